@@ -44,7 +44,7 @@ func (s atOnce) loadBound(batches []*storage.Batch) {
 			continue
 		}
 		if stats, _ := s.machine.JobStats(0, id); any || stats.Metadata != nil {
-			if body, err := readBody(s.journal.tables.db, id); err == nil {
+			if body, err := s.journal.tables.Body(id); err == nil {
 				s.machine.KeepBody(j, body)
 			}
 		}

@@ -1,6 +1,9 @@
 package embedded
 
-import "redstalk/tube"
+import (
+	"redstalk/storage/embedded/tables"
+	"redstalk/tube"
+)
 
 // The journal's methods that the machine calls, see tube.Journal. Each adds an entry
 // to the group that is being filled, and notes in the window what the tables lack.
@@ -13,7 +16,7 @@ func (j *journal) Put(r tube.Record, body []byte, users tube.Buffer) {
 		g.cut()
 	}
 	start := len(g.frame)
-	g.frame = encodeRecord(appendEntry(g.frame, putEntry, r.ID), &r)
+	g.frame = tables.AppendRecord(appendEntry(g.frame, putEntry, r.ID), &r)
 	if len(body) < minLarge {
 		g.frame = append(g.frame, body...)
 		g.size += len(g.frame) - start
@@ -35,7 +38,7 @@ func (j *journal) Put(r tube.Record, body []byte, users tube.Buffer) {
 func (j *journal) Changed(r tube.Record) {
 	g := j.filling
 	start := len(g.frame)
-	g.frame = encodeRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
+	g.frame = tables.AppendRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
 	g.size += len(g.frame) - start
 	j.window.changed(r.ID)
 	j.count()
@@ -50,29 +53,29 @@ func (j *journal) Deleted(id uint64, size uint32) {
 	if j.neverStored(id) {
 		j.window.forget(id)
 	} else {
-		j.window.deleted(id, inline(size))
+		j.window.deleted(id, tables.Inline(size))
 	}
 	j.count()
 }
 
 // Paused implements tube.Journal.
 func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
-	g, p := j.filling, pause{seconds, until}
+	g, p := j.filling, tables.Pause{Seconds: seconds, Until: until}
 	start := len(g.frame)
-	g.frame = encodePause(appendTubeEntry(g.frame, pausedEntry, name), p)
+	g.frame = tables.AppendPause(appendTubeEntry(g.frame, pausedEntry, name), p)
 	g.size += len(g.frame) - start
-	j.window.pauses[name] = p
+	j.window.Pauses[name] = p
 	j.count()
 }
 
 // KeyKept implements tube.Journal.
 func (j *journal) KeyTombstone(name, key string, id uint64, until tube.Instant) {
-	g, k := j.filling, keptKey{id, until}
+	g, k := j.filling, tables.Tombstone{ID: id, Until: until}
 	start := len(g.frame)
-	g.frame = append(appendTubeEntry(g.frame, keyKeptEntry, name), byte(len(key)))
-	g.frame = encodeKeptKey(append(g.frame, key...), k)
+	g.frame = append(appendTubeEntry(g.frame, tombstoneEntry, name), byte(len(key)))
+	g.frame = tables.AppendTombstone(append(g.frame, key...), k)
 	g.size += len(g.frame) - start
-	j.window.keys[keyOfTube{name, key}] = k
+	j.window.Tombstones[tables.TubeKey{Tube: name, Key: key}] = k
 	j.count()
 }
 
@@ -84,10 +87,10 @@ func (j *journal) PolicySet(name string, p *tube.Policy) {
 	if p == nil {
 		g.frame = append(g.frame, 0)
 	} else {
-		g.frame = appendPolicy(append(g.frame, 1), p)
+		g.frame = tables.AppendPolicy(append(g.frame, 1), p)
 	}
 	g.size += len(g.frame) - start
-	j.window.policies[name] = p
+	j.window.Policies[name] = p
 	j.count()
 }
 

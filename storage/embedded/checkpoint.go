@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"context"
 	"time"
 
 	"redstalk/storage"
@@ -112,7 +111,7 @@ func (j *journal) syncChanges() error {
 
 // compactTables has Pebble free the room of what was deleted in the tables.
 func (j *journal) compactTables() {
-	err := j.tables.db.Compact(context.Background(), []byte{bodyKey}, []byte{jobKey + 1}, false)
+	err := j.tables.Compact()
 	if err != nil {
 		j.slog.Warn("the tables cannot be made smaller", "dir", j.dir, "err", err.Error())
 	}

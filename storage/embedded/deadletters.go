@@ -56,7 +56,7 @@ func (e *Engine) sendSome() (more bool) {
 		return false
 	}
 	ids, lacking := e.toSend(e.machine.NextPending(maxWanted))
-	yieldLock(&e.mu)
+	unlockAndYield(&e.mu)
 
 	bodies := e.readBodies(lacking)
 
@@ -68,7 +68,7 @@ func (e *Engine) sendSome() (more bool) {
 	if h.commit != nil {
 		e.journal.handOver()
 	}
-	yieldLock(&e.mu)
+	unlockAndYield(&e.mu)
 	e.afterHold(&h)
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
@@ -22,7 +23,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	machine *tube.Machine
-	imports map[string]importMark // by their sources
+	imports map[string]tables.ImportMark // by their sources
 	closed  bool
 	quiet   quiet
 
@@ -52,7 +53,7 @@ func NewMemory() *Engine { return newEngine(time.Now) }
 
 func newEngine(clock func() time.Time) *Engine {
 	e := &Engine{
-		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]importMark), listener: deaf{},
+		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]tables.ImportMark), listener: deaf{},
 		free: debug.FreeOSMemory, counted: newEffort(), parts: newPace(partWork), dues: newPace(tickPart),
 	}
 	e.idle = sync.NewCond(&e.mu)
@@ -210,7 +211,7 @@ func (e *Engine) sendHints(names []string) {
 // there with ErrEnding. It must not be called later than Close.
 func (e *Engine) Ending() {
 	if e.journal != nil {
-		e.journal.lock.dir.shareLock()
+		shareFlock(e.journal.lock.dir)
 	}
 }
 

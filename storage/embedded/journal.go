@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/storage/embedded/wal"
 	"redstalk/storage/telemetry"
 	"redstalk/tube"
@@ -20,11 +21,11 @@ import (
 type journal struct {
 	dir     string
 	log     *wal.Log
-	tables  *tables
+	tables  *tables.Tables
 	lock    *directoryLock
 	own     *ownership
 	machine *tube.Machine
-	imports map[string]importMark // those of the engine
+	imports map[string]tables.ImportMark // those of the engine
 	slog    *slog.Logger
 	fatal   func(error)
 	eager   bool   // a group is synced before the batches that need that are done
@@ -80,7 +81,7 @@ func (j *journal) close() error {
 	j.committers.Wait()
 	close(j.checkpoints)
 	j.checkpointer.Wait()
-	if err := errors.Join(j.own.check(), j.log.Close(), j.tables.close(), j.lock.Close()); err != nil {
+	if err := errors.Join(j.own.check(), j.log.Close(), j.tables.Close(), j.lock.Close()); err != nil {
 		return fmt.Errorf("closing the journal in %s: %w", j.dir, err)
 	}
 	return nil
@@ -105,6 +106,6 @@ func (j *journal) figures() storage.Log {
 	oldest, current := j.log.Segments()
 	return storage.Log{
 		OldestIndex: oldest, CurrentIndex: current, MaxSize: j.maxSize,
-		RecordsWritten: j.written, RecordsMigrated: j.tables.migrated.Load(),
+		RecordsWritten: j.written, RecordsMigrated: j.tables.Migrated(),
 	}
 }

@@ -3,6 +3,7 @@ package embedded
 import (
 	"time"
 
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
@@ -69,15 +70,15 @@ type loadedBody struct {
 // It reads the tables as they are, not a snapshot of them: to take one, Pebble's own lock is
 // needed, and whoever waited for that would hold up all others.
 func (e *Engine) readBodies(ids []uint64) []loadedBody {
-	from := e.journal.tables.db
-	bodies, b := make([]loadedBody, len(ids)), breather{time.Now()}
+	from := e.journal.tables
+	bodies, b := make([]loadedBody, len(ids)), yielder{time.Now()}
 	for i, id := range ids {
 		b.work()
-		body, err := readBody(from, id)
-		if err != nil && !isDamage(err) {
+		body, err := from.Body(id)
+		if err != nil && !tables.IsDamage(err) {
 			// Pebble tells one more reader that a table could not be opened, also
 			// if it can be by then.
-			body, err = readBody(from, id)
+			body, err = from.Body(id)
 		}
 		if bodies[i] = (loadedBody{id, body, err}); err == nil {
 			e.journal.bodyReads.succeeded()

@@ -3,8 +3,10 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
+	"redstalk/storage/embedded/tables"
 	"redstalk/storage/embedded/wal"
 	"redstalk/storage/telemetry"
 	"redstalk/tube"
@@ -27,7 +29,7 @@ func Open(o Options) (*Engine, error) {
 }
 
 func openJournal(o *Options, e *Engine) (*journal, error) {
-	if err := makeDir(o.fs, o.Dir); err != nil {
+	if err := wal.MakeDir(o.fs, o.Dir); err != nil {
 		return nil, err
 	}
 	if err := refuseForeign(o.fs, o.Dir); err != nil {
@@ -72,28 +74,71 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 	if j.tables, err = openTables(o); err != nil {
 		return fmt.Errorf("opening the tables: %w", err)
 	}
-	first, err := j.tables.checkLayout()
+	first, err := j.tables.FirstSegment()
 	if err != nil {
-		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.close())
+		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.Close())
 	}
 	fromLog := newHistory(make(interner))
 	if j.log, err = openLog(o, first, fromLog.replay); err != nil {
-		return errors.Join(err, j.tables.close())
+		return errors.Join(err, j.tables.Close())
 	}
-	j.own.tables, j.own.log = j.tables.dir, j.log
+	j.own.tables, j.own.log = j.tables.Directory(), j.log
 	j.filling = j.newGroup()
 	if first == 0 {
-		err = j.tables.writeLayout()
+		err = j.tables.WriteLayout()
 	}
 	if err == nil {
 		err = j.load(fromLog, now)
 	}
 	if err != nil {
 		j.log.Abandon()
-		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.close())
+		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.Close())
 	}
 	j.start(o)
 	return nil
+}
+
+// openTables opens the tables. It refuses tables that lack something which is no longer in
+// the log.
+func openTables(o *Options) (*tables.Tables, error) {
+	options := tables.Options{FS: o.fs, Dir: o.Dir, Log: o.Log, Fatal: o.Fatal}
+	if err := checkTables(o, options); err != nil {
+		return nil, err
+	}
+	return tables.Open(options)
+}
+
+func checkTables(o *Options, options tables.Options) error {
+	numbers, err := wal.Numbers(o.fs, o.Dir)
+	if err != nil {
+		return err
+	}
+	oldest := unbrokenFrom(numbers)
+	if oldest <= 1 {
+		return nil // there are no tables, or the log has everything that is in them
+	}
+	first, err := tables.ReadFirstSegment(options)
+	if err != nil || first >= oldest {
+		return err
+	}
+	missing := max(first, 1)
+	for slices.Contains(numbers, missing) {
+		missing++
+	}
+	return fmt.Errorf("%w: %s/log.%d is missing", wal.ErrDamaged, o.Dir, missing)
+}
+
+// unbrokenFrom returns the number from which on no segment is missing; 0 if there are no
+// segments. There may be a segment before a gap, which is kept to be used again.
+func unbrokenFrom(numbers []uint64) uint64 {
+	if len(numbers) == 0 {
+		return 0
+	}
+	i := len(numbers) - 1
+	for i > 0 && numbers[i-1] == numbers[i]-1 {
+		i--
+	}
+	return numbers[i]
 }
 
 func openLog(o *Options, first uint64, replay func([]byte) error) (*wal.Log, error) {
@@ -108,7 +153,7 @@ func openLog(o *Options, first uint64, replay func([]byte) error) (*wal.Log, err
 
 // load brings back the jobs from the tables and from what the log says beyond them.
 func (j *journal) load(fromLog *history, now tube.Instant) error {
-	lastID, err := j.tables.number(lastIDKey)
+	lastID, err := j.tables.LastID()
 	if err != nil {
 		return err
 	}
@@ -130,7 +175,7 @@ func (j *journal) load(fromLog *history, now tube.Instant) error {
 func (j *journal) start(o *Options) {
 	j.durableID = j.machine.LastID()
 	j.window.base, j.window.last = j.durableID, j.durableID
-	newIngest(o.fs, o.Dir, j.tables.db).remove() // the last process may have left files
+	j.tables.RemoveIngestFiles() // the last process may have left files
 	for range committers {
 		j.committers.Go(j.commitHandedOver)
 	}

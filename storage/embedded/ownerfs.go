@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"redstalk/storage/embedded/tables"
 )
 
 // What the engine makes is for its owner only.
@@ -56,7 +58,7 @@ func (fs ownerFS) Unwrap() vfs.FS { return fs.FS }
 // the engine's directory. The directory itself stays as it is.
 func (fs ownerFS) closeToOthers(dir string, log *slog.Logger) {
 	var failed error
-	for _, d := range []string{dir, filepath.Join(dir, tablesDir)} {
+	for _, d := range []string{dir, filepath.Join(dir, tables.DirName)} {
 		entries, _ := os.ReadDir(d) // an error shows again when the files are opened
 		for _, e := range entries {
 			info, err := e.Info()

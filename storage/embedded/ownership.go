@@ -20,8 +20,8 @@ const (
 // ownership is whether the next Open would find what is written: the directory, the
 // current segment of the log and the tables are those that were opened.
 type ownership struct {
-	dir    *directory
-	tables *directory
+	dir    *wal.Directory
+	tables *wal.Directory
 	log    *wal.Log
 	clock  func() time.Time
 
@@ -45,7 +45,7 @@ func (o *ownership) checkWithin(d time.Duration) error {
 		return o.lost
 	}
 	o.checked = now
-	if o.lost = o.dir.check(); o.lost == nil {
+	if o.lost = o.dir.Check(); o.lost == nil {
 		o.lost = o.log.Check()
 	}
 	if o.lost == nil {
@@ -57,8 +57,8 @@ func (o *ownership) checkWithin(d time.Duration) error {
 // tablesLost fails if the tables will not come back. If they are only renamed they may,
 // and the log keeps what they lack until then.
 func (o *ownership) tablesLost() error {
-	err := o.tables.check()
-	if errors.Is(err, wal.ErrReplaced) || err != nil && o.tables.removed() {
+	err := o.tables.Check()
+	if errors.Is(err, wal.ErrReplaced) || err != nil && o.tables.Removed() {
 		return err
 	}
 	return nil

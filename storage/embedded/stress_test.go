@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/storage/storetest"
 	"redstalk/tube"
 )
@@ -165,7 +166,7 @@ func (c *client) work() {
 func (c *client) some() (orders []order) {
 	for range 1 + c.random.IntN(4) {
 		c.puts++
-		size := []int{20, maxInline, maxInline + 1, 8000, 40_000}[c.random.IntN(5)]
+		size := []int{20, tables.MaxInline, tables.MaxInline + 1, 8000, 40_000}[c.random.IntN(5)]
 		orders = append(orders, c.put(fmt.Sprintf("%s-%d", c.tube, c.puts), c.tube, size))
 	}
 	return orders

@@ -76,7 +76,7 @@ func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, er
 // giveBackMemory gives back to the operating system what is not needed without traffic.
 func (e *Engine) giveBackMemory() {
 	if e.journal != nil {
-		e.journal.tables.emptyCache()
+		e.journal.tables.EmptyCache()
 	}
 	e.free()
 }

@@ -6,8 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
+	"redstalk/storage/embedded/tables"
 	"redstalk/storage/telemetry"
 )
 
@@ -72,12 +71,7 @@ func (r *bodyReads) failed(err error) bool {
 	if errors.Is(err, ErrGone) {
 		return false // the tables are not where they were; the job is sound
 	}
-	return isDamage(err) || r.failures.Add(1) <= maxFailures
-}
-
-// isDamage reports whether it is of no use to try again.
-func isDamage(err error) bool {
-	return errors.Is(err, pebble.ErrCorruption) || errors.Is(err, pebble.ErrNotFound) || errors.Is(err, errRecord)
+	return tables.IsDamage(err) || r.failures.Add(1) <= maxFailures
 }
 
 // report tells the operator.

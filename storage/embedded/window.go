@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"redstalk/tube"
+	"redstalk/storage/embedded/tables"
 )
 
 // window is which jobs have changed while some segments of the log were filled: what the
@@ -15,7 +15,7 @@ type window struct {
 	base uint64               // the largest id that was given out before the window
 	last uint64               // the largest id of a job that was put in it: these have all ids from base+1 on
 	jobs map[uint64]staleness // of older jobs
-	tubeChanges
+	tables.TubeChanges
 	lastID  uint64 // the largest id that was given out, at the end of the window
 	reclaim bool   // the tables have to be made smaller after it
 	segment uint64 // the last segment of the log that has ended in it; 0: none has
@@ -33,23 +33,9 @@ const (
 	isGoneLarge                  // the same, with a body that has a key of its own
 )
 
-// tubeChanges are what has changed beside the jobs.
-type tubeChanges struct {
-	pauses   map[string]pause
-	keys     map[keyOfTube]keptKey
-	policies map[string]*tube.Policy // nil: the tube has none any more
-	imports  map[string]importMark   // by their sources
-}
-
-func newTubeChanges() tubeChanges {
-	return tubeChanges{
-		make(map[string]pause), make(map[keyOfTube]keptKey), make(map[string]*tube.Policy), make(map[string]importMark),
-	}
-}
-
 // newWindow returns a window. base is the largest id that was given out so far.
 func newWindow(base uint64) *window {
-	return &window{base: base, last: base, jobs: make(map[uint64]staleness), tubeChanges: newTubeChanges()}
+	return &window{base: base, last: base, jobs: make(map[uint64]staleness), TubeChanges: tables.NewTubeChanges()}
 }
 
 // put notes that a job was put. Its id is the one after the last, or one that was set aside,
@@ -100,7 +86,7 @@ func (w *window) staleness(id uint64) staleness { return w.jobs[id] }
 // chunks calls do with the ids of all jobs of the window in their order, up to size ids at
 // a time. Some of the new jobs may be deleted already.
 func (w *window) chunks(size int, do func(ids []uint64) error) error {
-	for ids := range slices.Chunk(slices.SortedFunc(maps.Keys(w.jobs), sorting(cmp.Compare[uint64])), size) {
+	for ids := range slices.Chunk(slices.SortedFunc(maps.Keys(w.jobs), yielding(cmp.Compare[uint64])), size) {
 		if err := do(ids); err != nil {
 			return err
 		}

@@ -16,9 +16,9 @@ func sameFile(a, b vfs.FileInfo) bool {
 	return !xKnown || !yKnown || x.Dev == y.Dev && x.Ino == y.Ino
 }
 
-// Unlinked reports whether a directory that is open has been removed, and not only renamed.
+// unlinked reports whether a directory that is open has been removed, and not only renamed.
 // info is what Stat of the open directory says now.
-func Unlinked(info vfs.FileInfo) bool {
+func unlinked(info vfs.FileInfo) bool {
 	s, known := info.Sys().(*syscall.Stat_t)
 	return known && s.Nlink == 0
 }

@@ -55,7 +55,7 @@ func (l *Log) prepare(number uint64, spare string, zeros int64) (*segment, error
 	path, made := l.path(number), l.fs.PathJoin(l.dir, newName)
 	file, info, err := l.makeFile(made, number, spare, zeros)
 	if err == nil {
-		if err = errors.Join(l.fs.Rename(made, path), l.syncDir()); err != nil {
+		if err = errors.Join(l.fs.Rename(made, path), SyncDir(l.fs, l.dir)); err != nil {
 			file.Close()
 		}
 	}
@@ -63,14 +63,6 @@ func (l *Log) prepare(number uint64, spare string, zeros int64) (*segment, error
 		return nil, fmt.Errorf("preparing %s: %w", path, err)
 	}
 	return &segment{number, file, info}, nil
-}
-
-func (l *Log) syncDir() error {
-	dir, err := l.fs.OpenDir(l.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // makeFile makes the file of a segment under another name, of the file spare if there is

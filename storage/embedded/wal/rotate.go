@@ -32,7 +32,7 @@ func (l *Log) Rotate() (ended uint64, err error) {
 	l.mu.Lock()
 	next, file := l.next, l.file
 	l.mu.Unlock()
-	if err := LeadsTo(l.fs, l.path(next.number), next.info); err != nil {
+	if err := leadsTo(l.fs, l.path(next.number), next.info); err != nil {
 		return 0, l.fail(err) // before the current segment says that there is a next one
 	}
 	if err := l.endSegment(); err != nil {
