@@ -37,9 +37,9 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.Kick:
 		return e.kick(now, op, p)
 	case storage.Ref:
-		return e.attend(op, p)
+		return e.ref(op, p)
 	case storage.ReleaseAll:
-		return e.leave(now, op, p)
+		return e.releaseAll(now, op, p)
 	case storage.Tubes:
 		return e.tubes(op)
 	case storage.ListJobs:
@@ -55,7 +55,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.Move:
 		e.move(now, b, op)
 	case storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
-		e.applyRare(now, op)
+		e.applyKeyOrPolicy(now, op)
 	case storage.SetPriority:
 		op.Answer.NotFound = !e.machine.SetPriority(op.ID, op.Pri)
 	case storage.Reschedule:
@@ -69,7 +69,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.Pause:
 		op.Answer.NotFound = !e.machine.Pause(now, op.Tube, op.Delay)
 	default:
-		e.report(now, op)
+		e.readStats(now, op)
 	}
 	return true
 }
@@ -92,16 +92,16 @@ func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
 // put carries out a Put. It returns false if it has to wait for room.
 func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	if e.journal != nil {
-		if p.needsRoom = !p.forced && e.journal.crowded(); p.needsRoom {
+		if p.needsRoom = !p.forced && e.journal.overLimit(); p.needsRoom {
 			return false
 		}
-		if !e.journal.guard.room(len(op.Body)) {
+		if !e.journal.guard.reserveRoom(len(op.Body)) {
 			op.Answer.Err = storage.ErrNoSpace
 			op.Buffer.Release()
 			return true
 		}
 	}
-	e.quiet.worked += uint64(len(op.Body) / bytesPerWork)
+	e.trimmer.work += uint64(len(op.Body) / bytesPerWork)
 	switch {
 	case op.Args != nil:
 		e.putTagged(now, op)
@@ -166,18 +166,18 @@ func (e *Engine) spendTake(tubes, names uint64) {
 func (e *Engine) kick(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	if !p.begun {
 		from, jobs := e.machine.Kickable(op.Tube)
-		p.begun, p.from, p.most = true, from, min(int(op.MaxJobs), jobs)
+		p.begun, p.from, p.limit = true, from, min(int(op.MaxJobs), jobs)
 	}
-	part := min(p.most-p.done, e.budget+1)
+	part := min(p.limit-p.done, e.budget+1)
 	n := e.machine.KickSome(now, op.Tube, p.from, max(part, 0))
 	e.spend(max(n-1, 0))
 	p.done += n
 	op.Answer.Count = p.done
-	return p.done == p.most || n < part
+	return p.done == p.limit || n < part
 }
 
 // leave carries out a Leave, or a part of it.
-func (e *Engine) leave(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+func (e *Engine) releaseAll(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	p.begun = true
 	n, more := e.machine.ReleaseSome(now, op.Holder, max(e.budget+1, 0))
 	e.spend(max(n-1, 0))
@@ -185,7 +185,7 @@ func (e *Engine) leave(now tube.Instant, op *storage.Op, p *progress) (done bool
 }
 
 // attend carries out an Attend, or a part of it.
-func (e *Engine) attend(op *storage.Op, p *progress) (done bool) {
+func (e *Engine) ref(op *storage.Op, p *progress) (done bool) {
 	p.begun = true
 	names := op.Tubes[p.done:]
 	names = names[:min(len(names), max(e.budget+1, 0))]
@@ -209,7 +209,7 @@ func (e *Engine) tubes(op *storage.Op) (done bool) {
 
 // report carries out an operation that changes nothing and brings no body. The lock
 // is held.
-func (e *Engine) report(now tube.Instant, op *storage.Op) {
+func (e *Engine) readStats(now tube.Instant, op *storage.Op) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
 	case storage.JobStats:
@@ -247,8 +247,8 @@ func (e *Engine) answerJob(b *storage.Batch, op *storage.Op, j *tube.Job) {
 // lock later, because the answer has a use of its Buffer. The lock is held.
 func (e *Engine) answerBody(a *storage.Answer, j *tube.Job) {
 	a.Body = e.machine.Body(j)
-	if users, has := e.machine.Buffer(j).(*body.Buffer); has {
-		users.Retain()
-		a.Buffer = users
+	if buffer, has := e.machine.Buffer(j).(*body.Buffer); has {
+		buffer.Retain()
+		a.Buffer = buffer
 	}
 }

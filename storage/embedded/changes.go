@@ -10,7 +10,7 @@ import (
 // The lock is held.
 
 // Put implements tube.Journal.
-func (j *journal) Put(r tube.Record, body []byte, users tube.Buffer) {
+func (j *journal) Put(r tube.Record, body []byte, buffer tube.Buffer) {
 	g := j.filling
 	if g.size > 0 && g.size+len(body) > maxBatch {
 		g.cut()
@@ -21,17 +21,17 @@ func (j *journal) Put(r tube.Record, body []byte, users tube.Buffer) {
 		g.frame = append(g.frame, body...)
 		g.size += len(g.frame) - start
 	} else {
-		if users != nil {
-			users.Retain()
+		if buffer != nil {
+			buffer.Retain()
 		}
-		g.large = append(g.large, largeBody{len(g.frame), body, users})
+		g.large = append(g.large, largeBody{len(g.frame), body, buffer})
 		g.size += len(g.frame) - start + len(body)
 	}
 	g.mustSync = true // also for a dead letter, for which no batch waits
 	g.bodies += int64(len(body))
 	j.unwritten += int64(len(body))
 	j.window.put(r.ID, r.Size)
-	j.count()
+	j.countEntry()
 }
 
 // Changed implements tube.Journal.
@@ -41,7 +41,7 @@ func (j *journal) Changed(r tube.Record) {
 	g.frame = tables.AppendRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
 	g.size += len(g.frame) - start
 	j.window.changed(r.ID)
-	j.count()
+	j.countEntry()
 }
 
 // Deleted implements tube.Journal.
@@ -55,7 +55,7 @@ func (j *journal) Deleted(id uint64, size uint32) {
 	} else {
 		j.window.deleted(id, tables.Inline(size))
 	}
-	j.count()
+	j.countEntry()
 }
 
 // Paused implements tube.Journal.
@@ -65,7 +65,7 @@ func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 	g.frame = tables.AppendPause(appendTubeEntry(g.frame, pausedEntry, name), p)
 	g.size += len(g.frame) - start
 	j.window.Pauses[name] = p
-	j.count()
+	j.countEntry()
 }
 
 // KeyKept implements tube.Journal.
@@ -76,7 +76,7 @@ func (j *journal) KeyTombstone(name, key string, id uint64, until tube.Instant) 
 	g.frame = tables.AppendTombstone(append(g.frame, key...), k)
 	g.size += len(g.frame) - start
 	j.window.Tombstones[tables.TubeKey{Tube: name, Key: key}] = k
-	j.count()
+	j.countEntry()
 }
 
 // PolicySet implements tube.Journal.
@@ -91,11 +91,11 @@ func (j *journal) PolicySet(name string, p *tube.Policy) {
 	}
 	g.size += len(g.frame) - start
 	j.window.Policies[name] = p
-	j.count()
+	j.countEntry()
 }
 
 // count notes an entry. The lock is held.
-func (j *journal) count() {
+func (j *journal) countEntry() {
 	j.written++
 	j.window.entries++
 }

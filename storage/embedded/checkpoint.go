@@ -14,14 +14,14 @@ import (
 // failure, up to retrySeldom: a window may be written nearly to its end before it is
 // found that there is no room for it. Until then the log keeps what the tables lack.
 const (
-	retryTables = 250 * time.Millisecond
-	retrySeldom = 2 * time.Second
+	minRetry = 250 * time.Millisecond
+	maxRetry = 2 * time.Second
 )
 
 // rotate begins a new segment of the log, and ends the window of the segments before
 // it. If reclaim is true, the tables are made smaller after that window.
 func (j *journal) rotate(reclaim bool) {
-	j.mustOwn()
+	j.requireOwnership()
 	ended, err := j.log.Rotate()
 	if err != nil {
 		j.fatal(err)
@@ -40,7 +40,7 @@ func (j *journal) writeWindows() {
 		if !j.writeUntilDone(w) {
 			continue // the journal ends; the log has what the tables lack
 		}
-		j.mustOwn() // else it would release segments that are not the engine's any more
+		j.requireOwnership() // else it would release segments that are not the engine's any more
 		j.log.Release(w.segment)
 		if w.reclaim {
 			j.compactTables()
@@ -52,14 +52,14 @@ func (j *journal) writeWindows() {
 // writeUntilDone writes a window, and tries again while that fails: there may be no
 // room now, and some later. It returns false if the journal ends before it is done.
 func (j *journal) writeUntilDone(w *window) bool {
-	for wait := retryTables; !j.gaveUp; wait = min(2*wait, retrySeldom) {
-		j.mustOwn()
+	for wait := minRetry; !j.gaveUp; wait = min(2*wait, maxRetry) {
+		j.requireOwnership()
 		err := j.writeWindow(w)
 		if err == nil {
-			j.trouble.over()
+			j.failures.ended()
 			return true
 		}
-		j.trouble.report(err, j.noteFailure())
+		j.failures.report(err, j.setFailing())
 		select {
 		case <-time.After(wait):
 		case <-j.ended:
@@ -71,13 +71,13 @@ func (j *journal) writeUntilDone(w *window) bool {
 
 // noteFailure notes that a window could not be written. Calls that wait for the
 // tables go on. It returns whether puts are refused now.
-func (j *journal) noteFailure() (refusing bool) {
+func (j *journal) setFailing() (refusing bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.failing = true
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	j.roomMade()
-	return j.stuck()
+	return j.stalled()
 }
 
 // windowDone notes that a window is in the tables. If it was the last one, and the
@@ -89,7 +89,7 @@ func (j *journal) windowDone() {
 	if j.failing = false; j.behind == 0 && !j.ending && !j.mayHold() {
 		j.endHold()
 	}
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	j.roomMade()
 }
 
@@ -99,7 +99,7 @@ func (j *journal) windowDone() {
 func (j *journal) syncChanges() error {
 	written := make(chan struct{})
 	j.mu.Lock()
-	commit, done := j.submit(nil, []*storage.Batch{{Done: func() { close(written) }}}, true)
+	commit, done := j.addBatches(nil, []*storage.Batch{{Done: func() { close(written) }}}, true)
 	j.mu.Unlock()
 	endBatches(done)
 	if commit != nil {

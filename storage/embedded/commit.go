@@ -41,7 +41,7 @@ const lateSync = 10 * time.Millisecond
 // durable. It returns a group that has to be committed now, by the caller or after
 // handOver; nil if there is none. It also returns the batches that have nothing to
 // wait for. The lock is held.
-func (j *journal) submit(onWritten, onDurable []*storage.Batch, changed bool) (commit *group, done []*storage.Batch) {
+func (j *journal) addBatches(onWritten, onDurable []*storage.Batch, changed bool) (commit *group, done []*storage.Batch) {
 	mustSync := changed || len(onDurable) > 0
 	g := j.filling
 	if g.empty() {
@@ -78,7 +78,7 @@ func (j *journal) startCommit() *group {
 	g := j.filling
 	g.lastID, g.reclaim = j.machine.LastID(), j.guard.wantsReclaim()
 	j.writing, j.filling = g, j.newGroup()
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	return g
 }
 
@@ -102,7 +102,7 @@ func (j *journal) forCommitter(g *group) bool { return g.heavy() || len(j.syncin
 // syncs the log, see gather. It does not return if the disk fails. The lock is not
 // held.
 func (j *journal) commit(g *group, more func(look bool) int) {
-	if err := j.own.checkLately(); err != nil {
+	if err := j.ownership.checkRecently(); err != nil {
 		j.fatal(err)
 	}
 	if g.heavy() {
@@ -120,8 +120,8 @@ func (j *journal) commit(g *group, more func(look bool) int) {
 func (j *journal) commitLight(g *group, more func(look bool) int) {
 	j.write(g)
 	endBatches(g.onWritten)
-	if more != nil && j.eager {
-		j.gather(g, more)
+	if more != nil && j.syncFirst {
+		j.poll(g, more)
 		more(false)
 	}
 	if j.endJoining(g) {
@@ -184,18 +184,18 @@ const (
 	// maxGather is how many times a commit calls more. The replies that need no
 	// sync go out in between, and who gets one may have sent the next command
 	// before the last of them is written.
-	maxGather = 4
+	maxPolls = 4
 
 	// worthGathering is how many batches a call of more must bring for another
 	// call.
-	worthGathering = 3
+	worthPolling = 3
 )
 
 // gather has more carry out what has come since g was written, and makes that a part
 // of g: one sync serves all of it.
-func (j *journal) gather(g *group, more func(look bool) int) {
-	for range maxGather {
-		if !j.mayGather(g) {
+func (j *journal) poll(g *group, more func(look bool) int) {
+	for range maxPolls {
+		if !j.mayPoll(g) {
 			return
 		}
 		n := more(true)
@@ -206,7 +206,7 @@ func (j *journal) gather(g *group, more func(look bool) int) {
 			j.recycle(next)
 			j.mu.Unlock()
 		}
-		if n < worthGathering {
+		if n < worthPolling {
 			return
 		}
 	}
@@ -215,7 +215,7 @@ func (j *journal) gather(g *group, more func(look bool) int) {
 // mayGather reports whether g will be synced, and whether changes need not wait for
 // the tables: they would be made on the goroutine that commits g, and while that
 // waits, the tables cannot get further.
-func (j *journal) mayGather(g *group) bool {
+func (j *journal) mayPoll(g *group) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return g.mustSync && j.behind <= maxBehind
@@ -232,7 +232,7 @@ func (j *journal) joinFilled(g *group) *group {
 	}
 	g.onDurable, g.mustSync = append(g.onDurable, next.onDurable...), g.mustSync || next.mustSync
 	g.lastID, j.filling = j.machine.LastID(), j.newGroup()
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	return next
 }
 
@@ -246,7 +246,7 @@ func (j *journal) endJoining(g *group) (sync bool) {
 	if g.mustSync {
 		j.syncing = append(j.syncing, g)
 	}
-	return g.mustSync && j.eager
+	return g.mustSync && j.syncFirst
 }
 
 // endWriting starts the commit of the next group.
@@ -254,7 +254,7 @@ func (j *journal) endWriting() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.writing = nil
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	if !j.filling.empty() {
 		j.startCommit()
 		j.handOver()
@@ -286,7 +286,7 @@ func (j *journal) handOver() {
 // handOverMuch has a committer commit what has come together, if that is as much as tasks may
 // change, and no other group is written. It returns whether there are changes to be committed. The
 // lock is held.
-func (j *journal) handOverMuch() (changed bool) {
+func (j *journal) handOverIfFull() (changed bool) {
 	j.endFrame()
 	if j.writing == nil && j.filling.bytes() > groupOfTasks {
 		j.filling.mustSync = true
@@ -325,13 +325,13 @@ func (j *journal) awaitHandOver() *group {
 }
 
 // commitRest commits all that has changed. It is called when no more changes come.
-func (j *journal) commitRest() {
+func (j *journal) commitAll() {
 	j.mu.Lock()
 	j.closing = true
 	for j.writing != nil || len(j.syncing) > 0 {
 		j.commits.Wait()
 	}
-	commit, _ := j.submit(nil, nil, true)
+	commit, _ := j.addBatches(nil, nil, true)
 	j.mu.Unlock()
 	if commit != nil {
 		j.commit(commit, nil)

@@ -21,7 +21,7 @@ func (e *Engine) resume() {
 		e.journal.endFrame()
 	}
 	e.startSender()
-	commit, _ := e.journal.submit(nil, nil, true)
+	commit, _ := e.journal.addBatches(nil, nil, true)
 	e.mu.Unlock()
 	if commit != nil {
 		e.journal.commit(commit, nil)
@@ -39,7 +39,7 @@ func (e *Engine) startSender() {
 	go func() {
 		b, release := ownThread()
 		defer release()
-		for e.sendSome() {
+		for e.sendPart() {
 			b.work()
 		}
 		e.tasksEnded(1)
@@ -48,21 +48,21 @@ func (e *Engine) startSender() {
 
 // sendSome sends some jobs to their dead-letter tubes. It returns false when the sender has
 // to end: there are no more, or the engine is closed, or nothing can be read at present.
-func (e *Engine) sendSome() (more bool) {
+func (e *Engine) sendPart() (more bool) {
 	e.mu.Lock()
-	e.journal.awaitTurn()
+	e.journal.awaitTaskTurn()
 	if e.sending = e.machine.PendingDeadLetters() > 0 && !e.closed && e.now() >= e.sendAt; !e.sending {
 		e.mu.Unlock()
 		return false
 	}
-	ids, lacking := e.toSend(e.machine.NextPending(maxWanted))
+	ids, lacking := e.splitSendable(e.machine.NextPending(maxNeeded))
 	unlockAndYield(&e.mu)
 
 	bodies := e.readBodies(lacking)
 
 	e.mu.Lock()
 	h := e.beginHold()
-	e.sendThese(h.now, ids, bodies)
+	e.sendLoaded(h.now, ids, bodies)
 	e.journal.endFrame()
 	e.endHold(&h, nil)
 	if h.commit != nil {
@@ -76,11 +76,11 @@ func (e *Engine) sendSome() (more bool) {
 // toSend splits ids, of jobs that are on their way: into those that are sent now, and of
 // these the ones whose bodies have to be read first. The others have to wait for their turn.
 // The lock is held.
-func (e *Engine) toSend(ids []uint64) (now, lacking []uint64) {
+func (e *Engine) splitSendable(ids []uint64) (now, lacking []uint64) {
 	bytes := 0
 	for i, id := range ids {
 		if j := e.machine.Find(id); j != nil && e.onDiskOnly(j) {
-			if bytes += j.Size(); bytes > maxWantedBytes && i > 0 {
+			if bytes += j.Size(); bytes > maxNeededBytes && i > 0 {
 				e.machine.RequeuePending(ids[i:]...)
 				return ids[:i], lacking
 			}
@@ -93,7 +93,7 @@ func (e *Engine) toSend(ids []uint64) (now, lacking []uint64) {
 // sendThese sends jobs, with the bodies that were read. One whose body cannot be read stays
 // buried; but if it is the disk that fails, and not the body, all are tried again later. The
 // lock is held.
-func (e *Engine) sendThese(now tube.Instant, ids []uint64, bodies []loadedBody) {
+func (e *Engine) sendLoaded(now tube.Instant, ids []uint64, bodies []loadedBody) {
 	read := make(map[uint64]loadedBody, len(bodies))
 	for _, b := range bodies {
 		read[b.id] = b

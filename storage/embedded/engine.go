@@ -18,24 +18,24 @@ type Engine struct {
 	listener storage.Listener
 	journal  *journal // nil: in memory only
 	free     func()   // gives memory back to the operating system
-	counted  effort
+	metrics  metrics
 	freeing  sync.WaitGroup
 
 	mu      sync.Mutex
 	machine *tube.Machine
 	imports map[string]tables.ImportMark // by their sources
 	closed  bool
-	quiet   quiet
+	trimmer trimmer
 
 	// These are about the present hold of the lock.
 	budget        int          // work that may still be begun, see partWork
-	full          int          // what budget was at first
+	fullBudget    int          // what budget was at first
 	namesLookedUp bool         // a list of names was looked up
 	bodiesMissing []bodyNeeded // by batches that were carried out
 	unfinished    []*task      // batches that were not carried out completely
 
-	parts pace // of tasks
-	dues  pace // of ticks
+	taskSize batchSize // of tasks
+	tickSize batchSize // of ticks
 
 	tasks   []*task // that the worker has to go on with
 	working bool    // there is a worker
@@ -53,19 +53,19 @@ func NewMemory() *Engine { return newEngine(time.Now) }
 
 func newEngine(clock func() time.Time) *Engine {
 	e := &Engine{
-		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]tables.ImportMark), listener: deaf{},
-		free: debug.FreeOSMemory, counted: newEffort(), parts: newPace(partWork), dues: newPace(tickPart),
+		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]tables.ImportMark), listener: nopListener{},
+		free: debug.FreeOSMemory, metrics: newMetrics(), taskSize: newBatchSize(partWork), tickSize: newBatchSize(tickPart),
 	}
 	e.idle = sync.NewCond(&e.mu)
 	return e
 }
 
 // deaf is the listener until Listen is called.
-type deaf struct{}
+type nopListener struct{}
 
-func (deaf) Ready(string) bool  { return false }
-func (deaf) Waiting(string) int { return 0 }
-func (deaf) Due(time.Duration)  {}
+func (nopListener) Ready(string) bool  { return false }
+func (nopListener) Waiting(string) int { return 0 }
+func (nopListener) Due(time.Duration)  {}
 
 // Listen implements storage.Store.
 func (e *Engine) Listen(l storage.Listener) { e.listener = l }
@@ -86,10 +86,10 @@ func (e *Engine) DoPolling(more func(look bool) int, batches ...*storage.Batch) 
 		e.journal.awaitTables()
 	}
 	h := e.beginHold()
-	e.quiet.worked += uint64(len(batches))
-	e.counted.note(batches)
+	e.trimmer.work += uint64(len(batches))
+	e.metrics.countOperations(batches)
 	for _, b := range batches {
-		if t := e.run(h.now, b, 0, progress{}); t != nil {
+		if t := e.runBatch(h.now, b, 0, progress{}); t != nil {
 			e.unfinished = append(e.unfinished, t)
 		}
 	}
@@ -104,17 +104,17 @@ func (e *Engine) DoPolling(more func(look bool) int, batches ...*storage.Batch) 
 	if h.commit != nil {
 		e.journal.commit(h.commit, more)
 	}
-	e.counted.calls.Add(int64(e.now() - h.now))
+	e.metrics.calls.Add(int64(e.now() - h.now))
 }
 
 // hold is one hold of the lock under which batches are carried out, and what has
 // come of it.
 type hold struct {
-	now   tube.Instant
-	due   tube.Instant // when the next thing was due before
-	next  tube.Instant // when the next thing is due now
-	hints []string     // tubes in which a job became ready
-	done  []*storage.Batch
+	now     tube.Instant
+	due     tube.Instant // when the next thing was due before
+	next    tube.Instant // when the next thing is due now
+	wakeUps []string     // tubes in which a job became ready
+	done    []*storage.Batch
 	// commit is the group that has to be written now: by the caller of Do, or,
 	// after journal.handOver, by a committer. Nil: there is none.
 	commit *group
@@ -122,7 +122,7 @@ type hold struct {
 
 // beginHold is called first under a hold of the lock.
 func (e *Engine) beginHold() hold {
-	e.budget, e.full, e.namesLookedUp = partWork, partWork, false
+	e.budget, e.fullBudget, e.namesLookedUp = partWork, partWork, false
 	return hold{now: e.now(), due: e.machine.Next()}
 }
 
@@ -131,7 +131,7 @@ func (e *Engine) beginHold() hold {
 func (e *Engine) endHold(h *hold, batches []*storage.Batch) {
 	e.machine.ForgetWatched()
 	h.next = e.machine.Next()
-	h.hints = e.takeHints()
+	h.wakeUps = e.wakeUps()
 	e.startSender()
 	batches, changed := e.makeTasks(batches)
 	if e.journal == nil || e.closed && e.pending == 0 {
@@ -139,13 +139,13 @@ func (e *Engine) endHold(h *hold, batches []*storage.Batch) {
 		return
 	}
 	onWritten, onDurable := e.splitByWait(batches)
-	h.commit, h.done = e.journal.submit(onWritten, onDurable, changed)
+	h.commit, h.done = e.journal.addBatches(onWritten, onDurable, changed)
 }
 
 // afterHold tells the listener what has come of a hold, and ends the batches that
 // need not wait. The lock is not held.
 func (e *Engine) afterHold(h *hold) {
-	e.sendHints(h.hints)
+	e.sendWakeUps(h.wakeUps)
 	if h.next < h.due {
 		e.listener.Due(h.next.Until(h.now))
 	}
@@ -194,14 +194,14 @@ func endBatches(batches []*storage.Batch) {
 }
 
 // takeHints returns the tubes in which a job has become ready. The lock is held.
-func (e *Engine) takeHints() []string {
+func (e *Engine) wakeUps() []string {
 	var names []string
 	e.machine.WakeUps(func(tube string) { names = append(names, tube) })
 	return names
 }
 
 // sendHints tells the listener. The lock is not held.
-func (e *Engine) sendHints(names []string) {
+func (e *Engine) sendWakeUps(names []string) {
 	for _, name := range names {
 		e.listener.Ready(name)
 	}

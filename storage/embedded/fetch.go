@@ -46,7 +46,7 @@ func (e *Engine) bodiesFetched(tasks []*task) {
 	}
 	e.startSender()
 	onWritten, onDurable := e.splitByWait(ended)
-	commit, done := e.journal.submit(onWritten, onDurable, false)
+	commit, done := e.journal.addBatches(onWritten, onDurable, false)
 	e.mu.Unlock()
 	endBatches(done)
 	if commit != nil {
@@ -60,7 +60,7 @@ func (e *Engine) bodiesFetched(tasks []*task) {
 func (e *Engine) fetchBody(from tables.Snapshot, op *storage.Op) {
 	body, err := from.Body(op.Answer.ID)
 	if err != nil {
-		defer e.tellListener()
+		defer e.notifyListener()
 	}
 	for err != nil {
 		snapshot, again := e.bodyUnreadable(op, err)
@@ -75,11 +75,11 @@ func (e *Engine) fetchBody(from tables.Snapshot, op *storage.Op) {
 }
 
 // tellListener tells the listener what can be taken and what is due.
-func (e *Engine) tellListener() {
+func (e *Engine) notifyListener() {
 	e.mu.Lock()
-	hints, next, now := e.takeHints(), e.machine.Next(), e.now()
+	wakeUps, next, now := e.wakeUps(), e.machine.Next(), e.now()
 	e.mu.Unlock()
-	e.sendHints(hints)
+	e.sendWakeUps(wakeUps)
 	e.listener.Due(next.Until(now))
 }
 
@@ -105,12 +105,12 @@ func (e *Engine) bodyUnreadable(op *storage.Op, err error) (from tables.Snapshot
 	if op.Kind == storage.Move {
 		return from, false
 	}
-	return e.takeAnother(now, op)
+	return e.takeNext(now, op)
 }
 
 // takeAnother carries out a Take once more. It returns what bodyUnreadable does. The lock
 // is held.
-func (e *Engine) takeAnother(now tube.Instant, op *storage.Op) (from tables.Snapshot, again bool) {
+func (e *Engine) takeNext(now tube.Instant, op *storage.Op) (from tables.Snapshot, again bool) {
 	op.Answer = storage.Answer{}
 	job, soon := e.takeJob(now, op)
 	e.machine.ForgetWatched()

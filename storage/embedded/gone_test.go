@@ -177,7 +177,7 @@ func TestDirectoryIsTaken(t *testing.T) {
 			if err := taking.take(d.dir); err != nil {
 				t.Fatal(err)
 			}
-			d.clock.advance(ownEvery)
+			d.clock.advance(checkEvery)
 			acked := d.put()
 			d.wantsGone(t, taking.names)
 			select {

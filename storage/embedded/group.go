@@ -27,7 +27,7 @@ const (
 	heavyGroup = 1 << 20
 
 	// keepFrame is up to how many bytes the memory of a frame is used again.
-	keepFrame = 1 << 20
+	maxKeptFrame = 1 << 20
 )
 
 // group is changes that are written together: as one frame of the log, or, if there
@@ -51,9 +51,9 @@ type group struct {
 // largeBody is a body that belongs behind the first at bytes of a frame. The body belongs
 // to its job. It has to stay as it is until releaseBodies, even if the job is deleted.
 type largeBody struct {
-	at    int
-	body  []byte
-	users tube.Buffer // of body, or nil; the group has a use of it until it is written
+	at     int
+	body   []byte
+	buffer tube.Buffer // of body, or nil; the group has a use of it until it is written
 }
 
 // fullFrame is a frame that is complete, but not written yet.
@@ -74,7 +74,7 @@ func (j *journal) newGroup() *group {
 
 // recycle makes g, which is written, ready to be filled again. The lock is held.
 func (j *journal) recycle(g *group) {
-	if cap(g.frame) > keepFrame {
+	if cap(g.frame) > maxKeptFrame {
 		g.frame = make([]byte, wal.HeaderSize)
 	}
 	j.unwritten -= g.bodies
@@ -99,8 +99,8 @@ func (g *group) releaseBodies() {
 
 func releaseLarge(large []largeBody) {
 	for _, l := range large {
-		if l.users != nil {
-			l.users.Release()
+		if l.buffer != nil {
+			l.buffer.Release()
 		}
 	}
 }

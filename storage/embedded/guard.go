@@ -11,7 +11,7 @@ import (
 
 const (
 	// guardEvery is how often the disk is asked for its free space.
-	guardEvery = 100 * time.Millisecond
+	readDiskEvery = 100 * time.Millisecond
 
 	// perPut is how many bytes a put takes on the disk beside its body: for the
 	// record, keys, and what is written again when files are compacted.
@@ -30,46 +30,46 @@ type guard struct {
 	reserve int64 // bytes; 0: the disk is not watched
 	log     *slog.Logger
 	clock   func() time.Time
-	stuck   func() bool // see journal.stuck
+	stalled func() bool // see journal.stuck
 
-	asked     time.Time
-	left      int64 // bytes above the reserve when asked, less what was put since
-	blind     bool  // the file system does not know
+	readAt    time.Time
+	available int64 // bytes above the reserve when asked, less what was put since
+	unknown   bool  // the file system does not know
 	low       bool  // the last put was refused
-	said      telemetry.Log
+	limited   telemetry.Log
 	reclaimed time.Time // when files were last tidied up for want of room
 }
 
 // room reports whether a body of that many bytes may be put.
-func (g *guard) room(bytes int) bool {
-	if g.stuck() {
+func (g *guard) reserveRoom(bytes int) bool {
+	if g.stalled() {
 		return false
 	}
-	if g.reserve <= 0 || g.blind {
+	if g.reserve <= 0 || g.unknown {
 		return true
 	}
-	if now := g.clock(); now.Sub(g.asked) >= guardEvery {
-		g.asked = now
-		g.askDisk()
+	if now := g.clock(); now.Sub(g.readAt) >= readDiskEvery {
+		g.readAt = now
+		g.readDisk()
 	}
 	// A body is written at least twice: to the log and to a table.
 	need := 2*int64(bytes) + perPut
-	g.setLow(g.left < need)
+	g.setLow(g.available < need)
 	if g.low {
 		return false
 	}
-	g.left -= need
+	g.available -= need
 	return true
 }
 
-func (g *guard) askDisk() {
+func (g *guard) readDisk() {
 	usage, err := g.fs.GetDiskUsage(g.dir)
 	if err != nil {
 		g.log.Warn("the free space of the disk is not known; it is not watched", "dir", g.dir, "err", err)
-		g.blind = true
+		g.unknown = true
 		return
 	}
-	g.left = int64(usage.AvailBytes) - g.reserve
+	g.available = int64(usage.AvailBytes) - g.reserve
 }
 
 // setLow notes whether puts are refused. It tells the operator when that changes, but not
@@ -79,11 +79,11 @@ func (g *guard) setLow(low bool) {
 		return
 	}
 	g.low = low
-	free := g.left + g.reserve
+	free := g.available + g.reserve
 	if low {
-		g.said.Error(g.log, "the disk is nearly full: puts are refused", "dir", g.dir, "free", free, "reserve", g.reserve)
+		g.limited.Error(g.log, "the disk is nearly full: puts are refused", "dir", g.dir, "free", free, "reserve", g.reserve)
 	} else {
-		g.said.Warn(g.log, "the disk has room for puts again", "dir", g.dir, "free", free)
+		g.limited.Warn(g.log, "the disk has room for puts again", "dir", g.dir, "free", free)
 	}
 }
 

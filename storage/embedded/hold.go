@@ -63,17 +63,17 @@ func (j *journal) endWindow(hold bool) {
 	if j.behind > maxBehind {
 		return
 	}
-	j.giveHeld()
+	j.submitHeld()
 	j.window.lastID = j.machine.LastID()
 	j.held, j.window = j.window, newWindow(j.window.lastID)
 	if !hold {
-		j.giveHeld()
+		j.submitHeld()
 	}
 }
 
 // giveHeld hands the window that is held to the checkpointer, if there is one. The lock
 // is held.
-func (j *journal) giveHeld() {
+func (j *journal) submitHeld() {
 	if j.held == nil {
 		return
 	}
@@ -87,7 +87,7 @@ func (j *journal) endHold() {
 	if j.window.segment > 0 {
 		j.endWindow(false)
 	} else if j.behind <= maxBehind {
-		j.giveHeld()
+		j.submitHeld()
 	}
 }
 

@@ -29,7 +29,7 @@ func (e *Engine) beginImport(op *storage.Op) {
 	}
 	if !begun && imported.Largest > 0 {
 		e.machine.SkipTo(mark.Offset + imported.Largest)
-		e.noteImport(imported.Source, mark)
+		e.setImportMark(imported.Source, mark)
 	}
 	answerImport(op, mark)
 }
@@ -39,7 +39,7 @@ func answerImport(op *storage.Op, m tables.ImportMark) {
 }
 
 // noteImport notes how far an import is.
-func (e *Engine) noteImport(source string, m tables.ImportMark) {
+func (e *Engine) setImportMark(source string, m tables.ImportMark) {
 	e.imports[source] = m
 	if e.journal != nil {
 		e.journal.importMarked(source, m)
@@ -55,14 +55,14 @@ func (e *Engine) importJobs(now tube.Instant, op *storage.Op, p *progress) (done
 		return true
 	}
 	if e.journal != nil {
-		if p.needsRoom = !p.forced && e.journal.crowded(); p.needsRoom {
+		if p.needsRoom = !p.forced && e.journal.overLimit(); p.needsRoom {
 			return false
 		}
 		size := 0
 		for i := range imported.Jobs {
 			size += len(imported.Jobs[i].Body)
 		}
-		if !e.journal.guard.room(size) {
+		if !e.journal.guard.reserveRoom(size) {
 			op.Answer.Err = storage.ErrNoSpace
 			return true
 		}
@@ -72,7 +72,7 @@ func (e *Engine) importJobs(now tube.Instant, op *storage.Op, p *progress) (done
 	}
 	e.spend(len(imported.Jobs))
 	mark.Done += uint64(len(imported.Jobs))
-	e.noteImport(imported.Source, mark)
+	e.setImportMark(imported.Source, mark)
 	answerImport(op, mark)
 	return true
 }
@@ -90,5 +90,5 @@ func (j *journal) importMarked(source string, m tables.ImportMark) {
 	if m.Done == 0 {
 		j.window.skipTo(last)
 	}
-	j.count()
+	j.countEntry()
 }

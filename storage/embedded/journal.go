@@ -19,21 +19,21 @@ import (
 //
 // The fields from mu on are guarded by mu, which is the engine's lock.
 type journal struct {
-	dir     string
-	log     *wal.Log
-	tables  *tables.Tables
-	lock    *directoryLock
-	own     *ownership
-	machine *tube.Machine
-	imports map[string]tables.ImportMark // those of the engine
-	slog    *slog.Logger
-	fatal   func(error)
-	eager   bool   // a group is synced before the batches that need that are done
-	keep    int64  // bodies, in bytes, that stay in memory although they are on disk
-	hold    int64  // bodies, in bytes, that are put in a window before it ends; 0: windows are not held back
-	maxSize uint64 // of a segment, for the stats page
-	now     func() tube.Instant
-	syncs   *telemetry.Histogram // how long batches waited for a sync
+	dir       string
+	log       *wal.Log
+	tables    *tables.Tables
+	lock      *directoryLock
+	ownership *ownership
+	machine   *tube.Machine
+	imports   map[string]tables.ImportMark // those of the engine
+	slog      *slog.Logger
+	fatal     func(error)
+	syncFirst bool   // a group is synced before the batches that need that are done
+	keep      int64  // bodies, in bytes, that stay in memory although they are on disk
+	hold      int64  // bodies, in bytes, that are put in a window before it ends; 0: windows are not held back
+	maxSize   uint64 // of a segment, for the stats page
+	now       func() tube.Instant
+	syncs     *telemetry.Histogram // how long batches waited for a sync
 
 	ended        chan struct{}  // closed when the journal ends
 	committers   sync.WaitGroup // the goroutines that commit what no caller does
@@ -41,12 +41,12 @@ type journal struct {
 	checkpointer sync.WaitGroup // the goroutine that writes windows to the tables
 
 	// These belong to the checkpointer.
-	trouble *trouble
-	gaveUp  bool // a window could not be written; the later ones rest on it
+	failures *failures
+	gaveUp   bool // a window could not be written; the later ones rest on it
 
 	mu             *sync.Mutex
 	commits        *sync.Cond   // signals that handedOver, writing, syncing or ending has changed
-	eased          *sync.Cond   // signals that behind, failing or ending has changed, or that filling is empty again
+	cond           *sync.Cond   // signals that behind, failing or ending has changed, or that filling is empty again
 	filling        *group       // gets the next changes
 	writing        *group       // is being written; nil: none is
 	syncing        []*group     // are written and will be durable soon, in their order
@@ -71,17 +71,17 @@ type journal struct {
 
 // close writes what there is, ends the goroutines, and closes the files.
 func (j *journal) close() error {
-	j.commitRest()
+	j.commitAll()
 	j.mu.Lock()
 	j.ending = true
 	close(j.ended)
 	j.commits.Broadcast()
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	j.mu.Unlock()
 	j.committers.Wait()
 	close(j.checkpoints)
 	j.checkpointer.Wait()
-	if err := errors.Join(j.own.check(), j.log.Close(), j.tables.Close(), j.lock.Close()); err != nil {
+	if err := errors.Join(j.ownership.check(), j.log.Close(), j.tables.Close(), j.lock.Close()); err != nil {
 		return fmt.Errorf("closing the journal in %s: %w", j.dir, err)
 	}
 	return nil

@@ -26,13 +26,13 @@ import (
 const (
 	// maxWanted and maxWantedBytes are how many bodies an operation should want at
 	// once, and how many bytes of them beyond the first one.
-	maxWanted      = 64
-	maxWantedBytes = 4 << 20
+	maxNeeded      = 64
+	maxNeededBytes = 4 << 20
 )
 
 // bodyNeeds are the bodies that an operation needs in memory to go on.
 type bodyNeeds struct {
-	wanted     []uint64         // jobs whose bodies it waits for
+	needed     []uint64         // jobs whose bodies it waits for
 	loaded     []uint64         // jobs that have their bodies only until it was called once more
 	unreadable map[uint64]error // jobs whose bodies could not be read
 }
@@ -50,7 +50,7 @@ func (e *Engine) onDiskOnly(j *tube.Job) bool { return j.Size() > 0 && e.machine
 // the worker go on with it. The lock is held.
 func (e *Engine) loadBodies(t *task) {
 	go func() {
-		bodies := e.readBodies(t.wanted)
+		bodies := e.readBodies(t.needed)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.keepLoaded(&t.progress, bodies)
@@ -89,7 +89,7 @@ func (e *Engine) readBodies(ids []uint64) []loadedBody {
 
 // keepLoaded gives bodies to those jobs that still lack them. The lock is held.
 func (e *Engine) keepLoaded(p *progress, bodies []loadedBody) {
-	p.wanted = nil
+	p.needed = nil
 	for _, b := range bodies {
 		j := e.machine.Find(b.id)
 		switch {

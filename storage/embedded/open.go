@@ -53,17 +53,17 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 // newJournal returns a journal without log and tables.
 func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 	j := &journal{
-		dir: o.Dir, lock: lock, own: &ownership{dir: lock.dir, clock: o.clock},
+		dir: o.Dir, lock: lock, ownership: &ownership{dir: lock.dir, clock: o.clock},
 		machine: e.machine, imports: e.imports, slog: o.Log, fatal: o.Fatal,
-		eager: o.SyncEvery == 0, keep: o.KeepBodies, hold: o.hold, now: e.now, syncs: e.counted.syncs, maxSize: uint64(o.FileSize),
+		syncFirst: o.SyncEvery == 0, keep: o.KeepBodies, hold: o.hold, now: e.now, syncs: e.metrics.syncs, maxSize: uint64(o.FileSize),
 		ended: make(chan struct{}), checkpoints: make(chan *window, maxWindows),
-		trouble: &trouble{log: o.Log, dir: o.Dir},
-		mu:      &e.mu, commits: sync.NewCond(&e.mu), eased: sync.NewCond(&e.mu),
+		failures: &failures{log: o.Log, dir: o.Dir},
+		mu:       &e.mu, commits: sync.NewCond(&e.mu), cond: sync.NewCond(&e.mu),
 		window: newWindow(0), roomMade: e.roomMade,
-		guard:     &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock, said: telemetry.Log{Clock: o.clock}},
-		bodyReads: bodyReads{log: o.Log, said: telemetry.Log{Clock: o.clock}},
+		guard:     &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock, limited: telemetry.Log{Clock: o.clock}},
+		bodyReads: bodyReads{log: o.Log, limited: telemetry.Log{Clock: o.clock}},
 	}
-	j.guard.stuck = j.stuck
+	j.guard.stalled = j.stalled
 	return j
 }
 
@@ -82,7 +82,7 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 	if j.log, err = openLog(o, first, fromLog.replay); err != nil {
 		return errors.Join(err, j.tables.Close())
 	}
-	j.own.tables, j.own.log = j.tables.Directory(), j.log
+	j.ownership.tables, j.ownership.log = j.tables.Directory(), j.log
 	j.filling = j.newGroup()
 	if first == 0 {
 		err = j.tables.WriteLayout()

@@ -11,10 +11,10 @@ import (
 const (
 	// ownEvery is the shortest time between two checks that the directory is still
 	// the engine's, while there are changes. A check takes a few microseconds.
-	ownEvery = 10 * time.Millisecond
+	checkEvery = 10 * time.Millisecond
 
 	// ownAnyway is how often that is checked although nothing changes.
-	ownAnyway = 500 * time.Millisecond
+	checkWhenIdle = 500 * time.Millisecond
 )
 
 // ownership is whether the next Open would find what is written: the directory, the
@@ -25,26 +25,26 @@ type ownership struct {
 	log    *wal.Log
 	clock  func() time.Time
 
-	mu      sync.Mutex
-	checked time.Time
-	lost    error // ErrGone; it is final
+	mu        sync.Mutex
+	checkedAt time.Time
+	lost      error // ErrGone; it is final
 }
 
 // check fails with ErrGone if the directory is not the engine's any more.
 func (o *ownership) check() error { return o.checkWithin(0) }
 
 // checkLately is check, unless that was done within ownEvery.
-func (o *ownership) checkLately() error { return o.checkWithin(ownEvery) }
+func (o *ownership) checkRecently() error { return o.checkWithin(checkEvery) }
 
 // checkWithin is check, unless that was done within d.
 func (o *ownership) checkWithin(d time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.clock()
-	if o.lost != nil || d > 0 && now.Sub(o.checked) < d {
+	if o.lost != nil || d > 0 && now.Sub(o.checkedAt) < d {
 		return o.lost
 	}
-	o.checked = now
+	o.checkedAt = now
 	if o.lost = o.dir.Check(); o.lost == nil {
 		o.lost = o.log.Check()
 	}
@@ -67,12 +67,12 @@ func (o *ownership) tablesLost() error {
 // watchDirectory checks now and then that the directory is still the engine's, until the
 // journal ends.
 func (j *journal) watchDirectory() {
-	ticker := time.NewTicker(ownAnyway)
+	ticker := time.NewTicker(checkWhenIdle)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			j.mustOwn()
+			j.requireOwnership()
 		case <-j.ended:
 			return
 		}
@@ -80,8 +80,8 @@ func (j *journal) watchDirectory() {
 }
 
 // mustOwn ends the process if the directory is not the engine's any more.
-func (j *journal) mustOwn() {
-	if err := j.own.check(); err != nil {
+func (j *journal) requireOwnership() {
+	if err := j.ownership.check(); err != nil {
 		j.fatal(err)
 	}
 }

@@ -13,7 +13,7 @@ const (
 
 	// maxUnkept is how many bytes of bodies may wait in memory for the tables, in
 	// addition to those that stay there anyway (Options.KeepBodies).
-	maxUnkept = 256 << 20
+	maxPendingBodies = 256 << 20
 
 	// maxBehind is how many windows may wait for the tables before changes have to
 	// wait for them.
@@ -33,23 +33,23 @@ const (
 
 // crowded reports whether further puts have to wait until bodies are written, or
 // have come to the tables. The lock is held.
-func (j *journal) crowded() bool {
+func (j *journal) overLimit() bool {
 	limit := int64(maxUnwritten)
 	if j.unwrittenAt > 0 {
 		limit = j.unwrittenAt
 	}
 	tablesCatchUp := j.behind > 0 && !j.failing
-	return j.unwritten > limit || tablesCatchUp && j.muchUnkept()
+	return j.unwritten > limit || tablesCatchUp && j.overBodyLimit()
 }
 
 // muchUnkept reports whether more bodies are in memory than may wait there for the
 // tables. The lock is held.
-func (j *journal) muchUnkept() bool { return j.machine.BodyBytes() > j.keep+maxUnkept }
+func (j *journal) overBodyLimit() bool { return j.machine.BodyBytes() > j.keep+maxPendingBodies }
 
 // stuck reports whether the tables cannot be written, and are so far behind that puts
 // are refused. Everything else goes on, in the log. The lock is held.
-func (j *journal) stuck() bool {
-	return j.failing && (j.behind > maxBehind || j.muchUnkept())
+func (j *journal) stalled() bool {
+	return j.failing && (j.behind > maxBehind || j.overBodyLimit())
 }
 
 // awaitTables waits while the tables are too far behind the log. It does not wait
@@ -57,7 +57,7 @@ func (j *journal) stuck() bool {
 // while it waits; the lock is held before and after.
 func (j *journal) awaitTables() {
 	for j.behind > maxBehind && !j.failing && !j.ending {
-		j.eased.Wait()
+		j.cond.Wait()
 	}
 }
 
@@ -65,8 +65,8 @@ func (j *journal) awaitTables() {
 // while the tables are behind the log: tasks change jobs faster than a disk writes them. It
 // does not wait for tables that cannot be written. It releases the lock while it waits; the
 // lock is held before and after.
-func (j *journal) awaitTurn() {
+func (j *journal) awaitTaskTurn() {
 	for !j.ending && (j.behind > behindOfTasks && !j.failing || j.writing != nil && j.filling.bytes() > groupOfTasks) {
-		j.eased.Wait()
+		j.cond.Wait()
 	}
 }

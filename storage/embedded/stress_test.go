@@ -233,7 +233,7 @@ func TestStress(t *testing.T) {
 			until := time.After(*stressFor)
 			eventually(t, "several checkpoints", func() bool { oldest, _ := segments(e); return oldest > 3 })
 			<-until
-			eventually(t, "something to gather", func() bool { return l.rounds.Load() > 0 || !e.journal.eager })
+			eventually(t, "something to gather", func() bool { return l.rounds.Load() > 0 || !e.journal.syncFirst })
 			l.stop()
 			_, current := segments(e)
 			if err := e.Close(); err != nil {
@@ -255,7 +255,7 @@ func (l *load) verdict(segments uint64) {
 	if l.refused != nil {
 		l.t.Error(l.refused)
 	}
-	if l.rounds.Load() == 0 && l.e.journal.eager {
+	if l.rounds.Load() == 0 && l.e.journal.syncFirst {
 		l.t.Error("nothing was gathered")
 	}
 }

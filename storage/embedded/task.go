@@ -26,7 +26,7 @@ type progress struct {
 	needsRoom bool       // it waits until the journal has room
 	forced    bool       // it has waited long enough
 	done      int        // jobs kicked or moved, or tubes attended
-	most      int        // jobs to kick or to move
+	limit     int        // jobs to kick or to move
 	from      tube.State // of the jobs to kick
 	flush     *tube.Flush
 	list      *tube.Listing
@@ -37,7 +37,7 @@ func (t *task) ended() bool { return t.next == len(t.batch.Ops) }
 // run carries out the operations of a batch from the one numbered next on, of which
 // p is done. If it cannot do them all under this hold of the lock, it returns the
 // rest as a task. The lock is held.
-func (e *Engine) run(now tube.Instant, b *storage.Batch, next int, p progress) (rest *task) {
+func (e *Engine) runBatch(now tube.Instant, b *storage.Batch, next int, p progress) (rest *task) {
 	for ; next < len(b.Ops); next++ {
 		op := &b.Ops[next]
 		if !p.begun {
@@ -115,7 +115,7 @@ func (e *Engine) taskOf(b *storage.Batch) *task {
 // enqueue gives a task to the worker: now, or when the bodies are there, or when the
 // journal has room, if it waits for that. The lock is held.
 func (e *Engine) enqueue(t *task) {
-	if len(t.wanted) > 0 {
+	if len(t.needed) > 0 {
 		e.loadBodies(t)
 		return
 	}
@@ -142,7 +142,7 @@ func (e *Engine) roomMade() {
 		return
 	}
 	e.roomAt = e.now()
-	if !e.journal.crowded() {
+	if !e.journal.overLimit() {
 		e.admitTasks(false)
 	}
 }
@@ -174,7 +174,7 @@ func (e *Engine) work() {
 func (e *Engine) workPart() (more bool) {
 	e.mu.Lock()
 	if e.journal != nil {
-		e.journal.awaitTurn()
+		e.journal.awaitTaskTurn()
 	}
 	if len(e.tasks) == 0 {
 		e.working = false
@@ -185,15 +185,15 @@ func (e *Engine) workPart() (more bool) {
 	e.tasks = slices.Delete(e.tasks, 0, 1)
 	batches := []*storage.Batch{t.batch}
 	h := e.beginHold()
-	e.budget, e.full = e.parts.now, e.parts.now
-	if rest := e.run(h.now, t.batch, t.next, t.progress); rest != nil {
+	e.budget, e.fullBudget = e.taskSize.size, e.taskSize.size
+	if rest := e.runBatch(h.now, t.batch, t.next, t.progress); rest != nil {
 		e.unfinished = append(e.unfinished, rest)
 	}
 	e.endHold(&h, batches)
 	if h.commit != nil {
 		e.journal.handOver()
 	}
-	e.parts.note(e.now().Until(h.now))
+	e.taskSize.adjust(e.now().Until(h.now))
 	e.mu.Unlock()
 	e.afterHold(&h)
 	e.tasksEnded(1)

@@ -26,7 +26,7 @@ func (e *Engine) Tick() (time.Duration, error) {
 		return storage.Forever, storage.ErrClosed
 	}
 	now, next := e.now(), e.machine.Next()
-	commit := e.upkeep(now)
+	commit := e.maintain(now)
 	e.mu.Unlock()
 
 	if commit != nil {
@@ -55,21 +55,21 @@ func (e *Engine) tickOn(logged bool) {
 func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, err error) {
 	e.mu.Lock()
 	if logged {
-		e.journal.awaitTurn()
+		e.journal.awaitTaskTurn()
 	}
 	if e.closed {
 		e.mu.Unlock()
 		return 0, 0, false, storage.ErrClosed
 	}
 	now = e.now()
-	next = e.machine.Tick(now, e.dues.now)
+	next = e.machine.Tick(now, e.tickSize.size)
 	if e.journal != nil {
-		changed = e.journal.handOverMuch()
+		changed = e.journal.handOverIfFull()
 	}
-	hints := e.takeHints()
-	e.dues.note(e.now().Until(now))
+	wakeUps := e.wakeUps()
+	e.tickSize.adjust(e.now().Until(now))
 	e.mu.Unlock()
-	e.sendHints(hints)
+	e.sendWakeUps(wakeUps)
 	return next, now, changed, nil
 }
 
@@ -84,8 +84,8 @@ func (e *Engine) giveBackMemory() {
 // upkeep does what a Tick does beside the jobs: it gives memory back, has tasks go
 // on that have waited for room too long, ends what was held for long, and has the
 // journal write what the Tick has changed. It returns a group that the caller must commit, or nil. The lock is held.
-func (e *Engine) upkeep(now tube.Instant) (commit *group) {
-	if e.quiet.over(now) {
+func (e *Engine) maintain(now tube.Instant) (commit *group) {
+	if e.trimmer.due(now) {
 		e.freeing.Go(e.giveBackMemory)
 	}
 	if e.journal == nil {
@@ -96,7 +96,7 @@ func (e *Engine) upkeep(now tube.Instant) (commit *group) {
 	}
 	e.journal.endLongHold(now)
 	e.startSender()
-	if commit, _ = e.journal.submit(nil, nil, true); commit == nil {
+	if commit, _ = e.journal.addBatches(nil, nil, true); commit == nil {
 		commit = e.journal.startReclaim()
 	}
 	return commit

@@ -43,7 +43,7 @@ func (l *Log) AppendPieces(pieces [][]byte) error {
 		return l.fail(fmt.Errorf("writing to %s: a frame of %d bytes is too large", l.path(at.segment), length))
 	}
 	f := frame{length: uint32(length), sum: crc32.Checksum(first[HeaderSize:], castagnoli), synced: synced}
-	end := place{at.segment, at.offset + int64(len(first))}
+	end := position{at.segment, at.offset + int64(len(first))}
 	for _, p := range pieces[1:] {
 		if err := l.writePiece(p, end, &f.sum); err != nil {
 			return err
@@ -69,7 +69,7 @@ const cached = 256 << 10
 // it. It does that in parts, and writes each before it reads it: the write has the part
 // brought into the processor's cache. The checksum reads at three places in turn, and so
 // is four times slower from memory.
-func (l *Log) writePiece(p []byte, at place, sum *uint32) error {
+func (l *Log) writePiece(p []byte, at position, sum *uint32) error {
 	for len(p) > 0 {
 		part := p[:min(len(p), cached)]
 		if err := l.writeAt(part, at); err != nil {
@@ -82,7 +82,7 @@ func (l *Log) writePiece(p []byte, at place, sum *uint32) error {
 }
 
 // writeAt writes to the current segment.
-func (l *Log) writeAt(p []byte, at place) error {
+func (l *Log) writeAt(p []byte, at position) error {
 	if len(p) == 0 {
 		return nil
 	}
@@ -97,10 +97,10 @@ func padding(length int) int { return -length & (align - 1) }
 
 // position returns where the next frame goes, what its mark synced says, and the error
 // after which the log is of no use any more.
-func (l *Log) position() (at place, synced int64, failed error) {
+func (l *Log) position() (at position, synced int64, failed error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return place{l.header.number, l.end}, l.synced, l.failed
+	return position{l.header.number, l.end}, l.synced, l.failed
 }
 
 // appended notes that so many bytes were written to the current segment, and has them

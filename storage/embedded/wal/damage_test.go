@@ -325,7 +325,7 @@ func hostile(size int, forged bool) []byte {
 			binary.BigEndian.PutUint32(data[at:], uint32((size-at)/2))
 			binary.BigEndian.PutUint32(data[at+4:], 1)
 		case at%HeaderSize == 0:
-			putHeader(data[at:], place{1, int64(at)}, frame{uint32(size - at - HeaderSize), 1, 0})
+			putHeader(data[at:], position{1, int64(at)}, frame{uint32(size - at - HeaderSize), 1, 0})
 		}
 	}
 	return data

@@ -25,7 +25,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // place is the place of a frame.
-type place struct {
+type position struct {
 	segment uint64
 	offset  int64
 }
@@ -38,7 +38,7 @@ type frame struct {
 }
 
 // seal fills the header of a frame and pads the frame.
-func seal(b []byte, at place, synced int64) []byte {
+func seal(b []byte, at position, synced int64) []byte {
 	payload := b[HeaderSize:]
 	putHeader(b, at, frame{uint32(len(payload)), crc32.Checksum(payload, castagnoli), synced})
 	for len(b)%align != 0 {
@@ -48,13 +48,13 @@ func seal(b []byte, at place, synced int64) []byte {
 }
 
 // sealGoesOn returns the frame that says that the next segment is there.
-func sealGoesOn(at place, synced int64) []byte {
+func sealGoesOn(at position, synced int64) []byte {
 	b := make([]byte, HeaderSize)
 	putHeader(b, at, frame{goesOn, 0, synced})
 	return b
 }
 
-func putHeader(b []byte, at place, f frame) {
+func putHeader(b []byte, at position, f frame) {
 	binary.BigEndian.PutUint32(b, f.length)
 	binary.BigEndian.PutUint32(b[4:], f.sum)
 	binary.BigEndian.PutUint32(b[8:], uint32(f.synced/align))
@@ -63,7 +63,7 @@ func putHeader(b []byte, at place, f frame) {
 
 // headerSum returns the checksum of a header at a place. It is never 0, so zeros are no
 // header.
-func headerSum(b []byte, at place) uint32 {
+func headerSum(b []byte, at position) uint32 {
 	var covered [16 + HeaderSize - 4]byte
 	binary.BigEndian.PutUint64(covered[:], at.segment)
 	binary.BigEndian.PutUint64(covered[8:], uint64(at.offset))
@@ -73,7 +73,7 @@ func headerSum(b []byte, at place) uint32 {
 
 // headerAt reads the header of the frame at a place of a segment's data; ok is false if
 // there is none. It does not read the payload.
-func headerAt(data []byte, at place) (f frame, ok bool) {
+func headerAt(data []byte, at position) (f frame, ok bool) {
 	b := data[min(at.offset, int64(len(data))):]
 	if len(b) < HeaderSize {
 		return f, false
@@ -110,7 +110,7 @@ func (f frame) next(offset int64) int64 {
 // behind a place at which no frame can be read. It goes by the headers of frames, so it
 // reads all data once. It skips the payload of a frame whose header is there: a payload is
 // whatever a client has sent.
-func provenAfter(data []byte, at place) int64 {
+func provenAfter(data []byte, at position) int64 {
 	var proven int64
 	for at.offset < int64(len(data)) {
 		if n := zerosAt(data, at.offset); n > 0 {

@@ -82,7 +82,7 @@ func (l *Log) syncReplayed(r *reader) error {
 	}
 	var end []byte
 	if !r.goesOn {
-		end = sealGoesOn(place{r.number, r.end}, 0)
+		end = sealGoesOn(position{r.number, r.end}, 0)
 	}
 	return syncFile(l.fs, l.path(r.number), end, r.end)
 }

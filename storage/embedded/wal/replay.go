@@ -110,7 +110,7 @@ func (r *reader) follows(h header) bool {
 // vouches reports whether all segments before this one had been on the disk: a segment is
 // synced after those before it.
 func vouches(h header, data []byte) bool {
-	return h.used && (h.durable || h.closed > 0 || provenAfter(data, place{h.number, segmentHeader}) > 0)
+	return h.used && (h.durable || h.closed > 0 || provenAfter(data, position{h.number, segmentHeader}) > 0)
 }
 
 // checkUnused fails if one of the segments behind an unused one vouches for it.
@@ -134,7 +134,7 @@ func (r *reader) checkEnd(proven bool) error {
 	case r.number == 0:
 		return nil
 	case proven, r.header.closed > r.end:
-	case r.goesOn, provenAfter(r.data, place{r.number, r.end}) <= r.end:
+	case r.goesOn, provenAfter(r.data, position{r.number, r.end}) <= r.end:
 		return nil
 	}
 	return fmt.Errorf("%w: there is no frame at byte %d of %s, where one had been written", ErrDamaged, r.end, r.path(r.number))
@@ -144,7 +144,7 @@ func (r *reader) checkEnd(proven bool) error {
 func (r *reader) frames() error {
 	r.end, r.goesOn = segmentHeader, false
 	for {
-		f, ok := headerAt(r.data, place{r.number, r.end})
+		f, ok := headerAt(r.data, position{r.number, r.end})
 		if !ok {
 			return nil
 		}

@@ -9,13 +9,13 @@ import (
 )
 
 // Mark is a place in the log: the end of all frames that were appended before it was taken.
-type Mark struct{ place }
+type Mark struct{ position }
 
 // Mark returns where the next frame goes.
 func (l *Log) Mark() Mark {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Mark{place{l.header.number, l.end}}
+	return Mark{position{l.header.number, l.end}}
 }
 
 // Sync returns when all frames appended before it was called are on the disk.

@@ -27,7 +27,7 @@ func (e *Engine) answerLease(op *storage.Op, job *tube.Job) {
 }
 
 // applyRare carries out operations about keys and policies.
-func (e *Engine) applyRare(now tube.Instant, op *storage.Op) {
+func (e *Engine) applyKeyOrPolicy(now tube.Instant, op *storage.Op) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
 	case storage.DeleteKey:
