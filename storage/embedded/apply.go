@@ -41,7 +41,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.ReleaseAll:
 		return e.releaseAll(now, op, p)
 	case storage.Tubes:
-		return e.tubes(op)
+		return e.listTubes(op)
 	case storage.ListJobs:
 		return e.listJobs(now, op, p)
 	case storage.Flush:
@@ -198,7 +198,7 @@ func (e *Engine) ref(op *storage.Op, p *progress) (done bool) {
 }
 
 // tubes carries out a Tubes. It returns false if it has to be tried again.
-func (e *Engine) tubes(op *storage.Op) (done bool) {
+func (e *Engine) listTubes(op *storage.Op) (done bool) {
 	if !e.mayBegin() {
 		return false
 	}

@@ -12,7 +12,7 @@ const minBatchSize = 32
 // last ones have taken long, as some jobs are more work than others, and some machines are slower.
 type batchSize struct{ size, limit int }
 
-func newBatchSize(most int) batchSize { return batchSize{most, most} }
+func newBatchSize(limit int) batchSize { return batchSize{limit, limit} }
 
 // note takes down how long a part has taken.
 func (p *batchSize) adjust(took time.Duration) {

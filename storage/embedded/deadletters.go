@@ -37,10 +37,10 @@ func (e *Engine) startSender() {
 	e.sending = true
 	e.pending++
 	go func() {
-		b, release := ownThread()
+		y, release := ownThread()
 		defer release()
 		for e.sendPart() {
-			b.work()
+			y.work()
 		}
 		e.tasksEnded(1)
 	}()

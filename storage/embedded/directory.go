@@ -14,19 +14,18 @@ import (
 	"redstalk/storage/embedded/wal"
 )
 
-// ErrLocked is in the chain of Open's error when another process has the directory.
+// ErrLocked is in the chain of Open's error if another process uses the directory.
 var ErrLocked = errors.New("another process uses the directory")
 
-// ErrEnding is in the chain beside ErrLocked when that process has called Ending.
+// ErrEnding is in the chain beside ErrLocked if that process has called Ending.
 var ErrEnding = errors.New("it is ending")
 
-// ErrGone is in the chain of an error when somebody has removed, renamed or
-// replaced the directory or files in it that are in use.
+// ErrGone is in the chain of an error if somebody has removed, renamed or replaced the
+// directory or files in it that are in use.
 var ErrGone = wal.ErrGone
 
-// directoryLock is the two locks on the engine's directory. One is on the directory
-// itself. The other one is on a file in it, as some systems know no locks on
-// directories.
+// directoryLock is two locks on the engine's directory: one on the directory itself, and one on
+// a file in it, because some systems do not support locks on directories.
 type directoryLock struct {
 	dir  *wal.Directory
 	file io.Closer
@@ -53,13 +52,13 @@ func lockDirectory(o *Options) (*directoryLock, error) {
 // Close releases the locks.
 func (l *directoryLock) Close() error { return errors.Join(l.file.Close(), l.dir.Close()) }
 
-// Exists tells whether an engine has been opened on a directory.
+// Exists reports whether an engine has been opened on a directory.
 func Exists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, tables.DirName))
 	return err == nil
 }
 
-// refuseForeign fails if the directory holds a binlog of beanstalkd: the engine does not
+// refuseForeign fails if the directory contains a binlog of beanstalkd: the engine does not
 // read it, and its jobs would seem to be lost.
 func refuseForeign(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)

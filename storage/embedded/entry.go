@@ -2,7 +2,7 @@ package embedded
 
 import "encoding/binary"
 
-// A frame of the log is what one or several calls of the engine have changed. It is a
+// A frame of the log contains what one or several calls of the engine have changed. It is a
 // sequence of entries. Each begins with its kind in one byte. In an entry about a job, its id
 // follows as a varint; in one about a tube, the length of its name in one byte, and the name.
 const (
@@ -12,7 +12,7 @@ const (
 	pausedEntry    byte = 4 // pause (see tables.AppendPause)
 	tombstoneEntry byte = 5 // length of the key in one byte, key, tombstone (see tables.AppendTombstone)
 	policyEntry    byte = 6 // 1 and the policy (see tables.AppendPolicy), or 0: the tube no longer has one
-	importEntry    byte = 7 // as one about a tube, with the source for its name; an import mark, and the last id in 8 bytes
+	importEntry    byte = 7 // like an entry about a tube, with the source in place of its name; an import mark, and the last id in 8 bytes
 )
 
 func appendEntry(to []byte, kind byte, id uint64) []byte {

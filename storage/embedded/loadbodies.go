@@ -71,9 +71,9 @@ type loadedBody struct {
 // needed, and whoever waited for that would hold up all others.
 func (e *Engine) readBodies(ids []uint64) []loadedBody {
 	from := e.journal.tables
-	bodies, b := make([]loadedBody, len(ids)), yielder{time.Now()}
+	bodies, y := make([]loadedBody, len(ids)), yielder{time.Now()}
 	for i, id := range ids {
-		b.work()
+		y.work()
 		body, err := from.Body(id)
 		if err != nil && !tables.IsDamage(err) {
 			// Pebble tells one more reader that a table could not be opened, also

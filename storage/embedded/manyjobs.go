@@ -94,8 +94,8 @@ func (e *Engine) hasRoomFor(j *tube.Job) bool {
 // its body. If that is the first one, it wants its body and those of the next ones. Jobs whose
 // bodies cannot be read stay where they are.
 func (e *Engine) toMove(op *storage.Op, p *progress) (jobs []*tube.Job) {
-	most, bytes := min(p.limit-p.done, max(e.budget/workPerCopy+1, 0)), 0
-	for _, job := range e.machine.FirstJobs(op.Tube, op.State, most+len(p.unreadable)) {
+	limit, bytes := min(p.limit-p.done, max(e.budget/workPerCopy+1, 0)), 0
+	for _, job := range e.machine.FirstJobs(op.Tube, op.State, limit+len(p.unreadable)) {
 		lacks := e.lacksBody(p, job)
 		bytes += job.Size()
 		switch {
@@ -109,5 +109,5 @@ func (e *Engine) toMove(op *storage.Op, p *progress) (jobs []*tube.Job) {
 			jobs = append(jobs, job)
 		}
 	}
-	return jobs[:min(len(jobs), most)]
+	return jobs[:min(len(jobs), limit)]
 }

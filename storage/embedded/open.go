@@ -12,9 +12,8 @@ import (
 	"redstalk/tube"
 )
 
-// Open opens the engine on a directory and brings back the jobs in it. The error is
-// ErrLocked if another process has the directory, and wal.ErrDamaged if the log is
-// damaged.
+// Open opens the engine on a directory and restores the jobs in it. The error is ErrLocked if
+// another process uses the directory, and wal.ErrDamaged if the log is damaged.
 func Open(o Options) (*Engine, error) {
 	o.setDefaults()
 	e := newEngine(o.clock)
@@ -67,8 +66,7 @@ func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 	return j
 }
 
-// open opens tables and log, brings back what is in them, and starts the journal's
-// goroutines.
+// open opens tables and log, restores the jobs in them, and starts the journal's goroutines.
 func (j *journal) open(o *Options, now tube.Instant) error {
 	var err error
 	if j.tables, err = openTables(o); err != nil {
@@ -151,7 +149,7 @@ func openLog(o *Options, first uint64, replay func([]byte) error) (*wal.Log, err
 	}, first, replay)
 }
 
-// load brings back the jobs from the tables and from what the log says beyond them.
+// load restores the jobs from the tables and from the part of the log that is not in them.
 func (j *journal) load(fromLog *history, now tube.Instant) error {
 	lastID, err := j.tables.LastID()
 	if err != nil {
@@ -165,17 +163,17 @@ func (j *journal) load(fromLog *history, now tube.Instant) error {
 		return err
 	}
 	for _, name := range l.pausesOver {
-		j.Paused(name, 0, 0) // else it would come back if the log is replayed once more
+		j.Paused(name, 0, 0) // otherwise it would come back if the log is replayed again
 	}
 	return nil
 }
 
-// start starts the journal's goroutines, and has the tables catch up with the log that
-// was replayed.
+// start starts the journal's goroutines, and begins to write the log that was replayed to the
+// tables.
 func (j *journal) start(o *Options) {
 	j.durableID = j.machine.LastID()
 	j.window.base, j.window.last = j.durableID, j.durableID
-	j.tables.RemoveIngestFiles() // the last process may have left files
+	j.tables.RemoveIngestFiles() // of the last process
 	for range committers {
 		j.committers.Go(j.commitHandedOver)
 	}

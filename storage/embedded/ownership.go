@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// ownEvery is the shortest time between two checks that the directory is still
-	// the engine's, while there are changes. A check takes a few microseconds.
+	// checkEvery is the minimum time between two checks that the directory is still the
+	// engine's, while there are changes. A check takes a few microseconds.
 	checkEvery = 10 * time.Millisecond
 
-	// ownAnyway is how often that is checked although nothing changes.
+	// checkWhenIdle is how often that is checked even if nothing changes.
 	checkWhenIdle = 500 * time.Millisecond
 )
 
-// ownership is whether the next Open would find what is written: the directory, the
+// ownership checks that the next Open would find what is written: that the directory, the
 // current segment of the log and the tables are those that were opened.
 type ownership struct {
 	dir    *wal.Directory
@@ -27,16 +27,16 @@ type ownership struct {
 
 	mu        sync.Mutex
 	checkedAt time.Time
-	lost      error // ErrGone; it is final
+	lost      error // ErrGone; it stays set
 }
 
-// check fails with ErrGone if the directory is not the engine's any more.
+// check fails with ErrGone if the directory is no longer the engine's.
 func (o *ownership) check() error { return o.checkWithin(0) }
 
-// checkLately is check, unless that was done within ownEvery.
+// checkRecently is check, unless the last check was less than checkEvery ago.
 func (o *ownership) checkRecently() error { return o.checkWithin(checkEvery) }
 
-// checkWithin is check, unless that was done within d.
+// checkWithin is check, unless the last check was less than d ago.
 func (o *ownership) checkWithin(d time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,8 +54,8 @@ func (o *ownership) checkWithin(d time.Duration) error {
 	return o.lost
 }
 
-// tablesLost fails if the tables will not come back. If they are only renamed they may,
-// and the log keeps what they lack until then.
+// tablesLost fails if the tables will not come back. If they are only renamed they can come
+// back, and the log keeps what they lack until then.
 func (o *ownership) tablesLost() error {
 	err := o.tables.Check()
 	if errors.Is(err, wal.ErrReplaced) || err != nil && o.tables.Removed() {
@@ -64,8 +64,8 @@ func (o *ownership) tablesLost() error {
 	return nil
 }
 
-// watchDirectory checks now and then that the directory is still the engine's, until the
-// journal ends.
+// watchDirectory regularly checks that the directory is still the engine's, until the journal
+// ends.
 func (j *journal) watchDirectory() {
 	ticker := time.NewTicker(checkWhenIdle)
 	defer ticker.Stop()
@@ -79,7 +79,7 @@ func (j *journal) watchDirectory() {
 	}
 }
 
-// mustOwn ends the process if the directory is not the engine's any more.
+// requireOwnership ends the process if the directory is no longer the engine's.
 func (j *journal) requireOwnership() {
 	if err := j.ownership.check(); err != nil {
 		j.fatal(err)

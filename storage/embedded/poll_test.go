@@ -123,12 +123,12 @@ func TestOneSyncServesAllRounds(t *testing.T) {
 		}
 		return 5
 	}), puts(2, "a", &done)...)
-	most := 1 + int64(time.Since(begun)/lateSync)
+	limit := 1 + int64(time.Since(begun)/lateSync)
 	if rounds != maxPolls || done.Load() != 2+5*maxPolls {
 		t.Errorf("%d rounds and %d batches done, want %d and %d", rounds, done.Load(), maxPolls, 2+5*maxPolls)
 	}
-	if n := syncs.Load(); n < 1 || n > most {
-		t.Errorf("%d syncs for all rounds, want at most %d", n, most)
+	if n := syncs.Load(); n < 1 || n > limit {
+		t.Errorf("%d syncs for all rounds, want at most %d", n, limit)
 	}
 	if n := g.left(t, 0, "a"); n != 2+5*maxPolls {
 		t.Errorf("a power cut leaves %d jobs that were acknowledged, of %d", n, 2+5*maxPolls)
@@ -198,8 +198,8 @@ func TestFreeBeforeTheSync(t *testing.T) {
 	go func() {
 		defer close(returned)
 		rounds := 0
-		g.DoPolling(func(look bool) int {
-			if out.Store(free.Load()); !look {
+		g.DoPolling(func(read bool) int {
+			if out.Store(free.Load()); !read {
 				return 0
 			}
 			rounds++

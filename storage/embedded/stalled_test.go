@@ -136,8 +136,8 @@ func TestTablesCannotBeWritten(t *testing.T) {
 	}
 	wantJobs(t, s.left(t), ids)
 	eventually(t, "it to be said that puts are refused", func() bool { return s.limited.count("puts are refused") > 0 })
-	told, most := s.limited.count("puts are refused"), 1+int(time.Since(begun)/telemetry.Every)
-	if told > most || s.limited.count("cannot be written") > 2*most {
+	told, limit := s.limited.count("puts are refused"), 1+int(time.Since(begun)/telemetry.Every)
+	if told > limit || s.limited.count("cannot be written") > 2*limit {
 		t.Errorf("it was said %d times that puts are refused", told)
 	}
 

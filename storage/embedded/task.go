@@ -161,11 +161,11 @@ func (e *Engine) admitTasks(force bool) {
 // work is the worker: it does a part of each task in turn, until there are none. At
 // most one goroutine is in it.
 func (e *Engine) work() {
-	b, release := ownThread()
+	y, release := ownThread()
 	defer release()
 	for e.workPart() {
 		runtime.Gosched()
-		b.work()
+		y.work()
 	}
 }
 

@@ -282,8 +282,8 @@ func TestLongKickWaitsForCommit(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond) // in which all would be kicked
-	if most := groupOfTasks + 2*partWork*300; waiting() > most {
-		t.Errorf("%d bytes wait to be written, more than %d", waiting(), most)
+	if limit := groupOfTasks + 2*partWork*300; waiting() > limit {
+		t.Errorf("%d bytes wait to be written, more than %d", waiting(), limit)
 	}
 	e.mu.Lock()
 	e.journal.writing = nil

@@ -43,8 +43,8 @@ func TestTasksLeaveRoom(t *testing.T) {
 		e.mu.Lock()
 		bytes := e.journal.filling.bytes()
 		e.mu.Unlock()
-		if most := int64(groupOfTasks + 32*partWork); bytes > most {
-			t.Errorf("%d bytes have come together, want %d at most", bytes, most)
+		if limit := int64(groupOfTasks + 32*partWork); bytes > limit {
+			t.Errorf("%d bytes have come together, want %d at most", bytes, limit)
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -82,8 +82,8 @@ func TestTicksLeaveRoom(t *testing.T) {
 		e.mu.Lock()
 		bytes := e.journal.filling.bytes()
 		e.mu.Unlock()
-		if most := int64(groupOfTasks + 64*tickPart); bytes > most {
-			t.Errorf("%d bytes have come together, want %d at most", bytes, most)
+		if limit := int64(groupOfTasks + 64*tickPart); bytes > limit {
+			t.Errorf("%d bytes have come together, want %d at most", bytes, limit)
 			break
 		}
 		time.Sleep(time.Millisecond)

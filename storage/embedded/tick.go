@@ -37,11 +37,11 @@ func (e *Engine) Tick() (time.Duration, error) {
 
 // tickOn goes on with what is due for a while. logged is for tickPart.
 func (e *Engine) tickOn(logged bool) {
-	b, release := ownThread()
+	y, release := ownThread()
 	defer release()
 	for range tickParts - 2 {
 		runtime.Gosched()
-		b.work()
+		y.work()
 		next, now, changed, err := e.tickPart(logged)
 		if err != nil || next > now {
 			return

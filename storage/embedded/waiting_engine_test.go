@@ -17,9 +17,9 @@ func (s atOnce) Do(batches ...*storage.Batch) {
 }
 
 // DoGathering implements storage.Gatherer.
-func (s atOnce) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
+func (s atOnce) DoPolling(poll func(read bool) int, batches ...*storage.Batch) {
 	s.loadBound(batches)
-	s.Engine.DoPolling(more, batches...)
+	s.Engine.DoPolling(poll, batches...)
 }
 
 // Tick implements storage.Store.
