@@ -2,19 +2,21 @@ package embedded
 
 import "time"
 
-// holdTime is how long the lock should be held for a part of something: all others wait meanwhile.
+// holdTime is how long the lock should be held for a part of long work: all other callers wait
+// meanwhile.
 const holdTime = time.Millisecond
 
-// leastPart is the least that a part may be.
+// minBatchSize is the minimum size of a part.
 const minBatchSize = 32
 
-// pace is how much a part may be, at most, that is done under one hold of the lock: less where the
-// last ones have taken long, as some jobs are more work than others, and some machines are slower.
+// batchSize is an adaptive batch size: how much is done at most under one hold of the lock. It
+// shrinks if the last parts took long, because some jobs are more work than others, and some
+// machines are slower.
 type batchSize struct{ size, limit int }
 
 func newBatchSize(limit int) batchSize { return batchSize{limit, limit} }
 
-// note takes down how long a part has taken.
+// adjust changes the size according to how long a part took.
 func (p *batchSize) adjust(took time.Duration) {
 	if took > holdTime {
 		p.size = max(p.size/2, int(int64(p.size)*int64(holdTime)/int64(took)), minBatchSize)

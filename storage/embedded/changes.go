@@ -5,9 +5,9 @@ import (
 	"redstalk/tube"
 )
 
-// The journal's methods that the machine calls, see tube.Journal. Each adds an entry
-// to the group that is being filled, and notes in the window what the tables lack.
-// The lock is held.
+// The methods of the journal that the machine calls, see tube.Journal. Each adds an entry to
+// the group that is being filled, and records in the window what the tables lack. The lock is
+// held.
 
 // Put implements tube.Journal.
 func (j *journal) Put(r tube.Record, body []byte, buffer tube.Buffer) {
@@ -68,7 +68,7 @@ func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
 	j.countEntry()
 }
 
-// KeyKept implements tube.Journal.
+// KeyTombstone implements tube.Journal.
 func (j *journal) KeyTombstone(name, key string, id uint64, until tube.Instant) {
 	g, k := j.filling, tables.Tombstone{ID: id, Until: until}
 	start := len(g.frame)
@@ -94,14 +94,14 @@ func (j *journal) PolicySet(name string, p *tube.Policy) {
 	j.countEntry()
 }
 
-// count notes an entry. The lock is held.
+// countEntry counts an entry. The lock is held.
 func (j *journal) countEntry() {
 	j.written++
 	j.window.entries++
 }
 
-// endFrame is called between batches. It ends the frame that is being filled if it
-// is large. The lock is held.
+// endFrame is called between batches. It ends the frame that is being filled if it is large.
+// The lock is held.
 func (j *journal) endFrame() {
 	limit := maxFrame
 	if j.frameLimit > 0 {

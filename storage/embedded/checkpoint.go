@@ -6,20 +6,20 @@ import (
 	"redstalk/storage"
 )
 
-// A checkpoint writes a window to the tables: what has changed in a segment of the
-// log (window.go, migrate.go). Then the segment can be used again. The checkpointer,
-// a goroutine of the journal, does that.
+// A checkpoint writes a window to the tables: what has changed in some segments of the log
+// (window.go, writewindow.go). Then these segments can be used again. The checkpointer, a
+// goroutine of the journal, does that.
 
-// The tables are tried again after retryTables, and twice as long after each further
-// failure, up to retrySeldom: a window may be written nearly to its end before it is
-// found that there is no room for it. Until then the log keeps what the tables lack.
+// A failed attempt to write the tables is repeated after minRetry, and after twice as long each
+// further time, up to maxRetry: an attempt may write nearly all of a window before it fails for
+// lack of space. Until then the log keeps what the tables lack.
 const (
 	minRetry = 250 * time.Millisecond
 	maxRetry = 2 * time.Second
 )
 
-// rotate begins a new segment of the log, and ends the window of the segments before
-// it. If reclaim is true, the tables are made smaller after that window.
+// rotate begins a new segment of the log, and ends the window of the segments before it. With
+// reclaim the tables are compacted after that window.
 func (j *journal) rotate(reclaim bool) {
 	j.requireOwnership()
 	ended, err := j.log.Rotate()
@@ -32,7 +32,7 @@ func (j *journal) rotate(reclaim bool) {
 	j.segmentEnded(ended)
 }
 
-// writeWindows is the checkpointer: it writes window after window to the tables, and
+// writeWindows is the checkpointer: it writes one window after another to the tables, and
 // releases the segments of the log that they cover.
 func (j *journal) writeWindows() {
 	defer j.checkpointer.Done()
@@ -40,7 +40,7 @@ func (j *journal) writeWindows() {
 		if !j.writeUntilDone(w) {
 			continue // the journal ends; the log has what the tables lack
 		}
-		j.requireOwnership() // else it would release segments that are not the engine's any more
+		j.requireOwnership() // otherwise it might release segments that are no longer the engine's
 		j.log.Release(w.segment)
 		if w.reclaim {
 			j.compactTables()
@@ -49,8 +49,8 @@ func (j *journal) writeWindows() {
 	}
 }
 
-// writeUntilDone writes a window, and tries again while that fails: there may be no
-// room now, and some later. It returns false if the journal ends before it is done.
+// writeUntilDone writes a window, and retries while that fails: there may be room later. It
+// returns false if the journal ends before it is done.
 func (j *journal) writeUntilDone(w *window) bool {
 	for wait := minRetry; !j.gaveUp; wait = min(2*wait, maxRetry) {
 		j.requireOwnership()
@@ -69,8 +69,8 @@ func (j *journal) writeUntilDone(w *window) bool {
 	return false
 }
 
-// noteFailure notes that a window could not be written. Calls that wait for the
-// tables go on. It returns whether puts are refused now.
+// setFailing records that a window could not be written. Calls that wait for the tables go on.
+// It returns whether puts are refused now.
 func (j *journal) setFailing() (refusing bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -80,8 +80,8 @@ func (j *journal) setFailing() (refusing bool) {
 	return j.stalled()
 }
 
-// windowDone notes that a window is in the tables. If it was the last one, and the
-// next one could not end because too many waited, that is done now.
+// windowDone records that a window is in the tables. If it was the last one, and the next one
+// could not end because too many waited, the next one ends now.
 func (j *journal) windowDone() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -93,9 +93,9 @@ func (j *journal) windowDone() {
 	j.roomMade()
 }
 
-// syncChanges returns when all that has changed so far is on the disk, in the log.
-// The tables must not get what the log may still lose: they would have one half of a
-// batch without the other, or lack a job that a later entry of the log is about.
+// syncChanges returns when everything that has changed so far is on the disk, in the log. The
+// tables must not contain what the log can still lose: they would have one half of a batch
+// without the other, or lack a job that a later entry of the log refers to.
 func (j *journal) syncChanges() error {
 	written := make(chan struct{})
 	j.mu.Lock()
@@ -109,7 +109,7 @@ func (j *journal) syncChanges() error {
 	return j.log.Sync()
 }
 
-// compactTables has Pebble free the room of what was deleted in the tables.
+// compactTables frees the space of deleted jobs in the tables.
 func (j *journal) compactTables() {
 	err := j.tables.Compact()
 	if err != nil {

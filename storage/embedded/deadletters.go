@@ -6,14 +6,15 @@ import (
 	"redstalk/tube"
 )
 
-// An exhausted job goes to its dead-letter tube at once, if its body is in memory. Else it
-// is buried, and the sender, a goroutine that exists while there are such jobs, reads their
-// bodies and sends them. The new job and the end of the old one are in one frame of the log.
+// An exhausted job goes to its dead-letter tube at once, if its body is in memory. Otherwise it
+// is a pending dead letter: it is buried, and the sender, a goroutine that exists while there
+// are such jobs, reads their bodies and moves them. The new job and the end of the old one are
+// in one frame of the log.
 
 // sendAgain is after how long the sender tries again if the tables cannot be read at all.
 const sendAgain = tube.Instant(time.Second)
 
-// resume does what is left to do when all jobs are brought back.
+// resume does what is left to do when all jobs are restored.
 func (e *Engine) resume() {
 	e.mu.Lock()
 	for more := true; more; {
@@ -28,8 +29,8 @@ func (e *Engine) resume() {
 	}
 }
 
-// startSender starts the sender if there is something for it to do, and it is not there. The
-// lock is held.
+// startSender starts the sender if there is work for it, and it does not exist. The lock is
+// held.
 func (e *Engine) startSender() {
 	if e.machine.PendingDeadLetters() == 0 || e.sending || e.closed || e.journal == nil || e.now() < e.sendAt {
 		return
@@ -46,8 +47,8 @@ func (e *Engine) startSender() {
 	}()
 }
 
-// sendSome sends some jobs to their dead-letter tubes. It returns false when the sender has
-// to end: there are no more, or the engine is closed, or nothing can be read at present.
+// sendPart moves some jobs to their dead-letter tubes. It returns false when the sender has to
+// end: there are no more jobs, the engine is closed, or nothing can be read at present.
 func (e *Engine) sendPart() (more bool) {
 	e.mu.Lock()
 	e.journal.awaitTaskTurn()
@@ -73,9 +74,8 @@ func (e *Engine) sendPart() (more bool) {
 	return true
 }
 
-// toSend splits ids, of jobs that are on their way: into those that are sent now, and of
-// these the ones whose bodies have to be read first. The others have to wait for their turn.
-// The lock is held.
+// splitSendable returns those of ids, pending dead letters, that are moved now, and of these
+// the ones whose bodies have to be read first. The others are queued again. The lock is held.
 func (e *Engine) splitSendable(ids []uint64) (now, lacking []uint64) {
 	bytes := 0
 	for i, id := range ids {
@@ -90,9 +90,8 @@ func (e *Engine) splitSendable(ids []uint64) (now, lacking []uint64) {
 	return ids, lacking
 }
 
-// sendThese sends jobs, with the bodies that were read. One whose body cannot be read stays
-// buried; but if it is the disk that fails, and not the body, all are tried again later. The
-// lock is held.
+// sendLoaded moves jobs, with the bodies that were read. A job whose body cannot be read stays
+// buried; but if the disk fails, and not the body, all are tried again later. The lock is held.
 func (e *Engine) sendLoaded(now tube.Instant, ids []uint64, bodies []loadedBody) {
 	read := make(map[uint64]loadedBody, len(bodies))
 	for _, b := range bodies {

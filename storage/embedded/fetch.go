@@ -14,10 +14,9 @@ type bodyNeeded struct {
 	op    *storage.Op
 }
 
-// fetchBodies reads the bodies that tasks lack, on a goroutine of its own. Then it ends
-// the tasks, or has them go on. It reads the tables as they were when the operations
-// were carried out, so it does not matter what becomes of the jobs meanwhile. The lock
-// is held.
+// fetchBodies reads the bodies that tasks lack, on a goroutine of its own. Then it ends the
+// tasks, or gives them back to the worker. It reads the tables as they were when the operations
+// were carried out, so it does not matter whether the jobs change meanwhile. The lock is held.
 func (e *Engine) fetchBodies(tasks []*task) {
 	snapshot := e.journal.tables.Snapshot()
 	go func() {
@@ -32,8 +31,7 @@ func (e *Engine) fetchBodies(tasks []*task) {
 	}()
 }
 
-// bodiesFetched ends tasks that now have their bodies, or has the worker go on with
-// them.
+// bodiesFetched ends tasks that now have their bodies, or gives them back to the worker.
 func (e *Engine) bodiesFetched(tasks []*task) {
 	var ended []*storage.Batch
 	e.mu.Lock()
@@ -55,8 +53,8 @@ func (e *Engine) bodiesFetched(tasks []*task) {
 	e.tasksEnded(len(ended))
 }
 
-// fetchBody reads the body of an answer. If it cannot be read, and the job was reserved
-// for this answer, the job is buried, and a take goes on with the next job.
+// fetchBody reads the body of an answer. If it cannot be read, and the job was reserved for
+// this answer, the job is buried, and a take continues with the next job.
 func (e *Engine) fetchBody(from tables.Snapshot, op *storage.Op) {
 	body, err := from.Body(op.Answer.ID)
 	if err != nil {
@@ -74,7 +72,7 @@ func (e *Engine) fetchBody(from tables.Snapshot, op *storage.Op) {
 	e.journal.bodyReads.succeeded()
 }
 
-// tellListener tells the listener what can be taken and what is due.
+// notifyListener notifies the listener of jobs that can be taken, and of the next due time.
 func (e *Engine) notifyListener() {
 	e.mu.Lock()
 	wakeUps, next, now := e.wakeUps(), e.machine.Next(), e.now()
@@ -108,8 +106,8 @@ func (e *Engine) bodyUnreadable(op *storage.Op, err error) (from tables.Snapshot
 	return e.takeNext(now, op)
 }
 
-// takeAnother carries out a Take once more. It returns what bodyUnreadable does. The lock
-// is held.
+// takeNext carries out a Take once more. It returns what bodyUnreadable returns. The lock is
+// held.
 func (e *Engine) takeNext(now tube.Instant, op *storage.Op) (from tables.Snapshot, again bool) {
 	op.Answer = storage.Answer{}
 	job, soon := e.takeJob(now, op)

@@ -18,7 +18,7 @@ type image struct {
 	gone   bool
 }
 
-// history is what a part of the log says when all of it was replayed.
+// history is what a part of the log says after all of it was replayed.
 type history struct {
 	jobs map[uint64]*image
 	tables.TubeChanges
@@ -33,7 +33,7 @@ func newHistory(names interner) *history {
 
 var errEntry = errors.New("it is not an entry of the log")
 
-// replay takes in a frame.
+// replay applies a frame.
 func (h *history) replay(frame []byte) (err error) {
 	for len(frame) > 0 {
 		kind := frame[0]
@@ -51,7 +51,7 @@ func (h *history) replay(frame []byte) (err error) {
 	return nil
 }
 
-// entry takes in an entry about a job. It returns what is behind it.
+// entry applies an entry about a job. It returns the bytes behind it.
 func (h *history) entry(kind byte, b []byte) (rest []byte, err error) {
 	id, n := binary.Uvarint(b)
 	if n <= 0 || id == 0 {
@@ -74,7 +74,7 @@ func (h *history) entry(kind byte, b []byte) (rest []byte, err error) {
 	return nil, errEntry
 }
 
-// body takes in the body of a job that was put. It returns what is behind it.
+// body applies the body of a job that was put. It returns the bytes behind it.
 func (h *history) body(im *image, b []byte) (rest []byte, err error) {
 	id, size := im.record.ID, im.record.Size
 	if uint64(len(b)) < uint64(size) {
@@ -85,7 +85,7 @@ func (h *history) body(im *image, b []byte) (rest []byte, err error) {
 	return b[size:], nil
 }
 
-// image returns the image of a job. It makes it if there is none.
+// image returns the image of a job. It creates it if there is none.
 func (h *history) image(id uint64) *image {
 	im := h.jobs[id]
 	if im == nil {
@@ -95,7 +95,7 @@ func (h *history) image(id uint64) *image {
 	return im
 }
 
-// tubeEntry takes in an entry about a tube. It returns what is behind it.
+// tubeEntry applies an entry about a tube. It returns the bytes behind it.
 func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 	name, b, err := cutShort(b)
 	if err != nil {
@@ -117,7 +117,7 @@ func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 	return b[tables.PauseSize:], nil
 }
 
-// tombstone takes in what an entry says about a key of a tube.
+// tombstone applies an entry about a key of a tube.
 func (h *history) tombstone(of string, b []byte) (rest []byte, err error) {
 	key, b, err := cutShort(b)
 	if err != nil || len(b) < tables.TombstoneSize {
@@ -127,7 +127,7 @@ func (h *history) tombstone(of string, b []byte) (rest []byte, err error) {
 	return b[tables.TombstoneSize:], nil
 }
 
-// policySet takes in what an entry says about the policy of a tube.
+// policySet applies an entry about the policy of a tube.
 func (h *history) policySet(of string, b []byte) (rest []byte, err error) {
 	if len(b) < 1 || b[0] > 1 {
 		return nil, errEntry
@@ -140,7 +140,7 @@ func (h *history) policySet(of string, b []byte) (rest []byte, err error) {
 	return rest, err
 }
 
-// imported takes in how far an import is.
+// imported applies an entry about an import.
 func (h *history) imported(source string, b []byte) (rest []byte, err error) {
 	if len(b) < tables.ImportMarkSize+8 {
 		return nil, errEntry
@@ -150,7 +150,7 @@ func (h *history) imported(source string, b []byte) (rest []byte, err error) {
 	return b[tables.ImportMarkSize+8:], nil
 }
 
-// cutShort reads a string that has its length in one byte before it.
+// cutShort reads a string that is preceded by its length in one byte.
 func cutShort(b []byte) (s, rest []byte, err error) {
 	if len(b) < 1 || len(b) < 1+int(b[0]) {
 		return nil, nil, errEntry

@@ -8,8 +8,8 @@ import (
 	"redstalk/tube"
 )
 
-// Jobs of another server, see storage.Importer. The ids of an import are set aside when it
-// begins, so its jobs are no new ones to a window: they are noted one by one.
+// Jobs of another server, see storage.Importer. Their ids are reserved when the import begins,
+// so for a window they are not new jobs: each is recorded on its own.
 
 // Parts implements storage.Importer.
 func (e *Engine) Parts() int { return 1 }
@@ -38,7 +38,7 @@ func answerImport(op *storage.Op, m tables.ImportMark) {
 	op.Answer.Result = &storage.Result{Import: &storage.ImportState{Offset: m.Offset, Done: m.Done}}
 }
 
-// noteImport notes how far an import is.
+// setImportMark records how far an import is.
 func (e *Engine) setImportMark(source string, m tables.ImportMark) {
 	e.imports[source] = m
 	if e.journal != nil {
@@ -77,8 +77,8 @@ func (e *Engine) importJobs(now tube.Instant, op *storage.Op, p *progress) (done
 	return true
 }
 
-// importMarked is told of an import like the journal of other changes. It comes behind the jobs, so
-// that the log never has it without them.
+// importMarked records how far an import is. Its entry follows those of the jobs, so that the
+// log never has it without them.
 func (j *journal) importMarked(source string, m tables.ImportMark) {
 	g, last := j.filling, j.machine.LastID()
 	start := len(g.frame)

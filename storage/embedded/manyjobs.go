@@ -5,10 +5,10 @@ import (
 	"redstalk/tube"
 )
 
-// Operations on many jobs of a tube, in parts. The budget of a hold of the lock is theirs
-// alone: what does not fit into a whole one would be done in parts that are much more work.
+// Operations on many jobs of a tube, in parts. A part is begun only with the whole budget of a
+// hold of the lock: smaller parts would be much more work in total.
 
-// workPerCopy is how much work it is to move a job to another tube.
+// workPerCopy is the work of moving a job to another tube.
 const workPerCopy = 4
 
 // mayBeginMany reports whether a part of such an operation may be begun.
@@ -90,9 +90,9 @@ func (e *Engine) hasRoomFor(j *tube.Job) bool {
 	return e.journal == nil || e.journal.guard.reserveRoom(j.Size())
 }
 
-// toMove returns the jobs that the next part of a MoveJobs moves: none behind one that lacks
-// its body. If that is the first one, it wants its body and those of the next ones. Jobs whose
-// bodies cannot be read stay where they are.
+// toMove returns the jobs that the next part of a MoveJobs moves. It stops at a job that lacks
+// its body; if that is the first job, it asks for the bodies of that job and the next ones.
+// Jobs whose bodies cannot be read stay where they are.
 func (e *Engine) toMove(op *storage.Op, p *progress) (jobs []*tube.Job) {
 	limit, bytes := min(p.limit-p.done, max(e.budget/workPerCopy+1, 0)), 0
 	for _, job := range e.machine.FirstJobs(op.Tube, op.State, limit+len(p.unreadable)) {

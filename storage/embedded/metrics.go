@@ -5,10 +5,10 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// effort is what the engine counts of its own work.
+// metrics measures the work of the engine.
 type metrics struct {
-	calls      *telemetry.Histogram // how long a call of Do took, its own commit included
-	operations *telemetry.Histogram // how many operations it had
+	calls      *telemetry.Histogram // duration of a call of Do, its own commit included
+	operations *telemetry.Histogram // operations of a call
 	syncs      *telemetry.Histogram // how long a group waited for the disk
 }
 
@@ -16,7 +16,7 @@ func newMetrics() metrics {
 	return metrics{calls: telemetry.NewDurations(), operations: telemetry.NewSizes(), syncs: telemetry.NewDurations()}
 }
 
-// note counts the operations of a call.
+// countOperations counts the operations of a call.
 func (c *metrics) countOperations(batches []*storage.Batch) {
 	n := 0
 	for _, b := range batches {

@@ -9,9 +9,8 @@ import (
 	"redstalk/tube"
 )
 
-// task is a batch that is not done under one hold of the lock: it is more work than
-// partWork, or it has to wait for room in the journal, or it lacks bodies that are
-// on disk only.
+// task is a batch that is not done under one hold of the lock: it is more work than partWork,
+// has to wait for room in the journal, or lacks bodies that are on disk only.
 type task struct {
 	batch   *storage.Batch
 	next    int           // the first of its operations that is not done
@@ -19,13 +18,13 @@ type task struct {
 	progress
 }
 
-// progress is how far the operation task.next has got.
+// progress is how much of the operation task.next is done.
 type progress struct {
 	bodyNeeds
 	begun     bool
 	needsRoom bool       // it waits until the journal has room
 	forced    bool       // it has waited long enough
-	done      int        // jobs kicked or moved, or tubes attended
+	done      int        // jobs kicked or moved, or tubes referenced
 	limit     int        // jobs to kick or to move
 	from      tube.State // of the jobs to kick
 	flush     *tube.Flush
@@ -34,9 +33,9 @@ type progress struct {
 
 func (t *task) ended() bool { return t.next == len(t.batch.Ops) }
 
-// run carries out the operations of a batch from the one numbered next on, of which
-// p is done. If it cannot do them all under this hold of the lock, it returns the
-// rest as a task. The lock is held.
+// runBatch carries out the operations of a batch from index next on, of which p is done. If it
+// cannot do them all under this hold of the lock, it returns the rest as a task. The lock is
+// held.
 func (e *Engine) runBatch(now tube.Instant, b *storage.Batch, next int, p progress) (rest *task) {
 	for ; next < len(b.Ops); next++ {
 		op := &b.Ops[next]
@@ -61,8 +60,8 @@ func (e *Engine) runBatch(now tube.Instant, b *storage.Batch, next int, p progre
 	return rest
 }
 
-// refuse answers a batch that comes after Close. A batch that was begun before Close
-// is carried out.
+// refuse answers a batch that comes after Close. A batch that was begun before Close is carried
+// out.
 func refuse(b *storage.Batch) {
 	for i := range b.Ops {
 		b.Ops[i].Answer = storage.Answer{Err: storage.ErrClosed}
@@ -70,9 +69,9 @@ func refuse(b *storage.Batch) {
 	}
 }
 
-// makeTasks makes tasks of those of the batches that are unfinished or lack bodies,
-// and has them ended later. It returns the others, and whether one of the tasks has
-// made a change that must become durable. The lock is held.
+// makeTasks makes tasks of the batches that are unfinished or lack bodies, and starts them. It
+// returns the other batches, and whether one of the tasks has made a change that must become
+// durable. The lock is held.
 func (e *Engine) makeTasks(batches []*storage.Batch) (done []*storage.Batch, changed bool) {
 	if len(e.bodiesMissing) == 0 && len(e.unfinished) == 0 {
 		return batches, false
@@ -99,8 +98,8 @@ func (e *Engine) makeTasks(batches []*storage.Batch) (done []*storage.Batch, cha
 	return done, changed
 }
 
-// taskOf returns what is left to do of a batch. It takes that from the heads of
-// unfinished and bodiesMissing, which are in the order of the batches.
+// taskOf returns what is left to do of a batch. It takes that from the heads of unfinished and
+// bodiesMissing, which are in the order of the batches.
 func (e *Engine) taskOf(b *storage.Batch) *task {
 	t := &task{batch: b, next: len(b.Ops)}
 	if len(e.unfinished) > 0 && e.unfinished[0].batch == b {
@@ -112,8 +111,8 @@ func (e *Engine) taskOf(b *storage.Batch) *task {
 	return t
 }
 
-// enqueue gives a task to the worker: now, or when the bodies are there, or when the
-// journal has room, if it waits for that. The lock is held.
+// enqueue gives a task to the worker: now, or when its bodies are loaded, or when the journal
+// has room, if the task waits for that. The lock is held.
 func (e *Engine) enqueue(t *task) {
 	if len(t.needed) > 0 {
 		e.loadBodies(t)
@@ -133,7 +132,7 @@ func (e *Engine) enqueue(t *task) {
 	}
 }
 
-// maxWait is how long tasks wait for room while none is made.
+// maxWait is how long tasks wait for room while none becomes available.
 const maxWait = tube.Instant(10 * time.Second)
 
 // roomMade is called by the journal when it may have room again. The lock is held.
@@ -147,8 +146,8 @@ func (e *Engine) roomMade() {
 	}
 }
 
-// admitTasks gives the tasks that wait for room to the worker. If force is true they
-// do not wait again. The lock is held.
+// admitTasks gives the tasks that wait for room to the worker. With force they do not wait
+// again. The lock is held.
 func (e *Engine) admitTasks(force bool) {
 	tasks := e.noRoom
 	e.noRoom = nil
@@ -158,8 +157,8 @@ func (e *Engine) admitTasks(force bool) {
 	}
 }
 
-// work is the worker: it does a part of each task in turn, until there are none. At
-// most one goroutine is in it.
+// work is the worker: it does a part of each task in turn, until there are none. At most one
+// goroutine runs it.
 func (e *Engine) work() {
 	y, release := ownThread()
 	defer release()
@@ -169,8 +168,8 @@ func (e *Engine) work() {
 	}
 }
 
-// workPart does a part of the first task. It returns false if there is none; the
-// worker has ended then.
+// workPart does a part of the first task. It returns false if there is none; then the worker
+// has ended.
 func (e *Engine) workPart() (more bool) {
 	e.mu.Lock()
 	if e.journal != nil {
@@ -200,7 +199,7 @@ func (e *Engine) workPart() (more bool) {
 	return true
 }
 
-// tasksEnded notes that n tasks are done, or have become other tasks.
+// tasksEnded records that n tasks are done, or have become other tasks.
 func (e *Engine) tasksEnded(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

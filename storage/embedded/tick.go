@@ -8,8 +8,8 @@ import (
 	"redstalk/tube"
 )
 
-// tickPart is how many due things are done under one hold of the lock at most, see pace, and
-// tickParts is how many such parts one Tick does.
+// tickPart is how many due things are done under one hold of the lock at most, see batchSize,
+// and tickParts is how many such parts one Tick does.
 const (
 	tickPart  = 256
 	tickParts = 16
@@ -35,7 +35,7 @@ func (e *Engine) Tick() (time.Duration, error) {
 	return next.Until(now), nil
 }
 
-// tickOn goes on with what is due for a while. logged is for tickPart.
+// tickOn does further parts of what is due, at most tickParts in all. logged is for tickPart.
 func (e *Engine) tickOn(logged bool) {
 	y, release := ownThread()
 	defer release()
@@ -50,8 +50,9 @@ func (e *Engine) tickOn(logged bool) {
 	}
 }
 
-// tickPart does a part of what is due. logged tells whether the part before has made changes that
-// are in the log: then it waits for its turn, as tasks do. It returns whether it has made some.
+// tickPart does a part of what is due. logged says that the part before it has made changes
+// that are in the log: then it waits like a task (awaitTaskTurn). changed says that it has made
+// such changes.
 func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, err error) {
 	e.mu.Lock()
 	if logged {
@@ -73,7 +74,7 @@ func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, er
 	return next, now, changed, nil
 }
 
-// giveBackMemory gives back to the operating system what is not needed without traffic.
+// giveBackMemory returns memory to the operating system that is not needed without traffic.
 func (e *Engine) giveBackMemory() {
 	if e.journal != nil {
 		e.journal.tables.EmptyCache()
@@ -81,9 +82,9 @@ func (e *Engine) giveBackMemory() {
 	e.free()
 }
 
-// upkeep does what a Tick does beside the jobs: it gives memory back, has tasks go
-// on that have waited for room too long, ends what was held for long, and has the
-// journal write what the Tick has changed. It returns a group that the caller must commit, or nil. The lock is held.
+// maintain does what a Tick does beside the jobs: it returns memory, resumes tasks that have
+// waited for room too long, ends a long hold of windows, and makes the journal write what the
+// Tick has changed. It returns a group that the caller must commit, or nil. The lock is held.
 func (e *Engine) maintain(now tube.Instant) (commit *group) {
 	if e.trimmer.due(now) {
 		e.freeing.Go(e.giveBackMemory)

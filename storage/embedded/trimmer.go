@@ -7,31 +7,29 @@ import (
 )
 
 const (
-	// quietFor is how long there must be hardly any traffic before memory is given
-	// back to the operating system. quietWork is how many batches in a second are
-	// hardly any.
+	// trimAfter is how long there must be hardly any traffic before memory is returned to the
+	// operating system. Up to idleBatches batches in a second are hardly any traffic.
 	trimAfter   = tube.Instant(20 * time.Second)
 	idleBatches = 20
 
-	// worthFreeing is how many batches, or pieces of bodies of bytesPerWork bytes,
-	// must have come since the last time that memory was given back.
+	// worthTrimming is how many batches, or pieces of bodies of bytesPerWork bytes, there must
+	// have been since memory was last returned.
 	worthTrimming = 2000
 	bytesPerWork  = 16 << 10
 )
 
-// quiet notices when a time of much traffic has ended. Go frees memory when it needs more:
-// so without traffic a process would stay as large as its largest backlog. What Pebble keeps of its
-// files is given up as well: the operating system has it, too.
+// trimmer notices when a period of much traffic has ended. Go frees memory when it needs more:
+// so without traffic a process would stay as large as its largest backlog. Pebble's cache is
+// emptied as well: the operating system caches the same files.
 type trimmer struct {
 	work      uint64       // batches and pieces of bodies so far
-	checkedAt tube.Instant // when over last measured the traffic
-	seen      uint64       // worked at that time
-	since     tube.Instant // the start of the time with hardly any traffic
-	freed     uint64       // worked when memory was last given back
+	checkedAt tube.Instant // when due last measured the traffic
+	seen      uint64       // work at that time
+	since     tube.Instant // since then there has been hardly any traffic
+	freed     uint64       // work when memory was last returned
 }
 
-// over reports whether it is time to give memory back. It has to be called every second or
-// more often.
+// due reports whether it is time to return memory. It has to be called at least once a second.
 func (q *trimmer) due(now tube.Instant) bool {
 	if now-q.checkedAt < tube.Instant(time.Second) {
 		return false
