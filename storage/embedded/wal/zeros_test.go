@@ -13,7 +13,7 @@ func TestHeaderAmongZeros(t *testing.T) {
 		for _, end := range []int64{offset + HeaderSize, size} {
 			data := make([]byte, end)
 			putHeader(data[offset:], position{1, offset}, frame{synced: 64})
-			if got := provenAfter(data, position{1, 0}); got != 64 {
+			if got := syncedAfter(data, position{1, 0}); got != 64 {
 				t.Errorf("with a header at %d of %d bytes: %d bytes are proven", offset, end, got)
 			}
 		}
