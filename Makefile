@@ -150,7 +150,7 @@ fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API
 	$(GO) test ./server -run '^$$' -fuzz '^FuzzAuth$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/access -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/embedded/wal -run '^$$' -fuzz '^FuzzReplay$$' -fuzztime $(FUZZTIME)
-	$(GO) test ./storage/embedded -run '^$$' -fuzz '^FuzzRecord$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./storage/embedded/tables -run '^$$' -fuzz '^FuzzRecord$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/embedded -run '^$$' -fuzz '^FuzzLog$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./storage/beanstalkd -run '^$$' -fuzz '^FuzzScan$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/gateway -run '^$$' -fuzz '^FuzzNames$$' -fuzztime $(FUZZTIME)

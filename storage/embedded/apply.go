@@ -7,27 +7,26 @@ import (
 )
 
 const (
-	// partWork is how much work is done under one hold of the lock, for however
-	// many batches. The unit is moving one job in a kick or in a leave; all of it
-	// takes about half a millisecond. What every operation has to do anyway, such
-	// as moving one job, does not count. A part of a task is less if that takes longer,
-	// see pace.
+	// partWork is how much work is done under one hold of the lock, for all batches together.
+	// The unit is moving one job in a kick or in a ReleaseAll; 512 take about half a
+	// millisecond. Work that every operation has, such as moving one job, does not count. A
+	// part of a task is smaller if it would take longer, see batchSize.
 	partWork = 512
 
-	// tubesPerMove is how many tubes a take looks at in the time in which one job
-	// is moved, and namesPerMove how many names of tubes are listed in it.
+	// tubesPerMove is how many tubes a take examines in the time in which one job is moved, and
+	// namesPerMove how many names of tubes are listed in it.
 	tubesPerMove = 8
 	namesPerMove = 32
 )
 
-// spend takes work off the budget of this hold of the lock.
+// spend subtracts work from the budget of this hold of the lock.
 func (e *Engine) spend(work int) { e.budget -= work }
 
-// mayBegin reports whether work may be begun whose size is not known beforehand.
+// mayBegin reports whether work of unknown size may be begun.
 func (e *Engine) mayBegin() bool { return e.budget > 0 }
 
-// apply carries out one operation on the machine, of which p is done already. It
-// returns false if the rest has to be done later. The lock is held.
+// apply carries out one operation on the machine, of which p is done already. It returns false
+// if the rest has to be done later. The lock is held.
 func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *progress) (done bool) {
 	switch op.Kind {
 	case storage.Put:
@@ -37,11 +36,11 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.Kick:
 		return e.kick(now, op, p)
 	case storage.Ref:
-		return e.attend(op, p)
+		return e.ref(op, p)
 	case storage.ReleaseAll:
-		return e.leave(now, op, p)
+		return e.releaseAll(now, op, p)
 	case storage.Tubes:
-		return e.tubes(op)
+		return e.listTubes(op)
 	case storage.ListJobs:
 		return e.listJobs(now, op, p)
 	case storage.Flush:
@@ -55,7 +54,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.Move:
 		e.move(now, b, op)
 	case storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
-		e.applyRare(now, op)
+		e.applyKeyOrPolicy(now, op)
 	case storage.SetPriority:
 		op.Answer.NotFound = !e.machine.SetPriority(op.ID, op.Pri)
 	case storage.Reschedule:
@@ -69,7 +68,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.Pause:
 		op.Answer.NotFound = !e.machine.Pause(now, op.Tube, op.Delay)
 	default:
-		e.report(now, op)
+		e.readStats(now, op)
 	}
 	return true
 }
@@ -92,16 +91,16 @@ func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
 // put carries out a Put. It returns false if it has to wait for room.
 func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	if e.journal != nil {
-		if p.needsRoom = !p.forced && e.journal.crowded(); p.needsRoom {
+		if p.needsRoom = !p.forced && e.journal.overLimit(); p.needsRoom {
 			return false
 		}
-		if !e.journal.guard.room(len(op.Body)) {
+		if !e.journal.guard.reserveRoom(len(op.Body)) {
 			op.Answer.Err = storage.ErrNoSpace
 			op.Buffer.Release()
 			return true
 		}
 	}
-	e.quiet.worked += uint64(len(op.Body) / bytesPerWork)
+	e.trimmer.work += uint64(len(op.Body) / bytesPerWork)
 	switch {
 	case op.Args != nil:
 		e.putTagged(now, op)
@@ -114,7 +113,7 @@ func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) 
 	return true
 }
 
-// newJob returns the job of a Put. The use of Op.Buffer becomes the machine's.
+// newJob returns the job of a Put. The reference to Op.Buffer becomes the machine's.
 func newJob(op *storage.Op) tube.NewJob {
 	j := tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body}
 	if op.Buffer != nil { // a nil pointer in an interface is not nil
@@ -123,7 +122,7 @@ func newJob(op *storage.Op) tube.NewJob {
 	return j
 }
 
-// take carries out a Take. It returns false if it has to be tried again.
+// take carries out a Take. It returns false if it has to be tried again later.
 func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) (done bool) {
 	many := len(op.Tubes) > tube.FewTubes
 	if many && !e.mayBegin() {
@@ -149,10 +148,10 @@ func (e *Engine) takeJob(now tube.Instant, op *storage.Op) (*tube.Job, tube.Inst
 	return e.machine.Take(now, op.Holder, op.Tubes)
 }
 
-// spendTake takes the work of a take from many tubes off the budget. tubes and names
-// are what the machine had counted before it. The first list of names under a hold
-// of the lock is free: else every take from a long list would be put off, and have
-// its list looked up anew.
+// spendTake subtracts the work of a take of many tubes from the budget. tubes and names are
+// what the machine had counted before it. The first list of names under a hold of the lock is
+// free: otherwise every take from a long list would be postponed, and its list would be looked
+// up again.
 func (e *Engine) spendTake(tubes, names uint64) {
 	tubesNow, namesNow := e.machine.TakeWork()
 	e.spend(int(tubesNow-tubes) / tubesPerMove)
@@ -166,26 +165,26 @@ func (e *Engine) spendTake(tubes, names uint64) {
 func (e *Engine) kick(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	if !p.begun {
 		from, jobs := e.machine.Kickable(op.Tube)
-		p.begun, p.from, p.most = true, from, min(int(op.MaxJobs), jobs)
+		p.begun, p.from, p.limit = true, from, min(int(op.MaxJobs), jobs)
 	}
-	part := min(p.most-p.done, e.budget+1)
+	part := min(p.limit-p.done, e.budget+1)
 	n := e.machine.KickSome(now, op.Tube, p.from, max(part, 0))
 	e.spend(max(n-1, 0))
 	p.done += n
 	op.Answer.Count = p.done
-	return p.done == p.most || n < part
+	return p.done == p.limit || n < part
 }
 
-// leave carries out a Leave, or a part of it.
-func (e *Engine) leave(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+// releaseAll carries out a ReleaseAll, or a part of it.
+func (e *Engine) releaseAll(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	p.begun = true
 	n, more := e.machine.ReleaseSome(now, op.Holder, max(e.budget+1, 0))
 	e.spend(max(n-1, 0))
 	return !more
 }
 
-// attend carries out an Attend, or a part of it.
-func (e *Engine) attend(op *storage.Op, p *progress) (done bool) {
+// ref carries out a Ref, or a part of it.
+func (e *Engine) ref(op *storage.Op, p *progress) (done bool) {
 	p.begun = true
 	names := op.Tubes[p.done:]
 	names = names[:min(len(names), max(e.budget+1, 0))]
@@ -197,8 +196,8 @@ func (e *Engine) attend(op *storage.Op, p *progress) (done bool) {
 	return p.done == len(op.Tubes)
 }
 
-// tubes carries out a Tubes. It returns false if it has to be tried again.
-func (e *Engine) tubes(op *storage.Op) (done bool) {
+// listTubes carries out a Tubes. It returns false if it has to be tried again later.
+func (e *Engine) listTubes(op *storage.Op) (done bool) {
 	if !e.mayBegin() {
 		return false
 	}
@@ -207,9 +206,9 @@ func (e *Engine) tubes(op *storage.Op) (done bool) {
 	return true
 }
 
-// report carries out an operation that changes nothing and brings no body. The lock
-// is held.
-func (e *Engine) report(now tube.Instant, op *storage.Op) {
+// readStats carries out an operation that changes nothing and returns no body. The lock is
+// held.
+func (e *Engine) readStats(now tube.Instant, op *storage.Op) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
 	case storage.JobStats:
@@ -228,8 +227,8 @@ func (e *Engine) report(now tube.Instant, op *storage.Op) {
 	}
 }
 
-// answerJob answers with the id and the body of j; nil is NOT_FOUND. If the body is not
-// in memory, it is noted as missing.
+// answerJob answers with the id and the body of j; nil is NOT_FOUND. If the body is not in
+// memory, it adds the answer to bodiesMissing.
 func (e *Engine) answerJob(b *storage.Batch, op *storage.Op, j *tube.Job) {
 	a := &op.Answer
 	if j == nil {
@@ -243,12 +242,12 @@ func (e *Engine) answerJob(b *storage.Batch, op *storage.Op, j *tube.Job) {
 	}
 }
 
-// answerBody answers with the body of j, if it is in memory. It may be read without the
-// lock later, because the answer has a use of its Buffer. The lock is held.
+// answerBody answers with the body of j, if it is in memory. The body can later be read without
+// the lock, because the answer retains its Buffer. The lock is held.
 func (e *Engine) answerBody(a *storage.Answer, j *tube.Job) {
 	a.Body = e.machine.Body(j)
-	if users, has := e.machine.Buffer(j).(*body.Buffer); has {
-		users.Retain()
-		a.Buffer = users
+	if buffer, has := e.machine.Buffer(j).(*body.Buffer); has {
+		buffer.Retain()
+		a.Buffer = buffer
 	}
 }

@@ -1,44 +1,47 @@
 package embedded
 
-import "redstalk/tube"
+import (
+	"redstalk/storage/embedded/tables"
+	"redstalk/tube"
+)
 
-// The journal's methods that the machine calls, see tube.Journal. Each adds an entry
-// to the group that is being filled, and notes in the window what the tables lack.
-// The lock is held.
+// The methods of the journal that the machine calls, see tube.Journal. Each adds an entry to
+// the group that is being filled, and records in the window what the tables lack. The lock is
+// held.
 
 // Put implements tube.Journal.
-func (j *journal) Put(r tube.Record, body []byte, users tube.Buffer) {
+func (j *journal) Put(r tube.Record, body []byte, buffer tube.Buffer) {
 	g := j.filling
 	if g.size > 0 && g.size+len(body) > maxBatch {
 		g.cut()
 	}
 	start := len(g.frame)
-	g.frame = encodeRecord(appendEntry(g.frame, putEntry, r.ID), &r)
+	g.frame = tables.AppendRecord(appendEntry(g.frame, putEntry, r.ID), &r)
 	if len(body) < minLarge {
 		g.frame = append(g.frame, body...)
 		g.size += len(g.frame) - start
 	} else {
-		if users != nil {
-			users.Retain()
+		if buffer != nil {
+			buffer.Retain()
 		}
-		g.large = append(g.large, largeBody{len(g.frame), body, users})
+		g.large = append(g.large, largeBody{len(g.frame), body, buffer})
 		g.size += len(g.frame) - start + len(body)
 	}
 	g.mustSync = true // also for a dead letter, for which no batch waits
 	g.bodies += int64(len(body))
 	j.unwritten += int64(len(body))
 	j.window.put(r.ID, r.Size)
-	j.count()
+	j.countEntry()
 }
 
 // Changed implements tube.Journal.
 func (j *journal) Changed(r tube.Record) {
 	g := j.filling
 	start := len(g.frame)
-	g.frame = encodeRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
+	g.frame = tables.AppendRecord(appendEntry(g.frame, changedEntry, r.ID), &r)
 	g.size += len(g.frame) - start
 	j.window.changed(r.ID)
-	j.count()
+	j.countEntry()
 }
 
 // Deleted implements tube.Journal.
@@ -50,30 +53,30 @@ func (j *journal) Deleted(id uint64, size uint32) {
 	if j.neverStored(id) {
 		j.window.forget(id)
 	} else {
-		j.window.deleted(id, inline(size))
+		j.window.deleted(id, tables.Inline(size))
 	}
-	j.count()
+	j.countEntry()
 }
 
 // Paused implements tube.Journal.
 func (j *journal) Paused(name string, seconds uint32, until tube.Instant) {
-	g, p := j.filling, pause{seconds, until}
+	g, p := j.filling, tables.Pause{Seconds: seconds, Until: until}
 	start := len(g.frame)
-	g.frame = encodePause(appendTubeEntry(g.frame, pausedEntry, name), p)
+	g.frame = tables.AppendPause(appendTubeEntry(g.frame, pausedEntry, name), p)
 	g.size += len(g.frame) - start
-	j.window.pauses[name] = p
-	j.count()
+	j.window.Pauses[name] = p
+	j.countEntry()
 }
 
-// KeyKept implements tube.Journal.
+// KeyTombstone implements tube.Journal.
 func (j *journal) KeyTombstone(name, key string, id uint64, until tube.Instant) {
-	g, k := j.filling, keptKey{id, until}
+	g, k := j.filling, tables.Tombstone{ID: id, Until: until}
 	start := len(g.frame)
-	g.frame = append(appendTubeEntry(g.frame, keyKeptEntry, name), byte(len(key)))
-	g.frame = encodeKeptKey(append(g.frame, key...), k)
+	g.frame = append(appendTubeEntry(g.frame, tombstoneEntry, name), byte(len(key)))
+	g.frame = tables.AppendTombstone(append(g.frame, key...), k)
 	g.size += len(g.frame) - start
-	j.window.keys[keyOfTube{name, key}] = k
-	j.count()
+	j.window.Tombstones[tables.TubeKey{Tube: name, Key: key}] = k
+	j.countEntry()
 }
 
 // PolicySet implements tube.Journal.
@@ -84,21 +87,21 @@ func (j *journal) PolicySet(name string, p *tube.Policy) {
 	if p == nil {
 		g.frame = append(g.frame, 0)
 	} else {
-		g.frame = appendPolicy(append(g.frame, 1), p)
+		g.frame = tables.AppendPolicy(append(g.frame, 1), p)
 	}
 	g.size += len(g.frame) - start
-	j.window.policies[name] = p
-	j.count()
+	j.window.Policies[name] = p
+	j.countEntry()
 }
 
-// count notes an entry. The lock is held.
-func (j *journal) count() {
+// countEntry counts an entry. The lock is held.
+func (j *journal) countEntry() {
 	j.written++
 	j.window.entries++
 }
 
-// endFrame is called between batches. It ends the frame that is being filled if it
-// is large. The lock is held.
+// endFrame is called between batches. It ends the frame that is being filled if it is large.
+// The lock is held.
 func (j *journal) endFrame() {
 	limit := maxFrame
 	if j.frameLimit > 0 {

@@ -1,28 +1,27 @@
 package embedded
 
 import (
-	"context"
 	"time"
 
 	"redstalk/storage"
 )
 
-// A checkpoint writes a window to the tables: what has changed in a segment of the
-// log (window.go, migrate.go). Then the segment can be used again. The checkpointer,
-// a goroutine of the journal, does that.
+// A checkpoint writes a window to the tables: what has changed in some segments of the log
+// (window.go, writewindow.go). Then these segments can be used again. The checkpointer, a
+// goroutine of the journal, does that.
 
-// The tables are tried again after retryTables, and twice as long after each further
-// failure, up to retrySeldom: a window may be written nearly to its end before it is
-// found that there is no room for it. Until then the log keeps what the tables lack.
+// A failed attempt to write the tables is repeated after minRetry, and after twice as long each
+// further time, up to maxRetry: an attempt may write nearly all of a window before it fails for
+// lack of space. Until then the log keeps what the tables lack.
 const (
-	retryTables = 250 * time.Millisecond
-	retrySeldom = 2 * time.Second
+	minRetry = 250 * time.Millisecond
+	maxRetry = 2 * time.Second
 )
 
-// rotate begins a new segment of the log, and ends the window of the segments before
-// it. If reclaim is true, the tables are made smaller after that window.
+// rotate begins a new segment of the log, and ends the window of the segments before it. With
+// reclaim the tables are compacted after that window.
 func (j *journal) rotate(reclaim bool) {
-	j.mustOwn()
+	j.requireOwnership()
 	ended, err := j.log.Rotate()
 	if err != nil {
 		j.fatal(err)
@@ -33,7 +32,7 @@ func (j *journal) rotate(reclaim bool) {
 	j.segmentEnded(ended)
 }
 
-// writeWindows is the checkpointer: it writes window after window to the tables, and
+// writeWindows is the checkpointer: it writes one window after another to the tables, and
 // releases the segments of the log that they cover.
 func (j *journal) writeWindows() {
 	defer j.checkpointer.Done()
@@ -41,7 +40,7 @@ func (j *journal) writeWindows() {
 		if !j.writeUntilDone(w) {
 			continue // the journal ends; the log has what the tables lack
 		}
-		j.mustOwn() // else it would release segments that are not the engine's any more
+		j.requireOwnership() // otherwise it might release segments that are no longer the engine's
 		j.log.Release(w.segment)
 		if w.reclaim {
 			j.compactTables()
@@ -50,17 +49,17 @@ func (j *journal) writeWindows() {
 	}
 }
 
-// writeUntilDone writes a window, and tries again while that fails: there may be no
-// room now, and some later. It returns false if the journal ends before it is done.
+// writeUntilDone writes a window, and retries while that fails: there may be room later. It
+// returns false if the journal ends before it is done.
 func (j *journal) writeUntilDone(w *window) bool {
-	for wait := retryTables; !j.gaveUp; wait = min(2*wait, retrySeldom) {
-		j.mustOwn()
+	for wait := minRetry; !j.gaveUp; wait = min(2*wait, maxRetry) {
+		j.requireOwnership()
 		err := j.writeWindow(w)
 		if err == nil {
-			j.trouble.over()
+			j.failures.ended()
 			return true
 		}
-		j.trouble.report(err, j.noteFailure())
+		j.failures.report(err, j.setFailing())
 		select {
 		case <-time.After(wait):
 		case <-j.ended:
@@ -70,19 +69,19 @@ func (j *journal) writeUntilDone(w *window) bool {
 	return false
 }
 
-// noteFailure notes that a window could not be written. Calls that wait for the
-// tables go on. It returns whether puts are refused now.
-func (j *journal) noteFailure() (refusing bool) {
+// setFailing records that a window could not be written. Calls that wait for the tables go on.
+// It returns whether puts are refused now.
+func (j *journal) setFailing() (refusing bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.failing = true
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	j.roomMade()
-	return j.stuck()
+	return j.stalled()
 }
 
-// windowDone notes that a window is in the tables. If it was the last one, and the
-// next one could not end because too many waited, that is done now.
+// windowDone records that a window is in the tables. If it was the last one, and the next one
+// could not end because too many waited, the next one ends now.
 func (j *journal) windowDone() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -90,17 +89,17 @@ func (j *journal) windowDone() {
 	if j.failing = false; j.behind == 0 && !j.ending && !j.mayHold() {
 		j.endHold()
 	}
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	j.roomMade()
 }
 
-// syncChanges returns when all that has changed so far is on the disk, in the log.
-// The tables must not get what the log may still lose: they would have one half of a
-// batch without the other, or lack a job that a later entry of the log is about.
+// syncChanges returns when everything that has changed so far is on the disk, in the log. The
+// tables must not contain what the log can still lose: they would have one half of a batch
+// without the other, or lack a job that a later entry of the log refers to.
 func (j *journal) syncChanges() error {
 	written := make(chan struct{})
 	j.mu.Lock()
-	commit, done := j.submit(nil, []*storage.Batch{{Done: func() { close(written) }}}, true)
+	commit, done := j.addBatches(nil, []*storage.Batch{{Done: func() { close(written) }}}, true)
 	j.mu.Unlock()
 	endBatches(done)
 	if commit != nil {
@@ -110,9 +109,9 @@ func (j *journal) syncChanges() error {
 	return j.log.Sync()
 }
 
-// compactTables has Pebble free the room of what was deleted in the tables.
+// compactTables frees the space of deleted jobs in the tables.
 func (j *journal) compactTables() {
-	err := j.tables.db.Compact(context.Background(), []byte{bodyKey}, []byte{jobKey + 1}, false)
+	err := j.tables.Compact()
 	if err != nil {
 		j.slog.Warn("the tables cannot be made smaller", "dir", j.dir, "err", err.Error())
 	}

@@ -9,43 +9,42 @@ import (
 	"redstalk/storage/embedded/wal"
 )
 
-// Changes are committed in groups. One group is written at a time (journal.writing),
-// while the next one is filled (journal.filling). A caller that has changed something
-// while no group is being written or synced commits its own group, on its own
-// goroutine. The committers, two goroutines of the journal, commit what has come
-// meanwhile. Committing is (commitLight):
+// Changes are committed in groups. One group is written at a time (journal.writing), while the
+// next one is filled (journal.filling). A caller that has changed something while no group is
+// being written or synced commits its own group, on its own goroutine. The committers, two
+// goroutines of the journal, commit the changes made meanwhile. A commit has these steps
+// (commitLight):
 //
 //	startCommit   the group that was filled becomes the one that is written
 //	write         the group is with the operating system
 //	endBatches    onWritten batches end
-//	gather        callers that are served meanwhile join the group
-//	endJoining    it is decided whether the group is synced
+//	poll          the caller polls its sockets; new changes join the group
+//	endJoining    decides whether the group is synced
 //	SyncTo        the group is on the disk
 //	endCommit     the group is durable
 //	endWriting    the next group is handed to a committer, if there is one
 //	endBatches    onDurable batches end
 //
-// A heavy group is committed by a committer (commitHeavy). The next group is written
-// while it is synced: endWriting comes before SyncTo. There is no gathering.
+// A heavy group is committed by a committer (commitHeavy). The next group is written while it
+// is synced: endWriting comes before SyncTo. Nothing is polled.
 //
-// A change is durable when it is as safe as the operator has asked for
-// (Options.SyncEvery): on the disk, or with the operating system.
+// A change is durable when it is as safe as the operator has asked for (Options.SyncEvery): on
+// the disk, or with the operating system.
 
-// lateSync is how long a reservation, for which no reply waits, may be with the
-// operating system before it is synced, if nothing else causes a sync earlier.
+// lateSync is how long a reservation, for which no reply waits, stays with the operating system
+// before it is synced, if nothing else causes a sync earlier.
 const lateSync = 10 * time.Millisecond
 
-// submit takes over batches that were carried out. onWritten batches are to be done
-// when what has changed so far is written, onDurable batches when it is durable.
-// changed says that there are changes for which no batch waits and that must become
-// durable. It returns a group that has to be committed now, by the caller or after
-// handOver; nil if there is none. It also returns the batches that have nothing to
-// wait for. The lock is held.
-func (j *journal) submit(onWritten, onDurable []*storage.Batch, changed bool) (commit *group, done []*storage.Batch) {
+// addBatches adds batches that were carried out to the group that is being filled. onWritten
+// batches end when everything that has changed so far is written, onDurable batches when it is
+// durable. changed says that there are changes for which no batch waits and that must become
+// durable. It returns a group that has to be committed now, by the caller or after handOver;
+// nil if there is none. It also returns the batches that need not wait. The lock is held.
+func (j *journal) addBatches(onWritten, onDurable []*storage.Batch, changed bool) (commit *group, done []*storage.Batch) {
 	mustSync := changed || len(onDurable) > 0
 	g := j.filling
 	if g.empty() {
-		// What these batches have seen may be in a group that is not durable yet.
+		// What these batches have read may be in a group that is not durable yet.
 		if w := j.notDurable(); mustSync && w != nil {
 			w.onDurable, w.mustSync = append(w.onDurable, onDurable...), true
 			return nil, onWritten
@@ -60,8 +59,8 @@ func (j *journal) submit(onWritten, onDurable []*storage.Batch, changed bool) (c
 	return commit, nil
 }
 
-// notDurable returns the last group that is being written or synced and will become
-// durable if a batch joins it; nil if there is none. The lock is held.
+// notDurable returns the last group that is being written or synced and will become durable if
+// a batch joins it; nil if there is none. The lock is held.
 func (j *journal) notDurable() *group {
 	if w := j.writing; w != nil && (w.mustSync || !w.noJoin) {
 		return w
@@ -72,19 +71,18 @@ func (j *journal) notDurable() *group {
 	return nil
 }
 
-// startCommit makes the group that was filled the one that is being written. The
-// lock is held.
+// startCommit makes the group that was filled the one that is being written. The lock is held.
 func (j *journal) startCommit() *group {
 	g := j.filling
 	g.lastID, g.reclaim = j.machine.LastID(), j.guard.wantsReclaim()
 	j.writing, j.filling = g, j.newGroup()
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	return g
 }
 
-// startReclaim returns a group to commit even if nothing has changed, if files have
-// to be tidied up because a put was refused for want of room. It returns nil if not,
-// or if a group is being written. The lock is held.
+// startReclaim returns a group to commit, even if nothing has changed, if a put was refused
+// because the disk is full and the tables have to be compacted. It returns nil if not, or if a
+// group is being written. The lock is held.
 func (j *journal) startReclaim() *group {
 	if j.writing != nil || !j.guard.mayReclaim() {
 		return nil
@@ -92,23 +90,21 @@ func (j *journal) startReclaim() *group {
 	return j.startCommit()
 }
 
-// forCommitter reports whether a group that startCommit has returned is for a
-// committer: it would take its caller too long, or wait behind one that does. The lock
-// is held.
+// forCommitter reports whether a committer has to commit a group that startCommit has returned:
+// the commit would take its caller too long, or wait for one that does. The lock is held.
 func (j *journal) forCommitter(g *group) bool { return g.heavy() || len(j.syncing) > 0 }
 
-// commit writes a group and ends its batches. It hands the next group to a committer,
-// if there is one. If more is not nil and the group is light, it calls that before it
-// syncs the log, see gather. It does not return if the disk fails. The lock is not
-// held.
-func (j *journal) commit(g *group, more func(look bool) int) {
-	if err := j.own.checkLately(); err != nil {
+// commit writes a group and ends its batches. It hands the next group to a committer, if there
+// is one. If poll is not nil and the group is light, commit calls poll before it syncs the log,
+// see journal.poll. It does not return if the disk fails. The lock is not held.
+func (j *journal) commit(g *group, poll func(read bool) int) {
+	if err := j.ownership.checkRecently(); err != nil {
 		j.fatal(err)
 	}
 	if g.heavy() {
 		j.commitHeavy(g)
 	} else {
-		j.commitLight(g, more)
+		j.commitLight(g, poll)
 	}
 	endBatches(g.onDurable)
 	j.mu.Lock()
@@ -117,12 +113,12 @@ func (j *journal) commit(g *group, more func(look bool) int) {
 }
 
 // commitLight commits a group up to the end of its onDurable batches.
-func (j *journal) commitLight(g *group, more func(look bool) int) {
+func (j *journal) commitLight(g *group, poll func(read bool) int) {
 	j.write(g)
 	endBatches(g.onWritten)
-	if more != nil && j.eager {
-		j.gather(g, more)
-		more(false)
+	if poll != nil && j.syncFirst {
+		j.poll(g, poll)
+		poll(false)
 	}
 	if j.endJoining(g) {
 		j.syncTo(j.log.Mark())
@@ -132,8 +128,8 @@ func (j *journal) commitLight(g *group, more func(look bool) int) {
 	j.endWriting()
 }
 
-// commitHeavy is commitLight for a group that takes long: others are written while it
-// is synced, and the disk is at work while onWritten batches end.
+// commitHeavy is commitLight for a group that takes long: others are written while it is
+// synced, and the disk works while onWritten batches end.
 func (j *journal) commitHeavy(g *group) {
 	j.write(g)
 	var replies sync.WaitGroup
@@ -148,8 +144,8 @@ func (j *journal) commitHeavy(g *group) {
 	replies.Wait()
 }
 
-// write hands a group to the operating system. After that the group does not need the
-// bodies of its jobs any more.
+// write passes a group to the operating system. After that the group no longer needs the bodies
+// of its jobs.
 func (j *journal) write(g *group) {
 	var err error
 	if len(g.full) == 0 && len(g.large) == 0 {
@@ -172,8 +168,8 @@ func (j *journal) syncTo(m wal.Mark) {
 	j.syncs.Since(begun)
 }
 
-// rotateIfFull begins a new segment of the log if the current one is full, or, with
-// reclaim, if there is another one. Only the goroutine that writes a group may call it.
+// rotateIfFull begins a new segment of the log if the current one is full or, with reclaim, if
+// the next one is prepared. Only the goroutine that writes a group may call it.
 func (j *journal) rotateIfFull(reclaim bool) {
 	if j.log.Full() || reclaim && j.log.CanRotate() {
 		j.rotate(reclaim)
@@ -181,24 +177,22 @@ func (j *journal) rotateIfFull(reclaim bool) {
 }
 
 const (
-	// maxGather is how many times a commit calls more. The replies that need no
-	// sync go out in between, and who gets one may have sent the next command
-	// before the last of them is written.
-	maxGather = 4
+	// maxPolls is how many times a commit polls. The replies that need no sync are sent in
+	// between, and a client may send its next command before the last of them is written.
+	maxPolls = 4
 
-	// worthGathering is how many batches a call of more must bring for another
-	// call.
-	worthGathering = 3
+	// worthPolling is how many batches a poll must bring for another poll.
+	worthPolling = 3
 )
 
-// gather has more carry out what has come since g was written, and makes that a part
-// of g: one sync serves all of it.
-func (j *journal) gather(g *group, more func(look bool) int) {
-	for range maxGather {
-		if !j.mayGather(g) {
+// poll carries out the commands that have arrived since g was written, and adds their changes
+// to g: one sync makes all of them durable. The parameter poll is the one of DoPolling.
+func (j *journal) poll(g *group, poll func(read bool) int) {
+	for range maxPolls {
+		if !j.mayPoll(g) {
 			return
 		}
-		n := more(true)
+		n := poll(true)
 		if next := j.joinFilled(g); next != nil {
 			j.write(next)
 			endBatches(next.onWritten)
@@ -206,23 +200,23 @@ func (j *journal) gather(g *group, more func(look bool) int) {
 			j.recycle(next)
 			j.mu.Unlock()
 		}
-		if n < worthGathering {
+		if n < worthPolling {
 			return
 		}
 	}
 }
 
-// mayGather reports whether g will be synced, and whether changes need not wait for
-// the tables: they would be made on the goroutine that commits g, and while that
-// waits, the tables cannot get further.
-func (j *journal) mayGather(g *group) bool {
+// mayPoll reports whether g will be synced, and whether changes need not wait for the tables.
+// They would be made on the goroutine that commits g, and while that waits, no window can get
+// to the tables.
+func (j *journal) mayPoll(g *group) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return g.mustSync && j.behind <= maxBehind
 }
 
-// joinFilled makes the group that was filled while g is being written a part of g,
-// and returns it to be written; nil if it is empty.
+// joinFilled makes the group that was filled while g is being written a part of g, and returns
+// it to be written; nil if it is empty.
 func (j *journal) joinFilled(g *group) *group {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -232,13 +226,12 @@ func (j *journal) joinFilled(g *group) *group {
 	}
 	g.onDurable, g.mustSync = append(g.onDurable, next.onDurable...), g.mustSync || next.mustSync
 	g.lastID, j.filling = j.machine.LastID(), j.newGroup()
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	return next
 }
 
-// endJoining decides whether g, which is written, has to be synced before its
-// onDurable batches end. If it is not, batches that would need that cannot join it any
-// more.
+// endJoining decides whether g, which is written, has to be synced before its onDurable batches
+// end. If it is not, batches that need a sync can no longer join it.
 func (j *journal) endJoining(g *group) (sync bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -246,7 +239,7 @@ func (j *journal) endJoining(g *group) (sync bool) {
 	if g.mustSync {
 		j.syncing = append(j.syncing, g)
 	}
-	return g.mustSync && j.eager
+	return g.mustSync && j.syncFirst
 }
 
 // endWriting starts the commit of the next group.
@@ -254,7 +247,7 @@ func (j *journal) endWriting() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.writing = nil
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	if !j.filling.empty() {
 		j.startCommit()
 		j.handOver()
@@ -263,7 +256,7 @@ func (j *journal) endWriting() {
 	}
 }
 
-// endCommit notes that g is durable. No batch can join it after that.
+// endCommit records that g is durable. No batch can join it after that.
 func (j *journal) endCommit(g *group) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -276,17 +269,16 @@ func (j *journal) endCommit(g *group) {
 	}
 }
 
-// handOver has a committer commit the group that startCommit has returned. The lock
-// is held.
+// handOver makes a committer commit the group that startCommit has returned. The lock is held.
 func (j *journal) handOver() {
 	j.handedOver = true
-	j.commits.Broadcast() // not Signal: close may be waiting as well
+	j.commits.Broadcast() // not Signal: close may also wait
 }
 
-// handOverMuch has a committer commit what has come together, if that is as much as tasks may
-// change, and no other group is written. It returns whether there are changes to be committed. The
-// lock is held.
-func (j *journal) handOverMuch() (changed bool) {
+// handOverIfFull makes a committer commit the group that was filled, if it is larger than
+// groupOfTasks and no other group is being written. It returns whether there are changes to be
+// committed. The lock is held.
+func (j *journal) handOverIfFull() (changed bool) {
 	j.endFrame()
 	if j.writing == nil && j.filling.bytes() > groupOfTasks {
 		j.filling.mustSync = true
@@ -297,20 +289,19 @@ func (j *journal) handOverMuch() (changed bool) {
 	return !j.filling.empty()
 }
 
-// committers is how many goroutines commit groups: so one is written while another one
-// is synced, or while the replies to its batches are sent.
+// committers is how many goroutines commit groups: so one group is written while another one is
+// synced, or while the replies to its batches are sent.
 const committers = 2
 
-// commitHandedOver is a committer: it commits groups that are handed over, until the
-// journal ends.
+// commitHandedOver is a committer: it commits groups that are handed over, until the journal
+// ends.
 func (j *journal) commitHandedOver() {
 	for g := j.awaitHandOver(); g != nil; g = j.awaitHandOver() {
 		j.commit(g, nil)
 	}
 }
 
-// awaitHandOver waits for a group that is handed over. It returns nil when the journal
-// ends.
+// awaitHandOver waits for a group that is handed over. It returns nil when the journal ends.
 func (j *journal) awaitHandOver() *group {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -324,14 +315,14 @@ func (j *journal) awaitHandOver() *group {
 	return j.writing
 }
 
-// commitRest commits all that has changed. It is called when no more changes come.
-func (j *journal) commitRest() {
+// commitAll commits all changes. It is called when no more changes come.
+func (j *journal) commitAll() {
 	j.mu.Lock()
 	j.closing = true
 	for j.writing != nil || len(j.syncing) > 0 {
 		j.commits.Wait()
 	}
-	commit, _ := j.submit(nil, nil, true)
+	commit, _ := j.addBatches(nil, nil, true)
 	j.mu.Unlock()
 	if commit != nil {
 		j.commit(commit, nil)

@@ -124,7 +124,7 @@ type crasher struct {
 	mu      sync.Mutex // of all below: Pebble writes on several goroutines
 	random  *rand.Rand
 	rarely  int // a clone is taken at one of so many points
-	most    int // clones are kept at once at most
+	limit   int // clones are kept at once at most
 	remains []remains
 	writing vfs.FS // whose points count
 }
@@ -135,7 +135,7 @@ func newCrasher(seed uint64) *crasher {
 	if seed%2 == 0 {
 		d.hold = 2 * crashSegment
 	}
-	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), rarely: 8, most: 2}
+	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), rarely: 8, limit: 2}
 }
 
 // leaves returns what a power cut leaves now: what was synced, and of the other
@@ -149,7 +149,7 @@ func (c *crasher) leaves(fs *memFS) *memFS {
 func (c *crasher) point(on vfs.FS, fs *memFS, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mark == nil || on != c.writing || len(c.remains) >= c.most || c.random.IntN(c.rarely) > 0 {
+	if c.mark == nil || on != c.writing || len(c.remains) >= c.limit || c.random.IntN(c.rarely) > 0 {
 		return
 	}
 	acked := c.mark()

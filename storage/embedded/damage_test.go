@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
@@ -488,13 +489,13 @@ func holdTables(fs *hooked) (may chan struct{}) {
 func TestWrongLayout(t *testing.T) {
 	t.Parallel()
 	p := thePeaceful(t)
-	for _, layout := range [][]byte{{layoutVersion + 1}, {}} {
+	for _, layout := range [][]byte{{2}, {}} {
 		fs := p.copied()
 		p.set(t, fs, layout)
 		if o := p.open(t, fs, fmt.Sprintf("layout %x", layout), "jobs"); o != refused {
 			t.Errorf("layout %x: it was opened (%d)", layout, o)
 		}
-		p.set(t, fs, []byte{layoutVersion})
+		p.set(t, fs, []byte{1})
 		if o := p.open(t, fs, "the right layout again"); o != harmless {
 			t.Errorf("it cannot be opened with the right layout again")
 		}
@@ -505,11 +506,11 @@ func TestWrongLayout(t *testing.T) {
 func (p *peaceful) set(t *testing.T, fs *memFS, layout []byte) {
 	t.Helper()
 	o := (&disk{fs: fs, clock: p.clock, segment: crashSegment}).options(t)
-	db, err := openPebble(&o, nil, nil)
+	db, err := pebble.Open(o.fs.PathJoin(o.Dir, tables.DirName), &pebble.Options{FS: o.fs, DisableWAL: true, FormatMajorVersion: pebble.FormatNewest})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = db.Set([]byte{layoutKey}, layout, pebble.NoSync)
+	err = db.Set([]byte("v"), layout, pebble.NoSync)
 	if err = errors.Join(err, db.Flush(), db.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,15 @@ import (
 	"redstalk/tube"
 )
 
-// An exhausted job goes to its dead-letter tube at once, if its body is in memory. Else it
-// is buried, and the sender, a goroutine that exists while there are such jobs, reads their
-// bodies and sends them. The new job and the end of the old one are in one frame of the log.
+// An exhausted job goes to its dead-letter tube at once, if its body is in memory. Otherwise it
+// is a pending dead letter: it is buried, and the sender, a goroutine that exists while there
+// are such jobs, reads their bodies and moves them. The new job and the end of the old one are
+// in one frame of the log.
 
 // sendAgain is after how long the sender tries again if the tables cannot be read at all.
 const sendAgain = tube.Instant(time.Second)
 
-// resume does what is left to do when all jobs are brought back.
+// resume does what is left to do when all jobs are restored.
 func (e *Engine) resume() {
 	e.mu.Lock()
 	for more := true; more; {
@@ -21,15 +22,15 @@ func (e *Engine) resume() {
 		e.journal.endFrame()
 	}
 	e.startSender()
-	commit, _ := e.journal.submit(nil, nil, true)
+	commit, _ := e.journal.addBatches(nil, nil, true)
 	e.mu.Unlock()
 	if commit != nil {
 		e.journal.commit(commit, nil)
 	}
 }
 
-// startSender starts the sender if there is something for it to do, and it is not there. The
-// lock is held.
+// startSender starts the sender if there is work for it, and it does not exist. The lock is
+// held.
 func (e *Engine) startSender() {
 	if e.machine.PendingDeadLetters() == 0 || e.sending || e.closed || e.journal == nil || e.now() < e.sendAt {
 		return
@@ -37,50 +38,49 @@ func (e *Engine) startSender() {
 	e.sending = true
 	e.pending++
 	go func() {
-		b, release := ownThread()
+		y, release := ownThread()
 		defer release()
-		for e.sendSome() {
-			b.work()
+		for e.sendPart() {
+			y.work()
 		}
 		e.tasksEnded(1)
 	}()
 }
 
-// sendSome sends some jobs to their dead-letter tubes. It returns false when the sender has
-// to end: there are no more, or the engine is closed, or nothing can be read at present.
-func (e *Engine) sendSome() (more bool) {
+// sendPart moves some jobs to their dead-letter tubes. It returns false when the sender has to
+// end: there are no more jobs, the engine is closed, or nothing can be read at present.
+func (e *Engine) sendPart() (more bool) {
 	e.mu.Lock()
-	e.journal.awaitTurn()
+	e.journal.awaitTaskTurn()
 	if e.sending = e.machine.PendingDeadLetters() > 0 && !e.closed && e.now() >= e.sendAt; !e.sending {
 		e.mu.Unlock()
 		return false
 	}
-	ids, lacking := e.toSend(e.machine.NextPending(maxWanted))
-	yieldLock(&e.mu)
+	ids, lacking := e.splitSendable(e.machine.NextPending(maxNeeded))
+	unlockAndYield(&e.mu)
 
 	bodies := e.readBodies(lacking)
 
 	e.mu.Lock()
 	h := e.beginHold()
-	e.sendThese(h.now, ids, bodies)
+	e.sendLoaded(h.now, ids, bodies)
 	e.journal.endFrame()
 	e.endHold(&h, nil)
 	if h.commit != nil {
 		e.journal.handOver()
 	}
-	yieldLock(&e.mu)
+	unlockAndYield(&e.mu)
 	e.afterHold(&h)
 	return true
 }
 
-// toSend splits ids, of jobs that are on their way: into those that are sent now, and of
-// these the ones whose bodies have to be read first. The others have to wait for their turn.
-// The lock is held.
-func (e *Engine) toSend(ids []uint64) (now, lacking []uint64) {
+// splitSendable returns those of ids, pending dead letters, that are moved now, and of these
+// the ones whose bodies have to be read first. The others are queued again. The lock is held.
+func (e *Engine) splitSendable(ids []uint64) (now, lacking []uint64) {
 	bytes := 0
 	for i, id := range ids {
 		if j := e.machine.Find(id); j != nil && e.onDiskOnly(j) {
-			if bytes += j.Size(); bytes > maxWantedBytes && i > 0 {
+			if bytes += j.Size(); bytes > maxNeededBytes && i > 0 {
 				e.machine.RequeuePending(ids[i:]...)
 				return ids[:i], lacking
 			}
@@ -90,10 +90,9 @@ func (e *Engine) toSend(ids []uint64) (now, lacking []uint64) {
 	return ids, lacking
 }
 
-// sendThese sends jobs, with the bodies that were read. One whose body cannot be read stays
-// buried; but if it is the disk that fails, and not the body, all are tried again later. The
-// lock is held.
-func (e *Engine) sendThese(now tube.Instant, ids []uint64, bodies []loadedBody) {
+// sendLoaded moves jobs, with the bodies that were read. A job whose body cannot be read stays
+// buried; but if the disk fails, and not the body, all are tried again later. The lock is held.
+func (e *Engine) sendLoaded(now tube.Instant, ids []uint64, bodies []loadedBody) {
 	read := make(map[uint64]loadedBody, len(bodies))
 	for _, b := range bodies {
 		read[b.id] = b

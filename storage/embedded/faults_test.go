@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
@@ -90,12 +91,14 @@ func (f *fault) String() string {
 // isTablesDirSync reports whether the directory of the tables is synced. That has a
 // test of its own, TestSyncOfTheTablesDirectory.
 func isTablesDirSync(op errorfs.Op) bool {
-	return op.Kind == errorfs.OpFileSync && op.Path == "jobs/"+tablesDir
+	return op.Kind == errorfs.OpFileSync && op.Path == "jobs/"+tables.DirName
 }
 
 // inTables reports whether an operation is on a file of Pebble's, on one that will
 // become one, or on their directory.
-func inTables(op errorfs.Op) bool { return strings.Contains(op.Path, "/"+tablesDir) || isTable(op) }
+func inTables(op errorfs.Op) bool {
+	return strings.Contains(op.Path, "/"+tables.DirName) || isTable(op)
+}
 
 // ofLog reports whether an operation is on a file of the log, or on the directory of
 // both.

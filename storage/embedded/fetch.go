@@ -3,9 +3,8 @@ package embedded
 import (
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
@@ -15,12 +14,11 @@ type bodyNeeded struct {
 	op    *storage.Op
 }
 
-// fetchBodies reads the bodies that tasks lack, on a goroutine of its own. Then it ends
-// the tasks, or has them go on. It reads the tables as they were when the operations
-// were carried out, so it does not matter what becomes of the jobs meanwhile. The lock
-// is held.
+// fetchBodies reads the bodies that tasks lack, on a goroutine of its own. Then it ends the
+// tasks, or gives them back to the worker. It reads the tables as they were when the operations
+// were carried out, so it does not matter whether the jobs change meanwhile. The lock is held.
 func (e *Engine) fetchBodies(tasks []*task) {
-	snapshot := e.journal.tables.db.NewSnapshot()
+	snapshot := e.journal.tables.Snapshot()
 	go func() {
 		for _, t := range tasks {
 			for _, op := range t.missing {
@@ -33,8 +31,7 @@ func (e *Engine) fetchBodies(tasks []*task) {
 	}()
 }
 
-// bodiesFetched ends tasks that now have their bodies, or has the worker go on with
-// them.
+// bodiesFetched ends tasks that now have their bodies, or gives them back to the worker.
 func (e *Engine) bodiesFetched(tasks []*task) {
 	var ended []*storage.Batch
 	e.mu.Lock()
@@ -47,7 +44,7 @@ func (e *Engine) bodiesFetched(tasks []*task) {
 	}
 	e.startSender()
 	onWritten, onDurable := e.splitByWait(ended)
-	commit, done := e.journal.submit(onWritten, onDurable, false)
+	commit, done := e.journal.addBatches(onWritten, onDurable, false)
 	e.mu.Unlock()
 	endBatches(done)
 	if commit != nil {
@@ -56,39 +53,39 @@ func (e *Engine) bodiesFetched(tasks []*task) {
 	e.tasksEnded(len(ended))
 }
 
-// fetchBody reads the body of an answer. If it cannot be read, and the job was reserved
-// for this answer, the job is buried, and a take goes on with the next job.
-func (e *Engine) fetchBody(from pebble.Reader, op *storage.Op) {
-	body, err := readBody(from, op.Answer.ID)
+// fetchBody reads the body of an answer. If it cannot be read, and the job was reserved for
+// this answer, the job is buried, and a take continues with the next job.
+func (e *Engine) fetchBody(from tables.Snapshot, op *storage.Op) {
+	body, err := from.Body(op.Answer.ID)
 	if err != nil {
-		defer e.tellListener()
+		defer e.notifyListener()
 	}
 	for err != nil {
-		snapshot := e.bodyUnreadable(op, err)
-		if snapshot == nil {
+		snapshot, again := e.bodyUnreadable(op, err)
+		if !again {
 			return
 		}
-		body, err = readBody(snapshot, op.Answer.ID)
+		body, err = snapshot.Body(op.Answer.ID)
 		snapshot.Close()
 	}
 	op.Answer.Body = body
 	e.journal.bodyReads.succeeded()
 }
 
-// tellListener tells the listener what can be taken and what is due.
-func (e *Engine) tellListener() {
+// notifyListener notifies the listener of jobs that can be taken, and of the next due time.
+func (e *Engine) notifyListener() {
 	e.mu.Lock()
-	hints, next, now := e.takeHints(), e.machine.Next(), e.now()
+	wakeUps, next, now := e.wakeUps(), e.machine.Next(), e.now()
 	e.mu.Unlock()
-	e.sendHints(hints)
+	e.sendWakeUps(wakeUps)
 	e.listener.Due(next.Until(now))
 }
 
 // bodyUnreadable is called when the body of an answer cannot be read. It changes the
-// answer: to an error, or, for a take, to another job. If the body of that job is on
-// disk, too, it returns the snapshot to read it from; the caller closes it. It returns
-// nil if the answer is complete.
-func (e *Engine) bodyUnreadable(op *storage.Op, err error) *pebble.Snapshot {
+// answer: to an error or, for a take, to another job. If the body of that job is on disk
+// only as well, again is true and the caller reads the body from the snapshot, which it
+// closes. Otherwise the answer is complete.
+func (e *Engine) bodyUnreadable(op *storage.Op, err error) (from tables.Snapshot, again bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	id, now := op.Answer.ID, e.now()
@@ -99,31 +96,31 @@ func (e *Engine) bodyUnreadable(op *storage.Op, err error) *pebble.Snapshot {
 		if reserved {
 			e.machine.Move(now, tube.GiveBack, op.Holder, id, tube.Terms{})
 		}
-		return nil
+		return from, false
 	}
 	e.machine.SetAside(now, op.Holder, id)
 	e.journal.bodyReads.report("a job whose body cannot be read from the journal is buried", id, err)
 	if op.Kind == storage.Move {
-		return nil
+		return from, false
 	}
-	return e.takeAnother(now, op)
+	return e.takeNext(now, op)
 }
 
-// takeAnother carries out a Take once more. It returns what bodyUnreadable does. The lock
-// is held.
-func (e *Engine) takeAnother(now tube.Instant, op *storage.Op) *pebble.Snapshot {
+// takeNext carries out a Take once more. It returns what bodyUnreadable returns. The lock is
+// held.
+func (e *Engine) takeNext(now tube.Instant, op *storage.Op) (from tables.Snapshot, again bool) {
 	op.Answer = storage.Answer{}
 	job, soon := e.takeJob(now, op)
 	e.machine.ForgetWatched()
 	if job == nil {
 		op.Answer.NotFound, op.Answer.Soon = true, soon.Until(now)
-		return nil
+		return from, false
 	}
 	op.Answer.ID = job.ID
 	e.answerLease(op, job)
 	e.answerBody(&op.Answer, job)
 	if op.Answer.Body != nil || job.Size() == 0 {
-		return nil
+		return from, false
 	}
-	return e.journal.tables.db.NewSnapshot()
+	return e.journal.tables.Snapshot(), true
 }

@@ -2,8 +2,10 @@
 
 package embedded
 
-// lock does nothing: this system has no such locks.
-func (d *directory) lock() error { return nil }
+import "redstalk/storage/embedded/wal"
 
-// shareLock does nothing.
-func (d *directory) shareLock() {}
+// flock does nothing: this system has no locks on directories.
+func flock(*wal.Directory) error { return nil }
+
+// shareFlock does nothing.
+func shareFlock(*wal.Directory) {}

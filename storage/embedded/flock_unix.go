@@ -7,16 +7,19 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"redstalk/storage/embedded/wal"
 )
 
-// lock locks the directory for this process, until it is closed. A lock on a file in it
-// would be lost if somebody removed that file. If the file system knows no such locks,
-// nothing is locked. If another process shares its lock, the error is ErrEnding.
-func (d *directory) lock() error {
-	fd := int(d.file.Fd())
-	if d.file.Fd() == vfs.InvalidFd {
+// flock locks a directory for this process until it is closed. In contrast to a lock on a
+// file in the directory, this lock is not lost if somebody removes that file. If the file
+// system does not support such locks, nothing is locked. If another process has called
+// shareFlock, the error is ErrEnding.
+func flock(d *wal.Directory) error {
+	if d.Fd() == vfs.InvalidFd {
 		return nil
 	}
+	fd := int(d.Fd())
 	err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB)
 	if !errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil
@@ -27,9 +30,9 @@ func (d *directory) lock() error {
 	return err
 }
 
-// shareLock makes lock of other processes fail with ErrEnding.
-func (d *directory) shareLock() {
-	if fd := d.file.Fd(); fd != vfs.InvalidFd {
+// shareFlock makes flock fail with ErrEnding in other processes.
+func shareFlock(d *wal.Directory) {
+	if fd := d.Fd(); fd != vfs.InvalidFd {
 		syscall.Flock(int(fd), syscall.LOCK_SH)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
@@ -176,7 +177,7 @@ func TestDirectoryIsTaken(t *testing.T) {
 			if err := taking.take(d.dir); err != nil {
 				t.Fatal(err)
 			}
-			d.clock.advance(ownEvery)
+			d.clock.advance(checkEvery)
 			acked := d.put()
 			d.wantsGone(t, taking.names)
 			select {
@@ -300,7 +301,7 @@ func TestLockedWithoutLockFile(t *testing.T) {
 // tables. When the tables are back, all is well again.
 func TestTablesRenamed(t *testing.T) {
 	d := newOnDisk(t)
-	tables, aside := filepath.Join(d.dir, tablesDir), filepath.Join(d.dir, "aside")
+	tables, aside := filepath.Join(d.dir, tables.DirName), filepath.Join(d.dir, "aside")
 	if err := os.Rename(tables, aside); err != nil {
 		t.Fatal(err)
 	}

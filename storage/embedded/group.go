@@ -7,56 +7,56 @@ import (
 )
 
 const (
-	// maxFrame is the size in bytes from which on a frame ends with its batch.
-	// maxEntries is the same without the bodies that are not copied: to give the
-	// rest more room takes long, and the lock is held meanwhile.
+	// maxFrame is the size in bytes from which on a frame ends after the current batch.
+	// maxEntries is the same for the frame without the bodies that are not copied: to grow a
+	// larger buffer takes long, and the lock is held meanwhile.
 	maxFrame   = 16 << 20
 	maxEntries = 1 << 20
 
-	// maxBatch is the largest size of a frame in bytes. Of a batch that fits into a
-	// frame a power cut leaves all or nothing. The rest of a larger one gets a
-	// frame of its own.
+	// maxBatch is the maximum size of a frame in bytes. After a power cut either all of a batch
+	// that fits into a frame is there or nothing. The rest of a larger batch gets a frame of
+	// its own.
 	maxBatch = 1 << 30
 
-	// minLarge is the size in bytes from which on a body is not copied to the
-	// frame, but written from where it is.
+	// minLarge is the size in bytes from which on a body is not copied to the frame, but
+	// written from where it is.
 	minLarge = 32 << 10
 
-	// heavyGroup is how many bytes a caller commits itself. More would take it
-	// too long: a committer does it.
+	// heavyGroup is how many bytes a caller commits itself. More would take it too long: a
+	// committer does it.
 	heavyGroup = 1 << 20
 
-	// keepFrame is up to how many bytes the memory of a frame is used again.
-	keepFrame = 1 << 20
+	// maxKeptFrame is the size in bytes up to which the memory of a frame is used again.
+	maxKeptFrame = 1 << 20
 )
 
-// group is changes that are written together: as one frame of the log, or, if there
-// are many, as several.
+// group is changes that are written together: as one frame of the log or, if there are many, as
+// several.
 type group struct {
-	frame []byte      // what is being filled: room for the header, and entries
+	frame []byte      // is being filled: space for the header, and entries
 	large []largeBody // that belong into frame
 	size  int         // of frame in bytes, with large bodies
 	full  []fullFrame // the frames before it
 
 	bodies    int64            // bytes of all bodies
-	onWritten []*storage.Batch // are done when the group is written
-	onDurable []*storage.Batch // are done when it is durable
+	onWritten []*storage.Batch // end when the group is written
+	onDurable []*storage.Batch // end when it is durable
 
 	mustSync bool   // it must become durable: for onDurable, or for a change that no batch waits for
-	noJoin   bool   // it is written, and mustSync does not change any more
-	reclaim  bool   // the tables have to be made smaller after it
-	lastID   uint64 // the largest id when it was taken
+	noJoin   bool   // it is written, and mustSync no longer changes
+	reclaim  bool   // the tables have to be compacted after it
+	lastID   uint64 // the largest id when its commit started
 }
 
-// largeBody is a body that belongs behind the first at bytes of a frame. The body belongs
-// to its job. It has to stay as it is until releaseBodies, even if the job is deleted.
+// largeBody is a body that belongs behind the first at bytes of a frame. The body belongs to
+// its job. It must not change until releaseBodies, even if the job is deleted.
 type largeBody struct {
-	at    int
-	body  []byte
-	users tube.Buffer // of body, or nil; the group has a use of it until it is written
+	at     int
+	body   []byte
+	buffer tube.Buffer // of body, or nil; retained until the group is written
 }
 
-// fullFrame is a frame that is complete, but not written yet.
+// fullFrame is a complete frame that is not written yet.
 type fullFrame struct {
 	frame []byte
 	large []largeBody
@@ -72,9 +72,9 @@ func (j *journal) newGroup() *group {
 	return &group{frame: make([]byte, wal.HeaderSize)}
 }
 
-// recycle makes g, which is written, ready to be filled again. The lock is held.
+// recycle empties g, which is written, so that it can be filled again. The lock is held.
 func (j *journal) recycle(g *group) {
-	if cap(g.frame) > keepFrame {
+	if cap(g.frame) > maxKeptFrame {
 		g.frame = make([]byte, wal.HeaderSize)
 	}
 	j.unwritten -= g.bodies
@@ -87,7 +87,7 @@ func (j *journal) recycle(g *group) {
 	j.roomMade()
 }
 
-// releaseBodies ends the uses of the bodies that were not copied, and forgets them. It is
+// releaseBodies releases the buffers of bodies that were not copied, and forgets them. It is
 // called when g is written.
 func (g *group) releaseBodies() {
 	for _, f := range g.full {
@@ -99,15 +99,15 @@ func (g *group) releaseBodies() {
 
 func releaseLarge(large []largeBody) {
 	for _, l := range large {
-		if l.users != nil {
-			l.users.Release()
+		if l.buffer != nil {
+			l.buffer.Release()
 		}
 	}
 }
 
 func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize && len(g.full) == 0 }
 
-// bytes is how much there is to write of g, about.
+// bytes is about how many bytes of g have to be written.
 func (g *group) bytes() int64 { return int64(len(g.full))*maxEntries + int64(len(g.frame)) + g.bodies }
 
 // heavy reports whether it takes long to write g.
@@ -121,7 +121,7 @@ func (g *group) cut() {
 	g.frame, g.large, g.size = make([]byte, wal.HeaderSize, min(len(g.frame), maxEntries)), nil, 0
 }
 
-// each calls do with the pieces of each frame, in their order.
+// each calls do with the pieces of each frame, in order.
 func (g *group) each(do func(pieces [][]byte) error) error {
 	for _, f := range g.full {
 		if err := do(f.pieces()); err != nil {

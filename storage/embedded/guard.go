@@ -10,89 +10,90 @@ import (
 )
 
 const (
-	// guardEvery is how often the disk is asked for its free space.
-	guardEvery = 100 * time.Millisecond
+	// readDiskEvery is how often the free space of the disk is read.
+	readDiskEvery = 100 * time.Millisecond
 
-	// perPut is how many bytes a put takes on the disk beside its body: for the
-	// record, keys, and what is written again when files are compacted.
+	// perPut is how many bytes a put takes on the disk beside its body: for the record, keys,
+	// and what compactions write again.
 	perPut = 512
 
-	// reclaimEvery is how often files are tidied up for want of room.
+	// reclaimEvery is how often the tables are compacted because the disk is full.
 	reclaimEvery = time.Second
 )
 
-// guard refuses puts while less than a reserve is free on the disk, so that deletes and
-// all other changes still find room. It also refuses puts while the tables cannot be
-// written and are far behind. It is guarded by the engine's lock.
+// guard refuses puts while less than a reserve is free on the disk, so that there is still room
+// for deletes and all other changes. It also refuses puts while the tables cannot be written
+// and are far behind. It is guarded by the engine's lock.
 type guard struct {
 	fs      vfs.FS
 	dir     string
-	reserve int64 // bytes; 0: the disk is not watched
+	reserve int64 // bytes; 0: the free space is not checked
 	log     *slog.Logger
 	clock   func() time.Time
-	stuck   func() bool // see journal.stuck
+	stalled func() bool // see journal.stuck
 
-	asked     time.Time
-	left      int64 // bytes above the reserve when asked, less what was put since
-	blind     bool  // the file system does not know
+	readAt    time.Time
+	available int64 // bytes above the reserve at readAt, less what was put since
+	unknown   bool  // the file system does not report its free space
 	low       bool  // the last put was refused
-	said      telemetry.Log
-	reclaimed time.Time // when files were last tidied up for want of room
+	limited   telemetry.Log
+	reclaimed time.Time // when the tables were last compacted because the disk was full
 }
 
-// room reports whether a body of that many bytes may be put.
-func (g *guard) room(bytes int) bool {
-	if g.stuck() {
+// reserveRoom reports whether a body of that many bytes may be put, and subtracts it from what
+// is available.
+func (g *guard) reserveRoom(bytes int) bool {
+	if g.stalled() {
 		return false
 	}
-	if g.reserve <= 0 || g.blind {
+	if g.reserve <= 0 || g.unknown {
 		return true
 	}
-	if now := g.clock(); now.Sub(g.asked) >= guardEvery {
-		g.asked = now
-		g.askDisk()
+	if now := g.clock(); now.Sub(g.readAt) >= readDiskEvery {
+		g.readAt = now
+		g.readDisk()
 	}
 	// A body is written at least twice: to the log and to a table.
 	need := 2*int64(bytes) + perPut
-	g.setLow(g.left < need)
+	g.setLow(g.available < need)
 	if g.low {
 		return false
 	}
-	g.left -= need
+	g.available -= need
 	return true
 }
 
-func (g *guard) askDisk() {
+func (g *guard) readDisk() {
 	usage, err := g.fs.GetDiskUsage(g.dir)
 	if err != nil {
 		g.log.Warn("the free space of the disk is not known; it is not watched", "dir", g.dir, "err", err)
-		g.blind = true
+		g.unknown = true
 		return
 	}
-	g.left = int64(usage.AvailBytes) - g.reserve
+	g.available = int64(usage.AvailBytes) - g.reserve
 }
 
-// setLow notes whether puts are refused. It tells the operator when that changes, but not
-// each time that it does on a disk that is just about full.
+// setLow records whether puts are refused. It logs a change, but limits how often, in case the
+// disk stays just about full.
 func (g *guard) setLow(low bool) {
 	if low == g.low {
 		return
 	}
 	g.low = low
-	free := g.left + g.reserve
+	free := g.available + g.reserve
 	if low {
-		g.said.Error(g.log, "the disk is nearly full: puts are refused", "dir", g.dir, "free", free, "reserve", g.reserve)
+		g.limited.Error(g.log, "the disk is nearly full: puts are refused", "dir", g.dir, "free", free, "reserve", g.reserve)
 	} else {
-		g.said.Warn(g.log, "the disk has room for puts again", "dir", g.dir, "free", free)
+		g.limited.Warn(g.log, "the disk has room for puts again", "dir", g.dir, "free", free)
 	}
 }
 
-// mayReclaim reports whether files should be tidied up because a put was refused.
+// mayReclaim reports whether the tables should be compacted because a put was refused.
 func (g *guard) mayReclaim() bool {
 	return g.low && g.clock().Sub(g.reclaimed) >= reclaimEvery
 }
 
-// wantsReclaim is mayReclaim, and notes that the files are tidied up now.
+// wantsReclaim is mayReclaim, and records that they are compacted now.
 func (g *guard) wantsReclaim() bool {
 	if !g.mayReclaim() {
 		return false

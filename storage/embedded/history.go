@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
@@ -17,27 +18,27 @@ type image struct {
 	gone   bool
 }
 
-// history is what a part of the log says when all of it was replayed.
+// history is what a part of the log says after all of it was replayed.
 type history struct {
 	jobs map[uint64]*image
-	tubeChanges
+	tables.TubeChanges
 	lastID  uint64
 	names   interner
 	entries int
 }
 
 func newHistory(names interner) *history {
-	return &history{jobs: make(map[uint64]*image), tubeChanges: newTubeChanges(), names: names}
+	return &history{jobs: make(map[uint64]*image), TubeChanges: tables.NewTubeChanges(), names: names}
 }
 
 var errEntry = errors.New("it is not an entry of the log")
 
-// replay takes in a frame.
+// replay applies a frame.
 func (h *history) replay(frame []byte) (err error) {
 	for len(frame) > 0 {
 		kind := frame[0]
 		switch frame = frame[1:]; kind {
-		case pausedEntry, keyKeptEntry, policyEntry, importEntry:
+		case pausedEntry, tombstoneEntry, policyEntry, importEntry:
 			frame, err = h.tubeEntry(kind, frame)
 		default:
 			frame, err = h.entry(kind, frame)
@@ -50,7 +51,7 @@ func (h *history) replay(frame []byte) (err error) {
 	return nil
 }
 
-// entry takes in an entry about a job. It returns what is behind it.
+// entry applies an entry about a job. It returns the bytes behind it.
 func (h *history) entry(kind byte, b []byte) (rest []byte, err error) {
 	id, n := binary.Uvarint(b)
 	if n <= 0 || id == 0 {
@@ -61,7 +62,7 @@ func (h *history) entry(kind byte, b []byte) (rest []byte, err error) {
 		im.gone, im.body = true, nil
 		return rest, nil
 	}
-	if im.record, rest, err = decodeRecord(id, rest, h.names.name); err != nil {
+	if im.record, rest, err = tables.DecodeRecord(id, rest, h.names.name); err != nil {
 		return nil, err
 	}
 	switch kind {
@@ -73,7 +74,7 @@ func (h *history) entry(kind byte, b []byte) (rest []byte, err error) {
 	return nil, errEntry
 }
 
-// body takes in the body of a job that was put. It returns what is behind it.
+// body applies the body of a job that was put. It returns the bytes behind it.
 func (h *history) body(im *image, b []byte) (rest []byte, err error) {
 	id, size := im.record.ID, im.record.Size
 	if uint64(len(b)) < uint64(size) {
@@ -84,7 +85,7 @@ func (h *history) body(im *image, b []byte) (rest []byte, err error) {
 	return b[size:], nil
 }
 
-// image returns the image of a job. It makes it if there is none.
+// image returns the image of a job. It creates it if there is none.
 func (h *history) image(id uint64) *image {
 	im := h.jobs[id]
 	if im == nil {
@@ -94,7 +95,7 @@ func (h *history) image(id uint64) *image {
 	return im
 }
 
-// tubeEntry takes in an entry about a tube. It returns what is behind it.
+// tubeEntry applies an entry about a tube. It returns the bytes behind it.
 func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 	name, b, err := cutShort(b)
 	if err != nil {
@@ -102,58 +103,70 @@ func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 	}
 	of := h.names.name(name)
 	switch kind {
-	case keyKeptEntry:
-		return h.keyKept(of, b)
+	case tombstoneEntry:
+		return h.tombstone(of, b)
 	case policyEntry:
 		return h.policySet(of, b)
 	case importEntry:
 		return h.imported(of, b)
 	}
-	if len(b) < pauseSize {
+	if len(b) < tables.PauseSize {
 		return nil, errEntry
 	}
-	h.pauses[of] = decodePause(b)
-	return b[pauseSize:], nil
+	h.Pauses[of] = tables.DecodePause(b)
+	return b[tables.PauseSize:], nil
 }
 
-// keyKept takes in what an entry says about a key of a tube.
-func (h *history) keyKept(of string, b []byte) (rest []byte, err error) {
+// tombstone applies an entry about a key of a tube.
+func (h *history) tombstone(of string, b []byte) (rest []byte, err error) {
 	key, b, err := cutShort(b)
-	if err != nil || len(b) < keptKeySize {
+	if err != nil || len(b) < tables.TombstoneSize {
 		return nil, errEntry
 	}
-	h.keys[keyOfTube{of, string(key)}] = decodeKeptKey(b)
-	return b[keptKeySize:], nil
+	h.Tombstones[tables.TubeKey{Tube: of, Key: string(key)}] = tables.DecodeTombstone(b)
+	return b[tables.TombstoneSize:], nil
 }
 
-// policySet takes in what an entry says about the policy of a tube.
+// policySet applies an entry about the policy of a tube.
 func (h *history) policySet(of string, b []byte) (rest []byte, err error) {
 	if len(b) < 1 || b[0] > 1 {
 		return nil, errEntry
 	}
 	var p *tube.Policy
 	if rest = b[1:]; b[0] == 1 {
-		p, rest, err = decodePolicy(of, rest, h.names.name)
+		p, rest, err = tables.DecodePolicy(of, rest, h.names.name)
 	}
-	h.policies[of] = p
+	h.Policies[of] = p
 	return rest, err
 }
 
-// imported takes in how far an import is.
+// imported applies an entry about an import.
 func (h *history) imported(source string, b []byte) (rest []byte, err error) {
-	if len(b) < importMarkSize+8 {
+	if len(b) < tables.ImportMarkSize+8 {
 		return nil, errEntry
 	}
-	h.imports[source] = decodeImportMark(b)
-	h.lastID = max(h.lastID, binary.BigEndian.Uint64(b[importMarkSize:]))
-	return b[importMarkSize+8:], nil
+	h.Imports[source] = tables.DecodeImportMark(b)
+	h.lastID = max(h.lastID, binary.BigEndian.Uint64(b[tables.ImportMarkSize:]))
+	return b[tables.ImportMarkSize+8:], nil
 }
 
-// cutShort reads a string that has its length in one byte before it.
+// cutShort reads a string that is preceded by its length in one byte.
 func cutShort(b []byte) (s, rest []byte, err error) {
 	if len(b) < 1 || len(b) < 1+int(b[0]) {
 		return nil, nil, errEntry
 	}
 	end := 1 + int(b[0])
 	return b[1:end], b[end:], nil
+}
+
+// interner makes one string for each name of a tube, however often it is read.
+type interner map[string]string
+
+func (in interner) name(b []byte) string {
+	if s, have := in[string(b)]; have {
+		return s
+	}
+	s := string(b)
+	in[s] = s
+	return s
 }

@@ -53,7 +53,7 @@ func TestShortLivedIsNeverStored(t *testing.T) {
 	if oldest, current := segments(e); oldest == 1 || current-oldest > 8 {
 		t.Errorf("segments %d to %d are there: no window was written, or too few", oldest, current)
 	}
-	if n := e.journal.tables.migrated.Load(); n != 0 {
+	if n := e.journal.tables.Migrated(); n != 0 {
 		t.Errorf("%d records came to the tables, though no job has lived long", n)
 	}
 	if err := e.Close(); err != nil {
@@ -87,7 +87,7 @@ func TestHeldIsWrittenInTime(t *testing.T) {
 	if oldest, current := tick(2 * time.Second); oldest != current {
 		t.Errorf("segments %d to %d are still there", oldest, current)
 	}
-	if n := e.journal.tables.migrated.Load(); n != 1 {
+	if n := e.journal.tables.Migrated(); n != 1 {
 		t.Errorf("%d records came to the tables, want that of job %d", n, job)
 	}
 }

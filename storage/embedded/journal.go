@@ -7,87 +7,88 @@ import (
 	"sync"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/storage/embedded/wal"
 	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
-// journal keeps what the machine says has changed. It writes changes to the log in
-// groups (commit.go), and has the tables take over what is in old segments of the
-// log (checkpoint.go). It is the tube.Journal of the machine (changes.go).
+// journal records the changes of the machine. It writes them to the log in groups (commit.go),
+// and writes what is in old segments of the log to the tables (checkpoint.go). It is the
+// tube.Journal of the machine (changes.go).
 //
 // The fields from mu on are guarded by mu, which is the engine's lock.
 type journal struct {
-	dir     string
-	log     *wal.Log
-	tables  *tables
-	lock    *directoryLock
-	own     *ownership
-	machine *tube.Machine
-	imports map[string]importMark // those of the engine
-	slog    *slog.Logger
-	fatal   func(error)
-	eager   bool   // a group is synced before the batches that need that are done
-	keep    int64  // bodies, in bytes, that stay in memory although they are on disk
-	hold    int64  // bodies, in bytes, that are put in a window before it ends; 0: windows are not held back
-	maxSize uint64 // of a segment, for the stats page
-	now     func() tube.Instant
-	syncs   *telemetry.Histogram // how long batches waited for a sync
+	dir       string
+	log       *wal.Log
+	tables    *tables.Tables
+	lock      *directoryLock
+	ownership *ownership
+	machine   *tube.Machine
+	imports   map[string]tables.ImportMark // those of the engine
+	slog      *slog.Logger
+	fatal     func(error)
+	syncFirst bool   // a group is synced before its onDurable batches end
+	keep      int64  // bodies, in bytes, that stay in memory although they are on disk
+	hold      int64  // bodies, in bytes, that are put in a window before it ends; negative: windows are not held back
+	maxSize   uint64 // of a segment, for the stats page
+	now       func() tube.Instant
+	syncs     *telemetry.Histogram // how long batches waited for a sync
 
 	ended        chan struct{}  // closed when the journal ends
-	committers   sync.WaitGroup // the goroutines that commit what no caller does
-	checkpoints  chan *window   // has room for all windows that there can be
+	committers   sync.WaitGroup // goroutines that commit what no caller commits
+	checkpoints  chan *window   // has room for all windows that can exist
 	checkpointer sync.WaitGroup // the goroutine that writes windows to the tables
 
-	// These belong to the checkpointer.
-	trouble *trouble
-	gaveUp  bool // a window could not be written; the later ones rest on it
+	// Owned by the checkpointer:
+	failures *failures
+	gaveUp   bool // a window could not be written; the later ones depend on it
 
 	mu             *sync.Mutex
 	commits        *sync.Cond   // signals that handedOver, writing, syncing or ending has changed
-	eased          *sync.Cond   // signals that behind, failing or ending has changed, or that filling is empty again
-	filling        *group       // gets the next changes
+	cond           *sync.Cond   // signals that behind, failing or ending has changed, or that filling is empty again
+	filling        *group       // receives the next changes
 	writing        *group       // is being written; nil: none is
-	syncing        []*group     // are written and will be durable soon, in their order
+	syncing        []*group     // are written and will be durable soon, in order
 	handedOver     bool         // writing waits for a committer
-	spare          []*group     // to be filled again
+	spare          []*group     // empty groups to use again
 	durableID      uint64       // the puts of all ids up to this one are durable
 	written        uint64       // entries so far
-	window         *window      // gets the next changes
-	held           *window      // the one before it, if that is not handed to the checkpointer yet
-	segmentEndedAt tube.Instant // when a segment of the log has last ended
+	window         *window      // receives the next changes
+	held           *window      // the window before it, if it is not handed to the checkpointer yet
+	segmentEndedAt tube.Instant // when a segment of the log last ended
 	behind         int          // windows that are not in the tables yet
-	failing        bool         // the last attempt to write the oldest of them has failed
+	failing        bool         // the last attempt to write the oldest of them failed
 	unwritten      int64        // bytes of the bodies in groups that are not written yet
 	roomMade       func()       // is called when unwritten or behind has shrunk
 	guard          *guard
 	bodyReads      bodyReads
 	closing        bool // close waits until no group is being written
 	ending         bool
-	frameLimit     int   // for tests: used instead of maxFrame unless it is 0
-	unwrittenAt    int64 // for tests: used instead of maxUnwritten unless it is 0
+	frameLimit     int   // for tests: overrides maxFrame unless it is 0
+	unwrittenAt    int64 // for tests: overrides maxUnwritten unless it is 0
 }
 
-// close writes what there is, ends the goroutines, and closes the files.
+// close commits all changes, ends the goroutines, and closes the files.
 func (j *journal) close() error {
-	j.commitRest()
+	j.commitAll()
 	j.mu.Lock()
 	j.ending = true
 	close(j.ended)
 	j.commits.Broadcast()
-	j.eased.Broadcast()
+	j.cond.Broadcast()
 	j.mu.Unlock()
 	j.committers.Wait()
 	close(j.checkpoints)
 	j.checkpointer.Wait()
-	if err := errors.Join(j.own.check(), j.log.Close(), j.tables.close(), j.lock.Close()); err != nil {
+	if err := errors.Join(j.ownership.check(), j.log.Close(), j.tables.Close(), j.lock.Close()); err != nil {
 		return fmt.Errorf("closing the journal in %s: %w", j.dir, err)
 	}
 	return nil
 }
 
-// file is what stats-job prints as the file that holds a job's record. The journal
-// counts as one file. It may be called on nil.
+// file is what stats-job prints as the file with a job's record. The journal counts as one
+// file. It can be called on nil.
 func (j *journal) file() int {
 	if j == nil {
 		return 0
@@ -95,9 +96,8 @@ func (j *journal) file() int {
 	return 1
 }
 
-// figures are the journal's numbers on the stats page. Records that were written to
-// the tables are what beanstalkd calls migrated. It may be called on nil. The lock is
-// held.
+// figures are the journal's numbers on the stats page. beanstalkd calls records that were
+// written to the tables migrated. It can be called on nil. The lock is held.
 func (j *journal) figures() storage.Log {
 	if j == nil {
 		return storage.Log{}
@@ -105,6 +105,6 @@ func (j *journal) figures() storage.Log {
 	oldest, current := j.log.Segments()
 	return storage.Log{
 		OldestIndex: oldest, CurrentIndex: current, MaxSize: j.maxSize,
-		RecordsWritten: j.written, RecordsMigrated: j.tables.migrated.Load(),
+		RecordsWritten: j.written, RecordsMigrated: j.tables.Migrated(),
 	}
 }

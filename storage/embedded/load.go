@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,17 +9,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
-// loader brings back jobs, and what is beside them (loadtubes.go), from the tables and from
-// what the log says beyond them.
+// loader brings back jobs, and everything else (loadothers.go), from the tables and from the
+// part of the log that is not in them.
 type loader struct {
-	*tables
+	tables     *tables.Tables
 	machine    *tube.Machine
-	imports    map[string]importMark // gets how far imports are
+	imports    map[string]tables.ImportMark // gets how far imports are
 	now        tube.Instant
 	log        *slog.Logger
 	fromLog    *history
@@ -28,22 +26,22 @@ type loader struct {
 	keep       int64   // bodies, in bytes, that stay in memory although they are on disk
 	pausesOver []string
 
-	begun  time.Time
-	saidAt time.Time // when the operator was last told
-	jobs   int
+	begun    time.Time
+	loggedAt time.Time // when progress was last logged
+	jobs     int
 }
 
-// progressEvery is how often the operator is told that jobs are still being read.
+// progressEvery is how often it is logged that jobs are still being read.
 const progressEvery = time.Second
 
 // load brings back everything. Policies come before jobs, because they say what becomes of a
 // job that was reserved.
 func (l *loader) load() error {
-	l.begun, l.saidAt = time.Now(), time.Now()
-	if err := errors.Join(l.loadPolicies(), l.loadKeys(), l.loadImports()); err != nil {
+	l.begun, l.loggedAt = time.Now(), time.Now()
+	if err := errors.Join(l.loadPolicies(), l.loadTombstones(), l.loadImports()); err != nil {
 		return err
 	}
-	if err := l.loadTables(); err != nil {
+	if err := l.tables.Jobs(l.fromLog.names.name, l.loadStored); err != nil {
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.fromLog.jobs)) {
@@ -59,77 +57,31 @@ func (l *loader) load() error {
 	return nil
 }
 
-// loadTables brings back the jobs that are in the tables, and takes them out of
-// fromLog.
-func (l *loader) loadTables() error {
-	changes, err := l.iterator(changeKey)
-	if err != nil {
-		return err
-	}
-	changes.First()
-	err = l.each(jobKey, func(key, value []byte) error { return l.loadStored(key, value, changes) })
-	if closeErr := changes.Close(); err == nil {
-		err = closeErr
-	}
-	return err
-}
-
-var errNoJob = errors.New("there is no such job")
-
-// loadStored brings back the job of a key in the tables. Its record is the one in the
-// log, if there is one; else the one that changes has for it; else the one in the
-// tables. changes is an iterator over the change keys, which is moved forward: both keys
-// are in the order of ids.
-func (l *loader) loadStored(key, value []byte, changes *pebble.Iterator) error {
-	if len(key) != 9 {
-		return fmt.Errorf("reading the key %x: it is none of a job", key)
-	}
-	id := binary.BigEndian.Uint64(key[1:])
-	r, body, err := decodeRecord(id, value, l.fromLog.names.name)
-	if err != nil {
-		return err
-	}
-	if err := l.applyChange(&r, key, changes); err != nil {
-		return err
-	}
-	if im := l.fromLog.jobs[id]; im != nil {
-		delete(l.fromLog.jobs, id)
+// loadStored brings back a job that is in the tables, and takes it out of fromLog. Its record
+// is the one in the log, if there is one there.
+func (l *loader) loadStored(r tube.Record, body []byte) error {
+	if im := l.fromLog.jobs[r.ID]; im != nil {
+		delete(l.fromLog.jobs, r.ID)
 		if im.gone {
-			l.window.jobs[id] = isGoneLarge
+			l.window.jobs[r.ID] = isGoneLarge
 			return nil
 		}
-		l.window.jobs[id] = isChanged
+		l.window.jobs[r.ID] = isChanged
 		r = im.record
 	}
 	return l.restore(r, l.keepable(r, body))
 }
 
-// applyChange replaces the record of the job of a key by the one that changes has for
-// it, if there is one.
-func (l *loader) applyChange(r *tube.Record, key []byte, changes *pebble.Iterator) (err error) {
-	if !changes.Valid() {
-		return nil
-	}
-	switch c := bytes.Compare(changes.Key()[1:], key[1:]); {
-	case c < 0:
-		return fmt.Errorf("reading the change %x: %w", changes.Key(), errNoJob)
-	case c == 0:
-		if *r, _, err = decodeRecord(r.ID, changes.Value(), l.fromLog.names.name); err != nil {
-			return err
-		}
-		changes.Next()
-	}
-	return nil
-}
-
-// keepable returns a copy of a body that is in its record, if the body stays in memory:
-// it is likely to be wanted soon, and there is room. Else it returns nil.
+// keepable returns a copy of an inline body, if the body stays in memory: it is likely to be
+// needed soon, and there is room. Otherwise it returns nil.
 func (l *loader) keepable(r tube.Record, body []byte) []byte {
 	if len(body) == 0 || r.State != tube.Ready || l.machine.BodyBytes()+int64(len(body)) > l.keep {
 		return nil
 	}
 	return bytes.Clone(body)
 }
+
+var errNoJob = errors.New("there is no such job")
 
 // loadLogged brings back a job that is in the log only.
 func (l *loader) loadLogged(id uint64, im *image) error {
@@ -145,8 +97,8 @@ func (l *loader) loadLogged(id uint64, im *image) error {
 
 // restore gives a job to the machine.
 func (l *loader) restore(r tube.Record, body []byte) error {
-	if l.jobs++; l.jobs%10_000 == 0 && time.Since(l.saidAt) >= progressEvery {
-		l.saidAt = time.Now()
+	if l.jobs++; l.jobs%10_000 == 0 && time.Since(l.loggedAt) >= progressEvery {
+		l.loggedAt = time.Now()
 		l.log.Warn("reading the jobs; clients wait until that is done", "so far", l.jobs)
 	}
 	return l.machine.Restore(l.now, r, body)

@@ -3,36 +3,37 @@ package embedded
 import (
 	"time"
 
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
-// An operation may need bodies of jobs that are on disk only, not to answer with them but
-// to go on. It asks for them and is carried out again:
+// An operation may need bodies of jobs that are on disk only, not for its answer but to go on.
+// It asks for them and is carried out again:
 //
 //	if e.lacksBody(p, job) {
-//		p.wanted = append(p.wanted, job.ID) // of several jobs at once, if it can
+//		p.needed = append(p.needed, job.ID) // of several jobs at once, if possible
 //	}
 //	...
-//	if len(p.wanted) > 0 {
+//	if len(p.needed) > 0 {
 //		p.begun = true
 //		return false // apply calls the operation again, with the same p
 //	}
 //
-// When it is called again, machine.Body has these bodies until it returns, unless a body
-// could not be read: then p.unreadable has the error. The lock was released in between:
-// jobs may be gone or changed, and others may have come.
+// When it is called again, machine.Body has these bodies until it returns, unless a body could
+// not be read: then p.unreadable has the error. The lock was released in between: jobs may be
+// gone or changed, and there may be new ones.
 
 const (
-	// maxWanted and maxWantedBytes are how many bodies an operation should want at
-	// once, and how many bytes of them beyond the first one.
-	maxWanted      = 64
-	maxWantedBytes = 4 << 20
+	// maxNeeded and maxNeededBytes are how many bodies an operation should ask for at once, and
+	// how many bytes of them beyond the first one.
+	maxNeeded      = 64
+	maxNeededBytes = 4 << 20
 )
 
 // bodyNeeds are the bodies that an operation needs in memory to go on.
 type bodyNeeds struct {
-	wanted     []uint64         // jobs whose bodies it waits for
-	loaded     []uint64         // jobs that have their bodies only until it was called once more
+	needed     []uint64         // jobs whose bodies it waits for
+	loaded     []uint64         // jobs whose bodies are in memory only until the operation was called again
 	unreadable map[uint64]error // jobs whose bodies could not be read
 }
 
@@ -45,11 +46,11 @@ func (e *Engine) lacksBody(p *progress, j *tube.Job) bool {
 // onDiskOnly reports whether a job has a body that is not in memory. The lock is held.
 func (e *Engine) onDiskOnly(j *tube.Job) bool { return j.Size() > 0 && e.machine.Body(j) == nil }
 
-// loadBodies reads the bodies that a task wants, on a goroutine of its own, and then has
-// the worker go on with it. The lock is held.
+// loadBodies reads the bodies that a task needs, on a goroutine of its own, and then gives the
+// task back to the worker. The lock is held.
 func (e *Engine) loadBodies(t *task) {
 	go func() {
-		bodies := e.readBodies(t.wanted)
+		bodies := e.readBodies(t.needed)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.keepLoaded(&t.progress, bodies)
@@ -57,27 +58,27 @@ func (e *Engine) loadBodies(t *task) {
 	}()
 }
 
-// loadedBody is a body that was read, or the reason why it could not be.
+// loadedBody is a body that was read, or the error.
 type loadedBody struct {
 	id   uint64
 	body []byte
 	err  error
 }
 
-// readBodies reads the bodies of jobs. That of a job which is deleted meanwhile may be gone.
+// readBodies reads the bodies of jobs. The body of a job that is deleted meanwhile may be gone.
 //
-// It reads the tables as they are, not a snapshot of them: to take one, Pebble's own lock is
-// needed, and whoever waited for that would hold up all others.
+// It reads the tables as they are, not a snapshot of them: taking a snapshot needs Pebble's own
+// lock, and a caller that waited for it under the engine's lock would delay all others.
 func (e *Engine) readBodies(ids []uint64) []loadedBody {
-	from := e.journal.tables.db
-	bodies, b := make([]loadedBody, len(ids)), breather{time.Now()}
+	from := e.journal.tables
+	bodies, y := make([]loadedBody, len(ids)), yielder{time.Now()}
 	for i, id := range ids {
-		b.work()
-		body, err := readBody(from, id)
-		if err != nil && !isDamage(err) {
-			// Pebble tells one more reader that a table could not be opened, also
-			// if it can be by then.
-			body, err = readBody(from, id)
+		y.work()
+		body, err := from.Body(id)
+		if err != nil && !tables.IsDamage(err) {
+			// Pebble returns the error of a file that could not be opened to one more
+			// reader, even if the file can be opened by then.
+			body, err = from.Body(id)
 		}
 		if bodies[i] = (loadedBody{id, body, err}); err == nil {
 			e.journal.bodyReads.succeeded()
@@ -86,9 +87,9 @@ func (e *Engine) readBodies(ids []uint64) []loadedBody {
 	return bodies
 }
 
-// keepLoaded gives bodies to those jobs that still lack them. The lock is held.
+// keepLoaded gives bodies to the jobs that still lack them. The lock is held.
 func (e *Engine) keepLoaded(p *progress, bodies []loadedBody) {
-	p.wanted = nil
+	p.needed = nil
 	for _, b := range bodies {
 		j := e.machine.Find(b.id)
 		switch {
@@ -106,8 +107,8 @@ func (e *Engine) keepLoaded(p *progress, bodies []loadedBody) {
 	}
 }
 
-// dropLoaded drops the bodies again that were loaded for an operation, of the jobs that are
-// still there. The tables have them. The lock is held.
+// dropLoaded drops the bodies that were loaded for an operation, of the jobs that still exist.
+// The tables have them. The lock is held.
 func (e *Engine) dropLoaded(p *progress) {
 	for _, id := range p.loaded {
 		if j := e.machine.Find(id); j != nil {

@@ -34,7 +34,7 @@ func TestLoadBodies(t *testing.T) {
 	defer e.Close()
 	done := make(chan struct{})
 	b := &storage.Batch{Ops: []storage.Op{{Kind: storage.Peek, ID: 2}}, Done: func() { close(done) }}
-	task := &task{batch: b, progress: progress{bodyNeeds: bodyNeeds{wanted: []uint64{1, 2, 999999}}}}
+	task := &task{batch: b, progress: progress{bodyNeeds: bodyNeeds{needed: []uint64{1, 2, 999999}}}}
 	e.mu.Lock()
 	e.pending++
 	e.enqueue(task)
@@ -45,8 +45,8 @@ func TestLoadBodies(t *testing.T) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(task.wanted) != 0 || !e.onDiskOnly(e.machine.Find(1)) || !e.onDiskOnly(e.machine.Find(2)) {
-		t.Errorf("the operation still wants %d; or the bodies stay in memory", task.wanted)
+	if len(task.needed) != 0 || !e.onDiskOnly(e.machine.Find(1)) || !e.onDiskOnly(e.machine.Find(2)) {
+		t.Errorf("the operation still wants %d; or the bodies stay in memory", task.needed)
 	}
 }
 

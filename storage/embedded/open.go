@@ -3,16 +3,17 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
+	"redstalk/storage/embedded/tables"
 	"redstalk/storage/embedded/wal"
 	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
-// Open opens the engine on a directory and brings back the jobs in it. The error is
-// ErrLocked if another process has the directory, and wal.ErrDamaged if the log is
-// damaged.
+// Open opens the engine on a directory and restores the jobs in it. The error is ErrLocked if
+// another process uses the directory, and wal.ErrDamaged if the log is damaged.
 func Open(o Options) (*Engine, error) {
 	o.setDefaults()
 	e := newEngine(o.clock)
@@ -27,7 +28,7 @@ func Open(o Options) (*Engine, error) {
 }
 
 func openJournal(o *Options, e *Engine) (*journal, error) {
-	if err := makeDir(o.fs, o.Dir); err != nil {
+	if err := wal.MakeDir(o.fs, o.Dir); err != nil {
 		return nil, err
 	}
 	if err := refuseForeign(o.fs, o.Dir); err != nil {
@@ -51,49 +52,91 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 // newJournal returns a journal without log and tables.
 func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 	j := &journal{
-		dir: o.Dir, lock: lock, own: &ownership{dir: lock.dir, clock: o.clock},
+		dir: o.Dir, lock: lock, ownership: &ownership{dir: lock.dir, clock: o.clock},
 		machine: e.machine, imports: e.imports, slog: o.Log, fatal: o.Fatal,
-		eager: o.SyncEvery == 0, keep: o.KeepBodies, hold: o.hold, now: e.now, syncs: e.counted.syncs, maxSize: uint64(o.FileSize),
+		syncFirst: o.SyncEvery == 0, keep: o.KeepBodies, hold: o.hold, now: e.now, syncs: e.metrics.syncs, maxSize: uint64(o.FileSize),
 		ended: make(chan struct{}), checkpoints: make(chan *window, maxWindows),
-		trouble: &trouble{log: o.Log, dir: o.Dir},
-		mu:      &e.mu, commits: sync.NewCond(&e.mu), eased: sync.NewCond(&e.mu),
+		failures: &failures{log: o.Log, dir: o.Dir},
+		mu:       &e.mu, commits: sync.NewCond(&e.mu), cond: sync.NewCond(&e.mu),
 		window: newWindow(0), roomMade: e.roomMade,
-		guard:     &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock, said: telemetry.Log{Clock: o.clock}},
-		bodyReads: bodyReads{log: o.Log, said: telemetry.Log{Clock: o.clock}},
+		guard:     &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock, limited: telemetry.Log{Clock: o.clock}},
+		bodyReads: bodyReads{log: o.Log, limited: telemetry.Log{Clock: o.clock}},
 	}
-	j.guard.stuck = j.stuck
+	j.guard.stalled = j.stalled
 	return j
 }
 
-// open opens tables and log, brings back what is in them, and starts the journal's
-// goroutines.
+// open opens tables and log, restores the jobs in them, and starts the journal's goroutines.
 func (j *journal) open(o *Options, now tube.Instant) error {
 	var err error
 	if j.tables, err = openTables(o); err != nil {
 		return fmt.Errorf("opening the tables: %w", err)
 	}
-	first, err := j.tables.checkLayout()
+	first, err := j.tables.FirstSegment()
 	if err != nil {
-		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.close())
+		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.Close())
 	}
 	fromLog := newHistory(make(interner))
 	if j.log, err = openLog(o, first, fromLog.replay); err != nil {
-		return errors.Join(err, j.tables.close())
+		return errors.Join(err, j.tables.Close())
 	}
-	j.own.tables, j.own.log = j.tables.dir, j.log
+	j.ownership.tables, j.ownership.log = j.tables.Directory(), j.log
 	j.filling = j.newGroup()
 	if first == 0 {
-		err = j.tables.writeLayout()
+		err = j.tables.WriteLayout()
 	}
 	if err == nil {
 		err = j.load(fromLog, now)
 	}
 	if err != nil {
 		j.log.Abandon()
-		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.close())
+		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.Close())
 	}
 	j.start(o)
 	return nil
+}
+
+// openTables opens the tables. It refuses tables that lack something which is no longer in
+// the log.
+func openTables(o *Options) (*tables.Tables, error) {
+	options := tables.Options{FS: o.fs, Dir: o.Dir, Log: o.Log, Fatal: o.Fatal}
+	if err := checkTables(o, options); err != nil {
+		return nil, err
+	}
+	return tables.Open(options)
+}
+
+func checkTables(o *Options, options tables.Options) error {
+	numbers, err := wal.Numbers(o.fs, o.Dir)
+	if err != nil {
+		return err
+	}
+	oldest := unbrokenFrom(numbers)
+	if oldest <= 1 {
+		return nil // there are no tables, or the log has everything that is in them
+	}
+	first, err := tables.ReadFirstSegment(options)
+	if err != nil || first >= oldest {
+		return err
+	}
+	missing := max(first, 1)
+	for slices.Contains(numbers, missing) {
+		missing++
+	}
+	return fmt.Errorf("%w: %s/log.%d is missing", wal.ErrDamaged, o.Dir, missing)
+}
+
+// unbrokenFrom returns the number from which on no segment is missing; 0 if there are no
+// segments. There may be a segment before a gap, which is kept to be used again.
+func unbrokenFrom(numbers []uint64) uint64 {
+	if len(numbers) == 0 {
+		return 0
+	}
+	i := len(numbers) - 1
+	for i > 0 && numbers[i-1] == numbers[i]-1 {
+		i--
+	}
+	return numbers[i]
 }
 
 func openLog(o *Options, first uint64, replay func([]byte) error) (*wal.Log, error) {
@@ -106,9 +149,9 @@ func openLog(o *Options, first uint64, replay func([]byte) error) (*wal.Log, err
 	}, first, replay)
 }
 
-// load brings back the jobs from the tables and from what the log says beyond them.
+// load restores the jobs from the tables and from the part of the log that is not in them.
 func (j *journal) load(fromLog *history, now tube.Instant) error {
-	lastID, err := j.tables.number(lastIDKey)
+	lastID, err := j.tables.LastID()
 	if err != nil {
 		return err
 	}
@@ -120,17 +163,17 @@ func (j *journal) load(fromLog *history, now tube.Instant) error {
 		return err
 	}
 	for _, name := range l.pausesOver {
-		j.Paused(name, 0, 0) // else it would come back if the log is replayed once more
+		j.Paused(name, 0, 0) // otherwise it would come back if the log is replayed again
 	}
 	return nil
 }
 
-// start starts the journal's goroutines, and has the tables catch up with the log that
-// was replayed.
+// start starts the journal's goroutines, and begins to write the log that was replayed to the
+// tables.
 func (j *journal) start(o *Options) {
 	j.durableID = j.machine.LastID()
 	j.window.base, j.window.last = j.durableID, j.durableID
-	newIngest(o.fs, o.Dir, j.tables.db).remove() // the last process may have left files
+	j.tables.RemoveIngestFiles() // of the last process
 	for range committers {
 		j.committers.Go(j.commitHandedOver)
 	}

@@ -9,50 +9,50 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Options say where and how the jobs are kept.
+// Options say where and how the jobs are stored.
 type Options struct {
-	// Dir is the directory. It is made if it does not exist. Its files are for their owner
-	// only, also those that are there already.
+	// Dir is the directory. It is created if it does not exist. Its files, existing ones
+	// included, are made accessible to their owner only.
 	Dir string
 
-	// SyncEvery says when changes are synced to the disk: 0 before every reply,
-	// d > 0 within d, < 0 never. See the package comment.
+	// SyncEvery says when changes are synced to the disk: 0: before every reply; d > 0: within
+	// d; < 0: never. See the package comment.
 	SyncEvery time.Duration
 
-	// FileSize is the approximate size of a segment of the log, in bytes; 0 means
+	// FileSize is the approximate size of a segment of the log, in bytes. 0 means
 	// DefaultFileSize.
 	FileSize int64
 
-	// Reserve is how many bytes of the disk stay free: a put that would take them
-	// is answered with storage.ErrNoSpace. 0 means that free space is not watched.
+	// Reserve is how many bytes of the disk stay free: a put that would use them is answered
+	// with storage.ErrNoSpace. 0 means that free space is not checked.
 	Reserve int64
 
-	// KeepBodies is how many bytes of bodies stay in memory although they are in
-	// the tables; 0 means DefaultKeepBodies.
+	// KeepBodies is how many bytes of bodies stay in memory although they are in the tables. 0
+	// means DefaultKeepBodies.
 	KeepBodies int64
 
-	// Log gets messages for the operator; nil means slog.Default.
+	// Log receives messages for the operator. Nil means slog.Default.
 	Log *slog.Logger
 
-	// Fatal is called with the cause when the engine cannot go on. It must not
-	// return. Nil logs the cause and ends the process with code 1.
+	// Fatal is called with the cause when the engine cannot go on. It must not return. Nil logs
+	// the cause and exits with code 1.
 	Fatal func(error)
 
-	segment int64            // for tests: bytes, used instead of FileSize unless it is 0
-	hold    int64            // for tests: bytes, used instead of holdBytes unless it is 0; less than 0: windows are not held
+	segment int64            // for tests: bytes; overrides FileSize unless it is 0
+	hold    int64            // for tests: bytes; overrides holdBytes unless it is 0; negative: windows are not held back
 	fs      vfs.FS           // for tests: nil is the real file system
 	clock   func() time.Time // for tests: nil is time.Now
 }
 
 const (
-	// DefaultFileSize is the one of beanstalkd's -s. A small segment is soon used
-	// again instead of a new one, and is synced faster then.
+	// DefaultFileSize is the default of beanstalkd's -s. A small segment is soon used again
+	// instead of a new one, and syncing it is faster then.
 	DefaultFileSize = 10 << 20
 
 	minFileSize = 1 << 20
 	maxFileSize = 512 << 20
 
-	// DefaultKeepBodies is enough for a queue that is kept short.
+	// DefaultKeepBodies is enough for a queue that stays short.
 	DefaultKeepBodies = 64 << 20
 )
 

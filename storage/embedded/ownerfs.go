@@ -8,19 +8,21 @@ import (
 	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"redstalk/storage/embedded/tables"
 )
 
-// What the engine makes is for its owner only.
+// Files and directories of the engine are accessible to their owner only.
 const (
 	ownerFile      os.FileMode = 0o600
 	ownerDirectory os.FileMode = 0o700
 )
 
-// ownerFS is the real file system, except that files and directories that are made there
-// are for their owner only.
+// ownerFS is the real file system, except that files and directories that it creates are
+// accessible to their owner only.
 type ownerFS struct{ vfs.FS }
 
-// Create implements vfs.FS. Others cannot open the file while it is empty either.
+// Create implements vfs.FS. Others cannot open the file even while it is empty.
 func (fs ownerFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -52,12 +54,12 @@ func (fs ownerFS) Lock(name string) (io.Closer, error) {
 // Unwrap implements vfs.FS.
 func (fs ownerFS) Unwrap() vfs.FS { return fs.FS }
 
-// closeToOthers takes from others what an earlier version has let them do with the files of
-// the engine's directory. The directory itself stays as it is.
+// closeToOthers takes away the permissions that an earlier version gave to others on the files
+// of the engine's directory. The directory itself stays as it is.
 func (fs ownerFS) closeToOthers(dir string, log *slog.Logger) {
 	var failed error
-	for _, d := range []string{dir, filepath.Join(dir, tablesDir)} {
-		entries, _ := os.ReadDir(d) // an error shows again when the files are opened
+	for _, d := range []string{dir, filepath.Join(dir, tables.DirName)} {
+		entries, _ := os.ReadDir(d) // an error comes up again when the files are opened
 		for _, e := range entries {
 			info, err := e.Info()
 			if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&^ownerFile == 0 {

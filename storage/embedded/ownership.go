@@ -9,43 +9,43 @@ import (
 )
 
 const (
-	// ownEvery is the shortest time between two checks that the directory is still
-	// the engine's, while there are changes. A check takes a few microseconds.
-	ownEvery = 10 * time.Millisecond
+	// checkEvery is the minimum time between two checks that the directory is still the
+	// engine's, while there are changes. A check takes a few microseconds.
+	checkEvery = 10 * time.Millisecond
 
-	// ownAnyway is how often that is checked although nothing changes.
-	ownAnyway = 500 * time.Millisecond
+	// checkWhenIdle is how often that is checked even if nothing changes.
+	checkWhenIdle = 500 * time.Millisecond
 )
 
-// ownership is whether the next Open would find what is written: the directory, the
+// ownership checks that the next Open would find what is written: that the directory, the
 // current segment of the log and the tables are those that were opened.
 type ownership struct {
-	dir    *directory
-	tables *directory
+	dir    *wal.Directory
+	tables *wal.Directory
 	log    *wal.Log
 	clock  func() time.Time
 
-	mu      sync.Mutex
-	checked time.Time
-	lost    error // ErrGone; it is final
+	mu        sync.Mutex
+	checkedAt time.Time
+	lost      error // ErrGone; it stays set
 }
 
-// check fails with ErrGone if the directory is not the engine's any more.
+// check fails with ErrGone if the directory is no longer the engine's.
 func (o *ownership) check() error { return o.checkWithin(0) }
 
-// checkLately is check, unless that was done within ownEvery.
-func (o *ownership) checkLately() error { return o.checkWithin(ownEvery) }
+// checkRecently is check, unless the last check was less than checkEvery ago.
+func (o *ownership) checkRecently() error { return o.checkWithin(checkEvery) }
 
-// checkWithin is check, unless that was done within d.
+// checkWithin is check, unless the last check was less than d ago.
 func (o *ownership) checkWithin(d time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.clock()
-	if o.lost != nil || d > 0 && now.Sub(o.checked) < d {
+	if o.lost != nil || d > 0 && now.Sub(o.checkedAt) < d {
 		return o.lost
 	}
-	o.checked = now
-	if o.lost = o.dir.check(); o.lost == nil {
+	o.checkedAt = now
+	if o.lost = o.dir.Check(); o.lost == nil {
 		o.lost = o.log.Check()
 	}
 	if o.lost == nil {
@@ -54,34 +54,34 @@ func (o *ownership) checkWithin(d time.Duration) error {
 	return o.lost
 }
 
-// tablesLost fails if the tables will not come back. If they are only renamed they may,
-// and the log keeps what they lack until then.
+// tablesLost fails if the tables will not come back. If they are only renamed they can come
+// back, and the log keeps what they lack until then.
 func (o *ownership) tablesLost() error {
-	err := o.tables.check()
-	if errors.Is(err, wal.ErrReplaced) || err != nil && o.tables.removed() {
+	err := o.tables.Check()
+	if errors.Is(err, wal.ErrReplaced) || err != nil && o.tables.Removed() {
 		return err
 	}
 	return nil
 }
 
-// watchDirectory checks now and then that the directory is still the engine's, until the
-// journal ends.
+// watchDirectory regularly checks that the directory is still the engine's, until the journal
+// ends.
 func (j *journal) watchDirectory() {
-	ticker := time.NewTicker(ownAnyway)
+	ticker := time.NewTicker(checkWhenIdle)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			j.mustOwn()
+			j.requireOwnership()
 		case <-j.ended:
 			return
 		}
 	}
 }
 
-// mustOwn ends the process if the directory is not the engine's any more.
-func (j *journal) mustOwn() {
-	if err := j.own.check(); err != nil {
+// requireOwnership ends the process if the directory is no longer the engine's.
+func (j *journal) requireOwnership() {
+	if err := j.ownership.check(); err != nil {
 		j.fatal(err)
 	}
 }

@@ -1,72 +1,71 @@
 package embedded
 
-// What happens when changes come faster than the disk takes them: puts wait while
-// too many bodies are in memory (crowded), tasks wait while another group is written than
-// the one that they fill, and while the tables are behind the log (awaitTurn), and all
-// calls wait while the tables are far behind (awaitTables). If the tables cannot be
-// written at all, puts are refused instead (stuck).
+// What happens when changes come faster than the disk takes them: puts wait while too many
+// bodies are in memory (overLimit), tasks wait while a group other than the one that they fill
+// is written, and while the tables are behind the log (awaitTaskTurn), and all calls wait while
+// the tables are far behind (awaitTables). If the tables cannot be written at all, puts are
+// refused instead (stalled).
 
 const (
-	// maxUnwritten is how many bytes of bodies may wait to be written before
-	// further puts wait.
+	// maxUnwritten is how many bytes of bodies can wait to be written before further puts wait.
 	maxUnwritten = 64 << 20
 
-	// maxUnkept is how many bytes of bodies may wait in memory for the tables, in
+	// maxPendingBodies is how many bytes of bodies can wait in memory for the tables, in
 	// addition to those that stay there anyway (Options.KeepBodies).
-	maxUnkept = 256 << 20
+	maxPendingBodies = 256 << 20
 
-	// maxBehind is how many windows may wait for the tables before changes have to
-	// wait for them.
+	// maxBehind is how many windows can wait for the tables before changes have to wait for
+	// them.
 	maxBehind = 8
 
-	// behindOfTasks is the same for tasks: so no task, which changes more than any
-	// connection does, has connections wait.
+	// behindOfTasks is the same for tasks. It is lower, so that a task, which changes more than
+	// any connection does, never makes connections wait.
 	behindOfTasks = maxBehind / 4
 
-	// groupOfTasks is to how many bytes tasks fill a group while another one is written.
-	// A put that has joined it waits for all of it.
+	// groupOfTasks is the size in bytes up to which tasks fill a group while another one is
+	// written. A put that has joined the group waits for all of it.
 	groupOfTasks = 32 << 10
 
 	// maxWindows is how many windows can wait for the tables, see endWindow.
 	maxWindows = maxBehind + 2
 )
 
-// crowded reports whether further puts have to wait until bodies are written, or
-// have come to the tables. The lock is held.
-func (j *journal) crowded() bool {
+// overLimit reports whether further puts have to wait until bodies are written, or are in the
+// tables. The lock is held.
+func (j *journal) overLimit() bool {
 	limit := int64(maxUnwritten)
 	if j.unwrittenAt > 0 {
 		limit = j.unwrittenAt
 	}
 	tablesCatchUp := j.behind > 0 && !j.failing
-	return j.unwritten > limit || tablesCatchUp && j.muchUnkept()
+	return j.unwritten > limit || tablesCatchUp && j.overBodyLimit()
 }
 
-// muchUnkept reports whether more bodies are in memory than may wait there for the
-// tables. The lock is held.
-func (j *journal) muchUnkept() bool { return j.machine.BodyBytes() > j.keep+maxUnkept }
+// overBodyLimit reports whether more bodies are in memory than can wait there for the tables.
+// The lock is held.
+func (j *journal) overBodyLimit() bool { return j.machine.BodyBytes() > j.keep+maxPendingBodies }
 
-// stuck reports whether the tables cannot be written, and are so far behind that puts
-// are refused. Everything else goes on, in the log. The lock is held.
-func (j *journal) stuck() bool {
-	return j.failing && (j.behind > maxBehind || j.muchUnkept())
+// stalled reports whether the tables cannot be written, and are so far behind that puts are
+// refused. Everything else goes on, in the log. The lock is held.
+func (j *journal) stalled() bool {
+	return j.failing && (j.behind > maxBehind || j.overBodyLimit())
 }
 
-// awaitTables waits while the tables are too far behind the log. It does not wait
-// while they cannot be written, because that may last for ever. It releases the lock
-// while it waits; the lock is held before and after.
+// awaitTables waits while the tables are too far behind the log. It does not wait while they
+// cannot be written, because that can last for ever. It releases the lock while it waits; the
+// lock is held before and after.
 func (j *journal) awaitTables() {
 	for j.behind > maxBehind && !j.failing && !j.ending {
-		j.eased.Wait()
+		j.cond.Wait()
 	}
 }
 
-// awaitTurn waits while a group is written and much has come together for the next one, or
-// while the tables are behind the log: tasks change jobs faster than a disk writes them. It
-// does not wait for tables that cannot be written. It releases the lock while it waits; the
-// lock is held before and after.
-func (j *journal) awaitTurn() {
+// awaitTaskTurn waits while a group is written and the next one is already large, or while the
+// tables are behind the log: tasks change jobs faster than a disk writes them. It does not wait
+// for tables that cannot be written. It releases the lock while it waits; the lock is held
+// before and after.
+func (j *journal) awaitTaskTurn() {
 	for !j.ending && (j.behind > behindOfTasks && !j.failing || j.writing != nil && j.filling.bytes() > groupOfTasks) {
-		j.eased.Wait()
+		j.cond.Wait()
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/storage/storetest"
 	"redstalk/tube"
 )
@@ -165,7 +166,7 @@ func (c *client) work() {
 func (c *client) some() (orders []order) {
 	for range 1 + c.random.IntN(4) {
 		c.puts++
-		size := []int{20, maxInline, maxInline + 1, 8000, 40_000}[c.random.IntN(5)]
+		size := []int{20, tables.MaxInline, tables.MaxInline + 1, 8000, 40_000}[c.random.IntN(5)]
 		orders = append(orders, c.put(fmt.Sprintf("%s-%d", c.tube, c.puts), c.tube, size))
 	}
 	return orders
@@ -232,7 +233,7 @@ func TestStress(t *testing.T) {
 			until := time.After(*stressFor)
 			eventually(t, "several checkpoints", func() bool { oldest, _ := segments(e); return oldest > 3 })
 			<-until
-			eventually(t, "something to gather", func() bool { return l.rounds.Load() > 0 || !e.journal.eager })
+			eventually(t, "something to gather", func() bool { return l.rounds.Load() > 0 || !e.journal.syncFirst })
 			l.stop()
 			_, current := segments(e)
 			if err := e.Close(); err != nil {
@@ -254,7 +255,7 @@ func (l *load) verdict(segments uint64) {
 	if l.refused != nil {
 		l.t.Error(l.refused)
 	}
-	if l.rounds.Load() == 0 && l.e.journal.eager {
+	if l.rounds.Load() == 0 && l.e.journal.syncFirst {
 		l.t.Error("nothing was gathered")
 	}
 }

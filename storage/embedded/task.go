@@ -9,9 +9,8 @@ import (
 	"redstalk/tube"
 )
 
-// task is a batch that is not done under one hold of the lock: it is more work than
-// partWork, or it has to wait for room in the journal, or it lacks bodies that are
-// on disk only.
+// task is a batch that is not done under one hold of the lock: it is more work than partWork,
+// has to wait for room in the journal, or lacks bodies that are on disk only.
 type task struct {
 	batch   *storage.Batch
 	next    int           // the first of its operations that is not done
@@ -19,14 +18,14 @@ type task struct {
 	progress
 }
 
-// progress is how far the operation task.next has got.
+// progress is how much of the operation task.next is done.
 type progress struct {
 	bodyNeeds
 	begun     bool
 	needsRoom bool       // it waits until the journal has room
 	forced    bool       // it has waited long enough
-	done      int        // jobs kicked or moved, or tubes attended
-	most      int        // jobs to kick or to move
+	done      int        // jobs kicked or moved, or tubes referenced
+	limit     int        // jobs to kick or to move
 	from      tube.State // of the jobs to kick
 	flush     *tube.Flush
 	list      *tube.Listing
@@ -34,10 +33,10 @@ type progress struct {
 
 func (t *task) ended() bool { return t.next == len(t.batch.Ops) }
 
-// run carries out the operations of a batch from the one numbered next on, of which
-// p is done. If it cannot do them all under this hold of the lock, it returns the
-// rest as a task. The lock is held.
-func (e *Engine) run(now tube.Instant, b *storage.Batch, next int, p progress) (rest *task) {
+// runBatch carries out the operations of a batch from index next on, of which p is done. If it
+// cannot do them all under this hold of the lock, it returns the rest as a task. The lock is
+// held.
+func (e *Engine) runBatch(now tube.Instant, b *storage.Batch, next int, p progress) (rest *task) {
 	for ; next < len(b.Ops); next++ {
 		op := &b.Ops[next]
 		if !p.begun {
@@ -61,8 +60,8 @@ func (e *Engine) run(now tube.Instant, b *storage.Batch, next int, p progress) (
 	return rest
 }
 
-// refuse answers a batch that comes after Close. A batch that was begun before Close
-// is carried out.
+// refuse answers a batch that comes after Close. A batch that was begun before Close is carried
+// out.
 func refuse(b *storage.Batch) {
 	for i := range b.Ops {
 		b.Ops[i].Answer = storage.Answer{Err: storage.ErrClosed}
@@ -70,9 +69,9 @@ func refuse(b *storage.Batch) {
 	}
 }
 
-// makeTasks makes tasks of those of the batches that are unfinished or lack bodies,
-// and has them ended later. It returns the others, and whether one of the tasks has
-// made a change that must become durable. The lock is held.
+// makeTasks makes tasks of the batches that are unfinished or lack bodies, and starts them. It
+// returns the other batches, and whether one of the tasks has made a change that must become
+// durable. The lock is held.
 func (e *Engine) makeTasks(batches []*storage.Batch) (done []*storage.Batch, changed bool) {
 	if len(e.bodiesMissing) == 0 && len(e.unfinished) == 0 {
 		return batches, false
@@ -99,8 +98,8 @@ func (e *Engine) makeTasks(batches []*storage.Batch) (done []*storage.Batch, cha
 	return done, changed
 }
 
-// taskOf returns what is left to do of a batch. It takes that from the heads of
-// unfinished and bodiesMissing, which are in the order of the batches.
+// taskOf returns what is left to do of a batch. It takes that from the heads of unfinished and
+// bodiesMissing, which are in the order of the batches.
 func (e *Engine) taskOf(b *storage.Batch) *task {
 	t := &task{batch: b, next: len(b.Ops)}
 	if len(e.unfinished) > 0 && e.unfinished[0].batch == b {
@@ -112,10 +111,10 @@ func (e *Engine) taskOf(b *storage.Batch) *task {
 	return t
 }
 
-// enqueue gives a task to the worker: now, or when the bodies are there, or when the
-// journal has room, if it waits for that. The lock is held.
+// enqueue gives a task to the worker: now, or when its bodies are loaded, or when the journal
+// has room, if the task waits for that. The lock is held.
 func (e *Engine) enqueue(t *task) {
-	if len(t.wanted) > 0 {
+	if len(t.needed) > 0 {
 		e.loadBodies(t)
 		return
 	}
@@ -133,7 +132,7 @@ func (e *Engine) enqueue(t *task) {
 	}
 }
 
-// maxWait is how long tasks wait for room while none is made.
+// maxWait is how long tasks wait for room while none becomes available.
 const maxWait = tube.Instant(10 * time.Second)
 
 // roomMade is called by the journal when it may have room again. The lock is held.
@@ -142,13 +141,13 @@ func (e *Engine) roomMade() {
 		return
 	}
 	e.roomAt = e.now()
-	if !e.journal.crowded() {
+	if !e.journal.overLimit() {
 		e.admitTasks(false)
 	}
 }
 
-// admitTasks gives the tasks that wait for room to the worker. If force is true they
-// do not wait again. The lock is held.
+// admitTasks gives the tasks that wait for room to the worker. With force they do not wait
+// again. The lock is held.
 func (e *Engine) admitTasks(force bool) {
 	tasks := e.noRoom
 	e.noRoom = nil
@@ -158,23 +157,23 @@ func (e *Engine) admitTasks(force bool) {
 	}
 }
 
-// work is the worker: it does a part of each task in turn, until there are none. At
-// most one goroutine is in it.
+// work is the worker: it does a part of each task in turn, until there are none. At most one
+// goroutine runs it.
 func (e *Engine) work() {
-	b, release := ownThread()
+	y, release := ownThread()
 	defer release()
 	for e.workPart() {
 		runtime.Gosched()
-		b.work()
+		y.work()
 	}
 }
 
-// workPart does a part of the first task. It returns false if there is none; the
-// worker has ended then.
+// workPart does a part of the first task. It returns false if there is none; then the worker
+// has ended.
 func (e *Engine) workPart() (more bool) {
 	e.mu.Lock()
 	if e.journal != nil {
-		e.journal.awaitTurn()
+		e.journal.awaitTaskTurn()
 	}
 	if len(e.tasks) == 0 {
 		e.working = false
@@ -185,22 +184,22 @@ func (e *Engine) workPart() (more bool) {
 	e.tasks = slices.Delete(e.tasks, 0, 1)
 	batches := []*storage.Batch{t.batch}
 	h := e.beginHold()
-	e.budget, e.full = e.parts.now, e.parts.now
-	if rest := e.run(h.now, t.batch, t.next, t.progress); rest != nil {
+	e.budget, e.fullBudget = e.taskSize.size, e.taskSize.size
+	if rest := e.runBatch(h.now, t.batch, t.next, t.progress); rest != nil {
 		e.unfinished = append(e.unfinished, rest)
 	}
 	e.endHold(&h, batches)
 	if h.commit != nil {
 		e.journal.handOver()
 	}
-	e.parts.note(e.now().Until(h.now))
+	e.taskSize.adjust(e.now().Until(h.now))
 	e.mu.Unlock()
 	e.afterHold(&h)
 	e.tasksEnded(1)
 	return true
 }
 
-// tasksEnded notes that n tasks are done, or have become other tasks.
+// tasksEnded records that n tasks are done, or have become other tasks.
 func (e *Engine) tasksEnded(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -50,7 +50,7 @@ func statsOf(t *testing.T, e *Engine, name string) tube.TubeStats {
 // doorkeeper is a listener that blocks the hints about one tube. It lets those pass that
 // come from a caller of Do, which may have to commit.
 type doorkeeper struct {
-	deaf
+	nopListener
 	tube  string
 	once  sync.Once
 	there chan struct{} // closed when somebody is held up
@@ -62,7 +62,7 @@ func newDoorkeeper(tube string) *doorkeeper {
 }
 
 func (d *doorkeeper) Ready(name string) bool {
-	if name == d.tube && !bytes.Contains(debug.Stack(), []byte(".DoGathering(")) {
+	if name == d.tube && !bytes.Contains(debug.Stack(), []byte(".DoPolling(")) {
 		d.once.Do(func() { close(d.there) })
 		<-d.may
 	}
@@ -282,8 +282,8 @@ func TestLongKickWaitsForCommit(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond) // in which all would be kicked
-	if most := groupOfTasks + 2*partWork*300; waiting() > most {
-		t.Errorf("%d bytes wait to be written, more than %d", waiting(), most)
+	if limit := groupOfTasks + 2*partWork*300; waiting() > limit {
+		t.Errorf("%d bytes wait to be written, more than %d", waiting(), limit)
 	}
 	e.mu.Lock()
 	e.journal.writing = nil

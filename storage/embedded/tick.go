@@ -8,8 +8,8 @@ import (
 	"redstalk/tube"
 )
 
-// tickPart is how many due things are done under one hold of the lock at most, see pace, and
-// tickParts is how many such parts one Tick does.
+// tickPart is how many due things are done under one hold of the lock at most, see batchSize,
+// and tickParts is how many such parts one Tick does.
 const (
 	tickPart  = 256
 	tickParts = 16
@@ -26,7 +26,7 @@ func (e *Engine) Tick() (time.Duration, error) {
 		return storage.Forever, storage.ErrClosed
 	}
 	now, next := e.now(), e.machine.Next()
-	commit := e.upkeep(now)
+	commit := e.maintain(now)
 	e.mu.Unlock()
 
 	if commit != nil {
@@ -35,13 +35,13 @@ func (e *Engine) Tick() (time.Duration, error) {
 	return next.Until(now), nil
 }
 
-// tickOn goes on with what is due for a while. logged is for tickPart.
+// tickOn does further parts of what is due, at most tickParts in all. logged is for tickPart.
 func (e *Engine) tickOn(logged bool) {
-	b, release := ownThread()
+	y, release := ownThread()
 	defer release()
 	for range tickParts - 2 {
 		runtime.Gosched()
-		b.work()
+		y.work()
 		next, now, changed, err := e.tickPart(logged)
 		if err != nil || next > now {
 			return
@@ -50,42 +50,43 @@ func (e *Engine) tickOn(logged bool) {
 	}
 }
 
-// tickPart does a part of what is due. logged tells whether the part before has made changes that
-// are in the log: then it waits for its turn, as tasks do. It returns whether it has made some.
+// tickPart does a part of what is due. logged says that the part before it has made changes
+// that are in the log: then it waits like a task (awaitTaskTurn). changed says that it has made
+// such changes.
 func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, err error) {
 	e.mu.Lock()
 	if logged {
-		e.journal.awaitTurn()
+		e.journal.awaitTaskTurn()
 	}
 	if e.closed {
 		e.mu.Unlock()
 		return 0, 0, false, storage.ErrClosed
 	}
 	now = e.now()
-	next = e.machine.Tick(now, e.dues.now)
+	next = e.machine.Tick(now, e.tickSize.size)
 	if e.journal != nil {
-		changed = e.journal.handOverMuch()
+		changed = e.journal.handOverIfFull()
 	}
-	hints := e.takeHints()
-	e.dues.note(e.now().Until(now))
+	wakeUps := e.wakeUps()
+	e.tickSize.adjust(e.now().Until(now))
 	e.mu.Unlock()
-	e.sendHints(hints)
+	e.sendWakeUps(wakeUps)
 	return next, now, changed, nil
 }
 
-// giveBackMemory gives back to the operating system what is not needed without traffic.
+// giveBackMemory returns memory to the operating system that is not needed without traffic.
 func (e *Engine) giveBackMemory() {
 	if e.journal != nil {
-		e.journal.tables.emptyCache()
+		e.journal.tables.EmptyCache()
 	}
 	e.free()
 }
 
-// upkeep does what a Tick does beside the jobs: it gives memory back, has tasks go
-// on that have waited for room too long, ends what was held for long, and has the
-// journal write what the Tick has changed. It returns a group that the caller must commit, or nil. The lock is held.
-func (e *Engine) upkeep(now tube.Instant) (commit *group) {
-	if e.quiet.over(now) {
+// maintain does what a Tick does beside the jobs: it returns memory, resumes tasks that have
+// waited for room too long, ends a long hold of windows, and makes the journal write what the
+// Tick has changed. It returns a group that the caller must commit, or nil. The lock is held.
+func (e *Engine) maintain(now tube.Instant) (commit *group) {
+	if e.trimmer.due(now) {
 		e.freeing.Go(e.giveBackMemory)
 	}
 	if e.journal == nil {
@@ -96,7 +97,7 @@ func (e *Engine) upkeep(now tube.Instant) (commit *group) {
 	}
 	e.journal.endLongHold(now)
 	e.startSender()
-	if commit, _ = e.journal.submit(nil, nil, true); commit == nil {
+	if commit, _ = e.journal.addBatches(nil, nil, true); commit == nil {
 		commit = e.journal.startReclaim()
 	}
 	return commit

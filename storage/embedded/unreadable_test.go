@@ -47,9 +47,9 @@ func countUnreadable(t *testing.T, e *Engine) int {
 // are buried, which survives a restart, and nothing is counted.
 func TestUnreadableIsSetAside(t *testing.T) {
 	t.Parallel()
-	var said bytes.Buffer
+	var logged bytes.Buffer
 	o, _ := damaged(t, slog.New(slog.DiscardHandler))
-	o.Log = slog.New(slog.NewTextHandler(&said, nil))
+	o.Log = slog.New(slog.NewTextHandler(&logged, nil))
 	e := mustOpen(t, o)
 	do(t, e, storage.Op{Kind: storage.Pause, Tube: "a"})
 	broken := countUnreadable(t, e)
@@ -71,8 +71,8 @@ func TestUnreadableIsSetAside(t *testing.T) {
 	if got != total-uint64(broken) || broken == 0 {
 		t.Errorf("%d of %d jobs came, and %d cannot be read", got, total, broken)
 	}
-	if !bytes.Contains(said.Bytes(), []byte("job=")) || !bytes.Contains(said.Bytes(), []byte("file 0")) {
-		t.Errorf("the operator is told: %s", said.Bytes())
+	if !bytes.Contains(logged.Bytes(), []byte("job=")) || !bytes.Contains(logged.Bytes(), []byte("file 0")) {
+		t.Errorf("the operator is told: %s", logged.Bytes())
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 )
 
 // Append writes a frame. It begins with HeaderSize bytes for the log to fill. When Append
-// returns, the frame is with the operating system. It returns the frame, which may have
+// returns, the frame is with the operating system. Append returns the frame, which may have
 // grown, so that the caller can use its memory again.
 func (l *Log) Append(frame []byte) ([]byte, error) {
 	at, synced, failed := l.position()
@@ -25,11 +25,11 @@ func (l *Log) Append(frame []byte) ([]byte, error) {
 	return frame, nil
 }
 
-// AppendPieces is Append for a frame whose payload is in several pieces. The first piece
-// begins with HeaderSize bytes for the log to fill. The log does not keep the pieces.
+// AppendPieces is Append for a frame whose payload is in several pieces. The first piece begins
+// with HeaderSize bytes for the log to fill. The log does not keep the pieces.
 //
-// The first piece is written last, because only then the checksum in its header is known,
-// see writePiece.
+// The first piece is written last, because only then the checksum in its header is known, see
+// writePiece.
 func (l *Log) AppendPieces(pieces [][]byte) error {
 	at, synced, failed := l.position()
 	if failed != nil {
@@ -43,7 +43,7 @@ func (l *Log) AppendPieces(pieces [][]byte) error {
 		return l.fail(fmt.Errorf("writing to %s: a frame of %d bytes is too large", l.path(at.segment), length))
 	}
 	f := frame{length: uint32(length), sum: crc32.Checksum(first[HeaderSize:], castagnoli), synced: synced}
-	end := place{at.segment, at.offset + int64(len(first))}
+	end := position{at.segment, at.offset + int64(len(first))}
 	for _, p := range pieces[1:] {
 		if err := l.writePiece(p, end, &f.sum); err != nil {
 			return err
@@ -65,11 +65,11 @@ func (l *Log) AppendPieces(pieces [][]byte) error {
 // cached is a size in bytes that fits into the cache of a processor core.
 const cached = 256 << 10
 
-// writePiece writes a piece of a frame, and adds it to the checksum of the pieces before
-// it. It does that in parts, and writes each before it reads it: the write has the part
-// brought into the processor's cache. The checksum reads at three places in turn, and so
-// is four times slower from memory.
-func (l *Log) writePiece(p []byte, at place, sum *uint32) error {
+// writePiece writes a piece of a frame, and adds it to the checksum of the pieces before it. It
+// does that in parts, and writes each part before it computes the checksum: the write brings
+// the part into the processor's cache. The checksum reads at three places in turn, so from
+// memory it is four times slower.
+func (l *Log) writePiece(p []byte, at position, sum *uint32) error {
 	for len(p) > 0 {
 		part := p[:min(len(p), cached)]
 		if err := l.writeAt(part, at); err != nil {
@@ -82,7 +82,7 @@ func (l *Log) writePiece(p []byte, at place, sum *uint32) error {
 }
 
 // writeAt writes to the current segment.
-func (l *Log) writeAt(p []byte, at place) error {
+func (l *Log) writeAt(p []byte, at position) error {
 	if len(p) == 0 {
 		return nil
 	}
@@ -97,14 +97,14 @@ func padding(length int) int { return -length & (align - 1) }
 
 // position returns where the next frame goes, what its mark synced says, and the error
 // after which the log is of no use any more.
-func (l *Log) position() (at place, synced int64, failed error) {
+func (l *Log) position() (at position, synced int64, failed error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return place{l.header.number, l.end}, l.synced, l.failed
+	return position{l.header.number, l.end}, l.synced, l.failed
 }
 
-// appended notes that so many bytes were written to the current segment, and has them
-// synced in time.
+// appended records that bytes were written to the current segment, and makes sure that they are
+// synced within SyncEvery.
 func (l *Log) appended(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

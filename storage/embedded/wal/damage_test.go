@@ -162,7 +162,7 @@ var namesSegment = regexp.MustCompile(`jobs/log\.\d+`)
 
 // judge wants all frames, or as many as must be there, or an error that names what is
 // damaged.
-func (w *written) judge(t *testing.T, what string, changed map[string][]byte, must int) (failed bool) {
+func (w *written) judge(t *testing.T, what string, changed map[string][]byte, mustExist int) (failed bool) {
 	t.Helper()
 	got, err := w.open(t, changed)
 	if err != nil {
@@ -171,7 +171,7 @@ func (w *written) judge(t *testing.T, what string, changed map[string][]byte, mu
 		}
 		return true
 	}
-	if diff := prefixOf(got, w.frames, must); diff != "" {
+	if diff := prefixOf(got, w.frames, mustExist); diff != "" {
 		t.Fatalf("%s: silently lost: %s", what, diff)
 	}
 	return false
@@ -203,8 +203,8 @@ func TestFlippedBits(t *testing.T) {
 			for at := range w.files[name] {
 				data := bytes.Clone(w.files[name])
 				data[at] ^= 1 << random.IntN(8)
-				must := w.vouched(name, int64(at), int64(at+1))
-				if w.judge(t, fmt.Sprintf("byte %d of %s flipped", at, name), map[string][]byte{name: data}, must) {
+				mustExist := w.vouched(name, int64(at), int64(at+1))
+				if w.judge(t, fmt.Sprintf("byte %d of %s flipped", at, name), map[string][]byte{name: data}, mustExist) {
 					failed++
 				}
 				flips++
@@ -272,8 +272,8 @@ func TestOverwritten(t *testing.T) {
 			for from < to && data[to-1] == whole[to-1] {
 				to--
 			}
-			must := w.vouched(name, int64(from), int64(to))
-			w.judge(t, fmt.Sprintf("bytes %d to %d of %s overwritten (%d)", from, to, name, kind), map[string][]byte{name: data}, must)
+			mustExist := w.vouched(name, int64(from), int64(to))
+			w.judge(t, fmt.Sprintf("bytes %d to %d of %s overwritten (%d)", from, to, name, kind), map[string][]byte{name: data}, mustExist)
 		}
 	})
 }
@@ -325,7 +325,7 @@ func hostile(size int, forged bool) []byte {
 			binary.BigEndian.PutUint32(data[at:], uint32((size-at)/2))
 			binary.BigEndian.PutUint32(data[at+4:], 1)
 		case at%HeaderSize == 0:
-			putHeader(data[at:], place{1, int64(at)}, frame{uint32(size - at - HeaderSize), 1, 0})
+			putHeader(data[at:], position{1, int64(at)}, frame{uint32(size - at - HeaderSize), 1, 0})
 		}
 	}
 	return data

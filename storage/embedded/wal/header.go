@@ -10,11 +10,11 @@ const magic = "redstalk log 01\n"
 // header is the first bytes of a segment.
 type header struct {
 	number  uint64
-	used    bool  // false: the segment was prepared, and there is no frame in it
+	used    bool  // false: the segment was prepared, and has no frame
 	prevEnd int64 // where the frames of the segment before it end
 	durable bool  // that segment, and all before it, were on the disk when this one began
-	closed  int64 // where the frames end, if the log was closed in this segment; else 0
-	size    int64 // at least so many bytes of the file were on the disk
+	closed  int64 // where the frames end, if the log was closed in this segment; otherwise 0
+	size    int64 // at least that many bytes of the file were on the disk
 }
 
 const (
@@ -25,8 +25,8 @@ const (
 	headerBody = segmentHeader - 4
 )
 
-// encode returns the header as it is on the disk: magic, number, prevEnd, closed, flags in
-// one byte, 7 zeros, size, zeros, and a checksum of all that.
+// encode returns the header as it is on the disk: magic, number, prevEnd, closed, flags in one
+// byte, 7 zeros, size, zeros, and a checksum of all that.
 func (h *header) encode() []byte {
 	b := make([]byte, 0, segmentHeader)
 	b = append(b, magic...)

@@ -9,22 +9,22 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrGone is in the chain of an error when somebody else has removed, renamed or replaced a
-// file or directory that is open: the next Open would not find what is written to it.
+// ErrGone is in the chain of an error if somebody else has removed, renamed or replaced a file
+// or directory that is open: the next Open would not find what is written to it.
 var ErrGone = errors.New("somebody else has changed what is on the disk")
 
-// ErrReplaced is ErrGone if there is another file or directory instead.
+// ErrReplaced is ErrGone if there is another file or directory under the name.
 var ErrReplaced = fmt.Errorf("%w", ErrGone)
 
-// LeadsTo fails with ErrGone if a path no longer leads to a file or directory that is open.
-// info is what Stat has said about that. It does not fail if the operating system does not
+// leadsTo fails with ErrGone if a path no longer leads to a file or directory that is open.
+// info is what Stat returned for that. leadsTo does not fail if the operating system does not
 // say what is there now.
-func LeadsTo(fs vfs.FS, path string, info vfs.FileInfo) error {
+func leadsTo(fs vfs.FS, path string, info vfs.FileInfo) error {
 	_, err := follow(fs, path, info)
 	return err
 }
 
-// follow is LeadsTo, and returns what Stat says now; nil if it fails for another reason.
+// follow is leadsTo, and returns what Stat returns now; nil if Stat fails for another reason.
 func follow(fs vfs.FS, path string, info vfs.FileInfo) (now vfs.FileInfo, err error) {
 	now, err = fs.Stat(path)
 	switch {

@@ -7,5 +7,5 @@ import "github.com/cockroachdb/pebble/v2/vfs"
 // sameFile returns true: this system does not say.
 func sameFile(a, b vfs.FileInfo) bool { return true }
 
-// Unlinked returns false: this system does not say.
-func Unlinked(vfs.FileInfo) bool { return false }
+// unlinked returns false: this system does not say.
+func unlinked(vfs.FileInfo) bool { return false }

@@ -11,34 +11,33 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// Options say where the log is and how it is kept.
+// Options say where the log is and how it is written.
 type Options struct {
 	FS   vfs.FS
 	Dir  string // must exist
-	Size int64  // the size in bytes from which on a segment is full
+	Size int64  // size in bytes from which on a segment is full
 
-	// SyncEvery is the longest time that a frame waits to be synced if nobody calls
-	// Sync; 0 or less means for ever.
+	// SyncEvery is the longest time that a frame waits to be synced if nobody calls Sync; 0 or
+	// less means for ever.
 	SyncEvery time.Duration
 
-	// Never says that nothing is synced without a call of Sync, not even a full
-	// segment.
+	// Never says that nothing is synced without a call of Sync, not even a full segment.
 	Never bool
 
 	Log   *slog.Logger
-	Fatal func(error) // gets the error of a sync that nobody has called for
+	Fatal func(error) // is called with the error of a sync that the log made by itself
 }
 
 // Log is an open log. The fields from mu on are guarded by mu.
 type Log struct {
-	fs    vfs.FS
-	dir   string
-	size  int64
-	every time.Duration
-	never bool
-	log   *slog.Logger
-	fatal func(error)
-	said  telemetry.Log // messages that a segment cannot be prepared
+	fs      vfs.FS
+	dir     string
+	size    int64
+	every   time.Duration
+	never   bool
+	log     *slog.Logger
+	fatal   func(error)
+	limited telemetry.Log // limits messages that a segment cannot be prepared
 
 	syncing sync.Mutex // held while a file is synced; taken before mu
 	file    vfs.File   // of the current segment; changed by Rotate, under syncing
@@ -48,27 +47,27 @@ type Log struct {
 	info        vfs.FileInfo // of file, when it got its name
 	end         int64        // of the frames in the current segment
 	synced      int64        // how much of the current segment is on the disk
-	durableFrom uint64       // all segments before this one are on the disk, all of them
+	durableFrom uint64       // all segments before this one are completely on the disk
 	oldest      uint64       // segment that is not released
 	next        *segment     // is prepared; nil: none is
-	spares      []string     // paths of released segments to use again, in the order of their numbers
-	making      bool         // the next segment is being prepared
-	retry       int64        // preparing it has failed: try again when end is here
-	idle        sync.Cond    // signals that making is false
+	reusable    []string     // paths of released segments to use again, in the order of their numbers
+	preparing   bool         // the next segment is being prepared
+	retry       int64        // preparing has failed: try again when end is here
+	idle        sync.Cond    // signals that preparing is false
 	timer       *time.Timer  // nil: nothing waits to be synced
 	failed      error        // since then it is not known what is on the disk
 	closed      bool
 }
 
-// segment is a segment that is prepared.
+// segment is a prepared segment.
 type segment struct {
 	number uint64
 	file   vfs.File
 	info   vfs.FileInfo
 }
 
-// fail makes the log of no use any more, and returns err. An operating system tells about
-// a failed sync once: the next one may well succeed, without the data that was lost.
+// fail marks the log as failed, and returns err. An operating system reports a failed sync only
+// once: the next one may well succeed, without the data that was lost.
 func (l *Log) fail(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,10 +84,10 @@ func (l *Log) Segments() (oldest, current uint64) {
 	return l.oldest, l.header.number
 }
 
-// Close syncs all there is, and says in the header of the current segment where its
-// frames end.
+// Close syncs everything, and records in the header of the current segment where its frames
+// end.
 func (l *Log) Close() error {
-	err := l.finish()
+	err := l.syncAndClose()
 	if next := l.stop(); next != nil {
 		next.file.Close()
 		l.fs.Remove(l.path(next.number))
@@ -109,8 +108,7 @@ func (l *Log) Abandon() {
 	l.file.Close()
 }
 
-// stop ends what goes on in the background. It returns the segment that was prepared, if
-// there is one.
+// stop ends the work in the background. It returns the prepared segment, if there is one.
 func (l *Log) stop() (next *segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,14 +116,14 @@ func (l *Log) stop() (next *segment) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	for l.making {
+	for l.preparing {
 		l.idle.Wait()
 	}
 	return l.next
 }
 
-// finish syncs the current segment and says in its header that the log was closed.
-func (l *Log) finish() error {
+// syncAndClose syncs the current segment and records in its header that the log was closed.
+func (l *Log) syncAndClose() error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
 	if err := l.sync(l.Mark()); err != nil {
@@ -143,8 +141,8 @@ func (l *Log) finish() error {
 	return nil
 }
 
-// Bytes returns how many bytes the files of the log have, those included that are prepared
-// or kept to be used again. What cannot be read counts as nothing.
+// Bytes returns the total size of the files of the log, including those that are prepared or
+// kept to be used again. Files that cannot be read count as nothing.
 func (l *Log) Bytes() (all int64) {
 	numbers, _ := Numbers(l.fs, l.dir)
 	for _, n := range numbers {

@@ -2,11 +2,11 @@ package wal
 
 import "fmt"
 
-// Open opens the log in a directory, replays its frames from segment first on, and begins a
-// new segment. If first is 0 there may be no log yet, and all there is of one is replayed.
-// replay may keep the payload that it gets.
+// Open opens the log in a directory, replays its frames from segment first on, and begins a new
+// segment. If first is 0 the log need not exist, and all of it is replayed. replay may keep the
+// payload that it gets.
 func Open(o Options, first uint64, replay func(payload []byte) error) (*Log, error) {
-	must := first > 0
+	mustExist := first > 0
 	first = max(first, 1)
 	l := &Log{
 		fs: o.FS, dir: o.Dir, size: max(o.Size, segmentHeader), every: o.SyncEvery, never: o.Never,
@@ -18,7 +18,7 @@ func Open(o Options, first uint64, replay func(payload []byte) error) (*Log, err
 		return nil, err
 	}
 	r := &reader{Log: l, replay: replay}
-	unused, err := r.read(first, must, numbers)
+	unused, err := r.read(first, mustExist, numbers)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (l *Log) beginSegment(r *reader, unused uint64, numbers []uint64) error {
 	}
 	s, err := l.prepare(unused, "", min(l.size, maxZeros))
 	if err != nil {
-		s, err = l.prepare(unused, "", 0) // on a full disk there is room for less
+		s, err = l.prepare(unused, "", 0) // a full disk may have room for less
 	}
 	if err != nil {
 		return err
@@ -66,11 +66,11 @@ func (l *Log) beginSegment(r *reader, unused uint64, numbers []uint64) error {
 		s.file.Close()
 		return err
 	}
-	return l.use(s, header{number: unused, used: true, prevEnd: r.end, durable: true})
+	return l.makeCurrent(s, header{number: unused, used: true, prevEnd: r.end, durable: true})
 }
 
-// syncReplayed syncs all that was replayed, and writes at its end that there is another
-// segment.
+// syncReplayed syncs everything that was replayed, and writes at its end that the log
+// continues.
 func (l *Log) syncReplayed(r *reader) error {
 	if r.number == 0 {
 		return nil
@@ -81,14 +81,14 @@ func (l *Log) syncReplayed(r *reader) error {
 		}
 	}
 	var end []byte
-	if !r.goesOn {
-		end = sealGoesOn(place{r.number, r.end}, 0)
+	if !r.continued {
+		end = sealContinued(position{r.number, r.end}, 0)
 	}
 	return syncFile(l.fs, l.path(r.number), end, r.end)
 }
 
-// use makes s the current segment.
-func (l *Log) use(s *segment, h header) error {
+// makeCurrent makes s the current segment.
+func (l *Log) makeCurrent(s *segment, h header) error {
 	h.size = s.info.Size()
 	if _, err := s.file.WriteAt(h.encode(), 0); err != nil {
 		return fmt.Errorf("writing the header of %s: %w", l.path(s.number), err)

@@ -7,55 +7,55 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// maxZeros is the largest size in bytes to which a new segment is filled with zeros. A
-// larger segment grows from there.
+// maxZeros is the maximum size in bytes to which a new segment is filled with zeros. A larger
+// segment grows from there.
 const maxZeros = 16 << 20
 
 // newName is the name of a segment that is being prepared.
 const newName = prefix + "new"
 
-// prepareNext has the next segment prepared in the background.
+// prepareNext starts to prepare the next segment in the background.
 func (l *Log) prepareNext() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.making = true
+	l.preparing = true
 	go l.prepareSegment(l.header.number + 1)
 }
 
-// prepareSegment prepares the next segment, in the background. making is true.
+// prepareSegment prepares the next segment, in the background. preparing is true.
 func (l *Log) prepareSegment(number uint64) {
 	l.mu.Lock()
-	var spare string
-	if len(l.spares) > 0 {
-		spare, l.spares = l.spares[0], l.spares[1:]
+	var reused string
+	if len(l.reusable) > 0 {
+		reused, l.reusable = l.reusable[0], l.reusable[1:]
 	}
 	l.mu.Unlock()
 	var s *segment
 	err := l.Check()
 	if err != nil {
-		l.fail(err) // the new segment might replace one of somebody else
-	} else if s, err = l.prepare(number, spare, min(l.size, maxZeros)); err != nil {
-		l.said.Warn(l.log, "the next segment of the log cannot be prepared; the current one grows", "err", err)
+		l.fail(err) // the new segment might replace a segment of another log
+	} else if s, err = l.prepare(number, reused, min(l.size, maxZeros)); err != nil {
+		l.limited.Warn(l.log, "the next segment of the log cannot be prepared; the current one grows", "err", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.next, l.making, l.retry = s, false, l.end+l.size/8
+	l.next, l.preparing, l.retry = s, false, l.end+l.size/8
 	l.idle.Broadcast()
 }
 
-// prepare makes a segment that is not used yet: of the file spare if there is one, else of
-// so many zeros.
+// prepare makes a segment that is not used yet: from the file reused if there is one, otherwise
+// from that many zeros.
 //
-// A segment has its full size from the beginning. A sync of bytes that overwrite others is
-// one write to the disk; if the file grows, its inode is a second one.
+// A segment has its full size from the beginning. A sync of bytes that overwrite others is one
+// write to the disk; if the file grows, its inode is a second one.
 //
 // A segment gets its name when all of it is on the disk. So a segment without a header is
 // damaged.
-func (l *Log) prepare(number uint64, spare string, zeros int64) (*segment, error) {
+func (l *Log) prepare(number uint64, reused string, zeros int64) (*segment, error) {
 	path, made := l.path(number), l.fs.PathJoin(l.dir, newName)
-	file, info, err := l.makeFile(made, number, spare, zeros)
+	file, info, err := l.makeFile(made, number, reused, zeros)
 	if err == nil {
-		if err = errors.Join(l.fs.Rename(made, path), l.syncDir()); err != nil {
+		if err = errors.Join(l.fs.Rename(made, path), SyncDir(l.fs, l.dir)); err != nil {
 			file.Close()
 		}
 	}
@@ -65,26 +65,18 @@ func (l *Log) prepare(number uint64, spare string, zeros int64) (*segment, error
 	return &segment{number, file, info}, nil
 }
 
-func (l *Log) syncDir() error {
-	dir, err := l.fs.OpenDir(l.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// makeFile makes the file of a segment under another name, of the file spare if there is
-// one, else of so many zeros.
-func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f vfs.File, info vfs.FileInfo, err error) {
-	if spare != "" {
-		f, err = l.fs.ReuseForWrite(spare, path, vfs.WriteCategoryUnspecified)
+// makeFile makes the file of a segment under another name: from the file reused if there is
+// one, otherwise from that many zeros.
+func (l *Log) makeFile(path string, number uint64, reused string, zeros int64) (f vfs.File, info vfs.FileInfo, err error) {
+	if reused != "" {
+		f, err = l.fs.ReuseForWrite(reused, path, vfs.WriteCategoryUnspecified)
 	} else {
 		f, err = l.fs.Create(path, vfs.WriteCategoryUnspecified)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if spare == "" {
+	if reused == "" {
 		err = fill(f, max(zeros, segmentHeader))
 	}
 	if err == nil {
@@ -98,8 +90,7 @@ func (l *Log) makeFile(path string, number uint64, spare string, zeros int64) (f
 	return f, info, nil
 }
 
-// writeUnused gives a file the header of a segment that is not used yet, and syncs all of
-// it.
+// writeUnused writes the header of an unused segment to a file, and syncs all of it.
 func writeUnused(f vfs.File, number uint64) (info vfs.FileInfo, err error) {
 	if info, err = f.Stat(); err != nil {
 		return nil, err
@@ -111,8 +102,8 @@ func writeUnused(f vfs.File, number uint64) (info vfs.FileInfo, err error) {
 	return info, f.Sync()
 }
 
-// fill writes zeros to a file. It clears them before each write, because a write may change
-// what it is given, see vfs.File.
+// fill writes zeros to a file. It clears them before each write, because a write may change its
+// argument, see vfs.File.
 func fill(f vfs.File, size int64) error {
 	zeros := make([]byte, max(min(size, 256<<10), 1))
 	for left := size; left > 0; left -= int64(len(zeros)) {

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrDamaged is in the chain of Open's error when frames that were on the disk cannot be
-// read any more.
+// ErrDamaged is in the chain of Open's error if frames that were on the disk can no longer be
+// read.
 var ErrDamaged = errors.New("the log is damaged")
 
 // prefix is the name of a segment without its number.
@@ -22,7 +22,7 @@ func (l *Log) path(number uint64) string {
 	return l.fs.PathJoin(l.dir, prefix+strconv.FormatUint(number, 10))
 }
 
-// Numbers returns the numbers of the segments in a directory, in their order.
+// Numbers returns the numbers of the segments in a directory, in ascending order.
 func Numbers(fs vfs.FS, dir string) ([]uint64, error) {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -44,18 +44,18 @@ type reader struct {
 	*Log
 	replay func(payload []byte) error
 
-	// These are about the last segment that was replayed.
-	number uint64 // 0: there is none
-	header header
-	end    int64  // where its frames end
-	goesOn bool   // the frame there says that there is a next segment
-	data   []byte // all of the file
+	// The last segment that was replayed:
+	number    uint64 // 0: there is none
+	header    header
+	end       int64  // where its frames end
+	continued bool   // the frame there says that the log continues
+	data      []byte // all of the file
 }
 
-// read replays all segments from first on. It returns the number of the first one that does
-// not count: it was prepared but not used, or it is behind a torn end. must says that
-// segment first has to be there.
-func (r *reader) read(first uint64, must bool, numbers []uint64) (unused uint64, err error) {
+// read replays all segments from first on. It returns the number of the first one that does not
+// count: it was prepared but not used, or it is behind a torn end. mustExist says that segment
+// first has to be there.
+func (r *reader) read(first uint64, mustExist bool, numbers []uint64) (unused uint64, err error) {
 	for i, number := range numbers {
 		if want := first + uint64(i); number != want {
 			return 0, r.missing(want)
@@ -65,7 +65,7 @@ func (r *reader) read(first uint64, must bool, numbers []uint64) (unused uint64,
 			return 0, err
 		}
 		if !r.follows(h) {
-			if err := r.checkEnd(vouches(h, data)); err != nil {
+			if err := r.checkEnd(provesSynced(h, data)); err != nil {
 				return 0, err
 			}
 			return number, r.checkUnused(numbers[i+1:])
@@ -76,7 +76,7 @@ func (r *reader) read(first uint64, must bool, numbers []uint64) (unused uint64,
 		}
 	}
 	unused = first + uint64(len(numbers))
-	if r.goesOn || must && len(numbers) == 0 {
+	if r.continued || mustExist && len(numbers) == 0 {
 		return 0, r.missing(unused)
 	}
 	return unused, r.checkEnd(false)
@@ -86,7 +86,7 @@ func (r *reader) missing(number uint64) error {
 	return fmt.Errorf("%w: %s is missing", ErrDamaged, r.path(number))
 }
 
-// segment reads a segment and its header, which every segment has.
+// segment reads a segment and its header. Every segment has one.
 func (r *reader) segment(number uint64) (h header, data []byte, err error) {
 	if data, err = readFile(r.fs, r.path(number)); err != nil {
 		return h, nil, err
@@ -102,39 +102,40 @@ func (r *reader) segment(number uint64) (h header, data []byte, err error) {
 }
 
 // follows reports whether a segment was used, and begins where the last one ends. If it was
-// used and does not, the last one has lost its end.
+// used and begins elsewhere, the last one has lost its end.
 func (r *reader) follows(h header) bool {
 	return h.used && (r.number == 0 || h.prevEnd == r.end)
 }
 
-// vouches reports whether all segments before this one had been on the disk: a segment is
-// synced after those before it.
-func vouches(h header, data []byte) bool {
-	return h.used && (h.durable || h.closed > 0 || provenAfter(data, place{h.number, segmentHeader}) > 0)
+// provesSynced reports whether a segment proves that all segments before it had been on the
+// disk: a segment is synced after those before it.
+func provesSynced(h header, data []byte) bool {
+	return h.used && (h.durable || h.closed > 0 || syncedAfter(data, position{h.number, segmentHeader}) > 0)
 }
 
-// checkUnused fails if one of the segments behind an unused one vouches for it.
+// checkUnused fails if one of the segments behind an unused one proves that it had been on the
+// disk.
 func (r *reader) checkUnused(numbers []uint64) error {
 	for _, number := range numbers {
 		h, data, err := r.segment(number)
 		if err != nil {
 			return err
 		}
-		if vouches(h, data) {
+		if provesSynced(h, data) {
 			return fmt.Errorf("%w: %s goes on where nothing can be read", ErrDamaged, r.path(number))
 		}
 	}
 	return nil
 }
 
-// checkEnd fails if there had been frames on the disk behind the place where the frames of
-// the last segment end. proven says that a later segment vouches for that.
-func (r *reader) checkEnd(proven bool) error {
+// checkEnd fails if there had been frames on the disk behind the end of the frames of the last
+// segment. synced says that a later segment proves that.
+func (r *reader) checkEnd(synced bool) error {
 	switch {
 	case r.number == 0:
 		return nil
-	case proven, r.header.closed > r.end:
-	case r.goesOn, provenAfter(r.data, place{r.number, r.end}) <= r.end:
+	case synced, r.header.closed > r.end:
+	case r.continued, syncedAfter(r.data, position{r.number, r.end}) <= r.end:
 		return nil
 	}
 	return fmt.Errorf("%w: there is no frame at byte %d of %s, where one had been written", ErrDamaged, r.end, r.path(r.number))
@@ -142,13 +143,13 @@ func (r *reader) checkEnd(proven bool) error {
 
 // frames replays the frames of the segment in r.data, up to the first that cannot be read.
 func (r *reader) frames() error {
-	r.end, r.goesOn = segmentHeader, false
+	r.end, r.continued = segmentHeader, false
 	for {
-		f, ok := headerAt(r.data, place{r.number, r.end})
+		f, ok := headerAt(r.data, position{r.number, r.end})
 		if !ok {
 			return nil
 		}
-		if r.goesOn = f.length == goesOn; r.goesOn {
+		if r.continued = f.length == continued; r.continued {
 			return nil
 		}
 		payload, ok := f.payload(r.data, r.end)

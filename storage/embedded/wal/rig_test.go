@@ -193,7 +193,7 @@ func addPieces(l *Log, r *rand.Rand, payload string) error {
 func awaitNext(l *Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.making {
+	for l.preparing {
 		l.idle.Wait()
 	}
 }

@@ -12,28 +12,28 @@ func (l *Log) CanRotate() bool {
 	return l.next != nil
 }
 
-// Full reports whether the current segment is full and the next one is prepared. If
-// preparing it has failed before, Full has it tried again now and then.
+// Full reports whether the current segment is full and the next one is prepared. If preparing
+// it has failed, Full starts another attempt now and then.
 func (l *Log) Full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.end >= max(l.size, l.retry) && l.next == nil && !l.making {
-		l.making = true // it has failed before
+	if l.end >= max(l.size, l.retry) && l.next == nil && !l.preparing {
+		l.preparing = true // an earlier attempt failed
 		go l.prepareSegment(l.header.number + 1)
 	}
 	return l.end >= l.size && l.next != nil
 }
 
-// Rotate ends the current segment, whose number it returns, and begins the next one. It
-// must only be called after Full or CanRotate has returned true.
+// Rotate ends the current segment, whose number it returns, and begins the next one. It must
+// only be called after Full or CanRotate has returned true.
 func (l *Log) Rotate() (ended uint64, err error) {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
 	l.mu.Lock()
 	next, file := l.next, l.file
 	l.mu.Unlock()
-	if err := LeadsTo(l.fs, l.path(next.number), next.info); err != nil {
-		return 0, l.fail(err) // before the current segment says that there is a next one
+	if err := leadsTo(l.fs, l.path(next.number), next.info); err != nil {
+		return 0, l.fail(err) // before the current segment says that the log continues
 	}
 	if err := l.endSegment(); err != nil {
 		return 0, err
@@ -42,7 +42,7 @@ func (l *Log) Rotate() (ended uint64, err error) {
 	h := header{number: next.number, used: true, prevEnd: l.end, durable: !l.never}
 	ended, l.next = l.header.number, nil
 	l.mu.Unlock()
-	if err := l.use(next, h); err != nil {
+	if err := l.makeCurrent(next, h); err != nil {
 		return 0, l.fail(err)
 	}
 	if err := file.Close(); err != nil {
@@ -59,7 +59,7 @@ func (l *Log) endSegment() error {
 	if failed != nil {
 		return failed
 	}
-	if _, err := l.file.WriteAt(sealGoesOn(at, synced), at.offset); err != nil {
+	if _, err := l.file.WriteAt(sealContinued(at, synced), at.offset); err != nil {
 		return l.fail(fmt.Errorf("writing to %s: %w", l.path(at.segment), err))
 	}
 	if l.never {
@@ -71,10 +71,10 @@ func (l *Log) endSegment() error {
 	return nil
 }
 
-// Release says that the segments up to number are not needed any more. As many as the log
-// has segments are kept to be used again, the others are removed. So a log whose segments
-// are released several at a time needs no new ones: to write over an old file costs a
-// third of making a new one.
+// Release says that the segments up to number are no longer needed. As many as the log has
+// segments are kept to be used again, the others are removed. So a log whose segments are
+// released several at a time needs no new ones: writing over an old file costs a third of
+// making a new one.
 func (l *Log) Release(number uint64) {
 	for _, path := range l.release(number) {
 		if err := l.fs.Remove(path); err != nil {
@@ -83,19 +83,19 @@ func (l *Log) Release(number uint64) {
 	}
 }
 
-// release notes that the segments up to number are released. It returns the paths of those
+// release records that the segments up to number are released. It returns the paths of those
 // that have to be removed.
 func (l *Log) release(number uint64) (remove []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for ; l.oldest <= number; l.oldest++ {
-		l.spares = append(l.spares, l.path(l.oldest))
+		l.reusable = append(l.reusable, l.path(l.oldest))
 	}
 	keep := int(l.header.number + 1 - l.oldest)
 	if l.closed {
 		keep = 0
 	}
-	excess := max(len(l.spares)-keep, 0)
-	remove, l.spares = slices.Clone(l.spares[:excess]), slices.Delete(l.spares, 0, excess)
+	excess := max(len(l.reusable)-keep, 0)
+	remove, l.reusable = slices.Clone(l.reusable[:excess]), slices.Delete(l.reusable, 0, excess)
 	return remove
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Mark is a place in the log: the end of all frames that were appended before it was taken.
-type Mark struct{ place }
+// Mark is a position in the log: the end of all frames that were appended before it was taken.
+type Mark struct{ position }
 
 // Mark returns where the next frame goes.
 func (l *Log) Mark() Mark {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Mark{place{l.header.number, l.end}}
+	return Mark{position{l.header.number, l.end}}
 }
 
 // Sync returns when all frames appended before it was called are on the disk.
@@ -49,7 +49,7 @@ func (l *Log) sync(m Mark) error {
 	if err := l.file.SyncData(); err != nil {
 		return l.fail(fmt.Errorf("syncing %s: %w", l.path(number), err))
 	}
-	if err := l.noteGrowth(end); err != nil {
+	if err := l.recordGrowth(end); err != nil {
 		return l.fail(err)
 	}
 	l.mu.Lock()
@@ -58,12 +58,12 @@ func (l *Log) sync(m Mark) error {
 	return nil
 }
 
-// noteGrowth is called when the first end bytes of the current segment are on the disk. If
-// these are more than the file was made with, it writes that into the header: no later
-// frame proves that the last one was synced, but the length of the file does. The header
-// is not synced for that. It outlives the process, and gets to the disk with the next
-// frame. The lock syncing is held.
-func (l *Log) noteGrowth(end int64) error {
+// recordGrowth is called when the first end bytes of the current segment are on the disk. If
+// that is more than the recorded size of the file, it writes the new size into the header: no
+// later frame proves that the last one was synced, but the length of the file does. The header
+// is not synced for that. It survives the process, and gets to the disk with the next frame.
+// The lock syncing is held.
+func (l *Log) recordGrowth(end int64) error {
 	if end <= l.header.size {
 		return nil
 	}
@@ -78,15 +78,15 @@ func (l *Log) noteGrowth(end int64) error {
 	return nil
 }
 
-// syncEnded syncs the segments before the current one that were not synced when they
-// ended. So the mark synced of a frame vouches for all that came before it.
+// syncEnded syncs the segments before the current one that were not synced when they ended. So
+// the field synced of a frame proves that everything before it was on the disk.
 func (l *Log) syncEnded(current uint64) error {
 	l.mu.Lock()
 	from := max(l.durableFrom, l.oldest)
 	l.mu.Unlock()
 	for number := from; number < current; number++ {
 		err := syncFile(l.fs, l.path(number), nil, 0)
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // it was released meanwhile
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // a released segment may be gone
 			return err
 		}
 	}
@@ -106,7 +106,7 @@ func (l *Log) syncByTimer() {
 	}
 }
 
-// syncFile syncs a file by its name. If b is not nil, it writes b at an offset before.
+// syncFile syncs a file by its name. If b is not nil, it first writes b at an offset.
 func syncFile(fs vfs.FS, path string, b []byte, offset int64) error {
 	f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {

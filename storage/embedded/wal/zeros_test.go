@@ -12,8 +12,8 @@ func TestHeaderAmongZeros(t *testing.T) {
 	for offset := int64(0); offset+HeaderSize <= size; offset += align {
 		for _, end := range []int64{offset + HeaderSize, size} {
 			data := make([]byte, end)
-			putHeader(data[offset:], place{1, offset}, frame{synced: 64})
-			if got := provenAfter(data, place{1, 0}); got != 64 {
+			putHeader(data[offset:], position{1, offset}, frame{synced: 64})
+			if got := syncedAfter(data, position{1, 0}); got != 64 {
 				t.Errorf("with a header at %d of %d bytes: %d bytes are proven", offset, end, got)
 			}
 		}

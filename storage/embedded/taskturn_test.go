@@ -43,8 +43,8 @@ func TestTasksLeaveRoom(t *testing.T) {
 		e.mu.Lock()
 		bytes := e.journal.filling.bytes()
 		e.mu.Unlock()
-		if most := int64(groupOfTasks + 32*partWork); bytes > most {
-			t.Errorf("%d bytes have come together, want %d at most", bytes, most)
+		if limit := int64(groupOfTasks + 32*partWork); bytes > limit {
+			t.Errorf("%d bytes have come together, want %d at most", bytes, limit)
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -82,8 +82,8 @@ func TestTicksLeaveRoom(t *testing.T) {
 		e.mu.Lock()
 		bytes := e.journal.filling.bytes()
 		e.mu.Unlock()
-		if most := int64(groupOfTasks + 64*tickPart); bytes > most {
-			t.Errorf("%d bytes have come together, want %d at most", bytes, most)
+		if limit := int64(groupOfTasks + 64*tickPart); bytes > limit {
+			t.Errorf("%d bytes have come together, want %d at most", bytes, limit)
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -94,20 +94,20 @@ func TestTicksLeaveRoom(t *testing.T) {
 
 // TestPace: a part is smaller after one that took long, and grows again up to the most.
 func TestPace(t *testing.T) {
-	p := newPace(512)
+	p := newBatchSize(512)
 	for _, step := range []struct {
 		took time.Duration
 		want int
-	}{{holdTime, 512}, {2 * holdTime, 256}, {time.Second, 128}, {holdTime, 144}, {time.Second, 72}, {time.Second, 36}, {time.Second, leastPart}, {0, 36}} {
-		if p.note(step.took); p.now != step.want {
-			t.Fatalf("%d after %v, want %d", p.now, step.took, step.want)
+	}{{holdTime, 512}, {2 * holdTime, 256}, {time.Second, 128}, {holdTime, 144}, {time.Second, 72}, {time.Second, 36}, {time.Second, minBatchSize}, {0, 36}} {
+		if p.adjust(step.took); p.size != step.want {
+			t.Fatalf("%d after %v, want %d", p.size, step.took, step.want)
 		}
 	}
 	for range 100 {
-		p.note(0)
+		p.adjust(0)
 	}
-	if p.now != 512 {
-		t.Errorf("%d in the end", p.now)
+	if p.size != 512 {
+		t.Errorf("%d in the end", p.size)
 	}
 }
 

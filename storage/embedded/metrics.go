@@ -5,19 +5,19 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// effort is what the engine counts of its own work.
-type effort struct {
-	calls      *telemetry.Histogram // how long a call of Do took, its own commit included
-	operations *telemetry.Histogram // how many operations it had
+// metrics measures the work of the engine.
+type metrics struct {
+	calls      *telemetry.Histogram // duration of a call of Do, its own commit included
+	operations *telemetry.Histogram // operations of a call
 	syncs      *telemetry.Histogram // how long a group waited for the disk
 }
 
-func newEffort() effort {
-	return effort{calls: telemetry.NewDurations(), operations: telemetry.NewSizes(), syncs: telemetry.NewDurations()}
+func newMetrics() metrics {
+	return metrics{calls: telemetry.NewDurations(), operations: telemetry.NewSizes(), syncs: telemetry.NewDurations()}
 }
 
-// note counts the operations of a call.
-func (c *effort) note(batches []*storage.Batch) {
+// countOperations counts the operations of a call.
+func (c *metrics) countOperations(batches []*storage.Batch) {
 	n := 0
 	for _, b := range batches {
 		n += len(b.Ops)
@@ -34,7 +34,7 @@ func (e *Engine) NameTubes(n int) {
 
 // Report implements storage.Reporter.
 func (e *Engine) Report() storage.Report {
-	r := storage.Report{Calls: e.counted.calls.Read(), Operations: e.counted.operations.Read(), Silence: -1}
+	r := storage.Report{Calls: e.metrics.calls.Read(), Operations: e.metrics.operations.Read(), Silence: -1}
 	e.mu.Lock()
 	r.Named, r.Rest = e.machine.Flows()
 	if e.closed {
@@ -42,7 +42,7 @@ func (e *Engine) Report() storage.Report {
 	}
 	e.mu.Unlock()
 	if e.journal != nil {
-		r.Syncs, r.Disk = e.counted.syncs.Read(), e.journal.disk()
+		r.Syncs, r.Disk = e.metrics.syncs.Read(), e.journal.disk()
 	}
 	return r
 }

@@ -1,4 +1,4 @@
-package embedded
+package tables
 
 import (
 	"context"
@@ -11,23 +11,24 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ingest is files of Pebble's format that become part of the tables, all at once or
-// not at all. Keys are written in their order, and Pebble takes the files as they
-// are. Keys that are given to Pebble one by one are written to a file first, and
-// again whenever Pebble merges that with others.
-type ingest struct {
-	fs      vfs.FS
+// Ingest is a set of files of Pebble's format that become part of the tables all at once or
+// not at all. Each file is written in the order of its keys, and Pebble takes it over as it
+// is. Keys given to Pebble one by one would be written to a file first, and again whenever
+// Pebble merges that file with others.
+type Ingest struct {
+	tables  *Tables
 	options sstable.WriterOptions
 	paths   [numFiles]string
 	writers [numFiles]*sstable.Writer // nil: nothing was written to the file
 	records uint64                    // written so far
+	yield   func()                    // is called after each small piece of work
 
-	breather breather // of the one goroutine that writes them
+	key, value []byte // buffers
 }
 
 // ingestFile is one of the files. New jobs have files of their own: their keys are
 // behind all others, so Pebble need not merge these files with others. What is
-// written about old jobs may be about any of them.
+// written about old jobs can have any of their keys.
 type ingestFile int
 
 const (
@@ -36,7 +37,7 @@ const (
 	changes
 	oldJobs
 	newJobs
-	others // kept keys, imports, next id, pauses, policies, next segment
+	others // tombstones, imports, last id, pauses, policies, first segment
 	numFiles
 )
 
@@ -44,45 +45,49 @@ const (
 const ingestName = "new-%d.sst"
 
 // syncIngest is how many bytes are written to a file before the operating system is
-// told to begin to write them to the disk. If it had to write all of a large file in
+// told to start writing them to the disk. If it had to write all of a large file at
 // the end, syncs of the log would have to wait for that.
 const syncIngest = 512 << 10
 
-// newIngest begins the files. Each replaces what an earlier ingest may have left.
-func newIngest(fs vfs.FS, dir string, db *pebble.DB) *ingest {
+// NewIngest begins the files. Each replaces a file that an earlier ingest may have left.
+// yield is called after each small piece of work.
+func (t *Tables) NewIngest(yield func()) *Ingest {
 	var o pebble.Options
 	o.EnsureDefaults()
-	in := &ingest{fs: fs, options: o.MakeWriterOptions(0, db.TableFormat())}
+	in := &Ingest{tables: t, options: o.MakeWriterOptions(0, t.db.TableFormat()), yield: yield}
 	for f := range in.paths {
-		in.paths[f] = fs.PathJoin(dir, fmt.Sprintf(ingestName, f))
+		in.paths[f] = t.fs.PathJoin(t.parent, fmt.Sprintf(ingestName, f))
 	}
 	return in
 }
 
-// set writes a key to a file. The keys of a file must come in their order.
-func (in *ingest) set(f ingestFile, key, value []byte) error {
+// RemoveIngestFiles removes the files that an earlier process may have left.
+func (t *Tables) RemoveIngestFiles() { t.NewIngest(nil).Remove() }
+
+// set writes a key to a file. The keys of a file must come in ascending order.
+func (in *Ingest) set(f ingestFile, key, value []byte) error {
 	w, err := in.writer(f)
 	if err != nil {
 		return err
 	}
-	in.breather.work()
+	in.yield()
 	return w.Set(key, value)
 }
 
-// delete is set for a key that the tables must not have any more.
-func (in *ingest) delete(f ingestFile, key []byte) error {
+// delete is set for a key that is to be removed from the tables.
+func (in *Ingest) delete(f ingestFile, key []byte) error {
 	w, err := in.writer(f)
 	if err != nil {
 		return err
 	}
-	in.breather.work()
+	in.yield()
 	return w.Delete(key)
 }
 
 // writer returns the writer of a file, which it creates the first time.
-func (in *ingest) writer(f ingestFile) (*sstable.Writer, error) {
+func (in *Ingest) writer(f ingestFile) (*sstable.Writer, error) {
 	if in.writers[f] == nil {
-		file, err := in.fs.Create(in.paths[f], vfs.WriteCategoryUnspecified)
+		file, err := in.tables.fs.Create(in.paths[f], vfs.WriteCategoryUnspecified)
 		if err != nil {
 			return nil, fmt.Errorf("creating an ingest file: %w", err)
 		}
@@ -92,22 +97,23 @@ func (in *ingest) writer(f ingestFile) (*sstable.Writer, error) {
 	return in.writers[f], nil
 }
 
-// into makes the files a part of the tables: all of them, or, if there is an error,
+// Commit makes the files a part of the tables: all of them or, if there is an error,
 // none.
-func (in *ingest) into(db *pebble.DB) error {
+func (in *Ingest) Commit() error {
 	paths, err := in.close()
 	if err != nil {
 		return err
 	}
-	if err := db.Ingest(context.Background(), paths); err != nil {
+	if err := in.tables.db.Ingest(context.Background(), paths); err != nil {
 		return fmt.Errorf("ingesting files into the tables: %w", err)
 	}
+	in.tables.migrated.Add(in.records)
 	return nil
 }
 
 // close completes the files that something was written to, syncs them, and returns
 // their paths.
-func (in *ingest) close() (paths []string, err error) {
+func (in *Ingest) close() (paths []string, err error) {
 	for f, w := range in.writers {
 		if w == nil {
 			continue
@@ -121,11 +127,11 @@ func (in *ingest) close() (paths []string, err error) {
 	return paths, err
 }
 
-// remove removes the files, if they are there. Errors do not matter: the next ingest
-// replaces what is left.
-func (in *ingest) remove() {
+// Remove removes the files, if they exist. Errors do not matter: the next ingest
+// replaces files that are left.
+func (in *Ingest) Remove() {
 	in.close()
 	for _, path := range in.paths {
-		in.fs.Remove(path)
+		in.tables.fs.Remove(path)
 	}
 }

@@ -1,4 +1,4 @@
-package embedded
+package tables
 
 import (
 	"reflect"
@@ -10,7 +10,7 @@ import (
 
 func name(b []byte) string { return string(b) }
 
-// fullRules say everything that rules can.
+// fullRules have a value in every field.
 var fullRules = tube.Rules{Retry: []time.Duration{0, time.Second, 87600 * time.Hour}, Max: 7, Dead: "morgue", KeyTTL: time.Minute, HasKeyTTL: true}
 
 // records are records of all kinds.
@@ -26,61 +26,61 @@ var records = []tube.Record{
 	{ID: 6, Tube: "t", State: tube.Ready, Metadata: &tube.Metadata{}},
 }
 
-// TestRecords: what is read is what was written, and what is behind it.
+// TestRecords: a record is decoded as it was encoded, and the bytes behind it are returned.
 func TestRecords(t *testing.T) {
 	for _, r := range records {
-		b := append(encodeRecord(nil, &r), "rest"...)
-		got, rest, err := decodeRecord(r.ID, b, name)
+		b := append(AppendRecord(nil, &r), "rest"...)
+		got, rest, err := DecodeRecord(r.ID, b, name)
 		if err != nil || string(rest) != "rest" || !reflect.DeepEqual(got, r) {
 			t.Errorf("it is %+v %+v, %q, %v; want %+v %+v", got, got.Metadata, rest, err, r, r.Metadata)
 		}
 		for n := range len(b) - len("rest") {
-			if _, _, err := decodeRecord(r.ID, b[:n], name); err == nil {
+			if _, _, err := DecodeRecord(r.ID, b[:n], name); err == nil {
 				t.Errorf("%d bytes of record %d are taken for all of it", n, r.ID)
 			}
 		}
 	}
 }
 
-// TestPlainRecord: a job without facts is written as layout 3 has it.
+// TestPlainRecord: the record of a job without metadata has exactly these bytes.
 func TestPlainRecord(t *testing.T) {
 	const want = "\x01\x01\x00\x01\x00\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00\x00\x05" + "\x00\x00\x00\x00\x00\x00\x00\x00" + "\x01t"
-	if got := string(encodeRecord(nil, &records[0])); got != want {
+	if got := string(AppendRecord(nil, &records[0])); got != want {
 		t.Errorf("it is %x, want %x", got, want)
 	}
 }
 
 // TestImpossibleRecords: they are refused.
 func TestImpossibleRecords(t *testing.T) {
-	plain, full := encodeRecord(nil, &records[0]), encodeRecord(nil, &records[4])
+	plain, full := AppendRecord(nil, &records[0]), AppendRecord(nil, &records[4])
 	change := func(b []byte, at int, to byte) []byte {
 		b = append([]byte(nil), b...)
 		b[at] = to
 		return b
 	}
 	for what, b := range map[string][]byte{
-		"no state":                 change(plain, 0, 0),
-		"an unknown state":         change(plain, 0, 9),
-		"an unknown bit":           change(plain, 0, 0x11),
-		"reserved without lease":   change(plain, 0, byte(tube.Reserved)),
-		"held and buried":          change(plain, 0, byte(tube.Buried)|heldBit),
-		"facts of another version": change(full, len(full)-len(appendMetadata(nil, records[4].Metadata))+1, blockVersion+1),
-		"facts that are not there": change(plain, 0, byte(tube.Ready)|metadataBit),
+		"no state":                    change(plain, 0, 0),
+		"an unknown state":            change(plain, 0, 9),
+		"an unknown bit":              change(plain, 0, 0x11),
+		"reserved without lease":      change(plain, 0, byte(tube.Reserved)),
+		"held and buried":             change(plain, 0, byte(tube.Buried)|heldBit),
+		"metadata of another version": change(full, len(full)-len(appendMetadata(nil, records[4].Metadata))+1, blockVersion+1),
+		"metadata that is not there":  change(plain, 0, byte(tube.Ready)|metadataBit),
 	} {
-		if r, _, err := decodeRecord(1, b, name); err == nil {
+		if r, _, err := DecodeRecord(1, b, name); err == nil {
 			t.Errorf("%s: it is taken for %+v", what, r)
 		}
 	}
 }
 
-// TestPolicies: what is read is what was written.
+// TestPolicies: a policy is decoded as it was encoded.
 func TestPolicies(t *testing.T) {
 	for _, p := range []tube.Policy{
 		{},
 		{Rules: fullRules, OnDuplicate: tube.Fail, QuotaJobs: 1<<64 - 1, QuotaBytes: 0, HasQuotaJobs: true, HasQuotaBytes: true},
 		{HasQuotaJobs: true},
 	} {
-		got, rest, err := decodePolicy("t", append(appendPolicy(nil, &p), 1), name)
+		got, rest, err := DecodePolicy("t", append(AppendPolicy(nil, &p), 1), name)
 		if err != nil || len(rest) != 1 || !reflect.DeepEqual(*got, p) {
 			t.Errorf("it is %+v, %v; want %+v", got, err, p)
 		}
@@ -90,28 +90,16 @@ func TestPolicies(t *testing.T) {
 // FuzzRecord: whatever the bytes, a record is refused or can be written again.
 func FuzzRecord(f *testing.F) {
 	for _, r := range records {
-		f.Add(encodeRecord(nil, &r))
+		f.Add(AppendRecord(nil, &r))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, rest, err := decodeRecord(1, b, name)
+		r, rest, err := DecodeRecord(1, b, name)
 		if err != nil {
 			return
 		}
-		again, behind, err := decodeRecord(1, append(encodeRecord(nil, &r), rest...), name)
+		again, behind, err := DecodeRecord(1, append(AppendRecord(nil, &r), rest...), name)
 		if err != nil || !reflect.DeepEqual(r, again) || string(rest) != string(behind) {
 			t.Errorf("%x: %+v became %+v, %v", b, r, again, err)
 		}
 	})
-}
-
-// FuzzLog: whatever the bytes, a frame is refused or replayed.
-func FuzzLog(f *testing.F) {
-	f.Add(append(appendTubeEntry(nil, policyEntry, "t"), 0))
-	f.Add(appendPolicy(append(appendTubeEntry(nil, policyEntry, "t"), 1), &tube.Policy{Rules: fullRules}))
-	f.Add(encodeKeptKey(append(appendTubeEntry(nil, keyKeptEntry, "t"), "\x01k"...), keptKey{1, 2}))
-	f.Add(encodePause(appendTubeEntry(nil, pausedEntry, "t"), pause{1, 2}))
-	for _, r := range records {
-		f.Add(encodeRecord(appendEntry(nil, changedEntry, r.ID), &r))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) { newHistory(make(interner)).replay(b) })
 }

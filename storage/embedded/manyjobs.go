@@ -5,14 +5,14 @@ import (
 	"redstalk/tube"
 )
 
-// Operations on many jobs of a tube, in parts. The budget of a hold of the lock is theirs
-// alone: what does not fit into a whole one would be done in parts that are much more work.
+// Operations on many jobs of a tube, in parts. A part is begun only with the whole budget of a
+// hold of the lock: smaller parts would be much more work in total.
 
-// workPerCopy is how much work it is to move a job to another tube.
+// workPerCopy is the work of moving a job to another tube.
 const workPerCopy = 4
 
 // mayBeginMany reports whether a part of such an operation may be begun.
-func (e *Engine) mayBeginMany() bool { return e.budget >= e.full }
+func (e *Engine) mayBeginMany() bool { return e.budget >= e.fullBudget }
 
 // listJobs carries out a ListJobs, or a part of it.
 func (e *Engine) listJobs(now tube.Instant, op *storage.Op, p *progress) (done bool) {
@@ -60,15 +60,15 @@ func (e *Engine) moveJobs(now tube.Instant, op *storage.Op, p *progress) (done b
 		return true
 	}
 	if !p.begun {
-		p.begun, p.most = true, min(int(op.MaxJobs), e.machine.CountIn(op.Tube, op.State))
+		p.begun, p.limit = true, min(int(op.MaxJobs), e.machine.CountIn(op.Tube, op.State))
 	}
 	if e.journal != nil {
-		if p.needsRoom = !p.forced && e.journal.crowded(); p.needsRoom {
+		if p.needsRoom = !p.forced && e.journal.overLimit(); p.needsRoom {
 			return false
 		}
 	}
 	jobs := e.toMove(op, p)
-	if len(p.wanted) > 0 {
+	if len(p.needed) > 0 {
 		return false
 	}
 	for _, job := range jobs {
@@ -82,32 +82,32 @@ func (e *Engine) moveJobs(now tube.Instant, op *storage.Op, p *progress) (done b
 	e.spend(workPerCopy * max(len(jobs)-1, 0))
 	p.forced = false
 	op.Answer.Count = p.done
-	return p.done == p.most || len(jobs) == 0 && e.mayBegin()
+	return p.done == p.limit || len(jobs) == 0 && e.mayBegin()
 }
 
 // hasRoomFor reports whether the disk has room for a copy of a job.
 func (e *Engine) hasRoomFor(j *tube.Job) bool {
-	return e.journal == nil || e.journal.guard.room(j.Size())
+	return e.journal == nil || e.journal.guard.reserveRoom(j.Size())
 }
 
-// toMove returns the jobs that the next part of a MoveJobs moves: none behind one that lacks
-// its body. If that is the first one, it wants its body and those of the next ones. Jobs whose
-// bodies cannot be read stay where they are.
+// toMove returns the jobs that the next part of a MoveJobs moves. It stops at a job that lacks
+// its body; if that is the first job, it asks for the bodies of that job and the next ones.
+// Jobs whose bodies cannot be read stay where they are.
 func (e *Engine) toMove(op *storage.Op, p *progress) (jobs []*tube.Job) {
-	most, bytes := min(p.most-p.done, max(e.budget/workPerCopy+1, 0)), 0
-	for _, job := range e.machine.FirstJobs(op.Tube, op.State, most+len(p.unreadable)) {
+	limit, bytes := min(p.limit-p.done, max(e.budget/workPerCopy+1, 0)), 0
+	for _, job := range e.machine.FirstJobs(op.Tube, op.State, limit+len(p.unreadable)) {
 		lacks := e.lacksBody(p, job)
 		bytes += job.Size()
 		switch {
 		case p.unreadable[job.ID] != nil:
 			continue
-		case len(jobs)+len(p.wanted) > 0 && bytes > maxWantedBytes, len(p.wanted) == maxWanted, lacks && len(jobs) > 0:
+		case len(jobs)+len(p.needed) > 0 && bytes > maxNeededBytes, len(p.needed) == maxNeeded, lacks && len(jobs) > 0:
 			return jobs
 		case lacks:
-			p.wanted = append(p.wanted, job.ID)
-		case len(p.wanted) == 0:
+			p.needed = append(p.needed, job.ID)
+		case len(p.needed) == 0:
 			jobs = append(jobs, job)
 		}
 	}
-	return jobs[:min(len(jobs), most)]
+	return jobs[:min(len(jobs), limit)]
 }

@@ -63,8 +63,8 @@ func awaitPut(t *testing.T, e *Engine) {
 // lines keeps what is logged.
 type lines struct {
 	slog.Handler
-	mu   sync.Mutex
-	said []string
+	mu      sync.Mutex
+	limited []string
 }
 
 func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
@@ -72,7 +72,7 @@ func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.said = append(l.said, r.Message)
+	l.limited = append(l.limited, r.Message)
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 func (l *lines) count(word string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, line := range l.said {
+	for _, line := range l.limited {
 		if strings.Contains(line, word) {
 			n++
 		}
@@ -91,17 +91,17 @@ func (l *lines) count(word string) (n int) {
 // stuck is an engine whose tables cannot be written.
 type stuck struct {
 	*Engine
-	disk *disk
-	fs   *hooked
-	said *lines
+	disk    *disk
+	fs      *hooked
+	limited *lines
 }
 
 func newStuck(t *testing.T) *stuck {
 	d := newDisk()
 	d.segment = crashSegment
-	s := &stuck{disk: d, fs: newHooked(d.fs), said: &lines{Handler: slog.DiscardHandler}}
+	s := &stuck{disk: d, fs: newHooked(d.fs), limited: &lines{Handler: slog.DiscardHandler}}
 	o := d.options(t)
-	o.fs, o.Log = s.fs, slog.New(s.said)
+	o.fs, o.Log = s.fs, slog.New(s.limited)
 	s.Engine = mustOpen(t, o)
 	s.fs.set(func(op errorfs.Op) error {
 		if isTable(op) && (isLink(op) || isCreate(op)) {
@@ -135,9 +135,9 @@ func TestTablesCannotBeWritten(t *testing.T) {
 		soon(t, s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
 	}
 	wantJobs(t, s.left(t), ids)
-	eventually(t, "it to be said that puts are refused", func() bool { return s.said.count("puts are refused") > 0 })
-	told, most := s.said.count("puts are refused"), 1+int(time.Since(begun)/telemetry.Every)
-	if told > most || s.said.count("cannot be written") > 2*most {
+	eventually(t, "it to be said that puts are refused", func() bool { return s.limited.count("puts are refused") > 0 })
+	told, limit := s.limited.count("puts are refused"), 1+int(time.Since(begun)/telemetry.Every)
+	if told > limit || s.limited.count("cannot be written") > 2*limit {
 		t.Errorf("it was said %d times that puts are refused", told)
 	}
 
@@ -148,7 +148,7 @@ func TestTablesCannotBeWritten(t *testing.T) {
 		return oldest == current
 	})
 	wantJobs(t, s.left(t), ids)
-	if s.said.count("can be written again") < 1 {
+	if s.limited.count("can be written again") < 1 {
 		t.Error("nobody was told that the tables can be written again")
 	}
 	if err := s.Close(); err != nil {

@@ -5,7 +5,7 @@ import (
 	"redstalk/tube"
 )
 
-// putTagged carries out a Put with tags, for which there is room.
+// putTagged carries out a Put with tags. The disk has room for it.
 func (e *Engine) putTagged(now tube.Instant, op *storage.Op) {
 	put := e.machine.PutTagged(now, newJob(op), op.Args.Tags)
 	if put.Result != tube.PutNew {
@@ -26,8 +26,8 @@ func (e *Engine) answerLease(op *storage.Op, job *tube.Job) {
 	}
 }
 
-// applyRare carries out operations about keys and policies.
-func (e *Engine) applyRare(now tube.Instant, op *storage.Op) {
+// applyKeyOrPolicy carries out operations on keys and policies.
+func (e *Engine) applyKeyOrPolicy(now tube.Instant, op *storage.Op) {
 	m, a := e.machine, &op.Answer
 	switch op.Kind {
 	case storage.DeleteKey:

@@ -17,9 +17,9 @@ func (s atOnce) Do(batches ...*storage.Batch) {
 }
 
 // DoGathering implements storage.Gatherer.
-func (s atOnce) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
+func (s atOnce) DoPolling(poll func(read bool) int, batches ...*storage.Batch) {
 	s.loadBound(batches)
-	s.Engine.DoPolling(more, batches...)
+	s.Engine.DoPolling(poll, batches...)
 }
 
 // Tick implements storage.Store.
@@ -44,7 +44,7 @@ func (s atOnce) loadBound(batches []*storage.Batch) {
 			continue
 		}
 		if stats, _ := s.machine.JobStats(0, id); any || stats.Metadata != nil {
-			if body, err := readBody(s.journal.tables.db, id); err == nil {
+			if body, err := s.journal.tables.Body(id); err == nil {
 				s.machine.KeepBody(j, body)
 			}
 		}

@@ -1,4 +1,4 @@
-package embedded
+package tables
 
 import (
 	"encoding/binary"
@@ -9,27 +9,27 @@ import (
 	"redstalk/tube"
 )
 
-// Facts of a job and policies of tubes are written as a block: its length as a varint, the
-// version of the block in one byte, and fields in the order of their tags. A field that says
-// nothing is left out. A tag is one byte. Numbers are varints, durations are whole
-// milliseconds, and strings have their length before them.
+// The metadata of a job and the policy of a tube are each written as a block: its length as a
+// varint, the version of the block in one byte, and fields in the order of their tags. Empty
+// fields are left out. A tag is one byte. Numbers are varints, durations are whole
+// milliseconds, and strings are preceded by their length.
 const blockVersion = 1
 
-// blockRoom is how many bytes most blocks have at most.
+// blockRoom is a size in bytes that is enough for most blocks.
 const blockRoom = 256
 
 const (
 	keyField        byte = iota + 1
-	retryField           // how many, and the durations
+	retryField           // their number, and the durations
 	maxField             //
 	deadField            //
 	keyTTLField          // may be 0
-	failuresField        // Facts.FailuresBefore
-	deliveriesField      // Facts.DeliveriesBefore
+	failuresField        // Metadata.FailuresBefore
+	deliveriesField      // Metadata.DeliveriesBefore
 	parkedField          //
-	boundField           //
+	pendingField         // Metadata.PendingDead
 	leaseField           //
-	fromField            // Facts.FromTube, Facts.FromID
+	fromField            // Metadata.FromTube, Metadata.FromID
 	duplicateField       // Policy.OnDuplicate
 	jobsField            // Policy.QuotaJobs, may be 0
 	bytesField           // Policy.QuotaBytes, may be 0
@@ -39,24 +39,24 @@ const (
 	rateField            // Push.Rate, Push.RateEvery
 )
 
-// appendFacts appends the block of a job's facts.
-func appendMetadata(to []byte, f *tube.Metadata) []byte {
+// appendMetadata appends the block of a job's metadata.
+func appendMetadata(to []byte, m *tube.Metadata) []byte {
 	var room [blockRoom]byte
-	b := appendString(append(room[:0], blockVersion), keyField, f.Key)
-	b = appendRules(b, &f.Rules)
-	b = appendNumber(b, failuresField, uint64(f.FailuresBefore))
-	b = appendNumber(b, deliveriesField, uint64(f.DeliveriesBefore))
-	b = appendNumber(b, parkedField, uint64(f.Parked))
-	b = appendString(b, boundField, f.PendingDead)
-	b = appendNumber(b, leaseField, f.Lease)
-	if b = appendString(b, fromField, f.FromTube); f.FromTube != "" {
-		b = binary.AppendUvarint(b, f.FromID)
+	b := appendString(append(room[:0], blockVersion), keyField, m.Key)
+	b = appendRules(b, &m.Rules)
+	b = appendNumber(b, failuresField, uint64(m.FailuresBefore))
+	b = appendNumber(b, deliveriesField, uint64(m.DeliveriesBefore))
+	b = appendNumber(b, parkedField, uint64(m.Parked))
+	b = appendString(b, pendingField, m.PendingDead)
+	b = appendNumber(b, leaseField, m.Lease)
+	if b = appendString(b, fromField, m.FromTube); m.FromTube != "" {
+		b = binary.AppendUvarint(b, m.FromID)
 	}
 	return appendBlock(to, b)
 }
 
-// appendPolicy appends the block of a policy.
-func appendPolicy(to []byte, p *tube.Policy) []byte {
+// AppendPolicy appends the block of a policy.
+func AppendPolicy(to []byte, p *tube.Policy) []byte {
 	var room [blockRoom]byte
 	b := appendRules(append(room[:0], blockVersion), &p.Rules)
 	b = appendNumber(b, duplicateField, uint64(p.OnDuplicate))
@@ -91,7 +91,7 @@ func appendRules(b []byte, r *tube.Rules) []byte {
 // appendNumber appends a number unless it is 0.
 func appendNumber(b []byte, field byte, n uint64) []byte { return appendKnown(b, field, n != 0, n) }
 
-// appendKnown appends a number if it is known.
+// appendKnown appends a number if known is true.
 func appendKnown(b []byte, field byte, known bool, n uint64) []byte {
 	if !known {
 		return b
@@ -107,22 +107,22 @@ func appendString(b []byte, field byte, s string) []byte {
 	return appendLong(append(b, field), s)
 }
 
-// appendLong appends a string and its length before it.
+// appendLong appends the length of a string, and the string.
 func appendLong[S string | []byte](b []byte, s S) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 func appendBlock(to, block []byte) []byte { return appendLong(to, block) }
 
-// block is what is left of an encoded block, or of something else. Once something cannot be
-// read, all that is read after it is zero.
+// block reads an encoded block. After the first error bad is true, and everything that is
+// read is zero.
 type block struct {
-	rest []byte
+	rest []byte // not read yet
 	bad  bool
-	last byte // the last tag
+	last byte // tag
 }
 
-// cutBlock reads a block. It returns what is behind it, too.
+// cutBlock splits b into a block and the bytes behind it.
 func cutBlock(b []byte) (fields block, rest []byte) {
 	all := block{rest: b}
 	fields = block{rest: all.long(), bad: all.bad}
@@ -154,13 +154,13 @@ func (b *block) bytes(n uint64) []byte {
 	return s
 }
 
-// long reads a string that has its length before it.
+// long reads a string that is preceded by its length.
 func (b *block) long() []byte { return b.bytes(b.number(math.MaxUint64)) }
 
-// number reads a varint that is not larger than most.
-func (b *block) number(most uint64) uint64 {
+// number reads a varint of at most limit.
+func (b *block) number(limit uint64) uint64 {
 	n, size := binary.Uvarint(b.rest)
-	if b.bad = b.bad || size <= 0 || n > most; b.bad {
+	if b.bad = b.bad || size <= 0 || n > limit; b.bad {
 		return 0
 	}
 	b.rest = b.rest[size:]
@@ -172,7 +172,7 @@ func (b *block) duration() time.Duration {
 	return time.Duration(b.number(uint64(math.MaxInt64/time.Millisecond))) * time.Millisecond
 }
 
-// durations reads how many there are, and so many durations.
+// durations reads a number, and that many durations.
 func (b *block) durations() []time.Duration {
 	n := b.number(uint64(len(b.rest)))
 	if b.bad {
@@ -185,38 +185,38 @@ func (b *block) durations() []time.Duration {
 	return d
 }
 
-// decodeFacts reads the block of a job's facts. It returns what is behind it, too. name makes
-// strings of the names of tubes.
-func decodeMetadata(from []byte, name func([]byte) string) (f *tube.Metadata, rest []byte, err error) {
+// decodeMetadata reads the block of a job's metadata. It also returns the bytes behind it. name
+// makes strings of the names of tubes.
+func decodeMetadata(from []byte, name func([]byte) string) (m *tube.Metadata, rest []byte, err error) {
 	b, rest := cutBlock(from)
-	f = new(tube.Metadata)
+	m = new(tube.Metadata)
 	for tag, more := b.next(); more; tag, more = b.next() {
 		switch tag {
 		case keyField:
-			f.Key = string(b.long())
+			m.Key = string(b.long())
 		case failuresField:
-			f.FailuresBefore = uint32(b.number(math.MaxUint32))
+			m.FailuresBefore = uint32(b.number(math.MaxUint32))
 		case deliveriesField:
-			f.DeliveriesBefore = uint32(b.number(math.MaxUint32))
+			m.DeliveriesBefore = uint32(b.number(math.MaxUint32))
 		case parkedField:
-			f.Parked = tube.Parked(b.number(uint64(tube.LastParked)))
-		case boundField:
-			f.PendingDead = name(b.long())
+			m.Parked = tube.Parked(b.number(uint64(tube.LastParked)))
+		case pendingField:
+			m.PendingDead = name(b.long())
 		case leaseField:
-			f.Lease = b.number(math.MaxUint64)
+			m.Lease = b.number(math.MaxUint64)
 		case fromField:
-			f.FromTube, f.FromID = name(b.long()), b.number(math.MaxUint64)
+			m.FromTube, m.FromID = name(b.long()), b.number(math.MaxUint64)
 		default:
-			b.rule(tag, &f.Rules, name)
+			b.rule(tag, &m.Rules, name)
 		}
 	}
 	if b.bad {
 		return nil, nil, errRecord
 	}
-	return f, rest, nil
+	return m, rest, nil
 }
 
-// rule reads a field of rules.
+// rule reads a field of tube.Rules.
 func (b *block) rule(tag byte, r *tube.Rules, name func([]byte) string) {
 	switch tag {
 	case retryField:
@@ -232,8 +232,8 @@ func (b *block) rule(tag byte, r *tube.Rules, name func([]byte) string) {
 	}
 }
 
-// decodePolicy reads the block of the policy of a tube. It returns what is behind it, too.
-func decodePolicy(tubeName string, from []byte, name func([]byte) string) (p *tube.Policy, rest []byte, err error) {
+// DecodePolicy reads the block of the policy of a tube. It also returns the bytes behind it.
+func DecodePolicy(tubeName string, from []byte, name func([]byte) string) (p *tube.Policy, rest []byte, err error) {
 	b, rest := cutBlock(from)
 	p = new(tube.Policy)
 	for tag, more := b.next(); more; tag, more = b.next() {

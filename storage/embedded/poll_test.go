@@ -123,15 +123,15 @@ func TestOneSyncServesAllRounds(t *testing.T) {
 		}
 		return 5
 	}), puts(2, "a", &done)...)
-	most := 1 + int64(time.Since(begun)/lateSync)
-	if rounds != maxGather || done.Load() != 2+5*maxGather {
-		t.Errorf("%d rounds and %d batches done, want %d and %d", rounds, done.Load(), maxGather, 2+5*maxGather)
+	limit := 1 + int64(time.Since(begun)/lateSync)
+	if rounds != maxPolls || done.Load() != 2+5*maxPolls {
+		t.Errorf("%d rounds and %d batches done, want %d and %d", rounds, done.Load(), maxPolls, 2+5*maxPolls)
 	}
-	if n := syncs.Load(); n < 1 || n > most {
-		t.Errorf("%d syncs for all rounds, want at most %d", n, most)
+	if n := syncs.Load(); n < 1 || n > limit {
+		t.Errorf("%d syncs for all rounds, want at most %d", n, limit)
 	}
-	if n := g.left(t, 0, "a"); n != 2+5*maxGather {
-		t.Errorf("a power cut leaves %d jobs that were acknowledged, of %d", n, 2+5*maxGather)
+	if n := g.left(t, 0, "a"); n != 2+5*maxPolls {
+		t.Errorf("a power cut leaves %d jobs that were acknowledged, of %d", n, 2+5*maxPolls)
 	}
 }
 
@@ -147,11 +147,11 @@ func TestHowOftenMoreIsAsked(t *testing.T) {
 		late   bool // the log is not synced before replies
 		rounds int
 	}{
-		{"many come", []int{100}, put, false, maxGather},
+		{"many come", []int{100}, put, false, maxPolls},
 		{"nobody comes", []int{0}, put, false, 1},
-		{"few come", []int{worthGathering - 1}, put, false, 1},
-		{"just enough come", []int{worthGathering}, put, false, maxGather},
-		{"few come at last", []int{100, worthGathering, 1}, put, false, 3},
+		{"few come", []int{worthPolling - 1}, put, false, 1},
+		{"just enough come", []int{worthPolling}, put, false, maxPolls},
+		{"few come at last", []int{100, worthPolling, 1}, put, false, 3},
 		{"nothing to sync", []int{100}, reserve, false, 0},
 		{"nobody waits for a sync", []int{100}, put, true, 0},
 	} {
@@ -198,8 +198,8 @@ func TestFreeBeforeTheSync(t *testing.T) {
 	go func() {
 		defer close(returned)
 		rounds := 0
-		g.DoPolling(func(look bool) int {
-			if out.Store(free.Load()); !look {
+		g.DoPolling(func(read bool) int {
+			if out.Store(free.Load()); !read {
 				return 0
 			}
 			rounds++
@@ -311,7 +311,7 @@ func TestGatheringBehindTheTables(t *testing.T) {
 	for behind() <= maxBehind { // a round may have to be waited for until a segment is prepared
 		rounds := 0
 		g.DoPolling(looking(func() int { rounds++; g.Do(big(3)...); return 3 }), big(1)...)
-		if want += 1 + 3*int64(rounds); rounds != maxGather || done.Load() != want {
+		if want += 1 + 3*int64(rounds); rounds != maxPolls || done.Load() != want {
 			t.Fatalf("%d rounds, and %d of %d batches done", rounds, done.Load(), want)
 		}
 	}

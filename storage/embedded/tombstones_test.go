@@ -1,27 +1,32 @@
 package embedded
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
-// keptKeysIn returns how many kept keys and policies the tables have.
-func keptKeysIn(t *testing.T, e *Engine) (keys, policies int) {
+// countInTables returns how many tombstones and policies the tables have.
+func countInTables(t *testing.T, e *Engine) (keys, policies int) {
 	t.Helper()
-	for kind, n := range map[byte]*int{keptKeyKey: &keys, policyKey: &policies} {
-		if err := e.journal.tables.each(kind, func(_, _ []byte) error { *n++; return nil }); err != nil {
-			t.Fatal(err)
-		}
+	anyTube := func(string) bool { return true }
+	err := errors.Join(
+		e.journal.tables.Tombstones(func(tables.TubeKey, tables.Tombstone) { keys++ }),
+		e.journal.tables.Policies(func(b []byte) string { return string(b) }, anyTube, func(string, *tube.Policy) { policies++ }),
+	)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return keys, policies
 }
 
-// TestKeptKeysAndPolicies: they get to the tables and are there for the next process; they are
-// taken out of the tables when they are over.
-func TestKeptKeysAndPolicies(t *testing.T) {
+// TestTombstonesAndPolicies: they get to the tables and are there for the next process. They
+// are removed from the tables when their time is over.
+func TestTombstonesAndPolicies(t *testing.T) {
 	d := newDisk()
 	d.segment = crashSegment
 	o := d.options(t)
@@ -47,24 +52,24 @@ func TestKeptKeysAndPolicies(t *testing.T) {
 	for _, fill := range []bool{false, true, false} { // from the log, and then from the tables
 		reopen(fill)
 		if a := keyed(); a.ID != id || a.Result.Outcome != tube.PutTombstone || a.Result.State != tube.Gone {
-			t.Fatalf("a put with a key that is kept came to %+v, %+v", a, a.Result)
+			t.Fatalf("a put with a key that has a tombstone answered %+v, %+v", a, a.Result)
 		}
 		if p := do(t, e, storage.Op{Kind: storage.GetPolicy, Tube: "p"})[0].Answer.Result.Policy; p.QuotaJobs != 5 || p.Max != 7 {
 			t.Fatalf("the policy is %+v", p)
 		}
 	}
-	if keys, policies := keptKeysIn(t, e); keys != 1 || policies != 1 {
-		t.Errorf("the tables have %d keys and %d policies", keys, policies)
+	if keys, policies := countInTables(t, e); keys != 1 || policies != 1 {
+		t.Errorf("the tables have %d tombstones and %d policies", keys, policies)
 	}
 	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "p", Args: &storage.Args{}})
 	d.clock.advance(2 * time.Hour)
 	reopen(false) // the key is over while the process is down
 	reopen(true)
-	if keys, policies := keptKeysIn(t, e); keys != 0 || policies != 0 {
-		t.Errorf("when they are over, the tables have %d keys and %d policies", keys, policies)
+	if keys, policies := countInTables(t, e); keys != 0 || policies != 0 {
+		t.Errorf("when they are over, the tables have %d tombstones and %d policies", keys, policies)
 	}
 	if a := keyed(); a.ID == id {
-		t.Error("a key is still taken")
+		t.Error("the key is still taken")
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,22 @@
+// Package tables keeps jobs on the disk, in Pebble, once the segments of the log that
+// recorded them are used again. It holds no lock, carries out no operation and has no
+// clock: the engine (package embedded) decides what is written and when.
+//
+// Read it in this order:
+//
+//   - tables.go: the keys, and Tables, which is an open Pebble without a log of its own.
+//   - record.go, metadata.go, marks.go: how records of jobs, policies, pauses, tombstones
+//     and imports are encoded. Entries of the engine's log use the same encoding.
+//   - read.go: reading jobs and bodies.
+//   - ingest.go, write.go: an Ingest, which writes sorted files that Pebble takes over as a
+//     whole. Nearly all data gets into the tables this way.
+//   - open.go: opening Pebble, and what it logs.
+//   - fs.go: the file system that Pebble gets.
+//
+// # Invariants
+//
+//   - The files of an Ingest become part of the tables all at once or not at all.
+//   - Tables of another layout are refused.
+//   - Nothing is read from or written to a directory that has replaced the tables': the
+//     error is wal.ErrGone.
+package tables

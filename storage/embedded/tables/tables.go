@@ -1,0 +1,142 @@
+package tables
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"redstalk/storage/embedded/wal"
+)
+
+// The keys of the tables. Numbers in keys are big-endian, so that jobs are
+// found in the order of their ids.
+//
+//	v          layout version, one byte
+//	s          8 bytes: the first segment of the log that is not in the tables
+//	n          8 bytes: the largest id that was given out before that segment
+//	j ID       record of a job as it was first written, see AppendRecord, followed by
+//	           its body if that is inline
+//	b ID       its body if that is not inline
+//	c ID       record of a job as it was last written; missing if it was written once
+//	m SOURCE   how far an import is, see AppendImportMark
+//	p TUBE     pause: seconds (4 bytes), until (8 bytes, ns since the epoch)
+//	k TUBE 00 KEY  the tombstone of a key, see AppendTombstone
+//	r TUBE     policy, see AppendPolicy
+const (
+	layoutKey    byte = 'v'
+	segmentKey   byte = 's'
+	lastIDKey    byte = 'n'
+	jobKey       byte = 'j'
+	bodyKey      byte = 'b'
+	changeKey    byte = 'c'
+	pauseKey     byte = 'p'
+	tombstoneKey byte = 'k'
+	policyKey    byte = 'r'
+	importKey    byte = 'm' // sorts between the keys of the ingest file others
+
+	// layoutVersion is the layout of the tables. Tables of another layout are refused.
+	layoutVersion = 1
+)
+
+// MaxInline is the size in bytes up to which a body is stored behind its record. All of
+// these bodies are read when the engine is opened.
+const MaxInline = 512
+
+// Inline reports whether a body of that size is stored behind its record.
+func Inline(size uint32) bool { return size <= MaxInline }
+
+// idKey appends the key of a job's record or body.
+func idKey(to []byte, kind byte, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(to, kind), id)
+}
+
+// Tables is a Pebble database without a log of its own.
+type Tables struct {
+	fs       vfs.FS
+	parent   string // the engine's directory, which also has the ingest files
+	db       *pebble.DB
+	cache    *pebble.Cache
+	dir      *wal.Directory
+	migrated atomic.Uint64 // see Migrated
+}
+
+// Directory returns the directory of the tables.
+func (t *Tables) Directory() *wal.Directory { return t.dir }
+
+// Migrated returns how many records were written to the tables since they were opened.
+func (t *Tables) Migrated() uint64 { return t.migrated.Load() }
+
+// LastID returns the largest id that was given out before FirstSegment; 0 if none was.
+func (t *Tables) LastID() (uint64, error) { return t.number(lastIDKey) }
+
+// number returns the value of a key with 8 bytes; 0 if the key is not there.
+func (t *Tables) number(kind byte) (uint64, error) {
+	value, closer, err := t.db.Get([]byte{kind})
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("reading the key %c: %w", kind, err)
+	}
+	defer closer.Close()
+	if len(value) != 8 {
+		return 0, fmt.Errorf("reading the key %c: it has %d bytes", kind, len(value))
+	}
+	return binary.BigEndian.Uint64(value), nil
+}
+
+// FirstSegment returns the first segment of the log that is not in the tables. It refuses
+// tables of another layout. 0 means that the tables are new: call WriteLayout once there is
+// a log. From then on the log must exist.
+func (t *Tables) FirstSegment() (first uint64, err error) {
+	value, closer, err := t.db.Get([]byte{layoutKey})
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("reading the layout: %w", err)
+	}
+	defer closer.Close()
+	if len(value) != 1 || value[0] != layoutVersion {
+		return 0, fmt.Errorf("its layout is %x, and this redstalk knows layout %d", value, layoutVersion)
+	}
+	if first, err = t.number(segmentKey); err == nil && first == 0 {
+		err = errors.New("the key s is missing")
+	}
+	return first, err
+}
+
+// WriteLayout writes the layout version into new tables.
+func (t *Tables) WriteLayout() error {
+	b := t.db.NewBatch()
+	defer b.Close()
+	b.Set([]byte{layoutKey}, []byte{layoutVersion}, nil)
+	b.Set([]byte{segmentKey}, binary.BigEndian.AppendUint64(nil, 1), nil)
+	if err := errors.Join(b.Commit(pebble.NoSync), t.db.Flush()); err != nil {
+		return fmt.Errorf("writing the layout: %w", err)
+	}
+	return nil
+}
+
+// Compact makes Pebble free the space of deleted jobs.
+func (t *Tables) Compact() error {
+	return t.db.Compact(context.Background(), []byte{bodyKey}, []byte{jobKey + 1}, false)
+}
+
+// EmptyCache drops the blocks of files that Pebble has cached, so that their memory can be
+// given back to the operating system.
+func (t *Tables) EmptyCache() { t.cache.Reserve(cacheSize)() }
+
+// CacheBytes returns how many bytes of its files Pebble has cached.
+func (t *Tables) CacheBytes() int64 { return t.cache.Metrics().Size }
+
+// Close closes the tables.
+func (t *Tables) Close() error {
+	defer t.cache.Unref()
+	return errors.Join(t.db.Close(), t.dir.Close())
+}

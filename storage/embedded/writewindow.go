@@ -1,0 +1,142 @@
+package embedded
+
+import (
+	"fmt"
+	"slices"
+
+	"redstalk/storage/embedded/tables"
+	"redstalk/tube"
+)
+
+const (
+	// perHold is how many jobs are read under one hold of the lock.
+	perHold = 256
+
+	// minFree is how many bytes of the disk must be free before Pebble ingests
+	// files: if it cannot write that much to its manifest, it ends the process.
+	minFree = 256 << 10
+)
+
+// writeWindow writes the jobs of a window to the tables, as they are now. A change
+// that came after the window is in a later part of the log as well, so replaying the
+// log over the tables gives the right result.
+func (j *journal) writeWindow(w *window) error {
+	if err := j.tables.Directory().Check(); err != nil {
+		return err
+	}
+	var y yielder // of the checkpointer
+	in := j.tables.NewIngest(y.work)
+	defer in.Remove()
+	if err := j.writeFiles(in, w); err != nil {
+		return err
+	}
+	if err := j.syncChanges(); err != nil {
+		j.fatal(err)
+	}
+	if err := j.checkRoom(); err != nil {
+		return err
+	}
+	if err := in.Commit(); err != nil {
+		return err
+	}
+	return w.chunks(perHold, func(ids []uint64) error {
+		j.dropBodies(ids)
+		return nil
+	})
+}
+
+// writeFiles writes a window to ingest files.
+func (j *journal) writeFiles(in *tables.Ingest, w *window) error {
+	var jobs []jobNow
+	err := w.chunks(perHold, func(ids []uint64) error {
+		jobs = j.jobsNow(jobs, ids)
+		defer releaseJobs(jobs)
+		for i := range jobs {
+			if err := writeJob(in, w, ids[i], &jobs[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return in.SetOthers(w.TubeChanges, w.lastID, w.segment+1)
+}
+
+// checkRoom fails if the disk is nearly full.
+func (j *journal) checkRoom() error {
+	usage, err := j.guard.fs.GetDiskUsage(j.dir)
+	if err == nil && usage.AvailBytes < minFree {
+		return fmt.Errorf("ingesting files into the tables in %s: only %d bytes of the disk are free", j.dir, usage.AvailBytes)
+	}
+	return nil
+}
+
+// jobNow is a job as it is now.
+type jobNow struct {
+	record   tube.Record
+	metadata tube.Metadata // that of record, if it has any
+	body     []byte
+	buffer   tube.Buffer // of body, or nil; it is retained until releaseJobs
+	found    bool
+}
+
+// releaseJobs releases the buffers of jobs.
+func releaseJobs(jobs []jobNow) {
+	for i := range jobs {
+		if buffer := jobs[i].buffer; buffer != nil {
+			buffer.Release()
+		}
+	}
+}
+
+// jobsNow returns jobs as they are now. It overwrites room, and uses its memory if that is
+// large enough. Nothing is allocated while the lock is held: a goroutine that allocates may
+// have to help the garbage collector first, and all others would wait.
+func (j *journal) jobsNow(room []jobNow, ids []uint64) []jobNow {
+	jobs := slices.Grow(room[:0], len(ids))[:len(ids)]
+	clear(jobs)
+	j.mu.Lock()
+	defer unlockAndYield(j.mu)
+	for i, id := range ids {
+		n := &jobs[i]
+		n.record, n.body, n.found = j.machine.Record(id, &n.metadata)
+		if n.found {
+			n.buffer = j.machine.Buffer(j.machine.Find(id))
+		}
+		if n.buffer != nil {
+			n.buffer.Retain()
+		}
+	}
+	return jobs
+}
+
+// writeJob writes what the tables lack of a job of the window.
+func writeJob(in *tables.Ingest, w *window, id uint64, now *jobNow) error {
+	s := w.staleness(id)
+	switch {
+	case s == isGone || s == isGoneLarge:
+		return in.RemoveJob(id, s == isGoneLarge)
+	case !now.found:
+		// The job was deleted after the window, and a later window removes it. Or it was
+		// put and deleted within the window, and there is nothing to remove.
+		return nil
+	case s == isChanged:
+		return in.ChangeJob(&now.record)
+	}
+	return in.PutJob(&now.record, now.body, id > w.base)
+}
+
+// dropBodies drops bodies from memory that are in the tables now. It keeps those of
+// ready jobs, which are likely to be needed soon, if there is room for them.
+func (j *journal) dropBodies(ids []uint64) {
+	j.mu.Lock()
+	defer unlockAndYield(j.mu)
+	for _, id := range ids {
+		job := j.machine.Find(id)
+		if job != nil && (job.State() != tube.Ready || j.machine.BodyBytes() > j.keep) {
+			j.machine.DropBody(job)
+		}
+	}
+}
