@@ -52,13 +52,13 @@ type bucket struct {
 	paid atomic.Int64 // nanoseconds since the epoch until which all that came is paid for
 }
 
-// open tells whether something may come, at a rate per second; 0 has no bound. There must be
+// open reports whether something may come, at a rate per second; 0 has no bound. There must be
 // room for one in the second that begins now.
 func (b *bucket) open(now, rate int64) bool {
 	return rate == 0 || b.paid.Load() <= now+int64(time.Second)-int64(time.Second)/rate
 }
 
-// add notes that n have come, at a rate per second; 0 has no bound.
+// add records that n have come, at a rate per second; 0 has no bound.
 func (b *bucket) add(now, n, rate int64) {
 	if rate == 0 {
 		return

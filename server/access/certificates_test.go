@@ -114,7 +114,7 @@ func certified(name string) *tls.ConnectionState {
 	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}
 }
 
-// TestProtect: requests with and without users get through to a door, or not.
+// TestProtect: requests with and without users get through to a listener, or not.
 func TestProtect(t *testing.T) {
 	t.Parallel()
 	hash := quick(t, "open: sesame")

@@ -5,7 +5,7 @@
 //
 //   - Access: the file of users as it was read last, and what outlives the reading of
 //     a new one (access.go). read.go and file.go read it, rights.go has the rights of a User.
-//   - Needs: the one table of what each operation of each door needs (needs.go).
+//   - Needs: the one table of what each operation of each listener needs (needs.go).
 //   - Authenticate: whose secret that is (verify.go). A secret is compared with hashes
 //     (hash.go), which takes long on purpose, so it is done once: who has been found is
 //     remembered by a keyed hash for as long as the file stays. guesses.go makes guessing
@@ -13,12 +13,12 @@
 //     same share an attempt.
 //   - account: what a user does at present, and the limits of that (account.go).
 //   - Certificates: those of a TLS port, read again when they change (certificates.go).
-//   - Protect and RequestUser: the same for doors that speak HTTP (web.go).
+//   - Protect and RequestUser: the same for listeners that speak HTTP (web.go).
 //
 // # What does not
 //
-// No protocol, no queue and no job. A door asks what a user may do with a tube; which
-// tube a command is about, and what is answered to those who may not, is the door's
+// No protocol, no queue and no job. A listener asks what a user may do with a tube; which
+// tube a command is about, and what is answered to those who may not, is the listener's
 // business.
 //
 // # Invariants

@@ -134,7 +134,7 @@ const maxSecrets = 8
 // MaxUser is the longest name of a user, in bytes.
 const MaxUser = 128
 
-// validUser tells whether a name can be that of a user.
+// validUser reports whether a name can be that of a user.
 func validUser(name string) bool {
 	for i := range len(name) {
 		if name[i] <= ' ' || name[i] > '~' {

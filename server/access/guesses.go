@@ -67,7 +67,7 @@ func (g *guesses) at(address, name string) *place {
 	}{address, group})%uint64(len(g.places))]
 }
 
-// admits tells whether an attempt need not wait. right says that its secret is known to be
+// admits reports whether an attempt need not wait. right says that its secret is known to be
 // right.
 func (g *guesses) admits(t *attempt, right bool) bool {
 	g.mu.Lock()

@@ -27,7 +27,7 @@ type argon2id struct {
 	salt, sum    []byte
 }
 
-// Bounds of what one comparison may cost, so that a slip in the file does not stop the
+// Limits of what one comparison may cost, so that a slip in the file does not stop the
 // server.
 const (
 	maxBcryptCost  = 16
@@ -71,7 +71,7 @@ func parseHash(text string) (hash, error) {
 	return hash{text, a}, nil
 }
 
-// isOf tells whether this is the hash of a secret. It takes as long for any secret.
+// isOf reports whether this is the hash of a secret. It takes as long for any secret.
 func (h *hash) isOf(secret string) bool {
 	if h.argon2 == nil {
 		same := bcrypt.CompareHashAndPassword([]byte(h.text), []byte(secret)) == nil

@@ -18,11 +18,11 @@ type Need struct {
 	Where Where
 }
 
-// Met tells whether a set of rights is enough.
+// Met reports whether a set of rights is enough.
 func (n Need) Met(has Right) bool { return n.Where == Free || has&n.One != 0 }
 
-// needs is the table of all operations of all doors, by the word that the beanstalk
-// protocol has for them, or that the HTTP door gives them. A job of a tube on which a
+// needs is the table of all operations of all listeners, by the word that the beanstalk
+// protocol has for them, or that the HTTP listener gives them. A job of a tube on which a
 // user has no right at all is not found; where it has another right than the one that is
 // needed, the operation is forbidden.
 var needs = map[string]Need{

@@ -86,10 +86,10 @@ func (u *User) Anywhere() Right { return u.anywhere }
 // Everywhere returns what the user may do with every tube: the rights of rules for "*".
 func (u *User) Everywhere() Right { return u.everywhere }
 
-// May tells whether the user has what an operation needs that is about a tube.
+// May reports whether the user has what an operation needs that is about a tube.
 func (u *User) May(n Need, tube string) bool { return n.Met(u.On(tube)) }
 
-// MayRedirect tells whether the user may have the jobs of a tube go to another one, or out of
+// MayRedirect reports whether the user may have the jobs of a tube go to another one, or out of
 // the server ("") to whoever is called there: jobs leave a tube only for those who may work on
 // it, and enter one only from those who may put.
 func (u *User) MayRedirect(from, to string) bool {
@@ -132,7 +132,7 @@ func (r *rule) covers(tube string) bool {
 	return false
 }
 
-// matches tells whether a name is one that the glob stands for: * is any number of any
+// matches reports whether a name is one that the glob stands for: * is any number of any
 // bytes, ? is one. It takes at most as many steps as the product of the lengths.
 func matches(glob, name string) bool {
 	star, from := -1, 0 // the last * and where the name went on behind it

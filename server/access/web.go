@@ -63,7 +63,7 @@ func hostOf(address string) string {
 // conn is a connection of HTTP: what came in on it last.
 type conn struct{ came atomic.Pointer[digest] }
 
-// has tells whether that is what came in last. There is nothing on no connection.
+// has reports whether that is what came in last. There is nothing on no connection.
 func (c *conn) has(d digest) bool {
 	if c == nil {
 		return false

@@ -1,4 +1,4 @@
-// Package gateway is what the gateways share. A gateway is a door for the clients of an
+// Package gateway is what the gateways share. A gateway is a listener for the clients of an
 // older delay queue: it speaks that system's HTTP, and its jobs are jobs like all others.
 // Each of the packages below it is one system.
 //
@@ -14,13 +14,13 @@
 //
 // # What does not
 //
-// Listening and the limits of connections: that is package serving. What a request of a
+// Listening and the limits of connections: that is package httpserve. What a request of a
 // system looks like, and the words of its answers: the packages below.
 //
 // # Topics and ids
 //
 // A topic is a tube, an id is a key in it. A topic that can be the name of a tube is that
-// name, and an id that can be a key is that key, so clients of other doors see and share
+// name, and an id that can be a key is that key, so clients of other listeners see and share
 // these jobs. Other texts are escaped: a topic as $ and the text, an id as % and the text,
 // where bytes that are not allowed are written as the same character and two hexadecimal
 // digits. A text that is too long for that, too, is $( or %~ and its SHA-256 in

@@ -28,7 +28,7 @@ func Word(err error) string {
 	return "INTERNAL_ERROR"
 }
 
-// Expected tells whether an error is nothing for the log: the client did it, or is gone, or
+// Expected reports whether an error is nothing for the log: the client did it, or is gone, or
 // the instance ends or drains.
 func Expected(err error) bool {
 	for _, is := range []error{context.Canceled, ErrHeld, ErrTooMany, ErrForbidden, ErrTooFast, queue.ErrTooBig, queue.ErrDraining, queue.ErrClosed, storage.ErrClosed} {

@@ -23,7 +23,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 }
 
 // UntilEnding returns a context that ends with the request, when the client is gone, when the
-// door ends, and when the file of users changes: then a request that waits is answered as if its
+// listener ends, and when the file of users changes: then a request that waits is answered as if its
 // time were over. The function releases what belongs to it.
 func UntilEnding(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, cancel := httpserve.UntilEnding(r)

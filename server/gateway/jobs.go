@@ -166,7 +166,7 @@ func keyOf(s *tube.JobStats) string {
 }
 
 // numbered is what the id of a job that has no key begins with: its number follows. Such
-// jobs were put by another door.
+// jobs were put by another listener.
 const numbered = "job:"
 
 // named returns the jobs with an id of which the user may know.

@@ -122,7 +122,7 @@ func Pack(topic, id string, body []byte) (tube, key string, packed []byte) {
 // those of topic and id, unless they are very long.
 func Envelope(packed []byte, own int) int { return min(len(packed)-own, bodyOverhead) }
 
-// Unpack is the reverse of Pack. What another door has put into such a tube, or with such a
+// Unpack is the reverse of Pack. What another listener has put into such a tube, or with such a
 // key, has the tube's name as topic and the key as id.
 func Unpack(tube, key string, packed []byte) (topic, id string, body []byte) {
 	topic, topicKnown := tubeNames.decode(tube)

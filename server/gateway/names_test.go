@@ -44,7 +44,7 @@ func roundTrip(t *testing.T, topic, id, body string) {
 	}
 }
 
-// TestForeignNames: tubes and keys of other doors are what they are, even if they look
+// TestForeignNames: tubes and keys of other listeners are what they are, even if they look
 // escaped.
 func TestForeignNames(t *testing.T) {
 	for _, name := range []string{"$abc", "$(abc", "$", "$$", "$$2", "$$zz", "$$61", "plain"} {
@@ -68,7 +68,7 @@ func FuzzNames(f *testing.F) {
 		if id != "" {
 			roundTrip(t, topic, id, body)
 		}
-		tube, key := topic, id // as another door might have them
+		tube, key := topic, id // as another listener might have them
 		gateway.Unpack(tube, key, []byte(body))
 	})
 }

@@ -67,7 +67,7 @@ func checkJob(ctx context.Context, operation string, s *tube.JobStats) error {
 	return Check(ctx, operation, s.Tube)
 }
 
-// mayKnow tells whether the user of a request may know that there is a job.
+// mayKnow reports whether the user of a request may know that there is a job.
 func mayKnow(ctx context.Context, s *tube.JobStats) bool {
 	u := access.UserIn(ctx)
 	return u == nil || u.On(s.Tube) != access.Nothing

@@ -68,10 +68,10 @@ func (a *answer) Write(p []byte) (int, error) {
 	}
 }
 
-// Unread implements bounds.Reader.
+// Unread implements limits.Reader.
 func (a *answer) Unread() (bytes int64, read uint64) { return a.unread.Load(), a.read.Load() }
 
-// GiveWay implements bounds.Reader: the write that is under way fails.
+// GiveWay implements limits.Reader: the write that is under way fails.
 func (a *answer) GiveWay() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,11 +1,11 @@
-// Package httpserve runs an http.Handler on listeners, for every door that speaks HTTP: the
+// Package httpserve runs an http.Handler on listeners, for every listener that speaks HTTP: the
 // API, and the gateways for clients of older systems. It knows what a server on a public
 // port needs, and nothing of jobs or paths.
 //
 // # What lives here
 //
 //   - Door: serves HTTP/1.0, HTTP/1.1 and HTTP/2 (over TLS, or without it to clients that
-//     know, h2c), within limits of size and time, and ends in good order (door.go).
+//     know, h2c), within limits of size and time, and ends in good order (listener.go).
 //   - conn: a connection whose client has to read its answers (conn.go).
 //   - answer: what a handler writes to. It says how the request was answered, for metrics
 //     (requests.go), and how much of a large answer the client has not read yet, which is
@@ -15,7 +15,7 @@
 //     (wait.go).
 //   - timedBody: a request's body whose client has to send it, and which may have to wait for
 //     room (body.go).
-//   - Problem: an error as a problem document, RFC 9457 (problem.go). A door that
+//   - Problem: an error as a problem document, RFC 9457 (problem.go). A listener that
 //     imitates another system need not use it.
 //
 // # What does not

@@ -18,7 +18,7 @@ import (
 
 // Config says how a Door behaves. The zero value is useful.
 type Config struct {
-	// Name is what the log calls the door, such as "http".
+	// Name is what the log calls the listener, such as "http".
 	Name string
 
 	// TLS, if not nil, is how connections are encrypted. They are not otherwise.
@@ -33,7 +33,7 @@ type Config struct {
 	// one of Hosts on a loopback address.
 	Address string
 
-	// Bounds are those of the process: how many connections there may be at a time, of
+	// Limits are those of the process: how many connections there may be at a time, of
 	// which further ones are closed at once, and how much of their answers clients may
 	// leave unread. nil means no limit.
 	Bounds *limits.Bounds

@@ -101,5 +101,5 @@ func (d *Door) Requests() (all []RequestStats) {
 	return all
 }
 
-// Name is what the log and the metrics call the door.
+// Name is what the log and the metrics call the listener.
 func (d *Door) Name() string { return d.config.Name }

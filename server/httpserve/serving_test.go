@@ -15,7 +15,7 @@ import (
 	"redstalk/server/limits"
 )
 
-// start serves a handler on a free port, and returns the door and its address.
+// start serves a handler on a free port, and returns the listener and its address.
 func start(t *testing.T, h http.Handler, c httpserve.Config) (*httpserve.Door, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

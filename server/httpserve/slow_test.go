@@ -49,7 +49,7 @@ func (p *pipes) dial() net.Conn {
 	return mine
 }
 
-// inVirtualTime has a door serve a handler while test runs.
+// inVirtualTime has a listener serve a handler while test runs.
 func inVirtualTime(t *testing.T, h http.HandlerFunc, test func(t *testing.T, p *pipes)) {
 	withVirtualTime(t, h, httpserve.Config{}, test)
 }

@@ -14,7 +14,7 @@ import (
 // maxRest is how much of a body a handler that waits may leave to ReadRest, in bytes.
 const maxRest = 64 << 10
 
-// ErrEnding is the cause of the end of a context of UntilEnding if the door ends, or if the
+// ErrEnding is the cause of the end of a context of UntilEnding if the listener ends, or if the
 // client sends more behind a request that waits than can be held.
 var ErrEnding = errors.New("the wait ends")
 

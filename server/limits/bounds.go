@@ -1,11 +1,11 @@
-// Package limits has what all doors of a process share: how many connections there may be,
+// Package limits has what all listeners of a process share: how many connections there may be,
 // how much of what clients were answered may lie unread, and how much there may be of what they
 // have begun to send.
 //
 // # What lives here
 //
-//   - Bounds: the one value that every door gets; it counts connections (bounds.go).
-//   - Reader: a client that has something to read, as its door knows it, and the guard that
+//   - Limits: the one value that every listener gets; it counts connections (bounds.go).
+//   - Reader: a client that has something to read, as its listener knows it, and the guard that
 //     has the worst of them give way (unread.go).
 //   - Arrival: a body of which a part has come; who has begun to send a large one may have to
 //     wait for room, or to give way (incoming.go).
@@ -14,7 +14,7 @@
 //
 // # What does not
 //
-// Closing connections, and what a door tells a client: that is the door's.
+// Closing connections, and what a listener tells a client: that is the listener's.
 //
 // # Invariants
 //
@@ -26,7 +26,7 @@ import (
 	"sync/atomic"
 )
 
-// Bounds are those of one process.
+// Limits are those of one process.
 type Bounds struct {
 	most        int64
 	connections atomic.Int64

@@ -38,8 +38,8 @@ func TestGuard(t *testing.T) {
 	step([]Reader{c, d, b}, unread{a, 70, 7}, unread{b, 100, 3}, unread{c, 40, 0}, unread{d, 5, 0})
 }
 
-// TestJoin: the readers of several doors are bounded together, those of a door that has left
-// no more; without any door nothing runs.
+// TestJoin: the readers of several listeners are bounded together, those of a listener that has left
+// no more; without any listener nothing runs.
 func TestJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(0, 100, 0)

@@ -24,10 +24,10 @@ type Reader interface {
 	GiveWay()
 }
 
-// source is a door with its readers.
+// source is a listener with its readers.
 type source struct{ readers func() []Reader }
 
-// Join has the readers of a door bounded together with those of all others, until leave.
+// Join has the readers of a listener bounded together with those of all others, until leave.
 // readers returns those that have something to read.
 func (b *Bounds) Join(readers func() []Reader) (leave func()) {
 	if b == nil || b.guard.most == 0 {

@@ -8,13 +8,13 @@
 //   - snapshot: what a scrape shows, collected at most once a second, for all who ask
 //     (snapshot.go).
 //   - definitions: the table of all metrics (metrics.go); docs/metrics.md is made of it.
-//   - the doors that speak HTTP and the pushes, which count by themselves (http.go, push.go).
+//   - the listeners that speak HTTP and the pushes, which count by themselves (http.go, push.go).
 //   - families: a snapshot as Prometheus's text (families.go, text.go).
 //
 // # What does not
 //
-// Counting: the doors do it in queue.Counters, the engines by themselves (storage.Report).
-// Listening and paths of other doors: the handlers are mounted by cmd/redstalkd.
+// Counting: the listeners do it in queue.Counters, the engines by themselves (storage.Report).
+// Listening and paths of other listeners: the handlers are mounted by cmd/redstalkd.
 //
 // # Invariants
 //

@@ -53,7 +53,7 @@ func (o *Observer) fill(fs families, f *metadata) {
 	}
 }
 
-// addServer adds what the doors have counted.
+// addServer adds what the listeners have counted.
 func (o *Observer) addServer(fs families, q *queue.Queue) {
 	c := &q.Counters
 	fs.add("redstalk_connections", float64(c.Connections.Load()))

@@ -6,14 +6,14 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// Door has the figures of a door that speaks HTTP shown.
+// Door has the figures of a listener that speaks HTTP shown.
 func (o *Observer) Door(d *httpserve.Door) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.doors = append(o.doors, d)
 }
 
-// addDoors adds what the doors that speak HTTP have counted.
+// addDoors adds what the listeners that speak HTTP have counted.
 func (o *Observer) addDoors(fs families) {
 	o.mu.Lock()
 	doors := o.doors[:len(o.doors):len(o.doors)]

@@ -12,7 +12,7 @@ import (
 	"redstalk/server/metrics"
 )
 
-// TestDoors: the requests of doors are shown by door, operation and status, and nothing that a
+// TestDoors: the requests of listeners are shown by listener, operation and status, and nothing that a
 // client can choose; also before there is a queue.
 func TestDoors(t *testing.T) {
 	t.Parallel()

@@ -240,7 +240,7 @@ func TestManyTubes(t *testing.T) {
 	})
 }
 
-// TestNoTubes: with a bound of zero all tubes are one.
+// TestNoTubes: with a limit of zero all tubes are one.
 func TestNoTubes(t *testing.T) {
 	i := newInstance(t, 0)
 	i.put(t, "a", 0)
@@ -327,7 +327,7 @@ type reporting struct {
 
 func (r *reporting) Report() storage.Report { return r.report }
 
-// TestAllShown: of what the doors and the store have counted nothing is left out: each metric
+// TestAllShown: of what the listeners and the store have counted nothing is left out: each metric
 // that is defined is shown, with its value. Other tests have those of pushes and of HTTP.
 func TestAllShown(t *testing.T) {
 	i := newInstance(t, 10)

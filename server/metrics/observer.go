@@ -82,7 +82,7 @@ func New(config Config) *Observer {
 	return o
 }
 
-// Serving says that the store is loaded, this is the queue on it, and all doors are open.
+// Serving says that the store is loaded, this is the queue on it, and all listeners are open.
 func (o *Observer) Serving(q *queue.Queue) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

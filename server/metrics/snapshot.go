@@ -39,7 +39,7 @@ type snapshot struct {
 	families families
 }
 
-// facts are what a snapshot is made of.
+// metadata are what a snapshot is made of.
 type metadata struct {
 	unready  string
 	q        *queue.Queue // nil while there is none

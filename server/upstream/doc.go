@@ -1,5 +1,5 @@
 // Package upstream serves in front of an old beanstalk server that still has jobs: clients connect
-// here, and the jobs of the old server come over as they are wanted, and by and by, until it has
+// here, and the jobs of the old server come over as they are wanted, and gradually, until it has
 // none left. So neither producers nor workers are stopped when a server is replaced.
 //
 // # What lives here

@@ -86,7 +86,7 @@ func (f *Front) Stop() {
 	<-f.ended
 }
 
-// Wanted notes that somebody would have a job of one of these tubes, and there is none here.
+// Wanted records that somebody would have a job of one of these tubes, and there is none here.
 func (f *Front) Wanted(tubes []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -113,7 +113,7 @@ func isHostName(name string) bool {
 	return name != "" && !strings.HasPrefix(name, ".")
 }
 
-// names tells whether a host was named by a rule that is not a network.
+// names reports whether a host was named by a rule that is not a network.
 func (r *rule) names(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	return !r.network.IsValid() && (r.host == "" || r.host == host || r.host[0] == '.' && strings.HasSuffix(host, r.host))
@@ -188,7 +188,7 @@ var special = []netip.Prefix{
 // to IPv4, segment routing, what is discarded, and what is not assigned.
 var unicast6 = netip.MustParsePrefix("2000::/3")
 
-// public tells whether an address may belong to a host of the public internet.
+// public reports whether an address may belong to a host of the public internet.
 func public(addr netip.Addr) bool {
 	if !addr.IsGlobalUnicast() || addr.IsPrivate() || addr.Is6() && !unicast6.Contains(addr) {
 		return false

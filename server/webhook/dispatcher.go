@@ -73,7 +73,7 @@ type Dispatcher struct {
 	calling context.Context // ends when calls are to be cut off
 	cutOff  context.CancelFunc
 
-	wakeRound  chan struct{} // capacity 1: there may be something for a round
+	wakeRound  chan struct{} // capacity 1: there may be something for a dispatch batch
 	roundsDone chan struct{}
 	follower   follower
 

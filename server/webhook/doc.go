@@ -9,8 +9,8 @@
 //   - outlets and targets: an outlet is a tube whose jobs are called, a target is a host and
 //     port that is. Which outlet may take how many jobs at this moment is decided in grant.go:
 //     concurrency of the tube, of the target and of all, the rate, and the breaker.
-//   - rounds: what was called is finished, and what may be called is leased, with one batch
-//     for all tubes (round.go).
+//   - dispatch batches: what was called is finished, and what may be called is leased, with one batch
+//     for all tubes (dispatch batch.go).
 //   - policies: which tubes push, and where to (policies.go). Those of other instances are
 //     found by polling.
 //   - the webhook: request, signature, and what its answer means (webhook.go, secrets.go).

@@ -245,7 +245,7 @@ func (s *failing) Do(batches ...*storage.Batch) {
 }
 
 // TestStoreAway: while the store is away a call that went well is not forgotten, and nothing is
-// called twice; then everything goes on, also where a hint was lost.
+// called twice; then everything goes on, also where a wake-up was lost.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	var m most

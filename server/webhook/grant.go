@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// grant is how many jobs of an outlet a round may take. For each of them a place is taken, at
+// grant is how many jobs of an outlet a dispatch batch may take. For each of them a place is taken, at
 // the outlet, at its target, and over all, until release.
 type grant struct {
 	outlet  *outlet
 	target  *target
 	n       int
 	permits []permit // one for each; nil without a target
-	refresh bool     // the round is to read the policy, too
+	refresh bool     // the dispatch batch is to read the policy, too
 }
 
 const (
-	// maxTakes and maxGrants bound a round.
+	// maxTakes and maxGrants bound a dispatch batch.
 	maxTakes  = 512
 	maxGrants = 256
 
@@ -24,7 +24,7 @@ const (
 	stalePause = 100 * time.Millisecond
 )
 
-// want notes that there may be jobs in a tube, and has a round see to it as soon as they may
+// want records that there may be jobs in a tube, and has a dispatch batch see to it as soon as they may
 // be called. The lock is held.
 func (d *Dispatcher) want(o *outlet) {
 	o.hungry = true
@@ -36,7 +36,7 @@ func (d *Dispatcher) want(o *outlet) {
 	d.wake()
 }
 
-// wake has a round carried out.
+// wake has a dispatch batch carried out.
 func (d *Dispatcher) wake() {
 	select {
 	case d.wakeRound <- struct{}{}:

@@ -27,12 +27,12 @@ type outlet struct {
 	hungry  bool // there may be jobs in the tube
 	queued  bool // it is in Dispatcher.due
 	blocked bool // it waits for its target, for its rate or for a fresh policy, and is woken then
-	hinted  bool // a hint has come since the last take began
+	hinted  bool // a wake-up has come since the last take began
 	gone    bool // it is in use no more
 	stale   bool // its policy has changed, and is about to be read
 }
 
-// maxAppetite bounds how many jobs of a tube are taken in one round.
+// maxAppetite bounds how many jobs of a tube are taken in one dispatch batch.
 const maxAppetite = 64
 
 func newOutlet(name string, s *Source) *outlet {

@@ -27,7 +27,7 @@ const (
 	readAtOnce = 500
 	reread     = 500
 
-	// A tube that has no job is asked for one now and then, in case a hint was lost: of
+	// A tube that has no job is asked for one now and then, in case a wake-up was lost: of
 	// many tubes a tenth, but between these numbers each time. After the store has failed
 	// it is sweptFast of them, until all were asked.
 	sweptLeast = 16
@@ -80,7 +80,7 @@ func (f *follower) changed(names ...string) {
 	}
 }
 
-// storeFailed notes that hints may have been lost.
+// storeFailed records that wake-ups may have been lost.
 func (f *follower) storeFailed() {
 	f.mu.Lock()
 	f.fast = true

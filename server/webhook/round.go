@@ -9,10 +9,10 @@ import (
 	"redstalk/tube"
 )
 
-// retryAfter is the pause after a round that the store has failed.
+// retryAfter is the pause after a dispatch batch that the store has failed.
 const retryAfter = 100 * time.Millisecond
 
-// rounds is the goroutine that finishes jobs and leases others, until everything is finished
+// dispatch batches is the goroutine that finishes jobs and leases others, until everything is finished
 // after Close.
 func (d *Dispatcher) rounds() {
 	defer close(d.roundsDone)
@@ -31,7 +31,7 @@ func (d *Dispatcher) rounds() {
 	}
 }
 
-// ended tells whether Close was called and nothing is leased any more.
+// ended reports whether Close was called and nothing is leased any more.
 func (d *Dispatcher) ended() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +67,7 @@ func (d *Dispatcher) lastRound() {
 	d.closeIdle()
 }
 
-// round finishes the jobs whose calls have ended, and leases those that may be called; false if
+// dispatch batch finishes the jobs whose calls have ended, and leases those that may be called; false if
 // there is nothing of both.
 func (d *Dispatcher) round() bool {
 	d.mu.Lock()
@@ -150,7 +150,7 @@ type leased struct {
 	job    *Job
 }
 
-// taken deals with what the store has answered to the takes of a round. It returns the jobs.
+// taken deals with what the store has answered to the takes of a dispatch batch. It returns the jobs.
 func (d *Dispatcher) taken(gs []grant, answers []storage.Answer) (jobs []leased, failed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

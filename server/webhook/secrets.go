@@ -89,7 +89,7 @@ func (s *Secrets) keys(tube string) [][]byte {
 	return nil
 }
 
-// matches tells whether a pattern has a name.
+// matches reports whether a pattern has a name.
 func matches(pattern, name string) bool {
 	head, tail, star := strings.Cut(pattern, "*")
 	rest, ok := strings.CutPrefix(name, head)

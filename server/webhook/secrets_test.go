@@ -13,7 +13,7 @@ import (
 	"redstalk/tube"
 )
 
-// signedBy tells whether one of the signatures of a call is made with a secret. It reads
+// signedBy reports whether one of the signatures of a call is made with a secret. It reads
 // nothing but the specification of Standard Webhooks.
 func signedBy(h http.Header, body, secret string) bool {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))

@@ -254,7 +254,7 @@ func (d *Dispatcher) enterOrWait(ctx context.Context, t *target) (permit, error)
 		case <-ctx.Done():
 			d.mu.Lock()
 			t.waiting = slices.DeleteFunc(t.waiting, func(other waiter) bool { return other == w })
-			d.wakeWaiting(t) // in case that w was woken instead of somebody else
+			d.wakeWaiting(t) // in case that w was woken instead of another holder
 			d.mu.Unlock()
 			return nil, ctx.Err()
 		}

@@ -78,7 +78,7 @@ func retryIn(header string, now time.Time) time.Duration {
 	return 0
 }
 
-// maxJSON is how long a body may be that is looked at to tell whether it is JSON.
+// maxJSON is how long a body may be that is looked at to report whether it is JSON.
 const maxJSON = 1 << 20
 
 func (d *Dispatcher) request(ctx context.Context, o *outlet, j *Job, now time.Time) *http.Request {

@@ -1,4 +1,4 @@
-// Package ouqiang is a door for clients of ouqiang/delay-queue: its five paths, with its
+// Package ouqiang is a listener for clients of ouqiang/delay-queue: its five paths, with its
 // fields, its messages in their order, and status 200 whatever happens.
 //
 //   - New: the handler (handler.go).

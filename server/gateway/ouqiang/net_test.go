@@ -23,7 +23,7 @@ import (
 const patience = time.Minute
 
 // serve serves the gateway on a free port until the end of the test, and returns its queue,
-// its address, and what ends the door.
+// its address, and what ends the listener.
 func serve(t *testing.T) (q *queue.Queue, addr string, shutdown func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -96,7 +96,7 @@ func TestConnectionGone(t *testing.T) {
 	}
 }
 
-// TestEnding: a pop that waits is answered with no job when the door ends.
+// TestEnding: a pop that waits is answered with no job when the listener ends.
 func TestEnding(t *testing.T) {
 	t.Parallel()
 	q, addr, shutdown := serve(t)

@@ -1,4 +1,4 @@
-// Package ruffianjiang is a door for clients of Ruffianjiang/delay-queue and of its parent,
+// Package ruffianjiang is a listener for clients of Ruffianjiang/delay-queue and of its parent,
 // yangwenjie88/delay-queue: their paths, with form or query parameters, and status 200
 // whatever happens.
 //

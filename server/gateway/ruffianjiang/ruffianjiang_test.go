@@ -230,7 +230,7 @@ func TestEnded(t *testing.T) {
 	})
 }
 
-// TestEnding: a pop that waits is answered with no job when the door ends.
+// TestEnding: a pop that waits is answered with no job when the listener ends.
 func TestEnding(t *testing.T) {
 	t.Parallel()
 	store, log := embedded.NewMemory(), slog.New(slog.DiscardHandler)
@@ -389,7 +389,7 @@ func TestPushed(t *testing.T) {
 }
 
 // TestFigures is the seventh thing on the list, as far as it is the gateway's: its jobs
-// count in the figures of their tube, which all doors show.
+// count in the figures of their tube, which all listeners show.
 func TestFigures(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for range 3 {

@@ -136,7 +136,7 @@ func (c *conns) get(n network, address string) (*conn, func(error), error) {
 	}, nil
 }
 
-// isBroken tells whether a call by gRPC has failed in such a way that its connection may be broken.
+// isBroken reports whether a call by gRPC has failed in such a way that its connection may be broken.
 func isBroken(err error) bool {
 	code := status.Code(err)
 	return code == codes.Unavailable || code == codes.DeadlineExceeded

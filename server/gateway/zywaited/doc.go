@@ -1,4 +1,4 @@
-// Package zywaited is a door for clients of zywaited/delay-queue: its HTTP paths and its gRPC
+// Package zywaited is a listener for clients of zywaited/delay-queue: its HTTP paths and its gRPC
 // service, and the callbacks by HTTP, HTTPS and gRPC when tasks are due.
 //
 //   - Service: tasks, whoever asks (service.go, task.go). It is a pb.DelayQueueServer.

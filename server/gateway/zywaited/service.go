@@ -34,7 +34,7 @@ type Config struct {
 	// too long. 0 means DefaultTimeout.
 	Timeout time.Duration
 
-	// Allowed tells whether a URL may be called; nil: this instance does not know.
+	// Allowed reports whether a URL may be called; nil: this instance does not know.
 	Allowed func(*url.URL) bool
 
 	// Calls says how tasks are called.
