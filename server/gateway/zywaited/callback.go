@@ -128,7 +128,7 @@ func (c *caller) call(ctx context.Context, j *webhook.Job) webhook.Outcome {
 	switch {
 	case err == nil:
 		return webhook.Outcome{Verdict: webhook.Done, Result: webhook.Delivered}
-	case errors.Is(err, webhook.ErrLeftAlone):
+	case errors.Is(err, webhook.ErrBreakerOpen):
 		after.Result, after.Err = webhook.Skipped, nil
 	case !called: // others had the target all the time
 		return webhook.Outcome{Verdict: webhook.GiveBack, Result: webhook.Skipped}
