@@ -11,7 +11,7 @@ import (
 	"redstalk/server/webhook"
 )
 
-// TestPushes: callbacks show in the metrics, by tube up to a number, and with their targets.
+// TestPushes: callbacks are shown by tube, up to the limit, and with their targets.
 func TestPushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance(t, 1)
