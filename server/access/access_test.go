@@ -420,16 +420,16 @@ func TestRevokedOnConnection(t *testing.T) {
 func TestSemaphore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := semaphore{free: 1}
-		turns.acquire(t.Context(), 9)
+		sem := semaphore{free: 1}
+		sem.acquire(t.Context(), 9)
 		gone, cancel := context.WithCancel(t.Context())
 		var acquired []int
 		var all sync.WaitGroup
 		wait := func(ctx context.Context, failures int) {
 			all.Go(func() {
-				if turns.acquire(ctx, failures) == nil {
+				if sem.acquire(ctx, failures) == nil {
 					acquired = append(acquired, failures)
-					turns.release()
+					sem.release()
 				}
 			})
 			synctest.Wait()
@@ -440,10 +440,10 @@ func TestSemaphore(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		turns.release()
+		sem.release()
 		all.Wait()
-		if !slices.Equal(acquired, []int{0, 3, 5, 7}) || turns.free != 1 || len(turns.waiting) > 0 {
-			t.Errorf("the order was %v, and %d are free", acquired, turns.free)
+		if !slices.Equal(acquired, []int{0, 3, 5, 7}) || sem.free != 1 || len(sem.waiting) > 0 {
+			t.Errorf("the order was %v, and %d are free", acquired, sem.free)
 		}
 	})
 }

@@ -6,7 +6,7 @@ import "redstalk/tube"
 // may have a job, and reserves it by itself. Its methods are called on any goroutine; they
 // must return quickly, and must call neither the queue nor the store.
 type Watcher interface {
-	// Ready is a wake-up: a tube may have a job. It reports whether the watcher is going to try
+	// WakeUp is a wake-up: a tube may have a job. It reports whether the watcher is going to try
 	// to take it. Before the wake-up the watcher has tried with storage.Op.Wait and found
 	// nothing, so no wake-up is lost unless the store fails.
 	Ready(tube string) bool

@@ -23,7 +23,7 @@ func newDestination(q *queue.Queue) *destination { return &destination{q, q.NewH
 // hideDelay is the delay of hidden jobs, in seconds.
 const hideDelay = uint32(migrate.HideFor / time.Second)
 
-// Lock implements migrate.Here. The lock is a reserved job.
+// Lock implements migrate.Target. The lock is a reserved job.
 func (d *destination) Lock(ctx context.Context, from string) error {
 	ctx = context.WithoutCancel(ctx)
 	put, err := d.queue.PutTagged(ctx, queue.NewJob{Tube: migrate.NotesTube, Delay: hideDelay, TTR: 1<<32 - 1}, &tube.Tags{Key: "lock-" + from, OnDuplicate: tube.Keep})
@@ -37,10 +37,10 @@ func (d *destination) Lock(ctx context.Context, from string) error {
 	return err
 }
 
-// Close implements migrate.Here.
+// Close implements migrate.Target.
 func (d *destination) Close() error { return d.queue.Leave(context.Background(), d.holder) }
 
-// Write implements migrate.Here.
+// Write implements migrate.Target.
 func (d *destination) Write(ctx context.Context, n *migrate.Note) (uint64, error) {
 	id, err := d.queue.Put(context.WithoutCancel(ctx), queue.NewJob{Tube: migrate.NotesTube, Delay: hideDelay, TTR: 1, Body: []byte(n.String())})
 	return id, refusalOf(err)
@@ -57,7 +57,7 @@ func refusalOf(err error) error {
 	return err
 }
 
-// Place implements migrate.Here.
+// Place implements migrate.Target.
 func (d *destination) Place(ctx context.Context, key string, j *migrate.Job) (migrate.Copy, error) {
 	ctx = context.WithoutCancel(ctx)
 	put, err := d.queue.PutTagged(ctx, queue.NewJob{Tube: j.Tube, Pri: j.Pri, Delay: hideDelay, TTR: j.TTR, Body: j.Body}, &tube.Tags{
@@ -86,7 +86,7 @@ func (d *destination) copyOf(ctx context.Context, id uint64) (migrate.Copy, erro
 	return migrate.Copy{ID: id, Hidden: s.State == tube.Delayed && s.TimeLeft > migrate.StillHidden}, nil
 }
 
-// Find implements migrate.Here.
+// Find implements migrate.Target.
 func (d *destination) Find(ctx context.Context, name, key string) (migrate.Copy, error) {
 	ctx = context.WithoutCancel(ctx)
 	j, err := d.queue.PeekKey(ctx, name, key)
@@ -99,7 +99,7 @@ func (d *destination) Find(ctx context.Context, name, key string) (migrate.Copy,
 	return d.copyOf(ctx, j.ID)
 }
 
-// Reveal implements migrate.Here.
+// Reveal implements migrate.Target.
 func (d *destination) Reveal(ctx context.Context, id uint64, j *migrate.Job) error {
 	ops := []storage.Op{{Kind: storage.Reschedule, ID: id, In: j.Left(time.Now()).Round(time.Millisecond)}}
 	if j.State == migrate.Buried {
@@ -125,7 +125,7 @@ func (d *destination) Reveal(ctx context.Context, id uint64, j *migrate.Job) err
 	return nil
 }
 
-// Remove implements migrate.Here.
+// Remove implements migrate.Target.
 func (d *destination) Remove(ctx context.Context, ids ...uint64) error {
 	for _, id := range ids {
 		err := d.queue.Delete(context.WithoutCancel(ctx), d.holder, id)
@@ -136,7 +136,7 @@ func (d *destination) Remove(ctx context.Context, ids ...uint64) error {
 	return nil
 }
 
-// Notes implements migrate.Here.
+// Notes implements migrate.Target.
 func (d *destination) Notes(ctx context.Context) (notes []migrate.Written, err error) {
 	ctx = context.WithoutCancel(ctx)
 	for cursor := ""; ; {

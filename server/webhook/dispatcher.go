@@ -183,7 +183,7 @@ func (d *Dispatcher) watch(delta int, tubes []string) error {
 	return nil
 }
 
-// Ready implements queue.Watcher.
+// WakeUp implements queue.Watcher.
 func (d *Dispatcher) Ready(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -59,5 +59,5 @@
 //
 // Dispatcher.mu guards all scheduling. It is held only for work in memory, never during a
 // call of the queue or of a Source. Locks of the queue may be held when it is acquired (the
-// queue calls Ready), so the queue is never called while it is held.
+// queue calls WakeUp), so the queue is never called while it is held.
 package webhook

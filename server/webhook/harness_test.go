@@ -136,7 +136,7 @@ func (w *harness) until(what string, cond func() bool) {
 	w.Helper()
 	for begun := time.Now(); !cond(); time.Sleep(2 * time.Millisecond) {
 		if time.Since(begun) > waitTimeout {
-			w.Fatalf("in vain: %s; log: %q", what, w.log.all())
+			w.Fatalf("timed out: %s; log: %q", what, w.log.all())
 		}
 	}
 }

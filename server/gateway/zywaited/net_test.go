@@ -274,24 +274,24 @@ func (f *silenceableProxy) serve(t *testing.T) (address string) {
 				to.Close()
 			})
 			f.mu.Lock()
-			silence := f.silenced
+			silenced := f.silenced
 			f.mu.Unlock()
-			go forward(to, from, silence)
-			go forward(from, to, silence)
+			go forward(to, from, silenced)
+			go forward(from, to, silenced)
 		}
 	}()
 	return l.Addr().String()
 }
 
-// forward copies until silence; after that it only reads.
-func forward(to io.Writer, from io.Reader, silence <-chan struct{}) {
+// forward copies until silenced is closed; after that it only reads.
+func forward(to io.Writer, from io.Reader, silenced <-chan struct{}) {
 	for piece := make([]byte, 4096); ; {
 		n, err := from.Read(piece)
 		if err != nil {
 			return
 		}
 		select {
-		case <-silence:
+		case <-silenced:
 		default:
 			to.Write(piece[:n])
 		}
