@@ -13,32 +13,32 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// Access knows the users. All methods may be called from any goroutine.
+// Access is the file of users in use. All methods are safe for concurrent use.
 type Access struct {
-	path     string
-	log      *slog.Logger
-	key      [32]byte // of digests
-	file     atomic.Pointer[file]
-	guesses  *guesses
-	flights  flights
-	turns    turns // of comparisons
-	failures telemetry.Log
+	path        string
+	log         *slog.Logger
+	key         [32]byte // the key of digests
+	file        atomic.Pointer[file]
+	guesses     *guessLimiter
+	flights     flights
+	comparisons semaphore // limits concurrent comparisons of secrets
+	failures    telemetry.Log
 
 	ctx  context.Context
 	stop context.CancelFunc
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	accounts map[string]*account
 	watchers []func()
-	changed  chan struct{} // closed when another file takes the place of the present one
+	changed  chan struct{} // closed when another file replaces the current one
 }
 
-// Open reads a file of users. Its errors hold nothing of it but names.
+// Open reads a file of users. Its errors quote nothing of it but names.
 func Open(path string, log *slog.Logger) (*Access, error) {
 	a := &Access{
-		path: path, log: log, guesses: newGuesses(), accounts: make(map[string]*account), changed: make(chan struct{}),
-		turns:   turns{free: max(1, runtime.NumCPU()/2)}, // the rest is the queue's
-		flights: flights{all: make(map[question]*flight)},
+		path: path, log: log, guesses: newGuessLimiter(), accounts: make(map[string]*account), changed: make(chan struct{}),
+		comparisons: semaphore{free: max(1, runtime.NumCPU()/2)}, // the rest is for the queue
+		flights:     flights{all: make(map[flightKey]*flight)},
 	}
 	rand.Read(a.key[:]) // never fails, see crypto/rand
 	a.ctx, a.stop = context.WithCancel(context.Background())
@@ -62,7 +62,7 @@ func (a *Access) read() (*file, error) {
 	return f, nil
 }
 
-// accountOf returns the account of a user, by name.
+// accountOf returns the account of a user.
 func (a *Access) accountOf(name string) *account {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,10 +72,10 @@ func (a *Access) accountOf(name string) *account {
 	return a.accounts[name]
 }
 
-// Close ends all attempts to come in.
+// Close ends all login attempts.
 func (a *Access) Close() { a.stop() }
 
-// Reload reads the file again. If it is faulty, nothing changes.
+// Reload reads the file again. If it is invalid, nothing changes.
 func (a *Access) Reload() error {
 	f, err := a.read()
 	if err != nil {
@@ -94,22 +94,22 @@ func (a *Access) Reload() error {
 	return nil
 }
 
-// OnChange has changed called whenever another file has taken the place of the last one.
+// OnChange makes changed be called whenever another file has replaced the last one.
 func (a *Access) OnChange(changed func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.watchers = append(a.watchers, changed)
 }
 
-// untilChange returns what is closed when another file takes the place of the present one.
+// untilChange returns a channel that is closed when another file replaces the current one.
 func (a *Access) untilChange() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.changed
 }
 
-// Anonymous returns the user that those are who have not said who they are. It has no
-// rights unless the file says so.
+// Anonymous returns the user of unauthenticated clients. It has no rights unless the file
+// gives it some.
 func (a *Access) Anonymous() *User { return a.file.Load().anonymous }
 
 // Certified returns the login of the user whom a certificate names, nil if there is none.
@@ -120,8 +120,8 @@ func (a *Access) Certified(name string) *Login {
 	return nil
 }
 
-// Renew returns what has become of a login in the present file: nil if the user is gone,
-// or the secret with which it came in.
+// Renew returns the login in the current file that corresponds to l: nil if the user is
+// gone, or the secret of the login.
 func (a *Access) Renew(l *Login) *Login {
 	u := a.file.Load().users[l.User.name]
 	switch {

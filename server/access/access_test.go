@@ -20,8 +20,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// quick is a hash of a secret that costs as little as one can.
-func quick(t *testing.T, secret string) string {
+// cheapHash returns the cheapest possible hash of a secret.
+func cheapHash(t *testing.T, secret string) string {
 	t.Helper()
 	text, err := HashBcrypt(secret, bcrypt.MinCost)
 	if err != nil {
@@ -30,17 +30,17 @@ func quick(t *testing.T, secret string) string {
 	return text
 }
 
-// opened is an Access on a file with this text, which write replaces.
-type opened struct {
+// testAccess is an Access on a file with a given text, which write replaces.
+type testAccess struct {
 	*testing.T
 	*Access
 	path string
 	log  bytes.Buffer
 }
 
-func open(t *testing.T, text string) *opened {
+func open(t *testing.T, text string) *testAccess {
 	t.Helper()
-	o := &opened{T: t, path: filepath.Join(t.TempDir(), "users.yml")}
+	o := &testAccess{T: t, path: filepath.Join(t.TempDir(), "users.yml")}
 	o.write(text)
 	var err error
 	if o.Access, err = Open(o.path, slog.New(slog.NewTextHandler(&o.log, nil))); err != nil {
@@ -50,16 +50,16 @@ func open(t *testing.T, text string) *opened {
 	return o
 }
 
-func (o *opened) write(text string) {
+func (o *testAccess) write(text string) {
 	o.Helper()
 	if err := os.WriteFile(o.path, []byte(text), 0o600); err != nil {
 		o.Fatal(err)
 	}
 }
 
-// twoUsers are app, with two secrets, and other.
+// twoUsers is a file with app, who has two secrets, and other.
 func twoUsers(t *testing.T) string {
-	return "users:\n- name: app\n  secrets: [\"" + quick(t, "one") + "\", \"" + quick(t, "two words") + "\"]\n" +
+	return "users:\n- name: app\n  secrets: [\"" + cheapHash(t, "one") + "\", \"" + cheapHash(t, "two words") + "\"]\n" +
 		"  rights: [{tubes: [a], may: [put]}]\n" +
 		"- name: other\n  secrets: [\"" + argonText("three", []byte("salty salt"), 8, 1, 1) + "\"]\n" +
 		"- name: cn\n"
@@ -77,7 +77,7 @@ func TestAuthenticate(t *testing.T) {
 			{"app", "three", false}, {"app", "", false}, {"other", "one", false}, {"nobody", "one", false}, {"cn", "", false},
 			{"anonymous", "", false}, {"", "", false}, {"app", "one\x00", false}, {"app", strings.Repeat("x", 500), false},
 		} {
-			for range 2 { // from memory, the second time
+			for range 2 { // the second time from the cache
 				l, err := a.Authenticate(t.Context(), "192.0.2.1", c.name, c.secret)
 				if c.ok && (err != nil || l.User.Name() != c.name) || !c.ok && !errors.Is(err, ErrUnauthorized) {
 					t.Errorf("%s: %v, %v; want %v", c.name, l, err, c.ok)
@@ -99,22 +99,22 @@ func TestAuthenticate(t *testing.T) {
 	})
 }
 
-// TestPrefixOfBcrypt: bcrypt looks at 72 bytes, but a longer secret is another one.
+// TestPrefixOfBcrypt: bcrypt uses only 72 bytes, but a longer secret is not accepted.
 func TestPrefixOfBcrypt(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("s", MaxBcrypt)
-	a := open(t, "users: [{name: app, secrets: [\""+quick(t, long)+"\"]}]")
+	a := open(t, "users: [{name: app, secrets: [\""+cheapHash(t, long)+"\"]}]")
 	if l := a.file.Load().verify("app", long); l == nil {
-		t.Error("the secret is not taken")
+		t.Error("the secret is not accepted")
 	}
 	if l := a.file.Load().verify("app", long+"s"); l != nil {
-		t.Error("a longer secret is taken")
+		t.Error("a longer secret is accepted")
 	}
-	for n, want := range map[int]bool{MaxSecret: true, MaxSecret + 1: false} { // whoever has made the hash
+	for n, want := range map[int]bool{MaxSecret: true, MaxSecret + 1: false} { // whatever made the hash
 		secret := strings.Repeat("s", n)
 		a := open(t, "users: [{name: app, secrets: ['"+argonText(secret, []byte("salty salt"), 8, 1, 1)+"']}]")
 		if l := a.file.Load().verify("app", secret); (l != nil) != want {
-			t.Errorf("a secret of %d bytes is taken: %v, want %v", n, l != nil, want)
+			t.Errorf("a secret of %d bytes is accepted: %v, want %v", n, l != nil, want)
 		}
 	}
 	for _, secret := range []string{"", "a\nb", "a\rb", "a\x00b", strings.Repeat("s", MaxSecret+1)} {
@@ -127,9 +127,9 @@ func TestPrefixOfBcrypt(t *testing.T) {
 	}
 }
 
-// TestAsManyComparisons: somebody who does not exist, or has fewer secrets, is compared
-// with as many hashes, and with the dearest ones.
-func TestAsManyComparisons(t *testing.T) {
+// TestDecoys: the secret of a user who does not exist, or has fewer secrets, is compared
+// with as many hashes, and with the most expensive ones.
+func TestDecoys(t *testing.T) {
 	t.Parallel()
 	f := open(t, twoUsers(t)).file.Load()
 	if n := len(f.decoys); n != 2 {
@@ -142,8 +142,8 @@ func TestAsManyComparisons(t *testing.T) {
 	}
 }
 
-// TestGuessing: attempts from an address are looked at later and later, those of another
-// one are not.
+// TestGuessing: attempts from an address wait longer and longer, those from another one do
+// not.
 func TestGuessing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,38 +172,38 @@ func TestGuessing(t *testing.T) {
 		if took := guess("2001:db8::3", "one"); took != 10*time.Second {
 			t.Errorf("a right secret is waited for %v", took)
 		}
-		time.Sleep(10 * forgiven)
+		time.Sleep(10 * halfLife)
 		if guess("2001:db8::1", "wrong"); guess("2001:db8::1", "wrong") > firstDelay {
 			t.Error("nothing is forgotten")
 		}
 	})
 }
 
-// TestDelays: they grow up to the longest, however many failures there are, and count for an
-// address however it is written.
+// TestDelays: delays grow up to the maximum, however many failures there are, and count for
+// an address in whatever form it is written.
 func TestDelays(t *testing.T) {
 	t.Parallel()
 	last := time.Duration(0)
 	for n := 1; n < 200; n++ {
-		if d := delayAfter(n); d < last || d > longest {
+		if d := delayAfter(n); d < last || d > maxDelay {
 			t.Fatalf("%v after %d failures, %v after one less", d, n, last)
 		}
 		last = delayAfter(n)
 	}
-	if last != longest {
+	if last != maxDelay {
 		t.Errorf("%v after many failures", last)
 	}
-	g := newGuesses()
+	g := newGuessLimiter()
 	for one, other := range map[string]string{"192.0.2.1": "::ffff:192.0.2.1", "2001:db8::1": "2001:db8::ffff%eth0", hostOf("192.0.2.7:1"): hostOf("192.0.2.7:2"), hostOf("[::1]:80"): "::1"} {
 		if g.at(one, "app") != g.at(other, "app") {
-			t.Errorf("%s and %s do not share a place", one, other)
+			t.Errorf("%s and %s do not share a slot", one, other)
 		}
 	}
 }
 
-// TestSameQuestionElsewhere: who asks the same from an address without failures does not wait
-// for those of another one.
-func TestSameQuestionElsewhere(t *testing.T) {
+// TestSameAttemptElsewhere: an attempt from an address without failures does not wait for
+// the same attempt from an address with failures.
+func TestSameAttemptElsewhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := open(t, twoUsers(t))
@@ -221,8 +221,8 @@ func TestSameQuestionElsewhere(t *testing.T) {
 	})
 }
 
-// TestGuessingInParallel: many attempts at the same time are no way around that, and the
-// same question is asked once.
+// TestGuessingInParallel: many concurrent attempts do not circumvent the delays, and
+// identical attempts are made once.
 func TestGuessingInParallel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -250,12 +250,12 @@ func TestGuessingInParallel(t *testing.T) {
 		if took := time.Since(begun); took != 30*time.Second || failed > 20 || busy == 0 {
 			t.Errorf("%d guesses in %v, %d were refused at once", failed, took, busy)
 		}
-		goOn := a.holdUp() // nothing is compared before all have asked
+		resume := a.blockComparisons() // nothing is compared before all have started
 		for range 100 {
 			all.Go(func() { a.Authenticate(t.Context(), "192.0.2.77", "app", "the same") })
 		}
 		synctest.Wait()
-		goOn()
+		resume()
 		all.Wait()
 		if p := a.guesses.at("192.0.2.77", "app"); p.failures != 1 {
 			t.Errorf("the same question counts as %d failures", p.failures)
@@ -265,21 +265,21 @@ func TestGuessingInParallel(t *testing.T) {
 	})
 }
 
-// TestComparingIsBounded: no more secrets are compared at a time than there are processors to
-// spare, whoever asks, and of one address no more than maxBusy.
-func TestComparingIsBounded(t *testing.T) {
+// TestComparisonLimit: no more secrets are compared at a time than there are processors to
+// spare, whoever makes the attempts, and for one address no more than maxBusy.
+func TestComparisonLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := open(t, twoUsers(t))
-		if n, want := a.turns.free, max(1, runtime.NumCPU()/2); n != want {
+		if n, want := a.comparisons.free, max(1, runtime.NumCPU()/2); n != want {
 			t.Errorf("%d comparisons at a time, want %d", n, want)
 		}
-		goOn := a.holdUp()
+		resume := a.blockComparisons()
 		var answered atomic.Int64
 		var all sync.WaitGroup
 		const askers = 4 * maxBusy
 		for i := range askers {
-			all.Go(func() { // each question is another one
+			all.Go(func() { // each attempt is different
 				a.Authenticate(t.Context(), fmt.Sprint("192.0.2.", i), "app", "wrong")
 				answered.Add(1)
 			})
@@ -290,12 +290,12 @@ func TestComparingIsBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := answered.Load(); n != 0 {
-			t.Errorf("%d secrets were compared beyond the bound", n)
+			t.Errorf("%d secrets were compared beyond the limit", n)
 		}
 		if n := a.guesses.at("192.0.2.77", "app").busy; n != maxBusy {
-			t.Errorf("%d attempts of one address are being looked at, want %d", n, maxBusy)
+			t.Errorf("%d attempts of one address are being checked, want %d", n, maxBusy)
 		}
-		goOn()
+		resume()
 		all.Wait()
 		if n := answered.Load(); n != 2*askers {
 			t.Errorf("%d attempts of %d were answered", n, 2*askers)
@@ -303,21 +303,21 @@ func TestComparingIsBounded(t *testing.T) {
 	})
 }
 
-// holdUp has nothing be compared until goOn is called.
-func (o *opened) holdUp() (goOn func()) {
-	n := o.turns.free
+// blockComparisons blocks all comparisons until resume is called.
+func (o *testAccess) blockComparisons() (resume func()) {
+	n := o.comparisons.free
 	for range n {
-		o.turns.take(o.Context(), 0)
+		o.comparisons.acquire(o.Context(), 0)
 	}
 	return func() {
 		for range n {
-			o.turns.give()
+			o.comparisons.release()
 		}
 	}
 }
 
-// took returns how long an attempt takes that must end so.
-func (o *opened) took(ctx context.Context, name, secret string, want error) time.Duration {
+// took returns how long an attempt takes, which must end with want.
+func (o *testAccess) took(ctx context.Context, name, secret string, want error) time.Duration {
 	o.Helper()
 	begun := time.Now()
 	if _, err := o.Authenticate(ctx, "192.0.2.1", name, secret); !errors.Is(err, want) {
@@ -326,8 +326,8 @@ func (o *opened) took(ctx context.Context, name, secret string, want error) time
 	return time.Since(begun)
 }
 
-// TestGuessesOfOthers: who has come in does not wait for those who guess from the same address,
-// not even when the file was read again; nor do others whose names nobody guesses.
+// TestGuessesOfOthers: a user who has logged in does not wait for guesses from the same
+// address, not even after the file was read again; nor do users whose names nobody guesses.
 func TestGuessesOfOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -348,7 +348,7 @@ func TestGuessesOfOthers(t *testing.T) {
 		for range 2 {
 			for what, ctx := range map[string]context.Context{"the connection": on, "the address": t.Context()} {
 				if took := a.took(ctx, "app", "one", nil); took > 0 {
-					t.Errorf("what has come in on %s waits %v", what, took)
+					t.Errorf("what has logged in on %s waits %v", what, took)
 				}
 			}
 			if err := a.Reload(); err != nil {
@@ -369,9 +369,9 @@ func TestGuessesOfOthers(t *testing.T) {
 	})
 }
 
-// TestLookupsAreFew: what has come in from an address cannot be guessed by how soon an answer
-// comes; who is in on a connection does not wait even then.
-func TestLookupsAreFew(t *testing.T) {
+// TestLookupLimit: the time of an answer does not allow guessing which secrets have logged
+// in from an address. Even then a login on the same connection does not wait.
+func TestLookupLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := open(t, twoUsers(t))
@@ -392,13 +392,13 @@ func TestLookupsAreFew(t *testing.T) {
 			t.Errorf("%d wrong secrets a second are looked up", maxLookups)
 		}
 		if took := a.took(on, "app", "one", nil); took > 0 {
-			t.Errorf("who is in on a connection waits %v", took)
+			t.Errorf("a login on the same connection waits %v", took)
 		}
 	})
 }
 
-// TestRevokedOnConnection: what is no secret any more is looked at once where it came in, and then
-// counts as guessed.
+// TestRevokedOnConnection: a revoked secret is checked at once on the connection where it
+// logged in, and then counts as guessed.
 func TestRevokedOnConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -420,20 +420,20 @@ func TestRevokedOnConnection(t *testing.T) {
 	})
 }
 
-// TestTurns: of those that wait to be compared, those with the fewest failures come first.
-func TestTurns(t *testing.T) {
+// TestSemaphore: of the waiting comparisons, those after the fewest failures come first.
+func TestSemaphore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := turns{free: 1}
-		turns.take(t.Context(), 9)
-		gone, leave := context.WithCancel(t.Context())
-		var came []int
+		sem := semaphore{free: 1}
+		sem.acquire(t.Context(), 9)
+		gone, cancel := context.WithCancel(t.Context())
+		var acquired []int
 		var all sync.WaitGroup
 		wait := func(ctx context.Context, failures int) {
 			all.Go(func() {
-				if turns.take(ctx, failures) == nil {
-					came = append(came, failures)
-					turns.give()
+				if sem.acquire(ctx, failures) == nil {
+					acquired = append(acquired, failures)
+					sem.release()
 				}
 			})
 			synctest.Wait()
@@ -442,18 +442,18 @@ func TestTurns(t *testing.T) {
 			wait(t.Context(), failures)
 			wait(gone, failures)
 		}
-		leave()
+		cancel()
 		synctest.Wait()
-		turns.give()
+		sem.release()
 		all.Wait()
-		if !slices.Equal(came, []int{0, 3, 5, 7}) || turns.free != 1 || len(turns.waiting) > 0 {
-			t.Errorf("the turns were %v, and %d are free", came, turns.free)
+		if !slices.Equal(acquired, []int{0, 3, 5, 7}) || sem.free != 1 || len(sem.waiting) > 0 {
+			t.Errorf("the order was %v, and %d are free", acquired, sem.free)
 		}
 	})
 }
 
-// TestAskersWhoLeave: attempts for which nobody waits any more take no room.
-func TestAskersWhoLeave(t *testing.T) {
+// TestCancelledAttempts: attempts for which nobody waits any more do not take up room.
+func TestCancelledAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := open(t, twoUsers(t))
@@ -487,12 +487,12 @@ func TestReload(t *testing.T) {
 		t.Error("a faulty file has changed something")
 	}
 	text := second.hash
-	a.write("users:\n- name: app\n  secrets: [\"" + text + "\"]\n  rights: [{tubes: [b], may: [look]}]\n- name: cn\n")
+	a.write("users:\n- name: app\n  secrets: [\"" + text + "\"]\n  rights: [{tubes: [b], may: [read]}]\n- name: cn\n")
 	if err := a.Reload(); err != nil || changes != 1 {
 		t.Fatalf("%v, %d changes", err, changes)
 	}
 	if a.Renew(first) != nil || a.Renew(other) != nil || a.Renew(certified) == nil {
-		t.Error("who is gone is not, or who is not is")
+		t.Error("a removed user is still there, or another one is not")
 	}
 	if l := a.Renew(second); l == nil || l.User.On("b") != Read || l.User.On("a") != Nothing {
 		t.Errorf("the other secret: %+v", l)
@@ -501,7 +501,7 @@ func TestReload(t *testing.T) {
 		t.Error("a secret is known from the file before")
 	}
 	if _, err := a.Authenticate(t.Context(), "local", "app", "one"); err == nil {
-		t.Error("a secret that is gone is taken")
+		t.Error("a removed secret is accepted")
 	}
 }
 
@@ -551,7 +551,7 @@ func TestLimits(t *testing.T) {
 			t.Error("a large job is never made up for")
 		}
 		n := 0
-		for range 20 { // not all at the same nanosecond
+		for range 20 { // not all in the same nanosecond
 			if time.Sleep(time.Microsecond); slow.MayPut(1) {
 				n++
 			}

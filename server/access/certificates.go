@@ -11,37 +11,37 @@ import (
 	"time"
 )
 
-// CertificateFiles are the files of a TLS port, in PEM.
+// CertificateFiles are the files of a TLS port, in PEM format.
 type CertificateFiles struct {
 	Cert, Key string // of the server, with the chain
-	ClientCA  string // whose certificates of clients count; "": none are asked for
+	ClientCA  string // authority for client certificates; "": clients are not asked for one
 
-	// RequireClient refuses clients without a certificate. Otherwise a client may come
-	// without one, but none with one that is not good.
+	// RequireClient refuses clients without a certificate. Otherwise a client may have none, but
+	// not an invalid one.
 	RequireClient bool
 
 	// Protocols are offered by ALPN.
 	Protocols []string
 }
 
-// Certificates are those of a TLS port, read again when their files change.
+// Certificates are the certificates of a TLS port, read again when their files change.
 type Certificates struct {
 	files CertificateFiles
 	log   *slog.Logger
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	current *tls.Config
-	stamp   string // of the files as they were read
-	faulty  string // the stamp of files that could not be read, "" if there were none
-	looked  time.Time
+	stamp   string // of the files as they were last read
+	faulty  string // the stamp of files that could not be read, "" if there are none
+	checked time.Time
 }
 
-// lookEvery is how often the files are looked at, at most.
-const lookEvery = time.Second
+// checkEvery is the shortest interval of checks for changed files.
+const checkEvery = time.Second
 
 // LoadCertificates reads the files.
 func LoadCertificates(files CertificateFiles, log *slog.Logger) (*Certificates, error) {
-	c := &Certificates{files: files, log: log, stamp: files.stamp(), looked: time.Now()}
+	c := &Certificates{files: files, log: log, stamp: files.stamp(), checked: time.Now()}
 	var err error
 	if c.current, err = files.read(log); err != nil {
 		return nil, err
@@ -49,32 +49,32 @@ func LoadCertificates(files CertificateFiles, log *slog.Logger) (*Certificates, 
 	return c, nil
 }
 
-// Config returns the configuration of a TLS server that always has the present
+// Config returns the configuration of a TLS server that always uses the current
 // certificates.
 func (c *Certificates) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		NextProtos:         c.files.Protocols,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.look(), nil },
-		// For libraries that want to see one; look has another in its place.
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &c.look().Certificates[0], nil },
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.get(), nil },
+		// For libraries that require one; GetConfigForClient replaces it.
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &c.get().Certificates[0], nil },
 	}
 }
 
-// look returns the present configuration, after reading files that have changed.
-func (c *Certificates) look() *tls.Config {
+// get returns the current configuration, after reading files that have changed.
+func (c *Certificates) get() *tls.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.looked) >= lookEvery {
-		c.looked = now
+	if now := time.Now(); now.Sub(c.checked) >= checkEvery {
+		c.checked = now
 		if err := c.refresh(); err != nil {
-			c.log.Error("the certificates have changed and cannot be used; those of before stay", "err", err)
+			c.log.Error("the certificates have changed and cannot be used; the previous ones stay in use", "err", err)
 		}
 	}
 	return c.current
 }
 
-// Reload reads the files now, if they have changed. If they are faulty, nothing changes.
+// Reload reads the files now, if they have changed. If they are invalid, nothing changes.
 func (c *Certificates) Reload() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +82,8 @@ func (c *Certificates) Reload() error {
 	return c.refresh()
 }
 
-// refresh reads files that have changed since they were read, and says once what is wrong
-// with them. The lock is held.
+// refresh reads files that have changed since they were last read. It returns an error only
+// once for the same files. The lock is held.
 func (c *Certificates) refresh() error {
 	stamp := c.files.stamp()
 	if stamp == c.stamp || stamp == c.faulty {
@@ -99,7 +99,7 @@ func (c *Certificates) refresh() error {
 	return nil
 }
 
-// stamp changes when one of the files does.
+// stamp returns a text that changes when one of the files does.
 func (f *CertificateFiles) stamp() (stamp string) {
 	for _, path := range []string{f.Cert, f.Key, f.ClientCA} {
 		if path == "" {
@@ -115,7 +115,7 @@ func (f *CertificateFiles) stamp() (stamp string) {
 	return stamp
 }
 
-// read makes a configuration of the files. Its errors hold nothing of the key.
+// read returns a configuration from the files. Its errors quote nothing of the key.
 func (f *CertificateFiles) read(log *slog.Logger) (*tls.Config, error) {
 	pair, err := f.readPair(log)
 	if err != nil {
@@ -123,7 +123,7 @@ func (f *CertificateFiles) read(log *slog.Logger) (*tls.Config, error) {
 	}
 	config := &tls.Config{
 		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: f.Protocols,
-		DynamicRecordSizingDisabled: true, // replies are small, and many come at once
+		DynamicRecordSizingDisabled: true, // replies are small, and there are many at once
 	}
 	if f.ClientCA == "" {
 		return config, nil
@@ -155,9 +155,9 @@ func (f *CertificateFiles) readPair(log *slog.Logger) (pair tls.Certificate, err
 	return tls.X509KeyPair(cert, key)
 }
 
-// NameOf returns the name of a client's certificate, which is its user: the first URI of
-// its alternative names, else the first DNS name, else the common name of its subject; ""
-// if the client has no certificate that was verified.
+// NameOf returns the name in a client's certificate, which is its user: the first URI of its
+// alternative names, else the first DNS name, else the common name of its subject; "" if the
+// client has no certificate that was verified.
 func NameOf(s *tls.ConnectionState) string {
 	if len(s.VerifiedChains) == 0 || len(s.PeerCertificates) == 0 {
 		return ""

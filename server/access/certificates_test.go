@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// pair writes a certificate that signs itself, and its key.
+// pair writes a self-signed certificate and its key.
 func pair(t *testing.T, dir, name string) CertificateFiles {
 	t.Helper()
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -40,7 +40,7 @@ func pair(t *testing.T, dir, name string) CertificateFiles {
 	return files
 }
 
-// presented is the name in the certificate that a server presents.
+// presented returns the name in the certificate that a server presents.
 func presented(t *testing.T, c *Certificates) string {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -53,8 +53,8 @@ func presented(t *testing.T, c *Certificates) string {
 	return client.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
 
-// TestCertificatesAreReadAgain: when both files have changed, and not while they do not
-// belong together.
+// TestCertificatesAreReadAgain: changed files are read again, but not while certificate and
+// key do not belong together.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		pair(t, dir, "second-of-them")
 		fresh := must(os.ReadFile(filepath.Join(dir, "key.pem")))(t)
 		os.WriteFile(filepath.Join(dir, "key.pem"), old, 0o600)
-		time.Sleep(2 * lookEvery)
+		time.Sleep(2 * checkEvery)
 		if got := presented(t, c); got != "first" {
 			t.Errorf("%s is presented, with another key", got)
 		}
@@ -76,12 +76,12 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		}
 		os.WriteFile(filepath.Join(dir, "key.pem.new"), fresh, 0o600)
 		os.Rename(filepath.Join(dir, "key.pem.new"), filepath.Join(dir, "key.pem"))
-		time.Sleep(2 * lookEvery)
+		time.Sleep(2 * checkEvery)
 		if got := presented(t, c); got != "second-of-them" {
 			t.Errorf("%s is presented after the change", got)
 		}
 		os.Remove(filepath.Join(dir, "cert.pem"))
-		time.Sleep(2 * lookEvery)
+		time.Sleep(2 * checkEvery)
 		if got := presented(t, c); got != "second-of-them" {
 			t.Errorf("%s is presented when there is no file", got)
 		}
@@ -108,16 +108,17 @@ func TestNameOf(t *testing.T) {
 	}
 }
 
-// certified is a connection whose client has a certificate of that name.
+// certified is the state of a connection whose client has a certificate with that name.
 func certified(name string) *tls.ConnectionState {
 	cert := &x509.Certificate{Subject: pkix.Name{CommonName: name}}
 	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}
 }
 
-// TestProtect: requests with and without users get through to a door, or not.
+// TestProtect: requests reach the handler if their user has the rights, and are refused
+// otherwise.
 func TestProtect(t *testing.T) {
 	t.Parallel()
-	hash := quick(t, "open: sesame")
+	hash := cheapHash(t, "open: sesame")
 	a := open(t, "users:\n- {name: gate, secrets: ['"+hash+"'], rights: [{tubes: ['*'], may: [put, work]}]}\n"+
 		"- {name: half, secrets: ['"+hash+"'], rights: [{tubes: ['*'], may: [put]}]}\n"+
 		"- {name: few, secrets: ['"+hash+"'], rights: [{tubes: [a], may: [put, work]}]}\n")

@@ -11,10 +11,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// anonymous is the name of the user that those are who have not said who they are.
+// anonymous is the name of the user of unauthenticated clients.
 const anonymous = "anonymous"
 
-// document is the file as it is written.
+// document is the format of the file.
 type document struct {
 	Users []struct {
 		Name    string   `yaml:"name"`
@@ -31,17 +31,16 @@ type document struct {
 	} `yaml:"users"`
 }
 
-// file is what one reading of the file has brought. It never changes, but for what is
-// remembered in it.
+// file is the parsed file. It never changes, except for its cache.
 type file struct {
 	users     map[string]*User
 	anonymous *User
-	decoys    []hash // as many as any user has secrets: what a wrong name is compared with
-	known     remembered
+	decoys    []hash // as many as the user with most secrets has; secrets of unknown names are compared with them
+	logins    loginCache
 }
 
-// parseFile reads the text of a file of users. accountOf gives each its account. No error
-// holds anything of the text but names of users.
+// parseFile parses a file of users. accountOf returns the account of each user. Errors quote
+// nothing of the text but names of users.
 func parseFile(text []byte, accountOf func(name string) *account) (*file, error) {
 	var d document
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -68,14 +67,14 @@ func parseFile(text []byte, accountOf func(name string) *account) (*file, error)
 		f.anonymous = &User{name: anonymous, account: accountOf(anonymous)}
 	}
 	f.makeDecoys()
-	f.known.logins = make(map[digest]*Login)
+	f.logins.logins = make(map[digest]*Login)
 	return f, nil
 }
 
 var yamlLine = regexp.MustCompile(`\bline (\d+)`)
 
-// describeYAML says where a file is wrong. The library's own words quote what they are
-// about, which may be a secret.
+// describeYAML returns an error that says where a file is invalid. The library's errors
+// quote text, which may be a secret.
 func describeYAML(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errors.New("it is empty; a file without users says users: []")
@@ -86,7 +85,7 @@ func describeYAML(err error) error {
 	return errors.New("it is not the YAML that it should be")
 }
 
-// nameIn is how an error names a user.
+// nameIn returns the name of a user in errors.
 func nameIn(d *document, i int) string {
 	if name := d.Users[i].Name; validUser(name) {
 		return name
@@ -94,7 +93,7 @@ func nameIn(d *document, i int) string {
 	return fmt.Sprintf("number %d", i+1)
 }
 
-// user checks and makes the i-th user.
+// user checks and returns the i-th user.
 func (d *document) user(i int) (*User, error) {
 	from := &d.Users[i]
 	u := &User{name: from.Name, limits: limits{from.Limits.Connections, from.Limits.Jobs, from.Limits.Bytes}}
@@ -124,17 +123,17 @@ func (d *document) user(i int) (*User, error) {
 		}
 		u.rules = append(u.rules, r)
 	}
-	u.sum()
+	u.sumRights()
 	return u, nil
 }
 
-// maxSecrets bounds what one attempt to come in may cost.
+// maxSecrets limits the cost of one login attempt.
 const maxSecrets = 8
 
 // MaxUser is the longest name of a user, in bytes.
 const MaxUser = 128
 
-// validUser tells whether a name can be that of a user.
+// validUser reports whether a name is a valid user name.
 func validUser(name string) bool {
 	for i := range len(name) {
 		if name[i] <= ' ' || name[i] > '~' {
@@ -144,11 +143,11 @@ func validUser(name string) bool {
 	return name != "" && len(name) <= MaxUser
 }
 
-// globForm has no bound in it: a repetition with one is large, and is made whenever the
+// globForm has no counted repetition: that would be large, and is compiled whenever the
 // program starts.
 var globForm = regexp.MustCompile(`^[A-Za-z0-9+/;.$_()*?-]+$`)
 
-// maxGlob is the longest name of a tube, in bytes, which a glob is no longer than.
+// maxGlob is the longest name of a tube, in bytes, and the longest glob.
 const maxGlob = 200
 
 func ruleOf(tubes, may []string) (rule, error) {
@@ -171,11 +170,11 @@ func ruleOf(tubes, may []string) (rule, error) {
 	return r, nil
 }
 
-// makeDecoys chooses what the secret of somebody is compared with who does not exist, or
-// has fewer secrets than others: the dearest hashes of the file, so that no answer comes
-// sooner.
+// makeDecoys chooses the hashes with which a secret is compared if the user does not exist
+// or has fewer secrets than others: the most expensive ones of the file, so that no answer
+// comes sooner.
 func (f *file) makeDecoys() {
-	var dearest *User
+	var costliest *User
 	most := 0
 	cost := func(u *User) (sum uint64) {
 		for i := range u.secrets {
@@ -185,13 +184,13 @@ func (f *file) makeDecoys() {
 	}
 	for _, u := range f.users {
 		most = max(most, len(u.secrets))
-		if dearest == nil || cost(u) > cost(dearest) {
-			dearest = u
+		if costliest == nil || cost(u) > cost(costliest) {
+			costliest = u
 		}
 	}
 	for i := range most {
-		if n := len(dearest.secrets); n > 0 {
-			f.decoys = append(f.decoys, dearest.secrets[i%n])
+		if n := len(costliest.secrets); n > 0 {
+			f.decoys = append(f.decoys, costliest.secrets[i%n])
 		}
 	}
 }

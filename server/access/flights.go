@@ -5,71 +5,71 @@ import (
 	"sync"
 )
 
-// flights are attempts under way. Who asks the same from the same address shares one, and
-// one that nobody waits for any more is given up.
+// flights are the login attempts under way. Identical attempts from one address share a
+// flight, and a flight that nobody waits for any more is cancelled.
 type flights struct {
 	mu  sync.Mutex
-	all map[question]*flight
+	all map[flightKey]*flight
 }
 
-// question is what makes two attempts the same.
-type question struct {
+// flightKey is equal for identical attempts.
+type flightKey struct {
 	digest  digest
 	address string
 	proven  bool
 }
 
 type flight struct {
-	askers int
-	cancel context.CancelFunc
-	landed chan struct{} // closed when login and err are there
-	login  *Login
-	err    error
+	waiters int
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when login and err are set
+	login   *Login
+	err     error
 }
 
 // join waits for the end of an attempt, or of ctx.
 func (f *flights) join(ctx context.Context, a *Access, t *attempt) (*Login, error) {
-	q := question{t.digest, t.address, t.proven}
+	q := flightKey{t.digest, t.address, t.proven}
 	f.mu.Lock()
-	one := f.all[q]
-	if one == nil {
-		one = f.start(a, t, q)
+	flight := f.all[q]
+	if flight == nil {
+		flight = f.start(a, t, q)
 	}
-	one.askers++
+	flight.waiters++
 	f.mu.Unlock()
 	select {
-	case <-one.landed:
-		return one.login, one.err
+	case <-flight.done:
+		return flight.login, flight.err
 	case <-ctx.Done():
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if one.askers--; one.askers == 0 {
-		one.cancel()
-		f.forget(q, one)
+	if flight.waiters--; flight.waiters == 0 {
+		flight.cancel()
+		f.forget(q, flight)
 	}
 	return nil, ctx.Err()
 }
 
-// start begins an attempt. The lock is held.
-func (f *flights) start(a *Access, t *attempt, q question) *flight {
+// start starts an attempt. The lock is held.
+func (f *flights) start(a *Access, t *attempt, q flightKey) *flight {
 	ctx, cancel := context.WithCancel(a.ctx)
-	one := &flight{cancel: cancel, landed: make(chan struct{})}
-	f.all[q] = one
+	fl := &flight{cancel: cancel, done: make(chan struct{})}
+	f.all[q] = fl
 	go func() {
 		defer cancel()
-		one.login, one.err = a.examine(ctx, t)
+		fl.login, fl.err = a.examine(ctx, t)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.forget(q, one)
-		close(one.landed)
+		f.forget(q, fl)
+		close(fl.done)
 	}()
-	return one
+	return fl
 }
 
-// forget has the next one who asks begin another attempt. The lock is held.
-func (f *flights) forget(q question, one *flight) {
-	if f.all[q] == one {
+// forget makes the next identical attempt start another flight. The lock is held.
+func (f *flights) forget(q flightKey, fl *flight) {
+	if f.all[q] == fl {
 		delete(f.all, q)
 	}
 }

@@ -14,20 +14,20 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// hash is the hash of a secret, as it stands in the file.
+// hash is the hash of a secret as it is in the file.
 type hash struct {
 	text   string
-	argon2 *argon2id // nil: it is bcrypt's
+	argon2 *argon2id // nil: it is a bcrypt hash
 }
 
-// argon2id is the parts of a hash that begins with $argon2id$.
+// argon2id has the parts of a hash that begins with $argon2id$.
 type argon2id struct {
 	memory, time uint32 // KiB, passes
 	threads      uint8
 	salt, sum    []byte
 }
 
-// Bounds of what one comparison may cost, so that a slip in the file does not stop the
+// Limits of the cost of one comparison, so that a mistake in the file does not stop the
 // server.
 const (
 	maxBcryptCost  = 16
@@ -35,7 +35,7 @@ const (
 	maxArgonTime   = 64
 )
 
-// errNoHash says nothing of what was read: it may be a secret that nobody has hashed.
+// errNoHash does not quote the text: it may be a secret that was not hashed.
 var errNoHash = errors.New("a secret is no hash of bcrypt or argon2id; redstalkd secret makes one")
 
 var (
@@ -43,7 +43,7 @@ var (
 	argonForm  = regexp.MustCompile(`^\$argon2id\$v=19\$m=(\d{1,7}),t=(\d{1,3}),p=(\d{1,3})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{21,86})$`)
 )
 
-// parseHash reads a hash of the file.
+// parseHash parses a hash from the file.
 func parseHash(text string) (hash, error) {
 	if bcryptForm.MatchString(text) {
 		if cost, err := bcrypt.Cost([]byte(text)); err != nil || cost > maxBcryptCost {
@@ -55,7 +55,7 @@ func parseHash(text string) (hash, error) {
 	if m == nil {
 		return hash{}, errNoHash
 	}
-	memory, _ := strconv.ParseUint(m[1], 10, 32) // of few digits
+	memory, _ := strconv.ParseUint(m[1], 10, 32) // few digits
 	time, _ := strconv.ParseUint(m[2], 10, 32)
 	threads, err := strconv.ParseUint(m[3], 10, 8)
 	if memory < 8 || memory > maxArgonMemory || time < 1 || time > maxArgonTime || err != nil || threads < 1 {
@@ -71,37 +71,38 @@ func parseHash(text string) (hash, error) {
 	return hash{text, a}, nil
 }
 
-// isOf tells whether this is the hash of a secret. It takes as long for any secret.
-func (h *hash) isOf(secret string) bool {
+// matchesSecret reports whether h is the hash of a secret. It takes as long for any secret.
+func (h *hash) matchesSecret(secret string) bool {
 	if h.argon2 == nil {
 		same := bcrypt.CompareHashAndPassword([]byte(h.text), []byte(secret)) == nil
-		return same && len(secret) <= MaxBcrypt // it looks at no more, so anything could follow
+		return same && len(secret) <= MaxBcrypt // bcrypt ignores further bytes, so anything could follow
 	}
 	a := h.argon2
 	sum := argon2.IDKey([]byte(secret), a.salt, a.time, a.memory, a.threads, uint32(len(a.sum)))
 	return subtle.ConstantTimeCompare(sum, a.sum) == 1
 }
 
-// cost is roughly what one comparison costs, to find the dearest hash of a file.
+// cost returns roughly what one comparison costs, for finding the most expensive hash of a
+// file.
 func (h *hash) cost() uint64 {
 	if h.argon2 != nil {
 		return uint64(h.argon2.memory) * uint64(h.argon2.time)
 	}
 	cost, _ := bcrypt.Cost([]byte(h.text))
-	return 1 << (cost + 7) // 2^10 rounds take about as long as 128 MiB once
+	return 1 << (cost + 7) // 2^10 rounds take about as long as one pass over 128 MiB
 }
 
-// MaxSecret is the longest secret, in bytes. MaxBcrypt is the longest that bcrypt looks
-// at.
+// MaxSecret is the longest secret, in bytes. MaxBcrypt is the number of bytes that bcrypt
+// uses.
 const (
 	MaxSecret = 128
 	MaxBcrypt = 72
 )
 
-// DefaultBcryptCost is the usual cost of a hash that HashBcrypt makes.
+// DefaultBcryptCost is the usual cost for HashBcrypt.
 const DefaultBcryptCost = bcrypt.DefaultCost
 
-// HashBcrypt returns a hash of a secret for the file of users.
+// HashBcrypt returns a bcrypt hash of a secret for the file of users.
 func HashBcrypt(secret string, cost int) (string, error) {
 	switch {
 	case cost < bcrypt.MinCost || cost > maxBcryptCost:
@@ -114,13 +115,13 @@ func HashBcrypt(secret string, cost int) (string, error) {
 	}
 	text, err := bcrypt.GenerateFromPassword([]byte(secret), cost)
 	if err != nil {
-		return "", errors.New("bcrypt has failed") // its own words are not ours to print
+		return "", errors.New("bcrypt has failed") // its error may quote the secret
 	}
 	return string(text), nil
 }
 
-// HashArgon2id is HashBcrypt with argon2id, with the costs that RFC 9106 recommends for
-// little memory.
+// HashArgon2id returns an argon2id hash of a secret for the file of users, with the costs
+// that RFC 9106 recommends for little memory.
 func HashArgon2id(secret string) (string, error) {
 	if err := CheckSecret(secret); err != nil {
 		return "", err
@@ -137,8 +138,7 @@ func argonText(secret string, salt []byte, memory, time uint32, threads uint8) s
 	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$%s$%s", memory, time, threads, encode(salt), encode(sum))
 }
 
-// CheckSecret says what is wrong with a secret that is to be hashed. The message does not
-// hold it.
+// CheckSecret returns an error if a secret cannot be hashed. The error does not quote it.
 func CheckSecret(secret string) error {
 	switch {
 	case secret == "":

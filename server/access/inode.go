@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// inode tells one file from another that has taken its place.
+// inode returns a number that distinguishes a file from another one that has replaced it.
 func inode(info os.FileInfo) uint64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(s.Ino)

@@ -4,10 +4,10 @@ package access
 type Where uint8
 
 const (
-	Free       Where = iota // on none: it concerns nobody but who asks
+	Free       Where = iota // on none: it concerns only the caller
 	OfTube                  // on the tube that it names, or that the connection uses
 	OfJob                   // on the tube of the job that it names by its id
-	OfTubes                 // on one of several tubes; the others are left out
+	OfTubes                 // on at least one of several tubes; the others are left out
 	Somewhere               // on any tube
 	Everywhere              // on every tube: the right must be given for "*"
 )
@@ -18,13 +18,13 @@ type Need struct {
 	Where Where
 }
 
-// Met tells whether a set of rights is enough.
+// Met reports whether a set of rights is enough.
 func (n Need) Met(has Right) bool { return n.Where == Free || has&n.One != 0 }
 
-// needs is the table of all operations of all doors, by the word that the beanstalk
-// protocol has for them, or that the HTTP door gives them. A job of a tube on which a
-// user has no right at all is not found; where it has another right than the one that is
-// needed, the operation is forbidden.
+// needs is the table of all operations of all listeners, by their word in the beanstalk
+// protocol, or the name that the HTTP API gives them. If a user has no right at all on a
+// tube, its jobs are not found; if the user has other rights than the one needed, permission
+// is denied.
 var needs = map[string]Need{
 	"put":     {Put, OfTube}, // and on the tube of its tag dead
 	"batch":   {Put, OfTube},
@@ -57,8 +57,8 @@ var needs = map[string]Need{
 	"drain": {Admin, Everywhere}, "undrain": {Admin, Everywhere},
 }
 
-// NeedOf returns what an operation needs. known is false if the table lacks it; then it
-// needs every right on every tube.
+// NeedOf returns what an operation needs. If the table does not have it, known is false, and
+// it needs Admin on every tube.
 func NeedOf(operation string) (n Need, known bool) {
 	if n, known = needs[operation]; !known {
 		n = Need{Admin, Everywhere}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Right is a set of things that may be done with a tube.
+// Right is a set of rights on a tube.
 type Right uint8
 
 const (
@@ -22,9 +22,9 @@ const (
 var rightWords = []struct {
 	word  string
 	right Right
-}{{"put", Put}, {"work", Work}, {"look", Read}, {"admin", Admin}}
+}{{"put", Put}, {"work", Work}, {"read", Read}, {"admin", Admin}}
 
-// String is the words of the file, with commas.
+// String returns the words of the file, separated by commas.
 func (r Right) String() string {
 	var words []string
 	for _, w := range rightWords {
@@ -35,14 +35,17 @@ func (r Right) String() string {
 	return strings.Join(words, ",")
 }
 
-// parseRight reads one word of the file.
+// parseRight parses one word of the file.
 func parseRight(word string) (Right, error) {
+	if word == "look" { // a former word, which is still accepted
+		word = "read"
+	}
 	for _, w := range rightWords {
 		if w.word == word {
 			return w.right, nil
 		}
 	}
-	return Nothing, fmt.Errorf("a right is none of put, work, look and admin")
+	return Nothing, fmt.Errorf("a right is none of put, work, read and admin")
 }
 
 // rule is one entry of a user's rights.
@@ -51,22 +54,21 @@ type rule struct {
 	may   Right
 }
 
-// User is somebody who may do something. It never changes.
+// User is a user and its rights. It never changes.
 type User struct {
 	name       string
 	rules      []rule
 	secrets    []hash
 	limits     limits
 	account    *account
-	anywhere   Right // what it may do with some tube
-	everywhere Right // what it may do with every tube
+	anywhere   Right // rights on at least one tube
+	everywhere Right // rights on every tube
 }
 
-// Name is the user's name in the file; "anonymous" for those who have not said who they
-// are.
+// Name returns the user's name in the file; "anonymous" for unauthenticated clients.
 func (u *User) Name() string { return u.name }
 
-// On returns what the user may do with a tube, whether that exists or not.
+// On returns the user's rights on a tube, whether that exists or not.
 func (u *User) On(tube string) Right {
 	if u.everywhere == u.anywhere {
 		return u.everywhere
@@ -80,24 +82,24 @@ func (u *User) On(tube string) Right {
 	return r
 }
 
-// Anywhere returns what the user may do with at least one tube that there could be.
+// Anywhere returns the rights that the user has on at least one tube that could exist.
 func (u *User) Anywhere() Right { return u.anywhere }
 
-// Everywhere returns what the user may do with every tube: the rights of rules for "*".
+// Everywhere returns the user's rights on every tube: those of rules for "*".
 func (u *User) Everywhere() Right { return u.everywhere }
 
-// May tells whether the user has what an operation needs that is about a tube.
+// May reports whether the user's rights on a tube are what an operation needs.
 func (u *User) May(n Need, tube string) bool { return n.Met(u.On(tube)) }
 
-// MayRedirect tells whether the user may have the jobs of a tube go to another one, or out of
-// the server ("") to whoever is called there: jobs leave a tube only for those who may work on
-// it, and enter one only from those who may put.
+// MayRedirect reports whether the user may redirect the jobs of a tube to another tube, or
+// out of the server ("") to a URL: only users with Work can make jobs leave a tube, and only
+// users with Put can make them enter one.
 func (u *User) MayRedirect(from, to string) bool {
 	return from == to || u.On(from)&Work != 0 && (to == "" || u.On(to)&Put != 0)
 }
 
-// Visible returns those of several tubes on which the user has one of these rights. It
-// may be the same slice.
+// Visible returns those of several tubes on which the user has at least one of these rights.
+// It may return the same slice.
 func (u *User) Visible(tubes []string, one Right) []string {
 	if u.everywhere&one != 0 {
 		return tubes
@@ -111,8 +113,8 @@ func (u *User) Visible(tubes []string, one Right) []string {
 	return visible
 }
 
-// sum computes what follows from the rules.
-func (u *User) sum() {
+// sumRights computes anywhere and everywhere from the rules.
+func (u *User) sumRights() {
 	for _, r := range u.rules {
 		u.anywhere |= r.may
 		for _, glob := range r.globs {
@@ -132,10 +134,10 @@ func (r *rule) covers(tube string) bool {
 	return false
 }
 
-// matches tells whether a name is one that the glob stands for: * is any number of any
-// bytes, ? is one. It takes at most as many steps as the product of the lengths.
+// matches reports whether a glob matches a name: * stands for any number of any bytes, ? for
+// one. It takes at most as many steps as the product of the lengths.
 func matches(glob, name string) bool {
-	star, from := -1, 0 // the last * and where the name went on behind it
+	star, from := -1, 0 // the last *, and where the name continued behind it
 	g, n := 0, 0
 	for n < len(name) {
 		switch {

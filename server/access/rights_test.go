@@ -44,10 +44,10 @@ func TestRights(t *testing.T) {
 - name: u
   rights:
   - {tubes: ["post*", "sms"], may: [put]}
-  - {tubes: ["post.eu"], may: [work, look]}
+  - {tubes: ["post.eu"], may: [work, read]}
   - {tubes: ["x", "**"], may: [look]}
 - name: root
-  rights: [{tubes: ["*"], may: [put, work, look, admin]}]
+  rights: [{tubes: ["*"], may: [put, work, read, admin]}]
 `)
 	u := a.Certified("u").User
 	for tube, want := range map[string]Right{"post": Put | Read, "sms": Put | Read, "post.eu": Put | Work | Read, "default": Read} {
@@ -65,17 +65,17 @@ func TestRights(t *testing.T) {
 		t.Errorf("root: %v", root.On("anything"))
 	}
 	if a.Anonymous().Anywhere() != Nothing || a.Certified("anonymous") != nil || a.Certified("nobody") != nil {
-		t.Error("somebody may do something who may not")
+		t.Error("a user without rights has some")
 	}
 	if open(t, "users: [{name: anonymous}]").Certified("anonymous") != nil {
-		t.Error("a certificate makes somebody of nobody")
+		t.Error("a certificate authenticates anonymous")
 	}
 	if n, known := NeedOf("a word that is new"); known || n.Met(Put|Work|Read) || n.Where != Everywhere {
 		t.Errorf("what is not in the table needs %+v", n)
 	}
 }
 
-// faulty files, with what is said of them.
+// faulty are invalid files, with the errors.
 var faulty = map[string]string{
 	"":                                      "it is empty",
 	"users: 7":                              "line 1 is not YAML, or not what belongs there",
@@ -99,7 +99,7 @@ var faulty = map[string]string{
 	"users: [{name: a, rights: [{tubes: [], may: [put]}]}]":                                                "a right needs",
 	"users: [{name: a, rights: [{tubes: [a]}]}]":                                                           "a right needs",
 	"users: [{name: a, rights: [{tubes: ['a b'], may: [put]}]}]":                                           "tubes are names",
-	"users: [{name: a, rights: [{tubes: [a], may: [s3cret]}]}]":                                            "none of put, work, look and admin",
+	"users: [{name: a, rights: [{tubes: [a], may: [s3cret]}]}]":                                            "none of put, work, read and admin",
 	"users: [{name: a, limits: {connections: -1}}]":                                                        "a limit is negative",
 	"users: [{name: a, limits: {connections: s3cret}}]":                                                    "line 1",
 	"users: [{name: anonymous, secrets: ['HASH']}]":                                                        "it has secrets; anonymous has none",
@@ -110,12 +110,12 @@ var faulty = map[string]string{
 
 func TestFaultyFiles(t *testing.T) {
 	t.Parallel()
-	hash := quick(t, "x")
+	hash := cheapHash(t, "x")
 	for text, want := range faulty {
 		_, err := parseFile([]byte(strings.ReplaceAll(text, "HASH", hash)), func(string) *account { return new(account) })
 		switch {
 		case err == nil:
-			t.Errorf("%s: it is taken", text)
+			t.Errorf("%s: it is accepted", text)
 		case !strings.Contains(err.Error(), want) && want != "it is not":
 			t.Errorf("%s: %v, want %s", text, err, want)
 		case strings.Contains(err.Error(), "s3cret"), strings.Contains(err.Error(), "$2a"), strings.Contains(err.Error(), "$argon"):
@@ -134,8 +134,8 @@ func TestFaultyFiles(t *testing.T) {
 	}
 }
 
-// TestFileOfTheDocs: the example of docs/access.md is a file of users.
-func TestFileOfTheDocs(t *testing.T) {
+// TestFileOfDocs: the example in docs/access.md is a valid file of users.
+func TestFileOfDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/access.md")
 	if err != nil {
@@ -151,8 +151,8 @@ func TestFileOfTheDocs(t *testing.T) {
 	}
 }
 
-// FuzzFile: whatever is in a file, reading it is an error or a file, and no error holds
-// what may be a secret.
+// FuzzFile: parsing any text returns a file or an error, and no error quotes what may be a
+// secret.
 func FuzzFile(f *testing.F) {
 	for text := range faulty {
 		f.Add([]byte(text), "s3cret")
@@ -168,14 +168,14 @@ func FuzzFile(f *testing.F) {
 			}
 			return
 		}
-		said := err.Error()
-		for name := range strings.FieldsSeq(said) { // names are said, and words of ours
+		message := err.Error()
+		for name := range strings.FieldsSeq(message) { // errors may have names and their own words
 			if strings.Contains(name, secret) {
 				return
 			}
 		}
-		if len(secret) > 5 && strings.Contains(said, secret) {
-			t.Errorf("the error holds %q: %s", secret, said)
+		if len(secret) > 5 && strings.Contains(message, secret) {
+			t.Errorf("the error holds %q: %s", secret, message)
 		}
 	})
 }

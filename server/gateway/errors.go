@@ -8,8 +8,8 @@ import (
 	"redstalk/storage"
 )
 
-// Word returns what a client is told of an error: a word of the beanstalk protocol, or one
-// made in the same way, and never more. The log tells the cause.
+// Word returns what a client is told about an error: a word of the beanstalk protocol, or
+// one in the same style, and nothing else. The log has the cause.
 func Word(err error) string {
 	switch {
 	case errors.Is(err, queue.ErrTooBig):
@@ -28,11 +28,11 @@ func Word(err error) string {
 	return "INTERNAL_ERROR"
 }
 
-// Expected tells whether an error is nothing for the log: the client did it, or is gone, or
+// Expected reports whether an error need not be logged: the client caused it or has left, or
 // the instance ends or drains.
 func Expected(err error) bool {
-	for _, is := range []error{context.Canceled, ErrHeld, ErrTooMany, ErrForbidden, ErrTooFast, queue.ErrTooBig, queue.ErrDraining, queue.ErrClosed, storage.ErrClosed} {
-		if errors.Is(err, is) {
+	for _, expected := range []error{context.Canceled, ErrHeld, ErrTooMany, ErrForbidden, ErrTooFast, queue.ErrTooBig, queue.ErrDraining, queue.ErrClosed, storage.ErrClosed} {
+		if errors.Is(err, expected) {
 			return true
 		}
 	}

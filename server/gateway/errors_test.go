@@ -11,8 +11,8 @@ import (
 	"redstalk/storage"
 )
 
-// TestWords: each error has its word, however it is wrapped, and the log is told of what no client
-// can be blamed for.
+// TestWords: each error has its word, however it is wrapped, and errors that no client
+// causes are logged.
 func TestWords(t *testing.T) {
 	for err, want := range map[error]struct {
 		word     string

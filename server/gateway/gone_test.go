@@ -12,7 +12,7 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// TestGoneWithBody: a wait ends when the client goes away, also if nobody has read the body.
+// TestGoneWithBody: a wait ends when the client leaves, even if nobody has read the body.
 func TestGoneWithBody(t *testing.T) {
 	t.Parallel()
 	waits, ended := make(chan struct{}), make(chan struct{})

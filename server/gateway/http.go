@@ -10,11 +10,12 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// bodyOverhead is what a request may have besides the body of its job, in bytes.
+// bodyOverhead is the allowed size of a request in addition to the body of its job, in
+// bytes.
 const bodyOverhead = 64 << 10
 
-// MaxBody returns the largest body of a request whose job may have jobSize bytes: each of
-// them may be written with six characters, such as \u0007.
+// MaxBody returns the largest body of a request whose job can have jobSize bytes: each of
+// them may be written as six characters, such as \u0007.
 func MaxBody(jobSize int) int64 { return 6*int64(jobSize) + bodyOverhead }
 
 // ReadBody reads the whole body of a request, of at most limit bytes.
@@ -22,9 +23,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 }
 
-// UntilEnding returns a context that ends with the request, when the client is gone, when the
-// door ends, and when the file of users changes: then a request that waits is answered as if its
-// time were over. The function releases what belongs to it.
+// UntilEnding returns a context that ends with the request, when the client leaves, when the
+// server shuts down, and when the file of users changes: a waiting request is then answered
+// as if its time were over. The returned function must be called at the end.
 func UntilEnding(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, cancel := httpserve.UntilEnding(r)
 	if changed := access.ChangedIn(ctx); changed != nil {
@@ -39,8 +40,8 @@ func UntilEnding(r *http.Request) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// Answer writes an answer with status 200, and returns an error if the client is known not
-// to get it.
+// Answer writes an answer with status 200. It returns an error if the client is known not to
+// receive it.
 func Answer(w http.ResponseWriter, r *http.Request, contentType string, body []byte) error {
 	if err := r.Context().Err(); err != nil {
 		return err

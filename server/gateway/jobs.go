@@ -18,53 +18,52 @@ import (
 	"redstalk/tube"
 )
 
-// Priority returns the priority of a job that is due then: the second. So jobs that are ready
+// Priority returns the priority of a job that is due at that time: the second. So ready jobs
 // come in the order in which they were due, as from the lists of the older systems.
 func Priority(due time.Time) uint32 {
 	return uint32(min(max(due.Unix(), tube.UrgentBelow), math.MaxUint32))
 }
 
-// ErrHeld refuses what may be done with a job that is not reserved, or only with its lease.
+// ErrHeld refuses what is only allowed with a job that is not reserved, or with its lease.
 var ErrHeld = errors.New("the job is reserved")
 
-// ErrTooMany refuses to wait for a job because too many clients do.
+// ErrTooMany refuses to wait for a job because too many clients are waiting.
 var ErrTooMany = errors.New("too many clients wait for jobs")
 
-// Jobs are the jobs of a queue as an older system knows them. Its methods may be called from
-// any goroutine.
+// Jobs are the jobs of a queue in the form that an older system knows. Its methods are safe
+// for concurrent use.
 type Jobs struct {
-	queue   *queue.Queue
-	most    int64        // calls of Take that may wait at a time
-	waiting atomic.Int64 // those that may
+	queue      *queue.Queue
+	maxWaiting int64        // limit of calls of Take that wait
+	waiting    atomic.Int64 // calls of Take that wait or may begin to
 
 	seed  maphash.Seed
 	locks [64]sync.Mutex // by id: one put of an id at a time
 }
 
-// DefaultMaxWaiting is how many clients of a gateway may wait for jobs at a time, if nothing
-// else is said.
+// DefaultMaxWaiting is the default limit of clients of a gateway that wait for jobs.
 const DefaultMaxWaiting = 10_000
 
-// NewJobs returns the jobs of a queue, for which so many clients may wait at a time; 0 means
-// DefaultMaxWaiting.
+// NewJobs returns the jobs of a queue. maxWaiting limits the clients that wait for jobs; 0
+// means DefaultMaxWaiting.
 func NewJobs(q *queue.Queue, maxWaiting int) *Jobs {
-	return &Jobs{queue: q, most: int64(cmp.Or(maxWaiting, DefaultMaxWaiting)), seed: maphash.MakeSeed()}
+	return &Jobs{queue: q, maxWaiting: int64(cmp.Or(maxWaiting, DefaultMaxWaiting)), seed: maphash.MakeSeed()}
 }
 
 // New is a job to be put.
 type New struct {
-	Topic string // any text that is valid UTF-8
-	ID    string // the same, not empty
+	Topic string // any valid UTF-8 text
+	ID    string // any valid UTF-8 text that is not empty
 	Delay uint32 // seconds
 	TTR   uint32 // seconds
-	Body  []byte // kept by the store, not copied
+	Body  []byte // the store keeps it without a copy
 }
 
-// Put puts a job in the place of those that have its id, in all tubes and whoever holds
-// them. Only those stay that are in tubes into which the user may not put.
+// Put puts a job and replaces those that have its id, in all tubes and whoever holds them.
+// Only jobs in tubes into which the user may not put stay.
 //
-// Of several that are put at the same moment the last one stays, by the store's clock and
-// then by the number of the job; each of the callers sees to that.
+// If several jobs with the same id are put at the same moment, the last one stays, by the
+// store's clock and then by job number; each of the callers makes sure of that.
 func (j *Jobs) Put(ctx context.Context, n New) error {
 	name, key, body := Pack(n.Topic, n.ID, n.Body)
 	if err := CheckPut(ctx, name, "", len(n.Body)); err != nil {
@@ -93,7 +92,7 @@ func (j *Jobs) Put(ctx context.Context, n New) error {
 	return nil
 }
 
-// find returns the jobs of all tubes that have a key, the last one last. It is no error if
+// find returns the jobs of all tubes that have a key, the newest last. It is no error if
 // there is none.
 func (j *Jobs) find(ctx context.Context, key string) ([]tube.JobStats, error) {
 	jobs, err := j.queue.FindKey(ctx, key)
@@ -114,9 +113,9 @@ type Job struct {
 	Stats     *tube.JobStats
 }
 
-// Get returns the job with an id; ErrNotFound of package queue if there is none.
+// Get returns the job with an id, or queue.ErrNotFound.
 func (j *Jobs) Get(ctx context.Context, id string) (*Job, error) {
-	jobs, err := j.named(ctx, id)
+	jobs, err := j.byID(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +125,7 @@ func (j *Jobs) Get(ctx context.Context, id string) (*Job, error) {
 	return j.read(ctx, &jobs[len(jobs)-1])
 }
 
-// Number returns the job with a number; ErrNotFound of package queue if there is none.
+// Number returns the job with a number, or queue.ErrNotFound.
 func (j *Jobs) Number(ctx context.Context, n uint64) (*Job, error) {
 	if err := checkAny(ctx); err != nil {
 		return nil, err
@@ -153,7 +152,7 @@ func newJob(taken queue.Job, s *tube.JobStats) *Job {
 	job := &Job{Lease: taken.Lease, Stats: s}
 	job.Topic, job.ID, job.Body = Unpack(s.Tube, keyOf(s), taken.Body)
 	if job.ID == "" {
-		job.ID = numbered + strconv.FormatUint(s.ID, 10)
+		job.ID = numberPrefix + strconv.FormatUint(s.ID, 10)
 	}
 	return job
 }
@@ -165,27 +164,27 @@ func keyOf(s *tube.JobStats) string {
 	return s.Metadata.Key
 }
 
-// numbered is what the id of a job that has no key begins with: its number follows. Such
-// jobs were put by another door.
-const numbered = "job:"
+// numberPrefix is the prefix of the id of a job without a key, followed by its number. Such
+// jobs were put through another listener.
+const numberPrefix = "job:"
 
-// named returns the jobs with an id of which the user may know.
-func (j *Jobs) named(ctx context.Context, id string) ([]tube.JobStats, error) {
+// byID returns the jobs with an id that the user may know of.
+func (j *Jobs) byID(ctx context.Context, id string) ([]tube.JobStats, error) {
 	if err := checkAny(ctx); err != nil {
 		return nil, err
 	}
 	jobs, err := j.find(ctx, Key(id))
-	jobs = slices.DeleteFunc(jobs, func(s tube.JobStats) bool { return !mayKnow(ctx, &s) })
+	jobs = slices.DeleteFunc(jobs, func(s tube.JobStats) bool { return !mayKnowOf(ctx, &s) })
 	if err != nil || len(jobs) > 0 {
 		return jobs, err
 	}
-	number, ok := strings.CutPrefix(id, numbered)
+	number, ok := strings.CutPrefix(id, numberPrefix)
 	n, err := strconv.ParseUint(number, 10, 64)
 	if !ok || err != nil {
 		return nil, nil
 	}
 	s, err := j.queue.JobStats(ctx, n)
-	if errors.Is(err, queue.ErrNotFound) || err == nil && (keyOf(s) != "" || !mayKnow(ctx, s)) {
+	if errors.Is(err, queue.ErrNotFound) || err == nil && (keyOf(s) != "" || !mayKnowOf(ctx, s)) {
 		return nil, nil
 	}
 	if err != nil {
@@ -197,15 +196,15 @@ func (j *Jobs) named(ctx context.Context, id string) ([]tube.JobStats, error) {
 // Remove removes the job with an id, whatever its state and whoever holds it. It is no error
 // if there is none.
 func (j *Jobs) Remove(ctx context.Context, id string) error {
-	jobs, err := j.named(ctx, id)
+	jobs, err := j.byID(ctx, id)
 	for i := range jobs {
-		err = errors.Join(err, j.removeNamed(ctx, &jobs[i]))
+		err = errors.Join(err, j.removeChecked(ctx, &jobs[i]))
 	}
 	return err
 }
 
-// removeNamed is remove for a user who has to have the right.
-func (j *Jobs) removeNamed(ctx context.Context, s *tube.JobStats) error {
+// removeChecked is remove for a user who must have the right.
+func (j *Jobs) removeChecked(ctx context.Context, s *tube.JobStats) error {
 	if err := checkJob(ctx, "delete", s); err != nil {
 		return err
 	}
@@ -219,7 +218,7 @@ func (j *Jobs) RemoveNumber(ctx context.Context, n uint64) error {
 	}
 	s, err := j.queue.JobStats(ctx, n)
 	if err == nil {
-		err = j.removeNamed(ctx, s)
+		err = j.removeChecked(ctx, s)
 	}
 	if errors.Is(err, queue.ErrNotFound) {
 		return nil
@@ -227,10 +226,10 @@ func (j *Jobs) RemoveNumber(ctx context.Context, n uint64) error {
 	return err
 }
 
-// Finish is Remove, but if the job is reserved only its present lease will do: with another
-// one, or none, it returns ErrHeld.
+// Finish is Remove, but a reserved job requires its current lease: with another one, or
+// none, it returns ErrHeld.
 func (j *Jobs) Finish(ctx context.Context, id string, lease uint64) error {
-	jobs, err := j.named(ctx, id)
+	jobs, err := j.byID(ctx, id)
 	for i := range jobs {
 		s := &jobs[i]
 		if forbidden := checkJob(ctx, "delete", s); forbidden != nil {
@@ -239,7 +238,7 @@ func (j *Jobs) Finish(ctx context.Context, id string, lease uint64) error {
 		if s.State == tube.Reserved && (!s.Leased || s.Metadata.Lease != lease) {
 			return ErrHeld
 		}
-		err = errors.Join(err, j.removeIn(ctx, s))
+		err = errors.Join(err, j.removeInState(ctx, s))
 	}
 	if errors.Is(err, queue.ErrNotFound) {
 		return nil
@@ -247,14 +246,14 @@ func (j *Jobs) Finish(ctx context.Context, id string, lease uint64) error {
 	return err
 }
 
-// removeTries is how often a job that changes its state all the time is looked at.
+// removeTries is how often remove tries to remove a job that keeps changing its state.
 const removeTries = 10
 
-// remove removes this very job, whatever its state: another one that has got its key
-// meanwhile is not touched, unless a connection holds this one.
+// remove removes this very job, whatever its state. Another job that has got its key in the
+// meantime is not touched, unless a connection holds this one.
 func (j *Jobs) remove(ctx context.Context, s *tube.JobStats) error {
 	for range removeTries {
-		err := j.removeIn(ctx, s)
+		err := j.removeInState(ctx, s)
 		if !errors.Is(err, queue.ErrNotFound) {
 			return err
 		}
@@ -267,8 +266,8 @@ func (j *Jobs) remove(ctx context.Context, s *tube.JobStats) error {
 	return ErrHeld
 }
 
-// removeIn removes a job that is in this state; ErrNotFound if it is not.
-func (j *Jobs) removeIn(ctx context.Context, s *tube.JobStats) error {
+// removeInState removes a job whose state is that of s, or returns queue.ErrNotFound.
+func (j *Jobs) removeInState(ctx context.Context, s *tube.JobStats) error {
 	switch {
 	case s.State != tube.Reserved:
 		return j.queue.Delete(ctx, 0, s.ID)
@@ -289,5 +288,5 @@ func Due(s *tube.JobStats) time.Time {
 	return due
 }
 
-// dueSlack is how far apart the clocks of a store and an instance may be.
+// dueSlack is how far apart the clocks of a store and an instance can be.
 const dueSlack = 10 * time.Second

@@ -11,7 +11,7 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// TestStoreEnded: nothing that needs a store is told to be done when the store has ended.
+// TestStoreEnded: nothing that needs a store succeeds when the store has ended.
 func TestStoreEnded(t *testing.T) {
 	t.Parallel()
 	store, ctx := embedded.NewMemory(), context.Background()

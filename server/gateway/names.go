@@ -10,18 +10,18 @@ import (
 	"redstalk/protocol"
 )
 
-// naming is how any text becomes a name of bounded length, of few characters.
+// naming maps any text to a name of limited length, from a small set of characters.
 type naming struct {
-	mark   byte // a name that was escaped begins with it; also the escape character
-	hashed byte // what follows mark if the name is a hash
-	most   int  // bytes
+	mark   byte // the prefix of an escaped name; also the escape character
+	hashed byte // follows mark if the name is a hash
+	maxLen int  // bytes
 
-	legal func(string) bool // whether a text can be a name as it is, if it is short enough
+	legal func(string) bool // reports whether a text can itself be a name, if it is short enough
 }
 
 var (
-	tubeNames = naming{mark: '$', hashed: '(', most: protocol.MaxName, legal: func(s string) bool { return protocol.ValidName([]byte(s)) }}
-	keyNames  = naming{mark: '%', hashed: '~', most: protocol.MaxKey, legal: printable}
+	tubeNames = naming{mark: '$', hashed: '(', maxLen: protocol.MaxName, legal: func(s string) bool { return protocol.ValidName([]byte(s)) }}
+	keyNames  = naming{mark: '%', hashed: '~', maxLen: protocol.MaxKey, legal: printable}
 )
 
 func printable(s string) bool {
@@ -35,13 +35,13 @@ func printable(s string) bool {
 
 const upperHex = "0123456789ABCDEF"
 
-// encode returns the name of a text, and whether it is only a hash of that.
+// encode returns the name of a text, and whether it is only a hash of it.
 func (n *naming) encode(text string) (name string, isHash bool) {
-	if len(text) <= n.most && text != "" && text[0] != n.mark && n.legal(text) {
+	if len(text) <= n.maxLen && text != "" && text[0] != n.mark && n.legal(text) {
 		return text, false
 	}
 	b := []byte{n.mark}
-	for i := 0; i < len(text) && len(b) <= n.most; i++ {
+	for i := 0; i < len(text) && len(b) <= n.maxLen; i++ {
 		switch c := text[i]; {
 		case c != n.mark && c != n.hashed && n.legal("x"+string(rune(c))) && c < 0x80:
 			b = append(b, c)
@@ -49,15 +49,15 @@ func (n *naming) encode(text string) (name string, isHash bool) {
 			b = append(b, n.mark, upperHex[c>>4], upperHex[c&15])
 		}
 	}
-	if len(b) <= n.most {
+	if len(b) <= n.maxLen {
 		return string(b), false
 	}
 	sum := sha256.Sum256([]byte(text))
 	return string(n.mark) + string(n.hashed) + base64.RawURLEncoding.EncodeToString(sum[:]), true
 }
 
-// decode is the reverse of encode. It returns false if name is a hash. A name that encode
-// never gives is the text itself.
+// decode is the inverse of encode. It returns false if name is a hash. A name that encode
+// never returns is decoded as itself.
 func (n *naming) decode(name string) (text string, known bool) {
 	escaped, ok := strings.CutPrefix(name, string(n.mark))
 	if !ok {
@@ -96,15 +96,15 @@ func Key(id string) string {
 	return name
 }
 
-// texts are the topic and the id of a job whose tube or key is only a hash. They are before
-// its body, as a line of JSON.
-type texts struct {
+// packedNames are the topic and the id of a job whose tube or key is only a hash. They
+// precede the body, as a line of JSON.
+type packedNames struct {
 	Topic string `json:"topic"`
 	ID    string `json:"id"`
 }
 
-// Pack returns the tube, the key and the body of a job with this topic, id and body. An
-// empty id gives no key. Topic and id are valid UTF-8.
+// Pack returns the tube, the key and the body of a job with a topic, an id and a body. An
+// empty id gives no key. Topic and id must be valid UTF-8.
 func Pack(topic, id string, body []byte) (tube, key string, packed []byte) {
 	tube, tubeHashed := tubeNames.encode(topic)
 	keyHashed := false
@@ -114,16 +114,16 @@ func Pack(topic, id string, body []byte) (tube, key string, packed []byte) {
 	if !tubeHashed && !keyHashed {
 		return tube, key, body
 	}
-	line, _ := json.Marshal(texts{topic, id}) // strings never fail
+	line, _ := json.Marshal(packedNames{topic, id}) // strings never fail
 	return tube, key, append(append(line, '\n'), body...)
 }
 
-// Envelope returns how many bytes of a packed body do not count for the largest body of a job:
-// those of topic and id, unless they are very long.
+// Envelope returns how many bytes of a packed body do not count towards the largest body of
+// a job: those of topic and id, unless they are very long.
 func Envelope(packed []byte, own int) int { return min(len(packed)-own, bodyOverhead) }
 
-// Unpack is the reverse of Pack. What another door has put into such a tube, or with such a
-// key, has the tube's name as topic and the key as id.
+// Unpack is the inverse of Pack. A job that another listener has put into such a tube, or
+// with such a key, has the tube's name as its topic and the key as its id.
 func Unpack(tube, key string, packed []byte) (topic, id string, body []byte) {
 	topic, topicKnown := tubeNames.decode(tube)
 	id, idKnown := "", true
@@ -134,9 +134,9 @@ func Unpack(tube, key string, packed []byte) (topic, id string, body []byte) {
 		return topic, id, packed
 	}
 	line, body, found := bytes.Cut(packed, []byte("\n"))
-	var t texts
+	var t packedNames
 	if found && json.Unmarshal(line, &t) == nil {
-		if itsTube, itsKey, _ := Pack(t.Topic, t.ID, nil); itsTube == tube && itsKey == key {
+		if gotTube, gotKey, _ := Pack(t.Topic, t.ID, nil); gotTube == tube && gotKey == key {
 			return t.Topic, t.ID, body
 		}
 	}

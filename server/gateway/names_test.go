@@ -8,7 +8,8 @@ import (
 	"redstalk/server/gateway"
 )
 
-// TestNames: what can be a name stays as it is, all else is escaped, and comes back.
+// TestNames: a text that can be a name stays as it is; others are escaped, and can be
+// decoded.
 func TestNames(t *testing.T) {
 	long := strings.Repeat("订单", 500)
 	for _, c := range []struct{ topic, id, tube, key string }{
@@ -39,13 +40,13 @@ func roundTrip(t *testing.T, topic, id, body string) {
 	if !protocol.ValidName([]byte(tube)) || len(key) > protocol.MaxKey || strings.ContainsFunc(key, func(r rune) bool { return r < '!' || r > '~' }) {
 		t.Errorf("%.20q and %.20q are %q and %q", topic, id, tube, key)
 	}
-	if itsTopic, itsID, itsBody := gateway.Unpack(tube, key, packed); itsTopic != topic || itsID != id || string(itsBody) != body {
-		t.Errorf("%.20q, %.20q and %.20q have become %.20q, %.20q and %.20q", topic, id, body, itsTopic, itsID, itsBody)
+	if gotTopic, gotID, gotBody := gateway.Unpack(tube, key, packed); gotTopic != topic || gotID != id || string(gotBody) != body {
+		t.Errorf("%.20q, %.20q and %.20q have become %.20q, %.20q and %.20q", topic, id, body, gotTopic, gotID, gotBody)
 	}
 }
 
-// TestForeignNames: tubes and keys of other doors are what they are, even if they look
-// escaped.
+// TestForeignNames: tubes and keys of other listeners are decoded as themselves, even if
+// they look escaped.
 func TestForeignNames(t *testing.T) {
 	for _, name := range []string{"$abc", "$(abc", "$", "$$", "$$2", "$$zz", "$$61", "plain"} {
 		key := strings.NewReplacer("$", "%", "(", "~").Replace(name)
@@ -59,7 +60,7 @@ func TestForeignNames(t *testing.T) {
 	}
 }
 
-// FuzzNames: any text comes back.
+// FuzzNames: any text can be decoded.
 func FuzzNames(f *testing.F) {
 	f.Add("order", "1", "b")
 	f.Add("$(", "%~", "{\"topic\":\"\"}\n")
@@ -68,7 +69,7 @@ func FuzzNames(f *testing.F) {
 		if id != "" {
 			roundTrip(t, topic, id, body)
 		}
-		tube, key := topic, id // as another door might have them
+		tube, key := topic, id // as another listener might use them
 		gateway.Unpack(tube, key, []byte(body))
 	})
 }

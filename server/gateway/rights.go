@@ -10,20 +10,20 @@ import (
 	"redstalk/tube"
 )
 
-// This file has who may do what, if there is a file of users: then the context of a request
-// tells who sends it, see access.Protect. What a request needs follows from the operation of
-// the table of package access that it is.
+// This file checks rights, if there is a file of users: then the context of a request has
+// the user who sends it, see access.Protect. What a request needs is in the table of
+// operations of package access.
 
 var (
-	// ErrForbidden refuses what the user of a request has not the right to do.
+	// ErrForbidden: the user of a request lacks a right.
 	ErrForbidden = errors.New("the user lacks a right")
 
-	// ErrTooFast refuses a put beyond the limits of the user.
+	// ErrTooFast refuses a put beyond the user's limits.
 	ErrTooFast = errors.New("the user has put more than the limits allow")
 )
 
-// Check returns ErrForbidden if the user of a request lacks what an operation needs on a
-// tube.
+// Check returns ErrForbidden if the user of a request lacks the rights that an operation
+// needs on a tube.
 func Check(ctx context.Context, operation, tube string) error {
 	need, _ := access.NeedOf(operation)
 	if u := access.UserIn(ctx); u != nil && !u.May(need, tube) {
@@ -32,9 +32,8 @@ func Check(ctx context.Context, operation, tube string) error {
 	return nil
 }
 
-// CheckPut is Check for a put of so many bytes, which it counts, into a tube, and later into
-// that of dead jobs ("": none). It returns ErrTooFast if they are beyond the limits of the
-// user.
+// CheckPut is Check for a put of that size, which it counts, into a tube, and later into the
+// dead-letter tube ("": none). It returns ErrTooFast if the put is beyond the user's limits.
 func CheckPut(ctx context.Context, tube, dead string, bytes int) error {
 	if err := Check(ctx, "put", tube); err != nil {
 		return err
@@ -50,7 +49,7 @@ func CheckPut(ctx context.Context, tube, dead string, bytes int) error {
 	return nil
 }
 
-// checkAny returns ErrForbidden if the user of a request may do nothing anywhere.
+// checkAny returns ErrForbidden if the user of a request has no right on any tube.
 func checkAny(ctx context.Context) error {
 	if u := access.UserIn(ctx); u != nil && u.Anywhere() == access.Nothing {
 		return ErrForbidden
@@ -58,23 +57,23 @@ func checkAny(ctx context.Context) error {
 	return nil
 }
 
-// checkJob is Check for a job that is named by its id. Where the user has no right at all
-// there is no such job.
+// checkJob is Check for a job that is named by its id. If the user has no right at all on
+// its tube, it returns queue.ErrNotFound.
 func checkJob(ctx context.Context, operation string, s *tube.JobStats) error {
-	if !mayKnow(ctx, s) {
+	if !mayKnowOf(ctx, s) {
 		return queue.ErrNotFound
 	}
 	return Check(ctx, operation, s.Tube)
 }
 
-// mayKnow tells whether the user of a request may know that there is a job.
-func mayKnow(ctx context.Context, s *tube.JobStats) bool {
+// mayKnowOf reports whether the user of a request may know that a job exists.
+func mayKnowOf(ctx context.Context, s *tube.JobStats) bool {
 	u := access.UserIn(ctx)
 	return u == nil || u.On(s.Tube) != access.Nothing
 }
 
-// Refuse answers a request that fails for the rights or the limits of its user. It returns
-// false if err is another error.
+// Refuse answers a request that fails because of the rights or the limits of its user. It
+// returns false if err is another error.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) bool {
 	switch {
 	case errors.Is(err, ErrForbidden):

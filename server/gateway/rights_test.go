@@ -33,17 +33,17 @@ import (
 	"redstalk/tube"
 )
 
-// guarded are the gateways on one queue, with users. The secret of each is its name.
+// guarded has the gateways on one queue, with users. The secret of each user is its name.
 type guarded struct {
 	*testing.T
-	queue *queue.Queue
-	users *access.Access
-	path  string
-	doors map[string]http.Handler
-	tasks pb.DelayQueueClient // zywaited, by gRPC
+	queue    *queue.Queue
+	users    *access.Access
+	path     string
+	handlers map[string]http.Handler
+	tasks    pb.DelayQueueClient // zywaited, by gRPC
 }
 
-// guardedOn puts the gateways on a store. Each user is NAME TUBES RIGHT.
+// guardedOn starts the gateways on a store. Each user is NAME TUBES RIGHT.
 func guardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -55,21 +55,21 @@ func guardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
 		t.Fatal(err)
 	}
 	s := zywaited.NewService(q, zywaited.Config{Log: log})
-	g.doors = map[string]http.Handler{
+	g.handlers = map[string]http.Handler{
 		"ouqiang":      ouqiang.New(q, ouqiang.Config{Log: log, Block: 10 * time.Millisecond}),
 		"strict":       ouqiang.New(q, ouqiang.Config{Log: log, Block: time.Minute, Strict: true}),
 		"ruffianjiang": ruffianjiang.New(q, ruffianjiang.Config{Log: log}),
 		"zywaited":     zywaited.NewHTTP(s),
 	}
-	for name, h := range g.doors {
-		g.doors[name] = g.users.Protect(h, access.Nothing)
+	for name, h := range g.handlers {
+		g.handlers[name] = g.users.Protect(h, access.Nothing)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := httpserve.New(g.users.Protect(zywaited.NewGRPC(s), access.Nothing), httpserve.Config{Log: log})
-	go door.Serve(l)
+	server := httpserve.New(g.users.Protect(zywaited.NewGRPC(s), access.Nothing), httpserve.Config{Log: log})
+	go server.Serve(l)
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func guardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
 		conn.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		door.Shutdown(ctx)
+		server.Shutdown(ctx)
 		g.users.Close()
 		q.Close(ctx)
 		store.Close()
@@ -108,8 +108,8 @@ func (g *guarded) write(users ...string) {
 	}
 }
 
-// credentials are those of a user whose secret is its name. Those of wrong cannot be read, so
-// nothing is waited for.
+// credentials returns the Authorization header of a user whose secret is its name. That of
+// the user wrong is malformed, so that no delay for wrong secrets applies.
 func credentials(user string) string {
 	if user == "wrong" {
 		return "Basic !"
@@ -117,8 +117,8 @@ func credentials(user string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+user))
 }
 
-// ask sends a request to a gateway. A body that is no JSON is a form.
-func (g *guarded) ask(door, user, method, path, body string) *httptest.ResponseRecorder {
+// ask sends a request to a gateway. A body that is not JSON is a form.
+func (g *guarded) ask(gateway, user, method, path, body string) *httptest.ResponseRecorder {
 	r, w := httptest.NewRequest(method, path, strings.NewReader(body)), httptest.NewRecorder()
 	if !strings.HasPrefix(body, "{") {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -126,25 +126,25 @@ func (g *guarded) ask(door, user, method, path, body string) *httptest.ResponseR
 	if user != "" {
 		r.Header.Set("Authorization", credentials(user))
 	}
-	g.doors[door].ServeHTTP(w, r)
+	g.handlers[gateway].ServeHTTP(w, r)
 	return w
 }
 
-// theTube is the tube of all tasks of zywaited, and the topic of all other requests.
-const theTube = zywaited.Tube
+// testTube is the tube of all tasks of zywaited, and the topic of all other requests.
+const testTube = zywaited.Tube
 
-// aTask is a task that can be added.
-func aTask() *pb.AddReq {
+// newTaskReq returns a request for a task that can be added.
+func newTaskReq() *pb.AddReq {
 	return &pb.AddReq{Name: "n", Time: &pb.ExecTime{Duration: 3_600_000, Relative: true}, Callback: &pb.CallbackInfo{Schema: "http", Address: "localhost:1"}}
 }
 
-// requests are all requests of all gateways: what each is in the table of package access,
-// and how it is made about the job {id}, whose key is k, or the task {uid}. unseen is what
-// comes if the job is in a tube of which the user may not know.
+// requests are all requests of all gateways, with the operation in the table of package
+// access. They are about the job {id}, whose key is k, or the task {uid}. unseenStatus is
+// the status if the job is in a tube that the user may not know of.
 var requests = []struct {
-	door, method, path, body string
-	operation                string
-	unseen                   int
+	gateway, method, path, body string
+	operation                   string
+	unseenStatus                int
 }{
 	{"ouqiang", "POST", "/push", `{"topic":"zywaited","id":"k","delay":1,"ttr":60,"body":"x"}`, "put", 403},
 	{"ouqiang", "POST", "/pop", `{"topic":"zywaited"}`, "reserve-lease", 403},
@@ -163,18 +163,19 @@ var requests = []struct {
 	{"zywaited", "DELETE", "/task/remove/{uid}", "", "delete-key", 403},
 }
 
-// operations are what the methods of the gRPC service are in the table of package access.
+// operations maps the methods of the gRPC service to operations in the table of package
+// access.
 var operations = map[string]string{"Add": "put", "Get": "find", "Remove": "delete-key"}
 
 // TestEveryRequestWithEveryRight makes every request of every gateway as users with one
-// right on the tube, on another one, and on all, as nobody and with a wrong secret, on each
-// engine. What has to come follows from the table.
+// right on the tube, on another one, and on all, unauthenticated, and with a wrong secret,
+// on each engine. The expected answer follows from the table.
 func TestEveryRequestWithEveryRight(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, engines.OfAll, func(t *testing.T, store storage.Store) {
 		var users []string
-		for _, right := range []string{"put", "work", "look", "admin"} {
-			users = append(users, right+"-on "+theTube+" "+right, right+"-other other "+right, right+"-all * "+right)
+		for _, right := range []string{"put", "work", "read", "admin"} {
+			users = append(users, right+"-on "+testTube+" "+right, right+"-other other "+right, right+"-all * "+right)
 		}
 		g := guardedOn(t, store, users...)
 		for _, user := range users {
@@ -187,7 +188,7 @@ func TestEveryRequestWithEveryRight(t *testing.T) {
 }
 
 // tryAll makes all requests as a user who has a right on some tubes. Without a right it is
-// nobody.
+// unauthenticated.
 func (g *guarded) tryAll(user, tubes, right string) {
 	g.Helper()
 	allowed := func(operation string) bool {
@@ -206,23 +207,23 @@ func (g *guarded) tryAll(user, tubes, right string) {
 		case right == "":
 			want = 401
 		case tubes == "other":
-			want = r.unseen
+			want = r.unseenStatus
 		default:
 			want = 403
 		}
-		got := g.ask(r.door, user, r.method, fill.Replace(r.path), fill.Replace(r.body))
+		got := g.ask(r.gateway, user, r.method, fill.Replace(r.path), fill.Replace(r.body))
 		if got.Code != want || (want == 401) != (got.Header().Get("WWW-Authenticate") != "") {
-			g.Errorf("%s %s %s as %q: %d %s, want %d", r.door, r.method, r.path, user, got.Code, got.Body, want)
+			g.Errorf("%s %s %s as %q: %d %s, want %d", r.gateway, r.method, r.path, user, got.Code, got.Body, want)
 		}
 		if text := got.Body.String(); !allowed(r.operation) && strings.Contains(text, "localhost") {
-			g.Errorf("%s %s %s as %q shows %s", r.door, r.method, r.path, user, text)
+			g.Errorf("%s %s %s as %q shows %s", r.gateway, r.method, r.path, user, text)
 		}
-		g.checkJob(r.operation, id, want == 200 && (tubes == theTube || tubes == "*"))
+		g.checkJob(r.operation, id, want == 200 && (tubes == testTube || tubes == "*"))
 	}
 	for _, method := range pb.DelayQueue_ServiceDesc.Methods {
 		operation, known := operations[method.MethodName]
 		if !known {
-			g.Errorf("no operation of the table is known for %s", method.MethodName)
+			g.Errorf("%s has no operation of the table", method.MethodName)
 		}
 		want := codes.PermissionDenied
 		switch {
@@ -247,7 +248,7 @@ func (g *guarded) call(method, user string) (err error) {
 	_, uid := g.fresh()
 	switch method {
 	case "Add":
-		_, err = g.tasks.Add(ctx, aTask())
+		_, err = g.tasks.Add(ctx, newTaskReq())
 	case "Get":
 		_, err = g.tasks.Get(ctx, &pb.RetrieveReq{Uid: uid})
 	case "Remove":
@@ -256,21 +257,21 @@ func (g *guarded) call(method, user string) (err error) {
 	return err
 }
 
-// fresh leaves one ready job with the key k, which is also that of a task, in the tube.
+// fresh leaves one ready job in the tube, with the key k, which is also the uid of a task.
 func (g *guarded) fresh() (id, uid string) {
 	g.Helper()
 	ctx := context.Background()
-	g.queue.Flush(ctx, theTube, tube.Gone)
-	g.queue.Flush(ctx, theTube, tube.Reserved)
+	g.queue.Flush(ctx, testTube, tube.Gone)
+	g.queue.Flush(ctx, testTube, tube.Reserved)
 	body := []byte(`{"name":"n","schema":"http","address":"localhost:1"}`)
-	put, err := g.queue.PutTagged(ctx, queue.NewJob{Tube: theTube, TTR: 60, Body: body}, &tube.Tags{Key: "k"})
+	put, err := g.queue.PutTagged(ctx, queue.NewJob{Tube: testTube, TTR: 60, Body: body}, &tube.Tags{Key: "k"})
 	if err != nil {
 		g.Fatal(err)
 	}
 	return fmt.Sprint(put.ID), "k"
 }
 
-// checkJob checks that what was deleted is gone, and nothing else.
+// checkJob checks that a deleted job is gone, and that no other is.
 func (g *guarded) checkJob(operation, id string, done bool) {
 	g.Helper()
 	var n uint64
@@ -282,10 +283,10 @@ func (g *guarded) checkJob(operation, id string, done bool) {
 	}
 }
 
-// TestOthersIDs: an id that is put takes the place of others only where the user may put.
+// TestOthersIDs: a put replaces jobs with its id only where the user may put.
 func TestOthersIDs(t *testing.T) {
 	t.Parallel()
-	g := guardedOn(t, embedded.NewMemory(), "few a put,work,look", "root * put,work,look")
+	g := guardedOn(t, embedded.NewMemory(), "few a put,work,read", "root * put,work,read")
 	push := func(user, topic string) {
 		t.Helper()
 		if got := g.ask("ouqiang", user, "POST", "/push", `{"topic":"`+topic+`","id":"i","delay":1,"ttr":60,"body":"of `+user+`"}`); got.Code != 200 {
@@ -304,8 +305,8 @@ func TestOthersIDs(t *testing.T) {
 	if got := g.ask("ouqiang", "few", "POST", "/get", `{"id":"i"}`).Body.String(); !strings.Contains(got, "of few") {
 		t.Errorf("get: %s", got)
 	}
-	// One of which the user may not know is neither shown nor in the way, though it is newer,
-	// nor can its number be told from one that no job has.
+	// A job that the user may not know of is neither shown nor does it hide another, even if it
+	// is newer, and its number cannot be told from an unused one.
 	if _, err := g.queue.PutTagged(t.Context(), queue.NewJob{Tube: "hidden", TTR: 60, Body: []byte("newest")}, &tube.Tags{Key: "i"}); err != nil {
 		t.Fatal(err)
 	}
@@ -339,8 +340,8 @@ func TestOthersIDs(t *testing.T) {
 	}
 }
 
-// TestGatewayChange: a pop that waits is answered when the file of users changes, and who is
-// gone does not get in again. What is put counts for the limits of the user.
+// TestGatewayChange: a waiting pop is answered when the file of users changes, and a removed
+// user is refused from then on. Puts count against the user's limits.
 func TestGatewayChange(t *testing.T) {
 	t.Parallel()
 	g := guardedOn(t, embedded.NewMemory(), "app a put,work")
@@ -360,7 +361,7 @@ func TestGatewayChange(t *testing.T) {
 		t.Errorf("%d %s after %v", got.Code, got.Body, time.Since(begun))
 	}
 	if got := g.ask("strict", "app", "POST", "/pop", `{"topic":"a"}`); got.Code != 401 {
-		t.Errorf("who is gone gets %d", got.Code)
+		t.Errorf("a removed user gets %d", got.Code)
 	}
 	g.write("app * put")
 	text, err := os.ReadFile(g.path)

@@ -14,7 +14,8 @@ type Sites struct {
 	cross http.CrossOriginProtection
 }
 
-// ParseSites reads origins, such as https://ops.example.org, with commas; * is every site.
+// ParseSites parses a comma-separated list of origins, such as https://ops.example.org; * is
+// every site.
 func ParseSites(list string) (*Sites, error) {
 	s := new(Sites)
 	for origin := range strings.SplitSeq(list, ",") {
@@ -28,7 +29,7 @@ func ParseSites(list string) (*Sites, error) {
 }
 
 // Protect returns a handler that refuses requests which a browser marks as sent by a page of
-// another site. The method does not matter, since a GET takes a job.
+// another site. It checks all methods, since a GET can take a job.
 func (s *Sites) Protect(h http.Handler) http.Handler {
 	if s == nil {
 		s = new(Sites)

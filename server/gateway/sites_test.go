@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestSites: what a browser marks as sent by a page of another site is refused, whatever the
-// method, unless the site is allowed; what is not marked, as by all other clients, is not.
+// TestSites: a request that a browser marks as sent by a page of another site is refused,
+// whatever its method, unless the site is allowed. Unmarked requests, which all other
+// clients send, are not refused.
 func TestSites(t *testing.T) {
 	t.Parallel()
 	const ops = "https://ops.example"
@@ -24,7 +25,7 @@ func TestSites(t *testing.T) {
 		{"", "cross-site", "http://evil.example", 403},
 		{"", "cross-site", "null", 403},
 		{"", "whatever", "", 403},
-		{"", "", "http://gate:9277", 200}, // of a browser that sends no Sec-Fetch-Site
+		{"", "", "http://gate:9277", 200}, // from a browser that sends no Sec-Fetch-Site
 		{"", "", "http://gate", 403},
 		{"", "", "http://evil.example", 403},
 		{"", "", "null", 403},
@@ -58,7 +59,7 @@ func TestSites(t *testing.T) {
 	}
 	for _, list := range []string{"", ",", "ops.example", "https://ops.example/a", "https://ops.example,", "**"} {
 		if s, err := ParseSites(list); err == nil {
-			t.Errorf("%q is read as %+v", list, s)
+			t.Errorf("%q is parsed as %+v", list, s)
 		}
 	}
 }

@@ -11,12 +11,13 @@ import (
 )
 
 // Take reserves up to n jobs of several topics by leases, and waits up to wait for the first
-// one: 0 does not wait, storage.Forever sets no limit. A topic comes before those behind it,
-// as long as jobs are there; while Take waits, the first job that comes is taken. All jobs of
-// one call are of one topic, or came while it waited.
+// one: 0 does not wait, storage.Forever waits without limit. Topics are searched in order;
+// while Take waits, the first job that arrives is taken. All jobs of one call are of one
+// topic, or arrived while it waited.
 //
-// Whenever it returns an error, the caller has no job from this call. It is
-// queue.ErrTimedOut if there was none in time, and ErrTooMany if it must not wait.
+// Whenever it returns an error, the caller has no job from this call. The error is
+// queue.ErrTimedOut if there was no job in time, and ErrTooMany if too many clients are
+// waiting.
 func (j *Jobs) Take(ctx context.Context, topics []string, n int, wait time.Duration) ([]*Job, error) {
 	tubes := tubesOf(topics)
 	for _, name := range tubes {
@@ -26,7 +27,7 @@ func (j *Jobs) Take(ctx context.Context, topics []string, n int, wait time.Durat
 	}
 	if wait > 0 {
 		defer j.waiting.Add(-1)
-		if j.waiting.Add(1) > j.most {
+		if j.waiting.Add(1) > j.maxWaiting {
 			return nil, ErrTooMany
 		}
 	}
@@ -43,7 +44,7 @@ func (j *Jobs) Take(ctx context.Context, topics []string, n int, wait time.Durat
 		case !errors.Is(err, queue.ErrTimedOut) || time.Since(began) >= wait:
 			return nil, err
 		}
-		// A job was there, and was replaced or deleted just now.
+		// There was a job, but it was replaced or deleted just now.
 	}
 }
 
@@ -77,8 +78,8 @@ func (j *Jobs) reserve(ctx context.Context, tubes []string, n int, wait time.Dur
 	return j.queue.ReserveLeases(ctx, tubes, n, wait)
 }
 
-// GiveBack makes jobs ready again that were taken for a client who has not got them. Nothing
-// is counted but the reservation.
+// GiveBack makes jobs ready again that were taken for a client that has not received them.
+// Only the reservation is counted.
 func (j *Jobs) GiveBack(jobs ...*Job) {
 	taken := make([]queue.Leased, len(jobs))
 	for i, job := range jobs {

@@ -10,26 +10,27 @@ import (
 	"redstalk/server/limits"
 )
 
-// answer is a handler's way to its client. What net/http offers beside it is there by Unwrap.
+// answer is the response writer that handlers get. Unwrap gives access to what net/http
+// offers in addition.
 type answer struct {
 	http.ResponseWriter
-	door      *Door
-	conn      *conn // nil: not known
+	srv       *Door
+	conn      *conn // nil: unknown
 	operation string
-	status    int // 0 until it is said
+	status    int // 0 until it is written
 	whole     bool
 	began     time.Time
 
 	mu      sync.Mutex   // guards writing
-	writing bool         // a large part is on its way
-	unread  atomic.Int64 // bytes of it that the client has not taken
+	writing bool         // a large part is being written
+	unread  atomic.Int64 // bytes of it that the client has not received
 	read    atomic.Uint64
 }
 
 // Unwrap is for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// Flush implements http.Flusher, for handlers that know no http.ResponseController.
+// Flush implements http.Flusher, for handlers that do not know http.ResponseController.
 func (a *answer) Flush() { http.NewResponseController(a.ResponseWriter).Flush() }
 
 // WriteHeader implements http.ResponseWriter.
@@ -40,10 +41,11 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// smallPart is what need not be bounded: net/http keeps about as much for each connection.
+// smallPart is the size up to which writes are not limited: net/http buffers about as much
+// for each connection.
 const smallPart = 8 << 10
 
-// Write implements http.ResponseWriter. It fails if it is known that the client is gone.
+// Write implements http.ResponseWriter. It fails if the client is known to have left.
 func (a *answer) Write(p []byte) (int, error) {
 	if a.conn != nil && a.conn.gone.Load() {
 		return 0, net.ErrClosed
@@ -55,8 +57,8 @@ func (a *answer) Write(p []byte) (int, error) {
 		return a.ResponseWriter.Write(p)
 	}
 	a.unread.Store(int64(len(p)))
-	a.door.slow.add(a)
-	defer a.door.slow.remove(a)
+	a.srv.slowAnswers.add(a)
+	defer a.srv.slowAnswers.remove(a)
 	for n := 0; ; {
 		m, err := a.ResponseWriter.Write(p[n:min(len(p), n+writePart)])
 		n += m
@@ -68,20 +70,20 @@ func (a *answer) Write(p []byte) (int, error) {
 	}
 }
 
-// Unread implements bounds.Reader.
+// Unread implements limits.Reader.
 func (a *answer) Unread() (bytes int64, read uint64) { return a.unread.Load(), a.read.Load() }
 
-// GiveWay implements bounds.Reader: the write that is under way fails.
+// GiveWay implements limits.Reader: the current write fails.
 func (a *answer) GiveWay() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.writing {
-		a.door.unread.Warn(a.door.log, "clients were cut off whose answers take memory that others need; they read too slowly")
+		a.srv.unread.Warn(a.srv.log, "clients that read too slowly were cut off, because others need the memory of their answers")
 		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
 	}
 }
 
-// slowAnswers are the answers of a Door of which large parts are on their way.
+// slowAnswers are the answers of a Server of which large parts are being written.
 type slowAnswers struct {
 	mu  sync.Mutex
 	all map[*answer]struct{}

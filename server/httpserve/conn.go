@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// listener counts the connections of a Door, which are bounded with all others.
+// listener counts the connections of a Server, which are limited together with all others.
 type listener struct {
 	net.Listener
-	door  *Door
+	srv   *Door
 	hosts *hostCheck
 }
 
-// Accept returns the next connection for which there is room.
+// Accept returns the next connection that is within the limit.
 func (l *listener) Accept() (net.Conn, error) {
-	d := l.door
+	d := l.srv
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
@@ -31,28 +31,28 @@ func (l *listener) Accept() (net.Conn, error) {
 			continue
 		}
 		d.connections.Add(1)
-		mine := &conn{Conn: c, door: d, hosts: l.hosts}
-		d.fresh.add(mine)
-		return mine, nil
+		counted := &conn{Conn: c, srv: d, hosts: l.hosts}
+		d.fresh.add(counted)
+		return counted, nil
 	}
 }
 
-// conn is a connection whose client has to read what is written, a part at a time within
-// the WriteTimeout. An answer as a whole may take longer.
+// conn is a connection whose client must read what is written, part by part, each within the
+// WriteTimeout. A whole answer can take longer.
 type conn struct {
 	net.Conn
-	door  *Door
+	srv   *Door
 	hosts *hostCheck
-	sent  atomic.Bool  // a request, or the beginning of one
+	sent  atomic.Bool  // the client has sent a request, or the beginning of one
 	stop  atomic.Int64 // the write deadline that a handler has set, in Unix nanoseconds; 0: none
 	once  sync.Once
 
 	mu    sync.Mutex
-	ahead lookahead
+	ahead readAheadState
 	gone  atomic.Bool // the client has closed it while a request waited
 }
 
-// writePart is what a client has to read of an answer within the WriteTimeout, in bytes.
+// writePart is how much of an answer a client must read within the WriteTimeout, in bytes.
 const writePart = 64 << 10
 
 func (c *conn) Write(p []byte) (n int, err error) {
@@ -66,10 +66,10 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// limitWrite sets how long the next part may take.
+// limitWrite sets the deadline of the next part.
 func (c *conn) limitWrite() {
 	var stop time.Time
-	if limit := c.door.config.WriteTimeout; limit > 0 {
+	if limit := c.srv.config.WriteTimeout; limit > 0 {
 		stop = time.Now().Add(limit)
 	}
 	if set := c.stop.Load(); set != 0 && (stop.IsZero() || set < stop.UnixNano()) {
@@ -78,7 +78,7 @@ func (c *conn) limitWrite() {
 	c.Conn.SetWriteDeadline(stop)
 }
 
-// SetWriteDeadline holds for the writes to come, beside the WriteTimeout.
+// SetWriteDeadline applies to later writes, in addition to the WriteTimeout.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() {
 		c.stop.Store(0)
@@ -88,34 +88,34 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// SetDeadline is for both directions.
+// SetDeadline sets both deadlines.
 func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 func (c *conn) Close() error {
 	c.once.Do(func() {
-		c.door.connections.Add(-1)
-		c.door.config.Bounds.Leave()
-		c.door.fresh.remove(c)
+		c.srv.connections.Add(-1)
+		c.srv.config.Bounds.Leave()
+		c.srv.fresh.remove(c)
 	})
 	return c.Conn.Close()
 }
 
-// noteState takes connections out of those that have sent nothing.
-func (d *Door) noteState(c net.Conn, state http.ConnState) {
-	if mine := connOf(c); mine != nil && state == http.StateActive && mine.sent.CompareAndSwap(false, true) {
-		d.fresh.remove(mine)
+// stateChanged removes connections that have sent something from the fresh ones.
+func (d *Door) stateChanged(c net.Conn, state http.ConnState) {
+	if counted := connOf(c); counted != nil && state == http.StateActive && counted.sent.CompareAndSwap(false, true) {
+		d.fresh.remove(counted)
 	}
 }
 
-// connOf returns the connection below TLS; nil if it is none of ours.
+// connOf returns the connection below TLS; nil if it is not one of this package.
 func connOf(c net.Conn) *conn {
 	if encrypted, ok := c.(*tls.Conn); ok {
 		c = encrypted.NetConn()
 	}
-	mine, _ := c.(*conn)
-	return mine
+	counted, _ := c.(*conn)
+	return counted
 }
 
 // conns is a set of connections.

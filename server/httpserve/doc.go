@@ -1,32 +1,31 @@
-// Package httpserve runs an http.Handler on listeners, for every door that speaks HTTP: the
-// API, and the gateways for clients of older systems. It knows what a server on a public
-// port needs, and nothing of jobs or paths.
+// Package httpserve runs an http.Handler on listeners, for everything that speaks HTTP: the
+// API, and the gateways for clients of older systems. It has what a server on a public port
+// needs, and knows nothing of jobs or paths.
 //
-// # What lives here
+// # Reading order
 //
-//   - Door: serves HTTP/1.0, HTTP/1.1 and HTTP/2 (over TLS, or without it to clients that
-//     know, h2c), within limits of size and time, and ends in good order (door.go).
-//   - conn: a connection whose client has to read its answers (conn.go).
-//   - answer: what a handler writes to. It says how the request was answered, for metrics
-//     (requests.go), and how much of a large answer the client has not read yet, which is
-//     bounded over all clients (answer.go).
-//   - hostCheck: which hosts requests may name (hosts.go).
-//   - UntilEnding: a context for a handler that waits, which ends when the client is gone
-//     (wait.go).
-//   - timedBody: a request's body whose client has to send it, and which may have to wait for
-//     room (body.go).
-//   - Problem: an error as a problem document, RFC 9457 (problem.go). A door that
-//     imitates another system need not use it.
+//   - server.go: Server serves HTTP/1.0, HTTP/1.1 and HTTP/2 (over TLS, or unencrypted to
+//     clients that begin with it, h2c), within limits of size and time, and shuts down in
+//     good order.
+//   - conn.go: a connection whose client must read its answers in time.
+//   - answer.go: the response writer of handlers. It records how the request was answered,
+//     for metrics (requests.go), and how much of a large answer the client has not read
+//     yet, which is limited over all clients.
+//   - body.go: a request's body, which the client must send in time, and which may have to
+//     wait for room.
+//   - wait.go: UntilEnding, a context for a handler that waits. It ends when the client
+//     leaves.
+//   - hosts.go: which hosts requests may name.
+//   - problem.go: Problem, an error as a problem document, RFC 9457. A gateway that imitates
+//     another system need not use it.
 //
-// # What does not
+// # What is elsewhere
 //
-// Listening: a Door gets listeners, which cmd/redstalkd opens. What a request means is the
-// handler's.
+// cmd/redstalkd opens the listeners. What a request means is up to the handler.
 //
 // # Invariants
 //
-// No client holds up a goroutine for ever by sending or reading nothing. Only a handler
-// may: one that waits has to end when the request's context ends, and when [Ending] says
-// so. A request's context does not end with Shutdown: what a handler has begun, it
-// finishes.
+// No client blocks a goroutine for ever by sending or reading nothing. Only a handler can:
+// one that waits must end when the request's context ends, and when [Ending] says so. A
+// request's context does not end with Shutdown: a handler finishes what it has begun.
 package httpserve

@@ -8,14 +8,15 @@ import (
 	"strings"
 )
 
-// A page of another site can be of one origin with a server on this machine, for its browser: the
-// name of its site needs only lead to 127.0.0.1 on a second look (DNS rebinding). Then the header
-// Host is all that gives it away.
+// DNS rebinding: with a name that first resolves to another site and then to 127.0.0.1, a
+// page of that site can have the same origin as a server on this machine, from the browser's
+// point of view. Then only the Host header shows it.
 
-// wordMisdirected is the code of the problem that a request is for another host.
-const wordMisdirected = "MISDIRECTED"
+// codeMisdirected is the code of the problem that a request is for another host.
+const codeMisdirected = "MISDIRECTED"
 
-// Host returns name as Config.Hosts has it, or an error if it is neither the name of a host nor *.
+// Host returns name in the form of Config.Hosts, or an error if it is neither a host name
+// nor *.
 func Host(name string) (string, error) {
 	host := strings.ToLower(strings.TrimSuffix(name, "."))
 	rest := strings.TrimPrefix(host, "*.")
@@ -25,14 +26,15 @@ func Host(name string) (string, error) {
 	return host, nil
 }
 
-// hostCheck says which hosts requests may name. nil: any.
+// hostCheck decides which hosts requests may name. nil: any.
 type hostCheck struct {
-	loopback bool // addresses have to be of this machine
+	loopback bool // addresses must belong to this machine
 	names    map[string]bool
 }
 
-// newHostCheck returns that of a listener. A listener that others can reach has none unless
-// hosts are named: its requests need not come from a browser of this machine.
+// newHostCheck returns the hostCheck of a listener. A listener that others can reach has
+// none unless Hosts are configured: its requests need not come from a browser on this
+// machine.
 func (d *Door) newHostCheck(l net.Listener) *hostCheck {
 	at, ok := l.Addr().(*net.TCPAddr)
 	loopback := ok && at.IP.IsLoopback()
@@ -49,7 +51,7 @@ func (d *Door) newHostCheck(l net.Listener) *hostCheck {
 	return c
 }
 
-// hostOf returns the host of host:port, in small letters.
+// hostOf returns the host of host:port, in lower case.
 func hostOf(hostPort string) string {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {
@@ -58,8 +60,8 @@ func hostOf(hostPort string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// allows reports whether requests may name this host. Nobody can own a name without a dot, so
-// no page of another site has it.
+// allows reports whether requests may name this host. Nobody can own a name without a dot,
+// so no page of another site has one.
 func (c *hostCheck) allows(hostPort string) bool {
 	if c == nil {
 		return true
@@ -83,8 +85,8 @@ func (c *hostCheck) allows(hostPort string) bool {
 	return false
 }
 
-// refuseHost answers a request for a host that it must not name.
+// refuseHost answers a request for a host that it may not name.
 func refuseHost(w http.ResponseWriter, r *http.Request) {
-	NewProblem(http.StatusMisdirectedRequest, wordMisdirected,
-		fmt.Sprintf("the header Host is %q, which is no name of this server; --http-host allows names", r.Host)).Write(w)
+	NewProblem(http.StatusMisdirectedRequest, codeMisdirected,
+		fmt.Sprintf("the header Host is %q, which is not a name of this server; allow names with --http-host", r.Host)).Write(w)
 }

@@ -10,8 +10,8 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// TestHosts: on a loopback address only names of this machine and those that are allowed get to
-// the handler.
+// TestHosts: on a loopback address only requests with names of this machine and configured
+// names reach the handler.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	named := func(names ...string) (all []string) {
@@ -27,7 +27,7 @@ func TestHosts(t *testing.T) {
 	any := &net.TCPAddr{IP: net.IPv4zero}
 	for _, test := range []struct {
 		config  httpserve.Config
-		addr    net.Addr // as which the listener presents itself; nil: as what it is
+		addr    net.Addr // the address that the listener reports; nil: its own
 		allowed string
 		refused string
 	}{
@@ -64,7 +64,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// startAt is start on a listener that says that it has another address.
+// startAt is start with a listener that reports another address.
 func startAt(t *testing.T, as net.Addr, c httpserve.Config) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,7 +73,7 @@ func startAt(t *testing.T, as net.Addr, c httpserve.Config) string {
 	}
 	addr := l.Addr().String()
 	if as != nil {
-		l = pretender{l, as}
+		l = addrListener{l, as}
 	}
 	d := httpserve.New(http.HandlerFunc(echo), c)
 	go d.Serve(l)
@@ -81,12 +81,12 @@ func startAt(t *testing.T, as net.Addr, c httpserve.Config) string {
 	return addr
 }
 
-type pretender struct {
+type addrListener struct {
 	net.Listener
 	addr net.Addr
 }
 
-func (p pretender) Addr() net.Addr { return p.addr }
+func (p addrListener) Addr() net.Addr { return p.addr }
 
 func wantHost(t *testing.T, transport http.RoundTripper, addr, host string, status int) {
 	t.Helper()

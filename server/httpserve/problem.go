@@ -9,27 +9,27 @@ import (
 // ProblemType is the media type of a Problem.
 const ProblemType = "application/problem+json"
 
-// Problem is an error as RFC 9457 has it. Its type is about:blank: Title is the phrase of
-// the status, and Code says which error it is.
+// Problem is an error as a problem document, RFC 9457. Its type is about:blank: Title is the
+// phrase of the status, and Code says which error it is.
 type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 
-	// Code is the word of the beanstalk protocol, such as NOT_FOUND; where it has none,
-	// one made in the same way.
+	// Code is the word of the beanstalk protocol, such as NOT_FOUND; where the protocol has
+	// none, one in the same style.
 	Code string `json:"code"`
 
-	// RetryAfter, in seconds, is sent as the header of this name if it is not 0.
+	// RetryAfter, in seconds, is sent as the Retry-After header if it is not 0.
 	RetryAfter int `json:"-"`
 }
 
-// NewProblem returns a Problem with the usual title.
+// NewProblem returns a Problem with the standard title of the status.
 func NewProblem(status int, code, detail string) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: detail}
 }
 
-// Error is the detail: a Problem may be returned as an error.
+// Error returns the detail: a Problem can be returned as an error.
 func (p *Problem) Error() string {
 	if p.Detail == "" {
 		return p.Title
@@ -40,11 +40,11 @@ func (p *Problem) Error() string {
 // Write answers a request with p.
 func (p *Problem) Write(w http.ResponseWriter) { p.WriteWith(w, p) }
 
-// WriteWith is Write, with another document: that of a type that has a Problem in it.
+// WriteWith is Write with another document, of a type that embeds a Problem.
 func (p *Problem) WriteWith(w http.ResponseWriter, document any) {
 	text, err := json.Marshal(document)
 	if err != nil {
-		text = []byte(`{"code":"INTERNAL_ERROR"}`) // cannot be: strings and numbers have JSON
+		text = []byte(`{"code":"INTERNAL_ERROR"}`) // cannot happen: strings and numbers can be encoded
 	}
 	h := w.Header()
 	h.Set("Content-Type", ProblemType)

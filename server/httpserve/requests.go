@@ -10,26 +10,26 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// Unnamed is the operation of requests of which nobody has said what they are.
+// Unnamed is the operation of requests without a name.
 const Unnamed = "other"
 
-// Name says for the metrics which operation a request asks for. w is what a handler of a Door
-// got, and operation one of few words: it must not come from the client.
+// Name sets the operation of a request for the metrics. w is the writer that a handler of a
+// Server got. operation must be one of few words, and must not come from the client.
 func Name(w http.ResponseWriter, operation string) {
 	for {
-		switch its := w.(type) {
+		switch inner := w.(type) {
 		case *answer:
-			its.operation = operation
+			inner.operation = operation
 			return
 		case interface{ Unwrap() http.ResponseWriter }:
-			w = its.Unwrap()
+			w = inner.Unwrap()
 		default:
-			return // no Door has got this request
+			return // no Server has received this request
 		}
 	}
 }
 
-// Named returns a handler whose requests ask for this operation, as Name says it.
+// Named returns a handler whose requests have this operation; see Name.
 func Named(operation string, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		Name(w, operation)
@@ -37,38 +37,38 @@ func Named(operation string, h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// RequestStats is what has become of the requests for one operation.
+// RequestStats are the counters of one operation.
 type RequestStats struct {
 	Operation string
-	Statuses  map[int]uint64     // how many were answered so, by status
-	Took      *telemetry.Reading // from the end of the header to that of the answer, in nanoseconds
+	Statuses  map[int]uint64     // number of answers by status
+	Took      *telemetry.Reading // from the end of the header to the end of the answer, in nanoseconds
 }
 
-// The statuses that there can be.
+// The range of statuses.
 const (
-	leastStatus = 100
-	mostStatus  = 599
+	minStatus = 100
+	maxStatus = 599
 )
 
-// requests counts those of a Door by operation.
+// requests counts the requests of a Server by operation.
 type requests struct{ byOperation sync.Map } // of *operation
 
-// operation counts the requests for one.
+// operation holds the counters of one operation.
 type operation struct {
-	statuses [mostStatus - leastStatus + 1]atomic.Uint64
+	statuses [maxStatus - minStatus + 1]atomic.Uint64
 	took     *telemetry.Histogram
 }
 
 func (r *requests) of(name string) *operation {
-	if its, ok := r.byOperation.Load(name); ok {
-		return its.(*operation)
+	if loaded, ok := r.byOperation.Load(name); ok {
+		return loaded.(*operation)
 	}
-	its, _ := r.byOperation.LoadOrStore(name, &operation{took: telemetry.NewDurations()})
-	return its.(*operation)
+	loaded, _ := r.byOperation.LoadOrStore(name, &operation{took: telemetry.NewDurations()})
+	return loaded.(*operation)
 }
 
-// count counts a request that is over. A handler that has said nothing has answered 200; one
-// that has panicked before it said anything has failed.
+// count counts a request that has ended. A handler that has written nothing has answered
+// 200; one that has panicked before writing anything has failed.
 func (a *answer) count() {
 	if a.operation == "" {
 		a.operation = Unnamed
@@ -80,19 +80,19 @@ func (a *answer) count() {
 	case status == 0:
 		status = http.StatusInternalServerError
 	}
-	its := a.door.requests.of(a.operation)
-	its.statuses[min(max(status, leastStatus), mostStatus)-leastStatus].Add(1)
-	its.took.Since(a.began)
+	stats := a.srv.requests.of(a.operation)
+	stats.statuses[min(max(status, minStatus), maxStatus)-minStatus].Add(1)
+	stats.took.Since(a.began)
 }
 
-// Requests returns what was counted so far, by the names of the operations.
+// Requests returns the counters so far, sorted by operation.
 func (d *Door) Requests() (all []RequestStats) {
 	for name, counted := range d.requests.byOperation.Range {
-		its := counted.(*operation)
-		s := RequestStats{Operation: name.(string), Statuses: make(map[int]uint64), Took: its.took.Read()}
-		for i := range its.statuses {
-			if n := its.statuses[i].Load(); n > 0 {
-				s.Statuses[leastStatus+i] = n
+		stats := counted.(*operation)
+		s := RequestStats{Operation: name.(string), Statuses: make(map[int]uint64), Took: stats.took.Read()}
+		for i := range stats.statuses {
+			if n := stats.statuses[i].Load(); n > 0 {
+				s.Statuses[minStatus+i] = n
 			}
 		}
 		all = append(all, s)
@@ -101,5 +101,5 @@ func (d *Door) Requests() (all []RequestStats) {
 	return all
 }
 
-// Name is what the log and the metrics call the door.
+// Name returns the name of the server in the log and in metrics.
 func (d *Door) Name() string { return d.config.Name }

@@ -17,7 +17,7 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// pipes is a listener whose connections are in memory, so that time may be virtual.
+// pipes is a listener whose connections are in memory, so that time can be virtual.
 type pipes struct {
 	dialed chan net.Conn
 	closed chan struct{}
@@ -49,12 +49,12 @@ func (p *pipes) dial() net.Conn {
 	return mine
 }
 
-// inVirtualTime has a door serve a handler while test runs.
-func inVirtualTime(t *testing.T, h http.HandlerFunc, test func(t *testing.T, p *pipes)) {
-	withVirtualTime(t, h, httpserve.Config{}, test)
+// serveVirtual serves a handler in virtual time while test runs.
+func serveVirtual(t *testing.T, h http.HandlerFunc, test func(t *testing.T, p *pipes)) {
+	serveVirtualWith(t, h, httpserve.Config{}, test)
 }
 
-func withVirtualTime(t *testing.T, h http.HandlerFunc, config httpserve.Config, test func(t *testing.T, p *pipes)) {
+func serveVirtualWith(t *testing.T, h http.HandlerFunc, config httpserve.Config, test func(t *testing.T, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pipes{make(chan net.Conn), make(chan struct{})}
 		d := httpserve.New(h, config)
@@ -87,21 +87,21 @@ func answered(t *testing.T, c net.Conn) (string, time.Duration) {
 	return string(text), time.Since(began)
 }
 
-// readAll answers with what has become of reading the body.
+// readAll answers with the result of reading the body.
 func readAll(w http.ResponseWriter, r *http.Request) {
 	n, err := io.Copy(io.Discard, r.Body)
 	fmt.Fprintf(w, "%d %v", n, err)
 }
 
-// TestSlowRequests: what comes too slowly is ended, at its time.
+// TestSlowRequests: a request that arrives too slowly is ended at its deadline.
 func TestSlowRequests(t *testing.T) {
 	t.Parallel()
 	const post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
 	for name, test := range map[string]struct {
 		send  string
-		every time.Duration // between the bytes that follow; 0: none follow
+		every time.Duration // between the following bytes; 0: none follow
 		after time.Duration // when the connection is closed
-		want  string        // in what came before
+		want  string        // expected in what was received before
 	}{
 		"nothing":                 {"", 0, httpserve.HeaderTimeout, ""},
 		"half a header":           {"GET / HTTP/1.1\r\nHost: x\r\n", 0, httpserve.HeaderTimeout, ""},
@@ -115,7 +115,7 @@ func TestSlowRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inVirtualTime(t, func(w http.ResponseWriter, r *http.Request) {
+			serveVirtual(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/unread" {
 					io.WriteString(w, "unread")
 					return
@@ -130,7 +130,7 @@ func TestSlowRequests(t *testing.T) {
 				}()
 				text, after := answered(t, c)
 				<-dripped
-				// net/http lets a client read for half a second more what it was told last.
+				// net/http gives a client half a second more to read the last answer.
 				if after < test.after || after > test.after+time.Second || !strings.Contains(text, test.want) {
 					t.Errorf("%q after %v", text, after)
 				}
@@ -139,7 +139,7 @@ func TestSlowRequests(t *testing.T) {
 	}
 }
 
-// drip sends text, and then a byte now and then until that fails.
+// drip sends text, and then one byte at a time until that fails.
 func drip(c net.Conn, text string, every time.Duration) {
 	_, err := io.WriteString(c, text)
 	for every > 0 && err == nil {
@@ -148,10 +148,10 @@ func drip(c net.Conn, text string, every time.Duration) {
 	}
 }
 
-// TestSlowBodyThatIsFastEnough: a large body may take its time.
-func TestSlowBodyThatIsFastEnough(t *testing.T) {
+// TestSlowBodyWithinRate: a large body can take long, at a sufficient rate.
+func TestSlowBodyWithinRate(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, readAll, func(t *testing.T, p *pipes) {
+	serveVirtual(t, readAll, func(t *testing.T, p *pipes) {
 		c := p.dial()
 		go func() {
 			fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", 100<<16)
@@ -166,12 +166,12 @@ func TestSlowBodyThatIsFastEnough(t *testing.T) {
 	})
 }
 
-// TestWaitingIsNoFault: the limits are the client's. A handler may wait for hours, also
-// after it has read a body, and is told when its client goes.
-func TestWaitingIsNoFault(t *testing.T) {
+// TestHandlerMayWait: the time limits are for clients. A handler can wait for hours, also
+// after it has read a body, and is notified when its client leaves.
+func TestHandlerMayWait(t *testing.T) {
 	t.Parallel()
 	var gone atomic.Bool
-	inVirtualTime(t, func(w http.ResponseWriter, r *http.Request) {
+	serveVirtual(t, func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		select {
 		case <-time.After(5 * time.Hour):
@@ -192,7 +192,7 @@ func TestWaitingIsNoFault(t *testing.T) {
 		c.Close()
 		synctest.Wait()
 		if !gone.Load() {
-			t.Error("the handler was not told that its client is gone")
+			t.Error("the handler was not notified that its client has left")
 		}
 	})
 }
@@ -202,8 +202,8 @@ func TestWaitingIsNoFault(t *testing.T) {
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	large := bytes.Repeat([]byte("x"), 1<<20)
-	var failed atomic.Int64 // how long a write that failed took; no channel, which would be outside of virtual time
-	inVirtualTime(t, func(w http.ResponseWriter, r *http.Request) {
+	var failed atomic.Int64 // how long a failed write took; not a channel, which would be outside of virtual time
+	serveVirtual(t, func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		if _, err := w.Write(large); err != nil {
 			failed.Store(int64(time.Since(began)))

@@ -13,9 +13,9 @@ import (
 	"redstalk/tools/conformance/busy"
 )
 
-// TestUnreadIsBounded: of clients that let a large answer lie, so many are cut off that the
-// others fit into the bound. These get all of it when they read at last, and so does one that
-// reads slowly all the time.
+// TestUnreadIsBounded: of clients that leave a large answer unread, enough are cut off that
+// the others are within the limit. These get all of it when they read at last, and so does
+// one that reads slowly all the time.
 func TestUnreadIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]func(*http.Protocols){
@@ -25,19 +25,19 @@ func TestUnreadIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for range 5 {
-				if leaveUnread(t, set) {
+				if tryUnread(t, set) {
 					return
 				}
 			}
-			t.Skip("void, as the machine is too busy")
+			t.Skip("void: the machine is too busy")
 		})
 	}
 }
 
-// leaveUnread has eight clients let an answer lie, and one read it slowly. It returns false if the
-// slow one, or the server that writes to it, did not get to run for so long that it may be cut off as
-// well, or the eight were not there in time.
-func leaveUnread(t *testing.T, set func(*http.Protocols)) (fair bool) {
+// tryUnread makes eight clients leave an answer unread, and one read it slowly. It returns
+// false if the slow one, or the server that writes to it, did not run for so long that it
+// may be cut off too, or if the eight did not connect in time.
+func tryUnread(t *testing.T, set func(*http.Protocols)) (fair bool) {
 	t.Helper()
 	const size, clients, most = 16 << 20, 8, 30 << 20
 	large, failed := make([]byte, size), new(atomic.Int64)
@@ -53,7 +53,7 @@ func leaveUnread(t *testing.T, set func(*http.Protocols)) (fair bool) {
 	for begun := time.Now(); len(all) <= clients; {
 		reply, err := (&http.Client{Transport: transport}).Get("http://" + addr)
 		if err != nil && time.Since(begun) > limits.Check/2 {
-			return false // the first ones have waited for the last for too long
+			return false // the first ones have waited too long for the last
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func leaveUnread(t *testing.T, set func(*http.Protocols)) (fair bool) {
 		return false
 	}
 	if err != nil {
-		t.Errorf("who reads slowly gets %d bytes, and never paused longer than %v: %v", n, pause, err)
+		t.Errorf("the slow reader gets %d bytes, and never paused longer than %v: %v", n, pause, err)
 	}
 	for limit := time.Now().Add(time.Minute); failed.Load() == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
@@ -85,8 +85,8 @@ func leaveUnread(t *testing.T, set func(*http.Protocols)) (fair bool) {
 	return true
 }
 
-// readSlowly reads so many bytes in about three seconds. pause is the longest time from one read to
-// the next.
+// readSlowly reads size bytes in about three seconds. pause is the longest time from one
+// read to the next.
 func readSlowly(from io.Reader, size int64) (all int64, pause time.Duration, err error) {
 	for begun := time.Now(); all < size && err == nil; begun = time.Now() {
 		var n int64
@@ -98,8 +98,8 @@ func readSlowly(from io.Reader, size int64) (all int64, pause time.Duration, err
 	return all, pause, err
 }
 
-// TestRequests: what was asked for and how it was answered is counted by the names that
-// handlers give; a panic is a failure, also behind a writer that wraps another.
+// TestRequests: requests and their answers are counted by the names that handlers give them.
+// A panic is a failure, also behind a wrapped writer.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
@@ -113,7 +113,7 @@ func TestRequests(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	d, addr := start(t, mux, httpserve.Config{Name: "test"})
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // or it would try the panic again
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // otherwise it would repeat the panic
 	for _, path := range []string{"/silent", "/silent", "/teapot", "/panic", "/none"} {
 		reply, err := client.Get("http://" + addr + path)
 		if (err != nil) != (path == "/panic") {
@@ -131,7 +131,7 @@ func TestRequests(t *testing.T) {
 			all += s.Took.Count()
 			got += fmt.Sprintf("%s%v%d ", s.Operation, s.Statuses, s.Took.Count())
 		}
-		if all >= 5 { // a request is counted just after its answer has come
+		if all >= 5 { // a request is counted just after its answer has arrived
 			break
 		}
 	}
@@ -139,9 +139,9 @@ func TestRequests(t *testing.T) {
 		t.Errorf("counted %s, want %s", got, want)
 	}
 	if d.Name() != "test" {
-		t.Errorf("the door is called %s", d.Name())
+		t.Errorf("the server is called %s", d.Name())
 	}
-	httpserve.Name(nil, "no door") // of which nothing comes
+	httpserve.Name(nil, "no server") // without any effect
 }
 
 type wrapped struct{ http.ResponseWriter }

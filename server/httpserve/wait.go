@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// This file has what a request needs that waits: it must notice that its client is gone.
+// This file is for requests that wait: they must notice that their client has left.
 
-// maxRest is how much of a body a handler that waits may leave to ReadRest, in bytes.
-const maxRest = 64 << 10
+// maxReadRest limits how much of a body a handler that waits can leave to ReadRest, in
+// bytes.
+const maxReadRest = 64 << 10
 
-// ErrEnding is the cause of the end of a context of UntilEnding if the door ends, or if the
-// client sends more behind a request that waits than can be held.
+// ErrEnding is the cause of the end of a context of UntilEnding if the server shuts down, or
+// if the client sends more behind a waiting request than can be buffered.
 var ErrEnding = errors.New("the wait ends")
 
 type (
@@ -23,8 +24,8 @@ type (
 	connKey   struct{}
 )
 
-// Ending returns a channel that is closed when the Door that has got this request ends:
-// who waits then answers without a result. It never closes for other contexts.
+// Ending returns a channel that is closed when the Server of this request shuts down:
+// handlers that wait then answer without a result. For other contexts it never closes.
 func Ending(ctx context.Context) <-chan struct{} {
 	if ending, ok := ctx.Value(endingKey{}).(context.Context); ok {
 		return ending.Done()
@@ -32,13 +33,13 @@ func Ending(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// ReadRest reads what a handler has left of a body. net/http looks for the end of a connection
-// only after that of the body. More than 64 KiB are an *http.MaxBytesError.
+// ReadRest reads what a handler has left of a body. net/http looks for the end of a
+// connection only after that of the body. More than 64 KiB are an *http.MaxBytesError.
 func ReadRest(r *http.Request) error {
-	n, err := io.CopyN(io.Discard, r.Body, maxRest+1)
+	n, err := io.CopyN(io.Discard, r.Body, maxReadRest+1)
 	switch {
-	case n > maxRest:
-		return &http.MaxBytesError{Limit: maxRest}
+	case n > maxReadRest:
+		return &http.MaxBytesError{Limit: maxReadRest}
 	case err == io.EOF:
 		return nil
 	}
@@ -46,12 +47,13 @@ func ReadRest(r *http.Request) error {
 }
 
 // UntilEnding returns a context for a handler that waits. It ends with the request, when the
-// client is gone whatever it has sent before, and also, with the cause ErrEnding, when the Door
-// that has got the request ends. It reads the rest of the body; if that fails, the context has
-// ended, with the error as its cause. The function has to be called before the handler returns.
+// client leaves, whatever it has sent before that, and, with the cause ErrEnding, when the
+// Server of the request shuts down. UntilEnding reads the rest of the body; if that fails,
+// the context has ended, with the error as its cause. The returned function must be called
+// before the handler returns.
 func UntilEnding(r *http.Request) (context.Context, context.CancelFunc) {
 	if err := ReadRest(r); err != nil {
-		ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context())) // net/http may have ended it for that
+		ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context())) // net/http may have ended it for the same reason
 		cancel(err)
 		return ctx, func() {}
 	}
@@ -61,7 +63,7 @@ func UntilEnding(r *http.Request) (context.Context, context.CancelFunc) {
 		stop = context.AfterFunc(ending, func() { cancel(ErrEnding) })
 	}
 	if c, ok := ctx.Value(connKey{}).(*conn); ok && r.ProtoMajor < 2 {
-		unwatch = c.watch(cancel)
+		unwatch = c.watchClient(cancel)
 	}
 	return ctx, func() {
 		stop()
@@ -70,48 +72,49 @@ func UntilEnding(r *http.Request) (context.Context, context.CancelFunc) {
 	}
 }
 
-// lookahead is what lets a conn notice that its client is gone although there is something that
-// nobody reads yet: net/http looks no further than the first byte behind a request. All fields
-// are guarded by conn.mu.
-type lookahead struct {
-	end     context.CancelCauseFunc // ends what the request under way waits for; nil: none waits
+// readAheadState lets a conn notice that its client has left although there are bytes that
+// nobody reads yet: net/http looks no further than the first byte behind a request. conn.mu
+// guards all fields.
+type readAheadState struct {
+	end     context.CancelCauseFunc // ends the wait of the current request; nil: none waits
 	reading bool                    // net/http reads, or TLS below it
-	looking chan struct{}           // closed when the look ahead, which reads instead, ends; nil: there is none
-	bytes   []byte                  // what has come and was not read
+	done    chan struct{}           // closed when readAhead, which reads instead, ends; nil: it does not run
+	bytes   []byte                  // received, but not read
 }
 
-// watch has end called when the client is gone, until the returned function is called.
-func (c *conn) watch(end context.CancelCauseFunc) (unwatch func()) {
+// watchClient makes end be called when the client leaves, until the returned function is
+// called.
+func (c *conn) watchClient(end context.CancelCauseFunc) (unwatch func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ahead.end = end
-	c.lookAhead()
+	c.startReadAhead()
 	return func() {
 		c.mu.Lock()
 		c.ahead.end = nil
-		looking := c.ahead.looking
-		if looking != nil {
+		done := c.ahead.done
+		if done != nil {
 			c.Conn.SetReadDeadline(time.Unix(1, 0))
 		}
 		c.mu.Unlock()
-		if looking != nil {
-			<-looking
+		if done != nil {
+			<-done
 		}
 	}
 }
 
-// lookAhead begins to read if a request waits and nobody reads. c.mu is held.
-func (c *conn) lookAhead() {
-	if c.ahead.end == nil || c.ahead.reading || c.ahead.looking != nil {
+// startReadAhead begins to read if a request waits and nobody reads. c.mu is held.
+func (c *conn) startReadAhead() {
+	if c.ahead.end == nil || c.ahead.reading || c.ahead.done != nil {
 		return
 	}
-	c.ahead.looking = make(chan struct{})
-	go c.look()
+	c.ahead.done = make(chan struct{})
+	go c.readAhead()
 }
 
-// look reads ahead while a request waits, and ends its wait if the client is gone. So does a
-// client that sends more than smallPart behind the request.
-func (c *conn) look() {
+// readAhead reads while a request waits, and ends its wait if the client has left, or if it
+// sends more than smallPart behind the request.
+func (c *conn) readAhead() {
 	var err error
 	part := make([]byte, 512)
 	c.mu.Lock()
@@ -128,7 +131,7 @@ func (c *conn) look() {
 	}
 	switch {
 	case c.ahead.end == nil:
-		c.Conn.SetReadDeadline(time.Time{}) // as net/http has it behind the end of a body
+		c.Conn.SetReadDeadline(time.Time{}) // as net/http sets it behind the end of a body
 	case errors.Is(err, os.ErrDeadlineExceeded):
 	case err == ErrEnding:
 		c.ahead.end(err)
@@ -136,18 +139,18 @@ func (c *conn) look() {
 		c.gone.Store(true)
 		c.ahead.end(nil)
 	}
-	close(c.ahead.looking)
-	c.ahead.looking = nil
+	close(c.ahead.done)
+	c.ahead.done = nil
 	c.mu.Unlock()
 }
 
-// Read returns first what was read ahead.
+// Read first returns what was read ahead.
 func (c *conn) Read(p []byte) (int, error) {
 	c.mu.Lock()
-	for c.ahead.looking != nil {
-		looking := c.ahead.looking
+	for c.ahead.done != nil {
+		done := c.ahead.done
 		c.mu.Unlock()
-		<-looking
+		<-done
 		c.mu.Lock()
 	}
 	if len(c.ahead.bytes) > 0 {
@@ -164,7 +167,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ahead.reading = false; err == nil {
-		c.lookAhead()
+		c.startReadAhead()
 	}
 	return n, err
 }

@@ -17,11 +17,11 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// waiter is a handler whose requests wait until they are let go, or have to end.
+// waiter is a handler whose requests wait until they may proceed, or must end.
 type waiter struct {
-	came   chan struct{}
-	let    chan struct{}
-	causes chan error // why the others ended
+	arrived chan struct{}
+	proceed chan struct{}
+	causes  chan error // why the others ended
 }
 
 func newWaiter() *waiter {
@@ -35,19 +35,19 @@ func (h *waiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := httpserve.UntilEnding(r)
 	defer cancel()
-	h.came <- struct{}{}
+	h.arrived <- struct{}{}
 	select {
-	case <-h.let:
+	case <-h.proceed:
 		io.WriteString(w, "let go")
 	case <-ctx.Done():
 		h.causes <- context.Cause(ctx)
 		if _, err := io.WriteString(w, "late"); err == nil && errors.Is(context.Cause(ctx), context.Canceled) && r.Context().Err() == nil {
-			h.causes <- errors.New("a client that is gone could be written to")
+			h.causes <- errors.New("a client that has left could be written to")
 		}
 	}
 }
 
-// what clients send with a request that waits: at once, and when it waits.
+// What clients send with a request that waits: at once, and while it waits.
 var sentByWaiting = map[string][2]string{
 	"nothing":             {"\r\n", ""},
 	"body":                {"Content-Length: 2\r\n\r\n{}", ""},
@@ -61,7 +61,7 @@ var sentByWaiting = map[string][2]string{
 	"line end":            {"\r\n", "\r\n"},
 }
 
-// dialWaiting has a request wait.
+// dialWaiting sends a request and waits until it waits.
 func dialWaiting(t *testing.T, h *waiter, dial func() (net.Conn, error), sent [2]string) net.Conn {
 	t.Helper()
 	c, err := dial()
@@ -71,19 +71,19 @@ func dialWaiting(t *testing.T, h *waiter, dial func() (net.Conn, error), sent [2
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(time.Minute))
 	io.WriteString(c, "POST /wait HTTP/1.1\r\nHost: x\r\n"+sent[0])
-	<-h.came
+	<-h.arrived
 	io.WriteString(c, sent[1])
 	return c
 }
 
-// TestGoneWhileWaiting: it is noticed that a client has gone, whatever it has sent, and nothing can
-// be written to it.
+// TestGoneWhileWaiting: a client that leaves is noticed, whatever it has sent, and nothing
+// can be written to it.
 func TestGoneWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for name, sent := range sentByWaiting {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, h *waiter, dial func() (net.Conn, error)) {
+			withAndWithoutTLS(t, func(t *testing.T, h *waiter, dial func() (net.Conn, error)) {
 				dialWaiting(t, h, dial, sent).Close()
 				if err := <-h.causes; !errors.Is(err, context.Canceled) {
 					t.Errorf("the wait has ended: %v", err)
@@ -98,15 +98,16 @@ func TestGoneWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestPipelinedBehindAWait: what was sent behind a request that waits is answered when that is.
-func TestPipelinedBehindAWait(t *testing.T) {
+// TestPipelinedDuringWait: what was sent behind a waiting request is answered after that
+// request.
+func TestPipelinedDuringWait(t *testing.T) {
 	t.Parallel()
 	for name, sent := range sentByWaiting {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, h *waiter, dial func() (net.Conn, error)) {
+			withAndWithoutTLS(t, func(t *testing.T, h *waiter, dial func() (net.Conn, error)) {
 				c := dialWaiting(t, h, dial, sent)
-				h.let <- struct{}{}
+				h.proceed <- struct{}{}
 				from := bufio.NewReader(c)
 				want := []string{"let go", "other", "other"}
 				if !strings.Contains(sent[0]+sent[1], "GET") {
@@ -125,7 +126,7 @@ func TestPipelinedBehindAWait(t *testing.T) {
 	}
 }
 
-// readAnswer returns the body of the next answer that is not one in between.
+// readAnswer returns the body of the next final answer.
 func readAnswer(t *testing.T, from *bufio.Reader) string {
 	t.Helper()
 	for {
@@ -143,8 +144,8 @@ func readAnswer(t *testing.T, from *bufio.Reader) string {
 	}
 }
 
-// onBoth runs a test without TLS and with it.
-func onBoth(t *testing.T, test func(t *testing.T, h *waiter, dial func() (net.Conn, error))) {
+// withAndWithoutTLS runs a test twice.
+func withAndWithoutTLS(t *testing.T, test func(t *testing.T, h *waiter, dial func() (net.Conn, error))) {
 	h := newWaiter()
 	_, addr := start(t, h, httpserve.Config{})
 	test(t, h, func() (net.Conn, error) { return net.Dial("tcp", addr) })
@@ -159,7 +160,7 @@ func onBoth(t *testing.T, test func(t *testing.T, h *waiter, dial func() (net.Co
 	})
 }
 
-// TestGoneWhileWaitingHTTP2: so it is with HTTP/2.
+// TestGoneWhileWaitingHTTP2: the same with HTTP/2.
 func TestGoneWhileWaitingHTTP2(t *testing.T) {
 	t.Parallel()
 	h := newWaiter()
@@ -174,7 +175,7 @@ func TestGoneWhileWaitingHTTP2(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() {
-		<-h.came
+		<-h.arrived
 		leave()
 	}()
 	if _, err := transport.RoundTrip(r); err == nil {
@@ -185,8 +186,8 @@ func TestGoneWhileWaitingHTTP2(t *testing.T) {
 	}
 }
 
-// TestTooMuchBehindAWait: a client that goes on sending ends the wait, and then is served.
-func TestTooMuchBehindAWait(t *testing.T) {
+// TestTooMuchDuringWait: a client that keeps sending ends the wait, and is then served.
+func TestTooMuchDuringWait(t *testing.T) {
 	t.Parallel()
 	h := newWaiter()
 	_, addr := start(t, h, httpserve.Config{})
@@ -207,7 +208,8 @@ func TestTooMuchBehindAWait(t *testing.T) {
 	}
 }
 
-// TestUnreadBodies: a body that does not come, or is too large, ends the wait before it begins.
+// TestUnreadBodies: a body that does not arrive, or is too large, ends the wait before it
+// begins.
 func TestUnreadBodies(t *testing.T) {
 	t.Parallel()
 	tooLong := func(err error) bool { _, ok := errors.AsType[*http.MaxBytesError](err); return ok }
@@ -217,7 +219,7 @@ func TestUnreadBodies(t *testing.T) {
 		"Transfer-Encoding: chunked\r\n\r\nno chunk\r\n\r\n\r\n":     func(err error) bool { return err != nil },
 	} {
 		ended := false
-		inVirtualTime(t, func(w http.ResponseWriter, r *http.Request) {
+		serveVirtual(t, func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := httpserve.UntilEnding(r)
 			defer cancel()
 			<-ctx.Done()

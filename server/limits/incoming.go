@@ -9,62 +9,62 @@ import (
 )
 
 const (
-	// DefaultIncoming is how many bytes there may be room for of bodies that are on their way,
-	// unless somebody says otherwise.
+	// DefaultIncoming is the default limit for bodies that are being received, in bytes.
 	DefaultIncoming = 64 << 20
 
-	// Uncounted is up to how many bytes of a body are not counted, so that usual ones cost
-	// nothing.
+	// Uncounted is the size up to which a body is not counted, in bytes, so that ordinary ones
+	// cost nothing.
 	Uncounted = 16 << 10
 
-	// believed is the most that is set aside for a body because its client has announced it.
-	believed = 16 << 20
+	// maxAnnounced limits the room that is reserved for a body because its client has announced
+	// its size.
+	maxAnnounced = 16 << 20
 
-	// unannounced is what is set aside at least for a body whose size is not known: then few
+	// minUnannounced is the least room that is reserved for a body of unknown size, so that few
 	// have to ask again.
-	unannounced = 1 << 20
+	minUnannounced = 1 << 20
 
-	// leastReceived is what has to come of a body in each Check while others wait for room.
-	leastReceived = 64 << 10
+	// minReceived is how much of a body must arrive in each Check while others wait for room.
+	minReceived = 64 << 10
 )
 
-// incoming is what is being received: the bodies of which a part has come, over all clients.
-// Room for all of a body is set aside before much of it is read, so that those for which there is
-// room need no more. Others wait for it in turn. One body may go beyond the bound, so that there
-// is always one that goes on.
+// incoming limits what is being received: all bodies that have arrived in part, of all
+// clients. Room for a whole body is reserved before much of it is read, so that a body with
+// room needs no more. Others wait for room in order. One body may exceed the limit, so that
+// there is always one that can continue.
 type incoming struct {
-	most int64
+	max int64
 
-	mu      sync.Mutex // guards what follows
-	sum     int64
-	all     map[*Arrival]struct{}
-	waiting []*Arrival
-	first   *Arrival    // the one beyond the bound; nil if there is none
-	checks  *time.Timer // runs while anybody waits; nil if nobody does
+	mu        sync.Mutex // guards the fields below
+	sum       int64
+	all       map[*Arrival]struct{}
+	waiting   []*Arrival
+	overLimit *Arrival    // the body that exceeds the limit; nil if there is none
+	checks    *time.Timer // runs while a body waits; nil if none does
 }
 
-// Arrival is a body that is on its way. nil is one that is not bounded.
+// Arrival is a body that is being received. A nil Arrival is not limited.
 type Arrival struct {
-	in            *incoming
-	goOn, giveWay func()
-	came          atomic.Uint64
+	in              *incoming
+	resume, giveWay func()
+	received        atomic.Uint64
 
 	// Guarded by in.mu.
 	room, want int64
 	waits      bool
-	looked     bool   // at seen, since it may go on
-	seen       uint64 // what had come then
+	checked    bool   // seen is set, since it may continue
+	seen       uint64 // what had been received at the last check
 	gone       bool   // it had to give way
 }
 
-// Arrive begins to count a body, which End ends. goOn is called when there is room for which
-// Reserve has asked in vain, giveWay if the memory is needed for others: then the body should be
-// given up. Neither may block, nor call an Arrival.
+// Arrive begins to count a body, until End. resume is called when there is room after
+// Reserve has refused it, giveWay if the memory is needed for others: then the body should
+// be given up. Neither may block, nor call an Arrival.
 func (b *Bounds) Arrive(goOn, giveWay func()) *Arrival {
-	if b == nil || b.incoming.most == 0 {
+	if b == nil || b.incoming.max == 0 {
 		return nil
 	}
-	a := &Arrival{in: &b.incoming, goOn: goOn, giveWay: giveWay}
+	a := &Arrival{in: &b.incoming, resume: goOn, giveWay: giveWay}
 	a.in.mu.Lock()
 	defer a.in.mu.Unlock()
 	if a.in.all == nil {
@@ -74,22 +74,23 @@ func (b *Bounds) Arrive(goOn, giveWay func()) *Arrival {
 	return a
 }
 
-// Came says how many bytes have come, of this body and whatever else, since the client came.
+// Received sets how many bytes have arrived since the client connected, of this body and
+// everything else.
 func (a *Arrival) Came(total uint64) {
 	if a != nil {
-		a.came.Store(total)
+		a.received.Store(total)
 	}
 }
 
-// Reserve asks for room for a body of which there are have bytes, and announced ones in all
-// (negative: that is not known). It reports whether more of the body may be read.
+// Reserve asks for room for a body of which have bytes are here. announced is its size;
+// negative if unknown. It reports whether more of the body may be read.
 func (a *Arrival) Reserve(have, announced int64) bool {
 	if a == nil {
 		return true
 	}
-	want := min(max(2*have, believed), announced)
+	want := min(max(2*have, maxAnnounced), announced)
 	if announced < 0 {
-		want = max(2*have, unannounced)
+		want = max(2*have, minUnannounced)
 	}
 	a.in.mu.Lock()
 	defer a.in.mu.Unlock()
@@ -97,7 +98,7 @@ func (a *Arrival) Reserve(have, announced int64) bool {
 		return !a.waits
 	}
 	a.want = max(want, have)
-	if (len(a.in.waiting) == 0 || a.in.first == a) && a.in.admit(a) {
+	if (len(a.in.waiting) == 0 || a.in.overLimit == a) && a.in.admit(a) {
 		return true
 	}
 	a.waits = true
@@ -108,22 +109,22 @@ func (a *Arrival) Reserve(have, announced int64) bool {
 	return false
 }
 
-// admit sets room aside if there is any, or if nobody is beyond the bound.
+// admit reserves room if there is any, or if no body exceeds the limit.
 func (in *incoming) admit(a *Arrival) bool {
 	more := a.want - a.room
 	switch {
-	case in.sum+more <= in.most, in.first == a:
-	case in.first == nil:
-		in.first = a
+	case in.sum+more <= in.max, in.overLimit == a:
+	case in.overLimit == nil:
+		in.overLimit = a
 	default:
 		return false
 	}
 	in.sum += more
-	a.room, a.waits, a.looked = a.want, false, false
+	a.room, a.waits, a.checked = a.want, false, false
 	return true
 }
 
-// End says that the body has come, or is given up.
+// End ends the counting: the body is complete, or given up.
 func (a *Arrival) End() {
 	if a == nil {
 		return
@@ -136,8 +137,8 @@ func (a *Arrival) End() {
 	if a.waits {
 		in.waiting = slices.DeleteFunc(in.waiting, func(w *Arrival) bool { return w == a })
 	}
-	if in.first == a || in.sum <= in.most {
-		in.first = nil
+	if in.overLimit == a || in.sum <= in.max {
+		in.overLimit = nil
 	}
 	var admitted []*Arrival
 	for len(in.waiting) > 0 && in.admit(in.waiting[0]) {
@@ -146,11 +147,11 @@ func (a *Arrival) End() {
 	}
 	in.mu.Unlock()
 	for _, other := range admitted {
-		other.goOn()
+		other.resume()
 	}
 }
 
-// check has bodies give way that come slowly, while others wait for room.
+// check makes bodies that arrive slowly give way, while others wait for room.
 func (in *incoming) check() {
 	in.mu.Lock()
 	if len(in.waiting) == 0 {
@@ -159,42 +160,43 @@ func (in *incoming) check() {
 		return
 	}
 	in.checks.Reset(Check)
-	over := in.over()
+	excess := in.excess()
 	in.mu.Unlock()
-	for _, a := range over {
+	for _, a := range excess {
 		a.giveWay()
 	}
 }
 
-// over returns those that have to give way: of the bodies that came slowly since the last check
-// the one beyond the bound, and then those with most room, until half of all would be free.
-func (in *incoming) over() (over []*Arrival) {
+// excess returns the bodies that must give way: of those that arrived slowly since the last
+// check the one that exceeds the limit, and then those with most room, until half of the
+// limit would be free.
+func (in *incoming) excess() (excess []*Arrival) {
 	var slow []*Arrival
 	sum := in.sum
 	for a := range in.all {
-		came := a.came.Load()
+		received := a.received.Load()
 		switch {
 		case a.waits:
 			continue
 		case a.gone:
 			sum -= a.room
-		case a.looked && came-a.seen < leastReceived:
+		case a.checked && received-a.seen < minReceived:
 			slow = append(slow, a)
 		}
-		a.looked, a.seen = true, came
+		a.checked, a.seen = true, received
 	}
 	slices.SortFunc(slow, func(a, b *Arrival) int { return cmp.Compare(b.room, a.room) })
 	for _, a := range slow {
-		if sum > in.most/2 || a == in.first {
+		if sum > in.max/2 || a == in.overLimit {
 			a.gone = true
 			sum -= a.room
-			over = append(over, a)
+			excess = append(excess, a)
 		}
 	}
-	return over
+	return excess
 }
 
-// Incoming is how much room is set aside, in bytes.
+// Incoming returns how much room is reserved, in bytes.
 func (b *Bounds) Incoming() int64 {
 	if b == nil {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// upload is a body that is on its way.
+// upload is a body that is being received.
 type upload struct {
 	*Arrival
 	goes, gone atomic.Bool
@@ -19,72 +19,73 @@ func newUpload(b *Bounds) *upload {
 	return u
 }
 
-// TestIncoming: room is set aside for whole bodies, in turn; one may go beyond the bound. Who sends
-// slowly while others wait gives way, the largest first, and nobody does without need.
+// TestIncoming: room is reserved for whole bodies, in order; one may exceed the limit.
+// Bodies that arrive slowly while others wait give way, the largest first, and none does
+// without need.
 func TestIncoming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20
 		b := New(0, 0, 10*mib)
-		pass := func() {
+		advance := func() {
 			time.Sleep(Check)
 			synctest.Wait()
 		}
 		large, small, quick, late, last := newUpload(b), newUpload(b), newUpload(b), newUpload(b), newUpload(b)
 		if !large.Reserve(1000, 6*mib) || !small.Reserve(1000, mib) || !large.Reserve(5*mib, 6*mib) {
-			t.Error("there is room, and it is not given")
+			t.Error("there is room, and it is refused")
 		}
 		if !quick.Reserve(1000, 4*mib) {
-			t.Error("nobody is beyond the bound")
+			t.Error("no body may exceed the limit")
 		}
-		pass()
-		pass()
+		advance()
+		advance()
 		if large.gone.Load() {
 			t.Error("it has to give way, and nobody waits")
 		}
 		if late.Reserve(1000, 2*mib) || last.Reserve(1000, 6*mib) || late.Reserve(1000, 2*mib) {
-			t.Error("they are let in out of turn")
+			t.Error("they are admitted out of order")
 		}
 		for i := range 3 {
 			if large.gone.Load() != (i == 2) {
 				t.Errorf("after %d checks: large gives way: %v", i, large.gone.Load())
 			}
-			quick.Came(uint64(i+1) * leastReceived)
-			pass()
+			quick.Came(uint64(i+1) * minReceived)
+			advance()
 		}
 		if small.gone.Load() || quick.gone.Load() || late.gone.Load() || late.goes.Load() {
-			t.Error("another one gives way, or late goes on too early")
+			t.Error("another one gives way, or late continues too early")
 		}
 		if large.End(); !late.goes.Load() || !last.goes.Load() || !late.Reserve(2*mib, 2*mib) {
-			t.Error("there is room, and they do not go on") // last goes beyond the bound
+			t.Error("there is room, and they do not continue") // last exceeds the limit
 		}
 		for _, u := range []*upload{small, quick, late, last} {
 			u.End()
 		}
-		pass()
-		if in := &b.incoming; in.sum != 0 || len(in.all) != 0 || in.first != nil || in.checks != nil {
+		advance()
+		if in := &b.incoming; in.sum != 0 || len(in.all) != 0 || in.overLimit != nil || in.checks != nil {
 			t.Errorf("%d bytes of %d are left", in.sum, len(in.all))
 		}
 	})
 }
 
-// TestIncomingUnannounced: bodies whose size is not known get room as they grow, and one of them
-// can always go on.
+// TestIncomingUnannounced: bodies of unknown size get room as they grow, and one of them can
+// always continue.
 func TestIncomingUnannounced(t *testing.T) {
 	const mib = 1 << 20
 	b := New(0, 0, 10*mib)
 	one, two := newUpload(b), newUpload(b)
 	if !one.Reserve(2*mib, -1) || !two.Reserve(3*mib, -1) || !one.Reserve(4*mib, -1) || !two.Reserve(5*mib, -1) {
-		t.Error("there is room, and it is not given")
+		t.Error("there is room, and it is refused")
 	}
 	if two.Reserve(7*mib, -1); !two.Reserve(100*mib, -1) || one.Reserve(6*mib, -1) {
-		t.Error("not just one goes beyond the bound")
+		t.Error("more or less than one exceeds the limit")
 	}
 	if two.End(); !one.goes.Load() {
-		t.Error("it does not go on")
+		t.Error("it does not continue")
 	}
 	one.End()
 	var none *Bounds
 	if !none.Arrive(nil, nil).Reserve(mib, mib) || !New(0, 0, 0).Arrive(nil, nil).Reserve(mib, mib) {
-		t.Error("nothing is bounded, and it is not let in")
+		t.Error("there is no limit, and it is refused")
 	}
 }

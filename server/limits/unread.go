@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// DefaultUnread is how many bytes may lie unread unless somebody says otherwise.
+// DefaultUnread is the default limit of unread bytes.
 const DefaultUnread = 1 << 30
 
-// Check is how often it is looked whether clients leave too much unread. For about twice as
-// long it may be more than the bound.
+// Check is the interval of the checks for unread bytes. For about twice as long, the limit
+// can be exceeded.
 const Check = time.Second
 
-// A Reader is a client that has something to read. Readers are compared: that of the same
-// client is equal to the one before.
+// A Reader is a client that has something to read. Readers are compared: two Readers of the
+// same client must be equal.
 type Reader interface {
-	// Unread returns how many bytes are kept for the client, and how many it has read of
-	// what was kept, since it came.
+	// Unread returns how many bytes are buffered for the client, and how many it has read of
+	// what was buffered since it connected.
 	Unread() (bytes int64, read uint64)
 
-	// GiveWay has the client cut off. It does not block.
+	// GiveWay cuts the client off. It does not block.
 	GiveWay()
 }
 
-// source is a door with its readers.
+// source is a listener with its readers.
 type source struct{ readers func() []Reader }
 
-// Join has the readers of a door bounded together with those of all others, until leave.
-// readers returns those that have something to read.
+// Join limits the readers of a listener together with those of all others, until leave is
+// called. readers returns those that have something to read.
 func (b *Bounds) Join(readers func() []Reader) (leave func()) {
-	if b == nil || b.guard.most == 0 {
+	if b == nil || b.guard.max == 0 {
 		return func() {}
 	}
 	src := &source{readers}
@@ -41,10 +41,10 @@ func (b *Bounds) Join(readers func() []Reader) (leave func()) {
 		b.stop = make(chan struct{})
 		go b.run(b.stop)
 	}
-	return func() { b.part(src) }
+	return func() { b.removeSource(src) }
 }
 
-func (b *Bounds) part(src *source) {
+func (b *Bounds) removeSource(src *source) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.sources, src)
@@ -54,8 +54,8 @@ func (b *Bounds) part(src *source) {
 	}
 }
 
-// run looks at the readers until stop is closed. However late it is to look, there is no less
-// than Check from one look to the next: who reads slowly must have had the time to.
+// run checks the readers until stop is closed. However late a check is, at least Check
+// passes until the next one: a slow reader must have had the time to read.
 func (b *Bounds) run(stop <-chan struct{}) {
 	next := time.NewTimer(Check)
 	defer next.Stop()
@@ -70,21 +70,21 @@ func (b *Bounds) run(stop <-chan struct{}) {
 	}
 }
 
-// check has those give way who must.
+// check makes readers give way, and returns memory if it is time.
 func (b *Bounds) check() {
-	for _, r := range b.over() {
+	for _, r := range b.excess() {
 		r.GiveWay()
 	}
 	b.mu.Lock()
-	gone := b.crowds.gone(b.connections.Load())
+	gone := b.trimmer.due(b.connections.Load())
 	b.mu.Unlock()
 	if gone {
-		b.free()
+		b.trim()
 	}
 }
 
-// over asks all sources, and returns who must.
-func (b *Bounds) over() []Reader {
+// excess asks all sources, and returns the readers that must give way.
+func (b *Bounds) excess() []Reader {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []unread
@@ -97,29 +97,30 @@ func (b *Bounds) over() []Reader {
 	return b.guard.inspect(all)
 }
 
-// unread is what one client has to read at a moment.
+// unread is what one client has to read at one time.
 type unread struct {
 	reader Reader
 	bytes  int64
 	read   uint64
 }
 
-// guard says who has to give way.
+// guard decides who must give way.
 type guard struct {
-	most   int64
-	before map[Reader]uint64 // what they had read when there was too much; nil if there was not
+	max    int64
+	before map[Reader]uint64 // what each had read when the limit was exceeded; nil if it was not
 }
 
-// inspect returns who has to give way, so that what all have unread is within the bound. At
-// first that is nobody: who reads something until the next time stays longer than who reads
-// nothing. Among equals those with most unread go first.
-func (g *guard) inspect(all []unread) (over []Reader) {
+// inspect returns the readers that must give way so that the unread bytes of the others are
+// within the limit. At first there are none: readers that read something until the next
+// check stay longer than those that read nothing. Among equals those with most unread bytes
+// go first.
+func (g *guard) inspect(all []unread) (excess []Reader) {
 	sum := int64(0)
 	for _, r := range all {
 		sum += r.bytes
 	}
 	before := g.before
-	if g.before = nil; sum <= g.most {
+	if g.before = nil; sum <= g.max {
 		return nil
 	}
 	g.before = make(map[Reader]uint64, len(all))
@@ -139,11 +140,11 @@ func (g *guard) inspect(all []unread) (over []Reader) {
 		return cmp.Or(cmp.Compare(reads(a), reads(b)), cmp.Compare(b.bytes, a.bytes))
 	})
 	for _, r := range all {
-		if sum <= g.most {
+		if sum <= g.max {
 			break
 		}
 		sum -= r.bytes
-		over = append(over, r.reader)
+		excess = append(excess, r.reader)
 	}
-	return over
+	return excess
 }

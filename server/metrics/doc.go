@@ -1,29 +1,28 @@
-// Package metrics shows operators what goes on: metrics for Prometheus, and whether the
-// server lives and is ready.
+// Package metrics shows operators the state of an instance: metrics for Prometheus, and
+// whether the server is alive and ready.
 //
-// # What lives here
+// # Reading order
 //
-//   - Observer: is made before there is a queue, because an instance that loads its store has
-//     to say so. It has the handlers of /metrics, /healthz and /readyz (observer.go).
-//   - snapshot: what a scrape shows, collected at most once a second, for all who ask
-//     (snapshot.go).
-//   - definitions: the table of all metrics (metrics.go); docs/metrics.md is made of it.
-//   - the doors that speak HTTP and the pushes, which count by themselves (http.go, push.go).
-//   - families: a snapshot as Prometheus's text (families.go, text.go).
+//   - metrics.go: the table of all metrics. docs/metrics.md is generated from it.
+//   - observer.go: Observer has the handlers of /metrics, /healthz and /readyz. It is made
+//     before there is a queue, because an instance that loads its store must answer too.
+//   - snapshot.go: what a scrape shows, collected at most once a second for all scrapes.
+//   - families.go, text.go: a snapshot in Prometheus's text format.
+//   - http.go, push.go: the HTTP servers and the webhooks, which have counters of their own.
 //
-// # What does not
+// # What is elsewhere
 //
-// Counting: the doors do it in queue.Counters, the engines by themselves (storage.Report).
-// Listening and paths of other doors: the handlers are mounted by cmd/redstalkd.
+// Listeners count in queue.Counters, engines in their own counters (storage.Report).
+// cmd/redstalkd opens the listeners and mounts the handlers.
 //
 // # Invariants
 //
-// Counters and histograms are of this instance only: those of several are added up. Gauges
-// about tubes and jobs are of the whole store: every instance on it shows the same. No
-// counter ever shrinks but when its tube vanishes or the process begins anew.
+// Counters and histograms are those of this instance: add up those of several. Gauges about
+// tubes and jobs are those of the whole store: every instance shows the same. No counter
+// ever decreases, except when its tube vanishes or the process restarts.
 //
-// A snapshot is bounded work, however many tubes there are: by name are as many as
-// Config.Tubes, and the others come from sums that the store keeps anyway. The store is
-// asked in small steps, so no call of it is held up for long; and nobody waits for a store
-// that is away.
+// The work for a snapshot is limited, however many tubes there are: Config.Tubes are shown
+// by name, and the others come from totals that the store has anyway. The store is asked in
+// small steps, so none of its calls is delayed for long, and nobody waits for a store that
+// is unavailable.
 package metrics

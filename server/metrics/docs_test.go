@@ -18,7 +18,7 @@ const (
 	end   = "<!-- end -->\n"
 )
 
-// TestDocumented: docs/metrics.md has the table of all metrics. To bring it up to date:
+// TestDocumented: docs/metrics.md has the table of all metrics. To update it:
 //
 //	go test ./server/metrics -run TestDocumented -update
 func TestDocumented(t *testing.T) {
@@ -44,7 +44,7 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// table is the definitions of all metrics as Markdown.
+// table returns the definitions of all metrics as a Markdown table.
 func table() string {
 	var s strings.Builder
 	s.WriteString("| metric | type | labels | what it is |\n|---|---|---|---|\n")

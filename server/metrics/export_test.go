@@ -2,10 +2,10 @@ package metrics
 
 import "time"
 
-// Forget has the next scrape take a snapshot.
+// Forget makes the next scrape take a new snapshot.
 func (o *Observer) Forget() {
-	o.snapping.Lock()
-	defer o.snapping.Unlock()
+	o.snapshotMu.Lock()
+	defer o.snapshotMu.Unlock()
 	if o.last != nil {
 		o.last.at = time.Time{}
 	}

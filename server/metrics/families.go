@@ -12,14 +12,14 @@ import (
 // second is the unit of readings of durations.
 const second = float64(time.Second)
 
-// timesBounds are those of tube.Times in seconds.
+// timesBounds are the bounds of tube.Times, in seconds.
 var timesBounds = func() []string {
 	bounds := tube.TimesBounds()
 	return boundsOf(len(bounds), func(i int) float64 { return bounds[i].Seconds() })
 }()
 
-// addReading adds a histogram of integers, in units of which so many make one of the metric;
-// nothing if there is none.
+// addReading adds a histogram of integers, unit of which are one unit of the metric. It adds
+// nothing if r is nil.
 func (fs families) addReading(name string, r *telemetry.Reading, unit float64, labels ...string) {
 	if r == nil {
 		return
@@ -31,12 +31,12 @@ func (fs families) addReading(name string, r *telemetry.Reading, unit float64, l
 // states are the values of the label state, in the order in which they are shown.
 var states = [...]string{tube.Ready.String(), tube.Reserved.String(), tube.Delayed.String(), tube.Buried.String()}
 
-// fill adds what is known. What is not known is left out.
+// fill adds all metrics whose values are known.
 func (o *Observer) fill(fs families, f *metadata) {
 	fs.addBool("redstalk_ready", f.unready == "")
 	fs.add("redstalk_build_info", 1, o.config.Version)
 	fs.addBool("redstalk_store_up", f.q != nil && f.report.Away == nil)
-	o.addDoors(fs)
+	o.addHTTP(fs)
 	if f.q == nil {
 		return
 	}
@@ -53,7 +53,7 @@ func (o *Observer) fill(fs families, f *metadata) {
 	}
 }
 
-// addServer adds what the doors have counted.
+// addServer adds the counters of the listeners.
 func (o *Observer) addServer(fs families, q *queue.Queue) {
 	c := &q.Counters
 	fs.add("redstalk_connections", float64(c.Connections.Load()))
@@ -72,7 +72,7 @@ func (o *Observer) addServer(fs families, q *queue.Queue) {
 	}
 }
 
-// addStore adds what the store has counted of its own work.
+// addStore adds the store's counters of its own work.
 func (fs families) addStore(f *metadata) {
 	r := &f.report
 	fs.addReading("redstalk_store_call_seconds", r.Calls, second)
@@ -135,23 +135,24 @@ func (fs families) addJobs(name string, urgent, ready, reserved, delayed, buried
 	}
 }
 
-// addOthers adds the jobs of the tubes that are not shown by name: what all have less what
-// the others have. As these were asked one after the other it may be a little off.
+// addOthers adds the jobs of the tubes that are not shown by name: the totals less the tubes
+// that are. Since the store is asked for these one after the other, the result can be
+// slightly off.
 func (fs families) addOthers(f *metadata) {
 	left := f.stats.Totals
-	less := func(all *uint64, its uint64) { *all -= min(*all, its) }
+	subtract := func(all *uint64, n uint64) { *all -= min(*all, n) }
 	for _, t := range f.tubes {
-		less(&left.Urgent, t.Urgent)
-		less(&left.Ready, t.Ready)
-		less(&left.Reserved, t.Reserved)
-		less(&left.Delayed, t.Delayed)
-		less(&left.Buried, t.Buried)
+		subtract(&left.Urgent, t.Urgent)
+		subtract(&left.Ready, t.Ready)
+		subtract(&left.Reserved, t.Reserved)
+		subtract(&left.Delayed, t.Delayed)
+		subtract(&left.Buried, t.Buried)
 	}
 	fs.addJobs(Others, left.Urgent, left.Ready, left.Reserved, left.Delayed, left.Buried)
 }
 
-// addFlow adds what has happened in a tube. A histogram in which nothing is counted is left
-// out, as it would be sixteen lines.
+// addFlow adds the counters of a tube. An empty histogram is left out, since it would be
+// sixteen lines.
 func (fs families) addFlow(name string, f *tube.Flow) {
 	for metric, n := range map[string]uint64{
 		"redstalk_tube_puts_total":       f.Puts,

@@ -6,19 +6,19 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// Door has the figures of a door that speaks HTTP shown.
+// ObserveHTTP adds the figures of an HTTP server to the metrics.
 func (o *Observer) Door(d *httpserve.Door) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.doors = append(o.doors, d)
+	o.servers = append(o.servers, d)
 }
 
-// addDoors adds what the doors that speak HTTP have counted.
-func (o *Observer) addDoors(fs families) {
+// addHTTP adds the counters of the HTTP servers.
+func (o *Observer) addHTTP(fs families) {
 	o.mu.Lock()
-	doors := o.doors[:len(o.doors):len(o.doors)]
+	servers := o.servers[:len(o.servers):len(o.servers)]
 	o.mu.Unlock()
-	for _, d := range doors {
+	for _, d := range servers {
 		fs.add("redstalk_http_connections", float64(d.Connections()), d.Name())
 		for _, stats := range d.Requests() {
 			for status, n := range stats.Statuses {

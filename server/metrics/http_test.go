@@ -12,9 +12,9 @@ import (
 	"redstalk/server/metrics"
 )
 
-// TestDoors: the requests of doors are shown by door, operation and status, and nothing that a
-// client can choose; also before there is a queue.
-func TestDoors(t *testing.T) {
+// TestHTTPServers: requests are shown by server, operation and status, without anything that
+// a client can choose; also before there is a queue.
+func TestHTTPServers(t *testing.T) {
 	t.Parallel()
 	o := metrics.New(metrics.Config{})
 	for _, name := range []string{"http", "ouqiang"} {
@@ -38,7 +38,7 @@ func TestDoors(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := d.Shutdown(ctx); err != nil { // all are counted then
+		if err := d.Shutdown(ctx); err != nil { // then all are counted
 			t.Error(err)
 		}
 	}

@@ -27,49 +27,47 @@ const (
 	ReadyPath   = "/readyz"
 )
 
-// Config says how an Observer behaves.
+// Config configures an Observer.
 type Config struct {
-	// Tubes is how many tubes metrics show by name. It should be what the queue has as
-	// NamedTubes.
+	// Tubes is the number of tubes that metrics show by name. It should be equal to NamedTubes
+	// of the queue.
 	Tubes int
 
-	// ReadyLag is how late the timer may be of an instance that is ready. 0 means
-	// DefaultReadyLag.
+	// ReadyLag is how late the timer of a ready instance can be. 0 means DefaultReadyLag.
 	ReadyLag time.Duration
 
-	// Commands are the names of the commands that queue.Counters has by number.
+	// Commands are the names of the commands, by their number in queue.Counters.
 	Commands []string
 
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
 
-	// Log gets what an operator should know; nil means slog.Default.
+	// Log receives messages for operators; nil means slog.Default.
 	Log *slog.Logger
 }
 
 // DefaultReadyLag is the default of Config.ReadyLag.
 const DefaultReadyLag = 5 * time.Second
 
-// Observer watches an instance from its beginning to its end. Its methods may be called
-// from any goroutine.
+// Observer observes an instance from start to end. Its methods are safe for concurrent use.
 type Observer struct {
 	config  Config
-	runtime *prometheus.Registry // Go and the process
+	runtime *prometheus.Registry // the Go runtime and the process
 
-	mu     sync.Mutex
-	queue  *queue.Queue // nil until Serving
-	ending bool
-	pushes func() *webhook.Stats // nil: nothing is pushed
-	doors  []*httpserve.Door
+	mu      sync.Mutex
+	queue   *queue.Queue // nil until Serving
+	ending  bool
+	pushes  func() *webhook.Stats // nil if nothing is pushed
+	servers []*httpserve.Door
 
-	// The snapshot is guarded by snapping, which is held while one is taken: whoever asks
-	// meanwhile gets the same one.
-	snapping sync.Mutex
-	last     *snapshot
-	listing  listing
+	// snapshotMu guards the snapshot. It is held while one is taken, so concurrent scrapes get
+	// the same one.
+	snapshotMu sync.Mutex
+	last       *snapshot
+	listing    listing
 }
 
-// New returns an Observer of an instance that loads its store.
+// New returns an Observer of an instance that is loading its store.
 func New(config Config) *Observer {
 	if config.ReadyLag == 0 {
 		config.ReadyLag = DefaultReadyLag
@@ -82,23 +80,22 @@ func New(config Config) *Observer {
 	return o
 }
 
-// Serving says that the store is loaded, this is the queue on it, and all doors are open.
+// Serving reports that the store is loaded, that q is its queue, and that all listeners are
+// open.
 func (o *Observer) Serving(q *queue.Queue) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.queue = q
 }
 
-// Ending says that the instance ends. The queue is not asked any more by those who come
-// later.
+// Ending reports that the instance ends. Later requests do not ask the queue any more.
 func (o *Observer) Ending() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ending = true
 }
 
-// state returns the queue, nil while there is none that may be asked, and whether the
-// instance ends.
+// state returns the queue, or nil if it must not be asked, and whether the instance ends.
 func (o *Observer) state() (q *queue.Queue, ending bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -108,8 +105,8 @@ func (o *Observer) state() (q *queue.Queue, ending bool) {
 	return o.queue, false
 }
 
-// Unready returns why the instance is not ready; "" if it is. The words are for operators,
-// and name no address and no secret.
+// Unready returns why the instance is not ready, or "" if it is. The text is for operators,
+// and contains no address and no secret.
 func (o *Observer) Unready() string {
 	q, ending := o.state()
 	if ending {
@@ -131,8 +128,8 @@ func (o *Observer) Unready() string {
 	return strings.Join(reasons, "; ")
 }
 
-// Handler returns what answers requests for the paths of this package, and passes on all
-// others.
+// Handler returns a handler that answers requests for the paths of this package, and passes
+// all others to others.
 func (o *Observer) Handler(others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var h http.Handler
@@ -157,19 +154,19 @@ func (o *Observer) Handler(others http.Handler) http.Handler {
 }
 
 // healthy answers that the process runs.
-func healthy(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") }
+func healthy(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") }
 
 func (o *Observer) serveReady(w http.ResponseWriter, _ *http.Request) {
 	if reason := o.Unready(); reason != "" {
 		w.Header().Set("Retry-After", "1")
-		say(w, http.StatusServiceUnavailable, reason)
+		writeText(w, http.StatusServiceUnavailable, reason)
 		return
 	}
-	say(w, http.StatusOK, "ready")
+	writeText(w, http.StatusOK, "ready")
 }
 
-// serveMetrics answers with all metrics as text, which is not packed: that would take longer than
-// all the rest.
+// serveMetrics answers with all metrics as text. It does not compress them, which would take
+// longer than everything else.
 func (o *Observer) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	runtime := o.runtimeText()
 	s := o.current()
@@ -188,7 +185,8 @@ func (o *Observer) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// runtimeText returns the metrics of Go and of the process. One that cannot be read is missing.
+// runtimeText returns the metrics of the Go runtime and of the process. Those that cannot be
+// read are missing.
 func (o *Observer) runtimeText() []byte {
 	all, err := o.runtime.Gather()
 	if err != nil {
@@ -196,13 +194,13 @@ func (o *Observer) runtimeText() []byte {
 	}
 	var text bytes.Buffer
 	for _, f := range all {
-		expfmt.MetricFamilyToText(&text, f) // fails for families without a name or samples
+		expfmt.MetricFamilyToText(&text, f) // fails only for families without a name or samples
 	}
 	return text.Bytes()
 }
 
-// say answers with a line of text that nobody may keep.
-func say(w http.ResponseWriter, status int, text string) {
+// writeText answers with a line of text that must not be cached.
+func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)

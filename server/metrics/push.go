@@ -4,14 +4,14 @@ import (
 	"redstalk/server/webhook"
 )
 
-// Pushing says who pushes jobs, so that it is asked for its figures.
+// Pushing sets the source of the figures about pushes.
 func (o *Observer) Pushing(stats func() *webhook.Stats) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pushes = stats
 }
 
-// pushStats returns what there is to show of pushes; nil if nothing.
+// pushStats returns the figures about pushes; nil if there are none.
 func (o *Observer) pushStats() *webhook.Stats {
 	o.mu.Lock()
 	stats := o.pushes
@@ -22,7 +22,7 @@ func (o *Observer) pushStats() *webhook.Stats {
 	return stats()
 }
 
-// addPushes adds what has become of pushes.
+// addPushes adds the counters of pushes.
 func (o *Observer) addPushes(fs families, s *webhook.Stats) {
 	fs.add("redstalk_push_tubes", float64(s.Pushing))
 	fs.add("redstalk_push_waiting_tubes", float64(s.Waiting))
@@ -38,7 +38,7 @@ func (o *Observer) addPushes(fs families, s *webhook.Stats) {
 	}
 }
 
-// pushBounds are those of the pushes' histogram.
+// pushBounds are the bounds of the histogram of calls.
 var pushBounds = boundsOf(len(webhook.Buckets), func(i int) float64 { return webhook.Buckets[i] })
 
 func (fs families) addPushTube(name string, s *webhook.TubeStats) {

@@ -11,7 +11,7 @@ import (
 	"redstalk/server/webhook"
 )
 
-// TestPushes: callbacks show in the metrics, by tube up to a number, and with their targets.
+// TestPushes: callbacks are shown by tube, up to the limit, and with their targets.
 func TestPushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance(t, 1)
@@ -21,7 +21,7 @@ func TestPushes(t *testing.T) {
 		call := func(ctx context.Context, j *webhook.Job) webhook.Outcome {
 			time.Sleep(3 * time.Second)
 			err := d.Through(ctx, "grpc://a:1", func(context.Context) error { return errors.New("no") })
-			if errors.Is(err, webhook.ErrLeftAlone) || j.Tube == "b" {
+			if errors.Is(err, webhook.ErrBreakerOpen) || j.Tube == "b" {
 				return webhook.Outcome{Verdict: webhook.Done, Result: webhook.Delivered}
 			}
 			return webhook.Outcome{Verdict: webhook.Park, Result: webhook.Gone}

@@ -24,7 +24,7 @@ const (
 	dashboard = "../../docs/grafana.json"
 )
 
-// rules is a file of rules for Prometheus.
+// rules is a file of Prometheus rules.
 type rules struct {
 	Groups []struct {
 		Name  string
@@ -38,8 +38,8 @@ type rules struct {
 	}
 }
 
-// TestAlerts checks the rules as far as that needs no Prometheus: their form, and that the
-// metrics and labels that they ask for exist.
+// TestAlerts checks the rules without Prometheus: their format, and that their metrics and
+// labels exist.
 func TestAlerts(t *testing.T) {
 	file, err := os.Open(alerts)
 	if err != nil {
@@ -52,12 +52,12 @@ func TestAlerts(t *testing.T) {
 	if err := decoder.Decode(&r); err != nil {
 		t.Fatal(err)
 	}
-	known, seen := newKnown(t), map[string]bool{}
+	known, seen := newKnownMetrics(t), map[string]bool{}
 	for _, g := range r.Groups {
 		for _, rule := range g.Rules {
 			if rule.Alert == "" || seen[rule.Alert] || rule.Labels["severity"] == "" ||
 				rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
-				t.Errorf("%s: %+v lacks something, or its name is there twice", g.Name, rule)
+				t.Errorf("%s: %+v is incomplete, or its name is not unique", g.Name, rule)
 			}
 			seen[rule.Alert] = true
 			if _, err := time.ParseDuration(rule.For); rule.For != "" && err != nil {
@@ -73,7 +73,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestAlertsByPromtool has Prometheus itself look at the rules, where it is installed.
+// TestAlertsByPromtool checks the rules with promtool, where it is installed.
 func TestAlertsByPromtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -88,7 +88,7 @@ func TestAlertsByPromtool(t *testing.T) {
 	}
 }
 
-// TestDashboard checks the queries of the dashboard, and that no two panels are in one place.
+// TestDashboard checks the queries of the dashboard, and that panels do not overlap.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile(dashboard)
 	if err != nil {
@@ -108,16 +108,16 @@ func TestDashboard(t *testing.T) {
 	if err := json.Unmarshal(text, &d); err != nil {
 		t.Fatal(err)
 	}
-	known, places := newKnown(t), map[string]string{}
+	known, occupied := newKnownMetrics(t), map[string]string{}
 	queries := 0
 	for _, p := range d.Panels {
 		for x := range p.GridPos.W {
 			for y := range p.GridPos.H {
-				place := fmt.Sprint(p.GridPos.X+x, p.GridPos.Y+y)
-				if places[place] != "" {
-					t.Fatalf("%s and %s overlap", p.Title, places[place])
+				cell := fmt.Sprint(p.GridPos.X+x, p.GridPos.Y+y)
+				if occupied[cell] != "" {
+					t.Fatalf("%s and %s overlap", p.Title, occupied[cell])
 				}
-				places[place] = p.Title
+				occupied[cell] = p.Title
 			}
 		}
 		for _, target := range p.Targets {
@@ -135,16 +135,16 @@ func TestDashboard(t *testing.T) {
 	if queries < 30 {
 		t.Errorf("only %d queries", queries)
 	}
-	for _, m := range metrics.Definitions() { // what nobody looks at is not worth its lines
+	for _, m := range metrics.Definitions() { // a metric that nobody looks at is not worth its lines
 		used := strings.Contains(string(text), m.Name) || strings.Contains(readAll(t, alerts), m.Name)
-		if !used && !slices.Contains(unseen, m.Name) {
+		if !used && !slices.Contains(notShown, m.Name) {
 			t.Errorf("neither the dashboard nor an alert shows %s", m.Name)
 		}
 	}
 }
 
-// unseen are metrics that are for questions which are asked seldom.
-var unseen = []string{
+// notShown are metrics for rare questions.
+var notShown = []string{
 	"redstalk_tube_urgent_jobs", "redstalk_urgent_jobs", "redstalk_instances", "redstalk_connections_accepted_total",
 	"redstalk_producer_connections", "redstalk_worker_connections", "redstalk_store_records_written_total",
 	"redstalk_store_records_migrated_total", "redstalk_snapshot_age_seconds",
@@ -159,12 +159,12 @@ func readAll(t *testing.T, path string) string {
 	return string(text)
 }
 
-// known is the metrics that there are, with their labels.
-type known map[string][]string
+// knownMetrics are all metrics, with their labels.
+type knownMetrics map[string][]string
 
-func newKnown(t *testing.T) known {
+func newKnownMetrics(t *testing.T) knownMetrics {
 	t.Helper()
-	k := known{"up": {"instance", "job"}}
+	k := knownMetrics{"up": {"instance", "job"}}
 	add := func(name string, kind dto.MetricType, labels []string) {
 		labels = append(slices.Clone(labels), "instance", "job")
 		if kind != dto.MetricType_HISTOGRAM {
@@ -176,7 +176,7 @@ func newKnown(t *testing.T) known {
 	for _, d := range metrics.Definitions() {
 		add(d.Name, d.Kind, d.Labels)
 	}
-	for _, f := range scrape(t, metrics.New(metrics.Config{})) { // with those of Go and of the process
+	for _, f := range scrape(t, metrics.New(metrics.Config{})) { // with those of the Go runtime and of the process
 		if k[f.GetName()] == nil {
 			add(f.GetName(), f.GetType(), nil)
 		}
@@ -184,7 +184,7 @@ func newKnown(t *testing.T) known {
 	return k
 }
 
-func (k known) has(name string) bool { return k[name] != nil }
+func (k knownMetrics) has(name string) bool { return k[name] != nil }
 
 var (
 	texts     = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
@@ -198,9 +198,9 @@ var (
 	}
 )
 
-// check returns what is wrong with an expression: metrics that do not exist, labels that a
-// metric does not have, and parentheses that do not match.
-func (k known) check(expr string) (problems []string) {
+// check returns the errors in an expression: metrics that do not exist, labels that a metric
+// does not have, and unbalanced parentheses.
+func (k knownMetrics) check(expr string) (problems []string) {
 	problem := func(format string, args ...any) {
 		problems = append(problems, fmt.Sprintf(format, args...)+" in "+expr)
 	}
@@ -253,9 +253,9 @@ func labelValues(label string) (all []string) {
 	return all
 }
 
-// TestChecks: what checks expressions finds what is wrong with them.
-func TestChecks(t *testing.T) {
-	k := newKnown(t)
+// TestCheck: check finds errors in expressions.
+func TestCheck(t *testing.T) {
+	k := newKnownMetrics(t)
 	for expr, want := range map[string]string{
 		`rate(redstalk_puts_total[5m])`:                     "there is no redstalk_puts_total",
 		`redstalk_tube_jobs{stat="ready"}`:                  "has no label",

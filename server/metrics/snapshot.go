@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// snapFor is how long a snapshot is shown.
-	snapFor = time.Second
+	// maxSnapshotAge is how long a snapshot is used.
+	maxSnapshotAge = time.Second
 
-	// storeLimit bounds how long the store may take for its part of a snapshot.
-	storeLimit = 2 * time.Second
+	// storeTimeout limits how long the store can take for its part of a snapshot.
+	storeTimeout = 2 * time.Second
 
-	// step is about how many tubes the store is asked at once. Others have their turn
-	// between two steps.
-	step = 32
+	// tubesPerStep is how many tubes the store is asked for in one batch. Other callers are
+	// served between two steps.
+	tubesPerStep = 32
 
-	// atOnce is how many such steps are under way at a time. Each of them waits for its turn
-	// behind what clients want; one after the other would take long on a busy Redis.
-	atOnce = 8
+	// concurrentSteps is how many steps are under way at a time. Each of them queues behind the
+	// operations of clients; one after the other would take long on a busy Redis.
+	concurrentSteps = 8
 
-	// listFor is how long a list of tubes is used if there are more than are shown by
-	// name, and so not all of them are needed.
-	listFor = 10 * time.Second
+	// maxListAge is how long a list of tubes is used if it has more tubes than are shown by
+	// name, so that not all of them are needed.
+	maxListAge = 10 * time.Second
 )
 
 // snapshot is what scrapes show for a second.
@@ -39,29 +39,29 @@ type snapshot struct {
 	families families
 }
 
-// facts are what a snapshot is made of.
+// metadata is what a snapshot is computed from.
 type metadata struct {
 	unready  string
-	q        *queue.Queue // nil while there is none
+	q        *queue.Queue // nil if there is none
 	report   storage.Report
 	stats    *queue.Stats      // nil if the store did not answer
-	tubes    []*tube.TubeStats // those that are shown by name, in the order of their names
+	tubes    []*tube.TubeStats // those that are shown by name, sorted by name
 	flows    map[string]*tube.Flow
 	rest     tube.Flow
-	complete bool // tubes has all that are to be shown by name
+	complete bool // tubes has all that must be shown by name
 }
 
-// listing is the list of tubes, as it was not long ago.
+// listing is a recent list of tubes.
 type listing struct {
 	names []string
 	at    time.Time
 }
 
-// current returns a snapshot that is at most snapFor old.
+// current returns a snapshot that is at most maxSnapshotAge old.
 func (o *Observer) current() *snapshot {
-	o.snapping.Lock()
-	defer o.snapping.Unlock()
-	if o.last == nil || time.Since(o.last.at) >= snapFor {
+	o.snapshotMu.Lock()
+	defer o.snapshotMu.Unlock()
+	if o.last == nil || time.Since(o.last.at) >= maxSnapshotAge {
 		f := o.collect()
 		var before families
 		if o.last != nil {
@@ -83,13 +83,13 @@ func (o *Observer) collect() *metadata {
 	f.report = f.q.Report()
 	f.rest = f.report.Rest
 	for i := range f.report.Named {
-		its := &f.report.Named[i]
-		f.flows[its.Tube] = &its.Flow
+		named := &f.report.Named[i]
+		f.flows[named.Tube] = &named.Flow
 	}
 	if f.report.Away != nil {
 		return f
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	var err error
 	if f.stats, err = f.q.Stats(ctx); err == nil {
@@ -101,16 +101,16 @@ func (o *Observer) collect() *metadata {
 	return f
 }
 
-// askTubes returns the stats of those tubes that are shown by name and exist.
+// askTubes returns the stats of the tubes that are shown by name and exist.
 func (o *Observer) askTubes(ctx context.Context, f *metadata) ([]*tube.TubeStats, error) {
 	names, err := o.names(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	parts := slices.Collect(slices.Chunk(names, step))
+	parts := slices.Collect(slices.Chunk(names, tubesPerStep))
 	stats := make([][]*tube.TubeStats, len(parts))
 	steps, ctx := errgroup.WithContext(ctx)
-	steps.SetLimit(atOnce)
+	steps.SetLimit(concurrentSteps)
 	for i, part := range parts {
 		steps.Go(func() (err error) {
 			stats[i], err = askStep(ctx, f.q, part)
@@ -123,7 +123,7 @@ func (o *Observer) askTubes(ctx context.Context, f *metadata) ([]*tube.TubeStats
 	return slices.Concat(stats...), nil
 }
 
-// askStep returns the stats of those of these tubes that exist.
+// askStep returns the stats of those of the tubes that exist.
 func askStep(ctx context.Context, q *queue.Queue, names []string) ([]*tube.TubeStats, error) {
 	ops := make([]storage.Op, len(names))
 	for i, name := range names {
@@ -138,15 +138,15 @@ func askStep(ctx context.Context, q *queue.Queue, names []string) ([]*tube.TubeS
 		if err := answers[i].Err; err != nil {
 			return nil, err
 		}
-		if its := answers[i].TubeStats; its != nil {
-			stats = append(stats, q.TubeStatsWith(its))
+		if named := answers[i].TubeStats; named != nil {
+			stats = append(stats, q.TubeStatsWith(named))
 		}
 	}
 	return stats, nil
 }
 
 // names returns the tubes that are shown by name, sorted: those that the store counts by
-// name, and as long as there is room others.
+// name, and others up to the limit.
 func (o *Observer) names(ctx context.Context, f *metadata) ([]string, error) {
 	names := make([]string, 0, len(f.flows))
 	for name := range f.flows {
@@ -169,10 +169,10 @@ func (o *Observer) names(ctx context.Context, f *metadata) ([]string, error) {
 	return names, nil
 }
 
-// list brings the list of tubes up to date. A long one is used for some time.
+// list updates the list of tubes. A long one is used for some time.
 func (o *Observer) list(ctx context.Context, f *metadata) (err error) {
 	l := &o.listing
-	if len(l.names) > o.config.Tubes && time.Since(l.at) < listFor {
+	if len(l.names) > o.config.Tubes && time.Since(l.at) < maxListAge {
 		return nil
 	}
 	l.names, err = f.q.Tubes(ctx)

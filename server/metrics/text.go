@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// families are metrics by their names, as the text that a scrape shows. With a thousand tubes
-// these are fifty thousand lines, so each is written once: values that a library makes a text of
-// cost five times as much.
+// families are metrics by name, in the text format of a scrape. A thousand tubes are fifty
+// thousand lines, so each line is written once: values that a library formats later cost
+// five times as much.
 type families struct {
 	byName map[string]*family
-	room   map[string]int // by names: how much text there will be, as far as that is known
+	sizes  map[string]int // by name: the expected length of the text, if known
 }
 
 // A family is all samples of one metric.
 type family struct {
 	*Definition
-	text []byte // its head, and a line for each sample
+	text []byte // its header, and a line for each sample
 }
 
 var byName = func() map[string]*Definition {
@@ -28,27 +28,27 @@ var byName = func() map[string]*Definition {
 	return all
 }()
 
-// newFamilies returns families without samples, which are thought to become as long as others.
+// newFamilies returns families without samples, whose expected lengths are those of like.
 func newFamilies(like families) families {
 	fs := families{make(map[string]*family), make(map[string]int)}
 	for name, f := range like.byName {
-		fs.room[name] = len(f.text) + len(f.text)/16
+		fs.sizes[name] = len(f.text) + len(f.text)/16
 	}
 	return fs
 }
 
-// family returns a family by its name, and begins it if it has no samples so far.
+// family returns a family by name, and begins it if it has no samples yet.
 func (fs families) family(name string) *family {
 	f := fs.byName[name]
 	if f == nil {
-		f = &family{Definition: byName[name], text: make([]byte, 0, fs.room[name])}
+		f = &family{Definition: byName[name], text: make([]byte, 0, fs.sizes[name])}
 		f.text = append(f.text, "# HELP "+name+" "+f.Help+"\n# TYPE "+name+" "+strings.ToLower(f.Kind.String())+"\n"...)
 		fs.byName[name] = f
 	}
 	return f
 }
 
-// sorted returns the families in the order of their names.
+// sorted returns the families sorted by name.
 func (fs families) sorted() []*family {
 	all := make([]*family, 0, len(fs.byName))
 	for _, f := range fs.byName {
@@ -76,7 +76,7 @@ func (fs families) addBool(name string, ok bool, labels ...string) {
 	fs.add(name, value, labels...)
 }
 
-// addHistogram adds a histogram, of which counts are those of each bucket by itself, and bounds
+// addHistogram adds a histogram. counts are those of each bucket, not cumulative, and bounds
 // come from boundsOf.
 func (fs families) addHistogram(name string, bounds []string, counts []uint64, sum float64, labels ...string) {
 	f := fs.family(name)
@@ -103,8 +103,8 @@ func (fs families) addHistogram(name string, bounds []string, counts []uint64, s
 	f.text = append(strconv.AppendUint(append(f.text, ' '), total, 10), '\n')
 }
 
-// boundsOf returns the ends of the lines of n buckets and of one without a bound: each up to
-// the value.
+// boundsOf returns the line endings of n buckets and of one without a bound, each up to the
+// value.
 func boundsOf(n int, bound func(i int) float64) []string {
 	all := make([]string, 0, n+1)
 	for i := range n {
@@ -128,16 +128,16 @@ func (f *family) appendLabels(to []byte, values []string) []byte {
 	return to
 }
 
-// escape does to the value of a label what the format asks for.
+// escape escapes the value of a label.
 var escape = strings.NewReplacer("\\", `\\`, "\n", `\n`, `"`, `\"`)
 
-// exact is up to where a float64 holds all integers.
-const exact = 1 << 53
+// maxExact is the limit up to which a float64 holds all integers.
+const maxExact = 1 << 53
 
 // appendValue appends the end of a line.
 func appendValue(to []byte, v float64) []byte {
 	to = append(to, ' ')
-	if v >= 0 && v < exact && v == float64(uint64(v)) {
+	if v >= 0 && v < maxExact && v == float64(uint64(v)) {
 		to = strconv.AppendUint(to, uint64(v), 10)
 	} else {
 		to = strconv.AppendFloat(to, v, 'g', -1, 64)

@@ -9,43 +9,44 @@ import (
 	"redstalk/tube"
 )
 
-// Errors of the blocking calls. Others are those of the store (storage.ErrNoSpace,
-// storage.ErrUnavailable, storage.ErrClosed), and that of a context that has ended.
+// Errors of the blocking calls. The calls also return errors of the store
+// (storage.ErrNoSpace, storage.ErrUnavailable, storage.ErrClosed) and of a context that has
+// ended.
 var (
-	// ErrNotFound: there is no such job or tube, or the job is not in a state in
-	// which this can be done, or is reserved by somebody else.
+	// ErrNotFound: the job or tube does not exist, or the state of the job does not allow this,
+	// or another holder has reserved the job.
 	ErrNotFound = errors.New("not found")
 
 	// ErrDraining refuses a put after Drain.
 	ErrDraining = errors.New("draining: no job is taken in")
 
-	// ErrTooBig refuses the body of a put that is longer than MaxJobSize, or than the store takes it.
+	// ErrTooBig refuses a put whose body is longer than MaxJobSize, or longer than the store
+	// accepts.
 	ErrTooBig = storage.ErrTooBig
 
 	// ErrForbidden refuses a policy with a push that is not allowed: see MayPush.
 	ErrForbidden = errors.New("this server must not push there")
 
-	// ErrTimedOut: Reserve has found no job in the time that it had.
+	// ErrTimedOut: Reserve found no job within its time limit.
 	ErrTimedOut = errors.New("timed out")
 
-	// ErrDeadlineSoon: the TTR of a job that the holder has reserved is about to
-	// end, so that Reserve does not wait (any longer).
+	// ErrDeadlineSoon: the TTR of a job that the holder has reserved is about to end, so Reserve
+	// does not wait, or stops waiting.
 	ErrDeadlineSoon = errors.New("a reservation is about to expire")
 
 	// ErrClosed: the queue was closed while a Reserve waited.
 	ErrClosed = errors.New("the queue is closed")
 )
 
-// Do carries out operations one after the other, with nothing in between but what
-// package storage says, and returns their answers in the same order. The contents
-// of the operations are the store's for good: strings and slices in them must not
-// be changed any more.
+// Do carries out operations one after the other, isolated as package storage describes, and
+// returns their answers in the same order. The store owns the contents of the operations
+// from then on: strings and slices in them must not be changed any more.
 //
-// With a put or a SetPolicy among them, Do refuses all of them with ErrDraining, ErrTooBig or
-// ErrForbidden if that one is to be refused.
+// If a put or a SetPolicy among them is to be refused, Do carries out none of them and
+// returns ErrDraining, ErrTooBig or ErrForbidden.
 //
-// If ctx ends first Do returns its error at once. The operations may be carried out
-// all the same, now or later. Jobs that they reserve are then given back.
+// If ctx ends first, Do returns its error at once. The operations may still be carried out,
+// now or later. Jobs that they reserve are then given back.
 func (q *Queue) Do(ctx context.Context, ops ...storage.Op) ([]storage.Answer, error) {
 	if err := q.refusal(ops); err != nil {
 		return nil, err
@@ -56,8 +57,8 @@ func (q *Queue) Do(ctx context.Context, ops ...storage.Op) ([]storage.Answer, er
 	return q.do(ctx, ops)
 }
 
-// do is Do without its refusals: it hands the operations to the store even if ctx
-// has ended.
+// do is Do without the refusals. It submits the operations to the store even if ctx has
+// ended.
 func (q *Queue) do(ctx context.Context, ops []storage.Op) ([]storage.Answer, error) {
 	done := make(chan struct{})
 	batch := &storage.Batch{Ops: slices.Clone(ops), Done: func() { close(done) }}
@@ -65,7 +66,7 @@ func (q *Queue) do(ctx context.Context, ops []storage.Op) ([]storage.Answer, err
 	if ctx.Done() == nil {
 		q.store.Do(batches...)
 	} else {
-		go q.store.Do(batches...) // which may take as long as the store likes
+		go q.store.Do(batches...) // this can take as long as the store likes
 	}
 	select {
 	case <-done:
@@ -85,7 +86,7 @@ func (q *Queue) do(ctx context.Context, ops []storage.Op) ([]storage.Answer, err
 	return answers, nil
 }
 
-// refusal says why operations are not even begun.
+// refusal returns the error with which operations are refused before they begin, or nil.
 func (q *Queue) refusal(ops []storage.Op) error {
 	for i := range ops {
 		switch op := &ops[i]; {
@@ -100,7 +101,7 @@ func (q *Queue) refusal(ops []storage.Op) error {
 	return nil
 }
 
-// refusalOfPut says why a body of so many bytes is not put.
+// refusalOfPut returns the error with which a body of that size is refused, or nil.
 func (q *Queue) refusalOfPut(bytes int) error {
 	switch {
 	case q.Draining():
@@ -111,14 +112,14 @@ func (q *Queue) refusalOfPut(bytes int) error {
 	return nil
 }
 
-// reserves tells whether an operation may reserve a job.
+// reserves reports whether an operation may reserve a job.
 func reserves(op storage.Op) bool {
 	return op.Kind == storage.Take || op.Kind == storage.Move && op.Move == tube.ReserveJob
 }
 
-// giveBack makes the jobs ready again that were reserved by operations whose caller
-// does not want the answers any more. Nothing is counted but the reservation. If the
-// store fails the jobs stay with their holders, until these leave or the TTR ends.
+// giveBack makes jobs ready again that were reserved by operations whose caller no longer
+// wants the answers. Only the reservation is counted. If the store fails, the jobs stay with
+// their holders until these leave or the TTR ends.
 func (q *Queue) giveBack(ops []storage.Op) {
 	var moves []storage.Op
 	for i := range ops {
@@ -137,7 +138,7 @@ func (q *Queue) giveBack(ops []storage.Op) {
 	}
 }
 
-// giveBackOf returns what gives back the job that an operation has reserved.
+// giveBackOf returns the operation that gives back the job that op has reserved.
 func giveBackOf(op *storage.Op) storage.Op {
 	back := storage.Op{Kind: storage.Move, Move: tube.GiveBack, Holder: op.Holder, ID: op.Answer.ID}
 	if op.Answer.Result != nil {
@@ -146,8 +147,8 @@ func giveBackOf(op *storage.Op) storage.Op {
 	return back
 }
 
-// one carries out one operation, and makes errors of what its answer says.
-func (q *Queue) one(ctx context.Context, op storage.Op) (storage.Answer, error) {
+// doOne carries out one operation and turns a failed answer into an error.
+func (q *Queue) doOne(ctx context.Context, op storage.Op) (storage.Answer, error) {
 	answers, err := q.Do(ctx, op)
 	if err != nil {
 		return storage.Answer{}, err

@@ -8,28 +8,28 @@ import (
 	"redstalk/tube"
 )
 
-// Leased is a job that was reserved by a lease, with what is known of it.
+// Leased is a job that was reserved by a lease, with its stats.
 type Leased struct {
 	Job
 	Stats *tube.JobStats
 }
 
 const (
-	// maxLeasedBytes bounds the bodies that ReserveLeases returns; the first one may be
+	// maxLeasedBytes limits the bodies that ReserveLeases returns in total. The first one may be
 	// larger.
 	maxLeasedBytes = 16 << 20
 
-	// maxTakes bounds how many jobs are taken at once. Others have their turn before the
-	// next ones. maxTakenTubes bounds it where there are many tubes to look at.
+	// maxTakes limits how many jobs one batch takes, so that other callers are served in
+	// between. maxTakenTubes lowers the limit if there are many tubes to search.
 	maxTakes      = 256
 	maxTakenTubes = 8192
 )
 
-// ReserveLeases is ReserveLease for up to n jobs. It waits for the first one only, and
-// returns fewer if there are no more, or if their bodies are too much together.
+// ReserveLeases is ReserveLease for up to n jobs. It waits only for the first one, and
+// returns fewer if there are no more jobs, or if their bodies would be too large together.
 //
-// Whenever it returns an error, the caller has no job from this call: those that it had got
-// by then are given back.
+// Whenever it returns an error, the caller has no job from this call: jobs that were taken
+// before the error are given back.
 func (q *Queue) ReserveLeases(ctx context.Context, tubes []string, n int, wait time.Duration) ([]Leased, error) {
 	var jobs []Leased
 	if n > 1 {
@@ -82,8 +82,8 @@ func (q *Queue) fillLeases(ctx context.Context, tubes []string, n int, jobs []Le
 	}
 }
 
-// takesThatFit returns how many of n jobs may be taken at once, so that the bodies stay
-// within their bound whatever they are.
+// takesThatFit returns how many of n jobs can be taken in one batch so that the bodies stay
+// within their limit even if all have the maximum size.
 func (q *Queue) takesThatFit(n, bytes int, tubes []string) int {
 	room := max(maxLeasedBytes-bytes, 0) / max(q.MaxJobSize(), 1)
 	if bytes == 0 {
@@ -92,7 +92,7 @@ func (q *Queue) takesThatFit(n, bytes int, tubes []string) int {
 	return min(n, room, maxTakes, max(maxTakenTubes/len(tubes), 1))
 }
 
-// takeLeases takes up to takes jobs, if there are any.
+// takeLeases takes up to takes jobs, without waiting.
 func (q *Queue) takeLeases(ctx context.Context, tubes []string, takes int) (jobs []Leased, err error) {
 	ops := make([]storage.Op, takes)
 	for i := range ops {
@@ -118,8 +118,8 @@ func (q *Queue) takeLeases(ctx context.Context, tubes []string, takes int) (jobs
 	return jobs, nil
 }
 
-// describeLeases adds what is known of the jobs. A job that is gone by now, because somebody
-// has replaced it, is left out; if all are, it returns ErrTimedOut.
+// describeLeases adds the stats of the jobs. A job that is gone by now, because another put
+// has replaced it, is left out. If all are gone, it returns ErrTimedOut.
 func (q *Queue) describeLeases(ctx context.Context, jobs []Leased) ([]Leased, error) {
 	ops := make([]storage.Op, len(jobs))
 	for i := range ops {
@@ -144,13 +144,13 @@ func (q *Queue) describeLeases(ctx context.Context, jobs []Leased) ([]Leased, er
 	return known, nil
 }
 
-// GiveBackLeases makes jobs ready again whose caller is gone before it has got them. Nothing
-// is counted but the reservation.
+// GiveBackLeases makes jobs ready again whose caller has left before it received them. Only
+// the reservation is counted.
 func (q *Queue) GiveBackLeases(jobs []Leased) {
 	ops := make([]storage.Op, len(jobs))
 	for i := range jobs {
-		rare := &storage.Result{Lease: jobs[i].Lease}
-		ops[i] = storage.Op{Kind: storage.Take, Holder: tube.LeaseHolder, Answer: storage.Answer{ID: jobs[i].ID, Result: rare}}
+		result := &storage.Result{Lease: jobs[i].Lease}
+		ops[i] = storage.Op{Kind: storage.Take, Holder: tube.LeaseHolder, Answer: storage.Answer{ID: jobs[i].ID, Result: result}}
 	}
 	q.giveBack(ops)
 }

@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// uname tells what Go knows of the machine.
+// uname returns what Go knows about the machine.
 func uname() Machine {
 	name, _ := os.Hostname() // "" if it has none
 	return Machine{name, runtime.GOOS, runtime.GOARCH}

@@ -13,43 +13,43 @@ import (
 	"redstalk/tube"
 )
 
-// Config says how a Queue behaves. The zero value is useful.
+// Config configures a Queue. The zero value is useful.
 type Config struct {
-	// MaxJobSize is the largest body of a job, in bytes. 0 means
-	// DefaultMaxJobSize, a negative number that bodies must be empty.
+	// MaxJobSize is the largest body of a job, in bytes. 0 means DefaultMaxJobSize; with a
+	// negative number, bodies must be empty.
 	MaxJobSize int
 
-	// NamedTubes is for how many tubes it is counted by name what happens in them; see
+	// NamedTubes limits the number of tubes whose events are counted by name; see
 	// storage.Reporter. 0 means tube.DefaultNamed, a negative number none.
 	NamedTubes int
-	// MayPush says whether jobs may be pushed to a URL; nil: to none. It is called by any
-	// goroutine, and does not block.
+	// MayPush reports whether jobs may be pushed to a URL; nil allows no URL. It may be called
+	// by any goroutine, and must not block.
 	MayPush func(url string) bool
 
-	// Version is that of the program, for the stats page; may be empty.
+	// Version is the version of the program for the stats page; may be empty.
 	Version string
 
-	// Log gets what an operator should know; nil means slog.Default.
+	// Log receives messages for operators; nil means slog.Default.
 	Log *slog.Logger
 
-	// Wanted, if not nil, is called with tubes of which somebody would have a job, when there is none
-	// in the store. It must return quickly, must not call the queue, and must not keep the slice.
+	// Wanted, if not nil, is called with tubes for which somebody wants a job when the store has
+	// none. It must return quickly, must not call the queue, and must not keep the slice.
 	Wanted func(tubes []string)
 }
 
 // DefaultMaxJobSize is beanstalkd's default for the largest body, in bytes.
 const DefaultMaxJobSize = 65535
 
-// Queue is a store together with all of its users in this process. All methods may
-// be called from any goroutine.
+// Queue is a store together with all of its users in this process. All methods are safe for
+// concurrent use.
 type Queue struct {
-	// Counters are counted up by the doors.
+	// Counters are incremented by the listeners.
 	Counters Counters
 
 	config   Config
 	store    storage.Store
 	reporter storage.Reporter // the store, if it counts what it does
-	foresees bool             // rounds may be foreseen
+	handsOff bool             // the store is worth direct hand-offs
 	bodies   *body.Pool
 	lists    waitlists
 	timer    *timer
@@ -57,15 +57,15 @@ type Queue struct {
 	began    time.Time
 
 	watcher  atomic.Pointer[Watcher] // nil: none
-	holders  atomic.Uint64           // numbers given out
+	holders  atomic.Uint64           // numbers handed out
 	draining atomic.Bool
 
 	closing chan struct{} // closed by Close
 }
 
-// New returns a queue on the store, whose listener it becomes. The store must be
-// fresh: nothing may have been asked of it. It stays the caller's to close, after
-// Close.
+// New returns a queue on the store and becomes the store's listener. The store must be
+// fresh: nothing may have been asked of it. The caller still owns the store, and closes it
+// after Close.
 func New(store storage.Store, config Config) *Queue {
 	if config.MaxJobSize == 0 {
 		config.MaxJobSize = DefaultMaxJobSize
@@ -78,7 +78,7 @@ func New(store storage.Store, config Config) *Queue {
 		config: config, store: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
 		bodies: body.NewPool(),
 	}
-	_, q.foresees = store.(storage.SharedStore)
+	_, q.handsOff = store.(storage.SharedStore)
 	q.reporter, _ = store.(storage.Reporter)
 	if q.reporter != nil && config.NamedTubes != 0 {
 		q.reporter.NameTubes(max(config.NamedTubes, 0))
@@ -86,7 +86,7 @@ func New(store storage.Store, config Config) *Queue {
 	q.lists.init()
 	q.timer = newTimer(store, &q.lists, q.bodies, config.Log, q.closing)
 	store.Listen(listener{q})
-	// The tube "default" needs no attendance: it always exists.
+	// The tube "default" needs no reference: it always exists.
 	go q.dispatcher()
 	go q.timer.run()
 	return q
@@ -98,52 +98,52 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// listener is the queue as its store sees it.
+// listener is the queue as the store sees it.
 type listener struct{ q *Queue }
 
 func (l listener) Ready(tube string) bool {
-	waits := l.q.lists.ready(tube)
+	waits := l.q.lists.jobReady(tube)
 	return l.q.watcherReady(tube) || waits
 }
 
 func (l listener) Waiting(tube string) int { return l.q.lists.waiting(tube) }
 func (l listener) Due(in time.Duration)    { l.q.timer.due(in) }
 
-// Store is the queue's store, for a door that hands over batches by itself.
+// Store returns the queue's store, for a listener that submits batches itself.
 func (q *Queue) Store() storage.Store { return q.store }
 
-// Bodies has memory for the bodies of jobs that doors put with Do.
+// Bodies returns the pool for bodies of jobs that listeners put with Do.
 func (q *Queue) Bodies() *body.Pool { return q.bodies }
 
 // MaxJobSize is the largest body of a job, in bytes.
 func (q *Queue) MaxJobSize() int { return q.config.MaxJobSize }
 
-// NewHolder returns a number under which jobs can be reserved. No other caller of
-// this queue gets the same one.
+// NewHolder returns a number under which jobs can be reserved. No other caller of this queue
+// gets the same one.
 func (q *Queue) NewHolder() tube.Holder { return tube.Holder(q.holders.Add(1)) }
 
-// Drain makes every later put be refused, until Undrain.
+// Drain makes the queue refuse all puts, until Undrain.
 func (q *Queue) Drain() { q.draining.Store(true) }
 
 // Undrain ends a Drain.
 func (q *Queue) Undrain() { q.draining.Store(false) }
 
-// Draining tells whether puts are refused.
+// Draining reports whether puts are refused.
 func (q *Queue) Draining() bool { return q.draining.Load() }
 
 // closeGrace is how long Close waits for the store after its context has ended.
 const closeGrace = time.Second
 
-// Close ends the timer and all waiting: a Reserve that waits returns ErrClosed.
-// Doors must have ended before. If ctx ends first, because the store hangs, Close
-// returns its error after another second. It is called once.
+// Close ends the timer and all waiting: a waiting Reserve returns ErrClosed. Listeners must
+// have ended before. If ctx ends first, because the store hangs, Close returns its error
+// after another second. It must be called only once.
 func (q *Queue) Close(ctx context.Context) error {
 	close(q.closing)
 	ended := make(chan struct{})
 	go func() {
 		<-q.lists.dispatcherEnded
 		<-q.timer.ended
-		q.lists.stopPatience()
+		q.lists.stopLimitTimeout()
 		close(ended)
 	}()
 	select {

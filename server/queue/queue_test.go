@@ -15,8 +15,8 @@ import (
 	"redstalk/tube"
 )
 
-// newFree is a queue outside of any bubble.
-func newFree(t *testing.T, store storage.Store) *Queue {
+// newQueue returns a queue outside of any synctest bubble.
+func newQueue(t *testing.T, store storage.Store) *Queue {
 	q := New(store, Config{Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {
 		if err := q.Close(context.Background()); err != nil {
@@ -27,9 +27,9 @@ func newFree(t *testing.T, store storage.Store) *Queue {
 	return q
 }
 
-// TestHoldersAreUnique: no number is given out twice, nor is 0.
+// TestHoldersAreUnique: no number is handed out twice, and none is 0.
 func TestHoldersAreUnique(t *testing.T) {
-	q := newFree(t, embedded.NewMemory())
+	q := newQueue(t, embedded.NewMemory())
 	const callers, each = 8, 1000
 	var all sync.WaitGroup
 	numbers := make([][]tube.Holder, callers)
@@ -49,7 +49,7 @@ func TestHoldersAreUnique(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		id := w.put("x")
 		w.Drain()
 		if _, err := w.Put(w.Context(), NewJob{Tube: "t"}); err != ErrDraining {
@@ -71,7 +71,7 @@ func TestDrain(t *testing.T) {
 }
 
 func TestMaxJobSize(t *testing.T) {
-	inWorld(t, func(w *world) { // of 10 bytes
+	withHarness(t, func(w *harness) { // MaxJobSize is 10 bytes
 		if _, err := w.Put(w.Context(), NewJob{Tube: "t", Body: make([]byte, 11)}); err != ErrTooBig {
 			t.Errorf("11 bytes: %v", err)
 		}
@@ -81,10 +81,10 @@ func TestMaxJobSize(t *testing.T) {
 	})
 }
 
-// TestLeave: all that a holder has is ready again, and who waits gets it; also if
-// the context has ended.
-func TestLeave(t *testing.T) {
-	inWorld(t, func(w *world) {
+// TestReleaseAll: all jobs of a holder are ready again, and a waiter gets one, even if the
+// context has ended.
+func TestReleaseAll(t *testing.T) {
+	withHarness(t, func(w *harness) {
 		a, b := w.put("a"), w.put("b")
 		h := w.NewHolder()
 		for range 2 {
@@ -105,9 +105,9 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// TestJobs: each call does what its operation does.
+// TestJobs: each call carries out its operation.
 func TestJobs(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		ctx, h := w.Context(), w.NewHolder()
 		id := w.put("x")
 		want := func(what string, err error, state tube.State) {
@@ -155,7 +155,7 @@ func TestJobs(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		ctx, cancel := context.WithCancel(w.Context())
 		var waits []<-chan outcome
 		for range 3 {
@@ -195,9 +195,9 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// TestCloseOfADeadStore: a store that never answers does not hold up Close for long.
+// TestCloseOfADeadStore: a store that never answers does not delay Close for long.
 func TestCloseOfADeadStore(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		c := w.reserve(w.Context(), w.NewHolder(), storage.Forever)
 		_, release := w.store.holdTakes()
 		w.put("x")

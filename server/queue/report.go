@@ -7,7 +7,7 @@ import (
 	"redstalk/storage"
 )
 
-// Report is what is known of the store without asking it anything.
+// Report returns what is known of the store without a call to it.
 func (q *Queue) Report() storage.Report {
 	if q.reporter == nil {
 		return storage.Report{Silence: -1}
@@ -15,8 +15,8 @@ func (q *Queue) Report() storage.Report {
 	return q.reporter.Report()
 }
 
-// TimerLag is how late the store's timer is: how late it was when it fired last, or, if it
-// should have fired since, how long ago that is. What is due by time is as late.
+// TimerLag returns how late the store's timer is: how late it was when it last fired, or, if
+// it should have fired since, how long ago that is. Delays and TTRs are late by as much.
 func (q *Queue) TimerLag() time.Duration { return q.timer.lag() }
 
 // lag is TimerLag.
@@ -26,7 +26,8 @@ func (t *timer) lag() time.Duration {
 	return max(t.last, time.Since(t.at), 0)
 }
 
-// Survey asks the processes that share or keep the store how they are; nil: there are none.
+// Topology asks the processes that share or host the store for their state; nil if there are
+// none.
 func (q *Queue) Topology(ctx context.Context) (*storage.Topology, error) {
 	s, ok := q.store.(storage.Surveyor)
 	if !ok {

@@ -10,16 +10,16 @@ import (
 	"redstalk/tube"
 )
 
-// Job is a job as it is handed out.
+// Job is a reserved or peeked job.
 type Job struct {
 	ID   uint64
 	Body []byte // must not be changed
 
-	// Lease is the token of a job that was reserved for tube.LeaseHolder; else 0.
+	// Lease is the token of a job that was reserved for tube.LeaseHolder; otherwise 0.
 	Lease uint64
 }
 
-// jobIn returns the job of an answer.
+// jobIn returns the job in an answer.
 func jobIn(a *storage.Answer) Job {
 	j := Job{ID: a.ID, Body: a.Body}
 	if a.Result != nil {
@@ -28,22 +28,22 @@ func jobIn(a *storage.Answer) Job {
 	return j
 }
 
-// Reserve takes the next job of the tubes for the holder, and waits up to wait for
-// one: 0 does not wait, storage.Forever sets no limit. All reserves that wait, of all
-// doors, are served in the order of their arrival.
+// Reserve takes the next job of the tubes for the holder. If there is none, it waits up to
+// wait: 0 does not wait, storage.Forever waits without limit. The waiting reserves of all
+// listeners are served in the order of their arrival.
 //
-// Reserve returns ErrTimedOut if there was no job. It returns ErrDeadlineSoon if the
-// TTR of another job that the holder has reserved is about to end. If ctx ends, it
-// returns the error of ctx. A job that is found at the same moment is given back:
-// whenever Reserve returns an error, the holder has no job from this call.
+// Reserve returns ErrTimedOut if there was no job. It returns ErrDeadlineSoon if the TTR of
+// another job that the holder has reserved is about to end. If ctx ends, it returns the
+// error of ctx. A job that is found at the same moment is given back: whenever Reserve
+// returns an error, the holder has no job from this call.
 //
-// Who waits for a lease has no connection that watches the tubes, so it counts as one that
-// does for as long as it waits.
+// A caller that waits for a lease has no connection that watches the tubes, so the caller
+// itself counts as watching them while it waits.
 func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string, wait time.Duration) (Job, error) {
-	tubes = slices.Clone(tubes) // the store may look at them after ctx has ended
-	hints := q.WakeUps()
+	tubes = slices.Clone(tubes) // the store may read them after ctx has ended
+	wakeUps := q.WakeUps()
 	take := storage.Op{Kind: storage.Take, Holder: holder, Tubes: tubes, Wait: wait > 0}
-	answer, err := q.one(ctx, take)
+	answer, err := q.doOne(ctx, take)
 	switch {
 	case err == nil:
 		return jobIn(&answer), nil
@@ -56,10 +56,10 @@ func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string,
 		return Job{}, ErrTimedOut
 	}
 	if holder == tube.LeaseHolder {
-		defer q.attend(tubes)()
+		defer q.refTubes(tubes)()
 	}
 	soon := answer.Soon
-	answer, err = q.await(ctx, holder, tubes, hints, min(wait, soon))
+	answer, err = q.waitForJob(ctx, holder, tubes, wakeUps, min(wait, soon))
 	switch {
 	case err != nil:
 		return Job{}, err
@@ -71,16 +71,16 @@ func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string,
 	return Job{}, ErrTimedOut
 }
 
-// maxAttended is how many tubes are attended at once. Others have their turn before the next
-// ones.
-const maxAttended = 250
+// maxTubesPerRef limits the tubes of one Ref operation, so that other callers are served in
+// between.
+const maxTubesPerRef = 250
 
-// attend has the store count one more who watches tubes, until leave. Neither waits for the
-// store.
-func (q *Queue) attend(tubes []string) (leave func()) {
+// refTubes makes the store count one more client that watches the tubes, until unref is
+// called. Neither of them waits for the store.
+func (q *Queue) refTubes(tubes []string) (unref func()) {
 	counted := make(chan struct{})
 	count := func(delta int) {
-		for part := range slices.Chunk(tubes, maxAttended) {
+		for part := range slices.Chunk(tubes, maxTubesPerRef) {
 			storage.DoWait(q.store, []storage.Op{{Kind: storage.Ref, Tubes: part, Role: tube.Watching, Delta: delta}})
 		}
 	}
@@ -96,11 +96,11 @@ func (q *Queue) attend(tubes []string) (leave func()) {
 	}
 }
 
-// await waits for a job and returns what has become of that.
-func (q *Queue) await(ctx context.Context, holder tube.Holder, tubes []string, hints uint64, limit time.Duration) (storage.Answer, error) {
+// waitForJob waits for a job and returns the outcome.
+func (q *Queue) waitForJob(ctx context.Context, holder tube.Holder, tubes []string, wakeUps uint64, limit time.Duration) (storage.Answer, error) {
 	ended := make(chan struct{})
 	w := q.NewWaiter(holder, func() { close(ended) })
-	w.Wait(tubes, hints, limit)
+	w.Wait(tubes, wakeUps, limit)
 	select {
 	case <-ended:
 		answer, _ := w.Outcome()
@@ -114,8 +114,8 @@ func (q *Queue) await(ctx context.Context, holder tube.Holder, tubes []string, h
 	}
 }
 
-// abandon ends a wait whose caller is gone. If a round is taking a job for it, or has
-// taken one, the job is given back.
+// abandon ends a wait whose caller has left. If a dispatch batch is taking a job for it, or
+// has taken one, the job is given back.
 func (q *Queue) abandon(w *Waiter, ended <-chan struct{}) {
 	if w.Cancel() {
 		return

@@ -17,7 +17,7 @@ import (
 )
 
 func TestReserve(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		ctx, h := w.Context(), w.NewHolder()
 		if _, err := w.Reserve(ctx, h, []string{"t"}, 0); err != ErrTimedOut {
 			t.Errorf("without a job: %v", err)
@@ -36,11 +36,11 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// TestFirstComeFirstServed: who waits gets the jobs in the order of arrival, whether
-// they come one by one or together.
+// TestFirstComeFirstServed: waiters get the jobs in the order of their arrival, whether the
+// jobs come one by one or together.
 func TestFirstComeFirstServed(t *testing.T) {
 	for _, together := range []bool{false, true} {
-		inWorld(t, func(w *world) {
+		withHarness(t, func(w *harness) {
 			const n = 200
 			var waits []<-chan outcome
 			for range n {
@@ -70,10 +70,10 @@ func TestFirstComeFirstServed(t *testing.T) {
 	}
 }
 
-// TestReserveLimits: a wait ends at its limit, or when a job that the holder has
-// needs it.
+// TestReserveLimits: a wait ends at its limit, or when the TTR of a job that the holder has
+// is about to end.
 func TestReserveLimits(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		h := w.NewHolder()
 		o := <-w.reserve(w.Context(), h, 3*time.Second)
 		if o.err != ErrTimedOut || o.took < 3*time.Second || o.took > 3*time.Second+5*time.Millisecond {
@@ -95,18 +95,19 @@ func TestReserveLimits(t *testing.T) {
 	})
 }
 
-// TestTimer: what a delay, a pause or a TTR makes ready wakes who waits, in time.
+// TestTimer: a job that becomes ready because of a delay, a pause or a TTR wakes a waiter in
+// time.
 func TestTimer(t *testing.T) {
-	for name, prepare := range map[string]func(w *world){
-		"delay": func(w *world) { w.Put(w.Context(), NewJob{Tube: "t", Delay: 2, TTR: 60}) },
-		"pause": func(w *world) { w.put("x"); w.Pause(w.Context(), "t", 2) },
-		"TTR": func(w *world) {
+	for name, prepare := range map[string]func(w *harness){
+		"delay": func(w *harness) { w.Put(w.Context(), NewJob{Tube: "t", Delay: 2, TTR: 60}) },
+		"pause": func(w *harness) { w.put("x"); w.Pause(w.Context(), "t", 2) },
+		"TTR": func(w *harness) {
 			w.Put(w.Context(), NewJob{Tube: "t", TTR: 2})
 			<-w.reserve(w.Context(), w.NewHolder(), 0)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			withHarness(t, func(w *harness) {
 				prepare(w)
 				for _, limit := range []time.Duration{storage.Forever, 2 * time.Second} {
 					h := w.NewHolder()
@@ -121,10 +122,10 @@ func TestTimer(t *testing.T) {
 	}
 }
 
-// TestReserveIsCancelled: a wait whose context ends leaves nothing behind, and those
+// TestReserveIsCancelled: a wait whose context ends leaves nothing behind, and the waits
 // behind it are served.
 func TestReserveIsCancelled(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		ctx, cancel := context.WithCancel(w.Context())
 		first := w.reserve(ctx, w.NewHolder(), storage.Forever)
 		second := w.reserve(w.Context(), w.NewHolder(), storage.Forever)
@@ -143,12 +144,12 @@ func TestReserveIsCancelled(t *testing.T) {
 	})
 }
 
-// TestCancelledWhileServed: the context ends while the store takes a job for the
-// holder. The holder does not get it, and the next one does, at once.
+// TestCancelledWhileServed: the context ends while the store takes a job for the holder. The
+// holder does not get the job, and the next one gets it at once.
 func TestCancelledWhileServed(t *testing.T) {
 	for _, waiting := range []bool{false, true} {
 		t.Run(fmt.Sprint("waiting ", waiting), func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			withHarness(t, func(w *harness) {
 				ctx, cancel := context.WithCancel(w.Context())
 				var first <-chan outcome
 				var id uint64
@@ -180,16 +181,16 @@ func TestCancelledWhileServed(t *testing.T) {
 	}
 }
 
-// TestCancelledAtTheSameTime: contexts end while jobs come. Every job is either
-// handed out once or ready.
+// TestCancelledAtTheSameTime: contexts end while jobs arrive. Each job is either handed out
+// once or ready.
 func TestCancelledAtTheSameTime(t *testing.T) {
-	t.Run("memory", func(t *testing.T) { testCancelling(t, newFree(t, embedded.NewMemory())) })
+	t.Run("memory", func(t *testing.T) { testCancelling(t, newQueue(t, embedded.NewMemory())) })
 	t.Run("redis", func(t *testing.T) {
 		store, err := redis.Open(t.Context(), redis.Options{URL: redistest.Start(t).URL()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		testCancelling(t, newFree(t, store))
+		testCancelling(t, newQueue(t, store))
 	})
 }
 
@@ -234,8 +235,8 @@ func testCancelling(t *testing.T, q *Queue) {
 	}
 }
 
-// awaitCounts waits until so many jobs are ready and reserved: what is given back may
-// take a moment.
+// awaitCounts waits until that many jobs are ready and reserved: giving back jobs can take a
+// moment.
 func awaitCounts(t *testing.T, q *Queue, ready, reserved uint64) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -252,10 +253,10 @@ func awaitCounts(t *testing.T, q *Queue, ready, reserved uint64) {
 	}
 }
 
-// TestDoIsCancelled: Do returns when its context ends, though the store is busy;
-// what it reserves then is given back, and other things stay done.
+// TestDoIsCancelled: Do returns when its context ends, even if the store is busy. What it
+// reserves after that is given back; other effects stay.
 func TestDoIsCancelled(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		ctx, cancel := context.WithCancel(w.Context())
 		ids := []uint64{w.put("a"), w.put("b")}
 		held, release := w.store.holdTakes()
@@ -281,11 +282,11 @@ func TestDoIsCancelled(t *testing.T) {
 	})
 }
 
-// TestCloseEndsWaits: who waits is told when the queue is closed.
+// TestCloseEndsWaits: a waiting Reserve returns an error when the queue is closed.
 func TestCloseEndsWaits(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		c := w.reserve(w.Context(), w.NewHolder(), storage.Forever)
-		other := New(w.store, Config{}) // for inWorld to close
+		other := New(w.store, Config{}) // for withHarness to close
 		if err := w.Close(w.Context()); err != nil {
 			t.Error(err)
 		}
@@ -299,10 +300,10 @@ func TestCloseEndsWaits(t *testing.T) {
 	})
 }
 
-// TestStoreFailsAReserve: an error of the store is the caller's; while it waits the
-// wait goes on.
+// TestStoreFailsAReserve: the first take returns an error of the store to its caller; during
+// a wait, errors of the store do not end the wait.
 func TestStoreFailsAReserve(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		waiting := w.reserve(w.Context(), w.NewHolder(), storage.Forever)
 		w.store.set(func(s *slowStore) { s.fail = storage.ErrUnavailable })
 		if o := <-w.reserve(w.Context(), w.NewHolder(), storage.Forever); !errors.Is(o.err, storage.ErrUnavailable) {

@@ -10,49 +10,48 @@ import (
 	"redstalk/tube"
 )
 
-// MaxCommands is the size of an array indexed by the number of a command. What the
-// numbers mean is the doors' to agree on.
+// MaxCommands is the size of arrays indexed by the number of a command. The listeners agree
+// on what the numbers mean.
 const MaxCommands = 64
 
-// Counters are what the doors count. They only ever change by Add.
+// Counters are the counters of the listeners. They only ever change by Add.
 type Counters struct {
 	Commands         [MaxCommands]atomic.Uint64
 	TotalConnections atomic.Uint64 // so far
-	Connections      atomic.Int64  // at present, as are:
+	Connections      atomic.Int64  // current, as are the two below
 	Producers        atomic.Int64  // connections that have put
 	Workers          atomic.Int64  // connections that have reserved
 
-	// What came of commands that were answered, and the bytes that clients have sent and
-	// were sent.
+	// Results of answered commands, and bytes received from and sent to clients.
 	Results        [MaxCommands][NumResults]atomic.Uint64
 	Received, Sent atomic.Uint64
 }
 
-// Result is what came of a command, as far as it is worth counting by itself.
+// Result classifies the outcome of a command for the counters.
 type Result uint8
 
 // The results.
 const (
-	Done       Result = iota // as asked for
-	NotFound                 // there is no such job or tube, or it is not in a state for that
-	TimedOut                 // a reserve got no job in its time
+	Done       Result = iota // success
+	NotFound                 // no such job or tube, or it is not in a suitable state
+	TimedOut                 // a reserve got no job within its time limit
 	Soon                     // a reserve was refused because a TTR is about to end
 	Duplicate                // a put was refused because of its key
 	Full                     // there is no room
-	Refused                  // a put while draining
-	BadRequest               // the client did not keep to the protocol, or to a limit
-	Forbidden                // the client may not do that, or has not said who it is
-	Failed                   // the store could not do it
+	Refused                  // a put during draining
+	BadRequest               // the client violated the protocol or a limit
+	Forbidden                // permission denied, or not authenticated
+	Failed                   // the store failed
 	NumResults
 )
 
-// String returns the word for a result in metrics.
+// String returns the name of a result in metrics.
 func (r Result) String() string {
 	return [NumResults]string{"ok", "not_found", "timed_out", "deadline_soon", "duplicate", "no_room", "draining",
 		"bad_request", "forbidden", "failed"}[r]
 }
 
-// Stats is the page about a whole server as a value.
+// Stats is the stats page of the server as a value.
 type Stats struct {
 	storage.Figures // the store's
 
@@ -70,18 +69,17 @@ type Stats struct {
 	Machine          Machine
 }
 
-// Process is what the kernel says of this process.
+// Process is what the kernel says about this process.
 type Process struct {
 	PID                  int
-	Uptime               time.Duration // since the queue was made
-	UserTime, SystemTime time.Duration // of the processor
+	Uptime               time.Duration // since New
+	UserTime, SystemTime time.Duration // CPU time
 }
 
-// Machine is what the kernel says of the machine, as uname does.
+// Machine is what the kernel says about the machine, as uname does.
 type Machine struct{ Hostname, OS, Platform string }
 
-// StatsWith is the page about the server, with what the store has answered to a
-// storage.Stats.
+// StatsWith returns the stats of the server, given the store's answer to a storage.Stats.
 func (q *Queue) StatsWith(store *storage.Figures) *Stats {
 	c := &q.Counters
 	s := &Stats{
@@ -104,9 +102,9 @@ func (q *Queue) StatsWith(store *storage.Figures) *Stats {
 	return s
 }
 
-// TubeStatsWith is the page about a tube, with what the store has answered to a
-// storage.TubeStats. The store has counted the waits of other servers; TubeStatsWith
-// adds those of this one.
+// TubeStatsWith returns the stats of a tube, given the store's answer to a
+// storage.TubeStats. The store has counted the waiters of other servers; TubeStatsWith adds
+// those of this one.
 func (q *Queue) TubeStatsWith(store *tube.TubeStats) *tube.TubeStats {
 	s := *store
 	s.Waiting += uint64(q.lists.waiting(s.Name))

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// lagWorthLogging is how late the timer may fire without a line in the log.
+	// lagWorthLogging is how late the timer can fire without a line in the log.
 	lagWorthLogging = 250 * time.Millisecond
 
-	// retryTick is when a Tick that failed is tried again.
+	// retryTick is how long after a failed Tick the next one is tried.
 	retryTick = 100 * time.Millisecond
 )
 
-// timer is the one timer of a store. It calls Tick when the next thing is due, when
-// the limit of a wait has come, and at least every RetryEvery. Then it also has the
-// first of the waitlists served, in case a hint was lost, and lets go of memory for
-// bodies that was idle.
+// timer is the one timer of a store. It calls Tick when the next thing is due, when the
+// limit of a wait is reached, and at least every RetryEvery. Then it also schedules the
+// first wait of each waitlist, in case a wake-up was lost, and frees memory for bodies that
+// was idle.
 type timer struct {
 	store  storage.Store
 	lists  *waitlists
 	bodies *body.Pool
 	log    *slog.Logger
 
-	quit  <-chan struct{} // closed when run is to end
-	ended chan struct{}   // closed when it has
+	quit  <-chan struct{} // closed when run must end
+	ended chan struct{}   // closed when run has ended
 
 	mu    sync.Mutex
 	timer *time.Timer
@@ -38,7 +38,7 @@ type timer struct {
 
 	// The rest belongs to run.
 	late    telemetry.Log
-	mostLag time.Duration // since the last line about it
+	mostLag time.Duration // since the last log line about it
 }
 
 func newTimer(store storage.Store, lists *waitlists, bodies *body.Pool, log *slog.Logger, quit <-chan struct{}) *timer {
@@ -49,12 +49,12 @@ func newTimer(store storage.Store, lists *waitlists, bodies *body.Pool, log *slo
 	}
 }
 
-// due has the timer fire after that time or earlier.
+// due makes the timer fire after that time or earlier.
 func (t *timer) due(in time.Duration) {
 	t.set(time.Now().Add(min(in, RetryEvery)), false)
 }
 
-// set arms the timer for at; unless again is set, only to make it earlier.
+// set arms the timer for at. Unless again is set, it only makes the timer earlier.
 func (t *timer) set(at time.Time, again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,9 +75,9 @@ func (t *timer) run() {
 			return
 		case <-t.timer.C:
 		}
-		t.noteLag()
-		// From here on a call of due must win over what Tick returned earlier, so
-		// the timer is armed before Tick and only moved forward after it.
+		t.logLag()
+		// From here on a call of due takes precedence over what Tick returned earlier, so the timer
+		// is armed before Tick and only moved forward after it.
 		now := time.Now()
 		t.set(now.Add(RetryEvery), true)
 		if now.Sub(lastRetry) >= RetryEvery {
@@ -91,8 +91,8 @@ func (t *timer) run() {
 	}
 }
 
-// noteLag logs that the timer fired late, but not every time.
-func (t *timer) noteLag() {
+// logLag logs that the timer fired late, but not every time.
+func (t *timer) logLag() {
 	t.mu.Lock()
 	lag := time.Since(t.at)
 	t.last = lag
@@ -107,13 +107,13 @@ func (t *timer) noteLag() {
 	}
 }
 
-// tick returns when the next thing is due; zero or less means now. all asks for
-// everything to be done that is due, also by other servers on the same store. A
-// Tick that fails is tried again later.
+// tick calls the store's Tick and returns when the next thing is due; zero or less means
+// now. With all set, everything that is due is done, also what is due for other servers on
+// the same store. A Tick that fails is tried again later.
 func (t *timer) tick(all bool) time.Duration {
 	tick := t.store.Tick
-	if its, ok := t.store.(storage.SharedStore); ok && all {
-		tick = its.TickAll
+	if shared, ok := t.store.(storage.SharedStore); ok && all {
+		tick = shared.TickAll
 	}
 	next, err := tick()
 	if err != nil {

@@ -18,7 +18,7 @@ func TestLagIsLogged(t *testing.T) {
 		timer := newTimer(nil, nil, nil, slog.New(slog.NewTextHandler(&log, nil)), nil)
 		fire := func(late time.Duration) {
 			timer.at = time.Now().Add(-late)
-			timer.noteLag()
+			timer.logLag()
 		}
 		want := func(what string) {
 			t.Helper()

@@ -7,52 +7,52 @@ import (
 	"time"
 )
 
-// waitlists are all waits of a queue, in a waitlist for each tube, and what the next
-// rounds are to do. A wait stands in the waitlists of all its tubes.
+// waitlists holds all waits of a queue, in one waitlist for each tube, and what the next
+// dispatch batches must do. A wait is in the waitlists of all its tubes.
 type waitlists struct {
-	wakeUps atomic.Uint64 // hints that have come from the store so far
-	waiters atomic.Int64  // waits that stand in waitlists
+	wakeUps atomic.Uint64 // wake-ups from the store so far
+	waiters atomic.Int64  // waits in waitlists
 
-	wakeDispatcher  chan struct{} // capacity 1: there is a round to be carried out
+	wakeDispatcher  chan struct{} // capacity 1: there is something to dispatch
 	dispatcherEnded chan struct{}
 
-	mu     sync.Mutex // guards everything below, and all waits
-	byTube map[string]*waitlist
-	firsts list.List // of *wait: each is the first in some waitlist; see retryFirsts
-	credit int       // tubes that retryFirsts may still have searched
+	mu          sync.Mutex // guards everything below, and all waits
+	byTube      map[string]*waitlist
+	firsts      list.List // of *wait: each is the first in some waitlist; see retryFirsts
+	retryBudget int       // tubes that retryFirsts may still search
 
-	// What the next round is for.
-	hinted map[string]int // tubes that may have jobs; how many of each waitlist to serve
-	called []*wait        // to be served whatever the hints say, in this order
+	// What the next dispatch batch is for.
+	woken     map[string]int // tubes that may have jobs; how many of each waitlist to serve
+	scheduled []*wait        // to be served with or without wake-ups, in this order
 
-	handOffs map[string]int // how many jobs are about to be put; empty but in Foresee
+	handOffs map[string]int // how many jobs are about to be put; used only during HandOff
 
-	dispatching      bool      // a round is under way
+	dispatching      bool      // a dispatch batch is under way
 	dispatchingSince time.Time // when it began
-	loopsAwake       int       // loops that ask for a round before they sleep
+	loopsAwake       int       // loops that ask for a dispatch batch before they sleep
 
 	limits limits
 }
 
-// waitlist is the waits for a job of one tube, by arrival.
+// waitlist is the list of the waits for a job of one tube, in order of arrival.
 type waitlist struct {
-	first, last *place
+	first, last *waitlistEntry
 	n           int
 }
 
-// place is that of a wait in one waitlist.
-type place struct {
+// waitlistEntry is the entry of a wait in one waitlist.
+type waitlistEntry struct {
 	wait       *wait
 	list       *waitlist
-	prev, next *place
+	prev, next *waitlistEntry
 }
 
 func (l *waitlists) init() {
 	l.wakeDispatcher, l.dispatcherEnded = make(chan struct{}, 1), make(chan struct{})
-	l.byTube, l.hinted, l.handOffs = make(map[string]*waitlist), make(map[string]int), make(map[string]int)
+	l.byTube, l.woken, l.handOffs = make(map[string]*waitlist), make(map[string]int), make(map[string]int)
 }
 
-// waiting is how many wait for a job of the tube.
+// waiting returns how many wait for a job of the tube.
 func (l *waitlists) waiting(tube string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,11 +62,11 @@ func (l *waitlists) waiting(tube string) int {
 	return 0
 }
 
-// add puts w at the end of the waitlists of its tubes. places is room for as many.
+// add puts w at the end of the waitlists of its tubes. It uses entries, one for each tube.
 // The lock is held.
-func (l *waitlists) add(w *wait, places []place) {
+func (l *waitlists) add(w *wait, entries []waitlistEntry) {
 	l.waiters.Add(1)
-	w.places = places
+	w.entries = entries
 	var spare []waitlist // allocated together, as a wait may need very many
 	for i, name := range w.tubes {
 		list := l.byTube[name]
@@ -77,16 +77,16 @@ func (l *waitlists) add(w *wait, places []place) {
 			list, spare = &spare[0], spare[1:]
 			l.byTube[name] = list
 		}
-		places[i] = place{wait: w, list: list}
-		l.link(&places[i])
+		entries[i] = waitlistEntry{wait: w, list: list}
+		l.link(&entries[i])
 	}
 }
 
-// remove takes w out of its waitlists. If pass is set, the waitlists are hinted, so
-// that the next in them are served. The lock is held.
+// remove takes w out of its waitlists. If pass is set, the waitlists are woken, so that the
+// next waits in them are served. The lock is held.
 func (l *waitlists) remove(w *wait, pass bool) {
-	for i := range w.places {
-		p := &w.places[i]
+	for i := range w.entries {
+		p := &w.entries[i]
 		if l.unlink(p); p.list.n == 0 {
 			delete(l.byTube, w.tubes[i])
 		} else if pass {
@@ -96,12 +96,12 @@ func (l *waitlists) remove(w *wait, pass bool) {
 	if w.asFirst != nil {
 		l.firsts.Remove(w.asFirst)
 	}
-	w.places, w.asFirst = nil, nil
+	w.entries, w.asFirst = nil, nil
 	l.waiters.Add(-1)
 }
 
 // link puts p at the end of its waitlist. The lock is held.
-func (l *waitlists) link(p *place) {
+func (l *waitlists) link(p *waitlistEntry) {
 	list := p.list
 	list.n++
 	if p.prev, list.last = list.last, p; p.prev != nil {
@@ -109,11 +109,11 @@ func (l *waitlists) link(p *place) {
 		return
 	}
 	list.first = p
-	l.noteFirst(p.wait)
+	l.addFirst(p.wait)
 }
 
 // unlink takes p out of its waitlist. The lock is held.
-func (l *waitlists) unlink(p *place) {
+func (l *waitlists) unlink(p *waitlistEntry) {
 	list := p.list
 	list.n--
 	if p.next != nil {
@@ -126,39 +126,39 @@ func (l *waitlists) unlink(p *place) {
 		return
 	}
 	if list.first = p.next; list.first != nil {
-		l.noteFirst(list.first.wait)
+		l.addFirst(list.first.wait)
 	}
 }
 
-// noteFirst notes that w is the first in a waitlist. It is until it is removed.
+// addFirst records that w is the first in a waitlist, which it stays until it is removed.
 // The lock is held.
-func (l *waitlists) noteFirst(w *wait) {
+func (l *waitlists) addFirst(w *wait) {
 	if w.asFirst == nil {
 		w.asFirst = l.firsts.PushBack(w)
 	}
 }
 
 const (
-	// RetryEvery is how often jobs are taken without a hint, in case one was lost.
+	// RetryEvery is how often jobs are taken without a wake-up, in case one was lost.
 	RetryEvery = time.Second
 
-	// MaxRetried bounds the tubes that are searched for that each time.
+	// MaxRetried limits the tubes that are searched for that each time.
 	MaxRetried = 2000
 )
 
-// retryFirsts calls waits that are the first in a waitlist, in case a hint was lost:
-// as many as MaxRetried allows, and the next time the next ones. A wait for more tubes
-// than that uses up what is allowed for several times.
+// retryFirsts schedules waits that are the first in a waitlist, in case a wake-up was lost:
+// as many as MaxRetried allows, and the next time the following ones. A wait for more tubes
+// than that uses up the allowance of several times.
 func (l *waitlists) retryFirsts() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.credit = min(l.credit+MaxRetried, MaxRetried)
-	for n := l.firsts.Len(); n > 0 && l.credit > 0; n-- {
+	l.retryBudget = min(l.retryBudget+MaxRetried, MaxRetried)
+	for n := l.firsts.Len(); n > 0 && l.retryBudget > 0; n-- {
 		e := l.firsts.Front()
 		l.firsts.MoveToBack(e)
 		w := e.Value.(*wait)
-		l.credit -= len(w.tubes)
-		l.call(w)
+		l.retryBudget -= len(w.tubes)
+		l.schedule(w)
 	}
-	l.callDispatcher()
+	l.notifyDispatcher()
 }

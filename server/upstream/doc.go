@@ -1,23 +1,26 @@
-// Package upstream serves in front of an old beanstalk server that still has jobs: clients connect
-// here, and the jobs of the old server come over as they are wanted, and by and by, until it has
-// none left. So neither producers nor workers are stopped when a server is replaced.
+// Package upstream is a migration proxy. It serves in front of an old beanstalk server that
+// still has jobs: clients connect to redstalk, and the jobs of the old server are migrated
+// on demand and in the background, until none are left. So neither producers nor workers
+// have to stop when a server is replaced.
 //
-// # What lives here
+// # Reading order
 //
-//   - Front: the carriers (package carry) between the old server and the queue. Some of them bring
-//     jobs of tubes that somebody waits for; the others go through all tubes, at a bounded rate.
-//   - here: the queue, as carry wants it.
+//   - proxy.go: Proxy runs the migrators (package migrate) between the old server and the
+//     queue. Some of them migrate jobs of tubes that somebody waits for; the others go
+//     through all tubes, at a limited rate.
+//   - destination.go: the queue, in the form that package migrate needs.
 //
-// # What does not
+// # What is elsewhere
 //
-// How a job is carried without being lost or had twice: package carry. Who waits for what: package
-// queue, which says so by Config.Wanted.
+// Package migrate moves a job so that it is neither lost nor delivered twice. Package queue
+// knows who waits for what, and reports it by Config.Wanted.
 //
 // # Invariants
 //
-// Wanted neither blocks nor calls the store. A reserve that does not wait is answered at once: what it
-// has wanted comes for the next one.
+// Wanted neither blocks nor calls the store. A reserve that does not wait is answered at
+// once: the job that it wanted is migrated for the next one.
 //
-// If the old server cannot be reached the queue goes on with its own jobs, and the old one is tried
-// again and again. Of several servers on one store one is the front; the others wait for its end.
+// If the old server cannot be reached, the queue continues with its own jobs, and the old
+// server is tried again repeatedly. Of several servers on one store only one migrates; the
+// others wait for its end.
 package upstream

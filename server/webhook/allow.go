@@ -14,25 +14,25 @@ import (
 // ErrForbidden: nothing may be sent to that host or address.
 var ErrForbidden = errors.New("the address is not allowed by --push-allow")
 
-// Allow is where anything may be sent. An address is allowed
+// Allow is the list of what requests may be sent to. An address is allowed
 //
-//   - if a network that was named has it, whatever the host is called, or
-//   - if it is public, and the host was named.
+//   - if a network in the list contains it, whatever the host is called, or
+//   - if it is public, and the host is in the list.
 //
-// So a name that leads to a loopback, link-local or private address gets nowhere, unless that
-// network was named as well. What was named with a port allows that one only.
+// So a name that resolves to a loopback, link-local or private address is refused, unless
+// the list also has that network. An entry with a port allows only that port.
 type Allow struct{ rules []rule }
 
-// rule is one of the things that were named.
+// rule is one entry of the list.
 type rule struct {
-	network netip.Prefix // not valid: it is a host
+	network netip.Prefix // not valid: the entry is a host
 	host    string       // in lower case; ".example.org" is *.example.org, "" is every host
 	port    uint16       // 0: any
 }
 
-// ParseAllow reads a list with commas: host names, *.example.org (names below it), * (every
-// host), addresses, and networks such as 10.0.0.0/8, each with a port behind a colon or without.
-// The name localhost also stands for the loopback addresses.
+// ParseAllow parses a comma-separated list of host names, *.example.org (names below it), *
+// (every host), addresses, and networks such as 10.0.0.0/8, each with or without a port
+// behind a colon. The name localhost also stands for the loopback addresses.
 func ParseAllow(list string) (*Allow, error) {
 	a := new(Allow)
 	for item := range strings.SplitSeq(list, ",") {
@@ -66,8 +66,8 @@ func (a *Allow) add(item string) error {
 	return a.addHost(what, port)
 }
 
-// cutPort cuts off the port behind what was named; 0 if there is none. Colons of an address
-// without brackets are its own.
+// cutPort cuts off the port of an entry; 0 if there is none. Colons of an address without
+// brackets belong to the address.
 func cutPort(item string) (what string, port uint16, err error) {
 	at := strings.LastIndexByte(item, ':')
 	if _, err := netip.ParseAddr(item); err == nil || at < strings.LastIndexAny(item, "]/") || at < 0 {
@@ -94,7 +94,7 @@ func (a *Allow) addHost(name string, port uint16) error {
 	return nil
 }
 
-// unmapped returns a network of IPv4 addresses that were written as IPv6 ones as what it is.
+// unmapped converts a network of IPv4-mapped IPv6 addresses to IPv4.
 func unmapped(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96).Masked()
@@ -113,13 +113,13 @@ func isHostName(name string) bool {
 	return name != "" && !strings.HasPrefix(name, ".")
 }
 
-// names tells whether a host was named by a rule that is not a network.
+// names reports whether r is not a network and matches a host.
 func (r *rule) names(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	return !r.network.IsValid() && (r.host == "" || r.host == host || r.host[0] == '.' && strings.HasSuffix(host, r.host))
 }
 
-// Address returns ErrForbidden unless something may be sent to an address under the name of a
+// Address returns ErrForbidden unless requests may be sent to an address under the name of a
 // host.
 func (a *Allow) Address(host string, to netip.AddrPort) error {
 	plain := to.Addr().Unmap().WithZone("")
@@ -135,14 +135,14 @@ func (a *Allow) Address(host string, to netip.AddrPort) error {
 	return fmt.Errorf("%w: %s", ErrForbidden, to)
 }
 
-// URL returns whether a URL may be one to send to by HTTP, as far as can be told without looking
-// its host up.
+// URL reports whether a URL may get requests by HTTP, as far as is known without resolving
+// its host.
 func (a *Allow) URL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && a.Target(u)
 }
 
-// Target is URL for a URL of any scheme. One without a port that is known leads to port 0.
+// Target is URL for any scheme. A URL without a known port counts as port 0.
 func (a *Allow) Target(u *url.URL) bool {
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme], "0")
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -159,10 +159,10 @@ func (a *Allow) host(host string, port uint16) bool {
 	})
 }
 
-// special are networks that no host of the public internet has, although they may look so: those
-// of IANA's registries of special-purpose addresses, and services that clouds have at an address
-// of their own. Loopback, link-local, private, multicast and unspecified addresses are known to
-// net/netip, and all of IPv6 but unicast is left out.
+// special are networks that no host of the public internet has, although they look public:
+// those of IANA's registries of special-purpose addresses, and services that clouds offer at
+// addresses of their own. net/netip knows loopback, link-local, private, multicast and
+// unspecified addresses, and of IPv6 only unicast is public.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),         // this network, RFC 791
 	netip.MustParsePrefix("100.64.0.0/10"),     // shared by customers of a provider, RFC 6598; Alibaba's metadata
@@ -184,11 +184,11 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("3fff::/20"),         // documentation, RFC 9637
 }
 
-// unicast6 is where the public addresses of IPv6 are, RFC 4291. Outside of it are translations
-// to IPv4, segment routing, what is discarded, and what is not assigned.
+// unicast6 is where the public addresses of IPv6 are, RFC 4291. Outside of it are
+// translations to IPv4, segment routing, discard prefixes, and unassigned addresses.
 var unicast6 = netip.MustParsePrefix("2000::/3")
 
-// public tells whether an address may belong to a host of the public internet.
+// public reports whether an address may belong to a host of the public internet.
 func public(addr netip.Addr) bool {
 	if !addr.IsGlobalUnicast() || addr.IsPrivate() || addr.Is6() && !unicast6.Contains(addr) {
 		return false

@@ -17,7 +17,7 @@ import (
 	"redstalk/tube"
 )
 
-// allowed are lists, hosts, their addresses, and whether something may be sent there.
+// allowed are lists, hosts, their addresses, and whether requests may be sent there.
 var allowed = []struct{ list, host, addr, want string }{
 	{"example.org", "example.org", "93.184.216.34", "yes"},
 	{"example.org", "EXAMPLE.org.", "93.184.216.34", "yes"},
@@ -105,12 +105,12 @@ func TestAllow(t *testing.T) {
 	for _, list := range []string{"", ",", "a,", "http://a/", "10.0.0.0/33",
 		"a:", "a:0", "a:65536", "a:x", "a:-1", "a:+1", ":80", "*:", "10.0.0.0/8:", "[::1]:0", "[::1]80", "[a]:80", "a:80:80", "*.", "**", "a*b", "a b", "é", ".a", "10.0.0.0/x"} {
 		if a, err := ParseAllow(list); err == nil {
-			t.Errorf("%q is read as %+v", list, a)
+			t.Errorf("%q is parsed as %+v", list, a)
 		}
 	}
 }
 
-// TestAllowPort: what was named with a port allows that one only.
+// TestAllowPort: an entry with a port allows only that port.
 func TestAllowPort(t *testing.T) {
 	t.Parallel()
 	const public, private = "93.184.216.34", "10.1.2.3"
@@ -151,7 +151,7 @@ func TestAllowPort(t *testing.T) {
 func TestAllowURL(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]bool{
-		"http://example.org/": true, "https://example.org:1/a?b": true, "http://example.com/": true, // perhaps 10.0.0.0/8 has it
+		"http://example.org/": true, "https://example.org:1/a?b": true, "http://example.com/": true, // 10.0.0.0/8 may contain it
 		"http://10.1.1.1/": true, "http://[::ffff:10.1.1.1]/": true, "http://127.0.0.1/": false, "http://[::1]/": false,
 		"ftp://example.org/": false, "http:///": false, "example.org": false, "http://%zz/": false, "": false,
 	} {
@@ -160,7 +160,7 @@ func TestAllowURL(t *testing.T) {
 		}
 	}
 	for url, want := range map[string]bool{
-		"http://example.com/":  false, // it was not named, and no network was
+		"http://example.com/":  false, // the list has neither this name nor a network
 		"https://example.org/": true, "https://example.org:443/": true, "http://example.org/": false, "http://example.org:443/": true,
 		"https://example.org:8443/": false, "http://example.net/": true, "https://example.net:80/": true, "http://example.net:65536/": false,
 	} {
@@ -193,8 +193,9 @@ func FuzzAllow(f *testing.F) {
 	})
 }
 
-// liar is a DNS server that answers first with one address, and then with another.
-func liar(t *testing.T, first, then string) (r *net.Resolver, asked *atomic.Int32) {
+// changingResolver is a DNS server that answers the first query with one address, and later
+// ones with another.
+func changingResolver(t *testing.T, first, then string) (r *net.Resolver, asked *atomic.Int32) {
 	t.Helper()
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -236,8 +237,8 @@ func liar(t *testing.T, first, then string) (r *net.Resolver, asked *atomic.Int3
 	return &net.Resolver{PreferGo: true, Dial: dial}, asked
 }
 
-// TestLyingResolver: a name that leads to another address the second time gets nowhere.
-func TestLyingResolver(t *testing.T) {
+// TestChangingResolver: a name whose address has changed since the check gets no request.
+func TestChangingResolver(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
 	s := receiver(t, func(http.ResponseWriter, *http.Request) { calls.Add(1) })
@@ -247,8 +248,8 @@ func TestLyingResolver(t *testing.T) {
 		want  tube.State
 	}{{"target.test", tube.Delayed}, {"*", tube.Delayed}, {"target.test,127.0.0.0/8", tube.Gone}} {
 		calls.Store(0)
-		resolver, asked := liar(t, "127.0.0.2", host) // whoever checks first is told another address
-		w := newWorld(t, Config{Allow: allow(t, c.allow), Resolver: resolver})
+		resolver, asked := changingResolver(t, "127.0.0.2", host) // an early check would get another address
+		w := newHarness(t, Config{Allow: allow(t, c.allow), Resolver: resolver})
 		if c.allow != "*" {
 			if _, err := resolver.LookupNetIP(context.Background(), "ip4", "target.test."); err != nil {
 				t.Fatal(err)

@@ -17,52 +17,52 @@ import (
 )
 
 const (
-	// maxDropped is how much of the body of an answer is read, so that the connection
-	// can be used again, and dropWithin how long that may take. Of longer bodies the
-	// connection is closed.
+	// maxDropped limits how much of the body of an answer is read, so that the connection can be
+	// used again, and dropWithin how long that can take. The connection of a longer body is
+	// closed.
 	maxDropped = 64 << 10
 	dropWithin = time.Second
 
-	maxHops        = 10 // requests for one, redirects included, as in net/http
+	maxHops        = 10 // requests for one call, redirects included, as in net/http
 	maxAnswerHead  = 64 << 10
-	maxIdle        = 2048 // connections over all targets
+	maxIdle        = 2048 // connections to all targets together
 	idleTimeout    = 90 * time.Second
 	connectTimeout = 10 * time.Second
 	keepAlive      = 30 * time.Second
 
-	// A connection by HTTP/2 on which nothing has come for pingAfter is pinged, and closed
-	// without an answer within pingTimeout. Otherwise all calls would go on by a connection
-	// that leads nowhere until the kernel gives it up, after a quarter of an hour.
+	// An HTTP/2 connection on which nothing has arrived for pingAfter is pinged, and closed if
+	// no answer arrives within pingTimeout. Otherwise all calls would use a dead connection
+	// until the kernel gives it up, after a quarter of an hour.
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
 )
 
-// client is the one way out. It keeps no cookie, and connects only where it is allowed.
+// client sends all requests. It keeps no cookies, and connects only where that is allowed.
 type client struct {
 	allow    *Allow
 	resolver *net.Resolver
 	direct   http.RoundTripper
-	proxied  http.RoundTripper // nil: no proxies
+	proxied  http.RoundTripper // nil if proxies are not used
 	proxy    func(*http.Request) (*url.URL, error)
 }
 
 func newClient(c *Config) *client {
-	its := &client{allow: c.Allow, resolver: c.Resolver, direct: c.transport}
-	if its.direct == nil {
+	cl := &client{allow: c.Allow, resolver: c.Resolver, direct: c.transport}
+	if cl.direct == nil {
 		direct := newTransport(c.CAs, c.TargetConcurrency)
-		direct.DialContext = its.dial
-		its.direct = direct
+		direct.DialContext = cl.dial
+		cl.direct = direct
 	}
 	if c.Proxy {
-		its.proxy = c.proxyOf
-		if its.proxy == nil {
-			its.proxy = http.ProxyFromEnvironment
+		cl.proxy = c.proxyOf
+		if cl.proxy == nil {
+			cl.proxy = http.ProxyFromEnvironment
 		}
 		proxied := newTransport(c.CAs, c.TargetConcurrency)
-		proxied.Proxy = its.proxy // dials the proxy only, which the operator has named
-		its.proxied = proxied
+		proxied.Proxy = cl.proxy // dials only the proxy, which the operator has chosen
+		cl.proxied = proxied
 	}
-	return its
+	return cl
 }
 
 func newTransport(cas *x509.CertPool, perTarget int) *http.Transport {
@@ -79,8 +79,8 @@ func newTransport(cas *x509.CertPool, perTarget int) *http.Transport {
 	}
 }
 
-// dial connects to an address if that is allowed. The check comes after the name was looked
-// up, for the very address that is connected to.
+// dial connects to an address if that is allowed. The check comes after name resolution, and
+// checks the very address that is connected to.
 func (c *client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -100,17 +100,18 @@ func (c *client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return d.DialContext(ctx, network, address)
 }
 
-// errRedirect: a redirect cannot be followed. The text of where it leads may have secrets.
+// errRedirect: a redirect cannot be followed. The error does not quote its location, which
+// may contain secrets.
 var errRedirect = errors.New("the answer is a redirect that cannot be followed")
 
-// follow is send, but redirects are followed as by default in net/http: after 307 and 308 with
-// the same method and body, after 301, 302 and 303 by GET. Each hop obeys the list of what is
-// allowed. The answer may still have a status of 3xx that is no redirect, such as 304.
+// follow is send, but follows redirects, as net/http does by default: after 307 and 308 with
+// the same method and body, after 301, 302 and 303 with GET. Each hop must be allowed. The
+// answer can still have a status of 3xx that is no redirect, such as 304.
 func (c *client) follow(req *http.Request) (*http.Response, error) {
-	by := http.Client{Transport: hop(c.send), CheckRedirect: checkHop}
-	answer, err := by.Do(req)
+	redirecting := http.Client{Transport: hop(c.send), CheckRedirect: checkHop}
+	answer, err := redirecting.Do(req)
 	if whole, ok := err.(*url.Error); ok {
-		err = whole.Err // the URL may have secrets
+		err = whole.Err // the URL may contain secrets
 	}
 	if err != nil {
 		return nil, err
@@ -118,7 +119,8 @@ func (c *client) follow(req *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// checkHop is http.Client.CheckRedirect. The next host is not told the URL of this one.
+// checkHop implements http.Client.CheckRedirect. It does not send the URL of this host to
+// the next one.
 func checkHop(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxHops {
 		return fmt.Errorf("%w: it is the %dth", errRedirect, len(via))
@@ -130,8 +132,8 @@ func checkHop(req *http.Request, via []*http.Request) error {
 // hop sends one of the requests of follow.
 type hop func(*http.Request) (*http.Response, error)
 
-// RoundTrip refuses a redirect whose location is missing or broken: net/http would take the
-// first for an answer, and would quote the second.
+// RoundTrip refuses a redirect whose location is missing or malformed: net/http would treat
+// the first as an answer, and would quote the second in its error.
 func (f hop) RoundTrip(req *http.Request) (*http.Response, error) {
 	answer, err := f(req)
 	if err != nil {
@@ -146,17 +148,17 @@ func (f hop) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// send sends a request whose context has a deadline, and returns the answer without its body.
-// It follows no redirect.
+// send sends a request, whose context must have a deadline, and returns the answer without
+// its body. It follows no redirect.
 func (c *client) send(req *http.Request) (*http.Response, error) {
-	way := c.direct
+	transport := c.direct
 	if c.proxied != nil {
 		proxy, err := c.proxy(req)
 		if err != nil {
 			return nil, fmt.Errorf("choosing a proxy: %w", err)
 		}
 		if proxy != nil {
-			way = c.proxied
+			transport = c.proxied
 		}
 	}
 	if c.allow == nil || !c.allow.Target(req.URL) {
@@ -164,7 +166,7 @@ func (c *client) send(req *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
-	answer, err := way.RoundTrip(req.WithContext(ctx))
+	answer, err := transport.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -174,12 +176,12 @@ func (c *client) send(req *http.Request) (*http.Response, error) {
 }
 
 // drop reads a little of a body, so that its connection can be used again, and closes it.
-// Whatever is wrong with it does not matter: the status was there.
+// Errors do not matter: the status has arrived.
 func drop(body io.ReadCloser, cancel func()) {
 	if body == http.NoBody {
 		return
 	}
-	if _, upgraded := body.(io.Writer); upgraded { // 101: it is the connection, and ends by no context
+	if _, upgraded := body.(io.Writer); upgraded { // 101: the body is the connection, which no context ends
 		body.Close()
 		return
 	}
@@ -189,7 +191,7 @@ func drop(body io.ReadCloser, cancel func()) {
 	body.Close()
 }
 
-// resultOf says how a call has ended that has failed without an answer that can be judged.
+// resultOf classifies the error of a call that has got no answer.
 func resultOf(err error) Result {
 	var timeout net.Error
 	switch {

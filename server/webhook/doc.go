@@ -1,60 +1,63 @@
-// Package webhook sends jobs to those who want to be called instead of asking: webhooks of tubes
-// whose policy has the tag push, and callbacks of gateways. docs/push.md is the contract with
-// receivers.
+// Package webhook pushes jobs to receivers instead of waiting for reserves: webhooks of
+// tubes whose policy has the tag push, and callbacks of gateways. docs/push.md is the
+// contract with receivers.
 //
-// # What lives here
+// # Reading order
 //
-//   - Dispatcher: one for each instance. It leases jobs of many tubes, has them called, and
-//     deletes, releases or parks each as the call has ended (dispatcher.go).
-//   - outlets and targets: an outlet is a tube whose jobs are called, a target is a host and
-//     port that is. Which outlet may take how many jobs at this moment is decided in grant.go:
-//     concurrency of the tube, of the target and of all, the rate, and the breaker.
-//   - rounds: what was called is finished, and what may be called is leased, with one batch
-//     for all tubes (round.go).
-//   - policies: which tubes push, and where to (policies.go). Those of other instances are
+//   - dispatcher.go: Dispatcher, one for each instance. It leases jobs of many tubes, makes
+//     the calls, and deletes, releases or parks each job when its call has ended.
+//   - subscription.go, target.go: a subscription is a tube whose jobs are pushed, a target
+//     is a scheme, host and port that gets calls.
+//   - grant.go: how many jobs each subscription can take now, given the concurrency of the
+//     tube, of the target and of all calls, the rate, and the circuit breaker.
+//   - dispatch.go: dispatch batches. One store batch for all tubes finishes the jobs whose
+//     calls have ended, and leases those that can be called.
+//   - job.go: Source, Job and Outcome; when a job is due again after a failure.
+//   - webhook.go, secrets.go: the webhook: request, signature, and what its answer means.
+//   - policies.go: which tubes push, and where to. Policies that other instances set are
 //     found by polling.
-//   - the webhook: request, signature, and what its answer means (webhook.go, secrets.go).
-//   - Allow: where anything may be sent at all (allow.go), and the one HTTP client that obeys
-//     it (client.go).
-//   - Stats: what the metrics show (stats.go).
+//   - allow.go, client.go: Allow, the list of what requests may be sent to, and the one HTTP
+//     client, which obeys it.
+//   - stats.go: Stats, for the metrics.
+//   - gateway.go: what gateways use.
 //
 // # For gateways
 //
-// A gateway whose jobs say themselves whom to call registers its tubes:
+// A gateway whose jobs themselves say whom to call registers its tubes:
 //
-//	remove, err := d.Register(push.Source{
+//	remove, err := d.Register(webhook.Source{
 //		Tubes:       []string{"…"},
 //		Concurrency: 100,
 //		Timeout:     3 * time.Second,
-//		Call: func(ctx context.Context, j *push.Job) push.Outcome { … },
+//		Call: func(ctx context.Context, j *webhook.Job) webhook.Outcome { … },
 //	})
 //
-// Call gets each job by lease, on a goroutine of its own, and says by its Outcome what
-// becomes of it: deleted, released as a failure or with a delay of the gateway's own choice,
-// parked, or left as it is because Call has done something else with j.ID and j.Lease. Within
-// Call:
+// Call gets each job with a lease, on a goroutine of its own. Its Outcome says what happens
+// to the job: it is deleted, released as a failure or with a delay chosen by the gateway,
+// parked, or left as it is because Call has done something else with j.ID and j.Lease.
+// Within Call:
 //
-//   - Dispatcher.Through(ctx, target, f) runs f under the concurrency and the breaker of the
-//     target, such as "grpc://host:port". It returns ErrLeftAlone, and does not run f, while
-//     the breaker is open: LeftAlone makes an Outcome of that.
-//   - Dispatcher.Do(req) sends an HTTP request, and follows redirects. Dispatcher.Dial connects
-//     for other protocols, such as gRPC with grpc.WithContextDialer. Both obey the list of what
-//     is allowed, also after name resolution.
+//   - Dispatcher.Through(ctx, target, f) runs f under the concurrency limit and the circuit
+//     breaker of the target, such as "grpc://host:port". While the breaker is open, it
+//     returns ErrBreakerOpen and does not run f: BreakerOpen returns the Outcome for that.
+//   - Dispatcher.Do(req) sends an HTTP request, and follows redirects. Dispatcher.Dial
+//     connects for other protocols, such as gRPC with grpc.WithContextDialer. Both obey
+//     Allow, also after name resolution.
 //
-// An instance that is not to call, registers nothing.
+// An instance that must not make calls registers nothing.
 //
-// # What does not
+// # What is elsewhere
 //
-// No listener, no engine. The package keeps nothing that cannot be lost: a job that was leased
-// is the store's, and when its TTR is over another instance calls again.
+// The package knows no listener and no engine. It holds no state that must survive: a
+// leased job is in the store, and when its TTR ends, another instance calls it again.
 //
 // # Invariants
 //
-// A job is leased only when it can be called at once, so no TTR runs out in a queue in here. A
-// call does not outlast the TTR of its job. What is leased and not called is given back. A
-// tube without a job, however many there are, has no goroutine and no timer.
+// A job is leased only when it can be called at once, so no TTR runs out in a queue of this
+// package. A call does not outlast the TTR of its job. What is leased and not called is
+// given back. A tube without a job, however many there are, has no goroutine and no timer.
 //
-// Dispatcher.mu guards all scheduling. It is held only for work in memory, never during a call
-// of the queue or of a Source. Locks of the queue may be held when it is taken (the queue calls
-// Ready), so the queue is never called under it.
+// Dispatcher.mu guards all scheduling. It is held only for work in memory, never during a
+// call of the queue or of a Source. Locks of the queue may be held when it is acquired (the
+// queue calls WakeUp), so the queue is never called while it is held.
 package webhook

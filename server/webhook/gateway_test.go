@@ -18,7 +18,7 @@ import (
 )
 
 // register registers a source of two tubes.
-func (w *world) register(s Source) (remove func()) {
+func (w *harness) register(s Source) (remove func()) {
 	w.Helper()
 	s.Tubes = []string{"g", "h"}
 	remove, err := w.Register(s)
@@ -28,7 +28,7 @@ func (w *world) register(s Source) (remove func()) {
 	return remove
 }
 
-// TestOutcomes: a source says what becomes of its jobs.
+// TestOutcomes: a source decides what happens to its jobs.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	wants := map[string]struct {
@@ -42,10 +42,10 @@ func TestOutcomes(t *testing.T) {
 		"later at once": {Outcome{Verdict: Later}, tube.Delayed, 1},
 		"park":          {Outcome{Verdict: Park}, tube.Buried, 0},
 		"keep":          {Outcome{Verdict: Keep}, tube.Reserved, 0},
-		"left alone":    {LeftAlone(), tube.Delayed, 30},
+		"breaker open":  {BreakerOpen(), tube.Delayed, 30},
 		"panic":         {Outcome{}, tube.Delayed, 1},
 	}
-	inWorld(t, nil, func(w *world) {
+	withHarness(t, nil, func(w *harness) {
 		w.register(Source{Concurrency: 9, Call: func(ctx context.Context, j *Job) Outcome {
 			if string(j.Body) == "panic" {
 				panic("on purpose")
@@ -77,7 +77,7 @@ func TestOutcomes(t *testing.T) {
 	})
 }
 
-// TestRegister: a source goes before the policy of a tube, and ends when it is removed.
+// TestRegister: a source takes precedence over the policy of a tube, until it is removed.
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -88,7 +88,7 @@ func TestRegister(t *testing.T) {
 		by[who]++
 	}
 	f := func(*http.Request) (int, string, error) { count("hook"); return 200, "", nil }
-	inWorld(t, f, func(w *world) {
+	withHarness(t, f, func(w *harness) {
 		w.push("g", hookOf(tube.Push{}))
 		synctest.Wait()
 		remove := w.register(Source{Call: func(context.Context, *Job) Outcome { count("source"); return Outcome{Verdict: Done} }})
@@ -120,8 +120,8 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// targetStates are the states of the breakers, by target.
-func (w *world) targetStates() map[string]string {
+// targetStates returns the states of the breakers, by target.
+func (w *harness) targetStates() map[string]string {
 	states := map[string]string{}
 	for _, stats := range w.Dispatcher.Stats().Targets {
 		states[stats.Target] = stats.State
@@ -129,15 +129,15 @@ func (w *world) targetStates() map[string]string {
 	return states
 }
 
-// TestThrough: jobs of a source share the concurrency and the breaker of the targets that they
-// name.
+// TestThrough: jobs of a source share the concurrency limit and the breaker of the targets
+// that they name.
 func TestThrough(t *testing.T) {
 	t.Parallel()
-	var m most
+	var m callMeter
 	var mu sync.Mutex
 	fails, alone, late := 0, 0, 0
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Config{Allow: allow(t, "*"), TargetConcurrency: 4})
+		w := newHarness(t, Config{Allow: allow(t, "*"), TargetConcurrency: 4})
 		defer w.end()
 		failed := errors.New("failed")
 		w.register(Source{Concurrency: 20, Timeout: 90 * time.Second, Call: func(ctx context.Context, j *Job) Outcome {
@@ -158,9 +158,9 @@ func TestThrough(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case errors.Is(err, ErrLeftAlone):
+			case errors.Is(err, ErrBreakerOpen):
 				alone++
-				return LeftAlone()
+				return BreakerOpen()
 			case errors.Is(err, failed):
 				return Outcome{Verdict: Park}
 			case err != nil:
@@ -173,30 +173,31 @@ func TestThrough(t *testing.T) {
 			w.putFor("g", "x", 600)
 			w.putFor("h", "x", 600)
 		}
-		pass(time.Second)
+		advance(time.Second)
 		states := w.targetStates()
 		mu.Lock()
 		if fails < breakAfter || fails >= breakAfter+4 || alone != 20-fails || states["grpc://good:1"] != "closed" || states["grpc://bad:1"] != "open" {
-			t.Errorf("%d have failed, %d were left alone; %v", fails, alone, states)
+			t.Errorf("%d have failed, %d found the breaker open; %v", fails, alone, states)
 		}
 		mu.Unlock()
-		pass(60 * time.Second)
+		advance(60 * time.Second)
 		mu.Lock()
 		if most, all := m.seen(); most != 4 || all != 20 || late != 0 {
 			t.Errorf("%d of %d at a time, %d too late", most, all, late)
 		}
 		mu.Unlock()
 		if stats := w.Dispatcher.Stats().Targets; len(stats) != 1 {
-			t.Errorf("kept: %+v", stats)
+			t.Errorf("inherited: %+v", stats)
 		}
 	})
 }
 
-// TestThroughInVain: who waits for a target too long, gets nowhere, and holds up nobody.
-func TestThroughInVain(t *testing.T) {
+// TestThroughTimesOut: a call that waits too long for a target returns an error, and delays
+// nobody.
+func TestThroughTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Config{Allow: allow(t, "*"), TargetConcurrency: 1})
+		w := newHarness(t, Config{Allow: allow(t, "*"), TargetConcurrency: 1})
 		defer w.end()
 		var done [3]error
 		var ended [3]time.Duration
@@ -210,19 +211,19 @@ func TestThroughInVain(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		pass(time.Minute)
+		advance(time.Minute)
 		if done[0] != nil || !errors.Is(done[1], context.DeadlineExceeded) || done[2] != nil || ended != [3]time.Duration{10 * time.Second, 5 * time.Second, 20 * time.Second} {
 			t.Errorf("%v after %v", done, ended)
 		}
 	})
 }
 
-// failing is a store that fails now and then.
+// failing is a store that can be made to fail.
 type failing struct {
 	storage.Store
 	mu   sync.Mutex
 	fail func(*storage.Batch) bool
-	done func(*storage.Batch) // before the caller is told; nil: nothing
+	done func(*storage.Batch) // before Batch.Done; nil: nothing
 }
 
 func (s *failing) Do(batches ...*storage.Batch) {
@@ -230,8 +231,8 @@ func (s *failing) Do(batches ...*storage.Batch) {
 		s.mu.Lock()
 		fails, hook := s.fail != nil && s.fail(b), s.done
 		s.mu.Unlock()
-		if told := b.Done; hook != nil {
-			b.Done = func() { hook(b); told() }
+		if done := b.Done; hook != nil {
+			b.Done = func() { hook(b); done() }
 		}
 		if !fails {
 			s.Store.Do(b)
@@ -244,29 +245,30 @@ func (s *failing) Do(batches ...*storage.Batch) {
 	}
 }
 
-// TestStoreAway: while the store is away a call that went well is not forgotten, and nothing is
-// called twice; then everything goes on, also where a hint was lost.
-func TestStoreAway(t *testing.T) {
+// TestStoreUnavailable: while the store is unavailable, a successful call is not forgotten,
+// and nothing is called twice. After that everything continues, also where a wake-up was
+// lost.
+func TestStoreUnavailable(t *testing.T) {
 	t.Parallel()
-	var m most
+	var m callMeter
 	f := func(r *http.Request) (int, string, error) { m.during(r, time.Second); return 200, "", nil }
 	synctest.Test(t, func(t *testing.T) {
 		store := &failing{}
-		w := newWorldOn(t, store, Config{Allow: allow(t, "*"), transport: answers(f)})
+		w := newHarnessOn(t, store, Config{Allow: allow(t, "*"), transport: answers(f)})
 		defer w.end()
 		w.push("t", hookOf(tube.Push{Concurrency: 2}))
 		w.push("idle", hookOf(tube.Push{}))
 		for range 4 {
 			w.put("t", "x")
 		}
-		pass(500 * time.Millisecond)
+		advance(500 * time.Millisecond)
 		store.set(func(*storage.Batch) bool { return true })
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		if _, all := m.seen(); all != 2 {
 			t.Errorf("%d calls", all)
 		}
 		store.set(nil)
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		if s, err := w.Queue.Stats(context.Background()); err != nil || s.Ready+s.Reserved+s.Delayed != 0 {
 			t.Errorf("%+v, %v", s.Totals, err)
 		}
@@ -285,18 +287,18 @@ func (s *failing) set(fail func(*storage.Batch) bool) {
 	s.fail = fail
 }
 
-// TestHintMeanwhile: a job that comes while a take is under way that has found nothing is
-// called at once, also if the tube may have no more calls at that moment.
-func TestHintMeanwhile(t *testing.T) {
+// TestWakeUpDuringTake: a job that arrives during a take that has found nothing is called at
+// once, also if the tube can have no more calls at that moment.
+func TestWakeUpDuringTake(t *testing.T) {
 	t.Parallel()
-	var m most
+	var m callMeter
 	f := func(r *http.Request) (int, string, error) { m.during(r, 0); return 200, "", nil }
 	synctest.Test(t, func(t *testing.T) {
 		store := &failing{}
-		w := newWorldOn(t, store, Config{Allow: allow(t, "*"), transport: answers(f)})
+		w := newHarnessOn(t, store, Config{Allow: allow(t, "*"), transport: answers(f)})
 		defer w.end()
 		w.push("t", hookOf(tube.Push{Concurrency: 1}))
-		pass(time.Second)
+		advance(time.Second)
 		var once sync.Once
 		store.mu.Lock()
 		store.done = func(b *storage.Batch) {
@@ -313,45 +315,45 @@ func TestHintMeanwhile(t *testing.T) {
 	})
 }
 
-// TestCallsAndBodies: how many calls there may be depends on how large the bodies are, and not
-// on how large they might be.
+// TestCallsAndBodies: the number of calls depends on how large the bodies are, not on how
+// large they could be.
 func TestCallsAndBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log, store := slog.New(slog.DiscardHandler), embedded.NewMemory()
 		q := queue.New(store, queue.Config{Log: log, MaxJobSize: maxBodies / 4})
-		w := &world{TB: t, Queue: q, Dispatcher: New(q, Config{Log: log}), store: store, log: &lines{}}
+		w := &harness{TB: t, Queue: q, Dispatcher: New(q, Config{Log: log}), store: store, log: &lines{}}
 		defer w.end()
-		var m most
+		var m callMeter
 		w.register(Source{Concurrency: 50, Call: func(context.Context, *Job) Outcome {
 			m.during(nil, 5*time.Second)
 			return Outcome{Verdict: Done, Result: Delivered}
 		}})
-		places := func(bytes int) (places, have int) {
+		capacity := func(bytes int) (capacity, have int) {
 			w.Dispatcher.mu.Lock()
 			defer w.Dispatcher.mu.Unlock()
 			have = w.Dispatcher.bytes
 			w.Dispatcher.bytes += bytes
-			places = w.Dispatcher.places()
+			capacity = w.Dispatcher.capacity()
 			w.Dispatcher.bytes -= bytes
-			return places, have
+			return capacity, have
 		}
 		for range 50 {
 			w.put("g", "twelve bytes")
 		}
-		pass(time.Second)
-		if n, have := places(0); have != 600 || n != 3 {
-			t.Errorf("%d bytes are called, and there are %d places", have, n)
+		advance(time.Second)
+		if n, have := capacity(0); have != 600 || n != 3 {
+			t.Errorf("%d bytes are called, and there is capacity for %d jobs", have, n)
 		}
-		if n, _ := places(maxBodies); n > 0 {
-			t.Errorf("%d places beyond the bound", n)
+		if n, _ := capacity(maxBodies); n > 0 {
+			t.Errorf("capacity for %d jobs beyond the limit", n)
 		}
-		pass(time.Minute)
+		advance(time.Minute)
 		if most, all := m.seen(); most != 50 || all != 50 {
 			t.Errorf("%d of %d at a time", most, all)
 		}
-		if n, have := places(maxBodies); have != 0 || n != fewCalls {
-			t.Errorf("%d bytes are left, and with the bound reached there are %d places", have, n)
+		if n, have := capacity(maxBodies); have != 0 || n != fewCalls {
+			t.Errorf("%d bytes are left, and with the limit reached capacity for %d jobs", have, n)
 		}
 	})
 }

@@ -5,107 +5,109 @@ import (
 	"time"
 )
 
-// grant is how many jobs of an outlet a round may take. For each of them a place is taken, at
-// the outlet, at its target, and over all, until release.
+// grant is how many jobs of a subscription a dispatch batch can take. Each of them counts
+// against the limits of the subscription, of its target, and of all calls, until its call
+// and its lease end.
 type grant struct {
-	outlet  *outlet
+	sub     *subscription
 	target  *target
 	n       int
-	permits []permit // one for each; nil without a target
-	refresh bool     // the round is to read the policy, too
+	permits []permit // one for each job; nil without a target
+	refresh bool     // the dispatch batch must also read the policy
 }
 
 const (
-	// maxTakes and maxGrants bound a round.
+	// maxTakes and maxGrants limit a dispatch batch.
 	maxTakes  = 512
 	maxGrants = 256
 
-	// stalePause is how long an outlet is left alone whose policy is about to be read.
+	// stalePause is how long a subscription waits whose policy is about to be read.
 	stalePause = 100 * time.Millisecond
 )
 
-// want notes that there may be jobs in a tube, and has a round see to it as soon as they may
-// be called. The lock is held.
-func (d *Dispatcher) want(o *outlet) {
-	o.hungry = true
-	if o.queued || o.blocked || o.gone || d.closing || o.active >= o.concurrency() {
-		return // release, or whatever blocks it, comes back to it
+// enqueue records that a tube may have jobs, and makes a dispatch batch take some as soon as
+// they can be called. The lock is held.
+func (d *Dispatcher) enqueue(sub *subscription) {
+	sub.backlog = true
+	if sub.queued || sub.blocked || sub.gone || d.closing || sub.active >= sub.concurrency() {
+		return // when it is unblocked, it is enqueued again
 	}
-	o.queued = true
-	d.due = append(d.due, o)
+	sub.queued = true
+	d.runnable = append(d.runnable, sub)
 	d.wake()
 }
 
-// wake has a round carried out.
+// wake causes another dispatch batch.
 func (d *Dispatcher) wake() {
 	select {
-	case d.wakeRound <- struct{}{}:
+	case d.wakeDispatch <- struct{}{}:
 	default:
 	}
 }
 
-// grants decides who may take how many jobs now, one after the other. The lock is held.
+// grants decides which subscriptions can take how many jobs now, in the order of their
+// turns. The lock is held.
 func (d *Dispatcher) grants(now time.Time) (gs []grant) {
-	left, n := min(maxTakes, d.places()), 0
-	for n < len(d.due) && left > 0 && len(gs) < maxGrants && !d.closing {
-		o := d.due[n]
+	left, n := min(maxTakes, d.capacity()), 0
+	for n < len(d.runnable) && left > 0 && len(gs) < maxGrants && !d.closing {
+		sub := d.runnable[n]
 		n++
-		o.queued = false
-		if o.gone {
+		sub.queued = false
+		if sub.gone {
 			continue
 		}
-		if g := d.grant(o, now, left); g.n > 0 {
+		if g := d.grant(sub, now, left); g.n > 0 {
 			left -= g.n
 			gs = append(gs, g)
 		}
 	}
-	d.due = slices.Delete(d.due, 0, n)
+	d.runnable = slices.Delete(d.runnable, 0, n)
 	return gs
 }
 
-// places is how many jobs more may be leased: even if each is as large as a job may be. The lock
-// is held.
-func (d *Dispatcher) places() int {
+// capacity returns how many more jobs can be leased, even if each is as large as a job can
+// be. The lock is held.
+func (d *Dispatcher) capacity() int {
 	fit := (maxBodies - d.bytes) / max(d.queue.MaxJobSize(), 1)
 	return min(d.config.Calls-d.leased, max(fit, fewCalls-d.leased))
 }
 
-// grant decides how many jobs of an outlet may be taken, up to most. If none may, whatever
-// forbids it sees to it that the outlet is wanted again. The lock is held.
-func (d *Dispatcher) grant(o *outlet, now time.Time, most int) grant {
-	n := min(o.appetite, o.concurrency()-o.active, most)
-	if o.stale {
-		d.block(o, stalePause)
+// grant decides how many jobs of a subscription can be taken, up to most. If none can,
+// whatever prevents it enqueues the subscription again later. The lock is held.
+func (d *Dispatcher) grant(sub *subscription, now time.Time, most int) grant {
+	n := min(sub.batchSize, sub.concurrency()-sub.active, most)
+	if sub.stale {
+		d.block(sub, stalePause)
 		return grant{}
 	}
-	if o.bucket != nil && n > 0 {
-		if n = min(n, o.bucket.available(now)); n <= 0 {
-			d.block(o, o.bucket.wait())
+	if sub.bucket != nil && n > 0 {
+		if n = min(n, sub.bucket.available(now)); n <= 0 {
+			d.block(sub, sub.bucket.wait())
 			return grant{}
 		}
 	}
-	g := grant{outlet: o, target: o.target, refresh: o.url != nil}
+	g := grant{sub: sub, target: sub.target, refresh: sub.url != nil}
 	for g.n < n && d.reserve(&g) {
 		g.n++
-		o.active++
+		sub.active++
 		d.leased++
 	}
-	if g.n == 0 && n > 0 && o.target != nil {
-		o.blocked = true
-		d.wait(o.target, waiter{outlet: o})
+	if g.n == 0 && n > 0 && sub.target != nil {
+		sub.blocked = true
+		d.addWaiter(sub.target, waiter{sub: sub})
 	}
-	if o.bucket != nil {
-		o.bucket.tokens -= float64(g.n)
+	if sub.bucket != nil {
+		sub.bucket.tokens -= float64(g.n)
 	}
-	o.hinted = false
+	sub.woken = false
 	return g
 }
 
-// reserve returns whether one job more may be taken for a grant. If it goes to a target, it has
-// a place there then. The lock is held.
+// reserve reports whether one more job can be taken for a grant. If the job goes to a
+// target, reserve acquires a permit. The lock is held.
 func (d *Dispatcher) reserve(g *grant) bool {
 	if g.target == nil {
-		return g.outlet.active < d.share()
+		return g.sub.active < d.share()
 	}
 	p := d.enter(g.target)
 	if p != nil {
@@ -114,41 +116,41 @@ func (d *Dispatcher) reserve(g *grant) bool {
 	return p != nil
 }
 
-// block has an outlet wait for so long. The lock is held.
-func (d *Dispatcher) block(o *outlet, wait time.Duration) {
-	o.blocked = true
+// block blocks a subscription for that long. The lock is held.
+func (d *Dispatcher) block(sub *subscription, wait time.Duration) {
+	sub.blocked = true
 	time.AfterFunc(wait, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		o.blocked = false
-		if o.hungry {
-			d.want(o)
+		sub.blocked = false
+		if sub.backlog {
+			d.enqueue(sub)
 		}
 	})
 }
 
-// unused gives back places of a grant for which there was no job. The lock is held.
-func (d *Dispatcher) unused(g *grant, n int) {
+// returnUnused returns the part of a grant for which there was no job. The lock is held.
+func (d *Dispatcher) returnUnused(g *grant, n int) {
 	for range n {
 		if g.target != nil {
 			last := len(g.permits) - 1
 			g.permits[last](errNeutral)
 			g.permits = g.permits[:last]
-			d.left(g.target)
+			d.exit(g.target)
 		}
-		d.notLeased(nil)
+		d.endLease(nil)
 	}
-	if g.outlet.bucket != nil {
-		g.outlet.bucket.tokens += float64(n)
+	if g.sub.bucket != nil {
+		g.sub.bucket.tokens += float64(n)
 	}
-	g.outlet.active -= n
+	g.sub.active -= n
 }
 
-// notLeased ends a lease: of a job with this body, or of none. The lock is held.
-func (d *Dispatcher) notLeased(body []byte) {
+// endLease ends a lease: of a job with this body, or of none. The lock is held.
+func (d *Dispatcher) endLease(body []byte) {
 	d.leased--
 	d.bytes -= len(body)
-	if len(d.due) > 0 {
+	if len(d.runnable) > 0 {
 		d.wake()
 	}
 	if d.closing && d.leased == 0 {
@@ -156,30 +158,30 @@ func (d *Dispatcher) notLeased(body []byte) {
 	}
 }
 
-// found notes how many jobs a grant has brought. The lock is held.
-func (d *Dispatcher) found(g *grant, n int) {
-	o := g.outlet
+// adjustBatchSize records how many jobs were found for a grant. The lock is held.
+func (d *Dispatcher) adjustBatchSize(g *grant, n int) {
+	sub := g.sub
 	all := n == g.n
-	d.unused(g, g.n-n)
-	if o.hungry = all || o.hinted; all {
-		o.appetite = min(2*o.appetite, maxAppetite)
+	d.returnUnused(g, g.n-n)
+	if sub.backlog = all || sub.woken; all {
+		sub.batchSize = min(2*sub.batchSize, maxBatchSize)
 	} else {
-		o.appetite = max(n, 1)
+		sub.batchSize = max(n, 1)
 	}
-	if o.hungry {
-		d.want(o)
+	if sub.backlog {
+		d.enqueue(sub)
 	}
 }
 
-// called ends a call of an outlet: its place there and at its target are free, and the job is
-// to be told to the store. The lock is held.
-func (d *Dispatcher) called(o *outlet, t *target) {
-	o.active--
+// callEnded records that a call of a subscription has ended: another call can begin there
+// and at its target. The lock is held.
+func (d *Dispatcher) callEnded(sub *subscription, t *target) {
+	sub.active--
 	d.running--
 	if t != nil {
-		d.left(t)
+		d.exit(t)
 	}
-	if o.hungry {
-		d.want(o)
+	if sub.backlog {
+		d.enqueue(sub)
 	}
 }

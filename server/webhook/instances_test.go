@@ -14,24 +14,24 @@ import (
 	"redstalk/tube"
 )
 
-// newInstance starts a dispatcher on a Redis that others use, too.
-func newInstance(t *testing.T, url string, partitions int) *world {
+// newInstance starts a dispatcher on a Redis that other instances use too.
+func newInstance(t *testing.T, url string, partitions int) *harness {
 	t.Helper()
 	log := &lines{}
-	its := slog.New(slog.NewTextHandler(log, nil))
-	store, err := redis.Open(context.Background(), redis.Options{URL: url, Partitions: partitions, Log: its})
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	store, err := redis.Open(context.Background(), redis.Options{URL: url, Partitions: partitions, Log: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, store: store, log: log}
-	config := Config{Allow: allow(t, "127.0.0.1"), Log: its}
-	w.Queue = queue.New(store, queue.Config{Log: its, MayPush: config.Allow.URL})
+	w := &harness{TB: t, store: store, log: log}
+	config := Config{Allow: allow(t, "127.0.0.1"), Log: logger}
+	w.Queue = queue.New(store, queue.Config{Log: logger, MayPush: config.Allow.URL})
 	w.Dispatcher = New(w.Queue, config)
 	return w
 }
 
-// delivered is how many calls of an instance went well.
-func (w *world) delivered() (n uint64) {
+// delivered returns how many calls of an instance succeeded.
+func (w *harness) delivered() (n uint64) {
 	for _, stats := range w.Dispatcher.Stats().Tubes {
 		n += stats.Calls[Delivered]
 	}
@@ -39,7 +39,7 @@ func (w *world) delivered() (n uint64) {
 }
 
 // TestInstancesShare: instances on one Redis find the policies that another one has set, and
-// share the work of tubes among them. No job is called twice.
+// share the work of the tubes. No job is called twice.
 func TestInstancesShare(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-long runs it")
@@ -51,7 +51,7 @@ func TestInstancesShare(t *testing.T) {
 			t.Parallel()
 			var got calls
 			s := receiver(t, func(_ http.ResponseWriter, r *http.Request) {
-				got.note(r)
+				got.record(r)
 				time.Sleep(2 * time.Millisecond)
 			})
 			url := redistest.Start(t).URL()

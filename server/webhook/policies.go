@@ -13,62 +13,62 @@ import (
 )
 
 const (
-	// lookEvery is how often the follower looks whether there is something to do, and
-	// aloneEvery how often it lists the policies where no other instance can set one.
-	lookEvery  = 2 * time.Second
+	// pollEvery is how often the policy reader checks whether there is something to do, and
+	// aloneEvery how often it lists the policies if no other instance can set one.
+	pollEvery  = 2 * time.Second
 	aloneEvery = time.Minute
 
-	// perPolicy bounds what listing costs a store that several instances share: with so
-	// many policies, so much longer than lookEvery.
+	// perPolicy limits the cost of listing for a store that several instances share: the
+	// interval is at least this long for each policy.
 	perPolicy = time.Millisecond
 
-	// readAtOnce is how many policies are read with one call, and reread how many of those
-	// that are known each time the follower looks.
+	// readAtOnce is how many policies one call reads, and reread how many known policies are
+	// read again in each poll.
 	readAtOnce = 500
 	reread     = 500
 
-	// A tube that has no job is asked for one now and then, in case a hint was lost: of
-	// many tubes a tenth, but between these numbers each time. After the store has failed
-	// it is sweptFast of them, until all were asked.
+	// A tube that has no job is asked for one now and then, in case a wake-up was lost: each
+	// time a tenth of all tubes, but between these limits. After the store has failed, sweptFast
+	// of them each time, until all were asked.
 	sweptLeast = 16
 	sweptMost  = 1000
 	sweptFast  = 10_000
 )
 
-// follower knows which tubes push by their policies. Its goroutine alone makes and removes
-// outlets of policies.
-type follower struct {
+// policyReader keeps track of the tubes whose policies push. Only its goroutine adds and
+// removes the subscriptions of policies.
+type policyReader struct {
 	d         *Dispatcher
 	ctx       context.Context
 	cancel    context.CancelFunc
 	wakeUp    chan struct{} // capacity 1
 	ended     chan struct{}
 	refused   telemetry.Log
-	instances int // that share the store, as far as is known; at least 1
+	instances int // instances that share the store, as far as is known; at least 1
 
 	mu   sync.Mutex
-	todo map[string]bool // whose policies are to be read
-	fast bool            // the store has failed since all tubes were asked for jobs
+	todo map[string]bool // tubes whose policies must be read
+	fast bool            // the store has failed since all tubes were last asked for jobs
 
 	// The rest belongs to run.
-	names  []string // of tubes with policies, sorted, as listed last
+	names  []string // of tubes with policies, sorted, as last listed
 	listed time.Time
-	next   int      // in names: whose policy is read again next
+	next   int      // in names: the policy that is read again next
 	swept  []string // tubes that are asked for jobs next
 }
 
-func (f *follower) init(d *Dispatcher) {
+func (f *policyReader) init(d *Dispatcher) {
 	f.d, f.wakeUp, f.ended, f.todo, f.instances = d, make(chan struct{}, 1), make(chan struct{}), make(map[string]bool), 1
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 }
 
-func (f *follower) end() {
+func (f *policyReader) end() {
 	f.cancel()
 	<-f.ended
 }
 
-// changed has the policies of tubes read soon.
-func (f *follower) changed(names ...string) {
+// changed makes the policies of tubes be read again soon.
+func (f *policyReader) changed(names ...string) {
 	f.mu.Lock()
 	for _, name := range names {
 		f.todo[name] = true
@@ -80,38 +80,38 @@ func (f *follower) changed(names ...string) {
 	}
 }
 
-// storeFailed notes that hints may have been lost.
-func (f *follower) storeFailed() {
+// storeFailed records that wake-ups may have been lost.
+func (f *policyReader) storeFailed() {
 	f.mu.Lock()
 	f.fast = true
 	f.mu.Unlock()
 }
 
-func (f *follower) run() {
+func (f *policyReader) run() {
 	defer close(f.ended)
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	f.look()
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	f.poll()
 	for {
 		select {
 		case <-f.ctx.Done():
 			return
 		case <-f.wakeUp:
 			f.readChanged()
-		case <-look.C:
+		case <-ticker.C:
 			f.readChanged()
-			f.look()
+			f.poll()
 			f.sweep()
 		}
 	}
 }
 
-// look lists the policies, if it is time for that, and reads some of them again.
-func (f *follower) look() {
+// poll lists the policies, if it is time for that, and otherwise reads some of them again.
+func (f *policyReader) poll() {
 	if f.d.config.Allow == nil {
 		return
 	}
-	every := max(lookEvery, time.Duration(len(f.names))*perPolicy)
+	every := max(pollEvery, time.Duration(len(f.names))*perPolicy)
 	if f.instances == 0 {
 		every = aloneEvery
 	}
@@ -122,8 +122,9 @@ func (f *follower) look() {
 	}
 }
 
-// list lists the policies. New ones are read, and outlets of those that are gone are removed.
-func (f *follower) list() {
+// list lists the policies. It reads new ones, and removes the subscriptions of policies that
+// are gone.
+func (f *policyReader) list() {
 	names, err := f.d.queue.Policies(f.ctx)
 	if err != nil {
 		f.d.config.Log.Debug("listing the policies failed", "err", err)
@@ -146,8 +147,8 @@ func (f *follower) list() {
 	}
 }
 
-// countInstances notes how many instances share the store; 0 if none can.
-func (f *follower) countInstances() {
+// countInstances records how many instances share the store; 0 if none can.
+func (f *policyReader) countInstances() {
 	s, err := f.d.queue.Stats(f.ctx)
 	if err != nil {
 		return
@@ -158,12 +159,12 @@ func (f *follower) countInstances() {
 	}
 }
 
-// pushing returns the names of the tubes that push by their policies.
+// pushing returns the names of the tubes that push because of their policies.
 func (d *Dispatcher) pushing() (names []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for name, o := range d.outlets {
-		if o.url != nil {
+	for name, sub := range d.subscriptions {
+		if sub.url != nil {
 			names = append(names, name)
 		}
 	}
@@ -171,7 +172,7 @@ func (d *Dispatcher) pushing() (names []string) {
 }
 
 // rereadSome reads some policies again: other instances may have set them.
-func (f *follower) rereadSome() {
+func (f *policyReader) rereadSome() {
 	if f.next >= len(f.names) {
 		f.next = 0
 	}
@@ -180,8 +181,8 @@ func (f *follower) rereadSome() {
 	f.read(some)
 }
 
-// readChanged reads the policies of which changed was told.
-func (f *follower) readChanged() {
+// readChanged reads the policies that were passed to changed.
+func (f *policyReader) readChanged() {
 	f.mu.Lock()
 	names := make([]string, 0, len(f.todo))
 	for name := range f.todo {
@@ -192,9 +193,9 @@ func (f *follower) readChanged() {
 	f.read(names)
 }
 
-// read reads policies, and has outlets be as they say. What the store fails to do is tried
+// read reads policies and updates the subscriptions. What the store fails to read is tried
 // again.
-func (f *follower) read(names []string) {
+func (f *policyReader) read(names []string) {
 	for some := range slices.Chunk(names, readAtOnce) {
 		ops := make([]storage.Op, len(some))
 		for i, name := range some {
@@ -208,9 +209,9 @@ func (f *follower) read(names []string) {
 	}
 }
 
-// apply has outlets be as policies say.
-func (f *follower) apply(names []string, answers []storage.Answer) {
-	var made []*outlet
+// apply updates the subscriptions from policies.
+func (f *policyReader) apply(names []string, answers []storage.Answer) {
+	var added []*subscription
 	var removed, again []string
 	for i, name := range names {
 		a := &answers[i]
@@ -222,35 +223,35 @@ func (f *follower) apply(names []string, answers []storage.Answer) {
 		case !a.NotFound:
 			p = a.Result.Policy.Push
 		}
-		o, dropped := f.d.follow(name, p)
-		if o != nil {
-			made = append(made, o)
+		sub, dropped := f.d.applyPolicy(name, p)
+		if sub != nil {
+			added = append(added, sub)
 		}
 		if dropped {
 			removed = append(removed, name)
 		}
 	}
-	f.begin(made, again)
-	if err := f.d.attend(-1, removed); err != nil {
+	f.addSubscriptions(added, again)
+	if err := f.d.watch(-1, removed); err != nil {
 		f.d.config.Log.Debug("leaving tubes that do not push any more failed", "err", err)
 	}
 }
 
-// begin attends the tubes of outlets, and puts these to use. Those that failed are tried again
-// when the follower looks the next time.
-func (f *follower) begin(made []*outlet, again []string) {
+// addSubscriptions watches the tubes of subscriptions, and adds these. Those that failed are
+// tried again at the next poll.
+func (f *policyReader) addSubscriptions(added []*subscription, again []string) {
 	var names []string
-	for _, o := range made {
-		names = append(names, o.name)
+	for _, sub := range added {
+		names = append(names, sub.name)
 	}
-	if err := f.d.attend(+1, names); err != nil {
+	if err := f.d.watch(+1, names); err != nil {
 		again = append(again, names...)
-		made = nil
+		added = nil
 	}
-	for _, o := range made {
-		f.d.setRate(o, f.instances)
-		if added, _ := f.d.addOutlet(o); !added {
-			f.d.attend(-1, []string{o.name})
+	for _, sub := range added {
+		f.d.setRate(sub, f.instances)
+		if added, _ := f.d.addSubscription(sub); !added {
+			f.d.watch(-1, []string{sub.name})
 		}
 	}
 	f.mu.Lock()
@@ -260,54 +261,54 @@ func (f *follower) begin(made []*outlet, again []string) {
 	}
 }
 
-// follow returns an outlet that is to be put to use for a policy, nil if none is, and whether
-// there was one that has to go, which is out of use then.
-func (d *Dispatcher) follow(name string, p tube.Push) (made *outlet, removed bool) {
+// applyPolicy retires the subscription of a tube if the policy has changed. It returns the
+// subscription to add for the policy, nil if there is none, and whether it has retired one.
+func (d *Dispatcher) applyPolicy(name string, p tube.Push) (added *subscription, removed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	old := d.outlets[name]
+	old := d.subscriptions[name]
 	if old != nil && (old.source != nil || old.policy == p) {
 		old.stale = false
 		return nil, false
 	}
-	var kept *counts // by the next one
+	var inherited *counts // by the next subscription
 	u, err := url.Parse(p.URL)
 	pushes := p.URL != "" && err == nil && d.config.Allow != nil && d.config.Allow.URL(p.URL)
 	if old != nil {
 		if pushes {
-			kept, old.counts = old.counts, nil
+			inherited, old.counts = old.counts, nil
 		}
 		d.retire(old)
 	}
 	if p.URL != "" && !pushes {
-		d.follower.refused.Warn(d.config.Log, "a tube does not push, because its policy leads where --push-allow does not", "tube", name)
+		d.policies.refused.Warn(d.config.Log, "a tube does not push, because its policy leads where --push-allow does not", "tube", name)
 	}
 	if !pushes {
 		return nil, old != nil
 	}
-	return &outlet{name: name, url: u, policy: p, appetite: 1, counts: kept}, old != nil
+	return &subscription{name: name, url: u, policy: p, batchSize: 1, counts: inherited}, old != nil
 }
 
-// setRate gives an outlet the part of its rate that one of so many instances has.
-func (d *Dispatcher) setRate(o *outlet, instances int) {
-	if o.policy.Rate > 0 {
-		o.bucket = newBucket(float64(o.policy.Rate)/float64(max(instances, 1)), o.policy.RateEvery)
+// setRate gives a subscription its share of the rate, which is divided among the instances.
+func (d *Dispatcher) setRate(sub *subscription, instances int) {
+	if sub.policy.Rate > 0 {
+		sub.bucket = newBucket(float64(sub.policy.Rate)/float64(max(instances, 1)), sub.policy.RateEvery)
 	}
 }
 
-// shareRates divides the rates of policies among so many instances.
+// shareRates divides the rates of policies among the instances.
 func (d *Dispatcher) shareRates(instances int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, o := range d.outlets {
-		if o.url != nil {
-			d.setRate(o, instances)
+	for _, sub := range d.subscriptions {
+		if sub.url != nil {
+			d.setRate(sub, instances)
 		}
 	}
 }
 
-// sweep asks some tubes for jobs that have none as far as is known.
-func (f *follower) sweep() {
+// sweep asks some tubes for jobs, of those that have none as far as is known.
+func (f *policyReader) sweep() {
 	d := f.d
 	f.mu.Lock()
 	fast := f.fast
@@ -315,18 +316,18 @@ func (f *follower) sweep() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(f.swept) == 0 {
-		for name := range d.outlets {
+		for name := range d.subscriptions {
 			f.swept = append(f.swept, name)
 		}
 	}
-	n := min(max(len(d.outlets)/10, sweptLeast), sweptMost)
+	n := min(max(len(d.subscriptions)/10, sweptLeast), sweptMost)
 	if fast {
 		n = sweptFast
 	}
 	n = min(n, len(f.swept))
 	for _, name := range f.swept[:n] {
-		if o := d.outlets[name]; o != nil && !o.hungry {
-			d.want(o)
+		if sub := d.subscriptions[name]; sub != nil && !sub.backlog {
+			d.enqueue(sub)
 		}
 	}
 	if f.swept = f.swept[n:]; len(f.swept) == 0 && fast {

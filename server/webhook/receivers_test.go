@@ -21,9 +21,9 @@ import (
 	"redstalk/tube"
 )
 
-// nasty is a receiver that reads a request and then does with its connection what it likes.
-// It returns its URL, and how often it was called.
-func nasty(t *testing.T, serve func(net.Conn, int)) (url string, called *atomic.Int32) {
+// hostileReceiver starts a receiver that reads a request and then leaves its connection to
+// serve. It returns its URL and how often it was called.
+func hostileReceiver(t *testing.T, serve func(net.Conn, int)) (url string, called *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -54,9 +54,9 @@ func nasty(t *testing.T, serve func(net.Conn, int)) (url string, called *atomic.
 	return "http://" + l.Addr().String() + "/", called
 }
 
-// TestNastyReceivers: whatever a receiver does, jobs are neither lost nor held up for long, and
-// memory stays bounded.
-func TestNastyReceivers(t *testing.T) {
+// TestHostileReceivers: whatever a receiver does, jobs are neither lost nor delayed for
+// long, and memory stays bounded.
+func TestHostileReceivers(t *testing.T) {
 	t.Parallel()
 	gone, open := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(open) })
@@ -93,8 +93,8 @@ func TestNastyReceivers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at, called := nasty(t, c.serve)
-			w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})
+			at, called := hostileReceiver(t, c.serve)
+			w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
 			defer w.end()
 			rules := tube.Rules{Retry: []time.Duration{time.Hour}}
 			w.push("t", tube.Policy{Rules: rules, Push: tube.Push{URL: at, Timeout: 3 * time.Second}})
@@ -116,7 +116,7 @@ func TestNastyReceivers(t *testing.T) {
 	}
 }
 
-// endless says something, and then something else again and again, up to a gigabyte.
+// endless writes first, and then more repeatedly, up to a gigabyte.
 func endless(first, more string) func(net.Conn, int) {
 	return func(c net.Conn, _ int) {
 		io.WriteString(c, first)
@@ -128,12 +128,12 @@ func endless(first, more string) func(net.Conn, int) {
 	}
 }
 
-// TestGigabyte: of the body of an answer no more is read than is needed to use the connection
-// again, and what the kernel takes.
+// TestGigabyte: of a long body, no more is read than is needed to use the connection again,
+// and what the kernel buffers.
 func TestGigabyte(t *testing.T) {
 	t.Parallel()
 	sent := make(chan int, 1)
-	at, _ := nasty(t, func(c net.Conn, _ int) {
+	at, _ := hostileReceiver(t, func(c net.Conn, _ int) {
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")
 		n, piece := 0, make([]byte, 64<<10)
 		for err := error(nil); err == nil && n < 1<<30; n += len(piece) {
@@ -141,7 +141,7 @@ func TestGigabyte(t *testing.T) {
 		}
 		sent <- n
 	})
-	w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})
+	w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
 	defer w.end()
 	w.push("t", tube.Policy{Push: tube.Push{URL: at}})
 	w.put("t", "x")
@@ -150,19 +150,19 @@ func TestGigabyte(t *testing.T) {
 		if n > 64<<20 {
 			t.Errorf("%d bytes were taken", n)
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Error("the connection was not closed")
 	}
 }
 
-// TestUnreliable: of a receiver that is slow, answers 500 now and then, and breaks connections,
-// every job is acknowledged once, and no other job is lost.
+// TestUnreliable: with a receiver that is slow, answers 500 now and then, and breaks
+// connections, every job is acknowledged once, and none is lost.
 func TestUnreliable(t *testing.T) {
 	t.Parallel()
 	const n = 500
 	var mu sync.Mutex
 	good, bad := make(map[string]int), 0
-	at, _ := nasty(t, func(c net.Conn, call int) {
+	at, _ := hostileReceiver(t, func(c net.Conn, call int) {
 		switch {
 		case call%7 == 0:
 			c.Close()
@@ -182,7 +182,7 @@ func TestUnreliable(t *testing.T) {
 		bad++
 		mu.Unlock()
 	})
-	w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})
+	w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
 	defer w.end()
 	w.push("t", tube.Policy{Rules: tube.Rules{Retry: make([]time.Duration, 32)}, Push: tube.Push{URL: at}})
 	for i := range n {
@@ -201,14 +201,14 @@ func TestUnreliable(t *testing.T) {
 	}
 }
 
-// TestTLS: HTTP/2 over TLS, with a CA of one's own and without.
+// TestTLS: HTTP/2 over TLS, with and without a private CA.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	var got calls
 	var proto atomic.Value
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		proto.Store(r.Proto)
-		got.note(r)
+		got.record(r)
 	}))
 	s.EnableHTTP2 = true
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -217,7 +217,7 @@ func TestTLS(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
 	for _, cas := range []*x509.CertPool{pool, x509.NewCertPool()} {
-		w := newWorld(t, Config{Allow: allow(t, "127.0.0.1"), CAs: cas})
+		w := newHarness(t, Config{Allow: allow(t, "127.0.0.1"), CAs: cas})
 		id := w.put("t", "x")
 		w.push("t", tube.Policy{Push: tube.Push{URL: s.URL}})
 		w.until("the call is over", func() bool { s := w.Dispatcher.Stats(); return len(s.Tubes) > 0 && s.Leased == 0 })
@@ -231,13 +231,13 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestManyTubes: a tube that pushes and has no job costs no goroutine, and little memory.
+// TestManyTubes: a tube that pushes and has no job needs no goroutine, and little memory.
 func TestManyTubes(t *testing.T) {
 	t.Parallel()
 	const n = 5_000
 	var got calls
-	s := receiver(t, func(_ http.ResponseWriter, r *http.Request) { got.note(r) })
-	w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})
+	s := receiver(t, func(_ http.ResponseWriter, r *http.Request) { got.record(r) })
+	w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
 	defer w.end()
 	for i := range n {
 		w.push(fmt.Sprint("tube-", i), tube.Policy{Push: tube.Push{URL: fmt.Sprint(s.URL, "/", i)}})
@@ -255,8 +255,8 @@ func TestManyTubes(t *testing.T) {
 		}
 		return true
 	})
-	if its := runtime.NumGoroutine(); its > n/10 {
-		t.Errorf("%d goroutines", its)
+	if count := runtime.NumGoroutine(); count > n/10 {
+		t.Errorf("%d goroutines", count)
 	}
 	for i := range n {
 		if err := w.SetPolicy(context.Background(), fmt.Sprint("tube-", i), nil); err != nil {
@@ -269,7 +269,7 @@ func TestManyTubes(t *testing.T) {
 	}
 }
 
-// TestProxy: with --push-proxy the way leads through the proxy, and not to what is not
+// TestProxy: with --push-proxy, requests go through the proxy, and not to what is not
 // allowed.
 func TestProxy(t *testing.T) {
 	t.Parallel()
@@ -282,12 +282,12 @@ func TestProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, Config{Allow: allow(t, "example.org"), Proxy: true, proxyOf: http.ProxyURL(at)})
+	w := newHarness(t, Config{Allow: allow(t, "example.org"), Proxy: true, proxyOf: http.ProxyURL(at)})
 	defer w.end()
 	w.push("t", tube.Policy{Push: tube.Push{URL: "http://example.org/a"}})
 	id := w.put("t", "x")
 	w.until("it is gone", func() bool { return w.job(id).State == tube.Gone })
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://10.0.0.1/", nil)
 	if _, err := w.Do2(req); err == nil || resultOf(err) != Forbidden {
@@ -295,5 +295,5 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// Do2 is Dispatcher.Do: the queue has a Do, too.
-func (w *world) Do2(req *http.Request) (*http.Response, error) { return w.Dispatcher.Do(req) }
+// Do2 is Dispatcher.Do: the queue also has a Do.
+func (w *harness) Do2(req *http.Request) (*http.Response, error) { return w.Dispatcher.Do(req) }

@@ -18,7 +18,7 @@ import (
 	"redstalk/tube"
 )
 
-// answers is the network of the tests in virtual time: it answers by a function.
+// answers replaces the network in virtual time: a function answers.
 type answers func(r *http.Request) (status int, header string, err error)
 
 func (f answers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -33,17 +33,17 @@ func (f answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a, nil
 }
 
-// inWorld runs a test in virtual time, with a network that answers by f.
-func inWorld(t *testing.T, f answers, test func(w *world)) {
+// withHarness runs a test in virtual time, with a network that answers by f.
+func withHarness(t *testing.T, f answers, test func(w *harness)) {
 	t.Helper()
-	inWorldWith(t, Config{transport: f}, test)
+	withHarnessConfig(t, Config{transport: f}, test)
 }
 
-func inWorldWith(t *testing.T, c Config, test func(w *world)) {
+func withHarnessConfig(t *testing.T, c Config, test func(w *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c.Allow = allow(t, "*, 10.0.0.0/8")
-		w := newWorld(t, c)
+		w := newHarness(t, c)
 		test(w)
 		w.end()
 	})
@@ -56,48 +56,48 @@ func hookOf(p tube.Push) tube.Policy {
 	return tube.Policy{Push: p}
 }
 
-// hold waits as long as a call may take.
+// hold waits until the call is cut off.
 func hold(r *http.Request) error {
 	<-r.Context().Done()
 	return r.Context().Err()
 }
 
-// trickle is the body of an answer that never comes to its end.
-type trickle struct{ ctx context.Context }
+// endlessBody is the body of an answer that never ends.
+type endlessBody struct{ ctx context.Context }
 
-func (b trickle) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, b.ctx.Err() }
-func (b trickle) Close() error             { return nil }
+func (b endlessBody) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, b.ctx.Err() }
+func (b endlessBody) Close() error             { return nil }
 
-// bodies is a network that answers 200 with such a body.
-type bodies struct{}
+// endlessBodies is a network that answers 200 with an endlessBody.
+type endlessBodies struct{}
 
-func (bodies) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: 200, Header: make(http.Header), Body: trickle{r.Context()}}, nil
+func (endlessBodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Header: make(http.Header), Body: endlessBody{r.Context()}}, nil
 }
 
-// TestBodyThatNeverComes: the status counts, and the body is waited for shortly only.
+// TestBodyThatNeverComes: the status counts, and the body is only waited for briefly.
 func TestBodyThatNeverComes(t *testing.T) {
 	t.Parallel()
-	inWorldWith(t, Config{transport: bodies{}}, func(w *world) {
+	withHarnessConfig(t, Config{transport: endlessBodies{}}, func(w *harness) {
 		w.push("t", hookOf(tube.Push{}))
 		id := w.put("t", "x")
-		pass(1100 * time.Millisecond) // as docs/push.md says, and a little more
+		advance(1100 * time.Millisecond) // as docs/push.md says, and a little more
 		if s := w.job(id); s.State != tube.Gone {
 			t.Errorf("%+v", s)
 		}
 	})
 }
 
-// pass has time pass, until everybody waits for something again.
-func pass(d time.Duration) {
+// advance lets time pass, until all goroutines wait for something again.
+func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// TestAnswers: what an answer makes of a job.
+// TestAnswers: what each answer does to a job.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	later := time.Date(2000, 1, 1, 0, 5, 0, 0, time.UTC).Format(http.TimeFormat) // a bubble begins at midnight
+	later := time.Date(2000, 1, 1, 0, 5, 0, 0, time.UTC).Format(http.TimeFormat) // a synctest bubble begins at midnight
 	past := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC).Format(http.TimeFormat)
 	retry := tube.Rules{Retry: []time.Duration{30 * time.Second}}
 	for _, c := range []struct {
@@ -130,7 +130,7 @@ func TestAnswers(t *testing.T) {
 		{err: errors.New("broken"), rules: retry, want: "delayed 30 ", result: Broken},
 		{err: context.DeadlineExceeded, rules: retry, want: "delayed 30 ", result: TimedOut},
 	} {
-		inWorld(t, func(*http.Request) (int, string, error) { return c.status, c.header, c.err }, func(w *world) {
+		withHarness(t, func(*http.Request) (int, string, error) { return c.status, c.header, c.err }, func(w *harness) {
 			w.push("t", tube.Policy{Rules: c.rules, Push: tube.Push{URL: hook}})
 			id := w.put("t", "x")
 			synctest.Wait()
@@ -154,8 +154,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestRetries: the retry list says when a job is called again; it is parked at its end. Without
-// one the waits double.
+// TestRetries: the retry list says when a job is called again; at its end the job is parked.
+// Without a list the waits double.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -174,11 +174,11 @@ func TestRetries(t *testing.T) {
 			ids = append(ids, r.Header.Get("Webhook-Id")+" "+r.Header.Get("Redstalk-Failures"))
 			return 500, "", nil
 		}
-		inWorld(t, f, func(w *world) {
+		withHarness(t, f, func(w *harness) {
 			begun = time.Now()
 			w.push("t", tube.Policy{Rules: c.rules, Push: tube.Push{URL: hook}})
 			id := w.put("t", "x")
-			pass(time.Hour)
+			advance(time.Hour)
 			if got := fmt.Sprint(at); got != c.want || w.job(id).State != c.end {
 				t.Errorf("%+v: called after %s, want %s; then %v", c.rules, got, c.want, w.job(id).State)
 			}
@@ -189,8 +189,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestTTR: a call is cut off by the TTR, or by its timeout if that is earlier. A job is never
-// called twice within its TTR, unless its call has failed.
+// TestTTR: a call is cut off by the TTR, or by its timeout if that is earlier. A job is
+// never called twice within its TTR, unless its call has failed.
 func TestTTR(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -204,12 +204,12 @@ func TestTTR(t *testing.T) {
 		log = append(log, fmt.Sprintf("%v-%v", from.Round(time.Second), time.Since(begun).Round(time.Second)))
 		return 0, "", err
 	}
-	inWorld(t, f, func(w *world) {
+	withHarness(t, f, func(w *harness) {
 		begun = time.Now()
 		w.push("t", tube.Policy{Rules: tube.Rules{Retry: []time.Duration{time.Minute, time.Hour}}, Push: tube.Push{URL: hook, Timeout: 20 * time.Second}})
 		w.putFor("t", "x", 7)
 		w.putFor("t", "y", 30)
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		slices.Sort(log)
 		if want := "0s-20s 0s-7s 1m20s-1m40s 1m7s-1m14s"; strings.Join(log, " ") != want {
 			t.Errorf("called at %q, want %q", log, want)
@@ -217,14 +217,14 @@ func TestTTR(t *testing.T) {
 	})
 }
 
-// most counts how many calls there are at a time.
-type most struct {
+// callMeter measures how many calls run concurrently.
+type callMeter struct {
 	mu       sync.Mutex
 	now, max int
 	all      int
 }
 
-func (m *most) during(r *http.Request, d time.Duration) {
+func (m *callMeter) during(r *http.Request, d time.Duration) {
 	m.mu.Lock()
 	m.now++
 	m.all++
@@ -236,15 +236,15 @@ func (m *most) during(r *http.Request, d time.Duration) {
 	m.mu.Unlock()
 }
 
-// seen returns how many calls there were at a time at most, and in all.
-func (m *most) seen() (max, all int) {
+// seen returns the largest number of concurrent calls, and the number of all calls.
+func (m *callMeter) seen() (max, all int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.max, m.all
 }
 
-// TestConcurrency: of a tube, of a target, and of all, so many jobs are called at a time, and
-// no more are leased.
+// TestConcurrency: the limits of a tube, of a target, and of all calls are used and not
+// exceeded, and no more jobs are leased.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -259,12 +259,12 @@ func TestConcurrency(t *testing.T) {
 		{Config{TargetConcurrency: 5}, 4, tube.Push{Concurrency: 3}, 5},
 		{Config{Calls: 12}, 4, tube.Push{Concurrency: 3}, leastShare},
 	} {
-		var m most
+		var m callMeter
 		c.config.transport = answers(func(r *http.Request) (int, string, error) {
 			m.during(r, time.Second)
 			return 200, "", nil
 		})
-		inWorldWith(t, c.config, func(w *world) {
+		withHarnessConfig(t, c.config, func(w *harness) {
 			for i := range c.tubes {
 				name := fmt.Sprint("t", i)
 				for range 100 {
@@ -272,13 +272,13 @@ func TestConcurrency(t *testing.T) {
 				}
 				w.push(name, hookOf(c.policy))
 			}
-			pass(500 * time.Millisecond)
+			advance(500 * time.Millisecond)
 			if s, err := w.Queue.Stats(context.Background()); err != nil || int(s.Reserved) != c.want || w.Dispatcher.Stats().Running != c.want {
 				t.Errorf("%+v: %d are reserved, %v", c, s.Reserved, err)
 			}
 			begun := time.Now()
 			for time.Since(begun) < 10*time.Minute && w.Dispatcher.Stats().Leased > 0 {
-				pass(100 * time.Millisecond)
+				advance(100 * time.Millisecond)
 			}
 			took, want := time.Since(begun), time.Duration(c.tubes*100/c.want)*time.Second
 			if most, all := m.seen(); most != c.want || all != c.tubes*100 || took > want+want/4+5*time.Second {
@@ -288,7 +288,7 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// TestSlowTargets: targets that are slow do not have all places for long.
+// TestSlowTargets: slow targets do not use up all calls for long.
 func TestSlowTargets(t *testing.T) {
 	t.Parallel()
 	f := func(r *http.Request) (int, string, error) {
@@ -297,7 +297,7 @@ func TestSlowTargets(t *testing.T) {
 		}
 		return 200, "", nil
 	}
-	inWorldWith(t, Config{Calls: 100, transport: answers(f)}, func(w *world) {
+	withHarnessConfig(t, Config{Calls: 100, transport: answers(f)}, func(w *harness) {
 		for i := range 10 {
 			name := fmt.Sprint("slow", i)
 			w.push(name, tube.Policy{Push: tube.Push{URL: "http://" + name, Concurrency: 50}})
@@ -306,20 +306,20 @@ func TestSlowTargets(t *testing.T) {
 			}
 		}
 		w.push("good", tube.Policy{Push: tube.Push{URL: "http://good"}})
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		for range 100 {
 			w.put("good", "x")
 		}
-		pass(time.Second)
+		advance(time.Second)
 		s, err := w.TubeStats(context.Background(), "good")
 		if err != nil || s.Deletes != 100 {
 			t.Errorf("%+v, %v", s, err)
 		}
-		const seconds = 16 // each call takes 4, and at some moments one place fewer is in use
+		const seconds = 16 // each call takes 4, and sometimes one call fewer is under way
 		running := 0
 		for range seconds {
 			running += int(w.Dispatcher.Stats().Running)
-			pass(time.Second)
+			advance(time.Second)
 		}
 		if running < 70*seconds {
 			t.Errorf("%d calls are under way on average", running/seconds)
@@ -327,7 +327,7 @@ func TestSlowTargets(t *testing.T) {
 	})
 }
 
-// TestRate: a rate bounds the calls, and the jobs that are leased.
+// TestRate: a rate limits the calls, and the leased jobs.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -338,17 +338,17 @@ func TestRate(t *testing.T) {
 		{tube.Push{Rate: 50, RateEvery: time.Second}, 10 * time.Second, 500},
 		{tube.Push{Rate: 6, RateEvery: time.Minute}, 10 * time.Minute, 60},
 	} {
-		var m most
+		var m callMeter
 		f := func(r *http.Request) (int, string, error) {
 			m.during(r, time.Millisecond)
 			return 200, "", nil
 		}
-		inWorld(t, f, func(w *world) {
+		withHarness(t, f, func(w *harness) {
 			for range 1000 {
 				w.put("t", "x")
 			}
 			w.push("t", hookOf(c.p))
-			pass(c.in)
+			advance(c.in)
 			if _, all := m.seen(); all < c.want*9/10 || all > c.want+6 {
 				t.Errorf("%+v: %d calls in %v, want about %d", c.p, all, c.in, c.want)
 			}
@@ -360,14 +360,14 @@ func TestRate(t *testing.T) {
 }
 
 // putMany puts n jobs into a tube.
-func (w *world) putMany(name string, n int) {
+func (w *harness) putMany(name string, n int) {
 	for range n {
 		w.put(name, "x")
 	}
 }
 
-// TestBreaker: a target that fails again and again is left alone, its jobs stay where they
-// are, and one call tries it now and then.
+// TestBreaker: a target that keeps failing gets no more calls, its jobs stay where they are,
+// and one call tries it now and then.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -391,14 +391,14 @@ func TestBreaker(t *testing.T) {
 		defer mu.Unlock()
 		return slices.Clone(at)
 	}
-	inWorld(t, f, func(w *world) {
+	withHarness(t, f, func(w *harness) {
 		begun = time.Now()
 		rules := tube.Rules{Retry: []time.Duration{time.Hour}}
 		for _, name := range []string{"a", "b"} {
 			w.push(name, tube.Policy{Rules: rules, Push: tube.Push{URL: hook, Concurrency: 2}})
 			w.putMany(name, 20)
 		}
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		calls, s := len(called()), w.Dispatcher.Stats()
 		if calls < breakAfter || calls > breakAfter+4 || s.Targets[0].State != "open" || s.Targets[0].Target != "http://example.org:80" || s.Waiting != 2 {
 			t.Errorf("after %d calls: %+v", calls, s)
@@ -413,12 +413,12 @@ func TestBreaker(t *testing.T) {
 				t.Error("another target waits, too")
 			}
 		}
-		pass(20 * time.Second)
-		if its := called(); len(its) != calls+1 || its[calls] != breakFor {
-			t.Errorf("tried at %v", its[calls:])
+		advance(20 * time.Second)
+		if times := called(); len(times) != calls+1 || times[calls] != breakFor {
+			t.Errorf("tried at %v", times[calls:])
 		}
 		works.Store(true)
-		pass(breakFor)
+		advance(breakFor)
 		if s, n := w.Dispatcher.Stats(), len(called()); n != 40 || s.Targets[0].State != "closed" || s.Waiting != 0 {
 			t.Errorf("%d were called in the end; %+v", n, s)
 		}
@@ -428,8 +428,8 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// TestPolicies: a tube pushes as its present policy says, also if another server on the store
-// has set it.
+// TestPolicies: a tube pushes as its current policy says, also if another server on the
+// store has set it.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -440,7 +440,7 @@ func TestPolicies(t *testing.T) {
 		got = append(got, r.URL.Path)
 		return 200, "", nil
 	}
-	inWorld(t, f, func(w *world) {
+	withHarness(t, f, func(w *harness) {
 		want := func(what string, paths ...string) {
 			t.Helper()
 			synctest.Wait()
@@ -463,11 +463,11 @@ func TestPolicies(t *testing.T) {
 		want("with another one", "/2")
 		elsewhere(&tube.Policy{Push: tube.Push{URL: "http://b/3"}})
 		w.put("t", "x")
-		pass(time.Second)
+		advance(time.Second)
 		want("set elsewhere", "/3")
 		elsewhere(nil)
 		id := w.put("t", "x")
-		pass(time.Second)
+		advance(time.Second)
 		want("removed elsewhere")
 		if s := w.job(id); s.State != tube.Ready || s.Counters.Failures() != 0 {
 			t.Errorf("a job that is not pushed any more: %+v", s)
@@ -476,11 +476,11 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("what is left: %+v", s)
 		}
 		elsewhere(&tube.Policy{Push: tube.Push{URL: "http://b/4"}})
-		pass(aloneEvery + lookEvery)
+		advance(aloneEvery + pollEvery)
 		want("set again elsewhere", "/4")
 		w.push("t", tube.Policy{Rules: tube.Rules{Max: 3}})
 		w.put("t", "x")
-		pass(aloneEvery + lookEvery)
+		advance(aloneEvery + pollEvery)
 		want("a policy without a push")
 		if s, err := w.TubeStats(context.Background(), "t"); err != nil || s.Watching != 0 {
 			t.Errorf("the tube is watched: %+v, %v", s, err)
@@ -488,11 +488,11 @@ func TestPolicies(t *testing.T) {
 	})
 }
 
-// TestForbiddenPolicy: a policy that leads elsewhere is refused, and not followed.
+// TestForbiddenPolicy: a policy with a URL that is not allowed is refused, and not followed.
 func TestForbiddenPolicy(t *testing.T) {
 	t.Parallel()
 	f := func(*http.Request) (int, string, error) { panic("called") }
-	inWorld(t, f, func(w *world) {
+	withHarness(t, f, func(w *harness) {
 		p := &tube.Policy{Push: tube.Push{URL: "http://127.0.0.1/"}}
 		if err := w.SetPolicy(context.Background(), "t", p); !errors.Is(err, queue.ErrForbidden) {
 			t.Errorf("set-policy: %v", err)
@@ -500,15 +500,15 @@ func TestForbiddenPolicy(t *testing.T) {
 		storage.DoWait(w.store, []storage.Op{{Kind: storage.SetPolicy, Tube: "t", Args: &storage.Args{Policy: p}}})
 		w.Dispatcher.PolicyChanged("t")
 		id := w.put("t", "x")
-		pass(time.Minute)
+		advance(time.Minute)
 		if w.job(id).State != tube.Ready || !strings.Contains(strings.Join(w.log.all(), ""), "does not push") {
 			t.Errorf("%+v, and the log says %q", w.job(id), w.log.all())
 		}
 	})
 }
 
-// TestClose: the end waits for calls, and cuts them off when its time is over. No job is lost,
-// and none that was called well is called again.
+// TestClose: Close waits for calls, and cuts them off when its context ends. No job is lost,
+// and no successful call is repeated.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	f := func(r *http.Request) (int, string, error) {
@@ -519,12 +519,12 @@ func TestClose(t *testing.T) {
 		return 200, "", nil
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, Config{transport: answers(f), Allow: allow(t, "*")})
+		w := newHarness(t, Config{transport: answers(f), Allow: allow(t, "*")})
 		w.push("good", hookOf(tube.Push{}))
 		w.push("never", tube.Policy{Push: tube.Push{URL: "http://a/never", Timeout: time.Minute, Concurrency: 2}})
 		good := w.put("good", "x")
 		never := []uint64{w.put("never", "x"), w.put("never", "x"), w.put("never", "x")}
-		pass(time.Second)
+		advance(time.Second)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		begun := time.Now()

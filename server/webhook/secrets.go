@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// Secrets sign webhooks by the scheme of Standard Webhooks
-// (https://www.standardwebhooks.com). Their file has a line for each pattern of tubes:
+// Secrets sign webhooks according to Standard Webhooks (https://www.standardwebhooks.com).
+// Their file has a line for each pattern of tubes:
 //
 //	# tubes   secret, and another one while it is being replaced
 //	sms*      whsec_bmV3LXNlY3JldC1vZi0yNC1ieXRlcyE= whsec_b2xkLXNlY3JldC1vZi0yNC1ieXRlcyE=
 //	*         whsec_…
 //
-// The first line whose pattern has the name of the tube counts. In a pattern * stands for any
-// number of bytes. A secret is 24 to 64 bytes in base64.
+// The first line whose pattern matches the name of the tube counts. In a pattern * stands
+// for any number of bytes. A secret is 24 to 64 bytes in base64.
 type Secrets struct{ lines []secretLine }
 
 type secretLine struct {
@@ -35,8 +35,7 @@ const (
 	maxSecrets   = 2
 )
 
-// ParseSecrets reads the text of a file of secrets. Its errors name lines, and none of what is on
-// them.
+// ParseSecrets parses a file of secrets. Its errors name lines, but quote nothing of them.
 func ParseSecrets(text []byte) (*Secrets, error) {
 	s := new(Secrets)
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -76,7 +75,7 @@ func parseSecretLine(words []string) (line secretLine, err error) {
 	return line, nil
 }
 
-// keys returns the secrets for a tube, none if there are none.
+// keys returns the secrets for a tube, or none.
 func (s *Secrets) keys(tube string) [][]byte {
 	if s == nil {
 		return nil
@@ -89,7 +88,7 @@ func (s *Secrets) keys(tube string) [][]byte {
 	return nil
 }
 
-// matches tells whether a pattern has a name.
+// matches reports whether a pattern matches a name.
 func matches(pattern, name string) bool {
 	head, tail, star := strings.Cut(pattern, "*")
 	rest, ok := strings.CutPrefix(name, head)
@@ -104,7 +103,8 @@ func matches(pattern, name string) bool {
 	return false
 }
 
-// sign returns the header webhook-signature: a signature with each key, "" without any.
+// sign returns the value of the webhook-signature header: a signature with each key, "" if
+// there is no key.
 func sign(keys [][]byte, id string, unix int64, body []byte) string {
 	var header []byte
 	for _, key := range keys {

@@ -13,8 +13,8 @@ import (
 	"redstalk/tube"
 )
 
-// signedBy tells whether one of the signatures of a call is made with a secret. It reads
-// nothing but the specification of Standard Webhooks.
+// signedBy reports whether one of the signatures of a call was made with a secret. It is
+// written from the specification of Standard Webhooks, independently of sign.
 func signedBy(h http.Header, body, secret string) bool {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
@@ -48,8 +48,8 @@ func TestSignatures(t *testing.T) {
 	one, two, three := secretOf(strings.Repeat("1", 24)), secretOf(strings.Repeat("\xff", 64)), secretOf(strings.Repeat("3", 32))
 	file := "# a comment\n\na*b " + one + "\nsms* \t" + two + " " + one + "\nsms/x " + three + "\r\n"
 	var got calls
-	f := func(r *http.Request) (int, string, error) { got.note(r); return 200, "", nil }
-	inWorldWith(t, Config{transport: answers(f), Secrets: secrets(t, file)}, func(w *world) {
+	f := func(r *http.Request) (int, string, error) { got.record(r); return 200, "", nil }
+	withHarnessConfig(t, Config{transport: answers(f), Secrets: secrets(t, file)}, func(w *harness) {
 		check := func(name, body string, by ...string) {
 			t.Helper()
 			w.push(name, hookOf(tube.Push{}))
@@ -94,7 +94,7 @@ func TestSecretsRefused(t *testing.T) {
 	}
 }
 
-// TestRetryIn reads both forms of Retry-After.
+// TestRetryIn parses both forms of Retry-After.
 func TestRetryIn(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC)

@@ -11,43 +11,43 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// Buckets are the upper bounds of a histogram of how long calls took, in seconds. What took
-// longer is in one bucket more.
+// Buckets are the upper bounds of a histogram of the durations of calls, in seconds. One
+// more bucket holds longer calls.
 var Buckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
 const numBuckets = 14 // len(Buckets) + 1
 
-// Stats is what has become of calls since the Dispatcher began, and how it stands.
+// Stats are the counters of calls since New, and the current state.
 type Stats struct {
-	Tubes   []TubeStats   // that are counted by name, and have had a call, in the order of their names
-	Rest    TubeStats     // all other calls; without a name
-	Targets []TargetStats // in the order of their names
+	Tubes   []TubeStats   // tubes that are counted by name and have had a call, sorted by name
+	Rest    TubeStats     // all other calls; Tube is empty
+	Targets []TargetStats // sorted by name
 	Running int           // calls under way
-	Leased  int           // jobs that are called, or whose calls are about to be told to the store
-	Pushing int           // tubes that push, with calls or without
-	Waiting int           // of these, tubes that may have jobs, which wait for one of the limits
+	Leased  int           // jobs that are being called, or whose outcome is about to be written to the store
+	Pushing int           // tubes that push, whether or not they have had calls
+	Waiting int           // those of them that may have jobs, but wait for one of the limits
 }
 
-// TubeStats is about one tube. Its counters do not shrink. When the tube pushes no more they
-// go to Stats.Rest.
+// TubeStats are the counters of one tube. They never decrease. When the tube stops pushing,
+// they are added to Stats.Rest.
 type TubeStats struct {
 	Tube    string
-	Calls   [NumResults]uint64 // by how they have ended
-	Late    uint64             // calls that ended when the job was not leased by them any more
-	Seconds float64            // that all calls together took
-	Took    [numBuckets]uint64 // calls by Buckets, not cumulated
+	Calls   [NumResults]uint64 // by result
+	Late    uint64             // calls that ended when they did not hold the lease of the job any more
+	Seconds float64            // the sum of the durations of all calls
+	Took    [numBuckets]uint64 // calls by Buckets, not cumulative
 	Running int
-	Waiting bool // there may be jobs, which wait for one of the limits
+	Waiting bool // there may be jobs, but they wait for one of the limits
 }
 
-// TargetStats is about one scheme, host and port.
+// TargetStats is about one target: scheme, host and port.
 type TargetStats struct {
 	Target  string // such as https://example.org:443
-	State   string // of the breaker: closed (all is well), open (it is left alone), half-open (it is tried)
+	State   string // of the circuit breaker: closed (all is well), open (no calls), half-open (one call tries it)
 	Running int
 }
 
-// counts are those of an outlet, guarded by Dispatcher.mu.
+// counts are the counters of a subscription, guarded by Dispatcher.mu.
 type counts struct {
 	calls   [NumResults]uint64
 	late    uint64
@@ -66,37 +66,37 @@ func (c *counts) add(other *counts) {
 	c.seconds += other.seconds
 }
 
-// countsOf returns the counts of an outlet. Those are its own if it is counted by name. The
-// lock is held.
-func (d *Dispatcher) countsOf(o *outlet) *counts {
-	if o.gone {
-		if o = d.outlets[o.name]; o == nil {
+// countsOf returns the counts of a subscription: its own if it is counted by name. The lock
+// is held.
+func (d *Dispatcher) countsOf(sub *subscription) *counts {
+	if sub.gone {
+		if sub = d.subscriptions[sub.name]; sub == nil {
 			return &d.rest
 		}
 	}
 	switch {
-	case o.counts != nil:
+	case sub.counts != nil:
 	case d.named < d.config.NamedTubes:
 		d.named++
-		o.counts = new(counts)
+		sub.counts = new(counts)
 	default:
-		o.counts = &d.rest
+		sub.counts = &d.rest
 	}
-	return o.counts
+	return sub.counts
 }
 
-// forgetCounts ends that an outlet is counted by name. The lock is held.
-func (d *Dispatcher) forgetCounts(o *outlet) {
-	if o.counts != nil && o.counts != &d.rest {
-		d.rest.add(o.counts)
+// forgetCounts ends the counting of a subscription by name. The lock is held.
+func (d *Dispatcher) forgetCounts(sub *subscription) {
+	if sub.counts != nil && sub.counts != &d.rest {
+		d.rest.add(sub.counts)
 		d.named--
 	}
-	o.counts = nil
+	sub.counts = nil
 }
 
 // count counts a call. The lock is held.
-func (d *Dispatcher) count(o *outlet, r Result, took time.Duration) {
-	c := d.countsOf(o)
+func (d *Dispatcher) count(sub *subscription, r Result, took time.Duration) {
+	c := d.countsOf(sub)
 	c.calls[min(r, NumResults-1)]++
 	if r == Skipped {
 		return
@@ -106,19 +106,19 @@ func (d *Dispatcher) count(o *outlet, r Result, took time.Duration) {
 	c.took[at]++
 }
 
-// Stats returns the present figures.
+// Stats returns the current figures.
 func (d *Dispatcher) Stats() *Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := &Stats{Running: d.running, Leased: d.leased, Pushing: len(d.outlets), Rest: d.rest.stats()}
-	for _, o := range d.outlets {
-		waits := o.hungry && (o.blocked || o.active >= o.concurrency())
+	s := &Stats{Running: d.running, Leased: d.leased, Pushing: len(d.subscriptions), Rest: d.rest.stats()}
+	for _, sub := range d.subscriptions {
+		waits := sub.backlog && (sub.blocked || sub.active >= sub.concurrency())
 		if waits {
 			s.Waiting++
 		}
-		if c := o.counts; c != nil && c != &d.rest {
+		if c := sub.counts; c != nil && c != &d.rest {
 			stats := c.stats()
-			stats.Tube, stats.Running, stats.Waiting = o.name, o.active, waits
+			stats.Tube, stats.Running, stats.Waiting = sub.name, sub.active, waits
 			s.Tubes = append(s.Tubes, stats)
 		}
 	}
@@ -141,7 +141,7 @@ func stateOf(t *target) string {
 }
 
 // logFailure logs a call that has failed, but not every time for the same target.
-func (d *Dispatcher) logFailure(o *outlet, t *target, j *Job, result *Outcome) {
+func (d *Dispatcher) logFailure(sub *subscription, t *target, j *Job, result *Outcome) {
 	if result.Err == nil {
 		return
 	}
@@ -153,19 +153,19 @@ func (d *Dispatcher) logFailure(o *outlet, t *target, j *Job, result *Outcome) {
 	if result.Target != "" {
 		about = append(about, "target", strings.ToLower(result.Target))
 	}
-	d.logOf(o, result.Target).Warn(d.config.Log, "a callback has failed", about...)
+	d.logOf(sub, result.Target).Warn(d.config.Log, "a callback has failed", about...)
 }
 
-// logOf returns the log of failed calls to a target; of a gateway's outlet, if the target is not
-// known.
-func (d *Dispatcher) logOf(o *outlet, target string) *telemetry.Log {
+// logOf returns the log of failed calls to a target; if the target is unknown, that of a
+// gateway's subscription.
+func (d *Dispatcher) logOf(sub *subscription, target string) *telemetry.Log {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t := d.targets[strings.ToLower(target)]; t != nil {
 		return &t.log
 	}
-	if o.log == nil {
-		o.log = new(telemetry.Log)
+	if sub.log == nil {
+		sub.log = new(telemetry.Log)
 	}
-	return o.log
+	return sub.log
 }

@@ -14,53 +14,54 @@ import (
 )
 
 const (
-	// breakAfter is how many calls in a row fail before a target is left alone, and
-	// breakFor is for how long. Then one call at a time tries it, until one succeeds.
+	// After breakAfter failed calls in a row, the circuit breaker of a target opens for
+	// breakFor. Then one call at a time tries the target, until one succeeds.
 	breakAfter = 10
 	breakFor   = 30 * time.Second
 
-	// justAfter is how much later than a breaker the timer ends that it is waited for with.
+	// justAfter is how much later than the breaker the timer ends with which it is waited for.
 	justAfter = 10 * time.Millisecond
 
-	// leastShare is how many calls a target may have however many there are of others.
+	// leastShare is how many calls a target can have however many other calls there are.
 	leastShare = 4
 
-	// maxUnused bounds the targets that are kept although nothing leads to them: those of
-	// gateways, whose last calls have failed.
+	// maxUnused limits the unused targets that are remembered: targets of gateways whose last
+	// calls have failed.
 	maxUnused = 1000
 )
 
-// ErrLeftAlone: the target has failed again and again, and is left alone for a while.
-var ErrLeftAlone = errors.New("the target is left alone for a while")
+// ErrBreakerOpen: calls to the target have failed repeatedly, and for a while it gets no
+// calls.
+var ErrBreakerOpen = errors.New("the target is left alone for a while")
 
-// errNeutral tells a breaker of a call that says nothing about its target.
+// errNeutral reports to a breaker a call that says nothing about its target.
 var errNeutral = errors.New("neither a success nor a failure")
 
-// errFailed tells a breaker of any other call that has failed.
+// errFailed reports to a breaker any other failed call.
 var errFailed = errors.New("failed")
 
-// target is a scheme, host and port that is called. Dispatcher.mu guards it.
+// target is a scheme, host and port that gets calls. Dispatcher.mu guards it.
 type target struct {
 	name    string
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	log     telemetry.Log // of calls that failed
+	log     telemetry.Log // of failed calls
 
-	openUntil time.Time // when the breaker was opened, until when it is
+	openUntil time.Time // until when the breaker is open, if it was opened
 
-	users   int      // outlets, and calls of Through
+	users   int      // subscriptions, and calls of Through
 	active  int      // calls, and jobs that are about to be called
-	waiting []waiter // for a call to end, or for the breaker
-	timer   bool     // one is set that wakes them when the breaker lets a call through
-	tripped bool     // the breaker has refused a call since it was last closed
+	waiting []waiter // they wait for a call to end, or for the breaker
+	timer   bool     // a timer is set that wakes them when the breaker lets a call through
+	tripped bool     // the breaker has refused a call since it last closed
 }
 
-// waiter waits for a target: an outlet, or a call of Through, whose channel is closed.
+// waiter waits for a target: a subscription, or a call of Through, whose channel is closed.
 type waiter struct {
-	outlet *outlet
-	woken  chan struct{}
+	sub   *subscription
+	woken chan struct{}
 }
 
-// TargetOf returns the name of the target that a URL leads to, for Through.
+// TargetOf returns the name of the target of a URL, for Through.
 func TargetOf(u *url.URL) string {
 	name := strings.ToLower(u.Scheme + "://" + u.Host)
 	switch u.Port() {
@@ -70,8 +71,8 @@ func TargetOf(u *url.URL) string {
 	return name
 }
 
-// targetOf returns a target, which has one user more. The lock is held.
-func (d *Dispatcher) targetOf(name string) *target {
+// refTarget returns a target and adds a user. The lock is held.
+func (d *Dispatcher) refTarget(name string) *target {
 	t := d.targets[name]
 	if t == nil {
 		t = &target{name: name}
@@ -79,7 +80,7 @@ func (d *Dispatcher) targetOf(name string) *target {
 			Name: name, Timeout: breakFor, MaxRequests: 1,
 			ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakAfter },
 			IsExcluded:    func(err error) bool { return errors.Is(err, errNeutral) },
-			OnStateChange: func(_ string, _, to gobreaker.State) { d.noteBreaker(t, to) },
+			OnStateChange: func(_ string, _, to gobreaker.State) { d.breakerChanged(t, to) },
 		})
 		d.targets[name] = t
 	}
@@ -87,14 +88,14 @@ func (d *Dispatcher) targetOf(name string) *target {
 	return t
 }
 
-// leaveTarget ends a use. The lock is held.
-func (d *Dispatcher) leaveTarget(t *target) {
+// unrefTarget removes a user. The lock is held.
+func (d *Dispatcher) unrefTarget(t *target) {
 	t.users--
 	d.forgetUnused(t)
 }
 
-// forgetUnused forgets a target that nothing leads to any more, unless its breaker is to be
-// kept in mind. The lock is held.
+// forgetUnused forgets a target without users, unless the state of its breaker must be
+// remembered. The lock is held.
 func (d *Dispatcher) forgetUnused(t *target) {
 	sound := t.breaker.State() == gobreaker.StateClosed && t.breaker.Counts().ConsecutiveFailures == 0
 	if t.users == 0 && t.active == 0 && (sound || len(d.targets) > maxUnused) {
@@ -102,36 +103,36 @@ func (d *Dispatcher) forgetUnused(t *target) {
 	}
 }
 
-// noteBreaker is called by the breaker when it changes. The lock is held, as in every call of a
-// breaker.
-func (d *Dispatcher) noteBreaker(t *target, to gobreaker.State) {
+// breakerChanged is called by the breaker when its state changes. The lock is held, as in
+// every call of a breaker.
+func (d *Dispatcher) breakerChanged(t *target, to gobreaker.State) {
 	switch to {
 	case gobreaker.StateOpen:
 		t.openUntil = time.Now().Add(breakFor)
-		d.config.Log.Warn("a target of pushes fails again and again, and is left alone for a while", "target", t.name, "for", breakFor)
+		d.config.Log.Warn("a push target keeps failing, and is left alone for a while", "target", t.name, "for", breakFor)
 	case gobreaker.StateClosed:
-		d.config.Log.Info("a target of pushes answers again", "target", t.name)
+		d.config.Log.Info("a push target answers again", "target", t.name)
 	}
 }
 
-// permit is the leave to call a target once. Its holder tells it how the call has ended.
+// permit allows one call to a target. Its holder calls it with the outcome of the call.
 type permit func(error)
 
-// share is how many calls one target, or one gateway's tube, may have: a quarter of the places
-// that are left, but always a few. So it takes very many slow ones until there are no places
+// share returns how many calls one target, or one gateway's tube, can have: a quarter of the
+// remaining calls, but always a few. So it takes very many slow targets to leave no calls
 // for others. The lock is held.
 func (d *Dispatcher) share() int { return max(leastShare, (d.config.Calls-d.leased)/4) }
 
-// room returns how many calls more a target may have; none if that is not more than 0. The lock
-// is held.
-func (d *Dispatcher) room(t *target) int {
+// freeCalls returns how many more calls a target can have; none if that is 0 or less. The
+// lock is held.
+func (d *Dispatcher) freeCalls(t *target) int {
 	return min(d.config.TargetConcurrency, d.share()) - t.active
 }
 
-// enter returns a permit, or nil if the target has enough calls or is left alone. The lock is
-// held.
+// enter returns a permit, or nil if the target has enough calls or its breaker is open. The
+// lock is held.
 func (d *Dispatcher) enter(t *target) permit {
-	if d.room(t) <= 0 {
+	if d.freeCalls(t) <= 0 {
 		return nil
 	}
 	done, err := t.breaker.Allow()
@@ -143,14 +144,14 @@ func (d *Dispatcher) enter(t *target) permit {
 	return done
 }
 
-// wait has a waiter woken when it is worth to try again to enter. The lock is held.
-func (d *Dispatcher) wait(t *target, w waiter) {
+// addWaiter makes a waiter be woken when it is worth calling enter again. The lock is held.
+func (d *Dispatcher) addWaiter(t *target, w waiter) {
 	t.waiting = append(t.waiting, w)
 	d.wakeWaiting(t)
 }
 
-// left ends a call to a target. The lock is held.
-func (d *Dispatcher) left(t *target) {
+// exit ends a call to a target. The lock is held.
+func (d *Dispatcher) exit(t *target) {
 	t.active--
 	d.wakeWaiting(t)
 	if t.users == 0 {
@@ -158,7 +159,8 @@ func (d *Dispatcher) left(t *target) {
 	}
 }
 
-// wakeWaiting wakes as many as may enter, or sees to it that they are later. The lock is held.
+// wakeWaiting wakes as many waiters as can enter, or makes sure that they are woken later.
+// The lock is held.
 func (d *Dispatcher) wakeWaiting(t *target) {
 	if len(t.waiting) == 0 {
 		return
@@ -175,7 +177,7 @@ func (d *Dispatcher) wakeWaiting(t *target) {
 			n = 1
 		}
 	default:
-		if n = d.room(t); t.tripped && n > 0 {
+		if n = d.freeCalls(t); t.tripped && n > 0 {
 			n, t.tripped = len(t.waiting), false
 		}
 	}
@@ -183,13 +185,13 @@ func (d *Dispatcher) wakeWaiting(t *target) {
 	woken := t.waiting[:n]
 	t.waiting = t.waiting[n:]
 	for _, w := range woken {
-		if w.outlet == nil {
+		if w.sub == nil {
 			close(w.woken)
 			continue
 		}
-		w.outlet.blocked = false
-		if w.outlet.hungry {
-			d.want(w.outlet)
+		w.sub.blocked = false
+		if w.sub.backlog {
+			d.enqueue(w.sub)
 		}
 	}
 }
@@ -201,18 +203,18 @@ func (d *Dispatcher) timerFired(t *target) {
 	d.wakeWaiting(t)
 }
 
-// Through runs call under the concurrency and the breaker of a target, such as
-// "grpc://host:port", for which it waits as long as ctx lasts. It returns ErrLeftAlone, and
-// does not run call, while the breaker is open. An error of call counts as a failure of the
-// target, and is returned.
+// Through runs call under the concurrency limit and the circuit breaker of a target, such as
+// "grpc://host:port". If the limit is reached, it waits as long as ctx lasts. While the
+// breaker is open, it returns ErrBreakerOpen and does not run call. An error of call counts
+// as a failure of the target, and is returned.
 func (d *Dispatcher) Through(ctx context.Context, name string, call func(context.Context) error) error {
 	d.mu.Lock()
-	t := d.targetOf(strings.ToLower(name))
+	t := d.refTarget(strings.ToLower(name))
 	d.mu.Unlock()
 	defer func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.leaveTarget(t)
+		d.unrefTarget(t)
 	}()
 	leave, err := d.enterOrWait(ctx, t)
 	if err != nil {
@@ -223,7 +225,7 @@ func (d *Dispatcher) Through(ctx context.Context, name string, call func(context
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		leave(failed)
-		d.left(t)
+		d.exit(t)
 	}()
 	err = call(ctx)
 	switch failed = err; {
@@ -244,17 +246,17 @@ func (d *Dispatcher) enterOrWait(ctx context.Context, t *target) (permit, error)
 		}
 		if t.breaker.State() != gobreaker.StateClosed {
 			d.mu.Unlock()
-			return nil, ErrLeftAlone
+			return nil, ErrBreakerOpen
 		}
 		w := waiter{woken: make(chan struct{})}
-		d.wait(t, w)
+		d.addWaiter(t, w)
 		d.mu.Unlock()
 		select {
 		case <-w.woken:
 		case <-ctx.Done():
 			d.mu.Lock()
 			t.waiting = slices.DeleteFunc(t.waiting, func(other waiter) bool { return other == w })
-			d.wakeWaiting(t) // in case that w was woken instead of somebody else
+			d.wakeWaiting(t) // in case w was woken instead of another waiter
 			d.mu.Unlock()
 			return nil, ctx.Err()
 		}

@@ -16,28 +16,28 @@ import (
 // errPanic: a source has panicked.
 var errPanic = errors.New("the call has panicked")
 
-// outcome calls a job.
-func (d *Dispatcher) outcome(ctx context.Context, o *outlet, j *Job) (result Outcome) {
-	if o.source == nil {
-		return d.webhook(ctx, o, j)
+// callJob calls a job and returns the outcome.
+func (d *Dispatcher) callJob(ctx context.Context, sub *subscription, j *Job) (result Outcome) {
+	if sub.source == nil {
+		return d.webhook(ctx, sub, j)
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			result = Outcome{Result: Failed, Err: fmt.Errorf("%w: %v", errPanic, p)}
 		}
 	}()
-	result = o.source.Call(ctx, j)
+	result = sub.source.Call(ctx, j)
 	if d.calling.Err() != nil && (result.Verdict == Fail || result.Verdict == Later) {
-		return Outcome{Verdict: GiveBack, Result: Skipped} // it was cut off
+		return Outcome{Verdict: GiveBack, Result: Skipped} // the call was cut off
 	}
 	return result
 }
 
 // webhook sends a job to the URL of its tube's policy.
-func (d *Dispatcher) webhook(ctx context.Context, o *outlet, j *Job) Outcome {
-	answer, err := d.client.send(d.request(ctx, o, j, time.Now()))
+func (d *Dispatcher) webhook(ctx context.Context, sub *subscription, j *Job) Outcome {
+	answer, err := d.client.send(d.request(ctx, sub, j, time.Now()))
 	if err == nil {
-		return judge(answer, time.Now())
+		return outcomeOf(answer, time.Now())
 	}
 	if d.calling.Err() != nil {
 		return Outcome{Verdict: GiveBack, Result: Skipped}
@@ -45,11 +45,11 @@ func (d *Dispatcher) webhook(ctx context.Context, o *outlet, j *Job) Outcome {
 	return Outcome{Result: resultOf(err), Err: err}
 }
 
-// errStatus: the target has answered with a status that is no success.
+// errStatus: the answer has a status other than success.
 var errStatus = errors.New("the answer was no success")
 
-// judge says what an answer means.
-func judge(answer *http.Response, now time.Time) Outcome {
+// outcomeOf returns the outcome that an answer means.
+func outcomeOf(answer *http.Response, now time.Time) Outcome {
 	status := answer.StatusCode
 	err := fmt.Errorf("%w: status %d", errStatus, status)
 	switch {
@@ -65,8 +65,8 @@ func judge(answer *http.Response, now time.Time) Outcome {
 	return Outcome{Result: Failed, Err: err}
 }
 
-// retryIn reads a header Retry-After, RFC 9110, section 10.2.3: seconds or a date. It returns 0
-// if there is none, or none in the future.
+// retryIn parses a Retry-After header (RFC 9110, section 10.2.3): seconds or a date. It
+// returns 0 if there is none, or none in the future.
 func retryIn(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
 	if n, err := strconv.ParseUint(header, 10, 64); err == nil {
@@ -78,10 +78,10 @@ func retryIn(header string, now time.Time) time.Duration {
 	return 0
 }
 
-// maxJSON is how long a body may be that is looked at to tell whether it is JSON.
+// maxJSON limits the bodies that are checked for JSON, in bytes.
 const maxJSON = 1 << 20
 
-func (d *Dispatcher) request(ctx context.Context, o *outlet, j *Job, now time.Time) *http.Request {
+func (d *Dispatcher) request(ctx context.Context, sub *subscription, j *Job, now time.Time) *http.Request {
 	id, unix := strconv.FormatUint(j.ID, 10)+"-"+strconv.FormatUint(uint64(j.Deliveries), 10), now.Unix()
 	h := http.Header{
 		"Content-Type":      {contentType(j.Body)},
@@ -94,7 +94,7 @@ func (d *Dispatcher) request(ctx context.Context, o *outlet, j *Job, now time.Ti
 	}
 	j.addMetadata(h, now)
 	req := &http.Request{
-		Method: http.MethodPost, URL: o.url, Host: o.url.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Method: http.MethodPost, URL: sub.url, Host: sub.url.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: http.NoBody, ContentLength: int64(len(j.Body)),
 	}
 	if len(j.Body) > 0 {
@@ -111,7 +111,8 @@ func (d *Dispatcher) userAgent() string {
 	return "redstalk/" + d.config.Version
 }
 
-// contentType is that of JSON objects and lists for these, else that of bytes.
+// contentType returns application/json for JSON objects and arrays, and
+// application/octet-stream for everything else.
 func contentType(body []byte) string {
 	text := bytes.TrimLeft(body, " \t\r\n")
 	if len(text) > 0 && (text[0] == '{' || text[0] == '[') && len(body) <= maxJSON && json.Valid(body) {
@@ -120,7 +121,8 @@ func contentType(body []byte) string {
 	return "application/octet-stream"
 }
 
-// addFacts adds what is known of a job as headers, whose names are as net/http has them.
+// addMetadata adds the metadata of a job as headers. The names are in the canonical form of
+// net/http.
 func (j *Job) addMetadata(h http.Header, now time.Time) {
 	number := func(name string, n uint64) { h[name] = []string{strconv.FormatUint(n, 10)} }
 	number("Redstalk-Job", j.ID)

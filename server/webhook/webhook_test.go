@@ -9,12 +9,12 @@ import (
 	"redstalk/tube"
 )
 
-// TestDelivered: a job is sent, with what is known of it, and is deleted.
+// TestDelivered: a job is sent with its metadata, and is deleted.
 func TestDelivered(t *testing.T) {
 	t.Parallel()
 	var got calls
-	s := receiver(t, func(_ http.ResponseWriter, r *http.Request) { got.note(r) })
-	w := newWorld(t, Config{Allow: allow(t, "127.0.0.1")})
+	s := receiver(t, func(_ http.ResponseWriter, r *http.Request) { got.record(r) })
+	w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
 	defer w.end()
 	first := w.put("t", "{\"a\": 1}")
 	w.push("t", tube.Policy{Push: tube.Push{URL: s.URL + "/hook?a=b"}})
@@ -35,7 +35,8 @@ func TestDelivered(t *testing.T) {
 	}
 }
 
-// TestContentType: JSON is what is a whole object or list, and not too long to be looked at.
+// TestContentType: a body is JSON if it is a whole object or array, and not too long to be
+// checked.
 func TestContentType(t *testing.T) {
 	t.Parallel()
 	long := `{"a": "` + strings.Repeat("x", maxJSON) + `"}`

@@ -13,15 +13,14 @@ import (
 	"gopkg.in/ini.v1"
 )
 
-// File is what the configuration file of the old program asks for.
+// File is the configuration file of the old program.
 type File struct {
 	Bind  string        // HOST:PORT
-	Redis string        // URL of the store, with the password if there is one
-	Block time.Duration // as Config.Block
+	Redis string        // URL of the store, including the password if there is one
+	Block time.Duration // see Config.Block
 
-	// Remarks are for the log: keys that mean nothing here, unknown keys, and values
-	// that the old program has ignored, too. No values of keys are in them but faulty
-	// numbers.
+	// Remarks are for the log: keys without a meaning here, unknown keys, and values that the
+	// old program ignored too. They contain no values except malformed numbers.
 	Remarks []string
 }
 
@@ -33,8 +32,8 @@ const (
 	maxBlock         = 10 * 365 * 24 * 60 * 60 // seconds
 )
 
-// pointless are the keys that mean nothing here, and why.
-var pointless = []struct{ key, why string }{
+// ignoredKeys are the keys without a meaning here, and why.
+var ignoredKeys = []struct{ key, why string }{
 	{"bucket_size", "there are no buckets"},
 	{"bucket_name", "there are no buckets; --namespace names the keys in Redis"},
 	{"queue_name", "there are no lists of ready jobs; --namespace names the keys in Redis"},
@@ -45,11 +44,11 @@ var pointless = []struct{ key, why string }{
 	{"redis.write_timeout", "--store-timeout says how long requests are held up"},
 }
 
-// useful are the keys that mean something.
-var useful = []string{"bind_address", "queue_block_timeout", "redis.host", "redis.db", "redis.password"}
+// usedKeys are the keys with a meaning here.
+var usedKeys = []string{"bind_address", "queue_block_timeout", "redis.host", "redis.db", "redis.password"}
 
 // ReadConfig reads the configuration file of the old program; "" is no file, and gives its
-// defaults. As there, a number that is none counts as the default.
+// defaults. As in the old program, a malformed number counts as the default.
 func ReadConfig(path string) (*File, error) {
 	if path == "" {
 		return newFile(ini.Empty().Section("")), nil
@@ -58,7 +57,7 @@ func ReadConfig(path string) (*File, error) {
 	if err != nil {
 		var notRead *fs.PathError
 		if !errors.As(err, &notRead) {
-			err = errors.New("a line is not KEY = VALUE") // the error has the line in it, and that may be a password
+			err = errors.New("a line is not KEY = VALUE") // the error quotes the line, which may contain a password
 		}
 		return nil, fmt.Errorf("reading the configuration of delay-queue, %s: %w", path, err)
 	}
@@ -86,14 +85,14 @@ func newFile(s *ini.Section) *File {
 	if f.Block == 0 {
 		f.Block = -1
 	}
-	for _, p := range pointless {
+	for _, p := range ignoredKeys {
 		if s.HasKey(p.key) {
 			f.remark("%s means nothing any more: %s", p.key, p.why)
 		}
 	}
 	for _, key := range s.KeyStrings() {
 		known := func(p struct{ key, why string }) bool { return p.key == key }
-		if !slices.Contains(useful, key) && !slices.ContainsFunc(pointless, known) {
+		if !slices.Contains(usedKeys, key) && !slices.ContainsFunc(ignoredKeys, known) {
 			f.remark("%s is no key of delay-queue", key)
 		}
 	}

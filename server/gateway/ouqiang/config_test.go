@@ -19,8 +19,8 @@ func readConfig(t *testing.T, text string) (*ouqiang.File, error) {
 	return ouqiang.ReadConfig(path)
 }
 
-// TestConfig: every key of the old program is known, and means what it did or is remarked
-// on.
+// TestConfig: every key of the old program is known, and either keeps its meaning or gets a
+// remark.
 func TestConfig(t *testing.T) {
 	all := `
 # comment
@@ -54,7 +54,7 @@ redis.write_timeout = 5
 	}
 }
 
-// TestBadConfig: what cannot be read is an error that has no password in it.
+// TestBadConfig: an error about an invalid file contains no password.
 func TestBadConfig(t *testing.T) {
 	for _, text := range []string{"redis.password = \"\nsecret", "redis.password secret", "[secret", "bind_address = secret"} {
 		f, err := readConfig(t, text)

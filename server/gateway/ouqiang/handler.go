@@ -17,31 +17,31 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// Config says how the handler behaves. The zero value is useful.
+// Config configures the handler. The zero value is useful.
 type Config struct {
-	// Block is how long pop waits for a job. 0 means DefaultBlock, a negative number no
-	// limit, as 0 in the old configuration file.
+	// Block is how long pop waits for a job. 0 means DefaultBlock, a negative number no limit,
+	// as 0 in the old configuration file.
 	Block time.Duration
 
-	// Strict has pop answer a lease as well, and finish refuse a job that is taken
-	// unless the request has its lease.
+	// Strict makes pop also answer a lease, and finish refuse a reserved job unless the request
+	// has its lease.
 	Strict bool
 
-	// MaxWaiting is how many pops may wait at a time; further ones are refused. 0 means
+	// MaxWaiting limits the pops that wait; further ones are refused. 0 means
 	// gateway.DefaultMaxWaiting.
 	MaxWaiting int
 
-	// Log gets what an operator should know; nil means slog.Default.
+	// Log receives messages for operators; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// DefaultBlock is how long pop waits if nothing else is said.
+// DefaultBlock is how long pop waits by default.
 const DefaultBlock = 178 * time.Second
 
-// maxTopics is how many topics one pop may have.
+// maxTopics limits the topics of one pop.
 const maxTopics = 1000
 
-// What the old program answers.
+// Messages of the old program, and a few more.
 const (
 	msgPushed   = "添加成功"
 	msgDone     = "操作成功"
@@ -60,7 +60,7 @@ const (
 	msgLease    = "lease is not one that pop has answered"
 	codeDone    = 0
 	codeFailed  = 1
-	answerType  = "text/plain; charset=utf-8" // what net/http has made of the old program's answers
+	answerType  = "text/plain; charset=utf-8" // as net/http detected it for the old program's answers
 )
 
 // handler answers requests.
@@ -96,12 +96,12 @@ func New(q *queue.Queue, c Config) http.Handler {
 type job struct {
 	Topic string `json:"topic"`
 	ID    string `json:"id"`
-	Delay int64  `json:"delay"` // seconds from now, or in answers since the Unix epoch
+	Delay int64  `json:"delay"` // seconds from now; in answers, since the Unix epoch
 	TTR   int64  `json:"ttr"`   // seconds
 	Body  string `json:"body"`
 }
 
-// fault returns what is wrong with a job that is to be put, "" if nothing is.
+// fault returns what is wrong with a job that is to be put, or "".
 func (j *job) fault() string {
 	switch {
 	case j.ID == "":
@@ -132,7 +132,7 @@ func (h *handler) push(w http.ResponseWriter, r *http.Request) {
 	h.answerOutcome(w, r, msgPushed, err)
 }
 
-// popped is a job as pop answers it.
+// popped is a job in the answer to pop.
 type popped struct {
 	ID    string `json:"id"`
 	Body  string `json:"body"`
@@ -169,7 +169,7 @@ func (h *handler) pop(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deliver answers with a job, or gives it back if the client is gone.
+// deliver answers with a job, or gives it back if the client has left.
 func (h *handler) deliver(w http.ResponseWriter, r *http.Request, job *gateway.Job) {
 	data := popped{ID: job.ID, Body: string(job.Body)}
 	if h.config.Strict {
@@ -183,10 +183,10 @@ func (h *handler) deliver(w http.ResponseWriter, r *http.Request, job *gateway.J
 // named is a request about one job.
 type named struct {
 	ID    string `json:"id"`
-	Lease string `json:"lease"` // finish, with Config.Strict
+	Lease string `json:"lease"` // for finish, with Config.Strict
 }
 
-// readID reads a request about one job. It returns false if that was answered.
+// readID reads a request about one job. If it returns false, it has answered the request.
 func (h *handler) readID(w http.ResponseWriter, r *http.Request) (n named, ok bool) {
 	if !h.read(w, r, &n) {
 		return n, false
@@ -247,8 +247,8 @@ func (h *handler) get(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read reads the JSON of a request into v. It returns false if it has answered that this
-// cannot be done.
+// read parses the JSON of a request into v. If it returns false, it has answered the
+// request.
 func (h *handler) read(w http.ResponseWriter, r *http.Request, v any) bool {
 	body, err := gateway.ReadBody(w, r, gateway.MaxBody(h.queue.MaxJobSize()))
 	if err != nil {
@@ -262,7 +262,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, v any) bool {
 	return true
 }
 
-// answerOutcome answers done, or if there is an error its word.
+// answerOutcome answers done, or the word of an error.
 func (h *handler) answerOutcome(w http.ResponseWriter, r *http.Request, done string, err error) {
 	if err == nil {
 		h.answer(w, r, codeDone, done, nil)
@@ -281,7 +281,7 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, message string) {
 	h.answer(w, r, codeFailed, message, nil)
 }
 
-// answer answers. It returns an error if the client is known not to get that.
+// answer writes an answer. It returns an error if the client is known not to receive it.
 func (h *handler) answer(w http.ResponseWriter, r *http.Request, code int, message string, data any) error {
 	body, err := json.Marshal(struct {
 		Code    int    `json:"code"`

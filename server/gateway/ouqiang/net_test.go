@@ -19,11 +19,11 @@ import (
 	"redstalk/tube"
 )
 
-// patience bounds every wait of these tests; none is expected to come near.
-const patience = time.Minute
+// waitTimeout limits every wait of these tests; none is expected to come near.
+const waitTimeout = time.Minute
 
-// serve serves the gateway on a free port until the end of the test, and returns its queue,
-// its address, and what ends the door.
+// serve serves the gateway on a free port until the end of the test. It returns its queue,
+// its address, and a function that shuts the server down.
 func serve(t *testing.T) (q *queue.Queue, addr string, shutdown func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,13 +32,13 @@ func serve(t *testing.T) (q *queue.Queue, addr string, shutdown func()) {
 	}
 	log, store := slog.New(slog.DiscardHandler), embedded.NewMemory()
 	q = queue.New(store, queue.Config{Log: log})
-	door := httpserve.New(ouqiang.New(q, ouqiang.Config{Log: log}), httpserve.Config{Log: log})
+	server := httpserve.New(ouqiang.New(q, ouqiang.Config{Log: log}), httpserve.Config{Log: log})
 	served := make(chan error, 1)
-	go func() { served <- door.Serve(l) }()
+	go func() { served <- server.Serve(l) }()
 	shutdown = func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		defer cancel()
-		if err := door.Shutdown(ctx); err != nil {
+		if err := server.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)
 		}
 	}
@@ -60,7 +60,7 @@ func dial(t *testing.T, addr, text string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(waitTimeout))
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
 	}
@@ -69,17 +69,17 @@ func dial(t *testing.T, addr, text string) net.Conn {
 
 const pop = "POST /pop HTTP/1.1\r\nHost: h\r\nContent-Length: 13\r\n\r\n{\"topic\":\"t\"}"
 
-func await(t *testing.T, what string, is func() bool) {
+func await(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(waitTimeout); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("not in %v: %s", patience, what)
+			t.Fatalf("not in %v: %s", waitTimeout, what)
 		}
 	}
 }
 
-// TestConnectionGone: when a client that waits closes its connection, nobody waits any more,
-// and the next job stays.
+// TestConnectionGone: when a waiting client closes its connection, nobody waits any more,
+// and the next job stays ready.
 func TestConnectionGone(t *testing.T) {
 	t.Parallel()
 	q, addr, _ := serve(t)
@@ -96,7 +96,7 @@ func TestConnectionGone(t *testing.T) {
 	}
 }
 
-// TestEnding: a pop that waits is answered with no job when the door ends.
+// TestEnding: a waiting pop is answered without a job when the server shuts down.
 func TestEnding(t *testing.T) {
 	t.Parallel()
 	q, addr, shutdown := serve(t)
@@ -120,8 +120,8 @@ func wantAnswer(t *testing.T, c net.Conn, want string) *http.Response {
 	return r
 }
 
-// TestBadBodies: what never ends is cut off with an answer; all else of HTTP is as the old
-// program had it.
+// TestBadBodies: an endless request is cut off with an answer; all other HTTP is handled as
+// by the old program.
 func TestBadBodies(t *testing.T) {
 	t.Parallel()
 	_, addr, _ := serve(t)

@@ -15,11 +15,11 @@ import (
 	"redstalk/tube"
 )
 
-// TestText: the five paths, their fields, messages and checks in their order, as
-// systems.md has them.
+// TestText: the five paths, their fields, messages and checks, in the order of the old
+// program.
 func TestText(t *testing.T) {
 	fault := func(message string) string { return `{"code":1,"message":"` + message + `","data":null}` }
-	inWorld(t, ouqiang.Config{}, func(w *world) {
+	withHarness(t, ouqiang.Config{}, func(w *harness) {
 		for _, c := range []struct{ path, body, answer string }{
 			// JSON, id, topic, delay, ttr: in this order
 			{"/push", `{`, fault("解析json失败")},
@@ -47,7 +47,7 @@ func TestText(t *testing.T) {
 			{"/finish", `{"id":" "}`, fault("job id不能为空")},
 			{"/get", `{"id":""}`, fault("job id不能为空")},
 			{"/get", `null`, fault("job id不能为空")},
-			// limits that are in, and fields that nobody knows
+			// allowed extremes, and unknown fields
 			{"/push", `{"id":"max","topic":"t","delay":2147483648,"ttr":86400,"other":1}`, pushed},
 			{"/push", `{"ID":" min ","Topic":"t","delay":1,"ttr":1,"body":""}`, pushed},
 			// unknown ids succeed
@@ -64,10 +64,10 @@ func TestText(t *testing.T) {
 	})
 }
 
-// TestMethodsAndPaths: any method will do, and there are no other paths. What a client
-// looks at besides the body is as it was.
+// TestMethodsAndPaths: any method is accepted, and there are no other paths. The rest of the
+// answer is as before.
 func TestMethodsAndPaths(t *testing.T) {
-	inWorld(t, ouqiang.Config{}, func(w *world) {
+	withHarness(t, ouqiang.Config{}, func(w *harness) {
 		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, "ANY"} {
 			if got := w.sendWith(context.Background(), method, "/get", `{"id":"x"}`); got != done {
 				w.Errorf("%s answers %s", method, got)
@@ -81,10 +81,10 @@ func TestMethodsAndPaths(t *testing.T) {
 	})
 }
 
-// TestFlow: what is pushed with a delay comes to a pop that waits, and comes again when its
-// ttr is over, until it is finished. get shows the due second throughout.
+// TestFlow: a job pushed with a delay is delivered to a waiting pop, and again when its ttr
+// ends, until it is finished. get shows the due second throughout.
 func TestFlow(t *testing.T) {
-	inWorld(t, ouqiang.Config{}, func(w *world) {
+	withHarness(t, ouqiang.Config{}, func(w *harness) {
 		due := time.Now().Unix() + 10
 		shown := fmt.Sprintf(`{"code":0,"message":"操作成功","data":{"topic":"order","id":"1","delay":%d,"ttr":20,"body":"body of 1"}}`, due)
 		w.push("order", "1", 10, 20)
@@ -100,21 +100,21 @@ func TestFlow(t *testing.T) {
 	})
 }
 
-// TestBlockTime: how long a pop waits can be said; and that it does so for ever.
+// TestBlockTime: the waiting time of a pop can be configured, even without limit.
 func TestBlockTime(t *testing.T) {
-	inWorld(t, ouqiang.Config{Block: 7 * time.Second}, func(w *world) {
+	withHarness(t, ouqiang.Config{Block: 7 * time.Second}, func(w *harness) {
 		w.wantTook(w.pop("a,b", ""), 7*time.Second)
 	})
-	inWorld(t, ouqiang.Config{Block: -1}, func(w *world) {
+	withHarness(t, ouqiang.Config{Block: -1}, func(w *harness) {
 		w.push("a", "late", 10_000, 10)
 		w.wantTook(w.pop("b,a", "late"), 10_000*time.Second)
 	})
 }
 
-// TestTopicsInOrder: of several topics, the first one that has a job gives one; of one
-// topic, what was due first comes first.
+// TestTopicsInOrder: of several topics, the first one that has a job gives one; within a
+// topic, the job that was due first comes first.
 func TestTopicsInOrder(t *testing.T) {
-	inWorld(t, ouqiang.Config{Block: time.Second}, func(w *world) {
+	withHarness(t, ouqiang.Config{Block: time.Second}, func(w *harness) {
 		for i, topic := range []string{"a", "b", "c"} {
 			w.push(topic, topic+"2", 2+i, 60)
 			w.push(topic, topic+"1", 1+i, 60)
@@ -126,10 +126,11 @@ func TestTopicsInOrder(t *testing.T) {
 	})
 }
 
-// TestDeleteInEveryState: a job that waits, is ready or taken does not come any more.
+// TestDeleteInEveryState: a deleted job is not delivered, whether it was delayed, ready or
+// reserved.
 func TestDeleteInEveryState(t *testing.T) {
 	for _, path := range []string{"/delete", "/finish"} {
-		inWorld(t, ouqiang.Config{Block: 30 * time.Second}, func(w *world) {
+		withHarness(t, ouqiang.Config{Block: 30 * time.Second}, func(w *harness) {
 			for _, id := range []string{"waits", "ready", "taken"} {
 				w.push("t", id, 1, 10)
 				switch id {
@@ -145,10 +146,10 @@ func TestDeleteInEveryState(t *testing.T) {
 	}
 }
 
-// TestSameID: who pushes an id takes the place of the job that had it, also under another
-// topic and if it is taken.
+// TestSameID: a push replaces the job with its id, also under another topic and if it is
+// reserved.
 func TestSameID(t *testing.T) {
-	inWorld(t, ouqiang.Config{Block: 30 * time.Second}, func(w *world) {
+	withHarness(t, ouqiang.Config{Block: 30 * time.Second}, func(w *harness) {
 		w.push("a", "1", 1, 10)
 		w.push("a", "1", 5, 10)
 		w.wantTook(w.pop("a", "1"), 5*time.Second)
@@ -161,9 +162,9 @@ func TestSameID(t *testing.T) {
 	})
 }
 
-// TestSameIDAtOnce: of pushes at the same moment under many topics, one stays.
+// TestSameIDAtOnce: of concurrent pushes under many topics, one stays.
 func TestSameIDAtOnce(t *testing.T) {
-	inWorld(t, ouqiang.Config{}, func(w *world) {
+	withHarness(t, ouqiang.Config{}, func(w *harness) {
 		ended := make(chan bool)
 		for i := range 20 {
 			go func() {
@@ -180,15 +181,15 @@ func TestSameIDAtOnce(t *testing.T) {
 	})
 }
 
-// TestTextsOfAnyKind: topics and ids that are no names here are as good as others.
+// TestTextsOfAnyKind: topics and ids that are no valid names work like others.
 func TestTextsOfAnyKind(t *testing.T) {
-	inWorld(t, ouqiang.Config{Block: time.Second}, func(w *world) {
+	withHarness(t, ouqiang.Config{Block: time.Second}, func(w *harness) {
 		for _, text := range []string{"订单", "two words", "-minus", "$(x", "%~x", "<&>\u2028x", strings.Repeat("长", 300)} {
 			q, err := json.Marshal(text)
 			if err != nil {
 				w.Fatal(err)
 			}
-			body := strings.Repeat("b", 100) // the largest there may be, also where topic and id are kept with it
+			body := strings.Repeat("b", 100) // the largest possible, also where topic and id are stored with it
 			w.want("/push", fmt.Sprintf(`{"topic":%s,"id":%s,"delay":1,"ttr":10,"body":"%s"}`, q, q, body), pushed)
 			time.Sleep(2 * time.Second)
 			w.want("/pop", fmt.Sprintf(`{"topic":%s}`, q), fmt.Sprintf(`{"code":0,"message":"操作成功","data":{"id":%s,"body":"%s"}}`, q, body))
@@ -198,9 +199,10 @@ func TestTextsOfAnyKind(t *testing.T) {
 	})
 }
 
-// TestJobsOfOtherDoors: what a beanstalk client has put comes, too, and can be finished.
-func TestJobsOfOtherDoors(t *testing.T) {
-	inWorld(t, ouqiang.Config{Block: time.Second}, func(w *world) {
+// TestJobsOfOtherListeners: jobs that a beanstalk client has put are delivered too, and can
+// be finished.
+func TestJobsOfOtherListeners(t *testing.T) {
+	withHarness(t, ouqiang.Config{Block: time.Second}, func(w *harness) {
 		ctx := context.Background()
 		id, err := w.queue.Put(ctx, queue.NewJob{Tube: "t", TTR: 60, Body: []byte("\xff")})
 		if err != nil {
@@ -222,9 +224,9 @@ func TestJobsOfOtherDoors(t *testing.T) {
 	})
 }
 
-// TestStrict: finish of a job that is taken needs its lease, delete does not.
+// TestStrict: finish of a reserved job needs its lease, delete does not.
 func TestStrict(t *testing.T) {
-	inWorld(t, ouqiang.Config{Strict: true, Block: time.Minute}, func(w *world) {
+	withHarness(t, ouqiang.Config{Strict: true, Block: time.Minute}, func(w *harness) {
 		w.push("t", "1", 1, 10)
 		lease := func() string {
 			var answer struct{ Data struct{ Lease string } }
@@ -252,10 +254,10 @@ func TestStrict(t *testing.T) {
 	})
 }
 
-// TestClientGone: a client that goes away while it waits takes no job with it, nor does one
-// that does not get its answer.
+// TestClientGone: neither a client that leaves while it waits nor one that does not receive
+// its answer takes a job with it.
 func TestClientGone(t *testing.T) {
-	inWorld(t, ouqiang.Config{Block: time.Minute}, func(w *world) {
+	withHarness(t, ouqiang.Config{Block: time.Minute}, func(w *harness) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan bool)
 		go func() {
@@ -275,9 +277,9 @@ func TestClientGone(t *testing.T) {
 	})
 }
 
-// TestManyWait: beyond the limit nobody waits.
+// TestManyWait: beyond the limit no pop waits.
 func TestManyWait(t *testing.T) {
-	inWorld(t, ouqiang.Config{Block: time.Minute, MaxWaiting: 2}, func(w *world) {
+	withHarness(t, ouqiang.Config{Block: time.Minute, MaxWaiting: 2}, func(w *harness) {
 		ended := make(chan bool)
 		for range 2 {
 			go func() {
@@ -293,9 +295,9 @@ func TestManyWait(t *testing.T) {
 	})
 }
 
-// TestDraining: a push is refused, all else goes on.
+// TestDraining: a push is refused, everything else works.
 func TestDraining(t *testing.T) {
-	inWorld(t, ouqiang.Config{Block: time.Minute}, func(w *world) {
+	withHarness(t, ouqiang.Config{Block: time.Minute}, func(w *harness) {
 		w.push("t", "1", 1, 60)
 		w.queue.Drain()
 		w.want("/push", `{"topic":"t","id":"2","delay":1,"ttr":1,"body":""}`, `{"code":1,"message":"DRAINING","data":null}`)

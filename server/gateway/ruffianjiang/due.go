@@ -10,10 +10,10 @@ import (
 	"redstalk/tube"
 )
 
-// DefaultZone is the zone of dates in the old program.
+// DefaultZone is the time zone of dates in the old program.
 const DefaultZone = "+08:00"
 
-// ParseZone returns a zone: +08:00, GMT+8, UTC, or a name such as Asia/Shanghai.
+// ParseZone parses a time zone: +08:00, GMT+8, UTC, or a name such as Asia/Shanghai.
 func ParseZone(s string) (*time.Location, error) {
 	offset := s
 	for _, prefix := range []string{"GMT", "UTC"} {
@@ -53,14 +53,14 @@ func parseOffset(name, offset string) (*time.Location, error) {
 	return time.FixedZone(name, seconds), nil
 }
 
-// dateLayouts are the dates that are known: that of the old program, which has no zone, and
-// those that have one.
+// dateLayouts are the accepted dates: that of the old program, which has no zone, and those
+// with one.
 var dateLayouts = []string{time.DateTime, "2006-01-02 15:04:05.999999999Z07:00", time.RFC3339Nano}
 
 // maxDue is the latest point in time, in milliseconds since the Unix epoch.
 const maxDue = int64(tube.Latest) / int64(time.Millisecond)
 
-// readDue reads a point in time: milliseconds since the Unix epoch, or a date, in zone
+// readDue parses a point in time: milliseconds since the Unix epoch, or a date, in zone
 // unless it names one. It returns milliseconds.
 func readDue(s string, zone *time.Location) (ms int64, err error) {
 	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {

@@ -17,21 +17,21 @@ import (
 	"redstalk/tube"
 )
 
-// Config says how the handler behaves. The zero value is useful.
+// Config configures the handler. The zero value is useful.
 type Config struct {
-	// Zone is that of dates which name none; nil means DefaultZone.
+	// Zone is the time zone of dates that name none; nil means DefaultZone.
 	Zone *time.Location
 
-	// MaxWaiting is how many pops may wait at a time; further ones are refused. 0 means
+	// MaxWaiting limits the pops that wait; further ones are refused. 0 means
 	// gateway.DefaultMaxWaiting.
 	MaxWaiting int
 
-	// Log gets what an operator should know; nil means slog.Default.
+	// Log receives messages for operators; nil means slog.Default.
 	Log *slog.Logger
 }
 
 // redissonTopic is the queue of the old program's module delay-queue-redisson, and
-// redissonTTR the TTR of its jobs in seconds: it has had none.
+// redissonTTR the TTR of its jobs in seconds: they had none.
 const (
 	redissonTopic = "redisson_delay_Queue"
 	redissonTTR   = 60
@@ -66,7 +66,7 @@ func New(q *queue.Queue, c Config) http.Handler {
 		{"/get", "get", http.MethodGet, h.get},
 		{"/rest/test/push", "pushRedisson", http.MethodGet, h.pushRedisson},
 	} {
-		f := httpserve.Named(o.name, h.only(o.method, o.answer))
+		f := httpserve.Named(o.name, h.withMethod(o.method, o.answer))
 		mux.HandleFunc(o.path, f)
 		mux.HandleFunc(o.path+"/{$}", f) // as in the old program
 	}
@@ -74,9 +74,9 @@ func New(q *queue.Queue, c Config) http.Handler {
 	return mux
 }
 
-// only has f answer requests with this method, and refuses others as the old program has. As
-// there, OPTIONS is answered with the methods.
-func (h *handler) only(method string, f func(http.ResponseWriter, *http.Request, *params)) http.HandlerFunc {
+// withMethod makes f answer requests with this method, and refuses others, as in the old
+// program. OPTIONS is answered with the methods, also as there.
+func (h *handler) withMethod(method string, f func(http.ResponseWriter, *http.Request, *params)) http.HandlerFunc {
 	allow := map[string]string{http.MethodGet: "GET,HEAD,OPTIONS", http.MethodPost: "POST,OPTIONS"}[method]
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodOptions {
@@ -130,17 +130,18 @@ func (h *handler) put(ctx context.Context, u *push) (tube.PutAnswer, error) {
 	return h.queue.PutTagged(ctx, job, &u.tags)
 }
 
-// dueMark is what a key begins with that says when its job is due. No key that package
-// gateway makes of an id begins so.
-const dueMark = "%="
+// duePrefix is the prefix of a key that says when its job is due. No key that package
+// gateway makes of an id has it.
+const duePrefix = "%="
 
-// dueKey returns a key for a job that is due then.
-func dueKey(ms int64) string { return dueMark + strconv.FormatInt(ms, 10) + "." + rand.Text() }
+// dueKey returns a key for a job that is due at that time.
+func dueKey(ms int64) string { return duePrefix + strconv.FormatInt(ms, 10) + "." + rand.Text() }
 
-// dueOf returns when a job was due by its push, in milliseconds since the Unix epoch.
+// dueOf returns when a job was due according to its push, in milliseconds since the Unix
+// epoch.
 func dueOf(s *tube.JobStats) int64 {
 	if s.Metadata != nil {
-		if rest, ok := strings.CutPrefix(s.Metadata.Key, dueMark); ok {
+		if rest, ok := strings.CutPrefix(s.Metadata.Key, duePrefix); ok {
 			digits, _, _ := strings.Cut(rest, ".")
 			if ms, err := strconv.ParseInt(digits, 10, 64); err == nil {
 				return ms
@@ -193,8 +194,7 @@ func (h *handler) take(r *http.Request, n int, wait time.Duration) ([]*gateway.J
 	return jobs, err
 }
 
-// finish removes a job, as delete does: whatever its state, and if there is none that is
-// well, too.
+// finish removes a job, as delete does, whatever its state. It is no error if there is none.
 func (h *handler) finish(w http.ResponseWriter, r *http.Request, p *params) {
 	id, err := p.number("id")
 	if err != nil {
@@ -254,7 +254,7 @@ func (h *handler) pushRedisson(w http.ResponseWriter, r *http.Request, p *params
 	gateway.Answer(w, r, "text/plain;charset=UTF-8", []byte("success"))
 }
 
-// failStore answers what the store has refused, or the rights of the user.
+// failStore answers with an error of the store, or a lack of rights.
 func (h *handler) failStore(w http.ResponseWriter, r *http.Request, err error) {
 	if gateway.Refuse(w, r, err) {
 		return

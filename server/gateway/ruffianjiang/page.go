@@ -10,7 +10,7 @@ import (
 //go:embed page.html
 var page []byte
 
-// showPage shows what there is, where the old program has had its Swagger page.
+// showPage shows the API, where the old program had its Swagger page.
 func showPage(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	gateway.Answer(w, r, "text/html; charset=utf-8", page)

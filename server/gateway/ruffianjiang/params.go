@@ -17,11 +17,11 @@ import (
 	"redstalk/tube"
 )
 
-// params are the parameters of a request: those of the path's query, then those of the form.
+// params are the parameters of a request: those of the URL's query, then those of the form.
 type params struct{ query, form url.Values }
 
-// maxFormMemory is what of a multipart form is kept in memory, in bytes. The whole body is
-// bounded, too.
+// maxFormMemory limits how much of a multipart form is kept in memory, in bytes. The whole
+// body is limited too.
 const maxFormMemory = 1 << 20
 
 // readParams reads the parameters of a request.
@@ -53,8 +53,8 @@ func readParams(w http.ResponseWriter, r *http.Request, limit int64) (*params, e
 	return p, nil
 }
 
-// get returns a parameter, and whether it is there. Of several with this name it is the first
-// one, as the old program has it with numbers and dates.
+// get returns a parameter, and whether it is there. Of several with the same name it is the
+// first one, as in the old program for numbers and dates.
 func (p *params) get(name string) (value string, ok bool) {
 	all := p.all(name)
 	if len(all) == 0 {
@@ -65,8 +65,8 @@ func (p *params) get(name string) (value string, ok bool) {
 
 func (p *params) all(name string) []string { return slices.Concat(p.query[name], p.form[name]) }
 
-// text returns a parameter that must be there. Of several with this name it is all of them,
-// with commas, as the old program has it with texts.
+// text returns a parameter that must be there. If there are several with the same name, they
+// are joined with commas, as in the old program for texts.
 func (p *params) text(name string) (string, error) {
 	all := p.all(name)
 	if len(all) == 0 {
@@ -75,7 +75,7 @@ func (p *params) text(name string) (string, error) {
 	return strings.ToValidUTF8(strings.Join(all, ","), "\uFFFD"), nil
 }
 
-// number returns a parameter that must be a number of 64 bits.
+// number returns a parameter that must be a 64-bit number.
 func (p *params) number(name string) (int64, error) {
 	v, ok := p.get(name)
 	if v = strings.TrimSpace(v); !ok || v == "" {
@@ -83,27 +83,27 @@ func (p *params) number(name string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil {
-		return 0, noLong(v)
+		return 0, notANumber(v)
 	}
 	return n, nil
 }
 
-// oldText is an error in the words of the old program.
-type oldText string
+// legacyError is an error in the words of the old program.
+type legacyError string
 
-func (t oldText) Error() string { return string(t) }
+func (t legacyError) Error() string { return string(t) }
 
 func missing(kind, name string) error {
-	return oldText("Required " + kind + " parameter '" + name + "' is not present")
+	return legacyError("Required " + kind + " parameter '" + name + "' is not present")
 }
 
-// noLong is what the old program has said of a number that is none.
-func noLong(v string) error {
-	return oldText("Failed to convert value of type 'java.lang.String' to required type 'java.lang.Long'; " +
+// notANumber is the old program's error for a malformed number.
+func notANumber(v string) error {
+	return legacyError("Failed to convert value of type 'java.lang.String' to required type 'java.lang.Long'; " +
 		"nested exception is java.lang.NumberFormatException: For input string: \"" + v + "\"")
 }
 
-// push is what a push asks for.
+// push has the parameters of a push.
 type push struct {
 	topic   string
 	due     int64 // milliseconds since the Unix epoch
@@ -113,8 +113,8 @@ type push struct {
 	tags    tube.Tags
 }
 
-// readPush reads the parameters of a push, in the order of the old program, and then those
-// that it has not known.
+// readPush reads the parameters of a push, in the order of the old program, and then the
+// extensions.
 func readPush(p *params, zone *time.Location) (*push, error) {
 	topic, err := p.text("topic")
 	if err != nil {
@@ -142,11 +142,11 @@ func readPush(p *params, zone *time.Location) (*push, error) {
 		return nil, errors.New("ttrTime is from 0 to 4294967295 seconds")
 	}
 	u := &push{topic: topic, due: due, ttr: uint32(ttr), message: message}
-	return u, u.readMore(p)
+	return u, u.readExtensions(p)
 }
 
-// readMore reads the parameters that the old program has not known.
-func (u *push) readMore(p *params) (err error) {
+// readExtensions reads the parameters that the old program did not have.
+func (u *push) readExtensions(p *params) (err error) {
 	u.key, _ = p.get("key")
 	if word, ok := p.get("on-duplicate"); ok {
 		if u.tags.OnDuplicate, ok = onDuplicates[word]; !ok {
@@ -173,8 +173,8 @@ func (u *push) readMore(p *params) (err error) {
 
 var onDuplicates = map[string]tube.OnDuplicate{"keep": tube.Keep, "replace": tube.Replace, "fail": tube.Fail}
 
-// readRetry reads the waits after the failures of a job: durations with commas. In braces
-// they are the list of a notification, {0,0,2m,10m}, of which the first element is never
+// readRetry parses the waits after the failures of a job: durations separated by commas. In
+// braces it is the list of a notification, {0,0,2m,10m}, of which the first element is never
 // used and the second one is the wait before the first delivery, which delayTime says.
 func readRetry(list string) ([]time.Duration, error) {
 	inner, braces := strings.CutPrefix(list, "{")
@@ -203,8 +203,8 @@ const (
 	maxGroup = 1000
 )
 
-// readPop reads the parameters of a pop that the old program has not known. n is 0 if one
-// job is wanted, and not a list.
+// readPop reads the parameters of a pop that the old program did not have. n is 0 if one job
+// is wanted, and not a list.
 func readPop(p *params) (n int, wait time.Duration, err error) {
 	if v, ok := p.get("n"); ok {
 		if n, err = strconv.Atoi(v); err != nil || n < 1 || n > maxGroup {

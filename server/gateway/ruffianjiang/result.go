@@ -8,7 +8,7 @@ import (
 	"redstalk/server/gateway"
 )
 
-// The messages of the old program.
+// Messages of the old program.
 const (
 	msgDone   = "操作成功！"
 	msgFailed = "系统异常，请联系管理员"
@@ -32,7 +32,7 @@ type withID struct {
 	ID string `json:"id"`
 }
 
-// failure is the answer to what cannot be done.
+// failure is the answer to a failed request.
 type failure struct {
 	Msg       string `json:"msg"`
 	Exception string `json:"exception"`
@@ -49,8 +49,8 @@ type job struct {
 	TTRTime   int64  `json:"ttrTime"`   // seconds
 	Message   string `json:"message"`
 
-	// Of a job with a retry list or a number of deliveries: the waits after its
-	// failures in milliseconds, and which delivery this one is, from 1.
+	// For a job with a retry list or a limit of deliveries: the waits after its failures in
+	// milliseconds, and the number of this delivery, from 1.
 	Retry []int64 `json:"retry,omitempty"`
 	N     uint32  `json:"n,omitempty"`
 }
@@ -69,16 +69,16 @@ func newJob(j *gateway.Job) job {
 	return of
 }
 
-// answer answers. It returns an error if the client is known not to get that.
+// answer writes an answer. It returns an error if the client is known not to receive it.
 func answer(w http.ResponseWriter, r *http.Request, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return err // cannot be: nothing but texts and numbers
+		return err // cannot happen: there are only texts and numbers
 	}
 	return gateway.Answer(w, r, answerType, body)
 }
 
-// fail answers that something cannot be done.
+// fail answers that a request has failed.
 func fail(w http.ResponseWriter, r *http.Request, what string) {
 	answer(w, r, failure{msgFailed, what, 1})
 }

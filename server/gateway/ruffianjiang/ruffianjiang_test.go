@@ -28,14 +28,14 @@ import (
 	"redstalk/tube"
 )
 
-// TestText: the paths, their parameters, and what is answered to what is wrong, in the
-// order of the old program's checks.
+// TestText: the paths, their parameters, and the errors, in the order of the old program's
+// checks.
 func TestText(t *testing.T) {
 	noLong := func(v string) string {
 		return refused("Failed to convert value of type 'java.lang.String' to required type 'java.lang.Long'; " +
 			"nested exception is java.lang.NumberFormatException: For input string: \"" + v + "\"")
 	}
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		for _, c := range []struct{ method, path, body, answer string }{
 			{"POST", "/push", "", refused("Required String parameter 'topic' is not present")},
 			{"POST", "/push", "topic=t", refused("Required Long parameter 'delayTime' is not present")},
@@ -86,10 +86,10 @@ func TestText(t *testing.T) {
 	})
 }
 
-// TestRepeated: texts that come several times are joined with commas, as by the old program; of
-// numbers the first one counts. OPTIONS names the methods.
+// TestRepeated: texts that are given several times are joined with commas, as by the old
+// program; of numbers the first one counts. OPTIONS returns the methods.
 func TestRepeated(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		w.do("POST", "/push/?topic=a&message=x&delayTime=1&ttrTime=7", "topic=b&message=y&message=&delayTime=99999999999999&ttrTime=x")
 		jobs := w.wantPop("/pop/a,b/", "x,y,")
 		if len(jobs) != 1 || jobs[0].TTRTime != 7 || jobs[0].DelayTime != 1 {
@@ -107,10 +107,10 @@ func TestRepeated(t *testing.T) {
 	})
 }
 
-// TestFlow: pop does not wait, and answers the whole job with the time of the push; what is
-// not finished comes again after its TTR.
+// TestFlow: pop does not wait, and answers the whole job with the time of the push. A job
+// that is not finished is delivered again after its TTR.
 func TestFlow(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		due := time.Now().UnixMilli() + 1234
 		id := w.push("topic", "ql", "delayTime", strconv.FormatInt(due, 10), "ttrTime", "5", "message", `{"a":1}`)
 		shown := fmt.Sprintf(`{"msg":"操作成功！","code":0,"data":{"id":"%s","topic":"ql","delayTime":%d,"ttrTime":5,"message":"{\"a\":1}"}}`, id, due)
@@ -129,9 +129,9 @@ func TestFlow(t *testing.T) {
 	})
 }
 
-// TestTimes: both families of delayTime.
+// TestTimes: both forms of delayTime.
 func TestTimes(t *testing.T) {
-	inWorld(t, func(w *world) { // it is midnight UTC at the beginning of 2000
+	withHarness(t, func(w *harness) { // it is midnight UTC at the beginning of 2000
 		for _, c := range []struct {
 			text string
 			due  int64 // ms
@@ -149,7 +149,7 @@ func TestTimes(t *testing.T) {
 				w.Errorf("%s has become %s, want %d", c.text, got, c.due)
 			}
 		}
-		w.wantPop("/pop/t?n=9", "m", "m") // what was due before
+		w.wantPop("/pop/t?n=9", "m", "m") // those that were due before
 		time.Sleep(5 * time.Millisecond)
 		w.wantPop("/pop/t?n=9", "m")
 		time.Sleep(999 * time.Millisecond)
@@ -180,11 +180,11 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// TestLimits: each number is taken up to its bound, and refused beyond.
+// TestLimits: each number is accepted up to its limit, and refused beyond.
 func TestLimits(t *testing.T) {
-	const most = 1<<63/1_000_000 - 1 // the last millisecond that nanoseconds reach
+	const most = 1<<63/1_000_000 - 1 // the last millisecond that nanoseconds can represent
 	retry := func(n int) string { return strings.Repeat("1s,", n-1) + "1s" }
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		push := "topic=t&message=m&delayTime=1&ttrTime=1"
 		for _, c := range []struct{ path, params, name, good, bad string }{
 			{"POST /push", "topic=t&message=m&ttrTime=1", "delayTime", fmt.Sprint(most), fmt.Sprint(most + 1)},
@@ -215,10 +215,10 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestEnded: when the store has ended, each path that needs it says that something is wrong, and
-// no more.
+// TestEnded: when the store has ended, each path that needs it answers an error without
+// details.
 func TestEnded(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		w.store.Close()
 		for _, request := range []string{
 			"POST /push?topic=t&message=m&delayTime=1&ttrTime=1", "GET /pop/t", "GET /pop/t?wait=10s&n=5", "POST /finish?id=1", "POST /delete?id=1", "GET /get?id=1",
@@ -230,7 +230,7 @@ func TestEnded(t *testing.T) {
 	})
 }
 
-// TestEnding: a pop that waits is answered with no job when the door ends.
+// TestEnding: a waiting pop is answered without a job when the server shuts down.
 func TestEnding(t *testing.T) {
 	t.Parallel()
 	store, log := embedded.NewMemory(), slog.New(slog.DiscardHandler)
@@ -241,8 +241,8 @@ func TestEnding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door := httpserve.New(ruffianjiang.New(q, ruffianjiang.Config{Log: log}), httpserve.Config{Log: log})
-	go door.Serve(l)
+	server := httpserve.New(ruffianjiang.New(q, ruffianjiang.Config{Log: log}), httpserve.Config{Log: log})
+	go server.Serve(l)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -250,7 +250,7 @@ func TestEnding(t *testing.T) {
 		for q.Waiters() == 0 && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
-		ended <- door.Shutdown(ctx)
+		ended <- server.Shutdown(ctx)
 	}()
 	reply, err := http.Get("http://" + l.Addr().String() + "/pop/t?wait=1h")
 	if err != nil {
@@ -266,9 +266,9 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// TestNoDoubles is the second thing on the old program's list: a task is put once.
-func TestNoDoubles(t *testing.T) {
-	inWorld(t, func(w *world) {
+// TestNoDuplicates is the second item on the old program's list: a task is put once.
+func TestNoDuplicates(t *testing.T) {
+	withHarness(t, func(w *harness) {
 		soon := strconv.FormatInt(time.Now().UnixMilli()+1000, 10)
 		push := func(message, what string) string {
 			return w.push("topic", "t", "delayTime", soon, "ttrTime", "5", "message", message, "key", "order 7", "on-duplicate", what)
@@ -287,11 +287,11 @@ func TestNoDoubles(t *testing.T) {
 	})
 }
 
-// TestManyConsumers is the first and the third thing on the list, in one instance: many
-// consumers of one topic, and no job comes twice within its TTR. Several instances are
+// TestManyConsumers is the first and the third item on the list, in one instance: with many
+// consumers of one topic, no job is delivered twice within its TTR. Several instances are
 // tested with the whole program.
 func TestManyConsumers(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		const jobs, consumers = 200, 10
 		for i := range jobs {
 			w.push("topic", "t", "delayTime", "1", "ttrTime", "60", "message", strconv.Itoa(i))
@@ -325,9 +325,9 @@ func TestManyConsumers(t *testing.T) {
 	})
 }
 
-// TestGroups is the fourth thing on the list: jobs of the same moment come together.
+// TestGroups is the fourth item on the list: jobs of the same moment are delivered together.
 func TestGroups(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		at := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).UnixMilli(), 10) }
 		for i, d := range []time.Duration{2 * time.Second, time.Second, 2 * time.Second, time.Second, time.Second} {
 			w.push("topic", "t", "delayTime", at(d), "ttrTime", "60", "message", strconv.Itoa(i))
@@ -337,9 +337,9 @@ func TestGroups(t *testing.T) {
 	})
 }
 
-// TestWaiting is the fifth thing on the list: waiting instead of polling.
+// TestWaiting is the fifth item on the list: waiting instead of polling.
 func TestWaiting(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		w.push("topic", "t", "delayTime", strconv.FormatInt(time.Now().UnixMilli()+3500, 10), "ttrTime", "60", "message", "m")
 		began := time.Now()
 		w.wantPop("/pop/t?wait=30s", "m")
@@ -353,7 +353,7 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// TestPushed is the sixth thing on the list: consumers are called instead of asking.
+// TestPushed is the sixth item on the list: consumers are called instead of polling.
 func TestPushed(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
@@ -376,7 +376,7 @@ func TestPushed(t *testing.T) {
 	if err := q.SetPolicy(ctx, "ql", &tube.Policy{Push: tube.Push{URL: consumer.URL}}); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t, store, q, ruffianjiang.New(q, ruffianjiang.Config{Log: log})}
+	w := &harness{t, store, q, ruffianjiang.New(q, ruffianjiang.Config{Log: log})}
 	w.push("topic", "ql", "delayTime", "1", "ttrTime", "60", "message", "pushed")
 	select {
 	case message := <-got:
@@ -388,10 +388,10 @@ func TestPushed(t *testing.T) {
 	}
 }
 
-// TestFigures is the seventh thing on the list, as far as it is the gateway's: its jobs
-// count in the figures of their tube, which all doors show.
+// TestFigures is the seventh item on the list, as far as the gateway is concerned: its jobs
+// count in the figures of their tube, which all listeners show.
 func TestFigures(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		for range 3 {
 			w.push("topic", "订单", "delayTime", "1", "ttrTime", "60", "message", "m")
 		}
@@ -408,13 +408,13 @@ func TestFigures(t *testing.T) {
 	})
 }
 
-// TestRetries is the extension of the list: the schedule of a notification, its list and
-// the number of the delivery readable each time, and parked behind the last one.
+// TestRetries is the extension of the list: the schedule of a notification. Each delivery
+// shows the list and its number, and after the last one the job is parked.
 func TestRetries(t *testing.T) {
 	const schedule = "{0,0,2m,10m,10m,1h,2h,6h,15h}"
 	const ttr = 10 * time.Second
 	minutes := []int64{2, 10, 10, 60, 120, 360, 900}
-	deliver := func(w *world, failures int) (offsets []time.Duration) {
+	deliver := func(w *harness, failures int) (offsets []time.Duration) {
 		began := time.Now()
 		for n := uint32(1); ; n++ {
 			jobs := w.pop("/pop/t?wait=16h")
@@ -445,7 +445,7 @@ func TestRetries(t *testing.T) {
 		want = append(want, want[len(want)-1]+time.Duration(m)*time.Minute)
 	}
 	for _, failures := range []int{100, 3, 0} {
-		inWorld(t, func(w *world) {
+		withHarness(t, func(w *harness) {
 			id := w.push("topic", "t", "delayTime", "1", "ttrTime", "10", "message", "m", "retry", schedule)
 			if got := deliver(w, failures); !slices.Equal(got, want[:min(failures+1, len(want))]) {
 				w.Errorf("delivered at %v, want %v", got, want)
@@ -462,9 +462,9 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestMultipart: a form may come in parts.
+// TestMultipart: a form can be multipart.
 func TestMultipart(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		var body bytes.Buffer
 		form := multipart.NewWriter(&body)
 		for name, value := range map[string]string{"topic": "t", "delayTime": "1", "ttrTime": "5", "message": "in parts"} {
@@ -478,9 +478,9 @@ func TestMultipart(t *testing.T) {
 	})
 }
 
-// TestClientGone: a client that goes away while it waits takes no job with it.
+// TestClientGone: a client that leaves while it waits takes no job with it.
 func TestClientGone(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan bool)
 		go func() {
@@ -495,13 +495,13 @@ func TestClientGone(t *testing.T) {
 	})
 }
 
-// FuzzPush: whatever a form says, the answer is a result and nothing breaks.
+// FuzzPush: for any form, the answer is a result and nothing breaks.
 func FuzzPush(f *testing.F) {
 	for _, seed := range []string{"topic=t&delayTime=1&ttrTime=1&message=m", "delayTime=2000-01-01 00:00:00&topic=t&retry={0,0,1}", "%", "topic=%ff&max=3&dead=x"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, form string) {
-		inWorld(t, func(w *world) {
+		withHarness(t, func(w *harness) {
 			if got := w.do("POST", "/push", form); !strings.HasPrefix(got, `{"msg":`) {
 				w.Errorf("%q is answered %s", form, got)
 			}

@@ -13,22 +13,22 @@ import (
 	"redstalk/server/webhook"
 )
 
-// Calls says how tasks are called. The zero value is as the old program's defaults.
+// Calls configures how tasks are called. The zero value gives the old program's defaults.
 type Calls struct {
-	Tries       int           // of each check; 0: 2
-	Timeout     time.Duration // of a try; 0: 3 s
-	Pause       time.Duration // twice this before the second try, then twice as long each; 0: 1 s
-	MaxChecks   int           // how often a task that failed is called again; 0: 8
-	Concurrency int           // at a time; 0: 1000
+	Tries       int           // for each check; 0: 2
+	Timeout     time.Duration // of one try; 0: 3 s
+	Pause       time.Duration // twice this before the second try, then doubled each time; 0: 1 s
+	MaxChecks   int           // how often a failed task is called again; 0: 8
+	Concurrency int           // concurrent calls; 0: 1000
 }
 
 func (c *Calls) setDefaults() {
 	for _, d := range []struct {
-		to *int
-		is int
+		to    *int
+		value int
 	}{{&c.Tries, 2}, {&c.MaxChecks, 8}, {&c.Concurrency, 1000}} {
 		if *d.to <= 0 {
-			*d.to = d.is
+			*d.to = d.value
 		}
 	}
 	if c.Timeout <= 0 {
@@ -40,11 +40,11 @@ func (c *Calls) setDefaults() {
 	c.Tries = min(c.Tries, maxTries)
 }
 
-// maxTries bounds how long one call may take, since its pauses grow so fast.
+// maxTries limits the duration of one call, since its pauses grow so fast.
 const maxTries = 10
 
-// whole is how long all tries of one check may take.
-func (c *Calls) whole() time.Duration {
+// maxDuration returns how long all tries of one check can take.
+func (c *Calls) maxDuration() time.Duration {
 	d := time.Duration(c.Tries) * c.Timeout
 	for try := 1; try < c.Tries; try++ {
 		d += c.Pause << try
@@ -52,13 +52,13 @@ func (c *Calls) whole() time.Duration {
 	return d
 }
 
-// ttr is the TTR of tasks in seconds: what a check may take, and a little more for the
-// store. It is not shorter than the first wait of the schedule.
+// ttr returns the TTR of tasks in seconds: the duration of a check, and a little more for
+// the store. It is not shorter than the first wait of the schedule.
 func (c *Calls) ttr() uint32 {
-	return uint32(max(c.whole()+5*time.Second, nextCheck(1)) / time.Second)
+	return uint32(max(c.maxDuration()+5*time.Second, nextCheck(1)) / time.Second)
 }
 
-// nextCheck is how long after its n-th check, from 1, a task that has failed is called again.
+// nextCheck returns how long after its n-th check, from 1, a failed task is called again.
 func nextCheck(n int) time.Duration {
 	switch {
 	case n <= 3:
@@ -71,7 +71,7 @@ func nextCheck(n int) time.Duration {
 	return 24 * time.Hour
 }
 
-// Serve has the tasks called by a dispatcher, until remove is called.
+// Serve makes a dispatcher call the tasks, until remove is called.
 func (s *Service) Serve(d *webhook.Dispatcher) (remove func(), err error) {
 	c := &caller{calls: s.config.Calls, network: d}
 	return c.register(d)
@@ -79,7 +79,7 @@ func (s *Service) Serve(d *webhook.Dispatcher) (remove func(), err error) {
 
 func (c *caller) register(d *webhook.Dispatcher) (remove func(), err error) {
 	end, err := d.Register(webhook.Source{
-		Tubes: []string{Tube}, Concurrency: c.calls.Concurrency, Timeout: c.calls.whole() + time.Second, Call: c.call,
+		Tubes: []string{Tube}, Concurrency: c.calls.Concurrency, Timeout: c.calls.maxDuration() + time.Second, Call: c.call,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("having the tasks of zywaited called: %w", err)
@@ -97,7 +97,7 @@ type caller struct {
 	conns   conns
 }
 
-// network is what a push.Dispatcher lets sources use.
+// network is the part of a webhook.Dispatcher that sources use.
 type network interface {
 	Do(*http.Request) (*http.Response, error)
 	Dial(ctx context.Context, network, address string) (net.Conn, error)
@@ -106,8 +106,8 @@ type network interface {
 
 var errChecked = errors.New("the task was called as often as it may be")
 
-// call calls a task that is due. A check of which the target is left alone has failed like any
-// other: the schedule is the task's own.
+// call calls a task that is due. A check during which the target's circuit breaker is open
+// has failed like any other: the schedule is the task's own.
 func (c *caller) call(ctx context.Context, j *webhook.Job) webhook.Outcome {
 	began := time.Now()
 	if int(j.Failures) > c.calls.MaxChecks {
@@ -121,23 +121,23 @@ func (c *caller) call(ctx context.Context, j *webhook.Job) webhook.Outcome {
 	called := false
 	err := c.network.Through(ctx, t.target(), func(ctx context.Context) error {
 		called = true
-		return c.try(ctx, &t, req)
+		return c.callWithRetries(ctx, &t, req)
 	})
 	after := webhook.Outcome{Verdict: webhook.Later, Result: resultOf(err), Err: err, Target: t.target()}
 	after.Delay = max(nextCheck(int(j.Failures)+1)-time.Since(began), time.Second)
 	switch {
 	case err == nil:
 		return webhook.Outcome{Verdict: webhook.Done, Result: webhook.Delivered}
-	case errors.Is(err, webhook.ErrLeftAlone):
+	case errors.Is(err, webhook.ErrBreakerOpen):
 		after.Result, after.Err = webhook.Skipped, nil
-	case !called: // others had the target all the time
+	case !called: // the target was busy with other calls all the time
 		return webhook.Outcome{Verdict: webhook.GiveBack, Result: webhook.Skipped}
 	}
 	return after
 }
 
-// try calls a task until that goes well, with a pause before each further try.
-func (c *caller) try(ctx context.Context, t *task, req *pb.CallBackReq) (err error) {
+// callWithRetries calls a task until a call succeeds, with a pause before each further try.
+func (c *caller) callWithRetries(ctx context.Context, t *task, req *pb.CallBackReq) (err error) {
 	for try := range c.calls.Tries {
 		if try > 0 {
 			select {
@@ -146,14 +146,14 @@ func (c *caller) try(ctx context.Context, t *task, req *pb.CallBackReq) (err err
 				return err
 			}
 		}
-		if err = c.once(ctx, t, req); err == nil {
+		if err = c.callOnce(ctx, t, req); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-func (c *caller) once(ctx context.Context, t *task, req *pb.CallBackReq) error {
+func (c *caller) callOnce(ctx context.Context, t *task, req *pb.CallBackReq) error {
 	ctx, cancel := context.WithTimeout(ctx, c.calls.Timeout)
 	defer cancel()
 	if schemaOf(t.Schema) == byGRPC {

@@ -13,27 +13,27 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// The roles of an instance, which can be added.
+// The roles of an instance, which can be combined.
 const (
-	RoleTimer  = 1 // it takes tasks
-	RoleWorker = 2 // it calls them
+	RoleTimer  = 1 // accepts tasks
+	RoleWorker = 2 // calls them
 )
 
-// File is what the configuration file of the old program asks for.
+// File is the configuration file of the old program.
 type File struct {
 	Role    int    // RoleTimer, RoleWorker or both
 	HTTP    string // HOST:PORT; "": not wanted
-	GRPC    string // the same
-	Redis   string // URL of the store, with the password if there is one; "": the file names none
+	GRPC    string // HOST:PORT; "": not wanted
+	Redis   string // URL of the store, including the password if there is one; "": the file names none
 	Base    time.Duration
 	Timeout time.Duration
 	Calls   Calls
 
-	// Remarks are for the log: keys that mean nothing here. No values of keys are in them.
+	// Remarks are for the log: keys without a meaning here. They contain no values.
 	Remarks []string
 }
 
-// contents are the keys that mean something.
+// contents are the keys with a meaning here.
 type contents struct {
 	BaseLevel   string `toml:"base_level"`
 	ConfigScale int    `toml:"config_scale"`
@@ -68,7 +68,7 @@ type contents struct {
 	} `toml:"gp"`
 }
 
-// DefaultPath is the configuration file that the old program reads if none is named.
+// DefaultPath is the configuration file that the old program reads by default.
 const DefaultPath = "config/config.toml"
 
 // ReadConfig reads the configuration file of the old program.
@@ -80,7 +80,7 @@ func ReadConfig(path string) (*File, error) {
 	c.Services.HTTP.Addr, c.Services.GRPC.Addr = "0.0.0.0:80", "0.0.0.0:8000"
 	meta, err := toml.DecodeFile(path, &c)
 	if err != nil {
-		return nil, fmt.Errorf("reading the configuration of delay-queue, %s: %w", path, withoutText(err))
+		return nil, fmt.Errorf("reading the configuration of delay-queue, %s: %w", path, redacted(err))
 	}
 	f, err := c.file()
 	if err != nil {
@@ -94,8 +94,8 @@ func ReadConfig(path string) (*File, error) {
 	return f, nil
 }
 
-// withoutText is an error without what the file says there, which may be a password.
-func withoutText(err error) error {
+// redacted returns an error that does not quote the file, which may contain a password.
+func redacted(err error) error {
 	var bad toml.ParseError
 	var notRead *fs.PathError
 	switch {
@@ -113,11 +113,11 @@ var bases = map[string]time.Duration{
 	"second": time.Second, "minute": time.Minute, "microsecond": time.Microsecond, "nanosecond": time.Nanosecond,
 }
 
-// leastTimeout is the shortest time for a store or a callback: with the base level of the old
-// program's code, a millisecond, its default would be 3 ms.
-const leastTimeout = time.Second
+// minTimeout is the shortest timeout for a store or a callback: with the base level of the
+// old program's code, a millisecond, its default would be 3 ms.
+const minTimeout = time.Second
 
-// maxUnits bounds the numbers of the file that are multiplied with its base.
+// maxUnits limits the numbers of the file that are multiplied by its base.
 const maxUnits = 1_000_000
 
 func (c *contents) file() (*File, error) {
@@ -138,9 +138,9 @@ func (c *contents) file() (*File, error) {
 		}
 	}
 	f := &File{
-		Role: c.Role, Base: base, Timeout: max(time.Duration(c.Timer.Timeout)*base, leastTimeout),
+		Role: c.Role, Base: base, Timeout: max(time.Duration(c.Timer.Timeout)*base, minTimeout),
 		Calls: Calls{
-			Tries: c.Worker.RetryTimes, Timeout: max(time.Duration(c.Worker.Timeout)*base, leastTimeout), Pause: time.Duration(c.ConfigScale) * base,
+			Tries: c.Worker.RetryTimes, Timeout: max(time.Duration(c.Worker.Timeout)*base, minTimeout), Pause: time.Duration(c.ConfigScale) * base,
 			MaxChecks: c.Timer.MaxCheckTime, Concurrency: c.GP.Limit,
 		},
 	}

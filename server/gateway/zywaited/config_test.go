@@ -21,7 +21,7 @@ func readConfig(t *testing.T, text string) (*zywaited.File, error) {
 	return zywaited.ReadConfig(path)
 }
 
-// TestConfig: every key that means something, the defaults, and a remark on each other key.
+// TestConfig: every key with a meaning, the defaults, and a remark on each other key.
 func TestConfig(t *testing.T) {
 	f, err := readConfig(t, "")
 	initial := &zywaited.File{
@@ -78,7 +78,7 @@ limit = 10
 	}
 }
 
-// TestBadConfig: what cannot be read is an error that has nothing of the file in it.
+// TestBadConfig: an error about an invalid file quotes nothing of it.
 func TestBadConfig(t *testing.T) {
 	for _, text := range []string{
 		"secret", "redis = \"secret\"", "[redis]\nauth = secret", "role = \"secret\"", "role = 4", "role = 0", "base_level = \"secret\"",

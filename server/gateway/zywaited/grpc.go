@@ -13,7 +13,7 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// NewGRPC returns the gRPC surface of a service, for a server that speaks HTTP/2, with
+// NewGRPC returns the gRPC API of a service, for a server that speaks HTTP/2, with
 // reflection and the health service.
 func NewGRPC(s *Service) http.Handler {
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(int(gateway.MaxBody(s.queue.MaxJobSize()))))
@@ -30,7 +30,7 @@ func NewGRPC(s *Service) http.Handler {
 	})
 }
 
-// methods are the names of the service's methods for the metrics.
+// methods are the names of the service's methods in metrics.
 var methods = map[string]string{
 	pb.DelayQueue_Add_FullMethodName: "Add", pb.DelayQueue_Get_FullMethodName: "Get", pb.DelayQueue_Remove_FullMethodName: "Remove",
 }

@@ -18,8 +18,8 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// NewHTTP returns the HTTP surface of a service: an error has a status, and no body. As with the
-// old program browsers are told that pages of any origin may use it: see gateway.Sites.
+// NewHTTP returns the HTTP API of a service: an error has a status, and no body. As in the
+// old program, browsers are told that pages of any origin may use it: see gateway.Sites.
 func NewHTTP(s *Service) http.Handler {
 	mux := http.NewServeMux()
 	for _, o := range []struct {
@@ -37,7 +37,7 @@ func NewHTTP(s *Service) http.Handler {
 	return s.traced(withOrigins(mux))
 }
 
-// withoutSlash redirects to the path without the slash at its end, as the old program.
+// withoutSlash redirects to the path without its trailing slash, as the old program does.
 func withoutSlash(w http.ResponseWriter, r *http.Request) {
 	to := *r.URL
 	to.Path, to.RawPath = strings.TrimSuffix(to.Path, "/"), strings.TrimSuffix(to.RawPath, "/")
@@ -67,7 +67,8 @@ func newTrace() string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// withOrigins tells browsers that the page of another site which sends a request may read the answer.
+// withOrigins tells browsers that the page of another site which sends a request may read
+// the answer.
 func withOrigins(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if origin := r.Header.Get("Origin"); origin != "" {
@@ -91,7 +92,7 @@ func withOrigins(next http.Handler) http.Handler {
 func (s *Service) serveAdd(w http.ResponseWriter, r *http.Request) {
 	body, err := gateway.ReadBody(w, r, gateway.MaxBody(s.queue.MaxJobSize()))
 	req := new(pb.AddReq)
-	if err != nil || json.NewDecoder(bytes.NewReader(body)).Decode(req) != nil { // what follows the JSON does not matter
+	if err != nil || json.NewDecoder(bytes.NewReader(body)).Decode(req) != nil { // anything behind the JSON is ignored
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
@@ -109,8 +110,8 @@ func (s *Service) serveRemove(w http.ResponseWriter, r *http.Request) {
 	writeStatus(w, err)
 }
 
-// answer answers with JSON, or the status of an error without a body. The members have their
-// names in the protocol; those that are zero are left out, and numbers are numbers.
+// answer answers with JSON, or with the status of an error without a body. Members have
+// their names in the protocol; zero members are left out, and numbers are numbers.
 func answer(w http.ResponseWriter, r *http.Request, v any, err error) {
 	if err != nil {
 		writeStatus(w, err)
@@ -124,7 +125,7 @@ func answer(w http.ResponseWriter, r *http.Request, v any, err error) {
 	gateway.Answer(w, r, "application/json; charset=utf-8", body)
 }
 
-// writeStatus answers with the status of an error, or of none.
+// writeStatus answers with the status of an error, or of success.
 func writeStatus(w http.ResponseWriter, err error) {
 	status := statusOf(err)
 	if status == http.StatusUnauthorized {

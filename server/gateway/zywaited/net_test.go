@@ -32,16 +32,16 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// patience bounds every wait of these tests; none is expected to come near.
-const patience = time.Minute
+// waitTimeout limits every wait of these tests; none is expected to come near.
+const waitTimeout = time.Minute
 
-// start serves tasks by gRPC on a free port, and has them called, until the end of the test.
+// start serves tasks by gRPC on a free port, and calls them, until the end of the test.
 func start(t *testing.T, cas *x509.CertPool) pb.DelayQueueClient {
 	t.Helper()
-	return startWith(t, cas, patience)
+	return startWith(t, cas, waitTimeout)
 }
 
-// startWith is start with a timeout of each try.
+// startWith is start with a timeout for each try.
 func startWith(t *testing.T, cas *x509.CertPool, timeout time.Duration) pb.DelayQueueClient {
 	t.Helper()
 	log, store := slog.New(slog.DiscardHandler), embedded.NewMemory()
@@ -57,8 +57,8 @@ func startWith(t *testing.T, cas *x509.CertPool, timeout time.Duration) pb.Delay
 		t.Fatal(err)
 	}
 	l := listen(t)
-	door := httpserve.New(zywaited.NewGRPC(s), httpserve.Config{Log: log})
-	go door.Serve(l)
+	server := httpserve.New(zywaited.NewGRPC(s), httpserve.Config{Log: log})
+	go server.Serve(l)
 	client, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -66,16 +66,16 @@ func startWith(t *testing.T, cas *x509.CertPool, timeout time.Duration) pb.Delay
 	t.Cleanup(func() {
 		client.Close()
 		remove()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		defer cancel()
-		for _, end := range []func(context.Context) error{door.Shutdown, d.Close, q.Close} {
+		for _, end := range []func(context.Context) error{server.Shutdown, d.Close, q.Close} {
 			if err := end(ctx); err != nil {
 				t.Error(err)
 			}
 		}
 		store.Close()
 	})
-	t.Run("beside", func(t *testing.T) { checkBeside(t, client) })
+	t.Run("beside", func(t *testing.T) { checkHealthAndReflection(t, client) })
 	return pb.NewDelayQueueClient(client)
 }
 
@@ -88,9 +88,9 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// checkBeside checks the health service, and reflection.
-func checkBeside(t *testing.T, client *grpc.ClientConn) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// checkHealthAndReflection checks the health service and reflection.
+func checkHealthAndReflection(t *testing.T, client *grpc.ClientConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	health, err := grpc_health_v1.NewHealthClient(client).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "pb.DelayQueue"})
 	if err != nil || health.Status != grpc_health_v1.HealthCheckResponse_SERVING {
@@ -111,7 +111,7 @@ func checkBeside(t *testing.T, client *grpc.ClientConn) {
 	}
 }
 
-// callbacks are what was called, by the way.
+// callbacks is a callback server that records its calls.
 type callbacks struct {
 	pb.UnimplementedCallbackServer
 	calls chan string
@@ -145,8 +145,8 @@ func serveCallbacks(t *testing.T, c *callbacks) string {
 	return l.Addr().String()
 }
 
-// TestCallbacks: tasks that come by gRPC are called by HTTP, HTTPS and gRPC, and are gone then;
-// what fails at first is tried again.
+// TestCallbacks: tasks that were added by gRPC are called by HTTP, HTTPS and gRPC, and are
+// then gone. A call that fails at first is tried again.
 func TestCallbacks(t *testing.T) {
 	t.Parallel()
 	c := &callbacks{calls: make(chan string, 10)}
@@ -173,7 +173,7 @@ func TestCallbacks(t *testing.T) {
 	cas := x509.NewCertPool()
 	cas.AddCert(encrypted.Certificate())
 	client, byGRPC := start(t, cas), serveCallbacks(t, c)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	address := func(url string) string { return url[strings.LastIndex(url, "/")+1:] }
 	for _, one := range []struct {
@@ -221,7 +221,7 @@ func isNotFound(err error) bool { return status.Code(err) == codes.NotFound }
 func TestGRPC(t *testing.T) {
 	t.Parallel()
 	client := start(t, nil)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	req := &pb.AddReq{Name: "n", Time: &pb.ExecTime{Duration: 3_600_000, Relative: true}, Callback: &pb.CallbackInfo{Schema: "http", Address: "localhost:1"}}
 	added, err := client.Add(ctx, req)
@@ -245,18 +245,19 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// faulty passes connections on to an address, until all that there are lead nowhere any more.
-type faulty struct {
-	to      string
-	mu      sync.Mutex
-	silence chan struct{} // closed: connections that were made before pass on nothing
+// silenceableProxy forwards connections to an address. On request, all existing ones go
+// dead.
+type silenceableProxy struct {
+	to       string
+	mu       sync.Mutex
+	silenced chan struct{} // closed: earlier connections forward nothing
 }
 
-func (f *faulty) serve(t *testing.T) (address string) {
+func (f *silenceableProxy) serve(t *testing.T) (address string) {
 	t.Helper()
 	l := listen(t)
 	t.Cleanup(func() { l.Close() })
-	f.silence = make(chan struct{})
+	f.silenced = make(chan struct{})
 	go func() {
 		for {
 			from, err := l.Accept()
@@ -273,54 +274,54 @@ func (f *faulty) serve(t *testing.T) (address string) {
 				to.Close()
 			})
 			f.mu.Lock()
-			silence := f.silence
+			silenced := f.silenced
 			f.mu.Unlock()
-			go pass(to, from, silence)
-			go pass(from, to, silence)
+			go forward(to, from, silenced)
+			go forward(from, to, silenced)
 		}
 	}()
 	return l.Addr().String()
 }
 
-// pass copies until silence; then it reads on.
-func pass(to io.Writer, from io.Reader, silence <-chan struct{}) {
+// forward copies until silenced is closed; after that it only reads.
+func forward(to io.Writer, from io.Reader, silenced <-chan struct{}) {
 	for piece := make([]byte, 4096); ; {
 		n, err := from.Read(piece)
 		if err != nil {
 			return
 		}
 		select {
-		case <-silence:
+		case <-silenced:
 		default:
 			to.Write(piece[:n])
 		}
 	}
 }
 
-// silent has the connections that there are lead nowhere.
-func (f *faulty) silent() {
+// goSilent makes the existing connections dead.
+func (f *silenceableProxy) goSilent() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	close(f.silence)
-	f.silence = make(chan struct{})
+	close(f.silenced)
+	f.silenced = make(chan struct{})
 }
 
-// TestConnectionThatLeadsNowhere: a connection for gRPC on which no answer comes any more, and no
-// end either, does not hold up further calls.
-func TestConnectionThatLeadsNowhere(t *testing.T) {
+// TestSilentConnection: a dead gRPC connection, on which neither an answer nor its end
+// arrives, does not delay later calls.
+func TestSilentConnection(t *testing.T) {
 	t.Parallel()
 	c := &callbacks{calls: make(chan string, 10)}
-	between := &faulty{to: serveCallbacks(t, c)}
+	between := &silenceableProxy{to: serveCallbacks(t, c)}
 	address := between.serve(t)
 	client := startWith(t, nil, time.Second)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	for _, name := range []string{"first", "second"} {
 		added, err := client.Add(ctx, &pb.AddReq{Name: name, Callback: &pb.CallbackInfo{Schema: "grpc", Address: address}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for got := ""; !strings.HasPrefix(got, "Send "+name); { // on a slow machine the first one may come twice
+		for got := ""; !strings.HasPrefix(got, "Send "+name); { // on a slow machine the first one may be called twice
 			select {
 			case got = <-c.calls:
 			case <-ctx.Done():
@@ -328,6 +329,6 @@ func TestConnectionThatLeadsNowhere(t *testing.T) {
 			}
 		}
 		awaitGone(ctx, t, client, added.Uid)
-		between.silent()
+		between.goSilent()
 	}
 }

@@ -18,13 +18,13 @@ import (
 // target is a callback server that answers with raw text, and then closes the connection.
 type target struct {
 	address string
-	answer  func(r *http.Request) string // "": none, until the client is gone
+	answer  func(r *http.Request) string // "": no answer, until the client leaves
 
 	mu  sync.Mutex
-	got []string // what came: method, path, body, and headers that say who calls
+	got []string // received: method, path, body, and headers that identify the caller
 }
 
-// newTarget starts a callback server that answers all alike.
+// newTarget starts a callback server with one answer for all requests.
 func newTarget(t *testing.T, text string) *target {
 	return newTargetBy(t, func(*http.Request) string { return text })
 }
@@ -69,15 +69,16 @@ func (s *target) calls() string {
 	return strings.Join(s.got, ", ")
 }
 
-// redirect is the answer that leads to an URL.
+// redirect returns an answer that redirects to a URL.
 func redirect(status int, to string) string {
 	return fmt.Sprintf("HTTP/1.1 %d x\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", status, to)
 }
 
-// outcome is called, and then the task is gone or is called again later.
+// outcome adds a task, and returns whether it is gone after its call, or is called again
+// later.
 func outcome(t *testing.T, client pb.DelayQueueClient, schema, address string) (done bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	added, err := client.Add(ctx, &pb.AddReq{Name: "n", Args: "a", Callback: &pb.CallbackInfo{Schema: schema, Address: address, Path: "p?secret"}})
 	if err != nil {
@@ -96,7 +97,7 @@ func outcome(t *testing.T, client pb.DelayQueueClient, schema, address string) (
 	}
 }
 
-// TestOutcomes: a task is done by a whole head of an answer of 2xx, and by nothing else.
+// TestOutcomes: a task is done by the complete header of a 2xx answer, and by nothing else.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	client := startWith(t, nil, 2*time.Second)
@@ -104,7 +105,7 @@ func TestOutcomes(t *testing.T) {
 	for text, done := range map[string]bool{
 		ok + none:                              true,
 		ok + "\r\n":                            true,
-		ok + "Content-Length: 9\r\n\r\nfailed": true, // cut off: the old program read no body
+		ok + "Content-Length: 9\r\n\r\nfailed": true, // cut off: the old program did not read bodies
 		ok + "Content-Length: 17\r\n\r\n{\"success\":false}\n":        true,
 		ok + "Transfer-Encoding: chunked\r\n\r\nzz\r\n":               true,
 		"HTTP/1.1 100 Continue\r\n\r\n" + ok + none:                   true,
@@ -141,7 +142,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestOutcomesByGRPC: a task is not done by a connection that ends.
+// TestOutcomesByGRPC: a task is not done if the connection ends.
 func TestOutcomesByGRPC(t *testing.T) {
 	t.Parallel()
 	client := start(t, nil)
@@ -170,7 +171,7 @@ func TestOutcomesByGRPC(t *testing.T) {
 	}
 }
 
-// TestRedirects: a redirect is followed as by the old program, and the last answer counts.
+// TestRedirects: a redirect is followed as in the old program, and the last answer counts.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	client := start(t, nil)
@@ -184,16 +185,16 @@ func TestRedirects(t *testing.T) {
 				t.Errorf("%d: done: %v, want %v", status, got, done)
 			}
 			if calls := from.calls(); !strings.HasPrefix(calls, "POST /p?secret true Basic dXNlcjpzZWNyZXQ=") {
-				t.Errorf("%d: called first was %s", status, calls)
+				t.Errorf("%d: the first call was %s", status, calls)
 			}
 			if calls, _, _ := strings.Cut(to.calls(), ", "); calls != want { // without the credentials and the URL of the first
-				t.Errorf("%d: called then was %q, want %q", status, calls, want)
+				t.Errorf("%d: the second call was %q, want %q", status, calls, want)
 			}
 		}
 	}
 }
 
-// TestRedirectsWithoutEnd: so many hops are made, and no more.
+// TestRedirectsWithoutEnd: the number of hops is limited.
 func TestRedirectsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	client := start(t, nil)
@@ -205,7 +206,7 @@ func TestRedirectsWithoutEnd(t *testing.T) {
 			return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 		})
 		if got := outcome(t, client, "http", s.address); got != done {
-			t.Errorf("%d redirects: done: %v; called was %s", hops, got, s.calls())
+			t.Errorf("%d redirects: done: %v; the calls were %s", hops, got, s.calls())
 		}
 	}
 }

@@ -25,29 +25,29 @@ import (
 // Tube is the tube of all tasks.
 const Tube = "zywaited"
 
-// Config says how a Service behaves. The zero value is useful.
+// Config configures a Service. The zero value is useful.
 type Config struct {
 	// Base is the unit of times in requests. 0 means a millisecond.
 	Base time.Duration
 
-	// Timeout is how long the store may take before a request is answered that it takes
-	// too long. 0 means DefaultTimeout.
+	// Timeout is how long the store can take before a request is answered with a timeout. 0
+	// means DefaultTimeout.
 	Timeout time.Duration
 
-	// Allowed tells whether a URL may be called; nil: this instance does not know.
+	// Allowed reports whether a URL may be called; nil: this instance does not know.
 	Allowed func(*url.URL) bool
 
-	// Calls says how tasks are called.
+	// Calls configures how tasks are called.
 	Calls Calls
 
-	// Log gets what an operator should know; nil means slog.Default.
+	// Log receives messages for operators; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// DefaultTimeout is how long the store may take if nothing else is said.
+// DefaultTimeout is the default of Config.Timeout.
 const DefaultTimeout = 3 * time.Second
 
-// Service is the tasks of a queue. Its methods may be called from any goroutine.
+// Service is the tasks of a queue. Its methods are safe for concurrent use.
 type Service struct {
 	pb.UnimplementedDelayQueueServer
 	queue  *queue.Queue
@@ -71,8 +71,8 @@ func NewService(q *queue.Queue, c Config) *Service {
 	return &Service{queue: q, jobs: gateway.NewJobs(q, 0), config: c}
 }
 
-// Add adds a task, or finds the one with the same content. Its error is a gRPC status, as
-// those of Get and Remove.
+// Add adds a task, or finds the one with the same content. Its errors are gRPC statuses, as
+// are those of Get and Remove.
 func (s *Service) Add(ctx context.Context, req *pb.AddReq) (*pb.AddResp, error) {
 	t, uid, err := newTask(req, time.Now(), s.config.Base)
 	if err != nil {
@@ -108,7 +108,7 @@ func wholeMilliseconds(ns int64) tube.Instant {
 	return at
 }
 
-// Get shows a task.
+// Get returns a task.
 func (s *Service) Get(ctx context.Context, req *pb.RetrieveReq) (*pb.Task, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
@@ -147,7 +147,7 @@ func (s *Service) Remove(ctx context.Context, req *pb.RemoveReq) (*emptypb.Empty
 	return &emptypb.Empty{}, nil
 }
 
-// readUID returns a uid that can be a key. No other text is the uid of a task.
+// readUID returns a uid in the form of a key. No other text is the uid of a task.
 func readUID(text string) (string, error) {
 	uid := strings.TrimSpace(text)
 	if uid == "" {
@@ -156,7 +156,7 @@ func readUID(text string) (string, error) {
 	return gateway.Key(uid), nil
 }
 
-// status returns what a client is told of an error.
+// status returns the gRPC status for an error.
 func (s *Service) status(ctx context.Context, what string, err error) error {
 	switch {
 	case errors.Is(err, gateway.ErrForbidden) && access.Status(access.UserIn(ctx), nil) == http.StatusUnauthorized:

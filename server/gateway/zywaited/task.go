@@ -29,11 +29,11 @@ type task struct {
 	Path    string `json:"path,omitempty"`
 }
 
-// maxTexts is how many bytes all but the arguments of a task may have. The largest body of a job
-// is that of the arguments.
+// maxTexts limits everything but the arguments of a task, in bytes. The arguments are
+// limited by the largest body of a job.
 const maxTexts = 64 << 10
 
-// schema is how a task is called.
+// schema is the protocol by which a task is called.
 type schema string
 
 const (
@@ -49,7 +49,7 @@ func (t *task) url() string {
 	return strings.ToLower(strings.TrimSpace(t.Schema)) + "://" + strings.TrimSpace(t.Address) + "/" + strings.TrimLeft(strings.TrimSpace(t.Path), "/")
 }
 
-// parsed returns url as what it is; without a host if it is none.
+// parsed returns the parsed url; without a host if it is invalid.
 func (t *task) parsed() *url.URL {
 	u, err := url.Parse(t.url())
 	if err != nil {
@@ -58,7 +58,7 @@ func (t *task) parsed() *url.URL {
 	return u
 }
 
-// target is what the dispatcher calls who is called.
+// target returns the dispatcher's name of the callback server.
 func (t *task) target() string {
 	u, err := url.Parse(t.url())
 	if err != nil {
@@ -67,12 +67,12 @@ func (t *task) target() string {
 	return webhook.TargetOf(u)
 }
 
-// newTask checks a request and returns its task and its uid. The request is changed: its time
-// becomes absolute.
+// newTask checks a request and returns its task and its uid. It changes the request: its
+// time becomes absolute.
 func newTask(req *pb.AddReq, now time.Time, base time.Duration) (t *task, uid string, err error) {
 	c := req.GetCallback()
 	switch {
-	case req.GetName() == "": // one of blanks will do
+	case req.GetName() == "": // blanks are accepted
 		return nil, "", invalid("name is missing")
 	case c == nil:
 		return nil, "", invalid("callback is missing")
@@ -107,7 +107,7 @@ func newTask(req *pb.AddReq, now time.Time, base time.Duration) (t *task, uid st
 	return t, hex.EncodeToString(sum[:]), nil
 }
 
-// makeAbsolute makes the time of a request nanoseconds since the Unix epoch.
+// makeAbsolute converts the time of a request to nanoseconds since the Unix epoch.
 func makeAbsolute(req *pb.AddReq, now time.Time, base time.Duration) error {
 	if req.Time == nil {
 		req.Time = &pb.ExecTime{Duration: now.UnixNano()}
@@ -126,7 +126,7 @@ func makeAbsolute(req *pb.AddReq, now time.Time, base time.Duration) error {
 	return nil
 }
 
-// times multiplies, by a positive number; false if that overflows.
+// times multiplies by a positive number; false if that overflows.
 func times(n, by int64) (int64, bool) {
 	high, low := bits.Mul64(uint64(max(n, -n)), uint64(by))
 	if n == math.MinInt64 || high != 0 || low > math.MaxInt64 {
@@ -137,7 +137,7 @@ func times(n, by int64) (int64, bool) {
 
 func invalid(what string) error { return status.Error(codes.InvalidArgument, what) }
 
-// show returns a job as Get does.
+// show returns a job as a task.
 func show(uid string, body []byte, s *tube.JobStats) (*pb.Task, error) {
 	var t task
 	if err := json.Unmarshal(body, &t); err != nil {

@@ -31,18 +31,18 @@ import (
 	"redstalk/tube"
 )
 
-// world is a service on a memory engine inside a bubble of virtual time, whose tasks are
-// called by a dispatcher. What is called is in place of the network.
-type world struct {
+// harness is a service on a memory engine inside a synctest bubble, with virtual time. A
+// dispatcher calls its tasks on a fake network.
+type harness struct {
 	*testing.T
 	*Service
-	http   http.Handler
-	called called
-	log    *slog.Logger // of the dispatcher
+	http    http.Handler
+	network fakeNetwork
+	log     *slog.Logger // of the dispatcher
 }
 
-// called is the network of a world.
-type called struct {
+// fakeNetwork records calls and answers them.
+type fakeNetwork struct {
 	mu      sync.Mutex
 	at      []time.Duration // since began
 	bodies  []string
@@ -53,7 +53,7 @@ type called struct {
 	dispatcher *webhook.Dispatcher // the last one that serve has started
 }
 
-func (c *called) Do(r *http.Request) (*http.Response, error) {
+func (c *fakeNetwork) Do(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
@@ -70,37 +70,37 @@ func (c *called) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status}, err
 }
 
-func (c *called) Through(ctx context.Context, target string, call func(context.Context) error) error {
+func (c *fakeNetwork) Through(ctx context.Context, target string, call func(context.Context) error) error {
 	return c.dispatcher.Through(ctx, target, call)
 }
 
-func (c *called) Dial(context.Context, string, string) (net.Conn, error) {
+func (c *fakeNetwork) Dial(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// times is when it was called.
-func (c *called) times() []time.Duration {
+// times returns the times of the calls.
+func (c *fakeNetwork) times() []time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.at)
 }
 
-// texts is with what.
-func (c *called) texts() []string {
+// texts returns the contents of the calls.
+func (c *fakeNetwork) texts() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.bodies)
 }
 
-func inWorld(t *testing.T, c Config, test func(*world)) {
+func withHarness(t *testing.T, c Config, test func(*harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store, log := embedded.NewMemory(), slog.New(slog.DiscardHandler)
 		q := queue.New(store, queue.Config{Log: log})
 		c.Log = log
-		w := &world{T: t, Service: NewService(q, c), called: called{began: time.Now()}, log: log}
+		w := &harness{T: t, Service: NewService(q, c), network: fakeNetwork{began: time.Now()}, log: log}
 		w.http = NewHTTP(w.Service)
-		w.called.answers = func(int) (int, error) { return http.StatusOK, nil }
+		w.network.answers = func(int) (int, error) { return http.StatusOK, nil }
 		test(w)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -111,12 +111,12 @@ func inWorld(t *testing.T, c Config, test func(*world)) {
 	})
 }
 
-// serve has the tasks called, until what it returns is called.
-func (w *world) serve() (end func()) {
+// serve makes a dispatcher call the tasks, until end is called.
+func (w *harness) serve() (end func()) {
 	w.Helper()
 	d := webhook.New(w.queue, webhook.Config{Log: w.log})
-	w.called.dispatcher = d
-	remove, err := (&caller{calls: w.config.Calls, network: &w.called}).register(d)
+	w.network.dispatcher = d
+	remove, err := (&caller{calls: w.config.Calls, network: &w.network}).register(d)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (w *world) serve() (end func()) {
 }
 
 // send sends a request by HTTP.
-func (w *world) send(method, path, body string) *httptest.ResponseRecorder {
+func (w *harness) send(method, path, body string) *httptest.ResponseRecorder {
 	w.Helper()
 	answer := httptest.NewRecorder()
 	w.http.ServeHTTP(answer, httptest.NewRequest(method, path, strings.NewReader(body)))
@@ -137,7 +137,7 @@ func (w *world) send(method, path, body string) *httptest.ResponseRecorder {
 }
 
 // add adds a task by HTTP and returns its uid.
-func (w *world) add(body string) string {
+func (w *harness) add(body string) string {
 	w.Helper()
 	var added struct{ UID string }
 	answer := w.send("POST", "/task/add", body)
@@ -147,7 +147,7 @@ func (w *world) add(body string) string {
 	return added.UID
 }
 
-func (w *world) get(uid string) *pb.Task {
+func (w *harness) get(uid string) *pb.Task {
 	w.Helper()
 	task, err := w.Get(context.Background(), &pb.RetrieveReq{Uid: uid})
 	if err != nil {
@@ -156,10 +156,10 @@ func (w *world) get(uid string) *pb.Task {
 	return task
 }
 
-// TestText: which requests are refused, and how; and which are not.
+// TestText: which requests are refused, and how, and which are accepted.
 func TestText(t *testing.T) {
 	t.Parallel()
-	inWorld(t, Config{Allowed: func(u *url.URL) bool { return u.Host != "forbidden:1" }}, func(w *world) {
+	withHarness(t, Config{Allowed: func(u *url.URL) bool { return u.Host != "forbidden:1" }}, func(w *harness) {
 		for _, c := range []struct {
 			method, path, body string
 			status             int
@@ -211,7 +211,7 @@ func TestText(t *testing.T) {
 // TestOrigins: pages of any origin may send requests.
 func TestOrigins(t *testing.T) {
 	t.Parallel()
-	inWorld(t, Config{}, func(w *world) {
+	withHarness(t, Config{}, func(w *harness) {
 		r := httptest.NewRequest("OPTIONS", "/task/add", nil)
 		r.Header.Set("Origin", "https://any.example")
 		answer := httptest.NewRecorder()
@@ -235,7 +235,7 @@ func TestTimes(t *testing.T) {
 	t.Parallel()
 	const callback = `"callback":{"schema":"http","address":"h:1"}`
 	for _, base := range []time.Duration{time.Nanosecond, time.Millisecond, time.Second} {
-		inWorld(t, Config{Base: base}, func(w *world) {
+		withHarness(t, Config{Base: base}, func(w *harness) {
 			defer w.serve()()
 			w.add(fmt.Sprintf(`{"name":"never","time":{"duration":%d},%s}`, math.MaxInt64/int64(base), callback))
 			in := func(d time.Duration) int64 { return int64(time.Now().Add(d).UnixNano()) / int64(base) }
@@ -245,21 +245,21 @@ func TestTimes(t *testing.T) {
 			w.add(fmt.Sprintf(`{"name":"relative","time":{"duration":%d,"relative":true},%s}`, int64(3*time.Second/base), callback))
 			time.Sleep(10 * time.Second)
 			var at []int
-			for _, d := range w.called.times() {
+			for _, d := range w.network.times() {
 				at = append(at, int(d/(10*time.Millisecond)))
 			}
-			if !slices.Equal(at, []int{0, 0, 300, 700}) || !strings.Contains(w.called.texts()[3], `"name":"absolute"`) {
-				w.Errorf("base %v: called at %v (10 ms): %v", base, at, w.called.texts())
+			if !slices.Equal(at, []int{0, 0, 300, 700}) || !strings.Contains(w.network.texts()[3], `"name":"absolute"`) {
+				w.Errorf("base %v: called at %v (10 ms): %v", base, at, w.network.texts())
 			}
 		})
 	}
 }
 
-// TestSameContent: what has the same content and time is one task, whatever its state; what
-// differs is not.
+// TestSameContent: requests with the same content and time are one task, whatever its state;
+// others are not.
 func TestSameContent(t *testing.T) {
 	t.Parallel()
-	inWorld(t, Config{}, func(w *world) {
+	withHarness(t, Config{}, func(w *harness) {
 		at := time.Now().Add(time.Minute).UnixMilli()
 		task := func(name string, at int64) string {
 			return fmt.Sprintf(`{"name":"%s","time":{"duration":%d},"callback":{"schema":"http","address":"h:1"},"args":"x"}`, name, at)
@@ -278,26 +278,26 @@ func TestSameContent(t *testing.T) {
 	})
 }
 
-// TestStates: Get shows every state, and Remove is effective in each.
+// TestStates: Get shows every state, and Remove works in each.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	for want, reach := range map[pb.TaskType]func(*world){
-		pb.TaskType_TaskDelay: func(w *world) {},
-		pb.TaskType_TaskReady: func(w *world) { time.Sleep(2 * time.Second) },
-		pb.TaskType_TaskReserved: func(w *world) {
+	for want, reach := range map[pb.TaskType]func(*harness){
+		pb.TaskType_TaskDelay: func(w *harness) {},
+		pb.TaskType_TaskReady: func(w *harness) { time.Sleep(2 * time.Second) },
+		pb.TaskType_TaskReserved: func(w *harness) {
 			w.queue.ReserveLease(ctx, []string{Tube}, time.Minute)
 		},
-		pb.TaskType_TaskRetryDelay: func(w *world) {
+		pb.TaskType_TaskRetryDelay: func(w *harness) {
 			job, _ := w.queue.ReserveLease(ctx, []string{Tube}, time.Minute)
 			w.queue.MoveLeased(ctx, tube.Release, job.ID, job.Lease, tube.Terms{Delay: 15})
 		},
-		pb.TaskType_Ignore: func(w *world) {
+		pb.TaskType_Ignore: func(w *harness) {
 			job, _ := w.queue.ReserveLease(ctx, []string{Tube}, time.Minute)
 			w.queue.MoveLeased(ctx, tube.Bury, job.ID, job.Lease, tube.Terms{})
 		},
 	} {
-		inWorld(t, Config{}, func(w *world) {
+		withHarness(t, Config{}, func(w *harness) {
 			began := time.Now()
 			uid := w.add(`{"name":"n","time":{"duration":1000,"relative":true},"callback":{"schema":"http","address":"h:1","path":"p"},"args":"secret"}`)
 			reach(w)
@@ -322,15 +322,15 @@ func TestStates(t *testing.T) {
 			}
 			defer w.serve()()
 			time.Sleep(time.Hour)
-			if len(w.called.times()) > 0 {
-				w.Errorf("%v: it is called at %v", want, w.called.times())
+			if len(w.network.times()) > 0 {
+				w.Errorf("%v: it is called at %v", want, w.network.times())
 			}
 		})
 	}
 }
 
-// TestSchedule: the tries of a check, the checks, and what happens behind the last one; a
-// success in the middle ends it.
+// TestSchedule: the tries of a check, the checks, and what follows the last one; a success
+// in between ends the schedule.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	waits := []time.Duration{15 * time.Second, 30 * time.Second, time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 4 * time.Hour, 8 * time.Hour}
@@ -345,8 +345,8 @@ func TestSchedule(t *testing.T) {
 		if good == 0 && testing.Short() {
 			continue // a day of ticks: make test-long
 		}
-		inWorld(t, Config{}, func(w *world) {
-			w.called.answers = func(n int) (int, error) {
+		withHarness(t, Config{}, func(w *harness) {
+			w.network.answers = func(n int) (int, error) {
 				switch {
 				case n == good:
 					return 299, nil
@@ -363,15 +363,15 @@ func TestSchedule(t *testing.T) {
 			if good > 0 {
 				calls = want[:good]
 			}
-			if len(w.called.times()) != len(calls) {
-				w.Fatalf("good is %d: called at %v, want %v", good, w.called.times(), calls)
+			if len(w.network.times()) != len(calls) {
+				w.Fatalf("good is %d: called at %v, want %v", good, w.network.times(), calls)
 			}
-			for i, at := range w.called.times() {
+			for i, at := range w.network.times() {
 				if late := at - calls[i]; late < 0 || late > time.Second {
 					w.Errorf("call %d is at %v, want %v", i+1, at, calls[i])
 				}
 			}
-			if body := w.called.texts()[0]; body != `POST http://h:1/p {"uid":"`+uid+`","name":"n","url":"http://h:1/p","args":"a"}` {
+			if body := w.network.texts()[0]; body != `POST http://h:1/p {"uid":"`+uid+`","name":"n","url":"http://h:1/p","args":"a"}` {
 				w.Errorf("the call is %s", body)
 			}
 			answer := w.send("GET", "/task/get/"+uid, "")
@@ -385,7 +385,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestNextCheck: the waits of the old program, by how often a task has failed.
+// TestNextCheck: the waits of the old program, by the number of failures.
 func TestNextCheck(t *testing.T) {
 	t.Parallel()
 	const s, m, h = time.Second, time.Minute, time.Hour
@@ -396,13 +396,13 @@ func TestNextCheck(t *testing.T) {
 	}
 }
 
-// TestLeftAlone: a target that fails ten times in a row is left alone for half a minute. Its
-// tasks keep to their schedule all the same, as if they had been called in vain.
-func TestLeftAlone(t *testing.T) {
+// TestBreakerOpen: after ten failures in a row a target gets no calls for half a minute. Its
+// tasks keep to their schedule, as if their calls had failed.
+func TestBreakerOpen(t *testing.T) {
 	t.Parallel()
-	inWorld(t, Config{Calls: Calls{Tries: 1, Concurrency: 1}}, func(w *world) {
+	withHarness(t, Config{Calls: Calls{Tries: 1, Concurrency: 1}}, func(w *harness) {
 		down := time.Now().Add(40 * time.Second)
-		w.called.answers = func(int) (int, error) {
+		w.network.answers = func(int) (int, error) {
 			if time.Now().Before(down) {
 				return http.StatusInternalServerError, nil
 			}
@@ -414,7 +414,7 @@ func TestLeftAlone(t *testing.T) {
 			uids[i] = w.add(fmt.Sprintf(`{"name":"n%d","callback":{"schema":"HTTP","address":"h:1"}}`, i))
 		}
 		time.Sleep(10 * time.Second)
-		if n := len(w.called.times()); n != 10 {
+		if n := len(w.network.times()); n != 10 {
 			w.Errorf("called %d times, want 10", n)
 		}
 		for _, uid := range uids {
@@ -422,30 +422,30 @@ func TestLeftAlone(t *testing.T) {
 				w.Errorf("a task is %v", s)
 			}
 		}
-		time.Sleep(20 * time.Second) // the second checks come while it is left alone
-		if n := len(w.called.times()); n != 10 {
-			w.Errorf("called %d times while it is left alone, want 10", n)
+		time.Sleep(20 * time.Second) // the second checks come while the breaker is open
+		if n := len(w.network.times()); n != 10 {
+			w.Errorf("called %d times while the breaker is open, want 10", n)
 		}
 		time.Sleep(2 * time.Minute)
-		if n := len(w.called.times()); n != 10+len(uids) {
+		if n := len(w.network.times()); n != 10+len(uids) {
 			w.Errorf("called %d times in all, want %d", n, 10+len(uids))
 		}
 	})
 }
 
-// TestWorkerGone: what a worker has taken that is gone is called again by another, after the
-// TTR.
+// TestWorkerGone: a task that was taken by a worker which has died is called again by
+// another one, after the TTR.
 func TestWorkerGone(t *testing.T) {
 	t.Parallel()
-	inWorld(t, Config{}, func(w *world) {
+	withHarness(t, Config{}, func(w *harness) {
 		w.add(`{"name":"n","callback":{"schema":"HTTP","address":"h:1"}}`)
 		if _, err := w.queue.ReserveLease(context.Background(), []string{Tube}, time.Minute); err != nil {
 			w.Fatal(err)
 		}
 		defer w.serve()()
 		time.Sleep(time.Minute)
-		if len(w.called.times()) != 1 || w.called.times()[0] < 15*time.Second || w.called.times()[0] > 20*time.Second {
-			w.Errorf("called at %v", w.called.times())
+		if len(w.network.times()) != 1 || w.network.times()[0] < 15*time.Second || w.network.times()[0] > 20*time.Second {
+			w.Errorf("called at %v", w.network.times())
 		}
 	})
 }
@@ -453,7 +453,7 @@ func TestWorkerGone(t *testing.T) {
 // TestSlow: a store that takes too long.
 func TestSlow(t *testing.T) {
 	t.Parallel()
-	inWorld(t, Config{}, func(w *world) {
+	withHarness(t, Config{}, func(w *harness) {
 		ctx, cancel := context.WithTimeout(context.Background(), 0)
 		defer cancel()
 		r := httptest.NewRequestWithContext(ctx, "GET", "/task/get/x", nil)
@@ -465,13 +465,13 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// TestLog: a line for a task that was called in vain, at most one in ten seconds for each target.
+// TestLog: a failed call is logged, at most once in ten seconds for each target.
 func TestLog(t *testing.T) {
 	t.Parallel()
-	inWorld(t, Config{Calls: Calls{Tries: 1}}, func(w *world) {
+	withHarness(t, Config{Calls: Calls{Tries: 1}}, func(w *harness) {
 		var text strings.Builder
 		w.log = slog.New(slog.NewTextHandler(&text, nil))
-		w.called.answers = func(int) (int, error) { return http.StatusTeapot, nil }
+		w.network.answers = func(int) (int, error) { return http.StatusTeapot, nil }
 		end := w.serve()
 		for i := range 6 {
 			w.add(fmt.Sprintf(`{"name":"n%d","callback":{"schema":"HTTP","address":"H%d:1","path":"secret"}}`, i, i%2))
@@ -490,17 +490,17 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// TestCutOff: a task whose call is cut off, because its worker ends, has not been called in vain.
+// TestCutOff: a call that is cut off because its worker ends does not count as failed.
 func TestCutOff(t *testing.T) {
 	t.Parallel()
-	inWorld(t, Config{Calls: Calls{Timeout: time.Hour}}, func(w *world) {
-		w.called.hold = true
+	withHarness(t, Config{Calls: Calls{Timeout: time.Hour}}, func(w *harness) {
+		w.network.hold = true
 		w.serve()
 		uid := w.add(`{"name":"n","callback":{"schema":"HTTP","address":"h:1"}}`)
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if err := w.called.dispatcher.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := w.network.dispatcher.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			w.Errorf("close: %v", err)
 		}
 		if s := w.get(uid); s.Type != pb.TaskType_TaskReady || s.RetryTimes != 0 {
@@ -509,14 +509,14 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// TestConns: calls to an address share a connection, until one of them has failed in such a way that
-// the connection may be broken. Then it is closed when all that use it have ended.
+// TestConns: calls to an address share a connection, until one of them fails so that the
+// connection may be broken. Then the connection is closed when all its users have ended.
 func TestConns(t *testing.T) {
 	t.Parallel()
 	var c conns
 	get := func() (*conn, func(error)) {
 		t.Helper()
-		conn, release, err := c.get(&called{}, "h:1")
+		conn, release, err := c.get(&fakeNetwork{}, "h:1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -539,13 +539,13 @@ func TestConns(t *testing.T) {
 	if second == first || first.GetState() == connectivity.Shutdown {
 		t.Errorf("another one: %v; the first one is %v, and in use", second != first, first.GetState())
 	}
-	err := second.Invoke(ctx, pb.Callback_Send_FullMethodName, &pb.CallBackReq{}, new(emptypb.Empty)) // nobody is there
+	err := second.Invoke(ctx, pb.Callback_Send_FullMethodName, &pb.CallBackReq{}, new(emptypb.Empty)) // there is no server
 	release(err)
 	third, release = get()
 	if third == second {
 		t.Errorf("it is used again after %v", err)
 	}
-	releaseOther(late) // must not touch the third
+	releaseOther(late) // must not affect the third
 	fourth, releaseFourth := get()
 	if fourth != third {
 		t.Error("a call on the first connection has ended the use of another")
@@ -562,7 +562,7 @@ func TestConns(t *testing.T) {
 	}
 }
 
-// TestResults: what the metrics call a callback that has failed.
+// TestResults: how failed callbacks are classified in metrics.
 func TestResults(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
@@ -584,18 +584,18 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// closed is a network that leads nowhere.
-type closed struct{ called }
+// forbiddenNetwork is a network that allows no address.
+type forbiddenNetwork struct{ fakeNetwork }
 
-func (*closed) Dial(context.Context, string, string) (net.Conn, error) {
+func (*forbiddenNetwork) Dial(context.Context, string, string) (net.Conn, error) {
 	return nil, webhook.ErrForbidden
 }
 
-// TestForbiddenByGRPC: a callback by gRPC that may not be sent has that result, and not that the
-// connection is broken.
+// TestForbiddenByGRPC: a gRPC callback to an address that is not allowed has that result,
+// instead of a broken connection.
 func TestForbiddenByGRPC(t *testing.T) {
 	t.Parallel()
-	c := &caller{network: &closed{}}
+	c := &caller{network: &forbiddenNetwork{}}
 	defer c.conns.close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

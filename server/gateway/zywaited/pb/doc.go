@@ -1,6 +1,6 @@
 // Package pb is the protocol of zywaited/delay-queue: delayqueue.proto, and the code that
-// is made of it by `go generate`. That needs protoc (Debian's package protobuf-compiler); its
-// plug-ins are tools of go.mod.
+// `go generate` generates from it. That needs protoc (Debian's package protobuf-compiler);
+// its plug-ins are tools of go.mod.
 package pb
 
 //go:generate sh generate.sh

@@ -16,22 +16,22 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// world is a gateway on a memory engine inside a bubble of virtual time. Its clients are
-// calls of the handler.
-type world struct {
+// harness is a gateway on a memory engine inside a synctest bubble, with virtual time. Its
+// clients call the handler.
+type harness struct {
 	*testing.T
 	store   *embedded.Engine
 	queue   *queue.Queue
 	handler http.Handler
 }
 
-func inWorld(t *testing.T, test func(*world)) {
+func withHarness(t *testing.T, test func(*harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := embedded.NewMemory()
 		log := slog.New(slog.DiscardHandler)
 		q := queue.New(store, queue.Config{MaxJobSize: 1000, Log: log})
-		test(&world{t, store, q, ruffianjiang.New(q, ruffianjiang.Config{Log: log})})
+		test(&harness{t, store, q, ruffianjiang.New(q, ruffianjiang.Config{Log: log})})
 		if err := q.Close(context.Background()); err != nil {
 			t.Errorf("close: %v", err)
 		}
@@ -39,16 +39,16 @@ func inWorld(t *testing.T, test func(*world)) {
 	})
 }
 
-// do sends a request and returns the body of the answer, which must have status 200. A body
-// is a form.
-func (w *world) do(method, path, body string) string {
+// do sends a request and returns the body of the answer, whose status must be 200. A body is
+// a form.
+func (w *harness) do(method, path, body string) string {
 	w.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return w.answer(r)
 }
 
-func (w *world) answer(r *http.Request) string {
+func (w *harness) answer(r *http.Request) string {
 	w.Helper()
 	answer := httptest.NewRecorder()
 	w.handler.ServeHTTP(answer, r)
@@ -58,7 +58,7 @@ func (w *world) answer(r *http.Request) string {
 	return answer.Body.String()
 }
 
-func (w *world) want(method, path, body, answer string) {
+func (w *harness) want(method, path, body, answer string) {
 	w.Helper()
 	if got := w.do(method, path, body); got != answer {
 		w.Errorf("%s %s %s\nanswers %s\nwant    %s", method, path, body, got, answer)
@@ -67,13 +67,13 @@ func (w *world) want(method, path, body, answer string) {
 
 const done = `{"msg":"操作成功！","code":0}`
 
-// refused is the answer to what cannot be done.
+// refused returns the answer to a failed request.
 func refused(what string) string {
 	quoted, _ := json.Marshal(what)
 	return `{"msg":"系统异常，请联系管理员","exception":` + string(quoted) + `,"code":1}`
 }
 
-// job is a job as pop answers it.
+// job is a job in the answer to pop.
 type job struct {
 	ID        string
 	Topic     string
@@ -85,7 +85,7 @@ type job struct {
 }
 
 // push pushes a job by name-value pairs, and returns its id.
-func (w *world) push(pairs ...string) string {
+func (w *harness) push(pairs ...string) string {
 	w.Helper()
 	form := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -103,7 +103,7 @@ func (w *world) push(pairs ...string) string {
 }
 
 // pop returns the jobs of a pop: none, one, or with n a list.
-func (w *world) pop(path string) (jobs []job) {
+func (w *harness) pop(path string) (jobs []job) {
 	w.Helper()
 	var answer struct{ Data json.RawMessage }
 	text := w.do(http.MethodGet, path, "")
@@ -123,7 +123,7 @@ func (w *world) pop(path string) (jobs []job) {
 }
 
 // wantPop pops and compares the messages.
-func (w *world) wantPop(path string, messages ...string) []job {
+func (w *harness) wantPop(path string, messages ...string) []job {
 	w.Helper()
 	jobs := w.pop(path)
 	var got []string

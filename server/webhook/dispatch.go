@@ -9,21 +9,21 @@ import (
 	"redstalk/tube"
 )
 
-// retryAfter is the pause after a round that the store has failed.
+// retryAfter is the pause after a dispatch batch in which the store has failed.
 const retryAfter = 100 * time.Millisecond
 
-// rounds is the goroutine that finishes jobs and leases others, until everything is finished
-// after Close.
-func (d *Dispatcher) rounds() {
-	defer close(d.roundsDone)
+// runDispatch is the goroutine that finishes jobs and leases others, until everything is
+// finished after Close.
+func (d *Dispatcher) runDispatch() {
+	defer close(d.dispatchDone)
 	for {
 		select {
-		case <-d.wakeRound:
+		case <-d.wakeDispatch:
 		case <-d.calling.Done():
-			d.lastRound()
+			d.finishCalls()
 			return
 		}
-		for d.round() {
+		for d.dispatchBatch() {
 		}
 		if d.ended() {
 			return
@@ -31,7 +31,7 @@ func (d *Dispatcher) rounds() {
 	}
 }
 
-// ended tells whether Close was called and nothing is leased any more.
+// ended reports whether Close was called and nothing is leased any more.
 func (d *Dispatcher) ended() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,7 +42,7 @@ func (d *Dispatcher) ended() bool {
 	return ok
 }
 
-// closeIdle tells Close that it need not wait any more. The lock is held.
+// closeIdle makes Close return. The lock is held.
 func (d *Dispatcher) closeIdle() {
 	select {
 	case <-d.idle:
@@ -51,13 +51,13 @@ func (d *Dispatcher) closeIdle() {
 	}
 }
 
-// lastRound goes on until the calls that were cut off have ended, and gives up when that takes
-// too long.
-func (d *Dispatcher) lastRound() {
+// finishCalls goes on until the calls that were cut off have ended. It gives up when that
+// takes too long.
+func (d *Dispatcher) finishCalls() {
 	for begun := time.Now(); time.Since(begun) < closeGrace && !d.ended(); {
-		if !d.round() {
+		if !d.dispatchBatch() {
 			select {
-			case <-d.wakeRound:
+			case <-d.wakeDispatch:
 			case <-time.After(closeGrace):
 			}
 		}
@@ -67,9 +67,9 @@ func (d *Dispatcher) lastRound() {
 	d.closeIdle()
 }
 
-// round finishes the jobs whose calls have ended, and leases those that may be called; false if
-// there is nothing of both.
-func (d *Dispatcher) round() bool {
+// dispatchBatch finishes the jobs whose calls have ended, and leases those that can be
+// called, in one batch for all tubes. It returns false if there was nothing to do.
+func (d *Dispatcher) dispatchBatch() bool {
 	d.mu.Lock()
 	ends := d.finished[:min(len(d.finished), maxTakes)]
 	d.finished = d.finished[len(ends):]
@@ -87,12 +87,12 @@ func (d *Dispatcher) round() bool {
 	if err != nil {
 		answers = failed(len(ops), err)
 	}
-	broken := d.told(ends, answers[:len(ends)])
-	taken, failed := d.taken(gs, answers[len(ends):])
-	d.start(taken)
+	broken := d.handleFinished(ends, answers[:len(ends)])
+	taken, failed := d.handleTaken(gs, answers[len(ends):])
+	d.startCalls(taken)
 	if broken || failed {
 		time.Sleep(retryAfter)
-		d.follower.storeFailed()
+		d.policies.storeFailed()
 	}
 	return true
 }
@@ -109,9 +109,9 @@ func appendTakes(ops []storage.Op, gs []grant) []storage.Op {
 	for i := range gs {
 		g := &gs[i]
 		if g.refresh {
-			ops = append(ops, storage.Op{Kind: storage.GetPolicy, Tube: g.outlet.name})
+			ops = append(ops, storage.Op{Kind: storage.GetPolicy, Tube: g.sub.name})
 		}
-		tubes := []string{g.outlet.name}
+		tubes := []string{g.sub.name}
 		for range g.n {
 			ops = append(ops, storage.Op{Kind: storage.Take, Holder: tube.LeaseHolder, Tubes: tubes, Wait: true})
 		}
@@ -119,9 +119,10 @@ func appendTakes(ops []storage.Op, gs []grant) []storage.Op {
 	return ops
 }
 
-// told deals with what the store has answered about jobs whose calls have ended. What it could
-// not do is tried again, as long as the TTR lasts. It returns whether that is so.
-func (d *Dispatcher) told(ends []finished, answers []storage.Answer) (broken bool) {
+// handleFinished handles the store's answers about jobs whose calls have ended. What the
+// store could not do is tried again, as long as the TTR lasts. It reports whether there is
+// such a job.
+func (d *Dispatcher) handleFinished(ends []finished, answers []storage.Answer) (broken bool) {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,30 +135,31 @@ func (d *Dispatcher) told(ends []finished, answers []storage.Answer) (broken boo
 			d.wake()
 			continue
 		case err != nil, answers[i].NotFound:
-			if o := d.outlets[ends[i].job.Tube]; o != nil {
-				d.countsOf(o).late++
+			if sub := d.subscriptions[ends[i].job.Tube]; sub != nil {
+				d.countsOf(sub).late++
 			}
 		}
-		d.notLeased(ends[i].job.Body)
+		d.endLease(ends[i].job.Body)
 	}
 	return broken
 }
 
-// leased is a job of a grant, and the place that it has.
+// leased is a job of a grant, with its permit.
 type leased struct {
 	grant  *grant
 	permit permit // nil without a target
 	job    *Job
 }
 
-// taken deals with what the store has answered to the takes of a round. It returns the jobs.
-func (d *Dispatcher) taken(gs []grant, answers []storage.Answer) (jobs []leased, failed bool) {
+// handleTaken handles the store's answers to the takes of a dispatch batch. It returns the
+// jobs.
+func (d *Dispatcher) handleTaken(gs []grant, answers []storage.Answer) (jobs []leased, failed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range gs {
 		g := &gs[i]
 		if g.refresh {
-			failed = d.checkPolicy(g.outlet, &answers[0]) || failed
+			failed = d.checkPolicy(g.sub, &answers[0]) || failed
 			answers = answers[1:]
 		}
 		from := len(jobs)
@@ -168,10 +170,10 @@ func (d *Dispatcher) taken(gs []grant, answers []storage.Answer) (jobs []leased,
 				continue
 			}
 			d.bytes += len(a.Body)
-			jobs = append(jobs, leased{grant: g, job: &Job{ID: a.ID, Lease: a.Result.Lease, Tube: g.outlet.name, Body: a.Body}})
+			jobs = append(jobs, leased{grant: g, job: &Job{ID: a.ID, Lease: a.Result.Lease, Tube: g.sub.name, Body: a.Body}})
 		}
 		answers = answers[g.n:]
-		d.found(g, len(jobs)-from)
+		d.adjustBatchSize(g, len(jobs)-from)
 		for k := range jobs[from:] {
 			if g.target != nil {
 				jobs[from+k].permit = g.permits[k]
@@ -181,10 +183,10 @@ func (d *Dispatcher) taken(gs []grant, answers []storage.Answer) (jobs []leased,
 	return jobs, failed
 }
 
-// checkPolicy compares the policy by which jobs of an outlet are called with the present one.
-// If that is another, it is applied first. It returns whether the store has failed. The lock is
+// checkPolicy compares the policy of a subscription with the current one. If they differ,
+// the current one is applied first. It reports whether the store has failed. The lock is
 // held.
-func (d *Dispatcher) checkPolicy(o *outlet, a *storage.Answer) (failed bool) {
+func (d *Dispatcher) checkPolicy(sub *subscription, a *storage.Answer) (failed bool) {
 	var now tube.Push
 	switch {
 	case a.Err != nil:
@@ -192,15 +194,15 @@ func (d *Dispatcher) checkPolicy(o *outlet, a *storage.Answer) (failed bool) {
 	case !a.NotFound:
 		now = a.Result.Policy.Push
 	}
-	if now != o.policy && !o.stale {
-		o.stale = true
-		d.follower.changed(o.name)
+	if now != sub.policy && !sub.stale {
+		sub.stale = true
+		d.policies.changed(sub.name)
 	}
 	return false
 }
 
-// start reads what is known of jobs, and has them called.
-func (d *Dispatcher) start(jobs []leased) {
+// startCalls reads the stats of jobs, and starts their calls.
+func (d *Dispatcher) startCalls(jobs []leased) {
 	if len(jobs) == 0 {
 		return
 	}
@@ -217,22 +219,22 @@ func (d *Dispatcher) start(jobs []leased) {
 	defer d.mu.Unlock()
 	for i := range jobs {
 		l, a := jobs[i], &answers[i]
-		known := a.Err == nil && !a.NotFound && l.job.learn(begun, a.Job)
+		known := a.Err == nil && !a.NotFound && l.job.setStats(begun, a.Job)
 		d.running++
-		if !known || l.grant.outlet.stale || l.grant.outlet.gone || d.calling.Err() != nil {
+		if !known || l.grant.sub.stale || l.grant.sub.gone || d.calling.Err() != nil {
 			if l.job.Deadline.IsZero() {
 				l.job.Deadline = begun.Add(time.Second)
 			}
-			d.end(l, Outcome{Verdict: GiveBack, Result: Skipped}, 0)
+			d.endCall(l, Outcome{Verdict: GiveBack, Result: Skipped}, 0)
 			continue
 		}
-		go d.call(l)
+		go d.makeCall(l)
 	}
 }
 
-// learn notes what the store knows of a job that was leased before begun; false if it is leased
-// no more.
-func (j *Job) learn(begun time.Time, s *tube.JobStats) bool {
+// setStats copies the stats of a job that was leased before begun; false if the lease has
+// ended.
+func (j *Job) setStats(begun time.Time, s *tube.JobStats) bool {
 	if s.State != tube.Reserved || !s.Leased {
 		return false
 	}
@@ -246,46 +248,46 @@ func (j *Job) learn(begun time.Time, s *tube.JobStats) bool {
 	return true
 }
 
-// call calls one job, on a goroutine of its own.
-func (d *Dispatcher) call(l leased) {
-	o, begun := l.grant.outlet, time.Now()
-	until := begun.Add(o.timeout())
+// makeCall makes the call for one job, on a goroutine of its own.
+func (d *Dispatcher) makeCall(l leased) {
+	sub, begun := l.grant.sub, time.Now()
+	until := begun.Add(sub.timeout())
 	if l.job.Deadline.Before(until) {
 		until = l.job.Deadline
 	}
 	ctx, cancel := context.WithDeadline(d.calling, until)
 	var result Outcome
 	if until.After(begun) {
-		result = d.outcome(ctx, o, l.job)
+		result = d.callJob(ctx, sub, l.job)
 	} else {
 		result = Outcome{Verdict: Keep, Result: Skipped}
 	}
 	cancel()
 	took := time.Since(begun)
-	d.logFailure(o, l.grant.target, l.job, &result)
+	d.logFailure(sub, l.grant.target, l.job, &result)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.end(l, result, took)
+	d.endCall(l, result, took)
 }
 
-// end ends a call, that may not even have begun. The lock is held.
-func (d *Dispatcher) end(l leased, result Outcome, took time.Duration) {
-	o := l.grant.outlet
-	d.count(o, result.Result, took)
+// endCall ends a call, which may not even have begun. The lock is held.
+func (d *Dispatcher) endCall(l leased, result Outcome, took time.Duration) {
+	sub := l.grant.sub
+	d.count(sub, result.Result, took)
 	if l.permit != nil {
 		l.permit(verdictOf(result.Result))
 	}
-	d.called(o, l.grant.target)
+	d.callEnded(sub, l.grant.target)
 	op, ok := l.job.finish(result)
 	if !ok {
-		d.notLeased(l.job.Body)
+		d.endLease(l.job.Body)
 		return
 	}
 	d.finished = append(d.finished, finished{l.job, op})
 	d.wake()
 }
 
-// verdictOf is what a breaker is told.
+// verdictOf returns what a result means for the circuit breaker.
 func verdictOf(r Result) error {
 	switch r {
 	case Delivered, Gone:

@@ -12,14 +12,14 @@ import (
 const maxFile = 16 << 20
 
 // ReadFile reads a file that the operator has named. It refuses all but regular files:
-// reading a named pipe could take for ever.
+// reading a named pipe could block for ever.
 func ReadFile(path string) ([]byte, error) {
 	text, _, err := readRegular(path)
 	return text, err
 }
 
-// ReadSecrets is ReadFile for a file with secrets, or hashes of them. It warns in the log if
-// users of the machine who are not of the file's group can read or change it.
+// ReadSecrets is ReadFile for a file with secrets, or hashes of them. It logs a warning if
+// users of the machine who are not in the file's group can read or change it.
 func ReadSecrets(path string, log *slog.Logger) ([]byte, error) {
 	text, info, err := readRegular(path)
 	if err == nil && info.Mode().Perm()&0o006 != 0 {
@@ -29,7 +29,7 @@ func ReadSecrets(path string, log *slog.Logger) ([]byte, error) {
 }
 
 func readRegular(path string) ([]byte, os.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a named pipe could take for ever
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a named pipe could block for ever
 	if err != nil {
 		return nil, nil, err
 	}

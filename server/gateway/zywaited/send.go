@@ -23,8 +23,8 @@ import (
 	"redstalk/server/webhook"
 )
 
-// sendHTTP calls by HTTP or HTTPS. As by the old program redirects are followed and the last
-// answer counts; but only 2xx is well, since a 3xx that leads nowhere has called nobody.
+// sendHTTP calls by HTTP or HTTPS. As in the old program redirects are followed and the last
+// answer counts; but only 2xx is a success, since a 3xx without a target has called nobody.
 func (c *caller) sendHTTP(ctx context.Context, req *pb.CallBackReq) error {
 	body, err := json.Marshal(req)
 	if err != nil {
@@ -45,11 +45,11 @@ func (c *caller) sendHTTP(ctx context.Context, req *pb.CallBackReq) error {
 	return nil
 }
 
-// errAnswer: the callback was answered, but not well.
+// errAnswer: the callback was answered, but not with a success.
 var errAnswer = errors.New("the answer is no success")
 
-// sendGRPC calls Callback.Send, or the full method that the task names. Whatever is
-// answered, without an error it is well.
+// sendGRPC calls Callback.Send, or the full method that the task names. Any answer without
+// an error is a success.
 func (c *caller) sendGRPC(ctx context.Context, t *task, req *pb.CallBackReq) (err error) {
 	conn, release, err := c.conns.get(c.network, strings.TrimSpace(t.Address))
 	if err != nil {
@@ -68,8 +68,8 @@ func (c *caller) sendGRPC(ctx context.Context, t *task, req *pb.CallBackReq) (er
 }
 
 const (
-	connIdle   = 5 * time.Minute // after that a connection that nobody uses is closed
-	connSweep  = time.Minute     // how often it is looked for those
+	connIdle   = 5 * time.Minute // after which an unused connection is closed
+	connSweep  = time.Minute     // how often unused connections are looked for
 	sweepAtOne = 50              // how many are closed at a time
 )
 
@@ -84,26 +84,26 @@ type conn struct {
 	*grpc.ClientConn
 	users   int
 	used    time.Time
-	dropped bool // it is in conns no more, and closed by its last user
+	dropped bool // it is no longer in conns, and its last user closes it
 
-	forbidden atomic.Bool // it would lead where nothing may be sent
+	forbidden atomic.Bool // the address is not allowed
 }
 
-// get returns the connection to an address, which connects when it is used, and what is to be
-// called with the result of the call.
+// get returns the connection to an address, which connects when it is used, and a function
+// that must be called with the result of the call.
 //
-// A connection that was not there, or on which no answer came in time, is not used by later calls.
-// It might lead nowhere any more, and it would wait for minutes before it tries to connect again.
+// A connection that failed, or on which no answer came in time, is not used by later calls.
+// It may be dead, and it would wait for minutes before it tries to connect again.
 func (c *conns) get(n network, address string) (*conn, func(error), error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweep(time.Now())
-	one := c.all[address]
-	if one == nil {
-		one = new(conn)
+	shared := c.all[address]
+	if shared == nil {
+		shared = new(conn)
 		dial := func(ctx context.Context, address string) (net.Conn, error) {
 			connected, err := n.Dial(ctx, "tcp", address)
-			one.forbidden.Store(errors.Is(err, webhook.ErrForbidden))
+			shared.forbidden.Store(errors.Is(err, webhook.ErrForbidden))
 			return connected, err
 		}
 		client, err := grpc.NewClient("passthrough:///"+address,
@@ -117,59 +117,59 @@ func (c *conns) get(n network, address string) (*conn, func(error), error) {
 		if c.all == nil {
 			c.all = make(map[string]*conn)
 		}
-		one.ClientConn = client
-		c.all[address] = one
+		shared.ClientConn = client
+		c.all[address] = shared
 	}
-	one.users++
-	return one, func(err error) {
+	shared.users++
+	return shared, func(err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		one.users--
-		one.used = time.Now()
-		if (isBroken(err) || one.forbidden.Load()) && c.all[address] == one {
+		shared.users--
+		shared.used = time.Now()
+		if (isBroken(err) || shared.forbidden.Load()) && c.all[address] == shared {
 			delete(c.all, address)
-			one.dropped = true
+			shared.dropped = true
 		}
-		if one.dropped && one.users == 0 {
-			go one.Close()
+		if shared.dropped && shared.users == 0 {
+			go shared.Close()
 		}
 	}, nil
 }
 
-// isBroken tells whether a call by gRPC has failed in such a way that its connection may be broken.
+// isBroken reports whether after this error of a gRPC call its connection may be broken.
 func isBroken(err error) bool {
 	code := status.Code(err)
 	return code == codes.Unavailable || code == codes.DeadlineExceeded
 }
 
-// resultOf says how a callback has ended that has failed.
+// resultOf classifies the error of a failed callback.
 func resultOf(err error) webhook.Result {
 	if errors.Is(err, errAnswer) {
 		return webhook.Failed
 	}
-	its, ok := status.FromError(err)
+	st, ok := status.FromError(err)
 	switch {
-	case !ok: // of HTTP
+	case !ok: // from HTTP
 		return webhook.ResultOf(err)
-	case its.Code() == codes.DeadlineExceeded:
+	case st.Code() == codes.DeadlineExceeded:
 		return webhook.TimedOut
-	case isBroken(err), its.Code() == codes.Canceled:
+	case isBroken(err), st.Code() == codes.Canceled:
 		return webhook.Broken
 	}
 	return webhook.Failed
 }
 
-// sweep closes connections that were not used for long. mu is held.
+// sweep closes connections that have not been used for long. mu is held.
 func (c *conns) sweep(now time.Time) {
 	if now.Sub(c.swept) < connSweep {
 		return
 	}
 	c.swept = now
 	closed := 0
-	for address, one := range c.all {
-		if one.users == 0 && now.Sub(one.used) > connIdle && closed < sweepAtOne {
+	for address, shared := range c.all {
+		if shared.users == 0 && now.Sub(shared.used) > connIdle && closed < sweepAtOne {
 			delete(c.all, address)
-			go one.Close()
+			go shared.Close()
 			closed++
 		}
 	}
@@ -179,8 +179,8 @@ func (c *conns) sweep(now time.Time) {
 func (c *conns) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, one := range c.all {
-		one.Close()
+	for _, shared := range c.all {
+		shared.Close()
 	}
 	c.all = nil
 }

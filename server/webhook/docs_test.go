@@ -17,7 +17,7 @@ import (
 	"redstalk/tube"
 )
 
-// blocks returns the blocks of docs/push.md in a language.
+// blocks returns the code blocks of docs/push.md in a language.
 func blocks(t *testing.T, language string) (texts []string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/push.md")
@@ -33,8 +33,9 @@ func blocks(t *testing.T, language string) (texts []string) {
 	return texts
 }
 
-// verifiers are the languages in which docs/push.md verifies signatures: how a program is made
-// of what is there. It gets secret, id, time, signature and body, and says true or false.
+// verifiers are the languages in which docs/push.md verifies signatures, with a program
+// around each. The program gets secret, id, time, signature and body, and prints true or
+// false.
 var verifiers = map[string]struct {
 	file, program string
 	block         int
@@ -67,8 +68,8 @@ echo verify($a[0], ['Webhook-Id' => $a[1], 'Webhook-Timestamp' => $a[2], 'Webhoo
 `, 0, []string{"php"}},
 }
 
-// TestVerifiersOfThePage: what docs/push.md shows verifies what is sent, and nothing else.
-func TestVerifiersOfThePage(t *testing.T) {
+// TestVerifiersOfDocs: the code in docs/push.md accepts what is sent, and nothing else.
+func TestVerifiersOfDocs(t *testing.T) {
 	t.Parallel()
 	key, other := []byte("new-secret-of-24-bytes!!"), []byte("old-secret-of-24-bytes!!")
 	secret, now, body := secretOf(string(key)), time.Now().Unix(), "a body – with \"more\"\n"
@@ -113,8 +114,8 @@ func built(t *testing.T, file string) string {
 	return path
 }
 
-// TestReceiverOfThePage: the receiver of docs/push.md takes a job, and prints it.
-func TestReceiverOfThePage(t *testing.T) {
+// TestReceiverOfDocs: the receiver in docs/push.md accepts a job, and prints it.
+func TestReceiverOfDocs(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip(err)
@@ -125,7 +126,7 @@ func TestReceiverOfThePage(t *testing.T) {
 		t.Fatalf("it has %d lines", n)
 	}
 	text = strings.Replace(text, serve, "server = HTTPServer((\"127.0.0.1\", 0), Hook)\nprint(server.server_port, flush=True)\nserver.serve_forever()", 1)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "python3", "-c", text)
 	out, err := cmd.StdoutPipe()
@@ -139,7 +140,7 @@ func TestReceiverOfThePage(t *testing.T) {
 	defer cancel()
 	lines := bufio.NewScanner(out)
 	lines.Scan()
-	w := newWorld(t, Config{Allow: allow(t, "localhost")})
+	w := newHarness(t, Config{Allow: allow(t, "localhost")})
 	defer w.end()
 	w.push("reminders", tube.Policy{Push: tube.Push{URL: "http://localhost:" + lines.Text() + "/hook"}})
 	w.put("reminders", "hello")

@@ -13,21 +13,21 @@ import (
 	"redstalk/tube"
 )
 
-// world is a queue on a memory engine inside a bubble of virtual time.
-type world struct {
+// harness is a queue on a memory engine inside a synctest bubble, with virtual time.
+type harness struct {
 	*testing.T
 	*Queue
 	store *slowStore
 }
 
-// inWorld runs test in a bubble, in which sleeping takes no time. At its end nobody
-// may wait any more.
-func inWorld(t *testing.T, test func(*world)) {
+// withHarness runs test in a synctest bubble, in which sleeping takes no time. It fails if
+// somebody still waits at the end.
+func withHarness(t *testing.T, test func(*harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowStore{Store: embedded.NewMemory()}
 		log := slog.New(slog.DiscardHandler)
-		w := &world{T: t, store: store, Queue: New(store, Config{MaxJobSize: 10, Version: "test", Log: log})}
+		w := &harness{T: t, store: store, Queue: New(store, Config{MaxJobSize: 10, Version: "test", Log: log})}
 		test(w)
 		if n := w.Waiters(); n != 0 {
 			t.Errorf("%d wait at the end", n)
@@ -39,12 +39,12 @@ func inWorld(t *testing.T, test func(*world)) {
 	})
 }
 
-// slowStore is a store that a test can hold up or let fail.
+// slowStore is a store that a test can delay or make fail.
 type slowStore struct {
 	storage.Store
 	mu   sync.Mutex
-	hold func(*storage.Batch) // before a batch is carried out
-	fail error                // the answer to everything, if not nil
+	hold func(*storage.Batch) // called before a batch is carried out
+	fail error                // if not nil, the answer to everything
 }
 
 func (s *slowStore) set(change func(*slowStore)) {
@@ -72,8 +72,8 @@ func (s *slowStore) Do(batches ...*storage.Batch) {
 	}
 }
 
-// holdTakes has the next takes wait, in the store, until release is called. held
-// is closed when the first one does.
+// holdTakes makes the next takes wait, in the store, until release is called. held is closed
+// when the first one waits.
 func (s *slowStore) holdTakes() (held <-chan struct{}, release func()) {
 	first, gate := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -89,7 +89,7 @@ func (s *slowStore) holdTakes() (held <-chan struct{}, release func()) {
 }
 
 // put puts a job of one byte into tube t.
-func (w *world) put(body string) uint64 {
+func (w *harness) put(body string) uint64 {
 	w.Helper()
 	id, err := w.Put(context.Background(), NewJob{Tube: "t", TTR: 60, Body: []byte(body)})
 	if err != nil {
@@ -105,20 +105,20 @@ type outcome struct {
 	took time.Duration
 }
 
-// reserve has a holder reserve from tube t, on a goroutine.
-func (w *world) reserve(ctx context.Context, h tube.Holder, wait time.Duration) <-chan outcome {
+// reserve reserves from tube t for a holder, on a goroutine.
+func (w *harness) reserve(ctx context.Context, h tube.Holder, wait time.Duration) <-chan outcome {
 	c := make(chan outcome, 1)
 	begun := time.Now()
 	go func() {
 		job, err := w.Reserve(ctx, h, []string{"t"}, wait)
 		c <- outcome{job, err, time.Since(begun)}
 	}()
-	synctest.Wait() // it waits now, or has returned
+	synctest.Wait() // it waits or has returned now
 	return c
 }
 
 // wantState checks the state of a job, and how often it was reserved and released.
-func (w *world) wantState(id uint64, state tube.State, reserves, releases uint32) {
+func (w *harness) wantState(id uint64, state tube.State, reserves, releases uint32) {
 	w.Helper()
 	s, err := w.JobStats(context.Background(), id)
 	if err != nil {

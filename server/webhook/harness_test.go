@@ -18,8 +18,8 @@ import (
 	"redstalk/tube"
 )
 
-// world is a dispatcher on a queue on a memory engine.
-type world struct {
+// harness is a dispatcher on a queue on a memory engine.
+type harness struct {
 	testing.TB
 	*queue.Queue
 	*Dispatcher
@@ -27,7 +27,7 @@ type world struct {
 	log   *lines
 }
 
-// lines is what was logged.
+// lines are the lines that were logged.
 type lines struct {
 	mu   sync.Mutex
 	text []string
@@ -46,17 +46,19 @@ func (l *lines) all() []string {
 	return slices.Clone(l.text)
 }
 
-// newWorld starts a dispatcher. The caller ends it, with end; in a bubble no cleanup may.
-func newWorld(t testing.TB, c Config) *world {
+// newHarness starts a dispatcher. The caller must end it, since a synctest bubble allows no
+// cleanup function to do that.
+func newHarness(t testing.TB, c Config) *harness {
 	t.Helper()
-	return newWorldOn(t, &failing{}, c)
+	return newHarnessOn(t, &failing{}, c)
 }
 
-// newWorldOn is newWorld on a store that can be made fail, which gets a memory engine.
-func newWorldOn(t testing.TB, store *failing, c Config) *world {
+// newHarnessOn is newHarness on a store that can be made to fail. It is filled with a memory
+// engine.
+func newHarnessOn(t testing.TB, store *failing, c Config) *harness {
 	t.Helper()
 	store.Store = embedded.NewMemory()
-	w := &world{TB: t, store: store, log: &lines{}}
+	w := &harness{TB: t, store: store, log: &lines{}}
 	c.Log = slog.New(slog.NewTextHandler(w.log, nil))
 	mayPush := func(url string) bool { return c.Allow.URL(url) }
 	w.Queue = queue.New(w.store, queue.Config{Log: slog.New(slog.DiscardHandler), MayPush: mayPush})
@@ -64,7 +66,7 @@ func newWorldOn(t testing.TB, store *failing, c Config) *world {
 	return w
 }
 
-func (w *world) end() {
+func (w *harness) end() {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -86,15 +88,15 @@ func allow(t testing.TB, list string) *Allow {
 	return a
 }
 
-// receiver starts an HTTP server that answers by h.
+// receiver starts an HTTP server with the handler h.
 func receiver(t testing.TB, h http.HandlerFunc) *httptest.Server {
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return s
 }
 
-// push gives a tube a policy.
-func (w *world) push(name string, p tube.Policy) {
+// push sets the policy of a tube.
+func (w *harness) push(name string, p tube.Policy) {
 	w.Helper()
 	if err := w.SetPolicy(context.Background(), name, &p); err != nil {
 		w.Fatalf("set-policy: %v", err)
@@ -102,9 +104,9 @@ func (w *world) push(name string, p tube.Policy) {
 }
 
 // put puts a job with a TTR of a minute.
-func (w *world) put(name, body string) uint64 { return w.putFor(name, body, 60) }
+func (w *harness) put(name, body string) uint64 { return w.putFor(name, body, 60) }
 
-func (w *world) putFor(name, body string, ttr uint32) uint64 {
+func (w *harness) putFor(name, body string, ttr uint32) uint64 {
 	w.Helper()
 	id, err := w.Put(context.Background(), queue.NewJob{Tube: name, Pri: 77, TTR: ttr, Body: []byte(body)})
 	if err != nil {
@@ -113,8 +115,8 @@ func (w *world) putFor(name, body string, ttr uint32) uint64 {
 	return id
 }
 
-// job returns the stats of a job; its state is tube.Gone if there is none.
-func (w *world) job(id uint64) *tube.JobStats {
+// job returns the stats of a job; its state is tube.Gone if it does not exist.
+func (w *harness) job(id uint64) *tube.JobStats {
 	w.Helper()
 	s, err := w.JobStats(context.Background(), id)
 	if err == queue.ErrNotFound {
@@ -126,20 +128,20 @@ func (w *world) job(id uint64) *tube.JobStats {
 	return s
 }
 
-// patience is how long until waits for something that comes soon.
-const patience = time.Minute
+// waitTimeout is how long until waits for something that happens soon.
+const waitTimeout = time.Minute
 
-// until waits until is holds.
-func (w *world) until(what string, is func() bool) {
+// until waits until cond holds.
+func (w *harness) until(what string, cond func() bool) {
 	w.Helper()
-	for begun := time.Now(); !is(); time.Sleep(2 * time.Millisecond) {
-		if time.Since(begun) > patience {
-			w.Fatalf("in vain: %s; log: %q", what, w.log.all())
+	for begun := time.Now(); !cond(); time.Sleep(2 * time.Millisecond) {
+		if time.Since(begun) > waitTimeout {
+			w.Fatalf("timed out: %s; log: %q", what, w.log.all())
 		}
 	}
 }
 
-// calls is what a receiver has got.
+// calls are the calls that a receiver has got.
 type calls struct {
 	mu  sync.Mutex
 	got []call
@@ -151,16 +153,16 @@ type call struct {
 	at     time.Time
 }
 
-func (c *calls) note(r *http.Request) call {
+func (c *calls) record(r *http.Request) call {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		body = []byte(fmt.Sprint("broken off: ", err))
 	}
-	its := call{r.Header.Clone(), string(body), time.Now()}
+	received := call{r.Header.Clone(), string(body), time.Now()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.got = append(c.got, its)
-	return its
+	c.got = append(c.got, received)
+	return received
 }
 
 func (c *calls) all() []call {

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// RequestUser returns who sends a request: the user of its header Authorization (Basic,
-// or Bearer with user:secret), or of its client certificate, or else Anonymous. It may
-// take long, see Authenticate, whose errors it returns.
+// RequestUser returns the user of a request: of its Authorization header (Basic, or Bearer
+// with user:secret), or of its client certificate, or else Anonymous. It can take long, see
+// Authenticate, whose errors it returns.
 func (a *Access) RequestUser(r *http.Request) (*User, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		name, secret, ok := credentials(header)
@@ -33,7 +33,7 @@ func (a *Access) RequestUser(r *http.Request) (*User, error) {
 	return a.Anonymous(), nil
 }
 
-// credentials takes a header Authorization apart.
+// credentials parses an Authorization header.
 func credentials(header string) (name, secret string, ok bool) {
 	scheme, rest, _ := strings.Cut(header, " ")
 	rest = strings.TrimLeft(rest, " ")
@@ -52,7 +52,7 @@ func credentials(header string) (name, secret string, ok bool) {
 	return name, secret, ok && len(name) <= MaxUser && len(secret) <= MaxSecret
 }
 
-// hostOf is the address without its port; an address without one is as it is.
+// hostOf returns an address without its port.
 func hostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host
@@ -60,73 +60,73 @@ func hostOf(address string) string {
 	return address
 }
 
-// conn is a connection of HTTP: what came in on it last.
-type conn struct{ came atomic.Pointer[digest] }
+// conn is an HTTP connection: the last login on it.
+type conn struct{ last atomic.Pointer[digest] }
 
-// has tells whether that is what came in last. There is nothing on no connection.
-func (c *conn) has(d digest) bool {
+// hasDigest reports whether d was the last login. A nil conn has none.
+func (c *conn) hasDigest(d digest) bool {
 	if c == nil {
 		return false
 	}
-	came := c.came.Load()
-	return came != nil && *came == d
+	last := c.last.Load()
+	return last != nil && *last == d
 }
 
-func (c *conn) set(d *digest) {
+func (c *conn) setDigest(d *digest) {
 	if c != nil {
-		c.came.Store(d)
+		c.last.Store(d)
 	}
 }
 
 type connKey struct{}
 
-// WithConn returns a context for all requests of a new connection. Who has come in on it does
-// not wait for those who guess from the same address.
+// WithConn returns a context for all requests of a new connection. A user who has logged in
+// on it does not wait for guesses from the same address.
 func WithConn(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, new(conn))
 }
 
-// connIn returns the connection of a context, nil if it is of none.
+// connIn returns the connection of a context, or nil.
 func connIn(ctx context.Context) *conn {
 	c, _ := ctx.Value(connKey{}).(*conn)
 	return c
 }
 
-// userKey is the key of the user in the context of a request, and changedKey that of what
+// userKey is the context key of the user of a request, and changedKey that of a channel that
 // is closed when the file changes.
 type (
 	userKey    struct{}
 	changedKey struct{}
 )
 
-// WithUser returns a context that tells UserIn who asks.
+// WithUser returns a context with the user of a request, for UserIn.
 func WithUser(ctx context.Context, u *User) context.Context {
 	return context.WithValue(ctx, userKey{}, u)
 }
 
-// UserIn returns who asks, nil if the context does not tell: then nobody is kept out.
+// UserIn returns the user of a context. nil means that there is no access control.
 func UserIn(ctx context.Context) *User {
 	u, _ := ctx.Value(userKey{}).(*User)
 	return u
 }
 
-// ChangedIn returns what is closed when another file of users takes the place of that of
-// which UserIn is; nil if the context does not tell.
+// ChangedIn returns a channel that is closed when another file of users replaces the file of
+// UserIn's user; nil if the context has none.
 func ChangedIn(ctx context.Context) <-chan struct{} {
 	changed, _ := ctx.Value(changedKey{}).(<-chan struct{})
 	return changed
 }
 
-// Protect lets those requests through to a handler whose user has all of these rights on
-// every tube, with a context for UserIn and ChangedIn; with Nothing, requests of everybody
-// who does not come with a wrong secret. The others are refused, see Refuse. With a nil
-// Access it is the handler itself.
+// Protect passes requests to a handler if their user has all of these rights on every tube,
+// with a context for UserIn and ChangedIn; with Nothing, all requests but those with a wrong
+// secret. The others are refused, see Refuse. With a nil Access it returns the handler
+// itself.
 func (a *Access) Protect(handler http.Handler, all Right) http.Handler {
 	if a == nil {
 		return handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		changed := a.untilChange() // before the user: who is of the file of before sees the change
+		changed := a.untilChange() // before the user: a user of the previous file then sees the change
 		u, err := a.RequestUser(r)
 		if err != nil || u.Everywhere()&all != all {
 			Refuse(w, r, u, err)
@@ -137,8 +137,8 @@ func (a *Access) Protect(handler http.Handler, all Right) http.Handler {
 	})
 }
 
-// Status returns the status of the answer to a request that RequestUser has failed for,
-// or, if err is nil, whose user lacks a right. Who has not said who it is may do so: 401.
+// Status returns the status of the answer to a request for which RequestUser has failed, or,
+// if err is nil, whose user lacks a right. For an unauthenticated client it is 401.
 func Status(u *User, err error) int {
 	switch {
 	case errors.Is(err, ErrBusy):
@@ -149,11 +149,10 @@ func Status(u *User, err error) int {
 	return http.StatusForbidden
 }
 
-// Challenge is the header WWW-Authenticate of an answer 401.
+// Challenge is the WWW-Authenticate header of a 401 answer.
 const Challenge = `Basic realm="redstalk", charset="UTF-8"`
 
-// Refuse answers a request with Status, or if it is one of gRPC with the code that means
-// the same.
+// Refuse answers a request with Status, or a gRPC request with the equivalent code.
 func Refuse(w http.ResponseWriter, r *http.Request, u *User, err error) {
 	status := Status(u, err)
 	if strings.HasPrefix(r.Header.Get("Content-Type"), grpcType) {
@@ -170,7 +169,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, u *User, err error) {
 	http.Error(w, http.StatusText(status), status)
 }
 
-// grpcType is what the content types of gRPC begin with.
+// grpcType is the prefix of the content types of gRPC.
 const grpcType = "application/grpc"
 
 // grpcCodes are UNAUTHENTICATED, PERMISSION_DENIED and RESOURCE_EXHAUSTED.

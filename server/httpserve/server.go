@@ -16,67 +16,65 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// Config says how a Door behaves. The zero value is useful.
+// Config configures a Server. The zero value is useful.
 type Config struct {
-	// Name is what the log calls the door, such as "http".
+	// Name is the name of the server in the log, such as "http".
 	Name string
 
-	// TLS, if not nil, is how connections are encrypted. They are not otherwise.
+	// TLS, if not nil, is used to encrypt connections. If it is nil, they are not encrypted.
 	TLS *tls.Config
 
-	// Hosts are the names that requests may have in the header Host, as [Host] returns them,
-	// beside those of this machine: *.example.org stands for all names that end so, * for any.
-	// If there are none, only listeners on loopback addresses look at the header.
+	// Hosts are the names that requests may have in the Host header, as [Host] returns them, in
+	// addition to those of this machine: *.example.org stands for all names with that ending, *
+	// for any. If it is empty, only listeners on loopback addresses check the header.
 	Hosts []string
 
-	// Address is what the listener was asked to listen on, HOST:PORT; may be empty. Its host is
-	// one of Hosts on a loopback address.
+	// Address is the configured listen address, HOST:PORT; may be empty. On a loopback address
+	// its host counts as one of Hosts.
 	Address string
 
-	// Bounds are those of the process: how many connections there may be at a time, of
-	// which further ones are closed at once, and how much of their answers clients may
-	// leave unread. nil means no limit.
+	// Limits are the limits of the process: concurrent connections, beyond which further ones
+	// are closed at once, and answers that clients may leave unread. nil means no limit.
 	Bounds *limits.Bounds
 
-	// MaxBody is the largest body of a request, in bytes: reading more of it fails with
-	// an *http.MaxBytesError. 0 means that the handler sees to it.
+	// MaxBody is the largest body of a request, in bytes: reading more of it fails with an
+	// *http.MaxBytesError. 0 leaves that to the handler.
 	MaxBody int64
 
-	// IdleTimeout is how long a connection may be without a request. 0 means
-	// DefaultIdleTimeout, a negative number no limit.
+	// IdleTimeout is how long a connection can be without a request. 0 means DefaultIdleTimeout,
+	// a negative number no limit.
 	IdleTimeout time.Duration
 
-	// WriteTimeout is how long a client may read nothing of an answer that waits for
-	// it. 0 means DefaultWriteTimeout, a negative number no limit.
+	// WriteTimeout is how long a client can read nothing while an answer waits for it. 0 means
+	// DefaultWriteTimeout, a negative number no limit.
 	WriteTimeout time.Duration
 
 	// ConnContext, if not nil, returns the context of all requests of a new connection.
 	ConnContext func(context.Context, net.Conn) context.Context
 
-	// Log gets what an operator should know; nil means slog.Default.
+	// Log receives messages for operators; nil means slog.Default.
 	Log *slog.Logger
 }
 
-// The limits of a Door.
+// The limits of a Server.
 const (
 	DefaultIdleTimeout  = 3 * time.Minute
 	DefaultWriteTimeout = time.Minute
 
-	// HeaderTimeout is how long the header of a request may take.
+	// HeaderTimeout limits the time in which the header of a request must arrive.
 	HeaderTimeout = 10 * time.Second
 
-	// MaxHeader is the largest header of a request, in bytes, its first line included.
+	// MaxHeader is the largest header of a request, in bytes, including the request line.
 	MaxHeader = 64 << 10
 
-	// MaxStreams is how many requests one HTTP/2 connection may have under way.
+	// MaxStreams limits the concurrent requests of an HTTP/2 connection.
 	MaxStreams = 250
 
-	// handlersGrace is how long Shutdown waits for handlers whose connections it has
-	// cut off.
+	// handlersGrace is how long Shutdown waits for handlers whose connections it has cut off.
 	handlersGrace = time.Second
 )
 
-// Door serves HTTP. Its methods may be called from any goroutine.
+// Server serves HTTP. Its methods are safe for concurrent use.
 type Door struct {
 	config  Config
 	log     *slog.Logger
@@ -84,19 +82,19 @@ type Door struct {
 	handler http.Handler
 
 	connections atomic.Int64
-	fresh       conns // that have sent nothing yet
+	fresh       conns // connections that have sent nothing yet
 	handlers    sync.WaitGroup
 	ending      context.Context // ends when Shutdown begins
 	end         context.CancelFunc
 
-	slow     slowAnswers
-	leave    func() // the bounds
-	requests requests
+	slowAnswers slowAnswers
+	leaveLimits func() // leaves the limits
+	requests    requests
 
 	refused, faults, unread, slowBodies telemetry.Log
 }
 
-// New returns a Door that has no listener yet.
+// New returns a Server without a listener.
 func New(h http.Handler, config Config) *Door {
 	if config.Log == nil {
 		config.Log = slog.Default()
@@ -128,9 +126,9 @@ func New(h http.Handler, config Config) *Door {
 			}
 			return ctx
 		},
-		ConnState: d.noteState,
+		ConnState: d.stateChanged,
 	}
-	d.leave = config.Bounds.Join(d.slow.readers)
+	d.leaveLimits = config.Bounds.Join(d.slowAnswers.readers)
 	d.server.Protocols.SetHTTP1(true)
 	d.server.Protocols.SetHTTP2(true)
 	d.server.Protocols.SetUnencryptedHTTP2(true)
@@ -141,9 +139,9 @@ func New(h http.Handler, config Config) *Door {
 const netHTTPSlop = 4096
 
 // Serve serves connections from l until Shutdown, and then returns nil; or until accepting
-// them fails for good. It closes l.
+// fails permanently. It closes l.
 func (d *Door) Serve(l net.Listener) error {
-	l = &listener{Listener: l, door: d, hosts: d.newHostCheck(l)}
+	l = &listener{Listener: l, srv: d, hosts: d.newHostCheck(l)}
 	var err error
 	if d.config.TLS != nil {
 		err = d.server.ServeTLS(l, "", "")
@@ -156,12 +154,12 @@ func (d *Door) Serve(l net.Listener) error {
 	return err
 }
 
-// Connections is how many connections there are.
+// Connections returns the number of connections.
 func (d *Door) Connections() int64 { return d.connections.Load() }
 
 // Shutdown stops accepting, and returns when all requests are answered. Handlers that wait
-// are told to end (see Ending). When ctx ends, the connections that are left are cut off,
-// and Shutdown returns the error of ctx.
+// are notified (see Ending). When ctx ends, the remaining connections are cut off, and
+// Shutdown returns the error of ctx.
 func (d *Door) Shutdown(ctx context.Context) error {
 	d.end()
 	d.fresh.closeAll()
@@ -170,11 +168,11 @@ func (d *Door) Shutdown(ctx context.Context) error {
 		d.server.Close()
 	}
 	d.awaitHandlers()
-	d.leave()
+	d.leaveLimits()
 	return err
 }
 
-// awaitHandlers waits for handlers, but not for one that hangs in the store.
+// awaitHandlers waits for handlers, but not long for one that hangs in the store.
 func (d *Door) awaitHandlers() {
 	ended := make(chan struct{})
 	go func() {
@@ -187,19 +185,19 @@ func (d *Door) awaitHandlers() {
 	}
 }
 
-// serve has the handler answer a request within the limits.
+// serve calls the handler for a request, within the limits.
 func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 	d.handlers.Add(1)
 	defer d.handlers.Done()
-	a := &answer{ResponseWriter: w, door: d, began: time.Now()}
+	a := &answer{ResponseWriter: w, srv: d, began: time.Now()}
 	defer a.count()
 	if a.conn, _ = r.Context().Value(connKey{}).(*conn); a.conn != nil && !a.conn.hosts.allows(r.Host) {
 		refuseHost(a, r)
 		return
 	}
 	if r.Body != http.NoBody {
-		// net/http goes on with its own request when the handler has ended: by the body there
-		// it knows whether a client still waits to be told to send one.
+		// net/http continues with its own request when the handler has ended: from the body there
+		// it knows whether a client still waits for permission to send one.
 		r = r.WithContext(r.Context())
 		if d.config.MaxBody > 0 {
 			r.Body = http.MaxBytesReader(w, r.Body, d.config.MaxBody)
@@ -212,14 +210,14 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 	a.whole = true
 }
 
-// faultLog passes on what net/http logs, which clients may cause as often as they like.
-type faultLog struct{ door *Door }
+// faultLog throttles the log of net/http, since clients can cause messages at will.
+type faultLog struct{ srv *Door }
 
 func (f faultLog) Enabled(context.Context, slog.Level) bool { return true }
 func (f faultLog) WithAttrs([]slog.Attr) slog.Handler       { return f }
 func (f faultLog) WithGroup(string) slog.Handler            { return f }
 
 func (f faultLog) Handle(_ context.Context, r slog.Record) error {
-	f.door.faults.Warn(f.door.log, "a request went wrong", "err", strings.TrimSpace(r.Message))
+	f.srv.faults.Warn(f.srv.log, "a request failed", "err", strings.TrimSpace(r.Message))
 	return nil
 }

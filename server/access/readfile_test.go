@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestReadNotRegular: what is not a file is refused at once.
+// TestReadNotRegular: anything but a regular file is refused at once.
 func TestReadNotRegular(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
@@ -27,9 +27,9 @@ func TestReadNotRegular(t *testing.T) {
 	}
 }
 
-// TestWarnsOfOpenSecrets: a file with secrets that every user of the machine can read or change is
-// read, and warned of.
-func TestWarnsOfOpenSecrets(t *testing.T) {
+// TestWarnsOfReadableSecrets: a file with secrets that every user of the machine can read or
+// change is read, with a warning.
+func TestWarnsOfReadableSecrets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secrets")
 	if err := os.WriteFile(path, []byte("s3cret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -40,8 +40,8 @@ func TestWarnsOfOpenSecrets(t *testing.T) {
 		}
 		var log bytes.Buffer
 		text, err := ReadSecrets(path, slog.New(slog.NewTextHandler(&log, nil)))
-		if said := log.String(); string(text) != "s3cret" || strings.Contains(said, "file="+path) != warns || strings.Contains(said, "s3cret") {
-			t.Errorf("%o: %q, %v: %s", mode, text, err, said)
+		if message := log.String(); string(text) != "s3cret" || strings.Contains(message, "file="+path) != warns || strings.Contains(message, "s3cret") {
+			t.Errorf("%o: %q, %v: %s", mode, text, err, message)
 		}
 	}
 }

@@ -17,19 +17,19 @@ import (
 	"redstalk/tube"
 )
 
-// pipes are connections in memory. It is a net.Listener.
+// pipes are connections in memory. It implements net.Listener.
 type pipes struct {
 	accepted chan net.Conn
 	ended    chan struct{}
 	once     sync.Once
 
-	mu      sync.Mutex
-	silence chan struct{} // closed: connections that were made before lead nowhere
-	dialed  int
+	mu       sync.Mutex
+	silenced chan struct{} // closed: earlier connections are dead
+	dialed   int
 }
 
 func newPipes() *pipes {
-	return &pipes{accepted: make(chan net.Conn), ended: make(chan struct{}), silence: make(chan struct{})}
+	return &pipes{accepted: make(chan net.Conn), ended: make(chan struct{}), silenced: make(chan struct{})}
 }
 
 func (p *pipes) Accept() (net.Conn, error) {
@@ -54,27 +54,27 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	defer p.mu.Unlock()
 	p.dialed++
 	p.accepted <- there
-	return &pipe{here, p.silence}, nil
+	return &pipe{here, p.silenced}, nil
 }
 
-// silent has the connections that there are lead nowhere.
-func (p *pipes) silent() {
+// goSilent makes the existing connections dead.
+func (p *pipes) goSilent() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	close(p.silence)
-	p.silence = make(chan struct{})
+	close(p.silenced)
+	p.silenced = make(chan struct{})
 }
 
-// pipe is the client's end of a connection. When it leads nowhere, what is written is
-// swallowed, and nothing comes.
+// pipe is the client's end of a connection. When it is dead, writes are discarded, and
+// nothing can be read.
 type pipe struct {
 	net.Conn
-	silence <-chan struct{}
+	silenced <-chan struct{}
 }
 
 func (p *pipe) Write(b []byte) (int, error) {
 	select {
-	case <-p.silence:
+	case <-p.silenced:
 		return len(b), nil
 	default:
 		return p.Conn.Write(b)
@@ -85,7 +85,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 	for {
 		n, err := p.Conn.Read(b)
 		select {
-		case <-p.silence:
+		case <-p.silenced:
 			if err != nil {
 				return 0, err
 			}
@@ -95,9 +95,9 @@ func (p *pipe) Read(b []byte) (int, error) {
 	}
 }
 
-// TestConnectionThatLeadsNowhere: a connection by HTTP/2 on which nothing comes any more, not
-// even its end, is noticed soon, and calls take another one.
-func TestConnectionThatLeadsNowhere(t *testing.T) {
+// TestSilentConnection: a dead HTTP/2 connection, on which not even its end arrives, is
+// noticed soon, and calls use another one.
+func TestSilentConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		between := newPipes()
@@ -105,23 +105,23 @@ func TestConnectionThatLeadsNowhere(t *testing.T) {
 			Handler:  http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
 			ErrorLog: log.New(io.Discard, "", 0),
 		}}
-		s.TLS = &tls.Config{MaxVersion: tls.VersionTLS12} // with 1.3 both ends write at the same time, which stops a pipe
+		s.TLS = &tls.Config{MaxVersion: tls.VersionTLS12} // with 1.3 both ends write at the same time, which blocks a pipe
 		s.StartTLS()
 		defer s.Close()
 		cas := x509.NewCertPool()
 		cas.AddCert(s.Certificate())
 		transport := newTransport(cas, DefaultTargetConcurrency)
 		transport.DialContext = between.dial
-		w := newWorld(t, Config{transport: transport, Allow: allow(t, "*")})
+		w := newHarness(t, Config{transport: transport, Allow: allow(t, "*")})
 		w.push("t", tube.Policy{Push: tube.Push{URL: "https://example.com/"}})
 		first := w.put("t", "x")
-		pass(time.Second)
+		advance(time.Second)
 		if s := w.job(first); s.State != tube.Gone {
 			t.Fatalf("the first job: %+v, %q", s, w.log.all())
 		}
-		between.silent()
+		between.goSilent()
 		second := w.put("t", "x")
-		pass(30 * time.Second)
+		advance(30 * time.Second)
 		if s := w.job(second); s.State != tube.Gone || between.dialed != 2 {
 			t.Errorf("after %d connections: %+v, %q", between.dialed, s, w.log.all())
 		}

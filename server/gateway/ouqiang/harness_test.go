@@ -18,22 +18,22 @@ import (
 	"redstalk/tube"
 )
 
-// world is a gateway on a memory engine inside a bubble of virtual time. Its clients are
-// calls of the handler.
-type world struct {
+// harness is a gateway on a memory engine inside a synctest bubble, with virtual time. Its
+// clients call the handler.
+type harness struct {
 	*testing.T
 	queue   *queue.Queue
 	handler http.Handler
 }
 
-func inWorld(t *testing.T, c ouqiang.Config, test func(*world)) {
+func withHarness(t *testing.T, c ouqiang.Config, test func(*harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := embedded.NewMemory()
 		log := slog.New(slog.DiscardHandler)
 		q := queue.New(store, queue.Config{MaxJobSize: 100, Log: log})
 		c.Log = log
-		test(&world{t, q, ouqiang.New(q, c)})
+		test(&harness{t, q, ouqiang.New(q, c)})
 		if n := q.Waiters(); n != 0 {
 			t.Errorf("%d wait at the end", n)
 		}
@@ -44,13 +44,13 @@ func inWorld(t *testing.T, c ouqiang.Config, test func(*world)) {
 	})
 }
 
-// send sends a request and returns the body of the answer, which must have status 200.
-func (w *world) send(path, body string) string {
+// send sends a request and returns the body of the answer, whose status must be 200.
+func (w *harness) send(path, body string) string {
 	w.Helper()
 	return w.sendWith(context.Background(), http.MethodPost, path, body)
 }
 
-func (w *world) sendWith(ctx context.Context, method, path, body string) string {
+func (w *harness) sendWith(ctx context.Context, method, path, body string) string {
 	w.Helper()
 	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	answer := httptest.NewRecorder()
@@ -62,7 +62,7 @@ func (w *world) sendWith(ctx context.Context, method, path, body string) string 
 }
 
 // want sends a request and compares the answer.
-func (w *world) want(path, body, answer string) {
+func (w *harness) want(path, body, answer string) {
 	w.Helper()
 	if got := w.send(path, body); got != answer {
 		w.Errorf("%s %s\nanswers %s\nwant    %s", path, body, got, answer)
@@ -75,14 +75,14 @@ const (
 )
 
 // push pushes a job whose body is "body of" and its id.
-func (w *world) push(topic, id string, delay, ttr int) {
+func (w *harness) push(topic, id string, delay, ttr int) {
 	w.Helper()
 	body, _ := json.Marshal(map[string]any{"topic": topic, "id": id, "delay": delay, "ttr": ttr, "body": "body of " + id})
 	w.want("/push", string(body), pushed)
 }
 
-// pop pops from topics, wants an id ("": no job), and returns how long it took.
-func (w *world) pop(topics, id string) time.Duration {
+// pop pops from topics, expects an id ("": no job), and returns how long it took.
+func (w *harness) pop(topics, id string) time.Duration {
 	w.Helper()
 	began := time.Now()
 	body, _ := json.Marshal(map[string]any{"topic": topics})
@@ -99,32 +99,32 @@ func (w *world) pop(topics, id string) time.Duration {
 }
 
 // wantTook checks how long something took.
-func (w *world) wantTook(took, want time.Duration) {
+func (w *harness) wantTook(took, want time.Duration) {
 	w.Helper()
 	if took < want || took > want+10*time.Millisecond {
 		w.Errorf("took %v, want %v", took, want)
 	}
 }
 
-func (w *world) status(path string) int {
+func (w *harness) status(path string) int {
 	answer := httptest.NewRecorder()
 	w.handler.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, path, nil))
 	return answer.Code
 }
 
-// broken is a client to which nothing can be written.
-type broken struct{ *httptest.ResponseRecorder }
+// brokenWriter is a client to which nothing can be written.
+type brokenWriter struct{ *httptest.ResponseRecorder }
 
-func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// popUnwritten pops from topic t for a client that does not get the answer.
-func (w *world) popUnwritten() {
+// popUnwritten pops from topic t for a client that does not receive the answer.
+func (w *harness) popUnwritten() {
 	r := httptest.NewRequest(http.MethodPost, "/pop", strings.NewReader(`{"topic":"t"}`))
-	w.handler.ServeHTTP(broken{httptest.NewRecorder()}, r)
+	w.handler.ServeHTTP(brokenWriter{httptest.NewRecorder()}, r)
 }
 
 // wantState checks the state of a job, and how often it was reserved.
-func (w *world) wantState(id string, state tube.State, reserves uint32) {
+func (w *harness) wantState(id string, state tube.State, reserves uint32) {
 	w.Helper()
 	jobs, err := w.queue.FindKey(context.Background(), id)
 	if err != nil || len(jobs) != 1 || jobs[0].State != state || jobs[0].Counters[tube.Reserves] != reserves {

@@ -9,10 +9,11 @@ import (
 	"redstalk/tube"
 )
 
-// The calls of this file are what beanstalkd has no command for. What jobs.go says of its
-// calls holds for these.
+// The calls of this file are the extensions: operations for which beanstalkd has no command.
+// What jobs.go says about its calls holds for these too.
 
-// PutTagged puts a job with tags, unless its key is taken: the answer says which job has it.
+// PutTagged puts a job with tags, unless its key is taken: then the answer says which job
+// has it.
 func (q *Queue) PutTagged(ctx context.Context, j NewJob, tags *tube.Tags) (tube.PutAnswer, error) {
 	err := cmp.Or(q.refusalOfPut(len(j.Body)-j.Envelope), ctx.Err())
 	if err != nil {
@@ -34,17 +35,17 @@ func (q *Queue) PutTagged(ctx context.Context, j NewJob, tags *tube.Tags) (tube.
 	return put, nil
 }
 
-// ReserveLease is Reserve for nobody's connection: whoever knows the lease of the job may
-// finish it, with MoveLeased. Nothing is given back when a caller is gone; only the TTR ends
-// the lease.
+// ReserveLease is Reserve without a connection: any caller who knows the lease of the job
+// can finish it, with MoveLeased. Nothing is given back when a caller leaves; only the end
+// of the TTR ends the lease.
 func (q *Queue) ReserveLease(ctx context.Context, tubes []string, wait time.Duration) (Job, error) {
 	return q.Reserve(ctx, tube.LeaseHolder, tubes, wait)
 }
 
-// MoveLeased does a move with a job that is reserved by a lease: tube.Delete, Touch, Release
-// or Bury. It returns ErrNotFound if that is not the job's present lease.
+// MoveLeased applies a move to a job that is reserved by a lease: tube.Delete, Touch,
+// Release or Bury. It returns ErrNotFound if lease is not the job's current lease.
 func (q *Queue) MoveLeased(ctx context.Context, m tube.Move, id, lease uint64, terms tube.Terms) error {
-	_, err := q.one(ctx, storage.Op{
+	_, err := q.doOne(ctx, storage.Op{
 		Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: id, Pri: terms.Pri, Delay: terms.Delay, Args: &storage.Args{Lease: lease},
 	})
 	return err
@@ -52,36 +53,36 @@ func (q *Queue) MoveLeased(ctx context.Context, m tube.Move, id, lease uint64, t
 
 // PeekKey returns the job of a tube that has a key, whatever its state.
 func (q *Queue) PeekKey(ctx context.Context, tube, key string) (Job, error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.PeekKey, Tube: tube, Args: &storage.Args{Key: key}})
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.PeekKey, Tube: tube, Args: &storage.Args{Key: key}})
 	return jobIn(&a), err
 }
 
 // DeleteKey deletes the job of a tube that has a key, whoever holds it.
 func (q *Queue) DeleteKey(ctx context.Context, tube, key string) error {
-	_, err := q.one(ctx, storage.Op{Kind: storage.DeleteKey, Tube: tube, Args: &storage.Args{Key: key}})
+	_, err := q.doOne(ctx, storage.Op{Kind: storage.DeleteKey, Tube: tube, Args: &storage.Args{Key: key}})
 	return err
 }
 
 // FindKey returns the jobs of all tubes that have a key; ErrNotFound if there is none.
 func (q *Queue) FindKey(ctx context.Context, key string) ([]tube.JobStats, error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.FindKey, Args: &storage.Args{Key: key}})
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.FindKey, Args: &storage.Args{Key: key}})
 	if err != nil {
 		return nil, err
 	}
 	return a.Result.Jobs, nil
 }
 
-// SetPolicy gives a tube a policy, which must not be changed any more; nil takes it away. It
-// returns ErrForbidden if the tube must not push there.
+// SetPolicy sets the policy of a tube; nil removes it. The policy must not be changed any
+// more. SetPolicy returns ErrForbidden if the policy pushes to a URL that is not allowed.
 func (q *Queue) SetPolicy(ctx context.Context, name string, p *tube.Policy) error {
 	defer q.PolicyChanged(name)
-	_, err := q.one(ctx, storage.Op{Kind: storage.SetPolicy, Tube: name, Args: &storage.Args{Policy: p}})
+	_, err := q.doOne(ctx, storage.Op{Kind: storage.SetPolicy, Tube: name, Args: &storage.Args{Policy: p}})
 	return err
 }
 
 // Policy returns the policy of a tube, which must not be changed; ErrNotFound if it has none.
 func (q *Queue) Policy(ctx context.Context, name string) (*tube.Policy, error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.GetPolicy, Tube: name})
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.GetPolicy, Tube: name})
 	if err != nil {
 		return nil, err
 	}
@@ -90,31 +91,31 @@ func (q *Queue) Policy(ctx context.Context, name string) (*tube.Policy, error) {
 
 // Policies returns the names of the tubes that have a policy, sorted.
 func (q *Queue) Policies(ctx context.Context) ([]string, error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.Policies})
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.Policies})
 	return a.Names, err
 }
 
 // ListJobs returns up to count jobs of a tube in a state, in the order in which they would
-// come out, behind a cursor; "" is the beginning. next is the cursor of those that follow, ""
-// if there are none.
+// come out, starting behind a cursor; "" is the beginning. next is the cursor for the
+// following jobs, "" if there are none.
 func (q *Queue) ListJobs(ctx context.Context, name string, s tube.State, count uint32, cursor string) (jobs []tube.JobStats, next string, err error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.ListJobs, Tube: name, State: s, MaxJobs: count, Args: &storage.Args{Cursor: cursor}})
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.ListJobs, Tube: name, State: s, MaxJobs: count, Args: &storage.Args{Cursor: cursor}})
 	if err != nil {
 		return nil, "", err
 	}
 	return a.Result.Jobs, a.Result.Cursor, nil
 }
 
-// Flush removes the jobs of a tube in a state, or with tube.Gone those that are ready,
-// delayed and buried. It returns how many those were.
+// Flush removes the jobs of a tube in a state, or with tube.Gone all ready, delayed and
+// buried ones. It returns how many jobs it has removed.
 func (q *Queue) Flush(ctx context.Context, name string, s tube.State) (int, error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.Flush, Tube: name, State: s})
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.Flush, Tube: name, State: s})
 	return a.Count, err
 }
 
 // MoveJobs moves the first jobs of a tube in a state, up to count of them, to another tube.
-// It returns how many those were.
+// It returns how many jobs it has moved.
 func (q *Queue) MoveJobs(ctx context.Context, from string, s tube.State, to string, count uint32) (int, error) {
-	a, err := q.one(ctx, storage.Op{Kind: storage.MoveJobs, Tube: from, State: s, MaxJobs: count, Args: &storage.Args{To: to}})
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.MoveJobs, Tube: from, State: s, MaxJobs: count, Args: &storage.Args{To: to}})
 	return a.Count, err
 }

@@ -13,9 +13,9 @@ import (
 	"redstalk/tube"
 )
 
-// TestTagsAndKeys: the blocking calls for what beanstalkd has no command for.
+// TestTagsAndKeys: the blocking calls for extensions do what they say.
 func TestTagsAndKeys(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		ctx := context.Background()
 		put := func() tube.PutAnswer {
 			a, err := w.PutTagged(ctx, NewJob{Tube: "t", TTR: 60, Body: []byte("x")}, &tube.Tags{Key: "k"})
@@ -48,10 +48,10 @@ func TestTagsAndKeys(t *testing.T) {
 	})
 }
 
-// TestReserveLease: a lease waits like a reserve, and is anybody's who knows it. If its
-// caller is gone before there is one, the job is given back.
+// TestReserveLease: a lease waits like a reserve, and any caller who knows it can use it. If
+// its caller leaves before it has the lease, the job is given back.
 func TestReserveLease(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withHarness(t, func(w *harness) {
 		ctx := context.Background()
 		go func() {
 			time.Sleep(time.Second)
@@ -77,19 +77,20 @@ func TestReserveLease(t *testing.T) {
 	})
 }
 
-// TestLeaseAttends: who waits for a lease counts as watching the tubes, which exist for as
-// long, however the wait ends. Who does not wait does not count.
-func TestLeaseAttends(t *testing.T) {
-	inWorld(t, func(w *world) {
+// TestLeaseCountsAsWatching: a caller that waits for a lease counts as watching the tubes,
+// so these exist while it waits, however the wait ends. A caller that does not wait does not
+// count.
+func TestLeaseCountsAsWatching(t *testing.T) {
+	withHarness(t, func(w *harness) {
 		ctx := context.Background()
-		tubes := make([]string, 2*maxAttended+1)
+		tubes := make([]string, 2*maxTubesPerRef+1)
 		for i := range tubes {
 			tubes[i] = fmt.Sprint("t", i)
 		}
 		counted := func(watching, waiting uint64) {
 			w.Helper()
 			synctest.Wait()
-			for _, name := range []string{tubes[0], tubes[2*maxAttended]} {
+			for _, name := range []string{tubes[0], tubes[2*maxTubesPerRef]} {
 				s, err := w.TubeStats(ctx, name)
 				if watching == 0 && !errors.Is(err, ErrNotFound) {
 					w.Errorf("nobody waits, and the tube is %+v (%v)", s, err)

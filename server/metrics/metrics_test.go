@@ -28,7 +28,7 @@ import (
 	"redstalk/tube"
 )
 
-// instance is a queue on a store in memory, and its Observer.
+// instance is a queue on a memory engine, and its Observer.
 type instance struct {
 	*queue.Queue
 	o     *metrics.Observer
@@ -98,7 +98,7 @@ func samples(t testing.TB, o *metrics.Observer) map[string]string {
 	return all
 }
 
-// scrape returns the metrics as Prometheus's own parser reads them.
+// scrape returns the metrics as parsed by Prometheus's own parser.
 func scrape(t testing.TB, o *metrics.Observer) map[string]*dto.MetricFamily {
 	t.Helper()
 	_, text := get(o, "GET", metrics.MetricsPath)
@@ -151,7 +151,7 @@ func TestTube(t *testing.T) {
 			`redstalk_tubes`:                                        "2",
 		})
 		i.reserve(t, "mail", 0)
-		time.Sleep(61 * time.Second) // its TTR runs out
+		time.Sleep(61 * time.Second) // its TTR ends
 		i.reserve(t, "mail", time.Second)
 		if err := i.Bury(background, i.h, second, 1); err != nil {
 			t.Fatal(err)
@@ -189,7 +189,7 @@ func TestParked(t *testing.T) {
 		if err := i.Release(background, i.h, i.reserve(t, "a", 0), tube.Terms{}); err != nil {
 			t.Fatal(err)
 		}
-		i.put(t, "a", 0) // or the tube had vanished
+		i.put(t, "a", 0) // otherwise the tube would have vanished
 		expect(t, samples(t, i.o), map[string]string{
 			`redstalk_tube_puts_total{tube="b"}`:              "1",
 			`redstalk_tube_jobs{tube="b",state="ready"}`:      "1",
@@ -200,7 +200,7 @@ func TestParked(t *testing.T) {
 	})
 }
 
-// TestManyTubes: beyond the bound tubes are one, and what is counted of them never shrinks.
+// TestManyTubes: tubes beyond the limit are shown as one, and its counters never decrease.
 func TestManyTubes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance(t, 3) // default, a and b
@@ -219,8 +219,8 @@ func TestManyTubes(t *testing.T) {
 			`redstalk_tube_urgent_jobs` + others:                  "0",
 			`redstalk_tubes`:                                      "5",
 		})
-		// When b vanishes what it has counted goes to the others. Its place is for a new tube,
-		// not for one of the others: its counts would be missing there.
+		// When b vanishes, its counters go to the others. Its place goes to a new tube, not to one
+		// of the others, whose earlier counts would be missing.
 		for range 2 {
 			if err := i.Delete(background, i.h, i.reserve(t, "b", 0)); err != nil {
 				t.Fatal(err)
@@ -240,7 +240,7 @@ func TestManyTubes(t *testing.T) {
 	})
 }
 
-// TestNoTubes: with a bound of zero all tubes are one.
+// TestNoTubes: with a limit of zero, all tubes are shown as one.
 func TestNoTubes(t *testing.T) {
 	i := newInstance(t, 0)
 	i.put(t, "a", 0)
@@ -251,7 +251,7 @@ func TestNoTubes(t *testing.T) {
 	})
 }
 
-// TestLint: the metrics keep to the conventions of Prometheus, and are those that are defined.
+// TestLint: the metrics follow the conventions of Prometheus, and all of them are defined.
 func TestLint(t *testing.T) {
 	i := newInstance(t, 10)
 	i.put(t, "a", 0)
@@ -285,11 +285,11 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestText: what is written is what a parser reads: labels with whatever is in them, numbers with
-// all their digits, and histograms whose buckets are cumulated and end with their count.
+// TestText: the text is parsed correctly: labels with any content, numbers with all their
+// digits, and histograms with cumulative buckets that end with their count.
 func TestText(t *testing.T) {
 	const version = "a \\ \"b\",\nc="
-	store := &reporting{Engine: embedded.NewMemory(), report: storage.Report{
+	store := &reportingStore{Engine: embedded.NewMemory(), report: storage.Report{
 		Calls: &telemetry.Reading{Bounds: []int64{1, 1_500_000}, Counts: []uint64{3, 0, 4}, Sum: 1<<53 + 2},
 		Disk:  &storage.Disk{Log: 1<<53 - 1, Free: 123_456_789}, Silence: 1500 * time.Microsecond,
 	}}
@@ -319,16 +319,16 @@ func TestText(t *testing.T) {
 	}
 }
 
-// reporting is a store that has counted what it is told to.
-type reporting struct {
+// reportingStore is a store with given counters.
+type reportingStore struct {
 	*embedded.Engine
 	report storage.Report
 }
 
-func (r *reporting) Report() storage.Report { return r.report }
+func (r *reportingStore) Report() storage.Report { return r.report }
 
-// TestAllShown: of what the doors and the store have counted nothing is left out: each metric
-// that is defined is shown, with its value. Other tests have those of pushes and of HTTP.
+// TestAllShown: no counter of the listeners and the store is left out: each defined metric
+// is shown, with its value. Other tests check pushes and HTTP.
 func TestAllShown(t *testing.T) {
 	i := newInstance(t, 10)
 	i.put(t, "a", 0)
@@ -340,7 +340,7 @@ func TestAllShown(t *testing.T) {
 	report := i.store.Report()
 	report.Calls, report.Operations, report.Syncs, report.Retries, report.Replays = times, times, times, 8, 9
 	report.Disk, report.Silence = &storage.Disk{Log: 10, Free: 11}, 12*time.Second
-	q := queue.New(&reporting{i.store, report}, queue.Config{NamedTubes: 10})
+	q := queue.New(&reportingStore{i.store, report}, queue.Config{NamedTubes: 10})
 	defer q.Close(background)
 	c := &q.Counters
 	c.Connections.Add(1)
@@ -366,10 +366,10 @@ func TestAllShown(t *testing.T) {
 	}
 }
 
-// TestNamesInRoom: where the store counts fewer tubes by name than are shown, others are shown
-// beside them as far as there is room, also those that came after the last scrape; and the jobs of
-// all that are not shown are one sum for each state.
-func TestNamesInRoom(t *testing.T) {
+// TestUncountedTubesShown: where the store counts fewer tubes by name than are shown, other
+// tubes are shown too, up to the limit, also those that were created after the last scrape.
+// The jobs of all tubes that are not shown are one sum for each state.
+func TestUncountedTubesShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := embedded.NewMemory()
 		q := queue.New(store, queue.Config{NamedTubes: 1})
@@ -396,7 +396,7 @@ func TestNamesInRoom(t *testing.T) {
 				t.Errorf("behind %s there are %v", name, got)
 			}
 		}
-		// Two tubes have no room: d and e.
+		// Two tubes are beyond the limit: d and e.
 		i.put(t, "d", 60)
 		i.put(t, "e", 60)
 		id := i.reserve(t, "d", 0)
@@ -418,20 +418,20 @@ func TestNamesInRoom(t *testing.T) {
 	})
 }
 
-// away is a store that says it is away, and does not answer then.
-type away struct {
+// awayStore is a store that reports that it is away; then it does not answer.
+type awayStore struct {
 	*embedded.Engine
 	mu  sync.Mutex
 	err error
 }
 
-func (a *away) set(err error) {
+func (a *awayStore) set(err error) {
 	a.mu.Lock()
 	a.err = err
 	a.mu.Unlock()
 }
 
-func (a *away) Report() storage.Report {
+func (a *awayStore) Report() storage.Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.Engine.Report()
@@ -439,38 +439,38 @@ func (a *away) Report() storage.Report {
 	return r
 }
 
-// TestReady: /readyz says why an instance is not ready, and /metrics answers all the same.
+// TestReady: /readyz says why an instance is not ready, and /metrics still answers.
 func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := metrics.New(metrics.Config{Tubes: 10})
-		is := func(status int, reason string) {
+		wantReady := func(status int, reason string) {
 			t.Helper()
 			code, text := get(o, "GET", metrics.ReadyPath)
 			if code != status || text != reason+"\n" {
 				t.Errorf("%d %q instead of %d %q", code, text, status, reason)
 			}
-			time.Sleep(2 * time.Second) // so that a snapshot is taken
+			time.Sleep(2 * time.Second) // so that a new snapshot is taken
 			ready := fmt.Sprint(map[bool]int{true: 1}[status == 200])
 			expect(t, samples(t, o), map[string]string{"redstalk_ready": ready})
 			if code, text := get(o, "HEAD", metrics.HealthPath); code != 200 || text != "ok\n" {
 				t.Errorf("%d %q", code, text)
 			}
 		}
-		is(503, "the store is being loaded")
-		store := &away{Engine: embedded.NewMemory()}
+		wantReady(503, "the store is being loaded")
+		store := &awayStore{Engine: embedded.NewMemory()}
 		q := queue.New(store, queue.Config{})
 		o.Serving(q)
-		is(200, "ready")
+		wantReady(200, "ready")
 		store.set(storage.ErrUnavailable)
-		is(503, "the store is away")
+		wantReady(503, "the store is away")
 		expect(t, samples(t, o), map[string]string{"redstalk_store_up": "0"})
 		q.Drain()
-		is(503, "the store is away; the instance drains")
+		wantReady(503, "the store is away; the instance drains")
 		store.set(nil)
 		q.Undrain()
-		is(200, "ready")
+		wantReady(200, "ready")
 		o.Ending()
-		is(503, "the instance ends")
+		wantReady(503, "the instance ends")
 		if code, _ := get(o, "POST", metrics.ReadyPath); code != http.StatusMethodNotAllowed {
 			t.Error(code)
 		}
@@ -481,13 +481,13 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// stuck is a store whose Tick does not return for some time.
-type stuck struct {
+// stalledStore is a store whose Tick blocks until until is closed.
+type stalledStore struct {
 	*embedded.Engine
 	until chan struct{}
 }
 
-func (s *stuck) Tick() (time.Duration, error) {
+func (s *stalledStore) Tick() (time.Duration, error) {
 	<-s.until
 	return s.Engine.Tick()
 }
@@ -495,7 +495,7 @@ func (s *stuck) Tick() (time.Duration, error) {
 // TestLag: an instance whose timer does not fire is not ready until it does.
 func TestLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &stuck{embedded.NewMemory(), make(chan struct{})}
+		store := &stalledStore{embedded.NewMemory(), make(chan struct{})}
 		q := queue.New(store, queue.Config{})
 		o := metrics.New(metrics.Config{})
 		o.Serving(q)
@@ -516,18 +516,18 @@ func TestLag(t *testing.T) {
 	})
 }
 
-// countingStore counts how often it is asked.
+// countingStore counts its calls.
 type countingStore struct {
 	*embedded.Engine
-	mu    sync.Mutex
-	stats int
-	most  int // operations of one batch
+	mu     sync.Mutex
+	stats  int
+	maxOps int // operations of one batch
 }
 
 func (c *countingStore) Do(batches ...*storage.Batch) {
 	c.mu.Lock()
 	for _, b := range batches {
-		c.most = max(c.most, len(b.Ops))
+		c.maxOps = max(c.maxOps, len(b.Ops))
 		if b.Ops[0].Kind == storage.Stats {
 			c.stats++
 		}
@@ -536,7 +536,7 @@ func (c *countingStore) Do(batches ...*storage.Batch) {
 	c.Engine.Do(batches...)
 }
 
-// TestShared: scrapes at the same time, and within a second, ask the store once, in small
+// TestShared: concurrent scrapes, and scrapes within a second, ask the store once, in small
 // steps.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -553,8 +553,8 @@ func TestShared(t *testing.T) {
 		}
 		all.Wait()
 		get(o, "GET", metrics.MetricsPath)
-		if store.stats != 1 || store.most > 50 {
-			t.Errorf("the store was asked %d times, for up to %d things at once", store.stats, store.most)
+		if store.stats != 1 || store.maxOps > 50 {
+			t.Errorf("the store was asked %d times, with up to %d operations at once", store.stats, store.maxOps)
 		}
 		time.Sleep(2 * time.Second)
 		get(o, "GET", metrics.MetricsPath)
@@ -565,25 +565,25 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// slow is a store that answers nothing about tubes until it may.
-type slow struct {
+// slowStore is a store that does not answer questions about tubes until it may proceed.
+type slowStore struct {
 	*embedded.Engine
-	may   chan struct{}
-	asked atomic.Int64
+	proceed chan struct{}
+	asked   atomic.Int64
 }
 
-func (s *slow) Do(batches ...*storage.Batch) {
+func (s *slowStore) Do(batches ...*storage.Batch) {
 	if batches[0].Ops[0].Kind == storage.TubeStats {
 		s.asked.Add(1)
-		<-s.may
+		<-s.proceed
 	}
 	s.Engine.Do(batches...)
 }
 
-// TestFewAtOnce: a scrape asks a store that is slow for so many tubes at a time, and no more.
-func TestFewAtOnce(t *testing.T) {
+// TestConcurrentSteps: a scrape asks a slow store for a limited number of tubes at a time.
+func TestConcurrentSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slow{Engine: embedded.NewMemory(), may: make(chan struct{})}
+		store := &slowStore{Engine: embedded.NewMemory(), proceed: make(chan struct{})}
 		q := queue.New(store, queue.Config{NamedTubes: 1000})
 		o := metrics.New(metrics.Config{Tubes: 1000})
 		o.Serving(q)
@@ -595,7 +595,7 @@ func TestFewAtOnce(t *testing.T) {
 		if n := store.asked.Load(); n != 8 {
 			t.Errorf("it was asked %d times at once", n)
 		}
-		close(store.may)
+		close(store.proceed)
 		synctest.Wait()
 		if n := store.asked.Load(); n != 32 {
 			t.Errorf("it was asked %d times", n)
@@ -604,7 +604,7 @@ func TestFewAtOnce(t *testing.T) {
 	})
 }
 
-// BenchmarkScrape is a scrape of a thousand tubes, all of whose metrics have values.
+// BenchmarkScrape scrapes a thousand tubes, all of whose metrics have values.
 func BenchmarkScrape(b *testing.B) {
 	i := newInstance(b, 1000)
 	for n := range 999 {

@@ -13,7 +13,8 @@ import (
 )
 
 // TestBodiesAreBounded: clients that stop in the middle of large bodies give way when others
-// need the memory, and only as many as is needed. The others wait for that, and lose nothing.
+// need the memory, but only as many as necessary. The others wait for that, and lose
+// nothing.
 func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -22,7 +23,7 @@ func TestBodiesAreBounded(t *testing.T) {
 		"Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x", size): "\r\n" + strings.Repeat("x", size) + "\r\n0\r\n\r\n",
 	} {
 		config := httpserve.Config{Bounds: limits.New(0, 0, 4*size)}
-		withVirtualTime(t, http.HandlerFunc(readAll), config, func(t *testing.T, p *pipes) {
+		serveVirtualWith(t, http.HandlerFunc(readAll), config, func(t *testing.T, p *pipes) {
 			const post = "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
 			stalled, outcomes := 0, make(chan string, 8)
 			for range 8 {
@@ -51,11 +52,11 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// TestSmallBodiesNeverWait: bodies of which little has come are not bounded.
+// TestSmallBodiesNeverWait: bodies of which little has arrived are not limited.
 func TestSmallBodiesNeverWait(t *testing.T) {
 	t.Parallel()
-	withVirtualTime(t, http.HandlerFunc(readAll), httpserve.Config{Bounds: limits.New(0, 0, 1)}, func(t *testing.T, p *pipes) {
-		for range 2 { // the first is the one beyond the bound, the second waits
+	serveVirtualWith(t, http.HandlerFunc(readAll), httpserve.Config{Bounds: limits.New(0, 0, 1)}, func(t *testing.T, p *pipes) {
+		for range 2 { // the first one exceeds the limit, the second one waits
 			c := p.dial()
 			defer c.Close()
 			go io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 50000))

@@ -15,7 +15,7 @@ import (
 	"redstalk/server/limits"
 )
 
-// start serves a handler on a free port, and returns the door and its address.
+// start serves a handler on a free port, and returns the server and its address.
 func start(t *testing.T, h http.Handler, c httpserve.Config) (*httpserve.Door, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,7 +70,8 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// TestConnContext: all requests of a connection have what ConnContext has put into its context.
+// TestConnContext: all requests of a connection have what ConnContext has put into its
+// context.
 func TestConnContext(t *testing.T) {
 	t.Parallel()
 	type key struct{}
@@ -99,13 +100,13 @@ func TestConnContext(t *testing.T) {
 	}
 }
 
-// TestRaw has what clients may send beside what package http's client does.
-func TestRaw(t *testing.T) {
+// TestRawRequests sends requests that package http's client does not send.
+func TestRawRequests(t *testing.T) {
 	t.Parallel()
 	_, addr := start(t, http.HandlerFunc(echo), httpserve.Config{MaxBody: 100})
 	tests := map[string]struct {
 		send string
-		want []string // to be found in the answer, in this order
+		want []string // expected in the answer, in this order
 	}{
 		"HTTP/1.0":        {"GET / HTTP/1.0\r\n\r\n", []string{"200 OK", "HTTP/1.0 GET"}},
 		"pipelined":       {"GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", []string{"200 OK", "200 OK"}},
@@ -123,7 +124,7 @@ func TestRaw(t *testing.T) {
 			}
 			defer c.Close()
 			c.SetDeadline(time.Now().Add(time.Minute))
-			io.WriteString(c, test.send) // may fail when the server has seen enough
+			io.WriteString(c, test.send) // may fail when the server has read enough
 			got, _ := io.ReadAll(c)
 			rest, found := string(got), true
 			for _, want := range test.want {
@@ -135,9 +136,9 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// TestRefusedUnread: a client that asks before it sends a body, and is refused, is answered without
-// having sent it, and told that the connection ends: who knows whether the body comes all the
-// same.
+// TestRefusedUnread: a client that asks before it sends a body, and is refused, gets the
+// answer without having sent the body. The answer says that the connection ends, because the
+// body could arrive all the same.
 func TestRefusedUnread(t *testing.T) {
 	t.Parallel()
 	refuse := func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnsupportedMediaType) }
@@ -159,8 +160,9 @@ func TestRefusedUnread(t *testing.T) {
 	}
 }
 
-// TestEnd: who waits is told, who has connected and sent nothing is not waited for.
-func TestEnd(t *testing.T) {
+// TestShutdown: handlers that wait are notified, and connections that have sent nothing are
+// not waited for.
+func TestShutdown(t *testing.T) {
 	t.Parallel()
 	waits := make(chan bool)
 	d, addr := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -221,7 +223,7 @@ func TestMaxConnections(t *testing.T) {
 		c.Close()
 	}
 	first.Close()
-	for { // until the server has seen that the first one is gone
+	for { // until the server has noticed that the first one is closed
 		if _, c, err := request(); err == nil {
 			c.Close()
 			return

@@ -1,0 +1,163 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"redstalk/protocol/migrate"
+	"redstalk/server/queue"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// destination is the queue as the destination of a migration. A migration of a job is
+// carried through once begun, so no call ends with its context.
+type destination struct {
+	queue  *queue.Queue
+	holder tube.Holder
+}
+
+func newDestination(q *queue.Queue) *destination { return &destination{q, q.NewHolder()} }
+
+// hideDelay is the delay of hidden jobs, in seconds.
+const hideDelay = uint32(migrate.HideFor / time.Second)
+
+// Lock implements migrate.Target. The lock is a reserved job.
+func (d *destination) Lock(ctx context.Context, from string) error {
+	ctx = context.WithoutCancel(ctx)
+	put, err := d.queue.PutTagged(ctx, queue.NewJob{Tube: migrate.NotesTube, Delay: hideDelay, TTR: 1<<32 - 1}, &tube.Tags{Key: "lock-" + from, OnDuplicate: tube.Keep})
+	if err != nil {
+		return refusalOf(err)
+	}
+	_, err = d.queue.ReserveJob(ctx, d.holder, put.ID)
+	if errors.Is(err, queue.ErrNotFound) {
+		return migrate.ErrBusy
+	}
+	return err
+}
+
+// Close implements migrate.Target.
+func (d *destination) Close() error { return d.queue.Leave(context.Background(), d.holder) }
+
+// Write implements migrate.Target.
+func (d *destination) Write(ctx context.Context, n *migrate.Note) (uint64, error) {
+	id, err := d.queue.Put(context.WithoutCancel(ctx), queue.NewJob{Tube: migrate.NotesTube, Delay: hideDelay, TTR: 1, Body: []byte(n.String())})
+	return id, refusalOf(err)
+}
+
+// refusalOf returns a migrate.Refusal for an error that says that a job is refused, and
+// other errors unchanged.
+func refusalOf(err error) error {
+	for cause, word := range map[error]string{queue.ErrTooBig: "JOB_TOO_BIG", queue.ErrDraining: "DRAINING", storage.ErrNoSpace: "OUT_OF_MEMORY"} {
+		if errors.Is(err, cause) {
+			return &migrate.Refusal{Word: word}
+		}
+	}
+	return err
+}
+
+// Place implements migrate.Target.
+func (d *destination) Place(ctx context.Context, key string, j *migrate.Job) (migrate.Copy, error) {
+	ctx = context.WithoutCancel(ctx)
+	put, err := d.queue.PutTagged(ctx, queue.NewJob{Tube: j.Tube, Pri: j.Pri, Delay: hideDelay, TTR: j.TTR, Body: j.Body}, &tube.Tags{
+		Key: key, OnDuplicate: tube.Keep, Rules: tube.Rules{KeyTTL: migrate.KeyTTL, HasKeyTTL: true},
+	})
+	switch {
+	case err != nil:
+		return migrate.Copy{}, refusalOf(err)
+	case put.Result == tube.PutNew:
+		return migrate.Copy{ID: put.ID, Hidden: true}, nil
+	case put.State == tube.Gone:
+		return migrate.Copy{ID: put.ID}, nil
+	}
+	return d.copyOf(ctx, put.ID)
+}
+
+// copyOf reports whether a job is still hidden.
+func (d *destination) copyOf(ctx context.Context, id uint64) (migrate.Copy, error) {
+	s, err := d.queue.JobStats(ctx, id)
+	if errors.Is(err, queue.ErrNotFound) {
+		return migrate.Copy{ID: id}, nil
+	}
+	if err != nil {
+		return migrate.Copy{}, err
+	}
+	return migrate.Copy{ID: id, Hidden: s.State == tube.Delayed && s.TimeLeft > migrate.StillHidden}, nil
+}
+
+// Find implements migrate.Target.
+func (d *destination) Find(ctx context.Context, name, key string) (migrate.Copy, error) {
+	ctx = context.WithoutCancel(ctx)
+	j, err := d.queue.PeekKey(ctx, name, key)
+	if errors.Is(err, queue.ErrNotFound) {
+		return migrate.Copy{}, nil
+	}
+	if err != nil {
+		return migrate.Copy{}, err
+	}
+	return d.copyOf(ctx, j.ID)
+}
+
+// Reveal implements migrate.Target.
+func (d *destination) Reveal(ctx context.Context, id uint64, j *migrate.Job) error {
+	ops := []storage.Op{{Kind: storage.Reschedule, ID: id, In: j.Left(time.Now()).Round(time.Millisecond)}}
+	if j.State == migrate.Buried {
+		ops = []storage.Op{
+			{Kind: storage.Move, Move: tube.ReserveJob, Holder: d.holder, ID: id},
+			{Kind: storage.Move, Move: tube.Bury, Holder: d.holder, ID: id, Pri: j.Pri},
+		}
+	}
+	answers, err := d.queue.Do(context.WithoutCancel(ctx), ops...)
+	if err != nil {
+		return err
+	}
+	for i := range answers {
+		a := &answers[i]
+		a.Buffer.Release()
+		if a.Err != nil {
+			return a.Err
+		}
+		if a.NotFound {
+			return queue.ErrNotFound
+		}
+	}
+	return nil
+}
+
+// Remove implements migrate.Target.
+func (d *destination) Remove(ctx context.Context, ids ...uint64) error {
+	for _, id := range ids {
+		err := d.queue.Delete(context.WithoutCancel(ctx), d.holder, id)
+		if err != nil && !errors.Is(err, queue.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Notes implements migrate.Target.
+func (d *destination) Notes(ctx context.Context) (notes []migrate.Written, err error) {
+	ctx = context.WithoutCancel(ctx)
+	for cursor := ""; ; {
+		jobs, next, err := d.queue.ListJobs(ctx, migrate.NotesTube, tube.Delayed, tube.MaxListed, cursor)
+		if err != nil {
+			return nil, err
+		}
+		for i := range jobs {
+			j, err := d.queue.Peek(ctx, jobs[i].ID)
+			if errors.Is(err, queue.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if n, err := migrate.ParseNote(string(j.Body)); err == nil {
+				notes = append(notes, migrate.Written{Note: n, ID: j.ID})
+			}
+		}
+		if cursor = next; cursor == "" {
+			return notes, nil
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package webhook
+
+import (
+	"net/url"
+	"time"
+
+	"redstalk/storage/telemetry"
+	"redstalk/tube"
+)
+
+// subscription is a tube whose jobs are pushed, because of its policy or by a gateway.
+// Dispatcher.mu guards all of it except what does not change: name, source, url.
+type subscription struct {
+	name   string
+	source *Source  // a gateway's; nil: it comes from a policy
+	url    *url.URL // of the policy
+	policy tube.Push
+	target *target // of the policy; nil for a gateway's
+
+	bucket *bucket        // for the rate; nil: no rate
+	counts *counts        // nil until the first call, see countsOf
+	log    *telemetry.Log // of a gateway's failed calls to unknown targets; nil until the first one
+
+	active    int // jobs that are being taken or called
+	batchSize int // how many are taken next if allowed; grows as long as jobs are found
+
+	backlog bool // there may be jobs in the tube
+	queued  bool // it is in Dispatcher.runnable
+	blocked bool // it waits for its target, for its rate or for a fresh policy, and is then woken
+	woken   bool // a wake-up has come since the last take began
+	gone    bool // it is not in use any more
+	stale   bool // its policy has changed, and is about to be read
+}
+
+// maxBatchSize limits how many jobs of a tube one dispatch batch takes.
+const maxBatchSize = 64
+
+func newSubscription(name string, s *Source) *subscription {
+	sub := &subscription{name: name, source: s, batchSize: 1}
+	if s.Rate > 0 {
+		sub.bucket = newBucket(float64(s.Rate), s.RateEvery)
+	}
+	return sub
+}
+
+func (sub *subscription) concurrency() int {
+	switch {
+	case sub.source != nil:
+		return sub.source.Concurrency
+	case sub.policy.Concurrency > 0:
+		return int(sub.policy.Concurrency)
+	}
+	return DefaultConcurrency
+}
+
+func (sub *subscription) timeout() time.Duration {
+	switch {
+	case sub.source != nil:
+		return sub.source.Timeout
+	case sub.policy.Timeout > 0:
+		return sub.policy.Timeout
+	}
+	return DefaultTimeout
+}
+
+// addSubscription begins to push the jobs of a tube that is already watched. added is false
+// if they are pushed already. A gateway takes precedence: replaced says that a subscription
+// of the tube's policy has ended, so that the tube is watched once too often.
+func (d *Dispatcher) addSubscription(sub *subscription) (added, replaced bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if old := d.subscriptions[sub.name]; old != nil {
+		if old.source != nil || sub.source == nil {
+			return false, false
+		}
+		d.retire(old)
+		replaced = true
+	}
+	if sub.url != nil {
+		sub.target = d.refTarget(TargetOf(sub.url))
+	}
+	d.subscriptions[sub.name] = sub
+	d.enqueue(sub) // so that the store sends wake-ups for later jobs
+	return true, replaced
+}
+
+// removeSubscription ends the subscription of a tube, of a gateway or of its policy. It
+// reports whether there was one.
+func (d *Dispatcher) removeSubscription(name string, gateway bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	sub := d.subscriptions[name]
+	if sub == nil || (sub.source != nil) != gateway {
+		return false
+	}
+	d.retire(sub)
+	return true
+}
+
+// retire ends the use of a subscription. The lock is held.
+func (d *Dispatcher) retire(sub *subscription) {
+	sub.gone = true
+	delete(d.subscriptions, sub.name)
+	d.forgetCounts(sub)
+	if sub.target != nil {
+		d.unrefTarget(sub.target)
+	}
+}
+
+// bucket is a token bucket, which limits a rate: one token for each call.
+type bucket struct {
+	perSecond, most, tokens float64
+	at                      time.Time // when tokens was computed
+}
+
+// inBucket is the unused time of a rate that can be caught up on at once.
+const inBucket = 100 * time.Millisecond
+
+func newBucket(calls float64, every time.Duration) *bucket {
+	b := &bucket{perSecond: calls / max(every, time.Millisecond).Seconds(), at: time.Now()}
+	b.most = max(1, b.perSecond*inBucket.Seconds())
+	b.tokens = b.most
+	return b
+}
+
+// available returns how many calls can begin now.
+func (b *bucket) available(now time.Time) int {
+	b.tokens = min(b.most, b.tokens+now.Sub(b.at).Seconds()*b.perSecond)
+	b.at = now
+	return int(b.tokens)
+}
+
+// wait returns how long it takes until one can begin.
+func (b *bucket) wait() time.Duration {
+	return time.Duration((1-b.tokens)/b.perSecond*float64(time.Second)) + time.Millisecond
+}
