@@ -207,7 +207,7 @@ func TestSlowReader(t *testing.T) {
 		const n = 2000
 		ours := w.stuckClient(strings.Repeat("list-tube-used\r\n", n) + "quit\r\n")
 		var got int
-		for buf := make([]byte, 2*pumpBuffer); ; {
+		for buf := make([]byte, 8<<10); ; {
 			time.Sleep(limit / 2)
 			n, err := io.ReadFull(ours, buf)
 			if got += n; err != nil {
@@ -217,38 +217,6 @@ func TestSlowReader(t *testing.T) {
 		if want := n * len("USING default\r\n"); got != want {
 			t.Errorf("%d bytes came, want %d", got, want)
 		}
-	})
-}
-
-// lastBreath is a connection on which bytes come as long as it is not closed,
-// and which takes its time to close.
-type lastBreath struct {
-	net.Conn
-	closed chan struct{}
-}
-
-func (c *lastBreath) Read(p []byte) (int, error) {
-	select {
-	case <-c.closed:
-		return 0, net.ErrClosed
-	default:
-		return 1, nil
-	}
-}
-
-func (c *lastBreath) Close() error {
-	synctest.Wait()
-	close(c.closed)
-	return nil
-}
-
-// TestPumpEnds: bytes that come while a connection is closed do not keep its
-// goroutine. Else the bubble does not end.
-func TestPumpEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPump(&lastBreath{closed: make(chan struct{})}, nil, func(submitter) {})
-		synctest.Wait()
-		p.Close()
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/netpoll"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
@@ -79,9 +80,9 @@ func (s *session) noteRead(err error) error {
 	switch {
 	case err == nil:
 		s.reads++
-		s.readable = s.wire.More()
+		s.readable = s.wire.Readable()
 		return nil
-	case errors.Is(err, errNothing):
+	case errors.Is(err, netpoll.ErrNoData):
 		s.readable = false
 		return nil
 	case isEOF(err):

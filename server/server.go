@@ -14,6 +14,7 @@ import (
 	"redstalk/protocol"
 	"redstalk/server/access"
 	"redstalk/server/limits"
+	"redstalk/server/netpoll"
 	"redstalk/server/queue"
 	"redstalk/storage/telemetry"
 )
@@ -67,6 +68,10 @@ const DefaultAuthTimeout = 10 * time.Second
 // DefaultMaxStrangers is the default of Config.MaxStrangers.
 const DefaultMaxUnauthenticated = 1000
 
+// Loops returns how many goroutines of a server watch all its connections, and so wait in the
+// kernel much of the time. It is 0 where epoll is not available.
+func Loops() int { return netpoll.Loops() }
+
 // Server is the beanstalk door of a queue: it serves the protocol to any number of
 // listeners.
 type Server struct {
@@ -74,19 +79,19 @@ type Server struct {
 	log    *slog.Logger
 	queue  *queue.Queue
 	sweeps *sweeper
-	loops  loops
+	poller *netpoll.Poller
 
 	closing atomic.Bool
 	ending  context.Context // ends with Shutdown
 	endAuth context.CancelFunc
 
-	unauthenticated atomic.Int64  // connections that have not said who they are
-	handshakes      atomic.Int64  // under way
-	refused         telemetry.Log // connections
-	shaken          telemetry.Log // handshakes that failed
-	full            telemetry.Log // commands, for want of room
-	misled          telemetry.Log // connections on which HTTP was spoken
-	failed          telemetry.Log // attempts to accept
+	unauthenticated  atomic.Int64  // connections that have not said who they are
+	handshakes       atomic.Int64  // under way
+	refused          telemetry.Log // connections
+	failedHandshakes telemetry.Log // of TLS
+	full             telemetry.Log // commands, for want of room
+	misled           telemetry.Log // connections on which HTTP was spoken
+	failed           telemetry.Log // attempts to accept
 
 	mu        sync.Mutex // guards listeners and sessions
 	listeners map[net.Listener]struct{}
@@ -118,7 +123,7 @@ func New(q *queue.Queue, config Config) *Server {
 		sessions:  make(map[*session]struct{}),
 	}
 	s.ending, s.endAuth = context.WithCancel(context.Background())
-	s.loops.queue, s.loops.log = q, s.log
+	s.poller = netpoll.NewPoller(q, s.log)
 	if config.Access != nil {
 		config.Access.OnChange(s.accessChanged)
 	}
@@ -163,7 +168,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	go func() {
 		s.sweeps.stop()
 		s.alive.Wait()
-		s.loops.stop()
+		s.poller.Stop()
 		close(done)
 	}()
 	select {

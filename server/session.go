@@ -9,6 +9,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/server/limits"
+	"redstalk/server/netpoll"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
@@ -24,7 +25,7 @@ import (
 type session struct {
 	server *Server
 	queue  *queue.Queue
-	wire   wire
+	wire   netpoll.Wire
 	in     *protocol.Reader
 	out    *protocol.Writer
 	log    *slog.Logger // nil unless commands are logged
@@ -33,9 +34,9 @@ type session struct {
 	events    atomic.Uint32 // signals not yet looked at, and running
 	gone      chan struct{} // closed when it has ended
 	phase     phase
-	submitter submitter // the turn of the loop that runs it, else its wire
-	readable  bool      // the wire may have something
-	fills     int       // reads since the wire last signalled
+	submitter netpoll.Submitter // the turn of the loop that runs it, else its wire
+	readable  bool              // the wire may have something
+	fills     int               // reads since the wire last signalled
 	reads     uint64
 	cause     error // why the connection ends
 
@@ -130,7 +131,7 @@ func newSession(s *Server, holder tube.Holder) *session {
 // begin serves a connection.
 func (s *session) begin(conn net.Conn) {
 	s.server.log.Info("connection accepted", "conn", uint64(s.holder), "from", conn.RemoteAddr())
-	s.wire = s.server.newWire(conn, s.wake)
+	s.wire = s.server.poller.NewWire(conn, s.wake)
 	s.in = protocol.NewReader(s.wire, s.queue.MaxJobSize())
 	s.in.UseBuffers(s.server.newBuffer)
 	s.out = protocol.NewWriter(s.wire)
@@ -138,7 +139,7 @@ func (s *session) begin(conn net.Conn) {
 		s.principal = newPrincipal(s, conn)
 	}
 	s.events.Or(begun)
-	if s.wire.More() { // what came with a handshake raises no event any more
+	if s.wire.Readable() { // what came with a handshake raises no event any more
 		s.events.Or(woken)
 	}
 	s.run(s.wire)
@@ -146,7 +147,7 @@ func (s *session) begin(conn net.Conn) {
 
 // wake signals that the wire has something. If that runs the session, its batches
 // go to that outbox.
-func (s *session) wake(to submitter) {
+func (s *session) wake(to netpoll.Submitter) {
 	if s.raise(woken) {
 		s.run(to)
 	}
@@ -172,7 +173,7 @@ func (s *session) raise(event uint32) bool {
 }
 
 // run looks at signals until there are none. It is called with running set.
-func (s *session) run(to submitter) {
+func (s *session) run(to netpoll.Submitter) {
 	s.submitter = to
 	for {
 		events := s.events.Swap(running) &^ running
@@ -197,7 +198,7 @@ func (s *session) note(events uint32) {
 		s.readable, s.fills = true, 0
 	}
 	if events&forceClose != 0 && s.phase != ended {
-		s.wire.Cut()
+		s.wire.Abort()
 	}
 	if events&stored != 0 {
 		s.noteStored()
@@ -267,14 +268,14 @@ func (s *session) act() (more bool, err error) {
 		return s.answer()
 	case s.heavy:
 		s.heavy = false
-		s.wire.Again()
+		s.wire.WakeLater()
 		return false, nil
 	case s.collect():
 		s.submit()
 		return true, nil
 	case s.out.Buffered() > 0:
 		return true, s.out.Flush()
-	case (s.quit || s.halfClosed) && s.wire.Push() > 0:
+	case (s.quit || s.halfClosed) && s.wire.Flush() > 0:
 		s.noteUnread()
 		return false, nil // the client has to read the last replies first
 	case s.quit:
@@ -288,7 +289,7 @@ func (s *session) act() (more bool, err error) {
 		s.noteBegun()
 		return false, nil
 	case s.fills == maxFills:
-		s.wire.Again()
+		s.wire.WakeLater()
 		return false, nil
 	case !s.mayReceive():
 		return false, nil

@@ -1,4 +1,4 @@
-package server
+package netpoll
 
 import (
 	"crypto/tls"
@@ -8,34 +8,34 @@ import (
 	"redstalk/storage"
 )
 
-// tlsWire is a wire with TLS above a descriptor that a loop watches: what the client
-// sends is decrypted, and what it gets encrypted, by whoever runs the session.
+// tlsWire is a Wire with TLS above an epollWire. The goroutine that runs the session
+// decrypts and encrypts.
 type tlsWire struct {
-	epollWire *epollWire // no embedding: ReadVec and WriteVec would go past TLS
+	epollWire *epollWire // not embedded: ReadVec and WriteVec would bypass TLS
 	conn      *tls.Conn
 	records   *records
 	full      bool // the last read filled its buffer; belongs to the session
 }
 
-// Read implements wire.
+// Read implements Wire.
 func (t *tlsWire) Read(p []byte) (int, error) {
 	n, err := t.conn.Read(p)
 	t.full = n == len(p)
 	if _, ok := err.(wouldBlock); ok {
-		err = errNothing
+		err = ErrNoData
 	}
 	return n, err
 }
 
-// More implements wire.
-func (t *tlsWire) More() bool {
-	return t.full || t.records.hi > t.records.lo || t.records.news.Load() || t.epollWire.More()
+// Readable implements Wire.
+func (t *tlsWire) Readable() bool {
+	return t.full || t.records.hi > t.records.lo || t.records.unreadEvent.Load() || t.epollWire.Readable()
 }
 
-// Write implements wire.
+// Write implements Wire.
 func (t *tlsWire) Write(p []byte) (int, error) { return t.conn.Write(p) }
 
-// plainBuffer is how much becomes one record: as much as one can hold.
+// plainBuffer is how many bytes become one record: as many as one can hold.
 const plainBuffer = 16 << 10
 
 var plainBuffers = sync.Pool{New: func() any { return new([plainBuffer]byte) }}
@@ -65,29 +65,29 @@ func (t *tlsWire) WriteVec(pieces []protocol.Piece) (err error) {
 	return err
 }
 
-// Kept implements wire: in bytes as they are sent.
+// PendingBytes implements Wire. It counts encrypted bytes.
 func (t *tlsWire) PendingBytes() int { return t.epollWire.PendingBytes() }
 
-// Push implements wire.
-func (t *tlsWire) Push() int { return t.epollWire.Push() }
+// Flush implements Wire.
+func (t *tlsWire) Flush() int { return t.epollWire.Flush() }
 
-// Drained implements wire.
+// Drained implements Wire. It counts encrypted bytes.
 func (t *tlsWire) Drained() uint64 { return t.epollWire.Drained() }
 
-// Hand implements wire.
+// Submit implements Submitter.
 func (t *tlsWire) Submit(b *storage.Batch) { t.epollWire.Submit(b) }
 
-// Again implements wire.
-func (t *tlsWire) Again() { t.epollWire.Again() }
+// WakeLater implements Wire.
+func (t *tlsWire) WakeLater() { t.epollWire.WakeLater() }
 
-// Delivered implements wire.
+// Delivered implements Wire.
 func (t *tlsWire) Delivered() bool { return t.epollWire.Delivered() }
 
-// Close implements wire. It tells the client that this is the end, if there is room.
+// Close implements Wire. It sends the client the end of the TLS stream if there is room.
 func (t *tlsWire) Close() {
 	t.conn.CloseWrite()
 	t.epollWire.Close()
 }
 
-// Cut implements wire.
-func (t *tlsWire) Cut() { t.epollWire.Cut() }
+// Abort implements Wire.
+func (t *tlsWire) Abort() { t.epollWire.Abort() }

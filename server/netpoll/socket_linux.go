@@ -1,4 +1,4 @@
-package server
+package netpoll
 
 import (
 	"syscall"
@@ -7,8 +7,8 @@ import (
 	"redstalk/protocol"
 )
 
-// duplicate gives a connection's descriptor a second number, which the
-// runtime's own poller does not watch.
+// duplicate returns a second descriptor of a connection, which the runtime's own poller does
+// not watch.
 func duplicate(sc syscall.Conn) (fd int, err error) {
 	raw, err := sc.SyscallConn()
 	if err != nil {
@@ -26,7 +26,7 @@ func duplicate(sc syscall.Conn) (fd int, err error) {
 	return fd, err
 }
 
-// send writes until nothing is left or there is no room.
+// send writes until nothing is left or the socket has no room.
 func send(fd int, p []byte) (sent int, err error) {
 	for sent < len(p) {
 		n, err := syscall.Write(fd, p[sent:])
@@ -42,13 +42,13 @@ func send(fd int, p []byte) (sent int, err error) {
 	return sent, nil
 }
 
-// maxVec is how many pieces go into one system call; the kernel takes 1024.
+// maxVec is how many pieces one system call gets; the kernel accepts 1024.
 const maxVec = 64
 
-// vector is pieces of memory for one system call.
+// vector is the pieces of memory of one system call.
 type vector struct {
 	pieces [maxVec]syscall.Iovec
-	n      int // how many of these are set
+	n      int // how many pieces are set
 	size   int // their bytes
 }
 
@@ -71,8 +71,8 @@ func (v *vector) add(p []byte) {
 	}
 }
 
-// sendVec writes pieces until nothing is left or there is no room, and returns how many
-// bytes went out.
+// sendVec writes pieces until nothing is left or the socket has no room. It returns how many
+// bytes it has written.
 func sendVec(fd int, pieces []protocol.Piece) (sent int, err error) {
 	for {
 		var v vector
@@ -92,7 +92,7 @@ func sendVec(fd int, pieces []protocol.Piece) (sent int, err error) {
 	}
 }
 
-// addUnsent adds the first pieces, without the bytes that were sent already.
+// addUnsent adds up to maxVec pieces, without the bytes that have been sent already.
 func (v *vector) addUnsent(pieces []protocol.Piece, sent int) {
 	for i := 0; i < len(pieces) && v.n < maxVec; i++ {
 		p := pieces[i].Bytes
@@ -102,7 +102,7 @@ func (v *vector) addUnsent(pieces []protocol.Piece, sent int) {
 	}
 }
 
-// receiveVec reads once into pieces, and returns whether it has filled them.
+// receiveVec reads once into pieces. It reports whether it has filled them.
 func receiveVec(fd int, pieces [][]byte) (n int, full bool, err error) {
 	var v vector
 	for _, p := range pieces {
@@ -112,17 +112,16 @@ func receiveVec(fd int, pieces [][]byte) (n int, full bool, err error) {
 	return n, n == v.size, err
 }
 
-// isReset returns whether the other side refuses what was sent to it, as one does
-// that closed the connection before. A read does not tell, as it sees the end of
-// the stream first, and the kernel goes on counting what was never confirmed.
+// isReset reports whether the peer has refused what was sent to it, as it does after it has
+// closed the connection. A read does not show that, since it sees the end of the stream first,
+// and the kernel continues to count the bytes that were never acknowledged.
 func isReset(fd int) bool {
 	cause, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ERROR)
 	return err != nil || cause != 0
 }
 
-// unsent is how many bytes the kernel has been given that the other side has
-// not confirmed. It is 0 where the kernel cannot tell, and for a socket of the
-// file system, where what was written is with the other side already.
+// unsent returns how many written bytes the peer has not acknowledged. It is 0 where the
+// kernel cannot tell, and for a Unix socket, where written bytes are with the peer at once.
 func unsent(fd int) int {
 	if domain, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_DOMAIN); err != nil || domain == syscall.AF_UNIX {
 		return 0
