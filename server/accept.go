@@ -29,7 +29,7 @@ func (s *Server) serve(l net.Listener, take func(net.Conn)) error {
 		case s.closing.Load():
 			return ErrServerClosed
 		case isTemporary(err):
-			s.failed.Error(s.log, "cannot accept connections; trying again until it works", "err", err)
+			s.acceptLog.Error(s.log, "cannot accept connections; trying again until it works", "err", err)
 			pause.wait()
 		default:
 			return err
@@ -50,7 +50,7 @@ func (s *Server) addListener(l net.Listener) bool {
 // ServeConn serves one connection and returns when it has ended.
 func (s *Server) ServeConn(conn net.Conn) {
 	if ss := s.admit(conn); ss != nil {
-		<-ss.gone
+		<-ss.done
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *Server) admit(conn net.Conn) *session {
 	}
 	ss := newSession(s, s.queue.NewHolder())
 	s.sessions[ss] = struct{}{}
-	s.alive.Add(1)
+	s.sessionsAlive.Add(1)
 	s.queue.Counters.Connections.Add(1)
 	s.queue.Counters.TotalConnections.Add(1)
 	s.mu.Unlock()
@@ -84,15 +84,15 @@ func (s *Server) exit(ss *session) {
 	delete(s.sessions, ss)
 	s.mu.Unlock()
 	s.config.Bounds.Leave()
-	close(ss.gone)
-	s.alive.Done()
+	close(ss.done)
+	s.sessionsAlive.Done()
 }
 
 // refuse closes a connection that is one too many. The client sees the end
 // instead of waiting for an answer.
 func (s *Server) refuse(conn net.Conn) {
 	conn.Close()
-	s.refused.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.Bounds.MaxConnections())
+	s.refusedLog.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.Bounds.MaxConnections())
 }
 
 // backoff spaces out tries of something that fails for lack of resources, so

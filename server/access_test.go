@@ -115,7 +115,7 @@ func (c *client) settle() {
 type sample struct {
 	before  string // what the client sends first, with | between commands
 	command string
-	word    string // with which the reply begins if it may
+	reply   string // with which the reply begins if it may
 	leased  bool
 }
 
@@ -259,7 +259,7 @@ func (g *guarded) tryAll(name string, on, somewhere, every access.Right) {
 		if isReserve(v) {
 			has = on // it watches nothing else that it might have
 		}
-		want := samples[v].word
+		want := samples[v].reply
 		switch {
 		case need.Met(has):
 		case need.Where == access.OfJob && on == access.Nothing && somewhere != access.Nothing && v != protocol.DeleteBatch:
@@ -478,11 +478,11 @@ func TestGrants(t *testing.T) {
 // TestGrantedWithoutAllocating: it is asked for every delete, release and touch.
 func TestGrantedWithoutAllocating(t *testing.T) {
 	inGuarded(t, user("app", "post", "work"), func(g *guarded) {
-		v := &principal{access: g.access, user: g.access.Anonymous()}
-		v.grant(7, access.Work)
+		p := &principal{access: g.access, user: g.access.Anonymous()}
+		p.grant(7, access.Work)
 		c := &protocol.Command{Verb: protocol.Delete, ID: 7}
 		if n := testing.AllocsPerRun(100, func() {
-			if !v.areGranted(c) {
+			if !p.areGranted(c) {
 				t.Error("it is not granted")
 			}
 		}); n != 0 {
@@ -736,7 +736,7 @@ func FuzzAuth(f *testing.F) {
 		inGuarded(t, "", func(g *guarded) {
 			c := g.connect()
 			c.sendRaw(line + "\r\nuse secret\r\n")
-			time.Sleep(maxFailures * 10 * time.Second) // no attempt waits longer
+			time.Sleep(maxAuthFailures * 10 * time.Second) // no attempt waits longer
 			if got := c.rest(); strings.Contains(got, "USING secret") && !may {
 				t.Errorf("%q lets in:\n%s", line, got)
 			}

@@ -21,14 +21,14 @@ func (s *session) answer() (more bool, err error) {
 			s.retake(r)
 			return true, nil
 		case r.waitsForLookup:
-			s.actOnLookups()
+			s.planLookups()
 			continue
-		case r.attempt != nil && !r.attempt.begun:
+		case r.attempt != nil && !r.attempt.started:
 			return true, s.startVerifying(r)
 		case s.mustWait(r):
 			return true, s.startWaiting(r)
-		case s.wantsMore(r):
-			s.takeMore(r)
+		case s.wantsMoreJobs(r):
+			s.takeMoreJobs(r)
 			return true, nil
 		}
 		s.next++
@@ -44,7 +44,7 @@ func (s *session) answer() (more bool, err error) {
 func (s *session) reply(r *request) {
 	s.count(r)
 	s.respond(r)
-	s.noteResult(r.verb)
+	s.countResult(r.verb)
 	if s.log != nil {
 		s.log.Debug("command", "verb", r.verb.String(), "reply", s.out.Last())
 	}
@@ -55,8 +55,8 @@ func (s *session) respond(r *request) {
 	case r.fault != protocol.NoFault:
 		s.out.Fault(r.fault)
 		return
-	case r.word != nil:
-		r.word(s)
+	case r.reply != nil:
+		r.reply(s)
 		return
 	case r.op < 0, hasSeveralOps(r.verb):
 		handlers[r.verb].answer(s, r, nil)
@@ -82,12 +82,12 @@ func (s *session) respond(r *request) {
 func (s *session) fail(r *request, err error) {
 	const failed = "the store failed"
 	if errors.Is(err, storage.ErrTooBig) { // for this store, whatever the limit of the server is
-		s.server.full.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
+		s.server.noSpaceLog.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
 		s.out.JobTooBig()
 		return
 	}
 	if errors.Is(err, storage.ErrNoSpace) { // every put may be refused for long, and the store says why
-		s.server.full.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
+		s.server.noSpaceLog.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
 		s.out.OutOfMemory()
 		return
 	}

@@ -11,13 +11,13 @@ import (
 // before it is answered.
 
 // maxFailures is how many times a connection may fail to say who it is. Then it is closed.
-const maxFailures = 3
+const maxAuthFailures = 3
 
 // attempt is an auth on its way. The goroutine that finds out has it from begun on, until
 // it signals the session.
-type attempt struct {
+type authAttempt struct {
 	name, secret string
-	begun        bool
+	started      bool
 	login        *access.Login // nil: it is not who it says
 }
 
@@ -26,11 +26,11 @@ func planAuth(s *session, c *protocol.Command, r *request) {
 		r.fault = protocol.UnknownCommand
 		return
 	}
-	s.alone = true
-	r.attempt = &attempt{name: string(c.Name), secret: string(c.Secret)}
-	v := s.principal
-	if login := v.access.Known(v.address, r.attempt.name, r.attempt.secret); login != nil {
-		r.attempt.login, r.attempt.begun = login, true
+	s.endsBurst = true
+	r.attempt = &authAttempt{name: string(c.Name), secret: string(c.Secret)}
+	p := s.principal
+	if login := p.access.Known(p.address, r.attempt.name, r.attempt.secret); login != nil {
+		r.attempt.login, r.attempt.started = login, true
 	}
 }
 
@@ -40,28 +40,28 @@ func (s *session) startVerifying(r *request) error {
 		return err
 	}
 	s.phase = verifying
-	t, v := r.attempt, s.principal
-	t.begun = true
+	t, p := r.attempt, s.principal
+	t.started = true
 	go func() {
-		t.login, _ = v.access.Authenticate(s.server.ending, v.address, t.name, t.secret)
-		s.signal(known)
+		t.login, _ = p.access.Authenticate(s.server.ctx, p.address, t.name, t.secret)
+		s.signal(verified)
 	}()
 	return nil
 }
 
 func answerAuth(s *session, r *request, _ *storage.Answer) {
-	v, login := s.principal, r.attempt.login
+	p, login := s.principal, r.attempt.login
 	r.attempt = nil
 	if login != nil { // the file may have changed meanwhile
-		login = v.access.Renew(login)
+		login = p.access.Renew(login)
 	}
 	switch {
 	case login == nil:
-		if v.failures++; v.failures >= maxFailures {
+		if p.failures++; p.failures >= maxAuthFailures {
 			s.quit = true
 		}
 		s.out.Unauthorized()
-	case v.enter(s, login):
+	case p.logIn(s, login):
 		s.out.Authenticated()
 	default:
 		s.out.OutOfMemory() // too many connections of this user

@@ -36,7 +36,7 @@ func (s *Server) ServeTLS(l net.Listener, config *tls.Config) error {
 
 // handshake performs the TLS handshake of a connection, in the caller's goroutine.
 func (s *Server) handshake(conn net.Conn, config *tls.Config) (*netpoll.TLSConn, error) {
-	ctx, cancel := context.WithTimeout(s.ending, s.config.AuthTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, s.config.AuthTimeout)
 	defer cancel()
 	return netpoll.Handshake(ctx, conn, config)
 }
@@ -44,7 +44,7 @@ func (s *Server) handshake(conn net.Conn, config *tls.Config) (*netpoll.TLSConn,
 // logFailedHandshake logs a handshake that has failed, unless the client just disconnected.
 func (s *Server) logFailedHandshake(conn net.Conn, err error) {
 	if !errors.Is(err, io.EOF) && !s.closing.Load() {
-		s.failedHandshakes.Warn(s.log, "a handshake of TLS has failed", "from", conn.RemoteAddr(), "err", err)
+		s.handshakeLog.Warn(s.log, "a handshake of TLS has failed", "from", conn.RemoteAddr(), "err", err)
 	}
 }
 

@@ -15,21 +15,21 @@ var errSlow = errors.New("a body has come too slowly while others waited for its
 // mayReceive reports whether more may be read. If not, the session is signalled when it may.
 func (s *session) mayReceive() bool {
 	size, memory, come := s.in.Partial()
-	if come <= limits.Uncounted && memory <= firstBody {
+	if come <= limits.Uncounted && memory <= freeBodyMemory {
 		return true
 	}
 	if s.arrival == nil {
-		s.arrival = s.server.config.Bounds.Arrive(func() { s.signal(roomy) }, func() { s.signal(unmade) })
+		s.arrival = s.server.config.Bounds.Arrive(func() { s.signal(bodyRoom) }, func() { s.signal(bodyMemoryNeeded) })
 	}
 	s.arrival.Came(s.in.Received())
 	return s.arrival.Reserve(int64(memory), int64(size))
 }
 
 // firstBody is the memory that a body gets in any case, in bytes.
-const firstBody = 64 << 10
+const freeBodyMemory = 64 << 10
 
 // noteReceived takes down what has come of a body, and whether that was all of it.
-func (s *session) noteReceived() {
+func (s *session) updateArrival() {
 	if s.arrival == nil {
 		return
 	}

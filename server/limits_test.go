@@ -226,9 +226,9 @@ func TestSignalBeforeBegin(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ss := newSession(w.server, 99)
 		ss.signal(shutdown)
-		ss.signal(swept)
-		if ss.events.Load() != running|shutdown|swept {
-			t.Errorf("signals: %b", ss.events.Load())
+		ss.signal(checkTime)
+		if ss.signals.Load() != running|shutdown|checkTime {
+			t.Errorf("signals: %b", ss.signals.Load())
 		}
 	})
 }

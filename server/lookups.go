@@ -34,8 +34,8 @@ type lookup struct {
 // grant is what a client is known to be allowed with a job: the job is in a tube where it
 // has these rights, and perhaps others.
 type grant struct {
-	id  uint64
-	has access.Right
+	id     uint64
+	rights access.Right
 }
 
 // numGrants is how many jobs a session remembers so. A client that holds more at a time
@@ -43,52 +43,52 @@ type grant struct {
 const numGrants = 256
 
 // noteTaken notes that a job was reserved from a tube on which the visitor may work.
-func (v *principal) noteTaken(id uint64) {
-	if v != nil && v.user.Everywhere()&access.Work == 0 {
-		v.grant(id, access.Work)
+func (p *principal) noteReserved(id uint64) {
+	if p != nil && p.user.Everywhere()&access.Work == 0 {
+		p.grant(id, access.Work)
 	}
 }
 
-func (v *principal) grant(id uint64, has access.Right) {
-	if v.grants == nil {
-		v.grants = make([]grant, numGrants)
+func (p *principal) grant(id uint64, has access.Right) {
+	if p.grants == nil {
+		p.grants = make([]grant, numGrants)
 	}
-	v.grants[id%numGrants] = grant{id, has}
+	p.grants[id%numGrants] = grant{id, has}
 }
 
 // isGranted tells whether the visitor is known to have what a command about the job needs.
-func (v *principal) isGranted(n access.Need, id uint64) bool {
-	if n.Met(v.user.Everywhere()) {
+func (p *principal) isGranted(n access.Need, id uint64) bool {
+	if n.Met(p.user.Everywhere()) {
 		return true
 	}
-	if v.grants == nil {
+	if p.grants == nil {
 		return false
 	}
-	g := v.grants[id%numGrants]
-	return g.id == id && n.Met(g.has)
+	g := p.grants[id%numGrants]
+	return g.id == id && n.Met(g.rights)
 }
 
 // mustHold tells whether a command of this verb must wait for lookups before it.
-func (v *principal) mustHold(verb protocol.Verb) bool {
-	return len(v.lookups.commands) > 0 && needs[verb].Where != access.OfJob
+func (p *principal) mustHold(verb protocol.Verb) bool {
+	return len(p.lookups.commands) > 0 && needs[verb].Where != access.OfJob
 }
 
 // forgetLookups is for the beginning of a burst.
-func (v *principal) forgetLookups() {
-	clear(v.lookups.commands)
-	v.lookups.commands = v.lookups.commands[:0]
+func (p *principal) forgetLookups() {
+	clear(p.lookups.commands)
+	p.lookups.commands = p.lookups.commands[:0]
 }
 
 // planOfJob plans a command that names jobs, or first lookups of them if it is not known
 // whether the client may.
 func (s *session) planOfJob(c *protocol.Command, r *request) {
-	v := s.principal
-	if v.user.Anywhere() == access.Nothing {
-		refusePut(c, r, (*protocol.Writer).Forbidden)
+	p := s.principal
+	if p.user.Anywhere() == access.Nothing {
+		refuse(c, r, (*protocol.Writer).Forbidden)
 		return
 	}
-	granted := v.areGranted(c)
-	if granted && len(v.lookups.commands) == 0 {
+	granted := p.areGranted(c)
+	if granted && len(p.lookups.commands) == 0 {
 		handlers[c.Verb].plan(s, c, r)
 		return
 	}
@@ -100,19 +100,19 @@ func (s *session) planOfJob(c *protocol.Command, r *request) {
 	}
 	kept := *c
 	kept.List = slices.Clone(c.List)
-	v.lookups.commands = append(v.lookups.commands, lookup{kept, len(s.requests) - 1, granted})
+	p.lookups.commands = append(p.lookups.commands, lookup{kept, len(s.requests) - 1, granted})
 	r.waitsForLookup = true
 }
 
 // areGranted tells whether the client is known to be allowed what a command wants with all
 // jobs that it names.
-func (v *principal) areGranted(c *protocol.Command) bool {
+func (p *principal) areGranted(c *protocol.Command) bool {
 	need := needs[c.Verb]
 	if c.Verb != protocol.DeleteBatch { // the usual way: idsOf would allocate
-		return v.isGranted(need, c.ID)
+		return p.isGranted(need, c.ID)
 	}
 	for id := range protocol.IDs(c.List) {
-		if !v.isGranted(need, id) {
+		if !p.isGranted(need, id) {
 			return false
 		}
 	}
@@ -128,7 +128,7 @@ func idsOf(c *protocol.Command) iter.Seq[uint64] {
 }
 
 // actOnLookups goes on with all commands that have waited for lookups.
-func (s *session) actOnLookups() {
+func (s *session) planLookups() {
 	from := len(s.batch.Ops)
 	for i := range s.principal.lookups.commands {
 		l := &s.principal.lookups.commands[i]
@@ -139,28 +139,28 @@ func (s *session) actOnLookups() {
 		case l.granted:
 			handlers[l.command.Verb].plan(s, &l.command, r)
 		case l.command.Verb == protocol.DeleteBatch:
-			s.actOnMany(&l.command, r, lookups)
+			s.planLookedUpMany(&l.command, r, lookups)
 		default:
-			s.actOnOne(&l.command, r, &lookups[0])
+			s.planLookedUp(&l.command, r, &lookups[0])
 		}
 	}
-	if s.again.Ops = s.batch.Ops[from:]; len(s.again.Ops) > 0 {
+	if s.followUp.Ops = s.batch.Ops[from:]; len(s.followUp.Ops) > 0 {
 		s.phase = storing
-		s.submitter.Submit(&s.again)
+		s.submitter.Submit(&s.followUp)
 	}
 }
 
 // actOnOne plans a command whose job was looked up. A job of a tube that the client may
 // not touch is not there for it; one of a tube on which it has other rights is.
-func (s *session) actOnOne(c *protocol.Command, r *request, lookup *storage.Op) {
+func (s *session) planLookedUp(c *protocol.Command, r *request, lookup *storage.Op) {
 	err := lookup.Answer.Err
-	switch has, found := s.rightsIn(lookup); {
+	switch has, found := s.rightsOnJob(lookup); {
 	case err != nil:
-		r.word = func(s *session) { s.fail(r, err) }
+		r.reply = func(s *session) { s.fail(r, err) }
 	case !found:
-		r.word = func(s *session) { s.out.NotFound() }
+		r.reply = func(s *session) { s.out.NotFound() }
 	case !needs[c.Verb].Met(has):
-		r.word = func(s *session) { s.out.Forbidden() }
+		r.reply = func(s *session) { s.out.Forbidden() }
 	default:
 		handlers[c.Verb].plan(s, c, r)
 	}
@@ -168,7 +168,7 @@ func (s *session) actOnOne(c *protocol.Command, r *request, lookup *storage.Op) 
 
 // rightsIn returns what the client may do in the tube of a job that was looked up, and
 // remembers it. found is false if there is no such job, or if it may do nothing there.
-func (s *session) rightsIn(lookup *storage.Op) (has access.Right, found bool) {
+func (s *session) rightsOnJob(lookup *storage.Op) (has access.Right, found bool) {
 	if a := &lookup.Answer; a.Err != nil || a.NotFound {
 		return access.Nothing, false
 	}
@@ -180,22 +180,22 @@ func (s *session) rightsIn(lookup *storage.Op) (has access.Right, found bool) {
 }
 
 // noJobHas is an id that no job has.
-const noJobHas = 0
+const noJobID = 0
 
 // actOnMany is actOnOne for a command with many ids. Those that the client may not act on
 // are not found.
-func (s *session) actOnMany(c *protocol.Command, r *request, lookups []storage.Op) {
+func (s *session) planLookedUpMany(c *protocol.Command, r *request, lookups []storage.Op) {
 	list := make([]byte, 0, len(c.List))
 	next := 0
 	for id := range protocol.IDs(c.List) {
 		lookup := &lookups[next]
 		next++
 		if err := lookup.Answer.Err; err != nil {
-			r.word = func(s *session) { s.fail(r, err) }
+			r.reply = func(s *session) { s.fail(r, err) }
 			return
 		}
-		if has, _ := s.rightsIn(lookup); !needs[c.Verb].Met(has) {
-			id = noJobHas
+		if has, _ := s.rightsOnJob(lookup); !needs[c.Verb].Met(has) {
+			id = noJobID
 		}
 		list = strconv.AppendUint(append(list, ' '), id, 10)
 	}

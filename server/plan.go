@@ -36,25 +36,25 @@ const (
 
 // request is a command that was read, on its way to its reply.
 type request struct {
-	verb     protocol.Verb
-	fault    protocol.Fault
-	counted  bool
-	producer bool           // makes the connection one
-	waits    bool           // a reserve that waits if there is no job
-	op       int            // index in batch.Ops of its first operation, -1 if it needs none
-	left     int            // of many: how many jobs are asked for, and have not been taken
-	answered int            // reserve-batch: how many jobs were taken
-	bytes    int            // reserve-batch: of their bodies
-	share    int            // reserve-batch: how many bytes each of the last takes might bring; 0: any
-	single   bool           // reserve-batch: the next take is for one job
-	name     string         // of a tube
-	names    []string       // of tubes
-	watching int            // how many tubes are watched
-	timeout  time.Duration  // of a reserve
-	fresh    bool           // a reserve that was retaken
-	attempt  *attempt       // auth: what is to be found out
-	waited   bool           // a reserve that has waited
-	word     func(*session) // the reply, if it is known already
+	verb       protocol.Verb
+	fault      protocol.Fault
+	counted    bool
+	producer   bool           // makes the connection one
+	waits      bool           // a reserve that waits if there is no job
+	op         int            // index in batch.Ops of its first operation, -1 if it needs none
+	remaining  int            // of many: how many jobs are asked for, and have not been taken
+	answered   int            // reserve-batch: how many jobs were taken
+	bytes      int            // reserve-batch: of their bodies
+	bodyShare  int            // reserve-batch: how many bytes each of the last takes might bring; 0: any
+	single     bool           // reserve-batch: the next take is for one job
+	name       string         // of a tube
+	names      []string       // of tubes
+	watchCount int            // how many tubes are watched
+	timeout    time.Duration  // of a reserve
+	retaken    bool           // a reserve that was retaken
+	attempt    *authAttempt   // auth: what is to be found out
+	waited     bool           // a reserve that has waited
+	reply      func(*session) // the reply, if it is known already
 
 	waitsForLookup bool // see lookups.go
 }
@@ -62,12 +62,12 @@ type request struct {
 // fill reads once. The end of the client's sending is not an error but noted
 // in halfClosed.
 func (s *session) fill() error {
-	s.noteBegun()
-	return s.noteRead(s.in.Fill())
+	s.countBegun()
+	return s.handleRead(s.in.Fill())
 }
 
 // noteBegun counts a command whose body is still to come.
-func (s *session) noteBegun() {
+func (s *session) countBegun() {
 	verb, counted, producer := s.in.Begun()
 	if counted {
 		s.countCommand(verb)
@@ -76,7 +76,7 @@ func (s *session) noteBegun() {
 }
 
 // noteRead sorts out how a read has ended.
-func (s *session) noteRead(err error) error {
+func (s *session) handleRead(err error) error {
 	switch {
 	case err == nil:
 		s.reads++
@@ -99,14 +99,14 @@ func isEOF(err error) bool {
 // collect plans the commands that have come, as many as may go to the store
 // together, and returns whether there is any.
 func (s *session) collect() bool {
-	s.forget()
-	s.watched.returned()
+	s.releaseAnswers()
+	s.watched.endLend()
 	if s.principal != nil {
 		s.principal.forgetLookups()
 	}
 	s.requests, s.next, s.bytes, s.tubes = s.requests[:0], 0, 0, 0
-	s.blocking, s.waited, s.alone = false, false, false
-	for len(s.requests) < maxBurst && s.bytes < maxBurstBytes && s.tubes < maxBurstTubes && len(s.batch.Ops) < maxBurstOps && !s.quit && !s.alone {
+	s.blocking, s.waited, s.endsBurst = false, false, false
+	for len(s.requests) < maxBurst && s.bytes < maxBurstBytes && s.tubes < maxBurstTubes && len(s.batch.Ops) < maxBurstOps && !s.quit && !s.endsBurst {
 		if !s.held && !s.in.Next(&s.command) {
 			break
 		}
@@ -119,7 +119,7 @@ func (s *session) collect() bool {
 		}
 		s.plan(&s.command)
 	}
-	s.noteReceived()
+	s.updateArrival()
 	return len(s.requests) > 0
 }
 
@@ -139,7 +139,7 @@ func (s *session) plan(c *protocol.Command) {
 	case c.Fault == protocol.HTTPRequest:
 		s.refuseHTTP(r)
 	case s.principal != nil:
-		s.planVisited(c, r)
+		s.planForPrincipal(c, r)
 	case c.Fault == protocol.NoFault:
 		handlers[c.Verb].plan(s, c, r)
 	case c.Verb == protocol.Auth:
@@ -150,36 +150,36 @@ func (s *session) plan(c *protocol.Command) {
 // refuseHTTP ends the connection as quit does: nothing that follows a request of HTTP is looked
 // at, because a web page may have chosen it.
 func (s *session) refuseHTTP(r *request) {
-	s.server.misled.Warn(s.server.log, "closed a connection on which HTTP is spoken: a web page that attacks, or a client with the wrong port", "conn", uint64(s.holder))
+	s.server.httpLog.Warn(s.server.log, "closed a connection on which HTTP is spoken: a web page that attacks, or a client with the wrong port", "conn", uint64(s.holder))
 	r.verb, r.fault, s.quit = protocol.Quit, protocol.NoFault, true
 }
 
 // do appends the operation whose answer r is waiting for.
-func (s *session) do(r *request, op storage.Op) {
+func (s *session) addOp(r *request, op storage.Op) {
 	r.op = len(s.batch.Ops)
 	s.batch.Ops = append(s.batch.Ops, op)
 }
 
 // attend appends that this connection begins or ends to use or watch tubes.
-func (s *session) attend(role tube.Role, delta int, names ...string) {
+func (s *session) addRef(role tube.Role, delta int, names ...string) {
 	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Ref, Role: role, Delta: delta, Tubes: names})
 }
 
 // submit has the store carry out what was planned.
 func (s *session) submit() {
 	if len(s.batch.Ops) == 0 {
-		s.heavy = s.tubes >= maxBurstTubes // or others would not have their turn
+		s.yieldFirst = s.tubes >= maxBurstTubes // or others would not have their turn
 		return
 	}
 	if s.blocking {
-		s.hints = s.queue.WakeUps()
+		s.wakeUps = s.queue.WakeUps()
 	}
 	s.phase = storing
 	s.submitter.Submit(&s.batch)
 }
 
 // forget lets go of bodies and pages. It releases the bodies that no reply was made of.
-func (s *session) forget() {
+func (s *session) releaseAnswers() {
 	for i := range s.batch.Ops {
 		s.batch.Ops[i].Answer.Buffer.Release()
 	}

@@ -32,23 +32,23 @@ func (s *session) planTakeFor(h tube.Holder, r *request, timeout time.Duration) 
 	r.waits = r.timeout > 0 && !s.halfClosed
 	s.blocking = s.blocking || r.waits
 	s.tubes += s.watched.len()
-	s.do(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: s.searched(), Wait: r.waits})
+	s.addOp(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: s.searchTubes(), Wait: r.waits})
 }
 
 // stale tells whether the take of r found nothing and was done before another
 // reserve of the same burst had to wait: since then a job may have come, and
 // what this connection holds has changed.
 func (s *session) stale(r *request) bool {
-	return s.waited && !r.fresh && !r.waited && r.op >= 0 && isReserve(r.verb) && s.batch.Ops[r.op].Answer.NotFound
+	return s.waited && !r.retaken && !r.waited && r.op >= 0 && isReserve(r.verb) && s.batch.Ops[r.op].Answer.NotFound
 }
 
 // retake repeats the take of r.
 func (s *session) retake(r *request) {
-	r.fresh = true
-	s.hints = s.queue.WakeUps()
-	s.again.Ops = s.batch.Ops[r.op : r.op+1]
+	r.retaken = true
+	s.wakeUps = s.queue.WakeUps()
+	s.followUp.Ops = s.batch.Ops[r.op : r.op+1]
 	s.phase = storing
-	s.submitter.Submit(&s.again)
+	s.submitter.Submit(&s.followUp)
 }
 
 // mustWait tells whether r is a reserve that found no job and has time to
@@ -70,7 +70,7 @@ func (s *session) startWaiting(r *request) error {
 	s.phase, s.waited = waiting, true
 	take := &s.batch.Ops[r.op]
 	s.waiting = s.waiterFor(take.Holder)
-	s.waiting.Wait(take.Tubes, s.hints, min(r.timeout, take.Answer.Soon))
+	s.waiting.Wait(take.Tubes, s.wakeUps, min(r.timeout, take.Answer.Soon))
 	return nil
 }
 
@@ -79,7 +79,7 @@ func (s *session) startWaiting(r *request) error {
 // as there is room, so that its end is noticed.
 func (s *session) stepWaiting() (more bool) {
 	if s.wire.PendingBytes() > 0 || s.unread.Load() > 0 {
-		s.noteUnread()
+		s.updateUnread()
 	}
 	answer, ended := s.waiting.Outcome()
 	switch {
@@ -98,7 +98,7 @@ func (s *session) stepWaiting() (more bool) {
 	case !s.readable || s.in.Full() || s.wire.PendingBytes() > 0:
 		return false
 	}
-	s.cause = s.noteRead(s.in.Fill())
+	s.cause = s.handleRead(s.in.Fill())
 	return true
 }
 
@@ -116,7 +116,7 @@ func (s *session) endWaiting(answer storage.Answer) {
 		s.cause = ErrServerClosed
 	}
 	if s.cause != nil {
-		s.unwanted = unwantedLease(take)
+		s.giveBack = giveBackLease(take)
 		s.end(s.cause)
 	}
 }
@@ -141,15 +141,15 @@ func (s *session) deadlineSoon(r *request, a *storage.Answer) bool {
 
 // searched returns the tubes in which the connection looks for jobs, for an operation:
 // those that it watches, but for those on which it may not work.
-func (s *session) searched() []string {
+func (s *session) searchTubes() []string {
 	if s.principal == nil {
 		return s.watched.lend()
 	}
-	return s.principal.workable(s)
+	return s.principal.workTubes(s)
 }
 
 func answerReserved(s *session, _ *request, a *storage.Answer) {
-	s.principal.noteTaken(a.ID)
+	s.principal.noteReserved(a.ID)
 	s.out.Reserved(a.ID, a.Body, a.Buffer)
 	a.Buffer = nil // the writer's
 }

@@ -75,28 +75,28 @@ func Loops() int { return netpoll.Loops() }
 // Server is the beanstalk door of a queue: it serves the protocol to any number of
 // listeners.
 type Server struct {
-	config Config
-	log    *slog.Logger
-	queue  *queue.Queue
-	sweeps *sweeper
-	poller *netpoll.Poller
+	config  Config
+	log     *slog.Logger
+	queue   *queue.Queue
+	sweeper *sweeper
+	poller  *netpoll.Poller
 
-	closing atomic.Bool
-	ending  context.Context // ends with Shutdown
-	endAuth context.CancelFunc
+	closing   atomic.Bool
+	ctx       context.Context // ends with Shutdown
+	cancelCtx context.CancelFunc
 
-	unauthenticated  atomic.Int64  // connections that have not said who they are
-	handshakes       atomic.Int64  // under way
-	refused          telemetry.Log // connections
-	failedHandshakes telemetry.Log // of TLS
-	full             telemetry.Log // commands, for want of room
-	misled           telemetry.Log // connections on which HTTP was spoken
-	failed           telemetry.Log // attempts to accept
+	unauthenticated atomic.Int64  // connections that have not said who they are
+	handshakes      atomic.Int64  // under way
+	refusedLog      telemetry.Log // connections
+	handshakeLog    telemetry.Log // of TLS
+	noSpaceLog      telemetry.Log // commands, for want of room
+	httpLog         telemetry.Log // connections on which HTTP was spoken
+	acceptLog       telemetry.Log // attempts to accept
 
-	mu        sync.Mutex // guards listeners and sessions
-	listeners map[net.Listener]struct{}
-	sessions  map[*session]struct{}
-	alive     sync.WaitGroup // sessions
+	mu            sync.Mutex // guards listeners and sessions
+	listeners     map[net.Listener]struct{}
+	sessions      map[*session]struct{}
+	sessionsAlive sync.WaitGroup // sessions
 }
 
 // ErrServerClosed is what Serve returns after Shutdown.
@@ -122,13 +122,13 @@ func New(q *queue.Queue, config Config) *Server {
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[*session]struct{}),
 	}
-	s.ending, s.endAuth = context.WithCancel(context.Background())
+	s.ctx, s.cancelCtx = context.WithCancel(context.Background())
 	s.poller = netpoll.NewPoller(q, s.log)
 	if config.Access != nil {
 		config.Access.OnChange(s.accessChanged)
 	}
-	s.sweeps = newSweeper(&s.config)
-	s.sweeps.start(s)
+	s.sweeper = newSweeper(&s.config)
+	s.sweeper.start(s)
 	return s
 }
 
@@ -142,7 +142,7 @@ func (s *Server) newBuffer(size int) protocol.Buffer {
 }
 
 // all returns the sessions there are.
-func (s *Server) all() []*session {
+func (s *Server) allSessions() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.sessions))
@@ -155,19 +155,19 @@ func (s *Server) all() []*session {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing.Store(true)
-	s.endAuth()
+	s.cancelCtx()
 	for l := range s.listeners {
 		l.Close()
 	}
 	s.mu.Unlock()
-	for _, ss := range s.all() {
+	for _, ss := range s.allSessions() {
 		ss.signal(shutdown)
 	}
 
 	done := make(chan struct{})
 	go func() {
-		s.sweeps.stop()
-		s.alive.Wait()
+		s.sweeper.stop()
+		s.sessionsAlive.Wait()
 		s.poller.Stop()
 		close(done)
 	}()
@@ -176,16 +176,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	for _, ss := range s.all() {
+	for _, ss := range s.allSessions() {
 		ss.signal(forceClose)
 	}
 	select {
 	case <-done:
-	case <-time.After(lastGrace): // the store does not answer
+	case <-time.After(storeGrace): // the store does not answer
 	}
 	return ctx.Err()
 }
 
 // lastGrace is how long Shutdown waits for the store after its context has
 // ended and all connections were cut off.
-const lastGrace = time.Second
+const storeGrace = time.Second

@@ -485,7 +485,7 @@ func TestShutdownOfADeadStore(t *testing.T) {
 		if err := w.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("shutdown: %v", err)
 		}
-		if took := time.Since(begun); took > time.Second+lastGrace {
+		if took := time.Since(begun); took > time.Second+storeGrace {
 			t.Errorf("shutdown took %v", took)
 		}
 		close(never)

@@ -31,8 +31,8 @@ type session struct {
 	log    *slog.Logger // nil unless commands are logged
 	holder tube.Holder
 
-	events    atomic.Uint32 // signals not yet looked at, and running
-	gone      chan struct{} // closed when it has ended
+	signals   atomic.Uint32 // signals not yet looked at, and running
+	done      chan struct{} // closed when it has ended
 	phase     phase
 	submitter netpoll.Submitter // the turn of the loop that runs it, else its wire
 	readable  bool              // the wire may have something
@@ -40,31 +40,31 @@ type session struct {
 	reads     uint64
 	cause     error // why the connection ends
 
-	used    string
-	watched watchlist
-	parting []string // tubes that it has to stop watching as it ends
+	used       string
+	watched    watchlist
+	unwatching []string // tubes that it has to stop watching as it ends
 
-	command  protocol.Command // the one being planned
-	held     bool             // command was read but must wait for a reserve before it
-	requests []request
-	next     int  // of requests: the first without its reply
-	blocking bool // a request of this burst may have to wait
-	waited   bool // one had to, so that what was taken after it is out of date
-	alone    bool // the last request ends its burst
-	bytes    int  // of bodies in this burst
-	tubes    int  // that are named or looked in by this burst
-	heavy    bool // others should have their turn before the next burst
-	batch    storage.Batch
-	again    storage.Batch // see retake
+	command    protocol.Command // the one being planned
+	held       bool             // command was read but must wait for a reserve before it
+	requests   []request
+	next       int  // of requests: the first without its reply
+	blocking   bool // a request of this burst may have to wait
+	waited     bool // one had to, so that what was taken after it is out of date
+	endsBurst  bool // the last request ends its burst
+	bytes      int  // of bodies in this burst
+	tubes      int  // that are named or looked in by this burst
+	yieldFirst bool // others should have their turn before the next burst
+	batch      storage.Batch
+	followUp   storage.Batch // see retake
 
-	hints      uint64        // of the queue before the burst's takes
-	waiter     *queue.Waiter // waits for what the connection is to hold
-	leaser     *queue.Waiter // waits for leases; nil until one was waited for
-	waiting    *queue.Waiter // the one of the two that waits in phase waiting, or was the last to
-	unwanted   []storage.Op  // what gives back a job that came when the client was gone
-	cancelling bool          // its wait was cancelled while a round served it
+	wakeUps     uint64        // of the queue before the burst's takes
+	waiter      *queue.Waiter // waits for what the connection is to hold
+	leaseWaiter *queue.Waiter // waits for leases; nil until one was waited for
+	waiting     *queue.Waiter // the one of the two that waits in phase waiting, or was the last to
+	giveBack    []storage.Op  // what gives back a job that came when the client was gone
+	cancelling  bool          // its wait was cancelled while a round served it
 
-	tally tally
+	counts pendingCounts
 
 	arrival *limits.Arrival // the body of which a part has come, see incoming.go
 
@@ -72,9 +72,9 @@ type session struct {
 
 	principal *principal // who the client is; nil: everybody may do everything
 
-	timer     *time.Timer // of phase delivering
-	pause     time.Duration
-	idleCheck idleCheck
+	timer      *time.Timer // of phase delivering
+	closeDelay time.Duration
+	idleCheck  idleCheck
 
 	halfClosed       bool // the client will send no more
 	quit             bool
@@ -98,30 +98,30 @@ const (
 const (
 	running uint32 = 1 << iota
 	begun
-	woken       // by the wire
-	stored      // the store is done
-	served      // the wait has an outcome
-	known       // it is known whether the client is who it says
-	aclChanged  // the file of users has changed
-	timed       // the timer has fired
-	swept       // time to look at the limits
-	notBuffered // the memory of its replies is needed
-	roomy       // there is room for the rest of a body
-	unmade      // the memory of that body is needed
-	shutdown    // the server closes
-	forceClose  // the server has waited long enough
+	woken             // by the wire
+	stored            // the store is done
+	served            // the wait has an outcome
+	verified          // it is known whether the client is who it says
+	aclChanged        // the file of users has changed
+	timerFired        // the timer has fired
+	checkTime         // time to look at the limits
+	replyMemoryNeeded // the memory of its replies is needed
+	bodyRoom          // there is room for the rest of a body
+	bodyMemoryNeeded  // the memory of that body is needed
+	shutdown          // the server closes
+	forceClose        // the server has waited long enough
 )
 
 func newSession(s *Server, holder tube.Holder) *session {
 	ss := &session{
-		server: s, queue: s.queue, holder: holder, gone: make(chan struct{}),
+		server: s, queue: s.queue, holder: holder, done: make(chan struct{}),
 		used: tube.Default, watched: newWatchlist(tube.Default),
 	}
 	ss.waiter = s.queue.NewWaiter(holder, func() { ss.signal(served) })
 	ss.batch.Done = func() { ss.signal(stored) }
-	ss.again.Done = ss.batch.Done
-	ss.idleCheck.quietSince = time.Now()
-	ss.events.Store(running) // until begin has set all fields
+	ss.followUp.Done = ss.batch.Done
+	ss.idleCheck.idleSince = time.Now()
+	ss.signals.Store(running) // until begin has set all fields
 	if s.log.Enabled(context.Background(), slog.LevelDebug) {
 		ss.log = s.log.With("conn", uint64(holder))
 	}
@@ -138,9 +138,9 @@ func (s *session) begin(conn net.Conn) {
 	if s.server.config.Access != nil {
 		s.principal = newPrincipal(s, conn)
 	}
-	s.events.Or(begun)
+	s.signals.Or(begun)
 	if s.wire.Readable() { // what came with a handshake raises no event any more
-		s.events.Or(woken)
+		s.signals.Or(woken)
 	}
 	s.run(s.wire)
 }
@@ -169,29 +169,29 @@ func (s *session) signal(event uint32) {
 // raise notes a signal, and returns whether the caller is to run the session: then
 // running is set, and stays set until run returns.
 func (s *session) raise(event uint32) bool {
-	return s.events.Or(event|running)&running == 0
+	return s.signals.Or(event|running)&running == 0
 }
 
 // run looks at signals until there are none. It is called with running set.
 func (s *session) run(to netpoll.Submitter) {
 	s.submitter = to
 	for {
-		events := s.events.Swap(running) &^ running
-		if events == 0 && s.events.CompareAndSwap(running, 0) {
+		events := s.signals.Swap(running) &^ running
+		if events == 0 && s.signals.CompareAndSwap(running, 0) {
 			return
 		}
-		s.note(events)
+		s.handleSignals(events)
 		for s.step() {
 		}
-		s.addTally()
+		s.flushCounts()
 	}
 }
 
 // note takes down what signals mean.
-func (s *session) note(events uint32) {
+func (s *session) handleSignals(events uint32) {
 	if events&begun != 0 {
-		s.attend(tube.Using, 1, s.used)
-		s.attend(tube.Watching, 1, tube.Default)
+		s.addRef(tube.Using, 1, s.used)
+		s.addRef(tube.Watching, 1, tube.Default)
 		s.submit()
 	}
 	if events&woken != 0 {
@@ -201,34 +201,34 @@ func (s *session) note(events uint32) {
 		s.wire.Abort()
 	}
 	if events&stored != 0 {
-		s.noteStored()
+		s.onStored()
 	}
-	if events&notBuffered != 0 && s.wire.PendingBytes() > 0 {
-		s.giveWay(errUnread)
+	if events&replyMemoryNeeded != 0 && s.wire.PendingBytes() > 0 {
+		s.endForMemory(errUnread)
 	}
-	if events&unmade != 0 && s.arrival != nil {
-		s.giveWay(errSlow)
+	if events&bodyMemoryNeeded != 0 && s.arrival != nil {
+		s.endForMemory(errSlow)
 	}
-	if events&known != 0 && s.phase == verifying {
+	if events&verified != 0 && s.phase == verifying {
 		s.phase = acting
 	}
 	if events&aclChanged != 0 && s.principal != nil {
-		s.renew()
+		s.reloadPrincipal()
 	}
-	if events&swept != 0 {
-		s.inspect(time.Now())
+	if events&checkTime != 0 {
+		s.checkTimeLimits(time.Now())
 	}
 }
 
-func (s *session) noteStored() {
+func (s *session) onStored() {
 	switch s.phase {
 	case storing:
 		s.phase = acting
-		if s.idleCheck.asking {
-			s.noteHoldings()
+		if s.idleCheck.askingHoldings {
+			s.onHoldings()
 		}
 	case ending:
-		s.noteParted()
+		s.onUnwatched()
 	}
 }
 
@@ -239,8 +239,8 @@ func (s *session) step() bool {
 	case waiting:
 		return s.stepWaiting()
 	case acting:
-		if s.principal != nil && s.principal.unwanted != nil {
-			s.end(s.principal.unwanted)
+		if s.principal != nil && s.principal.endCause != nil {
+			s.end(s.principal.endCause)
 			return false
 		}
 		more, err := s.act()
@@ -259,15 +259,15 @@ func (s *session) step() bool {
 func (s *session) act() (more bool, err error) {
 	switch {
 	case s.wire.PendingBytes() > 0:
-		s.noteUnread()
+		s.updateUnread()
 		return false, nil // the client reads too little: nothing is done for it until it does
 	case s.unread.Load() > 0:
-		s.noteUnread()
+		s.updateUnread()
 		return true, nil
 	case s.next < len(s.requests):
 		return s.answer()
-	case s.heavy:
-		s.heavy = false
+	case s.yieldFirst:
+		s.yieldFirst = false
 		s.wire.WakeLater()
 		return false, nil
 	case s.collect():
@@ -276,17 +276,17 @@ func (s *session) act() (more bool, err error) {
 	case s.out.Buffered() > 0:
 		return true, s.out.Flush()
 	case (s.quit || s.halfClosed) && s.wire.Flush() > 0:
-		s.noteUnread()
+		s.updateUnread()
 		return false, nil // the client has to read the last replies first
 	case s.quit:
 		return false, errQuit
 	case s.halfClosed:
-		s.noteBegun()
+		s.countBegun()
 		return false, errHalfClosed
 	case s.server.closing.Load():
 		return false, ErrServerClosed
 	case !s.readable:
-		s.noteBegun()
+		s.countBegun()
 		return false, nil
 	case s.fills == maxFills:
 		s.wire.WakeLater()

@@ -126,7 +126,7 @@ func answerStatsTube(s *session, _ *request, a *storage.Answer) {
 
 // timesWords are the upper bounds of the buckets of tube.Times, as tags have durations. The
 // last bucket has none.
-var timesWords = func() (words []string) {
+var timesLabels = func() (words []string) {
 	for _, d := range tube.TimesBounds() {
 		words = append(words, protocol.Durations([]time.Duration{d}))
 	}
@@ -139,7 +139,7 @@ func timesMap(t *tube.Times) *protocol.FlowMap {
 	m := new(protocol.FlowMap)
 	m.Uint("count", t.Count())
 	m.Int("sum-ms", t.Sum.Milliseconds())
-	for i, word := range timesWords {
+	for i, word := range timesLabels {
 		m.Uint(word, t.Counts[i])
 	}
 	return m

@@ -144,8 +144,8 @@ func TestWriteTimeoutOnTCP(t *testing.T) {
 func awaitKept(t *testing.T, s *Server) time.Time {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
-		for _, ss := range s.all() {
-			if ss.events.Load()&running == 0 && ss.wire.PendingBytes() > 0 {
+		for _, ss := range s.allSessions() {
+			if ss.signals.Load()&running == 0 && ss.wire.PendingBytes() > 0 {
 				return time.Now()
 			}
 		}
@@ -199,7 +199,7 @@ func wantCutOff(t *testing.T, s *Server) {
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("shutdown: %v", err)
 	}
-	if took := time.Since(begun); took > lastGrace {
+	if took := time.Since(begun); took > storeGrace {
 		t.Errorf("shutdown took %v, as if the connection had not been cut", took)
 	}
 }
@@ -274,7 +274,7 @@ func TestOthersHaveTheirTurn(t *testing.T) {
 	}
 
 	many.Close()
-	busy("the end", func() bool { return len(s.all()) == 1 })
+	busy("the end", func() bool { return len(s.allSessions()) == 1 })
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}

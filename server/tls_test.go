@@ -317,8 +317,8 @@ func TestTLSNotReading(t *testing.T) {
 	t.Parallel()
 	const size, times = mib, 24
 	for cause, config := range map[error]Config{
-		errStuck:  {WriteTimeout: 200 * time.Millisecond},
-		errUnread: {WriteTimeout: time.Hour, Bounds: limits.New(0, size, 0)},
+		errStalled: {WriteTimeout: 200 * time.Millisecond},
+		errUnread:  {WriteTimeout: time.Hour, Bounds: limits.New(0, size, 0)},
 	} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			t.Parallel()
@@ -330,7 +330,7 @@ func TestTLSNotReading(t *testing.T) {
 				return c
 			})
 			stuck.ask(strings.Repeat("peek 1\r\n", times))
-			for limit := time.Now().Add(time.Minute); !strings.Contains(s.log.String(), cause.Error()) || len(s.server.all()) > 1; time.Sleep(10 * time.Millisecond) {
+			for limit := time.Now().Add(time.Minute); !strings.Contains(s.log.String(), cause.Error()) || len(s.server.allSessions()) > 1; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(limit) {
 					t.Fatalf("who reads nothing is still there:\n%s", s.log)
 				}
@@ -342,14 +342,14 @@ func TestTLSNotReading(t *testing.T) {
 
 // drained is how much was kept for clients who have read it since.
 func (s *secured) drained() (sum uint64) {
-	for _, ss := range s.server.all() {
+	for _, ss := range s.server.allSessions() {
 		sum += ss.wire.Drained()
 	}
 	return sum
 }
 
 func (s *secured) anyUnread() (sum int64) {
-	for _, ss := range s.server.all() {
+	for _, ss := range s.server.allSessions() {
 		sum += ss.unread.Load()
 	}
 	return sum
@@ -526,7 +526,7 @@ func TestCertifiedLimit(t *testing.T) {
 	}
 	first.ask("list-tube-used\r\n", "USING default")
 	first.Close()
-	for limit := time.Now().Add(time.Minute); len(s.server.all()) > 0; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); len(s.server.allSessions()) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("the first connection does not end")
 		}

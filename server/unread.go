@@ -20,11 +20,11 @@ type slowReader struct{ *session }
 func (r slowReader) Unread() (bytes int64, read uint64) { return r.unread.Load(), r.wire.Drained() }
 
 // GiveWay implements bounds.Reader.
-func (r slowReader) GiveWay() { r.signal(notBuffered) }
+func (r slowReader) GiveWay() { r.signal(replyMemoryNeeded) }
 
 // slowReaders returns the sessions whose clients have replies to read.
 func (s *Server) slowReaders() (all []limits.Reader) {
-	for _, ss := range s.all() {
+	for _, ss := range s.allSessions() {
 		if ss.unread.Load() > 0 {
 			all = append(all, slowReader{ss})
 		}
@@ -34,7 +34,7 @@ func (s *Server) slowReaders() (all []limits.Reader) {
 
 // noteUnread takes down how much memory the replies take that the client has not read:
 // those that the wire keeps, and those of the burst that are not written yet.
-func (s *session) noteUnread() {
+func (s *session) updateUnread() {
 	unread := int64(s.wire.PendingBytes())
 	if unread > 0 {
 		for _, r := range s.requests[s.next:] {
@@ -47,7 +47,7 @@ func (s *session) noteUnread() {
 }
 
 // giveWay ends a connection whose memory others need.
-func (s *session) giveWay(cause error) {
+func (s *session) endForMemory(cause error) {
 	if s.phase == acting {
 		s.end(cause)
 	} else if s.phase < ending {

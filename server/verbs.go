@@ -27,11 +27,11 @@ func init() {
 		protocol.Reserve:            {planReserve, answerReserved},
 		protocol.ReserveWithTimeout: {planReserve, answerReserved},
 		protocol.ReserveJob:         {planReserveJob, answerReservedJob},
-		protocol.Delete:             {planMove(tube.Delete), word((*protocol.Writer).Deleted)},
-		protocol.Release:            {planMove(tube.Release), word((*protocol.Writer).Released)},
-		protocol.Bury:               {planMove(tube.Bury), word((*protocol.Writer).Buried)},
-		protocol.Touch:              {planMove(tube.Touch), word((*protocol.Writer).Touched)},
-		protocol.KickJob:            {planMove(tube.KickJob), word((*protocol.Writer).KickedJob)},
+		protocol.Delete:             {planMove(tube.Delete), replyWith((*protocol.Writer).Deleted)},
+		protocol.Release:            {planMove(tube.Release), replyWith((*protocol.Writer).Released)},
+		protocol.Bury:               {planMove(tube.Bury), replyWith((*protocol.Writer).Buried)},
+		protocol.Touch:              {planMove(tube.Touch), replyWith((*protocol.Writer).Touched)},
+		protocol.KickJob:            {planMove(tube.KickJob), replyWith((*protocol.Writer).KickedJob)},
 		protocol.Kick:               {planKick, func(s *session, _ *request, a *storage.Answer) { s.out.Kicked(uint64(a.Count)) }},
 		protocol.Peek:               {planPeek, answerFound},
 		protocol.PeekReady:          {planPeekHead(tube.Ready), answerFound},
@@ -40,30 +40,30 @@ func init() {
 		protocol.Use:                {planUse, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
 		protocol.Watch:              {planWatch, answerWatching},
 		protocol.Ignore:             {planIgnore, answerWatching},
-		protocol.ListTubeUsed:       {planUsed, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
-		protocol.ListTubesWatched:   {planWatched, func(s *session, r *request, _ *storage.Answer) { s.list(r.names) }},
-		protocol.ListTubes:          {planTubes, func(s *session, _ *request, a *storage.Answer) { s.list(s.visible(a.Names)) }},
-		protocol.PauseTube:          {planPause, word((*protocol.Writer).Paused)},
+		protocol.ListTubeUsed:       {planListTubeUsed, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
+		protocol.ListTubesWatched:   {planListTubesWatched, func(s *session, r *request, _ *storage.Answer) { s.list(r.names) }},
+		protocol.ListTubes:          {planListTubes, func(s *session, _ *request, a *storage.Answer) { s.list(s.visible(a.Names)) }},
+		protocol.PauseTube:          {planPause, replyWith((*protocol.Writer).Paused)},
 		protocol.Stats:              {planStats, answerStats},
 		protocol.StatsJob:           {planStatsJob, answerStatsJob},
 		protocol.StatsTube:          {planStatsTube, answerStatsTube},
-		protocol.ReserveBatch:       {planReserveBatch, answerReservedBatch},
-		protocol.DeleteBatch:        {planDeleteBatch, answerDeletedBatch},
-		protocol.Drain:              {planDrain, word((*protocol.Writer).Draining)},
-		protocol.Undrain:            {planUndrain, word((*protocol.Writer).NotDraining)},
-		protocol.Reschedule:         {planReschedule, word((*protocol.Writer).Rescheduled)},
-		protocol.SetPriority:        {planSetPriority, word((*protocol.Writer).Updated)},
+		protocol.ReserveBatch:       {planReserveBatch, answerReserveBatch},
+		protocol.DeleteBatch:        {planDeleteBatch, answerDeleteBatch},
+		protocol.Drain:              {planDrain, replyWith((*protocol.Writer).Draining)},
+		protocol.Undrain:            {planUndrain, replyWith((*protocol.Writer).NotDraining)},
+		protocol.Reschedule:         {planReschedule, replyWith((*protocol.Writer).Rescheduled)},
+		protocol.SetPriority:        {planSetPriority, replyWith((*protocol.Writer).Updated)},
 		protocol.Capabilities:       {planNothing, answerCapabilities},
-		protocol.SetPolicy:          {planSetPolicy, answerPolicySet},
-		protocol.GetPolicy:          {planGetPolicy, answerPolicy},
-		protocol.ListPolicies:       {planPolicies, func(s *session, _ *request, a *storage.Answer) { s.list(s.governed(a.Names)) }},
-		protocol.ReserveLease:       {planReserveLease, answerLeased},
-		protocol.DeleteLease:        {planMoveLeased(tube.Delete), word((*protocol.Writer).Deleted)},
-		protocol.TouchLease:         {planMoveLeased(tube.Touch), word((*protocol.Writer).Touched)},
-		protocol.ReleaseLease:       {planMoveLeased(tube.Release), word((*protocol.Writer).Released)},
-		protocol.BuryLease:          {planMoveLeased(tube.Bury), word((*protocol.Writer).Buried)},
+		protocol.SetPolicy:          {planSetPolicy, answerSetPolicy},
+		protocol.GetPolicy:          {planGetPolicy, answerGetPolicy},
+		protocol.ListPolicies:       {planListPolicies, func(s *session, _ *request, a *storage.Answer) { s.list(s.administered(a.Names)) }},
+		protocol.ReserveLease:       {planReserveLease, answerReservedLease},
+		protocol.DeleteLease:        {planMoveLease(tube.Delete), replyWith((*protocol.Writer).Deleted)},
+		protocol.TouchLease:         {planMoveLease(tube.Touch), replyWith((*protocol.Writer).Touched)},
+		protocol.ReleaseLease:       {planMoveLease(tube.Release), replyWith((*protocol.Writer).Released)},
+		protocol.BuryLease:          {planMoveLease(tube.Bury), replyWith((*protocol.Writer).Buried)},
 		protocol.Find:               {planKey(storage.PeekKey), answerFound},
-		protocol.DeleteKey:          {planKey(storage.DeleteKey), word((*protocol.Writer).Deleted)},
+		protocol.DeleteKey:          {planKey(storage.DeleteKey), replyWith((*protocol.Writer).Deleted)},
 		protocol.ListJobs:           {planListJobs, answerListJobs},
 		protocol.FlushTube:          {planFlush, func(s *session, _ *request, a *storage.Answer) { s.out.FlushedJobs(uint64(a.Count)) }},
 		protocol.MoveJobs:           {planMoveJobs, func(s *session, _ *request, a *storage.Answer) { s.out.Moved(uint64(a.Count)) }},
@@ -73,13 +73,13 @@ func init() {
 }
 
 // word makes a handler's answer of a reply without arguments.
-func word(write func(*protocol.Writer)) func(*session, *request, *storage.Answer) {
+func replyWith(write func(*protocol.Writer)) func(*session, *request, *storage.Answer) {
 	return func(s *session, _ *request, _ *storage.Answer) { write(s.out) }
 }
 
 func planPut(s *session, c *protocol.Command, r *request) {
 	if s.queue.Draining() {
-		r.word = func(s *session) { s.out.Draining() }
+		r.reply = func(s *session) { s.out.Draining() }
 		takeBuffer(c).Release()
 		return
 	}
@@ -88,7 +88,7 @@ func planPut(s *session, c *protocol.Command, r *request) {
 	if c.Tags != nil {
 		op.Args = &storage.Args{Tags: tagsOf(c.Tags)}
 	}
-	s.do(r, op)
+	s.addOp(r, op)
 	c.Body = nil
 }
 
@@ -101,26 +101,26 @@ func takeBuffer(c *protocol.Command) *body.Buffer {
 }
 
 func planReserveJob(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: s.holder, ID: c.ID})
+	s.addOp(r, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: s.holder, ID: c.ID})
 }
 
 func planMove(m tube.Move) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
-		s.do(r, storage.Op{Kind: storage.Move, Move: m, Holder: s.holder, ID: c.ID, Pri: c.Pri, Delay: c.Delay})
+		s.addOp(r, storage.Op{Kind: storage.Move, Move: m, Holder: s.holder, ID: c.ID, Pri: c.Pri, Delay: c.Delay})
 	}
 }
 
 func planKick(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Kick, Tube: s.used, MaxJobs: c.Bound})
+	s.addOp(r, storage.Op{Kind: storage.Kick, Tube: s.used, MaxJobs: c.Bound})
 }
 
 func planPeek(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Peek, ID: c.ID})
+	s.addOp(r, storage.Op{Kind: storage.Peek, ID: c.ID})
 }
 
 func planPeekHead(state tube.State) func(*session, *protocol.Command, *request) {
 	return func(s *session, _ *protocol.Command, r *request) {
-		s.do(r, storage.Op{Kind: storage.PeekHead, Tube: s.used, State: state})
+		s.addOp(r, storage.Op{Kind: storage.PeekHead, Tube: s.used, State: state})
 	}
 }
 
@@ -132,72 +132,72 @@ func answerFound(s *session, _ *request, a *storage.Answer) {
 func planUse(s *session, c *protocol.Command, r *request) {
 	if string(c.Name) != s.used {
 		name := string(c.Name)
-		s.attend(tube.Using, 1, name)
-		s.attend(tube.Using, -1, s.used)
+		s.addRef(tube.Using, 1, name)
+		s.addRef(tube.Using, -1, s.used)
 		s.used = name
 	}
-	s.principal.noteUse(s)
+	s.principal.useAccepted(s)
 	r.name = s.used
 }
 
-func planUsed(s *session, _ *protocol.Command, r *request) { r.name = s.used }
+func planListTubeUsed(s *session, _ *protocol.Command, r *request) { r.name = s.used }
 
 func planWatch(s *session, c *protocol.Command, r *request) {
 	if s.watched.find(c.Name) < 0 {
 		name := string(c.Name)
-		s.attend(tube.Watching, 1, name)
+		s.addRef(tube.Watching, 1, name)
 		s.watched.add(name)
-		s.principal.noteWatched()
+		s.principal.watchedChanged()
 	}
-	r.watching = s.watched.len()
+	r.watchCount = s.watched.len()
 }
 
 func planIgnore(s *session, c *protocol.Command, r *request) {
 	i := s.watched.find(c.Name)
 	switch {
 	case i >= 0 && s.watched.len() == 1:
-		r.word = func(s *session) { s.out.NotIgnored() }
+		r.reply = func(s *session) { s.out.NotIgnored() }
 	case i >= 0:
-		s.attend(tube.Watching, -1, s.watched.names[i])
+		s.addRef(tube.Watching, -1, s.watched.names[i])
 		s.watched.remove(i)
-		s.principal.noteWatched()
+		s.principal.watchedChanged()
 	}
-	r.watching = s.watched.len()
+	r.watchCount = s.watched.len()
 }
 
-func answerWatching(s *session, r *request, _ *storage.Answer) { s.out.Watching(r.watching) }
+func answerWatching(s *session, r *request, _ *storage.Answer) { s.out.Watching(r.watchCount) }
 
-func planWatched(s *session, _ *protocol.Command, r *request) {
+func planListTubesWatched(s *session, _ *protocol.Command, r *request) {
 	s.tubes += s.watched.len()
 	r.names = s.watched.lend()
 }
 
-func planTubes(s *session, _ *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Tubes})
+func planListTubes(s *session, _ *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Tubes})
 }
 
 func planPause(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Pause, Tube: string(c.Name), Delay: c.Delay})
+	s.addOp(r, storage.Op{Kind: storage.Pause, Tube: string(c.Name), Delay: c.Delay})
 }
 
 func planStats(s *session, _ *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Stats})
+	s.addOp(r, storage.Op{Kind: storage.Stats})
 }
 
 func planStatsJob(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.JobStats, ID: c.ID})
+	s.addOp(r, storage.Op{Kind: storage.JobStats, ID: c.ID})
 }
 
 func planStatsTube(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.TubeStats, Tube: string(c.Name)})
+	s.addOp(r, storage.Op{Kind: storage.TubeStats, Tube: string(c.Name)})
 }
 
 func planReschedule(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Reschedule, ID: c.ID, In: c.In})
+	s.addOp(r, storage.Op{Kind: storage.Reschedule, ID: c.ID, In: c.In})
 }
 
 func planSetPriority(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.SetPriority, ID: c.ID, Pri: c.Pri})
+	s.addOp(r, storage.Op{Kind: storage.SetPriority, ID: c.ID, Pri: c.Pri})
 }
 
 func planDrain(s *session, _ *protocol.Command, _ *request) { s.queue.Drain() }

@@ -5,8 +5,8 @@ import "slices"
 // watchlist is the tubes that a connection watches, in beanstalkd's order: a new
 // one comes last, and the last one takes the place of one that is removed.
 type watchlist struct {
-	names  []string
-	places map[string]int32 // by name, if there are many
+	names   []string
+	indexes map[string]int32 // by name, if there are many
 
 	// lent: operations under way refer to names. What is appended does not
 	// concern them, but the names that are there must not be changed.
@@ -31,14 +31,14 @@ func (l *watchlist) lend() []string {
 }
 
 // returned notes that no operation refers to the names any more.
-func (l *watchlist) returned() { l.lent = false }
+func (l *watchlist) endLend() { l.lent = false }
 
 // find returns the place of a name, -1 if it is not there.
 func (l *watchlist) find(name []byte) int {
-	if l.places == nil {
+	if l.indexes == nil {
 		return slices.IndexFunc(l.names, func(n string) bool { return n == string(name) })
 	}
-	if i, ok := l.places[string(name)]; ok {
+	if i, ok := l.indexes[string(name)]; ok {
 		return int(i)
 	}
 	return -1
@@ -47,21 +47,21 @@ func (l *watchlist) find(name []byte) int {
 // add appends a name that is not there.
 func (l *watchlist) add(name string) {
 	l.names = append(l.names, name)
-	if l.places != nil {
-		l.places[name] = int32(len(l.names) - 1)
+	if l.indexes != nil {
+		l.indexes[name] = int32(len(l.names) - 1)
 	} else if l.many() {
-		l.index()
+		l.reindex()
 	}
 }
 
 // index makes the map of places anew.
-func (l *watchlist) index() {
-	if l.places = nil; !l.many() {
+func (l *watchlist) reindex() {
+	if l.indexes = nil; !l.many() {
 		return
 	}
-	l.places = make(map[string]int32, len(l.names))
+	l.indexes = make(map[string]int32, len(l.names))
 	for i, name := range l.names {
-		l.places[name] = int32(i)
+		l.indexes[name] = int32(i)
 	}
 }
 
@@ -71,10 +71,10 @@ func (l *watchlist) remove(i int) {
 		l.names, l.lent = slices.Clone(l.names), false
 	}
 	last := len(l.names) - 1
-	if l.places != nil {
-		delete(l.places, l.names[i])
+	if l.indexes != nil {
+		delete(l.indexes, l.names[i])
 		if i < last {
-			l.places[l.names[last]] = int32(i)
+			l.indexes[l.names[last]] = int32(i)
 		}
 	}
 	l.names[i] = l.names[last]
@@ -87,14 +87,14 @@ func (l *watchlist) remove(i int) {
 func (l *watchlist) shrink() {
 	if n := len(l.names); cap(l.names) > 2*manyWatched && n < cap(l.names)/4 {
 		l.names = append(make([]string, 0, 2*n), l.names...)
-		l.index()
+		l.reindex()
 	}
 }
 
 // empty takes all names from the list and returns them in the order in which
 // beanstalkd removes them at the end of a connection: always the first one, whose
 // place the last one takes.
-func (l *watchlist) empty() []string {
+func (l *watchlist) removeAll() []string {
 	names := l.names
 	if l.lent {
 		names = slices.Clone(names)

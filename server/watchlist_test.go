@@ -31,7 +31,7 @@ func TestWatchlist(t *testing.T) {
 				lent = append(lent, l.lend())
 				copies = append(copies, slices.Clone(model))
 			case do == 1:
-				l.returned()
+				l.endLend()
 				lent, copies = nil, nil
 			case i < 0 && do < 8:
 				l.add(name)
@@ -50,7 +50,7 @@ func TestWatchlist(t *testing.T) {
 				}
 			}
 		}
-		if got, want := l.empty(), parted(model); !slices.Equal(got, want) {
+		if got, want := l.removeAll(), parted(model); !slices.Equal(got, want) {
 			t.Fatalf("removed in the order %v, want %v", got, want)
 		}
 	}
@@ -76,8 +76,8 @@ func TestWatchlistShrinks(t *testing.T) {
 	for l.len() > 1 {
 		l.remove(l.len() - 1)
 	}
-	if cap(l.names) > 4*manyWatched || l.places != nil {
-		t.Errorf("there is room for %d names, and a map of %d", cap(l.names), len(l.places))
+	if cap(l.names) > 4*manyWatched || l.indexes != nil {
+		t.Errorf("there is room for %d names, and a map of %d", cap(l.names), len(l.indexes))
 	}
 }
 
@@ -114,7 +114,7 @@ func TestWatchingManyTubes(t *testing.T) {
 		if got := other.figure("stats", "current-tubes"); got != "1" {
 			t.Errorf("%s tubes are left", got)
 		}
-		if w.store.mostAttended > maxParting+1 {
+		if w.store.mostAttended > maxUnwatch+1 {
 			t.Errorf("%d tubes were not watched any more at once", w.store.mostAttended)
 		}
 	})
@@ -126,12 +126,12 @@ func TestEndInPieces(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		inWorld(t, func(w *world) {
 			c := w.connect()
-			c.watchMany("t", 2*maxParting)
+			c.watchMany("t", 2*maxUnwatch)
 			c.put(60, "x")
 			c.send("reserve")
 			c.want("RESERVED 1 1", "x")
 			names := []string{"default"}
-			for i := range 2 * maxParting {
+			for i := range 2 * maxUnwatch {
 				names = append(names, fmt.Sprint("t", i))
 			}
 			var kinds []storage.Kind

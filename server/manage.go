@@ -19,22 +19,22 @@ var states = [...]tube.State{
 // planKey plans an operation about the job of a tube that has a key.
 func planKey(kind storage.Kind) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
-		s.do(r, storage.Op{Kind: kind, Tube: string(c.Name), Args: &storage.Args{Key: c.Key}})
+		s.addOp(r, storage.Op{Kind: kind, Tube: string(c.Name), Args: &storage.Args{Key: c.Key}})
 	}
 }
 
 func planListJobs(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{
+	s.addOp(r, storage.Op{
 		Kind: storage.ListJobs, Tube: string(c.Name), State: states[c.State], MaxJobs: c.Bound, Args: &storage.Args{Cursor: c.Cursor},
 	})
 }
 
 func planFlush(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Flush, Tube: string(c.Name), State: states[c.State]})
+	s.addOp(r, storage.Op{Kind: storage.Flush, Tube: string(c.Name), State: states[c.State]})
 }
 
 func planMoveJobs(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{
+	s.addOp(r, storage.Op{
 		Kind: storage.MoveJobs, Tube: string(c.Name), State: states[c.State], MaxJobs: c.Bound, Args: &storage.Args{To: string(c.To)},
 	})
 }

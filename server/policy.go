@@ -51,11 +51,11 @@ func planSetPolicy(s *session, c *protocol.Command, r *request) {
 		}
 	}
 	if !s.queue.MayPush(p) {
-		r.word = func(s *session) { s.out.Forbidden() }
+		r.reply = func(s *session) { s.out.Forbidden() }
 		return
 	}
 	r.name = string(c.Name)
-	s.do(r, storage.Op{Kind: storage.SetPolicy, Tube: string(c.Name), Args: &storage.Args{Policy: p}})
+	s.addOp(r, storage.Op{Kind: storage.SetPolicy, Tube: string(c.Name), Args: &storage.Args{Policy: p}})
 }
 
 // pushOf returns what tags say about a push as the rules have it.
@@ -63,21 +63,21 @@ func pushOf(p *protocol.Push) tube.Push {
 	return tube.Push{URL: p.URL, Concurrency: p.Concurrency, Timeout: p.Timeout, Rate: p.Rate.Calls, RateEvery: p.Rate.Every}
 }
 
-func answerPolicySet(s *session, r *request, _ *storage.Answer) {
+func answerSetPolicy(s *session, r *request, _ *storage.Answer) {
 	s.queue.PolicyChanged(r.name)
 	s.out.Set()
 }
 
 func planGetPolicy(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.GetPolicy, Tube: string(c.Name)})
+	s.addOp(r, storage.Op{Kind: storage.GetPolicy, Tube: string(c.Name)})
 }
 
-func planPolicies(s *session, _ *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Policies})
+func planListPolicies(s *session, _ *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Policies})
 }
 
 // answerPolicy writes a policy as the tags that set it.
-func answerPolicy(s *session, _ *request, a *storage.Answer) {
+func answerGetPolicy(s *session, _ *request, a *storage.Answer) {
 	var page protocol.Page
 	p := a.Result.Policy
 	if p.Retry != nil {

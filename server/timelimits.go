@@ -10,10 +10,10 @@ import (
 // no connection needs a timer for them and no command has to set one. What it
 // enforces comes late by a quarter of the limit at most.
 type sweeper struct {
-	every time.Duration
-	leave func() // the bounds
-	quit  chan struct{}
-	done  chan struct{}
+	every       time.Duration
+	leaveLimits func() // the bounds
+	quit        chan struct{}
+	done        chan struct{}
 }
 
 // minSweep bounds how often is swept, whatever the limits.
@@ -34,7 +34,7 @@ func newSweeper(c *Config) *sweeper {
 }
 
 func (w *sweeper) start(s *Server) {
-	w.leave = s.config.Bounds.Join(s.slowReaders)
+	w.leaveLimits = s.config.Bounds.Join(s.slowReaders)
 	go w.run(s)
 }
 
@@ -49,87 +49,87 @@ func (w *sweeper) run(s *Server) {
 		case <-w.quit:
 			return
 		case <-sweeps:
-			for _, ss := range s.all() {
-				ss.signal(swept)
+			for _, ss := range s.allSessions() {
+				ss.signal(checkTime)
 			}
 		}
 	}
 }
 
 func (w *sweeper) stop() {
-	w.leave()
+	w.leaveLimits()
 	close(w.quit)
 	<-w.done
 }
 
 // vigil is what a session remembers from one sweep to the next.
 type idleCheck struct {
-	reads      uint64    // that had brought something by then
-	quietSince time.Time // nothing came and nothing was done
-	drained    uint64    // bytes that the wire had sent late by then
-	stuckSince time.Time // the client reads none of what is kept back; zero if nothing is
-	asking     bool      // the store is asked whether the connection holds anything
+	reads          uint64    // that had brought something by then
+	idleSince      time.Time // nothing came and nothing was done
+	drained        uint64    // bytes that the wire had sent late by then
+	stalledSince   time.Time // the client reads none of what is kept back; zero if nothing is
+	askingHoldings bool      // the store is asked whether the connection holds anything
 }
 
 // inspect holds the connection against its limits.
-func (s *session) inspect(now time.Time) {
+func (s *session) checkTimeLimits(now time.Time) {
 	v := &s.idleCheck
 	switch {
-	case s.phase >= ending, v.asking:
+	case s.phase >= ending, v.askingHoldings:
 		return
-	case s.principal != nil && s.phase == acting && s.principal.isLate(now, s.server.config.AuthTimeout):
+	case s.principal != nil && s.phase == acting && s.principal.isAuthOverdue(now, s.server.config.AuthTimeout):
 		s.end(errUnauthenticated)
 		return
 	case s.wire.PendingBytes() > 0:
-		v.quietSince = now
-		s.inspectStuck(now)
+		v.idleSince = now
+		s.checkStalled(now)
 		return
 	}
-	v.stuckSince = time.Time{}
+	v.stalledSince = time.Time{}
 	if s.phase != acting || s.readable || s.next < len(s.requests) || s.reads != v.reads {
-		v.reads, v.quietSince = s.reads, now
+		v.reads, v.idleSince = s.reads, now
 		return
 	}
-	if limit := s.server.config.IdleTimeout; limit > 0 && now.Sub(v.quietSince) >= limit {
+	if limit := s.server.config.IdleTimeout; limit > 0 && now.Sub(v.idleSince) >= limit {
 		s.askHoldings()
 	}
 }
 
 // inspectStuck ends a connection whose client has read nothing for too long.
-func (s *session) inspectStuck(now time.Time) {
+func (s *session) checkStalled(now time.Time) {
 	v, limit := &s.idleCheck, s.server.config.WriteTimeout
 	drained := s.wire.Drained()
 	switch {
 	case limit <= 0:
-	case v.stuckSince.IsZero(), v.drained != drained:
-		v.stuckSince, v.drained = now, drained
-	case now.Sub(v.stuckSince) < limit:
+	case v.stalledSince.IsZero(), v.drained != drained:
+		v.stalledSince, v.drained = now, drained
+	case now.Sub(v.stalledSince) < limit:
 	case s.phase == acting:
-		s.end(errStuck)
+		s.end(errStalled)
 	default:
-		s.cause = errStuck // see stepWaiting
+		s.cause = errStalled // see stepWaiting
 	}
 }
 
 // nowhere is a tube that no client can name. A take from it finds nothing, but
 // its answer tells whether the holder has any deadline to be warned of.
-const nowhere = "-"
+const impossibleTube = "-"
 
 // askHoldings asks the store whether a connection that is idle holds jobs.
 func (s *session) askHoldings() {
-	s.idleCheck.asking = true
+	s.idleCheck.askingHoldings = true
 	s.phase = storing
-	s.again.Ops = []storage.Op{{Kind: storage.Take, Holder: s.holder, Tubes: []string{nowhere}}}
-	s.submitter.Submit(&s.again)
+	s.followUp.Ops = []storage.Op{{Kind: storage.Take, Holder: s.holder, Tubes: []string{impossibleTube}}}
+	s.submitter.Submit(&s.followUp)
 }
 
 // noteHoldings ends the idle connection, unless it holds jobs or its client has sent
 // something meanwhile. Then the store is asked again after as long a time.
-func (s *session) noteHoldings() {
-	s.idleCheck.asking = false
-	s.idleCheck.quietSince = time.Now()
+func (s *session) onHoldings() {
+	s.idleCheck.askingHoldings = false
+	s.idleCheck.idleSince = time.Now()
 	// An answer that is an error sets no Soon.
-	if s.again.Ops[0].Answer.Soon == storage.Forever && !s.readable {
+	if s.followUp.Ops[0].Answer.Soon == storage.Forever && !s.readable {
 		s.end(errIdle)
 	}
 }

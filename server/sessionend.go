@@ -12,7 +12,7 @@ import (
 var (
 	errQuit       = errors.New("quit")
 	errHalfClosed = errors.New("client closed")
-	errStuck      = errors.New("the client did not read its replies")
+	errStalled    = errors.New("the client did not read its replies")
 	errIdle       = errors.New("idle")
 )
 
@@ -20,34 +20,34 @@ var (
 // it has.
 func (s *session) end(cause error) {
 	s.cause, s.phase = cause, ending
-	s.forget()
-	s.batch.Ops = append(s.batch.Ops, s.unwanted...)
+	s.releaseAnswers()
+	s.batch.Ops = append(s.batch.Ops, s.giveBack...)
 	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.ReleaseAll, Holder: s.holder})
-	s.parting = s.watched.empty()
-	s.part(maxParting)
+	s.unwatching = s.watched.removeAll()
+	s.unwatchSome(maxUnwatch)
 }
 
 // maxParting is how many tubes a connection stops watching at once, so that one
 // that watches very many does not hold up all others when it ends.
-const maxParting = 250
+const maxUnwatch = 250
 
 // part goes on with the end: up to n tubes are not watched any more.
-func (s *session) part(n int) {
-	n = min(n, len(s.parting))
-	s.attend(tube.Watching, -1, s.parting[:n]...)
-	if s.parting = s.parting[n:]; len(s.parting) == 0 {
-		s.attend(tube.Using, -1, s.used)
+func (s *session) unwatchSome(n int) {
+	n = min(n, len(s.unwatching))
+	s.addRef(tube.Watching, -1, s.unwatching[:n]...)
+	if s.unwatching = s.unwatching[n:]; len(s.unwatching) == 0 {
+		s.addRef(tube.Using, -1, s.used)
 	}
 	s.submitter.Submit(&s.batch)
 }
 
 // noteParted goes on with the end when the store has done a part of it. If the store
 // fails the rest is handed over together.
-func (s *session) noteParted() {
-	n, parted := maxParting, len(s.parting) == 0
+func (s *session) onUnwatched() {
+	n, parted := maxUnwatch, len(s.unwatching) == 0
 	for i := range s.batch.Ops {
 		if err := s.batch.Ops[i].Answer.Err; err != nil {
-			n = len(s.parting)
+			n = len(s.unwatching)
 			if !errors.Is(err, storage.ErrClosed) {
 				s.server.log.Warn("what a closed connection held is given back late", "conn", uint64(s.holder), "err", err)
 			}
@@ -55,18 +55,18 @@ func (s *session) noteParted() {
 		}
 	}
 	if parted {
-		s.depart()
+		s.finishEnd()
 		return
 	}
-	s.forget()
-	s.part(n)
+	s.releaseAnswers()
+	s.unwatchSome(n)
 }
 
 // depart is the rest of the end, when the store is done.
-func (s *session) depart() {
-	s.forget()
+func (s *session) finishEnd() {
+	s.releaseAnswers()
 	s.in.Close()
-	s.noteReceived()
+	s.updateArrival()
 	takeBuffer(&s.command).Release() // of one that was held
 	if s.producer {
 		s.queue.Counters.Producers.Add(-1)
@@ -74,13 +74,13 @@ func (s *session) depart() {
 	if s.worker {
 		s.queue.Counters.Workers.Add(-1)
 	}
-	s.principal.leave(s.server)
-	s.phase, s.pause = delivering, closePause
+	s.principal.close(s.server)
+	s.phase, s.closeDelay = delivering, minCloseDelay
 }
 
 // closePause is after what time tryClose checks again whether the last replies have
 // arrived. It doubles each time, up to 64 times as long.
-const closePause = time.Millisecond
+const minCloseDelay = time.Millisecond
 
 // tryClose closes the connection: at once if the client has ended it, else when
 // the last replies have arrived. A client that does not expect the end of a
@@ -88,8 +88,8 @@ const closePause = time.Millisecond
 // replies if the connection were closed already.
 func (s *session) tryClose() {
 	if errors.Is(s.cause, ErrServerClosed) && !s.wire.Delivered() {
-		s.setTimer(s.pause)
-		s.pause = min(2*s.pause, 64*closePause)
+		s.setTimer(s.closeDelay)
+		s.closeDelay = min(2*s.closeDelay, 64*minCloseDelay)
 		return
 	}
 	s.phase = ended
@@ -100,7 +100,7 @@ func (s *session) tryClose() {
 
 func (s *session) setTimer(in time.Duration) {
 	if s.timer == nil {
-		s.timer = time.AfterFunc(in, func() { s.signal(timed) })
+		s.timer = time.AfterFunc(in, func() { s.signal(timerFired) })
 		return
 	}
 	s.timer.Reset(in)

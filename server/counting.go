@@ -48,7 +48,7 @@ func resultOf(v protocol.Verb, word string) queue.Result {
 // tally is what a session has counted and not added to the counters yet: replies to
 // commands of one kind that ended alike, and bytes. So many commands of a burst cost one
 // addition that other processors notice.
-type tally struct {
+type pendingCounts struct {
 	verb           protocol.Verb
 	result         queue.Result
 	replies        uint64
@@ -56,27 +56,27 @@ type tally struct {
 }
 
 // noteResult counts the reply that was just written.
-func (s *session) noteResult(v protocol.Verb) {
+func (s *session) countResult(v protocol.Verb) {
 	result := resultOf(v, s.out.Last())
-	if t := &s.tally; t.verb != v || t.result != result {
-		s.addResults()
+	if t := &s.counts; t.verb != v || t.result != result {
+		s.flushResults()
 		t.verb, t.result = v, result
 	}
-	s.tally.replies++
+	s.counts.replies++
 }
 
 // addResults adds the replies to the counters.
-func (s *session) addResults() {
-	if t := &s.tally; t.replies > 0 {
+func (s *session) flushResults() {
+	if t := &s.counts; t.replies > 0 {
 		s.queue.Counters.Results[t.verb][t.result].Add(t.replies)
 		t.replies = 0
 	}
 }
 
 // addTally adds everything to the counters.
-func (s *session) addTally() {
-	s.addResults()
-	c, t := &s.queue.Counters, &s.tally
+func (s *session) flushCounts() {
+	s.flushResults()
+	c, t := &s.queue.Counters, &s.counts
 	if now := s.in.Received(); now != t.received {
 		c.Received.Add(now - t.received)
 		t.received = now
