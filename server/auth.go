@@ -6,19 +6,19 @@ import (
 	"redstalk/storage"
 )
 
-// This file has auth. To compare a secret with a hash takes long, so it is done on another
-// goroutine, while the session is in phase verifying. Nothing behind an auth is planned
-// before it is answered.
+// This file has auth. Comparing a secret with a hash takes long, so another goroutine does it
+// while the session is in phase verifying. No command after an auth is planned before the auth is
+// answered.
 
-// maxFailures is how many times a connection may fail to say who it is. Then it is closed.
+// maxAuthFailures is after how many failed auth commands a connection is closed.
 const maxAuthFailures = 3
 
-// attempt is an auth on its way. The goroutine that finds out has it from begun on, until
-// it signals the session.
+// authAttempt is an auth that is not answered yet. From the moment when started is set, it belongs
+// to the verifying goroutine, until that signals the session.
 type authAttempt struct {
 	name, secret string
 	started      bool
-	login        *access.Login // nil: it is not who it says
+	login        *access.Login // nil: name or secret is wrong
 }
 
 func planAuth(s *session, c *protocol.Command, r *request) {
@@ -34,16 +34,17 @@ func planAuth(s *session, c *protocol.Command, r *request) {
 	}
 }
 
-// startVerifying has it found out who the client is. The replies before it are sent.
+// startVerifying sends the replies before the auth, and starts a goroutine that verifies the
+// secret.
 func (s *session) startVerifying(r *request) error {
 	if err := s.out.Flush(); err != nil {
 		return err
 	}
 	s.phase = verifying
-	t, p := r.attempt, s.principal
-	t.started = true
+	attempt, p := r.attempt, s.principal
+	attempt.started = true
 	go func() {
-		t.login, _ = p.access.Authenticate(s.server.ctx, p.address, t.name, t.secret)
+		attempt.login, _ = p.access.Authenticate(s.server.ctx, p.address, attempt.name, attempt.secret)
 		s.signal(verified)
 	}()
 	return nil
@@ -52,7 +53,7 @@ func (s *session) startVerifying(r *request) error {
 func answerAuth(s *session, r *request, _ *storage.Answer) {
 	p, login := s.principal, r.attempt.login
 	r.attempt = nil
-	if login != nil { // the file may have changed meanwhile
+	if login != nil { // the file of users can have changed meanwhile
 		login = p.access.Renew(login)
 	}
 	switch {

@@ -5,8 +5,8 @@ import (
 	"redstalk/server/queue"
 )
 
-// CommandNames are the words of the commands by the numbers that queue.Counters has them
-// under.
+// CommandNames returns the names of the commands. The index of a name is the index of its command
+// in queue.Counters.
 func CommandNames() []string {
 	names := make([]string, protocol.NumVerbs)
 	for v := range names {
@@ -15,10 +15,10 @@ func CommandNames() []string {
 	return names
 }
 
-// resultOf says what came of a command by the word of its reply.
+// resultOf returns the result of a command, for the counters, from the first word of its reply.
 func resultOf(v protocol.Verb, word string) queue.Result {
 	if v == protocol.Quit {
-		return queue.Done // the word is that of another reply
+		return queue.Done // a quit has no reply: the word is that of an earlier one
 	}
 	switch word {
 	case "NOT_FOUND", "NOT_IGNORED":
@@ -45,17 +45,17 @@ func resultOf(v protocol.Verb, word string) queue.Result {
 	return queue.Done
 }
 
-// tally is what a session has counted and not added to the counters yet: replies to
-// commands of one kind that ended alike, and bytes. So many commands of a burst cost one
-// addition that other processors notice.
+// pendingCounts are what a session has counted and not added to the shared counters yet: bytes, and
+// replies to commands of one verb with the same result. So many commands of a burst cost one
+// addition to memory that processors share.
 type pendingCounts struct {
 	verb           protocol.Verb
 	result         queue.Result
 	replies        uint64
-	received, sent uint64 // that were added already
+	received, sent uint64 // bytes that were added already
 }
 
-// noteResult counts the reply that was just written.
+// countResult counts the reply that was just written.
 func (s *session) countResult(v protocol.Verb) {
 	result := resultOf(v, s.out.Last())
 	if t := &s.counts; t.verb != v || t.result != result {
@@ -65,7 +65,7 @@ func (s *session) countResult(v protocol.Verb) {
 	s.counts.replies++
 }
 
-// addResults adds the replies to the counters.
+// flushResults adds the counted replies to the shared counters.
 func (s *session) flushResults() {
 	if t := &s.counts; t.replies > 0 {
 		s.queue.Counters.Results[t.verb][t.result].Add(t.replies)
@@ -73,7 +73,7 @@ func (s *session) flushResults() {
 	}
 }
 
-// addTally adds everything to the counters.
+// flushCounts adds everything to the shared counters.
 func (s *session) flushCounts() {
 	s.flushResults()
 	c, t := &s.queue.Counters, &s.counts

@@ -9,7 +9,8 @@ import (
 	"redstalk/tube"
 )
 
-// This file has reservations that are no connection's.
+// This file has reservations by lease: they belong to the client that has the lease token, and not to
+// a connection.
 
 func planReserveLease(s *session, c *protocol.Command, r *request) {
 	s.planTakeFor(tube.LeaseHolder, r, time.Duration(c.Timeout)*time.Second)
@@ -18,11 +19,11 @@ func planReserveLease(s *session, c *protocol.Command, r *request) {
 func answerReservedLease(s *session, _ *request, a *storage.Answer) {
 	s.principal.noteReserved(a.ID)
 	s.out.Leased(a.ID, a.Result.Lease, a.Body, a.Buffer)
-	a.Buffer = nil // the writer's
+	a.Buffer = nil // the writer releases it
 }
 
-// planMoveLeased plans a move of a job on behalf of whoever has its lease. The token 0 is
-// one that no job has.
+// planMoveLease returns the plan of a command that moves a job by its lease token. No job has the
+// token 0.
 func planMoveLease(m tube.Move) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
 		s.addOp(r, storage.Op{
@@ -32,7 +33,7 @@ func planMoveLease(m tube.Move) func(*session, *protocol.Command, *request) {
 	}
 }
 
-// waiterFor returns the Waiter of whoever a take is for.
+// waiterFor returns the Waiter for a take of this holder.
 func (s *session) waiterFor(h tube.Holder) *queue.Waiter {
 	if h != tube.LeaseHolder {
 		return s.waiter
@@ -43,8 +44,8 @@ func (s *session) waiterFor(h tube.Holder) *queue.Waiter {
 	return s.leaseWaiter
 }
 
-// unwantedLease returns what gives back a job that came when its client was gone: one that
-// is reserved by a lease is not given back with what the connection holds.
+// giveBackLease returns the operations that give back a job which was reserved by a lease after its
+// client had gone. Such a job is not released with what the connection holds.
 func giveBackLease(take *storage.Op) []storage.Op {
 	if take.Holder != tube.LeaseHolder || take.Answer.Result == nil {
 		return nil

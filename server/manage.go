@@ -8,15 +8,16 @@ import (
 	"redstalk/tube"
 )
 
-// This file has the commands that look into tubes, and tidy them.
+// This file has the commands with which people manage tubes: list-jobs, flush-tube, move-jobs, find and
+// delete-key.
 
-// states has the states of the wire as the rules have them.
+// states translates the states of package protocol into those of package tube.
 var states = [...]tube.State{
 	protocol.NoState: tube.Gone, protocol.Ready: tube.Ready, protocol.Reserved: tube.Reserved,
 	protocol.Delayed: tube.Delayed, protocol.Buried: tube.Buried,
 }
 
-// planKey plans an operation about the job of a tube that has a key.
+// planKey returns the plan of a command about the job of a tube that has a key.
 func planKey(kind storage.Kind) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
 		s.addOp(r, storage.Op{Kind: kind, Tube: string(c.Name), Args: &storage.Args{Key: c.Key}})
@@ -39,7 +40,7 @@ func planMoveJobs(s *session, c *protocol.Command, r *request) {
 	})
 }
 
-// answerListJobs writes a page with where the next one begins, and a line for each job.
+// answerListJobs writes a page: the cursor of the next page, and a line for each job.
 func answerListJobs(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
 	p.Word("next", a.Result.Cursor)
@@ -50,7 +51,7 @@ func answerListJobs(s *session, _ *request, a *storage.Answer) {
 	s.out.OK(p.Bytes())
 }
 
-// jobLine returns what list-jobs tells of a job.
+// jobLine returns the line of list-jobs for a job.
 func jobLine(j *tube.JobStats) *protocol.FlowMap {
 	m := new(protocol.FlowMap)
 	m.Uint("id", j.ID)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"strings"
 	"time"
 
 	"redstalk/protocol"
@@ -9,36 +8,23 @@ import (
 	"redstalk/tube"
 )
 
-// This file has puts with tags, and policies.
+// This file translates tags between the protocol and the rules, and has the commands about policies.
 
-// onDuplicates has the words of the wire as the rules have them.
+// onDuplicates translates the values of the tag on-duplicate into those of package tube.
 var onDuplicates = [...]tube.OnDuplicate{
 	protocol.NotSaid: tube.NotSaid, protocol.Keep: tube.Keep, protocol.Replace: tube.Replace, protocol.Fail: tube.Fail,
 }
 
-// rulesOf returns what tags say about failures and keys.
+// rulesOf returns the rules that tags set: about failures and keys.
 func rulesOf(t *protocol.Tags) tube.Rules {
 	return tube.Rules{Retry: t.Retry, Max: t.Max, Dead: t.Dead, KeyTTL: t.KeyTTL, HasKeyTTL: t.HasKeyTTL}
 }
 
-// tagsOf returns the tags of a put as the rules have them.
+// tagsOf translates the tags of a put for package tube.
 func tagsOf(t *protocol.Tags) *tube.Tags {
 	return &tube.Tags{
 		Delay: t.Delay, HasDelay: t.HasDelay, At: tube.Instant(t.At) * tube.Instant(time.Millisecond), HasAt: t.HasAt,
 		Key: t.Key, OnDuplicate: onDuplicates[t.OnDuplicate], Rules: rulesOf(t),
-	}
-}
-
-func answerPut(s *session, _ *request, a *storage.Answer) {
-	switch {
-	case a.Result == nil || a.Result.Outcome == tube.PutNew:
-		s.out.Inserted(a.ID)
-	case a.Result.Outcome == tube.PutDuplicate:
-		s.out.Duplicate(a.ID)
-	case a.Result.State == tube.Gone:
-		s.out.InsertedAs(a.ID, "GONE")
-	default:
-		s.out.InsertedAs(a.ID, strings.ToUpper(a.Result.State.String()))
 	}
 }
 
@@ -58,7 +44,7 @@ func planSetPolicy(s *session, c *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{Kind: storage.SetPolicy, Tube: string(c.Name), Args: &storage.Args{Policy: p}})
 }
 
-// pushOf returns what tags say about a push as the rules have it.
+// pushOf translates the tags about a push for package tube.
 func pushOf(p *protocol.Push) tube.Push {
 	return tube.Push{URL: p.URL, Concurrency: p.Concurrency, Timeout: p.Timeout, Rate: p.Rate.Calls, RateEvery: p.Rate.Every}
 }
@@ -76,7 +62,7 @@ func planListPolicies(s *session, _ *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{Kind: storage.Policies})
 }
 
-// answerPolicy writes a policy as the tags that set it.
+// answerGetPolicy writes a policy as the tags that set it.
 func answerGetPolicy(s *session, _ *request, a *storage.Answer) {
 	var page protocol.Page
 	p := a.Result.Policy
@@ -117,26 +103,5 @@ func addPush(page *protocol.Page, p *tube.Push) {
 	}
 	if p.Rate > 0 {
 		page.Bare("push-rate", protocol.PushRate{Calls: p.Rate, Every: p.RateEvery}.String())
-	}
-}
-
-// addFacts adds what stats-job tells of a job that was put with tags, or has facts for
-// another reason.
-func addMetadata(p *protocol.Page, j *tube.JobStats) {
-	f := j.Metadata
-	p.Quoted("key", f.Key)
-	p.Word("retry", protocol.Durations(j.Rules.Retry))
-	p.Uint("failures", uint64(f.Failures(&j.Counters)))
-	p.Uint("max", uint64(j.Rules.Max))
-	p.Uint("deliveries", uint64(f.Deliveries(&j.Counters)))
-	p.Word("dead", j.Rules.Dead)
-	p.Word("parked", f.Parked.String())
-	p.Int("due-ms", int64(j.TimeLeft/time.Millisecond))
-	if f.FromTube != "" {
-		p.Bare("from-tube", f.FromTube)
-		p.Uint("from-id", f.FromID)
-	}
-	if j.Leased {
-		p.Bare("lease", "yes")
 	}
 }

@@ -9,39 +9,40 @@ import (
 	"redstalk/server/access"
 )
 
-// Why a connection ends that is not, or no longer, welcome.
+// Reasons why a connection of a principal ends.
 var (
 	errRevoked         = errors.New("the user or the secret is gone from the file, or a right that a waiting reserve needs")
 	errUnauthenticated = errors.New("it has not said who it is in time")
 	errTooManyOfUser   = errors.New("there are too many connections of this user")
 )
 
-// visitor is who the client of a session is, and what it may do. A session has one only
-// if there is a file of users. It belongs to the goroutine that runs the session.
+// principal is the user that a session acts as, and the user's rights. A session has one only if
+// there is a file of users. It belongs to the goroutine that runs the session.
 //
-// The methods that the usual way of a command calls do nothing on a nil visitor.
+// The methods noteReserved, useAccepted, watchedChanged and close do nothing on a nil principal.
 type principal struct {
 	access  *access.Access
 	address string        // of the client, without the port
-	login   *access.Login // nil: it has not said who it is
+	login   *access.Login // nil: not authenticated
 	user    *access.User  // of the login, or anonymous
-	joined  *access.User  // who counts the connection among theirs; nil: nobody does
+	joined  *access.User  // the user whose connections include this one; nil: none
 	since   time.Time     // when the connection began
 
-	unauthenticated bool  // counts in Server.strangers
-	endCause        error // why the session has to end; nil: it has not
-	failures        int   // of auth
+	unauthenticated bool  // is counted in Server.unauthenticated
+	endCause        error // why the session has to end; nil: it does not
+	failures        int   // failed auth commands
 
-	used    access.Right // on the tube in use; none if astray
-	denied  bool         // the last use was refused: no tube is in use until one is not
-	work    []string     // the tubes watched that it may work on; see workable
+	used    access.Right // on the used tube; none if denied
+	denied  bool         // the last use was refused: until another one is accepted, the connection may put nowhere
+	work    []string     // the watched tubes on which it may work; see workTubes
 	workSet bool         // work is up to date
 
 	grants  []grant // see lookups.go
 	lookups lookups
 }
 
-// newVisitor begins with what the client's certificate says, if it has one.
+// newPrincipal returns the principal of a new connection: the user in the client's certificate, if it
+// has one, else anonymous.
 func newPrincipal(s *session, conn net.Conn) *principal {
 	p := &principal{access: s.server.config.Access, since: time.Now(), address: addressOf(conn)}
 	p.user = p.access.Anonymous()
@@ -63,8 +64,7 @@ func newPrincipal(s *session, conn net.Conn) *principal {
 	return p
 }
 
-// addressOf is the client's IP address; of a socket of the file system it is the word
-// "local".
+// addressOf returns the client's IP address, or "local" for a Unix socket.
 func addressOf(conn net.Conn) string {
 	if addr, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 		return addr.IP.String()
@@ -72,8 +72,8 @@ func addressOf(conn net.Conn) string {
 	return "local"
 }
 
-// enter makes the client somebody who has said who they are. It returns false if there
-// are too many connections of that user.
+// logIn makes the client a user that has authenticated. It returns false if that user has too many
+// connections.
 func (p *principal) logIn(s *session, l *access.Login) bool {
 	if p.joined == nil || p.joined.Name() != l.User.Name() {
 		if !l.User.Join() {
@@ -91,14 +91,14 @@ func (p *principal) logIn(s *session, l *access.Login) bool {
 	return true
 }
 
-// become has the rights of a user count from now on.
+// setUser makes the rights of a user apply from now on.
 func (p *principal) setUser(s *session, l *access.Login, u *access.User) {
 	p.login, p.user, p.grants = l, u, nil
 	p.watchedChanged()
 	p.updateUsed(s)
 }
 
-// quit ends what the connection counts for.
+// leaveUser removes the connection from those of its user.
 func (p *principal) leaveUser() {
 	if p.joined != nil {
 		p.joined.Quit()
@@ -106,7 +106,7 @@ func (p *principal) leaveUser() {
 	}
 }
 
-// leave is for the end of the session.
+// close is called at the end of the session.
 func (p *principal) close(s *Server) {
 	if p == nil {
 		return
@@ -118,27 +118,26 @@ func (p *principal) close(s *Server) {
 	}
 }
 
-// isLate tells whether the client should have said who it is by now.
+// isAuthOverdue reports whether the client has not authenticated in time.
 func (p *principal) isAuthOverdue(now time.Time, limit time.Duration) bool {
 	return p.unauthenticated && p.user.Anywhere() == access.Nothing && now.Sub(p.since) >= limit
 }
 
-// tooManyStrangers tells whether a connection more that has not said who it is would be
-// too many.
+// tooManyUnauthenticated reports whether one more unauthenticated connection would exceed the limit.
 func (s *Server) tooManyUnauthenticated() bool {
 	a := s.config.Access
 	return a != nil && a.Anonymous().Anywhere() == access.Nothing && s.unauthenticated.Load() >= int64(s.config.MaxUnauthenticated)
 }
 
-// accessChanged has all sessions look at what the new file of users says of them.
+// accessChanged makes all sessions read their rights from the new file of users.
 func (s *Server) accessChanged() {
 	for _, ss := range s.allSessions() {
 		ss.signal(aclChanged)
 	}
 }
 
-// renew finds out what the new file of users says of the client. The session ends if it
-// is gone, or if it waits for jobs of a tube on which it may not work any more.
+// reloadPrincipal reads the client's rights from the new file of users. The session ends if its user is
+// gone, or if it waits for jobs of a tube on which it may not work any more.
 func (s *session) reloadPrincipal() {
 	p := s.principal
 	login, user := p.login, p.access.Anonymous()
@@ -155,7 +154,7 @@ func (s *session) reloadPrincipal() {
 	}
 }
 
-// revoke ends the session as soon as it is in nobody else's hands.
+// revoke ends the session as soon as neither the store nor the waitlist has it.
 func (s *session) revoke() {
 	s.principal.endCause = errRevoked
 	if s.phase == waiting && s.cause == nil {
@@ -163,12 +162,13 @@ func (s *session) revoke() {
 	}
 }
 
+// mayWork reports whether the principal may work on all of these tubes.
 func (p *principal) mayWork(tubes []string) bool {
 	return len(p.user.Visible(tubes, access.Work)) == len(tubes)
 }
 
-// noteUsed is called when another tube is used, or by somebody else. What may not be put
-// is not even kept in memory.
+// updateUsed is called when the used tube or the user changes. If the client may not put, bodies that
+// it sends are not even buffered.
 func (p *principal) updateUsed(s *session) {
 	if p.used = p.user.On(s.used); p.denied {
 		p.used = access.Nothing
@@ -180,7 +180,7 @@ func (p *principal) updateUsed(s *session) {
 	}
 }
 
-// noteUse is called when a use is not refused.
+// useAccepted is called when a use is not refused.
 func (p *principal) useAccepted(s *session) {
 	if p != nil {
 		p.denied = false
@@ -188,15 +188,15 @@ func (p *principal) useAccepted(s *session) {
 	}
 }
 
-// noteWatched is called when other tubes are watched, or by somebody else.
+// watchedChanged is called when the watched tubes or the user change.
 func (p *principal) watchedChanged() {
 	if p != nil {
 		p.work, p.workSet = nil, false
 	}
 }
 
-// workable returns the tubes watched on which the visitor may work, for an operation.
-// Who watches default only because every connection does gets nothing from there.
+// workTubes returns the watched tubes on which the principal may work, for an operation. A client without
+// rights on default, which every connection watches at first, gets no job from it.
 func (p *principal) workTubes(s *session) []string {
 	if p.user.Everywhere()&access.Work != 0 {
 		return s.watched.lend()
@@ -207,20 +207,21 @@ func (p *principal) workTubes(s *session) []string {
 	return p.work
 }
 
-// visible returns the tubes that the client may see.
+// visible returns those of the tubes that the client may see.
 func (s *session) visible(tubes []string) []string { return s.tubesWith(tubes, access.Read) }
 
-// governed returns the tubes whose policies the client may see.
+// administered returns those of the tubes whose policies the client may see.
 func (s *session) administered(tubes []string) []string { return s.tubesWith(tubes, access.Admin) }
 
-func (s *session) tubesWith(tubes []string, one access.Right) []string {
+// tubesWith returns those of the tubes on which the client has this right.
+func (s *session) tubesWith(tubes []string, right access.Right) []string {
 	if s.principal == nil {
 		return tubes
 	}
-	return s.principal.user.Visible(tubes, one)
+	return s.principal.user.Visible(tubes, right)
 }
 
-// needs is what each verb needs, from the table of package access.
+// needs is the rights that each verb needs, from the table of package access.
 var needs = func() (all [protocol.NumVerbs]access.Need) {
 	for v := range protocol.NumVerbs {
 		all[v], _ = access.NeedOf(v.String())
@@ -228,18 +229,18 @@ var needs = func() (all [protocol.NumVerbs]access.Need) {
 	return all
 }()
 
-// planVisited is plan for a session that has a visitor.
+// planForPrincipal is plan for a session that has a principal.
 func (s *session) planForPrincipal(c *protocol.Command, r *request) {
 	switch {
 	case c.Verb == protocol.Put && s.principal.used&access.Put == 0 && (c.Fault == protocol.NoFault || c.Fault == protocol.JobTooBig):
-		r.fault = protocol.NoFault // see noteUsed
+		r.fault = protocol.NoFault // see updateUsed
 		refuse(c, r, (*protocol.Writer).Forbidden)
 	case c.Fault != protocol.NoFault:
 	case needs[c.Verb].Where == access.OfJob:
 		s.planOfJob(c, r)
 	case !s.principal.may(s, c):
 		refuse(c, r, (*protocol.Writer).Forbidden)
-		if c.Verb == protocol.Use { // what follows was not meant for the tube of before
+		if c.Verb == protocol.Use { // puts that follow are not meant for the tube used before
 			s.principal.denied = true
 			s.principal.updateUsed(s)
 		}
@@ -250,14 +251,14 @@ func (s *session) planForPrincipal(c *protocol.Command, r *request) {
 	}
 }
 
-// refusePut answers a command with a word, and drops its body if it has one.
-func refuse(c *protocol.Command, r *request, word func(*protocol.Writer)) {
+// refuse answers a command with a reply that needs no store, and releases its body if it has one.
+func refuse(c *protocol.Command, r *request, reply func(*protocol.Writer)) {
 	takeBuffer(c).Release()
 	c.Body = nil
-	r.reply = func(s *session) { word(s.out) }
+	r.reply = func(s *session) { reply(s.out) }
 }
 
-// may tells whether the visitor may do what a command wants that is not about one job.
+// may reports whether the principal may use a command that names no job.
 func (p *principal) may(s *session, c *protocol.Command) bool {
 	switch need := needs[c.Verb]; need.Where {
 	case access.OfTube:
@@ -275,8 +276,8 @@ func (p *principal) may(s *session, c *protocol.Command) bool {
 	}
 }
 
-// mayReach tells whether the visitor may have jobs go where a command wants them: to another
-// tube, now or when they are dead, or to the URL of a push.
+// mayReach reports whether the principal may let jobs go to the targets in a command: another tube,
+// at once or as a dead-letter tube, or the URL of a push.
 func (p *principal) mayReach(c *protocol.Command) bool {
 	t := c.Tags
 	switch {

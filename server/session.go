@@ -15,13 +15,13 @@ import (
 	"redstalk/tube"
 )
 
-// session is one connection. It never blocks. Whatever happens to it is a signal.
-// The goroutine that signals runs the session until there is nothing to do before
-// the next signal, unless another goroutine is running it already. So one goroutine
-// runs it at a time, and all fields but events belong to that goroutine.
+// session is the state machine of one connection. It never blocks. Everything that happens to it
+// is a signal. The goroutine that signals runs the session until there is nothing to do before the
+// next signal, unless another goroutine is running it already. So one goroutine runs it at a time,
+// and all fields except signals belong to that goroutine.
 //
-// plan.go has how commands become operations, answer.go how answers become
-// replies, reserve.go the way of a reserve that waits, end.go how it ends.
+// In plan.go commands become operations, in answer.go answers become replies. reserve.go has the
+// reserve that waits, sessionend.go the end.
 type session struct {
 	server *Server
 	queue  *queue.Queue
@@ -31,44 +31,44 @@ type session struct {
 	log    *slog.Logger // nil unless commands are logged
 	holder tube.Holder
 
-	signals   atomic.Uint32 // signals not yet looked at, and running
-	done      chan struct{} // closed when it has ended
+	signals   atomic.Uint32 // signals not handled yet, and running
+	done      chan struct{} // closed when the session has ended
 	phase     phase
-	submitter netpoll.Submitter // the turn of the loop that runs it, else its wire
-	readable  bool              // the wire may have something
-	fills     int               // reads since the wire last signalled
+	submitter netpoll.Submitter // the loop iteration that runs it, else its wire
+	readable  bool              // the wire may have bytes
+	fills     int               // reads since the wire last woke it
 	reads     uint64
 	cause     error // why the connection ends
 
 	used       string
 	watched    watchlist
-	unwatching []string // tubes that it has to stop watching as it ends
+	unwatching []string // tubes that it has to stop watching at its end
 
 	command    protocol.Command // the one being planned
-	held       bool             // command was read but must wait for a reserve before it
+	held       bool             // command was read, but must wait until the burst before it is answered
 	requests   []request
-	next       int  // of requests: the first without its reply
-	blocking   bool // a request of this burst may have to wait
-	waited     bool // one had to, so that what was taken after it is out of date
+	next       int  // index of the first request without a reply
+	blocking   bool // a reserve of this burst may have to wait
+	waited     bool // a reserve of this burst has waited: answers of takes after it are out of date
 	endsBurst  bool // the last request ends its burst
 	bytes      int  // of bodies in this burst
-	tubes      int  // that are named or looked in by this burst
-	yieldFirst bool // others should have their turn before the next burst
+	tubes      int  // that this burst names, or in which it looks for jobs
+	yieldFirst bool // the loop serves others before the next burst
 	batch      storage.Batch
-	followUp   storage.Batch // see retake
+	followUp   storage.Batch // operations of the same burst after those of batch; also askHoldings
 
-	wakeUps     uint64        // of the queue before the burst's takes
-	waiter      *queue.Waiter // waits for what the connection is to hold
-	leaseWaiter *queue.Waiter // waits for leases; nil until one was waited for
-	waiting     *queue.Waiter // the one of the two that waits in phase waiting, or was the last to
-	giveBack    []storage.Op  // what gives back a job that came when the client was gone
-	cancelling  bool          // its wait was cancelled while a round served it
+	wakeUps     uint64        // of the queue, before the takes of the burst
+	waiter      *queue.Waiter // for reserves of the connection
+	leaseWaiter *queue.Waiter // for reserves by lease; nil before the first one that waits
+	waiting     *queue.Waiter // that of the two that waits, or waited last
+	giveBack    []storage.Op  // operations that give back a job which came after the client had gone
+	cancelling  bool          // its wait was cancelled while a dispatch batch served it
 
 	counts pendingCounts
 
-	arrival *limits.Arrival // the body of which a part has come, see incoming.go
+	arrival *limits.Arrival // the body that has come in part, see incoming.go
 
-	unread atomic.Int64 // bytes of replies that the client has not read, see noteUnread
+	unread atomic.Int64 // bytes of replies that the client has not read, see updateUnread
 
 	principal *principal // who the client is; nil: everybody may do everything
 
@@ -76,21 +76,21 @@ type session struct {
 	closeDelay time.Duration
 	idleCheck  idleCheck
 
-	halfClosed       bool // the client will send no more
+	halfClosed       bool // the client has closed its half: nothing more will come
 	quit             bool
 	producer, worker bool
 }
 
-// phase is what a session is in the middle of.
+// phase is what a session is waiting for, if anything.
 type phase uint8
 
 const (
-	acting     phase = iota // nothing: it reads, plans and answers
-	storing                 // the store has its batch
-	waiting                 // a reserve waits for a job
-	verifying               // it is being found out who the client is
-	ending                  // the store gives back what it held
-	delivering              // the last replies are on their way
+	acting     phase = iota // for nothing: it reads, plans and answers
+	storing                 // for the store
+	waiting                 // for a job
+	verifying               // for the result of an auth
+	ending                  // for the store to release what the connection held
+	delivering              // for the client to receive the last replies
 	ended
 )
 
@@ -98,18 +98,18 @@ const (
 const (
 	running uint32 = 1 << iota
 	begun
-	woken             // by the wire
+	woken             // the wire woke it
 	stored            // the store is done
 	served            // the wait has an outcome
-	verified          // it is known whether the client is who it says
+	verified          // an auth has its result
 	aclChanged        // the file of users has changed
 	timerFired        // the timer has fired
-	checkTime         // time to look at the limits
-	replyMemoryNeeded // the memory of its replies is needed
-	bodyRoom          // there is room for the rest of a body
-	bodyMemoryNeeded  // the memory of that body is needed
+	checkTime         // time to check the time limits
+	replyMemoryNeeded // other clients need the memory of its buffered replies
+	bodyRoom          // there is memory for the rest of a body
+	bodyMemoryNeeded  // other clients need the memory of that body
 	shutdown          // the server closes
-	forceClose        // the server has waited long enough
+	forceClose        // the server stops waiting for its connections
 )
 
 func newSession(s *Server, holder tube.Holder) *session {
@@ -128,7 +128,7 @@ func newSession(s *Server, holder tube.Holder) *session {
 	return ss
 }
 
-// begin serves a connection.
+// begin starts to serve a connection.
 func (s *session) begin(conn net.Conn) {
 	s.server.log.Info("connection accepted", "conn", uint64(s.holder), "from", conn.RemoteAddr())
 	s.wire = s.server.poller.NewWire(conn, s.wake)
@@ -139,40 +139,37 @@ func (s *session) begin(conn net.Conn) {
 		s.principal = newPrincipal(s, conn)
 	}
 	s.signals.Or(begun)
-	if s.wire.Readable() { // what came with a handshake raises no event any more
+	if s.wire.Readable() { // bytes that came with a TLS handshake raise no further event
 		s.signals.Or(woken)
 	}
 	s.run(s.wire)
 }
 
-// wake signals that the wire has something. If that runs the session, its batches
-// go to that outbox.
+// wake is how the wire wakes the session. If that runs the session, it submits its batches to to.
 func (s *session) wake(to netpoll.Submitter) {
 	if s.raise(woken) {
 		s.run(to)
 	}
 }
 
-// signal tells the session that something has happened, and runs it unless
-// another goroutine does.
+// signal sends the session a signal, and runs it unless another goroutine does.
 //
-// It hands over batches through the wire. The store must not be called from here:
-// the caller may be the store, in a Done in which many others are waiting for
-// theirs, and to which a store that writes in the caller's goroutine would come
-// back.
+// The session then submits its batches through the wire. It must not call the store from here: the
+// caller can be the store, in a Done while the Dones of other batches wait, and a store that writes
+// in the caller's goroutine would recurse.
 func (s *session) signal(event uint32) {
 	if s.raise(event) {
 		s.run(s.wire)
 	}
 }
 
-// raise notes a signal, and returns whether the caller is to run the session: then
-// running is set, and stays set until run returns.
+// raise adds a signal. It reports whether the caller has to run the session: then running is set, and
+// stays set until run returns.
 func (s *session) raise(event uint32) bool {
 	return s.signals.Or(event|running)&running == 0
 }
 
-// run looks at signals until there are none. It is called with running set.
+// run handles signals until there are none. It is called with running set.
 func (s *session) run(to netpoll.Submitter) {
 	s.submitter = to
 	for {
@@ -187,7 +184,7 @@ func (s *session) run(to netpoll.Submitter) {
 	}
 }
 
-// note takes down what signals mean.
+// handleSignals updates the state of the session. It writes no replies.
 func (s *session) handleSignals(events uint32) {
 	if events&begun != 0 {
 		s.addRef(tube.Using, 1, s.used)
@@ -232,8 +229,7 @@ func (s *session) onStored() {
 	}
 }
 
-// step does the next thing. It returns false when there is nothing to do
-// before the next signal.
+// step takes the next step. It returns false if there is nothing to do before the next signal.
 func (s *session) step() bool {
 	switch s.phase {
 	case waiting:
@@ -255,12 +251,12 @@ func (s *session) step() bool {
 	return false
 }
 
-// act answers what can be answered, or plans what has come, or reads.
+// act answers what can be answered, or else plans what has come, or else reads.
 func (s *session) act() (more bool, err error) {
 	switch {
 	case s.wire.PendingBytes() > 0:
 		s.updateUnread()
-		return false, nil // the client reads too little: nothing is done for it until it does
+		return false, nil // nothing is done for a client until it has read its replies
 	case s.unread.Load() > 0:
 		s.updateUnread()
 		return true, nil

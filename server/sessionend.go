@@ -8,7 +8,7 @@ import (
 	"redstalk/tube"
 )
 
-// Why a connection ends, beside ErrServerClosed and errors of its wire.
+// Reasons why a connection ends, besides ErrServerClosed and errors of its wire.
 var (
 	errQuit       = errors.New("quit")
 	errHalfClosed = errors.New("client closed")
@@ -16,8 +16,8 @@ var (
 	errIdle       = errors.New("idle")
 )
 
-// end begins the end of the connection: the store gives back everything that
-// it has.
+// end begins to end the session: it makes the store release everything that the connection
+// holds.
 func (s *session) end(cause error) {
 	s.cause, s.phase = cause, ending
 	s.releaseAnswers()
@@ -27,11 +27,11 @@ func (s *session) end(cause error) {
 	s.unwatchSome(maxUnwatch)
 }
 
-// maxParting is how many tubes a connection stops watching at once, so that one
-// that watches very many does not hold up all others when it ends.
+// maxUnwatch is how many tubes a connection stops watching in one batch, so that one that watches
+// very many does not delay all others when it ends.
 const maxUnwatch = 250
 
-// part goes on with the end: up to n tubes are not watched any more.
+// unwatchSome continues the end of the session: it stops watching up to n tubes.
 func (s *session) unwatchSome(n int) {
 	n = min(n, len(s.unwatching))
 	s.addRef(tube.Watching, -1, s.unwatching[:n]...)
@@ -41,10 +41,10 @@ func (s *session) unwatchSome(n int) {
 	s.submitter.Submit(&s.batch)
 }
 
-// noteParted goes on with the end when the store has done a part of it. If the store
-// fails the rest is handed over together.
+// onUnwatched continues the end of the session when the store has carried out a batch of it. If the
+// store fails, the rest becomes one batch.
 func (s *session) onUnwatched() {
-	n, parted := maxUnwatch, len(s.unwatching) == 0
+	n, last := maxUnwatch, len(s.unwatching) == 0
 	for i := range s.batch.Ops {
 		if err := s.batch.Ops[i].Answer.Err; err != nil {
 			n = len(s.unwatching)
@@ -54,7 +54,7 @@ func (s *session) onUnwatched() {
 			break
 		}
 	}
-	if parted {
+	if last {
 		s.finishEnd()
 		return
 	}
@@ -62,12 +62,12 @@ func (s *session) onUnwatched() {
 	s.unwatchSome(n)
 }
 
-// depart is the rest of the end, when the store is done.
+// finishEnd is the rest of the end, after the store is done.
 func (s *session) finishEnd() {
 	s.releaseAnswers()
 	s.in.Close()
 	s.updateArrival()
-	takeBuffer(&s.command).Release() // of one that was held
+	takeBuffer(&s.command).Release() // of a command that was held
 	if s.producer {
 		s.queue.Counters.Producers.Add(-1)
 	}
@@ -78,14 +78,14 @@ func (s *session) finishEnd() {
 	s.phase, s.closeDelay = delivering, minCloseDelay
 }
 
-// closePause is after what time tryClose checks again whether the last replies have
-// arrived. It doubles each time, up to 64 times as long.
+// minCloseDelay is after what time tryClose first checks again whether the client has received the
+// last replies. The delay doubles each time, up to 64 times as long.
 const minCloseDelay = time.Millisecond
 
-// tryClose closes the connection: at once if the client has ended it, else when
-// the last replies have arrived. A client that does not expect the end of a
-// server that stops may still be sending, which would cost it the rest of the
-// replies if the connection were closed already.
+// tryClose closes the connection: at once if the client has ended it, else when the client has
+// received the last replies. When the server stops, a client that does not expect that can still
+// be sending. If the connection were closed already, the client would lose the rest of the
+// replies.
 func (s *session) tryClose() {
 	if errors.Is(s.cause, ErrServerClosed) && !s.wire.Delivered() {
 		s.setTimer(s.closeDelay)

@@ -6,17 +6,17 @@ import (
 	"redstalk/storage"
 )
 
-// sweeper has every session check its limits of time now and then, so that
-// no connection needs a timer for them and no command has to set one. What it
-// enforces comes late by a quarter of the limit at most.
+// sweeper makes every session check its time limits periodically, so that no connection needs a
+// timer for them and no command has to set one. A limit is enforced late by at most a quarter of
+// it.
 type sweeper struct {
 	every       time.Duration
-	leaveLimits func() // the bounds
+	leaveLimits func() // ends what Bounds.Join began
 	quit        chan struct{}
 	done        chan struct{}
 }
 
-// minSweep bounds how often is swept, whatever the limits.
+// minSweep is the shortest interval between checks, whatever the limits are.
 const minSweep = 10 * time.Millisecond
 
 func newSweeper(c *Config) *sweeper {
@@ -40,7 +40,7 @@ func (w *sweeper) start(s *Server) {
 
 func (w *sweeper) run(s *Server) {
 	defer close(w.done)
-	var sweeps <-chan time.Time // nil if there are no limits
+	var sweeps <-chan time.Time // nil if there are no time limits
 	if w.every > 0 {
 		sweeps = time.Tick(w.every)
 	}
@@ -62,16 +62,16 @@ func (w *sweeper) stop() {
 	<-w.done
 }
 
-// vigil is what a session remembers from one sweep to the next.
+// idleCheck is what a session remembers from one check of its time limits to the next.
 type idleCheck struct {
-	reads          uint64    // that had brought something by then
-	idleSince      time.Time // nothing came and nothing was done
-	drained        uint64    // bytes that the wire had sent late by then
-	stalledSince   time.Time // the client reads none of what is kept back; zero if nothing is
-	askingHoldings bool      // the store is asked whether the connection holds anything
+	reads          uint64    // session.reads at the last check
+	idleSince      time.Time // since then nothing has come and nothing was done
+	drained        uint64    // wire.Drained at the last check
+	stalledSince   time.Time // since then the client has read none of the buffered bytes; zero if there are none
+	askingHoldings bool      // the store is being asked whether the connection holds jobs
 }
 
-// inspect holds the connection against its limits.
+// checkTimeLimits ends the connection if it exceeds a time limit.
 func (s *session) checkTimeLimits(now time.Time) {
 	v := &s.idleCheck
 	switch {
@@ -95,7 +95,7 @@ func (s *session) checkTimeLimits(now time.Time) {
 	}
 }
 
-// inspectStuck ends a connection whose client has read nothing for too long.
+// checkStalled ends a connection whose client has read nothing for too long.
 func (s *session) checkStalled(now time.Time) {
 	v, limit := &s.idleCheck, s.server.config.WriteTimeout
 	drained := s.wire.Drained()
@@ -111,11 +111,11 @@ func (s *session) checkStalled(now time.Time) {
 	}
 }
 
-// nowhere is a tube that no client can name. A take from it finds nothing, but
-// its answer tells whether the holder has any deadline to be warned of.
+// impossibleTube is a tube that no client can name. A take from it finds no job, but its answer says
+// when the next deadline of the holder is.
 const impossibleTube = "-"
 
-// askHoldings asks the store whether a connection that is idle holds jobs.
+// askHoldings asks the store whether an idle connection holds jobs.
 func (s *session) askHoldings() {
 	s.idleCheck.askingHoldings = true
 	s.phase = storing
@@ -123,8 +123,8 @@ func (s *session) askHoldings() {
 	s.submitter.Submit(&s.followUp)
 }
 
-// noteHoldings ends the idle connection, unless it holds jobs or its client has sent
-// something meanwhile. Then the store is asked again after as long a time.
+// onHoldings ends the idle connection, unless it holds jobs or its client has sent something
+// meanwhile. Then the idle time begins again.
 func (s *session) onHoldings() {
 	s.idleCheck.askingHoldings = false
 	s.idleCheck.idleSince = time.Now()

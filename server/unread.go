@@ -6,20 +6,20 @@ import (
 	"redstalk/server/limits"
 )
 
-// This file says what is kept for clients that do not read their replies, so that it is
-// bounded over all of them. A session that keeps replies does nothing more for its client, so
-// each keeps those of one burst at most; but there may be many.
+// This file limits the memory of replies that clients do not read, over all clients (package limits).
+// A session with buffered replies does nothing more for its client, so each buffers the replies of
+// one burst at most; but there can be many sessions.
 
-// errUnread ends a connection whose replies take memory that others need.
+// errUnread ends a connection whose replies use memory that others need.
 var errUnread = errors.New("the replies that clients have not read take too much memory")
 
-// slowReader is a session whose client has replies to read, as bounds knows it.
+// slowReader is a session whose client has replies to read. It implements limits.Reader.
 type slowReader struct{ *session }
 
-// Unread implements bounds.Reader.
+// Unread implements limits.Reader.
 func (r slowReader) Unread() (bytes int64, read uint64) { return r.unread.Load(), r.wire.Drained() }
 
-// GiveWay implements bounds.Reader.
+// GiveWay implements limits.Reader.
 func (r slowReader) GiveWay() { r.signal(replyMemoryNeeded) }
 
 // slowReaders returns the sessions whose clients have replies to read.
@@ -32,8 +32,8 @@ func (s *Server) slowReaders() (all []limits.Reader) {
 	return all
 }
 
-// noteUnread takes down how much memory the replies take that the client has not read:
-// those that the wire keeps, and those of the burst that are not written yet.
+// updateUnread updates s.unread: the memory of the replies that the wire buffers, and of those of the
+// burst that are not written yet.
 func (s *session) updateUnread() {
 	unread := int64(s.wire.PendingBytes())
 	if unread > 0 {
@@ -46,7 +46,7 @@ func (s *session) updateUnread() {
 	s.unread.Store(unread)
 }
 
-// giveWay ends a connection whose memory others need.
+// endForMemory ends a connection whose memory others need.
 func (s *session) endForMemory(cause error) {
 	if s.phase == acting {
 		s.end(cause)

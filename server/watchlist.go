@@ -2,26 +2,25 @@ package server
 
 import "slices"
 
-// watchlist is the tubes that a connection watches, in beanstalkd's order: a new
-// one comes last, and the last one takes the place of one that is removed.
+// watchlist is the tubes that a connection watches, in beanstalkd's order: a new tube comes last, and
+// the last one takes the position of one that is removed.
 type watchlist struct {
 	names   []string
-	indexes map[string]int32 // by name, if there are many
+	indexes map[string]int32 // by name; nil if there are few
 
-	// lent: operations under way refer to names. What is appended does not
-	// concern them, but the names that are there must not be changed.
+	// lent says that submitted operations refer to names. Names can be appended, but the
+	// present ones must not be changed.
 	lent bool
 }
 
-// manyWatched is how many tubes are found by a map rather than one by one.
+// manyWatched is from how many tubes on a map is used to find one.
 const manyWatched = 32
 
 func newWatchlist(name string) watchlist { return watchlist{names: []string{name}} }
 
 func (l *watchlist) len() int { return len(l.names) }
 
-// many tells whether the list is so long that it is not to be copied each time
-// that a name is removed.
+// many reports whether the list is too long to be copied each time that a name is removed.
 func (l *watchlist) many() bool { return len(l.names) > manyWatched }
 
 // lend returns the names, for an operation.
@@ -30,10 +29,10 @@ func (l *watchlist) lend() []string {
 	return slices.Clip(l.names)
 }
 
-// returned notes that no operation refers to the names any more.
+// endLend says that no operation refers to the names any more.
 func (l *watchlist) endLend() { l.lent = false }
 
-// find returns the place of a name, -1 if it is not there.
+// find returns the index of a name, -1 if it is not in the list.
 func (l *watchlist) find(name []byte) int {
 	if l.indexes == nil {
 		return slices.IndexFunc(l.names, func(n string) bool { return n == string(name) })
@@ -44,7 +43,7 @@ func (l *watchlist) find(name []byte) int {
 	return -1
 }
 
-// add appends a name that is not there.
+// add appends a name that is not in the list.
 func (l *watchlist) add(name string) {
 	l.names = append(l.names, name)
 	if l.indexes != nil {
@@ -54,7 +53,7 @@ func (l *watchlist) add(name string) {
 	}
 }
 
-// index makes the map of places anew.
+// reindex builds the map of indexes again.
 func (l *watchlist) reindex() {
 	if l.indexes = nil; !l.many() {
 		return
@@ -65,7 +64,7 @@ func (l *watchlist) reindex() {
 	}
 }
 
-// remove removes the i-th name. If the names are lent it copies them.
+// remove removes the name with index i. If the names are lent, it copies them first.
 func (l *watchlist) remove(i int) {
 	if l.lent {
 		l.names, l.lent = slices.Clone(l.names), false
@@ -83,7 +82,7 @@ func (l *watchlist) remove(i int) {
 	l.shrink()
 }
 
-// shrink gives memory back when little of it is used any more.
+// shrink frees memory when little of it is used any more.
 func (l *watchlist) shrink() {
 	if n := len(l.names); cap(l.names) > 2*manyWatched && n < cap(l.names)/4 {
 		l.names = append(make([]string, 0, 2*n), l.names...)
@@ -91,9 +90,8 @@ func (l *watchlist) shrink() {
 	}
 }
 
-// empty takes all names from the list and returns them in the order in which
-// beanstalkd removes them at the end of a connection: always the first one, whose
-// place the last one takes.
+// removeAll removes all names and returns them in the order in which beanstalkd removes them at the
+// end of a connection: always the first one, whose position the last one takes.
 func (l *watchlist) removeAll() []string {
 	names := l.names
 	if l.lent {
