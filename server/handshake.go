@@ -44,7 +44,7 @@ func (s *Server) handshake(conn net.Conn, config *tls.Config) (*netpoll.TLSConn,
 // logFailedHandshake logs a handshake that has failed, unless the client just disconnected.
 func (s *Server) logFailedHandshake(conn net.Conn, err error) {
 	if !errors.Is(err, io.EOF) && !s.closing.Load() {
-		s.handshakeLog.Warn(s.log, "a handshake of TLS has failed", "from", conn.RemoteAddr(), "err", err)
+		s.handshakeLog.Warn(s.log, "TLS handshake failed", "from", conn.RemoteAddr(), "err", err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // limits). A session that waits for memory reads nothing more, so its client has to wait as well.
 
 // errSlow ends a connection whose body uses memory that others need.
-var errSlow = errors.New("a body has come too slowly while others waited for its memory")
+var errSlow = errors.New("a body came too slowly while other clients waited for its memory")
 
 // mayReceive reports whether the session may read more. If not, it is signalled when it may.
 func (s *session) mayReceive() bool {

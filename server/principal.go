@@ -11,9 +11,9 @@ import (
 
 // Reasons why a connection of a principal ends.
 var (
-	errRevoked         = errors.New("the user or the secret is gone from the file, or a right that a waiting reserve needs")
-	errUnauthenticated = errors.New("it has not said who it is in time")
-	errTooManyOfUser   = errors.New("there are too many connections of this user")
+	errRevoked         = errors.New("the user or the secret was removed from the file, or a right that a waiting reserve needs was withdrawn")
+	errUnauthenticated = errors.New("not authenticated in time")
+	errTooManyOfUser   = errors.New("too many connections of this user")
 )
 
 // principal is the user that a session acts as, and the user's rights. A session has one only if

@@ -145,10 +145,10 @@ func (s *session) begin(conn net.Conn) {
 	s.run(s.wire)
 }
 
-// wake is how the wire wakes the session. If that runs the session, it submits its batches to to.
-func (s *session) wake(to netpoll.Submitter) {
+// wake is how the wire wakes the session. If that runs the session, its batches go to sub.
+func (s *session) wake(sub netpoll.Submitter) {
 	if s.raise(woken) {
-		s.run(to)
+		s.run(sub)
 	}
 }
 
@@ -157,62 +157,62 @@ func (s *session) wake(to netpoll.Submitter) {
 // The session then submits its batches through the wire. It must not call the store from here: the
 // caller can be the store, in a Done while the Dones of other batches wait, and a store that writes
 // in the caller's goroutine would recurse.
-func (s *session) signal(event uint32) {
-	if s.raise(event) {
+func (s *session) signal(sig uint32) {
+	if s.raise(sig) {
 		s.run(s.wire)
 	}
 }
 
 // raise adds a signal. It reports whether the caller has to run the session: then running is set, and
 // stays set until run returns.
-func (s *session) raise(event uint32) bool {
-	return s.signals.Or(event|running)&running == 0
+func (s *session) raise(sig uint32) bool {
+	return s.signals.Or(sig|running)&running == 0
 }
 
 // run handles signals until there are none. It is called with running set.
-func (s *session) run(to netpoll.Submitter) {
-	s.submitter = to
+func (s *session) run(sub netpoll.Submitter) {
+	s.submitter = sub
 	for {
-		events := s.signals.Swap(running) &^ running
-		if events == 0 && s.signals.CompareAndSwap(running, 0) {
+		signals := s.signals.Swap(running) &^ running
+		if signals == 0 && s.signals.CompareAndSwap(running, 0) {
 			return
 		}
-		s.handleSignals(events)
+		s.handleSignals(signals)
 		for s.step() {
 		}
 		s.flushCounts()
 	}
 }
 
-// handleSignals updates the state of the session. It writes no replies.
-func (s *session) handleSignals(events uint32) {
-	if events&begun != 0 {
+// handleSignals updates the state of the session according to signals.
+func (s *session) handleSignals(signals uint32) {
+	if signals&begun != 0 {
 		s.addRef(tube.Using, 1, s.used)
 		s.addRef(tube.Watching, 1, tube.Default)
 		s.submit()
 	}
-	if events&woken != 0 {
+	if signals&woken != 0 {
 		s.readable, s.fills = true, 0
 	}
-	if events&forceClose != 0 && s.phase != ended {
+	if signals&forceClose != 0 && s.phase != ended {
 		s.wire.Abort()
 	}
-	if events&stored != 0 {
+	if signals&stored != 0 {
 		s.onStored()
 	}
-	if events&replyMemoryNeeded != 0 && s.wire.PendingBytes() > 0 {
+	if signals&replyMemoryNeeded != 0 && s.wire.PendingBytes() > 0 {
 		s.endForMemory(errUnread)
 	}
-	if events&bodyMemoryNeeded != 0 && s.arrival != nil {
+	if signals&bodyMemoryNeeded != 0 && s.arrival != nil {
 		s.endForMemory(errSlow)
 	}
-	if events&verified != 0 && s.phase == verifying {
+	if signals&verified != 0 && s.phase == verifying {
 		s.phase = acting
 	}
-	if events&aclChanged != 0 && s.principal != nil {
+	if signals&aclChanged != 0 && s.principal != nil {
 		s.reloadPrincipal()
 	}
-	if events&checkTime != 0 {
+	if signals&checkTime != 0 {
 		s.checkTimeLimits(time.Now())
 	}
 }

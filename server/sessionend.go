@@ -49,7 +49,7 @@ func (s *session) onUnwatched() {
 		if err := s.batch.Ops[i].Answer.Err; err != nil {
 			n = len(s.unwatching)
 			if !errors.Is(err, storage.ErrClosed) {
-				s.server.log.Warn("what a closed connection held is given back late", "conn", uint64(s.holder), "err", err)
+				s.server.log.Warn("the store failed to release what a closed connection held", "conn", uint64(s.holder), "err", err)
 			}
 			break
 		}

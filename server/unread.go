@@ -11,7 +11,7 @@ import (
 // one burst at most; but there can be many sessions.
 
 // errUnread ends a connection whose replies use memory that others need.
-var errUnread = errors.New("the replies that clients have not read take too much memory")
+var errUnread = errors.New("replies that clients have not read use too much memory")
 
 // slowReader is a session whose client has replies to read. It implements limits.Reader.
 type slowReader struct{ *session }
