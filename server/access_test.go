@@ -22,18 +22,18 @@ import (
 // sesame is the secret of all users in these tests, and sesameHash its hash, which takes some
 // ten microseconds to compare with: a hundredth of what the cheapest one of bcrypt takes.
 const (
-	sesame     = "open sesame"
-	sesameHash = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHkgc2FsdA$YWaUwXJtHAPLvOs530wNFZdbmpH8o9kbArqNFS2brG0"
+	userSecret     = "open sesame"
+	userSecretHash = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHkgc2FsdA$YWaUwXJtHAPLvOs530wNFZdbmpH8o9kbArqNFS2brG0"
 )
 
 // user is a line of a file of users.
 func user(name, tubes, may string) string {
-	return fmt.Sprintf("- {name: %q, secrets: [%q], rights: [{tubes: [%s], may: [%s]}]}\n", name, sesameHash, tubes, may)
+	return fmt.Sprintf("- {name: %q, secrets: [%q], rights: [{tubes: [%s], may: [%s]}]}\n", name, userSecretHash, tubes, may)
 }
 
 // guarded is a world with a file of users.
-type guarded struct {
-	*world
+type accessHarness struct {
+	*harness
 	access *access.Access
 	path   string
 	log    *bytes.Buffer
@@ -44,12 +44,12 @@ type guarded struct {
 const rootUser = "root"
 
 // inGuarded runs test in a world with these users, and root.
-func inGuarded(t *testing.T, users string, test func(*guarded)) {
+func withUsers(t *testing.T, users string, test func(*accessHarness)) {
 	t.Helper()
-	inWorld(t, func(w *world) {
-		w.server.Shutdown(context.Background())
-		w.queue.Close(context.Background())
-		g := guard(w, users)
+	withServer(t, func(h *harness) {
+		h.server.Shutdown(context.Background())
+		h.queue.Close(context.Background())
+		g := openWithUsers(h, users)
 		test(g)
 		g.root.close()
 		g.access.Close()
@@ -57,23 +57,23 @@ func inGuarded(t *testing.T, users string, test func(*guarded)) {
 }
 
 // guard opens a server with users on the store of a world.
-func guard(w *world, users string) *guarded {
-	w.Helper()
-	g := &guarded{world: w, path: filepath.Join(w.TempDir(), "users.yml"), log: new(bytes.Buffer)}
+func openWithUsers(h *harness, users string) *accessHarness {
+	h.Helper()
+	g := &accessHarness{harness: h, path: filepath.Join(h.TempDir(), "users.yml"), log: new(bytes.Buffer)}
 	g.write(users)
 	log := slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
 	if g.access, err = access.Open(g.path, log); err != nil {
-		w.Fatal(err)
+		h.Fatal(err)
 	}
-	w.mayPush = func(string) bool { return true }
-	w.open(Config{Access: g.access, Log: log})
+	h.mayPush = func(string) bool { return true }
+	h.open(Config{Access: g.access, Log: log})
 	g.root = g.as(rootUser)
 	return g
 }
 
 // write writes the file of users, to which it adds root.
-func (g *guarded) write(users string) {
+func (g *accessHarness) write(users string) {
 	g.Helper()
 	text := "users:\n" + user(rootUser, `"*"`, "put, work, look, admin") + users
 	if err := os.WriteFile(g.path, []byte(text), 0o600); err != nil {
@@ -82,7 +82,7 @@ func (g *guarded) write(users string) {
 }
 
 // rewrite replaces the file of users, as a SIGHUP does.
-func (g *guarded) rewrite(users string) {
+func (g *accessHarness) rewrite(users string) {
 	g.Helper()
 	g.write(users)
 	if err := g.access.Reload(); err != nil {
@@ -92,19 +92,19 @@ func (g *guarded) rewrite(users string) {
 }
 
 // as connects as a user; "" says nothing.
-func (g *guarded) as(name string) *client {
+func (g *accessHarness) as(name string) *client {
 	g.Helper()
 	c := g.connect()
 	if name != "" {
-		c.send("auth " + name + " " + sesame)
+		c.send("auth " + name + " " + userSecret)
 		c.want("AUTHENTICATED")
 	}
 	return c
 }
 
 // settle throws away what has come to commands that were sent before.
-func (c *client) settle() {
-	c.w.Helper()
+func (c *client) discardReplies() {
+	c.h.Helper()
 	c.send("settle")
 	for <-c.lines != "UNKNOWN_COMMAND" {
 	}
@@ -197,7 +197,7 @@ func TestEveryVerbWithEveryRight(t *testing.T) {
 		} {
 			t.Run(word+" on "+where.tubes, func(t *testing.T) {
 				t.Parallel()
-				inGuarded(t, user("u", where.tubes, word), func(g *guarded) {
+				withUsers(t, user("u", where.tubes, word), func(g *accessHarness) {
 					g.tryAll("u", where.on, where.somewhere, where.every)
 				})
 			})
@@ -205,12 +205,12 @@ func TestEveryVerbWithEveryRight(t *testing.T) {
 	}
 	t.Run("nobody", func(t *testing.T) {
 		t.Parallel()
-		inGuarded(t, "", func(g *guarded) { g.tryAll("", access.Nothing, access.Nothing, access.Nothing) })
+		withUsers(t, "", func(g *accessHarness) { g.tryAll("", access.Nothing, access.Nothing, access.Nothing) })
 	})
 	t.Run("anonymous", func(t *testing.T) {
 		t.Parallel()
 		anonymous := "- {name: anonymous, rights: [{tubes: [t], may: [look]}]}\n"
-		inGuarded(t, anonymous, func(g *guarded) { g.tryAll("", access.Read, access.Read, access.Nothing) })
+		withUsers(t, anonymous, func(g *accessHarness) { g.tryAll("", access.Read, access.Read, access.Nothing) })
 	})
 }
 
@@ -225,7 +225,7 @@ func TestEveryVerbOnEngines(t *testing.T) {
 			word := right.String()
 			users += user(word+"-t", "t", word) + user(word+"-other", "other", word) + user(word+"-all", `"*"`, word)
 		}
-		g := guard(&world{T: t, store: &door{Store: store}}, users)
+		g := openWithUsers(&harness{T: t, store: &proxyStore{Store: store}}, users)
 		g.skip = protocol.Auth // no store knows it, and who fails often waits long
 		for _, right := range all {
 			g.tryAll(right.String()+"-t", right, right, access.Nothing)
@@ -245,9 +245,9 @@ func TestEveryVerbOnEngines(t *testing.T) {
 
 // tryAll sends every verb as a user who has these rights on the tube t, somewhere, and
 // everywhere.
-func (g *guarded) tryAll(name string, on, somewhere, every access.Right) {
+func (g *accessHarness) tryAll(name string, on, somewhere, every access.Right) {
 	g.root.send("use t", "watch t", "watch default", "set-policy t max:100000")
-	g.root.settle()
+	g.root.discardReplies()
 	for v := protocol.Unknown + 1; v < protocol.NumVerbs; v++ {
 		if v == g.skip {
 			continue
@@ -277,12 +277,12 @@ func (g *guarded) tryAll(name string, on, somewhere, every access.Right) {
 
 // try sends a verb about a fresh job, and returns the first line of the reply, "" if the
 // connection is closed instead.
-func (g *guarded) try(name string, v protocol.Verb) string {
+func (g *accessHarness) try(name string, v protocol.Verb) string {
 	s, key, lease := samples[v], "k-"+v.String(), "00000000000000000001"
 	// What is reserved goes first: a job that a connection still gives back as it closes is
 	// ready by the second flush, or gone.
 	g.root.send("undrain", "flush-tube t reserved", "flush-tube t", "flush-tube default")
-	g.root.settle()
+	g.root.discardReplies()
 	id := strings.TrimPrefix(g.root.ask("put 0 0 60 1 key:"+key+"\r\nx"), "INSERTED ")
 	if s.leased {
 		lease = strings.Fields(g.root.ask("reserve-lease 0"))[2]
@@ -293,7 +293,7 @@ func (g *guarded) try(name string, v protocol.Verb) string {
 	defer c.close()
 	if s.before != "" {
 		c.send(strings.Split(fill.Replace(s.before), "|")...)
-		c.settle()
+		c.discardReplies()
 	}
 	c.send(fill.Replace(s.command))
 	select {
@@ -308,28 +308,28 @@ func (g *guarded) try(name string, v protocol.Verb) string {
 
 // TestAuth: the way of a client from a stranger to somebody else.
 func TestAuth(t *testing.T) {
-	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
+	withUsers(t, user("app", "post", "put"), func(g *accessHarness) {
 		c := g.connect()
 		// all at once: what follows auth waits for its answer
-		c.send("use post", "auth app "+sesame, "use post", "put 0 0 60 1\r\nx", "put 0 0 60 100000\r\n"+strings.Repeat("x", 100000),
+		c.send("use post", "auth app "+userSecret, "use post", "put 0 0 60 1\r\nx", "put 0 0 60 100000\r\n"+strings.Repeat("x", 100000),
 			"auth app no", "put 0 0 60 1\r\nx", "capabilities")
 		c.want("FORBIDDEN", "AUTHENTICATED", "USING post", "INSERTED 1", "JOB_TOO_BIG", "UNAUTHORIZED", "INSERTED 2")
-		if page := c.rest(); !strings.Contains(page, "- auth\n") {
+		if page := c.allLines(); !strings.Contains(page, "- auth\n") {
 			t.Errorf("capabilities:\n%s", page)
 		}
-		c.send("auth root "+sesame, "list-tubes-watched", "auth app no", "auth app no", "auth nobody "+sesame, "list-tube-used")
+		c.send("auth root "+userSecret, "list-tubes-watched", "auth app no", "auth app no", "auth nobody "+userSecret, "list-tube-used")
 		c.want("AUTHENTICATED", "OK 14", "---", "- default", "", "UNAUTHORIZED", "UNAUTHORIZED", "UNAUTHORIZED")
 		<-c.ended
-		c.silent()
+		c.wantNothing()
 		if text := g.log.String(); strings.Contains(text, "sesame") || strings.Contains(text, "user=nobody") {
 			t.Errorf("the log:\n%s", text)
 		}
 	})
-	inWorld(t, func(w *world) { // without users
-		c := w.connect()
+	withServer(t, func(h *harness) { // without users
+		c := h.connect()
 		c.send("auth app x", "auth", "auth app", "auth \x01 x", "authx", "capabilities")
 		c.want("UNKNOWN_COMMAND", "UNKNOWN_COMMAND", "UNKNOWN_COMMAND", "UNKNOWN_COMMAND", "UNKNOWN_COMMAND")
-		if page := c.rest(); strings.Contains(page, "auth") {
+		if page := c.allLines(); strings.Contains(page, "auth") {
 			t.Errorf("capabilities:\n%s", page)
 		}
 		c.close()
@@ -337,7 +337,7 @@ func TestAuth(t *testing.T) {
 }
 
 // rest is all lines that have come.
-func (c *client) rest() (text string) {
+func (c *client) allLines() (text string) {
 	synctest.Wait()
 	for len(c.lines) > 0 {
 		text += <-c.lines + "\n"
@@ -347,8 +347,8 @@ func (c *client) rest() (text string) {
 
 // TestBodiesOfStrangers: a body that may not be put is skipped, however large it is, and
 // takes no memory.
-func TestBodiesOfStrangers(t *testing.T) {
-	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
+func TestBodiesOfUnauthenticated(t *testing.T) {
+	withUsers(t, user("app", "post", "put"), func(g *accessHarness) {
 		c := g.connect()
 		c.send("put 0 0 60 50000\r\n"+strings.Repeat("x", 50000), "put 0 0 60 0\r\n", "put 0 0 60 1\r\nxy\r\nput 0 0 60 1 key:\r\nx")
 		c.want("FORBIDDEN", "FORBIDDEN")
@@ -363,8 +363,8 @@ func TestBodiesOfStrangers(t *testing.T) {
 
 // TestAstray: a job does not end up in the tube of before when the one that was meant is
 // refused.
-func TestAstray(t *testing.T) {
-	inGuarded(t, user("app", "post", "put, look"), func(g *guarded) {
+func TestPutAfterRefusedUse(t *testing.T) {
+	withUsers(t, user("app", "post", "put, look"), func(g *accessHarness) {
 		c := g.as("app")
 		c.send("use post", "put 0 0 60 1\r\nx", "use secret", "put 0 0 60 1\r\nx", "peek-ready", "use post", "put 0 0 60 1\r\nx")
 		c.want("USING post", "INSERTED 1", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "USING post", "INSERTED 2")
@@ -378,9 +378,9 @@ func TestAstray(t *testing.T) {
 }
 
 // TestOtherTubes: no job gets into a tube, or out of one, by way of another.
-func TestOtherTubes(t *testing.T) {
-	inGuarded(t, user("app", "post", "put, work, look, admin")+user("both", "post, dead", "put, work, admin")+
-		user("head", "post, dead", "put, look, admin")+user("source", "post, dead", "work, look, admin"), func(g *guarded) {
+func TestRightsOnOtherTubes(t *testing.T) {
+	withUsers(t, user("app", "post", "put, work, look, admin")+user("both", "post, dead", "put, work, admin")+
+		user("head", "post, dead", "put, look, admin")+user("source", "post, dead", "work, look, admin"), func(g *accessHarness) {
 		c := g.as("app")
 		c.send("use post", "put 0 0 60 1 max:1 dead:dead\r\nx", "set-policy post max:1 dead:dead", "move-jobs post ready dead 1", "move-jobs dead ready post 1",
 			"put 0 0 60 1 max:1 dead:post\r\nx")
@@ -401,7 +401,7 @@ func TestOtherTubes(t *testing.T) {
 
 // TestPushNeedsWork: only who may work on a tube may have its jobs sent to a URL.
 func TestPushNeedsWork(t *testing.T) {
-	inGuarded(t, user("head", "post", "put, look, admin")+user("boss", "post", "work, admin"), func(g *guarded) {
+	withUsers(t, user("head", "post", "put, look, admin")+user("boss", "post", "work, admin"), func(g *accessHarness) {
 		head, boss := g.as("head"), g.as("boss")
 		head.send("set-policy post push:http://localhost:1/", "get-policy post", "set-policy post max:9")
 		head.want("FORBIDDEN", "NOT_FOUND", "SET")
@@ -413,8 +413,8 @@ func TestPushNeedsWork(t *testing.T) {
 }
 
 // TestReserveLeavesOut: tubes on which the client may not work are as if they were empty.
-func TestReserveLeavesOut(t *testing.T) {
-	inGuarded(t, user("app", `"post*"`, "work"), func(g *guarded) {
+func TestReserveSkipsForbiddenTubes(t *testing.T) {
+	withUsers(t, user("app", `"post*"`, "work"), func(g *accessHarness) {
 		g.root.send("put 0 0 60 7\r\ndefault", "use post", "put 9 0 60 4\r\npost")
 		g.root.want("INSERTED 1", "USING post", "INSERTED 2")
 		c := g.as("app")
@@ -434,7 +434,7 @@ func TestReserveLeavesOut(t *testing.T) {
 // TestLookups: commands that name jobs are looked up together, and answered in their
 // order, between those that need no lookup.
 func TestLookups(t *testing.T) {
-	inGuarded(t, user("app", "post", "put, work, look"), func(g *guarded) {
+	withUsers(t, user("app", "post", "put, work, look"), func(g *accessHarness) {
 		put := "put 0 0 60 1\r\nx"
 		g.root.send("use secret", put, put, "use post", put, put, put, put) // 1 and 2 are secret
 		g.root.want("USING secret", "INSERTED 1", "INSERTED 2", "USING post", "INSERTED 3", "INSERTED 4", "INSERTED 5", "INSERTED 6")
@@ -443,7 +443,7 @@ func TestLookups(t *testing.T) {
 			"delete-batch 1 1 4 4 2 99 5", "delete 4", "stats-job 2", "reserve-job 6", "x", "touch 6", "release 6 0 0", "delete-batch 6")
 		c.want("USING post", "INSERTED 7", "DELETED", "NOT_FOUND", "BAD_FORMAT", "DELETED", "NOT_FOUND", "NOT_FOUND", "FORBIDDEN", "NOT_FOUND", "FOUND 4 1", "x",
 			"UNKNOWN_COMMAND", "USING post", "DELETED_BATCH 2 5", "NOT_FOUND", "NOT_FOUND", "RESERVED 6 1", "x", "UNKNOWN_COMMAND", "TOUCHED", "RELEASED", "DELETED_BATCH 1 0")
-		c.send("auth root "+sesame, put, put, "auth app "+sesame, "use post", "delete 8", "peek-ready", "delete 9", "peek-ready")
+		c.send("auth root "+userSecret, put, put, "auth app "+userSecret, "use post", "delete 8", "peek-ready", "delete 9", "peek-ready")
 		c.want("AUTHENTICATED", "INSERTED 8", "INSERTED 9", "AUTHENTICATED", "USING post", "DELETED", "FOUND 9 1", "x", "DELETED", "NOT_FOUND")
 		g.root.send("peek 1", "peek 2")
 		g.root.want("FOUND 1 1", "x", "FOUND 2 1", "x")
@@ -454,9 +454,9 @@ func TestLookups(t *testing.T) {
 // TestGrants: what a client has reserved it may finish without a lookup, whatever it holds
 // besides; and others' jobs it may not, although ids share places.
 func TestGrants(t *testing.T) {
-	inGuarded(t, user("app", "post", "work"), func(g *guarded) {
+	withUsers(t, user("app", "post", "work"), func(g *accessHarness) {
 		g.root.sendRaw("use post\r\n" + strings.Repeat("put 0 0 60 1\r\nx\r\n", numGrants+10) + "use secret\r\nput 0 0 60 1\r\nx\r\n")
-		g.root.settle()
+		g.root.discardReplies()
 		c := g.as("app")
 		c.send("watch post", "reserve")
 		c.want("WATCHING 2", "RESERVED 1 1", "x")
@@ -468,7 +468,7 @@ func TestGrants(t *testing.T) {
 		}
 		secret := fmt.Sprint(numGrants + 11)
 		c.send("reserve-batch 1000")
-		c.settle()
+		c.discardReplies()
 		c.send("delete 2", fmt.Sprint("delete ", numGrants+2), "delete "+secret, "delete 3")
 		c.want("DELETED", "DELETED", "NOT_FOUND", "DELETED")
 		c.close()
@@ -476,8 +476,8 @@ func TestGrants(t *testing.T) {
 }
 
 // TestGrantedWithoutAllocating: it is asked for every delete, release and touch.
-func TestGrantedWithoutAllocating(t *testing.T) {
-	inGuarded(t, user("app", "post", "work"), func(g *guarded) {
+func TestGrantsDoNotAllocate(t *testing.T) {
+	withUsers(t, user("app", "post", "work"), func(g *accessHarness) {
 		p := &principal{access: g.access, user: g.access.Anonymous()}
 		p.grant(7, access.Work)
 		c := &protocol.Command{Verb: protocol.Delete, ID: 7}
@@ -491,16 +491,16 @@ func TestGrantedWithoutAllocating(t *testing.T) {
 	})
 }
 
-func (g *guarded) batches() (n int) {
+func (g *accessHarness) batches() (n int) {
 	synctest.Wait()
-	g.store.set(func(d *door) { n = d.batches })
+	g.store.set(func(p *proxyStore) { n = p.batches })
 	return n
 }
 
 // TestReread: the file is read again while clients do all kinds of things.
-func TestReread(t *testing.T) {
+func TestReloadUsers(t *testing.T) {
 	all := user("app", "post", "put, work") + user("gone", "post, empty", "work")
-	inGuarded(t, all, func(g *guarded) {
+	withUsers(t, all, func(g *accessHarness) {
 		g.root.send("use post", "put 0 0 60 1\r\nx")
 		g.root.want("USING post", "INSERTED 1")
 		holder, waits, idle, stays := g.as("gone"), g.as("gone"), g.as("gone"), g.as("app")
@@ -530,17 +530,17 @@ func TestReread(t *testing.T) {
 		synctest.Wait()
 		g.rewrite(user("app", "post", "look")) // it waits for what it may not have any more
 		<-stays.ended
-		stays.silent()
+		stays.wantNothing()
 	})
 }
 
 // TestBecomingAnother: what a client was allowed as one user it is not as another.
-func TestBecomingAnother(t *testing.T) {
-	inGuarded(t, user("app", "post", "work")+user("other", "x", "work"), func(g *guarded) {
+func TestAuthAsAnotherUser(t *testing.T) {
+	withUsers(t, user("app", "post", "work")+user("other", "x", "work"), func(g *accessHarness) {
 		g.root.send("use post", "put 0 0 60 1\r\nx")
 		g.root.want("USING post", "INSERTED 1")
 		c := g.as("app")
-		c.send("watch post", "reserve", "reserve-with-timeout 0", "auth other "+sesame, "delete 1", "reserve-with-timeout 0", "auth app "+sesame, "delete 1")
+		c.send("watch post", "reserve", "reserve-with-timeout 0", "auth other "+userSecret, "delete 1", "reserve-with-timeout 0", "auth app "+userSecret, "delete 1")
 		c.want("WATCHING 2", "RESERVED 1 1", "x", "TIMED_OUT", "AUTHENTICATED", "NOT_FOUND", "FORBIDDEN", "AUTHENTICATED", "DELETED")
 		c.close()
 	})
@@ -550,9 +550,9 @@ func TestBecomingAnother(t *testing.T) {
 // comes behind it meanwhile.
 func TestAuthBehindWaiting(t *testing.T) {
 	anonymous := "- {name: anonymous, rights: [{tubes: [post], may: [work]}]}\n"
-	inGuarded(t, anonymous+user("app", "post", "put"), func(g *guarded) {
+	withUsers(t, anonymous+user("app", "post", "put"), func(g *accessHarness) {
 		c := g.connect()
-		c.send("watch post", "reserve", "auth app "+sesame)
+		c.send("watch post", "reserve", "auth app "+userSecret)
 		c.want("WATCHING 2")
 		synctest.Wait()
 		for range 10 {
@@ -567,12 +567,12 @@ func TestAuthBehindWaiting(t *testing.T) {
 }
 
 // TestListsLeaveOut: lists name what the client may look at, or govern.
-func TestListsLeaveOut(t *testing.T) {
-	inGuarded(t, user("app", "post", "look")+user("chief", `"post*"`, "admin"), func(g *guarded) {
+func TestListsSkipForbiddenTubes(t *testing.T) {
+	withUsers(t, user("app", "post", "look")+user("chief", `"post*"`, "admin"), func(g *accessHarness) {
 		for _, tube := range []string{"post", "poster", "secret"} {
 			g.root.send("use "+tube, "put 0 0 60 1\r\nx", "set-policy "+tube+" max:7")
 		}
-		g.root.settle()
+		g.root.discardReplies()
 		for name, want := range map[string][2]string{
 			"app": {"---\n- post\n", "FORBIDDEN\n"}, "chief": {"FORBIDDEN\n", "---\n- post\n- poster\n"},
 			rootUser: {"---\n- default\n- post\n- poster\n- secret\n", "---\n- post\n- poster\n- secret\n"},
@@ -580,7 +580,7 @@ func TestListsLeaveOut(t *testing.T) {
 			c := g.as(name)
 			for i, command := range []string{"list-tubes", "list-policies"} {
 				c.send(command)
-				if got := c.rest(); !strings.HasSuffix(strings.ReplaceAll(got, "\n\n", "\n"), want[i]) {
+				if got := c.allLines(); !strings.HasSuffix(strings.ReplaceAll(got, "\n\n", "\n"), want[i]) {
 					t.Errorf("%s as %s:\n%s", command, name, got)
 				}
 			}
@@ -602,8 +602,8 @@ func TestAddressOf(t *testing.T) {
 }
 
 // TestStrangers: who does not say who they are is neither many nor long there.
-func TestStrangers(t *testing.T) {
-	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
+func TestUnauthenticated(t *testing.T) {
+	withUsers(t, user("app", "post", "put"), func(g *accessHarness) {
 		begun := time.Now()
 		idle := g.connect()
 		talks := g.connect()
@@ -645,7 +645,7 @@ func TestStrangers(t *testing.T) {
 // TestAnonymousMayStay: where the user anonymous may do something, those who have not said who
 // they are may be many, and stay.
 func TestAnonymousMayStay(t *testing.T) {
-	inGuarded(t, "- {name: anonymous, rights: [{tubes: [t], may: [look]}]}\n", func(g *guarded) {
+	withUsers(t, "- {name: anonymous, rights: [{tubes: [t], may: [look]}]}\n", func(g *accessHarness) {
 		var all []*client
 		for range DefaultMaxUnauthenticated + 1 {
 			all = append(all, g.connectFor(10))
@@ -673,14 +673,14 @@ func closed(c *client) bool {
 // TestLimitsOfUsers: connections and puts beyond them are OUT_OF_MEMORY.
 func TestLimitsOfUsers(t *testing.T) {
 	limits := strings.Replace(user("app", "post", "put"), "rights:", "limits: {connections: 2, jobs-per-second: 5, bytes-per-second: 1000}, rights:", 1)
-	inGuarded(t, limits, func(g *guarded) {
+	withUsers(t, limits, func(g *accessHarness) {
 		first, second, third := g.as("app"), g.as("app"), g.connect()
-		third.send("auth app " + sesame)
+		third.send("auth app " + userSecret)
 		third.want("OUT_OF_MEMORY")
 		second.close()
 		<-second.ended
 		synctest.Wait()
-		third.send("auth app "+sesame, "auth app "+sesame, "auth root "+sesame)
+		third.send("auth app "+userSecret, "auth app "+userSecret, "auth root "+userSecret)
 		third.want("AUTHENTICATED", "AUTHENTICATED", "AUTHENTICATED")
 		fourth := g.as("app")
 		first.send("use post")
@@ -700,7 +700,7 @@ func TestLimitsOfUsers(t *testing.T) {
 
 // TestAuthWhileEnding: a server that ends does not wait for those who guess.
 func TestAuthWhileEnding(t *testing.T) {
-	inGuarded(t, "", func(g *guarded) {
+	withUsers(t, "", func(g *accessHarness) {
 		for range 3 {
 			c := g.connect()
 			c.send("auth a b", "auth a c")
@@ -713,18 +713,18 @@ func TestAuthWhileEnding(t *testing.T) {
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("it took %v", took)
 		}
-		g.world.reopen(Config{}) // one to be shut down
+		g.harness.reopen(Config{}) // one to be shut down
 	})
 }
 
 // FuzzAuth sends any line of auth to a session with users, and then commands: nobody comes
 // in who does not know the secret.
 func FuzzAuth(f *testing.F) {
-	for _, line := range []string{"auth root " + sesame, "auth root open", "auth root", "auth  root  " + sesame, "auth root " + sesame + " ", "auth anonymous x",
-		"auth \x00 x", "auth root open\x00sesame", "auth a b\r\nauth root " + sesame, strings.Repeat("auth ", 100)} {
+	for _, line := range []string{"auth root " + userSecret, "auth root open", "auth root", "auth  root  " + userSecret, "auth root " + userSecret + " ", "auth anonymous x",
+		"auth \x00 x", "auth root open\x00sesame", "auth a b\r\nauth root " + userSecret, strings.Repeat("auth ", 100)} {
 		f.Add(line)
 	}
-	right := "auth root " + sesame
+	right := "auth root " + userSecret
 	f.Fuzz(func(t *testing.T, line string) {
 		if len(line) > 300 {
 			t.Skip()
@@ -733,11 +733,11 @@ func FuzzAuth(f *testing.F) {
 		may := slices.ContainsFunc(lines, func(l string) bool {
 			return strings.HasPrefix(l, "auth ") && strings.Contains(strings.Join(strings.Fields(l), " "), right)
 		})
-		inGuarded(t, "", func(g *guarded) {
+		withUsers(t, "", func(g *accessHarness) {
 			c := g.connect()
 			c.sendRaw(line + "\r\nuse secret\r\n")
 			time.Sleep(maxAuthFailures * 10 * time.Second) // no attempt waits longer
-			if got := c.rest(); strings.Contains(got, "USING secret") && !may {
+			if got := c.allLines(); strings.Contains(got, "USING secret") && !may {
 				t.Errorf("%q lets in:\n%s", line, got)
 			}
 			c.close()

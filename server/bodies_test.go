@@ -72,7 +72,7 @@ func TestKeptReplyOutlivesItsJob(t *testing.T) {
 	first := taggedBody(1, 16*mib)
 	ask(t, replies, putCommand(first), "INSERTED 1")
 	io.WriteString(slow, "peek 1\r\npeek-ready\r\n")
-	awaitKept(t, s)
+	awaitBuffered(t, s)
 	ask(t, replies, "delete 1\r\n", "DELETED")
 	ask(t, replies, putCommand(taggedBody(2, 16*mib)), "INSERTED 2")
 	ask(t, replies, "delete 2\r\n", "DELETED")
@@ -87,13 +87,13 @@ func TestKeptReplyOutlivesItsJob(t *testing.T) {
 
 // TestSlowReaderIsCutOff: bodies that were kept back for a connection are released when
 // it is closed for reading nothing.
-func TestSlowReaderIsCutOff(t *testing.T) {
+func TestStalledClientReleasesBodies(t *testing.T) {
 	s, dial := onTCPWith(t, Config{WriteTimeout: 100 * time.Millisecond}, embedded.NewMemory(), 16*mib)
 	_, replies := dial()
 	slow, _ := dial()
 	ask(t, replies, putCommand(taggedBody(1, 16*mib)), "INSERTED 1")
 	io.WriteString(slow, strings.Repeat("peek 1\r\n", 10))
-	awaitKept(t, s)
+	awaitBuffered(t, s)
 	ask(t, replies, "delete 1\r\n", "DELETED")
 	wantRelease(t, s)
 }
@@ -171,7 +171,7 @@ type bodyClient struct {
 }
 
 // turn sends some commands at once, and checks every body that comes.
-func (b *bodyClient) turn() {
+func (b *bodyClient) sendSome() {
 	var text strings.Builder
 	n := 1 + b.random.IntN(6)
 	for range n {
@@ -237,7 +237,7 @@ func playBodies(t *testing.T, store storage.Store, clients int, limit time.Durat
 		b := &bodyClient{t: t, c: c, random: rand.New(rand.NewPCG(1, uint64(i)))}
 		all.Go(func() {
 			for time.Now().Before(end) {
-				b.turn()
+				b.sendSome()
 			}
 			jobs.Store(i, b.jobs)
 			conn.Close()

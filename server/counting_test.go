@@ -13,8 +13,8 @@ import (
 
 // TestResults: commands are counted by what came of them, also many of one burst, and bytes.
 func TestResults(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		sent := 0
 		send := func(text string) {
 			c.sendRaw(text)
@@ -26,8 +26,8 @@ func TestResults(t *testing.T) {
 		send("reserve\r\nreserve\r\nreserve\r\n")
 		send("reserve-with-timeout 1\r\n") // all others are reserved
 		time.Sleep(2 * time.Second)
-		w.store.set(func(d *door) {
-			d.fail = func(op *storage.Op) error {
+		h.store.set(func(p *proxyStore) {
+			p.fail = func(op *storage.Op) error {
 				if op.Kind == storage.Peek {
 					return storage.ErrUnavailable
 				}
@@ -48,7 +48,7 @@ func TestResults(t *testing.T) {
 			protocol.Peek:               {queue.Failed: 1},
 			protocol.Quit:               {queue.Done: 1},
 		}
-		counters := &w.queue.Counters
+		counters := &h.queue.Counters
 		for v := range protocol.NumVerbs {
 			for r := range queue.NumResults {
 				if got := counters.Results[v][r].Load(); got != want[v][r] {
@@ -63,15 +63,15 @@ func TestResults(t *testing.T) {
 		if in, out := counters.Received.Load(), counters.Sent.Load(); in != uint64(sent) || out != uint64(replies) {
 			t.Errorf("%d bytes came and %d went, not %d and %d", in, out, sent, replies)
 		}
-		w.queue.Undrain()
+		h.queue.Undrain()
 	})
 }
 
 // TestTimesInStats: stats-tube of a tube with a policy ends with how long its jobs wait and
 // run; without a policy it is beanstalkd's page.
 func TestTimesInStats(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		c.put(1000, "x")
 		c.put(1000, "y")
 		time.Sleep(30 * time.Second)

@@ -76,7 +76,7 @@ func fuzzConnection(t *testing.T, data, cuts []byte) {
 	if st := ops[1].Answer.TubeStats; st.Using != 0 || st.Watching != 0 || q.Waiters() != 0 {
 		t.Errorf("somebody is still there: %+v, %d waiting", st, q.Waiters())
 	}
-	if jobs := inStore(ops[0].Answer.Stats); q.Bodies().InUse() > jobs {
+	if jobs := countJobs(ops[0].Answer.Stats); q.Bodies().InUse() > jobs {
 		t.Errorf("%d bodies are in use, of %d jobs", q.Bodies().InUse(), jobs)
 	}
 	got, want := countReplies(t, replies.out.Bytes()), countCommands(data)
@@ -91,7 +91,7 @@ func fuzzConnection(t *testing.T, data, cuts []byte) {
 }
 
 // inStore is how many jobs there are.
-func inStore(f *storage.Figures) int { return int(f.Ready + f.Reserved + f.Delayed + f.Buried) }
+func countJobs(f *storage.Figures) int { return int(f.Ready + f.Reserved + f.Delayed + f.Buried) }
 
 // packets is a connection whose client has sent in, in packets of the sizes in
 // cuts over and over, and ended.

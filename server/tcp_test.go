@@ -109,13 +109,13 @@ func TestShutdownOnTCP(t *testing.T) {
 
 // TestShutdownCutsOffOnTCP: a client that does not read holds Shutdown up only
 // until its context ends.
-func TestShutdownCutsOffOnTCP(t *testing.T) {
+func TestShutdownAbortsOnTCP(t *testing.T) {
 	s, dial := onTCP(t, Config{WriteTimeout: -1})
 	conn, _ := dial()
 	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	go io.WriteString(conn, strings.Repeat("stats\r\n", 100_000))
-	awaitKept(t, s)
-	wantCutOff(t, s)
+	awaitBuffered(t, s)
+	wantShutdownAborts(t, s)
 }
 
 // TestWriteTimeoutOnTCP: as with the pump.
@@ -124,7 +124,7 @@ func TestWriteTimeoutOnTCP(t *testing.T) {
 	conn, _ := dial()
 	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	go io.WriteString(conn, strings.Repeat("stats\r\n", 100_000))
-	begun := awaitKept(t, s)
+	begun := awaitBuffered(t, s)
 	for s.queue.Counters.Connections.Load() > 0 {
 		if time.Since(begun) > 10*time.Second {
 			t.Fatal("the connection is not closed")
@@ -141,7 +141,7 @@ func TestWriteTimeoutOnTCP(t *testing.T) {
 
 // awaitKept waits until replies are kept back from the one client, and returns
 // when that began.
-func awaitKept(t *testing.T, s *Server) time.Time {
+func awaitBuffered(t *testing.T, s *Server) time.Time {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
 		for _, ss := range s.allSessions() {
@@ -161,7 +161,7 @@ func TestShutdownCutsNoReplyShort(t *testing.T) {
 	s, dial := onTCP(t, Config{})
 	conn, r := dial()
 	go io.WriteString(conn, strings.Repeat("list-tube-used\r\n", 1_000_000))
-	awaitKept(t, s)
+	awaitBuffered(t, s)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Shutdown(context.Background()) }()
 	for !s.closing.Load() {
@@ -187,11 +187,11 @@ func TestShutdownWaitsForNoReader(t *testing.T) {
 	for s.queue.Counters.Commands[protocol.ListTubeUsed].Load() < commands {
 		time.Sleep(time.Millisecond)
 	}
-	wantCutOff(t, s)
+	wantShutdownAborts(t, s)
 }
 
 // wantCutOff shuts down a server whose client holds it up.
-func wantCutOff(t *testing.T, s *Server) {
+func wantShutdownAborts(t *testing.T, s *Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
@@ -231,7 +231,7 @@ func listLength(n int) int {
 
 // TestOthersHaveTheirTurn: a connection that watches very many tubes holds up nobody
 // while it looks for jobs in all of them, lists them, or ends. It took seconds.
-func TestOthersHaveTheirTurn(t *testing.T) {
+func TestManyTubesDelayNobody(t *testing.T) {
 	const tubes, most = 20_000, 500 * time.Millisecond // on a machine with nothing else to do
 	s, dial := onTCP(t, Config{})
 	many, in := dial()

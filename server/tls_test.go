@@ -101,7 +101,7 @@ func (a *authority) files() access.CertificateFiles {
 }
 
 // secured is a server with TLS on loopback.
-type secured struct {
+type tlsHarness struct {
 	*testing.T
 	server    *Server
 	authority *authority
@@ -126,9 +126,9 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
-func secure(t *testing.T, c Config, change func(*access.CertificateFiles)) *secured {
+func newTLSHarness(t *testing.T, c Config, change func(*access.CertificateFiles)) *tlsHarness {
 	t.Helper()
-	s := &secured{T: t, authority: newAuthority(t), log: new(syncBuffer)}
+	s := &tlsHarness{T: t, authority: newAuthority(t), log: new(syncBuffer)}
 	files := s.authority.files()
 	change(&files)
 	c.Log = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -159,7 +159,7 @@ func secure(t *testing.T, c Config, change func(*access.CertificateFiles)) *secu
 }
 
 // config is that of a client who trusts the server.
-func (s *secured) config(certificates ...tls.Certificate) *tls.Config {
+func (s *tlsHarness) config(certificates ...tls.Certificate) *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AddCert(s.authority.cert)
 	return &tls.Config{RootCAs: pool, ServerName: "queue", Certificates: certificates}
@@ -173,7 +173,7 @@ type tlsClient struct {
 }
 
 // dial connects over what wrap makes of the connection.
-func (s *secured) dial(c *tls.Config, wrap func(net.Conn) net.Conn) *tlsClient {
+func (s *tlsHarness) dial(c *tls.Config, wrap func(net.Conn) net.Conn) *tlsClient {
 	s.Helper()
 	raw, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -202,15 +202,15 @@ func (c *tlsClient) ask(text string, lines ...string) {
 }
 
 // ended waits for the end of the connection.
-func (c *tlsClient) ended() error {
+func (c *tlsClient) awaitEnd() error {
 	_, err := io.Copy(io.Discard, c.in)
 	return err
 }
 
 // bytewise sends every byte by itself.
-type bytewise struct{ net.Conn }
+type byteByByteConn struct{ net.Conn }
 
-func (b bytewise) Write(p []byte) (int, error) {
+func (b byteByByteConn) Write(p []byte) (int, error) {
 	for i := range p {
 		if _, err := b.Conn.Write(p[i : i+1]); err != nil {
 			return i, err
@@ -220,21 +220,21 @@ func (b bytewise) Write(p []byte) (int, error) {
 }
 
 // together sends what is written behind the handshake with its end, in one packet.
-type together struct {
+type coalescingConn struct {
 	net.Conn
 	writes int
-	kept   []byte
+	held   []byte
 }
 
-func (g *together) Write(p []byte) (int, error) {
+func (g *coalescingConn) Write(p []byte) (int, error) {
 	if g.writes++; g.writes == 1 {
 		return g.Conn.Write(p)
 	}
-	if g.kept = append(g.kept, p...); g.writes < 3 {
+	if g.held = append(g.held, p...); g.writes < 3 {
 		return len(p), nil
 	}
-	_, err := g.Conn.Write(g.kept)
-	g.kept = nil
+	_, err := g.Conn.Write(g.held)
+	g.held = nil
 	return len(p), err
 }
 
@@ -245,11 +245,11 @@ func noClients(f *access.CertificateFiles) { f.ClientCA = "" }
 // TestTLS: the protocol over TLS, however records and packets are cut.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	s := secure(t, Config{}, noClients)
+	s := newTLSHarness(t, Config{}, noClients)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		for name, wrap := range map[string]func(net.Conn) net.Conn{
-			"whole": nil, "bytewise": func(c net.Conn) net.Conn { return bytewise{c} },
-			"together": func(c net.Conn) net.Conn { return &together{Conn: c} },
+			"whole": nil, "bytewise": func(c net.Conn) net.Conn { return byteByByteConn{c} },
+			"together": func(c net.Conn) net.Conn { return &coalescingConn{Conn: c} },
 		} {
 			if name == "together" && version == tls.VersionTLS12 {
 				continue // the server has the last word of such a handshake
@@ -281,7 +281,7 @@ func TestTLS(t *testing.T) {
 				c.ask(strings.Repeat("list-tube-used\r\n", 500), want...)
 				c.ask("list-tube-used\r\n", "USING "+tube)
 				c.CloseWrite()
-				if err := c.ended(); err != nil {
+				if err := c.awaitEnd(); err != nil {
 					t.Errorf("the end: %v", err)
 				}
 			})
@@ -292,7 +292,7 @@ func TestTLS(t *testing.T) {
 // TestTLSSlowReader: replies that the client does not read are kept, and come in the end.
 func TestTLSSlowReader(t *testing.T) {
 	t.Parallel()
-	s := secure(t, Config{}, noClients)
+	s := newTLSHarness(t, Config{}, noClients)
 	c := s.dial(s.config(), nil)
 	const size, times = 1 << 20, 24
 	c.ask(fmt.Sprintf("put 0 0 60 %d\r\n%s\r\n", size, strings.Repeat("x", size)), "INSERTED 1")
@@ -322,7 +322,7 @@ func TestTLSNotReading(t *testing.T) {
 	} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			t.Parallel()
-			s := secure(t, config, noClients)
+			s := newTLSHarness(t, config, noClients)
 			reads := s.dial(s.config(), nil)
 			reads.ask(putCommand(bytes.Repeat([]byte("x"), size)), "INSERTED 1")
 			stuck := s.dial(s.config(), func(c net.Conn) net.Conn {
@@ -341,14 +341,14 @@ func TestTLSNotReading(t *testing.T) {
 }
 
 // drained is how much was kept for clients who have read it since.
-func (s *secured) drained() (sum uint64) {
+func (s *tlsHarness) drained() (sum uint64) {
 	for _, ss := range s.server.allSessions() {
 		sum += ss.wire.Drained()
 	}
 	return sum
 }
 
-func (s *secured) anyUnread() (sum int64) {
+func (s *tlsHarness) anyUnread() (sum int64) {
 	for _, ss := range s.server.allSessions() {
 		sum += ss.unread.Load()
 	}
@@ -358,7 +358,7 @@ func (s *secured) anyUnread() (sum int64) {
 // TestBadHandshakes: none of these gets in, and the server goes on.
 func TestBadHandshakes(t *testing.T) {
 	t.Parallel()
-	s := secure(t, Config{AuthTimeout: 5 * time.Second}, func(f *access.CertificateFiles) { f.RequireClient = true })
+	s := newTLSHarness(t, Config{AuthTimeout: 5 * time.Second}, func(f *access.CertificateFiles) { f.RequireClient = true })
 	good := s.authority.named("somebody")
 	refused := func(name string, c *tls.Config) {
 		t.Helper()
@@ -400,7 +400,7 @@ func TestBadHandshakes(t *testing.T) {
 }
 
 // awaitHandshakes waits until no handshake is under way.
-func (s *secured) awaitHandshakes() {
+func (s *tlsHarness) awaitHandshakes() {
 	for limit := time.Now().Add(time.Minute); s.server.handshakes.Load() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			s.Fatalf("%d handshakes are under way", s.server.handshakes.Load())
@@ -411,7 +411,7 @@ func (s *secured) awaitHandshakes() {
 // TestTooManyHandshakes: one more than there may be is closed at once.
 func TestTooManyHandshakes(t *testing.T) {
 	t.Parallel()
-	s := secure(t, Config{MaxUnauthenticated: 3, AuthTimeout: time.Hour}, noClients)
+	s := newTLSHarness(t, Config{MaxUnauthenticated: 3, AuthTimeout: time.Hour}, noClients)
 	var hanging []net.Conn
 	for range 4 {
 		raw, err := net.Dial("tcp", s.addr)
@@ -442,7 +442,7 @@ func TestShutdownCutsHandshakes(t *testing.T) {
 			t.Errorf("instead of the end: %v", err)
 		}
 	})
-	s := secure(t, Config{AuthTimeout: time.Hour}, noClients)
+	s := newTLSHarness(t, Config{AuthTimeout: time.Hour}, noClients)
 	var err error
 	if hanging, err = net.Dial("tcp", s.addr); err != nil {
 		t.Fatal(err)
@@ -464,7 +464,7 @@ func TestCertifiedUsers(t *testing.T) {
 		for _, name := range names {
 			text += user(name, "post", "put")
 		}
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, fmt.Sprintf("secrets: [%q], ", sesameHash), "")+user("secret", "post", "put")), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, fmt.Sprintf("secrets: [%q], ", userSecretHash), "")+user("secret", "post", "put")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -474,7 +474,7 @@ func TestCertifiedUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	s := secure(t, Config{Access: a}, plainFiles)
+	s := newTLSHarness(t, Config{Access: a}, plainFiles)
 	uri, _ := url.Parse("spiffe://example.org/app")
 	withURI, _, _ := s.authority.sign(func(c *x509.Certificate) { c.Subject.CommonName, c.URIs = "nobody", []*url.URL{uri} })
 	byURI, byName := s.dial(s.config(withURI), nil), s.dial(s.config(s.authority.named("app")), nil)
@@ -483,7 +483,7 @@ func TestCertifiedUsers(t *testing.T) {
 		c.ask("use post\r\nuse other\r\n", "USING post", "FORBIDDEN")
 	}
 	for _, c := range []*tlsClient{none, other} {
-		c.ask("use post\r\nauth secret "+sesame+"\r\nuse post\r\n", "FORBIDDEN", "AUTHENTICATED", "USING post")
+		c.ask("use post\r\nauth secret "+userSecret+"\r\nuse post\r\n", "FORBIDDEN", "AUTHENTICATED", "USING post")
 	}
 	if n := s.server.unauthenticated.Load(); n != 0 {
 		t.Errorf("%d count as strangers who have said who they are", n)
@@ -492,7 +492,7 @@ func TestCertifiedUsers(t *testing.T) {
 	if err := a.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if err := byName.ended(); err != nil {
+	if err := byName.awaitEnd(); err != nil {
 		t.Errorf("the user who is gone: %v", err)
 	}
 	for _, c := range []*tlsClient{byURI, none, other} {
@@ -515,7 +515,7 @@ func TestCertifiedLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	s := secure(t, Config{Access: a}, plainFiles)
+	s := newTLSHarness(t, Config{Access: a}, plainFiles)
 	app := s.config(s.authority.named("app"))
 	first := s.dial(app, nil)
 	first.ask("list-tube-used\r\n", "USING default")

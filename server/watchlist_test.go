@@ -50,14 +50,14 @@ func TestWatchlist(t *testing.T) {
 				}
 			}
 		}
-		if got, want := l.removeAll(), parted(model); !slices.Equal(got, want) {
+		if got, want := l.removeAll(), removalOrder(model); !slices.Equal(got, want) {
 			t.Fatalf("removed in the order %v, want %v", got, want)
 		}
 	}
 }
 
 // parted is the order in which beanstalkd empties a list.
-func parted(names []string) (order []string) {
+func removalOrder(names []string) (order []string) {
 	for len(names) > 0 {
 		last := len(names) - 1
 		order = append(order, names[0])
@@ -96,8 +96,8 @@ const manyTubes = 5000
 // TestWatchingManyTubes: to watch, to ignore and the end of a connection cost as
 // much for each tube, however many there are.
 func TestWatchingManyTubes(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c, other := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		c, other := h.connect(), h.connect()
 		got := allocated(func() {
 			c.watchMany("t", manyTubes)
 			for i := range manyTubes / 2 {
@@ -111,21 +111,21 @@ func TestWatchingManyTubes(t *testing.T) {
 		if most := uint64(manyTubes * 8 << 10); got > most {
 			t.Errorf("%d bytes were allocated, want at most %d", got, most)
 		}
-		if got := other.figure("stats", "current-tubes"); got != "1" {
+		if got := other.stat("stats", "current-tubes"); got != "1" {
 			t.Errorf("%s tubes are left", got)
 		}
-		if w.store.mostAttended > maxUnwatch+1 {
-			t.Errorf("%d tubes were not watched any more at once", w.store.mostAttended)
+		if h.store.mostRefs > maxUnwatch+1 {
+			t.Errorf("%d tubes were not watched any more at once", h.store.mostRefs)
 		}
 	})
 }
 
 // TestEndInPieces: a connection that ends gives back its jobs first, and stops
 // watching its tubes in the order of beanstalkd, even if the store fails meanwhile.
-func TestEndInPieces(t *testing.T) {
+func TestSessionEndInBatches(t *testing.T) {
 	for _, fails := range []bool{false, true} {
-		inWorld(t, func(w *world) {
-			c := w.connect()
+		withServer(t, func(h *harness) {
+			c := h.connect()
 			c.watchMany("t", 2*maxUnwatch)
 			c.put(60, "x")
 			c.send("reserve")
@@ -136,15 +136,15 @@ func TestEndInPieces(t *testing.T) {
 			}
 			var kinds []storage.Kind
 			var order []string
-			w.store.set(func(d *door) {
-				d.onDo = func(b *storage.Batch) {
+			h.store.set(func(p *proxyStore) {
+				p.onDo = func(b *storage.Batch) {
 					for i := range b.Ops {
 						kinds = append(kinds, b.Ops[i].Kind)
 						order = append(order, b.Ops[i].Tubes...)
 					}
 				}
 				if fails {
-					d.fail = func(*storage.Op) error { return storage.ErrUnavailable }
+					p.fail = func(*storage.Op) error { return storage.ErrUnavailable }
 				}
 			})
 			c.close()
@@ -152,13 +152,13 @@ func TestEndInPieces(t *testing.T) {
 			if kinds[0] != storage.ReleaseAll || slices.Contains(kinds[1:], storage.ReleaseAll) {
 				t.Errorf("the end of the connection is %v", kinds)
 			}
-			if want := append(parted(names), "default"); !slices.Equal(order, want) {
+			if want := append(removalOrder(names), "default"); !slices.Equal(order, want) {
 				t.Errorf("tubes are left in the order\n%v, want\n%v", order, want)
 			}
 			if batches := len(kinds) - 2; batches != 3 && !fails || batches != 2 && fails {
 				t.Errorf("the end took %d batches", batches)
 			}
-			w.store.set(func(d *door) { d.fail, d.onDo = nil, nil })
+			h.store.set(func(p *proxyStore) { p.fail, p.onDo = nil, nil })
 		})
 	}
 }
@@ -166,15 +166,15 @@ func TestEndInPieces(t *testing.T) {
 // TestBurstIsBoundedByTubes: what is looked for in very many tubes is handed over in
 // pieces.
 func TestBurstIsBoundedByTubes(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		c.watchMany("t", manyTubes)
 		c.sendRaw(strings.Repeat("reserve-with-timeout 0\r\n", 50))
 		for range 50 {
 			c.want("TIMED_OUT")
 		}
-		if most := maxBurstTubes + manyTubes; w.store.mostSearched > most {
-			t.Errorf("a batch searches %d tubes, want at most %d", w.store.mostSearched, most)
+		if most := maxBurstTubes + manyTubes; h.store.mostSearched > most {
+			t.Errorf("a batch searches %d tubes, want at most %d", h.store.mostSearched, most)
 		}
 	})
 }
@@ -183,8 +183,8 @@ func TestBurstIsBoundedByTubes(t *testing.T) {
 // turn came, also if the list is too long to be copied.
 func TestIgnoreWithinBurst(t *testing.T) {
 	for _, n := range []int{1, manyWatched, 3 * manyWatched} {
-		inWorld(t, func(w *world) {
-			c, producer := w.connect(), w.connect()
+		withServer(t, func(h *harness) {
+			c, producer := h.connect(), h.connect()
 			c.watchMany("t", n)
 			producer.send("use t0")
 			<-producer.lines

@@ -14,25 +14,25 @@ import (
 )
 
 // gatherer is a memory engine that asks for more until nothing comes.
-type gatherer struct {
+type pollingStore struct {
 	storage.Store
-	rounds atomic.Int64 // in which something came
+	polls atomic.Int64 // in which something came
 }
 
-func (g *gatherer) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
+func (g *pollingStore) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
 	g.Do(batches...)
 	for more(true) > 0 {
-		g.rounds.Add(1)
+		g.polls.Add(1)
 	}
 }
 
 // TestGathering has several clients send bursts in which sessions ask their
 // loop for a further turn, while the loop is within one: no batch is lost.
-func TestGathering(t *testing.T) {
+func TestPollAgain(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there are no loops here")
 	}
-	store := &gatherer{Store: embedded.NewMemory()}
+	store := &pollingStore{Store: embedded.NewMemory()}
 	s := onStore(t, store)
 	const clients, n = 8, 300
 	var all sync.WaitGroup
@@ -48,7 +48,7 @@ func TestGathering(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if store.rounds.Load() == 0 {
+	if store.polls.Load() == 0 {
 		t.Error("nothing was gathered")
 	}
 	if err := s.Shutdown(t.Context()); err != nil {

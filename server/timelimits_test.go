@@ -20,30 +20,30 @@ import (
 )
 
 // inLimits is inWorld with a server of this configuration.
-func inLimits(t *testing.T, c Config, test func(w *world, log *safeBuffer)) {
+func withLimits(t *testing.T, c Config, test func(h *harness, log *logBuffer)) {
 	t.Helper()
-	inWorld(t, func(w *world) {
-		log := &safeBuffer{}
+	withServer(t, func(h *harness) {
+		log := &logBuffer{}
 		c.Log = slog.New(slog.NewTextHandler(log, nil))
-		w.server.Shutdown(context.Background())
-		w.reopen(c)
-		test(w, log)
+		h.server.Shutdown(context.Background())
+		h.reopen(c)
+		test(h, log)
 	})
 }
 
 // safeBuffer is a buffer for many goroutines.
-type safeBuffer struct {
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (b *safeBuffer) Write(p []byte) (int, error) {
+func (b *logBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.Write(p)
 }
 
-func (b *safeBuffer) count(s string) int {
+func (b *logBuffer) count(s string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return strings.Count(b.text.String(), s)
@@ -51,27 +51,27 @@ func (b *safeBuffer) count(s string) int {
 
 // endsBetween checks when the server closes the connection.
 func (c *client) endsBetween(begun time.Time, earliest, latest time.Duration) {
-	c.w.Helper()
+	c.h.Helper()
 	<-c.ended
 	if took := time.Since(begun); took < earliest || took > latest {
-		c.w.Errorf("closed after %v, want %v to %v", took, earliest, latest)
+		c.h.Errorf("closed after %v, want %v to %v", took, earliest, latest)
 	}
 }
 
 func TestMaxConnections(t *testing.T) {
-	inLimits(t, Config{Bounds: limits.New(2, 0, 0)}, func(w *world, log *safeBuffer) {
+	withLimits(t, Config{Bounds: limits.New(2, 0, 0)}, func(h *harness, log *logBuffer) {
 		flood := func(n int) {
 			for range n {
-				<-w.connect().ended
+				<-h.connect().ended
 			}
 		}
-		a, b := w.connect(), w.connect()
+		a, b := h.connect(), h.connect()
 		a.put(60, "x")
 		b.put(60, "x")
 		flood(100)
 		a.close()
 		synctest.Wait()
-		c := w.connect()
+		c := h.connect()
 		c.put(60, "x")
 		flood(100)
 		b.put(60, "x")
@@ -85,7 +85,7 @@ func TestMaxConnections(t *testing.T) {
 		if n := log.count("too many connections"); n != 2 {
 			t.Errorf("%d lines about two floods", n)
 		}
-		if got := b.figure("stats", "current-connections"); got != "2" {
+		if got := b.stat("stats", "current-connections"); got != "2" {
 			t.Errorf("current-connections: %s", got)
 		}
 	})
@@ -93,9 +93,9 @@ func TestMaxConnections(t *testing.T) {
 
 func TestIdleTimeout(t *testing.T) {
 	const limit = 10 * time.Second
-	inLimits(t, Config{IdleTimeout: limit, WriteTimeout: -1}, func(w *world, log *safeBuffer) {
+	withLimits(t, Config{IdleTimeout: limit, WriteTimeout: -1}, func(h *harness, log *logBuffer) {
 		begun := time.Now()
-		mute, waiter, holder, chatty := w.connect(), w.connect(), w.connect(), w.connect()
+		mute, waiter, holder, chatty := h.connect(), h.connect(), h.connect(), h.connect()
 		waiter.send("watch nothing", "ignore default", "reserve")
 		waiter.want("WATCHING 2", "WATCHING 1")
 		id := holder.put(100, "x")
@@ -117,7 +117,7 @@ func TestIdleTimeout(t *testing.T) {
 		deleted := time.Now()
 		holder.endsBetween(deleted, limit, limit*5/4)
 		chatty.endsBetween(deleted, 0, limit*5/4)
-		producer := w.connect()
+		producer := h.connect()
 		producer.send("use nothing")
 		producer.want("USING nothing")
 		producer.put(60, "x")
@@ -133,17 +133,17 @@ func TestIdleTimeout(t *testing.T) {
 // connection that comes to life while the store is asked goes on.
 func TestIdleTimeoutAsksTheStore(t *testing.T) {
 	const limit = 10 * time.Second
-	inLimits(t, Config{IdleTimeout: limit}, func(w *world, _ *safeBuffer) {
-		c := w.connect()
+	withLimits(t, Config{IdleTimeout: limit}, func(h *harness, _ *logBuffer) {
+		c := h.connect()
 		c.put(60, "x")
-		w.store.set(func(d *door) { d.fail = func(*storage.Op) error { return storage.ErrUnavailable } })
+		h.store.set(func(p *proxyStore) { p.fail = func(*storage.Op) error { return storage.ErrUnavailable } })
 		time.Sleep(5 * limit)
 		if got := c.ask("peek 1"); got != "INTERNAL_ERROR" {
 			t.Errorf("got %q", got)
 		}
 		asked, release := make(chan struct{}), make(chan struct{})
-		w.store.set(func(d *door) {
-			d.fail = func(op *storage.Op) error {
+		h.store.set(func(p *proxyStore) {
+			p.fail = func(op *storage.Op) error {
 				if op.Kind == storage.Take {
 					close(asked)
 					<-release
@@ -152,7 +152,7 @@ func TestIdleTimeoutAsksTheStore(t *testing.T) {
 			}
 		})
 		<-asked
-		w.store.set(func(d *door) { d.fail = nil })
+		h.store.set(func(p *proxyStore) { p.fail = nil })
 		c.send("peek 1")
 		synctest.Wait()
 		close(release)
@@ -163,24 +163,24 @@ func TestIdleTimeoutAsksTheStore(t *testing.T) {
 }
 
 // stuckClient is a connection that sends text and reads nothing.
-func (w *world) stuckClient(text string) net.Conn {
+func (h *harness) stalledClient(text string) net.Conn {
 	ours, theirs := net.Pipe()
-	go w.server.ServeConn(theirs)
+	go h.server.ServeConn(theirs)
 	go io.WriteString(ours, text)
 	return ours
 }
 
 func TestWriteTimeout(t *testing.T) {
 	const limit = 8 * time.Second
-	inLimits(t, Config{WriteTimeout: limit}, func(w *world, log *safeBuffer) {
-		c := w.connect()
+	withLimits(t, Config{WriteTimeout: limit}, func(h *harness, log *logBuffer) {
+		c := h.connect()
 		c.put(600, "x")
 		cutOff := func(commands string) {
 			t.Helper()
 			begun := time.Now()
-			w.stuckClient(commands)
+			h.stalledClient(commands)
 			synctest.Wait()
-			for c.figure("stats", "current-connections") != "1" && time.Since(begun) < 2*limit {
+			for c.stat("stats", "current-connections") != "1" && time.Since(begun) < 2*limit {
 				time.Sleep(limit / 16)
 			}
 			if took := time.Since(begun); took < limit || took > limit*3/2 {
@@ -191,7 +191,7 @@ func TestWriteTimeout(t *testing.T) {
 		c.send("reserve")
 		c.want("RESERVED 1 1", "x")
 		cutOff("list-tube-used\r\nreserve\r\n") // waits, with a reply kept back
-		if got := c.figure("stats", "current-waiting"); got != "0" {
+		if got := c.stat("stats", "current-waiting"); got != "0" {
 			t.Errorf("current-waiting: %s", got)
 		}
 		if n := log.count("did not read"); n != 2 {
@@ -203,9 +203,9 @@ func TestWriteTimeout(t *testing.T) {
 // TestSlowReader: who reads little, but something, is never cut off.
 func TestSlowReader(t *testing.T) {
 	const limit = 8 * time.Second
-	inLimits(t, Config{WriteTimeout: limit, IdleTimeout: limit}, func(w *world, _ *safeBuffer) {
+	withLimits(t, Config{WriteTimeout: limit, IdleTimeout: limit}, func(h *harness, _ *logBuffer) {
 		const n = 2000
-		ours := w.stuckClient(strings.Repeat("list-tube-used\r\n", n) + "quit\r\n")
+		ours := h.stalledClient(strings.Repeat("list-tube-used\r\n", n) + "quit\r\n")
 		var got int
 		for buf := make([]byte, 8<<10); ; {
 			time.Sleep(limit / 2)
@@ -223,8 +223,8 @@ func TestSlowReader(t *testing.T) {
 // TestSignalBeforeBegin: the server may end, or sweep, between the moment when
 // it knows a session and the one when the session begins.
 func TestSignalBeforeBegin(t *testing.T) {
-	inWorld(t, func(w *world) {
-		ss := newSession(w.server, 99)
+	withServer(t, func(h *harness) {
+		ss := newSession(h.server, 99)
 		ss.signal(shutdown)
 		ss.signal(checkTime)
 		if ss.signals.Load() != running|shutdown|checkTime {

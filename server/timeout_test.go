@@ -15,20 +15,20 @@ import (
 
 // dueIn1 are ways to have a job become ready after a second; w makes it so, and
 // returns with which tube watched a client is to get it.
-var dueIn1 = map[string]func(w *world) (tube string){
-	"put with delay": func(w *world) string {
-		w.connect().sendRaw("put 0 1 60 1\r\nx\r\n")
+var dueInASecond = map[string]func(h *harness) (tube string){
+	"put with delay": func(h *harness) string {
+		h.connect().sendRaw("put 0 1 60 1\r\nx\r\n")
 		return "default"
 	},
-	"release with delay": func(w *world) string {
-		c := w.connect()
+	"release with delay": func(h *harness) string {
+		c := h.connect()
 		c.put(60, "x")
 		c.send("reserve", "release 1 0 1")
 		c.want("RESERVED 1 1", "x", "RELEASED")
 		return "default"
 	},
-	"pause": func(w *world) string {
-		c := w.connect()
+	"pause": func(h *harness) string {
+		c := h.connect()
 		c.send("use t")
 		c.want("USING t")
 		c.put(60, "x")
@@ -36,8 +36,8 @@ var dueIn1 = map[string]func(w *world) (tube string){
 		c.want("PAUSED")
 		return "t"
 	},
-	"TTR": func(w *world) string {
-		c := w.connect()
+	"TTR": func(h *harness) string {
+		c := h.connect()
 		c.put(1, "x")
 		c.send("reserve")
 		c.want("RESERVED 1 1", "x")
@@ -47,21 +47,21 @@ var dueIn1 = map[string]func(w *world) (tube string){
 
 // TestDueAtTheLimit: what becomes due before the limit of a wait is handed out,
 // even if the store needs longer for that.
-func TestDueAtTheLimit(t *testing.T) {
-	for name, make1 := range dueIn1 {
+func TestDueAtTheTimeout(t *testing.T) {
+	for name, make1 := range dueInASecond {
 		for _, within := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond} {
 			t.Run(fmt.Sprint(name, " ", within), func(t *testing.T) {
-				inWorld(t, func(w *world) {
-					tube := make1(w)
+				withServer(t, func(h *harness) {
+					tube := make1(h)
 					synctest.Wait()
-					w.store.set(func(d *door) {
-						d.tick = func(tick func() (time.Duration, error)) (time.Duration, error) {
+					h.store.set(func(p *proxyStore) {
+						p.tick = func(tick func() (time.Duration, error)) (time.Duration, error) {
 							time.Sleep(5 * time.Millisecond)
 							return tick()
 						}
 					})
 					time.Sleep(within)
-					c := w.connect()
+					c := h.connect()
 					c.send("watch "+tube, "reserve-with-timeout 1")
 					<-c.lines
 					c.want("RESERVED 1 1", "x")
@@ -73,13 +73,13 @@ func TestDueAtTheLimit(t *testing.T) {
 
 // TestDueInTurnsAtTheLimit: a tick that has done only some of what is due is not
 // enough.
-func TestDueInTurnsAtTheLimit(t *testing.T) {
-	inWorld(t, func(w *world) {
-		tube, due := dueIn1["put with delay"](w), time.Now().Add(time.Second)
+func TestPartialTickAtTheLimit(t *testing.T) {
+	withServer(t, func(h *harness) {
+		tube, due := dueInASecond["put with delay"](h), time.Now().Add(time.Second)
 		synctest.Wait()
 		early := 0
-		w.store.set(func(d *door) {
-			d.tick = func(tick func() (time.Duration, error)) (time.Duration, error) {
+		h.store.set(func(p *proxyStore) {
+			p.tick = func(tick func() (time.Duration, error)) (time.Duration, error) {
 				if time.Now().Before(due) {
 					return tick()
 				}
@@ -90,14 +90,14 @@ func TestDueInTurnsAtTheLimit(t *testing.T) {
 				return tick()
 			}
 		})
-		c := w.connect()
+		c := h.connect()
 		c.send("watch "+tube, "reserve-with-timeout 1")
 		c.want("WATCHING 1", "RESERVED 1 1", "x")
 	})
 }
 
 // TestLimitOfADeadTimer: a Tick that fails or hangs holds nobody up for long.
-func TestLimitOfADeadTimer(t *testing.T) {
+func TestTimeoutWithoutTick(t *testing.T) {
 	for name, tick := range map[string]func(func() (time.Duration, error)) (time.Duration, error){
 		"fails":      func(func() (time.Duration, error)) (time.Duration, error) { return 0, errors.New("no") },
 		"never ends": func(func() (time.Duration, error)) (time.Duration, error) { time.Sleep(time.Minute); return 0, nil },
@@ -107,10 +107,10 @@ func TestLimitOfADeadTimer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.store.set(func(d *door) { d.tick = tick })
+			withServer(t, func(h *harness) {
+				h.store.set(func(p *proxyStore) { p.tick = tick })
 				begun := time.Now()
-				all := w.connectMany(10, "reserve-with-timeout 3")
+				all := h.connectMany(10, "reserve-with-timeout 3")
 				for _, c := range all {
 					c.want("TIMED_OUT")
 				}
@@ -124,13 +124,13 @@ func TestLimitOfADeadTimer(t *testing.T) {
 
 // TestLimitOfADeadStore: who is not just being served is told in time, and the
 // others when the store answers; nobody is told twice.
-func TestLimitOfADeadStore(t *testing.T) {
-	inWorld(t, func(w *world) {
-		all := w.connectMany(2*queue.MaxTakes, "reserve-with-timeout 3")
+func TestTimeoutWithDeadStore(t *testing.T) {
+	withServer(t, func(h *harness) {
+		all := h.connectMany(2*queue.MaxTakes, "reserve-with-timeout 3")
 		synctest.Wait()
 		answers := make(chan struct{})
-		w.store.set(func(d *door) {
-			d.onDo = func(b *storage.Batch) {
+		h.store.set(func(p *proxyStore) {
+			p.onDo = func(b *storage.Batch) {
 				if b.Ops[0].Kind == storage.Take {
 					<-answers
 				}
@@ -150,20 +150,20 @@ func TestLimitOfADeadStore(t *testing.T) {
 			c.want("TIMED_OUT")
 		}
 		for _, c := range all {
-			c.silent()
+			c.wantNothing()
 		}
 	})
 }
 
 // TestManyLimitsAtOnce: thousands whose limits come at the same time are served
 // in batches that are not too large, and get the jobs that are due then, one each.
-func TestManyLimitsAtOnce(t *testing.T) {
+func TestManyTimeoutsAtOnce(t *testing.T) {
 	const n, jobs = 1500, 700
-	inWorld(t, func(w *world) {
-		w.connect().sendRaw(strings.Repeat("put 0 1 60 1\r\nx\r\n", jobs))
+	withServer(t, func(h *harness) {
+		h.connect().sendRaw(strings.Repeat("put 0 1 60 1\r\nx\r\n", jobs))
 		synctest.Wait()
-		w.store.set(func(d *door) { d.takes = 0 })
-		all := w.connectMany(n, "reserve-with-timeout 1")
+		h.store.set(func(p *proxyStore) { p.takes = 0 })
+		all := h.connectMany(n, "reserve-with-timeout 1")
 		seen := make(map[string]bool)
 		for _, c := range all {
 			line := <-c.lines
@@ -179,20 +179,20 @@ func TestManyLimitsAtOnce(t *testing.T) {
 		if len(seen) != jobs {
 			t.Errorf("%d jobs were handed out, want %d", len(seen), jobs)
 		}
-		if takes, _, largest := w.store.counts(); largest > queue.MaxTakes || takes > 3*n {
+		if takes, _, largest := h.store.counts(); largest > queue.MaxTakes || takes > 3*n {
 			t.Errorf("there were %d takes, up to %d in a batch", takes, largest)
 		}
 	})
 }
 
 // TestGoneAtTheLimit: who is gone when the last take is made gets no job.
-func TestGoneAtTheLimit(t *testing.T) {
-	inWorld(t, func(w *world) {
-		gone, other := w.connect(), w.connect()
+func TestGoneAtTheTimeout(t *testing.T) {
+	withServer(t, func(h *harness) {
+		gone, other := h.connect(), h.connect()
 		gone.send("reserve-with-timeout 1")
 		synctest.Wait()
-		w.store.set(func(d *door) {
-			d.tick = func(tick func() (time.Duration, error)) (time.Duration, error) {
+		h.store.set(func(p *proxyStore) {
+			p.tick = func(tick func() (time.Duration, error)) (time.Duration, error) {
 				time.Sleep(20 * time.Millisecond)
 				return tick()
 			}
@@ -204,29 +204,29 @@ func TestGoneAtTheLimit(t *testing.T) {
 		time.Sleep(time.Second)
 		other.send("reserve-with-timeout 0")
 		other.want("RESERVED 1 1", "x")
-		if got := other.figure("stats-job 1", "reserves"); got != "1" {
+		if got := other.stat("stats-job 1", "reserves"); got != "1" {
 			t.Errorf("%s reserves, want 1", got)
 		}
 	})
 }
 
 // TestShutdownAtTheLimit: a wait whose limit has come does not hold up the server.
-func TestShutdownAtTheLimit(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+func TestShutdownAtTheTimeout(t *testing.T) {
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		c.send("reserve-with-timeout 1")
 		synctest.Wait()
-		w.store.set(func(d *door) {
-			d.tick = func(func() (time.Duration, error)) (time.Duration, error) {
+		h.store.set(func(p *proxyStore) {
+			p.tick = func(func() (time.Duration, error)) (time.Duration, error) {
 				time.Sleep(100 * time.Millisecond)
 				return time.Second, nil
 			}
 		})
 		time.Sleep(time.Second + 10*time.Millisecond)
-		if err := w.server.Shutdown(context.Background()); err != nil {
+		if err := h.server.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 		<-c.ended
-		w.reopen(Config{})
+		h.reopen(Config{})
 	})
 }

@@ -14,14 +14,14 @@ import (
 
 // shared is a memory engine that says that several servers share it, and so that calls
 // take long.
-type shared struct {
+type sharedStore struct {
 	storage.Store
-	foreseen atomic.Int64 // takes that were handed over behind a put
+	handedOff atomic.Int64 // takes that were handed over behind a put
 }
 
-func (s *shared) TickAll() (time.Duration, error) { return s.Tick() }
+func (s *sharedStore) TickAll() (time.Duration, error) { return s.Tick() }
 
-func (s *shared) Do(batches ...*storage.Batch) {
+func (s *sharedStore) Do(batches ...*storage.Batch) {
 	puts := 0
 	for _, b := range batches {
 		for i := range b.Ops {
@@ -29,7 +29,7 @@ func (s *shared) Do(batches ...*storage.Batch) {
 			case op.Kind == storage.Put:
 				puts++
 			case op.Kind == storage.Take && op.HandOff && puts > 0:
-				s.foreseen.Add(1)
+				s.handedOff.Add(1)
 			}
 		}
 	}
@@ -38,9 +38,9 @@ func (s *shared) Do(batches ...*storage.Batch) {
 
 // TestForeseen: the job that a turn puts is taken with the same call of the store for a
 // connection that waits; unless another round happens to be under way.
-func TestForeseen(t *testing.T) {
+func TestHandOff(t *testing.T) {
 	for _, network := range []string{"tcp", "pipe"} {
-		store := &shared{Store: embedded.NewMemory()}
+		store := &sharedStore{Store: embedded.NewMemory()}
 		s := onStore(t, store)
 		worker, theirs := connected(t, network)
 		go s.ServeConn(theirs)
@@ -48,7 +48,7 @@ func TestForeseen(t *testing.T) {
 		go s.ServeConn(theirs)
 		replies := bufio.NewReader(worker)
 		go io.Copy(io.Discard, producer)
-		for try := 1; try <= 10 && store.foreseen.Load() == 0; try++ {
+		for try := 1; try <= 10 && store.handedOff.Load() == 0; try++ {
 			io.WriteString(worker, "reserve\r\n")
 			for s.queue.Waiters() == 0 {
 				time.Sleep(time.Millisecond)
@@ -60,7 +60,7 @@ func TestForeseen(t *testing.T) {
 			}
 			replies.ReadString('\n')
 		}
-		if store.foreseen.Load() == 0 {
+		if store.handedOff.Load() == 0 {
 			t.Errorf("%s: no take was foreseen", network)
 		}
 		worker.Close()

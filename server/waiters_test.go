@@ -14,7 +14,7 @@ import (
 
 // watchMany has a client watch n tubes, whose names begin so.
 func (c *client) watchMany(prefix string, n int) {
-	c.w.Helper()
+	c.h.Helper()
 	var text strings.Builder
 	for i := range n {
 		fmt.Fprintf(&text, "watch %s%d\r\n", prefix, i)
@@ -39,9 +39,9 @@ func TestIdleWaitingIsCheap(t *testing.T) {
 		"one on more than one look": {1, 2 * queue.MaxRetried, true, queue.MaxRetried + queue.MaxRetried/5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			withServer(t, func(h *harness) {
 				for i := range test.clients {
-					c, prefix := w.connectFor(2*test.tubes), "t"
+					c, prefix := h.connectFor(2*test.tubes), "t"
 					if !test.same {
 						prefix = fmt.Sprint("t", i, "-")
 					}
@@ -50,9 +50,9 @@ func TestIdleWaitingIsCheap(t *testing.T) {
 				}
 				synctest.Wait()
 				const seconds = 20
-				w.store.set(func(d *door) { d.searched = 0 })
+				h.store.set(func(p *proxyStore) { p.searched = 0 })
 				time.Sleep(seconds * time.Second)
-				if _, searched, _ := w.store.counts(); searched/seconds > test.most {
+				if _, searched, _ := h.store.counts(); searched/seconds > test.most {
 					t.Errorf("%d tubes are searched in a second, want at most %d", searched/seconds, test.most)
 				}
 			})
@@ -62,20 +62,20 @@ func TestIdleWaitingIsCheap(t *testing.T) {
 
 // TestEverybodyIsLookedFor: a lost hint is made up for whoever waits for it, in
 // turn if there are many.
-func TestEverybodyIsLookedFor(t *testing.T) {
+func TestLostWakeUpsAreRepaired(t *testing.T) {
 	const clients, tubes = 10, queue.MaxRetried / 4
-	inWorld(t, func(w *world) {
+	withServer(t, func(h *harness) {
 		var all []*client
 		for i := range clients {
-			c := w.connectFor(2 * tubes)
+			c := h.connectFor(2 * tubes)
 			c.watchMany(fmt.Sprint("t", i, "-"), tubes)
 			c.send("ignore default", "reserve")
 			<-c.lines
 			all = append(all, c)
 		}
 		synctest.Wait()
-		w.store.set(func(d *door) { d.deafness = true })
-		begun, producer := time.Now(), w.connect()
+		h.store.set(func(p *proxyStore) { p.dropWakeUps = true })
+		begun, producer := time.Now(), h.connect()
 		for i := range clients {
 			producer.send(fmt.Sprintf("use t%d-%d", i, i))
 			<-producer.lines
@@ -92,12 +92,12 @@ func TestEverybodyIsLookedFor(t *testing.T) {
 
 // TestNoHintIsLost: workers on many tubes each get every job without any time going
 // by, in which a lost hint would have been made up for.
-func TestNoHintIsLost(t *testing.T) {
+func TestNoWakeUpIsLost(t *testing.T) {
 	const tubes, workers, producers, each = 12, 30, 6, 200
-	inWorld(t, func(w *world) {
+	withServer(t, func(h *harness) {
 		begun := time.Now()
 		for i := range workers {
-			c, random := w.connect(), rand.New(rand.NewPCG(1, uint64(i)))
+			c, random := h.connect(), rand.New(rand.NewPCG(1, uint64(i)))
 			for t := range tubes {
 				if i == t || random.IntN(3) == 0 {
 					c.send(fmt.Sprint("watch t", t))
@@ -107,7 +107,7 @@ func TestNoHintIsLost(t *testing.T) {
 			go c.work()
 		}
 		for i := range producers {
-			c, random := w.connect(), rand.New(rand.NewPCG(2, uint64(i)))
+			c, random := h.connect(), rand.New(rand.NewPCG(2, uint64(i)))
 			for range each {
 				c.sendRaw(fmt.Sprintf("use t%d\r\nput 0 0 60 1\r\nx\r\n", random.IntN(tubes)))
 			}
@@ -117,7 +117,7 @@ func TestNoHintIsLost(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		ops := []storage.Op{{Kind: storage.Stats}}
-		storage.DoWait(w.store, ops)
+		storage.DoWait(h.store, ops)
 		if s := ops[0].Answer.Stats; s.Jobs != producers*each || s.Ready+s.Reserved != 0 {
 			t.Errorf("of %d jobs %d are ready and %d reserved", s.Jobs, s.Ready, s.Reserved)
 		}

@@ -8,12 +8,12 @@ import (
 )
 
 // endsSoon waits for the server to close the connection.
-func (c *client) endsSoon() {
-	c.w.Helper()
+func (c *client) awaitEnd() {
+	c.h.Helper()
 	select {
 	case <-c.ended:
 	case <-time.After(time.Minute):
-		c.w.Fatal("the connection is not closed")
+		c.h.Fatal("the connection is not closed")
 	}
 }
 
@@ -41,19 +41,19 @@ func TestRequestOfHTTP(t *testing.T) {
 		"delete-batch": fromPage("delete-batch", "/"+strings.Repeat("x", 20_000), commands),
 		"host":         strings.Replace(fromPage("find", "/x", commands), "Host: ", "Host: "+strings.Repeat("x", 253), 1),
 	}
-	inLimits(t, Config{}, func(w *world, log *safeBuffer) {
-		victim := w.connect()
+	withLimits(t, Config{}, func(h *harness, log *logBuffer) {
+		victim := h.connect()
 		victim.put(60, "kept")
 		for name, request := range requests {
 			for _, cut := range []int{len(request), 10, len(request) - len(commands)} {
-				page := w.connect()
+				page := h.connect()
 				page.send("list-tube-used")
 				page.want("USING default")
 				go func() {
 					page.conn.Write([]byte(request[:cut]))
 					page.conn.Write([]byte(request[cut:]))
 				}()
-				page.endsSoon()
+				page.awaitEnd()
 				close(page.lines)
 				for line := range page.lines { // of lines before the one that gives it away
 					if line != "BAD_FORMAT" && line != "NOT_FOUND" {
@@ -62,7 +62,7 @@ func TestRequestOfHTTP(t *testing.T) {
 				}
 			}
 		}
-		if jobs, tubes := victim.figure("stats", "total-jobs"), victim.figure("stats", "current-tubes"); jobs != "1" || tubes != "1" {
+		if jobs, tubes := victim.stat("stats", "total-jobs"), victim.stat("stats", "current-tubes"); jobs != "1" || tubes != "1" {
 			t.Errorf("there were %s jobs and are %s tubes", jobs, tubes)
 		}
 		if log.count("HTTP is spoken") != 1 {
@@ -74,33 +74,33 @@ func TestRequestOfHTTP(t *testing.T) {
 // TestRequestBehindCommands: a request of HTTP ends its burst, also behind a reserve that waits.
 func TestRequestBehindCommands(t *testing.T) {
 	t.Parallel()
-	inWorld(t, func(w *world) {
-		c, other := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		c, other := h.connect(), h.connect()
 		c.sendRaw("put 0 0 60 1\r\na\r\n" + fromPage("POST", "/", "put 0 0 60 1\r\nb\r\n"))
 		c.want("INSERTED 1")
-		c.endsSoon()
+		c.awaitEnd()
 		other.send("reserve")
 		other.want("RESERVED 1 1", "a")
-		waiting := w.connect()
+		waiting := h.connect()
 		waiting.sendRaw("reserve\r\n" + fromPage("POST", "/", "put 0 0 60 1\r\nb\r\n"))
 		synctest.Wait()
 		other.put(60, "c")
 		waiting.want("RESERVED 2 1", "c")
-		waiting.endsSoon()
-		if total := other.figure("stats", "total-jobs"); total != "2" {
+		waiting.awaitEnd()
+		if total := other.stat("stats", "total-jobs"); total != "2" {
 			t.Errorf("there were %s jobs", total)
 		}
 	})
 }
 
 // TestRequestOfStranger: where there are users, too.
-func TestRequestOfStranger(t *testing.T) {
+func TestRequestUnauthenticated(t *testing.T) {
 	t.Parallel()
-	inGuarded(t, "", func(g *guarded) {
+	withUsers(t, "", func(g *accessHarness) {
 		c := g.as("")
-		c.sendRaw(fromPage("POST", "/", "auth "+rootUser+" "+sesame+"\r\nput 0 0 60 1\r\nb\r\n"))
-		c.endsSoon()
-		if total := g.root.figure("stats", "total-jobs"); total != "0" {
+		c.sendRaw(fromPage("POST", "/", "auth "+rootUser+" "+userSecret+"\r\nput 0 0 60 1\r\nb\r\n"))
+		c.awaitEnd()
+		if total := g.root.stat("stats", "total-jobs"); total != "0" {
 			t.Errorf("there were %s jobs", total)
 		}
 	})
