@@ -13,7 +13,7 @@ import (
 	"redstalk/storage"
 )
 
-// fillWith puts n jobs with bodies of so many bytes.
+// fillWith puts n jobs with bodies of size bytes.
 func (c *client) fillWith(n, size int) {
 	c.h.Helper()
 	body := strings.Repeat("b", size)
@@ -23,8 +23,8 @@ func (c *client) fillWith(n, size int) {
 	}
 }
 
-// TestReserveBatchIsBounded: the bodies in one answer are 16 MiB at most, and many jobs
-// are taken in several steps.
+// TestReserveBatchIsBounded: the bodies in one answer have at most 16 MiB, and many jobs are taken in
+// several batches.
 func TestReserveBatchIsBounded(t *testing.T) {
 	atLength(t)
 	withServer(t, func(h *harness) {
@@ -45,8 +45,8 @@ func TestReserveBatchIsBounded(t *testing.T) {
 	})
 }
 
-// TestReserveBatchOfLargeJobs: how large jobs may be says nothing about how many small ones come
-// in one answer; and of large ones as many come as fit.
+// TestReserveBatchOfLargeJobs: the maximum job size does not limit how many small jobs come in one
+// answer, and as many large ones come as fit.
 func TestReserveBatchOfLargeJobs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		maxJob, want int
@@ -86,7 +86,7 @@ func TestReserveBatchOfLargeJobs(t *testing.T) {
 	}
 }
 
-// TestReserveBatchAndFailures: what was taken before the store failed is handed out.
+// TestReserveBatchAndFailures: the answer has the jobs that were taken before the store failed.
 func TestReserveBatchAndFailures(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()
@@ -119,8 +119,8 @@ func TestReserveBatchAndFailures(t *testing.T) {
 	})
 }
 
-// TestFailsBetweenParts: of an operation on many jobs that fails between two parts, the reply says
-// how many jobs the parts before were done with.
+// TestFailsBetweenParts: if an operation on many jobs fails after some parts, the reply has the number
+// of jobs in the parts that were carried out.
 func TestFailsBetweenParts(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()
@@ -142,7 +142,7 @@ func TestFailsBetweenParts(t *testing.T) {
 	})
 }
 
-// TestReserveBatchCutOff: if its client goes while more jobs are being taken, all are
+// TestReserveBatchClientGone: if the client disconnects while more jobs are being taken, all of them are
 // given back.
 func TestReserveBatchClientGone(t *testing.T) {
 	withServer(t, func(h *harness) {
@@ -168,7 +168,7 @@ func TestReserveBatchClientGone(t *testing.T) {
 	})
 }
 
-// TestBatchesPipelined: a burst of batch commands is answered in its order.
+// TestBatchesPipelined: a burst of batch commands is answered in order.
 func TestBatchesPipelined(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()

@@ -11,7 +11,7 @@ import (
 	"redstalk/storage"
 )
 
-// TestResults: commands are counted by what came of them, also many of one burst, and bytes.
+// TestResults: commands are counted by their results, also many of one burst, and bytes are counted.
 func TestResults(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()
@@ -24,7 +24,7 @@ func TestResults(t *testing.T) {
 		send(strings.Repeat("put 5 0 60 1\r\na\r\n", 5))
 		send("reserve\r\ndelete 1\r\ndelete 7\r\ndelete 8\r\nreserve-with-timeout 0\r\nrelease x\r\nno such\r\ndrain\r\nput 5 0 60 1\r\na\r\nignore default\r\n")
 		send("reserve\r\nreserve\r\nreserve\r\n")
-		send("reserve-with-timeout 1\r\n") // all others are reserved
+		send("reserve-with-timeout 1\r\n") // all other jobs are reserved
 		time.Sleep(2 * time.Second)
 		h.store.set(func(p *proxyStore) {
 			p.fail = func(op *storage.Op) error {
@@ -67,8 +67,8 @@ func TestResults(t *testing.T) {
 	})
 }
 
-// TestTimesInStats: stats-tube of a tube with a policy ends with how long its jobs wait and
-// run; without a policy it is beanstalkd's page.
+// TestTimesInStats: stats-tube of a tube with a policy ends with histograms of how long jobs wait and run.
+// Without a policy it is beanstalkd's page.
 func TestTimesInStats(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()
@@ -86,8 +86,8 @@ func TestTimesInStats(t *testing.T) {
 			for len(c.lines) > 0 {
 				page.WriteString(<-c.lines + "\n")
 			}
-			_, behind, _ := strings.Cut(page.String(), "pause-time-left: 0\n")
-			return strings.TrimSpace(behind)
+			_, added, _ := strings.Cut(page.String(), "pause-time-left: 0\n")
+			return strings.TrimSpace(added)
 		}
 		if got := page(); got != "" {
 			t.Errorf("without a policy it ends with\n%s", got)

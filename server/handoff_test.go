@@ -12,11 +12,11 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// shared is a memory engine that says that several servers share it, and so that calls
-// take long.
+// sharedStore is a memory engine that claims to be shared by several servers, which means that calls are
+// slow.
 type sharedStore struct {
 	storage.Store
-	handedOff atomic.Int64 // takes that were handed over behind a put
+	handedOff atomic.Int64 // takes that followed a put in the same call
 }
 
 func (s *sharedStore) TickAll() (time.Duration, error) { return s.Tick() }
@@ -36,8 +36,8 @@ func (s *sharedStore) Do(batches ...*storage.Batch) {
 	s.Store.Do(batches...)
 }
 
-// TestForeseen: the job that a turn puts is taken with the same call of the store for a
-// connection that waits; unless another round happens to be under way.
+// TestHandOff: a job that a loop iteration puts is taken for a waiting connection with the same call of
+// the store, unless another dispatch batch is under way at that time.
 func TestHandOff(t *testing.T) {
 	for _, network := range []string{"tcp", "pipe"} {
 		store := &sharedStore{Store: embedded.NewMemory()}
@@ -61,7 +61,7 @@ func TestHandOff(t *testing.T) {
 			replies.ReadString('\n')
 		}
 		if store.handedOff.Load() == 0 {
-			t.Errorf("%s: no take was foreseen", network)
+			t.Errorf("%s: no job was handed off directly", network)
 		}
 		worker.Close()
 		producer.Close()

@@ -18,7 +18,7 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// atLength leaves a test to make test-long.
+// atLength skips a test that only make test-long runs.
 func atLength(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -26,17 +26,17 @@ func atLength(t *testing.T) {
 	}
 }
 
-// world is a server on a memory engine inside a bubble of virtual time.
+// harness is a server on a memory engine inside a synctest bubble.
 type harness struct {
 	*testing.T
 	server  *Server
 	queue   *queue.Queue
 	store   *proxyStore
 	maxJob  int               // see queue.Config
-	mayPush func(string) bool // likewise
+	mayPush func(string) bool // see queue.Config
 }
 
-// inWorld runs test in a bubble, in which sleeping takes no time.
+// withServer runs test with a server, in a bubble in which sleeping takes no time.
 func withServer(t *testing.T, test func(*harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func withServer(t *testing.T, test func(*harness)) {
 	})
 }
 
-// open puts a server of this configuration on the world's store.
+// open creates a server with this configuration on the harness's store.
 func (h *harness) open(c Config) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -61,14 +61,13 @@ func (h *harness) open(c Config) {
 	h.server = New(h.queue, c)
 }
 
-// reopen is open, after the server there was has been shut down.
+// reopen is open after the earlier server was shut down.
 func (h *harness) reopen(c Config) {
 	h.queue.Close(context.Background())
 	h.open(c)
 }
 
-// onStore is a server on a store outside of any world. Its queue is closed at the
-// end of the test.
+// onStore returns a server on a store, without a harness. Its queue is closed at the end of the test.
 func onStore(t *testing.T, store storage.Store) *Server {
 	log := slog.New(slog.DiscardHandler)
 	q := queue.New(store, queue.Config{Log: log})
@@ -76,22 +75,22 @@ func onStore(t *testing.T, store storage.Store) *Server {
 	return New(q, Config{Log: log})
 }
 
-// door is a store through which a test can let operations fail and hints get
-// lost.
+// proxyStore passes calls to a store. It counts operations, and a test can make them fail and drop
+// wake-ups.
 type proxyStore struct {
 	storage.Store
 	mu          sync.Mutex
 	fail        func(*storage.Op) error
 	dropWakeUps bool
 	batches     int
-	takes       int // operations
-	searched    int // tubes, by them
-	largest     int // of all batches, in operations
+	takes       int // Take operations
+	searched    int // tubes in those
+	largest     int // operations in the largest batch
 
-	mostSearched, mostRefs int // tubes of one batch
+	mostSearched, mostRefs int // largest number of tubes in the Take and Ref operations of one batch
 
-	onDo func(*storage.Batch)                                       // before it is carried out
-	tick func(func() (time.Duration, error)) (time.Duration, error) // in place of Tick, with that
+	onDo func(*storage.Batch)                                       // called before a batch is carried out
+	tick func(func() (time.Duration, error)) (time.Duration, error) // called instead of Tick, with the store's Tick
 }
 
 func (p *proxyStore) set(change func(*proxyStore)) {
@@ -100,8 +99,7 @@ func (p *proxyStore) set(change func(*proxyStore)) {
 	change(p)
 }
 
-// counts returns how many takes there were, in how many tubes, and how large the
-// largest batch was.
+// counts returns the number of takes, of tubes in them, and of operations in the largest batch.
 func (p *proxyStore) counts() (takes, searched, largest int) {
 	synctest.Wait()
 	p.mu.Lock()
@@ -120,18 +118,18 @@ func (p *proxyStore) do(b *storage.Batch) {
 	fail, onDo := p.fail, p.onDo
 	p.batches++
 	p.largest = max(p.largest, len(b.Ops))
-	searched, attended := 0, 0
+	searched, refs := 0, 0
 	for i := range b.Ops {
 		switch op := &b.Ops[i]; op.Kind {
 		case storage.Take:
 			p.takes++
 			searched += len(op.Tubes)
 		case storage.Ref:
-			attended += len(op.Tubes)
+			refs += len(op.Tubes)
 		}
 	}
 	p.searched += searched
-	p.mostSearched, p.mostRefs = max(p.mostSearched, searched), max(p.mostRefs, attended)
+	p.mostSearched, p.mostRefs = max(p.mostSearched, searched), max(p.mostRefs, refs)
 	p.mu.Unlock()
 	if onDo != nil {
 		onDo(b)
@@ -171,23 +169,23 @@ type proxyListener struct {
 
 func (l proxyListener) Ready(tube string) bool {
 	l.proxy.mu.Lock()
-	deaf := l.proxy.dropWakeUps
+	drop := l.proxy.dropWakeUps
 	l.proxy.mu.Unlock()
-	return deaf || l.Listener.Ready(tube)
+	return drop || l.Listener.Ready(tube)
 }
 
-// client is a connection to the world's server. What the server sends is
-// collected at once, so that it never blocks on us.
+// client is a connection to the server of a harness. It receives all lines at once, so that the server
+// never blocks.
 type client struct {
 	h     *harness
 	conn  net.Conn
-	lines chan string // replies, bodies and pages as lines of their own
+	lines chan string // replies; bodies and pages are lines of their own
 	ended chan struct{}
 }
 
 func (h *harness) connect() *client { return h.connectFor(100_000) }
 
-// connectMany returns clients who are sent a command each, and few lines.
+// connectMany connects n clients, each of which sends a command and receives few lines.
 func (h *harness) connectMany(n int, command string) (all []*client) {
 	for range n {
 		c := h.connectFor(10)
@@ -197,7 +195,7 @@ func (h *harness) connectMany(n int, command string) (all []*client) {
 	return all
 }
 
-// connectFor is for so many lines that nobody has read yet.
+// connectFor connects a client that can hold this many unread lines.
 func (h *harness) connectFor(lines int) *client {
 	h.Helper()
 	ours, theirs := net.Pipe()
@@ -232,7 +230,7 @@ func (c *client) sendRaw(text string) {
 	}
 }
 
-// want checks the next lines of what has come, and waits for them.
+// want waits for the next lines and checks them.
 func (c *client) want(lines ...string) {
 	c.h.Helper()
 	for _, want := range lines {
@@ -247,7 +245,7 @@ func (c *client) want(lines ...string) {
 	}
 }
 
-// silent checks that nothing has come.
+// wantNothing checks that no line has come.
 func (c *client) wantNothing() {
 	c.h.Helper()
 	synctest.Wait()
@@ -265,7 +263,7 @@ func (c *client) ask(command string) string {
 	return <-c.lines
 }
 
-// wantWithin checks the next line and when it comes, since begun.
+// wantWithin checks the next line, and that it comes after this time since begun.
 func (c *client) wantWithin(begun time.Time, after time.Duration, line string) {
 	c.h.Helper()
 	c.want(line)
@@ -285,7 +283,7 @@ func (c *client) put(ttr int, body string) string {
 	return id
 }
 
-// figure reads one number off a page of statistics.
+// stat returns the value of a key of a stats page.
 func (c *client) stat(command, key string) string {
 	c.h.Helper()
 	c.send(command)

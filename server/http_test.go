@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// endsSoon waits for the server to close the connection.
+// awaitEnd waits until the server closes the connection.
 func (c *client) awaitEnd() {
 	c.h.Helper()
 	select {
@@ -17,13 +17,13 @@ func (c *client) awaitEnd() {
 	}
 }
 
-// fromPage is what a browser sends for a page that has chosen path, method and body.
+// fromPage returns what a browser sends for a page that has chosen method, path and body.
 func fromPage(method, path, body string) string {
 	return method + " " + path + " HTTP/1.1\r\nHost: 127.0.0.1:11300\r\nContent-Type: text/plain\r\nOrigin: http://evil.example\r\n\r\n" + body
 }
 
-// TestRequestOfHTTP: nothing that a web page makes a browser send is carried out. What came
-// before is answered.
+// TestRequestOfHTTP: nothing that a web page makes a browser send is carried out. Commands before it
+// are answered.
 func TestRequestOfHTTP(t *testing.T) {
 	t.Parallel()
 	const commands = "put 0 0 60 4\r\nevil\r\ndelete 1\r\nuse evil\r\nput 0 0 60 4\r\nevil\r\n"
@@ -42,8 +42,8 @@ func TestRequestOfHTTP(t *testing.T) {
 		"host":         strings.Replace(fromPage("find", "/x", commands), "Host: ", "Host: "+strings.Repeat("x", 253), 1),
 	}
 	withLimits(t, Config{}, func(h *harness, log *logBuffer) {
-		victim := h.connect()
-		victim.put(60, "kept")
+		other := h.connect()
+		other.put(60, "kept")
 		for name, request := range requests {
 			for _, cut := range []int{len(request), 10, len(request) - len(commands)} {
 				page := h.connect()
@@ -55,14 +55,14 @@ func TestRequestOfHTTP(t *testing.T) {
 				}()
 				page.awaitEnd()
 				close(page.lines)
-				for line := range page.lines { // of lines before the one that gives it away
+				for line := range page.lines { // replies to lines before the one that shows that it is HTTP
 					if line != "BAD_FORMAT" && line != "NOT_FOUND" {
 						t.Errorf("%s is answered %q", name, line)
 					}
 				}
 			}
 		}
-		if jobs, tubes := victim.stat("stats", "total-jobs"), victim.stat("stats", "current-tubes"); jobs != "1" || tubes != "1" {
+		if jobs, tubes := other.stat("stats", "total-jobs"), other.stat("stats", "current-tubes"); jobs != "1" || tubes != "1" {
 			t.Errorf("there were %s jobs and are %s tubes", jobs, tubes)
 		}
 		if log.count("HTTP is spoken") != 1 {
@@ -71,7 +71,7 @@ func TestRequestOfHTTP(t *testing.T) {
 	})
 }
 
-// TestRequestBehindCommands: a request of HTTP ends its burst, also behind a reserve that waits.
+// TestRequestBehindCommands: an HTTP request ends its burst, also behind a reserve that waits.
 func TestRequestBehindCommands(t *testing.T) {
 	t.Parallel()
 	withServer(t, func(h *harness) {
@@ -93,7 +93,7 @@ func TestRequestBehindCommands(t *testing.T) {
 	})
 }
 
-// TestRequestOfStranger: where there are users, too.
+// TestRequestUnauthenticated: the same holds with users.
 func TestRequestUnauthenticated(t *testing.T) {
 	t.Parallel()
 	withUsers(t, "", func(g *accessHarness) {

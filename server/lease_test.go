@@ -10,8 +10,8 @@ import (
 	"redstalk/tube"
 )
 
-// TestLeaseAtTheEnd: a job that comes for a client that waits for a lease, just when the
-// server ends, is given back at once, and not when its TTR ends.
+// TestLeaseAtTheEnd: a job that comes for a waiting reserve-lease while the server shuts down is given back
+// at once, and not when its TTR ends.
 func TestLeaseAtTheEnd(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c, other := h.connect(), h.connect()
@@ -19,7 +19,7 @@ func TestLeaseAtTheEnd(t *testing.T) {
 		c.wantNothing()
 		h.store.set(func(p *proxyStore) {
 			p.onDo = func(b *storage.Batch) {
-				if b.Ops[0].Kind == storage.Take { // the round that serves it
+				if b.Ops[0].Kind == storage.Take { // the dispatch batch that serves it
 					go h.server.Shutdown(context.Background())
 					time.Sleep(time.Millisecond)
 				}
@@ -30,15 +30,15 @@ func TestLeaseAtTheEnd(t *testing.T) {
 		ops := []storage.Op{{Kind: storage.JobStats, ID: 1}}
 		storage.DoWait(h.store, ops)
 		if s := ops[0].Answer.Job; s.State != tube.Ready || s.Counters[tube.Reserves] != 1 {
-			t.Errorf("afterwards it is %+v", s)
+			t.Errorf("afterwards the job is %+v", s)
 		}
 		h.store.set(func(p *proxyStore) { p.onDo = nil })
 		h.reopen(Config{})
 	})
 }
 
-// TestLeasesOutlive: what a connection has leased stays leased when it ends, beside what it
-// had reserved.
+// TestLeasesOutlive: when a connection ends, the jobs that it has reserved by lease stay reserved, and its
+// other jobs are given back.
 func TestLeasesOutlive(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c, other := h.connect(), h.connect()
@@ -51,7 +51,7 @@ func TestLeasesOutlive(t *testing.T) {
 		c.close()
 		synctest.Wait()
 		if a, b := other.stat("stats-job 1", "state"), other.stat("stats-job 2", "state"); a != "reserved" || b != "ready" {
-			t.Errorf("what was leased is %s, what was reserved %s", a, b)
+			t.Errorf("the job reserved by lease is %s, the other one %s", a, b)
 		}
 		other.send("delete-lease 1 " + lease[len("LEASED 1 "):len(lease)-len(" 1")])
 		other.want("DELETED")

@@ -13,24 +13,24 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// gatherer is a memory engine that asks for more until nothing comes.
+// pollingStore is a memory engine that polls again until no more batches come.
 type pollingStore struct {
 	storage.Store
-	polls atomic.Int64 // in which something came
+	polls atomic.Int64 // that brought batches
 }
 
-func (g *pollingStore) DoPolling(more func(look bool) int, batches ...*storage.Batch) {
-	g.Do(batches...)
-	for more(true) > 0 {
-		g.polls.Add(1)
+func (s *pollingStore) DoPolling(pollAgain func(poll bool) int, batches ...*storage.Batch) {
+	s.Do(batches...)
+	for pollAgain(true) > 0 {
+		s.polls.Add(1)
 	}
 }
 
-// TestGathering has several clients send bursts in which sessions ask their
-// loop for a further turn, while the loop is within one: no batch is lost.
+// TestPollAgain: if sessions submit batches while the loop polls again within an iteration, no batch is
+// lost.
 func TestPollAgain(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("there are no loops here")
+		t.Skip("only Linux has loops")
 	}
 	store := &pollingStore{Store: embedded.NewMemory()}
 	s := onStore(t, store)
@@ -49,7 +49,7 @@ func TestPollAgain(t *testing.T) {
 	}
 	all.Wait()
 	if store.polls.Load() == 0 {
-		t.Error("nothing was gathered")
+		t.Error("polling again has brought no batches")
 	}
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)

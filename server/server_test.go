@@ -27,7 +27,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 				c.want("WATCHING 2")
 			}
 			c.send("reserve")
-			synctest.Wait() // it waits now
+			synctest.Wait() // until it waits
 			waiters = append(waiters, c)
 		}
 		if got := producer.stat("stats-tube default", "current-waiting"); got != "200" {
@@ -44,7 +44,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// TestBurstForWaiters gives many jobs at once to many that wait: each gets one.
+// TestBurstForWaiters: of many waiters each gets one of many jobs that are put at once.
 func TestBurstForWaiters(t *testing.T) {
 	withServer(t, func(h *harness) {
 		n := 1000
@@ -64,7 +64,7 @@ func TestBurstForWaiters(t *testing.T) {
 		for _, c := range waiters {
 			line := <-c.lines
 			if seen[line] || !strings.HasPrefix(line, "RESERVED ") {
-				t.Fatalf("somebody got %q, perhaps again", line)
+				t.Fatalf("a waiter got %q, perhaps not the only one", line)
 			}
 			seen[line] = true
 			c.want("x")
@@ -110,8 +110,8 @@ func TestDeadlineSoon(t *testing.T) {
 	})
 }
 
-// TestManyIdleHolders is what beanstalkd fails: holders that do nothing lose
-// their jobs at the deadline, all of them.
+// TestManyIdleHolders: all holders that do nothing lose their jobs at the deadline. beanstalkd fails this
+// test.
 func TestManyIdleHolders(t *testing.T) {
 	withServer(t, func(h *harness) {
 		producer := h.connect()
@@ -132,7 +132,7 @@ func TestManyIdleHolders(t *testing.T) {
 	})
 }
 
-// TestDelayLateness checks that delays end on time with many different ones.
+// TestDelayLateness: many different delays all end on time.
 func TestDelayLateness(t *testing.T) {
 	withServer(t, func(h *harness) {
 		producer, worker := h.connect(), h.connect()
@@ -148,7 +148,7 @@ func TestDelayLateness(t *testing.T) {
 			id := strings.Fields(<-worker.lines)[1]
 			worker.want("x")
 			if late := time.Since(due[id]); late > 2*time.Millisecond {
-				// Those due before the worker came wait for it.
+				// Jobs that were due before the worker asked waited for it.
 				if due[id].After(time.Now().Add(-time.Millisecond)) {
 					t.Errorf("job %s is %v late", id, late)
 				}
@@ -159,8 +159,8 @@ func TestDelayLateness(t *testing.T) {
 	})
 }
 
-// TestPipelinedReserves has one connection send reserves and other commands
-// at once: they are answered in order as jobs come.
+// TestPipelinedReserves: reserves and other commands that a connection sends at once are answered in
+// order, as jobs come.
 func TestPipelinedReserves(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c, producer := h.connect(), h.connect()
@@ -169,7 +169,7 @@ func TestPipelinedReserves(t *testing.T) {
 		producer.put(60, "one")
 		c.want("RESERVED 1 3", "one")
 		c.wantNothing()
-		time.Sleep(9 * time.Second) // the second reserve began to wait with the first answer
+		time.Sleep(9 * time.Second) // the wait of the second reserve began with the first answer
 		producer.put(60, "two")
 		c.want("RESERVED 2 3", "two", "USING a-tube")
 		begun := time.Now()
@@ -178,22 +178,22 @@ func TestPipelinedReserves(t *testing.T) {
 	})
 }
 
-// TestHeldCommandKeepsItsName: what is read while a command waits for the reserve
-// before it does not change the name in the command.
+// TestHeldCommandKeepsItsName: bytes that are read while a command is held behind a waiting reserve do not
+// change the name in the command.
 func TestHeldCommandKeepsItsName(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c, producer := h.connect(), h.connect()
 		c.send("reserve", "use a-tube")
-		c.wantNothing() // it was read, and waits
+		c.wantNothing() // it was read, and is held
 		c.send(strings.Repeat("x", 100), "list-tube-used")
-		c.wantNothing() // the same buffer was read into
+		c.wantNothing() // these were read into the same buffer
 		producer.put(60, "one")
 		c.want("RESERVED 1 3", "one", "USING a-tube", "UNKNOWN_COMMAND", "USING a-tube")
 	})
 }
 
-// TestPipelinedReservesGetAllJobs: once the first of a run of reserves has
-// waited, the later ones must look anew, every one of them.
+// TestPipelinedReservesGetAllJobs: once the first of several reserves in a burst has waited, the takes of
+// all later ones are repeated.
 func TestPipelinedReservesGetAllJobs(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c, producer := h.connect(), h.connect()
@@ -205,13 +205,13 @@ func TestPipelinedReservesGetAllJobs(t *testing.T) {
 			c.want(fmt.Sprintf("RESERVED %d 1", id+1), "x")
 		}
 		if took := time.Since(begun); took > 0 {
-			t.Errorf("it took %v, as if hints were lost", took)
+			t.Errorf("it took %v, as if wake-ups were lost", took)
 		}
 	})
 }
 
-// TestSecondReserveKnowsTheFirstJob: the job that the first of two pipelined
-// reserves gets after waiting brings the second into the margin.
+// TestSecondReserveKnowsTheFirstJob: the second of two pipelined reserves is answered DEADLINE_SOON because
+// of the job that the first one gets after a wait.
 func TestSecondReserveKnowsTheFirstJob(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c, producer := h.connect(), h.connect()
@@ -222,8 +222,7 @@ func TestSecondReserveKnowsTheFirstJob(t *testing.T) {
 	})
 }
 
-// TestMoreThanTheBufferWhileWaiting: a client may send more than is read
-// ahead while it waits.
+// TestMoreThanTheBufferWhileWaiting: while it waits, a client can send more than the server reads ahead.
 func TestMoreThanTheBufferWhileWaiting(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c, producer := h.connect(), h.connect()
@@ -268,7 +267,7 @@ func TestConnectionGone(t *testing.T) {
 	})
 }
 
-// TestGoneWhileWaiting: a job is never handed to a waiter that is gone.
+// TestGoneWhileWaiting: a waiter that has disconnected gets no job.
 func TestGoneWhileWaiting(t *testing.T) {
 	withServer(t, func(h *harness) {
 		gone, waiter, producer := h.connect(), h.connect(), h.connect()
@@ -295,7 +294,7 @@ func TestLostWakeUp(t *testing.T) {
 		producer.put(60, "x")
 		waiter.want("RESERVED 1 1")
 		if took := time.Since(begun); took > queue.RetryEvery+10*time.Millisecond {
-			t.Errorf("served %v after the lost hint, want at most %v", took, queue.RetryEvery)
+			t.Errorf("served %v after the lost wake-up, want at most %v", took, queue.RetryEvery)
 		}
 	})
 }
@@ -322,16 +321,16 @@ func TestStoreFails(t *testing.T) {
 		})
 		c.sendRaw("put 0 0 60 1\r\nx\r\n")
 		c.want("JOB_TOO_BIG")
-		time.Sleep(3 * time.Second) // the usher fails meanwhile
+		time.Sleep(3 * time.Second) // the dispatcher fails meanwhile
 		waiter.wantNothing()
 		h.store.set(func(p *proxyStore) { p.fail = nil })
-		id := c.put(60, "x") // the connection is in step
+		id := c.put(60, "x") // replies and commands still correspond
 		waiter.want("RESERVED "+id+" 1", "x")
 	})
 }
 
-// TestTakeFailsForWaiter: the usher cannot take a job that is there; the
-// waiter gets it when the store works again.
+// TestTakeFailsForWaiter: if the take of the dispatcher fails, the waiter gets the job when the store works
+// again.
 func TestTakeFailsForWaiter(t *testing.T) {
 	withServer(t, func(h *harness) {
 		waiter, c := h.connect(), h.connect()
@@ -376,7 +375,7 @@ func TestOneBatchPerBurst(t *testing.T) {
 	})
 }
 
-// TestCountersInOrder: what stats says is as of its place in the pipeline.
+// TestCountersInOrder: stats counts the commands before it in the pipeline, and not those after it.
 func TestCountersInOrder(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()
@@ -436,14 +435,14 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("a job that was held is %s", got)
 		}
 		ours, theirs := net.Pipe()
-		h.server.ServeConn(theirs) // returns at once
+		h.server.ServeConn(theirs) // returns at once: the server is closed
 		ours.Close()
-		h.reopen(Config{}) // for inWorld to shut down
+		h.reopen(Config{}) // withServer shuts it down
 	})
 }
 
-// TestShutdownWhileWaiting: neither a full read buffer nor a reserve that is
-// just beginning to wait keeps the server from ending.
+// TestShutdownWhileWaiting: neither a full read buffer nor a reserve that is beginning to wait delays
+// Shutdown.
 func TestShutdownWhileWaiting(t *testing.T) {
 	withServer(t, func(h *harness) {
 		full := h.connect()
@@ -469,8 +468,7 @@ func TestShutdownWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestShutdownOfADeadStore: a store that never answers does not hold up the
-// end for long.
+// TestShutdownOfADeadStore: a store that never answers does not delay Shutdown for long.
 func TestShutdownOfADeadStore(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()
@@ -495,8 +493,8 @@ func TestShutdownOfADeadStore(t *testing.T) {
 	})
 }
 
-// TestShutdownIsBounded: a client that does not read its replies holds
-// Shutdown up only until its context ends.
+// TestShutdownIsBounded: a client that does not read its replies delays Shutdown only until its context
+// ends.
 func TestShutdownIsBounded(t *testing.T) {
 	withServer(t, func(h *harness) {
 		ours, theirs := net.Pipe()
@@ -528,7 +526,7 @@ func TestQuoteStats(t *testing.T) {
 	})
 }
 
-// failingListener fails to accept some times before it works.
+// failingListener fails to accept some times, and then works.
 type failingListener struct {
 	net.Listener
 	failures int
@@ -542,15 +540,14 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestOutOfDescriptors: when accepting fails for a while the server waits
-// rather than spins, and goes on.
+// TestOutOfDescriptors: if accepting fails for a while, the server retries with delays.
 func TestOutOfDescriptors(t *testing.T) {
 	withServer(t, func(h *harness) {
 		real, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		real.Close() // accepting fails for good once the failures are used up
+		real.Close() // accepting fails for good after the temporary failures
 		begun := time.Now()
 		err = h.server.Serve(&failingListener{real, 10})
 		if err == nil || isTemporary(err) {
@@ -562,8 +559,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	})
 }
 
-// TestVersion: clients compare the version as a number, so that beanstalkd's
-// stands alone in its place and ours comes last.
+// TestVersion: version is the number of beanstalkd's version alone, since clients compare it as a number.
+// redstalk's version is in the last line.
 func TestVersion(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()

@@ -19,7 +19,7 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// inLimits is inWorld with a server of this configuration.
+// withLimits is withServer with this configuration, and with the log.
 func withLimits(t *testing.T, c Config, test func(h *harness, log *logBuffer)) {
 	t.Helper()
 	withServer(t, func(h *harness) {
@@ -31,7 +31,7 @@ func withLimits(t *testing.T, c Config, test func(h *harness, log *logBuffer)) {
 	})
 }
 
-// safeBuffer is a buffer for many goroutines.
+// logBuffer is a log that many goroutines can use.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -49,7 +49,7 @@ func (b *logBuffer) count(s string) int {
 	return strings.Count(b.text.String(), s)
 }
 
-// endsBetween checks when the server closes the connection.
+// endsBetween checks how long after begun the server closes the connection.
 func (c *client) endsBetween(begun time.Time, earliest, latest time.Duration) {
 	c.h.Helper()
 	<-c.ended
@@ -95,13 +95,13 @@ func TestIdleTimeout(t *testing.T) {
 	const limit = 10 * time.Second
 	withLimits(t, Config{IdleTimeout: limit, WriteTimeout: -1}, func(h *harness, log *logBuffer) {
 		begun := time.Now()
-		mute, waiter, holder, chatty := h.connect(), h.connect(), h.connect(), h.connect()
+		mute, waiter, holder, slow := h.connect(), h.connect(), h.connect(), h.connect()
 		waiter.send("watch nothing", "ignore default", "reserve")
 		waiter.want("WATCHING 2", "WATCHING 1")
 		id := holder.put(100, "x")
 		holder.send("reserve")
 		holder.want("RESERVED "+id+" 1", "x")
-		chatty.put(60, "one more")
+		slow.put(60, "one more")
 		checked := make(chan struct{})
 		go func() {
 			mute.endsBetween(begun, limit, limit*5/4)
@@ -109,28 +109,28 @@ func TestIdleTimeout(t *testing.T) {
 		}()
 		for range 10 {
 			time.Sleep(limit / 2)
-			chatty.sendRaw("p") // a byte of a command is enough
+			slow.sendRaw("p") // a byte of a command is enough
 		}
 		<-checked
 		holder.send("delete " + id)
 		holder.want("DELETED")
 		deleted := time.Now()
 		holder.endsBetween(deleted, limit, limit*5/4)
-		chatty.endsBetween(deleted, 0, limit*5/4)
+		slow.endsBetween(deleted, 0, limit*5/4)
 		producer := h.connect()
 		producer.send("use nothing")
 		producer.want("USING nothing")
 		producer.put(60, "x")
 		waiter.want("RESERVED 3 1", "x")
-		synctest.Wait() // the last line of the log comes behind the end of the connection
+		synctest.Wait() // the last line of the log comes after the end of the connection
 		if n := log.count("cause=idle"); n != 3 {
 			t.Errorf("%d connections were idle, want 3", n)
 		}
 	})
 }
 
-// TestIdleTimeoutAsksTheStore: without an answer nobody is closed, and a
-// connection that comes to life while the store is asked goes on.
+// TestIdleTimeoutAsksTheStore: if the store does not answer, no connection is closed. A connection on
+// which a command comes while the store is asked stays open.
 func TestIdleTimeoutAsksTheStore(t *testing.T) {
 	const limit = 10 * time.Second
 	withLimits(t, Config{IdleTimeout: limit}, func(h *harness, _ *logBuffer) {
@@ -162,7 +162,7 @@ func TestIdleTimeoutAsksTheStore(t *testing.T) {
 	})
 }
 
-// stuckClient is a connection that sends text and reads nothing.
+// stalledClient returns a connection whose client sends text and reads nothing.
 func (h *harness) stalledClient(text string) net.Conn {
 	ours, theirs := net.Pipe()
 	go h.server.ServeConn(theirs)
@@ -175,7 +175,7 @@ func TestWriteTimeout(t *testing.T) {
 	withLimits(t, Config{WriteTimeout: limit}, func(h *harness, log *logBuffer) {
 		c := h.connect()
 		c.put(600, "x")
-		cutOff := func(commands string) {
+		wantClosed := func(commands string) {
 			t.Helper()
 			begun := time.Now()
 			h.stalledClient(commands)
@@ -187,10 +187,10 @@ func TestWriteTimeout(t *testing.T) {
 				t.Errorf("%.20q: closed after %v, want %v", commands, took, limit)
 			}
 		}
-		cutOff("reserve\r\n" + strings.Repeat("stats\r\n", 10_000)) // has more to do
+		wantClosed("reserve\r\n" + strings.Repeat("stats\r\n", 10_000)) // many commands are left
 		c.send("reserve")
 		c.want("RESERVED 1 1", "x")
-		cutOff("list-tube-used\r\nreserve\r\n") // waits, with a reply kept back
+		wantClosed("list-tube-used\r\nreserve\r\n") // a reserve waits, behind a buffered reply
 		if got := c.stat("stats", "current-waiting"); got != "0" {
 			t.Errorf("current-waiting: %s", got)
 		}
@@ -200,7 +200,7 @@ func TestWriteTimeout(t *testing.T) {
 	})
 }
 
-// TestSlowReader: who reads little, but something, is never cut off.
+// TestSlowReader: a client that reads slowly is never disconnected.
 func TestSlowReader(t *testing.T) {
 	const limit = 8 * time.Second
 	withLimits(t, Config{WriteTimeout: limit, IdleTimeout: limit}, func(h *harness, _ *logBuffer) {
@@ -220,8 +220,8 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// TestSignalBeforeBegin: the server may end, or sweep, between the moment when
-// it knows a session and the one when the session begins.
+// TestSignalBeforeBegin: the server can shut down, or check time limits, after it knows a session and
+// before the session begins.
 func TestSignalBeforeBegin(t *testing.T) {
 	withServer(t, func(h *harness) {
 		ss := newSession(h.server, 99)
@@ -233,7 +233,7 @@ func TestSignalBeforeBegin(t *testing.T) {
 	})
 }
 
-// deepStore is a memory engine that says how deep calls of Do are nested.
+// deepStore is a memory engine that detects nested calls of Do.
 type deepStore struct {
 	storage.Store
 	t *testing.T
@@ -258,8 +258,8 @@ func (d *deepStore) Do(batches ...*storage.Batch) {
 	d.Store.Do(batches...)
 }
 
-// TestDoneDoesNotCallTheStore: what a session does next when its batch is done
-// is not done in the goroutine of the store.
+// TestDoneDoesNotCallTheStore: when its batch is done, a session does not call the store again in the
+// goroutine that called Done.
 func TestDoneDoesNotCallTheStore(t *testing.T) {
 	for _, network := range []string{"pipe", "tcp"} {
 		t.Run(network, func(t *testing.T) {

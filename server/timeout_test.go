@@ -13,8 +13,8 @@ import (
 	"redstalk/storage"
 )
 
-// dueIn1 are ways to have a job become ready after a second; w makes it so, and
-// returns with which tube watched a client is to get it.
+// dueInASecond are ways by which a job becomes ready after a second. Each returns the tube that a client
+// has to watch to get the job.
 var dueInASecond = map[string]func(h *harness) (tube string){
 	"put with delay": func(h *harness) string {
 		h.connect().sendRaw("put 0 1 60 1\r\nx\r\n")
@@ -45,14 +45,14 @@ var dueInASecond = map[string]func(h *harness) (tube string){
 	},
 }
 
-// TestDueAtTheLimit: what becomes due before the limit of a wait is handed out,
-// even if the store needs longer for that.
+// TestDueAtTheTimeout: a job that becomes due before the timeout of a wait is handed out, even if the
+// store needs longer for that.
 func TestDueAtTheTimeout(t *testing.T) {
-	for name, make1 := range dueInASecond {
+	for name, makeDue := range dueInASecond {
 		for _, within := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond} {
 			t.Run(fmt.Sprint(name, " ", within), func(t *testing.T) {
 				withServer(t, func(h *harness) {
-					tube := make1(h)
+					tube := makeDue(h)
 					synctest.Wait()
 					h.store.set(func(p *proxyStore) {
 						p.tick = func(tick func() (time.Duration, error)) (time.Duration, error) {
@@ -71,19 +71,18 @@ func TestDueAtTheTimeout(t *testing.T) {
 	}
 }
 
-// TestDueInTurnsAtTheLimit: a tick that has done only some of what is due is not
-// enough.
+// TestPartialTickAtTheLimit: a Tick that has made only some of the due jobs ready does not end a wait.
 func TestPartialTickAtTheLimit(t *testing.T) {
 	withServer(t, func(h *harness) {
 		tube, due := dueInASecond["put with delay"](h), time.Now().Add(time.Second)
 		synctest.Wait()
-		early := 0
+		partial := 0
 		h.store.set(func(p *proxyStore) {
 			p.tick = func(tick func() (time.Duration, error)) (time.Duration, error) {
 				if time.Now().Before(due) {
 					return tick()
 				}
-				if early++; early < 5 {
+				if partial++; partial < 5 {
 					time.Sleep(2 * time.Millisecond)
 					return 0, nil
 				}
@@ -96,7 +95,7 @@ func TestPartialTickAtTheLimit(t *testing.T) {
 	})
 }
 
-// TestLimitOfADeadTimer: a Tick that fails or hangs holds nobody up for long.
+// TestTimeoutWithoutTick: a Tick that fails or hangs does not delay the timeout of a wait for long.
 func TestTimeoutWithoutTick(t *testing.T) {
 	for name, tick := range map[string]func(func() (time.Duration, error)) (time.Duration, error){
 		"fails":      func(func() (time.Duration, error)) (time.Duration, error) { return 0, errors.New("no") },
@@ -115,15 +114,15 @@ func TestTimeoutWithoutTick(t *testing.T) {
 					c.want("TIMED_OUT")
 				}
 				if took := time.Since(begun); took < 3*time.Second || took > 3*time.Second+queue.TickPatience+10*time.Millisecond {
-					t.Errorf("told after %v", took)
+					t.Errorf("answered after %v", took)
 				}
 			})
 		})
 	}
 }
 
-// TestLimitOfADeadStore: who is not just being served is told in time, and the
-// others when the store answers; nobody is told twice.
+// TestTimeoutWithDeadStore: if the store does not answer, waiters that are not in a batch time out in
+// time, and the others when the store answers. No reserve is answered twice.
 func TestTimeoutWithDeadStore(t *testing.T) {
 	withServer(t, func(h *harness) {
 		all := h.connectMany(2*queue.MaxTakes, "reserve-with-timeout 3")
@@ -138,12 +137,12 @@ func TestTimeoutWithDeadStore(t *testing.T) {
 		})
 		time.Sleep(3*time.Second + queue.TickPatience + 2*queue.DispatchPatience)
 		synctest.Wait()
-		told := 0
+		answered := 0
 		for _, c := range all {
-			told += len(c.lines)
+			answered += len(c.lines)
 		}
-		if least := len(all) - queue.MaxTakes; told < least || told == len(all) {
-			t.Errorf("%d of %d were told, want at least %d", told, len(all), least)
+		if least := len(all) - queue.MaxTakes; answered < least || answered == len(all) {
+			t.Errorf("%d of %d were answered, want at least %d", answered, len(all), least)
 		}
 		close(answers)
 		for _, c := range all {
@@ -155,8 +154,8 @@ func TestTimeoutWithDeadStore(t *testing.T) {
 	})
 }
 
-// TestManyLimitsAtOnce: thousands whose limits come at the same time are served
-// in batches that are not too large, and get the jobs that are due then, one each.
+// TestManyTimeoutsAtOnce: many waits that time out at the same time are served in batches of limited size,
+// and get the jobs that are due at that time, one each.
 func TestManyTimeoutsAtOnce(t *testing.T) {
 	const n, jobs = 1500, 700
 	withServer(t, func(h *harness) {
@@ -171,7 +170,7 @@ func TestManyTimeoutsAtOnce(t *testing.T) {
 				continue
 			}
 			if seen[line] || !strings.HasPrefix(line, "RESERVED ") {
-				t.Fatalf("somebody got %q, perhaps again", line)
+				t.Fatalf("a waiter got %q, perhaps not the only one", line)
 			}
 			seen[line] = true
 			c.want("x")
@@ -185,7 +184,7 @@ func TestManyTimeoutsAtOnce(t *testing.T) {
 	})
 }
 
-// TestGoneAtTheLimit: who is gone when the last take is made gets no job.
+// TestGoneAtTheTimeout: a client that has gone when the last take for it is made gets no job.
 func TestGoneAtTheTimeout(t *testing.T) {
 	withServer(t, func(h *harness) {
 		gone, other := h.connect(), h.connect()
@@ -197,7 +196,7 @@ func TestGoneAtTheTimeout(t *testing.T) {
 				return tick()
 			}
 		})
-		time.Sleep(time.Second + 10*time.Millisecond) // its limit has come
+		time.Sleep(time.Second + 10*time.Millisecond) // the timeout has passed
 		gone.close()
 		synctest.Wait()
 		other.put(60, "x")
@@ -210,7 +209,7 @@ func TestGoneAtTheTimeout(t *testing.T) {
 	})
 }
 
-// TestShutdownAtTheLimit: a wait whose limit has come does not hold up the server.
+// TestShutdownAtTheTimeout: a wait whose timeout has passed does not delay Shutdown.
 func TestShutdownAtTheTimeout(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()

@@ -12,7 +12,7 @@ import (
 	"redstalk/storage"
 )
 
-// watchMany has a client watch n tubes, whose names begin so.
+// watchMany makes a client watch n tubes whose names begin with prefix.
 func (c *client) watchMany(prefix string, n int) {
 	c.h.Helper()
 	var text strings.Builder
@@ -25,18 +25,18 @@ func (c *client) watchMany(prefix string, n int) {
 	}
 }
 
-// TestIdleWaitingIsCheap: the number of tubes in which is looked while nothing
-// happens does not grow with their square, nor with the waiters.
+// TestIdleWaitingIsCheap: the number of tubes that are searched while nothing happens does not grow with
+// the square of the tubes, nor with the waiters.
 func TestIdleWaitingIsCheap(t *testing.T) {
 	for name, test := range map[string]struct {
 		clients, tubes int
 		same           bool
-		most           int // tubes searched in a second
+		limit          int // of the tubes searched in a second
 	}{
 		"one on many tubes":         {1, 301, true, 302},
 		"many on the same tubes":    {20, 301, true, 302},
 		"many on different tubes":   {20, 301, false, queue.MaxRetried + 302},
-		"one on more than one look": {1, 2 * queue.MaxRetried, true, queue.MaxRetried + queue.MaxRetried/5},
+		"one on more than one pass": {1, 2 * queue.MaxRetried, true, queue.MaxRetried + queue.MaxRetried/5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withServer(t, func(h *harness) {
@@ -52,16 +52,16 @@ func TestIdleWaitingIsCheap(t *testing.T) {
 				const seconds = 20
 				h.store.set(func(p *proxyStore) { p.searched = 0 })
 				time.Sleep(seconds * time.Second)
-				if _, searched, _ := h.store.counts(); searched/seconds > test.most {
-					t.Errorf("%d tubes are searched in a second, want at most %d", searched/seconds, test.most)
+				if _, searched, _ := h.store.counts(); searched/seconds > test.limit {
+					t.Errorf("%d tubes are searched in a second, want at most %d", searched/seconds, test.limit)
 				}
 			})
 		})
 	}
 }
 
-// TestEverybodyIsLookedFor: a lost hint is made up for whoever waits for it, in
-// turn if there are many.
+// TestLostWakeUpsAreRepaired: a waiter whose wake-up was lost gets its job by a retry. If there are many
+// waiters, they are retried in turn.
 func TestLostWakeUpsAreRepaired(t *testing.T) {
 	const clients, tubes = 10, queue.MaxRetried / 4
 	withServer(t, func(h *harness) {
@@ -90,8 +90,8 @@ func TestLostWakeUpsAreRepaired(t *testing.T) {
 	})
 }
 
-// TestNoHintIsLost: workers on many tubes each get every job without any time going
-// by, in which a lost hint would have been made up for.
+// TestNoWakeUpIsLost: workers on many tubes get all jobs without the passing of time, in which a retry
+// could have repaired a lost wake-up.
 func TestNoWakeUpIsLost(t *testing.T) {
 	const tubes, workers, producers, each = 12, 30, 6, 200
 	withServer(t, func(h *harness) {
@@ -124,7 +124,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	})
 }
 
-// work reserves and deletes jobs until the end.
+// work reserves and deletes jobs until the connection ends.
 func (c *client) work() {
 	for {
 		if _, err := c.conn.Write([]byte("reserve\r\n")); err != nil {

@@ -13,8 +13,8 @@ import (
 	"redstalk/storage"
 )
 
-// TestWatchlist compares a list with what beanstalkd does to its own, and sees to
-// it that what was lent stays as it was.
+// TestWatchlist compares a list with a model of beanstalkd's, and checks that lent lists do not
+// change.
 func TestWatchlist(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(3, seed))
@@ -56,7 +56,7 @@ func TestWatchlist(t *testing.T) {
 	}
 }
 
-// parted is the order in which beanstalkd empties a list.
+// removalOrder returns the order in which beanstalkd removes all names of a list.
 func removalOrder(names []string) (order []string) {
 	for len(names) > 0 {
 		last := len(names) - 1
@@ -67,7 +67,7 @@ func removalOrder(names []string) (order []string) {
 	return order
 }
 
-// TestWatchlistShrinks: what was watched once costs nothing later.
+// TestWatchlistShrinks: tubes that are not watched any more use no memory.
 func TestWatchlistShrinks(t *testing.T) {
 	l := newWatchlist("default")
 	for i := range 10_000 {
@@ -81,7 +81,7 @@ func TestWatchlistShrinks(t *testing.T) {
 	}
 }
 
-// allocated returns how many bytes are allocated meanwhile.
+// allocated returns how many bytes are allocated while do runs.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -90,11 +90,11 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// manyTubes is how many are watched where cost must not grow with their square.
+// manyTubes is how many tubes are watched in tests that the cost does not grow with their square.
 const manyTubes = 5000
 
-// TestWatchingManyTubes: to watch, to ignore and the end of a connection cost as
-// much for each tube, however many there are.
+// TestWatchingManyTubes: the cost per tube of watch, of ignore and of the end of a connection does not
+// depend on the number of tubes.
 func TestWatchingManyTubes(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c, other := h.connect(), h.connect()
@@ -115,13 +115,13 @@ func TestWatchingManyTubes(t *testing.T) {
 			t.Errorf("%s tubes are left", got)
 		}
 		if h.store.mostRefs > maxUnwatch+1 {
-			t.Errorf("%d tubes were not watched any more at once", h.store.mostRefs)
+			t.Errorf("a batch stopped watching %d tubes", h.store.mostRefs)
 		}
 	})
 }
 
-// TestEndInPieces: a connection that ends gives back its jobs first, and stops
-// watching its tubes in the order of beanstalkd, even if the store fails meanwhile.
+// TestSessionEndInBatches: a connection that ends gives back its jobs first, and then stops watching its
+// tubes in beanstalkd's order, even if the store fails meanwhile.
 func TestSessionEndInBatches(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		withServer(t, func(h *harness) {
@@ -163,8 +163,7 @@ func TestSessionEndInBatches(t *testing.T) {
 	}
 }
 
-// TestBurstIsBoundedByTubes: what is looked for in very many tubes is handed over in
-// pieces.
+// TestBurstIsBoundedByTubes: reserves on very many tubes go to the store in several batches.
 func TestBurstIsBoundedByTubes(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()
@@ -179,8 +178,8 @@ func TestBurstIsBoundedByTubes(t *testing.T) {
 	})
 }
 
-// TestIgnoreWithinBurst: a reserve looks in the tubes that were watched when its
-// turn came, also if the list is too long to be copied.
+// TestIgnoreWithinBurst: a reserve looks in the tubes that were watched at its position in the burst, also
+// if the list is too long to be copied.
 func TestIgnoreWithinBurst(t *testing.T) {
 	for _, n := range []int{1, manyWatched, 3 * manyWatched} {
 		withServer(t, func(h *harness) {
