@@ -22,7 +22,8 @@
 // # Hidden flow: the replies of a loop iteration
 //
 // Package netpoll runs sessions in loop iterations. A session does not call the store. It submits
-// its batch to the current iteration, and at the end of the iteration the loop passes the batches
+// its batch to the current iteration (or to its wire, which passes it to the next iteration, if
+// something other than the loop runs it). At the end of the iteration the loop passes the batches
 // of all sessions to the store together. The store calls Done of each batch, which signals its
 // session, and the session answers. Neither is its write a system call yet: the reply waits in
 // the wire until the end of the iteration, or until the store begins something slow. Then all
@@ -39,8 +40,9 @@
 //
 // Only one goroutine at a time runs a session: that of a loop, or the one that calls Done of its
 // batch or ends its wait. The replies of a connection have the order of its commands, and each is
-// written after the store has acknowledged the operation. A reserve that waits ends its burst: no
-// later command of the connection is planned before it is answered. A connection that ends
+// written after the store has acknowledged the operation. While a reserve may have to wait, only
+// further reserves of the connection are planned: other commands after it are held until it is
+// answered. A connection that ends
 // releases what it holds, whatever the reason. The cost of whatever grows with the number of a
 // connection's tubes is linear in it, and is submitted to the store in pieces.
 //

@@ -40,7 +40,7 @@ type request struct {
 	producer   bool           // makes the connection a producer
 	waits      bool           // a reserve: waits if there is no job
 	op         int            // index in batch.Ops of its first operation, -1 if it needs none
-	remaining  int            // reserve-batch, delete-batch: how many of the jobs asked for were not taken yet
+	remaining  int            // reserve-batch: how many more jobs are wanted; delete-batch: how many ids there are
 	answered   int            // reserve-batch: how many jobs were taken
 	bytes      int            // reserve-batch: bytes of the bodies of those jobs
 	bodyShare  int            // reserve-batch: limit for the body of each of the last takes, in bytes; 0: none
