@@ -25,7 +25,6 @@ var layers = [][]importRule{
 		{"storage/body", ""},
 		{"storage/telemetry", ""},
 		{"server/limits", ""},
-		{"server/aio", ""},
 		{"server/access", ""},
 		{"server/httpapi/console", ""},
 		{"server/gateway/zywaited/pb", ""},
@@ -48,8 +47,11 @@ var layers = [][]importRule{
 	{ // what all listeners share
 		{"server/queue", "storage storage/body tube"},
 	},
+	{ // the sockets of sessions
+		{"server/netpoll", "protocol server/queue storage"},
+	},
 	{ // listeners, and what runs beside them
-		{"server", "protocol server/access server/aio server/limits server/queue storage storage/body tube"},
+		{"server", "protocol server/access server/limits server/netpoll server/queue storage storage/body tube"},
 		{"server/httpapi", "protocol server/access server/httpserve server/queue storage tube"},
 		{"server/webhook", "server/queue storage tube"},
 		{"server/upstream", "protocol/client protocol/migrate server/queue storage tube"},

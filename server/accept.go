@@ -13,24 +13,24 @@ func (s *Server) Serve(l net.Listener) error {
 	return s.serve(l, func(conn net.Conn) { s.admit(conn) })
 }
 
-// serve accepts connections for take.
-func (s *Server) serve(l net.Listener, take func(net.Conn)) error {
+// serve accepts connections and passes each to handle.
+func (s *Server) serve(l net.Listener, handle func(net.Conn)) error {
 	if !s.addListener(l) {
 		return ErrServerClosed
 	}
 	defer l.Close()
-	var pause backoff
+	var delay backoff
 	for {
 		conn, err := l.Accept()
 		switch {
 		case err == nil:
-			pause.reset()
-			take(conn)
+			delay.reset()
+			handle(conn)
 		case s.closing.Load():
 			return ErrServerClosed
 		case isTemporary(err):
-			s.failed.Error(s.log, "cannot accept connections; trying again until it works", "err", err)
-			pause.wait()
+			s.acceptLog.Error(s.log, "cannot accept connections; trying again until it works", "err", err)
+			delay.wait()
 		default:
 			return err
 		}
@@ -50,12 +50,12 @@ func (s *Server) addListener(l net.Listener) bool {
 // ServeConn serves one connection and returns when it has ended.
 func (s *Server) ServeConn(conn net.Conn) {
 	if ss := s.admit(conn); ss != nil {
-		<-ss.gone
+		<-ss.done
 	}
 }
 
-// admit begins a session for conn, or closes conn and returns nil when the
-// server is closing or full.
+// admit begins a session for conn. If the server is closing or full, it closes conn and returns
+// nil.
 func (s *Server) admit(conn net.Conn) *session {
 	s.mu.Lock()
 	switch {
@@ -70,7 +70,7 @@ func (s *Server) admit(conn net.Conn) *session {
 	}
 	ss := newSession(s, s.queue.NewHolder())
 	s.sessions[ss] = struct{}{}
-	s.alive.Add(1)
+	s.sessionsAlive.Add(1)
 	s.queue.Counters.Connections.Add(1)
 	s.queue.Counters.TotalConnections.Add(1)
 	s.mu.Unlock()
@@ -84,19 +84,19 @@ func (s *Server) exit(ss *session) {
 	delete(s.sessions, ss)
 	s.mu.Unlock()
 	s.config.Bounds.Leave()
-	close(ss.gone)
-	s.alive.Done()
+	close(ss.done)
+	s.sessionsAlive.Done()
 }
 
-// refuse closes a connection that is one too many. The client sees the end
-// instead of waiting for an answer.
+// refuse closes a connection that exceeds a limit. The client sees the end of the stream instead
+// of waiting for an answer.
 func (s *Server) refuse(conn net.Conn) {
 	conn.Close()
-	s.refused.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.Bounds.MaxConnections())
+	s.refusedLog.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.Bounds.MaxConnections())
 }
 
-// backoff spaces out tries of something that fails for lack of resources, so
-// that the processor is not kept busy by it.
+// backoff delays retries of something that fails for lack of resources, so that the retries do
+// not keep a processor busy.
 type backoff struct {
 	delay time.Duration
 }
@@ -106,7 +106,7 @@ const (
 	backoffMax = time.Second
 )
 
-// wait sleeps, longer each time since reset.
+// wait sleeps, longer with each call since reset.
 func (b *backoff) wait() {
 	b.delay = min(max(2*b.delay, backoffMin), backoffMax)
 	time.Sleep(b.delay)
@@ -114,8 +114,8 @@ func (b *backoff) wait() {
 
 func (b *backoff) reset() { b.delay = 0 }
 
-// isTemporary tells whether accepting may work again later: descriptors or
-// memory have run out, or the connection was gone before it was accepted.
+// isTemporary reports whether accepting can work again later: descriptors or memory have run out,
+// or the connection was closed before it was accepted.
 func isTemporary(err error) bool {
 	for _, e := range []syscall.Errno{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,

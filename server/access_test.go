@@ -19,21 +19,21 @@ import (
 	"redstalk/storage/storetest/engines"
 )
 
-// sesame is the secret of all users in these tests, and sesameHash its hash, which takes some
-// ten microseconds to compare with: a hundredth of what the cheapest one of bcrypt takes.
+// userSecret is the secret of all users in these tests, and userSecretHash its hash. Comparing with it
+// takes about ten microseconds: a hundredth of what the cheapest hash of bcrypt takes.
 const (
-	sesame     = "open sesame"
-	sesameHash = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHkgc2FsdA$YWaUwXJtHAPLvOs530wNFZdbmpH8o9kbArqNFS2brG0"
+	userSecret     = "open sesame"
+	userSecretHash = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHkgc2FsdA$YWaUwXJtHAPLvOs530wNFZdbmpH8o9kbArqNFS2brG0"
 )
 
-// user is a line of a file of users.
+// user returns a line of a file of users.
 func user(name, tubes, may string) string {
-	return fmt.Sprintf("- {name: %q, secrets: [%q], rights: [{tubes: [%s], may: [%s]}]}\n", name, sesameHash, tubes, may)
+	return fmt.Sprintf("- {name: %q, secrets: [%q], rights: [{tubes: [%s], may: [%s]}]}\n", name, userSecretHash, tubes, may)
 }
 
-// guarded is a world with a file of users.
-type guarded struct {
-	*world
+// accessHarness is a harness with a file of users.
+type accessHarness struct {
+	*harness
 	access *access.Access
 	path   string
 	log    *bytes.Buffer
@@ -43,37 +43,37 @@ type guarded struct {
 
 const rootUser = "root"
 
-// inGuarded runs test in a world with these users, and root.
-func inGuarded(t *testing.T, users string, test func(*guarded)) {
+// withUsers runs test with a server that has these users, and root.
+func withUsers(t *testing.T, users string, test func(*accessHarness)) {
 	t.Helper()
-	inWorld(t, func(w *world) {
-		w.server.Shutdown(context.Background())
-		w.queue.Close(context.Background())
-		g := guard(w, users)
+	withServer(t, func(h *harness) {
+		h.server.Shutdown(context.Background())
+		h.queue.Close(context.Background())
+		g := openWithUsers(h, users)
 		test(g)
 		g.root.close()
 		g.access.Close()
 	})
 }
 
-// guard opens a server with users on the store of a world.
-func guard(w *world, users string) *guarded {
-	w.Helper()
-	g := &guarded{world: w, path: filepath.Join(w.TempDir(), "users.yml"), log: new(bytes.Buffer)}
+// openWithUsers opens a server with users on the store of a harness.
+func openWithUsers(h *harness, users string) *accessHarness {
+	h.Helper()
+	g := &accessHarness{harness: h, path: filepath.Join(h.TempDir(), "users.yml"), log: new(bytes.Buffer)}
 	g.write(users)
 	log := slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
 	if g.access, err = access.Open(g.path, log); err != nil {
-		w.Fatal(err)
+		h.Fatal(err)
 	}
-	w.mayPush = func(string) bool { return true }
-	w.open(Config{Access: g.access, Log: log})
+	h.mayPush = func(string) bool { return true }
+	h.open(Config{Access: g.access, Log: log})
 	g.root = g.as(rootUser)
 	return g
 }
 
-// write writes the file of users, to which it adds root.
-func (g *guarded) write(users string) {
+// write writes the file of users, with root added.
+func (g *accessHarness) write(users string) {
 	g.Helper()
 	text := "users:\n" + user(rootUser, `"*"`, "put, work, look, admin") + users
 	if err := os.WriteFile(g.path, []byte(text), 0o600); err != nil {
@@ -81,8 +81,8 @@ func (g *guarded) write(users string) {
 	}
 }
 
-// rewrite replaces the file of users, as a SIGHUP does.
-func (g *guarded) rewrite(users string) {
+// rewrite replaces the file of users and loads it, as SIGHUP does.
+func (g *accessHarness) rewrite(users string) {
 	g.Helper()
 	g.write(users)
 	if err := g.access.Reload(); err != nil {
@@ -91,36 +91,35 @@ func (g *guarded) rewrite(users string) {
 	synctest.Wait()
 }
 
-// as connects as a user; "" says nothing.
-func (g *guarded) as(name string) *client {
+// as connects and authenticates as a user; with "" it does not authenticate.
+func (g *accessHarness) as(name string) *client {
 	g.Helper()
 	c := g.connect()
 	if name != "" {
-		c.send("auth " + name + " " + sesame)
+		c.send("auth " + name + " " + userSecret)
 		c.want("AUTHENTICATED")
 	}
 	return c
 }
 
-// settle throws away what has come to commands that were sent before.
-func (c *client) settle() {
-	c.w.Helper()
+// discardReplies discards the replies to all commands that were sent before.
+func (c *client) discardReplies() {
+	c.h.Helper()
 	c.send("settle")
 	for <-c.lines != "UNKNOWN_COMMAND" {
 	}
 }
 
-// sample is a command of a verb about the tube t, or about the job {id} in it, which is
-// ready, has the key {key} and, if leased is set, the lease {lease}.
+// sample is a command of a verb about the tube t, or about the job {id} in it. The job is ready, has
+// the key {key} and, if leased is set, the lease {lease}.
 type sample struct {
-	before  string // what the client sends first, with | between commands
+	before  string // commands that the client sends first, separated by |
 	command string
-	word    string // with which the reply begins if it may
+	reply   string // how the reply begins if the client has the right
 	leased  bool
 }
 
-// samples has one for every verb. A new verb needs one, and a row in the table of package
-// access.
+// samples has a sample for every verb. A new verb needs one, and a row in the table of package access.
 var samples = map[protocol.Verb]sample{
 	protocol.Put:                {"use t", "put 0 0 60 1\r\nx", "INSERTED", false},
 	protocol.Peek:               {"", "peek {id}", "FOUND", false},
@@ -141,7 +140,7 @@ var samples = map[protocol.Verb]sample{
 	protocol.Bury:               {"reserve-job {id}", "bury {id} 0", "BURIED", false},
 	protocol.BuryLease:          {"", "bury-lease {id} {lease} 0", "BURIED", true},
 	protocol.Kick:               {"use t", "kick 1", "KICKED", false},
-	protocol.KickJob:            {"", "kick-job {id}", "NOT_FOUND", false}, // it is ready
+	protocol.KickJob:            {"", "kick-job {id}", "NOT_FOUND", false}, // the job is ready
 	protocol.Touch:              {"reserve-job {id}", "touch {id}", "TOUCHED", false},
 	protocol.TouchLease:         {"", "touch-lease {id} {lease}", "TOUCHED", true},
 	protocol.StatsJob:           {"", "stats-job {id}", "OK", false},
@@ -170,7 +169,8 @@ var samples = map[protocol.Verb]sample{
 	protocol.Auth:               {"", "auth nobody x", "UNAUTHORIZED", false},
 }
 
-// TestEveryVerbIsInTheTable: a verb without a row would need every right there is.
+// TestEveryVerbIsInTheTable: every verb has a row in the table of rights. Without one it would need
+// every right.
 func TestEveryVerbIsInTheTable(t *testing.T) {
 	for v := protocol.Unknown + 1; v < protocol.NumVerbs; v++ {
 		if _, known := access.NeedOf(v.String()); !known {
@@ -182,8 +182,8 @@ func TestEveryVerbIsInTheTable(t *testing.T) {
 	}
 }
 
-// TestEveryVerbWithEveryRight sends every verb as users who have one right on the tube, on
-// another one, or on all, and as nobody. What has to come follows from the table.
+// TestEveryVerbWithEveryRight sends every verb as users with one right on the tube, on another tube,
+// or on all tubes, and unauthenticated. The expected replies follow from the table of rights.
 func TestEveryVerbWithEveryRight(t *testing.T) {
 	rights := map[string]access.Right{"put": access.Put, "work": access.Work, "look": access.Read, "admin": access.Admin}
 	for word, right := range rights {
@@ -197,7 +197,7 @@ func TestEveryVerbWithEveryRight(t *testing.T) {
 		} {
 			t.Run(word+" on "+where.tubes, func(t *testing.T) {
 				t.Parallel()
-				inGuarded(t, user("u", where.tubes, word), func(g *guarded) {
+				withUsers(t, user("u", where.tubes, word), func(g *accessHarness) {
 					g.tryAll("u", where.on, where.somewhere, where.every)
 				})
 			})
@@ -205,17 +205,17 @@ func TestEveryVerbWithEveryRight(t *testing.T) {
 	}
 	t.Run("nobody", func(t *testing.T) {
 		t.Parallel()
-		inGuarded(t, "", func(g *guarded) { g.tryAll("", access.Nothing, access.Nothing, access.Nothing) })
+		withUsers(t, "", func(g *accessHarness) { g.tryAll("", access.Nothing, access.Nothing, access.Nothing) })
 	})
 	t.Run("anonymous", func(t *testing.T) {
 		t.Parallel()
 		anonymous := "- {name: anonymous, rights: [{tubes: [t], may: [look]}]}\n"
-		inGuarded(t, anonymous, func(g *guarded) { g.tryAll("", access.Read, access.Read, access.Nothing) })
+		withUsers(t, anonymous, func(g *accessHarness) { g.tryAll("", access.Read, access.Read, access.Nothing) })
 	})
 }
 
-// TestEveryVerbOnEngines is TestEveryVerbWithEveryRight on the engines that outlive the
-// process, in true time, with all users in one file.
+// TestEveryVerbOnEngines is TestEveryVerbWithEveryRight on the durable engines, in real time, with all
+// users in one file.
 func TestEveryVerbOnEngines(t *testing.T) {
 	atLength(t)
 	t.Parallel()
@@ -225,8 +225,8 @@ func TestEveryVerbOnEngines(t *testing.T) {
 			word := right.String()
 			users += user(word+"-t", "t", word) + user(word+"-other", "other", word) + user(word+"-all", `"*"`, word)
 		}
-		g := guard(&world{T: t, store: &door{Store: store}}, users)
-		g.skip = protocol.Auth // no store knows it, and who fails often waits long
+		g := openWithUsers(&harness{T: t, store: &proxyStore{Store: store}}, users)
+		g.skip = protocol.Auth // it involves no store, and repeated failures are delayed
 		for _, right := range all {
 			g.tryAll(right.String()+"-t", right, right, access.Nothing)
 			g.tryAll(right.String()+"-other", access.Nothing, right, access.Nothing)
@@ -243,11 +243,11 @@ func TestEveryVerbOnEngines(t *testing.T) {
 	})
 }
 
-// tryAll sends every verb as a user who has these rights on the tube t, somewhere, and
-// everywhere.
-func (g *guarded) tryAll(name string, on, somewhere, every access.Right) {
+// tryAll sends every verb as a user who has these rights on the tube t, on some tube, and on all
+// tubes.
+func (g *accessHarness) tryAll(name string, on, somewhere, every access.Right) {
 	g.root.send("use t", "watch t", "watch default", "set-policy t max:100000")
-	g.root.settle()
+	g.root.discardReplies()
 	for v := protocol.Unknown + 1; v < protocol.NumVerbs; v++ {
 		if v == g.skip {
 			continue
@@ -257,9 +257,9 @@ func (g *guarded) tryAll(name string, on, somewhere, every access.Right) {
 			access.OfTube: on, access.OfJob: on, access.OfTubes: somewhere, access.Somewhere: somewhere, access.Everywhere: every,
 		}[need.Where]
 		if isReserve(v) {
-			has = on // it watches nothing else that it might have
+			has = on // the client watches no other tube on which it could have rights
 		}
-		want := samples[v].word
+		want := samples[v].reply
 		switch {
 		case need.Met(has):
 		case need.Where == access.OfJob && on == access.Nothing && somewhere != access.Nothing && v != protocol.DeleteBatch:
@@ -275,14 +275,14 @@ func (g *guarded) tryAll(name string, on, somewhere, every access.Right) {
 	}
 }
 
-// try sends a verb about a fresh job, and returns the first line of the reply, "" if the
-// connection is closed instead.
-func (g *guarded) try(name string, v protocol.Verb) string {
+// try sends a verb about a new job, and returns the first line of the reply, or "" if the connection
+// is closed instead.
+func (g *accessHarness) try(name string, v protocol.Verb) string {
 	s, key, lease := samples[v], "k-"+v.String(), "00000000000000000001"
-	// What is reserved goes first: a job that a connection still gives back as it closes is
-	// ready by the second flush, or gone.
+	// Reserved jobs are flushed first: a job that a closing connection gives back meanwhile is
+	// ready at the second flush, or gone.
 	g.root.send("undrain", "flush-tube t reserved", "flush-tube t", "flush-tube default")
-	g.root.settle()
+	g.root.discardReplies()
 	id := strings.TrimPrefix(g.root.ask("put 0 0 60 1 key:"+key+"\r\nx"), "INSERTED ")
 	if s.leased {
 		lease = strings.Fields(g.root.ask("reserve-lease 0"))[2]
@@ -293,7 +293,7 @@ func (g *guarded) try(name string, v protocol.Verb) string {
 	defer c.close()
 	if s.before != "" {
 		c.send(strings.Split(fill.Replace(s.before), "|")...)
-		c.settle()
+		c.discardReplies()
 	}
 	c.send(fill.Replace(s.command))
 	select {
@@ -306,38 +306,38 @@ func (g *guarded) try(name string, v protocol.Verb) string {
 	}
 }
 
-// TestAuth: the way of a client from a stranger to somebody else.
+// TestAuth: a client authenticates, as one user and then as another.
 func TestAuth(t *testing.T) {
-	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
+	withUsers(t, user("app", "post", "put"), func(g *accessHarness) {
 		c := g.connect()
-		// all at once: what follows auth waits for its answer
-		c.send("use post", "auth app "+sesame, "use post", "put 0 0 60 1\r\nx", "put 0 0 60 100000\r\n"+strings.Repeat("x", 100000),
+		// all at once: the commands after auth wait for its result
+		c.send("use post", "auth app "+userSecret, "use post", "put 0 0 60 1\r\nx", "put 0 0 60 100000\r\n"+strings.Repeat("x", 100000),
 			"auth app no", "put 0 0 60 1\r\nx", "capabilities")
 		c.want("FORBIDDEN", "AUTHENTICATED", "USING post", "INSERTED 1", "JOB_TOO_BIG", "UNAUTHORIZED", "INSERTED 2")
-		if page := c.rest(); !strings.Contains(page, "- auth\n") {
+		if page := c.allLines(); !strings.Contains(page, "- auth\n") {
 			t.Errorf("capabilities:\n%s", page)
 		}
-		c.send("auth root "+sesame, "list-tubes-watched", "auth app no", "auth app no", "auth nobody "+sesame, "list-tube-used")
+		c.send("auth root "+userSecret, "list-tubes-watched", "auth app no", "auth app no", "auth nobody "+userSecret, "list-tube-used")
 		c.want("AUTHENTICATED", "OK 14", "---", "- default", "", "UNAUTHORIZED", "UNAUTHORIZED", "UNAUTHORIZED")
 		<-c.ended
-		c.silent()
+		c.wantNothing()
 		if text := g.log.String(); strings.Contains(text, "sesame") || strings.Contains(text, "user=nobody") {
 			t.Errorf("the log:\n%s", text)
 		}
 	})
-	inWorld(t, func(w *world) { // without users
-		c := w.connect()
+	withServer(t, func(h *harness) { // without users
+		c := h.connect()
 		c.send("auth app x", "auth", "auth app", "auth \x01 x", "authx", "capabilities")
 		c.want("UNKNOWN_COMMAND", "UNKNOWN_COMMAND", "UNKNOWN_COMMAND", "UNKNOWN_COMMAND", "UNKNOWN_COMMAND")
-		if page := c.rest(); strings.Contains(page, "auth") {
+		if page := c.allLines(); strings.Contains(page, "auth") {
 			t.Errorf("capabilities:\n%s", page)
 		}
 		c.close()
 	})
 }
 
-// rest is all lines that have come.
-func (c *client) rest() (text string) {
+// allLines returns all lines that have come.
+func (c *client) allLines() (text string) {
 	synctest.Wait()
 	for len(c.lines) > 0 {
 		text += <-c.lines + "\n"
@@ -345,26 +345,25 @@ func (c *client) rest() (text string) {
 	return text
 }
 
-// TestBodiesOfStrangers: a body that may not be put is skipped, however large it is, and
-// takes no memory.
-func TestBodiesOfStrangers(t *testing.T) {
-	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
+// TestBodiesOfUnauthenticated: a body that the client may not put is skipped, whatever its size, and uses
+// no memory.
+func TestBodiesOfUnauthenticated(t *testing.T) {
+	withUsers(t, user("app", "post", "put"), func(g *accessHarness) {
 		c := g.connect()
 		c.send("put 0 0 60 50000\r\n"+strings.Repeat("x", 50000), "put 0 0 60 0\r\n", "put 0 0 60 1\r\nxy\r\nput 0 0 60 1 key:\r\nx")
 		c.want("FORBIDDEN", "FORBIDDEN")
 		c.sendRaw("put 0 0 60 60000\r\n" + strings.Repeat("x", 50000))
 		synctest.Wait()
 		if n := g.queue.Bodies().InUse(); n != 0 {
-			t.Errorf("%d bodies are kept", n)
+			t.Errorf("%d bodies are in memory", n)
 		}
 		c.close()
 	})
 }
 
-// TestAstray: a job does not end up in the tube of before when the one that was meant is
-// refused.
-func TestAstray(t *testing.T) {
-	inGuarded(t, user("app", "post", "put, look"), func(g *guarded) {
+// TestPutAfterRefusedUse: after a use that was refused, a job is not put into the tube used before.
+func TestPutAfterRefusedUse(t *testing.T) {
+	withUsers(t, user("app", "post", "put, look"), func(g *accessHarness) {
 		c := g.as("app")
 		c.send("use post", "put 0 0 60 1\r\nx", "use secret", "put 0 0 60 1\r\nx", "peek-ready", "use post", "put 0 0 60 1\r\nx")
 		c.want("USING post", "INSERTED 1", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "USING post", "INSERTED 2")
@@ -377,10 +376,10 @@ func TestAstray(t *testing.T) {
 	})
 }
 
-// TestOtherTubes: no job gets into a tube, or out of one, by way of another.
-func TestOtherTubes(t *testing.T) {
-	inGuarded(t, user("app", "post", "put, work, look, admin")+user("both", "post, dead", "put, work, admin")+
-		user("head", "post, dead", "put, look, admin")+user("source", "post, dead", "work, look, admin"), func(g *guarded) {
+// TestRightsOnOtherTubes: a client cannot move jobs into or out of a tube by its rights on another tube.
+func TestRightsOnOtherTubes(t *testing.T) {
+	withUsers(t, user("app", "post", "put, work, look, admin")+user("both", "post, dead", "put, work, admin")+
+		user("head", "post, dead", "put, look, admin")+user("source", "post, dead", "work, look, admin"), func(g *accessHarness) {
 		c := g.as("app")
 		c.send("use post", "put 0 0 60 1 max:1 dead:dead\r\nx", "set-policy post max:1 dead:dead", "move-jobs post ready dead 1", "move-jobs dead ready post 1",
 			"put 0 0 60 1 max:1 dead:post\r\nx")
@@ -388,7 +387,7 @@ func TestOtherTubes(t *testing.T) {
 		both := g.as("both")
 		both.send("use post", "put 0 0 60 1 max:1 dead:dead\r\nx", "move-jobs post ready dead 1", "set-policy post max:1 dead:dead")
 		both.want("USING post", "INSERTED 2", "MOVED 1", "SET")
-		for _, lacking := range []string{"head", "source"} { // may not work on the one, or not put into the other
+		for _, lacking := range []string{"head", "source"} { // lacks work on the one tube, or put on the other
 			c := g.as(lacking)
 			c.send("move-jobs dead ready post 1", "set-policy post max:1 dead:dead", "set-policy post max:1", "move-jobs post ready post 1")
 			c.want("FORBIDDEN", "FORBIDDEN", "SET", "MOVED 0")
@@ -399,9 +398,9 @@ func TestOtherTubes(t *testing.T) {
 	})
 }
 
-// TestPushNeedsWork: only who may work on a tube may have its jobs sent to a URL.
+// TestPushNeedsWork: only a user with the right to work on a tube can have its jobs sent to a URL.
 func TestPushNeedsWork(t *testing.T) {
-	inGuarded(t, user("head", "post", "put, look, admin")+user("boss", "post", "work, admin"), func(g *guarded) {
+	withUsers(t, user("head", "post", "put, look, admin")+user("boss", "post", "work, admin"), func(g *accessHarness) {
 		head, boss := g.as("head"), g.as("boss")
 		head.send("set-policy post push:http://localhost:1/", "get-policy post", "set-policy post max:9")
 		head.want("FORBIDDEN", "NOT_FOUND", "SET")
@@ -412,9 +411,9 @@ func TestPushNeedsWork(t *testing.T) {
 	})
 }
 
-// TestReserveLeavesOut: tubes on which the client may not work are as if they were empty.
-func TestReserveLeavesOut(t *testing.T) {
-	inGuarded(t, user("app", `"post*"`, "work"), func(g *guarded) {
+// TestReserveSkipsForbiddenTubes: a reserve treats tubes on which the client may not work as empty.
+func TestReserveSkipsForbiddenTubes(t *testing.T) {
+	withUsers(t, user("app", `"post*"`, "work"), func(g *accessHarness) {
 		g.root.send("put 0 0 60 7\r\ndefault", "use post", "put 9 0 60 4\r\npost")
 		g.root.want("INSERTED 1", "USING post", "INSERTED 2")
 		c := g.as("app")
@@ -431,10 +430,10 @@ func TestReserveLeavesOut(t *testing.T) {
 	})
 }
 
-// TestLookups: commands that name jobs are looked up together, and answered in their
-// order, between those that need no lookup.
+// TestLookups: commands that name jobs are looked up together, and answered in order with those that
+// need no lookup.
 func TestLookups(t *testing.T) {
-	inGuarded(t, user("app", "post", "put, work, look"), func(g *guarded) {
+	withUsers(t, user("app", "post", "put, work, look"), func(g *accessHarness) {
 		put := "put 0 0 60 1\r\nx"
 		g.root.send("use secret", put, put, "use post", put, put, put, put) // 1 and 2 are secret
 		g.root.want("USING secret", "INSERTED 1", "INSERTED 2", "USING post", "INSERTED 3", "INSERTED 4", "INSERTED 5", "INSERTED 6")
@@ -443,7 +442,7 @@ func TestLookups(t *testing.T) {
 			"delete-batch 1 1 4 4 2 99 5", "delete 4", "stats-job 2", "reserve-job 6", "x", "touch 6", "release 6 0 0", "delete-batch 6")
 		c.want("USING post", "INSERTED 7", "DELETED", "NOT_FOUND", "BAD_FORMAT", "DELETED", "NOT_FOUND", "NOT_FOUND", "FORBIDDEN", "NOT_FOUND", "FOUND 4 1", "x",
 			"UNKNOWN_COMMAND", "USING post", "DELETED_BATCH 2 5", "NOT_FOUND", "NOT_FOUND", "RESERVED 6 1", "x", "UNKNOWN_COMMAND", "TOUCHED", "RELEASED", "DELETED_BATCH 1 0")
-		c.send("auth root "+sesame, put, put, "auth app "+sesame, "use post", "delete 8", "peek-ready", "delete 9", "peek-ready")
+		c.send("auth root "+userSecret, put, put, "auth app "+userSecret, "use post", "delete 8", "peek-ready", "delete 9", "peek-ready")
 		c.want("AUTHENTICATED", "INSERTED 8", "INSERTED 9", "AUTHENTICATED", "USING post", "DELETED", "FOUND 9 1", "x", "DELETED", "NOT_FOUND")
 		g.root.send("peek 1", "peek 2")
 		g.root.want("FOUND 1 1", "x", "FOUND 2 1", "x")
@@ -451,12 +450,12 @@ func TestLookups(t *testing.T) {
 	})
 }
 
-// TestGrants: what a client has reserved it may finish without a lookup, whatever it holds
-// besides; and others' jobs it may not, although ids share places.
+// TestGrants: a client can finish a job that it has reserved without a lookup, whatever else it holds.
+// It cannot finish a job of a forbidden tube whose id has the same index in the cache of grants.
 func TestGrants(t *testing.T) {
-	inGuarded(t, user("app", "post", "work"), func(g *guarded) {
+	withUsers(t, user("app", "post", "work"), func(g *accessHarness) {
 		g.root.sendRaw("use post\r\n" + strings.Repeat("put 0 0 60 1\r\nx\r\n", numGrants+10) + "use secret\r\nput 0 0 60 1\r\nx\r\n")
-		g.root.settle()
+		g.root.discardReplies()
 		c := g.as("app")
 		c.send("watch post", "reserve")
 		c.want("WATCHING 2", "RESERVED 1 1", "x")
@@ -468,22 +467,22 @@ func TestGrants(t *testing.T) {
 		}
 		secret := fmt.Sprint(numGrants + 11)
 		c.send("reserve-batch 1000")
-		c.settle()
+		c.discardReplies()
 		c.send("delete 2", fmt.Sprint("delete ", numGrants+2), "delete "+secret, "delete 3")
 		c.want("DELETED", "DELETED", "NOT_FOUND", "DELETED")
 		c.close()
 	})
 }
 
-// TestGrantedWithoutAllocating: it is asked for every delete, release and touch.
-func TestGrantedWithoutAllocating(t *testing.T) {
-	inGuarded(t, user("app", "post", "work"), func(g *guarded) {
-		v := &principal{access: g.access, user: g.access.Anonymous()}
-		v.grant(7, access.Work)
+// TestGrantsDoNotAllocate: every delete, release and touch asks for grants.
+func TestGrantsDoNotAllocate(t *testing.T) {
+	withUsers(t, user("app", "post", "work"), func(g *accessHarness) {
+		p := &principal{access: g.access, user: g.access.Anonymous()}
+		p.grant(7, access.Work)
 		c := &protocol.Command{Verb: protocol.Delete, ID: 7}
 		if n := testing.AllocsPerRun(100, func() {
-			if !v.areGranted(c) {
-				t.Error("it is not granted")
+			if !p.areGranted(c) {
+				t.Error("not granted")
 			}
 		}); n != 0 {
 			t.Errorf("%v allocations", n)
@@ -491,34 +490,34 @@ func TestGrantedWithoutAllocating(t *testing.T) {
 	})
 }
 
-func (g *guarded) batches() (n int) {
+func (g *accessHarness) batches() (n int) {
 	synctest.Wait()
-	g.store.set(func(d *door) { n = d.batches })
+	g.store.set(func(p *proxyStore) { n = p.batches })
 	return n
 }
 
-// TestReread: the file is read again while clients do all kinds of things.
-func TestReread(t *testing.T) {
+// TestReloadUsers: the file of users is reloaded while clients hold jobs, wait and idle.
+func TestReloadUsers(t *testing.T) {
 	all := user("app", "post", "put, work") + user("gone", "post, empty", "work")
-	inGuarded(t, all, func(g *guarded) {
+	withUsers(t, all, func(g *accessHarness) {
 		g.root.send("use post", "put 0 0 60 1\r\nx")
 		g.root.want("USING post", "INSERTED 1")
-		holder, waits, idle, stays := g.as("gone"), g.as("gone"), g.as("gone"), g.as("app")
+		holder, waiter, idle, stays := g.as("gone"), g.as("gone"), g.as("gone"), g.as("app")
 		holder.send("watch post", "reserve")
 		holder.want("WATCHING 2", "RESERVED 1 1", "x")
-		for _, c := range []*client{waits, stays} {
+		for _, c := range []*client{waiter, stays} {
 			c.send("watch post", "reserve")
 			c.want("WATCHING 2")
 		}
-		starves := g.as("gone") // nothing but the change ends its wait
-		starves.send("watch empty", "ignore default", "reserve")
-		starves.want("WATCHING 2", "WATCHING 1")
+		onEmptyTube := g.as("gone") // only the reload ends its wait
+		onEmptyTube.send("watch empty", "ignore default", "reserve")
+		onEmptyTube.want("WATCHING 2", "WATCHING 1")
 		synctest.Wait()
 		g.rewrite(user("app", "post", "put, work"))
-		for _, c := range []*client{holder, waits, idle, starves} {
+		for _, c := range []*client{holder, waiter, idle, onEmptyTube} {
 			<-c.ended
 		}
-		stays.want("RESERVED 1 1", "x") // what the other held
+		stays.want("RESERVED 1 1", "x") // the job that the holder had reserved
 		stays.send("delete 1", "reserve")
 		stays.want("DELETED")
 		g.rewrite(user("app", "post", "work, look"))
@@ -528,31 +527,31 @@ func TestReread(t *testing.T) {
 		stays.send("peek 2", "use post", "put 0 0 60 1\r\nx", "reserve")
 		stays.want("FOUND 2 1", "y", "USING post", "FORBIDDEN")
 		synctest.Wait()
-		g.rewrite(user("app", "post", "look")) // it waits for what it may not have any more
+		g.rewrite(user("app", "post", "look")) // now it waits for jobs of a tube on which it may not work
 		<-stays.ended
-		stays.silent()
+		stays.wantNothing()
 	})
 }
 
-// TestBecomingAnother: what a client was allowed as one user it is not as another.
-func TestBecomingAnother(t *testing.T) {
-	inGuarded(t, user("app", "post", "work")+user("other", "x", "work"), func(g *guarded) {
+// TestAuthAsAnotherUser: after auth as another user, a client has not the rights of the first one.
+func TestAuthAsAnotherUser(t *testing.T) {
+	withUsers(t, user("app", "post", "work")+user("other", "x", "work"), func(g *accessHarness) {
 		g.root.send("use post", "put 0 0 60 1\r\nx")
 		g.root.want("USING post", "INSERTED 1")
 		c := g.as("app")
-		c.send("watch post", "reserve", "reserve-with-timeout 0", "auth other "+sesame, "delete 1", "reserve-with-timeout 0", "auth app "+sesame, "delete 1")
+		c.send("watch post", "reserve", "reserve-with-timeout 0", "auth other "+userSecret, "delete 1", "reserve-with-timeout 0", "auth app "+userSecret, "delete 1")
 		c.want("WATCHING 2", "RESERVED 1 1", "x", "TIMED_OUT", "AUTHENTICATED", "NOT_FOUND", "FORBIDDEN", "AUTHENTICATED", "DELETED")
 		c.close()
 	})
 }
 
-// TestAuthBehindWaiting: an auth that waits behind a reserve is the one that was sent, whatever
-// comes behind it meanwhile.
+// TestAuthBehindWaiting: an auth that is held behind a waiting reserve keeps its arguments, whatever is
+// read after it meanwhile.
 func TestAuthBehindWaiting(t *testing.T) {
 	anonymous := "- {name: anonymous, rights: [{tubes: [post], may: [work]}]}\n"
-	inGuarded(t, anonymous+user("app", "post", "put"), func(g *guarded) {
+	withUsers(t, anonymous+user("app", "post", "put"), func(g *accessHarness) {
 		c := g.connect()
-		c.send("watch post", "reserve", "auth app "+sesame)
+		c.send("watch post", "reserve", "auth app "+userSecret)
 		c.want("WATCHING 2")
 		synctest.Wait()
 		for range 10 {
@@ -566,13 +565,13 @@ func TestAuthBehindWaiting(t *testing.T) {
 	})
 }
 
-// TestListsLeaveOut: lists name what the client may look at, or govern.
-func TestListsLeaveOut(t *testing.T) {
-	inGuarded(t, user("app", "post", "look")+user("chief", `"post*"`, "admin"), func(g *guarded) {
+// TestListsSkipForbiddenTubes: lists have only the tubes that the client may read, or administer.
+func TestListsSkipForbiddenTubes(t *testing.T) {
+	withUsers(t, user("app", "post", "look")+user("chief", `"post*"`, "admin"), func(g *accessHarness) {
 		for _, tube := range []string{"post", "poster", "secret"} {
 			g.root.send("use "+tube, "put 0 0 60 1\r\nx", "set-policy "+tube+" max:7")
 		}
-		g.root.settle()
+		g.root.discardReplies()
 		for name, want := range map[string][2]string{
 			"app": {"---\n- post\n", "FORBIDDEN\n"}, "chief": {"FORBIDDEN\n", "---\n- post\n- poster\n"},
 			rootUser: {"---\n- default\n- post\n- poster\n- secret\n", "---\n- post\n- poster\n- secret\n"},
@@ -580,7 +579,7 @@ func TestListsLeaveOut(t *testing.T) {
 			c := g.as(name)
 			for i, command := range []string{"list-tubes", "list-policies"} {
 				c.send(command)
-				if got := c.rest(); !strings.HasSuffix(strings.ReplaceAll(got, "\n\n", "\n"), want[i]) {
+				if got := c.allLines(); !strings.HasSuffix(strings.ReplaceAll(got, "\n\n", "\n"), want[i]) {
 					t.Errorf("%s as %s:\n%s", command, name, got)
 				}
 			}
@@ -589,7 +588,7 @@ func TestListsLeaveOut(t *testing.T) {
 	})
 }
 
-// TestAddressOf: guesses are counted by the address without its port.
+// TestAddressOf: failed logins are counted by the address without its port.
 func TestAddressOf(t *testing.T) {
 	for network, want := range map[string]string{"tcp": "127.0.0.1", "pipe": "local"} {
 		ours, theirs := connected(t, network)
@@ -601,19 +600,19 @@ func TestAddressOf(t *testing.T) {
 	}
 }
 
-// TestStrangers: who does not say who they are is neither many nor long there.
-func TestStrangers(t *testing.T) {
-	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
+// TestUnauthenticated: the number of unauthenticated connections and their time are limited.
+func TestUnauthenticated(t *testing.T) {
+	withUsers(t, user("app", "post", "put"), func(g *accessHarness) {
 		begun := time.Now()
 		idle := g.connect()
-		talks := g.connect()
-		for !closed(talks) && time.Since(begun) < time.Hour {
-			talks.conn.Write([]byte("list-tube-used\r\n"))
+		active := g.connect()
+		for !closed(active) && time.Since(begun) < time.Hour {
+			active.conn.Write([]byte("list-tube-used\r\n"))
 			time.Sleep(time.Second)
 		}
 		<-idle.ended
 		if took := time.Since(begun); took < DefaultAuthTimeout || took > DefaultAuthTimeout*5/4 {
-			t.Errorf("strangers are there for %v", took)
+			t.Errorf("unauthenticated connections were closed after %v", took)
 		}
 		app := g.as("app")
 		time.Sleep(time.Hour)
@@ -626,7 +625,7 @@ func TestStrangers(t *testing.T) {
 		synctest.Wait()
 		full := time.Now()
 		if <-g.connect().ended; time.Since(full) > 0 {
-			t.Errorf("one stranger too many was there for %v", time.Since(full))
+			t.Errorf("a connection beyond the limit was closed after %v", time.Since(full))
 		}
 		app.send("list-tube-used")
 		app.want("USING default")
@@ -636,16 +635,16 @@ func TestStrangers(t *testing.T) {
 		g.as("app").close()
 		time.Sleep(2 * DefaultAuthTimeout)
 		if n := g.server.unauthenticated.Load(); n != 0 {
-			t.Errorf("%d strangers are still counted", n)
+			t.Errorf("%d unauthenticated connections are still counted", n)
 		}
 		app.close()
 	})
 }
 
-// TestAnonymousMayStay: where the user anonymous may do something, those who have not said who
-// they are may be many, and stay.
+// TestAnonymousMayStay: if the user anonymous has rights, neither the number nor the time of
+// unauthenticated connections is limited.
 func TestAnonymousMayStay(t *testing.T) {
-	inGuarded(t, "- {name: anonymous, rights: [{tubes: [t], may: [look]}]}\n", func(g *guarded) {
+	withUsers(t, "- {name: anonymous, rights: [{tubes: [t], may: [look]}]}\n", func(g *accessHarness) {
 		var all []*client
 		for range DefaultMaxUnauthenticated + 1 {
 			all = append(all, g.connectFor(10))
@@ -670,17 +669,17 @@ func closed(c *client) bool {
 	}
 }
 
-// TestLimitsOfUsers: connections and puts beyond them are OUT_OF_MEMORY.
+// TestLimitsOfUsers: connections and puts beyond the limits of a user are answered OUT_OF_MEMORY.
 func TestLimitsOfUsers(t *testing.T) {
 	limits := strings.Replace(user("app", "post", "put"), "rights:", "limits: {connections: 2, jobs-per-second: 5, bytes-per-second: 1000}, rights:", 1)
-	inGuarded(t, limits, func(g *guarded) {
+	withUsers(t, limits, func(g *accessHarness) {
 		first, second, third := g.as("app"), g.as("app"), g.connect()
-		third.send("auth app " + sesame)
+		third.send("auth app " + userSecret)
 		third.want("OUT_OF_MEMORY")
 		second.close()
 		<-second.ended
 		synctest.Wait()
-		third.send("auth app "+sesame, "auth app "+sesame, "auth root "+sesame)
+		third.send("auth app "+userSecret, "auth app "+userSecret, "auth root "+userSecret)
 		third.want("AUTHENTICATED", "AUTHENTICATED", "AUTHENTICATED")
 		fourth := g.as("app")
 		first.send("use post")
@@ -698,9 +697,9 @@ func TestLimitsOfUsers(t *testing.T) {
 	})
 }
 
-// TestAuthWhileEnding: a server that ends does not wait for those who guess.
+// TestAuthWhileEnding: Shutdown does not wait for the delay of an auth that fails.
 func TestAuthWhileEnding(t *testing.T) {
-	inGuarded(t, "", func(g *guarded) {
+	withUsers(t, "", func(g *accessHarness) {
 		for range 3 {
 			c := g.connect()
 			c.send("auth a b", "auth a c")
@@ -713,18 +712,18 @@ func TestAuthWhileEnding(t *testing.T) {
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("it took %v", took)
 		}
-		g.world.reopen(Config{}) // one to be shut down
+		g.harness.reopen(Config{}) // withServer shuts it down
 	})
 }
 
-// FuzzAuth sends any line of auth to a session with users, and then commands: nobody comes
-// in who does not know the secret.
+// FuzzAuth sends a random line to a session with users, and then a command: without the secret it does
+// not authenticate.
 func FuzzAuth(f *testing.F) {
-	for _, line := range []string{"auth root " + sesame, "auth root open", "auth root", "auth  root  " + sesame, "auth root " + sesame + " ", "auth anonymous x",
-		"auth \x00 x", "auth root open\x00sesame", "auth a b\r\nauth root " + sesame, strings.Repeat("auth ", 100)} {
+	for _, line := range []string{"auth root " + userSecret, "auth root open", "auth root", "auth  root  " + userSecret, "auth root " + userSecret + " ", "auth anonymous x",
+		"auth \x00 x", "auth root open\x00sesame", "auth a b\r\nauth root " + userSecret, strings.Repeat("auth ", 100)} {
 		f.Add(line)
 	}
-	right := "auth root " + sesame
+	right := "auth root " + userSecret
 	f.Fuzz(func(t *testing.T, line string) {
 		if len(line) > 300 {
 			t.Skip()
@@ -733,12 +732,12 @@ func FuzzAuth(f *testing.F) {
 		may := slices.ContainsFunc(lines, func(l string) bool {
 			return strings.HasPrefix(l, "auth ") && strings.Contains(strings.Join(strings.Fields(l), " "), right)
 		})
-		inGuarded(t, "", func(g *guarded) {
+		withUsers(t, "", func(g *accessHarness) {
 			c := g.connect()
 			c.sendRaw(line + "\r\nuse secret\r\n")
-			time.Sleep(maxFailures * 10 * time.Second) // no attempt waits longer
-			if got := c.rest(); strings.Contains(got, "USING secret") && !may {
-				t.Errorf("%q lets in:\n%s", line, got)
+			time.Sleep(maxAuthFailures * 10 * time.Second) // no attempt waits longer
+			if got := c.allLines(); strings.Contains(got, "USING secret") && !may {
+				t.Errorf("%q has authenticated:\n%s", line, got)
 			}
 			c.close()
 		})

@@ -7,12 +7,12 @@ import (
 	"redstalk/storage"
 )
 
-// flushAt is how many bytes of replies are written before more commands are looked
-// at.
+// flushAt is how many bytes of replies a session collects before it writes them and then
+// continues to answer.
 const flushAt = 64 << 10
 
-// answer writes the replies of the burst, as far as the store has answered and
-// the client reads.
+// answer writes the replies of the burst, as far as the store has answered and the client reads.
+// It returns more if the session has something else to do before the next signal.
 func (s *session) answer() (more bool, err error) {
 	for s.phase == acting && s.next < len(s.requests) {
 		r := &s.requests[s.next]
@@ -21,14 +21,14 @@ func (s *session) answer() (more bool, err error) {
 			s.retake(r)
 			return true, nil
 		case r.waitsForLookup:
-			s.actOnLookups()
+			s.planLookups()
 			continue
-		case r.attempt != nil && !r.attempt.begun:
+		case r.attempt != nil && !r.attempt.started:
 			return true, s.startVerifying(r)
 		case s.mustWait(r):
 			return true, s.startWaiting(r)
-		case s.wantsMore(r):
-			s.takeMore(r)
+		case s.wantsMoreJobs(r):
+			s.takeMoreJobs(r)
 			return true, nil
 		}
 		s.next++
@@ -40,23 +40,24 @@ func (s *session) answer() (more bool, err error) {
 	return true, nil
 }
 
-// reply writes the reply to a command that need not wait any more.
+// reply counts and answers a command that does not wait any more.
 func (s *session) reply(r *request) {
 	s.count(r)
 	s.respond(r)
-	s.noteResult(r.verb)
+	s.countResult(r.verb)
 	if s.log != nil {
 		s.log.Debug("command", "verb", r.verb.String(), "reply", s.out.Last())
 	}
 }
 
+// respond writes the reply to a command.
 func (s *session) respond(r *request) {
 	switch {
 	case r.fault != protocol.NoFault:
 		s.out.Fault(r.fault)
 		return
-	case r.word != nil:
-		r.word(s)
+	case r.reply != nil:
+		r.reply(s)
 		return
 	case r.op < 0, hasSeveralOps(r.verb):
 		handlers[r.verb].answer(s, r, nil)
@@ -78,16 +79,16 @@ func (s *session) respond(r *request) {
 	}
 }
 
-// fail answers a command that the store could not do.
+// fail answers a command that the store could not carry out.
 func (s *session) fail(r *request, err error) {
 	const failed = "the store failed"
-	if errors.Is(err, storage.ErrTooBig) { // for this store, whatever the limit of the server is
-		s.server.full.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
+	if errors.Is(err, storage.ErrTooBig) { // a limit of this store, below that of the server
+		s.server.noSpaceLog.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
 		s.out.JobTooBig()
 		return
 	}
-	if errors.Is(err, storage.ErrNoSpace) { // every put may be refused for long, and the store says why
-		s.server.full.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
+	if errors.Is(err, storage.ErrNoSpace) { // puts can fail for a long time, and the store logs why
+		s.server.noSpaceLog.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
 		s.out.OutOfMemory()
 		return
 	}
@@ -95,8 +96,8 @@ func (s *session) fail(r *request, err error) {
 	s.out.InternalError()
 }
 
-// count counts a command, when it is answered or begins to wait, and what it
-// makes of the connection.
+// count counts a command when it is answered or begins to wait. It also counts the connection as
+// a producer or a worker if the command makes it one.
 func (s *session) count(r *request) {
 	s.noteProducer(r.producer)
 	if isReserve(r.verb) && r.fault == protocol.NoFault {
@@ -110,7 +111,7 @@ func (s *session) count(r *request) {
 
 func (s *session) countCommand(v protocol.Verb) { s.queue.Counters.Commands[v].Add(1) }
 
-// noteProducer counts the connection as a producer if it is one now.
+// noteProducer counts the connection as a producer if ok is set, once.
 func (s *session) noteProducer(ok bool) {
 	if ok && !s.producer {
 		s.producer = true
@@ -118,7 +119,7 @@ func (s *session) noteProducer(ok bool) {
 	}
 }
 
-// noteWorker counts the connection as a worker.
+// noteWorker counts the connection as a worker, once.
 func (s *session) noteWorker() {
 	if !s.worker {
 		s.worker = true

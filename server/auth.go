@@ -10,21 +10,21 @@ import (
 	"redstalk/storage"
 )
 
-// This file has auth. To compare a secret with a hash takes long, so it is done on another
-// goroutine, while the session is in phase verifying. Nothing behind an auth is planned
-// before it is answered.
+// This file has auth. Comparing a secret with a hash takes long, so another goroutine does it
+// while the session is in phase verifying. No command after an auth is planned before the auth is
+// answered.
 
-// maxFailures is how many times a connection may fail to say who it is. Then it is closed.
-const maxFailures = 3
+// maxAuthFailures is after how many failed auth commands a connection is closed.
+const maxAuthFailures = 3
 
-// attempt is an auth on its way. The goroutine that finds out has it from begun on, until
-// it signals the session.
-type attempt struct {
+// authAttempt is an auth that is not answered yet. From the moment when started is set, it belongs
+// to the verifying goroutine, until that signals the session.
+type authAttempt struct {
 	name, secret string
-	begun        bool
-	giveUp       context.CancelFunc // nil: nothing was begun
-	login        *access.Login      // nil: it is not who it says
-	err          error              // why it is nil
+	started      bool
+	giveUp       context.CancelFunc // nil: nothing was started
+	login        *access.Login      // nil: name or secret is wrong
+	err          error              // why login is nil
 }
 
 func planAuth(s *session, c *protocol.Command, r *request) {
@@ -32,27 +32,28 @@ func planAuth(s *session, c *protocol.Command, r *request) {
 		r.fault = protocol.UnknownCommand
 		return
 	}
-	s.alone = true
-	r.attempt = &attempt{name: string(c.Name), secret: string(c.Secret)}
-	v := s.principal
-	if login := v.access.Known(v.address, r.attempt.name, r.attempt.secret); login != nil {
-		r.attempt.login, r.attempt.begun = login, true
+	s.endsBurst = true
+	r.attempt = &authAttempt{name: string(c.Name), secret: string(c.Secret)}
+	p := s.principal
+	if login := p.access.Known(p.address, r.attempt.name, r.attempt.secret); login != nil {
+		r.attempt.login, r.attempt.started = login, true
 	}
 }
 
-// startVerifying has it found out who the client is. The replies before it are sent.
+// startVerifying sends the replies before the auth, and starts a goroutine that verifies the
+// secret.
 func (s *session) startVerifying(r *request) error {
 	if err := s.out.Flush(); err != nil {
 		return err
 	}
 	s.phase = verifying
-	t, v := r.attempt, s.principal
-	t.begun = true
+	attempt, p := r.attempt, s.principal
+	attempt.started = true
 	var ctx context.Context
-	ctx, t.giveUp = context.WithCancel(s.server.ending)
+	ctx, attempt.giveUp = context.WithCancel(s.server.ctx)
 	go func() {
-		t.login, t.err = v.access.Authenticate(ctx, v.address, t.name, t.secret)
-		s.signal(known)
+		attempt.login, attempt.err = p.access.Authenticate(ctx, p.address, attempt.name, attempt.secret)
+		s.signal(verified)
 	}()
 	return nil
 }
@@ -67,15 +68,15 @@ func (s *session) stepVerifying() (more bool) {
 	if !s.readable || s.in.Full() || s.wire.PendingBytes() > 0 {
 		return false
 	}
-	s.cause = s.noteRead(s.in.Fill())
+	s.cause = s.handleRead(s.in.Fill())
 	return true
 }
 
-// inspectVerifying ends a connection that takes longer than the limit to authenticate. A
-// client that has closed, or only its sending side, gets the time from one sweep to the
+// checkVerifying ends a connection that takes longer than the limit to authenticate. A
+// client that has closed, or only its sending side, gets the time from one check to the
 // next: a connection that nobody reads from must not count for long.
-func (s *session) inspectVerifying(now time.Time) {
-	if s.idleCheck.leaving || s.principal.isLate(now, s.server.config.AuthTimeout) {
+func (s *session) checkVerifying(now time.Time) {
+	if s.idleCheck.leaving || s.principal.isAuthOverdue(now, s.server.config.AuthTimeout) {
 		s.giveUpVerifying(errUnauthenticated)
 		return
 	}
@@ -90,23 +91,23 @@ func (s *session) giveUpVerifying(cause error) {
 }
 
 func answerAuth(s *session, r *request, _ *storage.Answer) {
-	v, login, err := s.principal, r.attempt.login, r.attempt.err
+	p, login, err := s.principal, r.attempt.login, r.attempt.err
 	if r.attempt.giveUp != nil {
 		r.attempt.giveUp()
 	}
 	r.attempt = nil
-	if login != nil { // the file may have changed meanwhile
-		login = v.access.Renew(login)
+	if login != nil { // the file of users can have changed meanwhile
+		login = p.access.Renew(login)
 	}
 	switch {
 	case errors.Is(err, access.ErrBusy):
 		s.out.OutOfMemory() // too many attempts; this one was not looked at
 	case login == nil:
-		if v.failures++; v.failures >= maxFailures {
+		if p.failures++; p.failures >= maxAuthFailures {
 			s.quit = true
 		}
 		s.out.Unauthorized()
-	case v.enter(s, login):
+	case p.logIn(s, login):
 		s.out.Authenticated()
 	default:
 		s.out.OutOfMemory() // too many connections of this user

@@ -13,9 +13,9 @@ import (
 	"redstalk/storage"
 )
 
-// fillWith puts n jobs with bodies of so many bytes.
+// fillWith puts n jobs with bodies of size bytes.
 func (c *client) fillWith(n, size int) {
-	c.w.Helper()
+	c.h.Helper()
 	body := strings.Repeat("b", size)
 	for id := range n {
 		c.send(fmt.Sprintf("put 0 0 600 %d\r\n%s", size, body))
@@ -23,21 +23,21 @@ func (c *client) fillWith(n, size int) {
 	}
 }
 
-// TestReserveBatchIsBounded: the bodies in one answer are 16 MiB at most, and many jobs
-// are taken in several steps.
+// TestReserveBatchIsBounded: the bodies in one answer have at most 16 MiB, and many jobs are taken in
+// several batches.
 func TestReserveBatchIsBounded(t *testing.T) {
 	atLength(t)
-	inWorld(t, func(w *world) {
+	withServer(t, func(h *harness) {
 		const size, fit = 65535, 16 << 20 / 65535
-		c := w.connect()
+		c := h.connect()
 		c.fillWith(fit+10, size)
-		w.store.set(func(d *door) { d.largest = 0 })
+		h.store.set(func(p *proxyStore) { p.largest = 0 })
 		c.send("reserve-batch 1000")
 		c.want(fmt.Sprint("RESERVED_BATCH ", fit))
 		for id := range fit {
 			c.want(fmt.Sprintf("RESERVED %d %d", id+1, size), strings.Repeat("b", size))
 		}
-		if _, _, largest := w.store.counts(); largest > maxTakes {
+		if _, _, largest := h.store.counts(); largest > maxTakes {
 			t.Errorf("%d takes at once", largest)
 		}
 		c.send("reserve-batch 1000")
@@ -45,10 +45,10 @@ func TestReserveBatchIsBounded(t *testing.T) {
 	})
 }
 
-// TestReserveBatchOfLargeJobs: how large jobs may be says nothing about how many small ones come
-// in one answer; and of large ones as many come as fit.
+// TestReserveBatchOfLargeJobs: the maximum job size does not limit how many small jobs come in one
+// answer, and as many large ones come as fit.
 func TestReserveBatchOfLargeJobs(t *testing.T) {
-	for name, its := range map[string]struct {
+	for name, tc := range map[string]struct {
 		maxJob, want int
 		sizes        []int
 	}{
@@ -63,37 +63,37 @@ func TestReserveBatchOfLargeJobs(t *testing.T) {
 			if name != "many small" && name != "large" {
 				atLength(t)
 			}
-			inWorld(t, func(w *world) {
-				w.maxJob = its.maxJob
-				w.server.Shutdown(context.Background())
-				w.reopen(Config{})
-				ops := make([]storage.Op, len(its.sizes))
-				for i, size := range its.sizes {
+			withServer(t, func(h *harness) {
+				h.maxJob = tc.maxJob
+				h.server.Shutdown(context.Background())
+				h.reopen(Config{})
+				ops := make([]storage.Op, len(tc.sizes))
+				for i, size := range tc.sizes {
 					ops[i] = storage.Op{Kind: storage.Put, Tube: "default", TTR: 600, Body: bytes.Repeat([]byte{'b'}, size)}
 				}
-				storage.DoWait(w.store, ops)
-				c := w.connect()
+				storage.DoWait(h.store, ops)
+				c := h.connect()
 				c.send("reserve-batch 1000")
-				c.want(fmt.Sprint("RESERVED_BATCH ", its.want))
-				for id := range its.want {
-					c.want(fmt.Sprintf("RESERVED %d %d", id+1, its.sizes[id]), strings.Repeat("b", its.sizes[id]))
+				c.want(fmt.Sprint("RESERVED_BATCH ", tc.want))
+				for id := range tc.want {
+					c.want(fmt.Sprintf("RESERVED %d %d", id+1, tc.sizes[id]), strings.Repeat("b", tc.sizes[id]))
 				}
-				if reserved := c.figure("stats", "current-jobs-reserved"); reserved != fmt.Sprint(its.want) {
-					t.Errorf("%s jobs are reserved, and the client knows of %d", reserved, its.want)
+				if reserved := c.stat("stats", "current-jobs-reserved"); reserved != fmt.Sprint(tc.want) {
+					t.Errorf("%s jobs are reserved, and the client knows of %d", reserved, tc.want)
 				}
 			})
 		})
 	}
 }
 
-// TestReserveBatchAndFailures: what was taken before the store failed is handed out.
+// TestReserveBatchAndFailures: the answer has the jobs that were taken before the store failed.
 func TestReserveBatchAndFailures(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		c.fillWith(3*maxTakes, 1)
 		takes := 0
-		w.store.set(func(d *door) {
-			d.fail = func(op *storage.Op) error {
+		h.store.set(func(p *proxyStore) {
+			p.fail = func(op *storage.Op) error {
 				if op.Kind != storage.Take {
 					return nil
 				}
@@ -112,21 +112,21 @@ func TestReserveBatchAndFailures(t *testing.T) {
 		c.want("INTERNAL_ERROR", "USING default")
 		c.send("delete-batch 1 2")
 		c.want("DELETED_BATCH 2 0")
-		w.store.set(func(d *door) { d.fail = func(*storage.Op) error { return storage.ErrUnavailable } })
+		h.store.set(func(p *proxyStore) { p.fail = func(*storage.Op) error { return storage.ErrUnavailable } })
 		c.send("delete-batch 3 4", "list-tube-used")
 		c.want("INTERNAL_ERROR", "USING default")
-		w.store.set(func(d *door) { d.fail = nil })
+		h.store.set(func(p *proxyStore) { p.fail = nil })
 	})
 }
 
-// TestFailsBetweenParts: of an operation on many jobs that fails between two parts, the reply says
-// how many jobs the parts before were done with.
+// TestFailsBetweenParts: if an operation on many jobs fails after some parts, the reply has the number
+// of jobs in the parts that were carried out.
 func TestFailsBetweenParts(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		c.fillWith(6, 1)
-		w.store.set(func(d *door) {
-			d.onDo = func(b *storage.Batch) {
+		h.store.set(func(p *proxyStore) {
+			p.onDo = func(b *storage.Batch) {
 				done := b.Done
 				b.Done = func() {
 					for i := range b.Ops {
@@ -138,19 +138,19 @@ func TestFailsBetweenParts(t *testing.T) {
 		})
 		c.send("move-jobs default ready other 4", "flush-tube default", "flush-tube default", "kick 1", "list-tube-used")
 		c.want("MOVED 4", "FLUSHED 2", "INTERNAL_ERROR", "INTERNAL_ERROR", "USING default")
-		w.store.set(func(d *door) { d.onDo = nil })
+		h.store.set(func(p *proxyStore) { p.onDo = nil })
 	})
 }
 
-// TestReserveBatchCutOff: if its client goes while more jobs are being taken, all are
+// TestReserveBatchClientGone: if the client disconnects while more jobs are being taken, all of them are
 // given back.
-func TestReserveBatchCutOff(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c, other := w.connect(), w.connect()
+func TestReserveBatchClientGone(t *testing.T) {
+	withServer(t, func(h *harness) {
+		c, other := h.connect(), h.connect()
 		c.fillWith(5*maxTakes, 1)
 		batches := 0
-		w.store.set(func(d *door) {
-			d.onDo = func(b *storage.Batch) {
+		h.store.set(func(p *proxyStore) {
+			p.onDo = func(b *storage.Batch) {
 				if b.Ops[0].Kind == storage.Take {
 					if batches++; batches == 3 {
 						c.conn.Close()
@@ -162,16 +162,16 @@ func TestReserveBatchCutOff(t *testing.T) {
 		synctest.Wait()
 		other.send("kick 0", "peek-ready")
 		other.want("KICKED 0", "FOUND 1 1", "b")
-		if ready, reserved := other.figure("stats", "current-jobs-ready"), other.figure("stats", "current-jobs-reserved"); ready != fmt.Sprint(5*maxTakes) || reserved != "0" {
+		if ready, reserved := other.stat("stats", "current-jobs-ready"), other.stat("stats", "current-jobs-reserved"); ready != fmt.Sprint(5*maxTakes) || reserved != "0" {
 			t.Errorf("afterwards %s jobs are ready and %s reserved", ready, reserved)
 		}
 	})
 }
 
-// TestBatchesPipelined: a burst of batch commands is answered in its order.
+// TestBatchesPipelined: a burst of batch commands is answered in order.
 func TestBatchesPipelined(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		c.fillWith(500, 1)
 		var want []string
 		var burst strings.Builder

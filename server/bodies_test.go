@@ -20,8 +20,8 @@ import (
 
 const mib = 1 << 20
 
-// taggedBody is a body that is a tag over and over, behind the number of its bytes, so
-// that a mixture of two is found out.
+// taggedBody returns a body of its length and a repeated tag, so that a mixture of two bodies is
+// detected.
 func taggedBody(tag uint64, size int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(size))
 	for b = binary.LittleEndian.AppendUint64(b, tag); len(b) < size; {
@@ -30,7 +30,7 @@ func taggedBody(tag uint64, size int) []byte {
 	return b[:size]
 }
 
-// isTagged tells whether b is what taggedBody has made, of whatever tag.
+// isTagged reports whether b is a body made by taggedBody, with any tag.
 func isTagged(b []byte) bool {
 	return len(b) >= 16 && bytes.Equal(b, taggedBody(binary.LittleEndian.Uint64(b[8:]), int(binary.LittleEndian.Uint64(b))))
 }
@@ -45,6 +45,7 @@ func wantRelease(t *testing.T, s *Server) {
 	}
 }
 
+// ask sends commands, and checks how the first reply begins. It returns the body of that reply.
 func ask(t *testing.T, c *protoclient.Conn, commands string, want string) (body []byte) {
 	t.Helper()
 	io.WriteString(c, commands)
@@ -62,8 +63,8 @@ func putCommand(body []byte) string {
 	return fmt.Sprintf("put 0 0 60 %d\r\n%s\r\n", len(body), body)
 }
 
-// TestKeptReplyOutlivesItsJob: a reply that is kept back for a slow reader stays as it
-// is when its job is deleted, and others are put meanwhile.
+// TestKeptReplyOutlivesItsJob: a reply that is buffered for a slow reader does not change when its job is
+// deleted and others are put meanwhile.
 func TestKeptReplyOutlivesItsJob(t *testing.T) {
 	atLength(t)
 	s, dial := onTCPWith(t, Config{WriteTimeout: -1}, embedded.NewMemory(), 16*mib)
@@ -72,59 +73,58 @@ func TestKeptReplyOutlivesItsJob(t *testing.T) {
 	first := taggedBody(1, 16*mib)
 	ask(t, replies, putCommand(first), "INSERTED 1")
 	io.WriteString(slow, "peek 1\r\npeek-ready\r\n")
-	awaitKept(t, s)
+	awaitBuffered(t, s)
 	ask(t, replies, "delete 1\r\n", "DELETED")
 	ask(t, replies, putCommand(taggedBody(2, 16*mib)), "INSERTED 2")
 	ask(t, replies, "delete 2\r\n", "DELETED")
-	for range 2 { // the second peek was carried out before the delete, too
+	for range 2 { // the second peek, too, was carried out before the delete
 		if got := ask(t, read, "", "FOUND 1 "); !bytes.Equal(got, first) {
-			t.Fatal("the body has changed while it was kept back")
+			t.Fatal("the body has changed while it was buffered")
 		}
 	}
 	wantRelease(t, s)
 	producer.Close()
 }
 
-// TestSlowReaderIsCutOff: bodies that were kept back for a connection are released when
-// it is closed for reading nothing.
-func TestSlowReaderIsCutOff(t *testing.T) {
+// TestStalledClientReleasesBodies: bodies that are buffered for a connection are released when the
+// connection is closed because its client reads nothing.
+func TestStalledClientReleasesBodies(t *testing.T) {
 	s, dial := onTCPWith(t, Config{WriteTimeout: 100 * time.Millisecond}, embedded.NewMemory(), 16*mib)
 	_, replies := dial()
 	slow, _ := dial()
 	ask(t, replies, putCommand(taggedBody(1, 16*mib)), "INSERTED 1")
 	io.WriteString(slow, strings.Repeat("peek 1\r\n", 10))
-	awaitKept(t, s)
+	awaitBuffered(t, s)
 	ask(t, replies, "delete 1\r\n", "DELETED")
 	wantRelease(t, s)
 }
 
-// TestBadBodies: whatever is wrong with a body, nothing is left of it, and the next
-// command is read.
+// TestBadBodies: after any error in a body its memory is released, and the next command is read.
 func TestBadBodies(t *testing.T) {
-	const most = 100_000
-	s, dial := onTCPWith(t, Config{}, embedded.NewMemory(), most)
-	body := taggedBody(7, most)
+	const limit = 100_000
+	s, dial := onTCPWith(t, Config{}, embedded.NewMemory(), limit)
+	body := taggedBody(7, limit)
 	conn, c := dial()
-	ask(t, c, fmt.Sprintf("put 0 0 60 %d\r\n%sxy", most, body), "EXPECTED_CRLF")
-	ask(t, c, fmt.Sprintf("put 0 0 60 %d\r\n%s\rx", most, body), "EXPECTED_CRLF")
-	ask(t, c, fmt.Sprintf("put 0 0 60 %d\r\n%s!\r\n", most+1, body), "JOB_TOO_BIG")
+	ask(t, c, fmt.Sprintf("put 0 0 60 %d\r\n%sxy", limit, body), "EXPECTED_CRLF")
+	ask(t, c, fmt.Sprintf("put 0 0 60 %d\r\n%s\rx", limit, body), "EXPECTED_CRLF")
+	ask(t, c, fmt.Sprintf("put 0 0 60 %d\r\n%s!\r\n", limit+1, body), "JOB_TOO_BIG")
 	wantRelease(t, s)
-	for i := range 3 { // the end of a body, and what comes after it, in small pieces
-		text := fmt.Sprintf("put 0 0 60 %d\r\n%s\r\nreserve\r\ndelete %d\r\n", most, body, i+1)
+	for i := range 3 { // the end of a body, and the commands after it, byte by byte
+		text := fmt.Sprintf("put 0 0 60 %d\r\n%s\r\nreserve\r\ndelete %d\r\n", limit, body, i+1)
 		cut := len(text) - 40 - i
 		io.WriteString(conn, text[:cut])
 		for _, b := range []byte(text[cut:]) {
 			conn.Write([]byte{b})
 		}
 		ask(t, c, "", fmt.Sprint("INSERTED ", i+1))
-		if got := ask(t, c, "", fmt.Sprintf("RESERVED %d %d", i+1, most)); !bytes.Equal(got, body) {
+		if got := ask(t, c, "", fmt.Sprintf("RESERVED %d %d", i+1, limit)); !bytes.Equal(got, body) {
 			t.Error("the body is not what was put")
 		}
 		ask(t, c, "", "DELETED")
 	}
-	for _, sent := range []int{0, 1, 5000, most - 1, most, most + 1} { // the client goes away
+	for _, sent := range []int{0, 1, 5000, limit - 1, limit, limit + 1} { // the client disconnects
 		gone, _ := dial()
-		fmt.Fprintf(gone, "put 0 0 60 %d\r\n%s", most, append(body[:most:most], '\r')[:sent])
+		fmt.Fprintf(gone, "put 0 0 60 %d\r\n%s", limit, append(body[:limit:limit], '\r')[:sent])
 		gone.Close()
 	}
 	ask(t, c, "put 0 0 60 3\r\nabc\r\n", "INSERTED 4")
@@ -132,7 +132,7 @@ func TestBadBodies(t *testing.T) {
 	wantRelease(t, s)
 }
 
-// TestBodiesByteByByte: a body of some KiB may come in any pieces.
+// TestBodiesByteByByte: a body of some KiB can come in any pieces.
 func TestBodiesByteByByte(t *testing.T) {
 	s, dial := onTCPWith(t, Config{}, embedded.NewMemory(), mib)
 	conn, c := dial()
@@ -148,7 +148,7 @@ func TestBodiesByteByByte(t *testing.T) {
 	wantRelease(t, s)
 }
 
-// TestRefusedBodies: a body that is not taken in is released.
+// TestRefusedBodies: the body of a put that is refused is released.
 func TestRefusedBodies(t *testing.T) {
 	s, dial := onTCPWith(t, Config{}, embedded.NewMemory(), mib)
 	_, c := dial()
@@ -160,18 +160,18 @@ func TestRefusedBodies(t *testing.T) {
 	wantRelease(t, s)
 }
 
-// bodyClient puts jobs into a tube that all clients share, and does to them what it
-// likes, among it what others do to the same jobs at the same time.
+// bodyClient puts jobs into a tube that all clients share, and sends random commands about the jobs
+// there, which others change at the same time.
 type bodyClient struct {
 	t      *testing.T
 	c      *protoclient.Conn
 	random *rand.Rand
 	last   uint64 // the largest id seen
-	jobs   int    // put
+	jobs   int    // how many were put
 }
 
-// turn sends some commands at once, and checks every body that comes.
-func (b *bodyClient) turn() {
+// sendSome sends some commands at once, and checks every body that comes.
+func (b *bodyClient) sendSome() {
 	var text strings.Builder
 	n := 1 + b.random.IntN(6)
 	for range n {
@@ -201,7 +201,7 @@ func (b *bodyClient) turn() {
 	}
 }
 
-// size is that of a body: often on the edges of what is treated in different ways.
+// size returns a size for a body, often close to a limit above which bodies are treated differently.
 func (b *bodyClient) size() int {
 	if b.random.IntN(40) == 0 {
 		return mib + b.random.IntN(3)
@@ -210,6 +210,7 @@ func (b *bodyClient) size() int {
 	return edges[b.random.IntN(len(edges))] + b.random.IntN(3)
 }
 
+// reply receives one reply and checks its body.
 func (b *bodyClient) reply() {
 	r, err := b.c.Receive()
 	if err != nil {
@@ -225,8 +226,8 @@ func (b *bodyClient) reply() {
 	}
 }
 
-// playBodies has clients put, reserve, peek, bury, kick, release and delete jobs of all
-// sizes at the same time, for a while.
+// playBodies runs clients that put, reserve, peek, bury, kick, release and delete jobs of all sizes at
+// the same time, until limit.
 func playBodies(t *testing.T, store storage.Store, clients int, limit time.Duration) {
 	s, dial := onTCPWith(t, Config{Log: slog.New(slog.DiscardHandler)}, store, 2*mib)
 	var all sync.WaitGroup
@@ -237,7 +238,7 @@ func playBodies(t *testing.T, store storage.Store, clients int, limit time.Durat
 		b := &bodyClient{t: t, c: c, random: rand.New(rand.NewPCG(1, uint64(i)))}
 		all.Go(func() {
 			for time.Now().Before(end) {
-				b.turn()
+				b.sendSome()
 			}
 			jobs.Store(i, b.jobs)
 			conn.Close()
@@ -267,8 +268,8 @@ func playBodies(t *testing.T, store storage.Store, clients int, limit time.Durat
 	s.Shutdown(context.Background())
 }
 
-// TestBodiesInUse: whatever connections do to jobs at the same time, everybody gets
-// the bodies that were put.
+// TestBodiesInUse: whatever connections do to jobs at the same time, every client gets bodies that were
+// put.
 func TestBodiesInUse(t *testing.T) {
 	const clients = 8
 	limit := time.Second

@@ -1,50 +1,55 @@
-// Package server is the beanstalk door: it speaks the beanstalk protocol to
-// connections and turns their commands into operations on the store of a
-// queue.Queue. It is the only translator between the words of the wire and the words
-// of jobs.
+// Package server serves the beanstalk protocol. It plans the commands of each connection as
+// operations on the store of a queue.Queue, and answers them with the results. No other package
+// translates between the commands of the protocol and operations on jobs.
 //
-// # What lives here
+// # Reading order
 //
-//   - Server: accepting, limits on connections, stopping (server.go, accept.go).
-//   - session: one connection, as a state machine that never blocks. It reads
-//     what has come, plans every whole command in it as an operation, hands
-//     all of them to the store at once, and answers in order with one write.
-//     Whoever signals it runs it (session.go; then plan.go, answer.go, reserve.go,
-//     end.go).
-//   - handlers: how each verb is planned and answered (verbs.go, reserve.go,
-//     stats.go).
-//   - loop: watches many connections with epoll. What all its sessions want in
-//     one turn goes to the store in one call (loop_linux.go, turn.go).
-//   - sends: what the connections of a loop are sent at the end of a turn, with one
-//     system call for all of them (sends_linux.go).
-//   - wire: the bytes of a connection as its session sees them. Either a loop
-//     watches it (epollwire_linux.go), or it is a pump, with goroutines of its own
-//     (pump.go).
-//   - watchlist: the tubes that a connection watches.
-//   - sweeper: has sessions check now and then whether they are idle or stuck.
+//   - session.go: session, one connection, as a state machine that never blocks. It reads what
+//     has come, plans all complete commands as operations, submits them to the store in one
+//     batch, and answers in order with one write. Whatever signals it runs it.
+//   - plan.go, answer.go: how commands become operations, and answers become replies.
+//   - verbs.go: the table of verbs. Each row has two functions: how the verb is planned, and
+//     how it is answered. They stand together in jobs.go, tubes.go, stats.go, reserve.go,
+//     lease.go, batch.go, manage.go, policy.go and auth.go.
+//   - server.go, accept.go, handshake.go: Server: accepting, limits on connections, TLS
+//     handshakes, shutdown.
+//   - principal.go, lookups.go: the user that a session acts as, and its rights.
+//   - timelimits.go, unread.go, incoming.go: limits on idle and stalled connections, on replies
+//     that are not read, and on bodies that have come in part.
+//   - sessionend.go: the end of a connection.
+//   - watchlist.go, counting.go: the tubes that a connection watches; counters.
 //
-// # What does not
+// # Hidden flow: the replies of a loop iteration
 //
-// Bytes of commands and replies (package protocol), rules (package tube), who waits
-// for which job, counters and draining (package server/queue), and any particular
-// engine. The server keeps nothing that cannot be lost: it knows its connections
-// and what they are doing.
+// Package netpoll runs sessions in loop iterations. A session does not call the store. It submits
+// its batch to the current iteration (or to its wire, which passes it to the next iteration, if
+// something other than the loop runs it). At the end of the iteration the loop passes the batches
+// of all sessions to the store together. The store calls Done of each batch, which signals its
+// session, and the session answers. Neither is its write a system call yet: the reply waits in
+// the wire until the end of the iteration, or until the store begins something slow. Then all
+// replies of the iteration leave with one system call. See package netpoll.
+//
+// # What is elsewhere
+//
+// Parsing commands and formatting replies (package protocol), sockets (package server/netpoll),
+// the rules for jobs (package tube), waiters, counters and draining (package server/queue), and
+// engines. The server has no state that must survive it: it knows its connections and what they
+// are doing.
 //
 // # Invariants
 //
-// One goroutine runs a session at a time: a loop's, or whoever ends its batch or
-// its wait. A reply goes out in the order of its command, after the store has
-// acknowledged the operation. A reserve that finds nothing ends its burst: no
-// later command of the connection is planned before it is answered. A
-// connection that ends gives back what it holds, whatever the reason. Whatever
-// grows with the number of tubes of a connection is linear in it, and is handed
-// to the store in pieces.
+// Only one goroutine at a time runs a session: that of a loop, or the one that calls Done of its
+// batch or ends its wait. The replies of a connection have the order of its commands, and each is
+// written after the store has acknowledged the operation. While a reserve may have to wait, only
+// further reserves of the connection are planned: other commands after it are held until it is
+// answered. A connection that ends
+// releases what it holds, whatever the reason. The cost of whatever grows with the number of a
+// connection's tubes is linear in it, and is submitted to the store in pieces.
 //
-// Locks are taken in this order, and none while the store is called: loop.mu, then
-// that of a wire, then sends.mu; or those of package queue. A session has none.
+// A session has no lock, and the store is called without any lock of this package.
 //
 // # Adding a command
 //
-// Add it to protocol's verb table and a row to handlers (verbs.go): how it is
+// Add it to the verb table of package protocol, and a row to handlers (verbs.go): how it is
 // planned, how it is answered.
 package server

@@ -19,14 +19,13 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// fuzzJobSize is the largest body in FuzzConnection: small, so that bodies
-// that are too big are soon made.
+// fuzzJobSize is the limit for a body in FuzzConnection: small, so that the fuzzer soon makes bodies that
+// are too big.
 const fuzzJobSize = 32
 
-// FuzzConnection sends any bytes, cut into packets as cuts says, to a session.
-// Afterwards there is a reply for every command up to the first quit, the
-// session has ended, nothing is reserved but by leases, nothing attended to, and no body
-// is in use but those of jobs.
+// FuzzConnection sends random bytes to a session, in packets of the sizes in cuts. Afterwards every
+// command up to the first quit has a reply, the session has ended, no job is reserved except by leases,
+// no tube is used or watched, and only bodies of jobs are in use.
 func FuzzConnection(f *testing.F) {
 	for _, seed := range []string{
 		"put 1 0 60 1\r\nx\r\nreserve\r\ndelete 1\r\n",
@@ -74,9 +73,9 @@ func fuzzConnection(t *testing.T, data, cuts []byte) {
 		t.Errorf("%d jobs are still reserved, %d were leased", n, leases)
 	}
 	if st := ops[1].Answer.TubeStats; st.Using != 0 || st.Watching != 0 || q.Waiters() != 0 {
-		t.Errorf("somebody is still there: %+v, %d waiting", st, q.Waiters())
+		t.Errorf("connections are still counted: %+v, %d waiting", st, q.Waiters())
 	}
-	if jobs := inStore(ops[0].Answer.Stats); q.Bodies().InUse() > jobs {
+	if jobs := countJobs(ops[0].Answer.Stats); q.Bodies().InUse() > jobs {
 		t.Errorf("%d bodies are in use, of %d jobs", q.Bodies().InUse(), jobs)
 	}
 	got, want := countReplies(t, replies.out.Bytes()), countCommands(data)
@@ -90,11 +89,11 @@ func fuzzConnection(t *testing.T, data, cuts []byte) {
 	store.Close()
 }
 
-// inStore is how many jobs there are.
-func inStore(f *storage.Figures) int { return int(f.Ready + f.Reserved + f.Delayed + f.Buried) }
+// countJobs returns how many jobs there are.
+func countJobs(f *storage.Figures) int { return int(f.Ready + f.Reserved + f.Delayed + f.Buried) }
 
-// packets is a connection whose client has sent in, in packets of the sizes in
-// cuts over and over, and ended.
+// packets is a connection whose client has sent in and then closed it. The packets have the sizes in cuts,
+// in rotation.
 type packets struct {
 	net.Conn
 	in, cuts []byte
@@ -123,7 +122,7 @@ func (p *packets) Write(b []byte) (int, error) {
 	return p.out.Write(b)
 }
 
-// countCommands is how many replies the bytes call for.
+// countCommands returns how many commands the bytes have, up to the first quit.
 func countCommands(data []byte) (n int) {
 	r := protocol.NewReader(bytes.NewReader(data), fuzzJobSize)
 	for {
@@ -138,21 +137,20 @@ func countCommands(data []byte) (n int) {
 	}
 }
 
-// countReplies takes replies apart, and the bodies and pages in them by the
-// sizes that they announce.
+// countReplies returns how many replies text has. It skips bodies and pages by the sizes in the replies.
 func countReplies(t *testing.T, text []byte) (n int) {
 	for ; len(text) > 0; n++ {
 		line, rest, whole := bytes.Cut(text, []byte("\r\n"))
 		if !whole {
 			t.Fatalf("half a reply: %q", text)
 		}
-		if size, has := announced(line); has {
+		if size, ok := announced(line); ok {
 			if len(rest) < size+2 || string(rest[size:size+2]) != "\r\n" {
 				t.Fatalf("%q is followed by %q", line, rest)
 			}
 			rest = rest[size+2:]
 		}
-		if k, ok := strings.CutPrefix(string(line), "RESERVED_BATCH "); ok { // these many belong to it
+		if k, ok := strings.CutPrefix(string(line), "RESERVED_BATCH "); ok { // its jobs are part of the same reply
 			jobs, err := strconv.Atoi(k)
 			if err != nil {
 				t.Fatal(err)
@@ -164,8 +162,8 @@ func countReplies(t *testing.T, text []byte) (n int) {
 	return n
 }
 
-// announced is the size of the body or page that comes after a reply's line.
-func announced(line []byte) (size int, has bool) {
+// announced returns the size of the body or page after the first line of a reply, if it has one.
+func announced(line []byte) (size int, ok bool) {
 	words := bytes.Fields(line)
 	if word := string(words[0]); word != "OK" && word != "RESERVED" && word != "FOUND" && word != "LEASED" {
 		return 0, false

@@ -18,7 +18,7 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// atLength leaves a test to make test-long.
+// atLength skips a test that only make test-long runs.
 func atLength(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -26,49 +26,48 @@ func atLength(t *testing.T) {
 	}
 }
 
-// world is a server on a memory engine inside a bubble of virtual time.
-type world struct {
+// harness is a server on a memory engine inside a synctest bubble.
+type harness struct {
 	*testing.T
 	server  *Server
 	queue   *queue.Queue
-	store   *door
+	store   *proxyStore
 	maxJob  int               // see queue.Config
-	mayPush func(string) bool // likewise
+	mayPush func(string) bool // see queue.Config
 }
 
-// inWorld runs test in a bubble, in which sleeping takes no time.
-func inWorld(t *testing.T, test func(*world)) {
+// withServer runs test with a server, in a bubble in which sleeping takes no time.
+func withServer(t *testing.T, test func(*harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := &door{Store: embedded.NewMemory()}
-		w := &world{T: t, store: store}
-		w.open(Config{})
-		test(w)
-		if err := w.server.Shutdown(context.Background()); err != nil {
+		store := &proxyStore{Store: embedded.NewMemory()}
+		h := &harness{T: t, store: store}
+		h.open(Config{})
+		test(h)
+		if err := h.server.Shutdown(context.Background()); err != nil {
 			t.Errorf("shutdown: %v", err)
 		}
-		w.queue.Close(context.Background())
+		h.queue.Close(context.Background())
 		store.Close()
 	})
 }
 
-// open puts a server of this configuration on the world's store.
-func (w *world) open(c Config) {
+// open creates a server with this configuration on the harness's store.
+func (h *harness) open(c Config) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	w.queue = queue.New(w.store, queue.Config{Version: "0.1.0-test", Log: c.Log, MaxJobSize: w.maxJob, MayPush: w.mayPush})
-	w.server = New(w.queue, c)
+	h.queue = queue.New(h.store, queue.Config{Version: "0.1.0-test", Log: c.Log, MaxJobSize: h.maxJob, MayPush: h.mayPush})
+	h.server = New(h.queue, c)
 }
 
-// reopen is open, after the server there was has been shut down.
-func (w *world) reopen(c Config) {
-	w.queue.Close(context.Background())
-	w.open(c)
+// reopen is open after the earlier server was shut down.
+func (h *harness) reopen(c Config) {
+	h.queue.Close(context.Background())
+	h.open(c)
 }
 
-// onStore is a server on a store outside of any world. Its queue is closed at the
-// end of the test.
+// onStore returns a server on a store, without a harness. Its queue is closed at the end of the test.
 func onStore(t *testing.T, store storage.Store) *Server {
 	log := slog.New(slog.DiscardHandler)
 	q := queue.New(store, queue.Config{Log: log})
@@ -76,68 +75,67 @@ func onStore(t *testing.T, store storage.Store) *Server {
 	return New(q, Config{Log: log})
 }
 
-// door is a store through which a test can let operations fail and hints get
-// lost.
-type door struct {
+// proxyStore passes calls to a store. It counts operations, and a test can make them fail and drop
+// wake-ups.
+type proxyStore struct {
 	storage.Store
-	mu       sync.Mutex
-	fail     func(*storage.Op) error
-	deafness bool
-	batches  int
-	takes    int // operations
-	searched int // tubes, by them
-	largest  int // of all batches, in operations
+	mu          sync.Mutex
+	fail        func(*storage.Op) error
+	dropWakeUps bool
+	batches     int
+	takes       int // Take operations
+	searched    int // tubes in those
+	largest     int // operations in the largest batch
 
-	mostSearched, mostAttended int // tubes of one batch
+	mostSearched, mostRefs int // largest number of tubes in the Take and Ref operations of one batch
 
-	onDo func(*storage.Batch)                                       // before it is carried out
-	tick func(func() (time.Duration, error)) (time.Duration, error) // in place of Tick, with that
+	onDo func(*storage.Batch)                                       // called before a batch is carried out
+	tick func(func() (time.Duration, error)) (time.Duration, error) // called instead of Tick, with the store's Tick
 }
 
-func (d *door) set(change func(*door)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	change(d)
+func (p *proxyStore) set(change func(*proxyStore)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(p)
 }
 
-// counts returns how many takes there were, in how many tubes, and how large the
-// largest batch was.
-func (d *door) counts() (takes, searched, largest int) {
+// counts returns the number of takes, of tubes in them, and of operations in the largest batch.
+func (p *proxyStore) counts() (takes, searched, largest int) {
 	synctest.Wait()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.takes, d.searched, d.largest
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.takes, p.searched, p.largest
 }
 
-func (d *door) Do(batches ...*storage.Batch) {
+func (p *proxyStore) Do(batches ...*storage.Batch) {
 	for _, b := range batches {
-		d.do(b)
+		p.do(b)
 	}
 }
 
-func (d *door) do(b *storage.Batch) {
-	d.mu.Lock()
-	fail, onDo := d.fail, d.onDo
-	d.batches++
-	d.largest = max(d.largest, len(b.Ops))
-	searched, attended := 0, 0
+func (p *proxyStore) do(b *storage.Batch) {
+	p.mu.Lock()
+	fail, onDo := p.fail, p.onDo
+	p.batches++
+	p.largest = max(p.largest, len(b.Ops))
+	searched, refs := 0, 0
 	for i := range b.Ops {
 		switch op := &b.Ops[i]; op.Kind {
 		case storage.Take:
-			d.takes++
+			p.takes++
 			searched += len(op.Tubes)
 		case storage.Ref:
-			attended += len(op.Tubes)
+			refs += len(op.Tubes)
 		}
 	}
-	d.searched += searched
-	d.mostSearched, d.mostAttended = max(d.mostSearched, searched), max(d.mostAttended, attended)
-	d.mu.Unlock()
+	p.searched += searched
+	p.mostSearched, p.mostRefs = max(p.mostSearched, searched), max(p.mostRefs, refs)
+	p.mu.Unlock()
 	if onDo != nil {
 		onDo(b)
 	}
 	if fail == nil {
-		d.Store.Do(b)
+		p.Store.Do(b)
 		return
 	}
 	for i := range b.Ops {
@@ -149,60 +147,60 @@ func (d *door) do(b *storage.Batch) {
 			return
 		}
 	}
-	d.Store.Do(b)
+	p.Store.Do(b)
 }
 
-func (d *door) Tick() (time.Duration, error) {
-	d.mu.Lock()
-	tick := d.tick
-	d.mu.Unlock()
+func (p *proxyStore) Tick() (time.Duration, error) {
+	p.mu.Lock()
+	tick := p.tick
+	p.mu.Unlock()
 	if tick == nil {
-		return d.Store.Tick()
+		return p.Store.Tick()
 	}
-	return tick(d.Store.Tick)
+	return tick(p.Store.Tick)
 }
 
-func (d *door) Listen(l storage.Listener) { d.Store.Listen(doorListener{l, d}) }
+func (p *proxyStore) Listen(l storage.Listener) { p.Store.Listen(proxyListener{l, p}) }
 
-type doorListener struct {
+type proxyListener struct {
 	storage.Listener
-	door *door
+	proxy *proxyStore
 }
 
-func (l doorListener) Ready(tube string) bool {
-	l.door.mu.Lock()
-	deaf := l.door.deafness
-	l.door.mu.Unlock()
-	return deaf || l.Listener.Ready(tube)
+func (l proxyListener) Ready(tube string) bool {
+	l.proxy.mu.Lock()
+	drop := l.proxy.dropWakeUps
+	l.proxy.mu.Unlock()
+	return drop || l.Listener.Ready(tube)
 }
 
-// client is a connection to the world's server. What the server sends is
-// collected at once, so that it never blocks on us.
+// client is a connection to the server of a harness. It receives all lines at once, so that the server
+// never blocks.
 type client struct {
-	w     *world
+	h     *harness
 	conn  net.Conn
-	lines chan string // replies, bodies and pages as lines of their own
+	lines chan string // replies; bodies and pages are lines of their own
 	ended chan struct{}
 }
 
-func (w *world) connect() *client { return w.connectFor(100_000) }
+func (h *harness) connect() *client { return h.connectFor(100_000) }
 
-// connectMany returns clients who are sent a command each, and few lines.
-func (w *world) connectMany(n int, command string) (all []*client) {
+// connectMany connects n clients, each of which sends a command and receives few lines.
+func (h *harness) connectMany(n int, command string) (all []*client) {
 	for range n {
-		c := w.connectFor(10)
+		c := h.connectFor(10)
 		c.send(command)
 		all = append(all, c)
 	}
 	return all
 }
 
-// connectFor is for so many lines that nobody has read yet.
-func (w *world) connectFor(lines int) *client {
-	w.Helper()
+// connectFor connects a client that can hold this many unread lines.
+func (h *harness) connectFor(lines int) *client {
+	h.Helper()
 	ours, theirs := net.Pipe()
-	c := &client{w: w, conn: ours, lines: make(chan string, lines), ended: make(chan struct{})}
-	go w.server.ServeConn(theirs)
+	c := &client{h: h, conn: ours, lines: make(chan string, lines), ended: make(chan struct{})}
+	go h.server.ServeConn(theirs)
 	go c.collect()
 	return c
 }
@@ -221,73 +219,73 @@ func (c *client) collect() {
 
 // send sends commands, each a line.
 func (c *client) send(commands ...string) {
-	c.w.Helper()
+	c.h.Helper()
 	c.sendRaw(strings.Join(commands, "\r\n") + "\r\n")
 }
 
 func (c *client) sendRaw(text string) {
-	c.w.Helper()
+	c.h.Helper()
 	if _, err := io.WriteString(c.conn, text); err != nil {
-		c.w.Fatalf("sending %.60q: %v", text, err)
+		c.h.Fatalf("sending %.60q: %v", text, err)
 	}
 }
 
-// want checks the next lines of what has come, and waits for them.
+// want waits for the next lines and checks them.
 func (c *client) want(lines ...string) {
-	c.w.Helper()
+	c.h.Helper()
 	for _, want := range lines {
 		select {
 		case got := <-c.lines:
 			if got != want {
-				c.w.Fatalf("got %q, want %q", got, want)
+				c.h.Fatalf("got %q, want %q", got, want)
 			}
 		case <-time.After(time.Hour):
-			c.w.Fatalf("got nothing, want %q", want)
+			c.h.Fatalf("got nothing, want %q", want)
 		}
 	}
 }
 
-// silent checks that nothing has come.
-func (c *client) silent() {
-	c.w.Helper()
+// wantNothing checks that no line has come.
+func (c *client) wantNothing() {
+	c.h.Helper()
 	synctest.Wait()
 	select {
 	case got := <-c.lines:
-		c.w.Fatalf("got %q, want nothing", got)
+		c.h.Fatalf("got %q, want nothing", got)
 	default:
 	}
 }
 
 // ask sends one command and returns the first line of the reply.
 func (c *client) ask(command string) string {
-	c.w.Helper()
+	c.h.Helper()
 	c.send(command)
 	return <-c.lines
 }
 
-// wantWithin checks the next line and when it comes, since begun.
+// wantWithin checks the next line, and that it comes after this time since begun.
 func (c *client) wantWithin(begun time.Time, after time.Duration, line string) {
-	c.w.Helper()
+	c.h.Helper()
 	c.want(line)
 	if took := time.Since(begun); took < after || took > after+5*time.Millisecond {
-		c.w.Errorf("%q came after %v, want %v", line, took, after)
+		c.h.Errorf("%q came after %v, want %v", line, took, after)
 	}
 }
 
 // put puts a job with this TTR and returns its id.
 func (c *client) put(ttr int, body string) string {
-	c.w.Helper()
+	c.h.Helper()
 	var id string
 	c.sendRaw(fmt.Sprintf("put 0 0 %d %d\r\n%s\r\n", ttr, len(body), body))
 	if _, err := fmt.Sscanf(<-c.lines, "INSERTED %s", &id); err != nil {
-		c.w.Fatalf("putting a job: %v", err)
+		c.h.Fatalf("putting a job: %v", err)
 	}
 	return id
 }
 
-// figure reads one number off a page of statistics.
-func (c *client) figure(command, key string) string {
-	c.w.Helper()
+// stat returns the value of a key of a stats page.
+func (c *client) stat(command, key string) string {
+	c.h.Helper()
 	c.send(command)
 	value := "missing"
 	for line := range c.lines {

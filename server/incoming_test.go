@@ -10,12 +10,11 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// TestIncomingIsBounded: connections that stop in the middle of large bodies are closed when
-// others need the memory, as many as is needed. The others wait for that, and small bodies do
-// not.
+// TestIncomingIsBounded: of the connections that stalled in the middle of large bodies, as many are closed
+// as is needed for the memory that others need. Large bodies wait for that, small ones do not.
 func TestIncomingIsBounded(t *testing.T) {
-	const size, stalled, most = 4 * mib, 10, 16 * mib
-	_, dial := onTCPWith(t, Config{Bounds: limits.New(0, 0, most)}, embedded.NewMemory(), size)
+	const size, stalled, limit = 4 * mib, 10, 16 * mib
+	_, dial := onTCPWith(t, Config{Bounds: limits.New(0, 0, limit)}, embedded.NewMemory(), size)
 	closed := make(chan bool, stalled)
 	for range stalled {
 		conn, _ := dial()
@@ -39,7 +38,7 @@ func TestIncomingIsBounded(t *testing.T) {
 	}
 }
 
-// TestIncomingEnds: whatever becomes of a body, its room is free afterwards.
+// TestIncomingEnds: whether or not a body is accepted, its memory is free afterwards.
 func TestIncomingEnds(t *testing.T) {
 	const size = mib
 	b := limits.New(0, 0, size)
@@ -48,7 +47,7 @@ func TestIncomingEnds(t *testing.T) {
 	for _, sent := range []string{whole, whole[:len(whole)-2] + "xx", whole[:size/2]} {
 		conn, replies := dial()
 		io.WriteString(conn, sent[:size/3])
-		time.Sleep(10 * time.Millisecond) // so that it comes in parts
+		time.Sleep(10 * time.Millisecond) // so that the body comes in parts
 		io.WriteString(conn, sent[size/3:])
 		if len(sent) == len(whole) {
 			if got, err := replies.Line(); err != nil || !strings.HasPrefix(got, "INSERTED") && got != "EXPECTED_CRLF" {
@@ -59,7 +58,7 @@ func TestIncomingEnds(t *testing.T) {
 	}
 	for limit := time.Now().Add(time.Minute); b.Incoming() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("there is still room set aside for %d bytes", b.Incoming())
+			t.Fatalf("memory for %d bytes is still reserved", b.Incoming())
 		}
 	}
 }

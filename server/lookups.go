@@ -10,85 +10,85 @@ import (
 	"redstalk/storage"
 )
 
-// This file has commands that name a job by its id, from clients who may not do the same
-// with every tube. In which tube the job is has to be looked up first. That and the act
-// are two batches, which cannot go wrong: an id is never given out again, and a job does
-// not change its tube. (What moves a job gives it a new id.)
+// This file has commands that name a job by its id, from clients whose rights differ between tubes.
+// The session has to look up first in which tube the job is. The lookup and the command itself
+// are two batches. Nothing can go wrong between them: an id is never reused, and a job never changes
+// its tube. (Moving a job to another tube gives it a new id.)
 //
-// All lookups of a burst are made with its batch, and all acts in the next one. So behind
-// the first command that is looked up only others that name jobs are planned.
+// All lookups of a burst are part of its batch, and all commands that waited for them are part of a
+// second one. So after the first command that needs a lookup, only commands that name jobs are planned
+// in the same burst.
 
-// lookups are the commands of a burst that wait for what is looked up.
+// lookups are the commands of a burst that wait for lookups.
 type lookups struct {
 	commands []lookup
 }
 
-// lookup is a command that waits. Its lookups are operations of the burst's batch, one for
-// each id that it names, from request.op on.
+// lookup is a command that waits for lookups. They are operations of the burst's batch, from
+// request.op on, one for each id that the command names.
 type lookup struct {
 	command protocol.Command
 	request int  // its index in session.requests
-	granted bool // there are no lookups: it waits only because it must not overtake others
+	granted bool // there are no lookups: it waits only so that the order is preserved
 }
 
-// grant is what a client is known to be allowed with a job: the job is in a tube where it
-// has these rights, and perhaps others.
+// grant says that a job is in a tube on which the client has these rights, and perhaps others.
 type grant struct {
-	id  uint64
-	has access.Right
+	id     uint64
+	rights access.Right
 }
 
-// numGrants is how many jobs a session remembers so. A client that holds more at a time
-// has their tubes looked up.
+// numGrants is for how many jobs a session caches grants. The tubes of further jobs are looked up.
 const numGrants = 256
 
-// noteTaken notes that a job was reserved from a tube on which the visitor may work.
-func (v *principal) noteTaken(id uint64) {
-	if v != nil && v.user.Everywhere()&access.Work == 0 {
-		v.grant(id, access.Work)
+// noteReserved caches that a job was reserved, and so is in a tube on which the principal may work. It does
+// nothing on a nil principal.
+func (p *principal) noteReserved(id uint64) {
+	if p != nil && p.user.Everywhere()&access.Work == 0 {
+		p.grant(id, access.Work)
 	}
 }
 
-func (v *principal) grant(id uint64, has access.Right) {
-	if v.grants == nil {
-		v.grants = make([]grant, numGrants)
+func (p *principal) grant(id uint64, rights access.Right) {
+	if p.grants == nil {
+		p.grants = make([]grant, numGrants)
 	}
-	v.grants[id%numGrants] = grant{id, has}
+	p.grants[id%numGrants] = grant{id, rights}
 }
 
-// isGranted tells whether the visitor is known to have what a command about the job needs.
-func (v *principal) isGranted(n access.Need, id uint64) bool {
-	if n.Met(v.user.Everywhere()) {
+// isGranted reports whether the principal is known to have the rights that a command needs on the job.
+func (p *principal) isGranted(n access.Need, id uint64) bool {
+	if n.Met(p.user.Everywhere()) {
 		return true
 	}
-	if v.grants == nil {
+	if p.grants == nil {
 		return false
 	}
-	g := v.grants[id%numGrants]
-	return g.id == id && n.Met(g.has)
+	g := p.grants[id%numGrants]
+	return g.id == id && n.Met(g.rights)
 }
 
-// mustHold tells whether a command of this verb must wait for lookups before it.
-func (v *principal) mustHold(verb protocol.Verb) bool {
-	return len(v.lookups.commands) > 0 && needs[verb].Where != access.OfJob
+// mustHold reports whether a command of this verb must wait for the lookups of commands before it.
+func (p *principal) mustHold(verb protocol.Verb) bool {
+	return len(p.lookups.commands) > 0 && needs[verb].Where != access.OfJob
 }
 
-// forgetLookups is for the beginning of a burst.
-func (v *principal) forgetLookups() {
-	clear(v.lookups.commands)
-	v.lookups.commands = v.lookups.commands[:0]
+// forgetLookups is called at the beginning of a burst.
+func (p *principal) forgetLookups() {
+	clear(p.lookups.commands)
+	p.lookups.commands = p.lookups.commands[:0]
 }
 
-// planOfJob plans a command that names jobs, or first lookups of them if it is not known
-// whether the client may.
+// planOfJob plans a command that names jobs. If it is not known whether the client may use the
+// command on them, it plans their lookups first.
 func (s *session) planOfJob(c *protocol.Command, r *request) {
-	v := s.principal
-	if v.user.Anywhere() == access.Nothing {
-		refusePut(c, r, (*protocol.Writer).Forbidden)
+	p := s.principal
+	if p.user.Anywhere() == access.Nothing {
+		refuse(c, r, (*protocol.Writer).Forbidden)
 		return
 	}
-	granted := v.areGranted(c)
-	if granted && len(v.lookups.commands) == 0 {
+	granted := p.areGranted(c)
+	if granted && len(p.lookups.commands) == 0 {
 		handlers[c.Verb].plan(s, c, r)
 		return
 	}
@@ -98,28 +98,28 @@ func (s *session) planOfJob(c *protocol.Command, r *request) {
 			s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.JobStats, ID: id})
 		}
 	}
-	kept := *c
-	kept.List = slices.Clone(c.List)
-	v.lookups.commands = append(v.lookups.commands, lookup{kept, len(s.requests) - 1, granted})
+	command := *c
+	command.List = slices.Clone(c.List)
+	p.lookups.commands = append(p.lookups.commands, lookup{command, len(s.requests) - 1, granted})
 	r.waitsForLookup = true
 }
 
-// areGranted tells whether the client is known to be allowed what a command wants with all
-// jobs that it names.
-func (v *principal) areGranted(c *protocol.Command) bool {
+// areGranted reports whether the principal is known to have the rights that a command needs on all jobs
+// that it names.
+func (p *principal) areGranted(c *protocol.Command) bool {
 	need := needs[c.Verb]
-	if c.Verb != protocol.DeleteBatch { // the usual way: idsOf would allocate
-		return v.isGranted(need, c.ID)
+	if c.Verb != protocol.DeleteBatch { // the common case, without the allocation in idsOf
+		return p.isGranted(need, c.ID)
 	}
 	for id := range protocol.IDs(c.List) {
-		if !v.isGranted(need, id) {
+		if !p.isGranted(need, id) {
 			return false
 		}
 	}
 	return true
 }
 
-// idsOf are the ids of the jobs that a command names.
+// idsOf returns the ids of the jobs that a command names.
 func idsOf(c *protocol.Command) iter.Seq[uint64] {
 	if c.Verb == protocol.DeleteBatch {
 		return protocol.IDs(c.List)
@@ -127,8 +127,8 @@ func idsOf(c *protocol.Command) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) { yield(c.ID) }
 }
 
-// actOnLookups goes on with all commands that have waited for lookups.
-func (s *session) actOnLookups() {
+// planLookups plans all commands that have waited for lookups, and submits them.
+func (s *session) planLookups() {
 	from := len(s.batch.Ops)
 	for i := range s.principal.lookups.commands {
 		l := &s.principal.lookups.commands[i]
@@ -139,63 +139,63 @@ func (s *session) actOnLookups() {
 		case l.granted:
 			handlers[l.command.Verb].plan(s, &l.command, r)
 		case l.command.Verb == protocol.DeleteBatch:
-			s.actOnMany(&l.command, r, lookups)
+			s.planLookedUpMany(&l.command, r, lookups)
 		default:
-			s.actOnOne(&l.command, r, &lookups[0])
+			s.planLookedUp(&l.command, r, &lookups[0])
 		}
 	}
-	if s.again.Ops = s.batch.Ops[from:]; len(s.again.Ops) > 0 {
+	if s.followUp.Ops = s.batch.Ops[from:]; len(s.followUp.Ops) > 0 {
 		s.phase = storing
-		s.submitter.Submit(&s.again)
+		s.submitter.Submit(&s.followUp)
 	}
 }
 
-// actOnOne plans a command whose job was looked up. A job of a tube that the client may
-// not touch is not there for it; one of a tube on which it has other rights is.
-func (s *session) actOnOne(c *protocol.Command, r *request, lookup *storage.Op) {
+// planLookedUp plans a command whose job was looked up. If the client has no right at all on the
+// job's tube, the reply is NOT_FOUND; if it only lacks the right for this command, FORBIDDEN.
+func (s *session) planLookedUp(c *protocol.Command, r *request, lookup *storage.Op) {
 	err := lookup.Answer.Err
-	switch has, found := s.rightsIn(lookup); {
+	switch rights, found := s.rightsOnJob(lookup); {
 	case err != nil:
-		r.word = func(s *session) { s.fail(r, err) }
+		r.reply = func(s *session) { s.fail(r, err) }
 	case !found:
-		r.word = func(s *session) { s.out.NotFound() }
-	case !needs[c.Verb].Met(has):
-		r.word = func(s *session) { s.out.Forbidden() }
+		r.reply = func(s *session) { s.out.NotFound() }
+	case !needs[c.Verb].Met(rights):
+		r.reply = func(s *session) { s.out.Forbidden() }
 	default:
 		handlers[c.Verb].plan(s, c, r)
 	}
 }
 
-// rightsIn returns what the client may do in the tube of a job that was looked up, and
-// remembers it. found is false if there is no such job, or if it may do nothing there.
-func (s *session) rightsIn(lookup *storage.Op) (has access.Right, found bool) {
+// rightsOnJob returns the client's rights on the tube of a job that was looked up, and caches them.
+// found is false if there is no such job, or if the client has no right on its tube.
+func (s *session) rightsOnJob(lookup *storage.Op) (rights access.Right, found bool) {
 	if a := &lookup.Answer; a.Err != nil || a.NotFound {
 		return access.Nothing, false
 	}
-	if has = s.principal.user.On(lookup.Answer.Job.Tube); has == access.Nothing {
-		return has, false
+	if rights = s.principal.user.On(lookup.Answer.Job.Tube); rights == access.Nothing {
+		return rights, false
 	}
-	s.principal.grant(lookup.ID, has)
-	return has, true
+	s.principal.grant(lookup.ID, rights)
+	return rights, true
 }
 
-// noJobHas is an id that no job has.
-const noJobHas = 0
+// noJobID is an id that no job has.
+const noJobID = 0
 
-// actOnMany is actOnOne for a command with many ids. Those that the client may not act on
-// are not found.
-func (s *session) actOnMany(c *protocol.Command, r *request, lookups []storage.Op) {
+// planLookedUpMany is planLookedUp for a command with many ids. Jobs on which the client may not use
+// the command count as not found.
+func (s *session) planLookedUpMany(c *protocol.Command, r *request, lookups []storage.Op) {
 	list := make([]byte, 0, len(c.List))
 	next := 0
 	for id := range protocol.IDs(c.List) {
 		lookup := &lookups[next]
 		next++
 		if err := lookup.Answer.Err; err != nil {
-			r.word = func(s *session) { s.fail(r, err) }
+			r.reply = func(s *session) { s.fail(r, err) }
 			return
 		}
-		if has, _ := s.rightsIn(lookup); !needs[c.Verb].Met(has) {
-			id = noJobHas
+		if rights, _ := s.rightsOnJob(lookup); !needs[c.Verb].Met(rights) {
+			id = noJobID
 		}
 		list = strconv.AppendUint(append(list, ' '), id, 10)
 	}

@@ -8,8 +8,8 @@ import (
 	"redstalk/tube"
 )
 
-// This file is the way of a reserve through its session: planned, perhaps retaken,
-// perhaps waiting, answered. package queue goes on from Waiter.Wait.
+// This file has reserve: it is planned, its take is perhaps repeated, it perhaps waits, and it is
+// answered. Waiter.Wait leads to package queue.
 
 func isReserve(v protocol.Verb) bool {
 	return v == protocol.Reserve || v == protocol.ReserveWithTimeout || v == protocol.ReserveBatch || v == protocol.ReserveLease
@@ -23,36 +23,34 @@ func planReserve(s *session, c *protocol.Command, r *request) {
 	s.planTake(r, timeout)
 }
 
-// planTake plans to take a job, and to wait for one as long as that.
+// planTake plans the take of a reserve that can wait for a job until timeout.
 func (s *session) planTake(r *request, timeout time.Duration) { s.planTakeFor(s.holder, r, timeout) }
 
-// planTakeFor is planTake for another holder, which is tube.LeaseHolder.
+// planTakeFor is planTake for a holder: the connection, or tube.LeaseHolder.
 func (s *session) planTakeFor(h tube.Holder, r *request, timeout time.Duration) {
 	r.timeout = timeout
 	r.waits = r.timeout > 0 && !s.halfClosed
 	s.blocking = s.blocking || r.waits
 	s.tubes += s.watched.len()
-	s.do(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: s.searched(), Wait: r.waits})
+	s.addOp(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: s.searchTubes(), Wait: r.waits})
 }
 
-// stale tells whether the take of r found nothing and was done before another
-// reserve of the same burst had to wait: since then a job may have come, and
-// what this connection holds has changed.
+// stale reports whether the take of r found no job before another reserve of the same burst waited.
+// Since then a job can have come, and what this connection holds has changed.
 func (s *session) stale(r *request) bool {
-	return s.waited && !r.fresh && !r.waited && r.op >= 0 && isReserve(r.verb) && s.batch.Ops[r.op].Answer.NotFound
+	return s.waited && !r.retaken && !r.waited && r.op >= 0 && isReserve(r.verb) && s.batch.Ops[r.op].Answer.NotFound
 }
 
 // retake repeats the take of r.
 func (s *session) retake(r *request) {
-	r.fresh = true
-	s.hints = s.queue.WakeUps()
-	s.again.Ops = s.batch.Ops[r.op : r.op+1]
+	r.retaken = true
+	s.wakeUps = s.queue.WakeUps()
+	s.followUp.Ops = s.batch.Ops[r.op : r.op+1]
 	s.phase = storing
-	s.submitter.Submit(&s.again)
+	s.submitter.Submit(&s.followUp)
 }
 
-// mustWait tells whether r is a reserve that found no job and has time to
-// wait for one.
+// mustWait reports whether r is a reserve that found no job and has time to wait for one.
 func (s *session) mustWait(r *request) bool {
 	if !r.waits || r.waited || s.halfClosed {
 		return false
@@ -61,7 +59,7 @@ func (s *session) mustWait(r *request) bool {
 	return a.Err == nil && a.NotFound && a.Soon > 0
 }
 
-// startWaiting begins the waiting of r for a job. The replies before it are sent.
+// startWaiting sends the replies before r, and makes r wait for a job.
 func (s *session) startWaiting(r *request) error {
 	if err := s.out.Flush(); err != nil {
 		return err
@@ -70,16 +68,16 @@ func (s *session) startWaiting(r *request) error {
 	s.phase, s.waited = waiting, true
 	take := &s.batch.Ops[r.op]
 	s.waiting = s.waiterFor(take.Holder)
-	s.waiting.Wait(take.Tubes, s.hints, min(r.timeout, take.Answer.Soon))
+	s.waiting.Wait(take.Tubes, s.wakeUps, min(r.timeout, take.Answer.Soon))
 	return nil
 }
 
-// stepWaiting goes on with the waiting, until it has an outcome or the client or
-// the server ends. What the client sends meanwhile is read into the buffer, as far
-// as there is room, so that its end is noticed.
+// stepWaiting continues a wait until it has an outcome, or the client or the server ends it. It reads
+// what the client sends meanwhile into the buffer, as far as there is room, to notice the end of the
+// stream.
 func (s *session) stepWaiting() (more bool) {
 	if s.wire.PendingBytes() > 0 || s.unread.Load() > 0 {
-		s.noteUnread()
+		s.updateUnread()
 	}
 	answer, ended := s.waiting.Outcome()
 	switch {
@@ -87,7 +85,7 @@ func (s *session) stepWaiting() (more bool) {
 		s.endWaiting(answer)
 		return true
 	case s.cancelling:
-		return false // a round is serving it: the outcome follows
+		return false // a dispatch batch is serving it: the outcome follows
 	case s.cause != nil, s.halfClosed, s.server.closing.Load():
 		if s.waiting.Cancel() {
 			s.endWaiting(storage.Answer{NotFound: true})
@@ -98,12 +96,12 @@ func (s *session) stepWaiting() (more bool) {
 	case !s.readable || s.in.Full() || s.wire.PendingBytes() > 0:
 		return false
 	}
-	s.cause = s.noteRead(s.in.Fill())
+	s.cause = s.handleRead(s.in.Fill())
 	return true
 }
 
-// endWaiting goes on with the reserve that has waited. If the connection is to
-// end, a job that came at the last moment is given back with all the others.
+// endWaiting continues with the reserve that has waited. If the connection has to end, a job that
+// came at the last moment is given back with all the others.
 func (s *session) endWaiting(answer storage.Answer) {
 	s.phase, s.cancelling = acting, false
 	r := &s.requests[s.next]
@@ -116,12 +114,12 @@ func (s *session) endWaiting(answer storage.Answer) {
 		s.cause = ErrServerClosed
 	}
 	if s.cause != nil {
-		s.unwanted = unwantedLease(take)
+		s.giveBack = giveBackLease(take)
 		s.end(s.cause)
 	}
 }
 
-// noJob answers a reserve that found no job and cannot wait (any more).
+// noJob answers a reserve that found no job and cannot wait, or not any longer.
 func (s *session) noJob(r *request, a *storage.Answer) {
 	if s.deadlineSoon(r, a) {
 		s.out.DeadlineSoon()
@@ -133,25 +131,29 @@ func (s *session) noJob(r *request, a *storage.Answer) {
 	}
 }
 
-// deadlineSoon tells whether such a reserve is over because a deadline of this connection
-// is near.
+// deadlineSoon reports whether such a reserve ends because a job that this connection holds is near
+// its deadline.
 func (s *session) deadlineSoon(r *request, a *storage.Answer) bool {
 	return a.Soon <= 0 || r.waited && a.Soon <= r.timeout && !s.halfClosed
 }
 
-// searched returns the tubes in which the connection looks for jobs, for an operation:
-// those that it watches, but for those on which it may not work.
-func (s *session) searched() []string {
+// searchTubes returns the tubes in which the connection looks for jobs, for an operation: the watched
+// tubes on which it may work.
+func (s *session) searchTubes() []string {
 	if s.principal == nil {
 		return s.watched.lend()
 	}
-	return s.principal.workable(s)
+	return s.principal.workTubes(s)
 }
 
 func answerReserved(s *session, _ *request, a *storage.Answer) {
-	s.principal.noteTaken(a.ID)
+	s.principal.noteReserved(a.ID)
 	s.out.Reserved(a.ID, a.Body, a.Buffer)
-	a.Buffer = nil // the writer's
+	a.Buffer = nil // the writer releases it
+}
+
+func planReserveJob(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: s.holder, ID: c.ID})
 }
 
 func answerReservedJob(s *session, r *request, a *storage.Answer) {

@@ -14,47 +14,46 @@ import (
 	"redstalk/protocol"
 	"redstalk/server/access"
 	"redstalk/server/limits"
+	"redstalk/server/netpoll"
 	"redstalk/server/queue"
 	"redstalk/storage/telemetry"
 )
 
-// Config says how a Server behaves. The zero value is useful.
+// Config configures a Server. The zero value is useful.
 type Config struct {
-	// QuoteStats puts double quotes around every string of the stats pages,
-	// as beanstalkd 1.13 does.
+	// QuoteStats puts double quotes around every string of the stats pages, as beanstalkd 1.13
+	// does.
 	QuoteStats bool
 
-	// Bounds are those of the process: how many connections there may be at a time, of
-	// which one more is accepted and closed at once, and how much of their replies clients
-	// may leave unread. nil means no limit.
+	// Bounds are the limits of the process: on the number of connections, on the memory of
+	// bodies that have come in part, and on the bytes of replies that clients leave unread. A
+	// connection beyond the limit is accepted and closed at once. nil means no limit.
 	Bounds *limits.Bounds
 
-	// IdleTimeout is after how long a connection is closed on which nothing
-	// comes and nothing happens: it neither waits in a reserve nor holds a
-	// job. 0 means never.
+	// IdleTimeout is after how long an idle connection is closed: one on which nothing comes,
+	// and which neither waits in a reserve nor holds a job. 0 means never.
 	IdleTimeout time.Duration
 
-	// WriteTimeout is after how long a connection is closed whose client
-	// reads nothing of the replies that are kept for it. 0 means
-	// DefaultWriteTimeout, a negative duration never.
+	// WriteTimeout is after how long a stalled connection is closed: one whose client reads
+	// nothing of the replies that are buffered for it. 0 means DefaultWriteTimeout, a negative
+	// duration never.
 	WriteTimeout time.Duration
 
-	// Access says who may do what. If it is nil, everybody may do everything, and auth
+	// Access has the users and their rights. If it is nil, everybody may do everything, and auth
 	// is an unknown command.
 	Access *access.Access
 
-	// AuthTimeout is how long a connection may take to say who it is, and how long a
-	// handshake of TLS may take. 0 means DefaultAuthTimeout.
+	// AuthTimeout is how long a connection may take to authenticate, and how long a TLS handshake
+	// may take. 0 means DefaultAuthTimeout.
 	AuthTimeout time.Duration
 
-	// MaxStrangers is how many connections at a time may not have said who they are; one
-	// more is closed at once. 0 means DefaultMaxStrangers. With rights for the user
-	// anonymous, neither this nor AuthTimeout applies to connections, only to handshakes.
+	// MaxUnauthenticated is how many unauthenticated connections there may be at a time. A
+	// connection beyond the limit is closed at once. 0 means DefaultMaxUnauthenticated. If the
+	// user anonymous has rights, this and AuthTimeout apply only to TLS handshakes.
 	MaxUnauthenticated int
 
-	// Log gets what an operator should know; nil means slog.Default. Accepted
-	// and closed connections are logged at LevelInfo, each command and reply
-	// word at LevelDebug.
+	// Log is the logger; nil means slog.Default. Accepted and closed connections are logged at
+	// LevelInfo, each command and the first word of its reply at LevelDebug.
 	Log *slog.Logger
 }
 
@@ -64,41 +63,43 @@ const DefaultWriteTimeout = time.Minute
 // DefaultAuthTimeout is the default of Config.AuthTimeout.
 const DefaultAuthTimeout = 10 * time.Second
 
-// DefaultMaxStrangers is the default of Config.MaxStrangers.
+// DefaultMaxUnauthenticated is the default of Config.MaxUnauthenticated.
 const DefaultMaxUnauthenticated = 1000
 
-// Server is the beanstalk door of a queue: it serves the protocol to any number of
-// listeners.
+// Loops returns how many goroutines of a server watch all its connections, and so wait in the
+// kernel much of the time. It is 0 where epoll is not available.
+func Loops() int { return netpoll.Loops() }
+
+// Server serves the beanstalk protocol for a queue, on any number of listeners.
 type Server struct {
-	config Config
-	log    *slog.Logger
-	queue  *queue.Queue
-	sweeps *sweeper
-	loops  loops
+	config  Config
+	log     *slog.Logger
+	queue   *queue.Queue
+	sweeper *sweeper
+	poller  *netpoll.Poller
 
-	closing atomic.Bool
-	ending  context.Context // ends with Shutdown
-	endAuth context.CancelFunc
+	closing   atomic.Bool
+	ctx       context.Context // is cancelled by Shutdown
+	cancelCtx context.CancelFunc
 
-	unauthenticated atomic.Int64  // connections that have not said who they are
+	unauthenticated atomic.Int64  // connections that have not authenticated
 	handshakes      atomic.Int64  // under way
-	refused         telemetry.Log // connections
-	shaken          telemetry.Log // handshakes that failed
-	full            telemetry.Log // commands, for want of room
-	misled          telemetry.Log // connections on which HTTP was spoken
-	failed          telemetry.Log // attempts to accept
+	refusedLog      telemetry.Log // refused connections
+	handshakeLog    telemetry.Log // failed TLS handshakes
+	noSpaceLog      telemetry.Log // commands that failed for lack of space
+	httpLog         telemetry.Log // connections on which HTTP was spoken
+	acceptLog       telemetry.Log // failed attempts to accept
 
-	mu        sync.Mutex // guards listeners and sessions
-	listeners map[net.Listener]struct{}
-	sessions  map[*session]struct{}
-	alive     sync.WaitGroup // sessions
+	mu            sync.Mutex // guards listeners and sessions
+	listeners     map[net.Listener]struct{}
+	sessions      map[*session]struct{}
+	sessionsAlive sync.WaitGroup
 }
 
-// ErrServerClosed is what Serve returns after Shutdown.
+// ErrServerClosed is returned by Serve after Shutdown.
 var ErrServerClosed = errors.New("server closed")
 
-// New returns a server of the queue, which stays the caller's to close, after
-// Shutdown.
+// New returns a server of the queue. The caller closes the queue, after Shutdown.
 func New(q *queue.Queue, config Config) *Server {
 	if config.WriteTimeout == 0 {
 		config.WriteTimeout = DefaultWriteTimeout
@@ -117,18 +118,17 @@ func New(q *queue.Queue, config Config) *Server {
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[*session]struct{}),
 	}
-	s.ending, s.endAuth = context.WithCancel(context.Background())
-	s.loops.queue, s.loops.log = q, s.log
+	s.ctx, s.cancelCtx = context.WithCancel(context.Background())
+	s.poller = netpoll.NewPoller(q, s.log)
 	if config.Access != nil {
 		config.Access.OnChange(s.accessChanged)
 	}
-	s.sweeps = newSweeper(&s.config)
-	s.sweeps.start(s)
+	s.sweeper = newSweeper(&s.config)
+	s.sweeper.start(s)
 	return s
 }
 
-// newBuffer returns memory for a body, or nil if a body of that size is to be an
-// ordinary slice.
+// newBuffer returns memory for a body, or nil if a body of that size should be an ordinary slice.
 func (s *Server) newBuffer(size int) protocol.Buffer {
 	if b := s.queue.Bodies().Get(size); b != nil { // a nil pointer in an interface is not nil
 		return b
@@ -136,34 +136,34 @@ func (s *Server) newBuffer(size int) protocol.Buffer {
 	return nil
 }
 
-// all returns the sessions there are.
-func (s *Server) all() []*session {
+// allSessions returns the sessions of all connections.
+func (s *Server) allSessions() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.sessions))
 }
 
-// Shutdown stops accepting, lets every connection finish the commands it has
-// sent, gives back what they hold, and closes them. Connections waiting in a
-// reserve are closed without an answer. When ctx ends first the rest is cut
-// off, and ctx's error is returned. It is called once.
+// Shutdown stops accepting connections. It lets every connection finish the commands that it has
+// sent, releases the jobs that it holds, and closes it. Connections that wait in a reserve are closed
+// without an answer. If ctx ends first, Shutdown aborts the remaining connections and returns ctx's
+// error. Call it only once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing.Store(true)
-	s.endAuth()
+	s.cancelCtx()
 	for l := range s.listeners {
 		l.Close()
 	}
 	s.mu.Unlock()
-	for _, ss := range s.all() {
+	for _, ss := range s.allSessions() {
 		ss.signal(shutdown)
 	}
 
 	done := make(chan struct{})
 	go func() {
-		s.sweeps.stop()
-		s.alive.Wait()
-		s.loops.stop()
+		s.sweeper.stop()
+		s.sessionsAlive.Wait()
+		s.poller.Stop()
 		close(done)
 	}()
 	select {
@@ -171,16 +171,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	for _, ss := range s.all() {
+	for _, ss := range s.allSessions() {
 		ss.signal(forceClose)
 	}
 	select {
 	case <-done:
-	case <-time.After(lastGrace): // the store does not answer
+	case <-time.After(storeGrace): // the store does not answer
 	}
 	return ctx.Err()
 }
 
-// lastGrace is how long Shutdown waits for the store after its context has
-// ended and all connections were cut off.
-const lastGrace = time.Second
+// storeGrace is how long Shutdown waits for the store after its context has ended and all connections
+// were aborted.
+const storeGrace = time.Second

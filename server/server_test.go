@@ -17,20 +17,20 @@ import (
 )
 
 func TestFirstComeFirstServed(t *testing.T) {
-	inWorld(t, func(w *world) {
-		producer := w.connect()
+	withServer(t, func(h *harness) {
+		producer := h.connect()
 		var waiters []*client
 		for i := range 200 {
-			c := w.connect()
+			c := h.connect()
 			if i%3 == 0 {
 				c.send("watch other")
 				c.want("WATCHING 2")
 			}
 			c.send("reserve")
-			synctest.Wait() // it waits now
+			synctest.Wait() // until it waits
 			waiters = append(waiters, c)
 		}
-		if got := producer.figure("stats-tube default", "current-waiting"); got != "200" {
+		if got := producer.stat("stats-tube default", "current-waiting"); got != "200" {
 			t.Errorf("current-waiting is %s, want 200", got)
 		}
 		for i, c := range waiters {
@@ -38,23 +38,23 @@ func TestFirstComeFirstServed(t *testing.T) {
 			c.want("RESERVED "+id+" "+fmt.Sprint(len(fmt.Sprint("job ", i))), fmt.Sprint("job ", i))
 		}
 		for _, c := range waiters {
-			c.silent()
+			c.wantNothing()
 			c.close()
 		}
 	})
 }
 
-// TestBurstForWaiters gives many jobs at once to many that wait: each gets one.
+// TestBurstForWaiters: of many waiters each gets one of many jobs that are put at once.
 func TestBurstForWaiters(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withServer(t, func(h *harness) {
 		n := 1000
 		if testing.Short() {
 			n = 200
 		}
-		producer := w.connect()
+		producer := h.connect()
 		var waiters []*client
 		for range n {
-			c := w.connect()
+			c := h.connect()
 			c.send("reserve")
 			waiters = append(waiters, c)
 		}
@@ -64,7 +64,7 @@ func TestBurstForWaiters(t *testing.T) {
 		for _, c := range waiters {
 			line := <-c.lines
 			if seen[line] || !strings.HasPrefix(line, "RESERVED ") {
-				t.Fatalf("somebody got %q, perhaps again", line)
+				t.Fatalf("a waiter got %q, perhaps not the only one", line)
 			}
 			seen[line] = true
 			c.want("x")
@@ -73,22 +73,22 @@ func TestBurstForWaiters(t *testing.T) {
 }
 
 func TestReserveTimeouts(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		begun := time.Now()
 		c.send("reserve-with-timeout 0")
 		c.wantWithin(begun, 0, "TIMED_OUT")
 		c.send("reserve-with-timeout 30")
 		c.wantWithin(begun, 30*time.Second, "TIMED_OUT")
-		if got := c.figure("stats", "current-waiting"); got != "0" {
+		if got := c.stat("stats", "current-waiting"); got != "0" {
 			t.Errorf("current-waiting is %s after all was answered", got)
 		}
 	})
 }
 
 func TestDeadlineSoon(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c, other := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		c, other := h.connect(), h.connect()
 		id := c.put(3, "x")
 		c.send("reserve")
 		c.want("RESERVED "+id+" 1", "x")
@@ -110,32 +110,32 @@ func TestDeadlineSoon(t *testing.T) {
 	})
 }
 
-// TestManyIdleHolders is what beanstalkd fails: holders that do nothing lose
-// their jobs at the deadline, all of them.
+// TestManyIdleHolders: all holders that do nothing lose their jobs at the deadline. beanstalkd fails this
+// test.
 func TestManyIdleHolders(t *testing.T) {
-	inWorld(t, func(w *world) {
-		producer := w.connect()
+	withServer(t, func(h *harness) {
+		producer := h.connect()
 		for range 60 {
 			producer.put(5, "x")
-			c := w.connect()
+			c := h.connect()
 			c.send("reserve")
 			<-c.lines
 		}
 		time.Sleep(4999 * time.Millisecond)
-		if got := producer.figure("stats", "current-jobs-reserved"); got != "60" {
+		if got := producer.stat("stats", "current-jobs-reserved"); got != "60" {
 			t.Errorf("just before the deadline %s are reserved, want 60", got)
 		}
 		time.Sleep(5 * time.Millisecond)
-		if got := producer.figure("stats", "current-jobs-ready"); got != "60" {
+		if got := producer.stat("stats", "current-jobs-ready"); got != "60" {
 			t.Errorf("after the deadline %s are ready, want 60", got)
 		}
 	})
 }
 
-// TestDelayLateness checks that delays end on time with many different ones.
+// TestDelayLateness: many different delays all end on time.
 func TestDelayLateness(t *testing.T) {
-	inWorld(t, func(w *world) {
-		producer, worker := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		producer, worker := h.connect(), h.connect()
 		due := make(map[string]time.Time)
 		for i := range 100 {
 			time.Sleep(7 * time.Millisecond)
@@ -148,7 +148,7 @@ func TestDelayLateness(t *testing.T) {
 			id := strings.Fields(<-worker.lines)[1]
 			worker.want("x")
 			if late := time.Since(due[id]); late > 2*time.Millisecond {
-				// Those due before the worker came wait for it.
+				// Jobs that were due before the worker asked waited for it.
 				if due[id].After(time.Now().Add(-time.Millisecond)) {
 					t.Errorf("job %s is %v late", id, late)
 				}
@@ -159,17 +159,17 @@ func TestDelayLateness(t *testing.T) {
 	})
 }
 
-// TestPipelinedReserves has one connection send reserves and other commands
-// at once: they are answered in order as jobs come.
+// TestPipelinedReserves: reserves and other commands that a connection sends at once are answered in
+// order, as jobs come.
 func TestPipelinedReserves(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c, producer := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		c, producer := h.connect(), h.connect()
 		c.send("reserve", "reserve-with-timeout 10", "use a-tube", "reserve-with-timeout 5", "list-tube-used")
-		c.silent()
+		c.wantNothing()
 		producer.put(60, "one")
 		c.want("RESERVED 1 3", "one")
-		c.silent()
-		time.Sleep(9 * time.Second) // the second reserve began to wait with the first answer
+		c.wantNothing()
+		time.Sleep(9 * time.Second) // the wait of the second reserve began with the first answer
 		producer.put(60, "two")
 		c.want("RESERVED 2 3", "two", "USING a-tube")
 		begun := time.Now()
@@ -178,58 +178,57 @@ func TestPipelinedReserves(t *testing.T) {
 	})
 }
 
-// TestHeldCommandKeepsItsName: what is read while a command waits for the reserve
-// before it does not change the name in the command.
+// TestHeldCommandKeepsItsName: bytes that are read while a command is held behind a waiting reserve do not
+// change the name in the command.
 func TestHeldCommandKeepsItsName(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c, producer := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		c, producer := h.connect(), h.connect()
 		c.send("reserve", "use a-tube")
-		c.silent() // it was read, and waits
+		c.wantNothing() // it was read, and is held
 		c.send(strings.Repeat("x", 100), "list-tube-used")
-		c.silent() // the same buffer was read into
+		c.wantNothing() // these were read into the same buffer
 		producer.put(60, "one")
 		c.want("RESERVED 1 3", "one", "USING a-tube", "UNKNOWN_COMMAND", "USING a-tube")
 	})
 }
 
-// TestPipelinedReservesGetAllJobs: once the first of a run of reserves has
-// waited, the later ones must look anew, every one of them.
+// TestPipelinedReservesGetAllJobs: once the first of several reserves in a burst has waited, the takes of
+// all later ones are repeated.
 func TestPipelinedReservesGetAllJobs(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c, producer := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		c, producer := h.connect(), h.connect()
 		c.send("reserve", "reserve", "reserve", "reserve")
-		c.silent()
+		c.wantNothing()
 		begun := time.Now()
 		producer.sendRaw(strings.Repeat("put 0 0 60 1\r\nx\r\n", 4))
 		for id := range 4 {
 			c.want(fmt.Sprintf("RESERVED %d 1", id+1), "x")
 		}
 		if took := time.Since(begun); took > 0 {
-			t.Errorf("it took %v, as if hints were lost", took)
+			t.Errorf("it took %v, as if wake-ups were lost", took)
 		}
 	})
 }
 
-// TestSecondReserveKnowsTheFirstJob: the job that the first of two pipelined
-// reserves gets after waiting brings the second into the margin.
+// TestSecondReserveKnowsTheFirstJob: the second of two pipelined reserves is answered DEADLINE_SOON because
+// of the job that the first one gets after a wait.
 func TestSecondReserveKnowsTheFirstJob(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c, producer := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		c, producer := h.connect(), h.connect()
 		c.send("reserve", "reserve")
-		c.silent()
+		c.wantNothing()
 		producer.put(1, "x")
 		c.want("RESERVED 1 1", "x", "DEADLINE_SOON")
 	})
 }
 
-// TestMoreThanTheBufferWhileWaiting: a client may send more than is read
-// ahead while it waits.
+// TestMoreThanTheBufferWhileWaiting: while it waits, a client can send more than the server reads ahead.
 func TestMoreThanTheBufferWhileWaiting(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c, producer := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		c, producer := h.connect(), h.connect()
 		const n = 20_000
 		go io.WriteString(c.conn, "reserve\r\n"+strings.Repeat("list-tube-used\r\n", n))
-		c.silent()
+		c.wantNothing()
 		producer.put(60, "x")
 		c.want("RESERVED 1 1", "x")
 		for range n {
@@ -239,8 +238,8 @@ func TestMoreThanTheBufferWhileWaiting(t *testing.T) {
 }
 
 func TestTimeoutWithFullBuffer(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		begun := time.Now()
 		go io.WriteString(c.conn, "reserve-with-timeout 7\r\n"+strings.Repeat("list-tube-used\r\n", 10_000))
 		c.wantWithin(begun, 7*time.Second, "TIMED_OUT")
@@ -248,97 +247,97 @@ func TestTimeoutWithFullBuffer(t *testing.T) {
 }
 
 func TestConnectionGone(t *testing.T) {
-	inWorld(t, func(w *world) {
-		holder, waiter, other := w.connect(), w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		holder, waiter, other := h.connect(), h.connect(), h.connect()
 		other.put(60, "x")
 		holder.send("reserve", "use somewhere", "watch somewhere")
 		holder.want("RESERVED 1 1", "x", "USING somewhere", "WATCHING 2")
 		waiter.send("reserve")
-		waiter.silent()
+		waiter.wantNothing()
 		holder.close()
 		waiter.want("RESERVED 1 1", "x")
 		if got := other.ask("stats-tube somewhere"); got != "NOT_FOUND" {
 			t.Errorf("the tube of a connection that is gone: %s", got)
 		}
 		for key, want := range map[string]string{"reserves": "2", "timeouts": "0", "releases": "0"} {
-			if got := other.figure("stats-job 1", key); got != want {
+			if got := other.stat("stats-job 1", key); got != want {
 				t.Errorf("%s: %s, want %s", key, got, want)
 			}
 		}
 	})
 }
 
-// TestGoneWhileWaiting: a job is never handed to a waiter that is gone.
+// TestGoneWhileWaiting: a waiter that has disconnected gets no job.
 func TestGoneWhileWaiting(t *testing.T) {
-	inWorld(t, func(w *world) {
-		gone, waiter, producer := w.connect(), w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		gone, waiter, producer := h.connect(), h.connect(), h.connect()
 		gone.send("reserve")
-		gone.silent()
+		gone.wantNothing()
 		waiter.send("reserve")
-		waiter.silent()
+		waiter.wantNothing()
 		gone.close()
 		producer.put(60, "x")
 		waiter.want("RESERVED 1 1", "x")
-		if got := producer.figure("stats-tube default", "current-waiting"); got != "0" {
+		if got := producer.stat("stats-tube default", "current-waiting"); got != "0" {
 			t.Errorf("current-waiting is %s, want 0", got)
 		}
 	})
 }
 
-func TestLostHint(t *testing.T) {
-	inWorld(t, func(w *world) {
-		waiter, producer := w.connect(), w.connect()
+func TestLostWakeUp(t *testing.T) {
+	withServer(t, func(h *harness) {
+		waiter, producer := h.connect(), h.connect()
 		waiter.send("reserve")
-		waiter.silent()
-		w.store.set(func(d *door) { d.deafness = true })
+		waiter.wantNothing()
+		h.store.set(func(p *proxyStore) { p.dropWakeUps = true })
 		begun := time.Now()
 		producer.put(60, "x")
 		waiter.want("RESERVED 1 1")
 		if took := time.Since(begun); took > queue.RetryEvery+10*time.Millisecond {
-			t.Errorf("served %v after the lost hint, want at most %v", took, queue.RetryEvery)
+			t.Errorf("served %v after the lost wake-up, want at most %v", took, queue.RetryEvery)
 		}
 	})
 }
 
 func TestStoreFails(t *testing.T) {
 	cause := errors.New("the disk is on fire")
-	inWorld(t, func(w *world) {
-		waiter, c := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		waiter, c := h.connect(), h.connect()
 		waiter.send("reserve")
-		waiter.silent()
-		w.store.set(func(d *door) { d.fail = func(*storage.Op) error { return cause } })
+		waiter.wantNothing()
+		h.store.set(func(p *proxyStore) { p.fail = func(*storage.Op) error { return cause } })
 		for _, command := range []string{"delete 1", "peek-ready", "stats", "reserve", "reserve-with-timeout 3"} {
 			if got := c.ask(command); got != "INTERNAL_ERROR" {
 				t.Errorf("%s: %s", command, got)
 			}
 		}
-		w.store.set(func(d *door) {
-			d.fail = func(*storage.Op) error { return fmt.Errorf("%w: %w", storage.ErrNoSpace, cause) }
+		h.store.set(func(p *proxyStore) {
+			p.fail = func(*storage.Op) error { return fmt.Errorf("%w: %w", storage.ErrNoSpace, cause) }
 		})
 		c.sendRaw("put 0 0 60 1\r\nx\r\n")
 		c.want("OUT_OF_MEMORY")
-		w.store.set(func(d *door) {
-			d.fail = func(*storage.Op) error { return fmt.Errorf("%w: %w", storage.ErrTooBig, cause) }
+		h.store.set(func(p *proxyStore) {
+			p.fail = func(*storage.Op) error { return fmt.Errorf("%w: %w", storage.ErrTooBig, cause) }
 		})
 		c.sendRaw("put 0 0 60 1\r\nx\r\n")
 		c.want("JOB_TOO_BIG")
-		time.Sleep(3 * time.Second) // the usher fails meanwhile
-		waiter.silent()
-		w.store.set(func(d *door) { d.fail = nil })
-		id := c.put(60, "x") // the connection is in step
+		time.Sleep(3 * time.Second) // the dispatcher fails meanwhile
+		waiter.wantNothing()
+		h.store.set(func(p *proxyStore) { p.fail = nil })
+		id := c.put(60, "x") // replies and commands still correspond
 		waiter.want("RESERVED "+id+" 1", "x")
 	})
 }
 
-// TestTakeFailsForWaiter: the usher cannot take a job that is there; the
-// waiter gets it when the store works again.
+// TestTakeFailsForWaiter: if the take of the dispatcher fails, the waiter gets the job when the store works
+// again.
 func TestTakeFailsForWaiter(t *testing.T) {
-	inWorld(t, func(w *world) {
-		waiter, c := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		waiter, c := h.connect(), h.connect()
 		waiter.send("reserve")
-		waiter.silent()
-		w.store.set(func(d *door) {
-			d.fail = func(op *storage.Op) error {
+		waiter.wantNothing()
+		h.store.set(func(p *proxyStore) {
+			p.fail = func(op *storage.Op) error {
 				if op.Kind == storage.Take {
 					return storage.ErrUnavailable
 				}
@@ -346,8 +345,8 @@ func TestTakeFailsForWaiter(t *testing.T) {
 			}
 		})
 		c.put(60, "x")
-		waiter.silent()
-		w.store.set(func(d *door) { d.fail = nil })
+		waiter.wantNothing()
+		h.store.set(func(p *proxyStore) { p.fail = nil })
 		begun := time.Now()
 		waiter.want("RESERVED 1 1", "x")
 		if took := time.Since(begun); took > queue.RetryEvery {
@@ -357,11 +356,11 @@ func TestTakeFailsForWaiter(t *testing.T) {
 }
 
 func TestOneBatchPerBurst(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		c.send("list-tube-used")
 		c.want("USING default")
-		before := w.store.batches
+		before := h.store.batches
 		c.sendRaw(strings.Repeat("put 0 0 60 1\r\nx\r\n", 20) + strings.Repeat("reserve\r\n", 20))
 		for range 20 {
 			<-c.lines
@@ -370,16 +369,16 @@ func TestOneBatchPerBurst(t *testing.T) {
 			<-c.lines
 			<-c.lines
 		}
-		if got := w.store.batches - before; got != 1 {
+		if got := h.store.batches - before; got != 1 {
 			t.Errorf("40 pipelined commands took %d batches, want 1", got)
 		}
 	})
 }
 
-// TestCountersInOrder: what stats says is as of its place in the pipeline.
+// TestCountersInOrder: stats counts the commands before it in the pipeline, and not those after it.
 func TestCountersInOrder(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		c.sendRaw("put 0 0 60 1\r\nx\r\n")
 		c.want("INSERTED 1")
 		c.send("stats", "list-tubes", "peek 1")
@@ -400,63 +399,63 @@ func TestCountersInOrder(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		c.put(60, "x")
-		w.queue.Drain()
+		h.queue.Drain()
 		c.sendRaw("put 0 0 60 1\r\nx\r\n")
 		c.want("DRAINING")
 		c.sendRaw("put 0 0 60 99999\r\n" + strings.Repeat("x", 99999) + "\r\n")
 		c.want("JOB_TOO_BIG")
 		c.send("reserve")
 		c.want("RESERVED 1 1", "x")
-		if got := c.figure("stats", "draining"); got != "true" {
+		if got := c.stat("stats", "draining"); got != "true" {
 			t.Errorf("draining: %s", got)
 		}
 	})
 }
 
 func TestShutdown(t *testing.T) {
-	inWorld(t, func(w *world) {
-		holder, waiter, idle := w.connect(), w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		holder, waiter, idle := h.connect(), h.connect(), h.connect()
 		id := holder.put(60, "x")
 		holder.send("reserve")
 		holder.want("RESERVED "+id+" 1", "x")
 		waiter.send("reserve")
-		waiter.silent()
-		if err := w.server.Shutdown(context.Background()); err != nil {
+		waiter.wantNothing()
+		if err := h.server.Shutdown(context.Background()); err != nil {
 			t.Errorf("shutdown: %v", err)
 		}
 		for _, c := range []*client{holder, waiter, idle} {
 			<-c.ended
 		}
 		ops := []storage.Op{{Kind: storage.JobStats, ID: 1}}
-		storage.DoWait(w.store, ops)
+		storage.DoWait(h.store, ops)
 		if got := ops[0].Answer.Job.State.String(); got != "ready" {
 			t.Errorf("a job that was held is %s", got)
 		}
 		ours, theirs := net.Pipe()
-		w.server.ServeConn(theirs) // returns at once
+		h.server.ServeConn(theirs) // returns at once: the server is closed
 		ours.Close()
-		w.reopen(Config{}) // for inWorld to shut down
+		h.reopen(Config{}) // withServer shuts it down
 	})
 }
 
-// TestShutdownWhileWaiting: neither a full read buffer nor a reserve that is
-// just beginning to wait keeps the server from ending.
+// TestShutdownWhileWaiting: neither a full read buffer nor a reserve that is beginning to wait delays
+// Shutdown.
 func TestShutdownWhileWaiting(t *testing.T) {
-	inWorld(t, func(w *world) {
-		full := w.connect()
+	withServer(t, func(h *harness) {
+		full := h.connect()
 		go io.WriteString(full.conn, "reserve\r\n"+strings.Repeat("list-tube-used\r\n", 10_000))
 		synctest.Wait()
 		var others []*client
 		for range 50 {
-			c := w.connect()
+			c := h.connect()
 			go io.WriteString(c.conn, "reserve\r\n")
 			others = append(others, c)
 		}
 		begun := time.Now()
-		if err := w.server.Shutdown(context.Background()); err != nil {
+		if err := h.server.Shutdown(context.Background()); err != nil {
 			t.Errorf("shutdown: %v", err)
 		}
 		if took := time.Since(begun); took > 0 {
@@ -465,70 +464,69 @@ func TestShutdownWhileWaiting(t *testing.T) {
 		for _, c := range append(others, full) {
 			<-c.ended
 		}
-		w.reopen(Config{})
+		h.reopen(Config{})
 	})
 }
 
-// TestShutdownOfADeadStore: a store that never answers does not hold up the
-// end for long.
+// TestShutdownOfADeadStore: a store that never answers does not delay Shutdown for long.
 func TestShutdownOfADeadStore(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		c.put(60, "x")
 		never := make(chan struct{})
-		w.store.set(func(d *door) { d.fail = func(*storage.Op) error { <-never; return nil } })
+		h.store.set(func(p *proxyStore) { p.fail = func(*storage.Op) error { <-never; return nil } })
 		c.send("reserve")
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		begun := time.Now()
-		if err := w.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := h.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("shutdown: %v", err)
 		}
-		if took := time.Since(begun); took > time.Second+lastGrace {
+		if took := time.Since(begun); took > time.Second+storeGrace {
 			t.Errorf("shutdown took %v", took)
 		}
 		close(never)
-		w.store.set(func(d *door) { d.fail = nil })
+		h.store.set(func(p *proxyStore) { p.fail = nil })
 		synctest.Wait()
-		w.reopen(Config{})
+		h.reopen(Config{})
 	})
 }
 
-// TestShutdownIsBounded: a client that does not read its replies holds
-// Shutdown up only until its context ends.
+// TestShutdownIsBounded: a client that does not read its replies delays Shutdown only until its context
+// ends.
 func TestShutdownIsBounded(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withServer(t, func(h *harness) {
 		ours, theirs := net.Pipe()
-		go w.server.ServeConn(theirs)
+		go h.server.ServeConn(theirs)
 		go ours.Write([]byte(strings.Repeat("stats\r\n", 1000)))
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		begun := time.Now()
-		if err := w.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := h.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("shutdown: %v", err)
 		}
 		if took := time.Since(begun); took != 3*time.Second {
 			t.Errorf("shutdown took %v, want 3s", took)
 		}
-		w.reopen(Config{})
+		h.reopen(Config{})
 	})
 }
 
 func TestQuoteStats(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		for quote, want := range map[bool]string{false: "default", true: `"default"`} {
-			w.server.config.QuoteStats = quote
-			if got := c.figure("stats-tube default", "name"); got != want {
+			h.server.config.QuoteStats = quote
+			if got := c.stat("stats-tube default", "name"); got != want {
 				t.Errorf("quoting %v: name is %s, want %s", quote, got, want)
 			}
 		}
 	})
 }
 
-// failingListener fails to accept some times before it works.
+// failingListener fails to accept some times, and then works.
 type failingListener struct {
 	net.Listener
 	failures int
@@ -542,17 +540,16 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestOutOfDescriptors: when accepting fails for a while the server waits
-// rather than spins, and goes on.
+// TestOutOfDescriptors: if accepting fails for a while, the server retries with delays.
 func TestOutOfDescriptors(t *testing.T) {
-	inWorld(t, func(w *world) {
+	withServer(t, func(h *harness) {
 		real, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		real.Close() // accepting fails for good once the failures are used up
+		real.Close() // accepting fails for good after the temporary failures
 		begun := time.Now()
-		err = w.server.Serve(&failingListener{real, 10})
+		err = h.server.Serve(&failingListener{real, 10})
 		if err == nil || isTemporary(err) {
 			t.Errorf("serve: %v", err)
 		}
@@ -562,14 +559,14 @@ func TestOutOfDescriptors(t *testing.T) {
 	})
 }
 
-// TestVersion: clients compare the version as a number, so that beanstalkd's
-// stands alone in its place and ours comes last.
+// TestVersion: version is the number of beanstalkd's version alone, since clients compare it as a number.
+// redstalk's version is in the last line.
 func TestVersion(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		for quote, want := range map[bool]string{false: "redstalk-version: 0.1.0-test", true: `redstalk-version: "0.1.0-test"`} {
-			w.server.config.QuoteStats = quote
-			if got := c.figure("stats", "version"); got != `"1.13"` {
+			h.server.config.QuoteStats = quote
+			if got := c.stat("stats", "version"); got != `"1.13"` {
 				t.Errorf("version: %s", got)
 			}
 			c.send("stats")

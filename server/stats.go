@@ -9,13 +9,16 @@ import (
 	"redstalk/tube"
 )
 
-// beanstalkdVersion is the version of stats: that of the beanstalkd whose
-// behaviour clients get. It must be a plain number, as clients compare it.
+// beanstalkdVersion is the version in stats: that of the beanstalkd which redstalk is compatible
+// with. It must be a plain number, since clients compare it.
 const beanstalkdVersion = "1.13"
 
-// answerStats writes the page of stats: beanstalkd's keys in its order, and
-// behind them how many instances there are, if there may be several, and the
-// version of this program.
+func planStats(s *session, _ *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Stats})
+}
+
+// answerStats writes the page of stats: beanstalkd's keys in its order, then the number of instances,
+// if there can be several, and the version of this program.
 func answerStats(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
 	v, quote := s.queue.StatsWith(a.Stats), s.server.config.QuoteStats
@@ -56,7 +59,7 @@ func answerStats(s *session, _ *request, a *storage.Answer) {
 	s.out.OK(p.Bytes())
 }
 
-// addProcess adds what stats tells about the process.
+// addProcess adds the lines of stats about the process.
 func addProcess(p *protocol.Page, v *queue.Process) {
 	p.Int("pid", int64(v.PID))
 	p.Quoted("version", beanstalkdVersion)
@@ -69,13 +72,17 @@ func addSeconds(p *protocol.Page, key string, d time.Duration) {
 	p.Seconds(key, int64(d/time.Second), int64(d%time.Second/time.Microsecond))
 }
 
-// addText adds a string that 1.12 prints bare and 1.13 in quotes.
+// addText adds a string that beanstalkd 1.12 prints bare and 1.13 in quotes.
 func addText(p *protocol.Page, quote bool, key, value string) {
 	if quote {
 		p.Quoted(key, value)
 	} else {
 		p.Bare(key, value)
 	}
+}
+
+func planStatsJob(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.JobStats, ID: c.ID})
 }
 
 func answerStatsJob(s *session, _ *request, a *storage.Answer) {
@@ -97,6 +104,31 @@ func answerStatsJob(s *session, _ *request, a *storage.Answer) {
 		addMetadata(&p, j)
 	}
 	s.out.OK(p.Bytes())
+}
+
+// addMetadata adds the lines of stats-job that only a job with metadata has: one that was put with
+// tags, or came by its metadata in another way.
+func addMetadata(p *protocol.Page, j *tube.JobStats) {
+	m := j.Metadata
+	p.Quoted("key", m.Key)
+	p.Word("retry", protocol.Durations(j.Rules.Retry))
+	p.Uint("failures", uint64(m.Failures(&j.Counters)))
+	p.Uint("max", uint64(j.Rules.Max))
+	p.Uint("deliveries", uint64(m.Deliveries(&j.Counters)))
+	p.Word("dead", j.Rules.Dead)
+	p.Word("parked", m.Parked.String())
+	p.Int("due-ms", int64(j.TimeLeft/time.Millisecond))
+	if m.FromTube != "" {
+		p.Bare("from-tube", m.FromTube)
+		p.Uint("from-id", m.FromID)
+	}
+	if j.Leased {
+		p.Bare("lease", "yes")
+	}
+}
+
+func planStatsTube(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.TubeStats, Tube: string(c.Name)})
 }
 
 func answerStatsTube(s *session, _ *request, a *storage.Answer) {
@@ -124,32 +156,22 @@ func answerStatsTube(s *session, _ *request, a *storage.Answer) {
 	s.out.OK(p.Bytes())
 }
 
-// timesWords are the upper bounds of the buckets of tube.Times, as tags have durations. The
-// last bucket has none.
-var timesWords = func() (words []string) {
+// timesLabels are the upper bounds of the buckets of tube.Times, in the format of durations in tags.
+// The last bucket has no bound.
+var timesLabels = func() (labels []string) {
 	for _, d := range tube.TimesBounds() {
-		words = append(words, protocol.Durations([]time.Duration{d}))
+		labels = append(labels, protocol.Durations([]time.Duration{d}))
 	}
-	return append(words, "more")
+	return append(labels, "more")
 }()
 
-// timesMap writes a histogram: how many there are, how many milliseconds all together, and how
-// many up to each bound and beyond the one before.
+// timesMap writes a histogram: the count, the sum in milliseconds, and the count of each bucket.
 func timesMap(t *tube.Times) *protocol.FlowMap {
 	m := new(protocol.FlowMap)
 	m.Uint("count", t.Count())
 	m.Int("sum-ms", t.Sum.Milliseconds())
-	for i, word := range timesWords {
-		m.Uint(word, t.Counts[i])
+	for i, label := range timesLabels {
+		m.Uint(label, t.Counts[i])
 	}
 	return m
-}
-
-// list answers with a list of tube names.
-func (s *session) list(names []string) {
-	var p protocol.Page
-	for _, name := range names {
-		p.Item(name)
-	}
-	s.out.OK(p.Bytes())
 }

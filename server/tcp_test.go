@@ -21,7 +21,7 @@ import (
 	"redstalk/tools/conformance/busy"
 )
 
-// onTCP runs a server on a loopback address, with loops where there are any.
+// onTCP runs a server on a loopback address, with epoll loops on Linux.
 func onTCP(t *testing.T, c Config) (s *Server, dial func() (net.Conn, *protoclient.Conn)) {
 	t.Helper()
 	return onTCPWith(t, c, embedded.NewMemory(), 0)
@@ -56,16 +56,14 @@ func wantLine(t *testing.T, r *protoclient.Conn, want string) {
 	}
 }
 
-// openFiles is how many descriptors this process has; 0 where that cannot be
-// seen.
+// openFiles returns how many descriptors this process has; 0 where that is unknown.
 func openFiles() int {
 	entries, _ := os.ReadDir("/proc/self/fd")
 	return len(entries)
 }
 
-// TestShutdownOnTCP ends a server with a holder, one who waits, one in the
-// middle of a command, one that has half closed, and one that does nothing.
-// Nothing is left of it.
+// TestShutdownOnTCP shuts down a server with a holder, a waiter, a client in the middle of a command, one
+// that has closed its half of the connection, and an idle one. No descriptor and no goroutine is left.
 func TestShutdownOnTCP(t *testing.T) {
 	files, goroutines := openFiles(), runtime.NumGoroutine()
 	s, dial := onTCP(t, Config{})
@@ -107,24 +105,23 @@ func TestShutdownOnTCP(t *testing.T) {
 	}
 }
 
-// TestShutdownCutsOffOnTCP: a client that does not read holds Shutdown up only
-// until its context ends.
-func TestShutdownCutsOffOnTCP(t *testing.T) {
+// TestShutdownAbortsOnTCP: a client that does not read delays Shutdown only until its context ends.
+func TestShutdownAbortsOnTCP(t *testing.T) {
 	s, dial := onTCP(t, Config{WriteTimeout: -1})
 	conn, _ := dial()
 	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	go io.WriteString(conn, strings.Repeat("stats\r\n", 100_000))
-	awaitKept(t, s)
-	wantCutOff(t, s)
+	awaitBuffered(t, s)
+	wantShutdownAborts(t, s)
 }
 
-// TestWriteTimeoutOnTCP: as with the pump.
+// TestWriteTimeoutOnTCP is TestWriteTimeout with an epoll loop.
 func TestWriteTimeoutOnTCP(t *testing.T) {
 	s, dial := onTCP(t, Config{WriteTimeout: 200 * time.Millisecond})
 	conn, _ := dial()
 	conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	go io.WriteString(conn, strings.Repeat("stats\r\n", 100_000))
-	begun := awaitKept(t, s)
+	begun := awaitBuffered(t, s)
 	for s.queue.Counters.Connections.Load() > 0 {
 		if time.Since(begun) > 10*time.Second {
 			t.Fatal("the connection is not closed")
@@ -139,29 +136,28 @@ func TestWriteTimeoutOnTCP(t *testing.T) {
 	}
 }
 
-// awaitKept waits until replies are kept back from the one client, and returns
-// when that began.
-func awaitKept(t *testing.T, s *Server) time.Time {
+// awaitBuffered waits until replies are buffered for a client, and returns the time.
+func awaitBuffered(t *testing.T, s *Server) time.Time {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
-		for _, ss := range s.all() {
-			if ss.events.Load()&running == 0 && ss.wire.PendingBytes() > 0 {
+		for _, ss := range s.allSessions() {
+			if ss.signals.Load()&running == 0 && ss.wire.PendingBytes() > 0 {
 				return time.Now()
 			}
 		}
 	}
-	t.Fatal("nothing is kept back")
+	t.Fatal("nothing is buffered")
 	panic("unreachable")
 }
 
-// TestShutdownCutsNoReplyShort: a client that reads late, and goes on sending,
-// gets whole replies up to the end. The kernel answers what comes to a closed
-// connection with a reset, for which it throws away what it has not yet sent.
+// TestShutdownCutsNoReplyShort: during Shutdown a client that reads late, and continues to send, gets
+// whole replies up to the end. That is not a matter of course: the kernel answers bytes that come to a
+// closed connection with a reset, and then discards what it has not sent yet.
 func TestShutdownCutsNoReplyShort(t *testing.T) {
 	s, dial := onTCP(t, Config{})
 	conn, r := dial()
 	go io.WriteString(conn, strings.Repeat("list-tube-used\r\n", 1_000_000))
-	awaitKept(t, s)
+	awaitBuffered(t, s)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Shutdown(context.Background()) }()
 	for !s.closing.Load() {
@@ -176,8 +172,8 @@ func TestShutdownCutsNoReplyShort(t *testing.T) {
 	}
 }
 
-// TestShutdownWaitsForNoReader: a client that does not take its last replies
-// holds Shutdown up until its context ends, and no longer.
+// TestShutdownWaitsForNoReader: a client that does not read its last replies delays Shutdown until its
+// context ends, and no longer.
 func TestShutdownWaitsForNoReader(t *testing.T) {
 	s, dial := onTCP(t, Config{})
 	conn, _ := dial()
@@ -187,11 +183,11 @@ func TestShutdownWaitsForNoReader(t *testing.T) {
 	for s.queue.Counters.Commands[protocol.ListTubeUsed].Load() < commands {
 		time.Sleep(time.Millisecond)
 	}
-	wantCutOff(t, s)
+	wantShutdownAborts(t, s)
 }
 
-// wantCutOff shuts down a server whose client holds it up.
-func wantCutOff(t *testing.T, s *Server) {
+// wantShutdownAborts shuts down a server whose client does not read its replies.
+func wantShutdownAborts(t *testing.T, s *Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
@@ -199,12 +195,12 @@ func wantCutOff(t *testing.T, s *Server) {
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("shutdown: %v", err)
 	}
-	if took := time.Since(begun); took > lastGrace {
-		t.Errorf("shutdown took %v, as if the connection had not been cut", took)
+	if took := time.Since(begun); took > storeGrace {
+		t.Errorf("shutdown took %v, as if the connection had not been aborted", took)
 	}
 }
 
-// watchManyOnTCP has a connection watch n tubes.
+// watchManyOnTCP makes a connection watch n tubes.
 func watchManyOnTCP(t *testing.T, conn net.Conn, in *protoclient.Conn, n int) {
 	t.Helper()
 	var text strings.Builder
@@ -217,8 +213,8 @@ func watchManyOnTCP(t *testing.T, conn net.Conn, in *protoclient.Conn, n int) {
 	}
 }
 
-// listLength is how long the answer to list-tubes-watched is for default and n tubes
-// of watchManyOnTCP.
+// listLength returns the length of the answer to list-tubes-watched for default and n tubes of
+// watchManyOnTCP.
 func listLength(n int) int {
 	var p protocol.Page
 	p.Item("default")
@@ -229,15 +225,15 @@ func listLength(n int) int {
 	return len("OK \r\n\r\n") + len(strconv.Itoa(size)) + size
 }
 
-// TestOthersHaveTheirTurn: a connection that watches very many tubes holds up nobody
-// while it looks for jobs in all of them, lists them, or ends. It took seconds.
-func TestOthersHaveTheirTurn(t *testing.T) {
-	const tubes, most = 20_000, 500 * time.Millisecond // on a machine with nothing else to do
+// TestManyTubesDelayNobody: a connection that watches very many tubes does not delay others while it looks
+// for jobs in all of them, lists them, or ends. That once took seconds.
+func TestManyTubesDelayNobody(t *testing.T) {
+	const tubes, limit = 20_000, 500 * time.Millisecond // on an idle machine
 	s, dial := onTCP(t, Config{})
 	many, in := dial()
 	watchManyOnTCP(t, many, in, tubes)
 	other, replies := dial()
-	busy := func(what string, done func() bool) {
+	putUntil := func(what string, done func() bool) {
 		for id := 1; !done(); id++ {
 			begun := time.Now()
 			io.WriteString(other, "put 0 0 60 1\r\nx\r\npeek-buried\r\n")
@@ -245,7 +241,7 @@ func TestOthersHaveTheirTurn(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantLine(t, replies, "NOT_FOUND")
-			if took := time.Since(begun); took > most && took > busy.Times(most) {
+			if took := time.Since(begun); took > limit && took > busy.Times(limit) {
 				t.Errorf("%s: a put took %v", what, took)
 			}
 		}
@@ -263,7 +259,7 @@ func TestOthersHaveTheirTurn(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		busy(command, func() bool {
+		putUntil(command, func() bool {
 			select {
 			case <-answered:
 				return true
@@ -274,14 +270,14 @@ func TestOthersHaveTheirTurn(t *testing.T) {
 	}
 
 	many.Close()
-	busy("the end", func() bool { return len(s.all()) == 1 })
+	putUntil("the end", func() bool { return len(s.allSessions()) == 1 })
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestWaitersOnTCP: connections that wait get jobs that others put, that a delay
-// ends for while nobody says anything, and that come while they begin to wait.
+// TestWaitersOnTCP: waiting connections get jobs that others put, jobs whose delay ends while no command
+// comes, and jobs that come while they begin to wait.
 func TestWaitersOnTCP(t *testing.T) {
 	s, dial := onTCP(t, Config{})
 	worker, jobs := dial()

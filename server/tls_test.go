@@ -30,7 +30,7 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// authority signs certificates for tests.
+// authority is a certificate authority.
 type authority struct {
 	t    *testing.T
 	cert *x509.Certificate
@@ -47,7 +47,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// sign makes a certificate that is good today, unless change says otherwise.
+// sign returns a certificate that is valid now, unless change changes that.
 func (a *authority) sign(change func(*x509.Certificate)) (tls.Certificate, *x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -72,13 +72,13 @@ func (a *authority) sign(change func(*x509.Certificate)) (tls.Certificate, *x509
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, cert, key
 }
 
-// named makes the certificate of a client.
+// named returns a client certificate for a name.
 func (a *authority) named(name string) tls.Certificate {
 	pair, _, _ := a.sign(func(c *x509.Certificate) { c.Subject = pkix.Name{CommonName: name} })
 	return pair
 }
 
-// files writes what a server needs.
+// files writes the files that a server needs.
 func (a *authority) files() access.CertificateFiles {
 	a.t.Helper()
 	dir := a.t.TempDir()
@@ -100,8 +100,8 @@ func (a *authority) files() access.CertificateFiles {
 	}
 }
 
-// secured is a server with TLS on loopback.
-type secured struct {
+// tlsHarness is a server with TLS on a loopback address.
+type tlsHarness struct {
 	*testing.T
 	server    *Server
 	authority *authority
@@ -109,6 +109,7 @@ type secured struct {
 	log       *syncBuffer
 }
 
+// syncBuffer is a log that many goroutines can use.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -126,9 +127,9 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
-func secure(t *testing.T, c Config, change func(*access.CertificateFiles)) *secured {
+func newTLSHarness(t *testing.T, c Config, change func(*access.CertificateFiles)) *tlsHarness {
 	t.Helper()
-	s := &secured{T: t, authority: newAuthority(t), log: new(syncBuffer)}
+	s := &tlsHarness{T: t, authority: newAuthority(t), log: new(syncBuffer)}
 	files := s.authority.files()
 	change(&files)
 	c.Log = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -158,8 +159,8 @@ func secure(t *testing.T, c Config, change func(*access.CertificateFiles)) *secu
 	return s
 }
 
-// config is that of a client who trusts the server.
-func (s *secured) config(certificates ...tls.Certificate) *tls.Config {
+// config returns the TLS configuration of a client that trusts the server.
+func (s *tlsHarness) config(certificates ...tls.Certificate) *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AddCert(s.authority.cert)
 	return &tls.Config{RootCAs: pool, ServerName: "queue", Certificates: certificates}
@@ -172,8 +173,8 @@ type tlsClient struct {
 	in *bufio.Reader
 }
 
-// dial connects over what wrap makes of the connection.
-func (s *secured) dial(c *tls.Config, wrap func(net.Conn) net.Conn) *tlsClient {
+// dial connects. The client uses what wrap returns for the connection, if wrap is not nil.
+func (s *tlsHarness) dial(c *tls.Config, wrap func(net.Conn) net.Conn) *tlsClient {
 	s.Helper()
 	raw, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -188,7 +189,7 @@ func (s *secured) dial(c *tls.Config, wrap func(net.Conn) net.Conn) *tlsClient {
 	return &tlsClient{s.T, conn, bufio.NewReader(conn)}
 }
 
-// ask sends something and wants these lines.
+// ask sends text, and checks the next lines.
 func (c *tlsClient) ask(text string, lines ...string) {
 	c.Helper()
 	if _, err := io.WriteString(c, text); err != nil {
@@ -201,16 +202,16 @@ func (c *tlsClient) ask(text string, lines ...string) {
 	}
 }
 
-// ended waits for the end of the connection.
-func (c *tlsClient) ended() error {
+// awaitEnd waits for the end of the connection.
+func (c *tlsClient) awaitEnd() error {
 	_, err := io.Copy(io.Discard, c.in)
 	return err
 }
 
-// bytewise sends every byte by itself.
-type bytewise struct{ net.Conn }
+// byteByByteConn sends every byte with a write of its own.
+type byteByByteConn struct{ net.Conn }
 
-func (b bytewise) Write(p []byte) (int, error) {
+func (b byteByByteConn) Write(p []byte) (int, error) {
 	for i := range p {
 		if _, err := b.Conn.Write(p[i : i+1]); err != nil {
 			return i, err
@@ -219,22 +220,22 @@ func (b bytewise) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// together sends what is written behind the handshake with its end, in one packet.
-type together struct {
+// coalescingConn sends the end of the handshake and what is written after it in one packet.
+type coalescingConn struct {
 	net.Conn
 	writes int
-	kept   []byte
+	held   []byte
 }
 
-func (g *together) Write(p []byte) (int, error) {
-	if g.writes++; g.writes == 1 {
-		return g.Conn.Write(p)
+func (c *coalescingConn) Write(p []byte) (int, error) {
+	if c.writes++; c.writes == 1 {
+		return c.Conn.Write(p)
 	}
-	if g.kept = append(g.kept, p...); g.writes < 3 {
+	if c.held = append(c.held, p...); c.writes < 3 {
 		return len(p), nil
 	}
-	_, err := g.Conn.Write(g.kept)
-	g.kept = nil
+	_, err := c.Conn.Write(c.held)
+	c.held = nil
 	return len(p), err
 }
 
@@ -242,17 +243,17 @@ func plainFiles(*access.CertificateFiles) {}
 
 func noClients(f *access.CertificateFiles) { f.ClientCA = "" }
 
-// TestTLS: the protocol over TLS, however records and packets are cut.
+// TestTLS: the protocol works over TLS, however the bytes are divided into records and packets.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	s := secure(t, Config{}, noClients)
+	s := newTLSHarness(t, Config{}, noClients)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		for name, wrap := range map[string]func(net.Conn) net.Conn{
-			"whole": nil, "bytewise": func(c net.Conn) net.Conn { return bytewise{c} },
-			"together": func(c net.Conn) net.Conn { return &together{Conn: c} },
+			"whole": nil, "byte by byte": func(c net.Conn) net.Conn { return byteByByteConn{c} },
+			"together": func(c net.Conn) net.Conn { return &coalescingConn{Conn: c} },
 		} {
 			if name == "together" && version == tls.VersionTLS12 {
-				continue // the server has the last word of such a handshake
+				continue // there the server sends the last message of the handshake
 			}
 			t.Run(fmt.Sprintf("%s %s", tls.VersionName(version), name), func(t *testing.T) {
 				t.Parallel()
@@ -263,7 +264,7 @@ func TestTLS(t *testing.T) {
 				tube = strings.ReplaceAll(tube, ":", "")
 				c.ask("use "+tube+"\r\nwatch "+tube+"\r\nignore default\r\n", "USING "+tube, "WATCHING 2", "WATCHING 1")
 				size := 1 << 20
-				if name == "bytewise" {
+				if name == "byte by byte" {
 					size = 20_000
 				}
 				for _, n := range []int{0, 1, 5000, 16 << 10, 17 << 10, size} {
@@ -281,7 +282,7 @@ func TestTLS(t *testing.T) {
 				c.ask(strings.Repeat("list-tube-used\r\n", 500), want...)
 				c.ask("list-tube-used\r\n", "USING "+tube)
 				c.CloseWrite()
-				if err := c.ended(); err != nil {
+				if err := c.awaitEnd(); err != nil {
 					t.Errorf("the end: %v", err)
 				}
 			})
@@ -289,15 +290,15 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestTLSSlowReader: replies that the client does not read are kept, and come in the end.
+// TestTLSSlowReader: replies that the client does not read are buffered, and come when it reads.
 func TestTLSSlowReader(t *testing.T) {
 	t.Parallel()
-	s := secure(t, Config{}, noClients)
+	s := newTLSHarness(t, Config{}, noClients)
 	c := s.dial(s.config(), nil)
 	const size, times = 1 << 20, 24
 	c.ask(fmt.Sprintf("put 0 0 60 %d\r\n%s\r\n", size, strings.Repeat("x", size)), "INSERTED 1")
 	io.WriteString(c, strings.Repeat("peek 1\r\n", times)+"list-tube-used\r\n")
-	for limit := time.Now().Add(time.Minute); s.anyUnread() == 0; time.Sleep(time.Millisecond) { // the kernel has taken what it takes
+	for limit := time.Now().Add(time.Minute); s.anyUnread() == 0; time.Sleep(time.Millisecond) { // until the kernel accepts no more
 		if time.Now().After(limit) {
 			t.Fatal("nothing counts as unread")
 		}
@@ -307,58 +308,58 @@ func TestTLSSlowReader(t *testing.T) {
 	}
 	c.ask("", "USING default")
 	if n := s.drained(); n == 0 {
-		t.Error("nothing that was kept counts as read: who reads slowly is taken for who does not read")
+		t.Error("no buffered bytes count as sent: a slow reader would be taken for a stalled one")
 	}
 }
 
-// TestTLSNotReading: over TLS, too, a client that reads none of its replies is cut off, and
-// the one that does is not: after a time, and when they take too much memory.
+// TestTLSNotReading: over TLS, too, a client that does not read its replies is disconnected after a time,
+// or when they use too much memory. A client that reads is not.
 func TestTLSNotReading(t *testing.T) {
 	t.Parallel()
 	const size, times = mib, 24
 	for cause, config := range map[error]Config{
-		errStuck:  {WriteTimeout: 200 * time.Millisecond},
-		errUnread: {WriteTimeout: time.Hour, Bounds: limits.New(0, size, 0)},
+		errStalled: {WriteTimeout: 200 * time.Millisecond},
+		errUnread:  {WriteTimeout: time.Hour, Bounds: limits.New(0, size, 0)},
 	} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			t.Parallel()
-			s := secure(t, config, noClients)
-			reads := s.dial(s.config(), nil)
-			reads.ask(putCommand(bytes.Repeat([]byte("x"), size)), "INSERTED 1")
-			stuck := s.dial(s.config(), func(c net.Conn) net.Conn {
+			s := newTLSHarness(t, config, noClients)
+			reader := s.dial(s.config(), nil)
+			reader.ask(putCommand(bytes.Repeat([]byte("x"), size)), "INSERTED 1")
+			stalled := s.dial(s.config(), func(c net.Conn) net.Conn {
 				c.(*net.TCPConn).SetReadBuffer(4 << 10)
 				return c
 			})
-			stuck.ask(strings.Repeat("peek 1\r\n", times))
-			for limit := time.Now().Add(time.Minute); !strings.Contains(s.log.String(), cause.Error()) || len(s.server.all()) > 1; time.Sleep(10 * time.Millisecond) {
+			stalled.ask(strings.Repeat("peek 1\r\n", times))
+			for limit := time.Now().Add(time.Minute); !strings.Contains(s.log.String(), cause.Error()) || len(s.server.allSessions()) > 1; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(limit) {
-					t.Fatalf("who reads nothing is still there:\n%s", s.log)
+					t.Fatalf("the client that reads nothing is still connected:\n%s", s.log)
 				}
 			}
-			reads.ask("peek 1\r\n", fmt.Sprint("FOUND 1 ", size), strings.Repeat("x", size))
+			reader.ask("peek 1\r\n", fmt.Sprint("FOUND 1 ", size), strings.Repeat("x", size))
 		})
 	}
 }
 
-// drained is how much was kept for clients who have read it since.
-func (s *secured) drained() (sum uint64) {
-	for _, ss := range s.server.all() {
+// drained returns how many buffered bytes were sent later.
+func (s *tlsHarness) drained() (sum uint64) {
+	for _, ss := range s.server.allSessions() {
 		sum += ss.wire.Drained()
 	}
 	return sum
 }
 
-func (s *secured) anyUnread() (sum int64) {
-	for _, ss := range s.server.all() {
+func (s *tlsHarness) anyUnread() (sum int64) {
+	for _, ss := range s.server.allSessions() {
 		sum += ss.unread.Load()
 	}
 	return sum
 }
 
-// TestBadHandshakes: none of these gets in, and the server goes on.
+// TestBadHandshakes: none of these connections is accepted, and the server continues to work.
 func TestBadHandshakes(t *testing.T) {
 	t.Parallel()
-	s := secure(t, Config{AuthTimeout: 5 * time.Second}, func(f *access.CertificateFiles) { f.RequireClient = true })
+	s := newTLSHarness(t, Config{AuthTimeout: 5 * time.Second}, func(f *access.CertificateFiles) { f.RequireClient = true })
 	good := s.authority.named("somebody")
 	refused := func(name string, c *tls.Config) {
 		t.Helper()
@@ -372,8 +373,8 @@ func TestBadHandshakes(t *testing.T) {
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	refused("TLS 1.1", old)
 	refused("no certificate", s.config())
-	stranger := newAuthority(t)
-	refused("another authority", s.config(stranger.named("somebody")))
+	otherAuthority := newAuthority(t)
+	refused("another authority", s.config(otherAuthority.named("somebody")))
 	for name, change := range map[string]func(*x509.Certificate){
 		"expired":         func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) },
 		"not valid yet":   func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) },
@@ -393,14 +394,14 @@ func TestBadHandshakes(t *testing.T) {
 		defer raw.Close()
 		raw.SetDeadline(time.Now().Add(time.Minute))
 		io.WriteString(raw, text)
-		io.Copy(io.Discard, raw) // it is closed, the one that says nothing after AuthTimeout
+		io.Copy(io.Discard, raw) // the server closes it: the one that sends nothing after AuthTimeout
 	}
 	s.dial(s.config(good), nil).ask("list-tube-used\r\n", "USING default")
 	s.awaitHandshakes()
 }
 
 // awaitHandshakes waits until no handshake is under way.
-func (s *secured) awaitHandshakes() {
+func (s *tlsHarness) awaitHandshakes() {
 	for limit := time.Now().Add(time.Minute); s.server.handshakes.Load() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			s.Fatalf("%d handshakes are under way", s.server.handshakes.Load())
@@ -408,10 +409,10 @@ func (s *secured) awaitHandshakes() {
 	}
 }
 
-// TestTooManyHandshakes: one more than there may be is closed at once.
+// TestTooManyHandshakes: a handshake beyond the limit is closed at once.
 func TestTooManyHandshakes(t *testing.T) {
 	t.Parallel()
-	s := secure(t, Config{MaxUnauthenticated: 3, AuthTimeout: time.Hour}, noClients)
+	s := newTLSHarness(t, Config{MaxUnauthenticated: 3, AuthTimeout: time.Hour}, noClients)
 	var hanging []net.Conn
 	for range 4 {
 		raw, err := net.Dial("tcp", s.addr)
@@ -431,18 +432,18 @@ func TestTooManyHandshakes(t *testing.T) {
 	s.dial(s.config(), nil).ask("list-tube-used\r\n", "USING default")
 }
 
-// TestShutdownCutsHandshakes: a handshake that hangs ends with the server.
+// TestShutdownCutsHandshakes: Shutdown ends a handshake that hangs.
 func TestShutdownCutsHandshakes(t *testing.T) {
 	t.Parallel()
 	var hanging net.Conn
-	t.Cleanup(func() { // when the server has ended
+	t.Cleanup(func() { // after the server has ended
 		defer hanging.Close()
 		hanging.SetDeadline(time.Now().Add(time.Minute))
 		if _, err := hanging.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("instead of the end: %v", err)
 		}
 	})
-	s := secure(t, Config{AuthTimeout: time.Hour}, noClients)
+	s := newTLSHarness(t, Config{AuthTimeout: time.Hour}, noClients)
 	var err error
 	if hanging, err = net.Dial("tcp", s.addr); err != nil {
 		t.Fatal(err)
@@ -454,8 +455,8 @@ func TestShutdownCutsHandshakes(t *testing.T) {
 	}
 }
 
-// TestCertifiedUsers: the name of a certificate is the user, who is cut off when the file
-// has it no more.
+// TestCertifiedUsers: the name in a certificate is that of the user. The user is disconnected when the file
+// does not have it any more.
 func TestCertifiedUsers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "users.yml")
@@ -464,7 +465,7 @@ func TestCertifiedUsers(t *testing.T) {
 		for _, name := range names {
 			text += user(name, "post", "put")
 		}
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, fmt.Sprintf("secrets: [%q], ", sesameHash), "")+user("secret", "post", "put")), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, fmt.Sprintf("secrets: [%q], ", userSecretHash), "")+user("secret", "post", "put")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -474,7 +475,7 @@ func TestCertifiedUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	s := secure(t, Config{Access: a}, plainFiles)
+	s := newTLSHarness(t, Config{Access: a}, plainFiles)
 	uri, _ := url.Parse("spiffe://example.org/app")
 	withURI, _, _ := s.authority.sign(func(c *x509.Certificate) { c.Subject.CommonName, c.URIs = "nobody", []*url.URL{uri} })
 	byURI, byName := s.dial(s.config(withURI), nil), s.dial(s.config(s.authority.named("app")), nil)
@@ -483,27 +484,27 @@ func TestCertifiedUsers(t *testing.T) {
 		c.ask("use post\r\nuse other\r\n", "USING post", "FORBIDDEN")
 	}
 	for _, c := range []*tlsClient{none, other} {
-		c.ask("use post\r\nauth secret "+sesame+"\r\nuse post\r\n", "FORBIDDEN", "AUTHENTICATED", "USING post")
+		c.ask("use post\r\nauth secret "+userSecret+"\r\nuse post\r\n", "FORBIDDEN", "AUTHENTICATED", "USING post")
 	}
 	if n := s.server.unauthenticated.Load(); n != 0 {
-		t.Errorf("%d count as strangers who have said who they are", n)
+		t.Errorf("%d authenticated connections count as unauthenticated", n)
 	}
 	write("spiffe://example.org/app")
 	if err := a.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if err := byName.ended(); err != nil {
-		t.Errorf("the user who is gone: %v", err)
+	if err := byName.awaitEnd(); err != nil {
+		t.Errorf("the user that was removed: %v", err)
 	}
 	for _, c := range []*tlsClient{byURI, none, other} {
 		c.ask("use post\r\n", "USING post")
 	}
 	if text := s.log.String(); strings.Contains(text, "sesame") {
-		t.Errorf("the log says the secret:\n%s", text)
+		t.Errorf("the log has the secret:\n%s", text)
 	}
 }
 
-// TestCertifiedLimit: one connection more than its user may have is closed.
+// TestCertifiedLimit: a connection beyond the limit of its user is closed.
 func TestCertifiedLimit(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "users.yml")
@@ -515,18 +516,18 @@ func TestCertifiedLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	s := secure(t, Config{Access: a}, plainFiles)
+	s := newTLSHarness(t, Config{Access: a}, plainFiles)
 	app := s.config(s.authority.named("app"))
 	first := s.dial(app, nil)
 	first.ask("list-tube-used\r\n", "USING default")
 	second := s.dial(app, nil)
-	io.WriteString(second, "list-tube-used\r\n") // may be too late
+	io.WriteString(second, "list-tube-used\r\n") // can fail: the connection may be closed already
 	if line, err := second.in.ReadString('\n'); err == nil {
-		t.Errorf("one connection too many got %q", line)
+		t.Errorf("a connection beyond the limit got %q", line)
 	}
 	first.ask("list-tube-used\r\n", "USING default")
 	first.Close()
-	for limit := time.Now().Add(time.Minute); len(s.server.all()) > 0; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); len(s.server.allSessions()) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("the first connection does not end")
 		}

@@ -6,25 +6,25 @@ import (
 	"redstalk/server/limits"
 )
 
-// This file says what is kept for clients that do not read their replies, so that it is
-// bounded over all of them. A session that keeps replies does nothing more for its client, so
-// each keeps those of one burst at most; but there may be many.
+// This file limits the memory of replies that clients do not read, over all clients (package limits).
+// A session with buffered replies does nothing more for its client, so each buffers the replies of
+// one burst at most; but there can be many sessions.
 
-// errUnread ends a connection whose replies take memory that others need.
-var errUnread = errors.New("the replies that clients have not read take too much memory")
+// errUnread ends a connection whose replies use memory that others need.
+var errUnread = errors.New("replies that clients have not read use too much memory")
 
-// slowReader is a session whose client has replies to read, as bounds knows it.
+// slowReader is a session whose client has replies to read. It implements limits.Reader.
 type slowReader struct{ *session }
 
-// Unread implements bounds.Reader.
+// Unread implements limits.Reader.
 func (r slowReader) Unread() (bytes int64, read uint64) { return r.unread.Load(), r.wire.Drained() }
 
-// GiveWay implements bounds.Reader.
-func (r slowReader) GiveWay() { r.signal(notBuffered) }
+// GiveWay implements limits.Reader.
+func (r slowReader) GiveWay() { r.signal(replyMemoryNeeded) }
 
 // slowReaders returns the sessions whose clients have replies to read.
 func (s *Server) slowReaders() (all []limits.Reader) {
-	for _, ss := range s.all() {
+	for _, ss := range s.allSessions() {
 		if ss.unread.Load() > 0 {
 			all = append(all, slowReader{ss})
 		}
@@ -32,9 +32,9 @@ func (s *Server) slowReaders() (all []limits.Reader) {
 	return all
 }
 
-// noteUnread takes down how much memory the replies take that the client has not read:
-// those that the wire keeps, and those of the burst that are not written yet.
-func (s *session) noteUnread() {
+// updateUnread updates s.unread: the memory of the replies that the wire buffers, and of those of the
+// burst that are not written yet.
+func (s *session) updateUnread() {
 	unread := int64(s.wire.PendingBytes())
 	if unread > 0 {
 		for _, r := range s.requests[s.next:] {
@@ -46,8 +46,8 @@ func (s *session) noteUnread() {
 	s.unread.Store(unread)
 }
 
-// giveWay ends a connection whose memory others need.
-func (s *session) giveWay(cause error) {
+// endForMemory ends a connection whose memory others need.
+func (s *session) endForMemory(cause error) {
 	if s.phase == acting {
 		s.end(cause)
 	} else if s.phase < ending {

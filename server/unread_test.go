@@ -10,17 +10,17 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// TestUnreadIsBounded: of clients that let 16 MiB each lie, so many are cut off that the
-// others fit into the bound. One who reads slowly gets everything.
+// TestUnreadIsBounded: of clients that leave 16 MiB each unread, as many are disconnected as is needed for
+// the limit. A client that reads slowly gets everything.
 func TestUnreadIsBounded(t *testing.T) {
-	const size, clients, most = 16 * mib, 10, 50 * mib
-	s, dial := onTCPWith(t, Config{Bounds: limits.New(0, most, 0), WriteTimeout: time.Hour}, embedded.NewMemory(), size)
+	const size, clients, maxUnread = 16 * mib, 10, 50 * mib
+	s, dial := onTCPWith(t, Config{Bounds: limits.New(0, maxUnread, 0), WriteTimeout: time.Hour}, embedded.NewMemory(), size)
 	_, c := dial()
 	ask(t, c, putCommand(taggedBody(1, size)), "INSERTED 1")
 	reader, replies := dial()
 	io.WriteString(reader, "peek 1\r\n")
 	read := make(chan int64)
-	go func() { // a tenth of a second for a mebibyte
+	go func() { // 10 MiB per second
 		all := int64(0)
 		for all < size {
 			n, err := io.CopyN(io.Discard, replies, mib)
@@ -36,18 +36,18 @@ func TestUnreadIsBounded(t *testing.T) {
 		io.WriteString(slow, strings.Repeat("peek 1\r\n", 1))
 	}
 	if got := <-read; got < size {
-		t.Errorf("who reads got only %d bytes", got)
+		t.Errorf("the client that reads got only %d bytes", got)
 	}
 	limit := time.Now().Add(time.Minute)
-	for unread(s) > most && time.Now().Before(limit) {
+	for unread(s) > maxUnread && time.Now().Before(limit) {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if left := len(s.slowReaders()); unread(s) > most || left < 2 || left > 4 {
+	if left := len(s.slowReaders()); unread(s) > maxUnread || left < 2 || left > 4 {
 		t.Errorf("%d clients are left with %d bytes unread", left, unread(s))
 	}
 }
 
-// unread returns how much clients have not read.
+// unread returns how many bytes clients have not read.
 func unread(s *Server) (sum int64) {
 	for _, r := range s.slowReaders() {
 		bytes, _ := r.Unread()

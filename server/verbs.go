@@ -5,20 +5,20 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/storage"
-	"redstalk/storage/body"
 	"redstalk/tube"
 )
 
-// handler is how a command is turned into an operation and its answer into a
-// reply. plan may set r.word when the reply does not depend on the store, or plan
-// no operation: then answer gets nil. answer is not called for an error, nor for an
-// answer that is NotFound, unless the command has several operations: then it is
-// called once, with nil, and looks at the answers itself.
+// handler says how a verb is planned and answered. plan turns a command into an operation, and answer
+// turns the operation's answer into a reply. plan can set r.reply if the reply does not depend on the
+// store. If it plans no operation, answer gets nil. answer is not called for an error, nor for an answer
+// that is NotFound, unless the command has several operations: then it is called once, with nil, and
+// reads their answers itself.
 type handler struct {
 	plan   func(s *session, c *protocol.Command, r *request)
 	answer func(s *session, r *request, a *storage.Answer)
 }
 
+// handlers is the table of verbs.
 var handlers [protocol.NumVerbs]handler
 
 func init() {
@@ -27,11 +27,11 @@ func init() {
 		protocol.Reserve:            {planReserve, answerReserved},
 		protocol.ReserveWithTimeout: {planReserve, answerReserved},
 		protocol.ReserveJob:         {planReserveJob, answerReservedJob},
-		protocol.Delete:             {planMove(tube.Delete), word((*protocol.Writer).Deleted)},
-		protocol.Release:            {planMove(tube.Release), word((*protocol.Writer).Released)},
-		protocol.Bury:               {planMove(tube.Bury), word((*protocol.Writer).Buried)},
-		protocol.Touch:              {planMove(tube.Touch), word((*protocol.Writer).Touched)},
-		protocol.KickJob:            {planMove(tube.KickJob), word((*protocol.Writer).KickedJob)},
+		protocol.Delete:             {planMove(tube.Delete), replyWith((*protocol.Writer).Deleted)},
+		protocol.Release:            {planMove(tube.Release), replyWith((*protocol.Writer).Released)},
+		protocol.Bury:               {planMove(tube.Bury), replyWith((*protocol.Writer).Buried)},
+		protocol.Touch:              {planMove(tube.Touch), replyWith((*protocol.Writer).Touched)},
+		protocol.KickJob:            {planMove(tube.KickJob), replyWith((*protocol.Writer).KickedJob)},
 		protocol.Kick:               {planKick, func(s *session, _ *request, a *storage.Answer) { s.out.Kicked(uint64(a.Count)) }},
 		protocol.Peek:               {planPeek, answerFound},
 		protocol.PeekReady:          {planPeekHead(tube.Ready), answerFound},
@@ -40,30 +40,30 @@ func init() {
 		protocol.Use:                {planUse, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
 		protocol.Watch:              {planWatch, answerWatching},
 		protocol.Ignore:             {planIgnore, answerWatching},
-		protocol.ListTubeUsed:       {planUsed, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
-		protocol.ListTubesWatched:   {planWatched, func(s *session, r *request, _ *storage.Answer) { s.list(r.names) }},
-		protocol.ListTubes:          {planTubes, func(s *session, _ *request, a *storage.Answer) { s.list(s.visible(a.Names)) }},
-		protocol.PauseTube:          {planPause, word((*protocol.Writer).Paused)},
+		protocol.ListTubeUsed:       {planListTubeUsed, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
+		protocol.ListTubesWatched:   {planListTubesWatched, func(s *session, r *request, _ *storage.Answer) { s.list(r.names) }},
+		protocol.ListTubes:          {planListTubes, func(s *session, _ *request, a *storage.Answer) { s.list(s.visible(a.Names)) }},
+		protocol.PauseTube:          {planPause, replyWith((*protocol.Writer).Paused)},
 		protocol.Stats:              {planStats, answerStats},
 		protocol.StatsJob:           {planStatsJob, answerStatsJob},
 		protocol.StatsTube:          {planStatsTube, answerStatsTube},
-		protocol.ReserveBatch:       {planReserveBatch, answerReservedBatch},
-		protocol.DeleteBatch:        {planDeleteBatch, answerDeletedBatch},
-		protocol.Drain:              {planDrain, word((*protocol.Writer).Draining)},
-		protocol.Undrain:            {planUndrain, word((*protocol.Writer).NotDraining)},
-		protocol.Reschedule:         {planReschedule, word((*protocol.Writer).Rescheduled)},
-		protocol.SetPriority:        {planSetPriority, word((*protocol.Writer).Updated)},
+		protocol.ReserveBatch:       {planReserveBatch, answerReserveBatch},
+		protocol.DeleteBatch:        {planDeleteBatch, answerDeleteBatch},
+		protocol.Drain:              {planDrain, replyWith((*protocol.Writer).Draining)},
+		protocol.Undrain:            {planUndrain, replyWith((*protocol.Writer).NotDraining)},
+		protocol.Reschedule:         {planReschedule, replyWith((*protocol.Writer).Rescheduled)},
+		protocol.SetPriority:        {planSetPriority, replyWith((*protocol.Writer).Updated)},
 		protocol.Capabilities:       {planNothing, answerCapabilities},
-		protocol.SetPolicy:          {planSetPolicy, answerPolicySet},
-		protocol.GetPolicy:          {planGetPolicy, answerPolicy},
-		protocol.ListPolicies:       {planPolicies, func(s *session, _ *request, a *storage.Answer) { s.list(s.governed(a.Names)) }},
-		protocol.ReserveLease:       {planReserveLease, answerLeased},
-		protocol.DeleteLease:        {planMoveLeased(tube.Delete), word((*protocol.Writer).Deleted)},
-		protocol.TouchLease:         {planMoveLeased(tube.Touch), word((*protocol.Writer).Touched)},
-		protocol.ReleaseLease:       {planMoveLeased(tube.Release), word((*protocol.Writer).Released)},
-		protocol.BuryLease:          {planMoveLeased(tube.Bury), word((*protocol.Writer).Buried)},
+		protocol.SetPolicy:          {planSetPolicy, answerSetPolicy},
+		protocol.GetPolicy:          {planGetPolicy, answerGetPolicy},
+		protocol.ListPolicies:       {planListPolicies, func(s *session, _ *request, a *storage.Answer) { s.list(s.administered(a.Names)) }},
+		protocol.ReserveLease:       {planReserveLease, answerReservedLease},
+		protocol.DeleteLease:        {planMoveLease(tube.Delete), replyWith((*protocol.Writer).Deleted)},
+		protocol.TouchLease:         {planMoveLease(tube.Touch), replyWith((*protocol.Writer).Touched)},
+		protocol.ReleaseLease:       {planMoveLease(tube.Release), replyWith((*protocol.Writer).Released)},
+		protocol.BuryLease:          {planMoveLease(tube.Bury), replyWith((*protocol.Writer).Buried)},
 		protocol.Find:               {planKey(storage.PeekKey), answerFound},
-		protocol.DeleteKey:          {planKey(storage.DeleteKey), word((*protocol.Writer).Deleted)},
+		protocol.DeleteKey:          {planKey(storage.DeleteKey), replyWith((*protocol.Writer).Deleted)},
 		protocol.ListJobs:           {planListJobs, answerListJobs},
 		protocol.FlushTube:          {planFlush, func(s *session, _ *request, a *storage.Answer) { s.out.FlushedJobs(uint64(a.Count)) }},
 		protocol.MoveJobs:           {planMoveJobs, func(s *session, _ *request, a *storage.Answer) { s.out.Moved(uint64(a.Count)) }},
@@ -72,142 +72,18 @@ func init() {
 	}
 }
 
-// word makes a handler's answer of a reply without arguments.
-func word(write func(*protocol.Writer)) func(*session, *request, *storage.Answer) {
+// replyWith returns a handler's answer function for a reply without arguments.
+func replyWith(write func(*protocol.Writer)) func(*session, *request, *storage.Answer) {
 	return func(s *session, _ *request, _ *storage.Answer) { write(s.out) }
 }
 
-func planPut(s *session, c *protocol.Command, r *request) {
-	if s.queue.Draining() {
-		r.word = func(s *session) { s.out.Draining() }
-		takeBuffer(c).Release()
-		return
-	}
-	s.bytes += len(c.Body)
-	op := storage.Op{Kind: storage.Put, Tube: s.used, Pri: c.Pri, Delay: c.Delay, TTR: c.TTR, Body: c.Body, Buffer: takeBuffer(c)}
-	if c.Tags != nil {
-		op.Args = &storage.Args{Tags: tagsOf(c.Tags)}
-	}
-	s.do(r, op)
-	c.Body = nil
-}
-
-// takeBuffer takes over the use of the body's Buffer, which comes from newBuffer; nil if
-// it has none.
-func takeBuffer(c *protocol.Command) *body.Buffer {
-	b, _ := c.Buffer.(*body.Buffer)
-	c.Buffer = nil
-	return b
-}
-
-func planReserveJob(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: s.holder, ID: c.ID})
-}
-
-func planMove(m tube.Move) func(*session, *protocol.Command, *request) {
-	return func(s *session, c *protocol.Command, r *request) {
-		s.do(r, storage.Op{Kind: storage.Move, Move: m, Holder: s.holder, ID: c.ID, Pri: c.Pri, Delay: c.Delay})
-	}
-}
-
-func planKick(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Kick, Tube: s.used, MaxJobs: c.Bound})
-}
-
-func planPeek(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Peek, ID: c.ID})
-}
-
-func planPeekHead(state tube.State) func(*session, *protocol.Command, *request) {
-	return func(s *session, _ *protocol.Command, r *request) {
-		s.do(r, storage.Op{Kind: storage.PeekHead, Tube: s.used, State: state})
-	}
-}
-
-func answerFound(s *session, _ *request, a *storage.Answer) {
-	s.out.Found(a.ID, a.Body, a.Buffer)
-	a.Buffer = nil // the writer's
-}
-
-func planUse(s *session, c *protocol.Command, r *request) {
-	if string(c.Name) != s.used {
-		name := string(c.Name)
-		s.attend(tube.Using, 1, name)
-		s.attend(tube.Using, -1, s.used)
-		s.used = name
-	}
-	s.principal.noteUse(s)
-	r.name = s.used
-}
-
-func planUsed(s *session, _ *protocol.Command, r *request) { r.name = s.used }
-
-func planWatch(s *session, c *protocol.Command, r *request) {
-	if s.watched.find(c.Name) < 0 {
-		name := string(c.Name)
-		s.attend(tube.Watching, 1, name)
-		s.watched.add(name)
-		s.principal.noteWatched()
-	}
-	r.watching = s.watched.len()
-}
-
-func planIgnore(s *session, c *protocol.Command, r *request) {
-	i := s.watched.find(c.Name)
-	switch {
-	case i >= 0 && s.watched.len() == 1:
-		r.word = func(s *session) { s.out.NotIgnored() }
-	case i >= 0:
-		s.attend(tube.Watching, -1, s.watched.names[i])
-		s.watched.remove(i)
-		s.principal.noteWatched()
-	}
-	r.watching = s.watched.len()
-}
-
-func answerWatching(s *session, r *request, _ *storage.Answer) { s.out.Watching(r.watching) }
-
-func planWatched(s *session, _ *protocol.Command, r *request) {
-	s.tubes += s.watched.len()
-	r.names = s.watched.lend()
-}
-
-func planTubes(s *session, _ *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Tubes})
-}
-
-func planPause(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Pause, Tube: string(c.Name), Delay: c.Delay})
-}
-
-func planStats(s *session, _ *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Stats})
-}
-
-func planStatsJob(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.JobStats, ID: c.ID})
-}
-
-func planStatsTube(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.TubeStats, Tube: string(c.Name)})
-}
-
-func planReschedule(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.Reschedule, ID: c.ID, In: c.In})
-}
-
-func planSetPriority(s *session, c *protocol.Command, r *request) {
-	s.do(r, storage.Op{Kind: storage.SetPriority, ID: c.ID, Pri: c.Pri})
-}
+func planNothing(*session, *protocol.Command, *request) {}
 
 func planDrain(s *session, _ *protocol.Command, _ *request) { s.queue.Drain() }
 
 func planUndrain(s *session, _ *protocol.Command, _ *request) { s.queue.Undrain() }
 
-func planNothing(*session, *protocol.Command, *request) {}
-
-// capabilities are what this server can beyond beanstalkd, by the words that its
-// clients may ask for.
+// capabilities are the names of what this server can do beyond beanstalkd, for clients that ask.
 var capabilities = []string{"put-tags", "policy", "lease", "batch", "list-jobs", "flush", "move", "drain"}
 
 func answerCapabilities(s *session, _ *request, _ *storage.Answer) {

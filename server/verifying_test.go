@@ -8,7 +8,7 @@ import (
 )
 
 // failAuth gives wrong secrets until the next one is verified only after the longest delay.
-func (g *guarded) failAuth() {
+func (g *accessHarness) failAuth() {
 	g.Helper()
 	for i := range 9 {
 		c := g.connect()
@@ -23,7 +23,7 @@ func (g *guarded) failAuth() {
 // --auth-timeout.
 func TestClosedWhileVerifying(t *testing.T) {
 	t.Parallel()
-	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
+	withUsers(t, user("app", "post", "put"), func(g *accessHarness) {
 		g.failAuth()
 		stays := g.connect()
 		stays.send("auth app other")
@@ -49,14 +49,14 @@ func TestClosedWhileVerifying(t *testing.T) {
 // wrong secret would be, and does not count as one.
 func TestTooManyAttempts(t *testing.T) {
 	t.Parallel()
-	inGuarded(t, user("app", "post", "put"), func(g *guarded) {
+	withUsers(t, user("app", "post", "put"), func(g *accessHarness) {
 		g.failAuth()
 		for i := range 40 {
 			g.connectFor(10).send(fmt.Sprint("auth app guess", i))
 		}
 		synctest.Wait()
 		c := g.connect()
-		for i := range 2 * maxFailures {
+		for i := range 2 * maxAuthFailures {
 			c.send(fmt.Sprint("auth app later", i))
 			c.want("OUT_OF_MEMORY")
 		}

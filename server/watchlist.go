@@ -2,26 +2,25 @@ package server
 
 import "slices"
 
-// watchlist is the tubes that a connection watches, in beanstalkd's order: a new
-// one comes last, and the last one takes the place of one that is removed.
+// watchlist is the tubes that a connection watches, in beanstalkd's order: a new tube comes last, and
+// the last one takes the position of one that is removed.
 type watchlist struct {
-	names  []string
-	places map[string]int32 // by name, if there are many
+	names   []string
+	indexes map[string]int32 // by name; nil if there are few
 
-	// lent: operations under way refer to names. What is appended does not
-	// concern them, but the names that are there must not be changed.
+	// lent says that submitted operations refer to names. Names can be appended, but the
+	// present ones must not be changed.
 	lent bool
 }
 
-// manyWatched is how many tubes are found by a map rather than one by one.
+// manyWatched is from how many tubes on a map is used to find one.
 const manyWatched = 32
 
 func newWatchlist(name string) watchlist { return watchlist{names: []string{name}} }
 
 func (l *watchlist) len() int { return len(l.names) }
 
-// many tells whether the list is so long that it is not to be copied each time
-// that a name is removed.
+// many reports whether the list is too long to be copied each time that a name is removed.
 func (l *watchlist) many() bool { return len(l.names) > manyWatched }
 
 // lend returns the names, for an operation.
@@ -30,51 +29,51 @@ func (l *watchlist) lend() []string {
 	return slices.Clip(l.names)
 }
 
-// returned notes that no operation refers to the names any more.
-func (l *watchlist) returned() { l.lent = false }
+// endLend says that no operation refers to the names any more.
+func (l *watchlist) endLend() { l.lent = false }
 
-// find returns the place of a name, -1 if it is not there.
+// find returns the index of a name, -1 if it is not in the list.
 func (l *watchlist) find(name []byte) int {
-	if l.places == nil {
+	if l.indexes == nil {
 		return slices.IndexFunc(l.names, func(n string) bool { return n == string(name) })
 	}
-	if i, ok := l.places[string(name)]; ok {
+	if i, ok := l.indexes[string(name)]; ok {
 		return int(i)
 	}
 	return -1
 }
 
-// add appends a name that is not there.
+// add appends a name that is not in the list.
 func (l *watchlist) add(name string) {
 	l.names = append(l.names, name)
-	if l.places != nil {
-		l.places[name] = int32(len(l.names) - 1)
+	if l.indexes != nil {
+		l.indexes[name] = int32(len(l.names) - 1)
 	} else if l.many() {
-		l.index()
+		l.reindex()
 	}
 }
 
-// index makes the map of places anew.
-func (l *watchlist) index() {
-	if l.places = nil; !l.many() {
+// reindex builds the map of indexes again.
+func (l *watchlist) reindex() {
+	if l.indexes = nil; !l.many() {
 		return
 	}
-	l.places = make(map[string]int32, len(l.names))
+	l.indexes = make(map[string]int32, len(l.names))
 	for i, name := range l.names {
-		l.places[name] = int32(i)
+		l.indexes[name] = int32(i)
 	}
 }
 
-// remove removes the i-th name. If the names are lent it copies them.
+// remove removes the name with index i. If the names are lent, it copies them first.
 func (l *watchlist) remove(i int) {
 	if l.lent {
 		l.names, l.lent = slices.Clone(l.names), false
 	}
 	last := len(l.names) - 1
-	if l.places != nil {
-		delete(l.places, l.names[i])
+	if l.indexes != nil {
+		delete(l.indexes, l.names[i])
 		if i < last {
-			l.places[l.names[last]] = int32(i)
+			l.indexes[l.names[last]] = int32(i)
 		}
 	}
 	l.names[i] = l.names[last]
@@ -83,18 +82,17 @@ func (l *watchlist) remove(i int) {
 	l.shrink()
 }
 
-// shrink gives memory back when little of it is used any more.
+// shrink frees memory when little of it is used any more.
 func (l *watchlist) shrink() {
 	if n := len(l.names); cap(l.names) > 2*manyWatched && n < cap(l.names)/4 {
 		l.names = append(make([]string, 0, 2*n), l.names...)
-		l.index()
+		l.reindex()
 	}
 }
 
-// empty takes all names from the list and returns them in the order in which
-// beanstalkd removes them at the end of a connection: always the first one, whose
-// place the last one takes.
-func (l *watchlist) empty() []string {
+// removeAll removes all names and returns them in the order in which beanstalkd removes them at the
+// end of a connection: always the first one, whose position the last one takes.
+func (l *watchlist) removeAll() []string {
 	names := l.names
 	if l.lent {
 		names = slices.Clone(names)

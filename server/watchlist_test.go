@@ -13,8 +13,8 @@ import (
 	"redstalk/storage"
 )
 
-// TestWatchlist compares a list with what beanstalkd does to its own, and sees to
-// it that what was lent stays as it was.
+// TestWatchlist compares a list with a model of beanstalkd's, and checks that lent lists do not
+// change.
 func TestWatchlist(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(3, seed))
@@ -31,7 +31,7 @@ func TestWatchlist(t *testing.T) {
 				lent = append(lent, l.lend())
 				copies = append(copies, slices.Clone(model))
 			case do == 1:
-				l.returned()
+				l.endLend()
 				lent, copies = nil, nil
 			case i < 0 && do < 8:
 				l.add(name)
@@ -50,14 +50,14 @@ func TestWatchlist(t *testing.T) {
 				}
 			}
 		}
-		if got, want := l.empty(), parted(model); !slices.Equal(got, want) {
+		if got, want := l.removeAll(), removalOrder(model); !slices.Equal(got, want) {
 			t.Fatalf("removed in the order %v, want %v", got, want)
 		}
 	}
 }
 
-// parted is the order in which beanstalkd empties a list.
-func parted(names []string) (order []string) {
+// removalOrder returns the order in which beanstalkd removes all names of a list.
+func removalOrder(names []string) (order []string) {
 	for len(names) > 0 {
 		last := len(names) - 1
 		order = append(order, names[0])
@@ -67,7 +67,7 @@ func parted(names []string) (order []string) {
 	return order
 }
 
-// TestWatchlistShrinks: what was watched once costs nothing later.
+// TestWatchlistShrinks: tubes that are not watched any more use no memory.
 func TestWatchlistShrinks(t *testing.T) {
 	l := newWatchlist("default")
 	for i := range 10_000 {
@@ -76,12 +76,12 @@ func TestWatchlistShrinks(t *testing.T) {
 	for l.len() > 1 {
 		l.remove(l.len() - 1)
 	}
-	if cap(l.names) > 4*manyWatched || l.places != nil {
-		t.Errorf("there is room for %d names, and a map of %d", cap(l.names), len(l.places))
+	if cap(l.names) > 4*manyWatched || l.indexes != nil {
+		t.Errorf("there is room for %d names, and a map of %d", cap(l.names), len(l.indexes))
 	}
 }
 
-// allocated returns how many bytes are allocated meanwhile.
+// allocated returns how many bytes are allocated while do runs.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -90,14 +90,14 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// manyTubes is how many are watched where cost must not grow with their square.
+// manyTubes is how many tubes are watched in tests that the cost does not grow with their square.
 const manyTubes = 5000
 
-// TestWatchingManyTubes: to watch, to ignore and the end of a connection cost as
-// much for each tube, however many there are.
+// TestWatchingManyTubes: the cost per tube of watch, of ignore and of the end of a connection does not
+// depend on the number of tubes.
 func TestWatchingManyTubes(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c, other := w.connect(), w.connect()
+	withServer(t, func(h *harness) {
+		c, other := h.connect(), h.connect()
 		got := allocated(func() {
 			c.watchMany("t", manyTubes)
 			for i := range manyTubes / 2 {
@@ -111,40 +111,40 @@ func TestWatchingManyTubes(t *testing.T) {
 		if most := uint64(manyTubes * 8 << 10); got > most {
 			t.Errorf("%d bytes were allocated, want at most %d", got, most)
 		}
-		if got := other.figure("stats", "current-tubes"); got != "1" {
+		if got := other.stat("stats", "current-tubes"); got != "1" {
 			t.Errorf("%s tubes are left", got)
 		}
-		if w.store.mostAttended > maxParting+1 {
-			t.Errorf("%d tubes were not watched any more at once", w.store.mostAttended)
+		if h.store.mostRefs > maxUnwatch+1 {
+			t.Errorf("a batch stopped watching %d tubes", h.store.mostRefs)
 		}
 	})
 }
 
-// TestEndInPieces: a connection that ends gives back its jobs first, and stops
-// watching its tubes in the order of beanstalkd, even if the store fails meanwhile.
-func TestEndInPieces(t *testing.T) {
+// TestSessionEndInBatches: a connection that ends gives back its jobs first, and then stops watching its
+// tubes in beanstalkd's order, even if the store fails meanwhile.
+func TestSessionEndInBatches(t *testing.T) {
 	for _, fails := range []bool{false, true} {
-		inWorld(t, func(w *world) {
-			c := w.connect()
-			c.watchMany("t", 2*maxParting)
+		withServer(t, func(h *harness) {
+			c := h.connect()
+			c.watchMany("t", 2*maxUnwatch)
 			c.put(60, "x")
 			c.send("reserve")
 			c.want("RESERVED 1 1", "x")
 			names := []string{"default"}
-			for i := range 2 * maxParting {
+			for i := range 2 * maxUnwatch {
 				names = append(names, fmt.Sprint("t", i))
 			}
 			var kinds []storage.Kind
 			var order []string
-			w.store.set(func(d *door) {
-				d.onDo = func(b *storage.Batch) {
+			h.store.set(func(p *proxyStore) {
+				p.onDo = func(b *storage.Batch) {
 					for i := range b.Ops {
 						kinds = append(kinds, b.Ops[i].Kind)
 						order = append(order, b.Ops[i].Tubes...)
 					}
 				}
 				if fails {
-					d.fail = func(*storage.Op) error { return storage.ErrUnavailable }
+					p.fail = func(*storage.Op) error { return storage.ErrUnavailable }
 				}
 			})
 			c.close()
@@ -152,39 +152,38 @@ func TestEndInPieces(t *testing.T) {
 			if kinds[0] != storage.ReleaseAll || slices.Contains(kinds[1:], storage.ReleaseAll) {
 				t.Errorf("the end of the connection is %v", kinds)
 			}
-			if want := append(parted(names), "default"); !slices.Equal(order, want) {
+			if want := append(removalOrder(names), "default"); !slices.Equal(order, want) {
 				t.Errorf("tubes are left in the order\n%v, want\n%v", order, want)
 			}
 			if batches := len(kinds) - 2; batches != 3 && !fails || batches != 2 && fails {
 				t.Errorf("the end took %d batches", batches)
 			}
-			w.store.set(func(d *door) { d.fail, d.onDo = nil, nil })
+			h.store.set(func(p *proxyStore) { p.fail, p.onDo = nil, nil })
 		})
 	}
 }
 
-// TestBurstIsBoundedByTubes: what is looked for in very many tubes is handed over in
-// pieces.
+// TestBurstIsBoundedByTubes: reserves on very many tubes go to the store in several batches.
 func TestBurstIsBoundedByTubes(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c := w.connect()
+	withServer(t, func(h *harness) {
+		c := h.connect()
 		c.watchMany("t", manyTubes)
 		c.sendRaw(strings.Repeat("reserve-with-timeout 0\r\n", 50))
 		for range 50 {
 			c.want("TIMED_OUT")
 		}
-		if most := maxBurstTubes + manyTubes; w.store.mostSearched > most {
-			t.Errorf("a batch searches %d tubes, want at most %d", w.store.mostSearched, most)
+		if most := maxBurstTubes + manyTubes; h.store.mostSearched > most {
+			t.Errorf("a batch searches %d tubes, want at most %d", h.store.mostSearched, most)
 		}
 	})
 }
 
-// TestIgnoreWithinBurst: a reserve looks in the tubes that were watched when its
-// turn came, also if the list is too long to be copied.
+// TestIgnoreWithinBurst: a reserve looks in the tubes that were watched at its position in the burst, also
+// if the list is too long to be copied.
 func TestIgnoreWithinBurst(t *testing.T) {
 	for _, n := range []int{1, manyWatched, 3 * manyWatched} {
-		inWorld(t, func(w *world) {
-			c, producer := w.connect(), w.connect()
+		withServer(t, func(h *harness) {
+			c, producer := h.connect(), h.connect()
 			c.watchMany("t", n)
 			producer.send("use t0")
 			<-producer.lines

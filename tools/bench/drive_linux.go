@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"redstalk/protocol/client"
-	"redstalk/server/aio"
+	"redstalk/server/netpoll"
 )
 
 // A link is a wire as the epoll loop sees it: a non-blocking descriptor.
@@ -38,8 +38,8 @@ type loop struct {
 
 	// What the sessions send after one look at the links goes out with one system call: so
 	// the generator, which shares the machine with the server, costs as little as can be.
-	sender *aio.Sender  // nil: there is none here, and each stage is sent by itself
-	adding []*epollConn // whose stages the sender has, in its order
+	sender *netpoll.Sender // nil: there is none here, and each stage is sent by itself
+	adding []*epollConn    // whose stages the sender has, in its order
 }
 
 // drive follows the sessions in one epoll loop. It returns when all are done or
@@ -51,7 +51,7 @@ func drive(r *run, wires []*wire) error {
 	}
 	lp := &loop{r: r, epoll: epoll}
 	defer lp.close()
-	if sender, err := aio.NewSender(); err == nil {
+	if sender, err := netpoll.NewSender(); err == nil {
 		lp.sender = sender
 		defer sender.Close()
 	}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"strings"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+	"redstalk/storage/body"
+	"redstalk/tube"
+)
+
+// This file has put, and the commands about single jobs.
+
+func planPut(s *session, c *protocol.Command, r *request) {
+	if s.queue.Draining() {
+		r.reply = func(s *session) { s.out.Draining() }
+		takeBuffer(c).Release()
+		return
+	}
+	s.bytes += len(c.Body)
+	op := storage.Op{Kind: storage.Put, Tube: s.used, Pri: c.Pri, Delay: c.Delay, TTR: c.TTR, Body: c.Body, Buffer: takeBuffer(c)}
+	if c.Tags != nil {
+		op.Args = &storage.Args{Tags: tagsOf(c.Tags)}
+	}
+	s.addOp(r, op)
+	c.Body = nil
+}
+
+func answerPut(s *session, _ *request, a *storage.Answer) {
+	switch {
+	case a.Result == nil || a.Result.Outcome == tube.PutNew:
+		s.out.Inserted(a.ID)
+	case a.Result.Outcome == tube.PutDuplicate:
+		s.out.Duplicate(a.ID)
+	case a.Result.State == tube.Gone:
+		s.out.InsertedAs(a.ID, "GONE")
+	default:
+		s.out.InsertedAs(a.ID, strings.ToUpper(a.Result.State.String()))
+	}
+}
+
+// takeBuffer takes the reference to the body's Buffer, which comes from newBuffer, from a command. It
+// returns nil if the body has none.
+func takeBuffer(c *protocol.Command) *body.Buffer {
+	b, _ := c.Buffer.(*body.Buffer)
+	c.Buffer = nil
+	return b
+}
+
+func planMove(m tube.Move) func(*session, *protocol.Command, *request) {
+	return func(s *session, c *protocol.Command, r *request) {
+		s.addOp(r, storage.Op{Kind: storage.Move, Move: m, Holder: s.holder, ID: c.ID, Pri: c.Pri, Delay: c.Delay})
+	}
+}
+
+func planKick(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Kick, Tube: s.used, MaxJobs: c.Bound})
+}
+
+func planPeek(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Peek, ID: c.ID})
+}
+
+func planPeekHead(state tube.State) func(*session, *protocol.Command, *request) {
+	return func(s *session, _ *protocol.Command, r *request) {
+		s.addOp(r, storage.Op{Kind: storage.PeekHead, Tube: s.used, State: state})
+	}
+}
+
+func answerFound(s *session, _ *request, a *storage.Answer) {
+	s.out.Found(a.ID, a.Body, a.Buffer)
+	a.Buffer = nil // the writer releases it
+}
+
+func planReschedule(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Reschedule, ID: c.ID, In: c.In})
+}
+
+func planSetPriority(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.SetPriority, ID: c.ID, Pri: c.Pri})
+}

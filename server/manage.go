@@ -1,0 +1,73 @@
+package server
+
+import (
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// This file has the commands with which people manage tubes: list-jobs, flush-tube, move-jobs, find and
+// delete-key.
+
+// states translates the states of package protocol into those of package tube.
+var states = [...]tube.State{
+	protocol.NoState: tube.Gone, protocol.Ready: tube.Ready, protocol.Reserved: tube.Reserved,
+	protocol.Delayed: tube.Delayed, protocol.Buried: tube.Buried,
+}
+
+// planKey returns the plan of a command about the job of a tube that has a key.
+func planKey(kind storage.Kind) func(*session, *protocol.Command, *request) {
+	return func(s *session, c *protocol.Command, r *request) {
+		s.addOp(r, storage.Op{Kind: kind, Tube: string(c.Name), Args: &storage.Args{Key: c.Key}})
+	}
+}
+
+func planListJobs(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{
+		Kind: storage.ListJobs, Tube: string(c.Name), State: states[c.State], MaxJobs: c.Bound, Args: &storage.Args{Cursor: c.Cursor},
+	})
+}
+
+func planFlush(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Flush, Tube: string(c.Name), State: states[c.State]})
+}
+
+func planMoveJobs(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{
+		Kind: storage.MoveJobs, Tube: string(c.Name), State: states[c.State], MaxJobs: c.Bound, Args: &storage.Args{To: string(c.To)},
+	})
+}
+
+// answerListJobs writes a page: the cursor of the next page, and a line for each job.
+func answerListJobs(s *session, _ *request, a *storage.Answer) {
+	var p protocol.Page
+	p.Word("next", a.Result.Cursor)
+	p.List("jobs", len(a.Result.Jobs))
+	for i := range a.Result.Jobs {
+		p.Flow(jobLine(&a.Result.Jobs[i]))
+	}
+	s.out.OK(p.Bytes())
+}
+
+// jobLine returns the line of list-jobs for a job.
+func jobLine(j *tube.JobStats) *protocol.FlowMap {
+	m := new(protocol.FlowMap)
+	m.Uint("id", j.ID)
+	m.Uint("pri", uint64(j.Pri))
+	m.Int("age", int64(j.Age/time.Second))
+	m.Int("due-ms", int64(j.TimeLeft/time.Millisecond))
+	m.Int("size", int64(j.Size))
+	m.Uint("ttr", uint64(j.TTR))
+	if j.Metadata != nil && j.Metadata.Key != "" {
+		m.Quoted("key", j.Metadata.Key)
+	}
+	for c := range tube.NumCounters {
+		m.Uint(c.String(), uint64(j.Counters[c]))
+	}
+	if j.Metadata != nil && j.Metadata.Parked != tube.NotParked {
+		m.Bare("parked", j.Metadata.Parked.String())
+	}
+	return m
+}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// This file translates tags between the protocol and the rules, and has the commands about policies.
+
+// onDuplicates translates the values of the tag on-duplicate into those of package tube.
+var onDuplicates = [...]tube.OnDuplicate{
+	protocol.NotSaid: tube.NotSaid, protocol.Keep: tube.Keep, protocol.Replace: tube.Replace, protocol.Fail: tube.Fail,
+}
+
+// rulesOf returns the rules that tags set: about failures and keys.
+func rulesOf(t *protocol.Tags) tube.Rules {
+	return tube.Rules{Retry: t.Retry, Max: t.Max, Dead: t.Dead, KeyTTL: t.KeyTTL, HasKeyTTL: t.HasKeyTTL}
+}
+
+// tagsOf translates the tags of a put for package tube.
+func tagsOf(t *protocol.Tags) *tube.Tags {
+	return &tube.Tags{
+		Delay: t.Delay, HasDelay: t.HasDelay, At: tube.Instant(t.At) * tube.Instant(time.Millisecond), HasAt: t.HasAt,
+		Key: t.Key, OnDuplicate: onDuplicates[t.OnDuplicate], Rules: rulesOf(t),
+	}
+}
+
+func planSetPolicy(s *session, c *protocol.Command, r *request) {
+	var p *tube.Policy
+	if t := c.Tags; t != nil {
+		p = &tube.Policy{
+			Rules: rulesOf(t), OnDuplicate: onDuplicates[t.OnDuplicate], QuotaJobs: t.QuotaJobs, QuotaBytes: t.QuotaBytes,
+			HasQuotaJobs: t.HasQuotaJobs, HasQuotaBytes: t.HasQuotaBytes, Push: pushOf(&t.Push),
+		}
+	}
+	if !s.queue.MayPush(p) {
+		r.reply = func(s *session) { s.out.Forbidden() }
+		return
+	}
+	r.name = string(c.Name)
+	s.addOp(r, storage.Op{Kind: storage.SetPolicy, Tube: string(c.Name), Args: &storage.Args{Policy: p}})
+}
+
+// pushOf translates the tags about a push for package tube.
+func pushOf(p *protocol.Push) tube.Push {
+	return tube.Push{URL: p.URL, Concurrency: p.Concurrency, Timeout: p.Timeout, Rate: p.Rate.Calls, RateEvery: p.Rate.Every}
+}
+
+func answerSetPolicy(s *session, r *request, _ *storage.Answer) {
+	s.queue.PolicyChanged(r.name)
+	s.out.Set()
+}
+
+func planGetPolicy(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.GetPolicy, Tube: string(c.Name)})
+}
+
+func planListPolicies(s *session, _ *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Policies})
+}
+
+// answerGetPolicy writes a policy as the tags that set it.
+func answerGetPolicy(s *session, _ *request, a *storage.Answer) {
+	var page protocol.Page
+	p := a.Result.Policy
+	if p.Retry != nil {
+		page.Bare("retry", protocol.Durations(p.Retry))
+	}
+	if p.Max > 0 {
+		page.Uint("max", uint64(p.Max))
+	}
+	if p.Dead != "" {
+		page.Bare("dead", p.Dead)
+	}
+	if p.HasKeyTTL {
+		page.Bare("key-ttl", protocol.Durations([]time.Duration{p.KeyTTL}))
+	}
+	if p.OnDuplicate != tube.NotSaid {
+		page.Bare("on-duplicate", [...]string{tube.Keep: "keep", tube.Replace: "replace", tube.Fail: "fail"}[p.OnDuplicate])
+	}
+	if p.HasQuotaJobs {
+		page.Uint("quota-jobs", p.QuotaJobs)
+	}
+	if p.HasQuotaBytes {
+		page.Uint("quota-bytes", p.QuotaBytes)
+	}
+	addPush(&page, &p.Push)
+	s.out.OK(page.Bytes())
+}
+
+func addPush(page *protocol.Page, p *tube.Push) {
+	if p.URL != "" {
+		page.Quoted("push", p.URL)
+	}
+	if p.Concurrency > 0 {
+		page.Uint("push-concurrency", uint64(p.Concurrency))
+	}
+	if p.Timeout > 0 {
+		page.Bare("push-timeout", protocol.Durations([]time.Duration{p.Timeout}))
+	}
+	if p.Rate > 0 {
+		page.Bare("push-rate", protocol.PushRate{Calls: p.Rate, Every: p.RateEvery}.String())
+	}
+}
