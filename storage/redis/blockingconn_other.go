@@ -8,8 +8,8 @@ import (
 )
 
 // unpoll returns c: on systems other than Linux the runtime's poller watches it.
-func takeOut(c net.Conn) net.Conn { return c }
+func unpoll(c net.Conn) net.Conn { return c }
 
 // isIdle returns true: on systems other than Linux a closed connection is noticed when it is
 // used.
-func isQuiet(syscall.Conn) bool { return true }
+func isIdle(syscall.Conn) bool { return true }
