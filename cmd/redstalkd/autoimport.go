@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,10 +23,11 @@ const (
 	insideName     = "redstalk"
 	siblingSuffix  = ".redstalk" // of the directory beside it, where earlier versions made the store
 	unfinishedMark = ".importing"
-	importedFrom   = "imported-from" // a file in the new directory: the fingerprint of the binlog
+	importedFrom   = "imported-from" // a file in the new directory: what the binlog was like, see fingerprint
 
 	importedFromBad = "the binlog in %s is not what it was when its jobs were imported into %s: beanstalkd has written to it since. " +
-		"Use --store embedded:%s to serve the imported jobs, or redstalkd import to import those of the binlog as well"
+		"Jobs that are finished in one of them may be waiting in the other. " +
+		"Use --store embedded:%s to go on with the imported jobs, or move that directory away to import the binlog anew"
 	importedFromNone = "%s exists, but was not made from the binlog in %s: use --store embedded:%s to serve its jobs, or remove it"
 )
 
@@ -71,6 +73,27 @@ func (s *settings) useImported() error {
 		s.engine.url = "embedded:" + store
 	}
 	return err
+}
+
+// refuseChanged fails if the store was made from the binlog in a directory, and beanstalkd has written
+// to that since: jobs that are finished in the store would come back.
+func (s *settings) refuseChanged(dir string) error {
+	if err := s.useImported(); err != nil {
+		return err
+	}
+	store, from, err := s.imported(dir)
+	if err != nil || store == "" {
+		return err
+	}
+	made, err := os.Stat(store)
+	if err != nil {
+		return failure(exitFailure, "looking for jobs of the binlog in %s that were imported: %w", dir, err)
+	}
+	target, err := os.Stat(strings.TrimPrefix(s.engine.url, "embedded:"))
+	if err != nil || !os.SameFile(made, target) { // a new store, or none of the embedded engine
+		return nil
+	}
+	return unchanged(dir, store, from)
 }
 
 // warnParentBinlog logs a warning if a new store is made in a subdirectory of a beanstalkd binlog, whose
@@ -123,21 +146,30 @@ func (p *program) importOnce(ctx context.Context, dir string) (store string, err
 		return "", err
 	}
 	if store != "" {
-		switch now, err := fingerprint(dir); {
-		case err != nil:
-			return "", failure(exitFailure, "reading the binlog in %s: %w", dir, err)
-		case now != from:
-			return "", failure(exitFailure, importedFromBad, dir, store, store)
+		if err := unchanged(dir, store, from); err != nil {
+			return "", err
 		}
 		p.log.Info("the jobs of a binlog of beanstalkd were imported earlier", "binlog", dir, "store", store)
-		return store, nil
+		return store, p.lockOutBeanstalkd(dir)
 	}
 	store = filepath.Join(dir, insideName)
 	syscall.Rmdir(store) // succeeds if it is empty: somebody has made it for the jobs
 	if _, err := os.Lstat(store); err == nil {
 		return "", failure(exitFailure, importedFromNone, store, dir, store)
 	}
-	return store, p.importInto(ctx, dir, store)
+	if err := p.importInto(ctx, dir, store); err != nil {
+		return "", err
+	}
+	return store, p.lockOutBeanstalkd(dir)
+}
+
+// lockOutBeanstalkd takes beanstalkd's own lock until the process ends: a beanstalkd that is started
+// there would hand out the imported jobs once more.
+func (p *program) lockOutBeanstalkd(dir string) (err error) {
+	if p.binlogLock, err = beanstalkd.Lock(dir); errors.Is(err, beanstalkd.ErrLocked) {
+		return failure(exitLocked, "%w", err)
+	}
+	return err
 }
 
 // lockImport takes an exclusive lock on the directory of a binlog, so that one process at a time
@@ -195,7 +227,11 @@ func (p *program) fill(ctx context.Context, making string, l *beanstalkd.Log) (r
 
 // finish renames a complete store to its final name. The binlog cannot have changed since it was read.
 func finish(dir, making, store string) error {
-	print, err := fingerprint(dir)
+	files, err := fingerprint(dir, false)
+	if err != nil {
+		return err
+	}
+	contents, err := fingerprint(dir, true)
 	if err != nil {
 		return err
 	}
@@ -203,7 +239,7 @@ func finish(dir, making, store string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(print)
+	_, err = f.WriteString(files + contents)
 	if err = errors.Join(err, f.Sync(), f.Close(), syncPath(making)); err != nil {
 		return err
 	}
@@ -222,8 +258,27 @@ func syncPath(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// fingerprint returns a hash that changes when beanstalkd writes to a binlog. It does not read the files.
-func fingerprint(dir string) (string, error) {
+// unchanged fails if a binlog is not what it was when a store was made from it. from is what finish
+// wrote then.
+func unchanged(dir, store, from string) error {
+	files, contents, _ := strings.Cut(from, "\n")
+	now, err := fingerprint(dir, false)
+	if err == nil && now != files+"\n" { // perhaps a copy, whose files have other times
+		now, err = fingerprint(dir, true)
+		if err == nil && now != contents {
+			return failure(exitFailure, importedFromBad, dir, store, store)
+		}
+	}
+	if err != nil {
+		return failure(exitFailure, "reading the binlog in %s: %w", dir, err)
+	}
+	return nil
+}
+
+// fingerprint returns a hash of the names of the files of a binlog and, if contents is set, of what is
+// in them; otherwise of their sizes and times, which it can tell without reading them. Both change
+// when beanstalkd writes to the binlog.
+func fingerprint(dir string, contents bool) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return "", err
@@ -234,10 +289,26 @@ func fingerprint(dir string) (string, error) {
 			continue
 		}
 		info, err := e.Info()
+		if err == nil && contents {
+			fmt.Fprintln(sum, e.Name(), info.Size())
+			err = addContents(sum, filepath.Join(dir, e.Name()))
+		}
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintln(sum, e.Name(), info.Size(), info.ModTime().UnixNano())
+		if !contents {
+			fmt.Fprintln(sum, e.Name(), info.Size(), info.ModTime().UnixNano())
+		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)) + "\n", nil
+}
+
+// addContents adds what is in a file to a hash.
+func addContents(sum io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(sum, f)
+	return errors.Join(err, f.Close())
 }

@@ -100,7 +100,9 @@ func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (
 	if !dry {
 		ctx, cancel := m.untilSignal(ctx)
 		defer cancel()
-		err = importLog(ctx, s, l, &importReport{ids: stdout, file: said["--ids"], line: stderr})
+		if err = s.refuseChanged(said["--from"]); err == nil {
+			err = importLog(ctx, s, l, &importReport{ids: stdout, file: said["--ids"], line: stderr})
+		}
 	}
 	if err == nil && len(l.Damage) > 0 {
 		err = failure(exitWrong, "the binlog is damaged: what could be read was %s", map[bool]string{true: "counted", false: "imported"}[dry])

@@ -178,14 +178,31 @@ func TestServeOldDirectory(t *testing.T) {
 	if got := contents(t, dir); got != before {
 		t.Errorf("the binlog has changed: %s, want %s", got, before)
 	}
+}
+
+// TestServeChangedDirectory: a copy of the binlog with other times is the same binlog. One to which
+// beanstalkd has written since is refused, by an import into the store as well: jobs that were
+// finished here would come back.
+func TestServeChangedDirectory(t *testing.T) {
+	t.Parallel()
+	dir := oldQueue(t, 90)
+	p := start(t, onOld(dir))
+	p.serving(t)
+	p.end(t)
 	later := time.Now().Add(time.Hour)
 	if err := os.Chtimes(filepath.Join(dir, "binlog.1"), later, later); err != nil {
 		t.Fatal(err)
 	}
-	cmd := command("-p0", "-b", dir)
-	cmd.Env = cmd.Env[:1]
-	if code, _, text := run(t, cmd); code != 1 || !strings.Contains(text, "beanstalkd has written to it since") {
-		t.Errorf("%d, %s", code, text)
+	p = start(t, onOld(dir))
+	wantOldQueue(t, p.serving(t), 90, 3*3+7)
+	p.end(t)
+	_, old := trueProcess(t, "-b", dir) // writes a new file at its start
+	old.signal(t, syscall.SIGTERM)
+	old.code(t)
+	for what, cmd := range map[string]*exec.Cmd{"serving": onOld(dir), "import": command("import", "--from", dir, "-b", dir)} {
+		if code, _, text := run(t, cmd); code != exitFailure || !strings.Contains(text, "beanstalkd has written to it since") {
+			t.Errorf("%s: %d, %s", what, code, text)
+		}
 	}
 }
 
@@ -323,6 +340,25 @@ func TestServeOldDirectoryInUse(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, insideName)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("there is a store: %v", err)
+	}
+}
+
+// TestKeepsBeanstalkdOut: while its jobs are served from a store, no beanstalkd starts on a directory
+// where one has run.
+func TestKeepsBeanstalkdOut(t *testing.T) {
+	t.Parallel()
+	dir := oldQueue(t, 90)
+	_, old := trueProcess(t, "-b", dir)
+	old.signal(t, syscall.SIGTERM)
+	old.code(t)
+	for range 2 { // the first start imports
+		p := start(t, onOld(dir))
+		p.serving(t)
+		again := start(t, exec.Command("beanstalkd", "-l", "127.0.0.1", "-p", quietPort(t), "-b", dir))
+		if code := again.code(t); code == 0 || !strings.Contains(again.stderr.String(), "lock") {
+			t.Errorf("beanstalkd: %d, %s", code, again.stderr)
+		}
+		p.end(t)
 	}
 }
 

@@ -35,6 +35,8 @@ type program struct {
 	guard   atomic.Pointer[guards] // nil until they are open
 	bounds  *limits.Bounds         // shared by all listeners; set by serve
 
+	binlogLock *os.File // beanstalkd's, of a directory whose jobs were imported; held until the process ends
+
 	observer   *metrics.Observer
 	tasks      *zywaited.Service                  // nil: not wanted
 	dispatcher atomic.Pointer[webhook.Dispatcher] // nil: nothing is pushed, or not yet

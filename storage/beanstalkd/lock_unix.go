@@ -6,8 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 )
+
+// Lock takes the lock of a beanstalkd directory, which no beanstalkd can then take until it is
+// closed, or any other file that this process opened for that lock is: so keep it behind the last
+// Log.Close. It is nil if no beanstalkd ever ran there. If one is running, the error is ErrLocked.
+func Lock(dir string) (*os.File, error) { return lock(filepath.Join(dir, "lock")) }
 
 // lock takes the lock of a directory: no beanstalkd can take it until it is closed. It returns
 // nil if there is no lock file, because then no beanstalkd ever ran there.
