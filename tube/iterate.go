@@ -118,8 +118,8 @@ func (t tree) children(i int) (first, end int) {
 	return min(4*i+1, len(t)), min(4*i+5, len(t))
 }
 
-// frontier is a container/heap of tree nodes. Every node that is not yet in it comes after its
-// parent, which is or was in it.
+// frontier is a container/heap of the tree nodes that can have the next job: their parents come
+// before all nodes in it.
 type frontier struct {
 	slab  *slab
 	tree  tree

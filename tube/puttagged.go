@@ -39,7 +39,7 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	m.setMetadata(j, Metadata{Key: tags.Key, Rules: tags.Rules})
 	m.enterIn(now, j, tags.wait(now, p.Delay))
 	m.journalPut(j, p)
-	m.journalRemoved(replaced) // after the put: the journal can end a record before a put, and both must be in one
+	m.journalRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together
 	return PutAnswer{ID: j.ID}
 }
 
