@@ -110,7 +110,7 @@ func (f *tapFile) SyncData() error {
 }
 
 // remains is what a power cut left.
-type remains struct {
+type diskImage struct {
 	fs    *memFS
 	when  string
 	acked int // number of the last state that was acknowledged by then
@@ -125,7 +125,7 @@ type crasher struct {
 	random  *rand.Rand
 	rarely  int // a clone is taken at one of so many points
 	limit   int // clones are kept at once at most
-	remains []remains
+	remains []diskImage
 	writing vfs.FS // whose points count
 }
 
@@ -140,7 +140,7 @@ func newCrasher(seed uint64) *crasher {
 
 // leaves returns what a power cut leaves now: what was synced, and of the other
 // blocks none, some, or all, drawn anew each time.
-func (c *crasher) leaves(fs *memFS) *memFS {
+func (c *crasher) afterPowerCut(fs *memFS) *memFS {
 	percent := []int{0, 10, 50, 90, 100}[c.random.IntN(5)]
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.random})
 }
@@ -153,11 +153,11 @@ func (c *crasher) point(on vfs.FS, fs *memFS, what string) {
 		return
 	}
 	acked := c.mark()
-	c.remains = append(c.remains, remains{fs: c.leaves(fs), when: what, acked: acked})
+	c.remains = append(c.remains, diskImage{fs: c.afterPowerCut(fs), when: what, acked: acked})
 }
 
 // taken returns the clones that were taken since the last call.
-func (c *crasher) taken() []remains {
+func (c *crasher) taken() []diskImage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.remains
@@ -192,11 +192,11 @@ func (c *crasher) engine() *storetest.Engine {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return atOnce{s}
+		return waitingEngine{s}
 	}
 	e.Crash = func(s storage.Store) {
 		c.mu.Lock()
-		left := c.leaves(c.fs)
+		left := c.afterPowerCut(c.fs)
 		c.writing = nil
 		c.mu.Unlock()
 		s.Close()
@@ -208,7 +208,7 @@ func (c *crasher) engine() *storetest.Engine {
 // check opens an engine on what was left. It must be in one of the states. If exact
 // is not nil, it is the engine that goes on, and every instant must be the same in
 // both.
-func (r *remains) check(t testing.TB, clock *handClock, states []*storetest.Model, exact storage.Store) (diff string) {
+func (r *diskImage) check(t testing.TB, clock *fakeClock, states []*storetest.Model, exact storage.Store) (diff string) {
 	t.Helper()
 	d := &disk{fs: r.fs, clock: clock, segment: crashSegment}
 	e, err := Open(d.options(t))
@@ -266,7 +266,7 @@ func sameInstants(reopened, running storage.Store, lastID uint64) string {
 }
 
 // keep saves what was left in a directory, for a human to read.
-func (r *remains) keep(t testing.TB) string {
+func (r *diskImage) keep(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "powercut")
 	if err == nil {
 		_, err = vfs.Clone(r.fs, vfs.Default, "jobs", dir)
@@ -303,7 +303,7 @@ func TestPowerCut(t *testing.T) {
 					verify(t, w, &r, c.clock, w.Since(max(first, r.acked)), nil)
 				}
 				c.mu.Lock()
-				r := remains{fs: c.leaves(c.fs), when: fmt.Sprintf("after step %d", n), acked: w.Mark()}
+				r := diskImage{fs: c.afterPowerCut(c.fs), when: fmt.Sprintf("after step %d", n), acked: w.Mark()}
 				c.mu.Unlock()
 				cuts++
 				verify(t, w, &r, c.clock, w.Since(r.acked), w.Store())
@@ -319,7 +319,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-func verify(t *testing.T, w *storetest.Walk, r *remains, clock *handClock, states []*storetest.Model, exact storage.Store) {
+func verify(t *testing.T, w *storetest.Walk, r *diskImage, clock *fakeClock, states []*storetest.Model, exact storage.Store) {
 	t.Helper()
 	if diff := r.check(t, clock, states, exact); diff != "" {
 		t.Fatalf("power cut %s: %s\nwhat it left is in %s\nagain: go test ./storage/embedded -run '%s' -seed %d -walks 1 -walksteps %d\nhistory:\n%s",

@@ -23,33 +23,33 @@ import (
 
 // peaceful is a directory whose engine was closed: it has jobs with small and large
 // bodies in the tables, in several files, and other jobs in the log only.
-type peaceful struct {
+type cleanDir struct {
 	fs    *memFS
-	clock *handClock
+	clock *fakeClock
 	books *ledger
 }
 
 // peace is made once. After that it is only read and copied.
-var peace struct {
+var cleanDirOnce struct {
 	sync.Mutex
-	*peaceful
+	*cleanDir
 }
 
 // thePeaceful returns the one directory that tests damage copies of.
-func thePeaceful(t *testing.T) *peaceful {
+func sharedCleanDir(t *testing.T) *cleanDir {
 	t.Helper()
-	peace.Lock()
-	defer peace.Unlock()
-	if peace.peaceful == nil {
-		peace.peaceful = newPeaceful(t)
+	cleanDirOnce.Lock()
+	defer cleanDirOnce.Unlock()
+	if cleanDirOnce.cleanDir == nil {
+		cleanDirOnce.cleanDir = newCleanDir(t)
 	}
-	return peace.peaceful
+	return cleanDirOnce.cleanDir
 }
 
-func newPeaceful(t *testing.T) *peaceful {
+func newCleanDir(t *testing.T) *cleanDir {
 	t.Helper()
 	d := newDisk()
-	p := &peaceful{fs: d.fs, clock: d.clock, books: newLedger()}
+	p := &cleanDir{fs: d.fs, clock: d.clock, books: newLedger()}
 	e := mustOpen(t, d.options(t))
 	for round := range 3 {
 		for i := range 40 {
@@ -90,10 +90,10 @@ func deleteAll(t *testing.T, e *Engine, name string) (n int) {
 }
 
 // copied returns a copy of the directory, to be damaged.
-func (p *peaceful) copied() *memFS { return clone(p.fs, 100) }
+func (p *cleanDir) copied() *memFS { return clone(p.fs, 100) }
 
 // files returns the paths of the files whose names begin and end so.
-func (p *peaceful) files(t *testing.T, in, prefix, suffix string) (paths []string) {
+func (p *cleanDir) files(t *testing.T, in, prefix, suffix string) (paths []string) {
 	t.Helper()
 	names, err := p.fs.List(in)
 	if err != nil {
@@ -156,7 +156,7 @@ const (
 // open opens a damaged directory. Either it is refused, with an error that names one
 // of the files or directories, or it has all the jobs. What Pebble finds in the
 // background must not end the process: all other jobs would be out of reach.
-func (p *peaceful) open(t *testing.T, fs *memFS, what string, names ...string) outcome {
+func (p *cleanDir) open(t *testing.T, fs *memFS, what string, names ...string) outcome {
 	t.Helper()
 	fatal, found := make(chan error, 10), make(chan outcome, 1)
 	o := (&disk{fs: fs, clock: p.clock, segment: crashSegment}).options(t)
@@ -173,7 +173,7 @@ func (p *peaceful) open(t *testing.T, fs *memFS, what string, names ...string) o
 
 // outcome opens a damaged directory, as open does. It returns gaveUp if the engine
 // calls Fatal.
-func (p *peaceful) outcome(t *testing.T, o Options, what string, names []string) (is outcome) {
+func (p *cleanDir) outcome(t *testing.T, o Options, what string, names []string) (got outcome) {
 	e, err := Open(o)
 	if err != nil {
 		if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(err.Error(), name) }) {
@@ -182,20 +182,20 @@ func (p *peaceful) outcome(t *testing.T, o Options, what string, names []string)
 		return refused
 	}
 	if p.missed(t, e, what) > 0 {
-		is = lazily
+		got = lazily
 		p.reserveAll(t, e, what)
 	} else {
-		is = harmless
+		got = harmless
 	}
 	if err := e.Close(); err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
-	return is
+	return got
 }
 
 // missed counts the jobs whose bodies cannot be read. All others must be unchanged,
 // and there must be neither more nor fewer jobs.
-func (p *peaceful) missed(t *testing.T, e *Engine, what string) (unreadable int) {
+func (p *cleanDir) missed(t *testing.T, e *Engine, what string) (unreadable int) {
 	t.Helper()
 	for tag, a := range p.books.jobs {
 		ops := []storage.Op{{Kind: storage.Peek, ID: a.id}, {Kind: storage.JobStats, ID: a.id}}
@@ -216,7 +216,7 @@ func (p *peaceful) missed(t *testing.T, e *Engine, what string) (unreadable int)
 
 // reserveAll reserves every job. A job whose body cannot be read must be buried: it
 // must not be reserved, and not be gone.
-func (p *peaceful) reserveAll(t *testing.T, e *Engine, what string) {
+func (p *cleanDir) reserveAll(t *testing.T, e *Engine, what string) {
 	t.Helper()
 	for tag, a := range p.books.jobs {
 		if a.now == missing {
@@ -237,7 +237,7 @@ func (p *peaceful) reserveAll(t *testing.T, e *Engine, what string) {
 
 // mendable puts back the file that was damaged. Then all must be well again: a start
 // that fails must not make things worse.
-func (p *peaceful) mendable(t *testing.T, fs *memFS, what, name string) {
+func (p *cleanDir) wantMendable(t *testing.T, fs *memFS, what, name string) {
 	t.Helper()
 	rewrite(t, fs, name, readAll(t, p.fs, name))
 	if o := p.open(t, fs, what+", but mended", "no error at all"); o != harmless {
@@ -252,7 +252,7 @@ func number(name string) string { return strings.TrimSuffix(path.Base(name), ".s
 func TestDamagedTable(t *testing.T) {
 	atLength(t)
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	outcomes := make(map[outcome]int)
 	for _, name := range p.files(t, "jobs/tables", "", ".sst") {
 		size := len(readAll(t, p.fs, name))
@@ -272,7 +272,7 @@ func TestDamagedTable(t *testing.T) {
 func TestCutOrRemoved(t *testing.T) {
 	atLength(t)
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	names := append(p.files(t, "jobs/tables", "", ".sst"), p.files(t, "jobs/tables", "MANIFEST-", "")...)
 	for _, name := range names {
 		whole := readAll(t, p.fs, name)
@@ -290,14 +290,14 @@ func TestCutOrRemoved(t *testing.T) {
 		if o := p.open(t, fs, what, path.Base(name), "jobs"); o != refused {
 			t.Errorf("%s: it was opened (%d)", what, o)
 		}
-		p.mendable(t, fs, what, name)
+		p.wantMendable(t, fs, what, name)
 	}
 }
 
 // TestDamagedManifest flips bits of the file that says which tables there are.
 func TestDamagedManifest(t *testing.T) {
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	name := p.files(t, "jobs/tables", "MANIFEST-", "")[0]
 	size := len(readAll(t, p.fs, name))
 	for i := range 4 {
@@ -305,7 +305,7 @@ func TestDamagedManifest(t *testing.T) {
 		flip(t, fs, name, at)
 		what := fmt.Sprintf("%s, bit flipped at %d of %d", name, at, size)
 		if p.open(t, fs, what, "jobs") == refused {
-			p.mendable(t, fs, what, name)
+			p.wantMendable(t, fs, what, name)
 		}
 	}
 }
@@ -315,7 +315,7 @@ func TestDamagedManifest(t *testing.T) {
 // one without jobs, and must not make it one.
 func TestWithoutTheMarker(t *testing.T) {
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	name := p.files(t, "jobs/tables", "marker.manifest.", "")[0]
 	fs := p.copied()
 	fs.Remove("jobs/log.1") // it was given up, and may be there still
@@ -336,7 +336,7 @@ func TestWithoutTheMarker(t *testing.T) {
 // the tables only.
 func TestWithoutTheTables(t *testing.T) {
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	fs := p.copied()
 	fs.Remove("jobs/log.1") // it was given up, and may be there still
 	if err := fs.RemoveAll("jobs/tables"); err != nil {
@@ -351,7 +351,7 @@ func TestWithoutTheTables(t *testing.T) {
 // cuts it off.
 func TestDamagedLog(t *testing.T) {
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	name := p.lastSegment(t)
 	whole := readAll(t, p.fs, name)
 	used := int(binary.BigEndian.Uint64(whole[32:])) // where the header says that it was closed
@@ -362,7 +362,7 @@ func TestDamagedLog(t *testing.T) {
 		what := fmt.Sprintf("%s, bit flipped at %d of %d", name, at, used)
 		o := p.open(t, fs, what, name)
 		if outcomes[o]++; o == refused {
-			p.mendable(t, fs, what, name)
+			p.wantMendable(t, fs, what, name)
 		}
 	}
 	for _, left := range []int{0, 63, 64, used - 9} {
@@ -391,7 +391,7 @@ func TestCutShort(t *testing.T) {
 	d := newDisk()
 	d.segment = crashSegment
 	e := mustOpen(t, d.options(t))
-	p := &peaceful{clock: d.clock, books: newLedger()}
+	p := &cleanDir{clock: d.clock, books: newLedger()}
 	for i := range 30 {
 		p.books.do(e, p.books.put(fmt.Sprint("job-", i), "a", 300))
 	}
@@ -417,14 +417,14 @@ func TestCutShort(t *testing.T) {
 				t.Errorf("%s: it was opened (%d)", what, o)
 			}
 			if o == refused {
-				p.mendable(t, fs, what, name)
+				p.wantMendable(t, fs, what, name)
 			}
 		}
 	}
 }
 
 // lastSegment returns the segment that was current when the engine was closed.
-func (p *peaceful) lastSegment(t *testing.T) string {
+func (p *cleanDir) lastSegment(t *testing.T) string {
 	t.Helper()
 	last := ""
 	for _, name := range p.files(t, "jobs", "log.", "") {
@@ -440,12 +440,12 @@ func (p *peaceful) lastSegment(t *testing.T) string {
 func TestSegmentRemoved(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o := d.options(t)
 	o.fs = fs
 	e := mustOpen(t, o)
-	may := holdTables(fs)
-	p := &peaceful{clock: d.clock, books: newLedger()}
+	release := holdTables(fs)
+	p := &cleanDir{clock: d.clock, books: newLedger()}
 	for i := range 3 {
 		p.books.do(e, p.books.put(fmt.Sprint("job-", i), "a", 300))
 		fillSegment(t, e)
@@ -453,7 +453,7 @@ func TestSegmentRemoved(t *testing.T) {
 	p.books.do(e, p.books.put("last", "a", 300))
 	oldest, current := segments(e)
 	p.fs = clone(d.fs, 0)
-	close(may)
+	close(release)
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
@@ -469,26 +469,26 @@ func TestSegmentRemoved(t *testing.T) {
 		if o := p.open(t, fs, name+" removed", name); o != refused {
 			t.Errorf("%s removed: it was opened (%d)", name, o)
 		}
-		p.mendable(t, fs, name+" removed", name)
+		p.wantMendable(t, fs, name+" removed", name)
 	}
 }
 
 // holdTables lets no table be created until the channel is closed.
-func holdTables(fs *hooked) (may chan struct{}) {
-	may = make(chan struct{})
+func holdTables(fs *hookFS) (release chan struct{}) {
+	release = make(chan struct{})
 	fs.set(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpCreate && isTable(op) {
-			<-may
+			<-release
 		}
 		return nil
 	})
-	return may
+	return release
 }
 
 // TestWrongLayout: tables of another layout are not touched.
 func TestWrongLayout(t *testing.T) {
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	for _, layout := range [][]byte{{2}, {}} {
 		fs := p.copied()
 		p.set(t, fs, layout)
@@ -503,7 +503,7 @@ func TestWrongLayout(t *testing.T) {
 }
 
 // set writes a layout to tables that no process has open.
-func (p *peaceful) set(t *testing.T, fs *memFS, layout []byte) {
+func (p *cleanDir) set(t *testing.T, fs *memFS, layout []byte) {
 	t.Helper()
 	o := (&disk{fs: fs, clock: p.clock, segment: crashSegment}).options(t)
 	db, err := pebble.Open(o.fs.PathJoin(o.Dir, tables.DirName), &pebble.Options{FS: o.fs, DisableWAL: true, FormatMajorVersion: pebble.FormatNewest})

@@ -61,7 +61,7 @@ func TestDeadLettersAfterStart(t *testing.T) {
 	d := newDisk()
 	d.segment = crashSegment
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs, o.KeepBodies = fs, 1
 	e := mustOpen(t, o)
 	var bodies [][]byte
@@ -103,7 +103,7 @@ func TestUnreadableDeadLetter(t *testing.T) {
 	d := newDisk()
 	d.segment = crashSegment
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs, o.KeepBodies = fs, 1
 	e := mustOpen(t, o)
 	for i := range 4 {

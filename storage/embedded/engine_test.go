@@ -15,20 +15,20 @@ import (
 )
 
 // handClock is a clock that moves only when it is told to.
-type handClock struct {
+type fakeClock struct {
 	start time.Time
 	ahead atomic.Int64
 }
 
-func newHandClock() *handClock { return &handClock{start: time.Now()} }
+func newFakeClock() *fakeClock { return &fakeClock{start: time.Now()} }
 
-func (c *handClock) now() time.Time { return c.start.Add(time.Duration(c.ahead.Load())) }
+func (c *fakeClock) now() time.Time { return c.start.Add(time.Duration(c.ahead.Load())) }
 
-func (c *handClock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
+func (c *fakeClock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
 func TestMemory(t *testing.T) {
 	storetest.Run(t, func(testing.TB) *storetest.Engine {
-		clock := newHandClock()
+		clock := newFakeClock()
 		return &storetest.Engine{
 			Open:    func(testing.TB) storage.Store { return newEngine(clock.now) },
 			Advance: clock.advance,
@@ -40,14 +40,14 @@ func TestMemory(t *testing.T) {
 // was synced.
 type disk struct {
 	fs      *memFS
-	clock   *handClock
+	clock   *fakeClock
 	segment int64 // bytes; 0 is the smallest that a user may have
 	hold    int64 // bytes of bodies in a window; 0: windows are not held back
 	keep    int64 // bytes of bodies that stay in memory; 0: as many as a user's
 	opened  int   // times
 }
 
-func newDisk() *disk { return &disk{fs: newMem(), clock: newHandClock()} }
+func newDisk() *disk { return &disk{fs: newMem(), clock: newFakeClock()} }
 
 func (d *disk) options(t testing.TB) Options {
 	return Options{
@@ -63,7 +63,7 @@ func (d *disk) open(t testing.TB) storage.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return atOnce{e}
+	return waitingEngine{e}
 }
 
 // cutPower ends an engine, and leaves what was synced.

@@ -122,7 +122,7 @@ type faultyLife struct {
 	*ledger
 	t     *testing.T
 	disk  *disk
-	fs    *hooked
+	fs    *hookFS
 	fault *fault
 	fatal chan error // what ended it
 	ended chan error // how it ended: nil, or an error of Open or Close
@@ -133,7 +133,7 @@ type faultyLife struct {
 func newFaultyLife(t *testing.T, f *fault) *faultyLife {
 	d := newDisk()
 	l := &faultyLife{
-		ledger: newLedger(), t: t, disk: d, fs: newHooked(d.fs), fault: f,
+		ledger: newLedger(), t: t, disk: d, fs: newHookFS(d.fs), fault: f,
 		fatal: make(chan error, 100), ended: make(chan error, 1),
 	}
 	l.fs.set(f.hook)
@@ -196,7 +196,7 @@ func (l *faultyLife) work(name string) {
 // run lets the life go on until it ends or the engine gives up. Then it compares what
 // is on the disk with the ledger.
 func (l *faultyLife) run() {
-	defer l.fs.set(standStill) // an engine that has given up would go on trying
+	defer l.fs.set(blockForever) // an engine that has given up would go on trying
 	go func() { l.ended <- l.live() }()
 	select {
 	case err := <-l.ended:
@@ -228,7 +228,7 @@ func (l *faultyLife) cannotRead(refused error) bool {
 
 // standStill is a hook for engines that are not needed any more, but cannot be
 // closed.
-func standStill(errorfs.Op) error { select {} }
+func blockForever(errorfs.Op) error { select {} }
 
 // checkCause fails unless an error wraps that of the disk and names a file or the
 // directory.
@@ -281,7 +281,7 @@ func TestFaults(t *testing.T) {
 		"write": isWrite, "sync": isSync, "create": isCreate, "rename": isRename, "remove": isRemove, "open": isOpen, "link": isLink,
 	}
 	for where, in := range places {
-		for what, is := range kinds {
+		for what, got := range kinds {
 			if what == "link" && where == "log" {
 				continue // there is none
 			}
@@ -290,7 +290,7 @@ func TestFaults(t *testing.T) {
 					atLength(t)
 				}
 				t.Parallel()
-				eachFault(t, done, func(op errorfs.Op) bool { return in(op) && is(op) })
+				eachFault(t, done, func(op errorfs.Op) bool { return in(op) && got(op) })
 			})
 		}
 	}
@@ -344,7 +344,7 @@ func TestSyncOfTheTablesDirectory(t *testing.T) {
 	for nth := 1; nth <= 4; nth++ {
 		d := newDisk()
 		o := d.options(t)
-		fs, fatal, ended := newHooked(d.fs), make(chan error, 10), make(chan error, 1)
+		fs, fatal, ended := newHookFS(d.fs), make(chan error, 10), make(chan error, 1)
 		f := &fault{meets: isTablesDirSync, nth: nth, ofDir: true}
 		fs.set(f.hook)
 		o.fs, o.Fatal = fs, func(err error) { fatal <- err; select {} }
@@ -359,7 +359,7 @@ func TestSyncOfTheTablesDirectory(t *testing.T) {
 				t.Errorf("sync %d: %v", nth, err)
 			}
 		}
-		fs.set(standStill)
+		fs.set(blockForever)
 	}
 }
 

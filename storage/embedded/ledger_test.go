@@ -19,29 +19,29 @@ import (
 )
 
 // standing is what a restart keeps of the state of a job.
-type standing uint8
+type jobState uint8
 
 const (
-	missing standing = iota // not put yet, or deleted
+	missing jobState = iota // not put yet, or deleted
 	ready                   // or reserved, which is ready after a restart
 	buried
 )
 
-func (s standing) String() string { return [...]string{"missing", "ready", "buried"}[s] }
+func (s jobState) String() string { return [...]string{"missing", "ready", "buried"}[s] }
 
 // account is what a ledger knows about one job.
-type account struct {
+type ledgerEntry struct {
 	id   uint64 // 0 until the put is acknowledged
 	tube string
 	size int
-	now  standing // as acknowledged last
-	next standing // as now, or what a change under way leads to
+	now  jobState // as acknowledged last
+	next jobState // as now, or what a change under way leads to
 	ever [3]bool  // the standings it may have had since some moment, see since
 	late bool     // its put was acknowledged since then
 }
 
 // may reports whether the job may have that standing.
-func (a *account) may(s standing) bool { return s == a.now || s == a.next || a.ever[s] }
+func (a *ledgerEntry) may(s jobState) bool { return s == a.now || s == a.next || a.ever[s] }
 
 // ledger is what the clients of an engine write down: what they have asked for, and
 // what they were told. It is compared with the engine that is opened later. A job is
@@ -50,7 +50,7 @@ func (a *account) may(s standing) bool { return s == a.now || s == a.next || a.e
 // time.
 type ledger struct {
 	mu      sync.Mutex
-	jobs    map[string]*account
+	jobs    map[string]*ledgerEntry
 	live    map[string][]string // tags of a tube's jobs that may be there, as they were put
 	acked   int                 // batches
 	refused error               // the first answer that was none
@@ -59,14 +59,14 @@ type ledger struct {
 var errNotFound = errors.New("not found")
 
 func newLedger() *ledger {
-	return &ledger{jobs: make(map[string]*account), live: make(map[string][]string)}
+	return &ledger{jobs: make(map[string]*ledgerEntry), live: make(map[string][]string)}
 }
 
 // order is an operation and the standing that it leads to.
 type order struct {
 	op   storage.Op
 	tag  string
-	next standing
+	next jobState
 }
 
 // bodyOf returns the body of the job with a tag.
@@ -82,14 +82,14 @@ func tagOf(body []byte) string {
 func (l *ledger) put(tag, in string, size int) order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.jobs[tag] = &account{tube: in, size: size}
+	l.jobs[tag] = &ledgerEntry{tube: in, size: size}
 	l.live[in] = append(l.live[in], tag)
 	return order{storage.Op{Kind: storage.Put, Tube: in, TTR: 1000, Body: bodyOf(tag, size)}, tag, ready}
 }
 
 // move returns a move on behalf of a holder.
 func (l *ledger) move(m tube.Move, holder tube.Holder, tag string) order {
-	next := map[tube.Move]standing{tube.Delete: missing, tube.Bury: buried, tube.KickJob: ready, tube.ReserveJob: ready}
+	next := map[tube.Move]jobState{tube.Delete: missing, tube.Bury: buried, tube.KickJob: ready, tube.ReserveJob: ready}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return order{storage.Op{Kind: storage.Move, Move: m, Holder: holder, ID: l.jobs[tag].id}, tag, next[m]}
@@ -107,7 +107,7 @@ func (l *ledger) batch(finished func(), orders ...order) *storage.Batch {
 	}
 	storetest.Lend(b.Ops)
 	b.Done = func() {
-		l.note(b, orders)
+		l.record(b, orders)
 		if finished != nil {
 			finished()
 		}
@@ -115,7 +115,7 @@ func (l *ledger) batch(finished func(), orders ...order) *storage.Batch {
 	return b
 }
 
-func (l *ledger) note(b *storage.Batch, orders []order) {
+func (l *ledger) record(b *storage.Batch, orders []order) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.acked++
@@ -159,10 +159,10 @@ func (l *ledger) since(earlier *ledger) *ledger {
 	for tag, a := range l.jobs {
 		was := earlier.jobs[tag]
 		if was == nil {
-			was = &account{}
+			was = &ledgerEntry{}
 		}
 		a.ever, a.late = [3]bool{}, was.id == 0
-		for _, s := range []standing{was.now, was.next, a.now, a.next} {
+		for _, s := range []jobState{was.now, was.next, a.now, a.next} {
 			a.ever[s] = true
 		}
 		if a.now != was.now || a.next != was.next {
@@ -173,7 +173,7 @@ func (l *ledger) since(earlier *ledger) *ledger {
 }
 
 // tags returns the tags of the jobs of a tube that certainly have a standing.
-func (l *ledger) tags(in string, s standing) []string {
+func (l *ledger) tags(in string, s jobState) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.live[in] = slices.DeleteFunc(l.live[in], func(tag string) bool {
@@ -192,13 +192,13 @@ func (l *ledger) tags(in string, s standing) []string {
 // found is a job in an engine.
 type found struct {
 	id   uint64
-	now  standing
+	now  jobState
 	body []byte
 }
 
 // survey returns all jobs of an engine by their tags, and the ids of those whose
 // bodies cannot be read.
-func survey(t testing.TB, e *Engine) (jobs map[string]found, unreadable []uint64) {
+func readJobs(t testing.TB, e *Engine) (jobs map[string]found, unreadable []uint64) {
 	t.Helper()
 	jobs = make(map[string]found)
 	e.mu.Lock()
@@ -232,7 +232,7 @@ func survey(t testing.TB, e *Engine) (jobs map[string]found, unreadable []uint64
 // gone are not used again.
 func (l *ledger) compare(t testing.TB, e *Engine) {
 	t.Helper()
-	jobs, unreadable := survey(t, e)
+	jobs, unreadable := readJobs(t, e)
 	if len(unreadable) > 0 {
 		t.Errorf("bodies that cannot be read: %d", unreadable)
 	}
@@ -262,7 +262,7 @@ func (l *ledger) compare(t testing.TB, e *Engine) {
 // acknowledged: every job must be as it was at some time.
 func (l *ledger) comparePart(t testing.TB, e *Engine) {
 	t.Helper()
-	jobs, unreadable := survey(t, e)
+	jobs, unreadable := readJobs(t, e)
 	if len(unreadable) > 0 {
 		t.Errorf("bodies that cannot be read: %d", unreadable)
 	}

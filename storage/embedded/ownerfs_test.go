@@ -36,7 +36,7 @@ func TestForOwnerOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(parent, "made", "jobs")
-	d := &onDisk{dir: dir, clock: newHandClock(), fatal: make(chan error, 100)}
+	d := &onDisk{dir: dir, clock: newFakeClock(), fatal: make(chan error, 100)}
 	for _, directory := range []os.FileMode{0o700, 0o755} {
 		o := d.options()
 		o.fs = nil

@@ -18,15 +18,15 @@ import (
 func isLogSync(op errorfs.Op) bool { return op.Kind == errorfs.OpFileSyncData && isLog(op) }
 
 // gathering is an engine on a disk in memory. Tests make its file system wait.
-type gathering struct {
+type pollingEngine struct {
 	*Engine
-	fs *hooked
+	fs *hookFS
 	d  *disk
 }
 
-func newGathering(t *testing.T, change func(*Options)) *gathering {
+func newPollingEngine(t *testing.T, change func(*Options)) *pollingEngine {
 	d := newDisk()
-	g := &gathering{fs: newHooked(d.fs), d: d}
+	g := &pollingEngine{fs: newHookFS(d.fs), d: d}
 	o := d.options(t)
 	o.fs = g.fs
 	if change != nil {
@@ -36,7 +36,7 @@ func newGathering(t *testing.T, change func(*Options)) *gathering {
 	return g
 }
 
-func (g *gathering) close(t *testing.T) {
+func (g *pollingEngine) close(t *testing.T) {
 	t.Helper()
 	g.fs.set(nil)
 	if err := g.Close(); err != nil {
@@ -46,7 +46,7 @@ func (g *gathering) close(t *testing.T) {
 
 // left opens what a power cut at this moment leaves, with so many percent of what was
 // not synced. It returns how many jobs are ready in a tube.
-func (g *gathering) left(t *testing.T, percent int, name string) int {
+func (g *pollingEngine) afterPowerCut(t *testing.T, percent int, name string) int {
 	t.Helper()
 	d := &disk{fs: clone(g.d.fs, percent), clock: g.d.clock}
 	e := mustOpen(t, d.options(t))
@@ -84,68 +84,68 @@ func counting(syncs *atomic.Int64) func(errorfs.Op) error {
 }
 
 // looking makes what DoGathering calls of what only looks for more.
-func looking(look func() int) func(bool) int {
+func pollFunc(poll func() int) func(bool) int {
 	return func(wanted bool) int {
 		if !wanted {
 			return 0
 		}
-		return look()
+		return poll()
 	}
 }
 
 // blocking makes every sync of the log wait until may is closed. It sends on syncing
 // before.
-func blocking() (hook func(errorfs.Op) error, syncing chan struct{}, may chan struct{}) {
-	syncing, may = make(chan struct{}, 100), make(chan struct{})
+func blocking() (hook func(errorfs.Op) error, syncing chan struct{}, release chan struct{}) {
+	syncing, release = make(chan struct{}, 100), make(chan struct{})
 	return func(op errorfs.Op) error {
 		if isLogSync(op) {
 			syncing <- struct{}{}
-			<-may
+			<-release
 		}
 		return nil
-	}, syncing, may
+	}, syncing, release
 }
 
 // TestOneSyncServesAllRounds: all that more has carried out is done when DoGathering
 // returns, and one sync of the log was enough for it. The timer may have synced as
 // well, if this took long.
-func TestOneSyncServesAllRounds(t *testing.T) {
-	g := newGathering(t, nil)
+func TestOneSyncForAllPolls(t *testing.T) {
+	g := newPollingEngine(t, nil)
 	defer g.close(t)
 	var syncs, done atomic.Int64
 	g.fs.set(counting(&syncs))
-	rounds, begun := 0, time.Now()
-	g.DoPolling(looking(func() int {
-		rounds++
+	polls, begun := 0, time.Now()
+	g.DoPolling(pollFunc(func() int {
+		polls++
 		g.Do(puts(5, "a", &done)...)
 		if n := done.Load(); n > 0 && syncs.Load() == 0 {
-			t.Errorf("round %d: %d batches are done before any sync", rounds, n)
+			t.Errorf("round %d: %d batches are done before any sync", polls, n)
 		}
 		return 5
 	}), puts(2, "a", &done)...)
 	limit := 1 + int64(time.Since(begun)/lateSync)
-	if rounds != maxPolls || done.Load() != 2+5*maxPolls {
-		t.Errorf("%d rounds and %d batches done, want %d and %d", rounds, done.Load(), maxPolls, 2+5*maxPolls)
+	if polls != maxPolls || done.Load() != 2+5*maxPolls {
+		t.Errorf("%d rounds and %d batches done, want %d and %d", polls, done.Load(), maxPolls, 2+5*maxPolls)
 	}
 	if n := syncs.Load(); n < 1 || n > limit {
 		t.Errorf("%d syncs for all rounds, want at most %d", n, limit)
 	}
-	if n := g.left(t, 0, "a"); n != 2+5*maxPolls {
+	if n := g.afterPowerCut(t, 0, "a"); n != 2+5*maxPolls {
 		t.Errorf("a power cut leaves %d jobs that were acknowledged, of %d", n, 2+5*maxPolls)
 	}
 }
 
 // TestHowOftenMoreIsAsked: more is called as long as enough comes and the log has to
 // be synced, but not for ever.
-func TestHowOftenMoreIsAsked(t *testing.T) {
+func TestNumberOfPolls(t *testing.T) {
 	put := storage.Op{Kind: storage.Put, Tube: "a", Body: []byte("body")}
 	reserve := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"a"}}
 	for _, c := range []struct {
-		name   string
-		come   []int // to each round, the last for all further ones
-		op     storage.Op
-		late   bool // the log is not synced before replies
-		rounds int
+		name  string
+		come  []int // to each round, the last for all further ones
+		op    storage.Op
+		late  bool // the log is not synced before replies
+		polls int
 	}{
 		{"many come", []int{100}, put, false, maxPolls},
 		{"nobody comes", []int{0}, put, false, 1},
@@ -156,21 +156,21 @@ func TestHowOftenMoreIsAsked(t *testing.T) {
 		{"nobody waits for a sync", []int{100}, put, true, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGathering(t, func(o *Options) {
+			g := newPollingEngine(t, func(o *Options) {
 				if c.late {
 					o.SyncEvery = -1
 				}
 			})
 			defer g.close(t)
 			do(t, g, put)
-			rounds := 0
+			polls := 0
 			var done atomic.Int64
-			g.DoPolling(looking(func() int {
-				rounds++
-				return c.come[min(rounds, len(c.come))-1]
+			g.DoPolling(pollFunc(func() int {
+				polls++
+				return c.come[min(polls, len(c.come))-1]
 			}), counted(&done, c.op))
-			if rounds != c.rounds {
-				t.Errorf("asked %d times, want %d", rounds, c.rounds)
+			if polls != c.polls {
+				t.Errorf("asked %d times, want %d", polls, c.polls)
 			}
 			if done.Load() != 1 {
 				t.Errorf("done %d times", done.Load())
@@ -183,8 +183,8 @@ func TestHowOftenMoreIsAsked(t *testing.T) {
 // the sync begins, both of the first call and of a round, and more has been called since, so
 // that these answers can be given out. All else is answered after it, also a reserve of a job that was just put. A power cut before the sync takes
 // that away.
-func TestFreeBeforeTheSync(t *testing.T) {
-	g := newGathering(t, nil)
+func TestReservesBeforeTheSync(t *testing.T) {
+	g := newPollingEngine(t, nil)
 	defer g.close(t)
 	put := storage.Op{Kind: storage.Put, Tube: "old", TTR: 100, Body: []byte("body")}
 	do(t, g, put, put, put, put, put)
@@ -192,20 +192,20 @@ func TestFreeBeforeTheSync(t *testing.T) {
 		return storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{from}}
 	}
 	var free, bound, out atomic.Int64
-	hook, syncing, may := blocking()
+	hook, syncing, release := blocking()
 	g.fs.set(hook)
 	returned := make(chan struct{})
 	go func() {
 		defer close(returned)
-		rounds := 0
+		polls := 0
 		g.DoPolling(func(read bool) int {
 			if out.Store(free.Load()); !read {
 				return 0
 			}
-			rounds++
+			polls++
 			g.Do(append(puts(2, "new", &bound), counted(&free, take("old")), counted(&bound, take("new")),
 				counted(&bound, take("old"), put))...)
-			return 5 * (2 - rounds)
+			return 5 * (2 - polls)
 		}, append(puts(1, "new", &bound), counted(&free, take("old")))...)
 	}()
 	<-syncing
@@ -216,21 +216,21 @@ func TestFreeBeforeTheSync(t *testing.T) {
 	if n := bound.Load(); n != 0 {
 		t.Errorf("%d bound batches are done before the sync", n)
 	}
-	if n := g.left(t, 0, "new"); n != 0 {
+	if n := g.afterPowerCut(t, 0, "new"); n != 0 {
 		t.Errorf("%d jobs are there after a power cut before the sync", n)
 	}
-	if n := g.left(t, 100, "new"); n != 5 {
+	if n := g.afterPowerCut(t, 100, "new"); n != 5 {
 		t.Errorf("%d jobs are there after an end of the process before the sync, want 5", n)
 	}
 	if n := bound.Load(); n != 0 {
 		t.Errorf("%d bound batches are done before the sync", n)
 	}
-	close(may)
+	close(release)
 	<-returned
 	if n := bound.Load(); n != 9 {
 		t.Errorf("%d of 9 bound batches are done after the sync", n)
 	}
-	if n := g.left(t, 0, "new"); n != 5 {
+	if n := g.afterPowerCut(t, 0, "new"); n != 5 {
 		t.Errorf("%d jobs are there after a power cut after the sync, want 5", n)
 	}
 }
@@ -239,7 +239,7 @@ func TestFreeBeforeTheSync(t *testing.T) {
 // neither what caused the sync, nor what was gathered, nor what comes later.
 func TestFailingSyncEndsNothing(t *testing.T) {
 	fatal := make(chan error, 10)
-	g := newGathering(t, func(o *Options) {
+	g := newPollingEngine(t, func(o *Options) {
 		o.Fatal = func(err error) { fatal <- err; select {} }
 	})
 	do(t, g, storage.Op{Kind: storage.Put, Tube: "old", TTR: 100, Body: []byte("body")})
@@ -253,7 +253,7 @@ func TestFailingSyncEndsNothing(t *testing.T) {
 		return broken
 	})
 	var bound atomic.Int64
-	go g.DoPolling(looking(func() int {
+	go g.DoPolling(pollFunc(func() int {
 		g.Do(puts(3, "new", &bound)...)
 		close(gathered)
 		return 0
@@ -264,13 +264,13 @@ func TestFailingSyncEndsNothing(t *testing.T) {
 	late := make(chan struct{})
 	go func() {
 		defer close(late)
-		g.DoPolling(looking(func() int { return 0 }), puts(1, "new", &bound)...)
+		g.DoPolling(pollFunc(func() int { return 0 }), puts(1, "new", &bound)...)
 	}()
 	select {
 	case <-late:
 	case <-fatal:
 	}
-	if n := g.left(t, 0, "new"); n != 0 {
+	if n := g.afterPowerCut(t, 0, "new"); n != 0 {
 		t.Errorf("%d jobs are there that the sync has failed for", n)
 	}
 	if n := bound.Load(); n != 0 {
@@ -281,8 +281,8 @@ func TestFailingSyncEndsNothing(t *testing.T) {
 // TestGatheringBehindTheTables: while more is called, its Do does not wait for the
 // tables, because they could not get further. When they are too far behind,
 // DoGathering waits like Do, and goes on when they have caught up.
-func TestGatheringBehindTheTables(t *testing.T) {
-	g := newGathering(t, nil)
+func TestPollingWhileTablesLag(t *testing.T) {
+	g := newPollingEngine(t, nil)
 	defer g.close(t)
 	tablesMay := make(chan struct{})
 	g.fs.set(func(op errorfs.Op) error {
@@ -309,17 +309,17 @@ func TestGatheringBehindTheTables(t *testing.T) {
 	}
 	want := int64(0)
 	for behind() <= maxBehind { // a round may have to be waited for until a segment is prepared
-		rounds := 0
-		g.DoPolling(looking(func() int { rounds++; g.Do(big(3)...); return 3 }), big(1)...)
-		if want += 1 + 3*int64(rounds); rounds != maxPolls || done.Load() != want {
-			t.Fatalf("%d rounds, and %d of %d batches done", rounds, done.Load(), want)
+		polls := 0
+		g.DoPolling(pollFunc(func() int { polls++; g.Do(big(3)...); return 3 }), big(1)...)
+		if want += 1 + 3*int64(polls); polls != maxPolls || done.Load() != want {
+			t.Fatalf("%d rounds, and %d of %d batches done", polls, done.Load(), want)
 		}
 	}
 	waiting, returned := make(chan struct{}), make(chan struct{})
 	go func() {
 		close(waiting)
 		defer close(returned)
-		g.DoPolling(looking(func() int { g.Do(big(1)...); return 1 }), big(1)...)
+		g.DoPolling(pollFunc(func() int { g.Do(big(1)...); return 1 }), big(1)...)
 	}()
 	<-waiting
 	if n := done.Load(); n != want {
@@ -332,32 +332,32 @@ func TestGatheringBehindTheTables(t *testing.T) {
 
 // TestGatheringFromManySides: a caller that does not commit itself does not call
 // more. What it hands over is done all the same.
-func TestGatheringFromManySides(t *testing.T) {
-	g := newGathering(t, nil)
+func TestPollingByOneCaller(t *testing.T) {
+	g := newPollingEngine(t, nil)
 	defer g.close(t)
-	hook, syncing, may := blocking()
+	hook, syncing, release := blocking()
 	g.fs.set(hook)
 	var done, asked atomic.Int64
 	go g.Do(puts(1, "a", &done)...)
 	<-syncing
 	for range 3 {
-		g.DoPolling(looking(func() int { asked.Add(1); return 0 }), puts(2, "a", &done)...)
+		g.DoPolling(pollFunc(func() int { asked.Add(1); return 0 }), puts(2, "a", &done)...)
 	}
 	if done.Load() != 0 || asked.Load() != 0 {
 		t.Errorf("%d batches done and more asked for %d times while somebody else syncs", done.Load(), asked.Load())
 	}
-	close(may)
+	close(release)
 	eventually(t, "all batches to be done", func() bool { return done.Load() == 7 })
-	if n := g.left(t, 0, "a"); n != 7 {
+	if n := g.afterPowerCut(t, 0, "a"); n != 7 {
 		t.Errorf("a power cut leaves %d jobs that were acknowledged, of 7", n)
 	}
 }
 
 // TestGatheredInTurn: a reserve of a job that is on the disk overtakes a release that
 // is not synced yet, unless its batch is InTurn.
-func TestGatheredInTurn(t *testing.T) {
+func TestPolledInOrder(t *testing.T) {
 	for _, inTurn := range []bool{false, true} {
-		g := newGathering(t, nil)
+		g := newPollingEngine(t, nil)
 		take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"t"}}
 		storage.DoWait(g, []storage.Op{{Kind: storage.Put, Tube: "t", TTR: 100}, take})
 		var order []string
@@ -368,7 +368,7 @@ func TestGatheredInTurn(t *testing.T) {
 		reserve := batch("reserve", storage.Op{Kind: storage.Take, Holder: 2, Tubes: []string{"t"}})
 		reserve.Ordered = inTurn
 		asked := false
-		g.DoPolling(looking(func() int {
+		g.DoPolling(pollFunc(func() int {
 			if asked {
 				return 0
 			}

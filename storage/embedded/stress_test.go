@@ -30,7 +30,7 @@ type load struct {
 	ending  chan struct{}
 	workers sync.WaitGroup
 	batches chan *storage.Batch // for the loop
-	rounds  atomic.Int64        // in which the loop was asked for more and had some
+	polls   atomic.Int64        // in which the loop was asked for more and had some
 }
 
 const (
@@ -84,10 +84,10 @@ func (l *load) enqueue(batches ...*storage.Batch) {
 // and, while that is being written, what comes then.
 func (l *load) loop() {
 	for b := range l.batches {
-		l.e.DoPolling(looking(func() int {
+		l.e.DoPolling(pollFunc(func() int {
 			more := l.soon()
 			if len(more) > 0 {
-				l.rounds.Add(1)
+				l.polls.Add(1)
 				l.e.Do(more...)
 			}
 			return len(more)
@@ -233,13 +233,13 @@ func TestStress(t *testing.T) {
 			until := time.After(*stressFor)
 			eventually(t, "several checkpoints", func() bool { oldest, _ := segments(e); return oldest > 3 })
 			<-until
-			eventually(t, "something to gather", func() bool { return l.rounds.Load() > 0 || !e.journal.syncFirst })
+			eventually(t, "something to gather", func() bool { return l.polls.Load() > 0 || !e.journal.syncFirst })
 			l.stop()
 			_, current := segments(e)
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			l.verdict(current)
+			l.wantLarge(current)
 			e = mustOpen(t, o)
 			l.compare(t, e)
 			if err := e.Close(); err != nil {
@@ -250,12 +250,12 @@ func TestStress(t *testing.T) {
 }
 
 // verdict checks that the load was large enough.
-func (l *load) verdict(segments uint64) {
-	l.t.Logf("%d segments, %d batches, %d rounds of more", segments, l.acked, l.rounds.Load())
+func (l *load) wantLarge(segments uint64) {
+	l.t.Logf("%d segments, %d batches, %d rounds of more", segments, l.acked, l.polls.Load())
 	if l.refused != nil {
 		l.t.Error(l.refused)
 	}
-	if l.rounds.Load() == 0 && l.e.journal.syncFirst {
+	if l.polls.Load() == 0 && l.e.journal.syncFirst {
 		l.t.Error("nothing was gathered")
 	}
 }
@@ -278,13 +278,13 @@ func TestStressAndCrash(t *testing.T) {
 				eventually(t, "the next segments", func() bool { _, current := segments(e); return current > begun+1 })
 				crashes = append(crashes, l.crash(fs, percent))
 			}
-			eventually(t, "something to gather", func() bool { return l.rounds.Load() > 0 || every != 0 })
+			eventually(t, "something to gather", func() bool { return l.polls.Load() > 0 || every != 0 })
 			l.stop()
 			_, current := segments(e)
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			l.verdict(current)
+			l.wantLarge(current)
 			for _, c := range append(crashes, l.crash(fs, 0)) {
 				c.check(t, every)
 			}
@@ -294,10 +294,10 @@ func TestStressAndCrash(t *testing.T) {
 
 // crash is what is left at some moment of the load, and the ledger at that moment.
 type crash struct {
-	left     *memFS
-	books    *ledger
-	percent  int
-	peaceful bool // the engine was closed
+	frozen  *memFS
+	books   *ledger
+	percent int
+	closed  bool // the engine was closed
 }
 
 // crash copies the disk. The ledger has what was acknowledged before, and what may
@@ -310,13 +310,13 @@ func (l *load) crash(fs *memFS, percent int) crash {
 
 func (c *crash) check(t *testing.T, every time.Duration) {
 	t.Helper()
-	o := stressOptions(t, c.left, "jobs", every)
+	o := stressOptions(t, c.frozen, "jobs", every)
 	o.segment = crashSegment // small segments are made sooner
 	e, err := Open(o)
 	if err != nil {
 		t.Fatalf("after a crash with %d percent: %v", c.percent, err)
 	}
-	if every == 0 || c.percent == 100 || c.peaceful {
+	if every == 0 || c.percent == 100 || c.closed {
 		c.books.compare(t, e)
 	} else {
 		c.books.comparePart(t, e)

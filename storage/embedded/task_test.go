@@ -49,22 +49,22 @@ func statsOf(t *testing.T, e *Engine, name string) tube.TubeStats {
 
 // doorkeeper is a listener that blocks the hints about one tube. It lets those pass that
 // come from a caller of Do, which may have to commit.
-type doorkeeper struct {
+type blockingListener struct {
 	nopListener
-	tube  string
-	once  sync.Once
-	there chan struct{} // closed when somebody is held up
-	may   chan struct{}
+	tube    string
+	once    sync.Once
+	blocked chan struct{} // closed when somebody is held up
+	release chan struct{}
 }
 
-func newDoorkeeper(tube string) *doorkeeper {
-	return &doorkeeper{tube: tube, there: make(chan struct{}), may: make(chan struct{})}
+func newBlockingListener(tube string) *blockingListener {
+	return &blockingListener{tube: tube, blocked: make(chan struct{}), release: make(chan struct{})}
 }
 
-func (d *doorkeeper) Ready(name string) bool {
+func (d *blockingListener) Ready(name string) bool {
 	if name == d.tube && !bytes.Contains(debug.Stack(), []byte(".DoPolling(")) {
-		d.once.Do(func() { close(d.there) })
-		<-d.may
+		d.once.Do(func() { close(d.blocked) })
+		<-d.release
 	}
 	return false
 }
@@ -86,20 +86,20 @@ func TestOthersComeBetween(t *testing.T) {
 			onBoth(t, func(t *testing.T, e *Engine) {
 				putMany(t, e, "long", l.delay)
 				l.prior(t, e)
-				d := newDoorkeeper("long")
+				d := newBlockingListener("long")
 				e.Listen(d)
 				ended := make(chan struct{})
 				b := &storage.Batch{Ops: []storage.Op{l.op}, Done: func() { close(ended) }}
 				go e.Do(b)
 				select {
-				case <-d.there:
+				case <-d.blocked:
 				case <-ended:
 				}
 				do(t, e, storage.Op{Kind: storage.Put, Tube: "other", Body: []byte("x")})
 				if s := statsOf(t, e, "long"); s.Ready == 0 || s.Ready > many/2 {
 					t.Errorf("%d of %d jobs were ready when others had their turn", s.Ready, many)
 				}
-				close(d.may)
+				close(d.release)
 				<-ended
 				if s := statsOf(t, e, "long"); s.Ready != many {
 					t.Errorf("%d of %d jobs are ready in the end", s.Ready, many)
@@ -179,11 +179,11 @@ func TestCloseEndsTasks(t *testing.T) {
 // TestTickInParts counts how many things are done under one hold of the lock, by the
 // hints that come in between.
 func TestTickInParts(t *testing.T) {
-	clock := newHandClock()
+	clock := newFakeClock()
 	e := newEngine(clock.now)
 	putMany(t, e, "long", 1)
 	clock.advance(2 * time.Second)
-	d := newDoorkeeper("long")
+	d := newBlockingListener("long")
 	e.Listen(d)
 	ended := make(chan struct{})
 	go func() {
@@ -192,13 +192,13 @@ func TestTickInParts(t *testing.T) {
 		}
 	}()
 	select {
-	case <-d.there:
+	case <-d.blocked:
 	case <-ended:
 	}
 	if s := statsOf(t, e, "long"); s.Ready == 0 || s.Ready > 2*tickPart {
 		t.Errorf("%d of %d jobs were made ready at once", s.Ready, many)
 	}
-	close(d.may)
+	close(d.release)
 	<-ended
 	if s := statsOf(t, e, "long"); s.Ready != many {
 		t.Errorf("%d of %d jobs are ready in the end", s.Ready, many)
@@ -208,10 +208,10 @@ func TestTickInParts(t *testing.T) {
 // TestPutsWaitForRoom: while the log cannot be written, puts beyond a limit wait.
 // Their callers do not, nor does anybody who only reads. All puts are done later.
 func TestPutsWaitForRoom(t *testing.T) {
-	g := newGathering(t, nil)
+	g := newPollingEngine(t, nil)
 	defer g.close(t)
 	g.journal.unwrittenAt = 4000
-	hook, syncing, may := blocking()
+	hook, syncing, release := blocking()
 	g.fs.set(hook)
 	var done atomic.Int64
 	puts := func(n int) (batches []*storage.Batch) {
@@ -222,16 +222,16 @@ func TestPutsWaitForRoom(t *testing.T) {
 	}
 	go g.Do(puts(1)...)
 	<-syncing
-	g.DoPolling(looking(func() int { g.Do(puts(10)...); return 10 }), puts(10)...)
+	g.DoPolling(pollFunc(func() int { g.Do(puts(10)...); return 10 }), puts(10)...)
 	g.mu.Lock()
 	waiting, unwritten := len(g.noRoom), g.journal.unwritten
 	g.mu.Unlock()
 	if unwritten > 5000 || waiting < 5 {
 		t.Errorf("%d bytes wait to be written and %d batches for that", unwritten, waiting)
 	}
-	close(may)
+	close(release)
 	eventually(t, "all to be done", func() bool { return done.Load() == 11 })
-	if n := g.left(t, 0, "a"); n != 11 {
+	if n := g.afterPowerCut(t, 0, "a"); n != 11 {
 		t.Errorf("a power cut leaves %d jobs that were acknowledged, of 11", n)
 	}
 }

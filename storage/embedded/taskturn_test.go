@@ -30,12 +30,12 @@ func flushAll(e *Engine) (ended chan struct{}) {
 func TestTasksLeaveRoom(t *testing.T) {
 	d := newDisk()
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs = fs
 	e := mustOpen(t, o)
 	defer e.Close()
 	putMore(t, e, 30_000)
-	hook, syncing, may := blocking()
+	hook, syncing, release := blocking()
 	fs.set(hook)
 	ended := flushAll(e)
 	<-syncing
@@ -49,7 +49,7 @@ func TestTasksLeaveRoom(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	close(may)
+	close(release)
 	<-ended
 }
 
@@ -57,7 +57,7 @@ func TestTasksLeaveRoom(t *testing.T) {
 func TestTicksLeaveRoom(t *testing.T) {
 	d := newDisk()
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs = fs
 	e := mustOpen(t, o)
 	defer e.Close()
@@ -69,7 +69,7 @@ func TestTicksLeaveRoom(t *testing.T) {
 	}
 	do(t, e, take...)
 	d.clock.advance(200 * time.Second) // all TTRs are over
-	hook, syncing, may := blocking()
+	hook, syncing, release := blocking()
 	fs.set(hook)
 	var ticks sync.WaitGroup
 	ticks.Go(func() {
@@ -88,12 +88,12 @@ func TestTicksLeaveRoom(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	close(may)
+	close(release)
 	ticks.Wait()
 }
 
 // TestPace: a part is smaller after one that took long, and grows again up to the most.
-func TestPace(t *testing.T) {
+func TestBatchSize(t *testing.T) {
 	p := newBatchSize(512)
 	for _, step := range []struct {
 		took time.Duration
@@ -136,7 +136,7 @@ func TestTasksGoOn(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		return 1
 	}
-	e.DoPolling(looking(more), &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
+	e.DoPolling(pollFunc(more), &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
 	select {
 	case <-ended:
 	case <-time.After(30 * time.Second):
@@ -152,7 +152,7 @@ func TestTasksBehindTheTables(t *testing.T) {
 	d := newDisk()
 	d.segment = crashSegment
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs = fs
 	e := mustOpen(t, o)
 	defer e.Close()
@@ -162,7 +162,7 @@ func TestTasksBehindTheTables(t *testing.T) {
 		defer e.mu.Unlock()
 		return e.journal.behind == 0
 	})
-	may := holdTables(fs)
+	release := holdTables(fs)
 	ended := flushAll(e)
 	eventually(t, "the flush to wait", func() bool {
 		e.mu.Lock()
@@ -170,13 +170,13 @@ func TestTasksBehindTheTables(t *testing.T) {
 		return e.journal.behind > behindOfTasks && e.journal.writing == nil
 	})
 	for range 20 {
-		soon(t, e, storage.Op{Kind: storage.Put, Tube: "others'", TTR: 100})
+		doSoon(t, e, storage.Op{Kind: storage.Put, Tube: "others'", TTR: 100})
 	}
 	select {
 	case <-ended:
 		t.Error("the flush has not waited")
 	default:
 	}
-	close(may)
+	close(release)
 	<-ended
 }

@@ -15,7 +15,7 @@ import (
 // damaged is a copy of the peaceful directory. Some bodies of tube a cannot be read.
 func damaged(t *testing.T, log *slog.Logger) (o Options, fs *memFS) {
 	t.Helper()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	for _, name := range p.files(t, "jobs/tables", "", ".sst") {
 		fs := p.copied()
 		flip(t, fs, name, 0)
@@ -39,7 +39,7 @@ func damaged(t *testing.T, log *slog.Logger) (o Options, fs *memFS) {
 
 func countUnreadable(t *testing.T, e *Engine) int {
 	t.Helper()
-	_, unreadable := survey(t, e)
+	_, unreadable := readJobs(t, e)
 	return len(unreadable)
 }
 
@@ -95,7 +95,7 @@ func TestUnreadableWithReserveJob(t *testing.T) {
 	o, _ := damaged(t, slog.New(slog.DiscardHandler))
 	e := mustOpen(t, o)
 	defer e.Close()
-	_, unreadable := survey(t, e)
+	_, unreadable := readJobs(t, e)
 	for i, op := range []storage.Op{
 		{Kind: storage.Peek, ID: unreadable[0]},
 		{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1, ID: unreadable[0]},
@@ -119,7 +119,7 @@ func TestFailingDiskBuriesNotAll(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs, o.KeepBodies = fs, 1
 	e := mustOpen(t, o)
 	for i := range 10 {

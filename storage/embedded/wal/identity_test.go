@@ -13,7 +13,7 @@ import (
 )
 
 // ours opens a log of two frames in a real directory.
-func ours(t *testing.T) (l *Log, at string) {
+func openReal(t *testing.T) (l *Log, at string) {
 	t.Helper()
 	at = t.TempDir()
 	l, _ = mustOpen(t, options(t, vfs.Default, at), 0)
@@ -50,7 +50,7 @@ func TestCheck(t *testing.T) {
 		"cut short": func(path string) error { return os.Truncate(path, segmentHeader) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			l, at := ours(t)
+			l, at := openReal(t)
 			defer l.Abandon()
 			name := filepath.Join(at, "log.1")
 			if err := do(name); err != nil {
@@ -67,7 +67,7 @@ func TestCheck(t *testing.T) {
 // TestNextIsGone: a segment that was removed since it was prepared is not begun, and
 // the one before it does not say that there is a next one.
 func TestNextIsGone(t *testing.T) {
-	l, at := ours(t)
+	l, at := openReal(t)
 	if err := os.Remove(filepath.Join(at, "log.2")); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestNextIsGone(t *testing.T) {
 // TestPreparesNothingElsewhere: no file is made in a directory that has replaced that
 // of the log.
 func TestPreparesNothingElsewhere(t *testing.T) {
-	l, at := ours(t)
+	l, at := openReal(t)
 	defer l.Abandon()
 	if err := os.Rename(at, at+".old"); err != nil {
 		t.Fatal(err)

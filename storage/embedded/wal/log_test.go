@@ -330,7 +330,7 @@ func TestNever(t *testing.T) {
 
 // TestReplayedIsVouchedFor: what was only with the operating system when the log was
 // opened is on the disk before anything new.
-func TestReplayedIsVouchedFor(t *testing.T) {
+func TestReplayedIsSynced(t *testing.T) {
 	mem := newMem(t)
 	o := options(t, mem, dir)
 	o.Never = true
@@ -407,7 +407,7 @@ func (c *cutter) open() {
 	c.t.Helper()
 	c.fs = &hookFS{FS: c.mem}
 	c.fs.set(func(what string) error {
-		if c.mayLook() {
+		if c.chance() {
 			c.checkCut("before " + what)
 		}
 		return nil
@@ -423,7 +423,7 @@ func (c *cutter) open() {
 	c.mark, c.marked = l.Mark(), len(got)
 }
 
-func (c *cutter) mayLook() bool {
+func (c *cutter) chance() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.random.IntN(6) == 0

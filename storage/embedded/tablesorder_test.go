@@ -16,7 +16,7 @@ import (
 // not say that it is deleted.
 func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 	d := newDisk()
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o := d.options(t)
 	o.fs = fs
 	e := mustOpen(t, o)

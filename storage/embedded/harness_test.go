@@ -15,20 +15,20 @@ import (
 
 // hooked is a file system that calls a hook before each operation. The hook may
 // block, or return an error.
-type hooked struct {
+type hookFS struct {
 	*errorfs.FS
 	inner vfs.FS
 	mu    sync.Mutex
 	hook  func(errorfs.Op) error
 }
 
-func newHooked(fs vfs.FS) *hooked {
-	h := &hooked{inner: fs}
+func newHookFS(fs vfs.FS) *hookFS {
+	h := &hookFS{inner: fs}
 	h.FS = errorfs.Wrap(fs, errorfs.InjectorFunc(h.ask))
 	return h
 }
 
-func (h *hooked) ask(op errorfs.Op) error {
+func (h *hookFS) ask(op errorfs.Op) error {
 	h.mu.Lock()
 	hook := h.hook
 	h.mu.Unlock()
@@ -38,7 +38,7 @@ func (h *hooked) ask(op errorfs.Op) error {
 	return hook(op)
 }
 
-func (h *hooked) set(hook func(errorfs.Op) error) {
+func (h *hookFS) set(hook func(errorfs.Op) error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hook = hook
@@ -46,7 +46,7 @@ func (h *hooked) set(hook func(errorfs.Op) error) {
 
 // ReuseForWrite is overridden because that of errorfs does not call the hook for
 // later operations on the file.
-func (h *hooked) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
+func (h *hookFS) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := h.ask(errorfs.Op{Kind: errorfs.OpReuseForWrite, Path: from}); err != nil {
 		return nil, err
 	}

@@ -8,28 +8,28 @@ import (
 
 // atOnce is an engine that has dead letters sent at once, as the model of the suite does: the
 // bodies that this needs are in memory before each call.
-type atOnce struct{ *Engine }
+type waitingEngine struct{ *Engine }
 
 // Do implements storage.Store.
-func (s atOnce) Do(batches ...*storage.Batch) {
+func (s waitingEngine) Do(batches ...*storage.Batch) {
 	s.loadBound(batches)
 	s.Engine.Do(batches...)
 }
 
 // DoGathering implements storage.Gatherer.
-func (s atOnce) DoPolling(poll func(read bool) int, batches ...*storage.Batch) {
+func (s waitingEngine) DoPolling(poll func(read bool) int, batches ...*storage.Batch) {
 	s.loadBound(batches)
 	s.Engine.DoPolling(poll, batches...)
 }
 
 // Tick implements storage.Store.
-func (s atOnce) Tick() (time.Duration, error) {
+func (s waitingEngine) Tick() (time.Duration, error) {
 	s.loadBound(nil)
 	return s.Engine.Tick()
 }
 
 // loadBound loads the bodies of all jobs that may become dead letters.
-func (s atOnce) loadBound(batches []*storage.Batch) {
+func (s waitingEngine) loadBound(batches []*storage.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for (s.sending || s.machine.PendingDeadLetters() > 0) && !s.closed {

@@ -25,52 +25,52 @@ import (
 type onDisk struct {
 	*Engine
 	dir   string
-	clock *handClock
+	clock *fakeClock
 	fatal chan error
-	fs    *leftFS
+	fs    *freezableFS
 }
 
 // leftFS is the file system of an engine that gives up. Such an engine cannot be
 // closed. Its Pebble, whose files are gone, would try to compact them again and again
 // while later tests run. So once left is set, operations do not return.
-type leftFS struct {
+type freezableFS struct {
 	vfs.FS
-	left atomic.Bool
+	frozen atomic.Bool
 }
 
-func (fs *leftFS) stand() {
-	if fs.left.Load() {
+func (fs *freezableFS) waitIfFrozen() {
+	if fs.frozen.Load() {
 		select {}
 	}
 }
 
 // Open implements vfs.FS.
-func (fs *leftFS) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
-	fs.stand()
+func (fs *freezableFS) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	fs.waitIfFrozen()
 	return fs.FS.Open(name, o...)
 }
 
 // Create implements vfs.FS.
-func (fs *leftFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	fs.stand()
+func (fs *freezableFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	fs.waitIfFrozen()
 	return fs.FS.Create(name, c)
 }
 
 // Stat implements vfs.FS. The tables check their directory with it, before all else.
-func (fs *leftFS) Stat(name string) (vfs.FileInfo, error) {
-	fs.stand()
+func (fs *freezableFS) Stat(name string) (vfs.FileInfo, error) {
+	fs.waitIfFrozen()
 	return fs.FS.Stat(name)
 }
 
 // Unwrap implements vfs.FS.
-func (fs *leftFS) Unwrap() vfs.FS { return fs.FS }
+func (fs *freezableFS) Unwrap() vfs.FS { return fs.FS }
 
 // newOnDisk opens an engine in a directory of its own. It has jobs in its tables, and
 // their bodies are not kept in memory.
 func newOnDisk(t *testing.T) *onDisk {
 	t.Helper()
-	d := &onDisk{dir: filepath.Join(t.TempDir(), "jobs"), clock: newHandClock(), fatal: make(chan error, 100), fs: &leftFS{FS: vfs.Default}}
-	t.Cleanup(func() { d.fs.left.Store(true) })
+	d := &onDisk{dir: filepath.Join(t.TempDir(), "jobs"), clock: newFakeClock(), fatal: make(chan error, 100), fs: &freezableFS{FS: vfs.Default}}
+	t.Cleanup(func() { d.fs.frozen.Store(true) })
 	d.Engine = mustOpen(t, d.options())
 	fillTables(t, d.Engine)
 	return d
@@ -133,7 +133,7 @@ func removeAll(dir string) (err error) {
 
 // takings are the ways in which a directory is taken from an engine, and the file or
 // directory that the error has to name.
-var takings = map[string]struct {
+var takeovers = map[string]struct {
 	take  func(dir string) error
 	names string
 }{
@@ -170,7 +170,7 @@ func (d *onDisk) wantsGone(t *testing.T, names string) {
 // TestDirectoryIsTaken: nothing is acknowledged in a directory that is not the
 // engine's any more.
 func TestDirectoryIsTaken(t *testing.T) {
-	for what, taking := range takings {
+	for what, taking := range takeovers {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			d := newOnDisk(t)
@@ -190,8 +190,8 @@ func TestDirectoryIsTaken(t *testing.T) {
 }
 
 // TestDirectoryIsTakenInPeace: the engine notices it even if nothing changes.
-func TestDirectoryIsTakenInPeace(t *testing.T) {
-	for what, taking := range takings {
+func TestDirectoryIsTakenWhileIdle(t *testing.T) {
+	for what, taking := range takeovers {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			d := newOnDisk(t)
@@ -307,7 +307,7 @@ func TestTablesRenamed(t *testing.T) {
 	}
 	ids := putUntilRefused(t, d.Engine)
 	do(t, d, storage.Op{Kind: storage.Peek, ID: ids[len(ids)-1]})
-	soon(t, d, storage.Op{Kind: storage.Peek, ID: 1}) // which may fail now
+	doSoon(t, d, storage.Op{Kind: storage.Peek, ID: 1}) // which may fail now
 	for _, id := range ids[:len(ids)/2] {
 		do(t, d, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
 	}

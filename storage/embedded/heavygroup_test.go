@@ -35,33 +35,33 @@ func awaitWritten(t *testing.T, e *Engine, groups int) {
 // reserve of the job in the heavy one, and not a look at it.
 func TestWrittenWhileHeavyIsSynced(t *testing.T) {
 	atLength(t)
-	g := newGathering(t, inOneSegment)
+	g := newPollingEngine(t, inOneSegment)
 	defer g.close(t)
 	hook, syncing, may := blocking()
 	release := sync.OnceFunc(func() { close(may) })
 	defer release()
 	g.fs.set(hook)
-	var heavy, next, looks atomic.Int64
+	var heavy, next, peeks atomic.Int64
 	g.Do(heavyPut(&heavy))
 	<-syncing
 	awaitWritten(t, g.Engine, 1)
-	g.Do(counted(&looks, storage.Op{Kind: storage.Peek, ID: 1}))
+	g.Do(counted(&peeks, storage.Op{Kind: storage.Peek, ID: 1}))
 	take := counted(&next, storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"a"}})
 	g.Do(append(puts(1, "b", &next), take)...)
 	awaitWritten(t, g.Engine, 2)
-	g.Do(counted(&looks, storage.Op{Kind: storage.TubeStats, Tube: "b"}))
-	if n := heavy.Load() + next.Load() + looks.Load(); n != 0 {
+	g.Do(counted(&peeks, storage.Op{Kind: storage.TubeStats, Tube: "b"}))
+	if n := heavy.Load() + next.Load() + peeks.Load(); n != 0 {
 		t.Errorf("%d batches are done, and nothing is on the disk", n)
 	}
-	if n := g.left(t, 0, "b"); n != 0 {
+	if n := g.afterPowerCut(t, 0, "b"); n != 0 {
 		t.Errorf("a power cut leaves %d jobs that were not synced", n)
 	}
-	if n := g.left(t, 100, "b"); n != 1 {
+	if n := g.afterPowerCut(t, 100, "b"); n != 1 {
 		t.Errorf("%d jobs of the next group are written, want 1", n)
 	}
 	release()
-	eventually(t, "all to be done", func() bool { return heavy.Load()+next.Load()+looks.Load() == 5 })
-	if a, b := g.left(t, 0, "a"), g.left(t, 0, "b"); a+b != 2 {
+	eventually(t, "all to be done", func() bool { return heavy.Load()+next.Load()+peeks.Load() == 5 })
+	if a, b := g.afterPowerCut(t, 0, "a"), g.afterPowerCut(t, 0, "b"); a+b != 2 {
 		t.Errorf("a power cut leaves %d and %d of 2 acknowledged jobs", a, b)
 	}
 }
@@ -69,7 +69,7 @@ func TestWrittenWhileHeavyIsSynced(t *testing.T) {
 // TestReservedBeforeTheSync: a reply to a reserve of a job that is on the disk goes out
 // while its group, which is heavy, is synced.
 func TestReservedBeforeTheSync(t *testing.T) {
-	g := newGathering(t, inOneSegment)
+	g := newPollingEngine(t, inOneSegment)
 	defer g.close(t)
 	do(t, g.Engine, storage.Op{Kind: storage.Put, Tube: "b", TTR: 100, Body: []byte("job")})
 	hook, syncing, may := blocking()
@@ -91,15 +91,15 @@ func TestReservedBeforeTheSync(t *testing.T) {
 // what was written meanwhile.
 func TestFailingSyncOfHeavy(t *testing.T) {
 	fatal := make(chan error, 10)
-	g := newGathering(t, func(o *Options) {
+	g := newPollingEngine(t, func(o *Options) {
 		inOneSegment(o)
 		o.Fatal = func(err error) { fatal <- err; select {} }
 	})
-	syncing, may := make(chan struct{}, 100), make(chan struct{})
+	syncing, release := make(chan struct{}, 100), make(chan struct{})
 	g.fs.set(func(op errorfs.Op) error {
 		if isLogSync(op) {
 			syncing <- struct{}{}
-			<-may
+			<-release
 			return errDisk
 		}
 		return nil
@@ -110,21 +110,21 @@ func TestFailingSyncOfHeavy(t *testing.T) {
 	g.Do(puts(1, "b", &done)...)
 	g.Do(counted(&done, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: 1}))
 	awaitWritten(t, g.Engine, 2)
-	close(may)
+	close(release)
 	for range 2 { // one for each group
 		<-fatal
 	}
 	if n := done.Load(); n != 0 {
 		t.Errorf("%d batches are done, and the disk has failed", n)
 	}
-	g.fs.set(standStill)
+	g.fs.set(blockForever)
 }
 
 // TestClosedWhileSyncing: an engine that is closed while a heavy group is synced ends all
 // batches first.
 func TestClosedWhileSyncing(t *testing.T) {
 	atLength(t)
-	g := newGathering(t, inOneSegment)
+	g := newPollingEngine(t, inOneSegment)
 	hook, syncing, may := blocking()
 	release := sync.OnceFunc(func() { close(may) })
 	defer release()
@@ -143,7 +143,7 @@ func TestClosedWhileSyncing(t *testing.T) {
 	if n := done.Load(); n != 2 {
 		t.Errorf("%d of 2 batches are done", n)
 	}
-	if a, b := g.left(t, 0, "a"), g.left(t, 0, "b"); a+b != 2 {
+	if a, b := g.afterPowerCut(t, 0, "a"), g.afterPowerCut(t, 0, "b"); a+b != 2 {
 		t.Errorf("a power cut leaves %d and %d of 2 acknowledged jobs", a, b)
 	}
 }
