@@ -109,14 +109,14 @@ func (f *tapFile) SyncData() error {
 	return f.fs.around("sync "+f.name, f.File.SyncData)
 }
 
-// remains is what a power cut left.
+// diskImage is what a power cut left.
 type diskImage struct {
 	fs    *memFS
 	when  string
 	acked int // number of the last state that was acknowledged by then
 }
 
-// crasher takes clones of a disk, as a power cut would leave it.
+// crasher makes clones of a disk, as a power cut would leave it.
 type crasher struct {
 	*disk
 	mark func() int // nil until there is something to compare with
@@ -138,14 +138,14 @@ func newCrasher(seed uint64) *crasher {
 	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), rarely: 8, limit: 2}
 }
 
-// leaves returns what a power cut leaves now: what was synced, and of the other
-// blocks none, some, or all, drawn anew each time.
+// afterPowerCut returns what a power cut leaves now: what was synced, and none, some or all of
+// the other blocks, chosen anew each time.
 func (c *crasher) afterPowerCut(fs *memFS) *memFS {
 	percent := []int{0, 10, 50, 90, 100}[c.random.IntN(5)]
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.random})
 }
 
-// point is called when a file was changed or is about to be.
+// point is called before and after a file is changed.
 func (c *crasher) point(on vfs.FS, fs *memFS, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,12 +165,11 @@ func (c *crasher) taken() []diskImage {
 	return t
 }
 
-// crashSegment is a small size for segments. They end often, and do not take long to
-// read.
+// crashSegment is a small size for segments. They end often, and are quick to read.
 const crashSegment = 64 << 10
 
-// options opens the disk. The power may be cut before and after every change to it.
-// Bodies are dropped from memory at once.
+// options returns options of the disk. The power can be cut before and after every change to
+// it. Bodies are dropped from memory at once.
 func (c *crasher) options(t testing.TB) Options {
 	o := c.disk.options(t)
 	fs, tap := c.fs, &tapFS{FS: c.fs}
@@ -182,7 +181,7 @@ func (c *crasher) options(t testing.TB) Options {
 	return o
 }
 
-// engine is an engine whose crashes leave what leaves returns.
+// engine returns an engine whose crashes leave what afterPowerCut returns.
 func (c *crasher) engine() *storetest.Engine {
 	e := c.disk.engine(20)
 	e.LargeBodies = 12
@@ -205,9 +204,8 @@ func (c *crasher) engine() *storetest.Engine {
 	return e
 }
 
-// check opens an engine on what was left. It must be in one of the states. If exact
-// is not nil, it is the engine that goes on, and every instant must be the same in
-// both.
+// check opens an engine on what was left. It must be in one of the states. If exact is not nil,
+// it is the engine that continues, and every instant must be the same in both.
 func (r *diskImage) check(t testing.TB, clock *fakeClock, states []*storetest.Model, exact storage.Store) (diff string) {
 	t.Helper()
 	d := &disk{fs: r.fs, clock: clock, segment: crashSegment}
@@ -265,7 +263,7 @@ func sameInstants(reopened, running storage.Store, lastID uint64) string {
 	return ""
 }
 
-// keep saves what was left in a directory, for a human to read.
+// keep saves what was left in a directory, for a person to read.
 func (r *diskImage) keep(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "powercut")
 	if err == nil {
@@ -277,10 +275,10 @@ func (r *diskImage) keep(t testing.TB) string {
 	return dir
 }
 
-// TestPowerCut takes the engine through random histories. After every step, and at
-// points within it, it opens what a power cut would leave. All that was acknowledged
-// must be there. Of each other batch all or nothing must be there, and nothing
-// without the batches before it.
+// TestPowerCut takes the engine through random histories. After every step, and at points
+// within it, the test opens what a power cut would leave. Everything that was acknowledged must
+// be there. Of each other batch all or nothing must be there, and nothing without the batches
+// before it.
 func TestPowerCut(t *testing.T) {
 	cuts, within, steps := 0, 0, *walkSteps
 	if testing.Short() {

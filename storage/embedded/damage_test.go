@@ -21,21 +21,21 @@ import (
 	"redstalk/tube"
 )
 
-// peaceful is a directory whose engine was closed: it has jobs with small and large
-// bodies in the tables, in several files, and other jobs in the log only.
+// cleanDir is a directory whose engine was closed: it has jobs with small and large bodies in
+// the tables, in several files, and other jobs in the log only.
 type cleanDir struct {
 	fs    *memFS
 	clock *fakeClock
 	books *ledger
 }
 
-// peace is made once. After that it is only read and copied.
+// sharedCleanDir makes the directory once. After that it is only read and copied.
 var cleanDirOnce struct {
 	sync.Mutex
 	*cleanDir
 }
 
-// thePeaceful returns the one directory that tests damage copies of.
+// sharedCleanDir returns the directory of which tests damage copies. All tests share it.
 func sharedCleanDir(t *testing.T) *cleanDir {
 	t.Helper()
 	cleanDirOnce.Lock()
@@ -77,7 +77,7 @@ func newCleanDir(t *testing.T) *cleanDir {
 	return p
 }
 
-// deleteAll deletes all jobs of a tube and returns how many these were.
+// deleteAll deletes all jobs of a tube and returns how many there were.
 func deleteAll(t *testing.T, e *Engine, name string) (n int) {
 	t.Helper()
 	for ; ; n++ {
@@ -92,7 +92,7 @@ func deleteAll(t *testing.T, e *Engine, name string) (n int) {
 // copied returns a copy of the directory, to be damaged.
 func (p *cleanDir) copied() *memFS { return clone(p.fs, 100) }
 
-// files returns the paths of the files whose names begin and end so.
+// files returns the paths of the files whose names have a prefix and a suffix.
 func (p *cleanDir) files(t *testing.T, in, prefix, suffix string) (paths []string) {
 	t.Helper()
 	names, err := p.fs.List(in)
@@ -143,7 +143,7 @@ func flip(t *testing.T, fs vfs.FS, name string, at int) {
 	rewrite(t, fs, name, data)
 }
 
-// outcome is what comes of opening a damaged directory.
+// outcome is the result of opening a damaged directory.
 type outcome int
 
 const (
@@ -153,9 +153,9 @@ const (
 	lazily                  // every job is there, and some bodies cannot be read
 )
 
-// open opens a damaged directory. Either it is refused, with an error that names one
-// of the files or directories, or it has all the jobs. What Pebble finds in the
-// background must not end the process: all other jobs would be out of reach.
+// open opens a damaged directory. Either it is refused, with an error that names one of the
+// files or directories, or it has all the jobs. What Pebble finds in the background must not
+// end the process: no other job could be reached then.
 func (p *cleanDir) open(t *testing.T, fs *memFS, what string, names ...string) outcome {
 	t.Helper()
 	fatal, found := make(chan error, 10), make(chan outcome, 1)
@@ -171,8 +171,7 @@ func (p *cleanDir) open(t *testing.T, fs *memFS, what string, names ...string) o
 	}
 }
 
-// outcome opens a damaged directory, as open does. It returns gaveUp if the engine
-// calls Fatal.
+// outcome opens a damaged directory, as open does. It returns gaveUp if the engine calls Fatal.
 func (p *cleanDir) outcome(t *testing.T, o Options, what string, names []string) (got outcome) {
 	e, err := Open(o)
 	if err != nil {
@@ -193,8 +192,8 @@ func (p *cleanDir) outcome(t *testing.T, o Options, what string, names []string)
 	return got
 }
 
-// missed counts the jobs whose bodies cannot be read. All others must be unchanged,
-// and there must be neither more nor fewer jobs.
+// missed counts the jobs whose bodies cannot be read. All others must be unchanged, and there
+// must be exactly as many jobs as before.
 func (p *cleanDir) missed(t *testing.T, e *Engine, what string) (unreadable int) {
 	t.Helper()
 	for tag, a := range p.books.jobs {
@@ -214,8 +213,8 @@ func (p *cleanDir) missed(t *testing.T, e *Engine, what string) (unreadable int)
 	return unreadable
 }
 
-// reserveAll reserves every job. A job whose body cannot be read must be buried: it
-// must not be reserved, and not be gone.
+// reserveAll reserves every job. A job whose body cannot be read must be buried: it must be
+// neither reserved nor gone.
 func (p *cleanDir) reserveAll(t *testing.T, e *Engine, what string) {
 	t.Helper()
 	for tag, a := range p.books.jobs {
@@ -235,17 +234,17 @@ func (p *cleanDir) reserveAll(t *testing.T, e *Engine, what string) {
 	}
 }
 
-// mendable puts back the file that was damaged. Then all must be well again: a start
-// that fails must not make things worse.
+// wantMendable puts back the file that was damaged. Then everything must be intact: a failed
+// start must not make things worse.
 func (p *cleanDir) wantMendable(t *testing.T, fs *memFS, what, name string) {
 	t.Helper()
 	rewrite(t, fs, name, readAll(t, p.fs, name))
 	if o := p.open(t, fs, what+", but mended", "no error at all"); o != harmless {
-		t.Errorf("%s: it is not whole with the file put back (%d)", what, o)
+		t.Errorf("%s: it is not intact with the file put back (%d)", what, o)
 	}
 }
 
-// number returns the number that Pebble gives to a table.
+// number returns the number that Pebble gave to a table file.
 func number(name string) string { return strings.TrimSuffix(path.Base(name), ".sst") }
 
 // TestDamagedTable flips bits in all of the tables' files.
@@ -264,11 +263,11 @@ func TestDamagedTable(t *testing.T) {
 	}
 	t.Logf("refused %d times, found by reading %d times, harmless %d times", outcomes[refused], outcomes[lazily], outcomes[harmless])
 	if outcomes[refused] == 0 || outcomes[lazily] == 0 {
-		t.Error("not every kind of damage was met")
+		t.Error("not every kind of damage occurred")
 	}
 }
 
-// TestCutOrRemoved cuts off or removes files, one at a time. Each of them is needed.
+// TestCutOrRemoved truncates or removes files, one at a time. Each of them is needed.
 func TestCutOrRemoved(t *testing.T) {
 	atLength(t)
 	t.Parallel()
@@ -294,7 +293,7 @@ func TestCutOrRemoved(t *testing.T) {
 	}
 }
 
-// TestDamagedManifest flips bits of the file that says which tables there are.
+// TestDamagedManifest flips bits of the file that lists the table files.
 func TestDamagedManifest(t *testing.T) {
 	t.Parallel()
 	p := sharedCleanDir(t)
@@ -310,9 +309,9 @@ func TestDamagedManifest(t *testing.T) {
 	}
 }
 
-// TestWithoutTheMarker removes the file that says which manifest is the current one.
-// Pebble takes that for a directory without tables. The engine must not take it for
-// one without jobs, and must not make it one.
+// TestWithoutTheMarker removes the file that says which manifest is the current one. Pebble
+// takes that for a directory without tables. The engine must neither take it for one without
+// jobs, nor make it one.
 func TestWithoutTheMarker(t *testing.T) {
 	t.Parallel()
 	p := sharedCleanDir(t)
@@ -327,13 +326,13 @@ func TestWithoutTheMarker(t *testing.T) {
 	}
 	for _, table := range p.files(t, "jobs/tables", "", ".sst") {
 		if _, err := fs.Stat(table); err != nil {
-			t.Errorf("the start that failed has made things worse: %v", err)
+			t.Errorf("the failed start has made things worse: %v", err)
 		}
 	}
 }
 
-// TestWithoutTheTables removes all tables. The log is there, but its beginning was in
-// the tables only.
+// TestWithoutTheTables removes all tables. The log exists, but its beginning was in the tables
+// only.
 func TestWithoutTheTables(t *testing.T) {
 	t.Parallel()
 	p := sharedCleanDir(t)
@@ -347,8 +346,7 @@ func TestWithoutTheTables(t *testing.T) {
 	}
 }
 
-// TestDamagedLog flips bits in the used part of the last segment, removes it, and
-// cuts it off.
+// TestDamagedLog flips bits in the used part of the last segment, removes it, and truncates it.
 func TestDamagedLog(t *testing.T) {
 	t.Parallel()
 	p := sharedCleanDir(t)
@@ -383,9 +381,9 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// TestCutShort cuts off each segment of a log whose process was killed. All that was
-// acknowledged was synced. So either nothing is missing, or the directory is refused;
-// if it is the last segment, it is always refused.
+// TestCutShort truncates each segment of a log whose process was killed. Everything that was
+// acknowledged was synced. So either nothing is missing, or the directory is refused; if it is
+// the last segment, it is always refused.
 func TestCutShort(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
@@ -405,7 +403,7 @@ func TestCutShort(t *testing.T) {
 		t.Error(err)
 	}
 	if o := p.open(t, p.copied(), "nothing cut"); o != harmless {
-		t.Fatalf("it is not whole as it was left (%d)", o)
+		t.Fatalf("it is not intact as it was left (%d)", o)
 	}
 	for _, name := range p.files(t, "jobs", "log.", "") {
 		whole := readAll(t, p.fs, name)
@@ -435,8 +433,8 @@ func (p *cleanDir) lastSegment(t *testing.T) string {
 	return last
 }
 
-// TestSegmentRemoved removes each segment of a log. The power was cut before the
-// tables had what is in them.
+// TestSegmentRemoved removes each segment of a log. The power was cut before its jobs were in
+// the tables.
 func TestSegmentRemoved(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
@@ -473,7 +471,7 @@ func TestSegmentRemoved(t *testing.T) {
 	}
 }
 
-// holdTables lets no table be created until the channel is closed.
+// holdTables blocks the creation of tables until the channel is closed.
 func holdTables(fs *hookFS) (release chan struct{}) {
 	release = make(chan struct{})
 	fs.set(func(op errorfs.Op) error {

@@ -13,8 +13,8 @@ import (
 	"redstalk/storage"
 )
 
-// hooked is a file system that calls a hook before each operation. The hook may
-// block, or return an error.
+// hookFS is a file system that calls a hook before each operation. The hook can block, or
+// return an error.
 type hookFS struct {
 	*errorfs.FS
 	inner vfs.FS
@@ -44,8 +44,8 @@ func (h *hookFS) set(hook func(errorfs.Op) error) {
 	h.hook = hook
 }
 
-// ReuseForWrite is overridden because that of errorfs does not call the hook for
-// later operations on the file.
+// ReuseForWrite is overridden because the one of errorfs does not call the hook for later
+// operations on the file.
 func (h *hookFS) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := h.ask(errorfs.Op{Kind: errorfs.OpReuseForWrite, Path: from}); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	for !cond() {
 		select {
 		case <-deadline:
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -116,9 +116,9 @@ func mustOpen(t testing.TB, o Options) *Engine {
 	return e
 }
 
-// memFS is a file system in memory of which a power cut can be made. Pebble's own one
-// locks itself twice for reading to make a link. If another goroutine wants to make a
-// clone in between, both wait for ever.
+// memFS is a file system in memory on which a power cut can be simulated. The one of Pebble
+// read-locks itself twice to make a link. If another goroutine makes a clone in between, both
+// wait for ever.
 type memFS struct {
 	*vfs.MemFS
 	cloning *sync.Mutex

@@ -18,7 +18,7 @@ import (
 	"redstalk/tube"
 )
 
-// standing is what a restart keeps of the state of a job.
+// jobState is what a restart keeps of the state of a job.
 type jobState uint8
 
 const (
@@ -29,7 +29,7 @@ const (
 
 func (s jobState) String() string { return [...]string{"missing", "ready", "buried"}[s] }
 
-// account is what a ledger knows about one job.
+// ledgerEntry is what a ledger knows about one job.
 type ledgerEntry struct {
 	id   uint64 // 0 until the put is acknowledged
 	tube string
@@ -40,14 +40,13 @@ type ledgerEntry struct {
 	late bool     // its put was acknowledged since then
 }
 
-// may reports whether the job may have that standing.
+// may reports whether the job may be in that state.
 func (a *ledgerEntry) may(s jobState) bool { return s == a.now || s == a.next || a.ever[s] }
 
-// ledger is what the clients of an engine write down: what they have asked for, and
-// what they were told. It is compared with the engine that is opened later. A job is
-// known by its tag, with which its body begins, because the id of a put that was
-// never acknowledged is not known. At most one change of a job is under way at a
-// time.
+// ledger records what the clients of an engine have requested, and which replies they got. It
+// is compared with the engine that is opened later. A job is identified by its tag, with which
+// its body begins, because the id of a put that was never acknowledged is not known. At most
+// one change of a job is in progress at a time.
 type ledger struct {
 	mu      sync.Mutex
 	jobs    map[string]*ledgerEntry
@@ -62,7 +61,7 @@ func newLedger() *ledger {
 	return &ledger{jobs: make(map[string]*ledgerEntry), live: make(map[string][]string)}
 }
 
-// order is an operation and the standing that it leads to.
+// order is an operation and the state that it leads to.
 type order struct {
 	op   storage.Op
 	tag  string
@@ -95,8 +94,8 @@ func (l *ledger) move(m tube.Move, holder tube.Holder, tag string) order {
 	return order{storage.Op{Kind: storage.Move, Move: m, Holder: holder, ID: l.jobs[tag].id}, tag, next[m]}
 }
 
-// batch makes a batch of orders. They are under way from now on. When the batch is
-// done they are written down, and then finished is called, if it is not nil.
+// batch makes a batch of orders. They are in progress from now on. When the batch is done they
+// are recorded, and then finished is called, if it is not nil.
 func (l *ledger) batch(finished func(), orders ...order) *storage.Batch {
 	b := &storage.Batch{}
 	l.mu.Lock()
@@ -153,8 +152,8 @@ func (l *ledger) copy() *ledger {
 	return c
 }
 
-// since returns what may be found on a disk that was copied between two copies of the
-// ledger, of which l is the later one. It changes l.
+// since returns what may be found on a disk that was copied between two copies of the ledger,
+// of which l is the later one. It changes l.
 func (l *ledger) since(earlier *ledger) *ledger {
 	for tag, a := range l.jobs {
 		was := earlier.jobs[tag]
@@ -172,7 +171,7 @@ func (l *ledger) since(earlier *ledger) *ledger {
 	return l
 }
 
-// tags returns the tags of the jobs of a tube that certainly have a standing.
+// tags returns the tags of the jobs of a tube that are certainly in a state.
 func (l *ledger) tags(in string, s jobState) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,8 +195,8 @@ type found struct {
 	body []byte
 }
 
-// survey returns all jobs of an engine by their tags, and the ids of those whose
-// bodies cannot be read.
+// readJobs returns all jobs of an engine by their tags, and the ids of those whose bodies
+// cannot be read.
 func readJobs(t testing.TB, e *Engine) (jobs map[string]found, unreadable []uint64) {
 	t.Helper()
 	jobs = make(map[string]found)
@@ -220,7 +219,7 @@ func readJobs(t testing.TB, e *Engine) (jobs map[string]found, unreadable []uint
 		}
 		body := ops[0].Answer.Body
 		if twin, have := jobs[tagOf(body)]; have {
-			t.Errorf("job %q is there as %d and as %d", tagOf(body), twin.id, id)
+			t.Errorf("job %q exists as %d and as %d", tagOf(body), twin.id, id)
 		}
 		jobs[tagOf(body)] = found{id, now, body}
 	}
@@ -251,15 +250,15 @@ func (l *ledger) compare(t testing.TB, e *Engine) {
 		}
 	}
 	for tag, f := range jobs {
-		t.Errorf("job %q (%d) is there, but nobody has put it", tag, f.id)
+		t.Errorf("job %q (%d) exists, but was never put", tag, f.id)
 	}
 	if id := do(t, e, storage.Op{Kind: storage.Put, Tube: "after", Body: []byte("after ")})[0].Answer.ID; id <= largest {
 		t.Errorf("the id %d is used again: the largest one acknowledged was %d", id, largest)
 	}
 }
 
-// comparePart is compare for a disk that may have lost the last of what was
-// acknowledged: every job must be as it was at some time.
+// comparePart is compare for a disk that may have lost the last acknowledged changes: every job
+// must be as it was at some time.
 func (l *ledger) comparePart(t testing.TB, e *Engine) {
 	t.Helper()
 	jobs, unreadable := readJobs(t, e)
@@ -268,13 +267,13 @@ func (l *ledger) comparePart(t testing.TB, e *Engine) {
 	}
 	for tag, f := range jobs {
 		if a := l.jobs[tag]; a == nil || !bytes.Equal(f.body, bodyOf(tag, a.size)) || a.id > 0 && a.id != f.id {
-			t.Errorf("job %q (%d) with %d bytes is not what anybody has put: %+v", tag, f.id, len(f.body), a)
+			t.Errorf("job %q (%d) with %d bytes was never put like that: %+v", tag, f.id, len(f.body), a)
 		}
 	}
 }
 
-// clone returns what a power cut leaves of a disk, with so many percent of what was
-// not synced. 100 is what the end of the process leaves.
+// clone returns what a power cut leaves of a disk, with percent of what was not synced. 100 is
+// what the end of the process leaves.
 func clone(fs *memFS, percent int) *memFS {
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, uint64(percent)))})
 }

@@ -30,9 +30,9 @@ type onDisk struct {
 	fs    *freezableFS
 }
 
-// leftFS is the file system of an engine that gives up. Such an engine cannot be
-// closed. Its Pebble, whose files are gone, would try to compact them again and again
-// while later tests run. So once left is set, operations do not return.
+// freezableFS is the file system of an engine that calls Fatal. Such an engine cannot be
+// closed. Its Pebble, whose files are gone, would try to compact them again and again while
+// later tests run. So once frozen is set, operations do not return.
 type freezableFS struct {
 	vfs.FS
 	frozen atomic.Bool
@@ -56,7 +56,7 @@ func (fs *freezableFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, e
 	return fs.FS.Create(name, c)
 }
 
-// Stat implements vfs.FS. The tables check their directory with it, before all else.
+// Stat implements vfs.FS. The tables check their directory with it, before everything else.
 func (fs *freezableFS) Stat(name string) (vfs.FileInfo, error) {
 	fs.waitIfFrozen()
 	return fs.FS.Stat(name)
@@ -65,8 +65,8 @@ func (fs *freezableFS) Stat(name string) (vfs.FileInfo, error) {
 // Unwrap implements vfs.FS.
 func (fs *freezableFS) Unwrap() vfs.FS { return fs.FS }
 
-// newOnDisk opens an engine in a directory of its own. It has jobs in its tables, and
-// their bodies are not kept in memory.
+// newOnDisk opens an engine in a directory of its own. It has jobs in its tables, and their
+// bodies are not kept in memory.
 func newOnDisk(t *testing.T) *onDisk {
 	t.Helper()
 	d := &onDisk{dir: filepath.Join(t.TempDir(), "jobs"), clock: newFakeClock(), fatal: make(chan error, 100), fs: &freezableFS{FS: vfs.Default}}
@@ -83,8 +83,7 @@ func (d *onDisk) options() Options {
 	}
 }
 
-// fillTables puts job 1 and others until job 1 is in the tables, and its body only
-// there.
+// fillTables puts job 1 and others until job 1 is in the tables, and its body is only there.
 func fillTables(t *testing.T, e *Engine) {
 	t.Helper()
 	do(t, e, storage.Op{Kind: storage.Put, Tube: "first", Body: []byte("the first one")})
@@ -95,8 +94,7 @@ func fillTables(t *testing.T, e *Engine) {
 	})
 }
 
-// put puts a job on another goroutine. The channel is closed when that is
-// acknowledged.
+// put puts a job on another goroutine. The channel is closed when the put is acknowledged.
 func (d *onDisk) put() (acked chan struct{}) {
 	acked = make(chan struct{})
 	b := &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", Body: []byte("body")}}}
@@ -109,7 +107,7 @@ func (d *onDisk) put() (acked chan struct{}) {
 	return acked
 }
 
-// copyDirectory copies a directory with all that is in it.
+// copyDirectory copies a directory with everything in it.
 func copyDirectory(from, to string) error { return os.CopyFS(to, os.DirFS(from)) }
 
 // removeLike removes the files whose paths match a pattern.
@@ -131,7 +129,7 @@ func removeAll(dir string) (err error) {
 	return err
 }
 
-// takings are the ways in which a directory is taken from an engine, and the file or
+// takeovers are the ways in which a directory is taken from an engine, and the file or
 // directory that the error has to name.
 var takeovers = map[string]struct {
 	take  func(dir string) error
@@ -163,12 +161,11 @@ func (d *onDisk) wantsGone(t *testing.T, names string) {
 			t.Errorf("it ends with: %v", err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Error("nobody has noticed")
+		t.Error("it was not noticed")
 	}
 }
 
-// TestDirectoryIsTaken: nothing is acknowledged in a directory that is not the
-// engine's any more.
+// TestDirectoryIsTaken: nothing is acknowledged in a directory that is no longer the engine's.
 func TestDirectoryIsTaken(t *testing.T) {
 	for what, taking := range takeovers {
 		t.Run(what, func(t *testing.T) {
@@ -189,7 +186,7 @@ func TestDirectoryIsTaken(t *testing.T) {
 	}
 }
 
-// TestDirectoryIsTakenInPeace: the engine notices it even if nothing changes.
+// TestDirectoryIsTakenWhileIdle: the engine notices it even if nothing changes.
 func TestDirectoryIsTakenWhileIdle(t *testing.T) {
 	for what, taking := range takeovers {
 		t.Run(what, func(t *testing.T) {
@@ -203,7 +200,7 @@ func TestDirectoryIsTakenWhileIdle(t *testing.T) {
 	}
 }
 
-// TestClosedElsewhere: if an engine is closed before it has noticed, Close says so.
+// TestClosedElsewhere: if an engine is closed before it has noticed, Close returns the error.
 func TestClosedElsewhere(t *testing.T) {
 	d := newOnDisk(t)
 	if err := os.Rename(d.dir, d.dir+".old"); err != nil {
@@ -233,8 +230,8 @@ func TestNothingIsMadeElsewhere(t *testing.T) {
 	}
 }
 
-// listing returns which files there are, how long they are, and when they were
-// written.
+// listing returns the files of a directory with their sizes and the times of their last
+// changes.
 func listing(t *testing.T, dir string) (all string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -253,7 +250,8 @@ func listing(t *testing.T, dir string) (all string) {
 	return all
 }
 
-// TestEnding: a process that opens the directory of another one can tell whether that is ending.
+// TestEnding: a process that opens the directory of another one can tell whether that one is
+// ending.
 func TestEnding(t *testing.T) {
 	d := newOnDisk(t)
 	for _, ending := range []bool{false, true} {
@@ -296,9 +294,9 @@ func TestLockedWithoutLockFile(t *testing.T) {
 	}
 }
 
-// TestTablesRenamed: while the tables are under another name, puts are refused after
-// a while. Everything else goes on, except for reading bodies that are only in the
-// tables. When the tables are back, all is well again.
+// TestTablesRenamed: while the tables are under another name, puts are refused after a while.
+// Everything else goes on, except for reading bodies that are only in the tables. When the
+// tables are back, everything works again.
 func TestTablesRenamed(t *testing.T) {
 	d := newOnDisk(t)
 	tables, aside := filepath.Join(d.dir, tables.DirName), filepath.Join(d.dir, "aside")

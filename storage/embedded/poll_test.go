@@ -13,11 +13,10 @@ import (
 	"redstalk/tube"
 )
 
-// isLogSync reports whether frames of the log are being synced: by a commit or by the
-// timer.
+// isLogSync reports whether frames of the log are being synced: by a commit or by the timer.
 func isLogSync(op errorfs.Op) bool { return op.Kind == errorfs.OpFileSyncData && isLog(op) }
 
-// gathering is an engine on a disk in memory. Tests make its file system wait.
+// pollingEngine is an engine on a disk in memory. Tests make its file system wait.
 type pollingEngine struct {
 	*Engine
 	fs *hookFS
@@ -44,8 +43,8 @@ func (g *pollingEngine) close(t *testing.T) {
 	}
 }
 
-// left opens what a power cut at this moment leaves, with so many percent of what was
-// not synced. It returns how many jobs are ready in a tube.
+// afterPowerCut opens what a power cut at this moment leaves, with percent of what was not
+// synced. It returns how many jobs are ready in a tube.
 func (g *pollingEngine) afterPowerCut(t *testing.T, percent int, name string) int {
 	t.Helper()
 	d := &disk{fs: clone(g.d.fs, percent), clock: g.d.clock}
@@ -59,7 +58,7 @@ func (g *pollingEngine) afterPowerCut(t *testing.T, percent int, name string) in
 	return int(ops[0].Answer.TubeStats.Ready)
 }
 
-// puts makes batches of one put each. Each counts when it is done.
+// puts makes batches of one put each. Each adds 1 to done when it is done.
 func puts(n int, name string, done *atomic.Int64) []*storage.Batch {
 	batches := make([]*storage.Batch, n)
 	for i := range batches {
@@ -68,12 +67,12 @@ func puts(n int, name string, done *atomic.Int64) []*storage.Batch {
 	return batches
 }
 
-// counted makes a batch that counts when it is done.
+// counted makes a batch that adds 1 to done when it is done.
 func counted(done *atomic.Int64, ops ...storage.Op) *storage.Batch {
 	return &storage.Batch{Ops: ops, Done: func() { done.Add(1) }}
 }
 
-// counting counts the syncs of the log.
+// counting returns a hook that counts the syncs of the log.
 func counting(syncs *atomic.Int64) func(errorfs.Op) error {
 	return func(op errorfs.Op) error {
 		if isLogSync(op) {
@@ -83,7 +82,7 @@ func counting(syncs *atomic.Int64) func(errorfs.Op) error {
 	}
 }
 
-// looking makes what DoGathering calls of what only looks for more.
+// pollFunc makes the argument of DoPolling from a function that carries out further batches.
 func pollFunc(poll func() int) func(bool) int {
 	return func(wanted bool) int {
 		if !wanted {
@@ -93,8 +92,8 @@ func pollFunc(poll func() int) func(bool) int {
 	}
 }
 
-// blocking makes every sync of the log wait until may is closed. It sends on syncing
-// before.
+// blocking makes every sync of the log wait until release is closed. Before that it sends on
+// syncing.
 func blocking() (hook func(errorfs.Op) error, syncing chan struct{}, release chan struct{}) {
 	syncing, release = make(chan struct{}, 100), make(chan struct{})
 	return func(op errorfs.Op) error {
@@ -106,9 +105,9 @@ func blocking() (hook func(errorfs.Op) error, syncing chan struct{}, release cha
 	}, syncing, release
 }
 
-// TestOneSyncServesAllRounds: all that more has carried out is done when DoGathering
-// returns, and one sync of the log was enough for it. The timer may have synced as
-// well, if this took long.
+// TestOneSyncForAllPolls: everything that was carried out while polling is done when DoPolling
+// returns, and one sync of the log was enough for it. The timer may have synced as well, if
+// this took long.
 func TestOneSyncForAllPolls(t *testing.T) {
 	g := newPollingEngine(t, nil)
 	defer g.close(t)
@@ -119,24 +118,24 @@ func TestOneSyncForAllPolls(t *testing.T) {
 		polls++
 		g.Do(puts(5, "a", &done)...)
 		if n := done.Load(); n > 0 && syncs.Load() == 0 {
-			t.Errorf("round %d: %d batches are done before any sync", polls, n)
+			t.Errorf("poll %d: %d batches are done before any sync", polls, n)
 		}
 		return 5
 	}), puts(2, "a", &done)...)
 	limit := 1 + int64(time.Since(begun)/lateSync)
 	if polls != maxPolls || done.Load() != 2+5*maxPolls {
-		t.Errorf("%d rounds and %d batches done, want %d and %d", polls, done.Load(), maxPolls, 2+5*maxPolls)
+		t.Errorf("%d polls and %d batches done, want %d and %d", polls, done.Load(), maxPolls, 2+5*maxPolls)
 	}
 	if n := syncs.Load(); n < 1 || n > limit {
-		t.Errorf("%d syncs for all rounds, want at most %d", n, limit)
+		t.Errorf("%d syncs for all polls, want at most %d", n, limit)
 	}
 	if n := g.afterPowerCut(t, 0, "a"); n != 2+5*maxPolls {
 		t.Errorf("a power cut leaves %d jobs that were acknowledged, of %d", n, 2+5*maxPolls)
 	}
 }
 
-// TestHowOftenMoreIsAsked: more is called as long as enough comes and the log has to
-// be synced, but not for ever.
+// TestNumberOfPolls: a commit polls as long as enough batches come and the log has to be
+// synced, but not for ever.
 func TestNumberOfPolls(t *testing.T) {
 	put := storage.Op{Kind: storage.Put, Tube: "a", Body: []byte("body")}
 	reserve := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"a"}}
@@ -170,7 +169,7 @@ func TestNumberOfPolls(t *testing.T) {
 				return c.come[min(polls, len(c.come))-1]
 			}), counted(&done, c.op))
 			if polls != c.polls {
-				t.Errorf("asked %d times, want %d", polls, c.polls)
+				t.Errorf("polled %d times, want %d", polls, c.polls)
 			}
 			if done.Load() != 1 {
 				t.Errorf("done %d times", done.Load())
@@ -179,10 +178,11 @@ func TestNumberOfPolls(t *testing.T) {
 	}
 }
 
-// TestFreeBeforeTheSync: reserves of jobs that are on the disk are answered before
-// the sync begins, both of the first call and of a round, and more has been called since, so
-// that these answers can be given out. All else is answered after it, also a reserve of a job that was just put. A power cut before the sync takes
-// that away.
+// TestReservesBeforeTheSync: reserves of jobs that are on the disk are answered before the sync
+// begins, both those of the first call and those of a poll, and there is another call of poll
+// after them, so that these answers can be sent. Everything else is answered after the sync,
+// including a reserve of a job that was just put. After a power cut before the sync, nothing of
+// that exists.
 func TestReservesBeforeTheSync(t *testing.T) {
 	g := newPollingEngine(t, nil)
 	defer g.close(t)
@@ -209,12 +209,12 @@ func TestReservesBeforeTheSync(t *testing.T) {
 		}, append(puts(1, "new", &bound), counted(&free, take("old")))...)
 	}()
 	<-syncing
-	eventually(t, "the free batches to be done while the sync is blocked", func() bool { return free.Load() == 3 })
+	eventually(t, "the reserves to be done while the sync is blocked", func() bool { return free.Load() == 3 })
 	if n := out.Load(); n != 3 {
-		t.Errorf("%d free answers could be given out before the sync", n)
+		t.Errorf("%d answers to reserves could be sent before the sync", n)
 	}
 	if n := bound.Load(); n != 0 {
-		t.Errorf("%d bound batches are done before the sync", n)
+		t.Errorf("%d of the other batches are done before the sync", n)
 	}
 	if n := g.afterPowerCut(t, 0, "new"); n != 0 {
 		t.Errorf("%d jobs are there after a power cut before the sync", n)
@@ -223,20 +223,20 @@ func TestReservesBeforeTheSync(t *testing.T) {
 		t.Errorf("%d jobs are there after an end of the process before the sync, want 5", n)
 	}
 	if n := bound.Load(); n != 0 {
-		t.Errorf("%d bound batches are done before the sync", n)
+		t.Errorf("%d of the other batches are done before the sync", n)
 	}
 	close(release)
 	<-returned
 	if n := bound.Load(); n != 9 {
-		t.Errorf("%d of 9 bound batches are done after the sync", n)
+		t.Errorf("%d of 9 other batches are done after the sync", n)
 	}
 	if n := g.afterPowerCut(t, 0, "new"); n != 5 {
 		t.Errorf("%d jobs are there after a power cut after the sync, want 5", n)
 	}
 }
 
-// TestFailingSyncEndsNothing: if the sync fails, nothing is acknowledged any more:
-// neither what caused the sync, nor what was gathered, nor what comes later.
+// TestFailingSyncEndsNothing: if the sync fails, nothing is acknowledged after it: neither what
+// caused the sync, nor what was polled, nor what comes later.
 func TestFailingSyncEndsNothing(t *testing.T) {
 	fatal := make(chan error, 10)
 	g := newPollingEngine(t, func(o *Options) {
@@ -278,9 +278,9 @@ func TestFailingSyncEndsNothing(t *testing.T) {
 	}
 }
 
-// TestGatheringBehindTheTables: while more is called, its Do does not wait for the
-// tables, because they could not get further. When they are too far behind,
-// DoGathering waits like Do, and goes on when they have caught up.
+// TestPollingWhileTablesLag: a Do that is called while polling does not wait for the tables,
+// because they could make no progress meanwhile. When they are too far behind, DoPolling waits
+// like Do, and goes on when they have caught up.
 func TestPollingWhileTablesLag(t *testing.T) {
 	g := newPollingEngine(t, nil)
 	defer g.close(t)
@@ -312,7 +312,7 @@ func TestPollingWhileTablesLag(t *testing.T) {
 		polls := 0
 		g.DoPolling(pollFunc(func() int { polls++; g.Do(big(3)...); return 3 }), big(1)...)
 		if want += 1 + 3*int64(polls); polls != maxPolls || done.Load() != want {
-			t.Fatalf("%d rounds, and %d of %d batches done", polls, done.Load(), want)
+			t.Fatalf("%d polls, and %d of %d batches done", polls, done.Load(), want)
 		}
 	}
 	waiting, returned := make(chan struct{}), make(chan struct{})
@@ -330,8 +330,8 @@ func TestPollingWhileTablesLag(t *testing.T) {
 	eventually(t, "all to be done", func() bool { return done.Load() == want+2 })
 }
 
-// TestGatheringFromManySides: a caller that does not commit itself does not call
-// more. What it hands over is done all the same.
+// TestPollingByOneCaller: a caller that does not commit does not call poll. Its batches are
+// done all the same.
 func TestPollingByOneCaller(t *testing.T) {
 	g := newPollingEngine(t, nil)
 	defer g.close(t)
@@ -344,7 +344,7 @@ func TestPollingByOneCaller(t *testing.T) {
 		g.DoPolling(pollFunc(func() int { asked.Add(1); return 0 }), puts(2, "a", &done)...)
 	}
 	if done.Load() != 0 || asked.Load() != 0 {
-		t.Errorf("%d batches done and more asked for %d times while somebody else syncs", done.Load(), asked.Load())
+		t.Errorf("%d batches done and polled %d times while another caller syncs", done.Load(), asked.Load())
 	}
 	close(release)
 	eventually(t, "all batches to be done", func() bool { return done.Load() == 7 })
@@ -353,8 +353,8 @@ func TestPollingByOneCaller(t *testing.T) {
 	}
 }
 
-// TestGatheredInTurn: a reserve of a job that is on the disk overtakes a release that
-// is not synced yet, unless its batch is InTurn.
+// TestPolledInOrder: a reserve of a job that is on the disk overtakes a release that is not
+// synced yet, unless its batch is Ordered.
 func TestPolledInOrder(t *testing.T) {
 	for _, inTurn := range []bool{false, true} {
 		g := newPollingEngine(t, nil)
@@ -381,7 +381,7 @@ func TestPolledInOrder(t *testing.T) {
 			want = []string{"release", "reserve"}
 		}
 		if !slices.Equal(order, want) || reserve.Ops[0].Answer.ID != 1 {
-			t.Errorf("in turn %v: done in the order %q, want %q; took job %d", inTurn, order, want, reserve.Ops[0].Answer.ID)
+			t.Errorf("ordered %v: done in the order %q, want %q; took job %d", inTurn, order, want, reserve.Ops[0].Answer.ID)
 		}
 		g.close(t)
 	}
