@@ -16,11 +16,11 @@ func heavyPut(done *atomic.Int64) *storage.Batch {
 	return counted(done, storage.Op{Kind: storage.Put, Tube: "a", TTR: 100, Body: make([]byte, heavyGroup+1)})
 }
 
-// inOneSegment makes segments that are not full after a heavy group: a segment is synced
-// when it ends, and nothing is written meanwhile.
+// inOneSegment makes segments so large that they are not full after a heavy group: a segment is
+// synced when it ends, and nothing is written meanwhile.
 func inOneSegment(o *Options) { o.segment = 4 * heavyGroup }
 
-// awaitWritten waits until so many groups are written and not on the disk yet.
+// awaitWritten waits until that many groups are written and not on the disk yet.
 func awaitWritten(t *testing.T, e *Engine, groups int) {
 	t.Helper()
 	eventually(t, "the groups to be written", func() bool {
@@ -31,8 +31,8 @@ func awaitWritten(t *testing.T, e *Engine, groups int) {
 }
 
 // TestWrittenWhileHeavyIsSynced: while a heavy group is synced the next one is written. No
-// batch is done that rests on what is not on the disk: not a put in the next group, not a
-// reserve of the job in the heavy one, and not a look at it.
+// batch is done that depends on what is not on the disk: not a put in the next group, not a
+// reserve of the job in the heavy one, and not a peek at it.
 func TestWrittenWhileHeavyIsSynced(t *testing.T) {
 	atLength(t)
 	g := newPollingEngine(t, inOneSegment)
@@ -66,8 +66,8 @@ func TestWrittenWhileHeavyIsSynced(t *testing.T) {
 	}
 }
 
-// TestReservedBeforeTheSync: a reply to a reserve of a job that is on the disk goes out
-// while its group, which is heavy, is synced.
+// TestReservedBeforeTheSync: a reply to a reserve of a job that is on the disk is sent while
+// its group, which is heavy, is synced.
 func TestReservedBeforeTheSync(t *testing.T) {
 	g := newPollingEngine(t, inOneSegment)
 	defer g.close(t)
@@ -87,8 +87,8 @@ func TestReservedBeforeTheSync(t *testing.T) {
 	eventually(t, "the put to be done", func() bool { return put.Load() == 1 })
 }
 
-// TestFailingSyncOfHeavy: if a heavy group cannot be synced, no batch is done, of it and of
-// what was written meanwhile.
+// TestFailingSyncOfHeavy: if a heavy group cannot be synced, none of its batches is done, and
+// none of those that were written meanwhile.
 func TestFailingSyncOfHeavy(t *testing.T) {
 	fatal := make(chan error, 10)
 	g := newPollingEngine(t, func(o *Options) {

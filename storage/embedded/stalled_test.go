@@ -17,7 +17,7 @@ import (
 	"redstalk/tube"
 )
 
-// allSoon carries out operations. It fails if that takes more than half a minute.
+// doAllSoon carries out operations. It fails if that takes more than half a minute.
 func doAllSoon(t *testing.T, s storage.Store, ops []storage.Op) []storage.Op {
 	t.Helper()
 	done := make(chan struct{})
@@ -60,7 +60,7 @@ func awaitPut(t *testing.T, e *Engine) {
 	})
 }
 
-// lines keeps what is logged.
+// logLines records what is logged.
 type logLines struct {
 	slog.Handler
 	mu      sync.Mutex
@@ -88,7 +88,7 @@ func (l *logLines) count(word string) (n int) {
 	return n
 }
 
-// stuck is an engine whose tables cannot be written.
+// stalledEngine is an engine whose tables cannot be written.
 type stalledEngine struct {
 	*Engine
 	disk *disk
@@ -112,17 +112,16 @@ func newStalledEngine(t *testing.T) *stalledEngine {
 	return s
 }
 
-// left opens what a power cut leaves.
+// afterPowerCut opens what a power cut leaves.
 func (s *stalledEngine) afterPowerCut(t *testing.T) *Engine {
 	t.Helper()
 	d := &disk{fs: clone(s.disk.fs, 0), clock: s.disk.clock, segment: crashSegment}
 	return mustOpen(t, d.options(t))
 }
 
-// TestTablesCannotBeWritten: when the tables are too far behind, puts are refused.
-// All else goes on, over many segments of the log. A power cut loses nothing. When
-// the tables can be written again they catch up, and the segments of the log are
-// released.
+// TestTablesCannotBeWritten: when the tables are too far behind, puts are refused. Everything
+// else goes on, over many segments of the log. A power cut loses nothing. When the tables can
+// be written again they catch up, and the segments of the log are released.
 func TestTablesCannotBeWritten(t *testing.T) {
 	begun := time.Now()
 	s := newStalledEngine(t)
@@ -135,10 +134,10 @@ func TestTablesCannotBeWritten(t *testing.T) {
 		doSoon(t, s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
 	}
 	wantJobs(t, s.afterPowerCut(t), ids)
-	eventually(t, "it to be said that puts are refused", func() bool { return s.log.count("puts are refused") > 0 })
+	eventually(t, "a log message that puts are refused", func() bool { return s.log.count("puts are refused") > 0 })
 	logged, limit := s.log.count("puts are refused"), 1+int(time.Since(begun)/telemetry.Every)
 	if logged > limit || s.log.count("cannot be written") > 2*limit {
-		t.Errorf("it was said %d times that puts are refused", logged)
+		t.Errorf("it was logged %d times that puts are refused", logged)
 	}
 
 	s.fs.set(nil)
@@ -149,14 +148,14 @@ func TestTablesCannotBeWritten(t *testing.T) {
 	})
 	wantJobs(t, s.afterPowerCut(t), ids)
 	if s.log.count("can be written again") < 1 {
-		t.Error("nobody was told that the tables can be written again")
+		t.Error("it was not logged that the tables can be written again")
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// workOn reserves, releases, buries and kicks jobs.
+// moveJobs reserves, releases, buries and kicks jobs.
 func moveJobs(t *testing.T, e *Engine, ids []uint64) {
 	t.Helper()
 	for _, m := range []tube.Move{tube.ReserveJob, tube.Release, tube.ReserveJob, tube.Bury, tube.KickJob} {
@@ -172,8 +171,8 @@ func moveJobs(t *testing.T, e *Engine, ids []uint64) {
 	}
 }
 
-// wantJobs checks that all jobs are there and ready, except for the first ten, which
-// are deleted. Then it closes the engine.
+// wantJobs checks that all jobs exist and are ready, except for the first ten, which are
+// deleted. Then it closes the engine.
 func wantJobs(t *testing.T, e *Engine, ids []uint64) {
 	t.Helper()
 	for i, id := range ids {
@@ -189,8 +188,8 @@ func wantJobs(t *testing.T, e *Engine, ids []uint64) {
 	}
 }
 
-// TestSlowTablesAreWaitedFor: puts that come faster than the tables can be written
-// wait. They are not refused.
+// TestSlowTablesAreWaitedFor: puts that come faster than the tables can be written wait. They
+// are not refused.
 func TestSlowTablesAreWaitedFor(t *testing.T) {
 	s := newStalledEngine(t)
 	release := holdTables(s.fs)

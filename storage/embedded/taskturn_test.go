@@ -18,15 +18,15 @@ func putMore(t *testing.T, e *Engine, n int) {
 	do(t, e, ops...)
 }
 
-// flushAll begins a flush, and returns what is closed when it has ended.
+// flushAll begins a flush, and returns a channel that is closed when it has ended.
 func flushAll(e *Engine) (ended chan struct{}) {
 	ended = make(chan struct{})
 	go e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Flush, Tube: "many"}}, Done: func() { close(ended) }})
 	return ended
 }
 
-// TestTasksLeaveRoom: while a group is written a flush has others wait for a small one at most
-// behind it.
+// TestTasksLeaveRoom: while a group is written, a flush fills the next one only up to a small
+// size, so that others need not wait long.
 func TestTasksLeaveRoom(t *testing.T) {
 	d := newDisk()
 	o := d.options(t)
@@ -44,7 +44,7 @@ func TestTasksLeaveRoom(t *testing.T) {
 		bytes := e.journal.filling.bytes()
 		e.mu.Unlock()
 		if limit := int64(groupOfTasks + 32*partWork); bytes > limit {
-			t.Errorf("%d bytes have come together, want %d at most", bytes, limit)
+			t.Errorf("%d bytes wait to be written, want %d at most", bytes, limit)
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -83,7 +83,7 @@ func TestTicksLeaveRoom(t *testing.T) {
 		bytes := e.journal.filling.bytes()
 		e.mu.Unlock()
 		if limit := int64(groupOfTasks + 64*tickPart); bytes > limit {
-			t.Errorf("%d bytes have come together, want %d at most", bytes, limit)
+			t.Errorf("%d bytes wait to be written, want %d at most", bytes, limit)
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -92,7 +92,7 @@ func TestTicksLeaveRoom(t *testing.T) {
 	ticks.Wait()
 }
 
-// TestPace: a part is smaller after one that took long, and grows again up to the most.
+// TestBatchSize: a part is smaller after one that took long, and grows again up to the limit.
 func TestBatchSize(t *testing.T) {
 	p := newBatchSize(512)
 	for _, step := range []struct {
@@ -111,12 +111,12 @@ func TestBatchSize(t *testing.T) {
 	}
 }
 
-// TestTasksGoOn: a flush that waits while a group is written goes on when what has come together
-// becomes a part of that group, though nothing else comes.
+// TestTasksGoOn: a flush that waits while a group is written goes on when its changes become a
+// part of that group, even if no other changes come.
 func TestTasksGoOn(t *testing.T) {
 	atLength(t)
 	d := newDisk()
-	d.segment = 64 << 20 // the tables do not come in between
+	d.segment = 64 << 20 // no window ends
 	e := mustOpen(t, d.options(t))
 	defer e.Close()
 	putMore(t, e, 30_000)
@@ -146,7 +146,7 @@ func TestTasksGoOn(t *testing.T) {
 	}
 }
 
-// TestTasksBehindTheTables: a flush waits for tables that are slow, and nobody else does.
+// TestTasksBehindTheTables: a flush waits for tables that are slow, and other calls do not.
 func TestTasksBehindTheTables(t *testing.T) {
 	atLength(t)
 	d := newDisk()

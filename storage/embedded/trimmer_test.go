@@ -10,7 +10,7 @@ import (
 	"redstalk/tube"
 )
 
-// TestMemoryIsGivenBack: when much traffic has ended memory is given back, once, and
+// TestMemoryIsGivenBack: when a period of much traffic has ended, memory is returned, once, and
 // not before.
 func TestMemoryIsGivenBack(t *testing.T) {
 	freed := make(chan struct{}, 10)

@@ -126,15 +126,15 @@ func (w *written) open(t testing.TB, changed map[string][]byte) ([]string, error
 	return got, err
 }
 
-// vouched returns how many frames must at least be replayed, or else Open must fail,
-// after the bytes between two offsets of a segment were lost.
+// minReplayed returns how many frames must at least be replayed, or else Open must fail, after
+// the bytes between two offsets of a segment were lost.
 //
-// All segments but the last are vouched for by the header of the next one. All
-// segments of a log that was closed are vouched for by the header of its last one. If
-// the log was not closed, the last segment may lose frames: those from the first lost
-// one on, if no frame behind it is left that was written after that one was synced.
-// That is so for the last frame, and if all such later frames are lost as well. To a
-// reader this looks like a power cut before the sync.
+// The header of the next segment proves that all segments but the last were synced. If the log
+// was closed, the header of its last segment proves that for all segments. If the log was not
+// closed, the last segment may lose frames: those from the first lost one on, if behind it no
+// frame is left that was written after that one was synced. That is so for the last frame, and
+// if all such later frames are lost as well. To a reader this looks like a power cut before the
+// sync.
 func (w *written) minReplayed(name string, from, to int64) int {
 	if w.closed || name != w.last {
 		return len(w.frames)
@@ -160,8 +160,8 @@ func (w *written) minReplayed(name string, from, to int64) int {
 
 var namesSegment = regexp.MustCompile(`jobs/log\.\d+`)
 
-// judge wants all frames, or as many as must be there, or an error that names what is
-// damaged.
+// check accepts a replay of all frames, or of as many as must be there, or an error that names
+// what is damaged.
 func (w *written) check(t *testing.T, what string, changed map[string][]byte, mustExist int) (failed bool) {
 	t.Helper()
 	got, err := w.open(t, changed)
@@ -217,9 +217,9 @@ func TestFlippedBits(t *testing.T) {
 	})
 }
 
-// TestTruncated cuts off every segment at every byte. All that was synced must be
-// there, or the log must be refused. That holds for the last segment as well, which
-// has grown beyond the size that it was made with.
+// TestTruncated truncates every segment at every byte. Everything that was synced must be
+// there, or the log must be refused. That includes the last segment, which has grown beyond its
+// initial size.
 func TestTruncated(t *testing.T) {
 	each(t, func(t *testing.T, w *written) {
 		if grown := len(w.files[w.last]); grown <= 300 {
@@ -243,8 +243,8 @@ func number(t *testing.T, name string) uint64 {
 	return n
 }
 
-// TestOverwritten overwrites ranges with zeros, with rubbish, or with other parts of
-// the log.
+// TestOverwritten overwrites ranges with zeros, with random bytes, or with other parts of the
+// log.
 func TestOverwritten(t *testing.T) {
 	each(t, func(t *testing.T, w *written) {
 		random := rand.New(rand.NewPCG(7, 7))
@@ -296,7 +296,7 @@ func TestWrongSegments(t *testing.T) {
 					"empty, no such": {a: {}, b: nil},
 				} {
 					if !w.check(t, a+", "+b+" "+what, changed, len(w.frames)) {
-						t.Errorf("%s and %s %s: nobody has noticed", a, b, what)
+						t.Errorf("%s and %s %s: it was not noticed", a, b, what)
 					}
 				}
 			}
@@ -307,14 +307,14 @@ func TestWrongSegments(t *testing.T) {
 				rest[name] = nil
 			}
 			if w.names[n] <= w.last && !w.check(t, "all from "+w.names[n]+" on removed", rest, len(w.frames)) {
-				t.Errorf("all from %s on removed: nobody has noticed", w.names[n])
+				t.Errorf("all from %s on removed: it was not noticed", w.names[n])
 			}
 		}
 	})
 }
 
-// hostile is data that is slow to read: plausible lengths at every offset, or valid
-// headers, each of a frame that would reach to the end.
+// slowData is data that is slow to read: plausible lengths at every offset, or valid headers,
+// each of a frame that would reach to the end.
 func slowData(size int, forged bool) []byte {
 	h := header{number: 1, used: true, durable: true}
 	data := make([]byte, size)
@@ -331,9 +331,8 @@ func slowData(size int, forged bool) []byte {
 	return data
 }
 
-// TestHostileData: what a client has sent must not make a start slow when it is read
-// at the wrong place. If all of each plausible frame were read, this would take
-// hours.
+// TestHostileData: data from a client must not make a start slow when it is read at the wrong
+// offset. If all of each plausible frame were read, this would take hours.
 func TestHostileData(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-long runs it")
@@ -350,9 +349,8 @@ func TestHostileData(t *testing.T) {
 	}
 }
 
-// FuzzReplay opens a log of one segment with any data, as it is or behind a valid
-// header. It must be read or refused. If it was read, a second start must read the
-// same.
+// FuzzReplay opens a log of one segment with any data, as it is or behind a valid header. It
+// must be read or refused. If it was read, a second start must read the same.
 func FuzzReplay(f *testing.F) {
 	w := write(f, false, false)
 	for _, name := range w.names {

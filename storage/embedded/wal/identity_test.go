@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ours opens a log of two frames in a real directory.
+// openReal opens a log of two frames in a real directory.
 func openReal(t *testing.T) (l *Log, at string) {
 	t.Helper()
 	at = t.TempDir()
@@ -64,8 +64,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestNextIsGone: a segment that was removed since it was prepared is not begun, and
-// the one before it does not say that there is a next one.
+// TestNextIsGone: a prepared segment that was removed is not begun, and the segment before it
+// does not say that the log continues.
 func TestNextIsGone(t *testing.T) {
 	l, at := openReal(t)
 	if err := os.Remove(filepath.Join(at, "log.2")); err != nil {
@@ -84,8 +84,8 @@ func TestNextIsGone(t *testing.T) {
 	l.Abandon()
 }
 
-// TestPreparesNothingElsewhere: no file is made in a directory that has replaced that
-// of the log.
+// TestPreparesNothingElsewhere: no file is created in a directory that has replaced that of the
+// log.
 func TestPreparesNothingElsewhere(t *testing.T) {
 	l, at := openReal(t)
 	defer l.Abandon()

@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestAppendedWhileSyncing: frames can be appended while others are synced. What is not
-// covered by that sync is synced by the next one, and by one for all.
+// TestAppendedWhileSyncing: frames can be appended while others are synced. The next sync
+// covers all frames that this one does not cover.
 func TestAppendedWhileSyncing(t *testing.T) {
 	mem := newMem(t)
 	var syncs atomic.Int64
@@ -57,7 +57,7 @@ func TestAppendedWhileSyncing(t *testing.T) {
 	left.Abandon()
 }
 
-// TestSyncedByTheEndOfASegment: what is in a segment that has ended is on the disk, and is
+// TestSyncedByTheEndOfASegment: the content of a segment that has ended is on the disk, and is
 // not synced again, unless nothing is synced without a call.
 func TestSyncedByTheEndOfASegment(t *testing.T) {
 	for _, never := range []bool{false, true} {
