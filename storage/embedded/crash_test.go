@@ -121,12 +121,12 @@ type crasher struct {
 	*disk
 	mark func() int // nil until there is something to compare with
 
-	mu      sync.Mutex // of all below: Pebble writes on several goroutines
-	random  *rand.Rand
-	rarely  int // a clone is taken at one of so many points
-	limit   int // clones are kept at once at most
-	remains []diskImage
-	writing vfs.FS // whose points count
+	mu       sync.Mutex // of all below: Pebble writes on several goroutines
+	random   *rand.Rand
+	interval int // one of this many points makes a clone
+	limit    int // clones are kept at once at most
+	remains  []diskImage
+	writing  vfs.FS // whose points count
 }
 
 func newCrasher(seed uint64) *crasher {
@@ -135,7 +135,7 @@ func newCrasher(seed uint64) *crasher {
 	if seed%2 == 0 {
 		d.hold = 2 * crashSegment
 	}
-	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), rarely: 8, limit: 2}
+	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), interval: 8, limit: 2}
 }
 
 // afterPowerCut returns what a power cut leaves now: what was synced, and none, some or all of
@@ -149,7 +149,7 @@ func (c *crasher) afterPowerCut(fs *memFS) *memFS {
 func (c *crasher) point(on vfs.FS, fs *memFS, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mark == nil || on != c.writing || len(c.remains) >= c.limit || c.random.IntN(c.rarely) > 0 {
+	if c.mark == nil || on != c.writing || len(c.remains) >= c.limit || c.random.IntN(c.interval) > 0 {
 		return
 	}
 	acked := c.mark()

@@ -24,9 +24,9 @@ import (
 // cleanDir is a directory whose engine was closed: it has jobs with small and large bodies in
 // the tables, in several files, and other jobs in the log only.
 type cleanDir struct {
-	fs    *memFS
-	clock *fakeClock
-	books *ledger
+	fs     *memFS
+	clock  *fakeClock
+	ledger *ledger
 }
 
 // sharedCleanDir makes the directory once. After that it is only read and copied.
@@ -49,15 +49,15 @@ func sharedCleanDir(t *testing.T) *cleanDir {
 func newCleanDir(t *testing.T) *cleanDir {
 	t.Helper()
 	d := newDisk()
-	p := &cleanDir{fs: d.fs, clock: d.clock, books: newLedger()}
+	p := &cleanDir{fs: d.fs, clock: d.clock, ledger: newLedger()}
 	e := mustOpen(t, d.options(t))
-	for round := range 3 {
+	for series := range 3 {
 		for i := range 40 {
-			tag := fmt.Sprintf("job-%d-%d", round, i)
-			p.books.do(e, p.books.put(tag, "a", 300), p.books.put(tag+"-large", "a", 2000))
+			tag := fmt.Sprintf("job-%d-%d", series, i)
+			p.ledger.do(e, p.ledger.put(tag, "a", 300), p.ledger.put(tag+"-large", "a", 2000))
 		}
 		fillSegment(t, e)
-		do(t, e, storage.Op{Kind: storage.Pause, Tube: "a", Delay: uint32(round)})
+		do(t, e, storage.Op{Kind: storage.Pause, Tube: "a", Delay: uint32(series)})
 	}
 	fillers := deleteAll(t, e, "filler")
 	if fillers < 3 {
@@ -67,10 +67,10 @@ func newCleanDir(t *testing.T) *cleanDir {
 		oldest, current := segments(e)
 		return oldest == current
 	})
-	for _, tag := range p.books.tags("a", ready)[:20] {
-		p.books.do(e, p.books.move(tube.Delete, 1, tag))
+	for _, tag := range p.ledger.tags("a", ready)[:20] {
+		p.ledger.do(e, p.ledger.move(tube.Delete, 1, tag))
 	}
-	p.books.do(e, p.books.put("last", "a", 700))
+	p.ledger.do(e, p.ledger.put("last", "a", 700))
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func (p *cleanDir) outcome(t *testing.T, o Options, what string, names []string)
 // must be exactly as many jobs as before.
 func (p *cleanDir) missed(t *testing.T, e *Engine, what string) (unreadable int) {
 	t.Helper()
-	for tag, a := range p.books.jobs {
+	for tag, a := range p.ledger.jobs {
 		ops := []storage.Op{{Kind: storage.Peek, ID: a.id}, {Kind: storage.JobStats, ID: a.id}}
 		storage.DoWait(e, ops)
 		body, stats := &ops[0].Answer, &ops[1].Answer
@@ -217,7 +217,7 @@ func (p *cleanDir) missed(t *testing.T, e *Engine, what string) (unreadable int)
 // neither reserved nor gone.
 func (p *cleanDir) reserveAll(t *testing.T, e *Engine, what string) {
 	t.Helper()
-	for tag, a := range p.books.jobs {
+	for tag, a := range p.ledger.jobs {
 		if a.now == missing {
 			continue
 		}
@@ -389,13 +389,13 @@ func TestCutShort(t *testing.T) {
 	d := newDisk()
 	d.segment = crashSegment
 	e := mustOpen(t, d.options(t))
-	p := &cleanDir{clock: d.clock, books: newLedger()}
+	p := &cleanDir{clock: d.clock, ledger: newLedger()}
 	for i := range 30 {
-		p.books.do(e, p.books.put(fmt.Sprint("job-", i), "a", 300))
+		p.ledger.do(e, p.ledger.put(fmt.Sprint("job-", i), "a", 300))
 	}
 	fillSegment(t, e)
 	for i := range 20 { // one of which makes the segment grow
-		p.books.do(e, p.books.put(fmt.Sprint("later-", i), "a", 300+i/19*crashSegment))
+		p.ledger.do(e, p.ledger.put(fmt.Sprint("later-", i), "a", 300+i/19*crashSegment))
 	}
 	p.fs = clone(d.fs, 100)
 	_, current := segments(e)
@@ -443,12 +443,12 @@ func TestSegmentRemoved(t *testing.T) {
 	o.fs = fs
 	e := mustOpen(t, o)
 	release := holdTables(fs)
-	p := &cleanDir{clock: d.clock, books: newLedger()}
+	p := &cleanDir{clock: d.clock, ledger: newLedger()}
 	for i := range 3 {
-		p.books.do(e, p.books.put(fmt.Sprint("job-", i), "a", 300))
+		p.ledger.do(e, p.ledger.put(fmt.Sprint("job-", i), "a", 300))
 		fillSegment(t, e)
 	}
-	p.books.do(e, p.books.put("last", "a", 300))
+	p.ledger.do(e, p.ledger.put("last", "a", 300))
 	oldest, current := segments(e)
 	p.fs = clone(d.fs, 0)
 	close(release)

@@ -20,7 +20,7 @@ import (
 	"redstalk/tube"
 )
 
-var faults = flag.Int("faults", 1, "of each kind of operation so many fail, in a life each; 0: all of them, once and for good")
+var faults = flag.Int("faults", 1, "how many operations of each kind fail, each in a life of its own; 0: all of them, once and permanently")
 
 // errDisk is the error of a fault. Unlike the error of a real file system it does not name the
 // file. So if a message names it, the engine added the name.
@@ -253,14 +253,14 @@ func (l *faultyLife) tryBatch() {
 // checkLeft opens what a power cut at this moment leaves.
 func (l *faultyLife) checkLeft(percent int) {
 	l.t.Helper()
-	before, books := l.t.Failed(), l.copy()
+	before, ledger := l.t.Failed(), l.copy()
 	d := &disk{fs: clone(l.disk.fs, percent), clock: l.disk.clock, segment: crashSegment} // small segments are made sooner
 	e, err := Open(d.options(l.t))
 	if err != nil {
 		l.t.Errorf("%s: after a power cut with %d percent of what was not synced: %v", l.fault, percent, err)
 		return
 	}
-	books.compare(l.t, e)
+	ledger.compare(l.t, e)
 	if err := e.Close(); err != nil {
 		l.t.Error(err)
 	}

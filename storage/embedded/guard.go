@@ -30,7 +30,7 @@ type guard struct {
 	reserve int64 // bytes; 0: the free space is not checked
 	log     *slog.Logger
 	clock   func() time.Time
-	stalled func() bool // see journal.stuck
+	stalled func() bool // see journal.stalled
 
 	readAt    time.Time
 	available int64 // bytes above the reserve at readAt, less what was put since

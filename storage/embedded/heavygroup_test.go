@@ -37,8 +37,8 @@ func TestWrittenWhileHeavyIsSynced(t *testing.T) {
 	atLength(t)
 	g := newPollingEngine(t, inOneSegment)
 	defer g.close(t)
-	hook, syncing, may := blocking()
-	release := sync.OnceFunc(func() { close(may) })
+	hook, syncing, goOn := blocking()
+	release := sync.OnceFunc(func() { close(goOn) })
 	defer release()
 	g.fs.set(hook)
 	var heavy, next, peeks atomic.Int64
@@ -72,8 +72,8 @@ func TestReservedBeforeTheSync(t *testing.T) {
 	g := newPollingEngine(t, inOneSegment)
 	defer g.close(t)
 	do(t, g.Engine, storage.Op{Kind: storage.Put, Tube: "b", TTR: 100, Body: []byte("job")})
-	hook, syncing, may := blocking()
-	release := sync.OnceFunc(func() { close(may) })
+	hook, syncing, goOn := blocking()
+	release := sync.OnceFunc(func() { close(goOn) })
 	defer release()
 	g.fs.set(hook)
 	var put, taken atomic.Int64
@@ -125,8 +125,8 @@ func TestFailingSyncOfHeavy(t *testing.T) {
 func TestClosedWhileSyncing(t *testing.T) {
 	atLength(t)
 	g := newPollingEngine(t, inOneSegment)
-	hook, syncing, may := blocking()
-	release := sync.OnceFunc(func() { close(may) })
+	hook, syncing, goOn := blocking()
+	release := sync.OnceFunc(func() { close(goOn) })
 	defer release()
 	g.fs.set(hook)
 	var done atomic.Int64

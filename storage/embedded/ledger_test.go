@@ -36,7 +36,7 @@ type ledgerEntry struct {
 	size int
 	now  jobState // as acknowledged last
 	next jobState // as now, or what a change under way leads to
-	ever [3]bool  // the standings it may have had since some moment, see since
+	ever [3]bool  // the states it may have had since some moment, see since
 	late bool     // its put was acknowledged since then
 }
 

@@ -219,7 +219,7 @@ func TestNothingIsMadeElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := listing(t, d.dir)
-	go func() { // without advancing the clock, so that only what begins a segment looks
+	go func() { // without advancing the clock, so that only the beginning of a segment checks
 		for {
 			d.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", Body: make([]byte, 10_000)}}, Done: func() {}})
 		}
@@ -258,7 +258,7 @@ func TestEnding(t *testing.T) {
 		if ending {
 			d.Ending()
 		}
-		for range 2 { // to look changes nothing
+		for range 2 { // an attempt changes nothing
 			if _, err := Open(d.options()); !errors.Is(err, ErrLocked) || errors.Is(err, ErrEnding) != ending {
 				t.Errorf("ending: %v: %v", ending, err)
 			}
@@ -283,7 +283,7 @@ func TestLockedWithoutLockFile(t *testing.T) {
 		if e, err := Open(d.options()); !errors.Is(err, ErrLocked) {
 			t.Fatalf("opened beside another one without %s: %v, %v", name, e, err)
 		}
-		os.Create(filepath.Join(d.dir, name)) // the one that was refused may have made it anew
+		os.Create(filepath.Join(d.dir, name)) // the refused attempt may have created it again
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)

@@ -140,19 +140,19 @@ func TestNumberOfPolls(t *testing.T) {
 	put := storage.Op{Kind: storage.Put, Tube: "a", Body: []byte("body")}
 	reserve := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"a"}}
 	for _, c := range []struct {
-		name  string
-		come  []int // to each round, the last for all further ones
-		op    storage.Op
-		late  bool // the log is not synced before replies
-		polls int
+		name    string
+		batches []int // found by each poll, the last for all further ones
+		op      storage.Op
+		late    bool // the log is not synced before replies
+		polls   int
 	}{
 		{"many come", []int{100}, put, false, maxPolls},
-		{"nobody comes", []int{0}, put, false, 1},
+		{"nothing comes", []int{0}, put, false, 1},
 		{"few come", []int{worthPolling - 1}, put, false, 1},
 		{"just enough come", []int{worthPolling}, put, false, maxPolls},
 		{"few come at last", []int{100, worthPolling, 1}, put, false, 3},
 		{"nothing to sync", []int{100}, reserve, false, 0},
-		{"nobody waits for a sync", []int{100}, put, true, 0},
+		{"no batch waits for a sync", []int{100}, put, true, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newPollingEngine(t, func(o *Options) {
@@ -166,7 +166,7 @@ func TestNumberOfPolls(t *testing.T) {
 			var done atomic.Int64
 			g.DoPolling(pollFunc(func() int {
 				polls++
-				return c.come[min(polls, len(c.come))-1]
+				return c.batches[min(polls, len(c.batches))-1]
 			}), counted(&done, c.op))
 			if polls != c.polls {
 				t.Errorf("polled %d times, want %d", polls, c.polls)
@@ -244,18 +244,18 @@ func TestFailingSyncEndsNothing(t *testing.T) {
 	})
 	do(t, g, storage.Op{Kind: storage.Put, Tube: "old", TTR: 100, Body: []byte("body")})
 	broken := errors.New("broken")
-	gathered := make(chan struct{})
+	polled := make(chan struct{})
 	g.fs.set(func(op errorfs.Op) error {
 		if !isLogSync(op) {
 			return nil
 		}
-		<-gathered // the timer's may come first
+		<-polled // the sync of the timer may come first
 		return broken
 	})
 	var bound atomic.Int64
 	go g.DoPolling(pollFunc(func() int {
 		g.Do(puts(3, "new", &bound)...)
-		close(gathered)
+		close(polled)
 		return 0
 	}), puts(2, "new", &bound)...)
 	if err := <-fatal; !errors.Is(err, broken) {
@@ -284,10 +284,10 @@ func TestFailingSyncEndsNothing(t *testing.T) {
 func TestPollingWhileTablesLag(t *testing.T) {
 	g := newPollingEngine(t, nil)
 	defer g.close(t)
-	tablesMay := make(chan struct{})
+	releaseTables := make(chan struct{})
 	g.fs.set(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpCreate && isTable(op) {
-			<-tablesMay
+			<-releaseTables
 		}
 		return nil
 	})
@@ -308,7 +308,7 @@ func TestPollingWhileTablesLag(t *testing.T) {
 		return batches
 	}
 	want := int64(0)
-	for behind() <= maxBehind { // a round may have to be waited for until a segment is prepared
+	for behind() <= maxBehind { // it may take some polls until a segment is prepared
 		polls := 0
 		g.DoPolling(pollFunc(func() int { polls++; g.Do(big(3)...); return 3 }), big(1)...)
 		if want += 1 + 3*int64(polls); polls != maxPolls || done.Load() != want {
@@ -325,7 +325,7 @@ func TestPollingWhileTablesLag(t *testing.T) {
 	if n := done.Load(); n != want {
 		t.Errorf("%d batches done, want %d: nothing waits for the tables", n, want)
 	}
-	close(tablesMay)
+	close(releaseTables)
 	<-returned
 	eventually(t, "all to be done", func() bool { return done.Load() == want+2 })
 }
@@ -356,7 +356,7 @@ func TestPollingByOneCaller(t *testing.T) {
 // TestPolledInOrder: a reserve of a job that is on the disk overtakes a release that is not
 // synced yet, unless its batch is Ordered.
 func TestPolledInOrder(t *testing.T) {
-	for _, inTurn := range []bool{false, true} {
+	for _, ordered := range []bool{false, true} {
 		g := newPollingEngine(t, nil)
 		take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"t"}}
 		storage.DoWait(g, []storage.Op{{Kind: storage.Put, Tube: "t", TTR: 100}, take})
@@ -366,7 +366,7 @@ func TestPolledInOrder(t *testing.T) {
 		}
 		release := batch("release", storage.Op{Kind: storage.Move, Move: tube.Release, Holder: 1, ID: 1})
 		reserve := batch("reserve", storage.Op{Kind: storage.Take, Holder: 2, Tubes: []string{"t"}})
-		reserve.Ordered = inTurn
+		reserve.Ordered = ordered
 		asked := false
 		g.DoPolling(pollFunc(func() int {
 			if asked {
@@ -377,11 +377,11 @@ func TestPolledInOrder(t *testing.T) {
 			return 1
 		}), release)
 		want := []string{"reserve", "release"}
-		if inTurn {
+		if ordered {
 			want = []string{"release", "reserve"}
 		}
 		if !slices.Equal(order, want) || reserve.Ops[0].Answer.ID != 1 {
-			t.Errorf("ordered %v: done in the order %q, want %q; took job %d", inTurn, order, want, reserve.Ops[0].Answer.ID)
+			t.Errorf("ordered %v: done in the order %q, want %q; took job %d", ordered, order, want, reserve.Ops[0].Answer.ID)
 		}
 		g.close(t)
 	}

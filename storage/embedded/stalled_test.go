@@ -63,8 +63,8 @@ func awaitPut(t *testing.T, e *Engine) {
 // logLines records what is logged.
 type logLines struct {
 	slog.Handler
-	mu      sync.Mutex
-	limited []string
+	mu    sync.Mutex
+	lines []string
 }
 
 func (l *logLines) Enabled(context.Context, slog.Level) bool { return true }
@@ -72,7 +72,7 @@ func (l *logLines) Enabled(context.Context, slog.Level) bool { return true }
 func (l *logLines) Handle(_ context.Context, r slog.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.limited = append(l.limited, r.Message)
+	l.lines = append(l.lines, r.Message)
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (l *logLines) Handle(_ context.Context, r slog.Record) error {
 func (l *logLines) count(word string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, line := range l.limited {
+	for _, line := range l.lines {
 		if strings.Contains(line, word) {
 			n++
 		}
@@ -219,7 +219,7 @@ func TestSlowTablesAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestClosedWhileStuck: an engine whose tables cannot be written can be closed, and
+// TestClosedWhileStalled: an engine whose tables cannot be written can be closed, and
 // nothing is lost.
 func TestClosedWhileStalled(t *testing.T) {
 	s := newStalledEngine(t)

@@ -249,7 +249,7 @@ func TestStress(t *testing.T) {
 
 // wantLarge checks that the load was large enough.
 func (l *load) wantLarge(segments uint64) {
-	l.t.Logf("%d segments, %d batches, %d rounds of more", segments, l.acked, l.polls.Load())
+	l.t.Logf("%d segments, %d batches, %d polls", segments, l.acked, l.polls.Load())
 	if l.refused != nil {
 		l.t.Error(l.refused)
 	}
@@ -293,7 +293,7 @@ func TestStressAndCrash(t *testing.T) {
 // crash is what is left at some moment of the load, and the ledger at that moment.
 type crash struct {
 	frozen  *memFS
-	books   *ledger
+	ledger  *ledger
 	percent int
 	closed  bool // the engine was closed
 }
@@ -315,9 +315,9 @@ func (c *crash) check(t *testing.T, every time.Duration) {
 		t.Fatalf("after a crash with %d percent: %v", c.percent, err)
 	}
 	if every == 0 || c.percent == 100 || c.closed {
-		c.books.compare(t, e)
+		c.ledger.compare(t, e)
 	} else {
-		c.books.comparePart(t, e)
+		c.ledger.comparePart(t, e)
 	}
 	if err := e.Close(); err != nil {
 		t.Error(err)

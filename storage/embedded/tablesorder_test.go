@@ -20,10 +20,10 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 	o.fs = fs
 	e := mustOpen(t, o)
 
-	tablesMay := make(chan struct{})
+	releaseTables := make(chan struct{})
 	fs.set(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpCreate && isTable(op) {
-			<-tablesMay
+			<-releaseTables
 		}
 		return nil
 	})
@@ -32,14 +32,14 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 	fillSegment(t, e)
 	do(t, e, storage.Op{Kind: storage.Move, Move: tube.KickJob, ID: job})
 
-	syncing, logMay := make(chan struct{}), make(chan struct{})
+	syncing, releaseLog := make(chan struct{}), make(chan struct{})
 	fs.set(func(op errorfs.Op) error {
 		switch {
 		case op.Kind == errorfs.OpCreate && isTable(op):
-			<-tablesMay
+			<-releaseTables
 		case op.Kind == errorfs.OpFileSyncData && isLog(op):
 			syncing <- struct{}{}
-			<-logMay
+			<-releaseLog
 		}
 		return nil
 	})
@@ -54,7 +54,7 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 		for range syncing {
 		}
 	}()
-	close(tablesMay)
+	close(releaseTables)
 	oldest := uint64(0)
 	eventually(t, "the checkpoint to write the window, or to wait for the log", func() bool {
 		e.mu.Lock()
@@ -64,7 +64,7 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 	})
 
 	left := &disk{fs: d.fs.CrashClone(vfs.CrashCloneCfg{}), clock: d.clock}
-	close(logMay)
+	close(releaseLog)
 	<-deleted
 	if err := e.Close(); err != nil {
 		t.Error(err)

@@ -21,7 +21,7 @@ const (
 	// processor.
 	yieldPause = 50 * time.Microsecond
 
-	// comparesPerYield is how many comparisons of a sort are made between two looks at the
+	// comparesPerYield is how many comparisons of a sort are made between two readings of the
 	// clock.
 	comparesPerYield = 64
 )

@@ -14,7 +14,7 @@ import (
 func TestAppendedWhileSyncing(t *testing.T) {
 	mem := newMem(t)
 	var syncs atomic.Int64
-	syncing, may := make(chan struct{}), make(chan struct{})
+	syncing, goOn := make(chan struct{}), make(chan struct{})
 	fs := &hookFS{FS: mem}
 	l, _ := mustOpen(t, options(t, fs, dir), 0)
 	defer l.Abandon()
@@ -22,7 +22,7 @@ func TestAppendedWhileSyncing(t *testing.T) {
 	fs.set(func(what string) error {
 		if strings.HasPrefix(what, "syncdata ") && syncs.Add(1) == 1 {
 			close(syncing)
-			<-may
+			<-goOn
 		}
 		return nil
 	})
@@ -36,7 +36,7 @@ func TestAppendedWhileSyncing(t *testing.T) {
 	go func() { done <- l.SyncTo(first) }()
 	<-syncing
 	second, third := appended("second"), appended("third")
-	close(may)
+	close(goOn)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
