@@ -113,6 +113,6 @@ func (j *journal) syncChanges() error {
 func (j *journal) compactTables() {
 	err := j.tables.Compact()
 	if err != nil {
-		j.slog.Warn("the tables cannot be made smaller", "dir", j.dir, "err", err.Error())
+		j.slog.Warn("the tables cannot be compacted", "dir", j.dir, "err", err.Error())
 	}
 }

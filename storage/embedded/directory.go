@@ -18,7 +18,7 @@ import (
 var ErrLocked = errors.New("another process uses the directory")
 
 // ErrEnding is in the chain beside ErrLocked if that process has called Ending.
-var ErrEnding = errors.New("it is ending")
+var ErrEnding = errors.New("that process is shutting down")
 
 // ErrGone is in the chain of an error if somebody has removed, renamed or replaced the
 // directory or files in it that are in use.
@@ -67,7 +67,7 @@ func refuseForeign(fs vfs.FS, dir string) error {
 	}
 	for _, name := range names {
 		if number, ok := strings.CutPrefix(name, "binlog."); ok && strings.Trim(number, "0123456789") == "" {
-			return fmt.Errorf("there is a binlog of beanstalkd (%s), and this is no place for others: import its jobs, or choose another directory", name)
+			return fmt.Errorf("there is a binlog of beanstalkd (%s): import its jobs, or choose another directory", name)
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func (t *failures) report(err error, refusing bool) {
 	}
 	logged := false
 	if refusing {
-		logged = t.refusing.Error(t.log, "the journal's tables cannot be written: puts are refused until they can; the log grows by all other changes",
+		logged = t.refusing.Error(t.log, "the journal's tables cannot be written: puts are refused until they can be; all other changes stay in the log, which grows",
 			"dir", t.dir, "err", err.Error())
 		if logged {
 			t.behind.Allow() // keeps the other message, which says less, from following at once

@@ -66,7 +66,7 @@ func (g *guard) reserveRoom(bytes int) bool {
 func (g *guard) readDisk() {
 	usage, err := g.fs.GetDiskUsage(g.dir)
 	if err != nil {
-		g.log.Warn("the free space of the disk is not known; it is not watched", "dir", g.dir, "err", err)
+		g.log.Warn("the free space of the disk is unknown; it is not checked", "dir", g.dir, "err", err)
 		g.unknown = true
 		return
 	}

@@ -53,7 +53,7 @@ func (l *loader) load() error {
 		return err
 	}
 	l.machine.SkipTo(l.fromLog.lastID)
-	l.log.Info("the jobs are read", "jobs", l.jobs, "took", time.Since(l.begun))
+	l.log.Info("all jobs are loaded", "jobs", l.jobs, "took", time.Since(l.begun))
 	return nil
 }
 
@@ -99,7 +99,7 @@ func (l *loader) loadLogged(id uint64, im *image) error {
 func (l *loader) restore(r tube.Record, body []byte) error {
 	if l.jobs++; l.jobs%10_000 == 0 && time.Since(l.loggedAt) >= progressEvery {
 		l.loggedAt = time.Now()
-		l.log.Warn("reading the jobs; clients wait until that is done", "so far", l.jobs)
+		l.log.Warn("loading the jobs; clients wait until that is done", "so far", l.jobs)
 	}
 	return l.machine.Restore(l.now, r, body)
 }
