@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"redstalk/storage"
 	"redstalk/storage/embedded/tables"
