@@ -1,9 +1,11 @@
 package embedded
 
 import (
+	"log/slog"
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/telemetry"
 )
 
 // A checkpoint writes a window to the tables: what has changed in some segments of the log
@@ -113,6 +115,44 @@ func (j *journal) syncChanges() error {
 func (j *journal) compactTables() {
 	err := j.tables.Compact()
 	if err != nil {
-		j.slog.Warn("the tables cannot be made smaller", "dir", j.dir, "err", err.Error())
+		j.slog.Warn("the tables cannot be compacted", "dir", j.dir, "err", err.Error())
 	}
+}
+
+// failures logs that the tables cannot be written, and when they can be again. It is owned by
+// the checkpointer.
+type failures struct {
+	log      *slog.Logger
+	dir      string
+	behind   telemetry.Log // limits messages that the log keeps what the tables lack
+	refusing telemetry.Log // limits messages that puts are refused
+	since    time.Time     // the first failure in a row; zero: there was none
+	logged   bool          // a failure was logged
+}
+
+// report logs a failure, and whether puts are refused because of it. The text of the error is
+// logged, not the error itself: the error carries a stack, which a log handler would print.
+func (t *failures) report(err error, refusing bool) {
+	if t.since.IsZero() {
+		t.since = time.Now()
+	}
+	logged := false
+	if refusing {
+		logged = t.refusing.Error(t.log, "the journal's tables cannot be written: puts are refused until they can be; all other changes stay in the log, which grows",
+			"dir", t.dir, "err", err.Error())
+		if logged {
+			t.behind.Allow() // keeps the other message, which says less, from following at once
+		}
+	} else {
+		logged = t.behind.Error(t.log, "the journal's tables cannot be written; the log keeps what they lack", "dir", t.dir, "err", err.Error())
+	}
+	t.logged = t.logged || logged
+}
+
+// ended records that the tables could be written.
+func (t *failures) ended() {
+	if t.logged {
+		t.log.Warn("the journal's tables can be written again", "dir", t.dir, "after", time.Since(t.since))
+	}
+	t.logged, t.since = false, time.Time{}
 }

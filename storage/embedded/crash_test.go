@@ -109,24 +109,24 @@ func (f *tapFile) SyncData() error {
 	return f.fs.around("sync "+f.name, f.File.SyncData)
 }
 
-// remains is what a power cut left.
-type remains struct {
+// diskImage is what a power cut left.
+type diskImage struct {
 	fs    *memFS
 	when  string
 	acked int // number of the last state that was acknowledged by then
 }
 
-// crasher takes clones of a disk, as a power cut would leave it.
+// crasher makes clones of a disk, as a power cut would leave it.
 type crasher struct {
 	*disk
 	mark func() int // nil until there is something to compare with
 
-	mu      sync.Mutex // of all below: Pebble writes on several goroutines
-	random  *rand.Rand
-	rarely  int // a clone is taken at one of so many points
-	limit   int // clones are kept at once at most
-	remains []remains
-	writing vfs.FS // whose points count
+	mu       sync.Mutex // of all below: Pebble writes on several goroutines
+	random   *rand.Rand
+	interval int // one of this many points makes a clone
+	limit    int // clones are kept at once at most
+	remains  []diskImage
+	writing  vfs.FS // whose points count
 }
 
 func newCrasher(seed uint64) *crasher {
@@ -135,29 +135,29 @@ func newCrasher(seed uint64) *crasher {
 	if seed%2 == 0 {
 		d.hold = 2 * crashSegment
 	}
-	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), rarely: 8, limit: 2}
+	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), interval: 8, limit: 2}
 }
 
-// leaves returns what a power cut leaves now: what was synced, and of the other
-// blocks none, some, or all, drawn anew each time.
-func (c *crasher) leaves(fs *memFS) *memFS {
+// afterPowerCut returns what a power cut leaves now: what was synced, and none, some or all of
+// the other blocks, chosen anew each time.
+func (c *crasher) afterPowerCut(fs *memFS) *memFS {
 	percent := []int{0, 10, 50, 90, 100}[c.random.IntN(5)]
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.random})
 }
 
-// point is called when a file was changed or is about to be.
+// point is called before and after a file is changed.
 func (c *crasher) point(on vfs.FS, fs *memFS, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mark == nil || on != c.writing || len(c.remains) >= c.limit || c.random.IntN(c.rarely) > 0 {
+	if c.mark == nil || on != c.writing || len(c.remains) >= c.limit || c.random.IntN(c.interval) > 0 {
 		return
 	}
 	acked := c.mark()
-	c.remains = append(c.remains, remains{fs: c.leaves(fs), when: what, acked: acked})
+	c.remains = append(c.remains, diskImage{fs: c.afterPowerCut(fs), when: what, acked: acked})
 }
 
 // taken returns the clones that were taken since the last call.
-func (c *crasher) taken() []remains {
+func (c *crasher) taken() []diskImage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.remains
@@ -165,12 +165,11 @@ func (c *crasher) taken() []remains {
 	return t
 }
 
-// crashSegment is a small size for segments. They end often, and do not take long to
-// read.
+// crashSegment is a small size for segments. They end often, and are quick to read.
 const crashSegment = 64 << 10
 
-// options opens the disk. The power may be cut before and after every change to it.
-// Bodies are dropped from memory at once.
+// options returns options of the disk. The power can be cut before and after every change to
+// it. Bodies are dropped from memory at once.
 func (c *crasher) options(t testing.TB) Options {
 	o := c.disk.options(t)
 	fs, tap := c.fs, &tapFS{FS: c.fs}
@@ -182,7 +181,7 @@ func (c *crasher) options(t testing.TB) Options {
 	return o
 }
 
-// engine is an engine whose crashes leave what leaves returns.
+// engine returns an engine whose crashes leave what afterPowerCut returns.
 func (c *crasher) engine() *storetest.Engine {
 	e := c.disk.engine(20)
 	e.LargeBodies = 12
@@ -192,11 +191,11 @@ func (c *crasher) engine() *storetest.Engine {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return atOnce{s}
+		return waitingEngine{s}
 	}
 	e.Crash = func(s storage.Store) {
 		c.mu.Lock()
-		left := c.leaves(c.fs)
+		left := c.afterPowerCut(c.fs)
 		c.writing = nil
 		c.mu.Unlock()
 		s.Close()
@@ -205,10 +204,9 @@ func (c *crasher) engine() *storetest.Engine {
 	return e
 }
 
-// check opens an engine on what was left. It must be in one of the states. If exact
-// is not nil, it is the engine that goes on, and every instant must be the same in
-// both.
-func (r *remains) check(t testing.TB, clock *handClock, states []*storetest.Model, exact storage.Store) (diff string) {
+// check opens an engine on what was left. It must be in one of the states. If exact is not nil,
+// it is the engine that continues, and every instant must be the same in both.
+func (r *diskImage) check(t testing.TB, clock *fakeClock, states []*storetest.Model, exact storage.Store) (diff string) {
 	t.Helper()
 	d := &disk{fs: r.fs, clock: clock, segment: crashSegment}
 	e, err := Open(d.options(t))
@@ -265,8 +263,8 @@ func sameInstants(reopened, running storage.Store, lastID uint64) string {
 	return ""
 }
 
-// keep saves what was left in a directory, for a human to read.
-func (r *remains) keep(t testing.TB) string {
+// keep saves what was left in a directory, for a person to read.
+func (r *diskImage) keep(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "powercut")
 	if err == nil {
 		_, err = vfs.Clone(r.fs, vfs.Default, "jobs", dir)
@@ -277,10 +275,10 @@ func (r *remains) keep(t testing.TB) string {
 	return dir
 }
 
-// TestPowerCut takes the engine through random histories. After every step, and at
-// points within it, it opens what a power cut would leave. All that was acknowledged
-// must be there. Of each other batch all or nothing must be there, and nothing
-// without the batches before it.
+// TestPowerCut takes the engine through random histories. After every step, and at points
+// within it, the test opens what a power cut would leave. Everything that was acknowledged must
+// be there. Of each other batch all or nothing must be there, and nothing without the batches
+// before it.
 func TestPowerCut(t *testing.T) {
 	cuts, within, steps := 0, 0, *walkSteps
 	if testing.Short() {
@@ -303,7 +301,7 @@ func TestPowerCut(t *testing.T) {
 					verify(t, w, &r, c.clock, w.Since(max(first, r.acked)), nil)
 				}
 				c.mu.Lock()
-				r := remains{fs: c.leaves(c.fs), when: fmt.Sprintf("after step %d", n), acked: w.Mark()}
+				r := diskImage{fs: c.afterPowerCut(c.fs), when: fmt.Sprintf("after step %d", n), acked: w.Mark()}
 				c.mu.Unlock()
 				cuts++
 				verify(t, w, &r, c.clock, w.Since(r.acked), w.Store())
@@ -319,7 +317,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-func verify(t *testing.T, w *storetest.Walk, r *remains, clock *handClock, states []*storetest.Model, exact storage.Store) {
+func verify(t *testing.T, w *storetest.Walk, r *diskImage, clock *fakeClock, states []*storetest.Model, exact storage.Store) {
 	t.Helper()
 	if diff := r.check(t, clock, states, exact); diff != "" {
 		t.Fatalf("power cut %s: %s\nwhat it left is in %s\nagain: go test ./storage/embedded -run '%s' -seed %d -walks 1 -walksteps %d\nhistory:\n%s",

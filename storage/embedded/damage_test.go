@@ -21,43 +21,43 @@ import (
 	"redstalk/tube"
 )
 
-// peaceful is a directory whose engine was closed: it has jobs with small and large
-// bodies in the tables, in several files, and other jobs in the log only.
-type peaceful struct {
-	fs    *memFS
-	clock *handClock
-	books *ledger
+// cleanDir is a directory whose engine was closed: it has jobs with small and large bodies in
+// the tables, in several files, and other jobs in the log only.
+type cleanDir struct {
+	fs     *memFS
+	clock  *fakeClock
+	ledger *ledger
 }
 
-// peace is made once. After that it is only read and copied.
-var peace struct {
+// sharedCleanDir makes the directory once. After that it is only read and copied.
+var cleanDirOnce struct {
 	sync.Mutex
-	*peaceful
+	*cleanDir
 }
 
-// thePeaceful returns the one directory that tests damage copies of.
-func thePeaceful(t *testing.T) *peaceful {
+// sharedCleanDir returns the directory of which tests damage copies. All tests share it.
+func sharedCleanDir(t *testing.T) *cleanDir {
 	t.Helper()
-	peace.Lock()
-	defer peace.Unlock()
-	if peace.peaceful == nil {
-		peace.peaceful = newPeaceful(t)
+	cleanDirOnce.Lock()
+	defer cleanDirOnce.Unlock()
+	if cleanDirOnce.cleanDir == nil {
+		cleanDirOnce.cleanDir = newCleanDir(t)
 	}
-	return peace.peaceful
+	return cleanDirOnce.cleanDir
 }
 
-func newPeaceful(t *testing.T) *peaceful {
+func newCleanDir(t *testing.T) *cleanDir {
 	t.Helper()
 	d := newDisk()
-	p := &peaceful{fs: d.fs, clock: d.clock, books: newLedger()}
+	p := &cleanDir{fs: d.fs, clock: d.clock, ledger: newLedger()}
 	e := mustOpen(t, d.options(t))
-	for round := range 3 {
+	for series := range 3 {
 		for i := range 40 {
-			tag := fmt.Sprintf("job-%d-%d", round, i)
-			p.books.do(e, p.books.put(tag, "a", 300), p.books.put(tag+"-large", "a", 2000))
+			tag := fmt.Sprintf("job-%d-%d", series, i)
+			p.ledger.do(e, p.ledger.put(tag, "a", 300), p.ledger.put(tag+"-large", "a", 2000))
 		}
 		fillSegment(t, e)
-		do(t, e, storage.Op{Kind: storage.Pause, Tube: "a", Delay: uint32(round)})
+		do(t, e, storage.Op{Kind: storage.Pause, Tube: "a", Delay: uint32(series)})
 	}
 	fillers := deleteAll(t, e, "filler")
 	if fillers < 3 {
@@ -67,17 +67,17 @@ func newPeaceful(t *testing.T) *peaceful {
 		oldest, current := segments(e)
 		return oldest == current
 	})
-	for _, tag := range p.books.tags("a", ready)[:20] {
-		p.books.do(e, p.books.move(tube.Delete, 1, tag))
+	for _, tag := range p.ledger.tags("a", ready)[:20] {
+		p.ledger.do(e, p.ledger.move(tube.Delete, 1, tag))
 	}
-	p.books.do(e, p.books.put("last", "a", 700))
+	p.ledger.do(e, p.ledger.put("last", "a", 700))
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// deleteAll deletes all jobs of a tube and returns how many these were.
+// deleteAll deletes all jobs of a tube and returns how many there were.
 func deleteAll(t *testing.T, e *Engine, name string) (n int) {
 	t.Helper()
 	for ; ; n++ {
@@ -90,10 +90,10 @@ func deleteAll(t *testing.T, e *Engine, name string) (n int) {
 }
 
 // copied returns a copy of the directory, to be damaged.
-func (p *peaceful) copied() *memFS { return clone(p.fs, 100) }
+func (p *cleanDir) copied() *memFS { return clone(p.fs, 100) }
 
-// files returns the paths of the files whose names begin and end so.
-func (p *peaceful) files(t *testing.T, in, prefix, suffix string) (paths []string) {
+// files returns the paths of the files whose names have a prefix and a suffix.
+func (p *cleanDir) files(t *testing.T, in, prefix, suffix string) (paths []string) {
 	t.Helper()
 	names, err := p.fs.List(in)
 	if err != nil {
@@ -143,7 +143,7 @@ func flip(t *testing.T, fs vfs.FS, name string, at int) {
 	rewrite(t, fs, name, data)
 }
 
-// outcome is what comes of opening a damaged directory.
+// outcome is the result of opening a damaged directory.
 type outcome int
 
 const (
@@ -153,10 +153,10 @@ const (
 	lazily                  // every job is there, and some bodies cannot be read
 )
 
-// open opens a damaged directory. Either it is refused, with an error that names one
-// of the files or directories, or it has all the jobs. What Pebble finds in the
-// background must not end the process: all other jobs would be out of reach.
-func (p *peaceful) open(t *testing.T, fs *memFS, what string, names ...string) outcome {
+// open opens a damaged directory. Either it is refused, with an error that names one of the
+// files or directories, or it has all the jobs. What Pebble finds in the background must not
+// end the process: no other job could be reached then.
+func (p *cleanDir) open(t *testing.T, fs *memFS, what string, names ...string) outcome {
 	t.Helper()
 	fatal, found := make(chan error, 10), make(chan outcome, 1)
 	o := (&disk{fs: fs, clock: p.clock, segment: crashSegment}).options(t)
@@ -171,9 +171,8 @@ func (p *peaceful) open(t *testing.T, fs *memFS, what string, names ...string) o
 	}
 }
 
-// outcome opens a damaged directory, as open does. It returns gaveUp if the engine
-// calls Fatal.
-func (p *peaceful) outcome(t *testing.T, o Options, what string, names []string) (is outcome) {
+// outcome opens a damaged directory, as open does. It returns gaveUp if the engine calls Fatal.
+func (p *cleanDir) outcome(t *testing.T, o Options, what string, names []string) (got outcome) {
 	e, err := Open(o)
 	if err != nil {
 		if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(err.Error(), name) }) {
@@ -182,22 +181,22 @@ func (p *peaceful) outcome(t *testing.T, o Options, what string, names []string)
 		return refused
 	}
 	if p.missed(t, e, what) > 0 {
-		is = lazily
+		got = lazily
 		p.reserveAll(t, e, what)
 	} else {
-		is = harmless
+		got = harmless
 	}
 	if err := e.Close(); err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
-	return is
+	return got
 }
 
-// missed counts the jobs whose bodies cannot be read. All others must be unchanged,
-// and there must be neither more nor fewer jobs.
-func (p *peaceful) missed(t *testing.T, e *Engine, what string) (unreadable int) {
+// missed counts the jobs whose bodies cannot be read. All others must be unchanged, and there
+// must be exactly as many jobs as before.
+func (p *cleanDir) missed(t *testing.T, e *Engine, what string) (unreadable int) {
 	t.Helper()
-	for tag, a := range p.books.jobs {
+	for tag, a := range p.ledger.jobs {
 		ops := []storage.Op{{Kind: storage.Peek, ID: a.id}, {Kind: storage.JobStats, ID: a.id}}
 		storage.DoWait(e, ops)
 		body, stats := &ops[0].Answer, &ops[1].Answer
@@ -214,11 +213,11 @@ func (p *peaceful) missed(t *testing.T, e *Engine, what string) (unreadable int)
 	return unreadable
 }
 
-// reserveAll reserves every job. A job whose body cannot be read must be buried: it
-// must not be reserved, and not be gone.
-func (p *peaceful) reserveAll(t *testing.T, e *Engine, what string) {
+// reserveAll reserves every job. A job whose body cannot be read must be buried: it must be
+// neither reserved nor gone.
+func (p *cleanDir) reserveAll(t *testing.T, e *Engine, what string) {
 	t.Helper()
-	for tag, a := range p.books.jobs {
+	for tag, a := range p.ledger.jobs {
 		if a.now == missing {
 			continue
 		}
@@ -235,24 +234,24 @@ func (p *peaceful) reserveAll(t *testing.T, e *Engine, what string) {
 	}
 }
 
-// mendable puts back the file that was damaged. Then all must be well again: a start
-// that fails must not make things worse.
-func (p *peaceful) mendable(t *testing.T, fs *memFS, what, name string) {
+// wantMendable puts back the file that was damaged. Then everything must be intact: a failed
+// start must not make things worse.
+func (p *cleanDir) wantMendable(t *testing.T, fs *memFS, what, name string) {
 	t.Helper()
 	rewrite(t, fs, name, readAll(t, p.fs, name))
 	if o := p.open(t, fs, what+", but mended", "no error at all"); o != harmless {
-		t.Errorf("%s: it is not whole with the file put back (%d)", what, o)
+		t.Errorf("%s: it is not intact with the file put back (%d)", what, o)
 	}
 }
 
-// number returns the number that Pebble gives to a table.
+// number returns the number that Pebble gave to a table file.
 func number(name string) string { return strings.TrimSuffix(path.Base(name), ".sst") }
 
 // TestDamagedTable flips bits in all of the tables' files.
 func TestDamagedTable(t *testing.T) {
 	atLength(t)
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	outcomes := make(map[outcome]int)
 	for _, name := range p.files(t, "jobs/tables", "", ".sst") {
 		size := len(readAll(t, p.fs, name))
@@ -264,15 +263,15 @@ func TestDamagedTable(t *testing.T) {
 	}
 	t.Logf("refused %d times, found by reading %d times, harmless %d times", outcomes[refused], outcomes[lazily], outcomes[harmless])
 	if outcomes[refused] == 0 || outcomes[lazily] == 0 {
-		t.Error("not every kind of damage was met")
+		t.Error("not every kind of damage occurred")
 	}
 }
 
-// TestCutOrRemoved cuts off or removes files, one at a time. Each of them is needed.
+// TestCutOrRemoved truncates or removes files, one at a time. Each of them is needed.
 func TestCutOrRemoved(t *testing.T) {
 	atLength(t)
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	names := append(p.files(t, "jobs/tables", "", ".sst"), p.files(t, "jobs/tables", "MANIFEST-", "")...)
 	for _, name := range names {
 		whole := readAll(t, p.fs, name)
@@ -290,14 +289,14 @@ func TestCutOrRemoved(t *testing.T) {
 		if o := p.open(t, fs, what, path.Base(name), "jobs"); o != refused {
 			t.Errorf("%s: it was opened (%d)", what, o)
 		}
-		p.mendable(t, fs, what, name)
+		p.wantMendable(t, fs, what, name)
 	}
 }
 
-// TestDamagedManifest flips bits of the file that says which tables there are.
+// TestDamagedManifest flips bits of the file that lists the table files.
 func TestDamagedManifest(t *testing.T) {
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	name := p.files(t, "jobs/tables", "MANIFEST-", "")[0]
 	size := len(readAll(t, p.fs, name))
 	for i := range 4 {
@@ -305,17 +304,17 @@ func TestDamagedManifest(t *testing.T) {
 		flip(t, fs, name, at)
 		what := fmt.Sprintf("%s, bit flipped at %d of %d", name, at, size)
 		if p.open(t, fs, what, "jobs") == refused {
-			p.mendable(t, fs, what, name)
+			p.wantMendable(t, fs, what, name)
 		}
 	}
 }
 
-// TestWithoutTheMarker removes the file that says which manifest is the current one.
-// Pebble takes that for a directory without tables. The engine must not take it for
-// one without jobs, and must not make it one.
+// TestWithoutTheMarker removes the file that says which manifest is the current one. Pebble
+// takes that for a directory without tables. The engine must neither take it for one without
+// jobs, nor make it one.
 func TestWithoutTheMarker(t *testing.T) {
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	name := p.files(t, "jobs/tables", "marker.manifest.", "")[0]
 	fs := p.copied()
 	fs.Remove("jobs/log.1") // it was given up, and may be there still
@@ -327,16 +326,16 @@ func TestWithoutTheMarker(t *testing.T) {
 	}
 	for _, table := range p.files(t, "jobs/tables", "", ".sst") {
 		if _, err := fs.Stat(table); err != nil {
-			t.Errorf("the start that failed has made things worse: %v", err)
+			t.Errorf("the failed start has made things worse: %v", err)
 		}
 	}
 }
 
-// TestWithoutTheTables removes all tables. The log is there, but its beginning was in
-// the tables only.
+// TestWithoutTheTables removes all tables. The log exists, but its beginning was in the tables
+// only.
 func TestWithoutTheTables(t *testing.T) {
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	fs := p.copied()
 	fs.Remove("jobs/log.1") // it was given up, and may be there still
 	if err := fs.RemoveAll("jobs/tables"); err != nil {
@@ -347,11 +346,10 @@ func TestWithoutTheTables(t *testing.T) {
 	}
 }
 
-// TestDamagedLog flips bits in the used part of the last segment, removes it, and
-// cuts it off.
+// TestDamagedLog flips bits in the used part of the last segment, removes it, and truncates it.
 func TestDamagedLog(t *testing.T) {
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	name := p.lastSegment(t)
 	whole := readAll(t, p.fs, name)
 	used := int(binary.BigEndian.Uint64(whole[32:])) // where the header says that it was closed
@@ -362,7 +360,7 @@ func TestDamagedLog(t *testing.T) {
 		what := fmt.Sprintf("%s, bit flipped at %d of %d", name, at, used)
 		o := p.open(t, fs, what, name)
 		if outcomes[o]++; o == refused {
-			p.mendable(t, fs, what, name)
+			p.wantMendable(t, fs, what, name)
 		}
 	}
 	for _, left := range []int{0, 63, 64, used - 9} {
@@ -383,21 +381,21 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// TestCutShort cuts off each segment of a log whose process was killed. All that was
-// acknowledged was synced. So either nothing is missing, or the directory is refused;
-// if it is the last segment, it is always refused.
+// TestCutShort truncates each segment of a log whose process was killed. Everything that was
+// acknowledged was synced. So either nothing is missing, or the directory is refused; if it is
+// the last segment, it is always refused.
 func TestCutShort(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
 	d.segment = crashSegment
 	e := mustOpen(t, d.options(t))
-	p := &peaceful{clock: d.clock, books: newLedger()}
+	p := &cleanDir{clock: d.clock, ledger: newLedger()}
 	for i := range 30 {
-		p.books.do(e, p.books.put(fmt.Sprint("job-", i), "a", 300))
+		p.ledger.do(e, p.ledger.put(fmt.Sprint("job-", i), "a", 300))
 	}
 	fillSegment(t, e)
 	for i := range 20 { // one of which makes the segment grow
-		p.books.do(e, p.books.put(fmt.Sprint("later-", i), "a", 300+i/19*crashSegment))
+		p.ledger.do(e, p.ledger.put(fmt.Sprint("later-", i), "a", 300+i/19*crashSegment))
 	}
 	p.fs = clone(d.fs, 100)
 	_, current := segments(e)
@@ -405,7 +403,7 @@ func TestCutShort(t *testing.T) {
 		t.Error(err)
 	}
 	if o := p.open(t, p.copied(), "nothing cut"); o != harmless {
-		t.Fatalf("it is not whole as it was left (%d)", o)
+		t.Fatalf("it is not intact as it was left (%d)", o)
 	}
 	for _, name := range p.files(t, "jobs", "log.", "") {
 		whole := readAll(t, p.fs, name)
@@ -417,14 +415,14 @@ func TestCutShort(t *testing.T) {
 				t.Errorf("%s: it was opened (%d)", what, o)
 			}
 			if o == refused {
-				p.mendable(t, fs, what, name)
+				p.wantMendable(t, fs, what, name)
 			}
 		}
 	}
 }
 
 // lastSegment returns the segment that was current when the engine was closed.
-func (p *peaceful) lastSegment(t *testing.T) string {
+func (p *cleanDir) lastSegment(t *testing.T) string {
 	t.Helper()
 	last := ""
 	for _, name := range p.files(t, "jobs", "log.", "") {
@@ -435,25 +433,25 @@ func (p *peaceful) lastSegment(t *testing.T) string {
 	return last
 }
 
-// TestSegmentRemoved removes each segment of a log. The power was cut before the
-// tables had what is in them.
+// TestSegmentRemoved removes each segment of a log. The power was cut before its jobs were in
+// the tables.
 func TestSegmentRemoved(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o := d.options(t)
 	o.fs = fs
 	e := mustOpen(t, o)
-	may := holdTables(fs)
-	p := &peaceful{clock: d.clock, books: newLedger()}
+	release := holdTables(fs)
+	p := &cleanDir{clock: d.clock, ledger: newLedger()}
 	for i := range 3 {
-		p.books.do(e, p.books.put(fmt.Sprint("job-", i), "a", 300))
+		p.ledger.do(e, p.ledger.put(fmt.Sprint("job-", i), "a", 300))
 		fillSegment(t, e)
 	}
-	p.books.do(e, p.books.put("last", "a", 300))
+	p.ledger.do(e, p.ledger.put("last", "a", 300))
 	oldest, current := segments(e)
 	p.fs = clone(d.fs, 0)
-	close(may)
+	close(release)
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
@@ -469,26 +467,26 @@ func TestSegmentRemoved(t *testing.T) {
 		if o := p.open(t, fs, name+" removed", name); o != refused {
 			t.Errorf("%s removed: it was opened (%d)", name, o)
 		}
-		p.mendable(t, fs, name+" removed", name)
+		p.wantMendable(t, fs, name+" removed", name)
 	}
 }
 
-// holdTables lets no table be created until the channel is closed.
-func holdTables(fs *hooked) (may chan struct{}) {
-	may = make(chan struct{})
+// holdTables blocks the creation of tables until the channel is closed.
+func holdTables(fs *hookFS) (release chan struct{}) {
+	release = make(chan struct{})
 	fs.set(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpCreate && isTable(op) {
-			<-may
+			<-release
 		}
 		return nil
 	})
-	return may
+	return release
 }
 
 // TestWrongLayout: tables of another layout are not touched.
 func TestWrongLayout(t *testing.T) {
 	t.Parallel()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	for _, layout := range [][]byte{{2}, {}} {
 		fs := p.copied()
 		p.set(t, fs, layout)
@@ -503,7 +501,7 @@ func TestWrongLayout(t *testing.T) {
 }
 
 // set writes a layout to tables that no process has open.
-func (p *peaceful) set(t *testing.T, fs *memFS, layout []byte) {
+func (p *cleanDir) set(t *testing.T, fs *memFS, layout []byte) {
 	t.Helper()
 	o := (&disk{fs: fs, clock: p.clock, segment: crashSegment}).options(t)
 	db, err := pebble.Open(o.fs.PathJoin(o.Dir, tables.DirName), &pebble.Options{FS: o.fs, DisableWAL: true, FormatMajorVersion: pebble.FormatNewest})

@@ -11,7 +11,7 @@ import (
 	"redstalk/tube"
 )
 
-// exhaust has jobs of tube t delivered and released once more than its policy lets them.
+// exhaust delivers and releases jobs of tube t until their policy is exhausted.
 func exhaust(t *testing.T, e *Engine, ids ...uint64) {
 	t.Helper()
 	policy := &tube.Policy{Rules: tube.Rules{Max: 1, Dead: "morgue"}}
@@ -45,7 +45,7 @@ func wantDead(t *testing.T, e *Engine, bodies [][]byte) {
 }
 
 // TestDeadLettersFromDisk: jobs whose bodies are on disk only get to the dead-letter tube, in
-// their order, and are there after a power cut.
+// order, and are there after a power cut.
 func TestDeadLettersFromDisk(t *testing.T) {
 	e, bodies := onlyOnDisk(t)
 	exhaust(t, e, 1, 2)
@@ -55,13 +55,13 @@ func TestDeadLettersFromDisk(t *testing.T) {
 	}
 }
 
-// TestDeadLettersAfterStart: what a process had no time to send, the next one sends. There is
-// one job in one place, whenever the power is cut.
+// TestDeadLettersAfterStart: the next process moves the pending dead letters that a process did
+// not move. Each job is in exactly one place, whenever the power is cut.
 func TestDeadLettersAfterStart(t *testing.T) {
 	d := newDisk()
 	d.segment = crashSegment
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs, o.KeepBodies = fs, 1
 	e := mustOpen(t, o)
 	var bodies [][]byte
@@ -98,12 +98,12 @@ func TestDeadLettersAfterStart(t *testing.T) {
 }
 
 // TestUnreadableDeadLetter: a job whose body cannot be read stays buried, and is not tried
-// again. If it is the disk that fails it is tried again.
+// again. If the disk fails, it is tried again.
 func TestUnreadableDeadLetter(t *testing.T) {
 	d := newDisk()
 	d.segment = crashSegment
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs, o.KeepBodies = fs, 1
 	e := mustOpen(t, o)
 	for i := range 4 {

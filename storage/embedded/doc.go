@@ -5,30 +5,30 @@
 //
 // Read the files in this order:
 //
-//   - engine.go: Engine, the lock around the Machine, the clock, and Do. apply.go, manyjobs.go,
-//     keys.go and import.go carry out the operations. tick.go does what is due.
+//   - engine.go: Engine, the lock around the Machine, the clock, and Do. apply.go, manyjobs.go
+//     and import.go carry out the operations. tick.go does what is due, and returns memory to the
+//     operating system.
 //   - task.go: a task is a batch that is carried out in parts, or that waits. The worker, a
-//     goroutine that exists while there are tasks, does a part of each in turn. batchsize.go
-//     adapts the size of a part, and yielder.go lets other goroutines run in between.
-//   - journal.go: the journal. It records each change of the Machine (changes.go) as an entry
-//     (entry.go) in a group (group.go). A group becomes one frame of the log (package wal) or, if
-//     it is large, several. commit.go says who writes it, and when batches are done.
+//     goroutine that exists while there are tasks, does a part of each in turn. longwork.go
+//     adapts the size of a part, and lets other goroutines run in between.
+//   - journal.go: the journal. It records each change of the Machine as an entry (changes.go) in
+//     a group (group.go). A group becomes one frame of the log (package wal) or, if it is large,
+//     several. commit.go says who writes it, and when batches are done.
 //   - pressure.go: who waits when changes come faster than the disk takes them.
-//   - checkpoint.go: the checkpointer writes a window (window.go), the jobs that have changed in
-//     some segments of the log, to the tables (writewindow.go, package tables), where jobs are
-//     once the log that recorded them is used again. hold.go says when. failures.go logs that
-//     this fails.
+//   - window.go: a window is the jobs that have changed in some segments of the log, and when it
+//     ends. checkpoint.go: the checkpointer writes windows to the tables (writewindow.go, package
+//     tables), where jobs are once the log that recorded them is used again.
 //   - deadletters.go: the sender, a goroutine that moves jobs to their dead-letter tubes whose
 //     bodies are only in the tables. Until then such a job is a pending dead letter: buried,
 //     with a mark.
 //   - fetch.go: reading a body for an answer. loadbodies.go: reading bodies that an operation
 //     needs to go on. A job whose body cannot be read is buried when it would be reserved.
-//   - open.go, load.go, loadothers.go, history.go: Open restores the Machine from tables and log,
+//   - open.go, load.go, history.go: Open restores the Machine from tables and log,
 //     and refuses a damaged or foreign directory.
 //   - guard.go: how much space the disk has left, and whether puts are refused.
-//   - directory.go, ownership.go, ownerfs.go: locking the directory for this process, noticing
-//     that it was removed or replaced, and creating files for their owner only.
-//   - trimmer.go: when memory is returned to the operating system. metrics.go: counters.
+//   - directory.go, ownerfs.go: locking the directory for this process, noticing that it was
+//     removed or replaced, and creating files for their owner only.
+//   - metrics.go: counters.
 //
 // The rules are in package tube, and waiting for jobs is in package server/queue. Without a
 // journal (NewMemory) it is the same engine, and the jobs end with the process.

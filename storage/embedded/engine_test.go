@@ -14,21 +14,21 @@ import (
 	"redstalk/storage/storetest"
 )
 
-// handClock is a clock that moves only when it is told to.
-type handClock struct {
+// fakeClock is a clock that moves only by advance.
+type fakeClock struct {
 	start time.Time
 	ahead atomic.Int64
 }
 
-func newHandClock() *handClock { return &handClock{start: time.Now()} }
+func newFakeClock() *fakeClock { return &fakeClock{start: time.Now()} }
 
-func (c *handClock) now() time.Time { return c.start.Add(time.Duration(c.ahead.Load())) }
+func (c *fakeClock) now() time.Time { return c.start.Add(time.Duration(c.ahead.Load())) }
 
-func (c *handClock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
+func (c *fakeClock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
 func TestMemory(t *testing.T) {
 	storetest.Run(t, func(testing.TB) *storetest.Engine {
-		clock := newHandClock()
+		clock := newFakeClock()
 		return &storetest.Engine{
 			Open:    func(testing.TB) storage.Store { return newEngine(clock.now) },
 			Advance: clock.advance,
@@ -36,18 +36,17 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// disk is a directory in memory that outlives engines. A power cut leaves only what
-// was synced.
+// disk is a directory in memory that outlives engines. A power cut leaves only what was synced.
 type disk struct {
 	fs      *memFS
-	clock   *handClock
-	segment int64 // bytes; 0 is the smallest that a user may have
+	clock   *fakeClock
+	segment int64 // bytes; 0: the minimum for a user
 	hold    int64 // bytes of bodies in a window; 0: windows are not held back
-	keep    int64 // bytes of bodies that stay in memory; 0: as many as a user's
+	keep    int64 // bytes of bodies that stay in memory; 0: the default
 	opened  int   // times
 }
 
-func newDisk() *disk { return &disk{fs: newMem(), clock: newHandClock()} }
+func newDisk() *disk { return &disk{fs: newMem(), clock: newFakeClock()} }
 
 func (d *disk) options(t testing.TB) Options {
 	return Options{
@@ -63,13 +62,13 @@ func (d *disk) open(t testing.TB) storage.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return atOnce{e}
+	return waitingEngine{e}
 }
 
 // cutPower ends an engine, and leaves what was synced.
 func (d *disk) cutPower(s storage.Store) {
 	left := d.fs.CrashClone(vfs.CrashCloneCfg{})
-	s.Close() // on the file system that nobody looks at any more
+	s.Close() // on the old file system, which is no longer used
 	d.fs = left
 }
 
@@ -80,9 +79,9 @@ func (d *disk) engine(restartEvery int) *storetest.Engine {
 	}
 }
 
-// largeSegments is a flag because large segments cost time: most of it goes into reading
-// them at each start.
-var largeSegments = flag.Int("large-segments", 8, "one of so many disks of TestJournal has segments as large as a user's")
+// largeSegments is a flag because large segments take time: mostly for reading them at each
+// start.
+var largeSegments = flag.Int("large-segments", 8, "one of this many disks of TestJournal has segments as large as a user's")
 
 // TestJournal runs the suite, mostly with small segments.
 func TestJournal(t *testing.T) {
@@ -96,13 +95,13 @@ func TestJournal(t *testing.T) {
 			d.hold = 2 * crashSegment
 		}
 		if disks%4 == 0 {
-			d.hold, d.keep = 16*crashSegment, 1 // what is written anew has to be without its body
+			d.hold, d.keep = 16*crashSegment, 1 // a job that is written again must be without its body
 		}
 		return d.engine(20)
 	})
 }
 
-// atLength leaves a test to make test-long.
+// atLength skips a test that only make test-long runs.
 func atLength(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -110,8 +109,8 @@ func atLength(t *testing.T) {
 	}
 }
 
-// TestJournalAlwaysReopened opens the store anew after every step. It closes it
-// before, or cuts its power.
+// TestJournalAlwaysReopened opens the store again after every step. It closes it before, or
+// cuts its power.
 func TestJournalAlwaysReopened(t *testing.T) {
 	atLength(t)
 	var disks []*disk

@@ -20,15 +20,15 @@ import (
 	"redstalk/tube"
 )
 
-var faults = flag.Int("faults", 1, "of each kind of operation so many fail, in a life each; 0: all of them, once and for good")
+var faults = flag.Int("faults", 1, "how many operations of each kind fail, each in a life of its own; 0: all of them, once and permanently")
 
-// errDisk is the error of a fault. Unlike the error of a real file system it does not
-// name the file. So if a message names it, the engine did that.
+// errDisk is the error of a fault. Unlike the error of a real file system it does not name the
+// file. So if a message names it, the engine added the name.
 var errDisk = errors.New("injected by the test")
 
-// fault is what goes wrong: the nth of some operations on files of the log or of the
-// tables. If it lasts, the later ones fail as well, until it is mended. It mends
-// itself if it is met very often, so that every life ends.
+// fault makes the nth of some operations fail, on files of the log or of the tables. If it
+// lasts, the later ones fail as well, until it is mended. It mends itself after it was met
+// patience times, so that every life ends.
 type fault struct {
 	meets func(errorfs.Op) bool
 	nth   int
@@ -42,8 +42,8 @@ type fault struct {
 	first  errorfs.Op // that failed
 }
 
-// patience is how often a lasting fault is met before it mends itself. In the
-// background Pebble tries again at once, for ever.
+// patience is how often a lasting fault is met before it mends itself. In the background Pebble
+// tries again at once, for ever.
 const patience = 100
 
 func (f *fault) hook(op errorfs.Op) error {
@@ -62,7 +62,7 @@ func (f *fault) hook(op errorfs.Op) error {
 	return errDisk
 }
 
-// mend ends a fault that lasts, if it was met.
+// mend ends a lasting fault, if it was met.
 func (f *fault) mend() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +75,7 @@ func (f *fault) hasStruck() bool {
 	return f.struck > 0
 }
 
-// ofTableOpen reports whether it has struck when a table was opened.
+// ofTableOpen reports whether it occurred when a table was opened.
 func (f *fault) ofTableOpen() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,20 +88,20 @@ func (f *fault) String() string {
 	return fmt.Sprintf("fault %d (%s, lasts: %t)", f.nth, f.first.Path, f.lasts)
 }
 
-// isTablesDirSync reports whether the directory of the tables is synced. That has a
-// test of its own, TestSyncOfTheTablesDirectory.
+// isTablesDirSync reports whether the directory of the tables is synced.
+// TestSyncOfTheTablesDirectory tests that.
 func isTablesDirSync(op errorfs.Op) bool {
 	return op.Kind == errorfs.OpFileSync && op.Path == "jobs/"+tables.DirName
 }
 
-// inTables reports whether an operation is on a file of Pebble's, on one that will
-// become one, or on their directory.
+// inTables reports whether an operation is on a file of Pebble's, on an ingest file, or on
+// their directory.
 func inTables(op errorfs.Op) bool {
 	return strings.Contains(op.Path, "/"+tables.DirName) || isTable(op)
 }
 
-// ofLog reports whether an operation is on a file of the log, or on the directory of
-// both.
+// ofLog reports whether an operation is on a file of the log, or on the directory that contains
+// the log and the tables.
 func ofLog(op errorfs.Op) bool { return !inTables(op) && !strings.HasSuffix(op.Path, "LOCK") }
 
 func isWrite(op errorfs.Op) bool {
@@ -122,7 +122,7 @@ type faultyLife struct {
 	*ledger
 	t     *testing.T
 	disk  *disk
-	fs    *hooked
+	fs    *hookFS
 	fault *fault
 	fatal chan error // what ended it
 	ended chan error // how it ended: nil, or an error of Open or Close
@@ -133,7 +133,7 @@ type faultyLife struct {
 func newFaultyLife(t *testing.T, f *fault) *faultyLife {
 	d := newDisk()
 	l := &faultyLife{
-		ledger: newLedger(), t: t, disk: d, fs: newHooked(d.fs), fault: f,
+		ledger: newLedger(), t: t, disk: d, fs: newHookFS(d.fs), fault: f,
 		fatal: make(chan error, 100), ended: make(chan error, 1),
 	}
 	l.fs.set(f.hook)
@@ -149,7 +149,7 @@ func (l *faultyLife) open() error {
 	return err
 }
 
-// close closes the engine. A fault that lasts is mended only after that.
+// close closes the engine. A lasting fault is mended only after that.
 func (l *faultyLife) close() error {
 	defer l.fault.mend()
 	return l.e.Load().Close()
@@ -193,10 +193,10 @@ func (l *faultyLife) work(name string) {
 	l.do(e, l.put(name+"-last", name, 100))
 }
 
-// run lets the life go on until it ends or the engine gives up. Then it compares what
-// is on the disk with the ledger.
+// run runs the life until it ends or the engine calls Fatal. Then it compares the disk with the
+// ledger.
 func (l *faultyLife) run() {
-	defer l.fs.set(standStill) // an engine that has given up would go on trying
+	defer l.fs.set(blockForever) // an engine that has given up would go on trying
 	go func() { l.ended <- l.live() }()
 	select {
 	case err := <-l.ended:
@@ -213,24 +213,23 @@ func (l *faultyLife) run() {
 	if refused := l.copy().refused; refused != nil && !l.cannotRead(refused) {
 		l.t.Errorf("%s: refused: %v", l.fault, refused)
 	}
-	// With no unsynced data last: by then a batch that was ended though it
-	// must not have is in the books.
+	// The case without unsynced data comes last: by then the ledger has a batch that was ended
+	// too early.
 	for _, percent := range [...][]int{{100, 0}, {50, 0}}[l.fault.nth%2] {
 		l.checkLeft(percent)
 	}
 }
 
-// cannotRead reports whether an operation was refused because a body is nowhere but in a table
-// that cannot be opened: the only way in which an engine may go on that keeps nothing back.
+// cannotRead reports whether an operation was refused because a body is only in a table that
+// cannot be opened: the only case in which an engine may go on after an operation has failed.
 func (l *faultyLife) cannotRead(refused error) bool {
 	return errors.Is(refused, storage.ErrUnavailable) && errors.Is(refused, errDisk) && l.fault.ofTableOpen()
 }
 
-// standStill is a hook for engines that are not needed any more, but cannot be
-// closed.
-func standStill(errorfs.Op) error { select {} }
+// blockForever is a hook for engines that are no longer needed, but cannot be closed.
+func blockForever(errorfs.Op) error { select {} }
 
-// checkCause fails unless an error wraps that of the disk and names a file or the
+// checkCause fails unless an error wraps the error of the disk and names a file or the
 // directory.
 func (l *faultyLife) checkCause(of string, err error) {
 	if !errors.Is(err, errDisk) {
@@ -241,7 +240,7 @@ func (l *faultyLife) checkCause(of string, err error) {
 	}
 }
 
-// tryBatch has a batch done by an engine that has given up. It may be done if the log
+// tryBatch passes a batch to an engine that has called Fatal. The batch may be done if the log
 // has not failed. It may also never be done.
 func (l *faultyLife) tryBatch() {
 	e := l.e.Load()
@@ -254,26 +253,26 @@ func (l *faultyLife) tryBatch() {
 // checkLeft opens what a power cut at this moment leaves.
 func (l *faultyLife) checkLeft(percent int) {
 	l.t.Helper()
-	before, books := l.t.Failed(), l.copy()
+	before, ledger := l.t.Failed(), l.copy()
 	d := &disk{fs: clone(l.disk.fs, percent), clock: l.disk.clock, segment: crashSegment} // small segments are made sooner
 	e, err := Open(d.options(l.t))
 	if err != nil {
 		l.t.Errorf("%s: after a power cut with %d percent of what was not synced: %v", l.fault, percent, err)
 		return
 	}
-	books.compare(l.t, e)
+	ledger.compare(l.t, e)
 	if err := e.Close(); err != nil {
 		l.t.Error(err)
 	}
 	if !before && l.t.Failed() {
-		l.t.Fatalf("so it is with %s and %d percent of what was not synced", l.fault, percent)
+		l.t.Fatalf("with %s and %d percent of what was not synced", l.fault, percent)
 	}
 }
 
-// TestFaults lets every operation on a file fail in turn. Then the engine goes on as
-// if nothing had happened, or Open or Close returns an error, or it gives up through
-// Fatal. In any case nothing is lost that was acknowledged, and no job comes back
-// whose deletion was acknowledged.
+// TestFaults makes every operation on a file fail in turn. Then the engine goes on as if
+// nothing had happened, or Open or Close returns an error, or the engine calls Fatal. In any
+// case nothing is lost that was acknowledged, and no job comes back whose deletion was
+// acknowledged.
 func TestFaults(t *testing.T) {
 	done := opsOfALife(t)
 	places := map[string]func(errorfs.Op) bool{"log": ofLog, "tables": inTables}
@@ -281,7 +280,7 @@ func TestFaults(t *testing.T) {
 		"write": isWrite, "sync": isSync, "create": isCreate, "rename": isRename, "remove": isRemove, "open": isOpen, "link": isLink,
 	}
 	for where, in := range places {
-		for what, is := range kinds {
+		for what, got := range kinds {
 			if what == "link" && where == "log" {
 				continue // there is none
 			}
@@ -290,7 +289,7 @@ func TestFaults(t *testing.T) {
 					atLength(t)
 				}
 				t.Parallel()
-				eachFault(t, done, func(op errorfs.Op) bool { return in(op) && is(op) })
+				eachFault(t, done, func(op errorfs.Op) bool { return in(op) && got(op) })
 			})
 		}
 	}
@@ -309,9 +308,9 @@ func opsOfALife(t *testing.T) (done []errorfs.Op) {
 	return slices.Clone(done)
 }
 
-// eachFault counts some operations in done, which a life without faults does. Then it
-// lives as many lives, in each of which one of the operations fails: once, or from then
-// on, by turns.
+// eachFault counts the operations of a kind in done, the operations of a life without faults.
+// Then it runs that many lives. In each of them one of the operations fails: alternately once,
+// or from then on.
 func eachFault(t *testing.T, done []errorfs.Op, meets func(errorfs.Op) bool) {
 	met := 0
 	for _, op := range done {
@@ -344,7 +343,7 @@ func TestSyncOfTheTablesDirectory(t *testing.T) {
 	for nth := 1; nth <= 4; nth++ {
 		d := newDisk()
 		o := d.options(t)
-		fs, fatal, ended := newHooked(d.fs), make(chan error, 10), make(chan error, 1)
+		fs, fatal, ended := newHookFS(d.fs), make(chan error, 10), make(chan error, 1)
 		f := &fault{meets: isTablesDirSync, nth: nth, ofDir: true}
 		fs.set(f.hook)
 		o.fs, o.Fatal = fs, func(err error) { fatal <- err; select {} }
@@ -359,7 +358,7 @@ func TestSyncOfTheTablesDirectory(t *testing.T) {
 				t.Errorf("sync %d: %v", nth, err)
 			}
 		}
-		fs.set(standStill)
+		fs.set(blockForever)
 	}
 }
 

@@ -1,10 +1,14 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 
 	"redstalk/storage"
 	"redstalk/storage/embedded/tables"
+	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
@@ -123,4 +127,34 @@ func (e *Engine) takeNext(now tube.Instant, op *storage.Op) (from tables.Snapsho
 		return from, false
 	}
 	return e.journal.tables.Snapshot(), true
+}
+
+// bodyReads counts and logs failures to read bodies.
+type bodyReads struct {
+	failures atomic.Int64 // in a row
+	log      *slog.Logger
+	limited  telemetry.Log
+}
+
+// maxFailures is how many failures in a row are attributed to damaged files. After more, the
+// disk is at fault, and no further job is buried until a body could be read.
+const maxFailures = 256
+
+func (r *bodyReads) succeeded() {
+	if r.failures.Load() != 0 {
+		r.failures.Store(0)
+	}
+}
+
+// failed counts a failure, and returns whether the job has to be buried.
+func (r *bodyReads) failed(err error) bool {
+	if errors.Is(err, ErrGone) {
+		return false // the tables are not where they were; the job is intact
+	}
+	return tables.IsDamage(err) || r.failures.Add(1) <= maxFailures
+}
+
+// report logs a failure.
+func (r *bodyReads) report(what string, job uint64, err error) {
+	r.limited.Error(r.log, what, "job", job, "err", err.Error())
 }

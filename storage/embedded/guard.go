@@ -30,7 +30,7 @@ type guard struct {
 	reserve int64 // bytes; 0: the free space is not checked
 	log     *slog.Logger
 	clock   func() time.Time
-	stalled func() bool // see journal.stuck
+	stalled func() bool // see journal.stalled
 
 	readAt    time.Time
 	available int64 // bytes above the reserve at readAt, less what was put since
@@ -66,7 +66,7 @@ func (g *guard) reserveRoom(bytes int) bool {
 func (g *guard) readDisk() {
 	usage, err := g.fs.GetDiskUsage(g.dir)
 	if err != nil {
-		g.log.Warn("the free space of the disk is not known; it is not watched", "dir", g.dir, "err", err)
+		g.log.Warn("the free space of the disk is unknown; it is not checked", "dir", g.dir, "err", err)
 		g.unknown = true
 		return
 	}

@@ -31,7 +31,7 @@ func newHistory(names interner) *history {
 	return &history{jobs: make(map[uint64]*image), TubeChanges: tables.NewTubeChanges(), names: names}
 }
 
-var errEntry = errors.New("it is not an entry of the log")
+var errEntry = errors.New("not an entry of the log")
 
 // replay applies a frame.
 func (h *history) replay(frame []byte) (err error) {

@@ -10,15 +10,15 @@ import (
 	"redstalk/tube"
 )
 
-// newHolding opens an engine whose windows are held, and end after two segments at most.
+// newHolding opens an engine whose windows are held back, and end after two segments at most.
 func newHolding(t *testing.T) (*Engine, *disk) {
 	d := newDisk()
 	d.segment, d.hold = crashSegment, 2*crashSegment
 	return mustOpen(t, d.options(t)), d
 }
 
-// passThrough puts a job and deletes it, again and again, until so many segments of the
-// log have ended.
+// passThrough puts a job and deletes it, again and again, until ended segments of the log have
+// ended.
 func passThrough(t *testing.T, e *Engine, ended uint64) {
 	t.Helper()
 	_, begun := segments(e)
@@ -28,7 +28,7 @@ func passThrough(t *testing.T, e *Engine, ended uint64) {
 	}
 }
 
-// awaitTables waits until the tables have all that they were given.
+// awaitTables waits until the tables have everything that was handed to them.
 func awaitTables(t *testing.T, e *Engine) {
 	t.Helper()
 	eventually(t, "the tables to catch up", func() bool {
@@ -38,9 +38,9 @@ func awaitTables(t *testing.T, e *Engine) {
 	})
 }
 
-// TestShortLivedIsNeverStored: a job that lives on while a segment ends, or a window, and
-// is deleted before its window is written, leaves nothing in the tables: no record, and
-// no key that removes one.
+// TestShortLivedIsNeverStored: a job that is deleted before its window is written, even if a
+// segment or a window has ended meanwhile, leaves nothing in the tables: neither a record nor a
+// key that removes one.
 func TestShortLivedIsNeverStored(t *testing.T) {
 	e, d := newHolding(t)
 	for range 8 {
@@ -54,7 +54,7 @@ func TestShortLivedIsNeverStored(t *testing.T) {
 		t.Errorf("segments %d to %d are there: no window was written, or too few", oldest, current)
 	}
 	if n := e.journal.tables.Migrated(); n != 0 {
-		t.Errorf("%d records came to the tables, though no job has lived long", n)
+		t.Errorf("%d records came to the tables, although every job was deleted soon", n)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
@@ -92,8 +92,8 @@ func TestHeldIsWrittenInTime(t *testing.T) {
 	}
 }
 
-// TestManyBodiesAreNotHeld: windows are written at once while the bodies in memory are
-// more than may be held. When they are fewer, windows are held again.
+// TestManyBodiesAreNotHeld: windows are written at once while more bodies are in memory than
+// can be held. When there are fewer, windows are held again.
 func TestManyBodiesAreNotHeld(t *testing.T) {
 	atLength(t)
 	d := newDisk()
@@ -121,8 +121,8 @@ func TestManyBodiesAreNotHeld(t *testing.T) {
 	}
 }
 
-// TestWindowGoesOn: while much is in memory, compared with a segment, a window goes on when
-// the segment ends, but not for ever.
+// TestWindowGoesOn: while many bytes are in memory, compared with a segment, a window goes on
+// when the segment ends, but not for ever.
 func TestWindowGoesOn(t *testing.T) {
 	d := newDisk()
 	d.segment, d.hold = crashSegment, 16*crashSegment
@@ -143,8 +143,8 @@ func TestWindowGoesOn(t *testing.T) {
 }
 
 // TestPutAfterTheLastSegment: a job that is put into a window after the last segment of it has
-// ended is not in the window after it as well. That would write it again without its body,
-// which is in the tables only by then, and would leave it there when it is deleted.
+// ended is not in the next window as well. That window would write the job again without its
+// body, which is in the tables only by then, and would not remove it when it is deleted.
 func TestPutAfterTheLastSegment(t *testing.T) {
 	d := newDisk()
 	d.segment, d.hold = crashSegment, 16*crashSegment

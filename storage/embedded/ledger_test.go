@@ -18,39 +18,38 @@ import (
 	"redstalk/tube"
 )
 
-// standing is what a restart keeps of the state of a job.
-type standing uint8
+// jobState is what a restart keeps of the state of a job.
+type jobState uint8
 
 const (
-	missing standing = iota // not put yet, or deleted
+	missing jobState = iota // not put yet, or deleted
 	ready                   // or reserved, which is ready after a restart
 	buried
 )
 
-func (s standing) String() string { return [...]string{"missing", "ready", "buried"}[s] }
+func (s jobState) String() string { return [...]string{"missing", "ready", "buried"}[s] }
 
-// account is what a ledger knows about one job.
-type account struct {
+// ledgerEntry is what a ledger knows about one job.
+type ledgerEntry struct {
 	id   uint64 // 0 until the put is acknowledged
 	tube string
 	size int
-	now  standing // as acknowledged last
-	next standing // as now, or what a change under way leads to
-	ever [3]bool  // the standings it may have had since some moment, see since
+	now  jobState // as acknowledged last
+	next jobState // as now, or what a change under way leads to
+	ever [3]bool  // the states it may have had since some moment, see since
 	late bool     // its put was acknowledged since then
 }
 
-// may reports whether the job may have that standing.
-func (a *account) may(s standing) bool { return s == a.now || s == a.next || a.ever[s] }
+// may reports whether the job may be in that state.
+func (a *ledgerEntry) may(s jobState) bool { return s == a.now || s == a.next || a.ever[s] }
 
-// ledger is what the clients of an engine write down: what they have asked for, and
-// what they were told. It is compared with the engine that is opened later. A job is
-// known by its tag, with which its body begins, because the id of a put that was
-// never acknowledged is not known. At most one change of a job is under way at a
-// time.
+// ledger records what the clients of an engine have requested, and which replies they got. It
+// is compared with the engine that is opened later. A job is identified by its tag, with which
+// its body begins, because the id of a put that was never acknowledged is not known. At most
+// one change of a job is in progress at a time.
 type ledger struct {
 	mu      sync.Mutex
-	jobs    map[string]*account
+	jobs    map[string]*ledgerEntry
 	live    map[string][]string // tags of a tube's jobs that may be there, as they were put
 	acked   int                 // batches
 	refused error               // the first answer that was none
@@ -59,14 +58,14 @@ type ledger struct {
 var errNotFound = errors.New("not found")
 
 func newLedger() *ledger {
-	return &ledger{jobs: make(map[string]*account), live: make(map[string][]string)}
+	return &ledger{jobs: make(map[string]*ledgerEntry), live: make(map[string][]string)}
 }
 
-// order is an operation and the standing that it leads to.
+// order is an operation and the state that it leads to.
 type order struct {
 	op   storage.Op
 	tag  string
-	next standing
+	next jobState
 }
 
 // bodyOf returns the body of the job with a tag.
@@ -82,21 +81,21 @@ func tagOf(body []byte) string {
 func (l *ledger) put(tag, in string, size int) order {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.jobs[tag] = &account{tube: in, size: size}
+	l.jobs[tag] = &ledgerEntry{tube: in, size: size}
 	l.live[in] = append(l.live[in], tag)
 	return order{storage.Op{Kind: storage.Put, Tube: in, TTR: 1000, Body: bodyOf(tag, size)}, tag, ready}
 }
 
 // move returns a move on behalf of a holder.
 func (l *ledger) move(m tube.Move, holder tube.Holder, tag string) order {
-	next := map[tube.Move]standing{tube.Delete: missing, tube.Bury: buried, tube.KickJob: ready, tube.ReserveJob: ready}
+	next := map[tube.Move]jobState{tube.Delete: missing, tube.Bury: buried, tube.KickJob: ready, tube.ReserveJob: ready}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return order{storage.Op{Kind: storage.Move, Move: m, Holder: holder, ID: l.jobs[tag].id}, tag, next[m]}
 }
 
-// batch makes a batch of orders. They are under way from now on. When the batch is
-// done they are written down, and then finished is called, if it is not nil.
+// batch makes a batch of orders. They are in progress from now on. When the batch is done they
+// are recorded, and then finished is called, if it is not nil.
 func (l *ledger) batch(finished func(), orders ...order) *storage.Batch {
 	b := &storage.Batch{}
 	l.mu.Lock()
@@ -107,7 +106,7 @@ func (l *ledger) batch(finished func(), orders ...order) *storage.Batch {
 	}
 	storetest.Lend(b.Ops)
 	b.Done = func() {
-		l.note(b, orders)
+		l.record(b, orders)
 		if finished != nil {
 			finished()
 		}
@@ -115,7 +114,7 @@ func (l *ledger) batch(finished func(), orders ...order) *storage.Batch {
 	return b
 }
 
-func (l *ledger) note(b *storage.Batch, orders []order) {
+func (l *ledger) record(b *storage.Batch, orders []order) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.acked++
@@ -153,16 +152,16 @@ func (l *ledger) copy() *ledger {
 	return c
 }
 
-// since returns what may be found on a disk that was copied between two copies of the
-// ledger, of which l is the later one. It changes l.
+// since returns what may be found on a disk that was copied between two copies of the ledger,
+// of which l is the later one. It changes l.
 func (l *ledger) since(earlier *ledger) *ledger {
 	for tag, a := range l.jobs {
 		was := earlier.jobs[tag]
 		if was == nil {
-			was = &account{}
+			was = &ledgerEntry{}
 		}
 		a.ever, a.late = [3]bool{}, was.id == 0
-		for _, s := range []standing{was.now, was.next, a.now, a.next} {
+		for _, s := range []jobState{was.now, was.next, a.now, a.next} {
 			a.ever[s] = true
 		}
 		if a.now != was.now || a.next != was.next {
@@ -172,8 +171,8 @@ func (l *ledger) since(earlier *ledger) *ledger {
 	return l
 }
 
-// tags returns the tags of the jobs of a tube that certainly have a standing.
-func (l *ledger) tags(in string, s standing) []string {
+// tags returns the tags of the jobs of a tube that are certainly in a state.
+func (l *ledger) tags(in string, s jobState) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.live[in] = slices.DeleteFunc(l.live[in], func(tag string) bool {
@@ -192,13 +191,13 @@ func (l *ledger) tags(in string, s standing) []string {
 // found is a job in an engine.
 type found struct {
 	id   uint64
-	now  standing
+	now  jobState
 	body []byte
 }
 
-// survey returns all jobs of an engine by their tags, and the ids of those whose
-// bodies cannot be read.
-func survey(t testing.TB, e *Engine) (jobs map[string]found, unreadable []uint64) {
+// readJobs returns all jobs of an engine by their tags, and the ids of those whose bodies
+// cannot be read.
+func readJobs(t testing.TB, e *Engine) (jobs map[string]found, unreadable []uint64) {
 	t.Helper()
 	jobs = make(map[string]found)
 	e.mu.Lock()
@@ -220,7 +219,7 @@ func survey(t testing.TB, e *Engine) (jobs map[string]found, unreadable []uint64
 		}
 		body := ops[0].Answer.Body
 		if twin, have := jobs[tagOf(body)]; have {
-			t.Errorf("job %q is there as %d and as %d", tagOf(body), twin.id, id)
+			t.Errorf("job %q exists as %d and as %d", tagOf(body), twin.id, id)
 		}
 		jobs[tagOf(body)] = found{id, now, body}
 	}
@@ -232,7 +231,7 @@ func survey(t testing.TB, e *Engine) (jobs map[string]found, unreadable []uint64
 // gone are not used again.
 func (l *ledger) compare(t testing.TB, e *Engine) {
 	t.Helper()
-	jobs, unreadable := survey(t, e)
+	jobs, unreadable := readJobs(t, e)
 	if len(unreadable) > 0 {
 		t.Errorf("bodies that cannot be read: %d", unreadable)
 	}
@@ -251,30 +250,30 @@ func (l *ledger) compare(t testing.TB, e *Engine) {
 		}
 	}
 	for tag, f := range jobs {
-		t.Errorf("job %q (%d) is there, but nobody has put it", tag, f.id)
+		t.Errorf("job %q (%d) exists, but was never put", tag, f.id)
 	}
 	if id := do(t, e, storage.Op{Kind: storage.Put, Tube: "after", Body: []byte("after ")})[0].Answer.ID; id <= largest {
 		t.Errorf("the id %d is used again: the largest one acknowledged was %d", id, largest)
 	}
 }
 
-// comparePart is compare for a disk that may have lost the last of what was
-// acknowledged: every job must be as it was at some time.
+// comparePart is compare for a disk that may have lost the last acknowledged changes: every job
+// must be as it was at some time.
 func (l *ledger) comparePart(t testing.TB, e *Engine) {
 	t.Helper()
-	jobs, unreadable := survey(t, e)
+	jobs, unreadable := readJobs(t, e)
 	if len(unreadable) > 0 {
 		t.Errorf("bodies that cannot be read: %d", unreadable)
 	}
 	for tag, f := range jobs {
 		if a := l.jobs[tag]; a == nil || !bytes.Equal(f.body, bodyOf(tag, a.size)) || a.id > 0 && a.id != f.id {
-			t.Errorf("job %q (%d) with %d bytes is not what anybody has put: %+v", tag, f.id, len(f.body), a)
+			t.Errorf("job %q (%d) with %d bytes was never put like that: %+v", tag, f.id, len(f.body), a)
 		}
 	}
 }
 
-// clone returns what a power cut leaves of a disk, with so many percent of what was
-// not synced. 100 is what the end of the process leaves.
+// clone returns what a power cut leaves of a disk, with percent of what was not synced. 100 is
+// what the end of the process leaves.
 func clone(fs *memFS, percent int) *memFS {
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, uint64(percent)))})
 }

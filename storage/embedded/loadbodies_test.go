@@ -27,7 +27,7 @@ func onlyOnDisk(t *testing.T) (*Engine, [][]byte) {
 	return e, bodies
 }
 
-// TestLoadBodies: an operation that wants bodies is carried out when they are in memory, and
+// TestLoadBodies: an operation that needs bodies is carried out when they are in memory, and
 // they are dropped again after it.
 func TestLoadBodies(t *testing.T) {
 	e, bodies := onlyOnDisk(t)
@@ -46,12 +46,12 @@ func TestLoadBodies(t *testing.T) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(task.needed) != 0 || !e.onDiskOnly(e.machine.Find(1)) || !e.onDiskOnly(e.machine.Find(2)) {
-		t.Errorf("the operation still wants %d; or the bodies stay in memory", task.needed)
+		t.Errorf("the operation still needs %d; or the bodies stay in memory", task.needed)
 	}
 }
 
-// TestLoadedBodies: what was read is kept for the jobs that lack it, and what could not be
-// read is known.
+// TestLoadedBodies: bodies that were read are given to the jobs that lack them, and failures
+// are recorded.
 func TestLoadedBodies(t *testing.T) {
 	e, bodies := onlyOnDisk(t)
 	defer e.Close()
@@ -64,7 +64,7 @@ func TestLoadedBodies(t *testing.T) {
 		t.Error("a body that was read is not kept")
 	}
 	if e.lacksBody(&p, two) || p.unreadable[2] == nil || !e.onDiskOnly(two) {
-		t.Error("it is not known that a body cannot be read")
+		t.Error("the failure to read a body is not recorded")
 	}
 	if e.dropLoaded(&p); !e.onDiskOnly(one) {
 		t.Error("a body that was loaded stays in memory")

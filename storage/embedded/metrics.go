@@ -17,12 +17,12 @@ func newMetrics() metrics {
 }
 
 // countOperations counts the operations of a call.
-func (c *metrics) countOperations(batches []*storage.Batch) {
+func (m *metrics) countOperations(batches []*storage.Batch) {
 	n := 0
 	for _, b := range batches {
 		n += len(b.Ops)
 	}
-	c.operations.Add(int64(n))
+	m.operations.Add(int64(n))
 }
 
 // NameTubes implements storage.Reporter.

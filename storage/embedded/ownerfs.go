@@ -71,6 +71,6 @@ func (fs ownerFS) closeToOthers(dir string, log *slog.Logger) {
 		}
 	}
 	if failed != nil {
-		log.Warn("files of the journal may be open to other users", "dir", dir, "err", failed)
+		log.Warn("files of the journal may be accessible to other users", "dir", dir, "err", failed)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// modes calls walk with all that is in a directory.
+// modes calls walk with everything in a directory.
 func modes(t *testing.T, dir string, walk func(path string, mode os.FileMode)) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -28,15 +28,16 @@ func modes(t *testing.T, dir string, walk func(path string, mode os.FileMode)) {
 	}
 }
 
-// TestForOwnerOnly: others can read no file of the engine, neither of a new one nor of one that
-// an earlier version has left open to them. Only the mode of a directory that is there stays.
+// TestForOwnerOnly: others cannot read any file of the engine, neither of a new one nor of one
+// that an earlier version has left open to them. Only the mode of an existing directory is
+// kept.
 func TestForOwnerOnly(t *testing.T) {
 	parent := t.TempDir()
 	if err := os.Chmod(parent, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(parent, "made", "jobs")
-	d := &onDisk{dir: dir, clock: newHandClock(), fatal: make(chan error, 100)}
+	d := &onDisk{dir: dir, clock: newFakeClock(), fatal: make(chan error, 100)}
 	for _, directory := range []os.FileMode{0o700, 0o755} {
 		o := d.options()
 		o.fs = nil

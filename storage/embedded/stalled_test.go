@@ -17,8 +17,8 @@ import (
 	"redstalk/tube"
 )
 
-// allSoon carries out operations. It fails if that takes more than half a minute.
-func allSoon(t *testing.T, s storage.Store, ops []storage.Op) []storage.Op {
+// doAllSoon carries out operations. It fails if that takes more than half a minute.
+func doAllSoon(t *testing.T, s storage.Store, ops []storage.Op) []storage.Op {
 	t.Helper()
 	done := make(chan struct{})
 	go s.Do(&storage.Batch{Ops: ops, Done: func() { close(done) }})
@@ -30,16 +30,16 @@ func allSoon(t *testing.T, s storage.Store, ops []storage.Op) []storage.Op {
 	return ops
 }
 
-func soon(t *testing.T, s storage.Store, op storage.Op) *storage.Answer {
+func doSoon(t *testing.T, s storage.Store, op storage.Op) *storage.Answer {
 	t.Helper()
-	return &allSoon(t, s, []storage.Op{op})[0].Answer
+	return &doAllSoon(t, s, []storage.Op{op})[0].Answer
 }
 
 // putUntilRefused puts jobs until there is no room, and returns their ids.
 func putUntilRefused(t *testing.T, e *Engine) (ids []uint64) {
 	t.Helper()
 	for {
-		a := soon(t, e, storage.Op{Kind: storage.Put, Tube: "a", TTR: 100, Body: make([]byte, 4<<10)})
+		a := doSoon(t, e, storage.Op{Kind: storage.Put, Tube: "a", TTR: 100, Body: make([]byte, 4<<10)})
 		switch {
 		case errors.Is(a.Err, storage.ErrNoSpace):
 			return ids
@@ -56,31 +56,31 @@ func putUntilRefused(t *testing.T, e *Engine) (ids []uint64) {
 func awaitPut(t *testing.T, e *Engine) {
 	t.Helper()
 	eventually(t, "a put to be accepted", func() bool {
-		return soon(t, e, storage.Op{Kind: storage.Put, Tube: "b", Body: []byte("x")}).Err == nil
+		return doSoon(t, e, storage.Op{Kind: storage.Put, Tube: "b", Body: []byte("x")}).Err == nil
 	})
 }
 
-// lines keeps what is logged.
-type lines struct {
+// logLines records what is logged.
+type logLines struct {
 	slog.Handler
-	mu      sync.Mutex
-	limited []string
+	mu    sync.Mutex
+	lines []string
 }
 
-func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+func (l *logLines) Enabled(context.Context, slog.Level) bool { return true }
 
-func (l *lines) Handle(_ context.Context, r slog.Record) error {
+func (l *logLines) Handle(_ context.Context, r slog.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.limited = append(l.limited, r.Message)
+	l.lines = append(l.lines, r.Message)
 	return nil
 }
 
 // count returns how many lines contain a word.
-func (l *lines) count(word string) (n int) {
+func (l *logLines) count(word string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, line := range l.limited {
+	for _, line := range l.lines {
 		if strings.Contains(line, word) {
 			n++
 		}
@@ -88,20 +88,20 @@ func (l *lines) count(word string) (n int) {
 	return n
 }
 
-// stuck is an engine whose tables cannot be written.
-type stuck struct {
+// stalledEngine is an engine whose tables cannot be written.
+type stalledEngine struct {
 	*Engine
-	disk    *disk
-	fs      *hooked
-	limited *lines
+	disk *disk
+	fs   *hookFS
+	log  *logLines
 }
 
-func newStuck(t *testing.T) *stuck {
+func newStalledEngine(t *testing.T) *stalledEngine {
 	d := newDisk()
 	d.segment = crashSegment
-	s := &stuck{disk: d, fs: newHooked(d.fs), limited: &lines{Handler: slog.DiscardHandler}}
+	s := &stalledEngine{disk: d, fs: newHookFS(d.fs), log: &logLines{Handler: slog.DiscardHandler}}
 	o := d.options(t)
-	o.fs, o.Log = s.fs, slog.New(s.limited)
+	o.fs, o.Log = s.fs, slog.New(s.log)
 	s.Engine = mustOpen(t, o)
 	s.fs.set(func(op errorfs.Op) error {
 		if isTable(op) && (isLink(op) || isCreate(op)) {
@@ -112,33 +112,32 @@ func newStuck(t *testing.T) *stuck {
 	return s
 }
 
-// left opens what a power cut leaves.
-func (s *stuck) left(t *testing.T) *Engine {
+// afterPowerCut opens what a power cut leaves.
+func (s *stalledEngine) afterPowerCut(t *testing.T) *Engine {
 	t.Helper()
 	d := &disk{fs: clone(s.disk.fs, 0), clock: s.disk.clock, segment: crashSegment}
 	return mustOpen(t, d.options(t))
 }
 
-// TestTablesCannotBeWritten: when the tables are too far behind, puts are refused.
-// All else goes on, over many segments of the log. A power cut loses nothing. When
-// the tables can be written again they catch up, and the segments of the log are
-// released.
+// TestTablesCannotBeWritten: when the tables are too far behind, puts are refused. Everything
+// else goes on, over many segments of the log. A power cut loses nothing. When the tables can
+// be written again they catch up, and the segments of the log are released.
 func TestTablesCannotBeWritten(t *testing.T) {
 	begun := time.Now()
-	s := newStuck(t)
+	s := newStalledEngine(t)
 	ids := putUntilRefused(t, s.Engine)
 	_, first := segments(s.Engine)
 	for current := first; current < first+2*maxBehind; _, current = segments(s.Engine) {
-		workOn(t, s.Engine, ids)
+		moveJobs(t, s.Engine, ids)
 	}
 	for _, id := range ids[:10] {
-		soon(t, s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
+		doSoon(t, s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
 	}
-	wantJobs(t, s.left(t), ids)
-	eventually(t, "it to be said that puts are refused", func() bool { return s.limited.count("puts are refused") > 0 })
-	told, limit := s.limited.count("puts are refused"), 1+int(time.Since(begun)/telemetry.Every)
-	if told > limit || s.limited.count("cannot be written") > 2*limit {
-		t.Errorf("it was said %d times that puts are refused", told)
+	wantJobs(t, s.afterPowerCut(t), ids)
+	eventually(t, "a log message that puts are refused", func() bool { return s.log.count("puts are refused") > 0 })
+	logged, limit := s.log.count("puts are refused"), 1+int(time.Since(begun)/telemetry.Every)
+	if logged > limit || s.log.count("cannot be written") > 2*limit {
+		t.Errorf("it was logged %d times that puts are refused", logged)
 	}
 
 	s.fs.set(nil)
@@ -147,24 +146,24 @@ func TestTablesCannotBeWritten(t *testing.T) {
 		oldest, current := segments(s.Engine)
 		return oldest == current
 	})
-	wantJobs(t, s.left(t), ids)
-	if s.limited.count("can be written again") < 1 {
-		t.Error("nobody was told that the tables can be written again")
+	wantJobs(t, s.afterPowerCut(t), ids)
+	if s.log.count("can be written again") < 1 {
+		t.Error("it was not logged that the tables can be written again")
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// workOn reserves, releases, buries and kicks jobs.
-func workOn(t *testing.T, e *Engine, ids []uint64) {
+// moveJobs reserves, releases, buries and kicks jobs.
+func moveJobs(t *testing.T, e *Engine, ids []uint64) {
 	t.Helper()
 	for _, m := range []tube.Move{tube.ReserveJob, tube.Release, tube.ReserveJob, tube.Bury, tube.KickJob} {
 		var ops []storage.Op
 		for _, id := range ids {
 			ops = append(ops, storage.Op{Kind: storage.Move, Move: m, Holder: 1, ID: id, Pri: 7})
 		}
-		for i, op := range allSoon(t, e, ops) {
+		for i, op := range doAllSoon(t, e, ops) {
 			if a := &op.Answer; a.Err != nil || a.NotFound {
 				t.Fatalf("move %d of job %d: %+v", m, ids[i], a)
 			}
@@ -172,8 +171,8 @@ func workOn(t *testing.T, e *Engine, ids []uint64) {
 	}
 }
 
-// wantJobs checks that all jobs are there and ready, except for the first ten, which
-// are deleted. Then it closes the engine.
+// wantJobs checks that all jobs exist and are ready, except for the first ten, which are
+// deleted. Then it closes the engine.
 func wantJobs(t *testing.T, e *Engine, ids []uint64) {
 	t.Helper()
 	for i, id := range ids {
@@ -189,11 +188,11 @@ func wantJobs(t *testing.T, e *Engine, ids []uint64) {
 	}
 }
 
-// TestSlowTablesAreWaitedFor: puts that come faster than the tables can be written
-// wait. They are not refused.
+// TestSlowTablesAreWaitedFor: puts that come faster than the tables can be written wait. They
+// are not refused.
 func TestSlowTablesAreWaitedFor(t *testing.T) {
-	s := newStuck(t)
-	may := holdTables(s.fs)
+	s := newStalledEngine(t)
+	release := holdTables(s.fs)
 	var puts sync.WaitGroup
 	var enough atomic.Bool
 	for range 4 {
@@ -213,23 +212,23 @@ func TestSlowTablesAreWaitedFor(t *testing.T) {
 		return s.journal.behind > maxBehind
 	})
 	enough.Store(true)
-	close(may)
+	close(release)
 	puts.Wait()
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestClosedWhileStuck: an engine whose tables cannot be written can be closed, and
+// TestClosedWhileStalled: an engine whose tables cannot be written can be closed, and
 // nothing is lost.
-func TestClosedWhileStuck(t *testing.T) {
-	s := newStuck(t)
+func TestClosedWhileStalled(t *testing.T) {
+	s := newStalledEngine(t)
 	ids := putUntilRefused(t, s.Engine)
 	for _, id := range ids[:10] {
-		soon(t, s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
+		doSoon(t, s, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantJobs(t, s.left(t), ids)
+	wantJobs(t, s.afterPowerCut(t), ids)
 }

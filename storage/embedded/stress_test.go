@@ -21,8 +21,7 @@ import (
 
 var stressFor = flag.Duration("stress", 500*time.Millisecond, "how long each engine is under load at least")
 
-// load is many clients of one engine. They call it in all the ways in which a server
-// does.
+// load is many clients of one engine. They call it in all the ways in which a server does.
 type load struct {
 	*ledger
 	t       *testing.T
@@ -30,15 +29,15 @@ type load struct {
 	ending  chan struct{}
 	workers sync.WaitGroup
 	batches chan *storage.Batch // for the loop
-	rounds  atomic.Int64        // in which the loop was asked for more and had some
+	polls   atomic.Int64        // polls of the loop that found some
 }
 
 const (
 	directly = 4 // clients that call Do themselves
-	looped   = 8 // clients that hand their batches to the loop
+	looped   = 8 // clients that pass their batches to the loop
 )
 
-// startLoad starts the clients. Each has its own tube, so it knows what it must find
+// startLoad starts the clients. Each has its own tube, so it knows which jobs it must find
 // there.
 func startLoad(t *testing.T, e *Engine, seed uint64) *load {
 	l := &load{
@@ -80,14 +79,14 @@ func (l *load) enqueue(batches ...*storage.Batch) {
 	}
 }
 
-// loop does what a loop of the server does: it hands over together what has come,
-// and, while that is being written, what comes then.
+// loop does what an event loop of the server does: it passes on together what has arrived and,
+// while that is being written, what arrives then.
 func (l *load) loop() {
 	for b := range l.batches {
-		l.e.DoPolling(looking(func() int {
+		l.e.DoPolling(pollFunc(func() int {
 			more := l.soon()
 			if len(more) > 0 {
-				l.rounds.Add(1)
+				l.polls.Add(1)
 				l.e.Do(more...)
 			}
 			return len(more)
@@ -95,7 +94,7 @@ func (l *load) loop() {
 	}
 }
 
-// waiting returns first, if it is not nil, and what else has come.
+// waiting returns first, if it is not nil, and what else has arrived.
 func (l *load) waiting(first *storage.Batch) (batches []*storage.Batch) {
 	if first != nil {
 		batches = append(batches, first)
@@ -113,7 +112,7 @@ func (l *load) waiting(first *storage.Batch) (batches []*storage.Batch) {
 	}
 }
 
-// soon returns what has come. It waits some time if nothing has.
+// soon returns what has arrived. It waits some time if nothing has.
 func (l *load) soon() []*storage.Batch {
 	select {
 	case b := <-l.batches:
@@ -172,7 +171,7 @@ func (c *client) some() (orders []order) {
 	return orders
 }
 
-// send hands over batches with one call, and waits until all are done.
+// send passes on batches with one call, and waits until all are done.
 func (c *client) send(orders ...[]order) {
 	var done sync.WaitGroup
 	var batches []*storage.Batch
@@ -184,8 +183,7 @@ func (c *client) send(orders ...[]order) {
 	done.Wait()
 }
 
-// consume reserves the first job and deletes it. The job must be one that the ledger
-// has.
+// consume reserves the first job and deletes it. The job must be in the ledger.
 func (c *client) consume() {
 	done := make(chan struct{})
 	b := &storage.Batch{
@@ -202,7 +200,7 @@ func (c *client) consume() {
 	known := account != nil && account.id == a.ID && account.now == ready && bytes.Equal(a.Body, bodyOf(tag, account.size))
 	c.mu.Unlock()
 	if a.Err != nil || a.NotFound || !known {
-		c.t.Errorf("a reserve in %s got %d with %d bytes, not found %t, %v; the books: %+v", c.tube, a.ID, len(a.Body), a.NotFound, a.Err, account)
+		c.t.Errorf("a reserve in %s got %d with %d bytes, not found %t, %v; the ledger: %+v", c.tube, a.ID, len(a.Body), a.NotFound, a.Err, account)
 		return
 	}
 	c.send([]order{c.move(tube.Delete, c.holder, tag)})
@@ -211,8 +209,8 @@ func (c *client) consume() {
 // stressed are the ways of syncing.
 var stressed = map[string]time.Duration{"sync before replies": 0, "sync every 20 ms": 20 * time.Millisecond, "no sync": -1}
 
-// stressOptions makes segments as small as possible, holds windows back for two of them,
-// and has no body stay in memory.
+// stressOptions makes segments as small as possible, holds windows back for two of them, and
+// keeps no body in memory.
 func stressOptions(t *testing.T, fs vfs.FS, dir string, every time.Duration) Options {
 	return Options{
 		Dir: dir, FileSize: minFileSize, hold: 2 * minFileSize, KeepBodies: 1, SyncEvery: every, fs: fs, Log: slog.New(slog.DiscardHandler),
@@ -220,9 +218,9 @@ func stressOptions(t *testing.T, fs vfs.FS, dir string, every time.Duration) Opt
 	}
 }
 
-// TestStress has many clients work on a real disk until several segments of the log
-// were filled and written to the tables. Then it closes the engine. Everything must
-// be there when it is opened again.
+// TestStress lets many clients work on a real disk until several segments of the log were
+// filled and written to the tables. Then it closes the engine. Everything must be there when it
+// is opened again.
 func TestStress(t *testing.T) {
 	for name, every := range stressed {
 		t.Run(name, func(t *testing.T) {
@@ -233,13 +231,13 @@ func TestStress(t *testing.T) {
 			until := time.After(*stressFor)
 			eventually(t, "several checkpoints", func() bool { oldest, _ := segments(e); return oldest > 3 })
 			<-until
-			eventually(t, "something to gather", func() bool { return l.rounds.Load() > 0 || !e.journal.syncFirst })
+			eventually(t, "polls that find something", func() bool { return l.polls.Load() > 0 || !e.journal.syncFirst })
 			l.stop()
 			_, current := segments(e)
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			l.verdict(current)
+			l.wantLarge(current)
 			e = mustOpen(t, o)
 			l.compare(t, e)
 			if err := e.Close(); err != nil {
@@ -249,21 +247,21 @@ func TestStress(t *testing.T) {
 	}
 }
 
-// verdict checks that the load was large enough.
-func (l *load) verdict(segments uint64) {
-	l.t.Logf("%d segments, %d batches, %d rounds of more", segments, l.acked, l.rounds.Load())
+// wantLarge checks that the load was large enough.
+func (l *load) wantLarge(segments uint64) {
+	l.t.Logf("%d segments, %d batches, %d polls", segments, l.acked, l.polls.Load())
 	if l.refused != nil {
 		l.t.Error(l.refused)
 	}
-	if l.rounds.Load() == 0 && l.e.journal.syncFirst {
-		l.t.Error("nothing was gathered")
+	if l.polls.Load() == 0 && l.e.journal.syncFirst {
+		l.t.Error("no poll has found anything")
 	}
 }
 
-// TestStressAndCrash takes what a power cut and what an end of the process leave,
-// again and again while the clients work. With a sync before replies all that was
-// acknowledged must be there. Without, that holds for the end of the process only;
-// what a power cut leaves must be consistent.
+// TestStressAndCrash takes what a power cut and what an end of the process leave, again and
+// again while the clients work. With a sync before replies everything that was acknowledged
+// must be there. Without, that holds for the end of the process only; what a power cut leaves
+// must be consistent.
 func TestStressAndCrash(t *testing.T) {
 	atLength(t)
 	for name, every := range stressed {
@@ -278,13 +276,13 @@ func TestStressAndCrash(t *testing.T) {
 				eventually(t, "the next segments", func() bool { _, current := segments(e); return current > begun+1 })
 				crashes = append(crashes, l.crash(fs, percent))
 			}
-			eventually(t, "something to gather", func() bool { return l.rounds.Load() > 0 || every != 0 })
+			eventually(t, "polls that find something", func() bool { return l.polls.Load() > 0 || every != 0 })
 			l.stop()
 			_, current := segments(e)
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			l.verdict(current)
+			l.wantLarge(current)
 			for _, c := range append(crashes, l.crash(fs, 0)) {
 				c.check(t, every)
 			}
@@ -294,14 +292,14 @@ func TestStressAndCrash(t *testing.T) {
 
 // crash is what is left at some moment of the load, and the ledger at that moment.
 type crash struct {
-	left     *memFS
-	books    *ledger
-	percent  int
-	peaceful bool // the engine was closed
+	frozen  *memFS
+	ledger  *ledger
+	percent int
+	closed  bool // the engine was closed
 }
 
-// crash copies the disk. The ledger has what was acknowledged before, and what may
-// have been done until all was copied.
+// crash copies the disk. The ledger has what was acknowledged before, and what may have been
+// done until everything was copied.
 func (l *load) crash(fs *memFS, percent int) crash {
 	before := l.copy()
 	left := clone(fs, percent)
@@ -310,16 +308,16 @@ func (l *load) crash(fs *memFS, percent int) crash {
 
 func (c *crash) check(t *testing.T, every time.Duration) {
 	t.Helper()
-	o := stressOptions(t, c.left, "jobs", every)
+	o := stressOptions(t, c.frozen, "jobs", every)
 	o.segment = crashSegment // small segments are made sooner
 	e, err := Open(o)
 	if err != nil {
 		t.Fatalf("after a crash with %d percent: %v", c.percent, err)
 	}
-	if every == 0 || c.percent == 100 || c.peaceful {
-		c.books.compare(t, e)
+	if every == 0 || c.percent == 100 || c.closed {
+		c.ledger.compare(t, e)
 	} else {
-		c.books.comparePart(t, e)
+		c.ledger.comparePart(t, e)
 	}
 	if err := e.Close(); err != nil {
 		t.Error(err)

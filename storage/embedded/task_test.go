@@ -47,59 +47,59 @@ func statsOf(t *testing.T, e *Engine, name string) tube.TubeStats {
 	return *do(t, e, storage.Op{Kind: storage.TubeStats, Tube: name})[0].Answer.TubeStats
 }
 
-// doorkeeper is a listener that blocks the hints about one tube. It lets those pass that
-// come from a caller of Do, which may have to commit.
-type doorkeeper struct {
+// blockingListener is a listener that blocks the wake-ups of one tube. It does not block those
+// that come from a caller of Do, which may have to commit.
+type blockingListener struct {
 	nopListener
-	tube  string
-	once  sync.Once
-	there chan struct{} // closed when somebody is held up
-	may   chan struct{}
+	tube    string
+	once    sync.Once
+	blocked chan struct{} // closed when a wake-up is blocked
+	release chan struct{}
 }
 
-func newDoorkeeper(tube string) *doorkeeper {
-	return &doorkeeper{tube: tube, there: make(chan struct{}), may: make(chan struct{})}
+func newBlockingListener(tube string) *blockingListener {
+	return &blockingListener{tube: tube, blocked: make(chan struct{}), release: make(chan struct{})}
 }
 
-func (d *doorkeeper) Ready(name string) bool {
+func (d *blockingListener) Ready(name string) bool {
 	if name == d.tube && !bytes.Contains(debug.Stack(), []byte(".DoPolling(")) {
-		d.once.Do(func() { close(d.there) })
-		<-d.may
+		d.once.Do(func() { close(d.blocked) })
+		<-d.release
 	}
 	return false
 }
 
-// TestOthersComeBetween blocks a long kick, and the leaving of a holder of many jobs,
-// after the first part. Batches of others are answered meanwhile, and see that only a
-// part is done.
+// TestOthersComeBetween blocks a long kick, and a ReleaseAll of a holder of many jobs, after
+// the first part. Batches of other clients are answered meanwhile, and see that only a part is
+// done.
 func TestOthersComeBetween(t *testing.T) {
 	long := map[string]struct {
 		op    storage.Op
 		delay uint32
 		prior func(t *testing.T, e *Engine)
 	}{
-		"kick":  {storage.Op{Kind: storage.Kick, Tube: "long", MaxJobs: 1 << 31}, 1000, func(*testing.T, *Engine) {}},
-		"leave": {storage.Op{Kind: storage.ReleaseAll, Holder: 7}, 0, func(t *testing.T, e *Engine) { takeMany(t, e, 7, "long") }},
+		"kick":        {storage.Op{Kind: storage.Kick, Tube: "long", MaxJobs: 1 << 31}, 1000, func(*testing.T, *Engine) {}},
+		"release all": {storage.Op{Kind: storage.ReleaseAll, Holder: 7}, 0, func(t *testing.T, e *Engine) { takeMany(t, e, 7, "long") }},
 	}
 	for name, l := range long {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, e *Engine) {
 				putMany(t, e, "long", l.delay)
 				l.prior(t, e)
-				d := newDoorkeeper("long")
+				d := newBlockingListener("long")
 				e.Listen(d)
 				ended := make(chan struct{})
 				b := &storage.Batch{Ops: []storage.Op{l.op}, Done: func() { close(ended) }}
 				go e.Do(b)
 				select {
-				case <-d.there:
+				case <-d.blocked:
 				case <-ended:
 				}
 				do(t, e, storage.Op{Kind: storage.Put, Tube: "other", Body: []byte("x")})
 				if s := statsOf(t, e, "long"); s.Ready == 0 || s.Ready > many/2 {
-					t.Errorf("%d of %d jobs were ready when others had their turn", s.Ready, many)
+					t.Errorf("%d of %d jobs were ready when others were served", s.Ready, many)
 				}
-				close(d.may)
+				close(d.release)
 				<-ended
 				if s := statsOf(t, e, "long"); s.Ready != many {
 					t.Errorf("%d of %d jobs are ready in the end", s.Ready, many)
@@ -118,9 +118,8 @@ func TestOthersComeBetween(t *testing.T) {
 // withoutWorker lets a test do the worker's part.
 func withoutWorker(e *Engine) { e.working = true }
 
-// TestTasksShare: long batches are done in turn, a part of each. That holds for
-// kicks, and for batches that attend very many tubes or take from them. Small batches
-// go first.
+// TestTasksShare: long batches are done in turn, a part of each. That holds for kicks, and for
+// batches that reference very many tubes or take from them. Small batches go first.
 func TestTasksShare(t *testing.T) {
 	e := NewMemory()
 	withoutWorker(e)
@@ -135,7 +134,7 @@ func TestTasksShare(t *testing.T) {
 	put := storage.Op{Kind: storage.Put, Tube: "t9"}
 	take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: names}
 	e.Do(
-		batch("attend", storage.Op{Kind: storage.Ref, Tubes: names, Role: tube.Watching, Delta: 1}),
+		batch("ref", storage.Op{Kind: storage.Ref, Tubes: names, Role: tube.Watching, Delta: 1}),
 		batch("takes", slices.Repeat([]storage.Op{put, take}, 40)...),
 		batch("small", put),
 	)
@@ -143,11 +142,11 @@ func TestTasksShare(t *testing.T) {
 		t.Fatalf("done: %q; %d tasks", order, len(e.tasks))
 	}
 	if done := e.tasks[0].done; done != partWork+1 {
-		t.Errorf("%d names were attended at once, want %d", done, partWork+1)
+		t.Errorf("%d names were referenced at once, want %d", done, partWork+1)
 	}
 	e.workPart()
 	if done := e.tasks[1].done; done != 2*(partWork+1) || e.tasks[0].batch.Ops[0].Kind != storage.Put {
-		t.Errorf("after its next part %d names are attended, and the first task has %d operations done", done, e.tasks[0].next)
+		t.Errorf("after its next part %d names are referenced, and the first task has %d operations done", done, e.tasks[0].next)
 	}
 	for e.workPart() {
 	}
@@ -176,14 +175,14 @@ func TestCloseEndsTasks(t *testing.T) {
 	}
 }
 
-// TestTickInParts counts how many things are done under one hold of the lock, by the
-// hints that come in between.
+// TestTickInParts counts how many things are done under one hold of the lock, by the wake-ups
+// that come in between.
 func TestTickInParts(t *testing.T) {
-	clock := newHandClock()
+	clock := newFakeClock()
 	e := newEngine(clock.now)
 	putMany(t, e, "long", 1)
 	clock.advance(2 * time.Second)
-	d := newDoorkeeper("long")
+	d := newBlockingListener("long")
 	e.Listen(d)
 	ended := make(chan struct{})
 	go func() {
@@ -192,26 +191,26 @@ func TestTickInParts(t *testing.T) {
 		}
 	}()
 	select {
-	case <-d.there:
+	case <-d.blocked:
 	case <-ended:
 	}
 	if s := statsOf(t, e, "long"); s.Ready == 0 || s.Ready > 2*tickPart {
 		t.Errorf("%d of %d jobs were made ready at once", s.Ready, many)
 	}
-	close(d.may)
+	close(d.release)
 	<-ended
 	if s := statsOf(t, e, "long"); s.Ready != many {
 		t.Errorf("%d of %d jobs are ready in the end", s.Ready, many)
 	}
 }
 
-// TestPutsWaitForRoom: while the log cannot be written, puts beyond a limit wait.
-// Their callers do not, nor does anybody who only reads. All puts are done later.
+// TestPutsWaitForRoom: while the log cannot be written, puts beyond a limit wait. Their callers
+// do not, nor do clients that only read. All puts are done later.
 func TestPutsWaitForRoom(t *testing.T) {
-	g := newGathering(t, nil)
+	g := newPollingEngine(t, nil)
 	defer g.close(t)
 	g.journal.unwrittenAt = 4000
-	hook, syncing, may := blocking()
+	hook, syncing, release := blocking()
 	g.fs.set(hook)
 	var done atomic.Int64
 	puts := func(n int) (batches []*storage.Batch) {
@@ -222,28 +221,28 @@ func TestPutsWaitForRoom(t *testing.T) {
 	}
 	go g.Do(puts(1)...)
 	<-syncing
-	g.DoPolling(looking(func() int { g.Do(puts(10)...); return 10 }), puts(10)...)
+	g.DoPolling(pollFunc(func() int { g.Do(puts(10)...); return 10 }), puts(10)...)
 	g.mu.Lock()
 	waiting, unwritten := len(g.noRoom), g.journal.unwritten
 	g.mu.Unlock()
 	if unwritten > 5000 || waiting < 5 {
 		t.Errorf("%d bytes wait to be written and %d batches for that", unwritten, waiting)
 	}
-	close(may)
+	close(release)
 	eventually(t, "all to be done", func() bool { return done.Load() == 11 })
-	if n := g.left(t, 0, "a"); n != 11 {
+	if n := g.afterPowerCut(t, 0, "a"); n != 11 {
 		t.Errorf("a power cut leaves %d jobs that were acknowledged, of 11", n)
 	}
 }
 
-// TestPutsWaitNoLonger: a put that waits for room goes on after some time, even if no
-// room is made.
+// TestPutsWaitNoLonger: a put that waits for room goes on after some time, even if no room
+// becomes available.
 func TestPutsWaitNoLonger(t *testing.T) {
 	d := newDisk()
 	e := mustOpen(t, d.options(t))
 	defer e.Close()
 	e.journal.unwrittenAt = 1
-	e.journal.unwritten = 2 // of which nothing ever gets written
+	e.journal.unwritten = 2 // which are never written
 	ended := make(chan struct{})
 	e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", Body: []byte("x")}}, Done: func() { close(ended) }})
 	if _, err := e.Tick(); err != nil || len(e.noRoom) != 1 {
@@ -256,9 +255,8 @@ func TestPutsWaitNoLonger(t *testing.T) {
 	<-ended
 }
 
-// TestLongKickWaitsForCommit: while the disk does not take what is written, a long
-// kick waits. So a put that comes then does not wait for all the jobs that could be
-// kicked meanwhile.
+// TestLongKickWaitsForCommit: while the disk does not take what is written, a long kick waits.
+// So a put that comes then does not wait for all the jobs that could be kicked meanwhile.
 func TestLongKickWaitsForCommit(t *testing.T) {
 	e := mustOpen(t, newDisk().options(t))
 	defer e.Close()
@@ -296,8 +294,8 @@ func TestLongKickWaitsForCommit(t *testing.T) {
 	}
 }
 
-// TestFrames writes the batches of one call as several frames, some of them in
-// pieces. A power cut leaves all that was acknowledged.
+// TestFrames writes the batches of one call as several frames, some of them in pieces. A power
+// cut leaves everything that was acknowledged.
 func TestFrames(t *testing.T) {
 	atLength(t)
 	for _, size := range []int{100, minLarge, 3 * minLarge} {
@@ -355,7 +353,7 @@ func frameSizes(e *Engine, do func()) (sizes []int) {
 	return sizes
 }
 
-// failReads lets every read of a table fail.
+// failReads returns a hook with which every read of a table fails.
 func failReads(err error) func(errorfs.Op) error {
 	return func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpFileReadAt && isTable(op) {

@@ -18,24 +18,24 @@ func putMore(t *testing.T, e *Engine, n int) {
 	do(t, e, ops...)
 }
 
-// flushAll begins a flush, and returns what is closed when it has ended.
+// flushAll begins a flush, and returns a channel that is closed when it has ended.
 func flushAll(e *Engine) (ended chan struct{}) {
 	ended = make(chan struct{})
 	go e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Flush, Tube: "many"}}, Done: func() { close(ended) }})
 	return ended
 }
 
-// TestTasksLeaveRoom: while a group is written a flush has others wait for a small one at most
-// behind it.
+// TestTasksLeaveRoom: while a group is written, a flush fills the next one only up to a small
+// size, so that others need not wait long.
 func TestTasksLeaveRoom(t *testing.T) {
 	d := newDisk()
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs = fs
 	e := mustOpen(t, o)
 	defer e.Close()
 	putMore(t, e, 30_000)
-	hook, syncing, may := blocking()
+	hook, syncing, release := blocking()
 	fs.set(hook)
 	ended := flushAll(e)
 	<-syncing
@@ -44,12 +44,12 @@ func TestTasksLeaveRoom(t *testing.T) {
 		bytes := e.journal.filling.bytes()
 		e.mu.Unlock()
 		if limit := int64(groupOfTasks + 32*partWork); bytes > limit {
-			t.Errorf("%d bytes have come together, want %d at most", bytes, limit)
+			t.Errorf("%d bytes wait to be written, want %d at most", bytes, limit)
 			break
 		}
 		time.Sleep(time.Millisecond)
 	}
-	close(may)
+	close(release)
 	<-ended
 }
 
@@ -57,7 +57,7 @@ func TestTasksLeaveRoom(t *testing.T) {
 func TestTicksLeaveRoom(t *testing.T) {
 	d := newDisk()
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs = fs
 	e := mustOpen(t, o)
 	defer e.Close()
@@ -69,7 +69,7 @@ func TestTicksLeaveRoom(t *testing.T) {
 	}
 	do(t, e, take...)
 	d.clock.advance(200 * time.Second) // all TTRs are over
-	hook, syncing, may := blocking()
+	hook, syncing, release := blocking()
 	fs.set(hook)
 	var ticks sync.WaitGroup
 	ticks.Go(func() {
@@ -83,17 +83,17 @@ func TestTicksLeaveRoom(t *testing.T) {
 		bytes := e.journal.filling.bytes()
 		e.mu.Unlock()
 		if limit := int64(groupOfTasks + 64*tickPart); bytes > limit {
-			t.Errorf("%d bytes have come together, want %d at most", bytes, limit)
+			t.Errorf("%d bytes wait to be written, want %d at most", bytes, limit)
 			break
 		}
 		time.Sleep(time.Millisecond)
 	}
-	close(may)
+	close(release)
 	ticks.Wait()
 }
 
-// TestPace: a part is smaller after one that took long, and grows again up to the most.
-func TestPace(t *testing.T) {
+// TestBatchSize: a part is smaller after one that took long, and grows again up to the limit.
+func TestBatchSize(t *testing.T) {
 	p := newBatchSize(512)
 	for _, step := range []struct {
 		took time.Duration
@@ -111,12 +111,12 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestTasksGoOn: a flush that waits while a group is written goes on when what has come together
-// becomes a part of that group, though nothing else comes.
+// TestTasksGoOn: a flush that waits while a group is written goes on when its changes become a
+// part of that group, even if no other changes come.
 func TestTasksGoOn(t *testing.T) {
 	atLength(t)
 	d := newDisk()
-	d.segment = 64 << 20 // the tables do not come in between
+	d.segment = 64 << 20 // no window ends
 	e := mustOpen(t, d.options(t))
 	defer e.Close()
 	putMore(t, e, 30_000)
@@ -136,7 +136,7 @@ func TestTasksGoOn(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		return 1
 	}
-	e.DoPolling(looking(more), &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
+	e.DoPolling(pollFunc(more), &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
 	select {
 	case <-ended:
 	case <-time.After(30 * time.Second):
@@ -146,13 +146,13 @@ func TestTasksGoOn(t *testing.T) {
 	}
 }
 
-// TestTasksBehindTheTables: a flush waits for tables that are slow, and nobody else does.
+// TestTasksBehindTheTables: a flush waits for tables that are slow, and other calls do not.
 func TestTasksBehindTheTables(t *testing.T) {
 	atLength(t)
 	d := newDisk()
 	d.segment = crashSegment
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs = fs
 	e := mustOpen(t, o)
 	defer e.Close()
@@ -162,7 +162,7 @@ func TestTasksBehindTheTables(t *testing.T) {
 		defer e.mu.Unlock()
 		return e.journal.behind == 0
 	})
-	may := holdTables(fs)
+	release := holdTables(fs)
 	ended := flushAll(e)
 	eventually(t, "the flush to wait", func() bool {
 		e.mu.Lock()
@@ -170,13 +170,13 @@ func TestTasksBehindTheTables(t *testing.T) {
 		return e.journal.behind > behindOfTasks && e.journal.writing == nil
 	})
 	for range 20 {
-		soon(t, e, storage.Op{Kind: storage.Put, Tube: "others'", TTR: 100})
+		doSoon(t, e, storage.Op{Kind: storage.Put, Tube: "others'", TTR: 100})
 	}
 	select {
 	case <-ended:
 		t.Error("the flush has not waited")
 	default:
 	}
-	close(may)
+	close(release)
 	<-ended
 }

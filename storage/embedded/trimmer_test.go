@@ -10,11 +10,11 @@ import (
 	"redstalk/tube"
 )
 
-// TestMemoryIsGivenBack: when much traffic has ended memory is given back, once, and
+// TestMemoryIsGivenBack: when a period of much traffic has ended, memory is returned, once, and
 // not before.
 func TestMemoryIsGivenBack(t *testing.T) {
 	freed := make(chan struct{}, 10)
-	clock := newHandClock()
+	clock := newFakeClock()
 	e := newEngine(clock.now)
 	e.free = func() { freed <- struct{}{} }
 	second := func(batches int) (n int) {
@@ -53,7 +53,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 // TestCacheIsEmptied: the memory that is given back includes Pebble's cache. What was cached can
 // be read again.
 func TestCacheIsEmptied(t *testing.T) {
-	o := (&disk{fs: newMem(), clock: newHandClock(), segment: crashSegment}).options(t)
+	o := (&disk{fs: newMem(), clock: newFakeClock(), segment: crashSegment}).options(t)
 	if err := wal.MakeDir(o.fs, o.Dir); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestCacheIsEmptied(t *testing.T) {
 		}
 		return opened.CacheBytes()
 	}
-	e := newEngine(newHandClock().now)
+	e := newEngine(newFakeClock().now)
 	e.journal, e.free = &journal{tables: opened}, func() {}
 	for range 2 {
 		if n := read(); n < 100_000 {

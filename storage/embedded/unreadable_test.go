@@ -12,10 +12,10 @@ import (
 	"redstalk/tube"
 )
 
-// damaged is a copy of the peaceful directory. Some bodies of tube a cannot be read.
+// damaged returns a copy of the shared directory in which some bodies of tube a cannot be read.
 func damaged(t *testing.T, log *slog.Logger) (o Options, fs *memFS) {
 	t.Helper()
-	p := thePeaceful(t)
+	p := sharedCleanDir(t)
 	for _, name := range p.files(t, "jobs/tables", "", ".sst") {
 		fs := p.copied()
 		flip(t, fs, name, 0)
@@ -39,12 +39,12 @@ func damaged(t *testing.T, log *slog.Logger) (o Options, fs *memFS) {
 
 func countUnreadable(t *testing.T, e *Engine) int {
 	t.Helper()
-	_, unreadable := survey(t, e)
+	_, unreadable := readJobs(t, e)
 	return len(unreadable)
 }
 
-// TestUnreadableIsSetAside: a reserve skips jobs whose bodies cannot be read. They
-// are buried, which survives a restart, and nothing is counted.
+// TestUnreadableIsSetAside: a reserve skips jobs whose bodies cannot be read. They are buried,
+// which survives a restart, and nothing is counted.
 func TestUnreadableIsSetAside(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer
@@ -72,7 +72,7 @@ func TestUnreadableIsSetAside(t *testing.T) {
 		t.Errorf("%d of %d jobs came, and %d cannot be read", got, total, broken)
 	}
 	if !bytes.Contains(logged.Bytes(), []byte("job=")) || !bytes.Contains(logged.Bytes(), []byte("file 0")) {
-		t.Errorf("the operator is told: %s", logged.Bytes())
+		t.Errorf("the log says: %s", logged.Bytes())
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
@@ -88,14 +88,14 @@ func TestUnreadableIsSetAside(t *testing.T) {
 	}
 }
 
-// TestUnreadableWithReserveJob: reserve-job of such a job fails and buries it. peek
-// fails and leaves it as it is.
+// TestUnreadableWithReserveJob: reserve-job of such a job fails and buries it. peek fails and
+// leaves it as it is.
 func TestUnreadableWithReserveJob(t *testing.T) {
 	t.Parallel()
 	o, _ := damaged(t, slog.New(slog.DiscardHandler))
 	e := mustOpen(t, o)
 	defer e.Close()
-	_, unreadable := survey(t, e)
+	_, unreadable := readJobs(t, e)
 	for i, op := range []storage.Op{
 		{Kind: storage.Peek, ID: unreadable[0]},
 		{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1, ID: unreadable[0]},
@@ -114,12 +114,12 @@ func TestUnreadableWithReserveJob(t *testing.T) {
 	}
 }
 
-// TestFailingDiskBuriesNotAll: when no body can be read, jobs keep their states.
+// TestFailingDiskBuriesNotAll: if no body can be read, jobs keep their states.
 func TestFailingDiskBuriesNotAll(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
 	o := d.options(t)
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o.fs, o.KeepBodies = fs, 1
 	e := mustOpen(t, o)
 	for i := range 10 {

@@ -42,7 +42,7 @@ var errNoJob = errors.New("there is no such job")
 // forward only, because both kinds of keys are in the order of ids.
 func decodeJob(key, value []byte, changes *pebble.Iterator, name func([]byte) string) (r tube.Record, body []byte, err error) {
 	if len(key) != 9 {
-		return r, nil, fmt.Errorf("reading the key %x: it is none of a job", key)
+		return r, nil, fmt.Errorf("reading the key %x: it is not the key of a job", key)
 	}
 	id := binary.BigEndian.Uint64(key[1:])
 	if r, body, err = DecodeRecord(id, value, name); err != nil || !changes.Valid() {

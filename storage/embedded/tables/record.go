@@ -44,8 +44,8 @@ func AppendRecord(to []byte, r *tube.Record) []byte {
 }
 
 var (
-	errRecord = errors.New("it is not a record of a job")
-	errPolicy = errors.New("it is not a policy")
+	errRecord = errors.New("not the record of a job")
+	errPolicy = errors.New("not a policy")
 )
 
 // DecodeRecord reads the record of a job. It also returns the bytes behind it. name makes a

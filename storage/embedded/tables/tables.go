@@ -103,7 +103,7 @@ func (t *Tables) FirstSegment() (first uint64, err error) {
 	}
 	defer closer.Close()
 	if len(value) != 1 || value[0] != layoutVersion {
-		return 0, fmt.Errorf("its layout is %x, and this redstalk knows layout %d", value, layoutVersion)
+		return 0, fmt.Errorf("layout %x is not supported; this redstalk supports layout %d", value, layoutVersion)
 	}
 	if first, err = t.number(segmentKey); err == nil && first == 0 {
 		err = errors.New("the key s is missing")

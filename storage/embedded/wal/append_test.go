@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestPieces: a frame that is written in pieces is the same as if it was written at
-// once, wherever it is cut.
+// TestPieces: a frame that is written in pieces is the same as if it was written at once,
+// wherever it is split.
 func TestPieces(t *testing.T) {
 	var want [][]byte
 	open := func(fs vfs.FS, replay func([]byte) error) *Log {
@@ -55,7 +55,7 @@ func TestPieces(t *testing.T) {
 		var got [][]byte
 		l := open(fs, func(p []byte) error { got = append(got, bytes.Clone(p)); return nil })
 		if len(got) != len(want) {
-			t.Errorf("%s: %d frames come back, want %d", name, len(got), len(want))
+			t.Errorf("%s: %d frames are replayed, want %d", name, len(got), len(want))
 		}
 		for i := range got {
 			if !bytes.Equal(got[i], want[i]) {
@@ -66,7 +66,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestLongPieces: a piece that is written in parts is what comes back.
+// TestLongPieces: a piece that is written in parts is replayed as it was.
 func TestLongPieces(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	fs := newMem(t)
@@ -91,6 +91,6 @@ func TestLongPieces(t *testing.T) {
 	l, got := mustOpen(t, o, 0)
 	defer l.Close()
 	if !slices.Equal(got, want) {
-		t.Errorf("%d frames come back, or others than were written; want %d", len(got), len(want))
+		t.Errorf("%d frames are replayed, or others than were written; want %d", len(got), len(want))
 	}
 }

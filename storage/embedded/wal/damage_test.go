@@ -126,16 +126,16 @@ func (w *written) open(t testing.TB, changed map[string][]byte) ([]string, error
 	return got, err
 }
 
-// vouched returns how many frames must at least be replayed, or else Open must fail,
-// after the bytes between two offsets of a segment were lost.
+// minReplayed returns how many frames must at least be replayed, or else Open must fail, after
+// the bytes between two offsets of a segment were lost.
 //
-// All segments but the last are vouched for by the header of the next one. All
-// segments of a log that was closed are vouched for by the header of its last one. If
-// the log was not closed, the last segment may lose frames: those from the first lost
-// one on, if no frame behind it is left that was written after that one was synced.
-// That is so for the last frame, and if all such later frames are lost as well. To a
-// reader this looks like a power cut before the sync.
-func (w *written) vouched(name string, from, to int64) int {
+// The header of the next segment proves that all segments but the last were synced. If the log
+// was closed, the header of its last segment proves that for all segments. If the log was not
+// closed, the last segment may lose frames: those from the first lost one on, if behind it no
+// frame is left that was written after that one was synced. That is so for the last frame, and
+// if all such later frames are lost as well. To a reader this looks like a power cut before the
+// sync.
+func (w *written) minReplayed(name string, from, to int64) int {
 	if w.closed || name != w.last {
 		return len(w.frames)
 	}
@@ -160,9 +160,9 @@ func (w *written) vouched(name string, from, to int64) int {
 
 var namesSegment = regexp.MustCompile(`jobs/log\.\d+`)
 
-// judge wants all frames, or as many as must be there, or an error that names what is
-// damaged.
-func (w *written) judge(t *testing.T, what string, changed map[string][]byte, mustExist int) (failed bool) {
+// check accepts a replay of all frames, or of as many as must be there, or an error that names
+// what is damaged.
+func (w *written) check(t *testing.T, what string, changed map[string][]byte, mustExist int) (failed bool) {
 	t.Helper()
 	got, err := w.open(t, changed)
 	if err != nil {
@@ -203,8 +203,8 @@ func TestFlippedBits(t *testing.T) {
 			for at := range w.files[name] {
 				data := bytes.Clone(w.files[name])
 				data[at] ^= 1 << random.IntN(8)
-				mustExist := w.vouched(name, int64(at), int64(at+1))
-				if w.judge(t, fmt.Sprintf("byte %d of %s flipped", at, name), map[string][]byte{name: data}, mustExist) {
+				mustExist := w.minReplayed(name, int64(at), int64(at+1))
+				if w.check(t, fmt.Sprintf("byte %d of %s flipped", at, name), map[string][]byte{name: data}, mustExist) {
 					failed++
 				}
 				flips++
@@ -217,9 +217,9 @@ func TestFlippedBits(t *testing.T) {
 	})
 }
 
-// TestTruncated cuts off every segment at every byte. All that was synced must be
-// there, or the log must be refused. That holds for the last segment as well, which
-// has grown beyond the size that it was made with.
+// TestTruncated truncates every segment at every byte. Everything that was synced must be
+// there, or the log must be refused. That includes the last segment, which has grown beyond its
+// initial size.
 func TestTruncated(t *testing.T) {
 	each(t, func(t *testing.T, w *written) {
 		if grown := len(w.files[w.last]); grown <= 300 {
@@ -228,7 +228,7 @@ func TestTruncated(t *testing.T) {
 		for _, name := range w.names {
 			data := w.files[name]
 			for at := range data {
-				w.judge(t, fmt.Sprintf("%s cut off at %d", name, at), map[string][]byte{name: data[:at:at]}, len(w.frames))
+				w.check(t, fmt.Sprintf("%s cut off at %d", name, at), map[string][]byte{name: data[:at:at]}, len(w.frames))
 			}
 		}
 	})
@@ -243,8 +243,8 @@ func number(t *testing.T, name string) uint64 {
 	return n
 }
 
-// TestOverwritten overwrites ranges with zeros, with rubbish, or with other parts of
-// the log.
+// TestOverwritten overwrites ranges with zeros, with random bytes, or with other parts of the
+// log.
 func TestOverwritten(t *testing.T) {
 	each(t, func(t *testing.T, w *written) {
 		random := rand.New(rand.NewPCG(7, 7))
@@ -272,8 +272,8 @@ func TestOverwritten(t *testing.T) {
 			for from < to && data[to-1] == whole[to-1] {
 				to--
 			}
-			mustExist := w.vouched(name, int64(from), int64(to))
-			w.judge(t, fmt.Sprintf("bytes %d to %d of %s overwritten (%d)", from, to, name, kind), map[string][]byte{name: data}, mustExist)
+			mustExist := w.minReplayed(name, int64(from), int64(to))
+			w.check(t, fmt.Sprintf("bytes %d to %d of %s overwritten (%d)", from, to, name, kind), map[string][]byte{name: data}, mustExist)
 		}
 	})
 }
@@ -282,7 +282,7 @@ func TestOverwritten(t *testing.T) {
 func TestWrongSegments(t *testing.T) {
 	each(t, func(t *testing.T, w *written) {
 		for _, a := range w.names {
-			if failed := w.judge(t, a+" removed", map[string][]byte{a: nil}, len(w.frames)); failed != (a <= w.last) {
+			if failed := w.check(t, a+" removed", map[string][]byte{a: nil}, len(w.frames)); failed != (a <= w.last) {
 				t.Errorf("%s removed: failed %t, and the last one is %s", a, failed, w.last)
 			}
 			for _, b := range w.names {
@@ -295,8 +295,8 @@ func TestWrongSegments(t *testing.T) {
 					"renamed":        {a: w.files[b], b: nil},
 					"empty, no such": {a: {}, b: nil},
 				} {
-					if !w.judge(t, a+", "+b+" "+what, changed, len(w.frames)) {
-						t.Errorf("%s and %s %s: nobody has noticed", a, b, what)
+					if !w.check(t, a+", "+b+" "+what, changed, len(w.frames)) {
+						t.Errorf("%s and %s %s: it was not noticed", a, b, what)
 					}
 				}
 			}
@@ -306,16 +306,16 @@ func TestWrongSegments(t *testing.T) {
 			for _, name := range w.names[n:] {
 				rest[name] = nil
 			}
-			if w.names[n] <= w.last && !w.judge(t, "all from "+w.names[n]+" on removed", rest, len(w.frames)) {
-				t.Errorf("all from %s on removed: nobody has noticed", w.names[n])
+			if w.names[n] <= w.last && !w.check(t, "all from "+w.names[n]+" on removed", rest, len(w.frames)) {
+				t.Errorf("all from %s on removed: it was not noticed", w.names[n])
 			}
 		}
 	})
 }
 
-// hostile is data that is slow to read: plausible lengths at every offset, or valid
-// headers, each of a frame that would reach to the end.
-func hostile(size int, forged bool) []byte {
+// slowData is data that is slow to read: plausible lengths at every offset, or valid headers,
+// each of a frame that would reach to the end.
+func slowData(size int, forged bool) []byte {
 	h := header{number: 1, used: true, durable: true}
 	data := make([]byte, size)
 	copy(data, h.encode())
@@ -331,16 +331,15 @@ func hostile(size int, forged bool) []byte {
 	return data
 }
 
-// TestHostileData: what a client has sent must not make a start slow when it is read
-// at the wrong place. If all of each plausible frame were read, this would take
-// hours.
+// TestHostileData: data from a client must not make a start slow when it is read at the wrong
+// offset. If all of each plausible frame were read, this would take hours.
 func TestHostileData(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-long runs it")
 	}
 	for _, forged := range []bool{false, true} {
 		begun := time.Now()
-		w := &written{files: map[string][]byte{"log.1": hostile(16<<20, forged)}}
+		w := &written{files: map[string][]byte{"log.1": slowData(16<<20, forged)}}
 		if _, err := w.open(t, nil); err != nil && !errors.Is(err, ErrDamaged) {
 			t.Error(err)
 		}
@@ -350,16 +349,15 @@ func TestHostileData(t *testing.T) {
 	}
 }
 
-// FuzzReplay opens a log of one segment with any data, as it is or behind a valid
-// header. It must be read or refused. If it was read, a second start must read the
-// same.
+// FuzzReplay opens a log of one segment with any data, as it is or behind a valid header. It
+// must be read or refused. If it was read, a second start must read the same.
 func FuzzReplay(f *testing.F) {
 	w := write(f, false, false)
 	for _, name := range w.names {
 		f.Add(w.files[name], false)
 	}
 	f.Add(w.files["log.1"][segmentHeader:], true)
-	f.Add(hostile(1<<10, true)[segmentHeader:], true)
+	f.Add(slowData(1<<10, true)[segmentHeader:], true)
 	f.Add([]byte{}, false)
 	f.Fuzz(func(t *testing.T, data []byte, headed bool) {
 		if headed {

@@ -18,8 +18,8 @@ import (
 
 var errInjected = errors.New("injected")
 
-// nth returns a hook that lets the nth operation fail whose description begins with
-// kind, and, if after is true, all later ones. It counts from 1.
+// nth returns a hook with which the nth operation fails whose description begins with kind and,
+// if after is true, all later ones. It counts from 1.
 func nth(kind string, n int64, after bool) (hook func(string) error, failed *atomic.Bool) {
 	var count atomic.Int64
 	failed = new(atomic.Bool)
@@ -35,9 +35,9 @@ func nth(kind string, n int64, after bool) (hook func(string) error, failed *ato
 	}, failed
 }
 
-// TestFaults lets every write, sync, creation and renaming fail in turn, once or for
-// good. The error names the file, the log accepts nothing after that, and what was
-// synced before is there when it is opened again.
+// TestFaults makes every write, sync, creation and renaming fail in turn, once or permanently.
+// The error names the file, the log accepts nothing after that, and what was synced before is
+// there when it is opened again.
 func TestFaults(t *testing.T) {
 	for _, kind := range []string{"write ", "syncdata ", "sync ", "create ", "rename ", "opendir ", "open "} {
 		t.Run(strings.TrimSpace(kind), func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// oneFault takes a log through a life and a half.
+// oneFault opens a log, appends to it and closes it, twice, with a hook.
 func oneFault(t *testing.T, hook func(string) error, failed *atomic.Bool) {
 	mem := newMem(t)
 	random := rand.New(rand.NewPCG(3, 3))
@@ -90,7 +90,7 @@ func oneFault(t *testing.T, hook func(string) error, failed *atomic.Bool) {
 	}
 }
 
-// wantNamed wants an error to say which file could not be used.
+// wantNamed fails unless an error says which file could not be used.
 func wantNamed(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, errInjected) || !strings.Contains(err.Error(), dir+"/log.") {
@@ -98,8 +98,8 @@ func wantNamed(t *testing.T, err error) {
 	}
 }
 
-// faultyLife opens a log and appends to it until there is an error. After that
-// nothing may succeed.
+// faultyLife opens a log and appends to it until there is an error. After that nothing may
+// succeed.
 func faultyLife(t *testing.T, fs *hookFS, first uint64, all []string, synced int) ([]string, int, error) {
 	l, got, err := open(options(t, fs, dir), first)
 	if err != nil {
@@ -156,8 +156,8 @@ func faultyLife(t *testing.T, fs *hookFS, first uint64, all []string, synced int
 	return all, synced, err
 }
 
-// TestFailedSyncIsNotForgotten: an operating system tells about lost data once. A
-// caller that syncs at the same time must not believe the sync after that.
+// TestFailedSyncIsNotForgotten: an operating system reports lost data once. A caller that syncs
+// at the same time must not rely on the sync after that.
 func TestFailedSyncIsNotForgotten(t *testing.T) {
 	fs := &hookFS{FS: newMem(t)}
 	fatal := make(chan error, 1)
@@ -207,8 +207,8 @@ func (c counter) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// TestSegmentGrows: while the next segment cannot be prepared the current one grows.
-// Preparing is tried again, but not with every frame, and the operator is told once.
+// TestSegmentGrows: while the next segment cannot be prepared the current one grows. Preparing
+// is retried, but not with every frame, and the warnings are limited.
 func TestSegmentGrows(t *testing.T) {
 	fs := &hookFS{FS: newMem(t)}
 	o := options(t, fs, dir)
@@ -258,7 +258,7 @@ func TestSegmentGrows(t *testing.T) {
 	fs.set(nil)
 	for n := 0; put(0) == 0; n++ {
 		if n > 20 {
-			t.Fatal("it does not rotate though the disk is well again")
+			t.Fatal("it does not rotate although the disk works again")
 		}
 	}
 	put(10)
@@ -292,7 +292,7 @@ func TestReuseFails(t *testing.T) {
 		l.Release(ended)
 	}
 	if !failed.Load() {
-		t.Error("no segment was to be used again")
+		t.Error("no attempt was made to use a segment again")
 	}
 	l.Abandon()
 }

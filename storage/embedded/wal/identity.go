@@ -11,7 +11,7 @@ import (
 
 // ErrGone is in the chain of an error if somebody else has removed, renamed or replaced a file
 // or directory that is open: the next Open would not find what is written to it.
-var ErrGone = errors.New("somebody else has changed what is on the disk")
+var ErrGone = errors.New("another program has changed the files on the disk")
 
 // ErrReplaced is ErrGone if there is another file or directory under the name.
 var ErrReplaced = fmt.Errorf("%w", ErrGone)

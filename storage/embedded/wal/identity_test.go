@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ours opens a log of two frames in a real directory.
-func ours(t *testing.T) (l *Log, at string) {
+// openReal opens a log of two frames in a real directory.
+func openReal(t *testing.T) (l *Log, at string) {
 	t.Helper()
 	at = t.TempDir()
 	l, _ = mustOpen(t, options(t, vfs.Default, at), 0)
@@ -50,7 +50,7 @@ func TestCheck(t *testing.T) {
 		"cut short": func(path string) error { return os.Truncate(path, segmentHeader) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			l, at := ours(t)
+			l, at := openReal(t)
 			defer l.Abandon()
 			name := filepath.Join(at, "log.1")
 			if err := do(name); err != nil {
@@ -64,10 +64,10 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestNextIsGone: a segment that was removed since it was prepared is not begun, and
-// the one before it does not say that there is a next one.
+// TestNextIsGone: a prepared segment that was removed is not begun, and the segment before it
+// does not say that the log continues.
 func TestNextIsGone(t *testing.T) {
-	l, at := ours(t)
+	l, at := openReal(t)
 	if err := os.Remove(filepath.Join(at, "log.2")); err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +84,10 @@ func TestNextIsGone(t *testing.T) {
 	l.Abandon()
 }
 
-// TestPreparesNothingElsewhere: no file is made in a directory that has replaced that
-// of the log.
+// TestPreparesNothingElsewhere: no file is created in a directory that has replaced that of the
+// log.
 func TestPreparesNothingElsewhere(t *testing.T) {
-	l, at := ours(t)
+	l, at := openReal(t)
 	defer l.Abandon()
 	if err := os.Rename(at, at+".old"); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestRoundTrips opens a log again and again, appends across many segments, and
-// releases old ones. It closes the log, or abandons it.
+// TestRoundTrips opens a log again and again, appends across many segments, and releases old
+// ones. It closes the log, or abandons it.
 func TestRoundTrips(t *testing.T) {
 	for name, fs := range map[string]vfs.FS{"memory": newMem(t), "files": vfs.Default} {
 		t.Run(name, func(t *testing.T) {
@@ -23,12 +23,12 @@ func TestRoundTrips(t *testing.T) {
 			if fs == vfs.Default {
 				at = t.TempDir()
 			}
-			tripRound(t, options(t, fs, at), rand.New(rand.NewPCG(1, 1)))
+			roundTrip(t, options(t, fs, at), rand.New(rand.NewPCG(1, 1)))
 		})
 	}
 }
 
-func tripRound(t *testing.T, o Options, r *rand.Rand) {
+func roundTrip(t *testing.T, o Options, r *rand.Rand) {
 	var want []string
 	began := make(map[uint64]int) // segment → index in want
 	first, n := uint64(0), 0
@@ -78,7 +78,7 @@ func tripRound(t *testing.T, o Options, r *rand.Rand) {
 	}
 }
 
-// drop removes what is in the segments before first from what must be replayed.
+// drop removes the content of the segments before first from what must be replayed.
 func drop(want []string, began map[uint64]int, first uint64) ([]string, map[uint64]int) {
 	cut, left := began[first], make(map[uint64]int)
 	for segment, at := range began {
@@ -89,9 +89,8 @@ func drop(want []string, began map[uint64]int, first uint64) ([]string, map[uint
 	return want[cut:], left
 }
 
-// TestOldSegmentsAreUsedAgain: released segments become the next ones. There are
-// never more files than the segments of the log, one that is prepared, and one to use
-// again.
+// TestOldSegmentsAreUsedAgain: released segments become the next ones. There are never more
+// files than the segments of the log, one that is prepared, and one to use again.
 func TestOldSegmentsAreUsedAgain(t *testing.T) {
 	reused := 0
 	fs := &hookFS{FS: newMem(t), hook: func(what string) error {
@@ -131,8 +130,8 @@ func TestOldSegmentsAreUsedAgain(t *testing.T) {
 	l.Abandon()
 }
 
-// TestReleasedAtOnce: if segments are released several at a time, all are used again. When
-// the log gets shorter, those that are too many are removed.
+// TestReleasedAtOnce: if segments are released several at a time, all are used again. When the
+// log gets shorter, those beyond its length are removed.
 func TestReleasedAtOnce(t *testing.T) {
 	created := 0
 	fs := &hookFS{FS: newMem(t), hook: func(what string) error {
@@ -172,8 +171,7 @@ func TestReleasedAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnused: a segment that was prepared, completely or in part, is not a part of
-// the log.
+// TestUnused: a segment that was prepared, completely or in part, is not a part of the log.
 func TestUnused(t *testing.T) {
 	fs := newMem(t)
 	var want []string
@@ -191,7 +189,7 @@ func TestUnused(t *testing.T) {
 		awaitNext(l)
 		_, current := l.Segments()
 		if _, err := fs.Stat(l.path(current + 1)); err != nil {
-			t.Fatalf("the next segment is not there: %v", err)
+			t.Fatalf("the next segment does not exist: %v", err)
 		}
 		if n > 0 {
 			want = append(want, fmt.Sprint(n))
@@ -203,12 +201,12 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// TestMissing: a log that was there before and is missing is not taken for a new one.
+// TestMissing: a log that existed before and is missing is not taken for a new one.
 func TestMissing(t *testing.T) {
 	for _, first := range []uint64{1, 7} {
 		l, _, err := open(options(t, newMem(t), dir), first)
 		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), fmt.Sprintf("%s/log.%d", dir, first)) {
-			t.Errorf("no segment but %d wanted: %v", first, err)
+			t.Errorf("no segment, although %d is expected: %v", first, err)
 		}
 		if l != nil {
 			l.Abandon()
@@ -231,8 +229,8 @@ func TestReplayFails(t *testing.T) {
 	}
 }
 
-// TestTimer has the timer sync what nobody has called Sync for. That includes the
-// last frames of a burst, which are appended while it syncs.
+// TestTimer: the timer syncs what nobody has called Sync for. That includes the last frames of
+// a burst, which are appended while it syncs.
 func TestTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := newMem(t)
@@ -328,9 +326,9 @@ func TestNever(t *testing.T) {
 	l.Abandon()
 }
 
-// TestReplayedIsVouchedFor: what was only with the operating system when the log was
-// opened is on the disk before anything new.
-func TestReplayedIsVouchedFor(t *testing.T) {
+// TestReplayedIsSynced: what was only with the operating system when the log was opened is on
+// the disk before anything new.
+func TestReplayedIsSynced(t *testing.T) {
 	mem := newMem(t)
 	o := options(t, mem, dir)
 	o.Never = true
@@ -367,7 +365,7 @@ type cutter struct {
 	n      int
 	large  bool // some pieces of frames are written in parts
 
-	mu     sync.Mutex // of what follows: the next segment is prepared aside
+	mu     sync.Mutex // guards the following: the next segment is prepared in the background
 	first  uint64
 	mark   Mark     // was taken when there were
 	marked int      // frames
@@ -384,7 +382,7 @@ func (c *cutter) checkCut(when string) {
 	percent := []int{0, 0, 10, 50, 90, 100}[c.random.IntN(6)]
 	left := c.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.random})
 	o := options(c.t, left, dir)
-	for range 2 { // the second one finds what the first one has begun
+	for range 2 { // the second Open finds what the first one has begun
 		l, got, err := open(o, c.first)
 		if err != nil {
 			c.t.Fatalf("power cut %s: %v", when, err)
@@ -402,12 +400,12 @@ func (c *cutter) checkCut(when string) {
 	}
 }
 
-// open opens the log. The power may be cut within that as well.
+// open opens the log. The power may be cut meanwhile as well.
 func (c *cutter) open() {
 	c.t.Helper()
 	c.fs = &hookFS{FS: c.mem}
 	c.fs.set(func(what string) error {
-		if c.mayLook() {
+		if c.chance() {
 			c.checkCut("before " + what)
 		}
 		return nil
@@ -423,14 +421,14 @@ func (c *cutter) open() {
 	c.mark, c.marked = l.Mark(), len(got)
 }
 
-func (c *cutter) mayLook() bool {
+func (c *cutter) chance() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.random.IntN(6) == 0
 }
 
 func (c *cutter) step() {
-	awaitNext(c.log) // so that only the log's caller changes anything from here on
+	awaitNext(c.log) // so that from here on only the caller changes anything
 	var err error
 	switch c.random.IntN(10) {
 	default:
@@ -478,8 +476,8 @@ func (c *cutter) addInPieces() error {
 	return addPieces(c.log, c.random, p)
 }
 
-// TestPowerCut cuts the power after and within every step. What was synced is
-// replayed, in order, and nothing that was not appended.
+// TestPowerCut cuts the power after and within every step. What was synced is replayed, in
+// order, and nothing that was not appended.
 func TestPowerCut(t *testing.T) {
 	cuts := 0
 	for seed := range uint64(*histories) {

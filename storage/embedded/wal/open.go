@@ -50,7 +50,7 @@ func (l *Log) beginSegment(r *reader, unused uint64, numbers []uint64) error {
 		if number <= unused {
 			continue
 		}
-		l.log.Warn("a segment behind the torn end of the log is dropped", "file", l.path(number))
+		l.log.Warn("a segment behind the torn end of the log is removed", "file", l.path(number))
 		if err := l.fs.Remove(l.path(number)); err != nil {
 			return fmt.Errorf("removing an unused segment: %w", err)
 		}

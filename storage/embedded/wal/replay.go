@@ -122,7 +122,7 @@ func (r *reader) checkUnused(numbers []uint64) error {
 			return err
 		}
 		if provesSynced(h, data) {
-			return fmt.Errorf("%w: %s goes on where nothing can be read", ErrDamaged, r.path(number))
+			return fmt.Errorf("%w: %s continues where nothing can be read", ErrDamaged, r.path(number))
 		}
 	}
 	return nil

@@ -9,12 +9,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestAppendedWhileSyncing: frames can be appended while others are synced. What is not
-// covered by that sync is synced by the next one, and by one for all.
+// TestAppendedWhileSyncing: frames can be appended while others are synced. The next sync
+// covers all frames that this one does not cover.
 func TestAppendedWhileSyncing(t *testing.T) {
 	mem := newMem(t)
 	var syncs atomic.Int64
-	syncing, may := make(chan struct{}), make(chan struct{})
+	syncing, goOn := make(chan struct{}), make(chan struct{})
 	fs := &hookFS{FS: mem}
 	l, _ := mustOpen(t, options(t, fs, dir), 0)
 	defer l.Abandon()
@@ -22,7 +22,7 @@ func TestAppendedWhileSyncing(t *testing.T) {
 	fs.set(func(what string) error {
 		if strings.HasPrefix(what, "syncdata ") && syncs.Add(1) == 1 {
 			close(syncing)
-			<-may
+			<-goOn
 		}
 		return nil
 	})
@@ -36,7 +36,7 @@ func TestAppendedWhileSyncing(t *testing.T) {
 	go func() { done <- l.SyncTo(first) }()
 	<-syncing
 	second, third := appended("second"), appended("third")
-	close(may)
+	close(goOn)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestAppendedWhileSyncing(t *testing.T) {
 	left.Abandon()
 }
 
-// TestSyncedByTheEndOfASegment: what is in a segment that has ended is on the disk, and is
+// TestSyncedByTheEndOfASegment: the content of a segment that has ended is on the disk, and is
 // not synced again, unless nothing is synced without a call.
 func TestSyncedByTheEndOfASegment(t *testing.T) {
 	for _, never := range []bool{false, true} {

@@ -6,7 +6,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestHeaderAmongZeros: a header is found at every place among zeros, however few follow it.
+// TestHeaderAmongZeros: a header is found at every offset among zeros, however few of them
+// follow it.
 func TestHeaderAmongZeros(t *testing.T) {
 	const size = 3 * int64(len(blank))
 	for offset := int64(0); offset+HeaderSize <= size; offset += align {
@@ -14,14 +15,14 @@ func TestHeaderAmongZeros(t *testing.T) {
 			data := make([]byte, end)
 			putHeader(data[offset:], position{1, offset}, frame{synced: 64})
 			if got := syncedAfter(data, position{1, 0}); got != 64 {
-				t.Errorf("with a header at %d of %d bytes: %d bytes are proven", offset, end, got)
+				t.Errorf("with a header at %d of %d bytes: %d bytes are known to be synced", offset, end, got)
 			}
 		}
 	}
 }
 
-// TestFill: a segment is filled with zeros, even if the file system changes what it is given
-// to write.
+// TestFill: a segment is filled with zeros, even if the file system changes the data that it is
+// given to write.
 func TestFill(t *testing.T) {
 	const size = 1<<20 + 100
 	fs := vfs.NewMem()

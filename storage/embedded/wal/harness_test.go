@@ -16,10 +16,10 @@ import (
 
 const dir = "jobs"
 
-// hookFS is a file system that calls a hook before everything that changes a file or
-// the directory, with a text such as "write jobs/log.1". If the hook returns an error
-// the operation is not carried out; only of a write the first half is, unless that is
-// in the first sector of a file.
+// hookFS is a file system that calls a hook before everything that changes a file or the
+// directory, with a text such as "write jobs/log.1". If the hook returns an error the operation
+// is not carried out; only of a write the first half is, unless that is in the first sector of
+// a file.
 type hookFS struct {
 	vfs.FS
 	mu   sync.Mutex
@@ -44,7 +44,7 @@ func (fs *hookFS) set(hook func(what string) error) {
 
 func (fs *hookFS) file(what, name string, open func() (vfs.File, error)) (vfs.File, error) {
 	if err := fs.ask(what); err != nil {
-		return nil, &os.PathError{Op: "open", Path: name, Err: err} // as the real one does
+		return nil, &os.PathError{Op: "open", Path: name, Err: err} // like the real file system
 	}
 	f, err := open()
 	if err != nil {
@@ -83,8 +83,8 @@ func (fs *hookFS) Rename(from, to string) error {
 	return fs.FS.Rename(from, to)
 }
 
-// hookFile keeps the name under which it was opened, although a segment is renamed
-// once it is prepared.
+// hookFile keeps the name under which it was opened, although a segment is renamed once it is
+// prepared.
 type hookFile struct {
 	vfs.File
 	fs   *hookFS
@@ -202,7 +202,7 @@ func awaitNext(l *Log) {
 func rotate(l *Log) (ended uint64, err error) {
 	awaitNext(l)
 	if !l.Full() {
-		awaitNext(l) // it may have begun anew
+		awaitNext(l) // preparing may have started again
 		if !l.Full() {
 			return 0, nil
 		}
@@ -224,7 +224,8 @@ func same(t testing.TB, got, want []string) {
 	}
 }
 
-// prefixOf says what is wrong if got is not a prefix of all with at least n elements.
+// prefixOf returns a description of the error if got is not a prefix of all with at least n
+// elements.
 func prefixOf(got, all []string, n int) string {
 	switch {
 	case len(got) > len(all) || !slices.Equal(got, all[:len(got)]):

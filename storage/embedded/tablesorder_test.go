@@ -10,37 +10,36 @@ import (
 	"redstalk/tube"
 )
 
-// TestTablesAreNotAheadOfTheLog cuts the power at a bad moment: a checkpoint writes
-// the window in which a job was put, and the deletion of that job is not synced yet.
-// The tables must not lack the job while the log, as far as it is on the disk, does
-// not say that it is deleted.
+// TestTablesAreNotAheadOfTheLog cuts the power at a bad moment: a checkpoint writes the window
+// in which a job was put, and the deletion of that job is not synced yet. The tables must
+// contain the job as long as the log on the disk does not contain its deletion.
 func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 	d := newDisk()
-	fs := newHooked(d.fs)
+	fs := newHookFS(d.fs)
 	o := d.options(t)
 	o.fs = fs
 	e := mustOpen(t, o)
 
-	tablesMay := make(chan struct{})
+	releaseTables := make(chan struct{})
 	fs.set(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpCreate && isTable(op) {
-			<-tablesMay
+			<-releaseTables
 		}
 		return nil
 	})
-	fillSegment(t, e) // whose window has to wait for a table
+	fillSegment(t, e) // its window has to wait for a table
 	job := do(t, e, storage.Op{Kind: storage.Put, Tube: "a", Delay: 1000, Body: []byte("job")})[0].Answer.ID
 	fillSegment(t, e)
 	do(t, e, storage.Op{Kind: storage.Move, Move: tube.KickJob, ID: job})
 
-	syncing, logMay := make(chan struct{}), make(chan struct{})
+	syncing, releaseLog := make(chan struct{}), make(chan struct{})
 	fs.set(func(op errorfs.Op) error {
 		switch {
 		case op.Kind == errorfs.OpCreate && isTable(op):
-			<-tablesMay
+			<-releaseTables
 		case op.Kind == errorfs.OpFileSyncData && isLog(op):
 			syncing <- struct{}{}
-			<-logMay
+			<-releaseLog
 		}
 		return nil
 	})
@@ -55,7 +54,7 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 		for range syncing {
 		}
 	}()
-	close(tablesMay)
+	close(releaseTables)
 	oldest := uint64(0)
 	eventually(t, "the checkpoint to write the window, or to wait for the log", func() bool {
 		e.mu.Lock()
@@ -65,7 +64,7 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 	})
 
 	left := &disk{fs: d.fs.CrashClone(vfs.CrashCloneCfg{}), clock: d.clock}
-	close(logMay)
+	close(releaseLog)
 	<-deleted
 	if err := e.Close(); err != nil {
 		t.Error(err)
@@ -74,8 +73,8 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 	wantUndeleted(t, left, job, oldest)
 }
 
-// wantUndeleted opens what a power cut has left of a log from segment oldest on. The batch
-// that deletes a job and puts another one must not be done, and no half of it.
+// wantUndeleted opens what a power cut has left of a log from segment oldest on. The batch that
+// deletes a job and puts another one must not be done, not even half of it.
 func wantUndeleted(t *testing.T, left *disk, job, oldest uint64) {
 	t.Helper()
 	e, err := Open(left.options(t))

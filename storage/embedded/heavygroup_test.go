@@ -16,11 +16,11 @@ func heavyPut(done *atomic.Int64) *storage.Batch {
 	return counted(done, storage.Op{Kind: storage.Put, Tube: "a", TTR: 100, Body: make([]byte, heavyGroup+1)})
 }
 
-// inOneSegment makes segments that are not full after a heavy group: a segment is synced
-// when it ends, and nothing is written meanwhile.
+// inOneSegment makes segments so large that they are not full after a heavy group: a segment is
+// synced when it ends, and nothing is written meanwhile.
 func inOneSegment(o *Options) { o.segment = 4 * heavyGroup }
 
-// awaitWritten waits until so many groups are written and not on the disk yet.
+// awaitWritten waits until that many groups are written and not on the disk yet.
 func awaitWritten(t *testing.T, e *Engine, groups int) {
 	t.Helper()
 	eventually(t, "the groups to be written", func() bool {
@@ -31,49 +31,49 @@ func awaitWritten(t *testing.T, e *Engine, groups int) {
 }
 
 // TestWrittenWhileHeavyIsSynced: while a heavy group is synced the next one is written. No
-// batch is done that rests on what is not on the disk: not a put in the next group, not a
-// reserve of the job in the heavy one, and not a look at it.
+// batch is done that depends on what is not on the disk: not a put in the next group, not a
+// reserve of the job in the heavy one, and not a peek at it.
 func TestWrittenWhileHeavyIsSynced(t *testing.T) {
 	atLength(t)
-	g := newGathering(t, inOneSegment)
+	g := newPollingEngine(t, inOneSegment)
 	defer g.close(t)
-	hook, syncing, may := blocking()
-	release := sync.OnceFunc(func() { close(may) })
+	hook, syncing, goOn := blocking()
+	release := sync.OnceFunc(func() { close(goOn) })
 	defer release()
 	g.fs.set(hook)
-	var heavy, next, looks atomic.Int64
+	var heavy, next, peeks atomic.Int64
 	g.Do(heavyPut(&heavy))
 	<-syncing
 	awaitWritten(t, g.Engine, 1)
-	g.Do(counted(&looks, storage.Op{Kind: storage.Peek, ID: 1}))
+	g.Do(counted(&peeks, storage.Op{Kind: storage.Peek, ID: 1}))
 	take := counted(&next, storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"a"}})
 	g.Do(append(puts(1, "b", &next), take)...)
 	awaitWritten(t, g.Engine, 2)
-	g.Do(counted(&looks, storage.Op{Kind: storage.TubeStats, Tube: "b"}))
-	if n := heavy.Load() + next.Load() + looks.Load(); n != 0 {
+	g.Do(counted(&peeks, storage.Op{Kind: storage.TubeStats, Tube: "b"}))
+	if n := heavy.Load() + next.Load() + peeks.Load(); n != 0 {
 		t.Errorf("%d batches are done, and nothing is on the disk", n)
 	}
-	if n := g.left(t, 0, "b"); n != 0 {
+	if n := g.afterPowerCut(t, 0, "b"); n != 0 {
 		t.Errorf("a power cut leaves %d jobs that were not synced", n)
 	}
-	if n := g.left(t, 100, "b"); n != 1 {
+	if n := g.afterPowerCut(t, 100, "b"); n != 1 {
 		t.Errorf("%d jobs of the next group are written, want 1", n)
 	}
 	release()
-	eventually(t, "all to be done", func() bool { return heavy.Load()+next.Load()+looks.Load() == 5 })
-	if a, b := g.left(t, 0, "a"), g.left(t, 0, "b"); a+b != 2 {
+	eventually(t, "all to be done", func() bool { return heavy.Load()+next.Load()+peeks.Load() == 5 })
+	if a, b := g.afterPowerCut(t, 0, "a"), g.afterPowerCut(t, 0, "b"); a+b != 2 {
 		t.Errorf("a power cut leaves %d and %d of 2 acknowledged jobs", a, b)
 	}
 }
 
-// TestReservedBeforeTheSync: a reply to a reserve of a job that is on the disk goes out
-// while its group, which is heavy, is synced.
+// TestReservedBeforeTheSync: a reply to a reserve of a job that is on the disk is sent while
+// its group, which is heavy, is synced.
 func TestReservedBeforeTheSync(t *testing.T) {
-	g := newGathering(t, inOneSegment)
+	g := newPollingEngine(t, inOneSegment)
 	defer g.close(t)
 	do(t, g.Engine, storage.Op{Kind: storage.Put, Tube: "b", TTR: 100, Body: []byte("job")})
-	hook, syncing, may := blocking()
-	release := sync.OnceFunc(func() { close(may) })
+	hook, syncing, goOn := blocking()
+	release := sync.OnceFunc(func() { close(goOn) })
 	defer release()
 	g.fs.set(hook)
 	var put, taken atomic.Int64
@@ -87,19 +87,19 @@ func TestReservedBeforeTheSync(t *testing.T) {
 	eventually(t, "the put to be done", func() bool { return put.Load() == 1 })
 }
 
-// TestFailingSyncOfHeavy: if a heavy group cannot be synced, no batch is done, of it and of
-// what was written meanwhile.
+// TestFailingSyncOfHeavy: if a heavy group cannot be synced, none of its batches is done, and
+// none of those that were written meanwhile.
 func TestFailingSyncOfHeavy(t *testing.T) {
 	fatal := make(chan error, 10)
-	g := newGathering(t, func(o *Options) {
+	g := newPollingEngine(t, func(o *Options) {
 		inOneSegment(o)
 		o.Fatal = func(err error) { fatal <- err; select {} }
 	})
-	syncing, may := make(chan struct{}, 100), make(chan struct{})
+	syncing, release := make(chan struct{}, 100), make(chan struct{})
 	g.fs.set(func(op errorfs.Op) error {
 		if isLogSync(op) {
 			syncing <- struct{}{}
-			<-may
+			<-release
 			return errDisk
 		}
 		return nil
@@ -110,23 +110,23 @@ func TestFailingSyncOfHeavy(t *testing.T) {
 	g.Do(puts(1, "b", &done)...)
 	g.Do(counted(&done, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: 1}))
 	awaitWritten(t, g.Engine, 2)
-	close(may)
+	close(release)
 	for range 2 { // one for each group
 		<-fatal
 	}
 	if n := done.Load(); n != 0 {
 		t.Errorf("%d batches are done, and the disk has failed", n)
 	}
-	g.fs.set(standStill)
+	g.fs.set(blockForever)
 }
 
 // TestClosedWhileSyncing: an engine that is closed while a heavy group is synced ends all
 // batches first.
 func TestClosedWhileSyncing(t *testing.T) {
 	atLength(t)
-	g := newGathering(t, inOneSegment)
-	hook, syncing, may := blocking()
-	release := sync.OnceFunc(func() { close(may) })
+	g := newPollingEngine(t, inOneSegment)
+	hook, syncing, goOn := blocking()
+	release := sync.OnceFunc(func() { close(goOn) })
 	defer release()
 	g.fs.set(hook)
 	var done atomic.Int64
@@ -143,7 +143,7 @@ func TestClosedWhileSyncing(t *testing.T) {
 	if n := done.Load(); n != 2 {
 		t.Errorf("%d of 2 batches are done", n)
 	}
-	if a, b := g.left(t, 0, "a"), g.left(t, 0, "b"); a+b != 2 {
+	if a, b := g.afterPowerCut(t, 0, "a"), g.afterPowerCut(t, 0, "b"); a+b != 2 {
 		t.Errorf("a power cut leaves %d and %d of 2 acknowledged jobs", a, b)
 	}
 }

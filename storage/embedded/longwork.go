@@ -6,6 +6,29 @@ import (
 	"time"
 )
 
+// holdTime is how long the lock should be held for a part of long work: all other callers wait
+// meanwhile.
+const holdTime = time.Millisecond
+
+// minBatchSize is the minimum size of a part.
+const minBatchSize = 32
+
+// batchSize is an adaptive batch size: how much is done at most under one hold of the lock. It
+// shrinks if the last parts took long, because some jobs are more work than others, and some
+// machines are slower.
+type batchSize struct{ size, limit int }
+
+func newBatchSize(limit int) batchSize { return batchSize{limit, limit} }
+
+// adjust changes the size according to how long a part took.
+func (s *batchSize) adjust(took time.Duration) {
+	if took > holdTime {
+		s.size = max(s.size/2, int(int64(s.size)*int64(holdTime)/int64(took)), minBatchSize)
+	} else {
+		s.size = min(s.size+s.size/8, s.limit)
+	}
+}
+
 // yielder makes a goroutine that computes for a long time leave the processor now and then.
 // Otherwise the scheduler preempts the goroutine after 10 ms, perhaps while it holds the lock,
 // and then nobody gets the lock before the goroutine runs again. The goroutine sleeps, because
@@ -21,7 +44,7 @@ const (
 	// processor.
 	yieldPause = 50 * time.Microsecond
 
-	// comparesPerYield is how many comparisons of a sort are made between two looks at the
+	// comparesPerYield is how many comparisons of a sort are made between two readings of the
 	// clock.
 	comparesPerYield = 64
 )

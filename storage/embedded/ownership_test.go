@@ -25,52 +25,52 @@ import (
 type onDisk struct {
 	*Engine
 	dir   string
-	clock *handClock
+	clock *fakeClock
 	fatal chan error
-	fs    *leftFS
+	fs    *freezableFS
 }
 
-// leftFS is the file system of an engine that gives up. Such an engine cannot be
-// closed. Its Pebble, whose files are gone, would try to compact them again and again
-// while later tests run. So once left is set, operations do not return.
-type leftFS struct {
+// freezableFS is the file system of an engine that calls Fatal. Such an engine cannot be
+// closed. Its Pebble, whose files are gone, would try to compact them again and again while
+// later tests run. So once frozen is set, operations do not return.
+type freezableFS struct {
 	vfs.FS
-	left atomic.Bool
+	frozen atomic.Bool
 }
 
-func (fs *leftFS) stand() {
-	if fs.left.Load() {
+func (fs *freezableFS) waitIfFrozen() {
+	if fs.frozen.Load() {
 		select {}
 	}
 }
 
 // Open implements vfs.FS.
-func (fs *leftFS) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
-	fs.stand()
+func (fs *freezableFS) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	fs.waitIfFrozen()
 	return fs.FS.Open(name, o...)
 }
 
 // Create implements vfs.FS.
-func (fs *leftFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	fs.stand()
+func (fs *freezableFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	fs.waitIfFrozen()
 	return fs.FS.Create(name, c)
 }
 
-// Stat implements vfs.FS. The tables check their directory with it, before all else.
-func (fs *leftFS) Stat(name string) (vfs.FileInfo, error) {
-	fs.stand()
+// Stat implements vfs.FS. The tables check their directory with it, before everything else.
+func (fs *freezableFS) Stat(name string) (vfs.FileInfo, error) {
+	fs.waitIfFrozen()
 	return fs.FS.Stat(name)
 }
 
 // Unwrap implements vfs.FS.
-func (fs *leftFS) Unwrap() vfs.FS { return fs.FS }
+func (fs *freezableFS) Unwrap() vfs.FS { return fs.FS }
 
-// newOnDisk opens an engine in a directory of its own. It has jobs in its tables, and
-// their bodies are not kept in memory.
+// newOnDisk opens an engine in a directory of its own. It has jobs in its tables, and their
+// bodies are not kept in memory.
 func newOnDisk(t *testing.T) *onDisk {
 	t.Helper()
-	d := &onDisk{dir: filepath.Join(t.TempDir(), "jobs"), clock: newHandClock(), fatal: make(chan error, 100), fs: &leftFS{FS: vfs.Default}}
-	t.Cleanup(func() { d.fs.left.Store(true) })
+	d := &onDisk{dir: filepath.Join(t.TempDir(), "jobs"), clock: newFakeClock(), fatal: make(chan error, 100), fs: &freezableFS{FS: vfs.Default}}
+	t.Cleanup(func() { d.fs.frozen.Store(true) })
 	d.Engine = mustOpen(t, d.options())
 	fillTables(t, d.Engine)
 	return d
@@ -83,8 +83,7 @@ func (d *onDisk) options() Options {
 	}
 }
 
-// fillTables puts job 1 and others until job 1 is in the tables, and its body only
-// there.
+// fillTables puts job 1 and others until job 1 is in the tables, and its body is only there.
 func fillTables(t *testing.T, e *Engine) {
 	t.Helper()
 	do(t, e, storage.Op{Kind: storage.Put, Tube: "first", Body: []byte("the first one")})
@@ -95,8 +94,7 @@ func fillTables(t *testing.T, e *Engine) {
 	})
 }
 
-// put puts a job on another goroutine. The channel is closed when that is
-// acknowledged.
+// put puts a job on another goroutine. The channel is closed when the put is acknowledged.
 func (d *onDisk) put() (acked chan struct{}) {
 	acked = make(chan struct{})
 	b := &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", Body: []byte("body")}}}
@@ -109,7 +107,7 @@ func (d *onDisk) put() (acked chan struct{}) {
 	return acked
 }
 
-// copyDirectory copies a directory with all that is in it.
+// copyDirectory copies a directory with everything in it.
 func copyDirectory(from, to string) error { return os.CopyFS(to, os.DirFS(from)) }
 
 // removeLike removes the files whose paths match a pattern.
@@ -131,9 +129,9 @@ func removeAll(dir string) (err error) {
 	return err
 }
 
-// takings are the ways in which a directory is taken from an engine, and the file or
+// takeovers are the ways in which a directory is taken from an engine, and the file or
 // directory that the error has to name.
-var takings = map[string]struct {
+var takeovers = map[string]struct {
 	take  func(dir string) error
 	names string
 }{
@@ -163,14 +161,13 @@ func (d *onDisk) wantsGone(t *testing.T, names string) {
 			t.Errorf("it ends with: %v", err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Error("nobody has noticed")
+		t.Error("it was not noticed")
 	}
 }
 
-// TestDirectoryIsTaken: nothing is acknowledged in a directory that is not the
-// engine's any more.
+// TestDirectoryIsTaken: nothing is acknowledged in a directory that is no longer the engine's.
 func TestDirectoryIsTaken(t *testing.T) {
-	for what, taking := range takings {
+	for what, taking := range takeovers {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			d := newOnDisk(t)
@@ -189,9 +186,9 @@ func TestDirectoryIsTaken(t *testing.T) {
 	}
 }
 
-// TestDirectoryIsTakenInPeace: the engine notices it even if nothing changes.
-func TestDirectoryIsTakenInPeace(t *testing.T) {
-	for what, taking := range takings {
+// TestDirectoryIsTakenWhileIdle: the engine notices it even if nothing changes.
+func TestDirectoryIsTakenWhileIdle(t *testing.T) {
+	for what, taking := range takeovers {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			d := newOnDisk(t)
@@ -203,7 +200,7 @@ func TestDirectoryIsTakenInPeace(t *testing.T) {
 	}
 }
 
-// TestClosedElsewhere: if an engine is closed before it has noticed, Close says so.
+// TestClosedElsewhere: if an engine is closed before it has noticed, Close returns the error.
 func TestClosedElsewhere(t *testing.T) {
 	d := newOnDisk(t)
 	if err := os.Rename(d.dir, d.dir+".old"); err != nil {
@@ -222,7 +219,7 @@ func TestNothingIsMadeElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := listing(t, d.dir)
-	go func() { // without advancing the clock, so that only what begins a segment looks
+	go func() { // without advancing the clock, so that only the beginning of a segment checks
 		for {
 			d.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", Body: make([]byte, 10_000)}}, Done: func() {}})
 		}
@@ -233,8 +230,8 @@ func TestNothingIsMadeElsewhere(t *testing.T) {
 	}
 }
 
-// listing returns which files there are, how long they are, and when they were
-// written.
+// listing returns the files of a directory with their sizes and the times of their last
+// changes.
 func listing(t *testing.T, dir string) (all string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -253,14 +250,15 @@ func listing(t *testing.T, dir string) (all string) {
 	return all
 }
 
-// TestEnding: a process that opens the directory of another one can tell whether that is ending.
+// TestEnding: a process that opens the directory of another one can tell whether that one is
+// ending.
 func TestEnding(t *testing.T) {
 	d := newOnDisk(t)
 	for _, ending := range []bool{false, true} {
 		if ending {
 			d.Ending()
 		}
-		for range 2 { // to look changes nothing
+		for range 2 { // an attempt changes nothing
 			if _, err := Open(d.options()); !errors.Is(err, ErrLocked) || errors.Is(err, ErrEnding) != ending {
 				t.Errorf("ending: %v: %v", ending, err)
 			}
@@ -285,7 +283,7 @@ func TestLockedWithoutLockFile(t *testing.T) {
 		if e, err := Open(d.options()); !errors.Is(err, ErrLocked) {
 			t.Fatalf("opened beside another one without %s: %v, %v", name, e, err)
 		}
-		os.Create(filepath.Join(d.dir, name)) // the one that was refused may have made it anew
+		os.Create(filepath.Join(d.dir, name)) // the refused attempt may have created it again
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -296,9 +294,9 @@ func TestLockedWithoutLockFile(t *testing.T) {
 	}
 }
 
-// TestTablesRenamed: while the tables are under another name, puts are refused after
-// a while. Everything else goes on, except for reading bodies that are only in the
-// tables. When the tables are back, all is well again.
+// TestTablesRenamed: while the tables are under another name, puts are refused after a while.
+// Everything else goes on, except for reading bodies that are only in the tables. When the
+// tables are back, everything works again.
 func TestTablesRenamed(t *testing.T) {
 	d := newOnDisk(t)
 	tables, aside := filepath.Join(d.dir, tables.DirName), filepath.Join(d.dir, "aside")
@@ -307,7 +305,7 @@ func TestTablesRenamed(t *testing.T) {
 	}
 	ids := putUntilRefused(t, d.Engine)
 	do(t, d, storage.Op{Kind: storage.Peek, ID: ids[len(ids)-1]})
-	soon(t, d, storage.Op{Kind: storage.Peek, ID: 1}) // which may fail now
+	doSoon(t, d, storage.Op{Kind: storage.Peek, ID: 1}) // which may fail now
 	for _, id := range ids[:len(ids)/2] {
 		do(t, d, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
 	}

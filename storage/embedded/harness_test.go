@@ -13,22 +13,22 @@ import (
 	"redstalk/storage"
 )
 
-// hooked is a file system that calls a hook before each operation. The hook may
-// block, or return an error.
-type hooked struct {
+// hookFS is a file system that calls a hook before each operation. The hook can block, or
+// return an error.
+type hookFS struct {
 	*errorfs.FS
 	inner vfs.FS
 	mu    sync.Mutex
 	hook  func(errorfs.Op) error
 }
 
-func newHooked(fs vfs.FS) *hooked {
-	h := &hooked{inner: fs}
+func newHookFS(fs vfs.FS) *hookFS {
+	h := &hookFS{inner: fs}
 	h.FS = errorfs.Wrap(fs, errorfs.InjectorFunc(h.ask))
 	return h
 }
 
-func (h *hooked) ask(op errorfs.Op) error {
+func (h *hookFS) ask(op errorfs.Op) error {
 	h.mu.Lock()
 	hook := h.hook
 	h.mu.Unlock()
@@ -38,15 +38,15 @@ func (h *hooked) ask(op errorfs.Op) error {
 	return hook(op)
 }
 
-func (h *hooked) set(hook func(errorfs.Op) error) {
+func (h *hookFS) set(hook func(errorfs.Op) error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hook = hook
 }
 
-// ReuseForWrite is overridden because that of errorfs does not call the hook for
-// later operations on the file.
-func (h *hooked) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
+// ReuseForWrite is overridden because the one of errorfs does not call the hook for later
+// operations on the file.
+func (h *hookFS) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := h.ask(errorfs.Op{Kind: errorfs.OpReuseForWrite, Path: from}); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	for !cond() {
 		select {
 		case <-deadline:
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -116,9 +116,9 @@ func mustOpen(t testing.TB, o Options) *Engine {
 	return e
 }
 
-// memFS is a file system in memory of which a power cut can be made. Pebble's own one
-// locks itself twice for reading to make a link. If another goroutine wants to make a
-// clone in between, both wait for ever.
+// memFS is a file system in memory on which a power cut can be simulated. The one of Pebble
+// read-locks itself twice to make a link. If another goroutine makes a clone in between, both
+// wait for ever.
 type memFS struct {
 	*vfs.MemFS
 	cloning *sync.Mutex

@@ -14,7 +14,7 @@ import (
 var manyJobs = flag.Int("many", 0, "jobs in TestManyCost")
 
 // TestManyCost measures flushes, moves and lists of many jobs: how long they take, and how long
-// somebody else waits beside them, who puts one job after the other.
+// another client, which puts one job after the other, waits meanwhile.
 func TestManyCost(t *testing.T) {
 	if *manyJobs == 0 {
 		t.Skip("only on demand: -many=1000000")
@@ -47,7 +47,7 @@ func TestManyCost(t *testing.T) {
 	}
 }
 
-// manyCost is an engine that is measured.
+// manyCost is an engine under measurement.
 type manyCost struct {
 	t    *testing.T
 	name string
@@ -78,7 +78,7 @@ func (m *manyCost) fill(name string, delay uint32) {
 	}
 }
 
-// reserve has all jobs of a tube reserved.
+// reserve reserves all jobs of a tube.
 func (m *manyCost) reserve(name string) {
 	for h := range *manyJobs / 1000 {
 		ops := make([]storage.Op, 1000)
@@ -89,7 +89,7 @@ func (m *manyCost) reserve(name string) {
 	}
 }
 
-// measure has something done, and says what that has cost.
+// measure runs work, and prints what it has cost.
 func (m *manyCost) measure(what string, work func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	var waits []time.Duration

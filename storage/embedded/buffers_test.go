@@ -12,7 +12,7 @@ import (
 	"redstalk/tube"
 )
 
-// logged returns what is in the files of the log.
+// logged returns the content of all files of the log.
 func logged(t *testing.T, fs *memFS, dir string) (all []byte) {
 	t.Helper()
 	names, err := fs.List(dir)
@@ -20,7 +20,7 @@ func logged(t *testing.T, fs *memFS, dir string) (all []byte) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if !strings.HasPrefix(name, "log.") || name == "log.new" { // which is being prepared
+		if !strings.HasPrefix(name, "log.") || name == "log.new" { // is being prepared
 			continue
 		}
 		f, err := fs.Open(fs.PathJoin(dir, name))
@@ -37,8 +37,8 @@ func logged(t *testing.T, fs *memFS, dir string) (all []byte) {
 	return all
 }
 
-// TestBodyOfDeletedJobIsWritten: what is written of a put is what was put, even if the
-// job was deleted before. A power cut may leave the put without the delete.
+// TestBodyOfDeletedJobIsWritten: the log contains the body as it was put, even if the job was
+// deleted before the body was written. A power cut may leave the put without the delete.
 func TestBodyOfDeletedJobIsWritten(t *testing.T) {
 	d := newDisk()
 	o := d.options(t)
@@ -56,7 +56,7 @@ func TestBodyOfDeletedJobIsWritten(t *testing.T) {
 	}
 }
 
-// TestRefusedBodyIsReleased: a store that does not take a body in releases it.
+// TestRefusedBodyIsReleased: a store that refuses a body releases it.
 func TestRefusedBodyIsReleased(t *testing.T) {
 	e := NewMemory()
 	e.Close()
@@ -64,7 +64,7 @@ func TestRefusedBodyIsReleased(t *testing.T) {
 	storetest.Lend(put)
 	put[0].Buffer.Retain()
 	if storage.DoWait(e, put); put[0].Answer.Err == nil {
-		t.Fatal("a closed store has taken a job")
+		t.Fatal("a closed store has accepted a job")
 	}
 	if put[0].Buffer.Release(); put[0].Buffer.Bytes() != nil {
 		t.Error("the store has not released the body")

@@ -6,30 +6,30 @@ import (
 	"redstalk/storage"
 )
 
-// atOnce is an engine that has dead letters sent at once, as the model of the suite does: the
-// bodies that this needs are in memory before each call.
-type atOnce struct{ *Engine }
+// waitingEngine is an engine that moves dead letters at once, like the model of the suite:
+// before each call it loads the bodies that this needs.
+type waitingEngine struct{ *Engine }
 
 // Do implements storage.Store.
-func (s atOnce) Do(batches ...*storage.Batch) {
-	s.loadBound(batches)
+func (s waitingEngine) Do(batches ...*storage.Batch) {
+	s.loadExhaustible(batches)
 	s.Engine.Do(batches...)
 }
 
-// DoGathering implements storage.Gatherer.
-func (s atOnce) DoPolling(poll func(read bool) int, batches ...*storage.Batch) {
-	s.loadBound(batches)
+// DoPolling implements storage.PollingStore.
+func (s waitingEngine) DoPolling(poll func(read bool) int, batches ...*storage.Batch) {
+	s.loadExhaustible(batches)
 	s.Engine.DoPolling(poll, batches...)
 }
 
 // Tick implements storage.Store.
-func (s atOnce) Tick() (time.Duration, error) {
-	s.loadBound(nil)
+func (s waitingEngine) Tick() (time.Duration, error) {
+	s.loadExhaustible(nil)
 	return s.Engine.Tick()
 }
 
-// loadBound loads the bodies of all jobs that may become dead letters.
-func (s atOnce) loadBound(batches []*storage.Batch) {
+// loadExhaustible loads the bodies of all jobs that may become dead letters.
+func (s waitingEngine) loadExhaustible(batches []*storage.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for (s.sending || s.machine.PendingDeadLetters() > 0) && !s.closed {
