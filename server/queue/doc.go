@@ -10,7 +10,7 @@
 //     extensions.go (tags, keys, policies, leases) and leased.go (many leases at once).
 //   - wait.go: Waiter waits for a job on behalf of one holder, without a goroutine. The
 //     loops of package server use it directly; Queue.Reserve is built on it. The file
-//     follows a wait from its beginning to its end.
+//     follows a wait from its beginning to its end; waitlimit.go is what happens at its limit.
 //   - waitlist.go: who waits, by tube and in order of arrival.
 //   - dispatch.go: dispatch batches take jobs for many waiters in one store call, first
 //     come first served. Loops carry them out while one is awake, else the dispatcher does.

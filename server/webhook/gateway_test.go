@@ -187,7 +187,7 @@ func TestThrough(t *testing.T) {
 		}
 		mu.Unlock()
 		if stats := w.Dispatcher.Stats().Targets; len(stats) != 1 {
-			t.Errorf("inherited: %+v", stats)
+			t.Errorf("left: %+v", stats)
 		}
 	})
 }

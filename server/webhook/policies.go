@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -159,18 +158,6 @@ func (f *policyReader) countInstances() {
 	}
 }
 
-// pushing returns the names of the tubes that push because of their policies.
-func (d *Dispatcher) pushing() (names []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for name, sub := range d.subscriptions {
-		if sub.url != nil {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // rereadSome reads some policies again: other instances may have set them.
 func (f *policyReader) rereadSome() {
 	if f.next >= len(f.names) {
@@ -258,52 +245,6 @@ func (f *policyReader) addSubscriptions(added []*subscription, again []string) {
 	defer f.mu.Unlock()
 	for _, name := range again {
 		f.todo[name] = true
-	}
-}
-
-// applyPolicy retires the subscription of a tube if the policy has changed. It returns the
-// subscription to add for the policy, nil if there is none, and whether it has retired one.
-func (d *Dispatcher) applyPolicy(name string, p tube.Push) (added *subscription, removed bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	old := d.subscriptions[name]
-	if old != nil && (old.source != nil || old.policy == p) {
-		old.stale = false
-		return nil, false
-	}
-	var inherited *counts // by the next subscription
-	u, err := url.Parse(p.URL)
-	pushes := p.URL != "" && err == nil && d.config.Allow != nil && d.config.Allow.URL(p.URL)
-	if old != nil {
-		if pushes {
-			inherited, old.counts = old.counts, nil
-		}
-		d.retire(old)
-	}
-	if p.URL != "" && !pushes {
-		d.policies.refused.Warn(d.config.Log, "a tube does not push, because its policy leads where --push-allow does not", "tube", name)
-	}
-	if !pushes {
-		return nil, old != nil
-	}
-	return &subscription{name: name, url: u, policy: p, batchSize: 1, counts: inherited}, old != nil
-}
-
-// setRate gives a subscription its share of the rate, which is divided among the instances.
-func (d *Dispatcher) setRate(sub *subscription, instances int) {
-	if sub.policy.Rate > 0 {
-		sub.bucket = newBucket(float64(sub.policy.Rate)/float64(max(instances, 1)), sub.policy.RateEvery)
-	}
-}
-
-// shareRates divides the rates of policies among the instances.
-func (d *Dispatcher) shareRates(instances int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, sub := range d.subscriptions {
-		if sub.url != nil {
-			d.setRate(sub, instances)
-		}
 	}
 }
 
