@@ -101,7 +101,7 @@ func killInstance(c *chaos) func() {
 func freezeInstance(c *chaos) func() {
 	in := c.someInstance()
 	enough := c.upTo(longestFault())
-	if c.rng.IntN(2) == 0 { // that long that others declare it dead
+	if c.rng.IntN(2) == 0 { // so long that others declare it dead
 		enough = enough*2/3 + longestFault()
 	}
 	over := c.done.begin(in.addr, "instance frozen")

@@ -199,7 +199,7 @@ func (e *episode) play(next func() (step, bool)) error {
 	}
 }
 
-// direct hand-off are the commands that will be done because of a step.
+// nextCommands returns the commands that are executed because of a step.
 func (e *episode) nextCommands(s step) []*sentCommand {
 	c := e.conns[s.conn]
 	if s.act != send {
