@@ -209,21 +209,21 @@ type servers struct {
 func (s servers) faults() []*fault {
 	return append(s.linkFaults(),
 		&fault{"`SCRIPT FLUSH`", ofOthers, 0, func(c *chaos) func() {
-			c.tell(s.all(), "script", "flush")
+			c.sendAll(s.all(), "script", "flush")
 			return func() {}
 		}},
 		&fault{"`CLIENT KILL` of all connections, five times", ofRedis, livesOn, func(c *chaos) func() {
 			pauses := c.pauses(5)
 			return func() {
 				for _, pause := range pauses {
-					c.tell(s.all(), "client", "kill", "type", "normal")
+					c.sendAll(s.all(), "client", "kill", "type", "normal")
 					<-time.After(pause)
 				}
 			}
 		}},
 		&fault{"`CLIENT PAUSE` of a primary for 0.2 to 3 s", ofRedis, livesOn, func(c *chaos) func() {
 			pause := c.upTo(3 * time.Second)
-			c.tell([]*redistest.Server{s.one(c)}, "client", "pause", pause.Milliseconds(), "all")
+			c.sendAll([]*redistest.Server{s.one(c)}, "client", "pause", pause.Milliseconds(), "all")
 			return inTime(pause, func() {})
 		}},
 		&fault{"a primary is frozen", ofRedis, livesOn, func(c *chaos) func() { return c.freeze(s.one(c)) }},
@@ -245,7 +245,7 @@ func (s servers) linkFaults() []*fault {
 			in := c.someInstance()
 			part := s.one(c).Front.Of(in.pid())
 			end := c.cuts(part, moments{isCall, isAnswer, isConfirmation}, redistest.Drop)
-			if c.suffers(ofRedis) {
+			if c.hasFault(ofRedis) {
 				return during(c.done.begin(in.addr, "instance cut off from Redis, and Redis held up"), end)
 			}
 			return end
@@ -301,7 +301,7 @@ func (c *chaos) restart(server *redistest.Server) {
 }
 
 // tell has servers carry out a command, those that can.
-func (c *chaos) tell(to []*redistest.Server, words ...any) {
+func (c *chaos) sendAll(to []*redistest.Server, words ...any) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for _, server := range to {

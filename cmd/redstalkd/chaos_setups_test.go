@@ -15,12 +15,12 @@ var onDisk = []string{"--appendonly", "yes", "--appendfsync", "always"}
 // chaosRedis is one Redis.
 func chaosRedis(t *testing.T) *setup {
 	redis := redistest.StartBehind(t, onDisk...)
-	its := servers{
+	own := servers{
 		all: func() []*redistest.Server { return []*redistest.Server{redis} },
 		one: func(*chaos) *redistest.Server { return redis },
 	}
 	s := &setup{url: redis.URL(), limit: 5 * time.Second, tubes: 1, whole: func() {}}
-	s.faults = append(its.faults(), &fault{killedLater, ofRedis, 0, func(c *chaos) func() { return c.killed(redis) }})
+	s.faults = append(own.faults(), &fault{killedLater, ofRedis, 0, func(c *chaos) func() { return c.killed(redis) }})
 	return s
 }
 
@@ -50,7 +50,7 @@ func chaosSentinel(t *testing.T) *setup {
 // not know of that yet, can acknowledge what is thrown away when they do. So
 // whatever happens to a primary here, it is dead before and after, or cut off
 // from all replicas until they follow another one. If the sentinels replace one
-// on top of that, as they do when the machine stands still, the ledger say nothing.
+// on top of that, as they do when the machine stands still, the ledger says nothing.
 func chaosSentinelOne(t *testing.T) *setup {
 	redis := redistest.StartSentinelsBehind(t, 2, onDisk...)
 	s := sentinelSetup(t, redis, 1)
@@ -60,7 +60,7 @@ func chaosSentinelOne(t *testing.T) *setup {
 }
 
 func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setup {
-	its := servers{
+	own := servers{
 		all: func() []*redistest.Server { return redis.Servers },
 		one: func(*chaos) *redistest.Server { return redis.AwaitWhole(t) },
 	}
@@ -72,9 +72,9 @@ func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setu
 		url: redis.URL(), flags: []string{"--wait-replicas", fmt.Sprint(replicas)}, limit: 5 * time.Second, tubes: 1,
 		whole: func() { redis.AwaitWhole(t) },
 	}
-	s.faults = append(append(its.faults(), followerFaults(replica)...),
+	s.faults = append(append(own.faults(), followerFaults(replica)...),
 		&fault{killedLater, ofRedis, takesOver, func(c *chaos) func() {
-			victim := its.one(c)
+			victim := own.one(c)
 			victim.Kill()
 			judge := c.watchChoice(redis, victim)
 			return func() {
@@ -88,16 +88,16 @@ func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setu
 			return c.killed(redis.Sentinels[c.rng.IntN(len(redis.Sentinels))])
 		}},
 		&fault{"`SENTINEL FAILOVER`, `CLUSTER FAILOVER`", ofRedis, livesOn, func(c *chaos) func() {
-			old := its.one(c)
+			old := own.one(c)
 			redis.FailOver(t)
 			return func() { redis.AwaitPrimary(t, old) }
 		}},
 		&fault{apartForAWhile, ofRedis, livesOn, func(c *chaos) func() {
-			primary := its.one(c)
+			primary := own.one(c)
 			return c.swallow(apart(primary, append(without(redis.Servers, primary), redis.Sentinels...))...)
 		}},
 		&fault{apartForAWhile + ", until another one has taken over", ofRedis, takesOver, func(c *chaos) func() {
-			primary := its.one(c)
+			primary := own.one(c)
 			parts := apart(primary, append(without(redis.Servers, primary), redis.Sentinels...))
 			for _, part := range parts {
 				part.Swallow(true)
@@ -159,12 +159,12 @@ func chaosCluster(t *testing.T) *setup {
 		server = replicas[c.rng.IntN(len(replicas))]
 		return redis.PrimaryOf(t, server), server
 	}
-	its := servers{all: redis.Nodes, one: somePrimary}
+	own := servers{all: redis.Nodes, one: somePrimary}
 	s := &setup{
 		url: redis.URL(), flags: []string{"--wait-replicas", "1"}, limit: 8 * time.Second, tubes: 32,
 		whole: func() { redis.AwaitWhole(t) },
 	}
-	s.faults = append(append(its.faults(), followerFaults(someReplica)...),
+	s.faults = append(append(own.faults(), followerFaults(someReplica)...),
 		&fault{killedLater, ofRedis, 0, func(c *chaos) func() {
 			victim := somePrimary(c)
 			victim.Kill()

@@ -88,10 +88,10 @@ func TestChaos(t *testing.T) {
 			c := newChaos(t, one.start(t), seed+uint64(i))
 			c.name, c.title = one.name, one.title
 			runs = append(runs, c)
-			c.suffer(*chaosRounds)
+			c.runRounds(*chaosRounds)
 		})
 	}
-	t.Logf("for docs/high-availability.md:\n\n%s\n%s\n%s", tableOfBooks(runs), wordsOn(runs), tableOfSilences(runs))
+	t.Logf("for docs/high-availability.md:\n\n%s\n%s\n%s", ledgerTable(runs), ledgerNotes(runs), unansweredTable(runs))
 }
 
 // chaos is a run: what is there, and what has come of it.
@@ -102,7 +102,7 @@ type chaos struct {
 	t         *testing.T
 	rng       *rand.Rand
 	instances []*chaosInstance
-	books     *ledger.Ledger
+	record    *ledger.Ledger
 	done      *history
 	bag       []*fault // faults still to be drawn before any comes again
 	drawn     []*fault // of the present round
@@ -134,7 +134,7 @@ func newChaos(t *testing.T, s *setup, seed uint64) *chaos {
 		addrs = append(addrs, in.addr)
 		c.launch(in)
 	}
-	c.books = ledger.New(ledger.Config{
+	c.record = ledger.New(ledger.Config{
 		Addrs: addrs, Seed: seed, Tubes: 8, Producers: 6, Consumers: 9, Kickers: 1, MaxBody: 600, LargestBody: chaosJobSize,
 		Bursters: 3, BurstPace: 500 * time.Millisecond, Leasers: 6, LeasePace: 5 * time.Millisecond, MinFreeze: longestFault() / 2, MaxFreeze: 10 * longestFault() / 6,
 		Pace: 25 * time.Millisecond, Hold: 30 * time.Millisecond, Patience: chaosPatience, Excuse: c.done.excuse,
@@ -187,14 +187,14 @@ func (p *process) serves() bool {
 }
 
 // suffer goes through so many rounds under load, and then audits.
-func (c *chaos) suffer(rounds int) {
+func (c *chaos) runRounds(rounds int) {
 	c.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	var load sync.WaitGroup
-	load.Go(func() { c.books.Run(ctx) })
+	load.Go(func() { c.record.Run(ctx) })
 	defer load.Wait()
 	defer stop()
-	defer c.tellLogs()
+	defer c.printLogs()
 	c.awaitPuts(100)
 	for number := range rounds {
 		c.round(number)
@@ -203,15 +203,15 @@ func (c *chaos) suffer(rounds int) {
 	load.Wait()
 	c.fsck("when the load has ended")
 	c.audit(rounds)
-	c.t.Log(c.books.Report())
+	c.t.Log(c.record.Report())
 }
 
 // round has faults happen, and waits until all is well again.
 func (c *chaos) round(number int) {
 	c.t.Helper()
 	c.drawn = c.draw()
-	c.books.TakeUnanswered()
-	errors, stalls, begun := c.books.Report().InternalErrors, c.done.stalls.Load(), time.Now()
+	c.record.TakeUnanswered()
+	errors, stalls, begun := c.record.Report().InternalErrors, c.done.stalls.Load(), time.Now()
 	var ends []func()
 	for _, f := range c.drawn {
 		ends = append(ends, f.begin(c))
@@ -222,20 +222,20 @@ func (c *chaos) round(number int) {
 	c.whole()
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
 	defer cancel()
-	if err := c.books.AwaitHeard(ctx, time.Now()); err != nil {
+	if err := c.record.AwaitHeard(ctx, time.Now()); err != nil {
 		c.t.Fatalf("a client gets no answer: %v", err)
 	}
 	c.awaitPuts(50)
-	for where, silence := range c.books.TakeUnanswered() {
-		r.silence = max(r.silence, silence)
+	for where, unanswered := range c.record.TakeUnanswered() {
+		r.unanswered = max(r.unanswered, unanswered)
 		if !c.done.disturbed(where, begun) {
-			r.elsewhere = max(r.elsewhere, silence)
+			r.elsewhere = max(r.elsewhere, unanswered)
 		}
 	}
-	r.errors = c.books.Report().InternalErrors - errors
+	r.errors = c.record.Report().InternalErrors - errors
 	r.stalled = c.done.stalls.Load() > stalls
 	c.t.Logf("round %d, %s: %v", number+1, begun.UTC().Format("15:04:05.000"), r)
-	if r.hasty = r.errors > 0 && r.silence < c.limit && !c.done.disturbed("", begun); r.hasty {
+	if r.hasty = r.errors > 0 && r.unanswered < c.limit && !c.done.disturbed("", begun); r.hasty {
 		c.t.Errorf("round %d: commands were not held up for %v before INTERNAL_ERROR", number+1, c.limit)
 	}
 	c.results = append(c.results, r)
@@ -243,7 +243,7 @@ func (c *chaos) round(number int) {
 }
 
 // suffers returns whether a fault of this class is among those of the round.
-func (c *chaos) suffers(of class) bool {
+func (c *chaos) hasFault(of class) bool {
 	return slices.ContainsFunc(c.drawn, func(f *fault) bool { return f.class == of })
 }
 
@@ -329,7 +329,7 @@ func (c *chaos) probe(begun time.Time) <-chan time.Duration {
 // awaitPuts waits until so many more puts are acknowledged.
 func (c *chaos) awaitPuts(n int) {
 	c.t.Helper()
-	awaitPuts(c.t, c.books, n, chaosPatience)
+	awaitPuts(c.t, c.record, n, chaosPatience)
 }
 
 // fsck has the program compare records, queues and counters; again if it could
@@ -357,14 +357,14 @@ func (c *chaos) audit(rounds int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
 	defer cancel()
-	if err := c.books.Drain(ctx); err != nil && c.moreSwitches() {
+	if err := c.record.Drain(ctx); err != nil && c.moreSwitches() {
 		c.title += " (void)"
 		c.t.Skipf("void, as the sentinels have replaced a primary that nothing was done to: %v", err)
 	} else if err != nil {
 		c.t.Error(err)
 	}
 	c.fsck("at the end")
-	if r := c.books.Report(); r.PutsAcked < 50*rounds || r.DeletesAcked < 25*rounds || r.Leases < 5*rounds || r.Renamed == 0 || r.PastRefused == 0 {
+	if r := c.record.Report(); r.PutsAcked < 50*rounds || r.DeletesAcked < 25*rounds || r.Leases < 5*rounds || r.Renamed == 0 || r.PastRefused == 0 {
 		c.t.Errorf("that was no load: %v", r)
 	}
 }
@@ -387,7 +387,7 @@ func (c *chaos) moreSwitches() bool {
 }
 
 // tellLogs shows what instances had to say, if something went wrong.
-func (c *chaos) tellLogs() {
+func (c *chaos) printLogs() {
 	if !c.t.Failed() && !c.t.Skipped() && !*chaosLogs {
 		return
 	}
@@ -422,7 +422,7 @@ func (c *chaos) works(addr string) bool {
 			return reply.Unexpected()
 		}
 		if wanted == protoclient.Inserted {
-			c.books.Foreign(reply.ID)
+			c.record.Foreign(reply.ID)
 		}
 		wanted, other = other, wanted
 		return nil

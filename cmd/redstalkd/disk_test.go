@@ -17,7 +17,7 @@ import (
 )
 
 // hoard is a load that only puts. refused is called for each put that is.
-func hoard(port string, refused func(error)) *ledger.Ledger {
+func putOnlyLoad(port string, refused func(error)) *ledger.Ledger {
 	return ledger.New(ledger.Config{
 		Addrs: []string{"127.0.0.1:" + port}, Producers: hoarders, Backlog: 1 << 20,
 		MinBody: 1000, MaxBody: 60_000, Refused: refused, Patience: 2 * time.Second,
@@ -42,7 +42,7 @@ func TestDiskReserve(t *testing.T) {
 		c.ask(fmt.Sprintf("put %d 0 600 1\r\nx\r\n", i), fmt.Sprint("INSERTED ", i+1))
 	}
 	refused := make(chan error, 1)
-	books := hoard(port, func(err error) {
+	record := putOnlyLoad(port, func(err error) {
 		select {
 		case refused <- err:
 		default:
@@ -50,9 +50,9 @@ func TestDiskReserve(t *testing.T) {
 	})
 	fill := func() {
 		t.Helper()
-		putUntilRefused(t, books, refused)
+		putUntilRefused(t, record, refused)
 		free, waited := awaitFree(t, dir, reserve/2)
-		t.Logf("%d MiB of %d are free after %v, %d are to be: %v", free/mib, size/mib, waited, reserve/mib, books.Report())
+		t.Logf("%d MiB of %d are free after %v, %d are to be: %v", free/mib, size/mib, waited, reserve/mib, record.Report())
 		if free < reserve/2 {
 			t.Errorf("%d bytes are free, %d were to be", free, reserve)
 		}
@@ -61,13 +61,13 @@ func TestDiskReserve(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
 		defer cancel()
-		if err := books.Drain(ctx); err != nil {
+		if err := record.Drain(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
 
 	fill()
-	allButPut(c)
+	workWithoutPuts(c)
 	drain()
 	awaitRoom(t, dir, addr, 300)
 	fill()
@@ -76,7 +76,7 @@ func TestDiskReserve(t *testing.T) {
 	_, addr = serve(t, args...)
 	dial(t, addr).ask("peek 2\r\n", "FOUND 2 1", "x")
 	drain()
-	if r := books.Report(); r.PutsAcked < 500 {
+	if r := record.Report(); r.PutsAcked < 500 {
 		t.Errorf("that was no load: %v", r)
 	}
 }
@@ -98,11 +98,11 @@ func awaitFree(t *testing.T, dir string, want int) (free int, waited time.Durati
 
 // putUntilRefused runs the load until puts have been refused for a while:
 // tidying up may make room for a few more at first.
-func putUntilRefused(t *testing.T, books *ledger.Ledger, refused <-chan error) {
+func putUntilRefused(t *testing.T, record *ledger.Ledger, refused <-chan error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	var load sync.WaitGroup
-	load.Go(func() { books.Run(ctx) })
+	load.Go(func() { record.Run(ctx) })
 	defer load.Wait()
 	defer stop()
 	for range 100 {
@@ -111,7 +111,7 @@ func putUntilRefused(t *testing.T, books *ledger.Ledger, refused <-chan error) {
 }
 
 // allButPut does what a worker does, with the jobs 1 to 3 of the watched tube.
-func allButPut(c *client) {
+func workWithoutPuts(c *client) {
 	c.t.Helper()
 	big := strings.Repeat("x", 60_000)
 	c.ask("use big\r\n", "USING big")
@@ -186,11 +186,11 @@ func TestDiskFull(t *testing.T) {
 			dir, port := mountDisk(t, 16*mib), quietPort(t)
 			args := append([]string{"-p", port, "-b", dir, "--disk-reserve", "0"}, flags...)
 			p, _ := serve(t, args...)
-			books := hoard(port, nil)
-			ended := fillUp(t, p, dir, books)
-			t.Logf("ended: %v; %v", ended, books.Report())
+			record := putOnlyLoad(port, nil)
+			ended := fillUp(t, p, dir, record)
+			t.Logf("ended: %v; %v", ended, record.Report())
 			if ended {
-				verifyLastWords(t, p)
+				verifyLastLine(t, p)
 				p = startOnFullDisk(t, args)
 			}
 			growDisk(t, dir, 64*mib)
@@ -199,7 +199,7 @@ func TestDiskFull(t *testing.T) {
 				p, _ = serve(t, args...)
 			}
 			p.serving(t)
-			verifyBooks(t, books)
+			verifyLedger(t, record)
 			if n := len(p.stderr.String()); n > 64<<10 {
 				t.Errorf("%d bytes on standard error", n)
 			}
@@ -208,12 +208,12 @@ func TestDiskFull(t *testing.T) {
 }
 
 // fillUp puts until the program has ended, or no client gets a reply any more.
-func fillUp(t *testing.T, p *process, dir string, books *ledger.Ledger) (ended bool) {
+func fillUp(t *testing.T, p *process, dir string, record *ledger.Ledger) (ended bool) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 2*patience)
 	defer stop()
 	var load sync.WaitGroup
-	load.Go(func() { books.Run(ctx) })
+	load.Go(func() { record.Run(ctx) })
 	defer load.Wait()
 	defer stop()
 	look := time.NewTicker(20 * time.Millisecond)
@@ -223,9 +223,9 @@ func fillUp(t *testing.T, p *process, dir string, books *ledger.Ledger) (ended b
 		case <-p.ended:
 			return true
 		case <-ctx.Done():
-			t.Fatalf("the disk does not get full: %v", books.Report())
+			t.Fatalf("the disk does not get full: %v", record.Report())
 		case <-look.C:
-			switch now := books.Report().Broken; {
+			switch now := record.Report().Broken; {
 			case freeOn(t, dir) > mib:
 				broken = now // because of something else
 			case now >= broken+hoarders:
@@ -246,7 +246,7 @@ func (p *process) endsWithin(d time.Duration) bool {
 
 // verifyLastWords checks what a program reports that has to end because of a full
 // disk. An operator must find the cause in the last line.
-func verifyLastWords(t *testing.T, p *process) {
+func verifyLastLine(t *testing.T, p *process) {
 	t.Helper()
 	text := p.stderr.String()
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -267,14 +267,14 @@ func startOnFullDisk(t *testing.T, args []string) *process {
 }
 
 // verifyBooks takes all jobs out.
-func verifyBooks(t *testing.T, books *ledger.Ledger) {
+func verifyLedger(t *testing.T, record *ledger.Ledger) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
 	defer cancel()
-	if err := books.Drain(ctx); err != nil {
+	if err := record.Drain(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if r := books.Report(); r.PutsAcked < 100 || r.PutsUnknown == 0 || r.DeletesAcked < r.PutsAcked {
+	if r := record.Report(); r.PutsAcked < 100 || r.PutsUnknown == 0 || r.DeletesAcked < r.PutsAcked {
 		t.Errorf("that was no load: %v", r)
 	}
 }

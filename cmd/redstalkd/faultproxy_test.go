@@ -14,10 +14,10 @@ import (
 
 // doorTimeout is the --store-timeout of the instance in TestFaultDoor that soon
 // answers with an error, on a machine with nothing else to do.
-const doorTimeout = time.Second
+const shortTimeout = time.Second
 
 // trouble is a way in which Redis fails calls of the script.
-type trouble struct {
+type redisFailure struct {
 	name     string
 	brief    bool           // make test plays it
 	says     string         // what it answers; if that is empty, the fate is what happens
@@ -27,7 +27,7 @@ type trouble struct {
 	atOnce   bool           // that comes at once, as waiting does not help
 }
 
-var troubles = []trouble{
+var troubles = []redisFailure{
 	{name: "LOADING", brief: true, says: "LOADING Redis is loading the dataset in memory"},
 	{name: "BUSY", says: "BUSY Redis is busy running a script."},
 	{name: "READONLY", says: "READONLY You can't write against a read only replica."},
@@ -51,7 +51,7 @@ var troubles = []trouble{
 }
 
 // begin has calls fail, and returns how many have.
-func (tr *trouble) begin(proxy *redistest.Proxy) *atomic.Int64 {
+func (tr *redisFailure) begin(proxy *redistest.Proxy) *atomic.Int64 {
 	failed := new(atomic.Int64)
 	fails := func(piece []byte) bool {
 		ok := bytes.Contains(piece, []byte("\r\nevalsha\r\n")) || bytes.Contains(piece, []byte("\r\neval\r\n"))
@@ -88,7 +88,7 @@ func (tr *trouble) begin(proxy *redistest.Proxy) *atomic.Int64 {
 	return failed
 }
 
-func (tr *trouble) end(proxy *redistest.Proxy) {
+func (tr *redisFailure) end(proxy *redistest.Proxy) {
 	proxy.Judge(nil, nil)
 	proxy.Answer(nil)
 }
@@ -98,7 +98,7 @@ func (tr *trouble) end(proxy *redistest.Proxy) {
 // held up, and connections are kept. A job is there once, or not at all if its put
 // was not acknowledged. One instance answers with an error soon, the other one is
 // patient.
-func TestFaultDoor(t *testing.T) {
+func TestFaultProxy(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	for i, tr := range troubles {
@@ -113,9 +113,9 @@ func TestFaultDoor(t *testing.T) {
 }
 
 // play has Redis fail in this way for two instances of a namespace.
-func (tr *trouble) play(t *testing.T, redis *redistest.Server, namespace string) {
+func (tr *redisFailure) play(t *testing.T, redis *redistest.Server, namespace string) {
 	proxy := redistest.NewProxy(t, redis)
-	limit := busy.Times(doorTimeout)
+	limit := busy.Times(shortTimeout)
 	instance := func(timeout time.Duration) (addr string) {
 		_, addr = serve(t, "-p0", "--store", proxy.URL(), "--namespace", namespace, "--store-timeout", timeout.String())
 		return addr
@@ -134,7 +134,7 @@ func (tr *trouble) play(t *testing.T, redis *redistest.Server, namespace string)
 }
 
 // long has the trouble outlast the limit of the instance.
-func (tr *trouble) long(proxy *redistest.Proxy, c *client, limit time.Duration) {
+func (tr *redisFailure) long(proxy *redistest.Proxy, c *client, limit time.Duration) {
 	c.t.Helper()
 	tr.begin(proxy)
 	defer tr.end(proxy)
@@ -153,7 +153,7 @@ func (tr *trouble) long(proxy *redistest.Proxy, c *client, limit time.Duration) 
 
 // short has the trouble pass within the limit, or before the put if it does not
 // hold commands up.
-func (tr *trouble) short(proxy *redistest.Proxy, c *client) {
+func (tr *redisFailure) short(proxy *redistest.Proxy, c *client) {
 	c.t.Helper()
 	if !tr.atOnce {
 		failed := tr.begin(proxy)

@@ -196,7 +196,7 @@ func TestDrain(t *testing.T) {
 
 // Loops do not take threads from the rest of the program, unless it is said how
 // many there are to be.
-func TestMakeRoom(t *testing.T) {
+func TestRaiseMaxProcs(t *testing.T) {
 	usual := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(usual)
 	raiseMaxProcs(func(string) (string, bool) { return "2", true })

@@ -18,7 +18,7 @@ import (
 )
 
 // How long a start waits for what another process has, in virtual time.
-func TestWhenFree(t *testing.T) {
+func TestRetryWhileTaken(t *testing.T) {
 	ending := fmt.Errorf("opening: %w: %w", embedded.ErrLocked, embedded.ErrEnding)
 	for _, test := range []struct {
 		err   error
@@ -98,7 +98,7 @@ func TestRestartWithOverlap(t *testing.T) {
 }
 
 // An address that another server gives up is had.
-func TestListensWhenFree(t *testing.T) {
+func TestListensWhenReleased(t *testing.T) {
 	s := defaults()
 	for _, network := range []string{"tcp", "tcp4", "unix"} {
 		at := map[string]string{"tcp": ":0", "tcp4": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")}[network]

@@ -66,19 +66,19 @@ func TestGraceIsBounded(t *testing.T) {
 }
 
 // stuck is a store whose Close waits.
-type stuck struct {
+type blockedStore struct {
 	storage.Store
 	closing chan struct{}
 	release chan error
 }
 
-func (s stuck) Close() error {
+func (s blockedStore) Close() error {
 	close(s.closing)
 	return <-s.release
 }
 
-func newStuck(t *testing.T) (stuck, *Main) {
-	s := stuck{embedded.NewMemory(), make(chan struct{}), make(chan error)}
+func newStuck(t *testing.T) (blockedStore, *Main) {
+	s := blockedStore{embedded.NewMemory(), make(chan struct{}), make(chan error)}
 	t.Cleanup(func() { close(s.release) })
 	return s, &Main{open: func(context.Context, engine) (storage.Store, error) { return s, nil }}
 }
