@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// result is what came of a round.
+// result is the result of a round.
 type result struct {
 	drawn      []*fault
 	unanswered time.Duration // the longest that a client was without an answer
@@ -40,7 +40,7 @@ func (r result) String() string {
 
 func inSeconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
-// tableOfBooks is what became of jobs, a row for each way of running Redis.
+// ledgerTable is the ledger's figures, with a row for each way of running Redis.
 func ledgerTable(runs []*chaos) string {
 	var b strings.Builder
 	b.WriteString("| | rounds (with two faults) | jobs acknowledged | deletes acknowledged | lost | back from the dead | deleted twice | put twice | ids given twice | " +
@@ -63,8 +63,8 @@ func ledgerTable(runs []*chaos) string {
 	return b.String()
 }
 
-// wordsOn is what belongs under the table of books: what happened to jobs for a
-// reason, and what clients were not told.
+// ledgerNotes is the text below ledgerTable: excused events, and commands without a
+// reply.
 func ledgerNotes(runs []*chaos) string {
 	var b strings.Builder
 	for _, c := range runs {
@@ -85,9 +85,9 @@ func ledgerNotes(runs []*chaos) string {
 	return b.String()
 }
 
-// tableOfSilences has a row for each fault, of rounds that had no other one and
-// in which the machine did not stand still, in the order in which faults are
-// defined; and a column for each way of running Redis.
+// unansweredTable has a row for each fault, in the order of their definition,
+// from rounds with no other fault in which the machine did not stand still,
+// and a column for each way of running Redis.
 func unansweredTable(runs []*chaos) string {
 	var b, rule strings.Builder
 	var names []string
@@ -120,9 +120,8 @@ func unansweredTable(runs []*chaos) string {
 	return b.String()
 }
 
-// silences returns how long clients were without an answer in rounds with this
-// fault; and those of other instances than that to which it was done, if it is
-// about one.
+// unanswered returns how long clients were without an answer in rounds with this
+// fault; and if it concerns one instance, the same for clients of the others.
 func (c *chaos) unanswered(name string) (all, elsewhere []time.Duration) {
 	for _, r := range c.results {
 		if len(r.drawn) > 1 || r.drawn[0].name != name || r.stalled {
@@ -136,7 +135,7 @@ func (c *chaos) unanswered(name string) (all, elsewhere []time.Duration) {
 	return all, elsewhere
 }
 
-// spread is the least, the middle and the most of some times, in seconds.
+// spread is the minimum, the median and the maximum of some times, in seconds.
 func spread(times []time.Duration) string {
 	switch slices.Sort(times); len(times) {
 	case 0:

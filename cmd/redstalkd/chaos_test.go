@@ -26,37 +26,37 @@ var (
 )
 
 const (
-	// chaosPatience bounds every wait of TestChaos: it is long, since the
-	// machine may have other things to do.
+	// chaosPatience is the timeout of every wait of TestChaos. It is long, since the
+	// machine can be busy.
 	chaosPatience = 5 * time.Minute
 
 	// chaosJobSize is the -z of the instances; a few jobs are as large.
 	chaosJobSize = 1 << 20
 
-	// instances is how many serve the same jobs in TestChaos.
+	// instances is the number of instances in TestChaos.
 	instances = 3
 )
 
-// TestChaos has producers and consumers at work on three instances, while in
-// each round one or two faults happen to instances, Redis and the connections
-// between them, drawn by a seed. Throughout and at the end the ledger holds the
-// books against what is there: what was acknowledged is neither lost nor comes
-// back, no id is given to two puts, no job is deleted twice, and none is handed
-// out while another client has it, except where that client's instance was killed,
-// frozen or cut off, or the TTR ran out. After each round and at the end fsck must
+// TestChaos runs producers and consumers on three instances. In each round, one or
+// two faults, drawn by a seed, happen to instances, Redis and the connections
+// between them. During the run and at the end the ledger compares what it recorded with
+// what the server has: no acknowledged job is lost, no deleted job
+// comes back, no id is given to two puts, no job is deleted twice, and none is delivered
+// while another client has it, except if that client's instance was killed,
+// frozen or cut off, or the TTR ended. After each round and at the end fsck must
 // find nothing.
 //
-// Leasers put jobs with keys, again until they know what became of that, have them by
-// leases of one instance and finish them by another, have them go to a dead-letter tube, and
-// move them: each stays one job, in one place, a lease ends with the TTR only, and one that
+// Leasers put jobs with keys, and repeat that until they know the result. They lease them through
+// one instance and finish them through another, let them go to a dead-letter tube, and
+// move them. Each stays one job, in one place; a lease ends only with the TTR; and a lease that
 // is over is refused by every instance.
 //
 // Some clients put, reserve and finish up to 512 jobs with one packet. Bodies are
-// up to -z long. A tenth of those that hold jobs are frozen at any time, with
-// -ha-long for 3 to 10 s, and then try to finish what they held.
+// up to -z long. At any time, a tenth of the clients that hold jobs are frozen, with
+// -ha-long for 3 to 10 s, and then try to finish their jobs.
 //
-// The seed decides which faults happen, to whom and for how long, not how they
-// fall in with the load: the same seed need not find the same fault of the
+// The seed determines which faults happen, to whom and for how long, but not their
+// timing relative to the load: the same seed need not find the same fault of the
 // server again.
 func TestChaos(t *testing.T) {
 	atLength(t)
@@ -94,7 +94,7 @@ func TestChaos(t *testing.T) {
 	t.Logf("for docs/high-availability.md:\n\n%s\n%s\n%s", ledgerTable(runs), ledgerNotes(runs), unansweredTable(runs))
 }
 
-// chaos is a run: what is there, and what has come of it.
+// chaos is a run of TestChaos: its servers and its results.
 type chaos struct {
 	*setup
 	name      string
@@ -104,14 +104,14 @@ type chaos struct {
 	instances []*chaosInstance
 	record    *ledger.Ledger
 	done      *history
-	bag       []*fault // faults still to be drawn before any comes again
+	bag       []*fault // faults still to be drawn before any is repeated
 	drawn     []*fault // of the present round
 	results   []result
 	unsound   int // times that fsck found something
 }
 
-// chaosInstance is one of those that serve the jobs. It has the same address for
-// ever, however often it is killed.
+// chaosInstance is an instance. It keeps its address when it is killed and
+// restarted.
 type chaosInstance struct {
 	args  []string
 	addr  string           // where clients find it
@@ -156,10 +156,10 @@ func (c *chaos) newInstance(number int) *chaosInstance {
 	return in
 }
 
-// pid is that of the process, which is another one after launch.
+// pid is the id of the process, which changes with launch.
 func (in *chaosInstance) pid() int { return in.cmd.Process.Pid }
 
-// launch starts an instance, again and again while Redis is not fit to be used.
+// launch starts an instance, and retries while Redis is not usable.
 func (c *chaos) launch(in *chaosInstance) {
 	c.t.Helper()
 	for limit := time.Now().Add(chaosPatience); time.Now().Before(limit); {
@@ -186,7 +186,7 @@ func (p *process) serves() bool {
 	return true
 }
 
-// suffer goes through so many rounds under load, and then audits.
+// runRounds runs rounds of faults under load, and then audits.
 func (c *chaos) runRounds(rounds int) {
 	c.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -206,7 +206,7 @@ func (c *chaos) runRounds(rounds int) {
 	c.t.Log(c.record.Report())
 }
 
-// round has faults happen, and waits until all is well again.
+// round causes faults, and waits until everything has recovered.
 func (c *chaos) round(number int) {
 	c.t.Helper()
 	c.drawn = c.draw()
@@ -242,7 +242,7 @@ func (c *chaos) round(number int) {
 	c.fsck(fmt.Sprint("after round ", number+1))
 }
 
-// suffers returns whether a fault of this class is among those of the round.
+// hasFault reports whether a fault of this class is among those of the round.
 func (c *chaos) hasFault(of class) bool {
 	return slices.ContainsFunc(c.drawn, func(f *fault) bool { return f.class == of })
 }
@@ -256,11 +256,11 @@ func together(all []func()) {
 	group.Wait()
 }
 
-// tooBusy is the busy.Factor from which on nobody can promise to do anything in time.
+// tooBusy is the busy.Factor from which on no limits of time can be kept.
 const tooBusy = 2.5
 
-// draw returns the fault of a round, or two. All come equally often, as far as the
-// machine is fit for them.
+// draw returns the fault of a round, or two. All are equally frequent, as far as the
+// machine allows them.
 func (c *chaos) draw() []*fault {
 	fit := func(*fault) bool { return true }
 	if busy.Factor() > tooBusy {
@@ -287,7 +287,7 @@ func (c *chaos) draw() []*fault {
 	return []*fault{first, second}
 }
 
-// next takes a fault out of the bag that is as wanted, nil if there is none in
+// next takes a wanted fault out of the bag, or returns nil if there is none in
 // it. An empty bag is filled first.
 func (c *chaos) next(wanted func(*fault) bool) *fault {
 	if len(c.bag) == 0 {
@@ -304,8 +304,8 @@ func (c *chaos) next(wanted func(*fault) bool) *fault {
 	return nil
 }
 
-// probe has a client at each instance ask for service, until all have it, and
-// then says how long after that moment that was.
+// probe uses each instance until all serve, and then delivers how long after begun
+// that was.
 func (c *chaos) probe(begun time.Time) <-chan time.Duration {
 	var all sync.WaitGroup
 	for _, in := range c.instances {
@@ -332,8 +332,8 @@ func (c *chaos) awaitPuts(n int) {
 	awaitPuts(c.t, c.record, n, chaosPatience)
 }
 
-// fsck has the program compare records, queues and counters; again if it could
-// not, as when the machine stood still and nodes of a cluster missed each other.
+// fsck runs fsck of the program. It retries if that could not run, such as when the
+// machine stood still and nodes of a cluster lost each other.
 func (c *chaos) fsck(when string) {
 	c.t.Helper()
 	for try := 1; ; try++ {
@@ -352,7 +352,7 @@ func (c *chaos) fsck(when string) {
 	}
 }
 
-// audit takes out all jobs and looks at the ledger.
+// audit takes out all jobs and checks the ledger.
 func (c *chaos) audit(rounds int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
@@ -369,8 +369,7 @@ func (c *chaos) audit(rounds int) {
 	}
 }
 
-// moreSwitches returns whether primaries were replaced more often than faults had
-// it happen.
+// moreSwitches reports whether primaries were replaced more often than by faults.
 func (c *chaos) moreSwitches() bool {
 	if c.switches == nil {
 		return false
@@ -386,7 +385,7 @@ func (c *chaos) moreSwitches() bool {
 	return c.switches() > wanted
 }
 
-// tellLogs shows what instances had to say, if something went wrong.
+// printLogs prints the logs of the instances, if the test has failed.
 func (c *chaos) printLogs() {
 	if !c.t.Failed() && !c.t.Skipped() && !*chaosLogs {
 		return
@@ -403,7 +402,7 @@ func (c *chaos) printLogs() {
 	}
 }
 
-// works returns whether puts in all tubes are acknowledged at an address.
+// works reports whether puts in all tubes are acknowledged at an address.
 func (c *chaos) works(addr string) bool {
 	const limit = 20 * time.Second // an instance that answers later is asked again
 	conn, err := protoclient.Dial(addr, limit)

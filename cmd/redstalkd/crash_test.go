@@ -21,14 +21,14 @@ var (
 	crashSeed   = flag.Uint64("crash-seed", 1, "what makes the choices of TestCrash; 0: the clock")
 )
 
-// auditLimit bounds an audit; none is expected to come near.
+// auditLimit is the timeout of an audit, much longer than expected.
 const auditLimit = time.Minute
 
 // TestCrash kills the program at random moments under load, starts it again on
-// the same directory and port, and compares what is there with what it had
-// acknowledged: of jobs with keys and leases, too, which go to dead-letter tubes and are
-// moved. That the kernel continues is why -f 50 and -F lose nothing,
-// either; what is lost with the kernel is the business of storage/embedded.
+// the same directory and port, and compares its jobs with what it had
+// acknowledged. That includes jobs with keys and leases, which go to dead-letter tubes and are
+// moved. Since the kernel survives, -f 50 and -F lose nothing
+// either; losses with the kernel are tested in storage/embedded.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	seed := *crashSeed
@@ -63,7 +63,7 @@ func TestCrashLarge(t *testing.T) {
 	newKilledServer(t, c, "-f", "0", "-z", fmt.Sprint(64<<20)).runRounds(t, *crashRounds)
 }
 
-// victim is a program that is killed now and then, and the load on it.
+// killedServer is a program that is killed repeatedly, and the load on it.
 type killedServer struct {
 	args       []string
 	rng        *rand.Rand
@@ -72,7 +72,7 @@ type killedServer struct {
 	*process
 }
 
-// newVictim starts a program with flags. c says what is put, and has the seed.
+// newKilledServer starts a program with flags. c configures the load, and has the seed.
 func newKilledServer(t *testing.T, c ledger.Config, flags ...string) *killedServer {
 	t.Helper()
 	port := quietPort(t)
@@ -83,15 +83,15 @@ func newKilledServer(t *testing.T, c ledger.Config, flags ...string) *killedServ
 		record:     ledger.New(c),
 		killWithin: 300 * time.Millisecond,
 	}
-	if c.MaxBody > 100<<10 { // they take their time
+	if c.MaxBody > 100<<10 { // these are slower
 		v.killWithin = 1500 * time.Millisecond
 	}
 	v.process, _ = serve(t, v.args...)
 	return v
 }
 
-// quietPort returns a port of the loopback address that is free and stays so
-// while nobody listens on it: the system gives higher ones to clients.
+// quietPort returns a free loopback port that the system gives to nobody else while it
+// is unused: ports for clients are higher.
 func quietPort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -106,8 +106,8 @@ func quietPort(t *testing.T) string {
 	return ""
 }
 
-// suffer kills the program as often as that, and in the end asks it to end,
-// each time under load; the ledger is checked each time.
+// runRounds kills the program in each round, and at the end stops it with a signal,
+// always under load; the ledger is checked each time.
 func (v *killedServer) runRounds(t *testing.T, rounds int) {
 	for round := range rounds {
 		v.round(t, syscall.SIGKILL, fmt.Sprint("round ", round+1))
@@ -125,8 +125,8 @@ func (v *killedServer) runRounds(t *testing.T, rounds int) {
 	}
 }
 
-// round ends the program under load and starts it again. Half of the time the
-// load continues meanwhile, and some of the time the program is killed once more
+// round ends the program under load and starts it again. In half of the rounds the
+// load continues meanwhile, and in some the program is killed again
 // while it starts.
 func (v *killedServer) round(t *testing.T, sig syscall.Signal, name string) {
 	t.Helper()

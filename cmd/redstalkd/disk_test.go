@@ -16,7 +16,7 @@ import (
 	"redstalk/tools/conformance/ledger"
 )
 
-// hoard is a load that only puts. refused is called for each put that is.
+// putOnlyLoad is a load of puts. refused is called for each refused put.
 func putOnlyLoad(port string, refused func(error)) *ledger.Ledger {
 	return ledger.New(ledger.Config{
 		Addrs: []string{"127.0.0.1:" + port}, Producers: hoarders, Backlog: 1 << 20,
@@ -26,8 +26,8 @@ func putOnlyLoad(port string, refused func(error)) *ledger.Ledger {
 
 const hoarders = 4
 
-// TestDiskReserve fills the disk down to the reserve, again and again: then
-// puts are refused and nothing else is, not even a start after a kill. When
+// TestDiskReserve repeatedly fills the disk down to the reserve. Then
+// puts are refused and everything else works, including a start after a kill. When
 // jobs have been deleted there is room for others.
 func TestDiskReserve(t *testing.T) {
 	atLength(t)
@@ -81,9 +81,9 @@ func TestDiskReserve(t *testing.T) {
 	}
 }
 
-// awaitFree returns how much is free, and after how long it was so much, or not
-// for a while: files that are written again to tidy up take their room from the
-// reserve until the old ones are removed, of which there is no event.
+// awaitFree waits until so much is free, for some time, and returns how much is, and after how
+// long. There is no event to wait for: files that are rewritten by compaction take space from the
+// reserve until the old ones are removed.
 func awaitFree(t *testing.T, dir string, want int) (free int, waited time.Duration) {
 	t.Helper()
 	begun := time.Now()
@@ -97,7 +97,7 @@ func awaitFree(t *testing.T, dir string, want int) (free int, waited time.Durati
 }
 
 // putUntilRefused runs the load until puts have been refused for a while:
-// tidying up may make room for a few more at first.
+// compaction can make room for a few more at first.
 func putUntilRefused(t *testing.T, record *ledger.Ledger, refused <-chan error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -110,7 +110,7 @@ func putUntilRefused(t *testing.T, record *ledger.Ledger, refused <-chan error) 
 	}
 }
 
-// allButPut does what a worker does, with the jobs 1 to 3 of the watched tube.
+// workWithoutPuts does the work of a worker, with the jobs 1 to 3 of the watched tube.
 func workWithoutPuts(c *client) {
 	c.t.Helper()
 	big := strings.Repeat("x", 60_000)
@@ -144,8 +144,8 @@ func (c *client) refused(put string) {
 	c.t.Fatalf("a put is answered %q", line)
 }
 
-// awaitRoom puts again and again until n jobs of 60,000 bytes are accepted:
-// when files are removed is the journal's business, and there is no event to
+// awaitRoom repeats puts until n jobs of 60,000 bytes are accepted:
+// the log removes files in its own time, and there is no event to
 // wait for.
 func awaitRoom(t *testing.T, dir, addr string, n int) {
 	t.Helper()
@@ -171,10 +171,9 @@ func awaitRoom(t *testing.T, dir, addr string, n int) {
 		time.Since(begun), accepted, n, freeOn(t, dir)/mib)
 }
 
-// TestDiskFull lets the disk get full to the last byte. Either the program
-// ends with a line that says why, or it leaves everybody without a reply; it
-// says no more than an operator can read; and when there is room it continues
-// with every job that it had acknowledged.
+// TestDiskFull fills the disk to the last byte. Either the program
+// ends with a line that says why, or nobody gets a reply. It does not flood the log.
+// When there is room again it has every job that it had acknowledged.
 func TestDiskFull(t *testing.T) {
 	atLength(t)
 	t.Parallel()
@@ -244,8 +243,8 @@ func (p *process) endsWithin(d time.Duration) bool {
 	}
 }
 
-// verifyLastWords checks what a program reports that has to end because of a full
-// disk. An operator must find the cause in the last line.
+// verifyLastLine checks the last line of a program that ended because of a full
+// disk: an operator must find the cause there.
 func verifyLastLine(t *testing.T, p *process) {
 	t.Helper()
 	text := p.stderr.String()
@@ -257,8 +256,8 @@ func verifyLastLine(t *testing.T, p *process) {
 	}
 }
 
-// startOnFullDisk starts the program where there is no room, and returns when
-// it has said so.
+// startOnFullDisk starts the program on a full disk, and returns when
+// it has reported that.
 func startOnFullDisk(t *testing.T, args []string) *process {
 	t.Helper()
 	p := start(t, command(append([]string{"-V"}, args...)...))
@@ -266,7 +265,7 @@ func startOnFullDisk(t *testing.T, args []string) *process {
 	return p
 }
 
-// verifyBooks takes all jobs out.
+// verifyLedger takes out all jobs and checks the ledger.
 func verifyLedger(t *testing.T, record *ledger.Ledger) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
@@ -279,8 +278,8 @@ func verifyLedger(t *testing.T, record *ledger.Ledger) {
 	}
 }
 
-// TestSyncedByTimer looks at the system calls: with -f 100 a lone write is
-// synced without any other to follow.
+// TestSyncedByTimer traces system calls: with -f 100 a single write is
+// synced without another one after it.
 func TestSyncedByTimer(t *testing.T) {
 	t.Parallel()
 	strace, err := exec.LookPath("strace")

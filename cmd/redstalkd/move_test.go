@@ -17,13 +17,13 @@ import (
 	"redstalk/tools/conformance/compile"
 )
 
-// How many jobs are moved, and how often anyone who moves them is killed meanwhile.
+// How many jobs are moved, and how often the process that moves them is killed meanwhile.
 var (
 	moveJobs  = flag.Int("move-jobs", 900, "jobs that TestMoveKilled and TestBehindKilled move")
 	moveKills = flag.Int("move-kills", 3, "how often the mover is killed")
 )
 
-// census is what workers have got: which jobs they have deleted, and of which they do not know,
+// deliveredJobs records the jobs that workers have deleted, and those with an unknown outcome,
 // because a server was killed before it answered.
 type deliveredJobs struct {
 	mu      sync.Mutex
@@ -171,8 +171,8 @@ var commandLineProgram = sync.OnceValues(func() (string, error) {
 	return path, compile.Program(path, "../redstalk")
 })
 
-// TestMoveKilled: a mover that is killed again and again, while workers work at both servers, loses no
-// job and brings none twice.
+// TestMoveKilled: a move-from that is killed repeatedly, while workers use both servers, loses no
+// job and duplicates none.
 func TestMoveKilled(t *testing.T) {
 	atLength(t)
 	t.Parallel()
@@ -217,8 +217,8 @@ func TestMoveKilled(t *testing.T) {
 	}
 }
 
-// TestBehindKilled: workers that come to a server in front of an old one get the old one's jobs, each
-// once, though the server is killed again and again.
+// TestUpstreamKilled: workers at a server with --upstream get the jobs of the old server, each
+// once, though the new server is killed repeatedly.
 func TestUpstreamKilled(t *testing.T) {
 	atLength(t)
 	t.Parallel()
@@ -267,8 +267,8 @@ func TestUpstreamKilled(t *testing.T) {
 	}
 }
 
-// A server in front of one that is not there serves its own jobs, and begins to bring those of the
-// other one when that comes.
+// TestUpstreamUnreachable: a server whose upstream is not running serves its own jobs, and starts to
+// migrate those of the upstream when that runs.
 func TestUpstreamUnreachable(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "front")
