@@ -62,7 +62,7 @@ test-long: deps ## run all tests, also those that make test leaves out, and the 
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDifferBeyond' ./cmd/redstalkd -args -differ-commands 600
 	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 2
 	$(GO) test -count=1 -timeout 15m -run '^TestAsBeanstalkdReads$$' ./storage/beanstalkd -args -binlog-seeds 25
-	$(GO) test -race -count=1 -timeout 30m -run '^(TestMoveKilled|TestBehindKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 50000 -move-kills 4 -import-jobs 200000
+	$(GO) test -race -count=1 -timeout 30m -run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 50000 -move-kills 4 -import-jobs 200000
 
 # Chromium is large, so only those targets install it that need it.
 CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/httpapi/console

@@ -79,7 +79,7 @@ var luaHead = regexp.MustCompile(`^(local )?(function\b|[\w.]+ *= *function\b)`)
 
 // luaFunctions reports each function that begins at the margin of a Lua file, and
 // ends there. The lines are counted from 1.
-func luaFunctions(text string, tell func(head string, first, last int)) {
+func luaFunctions(text string, report func(head string, first, last int)) {
 	head, first, number := "", 0, 0
 	for line := range strings.Lines(text) {
 		number++
@@ -90,7 +90,7 @@ func luaFunctions(text string, tell func(head string, first, last int)) {
 				first = 0 // all of it in one line
 			}
 		case first > 0 && strings.HasPrefix(line, "end"):
-			tell(head, first, number)
+			report(head, first, number)
 			first = 0
 		}
 	}

@@ -10,41 +10,41 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// fault is something that happens in a round.
+// fault is a fault to be injected in a round.
 type fault struct {
 	name   string // as in docs/high-availability.md
 	class  class
 	traits traits
-	begin  func(*chaos) (end func()) // end returns when nothing more is done
+	begin  func(*chaos) (end func()) // end returns when the fault is over
 }
 
 type traits int
 
 const (
 	livesOn   traits = 1 << iota // sentinels may replace a primary that continues, or comes back before they have
-	aside                        // it is done to one instance, and may be felt at others
+	aside                        // it concerns one instance, and can affect others
 	takesOver                    // sentinels replace the primary, once
-	prompt                       // the instance must continue in time; not on a machine too busy for that
+	prompt                       // the instance must recover in time; not drawn on a busy machine
 )
 
-// class says what a fault concerns. Two faults happen at once only if they are
-// of different classes; they begin in the order of these. For then what was
-// acknowledged is safe:
+// class is what a fault concerns. Two faults happen together only if they have
+// different classes; they begin in the order of the classes. Under this rule
+// acknowledged changes are safe:
 //
-//   - Whatever happens to instances, and to connections to and from them, cannot
-//     lose anything, and two are always left.
-//   - Of the servers of Redis only one at a time is killed, frozen, cut off from
-//     the others or moved from, and all must be whole again before the next
+//   - Faults of instances, and of connections to and from them, cannot
+//     lose anything, and two instances are always left.
+//   - Only one Redis server at a time is killed, frozen, cut off from
+//     the others or moved from, and all must have recovered before the next
 //     round. With two, the primary and the only replica that has confirmed a
 //     change could be gone; or a slot's keys, which are not waited for, on a node
 //     that is new to them. All have an append-only file, so those that are
-//     restarted at once come back with what they had.
-//   - A sentinel that is killed leaves two of three, which can decide. A
-//     script that is forgotten is sent again.
+//     restarted at once still have their data.
+//   - A killed sentinel leaves two of three, which can decide. A
+//     script that Redis has lost is sent again.
 //
-// What Sentinel chooses after its primary is killed is the replica that has
-// most, as far as it knows. Where one of two is to confirm, that is not sure to
-// be the one that did, but both are told at the same time. See also
+// After a primary is killed, Sentinel chooses the replica with the most data, as far as
+// it knows. If one of two replicas has to confirm, it is not certain that Sentinel chooses
+// that one, but both are sent the data at the same time. See also
 // chaosSentinelOne.
 type class int
 
@@ -52,7 +52,7 @@ const (
 	ofLinks     class = iota // connections of instances to Redis; first, as long as all know the primary
 	ofRedis                  // its servers, and what they do to their connections
 	ofInstances              // and connections to them
-	ofOthers                 // all else, which clients are not to notice
+	ofOthers                 // everything else, which clients must not notice
 )
 
 // longestFault limits how long something is frozen or cut off: long enough that
@@ -64,13 +64,13 @@ func longestFault() time.Duration {
 	return 1500 * time.Millisecond
 }
 
-// upTo draws a time from 200 ms to that.
+// upTo draws a duration from 200 ms to most.
 func (c *chaos) upTo(most time.Duration) time.Duration {
 	const least = 200 * time.Millisecond
 	return least + time.Duration(c.rng.Int64N(int64(min(most, longestFault())-least)))
 }
 
-// someInstance draws one.
+// someInstance draws an instance.
 func (c *chaos) someInstance() *chaosInstance { return c.instances[c.rng.IntN(len(c.instances))] }
 
 var instanceFaults = []*fault{
@@ -101,7 +101,7 @@ func killInstance(c *chaos) func() {
 func freezeInstance(c *chaos) func() {
 	in := c.someInstance()
 	enough := c.upTo(longestFault())
-	if c.rng.IntN(2) == 0 { // that long that others declare it dead
+	if c.rng.IntN(2) == 0 { // so long that others declare it dead
 		enough = enough*2/3 + longestFault()
 	}
 	over := c.done.begin(in.addr, "instance frozen")
@@ -112,7 +112,7 @@ func freezeInstance(c *chaos) func() {
 	})
 }
 
-// inTime has something done after a time, and returns what waits for that.
+// inTime calls do after some time, and returns a function that waits for it.
 func inTime(after time.Duration, do func()) (wait func()) {
 	done := make(chan struct{})
 	time.AfterFunc(after, func() {
@@ -122,7 +122,7 @@ func inTime(after time.Duration, do func()) (wait func()) {
 	return func() { <-done }
 }
 
-// during has a note ended behind a fault.
+// during returns a function that ends a fault and then its entry in the history.
 func during(over, end func()) func() {
 	return func() {
 		end()
@@ -130,17 +130,17 @@ func during(over, end func()) func() {
 	}
 }
 
-// moments tells pieces of the traffic in which it is cut. The last is for what
-// comes behind an answer and belongs to it, nil if nothing does.
+// moments match pieces of the traffic where it is cut. rest is for a piece after
+// an answer that belongs to it; nil if there is none.
 type moments struct{ request, answer, rest func([]byte) bool }
 
 // always is for cuts in any piece of the traffic.
 func always([]byte) bool { return true }
 
-// cuts breaks connections through a proxy, one time each, in an order that is
-// drawn: all of them between two pieces, with and without a word; before the next
-// request or answer; behind the request; and behind the answer, or as late
-// suffers something else. Whatever has a rest is cut before that, too.
+// cuts breaks connections through a proxy once at each moment, in random
+// order: all of them between two pieces, with a reset or silently; before the next
+// request or answer; after the request; and after the answer, unless late
+// is another fate. Before the rest of an answer it cuts, too.
 func (c *chaos) cuts(part *redistest.Part, at moments, late redistest.Fate) func() {
 	blows := []func(){
 		part.Break,
@@ -163,7 +163,7 @@ func (c *chaos) cuts(part *redistest.Part, at moments, late redistest.Fate) func
 	}
 }
 
-// pauses draws so many, between blows.
+// pauses draws n pauses between cuts.
 func (c *chaos) pauses(n int) []time.Duration {
 	pauses := make([]time.Duration, n)
 	for i := range pauses {
@@ -172,7 +172,7 @@ func (c *chaos) pauses(n int) []time.Duration {
 	return pauses
 }
 
-// once returns a judge that has the next piece that matches suffer a fate.
+// once returns a function that gives the next matching piece a fate.
 func once(fate redistest.Fate, matches func([]byte) bool) redistest.Judge {
 	var seen atomic.Bool
 	return func(piece []byte) redistest.Fate {
@@ -183,7 +183,7 @@ func once(fate redistest.Fate, matches func([]byte) bool) redistest.Judge {
 	}
 }
 
-// swallow makes black holes of proxies for a while.
+// swallow makes proxies drop all traffic for a while.
 func (c *chaos) swallow(parts ...*redistest.Part) func() {
 	for _, part := range parts {
 		part.Swallow(true)
@@ -198,32 +198,32 @@ func heal(parts []*redistest.Part) {
 	}
 }
 
-// servers are those of Redis to which something may happen: all, for what
-// happens to all, and one, for what happens to one that has jobs.
+// servers are the Redis servers for faults: all of them, and one with
+// jobs.
 type servers struct {
 	all func() []*redistest.Server
 	one func(*chaos) *redistest.Server
 }
 
-// faults are those that every way of running Redis has.
+// faults returns the faults for every way of running Redis.
 func (s servers) faults() []*fault {
 	return append(s.linkFaults(),
 		&fault{"`SCRIPT FLUSH`", ofOthers, 0, func(c *chaos) func() {
-			c.tell(s.all(), "script", "flush")
+			c.sendAll(s.all(), "script", "flush")
 			return func() {}
 		}},
 		&fault{"`CLIENT KILL` of all connections, five times", ofRedis, livesOn, func(c *chaos) func() {
 			pauses := c.pauses(5)
 			return func() {
 				for _, pause := range pauses {
-					c.tell(s.all(), "client", "kill", "type", "normal")
+					c.sendAll(s.all(), "client", "kill", "type", "normal")
 					<-time.After(pause)
 				}
 			}
 		}},
 		&fault{"`CLIENT PAUSE` of a primary for 0.2 to 3 s", ofRedis, livesOn, func(c *chaos) func() {
 			pause := c.upTo(3 * time.Second)
-			c.tell([]*redistest.Server{s.one(c)}, "client", "pause", pause.Milliseconds(), "all")
+			c.sendAll([]*redistest.Server{s.one(c)}, "client", "pause", pause.Milliseconds(), "all")
 			return inTime(pause, func() {})
 		}},
 		&fault{"a primary is frozen", ofRedis, livesOn, func(c *chaos) func() { return c.freeze(s.one(c)) }},
@@ -235,17 +235,17 @@ func (s servers) faults() []*fault {
 	)
 }
 
-// linkFaults happen to the connections of one instance to one primary, all
-// others see nothing of it.
+// linkFaults returns the faults of the connections from one instance to one primary. They do
+// not affect others.
 func (s servers) linkFaults() []*fault {
 	return []*fault{
-		// An instance that is cut off so briefly has no excuse, unless Redis is held up
-		// at the same time: both together may keep its heartbeats away for too long.
+		// An instance that is cut off so briefly has no excuse, unless Redis is blocked
+		// at the same time: both together can delay its heartbeats too much.
 		{"connections of an instance to a primary are cut, likewise; once an answer is lost without a word", ofLinks, prompt, func(c *chaos) func() {
 			in := c.someInstance()
 			part := s.one(c).Front.Of(in.pid())
 			end := c.cuts(part, moments{isCall, isAnswer, isConfirmation}, redistest.Drop)
-			if c.suffers(ofRedis) {
+			if c.hasFault(ofRedis) {
 				return during(c.done.begin(in.addr, "instance cut off from Redis, and Redis held up"), end)
 			}
 			return end
@@ -256,7 +256,7 @@ func (s servers) linkFaults() []*fault {
 	}
 }
 
-// cutOff has packets between an instance and these servers swallowed for a while.
+// cutOff drops packets between an instance and these servers for a while.
 func (c *chaos) cutOff(from []*redistest.Server) func() {
 	in := c.someInstance()
 	var parts []*redistest.Part
@@ -266,8 +266,8 @@ func (c *chaos) cutOff(from []*redistest.Server) func() {
 	return during(c.done.begin(in.addr, "instance cut off from Redis"), c.swallow(parts...))
 }
 
-// apart returns what goes between one server and others, sentinels among them,
-// in either direction.
+// apart returns the connections between one server and others, including sentinels,
+// in both directions.
 func apart(one *redistest.Server, others []*redistest.Server) (parts []*redistest.Part) {
 	var pids []int
 	for _, other := range others {
@@ -300,8 +300,8 @@ func (c *chaos) restart(server *redistest.Server) {
 	}
 }
 
-// tell has servers carry out a command, those that can.
-func (c *chaos) tell(to []*redistest.Server, words ...any) {
+// sendAll sends a command to servers, and ignores those that fail.
+func (c *chaos) sendAll(to []*redistest.Server, words ...any) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for _, server := range to {

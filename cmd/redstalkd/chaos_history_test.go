@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// history is what was done to instances, and when.
+// history records what was done to instances, and when.
 type history struct {
 	stalls atomic.Int64 // how often nothing at all continued
 	ticked atomic.Int64 // when this program was last seen to continue, in ns since begun
@@ -18,7 +18,7 @@ type history struct {
 	all []*disturbance
 }
 
-// disturbance is one of them.
+// disturbance is one entry of the history.
 type disturbance struct {
 	addr string // of the instance, as clients know it; "" for all
 	what string
@@ -30,14 +30,14 @@ const (
 	// instance dead, until they have its next heartbeat.
 	aftermath = 3 * time.Second
 
-	// stillFor is how long this program may not get to run: beyond that, the
-	// instances have not either, and whichever continues first finds that the
-	// others were silent.
+	// stillFor is the longest time without running for this process: beyond that, the
+	// instances did not run either, and the first to continue finds that the
+	// others sent no heartbeats.
 	stillFor = 1500 * time.Millisecond
 )
 
-// watchHistory returns an empty history, to which the machine's standing still
-// is added until the test ends.
+// watchHistory returns an empty history. Stalls of the machine are added to it until
+// the test ends.
 func watchHistory(t *testing.T) *history {
 	h := &history{begun: time.Now()}
 	ended := make(chan struct{})
@@ -78,8 +78,8 @@ func (h *history) begin(addr, what string) (end func()) {
 	}
 }
 
-// excuse returns why an instance may have lost since then what its clients had
-// reserved.
+// excuse returns why an instance may have lost the reservations of its clients
+// since then.
 func (h *history) excuse(addr string, since time.Time) string {
 	if h.stalled() {
 		return "the machine stood still"
@@ -94,8 +94,8 @@ func (h *history) excuse(addr string, since time.Time) string {
 	return ""
 }
 
-// disturbed returns whether something was done since then to an instance whose
-// address is in the text; to any if it is empty.
+// disturbed reports whether something was done since then to an instance whose
+// address is in the text, or to any instance if that is empty.
 func (h *history) disturbed(where string, since time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// result is what came of a round.
+// result is the result of a round.
 type result struct {
-	drawn     []*fault
-	silence   time.Duration // the longest that a client was without an answer
-	elsewhere time.Duration // the same, of clients of instances to which nothing was done
-	back      time.Duration // from the beginning until all instances served all tubes
-	errors    int           // INTERNAL_ERROR
-	hasty     bool          // before its time
-	stalled   bool          // nothing at all continued for a while, so times say nothing
+	drawn      []*fault
+	unanswered time.Duration // the longest that a client was without an answer
+	elsewhere  time.Duration // the same, of clients of instances to which nothing was done
+	back       time.Duration // from the beginning until all instances served all tubes
+	errors     int           // INTERNAL_ERROR
+	hasty      bool          // before its time
+	stalled    bool          // nothing at all continued for a while, so times say nothing
 }
 
 func namesOf(faults []*fault) (names []string) {
@@ -28,7 +28,7 @@ func namesOf(faults []*fault) (names []string) {
 
 func (r result) String() string {
 	s := fmt.Sprintf("%s: longest silence %s s, elsewhere %s s; service after %s s",
-		strings.Join(namesOf(r.drawn), " + "), inSeconds(r.silence), inSeconds(r.elsewhere), inSeconds(r.back))
+		strings.Join(namesOf(r.drawn), " + "), inSeconds(r.unanswered), inSeconds(r.elsewhere), inSeconds(r.back))
 	if r.errors > 0 {
 		s += fmt.Sprintf("; %d INTERNAL_ERROR", r.errors)
 	}
@@ -40,14 +40,14 @@ func (r result) String() string {
 
 func inSeconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
-// tableOfBooks is what became of jobs, a row for each way of running Redis.
-func tableOfBooks(runs []*chaos) string {
+// ledgerTable is the ledger's figures, with a row for each way of running Redis.
+func ledgerTable(runs []*chaos) string {
 	var b strings.Builder
 	b.WriteString("| | rounds (with two faults) | jobs acknowledged | deletes acknowledged | lost | back from the dead | deleted twice | put twice | ids given twice | " +
 		"handed out again without a reason | leases of the past obeyed | `INTERNAL_ERROR` before its time | faults by `fsck` |\n" +
 		"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, c := range runs {
-		double, hasty, books := 0, 0, c.books.Report()
+		double, hasty, record := 0, 0, c.record.Report()
 		for _, r := range c.results {
 			if len(r.drawn) > 1 {
 				double++
@@ -57,18 +57,18 @@ func tableOfBooks(runs []*chaos) string {
 			}
 		}
 		fmt.Fprintf(&b, "| %s | %d (%d) | %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", c.title, len(c.results), double,
-			thousands(books.PutsAcked), thousands(books.DeletesAcked), books.Lost, books.Undead, books.DeletedTwice, books.Twice, books.Reused,
-			books.Contested+books.Robbed, books.Obeyed+books.Tokens, hasty, c.unsound)
+			thousands(record.PutsAcked), thousands(record.DeletesAcked), record.Lost, record.Undead, record.DeletedTwice, record.Twice, record.Reused,
+			record.Contested+record.Robbed, record.Obeyed+record.Tokens, hasty, c.unsound)
 	}
 	return b.String()
 }
 
-// wordsOn is what belongs under the table of books: what happened to jobs for a
-// reason, and what clients were not told.
-func wordsOn(runs []*chaos) string {
+// ledgerNotes is the text below ledgerTable: excused events, and commands without a
+// reply.
+func ledgerNotes(runs []*chaos) string {
 	var b strings.Builder
 	for _, c := range runs {
-		errors, still, books := 0, 0, c.books.Report()
+		errors, still, record := 0, 0, c.record.Report()
 		for _, r := range c.results {
 			errors += r.errors
 			if r.stalled {
@@ -76,19 +76,19 @@ func wordsOn(runs []*chaos) string {
 			}
 		}
 		fmt.Fprintf(&b, "%s: leases %s, of the past refused %s, puts repeated as their reply was lost %d, jobs with another id %s; not known to their clients are %d puts and %d deletes; `INTERNAL_ERROR` %d; the machine stood still in %d rounds",
-			c.name, thousands(books.Leases), thousands(books.PastRefused), books.Repeated, thousands(books.Renamed), books.PutsUnknown, books.DeletesUnknown, errors, still)
-		for _, why := range slices.Sorted(maps.Keys(books.Shared)) {
-			fmt.Fprintf(&b, "; handed out again, %s: %d", why, books.Shared[why])
+			c.name, thousands(record.Leases), thousands(record.PastRefused), record.Repeated, thousands(record.Renamed), record.PutsUnknown, record.DeletesUnknown, errors, still)
+		for _, why := range slices.Sorted(maps.Keys(record.Shared)) {
+			fmt.Fprintf(&b, "; handed out again, %s: %d", why, record.Shared[why])
 		}
 		b.WriteString(".\n")
 	}
 	return b.String()
 }
 
-// tableOfSilences has a row for each fault, of rounds that had no other one and
-// in which the machine did not stand still, in the order in which faults are
-// defined; and a column for each way of running Redis.
-func tableOfSilences(runs []*chaos) string {
+// unansweredTable has a row for each fault, in the order of their definition,
+// from rounds with no other fault in which the machine did not stand still,
+// and a column for each way of running Redis.
+func unansweredTable(runs []*chaos) string {
 	var b, rule strings.Builder
 	var names []string
 	b.WriteString("| fault |")
@@ -103,32 +103,31 @@ func tableOfSilences(runs []*chaos) string {
 	}
 	fmt.Fprintf(&b, "\n|---|%s\n", rule.String())
 	for _, name := range names {
-		silences, elsewhere := "", ""
+		times, elsewhere := "", ""
 		for _, c := range runs {
-			its, others := c.silences(name)
-			silences += " " + spread(its) + " |"
+			own, others := c.unanswered(name)
+			times += " " + spread(own) + " |"
 			elsewhere += " " + spread(others) + " |"
 		}
 		switch {
-		case strings.Trim(silences, " |") == "": // it did not happen alone
+		case strings.Trim(times, " |") == "": // it did not happen alone
 		case strings.Trim(elsewhere, " |") == "":
-			fmt.Fprintf(&b, "| %s |%s\n", name, silences)
+			fmt.Fprintf(&b, "| %s |%s\n", name, times)
 		default:
-			fmt.Fprintf(&b, "| %s: clients of this instance |%s\n| the same: clients of the others |%s\n", name, silences, elsewhere)
+			fmt.Fprintf(&b, "| %s: clients of this instance |%s\n| the same: clients of the others |%s\n", name, times, elsewhere)
 		}
 	}
 	return b.String()
 }
 
-// silences returns how long clients were without an answer in rounds with this
-// fault; and those of other instances than that to which it was done, if it is
-// about one.
-func (c *chaos) silences(name string) (all, elsewhere []time.Duration) {
+// unanswered returns how long clients were without an answer in rounds with this
+// fault; and if it concerns one instance, the same for clients of the others.
+func (c *chaos) unanswered(name string) (all, elsewhere []time.Duration) {
 	for _, r := range c.results {
 		if len(r.drawn) > 1 || r.drawn[0].name != name || r.stalled {
 			continue
 		}
-		all = append(all, r.silence)
+		all = append(all, r.unanswered)
 		if r.drawn[0].traits&aside != 0 {
 			elsewhere = append(elsewhere, r.elsewhere)
 		}
@@ -136,7 +135,7 @@ func (c *chaos) silences(name string) (all, elsewhere []time.Duration) {
 	return all, elsewhere
 }
 
-// spread is the least, the middle and the most of some times, in seconds.
+// spread is the minimum, the median and the maximum of some times, in seconds.
 func spread(times []time.Duration) string {
 	switch slices.Sort(times); len(times) {
 	case 0:

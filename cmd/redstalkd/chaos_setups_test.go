@@ -9,33 +9,33 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// onDisk has a server write everything to disk before it answers.
+// onDisk makes a Redis server write everything to disk before it answers.
 var onDisk = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
 // chaosRedis is one Redis.
 func chaosRedis(t *testing.T) *setup {
 	redis := redistest.StartBehind(t, onDisk...)
-	its := servers{
+	own := servers{
 		all: func() []*redistest.Server { return []*redistest.Server{redis} },
 		one: func(*chaos) *redistest.Server { return redis },
 	}
 	s := &setup{url: redis.URL(), limit: 5 * time.Second, tubes: 1, whole: func() {}}
-	s.faults = append(its.faults(), &fault{killedLater, ofRedis, 0, func(c *chaos) func() { return c.killed(redis) }})
+	s.faults = append(own.faults(), &fault{killedLater, ofRedis, 0, func(c *chaos) func() { return c.killed(redis) }})
 	return s
 }
 
 // killedLater is a fault that has one name and two forms.
 const killedLater = "a primary is killed and restarted 0.2 to 3 s later; where it can be, after another one has taken over"
 
-// isCall tells calls of the script from other requests.
+// isCall reports whether a request is a call of the script.
 func isCall(piece []byte) bool { return len(piece) > 60 }
 
-// isAnswer tells answers of the script, which are lists, from the empty ones to
-// asking for notifications.
+// isAnswer reports whether a reply is one of the script, which is a list, and not an empty one
+// to a request for notifications.
 func isAnswer(piece []byte) bool { return len(piece) > 1 && piece[0] == '*' && piece[1] != '-' }
 
-// isConfirmation tells how many replicas have what a call wrote, if that comes
-// later than its answer.
+// isConfirmation reports whether a reply is the number of replicas that have a call's
+// changes, if that is sent after the answer.
 func isConfirmation(piece []byte) bool { return piece[0] == ':' }
 
 // chaosSentinel is a primary with two replicas, and three sentinels; every answer
@@ -46,11 +46,11 @@ func chaosSentinel(t *testing.T) *setup {
 }
 
 // chaosSentinelOne is the same, but answers wait for one of the replicas. Then a
-// primary that continues while another one is chosen, and the replica that does
-// not know of that yet, can acknowledge what is thrown away when they do. So
-// whatever happens to a primary here, it is dead before and after, or cut off
-// from all replicas until they follow another one. If the sentinels replace one
-// on top of that, as they do when the machine stands still, the ledger say nothing.
+// primary that continues while another one is chosen, together with a replica that does
+// not know of that yet, can acknowledge changes that are discarded later. So in all
+// faults of a primary here, it is either dead, or cut off
+// from all replicas until they follow another one. If the sentinels replace a primary
+// for another reason, such as a stall of the machine, the ledger proves nothing.
 func chaosSentinelOne(t *testing.T) *setup {
 	redis := redistest.StartSentinelsBehind(t, 2, onDisk...)
 	s := sentinelSetup(t, redis, 1)
@@ -60,7 +60,7 @@ func chaosSentinelOne(t *testing.T) *setup {
 }
 
 func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setup {
-	its := servers{
+	own := servers{
 		all: func() []*redistest.Server { return redis.Servers },
 		one: func(*chaos) *redistest.Server { return redis.AwaitWhole(t) },
 	}
@@ -72,9 +72,9 @@ func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setu
 		url: redis.URL(), flags: []string{"--wait-replicas", fmt.Sprint(replicas)}, limit: 5 * time.Second, tubes: 1,
 		whole: func() { redis.AwaitWhole(t) },
 	}
-	s.faults = append(append(its.faults(), followerFaults(replica)...),
+	s.faults = append(append(own.faults(), followerFaults(replica)...),
 		&fault{killedLater, ofRedis, takesOver, func(c *chaos) func() {
-			victim := its.one(c)
+			victim := own.one(c)
 			victim.Kill()
 			judge := c.watchChoice(redis, victim)
 			return func() {
@@ -88,23 +88,23 @@ func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setu
 			return c.killed(redis.Sentinels[c.rng.IntN(len(redis.Sentinels))])
 		}},
 		&fault{"`SENTINEL FAILOVER`, `CLUSTER FAILOVER`", ofRedis, livesOn, func(c *chaos) func() {
-			old := its.one(c)
+			old := own.one(c)
 			redis.FailOver(t)
 			return func() { redis.AwaitPrimary(t, old) }
 		}},
 		&fault{apartForAWhile, ofRedis, livesOn, func(c *chaos) func() {
-			primary := its.one(c)
+			primary := own.one(c)
 			return c.swallow(apart(primary, append(without(redis.Servers, primary), redis.Sentinels...))...)
 		}},
 		&fault{apartForAWhile + ", until another one has taken over", ofRedis, takesOver, func(c *chaos) func() {
-			primary := its.one(c)
+			primary := own.one(c)
 			parts := apart(primary, append(without(redis.Servers, primary), redis.Sentinels...))
 			for _, part := range parts {
 				part.Swallow(true)
 			}
 			judge := c.watchChoice(redis, primary)
 			return func() {
-				defer heal(parts) // also if that comes to nothing
+				defer heal(parts) // also on failure
 				judge(redis.AwaitPrimary(t, primary))
 				redis.AwaitReplaced(t, primary)
 			}
@@ -113,10 +113,10 @@ func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setu
 	return s
 }
 
-// watchChoice looks how much of a primary, which is gone, each replica has, before the
-// sentinels choose one. It returns what judges that.
+// watchChoice records how much of the data of a dead primary each replica has, before the
+// sentinels choose one. It returns a function that checks the choice.
 func (c *chaos) watchChoice(redis *redistest.Sentinels, gone *redistest.Server) (judge func(chosen *redistest.Server)) {
-	time.Sleep(100 * time.Millisecond) // proxies may have something in their hands
+	time.Sleep(100 * time.Millisecond) // proxies can have data in flight
 	had := redis.Offsets(gone)
 	return func(chosen *redistest.Server) {
 		for server, offset := range had {
@@ -129,7 +129,7 @@ func (c *chaos) watchChoice(redis *redistest.Sentinels, gone *redistest.Server) 
 
 const apartForAWhile = "packets between a primary and all other servers are swallowed, but not those of instances"
 
-// followerFaults are what happens to replicas; which is drawn with its primary.
+// followerFaults returns the faults of replicas. draw draws a replica with its primary.
 func followerFaults(draw func(*chaos) (primary, replica *redistest.Server)) []*fault {
 	return []*fault{
 		{"a replica is killed and restarted 0.2 to 3 s later", ofRedis, 0, func(c *chaos) func() {
@@ -159,12 +159,12 @@ func chaosCluster(t *testing.T) *setup {
 		server = replicas[c.rng.IntN(len(replicas))]
 		return redis.PrimaryOf(t, server), server
 	}
-	its := servers{all: redis.Nodes, one: somePrimary}
+	own := servers{all: redis.Nodes, one: somePrimary}
 	s := &setup{
 		url: redis.URL(), flags: []string{"--wait-replicas", "1"}, limit: 8 * time.Second, tubes: 32,
 		whole: func() { redis.AwaitWhole(t) },
 	}
-	s.faults = append(append(its.faults(), followerFaults(someReplica)...),
+	s.faults = append(append(own.faults(), followerFaults(someReplica)...),
 		&fault{killedLater, ofRedis, 0, func(c *chaos) func() {
 			victim := somePrimary(c)
 			victim.Kill()
@@ -200,11 +200,11 @@ type setup struct {
 	url    string
 	flags  []string      // for instances
 	limit  time.Duration // how long they hold up commands
-	tubes  int           // so many are likely to be in all partitions
+	tubes  int           // enough to be likely in all partitions
 	faults []*fault      // that can happen to it
-	whole  func()        // waits until it is as safe as at the beginning
+	whole  func()        // waits until it has fully recovered
 
-	// switches is how often a primary was replaced, if what is acknowledged is
-	// safe only as long as that is done by faults that say so; or nil.
+	// switches, if not nil, returns how often a primary was replaced. Acknowledged changes are
+	// safe only if that was done by faults with takesOver.
 	switches func() int
 }

@@ -26,37 +26,37 @@ var (
 )
 
 const (
-	// chaosPatience bounds every wait of TestChaos: it is long, since the
-	// machine may have other things to do.
+	// chaosPatience is the timeout of every wait of TestChaos. It is long, since the
+	// machine can be busy.
 	chaosPatience = 5 * time.Minute
 
 	// chaosJobSize is the -z of the instances; a few jobs are as large.
 	chaosJobSize = 1 << 20
 
-	// instances is how many serve the same jobs in TestChaos.
+	// instances is the number of instances in TestChaos.
 	instances = 3
 )
 
-// TestChaos has producers and consumers at work on three instances, while in
-// each round one or two faults happen to instances, Redis and the connections
-// between them, drawn by a seed. Throughout and at the end the ledger holds the
-// books against what is there: what was acknowledged is neither lost nor comes
-// back, no id is given to two puts, no job is deleted twice, and none is handed
-// out while another client has it, except where that client's instance was killed,
-// frozen or cut off, or the TTR ran out. After each round and at the end fsck must
+// TestChaos runs producers and consumers on three instances. In each round, one or
+// two faults, drawn by a seed, happen to instances, Redis and the connections
+// between them. During the run and at the end the ledger compares what it recorded with
+// what the server has: no acknowledged job is lost, no deleted job
+// comes back, no id is given to two puts, no job is deleted twice, and none is delivered
+// while another client has it, except if that client's instance was killed,
+// frozen or cut off, or the TTR ended. After each round and at the end fsck must
 // find nothing.
 //
-// Leasers put jobs with keys, again until they know what became of that, have them by
-// leases of one instance and finish them by another, have them go to a dead-letter tube, and
-// move them: each stays one job, in one place, a lease ends with the TTR only, and one that
+// Leasers put jobs with keys, and repeat that until they know the result. They lease them through
+// one instance and finish them through another, let them go to a dead-letter tube, and
+// move them. Each stays one job, in one place; a lease ends only with the TTR; and a lease that
 // is over is refused by every instance.
 //
 // Some clients put, reserve and finish up to 512 jobs with one packet. Bodies are
-// up to -z long. A tenth of those that hold jobs are frozen at any time, with
-// -ha-long for 3 to 10 s, and then try to finish what they held.
+// up to -z long. At any time, a tenth of the clients that hold jobs are frozen, with
+// -ha-long for 3 to 10 s, and then try to finish their jobs.
 //
-// The seed decides which faults happen, to whom and for how long, not how they
-// fall in with the load: the same seed need not find the same fault of the
+// The seed determines which faults happen, to whom and for how long, but not their
+// timing relative to the load: the same seed need not find the same fault of the
 // server again.
 func TestChaos(t *testing.T) {
 	atLength(t)
@@ -88,13 +88,13 @@ func TestChaos(t *testing.T) {
 			c := newChaos(t, one.start(t), seed+uint64(i))
 			c.name, c.title = one.name, one.title
 			runs = append(runs, c)
-			c.suffer(*chaosRounds)
+			c.runRounds(*chaosRounds)
 		})
 	}
-	t.Logf("for docs/high-availability.md:\n\n%s\n%s\n%s", tableOfBooks(runs), wordsOn(runs), tableOfSilences(runs))
+	t.Logf("for docs/high-availability.md:\n\n%s\n%s\n%s", ledgerTable(runs), ledgerNotes(runs), unansweredTable(runs))
 }
 
-// chaos is a run: what is there, and what has come of it.
+// chaos is a run of TestChaos: its servers and its results.
 type chaos struct {
 	*setup
 	name      string
@@ -102,16 +102,16 @@ type chaos struct {
 	t         *testing.T
 	rng       *rand.Rand
 	instances []*chaosInstance
-	books     *ledger.Ledger
+	record    *ledger.Ledger
 	done      *history
-	bag       []*fault // faults still to be drawn before any comes again
+	bag       []*fault // faults still to be drawn before any is repeated
 	drawn     []*fault // of the present round
 	results   []result
 	unsound   int // times that fsck found something
 }
 
-// chaosInstance is one of those that serve the jobs. It has the same address for
-// ever, however often it is killed.
+// chaosInstance is an instance. It keeps its address when it is killed and
+// restarted.
 type chaosInstance struct {
 	args  []string
 	addr  string           // where clients find it
@@ -134,7 +134,7 @@ func newChaos(t *testing.T, s *setup, seed uint64) *chaos {
 		addrs = append(addrs, in.addr)
 		c.launch(in)
 	}
-	c.books = ledger.New(ledger.Config{
+	c.record = ledger.New(ledger.Config{
 		Addrs: addrs, Seed: seed, Tubes: 8, Producers: 6, Consumers: 9, Kickers: 1, MaxBody: 600, LargestBody: chaosJobSize,
 		Bursters: 3, BurstPace: 500 * time.Millisecond, Leasers: 6, LeasePace: 5 * time.Millisecond, MinFreeze: longestFault() / 2, MaxFreeze: 10 * longestFault() / 6,
 		Pace: 25 * time.Millisecond, Hold: 30 * time.Millisecond, Patience: chaosPatience, Excuse: c.done.excuse,
@@ -156,10 +156,10 @@ func (c *chaos) newInstance(number int) *chaosInstance {
 	return in
 }
 
-// pid is that of the process, which is another one after launch.
+// pid is the id of the process, which changes with launch.
 func (in *chaosInstance) pid() int { return in.cmd.Process.Pid }
 
-// launch starts an instance, again and again while Redis is not fit to be used.
+// launch starts an instance, and retries while Redis is not usable.
 func (c *chaos) launch(in *chaosInstance) {
 	c.t.Helper()
 	for limit := time.Now().Add(chaosPatience); time.Now().Before(limit); {
@@ -186,15 +186,15 @@ func (p *process) serves() bool {
 	return true
 }
 
-// suffer goes through so many rounds under load, and then audits.
-func (c *chaos) suffer(rounds int) {
+// runRounds runs rounds of faults under load, and then audits.
+func (c *chaos) runRounds(rounds int) {
 	c.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	var load sync.WaitGroup
-	load.Go(func() { c.books.Run(ctx) })
+	load.Go(func() { c.record.Run(ctx) })
 	defer load.Wait()
 	defer stop()
-	defer c.tellLogs()
+	defer c.printLogs()
 	c.awaitPuts(100)
 	for number := range rounds {
 		c.round(number)
@@ -203,15 +203,15 @@ func (c *chaos) suffer(rounds int) {
 	load.Wait()
 	c.fsck("when the load has ended")
 	c.audit(rounds)
-	c.t.Log(c.books.Report())
+	c.t.Log(c.record.Report())
 }
 
-// round has faults happen, and waits until all is well again.
+// round causes faults, and waits until everything has recovered.
 func (c *chaos) round(number int) {
 	c.t.Helper()
 	c.drawn = c.draw()
-	c.books.TakeUnanswered()
-	errors, stalls, begun := c.books.Report().InternalErrors, c.done.stalls.Load(), time.Now()
+	c.record.TakeUnanswered()
+	errors, stalls, begun := c.record.Report().InternalErrors, c.done.stalls.Load(), time.Now()
 	var ends []func()
 	for _, f := range c.drawn {
 		ends = append(ends, f.begin(c))
@@ -222,28 +222,28 @@ func (c *chaos) round(number int) {
 	c.whole()
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
 	defer cancel()
-	if err := c.books.AwaitHeard(ctx, time.Now()); err != nil {
+	if err := c.record.AwaitHeard(ctx, time.Now()); err != nil {
 		c.t.Fatalf("a client gets no answer: %v", err)
 	}
 	c.awaitPuts(50)
-	for where, silence := range c.books.TakeUnanswered() {
-		r.silence = max(r.silence, silence)
+	for where, unanswered := range c.record.TakeUnanswered() {
+		r.unanswered = max(r.unanswered, unanswered)
 		if !c.done.disturbed(where, begun) {
-			r.elsewhere = max(r.elsewhere, silence)
+			r.elsewhere = max(r.elsewhere, unanswered)
 		}
 	}
-	r.errors = c.books.Report().InternalErrors - errors
+	r.errors = c.record.Report().InternalErrors - errors
 	r.stalled = c.done.stalls.Load() > stalls
 	c.t.Logf("round %d, %s: %v", number+1, begun.UTC().Format("15:04:05.000"), r)
-	if r.hasty = r.errors > 0 && r.silence < c.limit && !c.done.disturbed("", begun); r.hasty {
+	if r.hasty = r.errors > 0 && r.unanswered < c.limit && !c.done.disturbed("", begun); r.hasty {
 		c.t.Errorf("round %d: commands were not held up for %v before INTERNAL_ERROR", number+1, c.limit)
 	}
 	c.results = append(c.results, r)
 	c.fsck(fmt.Sprint("after round ", number+1))
 }
 
-// suffers returns whether a fault of this class is among those of the round.
-func (c *chaos) suffers(of class) bool {
+// hasFault reports whether a fault of this class is among those of the round.
+func (c *chaos) hasFault(of class) bool {
 	return slices.ContainsFunc(c.drawn, func(f *fault) bool { return f.class == of })
 }
 
@@ -256,11 +256,11 @@ func together(all []func()) {
 	group.Wait()
 }
 
-// tooBusy is the busy.Factor from which on nobody can promise to do anything in time.
+// tooBusy is the busy.Factor from which on no limits of time can be kept.
 const tooBusy = 2.5
 
-// draw returns the fault of a round, or two. All come equally often, as far as the
-// machine is fit for them.
+// draw returns the fault of a round, or two. All are equally frequent, as far as the
+// machine allows them.
 func (c *chaos) draw() []*fault {
 	fit := func(*fault) bool { return true }
 	if busy.Factor() > tooBusy {
@@ -287,7 +287,7 @@ func (c *chaos) draw() []*fault {
 	return []*fault{first, second}
 }
 
-// next takes a fault out of the bag that is as wanted, nil if there is none in
+// next takes a wanted fault out of the bag, or returns nil if there is none in
 // it. An empty bag is filled first.
 func (c *chaos) next(wanted func(*fault) bool) *fault {
 	if len(c.bag) == 0 {
@@ -304,8 +304,8 @@ func (c *chaos) next(wanted func(*fault) bool) *fault {
 	return nil
 }
 
-// probe has a client at each instance ask for service, until all have it, and
-// then says how long after that moment that was.
+// probe uses each instance until all serve, and then delivers how long after begun
+// that was.
 func (c *chaos) probe(begun time.Time) <-chan time.Duration {
 	var all sync.WaitGroup
 	for _, in := range c.instances {
@@ -329,11 +329,11 @@ func (c *chaos) probe(begun time.Time) <-chan time.Duration {
 // awaitPuts waits until so many more puts are acknowledged.
 func (c *chaos) awaitPuts(n int) {
 	c.t.Helper()
-	awaitPuts(c.t, c.books, n, chaosPatience)
+	awaitPuts(c.t, c.record, n, chaosPatience)
 }
 
-// fsck has the program compare records, queues and counters; again if it could
-// not, as when the machine stood still and nodes of a cluster missed each other.
+// fsck runs fsck of the program. It retries if that could not run, such as when the
+// machine stood still and nodes of a cluster lost each other.
 func (c *chaos) fsck(when string) {
 	c.t.Helper()
 	for try := 1; ; try++ {
@@ -352,25 +352,24 @@ func (c *chaos) fsck(when string) {
 	}
 }
 
-// audit takes out all jobs and looks at the ledger.
+// audit takes out all jobs and checks the ledger.
 func (c *chaos) audit(rounds int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
 	defer cancel()
-	if err := c.books.Drain(ctx); err != nil && c.moreSwitches() {
+	if err := c.record.Drain(ctx); err != nil && c.moreSwitches() {
 		c.title += " (void)"
 		c.t.Skipf("void, as the sentinels have replaced a primary that nothing was done to: %v", err)
 	} else if err != nil {
 		c.t.Error(err)
 	}
 	c.fsck("at the end")
-	if r := c.books.Report(); r.PutsAcked < 50*rounds || r.DeletesAcked < 25*rounds || r.Leases < 5*rounds || r.Renamed == 0 || r.PastRefused == 0 {
+	if r := c.record.Report(); r.PutsAcked < 50*rounds || r.DeletesAcked < 25*rounds || r.Leases < 5*rounds || r.Renamed == 0 || r.PastRefused == 0 {
 		c.t.Errorf("that was no load: %v", r)
 	}
 }
 
-// moreSwitches returns whether primaries were replaced more often than faults had
-// it happen.
+// moreSwitches reports whether primaries were replaced more often than by faults.
 func (c *chaos) moreSwitches() bool {
 	if c.switches == nil {
 		return false
@@ -386,8 +385,8 @@ func (c *chaos) moreSwitches() bool {
 	return c.switches() > wanted
 }
 
-// tellLogs shows what instances had to say, if something went wrong.
-func (c *chaos) tellLogs() {
+// printLogs prints the logs of the instances, if the test has failed.
+func (c *chaos) printLogs() {
 	if !c.t.Failed() && !c.t.Skipped() && !*chaosLogs {
 		return
 	}
@@ -403,7 +402,7 @@ func (c *chaos) tellLogs() {
 	}
 }
 
-// works returns whether puts in all tubes are acknowledged at an address.
+// works reports whether puts in all tubes are acknowledged at an address.
 func (c *chaos) works(addr string) bool {
 	const limit = 20 * time.Second // an instance that answers later is asked again
 	conn, err := protoclient.Dial(addr, limit)
@@ -422,7 +421,7 @@ func (c *chaos) works(addr string) bool {
 			return reply.Unexpected()
 		}
 		if wanted == protoclient.Inserted {
-			c.books.Foreign(reply.ID)
+			c.record.Foreign(reply.ID)
 		}
 		wanted, other = other, wanted
 		return nil

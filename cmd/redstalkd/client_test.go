@@ -9,7 +9,7 @@ import (
 	protoclient "redstalk/protocol/client"
 )
 
-// client is a connection whose failures end the test. A test speaks in lines.
+// client is a connection for tests, whose failures end the test.
 type client struct {
 	t    *testing.T
 	conn *protoclient.Conn
@@ -28,7 +28,7 @@ func dial(t *testing.T, addr string) *client {
 	return c
 }
 
-// wait has the next thing that is sent or received take no longer than patience.
+// wait sets the deadline for the next send or receive to patience.
 func (c *client) wait() { c.conn.SetDeadline(time.Now().Add(patience)) }
 
 func (c *client) send(text string) {
@@ -39,7 +39,7 @@ func (c *client) send(text string) {
 	}
 }
 
-// sendAside sends from a goroutine of its own. If that fails, the replies will
+// sendAside sends from another goroutine. If that fails, the replies will
 // be missing.
 func (c *client) sendAside(text string) { io.WriteString(c.conn, text) }
 
@@ -83,8 +83,8 @@ func (c *client) awaitFigure(page, key, want string) {
 	c.t.Fatalf("%s, %s: %s, want %s", page, key, got, want)
 }
 
-// figure reads a value off a page of statistics, or returns the reply if that is
-// no page.
+// figure reads a value from a page of statistics, or returns the reply if that is
+// not a page.
 func (c *client) figure(page, key string) string {
 	c.t.Helper()
 	text := c.page(page)
@@ -98,7 +98,7 @@ func (c *client) figure(page, key string) string {
 	return strings.TrimSpace(value)
 }
 
-// page asks for a page and returns it, or the reply if that is no page.
+// page requests a page and returns it, or the reply if that is not a page.
 func (c *client) page(command string) string {
 	c.t.Helper()
 	c.send(command + "\r\n")

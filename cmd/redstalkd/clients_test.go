@@ -22,10 +22,10 @@ import (
 // withClients reports whether what tools/clients.sh installs is there.
 var withClients = flag.Bool("clients", false, "run the programs in testdata/clients, each with a client that others wrote")
 
-// clientsFolder holds a folder for each client.
+// clientsFolder has a folder for each client.
 const clientsFolder = "../../testdata/clients"
 
-// clientPatience bounds one run of one program, which takes about 20 s.
+// clientPatience is the timeout of one run of one program, which takes about 20 s.
 const clientPatience = 3 * time.Minute
 
 // clientStall is how long the machine may stand still during a run. The first
@@ -42,8 +42,8 @@ const (
 const clientLedger = 500
 
 // clientPrograms are the command lines of the programs, to which host and port
-// are added. (go-beanstalk's own tests speak to no server, hence a program of
-// ours for it, too.)
+// are added. (go-beanstalk's own tests use no server, so there is a program
+// for it, too.)
 func clientPrograms(t *testing.T) map[string][]string {
 	golang := filepath.Join(t.TempDir(), "go-beanstalk")
 	if err := compile.Program(golang, clientsFolder+"/go"); err != nil {
@@ -61,9 +61,8 @@ func clientPrograms(t *testing.T) map[string][]string {
 // TestClients runs the programs on the binary with each durable engine, and on
 // the real beanstalkd, which is the judge of the programs.
 //
-// A program prints "restart" on a line of its own when it wants its server
-// stopped and started again, and reads a line when that was done. It leaves no
-// job behind, and exits with 0 if all was as it should be.
+// A program prints the line "restart" to request a restart of its server, and reads a
+// line when that is done. It leaves no jobs, and exits with 0 on success.
 func TestClients(t *testing.T) {
 	if !*withClients {
 		t.Skip("wants -clients")
@@ -90,8 +89,8 @@ func TestClients(t *testing.T) {
 	})
 }
 
-// onDurableServers runs a test with each server that remembers its jobs when it is
-// started again. What server returns is the command line for a store of its own.
+// onDurableServers runs a test with each server that keeps its jobs over a restart.
+// server returns the command line for an empty store.
 func onDurableServers(t *testing.T, test func(t *testing.T, server func(t *testing.T) func(port string) *exec.Cmd)) {
 	t.Run("beanstalkd", func(t *testing.T) {
 		test(t, func(t *testing.T) func(string) *exec.Cmd {
@@ -117,11 +116,11 @@ func onDurableServers(t *testing.T, test func(t *testing.T, server func(t *testi
 	})
 }
 
-// errTimed reports that a program failed where seconds matter to it.
+// errTimed reports that a program failed in a part with limits of time.
 var errTimed = errors.New("in one of the parts that measure time")
 
-// watchMachine begins to measure how long the machine stands still. The function
-// returned ends that and tells the longest time.
+// watchMachine starts to measure stalls of the machine. longest ends that and
+// returns the longest one.
 func watchMachine() (longest func() time.Duration) {
 	stop, result := make(chan struct{}), make(chan time.Duration)
 	go func() {
@@ -191,8 +190,8 @@ func runClient(t *testing.T, s *restartable, program []string) (said *output, er
 	return said, err
 }
 
-// checkLeftNothing asks the server whether the program has done its work: the
-// programs are not the only ones to judge themselves.
+// checkLeftNothing checks on the server that the program has left no jobs: its
+// exit code alone is not trusted.
 func checkLeftNothing(t *testing.T, s *restartable) error {
 	t.Helper()
 	c := dial(t, s.addr())

@@ -21,14 +21,14 @@ var (
 	crashSeed   = flag.Uint64("crash-seed", 1, "what makes the choices of TestCrash; 0: the clock")
 )
 
-// auditLimit bounds an audit; none is expected to come near.
+// auditLimit is the timeout of an audit, much longer than expected.
 const auditLimit = time.Minute
 
 // TestCrash kills the program at random moments under load, starts it again on
-// the same directory and port, and compares what is there with what it had
-// acknowledged: of jobs with keys and leases, too, which go to dead-letter tubes and are
-// moved. That the kernel continues is why -f 50 and -F lose nothing,
-// either; what is lost with the kernel is the business of storage/embedded.
+// the same directory and port, and compares its jobs with what it had
+// acknowledged. That includes jobs with keys and leases, which go to dead-letter tubes and are
+// moved. Since the kernel survives, -f 50 and -F lose nothing
+// either; losses with the kernel are tested in storage/embedded.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	seed := *crashSeed
@@ -42,7 +42,7 @@ func TestCrash(t *testing.T) {
 				atLength(t)
 			}
 			t.Parallel()
-			newVictim(t, ledger.Config{Seed: seed + uint64(i)}, flags...).suffer(t, *crashRounds)
+			newKilledServer(t, ledger.Config{Seed: seed + uint64(i)}, flags...).runRounds(t, *crashRounds)
 		})
 	}
 }
@@ -60,38 +60,38 @@ func TestCrashLarge(t *testing.T) {
 		c.LargestBody = 64 << 20
 	}
 	t.Logf("-crash-seed %d", c.Seed)
-	newVictim(t, c, "-f", "0", "-z", fmt.Sprint(64<<20)).suffer(t, *crashRounds)
+	newKilledServer(t, c, "-f", "0", "-z", fmt.Sprint(64<<20)).runRounds(t, *crashRounds)
 }
 
-// victim is a program that is killed now and then, and the load on it.
-type victim struct {
+// killedServer is a program that is killed repeatedly, and the load on it.
+type killedServer struct {
 	args       []string
 	rng        *rand.Rand
-	books      *ledger.Ledger
+	record     *ledger.Ledger
 	killWithin time.Duration // of the begin of a round, on a machine with nothing else to do
 	*process
 }
 
-// newVictim starts a program with flags. c says what is put, and has the seed.
-func newVictim(t *testing.T, c ledger.Config, flags ...string) *victim {
+// newKilledServer starts a program with flags. c configures the load, and has the seed.
+func newKilledServer(t *testing.T, c ledger.Config, flags ...string) *killedServer {
 	t.Helper()
 	port := quietPort(t)
 	c.Addrs, c.Producers, c.Consumers, c.Kickers, c.Leasers = []string{"127.0.0.1:" + port}, 16, 16, 1, 10
-	v := &victim{
+	v := &killedServer{
 		args:       append([]string{"-p", port, "-s", "1048576", "-b", t.TempDir()}, flags...),
 		rng:        rand.New(rand.NewPCG(c.Seed, 0)),
-		books:      ledger.New(c),
+		record:     ledger.New(c),
 		killWithin: 300 * time.Millisecond,
 	}
-	if c.MaxBody > 100<<10 { // they take their time
+	if c.MaxBody > 100<<10 { // these are slower
 		v.killWithin = 1500 * time.Millisecond
 	}
 	v.process, _ = serve(t, v.args...)
 	return v
 }
 
-// quietPort returns a port of the loopback address that is free and stays so
-// while nobody listens on it: the system gives higher ones to clients.
+// quietPort returns a free loopback port that the system gives to nobody else while it
+// is unused: ports for clients are higher.
 func quietPort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -106,34 +106,34 @@ func quietPort(t *testing.T) string {
 	return ""
 }
 
-// suffer kills the program as often as that, and in the end asks it to end,
-// each time under load; the ledger are checked each time.
-func (v *victim) suffer(t *testing.T, rounds int) {
+// runRounds kills the program in each round, and at the end stops it with a signal,
+// always under load; the ledger is checked each time.
+func (v *killedServer) runRounds(t *testing.T, rounds int) {
 	for round := range rounds {
 		v.round(t, syscall.SIGKILL, fmt.Sprint("round ", round+1))
 	}
 	v.round(t, syscall.SIGTERM, "the round of SIGTERM")
 	ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
 	defer cancel()
-	if err := v.books.Drain(ctx); err != nil {
+	if err := v.record.Drain(ctx); err != nil {
 		t.Error(err)
 	}
-	r := v.books.Report()
+	r := v.record.Report()
 	t.Logf("%d rounds: %v", rounds+1, r)
 	if r.PutsAcked < 20*rounds || r.DeletesAcked < 10*rounds || r.Broken == 0 || r.InternalErrors > 0 || r.Leases < 5*rounds {
 		t.Errorf("that was no load: %v", r)
 	}
 }
 
-// round ends the program under load and starts it again. Half of the time the
-// load continues meanwhile, and some of the time the program is killed once more
+// round ends the program under load and starts it again. In half of the rounds the
+// load continues meanwhile, and in some the program is killed again
 // while it starts.
-func (v *victim) round(t *testing.T, sig syscall.Signal, name string) {
+func (v *killedServer) round(t *testing.T, sig syscall.Signal, name string) {
 	t.Helper()
 	onwards := v.rng.IntN(2) == 0
 	ctx, stop := context.WithCancel(context.Background())
 	var load sync.WaitGroup
-	load.Go(func() { v.books.Run(ctx) })
+	load.Go(func() { v.record.Run(ctx) })
 	defer load.Wait()
 	defer stop()
 
@@ -157,11 +157,11 @@ func (v *victim) round(t *testing.T, sig syscall.Signal, name string) {
 	v.check(t, name)
 }
 
-func (v *victim) upTo(d time.Duration) time.Duration {
+func (v *killedServer) upTo(d time.Duration) time.Duration {
 	return 10*time.Millisecond + time.Duration(v.rng.Int64N(int64(d)))
 }
 
-func (v *victim) end(t *testing.T, sig syscall.Signal) {
+func (v *killedServer) end(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	v.signal(t, sig)
 	if code := v.code(t); sig == syscall.SIGTERM && code != 0 {
@@ -169,11 +169,11 @@ func (v *victim) end(t *testing.T, sig syscall.Signal) {
 	}
 }
 
-func (v *victim) check(t *testing.T, name string) {
+func (v *killedServer) check(t *testing.T, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
 	defer cancel()
-	if err := v.books.Check(ctx); err != nil {
+	if err := v.record.Check(ctx); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"redstalk/tools/conformance/differ"
 )
 
-// TestDifferBeyond plays random scripts with what beanstalkd does not know, on the
-// program with each engine, and judges by the one in memory.
+// TestDifferBeyond plays random scripts with extensions on the program with each engine,
+// and compares with the memory engine.
 func TestDifferBeyond(t *testing.T) {
 	atLength(t)
 	t.Parallel() // it waits more than it computes

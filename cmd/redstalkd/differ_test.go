@@ -21,7 +21,7 @@ var (
 	differShrink   = flag.Duration("differ-shrink", time.Minute, "how long a failing script may be made smaller")
 )
 
-// allCovered is from how many commands on every reply that there is must have
+// allCovered is the number of commands from which on every possible reply must have
 // been seen.
 const allCovered = 50_000
 
@@ -43,9 +43,9 @@ func TestDiffer(t *testing.T) {
 	})
 }
 
-// othersLag is how long an instance is given to learn what connections the
-// others have: 2 s are promised, and TestTwoInstances looks at those. The rest
-// is for a machine that has too much to do.
+// othersLag is how long an instance may take to learn about the connections of the
+// others. The promise is 2 s, which TestTwoInstances checks. The rest
+// is for a busy machine.
 const othersLag = 3 * time.Second
 
 // TestDifferOnTwoInstances: two instances on one Redis are one beanstalkd. The
@@ -79,9 +79,9 @@ func TestDifferOnCluster(t *testing.T) {
 	compareSpread(t, *differCommands/2, redistest.StartCluster(t, 3, 0).URL())
 }
 
-// compareSpread is for a store with partitions, where the order of list-tubes is
-// another one. There is one instance only: what two of them put within a second,
-// in different partitions, has ids in whatever order.
+// compareSpread is for a store with partitions, where list-tubes has another
+// order. There is only one instance: the order of ids is not defined for jobs that two
+// instances put within a second in different partitions.
 func compareSpread(t *testing.T, commands int, url string, more ...string) {
 	t.Helper()
 	store, judge := patiently(namespaces(url)), startJudge(t)
@@ -99,10 +99,10 @@ func compareSpread(t *testing.T, commands int, url string, more ...string) {
 	})
 }
 
-// standstill is longer than a machine stands still that does other things.
+// standstill is longer than any stall of a busy machine.
 const standstill = 5 * time.Minute
 
-// patiently has the engine wait for Redis for that long.
+// patiently makes the engine wait for Redis for standstill.
 func patiently(store func() []string) func() []string {
 	return func() []string { return append(store(), "--store-timeout", standstill.String()) }
 }
@@ -129,7 +129,7 @@ func compare(t *testing.T, c differ.Config) *differ.Report {
 	return report
 }
 
-// startJudge starts true beanstalkds.
+// startJudge starts real beanstalkds.
 func startJudge(t *testing.T) func(flags ...string) (differ.Server, error) {
 	dir := t.TempDir()
 	return func(flags ...string) (differ.Server, error) {

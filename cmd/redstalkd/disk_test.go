@@ -16,8 +16,8 @@ import (
 	"redstalk/tools/conformance/ledger"
 )
 
-// hoard is a load that only puts. refused is called for each put that is.
-func hoard(port string, refused func(error)) *ledger.Ledger {
+// putOnlyLoad is a load of puts. refused is called for each refused put.
+func putOnlyLoad(port string, refused func(error)) *ledger.Ledger {
 	return ledger.New(ledger.Config{
 		Addrs: []string{"127.0.0.1:" + port}, Producers: hoarders, Backlog: 1 << 20,
 		MinBody: 1000, MaxBody: 60_000, Refused: refused, Patience: 2 * time.Second,
@@ -26,8 +26,8 @@ func hoard(port string, refused func(error)) *ledger.Ledger {
 
 const hoarders = 4
 
-// TestDiskReserve fills the disk down to the reserve, again and again: then
-// puts are refused and nothing else is, not even a start after a kill. When
+// TestDiskReserve repeatedly fills the disk down to the reserve. Then
+// puts are refused and everything else works, including a start after a kill. When
 // jobs have been deleted there is room for others.
 func TestDiskReserve(t *testing.T) {
 	atLength(t)
@@ -42,7 +42,7 @@ func TestDiskReserve(t *testing.T) {
 		c.ask(fmt.Sprintf("put %d 0 600 1\r\nx\r\n", i), fmt.Sprint("INSERTED ", i+1))
 	}
 	refused := make(chan error, 1)
-	books := hoard(port, func(err error) {
+	record := putOnlyLoad(port, func(err error) {
 		select {
 		case refused <- err:
 		default:
@@ -50,9 +50,9 @@ func TestDiskReserve(t *testing.T) {
 	})
 	fill := func() {
 		t.Helper()
-		putUntilRefused(t, books, refused)
+		putUntilRefused(t, record, refused)
 		free, waited := awaitFree(t, dir, reserve/2)
-		t.Logf("%d MiB of %d are free after %v, %d are to be: %v", free/mib, size/mib, waited, reserve/mib, books.Report())
+		t.Logf("%d MiB of %d are free after %v, %d are to be: %v", free/mib, size/mib, waited, reserve/mib, record.Report())
 		if free < reserve/2 {
 			t.Errorf("%d bytes are free, %d were to be", free, reserve)
 		}
@@ -61,13 +61,13 @@ func TestDiskReserve(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
 		defer cancel()
-		if err := books.Drain(ctx); err != nil {
+		if err := record.Drain(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
 
 	fill()
-	allButPut(c)
+	workWithoutPuts(c)
 	drain()
 	awaitRoom(t, dir, addr, 300)
 	fill()
@@ -76,14 +76,14 @@ func TestDiskReserve(t *testing.T) {
 	_, addr = serve(t, args...)
 	dial(t, addr).ask("peek 2\r\n", "FOUND 2 1", "x")
 	drain()
-	if r := books.Report(); r.PutsAcked < 500 {
+	if r := record.Report(); r.PutsAcked < 500 {
 		t.Errorf("that was no load: %v", r)
 	}
 }
 
-// awaitFree returns how much is free, and after how long it was so much, or not
-// for a while: files that are written again to tidy up take their room from the
-// reserve until the old ones are removed, of which there is no event.
+// awaitFree waits until so much is free, for some time, and returns how much is, and after how
+// long. There is no event to wait for: files that are rewritten by compaction take space from the
+// reserve until the old ones are removed.
 func awaitFree(t *testing.T, dir string, want int) (free int, waited time.Duration) {
 	t.Helper()
 	begun := time.Now()
@@ -97,12 +97,12 @@ func awaitFree(t *testing.T, dir string, want int) (free int, waited time.Durati
 }
 
 // putUntilRefused runs the load until puts have been refused for a while:
-// tidying up may make room for a few more at first.
-func putUntilRefused(t *testing.T, books *ledger.Ledger, refused <-chan error) {
+// compaction can make room for a few more at first.
+func putUntilRefused(t *testing.T, record *ledger.Ledger, refused <-chan error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	var load sync.WaitGroup
-	load.Go(func() { books.Run(ctx) })
+	load.Go(func() { record.Run(ctx) })
 	defer load.Wait()
 	defer stop()
 	for range 100 {
@@ -110,8 +110,8 @@ func putUntilRefused(t *testing.T, books *ledger.Ledger, refused <-chan error) {
 	}
 }
 
-// allButPut does what a worker does, with the jobs 1 to 3 of the watched tube.
-func allButPut(c *client) {
+// workWithoutPuts does the work of a worker, with the jobs 1 to 3 of the watched tube.
+func workWithoutPuts(c *client) {
 	c.t.Helper()
 	big := strings.Repeat("x", 60_000)
 	c.ask("use big\r\n", "USING big")
@@ -144,8 +144,8 @@ func (c *client) refused(put string) {
 	c.t.Fatalf("a put is answered %q", line)
 }
 
-// awaitRoom puts again and again until n jobs of 60,000 bytes are accepted:
-// when files are removed is the journal's business, and there is no event to
+// awaitRoom repeats puts until n jobs of 60,000 bytes are accepted:
+// the log removes files in its own time, and there is no event to
 // wait for.
 func awaitRoom(t *testing.T, dir, addr string, n int) {
 	t.Helper()
@@ -171,10 +171,9 @@ func awaitRoom(t *testing.T, dir, addr string, n int) {
 		time.Since(begun), accepted, n, freeOn(t, dir)/mib)
 }
 
-// TestDiskFull lets the disk get full to the last byte. Either the program
-// ends with a line that says why, or it leaves everybody without a reply; it
-// says no more than an operator can read; and when there is room it continues
-// with every job that it had acknowledged.
+// TestDiskFull fills the disk to the last byte. Either the program
+// ends with a line that says why, or nobody gets a reply. It does not flood the log.
+// When there is room again it has every job that it had acknowledged.
 func TestDiskFull(t *testing.T) {
 	atLength(t)
 	t.Parallel()
@@ -186,11 +185,11 @@ func TestDiskFull(t *testing.T) {
 			dir, port := mountDisk(t, 16*mib), quietPort(t)
 			args := append([]string{"-p", port, "-b", dir, "--disk-reserve", "0"}, flags...)
 			p, _ := serve(t, args...)
-			books := hoard(port, nil)
-			ended := fillUp(t, p, dir, books)
-			t.Logf("ended: %v; %v", ended, books.Report())
+			record := putOnlyLoad(port, nil)
+			ended := fillUp(t, p, dir, record)
+			t.Logf("ended: %v; %v", ended, record.Report())
 			if ended {
-				verifyLastWords(t, p)
+				verifyLastLine(t, p)
 				p = startOnFullDisk(t, args)
 			}
 			growDisk(t, dir, 64*mib)
@@ -199,7 +198,7 @@ func TestDiskFull(t *testing.T) {
 				p, _ = serve(t, args...)
 			}
 			p.serving(t)
-			verifyBooks(t, books)
+			verifyLedger(t, record)
 			if n := len(p.stderr.String()); n > 64<<10 {
 				t.Errorf("%d bytes on standard error", n)
 			}
@@ -208,12 +207,12 @@ func TestDiskFull(t *testing.T) {
 }
 
 // fillUp puts until the program has ended, or no client gets a reply any more.
-func fillUp(t *testing.T, p *process, dir string, books *ledger.Ledger) (ended bool) {
+func fillUp(t *testing.T, p *process, dir string, record *ledger.Ledger) (ended bool) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 2*patience)
 	defer stop()
 	var load sync.WaitGroup
-	load.Go(func() { books.Run(ctx) })
+	load.Go(func() { record.Run(ctx) })
 	defer load.Wait()
 	defer stop()
 	look := time.NewTicker(20 * time.Millisecond)
@@ -223,9 +222,9 @@ func fillUp(t *testing.T, p *process, dir string, books *ledger.Ledger) (ended b
 		case <-p.ended:
 			return true
 		case <-ctx.Done():
-			t.Fatalf("the disk does not get full: %v", books.Report())
+			t.Fatalf("the disk does not get full: %v", record.Report())
 		case <-look.C:
-			switch now := books.Report().Broken; {
+			switch now := record.Report().Broken; {
 			case freeOn(t, dir) > mib:
 				broken = now // because of something else
 			case now >= broken+hoarders:
@@ -244,9 +243,9 @@ func (p *process) endsWithin(d time.Duration) bool {
 	}
 }
 
-// verifyLastWords checks what a program reports that has to end because of a full
-// disk. An operator must find the cause in the last line.
-func verifyLastWords(t *testing.T, p *process) {
+// verifyLastLine checks the last line of a program that ended because of a full
+// disk: an operator must find the cause there.
+func verifyLastLine(t *testing.T, p *process) {
 	t.Helper()
 	text := p.stderr.String()
 	lines := strings.Split(strings.TrimSpace(text), "\n")
@@ -257,8 +256,8 @@ func verifyLastWords(t *testing.T, p *process) {
 	}
 }
 
-// startOnFullDisk starts the program where there is no room, and returns when
-// it has said so.
+// startOnFullDisk starts the program on a full disk, and returns when
+// it has reported that.
 func startOnFullDisk(t *testing.T, args []string) *process {
 	t.Helper()
 	p := start(t, command(append([]string{"-V"}, args...)...))
@@ -266,21 +265,21 @@ func startOnFullDisk(t *testing.T, args []string) *process {
 	return p
 }
 
-// verifyBooks takes all jobs out.
-func verifyBooks(t *testing.T, books *ledger.Ledger) {
+// verifyLedger takes out all jobs and checks the ledger.
+func verifyLedger(t *testing.T, record *ledger.Ledger) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
 	defer cancel()
-	if err := books.Drain(ctx); err != nil {
+	if err := record.Drain(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if r := books.Report(); r.PutsAcked < 100 || r.PutsUnknown == 0 || r.DeletesAcked < r.PutsAcked {
+	if r := record.Report(); r.PutsAcked < 100 || r.PutsUnknown == 0 || r.DeletesAcked < r.PutsAcked {
 		t.Errorf("that was no load: %v", r)
 	}
 }
 
-// TestSyncedByTimer looks at the system calls: with -f 100 a lone write is
-// synced without any other to follow.
+// TestSyncedByTimer traces system calls: with -f 100 a single write is
+// synced without another one after it.
 func TestSyncedByTimer(t *testing.T) {
 	t.Parallel()
 	strace, err := exec.LookPath("strace")

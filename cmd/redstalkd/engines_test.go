@@ -9,11 +9,11 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// rare is for tests that look for what does not happen every time.
+// rare multiplies the repetitions of tests that look for rare events.
 var rare = flag.Int("rare", 1, "how many times as often as usual is tried what may go wrong once in a while")
 
-// onEngines runs a test with each engine. store returns the arguments for a
-// store of its own, empty, at every call.
+// onEngines runs a test with each engine. Every call of store returns the arguments for
+// another empty store.
 func onEngines(t *testing.T, test func(t *testing.T, store func() []string)) {
 	t.Run("memory", func(t *testing.T) {
 		test(t, func() []string { return []string{"--store", "memory:"} })

@@ -12,22 +12,22 @@ import (
 	"redstalk/tools/conformance/busy"
 )
 
-// doorTimeout is the --store-timeout of the instance in TestFaultDoor that soon
-// answers with an error, on a machine with nothing else to do.
-const doorTimeout = time.Second
+// shortTimeout is the --store-timeout of the instance in TestFaultProxy that soon
+// answers with an error, on an idle machine.
+const shortTimeout = time.Second
 
-// trouble is a way in which Redis fails calls of the script.
-type trouble struct {
+// redisFailure is a way in which Redis fails calls of the script.
+type redisFailure struct {
 	name     string
 	brief    bool           // make test plays it
 	says     string         // what it answers; if that is empty, the fate is what happens
 	fate     redistest.Fate // of calls, or of their answers
-	upstream bool           // it is of the answers
+	upstream bool           // the fate is for answers
 	reply    string         // to a put; INTERNAL_ERROR if empty
-	atOnce   bool           // that comes at once, as waiting does not help
+	atOnce   bool           // the reply is immediate, as waiting does not help
 }
 
-var troubles = []trouble{
+var troubles = []redisFailure{
 	{name: "LOADING", brief: true, says: "LOADING Redis is loading the dataset in memory"},
 	{name: "BUSY", says: "BUSY Redis is busy running a script."},
 	{name: "READONLY", says: "READONLY You can't write against a read only replica."},
@@ -50,8 +50,8 @@ var troubles = []trouble{
 	{name: "WRONGPASS", says: "WRONGPASS invalid username-password pair or user is disabled."},
 }
 
-// begin has calls fail, and returns how many have.
-func (tr *trouble) begin(proxy *redistest.Proxy) *atomic.Int64 {
+// begin makes calls fail, and returns a counter of these.
+func (tr *redisFailure) begin(proxy *redistest.Proxy) *atomic.Int64 {
 	failed := new(atomic.Int64)
 	fails := func(piece []byte) bool {
 		ok := bytes.Contains(piece, []byte("\r\nevalsha\r\n")) || bytes.Contains(piece, []byte("\r\neval\r\n"))
@@ -88,17 +88,17 @@ func (tr *trouble) begin(proxy *redistest.Proxy) *atomic.Int64 {
 	return failed
 }
 
-func (tr *trouble) end(proxy *redistest.Proxy) {
+func (tr *redisFailure) end(proxy *redistest.Proxy) {
 	proxy.Judge(nil, nil)
 	proxy.Answer(nil)
 }
 
-// TestFaultDoor has Redis fail in every way, for long and for a moment, under the
-// whole program. A client that waits for a job continues waiting, other commands are
-// held up, and connections are kept. A job is there once, or not at all if its put
-// was not acknowledged. One instance answers with an error soon, the other one is
-// patient.
-func TestFaultDoor(t *testing.T) {
+// TestFaultProxy makes Redis fail in every way, for a long time and for a moment, under the
+// whole program. A client that waits for a job continues to wait, other commands are
+// delayed, and connections are kept. A job exists once, or not at all if its put
+// was not acknowledged. One instance has a short timeout, the other one a long
+// one.
+func TestFaultProxy(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	for i, tr := range troubles {
@@ -112,10 +112,10 @@ func TestFaultDoor(t *testing.T) {
 	}
 }
 
-// play has Redis fail in this way for two instances of a namespace.
-func (tr *trouble) play(t *testing.T, redis *redistest.Server, namespace string) {
+// play makes Redis fail in this way for two instances of a namespace.
+func (tr *redisFailure) play(t *testing.T, redis *redistest.Server, namespace string) {
 	proxy := redistest.NewProxy(t, redis)
-	limit := busy.Times(doorTimeout)
+	limit := busy.Times(shortTimeout)
 	instance := func(timeout time.Duration) (addr string) {
 		_, addr = serve(t, "-p0", "--store", proxy.URL(), "--namespace", namespace, "--store-timeout", timeout.String())
 		return addr
@@ -133,8 +133,8 @@ func (tr *trouble) play(t *testing.T, redis *redistest.Server, namespace string)
 	}
 }
 
-// long has the trouble outlast the limit of the instance.
-func (tr *trouble) long(proxy *redistest.Proxy, c *client, limit time.Duration) {
+// long makes the failure last longer than the timeout of the instance.
+func (tr *redisFailure) long(proxy *redistest.Proxy, c *client, limit time.Duration) {
 	c.t.Helper()
 	tr.begin(proxy)
 	defer tr.end(proxy)
@@ -151,9 +151,9 @@ func (tr *trouble) long(proxy *redistest.Proxy, c *client, limit time.Duration) 
 	}
 }
 
-// short has the trouble pass within the limit, or before the put if it does not
-// hold commands up.
-func (tr *trouble) short(proxy *redistest.Proxy, c *client) {
+// short ends the failure within the timeout, or before the put if it does not
+// delay commands.
+func (tr *redisFailure) short(proxy *redistest.Proxy, c *client) {
 	c.t.Helper()
 	if !tr.atOnce {
 		failed := tr.begin(proxy)
@@ -172,7 +172,7 @@ func (tr *trouble) short(proxy *redistest.Proxy, c *client) {
 
 func putLine(body string) string { return fmt.Sprintf("put 0 0 60 %d\r\n%s\r\n", len(body), body) }
 
-// drain reads the job that was waited for, and all that are there, deletes them,
+// drain reads the reserved job and all others, deletes them,
 // and returns their bodies.
 func (c *client) drain() map[string]int {
 	c.t.Helper()

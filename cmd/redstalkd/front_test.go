@@ -18,10 +18,10 @@ import (
 	"redstalk/tools/conformance/differ"
 )
 
-// front makes several instances look like one server: connections are dealt to
-// them in turn, and what stats reports one instance only is that of all. To
-// know it, each instance is asked on a connection of its own, and what that adds
-// to its figures is taken off.
+// front makes several instances look like one server. It distributes connections to
+// them in turn, and replaces figures of stats that concern one instance by the sum. To
+// compute it, each instance is asked on a separate connection, whose effect
+// on the figures is subtracted.
 type front struct {
 	instances []*instance
 	dealt     atomic.Int64
@@ -69,7 +69,7 @@ func (i *instance) open() error {
 	return err
 }
 
-// settle waits until all instances know of all connections that ask.
+// settle waits until all instances know all of these connections.
 func (f *front) settle() error {
 	limit := time.Now().Add(patience)
 	for _, i := range f.instances {
@@ -83,7 +83,7 @@ func (f *front) settle() error {
 	return nil
 }
 
-// ask asks an instance aside for a page.
+// ask requests a page from an instance on the separate connection.
 func (i *instance) ask(command string) (string, error) {
 	verb, _, _ := strings.Cut(command, " ")
 	i.asked["cmd-"+verb]++
@@ -113,7 +113,7 @@ func (f *front) stop() {
 	}
 }
 
-// whole is what a page of one instance would be if it were of all.
+// whole changes a page of one instance to that of all together.
 func (f *front) whole(of *instance, page string) (string, error) {
 	switch {
 	case strings.HasPrefix(page, "---\ncurrent-jobs-urgent: "):
@@ -129,7 +129,7 @@ func (f *front) whole(of *instance, page string) (string, error) {
 	return page, nil
 }
 
-// sum adds what the other instances report themselves to a page of stats.
+// sum adds the figures of the other instances to a page of stats.
 func (f *front) sum(of *instance, page string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

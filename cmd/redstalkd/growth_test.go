@@ -55,25 +55,25 @@ func measureGrowth(t *testing.T, bench string, nodes, partitions int) string {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	var its struct {
+	var own struct {
 		OpsPerSec float64 `json:"ops_per_s"`
 		Procs     []struct {
 			PerOp float64 `json:"cpu_us_per_op"`
 		}
 	}
-	if err := json.Unmarshal(out, &its); err != nil {
+	if err := json.Unmarshal(out, &own); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	all, busiest, each := 0.0, 0.0, ""
 	for i, share := range sharesOf(t, redis, partitions) {
-		used := its.Procs[1+i].PerOp
+		used := own.Procs[1+i].PerOp
 		all, busiest = all+used, max(busiest, used)
 		if share > 0 {
 			each += fmt.Sprintf(" %d: %.0f %%, %.2f;", i+1, 100*share, used/share)
 		}
 	}
-	t.Logf("%.0f ops/s, all on one machine", its.OpsPerSec)
-	return fmt.Sprintf("| %d | %d | %.2f | %.2f | %.2f | %s |%s |\n", nodes, partitions, its.Procs[0].PerOp, all, busiest, thousands(int(1e6/busiest)),
+	t.Logf("%.0f ops/s, all on one machine", own.OpsPerSec)
+	return fmt.Sprintf("| %d | %d | %.2f | %.2f | %.2f | %s |%s |\n", nodes, partitions, own.Procs[0].PerOp, all, busiest, thousands(int(1e6/busiest)),
 		strings.TrimSuffix(each, ";"))
 }
 

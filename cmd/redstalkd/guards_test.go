@@ -289,8 +289,8 @@ func TestUnixOptions(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
-	if its := must(os.Stat(path))(t).Sys().(*syscall.Stat_t); int(its.Uid) != user || int(its.Gid) != group {
-		t.Errorf("the socket is of %d:%d, want %d:%d", its.Uid, its.Gid, user, group)
+	if own := must(os.Stat(path))(t).Sys().(*syscall.Stat_t); int(own.Uid) != user || int(own.Gid) != group {
+		t.Errorf("the socket is of %d:%d, want %d:%d", own.Uid, own.Gid, user, group)
 	}
 	p.signal(t, syscall.SIGTERM)
 	if p.code(t); p.cmd.ProcessState.ExitCode() != 0 {

@@ -21,56 +21,56 @@ var haLong = flag.Bool("ha-long", false, "also run what takes long of the tests 
 
 // underLoad starts two instances on a store, and runs the ledger's load on them
 // while trouble makes trouble. Then it checks the ledger.
-func underLoad(t *testing.T, url string, trouble func(*probe), flags ...string) ledger.Report {
+func underLoad(t *testing.T, url string, cause func(*probe), flags ...string) ledger.Report {
 	t.Helper()
 	args := append([]string{"-p0", "--store", url}, flags...)
 	_, a := serve(t, args...)
 	_, b := serve(t, args...)
-	p := &probe{t: t, addr: a, books: ledger.New(ledger.Config{
+	p := &probe{t: t, addr: a, record: ledger.New(ledger.Config{
 		Addrs: []string{a, b}, Seed: 1, Tubes: 8,
 		Producers: 8, Consumers: 8, Kickers: 1, Patience: patience,
 	})}
 	ctx, stop := context.WithCancel(context.Background())
 	var load sync.WaitGroup
-	load.Go(func() { p.books.Run(ctx) })
+	load.Go(func() { p.record.Run(ctx) })
 	defer load.Wait()
 	defer stop()
 	p.awaitPuts(200)
-	trouble(p)
+	cause(p)
 	p.awaitPuts(200)
 	stop()
 	load.Wait()
 	audit, cancel := context.WithTimeout(context.Background(), auditLimit)
 	defer cancel()
-	if err := p.books.Drain(audit); err != nil {
+	if err := p.record.Drain(audit); err != nil {
 		t.Error(err)
 	}
-	report := p.books.Report()
+	report := p.record.Report()
 	t.Log(report)
 	return report
 }
 
 // probe watches how the load fares.
 type probe struct {
-	t     *testing.T
-	addr  string // of an instance
-	books *ledger.Ledger
+	t      *testing.T
+	addr   string // of an instance
+	record *ledger.Ledger
 }
 
 // awaitPuts waits until so many more puts are acknowledged.
 func (p *probe) awaitPuts(n int) {
 	p.t.Helper()
-	awaitPuts(p.t, p.books, n, patience)
+	awaitPuts(p.t, p.record, n, patience)
 }
 
 // awaitPuts waits until so many more puts are acknowledged, if that takes no
 // longer than patience.
-func awaitPuts(t *testing.T, books *ledger.Ledger, n int, patience time.Duration) {
+func awaitPuts(t *testing.T, record *ledger.Ledger, n int, patience time.Duration) {
 	t.Helper()
-	want, limit := books.Report().PutsAcked+n, time.Now().Add(patience)
-	for books.Report().PutsAcked < want {
+	want, limit := record.Report().PutsAcked+n, time.Now().Add(patience)
+	for record.Report().PutsAcked < want {
 		if time.Now().After(limit) {
-			t.Fatalf("the load has come to a stop: %v", books.Report())
+			t.Fatalf("the load has come to a stop: %v", record.Report())
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

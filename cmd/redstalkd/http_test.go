@@ -246,7 +246,7 @@ func TestHTTPDiskFull(t *testing.T) {
 }
 
 // TestConnectionsOfAllDoors: the bound on connections is one for all listeners together.
-func TestConnectionsOfAllDoors(t *testing.T) {
+func TestConnectionsOfAllListeners(t *testing.T) {
 	t.Parallel()
 	p, addr := serve(t, "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--gateway", "ouqiang=127.0.0.1:0", "--max-connections", "3")
 	web, gate := p.stderr.await(t, `door=http addr=(\S+)`), p.stderr.await(t, `door=ouqiang addr=(\S+)`)

@@ -169,7 +169,7 @@ func TestServeOldDirectory(t *testing.T) {
 		p := start(t, cmd)
 		addr := p.serving(t)
 		wantOldQueue(t, addr, 90, 3*3+7)
-		if told := strings.Contains(p.stderr.String(), "the old files stay as they are"); told != (nth == 0) {
+		if warned := strings.Contains(p.stderr.String(), "the old files stay as they are"); warned != (nth == 0) {
 			t.Errorf("start %d: %s", nth, p.stderr)
 		}
 		p.signal(t, syscall.SIGTERM)
@@ -388,7 +388,7 @@ func TestServeInsideOldDirectory(t *testing.T) {
 	for nth := range 2 {
 		p := start(t, onOld(filepath.Join(dir, "redstalk")))
 		p.serving(t)
-		if told := strings.Contains(p.stderr.String(), "whose jobs are not imported"); told != (nth == 0) {
+		if warned := strings.Contains(p.stderr.String(), "whose jobs are not imported"); warned != (nth == 0) {
 			t.Errorf("start %d: %s", nth, p.stderr)
 		}
 		p.end(t)

@@ -18,7 +18,7 @@ import (
 type reader struct {
 	lines, dropped int
 	last           string
-	told           func() // called when the first line reports that some were dropped
+	warned         func() // called when the first line reports that some were dropped
 }
 
 var droppedLine = regexp.MustCompile(`were dropped.*lines=(\d+)`)
@@ -27,8 +27,8 @@ func (r *reader) read(from io.Reader) {
 	for in := bufio.NewScanner(from); in.Scan(); {
 		if m := droppedLine.FindStringSubmatch(in.Text()); m != nil {
 			n, _ := strconv.Atoi(m[1])
-			if r.dropped += n; r.dropped == n && r.told != nil {
-				r.told()
+			if r.dropped += n; r.dropped == n && r.warned != nil {
+				r.warned()
 			}
 			continue
 		}
@@ -123,13 +123,13 @@ func TestLogNobodyReads(t *testing.T) {
 	for range n {
 		c.line()
 	}
-	ended, told := make(chan struct{}), make(chan struct{})
-	r := reader{told: func() { close(told) }}
+	ended, warned := make(chan struct{}), make(chan struct{})
+	r := reader{warned: func() { close(warned) }}
 	go func() {
 		defer close(ended)
 		r.read(log)
 	}()
-	<-told
+	<-warned
 	begun := time.Now()
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {

@@ -48,7 +48,7 @@ func TestJSONLog(t *testing.T) {
 	p.stderr.await(t, `"msg":"connection accepted",.*"from":"127.0.0.1:`)
 }
 
-// The password is in no output, whatever goes right or wrong.
+// TestPasswordIsNotPrinted: the password is in no output, on success or failure.
 func TestPasswordIsNotPrinted(t *testing.T) {
 	atLength(t)
 	const secret = "open-sesame"

@@ -31,7 +31,7 @@ func TestPrintAndExit(t *testing.T) {
 	}
 }
 
-// Every failure to start says one line and has its code.
+// TestFailures: every failure to start prints one line and has its exit code.
 func TestFailures(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -89,7 +89,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// The line names the address, and comes in a time that a supervisor has.
+// TestRedisUnreachable: the line names the address, and is printed soon enough for a supervisor.
 func TestRedisUnreachable(t *testing.T) {
 	code, _, text := run(t, command("-p0", "--store", "redis://u:open-sesame@127.0.0.1:1/0"))
 	line := strings.TrimSpace(text)
@@ -162,7 +162,7 @@ func TestBecomeUserRefused(t *testing.T) {
 	}
 }
 
-// What is not served yet is not refused either: it waits in the backlog.
+// TestListensBeforeTheStoreIsOpen: connections before serving are not refused but wait in the backlog.
 func TestListensBeforeTheStoreIsOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	opening, open := make(chan struct{}), make(chan struct{})
@@ -194,9 +194,9 @@ func TestDrain(t *testing.T) {
 	c.ask("put 0 0 9 1\r\nb\r\n", "INSERTED 2")
 }
 
-// Loops do not take threads from the rest of the program, unless it is said how
-// many there are to be.
-func TestMakeRoom(t *testing.T) {
+// TestRaiseMaxProcs: loops do not take threads from the rest of the program, unless GOMAXPROCS
+// is set.
+func TestRaiseMaxProcs(t *testing.T) {
 	usual := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(usual)
 	raiseMaxProcs(func(string) (string, bool) { return "2", true })

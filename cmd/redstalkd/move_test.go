@@ -17,23 +17,25 @@ import (
 	"redstalk/tools/conformance/compile"
 )
 
-// How many jobs are moved, and how often anyone who moves them is killed meanwhile.
+// How many jobs are moved, and how often the process that moves them is killed meanwhile.
 var (
 	moveJobs  = flag.Int("move-jobs", 900, "jobs that TestMoveKilled and TestBehindKilled move")
 	moveKills = flag.Int("move-kills", 3, "how often the mover is killed")
 )
 
-// census is what workers have got: which jobs they have deleted, and of which they do not know,
+// deliveredJobs records the jobs that workers have deleted, and those with an unknown outcome,
 // because a server was killed before it answered.
-type census struct {
+type deliveredJobs struct {
 	mu      sync.Mutex
 	had     map[string]int
 	unknown map[string]bool
 }
 
-func newCensus() *census { return &census{had: make(map[string]int), unknown: make(map[string]bool)} }
+func newCensus() *deliveredJobs {
+	return &deliveredJobs{had: make(map[string]int), unknown: make(map[string]bool)}
+}
 
-func (n *census) note(body string, err error) {
+func (n *deliveredJobs) note(body string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err != nil {
@@ -44,14 +46,14 @@ func (n *census) note(body string, err error) {
 }
 
 // done is how many jobs workers are through with.
-func (n *census) done() int {
+func (n *deliveredJobs) done() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.had)
 }
 
 // check compares with the jobs that there were.
-func (n *census) check(t *testing.T, jobs int) {
+func (n *deliveredJobs) check(t *testing.T, jobs int) {
 	t.Helper()
 	lost, twice := 0, 0
 	for i := range jobs {
@@ -73,7 +75,7 @@ func jobBody(i int) string { return fmt.Sprintf("job %07d", i) }
 
 // work deletes what it gets from a server, until quit is closed and nothing comes any more. The server
 // may be killed and come again at the same address.
-func (n *census) work(t *testing.T, addr string, slowly time.Duration, quit <-chan struct{}) {
+func (n *deliveredJobs) work(t *testing.T, addr string, slowly time.Duration, quit <-chan struct{}) {
 	for began := time.Now(); time.Since(began) < 10*patience; {
 		c, err := raw.Dial(addr, patience)
 		if err != nil {
@@ -91,7 +93,7 @@ func (n *census) work(t *testing.T, addr string, slowly time.Duration, quit <-ch
 }
 
 // workOn is work on a connection. It returns false if that is broken.
-func (n *census) workOn(c *raw.Conn, slowly time.Duration, quit <-chan struct{}) (ended bool) {
+func (n *deliveredJobs) workOn(c *raw.Conn, slowly time.Duration, quit <-chan struct{}) (ended bool) {
 	if c.Ask([]byte("watch tube0\r\nwatch tube1\r\n"), 2, raw.Expect(raw.Watching)) != nil {
 		return false
 	}
@@ -169,8 +171,8 @@ var commandLineProgram = sync.OnceValues(func() (string, error) {
 	return path, compile.Program(path, "../redstalk")
 })
 
-// TestMoveKilled: a mover that is killed again and again, while workers work at both servers, loses no
-// job and brings none twice.
+// TestMoveKilled: a move-from that is killed repeatedly, while workers use both servers, loses no
+// job and duplicates none.
 func TestMoveKilled(t *testing.T) {
 	atLength(t)
 	t.Parallel()
@@ -215,9 +217,9 @@ func TestMoveKilled(t *testing.T) {
 	}
 }
 
-// TestBehindKilled: workers that come to a server in front of an old one get the old one's jobs, each
-// once, though the server is killed again and again.
-func TestBehindKilled(t *testing.T) {
+// TestUpstreamKilled: workers at a server with --upstream get the jobs of the old server, each
+// once, though the new server is killed repeatedly.
+func TestUpstreamKilled(t *testing.T) {
 	atLength(t)
 	t.Parallel()
 	from := trueServer(t)
@@ -265,9 +267,9 @@ func TestBehindKilled(t *testing.T) {
 	}
 }
 
-// A server in front of one that is not there serves its own jobs, and begins to bring those of the
-// other one when that comes.
-func TestBehindNobody(t *testing.T) {
+// TestUpstreamUnreachable: a server whose upstream is not running serves its own jobs, and starts to
+// migrate those of the upstream when that runs.
+func TestUpstreamUnreachable(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "front")
 	if err != nil {

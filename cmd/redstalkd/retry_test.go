@@ -17,8 +17,8 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// How long a start waits for what another process has, in virtual time.
-func TestWhenFree(t *testing.T) {
+// TestRetryWhileTaken: how long a start waits for what another process uses, in virtual time.
+func TestRetryWhileTaken(t *testing.T) {
 	ending := fmt.Errorf("opening: %w: %w", embedded.ErrLocked, embedded.ErrEnding)
 	for _, test := range []struct {
 		err   error
@@ -61,8 +61,8 @@ func TestWhenFree(t *testing.T) {
 	}
 }
 
-// A process is told to end, and the next one is started at once, on the same directory and addresses.
-// Clients that are slow keep the first one until the end of its grace period.
+// TestRestartWithOverlap stops a process, and starts the next one at once, on the same directory and addresses.
+// Slow clients keep the first one until the end of its grace period.
 func TestRestartWithOverlap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -97,8 +97,8 @@ func TestRestartWithOverlap(t *testing.T) {
 	p.end(t)
 }
 
-// An address that another server gives up is had.
-func TestListensWhenFree(t *testing.T) {
+// TestListensWhenReleased: the program listens on an address as soon as another server releases it.
+func TestListensWhenReleased(t *testing.T) {
 	s := defaults()
 	for _, network := range []string{"tcp", "tcp4", "unix"} {
 		at := map[string]string{"tcp": ":0", "tcp4": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")}[network]

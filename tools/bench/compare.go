@@ -17,13 +17,13 @@ import (
 func compareCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "compare",
-		Usage: "start several servers in turn and put the same loads on each",
+		Usage: "start several servers in turn and run the same loads on each",
 		Description: "A server is name=command, in which {port}, {port2} and {dir} are filled in, or\n" +
 			"name=pre: helper command ;; command. The helper, such as a database, is\n" +
 			"started before the server and measured beside it. Each server is started\n" +
 			"anew for every load, on a free loopback port. One whose command has {cert}\n" +
-			"and {key}, in which the files of a certificate are filled in, is spoken to\n" +
-			"by TLS at {port}; one with {access}, a file of users, as a user of it.",
+			"and {key}, which become the files of a certificate, is used with TLS at\n" +
+			"{port}; one with {access}, a file of users, as a user of it.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "servers", Required: true, Usage: "one or more `NAME=COMMAND`"},
 			&cli.IntFlag{Name: "rounds", Value: 3, Usage: "times to run every load on every server"},
@@ -37,8 +37,8 @@ func compareCommand() *cli.Command {
 	}
 }
 
-// spreadServers lets --servers be followed by several servers, which the flag
-// package would not: it repeats the flag before each word that is no flag.
+// spreadServers lets several servers follow --servers, which the flag
+// package does not allow: it repeats the flag before each word that is not a flag.
 func spreadServers(args []string) []string {
 	var out []string
 	in := false
@@ -92,7 +92,7 @@ func compareAction(c *cli.Context) error {
 	return errors.Join(runErr, cmp.save(c.String("markdown"), c.String("svg"), rows))
 }
 
-// A comparison is servers, loads and what the runs showed.
+// A comparison is servers, loads and the results of the runs.
 type comparison struct {
 	servers  []server
 	loads    []load
@@ -101,12 +101,12 @@ type comparison struct {
 	results  map[cell][]*result // of each round, nil if there is none
 }
 
-// A cell is one server under one load, by their places.
+// A cell is one server under one load, by their indexes.
 type cell struct{ server, load int }
 
 // run runs every load on every server, round by round. The servers take turns,
-// so that what else the machine does falls on all of them alike. A run that
-// fails is told and left out, and the rest continue.
+// so that other work on the machine affects all of them. A run that
+// fails is reported and left out, and the rest continue.
 func (c *comparison) run(ctx context.Context) error {
 	c.results = make(map[cell][]*result)
 	var failed []error

@@ -7,7 +7,7 @@ import (
 	"redstalk/protocol/client"
 )
 
-// A tally is what the sessions of one driver counted. It belongs to one
+// counters are the counts of one driver's sessions. They belong to one
 // goroutine until the driver has ended.
 type counters struct {
 	r *run
@@ -22,7 +22,7 @@ type counters struct {
 	journey  histogram        // pc: put sent to job received; delayed, expire: lateness
 }
 
-// maxSamples limits how many kinds of error are kept by name.
+// maxSamples is how many kinds of error are kept by name.
 const maxSamples = 8
 
 // count counts one command as answered.
@@ -43,7 +43,7 @@ func (t *counters) fail(what string) {
 	}
 }
 
-// wrong counts a reply that command should not have got.
+// unexpected counts a reply that command should not have got.
 func (t *counters) unexpected(command string, reply *client.Reply) {
 	t.fail(fmt.Sprintf("%s answered %.60q", command, reply.Line))
 }
@@ -64,8 +64,8 @@ func (t *counters) merge(o *counters) {
 	t.errors += o.errors
 }
 
-// takeInserted verifies the reply to a put: a job id, and not the one this
-// connection got last.
+// checkInserted verifies the reply to a put: a job id, and not the last one of
+// this connection.
 func checkInserted(t *counters, reply *client.Reply, last *uint64) bool {
 	if reply.Word != client.Inserted {
 		t.unexpected("put", reply)

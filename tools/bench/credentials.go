@@ -17,20 +17,20 @@ import (
 	"redstalk/server/access"
 )
 
-// This file makes what a server that compare starts needs to have TLS or users, again for
-// every start. It asks for it with {cert} and {key}, or with {access}, in its command.
+// This file makes the certificates and users for servers that compare starts, again for
+// every start. A server's command requests them with {cert} and {key}, or with {access}.
 
-// benchUser is the user of {access}. It has all rights, but only on the tubes of a load: so
-// the server has to look at the name of every tube.
+// benchUser is the user of {access}. It has all rights, but only on the tubes of a load, so
+// that the server has to check the name of every tube.
 const benchUser = "stalkbench"
 
-// wants reports whether a command has a placeholder.
+// wants reports whether a server's command has a placeholder.
 func (s *server) wants(placeholder string) bool {
 	return strings.Contains(strings.Join(s.argv, " "), placeholder)
 }
 
-// prepare makes what the server wants, and records how to come in at an address. To the pairs
-// of placeholders and what to fill in it adds its own.
+// prepare makes what the server's placeholders request, and sets the target for clients. It
+// returns pairs with the placeholders and their replacements appended.
 func (r *running) prepare(s *server, addr string, pairs []string) ([]string, error) {
 	r.target.addr = addr
 	if s.wants("{cert}") {
@@ -56,8 +56,8 @@ func (r *running) prepare(s *server, addr string, pairs []string) ([]string, err
 // loopback is where servers that compare starts listen.
 const loopback = "127.0.0.1"
 
-// makeCertificate writes a certificate for the loopback address, which has signed itself,
-// and its key. It returns the authority that it is.
+// makeCertificate writes a self-signed certificate for the loopback address, and its key. It
+// returns the pool with its authority.
 func makeCertificate(certFile, keyFile string) (*x509.CertPool, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

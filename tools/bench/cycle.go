@@ -6,7 +6,7 @@ import (
 	"redstalk/protocol/client"
 )
 
-// A phase is the command whose replies a cycler awaits.
+// A phase is the command whose replies a cycler waits for.
 type phase uint8
 
 const (
@@ -16,10 +16,10 @@ const (
 	deleting
 )
 
-// A cycler puts N jobs, reserves as many as were taken and deletes those, over
-// and over; with putOnly it only puts, and remembers the ids for cleaning. Since
+// A cycler repeatedly puts N jobs, reserves as many as were accepted and deletes
+// them; with putOnly it only puts, and records the ids for cleaning up. Since
 // it reserves no more than it put, a reserve never waits for a job that nobody
-// will put, even when all connections share a tube.
+// puts, even when all connections share a tube.
 type cycler struct {
 	t        *counters
 	pipeline int
@@ -45,7 +45,7 @@ func newCycler(l *load, t *counters, body []byte) *cycler {
 	return c
 }
 
-// next moves to the stage that follows; a cycle that began before the deadline
+// next moves to the next stage. A cycle that began before the deadline
 // is finished after it.
 func (c *cycler) next(now int64) (stage, status) {
 	if c.phase == putting && !c.putOnly && c.put > 0 {

@@ -12,8 +12,8 @@ import (
 	"redstalk/protocol/client"
 )
 
-// nap is how long a driver leaves a session that waits, and the most by which
-// a put of a rate-limited producer is late.
+// retryInterval is how long a driver leaves a waiting session alone. A put of a
+// rate-limited producer is late by at most that.
 const retryInterval = time.Millisecond
 
 // A wire is one connection under load and the session it follows.
@@ -21,10 +21,10 @@ type wire struct {
 	conn net.Conn
 	s    session
 	t    *counters
-	http bool // replies are answers of HTTP
+	http bool // replies are HTTP responses
 }
 
-// decoder returns what finds the replies of the connection.
+// decoder returns a decoder for the replies of the connection.
 func (w *wire) decoder() decoder {
 	if w.http {
 		return new(httpDecoder)
@@ -32,9 +32,9 @@ func (w *wire) decoder() decoder {
 	return new(client.Decoder)
 }
 
-// driveBlocking follows each session in a goroutine of its own and returns when
-// all are done or the run quits. It works wherever Go does; the epoll loop of
-// drive_linux.go costs the machine less.
+// driveBlocking runs each session in its own goroutine and returns when
+// all are done or the run is stopped. It works on every system; the epoll loop of
+// drive_linux.go needs less processor time.
 func driveBlocking(r *run, wires []*wire) error {
 	var group sync.WaitGroup
 	for _, w := range wires {
@@ -58,8 +58,8 @@ func driveBlocking(r *run, wires []*wire) error {
 	return nil
 }
 
-// follow sends the session's stages and hands it the replies until it is done,
-// which is no error, nor is quitting.
+// follow sends the session's stages and passes it the replies until it is done.
+// Stopping the run is not an error.
 func (w *wire) follow(r *run) error {
 	in := w.decoder()
 	var reply client.Reply
@@ -104,7 +104,7 @@ func (w *wire) receive(in decoder, reply *client.Reply) error {
 	}
 }
 
-// quitting returns nil for the error that a run's quitting makes.
+// quitting returns nil for the error that stopping the run causes.
 func quitting(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -12,21 +12,21 @@ import (
 	"redstalk/server/netpoll"
 )
 
-// A link is a wire as the epoll loop sees it: a non-blocking descriptor.
+// An epollConn is a wire in the epoll loop: a non-blocking descriptor.
 type epollConn struct {
 	fd       int
 	index    int // in its loop's links
 	w        *wire
 	cipher   *cipher // of a connection with TLS, else nil
 	in       decoder
-	unsent   []byte // what the socket did not take yet, as it is sent
+	unsent   []byte // bytes that the socket has not accepted yet
 	awaiting int    // replies to come
 	timed    bool
 	sent     int64 // when the stage was sent
 	closed   bool
 }
 
-// A loop drives many links from one thread.
+// A loop drives many connections from one thread.
 type loop struct {
 	r      *run
 	epoll  int
@@ -36,14 +36,14 @@ type loop struct {
 	live   int          // links not closed
 	reply  client.Reply
 
-	// What the sessions send after one look at the links goes out with one system call: so
-	// the generator, which shares the machine with the server, costs as little as can be.
+	// All that the sessions send in one loop iteration goes out with one system call, since
+	// the generator shares the machine with the server.
 	sender *netpoll.Sender // nil: there is none here, and each stage is sent by itself
 	adding []*epollConn    // whose stages the sender has, in its order
 }
 
-// drive follows the sessions in one epoll loop. It returns when all are done or
-// the run quits.
+// drive runs the sessions in one epoll loop. It returns when all are done or
+// the run is stopped.
 func drive(r *run, wires []*wire) error {
 	epoll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
@@ -65,8 +65,8 @@ func drive(r *run, wires []*wire) error {
 	return lp.run()
 }
 
-// adopt takes a wire into the loop. Its descriptor is duplicated and the
-// original closed, so that Go's own poller is not woken by its traffic.
+// add adds a wire to the loop. Its descriptor is duplicated and the
+// original closed, so that its traffic does not wake Go's own poller.
 func (lp *loop) add(w *wire) error {
 	secure, isSecure := w.conn.(*secureConn)
 	if isSecure {
@@ -120,7 +120,7 @@ func (lp *loop) close() {
 	syscall.Close(lp.epoll)
 }
 
-// pollMillis is how soon an idle loop sees that the run quits.
+// pollMillis is how soon an idle loop notices that the run is stopped.
 const pollMillis = 20
 
 func (lp *loop) run() error {
@@ -148,7 +148,7 @@ func (lp *loop) run() error {
 	return nil
 }
 
-// unpark asks the waiting sessions again.
+// resumeParked calls next of the waiting sessions again.
 func (lp *loop) resumeParked() {
 	if len(lp.parked) == 0 {
 		return
@@ -162,7 +162,7 @@ func (lp *loop) resumeParked() {
 	lp.spare = waiting
 }
 
-// handle does what one readiness event of a link calls for.
+// handle handles a readiness event of a connection.
 func (lp *loop) handle(l *epollConn, events uint32) {
 	if l.closed {
 		return
@@ -175,8 +175,8 @@ func (lp *loop) handle(l *epollConn, events uint32) {
 	}
 }
 
-// read takes what the socket has, once; the poll is level-triggered and tells
-// again if there is more. With TLS that may be several records.
+// read reads from the socket once; the poll is level-triggered and reports
+// the socket again if there is more. With TLS that can be several records.
 func (lp *loop) read(l *epollConn) {
 	if l.cipher == nil {
 		lp.take(l, func(p []byte) (int, error) { return syscall.Read(l.fd, p) })
@@ -187,8 +187,8 @@ func (lp *loop) read(l *epollConn) {
 	}
 }
 
-// take hands on the replies that one read brings. It returns false if that was
-// nothing, or if the link is closed.
+// take passes on the replies from one read. It returns false if nothing was read
+// or the connection is closed.
 func (lp *loop) take(l *epollConn, read func([]byte) (int, error)) bool {
 	n, err := read(l.in.Space())
 	if err == syscall.EAGAIN || err == syscall.EINTR {
@@ -217,8 +217,8 @@ func (lp *loop) take(l *epollConn, read func([]byte) (int, error)) bool {
 	return false
 }
 
-// deliver hands the parsed reply to the link's session, and moves on if it was
-// the stage's last.
+// deliver passes the parsed reply to the session, and starts the next stage if it was
+// the last of this one.
 func (lp *loop) deliver(l *epollConn, now int64) {
 	if l.awaiting == 0 {
 		lp.lose(l, fmt.Errorf("a reply nobody awaits: %.60q", lp.reply.Line))
@@ -296,7 +296,7 @@ func (lp *loop) sendOne(l *epollConn) {
 	}
 }
 
-// flush continues with a write that the socket did not take whole.
+// flush continues a write that the socket accepted only in part.
 func (lp *loop) flush(l *epollConn) {
 	n, err := syscall.Write(l.fd, l.unsent)
 	lp.wrote(l, n, err)
@@ -305,7 +305,7 @@ func (lp *loop) flush(l *epollConn) {
 	}
 }
 
-// wrote takes the outcome of a write into account.
+// wrote handles the result of a write.
 func (lp *loop) wrote(l *epollConn, n int, err error) {
 	if n > 0 {
 		l.unsent = l.unsent[n:]
@@ -315,7 +315,7 @@ func (lp *loop) wrote(l *epollConn, n int, err error) {
 	}
 }
 
-// await sets what events of the link the loop is notified of.
+// await sets the events for which the loop polls the connection.
 func (lp *loop) await(l *epollConn, events uint32) {
 	if l.closed {
 		return
@@ -326,7 +326,7 @@ func (lp *loop) await(l *epollConn, events uint32) {
 	}
 }
 
-// lose counts err and closes the link.
+// lose counts err and closes the connection.
 func (lp *loop) lose(l *epollConn, err error) {
 	if err != nil {
 		l.w.t.fail(err.Error())
@@ -334,7 +334,7 @@ func (lp *loop) lose(l *epollConn, err error) {
 	lp.drop(l)
 }
 
-// drop closes the link; the kernel takes it out of the epoll set.
+// drop closes the connection; the kernel removes it from the epoll set.
 func (lp *loop) drop(l *epollConn) {
 	if l.closed {
 		return

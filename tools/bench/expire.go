@@ -9,18 +9,18 @@ import (
 	"redstalk/protocol/client"
 )
 
-// untaken is the delay in seconds of jobs that are only to come by the end of
-// their TTR: nobody gets them before.
+// longDelay is the delay in seconds of jobs that consumers get only after their TTR ends:
+// nobody gets them before.
 const longDelay = 3600
 
-// ends knows when the TTRs of jobs began, at the earliest: when the holder's
+// ends records when the TTRs of jobs began at the earliest: when the holder's
 // reserve-job was sent, in nanoseconds since the run's start, by the job's id.
 type ends struct {
 	ttr   int // of each job, in seconds
 	began sync.Map
 }
 
-// late tells by how much a job that came at now is behind the end of its TTR.
+// late returns the time from the end of a job's TTR to its delivery at now.
 func (e *ends) late(id uint64, now int64) (ns int64, known bool) {
 	began, known := e.began.LoadAndDelete(id)
 	if !known {
@@ -29,8 +29,8 @@ func (e *ends) late(id uint64, now int64) (ns int64, known bool) {
 	return now - began.(int64) - int64(e.ttr)*int64(time.Second), true
 }
 
-// A holder puts jobs that nobody gets, reserves them by their ids and lets their
-// TTRs end: so they come to the consumers.
+// A holder puts delayed jobs, reserves them by id and lets their TTRs end, so that
+// consumers get them.
 type holder struct {
 	producer
 	out  []byte
@@ -39,7 +39,7 @@ type holder struct {
 	over bool     // nothing more is put
 }
 
-// newHolder makes the holder whose first puts go at the time due.
+// newHolder makes a holder that first puts at the time due.
 func newHolder(l *load, t *counters, f *flow, body []byte, due int64) *holder {
 	h := &holder{producer: producer{t: t, f: f, n: l.Pipeline, due: due}}
 	for range l.Pipeline {
@@ -86,7 +86,7 @@ func (h *holder) replied(reply *client.Reply, now int64) {
 	}
 }
 
-// journey tells how long a job took to come that came at now: since it was put,
+// journey returns how long the delivery of a job, at now, took: since it was put,
 // or since it was due.
 func (f *flow) journey(reply *client.Reply, now int64) (ns int64, err error) {
 	if f.ends.ttr > 0 {

@@ -9,13 +9,13 @@ import (
 	"redstalk/protocol/client"
 )
 
-// stampLen is how many bytes at the front of a body tell when its put was sent,
+// stampLen is the length of the time at the front of a body: when its put was sent,
 // in nanoseconds since the run's start, little-endian.
 const stampLen = 8
 
-// A flow joins the producers and consumers of one run.
+// A flow is the shared state of the producers and consumers of one run.
 type flow struct {
-	// outstanding counts jobs sent but not deleted; it gates producers.
+	// outstanding counts jobs sent but not deleted; it throttles producers.
 	outstanding atomic.Int64
 	producing   atomic.Int64 // producers not done
 	window      int64        // most jobs outstanding; 0 for no limit
@@ -24,9 +24,9 @@ type flow struct {
 	ends        ends         // of TTRs, if jobs come by these
 }
 
-// newFlow sets the gates of load l with so many producers and consumers. A
-// window of two jobs per consumer keeps the tube near empty, so that reserves
-// wait for jobs and jobs do not wait for reserves.
+// newFlow makes the flow of load l. A window of two jobs per consumer keeps the
+// tube nearly empty, so that reserves wait for jobs, and jobs do not wait for
+// reserves.
 func newFlow(l *load, producers, consumers int) *flow {
 	f := &flow{}
 	f.producing.Store(int64(producers))
@@ -41,12 +41,12 @@ func newFlow(l *load, producers, consumers int) *flow {
 	return f
 }
 
-// idle tells that all jobs have been put and deleted.
+// idle reports whether all jobs have been put and deleted.
 func (f *flow) idle() bool {
 	return f.producing.Load() == 0 && f.outstanding.Load() <= 0
 }
 
-// A producer puts stamped jobs, N in one write, as its flow lets it.
+// A producer puts stamped jobs, N in one write, as its flow allows.
 type producer struct {
 	t      *counters
 	f      *flow
@@ -54,10 +54,10 @@ type producer struct {
 	puts   []byte // N puts
 	stamps []int  // where in puts the bodies begin
 	last   uint64
-	due    int64 // when the next puts may go
+	due    int64 // when the next puts may be sent
 }
 
-// newProducer makes the producer whose first puts go at the time due.
+// newProducer makes a producer that first puts at the time due.
 func newProducer(l *load, t *counters, f *flow, body []byte, due int64) *producer {
 	p := &producer{t: t, f: f, n: l.Pipeline, due: due}
 	for range l.Pipeline {
@@ -95,9 +95,9 @@ func (p *producer) replied(reply *client.Reply, now int64) {
 }
 
 // A consumer reserves, blocking, and deletes what it gets. With joined the
-// delete and the next reserve go in one write. How long a reserve blocks says
-// nothing of the server, so what is timed is the delete, and for each job its
-// journey.
+// delete and the next reserve are sent in one write. The wait of a reserve says
+// nothing about the server, so the times of deletes and the journeys of jobs are
+// measured.
 type consumer struct {
 	t      *counters
 	f      *flow

@@ -7,7 +7,7 @@ import "math/bits"
 const (
 	histBits = 7
 	histSub  = 1 << histBits
-	// histTop limits the values told apart: 2^40 ns is a little over 18 minutes.
+	// histTop is the limit of distinguished values: 2^40 ns is a little over 18 minutes.
 	histTop = 40
 	histLen = (histTop - histBits + 1) * histSub
 )

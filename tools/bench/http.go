@@ -14,11 +14,11 @@ import (
 	"redstalk/protocol/client"
 )
 
-// This file loads an HTTP API: the same cycle as over the beanstalk protocol, with a request
-// for each step. With a pipeline of N a request is about N jobs, and counts as N operations.
+// This file loads the HTTP API: the same cycle as over the beanstalk protocol, with a request
+// for each step. With a pipeline of N, a request is about N jobs and counts as N operations.
 
-// An httpCycler puts N jobs, reserves as many as were put and finishes those, over and over.
-// An answer is a Reply: its status is the ID, its first line the Line.
+// An httpCycler repeatedly puts N jobs, reserves as many as were put and finishes them.
+// A response is a Reply: its status is the ID, its first line the Line.
 type httpCycler struct {
 	t     *counters
 	n     int
@@ -33,7 +33,7 @@ type httpCycler struct {
 	held  []held // jobs reserved and not finished
 }
 
-// held is a job that a cycler has reserved. Its lease is digits.
+// held is a job that a cycler has reserved. Its lease consists of digits.
 type held struct {
 	id    uint64
 	lease []byte
@@ -61,7 +61,7 @@ func (c *httpCycler) request(out []byte, method, path string, body []byte) []byt
 	return append(append(out, "\r\n"...), body...)
 }
 
-// next moves to the stage that follows; a cycle that began before the deadline is finished
+// next moves to the next stage. A cycle that began before the deadline is finished
 // after it.
 func (c *httpCycler) next(now int64) (stage, status) {
 	switch {
@@ -113,7 +113,7 @@ func (c *httpCycler) replied(reply *client.Reply, now int64) {
 	}
 }
 
-// taken counts the jobs of an answer that were done: each has this status.
+// taken counts the jobs of a response with the status of success.
 func (c *httpCycler) taken(reply *client.Reply, now int64, what string, to *int, sum *int64, status uint64) {
 	want, n := c.n, 0
 	if c.phase == deleting {
@@ -131,7 +131,7 @@ func (c *httpCycler) taken(reply *client.Reply, now int64, what string, to *int,
 	*to, *sum = *to+n, *sum+int64(n)
 }
 
-// count counts operations as answered.
+// count counts operations.
 func (c *httpCycler) count(now int64, n int) {
 	for range n {
 		c.t.count(now)
@@ -143,7 +143,7 @@ var (
 	leaseField = []byte(`"lease":"`)
 )
 
-// reserved takes the jobs of an answer, and verifies their bodies.
+// reserved records the jobs of a response, and verifies their bodies.
 func (c *httpCycler) reserved(reply *client.Reply, now int64) {
 	rest := reply.Body
 	for reply.ID == http.StatusOK && len(c.held) < c.left {
@@ -169,15 +169,15 @@ func (c *httpCycler) reserved(reply *client.Reply, now int64) {
 	c.count(now, len(c.held))
 }
 
-// A decoder finds replies in the bytes of one connection. Somebody else reads them: into
-// Space, followed by Filled.
+// A decoder finds replies in the bytes of one connection. The caller reads bytes into
+// Space, and then calls Filled.
 type decoder interface {
 	Space() []byte
 	Filled(n int)
 	Next(*client.Reply) (bool, error)
 }
 
-// An httpDecoder finds answers of which the header says how long they are.
+// An httpDecoder finds HTTP responses with a Content-Length.
 type httpDecoder struct {
 	buf        []byte
 	start, end int
@@ -232,8 +232,8 @@ func (d *httpDecoder) Next(reply *client.Reply) (bool, error) {
 	return true, nil
 }
 
-// awaitReady waits until the server does not say any more that it is not ready: one that was
-// just started lets clients of HTTP in while it still loads its store.
+// awaitReady waits until the server no longer reports that it is not ready: a server accepts
+// HTTP connections while it still loads its store.
 func awaitReady(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
@@ -260,7 +260,7 @@ func awaitReady(ctx context.Context, addr string) error {
 // dialHTTP connects to the server.
 func dialHTTP(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, dialTimeout) }
 
-// cleanHTTP deletes all jobs in the tubes of the run, and tells how many there were.
+// cleanHTTP deletes all jobs in the tubes of the run, and returns how many there were.
 func (r *run) cleanHTTP() (sum int64, err error) {
 	for i := range min(r.load.Tubes, r.load.Conns) {
 		for _, query := range []string{"", "?state=reserved"} {

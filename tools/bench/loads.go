@@ -19,14 +19,14 @@ const (
 	modeHTTP    = "http"    // put, reserve, finish over HTTP
 )
 
-// A load is what to do to a server. Sizes are in bytes.
+// A load describes a load on a server. Sizes are in bytes.
 type load struct {
 	Name        string        `json:"name,omitempty"`
 	Mode        string        `json:"mode"`
 	Conns       int           `json:"conns"`
 	Pipeline    int           `json:"pipeline"` // commands in one write
 	Body        int           `json:"body"`
-	Tubes       int           `json:"tubes"`      // over which connections spread
+	Tubes       int           `json:"tubes"`      // that the connections are spread over
 	IdleTubes   int           `json:"idle_tubes"` // with one ready job each
 	Backlog     int           `json:"backlog"`    // jobs ready beforehand
 	BacklogSame bool          `json:"backlog_same"`
@@ -39,7 +39,7 @@ type load struct {
 	Keep        bool          `json:"keep"`
 }
 
-// baseLoad is a load with the usual settings.
+// baseLoad is a load with the default settings.
 func baseLoad() load {
 	return load{
 		Mode: modeCycle, Conns: 50, Pipeline: 1, Body: 128, Tubes: 1,
@@ -47,15 +47,15 @@ func baseLoad() load {
 	}
 }
 
-// timed reports whether jobs are put at a set rate, and what counts is when they
-// come.
+// timed reports whether jobs are put at a fixed rate, and the time of their delivery is
+// measured.
 func (l *load) timed() bool { return l.Mode == modeDelayed || l.Mode == modeExpire }
 
 // paired reports whether half of the connections put jobs, and the others wait for
 // them.
 func (l *load) paired() bool { return l.Mode == modePC || l.timed() }
 
-// check tells what is wrong with a load.
+// check returns an error if the load is invalid.
 func (l *load) check() error {
 	paired := l.paired()
 	switch {
@@ -140,10 +140,10 @@ var namedLoads = []struct {
 	{"http-p100", func(l *load) { l.Mode, l.Pipeline = modeHTTP, 100 }},
 }
 
-// maxHTTPBatch is how many jobs a request may be about.
+// maxHTTPBatch is the largest number of jobs in a request.
 const maxHTTPBatch = 1000
 
-// defaultLoads are the names compare runs unless told which.
+// defaultLoads are the loads that compare runs by default.
 const defaultLoads = "50c,50c-p16,50c-p32-put,500c,1c,tubes10k"
 
 // loadNamed finds a load by its name.

@@ -22,18 +22,18 @@ func main() {
 func newApp() *cli.App {
 	return &cli.App{
 		Name:                      "stalkbench",
-		Usage:                     "load a beanstalk server and say what it cost",
+		Usage:                     "load beanstalk servers and measure throughput, latency and cost",
 		DisableSliceFlagSeparator: true, // a server's command line may hold commas
 		Commands:                  []*cli.Command{runCommand(), compareCommand()},
 	}
 }
 
-// runCommand is "stalkbench run": one load on a server that is already there.
+// runCommand is "stalkbench run": one load on a server that is already running.
 func runCommand() *cli.Command {
 	l := baseLoad()
 	return &cli.Command{
 		Name:  "run",
-		Usage: "put one load on a running server",
+		Usage: "run one load on a running server",
 		Flags: append(targetFlags(),
 			&cli.StringFlag{Name: "load", Usage: "start from the load `NAME` of compare; the other flags change it"},
 			&cli.StringFlag{Name: "mode", Value: l.Mode, Usage: "put, cycle, pc, delayed, expire or http"},
@@ -42,7 +42,7 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "body", Value: l.Body, Usage: "`BYTES` of a job's body"},
 			&cli.IntFlag{Name: "tubes", Value: l.Tubes, Usage: "tubes over which the connections spread"},
 			&cli.IntFlag{Name: "idle-tubes", Usage: "more tubes, with one ready job each"},
-			&cli.IntFlag{Name: "backlog", Usage: "jobs put beforehand, into a tube of their own"},
+			&cli.IntFlag{Name: "backlog", Usage: "jobs put before the load, into a tube of their own"},
 			&cli.BoolFlag{Name: "backlog-same", Usage: "put the backlog into the tubes under load"},
 			&cli.IntFlag{Name: "delay", Value: l.Delay, Usage: "mode delayed: `SECONDS` of each job's delay"},
 			&cli.IntFlag{Name: "ttr", Value: l.TTR, Usage: "mode expire: `SECONDS` of each job's TTR"},
@@ -51,7 +51,7 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "threads", Value: l.Threads, Usage: "threads of the generator"},
 			&cli.BoolFlag{Name: "blocking", Usage: "a goroutine per connection instead of an epoll loop"},
 			&cli.BoolFlag{Name: "keep", Usage: "leave the jobs on the server"},
-			&cli.IntSliceFlag{Name: "pid", Usage: "measure process `PID`; may be given several times"},
+			&cli.IntSliceFlag{Name: "pid", Usage: "measure process `PID`; can be repeated"},
 			&cli.BoolFlag{Name: "json", Usage: "print the result as JSON"},
 		),
 		Action: runAction,

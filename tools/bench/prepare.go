@@ -8,20 +8,20 @@ import (
 	"redstalk/protocol/client"
 )
 
-// A stock is the jobs and tubes one run made beside its load, and how they are
-// put away again.
+// A fixture is the jobs and tubes that a run makes in addition to its load, and
+// deletes at the end.
 type fixture struct {
 	target
 	prefix string   // of every tube's name
 	ids    []uint64 // jobs to delete by id
-	put    int64    // jobs put by the stock itself
+	put    int64    // jobs put by the fixture itself
 }
 
 // tubePrefix begins the names of all tubes.
 const tubePrefix = "stalkbench-"
 
-// newStock names tubes after the process and the time, so that no two runs on a
-// server share one.
+// newFixture names tubes after the time, so that no two runs on a server share
+// one.
 func newFixture(t target) *fixture {
 	now := time.Now()
 	return &fixture{target: t, prefix: fmt.Sprintf("%s%x-%x", tubePrefix, now.Unix(), now.Nanosecond())}
@@ -30,7 +30,7 @@ func newFixture(t target) *fixture {
 // tube names the i-th tube under load.
 func (s *fixture) tube(i int) string { return fmt.Sprintf("%s-%d", s.prefix, i) }
 
-// batchJobs and batchBytes bound one write of preparing and cleaning.
+// batchJobs and batchBytes limit one write of preparing and cleaning.
 const (
 	batchJobs  = 500
 	batchBytes = 256 << 10
@@ -73,8 +73,8 @@ func (s *fixture) prepare(l *load, body []byte) error {
 // share returns the i-th part of n cut into parts that differ by one at most.
 func share(n, parts, i int) int { return n*(i+1)/parts - n*i/parts }
 
-// putAll puts n jobs in batches; each appends the commands, of which each has
-// so many replies, for one job.
+// putAll puts n jobs in batches. each appends the commands for one job, which have
+// the given number of replies.
 func (s *fixture) putAll(c *client.Conn, n, replies int, each func(out []byte, i int) []byte) error {
 	take := func(reply *client.Reply) error {
 		switch reply.Word {
@@ -102,10 +102,10 @@ func (s *fixture) putAll(c *client.Conn, n, replies int, each func(out []byte, i
 	return nil
 }
 
-// cleaners is how many connections delete jobs at once.
+// cleaners is the number of connections that delete jobs concurrently.
 const cleaners = 4
 
-// deleteAll deletes the stock's ids and tells how many were there to delete.
+// deleteAll deletes the fixture's jobs and returns how many existed.
 func (s *fixture) deleteAll() (int64, error) {
 	var group sync.WaitGroup
 	counts, errs := make([]int64, cleaners), make([]error, cleaners)
@@ -129,7 +129,7 @@ func (s *fixture) deleteAll() (int64, error) {
 	return sum, nil
 }
 
-// deleteIDs deletes jobs by id on one connection of its own.
+// deleteIDs deletes jobs by id on a new connection.
 func (s *fixture) deleteIDs(ids []uint64) (int64, error) {
 	c, err := s.dial()
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *fixture) deleteIDs(ids []uint64) (int64, error) {
 	return deleteOn(c, ids)
 }
 
-// deleteOn deletes jobs by id and tells how many there were.
+// deleteOn deletes jobs by id and returns how many existed.
 func deleteOn(c *client.Conn, ids []uint64) (int64, error) {
 	var deleted int64
 	take := func(reply *client.Reply) error {
@@ -167,8 +167,8 @@ func deleteOn(c *client.Conn, ids []uint64) (int64, error) {
 	return deleted, nil
 }
 
-// drain deletes every job of the first tubes tubes under load, the delayed
-// ones too, and tells how many there were.
+// drain deletes every job of the first tubes under load, including delayed
+// ones, and returns how many there were.
 func (s *fixture) drain(tubes int) (int64, error) {
 	var sum int64
 	for i := range tubes {
@@ -181,8 +181,8 @@ func (s *fixture) drain(tubes int) (int64, error) {
 	return sum, nil
 }
 
-// drainTube kicks what is delayed, then reserves and deletes until a whole
-// batch of reserves comes back empty.
+// drainTube kicks delayed jobs, then reserves and deletes until a whole
+// batch of reserves gets no job.
 func (s *fixture) drainTube(tube string) (int64, error) {
 	c, err := s.dial()
 	if err != nil {

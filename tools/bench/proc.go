@@ -14,8 +14,7 @@ import (
 // Go runs.
 const tick = 10 * time.Millisecond
 
-// cpuOf reads the processor time, user and system, a process has used, and its
-// name.
+// cpuOf reads the processor time, user and system, of a process, and its name.
 func cpuOf(pid int) (time.Duration, string, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -24,8 +23,8 @@ func cpuOf(pid int) (time.Duration, string, error) {
 	return parseStat(raw)
 }
 
-// parseStat reads a /proc/PID/stat. The name stands in parentheses and may hold
-// any byte, so fields are counted from the last one that closes.
+// parseStat reads a /proc/PID/stat. The name is in parentheses and can contain
+// any byte, so fields are counted from the last closing one.
 func parseStat(raw []byte) (time.Duration, string, error) {
 	open, end := bytes.IndexByte(raw, '('), bytes.LastIndexByte(raw, ')')
 	if open < 0 || end < open {
@@ -74,7 +73,7 @@ func cpuOfSelf() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// A procUse is what a process used during a load.
+// A procUse is the resource use of a process during a load.
 type procUse struct {
 	PID   int     `json:"pid"` // 0 for the generator itself
 	Name  string  `json:"name"`
@@ -83,7 +82,7 @@ type procUse struct {
 	RSS   int64   `json:"rss_bytes"`
 }
 
-// A watch measures processes between its start and stop. The generator itself
+// A usageMeter measures processes between its start and stop. The generator itself
 // is always the last of them.
 type usageMeter struct {
 	pids   []int

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A result is what one run of a load showed.
+// A result is the result of one run of a load.
 type result struct {
 	Load      load             `json:"load"`
 	Addr      string           `json:"addr"`
@@ -25,7 +25,7 @@ type result struct {
 	Samples   map[string]int64 `json:"error_samples,omitempty"`
 }
 
-// jobs is a run's account of jobs. Lost is negative if the server gave out jobs
+// jobs is a run's account of jobs. Lost is negative if the server delivered jobs
 // more than once.
 type jobs struct {
 	Put      int64 `json:"put"`
@@ -35,7 +35,7 @@ type jobs struct {
 	Lost     int64 `json:"lost"`
 }
 
-// newResult draws up what the tally t of run r and the processes' use show.
+// newResult makes the result of run r from its counters and the processes' use.
 func newResult(r *run, t *counters, uses []procUse) *result {
 	seconds := time.Duration(r.deadline.Load()).Seconds()
 	res := &result{
@@ -59,8 +59,8 @@ func newResult(r *run, t *counters, uses []procUse) *result {
 	return res
 }
 
-// spread is how long what the load is about took: to bring a job, if jobs come at set times,
-// and otherwise to answer.
+// spread returns the percentiles that the load is about: of deliveries if jobs are due at set
+// times, otherwise of replies.
 func (res *result) spread() *percentiles {
 	if res.Lateness != nil {
 		return res.Lateness
@@ -68,14 +68,14 @@ func (res *result) spread() *percentiles {
 	return &res.Latency
 }
 
-// account closes the account of jobs once so many were cleaned away.
+// account completes the account of jobs with the number that was cleaned up.
 func (res *result) account(cleaned int64) {
 	j := &res.Jobs
 	j.Cleaned = cleaned
 	j.Lost = j.Put - j.Deleted - j.Cleaned
 }
 
-// verdict is an error if the server did anything wrong.
+// verdict returns an error if the server did anything wrong.
 func (res *result) verdict() error {
 	if res.Errors == 0 && res.Jobs.Lost == 0 {
 		return nil
@@ -128,7 +128,7 @@ func writeSpread(w io.Writer, what, of string, p *percentiles) {
 		what, span(p.P50), span(p.P99), span(p.P999), span(p.Max), of)
 }
 
-// span writes microseconds in the unit that suits.
+// span formats microseconds in a suitable unit.
 func span(us float64) string {
 	switch {
 	case us >= 1e6:

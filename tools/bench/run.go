@@ -20,7 +20,7 @@ type run struct {
 	made    []*cycler
 
 	began    time.Time
-	deadline atomic.Int64 // ns since began; no new cycle begins after it
+	deadline atomic.Int64 // ns since began; no new cycle starts after it
 	quitOnce sync.Once
 	quit     chan struct{}
 	quitting atomic.Bool
@@ -29,7 +29,7 @@ type run struct {
 // now is the time since the run began, in nanoseconds.
 func (r *run) now() int64 { return int64(time.Since(r.began)) }
 
-// end makes the drivers stop, whatever their sessions await.
+// end stops the drivers, even if their sessions wait for replies.
 func (r *run) end() {
 	r.quitOnce.Do(func() {
 		r.quitting.Store(true)
@@ -39,8 +39,8 @@ func (r *run) end() {
 
 func (r *run) stopped() bool { return r.quitting.Load() }
 
-// runLoad puts load l on the server t and measures it and the processes
-// pids. If ctx ends first, the load stops early and is cleaned up all the same.
+// runLoad runs load l on the server t and measures it and the processes
+// pids. If ctx is done first, the load stops early and is still cleaned up.
 func runLoad(ctx context.Context, t target, l load, pids []int) (*result, error) {
 	if err := l.check(); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func runLoad(ctx context.Context, t target, l load, pids []int) (*result, error)
 	return res, nil
 }
 
-// measure connects, runs the load to its end and draws up the result.
+// measure connects, runs the load to its end and makes the result.
 func (r *run) measure(ctx context.Context, body []byte, pids []int) (*result, error) {
 	tallies, err := r.connect(body)
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *run) measure(ctx context.Context, body []byte, pids []int) (*result, er
 	case <-time.After(r.load.Duration):
 	case <-ctx.Done():
 		r.deadline.Store(r.now())
-	case err := <-ended: // before its time: all connections are lost
+	case err := <-ended: // too early: all connections are lost
 		r.deadline.Store(r.now())
 		ended <- err
 	}
@@ -104,7 +104,7 @@ func (r *run) measure(ctx context.Context, body []byte, pids []int) (*result, er
 }
 
 // connect makes the connections, sets each to its tube and gives it a
-// session. It returns the tallies, which are the drivers' until they end.
+// session. It returns the counters, which belong to the drivers until they end.
 func (r *run) connect(body []byte) ([]*counters, error) {
 	l := &r.load
 	var all []*counters
@@ -136,8 +136,8 @@ func (r *run) connection(i int) (net.Conn, error) {
 	return r.dialTube(r.fixture.tube(r.tubeOf(i)))
 }
 
-// tubeOf returns which tube connection i uses. Producers and consumers take turns
-// among the connections, so those go two by two.
+// tubeOf returns the number of the tube of connection i. Producers and consumers
+// alternate among the connections, so these use tubes in pairs.
 func (r *run) tubeOf(i int) int {
 	if r.flow != nil {
 		i /= 2
@@ -145,7 +145,7 @@ func (r *run) tubeOf(i int) int {
 	return i % r.load.Tubes
 }
 
-// newSession returns the part of connection i in the load.
+// newSession returns the session of connection i.
 func (r *run) newSession(i int, t *counters, body []byte) session {
 	if r.load.Mode == modeHTTP {
 		return newHTTPCycler(&r.load, t, r.addr, r.fixture.tube(r.tubeOf(i)), body)
@@ -166,7 +166,7 @@ func (r *run) newSession(i int, t *counters, body []byte) session {
 	return newProducer(&r.load, t, r.flow, body, due)
 }
 
-// launch starts the drivers; the channel gives their error when all have ended.
+// launch starts the drivers; the channel delivers their error when all have ended.
 func (r *run) launch() chan error {
 	ended := make(chan error, 1)
 	if r.load.Blocking {
@@ -192,12 +192,12 @@ func (r *run) launch() chan error {
 	return ended
 }
 
-// grace is how long after the duration replies may still come, or three times the duration
+// grace is how long after the duration replies are accepted; it is three times the duration
 // if that is longer.
 const grace = 10 * time.Second
 
-// awaitSessions lets the sessions finish what they began, then ends the drivers.
-// What is not finished within the grace is counted in t as an error.
+// awaitSessions waits until the sessions finish their cycles, then ends the drivers.
+// If that exceeds the grace, it counts an error in t.
 func (r *run) awaitSessions(ended chan error, t *counters) error {
 	patience := max(grace, 3*r.load.Duration)
 	limit := time.After(patience + time.Duration(max(r.load.Delay, r.load.TTR))*time.Second)
@@ -219,14 +219,14 @@ func (r *run) awaitSessions(ended chan error, t *counters) error {
 	}
 }
 
-// disconnect closes the connections that are still the run's.
+// disconnect closes the connections that still belong to the run.
 func (r *run) disconnect() {
 	for _, w := range r.wires {
 		w.conn.Close()
 	}
 }
 
-// clean deletes all jobs the run made and tells how many it found.
+// clean deletes all jobs that the run made and returns how many it found.
 func (r *run) clean() (int64, error) {
 	if r.load.Mode == modeHTTP {
 		return r.cleanHTTP()

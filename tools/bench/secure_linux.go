@@ -5,29 +5,29 @@ import (
 	"syscall"
 )
 
-// A cipher is the connection of a link with TLS: the descriptor below TLS, of which TLS
-// reads what the link's poll has notified of, and no more. So bytes that TLS has read ahead are
+// A cipher is a TLS connection of the loop. TLS reads from its descriptor only after the poll
+// has reported it. So bytes that TLS has read ahead are
 // never forgotten, and the descriptor is read once for each event.
 type cipher struct {
 	*secureConn
 	link     *epollConn
-	readable bool // the poll has notified of something, and nothing was read since
+	readable bool // the poll has reported it, and nothing was read since
 
 	in     []byte
 	lo, hi int // in[lo:hi] was read and is not yet with TLS
 }
 
-// cipherBuffer is how much is read at a time, in bytes.
+// cipherBuffer is the size of one read, in bytes.
 const cipherBuffer = 64 << 10
 
-// newCipher puts the descriptor of a link below TLS.
+// newCipher puts the descriptor of a connection below TLS.
 func newCipher(c *secureConn, l *epollConn) *cipher {
 	sc := &cipher{secureConn: c, link: l, in: make([]byte, cipherBuffer)}
 	c.raw.nonBlocking = (*descriptor)(sc)
 	return sc
 }
 
-// A descriptor is a cipher as TLS sees it. It returns EAGAIN, after which TLS continues.
+// A descriptor is the lower side of a cipher. It returns EAGAIN, after which TLS can continue.
 type descriptor cipher
 
 // Read implements io.Reader.
@@ -51,7 +51,7 @@ func (d *descriptor) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements io.Writer. What the socket does not take is left to the link.
+// Write implements io.Writer. Bytes that the socket does not accept stay in unsent.
 func (d *descriptor) Write(p []byte) (int, error) {
 	n := 0
 	if len(d.link.unsent) == 0 {

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// A server is one that compare starts, as told on the command line.
+// A server is a server that compare starts, from the command line.
 type server struct {
 	name   string
 	argv   []string
 	helper []string // started before the server; may be nil
 }
 
-// helperMark and helperEnd set a helper's command line off from the server's.
+// helperMark and helperEnd separate a helper's command line from the server's.
 const (
 	helperMark = "pre:"
 	helperEnd  = ";;"
@@ -102,14 +102,14 @@ type running struct {
 	dir    string   // removed when it is stopped
 }
 
-// acceptTimeout limits how long a server may take until it accepts, and
-// termTimeout how long it may take to end once it was sent SIGTERM.
+// acceptTimeout is how long a server may take until it accepts, and
+// termTimeout how long it may take to end after SIGTERM.
 const (
 	acceptTimeout = 10 * time.Second
 	termTimeout   = 3 * time.Second
 )
 
-// start starts the helper, then the server, each once the one before accepts.
+// start starts the helper, and when that accepts, the server.
 func (s *server) start(ctx context.Context) (_ *running, err error) {
 	dir, err := os.MkdirTemp("", "stalkbench-"+s.name+"-")
 	if err != nil {
@@ -169,7 +169,7 @@ func (r *running) stop() {
 	os.RemoveAll(r.dir)
 }
 
-// freePorts finds so many free loopback ports, all different.
+// freePorts finds n different free loopback ports.
 func freePorts(n int) ([]string, error) {
 	var ports []string
 	for range n {
@@ -183,14 +183,14 @@ func freePorts(n int) ([]string, error) {
 	return ports, nil
 }
 
-// A process is a child and the file that holds its output.
+// A process is a child process and the file with its output.
 type process struct {
 	cmd   *exec.Cmd
 	log   string
 	ended chan struct{} // closed when it has ended and been waited for
 }
 
-// spawn starts a command whose words fill has filled in.
+// spawn starts a command, with placeholders replaced by fill.
 func spawn(argv []string, fill *strings.Replacer, log string) (*process, error) {
 	words := make([]string, len(argv))
 	for i, w := range argv {
@@ -203,7 +203,7 @@ func spawn(argv []string, fill *strings.Replacer, log string) (*process, error) 
 	defer out.Close()
 	p := &process{cmd: exec.Command(words[0], words[1:]...), log: log, ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	// Ctrl-C is for us: we then stop our children in order.
+	// Ctrl-C reaches only this process, which then stops its children in order.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", words[0], err)
@@ -215,7 +215,7 @@ func spawn(argv []string, fill *strings.Replacer, log string) (*process, error) 
 	return p, nil
 }
 
-// await waits until the process lets clients in.
+// await waits until the process accepts clients.
 func (p *process) await(ctx context.Context, t target) error {
 	limit := time.After(acceptTimeout)
 	for {
@@ -235,16 +235,16 @@ func (p *process) await(ctx context.Context, t target) error {
 	}
 }
 
-// said returns the end of what the process wrote.
+// lastOutput returns the end of the process's output.
 func (p *process) lastOutput() string {
 	raw, err := os.ReadFile(p.log)
 	if err != nil || len(raw) == 0 {
-		return "it said nothing"
+		return "it wrote nothing"
 	}
 	return string(raw[max(0, len(raw)-1000):])
 }
 
-// stop sends SIGTERM, and SIGKILL if that does not do, and waits for the end.
+// stop sends SIGTERM, after a timeout SIGKILL, and waits for the end.
 func (p *process) stop() {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -256,7 +256,7 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// versionOf asks a program its version with -v; "" if it does not say.
+// versionOf runs a program with -v and returns its version; "" if it prints none.
 func versionOf(program string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

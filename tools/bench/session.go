@@ -2,25 +2,25 @@ package main
 
 import "redstalk/protocol/client"
 
-// A stage is one write of a connection and the replies it awaits. The bytes
-// are the session's and stay as they are until its next stage.
+// A stage is one write of a connection and the replies it waits for. The bytes
+// belong to the session, and do not change until its next stage.
 type stage struct {
 	out     []byte
 	replies int
 	timed   bool // whether the time to the last reply counts as a latency
 }
 
-// A status reports whether a session has something to send.
+// A status is whether a session has something to send.
 type status uint8
 
 const (
 	sends status = iota
-	waits        // nothing yet: ask again within a millisecond
-	done         // nothing any more
+	waits        // nothing yet: call next again within a millisecond
+	done         // nothing more
 )
 
-// A session is what one connection does, without the doing: the driver sends
-// its stages and hands it the replies, in order. Times are in nanoseconds since
+// A session is the state machine of one connection, without I/O: the driver sends
+// its stages and passes it the replies, in order. Times are in nanoseconds since
 // the run's start. A session belongs to one goroutine.
 type session interface {
 	next(now int64) (stage, status)
@@ -29,8 +29,8 @@ type session interface {
 
 const reserveCommand = "reserve\r\n"
 
-// longTTR is in seconds, and long beside any stage: a job comes back only if its
-// connection dies.
+// longTTR, in seconds, is much longer than any stage: a job becomes ready again only if its
+// connection ends.
 const longTTR = 120
 
 // appendPut appends a put of body with a delay in seconds and the long TTR.

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// The plot's measures, in pixels.
+// The plot's dimensions, in pixels.
 const (
 	barWidth   = 32
 	groupGap   = 34
@@ -19,10 +19,10 @@ const (
 	legendStep = 150
 )
 
-// palette colours the servers in turn; the colours differ in lightness too.
+// palette has the colours of the servers; they differ in lightness too.
 var palette = []string{"#4878a8", "#e0902f", "#5b9e5b", "#b84b4b", "#7d67a8", "#8a8a8a"}
 
-// A plot is rows laid out: a group of bars per load, a bar per server.
+// A plot is the layout of rows: a group of bars per load, a bar per server.
 type plot struct {
 	rows    []row
 	loads   []string
@@ -48,7 +48,7 @@ func newPlot(rows []row) *plot {
 	return p
 }
 
-// niceStep returns the least of 1, 2, 5, 10, 20, ... that is at least v.
+// niceStep returns the smallest of 1, 2, 5, 10, 20, ... that is at least v.
 func niceStep(v float64) float64 {
 	step := math.Pow(10, math.Floor(math.Log10(max(v, 1))))
 	for _, m := range []float64{1, 2, 5} {
@@ -100,7 +100,7 @@ func (p *plot) groupLeft(i int) int {
 	return plotLeft + groupGap/2 + i*max(p.groupWidth(), 100)
 }
 
-// legend tells which colour is which server.
+// legend draws the colours and names of the servers.
 func (p *plot) legend(w io.Writer) {
 	for i, name := range p.servers {
 		x := plotLeft + i*legendStep

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// A row is what the rounds of one load on one server come to: medians, and the
-// extremes of throughput. The ratio is the median of those of the rounds, as what
-// else the machine does changes from round to round more than within one.
+// A row sums up the rounds of one load on one server: medians, and the
+// extremes of throughput. The ratio is the median of the ratios of the rounds, since other
+// work on the machine changes more between rounds than within one.
 type row struct {
 	load, server   string
 	ops, min, max  float64 // per second
@@ -26,7 +26,7 @@ type row struct {
 	p50, p99, p999 float64 // µs, see result.spread
 }
 
-// median returns the middle of the values f has over results, see middle.
+// median returns the median of f over results.
 func median(results []*result, f func(*result) float64) float64 {
 	values := make([]float64, len(results))
 	for i, r := range results {
@@ -35,8 +35,7 @@ func median(results []*result, f func(*result) float64) float64 {
 	return middle(values)
 }
 
-// middle returns the middle one of values, the mean of two if there is none, and 0
-// of nothing. It sorts them.
+// middle returns the median of values, which it sorts; 0 if there are none.
 func middle(values []float64) float64 {
 	n := len(values)
 	if n == 0 {
@@ -46,8 +45,8 @@ func middle(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// ratio returns the middle of how many times as much results have than base has in
-// the same round.
+// ratio returns the median of the throughput ratios of results to base, in the same
+// round.
 func ratio(results, base []*result) float64 {
 	var ratios []float64
 	for round, r := range results {
@@ -58,7 +57,7 @@ func ratio(results, base []*result) float64 {
 	return middle(ratios)
 }
 
-// rows sums the results up, load by load; runs that gave none have no row.
+// rows sums up the results, load by load; servers without results have no row.
 func (c *comparison) rows() []row {
 	var rows []row
 	for li, l := range c.loads {
@@ -76,7 +75,7 @@ func (c *comparison) rows() []row {
 	return rows
 }
 
-// sumUp takes the medians. The processes of a result are the server, its helper
+// summarize takes the medians. The processes of a result are the server, its helper
 // if there is one, and the generator.
 func summarize(results []*result, helped bool) row {
 	r := row{
@@ -99,7 +98,7 @@ func summarize(results []*result, helped bool) row {
 	return r
 }
 
-// columns heads the table; cells gives the same for a row.
+// columns are the headings of the table; cells returns the cells of a row.
 var columns = []string{"load", "server", "ops/s", "min..max", "ratio",
 	"CPU µs/op", "helper µs/op", "generator µs/op", "RSS MiB", "p50", "p99", "p99.9"}
 
@@ -128,7 +127,7 @@ func writeTable(w io.Writer, rows []row) {
 	tw.Flush()
 }
 
-// writeMarkdown writes the rows, what was run and on what.
+// writeMarkdown writes the rows, the loads, the servers and the machine.
 func writeMarkdown(w io.Writer, c *comparison, rows []row) {
 	fmt.Fprintf(w, "| %s |\n|:--|:--|%s\n", strings.Join(columns, " | "), strings.Repeat("--:|", len(columns)-2))
 	for i := range rows {
@@ -152,7 +151,7 @@ func writeMarkdown(w io.Writer, c *comparison, rows []row) {
 	}
 }
 
-// describe writes what a server is, one list item.
+// describe writes a server's command and version as a list item.
 func (s *server) describe(w io.Writer) {
 	fmt.Fprintf(w, "- `%s`: `%s`", s.name, quoteWords(s.argv))
 	if v := versionOf(s.argv[0]); v != "" {
@@ -179,7 +178,7 @@ func quoteWords(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// machineFacts tells the processor, cores, kernel, Go and date.
+// machineMetadata returns the processor, cores, kernel, Go version and date.
 func machineMetadata() []string {
 	metadata := []string{
 		fmt.Sprintf("processor: %s, %d cores", cpuModel(), runtime.NumCPU()),

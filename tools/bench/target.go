@@ -17,21 +17,21 @@ import (
 	"redstalk/protocol/client"
 )
 
-// A target is a server under load, and how to come in there.
+// A target is a server under load, and how to connect to it.
 type target struct {
 	addr         string      // "host:port" or "unix:PATH"
-	tls          *tls.Config // nil: none
-	user, secret string      // "": nobody in particular
+	tls          *tls.Config // nil: no TLS
+	user, secret string      // "": no authentication
 }
 
-// dialTimeout limits the making of a connection.
+// dialTimeout is how long making a connection may take.
 const dialTimeout = 5 * time.Second
 
-// askTimeout bounds one Ask. A server that needs longer for a batch of commands
-// that never block is taken for dead.
+// askTimeout is how long one Ask may take. A server that needs longer for a batch of
+// commands that never block counts as dead.
 const askTimeout = 30 * time.Second
 
-// dial connects, and says who it is if there is a user. An error never holds the secret.
+// dial connects, and authenticates if there is a user. No error contains the secret.
 func (t *target) dial() (*client.Conn, error) {
 	c, err := client.Dial(t.addr, dialTimeout)
 	if err != nil {
@@ -55,7 +55,7 @@ func (t *target) dial() (*client.Conn, error) {
 	return c, nil
 }
 
-// comeIn says who it is.
+// authenticate sends the user and the secret.
 func (t *target) authenticate(c *client.Conn) error {
 	return c.Ask(fmt.Appendf(nil, "auth %s %s\r\n", t.user, t.secret), 1, func(r *client.Reply) error {
 		if string(r.Line) != "AUTHENTICATED" {
@@ -65,8 +65,7 @@ func (t *target) authenticate(c *client.Conn) error {
 	})
 }
 
-// dialTube connects to the server, for one tube alone. Nothing is read ahead of
-// what the connection gives.
+// dialTube connects to the server, for one tube only. No bytes are read ahead.
 func (t *target) dialTube(tube string) (net.Conn, error) {
 	c, err := t.dial()
 	if err != nil {
@@ -85,11 +84,11 @@ type secureConn struct {
 	raw *rawConn
 }
 
-// below is what TLS stands on: a connection, until a driver puts something in its place
-// that does not block.
+// rawConn is the connection below TLS, until a driver replaces it by one that does not
+// block.
 type rawConn struct {
 	net.Conn
-	nonBlocking io.ReadWriter // nil: nothing
+	nonBlocking io.ReadWriter // nil: not replaced
 }
 
 func (b *rawConn) Read(p []byte) (int, error) {
@@ -115,8 +114,8 @@ func encrypt(conn net.Conn, config *tls.Config) (*secureConn, error) {
 	return s, s.HandshakeContext(ctx)
 }
 
-// clientConfig is how to use TLS with a server of this name. roots are the authorities
-// that count, those of the system if nil.
+// clientConfig is the TLS configuration for a server of this name. roots are the trusted
+// authorities; nil means those of the system.
 func clientConfig(name string, roots *x509.CertPool) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: name, RootCAs: roots,
@@ -128,10 +127,10 @@ func clientConfig(name string, roots *x509.CertPool) *tls.Config {
 func targetFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "addr", Value: "127.0.0.1:11300", Usage: "`HOST:PORT` or unix:PATH of the server"},
-		&cli.BoolFlag{Name: "tls", Usage: "speak TLS"},
-		&cli.StringFlag{Name: "tls-ca", Usage: "`FILE` of the authorities for which to take the server's certificate, instead of the system's"},
-		&cli.BoolFlag{Name: "tls-insecure", Usage: "take any certificate"},
-		&cli.StringFlag{Name: "user", Usage: "`NAME` of the user to come in as"},
+		&cli.BoolFlag{Name: "tls", Usage: "use TLS"},
+		&cli.StringFlag{Name: "tls-ca", Usage: "`FILE` of authorities to trust instead of the system's"},
+		&cli.BoolFlag{Name: "tls-insecure", Usage: "accept any certificate"},
+		&cli.StringFlag{Name: "user", Usage: "`NAME` of the user to log in as"},
 		&cli.StringFlag{Name: "secret-file", Usage: "`FILE` whose first line is the user's secret"},
 	}
 }

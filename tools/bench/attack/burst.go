@@ -11,7 +11,7 @@ import (
 	"redstalk/protocol/client"
 )
 
-// bursts are the attacks that ask what a server keeps of what is gone.
+// bursts are the attacks that measure the memory that a server keeps after jobs are deleted.
 var bursts = []attack{
 	{"large-burst", "10,000 bodies of 1 MiB are put, reserved and deleted by 50 connections", "memory is what it was within a minute", largeBurst},
 }
@@ -21,8 +21,8 @@ const (
 	burstSize        = 1 << 20
 	burstConnections = 50
 
-	// settledAfter is how long nothing is done before it is noted what a server has in memory: longer than
-	// it takes one to notice that it has nothing to do, and to give back what it need not have.
+	// settledAfter is the pause before a server's memory is measured: longer than
+	// an idle server takes to give back memory that it does not need.
 	settledAfter = 40 * time.Second
 )
 
@@ -30,10 +30,10 @@ func largeBurst(r *run) error {
 	return r.onEach(engines, []string{"-z", fmt.Sprint(burstSize)}, func(s *cluster) error { return r.burst(s) })
 }
 
-// burst lets the jobs through twice, as many at a time as fit, and records what the server, and Redis,
-// have in memory before, meanwhile, and for a minute after. What the second time adds would come
-// each time. A job for each connection comes before all, and a time without any, because a server that
-// has done nothing yet has not its own code in memory.
+// burst sends the jobs through twice, as many at the same time as fit in memory, and measures the memory of
+// the server and Redis before, during, and for a minute after that. What the second time adds would be added
+// each time. First comes one job per connection, and a pause, because a server that
+// has done nothing yet does not have its own code in memory.
 func (r *run) burst(s *cluster) error {
 	at := s.instances[0]
 	if err := burstWave(at, burstConnections); err != nil {
@@ -58,8 +58,8 @@ func (r *run) burst(s *cluster) error {
 	return nil
 }
 
-// burstOnce lets the jobs through, and says how many of them were there at a time, how long it took,
-// and how many bytes the server had in memory at most.
+// burstOnce sends the jobs through, and returns how many of them existed at the same time, how long it took,
+// and the most bytes that the server had in memory.
 func burstOnce(at *instance) (wave int, took time.Duration, most int64, err error) {
 	if wave, err = fitting(burstJobs, burstSize); err != nil {
 		return 0, 0, 0, err
@@ -75,7 +75,7 @@ func burstOnce(at *instance) (wave int, took time.Duration, most int64, err erro
 	return wave, time.Since(begun), most, err
 }
 
-// minuteAfter says what is in memory for the minute that begins now.
+// minuteAfter reports the memory over the next minute.
 func (s *cluster) minuteAfter() (string, error) {
 	var reported []string
 	begun := time.Now()
@@ -90,7 +90,7 @@ func (s *cluster) minuteAfter() (string, error) {
 	return strings.Join(reported, ", "), nil
 }
 
-// holding says what the first instance, and Redis, have in memory.
+// holding reports the memory of the first instance and of Redis.
 func (s *cluster) holding() (string, error) {
 	own, err := s.instances[0].resident()
 	if err != nil || s.redis == nil {
@@ -100,8 +100,8 @@ func (s *cluster) holding() (string, error) {
 	return fmt.Sprintf("%d MiB (Redis %d)", own>>20, beside>>20), err
 }
 
-// fitting is how many of n bodies may be there at once: half of what the machine has free is
-// for them.
+// fitting is how many of n bodies may exist at the same time: they may use half of the machine's free
+// memory.
 func fitting(n, size int) (int, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -134,7 +134,7 @@ func burstWave(at *instance, n int) error {
 	return <-failed
 }
 
-// burstShare is one connection's part of a wave. It begins to reserve when all have put, and to
+// burstShare is one connection's part of a wave. It starts to reserve when all have put, and to
 // delete when all have reserved.
 func burstShare(at *instance, n int, put, reserved *sync.WaitGroup) error {
 	c, err := dial(at.addr)

@@ -9,13 +9,13 @@ import (
 	"redstalk/protocol/client"
 )
 
-// others is a client that goes about its business while an attack is on: it puts a job
-// into a tube of its own, reserves it and deletes it, and begins again a millisecond
-// later. It records how long it has waited for each reply.
+// bystander is a client that works during an attack: it puts a job
+// into a tube of its own, reserves and deletes it, and starts again a millisecond
+// later. It records how long it waits for each reply.
 type bystander struct {
 	stop  chan struct{}
 	done  chan error
-	waits []wait // its goroutine's, until finish
+	waits []wait // owned by its goroutine until finish
 }
 
 // A wait is for one reply.
@@ -24,10 +24,10 @@ type wait struct {
 	took  time.Duration
 }
 
-// pause is how long others rest between two rounds.
+// pause is the time between two rounds of a bystander.
 const pause = time.Millisecond
 
-// watchOthers begins; finish ends it.
+// startBystander starts a bystander, which finish ends.
 func startBystander(addr string) (*bystander, error) {
 	c, err := dial(addr)
 	if err != nil {
@@ -88,7 +88,7 @@ func (o *bystander) finish() ([]wait, error) {
 	return o.waits, err
 }
 
-// longest returns the wait that a part of all waits, which are sorted, do not exceed.
+// quantileOfWaits returns the wait that a part of all waits, which are sorted, do not exceed.
 func quantileOfWaits(waits []wait, of float64) time.Duration {
 	if len(waits) == 0 {
 		return 0
@@ -96,8 +96,8 @@ func quantileOfWaits(waits []wait, of float64) time.Duration {
 	return waits[int(of*float64(len(waits)-1))].took
 }
 
-// apart returns by how much one of some waits was longer, at most, than what somebody else waited
-// for one reply at the same time: the rest may be due to what has held up both. Both are sorted.
+// longestAlone returns the largest difference between one of the waits and the waits elsewhere at the same
+// time: the common part can have a common cause. Both are sorted.
 func longestAlone(waits, elsewhere []wait) (most time.Duration) {
 	for _, w := range slices.Backward(waits) {
 		if w.took <= most {
@@ -108,7 +108,7 @@ func longestAlone(waits, elsewhere []wait) (most time.Duration) {
 	return most
 }
 
-// shared returns for how long a wait and one of elsewhere were under way at the same time, at most.
+// overlap returns the longest time that a wait has in common with one of elsewhere.
 func overlap(w wait, elsewhere []wait) (most time.Duration) {
 	end := w.begun.Add(w.took)
 	for _, e := range slices.Backward(elsewhere) {
@@ -135,17 +135,17 @@ func quantile(waits []time.Duration, of float64) time.Duration {
 	return waits[int(of*float64(len(waits)-1))]
 }
 
-// longCall is from when on a call of Redis is shown with how it began.
+// longCall is the duration from which on a call of Redis is shown with its beginning.
 const longCall = 10 * time.Millisecond
 
-// A toll is what an attack cost those who had nothing to do with it.
+// An impact is the effect of an attack on a bystander.
 type impact struct {
 	took    time.Duration // of the attack itself
-	waited  time.Duration // the longest that others waited for a reply
-	usual   time.Duration // what 99 of 100 replies did not exceed
-	rare    time.Duration // what 999 of 1,000 did not exceed
+	waited  time.Duration // the longest wait of the bystander
+	usual   time.Duration // p99 of its waits
+	rare    time.Duration // p99.9 of its waits
 	waits   []wait        // all of them, the shortest first
-	blocked time.Duration // the longest that one call has held Redis up; 0 without Redis
+	blocked time.Duration // the longest call of Redis; 0 without Redis
 	call    string        // how that call began
 }
 
@@ -160,7 +160,7 @@ func (t impact) String() string {
 	return s
 }
 
-// shown is a duration for people: three digits.
+// format formats a duration with three digits.
 func format(d time.Duration) string {
 	for unit := time.Microsecond; unit <= time.Second; unit *= 10 {
 		if d < 100*unit {
@@ -170,7 +170,7 @@ func format(d time.Duration) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// during carries out an attack while others work on an instance of the stand.
+// during runs an attack while a bystander works on an instance of the cluster.
 func (s *cluster) during(i *instance, attack func() error) (impact, error) {
 	if s.redis != nil {
 		s.redis.forget()
@@ -179,7 +179,7 @@ func (s *cluster) during(i *instance, attack func() error) (impact, error) {
 	if err != nil {
 		return impact{}, err
 	}
-	time.Sleep(50 * time.Millisecond) // others are under way
+	time.Sleep(50 * time.Millisecond) // the bystander is running
 	begun := time.Now()
 	err = attack()
 	took := time.Since(begun)
@@ -194,7 +194,7 @@ func (s *cluster) during(i *instance, attack func() error) (impact, error) {
 	return t, err
 }
 
-// quiet is what others wait while nothing else happens, for as long.
+// quiet measures a bystander for some time without an attack.
 func (s *cluster) quiet(i *instance, d time.Duration) (impact, error) {
 	return s.during(i, func() error { time.Sleep(d); return nil })
 }

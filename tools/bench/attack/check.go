@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// checks are the attacks on what looks at everything.
+// checks are the attacks by operations that read everything.
 var checks = []attack{
 	{"fsck-5m", "fsck of 200,000 tubes and 5,000,000 jobs, while an instance serves", "it passes; no call above 20 ms", fsckMany},
 }

@@ -8,7 +8,7 @@ import (
 	"redstalk/protocol/client"
 )
 
-// dial connects to an instance, for commands that may take long.
+// dial connects to an instance, with a long timeout for replies.
 func dial(addr string) (*client.Conn, error) {
 	c, err := client.Dial(addr, 10*time.Second)
 	if err != nil {
@@ -21,7 +21,7 @@ func dial(addr string) (*client.Conn, error) {
 // perPacket is how many commands bulk sends in one write.
 const perPacket = 500
 
-// bulk sends n commands in packets, each made by add, and awaits a reply to each, whose
+// bulk sends n commands in packets, each made by add, and waits for the replies, whose
 // first word must be want.
 func bulk(c *client.Conn, n int, want client.Word, add func(out []byte, i int) []byte) error {
 	return bulkTaking(c, n, add, func(r *client.Reply) error {
@@ -65,9 +65,9 @@ func putMany(c *client.Conn, tube string, n, size, delay, ttr int) error {
 	return bulk(c, n, client.Inserted, func(out []byte, _ int) []byte { return client.AppendPut(out, 1, delay, ttr, body) })
 }
 
-// reserveMany reserves n jobs of a tube that has them, and returns their ids. Of what c has watched
-// it ignores the default tube: with that in another partition each reserve would be one of two
-// partitions, which no two of a connection share.
+// reserveMany reserves n jobs of a tube that has them, and returns their ids. It ignores the default
+// tube: if that is in another partition, each reserve concerns two partitions, and such reserves of a
+// connection cannot share a call.
 func reserveMany(c *client.Conn, tube string, n int) ([]uint64, error) {
 	if err := watchOnly(c, tube); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func reserveMany(c *client.Conn, tube string, n int) ([]uint64, error) {
 	return ids, err
 }
 
-// watchOnly has a connection that watches no tube but the default one watch another one instead.
+// watchOnly makes a connection that watches only the default tube watch another one instead.
 func watchOnly(c *client.Conn, tube string) error {
 	if _, err := command(c, "watch %s", tube); err != nil || tube == defaultTube {
 		return err
@@ -93,10 +93,10 @@ func watchOnly(c *client.Conn, tube string) error {
 	return err
 }
 
-// defaultTube is what a connection watches at first.
+// defaultTube is the tube that a new connection watches.
 const defaultTube = "default"
 
-// spread puts jobs into n tubes, some into each.
+// spread puts each jobs into each of n tubes.
 func spread(c *client.Conn, n, each int) error {
 	i := 0
 	return bulkTaking(c, n*(each+1), func(out []byte, at int) []byte {

@@ -17,10 +17,10 @@ import (
 	"redstalk/protocol/client"
 )
 
-// patience is how long anything may take before an attack gives up.
+// patience is the timeout of every step of an attack.
 const patience = 5 * time.Minute
 
-// An engine is what a stand's servers keep their jobs in.
+// An engine is the store of a cluster's servers.
 type engine string
 
 const (
@@ -34,7 +34,7 @@ const (
 
 var engines = []engine{memory, embedded, redis}
 
-// A stand is the servers of one attack: one redstalkd, or several on one Redis.
+// A cluster is the servers of one attack: one redstalkd, or several on one Redis.
 type cluster struct {
 	engine    engine
 	dir       string
@@ -53,7 +53,7 @@ type instance struct {
 // withHTTP, as a flag of an instance, gives it an HTTP API on a free port.
 const withHTTP = "--http"
 
-// newStand starts n instances of the program with an engine; only Redis takes more than one.
+// newCluster starts n instances of the program with an engine; only Redis allows more than one.
 func newCluster(bin string, e engine, n int, flags ...string) (*cluster, error) {
 	dir, err := os.MkdirTemp("", "attack")
 	if err != nil {
@@ -78,7 +78,7 @@ func newCluster(bin string, e engine, n int, flags ...string) (*cluster, error) 
 	return s, nil
 }
 
-// storeURL is what --store is told.
+// storeURL is the value of --store.
 func (s *cluster) storeURL() string {
 	switch s.engine {
 	case embedded:
@@ -123,7 +123,7 @@ func (s *cluster) startInstance(bin string, flags []string) error {
 	return i.await()
 }
 
-// await waits until the instance answers a command: not before its store is there.
+// await waits until the instance answers a command, which needs an open store.
 func (i *instance) await() error {
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		c, err := client.Dial(i.addr, time.Second)
@@ -140,7 +140,7 @@ func (i *instance) await() error {
 	}
 }
 
-// kill ends an instance as a power cut would, and awaits its end.
+// kill kills an instance, as a power cut would, and waits for its end.
 func (i *instance) kill() {
 	i.cmd.Process.Kill()
 	i.cmd.Wait()
@@ -163,7 +163,7 @@ func (s *cluster) end() {
 	os.RemoveAll(s.dir)
 }
 
-// resident is what the instance has in memory, in bytes.
+// resident is the resident memory of the instance, in bytes.
 func (i *instance) resident() (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", i.cmd.Process.Pid))
 	if err != nil {
@@ -179,7 +179,7 @@ func (i *instance) resident() (int64, error) {
 	return 0, errors.New("a server has ended")
 }
 
-// used is the processor time that a process has had.
+// used is the processor time of a process.
 func used(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"redstalk/protocol/client"
 )
 
-// costs measure what jobs with tags cost more than those without, and what these cost.
+// costs measure the cost of jobs with tags, and without.
 var costs = []attack{
 	memoryOfTags(memory), memoryOfTags(embedded), memoryOfTags(redis),
 	{"time-of-tags", "100,000 jobs of 64 bytes, each kind, are put, reserved and deleted in packets", "none; without tags, see make bench before and after a change", tagsTime},
 }
 
-// memoryOfTags is the attack that says what jobs take in memory on an engine.
+// memoryOfTags is the attack that measures the memory of jobs on an engine.
 func memoryOfTags(e engine) attack {
 	return attack{
 		"tags-" + string(e), "200,000 jobs of 64 bytes: without tags, with a key of 32 bytes, with more tags",
@@ -24,7 +24,7 @@ func memoryOfTags(e engine) attack {
 	}
 }
 
-// A kind is what the jobs are put with whose cost is measured.
+// A kind is a kind of jobs whose cost is measured.
 type kind struct {
 	name string
 	tags func(i int) string
@@ -48,8 +48,8 @@ func (k *kind) put(c *client.Conn, n int) error {
 	})
 }
 
-// settled is how long an engine in the process takes at most to give back what it does not
-// need, when nothing happens.
+// settled is the longest time that an idle engine in the process takes to give back memory that it
+// does not need.
 const settled = 26 * time.Second
 
 func tagsMemory(r *run, e engine) error {
@@ -70,8 +70,7 @@ func tagsMemory(r *run, e engine) error {
 	return nil
 }
 
-// memoryOf is how many bytes of memory each of n jobs of a kind takes: of the server's, or of
-// Redis's.
+// memoryOf is the memory per job of n jobs of a kind, in bytes: of the server, or of Redis.
 func (r *run) memoryOf(e engine, k *kind, n int) (each float64, err error) {
 	err = r.on(e, 1, nil, func(s *cluster) error {
 		at := s.instances[0]
@@ -97,7 +96,7 @@ func (r *run) memoryOf(e engine, k *kind, n int) (each float64, err error) {
 	return each, err
 }
 
-// memory is what jobs are kept in, in bytes.
+// memory is the memory of the process that stores the jobs, in bytes.
 func (s *cluster) memory() (int64, error) {
 	if s.redis == nil {
 		return s.instances[0].resident()
@@ -105,7 +104,7 @@ func (s *cluster) memory() (int64, error) {
 	return s.redis.memory()
 }
 
-// memory is what Redis has allocated, in bytes.
+// memory is the memory that Redis has allocated, in bytes.
 func (r *redisServer) memory() (int64, error) {
 	out, err := r.ask("INFO", "memory")
 	if err != nil {
@@ -136,7 +135,7 @@ func tagsTime(r *run) error {
 	return nil
 }
 
-// timeOf is the processor time, of the server and of Redis, for each of n jobs.
+// timeOf is the processor time per job of the server and of Redis.
 func (s *cluster) timeOf(k *kind, n int) (put, rest time.Duration, err error) {
 	c, err := dial(s.instances[0].addr)
 	if err != nil {
@@ -169,7 +168,7 @@ func (s *cluster) timeOf(k *kind, n int) (put, rest time.Duration, err error) {
 	return each(between - begun), each(ended - between), err
 }
 
-// used is the processor time that the servers of the stand have had.
+// used is the processor time of all servers of the cluster.
 func (s *cluster) used() (all time.Duration, err error) {
 	pids := []int{s.instances[0].cmd.Process.Pid}
 	if s.redis != nil {

@@ -1,28 +1,27 @@
-// Command attack does to a running redstalk what hurts queue servers, and says what
-// other clients felt of it: backlogs of a hundred thousand, connections that watch as
-// many tubes, holders that die with all they hold, bodies as large as are allowed.
+// Command attack runs workloads that hurt queue servers against redstalk, and measures the
+// effect on other clients: backlogs of a hundred thousand jobs, connections that watch as
+// many tubes, holders that die with all their jobs, bodies of the largest size.
 //
 //	go run ./tools/bench/attack -bin bin/redstalkd [-only NAME,...]
 //
-// Each attack starts servers of its own on free loopback ports, with an engine in
-// memory, one on disk, or one or two instances on a redis-server, and ends them. The
-// result is a table: what was done, what is asked of the server, what was measured.
-// Nothing fails here; figures are for people, who know what else the machine does.
+// Each attack starts and stops its own servers on free loopback ports: with the memory
+// engine, the embedded engine, or one or two instances on a redis-server. The
+// result is a table: what was done, the goal, and what was measured.
+// Nothing fails here; the figures are for people, who know what else the machine does.
 //
 // # Contents
 //
 //   - main.go: the list of attacks, flags, the table.
-//   - stand.go: servers, and what they use; redis.go: redis-server, its longest call.
-//   - client.go: commands in bulk. others.go: a client that goes about its business
-//     meanwhile, and records how long it waits.
+//   - cluster.go: servers and their memory and processor time; redis.go: redis-server and its
+//     longest call.
+//   - client.go: commands in bulk. bystander.go: a client that works during an attack
+//     and records how long it waits.
 //   - waits.go, large.go, burst.go, tubes.go, holders.go, moves.go, millions.go, check.go: the
-//     attacks; million.go: what those with a million jobs are measured with.
-//   - costs.go: what jobs with tags cost in memory and time.
-//   - http.go, push.go: those over HTTP and by pushes, among them the figures of speed that
-//     docs/benchmarks.md has of these listeners.
+//     attacks; pair.go: how those with a million jobs are measured.
+//   - costs.go: the cost of jobs with tags in memory and time.
+//   - http.go, push.go: attacks over HTTP and by pushes, and the throughput figures for these in
+//     docs/benchmarks.md.
 //
-// # Not here
-//
-// Speed of ordinary work: tools/bench compares that, and does the work of http-rate. Whether a server keeps what it has
-// acknowledged: the ledger and the tests of cmd/redstalkd ask that.
+// Ordinary throughput is measured by tools/bench, which also runs the load of http-rate. Whether a
+// server keeps what it has acknowledged is tested by the ledger and the tests of cmd/redstalkd.
 package main

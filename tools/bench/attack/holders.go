@@ -8,7 +8,7 @@ import (
 	"redstalk/protocol/client"
 )
 
-// holders are the attacks by those who hold many jobs and are gone.
+// holders are the attacks by clients that hold many jobs and disconnect.
 var holders = []attack{
 	{"dead-60k", "an instance dies that holds 60,000 jobs", "all ready within 8 s of the kill, others below 50 ms", deadWithJobs},
 	{"dead-100k-tubes", "an instance dies whose connections watch 100,000 tubes", "no call above 20 ms", deadWithTubes},
@@ -87,7 +87,7 @@ func deadWithTubes(r *run) error {
 	})
 }
 
-// noTubes waits until the tubes are gone that nobody watches any more.
+// awaitNoTubes waits until the tubes that nobody watches any more are gone.
 func awaitNoTubes(at *instance) error {
 	c, err := dial(at.addr)
 	if err != nil {

@@ -41,7 +41,7 @@ func httpRate(r *run) error {
 	})
 }
 
-// benched is what is used of a result of stalkbench.
+// benched is the part of a result of stalkbench that is used.
 type benched struct {
 	OpsPerSec float64 `json:"ops_per_s"`
 	Latency   struct {
@@ -49,7 +49,7 @@ type benched struct {
 	} `json:"latency"`
 }
 
-// bench has stalkbench, which is beside the server's program, put a load on an address.
+// bench runs a load on an address with stalkbench, which is in the same directory as the server.
 func (r *run) bench(addr, load string, d time.Duration) (res benched, err error) {
 	cmd := exec.Command(filepath.Join(filepath.Dir(r.bin), "stalkbench"), "run", "--addr", addr, "--load", load, "--duration", d.String(), "--json")
 	out, err := cmd.Output()
@@ -62,7 +62,7 @@ func (r *run) bench(addr, load string, d time.Duration) (res benched, err error)
 	return res, json.Unmarshal(out, &res)
 }
 
-// A caller is a connection that speaks HTTP, with as little as that needs: there are thousands.
+// A caller is a minimal HTTP connection: there are thousands of them.
 type caller struct {
 	net.Conn
 	in *bufio.Reader
@@ -82,7 +82,7 @@ func (c *caller) send(method, path string) error {
 	return err
 }
 
-// answer reads one.
+// answer reads a response.
 func (c *caller) answer() (status int, body []byte, err error) {
 	reply, err := http.ReadResponse(c.in, nil)
 	if err != nil {
@@ -114,8 +114,8 @@ func closeAll(all []*caller) {
 	}
 }
 
-// idleRounds is how often the idle connections come and go: what is left of the first time is
-// used again by the next, and does not grow.
+// idleRounds is how often the idle connections come and go: memory that remains after the first
+// round is reused by the next ones, and must not grow.
 const idleRounds = 3
 
 func httpIdle(r *run) error {
@@ -134,7 +134,7 @@ func httpIdle(r *run) error {
 	})
 }
 
-// idle has connections come, do nothing, and go.
+// idle makes connections, leaves them idle, and closes them.
 func (r *run) idle(s *cluster, before int64) error {
 	const n = 10_000
 	at := s.instances[0]
@@ -164,8 +164,8 @@ func (r *run) idle(s *cluster, before int64) error {
 	return err
 }
 
-// memoryAfter waits until an instance has no more memory than enough, or for three minutes. It
-// returns the least that it had, and when.
+// memoryAfter waits until an instance uses no more memory than enough, at most three minutes. It
+// returns the least that it used, and when.
 func memoryAfter(i *instance, enough int64) (least int64, after time.Duration) {
 	least = 1 << 62
 	for begun := time.Now(); least > enough && time.Since(begun) < 3*time.Minute; time.Sleep(time.Second) {
@@ -210,7 +210,7 @@ func httpPolls(r *run) error {
 	})
 }
 
-// serveAll puts a job for each of those that wait, and has each take one that no other got.
+// serveAll puts a job for each waiting caller, and checks that each gets a different one.
 func serveAll(c *client.Conn, all []*caller) error {
 	if err := putMany(c, "polled", len(all), 10, 0, 600); err != nil {
 		return err
@@ -223,7 +223,7 @@ func serveAll(c *client.Conn, all []*caller) error {
 			err = json.Unmarshal(body, &jobs)
 		}
 		if err != nil || status != http.StatusOK || len(jobs) != 1 || seen[jobs[0].ID] {
-			return fmt.Errorf("who waited was answered %d %.80q: %v", status, body, err)
+			return fmt.Errorf("a waiting request was answered %d %.80q: %v", status, body, err)
 		}
 		seen[jobs[0].ID] = true
 	}
@@ -259,11 +259,11 @@ func scrape(r *run) error {
 }
 
 const (
-	// scrapeFor is how long scrapes continue.
+	// scrapeFor is the duration of the scrapes.
 	scrapeFor = 15 * time.Second
 
-	// scrapeEach is how long there is none after each: that long that all of them ask the store,
-	// and none shows what the one before has found.
+	// scrapeEach is the time between scrapes: so long that each of them asks the store
+	// and none shows cached figures.
 	scrapeEach = 1050 * time.Millisecond
 )
 

@@ -21,8 +21,8 @@ func largeReserves(r *run) error { return r.largeReserves(redis, 1<<20) }
 
 func distantReserves(r *run) error { return r.largeReserves(distant, 1<<16-1) }
 
-// largeReserves has jobs reserved at another instance than they were put at, as that one may
-// still know the bodies.
+// largeReserves reserves jobs through another instance than they were put through, since that one
+// can have the bodies in its cache.
 func (r *run) largeReserves(e engine, size int) error {
 	const jobs, connections = 500, 8
 	return r.on(e, 2, []string{"-z", fmt.Sprint(size)}, func(s *cluster) error {
@@ -56,7 +56,7 @@ func putLarge(c *client.Conn, tube string, n, size int) error {
 	return nil
 }
 
-// reserveLarge has connections pipeline as many reserves together as there are jobs.
+// reserveLarge pipelines as many reserves on all connections together as there are jobs.
 func reserveLarge(at *instance, connections, jobs int, got *atomic.Int64) error {
 	var all sync.WaitGroup
 	var failed atomic.Value

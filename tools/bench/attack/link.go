@@ -8,14 +8,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// linkRate is what a link takes each way, in bytes a second: that of 100 Mbit/s.
+// linkRate is the bandwidth of a link in each direction, in bytes a second: 100 Mbit/s.
 const linkRate = 12_500_000
 
 // linkBurst is how many bytes a link passes on at once.
 const linkBurst = 16 << 10
 
-// A link is a slow line to a server: a port of its own, whose connections share linkRate each
-// way. It ends with its listener.
+// A link is a proxy with the speed of a slow network: its connections share linkRate in each
+// direction. It ends with its listener.
 type link struct {
 	net.Listener
 	to      string
@@ -51,7 +51,7 @@ func (k *link) serve() {
 	}
 }
 
-// pass copies from one connection to the other until one of them ends, and ends both.
+// pass copies from one connection to the other until one of them ends, and closes both.
 func pass(to, from net.Conn, limit *rate.Limiter) {
 	defer to.Close()
 	defer from.Close()

@@ -18,18 +18,18 @@ type attack struct {
 	run  func(*run) error
 }
 
-// attacks are all that there are, in the order in which they are made.
+// attacks are all attacks, in the order in which they run.
 var attacks = slices.Concat(waits, large, bursts, tubes, holders, moves, millions, checks, overHTTP, pushes, costs)
 
-// A run is one attack being made: where the program is, and what was measured.
+// A run is one run of an attack: its server program and its results.
 type run struct {
 	bin     string
 	engine  string // the only stand of those with a twin, by its name; "": all
 	results []string
 }
 
-// report adds a line to what was measured. An attack may take minutes: so the line is told at once,
-// too.
+// report adds a line to the results. It also prints the line at once, since an attack can take
+// minutes.
 func (r *run) report(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	fmt.Fprintln(os.Stderr, line)
@@ -38,8 +38,8 @@ func (r *run) report(format string, args ...any) {
 
 func main() {
 	bin := flag.String("bin", "bin/redstalkd", "the server")
-	only := flag.String("only", "", "the attacks to make, with commas; empty: all")
-	on := flag.String("on", "", "of attacks with a million jobs: the only engine, or 'redis in 16 partitions'")
+	only := flag.String("only", "", "the attacks to run, with commas; empty: all")
+	on := flag.String("on", "", "for attacks with a million jobs: the only engine to use, or 'redis in 16 partitions'")
 	list := flag.Bool("list", false, "print the attacks, and end")
 	flag.Parse()
 	if *list {
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// makeAll makes the attacks that were asked for, and prints a row after each.
+// makeAll runs the requested attacks, and prints a row after each.
 func makeAll(bin, only, on string) error {
 	var names []string
 	if only != "" {
@@ -80,24 +80,24 @@ func makeAll(bin, only, on string) error {
 		show(a, r, time.Since(begun))
 	}
 	if left != nil {
-		fmt.Println("not asked for:", strings.Join(left, ", "))
+		fmt.Println("not requested:", strings.Join(left, ", "))
 	}
 	if failed != nil {
-		return fmt.Errorf("not made to the end: %s", strings.Join(failed, ", "))
+		return fmt.Errorf("failed: %s", strings.Join(failed, ", "))
 	}
 	return nil
 }
 
 func show(a attack, r *run, took time.Duration) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s: %s (asked: %s) [%s]\n", a.name, a.what, a.goal, format(took))
+	fmt.Fprintf(w, "%s: %s (goal: %s) [%s]\n", a.name, a.what, a.goal, format(took))
 	for _, line := range r.results {
 		fmt.Fprintf(w, "\t%s\n", line)
 	}
 	w.Flush()
 }
 
-// onEach runs an attack on a stand of one instance with each of the engines.
+// onEach runs an attack on one instance with each of the engines.
 func (r *run) onEach(which []engine, flags []string, attack func(*cluster) error) error {
 	for _, e := range which {
 		if err := r.on(e, 1, flags, attack); err != nil {
@@ -107,7 +107,7 @@ func (r *run) onEach(which []engine, flags []string, attack func(*cluster) error
 	return nil
 }
 
-// on runs an attack on a stand of n instances.
+// on runs an attack on a cluster of n instances.
 func (r *run) on(e engine, n int, flags []string, attack func(*cluster) error) error {
 	s, err := newCluster(r.bin, e, n, flags...)
 	if err != nil {

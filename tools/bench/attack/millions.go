@@ -8,7 +8,7 @@ import (
 	"redstalk/protocol/client"
 )
 
-// millions are the attacks that have a million jobs flushed, moved, listed, or expired.
+// millions are the attacks that flush, move, list, or expire a million jobs.
 var millions = []attack{
 	{"flush-1m", "1,000,000 ready jobs are moved, then flushed; then as many reserved ones", "others at most 20 ms", eachMillion(flushMany)},
 	{"list-1m", "of 1,000,000 jobs in each state pages of 1,000 are listed", "others at most 20 ms", eachMillion(listMany)},
@@ -17,10 +17,10 @@ var millions = []attack{
 	{"keys-1m", "1,000,000 keys stay taken for a while when their jobs are flushed, and then do not", "others at most 20 ms", eachMillion(keysMany)},
 }
 
-// aMillion is how many jobs they are about.
+// million is the number of their jobs.
 const million = 1_000_000
 
-// eachMillion is an attack that is made on onMillions, by a client of its own.
+// eachMillion runs an attack on each cluster of onMillions, with a client of its own.
 func eachMillion(attack func(*clusterPair, *client.Conn) error) func(*run) error {
 	return func(r *run) error {
 		return r.onMillions(func(m *clusterPair) error {
@@ -34,18 +34,18 @@ func eachMillion(attack func(*clusterPair, *client.Conn) error) func(*run) error
 	}
 }
 
-// say is a step that has a command carried out beside others.
+// command is a step that runs a command while bystanders work.
 func (m *clusterPair) command(c *client.Conn, format string, args ...any) func() error {
 	text := fmt.Sprintf(format, args...)
 	return m.measured(text, func() error { _, err := command(c, "%s", text); return err })
 }
 
-// measured is a step that does something beside others.
+// measured is a step that does something while bystanders work.
 func (m *clusterPair) measured(what string, do func() error) func() error {
 	return func() error { return m.beside(what, do) }
 }
 
-// inTurn takes steps until one fails.
+// inTurn runs steps until one fails.
 func inTurn(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -77,7 +77,7 @@ func flushMany(m *clusterPair, c *client.Conn) error {
 	)
 }
 
-// reserveAll is a step that reserves a million jobs of a tube, and forgets their numbers.
+// reserveAll is a step that reserves a million jobs of a tube, and drops their ids.
 func reserveAll(c *client.Conn, tube string) func() error {
 	return func() error { _, err := reserveMany(c, tube, million); return err }
 }
@@ -134,13 +134,13 @@ const (
 	// dueIn is how long a million jobs may take to be put.
 	dueIn = 40 * time.Second
 
-	// ttr is that of jobs that are to expire, in seconds. They are looked at from a second before
-	// that of the first one ends.
+	// ttr is the TTR of jobs that are to expire, in seconds. Measuring starts a second before the
+	// first one ends.
 	ttr = 30
 )
 
-// expired is a step in which all jobs of a tube expire that reserve has reserved, and come into the
-// tube held.
+// expired is a step in which the reservations of all jobs expire that reserve has made in the tube
+// held.
 func (m *clusterPair) expired(what string, reserve func() error) func() error {
 	return func() error {
 		begun := time.Now()

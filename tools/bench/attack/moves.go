@@ -6,15 +6,15 @@ import (
 	"redstalk/protocol/client"
 )
 
-// moves are the attacks that have many jobs change their state at once, on engines in
-// the process.
+// moves are the attacks that change the state of many jobs at once, on engines in the
+// process.
 var moves = []attack{
 	{"kick-1m", "1,000,000 buried jobs are kicked", "others at most 50 ms", kickMany},
 	{"due-200k", "200,000 delays end together", "others at most 50 ms", dueMany},
 	{"deleted-1m", "1,000,000 jobs are put and deleted, then nothing happens for 30 s", "memory comes back without traffic", deletedMany},
 }
 
-// inProcess are the engines that hold other clients up when they do much at once.
+// inProcess are the engines where an operation on many jobs delays other clients.
 var inProcess = []engine{memory, embedded}
 
 func kickMany(r *run) error {

@@ -2,19 +2,19 @@ package main
 
 import "fmt"
 
-// A machine that others use holds everybody up now and then. What a client waits at the same time
-// on a twin, a stand like the one that is attacked to which nothing is done, tells that from what
-// an attack does.
+// On a shared machine, other programs sometimes delay everybody. To separate that from the effect of an
+// attack, waits are also measured at the same time on a twin: a cluster like the attacked one that is
+// not attacked.
 
-// A million is a stand that is attacked, and its twin.
+// A clusterPair is an attacked cluster and its twin.
 type clusterPair struct {
 	*cluster
 	twin *cluster
 	run  *run
-	name string // of the stand
+	name string // of the cluster
 }
 
-// onMillions runs an attack on stands of one instance with each engine, and on Redis in 16
+// onMillions runs an attack on one instance with each engine, and on Redis with 16
 // partitions. Each has a twin.
 func (r *run) onMillions(attack func(*clusterPair) error) error {
 	for _, e := range engines {
@@ -41,7 +41,7 @@ func (r *run) onMillion(name string, e engine, flags []string, attack func(*clus
 	return nil
 }
 
-// beside makes an attack on the stand while others work there and on the twin, and reports both.
+// beside runs an attack while bystanders work on the cluster and on the twin, and reports both.
 func (m *clusterPair) beside(what string, attack func() error) error {
 	o, err := startBystander(m.twin.instances[0].addr)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"redstalk/protocol/client"
 )
 
-// pushes are the attacks by jobs that are pushed. The receiver is in this process.
+// pushes are the attacks by jobs that are pushed to webhooks. The receiver is in this process.
 var pushes = []attack{
 	{"push-rate", "50,000 jobs that are ready are pushed, with a concurrency of 32 and of 128", "5,000/s in memory", pushRate},
 	{"push-due", "100,000 jobs that are pushed are due in one second", "all within 40 s, none twice; others at most 20 ms more than without", pushDue},
 }
 
-// A receiver takes pushes, and counts how often it got each job.
+// A receiver receives pushes, and counts how often it got each job.
 type receiver struct {
 	server *http.Server
 	url    string
@@ -57,8 +57,8 @@ func (v *receiver) note(job string) {
 	v.got[job], v.last = true, time.Now()
 }
 
-// await waits until n jobs have come, and a second more for those that come twice. It returns
-// when the last one came, and how many came twice.
+// await waits until n jobs have arrived, and a second more for duplicates. It returns
+// when the last one arrived, and the number of duplicates.
 func (v *receiver) await(n int) (last time.Time, doubles int, err error) {
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		v.mu.Lock()
@@ -86,7 +86,7 @@ const (
 	pushTTR  = 60
 )
 
-// startPushes has the jobs of the tube pushed. Each of the tags has a space before it.
+// startPushes makes the server push the jobs of the tube. Each of the tags has a space before it.
 func startPushes(c *client.Conn, to *receiver, tags string) error {
 	return c.Ask(fmt.Appendf(nil, "set-policy %s push:%s%s\r\n", pushTube, to.url, tags), 1, func(r *client.Reply) error {
 		if string(r.Line) != "SET" {
@@ -96,7 +96,7 @@ func startPushes(c *client.Conn, to *receiver, tags string) error {
 	})
 }
 
-// gone fails if there are jobs left in the tube.
+// checkEmpty fails if there are jobs left in the tube.
 func checkEmpty(c *client.Conn) error {
 	page, err := c.Page("stats-tube " + pushTube)
 	if err != nil {
@@ -127,7 +127,7 @@ func pushRate(r *run) error {
 	return nil
 }
 
-// pushReady puts n jobs, and then has them pushed.
+// pushReady puts n jobs, and then starts to push them.
 func pushReady(at *instance, n, calls int) (took time.Duration, doubles int, err error) {
 	to, err := newReceiver()
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// A redisServer is a redis-server of a stand, without persistence.
+// A redisServer is the redis-server of a cluster, without persistence.
 type redisServer struct {
 	port int
 	cmd  *exec.Cmd
 }
 
-// slow is from how long on, in microseconds, Redis records a call.
+// slow is the duration in microseconds from which on Redis logs a call.
 const slow = "1000"
 
 func startRedis(dir string) (*redisServer, error) {
@@ -50,15 +50,15 @@ func (r *redisServer) ask(args ...string) ([]byte, error) {
 	return exec.Command("redis-cli", append([]string{"--json", "-p", strconv.Itoa(r.port)}, args...)...).Output()
 }
 
-// forget has longest start again. To clear a long log is a long call itself, which is noted
-// after it: so it is cleared twice.
+// forget resets longest. Clearing a long log is a long call itself, which is logged
+// afterwards, so the log is cleared twice.
 func (r *redisServer) forget() {
 	r.ask("SLOWLOG", "RESET")
 	r.ask("SLOWLOG", "RESET")
 }
 
-// longest is the longest that a call has held Redis up since forget, and the beginning
-// of the call; 0 if it was less than a millisecond.
+// longest returns the duration of the longest call of Redis since forget, and its beginning;
+// 0 if it was less than a millisecond.
 func (r *redisServer) longest() (time.Duration, string) {
 	out, err := r.ask("SLOWLOG", "GET", "-1")
 	if err != nil {

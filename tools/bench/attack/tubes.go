@@ -39,7 +39,7 @@ func watch100k(r *run) error {
 	})
 }
 
-// ends closes a connection, and waits until the server has noticed.
+// closeAndWait closes a connection, and waits until the server has noticed.
 func closeAndWait(c *client.Conn, at *instance) error {
 	asker, err := dial(at.addr)
 	if err != nil {
@@ -111,7 +111,7 @@ func paused10k(r *run) error {
 	})
 }
 
-// roundTime is how long a put, a reserve and a delete take, one after the other.
+// roundTime is the duration of a put, a reserve and a delete, one after the other.
 func roundTime(at *instance) (time.Duration, error) {
 	c, err := dial(at.addr)
 	if err != nil {

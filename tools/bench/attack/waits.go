@@ -15,7 +15,7 @@ var waits = []attack{
 	{"idle-waits", "100 connections wait on 1,000 tubes each, on Redis", "at most 3 % of a core of Redis", idleWaits},
 }
 
-// waitRounds is how often each way to become due is tried; atOnce are under way together.
+// waitRounds is how often each way to become due is tried, and atOnce how many run concurrently.
 const (
 	waitRounds = 1000
 	atOnce     = 250
@@ -57,7 +57,7 @@ func (r *run) waitEndsOn(s *cluster, by, at *instance) error {
 	return nil
 }
 
-// waitRoundsOf makes its share of the rounds, and counts those that got no job.
+// waitRoundsOf runs a share of the rounds, and counts those that got no job.
 func waitRoundsOf(due func(*client.Conn, string) error, by, at *instance, tube string, missed *atomic.Int64) error {
 	maker, err := dial(by.addr)
 	if err != nil {
@@ -87,7 +87,7 @@ func waitRoundsOf(due func(*client.Conn, string) error, by, at *instance, tube s
 		if err != nil {
 			return err
 		}
-		if id == 0 { // it comes a moment later, and must not be there in the next round
+		if id == 0 { // the job becomes ready a moment later, and must not exist in the next round
 			err = waiter.Ask([]byte("reserve-with-timeout 5\r\n"), 1, func(r *client.Reply) error { id = r.ID; return nil })
 		}
 		if err == nil {
@@ -129,7 +129,7 @@ func dueByTTR(c *client.Conn, tube string) error {
 	return err
 }
 
-// idleWaits compares what Redis needs with and without those that wait.
+// idleWaits compares the processor time of Redis with and without waiting connections.
 func idleWaits(r *run) error {
 	return r.on(redis, 1, nil, func(s *cluster) error {
 		const idle = 10 * time.Second
@@ -157,7 +157,7 @@ func idleWaits(r *run) error {
 	})
 }
 
-// share is what part of a processor Redis needs in the time given.
+// share is the part of a processor that Redis uses during d.
 func (s *redisServer) share(d time.Duration) (float64, error) {
 	before, err := used(s.cmd.Process.Pid)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *redisServer) share(d time.Duration) (float64, error) {
 	return float64(after-before) / float64(d), err
 }
 
-// watchMany has a connection watch n tubes, from the first number on.
+// watchMany makes a connection watch n tubes, from the first number on.
 func watchMany(c *client.Conn, n, first int) error {
 	return bulk(c, n, client.Watching, func(out []byte, i int) []byte { return fmt.Appendf(out, "watch t%d\r\n", first+i) })
 }

@@ -1,15 +1,9 @@
-// Package busy tells how busy the machine is on which a test runs, for tests that say how
-// long something may take. They run beside each other and beside whatever else a
-// machine has to do, and a limit that holds there would not notice much elsewhere.
+// Package busy measures how busy the machine is, for tests with limits of time. Such tests run
+// concurrently with others, and a limit that is generous enough for that would be useless on
+// an idle machine. So they multiply their limit by Factor.
 //
-// # Contents
-//
-// Factor, by which such a test multiplies its limit.
-//
-// # Not here
-//
-// What is waited for without a limit that matters: there a long one does no harm. And
-// promises that hold on every machine, such as that nothing comes early.
+// Do not use it for timeouts whose length does not matter: make these long. And do not use it
+// for promises that hold on every machine, such as that nothing is early.
 package busy
 
 import (
@@ -17,12 +11,12 @@ import (
 	"time"
 )
 
-// sample is how much processor time is used to find out.
+// sample is the processor time that one measurement uses.
 const sample = 20 * time.Millisecond
 
-// Factor returns how many times longer a program has to run now than on a machine that
-// has nothing else to do, until it has had the same processor time. It is 1 or more,
-// and 1 where that is unknown. It takes 20 ms of processor time to find out.
+// Factor returns how many times longer a program takes now than on an idle machine to get the
+// same processor time. It is at least 1,
+// and 1 where that is unknown. It uses 20 ms of processor time.
 func Factor() float64 {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -36,8 +30,7 @@ func Factor() float64 {
 	return max(1, float64(time.Since(begun))/float64(had))
 }
 
-// Times returns a limit that was meant for a machine that has nothing else to do, for
-// this one as it is now.
+// Times returns a limit for an idle machine, multiplied by Factor.
 func Times(limit time.Duration) time.Duration {
 	return time.Duration(float64(limit) * Factor())
 }

@@ -1,14 +1,8 @@
 // Package compile builds the programs of this module for tests that run them.
 //
-// # Contents
-//
-// Program, which makes a program as the packages have it: without cgo, and without what
-// only a debugger needs. So what is tested is what people install, and the C code of
-// libraries is not compiled, which would take a new machine half a minute.
-//
-// # Not here
-//
-// How a program is started, and what is asked of it: the tests of each package know.
+// Program builds them as in the packages: without cgo, and without debug information. So the
+// tests run what people install, and the C code of libraries is not compiled, which takes half
+// a minute on a new machine.
 package compile
 
 import (
@@ -18,9 +12,9 @@ import (
 	"strings"
 )
 
-// Program compiles packages with these build tags into a file, or into a folder if its
-// path ends with a slash. A package is named by its import path, or by a pattern or path
-// that is relative to the working directory. The error has what the compiler said.
+// Program compiles packages with these build tags into a file, or into a folder if the
+// path ends with a slash. packages is an import path, or a pattern or path
+// relative to the working directory. The error contains the compiler's output.
 func Program(into, packages string, tags ...string) error {
 	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-tags", strings.Join(tags, ","), "-o", into, packages)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

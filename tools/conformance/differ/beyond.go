@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// This file tells what a line is that beanstalkd does not know, see [Config.Beyond].
+// This file parses lines with extensions, which beanstalkd does not have, see [Config.Beyond].
 
-// verbsBeyond are all words of such a server, in the order in which a line is tried
-// against them.
+// verbsBeyond are all verbs of a server with extensions, in the order in which a line is
+// matched against them.
 var verbsBeyond = []string{
 	"put ", "peek ", "peek-ready", "peek-delayed", "peek-buried", "reserve-with-timeout ", "reserve-job ", "reserve-batch ",
 	"reserve-lease ", "reserve", "delete ", "delete-batch ", "delete-lease ", "delete-key ", "release ", "release-lease ",
@@ -19,15 +19,15 @@ var verbsBeyond = []string{
 	"flush-tube ", "move-jobs ",
 }
 
-// wholeWords are those among them that are other words if something follows.
+// wholeWords are the verbs that must not be followed by anything.
 var wholeWords = map[string]bool{"drain": true, "undrain": true, "capabilities": true, "list-policies": true}
 
-// longLines has how many bytes a line may have without its CRLF, if not lineMax.
+// longLines has the largest length of a line, without its CRLF, if it is not lineMax.
 var longLines = map[string]int{
 	"delete-batch": 16<<10 - 2, "set-policy": 1022, "delete-key": 448, "list-jobs": 448, "find": 448, "move-jobs": 448,
 }
 
-// tagLineMax is the longest line of a put that has nothing but tags after its length.
+// tagLineMax is the longest line of a put that has only tags after its length.
 const tagLineMax = 1022
 
 var (
@@ -43,7 +43,7 @@ var (
 	reservedOne  = regexp.MustCompile(`^list-jobs +[^ ]+ +reserved +[0-9]`)
 )
 
-// verbOf is the word that a line begins with.
+// verbOf returns the verb of a line.
 func (f *framer) verbOf(line string) string {
 	if !f.beyond {
 		return verbOf(line, verbs)
@@ -55,7 +55,7 @@ func (f *framer) verbOf(line string) string {
 	return v
 }
 
-// longest is how many bytes a line may have, without its CRLF.
+// longest returns the largest length of a line, without its CRLF.
 func (f *framer) longest(a *sentCommand) int {
 	switch n := longLines[a.verb]; {
 	case !f.beyond:
@@ -68,8 +68,8 @@ func (f *framer) longest(a *sentCommand) int {
 	return lineMax
 }
 
-// tags are what follows the length of a put, or the name in a set-policy, if that is
-// nothing but tags; else "".
+// tags returns the text after the length of a put, or after the name in a set-policy, if that
+// consists of tags; else "".
 func (a *sentCommand) tags() string {
 	switch a.verb {
 	case "put":
@@ -84,7 +84,7 @@ func (a *sentCommand) tags() string {
 	return ""
 }
 
-// tag is the value of a tag of a line.
+// tag returns the value of a tag of a line.
 func (a *sentCommand) tag(name string) (value string, ok bool) {
 	for _, word := range strings.Fields(a.tags()) {
 		if value, ok := strings.CutPrefix(word, name+":"); ok {
@@ -94,7 +94,7 @@ func (a *sentCommand) tag(name string) (value string, ok bool) {
 	return "", false
 }
 
-// between is a time that no script waits for, and none passes by.
+// between is a time that is too long to wait for and too short to ignore.
 const between = latest - 1
 
 // inSeconds is a duration in whole seconds; between if it is none.
@@ -117,7 +117,7 @@ func wholeSeconds(ms uint64) uint64 {
 	return ms / 1000
 }
 
-// dueIn is in how many seconds a put with tags is due, if they say so.
+// dueIn returns the seconds until a put with tags is due, if the tags have that.
 func (a *sentCommand) dueIn() (n uint64, ok bool) {
 	if value, ok := a.tag("delay"); ok {
 		return inSeconds(value)
@@ -130,8 +130,8 @@ func (a *sentCommand) dueIn() (n uint64, ok bool) {
 	return wholeSeconds(max(at, a.base) - a.base), true
 }
 
-// later are the times in tags that count when something happens to a job: those of
-// retry, and of key-ttl.
+// later returns the times in tags that count from a later event of a job: those of
+// retry and of key-ttl.
 func (a *sentCommand) later() (retry, keyTTL []uint64) {
 	collect := func(name string) (all []uint64) {
 		value, _ := a.tag(name)
@@ -145,7 +145,7 @@ func (a *sentCommand) later() (retry, keyTTL []uint64) {
 	return collect("retry"), collect("key-ttl")
 }
 
-// secondsBeyond are the times of a line that beanstalkd does not know.
+// secondsBeyond returns the times of a line with extensions.
 func (a *sentCommand) secondsBeyond() []uint64 {
 	var word string
 	switch a.verb {
@@ -171,8 +171,7 @@ func group(re *regexp.Regexp, line string, n int) string {
 	return ""
 }
 
-// mayWait reports whether a line is a reserve, of those that beanstalkd does not know, that
-// waits if there is no job.
+// mayWait reports whether a line is an extended reserve that waits if there is no job.
 func (a *sentCommand) mayWait() bool {
 	if a.verb == "reserve-batch" {
 		if n, err := strconv.ParseUint(group(batchLine, a.line, 1), 10, 32); err != nil || n < 1 || n > 1000 {
@@ -201,7 +200,7 @@ func (a *sentCommand) mayRemove() bool {
 	return a.mayFail() || key
 }
 
-// leaveOne reports whether a command of one or several jobs concerns one at most.
+// leaveOne reports whether a command for one or several jobs concerns at most one.
 func (a *sentCommand) leaveOne() bool {
 	switch a.verb {
 	case "kick":

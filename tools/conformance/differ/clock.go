@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// occasion is why something happens by itself.
+// occasion is the cause of an event by time.
 type occasion uint8
 
 const (
@@ -16,15 +16,15 @@ const (
 	presses                  // a second before that: DEADLINE_SOON
 	resumes                  // a pause is over
 	timesOut                 // a reserve
-	perhaps                  // nobody knows what, if anything
+	perhaps                  // it is unknown what happens, if anything
 )
 
-// makesReady reports whether jobs may be had then that could not be had before.
+// makesReady reports whether jobs can become available.
 func (o occasion) makesReady() bool { return o == matures || o == expires || o == resumes }
 
-// event is something that will happen on both servers between lo and hi, or
-// on an idle machine a little later. What set it off was done on both between
-// the same times before: if that was an event itself, not before that was due.
+// event will happen on both servers between lo and hi, or
+// a little later on a busy machine. lo and hi are the times between which its cause
+// happened on both, plus the delay. If the cause was an event itself, lo is when that was due.
 type event struct {
 	kind     occasion
 	lo, hi   time.Time
@@ -39,12 +39,12 @@ const (
 	lag     = 150 * time.Millisecond // nor this long after, when it must have happened
 	spacing = 240 * time.Millisecond // between any two events, more than guard and lag
 
-	// prompt is how long after a TTR has run out its holder sends something. The
-	// sooner, the less it is unknown when beanstalkd has given the job to another.
+	// prompt is how long after the end of a TTR the holder sends something. The
+	// sooner it does, the better it is known when beanstalkd gives the job to another.
 	prompt = 10 * time.Millisecond
 )
 
-// arm records what was set off between begun and done.
+// arm records an event that was caused between begun and done.
 func (e *episode) arm(ev event, seconds uint64) {
 	if e.timed && 0 < seconds && seconds <= soonest {
 		e.armIn(ev, seconds)
@@ -58,7 +58,7 @@ func (e *episode) armIn(ev event, seconds uint64) {
 	e.events = append(e.events, ev)
 }
 
-// armReserved records when a job that was just reserved is lost again.
+// armReserved records when the reservation of a job that was just reserved ends.
 func (e *episode) armReserved(id, label int) {
 	j := e.jobs[label]
 	if j == nil {
@@ -75,7 +75,7 @@ func (e *episode) armReserved(id, label int) {
 	}
 }
 
-// armTimeouts records the reserves that have begun to wait.
+// armTimeouts records the reserves that have started to wait.
 func (e *episode) armTimeouts() {
 	e.done = time.Now()
 	for id, c := range e.conns {
@@ -90,12 +90,12 @@ func (e *episode) armTimeouts() {
 	}
 }
 
-// disarm forgets what was due for a job that has gone elsewhere.
+// disarm drops the events of a job that has changed its state.
 func (e *episode) disarm(label int) {
 	e.events = slices.DeleteFunc(e.events, func(ev event) bool { return label != 0 && ev.job == label })
 }
 
-// disarmDelay forgets when a delayed job was to become ready. A waiting
+// disarmDelay drops the event that makes a delayed job ready. A waiting
 // connection may have it already, so the end of its TTR stays.
 func (e *episode) disarmDelay(label int) {
 	e.events = slices.DeleteFunc(e.events, func(ev event) bool {
@@ -103,8 +103,8 @@ func (e *episode) disarmDelay(label int) {
 	})
 }
 
-// passTime waits until a step can be made: not near an event, and if it sets
-// off an event itself, when that will not fall near another.
+// awaitGap waits until a step can be made: not near an event, and if it causes
+// an event itself, so that this is not near another.
 func (e *episode) awaitGap(arming bool) error {
 	for {
 		now := time.Now()
@@ -138,7 +138,7 @@ func (e *episode) awaitGap(arming bool) error {
 	}
 }
 
-// overWith is when an event is over, and the one that was set off by the same step,
+// overWith returns when an event is over, and the other event of the same step,
 // see closeWait.
 func (e *episode) overWith(one event) time.Time {
 	over := one.hi.Add(lag)
@@ -150,7 +150,7 @@ func (e *episode) overWith(one event) time.Time {
 	return over
 }
 
-// sleepReminding does nothing until then, except for reminders.
+// sleepReminding sleeps until then, and sends reminders meanwhile.
 func (e *episode) sleepReminding(until time.Time) error {
 	for {
 		first := -1
@@ -171,8 +171,8 @@ func (e *episode) sleepReminding(until time.Time) error {
 	}
 }
 
-// sleep records by how much it lasts longer than it should. If the machine stood
-// still, so may the servers have: they get time to do what is overdue.
+// sleep sleeps, and records by how much that is too long. If the machine stood
+// still, the servers may have, too: they get time for overdue work.
 func (e *episode) sleep(until time.Time) {
 	for {
 		time.Sleep(time.Until(until))
@@ -198,8 +198,8 @@ func minTime(a, b time.Time) time.Time {
 	return b
 }
 
-// crowded reports that an event set off now would be near another. As all times
-// are whole seconds it is enough to look at fractions of a second.
+// tooClose reports whether an event caused now would be near another. Since all times
+// are whole seconds, it compares only fractions of a second.
 func (e *episode) tooClose(now time.Time) bool {
 	for _, ev := range e.events {
 		away := math.Mod(ev.lo.Sub(now).Seconds()+60, 1)
@@ -210,7 +210,7 @@ func (e *episode) tooClose(now time.Time) bool {
 	return false
 }
 
-// happened lets the outcome of events that are over come in.
+// happened waits for the results of events that are over.
 func (e *episode) happened() error {
 	now := time.Now()
 	over := e.past(now)
@@ -229,8 +229,8 @@ func (e *episode) happened() error {
 	return e.finish()
 }
 
-// past takes the events that have happened by now out of those that are due.
-// What they have set off was begun when the first was due, not when it is seen.
+// past removes the events that have happened by now and returns them.
+// The begin of what they cause is when the first was due, not when it is noticed.
 func (e *episode) past(now time.Time) (over []event) {
 	e.begun = now
 	e.events = slices.DeleteFunc(e.events, func(ev event) bool {
@@ -244,10 +244,10 @@ func (e *episode) past(now time.Time) (over []event) {
 	return over
 }
 
-// muddled reports whether another event has come before the outcome of the first
-// was seen, or two at the same time have each made a job ready: a step may pause a
-// tube and be handed a job, with a TTR as long as the pause. Then beanstalkd serves
-// who waits in between.
+// ambiguous reports whether another event came before the result of the first
+// was seen, or two events at the same time have each made a job ready: a step can pause a
+// tube and reserve a job, with a TTR as long as the pause. Then beanstalkd serves
+// waiting connections in between.
 func (e *episode) ambiguous(over []event, now time.Time) bool {
 	if ready := slices.DeleteFunc(slices.Clone(over), func(ev event) bool { return !ev.kind.makesReady() }); len(ready) > 1 {
 		return true
@@ -258,8 +258,8 @@ func (e *episode) ambiguous(over []event, now time.Time) bool {
 	})
 }
 
-// insist records which reserves may wait no longer, however late their answers
-// are.
+// insist records which reserves must not wait any longer, even if their replies are
+// late.
 func (e *episode) insist(over []event) {
 	for _, ev := range over {
 		c := e.conns[ev.conn]
@@ -272,7 +272,7 @@ func (e *episode) insist(over []event) {
 	}
 }
 
-// remind has the holder whose TTR has run out send something, see
+// remind makes the holder whose TTR has ended send something, see
 // ttr-expiry-idle-holder.
 func (e *episode) remind(ev event) error {
 	c := e.conns[ev.conn]
@@ -289,8 +289,8 @@ func (e *episode) remind(ev event) error {
 	return e.do(s)
 }
 
-// finish has both servers become idle. If they differ, and it has come near an
-// event, the event may be why; or else the subject was waited for without success.
+// finish waits until both servers are idle. If they differ, and that was near an
+// event, the event can be the cause; otherwise the subject has a fault.
 func (e *episode) finish() error {
 	err := e.awaitBoth()
 	near := e.checkClock()
@@ -301,7 +301,7 @@ func (e *episode) finish() error {
 	return near
 }
 
-// checkClock fails if what was just done has come near an event after all.
+// checkClock fails if the last step was near an event after all.
 func (e *episode) checkClock() error {
 	now := time.Now()
 	for _, ev := range e.events {

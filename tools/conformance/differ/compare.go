@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Fault is a reply, or the lack of one, in which the subject differs. For a
-// stats page Want and Got are the line that differs. Conn is -1 if it is that the
+// Fault is a different or missing reply of the subject. For a
+// stats page Want and Got are the line that differs. Conn is -1 if the
 // server does not become idle.
 type Fault struct {
 	Conn      int
 	Verb      string
 	Want, Got string
 
-	// certain: the machine cannot be why, however slow it was.
+	// certain reports that a slow machine cannot be the cause.
 	certain bool
 }
 
-// Error tells what differs.
+// Error describes the difference.
 func (f *Fault) Error() string {
 	where := "connection " + connName(f.Conn) + ", " + f.Verb
 	if f.Conn < 0 {
@@ -29,7 +29,7 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%s: want %s, got %s", where, f.Want, f.Got)
 }
 
-// like reports whether two faults look like the same one.
+// like reports whether two faults look the same.
 func (f *Fault) like(other *Fault) bool { return f.kind() == other.kind() }
 
 func (f *Fault) kind() string {
@@ -85,7 +85,7 @@ func (e *episode) consume(n map[int]int) error {
 	return nil
 }
 
-// logUnmatched records what the judge has answered beyond what the subject has, for
+// logUnmatched records replies of the judge that the subject has not sent, for
 // the transcript.
 func (e *episode) logUnmatched() {
 	last := &e.log[len(e.log)-1]
@@ -111,7 +111,7 @@ func show(r reply) string {
 	return fmt.Sprintf("%q and %.400q", r.head, r.body)
 }
 
-// bind remembers the ids of a job that both have inserted.
+// bind records the ids of a job that both have inserted.
 func (e *episode) bind(a *sentCommand, judge, subject string) {
 	theirs, ok1 := strings.CutPrefix(judge, "INSERTED ")
 	ours, ok2 := strings.CutPrefix(subject, "INSERTED ")
@@ -138,7 +138,7 @@ func (e *episode) bind(a *sentCommand, judge, subject string) {
 	e.alive = append(e.alive, label)
 }
 
-// differs says in what two replies differ, nil if in nothing.
+// differs returns the difference between two replies; nil if there is none.
 func (e *episode) differs(a *sentCommand, judge, subject reply) *Fault {
 	j, s := strings.Fields(judge.head), strings.Fields(subject.head)
 	fault := &Fault{Want: show(judge), Got: show(subject)}
@@ -183,8 +183,8 @@ func (e *episode) differs(a *sentCommand, judge, subject reply) *Fault {
 
 func sortedLines(text string) []string { return slices.Sorted(strings.SplitSeq(text, "\n")) }
 
-// leaseGrows reports whether the last token of a job is one that the contract allows: of 20
-// digits, and larger than those before it.
+// leaseGrows reports whether the last token of a job is valid: 20
+// digits, and larger than the previous ones.
 func (e *episode) leaseGrows(id string) bool {
 	all := e.jobs[e.byLabelOfJudge(id)].leases
 	last := all[len(all)-1].subject
@@ -234,8 +234,8 @@ func (e *episode) differsPage(a *sentCommand, judge, subject string) *Fault {
 	return comparePages(want, got, 1+e.stalled)
 }
 
-// isCount reports whether a value is a number; of the tube default it may be less
-// than what is taken off for questions, until all are known.
+// isCount reports whether a value is a number; for the tube default it can be less
+// than what is subtracted for the control connection, until that is known everywhere.
 func isCount(value string) bool {
 	_, err := strconv.Atoi(value)
 	return err == nil

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// alikeBeyond makes alike on two pages what two servers that know more than beanstalkd
-// may tell in ways of their own.
+// alikeBeyond makes equal on two pages what servers with extensions may report in different ways.
 func (e *episode) alikeBeyond(a *sentCommand, want, got *page) {
 	switch a.verb {
 	case "stats":

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Coverage counts the replies seen to each command: by command, then by the
-// first word of the reply. Lines that are no command, or bad before their word
-// is looked at, are "unknown"; the end that quit brings is "(end)".
+// Coverage counts the replies to each command: by command, then by the
+// first word of the reply. Lines that are not a command, or are bad before their verb
+// is parsed, are "unknown"; the end of the connection after quit is "(end)".
 type Coverage map[string]map[string]int
 
 func (c Coverage) add(verb, head string) {
@@ -34,7 +34,7 @@ func (c Coverage) merge(other Coverage) {
 	}
 }
 
-// String is a table, a line to a command.
+// String is a table with a line for each command.
 func (c Coverage) String() string {
 	var b strings.Builder
 	for _, verb := range slices.Sorted(maps.Keys(c)) {
@@ -47,8 +47,8 @@ func (c Coverage) String() string {
 	return b.String()
 }
 
-// essential is every reply that can be had from a sound server, by command.
-// Not among them: OUT_OF_MEMORY, INTERNAL_ERROR, and BURIED for put and
+// essential is every reply that a server in good order can give, by command.
+// It does not contain OUT_OF_MEMORY, INTERNAL_ERROR, and BURIED for put and
 // release, which need a server without memory or disk.
 var essential = map[string]string{
 	"put":                  "INSERTED BAD_FORMAT JOB_TOO_BIG EXPECTED_CRLF DRAINING",
@@ -79,7 +79,7 @@ var essential = map[string]string{
 	unknown:                "UNKNOWN_COMMAND BAD_FORMAT",
 }
 
-// essentialBeyond is the same for what beanstalkd does not know, see Config.Beyond.
+// essentialBeyond is the same for extensions, see Config.Beyond.
 var essentialBeyond = map[string]string{
 	"put":           "INSERTED INSERTED-READY INSERTED-DELAYED INSERTED-RESERVED INSERTED-BURIED INSERTED-GONE DUPLICATE OUT_OF_MEMORY BAD_FORMAT DRAINING",
 	"find":          "FOUND NOT_FOUND BAD_FORMAT",
@@ -104,10 +104,10 @@ var essentialBeyond = map[string]string{
 	"capabilities":  "OK",
 }
 
-// Missing are the essential replies that were not seen.
+// Missing returns the essential replies that were not seen.
 func (c Coverage) Missing() []string { return c.missing(essential) }
 
-// MissingBeyond are those to what beanstalkd does not know.
+// MissingBeyond is Missing for extensions.
 func (c Coverage) MissingBeyond() []string { return c.missing(essentialBeyond) }
 
 func (c Coverage) missing(essential map[string]string) (missing []string) {

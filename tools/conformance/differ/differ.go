@@ -12,7 +12,7 @@ import (
 // defaultMax is the longest body of a server without -z.
 const defaultMax = 65535
 
-// Config says what to play and on what.
+// Config is what to play and the servers to play it on.
 type Config struct {
 	// Judge and Subject start a fresh and empty server with these flags. They
 	// are called from several goroutines.
@@ -25,27 +25,27 @@ type Config struct {
 	Parallel int    // plain scripts at a time; 3 if 0
 	Crowd    int    // timed scripts at a time; 24 if 0
 
-	// Beyond has scripts use what beanstalkd does not know as well, see
-	// docs/extensions.md; then the judge must be another server that does.
+	// Beyond makes scripts use extensions as well, see
+	// docs/extensions.md; then the judge must be another server with extensions.
 	Beyond bool
 	// Unordered: the subject lists tubes in an order of its own.
 	Unordered bool
 
-	// Lag is how long the figures in lagging may be behind, because the subject
-	// is several processes; 0: they never are.
+	// Lag is how long the figures in lagging can be out of date, because the subject
+	// consists of several processes; 0: they never are.
 	Lag time.Duration
-	// Patience is how long a reply of the subject is waited for; 5 s if 0.
+	// Patience is the timeout of a reply of the subject; 5 s if 0.
 	Patience time.Duration
-	// Shrink is how long a failing script may be made smaller; a minute if 0.
+	// Shrink is the longest time for reducing a failing script; a minute if 0.
 	Shrink time.Duration
-	// Faults is how many different faults are collected before Run gives up;
+	// Faults is the number of different faults after which Run stops;
 	// 1 if 0.
 	Faults int
-	// Log is told about what is found; may be nil.
+	// Log, if not nil, reports findings.
 	Log func(format string, args ...any)
 }
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Plain, Timed int // commands compared
 	Scripts      int // of both kinds
@@ -101,9 +101,9 @@ type run struct {
 	stop   context.CancelFunc
 }
 
-// Run plays scripts until as many commands as asked for were compared or
+// Run plays scripts until the configured number of commands was compared or
 // enough faults were found. An error is not a fault of the subject: a server
-// could not be started, or the judge did not answer as it must.
+// could not be started, or the judge did not answer correctly.
 func Run(ctx context.Context, config Config) (*Report, error) {
 	r := &run{Config: config.withDefaults(), report: Report{Coverage: make(Coverage)}}
 	err := r.phase(ctx, false, min(r.Parallel, scripts(r.Plain, r.Length)))
@@ -116,11 +116,11 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	return &r.report, err
 }
 
-// scripts returns how many scripts of a length it takes to compare some commands, or a few
-// more: no others are begun.
+// scripts returns the number of scripts of a length that compare at least this many
+// commands.
 func scripts(commands, length int) int { return (commands + length - 1) / length }
 
-// phase plays scripts of one kind, some at a time.
+// phase plays scripts of one kind, several concurrently.
 func (r *run) phase(ctx context.Context, timed bool, workers int) error {
 	ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
@@ -155,7 +155,7 @@ func (r *run) work(ctx context.Context, timed bool) error {
 	}
 }
 
-// nextNumber delivers the number of the next script.
+// nextNumber returns the number of the next script.
 func (r *run) nextNumber(ctx context.Context, timed bool) (int, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,15 +183,15 @@ func (r *run) count(e *episode, timed bool) {
 	r.report.Coverage.merge(e.covered)
 }
 
-// timedMost is how many steps a timed script has at most; it takes a second or
-// so for each six of them.
+// timedMost is the largest number of steps of a timed script; six of them take about a
+// second.
 const timedMost = 250
 
-// timedLength is how many steps a timed script has, so that there are enough
-// of them to go round.
+// timedLength is the number of steps of a timed script, so that there are enough
+// scripts for all workers.
 func (r *run) timedLength() int { return min(max(r.Timed/r.Crowd, 25), timedMost) }
 
-// playOne makes up and plays one script.
+// playOne generates and plays one script.
 func (r *run) playOne(number int, timed bool) (*episode, error) {
 	random := rand.New(rand.NewPCG(r.Seed, uint64(number)))
 	e, err := r.episode(number, timed)
@@ -256,7 +256,7 @@ func (r *run) episode(number int, timed bool) (*episode, error) {
 	return nil, err
 }
 
-// unnamed is where the labels of jobs begin that the script does not name.
+// unnamed is the first label of jobs that the script does not name.
 const unnamed = 100_000
 
 func (e *episode) close() {

@@ -1,9 +1,9 @@
 package differ
 
-// Difference is something in which the subject may differ from beanstalkd, or
-// that is chance on either, and how this package keeps it out of its verdict.
-// Transcript names the file in testdata/transcripts that shows it; those with
-// an `only` block are all here, and a test says so.
+// Difference is an allowed difference from beanstalkd, or
+// random behaviour of either server, and how this package excludes it.
+// Transcript names the file in testdata/transcripts that shows it; a test checks that all files with
+// an `only` block are listed.
 type Difference struct {
 	Name       string
 	Transcript string // without its ending; "" if none can show it
@@ -12,7 +12,7 @@ type Difference struct {
 }
 
 // Differences is everything that is not compared, in one place.
-// docs/compatibility.md says the same in the words of users.
+// docs/compatibility.md explains the same for users.
 var Differences = []Difference{
 	{"ttr-expiry-idle-holder", "ttr-expiry-idle-holder",
 		"beanstalkd often forgets to take a job back from a holder that does nothing; the next command of the holder reminds it",
@@ -104,8 +104,8 @@ type agreement uint8
 const (
 	exact   agreement = iota
 	free              // the server's own
-	near              // a clock
-	nearMs            // a clock of milliseconds
+	near              // a time in seconds
+	nearMs            // a time in milliseconds
 	quoting           // except for quotes
 )
 
@@ -119,7 +119,7 @@ var agreements = map[string]agreement{
 	"hostname": quoting, "os": quoting, "platform": quoting, "tube": quoting, "name": quoting,
 }
 
-// ruleFor says how the value of a key is compared on a page.
+// ruleFor returns how the value of a key is compared on a page.
 func ruleFor(key string, all page) agreement {
 	state := all.value("state")
 	switch {

@@ -1,60 +1,57 @@
-// Package differ looks for replies in which a server differs from the true
-// beanstalkd.
+// Package differ is a differential tester: it looks for replies in which a server differs
+// from the real beanstalkd.
 //
 // # Contents
 //
 // Random scripts: several connections, all commands, all states of jobs,
-// malformed lines, bodies of any bytes, bursts in one packet or in odd
-// fragments, reserves that others answer, half-closes and disconnects. A script
+// malformed lines, bodies of any bytes, bursts in one packet or in
+// fragments, blocking reserves, half-closes and disconnects. A script
 // is played on two fresh servers at the same time, the judge (beanstalkd) and
-// the subject, and every reply is compared byte for byte. When one differs the
-// script is cut down to the few commands that show it, and printed in the
-// format of tools/conformance/transcript, ready to be put into testdata/transcripts.
+// the subject, and every reply is compared byte for byte. If one differs, the
+// script is reduced to the few commands that show it, and printed in the
+// format of tools/conformance/transcript, ready for testdata/transcripts.
 //
 //   - [Run] plays scripts until enough commands have been compared.
-//   - differences.go: all that may differ, each with its reason.
-//   - generate.go: what is sent. rules.go: what is not, because the order of
-//     events on a server would be chance.
+//   - differences.go: everything that may differ, with reasons.
+//   - generate.go: the commands that are sent. rules.go: what is not sent, because the order of
+//     events on a server would be random.
 //   - episode.go: one script on one pair of servers. idle.go: how it knows
-//     that all replies have come. compare.go: whether they are equal. clock.go:
-//     what happens by time.
-//   - frame.go, asked.go: which commands a stream of bytes is, and what their
-//     bytes alone tell. The rules of the queue are not known here; the judge
-//     knows them.
+//     that all replies have arrived. compare.go: whether they are equal. clock.go:
+//     events by time.
+//   - frame.go, sentcommand.go: the commands in a stream of bytes, and what follows from their
+//     bytes alone. The package does not know the rules of the queue; the judge does.
 //   - beyond.go, list.go, generatebeyond.go, rulesbeyond.go, learnbeyond.go,
-//     comparebeyond.go, writebeyond.go: the same for what beanstalkd does not know.
+//     comparebeyond.go, writebeyond.go: the same for extensions, which beanstalkd does not have.
 //   - failing.go, shrink.go, write.go: from a failing script to a small
 //     transcript.
 //   - coverage.go: which replies to which commands were seen.
 //
-// # Not here
+// It has no knowledge of the subject, nor of how servers are started: the caller
+// provides two [Server]s. The package imports only the standard library.
 //
-// Any knowledge of the subject, or of how servers are started: the caller
-// hands over two [Server]s. The package imports the standard library only.
+// # Why it needs no model
 //
-// # Why it can tell without a model
+// Steps are made one by one: a packet, a disconnect. Both servers must
+// become idle before the next. A command has one reply, so the number of pending replies
+// is known; the only exception is a reserve, which can wait.
+// The server itself reports that: when its stats page counts as many waiting
+// connections as have an unanswered reserve, no more replies
+// will come. The page is requested on a separate connection, and the effect of that
+// on the figures is subtracted.
 //
-// One step is made at a time: a packet, a disconnect. Then both servers must
-// become idle before the next. A command is answered by one reply, so it is
-// known how many are due; the only exception is a reserve, which may wait.
-// Whether it does, the server says itself: when as many connections are
-// waiting by its stats page as have a reserve unanswered, nothing more will
-// come. The page is asked for on a connection of its own, and what that adds
-// to the figures is taken off again.
-//
-// Ids are compared by the order of insertion: a job has a number of its own
-// here, and each side's id for it.
+// Ids are compared by the order of insertion: a job has a label
+// here, and an id on each side.
 //
 // # Time
 //
 // There are two kinds of scripts. Plain ones use no time between 0 and 1000
 // seconds, so nothing in them is ever due, and they run as fast as the servers
 // answer. Timed ones use delays, TTRs, pauses and timeouts of 1 to 3 seconds.
-// Each sets off an event at a known moment. No step is made near an event, and
-// no event is set off that would fall near another, so that what happens first
-// is the same on both. The exception is a packet that has something be due in some
-// seconds and then waits for as long: what is due comes first, though by a moment
-// only.
+// Each causes an event at a known time. No step is made near an event, and
+// no event is caused that would be near another, so that the order of events
+// is the same on both. The exception is a packet that makes something due in some
+// seconds and then waits for the same time: the due event comes first, though only by a
+// moment.
 //
 // An event may set off another: a TTR runs out, a waiting connection gets the
 // job, and the TTR starts again for that connection. How late beanstalkd does that
@@ -62,31 +59,31 @@
 // ttr-expiry-idle-holder). So the second event comes no sooner than a TTR after
 // the first was due, and no later than a TTR after both have answered.
 //
-// If the machine was too slow for that, the rest of the script counts for
-// nothing. A script that fails is played again, and it proves nothing to fail while
+// If the machine was too slow for that, the rest of the script is ignored.
+// A script that fails is played again. A failure proves nothing while
 // this process itself is woken too late, or the judge is slow. Timed scripts spend
-// their time waiting, so many run at once.
+// their time waiting, so many run concurrently.
 //
 // # Several processes
 //
-// A subject may be several processes that share the jobs, if the caller makes
-// them look like one: deals the connections to them, and adds up what stats tells
-// of each alone. What they tell each other now and then only, [Config.Lag] says
-// how late: then plain scripts stand still for that long every few hundred steps,
-// and ask on each connection about every tube. In between the figures concerned
+// A subject can consist of several processes that share the jobs, if the caller makes
+// them look like one: it distributes the connections, and sums up the figures of stats that
+// each process counts alone. Some figures are exchanged only periodically, with the delay
+// [Config.Lag]: then plain scripts pause for that time every few hundred steps,
+// and ask on each connection about every tube. In between, these figures
 // are not compared.
 //
-// # What beanstalkd does not know
+// # Extensions
 //
-// With [Config.Beyond] scripts put with tags, set policies, lease, list, flush and move
-// jobs, and so on. The judge is then another server that knows all this: an engine that
-// is simple, and tested by itself. Scripts without it stay as they are.
+// With [Config.Beyond], scripts put with tags, set policies, lease, list, flush and move
+// jobs, and so on. The judge is then another server that has these extensions: an engine that
+// is simple, and tested on its own. Scripts without Beyond are the same as before.
 //
 // Leases and cursors of lists are other ones on the two servers. They are learned as ids
 // are, and a line names them by a reference. A job that gets a new id by itself, because
 // it goes to another tube, is known by the place in a reply where both first name it; its
-// TTR is unknown then, so a timed script foresees all that it could be. In the same
-// way it foresees after a failure all waits that a retry list may ask for: nothing here
+// TTR is unknown then, so a timed script allows for all possible values. In the same
+// way it allows after a failure for all delays of a retry list: nothing here
 // knows the rules of retries.
 //
 // A job that is exhausted may go to its dead-letter tube after the reply. So once there
@@ -95,9 +92,9 @@
 //
 // # Invariants
 //
-// Everything that was compared was equal except for what is in differences.go.
-// A script that fails is not one that the judge itself could have answered in
-// two ways: either rules.go keeps such scripts out, or the clock voids them.
+// Everything that was compared was equal, except for differences.go.
+// A script never fails because the judge itself could have answered in
+// two ways: rules.go excludes such scripts, or the clock voids them.
 //
 // # Adding a command
 //

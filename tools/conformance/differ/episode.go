@@ -18,7 +18,7 @@ type episode struct {
 	max            int  // the longest body allowed
 	patience       time.Duration
 	lag            time.Duration // see Config
-	stale          bool          // the figures that lag may not be right yet
+	stale          bool          // figures that lag can be out of date
 
 	conns map[int]*conn
 	gone  map[int]bool // connections that have ended
@@ -27,29 +27,28 @@ type episode struct {
 	jobs      map[int]*job // by label
 	byJudge   map[uint64]int
 	bySubject map[uint64]int
-	fresh     int   // the last label given to a job that the script does not name
+	fresh     int   // the last label of a job that the script does not name
 	alive     []int // labels, by insertion, of jobs not known to be deleted
 
-	// census: what was done last has no reply that shows that it is done, so
-	// the figures must.
+	// census: the last step has no reply that shows that it was executed, so
+	// the figures must show it.
 	census   bool
 	draining bool
 
 	events []event // what is due, if timed
 
-	// What is being learned of was done between begun and done: it is unknown
-	// better when a server did it.
+	// The current commands were executed between begun and done: the time is not known
+	// better.
 	begun, done time.Time
-	// slow is by how much this process was woken too late, or how long the judge
-	// has taken to become idle, at most: the machine stood still, or had too
-	// much to do.
+	// slow is the longest delay of a wake-up of this process, or of the judge
+	// becoming idle: the machine stood still, or was busy.
 	slow time.Duration
-	// void: something has lasted until near an event, where it is chance what
+	// void: a step has ended near an event, where it is random what
 	// happens first.
 	void bool
 
-	// stalled is how many seconds a step, an event or a put has taken at most,
-	// rounded up if it was not done at once: by so much the clocks of jobs may
+	// stalled is the longest duration of a step, an event or a put, in seconds,
+	// rounded up if it was not immediate: by that much the times of jobs can
 	// differ.
 	stalled int
 	delays  map[uint64]bool // long ones that were sent, by what is apart
@@ -62,7 +61,7 @@ type episode struct {
 	covered    Coverage
 }
 
-// conn is a connection as far as it must be known what may be sent on it.
+// conn is what the rules need to know about a connection.
 type conn struct {
 	frame      *framer
 	pending    []*sentCommand // commands sent of which the reply has not come
@@ -78,13 +77,13 @@ type job struct {
 	ttr            int    // seconds, 0 if it is unknown
 	leases         []pair // tokens, in the order in which they were given
 	at             bool   // it was put with a time at which it is due
-	met            bool   // it has got its id by itself
+	met            bool   // it got its id by itself
 }
 
-// pair is what the two servers call the same thing.
+// pair is the two servers' names of the same thing.
 type pair struct{ judge, subject string }
 
-// entry is one thing that was done, for the printed script.
+// entry is one executed step, for the printed script.
 type entry struct {
 	step step
 	at   time.Time
@@ -99,7 +98,7 @@ type answer struct {
 	reply reply
 }
 
-// errVoid reports that the machine was too slow for a timed script.
+// errVoid means that the machine was too slow for a timed script.
 var errVoid = errors.New("a step came too near an event")
 
 func (e *episode) newConn() *conn {
@@ -115,11 +114,11 @@ func newConn(maxBody int, sums *sums) *conn {
 	}
 }
 
-// waits says, of a server that is idle or has only been reminded of a TTR,
-// that the connection waits in a reserve.
+// waits reports whether the connection waits in a reserve, on a server that is idle or has only
+// been reminded of a TTR.
 func (c *conn) waits() bool { return len(c.pending) > 0 && c.pending[0].blocks }
 
-// heldBy are the jobs that a connection has reserved, in the order of their labels.
+// heldBy returns the jobs that a connection has reserved, in the order of their labels.
 func (e *episode) heldBy(id int) []int {
 	if c := e.conns[id]; c != nil {
 		return slices.Sorted(maps.Keys(c.held))
@@ -127,7 +126,7 @@ func (e *episode) heldBy(id int) []int {
 	return nil
 }
 
-// over reports that the server is to close the connection.
+// over reports whether the server is to close the connection.
 func (c *conn) over() bool { return c.halfClosed || c.frame.over }
 
 func (e *episode) judgeID(label int) (uint64, bool) {
@@ -172,8 +171,8 @@ func (e *episode) subjectID(label int) (uint64, bool) {
 	return j.subject, true
 }
 
-// play makes the steps that next delivers until there are no more. What is
-// not admitted is left out.
+// play makes the steps that next returns until there are no more. Steps that
+// the rules do not admit are left out.
 func (e *episode) play(next func() (step, bool)) error {
 	for {
 		s, more := next()
@@ -188,7 +187,7 @@ func (e *episode) play(next func() (step, bool)) error {
 			if err := e.awaitGap(arming); err != nil {
 				return err
 			}
-			if e.admit(s) != "" { // what has happened meanwhile may forbid it
+			if e.admit(s) != "" { // events meanwhile can forbid it
 				continue
 			}
 		}
@@ -199,7 +198,7 @@ func (e *episode) play(next func() (step, bool)) error {
 	}
 }
 
-// direct hand-off are the commands that will be done because of a step.
+// nextCommands returns the commands that are executed because of a step.
 func (e *episode) nextCommands(s step) []*sentCommand {
 	c := e.conns[s.conn]
 	if s.act != send {
@@ -211,7 +210,7 @@ func (e *episode) nextCommands(s step) []*sentCommand {
 	return append(slices.Clone(c.pending), e.preview(c, s)...)
 }
 
-// perform makes one step and has both servers become idle.
+// perform makes one step and waits until both servers are idle.
 func (e *episode) perform(s step) error {
 	e.begun = time.Now()
 	e.sums.now = uint64(e.begun.UnixMilli())
@@ -226,7 +225,7 @@ func (e *episode) perform(s step) error {
 	return e.finish()
 }
 
-// tick is longer than a moment in which two jobs that are put off are due at the same time.
+// tick is longer than the resolution of due times, within which two delayed jobs are due together.
 const tick = 2 * time.Millisecond
 
 func (e *episode) do(s step) error {
@@ -258,7 +257,7 @@ func (e *episode) do(s step) error {
 				return err
 			}
 		}
-		// A connection that is not accepted yet would come after another
+		// A connection that is not accepted yet could be accepted after another
 		// that is opened later.
 		e.conns[s.conn], e.census = c, true
 		if err := e.awaitBoth(); err != nil {
@@ -316,7 +315,7 @@ func (e *episode) halfClose(id int) error {
 	return e.subject.closeWrite(id)
 }
 
-// forget ends a connection on our side.
+// forget closes a connection on the side of this package.
 func (e *episode) forget(id int) {
 	e.judge.drop(id)
 	e.subject.drop(id)
@@ -324,19 +323,18 @@ func (e *episode) forget(id int) {
 	e.gone[id], e.census = true, true
 }
 
-// tooSlow reports that what was seen may be the fault of the machine: if this process
-// was so late, the servers may have been later than is allowed for.
+// tooSlow reports whether the machine can be the cause of a fault: if this process
+// was that late, the servers can have been later than allowed.
 func (e *episode) tooSlow() bool { return e.slow > lag/2 }
 
-// lasted records how long something has taken by now.
+// lasted records how long something has taken until now.
 func (e *episode) lasted(since time.Time) {
 	if took := time.Since(since); took > time.Second/4 {
 		e.stalled = max(e.stalled, int(took/time.Second)+1)
 	}
 }
 
-// asksOnly reports whether a step does nothing but ask about tubes, on a
-// connection that is there.
+// asksOnly reports whether a step only asks about tubes, on an open connection.
 func (e *episode) asksOnly(s step) bool {
 	return s.act == send && !s.fin && e.conns[s.conn] != nil &&
 		!slices.ContainsFunc(e.nextCommands(s), func(a *sentCommand) bool { return a.verb != "stats-tube" && a.verb != "list-tubes" })

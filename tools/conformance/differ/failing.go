@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// failure is a script that failed, not yet made smaller.
+// failure is a script that failed, not yet reduced.
 type failure struct {
 	fault  *Fault
 	number int
@@ -18,8 +18,8 @@ type failure struct {
 	slow time.Duration // see episode
 }
 
-// fail records a failing script, if no other fails alike. A timed one counts
-// only if it fails again: that it was the machine cannot be ruled out once.
+// fail records a failing script, if no other fails in the same way. A timed one counts
+// only if it fails again, since a slow machine can be the cause once.
 func (r *run) fail(f failure) {
 	r.Log("script %d: %v", f.number, f.fault)
 	if f.slow >= guard {
@@ -48,8 +48,8 @@ func (r *run) fail(f failure) {
 }
 
 // again reports whether a script fails again, and whether it was ever played while
-// the machine was not too slow. Only then does it say something. If it fails when
-// an event is near, the event may be why, but hardly twice.
+// the machine was not too slow. Only then the result is valid. If it fails near
+// an event, the event can be the cause, but hardly twice.
 func again(f failure, replay func() (*episode, *Fault)) (failed, inTime bool) {
 	passed, near := 0, 0
 	for plays := 0; passed < 3 && plays < 9; plays++ {
@@ -73,8 +73,8 @@ func again(f failure, replay func() (*episode, *Fault)) (failed, inTime bool) {
 	return false, inTime
 }
 
-// replay plays a script again and returns the fault it shows, if any. The
-// transcript has what was played.
+// replay plays a script again and returns its fault, if any. The
+// transcript is what was played.
 func (r *run) replay(script []step, number int, timed bool) (*episode, *Fault) {
 	e, err := r.episode(number, timed)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *run) replay(script []step, number int, timed bool) (*episode, *Fault) {
 	return e, fault
 }
 
-// reduce makes a failing script as small as it gets in the time.
+// reduce makes a failing script as small as possible within the time.
 func (r *run) reduce(f failure) Finding {
 	if f.fault.certain { // but not again each time, so that it cannot be made smaller
 		return Finding{Fault: f.fault, Seed: r.Seed, Number: f.number, Transcript: f.played}

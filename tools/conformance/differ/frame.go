@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// verbs in the order in which a line is tried against them.
+// verbs, in the order in which a line is matched against them.
 var verbs = []string{
 	"put ", "peek ", "peek-ready", "peek-delayed", "peek-buried", "reserve-with-timeout ", "reserve-job ",
 	"reserve", "delete ", "release ", "bury ", "kick ", "kick-job ", "touch ", "stats-job ", "stats-tube ",
@@ -19,8 +19,8 @@ var verbs = []string{
 const (
 	lineMax = 222 // bytes of a line that is read, without its CRLF
 
-	// What a line is that begins with no known word, or is bad before its word
-	// is looked at.
+	// The verb of a line that begins with no known word, or is bad before its word
+	// is parsed.
 	unknown = "unknown"
 )
 
@@ -45,7 +45,7 @@ type sums struct {
 	now uint64 // when the present step was begun, in milliseconds since the Unix epoch
 }
 
-// clone returns a copy that may be fed without changing f.
+// clone returns a copy that can be fed without changing f.
 func (f *framer) clone() *framer {
 	c := *f
 	sums := *f.sums
@@ -57,11 +57,11 @@ func (f *framer) clone() *framer {
 	return &c
 }
 
-// idle reports that no command has been begun.
+// idle reports whether no command has been begun.
 func (f *framer) idle() bool { return len(f.line) == 0 && f.put == nil }
 
-// feed takes what is sent next and returns the commands that are complete by
-// it. A put that begins here gets the label.
+// feed takes the next sent bytes and returns the commands that they complete.
+// A put that begins here gets the label.
 func (f *framer) feed(data []byte, label int) (done []*sentCommand) {
 	for len(data) > 0 && !f.over {
 		if f.put != nil {
@@ -108,7 +108,7 @@ func (f *framer) body(data []byte) []byte {
 	return data[n:]
 }
 
-// command says what a line is.
+// command parses a line.
 func (f *framer) command(line string, label int) *sentCommand {
 	a := &sentCommand{line: line, verb: f.verbOf(line), base: f.sums.now}
 	switch {
@@ -138,7 +138,7 @@ func (f *framer) command(line string, label int) *sentCommand {
 	return a
 }
 
-// verbOf is which of the verbs a line begins with.
+// verbOf returns the verb that a line begins with.
 func verbOf(line string, verbs []string) string {
 	for _, v := range verbs {
 		if strings.HasPrefix(line, v) {
@@ -150,7 +150,7 @@ func verbOf(line string, verbs []string) string {
 
 var putLine = regexp.MustCompile(`(?s)^put +([0-9]+) +([0-9]+) +([0-9]+) +([0-9]+)(.*)$`)
 
-// beginPut reads the size of a put. A body that is too big is swallowed even
+// beginPut reads the size of a put. A body that is too big is skipped even
 // if the line has something after its numbers.
 func (f *framer) beginPut(a *sentCommand, label int) {
 	m := putLine.FindStringSubmatch(a.line)
@@ -181,8 +181,8 @@ func number32(digits string) (uint64, bool) {
 
 var timeoutLine = regexp.MustCompile(`^reserve-with-timeout +([0-9]+)`)
 
-// timeoutOf reads the timeout of a reserve. Not the same are those that 1.12 and
-// 1.13 read differently.
+// timeoutOf reads the timeout of a reserve. same is false if beanstalkd 1.12 and
+// 1.13 read it differently.
 func timeoutOf(line string) (blocks, valid, same bool) {
 	m := timeoutLine.FindStringSubmatch(line)
 	if m == nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// generator makes up a script while it is being played: it knows what the
-// episode has learned, so that most of what it sends finds a job.
+// generator generates a script while it is played: it uses what the
+// episode has learned, so that most commands find a job.
 type generator struct {
 	*rand.Rand
 	e       *episode
@@ -19,7 +19,7 @@ type generator struct {
 	left    int            // steps to make
 	drained int            // steps before the end at which draining begins; 0: never
 	unsent  map[int]string // by connection: the end of a command that was sent in part
-	askers  []int          // connections that are to ask about all tubes, while no figure lags
+	askers  []int          // connections that still have to ask about all tubes, while no figure lags
 }
 
 func newGenerator(e *episode, random *rand.Rand, steps int) *generator {
@@ -30,7 +30,7 @@ func newGenerator(e *episode, random *rand.Rand, steps int) *generator {
 	return g
 }
 
-// next is the next step; false at the end of the script.
+// next returns the next step; false at the end of the script.
 func (g *generator) next() (step, bool) {
 	if g.left--; g.left < 0 {
 		return step{}, false
@@ -55,10 +55,10 @@ func (g *generator) next() (step, bool) {
 	return step{conn: g.newConn(), commands: []command{{line: "list-tubes", payload: "\r\n"}}}, true
 }
 
-// askEvery is how many steps are between two rounds of asking for figures that lag.
+// askEvery is the number of steps between two requests for figures that lag.
 const askEvery = 200
 
-// askAbout has the next of the askers ask about every tube.
+// askAbout makes the next of the askers ask about every tube.
 func (g *generator) askAbout() (step, bool) {
 	for len(g.askers) > 0 {
 		s := step{conn: g.askers[0], commands: []command{{line: "list-tubes", payload: "\r\n"}}}
@@ -78,7 +78,7 @@ func (g *generator) newConn() int {
 	return g.conns
 }
 
-// oneIn says yes in one of n cases.
+// chance returns true in one of n cases.
 func (g *generator) chance(n int) bool { return g.IntN(n) == 0 }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
@@ -90,7 +90,7 @@ func (g *generator) step() step {
 	}
 	id := pick(g, open...)
 	if g.e.conns[id].waits() && !g.chance(12) {
-		id = pick(g, open...) // let others do something for it
+		id = pick(g, open...) // let others do something
 	}
 	switch n := g.IntN(200); {
 	case n < 2:
@@ -105,8 +105,8 @@ func (g *generator) step() step {
 	return g.packet(id)
 }
 
-// packet is what is sent at once: mostly one command, sometimes many, in one
-// piece or not, whole or not.
+// packet generates a packet: mostly one command, sometimes many, in one
+// piece or in fragments, complete or not.
 func (g *generator) packet(id int) step {
 	s := step{conn: id}
 	if end, cut := g.unsent[id]; cut && g.e.conns[id] != nil {
@@ -147,8 +147,8 @@ func (g *generator) packet(id int) step {
 	return s
 }
 
-// closeWait is a packet in which something is to be due in a second, and after it
-// a reserve that waits for as long: it ends at most some milliseconds later.
+// closeWait generates a packet that makes something due in a second, followed by
+// a reserve that waits for the same time: it ends at most some milliseconds later.
 func (g *generator) closeWait(s step) step {
 	const tube = "t"
 	lines := []string{"use " + tube, "watch " + tube}
@@ -184,7 +184,7 @@ func (g *generator) command(id int) command {
 	return g.whole(strings.ReplaceAll(clean(line), "\r", ""))
 }
 
-// whole is a line with what belongs to it.
+// whole returns a line with its body.
 func (g *generator) whole(line string) command {
 	if !strings.HasPrefix(line, "put ") {
 		return command{line: line, payload: "\r\n"}
@@ -193,7 +193,7 @@ func (g *generator) whole(line string) command {
 	return command{line: line, payload: "\r\n" + g.bodyFor(line), label: g.labels}
 }
 
-// bodyFor is a body for a put line, mostly as long as it says.
+// bodyFor generates a body for a put line, mostly of the announced length.
 func (g *generator) bodyFor(line string) string {
 	f := framer{max: g.e.max, beyond: g.e.beyond, sums: new(sums)}
 	f.feed([]byte(line+"\r\n"), 0)
@@ -218,7 +218,7 @@ func (g *generator) bodyFor(line string) string {
 	return body + "\r\n"
 }
 
-// bytes is n bytes of one of several sorts.
+// bytes generates n bytes of one of several kinds.
 func (g *generator) bytes(n int) string {
 	b := make([]byte, n)
 	switch sort := g.IntN(4); sort {
@@ -260,7 +260,7 @@ func (g *generator) pri() string {
 	return pick(g, "0", "1", "5", "1023", "1024", "4294967295", fmt.Sprint(g.IntN(3000)))
 }
 
-// seconds is a delay or the length of a pause.
+// seconds generates a delay or the length of a pause.
 func (g *generator) seconds() string {
 	if g.e.timed {
 		return pick(g, "0", "1", "1", "1", "2", "3", fmt.Sprint(latest+g.IntN(1_000_000)))
@@ -282,7 +282,7 @@ func (g *generator) timeout() string {
 	return pick(g, "0", "0", "0", "0", "0", "00", "0 ", "0x", "5000", "2147483647")
 }
 
-// job names a job: one that this connection holds if mine is asked for and
+// job returns a reference to a job: one that this connection holds if mine is set and
 // there is one, a recent one, any one, or none.
 func (g *generator) job(id int, mine bool) string {
 	held := g.e.heldBy(id)
@@ -305,7 +305,7 @@ func (g *generator) holdsNothing(id int) bool {
 	return c == nil || len(c.held) == 0
 }
 
-// size is what a put line announces.
+// size generates the size that a put line announces.
 func (g *generator) size() int {
 	limit := g.e.max
 	switch g.IntN(16) {
@@ -321,7 +321,7 @@ func (g *generator) size() int {
 	return g.IntN(min(limit, 30) + 1)
 }
 
-// line is a well-formed line.
+// line generates a well-formed line.
 func (g *generator) line(id int) string {
 	if g.e.beyond && g.chance(2) {
 		return g.lineBeyond(id)
@@ -358,7 +358,7 @@ func (g *generator) line(id int) string {
 	return g.question(id, n)
 }
 
-// question is a line that changes no job.
+// question generates a line that changes no job.
 func (g *generator) question(id, n int) string {
 	switch {
 	case n < 79:

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// This file makes up lines that beanstalkd does not know.
+// This file generates lines with extensions.
 
 var keyNames = []string{"k", "l", "m", `q"\`, strings.Repeat("~", 128), strings.Repeat("~", 129)}
 
@@ -16,7 +16,7 @@ func (g *generator) key() string {
 	return pick(g, keyNames[:3]...)
 }
 
-// lineBeyond is a well-formed line with something that beanstalkd does not know.
+// lineBeyond generates a well-formed line with an extension.
 func (g *generator) lineBeyond(id int) string {
 	if g.e.draining && g.chance(3) {
 		return "undrain"
@@ -52,13 +52,13 @@ func (g *generator) lineBeyond(id int) string {
 	return pick(g, "capabilities", "capabilities", "drain", "undrain")
 }
 
-// duration is how long a job is put off.
+// duration generates a delay.
 func (g *generator) duration() string {
 	n := g.seconds()
 	return pick(g, n, n+"s", n+"000ms")
 }
 
-// waits are the durations of a retry list.
+// waits generates the durations of a retry list.
 func (g *generator) waits() string {
 	var all []string
 	for range 1 + g.IntN(3) {
@@ -67,7 +67,7 @@ func (g *generator) waits() string {
 	return strings.Join(all, ",")
 }
 
-// wait is a duration that many jobs may share.
+// wait generates a duration that several jobs can share.
 func (g *generator) wait() string {
 	if g.e.timed {
 		return pick(g, "0", "1", "1s", "2000ms", "3s", "1h")
@@ -75,7 +75,7 @@ func (g *generator) wait() string {
 	return pick(g, "0", "1h", "2h", "36h", "3d", "90m", "5400000ms", "3600")
 }
 
-// taggedPut is a put line with tags.
+// taggedPut generates a put line with tags.
 func (g *generator) taggedPut() string {
 	line := fmt.Sprintf("put %s %s %s %d", g.pri(), g.seconds(), g.ttr(), g.size())
 	for _, tag := range []struct {
@@ -99,7 +99,7 @@ func (g *generator) taggedPut() string {
 
 func (g *generator) keyTTL() string { return "key-ttl:" + pick(g, "0", "1h", g.wait()) }
 
-// dueAt is a time at which a job is due.
+// dueAt generates a due time.
 func (g *generator) dueAt() string {
 	if g.e.timed {
 		return pick(g, "1", timeRef(1000), timeRef(2000), timeRef(3000))
@@ -107,7 +107,7 @@ func (g *generator) dueAt() string {
 	return pick(g, "0", "1", "1700000000000", timeRef(uint64(1000*(latest+g.IntN(1_000_000)))))
 }
 
-// policy are the tags of a set-policy.
+// policy generates the tags of a set-policy.
 func (g *generator) policy() (tags string) {
 	for _, tag := range []struct {
 		odds  int
@@ -128,7 +128,7 @@ func (g *generator) policy() (tags string) {
 	return tags
 }
 
-// withLease is what is done with a lease: mostly the last one of a job, or an older one.
+// withLease generates a command with a lease: mostly the last one of a job, or an older one.
 func (g *generator) withLease() string {
 	if len(g.e.leased) == 0 {
 		return "delete-lease " + g.job(0, false) + " " + pick(g, "x", noLease)
@@ -170,7 +170,7 @@ func (g *generator) deleteBatch(id int) string {
 	return line
 }
 
-// listJobs continues with a list, if there is one, or begins another.
+// listJobs generates a list-jobs with a cursor, if there is one, or without.
 func (g *generator) listJobs() string {
 	if n := len(g.e.cursors); n > g.e.current && !g.chance(4) {
 		return "list-jobs " + g.e.cursors[n-1].list + " " + pick(g, "1", "2", "5") + " " + cursorRef(n-1)

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// owing is what must still come from a side before it is idle.
+// outstandingReplies is what a side must still send before it is idle.
 type outstandingReplies struct {
-	busy  bool // something that must come by itself
-	maybe int  // connections of which the next reply is a reserve's, which may wait
+	busy  bool // something that must come without a further step
+	maybe int  // connections whose next reply is that of a reserve, which may wait
 	lost  int  // a connection that has ended too early, -1 if none
-	more  bool // replies have come that nothing was asked for
+	more  bool // there are replies without a command
 }
 
-// outstanding says what a side still owes.
+// outstanding returns what a side must still send.
 func (e *episode) outstanding(s *side) outstandingReplies {
 	r := outstandingReplies{lost: -1}
 	for id, c := range e.conns {
@@ -41,27 +41,27 @@ func (e *episode) outstanding(s *side) outstandingReplies {
 	return r
 }
 
-// errJudge reports that the judge has not answered as it must: a mistake of this
-// package, or something in beanstalkd that nobody knows of.
+// errJudge means that the judge has not answered as expected: a mistake of this
+// package, or an unknown behaviour of beanstalkd.
 var errJudge = errors.New("the judge is not idle")
 
 const (
-	// judgePatience is how long a reply of the judge is waited for.
+	// judgePatience is the timeout of a reply of the judge.
 	judgePatience = 10 * time.Second
 
-	// longestWait is how long is waited at once.
+	// longestWait is the longest single wait.
 	longestWait = 50 * time.Millisecond
 )
 
-// budget is how long a side is still waited for. If the machine stands still with
-// all that is on it, that is not held against the side.
+// budget is the remaining time to wait for a side. Time in which the whole machine stands still
+// does not count.
 type budget struct {
 	*episode
 	side *side
 	left time.Duration
 }
 
-// wait returns when something has come, or after that time.
+// wait returns when something has arrived, or after d.
 func (b *budget) wait(d time.Duration) {
 	begun := time.Now()
 	b.side.wait(d)
@@ -82,7 +82,7 @@ func (e *episode) awaitBoth() error {
 		owed[id], _ = e.judge.received(id)
 	}
 	if fault = e.awaitSubject(owed); fault != nil {
-		for id := range owed { // compare what there is: that tells more
+		for id := range owed { // compare what there is: that is more informative
 			n, _ := e.subject.received(id)
 			owed[id] = min(owed[id], n)
 		}
@@ -105,8 +105,8 @@ func (e *episode) awaitBoth() error {
 	return nil
 }
 
-// awaitDeadLetters waits until both have as many jobs in all states: one that is
-// exhausted may go to another tube after the reply.
+// awaitDeadLetters waits until both have the same number of jobs in all states: an
+// exhausted job can go to its dead-letter tube after the reply.
 func (e *episode) awaitDeadLetters() error {
 	if !e.dead {
 		return nil
@@ -126,9 +126,9 @@ func (e *episode) awaitDeadLetters() error {
 }
 
 // awaitJudge waits until the judge is idle. If a reserve may be waiting,
-// only the judge can tell: when as many wait as were left without an answer
-// before it was asked, and it has not counted a reserve after them, nothing
-// is on its way.
+// only the judge knows: if as many connections wait as had no reply
+// before it was asked, and it has not counted a reserve after them, no reply
+// is pending.
 func (e *episode) awaitJudge() error {
 	limit := budget{e, e.judge, judgePatience}
 	for pause := 100 * time.Microsecond; ; {
@@ -155,16 +155,16 @@ func (e *episode) awaitJudge() error {
 	}
 }
 
-// isIdle asks a side whether that many of the connections wait and nothing else
-// is left to be done.
+// isIdle asks a side whether this many connections wait and nothing else
+// is pending.
 func (e *episode) isIdle(s *side, waiting int) (bool, error) {
 	want := e.idleState(s, waiting)
 	st, err := s.probe()
 	return st == want, err
 }
 
-// idleState is what a side says of itself when that many wait and nothing else is
-// left to be done.
+// idleState is what a side reports when this many connections wait and nothing else is
+// pending.
 func (e *episode) idleState(s *side, waiting int) state {
 	st := state{waiting: waiting, draining: e.draining, counted: e.sums.counted}
 	for id, c := range e.conns {
@@ -214,11 +214,11 @@ func (e *episode) awaitSubject(owed map[int]int) error {
 	}
 }
 
-// late is the fault of a subject that did not become idle.
+// late returns the fault of a subject that did not become idle.
 func (e *episode) late(missing int, owed map[int]int, r outstandingReplies) error {
 	if missing >= 0 {
 		n, _ := e.subject.received(missing)
-		n = min(n, owed[missing]-1) // it may have come just now
+		n = min(n, owed[missing]-1) // it can have arrived just now
 		return e.fault(missing, show(e.judge.peek(missing)[n]), "no reply")
 	}
 	for id, c := range e.conns {
@@ -234,7 +234,7 @@ func (e *episode) late(missing int, owed map[int]int, r outstandingReplies) erro
 	return &Fault{Conn: -1, Verb: "idle", Want: fmt.Sprintf("%+v", want), Got: fmt.Sprintf("%+v", st)}
 }
 
-// compareCounts names a connection on which the subject has sent fewer replies
+// compareCounts returns a connection on which the subject has sent fewer replies
 // than the judge, and one on which it has sent more; -1 for none.
 func (e *episode) compareCounts(owed map[int]int) (missing, extra int) {
 	missing, extra = -1, -1
@@ -249,7 +249,7 @@ func (e *episode) compareCounts(owed map[int]int) (missing, extra int) {
 	return missing, extra
 }
 
-// fault blames the first command without a reply.
+// fault makes a fault of the first command without a reply.
 func (e *episode) fault(id int, want, got string) *Fault {
 	verb := "nothing"
 	n, _ := e.subject.received(id)
@@ -259,7 +259,7 @@ func (e *episode) fault(id int, want, got string) *Fault {
 	return &Fault{Conn: id, Verb: verb, Want: want, Got: got}
 }
 
-// forgetClosed forgets connections that both servers have closed.
+// forgetClosed removes connections that both servers have closed.
 func (e *episode) forgetClosed() {
 	for _, id := range slices.Sorted(maps.Keys(e.conns)) {
 		c := e.conns[id]

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// learn records what a reply of the judge says about what may be sent next: which
-// connection watches and holds what, and what will be due.
+// learn records what a reply of the judge means for the next commands: which
+// connection watches and holds what, and which events will come.
 func (e *episode) learn(id int, a *sentCommand, r reply) {
 	e.learnBeyond(id, a, r)
 	c := e.conns[id]
@@ -75,7 +75,7 @@ func (e *episode) learnDeleted(label int) {
 	e.alive = slices.DeleteFunc(e.alive, func(l int) bool { return l == label })
 }
 
-// labelIn is the label of the job that a command names.
+// labelIn returns the label of the job that a command names.
 func (e *episode) labelIn(line string) int {
 	words := strings.Fields(line)
 	if len(words) < 2 {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// This file records what replies report which beanstalkd does not know.
+// This file records what replies to extensions mean.
 
-// meetAll gives labels to jobs that both servers name at the same place of a reply for
-// the first time: they have got a new id by themselves.
+// meetAll gives labels to jobs that both servers name for the first time at the same place of a
+// reply: they got a new id by themselves.
 func (e *episode) meetAll(a *sentCommand, judge, subject reply) {
 	if !e.beyond {
 		return
@@ -26,7 +26,7 @@ func (e *episode) meetAll(a *sentCommand, judge, subject reply) {
 	}
 }
 
-// ids are the jobs that a reply names, in their order.
+// ids returns the jobs that a reply names, in their order.
 func (r reply) ids(a *sentCommand) (ids []string) {
 	words := strings.Fields(r.head)
 	if len(words) < 2 {
@@ -67,7 +67,7 @@ func (e *episode) meet(judge, subject string) {
 	e.alive = append(e.alive, e.fresh)
 }
 
-// meetLease records the tokens in two LEASED.
+// meetLease records the tokens of two LEASED.
 func (e *episode) meetLease(judge, subject []string) {
 	label := e.byLabelOfJudge(judge[1])
 	if j := e.jobs[label]; j != nil {
@@ -84,8 +84,8 @@ func (e *episode) meetCursor(a *sentCommand, judge, subject string) {
 	}
 }
 
-// learnBeyond is learn for replies that beanstalkd does not give, and for what others
-// mean because of tags.
+// learnBeyond is learn for replies of extensions, and for effects of tags on other
+// replies.
 func (e *episode) learnBeyond(id int, a *sentCommand, r reply) {
 	if !e.beyond {
 		return
@@ -121,7 +121,7 @@ func (e *episode) learnBeyond(id int, a *sentCommand, r reply) {
 	}
 }
 
-// armLeased records when a job that was just leased is lost again.
+// armLeased records when the lease of a job that was just leased ends.
 func (e *episode) armLeased(label int) {
 	j := e.jobs[label]
 	switch {
@@ -134,22 +134,22 @@ func (e *episode) armLeased(label int) {
 	}
 }
 
-// armFailing records what may come of it if a TTR runs out in so many seconds.
+// armFailing records the possible consequences of a TTR that ends in some seconds.
 func (e *episode) armFailing(ttr uint64) {
 	if (e.shortRetry || e.shortKeyTTL) && ttr <= soonest {
 		e.armPerhaps(ttr+1, ttr+soonest)
 	}
 }
 
-// armUnknown records when a job that was just reserved may be lost again whose TTR is not
-// known, and what may come of that.
+// armUnknown records when the reservation of a job with an unknown TTR can end, and the possible
+// consequences.
 func (e *episode) armUnknown() {
 	e.armPerhaps(1, soonest)
 	e.armFailing(soonest)
 }
 
-// armPerhaps records that something may happen in so many seconds, or any whole number of
-// them up to another.
+// armPerhaps records that something can happen in any whole number of seconds between
+// two.
 func (e *episode) armPerhaps(from, to uint64) {
 	if !e.timed {
 		return

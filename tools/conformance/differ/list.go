@@ -11,7 +11,7 @@ import (
 type list struct {
 	next string // where the next page begins, "" at the end
 	jobs []page // a line for each job, as if it were a page
-	bad  string // why it is not one
+	bad  string // why it is malformed
 }
 
 // readList reads the page of list-jobs.
@@ -41,8 +41,8 @@ func readList(text string) (l list) {
 	return l
 }
 
-// readFlow reads what is inside a map in one line. No value has a comma and a space in
-// it: keys of jobs have no space.
+// readFlow reads the inside of a map on one line. No value contains a comma and a space:
+// keys of jobs have no space.
 func readFlow(text string) (p page) {
 	for _, entry := range strings.Split(text, ", ") {
 		key, value, ok := strings.Cut(entry, ": ")
@@ -70,7 +70,7 @@ func (l list) byLabel(label func(id uint64) int) {
 	slices.SortStableFunc(l.jobs, func(a, b page) int { return of(a) - of(b) })
 }
 
-// differsList says in what two pages of list-jobs differ.
+// differsList returns the difference between two pages of list-jobs.
 func (e *episode) differsList(a *sentCommand, judge, subject string) *Fault {
 	want, got := readList(judge), readList(subject)
 	if reservedList.MatchString(a.line) {

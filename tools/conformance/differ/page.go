@@ -10,7 +10,7 @@ import (
 // page is the YAML of a stats command.
 type page struct {
 	lines []pageLine
-	bad   string // why it is not one
+	bad   string // why it is malformed
 }
 
 type pageLine struct{ key, value string }
@@ -51,8 +51,7 @@ func (p page) add(key string, n int) {
 	}
 }
 
-// withoutControl takes off what the connection that asks whether the server is
-// idle adds to a page.
+// withoutControl subtracts the effect of the control connection from a page.
 func (p page) withoutControl(verb string, probes int) page {
 	if verb == "stats" {
 		p.add("cmd-stats", -probes)
@@ -66,8 +65,8 @@ func (p page) withoutControl(verb string, probes int) page {
 	return p
 }
 
-// comparePages returns what differs between two pages, nil if nothing does.
-// Clocks may differ by so many seconds.
+// comparePages returns the difference between two pages, nil if there is none.
+// Times may differ by this many seconds.
 func comparePages(want, got page, seconds int) *Fault {
 	if got.bad != want.bad {
 		return &Fault{Want: "a page", Got: got.bad}
@@ -104,7 +103,7 @@ func valuesAgree(key, want, got string, all page, seconds int) bool {
 	return want == got
 }
 
-// within reports whether two values are numbers that differ by so much at most.
+// within reports whether two values are numbers that differ by at most most.
 func within(want, got string, most int) bool {
 	w, err1 := strconv.Atoi(want)
 	g, err2 := strconv.Atoi(got)

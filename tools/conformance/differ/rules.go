@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// admit reports whether a step may be made now: "" or why not. What it keeps out
-// is in Differences, or would make it chance what a server does. A step that
-// is not admitted is left out on both sides, in a script that was cut down as
-// in one that is being made.
+// admit returns "" if a step may be made now, or why not. It excludes steps
+// of Differences, and those with random results. A step that
+// is not admitted is left out on both sides, in reduced scripts as
+// well as in new ones.
 func (e *episode) admit(s step) string {
 	switch {
 	case s.act == quiet && (e.lag == 0 || e.timed):
@@ -60,10 +60,10 @@ func (e *episode) commands(c *conn, s step, n names) (coming []*sentCommand, aft
 	return coming, after
 }
 
-// farID is above all ids that a script can come to.
+// farID is larger than all ids that a script can reach.
 const farID = 1_000_000_000
 
-// admitIDs keeps out ids that are not the same job to both, or not yet a job.
+// admitIDs excludes ids that are not the same job on both, or not yet a job.
 func (e *episode) admitIDs(_ int, c *conn, all []*sentCommand, s step) string {
 	f := c.frame.clone()
 	for _, cmd := range s.commands {
@@ -89,11 +89,11 @@ func (e *episode) admitIDs(_ int, c *conn, all []*sentCommand, s step) string {
 	return ""
 }
 
-// mostCommands is how many commands a packet has at most.
+// mostCommands is the largest number of commands in a packet.
 const mostCommands = 300
 
-// admitLines keeps out what the two are known to read differently, and what
-// has no end.
+// admitLines excludes lines that the two are known to read differently, and lines
+// without an end.
 func (e *episode) admitLines(_ int, _ *conn, all []*sentCommand, _ step) string {
 	if len(all) > mostCommands {
 		return "a body is read as too many commands"
@@ -117,10 +117,10 @@ func (e *episode) admitLines(_ int, _ *conn, all []*sentCommand, _ step) string 
 	return ""
 }
 
-// behindMost is how many bytes are sent after a waiting reserve at most.
+// behindMost is the largest number of bytes sent after a waiting reserve.
 const behindMost = 50_000
 
-// admitBehind keeps out more than a subject reads ahead.
+// admitBehind excludes more bytes than a subject reads ahead.
 func (e *episode) admitBehind(_ int, c *conn, all []*sentCommand, s step) string {
 	bytes := c.behind
 	for _, cmd := range s.commands {
@@ -133,8 +133,8 @@ func (e *episode) admitBehind(_ int, c *conn, all []*sentCommand, s step) string
 	return ""
 }
 
-// admitTimes keeps times apart that a script waits for and those that it does
-// not; and has no more than one event set off by one step.
+// admitTimes separates times that a script waits for from those that it does
+// not, and allows at most one event per step.
 func (e *episode) admitTimes(id int, c *conn, all []*sentCommand, s step) string {
 	if put := e.frameAfter.put; put != nil && put.whole {
 		all = append(all, put)
@@ -165,10 +165,10 @@ func (e *episode) admitTimes(id int, c *conn, all []*sentCommand, s step) string
 	return ""
 }
 
-// closeWait reports whether of two commands that set off an event the second is a
-// reserve that may wait for as long as it takes until what the first does is due. So
-// that is due a moment before the limit of the wait, and comes before it. Nobody
-// else may wait, to whom the order of the two would show.
+// closeWait reports whether, of two commands that cause an event, the second is a
+// reserve that waits exactly until the first one's event. Then
+// that is due a moment before the end of the wait, and comes first. No other connection
+// may wait, since it could see the order of the two.
 func (e *episode) closeWait(id int, c *conn, all []*sentCommand, arming int) bool {
 	if len(all) == 0 || arming != 2 {
 		return false
@@ -188,8 +188,8 @@ func (e *episode) closeWait(id int, c *conn, all []*sentCommand, arming int) boo
 	return false
 }
 
-// endsWithCloseWait reports whether a step is such a packet. Both times are the
-// server's, so there is only one right answer, however slow the machine is.
+// endsWithCloseWait reports whether a step is such a packet. Both times are measured by the
+// server, so there is only one right reply, even on a slow machine.
 func (e *episode) endsWithCloseWait(s step, c *conn) bool {
 	if !e.timed {
 		return false
@@ -203,7 +203,7 @@ func (e *episode) endsWithCloseWait(s step, c *conn) bool {
 	return e.closeWait(s.conn, c, coming, arming)
 }
 
-// arms reports whether a command may set off an event.
+// arms reports whether a command can cause an event.
 func (e *episode) arms(id int, a *sentCommand) bool {
 	if !e.timed {
 		return false
@@ -221,7 +221,7 @@ func (e *episode) arms(id int, a *sentCommand) bool {
 	return short || e.armsByRules(a)
 }
 
-// waiting counts the connections, other than this one, that wait.
+// waiting counts the other connections that wait.
 func (e *episode) waiting(but int) int {
 	n := 0
 	for id, c := range e.conns {
@@ -232,11 +232,11 @@ func (e *episode) waiting(but int) int {
 	return n
 }
 
-// admitPuts keeps the order of ids the same: beanstalkd gives them to lines,
+// admitPuts keeps the order of ids the same: beanstalkd assigns them to lines,
 // the subject to complete bodies. A line after a waiting reserve is read when
-// that is answered, which another's step may bring about, or time. If a body
-// were incomplete then, its put would have begun before the one behind the
-// reserve, which may be complete first. Without that, puts that meet are read in
+// that is answered, because of a step of another connection, or of time. If a body
+// were incomplete then, its put would have begun before the one after the
+// reserve, which can be complete first. Otherwise, concurrent puts are read in
 // the order in which they were sent, and it is enough that none sent later is
 // completed first.
 func (e *episode) admitPuts(id int, _ *conn, all []*sentCommand, _ step) string {
@@ -267,7 +267,7 @@ func putHeldUp(commands []*sentCommand, incomplete *sentCommand) bool {
 	return behind && incomplete != nil
 }
 
-// admitWaiting keeps connections from waiting for the same tube.
+// admitWaiting prevents connections from waiting for the same tube.
 func (e *episode) admitWaiting(id int, c *conn, all []*sentCommand, _ step) string {
 	if !slices.ContainsFunc(all, func(a *sentCommand) bool { return a.blocks }) {
 		return ""
@@ -286,8 +286,8 @@ func (e *episode) admitWaiting(id int, c *conn, all []*sentCommand, _ step) stri
 	return ""
 }
 
-// mayWatch are the tubes that a connection watches or will have watched when
-// the commands given are done.
+// mayWatch returns the tubes that a connection watches, or will watch at some time while
+// the commands are executed.
 func (c *conn) mayWatch(commands []*sentCommand) []string {
 	names := slices.Clone(c.watched)
 	for _, a := range commands {
@@ -298,8 +298,8 @@ func (c *conn) mayWatch(commands []*sentCommand) []string {
 	return names
 }
 
-// admitWaking keeps out packets that wake a waiting connection and then do
-// something whose outcome depends on how soon that connection takes its job.
+// admitWaking excludes packets that wake a waiting connection and then do
+// something whose result depends on how soon that connection gets its job.
 func (e *episode) admitWaking(id int, c *conn, all []*sentCommand, _ step) string {
 	others := e.waiting(id)
 	first := slices.IndexFunc(all, func(a *sentCommand) bool { return a.blocks })
@@ -328,7 +328,7 @@ func (e *episode) admitWaking(id int, c *conn, all []*sentCommand, _ step) strin
 	return ""
 }
 
-// otherTail reports whether another connection has sent something behind a
+// otherTail reports whether another connection has sent something after a
 // waiting reserve.
 func (e *episode) otherTail(id int) bool {
 	for other, o := range e.conns {
@@ -339,8 +339,8 @@ func (e *episode) otherTail(id int) bool {
 	return false
 }
 
-// admitEnd keeps a connection from giving several jobs back at once, and from
-// ending where it would be chance how much was done before.
+// admitEnd prevents a connection from releasing several jobs at once, and from
+// ending where it would be random how much was executed before.
 func (e *episode) admitEnd(id int, c *conn, all []*sentCommand, s step) string {
 	quits := len(all) > 0 && all[len(all)-1].verb == "quit"
 	if !quits && !s.fin && s.act != half {

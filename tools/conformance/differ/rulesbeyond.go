@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// This file keeps scripts out of which the outcome would be chance, as rules.go does,
-// because of what beanstalkd does not know.
+// This file excludes scripts with random results, as rules.go does, for
+// extensions.
 
-// beyondState is what must be known of what was sent that beanstalkd does not know.
+// beyondState is what the rules need to know about sent extensions.
 type beyondState struct {
-	leased  []int    // labels of jobs, by the last time that they were leased
-	cursors []cursor // of pages that were listed
+	leased  []int    // labels of jobs, in the order of their last leases
+	cursors []cursor // of listed pages
 	current int      // how many of the cursors are out of date
 
-	// What was sent in tags: that jobs wait for some seconds before they are tried
-	// again, or keys stay taken that long; that jobs wait, however long; that jobs are
-	// delivered so many times, or go to another tube when they are exhausted.
+	// Which tags were sent: retries after some seconds, keys that stay taken for some
+	// seconds, retries after any time, limits of deliveries, and dead-letter
+	// tubes.
 	shortRetry, shortKeyTTL, retry, dead bool
 }
 
@@ -27,7 +27,7 @@ type cursor struct {
 	list string // "tube state"
 }
 
-// noteSent records what a line says about later.
+// noteSent records what a line means for later.
 func (e *episode) noteSent(a *sentCommand) {
 	if !e.beyond {
 		return
@@ -53,7 +53,7 @@ func (e *episode) noteSent(a *sentCommand) {
 	e.dead = e.dead || dead
 }
 
-// cursorsIn are the numbers of the cursors that a line names.
+// cursorsIn returns the numbers of the cursors that a line names.
 func cursorsIn(line string) (all []int) {
 	for _, m := range refs.FindAllStringSubmatch(line, -1) {
 		if n, err := strconv.Atoi(strings.TrimPrefix(m[1], "c")); err == nil && m[1][0] == 'c' {
@@ -63,7 +63,7 @@ func cursorsIn(line string) (all []int) {
 	return all
 }
 
-// asks reports that a command changes nothing.
+// asks reports whether a command changes nothing.
 func (a *sentCommand) asks() bool {
 	switch a.verb {
 	case "peek", "peek-ready", "peek-delayed", "peek-buried", "stats-job", "stats-tube", "stats", "list-jobs", "find", "list-tubes":
@@ -72,8 +72,7 @@ func (a *sentCommand) asks() bool {
 	return a.isNeutral()
 }
 
-// tagsBetween reports whether a time in tags is one that no script waits for, and none
-// passes by.
+// tagsBetween reports whether a time in tags is between, which scripts must not use.
 func (e *episode) tagsBetween(a *sentCommand) bool {
 	retry, keyTTL := a.later()
 	return slices.ContainsFunc(append(retry, keyTTL...), func(n uint64) bool {
@@ -81,12 +80,12 @@ func (e *episode) tagsBetween(a *sentCommand) bool {
 	})
 }
 
-// armsByRules reports whether a command may set off an event because of tags.
+// armsByRules reports whether a command can cause an event because of tags.
 func (e *episode) armsByRules(a *sentCommand) bool {
 	return e.shortRetry && a.mayFail() || e.shortKeyTTL && a.mayRemove()
 }
 
-// admitBeyond keeps out what would make it chance what a server does.
+// admitBeyond excludes steps with random results.
 func (e *episode) admitBeyond(_ int, _ *conn, all []*sentCommand, s step) string {
 	if !e.beyond {
 		return ""
@@ -121,7 +120,7 @@ func (e *episode) admitBeyond(_ int, _ *conn, all []*sentCommand, s step) string
 	return e.admitCursors(s)
 }
 
-// admitCursors keeps out cursors of pages since which something was done.
+// admitCursors excludes cursors of pages that are out of date.
 func (e *episode) admitCursors(s step) string {
 	changed := false
 	for _, cmd := range s.commands {

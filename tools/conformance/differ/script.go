@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// act is what a step does.
+// act is the action of a step.
 type act uint8
 
 const (
 	send   act = iota // one packet, or one in fragments
 	half              // shut down the sending side
 	hangUp            // close the connection
-	drain             // SIGUSR1 to the servers; conn means nothing
-	quiet             // nothing, until no figure of the subject lags; conn means nothing
+	drain             // SIGUSR1 to the servers; conn is unused
+	quiet             // wait until no figure of the subject lags; conn is unused
 )
 
-// step is what happens at once; both servers must become idle after it.
+// step is one action; both servers must become idle after it.
 type step struct {
 	act      act
 	conn     int // opened when it is first named
@@ -27,8 +27,8 @@ type step struct {
 	fin      bool  // shut down the sending side right after the packet
 }
 
-// command is what is cut out together when a script is made smaller: a line
-// and what belongs to it. In a line, \x02 5 \x03 stands for the id of the job
+// command is the unit that is removed when a script is reduced: a line
+// with its body. In a line, \x02 5 \x03 stands for the id of the job
 // with label 5, which differs from server to server; 5/1 for its lease number 1, c1 for
 // cursor number 1, and @2000 for 2 s after the step begins, in milliseconds since the
 // Unix epoch.
@@ -50,7 +50,7 @@ func timeRef(ms uint64) string     { return fmt.Sprintf(refStart+"@%d\x03", ms) 
 
 var refs = regexp.MustCompile("\x02([0-9]+|[0-9]+/[0-9]+|c[0-9]+|@[0-9]+)\x03")
 
-// names tells what references stand for on one of the servers.
+// names has the values of references on one of the servers.
 type names struct {
 	id     func(label int) (uint64, bool)
 	lease  func(label, n int) (string, bool)
@@ -58,10 +58,10 @@ type names struct {
 	now    uint64 // when the step begins
 }
 
-// noLease and noCursor are written for those that were never given.
+// noLease and noCursor stand for leases and cursors that do not exist.
 const noLease, noCursor = "00000000000000000007", "none"
 
-// resolve is what is written for a reference, which has no signs around it here.
+// resolve returns the value of a reference, given without its markers.
 func (n names) resolve(r string) string {
 	label, number, isLease := strings.Cut(r, "/")
 	job, _ := strconv.Atoi(label)
@@ -88,10 +88,10 @@ func (n names) resolve(r string) string {
 	return noSuchJob
 }
 
-// noSuchJob is written for a job that was never made.
+// noSuchJob is the id for a job that does not exist.
 const noSuchJob = "99999999999"
 
-// bytes is the packet for a server on which jobs have these names.
+// bytes returns the bytes for a server with these names.
 func (c command) bytes(n names) []byte {
 	line := c.line
 	if strings.Contains(line, refStart) {
@@ -100,7 +100,7 @@ func (c command) bytes(n names) []byte {
 	return []byte(line + c.payload)
 }
 
-// clean drops what is left of references that were cut up.
+// clean removes the remains of references that were cut.
 func clean(line string) string {
 	if !strings.ContainsAny(line, "\x02\x03") {
 		return line

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// shrinker makes a failing script smaller while it continues to fail alike.
+// shrinker reduces a failing script while it continues to fail in the same way.
 type shrinker struct {
 	fails    func([]step) bool // on fresh servers
 	parallel int
 	deadline time.Time
 }
 
-// shrink tries to leave out more and more: the end, connections, steps,
-// commands; to let one connection do what two did; then to make what is left
-// simpler.
+// shrink tries to remove more and more: the end, connections, steps,
+// commands; to merge connections; and then to simplify what is
+// left.
 func (s *shrinker) shrink(script []step) []step {
 	for {
 		size := weight(script)
@@ -31,7 +31,7 @@ func (s *shrinker) shrink(script []step) []step {
 	}
 }
 
-// weight is how much there is to read.
+// weight is a measure of a script's size.
 func weight(script []step) int {
 	n := 0
 	for _, s := range script {
@@ -43,8 +43,8 @@ func weight(script []step) int {
 	return n
 }
 
-// first returns the first of the candidates that fails, nil if none does. A
-// few are tried at a time.
+// first returns the first of the candidates that fails, nil if none does. It tries
+// several concurrently.
 func (s *shrinker) first(candidates [][]step) []step {
 	for batch := range slices.Chunk(candidates, s.parallel) {
 		if time.Now().After(s.deadline) {
@@ -72,8 +72,8 @@ func connsOf(script []step) []int {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// joinConns has one connection do what several did, so that what each of them did to
-// be ready can be left out.
+// joinConns merges connections, so that the preparation of each of them can be
+// removed.
 func (s *shrinker) joinConns(script []step) []step {
 	ids := connsOf(script)
 	for i, from := range ids {
@@ -103,7 +103,7 @@ func (s *shrinker) dropConns(script []step) []step {
 	return script
 }
 
-// dropSteps leaves out runs of steps: long ones first.
+// dropSteps removes runs of steps, long ones first.
 func (s *shrinker) dropSteps(script []step) []step {
 	for size := max(1, len(script)/2); size > 0; size /= 2 {
 		for again := true; again; {
@@ -120,7 +120,7 @@ func (s *shrinker) dropSteps(script []step) []step {
 	return script
 }
 
-// dropCommands leaves out runs of commands of one packet.
+// dropCommands removes runs of commands of one packet.
 func (s *shrinker) dropCommands(script []step) []step {
 	for i := 0; i < len(script); i++ {
 		for size := len(script[i].commands) / 2; size > 0; size /= 2 {

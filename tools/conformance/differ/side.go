@@ -14,7 +14,7 @@ import (
 )
 
 // Server is a server process that a script is played on: fresh, empty, and
-// nobody else's.
+// not used by anyone else.
 type Server struct {
 	// Dial opens a connection that has a CloseWrite method.
 	Dial func() (net.Conn, error)
@@ -37,7 +37,7 @@ type side struct {
 	news  chan struct{} // holds a token when something has come
 }
 
-// link is one connection. Its goroutine reads what comes.
+// link is one connection. Its goroutine reads from it.
 type link struct {
 	side *side
 	conn net.Conn
@@ -55,7 +55,7 @@ type reply struct {
 	body  string
 	data  bool
 	parts []reply   // of RESERVED_BATCH
-	at    time.Time // when it had come
+	at    time.Time // when it was complete
 }
 
 func newSide(name string, server Server) (*side, error) {
@@ -68,7 +68,7 @@ func newSide(name string, server Server) (*side, error) {
 	return s, nil
 }
 
-// stop ends the server and everything of it.
+// stop ends the server and its connections.
 func (s *side) stop() {
 	s.control.Close()
 	for _, l := range s.links {
@@ -121,7 +121,7 @@ func (l *link) read() {
 	}
 }
 
-// cut takes whole replies out of buf.
+// cut removes complete replies from buf.
 func (l *link) cut() {
 	for {
 		r, after, whole := cutReply(l.buf)
@@ -133,8 +133,8 @@ func (l *link) cut() {
 	}
 }
 
-// cutReply takes a reply, if it is whole. One whose count does not agree with where its
-// CRLF stands is kept as a line, to be found different.
+// cutReply takes a reply, if it is complete. If its count does not agree with the position of its
+// CRLF, it is returned as a line, which will be found different.
 func cutReply(buf []byte) (r reply, after []byte, whole bool) {
 	head, after, found := bytes.Cut(buf, []byte("\r\n"))
 	if !found {
@@ -172,7 +172,7 @@ func bodySize(head string) (int, bool) {
 	return 0, false
 }
 
-// wait returns when something has come or the time is over.
+// wait returns when something has arrived or the time is over.
 func (s *side) wait(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -182,7 +182,7 @@ func (s *side) wait(limit time.Duration) {
 	}
 }
 
-// came says how many replies have come on a connection and whether it ended.
+// received returns how many replies have arrived on a connection and whether it ended.
 func (s *side) received(id int) (replies int, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,21 +200,21 @@ func (s *side) take(id, n int) []reply {
 	return taken
 }
 
-// peek is what came and was not taken.
+// peek returns the replies that were not taken.
 func (s *side) peek(id int) []reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]reply(nil), s.links[id].replies...)
 }
 
-// state is what a server says of itself.
+// state is a part of a server's stats.
 type state struct {
-	waiting, connections int // without the one that asks
+	waiting, connections int // without the control connection
 	draining             bool
 	counted              int // puts and reserves, also those that are not complete
 }
 
-// page asks the server for its stats.
+// page requests the server's stats.
 func (s *side) page() (page, error) {
 	s.control.SetDeadline(time.Now().Add(probeLimit))
 	s.probes++
@@ -236,7 +236,7 @@ func (s *side) page() (page, error) {
 	return readPage(string(text[:size])), nil
 }
 
-// probe asks the server how many wait.
+// probe requests the server's state.
 func (s *side) probe() (st state, err error) {
 	page, err := s.page()
 	if err != nil {
@@ -259,7 +259,7 @@ func (s *side) probe() (st state, err error) {
 	return st, nil
 }
 
-// counts asks the server how many jobs there are, by their states, and have been.
+// counts requests the numbers of jobs by state, and of all jobs ever.
 func (s *side) counts() (counts string, err error) {
 	page, err := s.page()
 	for _, key := range []string{"ready", "reserved", "delayed", "buried"} {
@@ -268,7 +268,7 @@ func (s *side) counts() (counts string, err error) {
 	return counts + "in all " + page.value("total-jobs"), err
 }
 
-// probeLimit is how long a stats page may take; more than a machine stands still.
+// probeLimit is how long a stats page may take: longer than any stall of the machine.
 const probeLimit = 5 * time.Minute
 
 // write sends a packet, in fragments if there are cuts.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// connName is what a transcript calls a connection.
+// connName is the name of a connection in a transcript.
 func connName(id int) string {
 	if 1 <= id && id <= 26 {
 		return string(rune('a' + id - 1))
@@ -14,7 +14,7 @@ func connName(id int) string {
 	return fmt.Sprint("c", id)
 }
 
-// writer prints what was played as a transcript that is true of the judge.
+// writer prints what was played as a transcript that holds on the judge.
 type writer struct {
 	strings.Builder
 	e    *episode
@@ -22,7 +22,7 @@ type writer struct {
 	now  uint64 // when the step was begun, see names
 }
 
-// transcript is the script as it was played, in the format of
+// transcript returns the played script in the format of
 // tools/conformance/transcript, with the replies of the judge.
 func (e *episode) transcript(comment string) string {
 	w := &writer{e: e}
@@ -71,7 +71,7 @@ func (w *writer) entry(en entry) {
 	}
 }
 
-// packet prints what is sent, a line for each CRLF in it.
+// packet prints sent bytes, a line for each CRLF in them.
 func (w *writer) packet(name string, commands []command) {
 	var line strings.Builder
 	pending := false
@@ -102,7 +102,7 @@ func (w *writer) packet(name string, commands []command) {
 	}
 }
 
-// part is bytes to be sent, or the name of a job whose id is.
+// part is bytes to be sent, or the name of a job whose id is to be sent.
 type part struct {
 	text, name string
 	afterName  bool // a name stands before the text
@@ -173,8 +173,8 @@ func (w *writer) answer(a answer) {
 	}
 }
 
-// page prints a stats page without what the servers need not agree on; of one
-// that was not the last only the beginning.
+// page prints a stats page without the values that may differ; unless it is the last one,
+// only its beginning.
 func (w *writer) page(name string, a answer) {
 	p := readPage(a.reply.body).withoutControl(a.to.verb, a.to.probesJudge)
 	if !w.last {
@@ -191,7 +191,7 @@ func (w *writer) page(name string, a answer) {
 	}
 }
 
-// value is what a transcript says of a line of a page.
+// value returns the expectation for a line of a page.
 func (w *writer) value(l pageLine, p page, a answer) string {
 	if label := w.e.byLabelOfJudge(l.value); l.key == "id" && a.to.verb == "stats-job" && label != 0 {
 		return "$" + jobName(label)
@@ -210,8 +210,8 @@ func (w *writer) value(l pageLine, p page, a answer) string {
 	return edges(quote(l.value, false))
 }
 
-// quote writes bytes as a transcript does. afterName reports that a job's name
-// stands before them, which they must not lengthen.
+// quote writes bytes in the form of a transcript. afterName reports that a job's name
+// precedes them, which they must not extend.
 func quote(s string, afterName bool) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// This file prints what beanstalkd does not know.
+// This file prints extensions.
 
-// partBeyond is what is sent for a reference to a lease, a cursor or a time.
+// partBeyond returns the part for a reference to a lease, a cursor or a time.
 func (w *writer) partBeyond(r string) part {
 	n := w.e.judgeNames()
 	n.now = w.now
@@ -19,10 +19,10 @@ func (w *writer) partBeyond(r string) part {
 	return part{name: tokenName(r)}
 }
 
-// tokenName is what a transcript calls a lease or a cursor.
+// tokenName is the name of a lease or a cursor in a transcript.
 func tokenName(r string) string { return "t" + strings.ReplaceAll(r, "/", "x") }
 
-// answerBeyond prints a reply that beanstalkd does not give, and reports whether it was one.
+// answerBeyond prints a reply of an extension, and reports whether it was one.
 func (w *writer) answerBeyond(name string, a answer, words []string) bool {
 	label := 0
 	if len(words) > 1 {

@@ -10,20 +10,20 @@ import (
 
 const (
 	auditors   = 4   // connections of an audit
-	peekBatch  = 100 // jobs that one of them peeks at with one packet
-	drainBatch = 50  // jobs that one of them takes out with one packet
+	peekBatch  = 100 // jobs that a connection peeks at with one packet
+	drainBatch = 50  // jobs that a connection takes out with one packet
 )
 
-// Check looks at every job that may be there, and at every one that was
-// deleted since the last audit, changing nothing; then the load can continue. The
-// error is that of Report, or reports that ctx ended before there was an answer.
+// Check peeks at every job that may exist, and at every one that was
+// deleted since the last audit, without changes; then the load can continue. The
+// error is that of Report, or says that ctx was done before there was an answer.
 func (l *Ledger) Check(ctx context.Context) error {
 	return l.conclude(l.check(ctx, func(e *entry) bool { return !e.verified }))
 }
 
-// Drain checks everything that ever was, takes out and deletes every job, and
-// checks once more. What it has not found by then is not there, so no command
-// may be under way any more, in a server that is slow or cut off.
+// Drain checks every job that ever existed, takes out and deletes every job, and
+// checks again. A job that it has not found counts as lost, so no command may still be
+// in progress, for example in a server that is slow or cut off.
 func (l *Ledger) Drain(ctx context.Context) error {
 	everything := func(*entry) bool { return true }
 	if err := l.check(ctx, everything); err != nil {
@@ -50,7 +50,7 @@ func (l *Ledger) conclude(err error) error {
 	return l.Report().Err()
 }
 
-// check looks at the jobs that are chosen and have an id, and counts them all.
+// check peeks at the chosen jobs that have an id, and compares the number of all jobs.
 func (l *Ledger) check(ctx context.Context, chosen func(*entry) bool) error {
 	var jobs []*entry
 	l.mu.Lock()
@@ -78,7 +78,7 @@ func (l *Ledger) check(ctx context.Context, chosen func(*entry) bool) error {
 	return ctx.Err()
 }
 
-// audit has auditors work, each with a connection.
+// audit runs work on several connections concurrently.
 func (l *Ledger) audit(work func(c *client, number int)) {
 	var group sync.WaitGroup
 	for i := range auditors {
@@ -91,7 +91,7 @@ func (l *Ledger) audit(work func(c *client, number int)) {
 	group.Wait()
 }
 
-// peekAll judges some jobs, and returns those for which there was no answer.
+// peekAll checks some jobs, and returns those for which there was no answer.
 func (c *client) peekAll(some []*entry) (left []*entry) {
 	var requests []request
 	sent := c.ledger.sending()
@@ -111,7 +111,7 @@ func (c *client) peekAll(some []*entry) (left []*entry) {
 	return left
 }
 
-// missing judges that a job is not there.
+// missing checks whether a job that does not exist should.
 func (l *Ledger) missing(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,8 +122,8 @@ func (l *Ledger) missing(e *entry) {
 	l.markGone(e)
 }
 
-// recount compares how many jobs the stats pages report with the ledger; again while jobs may be
-// on their way from one tube to another.
+// recount compares the number of jobs on the stats pages with the ledger. It retries while jobs can be
+// moving from one tube to another.
 func (l *Ledger) recount(ctx context.Context) {
 	for limit := time.Now().Add(l.config.Settle); ; sleep(ctx, settlePause) {
 		reported, ok := l.live(ctx)
@@ -133,7 +133,7 @@ func (l *Ledger) recount(ctx context.Context) {
 	}
 }
 
-// compareCount returns whether so many jobs may be there. If they may not, it is a fault at last.
+// compareCount reports whether the number of jobs is possible. If it is not, and last is set, that is a fault.
 func (l *Ledger) compareCount(reported int, last bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,10 +154,10 @@ func (l *Ledger) compareCount(reported int, last bool) bool {
 	return !wrong || last
 }
 
-// allTubes are those of all kinds of clients.
+// allTubes are the tubes of all kinds of clients.
 func (l *Ledger) allTubes() []string { return slices.Concat(l.tubes, l.keyed) }
 
-// live asks how many jobs are in the tubes; false if ctx ended.
+// live returns the number of jobs in the tubes; false if ctx is done.
 func (l *Ledger) live(ctx context.Context) (n int, ok bool) {
 	c := l.newClient()
 	defer c.retire()
@@ -176,8 +176,8 @@ func (l *Ledger) live(ctx context.Context) (n int, ok bool) {
 	return n, true
 }
 
-// drain empties the tubes. Jobs that are held by an instance that nobody has
-// missed yet come later than others.
+// drain empties the tubes. Jobs that are held by an instance that is not yet declared
+// dead become ready later than others.
 func (l *Ledger) drain(ctx context.Context) error {
 	tubes := l.allTubes()
 	for {
@@ -210,8 +210,8 @@ func (c *client) kickAll(ctx context.Context, name string) {
 	}
 }
 
-// deleteAll deletes what is ready in a tube, many jobs with one packet. It ends the
-// connection, which watches that tube only.
+// deleteAll deletes the ready jobs of a tube, many with one packet. It closes the
+// connection, which watches only that tube.
 func (c *client) deleteAll(ctx context.Context, name string) {
 	defer c.close()
 	c.close()
@@ -247,8 +247,8 @@ func (c *client) deleteAll(ctx context.Context, name string) {
 	}
 }
 
-// toDelete judges a job that was delivered, and returns what records that it is about
-// to be deleted, and the command.
+// toDelete checks a job that was delivered, records that it is about
+// to be deleted, and returns the command.
 func (c *client) toDelete(r reply, sent uint64, since time.Time) func() request {
 	text := fmt.Sprintf("delete %d\r\n", r.id)
 	e := c.ledger.seen(r.id, r.body, sent)

@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 )
 
-// body is the body of a put: a first line that names it, and bytes of all
-// values that follow from the seed.
+// body is the body of a put: a first line that identifies it, and random bytes
+// from the seed.
 func (l *Ledger) body(e *entry) []byte {
 	body := l.head(e.putKey)
 	head := len(body)
@@ -36,7 +36,7 @@ func (l *Ledger) headSize(producer int) int {
 
 var errBody = errors.New("the body has no first line of this ledger")
 
-// parse reads which put a body belongs to.
+// parse returns the put that a body belongs to.
 func (l *Ledger) parse(body []byte) (putKey, error) {
 	var key putKey
 	line, _, found := bytes.Cut(body, []byte("\r\n"))

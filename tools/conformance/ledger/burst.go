@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// burstBytes limits the bodies that one packet puts, except for the last of them.
+// burstBytes limits the bodies that one packet puts, except for the last one.
 const burstBytes = 4 << 20
 
-// burst sends packets of many commands each, which put jobs, reserve some, and
-// finish what was reserved before.
+// burst sends packets of many commands, which put jobs, reserve some, and
+// finish jobs that were reserved earlier.
 func (l *Ledger) burst(ctx context.Context, c *client, number int) {
 	b := &burster{
 		client: c, ctx: ctx, producer: l.config.Producers + number, nap: l.newNap(c.rng),
@@ -31,20 +31,20 @@ func (l *Ledger) burst(ctx context.Context, c *client, number int) {
 	}
 }
 
-// burster is a client that sends bursts. What it has reserved and not finished is
-// in client.kept.
+// burster is a client that sends bursts. Jobs that it has reserved and not finished are
+// in client.unfinished.
 type burster struct {
 	*client
 	ctx      context.Context
 	producer int
 	nap      *freezer
 
-	ahead    map[*entry]bool // jobs that a command gives up whose reply is still to come
+	ahead    map[*entry]bool // jobs that a command without a reply yet gives up
 	used     string          // tube of the connection below
-	watching *wire           // the connection that watches tubes of the ledger; another one does not yet
+	watching *wire           // the connection that watches tubes of the ledger; a new one does not yet
 }
 
-// packet makes a burst: most are small, one in four is as large as may be.
+// packet makes a burst: most are small, one in four can have the largest size.
 func (b *burster) packet() []request {
 	size := 1 + b.rng.IntN(16)
 	if b.rng.IntN(4) == 0 {
@@ -67,8 +67,8 @@ func (b *burster) packet() []request {
 	return requests
 }
 
-// watch has a connection that is new watch all tubes, or one: so that some packets
-// have to look for each job in many places, and most have not.
+// watch makes a new connection watch all tubes, or one, so that some packets
+// have to look for each job in many tubes, and most in one.
 func (b *burster) watch() (requests []request) {
 	if b.watching == b.wire {
 		return nil
@@ -85,7 +85,7 @@ func (b *burster) watch() (requests []request) {
 	return append(requests, request{text: "ignore default\r\n", want: "WATCHING", settle: none})
 }
 
-// place takes one in the backlog, if there is any.
+// takeSlot takes a slot in the backlog, if there is one.
 func (c *client) takeSlot() bool {
 	select {
 	case c.ledger.slots <- struct{}{}:
@@ -95,7 +95,7 @@ func (c *client) takeSlot() bool {
 	}
 }
 
-// put puts a job, in the tube of the one before or in another.
+// put puts a job, in the tube of the last one or in another.
 func (b *burster) put() (requests []request, size int) {
 	l := b.ledger
 	if tube := l.tubes[b.rng.IntN(len(l.tubes))]; b.used == "default" || b.rng.IntN(4) == 0 {
@@ -109,7 +109,7 @@ func (b *burster) put() (requests []request, size int) {
 	return append(requests, request{text: text, want: "INSERTED", settle: func(r reply) { l.inserted(e, r.id, r.end) }}), len(body)
 }
 
-// take reserves a job if there is one.
+// take reserves a job if one is ready.
 func (b *burster) take() request {
 	sent, since := b.ledger.sending(), time.Now()
 	return request{text: "reserve-with-timeout 0\r\n", want: "RESERVED", settle: func(r reply) {
@@ -179,14 +179,14 @@ func (b *burster) givenUp(e *entry, text, want string) request {
 	}}
 }
 
-// gaveUp records that a command was answered that gives up a job, and returns the
-// reservation that it was about. The client had one when it sent the command. A reserve
-// before that in the same packet may have got the job once more, after the TTR had run
-// out: then it is that one.
+// gaveUp handles the reply to a command that gives up a job, and returns the
+// reservation that the command ended. The client had one when it sent the command. But a reserve
+// earlier in the same packet can have got the job again, after the TTR had
+// ended: then it is that reservation.
 func (b *burster) gaveUp(e *entry, had *hold) *hold {
 	delete(b.ahead, e)
 	if h := b.giveUp(e); h != nil {
-		h.givenUpLater = false // so it was there to be given up
+		h.givenUpLater = false // so it existed and was given up
 		return h
 	}
 	return had

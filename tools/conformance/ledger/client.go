@@ -15,21 +15,21 @@ import (
 	"github.com/beanstalkd/go-beanstalk"
 )
 
-// retryPause is how long a client waits before it connects again, or puts
-// again after a refusal.
+// retryPause is how long a client waits before it reconnects, or repeats a refused
+// put.
 const retryPause = 5 * time.Millisecond
 
 // outcome is how a command ended.
 type outcome int
 
 const (
-	unknown outcome = iota // no reply that reports whether it was carried out
-	refused                // a reply reports that it was not
+	unknown outcome = iota // no reply, so it is unknown whether it was executed
+	refused                // the reply says that it was not
 	done
 )
 
-// client is a connection that is made again whenever it breaks. One goroutine
-// has it.
+// client is a connection that is made again whenever it fails. It is owned by one
+// goroutine.
 type client struct {
 	ledger     *Ledger
 	rng        *rand.Rand
@@ -46,8 +46,8 @@ type client struct {
 	asked []string        // where it has asked since then
 }
 
-// wire records that reading has failed: the client library takes a line that
-// was cut off for a whole one, and a cut INSERTED 123 for INSERTED 12.
+// wire records that reading has failed: the client library would take a line that
+// was cut off for a whole one, such as INSERTED 12 from INSERTED 123.
 type wire struct {
 	net.Conn
 	failed bool
@@ -60,7 +60,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// interrupt ends what is under way on the connection, from another goroutine.
+// interrupt ends reads and writes of the connection, from another goroutine.
 func (w *wire) interrupt() {
 	w.cut.Store(true)
 	w.Conn.Close()
@@ -73,7 +73,7 @@ func (l *Ledger) newClient() *client {
 	return &client{ledger: l, rng: rand.New(rand.NewPCG(l.config.Seed, uint64(l.clients))), addr: l.clients, holds: make(map[*entry]*hold)}
 }
 
-// connect makes sure that there is a connection; false if ctx ended first.
+// connect makes a connection unless there is one; false if ctx is done first.
 func (c *client) connect(ctx context.Context) bool {
 	for c.conn == nil && ctx.Err() == nil {
 		c.asking()
@@ -134,7 +134,7 @@ func (c *client) close() {
 	}
 }
 
-// asking records that from now on a reply is missing.
+// asking records that a reply is pending from now on.
 func (c *client) asking() {
 	if c.since.IsZero() {
 		c.since, c.asked = time.Now(), []string{c.at}
@@ -144,8 +144,8 @@ func (c *client) asking() {
 	}
 }
 
-// heard records that the server has answered, which it had been allowed to do as
-// late as wait.
+// replied records that the server has answered. It was allowed to be late
+// by wait.
 func (c *client) replied(wait time.Duration) {
 	silence := time.Since(c.since) - wait
 	c.since = time.Time{}
@@ -166,8 +166,8 @@ func (c *client) retire() {
 	}
 }
 
-// ask carries out one exchange on the connection, whose reply may take as long
-// as wait more than usual. The error is the server's, if there is one.
+// ask runs one exchange on the connection, whose reply may take longer than usual by
+// wait. The error is the server's, if there is one.
 func (c *client) ask(wait time.Duration, exchange func(*beanstalk.Conn) error) (outcome, error) {
 	c.asking()
 	c.wire.SetDeadline(time.Now().Add(c.ledger.config.Patience + wait))
@@ -191,7 +191,7 @@ func (c *client) ask(wait time.Duration, exchange func(*beanstalk.Conn) error) (
 	return end, err
 }
 
-// hangUp gives up a connection that has broken.
+// disconnect gives up a failed connection.
 func (c *client) disconnect() {
 	if !c.wire.cut.Load() {
 		c.ledger.count(func(r *Report) { r.Broken++ })
@@ -199,7 +199,7 @@ func (c *client) disconnect() {
 	c.close()
 }
 
-// judge tells what a reply says of the command's being carried out.
+// judge returns whether the command was executed, from its error.
 func judge(err error) outcome {
 	if err == nil {
 		return done
@@ -215,14 +215,14 @@ func judge(err error) outcome {
 	return unknown
 }
 
-// garbled records a reply that is none, or none to that command.
+// garbled counts a reply that is malformed, or does not belong to the command.
 func (l *Ledger) garbled(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fault(&l.report.Garbled, "a reply makes no sense: %v", err)
 }
 
-// statsTube returns how many jobs are in a tube, whatever their state.
+// statsTube returns the number of jobs in a tube, in all states.
 func (c *client) statsTube(name string) (n int, end outcome) {
 	var page map[string]string
 	end, err := c.ask(0, func(conn *beanstalk.Conn) (err error) {

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Config says what the load is like.
+// Config describes the load.
 type Config struct {
 	// Addrs are the servers, all of them in front of the same jobs: host:port,
 	// or the path of a unix socket.
@@ -15,16 +15,16 @@ type Config struct {
 	// one packet.
 	Producers, Consumers, Kickers, Bursters int
 
-	// Leasers put jobs with keys and have jobs by leases, which only some servers know. They
-	// have tubes of their own. LeasePace is how long one rests after each command, on average.
+	// Leasers put jobs with keys and use leases, which only some servers have. They
+	// have tubes of their own. LeasePace is the average pause of a leaser after each command.
 	Leasers   int
 	LeasePace time.Duration
 
-	// Settle is how long their jobs may be on the way from one tube to another; 20 s if 0.
+	// Settle is how long the move of their jobs from one tube to another may take; 20 s if 0.
 	Settle time.Duration
 
-	// MaxBurst is how many commands a packet of a burster has at most, 512 if 0,
-	// and BurstPace how long one rests after each, on average.
+	// MaxBurst is the largest number of commands in a packet of a burster, 512 if 0,
+	// and BurstPace the average pause after each packet.
 	MaxBurst  int
 	BurstPace time.Duration
 
@@ -35,22 +35,22 @@ type Config struct {
 	// Tubes is how many tubes there are; 3 if 0.
 	Tubes int
 
-	// Backlog is how many jobs there are at most that were acknowledged and
-	// not deleted; producers wait then. 2000 if 0.
+	// Backlog is the largest number of jobs that were acknowledged and
+	// not deleted; at that number producers wait. 2000 if 0.
 	Backlog int
 
-	// MinBody and MaxBody bound the bodies, in bytes, except for the few that a
-	// body's first line takes; 0 and 4096 if both are 0.
+	// MinBody and MaxBody limit the bodies, in bytes, without the first
+	// line of a body; 0 and 4096 if both are 0.
 	MinBody, MaxBody int
 
 	// LargestBody, if not 0, is the size of the whole body of a few jobs: one in
 	// 500. Others, in a hundred, have up to 64 KiB.
 	LargestBody int
 
-	// Pace is how long a producer rests after each put.
+	// Pace is the pause of a producer after each put.
 	Pace time.Duration
 
-	// Hold is how long a consumer keeps a job at most before it does
+	// Hold is the longest time that a consumer holds a job before it does
 	// something with it.
 	Hold time.Duration
 
@@ -59,21 +59,21 @@ type Config struct {
 	// do not.
 	MinFreeze, MaxFreeze time.Duration
 
-	// Patience is how long a reply is waited for before the connection is
-	// given up; 5 s if 0.
+	// Patience is the timeout of a reply, after which the connection is
+	// closed; 5 s if 0.
 	Patience time.Duration
 
-	// Seed makes all choices; the order of events is the machine's.
+	// Seed determines all random choices, but not the order of events.
 	Seed uint64
 
 	// Refused, if not nil, is called by producers when a put is answered
 	// OUT_OF_MEMORY or DRAINING.
 	Refused func(error)
 
-	// Excuse, if not nil, returns why a server may have given up what its
-	// clients had reserved since that moment, and still had: it was killed,
-	// or cut off. It is "" if there is no reason. Without Excuse nothing is
-	// held against anyone that concerns reservations.
+	// Excuse, if not nil, returns why a server may have given up reservations of its
+	// clients since that moment: it was killed,
+	// or cut off. It is "" if there is no reason. Without Excuse, reservations are
+	// not checked.
 	Excuse func(addr string, since time.Time) string
 }
 

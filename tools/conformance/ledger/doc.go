@@ -1,35 +1,35 @@
-// Package ledger puts a server under load and keeps books of its own on what
-// was asked and what was acknowledged, so that afterwards it can be said
-// whether the server kept its promises: through crashes, failovers, full disks.
+// Package ledger puts a server under load and records every request and every
+// acknowledgement, to check afterwards whether the server kept its promises:
+// through crashes, failovers and full disks.
 //
 // # Contents
 //
-//   - Ledger: one entry for each put, with the id it was given, whether it was
-//     deleted, and the judgement of everything that is seen later.
+//   - Ledger: one entry for each put, with its id and whether it was
+//     deleted; it checks everything that is seen later.
 //   - Run: the load. Producers put jobs with bodies that occur once; consumers
 //     reserve them and delete, release, bury, touch or abandon them; kickers
 //     kick; bursters do all of that with up to 512 commands in one packet; leasers
 //     do it with keys, leases, dead-letter tubes and moves of jobs, in tubes of their
-//     own. A connection that breaks is made again, to the next address. Consumers,
-//     bursters and leasers may freeze now and then with jobs that they hold, and continue.
+//     own. A connection that fails is made again, to the next address. Consumers,
+//     bursters and leasers can freeze now and then while they hold jobs, and then continue.
 //   - Check and Drain: the audits.
-//   - Report: the figures, and what was found wrong.
+//   - Report: the figures and the faults.
 //
-// What does not: starting, killing and cutting off servers, which is the
-// tests' business, and any knowledge of redstalk. The package talks to
-// whatever speaks the protocol, through the client that others wrote.
+// Starting, killing and cutting off servers is left to the
+// tests. The package has no knowledge of redstalk; it talks to
+// any server of the protocol, through a third-party client.
 //
-// # What is judged
+// # What is checked
 //
-// A command whose reply did not come has an unknown outcome: it was carried
-// out or it was not, and no later finding in favour of either is wrong. An
-// unknown put is not repeated, so one put makes one job at most. Everything
+// A command without a reply has an unknown outcome: it was executed
+// or it was not, and both are accepted later. An
+// unknown put is not repeated, so one put makes at most one job. Everything
 // else is certain:
 //
 //   - A put that was acknowledged, or whose job was ever seen, is there with
 //     its id and its body until a delete of it is sent. If not, it is Lost.
 //   - A job whose delete was acknowledged, or that an audit has found gone, is
-//     never delivered by a command sent later, else it is Undead. It is never
+//     never delivered to a command sent later, else it is Undead. It is never
 //     deleted again (DeletedTwice).
 //   - No put makes two jobs (Twice). No id ever stands for two puts (Reused), nor
 //     for a put of the ledger and a put of another program ([Ledger.Foreign]). No
@@ -48,7 +48,7 @@
 //     there is no excuse (Contested, Robbed). Whatever is asked with one that is over is
 //     refused, by whichever server (Obeyed).
 //
-// "Later" is by the ledger's own count of events, not by the clock: a finding
+// "Later" refers to the ledger's own count of events, not to the clock: a finding
 // counts against the server only if its command was sent after the contrary
 // was known.
 //
@@ -64,8 +64,8 @@
 //
 // # The invariant
 //
-// An entry is written before the command is sent, and amended after the reply
-// was read. So whatever the server can be held to is in the ledger.
+// An entry is written before the command is sent, and updated after the reply
+// is read. So everything that the server has promised is in the ledger.
 //
 // # How to use it
 //

@@ -13,30 +13,30 @@ import (
 // request is one command of a packet of many.
 type request struct {
 	text   string        // the line, and the body of a put, each with its CR LF
-	want   string        // the first word of a reply that reports that it was carried out
-	settle func(reply)   // learns from the reply; called once, with an unknown outcome if none came
+	want   string        // the first word of the reply to an executed command
+	settle func(reply)   // handles the reply; called once, with an unknown outcome if there was none
 	wait   time.Duration // how much later than usual the reply may come
 }
 
-// reply is what came of a request.
+// reply is the result of a request.
 type reply struct {
 	end   outcome
 	id    uint64 // of INSERTED, RESERVED, LEASED and FOUND; of MOVED the count
 	body  []byte // of RESERVED, LEASED and FOUND
-	state string // of INSERTED with a key that was taken, or duplicate
+	state string // of INSERTED if the key was taken, or duplicate
 	token string // of LEASED
 }
 
-// What reply.state may be beside the states of jobs.
+// Values of reply.state in addition to the states of jobs.
 const (
 	gone      = "GONE"      // the key is taken, but there is no job any more
 	duplicate = "DUPLICATE" // that was the reply
 )
 
-// none is for requests whose reply says nothing that must be remembered.
+// none is for requests whose reply needs no handling.
 func none(reply) {}
 
-// denials are the replies that say that a command was not carried out.
+// denials are the replies to commands that were not executed.
 var denials = map[string]bool{
 	"NOT_FOUND": true, "TIMED_OUT": true, "DEADLINE_SOON": true, "NOT_IGNORED": true,
 	"OUT_OF_MEMORY": true, "DRAINING": true, "JOB_TOO_BIG": true,
@@ -44,9 +44,9 @@ var denials = map[string]bool{
 
 var errInternal = errors.New("INTERNAL_ERROR")
 
-// exchange sends all requests in one packet and hands each its reply. Between
-// the two it does what meanwhile says, if that is not nil. A connection that
-// breaks is given up, and the outcome of the rest unknown.
+// exchange sends all requests in one packet and passes each its reply. Between
+// the two it calls meanwhile, if that is not nil. If the connection
+// fails, it is closed, and the outcome of the rest is unknown.
 func (c *client) exchange(requests []request, meanwhile func()) {
 	var packet strings.Builder
 	for _, r := range requests {
@@ -73,8 +73,8 @@ func (c *client) exchange(requests []request, meanwhile func()) {
 	<-sent
 }
 
-// hear reads replies and hands them out, until all have come or the connection
-// has broken, and returns how many have come.
+// readReplies reads replies and passes them on, until all have arrived or the connection
+// fails, and returns how many have arrived.
 func (c *client) readReplies(requests []request) int {
 	for i, r := range requests {
 		c.asking()
@@ -96,8 +96,8 @@ func (c *client) readReplies(requests []request) int {
 	return len(requests)
 }
 
-// readReply reads one reply to a command that is answered with this word if it
-// is carried out.
+// readReply reads one reply to a command. want is the reply's first word if the command
+// is executed.
 func readReply(in *bufio.Reader, want string) (reply, error) {
 	line, err := in.ReadString('\n')
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// nap says when a client that holds jobs freezes: it does nothing at all for a
-// while, neither reads nor writes, and then continues as if nothing had been. Each
+// freezer decides when a client that holds jobs freezes: it neither reads nor writes for a
+// while, and then continues as if nothing had happened. Each
 // is frozen for a tenth of its time.
 type freezer struct {
 	rng         *rand.Rand
@@ -15,7 +15,7 @@ type freezer struct {
 	next        time.Time // zero: never
 }
 
-// awake is how much longer a client is awake than frozen, on average.
+// awake is the average ratio of the time that a client is awake to the time that it is frozen.
 const awake = 9
 
 func (l *Ledger) newNap(rng *rand.Rand) *freezer {
@@ -32,7 +32,7 @@ func (n *freezer) length() time.Duration {
 	return n.least + time.Duration(n.rng.Int64N(int64(n.most-n.least)+1))
 }
 
-// take freezes the client whose nap it is.
+// take freezes the client if it is time.
 func (n *freezer) take(ctx context.Context, l *Ledger) {
 	l.count(func(r *Report) { r.Frozen++ })
 	sleep(ctx, n.length())

@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// hold is a reservation, as its client knows of it: from the reply that hands
-// out the job until the client sends what gives it up, or ends its connection.
+// hold is a reservation from its client's view: from the reply with the job
+// until the client sends the command that gives it up, or closes its connection.
 type hold struct {
-	addr  string    // of the server that handed it out
-	since time.Time // when it was asked for: the TTR does not begin earlier
+	addr  string    // of the server that delivered it
+	since time.Time // when the reserve was sent: the TTR does not begin earlier
 
-	// behind reports that a later command of the packet in which the client asked for the
-	// job gives it up, meant for an earlier reservation, whose TTR had run out. So the
-	// server may have carried that out, and given the job to somebody else, before the
-	// client hears of either.
+	// givenUpLater reports that a later command in the packet with the reserve
+	// gives the job up. It was meant for an earlier reservation, whose TTR had ended. So the
+	// server may have executed it, and given the job to somebody else, before the
+	// client gets either reply.
 	givenUpLater bool
 
-	// lease reports that it belongs to no connection: only the TTR ends it.
+	// lease reports that the reservation belongs to no connection: only the TTR ends it.
 	lease bool
 }
 
-// Reasons that no server needs.
+// Excuses that do not depend on the server.
 const (
 	theTTR      = "TTR ran out"
 	givenBehind = "given up in the same packet"
 	notJudged   = "what belongs to connections is not judged"
 )
 
-// excused returns why it is no fault if a reservation is not there any more; ""
-// if it is one. The lock is held.
+// excused returns why the end of a reservation is not a fault; "" if it
+// is one. The lock is held.
 func (l *Ledger) excused(e *entry, h *hold) string {
 	if h.givenUpLater {
 		return givenBehind
@@ -47,7 +47,7 @@ func (l *Ledger) excused(e *entry, h *hold) string {
 	return l.config.Excuse(h.addr, h.since)
 }
 
-// handedOut records that the client has got a job for which it has asked at that event.
+// handedOut records that the client has got a job with a command sent at that event.
 // Nobody else may have it, nor have deleted it meanwhile, unless there is an excuse.
 func (c *client) handedOut(e *entry, sent uint64, h *hold) {
 	l := c.ledger
@@ -80,7 +80,7 @@ func (c *client) handedOut(e *entry, sent uint64, h *hold) {
 	}
 }
 
-// takenFromHolders judges a delete that was acknowledged: nobody else may have the
+// takenFromHolders checks an acknowledged delete: nobody else may have the
 // job. The lock is held.
 func (l *Ledger) takenFromHolders(e *entry) {
 	for _, other := range e.held {
@@ -91,8 +91,8 @@ func (l *Ledger) takenFromHolders(e *entry) {
 	}
 }
 
-// giveUp records that the client is about to send what gives up a job, if it is
-// carried out, and returns how it had it; nil if that is unknown.
+// giveUp records that the client is about to send a command that gives up a job, and
+// returns its reservation; nil if that is unknown.
 func (c *client) giveUp(e *entry) *hold {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
@@ -109,8 +109,8 @@ func (c *client) drop(e *entry) {
 	}
 }
 
-// letGo records that the connection is about to end, and with it what the client
-// has reserved; for good, if it is not to be made again.
+// releaseAll records that the connection is about to end, and with it the client's
+// reservations; forGood if it will not be made again.
 func (c *client) releaseAll(forGood bool) {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
@@ -122,9 +122,9 @@ func (c *client) releaseAll(forGood bool) {
 	}
 }
 
-// denied judges that the client was told that it does not hold the job. h is how
-// it had it. So, if another client's command was obeyed though this client held
-// the job, this client finds it out.
+// denied checks a reply that says that the client does not hold the job. h is its
+// reservation. If another client's command was executed although this client held
+// the job, it is noticed here.
 func (l *Ledger) denied(e *entry, h *hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,5 +134,5 @@ func (l *Ledger) denied(e *entry, h *hold) {
 	}
 }
 
-// clockTime is for comparing a moment with what logs say.
+// clockTime formats a time in the form of logs.
 func clockTime(at time.Time) string { return at.UTC().Format("15:04:05.000") }

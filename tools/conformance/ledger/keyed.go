@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// The books on keyed jobs, which are those of leasers. Such a job gets another id when it goes
-// to its dead-letter tube or is moved, and is there under one of them at a time.
+// This file is the ledger of keyed jobs, which belong to leasers. Such a job gets another id when it goes
+// to its dead-letter tube or is moved, and exists under one id at a time.
 
-// maxPast limits the leases of the past that are kept to be tried.
+// maxPast is the number of ended leases that are kept to be tried.
 const maxPast = 500
 
 // mostKeyed is the largest body of most keyed jobs, in bytes.
 const mostKeyed = 4 << 10
 
-// identity is an id that the job of a keyed put had. Events are 0 as long as they have not been.
+// identity is an id of the job of a keyed put. Events that have not happened are 0.
 type identity struct {
 	id     uint64
 	seen   uint64 // the last reply that showed the job under it
-	left   uint64 // when it was known that the job has another id by now
+	left   uint64 // when it was known that the job has another id
 	token  string // the largest of its leases
-	tokens uint64 // the reply that brought that
+	tokens uint64 // the reply with that token
 }
 
 // beginKeyed opens the entry of a put with a key that is about to be sent.
@@ -41,8 +41,8 @@ func (l *Ledger) beginKeyed(producer int, rng *rand.Rand) *entry {
 	return e
 }
 
-// insertedKeyed records how a try of a put with a key ended that was sent at that event, and
-// returns whether its outcome is still unknown.
+// insertedKeyed records the result of a put with a key that was sent at that event, and
+// reports whether its outcome is still unknown.
 func (l *Ledger) insertedKeyed(e *entry, r reply, sent uint64) (again bool) {
 	l.mu.Lock()
 	acked, tried := e.acked, e.tried
@@ -67,7 +67,7 @@ func (l *Ledger) insertedKeyed(e *entry, r reply, sent uint64) (again bool) {
 	return true
 }
 
-// judgeRepeated judges the reply to a put, which was perhaps not the first try: tried.
+// judgeRepeated checks the reply to a put; tried reports that it is a repetition.
 func (l *Ledger) judgeRepeated(e *entry, r reply, sent uint64, tried bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,14 +86,14 @@ func (l *Ledger) judgeRepeated(e *entry, r reply, sent uint64, tried bool) {
 	}
 }
 
-// abandon records that a put is not repeated any more; nil for none.
+// abandon records that a put is not repeated any more. e can be nil.
 func (l *Ledger) abandon(e *entry) {
 	if e != nil && e.acked == 0 {
 		l.inserted(e, 0, unknown)
 	}
 }
 
-// identity returns what is known of the job under an id; nil if nothing is. The lock is held.
+// identity returns the job's identity with an id, or nil. The lock is held.
 func (e *entry) identity(id uint64) *identity {
 	for _, known := range e.known {
 		if known.id == id {
@@ -103,8 +103,8 @@ func (e *entry) identity(id uint64) *identity {
 	return nil
 }
 
-// met records that the job of a keyed put was there under an id, in reply to a command sent at
-// that event. Under all others it is there no more that a reply had shown before. The lock is
+// seenUnder records that the job of a keyed put existed under an id, in reply to a command sent at
+// that event. From then on it does not exist under other ids that earlier replies have shown. The lock is
 // held.
 func (l *Ledger) seenUnder(e *entry, id, sent uint64) {
 	known := e.identity(id)
@@ -124,8 +124,8 @@ func (l *Ledger) seenUnder(e *entry, id, sent uint64) {
 	known.seen = now
 }
 
-// tokenGiven records a lease that a reply has brought to a command sent at that event. Of each
-// id, a later one is larger.
+// tokenGiven records a lease from the reply to a command sent at that event. Tokens of an
+// id must increase.
 func (l *Ledger) tokenGiven(x *lease, sent uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,7 +173,7 @@ func (l *Ledger) somePast(rng *rand.Rand) *lease {
 	return &x
 }
 
-// triedPast judges how a command was answered that was sent with a lease that was over.
+// triedPast checks the reply to a command with a lease that was over.
 func (l *Ledger) triedPast(x *lease, want, addr string, end outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,7 +185,7 @@ func (l *Ledger) triedPast(x *lease, want, addr string, end outcome) {
 	}
 }
 
-// giveUpLease records that a client is about to send what gives up a lease, if it is carried out.
+// giveUpLease records that a client is about to send a command that gives up a lease.
 func (l *Ledger) giveUpLease(c *client, x *lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

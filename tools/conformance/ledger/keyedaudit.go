@@ -11,14 +11,14 @@ const (
 	// settlePause is how long an audit waits before it looks for such a job again.
 	settlePause = 100 * time.Millisecond
 
-	// sureLooks is how many times a job that may have been deleted is looked for without success until
-	// it counts as gone. While an audit looks in one tube after the other, the job might move
-	// from one that is still to come to one that is done.
+	// sureLooks is how often a job that may have been deleted is looked for until
+	// it counts as gone. While an audit looks in one tube after the other, the job can move
+	// from a tube that is not yet checked to one that is.
 	sureLooks = 3
 )
 
-// checkKeyed looks for the jobs of keyed puts that are chosen: each is in exactly one place, or
-// soon is.
+// checkKeyed looks for the jobs of the chosen keyed puts: each must be in exactly one place, at least
+// after some time.
 func (l *Ledger) checkKeyed(ctx context.Context, chosen func(*entry) bool) {
 	var pending []*entry
 	l.mu.Lock()
@@ -39,7 +39,7 @@ func (l *Ledger) checkKeyed(ctx context.Context, chosen func(*entry) bool) {
 	}
 }
 
-// lookFor looks for jobs once, and returns those of which that says nothing yet.
+// lookFor looks for jobs once, and returns those without a result yet.
 func (l *Ledger) lookFor(ctx context.Context, jobs []*entry, look int, last bool) []*entry {
 	share := (len(jobs) + auditors - 1) / auditors
 	left := make([][]*entry, auditors)
@@ -65,7 +65,7 @@ type whereabouts struct {
 	tubes  []string
 	ids    []uint64 // of those in tubes
 	peeked []uint64
-	unsure bool // a reply has not come
+	unsure bool // a reply is missing
 }
 
 // lookAt looks for some jobs, by their keys and all the ids that they had.
@@ -105,8 +105,8 @@ func (l *Ledger) idsOf(e *entry) (ids []uint64) {
 	return ids
 }
 
-// judge judges where a job was found at the look of that number. It returns false if that says
-// nothing yet, which is not so at the last look.
+// judge checks where a job was found by the look of that number. It returns false if there is no result
+// yet; the last look always has one.
 func (at *whereabouts) judge(l *Ledger, look int, last bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// mostLeases is how many a leaser has at most before it takes no more.
+// mostLeases is the largest number of leases of a leaser.
 const mostLeases = 8
 
 // keyedTubes is how many tubes leasers put jobs in.
 const keyedTubes = 3
 
-// lease is how a leaser has a job, from whatever connection.
+// lease is a leaser's lease of a job, which any connection can use.
 type lease struct {
 	e     *entry
-	id    uint64 // that the job had then
+	id    uint64 // of the job at that time
 	token string
 	h     *hold
 }
 
-// leaser is a client that puts jobs with keys, and has jobs by leases.
+// leaser is a client that puts jobs with keys, and uses leases.
 type leaser struct {
 	*client
 	producer int
-	leases   []*lease // that it has, and has done nothing with
+	leases   []*lease // leases that it has done nothing with yet
 	again    *entry   // its put is to be repeated
-	watching *wire    // the connection that watches its tubes; another one does not yet
+	watching *wire    // the connection that watches its tubes; a new one does not yet
 }
 
-// lease puts jobs with keys, leases some and finishes them, by one server or another.
+// lease puts jobs with keys, leases some and finishes them, through changing servers.
 func (l *Ledger) lease(ctx context.Context, c *client, number int) {
 	b := &leaser{client: c, producer: l.config.Producers + l.config.Bursters + number}
 	nap := l.newNap(c.rng)
@@ -48,7 +48,7 @@ func (l *Ledger) lease(ctx context.Context, c *client, number int) {
 	l.abandon(b.again)
 }
 
-// watch has a connection that is new watch the tubes of leasers, or all but that of dead letters.
+// watch makes a new connection watch the tubes of leasers, with or without that of dead letters.
 func (b *leaser) watch() (requests []request) {
 	if b.watching == b.wire {
 		return nil
@@ -64,7 +64,7 @@ func (b *leaser) watch() (requests []request) {
 	return append(requests, request{text: "ignore default\r\n", want: "WATCHING", settle: none})
 }
 
-// next is what the leaser does now.
+// next returns the leaser's next requests.
 func (b *leaser) next() []request {
 	if e := b.again; e != nil {
 		b.again = nil
@@ -88,10 +88,10 @@ func (b *leaser) next() []request {
 	}
 }
 
-// tube is one of those of leasers, perhaps that of dead letters.
+// tube returns a random tube of leasers, which can be that of dead letters.
 func (b *leaser) tube() string { return b.ledger.keyed[b.rng.IntN(len(b.ledger.keyed))] }
 
-// put puts a job, again and again until a reply has come, and some once more after that.
+// put puts a job. It is repeated until there is a reply, and sometimes once more.
 func (b *leaser) put(e *entry) []request {
 	sent := b.ledger.sending()
 	return []request{
@@ -104,7 +104,7 @@ func (b *leaser) put(e *entry) []request {
 	}
 }
 
-// take leases a job if there is one, or comes within a second.
+// take leases a job if one becomes ready within a second.
 func (b *leaser) take() request {
 	wait := time.Duration(b.rng.IntN(4)/3) * time.Second
 	sent, since := b.ledger.sending(), time.Now()
@@ -123,7 +123,7 @@ func (b *leaser) take() request {
 	}}
 }
 
-// finish does something with a job that the leaser has.
+// finish does something with a leased job.
 func (b *leaser) finish() request {
 	at := b.rng.IntN(len(b.leases))
 	x := b.leases[at]
@@ -153,7 +153,7 @@ func (b *leaser) finish() request {
 	}}
 }
 
-// leaseCommand draws what is done with a lease, and how that is answered if it is carried out.
+// leaseCommand draws a command with a lease, and returns it with its reply when it is executed.
 func (b *leaser) leaseCommand(x *lease) (command, want string) {
 	switch n := b.rng.IntN(20); {
 	case n < 9:
@@ -166,7 +166,7 @@ func (b *leaser) leaseCommand(x *lease) (command, want string) {
 	return fmt.Sprintf("bury-lease %d %s %d\r\n", x.id, x.token, b.rng.Uint32N(100)), "BURIED"
 }
 
-// tryPast has a server asked to obey a lease that is over.
+// tryPast sends a command with a lease that is over, which the server must refuse.
 func (b *leaser) tryPast() []request {
 	x := b.ledger.somePast(b.rng)
 	if x == nil {
@@ -176,7 +176,7 @@ func (b *leaser) tryPast() []request {
 	return []request{{text: command, want: want, settle: func(r reply) { b.ledger.triedPast(x, want, b.at, r.end) }}}
 }
 
-// move has jobs of one tube become jobs of another.
+// move moves jobs from one tube to another.
 func (b *leaser) move() request {
 	state := []string{"ready", "ready", "delayed", "buried"}[b.rng.IntN(4)]
 	text := fmt.Sprintf("move-jobs %s %s %s %d\r\n", b.tube(), state, b.tube(), 1+b.rng.IntN(20))
@@ -187,7 +187,7 @@ func (b *leaser) move() request {
 	}}
 }
 
-// keyedLine makes up the line of a put with tags, without its end.
+// keyedLine makes the line of a put with random tags, without its end.
 func (l *Ledger) keyedLine(e *entry, rng *rand.Rand) string {
 	line := fmt.Sprintf("put %d %d %d %d key:%s key-ttl:1h", rng.Uint32N(100), rng.IntN(8)/7, int(e.ttr.Seconds()), len(l.body(e)), e.key)
 	line += []string{"", " retry:100ms,400ms", " retry:0,1s,0"}[rng.IntN(3)]

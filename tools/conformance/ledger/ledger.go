@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Ledger is the ledger of one load. Run, Check and Drain are called one at a
-// time; the rest may be called at any.
+// Ledger records one load. Run, Check and Drain must be called one at a
+// time; the other methods can be called at any time.
 type Ledger struct {
 	config Config
 	tubes  []string
@@ -24,7 +24,7 @@ type Ledger struct {
 	entries map[putKey]*entry
 	ids     map[uint64]*entry // every id that was ever seen
 	others  map[uint64]bool   // ids of jobs that other programs have put, see Foreign
-	past    []lease           // some that were over
+	past    []lease           // some ended leases
 	report  Report
 
 	asking     map[*client]time.Time    // clients that have no reply yet, and since when
@@ -34,23 +34,23 @@ type Ledger struct {
 // putKey names a put; it is in the body.
 type putKey struct{ producer, seq int }
 
-// entry is what is known of one put and its job.
+// entry records one put and its job.
 type entry struct {
 	putKey
 	size    int           // of the body, without its first line
 	ttr     time.Duration // of the job
 	id      uint64        // 0: neither acknowledged nor seen
-	hasSlot bool          // it takes one in the backlog
+	hasSlot bool          // it uses a slot in the backlog
 	held    []*hold       // reservations that were not given up
 
 	refused  bool   // the put; later also: it was unknown, and there is no job
 	open     int    // deletes under way or of unknown outcome
 	deleted  bool   // acknowledged
-	deleter  string // who had it then, and when that was heard
-	gone     uint64 // the event that showed that it is not there any more, 0 if none has
+	deleter  string // which client had it then, and the time of the reply
+	gone     uint64 // the event that showed that it does not exist any more; 0 if none has
 	verified bool   // an audit has found that it is
 
-	// Of keyed puts only. Those are repeated until a reply has come.
+	// For keyed puts only. They are repeated until there is a reply.
 	key   string
 	tube  string
 	line  string // the command, without its end
@@ -84,21 +84,21 @@ func New(config Config) *Ledger {
 	return l
 }
 
-// event counts one and returns its number. The lock is held.
+// event returns the number of a new event. The lock is held.
 func (l *Ledger) event() uint64 {
 	l.events++
 	return l.events
 }
 
-// sending returns the moment, as an event, after which a reply may rest on
-// anything.
+// sending returns a new event for a command that is about to be sent: what was known
+// before that event binds its reply.
 func (l *Ledger) sending() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.event()
 }
 
-// fault counts what the server did wrong. The lock is held.
+// fault counts a fault of the server. The lock is held.
 func (l *Ledger) fault(count *int, format string, args ...any) {
 	*count++
 	if len(l.report.Faults) < maxFaults {
@@ -106,7 +106,7 @@ func (l *Ledger) fault(count *int, format string, args ...any) {
 	}
 }
 
-// begin opens the entry of a put that is about to be sent.
+// begin makes the entry of a put that is about to be sent.
 func (l *Ledger) begin(producer, size int, ttr time.Duration) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +117,7 @@ func (l *Ledger) begin(producer, size int, ttr time.Duration) *entry {
 	return e
 }
 
-// inserted records how a put ended.
+// inserted records the result of a put.
 func (l *Ledger) inserted(e *entry, id uint64, end outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +164,7 @@ func (l *Ledger) learn(e *entry, id uint64) {
 	}
 }
 
-// Foreign records that a put of another program was given this id, so that no put of
+// Foreign records that a put of another program got this id, so that no put of
 // the ledger may have it.
 func (l *Ledger) Foreign(id uint64) {
 	l.mu.Lock()
@@ -175,8 +175,8 @@ func (l *Ledger) Foreign(id uint64) {
 	l.others[id] = true
 }
 
-// sighted records that a job was delivered or shown in reply to a command sent
-// at that event, and returns its entry; nil if it is not to be found.
+// seen records that a job was delivered or shown in reply to a command sent
+// at that event, and returns its entry; nil if there is none.
 func (l *Ledger) seen(id uint64, body []byte, sent uint64) *entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,7 +212,7 @@ func (l *Ledger) deleting(e *entry) {
 	l.report.Deletes++
 }
 
-// deletion records how a delete ended. h is how its client had the job.
+// deletion records the result of a delete. h is its client's reservation.
 func (l *Ledger) deletion(e *entry, h *hold, end outcome) {
 	switch end {
 	case done:
@@ -229,7 +229,7 @@ func (l *Ledger) deletion(e *entry, h *hold, end outcome) {
 	}
 }
 
-// deleted records that a delete was acknowledged. h is how its client had the job, nil if that
+// deleted records that a delete was acknowledged. h is its client's reservation, nil if that
 // is unknown.
 func (l *Ledger) deleted(e *entry, h *hold) {
 	l.mu.Lock()

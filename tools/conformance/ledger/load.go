@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// longTTR outlives every test, so that a reservation ends with its
+	// longTTR is longer than every test, so that a reservation ends with its
 	// connection.
 	longTTR = 10 * time.Minute
 
-	// shortTTR is that of a few jobs, so that some reservations run out.
+	// shortTTR is the TTR of a few jobs, so that some reservations expire.
 	shortTTR = time.Second
 
-	// mediumTTR is that of a few where holders freeze: it runs out in the course
-	// of that.
+	// mediumTTR is the TTR of a few jobs whose holders freeze: it ends
+	// meanwhile.
 	mediumTTR = 4 * time.Second
 
 	kickEvery = 10 * time.Millisecond
 )
 
-// Run puts the servers under load until ctx ends. It may be called again, and
-// continues where it was.
+// Run puts the servers under load until ctx is done. It can be called again, and then
+// continues.
 func (l *Ledger) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	start := func(n int, work func(context.Context, *client, int)) {
@@ -82,7 +82,7 @@ func (c *client) put(producer int) (outcome, error) {
 	return end, err
 }
 
-// jobTimes draws what a job is put with.
+// jobTimes draws the delay and TTR of a job.
 func (c *client) jobTimes() (pri uint32, delay, ttr time.Duration) {
 	pri, ttr = c.rng.Uint32N(100), longTTR
 	if c.rng.IntN(20) == 0 {

@@ -1,16 +1,16 @@
 // Package transcript plays written dialogues with a work-queue server and
-// tells where the server leaves the script.
+// reports where the server deviates from them.
 //
-// What lives here: the format of a transcript ([Parse], [Load]), the player
-// ([Play]), the recorder that lets the true server rewrite the expected
-// replies ([Record]), and a helper that runs a server of its own for each
-// transcript ([StartBeanstalkd], [Start]). What does not: any knowledge of
-// redstalk. The package imports the standard library only, so the same files
-// judge redstalk, beanstalkd and whatever speaks the protocol.
+// It contains the format of a transcript ([Parse], [Load]), the player
+// ([Play]), the recorder that writes the real server's replies into a transcript
+// ([Record]), and a helper that starts a server for each
+// transcript ([StartBeanstalkd], [Start]). It has no knowledge of
+// redstalk, and imports only the standard library, so the same files
+// test redstalk, beanstalkd and any other server of the protocol.
 //
-// The invariant: every transcript under testdata/transcripts holds on the real
-// beanstalkd. Where redstalk mends something on purpose, the file says so in an
-// `only` block that gives the reason; everything outside such blocks is true of
+// The invariant: every transcript in testdata/transcripts holds on the real
+// beanstalkd. Where redstalk deliberately differs, the file says so in an
+// `only` block with the reason; everything outside such blocks is true of
 // both.
 //
 // # The format
@@ -80,11 +80,11 @@
 //
 // # When the machine is slow
 //
-// The player adds up by how much its steps, and the replies that it waits for,
-// take longer than the transcript says. A timed transcript that goes wrong after
-// that was more than [Target.Tolerance] proves nothing: [Play] returns a
-// [LateError], and [PlayInTime] plays it again on a fresh server, five times at
-// most. What goes wrong in time, or in a transcript without times, counts at once.
+// The player sums up by how much its steps, and the replies that it waits for,
+// take longer than the transcript says. If a timed transcript fails after
+// that sum exceeded [Target.Tolerance], it proves nothing: [Play] returns a
+// [LateError], and [PlayInTime] plays it again on a fresh server, at most five
+// times. A failure within the tolerance, or of a transcript without times, counts at once.
 //
 // # How to add a transcript
 //

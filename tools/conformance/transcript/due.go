@@ -13,7 +13,7 @@ type due struct {
 	giveUp           time.Time
 }
 
-// due reckons a window; w may be nil.
+// due computes a window; w can be nil.
 func (p *player) due(l *link, w *window) (due, error) {
 	if w == nil {
 		return due{giveUp: time.Now().Add(p.target.Patience)}, nil
@@ -28,12 +28,12 @@ func (p *player) due(l *link, w *window) (due, error) {
 	}
 	d := due{timed: true, from: from, earliest: w.lo - granularity, latest: w.hi + p.target.Slack}
 	p.clock.allowUntil(from.Add(w.hi))
-	// Wait on for a while, to tell late from never.
+	// Wait a while longer, to distinguish late from never.
 	d.giveUp = from.Add(d.latest + p.target.Patience)
 	return d, nil
 }
 
-// misses says how at lies outside of d, or nothing.
+// misses describes how at is outside of d; "" if it is inside.
 func (d due) misses(at time.Time) string {
 	after := at.Sub(d.from)
 	switch {

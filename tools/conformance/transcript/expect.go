@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// play hears one reply. If it answers a question that may be asked again, it
-// asks until the answer is right or Patience is over.
+// play expects one reply. If the command may be repeated, it repeats
+// it until the reply is right or Patience is over.
 func (e *expectStep) play(p *player) error {
 	q := p.question
 	err := e.receive(p)
@@ -30,7 +30,7 @@ func (e *expectStep) play(p *player) error {
 	return err
 }
 
-// hear takes the next reply and compares it.
+// receive takes the next reply and compares it.
 func (e *expectStep) receive(p *player) error {
 	r, d, err := e.await(p)
 	if err != nil {
@@ -45,7 +45,7 @@ func (e *expectStep) receive(p *player) error {
 	return nil
 }
 
-// await takes the next reply on the connection; none is a Mismatch.
+// await takes the next reply on the connection; if there is none, the error is a Mismatch.
 func (e *expectStep) await(p *player) (reply, due, error) {
 	l, err := p.link(e.conn)
 	if err != nil {
@@ -106,8 +106,8 @@ func joinKeys(keys []keyed) string {
 	return strings.Join(parts, ", ")
 }
 
-// compare says how r differs from what is expected, beyond what the two show;
-// it returns "" only if they agree, and then binds the variables.
+// compare explains how r differs from the expectation;
+// it returns "" if they agree, and then binds the variables.
 func (e *expectStep) compare(p *player, r reply) string {
 	switch e.form {
 	case formLine, formBody:

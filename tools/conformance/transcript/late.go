@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// untimedTolerance is how late a transcript may be played that asks for no times: the ages of
-// jobs that pages tell, in whole seconds, are then others than it expects.
+// untimedTolerance is how late a transcript without times may be played: beyond that, the ages of
+// jobs on pages, in whole seconds, differ from the expected ones.
 const untimedTolerance = time.Second
 
 // maxPlays limits how often PlayInTime plays a transcript.
 const maxPlays = 5
 
-// A LateError reports that a timed transcript went wrong while it was played late:
+// A LateError reports that a timed transcript failed while it was played late:
 // its steps, and the replies that were waited for, took longer than they should
-// by more than [Target.Tolerance]. So what went wrong may be the fault of the
-// machine. An untimed transcript is late only from untimedTolerance on.
+// by more than [Target.Tolerance]. So the machine can be the cause
+// of the failure. An untimed transcript is late only from untimedTolerance on.
 type LateError struct {
 	By  time.Duration // in all
 	Err error         // what went wrong
@@ -32,13 +32,13 @@ func (e *LateError) Error() string {
 // Unwrap returns what went wrong.
 func (e *LateError) Unwrap() error { return e.Err }
 
-// replays lets one transcript be played again at a time: many at once may be why
+// replays serializes repeated plays: concurrent plays can be the reason why
 // they are late.
 var replays sync.Mutex
 
-// PlayInTime plays t until a play holds, or fails in time. Each play is on a
-// server of its own, which fresh starts and stop ends. If all of five plays were
-// late and failed, the error says so and is that of the last one.
+// PlayInTime plays t until a play succeeds, or fails without being late. Each play uses a new
+// server, which fresh starts and stop ends. If five plays were
+// late and failed, it returns the error of the last one.
 func PlayInTime(ctx context.Context, t *Transcript, fresh func() (target Target, stop func(), err error)) error {
 	play := func() error {
 		target, stop, err := fresh()
@@ -67,7 +67,7 @@ func alone(play func() error) error {
 	return play()
 }
 
-// blame makes a LateError of a mismatch if lateness may be why it came.
+// blame wraps a mismatch in a LateError if lateness can be its cause.
 func (p *player) blame(err error) error {
 	tolerance := p.target.Tolerance
 	if !p.t.timed(p.target.Kind) {
@@ -79,7 +79,7 @@ func (p *player) blame(err error) error {
 	return &LateError{By: p.clock.late, Err: err}
 }
 
-// timed reports whether it matters when the steps are made.
+// timed reports whether the times of steps matter.
 func (t *Transcript) timed(kind string) bool {
 	for _, s := range t.steps {
 		if !s.base().on(kind) {
@@ -101,19 +101,19 @@ func (t *Transcript) timed(kind string) bool {
 	return false
 }
 
-// A clock adds up by how much steps take longer than they should.
+// A clock sums up by how much steps take longer than they should.
 type clock struct {
 	late    time.Duration
-	begun   time.Time     // the step under way
+	begun   time.Time     // the current step
 	allowed time.Duration // how long it may take
 }
 
 func (c *clock) begin() { c.begun, c.allowed = time.Now(), 0 }
 
-// allow lets the step under way take so much longer.
+// allow lets the current step take longer by d.
 func (c *clock) allow(d time.Duration) { c.allowed += max(0, d) }
 
-// allowUntil lets it take until then.
+// allowUntil lets the current step take until t.
 func (c *clock) allowUntil(t time.Time) { c.allowed = max(c.allowed, t.Sub(c.begun)) }
 
 func (c *clock) end() { c.late += max(0, time.Since(c.begun)-c.allowed) }

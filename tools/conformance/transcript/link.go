@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A link is one connection to the server under test. A goroutine of its own
-// reads and stamps what comes, so that a reply's time does not depend on when
-// the player looks.
+// A link is one connection to the server under test. A goroutine
+// reads and timestamps its bytes, so that a reply's time does not depend on when
+// the player reads it.
 type link struct {
 	name     string
 	conn     net.Conn
@@ -22,7 +22,7 @@ type link struct {
 	news     chan struct{} // holds a token when something has come
 
 	mu     sync.Mutex
-	buf    []byte  // come and not yet taken
+	buf    []byte  // received and not yet taken
 	stamps []stamp // when the bytes of buf came
 	eof    error   // why the reader ended
 	eofAt  time.Time
@@ -76,21 +76,21 @@ func (l *link) close() {
 	<-l.done
 }
 
-// unread is what has come and was not taken.
+// unread returns the bytes that were received and not taken.
 func (l *link) unread() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return bytes.Clone(l.buf)
 }
 
-// ended reports whether the server has closed, and when.
+// ended reports whether the server has closed the connection, and when.
 func (l *link) ended() (bool, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.eof != nil, l.eofAt
 }
 
-// take removes the first reply, if it has come whole.
+// take removes the first reply, if it is complete.
 func (l *link) take() (reply, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +112,7 @@ func (l *link) take() (reply, bool, error) {
 	return r, true, nil
 }
 
-// whole reports whether a reply has come whole (or can never be).
+// whole reports whether a reply is complete, or can never be.
 func (l *link) whole() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +142,7 @@ func (l *link) until(ctx context.Context, deadline time.Time, ok func() bool) er
 var crlf = []byte("\r\n")
 
 // cutReply finds the reply at the start of buf and its length, which is 0 if
-// it is not there whole. The error reports that the counts do not agree.
+// it is incomplete. The error reports that the counts do not agree.
 func cutReply(buf []byte) (reply, int, error) {
 	i := bytes.Index(buf, crlf)
 	if i < 0 {
@@ -183,7 +183,7 @@ func (l *link) closeWrite() error {
 	return fmt.Errorf("%T cannot be half-closed", l.conn)
 }
 
-// reset makes the next close an RST, where the network knows such a thing.
+// reset makes the next close send an RST, if the network has that.
 func (l *link) reset() error {
 	if c, ok := l.conn.(*net.TCPConn); ok {
 		return c.SetLinger(0)

@@ -36,7 +36,7 @@ type block struct {
 	reason string
 }
 
-// place is where a step stands: its lines, counted from 1, and its block.
+// place is the position of a step: its lines, counted from 1, and its block.
 type place struct {
 	first, last int
 	only        *block
@@ -176,7 +176,7 @@ func Parse(name, text string) (*Transcript, error) {
 	return p.t, nil
 }
 
-// complete checks what can only be seen at the end: data replies have bodies.
+// complete checks at the end of a file that data replies have bodies.
 func (p *parser) complete() error {
 	for _, s := range p.t.steps {
 		e, ok := s.(*expectStep)
@@ -220,7 +220,7 @@ func (p *parser) add(s step) {
 	p.t.steps = append(p.t.steps, s)
 }
 
-// last is the step before, if it ended in the line before.
+// last is the previous step, if it ended in the line before.
 func (p *parser) last() step {
 	if n := len(p.t.steps); n > 0 && p.t.steps[n-1].base().last == p.n-1 {
 		return p.t.steps[n-1]

@@ -25,7 +25,7 @@ func Play(ctx context.Context, t *Transcript, target Target) error {
 	return p.blame(p.nothingLeft())
 }
 
-// A player is one performance of a transcript.
+// A player is one play of a transcript.
 type player struct {
 	ctx    context.Context
 	t      *Transcript
@@ -35,15 +35,15 @@ type player struct {
 	vars   vars
 	marks  map[string]time.Time
 	log    dialog
-	// question is the step before, if that may be sent again.
+	// question is the previous step, if that may be repeated.
 	question *sendStep
 	clock    clock
-	// unanswered is the connection that has sent something and has no answer
+	// unanswered is the connection that has sent something and has no reply
 	// yet, or anybody.
 	unanswered string
 }
 
-// anybody is no connection's name.
+// anybody is a value that is not the name of a connection.
 const anybody = "*"
 
 func newPlayer(ctx context.Context, t *Transcript, target Target) *player {
@@ -126,8 +126,8 @@ func (p *player) link(name string) (*link, error) {
 	return l, nil
 }
 
-// takeTurn waits until the server must have seen what the connection before
-// sent, and records that this one is at it now.
+// awaitTurn waits until the server must have read what the previous connection
+// sent, and records that this one sends now.
 func (p *player) awaitTurn(name string) error {
 	before := p.unanswered
 	p.unanswered = name

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// quiet is how long the recorder listens for replies that the file does not
-// mention.
+// quiet is how long the recorder waits for replies that the file does not
+// have.
 const quiet = 60 * time.Millisecond
 
 // Record plays the sent lines of t on a server, which should be the real
 // beanstalkd, and returns the text of t with the replies that came. A reply
-// that is as written stays as written, with its variables, masks and times;
-// another one is written again; one that does not come is dropped; one that no
+// that matches stays as written, with its variables, masks and times;
+// another one is rewritten; one that does not come is removed; one that no
 // line expects is added after the last line played. Times are kept, not
-// judged: play the result to see whether they hold. Blocks for other kinds of
-// server are not touched.
+// checked: play the result to see whether they hold. Blocks for other kinds of
+// server are not changed.
 func Record(ctx context.Context, t *Transcript, target Target) (string, error) {
 	if target.Patience == 0 {
 		target.Patience = time.Second
@@ -46,12 +46,12 @@ func Record(ctx context.Context, t *Transcript, target Target) (string, error) {
 	return r.text(), nil
 }
 
-// A recorder is a player that writes down what it hears.
+// A recorder is a player that records replies.
 type recorder struct {
 	*player
 	new  map[int][]string // lines to add after a line
 	gone map[int]bool     // lines to leave out
-	last int              // last line of the step before
+	last int              // last line of the previous step
 }
 
 // text is the file with all changes.
@@ -79,8 +79,8 @@ func (r *recorder) step(i int, s step) error {
 	return r.run(s)
 }
 
-// speaker is the connection a step speaks or listens on, and whether the file
-// must have dealt with all its replies by then.
+// speaker returns the connection that a step sends or receives on, and whether the file
+// must have all its replies by then.
 func speaker(s step) (name string, ends bool) {
 	switch s := s.(type) {
 	case *sendStep:
@@ -117,7 +117,7 @@ func (r *recorder) answered(i int, name string) bool {
 	return true
 }
 
-// drain writes down the replies that wait on a connection.
+// drain records the pending replies of a connection.
 func (r *recorder) drain(name string) error {
 	if real, ok := r.alias[name]; ok {
 		name = real
@@ -142,7 +142,7 @@ func (r *recorder) drain(name string) error {
 	}
 }
 
-// expect hears one reply and keeps or rewrites its lines.
+// expect receives one reply and keeps or rewrites its lines.
 func (r *recorder) expect(e *expectStep) error {
 	rep, _, err := e.await(r.player)
 	var m *Mismatch
@@ -181,7 +181,7 @@ func (r *recorder) rewrite(e *expectStep, rep reply) []string {
 	return lines
 }
 
-// refresh keeps the keys asked for and corrects their values.
+// refresh keeps the expected keys and corrects their values.
 func (r *recorder) refresh(keys []keyed, page []pageLine) []keyed {
 	var out []keyed
 	for _, k := range keys {
@@ -197,7 +197,7 @@ func (r *recorder) refresh(keys []keyed, page []pageLine) []keyed {
 	return out
 }
 
-// write gives the lines for a reply, new ids becoming variables.
+// write returns the lines for a reply, in which new ids become variables.
 func (r *recorder) write(conn string, rep reply) []string {
 	intro := conn + "< "
 	if names, err := parseList(rep); err == nil {
@@ -265,7 +265,7 @@ func (r *recorder) newName(id string) string {
 	}
 }
 
-// maskOf are the values that differ from run to run or host to host.
+// maskOf are masks for values that differ from run to run or host to host.
 var maskOf = map[string]string{
 	"pid": "{int}", "version": `{any}`, "rusage-utime": "{decimal}", "rusage-stime": "{decimal}",
 	"uptime": "{int}", "age": "{int}", "hostname": "{any}", "os": "{any}", "platform": "{any}", "total-connections": "{int}",

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// ErrNoBeanstalkd reports that there is no beanstalkd binary to judge by.
+// ErrNoBeanstalkd reports that there is no beanstalkd binary.
 var ErrNoBeanstalkd = errors.New("no beanstalkd binary on the path")
 
-// A Server is a server process of our own. Stop ends it.
+// A Server is a running server process. Stop ends it.
 type Server struct {
 	kind    string
 	cmd     *exec.Cmd
@@ -63,8 +63,8 @@ func findBeanstalkd() (string, error) {
 	return "", ErrNoBeanstalkd
 }
 
-// boundAddress reads the port that beanstalkd -V -p 0 tells, and continues
-// reading so that the server's log never blocks it. The reader ends with the
+// boundAddress reads the port from the log of beanstalkd -V -p 0, and continues
+// to read so that the log never blocks the server. The reader ends with the
 // process.
 func boundAddress(out io.Reader) (string, error) {
 	r := bufio.NewReader(out)
@@ -80,9 +80,9 @@ func boundAddress(out io.Reader) (string, error) {
 	}
 }
 
-// Start runs another server that knows beanstalkd's -l flag, on a unix socket
-// in dir, and returns when it listens. Kind is what its Target says. What the
-// server writes to its standard error is in dir/stderr.
+// Start runs another server with beanstalkd's -l flag, on a unix socket
+// in dir, and returns when it listens. kind is the Kind of its Target. The
+// server's standard error is in dir/stderr.
 func Start(kind, binary, dir string, flags ...string) (*Server, error) {
 	s := &Server{kind: kind, network: "unix", addr: filepath.Join(dir, "sock")}
 	if strings.ContainsRune(binary, filepath.Separator) {
@@ -123,7 +123,7 @@ const (
 	startPause = 10 * time.Millisecond
 )
 
-// dial connects; a server that has bound but does not listen yet is waited for.
+// dial connects; it waits for a server that has bound but does not listen yet.
 func (s *Server) dial() (net.Conn, error) {
 	deadline := time.Now().Add(startLimit)
 	for {

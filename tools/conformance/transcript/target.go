@@ -20,14 +20,14 @@ type Target struct {
 	// Slack is how late a timed reply may come; 50 ms if zero. Nothing may
 	// come early, apart from a clock's granularity of 2 ms.
 	Slack time.Duration
-	// Patience is how long a reply without a time is waited for; 5 s if zero.
+	// Patience is the timeout of a reply without a time; 5 s if zero.
 	Patience time.Duration
 	// Tolerance is how much longer a timed transcript's steps may take than they
 	// should, in all, before its play counts as late; 50 ms if zero. See LateError.
 	Tolerance time.Duration
-	// Pause is the pause before another connection sends when the server
-	// may still be busy with the one before; 20 ms or a quarter of Slack,
-	// whichever is more, if zero.
+	// Pause is the pause before another connection sends while the server
+	// can still be busy with the previous one; if zero, 20 ms or a quarter of Slack,
+	// whichever is more.
 	Pause time.Duration
 }
 
@@ -48,7 +48,7 @@ func (t Target) withDefaults() Target {
 	return t
 }
 
-// A Mismatch is where the server left the script.
+// A Mismatch is where the server deviates from the transcript.
 type Mismatch struct {
 	File      string
 	Line      int

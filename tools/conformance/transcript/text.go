@@ -30,8 +30,8 @@ type piece struct {
 	lo, hi int64
 }
 
-// A text is what a line of a transcript stands for: bytes to send, or bytes to
-// expect. src is how it was written, so that the recorder can keep it.
+// A text is the parsed text of a line: bytes to send, or bytes to
+// expect. src is its source, so that the recorder can keep it.
 type text struct {
 	src    string
 	pieces []piece
@@ -291,7 +291,7 @@ func quote(data []byte) string {
 	return b.String()
 }
 
-// quoteByte writes c; rest is what comes after it, edge reports that it stands
+// quoteByte writes c; rest is what comes after it, edge reports that it is
 // where an editor might strip a space.
 func quoteByte(c byte, rest []byte, edge bool) string {
 	switch {

@@ -8,7 +8,7 @@ import (
 )
 
 // inside runs Main in this process until the test ends.
-type inside struct {
+type inProcess struct {
 	signals chan os.Signal
 	addr    chan net.Addr
 	code    chan int
@@ -16,11 +16,11 @@ type inside struct {
 	stop    context.CancelFunc
 }
 
-func runInside(t *testing.T, m *Main, args ...string) *inside {
+func runInside(t *testing.T, m *Main, args ...string) *inProcess {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
-	p := &inside{
+	p := &inProcess{
 		signals: make(chan os.Signal, 2), addr: make(chan net.Addr, 1), code: make(chan int, 1),
 		stderr: newOutput(), stop: stop,
 	}

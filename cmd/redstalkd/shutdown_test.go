@@ -14,8 +14,8 @@ import (
 	"redstalk/tools/conformance/busy"
 )
 
-// SIGTERM while one holds a job, one waits for one and one is in the middle
-// of a long burst: no reply is cut short, all are closed, and it is soon over.
+// TestTerminate sends SIGTERM while one client holds a job, one waits, and one is in the
+// middle of a long burst: no reply is cut short, all connections are closed, soon.
 func TestTerminate(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		p, addr := serve(t, "-p0", "--grace", "15s")
@@ -50,8 +50,8 @@ func TestTerminate(t *testing.T) {
 	}
 }
 
-// A client that does not read its replies is cut off at the end of the grace
-// period.
+// TestGraceIsBounded: a client that does not read its replies is cut off at the end of the
+// grace period.
 func TestGraceIsBounded(t *testing.T) {
 	p, addr := serve(t, "-p0", "--grace", "100ms")
 	c := dial(t, addr)
@@ -65,20 +65,20 @@ func TestGraceIsBounded(t *testing.T) {
 	}
 }
 
-// stuck is a store whose Close waits.
-type stuck struct {
+// blockedStore is a store whose Close blocks.
+type blockedStore struct {
 	storage.Store
 	closing chan struct{}
 	release chan error
 }
 
-func (s stuck) Close() error {
+func (s blockedStore) Close() error {
 	close(s.closing)
 	return <-s.release
 }
 
-func newStuck(t *testing.T) (stuck, *Main) {
-	s := stuck{embedded.NewMemory(), make(chan struct{}), make(chan error)}
+func newStuck(t *testing.T) (blockedStore, *Main) {
+	s := blockedStore{embedded.NewMemory(), make(chan struct{}), make(chan error)}
 	t.Cleanup(func() { close(s.release) })
 	return s, &Main{open: func(context.Context, engine) (storage.Store, error) { return s, nil }}
 }
@@ -89,7 +89,7 @@ func TestSecondSignal(t *testing.T) {
 	receive(t, p.addr)
 	p.signals <- syscall.SIGTERM
 	receive(t, s.closing)
-	p.signals <- syscall.SIGUSR1 // does not count
+	p.signals <- syscall.SIGUSR1 // does not count as a second signal
 	p.signals <- syscall.SIGINT
 	if code := receive(t, p.code); code != 1 || !strings.Contains(p.stderr.String(), "second signal") {
 		t.Errorf("%d, %s", code, p.stderr)
@@ -119,7 +119,7 @@ func TestStoreThatFailsToClose(t *testing.T) {
 	}
 }
 
-// The end of the context, and a signal while the store is still being opened.
+// TestEarlyEnd: the context is canceled, or a signal arrives, while the store is being opened.
 func TestEarlyEnd(t *testing.T) {
 	opening := make(chan struct{}, 1)
 	m := &Main{open: func(ctx context.Context, _ engine) (storage.Store, error) {

@@ -7,7 +7,7 @@ var numbers = []string{
 	"-1", "+1", "-0", "", "x", "0x10", "1e3", "1.5", "1x", "\t1", "1\t", " 1", "1\n", "\xff", "01",
 }
 
-// spoil makes a well-formed line malformed, or at least odd.
+// malform makes a well-formed line malformed, or at least unusual.
 func (g *generator) malform(line string) string {
 	words := strings.Split(line, " ")
 	switch g.IntN(16) {
@@ -46,7 +46,7 @@ func (g *generator) malform(line string) string {
 	return strings.Join(append(words, words[len(words)-1]), " ")
 }
 
-// junk is a word, mostly whole, and whatever after it.
+// junk generates a verb, mostly complete, followed by random text.
 func (g *generator) junk() string {
 	line := pick(g, verbs...)
 	if g.e.beyond {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// asked is a command that was sent whole, and what can be told from its bytes
+// sentCommand is a completely sent command, with what follows from its bytes
 // alone.
 type sentCommand struct {
 	verb, line string
@@ -27,7 +27,7 @@ type sentCommand struct {
 	probesJudge, probesSubject int
 }
 
-// ids are the jobs that a command names, if it names any. They are asked of every
+// ids returns the jobs that a command names, if it names any. It is called for every
 // command of every packet that might be sent.
 func (a *sentCommand) ids() (all []uint64) {
 	verb, rest, _ := strings.Cut(a.line, " ")
@@ -56,7 +56,7 @@ var (
 	pauseLine   = regexp.MustCompile(`^pause-tube *([-A-Za-z0-9+/;.$_()]+) +([0-9]+)$`)
 )
 
-// seconds are the times that a command names, if it may be accepted.
+// seconds returns the times that a command names, if it may be accepted.
 func (a *sentCommand) seconds() []uint64 {
 	var m []string
 	switch a.verb {
@@ -105,7 +105,7 @@ const (
 	apart   = 100  // seconds: between longer delays, more than a script takes
 )
 
-// longDelay is the delay that a put or release names, if it is a long one.
+// longDelay returns the delay of a put or release, if it is a long one.
 func (a *sentCommand) longDelay() (uint64, bool) {
 	times := a.seconds()
 	if len(times) == 0 || times[0] < latest {
@@ -127,7 +127,7 @@ func (a *sentCommand) wakes() bool {
 	return false
 }
 
-// inert reports that a command neither changes a job nor reports one.
+// isNeutral reports whether a command neither changes a job nor shows one.
 func (a *sentCommand) isNeutral() bool {
 	switch a.verb {
 	case unknown, "use", "watch", "ignore", "list-tube-used", "list-tubes-watched", "capabilities", "get-policy", "list-policies":

@@ -22,7 +22,7 @@ func TestDirectoryIsTaken(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, exitFailure)
 	}
 	if text := p.stderr.String(); strings.Count(text, "redstalkd: ") != 1 || !strings.Contains(text, dir+" has been removed or renamed") {
-		t.Errorf("its last words:\n%s", text)
+		t.Errorf("its last line:\n%s", text)
 	}
 }
 
