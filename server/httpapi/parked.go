@@ -25,11 +25,11 @@ type parkedPage struct {
 
 // parked searches parked jobs, tube by tube in the order of their names.
 func (api *API) parked(ctx context.Context, in *parkedInput) (*parkedOutput, error) {
-	endTurn, err := api.searches.admit(ctx, clientIn(ctx))
+	endSearch, err := api.searches.admit(ctx, clientIn(ctx))
 	if err != nil {
 		return nil, err
 	}
-	defer endTurn()
+	defer endSearch()
 	names, err := api.queue.Tubes(ctx)
 	if err != nil {
 		return nil, err

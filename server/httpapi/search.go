@@ -53,11 +53,11 @@ type foundPage struct {
 }
 
 func (api *API) search(ctx context.Context, in *searchInput) (*searchOutput, error) {
-	endTurn, err := api.searches.admit(ctx, clientIn(ctx))
+	endSearch, err := api.searches.admit(ctx, clientIn(ctx))
 	if err != nil {
 		return nil, err
 	}
-	defer endTurn()
+	defer endSearch()
 	page, text, end := foundPage{Jobs: []JobInfo{}}, []byte(strings.ToLower(in.Text)), time.Now().Add(searchLimit)
 	for cursor := in.Cursor; ; {
 		step := time.Now()
@@ -98,11 +98,11 @@ func (api *API) searchBodies(ctx context.Context, page *foundPage, jobs []tube.J
 // addExcerpts adds the beginnings of the bodies of listed jobs. Jobs that were deleted since
 // then get none, and neither do jobs beyond excerptLimit.
 func (api *API) addExcerpts(ctx context.Context, jobs []JobInfo) error {
-	endTurn, err := api.searches.admit(ctx, clientIn(ctx))
+	endSearch, err := api.searches.admit(ctx, clientIn(ctx))
 	if err != nil {
 		return err
 	}
-	defer endTurn()
+	defer endSearch()
 	n := 0
 	for left := excerptLimit; n < len(jobs) && jobs[n].Size <= left; n++ {
 		left -= jobs[n].Size
