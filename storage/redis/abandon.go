@@ -76,7 +76,7 @@ func (p *partition) giveBackUndelivered(units ...*unit) {
 		}
 	}
 	if len(undelivered) > 0 {
-		p.log.Info("jobs that were reserved for clients who were not told are given back", "jobs", len(undelivered))
+		p.log.Info("jobs that were reserved but not delivered to a client are given back", "jobs", len(undelivered))
 	}
 	for part := range slices.Chunk(undelivered, maxMoves) {
 		p.giveBack(part)

@@ -58,7 +58,7 @@ func TestCutInTheMiddle(t *testing.T) {
 }
 
 // cutsAnswers has Redis's answers lost from the n-th call of the script on.
-func cutsAnswers(proxy *redistest.Proxy, from int64) {
+func cutReplies(proxy *redistest.Proxy, from int64) {
 	var calls atomic.Int64
 	proxy.Judge(func(piece []byte) redistest.Fate {
 		if isCall(piece) && bytes.Contains(piece, []byte("\r\ntake\r\n")) && calls.Add(1) >= from {
@@ -81,7 +81,7 @@ func TestCutAndGivenUp(t *testing.T) {
 	putLarge(t, openAt(t, server.URL(), patient), 4, 800)
 	proxy := redistest.NewProxy(t, server)
 	s := openWith(t, Options{URL: proxy.URL(), Timeout: hasty, budget: 1000})
-	cutsAnswers(proxy, 3)
+	cutReplies(proxy, 3)
 	for i, a := range takers(s, 1, 4) {
 		if a.Err == nil {
 			t.Errorf("take %d: %+v", i, a)
@@ -94,22 +94,22 @@ func TestCutAndGivenUp(t *testing.T) {
 // TestCutAndDeclaredDead: what the first calls of a batch have reserved is not handed
 // out if the others have declared the instance dead before the last one.
 func TestCutAndDeclaredDead(t *testing.T) {
-	lab := newTestbed(t)
-	proxy := redistest.NewProxy(t, lab.redis)
+	lt := newLeaseSetTest(t)
+	proxy := redistest.NewProxy(t, lt.redis)
 	s := openWith(t, Options{
 		URL: proxy.URL(), Timeout: patient, budget: 1000,
-		skew: func() time.Duration { return time.Duration(lab.ahead.Load()) },
+		skew: func() time.Duration { return time.Duration(lt.ahead.Load()) },
 	})
-	putLarge(t, lab.s, 3, 800)
-	trusting(lab.s)
+	putLarge(t, lt.s, 3, 800)
+	assumeAlive(lt.s)
 	var calls atomic.Int64
 	var other atomic.Uint64
 	proxy.Judge(func(piece []byte) redistest.Fate {
 		if isCall(piece) && bytes.Contains(piece, []byte("\r\ntake\r\n")) && calls.Add(1) == 2 {
-			lab.ahead.Add(int64(10 * time.Second))
-			lab.s.Tick()
-			awaitReserved(t, lab.s, 0)
-			other.Store(do(lab.s, take(7)).ID)
+			lt.ahead.Add(int64(10 * time.Second))
+			lt.s.Tick()
+			awaitReserved(t, lt.s, 0)
+			other.Store(do(lt.s, take(7)).ID)
 		}
 		return redistest.Pass
 	}, nil)
@@ -127,7 +127,7 @@ func TestCutAndDeclaredDead(t *testing.T) {
 
 // TestLargeTakeBesideLooks: who takes a job as large as a reply may be gets it,
 // however many others look at small ones all the time.
-func TestLargeTakeBesideLooks(t *testing.T) {
+func TestLargeTakeBesideOtherReads(t *testing.T) {
 	s := openWith(t, Options{URL: redistest.Start(t).URL(), Timeout: patient, budget: 1000, noBodyCache: true})
 	putSized(t, s, "small", 10)
 	putSized(t, s, "t", 990)

@@ -12,7 +12,7 @@ import (
 
 // TestPace: a step is about fewer jobs if calls with one take long, by half at most each time, and
 // about more if they do not.
-func TestPace(t *testing.T) {
+func TestBatchSize(t *testing.T) {
 	p := &partition{}
 	size := &p.batchSizes.flush
 	took := func(of time.Duration, times int, want int) {
@@ -43,7 +43,7 @@ func TestPace(t *testing.T) {
 }
 
 // TestStepsKeepPace: what is done to many jobs is done in smaller steps at a slower pace.
-func TestStepsKeepPace(t *testing.T) {
+func TestStepsAdapt(t *testing.T) {
 	server := redistest.Start(t)
 	var ahead atomic.Int64
 	s := openWith(t, Options{URL: server.URL(), Timeout: patient, skew: func() time.Duration { return time.Duration(ahead.Load()) }})
@@ -52,7 +52,7 @@ func TestStepsKeepPace(t *testing.T) {
 	all := &s.parts[0].batchSizes
 	for _, tc := range []struct {
 		what  string
-		pace  *batchSize
+		size  *batchSize
 		delay uint32
 		begin func()
 		work  func()
@@ -70,8 +70,8 @@ func TestStepsKeepPace(t *testing.T) {
 			if tc.begin != nil {
 				tc.begin()
 			}
-			tc.pace.jobs.Store(size)
-			n := busiest(t, server, tc.work)
+			tc.size.jobs.Store(size)
+			n := mostCommands(t, server, tc.work)
 			flushOf(s, "from", tube.Gone)
 			flushOf(s, "from", tube.Reserved)
 			return n

@@ -36,7 +36,7 @@ func scriptCalls(t *testing.T, server *redistest.Server) int64 {
 
 // busiest returns how many commands of Redis that call of the script has made which
 // has made most of them, while something is done.
-func busiest(t *testing.T, server *redistest.Server, what func()) int {
+func mostCommands(t *testing.T, server *redistest.Server, what func()) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Addr)
 	if err != nil {

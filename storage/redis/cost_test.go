@@ -31,11 +31,11 @@ func BenchmarkCost(b *testing.B) {
 		for _, mode := range []string{"put", "reserve", "delete", "cycle"} {
 			b.Run(fmt.Sprintf("floor/%s/%d", mode, size), func(b *testing.B) {
 				server := redistest.Start(b)
-				benchmarkCost(b, server, mode, size, &plain{client: server.Client(b)})
+				benchmarkCost(b, server, mode, size, &plainRedis{client: server.Client(b)})
 			})
 			b.Run(fmt.Sprintf("store/%s/%d", mode, size), func(b *testing.B) {
 				server := redistest.Start(b)
-				benchmarkCost(b, server, mode, size, &throughStore{store: openOn(b, server, "cost"), tube: "default"})
+				benchmarkCost(b, server, mode, size, &storeWorker{store: openOn(b, server, "cost"), tube: "default"})
 			})
 			if mode == "put" || mode == "delete" {
 				continue
@@ -43,7 +43,7 @@ func BenchmarkCost(b *testing.B) {
 			b.Run(fmt.Sprintf("others/%s/%d", mode, size), func(b *testing.B) {
 				server := redistest.Start(b)
 				s := openBy(b, Options{URL: server.URL(), Namespace: "cost", noBodyCache: true})
-				benchmarkCost(b, server, mode, size, &throughStore{store: s, tube: "default"})
+				benchmarkCost(b, server, mode, size, &storeWorker{store: s, tube: "default"})
 			})
 		}
 	}
@@ -55,7 +55,7 @@ func BenchmarkCost(b *testing.B) {
 func BenchmarkMemory(b *testing.B) {
 	server := redistest.Start(b)
 	client := server.Client(b)
-	w := &throughStore{store: openOn(b, server, "cost"), tube: "default"}
+	w := &storeWorker{store: openOn(b, server, "cost"), tube: "default"}
 	w.put(1)
 	before := used(b, client, "used_memory")
 	for left := b.N; left > 0; left -= 64 {
@@ -90,7 +90,7 @@ func benchmarkSpread(b *testing.B, s *Store, cluster *redistest.Cluster) {
 	each := max(b.N/len(s.parts)/size/3, 1)
 	cycles := func(n int) {
 		s.each(func(p *partition) error {
-			w := &throughStore{store: s, tube: tubeIn(p.number, p.of)}
+			w := &storeWorker{store: s, tube: tubeIn(p.number, p.of)}
 			for range n {
 				w.put(size)
 				w.reserve(size)
@@ -130,7 +130,7 @@ func BenchmarkTubeStats(b *testing.B) {
 			client := server.Client(b)
 			s := openOn(b, server, "cost")
 			for i := range size {
-				(&throughStore{store: s, tube: fmt.Sprint("tube-", i)}).put(10)
+				(&storeWorker{store: s, tube: fmt.Sprint("tube-", i)}).put(10)
 			}
 			ops := make([]storage.Op, size)
 			for i := range ops {
@@ -241,14 +241,14 @@ func ownCPU() float64 {
 var costBody = bytes.Repeat([]byte("x"), 128)
 
 // throughStore works through a store.
-type throughStore struct {
+type storeWorker struct {
 	store storage.Store
 	tube  string
 	held  []uint64
 	ops   []storage.Op
 }
 
-func (w *throughStore) do(n int, op func() storage.Op) {
+func (w *storeWorker) do(n int, op func() storage.Op) {
 	w.ops = w.ops[:0]
 	for range n {
 		w.ops = append(w.ops, op())
@@ -261,13 +261,13 @@ func (w *throughStore) do(n int, op func() storage.Op) {
 	}
 }
 
-func (w *throughStore) put(n int) {
+func (w *storeWorker) put(n int) {
 	w.do(n, func() storage.Op {
 		return storage.Op{Kind: storage.Put, Tube: w.tube, Pri: 1024, TTR: 60, Body: costBody}
 	})
 }
 
-func (w *throughStore) reserve(n int) {
+func (w *storeWorker) reserve(n int) {
 	w.do(n, func() storage.Op {
 		return storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{w.tube}, Wait: true}
 	})
@@ -276,7 +276,7 @@ func (w *throughStore) reserve(n int) {
 	}
 }
 
-func (w *throughStore) delete(n int) {
+func (w *storeWorker) delete(n int) {
 	w.do(n, func() storage.Op {
 		id := w.held[0]
 		w.held = w.held[1:]
@@ -285,12 +285,12 @@ func (w *throughStore) delete(n int) {
 }
 
 // plain works by plain commands.
-type plain struct {
+type plainRedis struct {
 	client               *goredis.Client
 	last, taken, deleted uint64 // ids
 }
 
-func (w *plain) pipe(n int, add func(goredis.Pipeliner)) {
+func (w *plainRedis) pipe(n int, add func(goredis.Pipeliner)) {
 	pipe := w.client.Pipeline()
 	for range n {
 		add(pipe)
@@ -300,7 +300,7 @@ func (w *plain) pipe(n int, add func(goredis.Pipeliner)) {
 	}
 }
 
-func (w *plain) put(n int) {
+func (w *plainRedis) put(n int) {
 	w.pipe(n, func(p goredis.Pipeliner) {
 		w.last++
 		p.Set(context.Background(), "redstalk:{0}:"+digits(w.last), costBody, 0)
@@ -308,7 +308,7 @@ func (w *plain) put(n int) {
 	})
 }
 
-func (w *plain) reserve(n int) {
+func (w *plainRedis) reserve(n int) {
 	w.pipe(n, func(p goredis.Pipeliner) {
 		w.taken++
 		id := digits(w.taken)
@@ -318,7 +318,7 @@ func (w *plain) reserve(n int) {
 	})
 }
 
-func (w *plain) delete(n int) {
+func (w *plainRedis) delete(n int) {
 	w.pipe(n, func(p goredis.Pipeliner) {
 		w.deleted++
 		id := digits(w.deleted)

@@ -58,7 +58,7 @@ return { after(rules, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])) }
 
 // bindDead makes as many jobs be on their way to a tube of another partition. Nobody
 // sends them from s.
-func bindDead(t *testing.T, s *Store, from, to string, n int) {
+func makePending(t *testing.T, s *Store, from, to string, n int) {
 	t.Helper()
 	for _, p := range s.parts {
 		p.deadLetters.sending.Store(true)
@@ -79,14 +79,14 @@ func bindDead(t *testing.T, s *Store, from, to string, n int) {
 
 // TestLettersInterrupted: a dead letter is one job in one place, whatever step was the last
 // that an instance did before it died, though Redis has forgotten the script.
-func TestLettersInterrupted(t *testing.T) {
+func TestDeadLettersInterrupted(t *testing.T) {
 	t.Parallel()
 	for steps := range 4 {
-		t.Run(fmt.Sprint("steps", steps), func(t *testing.T) { interruptLetters(t, steps) })
+		t.Run(fmt.Sprint("steps", steps), func(t *testing.T) { interruptDeadLetters(t, steps) })
 	}
 }
 
-func interruptLetters(t *testing.T, steps int) {
+func interruptDeadLetters(t *testing.T, steps int) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
 	from, to := "from", "to"
@@ -94,7 +94,7 @@ func interruptLetters(t *testing.T, steps int) {
 		to += "o"
 	}
 	s := openWith(t, Options{URL: server.URL(), Partitions: 16, Timeout: patient})
-	bindDead(t, s, from, to, 3)
+	makePending(t, s, from, to, 3)
 	p := s.parts[partitionOf(from, 16)]
 	var some []*deadLetter
 	if steps > 0 {
@@ -137,11 +137,11 @@ func interruptLetters(t *testing.T, steps int) {
 		awaitSent(t, other, from, to, 3)
 	}
 	checkWhole(t, server.URL(), DefaultNamespace)
-	wantLetters(t, other, from, to)
+	wantDeadLetters(t, other, from, to)
 }
 
 // wantLetters checks the three dead letters that bindDead has made.
-func wantLetters(t *testing.T, s *Store, from, to string) {
+func wantDeadLetters(t *testing.T, s *Store, from, to string) {
 	t.Helper()
 	for i := range 3 {
 		a := do(s, storage.Op{Kind: storage.PeekKey, Tube: to, Args: &storage.Args{Key: fmt.Sprint("key", i)}})
@@ -173,8 +173,8 @@ func awaitSent(t *testing.T, s *Store, from, to string, n uint64) {
 
 // TestManyLetters: all dead letters are sent, however many they are. Redis keeps them in a table in
 // which the places of those that are gone stay empty for long.
-func TestManyLetters(t *testing.T) {
-	atLength(t)
+func TestManyDeadLetters(t *testing.T) {
+	skipIfShort(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	var ahead atomic.Int64
@@ -182,7 +182,7 @@ func TestManyLetters(t *testing.T) {
 		URL: server.URL(), Timeout: patient, Partitions: 16, skew: func() time.Duration { return time.Duration(ahead.Load()) },
 	})
 	const n = 5000
-	from, to := apart(16)
+	from, to := tubesInTwoPartitions(16)
 	puts, takes := make([]storage.Op, n), make([]storage.Op, n)
 	for i := range n {
 		puts[i] = storage.Op{Kind: storage.Put, Tube: from, TTR: 100}
@@ -230,7 +230,7 @@ func TestRepeatedPut(t *testing.T) {
 
 // TestLettersShared: partitions that send dead letters at the same time send fewer each, and what
 // one sends is its own again when the others have ended.
-func TestLettersShared(t *testing.T) {
+func TestDeadLettersShared(t *testing.T) {
 	s := openWith(t, Options{URL: redistest.Start(t).URL(), Partitions: 16, Timeout: patient})
 	p := s.parts[0]
 	for _, test := range []struct{ senders, want int32 }{{0, 32}, {1, 32}, {4, 32}, {8, 16}, {16, 8}, {64, 4}} {

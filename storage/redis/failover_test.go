@@ -12,7 +12,7 @@ import (
 )
 
 // tailless is a Redis of which a replica takes over that lacks what was done last.
-type tailless struct {
+type rollbackTest struct {
 	url      string
 	tube     string // is kept where that happens
 	primary  *redistest.Server
@@ -21,24 +21,24 @@ type tailless struct {
 }
 
 // taillessBySentinels has sentinels decide.
-func taillessBySentinels(t *testing.T) tailless {
+func rollbackBySentinels(t *testing.T) rollbackTest {
 	redis := redistest.StartSentinelsBehind(t, 1)
 	primary := redis.Servers[0]
-	return tailless{redis.URL(), "t", primary, redis.Servers[1], func() {
+	return rollbackTest{redis.URL(), "t", primary, redis.Servers[1], func() {
 		primary.Kill()
 		redis.AwaitPrimary(t, primary)
 	}}
 }
 
 // taillessInCluster has the primaries of a cluster decide.
-func taillessInCluster(t *testing.T) tailless {
+func rollbackInCluster(t *testing.T) rollbackTest {
 	redis := redistest.StartClusterBehind(t, 3, 1)
 	primary, replica := redis.Primaries[0], redis.Replicas[0]
 	number := 0
 	for redis.Owner(t, keyPrefix(DefaultNamespace, number), primary) != primary {
 		number++
 	}
-	return tailless{redis.URL(), tubeIn(number, clusterPartitions), primary, replica, func() {
+	return rollbackTest{redis.URL(), tubeIn(number, clusterPartitions), primary, replica, func() {
 		primary.Kill()
 		redis.AwaitReplaced(t, primary)
 	}}
@@ -46,7 +46,7 @@ func taillessInCluster(t *testing.T) tailless {
 
 // loseWhatFollows returns when the replica has all that the primary has, and gets
 // nothing any more, but does not know it.
-func (r tailless) loseWhatFollows(t *testing.T) {
+func (r rollbackTest) loseLaterWrites(t *testing.T) {
 	t.Helper()
 	if err := r.primary.Client(t).Do(context.Background(), "wait", 1, 10_000).Err(); err != nil {
 		t.Fatal(err)
@@ -58,11 +58,11 @@ func (r tailless) loseWhatFollows(t *testing.T) {
 // are not given out again, neither by the instance that has put them nor by one that
 // knows nothing of them; and what their holder still says does not concern any job
 // that came later, nor one that the replica did have, and others may reserve.
-func TestReplicaWithoutTheEnd(t *testing.T) {
-	atLength(t)
+func TestReplicaWithoutLastWrites(t *testing.T) {
+	skipIfShort(t)
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T) tailless{
-		"sentinels": taillessBySentinels, "cluster": taillessInCluster,
+	for name, start := range map[string]func(*testing.T) rollbackTest{
+		"sentinels": rollbackBySentinels, "cluster": rollbackInCluster,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,7 +70,7 @@ func TestReplicaWithoutTheEnd(t *testing.T) {
 			client := redis.replica.Client(t)
 			a, b := openAt(t, redis.url, patient), openAt(t, redis.url, patient)
 			known := putAll(t, b, redis.tube, 3)
-			redis.loseWhatFollows(t)
+			redis.loseLaterWrites(t)
 			known = append(known, putAll(t, a, redis.tube, 5)...)
 			held := takeAll(t, a, redis.tube, len(known))
 			redis.takeover()

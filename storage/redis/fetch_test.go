@@ -156,19 +156,19 @@ func TestGoneBeforeFetch(t *testing.T) {
 func TestDeclaredDeadBeforeFetch(t *testing.T) {
 	for name, deleted := range map[string]bool{"taken": false, "taken and deleted": true} {
 		t.Run(name, func(t *testing.T) {
-			lab := newTestbed(t)
-			proxy := redistest.NewProxy(t, lab.redis)
-			s := lab.open(proxy.URL(), patient)
-			putLarge(t, lab.s, 1, 20_000)
-			trusting(lab.s)
+			lt := newLeaseSetTest(t)
+			proxy := redistest.NewProxy(t, lt.redis)
+			s := lt.open(proxy.URL(), patient)
+			putLarge(t, lt.s, 1, 20_000)
+			assumeAlive(lt.s)
 			var other atomic.Uint64
 			whileFetching(proxy, func() {
-				lab.ahead.Add(int64(10 * time.Second))
-				lab.s.Tick()
-				awaitReserved(t, lab.s, 0)
-				other.Store(do(lab.s, take(7)).ID)
+				lt.ahead.Add(int64(10 * time.Second))
+				lt.s.Tick()
+				awaitReserved(t, lt.s, 0)
+				other.Store(do(lt.s, take(7)).ID)
 				if deleted {
-					do(lab.s, move(tube.Delete, 7, 1))
+					do(lt.s, move(tube.Delete, 7, 1))
 				}
 			})
 			a := do(s, take(1))

@@ -32,7 +32,7 @@ func TestManyCost(t *testing.T) {
 			URL: server.URL(), Partitions: of, Timeout: patient, skew: func() time.Duration { return time.Duration(m.ahead.Load()) },
 		})
 		if of > 1 {
-			m.from, m.to = apart(of)
+			m.from, m.to = tubesInTwoPartitions(of)
 		}
 		some := *manyJobs / 5
 		m.fill(*manyJobs, 0)
@@ -90,10 +90,10 @@ func (m *manyCost) reserve(n int) {
 
 // waited is what somebody has waited for, and how much Redis has worked meanwhile. The latter is the
 // same on a machine that has other things to do, unless they hold up who waits.
-type waited struct{ took, work []time.Duration }
+type latencies struct{ took, work []time.Duration }
 
 // others puts jobs into another tube, one after the other, until stop is closed.
-func (m *manyCost) others(stop <-chan struct{}) (w waited) {
+func (m *manyCost) probe(stop <-chan struct{}) (w latencies) {
 	for {
 		select {
 		case <-stop:
@@ -109,7 +109,7 @@ func (m *manyCost) others(stop <-chan struct{}) (w waited) {
 }
 
 // of100 is what 99 of 100 do not exceed, and none.
-func of100(all []time.Duration) string {
+func percentiles(all []time.Duration) string {
 	if len(all) == 0 {
 		return "nothing"
 	}
@@ -122,8 +122,8 @@ func (m *manyCost) measure(what string, work func() int) {
 	ctx := context.Background()
 	m.client.ConfigSet(ctx, "slowlog-log-slower-than", "2000")
 	m.client.Do(ctx, "slowlog", "reset")
-	stop, ended := make(chan struct{}), make(chan waited)
-	go func() { ended <- m.others(stop) }()
+	stop, ended := make(chan struct{}), make(chan latencies)
+	go func() { ended <- m.probe(stop) }()
 	begun, calls, used := time.Now(), scriptCalls(m.t, m.server), m.used()
 	n := work()
 	took := time.Since(begun)
@@ -135,7 +135,7 @@ func (m *manyCost) measure(what string, work func() int) {
 		slowest = max(slowest, entry.Duration)
 	}
 	m.t.Logf("%2d partitions, %-20s %7d in %8v, %v of Redis a call, slowest call %v (0: below 2ms); others, 99 of 100 and all, waited %s, while Redis worked %s",
-		m.of, what, n, took.Round(time.Millisecond), each.Round(time.Microsecond), slowest, of100(w.took), of100(w.work))
+		m.of, what, n, took.Round(time.Millisecond), each.Round(time.Microsecond), slowest, percentiles(w.took), percentiles(w.work))
 }
 
 // used is the processor time that Redis has used.

@@ -18,7 +18,7 @@ import (
 )
 
 // wantSound has fsck look at what the stores on a server have left.
-func wantSound(t *testing.T, o Options) {
+func wantNoFaults(t *testing.T, o Options) {
 	t.Helper()
 	_, err := Check(context.Background(), o, false, Report{Found: func(at int, what string) { t.Errorf("partition %d: %s", at, what) }})
 	if err != nil {
@@ -107,13 +107,13 @@ func TestFlushReservedElsewhere(t *testing.T) {
 					t.Errorf("an instance holds %d jobs", n)
 				}
 			}
-			wantSound(t, Options{URL: server.URL()})
+			wantNoFaults(t, Options{URL: server.URL()})
 		})
 	}
 }
 
 // apart returns the names of two tubes in different partitions.
-func apart(of int) (from, to string) {
+func tubesInTwoPartitions(of int) (from, to string) {
 	from = "from"
 	for n := 0; ; n++ {
 		if to = fmt.Sprint("to", n); partitionOf(to, of) != partitionOf(from, of) {
@@ -168,7 +168,7 @@ func putSizes(t *testing.T, o Options, tube string, n int) (bodies []string) {
 func TestMoveAcrossPartitionsKilled(t *testing.T) {
 	t.Parallel()
 	const of, jobs = 4, 20
-	from, to := apart(of)
+	from, to := tubesInTwoPartitions(of)
 	for n := range int64(moveOfCalls) {
 		for name, fate := range map[string]redistest.Fate{"before": redistest.Cut, "after": redistest.Last} {
 			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestMoveAcrossPartitionsKilled(t *testing.T) {
 					t.Errorf("of %d jobs there are %d: %q", jobs, len(got), got)
 				}
 				next.TickAll()
-				wantSound(t, Options{URL: server.URL(), Partitions: of})
+				wantNoFaults(t, Options{URL: server.URL(), Partitions: of})
 			})
 		}
 	}
@@ -221,12 +221,12 @@ func TestMoveAcrossPartitionsKilled(t *testing.T) {
 // TestMoveAnswerLost: an answer that is lost in the middle of a move costs nothing, and has
 // nothing done twice.
 func TestMoveAnswerLost(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	for _, of := range []int{1, 4} {
 		from, to := "from", "to"
 		if of > 1 {
-			from, to = apart(of)
+			from, to = tubesInTwoPartitions(of)
 		}
 		for n := range int64(6) {
 			t.Run(fmt.Sprint(of, " partitions, call ", n), func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestMoveAnswerLost(t *testing.T) {
 				if got := bodiesIn(t, s, from, tube.Ready); len(got) != 1 || got[0] != "body 599" {
 					t.Errorf("left: %q", got)
 				}
-				wantSound(t, Options{URL: server.URL(), Partitions: of})
+				wantNoFaults(t, Options{URL: server.URL(), Partitions: of})
 			})
 		}
 	}
@@ -273,7 +273,7 @@ func TestMoveAnswerLost(t *testing.T) {
 func TestFailsBetweenParts(t *testing.T) {
 	t.Parallel()
 	const jobs, partitions = 3000, 4
-	_, there := apart(partitions)
+	_, there := tubesInTwoPartitions(partitions)
 	here := "here"
 	for partitionOf(here, partitions) != partitionOf("from", partitions) {
 		here += "e"

@@ -285,7 +285,7 @@ func longestCalls(t *testing.T, redis *redistest.Server) (stop func() (calls, ar
 // TestCheckInSteps: no call of a check does more than its share, whatever there is much
 // of.
 func TestCheckInSteps(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	redis := redistest.Start(t)
 	fillMany(t, redis, maxCheckWork, 2*maxCheckWork)
 	stop := longestCalls(t, redis)
@@ -300,7 +300,7 @@ func TestCheckInSteps(t *testing.T) {
 // TestCheckManyTubes: what is wrong among many tubes is found and put right; and whoever
 // wants to is told how far it is.
 func TestCheckManyTubes(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	const others, tubes = 2 * maxCheckWork, 60_000 // more than the arguments that a script can have
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"

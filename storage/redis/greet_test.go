@@ -12,7 +12,7 @@ import (
 
 // TestGreetedLate: what Redis says of itself to a new connection, and says too late, is not taken
 // for the answer to what is sent next.
-func TestGreetedLate(t *testing.T) {
+func TestLateGreeting(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {
 		proxy := redistest.NewProxy(t, redistest.Start(t))

@@ -14,7 +14,7 @@ import (
 )
 
 // kept is what a test knows of a job that was reserved.
-type kept struct {
+type modelHolding struct {
 	id     uint64
 	holder tube.Holder
 	tube   string
@@ -26,7 +26,7 @@ type kept struct {
 // simply listed. In the end nothing is left, and as many as before need no more room.
 func TestHoldings(t *testing.T) {
 	hs, rng, now := newHoldings(false), rand.New(rand.NewPCG(3, 3)), time.Now()
-	model, sets := make(map[uint64]kept), 0
+	model, sets := make(map[uint64]modelHolding), 0
 	drop := func(id uint64) {
 		hs.drop(id)
 		delete(model, id)
@@ -40,7 +40,7 @@ func TestHoldings(t *testing.T) {
 				sets++
 				set = &leaseSet{name: fmt.Sprint(sets), left: 1 << 20}
 			}
-			k := kept{id, tube.Holder(rng.IntN(3)), fmt.Sprint(rng.IntN(50)), now.Add(time.Minute), set}
+			k := modelHolding{id, tube.Holder(rng.IntN(3)), fmt.Sprint(rng.IntN(50)), now.Add(time.Minute), set}
 			if rng.IntN(2) == 0 {
 				k.set = nil
 			}
@@ -73,16 +73,16 @@ func TestHoldings(t *testing.T) {
 }
 
 // compare compares holdings with a list of what was reserved.
-func compare(t *testing.T, hs *holdings, model map[uint64]kept) {
+func compare(t *testing.T, hs *holdings, model map[uint64]modelHolding) {
 	t.Helper()
 	if hs.count() != len(model) {
 		t.Fatalf("%d jobs, want %d", hs.count(), len(model))
 	}
 	for h := range tube.Holder(3) {
-		held := slices.SortedFunc(maps.Values(model), func(a, b kept) int {
+		held := slices.SortedFunc(maps.Values(model), func(a, b modelHolding) int {
 			return cmp.Or(a.until.Compare(b.until), cmp.Compare(a.id, b.id))
 		})
-		held = slices.DeleteFunc(held, func(k kept) bool { return k.holder != h })
+		held = slices.DeleteFunc(held, func(k modelHolding) bool { return k.holder != h })
 		some := hs.firstOf(h, len(held)+1)
 		if len(some) != len(held) || hs.countOf(h) != len(held) || hs.holdsAny(h) != (len(held) > 0) {
 			t.Fatalf("holder %d has %d jobs, want %d", h, len(some), len(held))

@@ -47,7 +47,7 @@ func fullQueue(n int) func(yield func(storage.ImportJob) bool) {
 }
 
 // takeOver imports jobs.
-func takeOver(t *testing.T, s storage.Importer, n int) {
+func importAll(t *testing.T, s storage.Importer, n int) {
 	t.Helper()
 	im, err := storage.StartImport(s, "many", uint64(n), func() tube.Instant { return tube.Instant(time.Now().UnixNano()) })
 	if err != nil {
@@ -81,7 +81,7 @@ func TestImportMany(t *testing.T) {
 	}
 	c.ConfigSet(ctx, "slowlog-max-len", "100000")
 	began := time.Now()
-	takeOver(t, s, *imported)
+	importAll(t, s, *imported)
 	took := time.Since(began)
 	var calls []time.Duration
 	for _, entry := range c.SlowLogGet(ctx, -1).Val() {
@@ -143,7 +143,7 @@ func TestImportIntoFullRedis(t *testing.T) {
 		t.Errorf("jobs get into a Redis that is full: %v", err)
 	}
 	c.ConfigSet(ctx, "maxmemory", "0")
-	takeOver(t, s, 3000)
+	importAll(t, s, 3000)
 	ops := []storage.Op{{Kind: storage.Stats}}
 	storage.DoWait(s, ops)
 	if got := ops[0].Answer.Stats; got == nil || int(got.Ready+got.Delayed+got.Buried) != 3000 {

@@ -100,7 +100,7 @@ func TestSmallTakesBesideLarge(t *testing.T) {
 
 // TestLargeLooks: peeks and reserve-job are cut like takes, and what comes behind them
 // in their batch is done behind them.
-func TestLargeLooks(t *testing.T) {
+func TestLargePeeks(t *testing.T) {
 	s := openWith(t, Options{URL: redistest.Start(t).URL(), Timeout: patient, budget: 1000})
 	putLarge(t, s, 4, 800)
 	peek := func(id uint64) storage.Op { return storage.Op{Kind: storage.Peek, ID: id} }

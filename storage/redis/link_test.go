@@ -18,7 +18,7 @@ import (
 
 // TestSuiteOnCluster is the suite on three primaries with a replica each.
 func TestSuiteOnCluster(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 1)
 	redis.NeverFailOver(t)
@@ -28,7 +28,7 @@ func TestSuiteOnCluster(t *testing.T) {
 
 // TestSuiteBySentinels is the suite on a primary that sentinels name.
 func TestSuiteBySentinels(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	redis := redistest.StartSentinels(t, 1)
 	redis.NeverFailOver(t)
@@ -55,7 +55,7 @@ func takeFrom(h tube.Holder, wait bool, names ...string) storage.Op {
 
 // clusterApart opens a store on a cluster whose nodes serve what they have without the
 // others. It returns a node, a tube on it, and one on another node.
-func clusterApart(t *testing.T) (s *Store, node *redistest.Server, on, elsewhere string) {
+func clusterWithTwoTubes(t *testing.T) (s *Store, node *redistest.Server, on, elsewhere string) {
 	t.Helper()
 	ctx := context.Background()
 	redis := redistest.StartCluster(t, 3, 0)
@@ -79,9 +79,9 @@ func clusterApart(t *testing.T) (s *Store, node *redistest.Server, on, elsewhere
 // TestStuckNode stops one node of a cluster. What needs only the others goes on
 // as if nothing were, and what needs that one is held up and then refused.
 func TestStuckNode(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
-	s, stuck, bad, good := clusterApart(t)
+	s, stuck, bad, good := clusterWithTwoTubes(t)
 	do(s, putIn(good, 5))
 	do(s, storage.Op{Kind: storage.Put, Tube: good, Pri: 10, Delay: 1, TTR: 600})
 	s.Tick() // from here on each partition knows what is due
@@ -169,7 +169,7 @@ func TestClusterDown(t *testing.T) {
 
 // TestMovedAway moves a partition from node to node: every operation of it is
 // carried out, and once, while its keys are on both sides too.
-func TestMovedAway(t *testing.T) {
+func TestSlotMigration(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 0)
 	s := openAt(t, redis.URL(), patient)
@@ -207,7 +207,7 @@ func TestMovedAway(t *testing.T) {
 }
 
 // TestGuardsOfCluster: every node is looked at.
-func TestGuardsOfCluster(t *testing.T) {
+func TestStartChecksOfCluster(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	redis := redistest.StartCluster(t, 3, 1)
@@ -271,7 +271,7 @@ const documented = `evalsha eval blpop lpop rpush hsetnx hset hget hmget hgetall
 const documentedForCheck = `scan zscan pttl`
 
 // TestGuardsBySentinels: a replica that evicts would lose jobs some day.
-func TestGuardsBySentinels(t *testing.T) {
+func TestStartChecksBySentinels(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartSentinels(t, 1)
 	redis.Servers[1].Client(t).ConfigSet(context.Background(), "maxmemory-policy", "allkeys-lru")

@@ -15,7 +15,7 @@ import (
 
 // crowd hands over operations as a loop does: one first, and whenever it is
 // asked for more a few others, each as the batch of another connection.
-type crowd struct {
+type poller struct {
 	t       *testing.T
 	s       *Store
 	ops     []storage.Op
@@ -24,7 +24,7 @@ type crowd struct {
 	early   int          // handed over while others were pending
 }
 
-func (c *crowd) submit(poll func(read bool) int) {
+func (c *poller) submit(poll func(read bool) int) {
 	op := &storage.Batch{Ops: c.ops[c.next : c.next+1]}
 	c.next++
 	op.Done = func() { c.pending.Add(-1) }
@@ -36,7 +36,7 @@ func (c *crowd) submit(poll func(read bool) int) {
 	}
 }
 
-func (c *crowd) more(bool) int {
+func (c *poller) more(bool) int {
 	n := min(3, len(c.ops)-c.next)
 	for range n {
 		if c.pending.Load() > 0 {
@@ -48,7 +48,7 @@ func (c *crowd) more(bool) int {
 }
 
 // do carries out the operations, and returns their answers.
-func (c *crowd) do(ops []storage.Op) []storage.Op {
+func (c *poller) do(ops []storage.Op) []storage.Op {
 	c.t.Helper()
 	c.ops, c.next, c.early = ops, 0, 0
 	for c.next < len(ops) {
@@ -79,7 +79,7 @@ func TestOverlap(t *testing.T) {
 	for name, brk := range breaks {
 		t.Run(name, func(t *testing.T) {
 			proxy := redistest.NewProxy(t, redistest.Start(t))
-			c := &crowd{t: t, s: openAt(t, proxy.URL(), patient)}
+			c := &poller{t: t, s: openAt(t, proxy.URL(), patient)}
 			const n = 40
 			var puts, takes, deletes []storage.Op
 			for range n {

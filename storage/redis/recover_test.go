@@ -92,7 +92,7 @@ func awaitReserved(t *testing.T, s *Store, want uint64) {
 // trusting has a store take the silence of others for their death, as one does that has
 // been there for long, has seen their heartbeats, and was never held up itself. On a busy
 // machine its last heartbeat may be so long ago that it would not.
-func trusting(s *Store) {
+func assumeAlive(s *Store) {
 	p := s.parts[0]
 	p.do(p.encodeHeartbeat)
 	p.do(func(*call) {
@@ -181,7 +181,7 @@ func TestBrokenOnce(t *testing.T) {
 // TestUnheard has clients given up on while Redis is away, with the answer of
 // a batch that was carried out lost for good: jobs that were reserved for them
 // are given back, and jobs that they put are there once.
-func TestUnheard(t *testing.T) {
+func TestUndeliveredAreGivenBack(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t))
 	s := openAt(t, proxy.URL(), hasty)
@@ -228,10 +228,10 @@ func TestNeverSent(t *testing.T) {
 func testNeverSent(t *testing.T, first bool) {
 	proxy := redistest.NewProxy(t, redistest.Start(t))
 	s := openAt(t, proxy.URL(), hasty)
-	attend := func(delta int) storage.Op {
+	ref := func(delta int) storage.Op {
 		return storage.Op{Kind: storage.Ref, Role: tube.Watching, Delta: delta, Tubes: []string{"t", "gone"}}
 	}
-	do(s, attend(1))
+	do(s, ref(1))
 	do(s, put("x"))
 	if a := do(s, take(1)); a.ID != 1 {
 		t.Fatalf("%+v", a)
@@ -244,11 +244,11 @@ func testNeverSent(t *testing.T, first bool) {
 	}
 	proxy.Refuse(true)
 	if first {
-		fails(storage.Op{Kind: storage.ReleaseAll, Holder: 1}, attend(-1))
+		fails(storage.Op{Kind: storage.ReleaseAll, Holder: 1}, ref(-1))
 		fails(put("y"))
 	} else {
 		fails(put("y"))
-		fails(storage.Op{Kind: storage.ReleaseAll, Holder: 1}, attend(-1))
+		fails(storage.Op{Kind: storage.ReleaseAll, Holder: 1}, ref(-1))
 	}
 	if _, err := s.Tick(); err == nil {
 		t.Error("a tick without Redis")

@@ -15,7 +15,7 @@ import (
 func secretWith(c byte) string { return "Zq7x" + string(c) + "Wv9k" + string(c) + "8Jy4" }
 
 // tells returns whether a text tells a part of a secret, of four characters or more.
-func tells(text, secret string) bool {
+func leaks(text, secret string) bool {
 	for at := range len(secret) - 3 {
 		if strings.Contains(text, secret[at:at+4]) {
 			return true
@@ -45,7 +45,7 @@ var withSecrets = []string{
 
 // TestAddressTellsNoSecret has passwords with every printable character, as they
 // are and encoded, and everything wrong with the rest of the URL.
-func TestAddressTellsNoSecret(t *testing.T) {
+func TestAddressErrorsHideSecrets(t *testing.T) {
 	for c := byte(' '); c <= '~'; c++ {
 		secret := secretWith(c)
 		for i, form := range withSecrets {
@@ -56,9 +56,9 @@ func TestAddressTellsNoSecret(t *testing.T) {
 				}
 				a, err := parseAddress(Options{URL: url}.withDefaults())
 				switch {
-				case err != nil && (tells(err.Error(), secret) || tells(err.Error(), encoded(secret))):
+				case err != nil && (leaks(err.Error(), secret) || leaks(err.Error(), encoded(secret))):
 					t.Errorf("%s: %v", url, err)
-				case err == nil && (a.options.Password != secret || tells(a.where(), secret)):
+				case err == nil && (a.options.Password != secret || leaks(a.where(), secret)):
 					t.Errorf("%s: password %q at %s", url, a.options.Password, a.where())
 				case err != nil && i < 6 && written != secret:
 					t.Errorf("%s, which is well written: %v", url, err)
@@ -93,7 +93,7 @@ func TestEncodedSecretsOpen(t *testing.T) {
 	var log bytes.Buffer
 	for _, who := range []string{":", encoded(user) + ":"} {
 		_, err := Open(ctx, Options{URL: "redis://" + who + encoded("wrong"+secret) + "@" + redis.Addr, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		if err == nil || tells(err.Error()+log.String(), secret) {
+		if err == nil || leaks(err.Error()+log.String(), secret) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -106,16 +106,16 @@ func TestServersThatQuoteSecrets(t *testing.T) {
 	var log bytes.Buffer
 	o := Options{URL: "redis://u:" + secret + "@" + redis.Addr, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	_, err := Open(context.Background(), o)
-	if err == nil || !strings.Contains(err.Error(), redacted) || tells(err.Error()+log.String(), secret) {
+	if err == nil || !strings.Contains(err.Error(), redacted) || leaks(err.Error()+log.String(), secret) {
 		t.Errorf("%v\n%s", err, log.String())
 	}
-	if _, err = Check(context.Background(), o, false, Report{}); err == nil || tells(err.Error(), secret) {
+	if _, err = Check(context.Background(), o, false, Report{}); err == nil || leaks(err.Error(), secret) {
 		t.Errorf("%v", err)
 	}
 	a, _ := parseAddress(o.withDefaults())
 	quoting := fmt.Errorf("it was sent %s", secret)
 	a.redactLog(o.Log).With("err", quoting).Warn(quoting.Error(), "err", quoting, "text", secret)
-	if got := log.String(); strings.Count(got, redacted) != 4 || tells(got, secret) {
+	if got := log.String(); strings.Count(got, redacted) != 4 || leaks(got, secret) {
 		t.Errorf("%s", got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"redstalk/tube"
 )
 
-func TestAttendance(t *testing.T) {
+func TestRefs(t *testing.T) {
 	a, nobody := newTubeRefs(), func(string) int { return 0 }
 	untold := func() []string {
 		a.findChanged(nobody)
@@ -90,7 +90,7 @@ func TestInstances(t *testing.T) {
 
 // TestManyAttended: a heartbeat looks at a bounded number of tubes, and in the end at
 // all; they are told of in parts.
-func TestManyAttended(t *testing.T) {
+func TestManyRefs(t *testing.T) {
 	const tubes = 3*maxReviewed + 7
 	a, asked := newTubeRefs(), 0
 	for _, name := range names(tubes) {

@@ -19,27 +19,27 @@ func TestGoneBeforeAnsweredAgain(t *testing.T) {
 		op   storage.Op
 		word string
 		size int
-		gone func(lab *testbed, id uint64)
+		gone func(lt *leaseSetTest, id uint64)
 	}{
-		"lease":          {takeOf(tube.LeaseHolder, "t"), "take-lease", 10, (*testbed).outlive},
-		"large lease":    {takeOf(tube.LeaseHolder, "t"), "take-lease", 20_000, (*testbed).outlive},
-		"lease of many":  {takeOf(tube.LeaseHolder, "other", "t"), "take-lease", 10, (*testbed).outlive},
-		"take":           {takeOf(1, "t"), "\r\ntake\r\n", 10, (*testbed).deleteByKey},
-		"large take":     {takeOf(1, "t"), "\r\ntake\r\n", 20_000, (*testbed).deleteByKey},
-		"take from many": {takeOf(1, "other", "t"), "take-any", 10, (*testbed).deleteByKey},
-		"reserve-job":    {storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1}, "reserve-job", 10, (*testbed).deleteByKey},
+		"lease":          {takeOf(tube.LeaseHolder, "t"), "take-lease", 10, (*leaseSetTest).surviveRestart},
+		"large lease":    {takeOf(tube.LeaseHolder, "t"), "take-lease", 20_000, (*leaseSetTest).surviveRestart},
+		"lease of many":  {takeOf(tube.LeaseHolder, "other", "t"), "take-lease", 10, (*leaseSetTest).surviveRestart},
+		"take":           {takeOf(1, "t"), "\r\ntake\r\n", 10, (*leaseSetTest).deleteByKey},
+		"large take":     {takeOf(1, "t"), "\r\ntake\r\n", 20_000, (*leaseSetTest).deleteByKey},
+		"take from many": {takeOf(1, "other", "t"), "take-any", 10, (*leaseSetTest).deleteByKey},
+		"reserve-job":    {storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1}, "reserve-job", 10, (*leaseSetTest).deleteByKey},
 	} {
 		for _, left := range []int{0, 1} {
 			t.Run(name, func(t *testing.T) {
-				lab := newTestbed(t)
-				proxy := redistest.NewProxy(t, lab.redis)
-				a := lab.open(proxy.URL(), patient)
+				lt := newLeaseSetTest(t)
+				proxy := redistest.NewProxy(t, lt.redis)
+				a := lt.open(proxy.URL(), patient)
 				tags := &storage.Args{Tags: &tube.Tags{Key: "k"}}
-				tc.op.ID = do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 1, Body: bodyOf('a', tc.size), Args: tags}).ID
+				tc.op.ID = do(lt.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 1, Body: bodyOf('a', tc.size), Args: tags}).ID
 				for range left {
-					do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Body: bodyOf('b', tc.size)})
+					do(lt.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Body: bodyOf('b', tc.size)})
 				}
-				cutBehind(proxy, tc.word, func() { tc.gone(lab, tc.op.ID) })
+				cutBehind(proxy, tc.word, func() { tc.gone(lt, tc.op.ID) })
 				got := do(a, tc.op)
 				if got.Err != nil || got.ID == tc.op.ID || got.NotFound != (got.ID == 0) {
 					t.Errorf("job %d, %v, found %v", got.ID, got.Err, !got.NotFound)
@@ -77,13 +77,13 @@ func cutBehind(proxy *redistest.Proxy, word string, what func()) {
 }
 
 // outlive has a lease run out, and deletes the job.
-func (lab *testbed) outlive(id uint64) {
-	lab.ahead.Add(int64(2 * time.Second))
-	lab.s.Tick()
-	do(lab.s, move(tube.Delete, 9, id))
+func (lt *leaseSetTest) surviveRestart(id uint64) {
+	lt.ahead.Add(int64(2 * time.Second))
+	lt.s.Tick()
+	do(lt.s, move(tube.Delete, 9, id))
 }
 
 // deleteByKey deletes a job whoever holds it.
-func (lab *testbed) deleteByKey(uint64) {
-	do(lab.s, storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "k"}})
+func (lt *leaseSetTest) deleteByKey(uint64) {
+	do(lt.s, storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "k"}})
 }

@@ -14,7 +14,7 @@ import (
 
 // keepsOld is in front of a server, and keeps the connections that there are on the old primary
 // when a standby takes over.
-type keepsOld struct {
+type stickyProxy struct {
 	net.Listener
 	to string
 
@@ -22,19 +22,19 @@ type keepsOld struct {
 	old map[net.Conn]bool // by connection of a client: whether it was there before the takeover
 }
 
-func newKeepsOld(t *testing.T, server *redistest.Server) *keepsOld {
+func newStickyProxy(t *testing.T, server *redistest.Server) *stickyProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &keepsOld{Listener: l, to: server.Addr, old: make(map[net.Conn]bool)}
+	k := &stickyProxy{Listener: l, to: server.Addr, old: make(map[net.Conn]bool)}
 	t.Cleanup(func() { l.Close() })
 	go k.serve()
 	return k
 }
 
-func (k *keepsOld) serve() {
+func (k *stickyProxy) serve() {
 	for {
 		client, err := k.Accept()
 		if err != nil {
@@ -52,12 +52,12 @@ func (k *keepsOld) serve() {
 			io.Copy(client, server)
 			client.Close()
 		}()
-		go k.pass(client, server)
+		go k.copyBytes(client, server)
 	}
 }
 
 // pass passes requests on, or refuses them as the proxy of a managed Redis does.
-func (k *keepsOld) pass(client, server net.Conn) {
+func (k *stickyProxy) copyBytes(client, server net.Conn) {
 	defer server.Close()
 	buf := make([]byte, 64<<10)
 	for {
@@ -77,7 +77,7 @@ func (k *keepsOld) pass(client, server net.Conn) {
 }
 
 // takeOver has all connections be old ones from now on, but for those that come later.
-func (k *keepsOld) takeOver() {
+func (k *stickyProxy) failOver() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for c := range k.old {
@@ -91,7 +91,7 @@ func TestOldConnections(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {
 		server := redistest.Start(t)
-		before := newKeepsOld(t, server)
+		before := newStickyProxy(t, server)
 		o := Options{Log: slog.New(slog.DiscardHandler), URL: "redis://" + before.Addr().String() + "/0", Partitions: partitions, Timeout: patient}
 		s, err := Open(t.Context(), o)
 		if err != nil {
@@ -99,12 +99,12 @@ func TestOldConnections(t *testing.T) {
 		}
 		t.Cleanup(func() { s.Close() })
 		told := make(chan string, 1)
-		s.Listen(notes(told))
+		s.Listen(chanWaiter(told))
 		other := openWith(t, Options{URL: server.URL(), Partitions: partitions, Timeout: patient})
 		if a := do(s, put("x")); a.Err != nil {
 			t.Fatal(a.Err)
 		}
-		before.takeOver()
+		before.failOver()
 		if a := do(s, put("y")); a.Err != nil {
 			t.Errorf("%d partitions: %v", partitions, a.Err)
 		}
@@ -128,14 +128,14 @@ func TestOldConnections(t *testing.T) {
 }
 
 // notes is a listener that passes on the tubes of which it is told.
-type notes chan string
+type chanWaiter chan string
 
-func (n notes) Ready(name string) bool {
+func (n chanWaiter) Ready(name string) bool {
 	select {
 	case n <- name:
 	default:
 	}
 	return true
 }
-func (notes) Waiting(string) int { return 0 }
-func (notes) Due(time.Duration)  {}
+func (chanWaiter) Waiting(string) int { return 0 }
+func (chanWaiter) Due(time.Duration)  {}

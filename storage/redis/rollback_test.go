@@ -189,7 +189,7 @@ func testClockStep(t *testing.T, by time.Duration, when string) {
 		}
 	}
 	dead.crash()
-	trusting(a)
+	assumeAlive(a)
 	if when == "while Redis is away" {
 		server.Kill()
 		if err := server.Restart(); err != nil {
@@ -252,12 +252,12 @@ func TestRepeatIsWritten(t *testing.T) {
 }
 
 // beforehand is a transport beside which something else happens as it connects.
-type beforehand struct {
+type beforeConnect struct {
 	transport
 	happens func()
 }
 
-func (b beforehand) connect(node *goredis.Client) error {
+func (b beforeConnect) connect(node *goredis.Client) error {
 	err := b.transport.connect(node)
 	b.happens()
 	return err
@@ -271,7 +271,7 @@ func TestAnotherConnectionMeetsItFirst(t *testing.T) {
 	first, p := do(s, put("x")).ID, s.parts[0]
 	replaced, once := make(chan struct{}), sync.Once{}
 	p.submit(&unit{mustRun: true, upkeep: func(*call) {
-		p.transport = beforehand{p.transport, func() { once.Do(func() { s.link.servers.isOther("", "another") }) }}
+		p.transport = beforeConnect{p.transport, func() { once.Do(func() { s.link.servers.isOther("", "another") }) }}
 		close(replaced)
 	}})
 	<-replaced

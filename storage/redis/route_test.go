@@ -111,7 +111,7 @@ func opOf(word string) storage.Op {
 }
 
 // openInParts opens a store with as many partitions as a cluster has.
-func openInParts(t *testing.T, url string, l storage.Listener) *Store {
+func openPartitioned(t *testing.T, url string, l storage.Listener) *Store {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	s, err := Open(context.Background(), Options{URL: url, Partitions: clusterPartitions, Timeout: patient, Log: log})
@@ -124,7 +124,7 @@ func openInParts(t *testing.T, url string, l storage.Listener) *Store {
 }
 
 // tubesApart returns names of tubes, each in another partition.
-func tubesApart(n int) (names []string) {
+func tubesInPartitions(n int) (names []string) {
 	for p := range n {
 		names = append(names, tubeIn(p, clusterPartitions))
 	}
@@ -135,8 +135,8 @@ func tubesApart(n int) (names []string) {
 // which they were put, whatever their tubes, and whichever instance put them.
 func TestOrderOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
-	a, b := openInParts(t, redis.URL(), nopListener{}), openInParts(t, redis.URL(), nopListener{})
-	names, rng := tubesApart(6), rand.New(rand.NewPCG(1, 1))
+	a, b := openPartitioned(t, redis.URL(), nopListener{}), openPartitioned(t, redis.URL(), nopListener{})
+	names, rng := tubesInPartitions(6), rand.New(rand.NewPCG(1, 1))
 	last, want := uint64(0), make(map[uint32][]uint64)
 	for i := range 60 {
 		pri, store := rng.Uint32N(3), a
@@ -171,7 +171,7 @@ func TestOrderOverPartitions(t *testing.T) {
 // is in one partition they cost one call there.
 func TestTakesTogether(t *testing.T) {
 	redis := redistest.Start(t)
-	s, names, rng := openInParts(t, redis.URL(), nopListener{}), tubesApart(4), rand.New(rand.NewPCG(2, 2))
+	s, names, rng := openPartitioned(t, redis.URL(), nopListener{}), tubesInPartitions(4), rand.New(rand.NewPCG(2, 2))
 	const jobs, takes = 60, 70
 	batch := func(op storage.Op) []storage.Op {
 		ops := slices.Repeat([]storage.Op{op}, takes)
@@ -207,8 +207,8 @@ func TestTakesTogether(t *testing.T) {
 // instances, while jobs are put: each job is taken once.
 func TestTakersOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
-	stores := []*Store{openInParts(t, redis.URL(), nopListener{}), openInParts(t, redis.URL(), nopListener{})}
-	names := tubesApart(4)
+	stores := []*Store{openPartitioned(t, redis.URL(), nopListener{}), openPartitioned(t, redis.URL(), nopListener{})}
+	names := tubesInPartitions(4)
 	const takers, jobs = 6, 40
 	taken := make(chan uint64, takers*jobs)
 	var all sync.WaitGroup
@@ -249,7 +249,7 @@ func TestTakersOverPartitions(t *testing.T) {
 // tubes of several partitions: who is first in the batch gets a job, as long as
 // there are any, and each gets another one.
 func TestManySearches(t *testing.T) {
-	s, names := openInParts(t, redistest.Start(t).URL(), nopListener{}), tubesApart(4)
+	s, names := openPartitioned(t, redistest.Start(t).URL(), nopListener{}), tubesInPartitions(4)
 	const jobs, takers = 30, 50
 	for i := range jobs {
 		do(s, putIn(names[i%len(names)], uint32(i%2)))
@@ -275,7 +275,7 @@ func TestManySearches(t *testing.T) {
 func TestBrokenInPartitions(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t))
-	s, names := openInParts(t, proxy.URL(), nopListener{}), tubesApart(clusterPartitions)
+	s, names := openPartitioned(t, proxy.URL(), nopListener{}), tubesInPartitions(clusterPartitions)
 	const workers, each = 8, 30
 	broken := make(chan struct{})
 	var all sync.WaitGroup
@@ -340,23 +340,23 @@ func checkAll(t *testing.T, s *Store, jobs int, names []string) {
 }
 
 // ears hear of tubes with jobs.
-type ears struct {
+type wakeUpListener struct {
 	nopListener
-	heard chan string
+	woken chan string
 }
 
-func (e ears) Ready(name string) bool {
-	e.heard <- name
+func (e wakeUpListener) Ready(name string) bool {
+	e.woken <- name
 	return true
 }
 
 // TestHintsOverPartitions: whoever waits for tubes of several partitions is told
 // of a job in any of them that another instance puts.
-func TestHintsOverPartitions(t *testing.T) {
+func TestWakeUpsOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
-	e := ears{heard: make(chan string, 100)}
-	a, b := openInParts(t, redis.URL(), nopListener{}), openInParts(t, redis.URL(), e)
-	names := tubesApart(5)
+	e := wakeUpListener{woken: make(chan string, 100)}
+	a, b := openPartitioned(t, redis.URL(), nopListener{}), openPartitioned(t, redis.URL(), e)
+	names := tubesInPartitions(5)
 	for _, name := range names {
 		if got := do(b, takeFrom(1, true, names...)); !got.NotFound {
 			t.Fatalf("there is a job: %+v", got)
@@ -364,7 +364,7 @@ func TestHintsOverPartitions(t *testing.T) {
 		do(a, putIn(name, 0))
 		for heard := ""; heard != name; {
 			select {
-			case heard = <-e.heard:
+			case heard = <-e.woken:
 			case <-time.After(patient):
 				t.Fatalf("nobody said that there is a job in %s", name)
 			}
@@ -378,7 +378,7 @@ func TestHintsOverPartitions(t *testing.T) {
 // TestSoonOverPartitions: what is held in one partition counts when a take from
 // another finds nothing.
 func TestSoonOverPartitions(t *testing.T) {
-	s, names := openInParts(t, redistest.Start(t).URL(), nopListener{}), tubesApart(3)
+	s, names := openPartitioned(t, redistest.Start(t).URL(), nopListener{}), tubesInPartitions(3)
 	do(s, storage.Op{Kind: storage.Put, Tube: names[0], TTR: 60})
 	do(s, takeFrom(1, false, names[0]))
 	for _, from := range [][]string{names[1:2], names[1:], names} {
@@ -400,7 +400,7 @@ func TestSoonOverPartitions(t *testing.T) {
 // TestSoonInOrder: a take that finds nothing says when the deadline comes of what its holder has
 // by then, wherever that is, and not of what it gets later in the batch in another partition.
 func TestSoonInOrder(t *testing.T) {
-	s := openInParts(t, redistest.Start(t).URL(), nopListener{})
+	s := openPartitioned(t, redistest.Start(t).URL(), nopListener{})
 	with, without := tubeIn(1, clusterPartitions), tubeIn(2, clusterPartitions)
 	for range 3 {
 		op := putIn(with, 0)

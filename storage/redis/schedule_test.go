@@ -14,8 +14,8 @@ import (
 // notification. The deliveries come when they would have, and none comes twice.
 func TestScheduleThroughFailover(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T) tailless{
-		"sentinels": taillessBySentinels, "cluster": taillessInCluster,
+	for name, start := range map[string]func(*testing.T) rollbackTest{
+		"sentinels": rollbackBySentinels, "cluster": rollbackInCluster,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

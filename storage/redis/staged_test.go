@@ -67,7 +67,7 @@ func isStaging(piece []byte) bool { return firstStaging.Match(piece) }
 
 // TestPastLua: Lua gets to see no body of a large job, whoever puts it and whoever takes it,
 // and nothing of it expires.
-func TestPastLua(t *testing.T) {
+func TestStagedRecordsBypassLua(t *testing.T) {
 	for _, partitions := range []int{1, 2} {
 		server := redistest.Start(t)
 		client, body := server.Client(t), bodyOf('x', 50_000)

@@ -27,7 +27,7 @@ func names(n int) []string {
 }
 
 // attendAll has connections of s use all tubes, in batches as a server hands over.
-func attendAll(s *Store, tubes []string) {
+func refAll(s *Store, tubes []string) {
 	for part := range slices.Chunk(tubes, 500) {
 		do(s, storage.Op{Kind: storage.Ref, Role: tube.Watching, Delta: 1, Tubes: part})
 	}
@@ -37,7 +37,7 @@ func attendAll(s *Store, tubes []string) {
 // so many.
 func atMost(t *testing.T, server *redistest.Server, most int, what func()) {
 	t.Helper()
-	if n := busiest(t, server, what); n > most {
+	if n := mostCommands(t, server, what); n > most {
 		t.Errorf("%d commands in one call, want %d at most", n, most)
 	}
 }
@@ -46,38 +46,38 @@ func atMost(t *testing.T, server *redistest.Server, most int, what func()) {
 // at once, but in calls that are short each.
 func TestDeadInstanceInSteps(t *testing.T) {
 	const jobs, tubes = 6000, 5000
-	lab := newTestbed(t)
-	s := lab.open(lab.redis.URL(), patient)
+	lt := newLeaseSetTest(t)
+	s := lt.open(lt.redis.URL(), patient)
 	putMany(t, s, jobs, 5)
 	for range jobs / maxTogether {
 		takeMany(t, s, maxTogether)
 	}
-	attendAll(s, names(tubes))
+	refAll(s, names(tubes))
 	s.crash()
-	trusting(lab.s)
-	lab.ahead.Add(int64(10 * time.Second))
-	atMost(t, lab.redis, 20*maxMoves, func() {
-		lab.s.Tick() // one, as in a second
-		awaitReserved(t, lab.s, 0)
-		for limit := time.Now().Add(patient); figures(t, lab.s).Tubes > 2; {
+	assumeAlive(lt.s)
+	lt.ahead.Add(int64(10 * time.Second))
+	atMost(t, lt.redis, 20*maxMoves, func() {
+		lt.s.Tick() // one, as in a second
+		awaitReserved(t, lt.s, 0)
+		for limit := time.Now().Add(patient); figures(t, lt.s).Tubes > 2; {
 			if time.Now().After(limit) {
-				t.Fatalf("%d tubes are left", figures(t, lab.s).Tubes)
+				t.Fatalf("%d tubes are left", figures(t, lt.s).Tubes)
 			}
 		}
 	})
-	if got := figures(t, lab.s); got.Ready != jobs {
+	if got := figures(t, lt.s); got.Ready != jobs {
 		t.Errorf("%+v", got)
 	}
-	if n := lab.client.ZCard(context.Background(), "redstalk:{0}:instances").Val(); n != 1 {
+	if n := lt.client.ZCard(context.Background(), "redstalk:{0}:instances").Val(); n != 1 {
 		t.Errorf("%d instances are known", n)
 	}
 }
 
 // TestHintsOfTheDead: what a dead instance was told and did not read is told to the
 // next one that waits.
-func TestHintsOfTheDead(t *testing.T) {
-	lab := newTestbed(t)
-	dead := lab.open(lab.redis.URL(), patient)
+func TestWakeUpsOfTheDead(t *testing.T) {
+	lt := newLeaseSetTest(t)
+	dead := lt.open(lt.redis.URL(), patient)
 	waiting := take(1)
 	waiting.Wait = true
 	dead.parts[0].do(func(c *call) { // nobody reads its notifications
@@ -87,11 +87,11 @@ func TestHintsOfTheDead(t *testing.T) {
 		}
 	})
 	do(dead, waiting)
-	lab.ahead.Add(int64(time.Second)) // the other one comes behind it
+	lt.ahead.Add(int64(time.Second)) // the other one comes behind it
 	told := make(chan string, 1)
-	lab.s.Listen(&hearer{told})
-	do(lab.s, waiting)
-	putter := lab.open(lab.redis.URL(), patient)
+	lt.s.Listen(&chanListener{told})
+	do(lt.s, waiting)
+	putter := lt.open(lt.redis.URL(), patient)
 	do(putter, put("x"))
 	select {
 	case name := <-told:
@@ -99,9 +99,9 @@ func TestHintsOfTheDead(t *testing.T) {
 	default:
 	}
 	dead.crash()
-	trusting(lab.s)
-	lab.ahead.Add(int64(10 * time.Second))
-	lab.s.Tick()
+	assumeAlive(lt.s)
+	lt.ahead.Add(int64(10 * time.Second))
+	lt.s.Tick()
 	select {
 	case name := <-told:
 		if name != "t" {
@@ -113,17 +113,17 @@ func TestHintsOfTheDead(t *testing.T) {
 }
 
 // hearer passes on what it is told.
-type hearer struct{ told chan string }
+type chanListener struct{ woken chan string }
 
-func (h *hearer) Ready(name string) bool {
+func (h *chanListener) Ready(name string) bool {
 	select {
-	case h.told <- name:
+	case h.woken <- name:
 	default:
 	}
 	return true
 }
-func (*hearer) Waiting(string) int { return 0 }
-func (*hearer) Due(time.Duration)  {}
+func (*chanListener) Waiting(string) int { return 0 }
+func (*chanListener) Due(time.Duration)  {}
 
 // TestManyTubesInSteps: who looks in very many tubes, or lists them, does so in short
 // calls, and finds what is best.
@@ -132,7 +132,7 @@ func TestManyTubesInSteps(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
 	all := names(tubes)
-	attendAll(s, all)
+	refAll(s, all)
 	wide := storage.Op{Kind: storage.Take, Holder: 1, Tubes: all, Wait: true}
 	atMost(t, server, 2*maxTubes+100, func() {
 		if a := do(s, wide); a.Err != nil || !a.NotFound || a.Soon != storage.Forever {

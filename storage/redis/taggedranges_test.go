@@ -111,7 +111,7 @@ func TestTaggedReservedTogether(t *testing.T) {
 			t.Errorf("delete %d: %+v", deletes[i].ID, got)
 		}
 	}
-	wantSound(t, o)
+	wantNoFaults(t, o)
 	want := tube.Totals{Reserved: 12, Ready: 2, Urgent: 2, Buried: 1, Jobs: 25, Tubes: 2}
 	if got := figures(t, a); got != want {
 		t.Errorf("in the end %+v, want %+v", got, want)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestSurvey: a survey has the instances with their heartbeats, and the server with its replica.
-func TestSurvey(t *testing.T) {
+func TestTopology(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	replica := redistest.Start(t)

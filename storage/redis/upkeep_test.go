@@ -18,7 +18,7 @@ var lateLine = regexp.MustCompile(`level=WARN msg="delays, TTRs or pauses have e
 
 // TestTardinessIsLogged: what ends late is remarked on, but not every time; what
 // ends in time is not.
-func TestTardinessIsLogged(t *testing.T) {
+func TestTimerLagIsLogged(t *testing.T) {
 	url := redistest.Start(t).URL()
 	begin := map[string]func(s *Store){
 		"delay": func(s *Store) {
@@ -35,16 +35,16 @@ func TestTardinessIsLogged(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		for what, begin := range begin {
 			t.Run(fmt.Sprint(what, partitions), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { testTardiness(t, url, partitions, begin) })
+				synctest.Test(t, func(t *testing.T) { testTimerLag(t, url, partitions, begin) })
 			})
 		}
 	}
 }
 
-func testTardiness(t *testing.T, url string, partitions int, begin func(s *Store)) {
+func testTimerLag(t *testing.T, url string, partitions int, begin func(s *Store)) {
 	var log bytes.Buffer
 	o := Options{URL: url, Partitions: partitions, Namespace: fmt.Sprint(t.Name(), partitions), Log: slog.New(slog.NewTextHandler(&log, nil))}
-	h := build(t, o)
+	h := newHarness(t, o)
 	defer h.Close()
 	late := func(by time.Duration, want ...string) {
 		t.Helper()
