@@ -10,8 +10,8 @@ import (
 	"redstalk/tube"
 )
 
-// TestPace: a step is about fewer jobs if calls with one take long, by half at most each time, and
-// about more if they do not.
+// TestBatchSize: a step gets smaller if calls with one are slow, at most by half each time, and
+// larger if they are fast.
 func TestBatchSize(t *testing.T) {
 	p := &partition{}
 	size := &p.batchSizes.flush
@@ -42,7 +42,7 @@ func TestBatchSize(t *testing.T) {
 	took(away, 100, minStep)
 }
 
-// TestStepsKeepPace: what is done to many jobs is done in smaller steps at a slower pace.
+// TestStepsAdapt: work on many jobs is done in smaller steps when calls are slow.
 func TestStepsAdapt(t *testing.T) {
 	server := redistest.Start(t)
 	var ahead atomic.Int64

@@ -17,7 +17,7 @@ import (
 	"redstalk/tube"
 )
 
-// recordsRead returns how many commands have read records since it was last asked.
+// recordsRead returns how many commands have read records since its last call.
 func recordsRead(t *testing.T, client *goredis.Client) int {
 	t.Helper()
 	ctx, n := context.Background(), 0
@@ -32,7 +32,7 @@ func recordsRead(t *testing.T, client *goredis.Client) int {
 	return n
 }
 
-// bodiesFrom is what putMany has put.
+// bodiesFrom returns the bodies of putMany.
 func bodiesFrom(from, upto int) []string {
 	var all []string
 	for i := from; i < upto; i++ {
@@ -41,9 +41,9 @@ func bodiesFrom(from, upto int) []string {
 	return all
 }
 
-// TestOwnBodies: what an instance has put into a range a short while ago Redis does
-// not send back, whether jobs are a lease set then or not; what others have put, or was
-// put long ago, or became a job by itself, it does.
+// TestOwnBodies: Redis does not return bodies that the instance has recently put into a range,
+// in a lease set or not. It returns those that other instances have put, that were put long
+// ago, or whose job is no longer in the range.
 func TestOwnBodies(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	other := lt.open(lt.redis.URL(), patient)
@@ -94,8 +94,8 @@ func TestOwnBodies(t *testing.T) {
 	}
 }
 
-// TestOwnBodyGoesOn: a connection that takes a job of a range of its instance goes on
-// with it in the same batch.
+// TestOwnBodyAfterRename: a connection that takes a job of a range of its instance can use it
+// in the same batch.
 func TestOwnBodyAfterRename(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	first := putMany(t, lt.s, 10, 5)
@@ -112,7 +112,7 @@ func TestOwnBodyAfterRename(t *testing.T) {
 	lt.check("one deleted, two reserved", 2, "2", "3")
 }
 
-// TestForgottenWithRedis: where Redis has lost all, ids begin anew, and are those of
+// TestBodyCacheAfterRollback: after Redis has lost everything, ids begin again, and belong to
 // other jobs.
 func TestBodyCacheAfterRollback(t *testing.T) {
 	lt := newLeaseSetTest(t)
@@ -140,8 +140,8 @@ func TestBodyCacheAfterRollback(t *testing.T) {
 	}
 }
 
-// TestBodiesOfMany has two instances put, take, release and delete jobs of one tube
-// at random, in several partitions or in one, and looks at every body.
+// TestBodiesOfMany: two instances put, take, release and delete jobs of one tube at random,
+// with several partitions or one, and compare every body.
 func TestBodiesOfMany(t *testing.T) {
 	for _, partitions := range []int{1, 3} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestBodiesOfMany(t *testing.T) {
 	}
 }
 
-// many is what TestBodiesOfMany has put and taken.
+// cutTest is what TestBodiesOfMany has put and taken.
 type cutTest struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -217,8 +217,8 @@ func (m *cutTest) note(at int, op *storage.Op) {
 	}
 }
 
-// putsFrom are puts of a partition of three that were answered, the first one with that
-// id. An empty body is none.
+// putsFrom returns answered puts of one partition of three, the first one with that id. An
+// empty body is nil.
 func putsFrom(first uint64, bodies ...string) (puts []*storage.Op) {
 	for i, body := range bodies {
 		op := put(body)
@@ -231,7 +231,7 @@ func putsFrom(first uint64, bodies ...string) (puts []*storage.Op) {
 	return puts
 }
 
-// TestBodyCache keeps, takes and forgets ranges, in a partition of three.
+// TestBodyCache keeps, takes and forgets ranges, in one partition of three.
 func TestBodyCache(t *testing.T) {
 	m := newBodyCache(Options{Partitions: 3})
 	begun := time.Unix(1000, 0)

@@ -18,12 +18,11 @@ import (
 	"redstalk/tube"
 )
 
-// BenchmarkCost says what an operation costs Redis: its own processor time, by
-// INFO, which a busy machine distorts less than the clock on the wall. One
-// operation is one command, of which size many go to the store together; a
-// cycle is put, reserve and delete. floor is what plain commands cost, those
-// that move the same job without any logic, pipelined in the same sizes; others is
-// the store where another instance has put the jobs, whose bodies it must read.
+// BenchmarkCost measures the cost of an operation in Redis: its processor time, by INFO, which
+// a busy machine distorts less than wall time. One operation is one command, of which size many
+// go to the store together; a cycle is put, reserve and delete. floor is the cost of plain
+// commands that move the same job without any logic, pipelined in the same sizes; others is a
+// store that reserves jobs of another instance, whose bodies it must read.
 //
 //	go test ./storage/redis -run '^$' -bench Cost -benchtime 60000x
 func BenchmarkCost(b *testing.B) {
@@ -49,7 +48,7 @@ func BenchmarkCost(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory says what a job of 128 bytes costs Redis in memory.
+// BenchmarkMemory measures the memory that a job of 128 bytes takes in Redis.
 //
 //	go test ./storage/redis -run '^$' -bench Memory -benchtime 100000x
 func BenchmarkMemory(b *testing.B) {
@@ -65,9 +64,9 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkSpread says what an operation of a cycle costs all the nodes of a
-// cluster together, and the busiest of them, which bounds what the cluster can
-// do: 64 operations in a batch, in 16 tubes, each in a partition of its own.
+// BenchmarkSpread measures the cost of an operation of a cycle on all nodes of a cluster
+// together, and on the busiest node, which limits the cluster: 64 operations in a batch, in 16
+// tubes, each in its own partition.
 //
 //	go test ./storage/redis -run '^$' -bench Spread -benchtime 500000x
 func BenchmarkSpread(b *testing.B) {
@@ -119,8 +118,8 @@ func benchmarkSpread(b *testing.B, s *Store, cluster *redistest.Cluster) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkTubeStats says what the stats of a tube cost Redis, as a scrape of the metrics asks
-// for them: of so many tubes in a batch, each with some jobs of one priority.
+// BenchmarkTubeStats measures the cost of the stats of a tube, requested as a scrape of the
+// metrics does: for many tubes in a batch, each with some jobs of one priority.
 //
 //	go test ./storage/redis -run '^$' -bench TubeStats -benchtime 50000x
 func BenchmarkTubeStats(b *testing.B) {
@@ -212,7 +211,7 @@ func benchmarkCost(b *testing.B, server *redistest.Server, mode string, size int
 	b.ReportMetric((ownCPU()-goBefore)/ops, "own-µs/op")
 }
 
-// cpuOf is the processor time that Redis has used, in µs.
+// cpuOf returns the processor time that Redis has used, in µs.
 func cpuOf(b *testing.B, client *goredis.Client) float64 {
 	return 1e6 * (used(b, client, "used_cpu_sys") + used(b, client, "used_cpu_user"))
 }
@@ -231,7 +230,7 @@ func used(b testing.TB, client *goredis.Client, name string) float64 {
 	return value
 }
 
-// ownCPU is the processor time that this process has used, in µs.
+// ownCPU returns the processor time that this process has used, in µs.
 func ownCPU() float64 {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -240,7 +239,7 @@ func ownCPU() float64 {
 
 var costBody = bytes.Repeat([]byte("x"), 128)
 
-// throughStore works through a store.
+// storeWorker works through a store.
 type storeWorker struct {
 	store storage.Store
 	tube  string
@@ -284,7 +283,7 @@ func (w *storeWorker) delete(n int) {
 	})
 }
 
-// plain works by plain commands.
+// plainRedis works by plain commands.
 type plainRedis struct {
 	client               *goredis.Client
 	last, taken, deleted uint64 // ids

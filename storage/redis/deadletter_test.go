@@ -12,7 +12,7 @@ import (
 	"redstalk/tube"
 )
 
-// TestAfterInLua: Lua has the rules of tube.Rules.After, and finds the partitions of tubes.
+// TestAfterInLua: Lua computes the same as tube.Rules.After and partitionOf.
 func TestAfterInLua(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
@@ -56,8 +56,8 @@ return { after(rules, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])) }
 	}
 }
 
-// bindDead makes as many jobs be on their way to a tube of another partition. Nobody
-// sends them from s.
+// makePending makes n dead letters pending for a tube of another partition. s does not send
+// them.
 func makePending(t *testing.T, s *Store, from, to string, n int) {
 	t.Helper()
 	for _, p := range s.parts {
@@ -77,8 +77,8 @@ func makePending(t *testing.T, s *Store, from, to string, n int) {
 	}
 }
 
-// TestLettersInterrupted: a dead letter is one job in one place, whatever step was the last
-// that an instance did before it died, though Redis has forgotten the script.
+// TestDeadLettersInterrupted: a dead letter is one job in one place, whatever step was the last
+// that an instance did before it died, even if Redis has forgotten the script.
 func TestDeadLettersInterrupted(t *testing.T) {
 	t.Parallel()
 	for steps := range 4 {
@@ -140,7 +140,7 @@ func interruptDeadLetters(t *testing.T, steps int) {
 	wantDeadLetters(t, other, from, to)
 }
 
-// wantLetters checks the three dead letters that bindDead has made.
+// wantDeadLetters checks the three dead letters of makePending.
 func wantDeadLetters(t *testing.T, s *Store, from, to string) {
 	t.Helper()
 	for i := range 3 {
@@ -155,7 +155,7 @@ func wantDeadLetters(t *testing.T, s *Store, from, to string) {
 	}
 }
 
-// awaitSent waits until there are as many ready jobs in one tube, and none in the other.
+// awaitSent waits until one tube has n ready jobs, and the other none.
 func awaitSent(t *testing.T, s *Store, from, to string, n uint64) {
 	t.Helper()
 	var last string
@@ -171,9 +171,9 @@ func awaitSent(t *testing.T, s *Store, from, to string, n uint64) {
 	t.Fatalf("not sent: %s", last)
 }
 
-// TestManyLetters: all dead letters are sent, however many they are. Redis keeps them in a table in
-// which the places of those that are gone stay empty for long.
-func TestManyDeadLetters(t *testing.T) {
+// TestManyLetters: all dead letters are sent, whatever their number. Redis keeps them in a hash
+// table in which the slots of removed ones stay empty for long.
+func TestManyLetters(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	server := redistest.Start(t)
@@ -195,8 +195,8 @@ func TestManyDeadLetters(t *testing.T) {
 	awaitSent(t, s, from, to, n)
 }
 
-// TestRepeatedPut: a put that is repeated with its key, because its answer was lost and its
-// connection told of an error, makes one job, also if that is gone by then.
+// TestRepeatedPut: a put with a key that is repeated, because its answer was lost and its
+// connection got an error, makes one job, even if that is gone by then.
 func TestRepeatedPut(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server)
@@ -228,8 +228,8 @@ func TestRepeatedPut(t *testing.T) {
 	}
 }
 
-// TestLettersShared: partitions that send dead letters at the same time send fewer each, and what
-// one sends is its own again when the others have ended.
+// TestDeadLettersShared: partitions that send dead letters at the same time send fewer each,
+// and more again when the others have ended.
 func TestDeadLettersShared(t *testing.T) {
 	s := openWith(t, Options{URL: redistest.Start(t).URL(), Partitions: 16, Timeout: patient})
 	p := s.parts[0]

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestMeanings: what Redis answers means the same with and without an ERR before it, and wherever in
-// a script it happened, as Redis 5, 6 and 7 write it.
+// TestMeanings: an error of Redis means the same with and without ERR before it, and wherever
+// in a script it happened, in the formats of Redis 5, 6 and 7.
 func TestMeanings(t *testing.T) {
 	wraps := map[string]func(string) string{
 		"plain":      func(text string) string { return text },

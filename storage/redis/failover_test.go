@@ -11,7 +11,7 @@ import (
 	"redstalk/tube"
 )
 
-// tailless is a Redis of which a replica takes over that lacks what was done last.
+// rollbackTest is a Redis in which a replica takes over that lacks the last writes.
 type rollbackTest struct {
 	url      string
 	tube     string // is kept where that happens
@@ -20,7 +20,7 @@ type rollbackTest struct {
 	takeover func() // kills the primary, and returns when the replica is in its place
 }
 
-// taillessBySentinels has sentinels decide.
+// rollbackBySentinels lets sentinels decide.
 func rollbackBySentinels(t *testing.T) rollbackTest {
 	redis := redistest.StartSentinelsBehind(t, 1)
 	primary := redis.Servers[0]
@@ -30,7 +30,7 @@ func rollbackBySentinels(t *testing.T) rollbackTest {
 	}}
 }
 
-// taillessInCluster has the primaries of a cluster decide.
+// rollbackInCluster lets the primaries of a cluster decide.
 func rollbackInCluster(t *testing.T) rollbackTest {
 	redis := redistest.StartClusterBehind(t, 3, 1)
 	primary, replica := redis.Primaries[0], redis.Replicas[0]
@@ -44,8 +44,8 @@ func rollbackInCluster(t *testing.T) rollbackTest {
 	}}
 }
 
-// loseWhatFollows returns when the replica has all that the primary has, and gets
-// nothing any more, but does not know it.
+// loseLaterWrites returns when the replica has everything that the primary has, and silently
+// gets no more.
 func (r rollbackTest) loseLaterWrites(t *testing.T) {
 	t.Helper()
 	if err := r.primary.Client(t).Do(context.Background(), "wait", 1, 10_000).Err(); err != nil {
@@ -54,11 +54,11 @@ func (r rollbackTest) loseLaterWrites(t *testing.T) {
 	r.primary.Front.Of(r.replica.Pid()).Swallow(true)
 }
 
-// TestReplicaWithoutTheEnd: a replica takes over that lacks the last jobs. Their ids
-// are not given out again, neither by the instance that has put them nor by one that
-// knows nothing of them; and what their holder still says does not concern any job
-// that came later, nor one that the replica did have, and others may reserve.
-func TestReplicaWithoutLastWrites(t *testing.T) {
+// TestReplicaWithoutTheEnd: a replica takes over that lacks the last jobs. Their ids are not
+// assigned again, neither by the instance that has put them nor by one that does not know them;
+// and late commands of their holders affect neither later jobs nor jobs that the replica did
+// have and others can reserve.
+func TestReplicaWithoutTheEnd(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) rollbackTest{
@@ -121,7 +121,7 @@ func putAll(t *testing.T, s *Store, name string, n int) (ids []uint64) {
 	return ids
 }
 
-// takeAll has holder 1 take n jobs, one at a time.
+// takeAll takes n jobs for holder 1, one at a time.
 func takeAll(t *testing.T, s *Store, name string, n int) (ids []uint64) {
 	t.Helper()
 	for range n {

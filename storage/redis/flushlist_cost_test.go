@@ -19,8 +19,8 @@ import (
 
 var manyJobs = flag.Int("many", 0, "jobs in TestManyCost")
 
-// TestManyCost measures flushes, moves and lists of many jobs: how long they take, the longest
-// call, and the longest wait of somebody else beside them.
+// TestManyCost measures flushes, moves and lists of many jobs: their duration, the longest
+// call, and the longest wait of another client meanwhile.
 func TestManyCost(t *testing.T) {
 	if *manyJobs == 0 {
 		t.Skip("only on demand: -many=1000000")
@@ -65,7 +65,7 @@ func (m *manyCost) list(in tube.State) int {
 	return len(do(m.s, storage.Op{Kind: storage.ListJobs, Tube: m.from, State: in, MaxJobs: 1000}).Result.Jobs)
 }
 
-// fill puts so many jobs.
+// fill puts that many jobs.
 func (m *manyCost) fill(n int, delay uint32) {
 	for n > 0 {
 		var puts []storage.Op
@@ -77,7 +77,7 @@ func (m *manyCost) fill(n int, delay uint32) {
 	}
 }
 
-// reserve has so many jobs reserved.
+// reserve reserves that many jobs.
 func (m *manyCost) reserve(n int) {
 	for ; n > 0; n -= 250 {
 		takes := make([]storage.Op, 250)
@@ -88,11 +88,11 @@ func (m *manyCost) reserve(n int) {
 	}
 }
 
-// waited is what somebody has waited for, and how much Redis has worked meanwhile. The latter is the
-// same on a machine that has other things to do, unless they hold up who waits.
+// latencies is how long a client has waited, and how much Redis has worked meanwhile. The
+// latter is independent of other load on the machine, unless that delays the client.
 type latencies struct{ took, work []time.Duration }
 
-// others puts jobs into another tube, one after the other, until stop is closed.
+// probe puts jobs into another tube, one after the other, until stop is closed.
 func (m *manyCost) probe(stop <-chan struct{}) (w latencies) {
 	for {
 		select {
@@ -108,7 +108,7 @@ func (m *manyCost) probe(stop <-chan struct{}) (w latencies) {
 	}
 }
 
-// of100 is what 99 of 100 do not exceed, and none.
+// percentiles returns what 99 of 100 do not exceed, and the maximum.
 func percentiles(all []time.Duration) string {
 	if len(all) == 0 {
 		return "nothing"
@@ -117,7 +117,7 @@ func percentiles(all []time.Duration) string {
 	return fmt.Sprint(all[n*99/100].Round(10*time.Microsecond), " ", all[n].Round(10*time.Microsecond))
 }
 
-// measure has something done with jobs, and says what that has cost.
+// measure measures work on jobs and logs its cost.
 func (m *manyCost) measure(what string, work func() int) {
 	ctx := context.Background()
 	m.client.ConfigSet(ctx, "slowlog-log-slower-than", "2000")
@@ -148,7 +148,7 @@ func (m *manyCost) used() time.Duration {
 	return time.Duration(at.Nano())
 }
 
-// expire has jobs become due, and exhausted.
+// expire makes jobs due and exhausted.
 func (m *manyCost) expire(n int) {
 	m.fill(n, 1000)
 	m.measure("delays over", func() int { return m.due(1001*time.Second, m.from, n) })
@@ -159,7 +159,7 @@ func (m *manyCost) expire(n int) {
 	m.measure("exhausted", func() int { return m.due(601*time.Second, m.to, n) })
 }
 
-// due has time go by, and waits until n jobs of a tube are ready.
+// due advances the time, and waits until n jobs of a tube are ready.
 func (m *manyCost) due(in time.Duration, name string, n int) int {
 	m.ahead.Add(int64(in))
 	for {

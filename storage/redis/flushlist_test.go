@@ -17,7 +17,7 @@ import (
 	"redstalk/tube"
 )
 
-// wantSound has fsck look at what the stores on a server have left.
+// wantNoFaults runs fsck on a server.
 func wantNoFaults(t *testing.T, o Options) {
 	t.Helper()
 	_, err := Check(context.Background(), o, false, Report{Found: func(at int, what string) { t.Errorf("partition %d: %s", at, what) }})
@@ -34,7 +34,7 @@ func moveJobsOf(s *Store, from string, in tube.State, to string, bound uint32) s
 	return do(s, storage.Op{Kind: storage.MoveJobs, Tube: from, State: in, MaxJobs: bound, Args: &storage.Args{To: to}})
 }
 
-// takeSome puts jobs into a tube and has a holder reserve them.
+// takeSome puts jobs into a tube and reserves them for a holder.
 func takeSome(t *testing.T, s *Store, name string, h tube.Holder, n int) (ids []uint64) {
 	t.Helper()
 	var puts, takes []storage.Op
@@ -53,8 +53,8 @@ func takeSome(t *testing.T, s *Store, name string, h tube.Holder, n int) (ids []
 	return ids
 }
 
-// TestFlushReservedElsewhere: jobs that are flushed are gone for those who hold them, at this
-// instance and at others, whether these have been told of it or not; and they count once.
+// TestFlushReservedElsewhere: flushed jobs are gone for their holders, on this instance and on
+// others, whether these have been told or not; and they count once.
 func TestFlushReservedElsewhere(t *testing.T) {
 	for name, told := range map[string]bool{"at once": false, "when told": true} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestFlushReservedElsewhere(t *testing.T) {
 	}
 }
 
-// apart returns the names of two tubes in different partitions.
+// tubesInTwoPartitions returns the names of two tubes in different partitions.
 func tubesInTwoPartitions(of int) (from, to string) {
 	from = "from"
 	for n := 0; ; n++ {
@@ -163,8 +163,8 @@ func putSizes(t *testing.T, o Options, tube string, n int) (bodies []string) {
 	return bodies
 }
 
-// TestMoveAcrossPartitionsKilled: whichever step of a move to another partition an instance dies
-// after, or before, the next one has each job in one place in the end.
+// TestMoveAcrossPartitionsKilled: after whichever step of a move to another partition an
+// instance dies, the next one leaves each job in exactly one place.
 func TestMoveAcrossPartitionsKilled(t *testing.T) {
 	t.Parallel()
 	const of, jobs = 4, 20
@@ -218,8 +218,8 @@ func TestMoveAcrossPartitionsKilled(t *testing.T) {
 	}
 }
 
-// TestMoveAnswerLost: an answer that is lost in the middle of a move costs nothing, and has
-// nothing done twice.
+// TestMoveAnswerLost: a reply that is lost in the middle of a move has no effect, and nothing
+// is done twice.
 func TestMoveAnswerLost(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -268,8 +268,8 @@ func TestMoveAnswerLost(t *testing.T) {
 	}
 }
 
-// TestFailsBetweenParts: when Redis fails between two parts of a kick, flush or move for longer than
-// commands are held up, the answer says how many jobs the earlier parts were done with.
+// TestFailsBetweenParts: if Redis fails between two parts of a kick, flush or move for longer
+// than the timeout, the answer has the number of jobs of the earlier parts.
 func TestFailsBetweenParts(t *testing.T) {
 	t.Parallel()
 	const jobs, partitions = 3000, 4
@@ -312,7 +312,7 @@ func TestFailsBetweenParts(t *testing.T) {
 	}
 }
 
-// failFrom has Redis seem to be away from the n-th call with an operation on.
+// failFrom simulates a failing Redis from the n-th call with an operation on.
 func failFrom(proxy *redistest.Proxy, word string, n int64) {
 	var calls atomic.Int64
 	var away atomic.Bool
@@ -327,8 +327,8 @@ func failFrom(proxy *redistest.Proxy, word string, n int64) {
 	}, nil)
 }
 
-// TestNoneReserved: who lists or flushes the reserved jobs of a tube that has none does not look
-// at those of others, however many they are.
+// TestNoneReserved: listing or flushing the reserved jobs of a tube without any does not read
+// those of other tubes, whatever their number.
 func TestNoneReserved(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)

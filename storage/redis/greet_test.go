@@ -10,8 +10,8 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// TestGreetedLate: what Redis says of itself to a new connection, and says too late, is not taken
-// for the answer to what is sent next.
+// TestLateGreeting: a late reply to the greeting of a new connection is not taken for the reply
+// to the next command.
 func TestLateGreeting(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {

@@ -15,10 +15,9 @@ import (
 	"redstalk/tube"
 )
 
-// These tests are about jobs that are put and taken, by takes with Foreseen set, by one
-// call of Do.
+// These tests are about jobs that are put and taken in one call of Do, with HandOff set.
 
-// waitroom is instances that share a Redis. An instance waits when a take with Wait has
+// wakeUpTest is instances that share a Redis. An instance waits after a take with Wait has
 // found nothing.
 type wakeUpTest struct {
 	*testing.T
@@ -31,7 +30,7 @@ func newWakeUpTest(t *testing.T) *wakeUpTest {
 	return &wakeUpTest{t, server, server.Client(t)}
 }
 
-// inmate is an instance, with the tubes of which it was told.
+// waitingInstance is an instance, with the tubes for which it was woken.
 type waitingInstance struct {
 	*Store
 	woken chan string
@@ -50,7 +49,7 @@ func (w *wakeUpTest) instance(partitions int) waitingInstance {
 	return waitingInstance{s, heard}
 }
 
-// waits has an instance wait, from a later millisecond on than those before.
+// waits makes an instance wait, from a later millisecond on than those before.
 func (w *wakeUpTest) waits(s waitingInstance, names ...string) {
 	w.Helper()
 	if a := do(s.Store, takeFrom(9, true, names...)); !a.NotFound {
@@ -61,7 +60,7 @@ func (w *wakeUpTest) waits(s waitingInstance, names ...string) {
 	}
 }
 
-// wantTold checks of which tubes an instance is told, at once or not at all.
+// wantWoken checks for which tubes an instance is woken, at once or not at all.
 func (w *wakeUpTest) wantWoken(what string, s waitingInstance, names ...string) {
 	w.Helper()
 	for _, name := range names {
@@ -81,7 +80,7 @@ func (w *wakeUpTest) wantWoken(what string, s waitingInstance, names ...string) 
 	}
 }
 
-// serve puts n jobs into a tube, and takes as many as wanted behind that, all from the
+// serve puts n jobs into a tube, and directly after that takes as many as wanted from the
 // tubes. It returns how many it got.
 func (w *wakeUpTest) serve(s waitingInstance, name string, n, want int, names ...string) (got int) {
 	w.Helper()
@@ -125,8 +124,8 @@ func (w *wakeUpTest) wantWaiting(what, name string, want ...waitingInstance) {
 	}
 }
 
-// TestForeseen: of the jobs that one call puts, those who wait here get as many as they
-// want, and the instance waits on if that was not enough.
+// TestHandOff: clients that wait here get as many of the jobs that one call puts as they want,
+// and the instance keeps waiting if that was not enough.
 func TestHandOff(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -168,8 +167,8 @@ func TestHandOff(t *testing.T) {
 	}
 }
 
-// TestTold: an instance is told as often as there are jobs for it, one less for each
-// other instance that is told.
+// TestWakesRemainingInstances: an instance is woken once for each job, less one for each other
+// instance that is woken.
 func TestWakesRemainingInstances(t *testing.T) {
 	w := newWakeUpTest(t)
 	a, b := w.instance(1), w.instance(1)
@@ -183,8 +182,8 @@ func TestWakesRemainingInstances(t *testing.T) {
 	w.wantWoken("very many jobs", b, slices.Repeat([]string{"u"}, maxWakeUps)...)
 }
 
-// TestForeseenInOrder: an instance gets no job that others wait longer for, and moves
-// behind them when it has got one.
+// TestHandOffInOrder: an instance gets no job for which others wait longer, and moves behind
+// them after it has got one.
 func TestHandOffInOrder(t *testing.T) {
 	w := newWakeUpTest(t)
 	a, b := w.instance(1), w.instance(1)
@@ -212,8 +211,8 @@ func TestHandOffInOrder(t *testing.T) {
 	w.wantWaiting("both were served", "t", a)
 }
 
-// TestForeseenByOthers: an instance that was told, and waits no longer, leaves jobs to
-// those that do.
+// TestHandOffByOthers: an instance that was woken, and no longer waits, leaves jobs to those
+// that do.
 func TestHandOffByOthers(t *testing.T) {
 	w := newWakeUpTest(t)
 	a, b := w.instance(1), w.instance(1)
@@ -225,7 +224,7 @@ func TestHandOffByOthers(t *testing.T) {
 	w.wantWaiting("who waits was told", "t", b)
 }
 
-// TestForeseenPaused: nobody gets a job of a paused tube, or is told.
+// TestHandOffPaused: no client gets a job of a paused tube, and none is woken.
 func TestHandOffPaused(t *testing.T) {
 	w := newWakeUpTest(t)
 	s := w.instance(1)
@@ -241,8 +240,8 @@ func TestHandOffPaused(t *testing.T) {
 	w.wantWaiting("the tube is paused", "t", s)
 }
 
-// TestForeseenOfSeveralTubes: a take from several tubes gets the best job, if that has
-// just been put; else it leaves it to those who were told.
+// TestHandOffOfSeveralTubes: a take from several tubes gets the best job if that has just been
+// put; else it leaves it to the woken instances.
 func TestHandOffOfSeveralTubes(t *testing.T) {
 	w := newWakeUpTest(t)
 	s := w.instance(1)
@@ -263,8 +262,8 @@ func TestHandOffOfSeveralTubes(t *testing.T) {
 	w.wantWaiting("it waits again", "t", s)
 }
 
-// TestForeseenInPartitions: takes from tubes of several partitions get nothing, and the
-// instance is told; those from one get the job.
+// TestHandOffInPartitions: takes from tubes of several partitions get nothing, and the instance
+// is woken; those from one partition get the job.
 func TestHandOffInPartitions(t *testing.T) {
 	w := newWakeUpTest(t)
 	s := w.instance(2)

@@ -13,7 +13,7 @@ import (
 	"redstalk/tube"
 )
 
-// kept is what a test knows of a job that was reserved.
+// modelHolding is what the model knows of a reserved job.
 type modelHolding struct {
 	id     uint64
 	holder tube.Holder
@@ -22,8 +22,8 @@ type modelHolding struct {
 	set    *leaseSet
 }
 
-// TestHoldings: at random jobs are reserved, touched and dropped, and holdings agree with what is
-// simply listed. In the end nothing is left, and as many as before need no more room.
+// TestHoldings: jobs are reserved, touched and dropped at random, and holdings agrees with a
+// simple model. In the end nothing is left, and the same number of jobs needs no more memory.
 func TestHoldings(t *testing.T) {
 	hs, rng, now := newHoldings(false), rand.New(rand.NewPCG(3, 3)), time.Now()
 	model, sets := make(map[uint64]modelHolding), 0
@@ -72,7 +72,7 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-// compare compares holdings with a list of what was reserved.
+// compare compares holdings with the model.
 func compare(t *testing.T, hs *holdings, model map[uint64]modelHolding) {
 	t.Helper()
 	if hs.count() != len(model) {
@@ -99,8 +99,7 @@ func compare(t *testing.T, hs *holdings, model map[uint64]modelHolding) {
 	}
 }
 
-// TestNoPointersInHoldings: there may be a million of them, of which the garbage collector should
-// not have to look at any.
+// TestNoPointersInHoldings: the garbage collector must not visit a million holdings.
 func TestNoPointersInHoldings(t *testing.T) {
 	var check func(reflect.Type)
 	check = func(of reflect.Type) {

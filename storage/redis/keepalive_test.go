@@ -9,9 +9,9 @@ import (
 	"redstalk/tube"
 )
 
-// TestLongCall: an instance is alive while it sends or gets a large body over a slow
-// line, however long that takes. The call is made once, and what others of its
-// connections hold stays theirs.
+// TestLongCall: an instance stays alive while it sends or receives a large body over a slow
+// line, however long that takes. The call is made once, and its connections keep what they
+// hold.
 func TestLongCall(t *testing.T) {
 	t.Parallel()
 	const size, long = 12 << 20, heartbeatTimeout + 2*time.Second // a piece of 1 MiB takes less than longestAttempt
@@ -63,7 +63,7 @@ func TestLongCall(t *testing.T) {
 	}
 }
 
-// TestPulseOfTheDead: a pulse of an instance that was declared dead, or that Redis does
+// TestKeepaliveOfTheDead: a keepalive of an instance that was declared dead, or that Redis does
 // not know, changes nothing.
 func TestKeepaliveOfTheDead(t *testing.T) {
 	lt := newLeaseSetTest(t)

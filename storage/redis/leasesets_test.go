@@ -18,7 +18,7 @@ import (
 	"redstalk/tube"
 )
 
-// testbed is an instance, and what Redis has of its reserved jobs.
+// leaseSetTest is an instance, and what Redis has of its reserved jobs.
 type leaseSetTest struct {
 	t      *testing.T
 	redis  *redistest.Server
@@ -49,8 +49,8 @@ func (lt *leaseSetTest) open(url string, timeout time.Duration) *Store {
 	return s
 }
 
-// members returns a sorted set of the instance: ids without zeros in front, and
-// for lease sets how many jobs they have.
+// members returns a sorted set of the instance: ids without leading zeros, and for lease sets
+// how many jobs they have.
 func (lt *leaseSetTest) members(kind string) []string {
 	const prefix = "redstalk:{0}:"
 	got := []string{}
@@ -62,8 +62,8 @@ func (lt *leaseSetTest) members(kind string) []string {
 	return got
 }
 
-// look compares what Redis has reserved with what is wanted, ids or lease sets; the
-// figures with how many jobs that is; and has fsck find nothing.
+// check compares what Redis has reserved with ids or lease sets, and the figures with the
+// number of jobs, and runs fsck.
 func (lt *leaseSetTest) check(what string, reserved uint64, want ...string) {
 	lt.t.Helper()
 	sets := slices.DeleteFunc(slices.Clone(want), func(m string) bool { return !strings.Contains(m, ";") })
@@ -85,7 +85,7 @@ func (lt *leaseSetTest) check(what string, reserved uint64, want ...string) {
 	}
 }
 
-// remove has holder 1 delete jobs at once.
+// remove deletes jobs of holder 1 in one batch.
 func (lt *leaseSetTest) remove(ids ...uint64) {
 	lt.t.Helper()
 	var ops []storage.Op
@@ -100,8 +100,8 @@ func (lt *leaseSetTest) remove(ids ...uint64) {
 	}
 }
 
-// TestLeaseSets: jobs of a range that are reserved together are one member of the
-// sorted sets, until the last one is deleted, or something else becomes of one.
+// TestLeaseSets: jobs of a range that are reserved together are one member of the sorted sets,
+// until the last one is deleted, or another operation changes one.
 func TestLeaseSets(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	s := lt.s
@@ -165,8 +165,8 @@ func TestLeaseSetsOfTwo(t *testing.T) {
 	lt.check("deleted by the other one", 1, "20")
 }
 
-// TestLeaseSetsGivenBackInParts: as many lease sets are given back in one call as have the
-// jobs that one may have.
+// TestLeaseSetsGivenBackInParts: one call gives back as many lease sets as hold the jobs of one
+// call.
 func TestLeaseSetsGivenBackInParts(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	other := lt.open(lt.redis.URL(), patient)
@@ -209,8 +209,8 @@ func TestLeaseSetsOfOneTTR(t *testing.T) {
 	}
 }
 
-// TestLeaseSetsOfOthers: another instance knows when a job in a lease set is due, may not
-// touch it, and gives back what is left of the lease set when its instance is dead.
+// TestLeaseSetsOfOthers: another instance knows the due time of a job in a lease set, cannot
+// change it, and gives back what is left of the lease set when its instance is dead.
 func TestLeaseSetsOfOthers(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	other := lt.open(lt.redis.URL(), patient)
@@ -246,8 +246,8 @@ func TestLeaseSetsOfOthers(t *testing.T) {
 	}
 }
 
-// TestLeaseSetsExpire: when the TTR of a lease set runs out, what is left of it is ready,
-// and counts as run out.
+// TestLeaseSetsExpire: when the TTR of a lease set ends, its remaining jobs are ready, and
+// count as timeouts.
 func TestLeaseSetsExpire(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	putMany(t, lt.s, 20, 5)
@@ -267,8 +267,8 @@ func TestLeaseSetsExpire(t *testing.T) {
 	}
 }
 
-// TestLeaseSetsAskedAgain: a call that takes, deletes or releases is carried out once if
-// its answer is lost, and one that never was leaves the lease set as it is.
+// TestLeaseSetsAskedAgain: a call that takes, deletes or releases is carried out once if its
+// reply is lost, and one that never was carried out leaves the lease set as it is.
 func TestLeaseSetsAskedAgain(t *testing.T) {
 	t.Parallel()
 	lt := newLeaseSetTest(t)
@@ -314,8 +314,8 @@ func TestLeaseSetsAskedAgain(t *testing.T) {
 	lt.check("touched", 15, "4", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "7")
 }
 
-// TestLeaseSetsPastLostRecord: jobs whose record somebody has deleted are in no lease set,
-// and are deleted without ado.
+// TestLeaseSetsPastLostRecord: jobs whose record somebody has deleted are in no lease set, and
+// can be deleted.
 func TestLeaseSetsPastLostRecord(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	putMany(t, lt.open(lt.redis.URL(), patient), 40, 5)
@@ -334,7 +334,7 @@ func TestLeaseSetsPastLostRecord(t *testing.T) {
 	}
 }
 
-// TestRepairLeaseSets damages lease sets, and has it found and set right.
+// TestRepairLeaseSets damages lease sets, and then finds and corrects that.
 func TestRepairLeaseSets(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	ctx, p := context.Background(), "redstalk:{0}:"

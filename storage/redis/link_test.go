@@ -53,7 +53,7 @@ func takeFrom(h tube.Holder, wait bool, names ...string) storage.Op {
 	return storage.Op{Kind: storage.Take, Holder: h, Tubes: names, Wait: wait}
 }
 
-// clusterApart opens a store on a cluster whose nodes serve what they have without the
+// clusterWithTwoTubes opens a store on a cluster whose nodes serve their slots without the
 // others. It returns a node, a tube on it, and one on another node.
 func clusterWithTwoTubes(t *testing.T) (s *Store, node *redistest.Server, on, elsewhere string) {
 	t.Helper()
@@ -76,8 +76,8 @@ func clusterWithTwoTubes(t *testing.T) (s *Store, node *redistest.Server, on, el
 	return s, node, on, elsewhere
 }
 
-// TestStuckNode stops one node of a cluster. What needs only the others goes on
-// as if nothing were, and what needs that one is held up and then refused.
+// TestStuckNode stops one node of a cluster. Operations that need only the others continue, and
+// those that need it are held up and then refused.
 func TestStuckNode(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -127,8 +127,8 @@ func TestStuckNode(t *testing.T) {
 	}
 }
 
-// TestClusterDown: when the cluster finds that a part of it is missing, it stops
-// as a whole. What it is asked for meanwhile is done when it goes on.
+// TestClusterDown: a cluster that misses a part of itself stops as a whole. Operations are held
+// up until it works again.
 func TestClusterDown(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 0)
@@ -167,8 +167,8 @@ func TestClusterDown(t *testing.T) {
 	}
 }
 
-// TestMovedAway moves a partition from node to node: every operation of it is
-// carried out, and once, while its keys are on both sides too.
+// TestSlotMigration moves a partition from node to node: every operation on it is carried out
+// once, also while its keys are on both sides.
 func TestSlotMigration(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 0)
@@ -206,7 +206,7 @@ func TestSlotMigration(t *testing.T) {
 	}
 }
 
-// TestGuardsOfCluster: every node is looked at.
+// TestStartChecksOfCluster: every node is checked.
 func TestStartChecksOfCluster(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -249,8 +249,8 @@ func TestStartChecksOfCluster(t *testing.T) {
 	}
 }
 
-// TestPasswordsBySentinels: the password is for Redis, and for the sentinels too
-// if the URL says so.
+// TestPasswordsBySentinels: the password is for Redis, and also for the sentinels if the URL
+// says so.
 func TestPasswordsBySentinels(t *testing.T) {
 	url := strings.Replace(redistest.StartLocked(t, "secret").URL(), "://", "://:secret@", 1)
 	if _, err := tryOpen(Options{URL: url + "?sentinel_auth=same"}); err != nil {
@@ -270,7 +270,7 @@ const documented = `evalsha eval blpop lpop rpush hsetnx hset hget hmget hgetall
 // documentedForCheck are those that only fsck needs besides.
 const documentedForCheck = `scan zscan pttl`
 
-// TestGuardsBySentinels: a replica that evicts would lose jobs some day.
+// TestStartChecksBySentinels: a replica that evicts could lose jobs later.
 func TestStartChecksBySentinels(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartSentinels(t, 1)
@@ -280,9 +280,8 @@ func TestStartChecksBySentinels(t *testing.T) {
 	}
 }
 
-// TestAllNodesGone: when no node of a cluster can be reached, not even to be asked
-// where things are, operations are held up and then refused; and when the nodes
-// are back, all goes on.
+// TestAllNodesGone: while no node of a cluster can be reached, operations are held up and then
+// refused; when the nodes are back, everything continues.
 func TestAllNodesGone(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 0)
@@ -317,9 +316,9 @@ func TestAllNodesGone(t *testing.T) {
 	}
 }
 
-// TestDemotedWhileWaiting: Redis becomes a replica for a moment, as in a failover
-// by hand, while a call that was carried out waits for replicas: it answers
-// UNBLOCKED. The call counts, once, and the instance keeps what it has.
+// TestDemotedWhileWaiting: Redis becomes a replica for a moment, as in a manual failover, while
+// a call that was carried out waits for replicas, and answers UNBLOCKED. The call counts once,
+// and the instance keeps what it has.
 func TestDemotedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

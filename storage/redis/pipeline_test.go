@@ -13,8 +13,8 @@ import (
 	"redstalk/tube"
 )
 
-// crowd hands over operations as a loop does: one first, and whenever it is
-// asked for more a few others, each as the batch of another connection.
+// poller submits operations as a loop does: one first, and a few others whenever it is polled,
+// each as the batch of another connection.
 type poller struct {
 	t       *testing.T
 	s       *Store
@@ -68,8 +68,8 @@ func (c *poller) do(ops []storage.Op) []storage.Op {
 	return ops
 }
 
-// TestOverlap has calls put together while others are under way, of which one
-// breaks: each operation is carried out once.
+// TestOverlap encodes calls while others are under way, of which one breaks: each operation is
+// carried out once.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	breaks := map[string]func(*redistest.Proxy){"never": func(*redistest.Proxy) {}}
@@ -123,9 +123,9 @@ func breaksInCalls(n int64) map[string]func(*redistest.Proxy) {
 	}
 }
 
-// TestUpkeepIsAlone: what expires in a tick is no longer its holder's, which a
-// call that is put together before the answer would not know. So nothing is,
-// while the call under way has upkeep in it.
+// TestUpkeepIsAlone: what expires in a tick is no longer held, which a call that is encoded
+// before the reply would not know. So none is encoded while the call under way has background
+// work in it.
 func TestUpkeepIsAlone(t *testing.T) {
 	p := openAt(t, redistest.Start(t).URL(), patient).parts[0]
 	answered := false
@@ -154,8 +154,8 @@ func TestUpkeepIsAlone(t *testing.T) {
 	}
 }
 
-// TestFewWait: what little has come while a call was under way waits for what those
-// want next who were in that call.
+// TestFewWait: a few operations that came while a call was under way wait for the next
+// operations of the clients of that call.
 func TestFewWait(t *testing.T) {
 	server := redistest.Start(t)
 	s, client := openAt(t, server.URL(), patient), server.Client(t)

@@ -14,7 +14,7 @@ import (
 // secretWith is a password with a character in it, and is nowhere else.
 func secretWith(c byte) string { return "Zq7x" + string(c) + "Wv9k" + string(c) + "8Jy4" }
 
-// tells returns whether a text tells a part of a secret, of four characters or more.
+// leaks returns whether a text contains a part of a secret, of four characters or more.
 func leaks(text, secret string) bool {
 	for at := range len(secret) - 3 {
 		if strings.Contains(text, secret[at:at+4]) {
@@ -43,8 +43,8 @@ var withSecrets = []string{
 	"redis://u:%s", "redis://:%s", "redis://:1234%s", "redis+cluster://u:%s", "redis+raft://u:%s@127.0.0.1:1",
 }
 
-// TestAddressTellsNoSecret has passwords with every printable character, as they
-// are and encoded, and everything wrong with the rest of the URL.
+// TestAddressErrorsHideSecrets tries passwords with every printable character, literally and
+// encoded, and every possible fault in the rest of the URL.
 func TestAddressErrorsHideSecrets(t *testing.T) {
 	for c := byte(' '); c <= '~'; c++ {
 		secret := secretWith(c)
@@ -99,8 +99,7 @@ func TestEncodedSecretsOpen(t *testing.T) {
 	}
 }
 
-// TestServersThatQuoteSecrets: a server that does not know AUTH quotes what it was
-// sent.
+// TestServersThatQuoteSecrets: a server that does not know AUTH quotes what it was sent.
 func TestServersThatQuoteSecrets(t *testing.T) {
 	redis, secret := redistest.Start(t, "--rename-command", "AUTH", "LOGIN"), "Zq7xWv9k8Jy4"
 	var log bytes.Buffer

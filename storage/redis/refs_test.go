@@ -48,8 +48,8 @@ func TestRefs(t *testing.T) {
 	}
 }
 
-// TestInstances: an instance counts until it ends, or has been silent for too
-// long, whether or not others have declared it dead.
+// TestInstances: an instance counts until it ends, or has sent no heartbeat for too long,
+// whether or not others have declared it dead.
 func TestInstances(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestManyAttended: a heartbeat looks at a bounded number of tubes, and in the end at
-// all; they are told of in parts.
+// TestManyRefs: a heartbeat compares a limited number of tubes, and over time all of them; they
+// are reported in parts.
 func TestManyRefs(t *testing.T) {
 	const tubes = 3*maxReviewed + 7
 	a, asked := newTubeRefs(), 0

@@ -10,9 +10,9 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// TestFirstBatchOnce: the first work under a name is not done again after the
-// instance was declared dead, though its record is gone by then: neither when it has
-// just begun nor when it goes on under another name.
+// TestFirstBatchOnce: the first batch under a name is not repeated after the instance was
+// declared dead, even if its record is gone by then: neither for a new instance nor for one
+// that continues under another name.
 func TestFirstBatchOnce(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(*leaseSetTest, *Store){
@@ -63,8 +63,8 @@ func TestFirstBatchOnce(t *testing.T) {
 	}
 }
 
-// TestNewNameIsKnown: what is taken under another name is given back if the instance
-// dies before its next heartbeat.
+// TestNewNameIsKnown: what is taken under a new name is given back if the instance dies before
+// its next heartbeat.
 func TestNewNameIsKnown(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	s := lt.open(lt.redis.URL(), patient)
@@ -83,8 +83,8 @@ func TestNewNameIsKnown(t *testing.T) {
 	}
 }
 
-// TestLateRegistration: a registration that comes after its instance was declared dead
-// and forgotten does no harm, and work behind it is refused that was meant for before.
+// TestLateRegistration: a registration that arrives after its instance was declared dead and
+// forgotten does no harm, and a batch after it that was sent before is refused.
 func TestLateRegistration(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	p := lt.s.parts[0]

@@ -11,8 +11,9 @@ import (
 	"redstalk/tube"
 )
 
-// TestGoneBeforeAnsweredAgain: the answer to a take is lost, and before it is given again the
-// job is gone. Nobody gets a job that is none: who wanted it gets the next one, or none.
+// TestGoneBeforeAnsweredAgain: the reply to a take is lost, and the job is gone before the
+// reply is repeated. No client gets a job that does not exist: the client gets the next one, or
+// none.
 func TestGoneBeforeAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -58,8 +59,8 @@ func TestGoneBeforeAnsweredAgain(t *testing.T) {
 	}
 }
 
-// cutBehind has the answer to the first call lost that carries a word, and something done
-// before anybody knows.
+// cutBehind loses the reply to the first call that contains a word, and calls a function before
+// the call is repeated.
 func cutBehind(proxy *redistest.Proxy, word string, what func()) {
 	var sent, lost atomic.Bool
 	proxy.Judge(func(piece []byte) redistest.Fate {
@@ -76,7 +77,7 @@ func cutBehind(proxy *redistest.Proxy, word string, what func()) {
 	})
 }
 
-// outlive has a lease run out, and deletes the job.
+// surviveRestart lets a lease end, and deletes the job.
 func (lt *leaseSetTest) surviveRestart(id uint64) {
 	lt.ahead.Add(int64(2 * time.Second))
 	lt.s.Tick()

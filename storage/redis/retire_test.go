@@ -12,8 +12,8 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// keepsOld is in front of a server, and keeps the connections that there are on the old primary
-// when a standby takes over.
+// stickyProxy is a proxy that keeps existing connections on the old primary when a standby
+// takes over.
 type stickyProxy struct {
 	net.Listener
 	to string
@@ -56,7 +56,7 @@ func (k *stickyProxy) serve() {
 	}
 }
 
-// pass passes requests on, or refuses them as the proxy of a managed Redis does.
+// copyBytes passes requests on, or refuses them as the proxy of a managed Redis does.
 func (k *stickyProxy) copyBytes(client, server net.Conn) {
 	defer server.Close()
 	buf := make([]byte, 64<<10)
@@ -76,7 +76,7 @@ func (k *stickyProxy) copyBytes(client, server net.Conn) {
 	}
 }
 
-// takeOver has all connections be old ones from now on, but for those that come later.
+// failOver makes all existing connections old ones.
 func (k *stickyProxy) failOver() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,8 +85,8 @@ func (k *stickyProxy) failOver() {
 	}
 }
 
-// TestOldConnections: connections that stay on a server which is no primary any more are given up,
-// whatever a proxy writes before its READONLY: those of calls, and those by which notifications come.
+// TestOldConnections: connections to a server that is no longer the primary are retired,
+// whatever a proxy writes before its READONLY: those of calls, and those of wake-ups.
 func TestOldConnections(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {
@@ -127,7 +127,7 @@ func TestOldConnections(t *testing.T) {
 	}
 }
 
-// notes is a listener that passes on the tubes of which it is told.
+// chanWaiter is a listener that sends the tubes for which it is woken.
 type chanWaiter chan string
 
 func (n chanWaiter) Ready(name string) bool {

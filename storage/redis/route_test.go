@@ -18,8 +18,8 @@ import (
 	"redstalk/tube"
 )
 
-// TestStretches: what may be under way together. An operation is a letter and the
-// partitions that it concerns: put, take, read, attend; Leave is all of them.
+// TestStretches: which operations can be under way together. An operation is a letter and its
+// partitions: put, take, read, ref ("attend"); ReleaseAll ("Leave") is all of them.
 func TestStretches(t *testing.T) {
 	for script, want := range map[string]string{
 		"p0 p0 t0 r0":          "[p0 p0 t0 r0]",
@@ -80,8 +80,8 @@ func planned(script string) string {
 	return strings.Join(said, " ")
 }
 
-// TestBeginsToFail: a trip goes on with its next operation also if the partition of that
-// begins to fail after it was last asked, and leaves those behind it that may wait.
+// TestBeginsToFail: a trip continues with its next operation even if that partition has begun
+// to fail since it was examined, and leaves later operations that may wait.
 func TestBeginsToFail(t *testing.T) {
 	s := &Store{}
 	for range 4 {
@@ -131,8 +131,8 @@ func tubesInPartitions(n int) (names []string) {
 	return names
 }
 
-// TestOrderOverPartitions: jobs come out by priority and then in the order in
-// which they were put, whatever their tubes, and whichever instance put them.
+// TestOrderOverPartitions: jobs are taken by priority and then in the order in which they were
+// put, whatever their tubes, and whichever instance put them.
 func TestOrderOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
 	a, b := openPartitioned(t, redis.URL(), nopListener{}), openPartitioned(t, redis.URL(), nopListener{})
@@ -167,8 +167,8 @@ func TestOrderOverPartitions(t *testing.T) {
 }
 
 // TestTakesTogether: takes of one batch from tubes of several partitions get the jobs in their
-// order, and those that come too late none, whether they wait or have to fit. Where what comes next
-// is in one partition they cost one call there.
+// order, and those that are left get none, whether they wait or have a size limit. If the next
+// jobs are in one partition they cost one call there.
 func TestTakesTogether(t *testing.T) {
 	redis := redistest.Start(t)
 	s, names, rng := openPartitioned(t, redis.URL(), nopListener{}), tubesInPartitions(4), rand.New(rand.NewPCG(2, 2))
@@ -203,8 +203,8 @@ func TestTakesTogether(t *testing.T) {
 	}
 }
 
-// TestTakersOverPartitions: many take from tubes of several partitions, on two
-// instances, while jobs are put: each job is taken once.
+// TestTakersOverPartitions: many clients of two instances take from tubes of several partitions
+// while jobs are put: each job is taken once.
 func TestTakersOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
 	stores := []*Store{openPartitioned(t, redis.URL(), nopListener{}), openPartitioned(t, redis.URL(), nopListener{})}
@@ -245,9 +245,9 @@ func TestTakersOverPartitions(t *testing.T) {
 	}
 }
 
-// TestManySearches: takes for many holders in one batch, as the usher's, from
-// tubes of several partitions: who is first in the batch gets a job, as long as
-// there are any, and each gets another one.
+// TestManySearches: takes for many holders in one batch, like those of the dispatcher, from
+// tubes of several partitions: the first ones in the batch get jobs, as long as there are any,
+// and each gets a different one.
 func TestManySearches(t *testing.T) {
 	s, names := openPartitioned(t, redistest.Start(t).URL(), nopListener{}), tubesInPartitions(4)
 	const jobs, takers = 30, 50
@@ -269,9 +269,9 @@ func TestManySearches(t *testing.T) {
 	}
 }
 
-// TestBrokenInPartitions breaks connections again and again while several
-// connections put into tubes of many partitions and take from several: every
-// put that was acknowledged is there once, and nothing stays reserved.
+// TestBrokenInPartitions breaks connections again and again while several clients put into
+// tubes of many partitions and take from several: every acknowledged put exists once, and
+// nothing stays reserved.
 func TestBrokenInPartitions(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t))
@@ -339,7 +339,7 @@ func checkAll(t *testing.T, s *Store, jobs int, names []string) {
 	}
 }
 
-// ears hear of tubes with jobs.
+// wakeUpListener sends the tubes for which it is woken.
 type wakeUpListener struct {
 	nopListener
 	woken chan string
@@ -350,8 +350,8 @@ func (e wakeUpListener) Ready(name string) bool {
 	return true
 }
 
-// TestHintsOverPartitions: whoever waits for tubes of several partitions is told
-// of a job in any of them that another instance puts.
+// TestWakeUpsOverPartitions: a client that waits for tubes of several partitions is woken for a
+// job in any of them that another instance puts.
 func TestWakeUpsOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
 	e := wakeUpListener{woken: make(chan string, 100)}
@@ -375,8 +375,8 @@ func TestWakeUpsOverPartitions(t *testing.T) {
 	}
 }
 
-// TestSoonOverPartitions: what is held in one partition counts when a take from
-// another finds nothing.
+// TestSoonOverPartitions: what is held in one partition counts when a take from another finds
+// nothing.
 func TestSoonOverPartitions(t *testing.T) {
 	s, names := openPartitioned(t, redistest.Start(t).URL(), nopListener{}), tubesInPartitions(3)
 	do(s, storage.Op{Kind: storage.Put, Tube: names[0], TTR: 60})
@@ -397,8 +397,8 @@ func TestSoonOverPartitions(t *testing.T) {
 	}
 }
 
-// TestSoonInOrder: a take that finds nothing says when the deadline comes of what its holder has
-// by then, wherever that is, and not of what it gets later in the batch in another partition.
+// TestSoonInOrder: a take that finds nothing returns the next deadline of what its holder has
+// by then, in any partition, but not of what it gets later in the batch in another partition.
 func TestSoonInOrder(t *testing.T) {
 	s := openPartitioned(t, redistest.Start(t).URL(), nopListener{})
 	with, without := tubeIn(1, clusterPartitions), tubeIn(2, clusterPartitions)

@@ -10,7 +10,7 @@ import (
 	"redstalk/tube"
 )
 
-// TestScheduleThroughFailover: a primary dies in the middle of the schedule of a payment
+// TestScheduleThroughFailover: a primary dies in the middle of the retry schedule of a payment
 // notification. The deliveries come when they would have, and none comes twice.
 func TestScheduleThroughFailover(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,7 @@ import (
 	"redstalk/tube"
 )
 
-// between has something done while the answer to a call is on its way that carries
-// a word: that of the next call, once.
+// between calls a function once while the reply to a call that contains a word is on its way.
 func between(proxy *redistest.Proxy, word string, what func()) {
 	var seen atomic.Bool
 	var once sync.Once
@@ -30,9 +29,9 @@ func between(proxy *redistest.Proxy, word string, what func()) {
 	})
 }
 
-// TestStoodStill: an instance that stood still with the answer to a take in its hands
-// does not hand out the job, if the others have declared it dead meanwhile; if they
-// have not it does. What else was in the call was done, and is answered so.
+// TestPaused: an instance that was paused before it delivered the reply to a take does not hand
+// out the job if others have declared it dead meanwhile; if they have not it does. The other
+// operations of the call were done, and are answered so.
 func TestPaused(t *testing.T) {
 	for name, dead := range map[string]bool{"declared dead": true, "still alive": false} {
 		for kind, ops := range map[string][]storage.Op{

@@ -61,7 +61,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 	return engine
 }
 
-// crash ends a store without saying a word to Redis.
+// crash ends a store without telling Redis.
 func (s *Store) crash() {
 	s.closeConnections()
 	s.end()
@@ -82,7 +82,7 @@ func TestSuite(t *testing.T) {
 	e.check(t)
 }
 
-// check has fsck look at what the engines have left.
+// check runs fsck on what the engines have left.
 func (e *engines) check(t *testing.T) {
 	t.Helper()
 	for n := range e.opened {
@@ -94,7 +94,7 @@ func (e *engines) check(t *testing.T) {
 	}
 }
 
-// atLength leaves a test to make test-long.
+// skipIfShort leaves a test to make test-long.
 func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

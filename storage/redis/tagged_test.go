@@ -20,26 +20,26 @@ import (
 	"redstalk/tube"
 )
 
-// judged is a Redis store, or several on one namespace, and beside it a tube.Machine, which
-// is the judge of jobs with tags: both are asked the same.
+// modelTest is a Redis store, or several on one namespace, beside a tube.Machine, which is the
+// model for jobs with tags: both get the same operations.
 //
-// Their time is virtual, but goes on by itself as well, and the judge is asked a little later
-// than the stores. So what is due is so by half strides, and time passes by whole ones (pass):
-// all that really passes comes to less than half a stride. Between any two batches a breath
+// Their time is virtual, but advances by itself as well, and the model is asked a little later
+// than the stores. So due times are at half strides, and time advances by whole ones (advance):
+// the real time that passes is less than half a stride. Between any two batches a little time
 // passes, so that what they make due comes in the same order on both sides.
 type modelTest struct {
-	stores []*Store
+	stores []*Store // ids of the stores, by the model's; nil if they are the same
 	model  *tube.Machine
 	ahead  atomic.Int64
 	ids    map[uint64]uint64 // of the stores, by the judge's; nil if they are the same
 	rng    *rand.Rand
 	script []string
 
-	tokens  map[uint64]uint64   // of the judge, by those of the stores
-	leases  map[uint64][]uint64 // tokens of the stores, by the judge's id
-	matched uint64              // up to which of the judge's ids those of the stores are known
+	tokens  map[uint64]uint64   // of the model, by those of the stores
+	leases  map[uint64][]uint64 // tokens of the stores, by the model's id
+	matched uint64              // up to which of the model's ids those of the stores are known
 
-	letters *goredis.Client // to see which dead letters are under way; nil if none can be
+	letters *goredis.Client // to see which dead letters are pending; nil if there can be none
 	prefix  string
 }
 
@@ -72,7 +72,7 @@ func newModelTest(t *testing.T, o Options, instances int, seed uint64) *modelTes
 
 func (j *modelTest) now() tube.Instant { return tube.Instant(time.Now().UnixNano() + j.ahead.Load()) }
 
-// real returns the id that the stores have for one of the judge.
+// real returns the id in the stores for one of the model.
 func (j *modelTest) real(id uint64) uint64 {
 	if real, ok := j.ids[id]; ok {
 		return real
@@ -88,7 +88,7 @@ func (j *modelTest) store(h tube.Holder) *Store {
 	return j.stores[int(uint64(h)%uint64(len(j.stores)))]
 }
 
-// do has a batch carried out by the store of a holder and by the judge, and compares.
+// do carries out a batch in the store of a holder and in the model, and compares.
 func (j *modelTest) do(t *testing.T, h tube.Holder, ops ...storage.Op) []storage.Op {
 	t.Helper()
 	theirs := slices.Clone(ops)
@@ -120,7 +120,7 @@ func (j *modelTest) do(t *testing.T, h tube.Holder, ops ...storage.Op) []storage
 	return ops
 }
 
-// tellOrder has each instance know what ids the others have given, as by a heartbeat of theirs.
+// publishIDs tells each instance the ids that the others have assigned, as their heartbeats do.
 func (j *modelTest) publishIDs() {
 	last := uint64(0)
 	for _, s := range j.stores {
@@ -131,7 +131,7 @@ func (j *modelTest) publishIDs() {
 	}
 }
 
-// awaitLetters waits until no dead letter is under way, if there may be any.
+// awaitDeadLetters waits until no dead letter is pending.
 func (j *modelTest) awaitDeadLetters(t *testing.T) {
 	t.Helper()
 	if j.letters == nil {
@@ -159,7 +159,7 @@ func (j *modelTest) awaitDeadLetters(t *testing.T) {
 	t.Fatal("a dead letter stays on its way")
 }
 
-// judgement is what the judge answers, who has other tokens and gives other ids.
+// expected returns the answer of the model, with the tokens and ids of the stores.
 func (j *modelTest) expected(now tube.Instant, op, theirs *storage.Op) storage.Answer {
 	batch := *op
 	if op.Kind == storage.Move && op.Holder == tube.LeaseHolder {
@@ -176,7 +176,7 @@ func (j *modelTest) expected(now tube.Instant, op, theirs *storage.Op) storage.A
 	return a
 }
 
-// findDead finds the ids of dead letters, which no answer has told.
+// findDead finds the ids of dead letters, which no answer contains.
 func (j *modelTest) findDead(t *testing.T) {
 	t.Helper()
 	for id := j.matched + 1; j.ids != nil && id <= j.model.LastID(); id++ {
@@ -227,7 +227,7 @@ func show(a *storage.Answer) string {
 	return text
 }
 
-// differs says where answers differ, "" if nowhere.
+// differs returns where answers differ, "" if nowhere.
 func (j *modelTest) differs(got, want *storage.Answer) string {
 	switch {
 	case (got.Err != nil) != (want.Err != nil):
@@ -284,7 +284,7 @@ func (j *modelTest) resultDiffers(got, want *storage.Result) string {
 	return ""
 }
 
-// sameJob compares all but leases, of which each clock gives its own.
+// sameJob compares everything but leases, which come from different clocks.
 func (j *modelTest) sameJob(got, want tube.JobStats) bool {
 	const most = breath
 	if (got.TimeLeft - want.TimeLeft).Abs() > most {
@@ -302,7 +302,7 @@ func (j *modelTest) sameJob(got, want tube.JobStats) bool {
 	return reflect.DeepEqual(got, want)
 }
 
-// judgement is what a Machine answers.
+// expected returns the answer of a Machine.
 func expected(m *tube.Machine, now tube.Instant, op *storage.Op) (a storage.Answer) {
 	job := func(j *tube.Job) {
 		if a.NotFound = j == nil; j != nil {
@@ -398,8 +398,8 @@ func expectOther(m *tube.Machine, now tube.Instant, op *storage.Op, a *storage.A
 	}
 }
 
-// pass lets so many strides pass, and has done what is due then: one thing after the other, as
-// several partitions would do what is due at once in an order of their own.
+// advance lets that many strides pass, and does what is due then: one thing after the other,
+// because several partitions would do what is due at once in another order.
 func (j *modelTest) advance(t *testing.T, strides int) {
 	t.Helper()
 	j.script = append(j.script, fmt.Sprintf("%d strides later", strides))
@@ -411,7 +411,7 @@ func (j *modelTest) advance(t *testing.T, strides int) {
 	}
 }
 
-// settle has stores and judge do all that is due.
+// settle lets stores and model do everything that is due.
 func (j *modelTest) settle(t *testing.T) {
 	t.Helper()
 	j.tick(t)
@@ -421,7 +421,7 @@ func (j *modelTest) settle(t *testing.T) {
 	j.findDead(t)
 }
 
-// tick has the stores do what is due. None of them is declared dead, as no time has really
+// tick lets the stores do what is due. None of them is declared dead, because no real time has
 // passed.
 func (j *modelTest) tick(t *testing.T) {
 	t.Helper()
@@ -440,7 +440,7 @@ func (j *modelTest) tick(t *testing.T) {
 	}
 }
 
-// strides is a time of so many strides without a half; none for 0.
+// strides returns the time of that many strides less a half; 0 for 0.
 func strides(n int) time.Duration { return max(time.Duration(n)*stride-stride/2, 0) }
 
 // randomTags are those of a put.
@@ -609,7 +609,7 @@ func (j *modelTest) all(t *testing.T) {
 	}
 }
 
-// checkWhole has fsck find nothing.
+// checkWhole runs fsck, which must find nothing.
 func checkWhole(t *testing.T, url, namespace string) {
 	t.Helper()
 	_, err := Check(context.Background(), Options{URL: url, Namespace: namespace}, false, Report{Found: func(at int, what string) {

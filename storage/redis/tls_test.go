@@ -55,7 +55,7 @@ func newLock(t *testing.T) *redistest.Lock {
 	}
 }
 
-// wantShut checks that nobody is let in with less than the URL says.
+// wantLocked checks that access needs everything that the URL has.
 func wantLocked(t *testing.T, whole string) {
 	t.Helper()
 	at, err := url.Parse(whole)
@@ -104,9 +104,9 @@ func worksIn(t *testing.T, s *Store) {
 	}
 }
 
-// TestTLSBySentinels: sentinels, primary and replicas speak only TLS, to clients
-// with a certificate, and know a user with the permissions in docs/redis.md. All
-// works, also when a replica has taken over.
+// TestTLSBySentinels: sentinels, primary and replicas speak only TLS, to clients with a
+// certificate, and know a user with the permissions in docs/redis.md. Everything works, also
+// after a replica has taken over.
 func TestTLSBySentinels(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()

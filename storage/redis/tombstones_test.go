@@ -14,7 +14,7 @@ import (
 	"redstalk/tube"
 )
 
-// keeping is a store of jobs whose keys stay taken for a time.
+// tombstoneTest is a store of jobs whose keys stay taken for a time.
 type tombstoneTest struct {
 	*testing.T
 	s      *Store
@@ -28,7 +28,7 @@ func newTombstoneTest(t *testing.T) *tombstoneTest {
 	return k
 }
 
-// put puts a job whose key stays taken for so long.
+// put puts a job whose key stays taken for that long.
 func (k *tombstoneTest) put(key string, ttl time.Duration) storage.Answer {
 	k.Helper()
 	tags := &tube.Tags{Key: key, Rules: tube.Rules{KeyTTL: ttl, HasKeyTTL: true}}
@@ -39,7 +39,7 @@ func (k *tombstoneTest) put(key string, ttl time.Duration) storage.Answer {
 	return a
 }
 
-// passes has a time pass, and ticks until nothing is due.
+// advance lets time pass, and ticks until nothing is due.
 func (k *tombstoneTest) advance(d time.Duration) {
 	k.Helper()
 	k.ahead.Add(int64(d))
@@ -57,7 +57,7 @@ func (k *tombstoneTest) advance(d time.Duration) {
 	}
 }
 
-// inRedis are the keys of Redis that there are because keys stay taken.
+// inRedis returns the keys in Redis that are about tombstones.
 func (k *tombstoneTest) inRedis() []string {
 	k.Helper()
 	all, err := k.server.Client(k.T).Keys(context.Background(), "*").Result()
@@ -78,9 +78,8 @@ func (k *tombstoneTest) flush() {
 	}
 }
 
-// TestKeptKeysAreDropped: a tick drops what was kept of a key that does not stay taken any longer,
-// and nothing that does: not that of a key which another job has had since. Redis itself would drop
-// it later.
+// TestTombstonesAreDropped: a tick deletes the tombstones whose time is over, and no others:
+// not that of a key which another job has had since. Redis itself would delete them later.
 func TestTombstonesAreDropped(t *testing.T) {
 	k := newTombstoneTest(t)
 	beginOfMinute := time.Minute - time.Duration(time.Now().UnixNano())%time.Minute + time.Second
@@ -105,8 +104,8 @@ func TestTombstonesAreDropped(t *testing.T) {
 	}
 }
 
-// TestKeptKeysInSteps: of very many keys that end together each tick drops some. Nothing was left
-// to Redis, which drops as many in a row as 25 ms have room for.
+// TestTombstonesInSteps: of very many tombstones that end together each tick deletes some.
+// Nothing is left to Redis, which would delete as many in a row as fit into 25 ms.
 func TestTombstonesInSteps(t *testing.T) {
 	k := newTombstoneTest(t)
 	const n = 3000

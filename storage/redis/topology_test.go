@@ -9,7 +9,8 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// TestSurvey: a survey has the instances with their heartbeats, and the server with its replica.
+// TestTopology: the topology has the instances with their heartbeats, and the server with its
+// replica.
 func TestTopology(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -13,11 +13,10 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// lateLine is what is logged about what was done late.
+// lateLine is the log message about lateness.
 var lateLine = regexp.MustCompile(`level=WARN msg="delays, TTRs or pauses have ended late" by=(\S+) times=(\d+)`)
 
-// TestTardinessIsLogged: what ends late is remarked on, but not every time; what
-// ends in time is not.
+// TestTimerLagIsLogged: lateness is logged, but not every time; punctual things are not.
 func TestTimerLagIsLogged(t *testing.T) {
 	url := redistest.Start(t).URL()
 	begin := map[string]func(s *Store){
@@ -73,8 +72,8 @@ func testTimerLag(t *testing.T, url string, partitions int, begin func(s *Store)
 	late(3*time.Second, "6s", "3")
 }
 
-// TestHeartbeatsAreRegular: something that is done shortly before the next heartbeat
-// does not put that off to the next tick, a second later.
+// TestHeartbeatsAreRegular: a call shortly before the next heartbeat does not postpone that to
+// the next tick, a second later.
 func TestHeartbeatsAreRegular(t *testing.T) {
 	var u upkeep
 	u.nothingDue()

@@ -24,42 +24,42 @@ import (
 	"redstalk/tube"
 )
 
-// These tests let calls of the script fail through a door in the client, with
-// every answer that there is, before they are sent or after they were carried
-// out. They run in virtual time, on a real Redis, of which the clock goes on.
+// These tests make calls of the script fail in the transport, with every possible error, before
+// they are sent or after they were carried out. They run in virtual time, on a real Redis,
+// whose clock goes on.
 
-// said is an error that Redis answers.
+// redisError is an error that Redis answers.
 type redisError string
 
 func (s redisError) Error() string { return string(s) }
 func (redisError) RedisError()     {}
 
-// fate is what becomes of a call: it is not sent, and fails; or it is carried
-// out, and then fails all the same; or nothing, if both are nil.
+// fault is what happens to a call: it is not sent, and fails; or it is carried out, and then
+// fails; or nothing, if both are nil.
 type fault struct{ before, after error }
 
-// door decides about calls of the script, and receipts of notifications.
+// faultPlan decides about calls of the script, and wake-up reads.
 type faultPlan struct {
 	mu      sync.Mutex
 	fates   []fault // of the next calls
-	forever fault   // of all behind these
+	forever fault   // of all later ones
 	meets   int     // calls that failed
 
 	then   func()                // called when a call was carried out and fails; may be nil
 	garble func(parts []any) any // changes what calls return; may be nil
 
-	receipt error // what becomes of the next receipts of notifications
-	unread  int   // of so many
+	receipt error // the error of the next wake-up reads
+	unread  int   // how many
 }
 
-// set says what becomes of the next calls, and of all others.
+// set sets the faults of the next calls, and of all others.
 func (d *faultPlan) set(forever fault, next ...fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fates, d.forever, d.meets = next, forever, 0
 }
 
-// failed is how many calls have met their fate since set.
+// failed returns how many calls have failed since set.
 func (d *faultPlan) failed() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,7 +79,7 @@ func (d *faultPlan) next() fault {
 	return f
 }
 
-// nextReceipt is what becomes of a receipt of notifications.
+// nextReceipt returns the error of the next wake-up read.
 func (d *faultPlan) nextReceipt() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +90,7 @@ func (d *faultPlan) nextReceipt() error {
 	return d.receipt
 }
 
-// behind is a transport behind a door, which decides about calls.
+// faultyTransport is a transport with a faultPlan.
 type faultyTransport struct {
 	*faultPlan
 	transport
@@ -152,7 +152,7 @@ func (b *faultyTransport) receive() (any, error) {
 
 func (d *faultPlan) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
-// ProcessHook is for receipts of notifications.
+// ProcessHook is for wake-up reads.
 func (d *faultPlan) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, cmd goredis.Cmder) error {
 		if cmd.Name() == "blpop" {
@@ -169,7 +169,7 @@ func (d *faultPlan) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredi
 	return next
 }
 
-// house is a store behind a door, and what its clients were told.
+// harness is a store with a faultyTransport, and the answers that its clients got.
 type harness struct {
 	*Store
 	*faultPlan
@@ -181,9 +181,8 @@ type harness struct {
 	gone, maybeTaken int // deletes acknowledged; answered with an error
 }
 
-// inVirtualTime runs a test on a store of its own for each failure, in two
-// histories: nothing was carried out before it, or a call was, of which the
-// answer was lost.
+// inVirtualTime runs a test on its own store for each failure, in two variants: nothing was
+// carried out before it, or a call was, whose reply was lost.
 func inVirtualTime(t *testing.T, o Options, failures map[string]error, test func(h *harness, failure error, before fault)) {
 	o.URL = redistest.Start(t).URL()
 	for name, failure := range failures {
@@ -208,7 +207,7 @@ func inVirtualTime(t *testing.T, o Options, failures map[string]error, test func
 	}
 }
 
-// build opens the store. There are two ready jobs, and one that holder 3 has.
+// newHarness opens the store. There are two ready jobs, and one that holder 3 has.
 func newHarness(t *testing.T, o Options) *harness {
 	t.Helper()
 	h := &harness{t: t, faultPlan: &faultPlan{}, ahead: new(atomic.Int64)}
@@ -217,7 +216,7 @@ func newHarness(t *testing.T, o Options) *harness {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	replicas := o.WaitReplicas
-	o.WaitReplicas = 0 // there are none before the door is there
+	o.WaitReplicas = 0 // there are none before the faulty transport is in place
 	var err error
 	if h.Store, err = Open(context.Background(), o); err != nil {
 		t.Fatal(err)
@@ -234,9 +233,9 @@ func newHarness(t *testing.T, o Options) *harness {
 	return h
 }
 
-// bustle is what three connections want at the same time, in one call: one puts,
-// one takes a job and puts another, one deletes what it has and takes the next.
-// It returns the answers, and how long they took.
+// runBatches runs the batches of three connections at the same time, in one call: one puts, one
+// takes a job and puts another, one deletes what it has and takes the next. It returns the
+// answers, and how long they took.
 func (h *harness) runBatches() (answers []storage.Answer, took time.Duration) {
 	begun := time.Now()
 	var all sync.WaitGroup
@@ -257,7 +256,7 @@ func (h *harness) runBatches() (answers []storage.Answer, took time.Duration) {
 	return answers, time.Since(begun)
 }
 
-// book notes what was acknowledged.
+// count counts what was acknowledged.
 func (h *harness) count(op *storage.Op) {
 	failed := op.Answer.Err != nil
 	switch {
@@ -272,7 +271,7 @@ func (h *harness) count(op *storage.Op) {
 	}
 }
 
-// wantAll checks that all operations of a bustle were done.
+// wantAll checks that all operations of runBatches were done.
 func (h *harness) wantAll(answers []storage.Answer) {
 	h.t.Helper()
 	for i, a := range answers {
@@ -282,7 +281,7 @@ func (h *harness) wantAll(answers []storage.Answer) {
 	}
 }
 
-// wantNone checks that all operations of a bustle were answered with the error.
+// wantNone checks that all operations of runBatches were answered with the error.
 func (h *harness) wantNone(answers []storage.Answer, want error) {
 	h.t.Helper()
 	for i, a := range answers {
@@ -292,8 +291,8 @@ func (h *harness) wantNone(answers []storage.Answer, want error) {
 	}
 }
 
-// audit ends all connections, lets some time go by, and holds what was
-// acknowledged against what is there: each job once, none reserved.
+// verify ends all connections, lets some time pass, and compares what was acknowledged with
+// what is there: each job once, none reserved.
 func (h *harness) verify() {
 	h.t.Helper()
 	for holder := range tube.Holder(4) {
@@ -365,8 +364,8 @@ var stays = map[string]error{
 // without memory.
 const outOfMemory = redisError("OOM command not allowed when used memory > 'maxmemory'.")
 
-// TestPasses: nobody notices a failure that passes within the limit, whether or
-// not the call was carried out before.
+// TestTransientFailures: no client notices a failure that ends within the limit, whether or not
+// the call was carried out before.
 func TestTransientFailures(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, Options{}, passes, func(h *harness, failure error, before fault) {
@@ -380,9 +379,9 @@ func TestTransientFailures(t *testing.T) {
 	})
 }
 
-// TestOutlasts: when a failure outlasts the limit, what is held up is answered
-// with an error, as is what comes later; and when it is over all goes on, with
-// nothing done that nobody was told of, but what had been done before.
+// TestOutlastsFailures: when a failure outlasts the limit, held-up and later operations are
+// answered with an error. When it is over everything works, and nothing unacknowledged is done,
+// except what had been done before.
 func TestOutlastsFailures(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, Options{}, passes, func(h *harness, failure error, before fault) {
@@ -412,7 +411,7 @@ func TestOutlastsFailures(t *testing.T) {
 	})
 }
 
-// TestStays: what no waiting ends is an error at once, and no later call suffers
+// TestStaysFailing: what waiting does not end is an error at once, and no later call suffers
 // from it.
 func TestStaysFailing(t *testing.T) {
 	inVirtualTime(t, Options{}, stays, func(h *harness, failure error, before fault) {
@@ -431,8 +430,8 @@ func TestStaysFailing(t *testing.T) {
 	})
 }
 
-// TestFullBehindDoor: without memory puts are refused, at once, and all else is
-// done; unless it is unknown what the call had done before.
+// TestFullMemoryInVirtualTime: without memory puts are refused, at once, and everything else is
+// done; unless the outcome of an earlier attempt is unknown.
 func TestFullMemoryInVirtualTime(t *testing.T) {
 	inVirtualTime(t, Options{}, map[string]error{"OOM": outOfMemory}, func(h *harness, failure error, before fault) {
 		h.set(fault{before: failure}, before)
@@ -450,9 +449,8 @@ func TestFullMemoryInVirtualTime(t *testing.T) {
 	})
 }
 
-// TestUnconfirmed: while replicas do not confirm a call, for whatever reason, it
-// is held up; when they do, it was carried out once, and the instance still has
-// what it had.
+// TestUnconfirmed: while replicas do not confirm a call, for whatever reason, it is held up;
+// when they do, it was carried out once, and the instance still has what it had.
 func TestUnconfirmed(t *testing.T) {
 	failures := map[string]error{
 		"UNBLOCKED": passes["UNBLOCKED"],
@@ -480,8 +478,7 @@ func TestUnconfirmed(t *testing.T) {
 	})
 }
 
-// TestEndsInTrouble: a store that is closed while Redis fails ends, after the
-// limit.
+// TestEndsWhileFailing: a store that is closed while Redis fails ends after the limit.
 func TestEndsWhileFailing(t *testing.T) {
 	inVirtualTime(t, Options{}, map[string]error{"reset": passes["reset"]}, func(h *harness, failure error, before fault) {
 		h.set(fault{before: failure}, before)
@@ -498,8 +495,8 @@ func TestEndsWhileFailing(t *testing.T) {
 	})
 }
 
-// TestGivesBackInTheEnd: what a connection held that has ended is given back when
-// that is possible again, however often Redis has refused.
+// TestGivesBackInTheEnd: what a closed connection held is given back when that is possible
+// again, however often Redis has refused.
 func TestGivesBackInTheEnd(t *testing.T) {
 	inVirtualTime(t, Options{}, stays, func(h *harness, failure error, before fault) {
 		if a := do(h.Store, take(4)); a.Err != nil {
@@ -521,8 +518,8 @@ func TestGivesBackInTheEnd(t *testing.T) {
 	})
 }
 
-// TestEmptyAfterALostAnswer: a call was carried out, and then Redis comes back
-// empty. Nobody knows what to tell its clients, so it is not sent again.
+// TestEmptyAfterALostAnswer: a call was carried out, and then Redis comes back empty. Its
+// outcome is unknown, so it is not sent again.
 func TestEmptyAfterALostAnswer(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
@@ -543,9 +540,8 @@ func TestEmptyAfterALostAnswer(t *testing.T) {
 	})
 }
 
-// TestGarbled: an answer that ends too early, anywhere, or is not what the script
-// returns, is an error to all who wanted something of that call, and later calls
-// do not suffer from it.
+// TestGarbled: a reply that ends too early, anywhere, or is not what the script returns, is an
+// error for all operations of that call, and later calls do not suffer from it.
 func TestGarbled(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
@@ -587,7 +583,7 @@ func TestGarbled(t *testing.T) {
 	}
 }
 
-// ear is a listener on whose server somebody waits for a job, or nobody does.
+// waitingListener is a listener on whose server a client waits for a job, or none does.
 type waitingListener struct {
 	nopListener
 	waits bool
@@ -602,9 +598,8 @@ func (e *waitingListener) Ready(name string) bool {
 	return e.waits
 }
 
-// TestNotificationsGoOn: receipts of notifications that fail, as when Redis becomes a
-// replica for a while, are tried again; and an instance on which nobody waits any
-// more passes on what it is told.
+// TestWakeUpsGoOn: wake-up reads that fail, as when Redis becomes a replica for a while, are
+// tried again; and an instance on which no client waits any more passes its wake-ups on.
 func TestWakeUpsGoOn(t *testing.T) {
 	url := redistest.Start(t).URL()
 	ears := []*waitingListener{{waits: false, woken: make(chan string, 1)}, {waits: true, woken: make(chan string, 1)}}
@@ -630,8 +625,8 @@ func TestWakeUpsGoOn(t *testing.T) {
 	}
 }
 
-// TestDeclaredDeadAgainAndAgain: when every call comes too late, because the others
-// have declared the instance dead again meanwhile, clients are told in time.
+// TestDeclaredDeadAgainAndAgain: when every call is too late, because others have declared the
+// instance dead again meanwhile, clients are answered in time.
 func TestDeclaredDeadAgainAndAgain(t *testing.T) {
 	failures := map[string]error{"LOST": redisError(lost + " the instance was " + declaredDead)}
 	inVirtualTime(t, Options{Timeout: DefaultTimeout}, failures, func(h *harness, failure error, before fault) {

@@ -11,11 +11,11 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// slots is how many a cluster has.
+// slots is the number of slots of a cluster.
 const slots = 16384
 
-// Cluster is a Redis Cluster. A node that others miss for a second is replaced
-// by its replica.
+// Cluster is a Redis Cluster. A replica takes over from a node that the others miss for a
+// second.
 type Cluster struct {
 	Primaries []*Server // which had the slots at the beginning, in equal parts
 	Replicas  []*Server // the first one of the first primary, and so on
@@ -23,8 +23,8 @@ type Cluster struct {
 	buses     map[*Server]string // the ports at which they are announced to each other
 }
 
-// StartCluster starts a cluster of so many primaries, each with so many
-// replicas; the arguments are for all nodes. It ends with the test.
+// StartCluster starts a cluster of primaries with that many replicas each; the arguments are
+// for all nodes. It ends with the test.
 func StartCluster(tb testing.TB, primaries, replicas int, args ...string) *Cluster {
 	tb.Helper()
 	return startCluster(tb, terms{}, primaries, replicas, args...)
@@ -92,7 +92,7 @@ func (c *Cluster) URL() string {
 	return c.Primaries[0].lock.url("redis", "+cluster://"+strings.Join(hosts, ","))
 }
 
-// tell has a node carry out a command.
+// tell makes a node carry out a command.
 func (c *Cluster) tell(tb testing.TB, node *Server, words ...any) string {
 	tb.Helper()
 	client := goredis.NewClient(node.options())
@@ -104,8 +104,8 @@ func (c *Cluster) tell(tb testing.TB, node *Server, words ...any) string {
 	return fmt.Sprint(answer)
 }
 
-// NeverFailOver has no node taken for dead that does not answer, for tests in which none
-// dies, on machines that may keep one waiting.
+// NeverFailOver keeps the cluster from declaring a silent node dead, for tests in which none
+// dies, on busy machines.
 func (c *Cluster) NeverFailOver(tb testing.TB) {
 	tb.Helper()
 	for _, node := range c.Nodes() {
@@ -113,7 +113,7 @@ func (c *Cluster) NeverFailOver(tb testing.TB) {
 	}
 }
 
-// introduce has the first node meet those that it does not know.
+// introduce makes the first node meet those that it does not know.
 func (c *Cluster) introduce(tb testing.TB) {
 	tb.Helper()
 	first := c.Primaries[0]
@@ -126,8 +126,8 @@ func (c *Cluster) introduce(tb testing.TB) {
 	}
 }
 
-// meetAgain is longer than Redis goes on with a meeting, which is the node timeout: one that has not
-// come about on a busy machine by then never does.
+// meetAgain is longer than the node timeout, during which Redis keeps trying to meet a node. On
+// a busy machine a meeting can fail within it.
 const meetAgain = 1500 * time.Millisecond
 
 // awaitKnown waits until every node has heard of all.

@@ -16,9 +16,8 @@ import (
 // MasterName is what sentinels call their primary.
 const MasterName = "jobs"
 
-// Sentinels are a primary, its replicas, and three sentinels that watch them.
-// Two sentinels that miss the primary for half a second decide that a replica
-// takes over.
+// Sentinels are a primary, its replicas, and three sentinels that watch them. If two sentinels
+// miss the primary for half a second, a replica takes over.
 type Sentinels struct {
 	Servers   []*Server // the first began as the primary
 	Sentinels []*Server
@@ -56,8 +55,8 @@ func startSentinels(tb testing.TB, on terms, replicas int, args ...string) *Sent
 	return s
 }
 
-// NeverFailOver has the sentinels take no server for dead that does not answer, for
-// tests in which none dies, on machines that may keep one waiting.
+// NeverFailOver keeps the sentinels from declaring a silent server dead, for tests in which
+// none dies, on busy machines.
 func (s *Sentinels) NeverFailOver(tb testing.TB) {
 	tb.Helper()
 	for _, server := range s.Sentinels {
@@ -127,8 +126,8 @@ func (s *Sentinels) named(ctx context.Context) *Server {
 	return nil
 }
 
-// StartLocked starts a primary, and a sentinel that watches it, both of which want
-// this password. They end with the test.
+// StartLocked starts a primary, and a sentinel that watches it, both with this password. They
+// end with the test.
 func StartLocked(tb testing.TB, password string) *Sentinels {
 	tb.Helper()
 	s := &Sentinels{Servers: []*Server{Start(tb, "--requirepass", password)}}
@@ -278,7 +277,7 @@ func (s *Sentinels) AwaitReplica(tb testing.TB, server *Server) {
 	})
 }
 
-// await waits until something is so.
+// await waits until a condition is true.
 func await(tb testing.TB, what string, is func(context.Context) bool) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
