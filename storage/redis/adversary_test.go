@@ -51,7 +51,7 @@ func TestCutInTheMiddle(t *testing.T) {
 				}
 			}
 			if n := figures(t, s).Reserved; n != 3 {
-				t.Errorf("%d jobs are reserved, and the connection was told of 3", n)
+				t.Errorf("%d jobs are reserved, and the connection got 3", n)
 			}
 		})
 	}

@@ -77,7 +77,7 @@ func TestStepsAdapt(t *testing.T) {
 			return n
 		}
 		if fast, slow := most(maxMoves), most(minStep); slow > fast/2 {
-			t.Errorf("%s: calls of %d commands at the least pace, of %d at most", tc.what, slow, fast)
+			t.Errorf("%s: calls of %d commands at the minimum size, of %d at the maximum", tc.what, slow, fast)
 		}
 	}
 }

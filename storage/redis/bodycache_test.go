@@ -276,7 +276,7 @@ func TestBodyCache(t *testing.T) {
 		want(200+3*i, "x", true)
 	}
 	if len(m.ranges) > 200 {
-		t.Errorf("%d ranges are kept of which nothing is left", len(m.ranges))
+		t.Errorf("%d empty ranges are still there", len(m.ranges))
 	}
 	want(100, "first", true)
 	keep(5000, 0, "z")

@@ -104,7 +104,7 @@ func interruptDeadLetters(t *testing.T, steps int) {
 		}
 	}
 	if steps > 0 && len(some) != 3 {
-		t.Fatalf("%d letters", len(some))
+		t.Fatalf("%d dead letters", len(some))
 	}
 	for i, l := range some {
 		if i >= 2 { // that one is only read

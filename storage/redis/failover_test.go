@@ -14,7 +14,7 @@ import (
 // rollbackTest is a Redis in which a replica takes over that lacks the last writes.
 type rollbackTest struct {
 	url      string
-	tube     string // is kept where that happens
+	tube     string // is on the partition concerned
 	primary  *redistest.Server
 	replica  *redistest.Server
 	takeover func() // kills the primary, and returns when the replica is in its place
@@ -75,7 +75,7 @@ func TestReplicaWithoutTheEnd(t *testing.T) {
 			held := takeAll(t, a, redis.tube, len(known))
 			redis.takeover()
 			if n := recordsIn(t, client); n != 3 {
-				t.Fatalf("the replica has %d jobs, not just those that it was told of", n)
+				t.Fatalf("the replica has %d jobs, not just those that it was sent", n)
 			}
 			lost := held[3:]
 			later := append(putAll(t, b, redis.tube, 5), putAll(t, a, redis.tube, 5)...)

@@ -56,7 +56,7 @@ func takeSome(t *testing.T, s *Store, name string, h tube.Holder, n int) (ids []
 // TestFlushReservedElsewhere: flushed jobs are gone for their holders, on this instance and on
 // others, whether these have been told or not; and they count once.
 func TestFlushReservedElsewhere(t *testing.T) {
-	for name, told := range map[string]bool{"at once": false, "when told": true} {
+	for name, reported := range map[string]bool{"at once": false, "when reported": true} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
 			a := openWith(t, Options{URL: server.URL(), leaseSetFrom: 6})
@@ -71,7 +71,7 @@ func TestFlushReservedElsewhere(t *testing.T) {
 			if n := flushOf(b, "t", tube.Reserved); n != len(ids)+len(own)+len(leased) {
 				t.Fatalf("%d jobs were flushed", n)
 			}
-			if told {
+			if reported {
 				a.Tick()
 				b.Tick()
 				if n, m := a.parts[0].holdings.count(), b.parts[0].holdings.count(); n != len(kept) || m != 0 {

@@ -44,13 +44,13 @@ func (w *wakeUpTest) instance(partitions int) waitingInstance {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { s.Close() })
-	heard := make(chan string, 100)
-	s.Listen(&waitingListener{waits: true, woken: heard})
-	return waitingInstance{s, heard}
+	woken := make(chan string, 100)
+	s.Listen(&waitingListener{waits: true, woken: woken})
+	return waitingInstance{s, woken}
 }
 
 // waits makes an instance wait, from a later millisecond on than those before.
-func (w *wakeUpTest) waits(s waitingInstance, names ...string) {
+func (w *wakeUpTest) wait(s waitingInstance, names ...string) {
 	w.Helper()
 	if a := do(s.Store, takeFrom(9, true, names...)); !a.NotFound {
 		w.Fatalf("there is a job: %+v", a)
@@ -67,15 +67,15 @@ func (w *wakeUpTest) wantWoken(what string, s waitingInstance, names ...string) 
 		select {
 		case got := <-s.woken:
 			if got != name {
-				w.Errorf("%s: told of %s, want %s", what, got, name)
+				w.Errorf("%s: woken for %s, want %s", what, got, name)
 			}
 		case <-time.After(patient):
-			w.Fatalf("%s: not told of %s", what, name)
+			w.Fatalf("%s: not woken for %s", what, name)
 		}
 	}
 	select {
 	case got := <-s.woken:
-		w.Errorf("%s: told of %s", what, got)
+		w.Errorf("%s: woken for %s", what, got)
 	default:
 	}
 }
@@ -139,14 +139,14 @@ func TestHandOff(t *testing.T) {
 		{"several", true, 3, 4, 3, true},
 		{"a range", true, 20, 18, 18, false},
 		{"fewer than jobs", true, 3, 2, 2, false},
-		{"the instance was told before", false, 1, 1, 1, false},
+		{"the instance was woken before", false, 1, 1, 1, false},
 		{"no job", true, 0, 1, 0, true},
-		{"no job, and the instance was told before", false, 0, 1, 0, true},
+		{"no job, and the instance was woken before", false, 0, 1, 0, true},
 	} {
 		w := newWakeUpTest(t)
 		s := w.instance(1)
 		if tc.waits {
-			w.waits(s, "t")
+			w.wait(s, "t")
 		}
 		calls := scriptCalls(t, w.server)
 		if got := w.serve(s, "t", tc.puts, tc.want, "t"); got != tc.got {
@@ -172,12 +172,12 @@ func TestHandOff(t *testing.T) {
 func TestWakesRemainingInstances(t *testing.T) {
 	w := newWakeUpTest(t)
 	a, b := w.instance(1), w.instance(1)
-	w.waits(b, "t")
-	w.waits(a, "t")
+	w.wait(b, "t")
+	w.wait(a, "t")
 	w.serve(b, "t", 4, 0)
 	w.wantWoken("who has put the jobs", b, "t", "t", "t")
 	w.wantWoken("the other one", a, "t")
-	w.waits(b, "u")
+	w.wait(b, "u")
 	w.serve(b, "u", maxWakeUps+1, 0)
 	w.wantWoken("very many jobs", b, slices.Repeat([]string{"u"}, maxWakeUps)...)
 }
@@ -187,16 +187,16 @@ func TestWakesRemainingInstances(t *testing.T) {
 func TestHandOffInOrder(t *testing.T) {
 	w := newWakeUpTest(t)
 	a, b := w.instance(1), w.instance(1)
-	w.waits(a, "t")
-	w.waits(b, "t")
+	w.wait(a, "t")
+	w.wait(b, "t")
 	if got := w.serve(b, "t", 1, 1, "t"); got != 0 {
 		t.Fatal("the second one got the job of the first")
 	}
 	w.wantWoken("the first", a, "t")
 	w.wantWoken("the second", b)
-	w.wantWaiting("the first was told", "t", b)
+	w.wantWaiting("the first was woken", "t", b)
 	do(a.Store, takeFrom(1, true, "t"))
-	w.waits(a, "t")
+	w.wait(a, "t")
 	w.wantWaiting("the first waits again", "t", b, a)
 	if got := w.serve(b, "t", 1, 2, "t"); got != 1 {
 		t.Fatalf("whose turn it is got %d jobs", got)
@@ -216,19 +216,19 @@ func TestHandOffInOrder(t *testing.T) {
 func TestHandOffByOthers(t *testing.T) {
 	w := newWakeUpTest(t)
 	a, b := w.instance(1), w.instance(1)
-	w.waits(a, "t")
+	w.wait(a, "t")
 	if got := w.serve(b, "t", 1, 1, "t"); got != 0 {
 		t.Error("who does not wait got the job")
 	}
 	w.wantWoken("who waits", a, "t")
-	w.wantWaiting("who waits was told", "t", b)
+	w.wantWaiting("the waiting instance was woken", "t", b)
 }
 
 // TestHandOffPaused: no client gets a job of a paused tube, and none is woken.
 func TestHandOffPaused(t *testing.T) {
 	w := newWakeUpTest(t)
 	s := w.instance(1)
-	w.waits(s, "t", "u")
+	w.wait(s, "t", "u")
 	do(s.Store, storage.Op{Kind: storage.Put, Tube: "t", Delay: 1000, TTR: 60}) // or there is no tube
 	do(s.Store, storage.Op{Kind: storage.Pause, Tube: "t", Delay: 1000})
 	for _, names := range [][]string{{"t"}, {"t", "u"}} {
@@ -245,7 +245,7 @@ func TestHandOffPaused(t *testing.T) {
 func TestHandOffOfSeveralTubes(t *testing.T) {
 	w := newWakeUpTest(t)
 	s := w.instance(1)
-	w.waits(s, "t", "u")
+	w.wait(s, "t", "u")
 	if got := w.serve(s, "u", 1, 1, "t", "u"); got != 1 {
 		t.Error("got no job")
 	}
@@ -258,7 +258,7 @@ func TestHandOffOfSeveralTubes(t *testing.T) {
 		t.Error("got a job that came before")
 	}
 	w.wantWoken("another job came", s, "u")
-	w.wantWaiting("it was told", "u")
+	w.wantWaiting("it was woken", "u")
 	w.wantWaiting("it waits again", "t", s)
 }
 
@@ -268,13 +268,13 @@ func TestHandOffInPartitions(t *testing.T) {
 	w := newWakeUpTest(t)
 	s := w.instance(2)
 	on, elsewhere := tubeIn(0, 2), tubeIn(1, 2)
-	w.waits(s, on, elsewhere)
+	w.wait(s, on, elsewhere)
 	if got := w.serve(s, on, 1, 1, on, elsewhere); got != 0 {
 		t.Error("it took a job")
 	}
 	w.wantWoken("a take from both", s, on)
 	do(s.Store, takeFrom(1, true, on))
-	w.waits(s, on)
+	w.wait(s, on)
 	if got := w.serve(s, on, 1, 2, on); got != 1 {
 		t.Errorf("got %d jobs", got)
 	}

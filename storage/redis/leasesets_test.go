@@ -117,10 +117,10 @@ func TestLeaseSets(t *testing.T) {
 	lt.remove(17, 18, 40, 31)
 	lt.check("some are deleted", 29, "16;16", "32;17")
 	lt.remove(16, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29)
-	do(s, storage.Op{Kind: storage.Peek, ID: 1}) // a call that would tell
+	do(s, storage.Op{Kind: storage.Peek, ID: 1}) // a call that would report it
 	lt.check("all of one are deleted but for one", 17, "16;16", "32;17")
 	lt.remove(30)
-	do(s, storage.Op{Kind: storage.Peek, ID: 1}) // a call that tells
+	do(s, storage.Op{Kind: storage.Peek, ID: 1}) // a call that reports it
 	lt.check("all of one are deleted", 16, "32;17")
 	if a := do(s, move(tube.Touch, 2, 33)); !a.NotFound {
 		t.Errorf("touched by somebody else: %+v", a)
@@ -308,7 +308,7 @@ func TestLeaseSetsAskedAgain(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
-	do(lt.s, storage.Op{Kind: storage.Peek, ID: 1}) // tells what that one could not
+	do(lt.s, storage.Op{Kind: storage.Peek, ID: 1}) // reports what that one could not
 	lt.check("another lease set is over", 15, "1;20")
 	do(lt.s, move(tube.Touch, 1, 7))
 	lt.check("touched", 15, "4", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "7")

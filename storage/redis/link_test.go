@@ -109,7 +109,7 @@ func TestStuckNode(t *testing.T) {
 		t.Errorf("a take from both: %+v", a)
 	}
 	if a := do(s, takeFrom(1, true, bad)); !a.NotFound || a.Err != nil {
-		t.Errorf("who waits for a job is not told to wait: %+v", a)
+		t.Errorf("a waiting client is not answered to wait: %+v", a)
 	}
 	comes := storage.Op{Kind: storage.Ref, Role: tube.Using, Delta: 1, Tubes: []string{bad, good}}
 	for _, op := range []storage.Op{comes, {Kind: storage.ReleaseAll, Holder: 7}} {

@@ -128,7 +128,7 @@ func TestReadyRanges(t *testing.T) {
 	do(s, release)
 	check("released among urgent ones", 7, 12, "6", "9;5;5", "19", "14;5;5000")
 	if a := do(s, move(tube.Delete, 1, 16)); a.NotFound {
-		t.Error("job 16 was not found, behind one of another priority")
+		t.Error("job 16 was not found, after one of another priority")
 	}
 	check("deleted in the middle, with another order", 7, 11, "6", "9;5;5", "19", "14;2;5000", "17;2;5000")
 	if a := do(s, storage.Op{Kind: storage.Peek, ID: 17}); a.NotFound || string(a.Body) != "body 3" {
@@ -305,7 +305,7 @@ func TestPutsTogether(t *testing.T) {
 			}
 			ops = append(ops, &op)
 		}
-		if n, same := putsTogether(ops); n != test.n || same != test.same {
+		if n, same := consecutivePuts(ops); n != test.n || same != test.same {
 			t.Errorf("%s: %d, %v, want %d, %v", test.pris, n, same, test.n, test.same)
 		}
 	}

@@ -100,7 +100,7 @@ func assumeAlive(s *Store) {
 	})
 }
 
-// isCall tells calls of the script that carry operations from all else.
+// isCall matches calls of the script that carry operations.
 func isCall(piece []byte) bool {
 	return bytes.Contains(piece, []byte("evalsha")) && !bytes.Contains(piece, []byte(keepaliveScript().Hash()))
 }
@@ -303,23 +303,23 @@ func TestPassingErrors(t *testing.T) {
 	client := server.Client(t)
 	ctx := context.Background()
 	s := openAt(t, server.URL(), patient)
-	troubles := map[string]struct{ begin, end []any }{
+	refusals := map[string]struct{ begin, end []any }{
 		"NOSCRIPT":   {[]any{"script", "flush"}, []any{"ping"}},
 		"NOREPLICAS": {[]any{"config", "set", "min-replicas-to-write", "1"}, []any{"config", "set", "min-replicas-to-write", "0"}},
 		"READONLY":   {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
 		"pause":      {[]any{"client", "pause", "1500"}, nil},
 	}
-	for name, trouble := range troubles {
+	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {
 			before := figures(t, s)
-			if err := client.Do(ctx, trouble.begin...).Err(); err != nil {
+			if err := client.Do(ctx, refusal.begin...).Err(); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan storage.Answer, 1)
 			go func() { done <- do(s, put(name)) }()
 			time.Sleep(200 * time.Millisecond)
-			if trouble.end != nil {
-				if err := client.Do(ctx, trouble.end...).Err(); err != nil {
+			if refusal.end != nil {
+				if err := client.Do(ctx, refusal.end...).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -52,7 +52,7 @@ func TestAddressErrorsHideSecrets(t *testing.T) {
 			for _, written := range []string{secret, encoded(secret)} {
 				url := fmt.Sprintf(form, written)
 				if strings.Count(url, "@") == 2 && !strings.Contains(form, "@") {
-					continue // what is behind the last @ is a host
+					continue // what follows the last @ is a host
 				}
 				a, err := parseAddress(Options{URL: url}.withDefaults())
 				switch {

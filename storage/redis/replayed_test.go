@@ -84,7 +84,7 @@ func (lt *leaseSetTest) surviveRestart(id uint64) {
 	do(lt.s, move(tube.Delete, 9, id))
 }
 
-// deleteByKey deletes a job whoever holds it.
+// deleteByKey deletes a job of any holder.
 func (lt *leaseSetTest) deleteByKey(uint64) {
 	do(lt.s, storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "k"}})
 }

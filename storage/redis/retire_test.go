@@ -98,8 +98,8 @@ func TestOldConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { s.Close() })
-		told := make(chan string, 1)
-		s.Listen(chanWaiter(told))
+		reported := make(chan string, 1)
+		s.Listen(chanWaiter(reported))
 		other := openWith(t, Options{URL: server.URL(), Partitions: partitions, Timeout: patient})
 		if a := do(s, put("x")); a.Err != nil {
 			t.Fatal(a.Err)
@@ -110,16 +110,16 @@ func TestOldConnections(t *testing.T) {
 		}
 		name := s.parts[0].instance.name()
 		key := s.parts[0].prefix + "wakeups:" + name
-		if err := server.Client(t).RPush(t.Context(), key, "told").Err(); err != nil {
+		if err := server.Client(t).RPush(t.Context(), key, "waking").Err(); err != nil {
 			t.Fatal(err)
 		}
 		select {
-		case got := <-told:
-			if got != "told" {
-				t.Errorf("%d partitions: told of %q", partitions, got)
+		case got := <-reported:
+			if got != "waking" {
+				t.Errorf("%d partitions: woken for %q", partitions, got)
 			}
 		case <-time.After(patient):
-			t.Errorf("%d partitions: told of nothing", partitions)
+			t.Errorf("%d partitions: not woken", partitions)
 		}
 		if a := do(other, storage.Op{Kind: storage.TubeStats, Tube: "t"}); a.Err != nil || a.TubeStats.Ready != 2 {
 			t.Errorf("%d partitions: %s", partitions, show(&a))

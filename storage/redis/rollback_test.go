@@ -71,7 +71,7 @@ func TestIDsGoOn(t *testing.T) {
 				if got.Err != nil || got.ID <= last {
 					t.Fatalf("an id that is known to clients: %+v", got)
 				}
-				for id := range last + 1 { // whoever does not hold a job may delete it
+				for id := range last + 1 { // a connection that does not hold a job can delete it
 					if id > 3 && do(b, storage.Op{Kind: storage.Peek, ID: id}).Body != nil {
 						t.Errorf("there is a job %d", id)
 					}
@@ -275,6 +275,6 @@ func TestAnotherConnectionMeetsItFirst(t *testing.T) {
 	}})
 	<-replaced
 	if got := do(s, put("x")); got.Err != nil || got.ID < first+maxIDRate {
-		t.Errorf("behind %d: %+v", first, got)
+		t.Errorf("after %d: %+v", first, got)
 	}
 }

@@ -362,9 +362,9 @@ func TestWakeUpsOverPartitions(t *testing.T) {
 			t.Fatalf("there is a job: %+v", got)
 		}
 		do(a, putIn(name, 0))
-		for heard := ""; heard != name; {
+		for woken := ""; woken != name; {
 			select {
-			case heard = <-e.woken:
+			case woken = <-e.woken:
 			case <-time.After(patient):
 				t.Fatalf("nobody said that there is a job in %s", name)
 			}

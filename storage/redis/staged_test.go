@@ -61,7 +61,7 @@ var firstStaging = regexp.MustCompile(`\r\nset\r\n\$\d+\r\n\S*}(:put:\w+:\d+:1)\
 // callOf matches how a call of the script begins.
 var callOf = regexp.MustCompile(`evalsha\r\n\$40\r\n` + script().Hash())
 
-// isStaging tells pieces in which it is.
+// isStaging matches pieces that contain it.
 func isStaging(piece []byte) bool { return firstStaging.Match(piece) }
 
 // TestStagedRecordsBypassLua: Lua sees no body of a large job, whoever puts or takes it, and no
@@ -133,10 +133,10 @@ func TestStagedOnce(t *testing.T) {
 	}
 }
 
-// cutBehindStaging loses a request behind its first staged record, which gets to Redis.
+// cutBehindStaging loses a request after its first staged record, which gets to Redis.
 func cutBehindStaging(t *testing.T, server *redistest.Server, piece []byte) {
 	t.Helper()
-	_, from, _ := strings.Cut(string(piece), "*5\r\n$3\r\nset\r\n") // behind what is left over
+	_, from, _ := strings.Cut(string(piece), "*5\r\n$3\r\nset\r\n") // after what is left over
 	words := strings.SplitN(from, "\r\n", 5)                        // $n KEY $m RECORD…
 	if len(words) < 4 {
 		t.Errorf("%.100q has no SET", piece)

@@ -86,15 +86,15 @@ func TestWakeUpsOfTheDead(t *testing.T) {
 		}
 	})
 	do(dead, waiting)
-	lt.ahead.Add(int64(time.Second)) // the other one comes behind it
-	told := make(chan string, 1)
-	lt.s.Listen(&chanListener{told})
+	lt.ahead.Add(int64(time.Second)) // the other one comes after it
+	reported := make(chan string, 1)
+	lt.s.Listen(&chanListener{reported})
 	do(lt.s, waiting)
 	putter := lt.open(lt.redis.URL(), patient)
 	do(putter, put("x"))
 	select {
-	case name := <-told:
-		t.Fatalf("the second one was told of %s first", name)
+	case name := <-reported:
+		t.Fatalf("the second one was woken for %s first", name)
 	default:
 	}
 	dead.crash()
@@ -102,9 +102,9 @@ func TestWakeUpsOfTheDead(t *testing.T) {
 	lt.ahead.Add(int64(10 * time.Second))
 	lt.s.Tick()
 	select {
-	case name := <-told:
+	case name := <-reported:
 		if name != "t" {
-			t.Errorf("told of %s", name)
+			t.Errorf("woken for %s", name)
 		}
 	case <-time.After(patient):
 		t.Error("the hint is lost")

@@ -39,8 +39,8 @@ type modelTest struct {
 	leases  map[uint64][]uint64 // tokens of the stores, by the model's id
 	matched uint64              // up to which of the model's ids those of the stores are known
 
-	letters *goredis.Client // to see which dead letters are pending; nil if there can be none
-	prefix  string
+	client *goredis.Client // to see which dead letters are pending; nil if there can be none
+	prefix string
 }
 
 const (
@@ -134,13 +134,13 @@ func (j *modelTest) publishIDs() {
 // awaitDeadLetters waits until no dead letter is pending.
 func (j *modelTest) awaitDeadLetters(t *testing.T) {
 	t.Helper()
-	if j.letters == nil {
+	if j.client == nil {
 		return
 	}
 	for range 400 {
 		waiting := false
 		for i := range j.stores[0].parts {
-			n, err := j.letters.HLen(context.Background(), fmt.Sprintf("%s%d}:bound", j.prefix, i)).Result()
+			n, err := j.client.HLen(context.Background(), fmt.Sprintf("%s%d}:bound", j.prefix, i)).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -638,7 +638,7 @@ func TestTaggedAgainstMachine(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				j := newModelTest(t, o, instances, seed)
 				if o.largeFrom > 0 || o.Partitions > 0 {
-					j.letters, j.prefix = server.Client(t), o.Namespace+":{"
+					j.client, j.prefix = server.Client(t), o.Namespace+":{"
 				}
 				for range 250 {
 					j.randomStep(t)

@@ -399,7 +399,7 @@ func TestOutlastsFailures(t *testing.T) {
 		h.set(fault{})
 		time.Sleep(2 * longestPause)
 		if got := figures(h.t, h.Store); got.Reserved > 1 {
-			h.t.Errorf("%d jobs are reserved, and only one connection was told so", got.Reserved)
+			h.t.Errorf("%d jobs are reserved, and only one connection got one", got.Reserved)
 		}
 		answers, _ := h.runBatches()
 		for i, a := range answers {
@@ -593,7 +593,7 @@ type waitingListener struct {
 func (e *waitingListener) Ready(name string) bool {
 	select {
 	case e.woken <- name:
-	default: // it was heard before
+	default: // it was woken before
 	}
 	return e.waits
 }
@@ -620,7 +620,7 @@ func TestWakeUpsGoOn(t *testing.T) {
 		select {
 		case <-e.woken:
 		case <-time.After(patient):
-			t.Fatalf("instance %d has not heard of the job", i)
+			t.Fatalf("instance %d was not woken for the job", i)
 		}
 	}
 }

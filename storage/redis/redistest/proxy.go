@@ -37,7 +37,7 @@ const (
 	Pass Fate = iota // goes through
 	Cut              // is lost, and the connection with it
 	Last             // goes through, and then the connection breaks
-	Drop             // is lost with all that comes behind it, as on a line that is dead
+	Drop             // is lost with everything after it, as on a dead line
 
 	answered // is not passed on, as the proxy itself has answered it
 )
