@@ -143,7 +143,7 @@ func (p *partition) giveBack(all []reservation) {
 
 // releaseAllLater gives back what a closed connection holds, in calls of their own.
 func (p *partition) releaseAllLater(h tube.Holder) {
-	p.holdings.forget(h)
+	p.holdings.forgetHolder(h)
 	p.submit(&unit{mustRun: true, upkeep: func(c *call) {
 		p.encodeGiveBackSome(c, h, func() { p.releaseAllLater(h) })
 	}})

@@ -36,7 +36,7 @@ func (of *Part) End() {
 	of.p.mu.Lock()
 	defer of.p.mu.Unlock()
 	of.request, of.answer = nil, nil
-	of.p.parts = slices.DeleteFunc(of.p.parts, func(is *Part) bool { return is == of })
+	of.p.parts = slices.DeleteFunc(of.p.parts, func(p *Part) bool { return p == of })
 }
 
 // Judge decides about every piece of a request and of a reply.

@@ -52,8 +52,8 @@ type link struct{ client, server net.Conn }
 // closed the connection normally.
 func (l *link) sever(reset bool) {
 	for _, c := range []net.Conn{l.client, l.server} {
-		if is, tcp := c.(*net.TCPConn); tcp && reset {
-			is.SetLinger(0)
+		if conn, tcp := c.(*net.TCPConn); tcp && reset {
+			conn.SetLinger(0)
 		}
 		c.Close()
 	}
@@ -211,11 +211,11 @@ func (p *Proxy) answer(l *link, piece []byte) Fate {
 
 // judge returns the first fate that any part to which the connection belongs has
 // for the piece.
-func (p *Proxy) judge(l *link, piece []byte, its func(*Part) Judge) Fate {
+func (p *Proxy) judge(l *link, piece []byte, judgeOf func(*Part) Judge) Fate {
 	var judges []Judge
 	p.mu.Lock()
 	for _, of := range append([]*Part{p.all}, p.parts...) {
-		if decide := its(of); decide != nil && of.has(l) {
+		if decide := judgeOf(of); decide != nil && of.has(l) {
 			judges = append(judges, decide)
 		}
 	}

@@ -91,20 +91,20 @@ func (s *Sentinels) agree(ctx context.Context) bool {
 // replicas of it, and it has all that they have; and returns it.
 func (s *Sentinels) AwaitWhole(tb testing.TB) *Server {
 	tb.Helper()
-	var is *Server
+	var primary *Server
 	await(tb, "the replicas to follow the primary that all sentinels name", func(ctx context.Context) bool {
-		if is = s.named(ctx); is == nil || !s.agree(ctx) {
+		if primary = s.named(ctx); primary == nil || !s.agree(ctx) {
 			return false
 		}
 		for _, server := range s.Servers {
-			if server != is && !server.follows(ctx, is) {
+			if server != primary && !server.follows(ctx, primary) {
 				return false
 			}
 		}
-		info := is.info(ctx, "replication")
+		info := primary.info(ctx, "replication")
 		return strings.Contains(info, "role:master") && strings.Count(info, "state=online") == len(s.Servers)-1
 	})
-	return is
+	return primary
 }
 
 // named returns the server that is the primary, by the first sentinel that
@@ -241,10 +241,10 @@ func (s *Sentinels) Offsets(not *Server) map[*Server]int64 {
 // AwaitReplaced waits until another one is the primary, and all others follow it.
 func (s *Sentinels) AwaitReplaced(tb testing.TB, old *Server) {
 	tb.Helper()
-	is := s.AwaitPrimary(tb, old)
+	primary := s.AwaitPrimary(tb, old)
 	await(tb, "the replicas to follow the new primary", func(ctx context.Context) bool {
 		for _, server := range s.Servers {
-			if server != old && server != is && !server.follows(ctx, is) {
+			if server != old && server != primary && !server.follows(ctx, primary) {
 				return false
 			}
 		}
@@ -278,11 +278,11 @@ func (s *Sentinels) AwaitReplica(tb testing.TB, server *Server) {
 }
 
 // await waits until a condition is true.
-func await(tb testing.TB, what string, is func(context.Context) bool) {
+func await(tb testing.TB, what string, ok func(context.Context) bool) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	for !is(ctx) {
+	for !ok(ctx) {
 		select {
 		case <-ctx.Done():
 			tb.Fatalf("it took too long for %s", what)

@@ -37,9 +37,9 @@ func NewCertificates(tb testing.TB) *Certificates {
 }
 
 type certificate struct {
-	its *x509.Certificate
-	der []byte
-	key *ecdsa.PrivateKey
+	template *x509.Certificate
+	der      []byte
+	key      *ecdsa.PrivateKey
 }
 
 // newCertificate makes a certificate signed by `by`; nil: an authority.
@@ -49,7 +49,7 @@ func newCertificate(tb testing.TB, name string, by *certificate) *certificate {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &certificate{key: key, its: &x509.Certificate{
+	c := &certificate{key: key, template: &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{name},
@@ -60,7 +60,7 @@ func newCertificate(tb testing.TB, name string, by *certificate) *certificate {
 	if by == nil {
 		by = c
 	}
-	if c.der, err = x509.CreateCertificate(rand.Reader, c.its, by.its, &key.PublicKey, by.key); err != nil {
+	if c.der, err = x509.CreateCertificate(rand.Reader, c.template, by.template, &key.PublicKey, by.key); err != nil {
 		tb.Fatal(err)
 	}
 	return c
