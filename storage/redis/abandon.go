@@ -76,7 +76,7 @@ func (p *partition) giveBackUndelivered(units ...*unit) {
 		}
 	}
 	if len(undelivered) > 0 {
-		p.log.Info("jobs that were reserved for clients who were not told are given back", "jobs", len(undelivered))
+		p.log.Info("jobs that were reserved but not delivered to a client are given back", "jobs", len(undelivered))
 	}
 	for part := range slices.Chunk(undelivered, maxMoves) {
 		p.giveBack(part)
@@ -143,7 +143,7 @@ func (p *partition) giveBack(all []reservation) {
 
 // releaseAllLater gives back what a closed connection holds, in calls of their own.
 func (p *partition) releaseAllLater(h tube.Holder) {
-	p.holdings.forget(h)
+	p.holdings.forgetHolder(h)
 	p.submit(&unit{mustRun: true, upkeep: func(c *call) {
 		p.encodeGiveBackSome(c, h, func() { p.releaseAllLater(h) })
 	}})

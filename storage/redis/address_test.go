@@ -60,8 +60,7 @@ func TestAddressRefuses(t *testing.T) {
 	}
 }
 
-// The name that connections are to have, for CLIENT LIST, is that however Redis is
-// run.
+// Connections have the name of the URL, for CLIENT LIST, in every deployment.
 func TestAddressNamesConnections(t *testing.T) {
 	for _, url := range []string{"redis://h?client_name=me", "redis+sentinel://a/jobs?client_name=me", "redis+cluster://a?client_name=me"} {
 		a, err := parseAddress(Options{URL: url}.withDefaults())

@@ -14,7 +14,7 @@ import (
 	"redstalk/tube"
 )
 
-// putSized puts a job with so many bytes into a tube.
+// putSized puts a job of that many bytes into a tube.
 func putSized(t *testing.T, s *Store, name string, bytes int) uint64 {
 	t.Helper()
 	a := do(s, storage.Op{Kind: storage.Put, Tube: name, TTR: 600, Body: make([]byte, bytes)})
@@ -28,9 +28,9 @@ func takeOf(h tube.Holder, names ...string) storage.Op {
 	return storage.Op{Kind: storage.Take, Holder: h, Tubes: names}
 }
 
-// TestCutInTheMiddle: where one reply cannot bring all that a batch asks for, what
-// would still fit behind the gap waits as well. Nothing is reserved for a connection
-// that it is not told of.
+// TestCutInTheMiddle: if one reply cannot return everything that a batch requests, what would
+// still fit after the gap waits as well. Nothing is reserved for a connection that does not get
+// it.
 func TestCutInTheMiddle(t *testing.T) {
 	for name, ops := range map[string][]storage.Op{
 		"reserve-job": {move(tube.ReserveJob, 1, 1), move(tube.ReserveJob, 1, 2), move(tube.ReserveJob, 1, 3)},
@@ -51,14 +51,14 @@ func TestCutInTheMiddle(t *testing.T) {
 				}
 			}
 			if n := figures(t, s).Reserved; n != 3 {
-				t.Errorf("%d jobs are reserved, and the connection was told of 3", n)
+				t.Errorf("%d jobs are reserved, and the connection got 3", n)
 			}
 		})
 	}
 }
 
-// cutsAnswers has Redis's answers lost from the n-th call of the script on.
-func cutsAnswers(proxy *redistest.Proxy, from int64) {
+// cutReplies loses the replies of Redis from the n-th call of the script on.
+func cutReplies(proxy *redistest.Proxy, from int64) {
 	var calls atomic.Int64
 	proxy.Judge(func(piece []byte) redistest.Fate {
 		if isCall(piece) && bytes.Contains(piece, []byte("\r\ntake\r\n")) && calls.Add(1) >= from {
@@ -73,15 +73,15 @@ func cutsAnswers(proxy *redistest.Proxy, from int64) {
 	})
 }
 
-// TestCutAndGivenUp: what the first calls of a batch have reserved is given back if
-// its client is given up on in a later one.
+// TestCutAndGivenUp: what the first calls of a batch have reserved is given back if its client
+// is answered with an error in a later call.
 func TestCutAndGivenUp(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	putLarge(t, openAt(t, server.URL(), patient), 4, 800)
 	proxy := redistest.NewProxy(t, server)
 	s := openWith(t, Options{URL: proxy.URL(), Timeout: hasty, budget: 1000})
-	cutsAnswers(proxy, 3)
+	cutReplies(proxy, 3)
 	for i, a := range takers(s, 1, 4) {
 		if a.Err == nil {
 			t.Errorf("take %d: %+v", i, a)
@@ -91,25 +91,25 @@ func TestCutAndGivenUp(t *testing.T) {
 	awaitReserved(t, s, 0)
 }
 
-// TestCutAndDeclaredDead: what the first calls of a batch have reserved is not handed
-// out if the others have declared the instance dead before the last one.
+// TestCutAndDeclaredDead: what the first calls of a batch have reserved is not handed out if
+// other instances have declared this one dead before the last call.
 func TestCutAndDeclaredDead(t *testing.T) {
-	lab := newTestbed(t)
-	proxy := redistest.NewProxy(t, lab.redis)
+	lt := newLeaseSetTest(t)
+	proxy := redistest.NewProxy(t, lt.redis)
 	s := openWith(t, Options{
 		URL: proxy.URL(), Timeout: patient, budget: 1000,
-		skew: func() time.Duration { return time.Duration(lab.ahead.Load()) },
+		skew: func() time.Duration { return time.Duration(lt.ahead.Load()) },
 	})
-	putLarge(t, lab.s, 3, 800)
-	trusting(lab.s)
+	putLarge(t, lt.s, 3, 800)
+	assumeAlive(lt.s)
 	var calls atomic.Int64
 	var other atomic.Uint64
 	proxy.Judge(func(piece []byte) redistest.Fate {
 		if isCall(piece) && bytes.Contains(piece, []byte("\r\ntake\r\n")) && calls.Add(1) == 2 {
-			lab.ahead.Add(int64(10 * time.Second))
-			lab.s.Tick()
-			awaitReserved(t, lab.s, 0)
-			other.Store(do(lab.s, take(7)).ID)
+			lt.ahead.Add(int64(10 * time.Second))
+			lt.s.Tick()
+			awaitReserved(t, lt.s, 0)
+			other.Store(do(lt.s, take(7)).ID)
 		}
 		return redistest.Pass
 	}, nil)
@@ -125,9 +125,9 @@ func TestCutAndDeclaredDead(t *testing.T) {
 	}
 }
 
-// TestLargeTakeBesideLooks: who takes a job as large as a reply may be gets it,
-// however many others look at small ones all the time.
-func TestLargeTakeBesideLooks(t *testing.T) {
+// TestLargeTakeBesideOtherReads: a client takes a job as large as a whole reply although others
+// peek at small jobs all the time.
+func TestLargeTakeBesideOtherReads(t *testing.T) {
 	s := openWith(t, Options{URL: redistest.Start(t).URL(), Timeout: patient, budget: 1000, noBodyCache: true})
 	putSized(t, s, "small", 10)
 	putSized(t, s, "t", 990)
@@ -157,8 +157,8 @@ func TestLargeTakeBesideLooks(t *testing.T) {
 	lookers.Wait()
 }
 
-// TestVoidPuts: a put that was given up on, and so was not carried out, has not told
-// Redis how large its record is, nor moved the ids on.
+// TestVoidPuts: a put that was answered with an error, and not carried out, has neither told
+// Redis the size of its record nor advanced the ids.
 func TestVoidPuts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -194,8 +194,8 @@ func TestVoidPuts(t *testing.T) {
 	}
 }
 
-// TestLoadedWhileConfirming: what comes while an instance that stood still asks whether
-// it is alive is carried out, whether anything comes behind it or not.
+// TestLoadedWhileConfirming: units that arrive while a paused instance asks whether it is alive
+// are carried out, even if nothing follows them.
 func TestLoadedWhileConfirming(t *testing.T) {
 	var ahead atomic.Int64
 	var armed atomic.Bool
@@ -236,8 +236,8 @@ func TestLoadedWhileConfirming(t *testing.T) {
 	}
 }
 
-// TestOthersBesideWideTakes: who puts a job need not wait until a connection that looks
-// in very many tubes has had all its takes, whatever the number of partitions.
+// TestOthersBesideWideTakes: a put need not wait until a connection that watches very many
+// tubes has had all its takes, for any number of partitions.
 func TestOthersBesideWideTakes(t *testing.T) {
 	const takes = 100
 	for _, partitions := range []int{1, 2} {
@@ -278,8 +278,8 @@ func TestOthersBesideWideTakes(t *testing.T) {
 	}
 }
 
-// TestOthersWithinAWideTake: who puts a job while a connection looks in so many tubes
-// that it takes many calls waits for a few of these only.
+// TestOthersWithinAWideTake: a put waits for only a few calls of a take from so many tubes that
+// it takes many calls.
 func TestOthersWithinAWideTake(t *testing.T) {
 	const places = 20
 	proxy := redistest.NewProxy(t, redistest.Start(t))

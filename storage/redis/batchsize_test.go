@@ -10,9 +10,9 @@ import (
 	"redstalk/tube"
 )
 
-// TestPace: a step is about fewer jobs if calls with one take long, by half at most each time, and
-// about more if they do not.
-func TestPace(t *testing.T) {
+// TestBatchSize: a step gets smaller if calls with one are slow, at most by half each time, and
+// larger if they are fast.
+func TestBatchSize(t *testing.T) {
 	p := &partition{}
 	size := &p.batchSizes.flush
 	took := func(of time.Duration, times int, want int) {
@@ -42,8 +42,8 @@ func TestPace(t *testing.T) {
 	took(away, 100, minStep)
 }
 
-// TestStepsKeepPace: what is done to many jobs is done in smaller steps at a slower pace.
-func TestStepsKeepPace(t *testing.T) {
+// TestStepsAdapt: work on many jobs is done in smaller steps when calls are slow.
+func TestStepsAdapt(t *testing.T) {
 	server := redistest.Start(t)
 	var ahead atomic.Int64
 	s := openWith(t, Options{URL: server.URL(), Timeout: patient, skew: func() time.Duration { return time.Duration(ahead.Load()) }})
@@ -52,7 +52,7 @@ func TestStepsKeepPace(t *testing.T) {
 	all := &s.parts[0].batchSizes
 	for _, tc := range []struct {
 		what  string
-		pace  *batchSize
+		size  *batchSize
 		delay uint32
 		begin func()
 		work  func()
@@ -70,14 +70,14 @@ func TestStepsKeepPace(t *testing.T) {
 			if tc.begin != nil {
 				tc.begin()
 			}
-			tc.pace.jobs.Store(size)
-			n := busiest(t, server, tc.work)
+			tc.size.jobs.Store(size)
+			n := mostCommands(t, server, tc.work)
 			flushOf(s, "from", tube.Gone)
 			flushOf(s, "from", tube.Reserved)
 			return n
 		}
 		if fast, slow := most(maxMoves), most(minStep); slow > fast/2 {
-			t.Errorf("%s: calls of %d commands at the least pace, of %d at most", tc.what, slow, fast)
+			t.Errorf("%s: calls of %d commands at the minimum size, of %d at the maximum", tc.what, slow, fast)
 		}
 	}
 }

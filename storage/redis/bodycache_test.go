@@ -17,7 +17,7 @@ import (
 	"redstalk/tube"
 )
 
-// recordsRead returns how many commands have read records since it was last asked.
+// recordsRead returns how many commands have read records since its last call.
 func recordsRead(t *testing.T, client *goredis.Client) int {
 	t.Helper()
 	ctx, n := context.Background(), 0
@@ -32,7 +32,7 @@ func recordsRead(t *testing.T, client *goredis.Client) int {
 	return n
 }
 
-// bodiesFrom is what putMany has put.
+// bodiesFrom returns the bodies of putMany.
 func bodiesFrom(from, upto int) []string {
 	var all []string
 	for i := from; i < upto; i++ {
@@ -41,66 +41,66 @@ func bodiesFrom(from, upto int) []string {
 	return all
 }
 
-// TestOwnBodies: what an instance has put into a range a short while ago Redis does
-// not send back, whether jobs are a lease set then or not; what others have put, or was
-// put long ago, or became a job by itself, it does.
+// TestOwnBodies: Redis does not return bodies that the instance has recently put into a range,
+// in a lease set or not. It returns those that other instances have put, that were put long
+// ago, or whose job is no longer in the range.
 func TestOwnBodies(t *testing.T) {
-	lab := newTestbed(t)
-	other := lab.open(lab.redis.URL(), patient)
-	recordsRead(t, lab.client)
+	lt := newLeaseSetTest(t)
+	other := lt.open(lt.redis.URL(), patient)
+	recordsRead(t, lt.client)
 	taken := func(what string, s *Store, reads int, want []string) {
 		t.Helper()
 		_, bodies := takeMany(t, s, len(want))
 		if !slices.Equal(bodies, want) {
 			t.Errorf("%s: took %q, want %q", what, bodies, want)
 		}
-		if got := recordsRead(t, lab.client); got != reads {
+		if got := recordsRead(t, lt.client); got != reads {
 			t.Errorf("%s: records were read %d times, want %d", what, got, reads)
 		}
 	}
-	putMany(t, lab.s, 50, 5)
-	taken("its own", lab.s, 0, bodiesFrom(0, 7))
-	taken("a lease set of its own", lab.s, 0, bodiesFrom(7, 30))
+	putMany(t, lt.s, 50, 5)
+	taken("its own", lt.s, 0, bodiesFrom(0, 7))
+	taken("a lease set of its own", lt.s, 0, bodiesFrom(7, 30))
 	taken("those of another instance", other, 1, bodiesFrom(30, 35))
-	taken("what that one has left", lab.s, 0, bodiesFrom(35, 50))
-	putMany(t, lab.s, 10, 5)
+	taken("what that one has left", lt.s, 0, bodiesFrom(35, 50))
+	putMany(t, lt.s, 10, 5)
 	putMany(t, other, 10, 5)
-	taken("its own and those of another", lab.s, 1, slices.Concat(bodiesFrom(0, 10), bodiesFrom(0, 10)))
-	first := putMany(t, lab.s, 10, 5)
-	do(lab.s, move(tube.Delete, 1, first+4))
-	do(lab.s, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: 7, ID: first + 8})
-	do(lab.s, move(tube.Release, 7, first+8)) // urgent, it is before the others
-	recordsRead(t, lab.client)
-	taken("out of the middle", lab.s, 1, slices.Concat(bodiesFrom(8, 9), bodiesFrom(0, 4), bodiesFrom(5, 8), bodiesFrom(9, 10)))
-	putMany(t, lab.s, 10, 5)
-	lab.ahead.Add(int64(cacheFor))
-	taken("long ago", lab.s, 1, bodiesFrom(0, 10))
-	cache := lab.s.parts[0].bodies
-	putMany(t, lab.s, 10, 5)
+	taken("its own and those of another", lt.s, 1, slices.Concat(bodiesFrom(0, 10), bodiesFrom(0, 10)))
+	first := putMany(t, lt.s, 10, 5)
+	do(lt.s, move(tube.Delete, 1, first+4))
+	do(lt.s, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: 7, ID: first + 8})
+	do(lt.s, move(tube.Release, 7, first+8)) // urgent, it is before the others
+	recordsRead(t, lt.client)
+	taken("out of the middle", lt.s, 1, slices.Concat(bodiesFrom(8, 9), bodiesFrom(0, 4), bodiesFrom(5, 8), bodiesFrom(9, 10)))
+	putMany(t, lt.s, 10, 5)
+	lt.ahead.Add(int64(cacheFor))
+	taken("long ago", lt.s, 1, bodiesFrom(0, 10))
+	cache := lt.s.parts[0].bodies
+	putMany(t, lt.s, 10, 5)
 	if cache.bytes <= 0 || len(cache.ranges) == 0 {
 		t.Errorf("%d bytes in %d ranges are cached", cache.bytes, len(cache.ranges))
 	}
-	taken("a moment ago", lab.s, 0, bodiesFrom(0, 10))
-	do(lab.s, storage.Op{Kind: storage.Peek, ID: 1})
+	taken("a moment ago", lt.s, 0, bodiesFrom(0, 10))
+	do(lt.s, storage.Op{Kind: storage.Peek, ID: 1})
 	if cache.bytes != 0 || len(cache.ranges) != 0 {
 		t.Errorf("%d bytes in %d ranges are cached of what is gone", cache.bytes, len(cache.ranges))
 	}
 	cache.limit = 100
-	putMany(t, lab.s, 10, 5)
-	putMany(t, lab.s, 10, 5)
-	taken("a range, and another one for which there was no room", lab.s, 1, slices.Concat(bodiesFrom(0, 10), bodiesFrom(0, 10)))
-	if _, wrong := checkAt(t, lab.redis.URL(), false); len(wrong) > 0 {
+	putMany(t, lt.s, 10, 5)
+	putMany(t, lt.s, 10, 5)
+	taken("a range, and another one for which there was no room", lt.s, 1, slices.Concat(bodiesFrom(0, 10), bodiesFrom(0, 10)))
+	if _, wrong := checkAt(t, lt.redis.URL(), false); len(wrong) > 0 {
 		t.Errorf("%q", wrong)
 	}
 }
 
-// TestOwnBodyGoesOn: a connection that takes a job of a range of its instance goes on
-// with it in the same batch.
-func TestOwnBodyGoesOn(t *testing.T) {
-	lab := newTestbed(t)
-	first := putMany(t, lab.s, 10, 5)
+// TestOwnBodyAfterRename: a connection that takes a job of a range of its instance can use it
+// in the same batch.
+func TestOwnBodyAfterRename(t *testing.T) {
+	lt := newLeaseSetTest(t)
+	first := putMany(t, lt.s, 10, 5)
 	ops := []storage.Op{take(1), move(tube.Delete, 1, first), take(1), take(2)}
-	storage.DoWait(lab.s, ops)
+	storage.DoWait(lt.s, ops)
 	for i, want := range map[int]string{0: "body 0", 2: "body 1", 3: "body 2"} {
 		if a := ops[i].Answer; a.Err != nil || string(a.Body) != want {
 			t.Errorf("operation %d: %+v, want %q", i, a, want)
@@ -109,44 +109,44 @@ func TestOwnBodyGoesOn(t *testing.T) {
 	if a := ops[1].Answer; a.Err != nil || a.NotFound {
 		t.Errorf("%+v", a)
 	}
-	lab.look("one deleted, two reserved", 2, "2", "3")
+	lt.check("one deleted, two reserved", 2, "2", "3")
 }
 
-// TestForgottenWithRedis: where Redis has lost all, ids begin anew, and are those of
+// TestBodyCacheAfterRollback: after Redis has lost everything, ids begin again, and belong to
 // other jobs.
-func TestForgottenWithRedis(t *testing.T) {
-	lab := newTestbed(t)
-	putMany(t, lab.s, 10, 5)
-	lab.client.FlushDB(context.Background())
-	prepare(context.Background(), lab.client, lab.s.parts[0].options)
+func TestBodyCacheAfterRollback(t *testing.T) {
+	lt := newLeaseSetTest(t)
+	putMany(t, lt.s, 10, 5)
+	lt.client.FlushDB(context.Background())
+	prepare(context.Background(), lt.client, lt.s.parts[0].options)
 	ops := make([]storage.Op, 10)
 	for i := range ops {
 		ops[i] = put(fmt.Sprint("new ", i))
 	}
-	other := lab.open(lab.redis.URL(), patient)
+	other := lt.open(lt.redis.URL(), patient)
 	storage.DoWait(other, ops)
-	_, bodies := takeMany(t, lab.s, 10)
+	_, bodies := takeMany(t, lt.s, 10)
 	if len(bodies) != 10 || bodies[0] != "new 0" || ops[0].Answer.ID != 1 {
 		t.Errorf("took %q, of which the first is job %d", bodies, ops[0].Answer.ID)
 	}
-	if cache := lab.s.parts[0].bodies; cache.bytes != 0 {
+	if cache := lt.s.parts[0].bodies; cache.bytes != 0 {
 		t.Errorf("%d bytes are cached", cache.bytes)
 	}
-	putMany(t, lab.s, 10, 5)
-	recordsRead(t, lab.client)
-	takeMany(t, lab.s, 10)
-	if n := recordsRead(t, lab.client); n != 0 {
+	putMany(t, lt.s, 10, 5)
+	recordsRead(t, lt.client)
+	takeMany(t, lt.s, 10)
+	if n := recordsRead(t, lt.client); n != 0 {
 		t.Errorf("what was put since is not cached: records were read %d times", n)
 	}
 }
 
-// TestBodiesOfMany has two instances put, take, release and delete jobs of one tube
-// at random, in several partitions or in one, and looks at every body.
+// TestBodiesOfMany: two instances put, take, release and delete jobs of one tube at random,
+// with several partitions or one, and compare every body.
 func TestBodiesOfMany(t *testing.T) {
 	for _, partitions := range []int{1, 3} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
 			server := redistest.Start(t)
-			m := &many{t: t, rng: rand.New(rand.NewPCG(5, uint64(partitions))), bodies: make(map[uint64]string), held: make(map[uint64]int)}
+			m := &cutTest{t: t, rng: rand.New(rand.NewPCG(5, uint64(partitions))), bodies: make(map[uint64]string), held: make(map[uint64]int)}
 			for range 2 {
 				m.stores = append(m.stores, openWith(t, Options{URL: server.URL(), Partitions: partitions, Timeout: patient}))
 			}
@@ -160,8 +160,8 @@ func TestBodiesOfMany(t *testing.T) {
 	}
 }
 
-// many is what TestBodiesOfMany has put and taken.
-type many struct {
+// cutTest is what TestBodiesOfMany has put and taken.
+type cutTest struct {
 	t      *testing.T
 	rng    *rand.Rand
 	stores []*Store
@@ -170,7 +170,7 @@ type many struct {
 	taken  int
 }
 
-func (m *many) step() {
+func (m *cutTest) step() {
 	at := m.rng.IntN(len(m.stores))
 	var ops []storage.Op
 	n := 1 + m.rng.IntN(20)
@@ -200,7 +200,7 @@ func (m *many) step() {
 	}
 }
 
-func (m *many) note(at int, op *storage.Op) {
+func (m *cutTest) note(at int, op *storage.Op) {
 	a := op.Answer
 	switch {
 	case a.Err != nil || op.Kind == storage.Move && a.NotFound:
@@ -217,8 +217,8 @@ func (m *many) note(at int, op *storage.Op) {
 	}
 }
 
-// putsFrom are puts of a partition of three that were answered, the first one with that
-// id. An empty body is none.
+// putsFrom returns answered puts of one partition of three, the first one with that id. An
+// empty body is nil.
 func putsFrom(first uint64, bodies ...string) (puts []*storage.Op) {
 	for i, body := range bodies {
 		op := put(body)
@@ -231,7 +231,7 @@ func putsFrom(first uint64, bodies ...string) (puts []*storage.Op) {
 	return puts
 }
 
-// TestBodyCache keeps, takes and forgets ranges, in a partition of three.
+// TestBodyCache keeps, takes and forgets ranges, in one partition of three.
 func TestBodyCache(t *testing.T) {
 	m := newBodyCache(Options{Partitions: 3})
 	begun := time.Unix(1000, 0)
@@ -276,7 +276,7 @@ func TestBodyCache(t *testing.T) {
 		want(200+3*i, "x", true)
 	}
 	if len(m.ranges) > 200 {
-		t.Errorf("%d ranges are kept of which nothing is left", len(m.ranges))
+		t.Errorf("%d empty ranges are still there", len(m.ranges))
 	}
 	want(100, "first", true)
 	keep(5000, 0, "z")

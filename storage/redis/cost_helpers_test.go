@@ -11,8 +11,7 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// commandStat returns a figure that INFO has of a command, 0 if it was never
-// called.
+// commandStat returns a figure of INFO commandstats, 0 if the command was never called.
 func commandStat(t *testing.T, server *redistest.Server, command, figure string) int64 {
 	t.Helper()
 	info, err := server.Client(t).Info(context.Background(), "commandstats").Result()
@@ -28,15 +27,15 @@ func commandStat(t *testing.T, server *redistest.Server, command, figure string)
 	return int64(n)
 }
 
-// scriptCalls returns how often the script was called.
+// scriptCalls returns the number of calls of the script.
 func scriptCalls(t *testing.T, server *redistest.Server) int64 {
 	t.Helper()
 	return commandStat(t, server, "evalsha", "calls") + commandStat(t, server, "eval", "calls")
 }
 
-// busiest returns how many commands of Redis that call of the script has made which
-// has made most of them, while something is done.
-func busiest(t *testing.T, server *redistest.Server, what func()) int {
+// mostCommands returns the largest number of commands that one call of the script makes during
+// a function.
+func mostCommands(t *testing.T, server *redistest.Server, what func()) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Addr)
 	if err != nil {

@@ -18,12 +18,11 @@ import (
 	"redstalk/tube"
 )
 
-// BenchmarkCost says what an operation costs Redis: its own processor time, by
-// INFO, which a busy machine distorts less than the clock on the wall. One
-// operation is one command, of which size many go to the store together; a
-// cycle is put, reserve and delete. floor is what plain commands cost, those
-// that move the same job without any logic, pipelined in the same sizes; others is
-// the store where another instance has put the jobs, whose bodies it must read.
+// BenchmarkCost measures the cost of an operation in Redis: its processor time, by INFO, which
+// a busy machine distorts less than wall time. One operation is one command, of which size many
+// go to the store together; a cycle is put, reserve and delete. floor is the cost of plain
+// commands that move the same job without any logic, pipelined in the same sizes; others is a
+// store that reserves jobs of another instance, whose bodies it must read.
 //
 //	go test ./storage/redis -run '^$' -bench Cost -benchtime 60000x
 func BenchmarkCost(b *testing.B) {
@@ -31,11 +30,11 @@ func BenchmarkCost(b *testing.B) {
 		for _, mode := range []string{"put", "reserve", "delete", "cycle"} {
 			b.Run(fmt.Sprintf("floor/%s/%d", mode, size), func(b *testing.B) {
 				server := redistest.Start(b)
-				benchmarkCost(b, server, mode, size, &plain{client: server.Client(b)})
+				benchmarkCost(b, server, mode, size, &plainRedis{client: server.Client(b)})
 			})
 			b.Run(fmt.Sprintf("store/%s/%d", mode, size), func(b *testing.B) {
 				server := redistest.Start(b)
-				benchmarkCost(b, server, mode, size, &throughStore{store: openOn(b, server, "cost"), tube: "default"})
+				benchmarkCost(b, server, mode, size, &storeWorker{store: openOn(b, server, "cost"), tube: "default"})
 			})
 			if mode == "put" || mode == "delete" {
 				continue
@@ -43,19 +42,19 @@ func BenchmarkCost(b *testing.B) {
 			b.Run(fmt.Sprintf("others/%s/%d", mode, size), func(b *testing.B) {
 				server := redistest.Start(b)
 				s := openBy(b, Options{URL: server.URL(), Namespace: "cost", noBodyCache: true})
-				benchmarkCost(b, server, mode, size, &throughStore{store: s, tube: "default"})
+				benchmarkCost(b, server, mode, size, &storeWorker{store: s, tube: "default"})
 			})
 		}
 	}
 }
 
-// BenchmarkMemory says what a job of 128 bytes costs Redis in memory.
+// BenchmarkMemory measures the memory that a job of 128 bytes takes in Redis.
 //
 //	go test ./storage/redis -run '^$' -bench Memory -benchtime 100000x
 func BenchmarkMemory(b *testing.B) {
 	server := redistest.Start(b)
 	client := server.Client(b)
-	w := &throughStore{store: openOn(b, server, "cost"), tube: "default"}
+	w := &storeWorker{store: openOn(b, server, "cost"), tube: "default"}
 	w.put(1)
 	before := used(b, client, "used_memory")
 	for left := b.N; left > 0; left -= 64 {
@@ -65,9 +64,9 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkSpread says what an operation of a cycle costs all the nodes of a
-// cluster together, and the busiest of them, which bounds what the cluster can
-// do: 64 operations in a batch, in 16 tubes, each in a partition of its own.
+// BenchmarkSpread measures the cost of an operation of a cycle on all nodes of a cluster
+// together, and on the busiest node, which limits the cluster: 64 operations in a batch, in 16
+// tubes, each in its own partition.
 //
 //	go test ./storage/redis -run '^$' -bench Spread -benchtime 500000x
 func BenchmarkSpread(b *testing.B) {
@@ -90,7 +89,7 @@ func benchmarkSpread(b *testing.B, s *Store, cluster *redistest.Cluster) {
 	each := max(b.N/len(s.parts)/size/3, 1)
 	cycles := func(n int) {
 		s.each(func(p *partition) error {
-			w := &throughStore{store: s, tube: tubeIn(p.number, p.of)}
+			w := &storeWorker{store: s, tube: tubeIn(p.number, p.of)}
 			for range n {
 				w.put(size)
 				w.reserve(size)
@@ -119,8 +118,8 @@ func benchmarkSpread(b *testing.B, s *Store, cluster *redistest.Cluster) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkTubeStats says what the stats of a tube cost Redis, as a scrape of the metrics asks
-// for them: of so many tubes in a batch, each with some jobs of one priority.
+// BenchmarkTubeStats measures the cost of the stats of a tube, requested as a scrape of the
+// metrics does: for many tubes in a batch, each with some jobs of one priority.
 //
 //	go test ./storage/redis -run '^$' -bench TubeStats -benchtime 50000x
 func BenchmarkTubeStats(b *testing.B) {
@@ -130,7 +129,7 @@ func BenchmarkTubeStats(b *testing.B) {
 			client := server.Client(b)
 			s := openOn(b, server, "cost")
 			for i := range size {
-				(&throughStore{store: s, tube: fmt.Sprint("tube-", i)}).put(10)
+				(&storeWorker{store: s, tube: fmt.Sprint("tube-", i)}).put(10)
 			}
 			ops := make([]storage.Op, size)
 			for i := range ops {
@@ -212,7 +211,7 @@ func benchmarkCost(b *testing.B, server *redistest.Server, mode string, size int
 	b.ReportMetric((ownCPU()-goBefore)/ops, "own-µs/op")
 }
 
-// cpuOf is the processor time that Redis has used, in µs.
+// cpuOf returns the processor time that Redis has used, in µs.
 func cpuOf(b *testing.B, client *goredis.Client) float64 {
 	return 1e6 * (used(b, client, "used_cpu_sys") + used(b, client, "used_cpu_user"))
 }
@@ -231,7 +230,7 @@ func used(b testing.TB, client *goredis.Client, name string) float64 {
 	return value
 }
 
-// ownCPU is the processor time that this process has used, in µs.
+// ownCPU returns the processor time that this process has used, in µs.
 func ownCPU() float64 {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -240,15 +239,15 @@ func ownCPU() float64 {
 
 var costBody = bytes.Repeat([]byte("x"), 128)
 
-// throughStore works through a store.
-type throughStore struct {
+// storeWorker works through a store.
+type storeWorker struct {
 	store storage.Store
 	tube  string
 	held  []uint64
 	ops   []storage.Op
 }
 
-func (w *throughStore) do(n int, op func() storage.Op) {
+func (w *storeWorker) do(n int, op func() storage.Op) {
 	w.ops = w.ops[:0]
 	for range n {
 		w.ops = append(w.ops, op())
@@ -261,13 +260,13 @@ func (w *throughStore) do(n int, op func() storage.Op) {
 	}
 }
 
-func (w *throughStore) put(n int) {
+func (w *storeWorker) put(n int) {
 	w.do(n, func() storage.Op {
 		return storage.Op{Kind: storage.Put, Tube: w.tube, Pri: 1024, TTR: 60, Body: costBody}
 	})
 }
 
-func (w *throughStore) reserve(n int) {
+func (w *storeWorker) reserve(n int) {
 	w.do(n, func() storage.Op {
 		return storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{w.tube}, Wait: true}
 	})
@@ -276,7 +275,7 @@ func (w *throughStore) reserve(n int) {
 	}
 }
 
-func (w *throughStore) delete(n int) {
+func (w *storeWorker) delete(n int) {
 	w.do(n, func() storage.Op {
 		id := w.held[0]
 		w.held = w.held[1:]
@@ -284,13 +283,13 @@ func (w *throughStore) delete(n int) {
 	})
 }
 
-// plain works by plain commands.
-type plain struct {
+// plainRedis works by plain commands.
+type plainRedis struct {
 	client               *goredis.Client
 	last, taken, deleted uint64 // ids
 }
 
-func (w *plain) pipe(n int, add func(goredis.Pipeliner)) {
+func (w *plainRedis) pipe(n int, add func(goredis.Pipeliner)) {
 	pipe := w.client.Pipeline()
 	for range n {
 		add(pipe)
@@ -300,7 +299,7 @@ func (w *plain) pipe(n int, add func(goredis.Pipeliner)) {
 	}
 }
 
-func (w *plain) put(n int) {
+func (w *plainRedis) put(n int) {
 	w.pipe(n, func(p goredis.Pipeliner) {
 		w.last++
 		p.Set(context.Background(), "redstalk:{0}:"+digits(w.last), costBody, 0)
@@ -308,7 +307,7 @@ func (w *plain) put(n int) {
 	})
 }
 
-func (w *plain) reserve(n int) {
+func (w *plainRedis) reserve(n int) {
 	w.pipe(n, func(p goredis.Pipeliner) {
 		w.taken++
 		id := digits(w.taken)
@@ -318,7 +317,7 @@ func (w *plain) reserve(n int) {
 	})
 }
 
-func (w *plain) delete(n int) {
+func (w *plainRedis) delete(n int) {
 	w.pipe(n, func(p goredis.Pipeliner) {
 		w.deleted++
 		id := digits(w.deleted)

@@ -12,7 +12,8 @@ import (
 )
 
 // TestTimesOfInstances: each instance counts what its own clients do, and stats-tube of a tube
-// with a policy shows what all have seen, a moment later; of other tubes Redis is told nothing.
+// with a policy shows the sum of all instances, a moment later. Other tubes are not reported to
+// Redis.
 func TestTimesOfInstances(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -71,7 +72,7 @@ func TestTimesOfInstances(t *testing.T) {
 	}
 }
 
-// flowOf is what a store has counted of a tube.
+// flowOf returns what a store has counted of a tube.
 func flowOf(s *Store, name string) tube.Flow {
 	for _, named := range s.Report().Named {
 		if named.Tube == name {

@@ -12,7 +12,7 @@ import (
 	"redstalk/tube"
 )
 
-// TestAfterInLua: Lua has the rules of tube.Rules.After, and finds the partitions of tubes.
+// TestAfterInLua: Lua computes the same as tube.Rules.After and partitionOf.
 func TestAfterInLua(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
@@ -56,9 +56,9 @@ return { after(rules, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])) }
 	}
 }
 
-// bindDead makes as many jobs be on their way to a tube of another partition. Nobody
-// sends them from s.
-func bindDead(t *testing.T, s *Store, from, to string, n int) {
+// makePending makes n dead letters pending for a tube of another partition. s does not send
+// them.
+func makePending(t *testing.T, s *Store, from, to string, n int) {
 	t.Helper()
 	for _, p := range s.parts {
 		p.deadLetters.sending.Store(true)
@@ -77,16 +77,16 @@ func bindDead(t *testing.T, s *Store, from, to string, n int) {
 	}
 }
 
-// TestLettersInterrupted: a dead letter is one job in one place, whatever step was the last
-// that an instance did before it died, though Redis has forgotten the script.
-func TestLettersInterrupted(t *testing.T) {
+// TestDeadLettersInterrupted: a dead letter is one job in one place, whatever step was the last
+// that an instance did before it died, even if Redis has forgotten the script.
+func TestDeadLettersInterrupted(t *testing.T) {
 	t.Parallel()
 	for steps := range 4 {
-		t.Run(fmt.Sprint("steps", steps), func(t *testing.T) { interruptLetters(t, steps) })
+		t.Run(fmt.Sprint("steps", steps), func(t *testing.T) { interruptDeadLetters(t, steps) })
 	}
 }
 
-func interruptLetters(t *testing.T, steps int) {
+func interruptDeadLetters(t *testing.T, steps int) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
 	from, to := "from", "to"
@@ -94,7 +94,7 @@ func interruptLetters(t *testing.T, steps int) {
 		to += "o"
 	}
 	s := openWith(t, Options{URL: server.URL(), Partitions: 16, Timeout: patient})
-	bindDead(t, s, from, to, 3)
+	makePending(t, s, from, to, 3)
 	p := s.parts[partitionOf(from, 16)]
 	var some []*deadLetter
 	if steps > 0 {
@@ -104,7 +104,7 @@ func interruptLetters(t *testing.T, steps int) {
 		}
 	}
 	if steps > 0 && len(some) != 3 {
-		t.Fatalf("%d letters", len(some))
+		t.Fatalf("%d dead letters", len(some))
 	}
 	for i, l := range some {
 		if i >= 2 { // that one is only read
@@ -137,11 +137,11 @@ func interruptLetters(t *testing.T, steps int) {
 		awaitSent(t, other, from, to, 3)
 	}
 	checkWhole(t, server.URL(), DefaultNamespace)
-	wantLetters(t, other, from, to)
+	wantDeadLetters(t, other, from, to)
 }
 
-// wantLetters checks the three dead letters that bindDead has made.
-func wantLetters(t *testing.T, s *Store, from, to string) {
+// wantDeadLetters checks the three dead letters of makePending.
+func wantDeadLetters(t *testing.T, s *Store, from, to string) {
 	t.Helper()
 	for i := range 3 {
 		a := do(s, storage.Op{Kind: storage.PeekKey, Tube: to, Args: &storage.Args{Key: fmt.Sprint("key", i)}})
@@ -155,7 +155,7 @@ func wantLetters(t *testing.T, s *Store, from, to string) {
 	}
 }
 
-// awaitSent waits until there are as many ready jobs in one tube, and none in the other.
+// awaitSent waits until one tube has n ready jobs, and the other none.
 func awaitSent(t *testing.T, s *Store, from, to string, n uint64) {
 	t.Helper()
 	var last string
@@ -171,10 +171,10 @@ func awaitSent(t *testing.T, s *Store, from, to string, n uint64) {
 	t.Fatalf("not sent: %s", last)
 }
 
-// TestManyLetters: all dead letters are sent, however many they are. Redis keeps them in a table in
-// which the places of those that are gone stay empty for long.
+// TestManyLetters: all dead letters are sent, whatever their number. Redis keeps them in a hash
+// table in which the slots of removed ones stay empty for long.
 func TestManyLetters(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	var ahead atomic.Int64
@@ -182,7 +182,7 @@ func TestManyLetters(t *testing.T) {
 		URL: server.URL(), Timeout: patient, Partitions: 16, skew: func() time.Duration { return time.Duration(ahead.Load()) },
 	})
 	const n = 5000
-	from, to := apart(16)
+	from, to := tubesInTwoPartitions(16)
 	puts, takes := make([]storage.Op, n), make([]storage.Op, n)
 	for i := range n {
 		puts[i] = storage.Op{Kind: storage.Put, Tube: from, TTR: 100}
@@ -195,8 +195,8 @@ func TestManyLetters(t *testing.T) {
 	awaitSent(t, s, from, to, n)
 }
 
-// TestRepeatedPut: a put that is repeated with its key, because its answer was lost and its
-// connection told of an error, makes one job, also if that is gone by then.
+// TestRepeatedPut: a put with a key that is repeated, because its answer was lost and its
+// connection got an error, makes one job, even if that is gone by then.
 func TestRepeatedPut(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server)
@@ -228,9 +228,9 @@ func TestRepeatedPut(t *testing.T) {
 	}
 }
 
-// TestLettersShared: partitions that send dead letters at the same time send fewer each, and what
-// one sends is its own again when the others have ended.
-func TestLettersShared(t *testing.T) {
+// TestDeadLettersShared: partitions that send dead letters at the same time send fewer each,
+// and more again when the others have ended.
+func TestDeadLettersShared(t *testing.T) {
 	s := openWith(t, Options{URL: redistest.Start(t).URL(), Partitions: 16, Timeout: patient})
 	p := s.parts[0]
 	for _, test := range []struct{ senders, want int32 }{{0, 32}, {1, 32}, {4, 32}, {8, 16}, {16, 8}, {64, 4}} {

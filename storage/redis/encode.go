@@ -277,7 +277,7 @@ func isPlainPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Args 
 
 // encodePuts appends the first puts, to one tube, and returns how many.
 func (p *partition) encodePuts(c *call, ops []*storage.Op) int {
-	n, same := putsTogether(ops)
+	n, same := consecutivePuts(ops)
 	if ops = ops[:n]; ops[0].Delay > 0 {
 		p.encodeDelayedPuts(c, ops)
 	} else {
@@ -343,7 +343,7 @@ func rangeTerms(op *storage.Op) string {
 // putsTogether returns how many of the first puts form one operation: all to one tube with one
 // delay. Without a delay they either all have the same priority and TTR, or are a mix without
 // long streaks of the same.
-func putsTogether(ops []*storage.Op) (n int, same bool) {
+func consecutivePuts(ops []*storage.Op) (n int, same bool) {
 	first := ops[0]
 	streak := 0 // how many of the last ones have the same priority and TTR
 	n = alike(ops, func(op *storage.Op) bool {

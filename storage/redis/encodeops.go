@@ -122,7 +122,7 @@ func (p *partition) encodeRef(c *call, u *unit, op *storage.Op) {
 // encodeReleaseAll gives back what a closed connection holds. If that is much, it takes several
 // calls, between which others are served.
 func (p *partition) encodeReleaseAll(c *call, u *unit, op *storage.Op) {
-	p.holdings.forget(op.Holder)
+	p.holdings.forgetHolder(op.Holder)
 	p.encodeGiveBackSome(c, op.Holder, u.againLater)
 }
 

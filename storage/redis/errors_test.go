@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestMeanings: what Redis answers means the same with and without an ERR before it, and wherever in
-// a script it happened, as Redis 5, 6 and 7 write it.
+// TestMeanings: an error of Redis means the same with and without ERR before it, and wherever
+// in a script it happened, in the formats of Redis 5, 6 and 7.
 func TestMeanings(t *testing.T) {
 	wraps := map[string]func(string) string{
 		"plain":      func(text string) string { return text },
@@ -22,7 +22,7 @@ func TestMeanings(t *testing.T) {
 	for _, want := range meanings {
 		for how, wrap := range wraps {
 			for _, text := range []string{want.words, want.words + " and more: -of it"} {
-				err := said(wrap(text))
+				err := redisError(wrap(text))
 				if got := reactionTo(err); got != want.reaction || codeOf(err) != want.words || closesConnection(err) != want.closeConnection || needsOperator(err) != want.operator {
 					t.Errorf("%s, %q: reaction %d, code %q", how, err, got, codeOf(err))
 				}
@@ -30,7 +30,7 @@ func TestMeanings(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"ERR", "ERR something", "READONLYish thing", "WRONGTYPE READONLY", "ERR Error running script (call to f_ab12): @user_script:7: -WRONGTYPE LOADING"} {
-		if err := said(text); reactionTo(err) != giveUp || closesConnection(err) {
+		if err := redisError(text); reactionTo(err) != giveUp || closesConnection(err) {
 			t.Errorf("%q: reaction %d", text, reactionTo(err))
 		}
 	}

@@ -11,42 +11,42 @@ import (
 	"redstalk/tube"
 )
 
-// tailless is a Redis of which a replica takes over that lacks what was done last.
-type tailless struct {
+// rollbackTest is a Redis in which a replica takes over that lacks the last writes.
+type rollbackTest struct {
 	url      string
-	tube     string // is kept where that happens
+	tube     string // is on the partition concerned
 	primary  *redistest.Server
 	replica  *redistest.Server
 	takeover func() // kills the primary, and returns when the replica is in its place
 }
 
-// taillessBySentinels has sentinels decide.
-func taillessBySentinels(t *testing.T) tailless {
+// rollbackBySentinels lets sentinels decide.
+func rollbackBySentinels(t *testing.T) rollbackTest {
 	redis := redistest.StartSentinelsBehind(t, 1)
 	primary := redis.Servers[0]
-	return tailless{redis.URL(), "t", primary, redis.Servers[1], func() {
+	return rollbackTest{redis.URL(), "t", primary, redis.Servers[1], func() {
 		primary.Kill()
 		redis.AwaitPrimary(t, primary)
 	}}
 }
 
-// taillessInCluster has the primaries of a cluster decide.
-func taillessInCluster(t *testing.T) tailless {
+// rollbackInCluster lets the primaries of a cluster decide.
+func rollbackInCluster(t *testing.T) rollbackTest {
 	redis := redistest.StartClusterBehind(t, 3, 1)
 	primary, replica := redis.Primaries[0], redis.Replicas[0]
 	number := 0
 	for redis.Owner(t, keyPrefix(DefaultNamespace, number), primary) != primary {
 		number++
 	}
-	return tailless{redis.URL(), tubeIn(number, clusterPartitions), primary, replica, func() {
+	return rollbackTest{redis.URL(), tubeIn(number, clusterPartitions), primary, replica, func() {
 		primary.Kill()
 		redis.AwaitReplaced(t, primary)
 	}}
 }
 
-// loseWhatFollows returns when the replica has all that the primary has, and gets
-// nothing any more, but does not know it.
-func (r tailless) loseWhatFollows(t *testing.T) {
+// loseLaterWrites returns when the replica has everything that the primary has, and silently
+// gets no more.
+func (r rollbackTest) loseLaterWrites(t *testing.T) {
 	t.Helper()
 	if err := r.primary.Client(t).Do(context.Background(), "wait", 1, 10_000).Err(); err != nil {
 		t.Fatal(err)
@@ -54,15 +54,15 @@ func (r tailless) loseWhatFollows(t *testing.T) {
 	r.primary.Front.Of(r.replica.Pid()).Swallow(true)
 }
 
-// TestReplicaWithoutTheEnd: a replica takes over that lacks the last jobs. Their ids
-// are not given out again, neither by the instance that has put them nor by one that
-// knows nothing of them; and what their holder still says does not concern any job
-// that came later, nor one that the replica did have, and others may reserve.
+// TestReplicaWithoutTheEnd: a replica takes over that lacks the last jobs. Their ids are not
+// assigned again, neither by the instance that has put them nor by one that does not know them;
+// and late commands of their holders affect neither later jobs nor jobs that the replica did
+// have and others can reserve.
 func TestReplicaWithoutTheEnd(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T) tailless{
-		"sentinels": taillessBySentinels, "cluster": taillessInCluster,
+	for name, start := range map[string]func(*testing.T) rollbackTest{
+		"sentinels": rollbackBySentinels, "cluster": rollbackInCluster,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,12 +70,12 @@ func TestReplicaWithoutTheEnd(t *testing.T) {
 			client := redis.replica.Client(t)
 			a, b := openAt(t, redis.url, patient), openAt(t, redis.url, patient)
 			known := putAll(t, b, redis.tube, 3)
-			redis.loseWhatFollows(t)
+			redis.loseLaterWrites(t)
 			known = append(known, putAll(t, a, redis.tube, 5)...)
 			held := takeAll(t, a, redis.tube, len(known))
 			redis.takeover()
 			if n := recordsIn(t, client); n != 3 {
-				t.Fatalf("the replica has %d jobs, not just those that it was told of", n)
+				t.Fatalf("the replica has %d jobs, not just those that it was sent", n)
 			}
 			lost := held[3:]
 			later := append(putAll(t, b, redis.tube, 5), putAll(t, a, redis.tube, 5)...)
@@ -121,7 +121,7 @@ func putAll(t *testing.T, s *Store, name string, n int) (ids []uint64) {
 	return ids
 }
 
-// takeAll has holder 1 take n jobs, one at a time.
+// takeAll takes n jobs for holder 1, one at a time.
 func takeAll(t *testing.T, s *Store, name string, n int) (ids []uint64) {
 	t.Helper()
 	for range n {

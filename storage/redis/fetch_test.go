@@ -13,12 +13,12 @@ import (
 	"redstalk/tube"
 )
 
-// isFetch tells requests for the records of large jobs.
+// isFetch matches requests for the records of large jobs.
 func isFetch(piece []byte) bool {
 	return bytes.Contains(piece, []byte("\r\nget\r\n")) && !isCall(piece) && !isStaging(piece)
 }
 
-// isFetched tells answers to them.
+// isFetched matches the replies to them.
 func isFetched(piece []byte) bool {
 	return bytes.HasPrefix(piece, []byte("$")) && !bytes.Contains(piece, []byte("redis_version"))
 }
@@ -41,9 +41,8 @@ var fetchBreaks = map[string]func(p *redistest.Proxy){
 	},
 }
 
-// TestFetchedOnce breaks the connection at every moment at which the records of jobs that
-// were taken are read: the same jobs come with the same bodies, and no others are
-// reserved.
+// TestFetchedOnce breaks the connection at every moment while the records of taken jobs are
+// read: the same jobs are returned with the same bodies, and no others are reserved.
 func TestFetchedOnce(t *testing.T) {
 	t.Parallel()
 	for name, brk := range fetchBreaks {
@@ -81,8 +80,8 @@ func TestFetchedOnce(t *testing.T) {
 	}
 }
 
-// TestFetchGivenUp: jobs whose records could not be read before their clients were given
-// up on are given back.
+// TestFetchGivenUp: jobs are given back if their records could not be read before their clients
+// were answered with an error.
 func TestFetchGivenUp(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -107,7 +106,7 @@ func TestFetchGivenUp(t *testing.T) {
 	}
 }
 
-// whileFetching has something done once, before records are read.
+// whileFetching calls a function once, before records are read.
 func whileFetching(proxy *redistest.Proxy, what func()) {
 	var seen atomic.Bool
 	proxy.Judge(func(piece []byte) redistest.Fate {
@@ -118,8 +117,8 @@ func whileFetching(proxy *redistest.Proxy, what func()) {
 	}, nil)
 }
 
-// TestGoneBeforeFetch: a job whose record somebody deletes by hand just when it was taken is
-// not there; who wanted it gets the next one, or none.
+// TestGoneBeforeFetch: a job whose record somebody deletes by hand just after it was taken does
+// not exist; the client gets the next one, or none.
 func TestGoneBeforeFetch(t *testing.T) {
 	for name, op := range map[string]storage.Op{
 		"take": take(1), "take-any": takeOf(1, "other", "t"), "reserve-job": move(tube.ReserveJob, 1, 1),
@@ -150,25 +149,25 @@ func TestGoneBeforeFetch(t *testing.T) {
 	}
 }
 
-// TestDeclaredDeadBeforeFetch: an instance stands still between the script and the reading of
-// a record. If others have declared it dead meanwhile, and given the job to somebody, it is
-// given to nobody here.
+// TestDeclaredDeadBeforeFetch: an instance is paused between the script and the reading of a
+// record. If others have meanwhile declared it dead and reassigned the job, no client here gets
+// it.
 func TestDeclaredDeadBeforeFetch(t *testing.T) {
 	for name, deleted := range map[string]bool{"taken": false, "taken and deleted": true} {
 		t.Run(name, func(t *testing.T) {
-			lab := newTestbed(t)
-			proxy := redistest.NewProxy(t, lab.redis)
-			s := lab.open(proxy.URL(), patient)
-			putLarge(t, lab.s, 1, 20_000)
-			trusting(lab.s)
+			lt := newLeaseSetTest(t)
+			proxy := redistest.NewProxy(t, lt.redis)
+			s := lt.open(proxy.URL(), patient)
+			putLarge(t, lt.s, 1, 20_000)
+			assumeAlive(lt.s)
 			var other atomic.Uint64
 			whileFetching(proxy, func() {
-				lab.ahead.Add(int64(10 * time.Second))
-				lab.s.Tick()
-				awaitReserved(t, lab.s, 0)
-				other.Store(do(lab.s, take(7)).ID)
+				lt.ahead.Add(int64(10 * time.Second))
+				lt.s.Tick()
+				awaitReserved(t, lt.s, 0)
+				other.Store(do(lt.s, take(7)).ID)
 				if deleted {
-					do(lab.s, move(tube.Delete, 7, 1))
+					do(lt.s, move(tube.Delete, 7, 1))
 				}
 			})
 			a := do(s, take(1))
@@ -182,8 +181,8 @@ func TestDeclaredDeadBeforeFetch(t *testing.T) {
 	}
 }
 
-// TestOwnLargeBodies: the body of a large job that this instance has put a short while ago
-// is not read from Redis; one that it has handed out before, or that others have put, is.
+// TestOwnLargeBodies: the body of a large job that this instance has recently put is not read
+// from Redis. One that it has delivered before, or that others have put, is.
 func TestOwnLargeBodies(t *testing.T) {
 	server := redistest.Start(t)
 	s, other := openAt(t, server.URL(), patient), openAt(t, server.URL(), patient)
@@ -212,7 +211,7 @@ func TestOwnLargeBodies(t *testing.T) {
 	takes("without room", s, 4, 'd', 1)
 }
 
-// TestParseSizes: what a reply says of large records must be about records that it has.
+// TestParseSizes: the sizes in a reply must refer to its records.
 func TestParseSizes(t *testing.T) {
 	for sizes, good := range map[string]bool{
 		"": true, "0;5000;": true, "0;5000;1;6000;": true, "2;5000;": false, "-1;5000;": false, "x;1;": false, "0": false,
@@ -227,8 +226,8 @@ func TestParseSizes(t *testing.T) {
 	}
 }
 
-// TestPeekedAndGone: a large job that is deleted between the call that looks at it and the
-// GET of its record was not there.
+// TestPeekedAndGone: a large job that is deleted between the call that peeks at it and the GET
+// of its record is not found.
 func TestPeekedAndGone(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server)

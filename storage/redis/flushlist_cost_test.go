@@ -19,8 +19,8 @@ import (
 
 var manyJobs = flag.Int("many", 0, "jobs in TestManyCost")
 
-// TestManyCost measures flushes, moves and lists of many jobs: how long they take, the longest
-// call, and the longest wait of somebody else beside them.
+// TestManyCost measures flushes, moves and lists of many jobs: their duration, the longest
+// call, and the longest wait of another client meanwhile.
 func TestManyCost(t *testing.T) {
 	if *manyJobs == 0 {
 		t.Skip("only on demand: -many=1000000")
@@ -32,7 +32,7 @@ func TestManyCost(t *testing.T) {
 			URL: server.URL(), Partitions: of, Timeout: patient, skew: func() time.Duration { return time.Duration(m.ahead.Load()) },
 		})
 		if of > 1 {
-			m.from, m.to = apart(of)
+			m.from, m.to = tubesInTwoPartitions(of)
 		}
 		some := *manyJobs / 5
 		m.fill(*manyJobs, 0)
@@ -65,7 +65,7 @@ func (m *manyCost) list(in tube.State) int {
 	return len(do(m.s, storage.Op{Kind: storage.ListJobs, Tube: m.from, State: in, MaxJobs: 1000}).Result.Jobs)
 }
 
-// fill puts so many jobs.
+// fill puts that many jobs.
 func (m *manyCost) fill(n int, delay uint32) {
 	for n > 0 {
 		var puts []storage.Op
@@ -77,7 +77,7 @@ func (m *manyCost) fill(n int, delay uint32) {
 	}
 }
 
-// reserve has so many jobs reserved.
+// reserve reserves that many jobs.
 func (m *manyCost) reserve(n int) {
 	for ; n > 0; n -= 250 {
 		takes := make([]storage.Op, 250)
@@ -88,12 +88,12 @@ func (m *manyCost) reserve(n int) {
 	}
 }
 
-// waited is what somebody has waited for, and how much Redis has worked meanwhile. The latter is the
-// same on a machine that has other things to do, unless they hold up who waits.
-type waited struct{ took, work []time.Duration }
+// latencies is how long a client has waited, and how much Redis has worked meanwhile. The
+// latter is independent of other load on the machine, unless that delays the client.
+type latencies struct{ took, work []time.Duration }
 
-// others puts jobs into another tube, one after the other, until stop is closed.
-func (m *manyCost) others(stop <-chan struct{}) (w waited) {
+// probe puts jobs into another tube, one after the other, until stop is closed.
+func (m *manyCost) probe(stop <-chan struct{}) (w latencies) {
 	for {
 		select {
 		case <-stop:
@@ -108,8 +108,8 @@ func (m *manyCost) others(stop <-chan struct{}) (w waited) {
 	}
 }
 
-// of100 is what 99 of 100 do not exceed, and none.
-func of100(all []time.Duration) string {
+// percentiles returns what 99 of 100 do not exceed, and the maximum.
+func percentiles(all []time.Duration) string {
 	if len(all) == 0 {
 		return "nothing"
 	}
@@ -117,13 +117,13 @@ func of100(all []time.Duration) string {
 	return fmt.Sprint(all[n*99/100].Round(10*time.Microsecond), " ", all[n].Round(10*time.Microsecond))
 }
 
-// measure has something done with jobs, and says what that has cost.
+// measure measures work on jobs and logs its cost.
 func (m *manyCost) measure(what string, work func() int) {
 	ctx := context.Background()
 	m.client.ConfigSet(ctx, "slowlog-log-slower-than", "2000")
 	m.client.Do(ctx, "slowlog", "reset")
-	stop, ended := make(chan struct{}), make(chan waited)
-	go func() { ended <- m.others(stop) }()
+	stop, ended := make(chan struct{}), make(chan latencies)
+	go func() { ended <- m.probe(stop) }()
 	begun, calls, used := time.Now(), scriptCalls(m.t, m.server), m.used()
 	n := work()
 	took := time.Since(begun)
@@ -135,7 +135,7 @@ func (m *manyCost) measure(what string, work func() int) {
 		slowest = max(slowest, entry.Duration)
 	}
 	m.t.Logf("%2d partitions, %-20s %7d in %8v, %v of Redis a call, slowest call %v (0: below 2ms); others, 99 of 100 and all, waited %s, while Redis worked %s",
-		m.of, what, n, took.Round(time.Millisecond), each.Round(time.Microsecond), slowest, of100(w.took), of100(w.work))
+		m.of, what, n, took.Round(time.Millisecond), each.Round(time.Microsecond), slowest, percentiles(w.took), percentiles(w.work))
 }
 
 // used is the processor time that Redis has used.
@@ -148,7 +148,7 @@ func (m *manyCost) used() time.Duration {
 	return time.Duration(at.Nano())
 }
 
-// expire has jobs become due, and exhausted.
+// expire makes jobs due and exhausted.
 func (m *manyCost) expire(n int) {
 	m.fill(n, 1000)
 	m.measure("delays over", func() int { return m.due(1001*time.Second, m.from, n) })
@@ -159,7 +159,7 @@ func (m *manyCost) expire(n int) {
 	m.measure("exhausted", func() int { return m.due(601*time.Second, m.to, n) })
 }
 
-// due has time go by, and waits until n jobs of a tube are ready.
+// due advances the time, and waits until n jobs of a tube are ready.
 func (m *manyCost) due(in time.Duration, name string, n int) int {
 	m.ahead.Add(int64(in))
 	for {

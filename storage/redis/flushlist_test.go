@@ -17,8 +17,8 @@ import (
 	"redstalk/tube"
 )
 
-// wantSound has fsck look at what the stores on a server have left.
-func wantSound(t *testing.T, o Options) {
+// wantNoFaults runs fsck on a server.
+func wantNoFaults(t *testing.T, o Options) {
 	t.Helper()
 	_, err := Check(context.Background(), o, false, Report{Found: func(at int, what string) { t.Errorf("partition %d: %s", at, what) }})
 	if err != nil {
@@ -34,7 +34,7 @@ func moveJobsOf(s *Store, from string, in tube.State, to string, bound uint32) s
 	return do(s, storage.Op{Kind: storage.MoveJobs, Tube: from, State: in, MaxJobs: bound, Args: &storage.Args{To: to}})
 }
 
-// takeSome puts jobs into a tube and has a holder reserve them.
+// takeSome puts jobs into a tube and reserves them for a holder.
 func takeSome(t *testing.T, s *Store, name string, h tube.Holder, n int) (ids []uint64) {
 	t.Helper()
 	var puts, takes []storage.Op
@@ -53,10 +53,10 @@ func takeSome(t *testing.T, s *Store, name string, h tube.Holder, n int) (ids []
 	return ids
 }
 
-// TestFlushReservedElsewhere: jobs that are flushed are gone for those who hold them, at this
-// instance and at others, whether these have been told of it or not; and they count once.
+// TestFlushReservedElsewhere: flushed jobs are gone for their holders, on this instance and on
+// others, whether these have been told or not; and they count once.
 func TestFlushReservedElsewhere(t *testing.T) {
-	for name, told := range map[string]bool{"at once": false, "when told": true} {
+	for name, reported := range map[string]bool{"at once": false, "when reported": true} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
 			a := openWith(t, Options{URL: server.URL(), leaseSetFrom: 6})
@@ -71,7 +71,7 @@ func TestFlushReservedElsewhere(t *testing.T) {
 			if n := flushOf(b, "t", tube.Reserved); n != len(ids)+len(own)+len(leased) {
 				t.Fatalf("%d jobs were flushed", n)
 			}
-			if told {
+			if reported {
 				a.Tick()
 				b.Tick()
 				if n, m := a.parts[0].holdings.count(), b.parts[0].holdings.count(); n != len(kept) || m != 0 {
@@ -107,13 +107,13 @@ func TestFlushReservedElsewhere(t *testing.T) {
 					t.Errorf("an instance holds %d jobs", n)
 				}
 			}
-			wantSound(t, Options{URL: server.URL()})
+			wantNoFaults(t, Options{URL: server.URL()})
 		})
 	}
 }
 
-// apart returns the names of two tubes in different partitions.
-func apart(of int) (from, to string) {
+// tubesInTwoPartitions returns the names of two tubes in different partitions.
+func tubesInTwoPartitions(of int) (from, to string) {
 	from = "from"
 	for n := 0; ; n++ {
 		if to = fmt.Sprint("to", n); partitionOf(to, of) != partitionOf(from, of) {
@@ -163,12 +163,12 @@ func putSizes(t *testing.T, o Options, tube string, n int) (bodies []string) {
 	return bodies
 }
 
-// TestMoveAcrossPartitionsKilled: whichever step of a move to another partition an instance dies
-// after, or before, the next one has each job in one place in the end.
+// TestMoveAcrossPartitionsKilled: after whichever step of a move to another partition an
+// instance dies, the next one leaves each job in exactly one place.
 func TestMoveAcrossPartitionsKilled(t *testing.T) {
 	t.Parallel()
 	const of, jobs = 4, 20
-	from, to := apart(of)
+	from, to := tubesInTwoPartitions(of)
 	for n := range int64(moveOfCalls) {
 		for name, fate := range map[string]redistest.Fate{"before": redistest.Cut, "after": redistest.Last} {
 			t.Run(fmt.Sprint(name, n), func(t *testing.T) {
@@ -212,21 +212,21 @@ func TestMoveAcrossPartitionsKilled(t *testing.T) {
 					t.Errorf("of %d jobs there are %d: %q", jobs, len(got), got)
 				}
 				next.TickAll()
-				wantSound(t, Options{URL: server.URL(), Partitions: of})
+				wantNoFaults(t, Options{URL: server.URL(), Partitions: of})
 			})
 		}
 	}
 }
 
-// TestMoveAnswerLost: an answer that is lost in the middle of a move costs nothing, and has
-// nothing done twice.
+// TestMoveAnswerLost: a reply that is lost in the middle of a move has no effect, and nothing
+// is done twice.
 func TestMoveAnswerLost(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	for _, of := range []int{1, 4} {
 		from, to := "from", "to"
 		if of > 1 {
-			from, to = apart(of)
+			from, to = tubesInTwoPartitions(of)
 		}
 		for n := range int64(6) {
 			t.Run(fmt.Sprint(of, " partitions, call ", n), func(t *testing.T) {
@@ -262,18 +262,18 @@ func TestMoveAnswerLost(t *testing.T) {
 				if got := bodiesIn(t, s, from, tube.Ready); len(got) != 1 || got[0] != "body 599" {
 					t.Errorf("left: %q", got)
 				}
-				wantSound(t, Options{URL: server.URL(), Partitions: of})
+				wantNoFaults(t, Options{URL: server.URL(), Partitions: of})
 			})
 		}
 	}
 }
 
-// TestFailsBetweenParts: when Redis fails between two parts of a kick, flush or move for longer than
-// commands are held up, the answer says how many jobs the earlier parts were done with.
+// TestFailsBetweenParts: if Redis fails between two parts of a kick, flush or move for longer
+// than the timeout, the answer has the number of jobs of the earlier parts.
 func TestFailsBetweenParts(t *testing.T) {
 	t.Parallel()
 	const jobs, partitions = 3000, 4
-	_, there := apart(partitions)
+	_, there := tubesInTwoPartitions(partitions)
 	here := "here"
 	for partitionOf(here, partitions) != partitionOf("from", partitions) {
 		here += "e"
@@ -312,7 +312,7 @@ func TestFailsBetweenParts(t *testing.T) {
 	}
 }
 
-// failFrom has Redis seem to be away from the n-th call with an operation on.
+// failFrom simulates a failing Redis from the n-th call with an operation on.
 func failFrom(proxy *redistest.Proxy, word string, n int64) {
 	var calls atomic.Int64
 	var away atomic.Bool
@@ -327,8 +327,8 @@ func failFrom(proxy *redistest.Proxy, word string, n int64) {
 	}, nil)
 }
 
-// TestNoneReserved: who lists or flushes the reserved jobs of a tube that has none does not look
-// at those of others, however many they are.
+// TestNoneReserved: listing or flushing the reserved jobs of a tube without any does not read
+// those of other tubes, whatever their number.
 func TestNoneReserved(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)

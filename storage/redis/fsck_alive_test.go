@@ -15,9 +15,9 @@ import (
 // briefWatch is watchFor where nobody lives whose heartbeats have to be waited for.
 const briefWatch = 20 * time.Millisecond
 
-// TestWatchedBeforehand: an instance that gives heartbeats lives, and one that gives none does
-// not, though the clock of Redis has been set since: a namespace is not repaired beside the first,
-// and is beside the second.
+// TestWatchedBeforehand: an instance that sends heartbeats is alive, and one that sends none is
+// not, even if the clock of Redis has been set since: a namespace is not repaired in the first
+// case, and is in the second.
 func TestWatchedBeforehand(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()

@@ -12,7 +12,7 @@ import (
 )
 
 // TestCheckOfBytesBesideInstances: bytes of a tube that changes while they are counted, or just
-// before they are compared, are not said to be wrong. Those of other tubes are compared.
+// before they are compared, are not reported as wrong. Those of other tubes are compared.
 func TestCheckOfBytesBesideInstances(t *testing.T) {
 	for _, word := range []string{"\r\nscan\r\n", "\r\nbytes\r\n"} {
 		t.Run(strings.TrimSpace(word), func(t *testing.T) {

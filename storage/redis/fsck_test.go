@@ -19,8 +19,8 @@ import (
 	"redstalk/tube"
 )
 
-// checkAt checks a namespace and returns what is wrong, sorted. In many small steps,
-// as a large namespace is checked, that must be the same; a repair is made in these.
+// checkAt checks a namespace and returns the faults, sorted. The result must be the same in
+// many small steps, as for a large namespace; a repair uses these.
 func checkAt(t *testing.T, url string, repair bool) (jobs int, wrong []string) {
 	t.Helper()
 	jobs, wrong = checkBy(t, url, repair, 10)
@@ -33,7 +33,7 @@ func checkAt(t *testing.T, url string, repair bool) (jobs int, wrong []string) {
 	return jobs, wrong
 }
 
-// checkBy checks a namespace by calls that do so much each.
+// checkBy checks a namespace with scripts that do this much work each.
 func checkBy(t *testing.T, url string, repair bool, work int) (jobs int, wrong []string) {
 	t.Helper()
 	jobs, err := check(context.Background(), Options{URL: url, watchFor: briefWatch}, repair, Report{Found: func(_ int, what string) { wrong = append(wrong, what) }}, work)
@@ -76,8 +76,8 @@ func TestCheckFindsNothing(t *testing.T) {
 	}
 }
 
-// TestCheckOfExpiringKeys: a record that expires is found and made to stay. A staged one is
-// to expire, and is no job.
+// TestCheckOfExpiringKeys: a record that expires is found, and its expiry removed. A staged
+// record must expire, and is no job.
 func TestCheckOfExpiringKeys(t *testing.T) {
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
@@ -120,7 +120,7 @@ func TestCheckOnCluster(t *testing.T) {
 	}
 }
 
-// TestRepair damages everything, and has it found and set right.
+// TestRepair damages everything, and then finds and corrects it.
 func TestRepair(t *testing.T) {
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
@@ -169,11 +169,11 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// digits is how the key of a job ends.
+// digits returns the end of the key of a job.
 func digits(id uint64) string { return string(appendID(nil, id)) }
 
-// bulk is many commands for Redis, which go there at once. A pipeline of the client
-// would take most of a test's time.
+// bulk is many commands for Redis that are sent at once. A pipeline of the client would take
+// most of a test's time.
 type bulk struct {
 	commands []byte
 	n        int
@@ -209,9 +209,9 @@ func (b *bulk) send(t *testing.T, redis *redistest.Server) {
 	}
 }
 
-// fillMany puts jobs into a namespace, past any instance: one into each of so many
-// tubes, so many others into the tube large, and as many again that are reserved by an
-// instance that is gone, half of them in lease sets of ten.
+// fillMany puts jobs into a namespace directly: one into each of many tubes, many into the tube
+// large, and as many again that are reserved by an instance that is gone, half of them in lease
+// sets of ten.
 func fillMany(t *testing.T, redis *redistest.Server, tubes, others int) {
 	t.Helper()
 	var all bulk
@@ -247,8 +247,8 @@ func fillMany(t *testing.T, redis *redistest.Server, tubes, others int) {
 	all.send(t, redis)
 }
 
-// longestCalls listens to what a server does until stopped, and returns how many calls
-// of Redis the busiest script has made, and how many arguments the longest call had.
+// longestCalls monitors a server until stopped, and returns how many commands the busiest
+// script has made, and how many arguments the longest call had.
 func longestCalls(t *testing.T, redis *redistest.Server) (stop func() (calls, args int)) {
 	t.Helper()
 	conn, err := net.Dial("tcp", redis.Addr)
@@ -282,10 +282,9 @@ func longestCalls(t *testing.T, redis *redistest.Server) (stop func() (calls, ar
 	}
 }
 
-// TestCheckInSteps: no call of a check does more than its share, whatever there is much
-// of.
+// TestCheckInSteps: no call of a check does more than its share, whatever grows large.
 func TestCheckInSteps(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	redis := redistest.Start(t)
 	fillMany(t, redis, maxCheckWork, 2*maxCheckWork)
 	stop := longestCalls(t, redis)
@@ -297,10 +296,10 @@ func TestCheckInSteps(t *testing.T) {
 	}
 }
 
-// TestCheckManyTubes: what is wrong among many tubes is found and put right; and whoever
-// wants to is told how far it is.
+// TestCheckManyTubes: faults among many tubes are found and corrected, and the progress is
+// reported.
 func TestCheckManyTubes(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	const others, tubes = 2 * maxCheckWork, 60_000 // more than the arguments that a script can have
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
@@ -334,8 +333,8 @@ func TestCheckManyTubes(t *testing.T) {
 	}
 }
 
-// TestCheckBesideInstances: while an instance changes things between any two looks,
-// nothing is found that is not wrong, and what is wrong with a tube all the same.
+// TestCheckBesideInstances: while an instance changes things between any two scripts, no false
+// faults are reported, but real faults of a tube are.
 func TestCheckBesideInstances(t *testing.T) {
 	redis := redistest.Start(t)
 	s := openAt(t, redis.URL(), patient)

@@ -10,9 +10,9 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// TestGreetedLate: what Redis says of itself to a new connection, and says too late, is not taken
-// for the answer to what is sent next.
-func TestGreetedLate(t *testing.T) {
+// TestLateGreeting: a late reply to the greeting of a new connection is not taken for the reply
+// to the next command.
+func TestLateGreeting(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {
 		proxy := redistest.NewProxy(t, redistest.Start(t))

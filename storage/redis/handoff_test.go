@@ -15,29 +15,28 @@ import (
 	"redstalk/tube"
 )
 
-// These tests are about jobs that are put and taken, by takes with Foreseen set, by one
-// call of Do.
+// These tests are about jobs that are put and taken in one call of Do, with HandOff set.
 
-// waitroom is instances that share a Redis. An instance waits when a take with Wait has
+// wakeUpTest is instances that share a Redis. An instance waits after a take with Wait has
 // found nothing.
-type waitroom struct {
+type wakeUpTest struct {
 	*testing.T
 	server *redistest.Server
 	client *goredis.Client
 }
 
-func newWaitroom(t *testing.T) *waitroom {
+func newWakeUpTest(t *testing.T) *wakeUpTest {
 	server := redistest.Start(t)
-	return &waitroom{t, server, server.Client(t)}
+	return &wakeUpTest{t, server, server.Client(t)}
 }
 
-// inmate is an instance, with the tubes of which it was told.
-type inmate struct {
+// waitingInstance is an instance, with the tubes for which it was woken.
+type waitingInstance struct {
 	*Store
-	heard chan string
+	woken chan string
 }
 
-func (w *waitroom) instance(partitions int) inmate {
+func (w *wakeUpTest) instance(partitions int) waitingInstance {
 	w.Helper()
 	o := Options{URL: w.server.URL(), Timeout: patient, Partitions: partitions, Log: slog.New(slog.DiscardHandler)}
 	s, err := Open(context.Background(), o)
@@ -45,13 +44,13 @@ func (w *waitroom) instance(partitions int) inmate {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { s.Close() })
-	heard := make(chan string, 100)
-	s.Listen(&ear{waits: true, heard: heard})
-	return inmate{s, heard}
+	woken := make(chan string, 100)
+	s.Listen(&waitingListener{waits: true, woken: woken})
+	return waitingInstance{s, woken}
 }
 
-// waits has an instance wait, from a later millisecond on than those before.
-func (w *waitroom) waits(s inmate, names ...string) {
+// waits makes an instance wait, from a later millisecond on than those before.
+func (w *wakeUpTest) wait(s waitingInstance, names ...string) {
 	w.Helper()
 	if a := do(s.Store, takeFrom(9, true, names...)); !a.NotFound {
 		w.Fatalf("there is a job: %+v", a)
@@ -61,29 +60,29 @@ func (w *waitroom) waits(s inmate, names ...string) {
 	}
 }
 
-// wantTold checks of which tubes an instance is told, at once or not at all.
-func (w *waitroom) wantTold(what string, s inmate, names ...string) {
+// wantWoken checks for which tubes an instance is woken, at once or not at all.
+func (w *wakeUpTest) wantWoken(what string, s waitingInstance, names ...string) {
 	w.Helper()
 	for _, name := range names {
 		select {
-		case got := <-s.heard:
+		case got := <-s.woken:
 			if got != name {
-				w.Errorf("%s: told of %s, want %s", what, got, name)
+				w.Errorf("%s: woken for %s, want %s", what, got, name)
 			}
 		case <-time.After(patient):
-			w.Fatalf("%s: not told of %s", what, name)
+			w.Fatalf("%s: not woken for %s", what, name)
 		}
 	}
 	select {
-	case got := <-s.heard:
-		w.Errorf("%s: told of %s", what, got)
+	case got := <-s.woken:
+		w.Errorf("%s: woken for %s", what, got)
 	default:
 	}
 }
 
-// serve puts n jobs into a tube, and takes as many as wanted behind that, all from the
+// serve puts n jobs into a tube, and directly after that takes as many as wanted from the
 // tubes. It returns how many it got.
-func (w *waitroom) serve(s inmate, name string, n, want int, names ...string) (got int) {
+func (w *wakeUpTest) serve(s waitingInstance, name string, n, want int, names ...string) (got int) {
 	w.Helper()
 	put, round := &storage.Batch{}, &storage.Batch{}
 	for range n {
@@ -113,7 +112,7 @@ func (w *waitroom) serve(s inmate, name string, n, want int, names ...string) (g
 }
 
 // wantWaiting checks which instances are waiting for a job of a tube, in their order.
-func (w *waitroom) wantWaiting(what, name string, want ...inmate) {
+func (w *wakeUpTest) wantWaiting(what, name string, want ...waitingInstance) {
 	w.Helper()
 	var names []string
 	for _, s := range want {
@@ -125,9 +124,9 @@ func (w *waitroom) wantWaiting(what, name string, want ...inmate) {
 	}
 }
 
-// TestForeseen: of the jobs that one call puts, those who wait here get as many as they
-// want, and the instance waits on if that was not enough.
-func TestForeseen(t *testing.T) {
+// TestHandOff: clients that wait here get as many of the jobs that one call puts as they want,
+// and the instance keeps waiting if that was not enough.
+func TestHandOff(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		what            string
@@ -140,14 +139,14 @@ func TestForeseen(t *testing.T) {
 		{"several", true, 3, 4, 3, true},
 		{"a range", true, 20, 18, 18, false},
 		{"fewer than jobs", true, 3, 2, 2, false},
-		{"the instance was told before", false, 1, 1, 1, false},
+		{"the instance was woken before", false, 1, 1, 1, false},
 		{"no job", true, 0, 1, 0, true},
-		{"no job, and the instance was told before", false, 0, 1, 0, true},
+		{"no job, and the instance was woken before", false, 0, 1, 0, true},
 	} {
-		w := newWaitroom(t)
+		w := newWakeUpTest(t)
 		s := w.instance(1)
 		if tc.waits {
-			w.waits(s, "t")
+			w.wait(s, "t")
 		}
 		calls := scriptCalls(t, w.server)
 		if got := w.serve(s, "t", tc.puts, tc.want, "t"); got != tc.got {
@@ -156,7 +155,7 @@ func TestForeseen(t *testing.T) {
 		if n := scriptCalls(t, w.server) - calls; n != 1 {
 			t.Errorf("%s: it took %d calls", tc.what, n)
 		}
-		w.wantTold(tc.what, s)
+		w.wantWoken(tc.what, s)
 		if tc.waitsOn {
 			w.wantWaiting(tc.what, "t", s)
 		} else {
@@ -168,68 +167,68 @@ func TestForeseen(t *testing.T) {
 	}
 }
 
-// TestTold: an instance is told as often as there are jobs for it, one less for each
-// other instance that is told.
-func TestTold(t *testing.T) {
-	w := newWaitroom(t)
+// TestWakesRemainingInstances: an instance is woken once for each job, less one for each other
+// instance that is woken.
+func TestWakesRemainingInstances(t *testing.T) {
+	w := newWakeUpTest(t)
 	a, b := w.instance(1), w.instance(1)
-	w.waits(b, "t")
-	w.waits(a, "t")
+	w.wait(b, "t")
+	w.wait(a, "t")
 	w.serve(b, "t", 4, 0)
-	w.wantTold("who has put the jobs", b, "t", "t", "t")
-	w.wantTold("the other one", a, "t")
-	w.waits(b, "u")
+	w.wantWoken("who has put the jobs", b, "t", "t", "t")
+	w.wantWoken("the other one", a, "t")
+	w.wait(b, "u")
 	w.serve(b, "u", maxWakeUps+1, 0)
-	w.wantTold("very many jobs", b, slices.Repeat([]string{"u"}, maxWakeUps)...)
+	w.wantWoken("very many jobs", b, slices.Repeat([]string{"u"}, maxWakeUps)...)
 }
 
-// TestForeseenInOrder: an instance gets no job that others wait longer for, and moves
-// behind them when it has got one.
-func TestForeseenInOrder(t *testing.T) {
-	w := newWaitroom(t)
+// TestHandOffInOrder: an instance gets no job for which others wait longer, and moves behind
+// them after it has got one.
+func TestHandOffInOrder(t *testing.T) {
+	w := newWakeUpTest(t)
 	a, b := w.instance(1), w.instance(1)
-	w.waits(a, "t")
-	w.waits(b, "t")
+	w.wait(a, "t")
+	w.wait(b, "t")
 	if got := w.serve(b, "t", 1, 1, "t"); got != 0 {
 		t.Fatal("the second one got the job of the first")
 	}
-	w.wantTold("the first", a, "t")
-	w.wantTold("the second", b)
-	w.wantWaiting("the first was told", "t", b)
+	w.wantWoken("the first", a, "t")
+	w.wantWoken("the second", b)
+	w.wantWaiting("the first was woken", "t", b)
 	do(a.Store, takeFrom(1, true, "t"))
-	w.waits(a, "t")
+	w.wait(a, "t")
 	w.wantWaiting("the first waits again", "t", b, a)
 	if got := w.serve(b, "t", 1, 2, "t"); got != 1 {
 		t.Fatalf("whose turn it is got %d jobs", got)
 	}
 	w.wantWaiting("the second was served", "t", a, b)
-	w.wantTold("the first", a)
+	w.wantWoken("the first", a)
 	if got := w.serve(a, "t", 4, 5, "t"); got != 3 {
 		t.Errorf("of 4 jobs one instance got %d", got)
 	}
-	w.wantTold("the other one", b, "t")
-	w.wantTold("who was served", a)
+	w.wantWoken("the other one", b, "t")
+	w.wantWoken("who was served", a)
 	w.wantWaiting("both were served", "t", a)
 }
 
-// TestForeseenByOthers: an instance that was told, and waits no longer, leaves jobs to
-// those that do.
-func TestForeseenByOthers(t *testing.T) {
-	w := newWaitroom(t)
+// TestHandOffByOthers: an instance that was woken, and no longer waits, leaves jobs to those
+// that do.
+func TestHandOffByOthers(t *testing.T) {
+	w := newWakeUpTest(t)
 	a, b := w.instance(1), w.instance(1)
-	w.waits(a, "t")
+	w.wait(a, "t")
 	if got := w.serve(b, "t", 1, 1, "t"); got != 0 {
 		t.Error("who does not wait got the job")
 	}
-	w.wantTold("who waits", a, "t")
-	w.wantWaiting("who waits was told", "t", b)
+	w.wantWoken("who waits", a, "t")
+	w.wantWaiting("the waiting instance was woken", "t", b)
 }
 
-// TestForeseenPaused: nobody gets a job of a paused tube, or is told.
-func TestForeseenPaused(t *testing.T) {
-	w := newWaitroom(t)
+// TestHandOffPaused: no client gets a job of a paused tube, and none is woken.
+func TestHandOffPaused(t *testing.T) {
+	w := newWakeUpTest(t)
 	s := w.instance(1)
-	w.waits(s, "t", "u")
+	w.wait(s, "t", "u")
 	do(s.Store, storage.Op{Kind: storage.Put, Tube: "t", Delay: 1000, TTR: 60}) // or there is no tube
 	do(s.Store, storage.Op{Kind: storage.Pause, Tube: "t", Delay: 1000})
 	for _, names := range [][]string{{"t"}, {"t", "u"}} {
@@ -237,47 +236,47 @@ func TestForeseenPaused(t *testing.T) {
 			t.Errorf("tubes %v: got a job of a paused tube", names)
 		}
 	}
-	w.wantTold("the tube is paused", s)
+	w.wantWoken("the tube is paused", s)
 	w.wantWaiting("the tube is paused", "t", s)
 }
 
-// TestForeseenOfSeveralTubes: a take from several tubes gets the best job, if that has
-// just been put; else it leaves it to those who were told.
-func TestForeseenOfSeveralTubes(t *testing.T) {
-	w := newWaitroom(t)
+// TestHandOffOfSeveralTubes: a take from several tubes gets the best job if that has just been
+// put; else it leaves it to the woken instances.
+func TestHandOffOfSeveralTubes(t *testing.T) {
+	w := newWakeUpTest(t)
 	s := w.instance(1)
-	w.waits(s, "t", "u")
+	w.wait(s, "t", "u")
 	if got := w.serve(s, "u", 1, 1, "t", "u"); got != 1 {
 		t.Error("got no job")
 	}
 	w.wantWaiting("one tube had a job", "u")
 	w.wantWaiting("the other tube had none", "t", s)
-	w.wantTold("it was served", s)
+	w.wantWoken("it was served", s)
 	do(s.Store, putIn("t", 1))
-	w.wantTold("a job came", s, "t")
+	w.wantWoken("a job came", s, "t")
 	if got := w.serve(s, "u", 1, 1, "t", "u"); got != 0 {
 		t.Error("got a job that came before")
 	}
-	w.wantTold("another job came", s, "u")
-	w.wantWaiting("it was told", "u")
+	w.wantWoken("another job came", s, "u")
+	w.wantWaiting("it was woken", "u")
 	w.wantWaiting("it waits again", "t", s)
 }
 
-// TestForeseenInPartitions: takes from tubes of several partitions get nothing, and the
-// instance is told; those from one get the job.
-func TestForeseenInPartitions(t *testing.T) {
-	w := newWaitroom(t)
+// TestHandOffInPartitions: takes from tubes of several partitions get nothing, and the instance
+// is woken; those from one partition get the job.
+func TestHandOffInPartitions(t *testing.T) {
+	w := newWakeUpTest(t)
 	s := w.instance(2)
 	on, elsewhere := tubeIn(0, 2), tubeIn(1, 2)
-	w.waits(s, on, elsewhere)
+	w.wait(s, on, elsewhere)
 	if got := w.serve(s, on, 1, 1, on, elsewhere); got != 0 {
 		t.Error("it took a job")
 	}
-	w.wantTold("a take from both", s, on)
+	w.wantWoken("a take from both", s, on)
 	do(s.Store, takeFrom(1, true, on))
-	w.waits(s, on)
+	w.wait(s, on)
 	if got := w.serve(s, on, 1, 2, on); got != 1 {
 		t.Errorf("got %d jobs", got)
 	}
-	w.wantTold("a take from one", s)
+	w.wantWoken("a take from one", s)
 }

@@ -11,9 +11,9 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// TestHeartbeats: a heartbeat that was held up on its way does not declare dead an
-// instance that could not give one either; nor does the first one of an instance
-// that has just begun, perhaps because Redis was away.
+// TestHeartbeats: a delayed heartbeat does not declare an instance dead that could not send one
+// either; nor does the first heartbeat of an instance that has just started, perhaps because
+// Redis was down.
 func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64

@@ -205,7 +205,7 @@ func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *le
 	hs.lock()
 	defer hs.unlock()
 	hs.remove(id) // it was released or buried, or has expired, in this very batch
-	slot, at := hs.slab.take(), hs.fromBase(now)
+	slot, at := hs.slab.alloc(), hs.fromBase(now)
 	hs.reservations++
 	*hs.slab.at(slot) = holding{
 		reservation: reservation{id, hs.reservations}, holder: h, until: at + of.ttr, since: at, ttr: of.ttr,
@@ -226,8 +226,8 @@ func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *le
 // lost returns whether h had reserved a job before all reservations were lost.
 func (hs *holdings) lost(h tube.Holder, id uint64) bool { return hs.forfeited[h][id] }
 
-// forget is called when a holder is gone.
-func (hs *holdings) forget(h tube.Holder) {
+// forgetHolder is called when a holder is gone.
+func (hs *holdings) forgetHolder(h tube.Holder) {
 	if len(hs.forfeited) == 0 {
 		return
 	}

@@ -13,8 +13,8 @@ import (
 	"redstalk/tube"
 )
 
-// kept is what a test knows of a job that was reserved.
-type kept struct {
+// modelHolding is what the model knows of a reserved job.
+type modelHolding struct {
 	id     uint64
 	holder tube.Holder
 	tube   string
@@ -22,11 +22,11 @@ type kept struct {
 	set    *leaseSet
 }
 
-// TestHoldings: at random jobs are reserved, touched and dropped, and holdings agree with what is
-// simply listed. In the end nothing is left, and as many as before need no more room.
+// TestHoldings: jobs are reserved, touched and dropped at random, and holdings agrees with a
+// simple model. In the end nothing is left, and the same number of jobs needs no more memory.
 func TestHoldings(t *testing.T) {
 	hs, rng, now := newHoldings(false), rand.New(rand.NewPCG(3, 3)), time.Now()
-	model, sets := make(map[uint64]kept), 0
+	model, sets := make(map[uint64]modelHolding), 0
 	drop := func(id uint64) {
 		hs.drop(id)
 		delete(model, id)
@@ -40,7 +40,7 @@ func TestHoldings(t *testing.T) {
 				sets++
 				set = &leaseSet{name: fmt.Sprint(sets), left: 1 << 20}
 			}
-			k := kept{id, tube.Holder(rng.IntN(3)), fmt.Sprint(rng.IntN(50)), now.Add(time.Minute), set}
+			k := modelHolding{id, tube.Holder(rng.IntN(3)), fmt.Sprint(rng.IntN(50)), now.Add(time.Minute), set}
 			if rng.IntN(2) == 0 {
 				k.set = nil
 			}
@@ -72,17 +72,17 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-// compare compares holdings with a list of what was reserved.
-func compare(t *testing.T, hs *holdings, model map[uint64]kept) {
+// compare compares holdings with the model.
+func compare(t *testing.T, hs *holdings, model map[uint64]modelHolding) {
 	t.Helper()
 	if hs.count() != len(model) {
 		t.Fatalf("%d jobs, want %d", hs.count(), len(model))
 	}
 	for h := range tube.Holder(3) {
-		held := slices.SortedFunc(maps.Values(model), func(a, b kept) int {
+		held := slices.SortedFunc(maps.Values(model), func(a, b modelHolding) int {
 			return cmp.Or(a.until.Compare(b.until), cmp.Compare(a.id, b.id))
 		})
-		held = slices.DeleteFunc(held, func(k kept) bool { return k.holder != h })
+		held = slices.DeleteFunc(held, func(k modelHolding) bool { return k.holder != h })
 		some := hs.firstOf(h, len(held)+1)
 		if len(some) != len(held) || hs.countOf(h) != len(held) || hs.holdsAny(h) != (len(held) > 0) {
 			t.Fatalf("holder %d has %d jobs, want %d", h, len(some), len(held))
@@ -99,8 +99,7 @@ func compare(t *testing.T, hs *holdings, model map[uint64]kept) {
 	}
 }
 
-// TestNoPointersInHoldings: there may be a million of them, of which the garbage collector should
-// not have to look at any.
+// TestNoPointersInHoldings: the garbage collector must not visit a million holdings.
 func TestNoPointersInHoldings(t *testing.T) {
 	var check func(reflect.Type)
 	check = func(of reflect.Type) {

@@ -30,7 +30,7 @@ func TestImportInPartitions(t *testing.T) {
 	e.check(t)
 }
 
-// fullQueue is jobs of a queue that has run full, as beanstalkd's binlog has them.
+// fullQueue returns jobs of a large queue, as beanstalkd's binlog has them.
 func fullQueue(n int) func(yield func(storage.ImportJob) bool) {
 	body := []byte(strings.Repeat("x", 100))
 	return func(yield func(storage.ImportJob) bool) {
@@ -46,8 +46,8 @@ func fullQueue(n int) func(yield func(storage.ImportJob) bool) {
 	}
 }
 
-// takeOver imports jobs.
-func takeOver(t *testing.T, s storage.Importer, n int) {
+// importAll imports jobs.
+func importAll(t *testing.T, s storage.Importer, n int) {
 	t.Helper()
 	im, err := storage.StartImport(s, "many", uint64(n), func() tube.Instant { return tube.Instant(time.Now().UnixNano()) })
 	if err != nil {
@@ -63,9 +63,9 @@ func takeOver(t *testing.T, s storage.Importer, n int) {
 	}
 }
 
-// No call of an import takes Redis as long as 20 ms. Redis says so by itself: its slow log has what
-// took longer than so many µs. That is time that passes, so on a busy machine some calls take long
-// whatever is in them; calls with too much in them are long one and all.
+// No call of an import keeps Redis busy for 20 ms, by its own slow log. That is wall time, so
+// on a busy machine some calls are slow whatever is in them; with too much in them all calls
+// are.
 func TestImportMany(t *testing.T) {
 	server := redistest.Start(t)
 	s, err := Open(context.Background(), Options{URL: server.URL()})
@@ -81,7 +81,7 @@ func TestImportMany(t *testing.T) {
 	}
 	c.ConfigSet(ctx, "slowlog-max-len", "100000")
 	began := time.Now()
-	takeOver(t, s, *imported)
+	importAll(t, s, *imported)
 	took := time.Since(began)
 	var calls []time.Duration
 	for _, entry := range c.SlowLogGet(ctx, -1).Val() {
@@ -105,7 +105,7 @@ func TestImportMany(t *testing.T) {
 	}
 }
 
-// An import into a Redis that is full is refused, and goes on when there is room.
+// An import into a full Redis is refused, and continues when there is memory again.
 func TestImportIntoFullRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -143,7 +143,7 @@ func TestImportIntoFullRedis(t *testing.T) {
 		t.Errorf("jobs get into a Redis that is full: %v", err)
 	}
 	c.ConfigSet(ctx, "maxmemory", "0")
-	takeOver(t, s, 3000)
+	importAll(t, s, 3000)
 	ops := []storage.Op{{Kind: storage.Stats}}
 	storage.DoWait(s, ops)
 	if got := ops[0].Answer.Stats; got == nil || int(got.Ready+got.Delayed+got.Buried) != 3000 {
@@ -175,7 +175,7 @@ func importedJob(id uint64, state tube.State, due time.Time, body string) storag
 	return storage.ImportJob{Body: []byte(body), Record: tube.Record{ID: id, Tube: "t", State: state, TTR: 60, Rank: due.UnixNano(), Size: uint32(len(body))}}
 }
 
-// Delayed jobs come in any order, and the first to be due is not late for it.
+// Delayed jobs are imported in any order, and the first due one is not late.
 func TestImportedFirstIsDue(t *testing.T) {
 	t.Parallel()
 	s, now := importOnly(t), time.Now()
@@ -195,8 +195,8 @@ func TestImportedFirstIsDue(t *testing.T) {
 	}
 }
 
-// Large jobs of an import that somebody else has made meanwhile leave what they have staged
-// behind; a put of the same call does not take it for its own.
+// Large jobs that another instance has already imported leave staged records behind; a put of
+// the same call does not take them for its own.
 func TestImportedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := importOnly(t)

@@ -9,9 +9,9 @@ import (
 	"redstalk/tube"
 )
 
-// TestLongCall: an instance is alive while it sends or gets a large body over a slow
-// line, however long that takes. The call is made once, and what others of its
-// connections hold stays theirs.
+// TestLongCall: an instance stays alive while it sends or receives a large body over a slow
+// line, however long that takes. The call is made once, and its connections keep what they
+// hold.
 func TestLongCall(t *testing.T) {
 	t.Parallel()
 	const size, long = 12 << 20, heartbeatTimeout + 2*time.Second // a piece of 1 MiB takes less than longestAttempt
@@ -33,7 +33,7 @@ func TestLongCall(t *testing.T) {
 			}
 			proxy.Judge(slowly, slowly)
 			defer proxy.Judge(nil, nil)
-			trusting(other)
+			assumeAlive(other)
 			begun, done := time.Now(), make(chan storage.Answer, 1)
 			go func() { done <- do(s, op) }()
 			for answered := false; !answered; {
@@ -63,32 +63,32 @@ func TestLongCall(t *testing.T) {
 	}
 }
 
-// TestPulseOfTheDead: a pulse of an instance that was declared dead, or that Redis does
+// TestKeepaliveOfTheDead: a keepalive of an instance that was declared dead, or that Redis does
 // not know, changes nothing.
-func TestPulseOfTheDead(t *testing.T) {
-	lab := newTestbed(t)
+func TestKeepaliveOfTheDead(t *testing.T) {
+	lt := newLeaseSetTest(t)
 	ctx := t.Context()
-	s := lab.open(lab.redis.URL(), patient)
+	s := lt.open(lt.redis.URL(), patient)
 	name := s.parts[0].instance.name()
 	const instances = "redstalk:{0}:instances"
-	was := lab.client.ZScore(ctx, instances, name).Val()
-	lab.ahead.Add(int64(time.Second))
+	was := lt.client.ZScore(ctx, instances, name).Val()
+	lt.ahead.Add(int64(time.Second))
 	if err := s.keepalives[0].send(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if score := lab.client.ZScore(ctx, instances, name).Val(); score < was+1000 {
+	if score := lt.client.ZScore(ctx, instances, name).Val(); score < was+1000 {
 		t.Errorf("the last heartbeat is %v later by the clock of Redis, want 1 s", score-was)
 	}
-	trusting(lab.s)
-	lab.ahead.Add(int64(10 * time.Second))
-	lab.s.Tick()
+	assumeAlive(lt.s)
+	lt.ahead.Add(int64(10 * time.Second))
+	lt.s.Tick()
 	for _, what := range []string{"dead", "unknown"} {
 		if err := s.keepalives[0].send(ctx); err == nil || codeOf(err) != lost {
 			t.Errorf("%s: %v", what, err)
 		}
-		if n := lab.client.ZCard(ctx, instances).Val(); n != 1 {
+		if n := lt.client.ZCard(ctx, instances).Val(); n != 1 {
 			t.Errorf("%s: %d instances are known", what, n)
 		}
-		lab.client.Del(ctx, "redstalk:{0}:batch:"+name)
+		lt.client.Del(ctx, "redstalk:{0}:batch:"+name)
 	}
 }

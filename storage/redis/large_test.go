@@ -25,8 +25,7 @@ func putLarge(t *testing.T, s *Store, n, bytes int) {
 	}
 }
 
-// takers begins a batch of n takes for each of so many holders, all at the same
-// time, and returns what they got when all are answered.
+// takers starts a batch of n takes for each holder, all concurrently, and returns the answers.
 func takers(s *Store, holders, n int) []storage.Answer {
 	var all sync.WaitGroup
 	var batches []*storage.Batch
@@ -49,8 +48,8 @@ func takers(s *Store, holders, n int) []storage.Answer {
 	return answers
 }
 
-// TestLargeTakes: what one call brings is bounded, whoever has put the jobs; all are
-// taken, each once.
+// TestLargeTakes: the size of a reply is limited, whoever has put the jobs; all are taken, each
+// once.
 func TestLargeTakes(t *testing.T) {
 	t.Parallel()
 	const jobs, size = 24, 1 << 20
@@ -78,8 +77,8 @@ func TestLargeTakes(t *testing.T) {
 	}
 }
 
-// TestSmallTakesBesideLarge: jobs of all sizes in one queue come in their order, and
-// those that are small many at once.
+// TestSmallTakesBesideLarge: jobs of all sizes in one queue are taken in their order, and small
+// ones many at once.
 func TestSmallTakesBesideLarge(t *testing.T) {
 	server := redistest.Start(t)
 	s := openWith(t, Options{URL: server.URL(), Timeout: patient, budget: 1000, noBodyCache: true})
@@ -98,9 +97,9 @@ func TestSmallTakesBesideLarge(t *testing.T) {
 	}
 }
 
-// TestLargeLooks: peeks and reserve-job are cut like takes, and what comes behind them
-// in their batch is done behind them.
-func TestLargeLooks(t *testing.T) {
+// TestLargePeeks: peeks and reserve-job are cut like takes, and what follows them in their
+// batch is done after them.
+func TestLargePeeks(t *testing.T) {
 	s := openWith(t, Options{URL: redistest.Start(t).URL(), Timeout: patient, budget: 1000})
 	putLarge(t, s, 4, 800)
 	peek := func(id uint64) storage.Op { return storage.Op{Kind: storage.Peek, ID: id} }
@@ -120,7 +119,7 @@ func TestLargeLooks(t *testing.T) {
 	}
 }
 
-// TestOthersBesideLargeTakes: who puts a small job need not wait until others have
+// TestOthersBesideLargeTakes: a client that puts a small job need not wait until others have
 // got all their large ones.
 func TestOthersBesideLargeTakes(t *testing.T) {
 	const jobs = 60
@@ -151,9 +150,8 @@ func TestOthersBesideLargeTakes(t *testing.T) {
 	}
 }
 
-// TestSlowLine: an answer may take longer than Redis may take to answer, as long as
-// it goes on coming. A machine with other things to do may keep it from that; then it has
-// another try.
+// TestSlowLine: a reply can take longer than the timeout of an attempt, as long as it keeps
+// arriving. It is tried again, because a busy machine can interrupt it.
 func TestSlowLine(t *testing.T) {
 	t.Parallel()
 	const tries = 5
@@ -205,8 +203,8 @@ func slowLine(t *testing.T) (sent int64, silent time.Duration) {
 	return calls.Load(), longest
 }
 
-// TestSlowLineBehindSmaller: the answer to what was sent first does not end the time that
-// the rest may take.
+// TestSlowLineBehindSmaller: the reply to an earlier command does not end the time limit of the
+// rest.
 func TestSlowLineBehindSmaller(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 20
@@ -233,8 +231,8 @@ func TestSlowLineBehindSmaller(t *testing.T) {
 	}
 }
 
-// TestVoidBringsNoBodies: when clients were given up on, the question what became of
-// their batch does not bring the bodies of its jobs again and again.
+// TestVoidBringsNoBodies: after clients were answered with an error, the question about the
+// outcome of their batch does not return the bodies of its jobs again and again.
 func TestVoidBringsNoBodies(t *testing.T) {
 	t.Parallel()
 	const jobs, size = 8, 100 << 10

@@ -45,9 +45,9 @@ func prepare(ctx context.Context, node *goredis.Client, o Options) error {
 	prefix := keyPrefix(o.Namespace, 0)
 	key := prefix + "layout"
 	want := []struct {
-		field string
-		value int
-		hint  string
+		field  string
+		value  int
+		advice string
 	}{
 		{"version", layoutVersion, "choose another namespace"},
 		{"partitions", o.Partitions, "choose another namespace, or the same number for all instances"},
@@ -63,7 +63,7 @@ func prepare(ctx context.Context, node *goredis.Client, o Options) error {
 	}
 	for _, w := range want {
 		if have[w.field] != strconv.Itoa(w.value) {
-			return fmt.Errorf("%w: the namespace %q has %s %s, and this redstalk needs %d: %s", errLayout, o.Namespace, w.field, have[w.field], w.value, w.hint)
+			return fmt.Errorf("%w: the namespace %q has %s %s, and this redstalk needs %d: %s", errLayout, o.Namespace, w.field, have[w.field], w.value, w.advice)
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 
 // TestSuiteOnCluster is the suite on three primaries with a replica each.
 func TestSuiteOnCluster(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 1)
 	redis.NeverFailOver(t)
@@ -28,7 +28,7 @@ func TestSuiteOnCluster(t *testing.T) {
 
 // TestSuiteBySentinels is the suite on a primary that sentinels name.
 func TestSuiteBySentinels(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	redis := redistest.StartSentinels(t, 1)
 	redis.NeverFailOver(t)
@@ -53,9 +53,9 @@ func takeFrom(h tube.Holder, wait bool, names ...string) storage.Op {
 	return storage.Op{Kind: storage.Take, Holder: h, Tubes: names, Wait: wait}
 }
 
-// clusterApart opens a store on a cluster whose nodes serve what they have without the
+// clusterWithTwoTubes opens a store on a cluster whose nodes serve their slots without the
 // others. It returns a node, a tube on it, and one on another node.
-func clusterApart(t *testing.T) (s *Store, node *redistest.Server, on, elsewhere string) {
+func clusterWithTwoTubes(t *testing.T) (s *Store, node *redistest.Server, on, elsewhere string) {
 	t.Helper()
 	ctx := context.Background()
 	redis := redistest.StartCluster(t, 3, 0)
@@ -76,12 +76,12 @@ func clusterApart(t *testing.T) (s *Store, node *redistest.Server, on, elsewhere
 	return s, node, on, elsewhere
 }
 
-// TestStuckNode stops one node of a cluster. What needs only the others goes on
-// as if nothing were, and what needs that one is held up and then refused.
+// TestStuckNode stops one node of a cluster. Operations that need only the others continue, and
+// those that need it are held up and then refused.
 func TestStuckNode(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
-	s, stuck, bad, good := clusterApart(t)
+	s, stuck, bad, good := clusterWithTwoTubes(t)
 	do(s, putIn(good, 5))
 	do(s, storage.Op{Kind: storage.Put, Tube: good, Pri: 10, Delay: 1, TTR: 600})
 	s.Tick() // from here on each partition knows what is due
@@ -109,7 +109,7 @@ func TestStuckNode(t *testing.T) {
 		t.Errorf("a take from both: %+v", a)
 	}
 	if a := do(s, takeFrom(1, true, bad)); !a.NotFound || a.Err != nil {
-		t.Errorf("who waits for a job is not told to wait: %+v", a)
+		t.Errorf("a waiting client is not answered to wait: %+v", a)
 	}
 	comes := storage.Op{Kind: storage.Ref, Role: tube.Using, Delta: 1, Tubes: []string{bad, good}}
 	for _, op := range []storage.Op{comes, {Kind: storage.ReleaseAll, Holder: 7}} {
@@ -127,8 +127,8 @@ func TestStuckNode(t *testing.T) {
 	}
 }
 
-// TestClusterDown: when the cluster finds that a part of it is missing, it stops
-// as a whole. What it is asked for meanwhile is done when it goes on.
+// TestClusterDown: a cluster that misses a part of itself stops as a whole. Operations are held
+// up until it works again.
 func TestClusterDown(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 0)
@@ -167,9 +167,9 @@ func TestClusterDown(t *testing.T) {
 	}
 }
 
-// TestMovedAway moves a partition from node to node: every operation of it is
-// carried out, and once, while its keys are on both sides too.
-func TestMovedAway(t *testing.T) {
+// TestSlotMigration moves a partition from node to node: every operation on it is carried out
+// once, also while its keys are on both sides.
+func TestSlotMigration(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 0)
 	s := openAt(t, redis.URL(), patient)
@@ -206,8 +206,8 @@ func TestMovedAway(t *testing.T) {
 	}
 }
 
-// TestGuardsOfCluster: every node is looked at.
-func TestGuardsOfCluster(t *testing.T) {
+// TestStartChecksOfCluster: every node is checked.
+func TestStartChecksOfCluster(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	redis := redistest.StartCluster(t, 3, 1)
@@ -249,8 +249,8 @@ func TestGuardsOfCluster(t *testing.T) {
 	}
 }
 
-// TestPasswordsBySentinels: the password is for Redis, and for the sentinels too
-// if the URL says so.
+// TestPasswordsBySentinels: the password is for Redis, and also for the sentinels if the URL
+// says so.
 func TestPasswordsBySentinels(t *testing.T) {
 	url := strings.Replace(redistest.StartLocked(t, "secret").URL(), "://", "://:secret@", 1)
 	if _, err := tryOpen(Options{URL: url + "?sentinel_auth=same"}); err != nil {
@@ -270,8 +270,8 @@ const documented = `evalsha eval blpop lpop rpush hsetnx hset hget hmget hgetall
 // documentedForCheck are those that only fsck needs besides.
 const documentedForCheck = `scan zscan pttl`
 
-// TestGuardsBySentinels: a replica that evicts would lose jobs some day.
-func TestGuardsBySentinels(t *testing.T) {
+// TestStartChecksBySentinels: a replica that evicts could lose jobs later.
+func TestStartChecksBySentinels(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartSentinels(t, 1)
 	redis.Servers[1].Client(t).ConfigSet(context.Background(), "maxmemory-policy", "allkeys-lru")
@@ -280,9 +280,8 @@ func TestGuardsBySentinels(t *testing.T) {
 	}
 }
 
-// TestAllNodesGone: when no node of a cluster can be reached, not even to be asked
-// where things are, operations are held up and then refused; and when the nodes
-// are back, all goes on.
+// TestAllNodesGone: while no node of a cluster can be reached, operations are held up and then
+// refused; when the nodes are back, everything continues.
 func TestAllNodesGone(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartCluster(t, 3, 0)
@@ -317,9 +316,9 @@ func TestAllNodesGone(t *testing.T) {
 	}
 }
 
-// TestDemotedWhileWaiting: Redis becomes a replica for a moment, as in a failover
-// by hand, while a call that was carried out waits for replicas: it answers
-// UNBLOCKED. The call counts, once, and the instance keeps what it has.
+// TestDemotedWhileWaiting: Redis becomes a replica for a moment, as in a manual failover, while
+// a call that was carried out waits for replicas, and answers UNBLOCKED. The call counts once,
+// and the instance keeps what it has.
 func TestDemotedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

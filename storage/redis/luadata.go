@@ -63,7 +63,7 @@ func luaRecord() string {
 	for _, st := range []tube.State{tube.Ready, tube.Reserved, tube.Delayed, tube.Buried} {
 		fmt.Fprintf(&letter, "%s = '%c', ", stateWord(st), recordLetter(st))
 		if st != tube.Reserved { // which a record does not show
-			fmt.Fprintf(&state, "%[1]c = '%[3]s', %[2]c = '%[3]s', ", recordLetter(st), recordLetter(st)+smallLetter, stateWord(st))
+			fmt.Fprintf(&state, "%[1]c = '%[3]s', %[2]c = '%[3]s', ", recordLetter(st), recordLetter(st)+lowerCase, stateWord(st))
 		}
 	}
 	format := ">"

@@ -45,7 +45,7 @@ const (
 	mostMetadata     = 1100
 
 	// smallLetter is added to the letter of a job with metadata.
-	smallLetter = 'a' - 'A'
+	lowerCase = 'a' - 'A'
 )
 
 // appendMetadata appends a block.

@@ -38,7 +38,7 @@ func TestKeyMemory(t *testing.T) {
 	}
 }
 
-// TestBrokenFacts: a job whose facts somebody has broken can be taken and deleted, and the
+// TestBrokenMetadata: a job with a broken metadata block can be taken and deleted, and
 // operations beside it are carried out.
 func TestBrokenMetadata(t *testing.T) {
 	server := redistest.Start(t)

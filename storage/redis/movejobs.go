@@ -175,7 +175,7 @@ func (l *deadLetter) movedRecord() stagedRecord {
 	head[letterAt] = recordLetter(stateOf(l.state))
 	moved := stagedRecord{head: head, body: l.job.body}
 	if !isPlain(&f) {
-		head[letterAt] += smallLetter
+		head[letterAt] += lowerCase
 		moved.metadata = appendMetadata(nil, &f)
 	}
 	return moved

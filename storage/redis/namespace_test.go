@@ -27,8 +27,8 @@ func TestCheckNamespace(t *testing.T) {
 	}
 }
 
-// TestNamespaces: a bad one is refused before Redis is asked anything; all others
-// are what they look like, and checked as such.
+// TestNamespaces: an invalid namespace is refused before Redis is contacted; all others are
+// used and checked literally.
 func TestNamespaces(t *testing.T) {
 	ctx := context.Background()
 	bad := Options{URL: "redis://127.0.0.1:1", Namespace: "a{1}"}

@@ -70,7 +70,7 @@ func (r *refuser) Write([]byte) (int, error) {
 	return 0, errors.ErrUnsupported
 }
 
-// TestOutgoingFails: the first error is told, and nothing is written behind it.
+// TestOutgoingFails: the first error is returned, and nothing is written after it.
 func TestOutgoingFails(t *testing.T) {
 	to := &refuser{}
 	o := outgoing{to: to}

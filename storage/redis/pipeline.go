@@ -183,7 +183,7 @@ func (p *partition) completeAnswered() {
 	if !c.decoded {
 		c.decoded = true
 		if err := p.decode(c); err != nil {
-			p.log.Error("the answer to a batch cannot be decoded", "err", err)
+			p.log.Error("the reply to a batch cannot be decoded", "err", err)
 			p.abandon(c, classify(err))
 			p.cancel(c)
 			c.reply = nil

@@ -13,9 +13,9 @@ import (
 	"redstalk/tube"
 )
 
-// crowd hands over operations as a loop does: one first, and whenever it is
-// asked for more a few others, each as the batch of another connection.
-type crowd struct {
+// poller submits operations as a loop does: one first, and a few others whenever it is polled,
+// each as the batch of another connection.
+type poller struct {
 	t       *testing.T
 	s       *Store
 	ops     []storage.Op
@@ -24,7 +24,7 @@ type crowd struct {
 	early   int          // handed over while others were pending
 }
 
-func (c *crowd) submit(poll func(read bool) int) {
+func (c *poller) submit(poll func(read bool) int) {
 	op := &storage.Batch{Ops: c.ops[c.next : c.next+1]}
 	c.next++
 	op.Done = func() { c.pending.Add(-1) }
@@ -36,7 +36,7 @@ func (c *crowd) submit(poll func(read bool) int) {
 	}
 }
 
-func (c *crowd) more(bool) int {
+func (c *poller) more(bool) int {
 	n := min(3, len(c.ops)-c.next)
 	for range n {
 		if c.pending.Load() > 0 {
@@ -48,7 +48,7 @@ func (c *crowd) more(bool) int {
 }
 
 // do carries out the operations, and returns their answers.
-func (c *crowd) do(ops []storage.Op) []storage.Op {
+func (c *poller) do(ops []storage.Op) []storage.Op {
 	c.t.Helper()
 	c.ops, c.next, c.early = ops, 0, 0
 	for c.next < len(ops) {
@@ -68,8 +68,8 @@ func (c *crowd) do(ops []storage.Op) []storage.Op {
 	return ops
 }
 
-// TestOverlap has calls put together while others are under way, of which one
-// breaks: each operation is carried out once.
+// TestOverlap encodes calls while others are under way, of which one breaks: each operation is
+// carried out once.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	breaks := map[string]func(*redistest.Proxy){"never": func(*redistest.Proxy) {}}
@@ -79,7 +79,7 @@ func TestOverlap(t *testing.T) {
 	for name, brk := range breaks {
 		t.Run(name, func(t *testing.T) {
 			proxy := redistest.NewProxy(t, redistest.Start(t))
-			c := &crowd{t: t, s: openAt(t, proxy.URL(), patient)}
+			c := &poller{t: t, s: openAt(t, proxy.URL(), patient)}
 			const n = 40
 			var puts, takes, deletes []storage.Op
 			for range n {
@@ -123,9 +123,9 @@ func breaksInCalls(n int64) map[string]func(*redistest.Proxy) {
 	}
 }
 
-// TestUpkeepIsAlone: what expires in a tick is no longer its holder's, which a
-// call that is put together before the answer would not know. So nothing is,
-// while the call under way has upkeep in it.
+// TestUpkeepIsAlone: what expires in a tick is no longer held, which a call that is encoded
+// before the reply would not know. So none is encoded while the call under way has background
+// work in it.
 func TestUpkeepIsAlone(t *testing.T) {
 	p := openAt(t, redistest.Start(t).URL(), patient).parts[0]
 	answered := false
@@ -154,8 +154,8 @@ func TestUpkeepIsAlone(t *testing.T) {
 	}
 }
 
-// TestFewWait: what little has come while a call was under way waits for what those
-// want next who were in that call.
+// TestFewWait: a few operations that came while a call was under way wait for the next
+// operations of the clients of that call.
 func TestFewWait(t *testing.T) {
 	server := redistest.Start(t)
 	s, client := openAt(t, server.URL(), patient), server.Client(t)

@@ -88,8 +88,8 @@ func wantRanges(t *testing.T, server *redistest.Server, s *Store, what string, u
 	}
 }
 
-// TestReadyRanges: jobs that are put together are one member of the sorted set, and
-// whatever happens to one of them leaves the others as they are.
+// TestReadyRanges: jobs that are put together are one member of the sorted set, and operations
+// on one of them leave the others as they are.
 func TestReadyRanges(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
@@ -128,7 +128,7 @@ func TestReadyRanges(t *testing.T) {
 	do(s, release)
 	check("released among urgent ones", 7, 12, "6", "9;5;5", "19", "14;5;5000")
 	if a := do(s, move(tube.Delete, 1, 16)); a.NotFound {
-		t.Error("job 16 was not found, behind one of another priority")
+		t.Error("job 16 was not found, after one of another priority")
 	}
 	check("deleted in the middle, with another order", 7, 11, "6", "9;5;5", "19", "14;2;5000", "17;2;5000")
 	if a := do(s, storage.Op{Kind: storage.Peek, ID: 17}); a.NotFound || string(a.Body) != "body 3" {
@@ -140,8 +140,8 @@ func TestReadyRanges(t *testing.T) {
 	check("all taken", 0, 0)
 }
 
-// TestReadyRangesPastLostRecord: jobs of a range whose record somebody has deleted are
-// dropped, and those that are left counted all the same.
+// TestReadyRangesPastLostRecord: jobs of a range whose record somebody has deleted are dropped,
+// and the remaining ones are counted correctly.
 func TestReadyRangesPastLostRecord(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
@@ -161,8 +161,8 @@ func TestReadyRangesPastLostRecord(t *testing.T) {
 	}
 }
 
-// TestReadyRangesTakenOnce: who asks again for what was taken, as the answer was lost, is
-// told of the same jobs.
+// TestReadyRangesTakenOnce: a take that is repeated because its reply was lost returns the same
+// jobs.
 func TestReadyRangesTakenOnce(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"redstalk", "with,a;comma", "cacheless!"} {
@@ -204,7 +204,7 @@ func TestReadyRangesTakenOnce(t *testing.T) {
 	}
 }
 
-// TestRepairRanges damages ranges, and has it found and set right.
+// TestRepairRanges damages ranges, and then finds and corrects that.
 func TestRepairRanges(t *testing.T) {
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
@@ -239,8 +239,8 @@ func TestRepairRanges(t *testing.T) {
 	}
 }
 
-// TestCheckManyRanges: ranges are looked at in parts, and if there are more members than
-// a script should look at, they are counted in parts, too.
+// TestCheckManyRanges: ranges are checked in parts. If there are more members than a script can
+// read, they are counted in parts too.
 func TestCheckManyRanges(t *testing.T) {
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
@@ -305,7 +305,7 @@ func TestPutsTogether(t *testing.T) {
 			}
 			ops = append(ops, &op)
 		}
-		if n, same := putsTogether(ops); n != test.n || same != test.same {
+		if n, same := consecutivePuts(ops); n != test.n || same != test.same {
 			t.Errorf("%s: %d, %v, want %d, %v", test.pris, n, same, test.n, test.same)
 		}
 	}

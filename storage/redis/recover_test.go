@@ -16,8 +16,8 @@ import (
 	"redstalk/tube"
 )
 
-// patient and hasty are timeouts: one that no trouble of these tests outlasts,
-// and one that every one does.
+// patient and hasty are timeouts: one that outlasts every failure in these tests, and one that
+// none does.
 const (
 	patient = 20 * time.Second
 	hasty   = 800 * time.Millisecond
@@ -28,8 +28,8 @@ func openAt(t *testing.T, url string, timeout time.Duration) *Store {
 	return openWith(t, Options{URL: url, Timeout: timeout})
 }
 
-// openWith opens a store on a Redis that can be reached. With a short timeout a machine that has too
-// much to do does not always get that done, which says nothing.
+// openWith opens a store on a reachable Redis. It tries again, because a busy machine can
+// exceed a short timeout.
 func openWith(t *testing.T, o Options) *Store {
 	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
@@ -89,10 +89,9 @@ func awaitReserved(t *testing.T, s *Store, want uint64) {
 	t.Fatalf("%d jobs are reserved, want %d", figures(t, s).Reserved, want)
 }
 
-// trusting has a store take the silence of others for their death, as one does that has
-// been there for long, has seen their heartbeats, and was never held up itself. On a busy
-// machine its last heartbeat may be so long ago that it would not.
-func trusting(s *Store) {
+// assumeAlive makes a store declare silent instances dead, like a store that has run for long
+// and was never held up. On a busy machine its last heartbeat can be too old for that.
+func assumeAlive(s *Store) {
 	p := s.parts[0]
 	p.do(p.encodeHeartbeat)
 	p.do(func(*call) {
@@ -101,7 +100,7 @@ func trusting(s *Store) {
 	})
 }
 
-// isCall tells calls of the script that carry operations from all else.
+// isCall matches calls of the script that carry operations.
 func isCall(piece []byte) bool {
 	return bytes.Contains(piece, []byte("evalsha")) && !bytes.Contains(piece, []byte(keepaliveScript().Hash()))
 }
@@ -126,9 +125,8 @@ var breaks = map[string]func(p *redistest.Proxy){
 	"no answer":          func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Drop, 1, isAnswer)) },
 }
 
-// isAnswer tells answers of the script, which are lists, from the empty ones
-// that receipts of notifications get, and from what Redis says of itself to a new
-// connection. Before them may be what it says to the staging of records.
+// isAnswer distinguishes replies of the script, which are lists, from the empty ones of wake-up
+// reads, and from the greeting of a new connection. Replies to staged records can precede them.
 func isAnswer(piece []byte) bool {
 	const ok = "+OK\r\n"
 	for len(piece) > len(ok) && bytes.HasPrefix(piece, []byte(ok)) {
@@ -137,8 +135,8 @@ func isAnswer(piece []byte) bool {
 	return piece[0] == '*' && !bytes.HasPrefix(piece, []byte("*-1")) && !bytes.Contains(piece, []byte("\r\nserver\r\n"))
 }
 
-// TestBrokenOnce breaks the connection at every moment of every operation:
-// each is carried out, once, and answered as if nothing had been.
+// TestBrokenOnce breaks the connection at every moment of every operation: each is carried out
+// once, and answered as usual.
 func TestBrokenOnce(t *testing.T) {
 	t.Parallel()
 	for name, brk := range breaks {
@@ -178,10 +176,10 @@ func TestBrokenOnce(t *testing.T) {
 	}
 }
 
-// TestUnheard has clients given up on while Redis is away, with the answer of
-// a batch that was carried out lost for good: jobs that were reserved for them
-// are given back, and jobs that they put are there once.
-func TestUnheard(t *testing.T) {
+// TestUndeliveredAreGivenBack: clients time out while Redis is down, and the reply of a batch
+// that was carried out is lost for good: jobs that were reserved for them are given back, and
+// jobs that they put exist once.
+func TestUndeliveredAreGivenBack(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t))
 	s := openAt(t, proxy.URL(), hasty)
@@ -215,9 +213,9 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
-// TestNeverSent has clients given up on while Redis cannot be reached: nothing
-// of what they wanted happens later, but that their connections end does,
-// whether that was under way or waiting behind something else.
+// TestNeverSent: clients time out while Redis cannot be reached: none of their operations is
+// carried out later, except that their connections end, whether their batch was under way or
+// waiting.
 func TestNeverSent(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]bool{"under way": true, "behind": false} {
@@ -228,10 +226,10 @@ func TestNeverSent(t *testing.T) {
 func testNeverSent(t *testing.T, first bool) {
 	proxy := redistest.NewProxy(t, redistest.Start(t))
 	s := openAt(t, proxy.URL(), hasty)
-	attend := func(delta int) storage.Op {
+	ref := func(delta int) storage.Op {
 		return storage.Op{Kind: storage.Ref, Role: tube.Watching, Delta: delta, Tubes: []string{"t", "gone"}}
 	}
-	do(s, attend(1))
+	do(s, ref(1))
 	do(s, put("x"))
 	if a := do(s, take(1)); a.ID != 1 {
 		t.Fatalf("%+v", a)
@@ -244,11 +242,11 @@ func testNeverSent(t *testing.T, first bool) {
 	}
 	proxy.Refuse(true)
 	if first {
-		fails(storage.Op{Kind: storage.ReleaseAll, Holder: 1}, attend(-1))
+		fails(storage.Op{Kind: storage.ReleaseAll, Holder: 1}, ref(-1))
 		fails(put("y"))
 	} else {
 		fails(put("y"))
-		fails(storage.Op{Kind: storage.ReleaseAll, Holder: 1}, attend(-1))
+		fails(storage.Op{Kind: storage.ReleaseAll, Holder: 1}, ref(-1))
 	}
 	if _, err := s.Tick(); err == nil {
 		t.Error("a tick without Redis")
@@ -266,8 +264,8 @@ func testNeverSent(t *testing.T, first bool) {
 	}
 }
 
-// TestStoppedServer stops Redis for longer than clients wait. It carries out
-// what it finds on its connections when it goes on, all attempts of it.
+// TestStoppedServer stops Redis for longer than the timeout. When it continues it carries out
+// what it finds on its connections, all attempts of it.
 func TestStoppedServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -298,30 +296,30 @@ func TestStoppedServer(t *testing.T) {
 	}
 }
 
-// TestPassingErrors: what Redis refuses for a while is held up.
+// TestPassingErrors: operations are held up while Redis refuses them temporarily.
 func TestPassingErrors(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	ctx := context.Background()
 	s := openAt(t, server.URL(), patient)
-	troubles := map[string]struct{ begin, end []any }{
+	refusals := map[string]struct{ begin, end []any }{
 		"NOSCRIPT":   {[]any{"script", "flush"}, []any{"ping"}},
 		"NOREPLICAS": {[]any{"config", "set", "min-replicas-to-write", "1"}, []any{"config", "set", "min-replicas-to-write", "0"}},
 		"READONLY":   {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
 		"pause":      {[]any{"client", "pause", "1500"}, nil},
 	}
-	for name, trouble := range troubles {
+	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {
 			before := figures(t, s)
-			if err := client.Do(ctx, trouble.begin...).Err(); err != nil {
+			if err := client.Do(ctx, refusal.begin...).Err(); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan storage.Answer, 1)
 			go func() { done <- do(s, put(name)) }()
 			time.Sleep(200 * time.Millisecond)
-			if trouble.end != nil {
-				if err := client.Do(ctx, trouble.end...).Err(); err != nil {
+			if refusal.end != nil {
+				if err := client.Do(ctx, refusal.end...).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -335,8 +333,8 @@ func TestPassingErrors(t *testing.T) {
 	}
 }
 
-// TestFull: without memory Redis takes no jobs, and all else goes on, also in
-// the same batch.
+// TestFull: without memory Redis accepts no jobs, and everything else works, also in the same
+// batch.
 func TestFull(t *testing.T) {
 	server := redistest.Start(t)
 	ctx, client := context.Background(), server.Client(t)
@@ -380,9 +378,9 @@ func TestFull(t *testing.T) {
 }
 
 // TestOpenFull: an instance starts on a Redis without memory, whether its namespace is in use
-// or new. Puts are refused, and all else goes on: what a dead instance held comes back, jobs are
-// worked off, heartbeats beside long calls are given, faults are repaired. When there is memory
-// again jobs are put.
+// or new. Puts are refused, and everything else works: jobs of a dead instance are given back,
+// jobs are processed, keepalives are sent, faults are repaired. When there is memory again jobs
+// are put.
 func TestOpenFull(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		for name, used := range map[string]bool{"in use": true, "new": false} {
@@ -455,7 +453,7 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 	}
 }
 
-// TestLostData: Redis comes back empty. The instance goes on as a new one.
+// TestLostData: Redis comes back empty. The instance continues as a new one.
 func TestLostData(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
@@ -477,8 +475,8 @@ func TestLostData(t *testing.T) {
 	}
 }
 
-// TestRestart restarts Redis, which keeps everything, under load: every put
-// that was acknowledged is there, none twice, and nothing stays reserved.
+// TestRestart restarts Redis, which keeps everything, under load: every acknowledged put exists
+// once, and nothing stays reserved.
 func TestRestart(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	proxy := redistest.NewProxy(t, server)

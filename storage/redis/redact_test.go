@@ -14,8 +14,8 @@ import (
 // secretWith is a password with a character in it, and is nowhere else.
 func secretWith(c byte) string { return "Zq7x" + string(c) + "Wv9k" + string(c) + "8Jy4" }
 
-// tells returns whether a text tells a part of a secret, of four characters or more.
-func tells(text, secret string) bool {
+// leaks returns whether a text contains a part of a secret, of four characters or more.
+func leaks(text, secret string) bool {
 	for at := range len(secret) - 3 {
 		if strings.Contains(text, secret[at:at+4]) {
 			return true
@@ -43,22 +43,22 @@ var withSecrets = []string{
 	"redis://u:%s", "redis://:%s", "redis://:1234%s", "redis+cluster://u:%s", "redis+raft://u:%s@127.0.0.1:1",
 }
 
-// TestAddressTellsNoSecret has passwords with every printable character, as they
-// are and encoded, and everything wrong with the rest of the URL.
-func TestAddressTellsNoSecret(t *testing.T) {
+// TestAddressErrorsHideSecrets tries passwords with every printable character, literally and
+// encoded, and every possible fault in the rest of the URL.
+func TestAddressErrorsHideSecrets(t *testing.T) {
 	for c := byte(' '); c <= '~'; c++ {
 		secret := secretWith(c)
 		for i, form := range withSecrets {
 			for _, written := range []string{secret, encoded(secret)} {
 				url := fmt.Sprintf(form, written)
 				if strings.Count(url, "@") == 2 && !strings.Contains(form, "@") {
-					continue // what is behind the last @ is a host
+					continue // what follows the last @ is a host
 				}
 				a, err := parseAddress(Options{URL: url}.withDefaults())
 				switch {
-				case err != nil && (tells(err.Error(), secret) || tells(err.Error(), encoded(secret))):
+				case err != nil && (leaks(err.Error(), secret) || leaks(err.Error(), encoded(secret))):
 					t.Errorf("%s: %v", url, err)
-				case err == nil && (a.options.Password != secret || tells(a.where(), secret)):
+				case err == nil && (a.options.Password != secret || leaks(a.where(), secret)):
 					t.Errorf("%s: password %q at %s", url, a.options.Password, a.where())
 				case err != nil && i < 6 && written != secret:
 					t.Errorf("%s, which is well written: %v", url, err)
@@ -93,29 +93,28 @@ func TestEncodedSecretsOpen(t *testing.T) {
 	var log bytes.Buffer
 	for _, who := range []string{":", encoded(user) + ":"} {
 		_, err := Open(ctx, Options{URL: "redis://" + who + encoded("wrong"+secret) + "@" + redis.Addr, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		if err == nil || tells(err.Error()+log.String(), secret) {
+		if err == nil || leaks(err.Error()+log.String(), secret) {
 			t.Errorf("%v", err)
 		}
 	}
 }
 
-// TestServersThatQuoteSecrets: a server that does not know AUTH quotes what it was
-// sent.
+// TestServersThatQuoteSecrets: a server that does not know AUTH quotes what it was sent.
 func TestServersThatQuoteSecrets(t *testing.T) {
 	redis, secret := redistest.Start(t, "--rename-command", "AUTH", "LOGIN"), "Zq7xWv9k8Jy4"
 	var log bytes.Buffer
 	o := Options{URL: "redis://u:" + secret + "@" + redis.Addr, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	_, err := Open(context.Background(), o)
-	if err == nil || !strings.Contains(err.Error(), redacted) || tells(err.Error()+log.String(), secret) {
+	if err == nil || !strings.Contains(err.Error(), redacted) || leaks(err.Error()+log.String(), secret) {
 		t.Errorf("%v\n%s", err, log.String())
 	}
-	if _, err = Check(context.Background(), o, false, Report{}); err == nil || tells(err.Error(), secret) {
+	if _, err = Check(context.Background(), o, false, Report{}); err == nil || leaks(err.Error(), secret) {
 		t.Errorf("%v", err)
 	}
 	a, _ := parseAddress(o.withDefaults())
 	quoting := fmt.Errorf("it was sent %s", secret)
 	a.redactLog(o.Log).With("err", quoting).Warn(quoting.Error(), "err", quoting, "text", secret)
-	if got := log.String(); strings.Count(got, redacted) != 4 || tells(got, secret) {
+	if got := log.String(); strings.Count(got, redacted) != 4 || leaks(got, secret) {
 		t.Errorf("%s", got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"redstalk/tube"
 )
 
-func TestAttendance(t *testing.T) {
+func TestRefs(t *testing.T) {
 	a, nobody := newTubeRefs(), func(string) int { return 0 }
 	untold := func() []string {
 		a.findChanged(nobody)
@@ -27,12 +27,12 @@ func TestAttendance(t *testing.T) {
 	}
 	a.markReported("t", 0)
 	if got := untold(); len(got) != 0 {
-		t.Errorf("untold after it was told: %v", got)
+		t.Errorf("unreported after it was reported: %v", got)
 	}
 	if !a.isReported("t") {
-		t.Error("it was told and is not known")
+		t.Error("it was reported and is not known")
 	}
-	a.markUnreported("t") // the call that told it was not carried out
+	a.markUnreported("t") // the call that reported it was not carried out
 	if a.isReported("t") {
 		t.Error("it is owed and known")
 	}
@@ -41,15 +41,15 @@ func TestAttendance(t *testing.T) {
 	}
 	a.markReported("t", 0)
 	if got := untold(); len(got) != 0 {
-		t.Errorf("untold after it was told again: %v", got)
+		t.Errorf("unreported after it was reported again: %v", got)
 	}
 	if a.add("t", tube.Using, -1) || !a.add("t", tube.Watching, -1) {
 		t.Error("only the last connection at a tube is worth telling at once")
 	}
 }
 
-// TestInstances: an instance counts until it ends, or has been silent for too
-// long, whether or not others have declared it dead.
+// TestInstances: an instance counts until it ends, or has sent no heartbeat for too long,
+// whether or not others have declared it dead.
 func TestInstances(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
@@ -88,16 +88,16 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestManyAttended: a heartbeat looks at a bounded number of tubes, and in the end at
-// all; they are told of in parts.
-func TestManyAttended(t *testing.T) {
+// TestManyRefs: a heartbeat compares a limited number of tubes, and over time all of them; they
+// are reported in parts.
+func TestManyRefs(t *testing.T) {
 	const tubes = 3*maxReviewed + 7
 	a, asked := newTubeRefs(), 0
 	for _, name := range names(tubes) {
 		a.add(name, tube.Watching, 1)
 		a.markReported(name, 0)
 	}
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	for range 4 {
 		before := asked
 		a.findChanged(func(string) int {
@@ -109,15 +109,15 @@ func TestManyAttended(t *testing.T) {
 		}
 		for part := a.nextToReport(maxTubesReported); len(part) > 0; part = a.nextToReport(maxTubesReported) {
 			if len(part) > maxTubesReported {
-				t.Fatalf("%d are told at once", len(part))
+				t.Fatalf("%d are reported at once", len(part))
 			}
 			for _, name := range part {
-				told[name] = true
+				reported[name] = true
 				a.markReported(name, 1)
 			}
 		}
 	}
-	if len(told) != tubes || asked != tubes {
-		t.Errorf("%d tubes were told of, and %d looked at, want %d", len(told), asked, tubes)
+	if len(reported) != tubes || asked != tubes {
+		t.Errorf("%d tubes were reported, and %d compared, want %d", len(reported), asked, tubes)
 	}
 }

@@ -60,7 +60,7 @@ func (p *partition) publishVersion() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.options.attempt())
 	defer cancel()
 	if err := p.updateVersions(ctx); err != nil {
-		p.log.Debug("other instances do not know the version of this one", "err", p.link.address.redactError(err))
+		p.log.Debug("the version of this instance could not be published", "err", p.link.address.redactError(err))
 	}
 }
 
@@ -74,20 +74,20 @@ func (p *partition) updateVersions(ctx context.Context) error {
 	key := p.prefix + "versions"
 	names, err := node.HKeys(ctx, key).Result()
 	if err != nil {
-		return fmt.Errorf("reading whose versions are known: %w", err)
+		return fmt.Errorf("reading the versions: %w", err)
 	}
 	living, err := node.ZRange(ctx, p.prefix+"instances", 0, -1).Result()
 	if err != nil {
-		return fmt.Errorf("reading who lives: %w", err)
+		return fmt.Errorf("reading the instances: %w", err)
 	}
 	gone := slices.DeleteFunc(names, func(name string) bool { return slices.Contains(living, name) })
 	if len(gone) > 0 {
 		if err := node.HDel(ctx, key, gone...).Err(); err != nil {
-			return fmt.Errorf("removing the versions of those who are gone: %w", err)
+			return fmt.Errorf("removing the versions of instances that are gone: %w", err)
 		}
 	}
 	if err := writeThoughFull(ctx, node, p.prefix, "HSET", key, p.instance.name(), p.options.Version).Err(); err != nil {
-		return fmt.Errorf("telling the version: %w", err)
+		return fmt.Errorf("publishing the version: %w", err)
 	}
 	return nil
 }

@@ -10,26 +10,26 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// TestFirstBatchOnce: the first work under a name is not done again after the
-// instance was declared dead, though its record is gone by then: neither when it has
-// just begun nor when it goes on under another name.
+// TestFirstBatchOnce: the first batch under a name is not repeated after the instance was
+// declared dead, even if its record is gone by then: neither for a new instance nor for one
+// that continues under another name.
 func TestFirstBatchOnce(t *testing.T) {
 	t.Parallel()
-	for name, before := range map[string]func(*testbed, *Store){
-		"first name": func(*testbed, *Store) {},
-		"another name": func(lab *testbed, s *Store) {
+	for name, before := range map[string]func(*leaseSetTest, *Store){
+		"first name": func(*leaseSetTest, *Store) {},
+		"another name": func(lt *leaseSetTest, s *Store) {
 			do(s, put("before"))
-			lab.client.Del(t.Context(), "redstalk:{0}:batch:"+s.parts[0].instance.name())
+			lt.client.Del(t.Context(), "redstalk:{0}:batch:"+s.parts[0].instance.name())
 			do(s, storage.Op{Kind: storage.Peek, ID: 1})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lab := newTestbed(t)
-			proxy := redistest.NewProxy(t, lab.redis)
-			s := lab.open(proxy.URL(), patient)
-			before(lab, s)
-			had := figures(t, lab.s).Jobs
-			trusting(lab.s)
+			lt := newLeaseSetTest(t)
+			proxy := redistest.NewProxy(t, lt.redis)
+			s := lt.open(proxy.URL(), patient)
+			before(lt, s)
+			had := figures(t, lt.s).Jobs
+			assumeAlive(lt.s)
 			var deaf, dropped atomic.Bool
 			deaf.Store(true)
 			proxy.Judge(nil, func(piece []byte) redistest.Fate {
@@ -44,50 +44,50 @@ func TestFirstBatchOnce(t *testing.T) {
 			for !dropped.Load() {
 				time.Sleep(time.Millisecond)
 			}
-			lab.ahead.Add(int64(10 * time.Second))
-			lab.s.Tick()
+			lt.ahead.Add(int64(10 * time.Second))
+			lt.s.Tick()
 			record := "redstalk:{0}:batch:" + s.parts[0].instance.name()
-			for lab.client.Get(t.Context(), record).Val() != "dead" {
-				lab.ahead.Add(int64(time.Second))
-				lab.s.Tick()
+			for lt.client.Get(t.Context(), record).Val() != "dead" {
+				lt.ahead.Add(int64(time.Second))
+				lt.s.Tick()
 			}
-			lab.client.Del(t.Context(), record) // as after a day
+			lt.client.Del(t.Context(), record) // as after a day
 			deaf.Store(false)
 			if a := <-answered; a.Err != nil && !errors.Is(a.Err, storage.ErrUnavailable) {
 				t.Errorf("%+v", a)
 			}
-			if got := figures(t, lab.s).Jobs - had; got != 1 {
+			if got := figures(t, lt.s).Jobs - had; got != 1 {
 				t.Errorf("the job is there %d times", got)
 			}
 		})
 	}
 }
 
-// TestNewNameIsKnown: what is taken under another name is given back if the instance
-// dies before its next heartbeat.
+// TestNewNameIsKnown: what is taken under a new name is given back if the instance dies before
+// its next heartbeat.
 func TestNewNameIsKnown(t *testing.T) {
-	lab := newTestbed(t)
-	s := lab.open(lab.redis.URL(), patient)
-	do(lab.s, put("x"))
-	lab.client.Del(t.Context(), "redstalk:{0}:batch:"+s.parts[0].instance.name())
+	lt := newLeaseSetTest(t)
+	s := lt.open(lt.redis.URL(), patient)
+	do(lt.s, put("x"))
+	lt.client.Del(t.Context(), "redstalk:{0}:batch:"+s.parts[0].instance.name())
 	if a := do(s, take(1)); a.ID != 1 {
 		t.Fatalf("%+v", a)
 	}
 	s.crash()
-	trusting(lab.s)
-	lab.ahead.Add(int64(10 * time.Second))
-	lab.s.Tick()
-	awaitReserved(t, lab.s, 0)
-	if a := do(lab.s, take(2)); a.ID != 1 {
+	assumeAlive(lt.s)
+	lt.ahead.Add(int64(10 * time.Second))
+	lt.s.Tick()
+	awaitReserved(t, lt.s, 0)
+	if a := do(lt.s, take(2)); a.ID != 1 {
 		t.Errorf("%+v", a)
 	}
 }
 
-// TestLateRegistration: a registration that comes after its instance was declared dead
-// and forgotten does no harm, and work behind it is refused that was meant for before.
+// TestLateRegistration: a registration that arrives after its instance was declared dead and
+// forgotten does no harm, and a batch after it that was sent before is refused.
 func TestLateRegistration(t *testing.T) {
-	lab := newTestbed(t)
-	p := lab.s.parts[0]
+	lt := newLeaseSetTest(t)
+	p := lt.s.parts[0]
 	p.do(func(*call) {
 		was, number := p.instance.name(), p.instance.recorded
 		late := "LATECOMR"
@@ -113,7 +113,7 @@ func TestLateRegistration(t *testing.T) {
 		p.instance.named.Store(&was)
 		p.instance.recorded = number
 	})
-	if a := do(lab.s, put("x")); a.ID != 1 {
+	if a := do(lt.s, put("x")); a.ID != 1 {
 		t.Errorf("%+v", a)
 	}
 }

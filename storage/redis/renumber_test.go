@@ -37,7 +37,7 @@ func (r *renumbered) opened(s storage.Store) storage.Store {
 func (r *renumbered) advance(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if d >= time.Second { // less is only there to tell things apart
+	if d >= time.Second { // smaller steps only separate events
 		r.now += d
 		r.model.Tick(r.now)
 	}

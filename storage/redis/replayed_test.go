@@ -11,35 +11,36 @@ import (
 	"redstalk/tube"
 )
 
-// TestGoneBeforeAnsweredAgain: the answer to a take is lost, and before it is given again the
-// job is gone. Nobody gets a job that is none: who wanted it gets the next one, or none.
+// TestGoneBeforeAnsweredAgain: the reply to a take is lost, and the job is gone before the
+// reply is repeated. No client gets a job that does not exist: the client gets the next one, or
+// none.
 func TestGoneBeforeAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		op   storage.Op
 		word string
 		size int
-		gone func(lab *testbed, id uint64)
+		gone func(lt *leaseSetTest, id uint64)
 	}{
-		"lease":          {takeOf(tube.LeaseHolder, "t"), "take-lease", 10, (*testbed).outlive},
-		"large lease":    {takeOf(tube.LeaseHolder, "t"), "take-lease", 20_000, (*testbed).outlive},
-		"lease of many":  {takeOf(tube.LeaseHolder, "other", "t"), "take-lease", 10, (*testbed).outlive},
-		"take":           {takeOf(1, "t"), "\r\ntake\r\n", 10, (*testbed).deleteByKey},
-		"large take":     {takeOf(1, "t"), "\r\ntake\r\n", 20_000, (*testbed).deleteByKey},
-		"take from many": {takeOf(1, "other", "t"), "take-any", 10, (*testbed).deleteByKey},
-		"reserve-job":    {storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1}, "reserve-job", 10, (*testbed).deleteByKey},
+		"lease":          {takeOf(tube.LeaseHolder, "t"), "take-lease", 10, (*leaseSetTest).surviveRestart},
+		"large lease":    {takeOf(tube.LeaseHolder, "t"), "take-lease", 20_000, (*leaseSetTest).surviveRestart},
+		"lease of many":  {takeOf(tube.LeaseHolder, "other", "t"), "take-lease", 10, (*leaseSetTest).surviveRestart},
+		"take":           {takeOf(1, "t"), "\r\ntake\r\n", 10, (*leaseSetTest).deleteByKey},
+		"large take":     {takeOf(1, "t"), "\r\ntake\r\n", 20_000, (*leaseSetTest).deleteByKey},
+		"take from many": {takeOf(1, "other", "t"), "take-any", 10, (*leaseSetTest).deleteByKey},
+		"reserve-job":    {storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: 1}, "reserve-job", 10, (*leaseSetTest).deleteByKey},
 	} {
 		for _, left := range []int{0, 1} {
 			t.Run(name, func(t *testing.T) {
-				lab := newTestbed(t)
-				proxy := redistest.NewProxy(t, lab.redis)
-				a := lab.open(proxy.URL(), patient)
+				lt := newLeaseSetTest(t)
+				proxy := redistest.NewProxy(t, lt.redis)
+				a := lt.open(proxy.URL(), patient)
 				tags := &storage.Args{Tags: &tube.Tags{Key: "k"}}
-				tc.op.ID = do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 1, Body: bodyOf('a', tc.size), Args: tags}).ID
+				tc.op.ID = do(lt.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 1, Body: bodyOf('a', tc.size), Args: tags}).ID
 				for range left {
-					do(lab.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Body: bodyOf('b', tc.size)})
+					do(lt.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Body: bodyOf('b', tc.size)})
 				}
-				cutBehind(proxy, tc.word, func() { tc.gone(lab, tc.op.ID) })
+				cutBehind(proxy, tc.word, func() { tc.gone(lt, tc.op.ID) })
 				got := do(a, tc.op)
 				if got.Err != nil || got.ID == tc.op.ID || got.NotFound != (got.ID == 0) {
 					t.Errorf("job %d, %v, found %v", got.ID, got.Err, !got.NotFound)
@@ -58,8 +59,8 @@ func TestGoneBeforeAnsweredAgain(t *testing.T) {
 	}
 }
 
-// cutBehind has the answer to the first call lost that carries a word, and something done
-// before anybody knows.
+// cutBehind loses the reply to the first call that contains a word, and calls a function before
+// the call is repeated.
 func cutBehind(proxy *redistest.Proxy, word string, what func()) {
 	var sent, lost atomic.Bool
 	proxy.Judge(func(piece []byte) redistest.Fate {
@@ -76,14 +77,14 @@ func cutBehind(proxy *redistest.Proxy, word string, what func()) {
 	})
 }
 
-// outlive has a lease run out, and deletes the job.
-func (lab *testbed) outlive(id uint64) {
-	lab.ahead.Add(int64(2 * time.Second))
-	lab.s.Tick()
-	do(lab.s, move(tube.Delete, 9, id))
+// surviveRestart lets a lease end, and deletes the job.
+func (lt *leaseSetTest) surviveRestart(id uint64) {
+	lt.ahead.Add(int64(2 * time.Second))
+	lt.s.Tick()
+	do(lt.s, move(tube.Delete, 9, id))
 }
 
-// deleteByKey deletes a job whoever holds it.
-func (lab *testbed) deleteByKey(uint64) {
-	do(lab.s, storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "k"}})
+// deleteByKey deletes a job of any holder.
+func (lt *leaseSetTest) deleteByKey(uint64) {
+	do(lt.s, storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "k"}})
 }

@@ -69,8 +69,8 @@ func TestWriteCommand(t *testing.T) {
 	}
 }
 
-// TestClosedWhileIdle: a connection that Redis has closed while nothing was sent is
-// opened again before the next call, which does not fail.
+// TestClosedWhileIdle: a connection that Redis has closed while it was idle is reopened before
+// the next call, which does not fail.
 func TestClosedWhileIdle(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -12,9 +12,9 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// keepsOld is in front of a server, and keeps the connections that there are on the old primary
-// when a standby takes over.
-type keepsOld struct {
+// stickyProxy is a proxy that keeps existing connections on the old primary when a standby
+// takes over.
+type stickyProxy struct {
 	net.Listener
 	to string
 
@@ -22,19 +22,19 @@ type keepsOld struct {
 	old map[net.Conn]bool // by connection of a client: whether it was there before the takeover
 }
 
-func newKeepsOld(t *testing.T, server *redistest.Server) *keepsOld {
+func newStickyProxy(t *testing.T, server *redistest.Server) *stickyProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &keepsOld{Listener: l, to: server.Addr, old: make(map[net.Conn]bool)}
+	k := &stickyProxy{Listener: l, to: server.Addr, old: make(map[net.Conn]bool)}
 	t.Cleanup(func() { l.Close() })
 	go k.serve()
 	return k
 }
 
-func (k *keepsOld) serve() {
+func (k *stickyProxy) serve() {
 	for {
 		client, err := k.Accept()
 		if err != nil {
@@ -52,12 +52,12 @@ func (k *keepsOld) serve() {
 			io.Copy(client, server)
 			client.Close()
 		}()
-		go k.pass(client, server)
+		go k.copyBytes(client, server)
 	}
 }
 
-// pass passes requests on, or refuses them as the proxy of a managed Redis does.
-func (k *keepsOld) pass(client, server net.Conn) {
+// copyBytes passes requests on, or refuses them as the proxy of a managed Redis does.
+func (k *stickyProxy) copyBytes(client, server net.Conn) {
 	defer server.Close()
 	buf := make([]byte, 64<<10)
 	for {
@@ -76,8 +76,8 @@ func (k *keepsOld) pass(client, server net.Conn) {
 	}
 }
 
-// takeOver has all connections be old ones from now on, but for those that come later.
-func (k *keepsOld) takeOver() {
+// failOver makes all existing connections old ones.
+func (k *stickyProxy) failOver() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for c := range k.old {
@@ -85,41 +85,41 @@ func (k *keepsOld) takeOver() {
 	}
 }
 
-// TestOldConnections: connections that stay on a server which is no primary any more are given up,
-// whatever a proxy writes before its READONLY: those of calls, and those by which notifications come.
+// TestOldConnections: connections to a server that is no longer the primary are retired,
+// whatever a proxy writes before its READONLY: those of calls, and those of wake-ups.
 func TestOldConnections(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {
 		server := redistest.Start(t)
-		before := newKeepsOld(t, server)
+		before := newStickyProxy(t, server)
 		o := Options{Log: slog.New(slog.DiscardHandler), URL: "redis://" + before.Addr().String() + "/0", Partitions: partitions, Timeout: patient}
 		s, err := Open(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { s.Close() })
-		told := make(chan string, 1)
-		s.Listen(notes(told))
+		reported := make(chan string, 1)
+		s.Listen(chanWaiter(reported))
 		other := openWith(t, Options{URL: server.URL(), Partitions: partitions, Timeout: patient})
 		if a := do(s, put("x")); a.Err != nil {
 			t.Fatal(a.Err)
 		}
-		before.takeOver()
+		before.failOver()
 		if a := do(s, put("y")); a.Err != nil {
 			t.Errorf("%d partitions: %v", partitions, a.Err)
 		}
 		name := s.parts[0].instance.name()
 		key := s.parts[0].prefix + "wakeups:" + name
-		if err := server.Client(t).RPush(t.Context(), key, "told").Err(); err != nil {
+		if err := server.Client(t).RPush(t.Context(), key, "waking").Err(); err != nil {
 			t.Fatal(err)
 		}
 		select {
-		case got := <-told:
-			if got != "told" {
-				t.Errorf("%d partitions: told of %q", partitions, got)
+		case got := <-reported:
+			if got != "waking" {
+				t.Errorf("%d partitions: woken for %q", partitions, got)
 			}
 		case <-time.After(patient):
-			t.Errorf("%d partitions: told of nothing", partitions)
+			t.Errorf("%d partitions: not woken", partitions)
 		}
 		if a := do(other, storage.Op{Kind: storage.TubeStats, Tube: "t"}); a.Err != nil || a.TubeStats.Ready != 2 {
 			t.Errorf("%d partitions: %s", partitions, show(&a))
@@ -127,15 +127,15 @@ func TestOldConnections(t *testing.T) {
 	}
 }
 
-// notes is a listener that passes on the tubes of which it is told.
-type notes chan string
+// chanWaiter is a listener that sends the tubes for which it is woken.
+type chanWaiter chan string
 
-func (n notes) Ready(name string) bool {
+func (n chanWaiter) Ready(name string) bool {
 	select {
 	case n <- name:
 	default:
 	}
 	return true
 }
-func (notes) Waiting(string) int { return 0 }
-func (notes) Due(time.Duration)  {}
+func (chanWaiter) Waiting(string) int { return 0 }
+func (chanWaiter) Due(time.Duration)  {}

@@ -42,10 +42,9 @@ var rollbacks = map[string]struct {
 	},
 }
 
-// TestIDsGoOn: after Redis went back in time no id is given out that any instance has
-// given out before, and what a connection still says of a job that it had is not
-// meant for another one. One of the instances did nothing since, so it has lost
-// nothing and cannot know by itself.
+// TestIDsGoOn: after Redis has gone back in time no id is assigned that any instance has
+// assigned before, and late commands of a connection about its former job do not affect another
+// one. One of the instances was idle since, so it has lost nothing and cannot know by itself.
 func TestIDsGoOn(t *testing.T) {
 	for name, how := range rollbacks {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +71,7 @@ func TestIDsGoOn(t *testing.T) {
 				if got.Err != nil || got.ID <= last {
 					t.Fatalf("an id that is known to clients: %+v", got)
 				}
-				for id := range last + 1 { // whoever does not hold a job may delete it
+				for id := range last + 1 { // a connection that does not hold a job can delete it
 					if id > 3 && do(b, storage.Op{Kind: storage.Peek, ID: id}).Body != nil {
 						t.Errorf("there is a job %d", id)
 					}
@@ -87,8 +86,8 @@ func TestIDsGoOn(t *testing.T) {
 	}
 }
 
-// TestForfeited: what a connection held when its instance lost touch is not its own
-// any more, even where there is a job of that id; once it has the job again it is.
+// TestForfeited: a connection no longer owns what it held when its instance lost contact, even
+// if there is a job with that id; after it has reserved that job again it does.
 func TestForfeited(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
@@ -139,8 +138,8 @@ func TestForfeited(t *testing.T) {
 	}
 }
 
-// TestLayoutIsMarkedAgain: a namespace that was emptied under a living instance is
-// marked as soon as it goes on, so that another number of partitions is refused.
+// TestLayoutIsMarkedAgain: a namespace that was emptied under a running instance is marked by
+// its next call, so that another number of partitions is refused.
 func TestLayoutIsMarkedAgain(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
@@ -159,9 +158,9 @@ func TestLayoutIsMarkedAgain(t *testing.T) {
 	}
 }
 
-// TestClockStep: when the clock of Redis is set, by however much, while Redis serves or
-// while it is away, those who go on sending heartbeats are not dead, and who sends none
-// is dead as soon as usual.
+// TestClockStep: when the clock of Redis is set, by any amount, while Redis works or is down,
+// instances that keep sending heartbeats are not declared dead, and one that sends none is, as
+// soon as usual.
 func TestClockStep(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, step := range map[string]time.Duration{"nothing": 0, "a minute": time.Minute, "a day": day + time.Minute, "a year": 365 * day, "a day back": -day} {
@@ -189,7 +188,7 @@ func testClockStep(t *testing.T, by time.Duration, when string) {
 		}
 	}
 	dead.crash()
-	trusting(a)
+	assumeAlive(a)
 	if when == "while Redis is away" {
 		server.Kill()
 		if err := server.Restart(); err != nil {
@@ -218,8 +217,8 @@ func testClockStep(t *testing.T, by time.Duration, when string) {
 	}
 }
 
-// TestRepeatIsWritten: the answer to a batch that is asked for again is written again,
-// though Redis has no memory: whoever waits for replicas waits for something.
+// TestRepeatIsWritten: a repeated reply writes again, even if Redis has no memory, so that an
+// instance that waits for replicas has a write to wait for.
 func TestRepeatIsWritten(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
@@ -251,31 +250,31 @@ func TestRepeatIsWritten(t *testing.T) {
 	client.ConfigSet(ctx, "maxmemory", "0")
 }
 
-// beforehand is a transport beside which something else happens as it connects.
-type beforehand struct {
+// beforeConnect is a transport that calls a function before it connects.
+type beforeConnect struct {
 	transport
 	happens func()
 }
 
-func (b beforehand) connect(node *goredis.Client) error {
+func (b beforeConnect) connect(node *goredis.Client) error {
 	err := b.transport.connect(node)
 	b.happens()
 	return err
 }
 
-// TestAnotherConnectionMeetsItFirst: if Redis was restarted, the first connection that
-// leads to the new process is refused, whatever it is for. If a call gets the second
-// one, its jobs have ids that nobody can know, too.
+// TestAnotherConnectionMeetsItFirst: after a restart of Redis, the first connection that leads
+// to the new process is refused, whatever it is for. If a call gets the second one, its jobs
+// have unknown ids too.
 func TestAnotherConnectionMeetsItFirst(t *testing.T) {
 	s := openAt(t, redistest.Start(t).URL(), patient)
 	first, p := do(s, put("x")).ID, s.parts[0]
 	replaced, once := make(chan struct{}), sync.Once{}
 	p.submit(&unit{mustRun: true, upkeep: func(*call) {
-		p.transport = beforehand{p.transport, func() { once.Do(func() { s.link.servers.isOther("", "another") }) }}
+		p.transport = beforeConnect{p.transport, func() { once.Do(func() { s.link.servers.isOther("", "another") }) }}
 		close(replaced)
 	}})
 	<-replaced
 	if got := do(s, put("x")); got.Err != nil || got.ID < first+maxIDRate {
-		t.Errorf("behind %d: %+v", first, got)
+		t.Errorf("after %d: %+v", first, got)
 	}
 }

@@ -52,7 +52,7 @@ func (s *Store) route(batches []*storage.Batch) {
 func (s *Store) send(out unitsByPartition) {
 	for at, units := range out {
 		if len(units) > 0 {
-			s.parts[at].carryOut(nil, units...)
+			s.parts[at].submitOrFail(nil, units...)
 		}
 	}
 }

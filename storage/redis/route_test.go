@@ -18,8 +18,8 @@ import (
 	"redstalk/tube"
 )
 
-// TestStretches: what may be under way together. An operation is a letter and the
-// partitions that it concerns: put, take, read, attend; Leave is all of them.
+// TestStretches: which operations can be under way together. An operation is a letter and its
+// partitions: put, take, read, ref ("attend"); ReleaseAll ("Leave") is all of them.
 func TestStretches(t *testing.T) {
 	for script, want := range map[string]string{
 		"p0 p0 t0 r0":          "[p0 p0 t0 r0]",
@@ -80,8 +80,8 @@ func planned(script string) string {
 	return strings.Join(said, " ")
 }
 
-// TestBeginsToFail: a trip goes on with its next operation also if the partition of that
-// begins to fail after it was last asked, and leaves those behind it that may wait.
+// TestBeginsToFail: a trip continues with its next operation even if that partition has begun
+// to fail since it was examined, and leaves later operations that may wait.
 func TestBeginsToFail(t *testing.T) {
 	s := &Store{}
 	for range 4 {
@@ -111,7 +111,7 @@ func opOf(word string) storage.Op {
 }
 
 // openInParts opens a store with as many partitions as a cluster has.
-func openInParts(t *testing.T, url string, l storage.Listener) *Store {
+func openPartitioned(t *testing.T, url string, l storage.Listener) *Store {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	s, err := Open(context.Background(), Options{URL: url, Partitions: clusterPartitions, Timeout: patient, Log: log})
@@ -124,19 +124,19 @@ func openInParts(t *testing.T, url string, l storage.Listener) *Store {
 }
 
 // tubesApart returns names of tubes, each in another partition.
-func tubesApart(n int) (names []string) {
+func tubesInPartitions(n int) (names []string) {
 	for p := range n {
 		names = append(names, tubeIn(p, clusterPartitions))
 	}
 	return names
 }
 
-// TestOrderOverPartitions: jobs come out by priority and then in the order in
-// which they were put, whatever their tubes, and whichever instance put them.
+// TestOrderOverPartitions: jobs are taken by priority and then in the order in which they were
+// put, whatever their tubes, and whichever instance put them.
 func TestOrderOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
-	a, b := openInParts(t, redis.URL(), nopListener{}), openInParts(t, redis.URL(), nopListener{})
-	names, rng := tubesApart(6), rand.New(rand.NewPCG(1, 1))
+	a, b := openPartitioned(t, redis.URL(), nopListener{}), openPartitioned(t, redis.URL(), nopListener{})
+	names, rng := tubesInPartitions(6), rand.New(rand.NewPCG(1, 1))
 	last, want := uint64(0), make(map[uint32][]uint64)
 	for i := range 60 {
 		pri, store := rng.Uint32N(3), a
@@ -167,11 +167,11 @@ func TestOrderOverPartitions(t *testing.T) {
 }
 
 // TestTakesTogether: takes of one batch from tubes of several partitions get the jobs in their
-// order, and those that come too late none, whether they wait or have to fit. Where what comes next
-// is in one partition they cost one call there.
+// order, and those that are left get none, whether they wait or have a size limit. If the next
+// jobs are in one partition they cost one call there.
 func TestTakesTogether(t *testing.T) {
 	redis := redistest.Start(t)
-	s, names, rng := openInParts(t, redis.URL(), nopListener{}), tubesApart(4), rand.New(rand.NewPCG(2, 2))
+	s, names, rng := openPartitioned(t, redis.URL(), nopListener{}), tubesInPartitions(4), rand.New(rand.NewPCG(2, 2))
 	const jobs, takes = 60, 70
 	batch := func(op storage.Op) []storage.Op {
 		ops := slices.Repeat([]storage.Op{op}, takes)
@@ -203,12 +203,12 @@ func TestTakesTogether(t *testing.T) {
 	}
 }
 
-// TestTakersOverPartitions: many take from tubes of several partitions, on two
-// instances, while jobs are put: each job is taken once.
+// TestTakersOverPartitions: many clients of two instances take from tubes of several partitions
+// while jobs are put: each job is taken once.
 func TestTakersOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
-	stores := []*Store{openInParts(t, redis.URL(), nopListener{}), openInParts(t, redis.URL(), nopListener{})}
-	names := tubesApart(4)
+	stores := []*Store{openPartitioned(t, redis.URL(), nopListener{}), openPartitioned(t, redis.URL(), nopListener{})}
+	names := tubesInPartitions(4)
 	const takers, jobs = 6, 40
 	taken := make(chan uint64, takers*jobs)
 	var all sync.WaitGroup
@@ -245,11 +245,11 @@ func TestTakersOverPartitions(t *testing.T) {
 	}
 }
 
-// TestManySearches: takes for many holders in one batch, as the usher's, from
-// tubes of several partitions: who is first in the batch gets a job, as long as
-// there are any, and each gets another one.
+// TestManySearches: takes for many holders in one batch, like those of the dispatcher, from
+// tubes of several partitions: the first ones in the batch get jobs, as long as there are any,
+// and each gets a different one.
 func TestManySearches(t *testing.T) {
-	s, names := openInParts(t, redistest.Start(t).URL(), nopListener{}), tubesApart(4)
+	s, names := openPartitioned(t, redistest.Start(t).URL(), nopListener{}), tubesInPartitions(4)
 	const jobs, takers = 30, 50
 	for i := range jobs {
 		do(s, putIn(names[i%len(names)], uint32(i%2)))
@@ -269,13 +269,13 @@ func TestManySearches(t *testing.T) {
 	}
 }
 
-// TestBrokenInPartitions breaks connections again and again while several
-// connections put into tubes of many partitions and take from several: every
-// put that was acknowledged is there once, and nothing stays reserved.
+// TestBrokenInPartitions breaks connections again and again while several clients put into
+// tubes of many partitions and take from several: every acknowledged put exists once, and
+// nothing stays reserved.
 func TestBrokenInPartitions(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t))
-	s, names := openInParts(t, proxy.URL(), nopListener{}), tubesApart(clusterPartitions)
+	s, names := openPartitioned(t, proxy.URL(), nopListener{}), tubesInPartitions(clusterPartitions)
 	const workers, each = 8, 30
 	broken := make(chan struct{})
 	var all sync.WaitGroup
@@ -339,32 +339,32 @@ func checkAll(t *testing.T, s *Store, jobs int, names []string) {
 	}
 }
 
-// ears hear of tubes with jobs.
-type ears struct {
+// wakeUpListener sends the tubes for which it is woken.
+type wakeUpListener struct {
 	nopListener
-	heard chan string
+	woken chan string
 }
 
-func (e ears) Ready(name string) bool {
-	e.heard <- name
+func (e wakeUpListener) Ready(name string) bool {
+	e.woken <- name
 	return true
 }
 
-// TestHintsOverPartitions: whoever waits for tubes of several partitions is told
-// of a job in any of them that another instance puts.
-func TestHintsOverPartitions(t *testing.T) {
+// TestWakeUpsOverPartitions: a client that waits for tubes of several partitions is woken for a
+// job in any of them that another instance puts.
+func TestWakeUpsOverPartitions(t *testing.T) {
 	redis := redistest.Start(t)
-	e := ears{heard: make(chan string, 100)}
-	a, b := openInParts(t, redis.URL(), nopListener{}), openInParts(t, redis.URL(), e)
-	names := tubesApart(5)
+	e := wakeUpListener{woken: make(chan string, 100)}
+	a, b := openPartitioned(t, redis.URL(), nopListener{}), openPartitioned(t, redis.URL(), e)
+	names := tubesInPartitions(5)
 	for _, name := range names {
 		if got := do(b, takeFrom(1, true, names...)); !got.NotFound {
 			t.Fatalf("there is a job: %+v", got)
 		}
 		do(a, putIn(name, 0))
-		for heard := ""; heard != name; {
+		for woken := ""; woken != name; {
 			select {
-			case heard = <-e.heard:
+			case woken = <-e.woken:
 			case <-time.After(patient):
 				t.Fatalf("nobody said that there is a job in %s", name)
 			}
@@ -375,10 +375,10 @@ func TestHintsOverPartitions(t *testing.T) {
 	}
 }
 
-// TestSoonOverPartitions: what is held in one partition counts when a take from
-// another finds nothing.
+// TestSoonOverPartitions: what is held in one partition counts when a take from another finds
+// nothing.
 func TestSoonOverPartitions(t *testing.T) {
-	s, names := openInParts(t, redistest.Start(t).URL(), nopListener{}), tubesApart(3)
+	s, names := openPartitioned(t, redistest.Start(t).URL(), nopListener{}), tubesInPartitions(3)
 	do(s, storage.Op{Kind: storage.Put, Tube: names[0], TTR: 60})
 	do(s, takeFrom(1, false, names[0]))
 	for _, from := range [][]string{names[1:2], names[1:], names} {
@@ -397,10 +397,10 @@ func TestSoonOverPartitions(t *testing.T) {
 	}
 }
 
-// TestSoonInOrder: a take that finds nothing says when the deadline comes of what its holder has
-// by then, wherever that is, and not of what it gets later in the batch in another partition.
+// TestSoonInOrder: a take that finds nothing returns the next deadline of what its holder has
+// by then, in any partition, but not of what it gets later in the batch in another partition.
 func TestSoonInOrder(t *testing.T) {
-	s := openInParts(t, redistest.Start(t).URL(), nopListener{})
+	s := openPartitioned(t, redistest.Start(t).URL(), nopListener{})
 	with, without := tubeIn(1, clusterPartitions), tubeIn(2, clusterPartitions)
 	for range 3 {
 		op := putIn(with, 0)

@@ -10,12 +10,12 @@ import (
 	"redstalk/tube"
 )
 
-// TestScheduleThroughFailover: a primary dies in the middle of the schedule of a payment
+// TestScheduleThroughFailover: a primary dies in the middle of the retry schedule of a payment
 // notification. The deliveries come when they would have, and none comes twice.
 func TestScheduleThroughFailover(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T) tailless{
-		"sentinels": taillessBySentinels, "cluster": taillessInCluster,
+	for name, start := range map[string]func(*testing.T) rollbackTest{
+		"sentinels": rollbackBySentinels, "cluster": rollbackInCluster,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,8 +9,8 @@ import (
 	"redstalk/tube"
 )
 
-// TestArrowsInBulk checks what the script relies on where it does not read the records
-// of jobs, or does not write them: lua/batch/take.lua, lua/often/gone.lua, record.go.
+// TestArrowsInBulk checks the assumptions of the script where it does not read or write the
+// records of jobs: lua/batch/take.lua, lua/fast/delete_held.lua, record.go.
 func TestArrowsInBulk(t *testing.T) {
 	found := 0
 	for _, a := range tube.Arrows() {
@@ -34,7 +34,7 @@ func TestArrowsInBulk(t *testing.T) {
 	}
 }
 
-// TestHeaderFields: Lua reads and writes the header of a record where Go does.
+// TestHeaderFields: Lua and Go agree on the layout of a record's header.
 func TestHeaderFields(t *testing.T) {
 	places := map[string]int{
 		"letter": letterAt, "ttr": ttrAt, "pri": priAt, "delay": delayAt, "created": createdAt,
@@ -55,8 +55,8 @@ func TestHeaderFields(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: sorted sets that begin with many jobs are not kept as lists, and
-// what prevents that leaves nothing behind.
+// TestManyAtOnce: sorted sets that begin with many jobs are not stored as lists, and the trick
+// that prevents it leaves nothing behind.
 func TestManyAtOnce(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
@@ -96,8 +96,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestTakesPastLostRecord: a ready job whose record somebody has deleted is dropped,
-// and the urgent ones are counted all the same.
+// TestTakesPastLostRecord: a ready job whose record somebody has deleted is dropped, and the
+// urgent ones are counted correctly.
 func TestTakesPastLostRecord(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
@@ -118,8 +118,8 @@ func TestTakesPastLostRecord(t *testing.T) {
 	}
 }
 
-// TestUnknownState: a job whose record has a letter that means nothing can be peeked, but
-// not moved, and the operations beside it are carried out.
+// TestUnknownState: a job whose record has an unknown letter can be peeked at, but not moved,
+// and the operations beside it are carried out.
 func TestUnknownState(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)

@@ -138,7 +138,7 @@ func (s *search) asked(indexes []int, err error) {
 		return
 	}
 	if rest := indexes[1:]; len(rest) > 0 {
-		s.trip.store.parts[s.groups[rest[0]].at].carryOut(nil, s.ask(rest))
+		s.trip.store.parts[s.groups[rest[0]].at].submitOrFail(nil, s.ask(rest))
 	}
 	s.seen(1)
 }

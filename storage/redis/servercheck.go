@@ -250,7 +250,7 @@ func (p *partition) setCapabilities(caps *capabilities) {
 // warnOfSize warns if Redis does not accept all jobs that the server does.
 func (p *partition) warnOfSize(caps *capabilities) {
 	if caps.body() < p.options.MaxJobSize {
-		p.log.Warn("Redis takes no larger jobs: see proto-max-bulk-len and client-query-buffer-limit", "bytes", caps.body(), "max-job-size", p.options.MaxJobSize)
+		p.log.Warn("Redis does not accept larger jobs: see proto-max-bulk-len and client-query-buffer-limit", "bytes", caps.body(), "max-job-size", p.options.MaxJobSize)
 	}
 }
 

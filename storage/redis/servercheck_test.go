@@ -14,7 +14,7 @@ import (
 	"redstalk/tube"
 )
 
-// lines is what a store has logged. Anybody may read it meanwhile.
+// lines is what a store has logged. It is safe for concurrent use.
 type lines struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -37,7 +37,7 @@ func (l *lines) errorLog() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition is true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(patient); !ok(); time.Sleep(10 * time.Millisecond) {
@@ -47,7 +47,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// logged opens a store whose errors go to the lines.
+// logged opens a store that logs its errors to lines.
 func logged(t *testing.T, o Options) (*Store, *lines) {
 	t.Helper()
 	l := &lines{}
@@ -61,8 +61,8 @@ func logged(t *testing.T, o Options) (*Store, *lines) {
 	return s, l
 }
 
-// TestEvictionLater: from the moment on at which a Redis is met that deletes jobs when its memory is
-// full nothing is put there, and the log says why; all else goes on.
+// TestEvictionLater: after meeting a Redis that deletes jobs when its memory is full, nothing
+// is put there, and the reason is logged; everything else works.
 func TestEvictionLater(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {
@@ -89,7 +89,8 @@ func TestEvictionLater(t *testing.T) {
 	}
 }
 
-// TestEvictionSet: a policy that is changed while Redis runs is noticed, and that it is changed back.
+// TestEvictionSet: a policy that is changed while Redis runs is noticed, and the change back
+// too.
 func TestEvictionSet(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -107,8 +108,8 @@ func TestEvictionSet(t *testing.T) {
 	eventually(t, "puts go on", func() bool { return do(s, put("x")).Err == nil })
 }
 
-// TestTooLargeForRedis: the put of a job that Redis does not take is refused, and nobody else is
-// held up, whether the setting was known, is found, or may not be asked.
+// TestTooLargeForRedis: the put of a job that Redis does not accept is refused, and no other
+// client is held up, whether the setting was known, is detected, or cannot be read.
 func TestTooLargeForRedis(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -159,8 +160,8 @@ func TestTooLargeForRedis(t *testing.T) {
 	}
 }
 
-// TestForbiddenLater: where a command is forbidden while the engine runs, no script is sent that
-// would fail half way, but for the first; and all goes on when it is allowed again.
+// TestForbiddenLater: if a command is forbidden while the engine runs, only the first script
+// fails halfway; and everything works when it is allowed again.
 func TestForbiddenLater(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -14,8 +14,8 @@ type slab struct {
 	freeSlots []uint32 // places of none
 }
 
-// take returns a free slot.
-func (s *slab) take() uint32 {
+// alloc returns a free slot.
+func (s *slab) alloc() uint32 {
 	if len(s.freeSlots) == 0 {
 		s.pages = append(s.pages, new([pageLen]holding))
 		for i := range uint32(pageLen) {

@@ -34,8 +34,7 @@ func stagedNow(t *testing.T, client *goredis.Client) []string {
 	return keys
 }
 
-// wantNothingStaged fails if a staged key is left when the instance has made two more
-// calls.
+// wantNothingStaged fails if a staged key is left after two more calls of the instance.
 func wantNothingStaged(t *testing.T, s *Store, client *goredis.Client) {
 	t.Helper()
 	for range 2 {
@@ -62,12 +61,12 @@ var firstStaging = regexp.MustCompile(`\r\nset\r\n\$\d+\r\n\S*}(:put:\w+:\d+:1)\
 // callOf matches how a call of the script begins.
 var callOf = regexp.MustCompile(`evalsha\r\n\$40\r\n` + script().Hash())
 
-// isStaging tells pieces in which it is.
+// isStaging matches pieces that contain it.
 func isStaging(piece []byte) bool { return firstStaging.Match(piece) }
 
-// TestPastLua: Lua gets to see no body of a large job, whoever puts it and whoever takes it,
-// and nothing of it expires.
-func TestPastLua(t *testing.T) {
+// TestStagedRecordsBypassLua: Lua sees no body of a large job, whoever puts or takes it, and no
+// record expires.
+func TestStagedRecordsBypassLua(t *testing.T) {
 	for _, partitions := range []int{1, 2} {
 		server := redistest.Start(t)
 		client, body := server.Client(t), bodyOf('x', 50_000)
@@ -100,8 +99,8 @@ func TestPastLua(t *testing.T) {
 	}
 }
 
-// TestStagedOnce breaks the connection at every moment of a put whose record is staged,
-// and of a take that reads it: each is carried out once, and nothing is left over.
+// TestStagedOnce breaks the connection at every moment of a put whose record is staged, and of
+// a take that reads it: each is carried out once, and nothing is left over.
 func TestStagedOnce(t *testing.T) {
 	t.Parallel()
 	for name, brk := range breaks {
@@ -134,10 +133,10 @@ func TestStagedOnce(t *testing.T) {
 	}
 }
 
-// cutBehindStaging loses a request behind its first staged record, which gets to Redis.
+// cutBehindStaging loses a request after its first staged record, which gets to Redis.
 func cutBehindStaging(t *testing.T, server *redistest.Server, piece []byte) {
 	t.Helper()
-	_, from, _ := strings.Cut(string(piece), "*5\r\n$3\r\nset\r\n") // behind what is left over
+	_, from, _ := strings.Cut(string(piece), "*5\r\n$3\r\nset\r\n") // after what is left over
 	words := strings.SplitN(from, "\r\n", 5)                        // $n KEY $m RECORD…
 	if len(words) < 4 {
 		t.Errorf("%.100q has no SET", piece)
@@ -148,9 +147,9 @@ func cutBehindStaging(t *testing.T, server *redistest.Server, piece []byte) {
 	}
 }
 
-// TestLostBehindStaging: a record was staged, and the call behind it never came to Redis.
-// It is sent again and carried out once; if nobody waits any more it is not, and what was
-// staged goes.
+// TestLostBehindStaging: a record was staged, and the call after it never reached Redis. It is
+// sent again and carried out once; if its client has timed out it is not, and the staged record
+// is deleted.
 func TestLostBehindStaging(t *testing.T) {
 	t.Parallel()
 	for name, forever := range map[string]bool{"once": false, "for good": true} {
@@ -189,9 +188,9 @@ func TestLostBehindStaging(t *testing.T) {
 	}
 }
 
-// TestUnstaged: what was staged is gone when the call comes, as after a failover in between,
-// or on a Redis that evicts what expires. The call does nothing, and is made again with the
-// records in it; or, if it is not known what became of it, as it was.
+// TestUnstaged: the staged record is gone when the call arrives, as after a failover in
+// between, or on a Redis that evicts keys with an expiry. The call does nothing, and is made
+// again with the records in it; or, if its outcome is unknown, as it was.
 func TestUnstaged(t *testing.T) {
 	for name, uncertain := range map[string]bool{"at once": false, "after a call that was lost": true} {
 		for _, partitions := range []int{1, 2} {
@@ -236,8 +235,8 @@ func TestUnstaged(t *testing.T) {
 	}
 }
 
-// TestStagedNamesOfCalls: a record that comes late, by a connection that was given up, is
-// not taken for one of another call.
+// TestStagedNamesOfCalls: a late record, on a connection that was given up, is not taken for
+// one of another call.
 func TestStagedNamesOfCalls(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server)
@@ -262,8 +261,8 @@ func TestStagedNamesOfCalls(t *testing.T) {
 	}
 }
 
-// TestFullWhileStaging: without memory for the records of a call, some of which Redis may
-// have taken, nothing is put, all else goes on, and what was staged is deleted.
+// TestFullWhileStaging: without memory for the records of a call, some of which Redis may have
+// accepted, nothing is put, everything else works, and staged records are deleted.
 func TestFullWhileStaging(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {

@@ -87,7 +87,7 @@ func (p *partition) withdraw(c *call, err error) {
 			op.Answer = withdrawn(err)
 		}
 	}
-	p.log.Warn("this instance stood still; jobs that it had reserved are not handed out", "jobs", len(undelivered), "err", err)
+	p.log.Warn("this instance was paused; jobs that it had reserved are not handed out", "jobs", len(undelivered), "err", err)
 	p.giveBack(undelivered)
 }
 

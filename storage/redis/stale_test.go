@@ -12,8 +12,7 @@ import (
 	"redstalk/tube"
 )
 
-// between has something done while the answer to a call is on its way that carries
-// a word: that of the next call, once.
+// between calls a function once while the reply to a call that contains a word is on its way.
 func between(proxy *redistest.Proxy, word string, what func()) {
 	var seen atomic.Bool
 	var once sync.Once
@@ -30,21 +29,21 @@ func between(proxy *redistest.Proxy, word string, what func()) {
 	})
 }
 
-// TestStoodStill: an instance that stood still with the answer to a take in its hands
-// does not hand out the job, if the others have declared it dead meanwhile; if they
-// have not it does. What else was in the call was done, and is answered so.
-func TestStoodStill(t *testing.T) {
+// TestPaused: an instance that was paused before it delivered the reply to a take does not hand
+// out the job if others have declared it dead meanwhile; if they have not it does. The other
+// operations of the call were done, and are answered so.
+func TestPaused(t *testing.T) {
 	for name, dead := range map[string]bool{"declared dead": true, "still alive": false} {
 		for kind, ops := range map[string][]storage.Op{
 			"take":        {put("new"), take(1)},
 			"reserve-job": {put("new"), move(tube.ReserveJob, 1, 1)},
 		} {
 			t.Run(name+" "+kind, func(t *testing.T) {
-				lab := newTestbed(t)
-				proxy := redistest.NewProxy(t, lab.redis)
-				a := lab.open(proxy.URL(), patient)
-				do(lab.s, put("old"))
-				trusting(lab.s)
+				lt := newLeaseSetTest(t)
+				proxy := redistest.NewProxy(t, lt.redis)
+				a := lt.open(proxy.URL(), patient)
+				do(lt.s, put("old"))
+				assumeAlive(lt.s)
 				between(proxy, "move", nil)
 				between(proxy, "old", nil)
 				word := "take"
@@ -52,11 +51,11 @@ func TestStoodStill(t *testing.T) {
 					word = "reserve-job"
 				}
 				between(proxy, word, func() {
-					lab.ahead.Add(int64(10 * time.Second))
+					lt.ahead.Add(int64(10 * time.Second))
 					if dead {
-						lab.s.Tick()
-						awaitReserved(t, lab.s, 0)
-						if got := do(lab.s, take(7)); got.ID != 1 {
+						lt.s.Tick()
+						awaitReserved(t, lt.s, 0)
+						if got := do(lt.s, take(7)); got.ID != 1 {
 							t.Errorf("the other one: %+v", got)
 						}
 					}
@@ -72,7 +71,7 @@ func TestStoodStill(t *testing.T) {
 					t.Errorf("not handed out: %+v", got)
 				}
 				if dead {
-					if got := do(lab.s, move(tube.Delete, 7, 1)); got.Err != nil || got.NotFound {
+					if got := do(lt.s, move(tube.Delete, 7, 1)); got.Err != nil || got.NotFound {
 						t.Errorf("its new holder: %+v", got)
 					}
 					if got := do(a, put("newer")); got.ID != 3 { // Redis has lost nothing

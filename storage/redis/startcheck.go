@@ -58,10 +58,10 @@ func checkServerInfo(addr, info string, err error, o Options) error {
 	}
 	switch {
 	case forbids(err, "info"):
-		log.Warn("Redis does not let this user run INFO, so it cannot be checked whether Redis may lose jobs")
+		log.Warn("Redis does not let this user run INFO, so it is unknown whether Redis can lose jobs")
 		return nil
 	case err != nil && o.kind != single: // servers that are needed were inspected more strictly before
-		log.Warn("a server does not answer, so it cannot be checked whether it may lose jobs", "err", err)
+		log.Warn("a server does not answer, so it is unknown whether it can lose jobs", "err", err)
 		return nil
 	case err != nil:
 		return err

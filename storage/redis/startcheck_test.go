@@ -99,7 +99,7 @@ func TestRenamed(t *testing.T) {
 	takeBody(t, s, a.ID, bodyOf('a', 20_000))
 }
 
-// TestAllTried: every command of the scripts is tried before they are, and is in the page.
+// TestAllTried: every command of the scripts is tried before they are used, and is documented.
 func TestAllTried(t *testing.T) {
 	command := regexp.MustCompile(`call\('([A-Z]+)'`)
 	tried := make(map[string]bool)
@@ -126,8 +126,8 @@ func TestAllTried(t *testing.T) {
 	})
 }
 
-// TestWithoutStaging: a user who may not run what staged records need is warned, and puts
-// large jobs all the same.
+// TestWithoutStaging: without permission for the commands of staged records there is a warning,
+// and large jobs can still be put.
 func TestWithoutStaging(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
@@ -179,8 +179,8 @@ func TestWaitReplicas(t *testing.T) {
 	}
 }
 
-// TestPasswordChanged: an instance whose password is not good any more does not go on as the user
-// default, who may do everything here. It goes on when the password is as it was.
+// TestPasswordChanged: an instance whose password is no longer valid does not continue as the
+// user default, who has all permissions here. It continues when the password is valid again.
 func TestPasswordChanged(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {

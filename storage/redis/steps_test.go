@@ -14,8 +14,8 @@ import (
 	"redstalk/tube"
 )
 
-// Here: what costs grows with something that there may be very many of is done in
-// steps. How long a step takes depends on the machine; what it does is counted.
+// Work that grows with something large is done in steps. The duration of a step depends on the
+// machine, so commands are counted.
 
 // names returns n names of tubes.
 func names(n int) []string {
@@ -26,58 +26,57 @@ func names(n int) []string {
 	return all
 }
 
-// attendAll has connections of s use all tubes, in batches as a server hands over.
-func attendAll(s *Store, tubes []string) {
+// refAll makes connections of s use all tubes, in batches as a server submits them.
+func refAll(s *Store, tubes []string) {
 	for part := range slices.Chunk(tubes, 500) {
 		do(s, storage.Op{Kind: storage.Ref, Role: tube.Watching, Delta: 1, Tubes: part})
 	}
 }
 
-// atMost does something, and fails if a call of the script makes more commands than
-// so many.
+// atMost fails if a call of the script makes more than `most` commands during a function.
 func atMost(t *testing.T, server *redistest.Server, most int, what func()) {
 	t.Helper()
-	if n := busiest(t, server, what); n > most {
+	if n := mostCommands(t, server, what); n > most {
 		t.Errorf("%d commands in one call, want %d at most", n, most)
 	}
 }
 
-// TestDeadInstanceInSteps: all that a dead instance held and attended is given back
-// at once, but in calls that are short each.
+// TestDeadInstanceInSteps: everything that a dead instance held and used is given back at once,
+// but in short calls.
 func TestDeadInstanceInSteps(t *testing.T) {
 	const jobs, tubes = 6000, 5000
-	lab := newTestbed(t)
-	s := lab.open(lab.redis.URL(), patient)
+	lt := newLeaseSetTest(t)
+	s := lt.open(lt.redis.URL(), patient)
 	putMany(t, s, jobs, 5)
 	for range jobs / maxTogether {
 		takeMany(t, s, maxTogether)
 	}
-	attendAll(s, names(tubes))
+	refAll(s, names(tubes))
 	s.crash()
-	trusting(lab.s)
-	lab.ahead.Add(int64(10 * time.Second))
-	atMost(t, lab.redis, 20*maxMoves, func() {
-		lab.s.Tick() // one, as in a second
-		awaitReserved(t, lab.s, 0)
-		for limit := time.Now().Add(patient); figures(t, lab.s).Tubes > 2; {
+	assumeAlive(lt.s)
+	lt.ahead.Add(int64(10 * time.Second))
+	atMost(t, lt.redis, 20*maxMoves, func() {
+		lt.s.Tick() // one, as in a second
+		awaitReserved(t, lt.s, 0)
+		for limit := time.Now().Add(patient); figures(t, lt.s).Tubes > 2; {
 			if time.Now().After(limit) {
-				t.Fatalf("%d tubes are left", figures(t, lab.s).Tubes)
+				t.Fatalf("%d tubes are left", figures(t, lt.s).Tubes)
 			}
 		}
 	})
-	if got := figures(t, lab.s); got.Ready != jobs {
+	if got := figures(t, lt.s); got.Ready != jobs {
 		t.Errorf("%+v", got)
 	}
-	if n := lab.client.ZCard(context.Background(), "redstalk:{0}:instances").Val(); n != 1 {
+	if n := lt.client.ZCard(context.Background(), "redstalk:{0}:instances").Val(); n != 1 {
 		t.Errorf("%d instances are known", n)
 	}
 }
 
-// TestHintsOfTheDead: what a dead instance was told and did not read is told to the
-// next one that waits.
-func TestHintsOfTheDead(t *testing.T) {
-	lab := newTestbed(t)
-	dead := lab.open(lab.redis.URL(), patient)
+// TestWakeUpsOfTheDead: wake-ups that a dead instance has not read go to the next instance that
+// waits.
+func TestWakeUpsOfTheDead(t *testing.T) {
+	lt := newLeaseSetTest(t)
+	dead := lt.open(lt.redis.URL(), patient)
 	waiting := take(1)
 	waiting.Wait = true
 	dead.parts[0].do(func(c *call) { // nobody reads its notifications
@@ -87,52 +86,52 @@ func TestHintsOfTheDead(t *testing.T) {
 		}
 	})
 	do(dead, waiting)
-	lab.ahead.Add(int64(time.Second)) // the other one comes behind it
-	told := make(chan string, 1)
-	lab.s.Listen(&hearer{told})
-	do(lab.s, waiting)
-	putter := lab.open(lab.redis.URL(), patient)
+	lt.ahead.Add(int64(time.Second)) // the other one comes after it
+	reported := make(chan string, 1)
+	lt.s.Listen(&chanListener{reported})
+	do(lt.s, waiting)
+	putter := lt.open(lt.redis.URL(), patient)
 	do(putter, put("x"))
 	select {
-	case name := <-told:
-		t.Fatalf("the second one was told of %s first", name)
+	case name := <-reported:
+		t.Fatalf("the second one was woken for %s first", name)
 	default:
 	}
 	dead.crash()
-	trusting(lab.s)
-	lab.ahead.Add(int64(10 * time.Second))
-	lab.s.Tick()
+	assumeAlive(lt.s)
+	lt.ahead.Add(int64(10 * time.Second))
+	lt.s.Tick()
 	select {
-	case name := <-told:
+	case name := <-reported:
 		if name != "t" {
-			t.Errorf("told of %s", name)
+			t.Errorf("woken for %s", name)
 		}
 	case <-time.After(patient):
 		t.Error("the hint is lost")
 	}
 }
 
-// hearer passes on what it is told.
-type hearer struct{ told chan string }
+// chanListener sends the tubes for which it is woken.
+type chanListener struct{ woken chan string }
 
-func (h *hearer) Ready(name string) bool {
+func (h *chanListener) Ready(name string) bool {
 	select {
-	case h.told <- name:
+	case h.woken <- name:
 	default:
 	}
 	return true
 }
-func (*hearer) Waiting(string) int { return 0 }
-func (*hearer) Due(time.Duration)  {}
+func (*chanListener) Waiting(string) int { return 0 }
+func (*chanListener) Due(time.Duration)  {}
 
-// TestManyTubesInSteps: who looks in very many tubes, or lists them, does so in short
-// calls, and finds what is best.
+// TestManyTubesInSteps: takes from very many tubes, and lists of them, are done in short calls,
+// and find the best job.
 func TestManyTubesInSteps(t *testing.T) {
 	const tubes = 3*maxTubes + 10
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
 	all := names(tubes)
-	attendAll(s, all)
+	refAll(s, all)
 	wide := storage.Op{Kind: storage.Take, Holder: 1, Tubes: all, Wait: true}
 	atMost(t, server, 2*maxTubes+100, func() {
 		if a := do(s, wide); a.Err != nil || !a.NotFound || a.Soon != storage.Forever {
@@ -165,7 +164,7 @@ func TestManyTubesInSteps(t *testing.T) {
 	}
 }
 
-// TestPausedTubesCostNothing: a take looks at the pauses of its own tubes only.
+// TestPausedTubesCostNothing: a take checks the pauses of its own tubes only.
 func TestPausedTubesCostNothing(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
@@ -191,8 +190,7 @@ func TestPausedTubesCostNothing(t *testing.T) {
 	}
 }
 
-// TestSoonOfMany: how long until the next deadline is found without looking at all
-// that a connection holds.
+// TestSoonOfMany: the next deadline is found without examining all jobs of a connection.
 func TestSoonOfMany(t *testing.T) {
 	hs, now := newHoldings(false), time.Now()
 	const n = 1000
@@ -229,8 +227,8 @@ func TestSoonOfMany(t *testing.T) {
 	}
 }
 
-// TestSoonCostsNothing: a connection that holds very many jobs and asks again and again
-// does not have all of them looked at each time.
+// TestSoonCostsNothing: the jobs of a connection that holds very many are not examined for each
+// of its requests.
 func TestSoonCostsNothing(t *testing.T) {
 	const jobs, asked = 100_000, 1000
 	hs, now := newHoldings(false), time.Now()
@@ -282,8 +280,8 @@ func TestKicksInSteps(t *testing.T) {
 	}
 }
 
-// TestGivenBackOnce: what is given back for who was not told is that reservation, not
-// another one of the same job by somebody else here.
+// TestGivenBackOnce: giving back an undelivered job applies to that reservation, not to a later
+// one of the same job by another client here.
 func TestGivenBackOnce(t *testing.T) {
 	s := openAt(t, redistest.Start(t).URL(), patient)
 	p := s.parts[0]
@@ -303,9 +301,9 @@ func TestGivenBackOnce(t *testing.T) {
 	}
 }
 
-// TestDueInManyPartitions: what is due in several partitions, which may all be on one Redis, is
-// done in rounds that are no longer than those of one partition; and when nothing is due any
-// more in the others, one has the whole of a round.
+// TestDueInManyPartitions: what is due in several partitions, which can all be on one Redis, is
+// done in steps that together are no longer than those of one partition; and when nothing is
+// due in the others, one partition has a whole step.
 func TestDueInManyPartitions(t *testing.T) {
 	const of, each, more, delay = 16, 2 * maxMoves / 16, 2 * maxMoves, 5
 	var ahead atomic.Int64

@@ -239,7 +239,7 @@ func (s *Store) DoPolling(poll func(read bool) int, batches ...*storage.Batch) {
 		units[i].batch = b
 		all[i] = &units[i]
 	}
-	s.parts[0].carryOut(poll, all...)
+	s.parts[0].submitOrFail(poll, all...)
 }
 
 // searches returns whether a batch looks for a job in so many tubes that it takes several
@@ -253,8 +253,8 @@ func searches(b *storage.Batch) bool {
 	return false
 }
 
-// carryOut submits units. If the partition has ended they end with ErrClosed.
-func (p *partition) carryOut(poll func(read bool) int, units ...*unit) {
+// submitOrFail submits units. If the partition has ended they end with ErrClosed.
+func (p *partition) submitOrFail(poll func(read bool) int, units ...*unit) {
 	if !p.submitPolling(poll, units...) {
 		for _, u := range units {
 			u.end(storage.ErrClosed)

@@ -61,7 +61,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 	return engine
 }
 
-// crash ends a store without saying a word to Redis.
+// crash ends a store without telling Redis.
 func (s *Store) crash() {
 	s.closeConnections()
 	s.end()
@@ -82,7 +82,7 @@ func TestSuite(t *testing.T) {
 	e.check(t)
 }
 
-// check has fsck look at what the engines have left.
+// check runs fsck on what the engines have left.
 func (e *engines) check(t *testing.T) {
 	t.Helper()
 	for n := range e.opened {
@@ -94,8 +94,8 @@ func (e *engines) check(t *testing.T) {
 	}
 }
 
-// atLength leaves a test to make test-long.
-func atLength(t *testing.T) {
+// skipIfShort leaves a test to make test-long.
+func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("make test-long runs it")
@@ -105,7 +105,7 @@ func atLength(t *testing.T) {
 // TestSuiteOfLargeJobs is the suite with large jobs: all of them, or those with a body of
 // some bytes, beside others.
 func TestSuiteOfLargeJobs(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	for name, from := range map[string]int{"all": 1, "some": nameAt + len("default") + 6} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestSuiteOfLargeJobs(t *testing.T) {
 
 // TestSuiteOfLargeJobsInPartitions is the same by go-redis's pool.
 func TestSuiteOfLargeJobsInPartitions(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	e := &engines{url: redistest.Start(t).URL(), partitions: *suitePartitions, brief: 2, largeFrom: 1}
 	storetest.Run(t, e.fresh)
 	e.check(t)
@@ -131,7 +131,7 @@ var suitePartitions = flag.Int("suite-partitions", 4, "partitions in the suite")
 
 // TestSuiteInPartitions is the suite on a single server with partitions.
 func TestSuiteInPartitions(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	e := &engines{url: redistest.Start(t).URL(), partitions: *suitePartitions}
 	storetest.Run(t, e.fresh)

@@ -46,7 +46,7 @@ func (c *call) addTaggedPut(op *storage.Op) {
 func (c *call) addRecordWith(op *storage.Op, f *tube.Metadata) {
 	plain := storage.Op{Tube: op.Tube, Pri: op.Pri, TTR: op.TTR}
 	staged := stagedRecord{head: appendHead(nil, &plain, c.created), body: op.Body}
-	staged.head[letterAt] += smallLetter
+	staged.head[letterAt] += lowerCase
 	staged.metadata = appendMetadata(nil, f)
 	c.addStaged(staged)
 }

@@ -20,27 +20,27 @@ import (
 	"redstalk/tube"
 )
 
-// judged is a Redis store, or several on one namespace, and beside it a tube.Machine, which
-// is the judge of jobs with tags: both are asked the same.
+// modelTest is a Redis store, or several on one namespace, beside a tube.Machine, which is the
+// model for jobs with tags: both get the same operations.
 //
-// Their time is virtual, but goes on by itself as well, and the judge is asked a little later
-// than the stores. So what is due is so by half strides, and time passes by whole ones (pass):
-// all that really passes comes to less than half a stride. Between any two batches a breath
+// Their time is virtual, but advances by itself as well, and the model is asked a little later
+// than the stores. So due times are at half strides, and time advances by whole ones (advance):
+// the real time that passes is less than half a stride. Between any two batches a little time
 // passes, so that what they make due comes in the same order on both sides.
-type judged struct {
-	stores []*Store
-	judge  *tube.Machine
+type modelTest struct {
+	stores []*Store // ids of the stores, by the model's; nil if they are the same
+	model  *tube.Machine
 	ahead  atomic.Int64
 	ids    map[uint64]uint64 // of the stores, by the judge's; nil if they are the same
 	rng    *rand.Rand
 	script []string
 
-	tokens  map[uint64]uint64   // of the judge, by those of the stores
-	leases  map[uint64][]uint64 // tokens of the stores, by the judge's id
-	matched uint64              // up to which of the judge's ids those of the stores are known
+	tokens  map[uint64]uint64   // of the model, by those of the stores
+	leases  map[uint64][]uint64 // tokens of the stores, by the model's id
+	matched uint64              // up to which of the model's ids those of the stores are known
 
-	letters *goredis.Client // to see which dead letters are under way; nil if none can be
-	prefix  string
+	client *goredis.Client // to see which dead letters are pending; nil if there can be none
+	prefix string
 }
 
 const (
@@ -50,9 +50,9 @@ const (
 
 var taggedScripts = flag.Uint64("tagged-scripts", 1, "random scripts about jobs with tags, for one instance and for two")
 
-func newJudged(t *testing.T, o Options, instances int, seed uint64) *judged {
+func newModelTest(t *testing.T, o Options, instances int, seed uint64) *modelTest {
 	t.Helper()
-	j := &judged{judge: tube.NewMachine(), rng: rand.New(rand.NewPCG(seed, 18)), tokens: make(map[uint64]uint64), leases: make(map[uint64][]uint64)}
+	j := &modelTest{model: tube.NewMachine(), rng: rand.New(rand.NewPCG(seed, 18)), tokens: make(map[uint64]uint64), leases: make(map[uint64][]uint64)}
 	o.Log, o.leaseSetFrom, o.tickPatience = slog.New(slog.DiscardHandler), 2, patient
 	o.skew = func() time.Duration { return time.Duration(j.ahead.Load()) }
 	if o.Partitions > 1 {
@@ -70,10 +70,10 @@ func newJudged(t *testing.T, o Options, instances int, seed uint64) *judged {
 	return j
 }
 
-func (j *judged) now() tube.Instant { return tube.Instant(time.Now().UnixNano() + j.ahead.Load()) }
+func (j *modelTest) now() tube.Instant { return tube.Instant(time.Now().UnixNano() + j.ahead.Load()) }
 
-// real returns the id that the stores have for one of the judge.
-func (j *judged) real(id uint64) uint64 {
+// real returns the id in the stores for one of the model.
+func (j *modelTest) real(id uint64) uint64 {
 	if real, ok := j.ids[id]; ok {
 		return real
 	}
@@ -84,24 +84,26 @@ func (j *judged) real(id uint64) uint64 {
 }
 
 // store returns the store that a holder is connected to.
-func (j *judged) store(h tube.Holder) *Store { return j.stores[int(uint64(h)%uint64(len(j.stores)))] }
+func (j *modelTest) store(h tube.Holder) *Store {
+	return j.stores[int(uint64(h)%uint64(len(j.stores)))]
+}
 
-// do has a batch carried out by the store of a holder and by the judge, and compares.
-func (j *judged) do(t *testing.T, h tube.Holder, ops ...storage.Op) []storage.Op {
+// do carries out a batch in the store of a holder and in the model, and compares.
+func (j *modelTest) do(t *testing.T, h tube.Holder, ops ...storage.Op) []storage.Op {
 	t.Helper()
 	theirs := slices.Clone(ops)
 	for i := range theirs {
 		theirs[i].ID = j.real(theirs[i].ID)
 	}
 	j.ahead.Add(int64(breath))
-	j.tellOrder()
+	j.publishIDs()
 	storage.DoWait(j.store(h), theirs)
-	j.awaitLetters(t)
+	j.awaitDeadLetters(t)
 	now := j.now()
 	defer j.findDead(t)
 	for i := range ops {
 		op := &ops[i]
-		op.Answer = j.judgement(now, op, &theirs[i])
+		op.Answer = j.expected(now, op, &theirs[i])
 		if got := &theirs[i].Answer; j.ids != nil && op.Kind == storage.Put && op.Answer.Err == nil {
 			if op.Answer.Result == nil || op.Answer.Result.Outcome == tube.PutNew {
 				j.ids[op.Answer.ID] = got.ID
@@ -118,8 +120,8 @@ func (j *judged) do(t *testing.T, h tube.Holder, ops ...storage.Op) []storage.Op
 	return ops
 }
 
-// tellOrder has each instance know what ids the others have given, as by a heartbeat of theirs.
-func (j *judged) tellOrder() {
+// publishIDs tells each instance the ids that the others have assigned, as their heartbeats do.
+func (j *modelTest) publishIDs() {
 	last := uint64(0)
 	for _, s := range j.stores {
 		last = max(last, s.parts[0].ids.order.last.Load())
@@ -129,16 +131,16 @@ func (j *judged) tellOrder() {
 	}
 }
 
-// awaitLetters waits until no dead letter is under way, if there may be any.
-func (j *judged) awaitLetters(t *testing.T) {
+// awaitDeadLetters waits until no dead letter is pending.
+func (j *modelTest) awaitDeadLetters(t *testing.T) {
 	t.Helper()
-	if j.letters == nil {
+	if j.client == nil {
 		return
 	}
 	for range 400 {
 		waiting := false
 		for i := range j.stores[0].parts {
-			n, err := j.letters.HLen(context.Background(), fmt.Sprintf("%s%d}:bound", j.prefix, i)).Result()
+			n, err := j.client.HLen(context.Background(), fmt.Sprintf("%s%d}:bound", j.prefix, i)).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,13 +159,13 @@ func (j *judged) awaitLetters(t *testing.T) {
 	t.Fatal("a dead letter stays on its way")
 }
 
-// judgement is what the judge answers, who has other tokens and gives other ids.
-func (j *judged) judgement(now tube.Instant, op, theirs *storage.Op) storage.Answer {
+// expected returns the answer of the model, with the tokens and ids of the stores.
+func (j *modelTest) expected(now tube.Instant, op, theirs *storage.Op) storage.Answer {
 	batch := *op
 	if op.Kind == storage.Move && op.Holder == tube.LeaseHolder {
 		batch.Args = &storage.Args{Lease: j.tokens[op.Args.Lease]}
 	}
-	a := judgement(j.judge, now, &batch)
+	a := expected(j.model, now, &batch)
 	if a.Result != nil && a.Result.Lease != 0 && theirs.Answer.Result != nil {
 		token := theirs.Answer.Result.Lease
 		if before := j.leases[a.ID]; len(before) > 0 && before[len(before)-1] >= token {
@@ -174,11 +176,11 @@ func (j *judged) judgement(now tube.Instant, op, theirs *storage.Op) storage.Ans
 	return a
 }
 
-// findDead finds the ids of dead letters, which no answer has told.
-func (j *judged) findDead(t *testing.T) {
+// findDead finds the ids of dead letters, which no answer contains.
+func (j *modelTest) findDead(t *testing.T) {
 	t.Helper()
-	for id := j.matched + 1; j.ids != nil && id <= j.judge.LastID(); id++ {
-		s, ok := j.judge.JobStats(j.now(), id)
+	for id := j.matched + 1; j.ids != nil && id <= j.model.LastID(); id++ {
+		s, ok := j.model.JobStats(j.now(), id)
 		if j.ids[id] != 0 || !ok || s.Metadata == nil || s.Metadata.FromTube == "" {
 			continue
 		}
@@ -191,7 +193,7 @@ func (j *judged) findDead(t *testing.T) {
 			}
 		}
 	}
-	j.matched = j.judge.LastID()
+	j.matched = j.model.LastID()
 }
 
 func describe(op *storage.Op) string {
@@ -225,8 +227,8 @@ func show(a *storage.Answer) string {
 	return text
 }
 
-// differs says where answers differ, "" if nowhere.
-func (j *judged) differs(got, want *storage.Answer) string {
+// differs returns where answers differ, "" if nowhere.
+func (j *modelTest) differs(got, want *storage.Answer) string {
 	switch {
 	case (got.Err != nil) != (want.Err != nil):
 		return "error"
@@ -247,7 +249,7 @@ func (j *judged) differs(got, want *storage.Answer) string {
 	case got.Stats != nil && want.Stats != nil && got.Stats.Totals != want.Stats.Totals:
 		return "totals"
 	}
-	return j.rareDiffers(got.Result, want.Result)
+	return j.resultDiffers(got.Result, want.Result)
 }
 
 func sameCounts(got, want tube.TubeStats) bool {
@@ -256,7 +258,7 @@ func sameCounts(got, want tube.TubeStats) bool {
 	return got == want
 }
 
-func (j *judged) rareDiffers(got, want *storage.Result) string {
+func (j *modelTest) resultDiffers(got, want *storage.Result) string {
 	switch {
 	case got == nil && want == nil:
 		return ""
@@ -282,8 +284,8 @@ func (j *judged) rareDiffers(got, want *storage.Result) string {
 	return ""
 }
 
-// sameJob compares all but leases, of which each clock gives its own.
-func (j *judged) sameJob(got, want tube.JobStats) bool {
+// sameJob compares everything but leases, which come from different clocks.
+func (j *modelTest) sameJob(got, want tube.JobStats) bool {
 	const most = breath
 	if (got.TimeLeft - want.TimeLeft).Abs() > most {
 		return false
@@ -300,8 +302,8 @@ func (j *judged) sameJob(got, want tube.JobStats) bool {
 	return reflect.DeepEqual(got, want)
 }
 
-// judgement is what a Machine answers.
-func judgement(m *tube.Machine, now tube.Instant, op *storage.Op) (a storage.Answer) {
+// expected returns the answer of a Machine.
+func expected(m *tube.Machine, now tube.Instant, op *storage.Op) (a storage.Answer) {
 	job := func(j *tube.Job) {
 		if a.NotFound = j == nil; j != nil {
 			a.ID, a.Body = j.ID, m.Body(j)
@@ -309,7 +311,7 @@ func judgement(m *tube.Machine, now tube.Instant, op *storage.Op) (a storage.Ans
 	}
 	switch op.Kind {
 	case storage.Put:
-		judgePut(m, now, op, &a)
+		expectPut(m, now, op, &a)
 	case storage.Take:
 		j, _ := m.Take(now, op.Holder, op.Tubes)
 		if job(j); j != nil && op.Holder == tube.LeaseHolder {
@@ -336,12 +338,12 @@ func judgement(m *tube.Machine, now tube.Instant, op *storage.Op) (a storage.Ans
 	case storage.PeekKey:
 		job(m.ByKey(op.Tube, op.Args.Key))
 	default:
-		judgeMore(m, now, op, &a)
+		expectOther(m, now, op, &a)
 	}
 	return a
 }
 
-func judgePut(m *tube.Machine, now tube.Instant, op *storage.Op, a *storage.Answer) {
+func expectPut(m *tube.Machine, now tube.Instant, op *storage.Op, a *storage.Answer) {
 	p := tube.NewJob{Tube: op.Tube, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Body: op.Body}
 	if op.Args == nil {
 		if !m.Admits(op.Tube, len(op.Body)) {
@@ -359,7 +361,7 @@ func judgePut(m *tube.Machine, now tube.Instant, op *storage.Op, a *storage.Answ
 	a.ID, a.Result = put.ID, &storage.Result{Outcome: put.Result, State: put.State}
 }
 
-func judgeMore(m *tube.Machine, now tube.Instant, op *storage.Op, a *storage.Answer) {
+func expectOther(m *tube.Machine, now tube.Instant, op *storage.Op, a *storage.Answer) {
 	switch op.Kind {
 	case storage.DeleteKey:
 		j := m.ByKey(op.Tube, op.Args.Key)
@@ -396,32 +398,32 @@ func judgeMore(m *tube.Machine, now tube.Instant, op *storage.Op, a *storage.Ans
 	}
 }
 
-// pass lets so many strides pass, and has done what is due then: one thing after the other, as
-// several partitions would do what is due at once in an order of their own.
-func (j *judged) pass(t *testing.T, strides int) {
+// advance lets that many strides pass, and does what is due then: one thing after the other,
+// because several partitions would do what is due at once in another order.
+func (j *modelTest) advance(t *testing.T, strides int) {
 	t.Helper()
 	j.script = append(j.script, fmt.Sprintf("%d strides later", strides))
 	end := j.now() + tube.Instant(strides)*tube.Instant(stride)
 	for at := j.now(); at < end; {
-		at = min(min(j.judge.Tick(j.now(), 1000), end)+tube.Instant(breath/4), end)
+		at = min(min(j.model.Tick(j.now(), 1000), end)+tube.Instant(breath/4), end)
 		j.ahead.Add(max(int64(at-j.now())/1e6*1e6, 0)) // whole ms, as Redis has it
 		j.settle(t)
 	}
 }
 
-// settle has stores and judge do all that is due.
-func (j *judged) settle(t *testing.T) {
+// settle lets stores and model do everything that is due.
+func (j *modelTest) settle(t *testing.T) {
 	t.Helper()
 	j.tick(t)
-	j.awaitLetters(t)
-	for m := j.judge; m.Tick(j.now(), 1000) <= j.now(); {
+	j.awaitDeadLetters(t)
+	for m := j.model; m.Tick(j.now(), 1000) <= j.now(); {
 	}
 	j.findDead(t)
 }
 
-// tick has the stores do what is due. None of them is declared dead, as no time has really
+// tick lets the stores do what is due. None of them is declared dead, because no real time has
 // passed.
-func (j *judged) tick(t *testing.T) {
+func (j *modelTest) tick(t *testing.T) {
 	t.Helper()
 	for _, s := range j.stores {
 		err := s.each(func(p *partition) error {
@@ -438,11 +440,11 @@ func (j *judged) tick(t *testing.T) {
 	}
 }
 
-// strides is a time of so many strides without a half; none for 0.
+// strides returns the time of that many strides less a half; 0 for 0.
 func strides(n int) time.Duration { return max(time.Duration(n)*stride-stride/2, 0) }
 
 // randomTags are those of a put.
-func (j *judged) randomTags() *tube.Tags {
+func (j *modelTest) randomTags() *tube.Tags {
 	r, tags := j.rng, new(tube.Tags)
 	switch r.IntN(6) {
 	case 0:
@@ -458,7 +460,7 @@ func (j *judged) randomTags() *tube.Tags {
 	return tags
 }
 
-func (j *judged) randomRules() (rules tube.Rules) {
+func (j *modelTest) randomRules() (rules tube.Rules) {
 	r := j.rng
 	if r.IntN(3) == 0 {
 		for range 1 + r.IntN(3) {
@@ -477,9 +479,9 @@ func (j *judged) randomRules() (rules tube.Rules) {
 	return rules
 }
 
-func (j *judged) tube() string { return []string{"a", "b", "c"}[j.rng.IntN(3)] }
+func (j *modelTest) tube() string { return []string{"a", "b", "c"}[j.rng.IntN(3)] }
 
-func (j *judged) randomPolicy() *tube.Policy {
+func (j *modelTest) randomPolicy() *tube.Policy {
 	r := j.rng
 	if r.IntN(3) == 0 {
 		return nil
@@ -495,7 +497,7 @@ func (j *judged) randomPolicy() *tube.Policy {
 }
 
 // randomPuts are puts of a kind, some with tags.
-func (j *judged) randomPuts() (ops []storage.Op) {
+func (j *modelTest) randomPuts() (ops []storage.Op) {
 	r := j.rng
 	if r.IntN(4) == 0 {
 		return j.randomRun()
@@ -519,7 +521,7 @@ func (j *judged) randomPuts() (ops []storage.Op) {
 }
 
 // randomRun are puts with tags that may become a range.
-func (j *judged) randomRun() (ops []storage.Op) {
+func (j *modelTest) randomRun() (ops []storage.Op) {
 	r, tube := j.rng, j.tube()
 	for range rangeFrom + r.IntN(6) {
 		tags := j.randomTags()
@@ -534,10 +536,10 @@ func (j *judged) randomRun() (ops []storage.Op) {
 }
 
 // randomStep does something.
-func (j *judged) randomStep(t *testing.T) {
+func (j *modelTest) randomStep(t *testing.T) {
 	r, h := j.rng, tube.Holder(1+j.rng.IntN(4))
-	id := 1 + uint64(r.IntN(int(j.judge.LastID()+2)))
-	if last := j.judge.LastID(); last > 12 && r.IntN(3) > 0 {
+	id := 1 + uint64(r.IntN(int(j.model.LastID()+2)))
+	if last := j.model.LastID(); last > 12 && r.IntN(3) > 0 {
 		id = last - uint64(r.IntN(12))
 	}
 	op := storage.Op{Holder: h, ID: id, Tube: j.tube(), Pri: uint32(r.IntN(2) * 2000)}
@@ -579,16 +581,16 @@ func (j *judged) randomStep(t *testing.T) {
 	case n < 96:
 		op.Kind = storage.JobStats
 	default:
-		j.pass(t, []int{1, 2, 6}[r.IntN(3)])
+		j.advance(t, []int{1, 2, 6}[r.IntN(3)])
 		return
 	}
 	j.do(t, h, op)
 }
 
 // all compares all jobs, tubes and totals.
-func (j *judged) all(t *testing.T) {
+func (j *modelTest) all(t *testing.T) {
 	t.Helper()
-	for id := uint64(1); id <= j.judge.LastID(); id++ {
+	for id := uint64(1); id <= j.model.LastID(); id++ {
 		j.do(t, 1, storage.Op{Kind: storage.JobStats, ID: id}, storage.Op{Kind: storage.Peek, ID: id})
 	}
 	for _, name := range []string{"a", "b", "c"} {
@@ -601,13 +603,13 @@ func (j *judged) all(t *testing.T) {
 		return // tubes of several partitions are dropped in another order, and so totals differ
 	}
 	totals := do(j.stores[0], storage.Op{Kind: storage.Stats}).Stats.Totals
-	want := j.judge.Totals()
+	want := j.model.Totals()
 	if totals.Tubes = want.Tubes; totals != want {
 		t.Fatalf("totals %+v, want %+v", totals, want)
 	}
 }
 
-// checkWhole has fsck find nothing.
+// checkWhole runs fsck, which must find nothing.
 func checkWhole(t *testing.T, url, namespace string) {
 	t.Helper()
 	_, err := Check(context.Background(), Options{URL: url, Namespace: namespace}, false, Report{Found: func(at int, what string) {
@@ -620,7 +622,7 @@ func checkWhole(t *testing.T, url, namespace string) {
 
 // TestTaggedAgainstMachine compares the script with the rules of package tube.
 func TestTaggedAgainstMachine(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	server := redistest.Start(t)
 	for seed := range *taggedScripts {
@@ -634,9 +636,9 @@ func TestTaggedAgainstMachine(t *testing.T) {
 				o.Partitions = 16
 			}
 			t.Run(name, func(t *testing.T) {
-				j := newJudged(t, o, instances, seed)
+				j := newModelTest(t, o, instances, seed)
 				if o.largeFrom > 0 || o.Partitions > 0 {
-					j.letters, j.prefix = server.Client(t), o.Namespace+":{"
+					j.client, j.prefix = server.Client(t), o.Namespace+":{"
 				}
 				for range 250 {
 					j.randomStep(t)

@@ -35,7 +35,8 @@ func keysOf(word string, n int) (keys []string) {
 }
 
 // TestTaggedRanges: jobs with tags that are put together are one member of the sorted set like
-// others, but for those that are due later; also if puts among them take away what was put just before.
+// others, except for those that are due later; also if puts among them replace what was put
+// just before.
 func TestTaggedRanges(t *testing.T) {
 	server := redistest.Start(t)
 	s := openAt(t, server.URL(), patient)
@@ -69,9 +70,9 @@ func TestTaggedRanges(t *testing.T) {
 	check("one is delayed", 23, 31, "1", "2", "3", "4;10;5;600", "23", "24", "25;4;7;600", "29", "30", "32", "33", "14", "16;2;5000;600", "18;5;5000;600")
 }
 
-// TestTaggedReservedTogether: jobs with tags that were reserved together make no lease set, which
-// each of their deletes might have to split; they are deleted, found by their keys and released
-// one by one, at their instance and at others.
+// TestTaggedReservedTogether: jobs with tags that were reserved together make no lease set,
+// because each of their deletes could have to split it; they are deleted, found by their keys
+// and released one by one, on their instance and on others.
 func TestTaggedReservedTogether(t *testing.T) {
 	server := redistest.Start(t)
 	o := Options{URL: server.URL(), leaseSetFrom: 6}
@@ -111,7 +112,7 @@ func TestTaggedReservedTogether(t *testing.T) {
 			t.Errorf("delete %d: %+v", deletes[i].ID, got)
 		}
 	}
-	wantSound(t, o)
+	wantNoFaults(t, o)
 	want := tube.Totals{Reserved: 12, Ready: 2, Urgent: 2, Buried: 1, Jobs: 25, Tubes: 2}
 	if got := figures(t, a); got != want {
 		t.Errorf("in the end %+v, want %+v", got, want)

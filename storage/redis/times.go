@@ -72,8 +72,8 @@ func (p *partition) encodeTimes(c *call) {
 
 // encodeTimesOf reports by how much the numbers of a tube have grown.
 func (p *partition) encodeTimesOf(c *call, name string, f *tube.Flow, before reportedTimes) {
-	told := reportedTimes{waits: f.Waits, runs: f.Runs}
-	now, was := timesNumbers(&told.waits, &told.runs), timesNumbers(&before.waits, &before.runs)
+	reported := reportedTimes{waits: f.Waits, runs: f.Runs}
+	now, was := timesNumbers(&reported.waits, &reported.runs), timesNumbers(&before.waits, &before.runs)
 	args := []any{"add-times", name, 0}
 	for i, field := range timesFields {
 		if by := now[i] - was[i]; by != 0 {
@@ -83,10 +83,10 @@ func (p *partition) encodeTimesOf(c *call, name string, f *tube.Flow, before rep
 	args[2] = (len(args) - 3) / 2
 	c.add(func(r *reply) {
 		if !r.found() {
-			told = before
-			told.notBefore = time.Now().Add(retryTimesAfter)
+			reported = before
+			reported.notBefore = time.Now().Add(retryTimesAfter)
 		}
-		p.flow.reported[name] = told
+		p.flow.reported[name] = reported
 	}, args...)
 }
 

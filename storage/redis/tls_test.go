@@ -55,8 +55,8 @@ func newLock(t *testing.T) *redistest.Lock {
 	}
 }
 
-// wantShut checks that nobody is let in with less than the URL says.
-func wantShut(t *testing.T, whole string) {
+// wantLocked checks that access needs everything that the URL has.
+func wantLocked(t *testing.T, whole string) {
 	t.Helper()
 	at, err := url.Parse(whole)
 	if err != nil {
@@ -104,17 +104,17 @@ func worksIn(t *testing.T, s *Store) {
 	}
 }
 
-// TestTLSBySentinels: sentinels, primary and replicas speak only TLS, to clients
-// with a certificate, and know a user with the permissions in docs/redis.md. All
-// works, also when a replica has taken over.
+// TestTLSBySentinels: sentinels, primary and replicas speak only TLS, to clients with a
+// certificate, and know a user with the permissions in docs/redis.md. Everything works, also
+// after a replica has taken over.
 func TestTLSBySentinels(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	redis := redistest.StartLockedSentinels(t, newLock(t), 1)
 	url := redis.URL() + "&sentinel_auth=same"
 	s := openAt(t, url, patient)
 	worksIn(t, s)
-	wantShut(t, url)
+	wantLocked(t, url)
 	redis.Servers[0].Kill()
 	redis.AwaitPrimary(t, redis.Servers[0])
 	worksIn(t, s)
@@ -122,12 +122,12 @@ func TestTLSBySentinels(t *testing.T) {
 
 // TestTLSOnCluster: the same with the nodes of a cluster.
 func TestTLSOnCluster(t *testing.T) {
-	atLength(t)
+	skipIfShort(t)
 	t.Parallel()
 	redis := redistest.StartLockedCluster(t, newLock(t), 3, 1)
 	s := openAt(t, redis.URL(), patient)
 	worksIn(t, s)
-	wantShut(t, redis.URL())
+	wantLocked(t, redis.URL())
 	redis.Primaries[1].Kill()
 	redis.AwaitTakeover(t, "redstalk:{1}:", redis.Primaries[1])
 	worksIn(t, s)

@@ -14,22 +14,22 @@ import (
 	"redstalk/tube"
 )
 
-// keeping is a store of jobs whose keys stay taken for a time.
-type keeping struct {
+// tombstoneTest is a store of jobs whose keys stay taken for a time.
+type tombstoneTest struct {
 	*testing.T
 	s      *Store
 	server *redistest.Server
 	ahead  atomic.Int64 // by which the time was moved
 }
 
-func newKeeping(t *testing.T) *keeping {
-	k := &keeping{T: t, server: redistest.Start(t)}
+func newTombstoneTest(t *testing.T) *tombstoneTest {
+	k := &tombstoneTest{T: t, server: redistest.Start(t)}
 	k.s = openWith(t, Options{URL: k.server.URL(), Timeout: patient, skew: func() time.Duration { return time.Duration(k.ahead.Load()) }})
 	return k
 }
 
-// put puts a job whose key stays taken for so long.
-func (k *keeping) put(key string, ttl time.Duration) storage.Answer {
+// put puts a job whose key stays taken for that long.
+func (k *tombstoneTest) put(key string, ttl time.Duration) storage.Answer {
 	k.Helper()
 	tags := &tube.Tags{Key: key, Rules: tube.Rules{KeyTTL: ttl, HasKeyTTL: true}}
 	a := do(k.s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 100, Body: []byte("x"), Args: &storage.Args{Tags: tags}})
@@ -39,8 +39,8 @@ func (k *keeping) put(key string, ttl time.Duration) storage.Answer {
 	return a
 }
 
-// passes has a time pass, and ticks until nothing is due.
-func (k *keeping) passes(d time.Duration) {
+// advance lets time pass, and ticks until nothing is due.
+func (k *tombstoneTest) advance(d time.Duration) {
 	k.Helper()
 	k.ahead.Add(int64(d))
 	for begun := time.Now(); ; {
@@ -57,8 +57,8 @@ func (k *keeping) passes(d time.Duration) {
 	}
 }
 
-// inRedis are the keys of Redis that there are because keys stay taken.
-func (k *keeping) inRedis() []string {
+// inRedis returns the keys in Redis that are about tombstones.
+func (k *tombstoneTest) inRedis() []string {
 	k.Helper()
 	all, err := k.server.Client(k.T).Keys(context.Background(), "*").Result()
 	if err != nil {
@@ -71,44 +71,43 @@ func (k *keeping) inRedis() []string {
 	return all
 }
 
-func (k *keeping) flush() {
+func (k *tombstoneTest) flush() {
 	k.Helper()
 	if a := do(k.s, storage.Op{Kind: storage.Flush, Tube: "t"}); a.Err != nil {
 		k.Fatal(a.Err)
 	}
 }
 
-// TestKeptKeysAreDropped: a tick drops what was kept of a key that does not stay taken any longer,
-// and nothing that does: not that of a key which another job has had since. Redis itself would drop
-// it later.
-func TestKeptKeysAreDropped(t *testing.T) {
-	k := newKeeping(t)
+// TestTombstonesAreDropped: a tick deletes the tombstones whose time is over, and no others:
+// not that of a key which another job has had since. Redis itself would delete them later.
+func TestTombstonesAreDropped(t *testing.T) {
+	k := newTombstoneTest(t)
 	beginOfMinute := time.Minute - time.Duration(time.Now().UnixNano())%time.Minute + time.Second
 	k.ahead.Store(int64(beginOfMinute))
 	k.put("short", 10*time.Second)
 	k.put("again", 11*time.Minute) // what stays taken for as long as that is dropped once a minute
 	k.put("long", time.Hour)
 	k.flush()
-	k.passes(11*time.Minute + 5*time.Second)
+	k.advance(11*time.Minute + 5*time.Second)
 	again := k.put("again", time.Hour)
 	k.flush()
-	k.passes(time.Minute)
+	k.advance(time.Minute)
 	if all := strings.Join(k.inRedis(), " "); strings.Contains(all, "short") || !strings.Contains(all, "again") || !strings.Contains(all, "long") {
 		t.Errorf("there are %s", all)
 	}
 	if a := k.put("again", time.Hour); a.ID != again.ID {
 		t.Errorf("job %d has the key, want %d", a.ID, again.ID)
 	}
-	k.passes(2 * time.Hour)
+	k.advance(2 * time.Hour)
 	if all := k.inRedis(); len(all) > 0 {
 		t.Errorf("there are %s", all)
 	}
 }
 
-// TestKeptKeysInSteps: of very many keys that end together each tick drops some. Nothing was left
-// to Redis, which drops as many in a row as 25 ms have room for.
-func TestKeptKeysInSteps(t *testing.T) {
-	k := newKeeping(t)
+// TestTombstonesInSteps: of very many tombstones that end together each tick deletes some.
+// Nothing is left to Redis, which would delete as many in a row as fit into 25 ms.
+func TestTombstonesInSteps(t *testing.T) {
+	k := newTombstoneTest(t)
 	const n = 3000
 	for i := range n {
 		k.put(fmt.Sprint(i), 30*time.Second)
@@ -117,7 +116,7 @@ func TestKeptKeysInSteps(t *testing.T) {
 	if all := k.inRedis(); len(all) < n {
 		t.Fatalf("there are %d keys", len(all))
 	}
-	atMost(t, k.server, 4*maxMoves, func() { k.passes(time.Minute) })
+	atMost(t, k.server, 4*maxMoves, func() { k.advance(time.Minute) })
 	if all := k.inRedis(); len(all) > 0 {
 		t.Errorf("there are %d keys", len(all))
 	}

@@ -9,8 +9,9 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// TestSurvey: a survey has the instances with their heartbeats, and the server with its replica.
-func TestSurvey(t *testing.T) {
+// TestTopology: the topology has the instances with their heartbeats, and the server with its
+// replica.
+func TestTopology(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	replica := redistest.Start(t)

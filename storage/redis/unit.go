@@ -61,7 +61,7 @@ type kickProgress struct {
 
 // listing is a list of tubes that is read in parts, from its end, or of jobs in them.
 type listing struct { // where the next part ends, exclusive; 0 if none was read
-	from  int // where the next part ends, behind the first; 0 if none was read
+	from  int // where the next part ends, exclusive; 0 if none was read
 	names []string
 	jobs  []tube.JobStats
 }

@@ -13,12 +13,11 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// lateLine is what is logged about what was done late.
+// lateLine is the log message about lateness.
 var lateLine = regexp.MustCompile(`level=WARN msg="delays, TTRs or pauses have ended late" by=(\S+) times=(\d+)`)
 
-// TestTardinessIsLogged: what ends late is remarked on, but not every time; what
-// ends in time is not.
-func TestTardinessIsLogged(t *testing.T) {
+// TestTimerLagIsLogged: lateness is logged, but not every time; punctual things are not.
+func TestTimerLagIsLogged(t *testing.T) {
 	url := redistest.Start(t).URL()
 	begin := map[string]func(s *Store){
 		"delay": func(s *Store) {
@@ -35,16 +34,16 @@ func TestTardinessIsLogged(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		for what, begin := range begin {
 			t.Run(fmt.Sprint(what, partitions), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { testTardiness(t, url, partitions, begin) })
+				synctest.Test(t, func(t *testing.T) { testTimerLag(t, url, partitions, begin) })
 			})
 		}
 	}
 }
 
-func testTardiness(t *testing.T, url string, partitions int, begin func(s *Store)) {
+func testTimerLag(t *testing.T, url string, partitions int, begin func(s *Store)) {
 	var log bytes.Buffer
 	o := Options{URL: url, Partitions: partitions, Namespace: fmt.Sprint(t.Name(), partitions), Log: slog.New(slog.NewTextHandler(&log, nil))}
-	h := build(t, o)
+	h := newHarness(t, o)
 	defer h.Close()
 	late := func(by time.Duration, want ...string) {
 		t.Helper()
@@ -73,8 +72,8 @@ func testTardiness(t *testing.T, url string, partitions int, begin func(s *Store
 	late(3*time.Second, "6s", "3")
 }
 
-// TestHeartbeatsAreRegular: something that is done shortly before the next heartbeat
-// does not put that off to the next tick, a second later.
+// TestHeartbeatsAreRegular: a call shortly before the next heartbeat does not postpone that to
+// the next tick, a second later.
 func TestHeartbeatsAreRegular(t *testing.T) {
 	var u upkeep
 	u.nothingDue()

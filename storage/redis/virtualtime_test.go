@@ -24,63 +24,63 @@ import (
 	"redstalk/tube"
 )
 
-// These tests let calls of the script fail through a door in the client, with
-// every answer that there is, before they are sent or after they were carried
-// out. They run in virtual time, on a real Redis, of which the clock goes on.
+// These tests make calls of the script fail in the transport, with every possible error, before
+// they are sent or after they were carried out. They run in virtual time, on a real Redis,
+// whose clock goes on.
 
-// said is an error that Redis answers.
-type said string
+// redisError is an error that Redis answers.
+type redisError string
 
-func (s said) Error() string { return string(s) }
-func (said) RedisError()     {}
+func (s redisError) Error() string { return string(s) }
+func (redisError) RedisError()     {}
 
-// fate is what becomes of a call: it is not sent, and fails; or it is carried
-// out, and then fails all the same; or nothing, if both are nil.
-type fate struct{ before, after error }
+// fault is what happens to a call: it is not sent, and fails; or it is carried out, and then
+// fails; or nothing, if both are nil.
+type fault struct{ before, after error }
 
-// door decides about calls of the script, and receipts of notifications.
-type door struct {
+// faultPlan decides about calls of the script, and wake-up reads.
+type faultPlan struct {
 	mu      sync.Mutex
-	fates   []fate // of the next calls
-	forever fate   // of all behind these
-	meets   int    // calls that failed
+	fates   []fault // of the next calls
+	forever fault   // of all later ones
+	meets   int     // calls that failed
 
 	then   func()                // called when a call was carried out and fails; may be nil
 	garble func(parts []any) any // changes what calls return; may be nil
 
-	receipt error // what becomes of the next receipts of notifications
-	unread  int   // of so many
+	receipt error // the error of the next wake-up reads
+	unread  int   // how many
 }
 
-// set says what becomes of the next calls, and of all others.
-func (d *door) set(forever fate, next ...fate) {
+// set sets the faults of the next calls, and of all others.
+func (d *faultPlan) set(forever fault, next ...fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fates, d.forever, d.meets = next, forever, 0
 }
 
-// failed is how many calls have met their fate since set.
-func (d *door) failed() int {
+// failed returns how many calls have failed since set.
+func (d *faultPlan) failed() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.meets
 }
 
-func (d *door) next() fate {
+func (d *faultPlan) next() fault {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f := d.forever
 	if len(d.fates) > 0 {
 		f, d.fates = d.fates[0], d.fates[1:]
 	}
-	if f != (fate{}) {
+	if f != (fault{}) {
 		d.meets++
 	}
 	return f
 }
 
-// nextReceipt is what becomes of a receipt of notifications.
-func (d *door) nextReceipt() error {
+// nextReceipt returns the error of the next wake-up read.
+func (d *faultPlan) nextReceipt() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.unread == 0 {
@@ -90,15 +90,15 @@ func (d *door) nextReceipt() error {
 	return d.receipt
 }
 
-// behind is a transport behind a door, which decides about calls.
-type behind struct {
-	*door
+// faultyTransport is a transport with a faultPlan.
+type faultyTransport struct {
+	*faultPlan
 	transport
-	fate fate
+	fate fault
 	left []string // of the commands that were sent, those that are not answered
 }
 
-func (b *behind) send(node *goredis.Client, commands ...[]any) error {
+func (b *faultyTransport) send(node *goredis.Client, commands ...[]any) error {
 	b.left = b.left[:0]
 	for _, words := range commands {
 		b.left = append(b.left, fmt.Sprint(words[0]))
@@ -110,7 +110,7 @@ func (b *behind) send(node *goredis.Client, commands ...[]any) error {
 	b.fate = b.next()
 	words := commands[call]
 	if b.fate.before == outOfMemory && strings.Contains(fmt.Sprint(words...), "full=1") {
-		b.fate = fate{} // as Redis does
+		b.fate = fault{} // as Redis does
 	}
 	if b.fate.before != nil {
 		return b.fate.before
@@ -123,7 +123,7 @@ func isScript(command string) bool { return command == "evalsha" || command == "
 
 // receive answers for the replicas, of which there are none: what was to wait for them
 // was not sent, and fails or not.
-func (b *behind) receive() (any, error) {
+func (b *faultyTransport) receive() (any, error) {
 	what, waits := b.left[0], len(b.left) > 1
 	b.left = b.left[1:]
 	if what == "wait" {
@@ -150,10 +150,10 @@ func (b *behind) receive() (any, error) {
 	return answer, err
 }
 
-func (d *door) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+func (d *faultPlan) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
-// ProcessHook is for receipts of notifications.
-func (d *door) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+// ProcessHook is for wake-up reads.
+func (d *faultPlan) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, cmd goredis.Cmder) error {
 		if cmd.Name() == "blpop" {
 			if err := d.nextReceipt(); err != nil {
@@ -165,14 +165,14 @@ func (d *door) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	}
 }
 
-func (d *door) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+func (d *faultPlan) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return next
 }
 
-// house is a store behind a door, and what its clients were told.
-type house struct {
+// harness is a store with a faultyTransport, and the answers that its clients got.
+type harness struct {
 	*Store
-	*door
+	*faultPlan
 	t     *testing.T
 	ahead *atomic.Int64 // of the clock of Redis
 	held  uint64        // a job that holder 3 has
@@ -181,13 +181,12 @@ type house struct {
 	gone, maybeTaken int // deletes acknowledged; answered with an error
 }
 
-// inVirtualTime runs a test on a store of its own for each failure, in two
-// histories: nothing was carried out before it, or a call was, of which the
-// answer was lost.
-func inVirtualTime(t *testing.T, o Options, failures map[string]error, test func(h *house, failure error, before fate)) {
+// inVirtualTime runs a test on its own store for each failure, in two variants: nothing was
+// carried out before it, or a call was, whose reply was lost.
+func inVirtualTime(t *testing.T, o Options, failures map[string]error, test func(h *harness, failure error, before fault)) {
 	o.URL = redistest.Start(t).URL()
 	for name, failure := range failures {
-		for history, before := range map[string]fate{
+		for history, before := range map[string]fault{
 			"at once": {before: failure}, "after a lost answer": {after: io.EOF},
 			"at once, large": {before: failure}, "after a lost answer, large": {after: io.EOF},
 		} {
@@ -198,9 +197,9 @@ func inVirtualTime(t *testing.T, o Options, failures map[string]error, test func
 				}
 				o.Namespace = strings.ReplaceAll(t.Name(), "/", ".")
 				synctest.Test(t, func(t *testing.T) {
-					h := build(t, o)
+					h := newHarness(t, o)
 					test(h, failure, before)
-					h.set(fate{})
+					h.set(fault{})
 					h.Close()
 				})
 			})
@@ -208,21 +207,21 @@ func inVirtualTime(t *testing.T, o Options, failures map[string]error, test func
 	}
 }
 
-// build opens the store. There are two ready jobs, and one that holder 3 has.
-func build(t *testing.T, o Options) *house {
+// newHarness opens the store. There are two ready jobs, and one that holder 3 has.
+func newHarness(t *testing.T, o Options) *harness {
 	t.Helper()
-	h := &house{t: t, door: &door{}, ahead: new(atomic.Int64)}
+	h := &harness{t: t, faultPlan: &faultPlan{}, ahead: new(atomic.Int64)}
 	o.skew, o.leaseSetFrom = func() time.Duration { return time.Duration(h.ahead.Load()) }, 2
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	replicas := o.WaitReplicas
-	o.WaitReplicas = 0 // there are none before the door is there
+	o.WaitReplicas = 0 // there are none before the faulty transport is in place
 	var err error
 	if h.Store, err = Open(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
-	h.parts[0].transport = &behind{door: h.door, transport: h.parts[0].transport}
+	h.parts[0].transport = &faultyTransport{faultPlan: h.faultPlan, transport: h.parts[0].transport}
 	h.parts[0].options.WaitReplicas = replicas
 	for range 3 {
 		if a := do(h.Store, put("x")); a.Err != nil {
@@ -234,10 +233,10 @@ func build(t *testing.T, o Options) *house {
 	return h
 }
 
-// bustle is what three connections want at the same time, in one call: one puts,
-// one takes a job and puts another, one deletes what it has and takes the next.
-// It returns the answers, and how long they took.
-func (h *house) bustle() (answers []storage.Answer, took time.Duration) {
+// runBatches runs the batches of three connections at the same time, in one call: one puts, one
+// takes a job and puts another, one deletes what it has and takes the next. It returns the
+// answers, and how long they took.
+func (h *harness) runBatches() (answers []storage.Answer, took time.Duration) {
 	begun := time.Now()
 	var all sync.WaitGroup
 	all.Add(3)
@@ -250,15 +249,15 @@ func (h *house) bustle() (answers []storage.Answer, took time.Duration) {
 	all.Wait()
 	for _, b := range batches {
 		for i := range b.Ops {
-			h.book(&b.Ops[i])
+			h.count(&b.Ops[i])
 			answers = append(answers, b.Ops[i].Answer)
 		}
 	}
 	return answers, time.Since(begun)
 }
 
-// book notes what was acknowledged.
-func (h *house) book(op *storage.Op) {
+// count counts what was acknowledged.
+func (h *harness) count(op *storage.Op) {
 	failed := op.Answer.Err != nil
 	switch {
 	case op.Kind == storage.Put && failed:
@@ -272,8 +271,8 @@ func (h *house) book(op *storage.Op) {
 	}
 }
 
-// wantAll checks that all operations of a bustle were done.
-func (h *house) wantAll(answers []storage.Answer) {
+// wantAll checks that all operations of runBatches were done.
+func (h *harness) wantAll(answers []storage.Answer) {
 	h.t.Helper()
 	for i, a := range answers {
 		if a.Err != nil || a.NotFound {
@@ -282,8 +281,8 @@ func (h *house) wantAll(answers []storage.Answer) {
 	}
 }
 
-// wantNone checks that all operations of a bustle were answered with the error.
-func (h *house) wantNone(answers []storage.Answer, want error) {
+// wantNone checks that all operations of runBatches were answered with the error.
+func (h *harness) wantNone(answers []storage.Answer, want error) {
 	h.t.Helper()
 	for i, a := range answers {
 		if !errors.Is(a.Err, want) {
@@ -292,9 +291,9 @@ func (h *house) wantNone(answers []storage.Answer, want error) {
 	}
 }
 
-// audit ends all connections, lets some time go by, and holds what was
-// acknowledged against what is there: each job once, none reserved.
-func (h *house) audit() {
+// verify ends all connections, lets some time pass, and compares what was acknowledged with
+// what is there: each job once, none reserved.
+func (h *harness) verify() {
 	h.t.Helper()
 	for holder := range tube.Holder(4) {
 		do(h.Store, storage.Op{Kind: storage.ReleaseAll, Holder: holder})
@@ -326,25 +325,25 @@ func (h *house) audit() {
 
 // passes are failures that end by themselves, or may.
 var passes = map[string]error{
-	"LOADING":       said("LOADING Redis is loading the dataset in memory"),
-	"BUSY":          said("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."),
-	"READONLY":      said("READONLY You can't write against a read only replica."),
-	"MASTERDOWN":    said("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."),
-	"NOREPLICAS":    said("NOREPLICAS Not enough good replicas to write."),
-	"NOSCRIPT":      said("NOSCRIPT No matching script. Please use EVAL."),
-	"CLUSTERDOWN":   said("CLUSTERDOWN The cluster is down"),
-	"TRYAGAIN":      said("TRYAGAIN Multiple keys request during rehashing of slot"),
-	"MISCONF":       said("MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk."),
-	"MOVED":         said("MOVED 3999 127.0.0.1:6381"),
-	"ASK":           said("ASK 3999 127.0.0.1:6381"),
-	"UNBLOCKED":     said("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"),
-	"wrapped":       said("ERR Error running script (call to f_0123): @user_script:1: -READONLY You can't write against a read only replica."),
-	"wrapped twice": said("ERR Error running script (call to f_0123): @user_script:1: @user_script: 1: -MISCONF Redis is configured to save RDB snapshots"),
-	"by a proxy":    said("ERR READONLY You can't write against a read only instance"),
-	"clients":       said("ERR max number of clients reached"),
-	"UNKILLABLE":    said("UNKILLABLE Sorry the script already executed write commands against the dataset."),
-	"NOAUTH":        said("NOAUTH Authentication required."),
-	"WRONGPASS":     said("WRONGPASS invalid username-password pair or user is disabled."),
+	"LOADING":       redisError("LOADING Redis is loading the dataset in memory"),
+	"BUSY":          redisError("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."),
+	"READONLY":      redisError("READONLY You can't write against a read only replica."),
+	"MASTERDOWN":    redisError("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."),
+	"NOREPLICAS":    redisError("NOREPLICAS Not enough good replicas to write."),
+	"NOSCRIPT":      redisError("NOSCRIPT No matching script. Please use EVAL."),
+	"CLUSTERDOWN":   redisError("CLUSTERDOWN The cluster is down"),
+	"TRYAGAIN":      redisError("TRYAGAIN Multiple keys request during rehashing of slot"),
+	"MISCONF":       redisError("MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk."),
+	"MOVED":         redisError("MOVED 3999 127.0.0.1:6381"),
+	"ASK":           redisError("ASK 3999 127.0.0.1:6381"),
+	"UNBLOCKED":     redisError("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"),
+	"wrapped":       redisError("ERR Error running script (call to f_0123): @user_script:1: -READONLY You can't write against a read only replica."),
+	"wrapped twice": redisError("ERR Error running script (call to f_0123): @user_script:1: @user_script: 1: -MISCONF Redis is configured to save RDB snapshots"),
+	"by a proxy":    redisError("ERR READONLY You can't write against a read only instance"),
+	"clients":       redisError("ERR max number of clients reached"),
+	"UNKILLABLE":    redisError("UNKILLABLE Sorry the script already executed write commands against the dataset."),
+	"NOAUTH":        redisError("NOAUTH Authentication required."),
+	"WRONGPASS":     redisError("WRONGPASS invalid username-password pair or user is disabled."),
 	"refused":       &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED},
 	"reset":         &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET},
 	"pipe":          &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE},
@@ -355,40 +354,40 @@ var passes = map[string]error{
 
 // stays are failures that no waiting ends.
 var stays = map[string]error{
-	"NOPERM":      said("NOPERM this user has no permissions to run the 'evalsha' command"),
-	"WRONGTYPE":   said("WRONGTYPE Operation against a key holding the wrong kind of value"),
-	"ERR":         said("ERR unknown command 'evalsha'"),
+	"NOPERM":      redisError("NOPERM this user has no permissions to run the 'evalsha' command"),
+	"WRONGTYPE":   redisError("WRONGTYPE Operation against a key holding the wrong kind of value"),
+	"ERR":         redisError("ERR unknown command 'evalsha'"),
 	"other bytes": fmt.Errorf("%w: %T", errReply, 1),
 }
 
 // outOfMemory is what Redis says to a call that does not say that it can do
 // without memory.
-const outOfMemory = said("OOM command not allowed when used memory > 'maxmemory'.")
+const outOfMemory = redisError("OOM command not allowed when used memory > 'maxmemory'.")
 
-// TestPasses: nobody notices a failure that passes within the limit, whether or
-// not the call was carried out before.
-func TestPasses(t *testing.T) {
+// TestTransientFailures: no client notices a failure that ends within the limit, whether or not
+// the call was carried out before.
+func TestTransientFailures(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, Options{}, passes, func(h *house, failure error, before fate) {
-		h.set(fate{}, before, fate{before: failure}, fate{before: failure})
-		answers, took := h.bustle()
+	inVirtualTime(t, Options{}, passes, func(h *harness, failure error, before fault) {
+		h.set(fault{}, before, fault{before: failure}, fault{before: failure})
+		answers, took := h.runBatches()
 		h.wantAll(answers)
 		if n := h.failed(); n != 3 || took > time.Second {
 			h.t.Errorf("%d attempts failed, and the answers came after %v", n, took)
 		}
-		h.audit()
+		h.verify()
 	})
 }
 
-// TestOutlasts: when a failure outlasts the limit, what is held up is answered
-// with an error, as is what comes later; and when it is over all goes on, with
-// nothing done that nobody was told of, but what had been done before.
-func TestOutlasts(t *testing.T) {
+// TestOutlastsFailures: when a failure outlasts the limit, held-up and later operations are
+// answered with an error. When it is over everything works, and nothing unacknowledged is done,
+// except what had been done before.
+func TestOutlastsFailures(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, Options{}, passes, func(h *house, failure error, before fate) {
-		h.set(fate{before: failure}, before)
+	inVirtualTime(t, Options{}, passes, func(h *harness, failure error, before fault) {
+		h.set(fault{before: failure}, before)
 		for range 2 {
-			answers, took := h.bustle()
+			answers, took := h.runBatches()
 			h.wantNone(answers, storage.ErrUnavailable)
 			if took < DefaultTimeout || took > DefaultTimeout+time.Second {
 				h.t.Errorf("the answers came after %v", took)
@@ -397,46 +396,46 @@ func TestOutlasts(t *testing.T) {
 		if before.after == nil {
 			h.maybePut, h.maybeTaken = 0, 0 // nothing can have been done
 		}
-		h.set(fate{})
+		h.set(fault{})
 		time.Sleep(2 * longestPause)
 		if got := figures(h.t, h.Store); got.Reserved > 1 {
-			h.t.Errorf("%d jobs are reserved, and only one connection was told so", got.Reserved)
+			h.t.Errorf("%d jobs are reserved, and only one connection got one", got.Reserved)
 		}
-		answers, _ := h.bustle()
+		answers, _ := h.runBatches()
 		for i, a := range answers {
 			if a.Err != nil {
 				h.t.Errorf("when it is over, operation %d: %+v", i, a)
 			}
 		}
-		h.audit()
+		h.verify()
 	})
 }
 
-// TestStays: what no waiting ends is an error at once, and no later call suffers
+// TestStaysFailing: what waiting does not end is an error at once, and no later call suffers
 // from it.
-func TestStays(t *testing.T) {
-	inVirtualTime(t, Options{}, stays, func(h *house, failure error, before fate) {
-		next := []fate{before}
+func TestStaysFailing(t *testing.T) {
+	inVirtualTime(t, Options{}, stays, func(h *harness, failure error, before fault) {
+		next := []fault{before}
 		if before.after != nil {
-			next = append(next, fate{before: failure})
+			next = append(next, fault{before: failure})
 		}
-		h.set(fate{before: failure}, next...)
-		answers, took := h.bustle()
+		h.set(fault{before: failure}, next...)
+		answers, took := h.runBatches()
 		h.wantNone(answers, storage.ErrUnavailable)
 		if took > time.Second {
 			h.t.Errorf("the answers came after %v", took)
 		}
-		h.set(fate{})
-		h.audit()
+		h.set(fault{})
+		h.verify()
 	})
 }
 
-// TestFullBehindDoor: without memory puts are refused, at once, and all else is
-// done; unless it is unknown what the call had done before.
-func TestFullBehindDoor(t *testing.T) {
-	inVirtualTime(t, Options{}, map[string]error{"OOM": outOfMemory}, func(h *house, failure error, before fate) {
-		h.set(fate{before: failure}, before)
-		answers, took := h.bustle()
+// TestFullMemoryInVirtualTime: without memory puts are refused, at once, and everything else is
+// done; unless the outcome of an earlier attempt is unknown.
+func TestFullMemoryInVirtualTime(t *testing.T) {
+	inVirtualTime(t, Options{}, map[string]error{"OOM": outOfMemory}, func(h *harness, failure error, before fault) {
+		h.set(fault{before: failure}, before)
+		answers, took := h.runBatches()
 		if before.after != nil {
 			h.wantNone(answers, storage.ErrUnavailable)
 		} else {
@@ -446,45 +445,43 @@ func TestFullBehindDoor(t *testing.T) {
 		if took > time.Second {
 			h.t.Errorf("the answers came after %v", took)
 		}
-		h.audit()
+		h.verify()
 	})
 }
 
-// TestUnconfirmed: while replicas do not confirm a call, for whatever reason, it
-// is held up; when they do, it was carried out once, and the instance still has
-// what it had.
+// TestUnconfirmed: while replicas do not confirm a call, for whatever reason, it is held up;
+// when they do, it was carried out once, and the instance still has what it had.
 func TestUnconfirmed(t *testing.T) {
 	failures := map[string]error{
 		"UNBLOCKED": passes["UNBLOCKED"],
-		"a replica": said("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated."),
-		"NOPERM":    said("NOPERM this user has no permissions to run the 'wait' command"),
+		"a replica": redisError("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated."),
+		"NOPERM":    redisError("NOPERM this user has no permissions to run the 'wait' command"),
 		"too few":   errFewReplicas,
 		"reset":     passes["reset"],
 	}
-	inVirtualTime(t, Options{WaitReplicas: 1}, failures, func(h *house, failure error, _ fate) {
-		fails := fate{after: failure}
-		h.set(fate{}, fails, fails, fails)
-		answers, took := h.bustle()
+	inVirtualTime(t, Options{WaitReplicas: 1}, failures, func(h *harness, failure error, _ fault) {
+		fails := fault{after: failure}
+		h.set(fault{}, fails, fails, fails)
+		answers, took := h.runBatches()
 		h.wantAll(answers)
 		if n := h.failed(); n != 3 || took > time.Second {
 			h.t.Errorf("%d attempts failed, and the answers came after %v", n, took)
 		}
 		h.set(fails)
-		answers, took = h.bustle()
+		answers, took = h.runBatches()
 		h.wantNone(answers, storage.ErrUnavailable)
 		if took < DefaultTimeout || took > DefaultTimeout+time.Second {
 			h.t.Errorf("the answers came after %v", took)
 		}
-		h.set(fate{})
-		h.audit()
+		h.set(fault{})
+		h.verify()
 	})
 }
 
-// TestEndsInTrouble: a store that is closed while Redis fails ends, after the
-// limit.
-func TestEndsInTrouble(t *testing.T) {
-	inVirtualTime(t, Options{}, map[string]error{"reset": passes["reset"]}, func(h *house, failure error, before fate) {
-		h.set(fate{before: failure}, before)
+// TestEndsWhileFailing: a store that is closed while Redis fails ends after the limit.
+func TestEndsWhileFailing(t *testing.T) {
+	inVirtualTime(t, Options{}, map[string]error{"reset": passes["reset"]}, func(h *harness, failure error, before fault) {
+		h.set(fault{before: failure}, before)
 		if a := do(h.Store, put("y")); !errors.Is(a.Err, storage.ErrUnavailable) {
 			h.t.Errorf("%+v", a)
 		}
@@ -498,14 +495,14 @@ func TestEndsInTrouble(t *testing.T) {
 	})
 }
 
-// TestGivesBackInTheEnd: what a connection held that has ended is given back when
-// that is possible again, however often Redis has refused.
+// TestGivesBackInTheEnd: what a closed connection held is given back when that is possible
+// again, however often Redis has refused.
 func TestGivesBackInTheEnd(t *testing.T) {
-	inVirtualTime(t, Options{}, stays, func(h *house, failure error, before fate) {
+	inVirtualTime(t, Options{}, stays, func(h *harness, failure error, before fault) {
 		if a := do(h.Store, take(4)); a.Err != nil {
 			h.t.Fatal(a.Err)
 		}
-		h.set(fate{before: failure})
+		h.set(fault{before: failure})
 		if a := do(h.Store, storage.Op{Kind: storage.ReleaseAll, Holder: 4}); a.Err == nil {
 			h.t.Error("a connection has left while Redis refuses everything")
 		}
@@ -513,7 +510,7 @@ func TestGivesBackInTheEnd(t *testing.T) {
 		if n := h.failed(); n < 5 {
 			h.t.Errorf("it was tried %d times", n)
 		}
-		h.set(fate{})
+		h.set(fault{})
 		time.Sleep(2 * retryMustRunAfter)
 		if got := figures(h.t, h.Store); got.Reserved != 1 {
 			h.t.Errorf("%d jobs are reserved, want that of the other connection", got.Reserved)
@@ -521,16 +518,16 @@ func TestGivesBackInTheEnd(t *testing.T) {
 	})
 }
 
-// TestEmptyAfterALostAnswer: a call was carried out, and then Redis comes back
-// empty. Nobody knows what to tell its clients, so it is not sent again.
+// TestEmptyAfterALostAnswer: a call was carried out, and then Redis comes back empty. Its
+// outcome is unknown, so it is not sent again.
 func TestEmptyAfterALostAnswer(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, Options{URL: server.URL()})
+		h := newHarness(t, Options{URL: server.URL()})
 		defer h.Close()
 		h.then = func() { client.FlushAll(context.Background()) }
-		h.set(fate{}, fate{after: io.EOF})
+		h.set(fault{}, fault{after: io.EOF})
 		if a := do(h.Store, put("y")); !errors.Is(a.Err, storage.ErrUnavailable) {
 			t.Errorf("%+v", a)
 		}
@@ -543,9 +540,8 @@ func TestEmptyAfterALostAnswer(t *testing.T) {
 	})
 }
 
-// TestGarbled: an answer that ends too early, anywhere, or is not what the script
-// returns, is an error to all who wanted something of that call, and later calls
-// do not suffer from it.
+// TestGarbled: a reply that ends too early, anywhere, or is not what the script returns, is an
+// error for all operations of that call, and later calls do not suffer from it.
 func TestGarbled(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
@@ -569,52 +565,51 @@ func TestGarbled(t *testing.T) {
 	}
 	for name, garble := range garbles {
 		synctest.Test(t, func(t *testing.T) {
-			h := build(t, Options{URL: url, Namespace: name})
+			h := newHarness(t, Options{URL: url, Namespace: name})
 			defer h.Close()
 			h.garble = func(parts []any) any {
 				h.garble = nil
 				return garble(parts)
 			}
-			answers, took := h.bustle()
+			answers, took := h.runBatches()
 			h.wantNone(answers, storage.ErrUnavailable)
 			if took > time.Second {
 				t.Errorf("the answers came after %v", took)
 			}
-			if h.audit(); t.Failed() {
+			if h.verify(); t.Failed() {
 				t.Fatal(name)
 			}
 		})
 	}
 }
 
-// ear is a listener on whose server somebody waits for a job, or nobody does.
-type ear struct {
+// waitingListener is a listener on whose server a client waits for a job, or none does.
+type waitingListener struct {
 	nopListener
 	waits bool
-	heard chan string
+	woken chan string
 }
 
-func (e *ear) Ready(name string) bool {
+func (e *waitingListener) Ready(name string) bool {
 	select {
-	case e.heard <- name:
-	default: // it was heard before
+	case e.woken <- name:
+	default: // it was woken before
 	}
 	return e.waits
 }
 
-// TestNotificationsGoOn: receipts of notifications that fail, as when Redis becomes a
-// replica for a while, are tried again; and an instance on which nobody waits any
-// more passes on what it is told.
-func TestNotificationsGoOn(t *testing.T) {
+// TestWakeUpsGoOn: wake-up reads that fail, as when Redis becomes a replica for a while, are
+// tried again; and an instance on which no client waits any more passes its wake-ups on.
+func TestWakeUpsGoOn(t *testing.T) {
 	url := redistest.Start(t).URL()
-	ears := []*ear{{waits: false, heard: make(chan string, 1)}, {waits: true, heard: make(chan string, 1)}}
+	ears := []*waitingListener{{waits: false, woken: make(chan string, 1)}, {waits: true, woken: make(chan string, 1)}}
 	for _, e := range ears {
 		s, err := Open(context.Background(), Options{URL: url, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		s.link.one.AddHook(&door{receipt: passes["UNBLOCKED"], unread: 3})
+		s.link.one.AddHook(&faultPlan{receipt: passes["UNBLOCKED"], unread: 3})
 		s.Listen(e)
 		if a := do(s, takeFrom(1, true, "t")); !a.NotFound {
 			t.Fatalf("%+v", a)
@@ -623,25 +618,25 @@ func TestNotificationsGoOn(t *testing.T) {
 	do(openAt(t, url, patient), put("x"))
 	for i, e := range ears {
 		select {
-		case <-e.heard:
+		case <-e.woken:
 		case <-time.After(patient):
-			t.Fatalf("instance %d has not heard of the job", i)
+			t.Fatalf("instance %d was not woken for the job", i)
 		}
 	}
 }
 
-// TestDeclaredDeadAgainAndAgain: when every call comes too late, because the others
-// have declared the instance dead again meanwhile, clients are told in time.
+// TestDeclaredDeadAgainAndAgain: when every call is too late, because others have declared the
+// instance dead again meanwhile, clients are answered in time.
 func TestDeclaredDeadAgainAndAgain(t *testing.T) {
-	failures := map[string]error{"LOST": said(lost + " the instance was " + declaredDead)}
-	inVirtualTime(t, Options{Timeout: DefaultTimeout}, failures, func(h *house, failure error, before fate) {
+	failures := map[string]error{"LOST": redisError(lost + " the instance was " + declaredDead)}
+	inVirtualTime(t, Options{Timeout: DefaultTimeout}, failures, func(h *harness, failure error, before fault) {
 		if before.before == nil {
 			return
 		}
 		h.set(before)
 		answered := make(chan bool)
 		go func() {
-			answers, _ := h.bustle()
+			answers, _ := h.runBatches()
 			h.wantNone(answers, storage.ErrUnavailable)
 			close(answered)
 		}()
@@ -650,7 +645,7 @@ func TestDeclaredDeadAgainAndAgain(t *testing.T) {
 		case <-time.After(3 * DefaultTimeout):
 			t.Error("nobody is answered")
 		}
-		h.set(fate{})
+		h.set(fault{})
 		<-answered
 	})
 }

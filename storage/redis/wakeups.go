@@ -55,7 +55,7 @@ func (n *wakeUpReader) readAll(ctx context.Context) {
 			n.part.wake(wakeUp{tube, 1})
 		case errors.Is(err, goredis.Nil), ctx.Err() != nil:
 		default:
-			n.log.Debug("receiving notifications failed", "err", err)
+			n.log.Debug("receiving wake-ups has failed", "err", err)
 			time.Sleep(wakeUpReadRetry)
 		}
 	}

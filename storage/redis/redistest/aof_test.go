@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestHalfATransaction: a script of which Redis has only written a part when it is killed is not
+// TestHalfATransaction: a script that Redis has written only partly when it is killed is not
 // carried out, not even after a second restart.
 func TestHalfATransaction(t *testing.T) {
 	t.Parallel()

@@ -11,11 +11,11 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// slots is how many a cluster has.
+// slots is the number of slots of a cluster.
 const slots = 16384
 
-// Cluster is a Redis Cluster. A node that others miss for a second is replaced
-// by its replica.
+// Cluster is a Redis Cluster. A replica takes over from a node that the others miss for a
+// second.
 type Cluster struct {
 	Primaries []*Server // which had the slots at the beginning, in equal parts
 	Replicas  []*Server // the first one of the first primary, and so on
@@ -23,8 +23,8 @@ type Cluster struct {
 	buses     map[*Server]string // the ports at which they are announced to each other
 }
 
-// StartCluster starts a cluster of so many primaries, each with so many
-// replicas; the arguments are for all nodes. It ends with the test.
+// StartCluster starts a cluster of primaries with that many replicas each; the arguments are
+// for all nodes. It ends with the test.
 func StartCluster(tb testing.TB, primaries, replicas int, args ...string) *Cluster {
 	tb.Helper()
 	return startCluster(tb, terms{}, primaries, replicas, args...)
@@ -47,16 +47,16 @@ func startCluster(tb testing.TB, on terms, primaries, replicas int, args ...stri
 		} else {
 			c.Replicas = append(c.Replicas, node)
 		}
-		c.ids[node], c.buses[node] = c.tell(tb, node, "cluster", "myid"), bus
-		c.tell(tb, node, "cluster", "set-config-epoch", i+1)
+		c.ids[node], c.buses[node] = c.run(tb, node, "cluster", "myid"), bus
+		c.run(tb, node, "cluster", "set-config-epoch", i+1)
 	}
 	c.introduce(tb)
 	for i, node := range c.Primaries {
-		c.tell(tb, node, "cluster", "addslotsrange", slots*i/primaries, slots*(i+1)/primaries-1)
+		c.run(tb, node, "cluster", "addslotsrange", slots*i/primaries, slots*(i+1)/primaries-1)
 	}
 	c.awaitKnown(tb)
 	for i, node := range c.Replicas {
-		c.tell(tb, node, "cluster", "replicate", c.ids[c.Primaries[i%primaries]])
+		c.run(tb, node, "cluster", "replicate", c.ids[c.Primaries[i%primaries]])
 	}
 	c.AwaitWhole(tb)
 	return c
@@ -92,8 +92,8 @@ func (c *Cluster) URL() string {
 	return c.Primaries[0].lock.url("redis", "+cluster://"+strings.Join(hosts, ","))
 }
 
-// tell has a node carry out a command.
-func (c *Cluster) tell(tb testing.TB, node *Server, words ...any) string {
+// run makes a node carry out a command.
+func (c *Cluster) run(tb testing.TB, node *Server, words ...any) string {
 	tb.Helper()
 	client := goredis.NewClient(node.options())
 	defer client.Close()
@@ -104,33 +104,33 @@ func (c *Cluster) tell(tb testing.TB, node *Server, words ...any) string {
 	return fmt.Sprint(answer)
 }
 
-// NeverFailOver has no node taken for dead that does not answer, for tests in which none
-// dies, on machines that may keep one waiting.
+// NeverFailOver keeps the cluster from declaring a silent node dead, for tests in which none
+// dies, on busy machines.
 func (c *Cluster) NeverFailOver(tb testing.TB) {
 	tb.Helper()
 	for _, node := range c.Nodes() {
-		c.tell(tb, node, "config", "set", "cluster-node-timeout", "600000")
+		c.run(tb, node, "config", "set", "cluster-node-timeout", "600000")
 	}
 }
 
-// introduce has the first node meet those that it does not know.
+// introduce makes the first node meet those that it does not know.
 func (c *Cluster) introduce(tb testing.TB) {
 	tb.Helper()
 	first := c.Primaries[0]
-	known := c.tell(tb, first, "cluster", "nodes")
+	known := c.run(tb, first, "cluster", "nodes")
 	for _, node := range c.Nodes() {
 		if !strings.Contains(known, c.ids[node]) {
 			host, port, _ := net.SplitHostPort(node.Announced())
-			c.tell(tb, first, "cluster", "meet", host, port, c.buses[node])
+			c.run(tb, first, "cluster", "meet", host, port, c.buses[node])
 		}
 	}
 }
 
-// meetAgain is longer than Redis goes on with a meeting, which is the node timeout: one that has not
-// come about on a busy machine by then never does.
+// meetAgain is longer than the node timeout, during which Redis keeps trying to meet a node. On
+// a busy machine a meeting can fail within it.
 const meetAgain = 1500 * time.Millisecond
 
-// awaitKnown waits until every node has heard of all.
+// awaitKnown waits until every node knows all others.
 func (c *Cluster) awaitKnown(tb testing.TB) {
 	tb.Helper()
 	last := time.Now()
@@ -140,7 +140,7 @@ func (c *Cluster) awaitKnown(tb testing.TB) {
 				c.introduce(tb)
 				last = time.Now()
 			}
-			return strings.Count(c.tell(tb, node, "cluster", "nodes"), " connected") == len(c.ids)
+			return strings.Count(c.run(tb, node, "cluster", "nodes"), " connected") == len(c.ids)
 		})
 	}
 }
@@ -151,16 +151,16 @@ func (c *Cluster) AwaitWhole(tb testing.TB) {
 	tb.Helper()
 	for _, node := range c.Nodes() {
 		await(tb, "the cluster to be in order", func(ctx context.Context) bool {
-			nodes := c.ask(ctx, node, "cluster", "nodes")
-			return strings.Contains(c.ask(ctx, node, "cluster", "info"), "cluster_state:ok") &&
+			nodes := c.tryRun(ctx, node, "cluster", "nodes")
+			return strings.Contains(c.tryRun(ctx, node, "cluster", "info"), "cluster_state:ok") &&
 				strings.Count(nodes, "slave ") == len(c.Replicas) && !strings.Contains(nodes, "fail") &&
 				!strings.Contains(node.info(ctx, "replication"), "master_link_status:down")
 		})
 	}
 }
 
-// ask is tell of a node that may not answer: then it returns "".
-func (c *Cluster) ask(ctx context.Context, node *Server, words ...any) string {
+// tryRun is run for a node that may not answer: then it returns "".
+func (c *Cluster) tryRun(ctx context.Context, node *Server, words ...any) string {
 	options := node.options()
 	options.MaxRetries = -1
 	client := goredis.NewClient(options)
@@ -177,7 +177,7 @@ func (c *Cluster) ask(ctx context.Context, node *Server, words ...any) string {
 func (c *Cluster) Now(tb testing.TB) (primaries, replicas []*Server) {
 	tb.Helper()
 	role := make(map[string]string) // by id, among other flags
-	for _, line := range strings.Split(c.tell(tb, c.Primaries[0], "cluster", "nodes"), "\n") {
+	for _, line := range strings.Split(c.run(tb, c.Primaries[0], "cluster", "nodes"), "\n") {
 		if words := strings.Fields(line); len(words) > 2 {
 			role[words[0]] = words[2]
 		}
@@ -205,13 +205,13 @@ func (c *Cluster) PrimaryOf(tb testing.TB, replica *Server) *Server {
 	return nil
 }
 
-// AwaitListed waits until nodes tell clients of all replicas, which they do some
+// AwaitListed waits until nodes report all replicas to clients, which they do some
 // time after there was something to replicate in each primary.
 func (c *Cluster) AwaitListed(tb testing.TB) {
 	tb.Helper()
 	for _, node := range c.Nodes() {
 		await(tb, "the replicas to be listed", func(context.Context) bool {
-			list := c.tell(tb, node, "cluster", "slots")
+			list := c.run(tb, node, "cluster", "slots")
 			for _, replica := range c.Replicas {
 				if !strings.Contains(list, c.ids[replica]) {
 					return false
@@ -225,9 +225,9 @@ func (c *Cluster) AwaitListed(tb testing.TB) {
 // Owner returns the node that has a key, as that one says.
 func (c *Cluster) Owner(tb testing.TB, key string, asked *Server) *Server {
 	tb.Helper()
-	slot := c.tell(tb, asked, "cluster", "keyslot", key)
+	slot := c.run(tb, asked, "cluster", "keyslot", key)
 	for _, node := range c.Nodes() {
-		if has(c.tell(tb, asked, "cluster", "nodes"), c.ids[node], slot) {
+		if has(c.run(tb, asked, "cluster", "nodes"), c.ids[node], slot) {
 			return node
 		}
 	}
@@ -281,7 +281,7 @@ func (c *Cluster) AwaitReplaced(tb testing.TB, failed *Server) {
 			continue
 		}
 		await(tb, "a replica to take over", func(ctx context.Context) bool {
-			nodes := c.ask(ctx, node, "cluster", "nodes")
+			nodes := c.tryRun(ctx, node, "cluster", "nodes")
 			return nodes != "" && slotsOf(nodes, c.ids[failed]) == 0
 		})
 	}
@@ -296,12 +296,12 @@ func (c *Cluster) FailOver(tb testing.TB, replica *Server) {
 	var begun time.Time
 	for _, node := range c.Nodes() {
 		await(tb, "a replica to be promoted", func(ctx context.Context) bool {
-			if slotsOf(c.ask(ctx, node, "cluster", "nodes"), c.ids[replica]) > 0 {
+			if slotsOf(c.tryRun(ctx, node, "cluster", "nodes"), c.ids[replica]) > 0 {
 				return true
 			}
 			if time.Since(begun) > attempt {
 				begun = time.Now()
-				c.ask(ctx, replica, "cluster", "failover")
+				c.tryRun(ctx, replica, "cluster", "failover")
 			}
 			return false
 		})
@@ -327,9 +327,9 @@ func (c *Cluster) Migrate(tb testing.TB, key string, from, to *Server, each func
 	if from == to {
 		return
 	}
-	slot := c.tell(tb, from, "cluster", "keyslot", key)
-	c.tell(tb, to, "cluster", "setslot", slot, "importing", c.ids[from])
-	c.tell(tb, from, "cluster", "setslot", slot, "migrating", c.ids[to])
+	slot := c.run(tb, from, "cluster", "keyslot", key)
+	c.run(tb, to, "cluster", "setslot", slot, "importing", c.ids[from])
+	c.run(tb, from, "cluster", "setslot", slot, "migrating", c.ids[to])
 	host, port, _ := net.SplitHostPort(to.Addr)
 	client := from.Client(tb)
 	for {
@@ -347,15 +347,15 @@ func (c *Cluster) Migrate(tb testing.TB, key string, from, to *Server, each func
 		for _, k := range keys {
 			words = append(words, k)
 		}
-		c.tell(tb, from, words...)
+		c.run(tb, from, words...)
 	}
 	for _, node := range []*Server{to, from} {
-		c.tell(tb, node, "cluster", "setslot", slot, "node", c.ids[to])
+		c.run(tb, node, "cluster", "setslot", slot, "node", c.ids[to])
 	}
 	primaries, _ := c.Now(tb)
 	for _, node := range primaries {
 		if node != to && node != from {
-			c.tell(tb, node, "cluster", "setslot", slot, "node", c.ids[to])
+			c.run(tb, node, "cluster", "setslot", slot, "node", c.ids[to])
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// madeBy returns whether one of the processes, which are on this machine, has the
-// other end of a connection. One that is closed is nobody's.
+// madeBy returns whether one of the processes, on this machine, has the other end of a
+// connection. A closed connection belongs to no process.
 func madeBy(c net.Conn, pids []int) bool {
 	inode := inodeOf(c.RemoteAddr(), c.LocalAddr())
 	if inode == 0 {
@@ -29,9 +29,9 @@ func madeBy(c net.Conn, pids []int) bool {
 	return false
 }
 
-// inodeOf asks the kernel for the socket with these IPv4 addresses on its own and
-// on the other side; 0 if there is none. /proc/net/tcp says the same, but slowly:
-// that would hold up what goes through the proxy, and pass for trouble.
+// inodeOf asks the kernel for the socket with these IPv4 addresses on its own and on the other
+// side; 0 if there is none. /proc/net/tcp has the same information, but reading it is so slow
+// that it would delay the traffic of the proxy.
 func inodeOf(own, other net.Addr) uint32 {
 	from, ok := own.(*net.TCPAddr)
 	to, are := other.(*net.TCPAddr)

@@ -4,5 +4,5 @@ package redistest
 
 import "net"
 
-// madeBy cannot be told here, so nothing happens to parts of some processes.
+// madeBy is not supported here, so nothing happens to parts of some processes.
 func madeBy(net.Conn, []int) bool { return false }

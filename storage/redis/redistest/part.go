@@ -2,8 +2,8 @@ package redistest
 
 import "slices"
 
-// Part is what goes through a proxy for some of its clients, to which something
-// can happen while all others go on.
+// Part is the traffic of some clients of a proxy, to which something can happen while all
+// others continue.
 type Part struct {
 	p    *Proxy
 	pids []int // of the clients; nil: all there are
@@ -14,8 +14,8 @@ type Part struct {
 	known           map[*link]bool
 }
 
-// Of returns the part of these processes, by their pids. Until End is called they
-// are looked up for every connection to which something may happen.
+// Of returns the part of these processes, by their pids. Until End is called they are looked up
+// for every affected connection.
 func (p *Proxy) Of(pids ...int) *Part {
 	return p.part(slices.Clip(append([]int{}, pids...)))
 }
@@ -31,23 +31,23 @@ func (p *Proxy) part(pids []int) *Part {
 	return of
 }
 
-// End lets all pass, and nothing can happen to the part any more.
+// End lets everything pass again. Nothing can happen to the part any more.
 func (of *Part) End() {
 	of.p.mu.Lock()
 	defer of.p.mu.Unlock()
 	of.request, of.answer = nil, nil
-	of.p.parts = slices.DeleteFunc(of.p.parts, func(is *Part) bool { return is == of })
+	of.p.parts = slices.DeleteFunc(of.p.parts, func(p *Part) bool { return p == of })
 }
 
-// Judge has every piece of a request and of an answer judged.
+// Judge decides about every piece of a request and of a reply.
 func (of *Part) Judge(request, answer Judge) {
 	of.p.mu.Lock()
 	defer of.p.mu.Unlock()
 	of.request, of.answer = request, answer
 }
 
-// Swallow has connections accepted, and nothing pass, as on a line that is dead;
-// or not any more. What was swallowed is lost, so then all connections break.
+// Swallow lets connections be accepted and passes nothing, as on a dead line; or ends that.
+// What was swallowed is lost, so at the end all connections break.
 func (of *Part) Swallow(ok bool) {
 	all := func([]byte) Fate { return Drop }
 	of.p.mu.Lock()
@@ -65,7 +65,7 @@ func (of *Part) Break() {
 	of.p.breakThose(of, false)
 }
 
-// Reset breaks them, and both ends are told that it was not in order.
+// Reset breaks them with a TCP reset at both ends.
 func (of *Part) Reset() {
 	of.p.mu.Lock()
 	defer of.p.mu.Unlock()

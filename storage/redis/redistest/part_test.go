@@ -11,8 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// TestPart: what happens to the connections of some processes happens to no
-// others.
+// TestPart: what happens to the connections of some processes does not happen to others.
 func TestPart(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux says whose a connection is")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Proxy stands between clients and a server, and lets connections break at a
-// chosen moment: all of them, or by Of those of some clients.
+// Proxy is a proxy between clients and a server that breaks connections at chosen moments: all
+// of them, or by Of those of some clients.
 type Proxy struct {
 	Addr string // host:port
 
@@ -29,7 +29,7 @@ type Proxy struct {
 	refusing bool
 }
 
-// Fate is what becomes of a piece of the traffic.
+// Fate is what happens to a piece of the traffic.
 type Fate int
 
 // The fates.
@@ -37,24 +37,23 @@ const (
 	Pass Fate = iota // goes through
 	Cut              // is lost, and the connection with it
 	Last             // goes through, and then the connection breaks
-	Drop             // is lost with all that comes behind it, as on a line that is dead
+	Drop             // is lost with everything after it, as on a dead line
 
 	answered // is not passed on, as the proxy itself has answered it
 )
 
-// Judge decides about a piece, which is what comes in one read. Nil lets all
-// pass.
+// Judge decides about a piece, that is, the bytes of one read. Nil lets everything pass.
 type Judge func(piece []byte) Fate
 
-// link is a connection of a client, and the one to the server that goes with it.
+// link is a connection of a client, and the corresponding one to the server.
 type link struct{ client, server net.Conn }
 
-// sever ends both. A reset tells the client that something is wrong; otherwise
-// the server seems to have ended the connection in order.
+// sever closes both. With reset the client gets a TCP reset; otherwise the server seems to have
+// closed the connection normally.
 func (l *link) sever(reset bool) {
 	for _, c := range []net.Conn{l.client, l.server} {
-		if is, tcp := c.(*net.TCPConn); tcp && reset {
-			is.SetLinger(0)
+		if conn, tcp := c.(*net.TCPConn); tcp && reset {
+			conn.SetLinger(0)
 		}
 		c.Close()
 	}
@@ -66,8 +65,8 @@ func NewProxy(tb testing.TB, s *Server) *Proxy {
 	return NewProxyTo(tb, s.Addr)
 }
 
-// NewProxyTo returns a proxy before whoever listens at an address, host:port. It
-// ends with the test.
+// NewProxyTo returns a proxy before the listener at an address, host:port. It ends with the
+// test.
 func NewProxyTo(tb testing.TB, addr string) *Proxy {
 	tb.Helper()
 	p := &Proxy{Addr: "127.0.0.1:0", to: addr, links: make(map[*link]bool)}
@@ -82,8 +81,7 @@ func NewProxyTo(tb testing.TB, addr string) *Proxy {
 	return p
 }
 
-// open has connections accepted, always at the same address. It may be called
-// twice.
+// open accepts connections, always at the same address. It can be called twice.
 func (p *Proxy) open() error {
 	p.mu.Lock()
 	ok := p.listener != nil
@@ -110,8 +108,8 @@ func (p *Proxy) open() error {
 	return nil
 }
 
-// shut has connections refused as where nobody listens, and breaks all there
-// are, until open is called. It may be called twice.
+// shut refuses connections as if nothing listened, and breaks all existing ones, until open is
+// called. It can be called twice.
 func (p *Proxy) shut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,11 +123,11 @@ func (p *Proxy) shut() {
 // URL is how an engine reaches the server through the proxy.
 func (p *Proxy) URL() string { return "redis://" + p.Addr + "/0" }
 
-// Judge has every piece of a request and of an answer judged.
+// Judge decides about every piece of a request and of a reply.
 func (p *Proxy) Judge(request, answer Judge) { p.all.Judge(request, answer) }
 
-// Answer has requests answered by the proxy, unless they are to get "", and never
-// reach the server; nil lets all pass. Each must come in one read.
+// Answer makes the proxy answer requests, which then never reach the server, unless the answer
+// is ""; nil lets everything pass. Each request must come in one read.
 func (p *Proxy) Answer(instead func(request []byte) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,8 +137,7 @@ func (p *Proxy) Answer(instead func(request []byte) string) {
 // Swallow is that of Part, for all connections.
 func (p *Proxy) Swallow(ok bool) { p.all.Swallow(ok) }
 
-// Refuse has new connections closed at once, and breaks all there are; or not
-// any more.
+// Refuse closes new connections at once, and breaks all existing ones; or ends that.
 func (p *Proxy) Refuse(ok bool) {
 	p.mu.Lock()
 	p.refusing = ok
@@ -214,11 +211,11 @@ func (p *Proxy) answer(l *link, piece []byte) Fate {
 
 // judge returns the first fate that any part to which the connection belongs has
 // for the piece.
-func (p *Proxy) judge(l *link, piece []byte, its func(*Part) Judge) Fate {
+func (p *Proxy) judge(l *link, piece []byte, judgeOf func(*Part) Judge) Fate {
 	var judges []Judge
 	p.mu.Lock()
 	for _, of := range append([]*Part{p.all}, p.parts...) {
-		if decide := its(of); decide != nil && of.has(l) {
+		if decide := judgeOf(of); decide != nil && of.has(l) {
 			judges = append(judges, decide)
 		}
 	}
@@ -231,13 +228,12 @@ func (p *Proxy) judge(l *link, piece []byte, its func(*Part) Judge) Fate {
 	return Pass
 }
 
-// pieces are buffers of copy. They are used again, for tests open very many
-// connections.
+// pieces are buffers of copy. They are reused, because tests open very many connections.
 var pieces = sync.Pool{New: func() any { return new([1 << 20]byte) }}
 
-// isWhole returns whether a piece of a request can be decided about. It always can unless
-// the proxy answers requests itself: then the piece has to end where a request ends, for
-// the server would take the rest of one that was answered for another request.
+// isWhole returns whether a piece of a request can be decided about. It always can unless the
+// proxy answers requests itself: then the piece must end where a request ends, because the
+// server would take the rest of an answered request for a new one.
 func (p *Proxy) isWhole(piece []byte) bool {
 	p.mu.Lock()
 	answers := p.instead != nil
@@ -245,7 +241,8 @@ func (p *Proxy) isWhole(piece []byte) bool {
 	return !answers || endsWithRequest(piece)
 }
 
-// endsWithRequest returns whether text consists of whole requests, or of what is none.
+// endsWithRequest returns whether text consists of whole requests, or of something else than
+// requests.
 func endsWithRequest(text []byte) bool {
 	for len(text) > 0 && text[0] == '*' {
 		line, rest, found := bytes.Cut(text[1:], []byte("\r\n"))
@@ -271,7 +268,7 @@ func endsWithRequest(text []byte) bool {
 	return true
 }
 
-// copy passes on what one side says, as decide wants it, once that is whole.
+// copy passes on the bytes of one side as decided, once they are whole.
 func (p *Proxy) copy(l *link, to, from net.Conn, decide func(*link, []byte) Fate, whole func([]byte) bool) {
 	defer p.wait.Done()
 	defer func() {

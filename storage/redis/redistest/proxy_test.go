@@ -8,8 +8,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// TestAnswer: a request that the proxy answers reaches the server with no part of it,
-// however many reads it takes.
+// TestAnswer: no part of a request that the proxy answers reaches the server, however many
+// reads it takes.
 func TestAnswer(t *testing.T) {
 	proxy := NewProxy(t, Start(t))
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, MaxRetries: -1, PoolSize: 1})

@@ -3,11 +3,10 @@
 // its own, ended by its pid. It kills, stops and restarts them, moves the slots
 // of a cluster, and breaks connections to them.
 //
-// Whoever finds a server by asking sentinels or nodes of a cluster goes where
-// they say. So those that are started behind proxies (Behind…) announce the
-// proxy's address as their own: engines, sentinels, replicas and other nodes all
-// come that way, and any of them can be cut off. Only what the tests themselves
-// want to know or do goes straight to a server.
+// A client that finds a server by asking sentinels or nodes of a cluster connects to the
+// addresses that they announce. So servers that are started behind proxies (Behind…) announce
+// the proxy's address: engines, sentinels, replicas and other nodes all use the proxy, and any
+// of them can be cut off. Only the tests themselves connect directly.
 package redistest
 
 import (
@@ -30,7 +29,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// startLimit is how long a server may take to answer, or several to agree.
+// startLimit is how long a server has to answer, or several to agree.
 const startLimit = 3 * time.Minute
 
 // Server is a running redis-server.
@@ -50,14 +49,14 @@ type Server struct {
 	exited chan struct{}
 }
 
-// terms are on which servers are started.
+// terms are the conditions on which servers are started.
 type terms struct {
 	lock   *Lock // nil: there is none
 	behind bool  // proxies
 }
 
-// Start starts a redis-server that keeps nothing on disk unless the arguments,
-// written as in its configuration, say otherwise. It ends with the test.
+// Start starts a redis-server that keeps nothing on disk unless the arguments, in the syntax of
+// its configuration, say otherwise. It ends with the test.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return start(tb, terms{}, args...)
@@ -77,8 +76,7 @@ func start(tb testing.TB, on terms, args ...string) *Server {
 	return s
 }
 
-// serve starts a server with nothing on disk that its arguments do not want
-// there.
+// serve starts a server that keeps on disk only what its arguments require.
 func (s *Server) serve(tb testing.TB) {
 	tb.Helper()
 	all := append(s.lock.listen(s.port()), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no")
@@ -106,7 +104,7 @@ func portOf(addr string) string {
 	return port
 }
 
-// Announced is where others are told to find the server, host:port.
+// Announced is the address that the server announces, host:port.
 func (s *Server) Announced() string {
 	if s.Front != nil {
 		return s.Front.Addr
@@ -126,9 +124,8 @@ func (s *Server) begin(tb testing.TB) {
 	}
 }
 
-// startByFile starts a redis-server, or a sentinel, with a configuration file of
-// its own that says this, to which it writes what it is told later. So it comes
-// back as what it was last.
+// startByFile starts a redis-server, or a sentinel, with its own configuration file, which it
+// rewrites at changes. So after a restart it is what it was last.
 func startByFile(tb testing.TB, on terms, text string, args ...string) *Server {
 	tb.Helper()
 	s := newServer(tb, on)
@@ -171,10 +168,10 @@ func (s *Server) Restart() error {
 // SetLater adds arguments for the next Restart.
 func (s *Server) SetLater(args ...string) { s.args = append(s.args, args...) }
 
-// mendLog takes half a transaction off the end of the AOF, as docs/redis.md tells operators to.
-// Redis cuts off only the command that is not whole, and keeps the MULTI before it: what it writes
-// next is taken for the rest of that transaction when it starts once more, and half a batch is
-// carried out (mended by github.com/valkey-io/valkey/pull/4342, not in Redis 7.0).
+// mendLog removes half a transaction from the end of the AOF, as docs/redis.md tells operators
+// to. Redis truncates only the incomplete command, and keeps the MULTI before it: at the next
+// start it takes what was written later for the rest of that transaction, and half a batch is
+// carried out (fixed by github.com/valkey-io/valkey/pull/4342, not in Redis 7.0).
 func (s *Server) mendLog() error {
 	logs, err := filepath.Glob(filepath.Join(s.Dir, "appendonlydir", "*.manifest"))
 	for _, log := range logs {
@@ -230,7 +227,7 @@ func (s *Server) Kill() {
 	}
 }
 
-// Stop suspends the server, as a machine that is stopped for a while.
+// Stop suspends the server, like a paused machine.
 func (s *Server) Stop() { s.cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Continue undoes Stop.
@@ -258,8 +255,8 @@ func (s *Server) awaitAnswer() error {
 	}
 }
 
-// given are the ports handed out by this process: a port is free again as
-// soon as it was found to be, and must not be found twice.
+// given are the ports handed out by this process: a port is free again as soon as it was found
+// to be, and must not be found twice.
 var given sync.Map
 
 // freePort returns a port of the loopback address that is free, and stays so while

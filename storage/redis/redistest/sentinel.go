@@ -16,9 +16,8 @@ import (
 // MasterName is what sentinels call their primary.
 const MasterName = "jobs"
 
-// Sentinels are a primary, its replicas, and three sentinels that watch them.
-// Two sentinels that miss the primary for half a second decide that a replica
-// takes over.
+// Sentinels are a primary, its replicas, and three sentinels that watch them. If two sentinels
+// miss the primary for half a second, a replica takes over.
 type Sentinels struct {
 	Servers   []*Server // the first began as the primary
 	Sentinels []*Server
@@ -56,8 +55,8 @@ func startSentinels(tb testing.TB, on terms, replicas int, args ...string) *Sent
 	return s
 }
 
-// NeverFailOver has the sentinels take no server for dead that does not answer, for
-// tests in which none dies, on machines that may keep one waiting.
+// NeverFailOver keeps the sentinels from declaring a silent server dead, for tests in which
+// none dies, on busy machines.
 func (s *Sentinels) NeverFailOver(tb testing.TB) {
 	tb.Helper()
 	for _, server := range s.Sentinels {
@@ -92,20 +91,20 @@ func (s *Sentinels) agree(ctx context.Context) bool {
 // replicas of it, and it has all that they have; and returns it.
 func (s *Sentinels) AwaitWhole(tb testing.TB) *Server {
 	tb.Helper()
-	var is *Server
+	var primary *Server
 	await(tb, "the replicas to follow the primary that all sentinels name", func(ctx context.Context) bool {
-		if is = s.named(ctx); is == nil || !s.agree(ctx) {
+		if primary = s.named(ctx); primary == nil || !s.agree(ctx) {
 			return false
 		}
 		for _, server := range s.Servers {
-			if server != is && !server.follows(ctx, is) {
+			if server != primary && !server.follows(ctx, primary) {
 				return false
 			}
 		}
-		info := is.info(ctx, "replication")
+		info := primary.info(ctx, "replication")
 		return strings.Contains(info, "role:master") && strings.Count(info, "state=online") == len(s.Servers)-1
 	})
-	return is
+	return primary
 }
 
 // named returns the server that is the primary, by the first sentinel that
@@ -127,8 +126,8 @@ func (s *Sentinels) named(ctx context.Context) *Server {
 	return nil
 }
 
-// StartLocked starts a primary, and a sentinel that watches it, both of which want
-// this password. They end with the test.
+// StartLocked starts a primary, and a sentinel that watches it, both with this password. They
+// end with the test.
 func StartLocked(tb testing.TB, password string) *Sentinels {
 	tb.Helper()
 	s := &Sentinels{Servers: []*Server{Start(tb, "--requirepass", password)}}
@@ -242,10 +241,10 @@ func (s *Sentinels) Offsets(not *Server) map[*Server]int64 {
 // AwaitReplaced waits until another one is the primary, and all others follow it.
 func (s *Sentinels) AwaitReplaced(tb testing.TB, old *Server) {
 	tb.Helper()
-	is := s.AwaitPrimary(tb, old)
+	primary := s.AwaitPrimary(tb, old)
 	await(tb, "the replicas to follow the new primary", func(ctx context.Context) bool {
 		for _, server := range s.Servers {
-			if server != old && server != is && !server.follows(ctx, is) {
+			if server != old && server != primary && !server.follows(ctx, primary) {
 				return false
 			}
 		}
@@ -278,12 +277,12 @@ func (s *Sentinels) AwaitReplica(tb testing.TB, server *Server) {
 	})
 }
 
-// await waits until something is so.
-func await(tb testing.TB, what string, is func(context.Context) bool) {
+// await waits until a condition is true.
+func await(tb testing.TB, what string, ok func(context.Context) bool) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	for !is(ctx) {
+	for !ok(ctx) {
 		select {
 		case <-ctx.Done():
 			tb.Fatalf("it took too long for %s", what)

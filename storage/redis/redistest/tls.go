@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Certificates are files in PEM: of an authority, and of a server and a client
-// that it vouches for.
+// Certificates are PEM files: of an authority, and of a server and a client with certificates
+// signed by it.
 type Certificates struct{ CA, ServerCert, ServerKey, ClientCert, ClientKey string }
 
 // NewCertificates makes certificates for the loopback address.
@@ -37,19 +37,19 @@ func NewCertificates(tb testing.TB) *Certificates {
 }
 
 type certificate struct {
-	its *x509.Certificate
-	der []byte
-	key *ecdsa.PrivateKey
+	template *x509.Certificate
+	der      []byte
+	key      *ecdsa.PrivateKey
 }
 
-// newCertificate makes one that by vouches for; nil: it is an authority.
+// newCertificate makes a certificate signed by `by`; nil: an authority.
 func newCertificate(tb testing.TB, name string, by *certificate) *certificate {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &certificate{key: key, its: &x509.Certificate{
+	c := &certificate{key: key, template: &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{name},
@@ -60,7 +60,7 @@ func newCertificate(tb testing.TB, name string, by *certificate) *certificate {
 	if by == nil {
 		by = c
 	}
-	if c.der, err = x509.CreateCertificate(rand.Reader, c.its, by.its, &key.PublicKey, by.key); err != nil {
+	if c.der, err = x509.CreateCertificate(rand.Reader, c.template, by.template, &key.PublicKey, by.key); err != nil {
 		tb.Fatal(err)
 	}
 	return c
@@ -95,9 +95,9 @@ func (c *Certificates) flags() []string {
 	return []string{"--tls-ca-cert-file", c.CA, "--tls-cert-file", c.ServerCert, "--tls-key-file", c.ServerKey, "--tls-auth-clients", "yes"}
 }
 
-// Lock is what clients need to be let in by servers that speak nothing but TLS,
-// to clients and to each other. Nil is none. The user may do what Rules say, in
-// the words of ACL SETUSER, and with sentinels what SentinelRules say.
+// Lock is what clients need for access to servers that speak only TLS, to clients and to each
+// other. Nil is none. Rules are the permissions of the user, in the syntax of ACL SETUSER, and
+// SentinelRules those with sentinels.
 type Lock struct {
 	*Certificates
 	User, Password       string
@@ -157,7 +157,7 @@ func (l *Lock) config() *tls.Config {
 	return c
 }
 
-// url is how an engine opens the lock; rest begins behind the scheme's first
+// url returns the URL of an engine that uses the lock; rest begins after the scheme's first
 // word.
 func (l *Lock) url(scheme, rest string) string {
 	if l == nil {

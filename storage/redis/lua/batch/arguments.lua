@@ -1,6 +1,6 @@
--- What the arguments say, and the names of keys that are used most.
+-- What the arguments say, and the names of the most used keys.
 
-local RECORDS_FROM = 3 -- behind which place of the reply the records come
+local RECORDS_FROM = 3 -- the records come after this index of the reply
 
 local PREFIX, INSTANCE, NUMBER, OPTIONS = KEYS[1], ARGV[1], ARGV[2], ARGV[5]
 local CACHED_FROM = tonumber(ARGV[6])
@@ -21,7 +21,7 @@ if OPTIONS ~= '' then
   void, registering, largest_put = option.void == 1, option.register == 1, option.largest
   staged = option.staged or 0
   LEASE_SET_FROM, BUDGET, LARGE = option.leaseset or LEASE_SET_FROM, option.budget or BUDGET, option.large or LARGE
-  -- Redis lets a script write if its first write was one that needs no memory.
+  -- Redis lets a script write if its first write needs no memory.
   if option.full then call('DEL', PREFIX .. 'none') end
 end
 

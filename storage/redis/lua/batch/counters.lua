@@ -1,5 +1,5 @@
--- Writes what the batch comes to into the counters. A tube whose first jobs were put may
--- be one that does not exist yet.
+-- Writes the changes of the batch to the counters. A tube whose first jobs were put may not
+-- exist yet.
 
 for tube, by in pairs(totals) do
   if call('HINCRBY', PREFIX .. 'tube:' .. tube, 'total', format('%d', by)) == by then

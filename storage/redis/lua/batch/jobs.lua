@@ -1,8 +1,7 @@
 -- Keys of jobs, new jobs, and ranges.
 
--- key_of returns the key of a job. Mostly only the last two digits differ from those of
--- the job before. These are looked up, which is cheaper than to print them; stem is what
--- comes before them.
+-- key_of returns the key of a job. Mostly only the last two digits differ from those of the job
+-- before. They are looked up, which is cheaper than formatting; stem is what precedes them.
 local DIGITS = '00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899'
 local hundred, stem
 local function key_of(id)
@@ -14,10 +13,9 @@ local function key_of(id)
   return stem .. sub(DIGITS, 2 * low + 1, 2 * low + 2)
 end
 
--- new_job returns the key of the next job of the batch, and keeps its record to be
--- written. Records of new jobs are written together, by write_new_jobs, before an
--- operation may read them. An empty record is the next staged one, whose key becomes that
--- of the job.
+-- new_job returns the key of the next job of the batch, and remembers its record. Records of
+-- new jobs are written together, by write_new_jobs, before an operation can read them. An empty
+-- record stands for the next staged one, which is renamed to the key of the job.
 local unwritten, words, adopted = {}, 0, 0
 local function write_new_jobs()
   if words > 0 then call('MSET', unpack(unwritten, 1, words)) end
@@ -39,23 +37,23 @@ local function new_job(record)
   return key
 end
 
--- range_of returns the name of a range of n jobs, of which key is the first, or that key
--- if it is the only one. terms are what comes behind how many there are.
+-- range_of returns the name of a range of n jobs, of which key is the first, or that key if it
+-- is the only one. terms is the part of the name after the count.
 local function range_of(key, n, terms)
   if n == 1 then return key end
   return key .. ';' .. n .. ';' .. terms
 end
 
--- add_joined counts how many more jobs than members of a priority there are.
+-- add_joined adds to the difference between jobs and members in ready:TUBE.
 local function add_joined(tube, pri, by)
   joined[tube] = (joined[tube] or 0) + by
   if tonumber(pri) < URGENT_BELOW then joined_urgent[tube] = (joined_urgent[tube] or 0) + by end
 end
 
--- add_all adds entries, scores and members by turns, to a sorted set: all of a table, or
--- those from one place in it to another. Redis keeps a
--- small one as a list, in which it searches for each entry. If the set is about to grow
--- beyond that, a member too long for such a list has Redis begin with a tree.
+-- add_all adds entries, alternately scores and members, to a sorted set: a whole table, or
+-- those from one index to another. Redis stores a small set as a list, in which it searches for
+-- each entry. If the set is about to outgrow that, adding a member too long for a list makes
+-- Redis convert it to a tree first.
 local LONG = string.rep('-', 65)
 local function add_all(key, entries, from, to)
   from, to = from or 1, to or #entries
@@ -71,15 +69,15 @@ local function add_all(key, entries, from, to)
   call('ZADD', key, unpack(entries, from, to))
 end
 
--- look_for_any finds out whether any tube is paused, and whether any has a quota. It is
--- called once in a batch.
+-- look_for_any finds out whether any tube is paused or has a quota. It is called once in a
+-- batch.
 local paused, any_paused, any_quota = {}, nil, nil
 local function look_for_any()
   local any = call('EXISTS', PREFIX .. 'paused', PREFIX .. 'quotas') > 0
   any_quota, any_paused = any, any
 end
 
--- is_paused looks each tube up once in a batch, and none if no tube at all is paused.
+-- is_paused looks up each tube once in a batch, and none if no tube at all is paused.
 local function is_paused(tube)
   if any_paused == nil then look_for_any() end
   if not any_paused then return false end

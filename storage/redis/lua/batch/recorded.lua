@@ -1,5 +1,5 @@
--- Whether the batch may be carried out, by what batch:INST has recorded:
--- 'NUMBER;LENGTH;IDS…TEXT', where LENGTH is that of the ids. If it was carried out
+-- Decides whether the batch is carried out, by what batch:INST has recorded:
+-- 'NUMBER;LENGTH;IDS…TEXT', where LENGTH is that of the ids. If the batch was carried out
 -- already the call ends here, with the same reply as then.
 
 local recorded = call('GET', BATCH) or ''
@@ -12,7 +12,8 @@ if last ~= ARGV[3] or last == '' and not registering then
 
   local sizes = {} -- of the large records
 
-  -- read_record adds the record of a job to the reply, of a large one its begin and its size.
+  -- read_record adds the record of a job to the reply; of a large one its beginning and its
+  -- size.
   local function read_record(reply, key)
     local size = call('STRLEN', key)
     if size < LARGE then
@@ -23,8 +24,8 @@ if last ~= ARGV[3] or last == '' and not registering then
     reply[#reply + 1] = call('GETRANGE', key, '0', LONGEST_NAME)
   end
 
-  -- read_again adds the records of an entry of ids, which begins at a place, to the
-  -- reply. It returns where the next entry begins.
+  -- read_again adds the records of the entry of ids at an index to the reply. It returns the
+  -- index of the next entry.
   local function read_again(reply, ids, from)
     local first = tonumber(sub(ids, from + #PREFIX, from + KEY_LENGTH - 1))
     local n, cached, behind = string.match(ids, '^;?(%d*)[^,!]*(!?),?()', from + KEY_LENGTH)
@@ -36,8 +37,8 @@ if last ~= ARGV[3] or last == '' and not registering then
     return behind
   end
 
-  -- If the instance waits for replicas there must be a write to wait for. The first
-  -- one needs no memory, and so allows the second where memory is full.
+  -- If the instance waits for replicas there must be a write to wait for. The first one needs
+  -- no memory, and so allows the second one when memory is full.
   call('DEL', PREFIX .. 'none')
   call('SET', BATCH, recorded)
   local length, begin = string.match(recorded, '^%d+;(%d+);()')

@@ -1,6 +1,6 @@
--- Records that were sent before the batch, by a SET each on the same connection. They are in
--- keys of their own, and expire unless the batch renames them. If one is not there nothing
--- is done.
+-- Staged records were sent before the batch, by a SET each on the same connection. They are in
+-- keys of their own, and expire unless the batch renames them. If one is missing nothing is
+-- done.
 
 local STAGED = PREFIX .. 'put:' .. INSTANCE .. ':' .. NUMBER .. ':'
 for k = 1, staged do

@@ -1,26 +1,26 @@
 -- Takes of the first ready jobs of a tube, many at once.
 --
--- Fast path: a take does not change the records of the jobs, nor read those whose bodies
--- are in the body cache. So it may be used for the arrow 'reserve ready' only: by its
--- record a job is 'R' before and after, and its reserves grow when it leaves the reserved
--- ones. script_test.go holds what this relies on.
+-- Fast path: a take neither changes the records of the jobs, nor reads those whose bodies are
+-- in the body cache. So it can be used only for the arrow 'reserve ready': by its record a job
+-- is 'R' before and after, and its reserves are counted when it leaves the reserved state.
+-- script_test.go checks these assumptions.
 --
--- found, in the comments below, is what find_first returns, a table:
+-- found, in the comments below, is the table that find_first returns:
 --   count           how many jobs were found
---   names           the members of ready:TUBE that they are. The last one may be a range
---                   of which only a part is wanted: then it is the name of that part
---   sizes           by name: how many jobs it is
---   ttrs            by name: the TTR of a range; nothing for a single job
---   cached          by name: true for a range whose bodies are in the body cache
---   keys            of the jobs; not those of a range that is cached and becomes a
---                   lease set, as nobody needs them
+--   names           the members of ready:TUBE that they are. If only a part of the last one, a
+--                   range, is wanted, its name is that of that part
+--   sizes           parallel to names: how many jobs it is
+--   ttrs            likewise: the TTR of a range; nil for a single job
+--   cached          likewise: true for a range whose bodies are in the body cache
+--   keys            of the jobs; but not those of a cached range that becomes a lease set,
+--                   as they are not needed
 --   any_cached      whether there is a cached range
 --   urgent          how many jobs of ranges are urgent
---   joins           by turns a priority, and by how much joined changes for it
+--   joins           alternately a priority, and the change of joined for it
 --   rest, rest_pri  what is left of the last range, and its priority
 
--- add_range adds the first jobs of a range to what was found: so many that there are n.
--- place is that of the range in names. It returns how many jobs were found then.
+-- add_range adds the first jobs of a range to found, up to n jobs in total. place is the index
+-- of the range in names. It returns the new number of jobs.
 local function add_range(found, place, member, count, n)
   local size, terms, pri, ttr, inst = string.match(member, '^;(%d+);((%d+);(%d+);(.*))', KEY_LENGTH + 1)
   local first, wanted = sub(member, 1, KEY_LENGTH), math.min(size, n - count)
@@ -42,8 +42,8 @@ local function add_range(found, place, member, count, n)
   return count + wanted
 end
 
--- find_first finds up to n ready jobs of a tube, and changes nothing. It asks for a few
--- members first, as they may be ranges.
+-- find_first finds up to n ready jobs of a tube, and changes nothing. It reads only a few
+-- members at first, as they can be ranges.
 local FEW = 8
 function find_first(tube, n)
   local keys, names, sizes, count, used = {}, {}, {}, 0, 0
@@ -68,8 +68,7 @@ function find_first(tube, n)
   return found
 end
 
--- not_cached returns the keys of the jobs that were found whose bodies are not in the
--- body cache.
+-- not_cached returns the keys of the jobs in found whose bodies are not in the body cache.
 local function not_cached(found)
   if not found.any_cached then return found.keys end
   local keys, before = {}, 0
@@ -82,8 +81,8 @@ local function not_cached(found)
   return keys
 end
 
--- add_records adds the records of the jobs that were found to the reply, where they are
--- needed. Jobs without a record are dropped.
+-- add_records adds the records of the jobs in found to the reply, where they are needed. Jobs
+-- without a record are dropped.
 local function add_records(tube, found)
   local keys, base, sized = not_cached(found), #records, #sizes
   if not keys[1] then return end
@@ -105,7 +104,7 @@ local function add_records(tube, found)
   end
 end
 
--- The TTR of the single job before, and whether it was urgent. Mostly the next one has the
+-- The TTR of the previous single job, and whether it was urgent. Mostly the next one has the
 -- same terms, which are bytes of the record.
 local last_terms, last_ttr, last_urgent
 local function read_terms(terms)
@@ -113,7 +112,7 @@ local function read_terms(terms)
   last_terms, last_ttr, last_urgent = terms, ttr, pri < URGENT_BELOW
 end
 
--- deadline_of returns the score of a job that is reserved now and has a TTR.
+-- deadline_of returns the score of a job with a TTR that is reserved now.
 local deadlines = {}
 local function deadline_of(ttr)
   local at = NOW_UP + ttr * 1000
@@ -122,10 +121,10 @@ local function deadline_of(ttr)
   return deadlines[ttr]
 end
 
--- hold makes the jobs that were found reserved ones of this instance; those of one range
--- a lease set if they are many and have no facts, which all jobs of a range have or none. Their
--- records, where the instance needs them, are in the reply behind the first base ones. It
--- returns how many of the single ones are urgent.
+-- hold makes the jobs in found reserved jobs of this instance. Those of one range become a
+-- lease set if they are many and have no metadata (all jobs of a range have it, or none). The
+-- records that the instance needs are in the reply after the first base ones. It returns how
+-- many of the single jobs are urgent.
 local function hold(found, base)
   local entries, last, sets, before, urgent = {}, 0, nil, 0, 0
   for place, name in ipairs(found.names) do
@@ -160,9 +159,9 @@ local function hold(found, base)
   return urgent
 end
 
--- reserve_first takes up to n ready jobs of a tube. It returns how many it got, whether
--- there may be more, and whether it got fewer because their records are too large. Two
--- commands are cheaper than ZPOPMIN, which prints the scores and searches for each member.
+-- reserve_first takes up to n ready jobs of a tube. It returns how many it got, whether there
+-- may be more, and whether it got fewer because their records are too large. Two commands are
+-- cheaper than ZPOPMIN, which formats the scores and searches for each member.
 function reserve_first(tube, n)
   local found, cut = find_first(tube, n), false
   if found.count == 0 then return 0, false, false end

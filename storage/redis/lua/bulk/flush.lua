@@ -1,7 +1,7 @@
 -- Flushes: all jobs of a tube in some states are removed, in parts. Jobs with larger ids than
--- last, which were put since the first part, are spared.
+-- last, which were put since the first part, are kept.
 
--- remove_records removes the records of jobs of a tube, which are in no place any more, and
+-- remove_records removes the records of jobs of a tube, which are in no queue any more, and
 -- returns how many there were.
 local function remove_records(tube, keys)
   local size, n = 0, 0
@@ -24,8 +24,8 @@ local function remove_records(tube, keys)
   return n
 end
 
--- count_left counts that n jobs of a tube are not in a state any more, which were a member
--- of its queue, with that score.
+-- count_left counts that n jobs of a tube have left a state. They were a member of its queue,
+-- with that score.
 local function count_left(tube, state, member, score, n)
   if state ~= 'ready' then
     sum[state] = sum[state] - n
@@ -35,22 +35,23 @@ local function count_left(tube, state, member, score, n)
   if tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent - n end
 end
 
--- flush_queue removes up to about limit jobs of a queue, from the place w on, which moves behind
--- those that are spared. It returns how many it has removed, and whether that was the last.
+-- flush_queue removes up to about limit jobs of a queue, from the position w on, which advances
+-- past the jobs that are kept. It returns how many it has removed, and whether those were the
+-- last.
 local function flush_queue(tube, state, w, last, limit)
   local queue, gone, keys, at = PREFIX .. state .. ':' .. tube, {}, {}, 1
-  local most = w.key == '' and limit or 4 * limit -- of those that are spared
+  local most = w.key == '' and limit or 4 * limit -- of those that are kept
   local members = members_behind(queue, w, most)
   while members[at] and #keys < limit do
     local member, score = members[at], members[at + 1]
     if id_of(member) > last then
       w.score, w.key = score, last_of(member)
     else
-      local its = keys_of(member, partitions)
-      if #keys > 0 and #keys + #its > limit then break end
-      for _, key in ipairs(its) do keys[#keys + 1] = key end
+      local jobs = keys_of(member, partitions)
+      if #keys > 0 and #keys + #jobs > limit then break end
+      for _, key in ipairs(jobs) do keys[#keys + 1] = key end
       gone[#gone + 1] = member
-      count_left(tube, state, member, score, #its)
+      count_left(tube, state, member, score, #jobs)
     end
     at = at + 2
   end
@@ -58,16 +59,16 @@ local function flush_queue(tube, state, w, last, limit)
   return remove_records(tube, keys), not members[at] and #members < 2 * most
 end
 
--- last_number returns the id of the job that was put last.
+-- last_number returns the id of the last job that was put.
 local function last_number() return (call('HGET', COUNTS, 'ids') or 0) * partitions + partition end
 
--- flush: some jobs of a tube are removed that are ready, delayed or buried
+-- flush: removes some jobs of a tube that are ready, delayed or buried
 --
 -- ARGV    'flush', tube, states, limit, last, score, key
---           states      of the jobs, in this order, each with a space behind it
+--           states      of the jobs, in this order, each followed by a space
 --           limit       about how many jobs at most
 --           last        the largest id of a job to be removed; '' in the first part
---           score, key  place in the queue of the first state behind which to go on
+--           score, key  position in the queue of the first state after which to continue
 -- Keys    takes members from ready:, delayed: and buried:TUBE; deletes the records; writes
 --         keys:TUBE, key:TUBE KEY, tube:TUBE, counts; reads policies
 -- Answer  how many were removed, and for the next part states ('' if nothing is left), last,
@@ -89,9 +90,9 @@ OPS['flush'] = function(i)
   return i + 6
 end
 
--- take_reserved takes a member of what a holder has reserved from it, with the jobs that it
--- has. An instance is told of it, as it believes that one of its connections has the job. This
--- one has it in own, and in flushed:INST as well, for its batches that are on their way.
+-- take_reserved removes a member with these jobs from what a holder has reserved. The instance
+-- is told of it, because it assumes that one of its connections has the job. This instance gets
+-- it in own, and in flushed:INST as well, for its batches that are on their way.
 local function take_reserved(holder, member, jobs, own)
   call('ZREM', holder_queue(holder), member)
   if holder == '' then return end
@@ -103,22 +104,22 @@ local function take_reserved(holder, member, jobs, own)
   if holder == INSTANCE then own[#own + 1] = member end
 end
 
--- flush-reserved: some reserved jobs of a tube are removed, whoever holds them
+-- flush-reserved: removes some reserved jobs of a tube, regardless of their holders
 --
 -- ARGV    'flush-reserved', tube, limit, last, holder, score, key
 --           limit, last         as flush
---           holder, score, key  where to go on: with '' in the first part
+--           holder, score, key  where to continue; '' in the first part
 -- Keys    takes members from reserved: and groups: of all instances, and from leases; writes
 --         flushed: of these instances; else as flush
--- Answer  how many were removed; 1 if more is to be done, else 0; for the next part last, holder,
---         score and key; and how many of what this instance had reserved was flushed, jobs and
---         lease sets, and their names
+-- Answer  how many were removed; 1 if there is more to do, else 0; for the next part last, holder,
+--         score and key; how many reservations of this instance were flushed, jobs and lease
+--         sets, and their names
 OPS['flush-reserved'] = function(i)
   local tube, last = ARGV[i], tonumber(ARGV[i + 2])
   local w = { holder = ARGV[i + 3], score = ARGV[i + 4], key = ARGV[i + 5], had = 0, begin = { score = '', key = '' } }
   local found, count, own = next_reserved(tube, w, tonumber(ARGV[i + 1]), math.huge), 0, {}
-  for _, its in ipairs(found) do
-    local member, holder, keys = its[1], its[3], its[4]
+  for _, entry in ipairs(found) do
+    local member, holder, keys = entry[1], entry[3], entry[4]
     if id_of(member) <= (last or math.huge) then
       take_reserved(holder, member, #keys, own)
       count = count + remove_records(tube, keys)

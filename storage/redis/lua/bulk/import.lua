@@ -1,7 +1,7 @@
 -- Jobs of another server: see storage.Importer.
 
--- import_of returns what is added to the numbers of the jobs of an import, and how many of them
--- are here; nil if it was not begun.
+-- import_of returns the offset that is added to the original numbers of the jobs of an import,
+-- and how many of its jobs are here; nil if it has not begun.
 local function import_of(source)
   local offset, done = string.match(call('HGET', PREFIX .. 'imports', source) or '', '^(%d+) (%d+)$')
   return tonumber(offset), tonumber(done)
@@ -12,14 +12,14 @@ local function note_import(source, offset, done)
   sum.changed = true
 end
 
--- begin-import: numbers are set aside for the jobs of an import, unless it was begun before
+-- begin-import: reserves numbers for the jobs of an import, unless it has begun before
 --
 -- ARGV    'begin-import', source, least, largest
 --           least    their numbers are above this one
---           largest  how many numbers are set aside; 0: none, and nothing is begun
+--           largest  how many numbers are reserved; 0: none, and nothing begins
 -- Keys    reads and writes imports and counts
--- Answer  what is added to the numbers of its jobs, or would be; how many of them are here; and the
---         last number that was given to a job
+-- Answer  the offset for the numbers of its jobs, present or future; how many of them are here; and
+--         the last number that was given to a job
 OPS['begin-import'] = function(i)
   local source, least, largest = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
   local ids, offset, done = tonumber(call('HGET', COUNTS, 'ids') or 0), import_of(source)
@@ -38,8 +38,8 @@ OPS['begin-import'] = function(i)
   return i + 3
 end
 
--- write_imported writes the records of jobs: plain of them come with their keys from i on, and then
--- the keys of the staged ones.
+-- write_imported writes the records of jobs: `plain` of them are in ARGV with their keys from i
+-- on, followed by the keys of the staged ones.
 local function write_imported(i, plain, staged)
   if plain > 0 then call('MSET', unpack(ARGV, i, i + 2 * plain - 1)) end
   for k = i + 2 * plain, i + 2 * plain + staged - 1 do
@@ -49,7 +49,7 @@ local function write_imported(i, plain, staged)
   end
 end
 
--- number_burials gives the n buried jobs whose scores and keys begin at i the next scores.
+-- number_burials sets the scores of n buried jobs, whose scores and keys begin at i.
 local function number_burials(i, n)
   local burial = count_up(COUNTS, 'burials', n) - n
   for k = i, i + 2 * (n - 1), 2 do
@@ -58,15 +58,16 @@ local function number_burials(i, n)
   end
 end
 
--- note_first has a tube be looked at when the first of its new delayed jobs is due.
+-- note_first sets the timer of a tube to when the first of its new delayed jobs is due, if that
+-- is earlier.
 local function note_first(tube, first)
   local timer = call('ZSCORE', PREFIX .. 'timers', 'd:' .. tube)
   if not timer or tonumber(timer) > first then call('ZADD', PREFIX .. 'timers', format('%.0f', first), 'd:' .. tube) end
   note_due(first)
 end
 
--- fill_imported puts the n jobs of a tube in one state into their queue, and counts them. It returns
--- where what comes behind them begins.
+-- fill_imported puts the n jobs of a tube in one state into their queue, and counts them. It
+-- returns the index after them.
 local function fill_imported(i, seen)
   local tube, state, n, more = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 4]
   totals[tube], bytes[tube] = (totals[tube] or 0) + n, (bytes[tube] or 0) + ARGV[i + 3]
@@ -84,19 +85,19 @@ local function fill_imported(i, seen)
   return i + 5 + 2 * n
 end
 
--- import: the next jobs of an import
+-- import: adds the next jobs of an import
 --
--- ARGV    'import', source, from, n, plain, staged, of each plain job its key and record, of each
---         staged one its key, queues, and of each queue tube, state, jobs, size, more, and of each of
---         its jobs score and key
---           from    how many come before them; if that is not how many are here nothing is done
---           n       how many they are: plain ones, whose records are here, and staged ones
---           queues  how many follow, each the jobs of a tube that are in one state
+-- ARGV    'import', source, from, n, plain, staged, for each plain job its key and record, for each
+--         staged one its key, queues, and for each queue tube, state, jobs, size, more, and for
+--         each of its jobs score and key
+--           from    how many jobs precede them; if this differs from how many are here nothing is done
+--           n       how many they are: plain ones, whose records are given, and staged ones
+--           queues  how many queues follow, each the jobs of a tube in one state
 --           state   'ready', 'delayed' or 'buried'
 --           jobs    how many are in it
 --           size    of their bodies together, bytes
 --           more    of ready ones how many are urgent; of delayed ones when the first is due
---           score   the priority; of delayed ones when they are due; of buried ones ''
+--           score   the priority; of delayed ones the due time; of buried ones ''
 -- Keys    writes the records, ready:, delayed: and buried:TUBE, timers, tube:TUBE, counts, imports
 -- Answer  how many are here now
 OPS['import'] = function(i)

@@ -1,7 +1,7 @@
 -- Lists of jobs of a tube in a state.
 
--- answer_listed answers with a job that was found, which has a score there: its id, the score,
--- the size of its body, and what job-stats answers.
+-- answer_listed answers with a job that was found: its id, its score there, the size of its
+-- body, and the answer of job-stats.
 local function answer_listed(j, state, score, leased)
   j.state, j.leased = state, leased
   answer(sub(j.key, #PREFIX + 1))
@@ -10,14 +10,14 @@ local function answer_listed(j, state, score, leased)
   answer_located(j, (state == 'reserved' or state == 'delayed') and time_left(tonumber(score)) or 0)
 end
 
--- list: some jobs of a tube that are ready, delayed or buried, in their order
+-- list: lists some jobs of a tube that are ready, delayed or buried, in their order
 --
 -- ARGV    'list', tube, state, limit, score, key
 --           limit       how many jobs at most
---           score, key  place behind which they are
+--           score, key  position after which they are
 -- Keys    reads ready:, delayed: or buried:TUBE, the records, policies
--- Answer  1 if these are all, else 0; score and key of the last one; how many, and of each what
---         answer_listed says
+-- Answer  1 if these are all, else 0; score and key of the last one; how many, and for each the
+--         answer of answer_listed
 OPS['list'] = function(i)
   local tube, state, limit = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local w, found, scores = { score = ARGV[i + 3], key = ARGV[i + 4] }, {}, {}
@@ -42,24 +42,24 @@ OPS['list'] = function(i)
   return i + 5
 end
 
--- list-reserved: some reserved jobs of a tube, in the order of their holders
+-- list-reserved: lists some reserved jobs of a tube, in the order of their holders
 --
 -- ARGV    'list-reserved', tube, limit, most, begin_score, begin_key, holder, had, score, key
---           limit             how many jobs at most, about
+--           limit             about how many jobs at most
 --           most              as many of each holder are enough
---           begin_…           place behind which jobs are looked for, of each holder
---           holder, had, …    where to go on, and how many of this holder were found: at first
---                             '', 0, and as begin
+--           begin_…           position after which jobs of each holder are listed
+--           holder, had, …    where to continue, and how many jobs of this holder were found. In
+--                             the first part '', 0, and as begin
 -- Keys    reads reserved: of all instances, leases, instances, the records, policies
 -- Answer  1 if these are all, else 0; holder, had, score and key for the next part; how many,
---         and of each what answer_listed says
+--         and for each the answer of answer_listed
 OPS['list-reserved'] = function(i)
   local begin = { score = ARGV[i + 3], key = ARGV[i + 4] }
   local w = { holder = ARGV[i + 5], had = tonumber(ARGV[i + 6]), score = ARGV[i + 7], key = ARGV[i + 8], begin = begin }
   local jobs = {}
-  for _, its in ipairs(next_reserved(ARGV[i], w, tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))) do
-    for _, key in ipairs(its[4]) do
-      if is_behind(begin, its[2], key) then jobs[#jobs + 1] = { load(key), its[2], its[3] == '' } end
+  for _, entry in ipairs(next_reserved(ARGV[i], w, tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))) do
+    for _, key in ipairs(entry[4]) do
+      if is_behind(begin, entry[2], key) then jobs[#jobs + 1] = { load(key), entry[2], entry[3] == '' } end
     end
   end
   answer(w.holder and 0 or 1)
@@ -68,6 +68,6 @@ OPS['list-reserved'] = function(i)
   answer_text(w.score)
   answer_text(w.key)
   answer(#jobs)
-  for _, its in ipairs(jobs) do answer_listed(its[1], 'reserved', its[2], its[3]) end
+  for _, job in ipairs(jobs) do answer_listed(job[1], 'reserved', job[2], job[3]) end
   return i + 9
 end

@@ -1,8 +1,8 @@
--- Moves of jobs to another tube. Small ones become new jobs in the call, if that tube is of this
--- partition. The others are bound, like dead letters, see ../../moving.go: in bound is 'TUBE
--- STATE SCORE KEY' then, where SCORE is that in their queue.
+-- Moves of jobs to another tube. Small ones become new jobs in the call, if that tube is in
+-- this partition. The others become pending, like dead letters, see ../../movejobs.go: then the
+-- hash pending has 'TUBE STATE SCORE KEY', where SCORE is that in their queue.
 
--- leave_queue takes the first n jobs of a member out of a queue of a tube.
+-- leave_queue removes the first n jobs of a member from a queue of a tube.
 local function leave_queue(tube, state, member, score, n)
   local queue = PREFIX .. state .. ':' .. tube
   call('ZREM', queue, member)
@@ -20,13 +20,13 @@ local function leave_queue(tube, state, member, score, n)
   end
 end
 
--- moved_metadata returns the block of facts that a job gets in another tube, whose record is raw:
--- '' if it needs none. Its counters begin at zero there, and what they come to is in the facts.
--- The key goes to the job new, if it is free there. Here it stays taken as if j had been
--- deleted.
+-- moved_metadata returns the metadata block that a job gets in another tube, whose record is
+-- raw: '' if it needs none. Its counters begin at zero there; the metadata has their former
+-- values. The job `new` gets the key, if it is free there. Here the key becomes a tombstone as
+-- if j had been deleted.
 local function moved_metadata(j, raw, to, new)
   local f = j.has_metadata and unpack_metadata(raw)
-  local block = '\0\0' -- up to what changes
+  local block = '\0\0' -- the part that does not change
   if f then
     block = sub(raw, #raw - f.length - 1, #raw - CHANGING)
     if f.key ~= '' then
@@ -44,7 +44,7 @@ local function moved_metadata(j, raw, to, new)
   return block .. pack_changing(f)
 end
 
--- copy_to makes the job new of a job in another tube, and returns the size of its body.
+-- copy_to creates the job `new` from a job, in another tube, and returns the size of its body.
 local function copy_to(key, state, to, new)
   local raw = call('GET', key)
   local j = job_from(key, raw)
@@ -58,7 +58,7 @@ local function copy_to(key, state, to, new)
   return size
 end
 
--- enter_moved puts new jobs of a tube into the place of a state. scores are those that they had
+-- enter_moved puts new jobs of a tube into the queue of a state. scores are those that they had
 -- where they come from.
 local function enter_moved(to, state, jobs, scores)
   local n, entries = #jobs, {}
@@ -81,8 +81,8 @@ local function enter_moved(to, state, jobs, scores)
 end
 OPS.enter_moved = enter_moved
 
--- move_here makes new jobs of jobs, which are in no place any more, in a tube of this
--- partition. They have small records.
+-- move_here creates new jobs from jobs, which are in no queue any more, in a tube of this
+-- partition. Their records are small.
 local function move_here(tube, state, to, keys, scores)
   local jobs, size, n = {}, 0, #keys
   for k, key in ipairs(keys) do
@@ -99,8 +99,8 @@ local function move_here(tube, state, to, keys, scores)
   enter_moved(to, state, jobs, scores)
 end
 
--- set_all_pending has jobs, which are in no place any more, wait to be sent to a tube. Their keys stay
--- taken as if they had been deleted. Their records are in the reply.
+-- set_all_pending makes jobs, which are in no queue any more, pending for a tube. Their keys
+-- become tombstones as if they had been deleted. Their records are in the reply.
 local function set_all_pending(tube, state, to, keys, scores)
   for k, key in ipairs(keys) do
     local j = load(key)
@@ -121,10 +121,10 @@ local function set_all_pending(tube, state, to, keys, scores)
   note_due(NOW)
 end
 
--- first_alike takes the first jobs of a queue out of it, limit at most: all of those that can be
--- moved here, or all of those that cannot, whichever the first one is; of the latter as many as
--- the reply may bring. It returns their keys and scores, and whether they are of the first
--- sort. Those that have no record are dropped.
+-- first_alike removes the first jobs from a queue, at most limit: as many as can all be moved
+-- here, or as many as cannot, depending on the first one; of the latter as many as the reply
+-- can return. It returns their keys and scores, and whether they can be moved here. Jobs
+-- without a record are dropped.
 local function first_alike(tube, state, here, limit)
   local members = call('ZRANGE', PREFIX .. state .. ':' .. tube, '0', format('%d', limit - 1), 'WITHSCORES')
   local keys, scores, sort, reply, more, at = {}, {}, nil, carried, true, 1
@@ -132,12 +132,12 @@ local function first_alike(tube, state, here, limit)
     local n = 0
     for _, key in ipairs(keys_of(members[at], partitions)) do
       local size = length_of(key)
-      local its = here and size < LARGE
-      more = #keys < limit and (size == 0 or sort == nil or sort == its) and (its or #keys == 0 or reply + size <= BUDGET)
+      local small = here and size < LARGE
+      more = #keys < limit and (size == 0 or sort == nil or sort == small) and (small or #keys == 0 or reply + size <= BUDGET)
       if not more then break end
       n = n + 1
       if size > 0 then
-        sort, reply = its, reply + size + MAX_METADATA
+        sort, reply = small, reply + size + MAX_METADATA
         keys[#keys + 1], scores[#scores + 1] = key, members[at + 1]
       end
     end
@@ -147,20 +147,21 @@ local function first_alike(tube, state, here, limit)
   return keys, scores, sort
 end
 
--- move-jobs: the first jobs of a tube in a state become jobs of another tube, or are bound to it
+-- move-jobs: moves the first jobs of a tube in a state to another tube, or makes them pending
 --
 -- ARGV    'move-jobs', from, state, to, known, here, limit
 --           state  'ready', 'delayed' or 'buried'
---           known  1 if the tube `to` is sure to exist
---           here   1 if it is of this partition: then as many numbers as the limit are counted
---                  as puts
+--           known  1 if the tube `to` certainly exists
+--           here   1 if it is in this partition: then the batch has reserved limit numbers for
+--                  them, like puts
 --           limit  how many jobs at most
 -- Keys    takes members from ready:, delayed: or buried:FROM; writes the records, keys:FROM and
+-- Keys    takes members from ready:, delayed: or buried:FROM; writes the records, keys:FROM and
 --         key:FROM KEY; with here ready:, delayed: or buried:TO, timers, keys:, key: and tube:
---         of TO, else bound; writes counts; reads policies
+--         of TO, else pending; writes counts; reads policies
 -- Answer  how many jobs there were in the state; how many became jobs, whose numbers follow from
---         the next one of a put; how many are bound, which are in the reply's ids and records,
---         and of each its state, score and key, as in bound
+--         the next one of a put; how many are pending, which are in the reply's ids and records,
+--         and for each its state, score and key, as in pending
 OPS['move-jobs'] = function(i)
   local tube, state, to, here, limit = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4] == '1', tonumber(ARGV[i + 5])
   answer(call('ZCARD', PREFIX .. state .. ':' .. tube) + (state == 'ready' and joined_in(tube) or 0))

@@ -1,5 +1,5 @@
--- What the other files here use most, once more: a function of Lua uses 60 locals from outside at
--- most.
+-- Locals that the other files here use most, defined again: a Lua function can have at most 60
+-- upvalues.
 
 local call, sub, format, concat = redis.call, string.sub, string.format, table.concat
 local PREFIX, INSTANCE = KEYS[1], ARGV[1]

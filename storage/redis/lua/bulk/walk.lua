@@ -1,6 +1,6 @@
--- Ways through queues with many jobs, in steps. A place in a queue is that of a job in it: w.score
--- and w.key, which are '' before the first one. So nothing that comes and goes between two
--- steps has others missed. Scores are the texts that Redis returns.
+-- Iterates over queues with many jobs, in steps. A position in a queue is that of a job:
+-- w.score and w.key, which are '' before the first one. So nothing is missed when jobs come and
+-- go between two steps. Scores are the texts that Redis returns.
 
 -- last_of returns the key of the last job of a member of a queue.
 local function last_of(member)
@@ -8,15 +8,16 @@ local function last_of(member)
   return key_of(id_of(member) + (string.match(member, '^;(%d+)', KEY_LENGTH + 1) - 1) * partitions)
 end
 
--- is_behind returns whether a job in a queue comes behind a place.
+-- is_behind returns whether a job in a queue comes after a position.
 local function is_behind(w, score, key)
   if w.key == '' then return true end
-  local at, its = tonumber(w.score), tonumber(score)
-  return its > at or its == at and key > w.key
+  local at, score_n = tonumber(w.score), tonumber(score)
+  return score_n > at or score_n == at and key > w.key
 end
 
--- members_behind returns the next members of a queue that have a job behind a place, and their
--- scores, by turns; limit members at most. Members of one score are in the order of their jobs.
+-- members_behind returns the next members of a queue that have a job after a position,
+-- alternately with their scores; at most limit members. Members with one score are in the order
+-- of their jobs.
 local function members_behind(queue, w, limit)
   local low, high = 0, 0
   if w.key ~= '' then
@@ -34,13 +35,14 @@ local function members_behind(queue, w, limit)
   return call('ZRANGE', queue, format('%d', low), format('%d', low + limit - 1), 'WITHSCORES')
 end
 
--- holder_queue returns what a holder has reserved: an instance, or '' for all leases.
+-- holder_queue returns the sorted set of what a holder has reserved: an instance, or '' for all
+-- leases.
 local function holder_queue(holder)
   return holder == '' and LEASES or PREFIX .. 'reserved:' .. holder
 end
 
--- next_holder returns the instance that comes behind a holder, in the order of their names;
--- nil if there is none.
+-- next_holder returns the instance that follows a holder, in the order of their names; nil if
+-- there is none.
 local function next_holder(holder)
   local best = INSTANCE > holder and INSTANCE or nil
   for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do
@@ -55,14 +57,14 @@ local function tube_of(key)
   return raw ~= '' and sub(raw, 2, 1 + string.byte(raw, 1)) or nil
 end
 
--- jobs_in returns those jobs of a member of reserved jobs that have a record, if they are of
--- a tube, and how many it has looked at. A lease set has jobs of one tube only.
+-- jobs_in returns the jobs of a member of reserved jobs that have a record, if they belong to a
+-- tube, and how many it has examined. A lease set has jobs of one tube only.
 local function jobs_in(member, tube)
   local keys, living = keys_of(member, partitions), {}
   for k, key in ipairs(keys) do
-    local its = tube_of(key)
-    if its and its ~= tube then return living, k end
-    if its then living[#living + 1] = key end
+    local its_tube = tube_of(key)
+    if its_tube and its_tube ~= tube then return living, k end
+    if its_tube then living[#living + 1] = key end
   end
   return living, #keys
 end
@@ -76,11 +78,12 @@ local function any_reserved(tube)
   return left ~= 0
 end
 
--- next_reserved goes on along a way through all that is reserved, and returns the next jobs of
--- a tube: of each { member, its score, holder, keys of its jobs }. w.holder is whose jobs
--- come next, nil at the end; w.begin is the place from which it looks at those of the next
--- holder. It stops at about limit jobs, or when it has looked at LOOKED, or where a holder has
--- most jobs, or if none of the tube is left; w.had is how many were found of the present one.
+-- next_reserved continues an iteration over everything that is reserved, and returns the next
+-- jobs of a tube: for each { member, its score, holder, keys of its jobs }. w.holder is the
+-- next holder, nil at the end; w.begin is the position at which the iteration over each holder
+-- begins. It stops at about limit jobs, or after examining LOOKED, or where a holder has `most`
+-- jobs, or if no job of the tube is reserved; w.had is how many were found of the present
+-- holder.
 local LOOKED = 500
 local function next_reserved(tube, w, limit, most)
   local found, jobs, looked = {}, 0, 0

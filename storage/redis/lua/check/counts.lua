@@ -1,24 +1,25 @@
--- Which counters differ from what is there, which lease sets are in one of their two sorted
--- sets only, and what has no timer. A repair sets that right; else nothing is changed.
+-- Checks which counters differ from what is there, which lease sets are in only one of their
+-- two sorted sets, and what has no timer. With repair these faults are corrected; else nothing
+-- is changed.
 --
--- A small partition is checked at once; a larger one in steps, whose results the caller adds
--- up. What depends on several steps is doubtful, unless nothing has changed from the first
--- of them to the last.
+-- A small partition is checked at once. A larger one is checked in steps, whose results the
+-- caller adds up. What depends on several steps is doubtful, unless nothing has changed from
+-- the first of them to the last.
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
 -- ARGV[2]  number of partitions
--- ARGV[3]  how much the call may do, see start.lua
+-- ARGV[3]  how much work the call can do, see start.lua
 -- ARGV[4]  the step, one of STEPS
--- ARGV[5…] its arguments, which the steps say
+-- ARGV[5…] its arguments, described with each step
 --
 -- Reply: { wrong, doubtful, others… }
---   wrong     a text for each thing that is wrong
---   doubtful  for each thing that may be wrong the tube, or '', and a text
---   others    as the steps say
+--   wrong     a text for each fault
+--   doubtful  for each possible fault the tube, or '', and a text
+--   others    described with each step
 --
--- Steps that read a sorted set are given the rank of the member with which they begin, and
--- return the one with which the next call has to begin, -1 if there is none.
+-- Steps that read a sorted set are given the rank of the first member, and return the rank with
+-- which the next call continues, -1 at the end.
 
 --include data: keys
 --include data: sizes
@@ -32,7 +33,7 @@ local doubtful, STEPS = {}, {}
 local function number(text) return tonumber(text or 0) end
 local function rank(n) return string.format('%d', n) end
 
--- doubt_about returns a function like note, for what may be wrong with a tube.
+-- doubt_about returns a function like note, for possible faults of a tube.
 local function doubt_about(tube)
   return function(text)
     doubtful[#doubtful + 1] = tube
@@ -40,7 +41,7 @@ local function doubt_about(tube)
   end
 end
 
--- compare reports a counter that is not what it should be, and sets it.
+-- compare reports a counter that is wrong, and with repair sets it.
 local function compare(report, key, field, is)
   local says = number(call('HGET', PREFIX .. key, field))
   if says == is then return end
@@ -48,7 +49,7 @@ local function compare(report, key, field, is)
   if REPAIR then call('HSET', PREFIX .. key, field, string.format('%.0f', is)) end
 end
 
--- with_instances returns the names of instances at ARGV[from … upto] and of all others.
+-- with_instances returns the instances in ARGV[from … upto] and all registered ones.
 local function with_instances(from, upto)
   local all, known = {}, {}
   local function add(inst)
@@ -60,9 +61,9 @@ local function with_instances(from, upto)
   return all
 end
 
--- drop_lease_set takes a lease set out of the one sorted set in which it is. What groups:INST
--- has counts as reserved, so these jobs become members of their own. What only the other
--- one has seemed to be nowhere, and its jobs are ready by now.
+-- drop_lease_set removes a lease set from the only sorted set that has it. The jobs of one in
+-- groups:INST count as reserved, so they become single members. Those of one in reserved:INST
+-- seemed to be nowhere, and are ready by now.
 local function drop_lease_set(inst, here, member)
   work = work + 3 * #keys_of(member, STEP)
   if here == 'groups:' then
@@ -72,8 +73,8 @@ local function drop_lease_set(inst, here, member)
   end
 end
 
--- check_lease_sets checks whether those in here are also in the other one of the two sorted
--- sets, there. from and what it returns are ranks.
+-- check_lease_sets checks whether the lease sets in here are also in the other sorted set,
+-- there. from and the result are ranks.
 local function check_lease_sets(inst, here, there, from)
   repeat
     local members = call('ZRANGE', PREFIX .. here .. inst, rank(from), rank(from + 99))
@@ -97,9 +98,9 @@ end
 local reserved, held, in_sets = {}, 0, 0
 local sum = { urgent = 0, ready = 0, delayed = 0, buried = 0 }
 
--- count_one counts a reserved job. One in a lease set that has no record was deleted.
+-- count_one counts a reserved job. A job of a lease set without a record was deleted.
 local function count_one(key, in_set)
-  local raw = '' -- from the length of the name on
+  local raw = '' -- from the length of the tube's name on
   if string.sub(key, 1, #PREFIX) == PREFIX then raw = call('GETRANGE', key, rank(NAME_AT - 2), LONGEST_NAME) end
   if in_set and raw == '' then return end
   local tube = string.sub(raw, 2, 1 + (string.byte(raw, 1) or 0))
@@ -107,8 +108,8 @@ local function count_one(key, in_set)
   if in_set then in_sets = in_sets + 1 end
 end
 
--- count_reserved counts what an instance has reserved, or if that is '' what is leased. from and
--- what it returns are ranks.
+-- count_reserved counts what an instance has reserved, or the leases if inst is ''. from and
+-- the result are ranks.
 local function count_reserved(inst, from)
   local queue = PREFIX .. (inst == '' and 'leases' or 'reserved:' .. inst)
   repeat
@@ -133,7 +134,8 @@ local function joined_by(member)
 end
 
 -- count_joined returns how many more ready jobs than members a tube has, how many of them are
--- urgent, and a rank; from is one, too. To read a member is about as much work as a call.
+-- urgent, and the next rank; from is a rank too. Reading a member is about as much work as a
+-- call.
 local function count_joined(tube, from)
   local all, urgent = 0, 0
   repeat
@@ -162,8 +164,8 @@ local function check_timers(tube)
   end
 end
 
--- compare_totals compares the counters of jobs put and deleted with how many jobs of the tube
--- there are.
+-- compare_totals compares the counters of jobs put and deleted with the number of jobs in the
+-- tube.
 local function compare_totals(tube, total, deleted, jobs)
   if total < jobs then
     compare(doubt_about(tube), 'tube:' .. tube, 'total', jobs + deleted)
@@ -172,9 +174,9 @@ local function compare_totals(tube, total, deleted, jobs)
   end
 end
 
--- check_tube checks the counters of a tube of which so many jobs are reserved. all and urgent
--- are what count_joined returns, added up; if they are nil they are counted here, unless
--- there are too many members: then the tube is not checked, and false is returned.
+-- check_tube checks the counters of a tube with that many reserved jobs. all and urgent are the
+-- sums of what count_joined returns. If they are nil they are counted here, unless there are
+-- too many members: then the tube is not checked, and false is returned.
 local function check_tube(tube, is_reserved, all, urgent)
   local members, key = call('ZCARD', PREFIX .. 'ready:' .. tube), 'tube:' .. tube
   local report = all and doubt_about(tube) or note
@@ -203,20 +205,20 @@ local function check_sums()
   compare(report, 'counts', 'deleted', math.max(number(have[1]) - number(have[2]) - jobs, 0))
 end
 
--- changes → a text that is another one after any instance has changed anything
+-- changes → a text that differs after any instance has changed anything
 function STEPS.changes()
   local all = with_instances(1, 0)
   for k, inst in ipairs(all) do all[k] = inst .. call('GETRANGE', PREFIX .. 'batch:' .. inst, '0', '15') end
   return redis.sha1hex(table.concat(all, ' '))
 end
 
--- lease-sets instance here there from → where to go on
+-- lease-sets instance here there from → next rank
 STEPS['lease-sets'] = function()
   return check_lease_sets(ARGV[5], ARGV[6], ARGV[7], number(ARGV[8]))
 end
 
--- reserved instance from → (of what is leased if the instance is '') where to go on, all jobs, those in lease sets, and tubes with the
--- number of theirs
+-- reserved instance from → next rank, all jobs, those in lease sets, and tubes with their numbers of
+-- jobs. The instance '' means the leases
 function STEPS.reserved()
   local next_rank, tubes = count_reserved(ARGV[5], number(ARGV[6])), {}
   for tube, n in pairs(reserved) do
@@ -226,14 +228,14 @@ function STEPS.reserved()
   return next_rank, held, in_sets, tubes
 end
 
--- joined tube from → where to go on, all, urgent
+-- joined tube from → next rank, all, urgent
 function STEPS.joined()
   local all, urgent, next_rank = count_joined(ARGV[5], number(ARGV[6]))
   return next_rank, all, urgent
 end
 
--- tubes {tube reserved all urgent}… → how many were checked; 1 if the next one has so many
--- members that all and urgent must not be ''; and the sums urgent, ready, delayed, buried
+-- tubes {tube reserved all urgent}… → how many were checked; 1 if the next one has so many members
+-- that its all and urgent must be given; and the sums urgent, ready, delayed, buried
 function STEPS.tubes()
   local done, too_many = 0, 0
   for k = 5, #ARGV, 4 do
@@ -248,8 +250,8 @@ function STEPS.tubes()
   return done, too_many, sum.urgent, sum.ready, sum.delayed, sum.buried
 end
 
--- mark_of returns a text that is another one after a job of a tube was put or has gone, and after
--- the tube was dropped.
+-- mark_of returns a text that differs after a job of a tube was put or removed, and after the
+-- tube was dropped.
 local function mark_of(tube)
   local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes')
   return (call('ZSCORE', PREFIX .. 'tubes', tube) or '') .. ' ' .. (have[1] or '0') .. ' ' .. (have[2] or '0')
@@ -262,8 +264,7 @@ function STEPS.marks()
   return marks
 end
 
--- bytes {tube bytes mark}… → how many were not compared, as they have other marks; '' is good for
--- any
+-- bytes {tube bytes mark}… → how many were not compared, because their marks differ; '' matches any
 function STEPS.bytes()
   local left = 0
   for k = 5, #ARGV, 3 do
@@ -277,7 +278,7 @@ function STEPS.bytes()
   return left
 end
 
--- sums urgent ready delayed buried reserved in_sets →
+-- sums urgent ready delayed buried reserved in_sets → nothing
 function STEPS.sums()
   for k, name in ipairs({ 'urgent', 'ready', 'delayed', 'buried' }) do sum[name] = number(ARGV[4 + k]) end
   held, in_sets = number(ARGV[9]), number(ARGV[10])
@@ -288,8 +289,8 @@ local function check_all_lease_sets(inst)
   return check_lease_sets(inst, 'groups:', 'reserved:', 0) < 0 and check_lease_sets(inst, 'reserved:', 'groups:', 0) < 0
 end
 
--- at_once checks these tubes in this call, or if there are none given all that there is. It
--- returns 1 if that was possible.
+-- at_once checks these tubes in this call, or everything if tubes is nil. It returns 1 if that
+-- was possible.
 local function at_once(instances, tubes)
   if count_reserved('', 0) >= 0 then return 0 end
   for _, inst in ipairs(instances) do
@@ -303,15 +304,15 @@ local function at_once(instances, tubes)
   return 1
 end
 
--- all instances… → 1 if the partition is small enough to be checked in one call: then nothing
--- of what is doubtful is. Not for a repair.
+-- all instances… → 1 if the partition was small enough to be checked in one call: then its doubts are
+-- certain. Not for a repair
 function STEPS.all()
   if call('ZCARD', PREFIX .. 'tubes') > MOST / 10 then return 0 end
   return at_once(with_instances(5, #ARGV), nil)
 end
 
--- again n instances… tubes… → 1 if these tubes, but for those that do not exist any more, were
--- checked in one call: then nothing of what is doubtful is. Not for a repair.
+-- again n instances… tubes… → 1 if these tubes, except for those that do not exist any more, were
+-- checked in one call: then their doubts are certain. Not for a repair
 function STEPS.again()
   local tubes, last = {}, 5 + ARGV[5]
   for k = last + 1, #ARGV do

@@ -1,15 +1,15 @@
--- Which of these jobs are not where their records say, or in two places. A repair puts them
--- right, as locations.lua says; else nothing is changed.
+-- Checks which of these jobs are not where their records say, or in two places. With repair
+-- they are corrected, see locations.lua; else nothing is changed.
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
 -- ARGV[2]  number of partitions
--- ARGV[3]  how much the call may do, see start.lua
+-- ARGV[3]  how much work the call can do, see start.lua
 -- ARGV[4…] ids, whole keys
 --
 -- Reply: how many of these jobs were checked, from the first one on, at least one; a text for
--- each that is wrong; and of each job its tube and how many bytes its body has, '' if its
--- record is broken
+-- each fault; and for each job its tube and the size of its body in bytes, '' if its record is
+-- broken
 
 --include data: keys
 --include data: sizes
@@ -20,7 +20,7 @@
 --include shared/ranges.lua
 --include check/locations.lua
 
-local listed = {} -- by tube: true, or false if it was not listed
+local listed = {} -- by tube: true, or false if it is not listed
 local function is_listed(tube)
   if listed[tube] == nil then
     work = work + 1
@@ -48,8 +48,8 @@ local function check_persistent(key)
   if REPAIR then call('PERSIST', key) end
 end
 
--- check_metadata checks the block of facts of a job, and that its tube knows its key. It returns
--- how many bytes the block has.
+-- check_metadata checks the metadata block of a job, and that its tube knows its key. It
+-- returns the size of the block in bytes.
 local function check_metadata(key, j)
   if j.letter < 'a' then return 0 end
   work = work + 2
@@ -67,7 +67,7 @@ local function check_metadata(key, j)
   return f.length + 2
 end
 
--- Of each job its tube and how many bytes its body has.
+-- For each job its tube and the size of its body in bytes.
 local sizes = {}
 local function add_size(tube, size)
   sizes[#sizes + 1] = tube

@@ -1,15 +1,14 @@
--- Which of these keys of jobs, in keys:TUBE, no job has. A repair takes them out; else nothing
--- is changed.
+-- Checks which of these job keys, in keys:TUBE, no job has. With repair they are removed; else
+-- nothing is changed.
 --
 -- KEYS[1]  prefix of every key of the partition
--- ARGV[1]  1 to repair, else 0
 -- ARGV[2]  number of partitions
--- ARGV[3]  how much the call may do, see start.lua
+-- ARGV[3]  how much work the call can do, see start.lua
 -- ARGV[4]  tube
--- ARGV[5…] keys, and behind each the number of its job
+-- ARGV[5…] keys, each followed by the id of its job
 --
 -- Reply: how many of these were checked, from the first one on, at least one; and a text for
--- each that is wrong
+-- each fault
 
 --include data: keys
 --include data: sizes

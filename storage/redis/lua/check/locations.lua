@@ -1,19 +1,19 @@
--- Where a job is, for the checks of jobs and of members, and how it is put right: it is
--- taken out of all places and put where its record says. A reserved one becomes ready. A
--- delayed one that is nowhere becomes due.
+-- Where a job is, for the checks of jobs and of members, and how it is corrected: it is removed
+-- from all places and put where its record says. A reserved job becomes ready. A delayed one
+-- that is nowhere becomes due.
 
 -- is_record returns whether a text is long enough to be a record.
 local function is_record(raw) return #raw >= NAME_AT - 1 end
 
--- queue_of returns the key, behind the prefix, of the queue in which a job should be; nil if
--- its record is broken.
+-- queue_of returns the key, after the prefix, of the queue in which a job should be; nil if its
+-- record is broken.
 local function queue_of(j)
   local state = STATE[j.letter]
   return state and state .. ':' .. j.tube
 end
 
--- queues_with returns those of the queues of its tube of which a job is a member, and the
--- score in the last of them.
+-- queues_with returns which queues of its tube have a job as a single member, and the score in
+-- the last of them.
 local function queues_with(key, tube)
   local found, score = {}, nil
   work = work + 3
@@ -25,12 +25,14 @@ local function queues_with(key, tube)
 end
 
 -- is_in_place returns whether a job is in one queue only, the right one. Then ranges and
--- reserved jobs are not searched for it, which is expensive: their own check comes upon it.
+-- reserved jobs, which are expensive to search, are not searched for it: their own check finds
+-- it.
 local function is_in_place(j, found)
   return #found == 1 and found[1] == queue_of(j)
 end
 
--- all_holders returns the instances that have reserved jobs; true for those with lease sets.
+-- all_holders returns the instances that have reserved jobs; the value is true for those with
+-- lease sets.
 local holders
 local function all_holders()
   if holders then return holders end
@@ -43,7 +45,7 @@ local function all_holders()
   return holders
 end
 
--- add_reserved adds the instances that have reserved a job to the places that were found.
+-- add_reserved adds the instances that have reserved a job to its places.
 local function add_reserved(places, key)
   for inst, has_sets in pairs(all_holders()) do
     local at = call('ZSCORE', PREFIX .. 'reserved:' .. inst, key)
@@ -57,7 +59,7 @@ local function add_reserved(places, key)
   end
 end
 
--- add_other_places adds the leases, and the dead letters on their way, to the places that were found.
+-- add_other_places adds the leases and the pending jobs to the places of a job.
 local function add_other_places(places, key)
   local at = call('ZSCORE', PREFIX .. 'leases', key)
   if at then places.keys[#places.keys + 1], places.score = 'leases', at end
@@ -66,10 +68,10 @@ local function add_other_places(places, key)
 end
 
 -- places_of returns where a job is, a table:
---   keys         of the sorted sets, behind the prefix
---   score        in the last of them in which it is a member of its own
---   range        the range in which it is
---   set, set_of  the lease set in which it is, and whose that is
+--   keys         of the sorted sets, after the prefix
+--   score        in the last of them in which it is a single member
+--   range        the range that has it
+--   set, set_of  the lease set that has it, and its instance
 local function places_of(key, j)
   local found, score = queues_with(key, j.tube)
   local ready = 'ready:' .. j.tube
@@ -86,7 +88,7 @@ local function places_of(key, j)
   return places
 end
 
--- is_right returns whether a job is in one place only that agrees with its record.
+-- is_right returns whether a job is in one place only, which agrees with its record.
 local function is_right(j, keys)
   if is_in_place(j, keys) then return true end
   if #keys ~= 1 then return false end
@@ -105,7 +107,7 @@ local function list_tube(tube)
   end
 end
 
--- enter_queue makes a job a member of its queue. score is what it had if it was in one place.
+-- enter_queue adds a job to its queue. score is the one that it had if it was in one place.
 local function enter_queue(key, j, score)
   local queue, state = PREFIX .. queue_of(j), STATE[j.letter]
   if state == 'ready' then
@@ -134,8 +136,7 @@ local function put_right(key, j, places)
   list_tube(j.tube)
 end
 
--- report_misplaced notes that a job is in other places than it should be, and puts it right
--- if this is a repair.
+-- report_misplaced reports that a job is in the wrong places, and with repair corrects it.
 local function report_misplaced(key, j, places)
   local where = #places.keys > 0 and 'in ' .. table.concat(places.keys, ', ') or 'nowhere'
   note('job ' .. id_text(key) .. ': by its record it should be in ' .. queue_of(j) .. ', and it is ' .. where)

@@ -1,16 +1,15 @@
--- Which of these members of queues are no jobs of these. A repair takes them out; else
--- nothing is changed.
+-- Checks which of these members of queues are not jobs that belong there. With repair they are
+-- removed; else nothing is changed.
 --
 -- KEYS[1]  prefix of every key of the partition
--- ARGV[1]  1 to repair, else 0
 -- ARGV[2]  number of partitions
--- ARGV[3]  how much the call may do, see start.lua
--- ARGV[4…] members, two arguments for each: its queue, which is a key behind the prefix,
---          ready:TUBE, delayed:TUBE, buried:TUBE, reserved:INST or leases, or '' if it is that of the
---          member before; and the whole key of a job, a range or a lease set
+-- ARGV[3]  how much work the call can do, see start.lua
+-- ARGV[4…] members, two arguments for each: its queue, a key after the prefix, that is ready:TUBE,
+--          delayed:TUBE, buried:TUBE, reserved:INST or leases, or '' for the queue of the
+--          previous member; and the whole key of a job, a range or a lease set
 --
--- Reply: how many of these members were checked, from the first one on, at least one; and
--- a text for each that is wrong
+-- Reply: how many of these members were checked, from the first one on, at least one; and a
+-- text for each fault
 
 --include data: keys
 --include data: sizes
@@ -20,8 +19,8 @@
 --include shared/ranges.lua
 --include check/locations.lua
 
--- The queue of the members that are being checked: its key behind the prefix, what comes
--- before the ':' in that, and the tube or instance.
+-- The queue of the members that are being checked: its key after the prefix, the part before
+-- the ':', and the tube or instance.
 local queue, kind, name
 
 local function read(key)
@@ -29,8 +28,8 @@ local function read(key)
   return call('GETRANGE', key, '0', LONGEST_NAME)
 end
 
--- is_elsewhere returns whether a job in a range, or reserved, is also in a queue by itself,
--- and in the right one, so that the check of jobs has not noticed.
+-- is_elsewhere returns whether a job in a range, or a reserved one, is also a single member of
+-- a queue, and of the right one, so that the check of jobs has not noticed it.
 local function is_elsewhere(key, raw)
   if not is_record(raw) then return false end
   local j = read_header(raw)
@@ -40,9 +39,9 @@ local function is_elsewhere(key, raw)
   return is_in_place(j, (queues_with(key, j.tube)))
 end
 
--- fault_of returns what is wrong with a job of the queue, which is by itself or together with
--- others; nil if nothing is. Jobs of lease sets may have been deleted. If the job is also
--- elsewhere it is added to that.
+-- fault_of returns what is wrong with a job of the queue, which is a single member or together
+-- with others; nil if nothing is. Jobs of lease sets can be deleted. If the job is also
+-- elsewhere it is added to elsewhere.
 local function fault_of(key, together, elsewhere)
   local raw = read(key)
   if raw == '' and kind == 'reserved' and together then return nil end
@@ -62,7 +61,7 @@ local function check_elsewhere(key)
   if #places.keys >= 2 then report_misplaced(key, j, places) end
 end
 
--- take_out takes a member out of the queue, but for those of its jobs that are not in faults.
+-- take_out removes a member from the queue, but keeps its jobs that are not in faults.
 local function take_out(member, n, faults)
   work = work + 2 * n
   if kind == 'reserved' and n > 1 then

@@ -1,14 +1,14 @@
--- Which commands the script cannot run, because they are forbidden to the user or renamed. It
--- tries them on a key that is not there, and leaves none.
+-- Finds the commands that scripts cannot run, because they are forbidden to the user or
+-- renamed. It tries them on a key that does not exist, and leaves none.
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV     none
 --
--- Reply: the names of the commands that have failed, and behind each what Redis has said. If that
--- is so of DEL nothing else was tried, as it would leave something.
+-- Reply: the names of the commands that have failed, each followed by the error. If DEL has
+-- failed nothing else was tried, because it would leave a key
 
 local key = KEYS[1] .. 'none'
-local tries = { -- '=' is the key once more
+local tries = { -- '=' stands for the key again
   'DEL', 'TIME', 'SET 0', 'GET', 'STRLEN', 'GETRANGE 0 1', 'SETRANGE 0 x', 'EXISTS', 'DEL', 'MSET 0', 'MGET', 'PERSIST', 'RENAME =', 'APPEND x', 'DEL',
   'HSET a 0', 'HSETNX a 0', 'HGET a', 'HMGET a', 'HGETALL', 'HINCRBY a 1', 'HEXISTS a', 'HLEN', 'HKEYS', 'HSCAN 0', 'HDEL a', 'DEL',
   'ZADD 0 a', 'ZCARD', 'ZCOUNT 0 1', 'ZSCORE a', 'ZRANK a', 'ZRANGE 0 0', 'ZREVRANGE 0 0', 'ZREVRANGEBYLEX + -', 'ZRANGEBYSCORE 0 1',

@@ -1,17 +1,17 @@
--- delete-held: jobs of a tube are deleted that connections of this instance hold
+-- delete-held: deletes jobs of a tube that connections of this instance hold
 --
 -- ARGV    'delete-held', tube, known, in_sets, size, n, ids…
---           known    1 if the tube is sure to go on existing
+--           known    1 if the tube certainly exists afterwards
 --           in_sets  1 if all of the jobs are in lease sets, 0 if none is
 --           size     of all bodies, bytes
--- Keys    deletes the records; takes the ids from reserved:INST if they are not in lease
+-- Keys    deletes the records; removes the ids from reserved:INST if they are not in lease
 --         sets; reads flushed:INST; writes tube:TUBE, counts
--- Answer  1 if all jobs were there; else 0 and a text with 1 or 0 for each. The latter
---         happens if the tube was flushed, and of lease sets the instance was not told yet
+-- Answer  1 if all jobs were there; else 0 and a text with 1 or 0 for each. Jobs can be missing
+--         if the tube was flushed, or because of lease sets that the instance does not know yet
 --
--- Fast path: the records are not read. So it may be used only for jobs without facts that
--- the instance is sure to have reserved, and for the arrow 'delete reserved', which counts nothing.
--- script_test.go holds what this relies on.
+-- Fast path: the records are not read. So it can be used only for jobs without metadata that
+-- the instance has certainly reserved, and for the arrow 'delete reserved', which counts
+-- nothing. script_test.go checks these assumptions.
 local tube, n, last, size = ARGV[at + 1], tonumber(ARGV[at + 5]), at + 5 + ARGV[at + 5], ARGV[at + 4]
 write_new_jobs()
 if ARGV[at + 3] == '1' and call('EXISTS', PREFIX .. 'flushed:' .. INSTANCE) == 0 then

@@ -1,7 +1,7 @@
--- drop-sets: all jobs of these lease sets have been deleted
+-- drop-sets: removes lease sets whose jobs have all been deleted
 --
 -- ARGV    'drop-sets', n, names of lease sets…
--- Keys    takes them from reserved:INST and groups:INST
+-- Keys    removes them from reserved:INST and groups:INST
 -- Answer  nothing
 local last = at + 1 + ARGV[at + 1]
 call('ZREM', RESERVED, unpack(ARGV, at + 2, last))

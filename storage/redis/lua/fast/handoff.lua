@@ -1,11 +1,11 @@
--- take-handoff: jobs that become ready in this call are reserved in it for sessions that
--- wait, if this instance would be told of them
+-- take-handoff: direct hand-off: reserves jobs that become ready in this call for clients that
+-- already wait, if this instance would be woken for them
 --
 -- ARGV    'take-handoff', want, n, tubes…
 --           want  how many jobs are wanted; 1 if there are several tubes
--- Keys    as take, of each tube, and it reads waiting:TUBE
+-- Keys    as take, for each tube; reads waiting:TUBE
 -- Answer  how many jobs were taken, which are in the reply's ids and records. If they are
---         fewer than wanted, the instance is told of the next one
+--         fewer than wanted, the instance is registered for a wake-up
 if not reserve_first then define_take() end
 write_new_jobs()
 local want, from, last, got = tonumber(ARGV[at + 1]), at + 3, at + 2 + ARGV[at + 2], 0
@@ -16,7 +16,7 @@ if from < last then
 end
 local fresh, waiting = wakeups[tube] or 0, PREFIX .. 'waiting:' .. tube
 if fresh > 0 and not is_paused(tube) then
-  -- Of the jobs one is left for each other instance that would be told, too.
+  -- One of the jobs is left for each other instance that would be woken too.
   local place, others = call('ZRANK', waiting, INSTANCE), call('ZCARD', waiting)
   if place then others = others - 1 end
   if (place or others) < fresh then got = reserve_first(tube, math.min(want, math.max(1, fresh - others))) end
@@ -26,7 +26,7 @@ if fresh > 0 and not is_paused(tube) then
   end
 end
 if got < want then
-  -- Who was served waits behind those who came in the same millisecond.
+  -- An instance that was served waits behind those that came in the same millisecond.
   local since = format('%.3f', got > 0 and MS or NOW)
   for k = from, last do call('ZADD', PREFIX .. 'waiting:' .. ARGV[k], 'NX', since, INSTANCE) end
 end

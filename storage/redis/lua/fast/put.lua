@@ -1,12 +1,11 @@
--- put: new jobs of a tube, without a delay
+-- put: adds jobs to a tube, without a delay
 --
 -- ARGV    'put', tube, known, n, urgent, size, pri, terms, records…
---           known       1 if the tube is sure to exist
+--           known       1 if the tube certainly exists
 --           n, urgent   how many jobs there are, and how many of them are urgent
 --           size        of all bodies, bytes
---           pri, terms  if they are to be a range: its priority, and
---                       'PRIORITY;TTR;INST'. Else both are '', and each record has its
---                       priority before it
+--           pri, terms  if they become a range: its priority, and 'PRIORITY;TTR;INST'. Else both
+--                       are '', and each record is preceded by its priority
 -- Keys    writes the records, ready:TUBE, tube:TUBE, counts; reads quotas
 -- Answer  nothing: the numbers of the jobs follow from the first one, which each reply has
 local tube, n, pri, last = ARGV[at + 1], tonumber(ARGV[at + 3]), ARGV[at + 6], at + 7

@@ -1,13 +1,13 @@
--- take: the first ready jobs of a tube are reserved
+-- take: reserves the first ready jobs of a tube
 --
 -- ARGV    'take', tube, wait, n
---           wait  1 if a session waits: if no job is left for it, the instance is told of
---                 the next one
+--           wait  1 if a client waits: if there is no job left for it, the instance is
+--                 registered for a wake-up
 --           n     how many jobs are wanted
 -- Keys    moves members from ready:TUBE to reserved:INST and groups:INST; reads the
 --         records, paused; writes waiting:TUBE, tube:TUBE, counts
 -- Answer  how many jobs were taken, which are in the reply's ids and records; -1 - how many
---         if more may be there and are cut
+--         if there may be more, which are cut
 if not reserve_first then define_take() end
 write_new_jobs()
 local tube, before, left = ARGV[at + 1], sum.takes, tonumber(ARGV[at + 3])

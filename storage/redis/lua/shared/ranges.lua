@@ -1,18 +1,17 @@
--- Ranges and lease sets, see keys.md, for the batches and for the checks. The
--- including script defines call, KEY_LENGTH, ID_LENGTH and ID_FORMAT.
+-- Ranges and lease sets, see keys.md, for batches and for checks. The including script defines
+-- call, KEY_LENGTH, ID_LENGTH and ID_FORMAT.
 --
--- member, below, is a member of ready:TUBE or of reserved:INST: the key of a job, or
--- longer, a range or a lease set. step is by how much the ids of a range differ: the
--- number of partitions.
+-- member, below, is a member of ready:TUBE or of reserved:INST: the key of a job, or a longer
+-- name, of a range or a lease set. step is the difference between ids of a range: the number of
+-- partitions.
 
--- id_of returns the number of a job by its key, that of the first one for a range or a
--- lease set.
+-- id_of returns the id of a job by its key; for a range or a lease set that of the first job.
 local function id_of(member)
   return tonumber(string.sub(member, KEY_LENGTH - ID_LENGTH + 1, KEY_LENGTH))
 end
 
--- place_in returns how many jobs a range or lease set has, and how many of them come
--- before a job. It returns nil if member is neither, or the job is not in it.
+-- place_in returns how many jobs a range or lease set has, and how many of them precede a job.
+-- It returns nil if member is neither, or does not have the job.
 local function place_in(member, key, step)
   local n = member and tonumber(string.match(member, '^;(%d+)', KEY_LENGTH + 1))
   if not n then return nil end
@@ -21,12 +20,12 @@ local function place_in(member, key, step)
   return n, before
 end
 
--- The next two find the range in which a job is. They return its name, how many jobs it
--- has, and how many of these come before the job; nil if the job is in none.
+-- The next two find the range of a job. They return its name, how many jobs it has, and how
+-- many of these precede the job; nil if the job is in none.
 
--- range_by_bytes is for sorted sets in which all members have one score, as then these
--- are in the order of their bytes: groups:INST, and ready:TUBE if all jobs have the
--- same priority. In others it may miss the range.
+-- range_by_bytes is for sorted sets in which all members have one score, and are therefore in
+-- the order of their bytes: groups:INST, and ready:TUBE if all jobs have the same priority. In
+-- others it can miss the range.
 local function range_by_bytes(queue, key, step)
   local member = call('ZREVRANGEBYLEX', queue, '[' .. key .. '~', '-', 'LIMIT', '0', '1')[1]
   local n, before = place_in(member, key, step)
@@ -34,8 +33,8 @@ local function range_by_bytes(queue, key, step)
   return nil
 end
 
--- range_by_priority searches among the members of the job's priority, which are in the
--- order of their first jobs.
+-- range_by_priority searches among the members with the job's priority, which are in the order
+-- of their first jobs.
 local function range_by_priority(queue, key, pri, step)
   local upto, best = string.format('%.0f', pri), nil
   local low, high = call('ZCOUNT', queue, '-inf', '(' .. upto), call('ZCOUNT', queue, '-inf', upto)
@@ -64,8 +63,8 @@ local function keys_of(member, step)
   return keys
 end
 
--- dissolve_range makes the jobs of a range members of their own, but for those whose keys
--- are in without. It leaves joined and joined-urgent as they are.
+-- dissolve_range makes the jobs of a range single members, except for those whose keys are in
+-- without. It does not change joined and joined-urgent.
 local function dissolve_range(queue, member, step, without)
   local score = call('ZSCORE', queue, member)
   call('ZREM', queue, member)
@@ -74,8 +73,8 @@ local function dissolve_range(queue, member, step, without)
   end
 end
 
--- split_lease_set makes those jobs of an instance's lease set that have a record members
--- of their own, and returns their keys. It leaves the counter grouped as it is.
+-- split_lease_set makes the jobs of an instance's lease set that have a record single members,
+-- and returns their keys. It does not change the counter grouped.
 local function split_lease_set(prefix, inst, member, step)
   local reserved, left = prefix .. 'reserved:' .. inst, {}
   local due = string.match(member, 'g(%d+)$')

@@ -1,15 +1,15 @@
--- How instances come, live, end, and notice that others are dead.
+-- How instances start, stay alive, end, and notice that others are dead.
 
-local DEAD, DEAD_FOR = 'dead', '86400' -- what batch:INST says of a dead one, and seconds
+local DEAD, DEAD_FOR = 'dead', '86400' -- content of batch:INST of a dead instance, and for how many seconds
 
--- last_batch returns the begin of what an instance has recorded: '' if nothing, or DEAD.
+-- last_batch returns the beginning of what an instance has recorded: '' if nothing, or DEAD.
 local function last_batch(inst)
   return call('GETRANGE', PREFIX .. 'batch:' .. inst, '0', format('%d', #DEAD - 1))
 end
 
--- forget_in has an instance attend no tubes any more, of those with the ranks low to
--- high - 1. They are gone through from the last to the first: when one is dropped, the last
--- one of all takes its place, which is done already.
+-- forget_in removes the refs of an instance from the tubes with ranks low to high - 1. It goes
+-- from the last to the first: when a tube is dropped, the very last one takes its place, which
+-- is done already.
 local function forget_in(inst, low, high)
   if high <= 0 then return end
   local names = call('ZRANGE', PREFIX .. 'tubes', format('%d', low), format('%d', high - 1))
@@ -22,8 +22,8 @@ local function forget_in(inst, low, high)
   end
 end
 
--- pass_wakeups has others told what an instance was told and has not read, up to limit of these
--- notifications. It returns whether that was all.
+-- pass_wakeups wakes other instances for the wake-ups that an instance has not read, up to
+-- limit. It returns whether those were all.
 local function pass_wakeups(inst, limit)
   for _ = 1, limit do
     local tube = call('LPOP', PREFIX .. 'wakeups:' .. inst)
@@ -33,9 +33,9 @@ local function pass_wakeups(inst, limit)
   return false
 end
 
--- reclaim gives back what an instance has reserved, and then forgets the instance: a part
--- of that, about limit jobs or tubes. from is -1 for the first part, else what the part
--- before has returned. It returns where the next part goes on, nil if there is none.
+-- reclaim gives back what an instance has reserved, and then forgets the instance: one part of
+-- that, about limit jobs or tubes. from is -1 for the first part, else the result of the part
+-- before. It returns where the next part continues, nil if there is none.
 local function reclaim(inst, limit, from)
   local queue = PREFIX .. 'reserved:' .. inst
   sum.changed = true
@@ -52,13 +52,13 @@ local function reclaim(inst, limit, from)
   return nil
 end
 
--- reclaim: an instance was declared dead, and a part of what follows from that is done
+-- reclaim: does a part of what follows after an instance was declared dead
 --
 -- ARGV    'reclaim', instance, limit, from
 --           limit  about how many jobs or tubes
---           from   -1 for the first part, else what the part before has answered
--- Keys    as give-back and attend, for that instance; writes wakeups:INST, instances
--- Answer  where the next part goes on, -2 if there is none
+--           from   -1 for the first part, else the answer of the part before
+-- Keys    as give-back and set-refs, for that instance; writes wakeups:INST, instances
+-- Answer  where the next part continues, -2 if there is none
 OPS['reclaim'] = function(i)
   local inst, limit, from, rest = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), nil
   local last = last_batch(inst)
@@ -69,7 +69,7 @@ OPS['reclaim'] = function(i)
   return i + 3
 end
 
--- resign: this instance ends, and a part of what follows from that is done
+-- resign: does a part of what is necessary when this instance ends
 --
 -- ARGV    'resign', limit, from: as reclaim
 -- Keys    as reclaim, and batch:INST
@@ -85,9 +85,9 @@ OPS['resign'] = function(i)
 end
 
 -- declare_dead declares an instance dead whose last heartbeat is still the one that was seen,
--- unless that was done before. From then on the instance has no batch that another one could
--- follow. It returns whether this instance has to reclaim what that one has reserved: it has to
--- if it has declared it dead, or if nobody has done so for a long time.
+-- unless that was done before. From then on no batch of the instance can follow the last one.
+-- It returns whether this instance has to reclaim what that one has reserved: it has to if it
+-- has declared it dead, or if nobody has reclaimed it for a long time.
 local function declare_dead(inst, seen, for_long)
   if call('ZSCORE', PREFIX .. 'instances', inst) ~= seen then return false end
   local last = last_batch(inst)
@@ -100,8 +100,9 @@ local function declare_dead(inst, seen, for_long)
 end
 
 -- declare_silent_dead declares n instances dead, which ARGV names from i on, unless they have
--- given a heartbeat meanwhile. It reclaims a part of what they have reserved, about limit jobs or
--- tubes, and returns the names of those for which there is more to do, and where to go on.
+-- sent a heartbeat meanwhile. It reclaims a part of what they have reserved, about limit jobs
+-- or tubes, and returns the names of those for which there is more to do, and where to
+-- continue.
 local function declare_silent_dead(i, n, limit)
   local names, rests = {}, {}
   for k = i, i + 3 * (n - 1), 3 do
@@ -116,9 +117,8 @@ local function declare_silent_dead(i, n, limit)
   return names, rests
 end
 
--- register makes the first batch of an instance one that is recorded. In a partition that
--- is empty it notes that there is no record yet; in an older one it may be that nothing
--- is known about their sizes.
+-- register records the first batch of an instance. In an empty partition it notes that there is
+-- no record yet; in an older one, the sizes of records may be unknown.
 local function register()
   sum.changed = true
   local have = call('HMGET', COUNTS, 'ids', 'skipped', 'deleted')
@@ -127,18 +127,20 @@ local function register()
   end
 end
 
--- beat: a heartbeat of this instance, which declares those dead that it has seen silent
+-- beat: records a heartbeat of this instance, and declares the instances dead that it has seen
+-- silent
 --
 -- ARGV    'beat', limit, home, sent, n, and n times: instance, seen, for long
---           limit     about how many jobs or tubes of dead ones are dealt with
+--           limit     about how many jobs or tubes of dead instances are reclaimed
 --           home      1 if DEFAULT_TUBE, which always exists, belongs to this partition
---           sent      when the batch was first sent. If it was held up for HELD_UP ms, or the clock
---                     was set meanwhile, it declares nobody dead: if it was held up the heartbeats
---                     of others may come right behind it
---           instance  that is to be declared dead if its last heartbeat is seen, as an answer said
---           for long  1 if who has declared it dead before may be dead itself
+--           sent      when the batch was first sent. If that was HELD_UP ms ago or more, or the
+--                     clock was set meanwhile, no instance is declared dead: heartbeats of others
+--                     may have been delayed too, and come next
+--           instance  is declared dead if its last heartbeat is still `seen`, as an answer had it
+--           for long  1 if the instance that has declared it dead before may be dead itself
 -- Keys    reads and writes instances; writes tubes, batch:INST of dead ones, counts; then as reclaim
--- Answer  how many instances there are for which there is more to do, and for each the name and
+-- Answer  for how many instances there is more to do, and for each its name and where reclaim
+--         continues; the names and last heartbeats of all instances
 --         where reclaim goes on; the names and last heartbeats of all instances
 local HELD_UP = 1000
 OPS['beat'] = function(i)
@@ -157,7 +159,7 @@ OPS['beat'] = function(i)
   return i + 4 + 3 * n
 end
 
--- ids: the last number that was given to a job, which is made this one at least
+-- ids: returns the last number that was given to a job, after raising it to at least this one
 --
 -- ARGV    'ids', least
 -- Keys    reads and writes counts

@@ -1,16 +1,16 @@
 -- Moves of single jobs, and kicks.
 
--- move: a job moves along an arrow
+-- move: moves a job along an arrow (state transition)
 --
 -- ARGV    'move', move, mine, id, pri, delay
 --           move        its name in package tube, such as 'release'
 --           mine        1 if the connection held the job before this batch
---           pri, delay  for moves that set them; ignored by the others
--- Keys    reads and writes the record; takes the job out of ready:, delayed: or buried:TUBE
---         or reserved:INST, of this instance, and puts it into another; writes groups:INST,
---         timers, tube:TUBE, counts
--- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job the job is in the
---         reply's ids and records, too. Or NOT_FOUND, or, for reserve-job, CUT
+--           pri, delay  for moves that set them; else ignored
+-- Keys    reads and writes the record; removes the job from ready:, delayed: or buried:TUBE or
+--         reserved:INST, of this instance, and adds it to another; writes groups:INST, timers,
+--         tube:TUBE, counts
+-- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job the job is also in the
+--         reply's ids and records. Or NOT_FOUND, or, for reserve-job, CUT
 OPS['move'] = function(i)
   local move, mine, key, pri, delay = ARGV[i], ARGV[i + 1] == '1', ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local brings = move == 'reserve-job'
@@ -45,7 +45,7 @@ local function adjustable(key)
   return j
 end
 
--- set-priority: a job that is not reserved gets another priority
+-- set-priority: changes the priority of a job that is not reserved
 --
 -- ARGV    'set-priority', id, pri
 -- Keys    reads and writes the record; writes ready:TUBE, tube:TUBE, counts
@@ -69,10 +69,10 @@ OPS['set-priority'] = function(i)
   return i + 2
 end
 
--- reschedule: a ready or delayed job becomes due at another time
+-- reschedule: makes a ready or delayed job due at another time
 --
 -- ARGV    'reschedule', id, ms
---           ms  from now on; 0 makes it ready
+--           ms  from now; 0 makes it ready
 -- Keys    reads and writes the record; writes ready: and delayed:TUBE, timers, tube:TUBE,
 --         counts
 -- Answer  1, or 0 if there is no such job
@@ -104,14 +104,14 @@ local function kickable(tube)
   return KICK_ORDER[#KICK_ORDER]
 end
 
--- kick: buried or delayed jobs of a tube become ready
+-- kick: makes buried or delayed jobs of a tube ready
 --
 -- ARGV    'kick', tube, limit, state
---           limit  how many at most; a batch may do only so many
---           state  that of the jobs to be kicked; '' to choose it by KICK_ORDER
+--           limit  how many at most; a batch can only kick so many
+--           state  of the jobs to be kicked; '' to choose it by KICK_ORDER
 -- Keys    moves ids from buried: or delayed:TUBE to ready:TUBE; reads and writes the records;
 --         writes counts
--- Answer  how many were kicked, and the state in which they were
+-- Answer  how many were kicked, and in which state they were
 OPS['kick'] = function(i)
   local tube, limit, state = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
   if state == '' then state = kickable(tube) end
@@ -134,7 +134,7 @@ local function give_back(key)
   end
 end
 
--- give-back: jobs that connections of this instance held become ready
+-- give-back: makes jobs ready that connections of this instance held
 --
 -- ARGV    'give-back', n, ids…
 -- Keys    moves ids from reserved:INST to ready:TUBE; reads and writes the records; splits

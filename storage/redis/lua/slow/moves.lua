@@ -7,8 +7,8 @@ local function joined_in(tube)
   return tonumber(call('HGET', PREFIX .. 'tube:' .. tube, 'joined') or 0) + (joined[tube] or 0)
 end
 
--- is_ready returns whether a job is among the ready ones. If it is in a range, j.range is
--- that, j.range_size how many jobs it has, and j.range_before how many come before j.
+-- is_ready returns whether a job is ready. If it is in a range, j.range is that range,
+-- j.range_size how many jobs it has, and j.range_before how many of them precede j.
 local function is_ready(j)
   local queue = READY .. j.tube
   if call('ZSCORE', queue, j.key) then return true end
@@ -19,16 +19,16 @@ local function is_ready(j)
   return j.range ~= nil
 end
 
--- locate finds out whether a job that is 'ready' by its record is reserved. mine says
--- whether the connection that asks holds it, which is known from before this batch: what
--- a connection does with a job is never in the batch in which it gets it.
+-- locate determines whether a job that is 'ready' by its record is reserved. mine says whether
+-- the connection that asks held it before this batch: an operation on a job is never in the
+-- batch in which the connection gets the job.
 local function locate(j, mine)
   j.mine = mine
   if j.state == 'ready' and (mine or not is_ready(j)) then j.state = 'reserved' end
   if j.has_metadata and not mine then OPS.locate_tagged(j) end
 end
 
--- leave_range takes a ready job out of its range. What is left of that becomes up to two.
+-- leave_range removes a ready job from its range. Up to two parts of that are left.
 local function leave_range(j)
   local pri, parts = format('%.0f', j.pri), {}
   local terms = string.match(j.range, '^;%d+;(.*)', KEY_LENGTH + 1)
@@ -45,15 +45,14 @@ local function leave_range(j)
   j.range = nil
 end
 
--- split splits an instance's lease set, and returns the keys of what is left of it.
+-- split splits an instance's lease set, and returns the keys of the jobs that are left.
 local function split(inst, member)
   local left = split_lease_set(PREFIX, inst, member, partitions)
   sum.changed, sum.grouped = true, sum.grouped - #left
   return left
 end
 
--- unreserve takes a job out of what an instance has reserved, and returns whether it was
--- there.
+-- unreserve removes a job from what an instance has reserved, and returns whether it was there.
 local function unreserve(inst, key)
   if call('ZREM', PREFIX .. 'reserved:' .. inst, key) == 1 then return true end
   local set = range_by_bytes(PREFIX .. 'groups:' .. inst, key, partitions)
@@ -62,8 +61,8 @@ local function unreserve(inst, key)
   return call('ZREM', PREFIX .. 'reserved:' .. inst, key) == 1
 end
 
--- leave_place takes a job out of the place of its state. Its priority must still be the
--- one with which it went in. A reserved job must be this instance's, or leased.
+-- leave_place removes a job from the place of its state. Its priority must be unchanged since
+-- it was added. A reserved job must be this instance's, or leased.
 local function leave_place(j)
   if j.leased then
     call('ZREM', LEASES, j.key)
@@ -82,7 +81,7 @@ local function leave_place(j)
   end
 end
 
--- gathered has by tube what is to be added to the ready jobs, while follow_all makes many
+-- gathered is, by tube, the entries to be added to the ready jobs, while follow_all makes many
 -- jobs ready; else it is nil.
 local gathered
 
@@ -98,9 +97,9 @@ local function enter_ready(j)
   wakeups[j.tube] = (wakeups[j.tube] or 0) + 1
 end
 
--- enter_delayed puts jobs of a tube among the delayed ones, all with one delay. The timer
--- of a tube may go off before its first delayed job is due, never after it. Taking a job
--- out leaves the timer as it is.
+-- enter_delayed adds jobs of a tube to the delayed ones, all with one delay. The timer of a
+-- tube can fire before its first delayed job is due, never after it. Removing a job leaves the
+-- timer as it is.
 local function enter_delayed(tube, delay, keys)
   local due, entries = NOW_UP + delay * 1000, {}
   local score = format('%.0f', due)
@@ -123,8 +122,8 @@ local function enter_buried(j)
   sum.buried = sum.buried + 1
 end
 
--- enter puts a job, which is in no place, into that of a state. Nothing else sets the state
--- of a job that exists. Delayed without a delay means ready.
+-- enter adds a job, which is in no place, to that of a state. Nothing else sets the state of an
+-- existing job. Delayed with a delay of 0 means ready.
 local function enter(j, state)
   if state == 'delayed' and j.delay == 0 then state = 'ready' end
   j.state = state
@@ -139,26 +138,26 @@ local function enter(j, state)
   end
 end
 
--- arrow_for returns the arrow for a move of a job that was located; nil if there is none,
--- or it is only for the holder and that is somebody else.
+-- arrow_for returns the arrow for a move of a located job; nil if there is none, or it is only
+-- for the holder, who is somebody else.
 local function arrow_for(j, move)
   local arrow = move .. ' ' .. j.state
   if not ARROW_TO[arrow] or ARROW_HELD[arrow] and not j.mine then return nil end
   return arrow
 end
 
--- grow adds one to a counter of a job, which is one of 32 bits.
+-- grow increments a counter of a job, which has 32 bits.
 local function grow(j, counter)
   if counter then j[counter] = (j[counter] + 1) % 4294967296 end
 end
 
--- size_of returns how many bytes the body of a job has.
+-- size_of returns the size of the body of a job in bytes.
 local function size_of(j)
   local size = length_of(j.key) - #j.tube - NAME_AT + 1
   return j.has_metadata and size - OPS.metadata_size(j) or size
 end
 
--- delete removes a job that is in no place any more.
+-- delete deletes a job that is in no place any more.
 local function delete(j)
   bytes[j.tube] = (bytes[j.tube] or 0) - size_of(j)
   if j.has_metadata then OPS.forget_metadata(j) end
@@ -170,8 +169,8 @@ local function delete(j)
   OPS.gone_from(j.tube)
 end
 
--- is_ruled returns whether a job comes back by rules of its own or of its tube. Each tube
--- is looked up once in a batch, and none if no tube at all has a policy.
+-- is_ruled returns whether rules of the job or its tube decide what happens after a
+-- reservation. Each tube is looked up once in a batch, and none if no tube at all has a policy.
 local policies, any_policy = {}, nil
 local function is_ruled(j)
   if j.has_metadata then return true end
@@ -179,8 +178,8 @@ local function is_ruled(j)
   return any_policy and OPS.policy_of(j.tube) ~= nil
 end
 
--- follow takes a job, which is in no place any more, along an arrow, and writes it. That a
--- job was reserved is counted when it leaves the reserved ones, see record.go.
+-- follow moves a job, which is in no place any more, along an arrow, and writes it. A
+-- reservation is counted when the job leaves the reserved state, see record.go.
 local function follow(j, arrow)
   local from, to = j.state, ARROW_TO[arrow]
   sum.changed = true
@@ -203,8 +202,8 @@ local function follow(j, arrow)
   save(j)
 end
 
--- follow_all takes jobs along an arrow that are members of a queue and in one state. Those
--- that have no record leave the queue, too.
+-- follow_all moves members of a queue, which are all in one state, along an arrow. Those that
+-- have no record leave the queue too.
 local function follow_all(queue, state, keys, arrow)
   if #keys == 0 then return end
   call('ZREM', queue, unpack(keys))

@@ -1,7 +1,7 @@
 -- Operations that show a job and change nothing.
 
--- answer_peek answers with a job, if there is one; key may be nil. It is in the reply's ids
--- and records like one that was taken: so Lua does not look at a large one, either.
+-- answer_peek answers with a job, if there is one; key can be nil. It is in the reply's ids and
+-- records like one that was taken, so that Lua does not read a large one.
 local function answer_peek(key)
   if not key or call('EXISTS', key) == 0 then
     answer(NOT_FOUND)
@@ -14,7 +14,7 @@ local function answer_peek(key)
   end
 end
 
--- peek: a job
+-- peek: returns a job
 --
 -- ARGV    'peek', id
 -- Keys    reads the record
@@ -24,7 +24,7 @@ OPS['peek'] = function(i)
   return i + 1
 end
 
--- head: the first job of a tube in a state
+-- head: returns the first job of a tube in a state
 --
 -- ARGV    'head', state, tube
 --           state  'ready', 'delayed' or 'buried'

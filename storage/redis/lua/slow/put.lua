@@ -1,15 +1,15 @@
 OPS.range_of, OPS.add_joined = range_of, add_joined
 
--- quota_of returns the quotas of a tube as quotas has them, false if there are none.
+-- quota_of returns the quotas of a tube as in the hash quotas, false if there are none.
 local function quota_of(tube)
   if any_quota == nil then look_for_any() end
   return any_quota and call('HGET', PREFIX .. 'quotas', tube)
 end
 
--- put-delayed: new jobs of a tube, with a delay
+-- put-delayed: adds jobs to a tube, with a delay
 --
 -- ARGV    'put-delayed', tube, known, delay, size, n, records…
---           known  1 if the tube is sure to exist
+--           known  1 if the tube certainly exists
 --           delay  of all of them, in seconds
 --           size   of all bodies, bytes
 -- Keys    writes the records, delayed:TUBE, timers, tube:TUBE, counts; reads quotas

@@ -1,7 +1,7 @@
--- Jobs that are read from Redis: tables with the fields of their record's header, and
--- with tube, key, state and raw, the bytes that were read; has_metadata says whether there is a
--- block of facts, which tagged/ reads. If the record is broken the state
--- is one from which no arrow leads.
+-- Jobs that are read from Redis: tables with the fields of their record's header, and with
+-- tube, key, state, raw (the bytes that were read), and has_metadata (whether there is a
+-- metadata block, which tagged/ reads). If the record is broken the state is one from which no
+-- arrow leads.
 
 local function job_from(key, raw)
   local j = read_header(raw)
@@ -31,7 +31,7 @@ local function length_of(key)
   return lengths[key]
 end
 
--- add_record adds the record of a job to the reply, of a large one its begin and its size.
+-- add_record adds the record of a job to the reply; of a large one its beginning and its size.
 -- It returns it; nil if there is none.
 local function add_record(key)
   local size = length_of(key)
@@ -47,8 +47,8 @@ local function add_record(key)
   return raw
 end
 
--- add_any_size adds the records of jobs to the reply. It returns false if one of them has
--- none: then the reply is incomplete.
+-- add_any_size adds the records of jobs to the reply. It returns false if one of them is
+-- missing: then the reply is incomplete.
 function OPS.add_any_size(keys)
   for _, key in ipairs(keys) do
     if not add_record(key) then return false end
@@ -56,14 +56,12 @@ function OPS.add_any_size(keys)
   return true
 end
 
--- fits returns whether the reply may bring the record of a job. The first one it may always
--- bring.
+-- fits returns whether the reply can return the record of a job. The first one always fits.
 local function fits(key)
   return carried == 0 or carried + length_of(key) <= BUDGET
 end
 
--- how_many_fit returns of how many of the jobs that find_first has found the reply may
--- bring the records.
+-- how_many_fit returns for how many of the jobs in found the reply can return the records.
 local function how_many_fit(found)
   local before, bytes = 0, carried
   for place, size in ipairs(found.sizes) do
@@ -76,8 +74,7 @@ local function how_many_fit(found)
   return before
 end
 
--- fit returns as much of what find_first has found as the reply may bring, and whether that
--- is less.
+-- fit returns as much of found as the reply can return, and whether that is less.
 function OPS.fit(tube, found)
   local n = how_many_fit(found)
   if n == found.count then return found, false end
@@ -85,9 +82,9 @@ function OPS.fit(tube, found)
   return find_first(tube, n), true
 end
 
--- drop_lost leaves those jobs of what find_first has found that have a record, each as a
--- single one, with their records in the reply behind the first base ones, of which sized
--- are large. The others are no longer counted as urgent.
+-- drop_lost keeps the jobs in found that have a record, as single ones, with their records in
+-- the reply after the first base ones, of which sized are large. The others are no longer
+-- counted as urgent.
 function OPS.drop_lost(tube, found, base, sized)
   local scores = call('ZRANGE', READY .. tube, '0', format('%d', #found.names - 1), 'WITHSCORES')
   local left, ones = {}, {}
@@ -108,16 +105,16 @@ function OPS.drop_lost(tube, found, base, sized)
   found.ttrs, found.cached, found.urgent = {}, {}, 0
 end
 
--- delete_each deletes those jobs of a tube at ARGV[from … upto] that exist and have no facts,
--- says which these are, and returns how many, and how many bytes their bodies had.
+-- delete_each deletes the jobs of a tube in ARGV[from … upto] that exist and have no metadata.
+-- It answers which these are, and returns how many, and the size of their bodies in bytes.
 function OPS.delete_each(tube, from, upto)
   local each, count, size = {}, 0, 0
   for k = from, upto do
     size = size + math.max(call('STRLEN', ARGV[k]) - #tube - NAME_AT + 1, 0)
-    local is = call('DEL', ARGV[k])
-    each[#each + 1], count = is, count + is
+    local deleted = call('DEL', ARGV[k])
+    each[#each + 1], count = deleted, count + deleted
     if call('ZREM', RESERVED, ARGV[k]) == 0 and range_by_bytes(LEASE_SETS, ARGV[k], partitions) then
-      sum.grouped = sum.grouped - is
+      sum.grouped = sum.grouped - deleted
     end
     call('ZREM', READY .. tube, ARGV[k])
   end

@@ -1,12 +1,12 @@
--- What instances say about tubes: who attends them, and whether they are paused.
+-- What instances report about tubes: how many connections use and watch them, and pauses.
 
--- add_wakeup has the next instance told that waits for a job of a tube, if there is a job.
+-- add_wakeup wakes the next instance that waits for a job of a tube, if there is a job.
 local function add_wakeup(tube)
   if call('EXISTS', READY .. tube) == 1 then wakeups[tube] = (wakeups[tube] or 0) + 1 end
 end
 
--- pass: no session here wants the job of which this instance was told, so another instance
--- is told
+-- pass-wakeup: wakes another instance, because no client of this one needs the job for which it
+-- was woken
 --
 -- ARGV    'pass-wakeup', tube
 -- Keys    reads ready:TUBE; writes waiting:TUBE, wakeups:INST
@@ -17,11 +17,11 @@ OPS['pass-wakeup'] = function(i)
   return i + 1
 end
 
--- attend: how many connections of this instance attend a tube
+-- set-refs: sets how many connections of this instance use, watch and wait for a tube
 --
 -- ARGV    'set-refs', tube, using, watching, waiting
--- Keys    writes refs:TUBE, waiting:TUBE, tubes; deletes all of the tube that nothing
---         keeps any more
+-- Keys    writes refs:TUBE, waiting:TUBE, tubes; deletes all keys of the tube if nothing needs it any
+--         more
 -- Answer  1
 OPS['set-refs'] = function(i)
   local tube, using, watching, waiting = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
@@ -49,7 +49,7 @@ local function resume(tube)
   wakeups[tube] = (wakeups[tube] or 0) + call('ZCARD', READY .. tube) + joined_in(tube)
 end
 
--- pause: a tube is paused, or its pause ends
+-- pause: pauses a tube, or ends its pause
 --
 -- ARGV    'pause', tube, seconds
 --           seconds  0 to end a pause

@@ -1,18 +1,18 @@
--- What clients ask about jobs, tubes and the whole. The counters of tubes that the batch has
+-- Statistics of jobs, tubes and the whole partition. The counters of tubes that the batch has
 -- changed are written first, where they matter.
 
 local function tube_exists(tube)
   return tube == DEFAULT_TUBE or call('ZSCORE', PREFIX .. 'tubes', tube)
 end
 
--- time_left is how long it is until a time, in ms. It is one ms less than that: whole
--- seconds, which clients are told, have begun then, as in beanstalkd.
+-- time_left returns how long it is until a time, in ms, less one ms: so the whole seconds that
+-- clients see count seconds that have begun, as in beanstalkd.
 local function time_left(at)
   return at - NOW_UP - 1
 end
 
--- reserved_until returns the deadline of a reserved job, whichever instance has reserved
--- it; NOW if none has.
+-- reserved_until returns the deadline of a reserved job of any instance; NOW if it is not
+-- reserved.
 local function reserved_until(key)
   local instances = call('ZRANGE', PREFIX .. 'instances', '0', '-1')
   table.insert(instances, 1, INSTANCE)
@@ -25,8 +25,7 @@ local function reserved_until(key)
   return NOW
 end
 
--- answer_located answers with what job-stats says of a job that was located, and which is due
--- in so many ms.
+-- answer_located answers job-stats for a located job that is due in that many ms.
 local function answer_located(j, left)
   answer_text(j.state == 'pending' and 'buried' or j.state)
   answer(math.max(NOW - j.created, 0))
@@ -35,7 +34,7 @@ local function answer_located(j, left)
   if j.has_metadata then OPS.answer_metadata(j) end
 end
 
--- answer_stats answers with what job-stats says of a job.
+-- answer_stats answers job-stats.
 local function answer_stats(j)
   locate(j, false)
   local left = 0
@@ -49,13 +48,13 @@ local function answer_stats(j)
   answer_located(j, left)
 end
 
--- job-stats: about a job
+-- job-stats: returns the stats of a job
 --
 -- ARGV    'job-stats', id
 -- Keys    reads the record, ready: and delayed:TUBE, tube:TUBE, instances, and reserved: and
 --         groups: of all instances
--- Answer  1, state, age and time left (ms), record as far as the name of the tube, and if it has
---         facts what answer_metadata says; 0 if there is no such job
+-- Answer  1, state, age and time left (ms), record up to the name of the tube, and if it has
+--         metadata what answer_metadata says; 0 if there is no such job
 OPS['job-stats'] = function(i)
   local j = load(ARGV[i])
   answer(j and DONE or NOT_FOUND)
@@ -78,10 +77,10 @@ local function elsewhere(tube)
   return sums[1], sums[2], sums[3]
 end
 
--- look_at_ready returns how many of the members of ready:TUBE are urgent, and for how many ms the
--- oldest ready job has been there, since its put; -1 if none is ready. The first member of each
--- priority has the oldest job of it, as ids grow with time. Of more than PRIORITIES the others are
--- not looked at.
+-- look_at_ready returns how many of the members of ready:TUBE are urgent, and the age of the
+-- oldest ready job since its put, in ms; -1 if none is ready. The first member of each priority
+-- has its oldest job, because ids grow with time. Only the first PRIORITIES priorities are
+-- examined.
 local function look_at_ready(key, members)
   local behind, first, oldest = '-inf', nil, nil
   for _ = 1, math.min(PRIORITIES, members) do
@@ -99,7 +98,7 @@ local function look_at_ready(key, members)
   return urgent, oldest and math.max(NOW - oldest, 0) or -1
 end
 
--- pause_of returns for how many seconds a tube is paused, and how many ms are left of that.
+-- pause_of returns for how many seconds a tube is paused, and how many ms are left.
 local function pause_of(tube)
   local pause = call('HGET', PREFIX .. 'paused', tube)
   if not pause then return 0, 0 end
@@ -107,8 +106,8 @@ local function pause_of(tube)
   return tonumber(seconds), math.max(time_left(tonumber(till)), 0)
 end
 
--- answer_tube answers with the stats of a tube. A scrape of the metrics asks for those of a thousand
--- tubes, so nothing is looked up that cannot be there.
+-- answer_tube answers with the stats of a tube. A scrape of the metrics asks for those of a
+-- thousand tubes, so nothing is looked up that cannot be there.
 local ABOUT_TUBE = string.rep('%.0f;', 14)
 local function answer_tube(tube, any_pause, any_policy)
   if not tube_exists(tube) then return answer(NOT_FOUND) end
@@ -128,15 +127,15 @@ local function answer_tube(tube, any_pause, any_policy)
   end
 end
 
--- tube-stats: about tubes
+-- tube-stats: returns the stats of tubes
 --
 -- ARGV    'tube-stats', n, tubes…
 -- Keys    reads tubes, tube:TUBE, ready:, delayed: and buried:TUBE, paused, refs:TUBE,
 --         policies, and records
--- Answer  of each tube 1, urgent, ready, delayed, buried, total, deletes, pauses, pause (seconds),
---         time left of it (ms), and using, watching and waiting at other instances, for how many ms
---         the oldest ready job has been there, and 1 if it has a policy, and then the numbers that
---         are called TIMES, else 0; 0 if there is no such tube
+-- Answer  for each tube 1, urgent, ready, delayed, buried, total, deletes, pauses, pause (seconds),
+--         time left of it (ms), using, watching and waiting on other instances, age of the oldest
+--         ready job (ms), and 1 and the numbers in TIMES if it has a policy, else 0; 0 if there is
+--         no such tube
 OPS['tube-stats'] = function(i)
   local last = i + ARGV[i]
   flush()
@@ -146,11 +145,11 @@ OPS['tube-stats'] = function(i)
   return last + 1
 end
 
--- add-times: how long jobs of a tube have waited and run, since the instance last told, if the
--- tube has a policy
+-- add-times: adds the times that jobs of a tube have waited and run since the last report of
+-- this instance, if the tube has a policy
 --
 -- ARGV    'add-times', tube, n, fields and numbers by turns…
---           n  how many fields, of those called TIMES
+--           n  how many fields of TIMES
 -- Keys    writes tube:TUBE; reads policies
 -- Answer  1; 0 if the tube has no policy, or nothing was ever put into it
 OPS['add-times'] = function(i)
@@ -165,18 +164,18 @@ OPS['add-times'] = function(i)
   return last + 1
 end
 
--- single_reserved returns how many jobs an instance has reserved that are in no lease set.
+-- single_reserved returns how many jobs an instance has reserved outside of lease sets.
 local function single_reserved(inst)
   return call('ZCARD', PREFIX .. 'reserved:' .. inst) - call('ZCARD', PREFIX .. 'groups:' .. inst)
 end
 
--- stats: about the whole partition
+-- stats: returns the stats of the whole partition
 --
--- ARGV    'stats', silence
---           silence  ms: instances that gave a heartbeat within it count
+-- ARGV    'stats', timeout
+--           timeout  ms: instances with a heartbeat within it count
 -- Keys    reads counts, tubes, instances, leases, and reserved: and groups: of all instances
--- Answer  urgent, ready, reserved, delayed, buried, total, timeouts, tubes, instances, of which
---         this one is always one
+-- Answer  urgent, ready, reserved, delayed, buried, total, timeouts, tubes, instances, including
+--         this one
 OPS['stats'] = function(i)
   flush()
   local reserved, living = single_reserved(INSTANCE) + call('ZCARD', LEASES), 1
@@ -205,11 +204,11 @@ OPS['stats'] = function(i)
   return i + 1
 end
 
--- tubes: a part of the list of tubes. It is read from its end: as the last tube takes the
--- place of one that is dropped, none is missed, but some may come twice
+-- tubes: returns a part of the list of tubes. It is read from its end: when a tube is dropped,
+-- the last one takes its place, so none is missed, but some can come twice
 --
 -- ARGV    'tubes', from, limit
---           from   -1 for the first part, else what the part before has answered
+--           from   -1 for the first part, else the answer of the part before
 --           limit  how many names at most
 -- Keys    reads tubes
 -- Answer  where the next part begins, 0 if this was the last; how many names, and the names

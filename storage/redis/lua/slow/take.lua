@@ -18,16 +18,15 @@ local function best_of(from, upto)
 end
 OPS.best_of = best_of
 
--- await has the instance told of the next job in any of the tubes at ARGV[from … upto].
+-- await registers the instance for a wake-up for the tubes in ARGV[from … upto].
 local function await(from, upto)
   for k = from, upto do
     call('ZADD', PREFIX .. 'waiting:' .. ARGV[k], 'NX', format('%.0f', NOW), INSTANCE)
   end
 end
 
--- take_best takes the best ready job of the tubes at ARGV[from … upto], unless it does not
--- come before the job that limit_pri and limit, a key, are about, if these are given. It
--- returns a verdict.
+-- take_best takes the best ready job of the tubes in ARGV[from … upto]. If limit_pri and limit
+-- are given, the job must come before the job with that priority and key. It returns a verdict.
 local function take_best(from, upto, limit_pri, limit)
   if not reserve_first then define_take() end
   while true do
@@ -40,10 +39,10 @@ local function take_best(from, upto, limit_pri, limit)
   end
 end
 
--- take-any: the best ready job of several tubes is reserved
+-- take-any: reserves the best ready job of several tubes
 --
 -- ARGV    'take-any', wait, n, tubes…
---           wait  1 if a session waits: if there is no job, the instance is told of the next
+--           wait  1 if a client waits: if there is no job, the instance is registered for a wake-up
 -- Keys    as take, of each tube
 -- Answer  DONE, and the job is in the reply's ids and records; CUT or NOT_FOUND
 OPS['take-any'] = function(i)
@@ -54,12 +53,13 @@ OPS['take-any'] = function(i)
   return last + 1
 end
 
--- The next two are the steps of a take from tubes of several partitions, see search.go.
+-- The next two operations are the steps of a take from tubes of several partitions, see
+-- search.go.
 
--- best: which is the best ready job of several tubes
+-- best: returns the best ready job of several tubes
 --
 -- ARGV    'best', wait, n, tubes…
---           wait  1 if a session waits: if there is no job, the instance is told of the next
+--           wait  1 if a client waits: if there is no job, the instance is registered for a wake-up
 -- Keys    reads ready:TUBE and paused; writes waiting:TUBE
 -- Answer  DONE, priority, key; or NOT_FOUND
 OPS['best'] = function(i)
@@ -76,7 +76,7 @@ OPS['best'] = function(i)
   return last + 1
 end
 
--- take-before: the best ready job of several tubes is reserved if it comes before another job
+-- take-before: reserves the best ready job of several tubes if it comes before another job
 --
 -- ARGV    'take-before', pri, id, n, tubes…
 --           pri, id  of the other job
@@ -88,8 +88,8 @@ OPS['take-before'] = function(i)
   return last + 1
 end
 
--- take-within: the best ready job of several tubes is reserved if its body is not too long, and if
--- it comes before another job
+-- take-within: reserves the best ready job of several tubes if its body is not too long and it
+-- comes before another job
 --
 -- ARGV    'take-within', bytes, pri, id, n, tubes…
 --           pri, id  of the other job; '' if there is none

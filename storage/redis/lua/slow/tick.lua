@@ -1,9 +1,9 @@
 -- What is done when it is due.
 
--- give_back_first moves the first of the members of an instance's reserved jobs along an
--- arrow, up to about limit jobs, and returns their keys. step is 2 if members has scores
--- between: then they move in this order, else in that of their ids. A lease set moves as a
--- whole, as the instance believes that one either exists or is split.
+-- give_back_first moves the first of the members of an instance's reserved jobs along an arrow,
+-- up to about limit jobs, and returns their keys. step is 2 if members contains scores: then
+-- the jobs move in this order, else in that of their ids. A lease set moves as a whole, because
+-- the instance assumes that it either exists or is split.
 local function give_back_first(inst, members, step, limit, arrow)
   local keys = {}
   for k = 1, #members, step do
@@ -16,21 +16,21 @@ local function give_back_first(inst, members, step, limit, arrow)
   return keys
 end
 
--- overdue returns the first members of a sorted set of reserved jobs whose deadline is not
--- after a time, with the deadlines between them.
+-- overdue returns the first members of a sorted set of reserved jobs whose deadline is at most
+-- upto, alternately with their deadlines.
 local function overdue(set, upto, limit)
   return call('ZRANGEBYSCORE', set, '-inf', format('%.0f', upto), 'WITHSCORES', 'LIMIT', '0', format('%d', limit))
 end
 
--- expire makes ready what connections of this instance have held for longer than until upto.
--- It adds the keys to expired, and returns how many jobs these are.
+-- expire makes jobs ready that connections of this instance hold, whose deadline is at most
+-- upto. It adds the keys to expired, and returns how many jobs these are.
 local function expire(upto, limit, expired)
   local keys = give_back_first(INSTANCE, overdue(RESERVED, upto, limit), 2, limit, 'expire reserved')
   for _, key in ipairs(keys) do expired[#expired + 1] = key end
   return #keys
 end
 
--- expire_leases makes leased jobs ready whose deadline is not after upto, and returns how many.
+-- expire_leases makes leased jobs ready whose deadline is at most upto, and returns how many.
 local function expire_leases(upto, limit)
   local over, keys = overdue(LEASES, upto, limit), {}
   for k = 1, #over, 2 do keys[#keys + 1] = over[k] end
@@ -38,7 +38,7 @@ local function expire_leases(upto, limit)
   return #keys
 end
 
--- first_deadline returns that of the first job of a set of reserved jobs.
+-- first_deadline returns the deadline of the first job in a set of reserved jobs.
 local function first_deadline(set)
   return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2] or math.huge)
 end
@@ -60,13 +60,13 @@ local function expire_all(limit)
       n = expire_leases(math.min(own, NOW), limit)
     end
     sum.timeouts = sum.timeouts + n
-    limit = limit - math.max(n, 1) -- a set whose jobs are all gone counts, too
+    limit = limit - math.max(n, 1) -- a set whose jobs are all deleted counts too
   end
   return expired, late
 end
 
--- mature makes up to limit delayed jobs of a tube ready whose time has come, sets the timer
--- of the tube, and returns how many they are.
+-- mature makes up to limit delayed jobs of a tube ready that are due, sets the timer of the
+-- tube, and returns how many they are.
 local function mature(tube, limit)
   local queue = PREFIX .. 'delayed:' .. tube
   local keys = call('ZRANGEBYSCORE', queue, '-inf', format('%.0f', NOW), 'LIMIT', '0', format('%d', limit))
@@ -80,8 +80,8 @@ local function mature(tube, limit)
   return #keys
 end
 
--- fire_timers does up to about limit things whose timers are due. It returns how many more
--- might be done, and by how many ms the latest of them is late.
+-- fire_timers does up to about limit things whose timers are due. It returns how many more can
+-- be done, and by how many ms the latest of them is late.
 local function fire_timers(limit)
   local left, late = limit, 0
   while left > 0 do
@@ -99,8 +99,8 @@ local function fire_timers(limit)
   return left, late
 end
 
--- overdue_elsewhere returns whether a reservation of another instance has run out in the
--- last RECENT ms, which that instance has yet to deal with.
+-- overdue_elsewhere returns whether a reservation of another instance has ended in the last
+-- RECENT ms, which that instance has yet to process.
 local RECENT = 500
 local function overdue_elsewhere()
   for _, inst in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do
@@ -112,20 +112,20 @@ local function overdue_elsewhere()
   return false
 end
 
--- drop_keys drops those of some keys of gone jobs, 'TUBE KEY' each, that do not stay taken any
--- longer. One may have been given to another job since, and stay taken for that.
+-- drop_keys deletes the tombstones with these names, 'TUBE KEY' each, whose time is over. A key
+-- can have been given to another job since, and have a newer tombstone.
 local function drop_keys(names)
   local over = {}
   for k, name in ipairs(names) do names[k] = PREFIX .. 'key:' .. name end
-  for k, kept in ipairs(call('MGET', unpack(names))) do
-    local till = kept and string.match(kept, ' (%d+)$')
+  for k, tombstone in ipairs(call('MGET', unpack(names))) do
+    local till = tombstone and string.match(tombstone, ' (%d+)$')
     if till and tonumber(till) <= NOW then over[#over + 1] = names[k] end
   end
   if over[1] then call('DEL', unpack(over)) end
 end
 
--- drop_tombstones drops up to limit keys of gone jobs that do not stay taken any longer. It returns when
--- the next ones are to be dropped; nil if there are none.
+-- drop_tombstones deletes up to limit tombstones whose time is over. It returns when the next
+-- ones are due; nil if there are none.
 local function drop_tombstones(limit)
   local queue = PREFIX .. 'tombstones'
   while true do
@@ -143,7 +143,7 @@ local function drop_tombstones(limit)
   end
 end
 
--- MIN_TOMBSTONES is how many keys of gone jobs a tick drops whatever else it does.
+-- MIN_TOMBSTONES is how many tombstones a tick deletes at least, whatever else it does.
 local MIN_TOMBSTONES = 8
 
 -- tell_flushed answers with up to limit of the reservations of this instance that were flushed.
@@ -158,28 +158,29 @@ local function tell_flushed(limit)
   OPS.answer_names(names)
 end
 
--- tick: up to about so many things that are due are done
+-- tick: does up to about limit things that are due
 --
 -- ARGV    'tick', limit
 -- Keys    moves ids from delayed:TUBE, reserved:INST and leases to ready:TUBE; reads and writes the
 --         records; splits lease sets in groups:INST; writes timers, paused, counts; reads
---         instances and their reserved:INST; takes from kept and tombstones:TIME; deletes key:TUBE KEY
--- Answer  by how many ms the latest thing was late; 1 if something is due that another instance
---         has to do, else 0; of how many jobs the TTR ran out, and their keys; how many dead
---         letters wait to be sent; how many of what this instance had reserved was flushed, jobs
---         and lease sets, and their names
+--         instances and their reserved:INST; takes from tombstones and tombstones:TIME; deletes
+--         key:TUBE KEY
+-- Answer  by how many ms the latest thing was late; 1 if another instance has something due, else
+--         0; for how many jobs the TTR has ended, and their keys; how many dead letters are
+--         pending; how many reservations of this instance were flushed, jobs and lease sets, and
+--         their names
 OPS['tick'] = function(i)
   local limit, expired, late, held = tonumber(ARGV[i]), {}, 0, 0
   limit, late = fire_timers(limit)
   if limit > 0 then expired, held = expire_all(limit) end
-  local kept = drop_tombstones(math.max(limit - #expired, MIN_TOMBSTONES))
+  local next_tombstone = drop_tombstones(math.max(limit - #expired, MIN_TOMBSTONES))
   local timer = call('ZRANGE', PREFIX .. 'timers', '0', '0', 'WITHSCORES')[2]
   local reserved = call('ZRANGE', RESERVED, '0', '0', 'WITHSCORES')[2]
   if timer then note_due(tonumber(timer)) end
   if reserved then note_due(tonumber(reserved)) end
   local leased = call('ZRANGE', LEASES, '0', '0', 'WITHSCORES')[2]
   if leased then note_due(tonumber(leased)) end
-  if kept then note_due(kept) end
+  if next_tombstone then note_due(next_tombstone) end
   answer(math.max(late, held))
   answer(overdue_elsewhere() and 1 or 0)
   answer(#expired)

@@ -1,7 +1,7 @@
--- Tubes. A tube exists while an instance attends it or a job is in it, that is, while
--- more jobs were put than deleted. The tube DEFAULT_TUBE always exists.
+-- Tubes. A tube exists while an instance uses or watches it, or it has jobs, that is, more were
+-- put than deleted. The tube DEFAULT_TUBE always exists.
 
--- OPS are the operations, by their names, and functions for the others parts of the batch.
+-- OPS has the operations by their names, and functions for the other parts of the batch.
 local OPS = {}
 
 local function say(text)
@@ -16,18 +16,18 @@ local function answer_text(text)
   say(#text .. ':' .. text)
 end
 
--- answer_names answers with how many names there are, and these.
+-- answer_names answers with the number of names, and the names.
 function OPS.answer_names(names)
   answer(#names)
   for _, name in ipairs(names) do answer_text(name) end
 end
 
--- note counts for the instance what has happened in a tube: how many times, by a word that
--- flow.go knows. note_run does so for how many ms a leased job has run, each by itself.
+-- note counts events in a tube for the instance, by a word that counters.go knows. note_run
+-- records for how many ms a leased job has run.
 function OPS.note(what, tube, n)
   sum.noted = sum.noted or { runs = {} }
-  local its = sum.noted[what] or {}
-  sum.noted[what], its[tube] = its, (its[tube] or 0) + n
+  local by_tube = sum.noted[what] or {}
+  sum.noted[what], by_tube[tube] = by_tube, (by_tube[tube] or 0) + n
 end
 
 function OPS.note_run(tube, ms)
@@ -49,18 +49,18 @@ function OPS.noted_text()
   return concat(said)
 end
 
--- note_due notes that the batch has made something due at a time.
+-- note_due records that the batch has made something due.
 local function note_due(at)
   if at < sum.earliest then sum.earliest = at end
 end
 
--- count_up adds to a counter and returns what it is now.
+-- count_up adds to a counter and returns its new value.
 local function count_up(key, field, by)
   return call('HINCRBY', key, field, format('%.0f', by))
 end
 
--- is_referenced returns whether any instance attends a tube. Each tube is looked up once in
--- a batch.
+-- is_referenced returns whether any instance uses or watches a tube. Each tube is looked up
+-- once in a batch.
 local referenced = {}
 local function is_referenced(tube)
   if referenced[tube] == nil then
@@ -76,8 +76,8 @@ local function open_tube(tube)
 end
 OPS.open_tube = open_tube
 
--- drop_unused deletes a tube that nothing keeps. The last tube of the list takes its place
--- there. Its counters must be written, see flush.
+-- drop_unused deletes a tube that nothing needs. The last tube of the list takes its place
+-- there. Its counters must have been written, see flush.
 local function drop_unused(tube)
   if tube == DEFAULT_TUBE or is_referenced(tube) then return end
   local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes')
@@ -93,8 +93,8 @@ local function drop_unused(tube)
   paused[tube] = false
 end
 
--- flush writes how the counters of tubes have changed so far. A tube whose first jobs were
--- put may be one that nobody attends, and so one that does not exist yet.
+-- flush writes the changes of the counters of tubes so far. A tube whose first jobs were put
+-- may not exist yet, if no instance uses or watches it.
 local function flush()
   for tube, by in pairs(totals) do
     if count_up(PREFIX .. 'tube:' .. tube, 'total', by) == by then open_tube(tube) end
@@ -108,8 +108,9 @@ local function flush()
   end
 end
 
--- put_in has to be called when totals has grown, gone_from when deletes has. A tube that
--- nobody attends begins to exist and ends at once, so that the order of tubes is right.
+-- put_in must be called when totals has grown, gone_from when deletes has. A tube that no
+-- instance uses or watches begins to exist and ends at once, so that the order of tubes is
+-- right.
 function OPS.put_in(tube)
   if not is_referenced(tube) then flush() end
 end
@@ -121,8 +122,7 @@ function OPS.gone_from(tube)
   end
 end
 
--- write_slow_counters writes those counters over all tubes that only functions of slow/
--- change.
+-- write_slow_counters writes the counters over all tubes that only functions of slow/ change.
 function OPS.write_slow_counters()
   for _, name in ipairs({ 'delayed', 'buried', 'timeouts' }) do
     if sum[name] ~= 0 then count_up(COUNTS, name, sum[name]) end

@@ -1,31 +1,32 @@
--- Keys of jobs. keys:TUBE has the numbers of the jobs that have one; key:TUBE KEY is there as
--- long as a key stays taken though its job is gone, 'ID UNTIL'. A tick drops it when it is over, or
--- a little later: what counts is UNTIL.
+-- Job keys (deduplication ids). keys:TUBE has the ids of the jobs that have one. key:TUBE KEY
+-- is a tombstone: it exists while a key stays taken although its job is gone, 'ID UNTIL'. A
+-- tick deletes it when its time is over, or a little later: what counts is UNTIL.
 
--- key_of_number returns the key in Redis of a job by its number.
+-- key_of_number returns the key in Redis of a job by its id.
 local function key_of_number(number) return PREFIX .. format(ID_FORMAT, number) end
 
--- by_key returns the key in Redis of the job of a tube that has a key; nil if there is none.
+-- by_key returns the key in Redis of the job of a tube that has a job key; nil if there is
+-- none.
 local function by_key(tube, key)
   local number = key ~= '' and call('HGET', PREFIX .. 'keys:' .. tube, key)
   return number and key_of_number(tonumber(number)) or nil
 end
 
--- tombstone_of returns the number of the gone job for which a key of a tube stays taken; nil if
--- it does not.
+-- tombstone_of returns the id of the deleted job for which a job key stays taken; nil if it
+-- does not.
 local function tombstone_of(tube, key)
-  local kept = key ~= '' and call('GET', PREFIX .. 'key:' .. tube .. ' ' .. key)
-  local number, till = string.match(kept or '', '^(%d+) (%d+)$')
+  local tombstone = key ~= '' and call('GET', PREFIX .. 'key:' .. tube .. ' ' .. key)
+  local number, till = string.match(tombstone or '', '^(%d+) (%d+)$')
   return number and tonumber(till) > NOW and tonumber(number) or nil
 end
 
--- Redis drops by itself what stays taken if nobody has done so UNTICKED ms after its end. It is not
--- left to it, as it drops a million keys for up to 25 ms at a time, and serves nobody meanwhile.
--- SHORT_TOGETHER is for how many ms what ends is dropped together; it is LONG_TOGETHER, which is less
--- than UNTICKED, for what stays taken for longer than LONG.
+-- Redis itself deletes a tombstone if no tick has done so UNTICKED ms after its end. That is
+-- only a fallback: Redis deletes a million expired keys for up to 25 ms at a time, and serves
+-- nobody meanwhile. Tombstones that end within SHORT_TOGETHER ms are deleted together; those
+-- that last longer than LONG, within LONG_TOGETHER, which is less than UNTICKED.
 local UNTICKED, SHORT_TOGETHER, LONG_TOGETHER, LONG = 180000, 1000, 60000, 600000
 
--- leave_tombstone has a key of a tube stay taken for a job that is gone.
+-- leave_tombstone keeps a job key of a tube taken for a job that is gone.
 local function leave_tombstone(tube, key, number, ttl)
   local name, till = tube .. ' ' .. key, NOW_UP + ttl
   call('SET', PREFIX .. 'key:' .. name, format('%.0f %.0f', number, till), 'PX', format('%.0f', ttl + UNTICKED))
@@ -34,8 +35,8 @@ local function leave_tombstone(tube, key, number, ttl)
   if call('RPUSH', PREFIX .. 'tombstones:' .. over, name) == 1 then call('ZADD', PREFIX .. 'tombstones', over, over) end
 end
 
--- forget_metadata is called for a job that is about to be gone. Its key stays taken for as long as
--- the rules say.
+-- forget_metadata is called for a job that is about to be deleted. Its key stays taken for as
+-- long as the rules say.
 function OPS.forget_metadata(j)
   local f = metadata_of(j)
   if not f or f.key == '' then return end
@@ -44,7 +45,7 @@ function OPS.forget_metadata(j)
   if ttl > 0 then leave_tombstone(j.tube, f.key, tonumber(sub(j.key, #PREFIX + 1)), ttl) end
 end
 
--- give_key gives a job, whose key is free, the key.
+-- give_key gives a job a job key, which is free.
 local function give_key(tube, key, job)
   call('DEL', PREFIX .. 'key:' .. tube .. ' ' .. key)
   call('HSET', PREFIX .. 'keys:' .. tube, key, format('%.0f', tonumber(sub(job, #PREFIX + 1))))
@@ -52,7 +53,7 @@ end
 
 OPS.by_key, OPS.give_key = by_key, give_key
 
--- take_from_holder takes a reserved job from whoever has it.
+-- take_from_holder removes a reserved job from its holder.
 local function take_from_holder(j)
   if j.leased then
     call('ZREM', LEASES, j.key)
@@ -64,8 +65,7 @@ local function take_from_holder(j)
   end
 end
 
--- remove removes a job, whatever its state and whoever holds it. It returns whether it was
--- reserved.
+-- remove deletes a job in any state and of any holder. It returns whether it was reserved.
 local function remove(j)
   locate(j, false)
   local reserved = j.state == 'reserved'
@@ -81,7 +81,7 @@ local function remove(j)
   return reserved
 end
 
--- peek-key: the job of a tube that has a key
+-- peek-key: returns the job of a tube that has a job key
 --
 -- ARGV    'peek-key', tube, key
 -- Keys    reads keys:TUBE and the record
@@ -91,12 +91,12 @@ OPS['peek-key'] = function(i)
   return i + 2
 end
 
--- delete-key: the job of a tube that has a key is removed, whoever holds it
+-- delete-key: deletes the job of a tube that has a job key, whoever holds it
 --
 -- ARGV    'delete-key', tube, key
--- Keys    deletes the record; takes the job out of its place, as move; writes keys:TUBE, key:TUBE
+-- Keys    deletes the record; removes the job from its place, as move; writes keys:TUBE, key:TUBE
 --         KEY, tube:TUBE, counts; reads policies
--- Answer  1 and its id if it was reserved, else 0 of that; 0 if there is no such job
+-- Answer  1, and its id if it was reserved, else 0; only 0 if there is no such job
 OPS['delete-key'] = function(i)
   local key = by_key(ARGV[i], ARGV[i + 1])
   local j = key and load(key)
@@ -105,14 +105,15 @@ OPS['delete-key'] = function(i)
   return i + 2
 end
 
--- find-key: the jobs of some tubes that have a key. The list of tubes is read as by tubes
+-- find-key: returns the jobs of some tubes that have a job key. The list of tubes is read as by
+-- tubes
 --
 -- ARGV    'find-key', from, limit, key
---           from   -1 for the first part, else what the part before has answered
+--           from   -1 for the first part, else the answer of the part before
 --           limit  how many tubes at most
 -- Keys    reads tubes, keys:TUBE, and as job-stats
--- Answer  where the next part begins, 0 if this was the last; how many jobs, and of each the
---         id and what job-stats answers
+-- Answer  where the next part begins, 0 if this was the last; how many jobs, and for each the id
+--         and the answer of job-stats
 OPS['find-key'] = function(i)
   local from, limit, key, found = tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], {}
   if from < 0 then from = call('ZCARD', PREFIX .. 'tubes') end
@@ -132,8 +133,9 @@ OPS['find-key'] = function(i)
   return i + 3
 end
 
--- answer_metadata answers with what job-stats says of a job with facts: its block, the key void or
--- not, '' if it is broken; the policy of its tube, '' if none; 1 if it is leased; and where it is bound to, or ''.
+-- answer_metadata answers the part of job-stats about a job with metadata: its block, '' if it
+-- is broken; the policy of its tube, '' if none; 1 if it is leased; and the tube for which it
+-- is pending, or ''.
 function OPS.answer_metadata(j)
   local f, size = metadata_of(j), length_of(j.key)
   answer_text(not f and '' or call('GETRANGE', j.key, format('%d', size - f.length - 2), format('%d', size - 3)))

@@ -1,10 +1,10 @@
--- Leases: reservations that belong to no instance. leases has the jobs by their deadlines, the
--- facts of each the token of its last lease.
+-- Leases: reservations that belong to no instance. The sorted set leases has the jobs by their
+-- deadlines; the metadata of each has the token of its last lease.
 
--- next_ready finds the best ready job in those of the tubes at ARGV[from … upto] that are not
--- paused, and returns it; nil if there is none, or it does not come before the one that
--- limit_pri and limit, a key, are about, if these are given. Members of queues that have no
--- record are dropped. Second is true if the reply has no room for its record.
+-- next_ready finds the best ready job in the tubes in ARGV[from … upto] that are not paused,
+-- and returns it; nil if there is none. If limit_pri and limit are given, the job must come
+-- before the job with that priority and key. Members of queues that have no record are dropped.
+-- The second result is true if the reply has no room for its record.
 local function next_ready(from, upto, limit_pri, limit)
   while true do
     local tube, pri, key = best_of(from, upto)
@@ -12,19 +12,19 @@ local function next_ready(from, upto, limit_pri, limit)
     if limit and not (pri < limit_pri or pri == limit_pri and key < limit) then return nil end
     if not fits(key) then return nil, true end
     local j = load(key)
-    local its = j or { key = key, tube = tube, pri = pri }
-    its.state = 'ready'
-    is_ready(its)
-    leave_place(its)
+    local found = j or { key = key, tube = tube, pri = pri }
+    found.state = 'ready'
+    is_ready(found)
+    leave_place(found)
     sum.changed = true
     if j then return j end
   end
 end
 
--- take-lease: the best ready job of several tubes is leased
+-- take-lease: leases the best ready job of several tubes
 --
 -- ARGV    'take-lease', wait, pri, id, n, tubes…
---           wait     1 if a session waits: if there is no job, the instance is told of the next
+--           wait     1 if a client waits: if there is no job, the instance is registered for a wake-up
 --           pri, id  of a job before which it must come; '' if there is none
 -- Keys    as take, but for reserved:INST; writes the record, leases
 -- Answer  DONE and the token, and the job is in the reply's ids and records; CUT or NOT_FOUND
@@ -49,7 +49,7 @@ OPS['take-lease'] = function(i)
   return last + 1
 end
 
--- move-leased: a job moves along an arrow that somebody has leased
+-- move-leased: moves a job along an arrow for the owner of its lease
 --
 -- ARGV    'move-leased', move, token, id, pri, delay: as move
 -- Keys    as move, and leases

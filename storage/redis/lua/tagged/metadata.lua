@@ -1,8 +1,8 @@
--- Blocks of facts. j.metadata is that of a job, as unpack_metadata returns it, once metadata_of or
--- change_metadata has been called.
+-- Metadata blocks. j.metadata is that of a job, as unpack_metadata returns it, once metadata_of
+-- or change_metadata has been called.
 
--- metadata_of returns the facts of a job, nil if it has none. If the block is broken, which fsck
--- tells, the job is one without.
+-- metadata_of returns the metadata of a job, nil if it has none. With a broken block, which
+-- fsck reports, the job counts as one without metadata.
 local function metadata_of(j)
   if j.has_metadata and not j.metadata then
     j.metadata = unpack_metadata(call('GETRANGE', j.key, format('%d', -MAX_METADATA), '-1'))
@@ -11,14 +11,14 @@ local function metadata_of(j)
   return j.metadata
 end
 
--- metadata_size returns how many bytes the block of a job has.
+-- metadata_size returns the size of the block of a job in bytes.
 function OPS.metadata_size(j)
   local f = metadata_of(j)
   return f and f.length + 2 or 0
 end
 
--- change_metadata returns the facts of a job, to be changed and then written by save_metadata. A job
--- without any gets a block.
+-- change_metadata returns the metadata of a job, to be changed and then written by
+-- save_metadata. A job without metadata gets a block.
 local function change_metadata(j)
   if metadata_of(j) then return j.metadata end
   local f = { key = '', max = 0, dead = '', from_tube = '', from_id = 0, parked = NOT_PARKED, failures_before = 0,
@@ -33,14 +33,14 @@ local function change_metadata(j)
   return f
 end
 
--- save_metadata writes what has changed of the facts of a job. Its letter is written by save.
+-- save_metadata writes the changes of the metadata of a job. Its letter is written by save.
 local function save_metadata(j)
   call('SETRANGE', j.key, format('%d', length_of(j.key) - CHANGING), pack_changing(j.metadata))
 end
 
 OPS.change_metadata, OPS.save_metadata = change_metadata, save_metadata
 
--- locate_tagged is the part of locate that is about leases and dead letters.
+-- locate_tagged is the part of locate about leases and pending dead letters.
 function OPS.locate_tagged(j)
   if j.state == 'reserved' then
     j.leased = call('ZSCORE', LEASES, j.key) ~= false

@@ -1,6 +1,6 @@
--- How a job comes back that was reserved: whether it waits, or is parked.
+-- What happens to a job after a reservation: whether it is delayed, or parked.
 
--- wait_for has a job, which is in no place, due in so many ms, and writes it.
+-- wait_for makes a job, which is in no place, due in that many ms, and writes it.
 local function wait_for(j, ms)
   j.delay = math.min(math.ceil(ms / 1000), 4294967295)
   if ms > 0 then
@@ -12,15 +12,15 @@ local function wait_for(j, ms)
   save(j)
 end
 
--- more_number returns a number for a job that the batch does not put.
+-- more_number returns a number for a job that is not one of the batch's puts.
 local function more_number()
   local number = count_up(COUNTS, 'ids', 1)
   sum.more_numbers = true
   return number
 end
 
--- dead_record returns the record of the job that a dead letter becomes in a tube: its header,
--- the tube, the body, and facts with a key and from where it came.
+-- dead_record returns the record of a dead letter in its new tube: its header, the tube, the
+-- body, and metadata with a key and its origin.
 local function dead_record(j, tube, key, body)
   local head = pack_header({
     letter = 'r', ttr = j.ttr, pri = j.pri, delay = 0, created = NOW, reserves = 0, timeouts = 0, releases = 0,
@@ -32,8 +32,8 @@ local function dead_record(j, tube, key, body)
   return head .. tube .. body .. from .. pack_changing(f)
 end
 
--- send_here makes a new job of j, which is in no place, in its dead-letter tube, which is one
--- of this partition, and removes j. The new one has its key, unless that is taken there.
+-- send_here creates a new job from j, which is in no place, in its dead-letter tube, which is
+-- in this partition, and deletes j. The new job gets its key, unless that is taken there.
 local function send_here(j, tube)
   local f, raw = metadata_of(j) or { key = '', length = -2 }, call('GET', j.key)
   local body = sub(raw, NAME_AT + #j.tube, #raw - f.length - 2)
@@ -48,7 +48,8 @@ local function send_here(j, tube)
   delete(j)
 end
 
--- park buries a job, which is in no place, and notes why, or has it go to its dead-letter tube.
+-- park buries a job, which is in no place, and records why, or sends it to its dead-letter
+-- tube.
 local function park(j, why, tube)
   OPS.note('parked', j.tube, 1)
   if tube ~= '' and tube ~= j.tube and partition_of(tube) == partition and length_of(j.key) < LARGE then
@@ -66,8 +67,8 @@ local function park(j, why, tube)
   save(j)
 end
 
--- come_back puts a job that was reserved, and is in no place any more, where its rules have it,
--- and writes it. A release with a delay waits for that, and not as the rules say.
+-- come_back puts a job that was reserved, and is in no place any more, where its rules say, and
+-- writes it. A release with a delay has that delay, and not the one of the rules.
 function OPS.come_back(j, arrow)
   local f = metadata_of(j) or { failures_before = 0, deliveries_before = 0 }
   local rules = rules_of(j)
@@ -87,8 +88,8 @@ function OPS.come_back(j, arrow)
   end
 end
 
--- unpark forgets why a job was parked that leaves the buried ones along an arrow. If it was
--- kicked its failures and deliveries begin anew.
+-- unpark clears why a job was parked that leaves the buried state along an arrow. After a kick
+-- its failures and deliveries begin at zero.
 function OPS.unpark(j, arrow)
   local f = metadata_of(j)
   if not f or f.parked == NOT_PARKED then return end

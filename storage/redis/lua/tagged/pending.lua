@@ -1,8 +1,8 @@
--- Dead letters whose tube is in another partition, or whose record is large: see deadletter.go for
--- the steps. pending has by ID where a job is bound to, and its key: 'TUBE KEY'. Such a job is
--- in no queue, and nothing else becomes of it.
+-- Pending dead letters: jobs whose dead-letter tube is in another partition, or whose record is
+-- large. deadletter.go describes the steps. The hash pending has by ID the target tube and the
+-- key of the job: 'TUBE KEY'. Such a job is in no queue, and no other operation changes it.
 
--- bind has a job, which is in no place and was parked, wait to be sent to a tube. Its key is
+-- set_pending makes a job, which is in no place and was parked, pending for a tube. Its key is
 -- free from now on.
 function OPS.set_pending(j, tube)
   local f = metadata_of(j)
@@ -16,22 +16,22 @@ function OPS.set_pending(j, tube)
   note_due(NOW)
 end
 
--- unbind is for a job that is about to be removed.
+-- clear_pending is called for a pending job that is about to be removed.
 function OPS.clear_pending(j)
   call('HDEL', PREFIX .. 'pending', sub(j.key, #PREFIX + 1))
   count_up(PREFIX .. 'tube:' .. j.tube, 'pending', -1)
   sum.buried = sum.buried - 1
 end
 
--- pending: some of the jobs that wait to be sent
+-- pending: returns some of the pending jobs
 --
 -- ARGV    'pending', cursor, limit
---           cursor  where to go on, as HSCAN says it: '0' for the first ones
+--           cursor  where to continue, as HSCAN returns it: '0' for the first ones
 --           limit   about how many
 -- Keys    reads pending and the records
--- Answer  where to go on, '0' at the end; how many, and for each the tube, and the key or ''; they
---         are in the reply's ids and records. A part may have none, as Redis stops looking where
---         many were that are gone. What is too much for a reply is left out
+-- Answer  the next cursor, '0' at the end; how many, and for each the tube, and the key or ''; they
+--         are in the reply's ids and records. A part can be empty, because HSCAN returns early
+--         where many were removed. What is too much for a reply is left out
 OPS['pending'] = function(i)
   local part, limit, n = call('HSCAN', PREFIX .. 'pending', ARGV[i], 'COUNT', ARGV[i + 1]), tonumber(ARGV[i + 1]), 0
   local found = part[2]
@@ -56,16 +56,17 @@ OPS['pending'] = function(i)
   return i + 2
 end
 
--- arrive: a dead letter from anywhere becomes a job, unless it has done so before
+-- arrive: makes a job of a dead letter from any partition, unless that was done before
 --
 -- ARGV    'arrive', tube, known, letter, key, size, state, score, record
---           known   1 if the tube is sure to exist
---           letter  a name that it has nowhere else: 'PARTITION:ID'
+--           known   1 if the tube certainly exists
+--           letter  the unique name of the dead letter: 'PARTITION:ID'
 --           key     '' if it has none
 --           size    of the body, bytes
 --           state   'ready', 'delayed' or 'buried'; score is that in its queue, see move.lua
---           record  of a job in that state, with the key in its facts
--- Keys    writes the record, dead:LETTER, ready:, delayed: or buried:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE, counts
+--           record  of a job in that state, with the key in its metadata
+-- Keys    writes the record, dead:LETTER, ready:, delayed: or buried:TUBE, timers, keys:TUBE,
+--         key:TUBE KEY, tube:TUBE, counts
 -- Answer  1 if it has become a job now, whose number follows from the first one; else 0
 local MARKED_FOR, STILL_MARKED_FOR = '2592000', '600' -- seconds: until and after departed
 OPS['arrive'] = function(i)
@@ -93,7 +94,7 @@ OPS['arrive'] = function(i)
   return i + 8
 end
 
--- depart: a dead letter that has arrived is removed where it came from
+-- depart: removes a dead letter that has arrived from its source
 --
 -- ARGV    'depart', id
 -- Keys    deletes the record; writes pending, tube:TUBE, counts
@@ -109,11 +110,11 @@ OPS['depart'] = function(i)
   return i + 1
 end
 
--- departed: that a dead letter has arrived need not be known for long any more, but by instances
--- that have read it before
+-- departed: lets the mark of a dead letter expire soon. Only instances that have read it before
+-- its removal still need it
 --
 -- ARGV    'departed', letter
--- Keys    has dead:LETTER expire soon
+-- Keys    makes dead:LETTER expire soon
 -- Answer  1
 OPS['departed'] = function(i)
   call('SET', PREFIX .. 'dead:' .. ARGV[i], '', 'EX', STILL_MARKED_FOR)

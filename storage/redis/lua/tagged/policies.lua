@@ -1,28 +1,28 @@
 -- Policies and quotas of tubes.
 
--- policy_of returns the policy of a tube, nil if it has none: a table with retry, max, dead
--- and key_ttl like that of unpack_metadata, and on_duplicate, a number. The hash policies has
+-- policy_of returns the policy of a tube, nil if it has none: a table with retry, max, dead and
+-- key_ttl like that of unpack_metadata, and on_duplicate, a number. The hash policies has
 -- texts, see policy.go.
 function OPS.policy_of(tube)
   if policies[tube] == nil then
     local text = any_policy ~= false and call('HGET', PREFIX .. 'policies', tube)
     policies[tube] = text and { max = 0, dead = '', on_duplicate = 0 } or false
     for name, value in string.gmatch(text or '', '([%l-]+):(%S*)') do
-      local its = policies[tube]
+      local policy = policies[tube]
       if name == 'dead' then
-        its.dead = value
+        policy.dead = value
       elseif name == 'retry' then
-        its.retry = {}
-        for ms in string.gmatch(value, '%d+') do its.retry[#its.retry + 1] = tonumber(ms) end
+        policy.retry = {}
+        for ms in string.gmatch(value, '%d+') do policy.retry[#policy.retry + 1] = tonumber(ms) end
       else
-        its[string.gsub(name, '-', '_')] = tonumber(value)
+        policy[string.gsub(name, '-', '_')] = tonumber(value)
       end
     end
   end
   return policies[tube] or nil
 end
 
--- rules_of returns the rules that hold for a job: its own, and for the rest those of its tube.
+-- rules_of returns the rules of a job: its own, and for the rest those of its tube.
 local function rules_of(j)
   local f, p = metadata_of(j) or { max = 0, dead = '' }, OPS.policy_of(j.tube) or { max = 0, dead = '' }
   return {
@@ -31,8 +31,8 @@ local function rules_of(j)
   }
 end
 
--- has_room returns whether the quotas of a tube let it have one more job with a body of so
--- many bytes. Without is a job that would be gone, nil if none; its body has so many.
+-- has_room returns whether the quotas of a tube allow one more job with a body of that size.
+-- without is the size of the body of a job that would be replaced, nil if none.
 local function has_room(tube, quota, size, without)
   local most_jobs, most_bytes = string.match(quota, '(%S+) (%S+)')
   local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'bytes')
@@ -42,7 +42,7 @@ local function has_room(tube, quota, size, without)
   return (most_jobs == '-' or jobs < tonumber(most_jobs)) and (most_bytes == '-' or used + size <= tonumber(most_bytes))
 end
 
--- drop_put is for a put that makes no job: its record is '' if it was staged.
+-- drop_put is called for a put that makes no job: its record is '' if it was staged.
 local function drop_put(record)
   sum.unput = sum.unput + 1
   if record ~= '' then return end
@@ -50,8 +50,8 @@ local function drop_put(record)
   call('DEL', STAGED .. adopted)
 end
 
--- admit_record returns whether the quotas of a tube admit a job without facts, which counts as
--- put then. Else it is refused, and its place is in refused.
+-- admit_record returns whether the quotas of a tube admit a job without metadata, which then
+-- counts as put. Else it is refused, and its index is added to refused.
 local refused = {}
 function OPS.admit_record(tube, quota, record)
   local size = (record ~= '' and #record or call('STRLEN', STAGED .. adopted + 1)) - NAME_AT + 1 - #tube
@@ -64,25 +64,25 @@ function OPS.admit_record(tube, quota, record)
   return false
 end
 
--- put_limited is the operation put for a tube with quotas. i is where its arguments begin. It
--- returns where they end.
+-- put_limited is the operation put for a tube with quotas. i is the index of its arguments. It
+-- returns the index of its last argument.
 function OPS.put_limited(i, quota)
   local tube, n, pri, first = ARGV[i], tonumber(ARGV[i + 2]), ARGV[i + 5], i + 7
   local step = pri == '' and 2 or 1
   for k = 0, n - 1 do
-    local its, record = pri, ARGV[first + step * k + step - 1]
-    if pri == '' then its = ARGV[first + 2 * k] end
+    local score, record = pri, ARGV[first + step * k + step - 1]
+    if pri == '' then score = ARGV[first + 2 * k] end
     if OPS.admit_record(tube, quota, record) then
-      call('ZADD', READY .. tube, its, new_job(record))
-      if tonumber(its) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
+      call('ZADD', READY .. tube, score, new_job(record))
+      if tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
       wakeups[tube], sum.changed = (wakeups[tube] or 0) + 1, true
     end
   end
   return first + step * n - 1
 end
 
--- return_numbers gives back those numbers of jobs that puts did not need, and has the reply say
--- what was refused. If others have taken numbers behind them no job has them.
+-- return_numbers gives back the numbers that puts did not need, and adds the refused puts to
+-- the reply. If other numbers have been taken after them, no job gets them.
 function OPS.return_numbers()
   local by = format('%d', sum.unput)
   if sum.more_numbers then
@@ -93,7 +93,7 @@ function OPS.return_numbers()
   if #refused > 0 then sum.refused = format('%d;%d;', sum.changed and 3 or 2, #refused) .. concat(refused) end
 end
 
--- set-policy: a tube gets a policy, or has none any more
+-- set-policy: sets or removes the policy of a tube
 --
 -- ARGV    'set-policy', tube, text, quotas
 --           text    see policy.go; '' for none
@@ -114,7 +114,7 @@ OPS['set-policy'] = function(i)
   return i + 3
 end
 
--- get-policy: the policy of a tube
+-- get-policy: returns the policy of a tube
 --
 -- ARGV    'get-policy', tube
 -- Keys    reads policies
@@ -126,7 +126,7 @@ OPS['get-policy'] = function(i)
   return i + 1
 end
 
--- policies: which tubes have a policy
+-- policies: returns the tubes that have a policy
 --
 -- ARGV    'policies'
 -- Keys    reads policies

@@ -1,9 +1,9 @@
 -- Puts with tags.
 
--- A run is jobs that were put and are ready, but are in no queue yet: their numbers follow each
--- other, and they have the same terms, 'PRIORITY;TTR;'. keys has their keys. enter_run enters
--- them, as a range if they are enough, and has to be called before anything else is done with
--- one of them, or with the queue.
+-- A run is jobs that were put and are ready, but are in no queue yet: their numbers are
+-- consecutive, and they have the same terms, 'PRIORITY;TTR;'. keys has their keys. enter_run
+-- adds them to the queue, as a range if they are enough. It must be called before any other
+-- operation on one of them, or on the queue.
 local run = { tube = '', terms = '', keys = {} }
 
 local function enter_run()
@@ -22,7 +22,7 @@ local function enter_run()
   run.keys = {}
 end
 
--- add_to_run adds a job that was put to the run, or begins another one with it.
+-- add_to_run adds a job that was put to the run, or begins another run with it.
 local function add_to_run(tube, key, terms)
   local last = run.keys[#run.keys]
   if last and (run.terms ~= terms or tonumber(sub(key, #PREFIX + 1)) ~= sub(last, #PREFIX + 1) + partitions) then
@@ -31,7 +31,7 @@ local function add_to_run(tube, key, terms)
   run.tube, run.terms, run.keys[#run.keys + 1] = tube, terms, key
 end
 
--- enter_new has a job that was put, as a ready one, be due: in so many ms, or at a time, by the
+-- enter_new makes a job that was put, as a ready one, due in that many ms, or at a time by the
 -- clock of Redis.
 local function enter_new(tube, key, how, ms, terms)
   local wait = ms
@@ -44,8 +44,8 @@ local function enter_new(tube, key, how, ms, terms)
   wait_for(load(key), wait)
 end
 
--- is_taken returns whether a put must make no job because its key is taken, by a job or by one
--- that is gone, and answers that. other is the job that has the key, nil if there is none.
+-- is_taken returns whether a put must make no job because its key is taken, by a job or a
+-- tombstone, and answers that. other is the job that has the key, nil if there is none.
 local function is_taken(tube, key, what, other)
   if what == REPLACE then return false end
   local number, state = other and sub(other.key, #PREFIX + 1) or tombstone_of(tube, key), 'gone'
@@ -60,8 +60,8 @@ local function is_taken(tube, key, what, other)
   return true
 end
 
--- job_with returns the job of a tube that has a key, which may be one of the run; nil if there
--- is none.
+-- job_with returns the job of a tube that has a job key, which can be one of the run; nil if
+-- there is none.
 local function job_with(tube, key)
   local job = by_key(tube, key)
   if job then enter_run() end
@@ -93,24 +93,23 @@ local function put_one(tube, i)
   return true
 end
 
--- put-tagged: new jobs of a tube with tags, but for those whose key is taken, or for which the
--- tube has no room
+-- put-tagged: adds jobs with tags to a tube, except for those whose key is taken, or for which
+-- the tube has no room
 --
 -- ARGV    'put-tagged', tube, known, n, and of each put key, on_duplicate, how, ms, size, terms,
 --         record
---           known         1 if the tube is sure to exist
+--           known         1 if the tube certainly exists
 --           key           '' if it has none
 --           on_duplicate  a tube.OnDuplicate
---           how, ms       'in' and how many ms from now it is due, 'at' and when
+--           how, ms       'in' and in how many ms it is due, or 'at' and when
 --           size          of the body, bytes
 --           terms         'PRIORITY;TTR;'
---           record        of a ready job, with facts
+--           record        of a ready job, with metadata
 -- Keys    writes the records, ready: or delayed:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE,
 --         counts; reads policies, quotas; removes the jobs that had the keys, as delete-key
--- Answer  of each put PUT_NEW, whose number follows from the first one, which each reply has, and
+-- Answer  for each put PUT_NEW, whose number follows from the first one, which each reply has, and
 --         the id of the job that was replaced, if it was reserved, else 0; PUT_TOMBSTONE or
---         PUT_DUPLICATE, id and state of the other job, 'gone' if only its key is taken; or
---         PUT_REFUSED
+--         PUT_DUPLICATE, id and state of the other job, 'gone' for a tombstone; or PUT_REFUSED
 local PUT_ARGUMENTS = 7 -- of each put
 OPS['put-tagged'] = function(i)
   local tube, from, last, any = ARGV[i], i + 3, i + 2 + PUT_ARGUMENTS * ARGV[i + 2], false
