@@ -305,7 +305,7 @@ func TestTablesRenamed(t *testing.T) {
 	}
 	ids := putUntilRefused(t, d.Engine)
 	do(t, d, storage.Op{Kind: storage.Peek, ID: ids[len(ids)-1]})
-	doSoon(t, d, storage.Op{Kind: storage.Peek, ID: 1}) // which may fail now
+	doSoon(t, d, storage.Op{Kind: storage.Peek, ID: 1}) // may fail now
 	for _, id := range ids[:len(ids)/2] {
 		do(t, d, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
 	}

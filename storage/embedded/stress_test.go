@@ -309,7 +309,7 @@ func (l *load) crash(fs *memFS, percent int) crash {
 func (c *crash) check(t *testing.T, every time.Duration) {
 	t.Helper()
 	o := stressOptions(t, c.frozen, "jobs", every)
-	o.segment = crashSegment // small segments are made sooner
+	o.segment = crashSegment // small segments are created faster
 	e, err := Open(o)
 	if err != nil {
 		t.Fatalf("after a crash with %d percent: %v", c.percent, err)
