@@ -133,7 +133,7 @@ func newCrasher(seed uint64) *crasher {
 	d := newDisk()
 	d.segment = crashSegment
 	if seed%2 == 0 {
-		d.hold = 2 * crashSegment
+		d.windowBytes = 2 * crashSegment
 	}
 	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), interval: 8, limit: 2}
 }

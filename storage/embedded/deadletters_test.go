@@ -81,7 +81,7 @@ func TestDeadLettersAfterStart(t *testing.T) {
 	exhaust(t, e, 1, 2, 3, 4, 5)
 	left := &disk{fs: clone(d.fs, 0), clock: d.clock, segment: crashSegment}
 	e.Close()
-	for range 3 { // the last time after it was moved
+	for range 3 { // also after the jobs were moved
 		again := mustOpen(t, left.options(t))
 		eventually(t, "the sender to end", func() bool {
 			again.mu.Lock()

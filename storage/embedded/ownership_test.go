@@ -78,7 +78,7 @@ func newOnDisk(t *testing.T) *onDisk {
 
 func (d *onDisk) options() Options {
 	return Options{
-		Dir: d.dir, segment: crashSegment, hold: -1, KeepBodies: 1, Log: slog.New(slog.DiscardHandler), clock: d.clock.now, fs: d.fs,
+		Dir: d.dir, segment: crashSegment, windowBytes: -1, KeepBodies: 1, Log: slog.New(slog.DiscardHandler), clock: d.clock.now, fs: d.fs,
 		Fatal: func(err error) { d.fatal <- err; select {} },
 	}
 }
