@@ -39,7 +39,7 @@ type Options struct {
 	Fatal func(error)
 
 	segment     int64            // for tests: bytes; overrides FileSize unless it is 0
-	windowBytes int64            // for tests: bytes; overrides windowBytes unless it is 0; negative: windows are not held back
+	windowBytes int64            // for tests: overrides the constant of that name unless it is 0; negative: windows are not held back
 	fs          vfs.FS           // for tests: nil is the real file system
 	clock       func() time.Time // for tests: nil is time.Now
 }
