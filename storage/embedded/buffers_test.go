@@ -20,7 +20,7 @@ func logged(t *testing.T, fs *memFS, dir string) (all []byte) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if !strings.HasPrefix(name, "log.") || name == "log.new" { // is being prepared
+		if !strings.HasPrefix(name, "log.") || name == "log.new" { // being prepared
 			continue
 		}
 		f, err := fs.Open(fs.PathJoin(dir, name))

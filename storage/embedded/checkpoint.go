@@ -88,8 +88,8 @@ func (j *journal) windowDone() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.behind--
-	if j.failing = false; j.behind == 0 && !j.ending && !j.mayHold() {
-		j.endHold()
+	if j.failing = false; j.behind == 0 && !j.ending && !j.mayHoldWindows() {
+		j.flushWindows()
 	}
 	j.cond.Broadcast()
 	j.roomMade()

@@ -113,27 +113,27 @@ func (f *tapFile) SyncData() error {
 type diskImage struct {
 	fs    *memFS
 	when  string
-	acked int // number of the last state that was acknowledged by then
+	acked int // number of the last state that was acknowledged before
 }
 
 // crasher makes clones of a disk, as a power cut would leave it.
 type crasher struct {
 	*disk
-	mark func() int // nil until there is something to compare with
+	mark func() int // returns acked; nil until there is a state to compare with
 
-	mu       sync.Mutex // of all below: Pebble writes on several goroutines
+	mu       sync.Mutex // guards the fields below: Pebble writes on several goroutines
 	random   *rand.Rand
 	interval int // one of this many points makes a clone
-	limit    int // clones are kept at once at most
+	limit    int // how many clones are kept at most
 	remains  []diskImage
-	writing  vfs.FS // whose points count
+	writing  vfs.FS // only changes of this file system are points
 }
 
 func newCrasher(seed uint64) *crasher {
 	d := newDisk()
 	d.segment = crashSegment
 	if seed%2 == 0 {
-		d.hold = 2 * crashSegment
+		d.windowBytes = 2 * crashSegment
 	}
 	return &crasher{disk: d, random: rand.New(rand.NewPCG(seed, 1)), interval: 8, limit: 2}
 }

@@ -149,7 +149,7 @@ type outcome int
 const (
 	refused  outcome = iota // by Open
 	harmless                // every job is there
-	gaveUp                  // through Fatal
+	gaveUp                  // Fatal was called
 	lazily                  // every job is there, and some bodies cannot be read
 )
 
@@ -317,7 +317,7 @@ func TestWithoutTheMarker(t *testing.T) {
 	p := sharedCleanDir(t)
 	name := p.files(t, "jobs/tables", "marker.manifest.", "")[0]
 	fs := p.copied()
-	fs.Remove("jobs/log.1") // it was given up, and may be there still
+	fs.Remove("jobs/log.1") // it was released, and may still exist
 	if err := fs.Remove(name); err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestWithoutTheTables(t *testing.T) {
 	t.Parallel()
 	p := sharedCleanDir(t)
 	fs := p.copied()
-	fs.Remove("jobs/log.1") // it was given up, and may be there still
+	fs.Remove("jobs/log.1") // it was released, and may still exist
 	if err := fs.RemoveAll("jobs/tables"); err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func TestDamagedLog(t *testing.T) {
 		t.Errorf("the last segment removed: it was opened (%d)", o)
 	}
 	t.Logf("refused %d times, harmless %d times", outcomes[refused], outcomes[harmless])
-	if outcomes[lazily] > 0 || outcomes[refused] < 2 { // but for the bytes that pad a frame
+	if outcomes[lazily] > 0 || outcomes[refused] < 2 { // only flips in the padding of a frame do no harm
 		t.Errorf("opened with a damaged log: %v", outcomes)
 	}
 }
@@ -394,7 +394,7 @@ func TestCutShort(t *testing.T) {
 		p.ledger.do(e, p.ledger.put(fmt.Sprint("job-", i), "a", 300))
 	}
 	fillSegment(t, e)
-	for i := range 20 { // one of which makes the segment grow
+	for i := range 20 { // one of them makes the segment grow
 		p.ledger.do(e, p.ledger.put(fmt.Sprint("later-", i), "a", 300+i/19*crashSegment))
 	}
 	p.fs = clone(d.fs, 100)

@@ -81,7 +81,7 @@ func TestDeadLettersAfterStart(t *testing.T) {
 	exhaust(t, e, 1, 2, 3, 4, 5)
 	left := &disk{fs: clone(d.fs, 0), clock: d.clock, segment: crashSegment}
 	e.Close()
-	for range 3 { // also after it was sent
+	for range 3 { // also after the jobs were moved
 		again := mustOpen(t, left.options(t))
 		eventually(t, "the sender to end", func() bool {
 			again.mu.Lock()
@@ -123,7 +123,7 @@ func TestUnreadableDeadLetter(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e = mustOpen(t, o) // which has not read the bodies yet
+	e = mustOpen(t, o) // has not read the bodies yet
 	defer e.Close()
 	fs.set(failReads(errors.New("broken")))
 	e.journal.bodyReads.failures.Store(maxFailures - 1)

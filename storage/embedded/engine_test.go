@@ -38,19 +38,19 @@ func TestMemory(t *testing.T) {
 
 // disk is a directory in memory that outlives engines. A power cut leaves only what was synced.
 type disk struct {
-	fs      *memFS
-	clock   *fakeClock
-	segment int64 // bytes; 0: the minimum for a user
-	hold    int64 // bytes of bodies in a window; 0: windows are not held back
-	keep    int64 // bytes of bodies that stay in memory; 0: the default
-	opened  int   // times
+	fs          *memFS
+	clock       *fakeClock
+	segment     int64 // bytes; 0: the minimum for a user
+	windowBytes int64 // bytes of bodies in a window; 0: windows are not held back
+	keep        int64 // bytes of bodies that stay in memory; 0: the default
+	opened      int   // times
 }
 
 func newDisk() *disk { return &disk{fs: newMem(), clock: newFakeClock()} }
 
 func (d *disk) options(t testing.TB) Options {
 	return Options{
-		Dir: "jobs", FileSize: minFileSize, segment: d.segment, hold: cmp.Or(d.hold, -1), KeepBodies: d.keep, Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
+		Dir: "jobs", FileSize: minFileSize, segment: d.segment, windowBytes: cmp.Or(d.windowBytes, -1), KeepBodies: d.keep, Log: slog.New(slog.DiscardHandler), fs: d.fs, clock: d.clock.now,
 		Fatal: func(err error) { t.Errorf("fatal: %v", err); select {} },
 	}
 }
@@ -92,10 +92,10 @@ func TestJournal(t *testing.T) {
 			d.segment = crashSegment
 		}
 		if disks%2 == 0 {
-			d.hold = 2 * crashSegment
+			d.windowBytes = 2 * crashSegment
 		}
 		if disks%4 == 0 {
-			d.hold, d.keep = 16*crashSegment, 1 // a job that is written again must be without its body
+			d.windowBytes, d.keep = 16*crashSegment, 1 // a job that is written again must be without its body
 		}
 		return d.engine(20)
 	})

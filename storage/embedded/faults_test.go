@@ -33,7 +33,7 @@ type fault struct {
 	meets func(errorfs.Op) bool
 	nth   int
 	lasts bool
-	ofDir bool // it is about syncs of the tables' directory only, see isTablesDirSync
+	ofDir bool // it makes only syncs of the tables' directory fail, see isTablesDirSync
 
 	mu     sync.Mutex
 	seen   int
@@ -124,8 +124,8 @@ type faultyLife struct {
 	disk  *disk
 	fs    *hookFS
 	fault *fault
-	fatal chan error // what ended it
-	ended chan error // how it ended: nil, or an error of Open or Close
+	fatal chan error // the error of Fatal
+	ended chan error // the result: nil, or an error of Open or Close
 	e     atomic.Pointer[Engine]
 	puts  int
 }
@@ -189,14 +189,14 @@ func (l *faultyLife) work(name string) {
 		l.do(e, l.move(tube.Bury, 1, have[2]), l.move(tube.Delete, 1, have[len(have)-1]))
 		e.Tick()
 	}
-	l.do(e, l.put(name+"-heavy", name, heavyGroup+1)) // others are written while it is synced
+	l.do(e, l.put(name+"-heavy", name, heavyGroup+1)) // other groups are written while it is synced
 	l.do(e, l.put(name+"-last", name, 100))
 }
 
 // run runs the life until it ends or the engine calls Fatal. Then it compares the disk with the
 // ledger.
 func (l *faultyLife) run() {
-	defer l.fs.set(blockForever) // an engine that has given up would go on trying
+	defer l.fs.set(blockForever) // an engine that has called Fatal would go on trying
 	go func() { l.ended <- l.live() }()
 	select {
 	case err := <-l.ended:
@@ -254,7 +254,7 @@ func (l *faultyLife) tryBatch() {
 func (l *faultyLife) checkLeft(percent int) {
 	l.t.Helper()
 	before, ledger := l.t.Failed(), l.copy()
-	d := &disk{fs: clone(l.disk.fs, percent), clock: l.disk.clock, segment: crashSegment} // small segments are made sooner
+	d := &disk{fs: clone(l.disk.fs, percent), clock: l.disk.clock, segment: crashSegment} // small segments are created faster
 	e, err := Open(d.options(l.t))
 	if err != nil {
 		l.t.Errorf("%s: after a power cut with %d percent of what was not synced: %v", l.fault, percent, err)

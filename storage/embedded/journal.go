@@ -19,21 +19,21 @@ import (
 //
 // The fields from mu on are guarded by mu, which is the engine's lock.
 type journal struct {
-	dir       string
-	log       *wal.Log
-	tables    *tables.Tables
-	lock      *directoryLock
-	ownership *ownership
-	machine   *tube.Machine
-	imports   map[string]tables.ImportMark // those of the engine
-	slog      *slog.Logger
-	fatal     func(error)
-	syncFirst bool   // a group is synced before its onDurable batches end
-	keep      int64  // bodies, in bytes, that stay in memory although they are on disk
-	hold      int64  // bodies, in bytes, that are put in a window before it ends; negative: windows are not held back
-	maxSize   uint64 // of a segment, for the stats page
-	now       func() tube.Instant
-	syncs     *telemetry.Histogram // how long batches waited for a sync
+	dir         string
+	log         *wal.Log
+	tables      *tables.Tables
+	lock        *directoryLock
+	ownership   *ownership
+	machine     *tube.Machine
+	imports     map[string]tables.ImportMark // those of the engine
+	slog        *slog.Logger
+	fatal       func(error)
+	syncFirst   bool   // a group is synced before its onDurable batches end
+	keep        int64  // bodies, in bytes, that stay in memory although they are on disk
+	windowBytes int64  // bodies, in bytes, that are put in a window before it ends; negative: windows are not held back
+	maxSize     uint64 // of a segment, for the stats page
+	now         func() tube.Instant
+	syncs       *telemetry.Histogram // how long batches waited for a sync
 
 	ended        chan struct{}  // closed when the journal ends
 	committers   sync.WaitGroup // goroutines that commit what no caller commits

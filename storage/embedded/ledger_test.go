@@ -34,8 +34,8 @@ type ledgerEntry struct {
 	id   uint64 // 0 until the put is acknowledged
 	tube string
 	size int
-	now  jobState // as acknowledged last
-	next jobState // as now, or what a change under way leads to
+	now  jobState // the last acknowledged state
+	next jobState // the same, or the state after a change in progress
 	ever [3]bool  // the states it may have had since some moment, see since
 	late bool     // its put was acknowledged since then
 }
@@ -50,9 +50,9 @@ func (a *ledgerEntry) may(s jobState) bool { return s == a.now || s == a.next ||
 type ledger struct {
 	mu      sync.Mutex
 	jobs    map[string]*ledgerEntry
-	live    map[string][]string // tags of a tube's jobs that may be there, as they were put
+	live    map[string][]string // by tube: tags of jobs that may exist, in the order of their puts
 	acked   int                 // batches
-	refused error               // the first answer that was none
+	refused error               // the first error of an operation
 }
 
 var errNotFound = errors.New("not found")

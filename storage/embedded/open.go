@@ -54,7 +54,7 @@ func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 	j := &journal{
 		dir: o.Dir, lock: lock, ownership: &ownership{dir: lock.dir, clock: o.clock},
 		machine: e.machine, imports: e.imports, slog: o.Log, fatal: o.Fatal,
-		syncFirst: o.SyncEvery == 0, keep: o.KeepBodies, hold: o.hold, now: e.now, syncs: e.metrics.syncs, maxSize: uint64(o.FileSize),
+		syncFirst: o.SyncEvery == 0, keep: o.KeepBodies, windowBytes: o.windowBytes, now: e.now, syncs: e.metrics.syncs, maxSize: uint64(o.FileSize),
 		ended: make(chan struct{}), checkpoints: make(chan *window, maxWindows),
 		failures: &failures{log: o.Log, dir: o.Dir},
 		mu:       &e.mu, commits: sync.NewCond(&e.mu), cond: sync.NewCond(&e.mu),
@@ -183,7 +183,7 @@ func (j *journal) start(o *Options) {
 	if oldest, current := j.log.Segments(); oldest < current {
 		j.mu.Lock()
 		j.window.segment = current - 1
-		j.endHold()
+		j.flushWindows()
 		j.mu.Unlock()
 	}
 }

@@ -38,10 +38,10 @@ type Options struct {
 	// the cause and exits with code 1.
 	Fatal func(error)
 
-	segment int64            // for tests: bytes; overrides FileSize unless it is 0
-	hold    int64            // for tests: bytes; overrides holdBytes unless it is 0; negative: windows are not held back
-	fs      vfs.FS           // for tests: nil is the real file system
-	clock   func() time.Time // for tests: nil is time.Now
+	segment     int64            // for tests: bytes; overrides FileSize unless it is 0
+	windowBytes int64            // for tests: overrides the constant of that name unless it is 0; negative: windows are not held back
+	fs          vfs.FS           // for tests: nil is the real file system
+	clock       func() time.Time // for tests: nil is time.Now
 }
 
 const (
@@ -62,7 +62,7 @@ func (o *Options) setDefaults() {
 		o.FileSize = o.segment
 	}
 	o.KeepBodies = cmp.Or(o.KeepBodies, DefaultKeepBodies)
-	o.hold = cmp.Or(o.hold, holdBytes)
+	o.windowBytes = cmp.Or(o.windowBytes, windowBytes)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}

@@ -78,7 +78,7 @@ func newOnDisk(t *testing.T) *onDisk {
 
 func (d *onDisk) options() Options {
 	return Options{
-		Dir: d.dir, segment: crashSegment, hold: -1, KeepBodies: 1, Log: slog.New(slog.DiscardHandler), clock: d.clock.now, fs: d.fs,
+		Dir: d.dir, segment: crashSegment, windowBytes: -1, KeepBodies: 1, Log: slog.New(slog.DiscardHandler), clock: d.clock.now, fs: d.fs,
 		Fatal: func(err error) { d.fatal <- err; select {} },
 	}
 }
@@ -305,7 +305,7 @@ func TestTablesRenamed(t *testing.T) {
 	}
 	ids := putUntilRefused(t, d.Engine)
 	do(t, d, storage.Op{Kind: storage.Peek, ID: ids[len(ids)-1]})
-	doSoon(t, d, storage.Op{Kind: storage.Peek, ID: 1}) // which may fail now
+	doSoon(t, d, storage.Op{Kind: storage.Peek, ID: 1}) // may fail now
 	for _, id := range ids[:len(ids)/2] {
 		do(t, d, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
 	}

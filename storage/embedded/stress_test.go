@@ -213,7 +213,7 @@ var stressed = map[string]time.Duration{"sync before replies": 0, "sync every 20
 // keeps no body in memory.
 func stressOptions(t *testing.T, fs vfs.FS, dir string, every time.Duration) Options {
 	return Options{
-		Dir: dir, FileSize: minFileSize, hold: 2 * minFileSize, KeepBodies: 1, SyncEvery: every, fs: fs, Log: slog.New(slog.DiscardHandler),
+		Dir: dir, FileSize: minFileSize, windowBytes: 2 * minFileSize, KeepBodies: 1, SyncEvery: every, fs: fs, Log: slog.New(slog.DiscardHandler),
 		Fatal: func(err error) { t.Errorf("fatal: %v", err); select {} },
 	}
 }
@@ -309,7 +309,7 @@ func (l *load) crash(fs *memFS, percent int) crash {
 func (c *crash) check(t *testing.T, every time.Duration) {
 	t.Helper()
 	o := stressOptions(t, c.frozen, "jobs", every)
-	o.segment = crashSegment // small segments are made sooner
+	o.segment = crashSegment // small segments are created faster
 	e, err := Open(o)
 	if err != nil {
 		t.Fatalf("after a crash with %d percent: %v", c.percent, err)

@@ -50,7 +50,7 @@ func TestTablesAreNotAheadOfTheLog(t *testing.T) {
 			storage.Op{Kind: storage.Put, Tube: "a", Body: []byte("instead")})
 	}()
 	<-syncing
-	go func() { // further syncs wait for nothing
+	go func() { // further syncs are not blocked
 		for range syncing {
 		}
 	}()

@@ -260,10 +260,10 @@ func TestPutsWaitNoLonger(t *testing.T) {
 func TestLongKickWaitsForCommit(t *testing.T) {
 	e := mustOpen(t, newDisk().options(t))
 	defer e.Close()
-	name := strings.Repeat("n", 200) // which each record repeats
+	name := strings.Repeat("n", 200) // is in each record
 	putMany(t, e, name, 1000)
 	e.mu.Lock()
-	e.journal.writing = new(group) // a commit seems to be under way
+	e.journal.writing = new(group) // as if a commit was in progress
 	e.mu.Unlock()
 	kicked := make(chan struct{})
 	kick := &storage.Batch{Ops: []storage.Op{{Kind: storage.Kick, Tube: name, MaxJobs: 1 << 31}}, Done: func() { close(kicked) }}
@@ -279,7 +279,7 @@ func TestLongKickWaitsForCommit(t *testing.T) {
 	for waiting() <= groupOfTasks {
 		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(50 * time.Millisecond) // in which all would be kicked
+	time.Sleep(50 * time.Millisecond) // long enough to kick all of them
 	if limit := groupOfTasks + 2*partWork*300; waiting() > limit {
 		t.Errorf("%d bytes wait to be written, more than %d", waiting(), limit)
 	}
@@ -334,7 +334,7 @@ func TestFrames(t *testing.T) {
 // frameSizes returns the sizes of the frames of the group that do fills.
 func frameSizes(e *Engine, do func()) (sizes []int) {
 	e.mu.Lock()
-	e.journal.writing = new(group) // a commit seems to be under way
+	e.journal.writing = new(group) // as if a commit was in progress
 	e.mu.Unlock()
 	do()
 	e.mu.Lock()

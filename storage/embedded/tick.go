@@ -95,7 +95,7 @@ func (e *Engine) maintain(now tube.Instant) (commit *group) {
 	if len(e.noRoom) > 0 && now-e.roomAt > maxWait {
 		e.admitTasks(true)
 	}
-	e.journal.endLongHold(now)
+	e.journal.flushOldWindows(now)
 	e.startSender()
 	if commit, _ = e.journal.addBatches(nil, nil, true); commit == nil {
 		commit = e.journal.startReclaim()

@@ -63,7 +63,7 @@ func TestTombstonesAndPolicies(t *testing.T) {
 	}
 	do(t, e, storage.Op{Kind: storage.SetPolicy, Tube: "p", Args: &storage.Args{}})
 	d.clock.advance(2 * time.Hour)
-	reopen(false) // the key is over while the process is down
+	reopen(false) // the time of the tombstone ends while the process is down
 	reopen(true)
 	if keys, policies := countInTables(t, e); keys != 0 || policies != 0 {
 		t.Errorf("when they are over, the tables have %d tombstones and %d policies", keys, policies)

@@ -112,28 +112,28 @@ func (w *window) chunks(size int, do func(ids []uint64) error) error {
 // segment is full after a few jobs, many of which still exist.
 
 const (
-	// A window ends when holdBytes of bodies were put in it, or holdTimes as many bytes as are
+	// A window ends when windowBytes of bodies were put in it, or windowFactor as many bytes as are
 	// in memory then: after that most jobs that were put at its beginning are gone, if jobs are
 	// deleted as fast as they are put. Longer windows need more segments.
-	holdBytes = 32 << 20
-	holdTimes = 2
+	windowBytes  = 32 << 20
+	windowFactor = 2
 
-	// holdEntries is how many entries of the log a window has before it ends. All of them are
+	// windowEntries is how many entries of the log a window has before it ends. All of them are
 	// replayed after a crash.
-	holdEntries = 64 << 10
+	windowEntries = 64 << 10
 
-	// maxHeld is how many bytes of bodies can be in memory, beside those that are kept there
+	// maxHeldBytes is how many bytes of bodies can be in memory, beside those that are kept there
 	// anyway, before windows are no longer held back.
-	maxHeld = 32 << 20
+	maxHeldBytes = 32 << 20
 
-	// holdFor is how long windows are held if no segment of the log ends.
-	holdFor = tube.Instant(5 * time.Second)
+	// maxWindowAge is how long windows are held if no segment of the log ends.
+	maxWindowAge = tube.Instant(5 * time.Second)
 )
 
-// mayHold reports whether windows may be held back: there is room in memory for the bodies of
+// mayHoldWindows reports whether windows may be held back: there is room in memory for the bodies of
 // their jobs, which stay there until they are in the tables. The lock is held.
-func (j *journal) mayHold() bool {
-	return j.hold > 0 && !j.failing && !j.guard.low && j.machine.BodyBytes() <= j.keep+maxHeld
+func (j *journal) mayHoldWindows() bool {
+	return j.windowBytes > 0 && !j.failing && !j.guard.low && j.machine.BodyBytes() <= j.keep+maxHeldBytes
 }
 
 // segmentEnded is called when a segment of the log has ended, and all before it. It ends the
@@ -142,9 +142,9 @@ func (j *journal) segmentEnded(segment uint64) {
 	w := j.window
 	w.segment = segment
 	j.segmentEndedAt = j.now()
-	if !j.mayHold() || w.reclaim {
-		j.endHold()
-	} else if w.bytes >= min(j.hold, holdTimes*j.machine.BodyBytes()) || w.entries >= holdEntries {
+	if !j.mayHoldWindows() || w.reclaim {
+		j.flushWindows()
+	} else if w.bytes >= min(j.windowBytes, windowFactor*j.machine.BodyBytes()) || w.entries >= windowEntries {
 		j.endWindow(true)
 	}
 }
@@ -178,9 +178,9 @@ func (j *journal) submitHeld() {
 	j.held = nil
 }
 
-// endHold makes the checkpointer write all segments that have ended to the tables. The lock is
+// flushWindows makes the checkpointer write all segments that have ended to the tables. The lock is
 // held.
-func (j *journal) endHold() {
+func (j *journal) flushWindows() {
 	if j.window.segment > 0 {
 		j.endWindow(false)
 	} else if j.behind <= maxBehind {
@@ -188,10 +188,10 @@ func (j *journal) endHold() {
 	}
 }
 
-// endLongHold is endHold if no segment has ended for holdFor. The lock is held.
-func (j *journal) endLongHold(now tube.Instant) {
-	if now-j.segmentEndedAt >= holdFor {
-		j.endHold()
+// flushOldWindows is flushWindows if no segment has ended for maxWindowAge. The lock is held.
+func (j *journal) flushOldWindows(now tube.Instant) {
+	if now-j.segmentEndedAt >= maxWindowAge {
+		j.flushWindows()
 	}
 }
 

@@ -24,7 +24,7 @@ type written struct {
 	last     string // name of the last segment with frames
 	begin    int    // its first frame
 	start    []int64
-	mark     []int64 // the synced marks of its frames
+	mark     []int64 // the field synced of its frames
 	closed   bool
 	reopened bool
 }
@@ -111,7 +111,7 @@ func (w *written) open(t testing.TB, changed map[string][]byte) ([]string, error
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A copy: under the race detector Pebble spoils what it was given to write.
+		// A copy: under the race detector Pebble overwrites the data that it is given to write.
 		if _, err := f.Write(bytes.Clone(data)); err != nil {
 			t.Fatal(err)
 		}

@@ -237,7 +237,7 @@ func TestSegmentGrows(t *testing.T) {
 		}
 		return ended
 	}
-	put(1200) // into the one that was prepared before
+	put(1200) // into the segment that was prepared before
 	awaitNext(l)
 	if tries.Load() != 1 || warnings.Load() != 1 {
 		t.Fatalf("%d tries, %d warnings", tries.Load(), warnings.Load())
@@ -247,7 +247,7 @@ func TestSegmentGrows(t *testing.T) {
 			t.Fatal("it rotated into nothing")
 		}
 	}
-	// 16000 bytes in steps of 1024/8, from 1024 on, and none for each frame.
+	// 16000 bytes in steps of 1024/8, from 1024 on, not one attempt for each frame.
 	took := time.Since(begun)
 	if n := tries.Load(); n < 100 || n > 130 {
 		t.Errorf("%d tries for 1000 frames", n)

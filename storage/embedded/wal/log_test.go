@@ -357,20 +357,20 @@ var histories = flag.Int("histories", 1, "random histories in which the power is
 // cutter takes a log through a random history, and cuts the power of its disk.
 type cutter struct {
 	t      *testing.T
-	random *rand.Rand // behind mu while the log is open and not settled
+	random *rand.Rand // guarded by mu while the next segment is being prepared
 	mem    *vfs.MemFS
 	fs     *hookFS
 	o      Options
 	log    *Log
 	n      int
-	large  bool // some pieces of frames are written in parts
+	large  bool // some pieces of frames are so large that they are written in parts
 
 	mu     sync.Mutex // guards the following: the next segment is prepared in the background
 	first  uint64
-	mark   Mark     // was taken when there were
-	marked int      // frames
+	mark   Mark     // a position
+	marked int      // frames before it
 	all    []string // appended
-	synced int      // of them
+	synced int      // how many of them were synced
 	cuts   int
 }
 

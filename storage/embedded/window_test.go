@@ -13,7 +13,7 @@ import (
 // newHolding opens an engine whose windows are held back, and end after two segments at most.
 func newHolding(t *testing.T) (*Engine, *disk) {
 	d := newDisk()
-	d.segment, d.hold = crashSegment, 2*crashSegment
+	d.segment, d.windowBytes = crashSegment, 2*crashSegment
 	return mustOpen(t, d.options(t)), d
 }
 
@@ -81,7 +81,7 @@ func TestHeldIsWrittenInTime(t *testing.T) {
 		awaitTables(t, e)
 		return segments(e)
 	}
-	if oldest, _ := tick(holdFor.Until(0) - time.Second); oldest != 1 {
+	if oldest, _ := tick(maxWindowAge.Until(0) - time.Second); oldest != 1 {
 		t.Error("the window is not held")
 	}
 	if oldest, current := tick(2 * time.Second); oldest != current {
@@ -97,13 +97,13 @@ func TestHeldIsWrittenInTime(t *testing.T) {
 func TestManyBodiesAreNotHeld(t *testing.T) {
 	atLength(t)
 	d := newDisk()
-	d.hold = 4 * maxHeld
+	d.windowBytes = 4 * maxHeldBytes
 	o := d.options(t)
 	o.KeepBodies = 1
 	e := mustOpen(t, o)
 	defer e.Close()
 	body := make([]byte, 8<<20)
-	for range maxHeld/len(body) + 1 {
+	for range maxHeldBytes/len(body) + 1 {
 		do(t, e, storage.Op{Kind: storage.Put, Tube: "a", Delay: 1000, Body: body})
 	}
 	eventually(t, "the bodies to be dropped from memory", func() bool {
@@ -125,7 +125,7 @@ func TestManyBodiesAreNotHeld(t *testing.T) {
 // when the segment ends, but not for ever.
 func TestWindowGoesOn(t *testing.T) {
 	d := newDisk()
-	d.segment, d.hold = crashSegment, 16*crashSegment
+	d.segment, d.windowBytes = crashSegment, 16*crashSegment
 	e := mustOpen(t, d.options(t))
 	defer e.Close()
 	held := func() bool {
@@ -147,10 +147,10 @@ func TestWindowGoesOn(t *testing.T) {
 // body, which is in the tables only by then, and would not remove it when it is deleted.
 func TestPutAfterTheLastSegment(t *testing.T) {
 	d := newDisk()
-	d.segment, d.hold = crashSegment, 16*crashSegment
+	d.segment, d.windowBytes = crashSegment, 16*crashSegment
 	e := mustOpen(t, d.options(t))
 	writeAll := func() {
-		d.clock.advance(holdFor.Until(0) + time.Second)
+		d.clock.advance(maxWindowAge.Until(0) + time.Second)
 		if _, err := e.Tick(); err != nil {
 			t.Fatal(err)
 		}
