@@ -71,7 +71,7 @@ func planned(script string) string {
 				if l.from != nil {
 					from = l.from[i]
 				}
-				names = append(names, fmt.Sprintf("%c%d", words[from][0], l.at))
+				names = append(names, fmt.Sprintf("%c%d", words[from][0], l.partition))
 			}
 			legs = append(legs, strings.Join(names, " "))
 		}
