@@ -1,4 +1,4 @@
-// Package redstalk_test checks what holds for the whole tree: the layers of packages,
+// Package redstalk_test checks the whole tree: the layers of packages,
 // the shape of the code, its words, and the pages. docs/architecture.md explains the
 // layers.
 package redstalk_test
@@ -71,17 +71,17 @@ var layers = [][]importRule{
 	},
 }
 
-// importRule is a package below the module, and those that it may import directly.
+// importRule is a package of the module, and the packages that it may import directly.
 type importRule struct{ pkg, imports string }
 
 // notProduct are the directories whose packages only tests and tools may import.
 var notProduct = []string{"redstalk/tools", "redstalk/storage/storetest", "redstalk/storage/redis/redistest"}
 
-// conformance is the directory of the packages that judge any beanstalk server.
+// conformance is the directory of the judges, which can test any beanstalk server.
 const conformance = "redstalk/tools/conformance"
 
-// onlyHere says which packages alone may import a module directly, or a part of it: the longest
-// path that matches decides.
+// onlyHere lists the only packages that may import a module directly, or a part of it: the
+// longest path that matches decides.
 var onlyHere = map[string][]string{
 	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2":    {"redstalk/storage/embedded/tables"},
@@ -100,17 +100,17 @@ var onlyHere = map[string][]string{
 	"github.com/cockroachdb/pebble/v2/vfs": {"redstalk/storage/embedded", "redstalk/storage/embedded/tables", "redstalk/storage/embedded/wal"},
 }
 
-// listed is what go list says of a package.
+// listed is the output of go list for a package.
 type listed struct {
 	ImportPath string
 	Standard   bool
-	DepOnly    bool     // it is no package of ours
+	DepOnly    bool     // it is not in this module
 	Imports    []string // of the package itself, its tests left out
 	Deps       []string // what it depends on, directly or not
 }
 
-// packages are ours and all that they depend on, by import path. The go command
-// is asked once: each call of it takes a second.
+// packages returns the packages of this module and all their dependencies, by import path. It runs
+// the go command only once, since each run takes a second.
 var packages = sync.OnceValues(func() (map[string]*listed, error) {
 	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,DepOnly,Imports,Deps", "./...").Output()
 	if err != nil {
@@ -137,7 +137,7 @@ func listAll(t *testing.T) map[string]*listed {
 	return all
 }
 
-// ours returns the packages of the module at root and below.
+// ours returns the packages of this module at root and below.
 func ours(t *testing.T, root string) []*listed {
 	t.Helper()
 	var found []*listed
@@ -211,7 +211,7 @@ func TestModulesAreKnownToOnePackage(t *testing.T) {
 	}
 }
 
-// TestJudgesAreIndependent: what judges a server shares no code with it.
+// TestJudgesAreIndependent: a judge shares no code with the server that it tests.
 func TestJudgesAreIndependent(t *testing.T) {
 	for _, pkg := range ours(t, conformance) {
 		for _, dep := range pkg.Imports {
@@ -222,7 +222,7 @@ func TestJudgesAreIndependent(t *testing.T) {
 	}
 }
 
-// TestToolsStayOutside: what was made for tools and tests is in no program that people
+// TestToolsStayOutside: packages for tools and tests are not in programs that people
 // install.
 func TestToolsStayOutside(t *testing.T) {
 	for _, pkg := range ours(t, "redstalk") {

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// docs_test.go holds README.md and the pages of docs/ to what is there:
-// docs/testing.md says what is checked. A block of a page is what stands between
-// two fences; its language says how it is checked.
+// docs_test.go checks README.md and the pages of docs/ against the programs:
+// docs/testing.md lists the checks. A block of a page is the text between
+// two fences; its language determines how it is checked.
 
 // page is a file of the documentation.
 type page struct {
@@ -28,7 +28,7 @@ type page struct {
 
 type block struct {
 	language string
-	line     int // of its first line of text
+	line     int // number of its first line of text
 	text     string
 	output   string // the text of the block after it, if that is marked output
 }
@@ -90,7 +90,7 @@ var (
 	unspoken = regexp.MustCompile(`[^\p{L}\p{N} _-]`) // what an anchor leaves out of its heading
 )
 
-// anchors returns those of a page, as GitHub makes them of its headings.
+// anchors returns the anchors of a page, as GitHub makes them from its headings.
 func (p *page) anchors() []string {
 	var names []string
 	for _, h := range heading.FindAllStringSubmatch(p.prose, -1) {
@@ -127,7 +127,7 @@ func checkLink(t *testing.T, all []*page, from *page, to string) {
 	}
 }
 
-// TestDocs checks what the pages say of the programs.
+// TestDocs checks the statements of the pages about the programs.
 func TestDocs(t *testing.T) {
 	dir := workshop(t)
 	t.Run("flags", func(t *testing.T) { testFlags(t, dir) })
@@ -146,7 +146,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// workshop returns a directory in which commands of the pages can be tried, with
+// workshop returns a directory for running commands of the pages, with
 // the programs in bin/.
 func workshop(t *testing.T) string {
 	t.Helper()
@@ -172,7 +172,7 @@ func workshop(t *testing.T) string {
 	return dir
 }
 
-// flagRow is a flag as the help has it, or the table of docs/flags.md.
+// flagRow is a flag in the help or in the table of docs/flags.md.
 type flagRow struct{ short, long, variable, initial string }
 
 var (
@@ -251,7 +251,7 @@ var (
 	redisURL   = regexp.MustCompile(`(rediss?(?:\+\w+)?://(?:[^/@\s]*@)?)[^/\s]+`)
 )
 
-// try checks the commands of a block that this project is about.
+// try checks the commands of a block that belong to this project.
 func (b *block) try(t *testing.T, dir string) {
 	text := comment.ReplaceAllString(continued.ReplaceAllString(b.text, " "), "")
 	for line := range strings.Lines(text) {
@@ -274,7 +274,7 @@ func (b *block) try(t *testing.T, dir string) {
 	}
 }
 
-// tryMake has make say what it would do.
+// tryMake runs make in dry-run mode.
 func tryMake(t *testing.T, args []string) {
 	makefile, err := os.ReadFile("Makefile")
 	if err != nil {
@@ -290,9 +290,9 @@ func tryMake(t *testing.T, args []string) {
 	}
 }
 
-// tryServer starts a server with these arguments on a free port, in a directory of its
-// own: others are started beside it with the same arguments. What is said to be at
-// Redis finds none.
+// tryServer starts a server with these arguments on a free port, in a new
+// directory, since others run at the same time with the same arguments. If the store is
+// Redis, none is reachable.
 func tryServer(t *testing.T, dir, line string) {
 	elsewhere := redisURL.ReplaceAllString(line, "${1}127.0.0.1:1")
 	cmd := exec.Command("sh", "-c", "exec "+elsewhere+" -p 0 -V")
@@ -381,7 +381,7 @@ func server(t *testing.T, dir, store string) (addr string) {
 
 var aging = regexp.MustCompile(`^(age|time-left): \d+$`)
 
-// converse plays a session: lines with "> " are sent, the others must come.
+// converse plays a session: lines with "> " are sent, the others are expected.
 func (b *block) converse(t *testing.T, dir string) {
 	conn, err := net.Dial("tcp", server(t, dir, "embedded:jobs"))
 	if err != nil {
@@ -406,12 +406,12 @@ func (b *block) converse(t *testing.T, dir string) {
 
 var instance = regexp.MustCompile(`\b[A-Z0-9]{8}\b`)
 
-// nameless returns a text without names of instances, which are drawn.
+// nameless returns a text without names of instances, which are random.
 func nameless(text string) string { return instance.ReplaceAllString(text, "INST") }
 
 var complaint = regexp.MustCompile(`(?m)^(ERR|WRONGTYPE|NOSCRIPT|Unrecognized) `)
 
-// play runs a block on a Redis on which a redstalkd has jobs.
+// play runs a block on a Redis with jobs of a redstalkd.
 func (b *block) play(t *testing.T, dir string) {
 	bin, port := t.TempDir(), redisServer(t)
 	shim := fmt.Sprintf("#!/bin/sh\nexec %s -p %s \"$@\"\n", look(t, "redis-cli"), port)
@@ -437,7 +437,7 @@ func look(t *testing.T, program string) string {
 	return path
 }
 
-// redisServer starts a Redis that keeps nothing, and returns its port.
+// redisServer starts a Redis without persistence, and returns its port.
 func redisServer(t *testing.T) (port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -466,9 +466,8 @@ func redisServer(t *testing.T) (port string) {
 	return ""
 }
 
-// putSomeJobs puts jobs into the tube mail: 1 is reserved, 2 delayed, 3 buried, 4 to
-// 9, which were put together, are ready, and of 10
-// to 29, which were reserved together, 10 is deleted.
+// putSomeJobs puts jobs into the tube mail: 1 is reserved, 2 delayed, 3 buried; 4 to
+// 9, which were put together, are ready; 10 to 29 were reserved together, and 10 is deleted.
 func putSomeJobs(t *testing.T, addr string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -505,7 +504,7 @@ var (
 	funcDecl = regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|\t)(\w+)(?:\(| +func\()`) // of functions, methods of interfaces, and fields that are functions
 )
 
-// TestNames: the files that docs/architecture.md names exist, and so do the
+// TestNames: the files in docs/architecture.md exist, and so do the
 // functions in its tables of paths.
 func TestNames(t *testing.T) {
 	files, known := tracked(t, "*.go", "*.lua"), map[string]bool{}

@@ -14,11 +14,11 @@ import (
 	"testing"
 )
 
-// mostLines is how long a function may be, from its first line to its closing
+// mostLines is the largest length of a function, from its first line to its closing
 // brace. Most are much shorter.
 const mostLines = 60
 
-// TestFunctionsAreShort holds for all Go and Lua of the tree, tests as well.
+// TestFunctionsAreShort checks all Go and Lua of the tree, including tests.
 func TestFunctionsAreShort(t *testing.T) {
 	for _, path := range tracked(t, "*.go") {
 		set := token.NewFileSet()
@@ -42,9 +42,9 @@ func TestFunctionsAreShort(t *testing.T) {
 	}
 }
 
-// tracked returns the files that git knows and that match one of the patterns. It
-// reads their directories so that `go test` does not take an earlier result for
-// good when files have come or gone.
+// tracked returns the files in git that match one of the patterns. It
+// reads their directories so that `go test` does not use a cached result
+// when files were added or removed.
 func tracked(t *testing.T, patterns ...string) (paths []string) {
 	t.Helper()
 	out, err := exec.Command("git", append([]string{"ls-files", "-z", "--"}, patterns...)...).Output()
@@ -74,11 +74,11 @@ func wantShort(t *testing.T, path, name string, first, last int) {
 	}
 }
 
-// luaHead matches the first line of a function that begins at the margin.
+// luaHead matches the first line of a function that begins at the left margin.
 var luaHead = regexp.MustCompile(`^(local )?(function\b|[\w.]+ *= *function\b)`)
 
-// luaFunctions reports each function that begins at the margin of a Lua file, and
-// ends there. The lines are counted from 1.
+// luaFunctions calls report for each function that begins and ends at the left margin of a Lua
+// file. The lines are counted from 1.
 func luaFunctions(text string, report func(head string, first, last int)) {
 	head, first, number := "", 0, 0
 	for line := range strings.Lines(text) {

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Installs the clients that `make test-clients` runs, where they are missing: by
-# apt, and jackd and gRPC by npm below testdata/clients/node, in the versions of
-# its lock file.
+# Installs the missing clients of `make test-clients`: with apt, and jackd and gRPC
+# with npm in testdata/clients/node, in the versions of its lock file.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -19,7 +19,7 @@ fi
 as_root=
 [ "$(id -u)" = 0 ] || as_root=sudo
 echo "installing$missing"
-# Another apt may be at work: it is waited for.
+# Waits for another running apt.
 $as_root apt-get -o DPkg::Lock::Timeout=300 update -q
-# RUNLEVEL=1 has the packages' scripts start no service.
+# RUNLEVEL=1 keeps the packages' scripts from starting services.
 $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends $missing

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Has a real Prometheus scrape two instances on one Redis for a minute, or for as many
+# Lets a real Prometheus scrape two instances on one Redis for a minute, or for as many
 # seconds as the first argument says: every scrape must work, and every rule of
-# docs/alerts.yml be evaluated. Says so and ends well where there is no Prometheus.
+# docs/alerts.yml be evaluated. Without a Prometheus it prints that, and succeeds.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}

@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// step is one run of the program, and what has to come of it. What is called "lease" in the
-// arguments is the lease of the last job that was reserved.
+// step is one run of the program with its expected result. The word "lease" in the
+// arguments stands for the lease of the last reserved job.
 type step struct {
 	args  string // with single spaces between
 	stdin string
@@ -25,7 +25,7 @@ type step struct {
 	err   string // and for a part of standard error
 }
 
-// anywhere are steps that go alike on every server.
+// anywhere are steps with the same result on every server.
 var anywhere = []step{
 	{args: "put hello -t a", out: "1\n"},
 	{args: "put -t a", stdin: "from\nstdin\n", out: "2\n"},
@@ -130,7 +130,7 @@ var extensions = []step{
 	{args: "drain --off --json", out: `{"draining":false}` + "\n"},
 }
 
-// lacking are steps that beanstalkd cannot do, and that must say so.
+// lacking are steps that need extensions, and must say so on beanstalkd.
 var lacking = []step{
 	{args: "put x -t never --at 2250-01-01T00:00:00Z", out: "1\n"},
 	{args: "stats -t never", out: `(?s).*current-jobs-delayed +1\n.*`},
@@ -192,8 +192,8 @@ func (s *step) check(t *testing.T, got outcome) {
 	}
 }
 
-// TestCopy: what is exported and imported is the same, from each server to each, as far as the
-// other one can have it.
+// TestCopy: exported and imported jobs are the same, between all kinds of servers, as far as the
+// destination supports it.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	for _, from := range []func(*testing.T) string{beanstalkd, ours} {
@@ -221,7 +221,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// alike returns exported jobs in an order of their own, without what cannot be alike elsewhere.
+// alike returns exported jobs sorted, without values that differ between servers.
 func alike(t *testing.T, exported string) (lines []string) {
 	t.Helper()
 	for line := range strings.Lines(exported) {
@@ -267,7 +267,7 @@ func TestTagsAreCopied(t *testing.T) {
 	on(t, to)("import", file, "--drop-tags")
 }
 
-// TestBrokenImport: a bad line in the middle is told, and what is before it was put.
+// TestBrokenImport: a bad line in the middle is reported, and the lines before it were put.
 func TestBrokenImport(t *testing.T) {
 	t.Parallel()
 	addr := ours(t)
@@ -285,7 +285,7 @@ func TestBrokenImport(t *testing.T) {
 	}
 }
 
-// TestFullDisk: an output that takes nothing is no fault of the server.
+// TestFullDisk: an error of writing the output is not reported as one of the server.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -309,7 +309,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestTerminal: nothing reaches a terminal that it would obey, whatever a server or a job says.
+// TestTerminal: no control sequences from a server or a job reach a terminal.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	const evil = "\x1b]0;pwned\a\x1b[2J\x9b31m\u009b31m\u202eo\r\b"
@@ -334,7 +334,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// rogue is a server that says the same to everything.
+// rogue is a server with the same reply to everything.
 func rogue(t *testing.T, answer string) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -361,7 +361,7 @@ func rogue(t *testing.T, answer string) (addr string) {
 	return l.Addr().String()
 }
 
-// toTerminal runs a command with outputs as those of a terminal, and returns what came to it.
+// toTerminal runs a command on a terminal, and returns its output.
 func toTerminal(t *testing.T, args ...string) string {
 	t.Helper()
 	screen, err := os.Create(filepath.Join(t.TempDir(), "screen"))
@@ -377,7 +377,7 @@ func toTerminal(t *testing.T, args ...string) string {
 	return string(got)
 }
 
-// TestCutCharacters: a character may come in several writes.
+// TestCutCharacters: a character can be split over several writes.
 func TestCutCharacters(t *testing.T) {
 	t.Parallel()
 	screen, err := os.Create(filepath.Join(t.TempDir(), "screen"))
@@ -396,7 +396,7 @@ func TestCutCharacters(t *testing.T) {
 	}
 }
 
-// TestEndsWhenTold: what waits ends with its context, and nothing is lost.
+// TestEndsWhenTold: waiting commands end with their context, and nothing is lost.
 func TestEndsWhenTold(t *testing.T) {
 	t.Parallel()
 	addr := ours(t)

@@ -50,7 +50,7 @@ func certificate(t *testing.T) (pair tls.Certificate, certFile, keyFile string) 
 	return pair, certFile, keyFile
 }
 
-// behindTLS is a way to a server that wants a certificate of its clients.
+// behindTLS starts a TLS proxy to a server, which requires client certificates.
 func behindTLS(t *testing.T, pair tls.Certificate, server string) (addr string) {
 	t.Helper()
 	pool := x509.NewCertPool()

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// patience bounds every wait in these tests; none is expected to come near.
+// patience is the timeout of every wait in these tests, much longer than expected.
 const patience = time.Minute
 
 // redstalkd is the server, built once.
 var redstalkd string
 
-// asProgram is the variable that has the test's own binary be redstalk.
+// asProgram is the variable that makes the test binary run as redstalk.
 const asProgram = "REDSTALK_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -76,10 +76,10 @@ func startServer(t *testing.T, program string, args ...string) (addr string) {
 	return "unix:" + path
 }
 
-// await waits until something is so.
-func await(t *testing.T, what string, unit func() bool) {
+// await waits until a condition holds.
+func await(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !unit(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited too long for %s", what)
 		}
@@ -101,7 +101,7 @@ func ours(t *testing.T) string {
 	return startServer(t, redstalkd, "--store", "memory:")
 }
 
-// buffer may be written by several goroutines.
+// buffer is a buffer that several goroutines can write to.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -119,7 +119,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// outcome is what a run of the program left.
+// outcome is the result of a run of the program.
 type outcome struct {
 	code     int
 	out, err string

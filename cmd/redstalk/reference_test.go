@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write the reference, the man page and t
 
 const docs = "../../docs/"
 
-// TestReference: what is committed is what the definitions make.
+// TestReference: the committed reference is the one generated from the definitions.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	const mark = "-update -->\n\n"
@@ -52,8 +52,8 @@ func wantFile(t *testing.T, name, want string) {
 	}
 }
 
-// TestEverythingIsSaid: every command and flag says what it is, and flags that hold something
-// name what.
+// TestEverythingIsSaid: every command and flag has a description, and flags with a value
+// name it.
 func TestEverythingIsSaid(t *testing.T) {
 	t.Parallel()
 	app := newApp(stdio{})
@@ -71,7 +71,7 @@ func TestEverythingIsSaid(t *testing.T) {
 	}
 }
 
-// TestMan: a program that knows man pages finds nothing to complain about.
+// TestMan: a checker of man pages finds no faults.
 func TestMan(t *testing.T) {
 	t.Parallel()
 	app := newApp(stdio{})
@@ -135,8 +135,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestShells: the scripts do in their shells what they are meant for, if those are there. What
-// bash is given is quoted; zsh and fish quote what they insert.
+// TestShells: the completion scripts work in their shells, if these are installed. Candidates for
+// bash are quoted; zsh and fish quote by themselves.
 func TestShells(t *testing.T) {
 	t.Parallel()
 	addr, hostile := ours(t), "$(/nowhere);a;b"

@@ -15,7 +15,7 @@ import (
 var execJobs = flag.Int("exec-jobs", 300, "how many jobs reserve --exec is killed in the middle of")
 
 // workshop is a server with numbered jobs, and a file into which the command of reserve --exec
-// writes what it was given. Jobs from half on wait until they may continue.
+// writes its input. The second half of the jobs waits until goOn.
 type workshop struct {
 	t        *testing.T
 	addr     string
@@ -64,14 +64,14 @@ func (w *workshop) left() string {
 	return page
 }
 
-// hasLeft reports that so many jobs are ready, and so many reserved: all others are finished.
+// hasLeft reports whether the given numbers of jobs are ready and reserved; all others are finished.
 func (w *workshop) hasLeft(ready, reserved int) bool {
 	left := w.left()
 	return strings.Contains(left, fmt.Sprintf(`"ready":%d,`, ready)) && strings.Contains(left, fmt.Sprintf(`"reserved":%d,`, reserved))
 }
 
 // TestKilledInTheMiddle: reserve --exec is killed when half of the jobs are done and some are
-// under way, and started again. Every job is done, and at most those twice that were under way.
+// running, and started again. Every job is done, and only those that were running can be done twice.
 func TestKilledInTheMiddle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-long runs it")
@@ -113,7 +113,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestToldToEnd: the first signal lets running commands end, and begins no more.
+// TestToldToEnd: after the first signal, running commands end, and no others start.
 func TestToldToEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, ours(t), 20)
@@ -134,7 +134,7 @@ func TestToldToEnd(t *testing.T) {
 	}
 }
 
-// TestToldTwice: the second signal ends running commands, whose jobs come back.
+// TestToldTwice: the second signal kills running commands, whose jobs are released.
 func TestToldTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t, ours(t), 20)
@@ -157,7 +157,7 @@ func TestToldTwice(t *testing.T) {
 	}
 }
 
-// TestFailures: what a command that fails does to its job.
+// TestFailures: the effect of a failing command on its job.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -191,7 +191,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestExec: what a command sees, and what --json tells.
+// TestExec: the environment of a command, and the output of --json.
 func TestExec(t *testing.T) {
 	t.Parallel()
 	addr := beanstalkd(t)
@@ -209,7 +209,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// TestNoSecretForCommands: the command is not given the secret of redstalk.
+// TestNoSecretForCommands: the command does not get redstalk's secret.
 func TestNoSecretForCommands(t *testing.T) {
 	addr := ours(t)
 	t.Setenv(secretVariable, "hunter2-hunter2")
@@ -220,7 +220,7 @@ func TestNoSecretForCommands(t *testing.T) {
 	}
 }
 
-// TestTouches: a command may take longer than the TTR.
+// TestTouches: a command can take longer than the TTR.
 func TestTouches(t *testing.T) {
 	t.Parallel()
 	addr := beanstalkd(t)

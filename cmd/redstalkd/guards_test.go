@@ -26,7 +26,7 @@ import (
 	protoclient "redstalk/protocol/client"
 )
 
-// hashed has the program hash a secret.
+// hashed hashes a secret with the program.
 func hashed(t *testing.T, secret string, args ...string) string {
 	t.Helper()
 	cmd := command(append([]string{"secret"}, args...)...)
@@ -82,7 +82,7 @@ func userFile(t *testing.T, path string, users ...[4]string) {
 	}
 }
 
-// certificate writes a certificate of the host queue, and of others, that signs itself, and its
+// certificate writes a self-signed certificate for the host queue, and for others, and its
 // key, and returns it.
 func certificate(t *testing.T, dir string, also ...string) *x509.Certificate {
 	t.Helper()
@@ -101,7 +101,7 @@ func certificate(t *testing.T, dir string, also ...string) *x509.Certificate {
 	return must(x509.ParseCertificate(der))(t)
 }
 
-// trusting is a client's configuration.
+// trusting is the TLS configuration of a client that trusts c.
 func trusting(c *x509.Certificate) *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AddCert(c)
@@ -120,8 +120,8 @@ func dialTLS(t *testing.T, addr string, config *tls.Config) *client {
 	return &client{t, protoclient.New(conn)}
 }
 
-// TestUsers: a program with users, TLS and HTTP, of which nothing is printed or answered that
-// is secret, or may be one, whatever fails.
+// TestUsers: a program with users, TLS and HTTP. Whatever fails, nothing that it prints or
+// replies contains a secret.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -174,7 +174,7 @@ func TestUsers(t *testing.T) {
 }
 
 // holdsNoSecret ends the program, and checks that none of these texts, of which the last one is
-// a key, is in what was heard of it or printed, or can be seen of its process.
+// a key, is in its replies, in its output, or visible in its process.
 func (p *process) holdsNoSecret(t *testing.T, heard string, secrets ...string) {
 	t.Helper()
 	secrets[len(secrets)-1] = strings.Split(secrets[len(secrets)-1], "\n")[1]
@@ -196,7 +196,7 @@ func (p *process) holdsNoSecret(t *testing.T, heard string, secrets ...string) {
 	}
 }
 
-// getPage returns what is answered to nobody.
+// getPage returns the response to a request without authentication.
 func getPage(t *testing.T, url string) string {
 	t.Helper()
 	reply := must((&http.Client{Timeout: patience}).Get(url))(t)
@@ -204,8 +204,8 @@ func getPage(t *testing.T, url string) string {
 	return string(must(io.ReadAll(reply.Body))(t))
 }
 
-// wantStatuses asks for pages as a user, and as nobody, who gets none. It returns all that is
-// answered.
+// wantStatuses requests pages as a user, and without authentication, which is refused. It returns all
+// responses.
 func wantStatuses(t *testing.T, config *tls.Config, name, secret string, pages map[string]int) (heard string) {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
@@ -213,7 +213,7 @@ func wantStatuses(t *testing.T, config *tls.Config, name, secret string, pages m
 	for url, status := range pages {
 		for user, want := range map[string]int{name: status, "": 401} {
 			if strings.HasSuffix(url, "/get") || strings.HasSuffix(url, "/pop") {
-				want = 200 // an older system's words for what is wrong with the request
+				want = 200 // the older system reports errors in the body
 			}
 			r := must(http.NewRequest("GET", url, nil))(t)
 			if user != "" {
@@ -231,8 +231,8 @@ func wantStatuses(t *testing.T, config *tls.Config, name, secret string, pages m
 	return heard
 }
 
-// TestGuardFailures: what is wrong with files is said at the start, without what is in
-// them.
+// TestGuardFailures: faults of files are reported at the start, without their
+// contents.
 func TestGuardFailures(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -255,7 +255,7 @@ func TestGuardFailures(t *testing.T) {
 	}
 }
 
-// TestWarnsOfOpenPorts: a port that everybody can reach is warned of, unless there are
+// TestWarnsOfOpenPorts: the program warns of a port that everybody can reach, unless there are
 // users or TLS.
 func TestWarnsOfOpenPorts(t *testing.T) {
 	t.Parallel()
@@ -310,8 +310,8 @@ func TestUnixOptions(t *testing.T) {
 // TestHangup: without anything to read again, SIGHUP does what it does by itself.
 func TestHangup(t *testing.T) {
 	t.Parallel()
-	// What the tests are told to ignore, as by nohup, the program would ignore as well; what
-	// they handle it does not.
+	// A child process inherits ignored signals, as from nohup, but not handled
+	// ones.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -323,7 +323,7 @@ func TestHangup(t *testing.T) {
 }
 
 // TestReloadNotRegular: a file that has become a named pipe is refused on SIGHUP. Later it is read
-// again, and signals are heard.
+// again, and signals are still handled.
 func TestReloadNotRegular(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

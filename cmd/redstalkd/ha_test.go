@@ -16,8 +16,8 @@ import (
 
 var haLong = flag.Bool("ha-long", false, "also run what takes long of the tests in which Redis fails over")
 
-// These tests put two instances under load, let Redis fail over or move what it
-// has, and hold the ledger against what is there in the end.
+// These tests put two instances under load, let Redis fail over or move its
+// slots, and compare the ledger with the jobs at the end.
 
 // underLoad starts two instances on a store, and runs the ledger's load on them
 // while trouble makes trouble. Then it checks the ledger.
@@ -123,8 +123,8 @@ func TestSentinelFailover(t *testing.T) {
 }
 
 // TestFrozenPrimary stops the primary until another one has taken over, and lets
-// it continue: what it was told and has not answered, and what it is told before it
-// knows, is not what counts.
+// it continue: commands that it has not answered, and commands that it gets before it
+// knows, do not count.
 func TestFrozenPrimary(t *testing.T) {
 	if !*haLong {
 		t.Skip("takes 20 s; -ha-long runs it")
@@ -142,9 +142,9 @@ func TestFrozenPrimary(t *testing.T) {
 }
 
 // TestClusterFailover moves partitions to a primary of a cluster under load, and
-// kills it. It is started again when its replica has taken over, whose replica it
-// is then. What is moved is not confirmed by itself: but whatever is acknowledged
-// after that is, and all that came before it on the same node with it.
+// kills it. It is started again when its replica has taken over, as a replica of
+// that. A move alone is not confirmed by a replica, but everything that is acknowledged
+// later is, together with everything before it on the same node.
 func TestClusterFailover(t *testing.T) {
 	atLength(t)
 	t.Parallel()

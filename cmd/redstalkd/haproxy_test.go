@@ -13,8 +13,8 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// TestBehindHAProxy: with the example of a configuration, clients are dealt to two instances. When one
-// dies its clients are let go, and come to the other one.
+// TestBehindHAProxy: with the example configuration, clients are distributed to two instances. When one
+// dies, its clients are disconnected, and reach the other one.
 func TestBehindHAProxy(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("haproxy")

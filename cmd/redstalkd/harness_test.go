@@ -13,7 +13,7 @@ import (
 	"redstalk/tools/conformance/compile"
 )
 
-// patience bounds every wait in these tests; none is expected to come near.
+// patience is the timeout of every wait in these tests, much longer than expected.
 const patience = time.Minute
 
 // binary is the program, built once.
@@ -45,7 +45,7 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// atLength leaves a test to make test-long.
+// atLength skips a test with -short: make test-long runs it.
 func atLength(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -61,8 +61,8 @@ type process struct {
 	ended  chan struct{}
 }
 
-// command is the binary with these arguments and an environment of its own, in
-// which jobs are kept in memory.
+// command is the binary with these arguments and its own environment, in
+// which the store is memory:.
 func command(args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "REDSTALK_STORE=memory:"}
@@ -113,7 +113,7 @@ func (p *process) code(t *testing.T) int {
 	return p.codeWithin(t, patience)
 }
 
-// codeWithin is code for a process that may have much to do.
+// codeWithin is code with a limit of time, for a process that can have much to do.
 func (p *process) codeWithin(t *testing.T, limit time.Duration) int {
 	t.Helper()
 	select {

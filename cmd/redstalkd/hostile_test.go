@@ -20,8 +20,8 @@ const (
 	mostGoroutines = 24       // of a server without connections
 )
 
-// TestHostile has one server suffer what clients can do to it by mistake or
-// from malice, while a good client is served. In the end nothing is left of it.
+// TestHostile attacks one server with everything that clients can do by mistake or
+// from malice, while a good client is served. At the end no memory, goroutines or descriptors are left.
 func TestHostile(t *testing.T) {
 	p, addr := serve(t, "-p0", "--write-timeout", busy.Times(400*time.Millisecond).String())
 	good := dial(t, addr)
@@ -113,8 +113,8 @@ func attackWithHugePut(t *testing.T, p *process, addr string, good *client) {
 	}
 }
 
-// attackUnread sends very many commands before it reads replies. They have to
-// wait in the sockets, and all are answered.
+// attackUnread sends very many commands before it reads replies. They wait in the
+// sockets, and all are answered.
 func attackUnread(t *testing.T, p *process, addr string, good *client) {
 	const n, mostUnread = 100_000, 16 << 10 // KiB
 	before := p.usage(t)
@@ -158,7 +158,7 @@ func attackUrgent(t *testing.T, p *process, addr string, good *client) {
 	c.conn.Close()
 }
 
-// attackHalfClosed asks for much, ends its side, and reads nothing.
+// attackHalfClosed requests much, closes its sending side, and reads nothing.
 func attackHalfClosed(t *testing.T, p *process, addr string, good *client) {
 	good.ask("put 0 0 600 1\r\nx\r\n", "INSERTED 1")
 	for range 10 {
@@ -174,8 +174,8 @@ func attackHalfClosed(t *testing.T, p *process, addr string, good *client) {
 	good.ask("delete 1\r\n", "DELETED")                   // was given back
 }
 
-// TestHostileBodies: memory follows what clients have sent of bodies, and not what they
-// have announced; nothing is left of clients that go away in the middle.
+// TestHostileBodies: memory is used for sent bytes of bodies, not for announced
+// ones, and is freed when clients disconnect in the middle.
 func TestHostileBodies(t *testing.T) {
 	atLength(t)
 	const clients, sent = 64, 512 << 10
@@ -209,7 +209,7 @@ func TestHostileBodies(t *testing.T) {
 	good.ask("put 0 0 60 3\r\nabc\r\nreserve\r\ndelete 1\r\n", "INSERTED 1", "RESERVED 1 3", "abc", "DELETED")
 }
 
-// TestFlood has more connections come than the process has descriptors.
+// TestFlood makes more connections than the process has descriptors.
 func TestFlood(t *testing.T) {
 	for flag, message := range map[string]string{
 		"--max-connections=0":    "cannot accept connections",
@@ -247,7 +247,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionIsClosed is about the flag; the rest is in package server.
+// TestIdleConnectionIsClosed tests the flag; package server tests the rest.
 func TestIdleConnectionIsClosed(t *testing.T) {
 	_, addr := serve(t, "-p0", "--idle-timeout", "200ms")
 	waiter, idle := dial(t, addr), dial(t, addr)

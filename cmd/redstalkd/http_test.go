@@ -55,8 +55,8 @@ func TestHTTPHost(t *testing.T) {
 // changing are numbers that differ from run to run.
 var changing = regexp.MustCompile(`"(lease|time_left_ms|due_ms|age)":"?\d+"?`)
 
-// TestHTTPPage carries out the commands of docs/http.md, one after the other, and compares
-// what they print.
+// TestHTTPPage runs the commands of docs/http.md, one after the other, and compares
+// their output.
 func TestHTTPPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/http.md")
@@ -86,7 +86,7 @@ func TestHTTPPage(t *testing.T) {
 	}
 }
 
-// lines returns the lines that are not empty, without what changes.
+// lines returns the lines that are not empty, without changing values.
 func lines(text string) string {
 	var all []string
 	for line := range strings.Lines(text) {
@@ -163,7 +163,7 @@ func TestHTTPOnTwoInstances(t *testing.T) {
 	}
 }
 
-// TestHTTPStoreAway: while Redis is away all operations say so, and when to try again.
+// TestHTTPStoreAway: while Redis is unreachable, all operations report that, and when to retry.
 func TestHTTPStoreAway(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -197,8 +197,8 @@ func TestHTTPStoreAway(t *testing.T) {
 	all.Wait()
 }
 
-// TestHTTPWaitsCount: who waits over HTTP counts as watching and waiting, at all instances, until
-// the end of the wait; the tube is there as long.
+// TestHTTPWaitsCount: a waiting HTTP request counts as watching and waiting, on all instances, until
+// the end of the wait, and the tube exists that long.
 func TestHTTPWaitsCount(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)

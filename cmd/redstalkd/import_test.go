@@ -79,7 +79,7 @@ func wantOldQueue(t *testing.T, addr string, jobs, id int) {
 	}
 }
 
-// An import into each engine, into an empty one and beside other jobs, and once more.
+// TestImport imports into each engine, into an empty one and one with other jobs, and once more.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	dir := oldQueue(t, 900)
@@ -158,7 +158,7 @@ func TestImportUsage(t *testing.T) {
 	}
 }
 
-// -b on a directory of beanstalkd imports at the first start, and serves the same jobs at the next.
+// TestServeOldDirectory: -b with a directory of beanstalkd imports at the first start, and serves the same jobs at the next.
 func TestServeOldDirectory(t *testing.T) {
 	t.Parallel()
 	dir := oldQueue(t, 90)
@@ -222,8 +222,8 @@ func (p *process) end(t *testing.T) {
 	}
 }
 
-// What is where the jobs are to go is used if it is an empty directory, and refused, and left as it
-// is, if it is anything else than an import has made.
+// TestServeOldDirectoryOccupied: if the destination of the import exists, it is used if it is an empty
+// directory, and otherwise refused and not changed, unless an import has made it.
 func TestServeOldDirectoryOccupied(t *testing.T) {
 	t.Parallel()
 	for what, occupy := range map[string]func(path string) error{
@@ -249,7 +249,7 @@ func TestServeOldDirectoryOccupied(t *testing.T) {
 	}
 }
 
-// What an interrupted import has left counts for nothing: here it is of another binlog.
+// TestServeOldDirectoryAnew: the remains of an interrupted import are removed: here they are of another binlog.
 func TestServeOldDirectoryAnew(t *testing.T) {
 	t.Parallel()
 	dir := oldQueue(t, 90)
@@ -263,8 +263,8 @@ func TestServeOldDirectoryAnew(t *testing.T) {
 	}
 }
 
-// The jobs are found again when the old files have been removed, and where an earlier version has put
-// them.
+// TestServeOldDirectoryLater: the store is found when the old files have been removed, and where an earlier
+// version has made it.
 func TestServeOldDirectoryLater(t *testing.T) {
 	t.Parallel()
 	dir := oldQueue(t, 90)
@@ -294,7 +294,7 @@ func TestServeOldDirectoryLater(t *testing.T) {
 	}
 }
 
-// A directory is either beanstalkd's or redstalk's.
+// TestServeOldDirectoryOfBoth: a directory with both a binlog and jobs of redstalk is refused.
 func TestServeOldDirectoryOfBoth(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "both")
@@ -322,7 +322,7 @@ func TestServeOldDirectoryOfBoth(t *testing.T) {
 	}
 }
 
-// While beanstalkd or another import uses the binlog, nothing is imported.
+// TestServeOldDirectoryInUse: while beanstalkd or another import uses the binlog, nothing is imported.
 func TestServeOldDirectoryInUse(t *testing.T) {
 	t.Parallel()
 	dir := oldQueue(t, 90)
@@ -362,7 +362,7 @@ func TestKeepsBeanstalkdOut(t *testing.T) {
 	}
 }
 
-// As on Debian: the user may write into the directory, and not beside it.
+// TestServeOldDirectoryAsItsOwner: as on Debian, the user may write in the directory, but not in its parent.
 func TestServeOldDirectoryAsItsOwner(t *testing.T) {
 	t.Parallel()
 	nobody := needRoot(t)
@@ -381,7 +381,7 @@ func TestServeOldDirectoryAsItsOwner(t *testing.T) {
 	wantOldQueue(t, start(t, onOld(dir, "-u", "nobody")).serving(t), 90, 3*3+7)
 }
 
-// A new store inside beanstalkd's directory does not have its jobs, which is said.
+// TestServeInsideOldDirectory: the program warns that a new store inside beanstalkd's directory does not have its jobs.
 func TestServeInsideOldDirectory(t *testing.T) {
 	t.Parallel()
 	dir := oldQueue(t, 90)
@@ -448,7 +448,7 @@ func contents(t *testing.T, dir string) string {
 	return s.String()
 }
 
-// What is exported the real beanstalkd opens, and its jobs come back by another import.
+// TestExport: the real beanstalkd opens an exported binlog, and another import gets its jobs back.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	dir, store := oldQueue(t, 360), "embedded:"+filepath.Join(t.TempDir(), "new")
@@ -499,7 +499,7 @@ var (
 	importWithin = flag.Duration("import-within", 0, "how long that may take; 0: as long as it does")
 )
 
-// An import that is killed again and again, and then begun once more, brings each job once: by the
+// TestImportKilled: an import that is killed repeatedly, and then run once more, imports each job once: with the
 // command, and at the start of a server with -b.
 func TestImportKilled(t *testing.T) {
 	atLength(t)

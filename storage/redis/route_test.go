@@ -94,7 +94,7 @@ func TestBeginsToFail(t *testing.T) {
 	s.parts[1].failing.Store(true)
 	trip := &trip{store: s, batch: &storage.Batch{Ops: ops}}
 	legs := trip.nextLegs()
-	if len(legs) != 2 || legs[0].at != 1 || len(legs[0].ops) != 1 || legs[1].at != 2 || trip.next != 2 {
+	if len(legs) != 2 || legs[0].partition != 1 || len(legs[0].ops) != 1 || legs[1].partition != 2 || trip.next != 2 {
 		t.Errorf("%d legs, and then operation %d", len(legs), trip.next)
 	}
 }

@@ -1,4 +1,3 @@
-// Package deploy has no code: it is the examples of how redstalk is run, and the test that reads each
-// of them, and those of ../packages, with what it is for, or compares them with the flags that there
-// are.
+// Package deploy has no code: it contains examples of deployments, and tests that check them and the files of
+// ../packages with the programs that they are for, and compare their variables with the flags of redstalkd.
 package deploy

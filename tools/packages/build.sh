@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the packages: .deb, .rpm and .tar.gz for amd64 and arm64, with the licenses of what is in the
-# programs, and for each a list of that (SBOM, CycloneDX), with the checksums of all in SHA256SUMS. The same source makes the
-# same bytes: nothing depends on the time, the machine or the directory.
+# Builds the packages: .deb, .rpm and .tar.gz for amd64 and arm64, with the licenses of all modules of the
+# programs, a bill of materials for each (SBOM, CycloneDX), and the checksums in SHA256SUMS. The build is
+# reproducible: nothing depends on the time, the machine or the directory.
 #
 # build.sh VERSION DIR    into the directory DIR
 set -eu
@@ -21,7 +21,7 @@ OUT=$(cd "$OUT" && pwd)
 STAGES=$(mktemp -d)
 trap 'rm -rf "$STAGES"' EXIT
 
-# manual writes a man page of a server that tells its flags.
+# manual writes the man page of the server from its help.
 manual() {
   printf '.TH REDSTALKD 8 "%s" "redstalk %s"\n.SH NAME\nredstalkd \\- a work queue that speaks the beanstalk protocol\n.SH SYNOPSIS AND OPTIONS\n.nf\n' \
     "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%d)" "$VERSION"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Looks for known vulnerabilities in what redstalk is built of, with govulncheck. One that is found
-# fails; a database that cannot be reached is said in a line, and does not fail. VULNDB is another
-# database than that of Go, by its URL.
+# Looks for known vulnerabilities in redstalk and its modules, with govulncheck. It fails if it finds one.
+# If the database cannot be reached it prints a line, and does not fail. VULNDB is the URL of another
+# database than that of Go.
 #
 # check.sh [PACKAGE…]    without packages: all
 set -u

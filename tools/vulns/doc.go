@@ -1,3 +1,2 @@
-// Package vulns tests check.sh, with which `make check` looks for known vulnerabilities. There is no
-// code here.
+// Package vulns contains check.sh, with which `make check` looks for known vulnerabilities, and its test.
 package vulns

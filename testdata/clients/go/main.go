@@ -1,7 +1,6 @@
-// Command go leads the life of a client with go-beanstalk, on the server at
-// the address HOST PORT that is given. It exits with 0 if all is as it should
-// be. It prints "restart" when it wants the server stopped and started again,
-// and waits for a line on its standard input that reports that this was done.
+// Command go exercises the server at HOST PORT with go-beanstalk. It exits with 0 if
+// everything is correct. It prints "restart" to request that the server is stopped and started again,
+// and waits for a line on its standard input that says that this was done.
 package main
 
 import (
@@ -34,7 +33,7 @@ func main() {
 		run  func()
 	}{
 		{"life", life}, {"pause", pause}, {"waiting", waiting}, // up to here seconds matter
-		{"strangers", strangers}, {"order", order}, {"statistics", statistics}, {"bodies", bodies}, {"restarts", restarts}, {"ledger", ledger},
+		{"holders", holders}, {"order", order}, {"statistics", statistics}, {"bodies", bodies}, {"restarts", restarts}, {"ledger", ledger},
 	} {
 		part.run()
 		fmt.Println("ok", part.name)
@@ -178,8 +177,8 @@ func gone(q queue, id uint64) {
 
 // unauthenticated clients: only the holder of a job may do something to it, and gives it
 // back by going.
-func strangers() {
-	holder, other := open("strangers"), open("strangers")
+func holders() {
+	holder, other := open("holders"), open("holders")
 	defer other.Close()
 	id := must(holder.tube.Put([]byte("mine"), 0, 0, time.Minute))
 	holder.reserve(id, "mine")
@@ -194,7 +193,7 @@ func strangers() {
 	done(other.Delete(id))
 }
 
-// order: the smallest priority first, of all tubes that are watched; of equals
+// order: the smallest priority first, of all tubes that are watched; among equals
 // the first that was put.
 func order() {
 	c := dial()
@@ -341,7 +340,7 @@ func waiting() {
 
 var input = bufio.NewScanner(os.Stdin)
 
-// restart has the server stopped and started again.
+// restart requests a restart of the server.
 func restart() {
 	fmt.Println("restart")
 	check(input.Scan(), "nobody has restarted the server")
@@ -446,7 +445,7 @@ func produce(first int) {
 }
 
 // consume tells the names of the jobs that it has done, and "" when no more
-// come, all having been produced. Every fiftieth job it gives back once.
+// come, all having been produced. It releases every fiftieth job once.
 func consume(names chan<- string, produced *atomic.Bool) {
 	q := open("ledger")
 	defer q.Close()

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Leads the life of a client with nothing but nc (OpenBSD's), on the server at
-# HOST PORT. Exits with 0 if all is as it should be. Prints "restart" when it
-# wants the server stopped and started again, and waits for a line that says that
-# this was done.
+# Exercises the server at HOST PORT with nothing but nc (OpenBSD's). Exits with 0 if
+# everything is correct. Prints "restart" to request that the server is stopped and
+# started again, and waits for a line that says that this was done.
 set -u
 export LC_ALL=C
 
@@ -123,8 +122,8 @@ job() {
 
 now() { NOW=${EPOCHREALTIME/./}; }
 
-# within BEGUN LEAST MOST WHAT: how many ms something took since BEGUN. Late may
-# be, early must not be.
+# within BEGUN LEAST MOST WHAT: how many ms something took since BEGUN. Late is
+# allowed, early is not.
 within() {
   now
   local took=$(((NOW - $1) / 1000))
@@ -191,7 +190,7 @@ buried() {
   ask a "delete $1" DELETED
 }
 
-# gone ID: everything that can be done with a job says that there is none.
+# gone ID: every command about a job reports that there is none.
 gone() {
   local command
   for command in "delete $1" "release $1 0 0" "bury $1 0" "touch $1" "kick-job $1" "peek $1" "stats-job $1" "reserve-job $1"; do
@@ -199,11 +198,11 @@ gone() {
   done
 }
 
-# Only the holder of a job may do something to it, and gives it back by going.
-strangers() {
+# Only the holder of a job may change it, and releases it when it disconnects.
+holders() {
   local command id
-  queue a strangers
-  queue b strangers
+  queue a holders
+  queue b holders
   put a 0 0 60 mine; id=$ID
   ask a reserve "RESERVED $id 4" mine
   for command in "delete $id" "release $id 0 0" "bury $id 0" "touch $id"; do
@@ -217,7 +216,7 @@ strangers() {
   quit b
 }
 
-# The smallest priority first, of all tubes that are watched; of equals the
+# The smallest priority first, of all tubes that are watched; among equals the
 # first that was put.
 order() {
   local nine first second least
@@ -365,7 +364,7 @@ waiting() {
   ended a
 }
 
-# restart has the server stopped and started again.
+# restart requests a restart of the server.
 restart() {
   echo restart
   read -r || fail 'nobody has restarted the server'
@@ -440,8 +439,8 @@ produce() {
   quit a
 }
 
-# consume prints the names of the jobs that it has done, until no more come. Every
-# fiftieth job it gives back once.
+# consume prints the names of finished jobs, until there are no more. Every
+# fiftieth job is released once.
 consume() {
   local id name last
   trap - EXIT
@@ -471,8 +470,8 @@ consume() {
   quit a
 }
 
-# Up to waiting seconds matter.
-for part in life pause waiting strangers order statistics bodies restarts ledger; do
+# The parts up to waiting measure seconds.
+for part in life pause waiting holders order statistics bodies restarts ledger; do
   "$part"
   echo "ok $part"
 done

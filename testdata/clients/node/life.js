@@ -1,5 +1,5 @@
-// Leads the life of a client with jackd, on the server at HOST PORT. Exits with
-// 0 if all is as it should be. Prints "restart" when it wants the server stopped
+// Exercises the server at HOST PORT with jackd. Exits with
+// 0 if everything is correct. Prints "restart" to request that the server is stopped
 // and started again, and waits for a line that says that this was done.
 'use strict'
 
@@ -22,8 +22,8 @@ async function fails (reply, what, promise) {
   }, what)
 }
 
-// within checks how long something took since begun, in ms: late may be, early
-// must not be.
+// within checks how long something took since begun, in ms: late is allowed, early
+// is not.
 function within (begun, least, most, what) {
   const took = performance.now() - begun
   assert(took >= least && took <= most, `${what} took ${took} ms, want ${least} to ${most}`)
@@ -116,10 +116,10 @@ async function gone (c, id) {
   }
 }
 
-// strangers: only the holder of a job may do something to it, and gives it back
-// by going.
-async function strangers () {
-  const [holder, other] = [await queue('strangers'), await queue('strangers')]
+// holders: only the holder of a job may change it, and releases it
+// when it disconnects.
+async function holders () {
+  const [holder, other] = [await queue('holders'), await queue('holders')]
   const id = await holder.put('mine')
   await reserved(holder, id, 'mine')
   for (const verb of ['delete', 'release', 'bury', 'touch']) await fails('NOT_FOUND', `${verb} by another`, other[verb](id))
@@ -131,7 +131,7 @@ async function strangers () {
   await closed(other)
 }
 
-// order: the smallest priority first, of all tubes that are watched; of equals
+// order: the smallest priority first, of all tubes that are watched; among equals
 // the first that was put.
 async function order () {
   const c = await queue('order-1')
@@ -274,7 +274,7 @@ async function waiting () {
 
 const input = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]()
 
-// restart has the server stopped and started again.
+// restart requests a restart of the server.
 async function restart () {
   console.log('restart')
   assert(!(await input.next()).done, 'nobody has restarted the server')
@@ -344,8 +344,8 @@ async function produce (first) {
   await closed(c)
 }
 
-// consume tells the names of the jobs that it has done, until no more come and
-// all are produced. Every fiftieth job it gives back once.
+// consume returns the names of finished jobs, until there are no more and
+// all are produced. It releases every fiftieth job once.
 async function consume (done, produced) {
   const c = await queue('ledger')
   for (;;) {
@@ -366,8 +366,8 @@ async function consume (done, produced) {
 
 async function main () {
   assert(host && port, 'usage: life.js HOST PORT')
-  // Up to waiting seconds matter.
-  for (const part of [life, pause, waiting, strangers, order, statistics, bodies, restarts, ledger]) {
+  // The parts up to waiting measure seconds.
+  for (const part of [life, pause, waiting, holders, order, statistics, bodies, restarts, ledger]) {
     await part()
     console.log('ok', part.name)
   }

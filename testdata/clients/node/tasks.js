@@ -3,7 +3,7 @@
 // with cert.pem and key.pem for localhost, and for each instance GRPC,HTTP,API: HOST:PORT of
 // the gateways, and of redstalk's own API, which this program uses only as an operator would.
 //
-// Exits with 0 if all is as it should be. Prints "kill" when it wants the first instance
+// Exits with 0 if everything is correct. Prints "kill" when it wants the first instance
 // killed, and waits for a line: "gone" if it stays so, "back" if it was started again,
 // "never" if that would lose its tasks, and was not done.
 'use strict'
@@ -60,7 +60,7 @@ const get = uid => unary(here.client, 'Get', { uid })
 const remove = uid => unary(here.client, 'Remove', { uid })
 const isGone = uid => get(uid).then(() => false, err => err.code === grpc.status.NOT_FOUND)
 
-// inState waits until a task is in a state, and returns it. Both doors show the same.
+// inState waits until a task is in a state, and returns it. Both APIs show the same.
 async function inState (uid, type) {
   let task
   await until(`${uid} is not ${type}`, async () => { task = await get(uid); return task.type === type })
@@ -76,7 +76,7 @@ async function kick (uid) {
   assert(status < 300, `kick answers ${status}`)
 }
 
-// calls are what the callback servers were called with, by the name of the task. What becomes of
+// calls are the calls of the callback servers, by the name of the task. What becomes of
 // a call is for handlers, by name; without one it goes well at once. answered counts the calls
 // that somebody was there to get the answer of.
 const calls = {}
@@ -188,7 +188,7 @@ async function ways () {
   same((await request('GET', here.byHTTP, '/task/get/' + uids[0])).status, 404)
 }
 
-// same content: the same task is added once, by whatever door and instance.
+// same content: the same task is added once, through any API and instance.
 async function content () {
   const task = { ...make('content', 0), time: { duration: Math.floor(Date.now() / 1000) + 3600 } }
   const uid = await add(task)

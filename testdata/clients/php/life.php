@@ -1,8 +1,7 @@
 <?php
-// Leads the life of a client with pheanstalk 4, on the server at HOST PORT.
-// Exits with 0 if all is as it should be. Prints "restart" when it wants the
-// server stopped and started again, and waits for a line that says that this
-// was done.
+// Exercises the server at HOST PORT with pheanstalk 4. Exits with 0 if everything is
+// correct. Prints "restart" to request that the server is stopped and started again, and
+// waits for a line that says that this was done.
 
 declare(strict_types=1);
 
@@ -42,7 +41,7 @@ function fails(string $class, string $what, callable $do): void
     check(false, "$what succeeded");
 }
 
-/** Checks how long something took since $begun: late may be, early must not be. */
+/** Checks how long something took since $begun: late is allowed, early is not. */
 function within(float $begun, float $least, float $most, string $what): void
 {
     $took = microtime(true) - $begun;
@@ -121,7 +120,7 @@ function life(): void
     gone($p, $job);
 }
 
-/** Checks that everything that can be done with a job says that there is none. */
+/** Checks that every command about a job reports that there is none. */
 function gone(Pheanstalk $p, JobId $job): void
 {
     foreach (['delete', 'release', 'bury', 'touch', 'kickJob', 'peek'] as $do) {
@@ -134,11 +133,11 @@ function gone(Pheanstalk $p, JobId $job): void
     });
 }
 
-/** Only the holder of a job may do something to it, and gives it back by going. */
-function strangers(): void
+/** Only the holder of a job may change it, and releases it when it disconnects. */
+function holders(): void
 {
-    $holder = queue('strangers');
-    $other = queue('strangers');
+    $holder = queue('holders');
+    $other = queue('holders');
     $id = $holder->put('mine')->getId();
     $job = reserved($holder, $id, 'mine');
     foreach (['delete', 'release', 'bury', 'touch'] as $do) {
@@ -153,7 +152,7 @@ function strangers(): void
     $other->delete($job);
 }
 
-/** The smallest priority first, of all tubes that are watched; of equals the first that was put. */
+/** The smallest priority first, of all tubes that are watched; among equals the first that was put. */
 function order(): void
 {
     $p = queue('order-1');
@@ -304,14 +303,14 @@ function waiting(): void
     $other->delete($job);
 }
 
-/** Has the server stopped and started again. */
+/** Requests a restart of the server. */
 function restart(): void
 {
     echo "restart\n";
     check(fgets(STDIN) !== false, 'nobody has restarted the server');
 }
 
-/** Pheanstalk connects again by itself when it finds the connection closed, and watches what it watched. */
+/** Pheanstalk reconnects by itself when the connection is closed, and watches the same tubes again. */
 function restarts(): void
 {
     survive(SocketFactory::SOCKET);
@@ -405,7 +404,7 @@ function produce(int $first): void
     }
 }
 
-/** Notes the names of the jobs that it has done, until no more come. Every fiftieth job it gives back once. */
+/** Records the names of finished jobs, until there are no more. It releases every fiftieth job once. */
 function consume(string $names, string $produced): void
 {
     $p = queue('ledger');
@@ -430,8 +429,8 @@ function consume(string $names, string $produced): void
 }
 
 check($argc === 3, 'usage: life.php HOST PORT');
-// Up to waiting seconds matter.
-foreach (['life', 'pause', 'waiting', 'strangers', 'order', 'statistics', 'bodies', 'restarts', 'ledger'] as $part) {
+// The parts up to waiting measure seconds.
+foreach (['life', 'pause', 'waiting', 'holders', 'order', 'statistics', 'bodies', 'restarts', 'ledger'] as $part) {
     $part();
     echo "ok $part\n";
 }

@@ -1,7 +1,7 @@
 # frozen_string_literal: false
 
-# Leads the life of a client with beaneater, on the server at HOST PORT. Exits
-# with 0 if all is as it should be. Prints "restart" when it wants the server
+# Exercises the server at HOST PORT with beaneater. Exits
+# with 0 if everything is correct. Prints "restart" to request that the server is
 # stopped and started again, and waits for a line that says that this was done.
 
 require 'beaneater'
@@ -34,7 +34,7 @@ def now
   Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end
 
-# Checks how long the block took: late may be, early must not be.
+# Checks how long the block took: late is allowed, early is not.
 def within(least, most, what)
   begun = now
   yield
@@ -116,7 +116,7 @@ def buried(client, tube, id)
   job(it, reserves: 5, releases: 2, buries: 2, kicks: 2, timeouts: 0)
 end
 
-# Checks that everything that can be done with a job says that there is none.
+# Checks that every command about a job reports that there is none.
 def gone(client, it)
   fails(Beaneater::NotFoundError, 'delete') { it.delete }
   fails(Beaneater::NotFoundError, 'kick-job') { it.kick }
@@ -128,12 +128,12 @@ def gone(client, it)
   end
 end
 
-# Only the holder of a job may do something to it, and gives it back by going.
-def strangers
-  holder, tube = queue('strangers')
+# Only the holder of a job may change it, and releases it when it disconnects.
+def holders
+  holder, tube = queue('holders')
   id = tube.put('mine')[:id]
   reserved(holder, id, 'mine')
-  queue('strangers') do |other, _|
+  queue('holders') do |other, _|
     it = other.jobs.find(id)
     same('mine', it.body, 'peek by another')
     fails(Beaneater::NotFoundError, 'delete by another') { it.delete }
@@ -147,7 +147,7 @@ def strangers
   end
 end
 
-# The smallest priority first, of all tubes that are watched; of equals the
+# The smallest priority first, of all tubes that are watched; among equals the
 # first that was put.
 def order
   queue('order-1') do |client, one|
@@ -255,14 +255,14 @@ def expiry(client, tube)
   end
 end
 
-# Has the server stopped and started again.
+# Requests a restart of the server.
 def restart
   puts 'restart'
   check($stdin.gets, 'nobody has restarted the server')
 end
 
-# Beaneater connects again by itself when it finds the connection closed. It
-# watches what it watched, and what waited waits again.
+# Beaneater reconnects by itself when the connection is closed. It
+# watches the same tubes again, and repeats waiting commands.
 def restarts
   2.times { survive }
 end
@@ -316,8 +316,8 @@ def produce(first)
   end
 end
 
-# Notes the names of the jobs that it has done, until no more come. Every
-# fiftieth job it gives back once.
+# Records the names of finished jobs, until there are no more. Every
+# fiftieth job is released once.
 def consume(names, producers)
   queue('ledger') do |client, _|
     loop do
@@ -335,8 +335,8 @@ def consume(names, producers)
   end
 end
 
-# Up to waiting seconds matter.
-%i[life pause waiting strangers order statistics bodies restarts ledger].each do |part|
+# The parts up to waiting measure seconds.
+%i[life pause waiting holders order statistics bodies restarts ledger].each do |part|
   send(part)
   puts "ok #{part}"
 end

@@ -1,11 +1,11 @@
 #define _GNU_SOURCE
 // floor: a server that does nothing. It answers put, reserve and delete as a
-// beanstalk server would, but keeps no jobs: each reserve gets the last body.
-// What it reaches is the most that any server of one thread and epoll can reach
-// on a machine, under the generator that is beside it.
+// beanstalk server would, but stores no jobs: each reserve gets the last body.
+// Its throughput is the most that any server with one thread and epoll can reach
+// on a machine, with the load generator on the same machine.
 //
-// With the path of a file as the first argument it is a server that only keeps bodies:
-// it writes them over the file, and syncs that once a turn, before it answers.
+// With the path of a file as the first argument it only stores bodies:
+// it writes them over the file, and syncs it once per loop iteration, before it answers.
 //
 //	make bench-floor
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@ static char body[BUFFER];
 static size_t body_len;
 
 // file is what bodies are written to, -1 for none; file_at is where the next one goes, and
-// unsynced says that some were written in this turn.
+// unsynced reports that some were written in this loop iteration.
 static int file = -1, unsynced;
 static size_t file_at;
 
@@ -47,8 +47,8 @@ static void keep(char *bytes, size_t len) {
 	unsynced = 1;
 }
 
-// answer writes to out what the command at line is answered with. It returns how many
-// bytes of input the command has, 0 if it is not there as a whole.
+// answer writes the reply to the command at line to out. It returns the length of the
+// command, 0 if it is incomplete.
 static size_t answer(char *line, size_t have, char *out, size_t *filled) {
 	char *end = memchr(line, '\n', have);
 	if (!end) return 0;
@@ -81,7 +81,7 @@ static size_t answer(char *line, size_t have, char *out, size_t *filled) {
 	return used;
 }
 
-// take reads once, and carries out what has come.
+// take reads once, and executes the commands.
 static void take(int fd) {
 	struct connection *c = &connections[fd];
 	if (!c->in) c->in = malloc(BUFFER), c->out = malloc(BUFFER);
@@ -97,7 +97,7 @@ static void take(int fd) {
 	memmove(c->in, c->in + at, c->have -= at);
 }
 
-// tell writes the answers.
+// tell sends the replies.
 static void tell(int fd) {
 	struct connection *c = &connections[fd];
 	for (size_t sent = 0; sent < c->filled;) {
@@ -108,7 +108,7 @@ static void tell(int fd) {
 	c->filled = 0;
 }
 
-// turn serves those that have sent something: one after the other, or, with a file, all
+// turn is one loop iteration: it serves ready connections one after the other, or, with a file, all
 // of them between one sync and the next.
 static void turn(struct epoll_event *events, int n) {
 	for (int i = 0; i < n; i++) {

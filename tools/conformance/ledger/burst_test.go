@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A job is given up behind a reserve if a later command of the same packet does so: it
-// was meant for an earlier reservation, whose TTR had run out.
+// A job is given up after a reserve if a later command of the same packet does so: it
+// was meant for an earlier reservation, whose TTR had ended.
 
 // newGivenUpBehind returns a client that sends bursts, a job, and the packet in which the
-// client asks for it and, if so wanted, gives it up after that.
+// client reserves it and, if behind is set, gives it up after that.
 func newGivenUpBehind(behind bool) (*burster, *entry, []request) {
 	l := New(Config{Bursters: 1, Excuse: func(string, time.Time) string { return "" }})
 	b := &burster{client: newTestClient(l), ahead: make(map[*entry]bool)}
@@ -28,8 +28,8 @@ func newTestClient(l *Ledger) *client {
 	return &client{ledger: l, rng: rand.New(rand.NewPCG(1, 2)), holds: make(map[*entry]*hold)}
 }
 
-// TestGivenUpBehind has a client hear late that it has reserved a job, which
-// somebody else has deleted by then. That is a fault, unless the job is given up behind
+// TestGivenUpBehind: a client gets the reply of its reserve late, when
+// somebody else has deleted the job. That is a fault, unless the job is given up after
 // the reserve.
 func TestGivenUpBehind(t *testing.T) {
 	for _, behind := range []bool{false, true} {
@@ -50,9 +50,9 @@ func TestGivenUpBehind(t *testing.T) {
 	}
 }
 
-// TestGivenUpUnheard has a client hear that it has reserved a job, and then another one
-// hear the same and delete it. That is two faults, unless the job is given up behind the
-// reserve: the server may have obeyed that, and its reply be on the way.
+// TestGivenUpUnheard: a client gets the reply of its reserve, and then another one
+// reserves the same job and deletes it. These are two faults, unless the job is given up after the
+// reserve: the server may have executed that, and its reply is still to come.
 func TestGivenUpUnheard(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		b, e, packet := newGivenUpBehind(behind)
@@ -76,8 +76,8 @@ func TestGivenUpUnheard(t *testing.T) {
 	}
 }
 
-// TestGivenUpInVain has a client hear that it has reserved a job, and that it could not
-// give it up after that, long before the TTR ran out. Somebody took it away.
+// TestGivenUpInVain: a client reserves a job, and is refused when it gives it up, long before the
+// TTR ends. So somebody else got the job, which is a fault.
 func TestGivenUpInVain(t *testing.T) {
 	b, e, packet := newGivenUpBehind(true)
 	packet[0].settle(reply{end: done, id: 1, body: b.ledger.body(e)})

@@ -15,21 +15,21 @@ import (
 	"redstalk/tube"
 )
 
-// keyedLie is what a server may do wrong with keys, leases, dead letters and moves.
+// keyedLie is a fault of a server with keys, leases, dead letters or moves.
 type keyedLie struct {
 	name string
 	do   func(*forger, storage.Store, *storage.Op)
 	got  func(ledger.Report) int
 }
 
-// forger is what a lying store remembers.
+// forger is the state of a lying store.
 type forger struct {
 	mu     sync.Mutex
 	n      int
 	leases map[uint64]uint64 // the present one of each job
 }
 
-// some returns true for one in so many calls.
+// some returns true for one in of calls.
 func (f *forger) some(of int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,8 +103,8 @@ var keyedLies = []keyedLie{
 	}, func(r ledger.Report) int { return r.Lost }},
 }
 
-// TestKeyedLies: whatever a server does wrong with keys, leases and moves is found, and called by
-// its name; one that does nothing wrong is not accused.
+// TestKeyedLies: every fault with keys, leases and moves is found, under
+// its name; for a correct server none is reported.
 func TestKeyedLies(t *testing.T) {
 	for _, lie := range keyedLies {
 		t.Run(lie.name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestKeyedLies(t *testing.T) {
 	}
 }
 
-// load has leasers at work on such a server, whose connections break now and then, and audits.
+// load runs leasers on such a server, whose connections sometimes fail, and audits.
 func (lie *keyedLie) load(t *testing.T) (ledger.Report, error) {
 	f := &forger{leases: make(map[uint64]uint64)}
 	addr := serve(t, &liar{embedded.NewMemory(), func(s storage.Store, op *storage.Op) { lie.do(f, s, op) }}, func(l net.Listener) net.Listener { return torn{l} })

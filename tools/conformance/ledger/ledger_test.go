@@ -21,11 +21,10 @@ import (
 	"redstalk/tube"
 )
 
-// patience bounds every load and audit; none is expected to come near.
+// patience is the timeout of every load and audit, much longer than expected.
 const patience = 30 * time.Second
 
-// liar is a store that carries out operations one at a time, in a way of its
-// own.
+// liar is a store that executes operations one at a time, in a configurable way.
 type liar struct {
 	storage.Store
 	do func(storage.Store, *storage.Op)
@@ -40,7 +39,7 @@ func (l *liar) Do(batches ...*storage.Batch) {
 	}
 }
 
-// honestly carries out an operation as it should be. It may be called twice for one.
+// honestly executes an operation correctly. It can be called twice for one.
 func honestly(s storage.Store, op *storage.Op) {
 	ops := []storage.Op{*op}
 	op.Buffer.Retain()
@@ -89,7 +88,7 @@ func (c garblingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(bytes.Replace(p, []byte("BURIED"), []byte("BURRIED"), 1))
 }
 
-// serve has a server on the store until the test ends.
+// serve runs a server on the store until the test ends.
 func serve(t *testing.T, store storage.Store, wrap func(net.Listener) net.Listener) (addr string) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,10 +123,9 @@ var loads = map[string]ledger.Config{
 	"bursts":     {Bursters: 3, Kickers: 1, MaxBurst: 40, BurstPace: time.Millisecond, LargestBody: 1000},
 }
 
-// load runs a ledger on a store that does so, until it has been enough times
-// told that it counts, which is every 20th time that it asks, and audits. The
-// first error is that of the audit that changes nothing, the second one that
-// of the last.
+// load runs a ledger on a store with this behaviour, until it has misbehaved often
+// enough, which is every 20th time that it can, and audits. The
+// first error is that of Check, the second one that of Drain.
 func load(t *testing.T, config ledger.Config, do func(s storage.Store, op *storage.Op, count func() bool), enough int64,
 	wrap func(net.Listener) net.Listener) (ledger.Report, error, error) {
 	t.Helper()
@@ -157,12 +155,12 @@ func load(t *testing.T, config ledger.Config, do func(s storage.Store, op *stora
 	return l.Report(), checked, drained
 }
 
-// lies are what a server may do wrong, and how that is called.
+// lies are faults of a server, with the name that the ledger gives them.
 var lies = []struct {
 	name string
 	do   func(s storage.Store, op *storage.Op)
 	is   func(op *storage.Op) bool
-	late bool // only the last audit can see it
+	late bool // only the last audit can find it
 	got  func(ledger.Report) int
 }{
 	{name: "a put is lost", is: isPut, got: func(r ledger.Report) int { return r.Lost },
@@ -208,7 +206,7 @@ var lies = []struct {
 		do: func(s storage.Store, op *storage.Op) { honestly(s, op); op.Answer = storage.Answer{NotFound: true} }},
 }
 
-// TestLies: whatever a server does wrong is found, and called by its name.
+// TestLies: every fault of a server is found, under its name.
 func TestLies(t *testing.T) {
 	for _, test := range lies {
 		for kind, config := range loads {
@@ -231,7 +229,7 @@ func TestLies(t *testing.T) {
 
 func isPut(op *storage.Op) bool { return op.Kind == storage.Put }
 
-// reservations is how a server is with what clients have reserved.
+// reservations is a behaviour of a server with reservations.
 type reservations struct {
 	name   string
 	do     func(storage.Store, *storage.Op)
@@ -272,7 +270,7 @@ func TestReservations(t *testing.T) {
 	}
 }
 
-// check has a load at work on such a server until it was enough.
+// check runs a load on such a server until it was enough.
 func (test *reservations) check(t *testing.T, bursters int) {
 	addr := serve(t, &liar{embedded.NewMemory(), test.do}, asIs)
 	books := ledger.New(ledger.Config{
@@ -345,7 +343,7 @@ func TestMiscount(t *testing.T) {
 	}
 }
 
-// TestGarbled: a reply that is none is told apart from none at all.
+// TestGarbled: a malformed reply is distinguished from a missing one.
 func TestGarbled(t *testing.T) {
 	report, checked, _ := load(t, ledger.Config{}, func(s storage.Store, op *storage.Op, count func() bool) {
 		honestly(s, op)
@@ -358,9 +356,9 @@ func TestGarbled(t *testing.T) {
 	}
 }
 
-// TestHonest: a server that does nothing wrong is not accused, whether its
-// connections break in the middle of replies, or it does not know what became
-// of an operation.
+// TestHonest: no fault is reported for a correct server, even if its
+// connections fail in the middle of replies, or the result of an operation is
+// unknown.
 func TestHonest(t *testing.T) {
 	always := func(s storage.Store, op *storage.Op, count func() bool) {
 		honestly(s, op)
@@ -411,8 +409,8 @@ func TestHonest(t *testing.T) {
 	}
 }
 
-// TestSilence: a client that is left without an answer says for how long, and
-// the load ends all the same.
+// TestSilence: the time of a client without an answer is recorded, and
+// the load still ends.
 func TestSilence(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

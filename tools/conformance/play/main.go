@@ -1,6 +1,6 @@
-// Command transcript plays the transcripts of testdata/transcripts by hand: on
-// a server of one's choice (check), on the real beanstalkd (oracle), or on the
-// real beanstalkd with its answers written back into the files (record). See
+// Command transcript plays the transcripts of testdata/transcripts: on
+// any server (check), on the real beanstalkd (oracle), or on the
+// real beanstalkd with its replies written into the files (record). See
 // package redstalk/tools/conformance/transcript for the format.
 package main
 
@@ -60,7 +60,7 @@ func app() *cli.App {
 // player plays one transcript somewhere.
 type player func(ctx context.Context, t *transcript.Transcript) error
 
-// on plays on a server that start runs for the occasion.
+// on plays on a server that start runs for each transcript.
 func on(c *cli.Context, start func(dir string, flags ...string) (*transcript.Server, error)) player {
 	return func(ctx context.Context, t *transcript.Transcript) error {
 		return transcript.PlayInTime(ctx, t, func() (transcript.Target, func(), error) {
@@ -116,8 +116,8 @@ func dialer(addr string) func() (net.Conn, error) {
 	return func() (net.Conn, error) { return net.Dial(network, addr) }
 }
 
-// playAll plays the files named on the command line, at most n at a time, and
-// tells about each that failed.
+// playAll plays the files of the command line, at most n concurrently, and
+// reports each failure.
 func playAll(c *cli.Context, n int, play player) error {
 	if c.NArg() == 0 {
 		return errors.New("no files given")

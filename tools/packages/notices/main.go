@@ -1,10 +1,10 @@
-// Notices prints the licenses of all that others wrote and that is in our programs: of the Go
-// standard library, and of each module of which they have a package. It reads them from the module
+// Notices prints the licenses of all third-party code in the programs: of the Go
+// standard library, and of each module with a package in them. It reads them from the module
 // cache, so the same source has the same notices. A module without a license is an error.
 //
 //	notices PACKAGE...
 //
-// The go command is $GO, or go. GOOS and GOARCH say for what the programs are built.
+// The go command is $GO, or go. GOOS and GOARCH are the target of the programs.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// module is one whose packages are in the programs.
+// module is a module with packages in the programs.
 type module struct {
 	name, dir string
 	packages  []string // their directories
@@ -109,10 +109,10 @@ func goCommand(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// text is a license, or what else has to be handed on.
+// text is a license or another notice.
 type text struct{ path, text string }
 
-// noticeName is how files are called that have to be handed on.
+// noticeName matches the names of files with licenses and notices.
 var noticeName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|copyright|authors)([-._].*)?$`)
 
 // texts reads what is in the directories of the packages of a module, and in those above them.
