@@ -45,7 +45,7 @@ func (s State) String() string {
 
 // parseReserveBatch parses COUNT [SECONDS], which must end the line.
 func parseReserveBatch(c *Command, args []byte) (ok bool) {
-	if c.Bound, args, ok = u32(args); !ok || c.Bound < 1 || c.Bound > MaxBatch {
+	if c.MaxJobs, args, ok = u32(args); !ok || c.MaxJobs < 1 || c.MaxJobs > MaxBatch {
 		return false
 	}
 	if len(args) == 0 {
@@ -210,10 +210,10 @@ func parseListJobs(c *Command, args []byte) (ok bool) {
 	if c.State, args, ok = readState(args); !ok {
 		return false
 	}
-	if c.Bound = defaultListCount; len(args) == 0 {
+	if c.MaxJobs = defaultListCount; len(args) == 0 {
 		return true
 	}
-	if c.Bound, args, ok = u32(args); !ok || c.Bound < 1 || c.Bound > MaxBatch {
+	if c.MaxJobs, args, ok = u32(args); !ok || c.MaxJobs < 1 || c.MaxJobs > MaxBatch {
 		return false
 	}
 	if len(args) == 0 {
@@ -258,8 +258,8 @@ func parseMoveJobs(c *Command, args []byte) (ok bool) {
 	if c.To, args, ok = readName(args); !ok {
 		return false
 	}
-	c.Bound, args, ok = u32(args)
-	return ok && len(args) == 0 && c.Bound >= 1
+	c.MaxJobs, args, ok = u32(args)
+	return ok && len(args) == 0 && c.MaxJobs >= 1
 }
 
 // parseSetPolicy parses TUBE [TAG:VALUE]..., which must end the line.

@@ -36,7 +36,7 @@ func show(c *Command) string {
 	case Bury:
 		return fmt.Sprintf("bury %d %d", c.ID, c.Pri)
 	case Kick:
-		return fmt.Sprintf("kick %d", c.Bound)
+		return fmt.Sprintf("kick %d", c.MaxJobs)
 	case ReserveWithTimeout:
 		return fmt.Sprintf("reserve-with-timeout %d", c.Timeout)
 	case Reschedule:
@@ -44,7 +44,7 @@ func show(c *Command) string {
 	case SetPriority:
 		return fmt.Sprint("set-priority ", c.ID, " ", c.Pri)
 	case ReserveBatch:
-		return fmt.Sprint("reserve-batch ", []uint32{c.Bound, c.Timeout})
+		return fmt.Sprint("reserve-batch ", []uint32{c.MaxJobs, c.Timeout})
 	case DeleteBatch:
 		return fmt.Sprint("delete-batch ", slices.Collect(IDs(c.List)))
 	case PauseTube:
@@ -70,13 +70,13 @@ func showExtension(c *Command) string {
 	case BuryLease:
 		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, " ", c.Pri)
 	case ListJobs:
-		return strings.TrimSuffix(fmt.Sprintf("%s %s %v %d %s", s, c.Name, c.State, c.Bound, c.Cursor), " ")
+		return strings.TrimSuffix(fmt.Sprintf("%s %s %v %d %s", s, c.Name, c.State, c.MaxJobs, c.Cursor), " ")
 	case Find, DeleteKey:
 		return fmt.Sprintf("%s %s %s", s, c.Name, c.Key)
 	case FlushTube:
 		return strings.TrimSuffix(fmt.Sprintf("%s %s %v", s, c.Name, c.State), " ")
 	case MoveJobs:
-		return fmt.Sprintf("%s %s %v %s %d", s, c.Name, c.State, c.To, c.Bound)
+		return fmt.Sprintf("%s %s %v %s %d", s, c.Name, c.State, c.To, c.MaxJobs)
 	case SetPolicy:
 		return fmt.Sprintf("%s %s%s", s, c.Name, showTags(c.Tags))
 	case Auth:

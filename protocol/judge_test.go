@@ -76,7 +76,7 @@ func TestJudge(t *testing.T) {
 }
 
 // isExtension reports whether beanstalkd does not know a line: an extension, or tags.
-func isExtension(c *Command) bool { return c.Verb.Spec().Ours || c.Tags != nil || c.badTags }
+func isExtension(c *Command) bool { return c.Verb.Spec().Extension || c.Tags != nil || c.badTags }
 
 func startJudge(t *testing.T) net.Conn {
 	path := os.Getenv("REDSTALK_BEANSTALKD")
@@ -115,7 +115,7 @@ func startJudge(t *testing.T) net.Conn {
 func randomLine(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	v := Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
-	for v.Spec().Ours {
+	for v.Spec().Extension {
 		v = Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
 	}
 	var line bytes.Buffer

@@ -70,7 +70,7 @@ type Command struct {
 	TTR   uint32 // seconds, as sent: 0 stays 0 here
 
 	Timeout uint32 // seconds; reserve-with-timeout, reserve-batch and reserve-lease, at most 2^31-1
-	Bound   uint32 // kick, reserve-batch, list-jobs, move-jobs: the largest number of jobs
+	MaxJobs uint32 // kick, reserve-batch, list-jobs, move-jobs: the largest number of jobs
 
 	In time.Duration // reschedule: whole milliseconds, at most MaxDuration
 
@@ -215,7 +215,7 @@ func parseTimeout(c *Command, args []byte) (ok bool) {
 // all jobs.
 func parseKick(c *Command, args []byte) bool {
 	n, ok := strtoul(args)
-	c.Bound = uint32(n)
+	c.MaxJobs = uint32(n)
 	return ok
 }
 

@@ -33,7 +33,7 @@ func TestModelOfExtensions(t *testing.T) {
 func randomExtension(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	v := Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
-	for !v.Spec().Ours {
+	for !v.Spec().Extension {
 		v = Unknown + 1 + Verb(rnd.IntN(int(NumVerbs)-1))
 	}
 	line, words := v.Spec().Prefix, modelExtensions[v.Spec().Prefix[:len(v.String())]+"_"]

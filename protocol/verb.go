@@ -70,7 +70,7 @@ type Spec struct {
 	Exact bool
 	// Extension says that beanstalkd does not know the word. If Exact is set too, a longer
 	// line is not this word but an unknown one.
-	Ours bool
+	Extension bool
 	// Body says that a body follows the line. parse sets Command.size to its
 	// length.
 	Body bool
@@ -100,21 +100,21 @@ var table = [NumVerbs]Spec{
 	PeekBuried:         {Prefix: "peek-buried", Exact: true, Counter: "cmd-peek-buried"},
 	ReserveWithTimeout: {Prefix: "reserve-with-timeout ", Counter: "cmd-reserve-with-timeout", parse: parseTimeout},
 	ReserveJob:         {Prefix: "reserve-job ", parse: parseID},
-	ReserveBatch:       {Prefix: "reserve-batch ", Ours: true, parse: parseReserveBatch},
-	ReserveLease:       {Prefix: "reserve-lease ", Ours: true, parse: parseReserveLease},
+	ReserveBatch:       {Prefix: "reserve-batch ", Extension: true, parse: parseReserveBatch},
+	ReserveLease:       {Prefix: "reserve-lease ", Extension: true, parse: parseReserveLease},
 	Reserve:            {Prefix: "reserve", Exact: true, Counter: "cmd-reserve"},
 	Delete:             {Prefix: "delete ", Counter: "cmd-delete", parse: parseID},
-	DeleteBatch:        {Prefix: "delete-batch ", Ours: true, MaxLine: 16 << 10, parse: parseDeleteBatch},
-	DeleteLease:        {Prefix: "delete-lease ", Ours: true, parse: parseLease},
-	DeleteKey:          {Prefix: "delete-key ", Ours: true, MaxLine: twoNames, parse: parseKey},
+	DeleteBatch:        {Prefix: "delete-batch ", Extension: true, MaxLine: 16 << 10, parse: parseDeleteBatch},
+	DeleteLease:        {Prefix: "delete-lease ", Extension: true, parse: parseLease},
+	DeleteKey:          {Prefix: "delete-key ", Extension: true, MaxLine: twoNames, parse: parseKey},
 	Release:            {Prefix: "release ", Counter: "cmd-release", parse: parseRelease},
-	ReleaseLease:       {Prefix: "release-lease ", Ours: true, parse: parseReleaseLease},
+	ReleaseLease:       {Prefix: "release-lease ", Extension: true, parse: parseReleaseLease},
 	Bury:               {Prefix: "bury ", Counter: "cmd-bury", parse: parseBury},
-	BuryLease:          {Prefix: "bury-lease ", Ours: true, parse: parseBuryLease},
+	BuryLease:          {Prefix: "bury-lease ", Extension: true, parse: parseBuryLease},
 	Kick:               {Prefix: "kick ", Counter: "cmd-kick", parse: parseKick},
 	KickJob:            {Prefix: "kick-job ", parse: parseID},
 	Touch:              {Prefix: "touch ", Counter: "cmd-touch", parse: parseID},
-	TouchLease:         {Prefix: "touch-lease ", Ours: true, parse: parseLease},
+	TouchLease:         {Prefix: "touch-lease ", Extension: true, parse: parseLease},
 	StatsJob:           {Prefix: "stats-job ", Counter: "cmd-stats-job", parse: parseID},
 	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", parse: parseName},
 	Stats:              {Prefix: "stats", Exact: true, Counter: "cmd-stats"},
@@ -126,19 +126,19 @@ var table = [NumVerbs]Spec{
 	ListTubes:          {Prefix: "list-tubes", Exact: true, Counter: "cmd-list-tubes"},
 	Quit:               {Prefix: "quit"},
 	PauseTube:          {Prefix: "pause-tube", Counter: "cmd-pause-tube", parse: parsePause},
-	Drain:              {Prefix: "drain", Ours: true, Exact: true},
-	Undrain:            {Prefix: "undrain", Ours: true, Exact: true},
-	Capabilities:       {Prefix: "capabilities", Ours: true, Exact: true},
-	Reschedule:         {Prefix: "reschedule ", Ours: true, parse: parseReschedule},
-	SetPriority:        {Prefix: "set-priority ", Ours: true, parse: parseBury},
-	SetPolicy:          {Prefix: "set-policy ", Ours: true, MaxLine: MaxTagLine, parse: parseSetPolicy},
-	GetPolicy:          {Prefix: "get-policy ", Ours: true, parse: parseName},
-	ListPolicies:       {Prefix: "list-policies", Ours: true, Exact: true},
-	ListJobs:           {Prefix: "list-jobs ", Ours: true, MaxLine: twoNames, parse: parseListJobs},
-	Find:               {Prefix: "find ", Ours: true, MaxLine: twoNames, parse: parseKey},
-	FlushTube:          {Prefix: "flush-tube ", Ours: true, parse: parseFlush},
-	MoveJobs:           {Prefix: "move-jobs ", Ours: true, MaxLine: twoNames, parse: parseMoveJobs},
-	Auth:               {Prefix: "auth ", Ours: true, parse: parseAuth},
+	Drain:              {Prefix: "drain", Extension: true, Exact: true},
+	Undrain:            {Prefix: "undrain", Extension: true, Exact: true},
+	Capabilities:       {Prefix: "capabilities", Extension: true, Exact: true},
+	Reschedule:         {Prefix: "reschedule ", Extension: true, parse: parseReschedule},
+	SetPriority:        {Prefix: "set-priority ", Extension: true, parse: parseBury},
+	SetPolicy:          {Prefix: "set-policy ", Extension: true, MaxLine: MaxTagLine, parse: parseSetPolicy},
+	GetPolicy:          {Prefix: "get-policy ", Extension: true, parse: parseName},
+	ListPolicies:       {Prefix: "list-policies", Extension: true, Exact: true},
+	ListJobs:           {Prefix: "list-jobs ", Extension: true, MaxLine: twoNames, parse: parseListJobs},
+	Find:               {Prefix: "find ", Extension: true, MaxLine: twoNames, parse: parseKey},
+	FlushTube:          {Prefix: "flush-tube ", Extension: true, parse: parseFlush},
+	MoveJobs:           {Prefix: "move-jobs ", Extension: true, MaxLine: twoNames, parse: parseMoveJobs},
+	Auth:               {Prefix: "auth ", Extension: true, parse: parseAuth},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the
@@ -169,7 +169,7 @@ func lookup(line []byte) Verb {
 		if len(line) < len(s.Prefix) || string(line[:len(s.Prefix)]) != s.Prefix {
 			continue
 		}
-		if len(line) == len(s.Prefix) || !s.Ours || !s.Exact {
+		if len(line) == len(s.Prefix) || !s.Extension || !s.Exact {
 			return v
 		}
 	}

@@ -34,8 +34,8 @@ func TestTable(t *testing.T) {
 		if c := v.Counter(); c != "" && c != "cmd-"+v.String() {
 			t.Errorf("%v is counted as %q", v, c)
 		}
-		if v.Spec().Ours != slices.Contains(extensions, w) {
-			t.Errorf("%v is an extension: %v", v, v.Spec().Ours)
+		if v.Spec().Extension != slices.Contains(extensions, w) {
+			t.Errorf("%v is an extension: %v", v, v.Spec().Extension)
 		}
 		if v.Spec().Exact && v.Spec().parse != nil {
 			t.Errorf("%v takes no arguments, but has a parser", v)
@@ -54,7 +54,7 @@ func TestLookup(t *testing.T) {
 	slow := func(line string) Verb {
 		for v := Unknown + 1; v < NumVerbs; v++ {
 			s := &table[v]
-			if strings.HasPrefix(line, s.Prefix) && (line == s.Prefix || !s.Ours || !s.Exact) {
+			if strings.HasPrefix(line, s.Prefix) && (line == s.Prefix || !s.Extension || !s.Exact) {
 				return v
 			}
 		}

@@ -52,14 +52,14 @@ type Piece struct {
 	Bytes []byte
 	// Body says that Bytes are a body, which does not change until Buffer is released.
 	// Otherwise they belong to the Writer, and change after the call.
-	Body  bool
-	Users Releaser // of a body; may be nil
+	Body   bool
+	Buffer Releaser // of a body; may be nil
 }
 
 // Release releases the body of the piece, if it is one.
 func (p *Piece) Release() {
-	if p.Users != nil {
-		p.Users.Release()
+	if p.Buffer != nil {
+		p.Buffer.Release()
 	}
 	*p = Piece{}
 }

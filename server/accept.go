@@ -63,7 +63,7 @@ func (s *Server) admit(conn net.Conn) *session {
 		s.mu.Unlock()
 		conn.Close()
 		return nil
-	case s.tooManyUnauthenticated(), !s.config.Bounds.Enter():
+	case s.tooManyUnauthenticated(), !s.config.Limits.Enter():
 		s.mu.Unlock()
 		s.refuse(conn)
 		return nil
@@ -83,7 +83,7 @@ func (s *Server) exit(ss *session) {
 	s.mu.Lock()
 	delete(s.sessions, ss)
 	s.mu.Unlock()
-	s.config.Bounds.Leave()
+	s.config.Limits.Leave()
 	close(ss.done)
 	s.sessionsAlive.Done()
 }
@@ -92,7 +92,7 @@ func (s *Server) exit(ss *session) {
 // of waiting for an answer.
 func (s *Server) refuse(conn net.Conn) {
 	conn.Close()
-	s.refusedLog.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.Bounds.MaxConnections())
+	s.refusedLog.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.Limits.MaxConnections())
 }
 
 // backoff delays retries of something that fails for lack of resources, so that the retries do

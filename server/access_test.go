@@ -219,7 +219,7 @@ func TestEveryVerbWithEveryRight(t *testing.T) {
 func TestEveryVerbOnEngines(t *testing.T) {
 	atLength(t)
 	t.Parallel()
-	engines.Each(t, engines.OfDurable, func(t *testing.T, store storage.Store) {
+	engines.Each(t, engines.Durable, func(t *testing.T, store storage.Store) {
 		all, users := []access.Right{access.Put, access.Work, access.Read, access.Admin}, ""
 		for _, right := range all {
 			word := right.String()

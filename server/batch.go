@@ -24,7 +24,7 @@ const (
 // planReserveBatch plans one take, which can wait like that of a reserve. The other takes follow
 // when it has found a job, see takeMoreJobs.
 func planReserveBatch(s *session, c *protocol.Command, r *request) {
-	r.remaining = int(c.Bound)
+	r.remaining = int(c.MaxJobs)
 	s.endsBurst = true
 	s.planTake(r, time.Duration(c.Timeout)*time.Second)
 }

@@ -167,11 +167,11 @@ type proxyListener struct {
 	proxy *proxyStore
 }
 
-func (l proxyListener) Ready(tube string) bool {
+func (l proxyListener) WakeUp(tube string) bool {
 	l.proxy.mu.Lock()
 	drop := l.proxy.dropWakeUps
 	l.proxy.mu.Unlock()
-	return drop || l.Listener.Ready(tube)
+	return drop || l.Listener.WakeUp(tube)
 }
 
 // client is a connection to the server of a harness. It receives all lines at once, so that the server

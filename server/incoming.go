@@ -19,9 +19,9 @@ func (s *session) mayReceive() bool {
 		return true
 	}
 	if s.arrival == nil {
-		s.arrival = s.server.config.Bounds.Arrive(func() { s.signal(bodyRoom) }, func() { s.signal(bodyMemoryNeeded) })
+		s.arrival = s.server.config.Limits.Arrive(func() { s.signal(bodyRoom) }, func() { s.signal(bodyMemoryNeeded) })
 	}
-	s.arrival.Came(s.in.Received())
+	s.arrival.Received(s.in.Received())
 	return s.arrival.Reserve(int64(memory), int64(size))
 }
 
@@ -38,5 +38,5 @@ func (s *session) updateArrival() {
 		s.arrival = nil
 		return
 	}
-	s.arrival.Came(s.in.Received())
+	s.arrival.Received(s.in.Received())
 }

@@ -14,7 +14,7 @@ import (
 // as is needed for the memory that others need. Large bodies wait for that, small ones do not.
 func TestIncomingIsBounded(t *testing.T) {
 	const size, stalled, limit = 4 * mib, 10, 16 * mib
-	_, dial := onTCPWith(t, Config{Bounds: limits.New(0, 0, limit)}, embedded.NewMemory(), size)
+	_, dial := onTCPWith(t, Config{Limits: limits.New(0, 0, limit)}, embedded.NewMemory(), size)
 	closed := make(chan bool, stalled)
 	for range stalled {
 		conn, _ := dial()
@@ -42,7 +42,7 @@ func TestIncomingIsBounded(t *testing.T) {
 func TestIncomingEnds(t *testing.T) {
 	const size = mib
 	b := limits.New(0, 0, size)
-	_, dial := onTCPWith(t, Config{Bounds: b}, embedded.NewMemory(), size)
+	_, dial := onTCPWith(t, Config{Limits: b}, embedded.NewMemory(), size)
 	whole := putCommand(taggedBody(1, size))
 	for _, sent := range []string{whole, whole[:len(whole)-2] + "xx", whole[:size/2]} {
 		conn, replies := dial()

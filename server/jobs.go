@@ -54,7 +54,7 @@ func planMove(m tube.Move) func(*session, *protocol.Command, *request) {
 }
 
 func planKick(s *session, c *protocol.Command, r *request) {
-	s.addOp(r, storage.Op{Kind: storage.Kick, Tube: s.used, MaxJobs: c.Bound})
+	s.addOp(r, storage.Op{Kind: storage.Kick, Tube: s.used, MaxJobs: c.MaxJobs})
 }
 
 func planPeek(s *session, c *protocol.Command, r *request) {

@@ -26,7 +26,7 @@ func planKey(kind storage.Kind) func(*session, *protocol.Command, *request) {
 
 func planListJobs(s *session, c *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{
-		Kind: storage.ListJobs, Tube: string(c.Name), State: states[c.State], MaxJobs: c.Bound, Args: &storage.Args{Cursor: c.Cursor},
+		Kind: storage.ListJobs, Tube: string(c.Name), State: states[c.State], MaxJobs: c.MaxJobs, Args: &storage.Args{Cursor: c.Cursor},
 	})
 }
 
@@ -36,7 +36,7 @@ func planFlush(s *session, c *protocol.Command, r *request) {
 
 func planMoveJobs(s *session, c *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{
-		Kind: storage.MoveJobs, Tube: string(c.Name), State: states[c.State], MaxJobs: c.Bound, Args: &storage.Args{To: string(c.To)},
+		Kind: storage.MoveJobs, Tube: string(c.Name), State: states[c.State], MaxJobs: c.MaxJobs, Args: &storage.Args{To: string(c.To)},
 	})
 }
 

@@ -28,7 +28,7 @@ type Config struct {
 	// Bounds are the limits of the process: on the number of connections, on the memory of
 	// bodies that have come in part, and on the bytes of replies that clients leave unread. A
 	// connection beyond the limit is accepted and closed at once. nil means no limit.
-	Bounds *limits.Bounds
+	Limits *limits.Limits
 
 	// IdleTimeout is after how long an idle connection is closed: one on which nothing comes,
 	// and which neither waits in a reserve nor holds a job. 0 means never.
@@ -82,13 +82,13 @@ type Server struct {
 	ctx       context.Context // is cancelled by Shutdown
 	cancelCtx context.CancelFunc
 
-	unauthenticated atomic.Int64  // connections that have not authenticated
-	handshakes      atomic.Int64  // under way
-	refusedLog      telemetry.Log // refused connections
-	handshakeLog    telemetry.Log // failed TLS handshakes
-	noSpaceLog      telemetry.Log // commands that failed for lack of space
-	httpLog         telemetry.Log // connections on which HTTP was spoken
-	acceptLog       telemetry.Log // failed attempts to accept
+	unauthenticated atomic.Int64       // connections that have not authenticated
+	handshakes      atomic.Int64       // under way
+	refusedLog      telemetry.Throttle // refused connections
+	handshakeLog    telemetry.Throttle // failed TLS handshakes
+	noSpaceLog      telemetry.Throttle // commands that failed for lack of space
+	httpLog         telemetry.Throttle // connections on which HTTP was spoken
+	acceptLog       telemetry.Throttle // failed attempts to accept
 
 	mu            sync.Mutex // guards listeners and sessions
 	listeners     map[net.Listener]struct{}

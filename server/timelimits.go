@@ -34,7 +34,7 @@ func newSweeper(c *Config) *sweeper {
 }
 
 func (w *sweeper) start(s *Server) {
-	w.leaveLimits = s.config.Bounds.Join(s.slowReaders)
+	w.leaveLimits = s.config.Limits.Join(s.slowReaders)
 	go w.run(s)
 }
 

@@ -59,7 +59,7 @@ func (c *client) endsBetween(begun time.Time, earliest, latest time.Duration) {
 }
 
 func TestMaxConnections(t *testing.T) {
-	withLimits(t, Config{Bounds: limits.New(2, 0, 0)}, func(h *harness, log *logBuffer) {
+	withLimits(t, Config{Limits: limits.New(2, 0, 0)}, func(h *harness, log *logBuffer) {
 		flood := func(n int) {
 			for range n {
 				<-h.connect().ended
@@ -79,7 +79,7 @@ func TestMaxConnections(t *testing.T) {
 		if n := log.count("too many connections"); n != 1 {
 			t.Errorf("%d lines about one flood", n)
 		}
-		time.Sleep(2 * telemetry.Every)
+		time.Sleep(2 * telemetry.ThrottleInterval)
 		flood(3)
 		synctest.Wait()
 		if n := log.count("too many connections"); n != 2 {

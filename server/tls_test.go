@@ -319,7 +319,7 @@ func TestTLSNotReading(t *testing.T) {
 	const size, times = mib, 24
 	for cause, config := range map[error]Config{
 		errStalled: {WriteTimeout: 200 * time.Millisecond},
-		errUnread:  {WriteTimeout: time.Hour, Bounds: limits.New(0, size, 0)},
+		errUnread:  {WriteTimeout: time.Hour, Limits: limits.New(0, size, 0)},
 	} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			t.Parallel()

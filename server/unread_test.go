@@ -14,7 +14,7 @@ import (
 // the limit. A client that reads slowly gets everything.
 func TestUnreadIsBounded(t *testing.T) {
 	const size, clients, maxUnread = 16 * mib, 10, 50 * mib
-	s, dial := onTCPWith(t, Config{Bounds: limits.New(0, maxUnread, 0), WriteTimeout: time.Hour}, embedded.NewMemory(), size)
+	s, dial := onTCPWith(t, Config{Limits: limits.New(0, maxUnread, 0), WriteTimeout: time.Hour}, embedded.NewMemory(), size)
 	_, c := dial()
 	ask(t, c, putCommand(taggedBody(1, size)), "INSERTED 1")
 	reader, replies := dial()

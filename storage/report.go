@@ -34,11 +34,11 @@ type Report struct {
 
 	// Unavailable says why the store is unavailable at present; nil if it is available, as far as
 	// is known.
-	Away error
+	Unavailable error
 
 	// SinceContact is how long ago another process that the store needs has answered last;
 	// negative if there is no such process.
-	Silence time.Duration
+	SinceContact time.Duration
 
 	Disk *Disk // nil if it has none
 }

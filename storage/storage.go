@@ -64,7 +64,7 @@ type Listener interface {
 	// for several jobs, or one for each. WakeUp returns whether a connection of this server
 	// waits for the tube. If not, a store that several servers share passes the wake-up on
 	// to the next server.
-	Ready(tube string) bool
+	WakeUp(tube string) bool
 
 	// Waiting returns how many connections of this server wait for a job of the tube. A
 	// store that several servers share reports it to the others from time to time.

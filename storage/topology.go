@@ -7,7 +7,7 @@ import (
 
 // TopologyStore is a Store that depends on other processes, because several servers share it or
 // because other processes store its data, and that can inspect them.
-type Surveyor interface {
+type TopologyStore interface {
 	Store
 
 	// Topology asks those processes for their state. It can take as long as ctx allows, and is
@@ -23,10 +23,10 @@ type Topology struct {
 
 // Instance is a server that shares the store.
 type Instance struct {
-	Name    string        // as the store knows it
-	Own     bool          // whether it is this server
-	Silence time.Duration // since its last heartbeat
-	Version string        // of its program; "" if it has not reported it
+	Name         string        // as the store knows it
+	Own          bool          // whether it is this server
+	SinceContact time.Duration // since its last heartbeat
+	Version      string        // of its program; "" if it has not reported it
 }
 
 // Node is a process that stores the data, or a part of it. If it could not be asked, only Addr,
@@ -46,8 +46,8 @@ type Node struct {
 
 // Replica is a process that replicates a Node.
 type Replica struct {
-	Addr   string
-	State  string        // such as online
-	Lag    time.Duration // since it last reported its progress, in whole seconds
-	Behind uint64        // bytes of changes that it has not confirmed yet
+	Addr     string
+	State    string        // such as online
+	Lag      time.Duration // since it last reported its progress, in whole seconds
+	LagBytes uint64        // bytes of changes that it has not confirmed yet
 }

@@ -49,7 +49,7 @@ type Times struct {
 }
 
 // Observe counts a duration. A negative one, from clocks that disagree, counts as zero.
-func (t *Times) Note(d time.Duration) {
+func (t *Times) Observe(d time.Duration) {
 	d = max(d, 0)
 	i := 0
 	for i < len(timesBounds) && d > timesBounds[i] {
@@ -199,13 +199,13 @@ func (m *Machine) countArrow(now Instant, j *Job, arrow *Arrow) {
 	switch {
 	case arrow.Counts == Reserves:
 		if arrow.From == Ready && j.counters[Reserves] == 0 {
-			f.Waits.Note(time.Duration(now-j.created) - j.since.duration())
+			f.Waits.Observe(time.Duration(now-j.created) - j.since.duration())
 		}
 		j.since = 0
 	case arrow.Move == Delete:
 		f.Deletes++
 		if arrow.From == Reserved {
-			f.Runs.Note(time.Duration(now - j.delivered()))
+			f.Runs.Observe(time.Duration(now - j.delivered()))
 		}
 	case arrow.Move == Touch:
 		j.since = spanOf(time.Duration(now - j.delivered()))

@@ -7,7 +7,7 @@ type PutResult uint8
 
 const (
 	PutNew       PutResult = iota // a job was created
-	PutTombstone                  // another job has the key, or had it recently: nothing was put
+	PutExisting                   // another job has the key, or had it recently: nothing was put
 	PutDuplicate                  // the same, and the client asked for an error
 	PutRefused                    // the tube has reached its quota of jobs or bytes
 )
@@ -68,7 +68,7 @@ func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate) (a
 	} else {
 		return a, false
 	}
-	if a.Result = PutTombstone; onDuplicate == Fail {
+	if a.Result = PutExisting; onDuplicate == Fail {
 		a.Result = PutDuplicate
 	}
 	return a, true

@@ -122,7 +122,7 @@ func (l *dialer) connect() (*client.Conn, error) {
 	if err != nil {
 		return nil, failure{exitServer, err}
 	}
-	conn.Patience = l.limit
+	conn.Timeout = l.limit
 	if l.user == "" {
 		return conn, nil
 	}

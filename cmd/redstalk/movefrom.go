@@ -66,15 +66,15 @@ func moveFrom(t *task) error {
 		return failure{exitServer, err}
 	}
 	defer old.Close()
-	old.Patience = t.dialer.limit
+	old.Timeout = t.dialer.limit
 	all, err := jobsOf(old)
 	if err != nil {
 		return connectionError("asking "+from, err)
 	}
 	n := &moveCounts{jobs: make(map[string]map[migrate.State]int), bar: startProgress(t, "moving", all)}
 	m := &migrate.Mover{
-		Connect:  func(context.Context) (*migrate.Carrier, error) { return t.newMigrator(from) },
-		Carriers: t.Int("at-once"), Rate: t.Float64("rate"), Stay: t.Bool("wait"), Carried: n.add,
+		Connect:   func(context.Context) (*migrate.Migrator, error) { return t.newMigrator(from) },
+		Migrators: t.Int("at-once"), Rate: t.Float64("rate"), WaitReserved: t.Bool("wait"), OnMigrated: n.add,
 	}
 	began := time.Now()
 	moved, left, err := m.Run(t.Context.Context)
@@ -94,7 +94,7 @@ func jobsOf(c *client.Conn) (n uint64, err error) {
 }
 
 // newMigrator makes a migrator with its connections to both servers.
-func (t *task) newMigrator(from string) (*migrate.Carrier, error) {
+func (t *task) newMigrator(from string) (*migrate.Migrator, error) {
 	to, err := t.dialer.connect()
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (t *task) newMigrator(from string) (*migrate.Carrier, error) {
 		to.Close()
 		return nil, failure{exitServer, err}
 	}
-	old.Patience = t.dialer.limit
+	old.Timeout = t.dialer.limit
 	c, err := migrate.New(old, from, here)
 	if err != nil {
 		old.Close()

@@ -194,9 +194,9 @@ func awaitJob(ctx context.Context, conn *client.Conn, limit time.Duration, comma
 
 // askForJob sends one reserve command with a timeout in seconds.
 func askForJob(conn *client.Conn, limit time.Duration, command string, seconds int64, take func(*client.Reply)) (got bool, err error) {
-	patience := conn.Patience
-	conn.Patience = limit + time.Duration(seconds)*time.Second
-	defer func() { conn.Patience = patience }()
+	patience := conn.Timeout
+	conn.Timeout = limit + time.Duration(seconds)*time.Second
+	defer func() { conn.Timeout = patience }()
 	err = conn.Ask(fmt.Appendf(nil, "%s %d\r\n", command, seconds), 1, func(r *client.Reply) error {
 		switch r.Word {
 		case client.Reserved, client.Leased:

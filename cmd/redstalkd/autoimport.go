@@ -43,7 +43,7 @@ func (p *program) importAtStart(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	has, err := beanstalkd.In(dir)
+	has, err := beanstalkd.HasBinlog(dir)
 	switch {
 	case err != nil, has && p.noImport:
 		return nil // an error occurs again when the store is opened
@@ -104,7 +104,7 @@ func (p *program) warnParentBinlog(dir string) {
 		return
 	}
 	above := filepath.Dir(path)
-	if has, err := beanstalkd.In(above); err == nil && has {
+	if has, err := beanstalkd.HasBinlog(above); err == nil && has {
 		p.log.Warn("the directory above the new store has a binlog of beanstalkd, whose jobs are not imported: use -b with that directory, or redstalkd import",
 			"binlog", above, "store", dir)
 	}
@@ -213,7 +213,7 @@ func (p *program) importInto(ctx context.Context, dir, store string) error {
 }
 
 // fill imports a binlog into a new store.
-func (p *program) fill(ctx context.Context, making string, l *beanstalkd.Log) (r beanstalkd.Result, err error) {
+func (p *program) fill(ctx context.Context, making string, l *beanstalkd.Binlog) (r beanstalkd.Result, err error) {
 	e := p.engine
 	e.url = "embedded:" + making
 	store, err := p.open(ctx, e)
@@ -285,7 +285,7 @@ func fingerprint(dir string, contents bool) (string, error) {
 	}
 	sum := sha256.New()
 	for _, e := range entries {
-		if _, ok := beanstalkd.Is(e.Name()); !ok {
+		if _, ok := beanstalkd.FileNumber(e.Name()); !ok {
 			continue
 		}
 		info, err := e.Info()

@@ -145,13 +145,13 @@ func (c *chaos) cuts(part *redistest.Part, at moments, late redistest.Fate) func
 	blows := []func(){
 		part.Break,
 		part.Reset,
-		func() { part.Judge(once(redistest.Cut, at.request), nil) },
-		func() { part.Judge(once(redistest.Last, at.request), nil) },
-		func() { part.Judge(nil, once(redistest.Cut, at.answer)) },
-		func() { part.Judge(nil, once(late, at.answer)) },
+		func() { part.Intercept(once(redistest.Cut, at.request), nil) },
+		func() { part.Intercept(once(redistest.Last, at.request), nil) },
+		func() { part.Intercept(nil, once(redistest.Cut, at.answer)) },
+		func() { part.Intercept(nil, once(late, at.answer)) },
 	}
 	if at.rest != nil {
-		blows = append(blows, func() { part.Judge(nil, once(redistest.Cut, at.rest)) })
+		blows = append(blows, func() { part.Intercept(nil, once(redistest.Cut, at.rest)) })
 	}
 	pauses, order := c.pauses(len(blows)), c.rng.Perm(len(blows))
 	return func() {
@@ -173,7 +173,7 @@ func (c *chaos) pauses(n int) []time.Duration {
 }
 
 // once returns a function that gives the next matching piece a fate.
-func once(fate redistest.Fate, matches func([]byte) bool) redistest.Judge {
+func once(fate redistest.Fate, matches func([]byte) bool) redistest.Interceptor {
 	var seen atomic.Bool
 	return func(piece []byte) redistest.Fate {
 		if matches(piece) && seen.CompareAndSwap(false, true) {

@@ -14,7 +14,7 @@ var onDisk = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
 // chaosRedis is one Redis.
 func chaosRedis(t *testing.T) *setup {
-	redis := redistest.StartBehind(t, onDisk...)
+	redis := redistest.StartWithProxy(t, onDisk...)
 	own := servers{
 		all: func() []*redistest.Server { return []*redistest.Server{redis} },
 		one: func(*chaos) *redistest.Server { return redis },
@@ -41,7 +41,7 @@ func isConfirmation(piece []byte) bool { return piece[0] == ':' }
 // chaosSentinel is a primary with two replicas, and three sentinels; every answer
 // waits for both replicas.
 func chaosSentinel(t *testing.T) *setup {
-	redis := redistest.StartSentinelsBehind(t, 2, onDisk...)
+	redis := redistest.StartSentinelsWithProxies(t, 2, onDisk...)
 	return sentinelSetup(t, redis, 2)
 }
 
@@ -52,7 +52,7 @@ func chaosSentinel(t *testing.T) *setup {
 // from all replicas until they follow another one. If the sentinels replace a primary
 // for another reason, such as a stall of the machine, the ledger proves nothing.
 func chaosSentinelOne(t *testing.T) *setup {
-	redis := redistest.StartSentinelsBehind(t, 2, onDisk...)
+	redis := redistest.StartSentinelsWithProxies(t, 2, onDisk...)
 	s := sentinelSetup(t, redis, 1)
 	s.faults = slices.DeleteFunc(s.faults, func(f *fault) bool { return f.traits&livesOn != 0 })
 	s.switches = redis.CountSwitches(t)
@@ -62,15 +62,15 @@ func chaosSentinelOne(t *testing.T) *setup {
 func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setup {
 	own := servers{
 		all: func() []*redistest.Server { return redis.Servers },
-		one: func(*chaos) *redistest.Server { return redis.AwaitWhole(t) },
+		one: func(*chaos) *redistest.Server { return redis.AwaitHealthy(t) },
 	}
 	replica := func(c *chaos) (primary, server *redistest.Server) {
-		primary = redis.AwaitWhole(t)
+		primary = redis.AwaitHealthy(t)
 		return primary, without(redis.Servers, primary)[c.rng.IntN(len(redis.Servers)-1)]
 	}
 	s := &setup{
 		url: redis.URL(), flags: []string{"--wait-replicas", fmt.Sprint(replicas)}, limit: 5 * time.Second, tubes: 1,
-		whole: func() { redis.AwaitWhole(t) },
+		whole: func() { redis.AwaitHealthy(t) },
 	}
 	s.faults = append(append(own.faults(), followerFaults(replica)...),
 		&fault{killedLater, ofRedis, takesOver, func(c *chaos) func() {
@@ -149,7 +149,7 @@ func followerFaults(draw func(*chaos) (primary, replica *redistest.Server)) []*f
 
 // chaosCluster is three primaries with a replica each.
 func chaosCluster(t *testing.T) *setup {
-	redis := redistest.StartClusterBehind(t, 3, 1, onDisk...)
+	redis := redistest.StartClusterWithProxies(t, 3, 1, onDisk...)
 	somePrimary := func(c *chaos) *redistest.Server {
 		primaries, _ := redis.Now(t)
 		return primaries[c.rng.IntN(len(primaries))]
@@ -162,7 +162,7 @@ func chaosCluster(t *testing.T) *setup {
 	own := servers{all: redis.Nodes, one: somePrimary}
 	s := &setup{
 		url: redis.URL(), flags: []string{"--wait-replicas", "1"}, limit: 8 * time.Second, tubes: 32,
-		whole: func() { redis.AwaitWhole(t) },
+		whole: func() { redis.AwaitHealthy(t) },
 	}
 	s.faults = append(append(own.faults(), followerFaults(someReplica)...),
 		&fault{killedLater, ofRedis, 0, func(c *chaos) func() {

@@ -410,7 +410,7 @@ func (c *chaos) works(addr string) bool {
 		return false
 	}
 	defer conn.Close()
-	conn.Patience = limit
+	conn.Timeout = limit
 	var commands []byte
 	for i := range c.tubes {
 		commands = protoclient.AppendPut(fmt.Appendf(commands, "use probe-%d\r\n", i), 0, 0, 60, []byte("x"))

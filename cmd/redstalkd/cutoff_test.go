@@ -31,7 +31,7 @@ func TestGoneAndBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			redis := redistest.StartBehind(t)
+			redis := redistest.StartWithProxy(t)
 			_, stays := serve(t, "-p0", "--store", redis.URL())
 			p, goes := serve(t, "-p0", "--store", redis.URL(), "--store-timeout", patience.String())
 			testGoneAndBack(t, dial(t, stays), dial(t, goes), func() func() { return leave(t, p, redis.Front) })
@@ -73,12 +73,12 @@ func testGoneAndBack(t *testing.T, other, late *client, leave func() (back func(
 // instances also ask for jobs now and then.
 func TestLostNotification(t *testing.T) {
 	t.Parallel()
-	redis := redistest.StartBehind(t)
+	redis := redistest.StartWithProxy(t)
 	_, putsHere := serve(t, "-p0", "--store", redis.URL())
 	p, waitsHere := serve(t, "-p0", "--store", redis.URL())
 	a, b := dial(t, putsHere), dial(t, waitsHere)
 	var lost atomic.Int64
-	redis.Front.Of(p.cmd.Process.Pid).Judge(nil, func(piece []byte) redistest.Fate {
+	redis.Front.Of(p.cmd.Process.Pid).Intercept(nil, func(piece []byte) redistest.Fate {
 		if bytes.Contains(piece, []byte(":wakeups:")) {
 			lost.Add(1)
 			return redistest.Drop

@@ -74,9 +74,9 @@ func (tr *redisFailure) begin(proxy *redistest.Proxy) *atomic.Int64 {
 	}
 	switch {
 	case tr.upstream:
-		proxy.Judge(nil, judge)
+		proxy.Intercept(nil, judge)
 	case tr.says == "":
-		proxy.Judge(judge, nil)
+		proxy.Intercept(judge, nil)
 	default:
 		proxy.Answer(func(piece []byte) string {
 			if fails(piece) {
@@ -89,7 +89,7 @@ func (tr *redisFailure) begin(proxy *redistest.Proxy) *atomic.Int64 {
 }
 
 func (tr *redisFailure) end(proxy *redistest.Proxy) {
-	proxy.Judge(nil, nil)
+	proxy.Intercept(nil, nil)
 	proxy.Answer(nil)
 }
 

@@ -64,7 +64,7 @@ func (i *instance) open() error {
 	conn, err := i.Dial()
 	if err == nil {
 		i.aside = protoclient.New(conn)
-		i.aside.Patience = standstill
+		i.aside.Timeout = standstill
 	}
 	return err
 }

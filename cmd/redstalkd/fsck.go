@@ -37,8 +37,8 @@ func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string
 			wrong++
 			report(partition, what)
 		},
-		Skipped: report,
-		Looking: progress.show,
+		Skipped:  report,
+		Progress: progress.show,
 	})
 	progress.clear()
 	switch {

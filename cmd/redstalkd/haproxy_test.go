@@ -75,7 +75,7 @@ func clientsOfTwo(t *testing.T, at string) map[string]*raw.Conn {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		c.Patience = patience
+		c.Timeout = patience
 		t.Cleanup(func() { c.Close() })
 		if page, err := c.Page("stats"); err == nil {
 			pid, _ := page.Value("pid")
@@ -92,7 +92,7 @@ func awaitJob(t *testing.T, at string) {
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		c, err := raw.Dial(at, patience)
 		if err == nil {
-			c.Patience = patience
+			c.Timeout = patience
 			body := ""
 			err = c.Ask([]byte("reserve-with-timeout 0\r\n"), 1, func(r *raw.Reply) error { body = string(r.Body); return nil })
 			c.Close()

@@ -40,7 +40,7 @@ type httpListener struct {
 
 	listener net.Listener
 	opened   *lateHandler
-	server   *httpserve.Door // nil until it serves
+	server   *httpserve.Server // nil until it serves
 	closed   func()
 }
 
@@ -108,7 +108,7 @@ func (p *program) startServing(d *httpListener, h http.Handler, served chan<- er
 	config := httpserve.Config{
 		Name: d.name, Log: p.log,
 		Hosts: p.http.hosts, Address: d.addr,
-		Bounds: p.bounds, WriteTimeout: p.serverConfig().WriteTimeout,
+		Limits: p.bounds, WriteTimeout: p.serverConfig().WriteTimeout,
 	}
 	if p.guard.Load().access != nil {
 		config.ConnContext = access.WithConn
@@ -117,7 +117,7 @@ func (p *program) startServing(d *httpListener, h http.Handler, served chan<- er
 		config.TLS = p.guard.Load().httpTLS.Config()
 	}
 	d.server = httpserve.New(h, config)
-	p.observer.Door(d.server)
+	p.observer.ObserveHTTP(d.server)
 	go func() {
 		if err := d.server.Serve(d.listener); err != nil {
 			served <- err

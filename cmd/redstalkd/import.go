@@ -90,7 +90,7 @@ func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (
 	if err := requireStore(s, "import"); err != nil && !dry {
 		return err
 	}
-	l, err := retryWhileTaken(ctx, s, func() (*beanstalkd.Log, error) {
+	l, err := retryWhileTaken(ctx, s, func() (*beanstalkd.Binlog, error) {
 		return readBinlog(said["--from"], newProgress(stderr), func(line string) { fmt.Fprintln(stderr, line) })
 	})
 	if err != nil {
@@ -111,7 +111,7 @@ func (m *Main) importJobs(ctx context.Context, args []string, env func(string) (
 }
 
 // readBinlog reads a binlog, and reports its damage and its contents.
-func readBinlog(dir string, progress *progress, report func(line string)) (*beanstalkd.Log, error) {
+func readBinlog(dir string, progress *progress, report func(line string)) (*beanstalkd.Binlog, error) {
 	l, err := beanstalkd.Open(dir, progress.show)
 	progress.clear()
 	switch {
@@ -136,7 +136,7 @@ type importReport struct {
 }
 
 // importLog imports a parsed binlog into the store of the settings.
-func importLog(ctx context.Context, s *settings, l *beanstalkd.Log, to *importReport) (err error) {
+func importLog(ctx context.Context, s *settings, l *beanstalkd.Binlog, to *importReport) (err error) {
 	s.engine.log = newLog(to.line, s)
 	s.engine.logging = &logging{to.line, func(line string) { io.WriteString(to.line, line) }}
 	if err := s.useImported(); err != nil {
@@ -161,7 +161,7 @@ func importLog(ctx context.Context, s *settings, l *beanstalkd.Log, to *importRe
 	case err != nil:
 		return failure(exitFailure, "%w: when that is fixed, run the same command again to continue", redactError(s.engine.url, err))
 	}
-	fmt.Fprintf(to.line, "imported %d jobs into %s; %d were there already\n", r.Jobs, redact(s.engine.url), r.Before)
+	fmt.Fprintf(to.line, "imported %d jobs into %s; %d were there already\n", r.Jobs, redact(s.engine.url), r.Imported)
 	if r.KeepIDs {
 		fmt.Fprintln(to.line, "all jobs have the ids that they had")
 		return nil
@@ -170,7 +170,7 @@ func importLog(ctx context.Context, s *settings, l *beanstalkd.Log, to *importRe
 }
 
 // list writes the old and the new ids of jobs.
-func (to *importReport) list(r *beanstalkd.Result, l *beanstalkd.Log) (err error) {
+func (to *importReport) list(r *beanstalkd.Result, l *beanstalkd.Binlog) (err error) {
 	out := to.ids
 	if to.file != "" {
 		f, err := os.Create(to.file)
@@ -195,6 +195,6 @@ func (to *importReport) list(r *beanstalkd.Result, l *beanstalkd.Log) (err error
 // nopListener is the listener of a store from which nothing is served.
 type nopListener struct{}
 
-func (nopListener) Ready(string) bool  { return false }
+func (nopListener) WakeUp(string) bool { return false }
 func (nopListener) Waiting(string) int { return 0 }
 func (nopListener) Due(time.Duration)  {}

@@ -53,7 +53,7 @@ func dialOld(t *testing.T, addr string) *raw.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Patience = patience
+	c.Timeout = patience
 	t.Cleanup(func() { c.Close() })
 	return c
 }

@@ -82,7 +82,7 @@ func (n *deliveredJobs) work(t *testing.T, addr string, slowly time.Duration, qu
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		c.Patience = patience
+		c.Timeout = patience
 		ended := n.workOn(c, slowly, quit)
 		c.Close()
 		if ended {

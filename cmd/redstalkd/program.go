@@ -33,7 +33,7 @@ type program struct {
 	open    func(context.Context, engine) (storage.Store, error)
 	drain   drainSwitch
 	guard   atomic.Pointer[guards] // nil until they are open
-	bounds  *limits.Bounds         // shared by all listeners; set by serve
+	bounds  *limits.Limits         // shared by all listeners; set by serve
 
 	binlogLock *os.File // beanstalkd's, of a directory whose jobs were imported; held until the process ends
 
@@ -159,7 +159,7 @@ func unlessStopped(ctx context.Context, err error) error {
 func (p *program) serverConfig() server.Config {
 	c := server.Config{
 		QuoteStats: p.quoteStats, Log: p.log,
-		Bounds: p.bounds, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
+		Limits: p.bounds, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
 		Access: p.guard.Load().access, AuthTimeout: p.guards.authTimeout, MaxUnauthenticated: p.guards.unauthenticated,
 	}
 	if c.WriteTimeout == 0 {
@@ -179,7 +179,7 @@ func descriptors() uint64 {
 }
 
 // newBounds returns the limits that all listeners share.
-func (p *program) newBounds() *limits.Bounds {
+func (p *program) newBounds() *limits.Limits {
 	connections := p.limits.connections
 	if connections == autoConnections {
 		calls := 0

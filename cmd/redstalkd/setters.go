@@ -62,7 +62,7 @@ func (s *settings) setOrigins(v string) error {
 	s.http.origins = nil
 	for origin := range strings.SplitSeq(v, ",") {
 		origin = strings.TrimSpace(origin)
-		if httpapi.Origin(origin) != nil {
+		if httpapi.ValidateOrigin(origin) != nil {
 			return fmt.Errorf("%q is not an origin such as https://ops.example.org", origin)
 		}
 		s.http.origins = append(s.http.origins, origin)

@@ -42,7 +42,7 @@ func (s *settings) setUpstreamRate(v string) error {
 
 // migrator migrates the jobs of the old server of --upstream. A nil migrator, without that flag, does
 // nothing.
-type migrator struct{ *upstream.Front }
+type migrator struct{ *upstream.Proxy }
 
 // newMigrator returns the migrator of --upstream, or nil without that flag.
 func (p *program) newMigrator() *migrator {

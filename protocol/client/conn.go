@@ -15,7 +15,7 @@ type Conn struct {
 	net.Conn
 
 	// Timeout limits the duration of each Ask. 0: the deadlines stay as they are.
-	Patience time.Duration
+	Timeout time.Duration
 
 	in    Decoder
 	reply Reply
@@ -117,8 +117,8 @@ func (c *Conn) fill() error {
 // Ask sends commands in one write, and calls take with each of n replies, until
 // take returns an error.
 func (c *Conn) Ask(commands []byte, n int, take func(*Reply) error) error {
-	if c.Patience > 0 {
-		c.SetDeadline(time.Now().Add(c.Patience))
+	if c.Timeout > 0 {
+		c.SetDeadline(time.Now().Add(c.Timeout))
 		defer c.SetDeadline(time.Time{})
 	}
 	if err := c.Send(commands); err != nil {

@@ -12,9 +12,9 @@ import (
 )
 
 // Migrator moves jobs, one at a time.
-type Carrier struct {
+type Migrator struct {
 	source *source
-	target Here
+	target Target
 	from   string
 	prefix string        // of the keys of copies
 	onStep func(at step) // for tests: called after each step; nil: not at all
@@ -33,7 +33,7 @@ const (
 
 // New returns a Migrator on a connection to the old server, which must be new. from is the address
 // of that server: it must be the same every time. The Migrator owns the connection and target.
-func New(old *client.Conn, from string, target Here) (*Carrier, error) {
+func New(old *client.Conn, from string, target Target) (*Migrator, error) {
 	if err := Validate(from); err != nil {
 		return nil, err
 	}
@@ -45,17 +45,17 @@ func New(old *client.Conn, from string, target Here) (*Carrier, error) {
 	if id = strings.Trim(id, `"`); !ok || id == "" || strings.ContainsAny(id, " ") {
 		return nil, errors.New("the old server has not reported its id")
 	}
-	return &Carrier{source: &source{Conn: old}, target: target, from: from, prefix: "carried-" + id + "-"}, nil
+	return &Migrator{source: &source{Conn: old}, target: target, from: from, prefix: "carried-" + id + "-"}, nil
 }
 
 // Close closes the connections. A job that is being moved stays where it is.
-func (c *Carrier) Close() error { return errors.Join(c.source.Close(), c.target.Close()) }
+func (c *Migrator) Close() error { return errors.Join(c.source.Close(), c.target.Close()) }
 
 // Lock keeps other processes from moving jobs from the same server, until Close. It fails with
 // ErrBusy if another process has the lock.
-func (c *Carrier) Lock(ctx context.Context) error { return c.target.Lock(ctx, c.from) }
+func (c *Migrator) Lock(ctx context.Context) error { return c.target.Lock(ctx, c.from) }
 
-func (c *Carrier) reached(s step) {
+func (c *Migrator) reached(s step) {
 	if c.onStep != nil {
 		c.onStep(s)
 	}
@@ -65,13 +65,13 @@ func (c *Carrier) reached(s step) {
 type Outcome int
 
 const (
-	None    Outcome = iota // there is no such job
-	Carried                // the job is on the target
-	Lost                   // a worker was faster: there may be more jobs
+	None     Outcome = iota // there is no such job
+	Migrated                // the job is on the target
+	Lost                    // a worker was faster: there may be more jobs
 )
 
 // Next moves the next ready job of a tube, the one that a worker would get.
-func (c *Carrier) Next(ctx context.Context, tube string) (Outcome, error) {
+func (c *Migrator) Next(ctx context.Context, tube string) (Outcome, error) {
 	if err := c.source.watch(tube); err != nil {
 		return None, err
 	}
@@ -92,7 +92,7 @@ func (c *Carrier) Next(ctx context.Context, tube string) (Outcome, error) {
 }
 
 // Head moves the first job of a tube in a state: the one that a peek returns.
-func (c *Carrier) Head(ctx context.Context, tube string, state State) (Outcome, error) {
+func (c *Migrator) Head(ctx context.Context, tube string, state State) (Outcome, error) {
 	if err := c.source.use(tube); err != nil {
 		return None, err
 	}
@@ -113,7 +113,7 @@ func (c *Carrier) Head(ctx context.Context, tube string, state State) (Outcome, 
 }
 
 // newNote returns the note about a job.
-func (c *Carrier) newNote(id uint64, f *jobStats) *Note {
+func (c *Migrator) newNote(id uint64, f *jobStats) *Note {
 	return &Note{
 		From: c.from, Key: fmt.Sprint(c.prefix, id), Old: id, Mark: rand.Uint32(), Kick: f.kicks,
 		Job: Job{Tube: f.tube, State: State(f.state), Pri: f.pri, TTR: f.ttr, Due: time.Now().Add(f.left)},
@@ -123,7 +123,7 @@ func (c *Carrier) newNote(id uint64, f *jobStats) *Note {
 // claim reserves a job and marks it, in one request. The error is errNotFound if a worker was
 // faster. before are the stats of the job from earlier: if something has happened to the job since
 // then, claim corrects the note.
-func (c *Carrier) claim(n *Note, before *jobStats) error {
+func (c *Migrator) claim(n *Note, before *jobStats) error {
 	var f jobStats
 	var words []string
 	err := c.source.Ask(fmt.Appendf(nil, "reserve-job %[1]d\r\nstats-job %[1]d\r\nbury %[1]d %[2]d\r\n", n.Old, n.Mark), 3, func(r *client.Reply) (err error) {
@@ -154,7 +154,7 @@ func (c *Carrier) claim(n *Note, before *jobStats) error {
 }
 
 // migrate moves a job that no worker on the source can get, at the latest when mark has succeeded.
-func (c *Carrier) migrate(ctx context.Context, n *Note, mark func() error) (Outcome, error) {
+func (c *Migrator) migrate(ctx context.Context, n *Note, mark func() error) (Outcome, error) {
 	note, err := c.target.Write(ctx, n)
 	if err != nil {
 		return None, fmt.Errorf("writing a note: %w", err)
@@ -167,11 +167,11 @@ func (c *Carrier) migrate(ctx context.Context, n *Note, mark func() error) (Outc
 		return None, err
 	}
 	c.reached(marked)
-	return c.finish(ctx, &Written{Note: *n, ID: note})
+	return c.finish(ctx, &StoredNote{Note: *n, ID: note})
 }
 
 // finish completes the move of a job that has its mark.
-func (c *Carrier) finish(ctx context.Context, w *Written) (Outcome, error) {
+func (c *Migrator) finish(ctx context.Context, w *StoredNote) (Outcome, error) {
 	copied, err := c.target.Place(ctx, w.Key, &w.Job)
 	if err != nil {
 		if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
@@ -187,11 +187,11 @@ func (c *Carrier) finish(ctx context.Context, w *Written) (Outcome, error) {
 		return None, err
 	}
 	c.reached(deleted)
-	return Carried, c.reveal(ctx, w, copied)
+	return Migrated, c.reveal(ctx, w, copied)
 }
 
 // reveal makes a copy available, and removes the note.
-func (c *Carrier) reveal(ctx context.Context, w *Written, copied Copy) error {
+func (c *Migrator) reveal(ctx context.Context, w *StoredNote, copied Copy) error {
 	if copied.Hidden {
 		if err := c.target.Reveal(ctx, copied.ID, &w.Job); err != nil {
 			return fmt.Errorf("revealing the copy of job %d: %w", w.Old, err)
@@ -202,7 +202,7 @@ func (c *Carrier) reveal(ctx context.Context, w *Written, copied Copy) error {
 }
 
 // dropCopy removes a copy that is still hidden, and the note.
-func (c *Carrier) dropCopy(ctx context.Context, note uint64, copied Copy) error {
+func (c *Migrator) dropCopy(ctx context.Context, note uint64, copied Copy) error {
 	if copied.Hidden {
 		return c.target.Remove(ctx, copied.ID, note)
 	}
@@ -210,7 +210,7 @@ func (c *Carrier) dropCopy(ctx context.Context, note uint64, copied Copy) error 
 }
 
 // putBack restores a job on the source, because the target refuses it.
-func (c *Carrier) putBack(_ context.Context, w *Written, cause error) error {
+func (c *Migrator) putBack(_ context.Context, w *StoredNote, cause error) error {
 	last := fmt.Sprintf("release %d %d %d", w.Old, w.Pri, int64(w.Left(time.Now())/time.Second))
 	if w.State == Buried {
 		last = fmt.Sprintf("bury %d %d", w.Old, w.Pri)

@@ -82,7 +82,7 @@ func dial(t testing.TB, addr string) *client.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Patience = timeout
+	c.Timeout = timeout
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -101,7 +101,7 @@ func ask(t testing.TB, c *client.Conn, format string, args ...any) (line string)
 }
 
 // migrator creates a Migrator between two servers.
-func migrator(t testing.TB, from, to string) *Carrier {
+func migrator(t testing.TB, from, to string) *Migrator {
 	t.Helper()
 	target, err := NewRemote(dial(t, to))
 	if err != nil {
@@ -117,7 +117,7 @@ func migrator(t testing.TB, from, to string) *Carrier {
 // move moves everything, with several Migrators.
 func move(t testing.TB, from, to string, migrators int) (uint64, Left) {
 	t.Helper()
-	m := &Mover{Connect: func(context.Context) (*Carrier, error) { return migrator(t, from, to), nil }, Carriers: migrators}
+	m := &Mover{Connect: func(context.Context) (*Migrator, error) { return migrator(t, from, to), nil }, Migrators: migrators}
 	n, left, err := m.Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func TestMove(t *testing.T) {
 var errKilled = errors.New("killed")
 
 // killAt kills a Migrator after a step: its connections end, and it does nothing more.
-func killAt(c *Carrier, at step) {
+func killAt(c *Migrator, at step) {
 	c.onStep = func(s step) {
 		if s == at {
 			c.source.Close()
@@ -324,7 +324,7 @@ func TestRefused(t *testing.T) {
 			ask(t, old, "reserve-job %s", id)
 			ask(t, old, "bury %s 5", id)
 		}
-		m := &Mover{Connect: func(context.Context) (*Carrier, error) { return migrator(t, from, to), nil }}
+		m := &Mover{Connect: func(context.Context) (*Migrator, error) { return migrator(t, from, to), nil }}
 		_, _, err := m.Run(context.Background())
 		if refusal := (*Refusal)(nil); !errors.As(err, &refusal) || refusal.Word != "JOB_TOO_BIG" || !strings.Contains(err.Error(), "stays on the old server") {
 			t.Errorf("%s: %v", state, err)
@@ -345,7 +345,7 @@ func TestBusy(t *testing.T) {
 	if err := c.target.Lock(context.Background(), from); err != nil {
 		t.Fatal(err)
 	}
-	m := &Mover{Connect: func(context.Context) (*Carrier, error) { return migrator(t, from, to), nil }}
+	m := &Mover{Connect: func(context.Context) (*Migrator, error) { return migrator(t, from, to), nil }}
 	if _, _, err := m.Run(context.Background()); !errors.Is(err, ErrBusy) {
 		t.Errorf("a second move: %v", err)
 	}

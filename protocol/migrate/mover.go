@@ -14,26 +14,26 @@ import (
 // Mover moves all jobs of a server, tube by tube, with several Migrators.
 type Mover struct {
 	// Connect creates a Migrator. It is called once for each.
-	Connect func(ctx context.Context) (*Carrier, error)
+	Connect func(ctx context.Context) (*Migrator, error)
 
 	// Migrators is how many jobs can be moved at the same time; 0 counts as 1.
-	Carriers int
+	Migrators int
 
 	// Rate is the largest number of jobs per second; 0: no limit.
 	Rate float64
 
 	// WaitReserved makes Run wait for jobs that workers of the source have reserved, and end
 	// only when nothing is left.
-	Stay bool
+	WaitReserved bool
 
 	// OnTube, if not nil, is called for each tube of the source, with its number of ready jobs.
-	Seen func(tube string, ready int)
+	OnTube func(tube string, ready int)
 
 	// OnMigrated, if not nil, is called for each job that was moved, by several goroutines.
-	Carried func(tube string, s State)
+	OnMigrated func(tube string, s State)
 
 	limit     *rate.Limiter
-	migrators []*Carrier
+	migrators []*Migrator
 	moved     atomic.Uint64
 }
 
@@ -64,7 +64,7 @@ func (m *Mover) Run(ctx context.Context) (moved uint64, left Left, err error) {
 		if m.moved.Load() > before {
 			continue
 		}
-		if reserved == 0 || !m.Stay {
+		if reserved == 0 || !m.WaitReserved {
 			left.Notes, err = m.otherNotes(ctx)
 			return m.moved.Load(), left, err
 		}
@@ -77,7 +77,7 @@ func (m *Mover) Run(ctx context.Context) (moved uint64, left Left, err error) {
 // connect creates the Migrators, and completes with the first one what an earlier Run has left.
 func (m *Mover) connect(ctx context.Context) error {
 	m.migrators = nil
-	for range max(m.Carriers, 1) {
+	for range max(m.Migrators, 1) {
 		c, err := m.Connect(ctx)
 		if err != nil {
 			return err
@@ -111,7 +111,7 @@ func (m *Mover) otherNotes(ctx context.Context) (n int, err error) {
 
 // Pass moves the available jobs of each tube, with these Migrators, of which one must have the
 // lock. It returns how many jobs workers of the source have reserved.
-func (m *Mover) Pass(ctx context.Context, migrators []*Carrier) (reserved int, err error) {
+func (m *Mover) Pass(ctx context.Context, migrators []*Migrator) (reserved int, err error) {
 	if m.limit == nil {
 		m.limit = rate.NewLimiter(rate.Inf, 1)
 		if m.Rate > 0 {
@@ -129,17 +129,17 @@ func (m *Mover) Pass(ctx context.Context, migrators []*Carrier) (reserved int, e
 			return reserved, fmt.Errorf("asking the old server about tube %s: %w", tube, err)
 		}
 		reserved += held
-		if m.Seen != nil {
-			m.Seen(tube, ready)
+		if m.OnTube != nil {
+			m.OnTube(tube, ready)
 		}
 		if ready > 0 {
 			err = m.moveReady(ctx, tube, paused, migrators)
 		}
 		if delayed > 0 && err == nil {
-			err = m.moveAll(ctx, tube, Delayed, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Delayed) }, migrators[:1])
+			err = m.moveAll(ctx, tube, Delayed, func(c *Migrator) (Outcome, error) { return c.Head(ctx, tube, Delayed) }, migrators[:1])
 		}
 		if buried > 0 && err == nil {
-			err = m.moveAll(ctx, tube, Buried, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Buried) }, migrators[:1])
+			err = m.moveAll(ctx, tube, Buried, func(c *Migrator) (Outcome, error) { return c.Head(ctx, tube, Buried) }, migrators[:1])
 		}
 		if err != nil {
 			return reserved, fmt.Errorf("moving tube %s: %w", tube, err)
@@ -149,15 +149,15 @@ func (m *Mover) Pass(ctx context.Context, migrators []*Carrier) (reserved int, e
 }
 
 // moveReady moves the ready jobs of a tube. A reserve gets no jobs of a paused tube, so they are peeked.
-func (m *Mover) moveReady(ctx context.Context, tube string, paused bool, migrators []*Carrier) error {
+func (m *Mover) moveReady(ctx context.Context, tube string, paused bool, migrators []*Migrator) error {
 	if paused {
-		return m.moveAll(ctx, tube, Ready, func(c *Carrier) (Outcome, error) { return c.Head(ctx, tube, Ready) }, migrators[:1])
+		return m.moveAll(ctx, tube, Ready, func(c *Migrator) (Outcome, error) { return c.Head(ctx, tube, Ready) }, migrators[:1])
 	}
-	return m.moveAll(ctx, tube, Ready, func(c *Carrier) (Outcome, error) { return c.Next(ctx, tube) }, migrators)
+	return m.moveAll(ctx, tube, Ready, func(c *Migrator) (Outcome, error) { return c.Next(ctx, tube) }, migrators)
 }
 
 // moveAll moves jobs with several Migrators until there are none. It returns the first error.
-func (m *Mover) moveAll(ctx context.Context, tube string, s State, moveOne func(*Carrier) (Outcome, error), with []*Carrier) error {
+func (m *Mover) moveAll(ctx context.Context, tube string, s State, moveOne func(*Migrator) (Outcome, error), with []*Migrator) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var all sync.WaitGroup
@@ -190,8 +190,8 @@ func (m *Mover) moveEach(ctx context.Context, tube string, s State, moveOne func
 		}
 		lost = 0
 		m.moved.Add(1)
-		if m.Carried != nil {
-			m.Carried(tube, s)
+		if m.OnMigrated != nil {
+			m.OnMigrated(tube, s)
 		}
 	}
 	return nil

@@ -183,7 +183,7 @@ func (h *Remote) Remove(_ context.Context, ids ...uint64) error {
 }
 
 // Notes implements Target.
-func (h *Remote) Notes(context.Context) (notes []Written, err error) {
+func (h *Remote) Notes(context.Context) (notes []StoredNote, err error) {
 	ids, err := h.noteIDs()
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (h *Remote) Notes(context.Context) (notes []Written, err error) {
 			return nil, err
 		}
 		if n, err := ParseNote(string(body)); err == nil {
-			notes = append(notes, Written{Note: n, ID: id})
+			notes = append(notes, StoredNote{Note: n, ID: id})
 		}
 	}
 	return notes, nil

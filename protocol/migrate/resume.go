@@ -8,7 +8,7 @@ import (
 
 // Resume completes the moves that an earlier Migrator had begun when it ended, and returns how many
 // jobs it has moved. No other Migrator may be working between the two servers: see Target.Lock.
-func (c *Carrier) Resume(ctx context.Context) (n int, err error) {
+func (c *Migrator) Resume(ctx context.Context) (n int, err error) {
 	notes, err := c.target.Notes(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("reading the notes of an earlier move: %w", err)
@@ -21,7 +21,7 @@ func (c *Carrier) Resume(ctx context.Context) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		if done == Carried {
+		if done == Migrated {
 			n++
 		}
 	}
@@ -29,7 +29,7 @@ func (c *Carrier) Resume(ctx context.Context) (n int, err error) {
 }
 
 // resume completes the move of one job.
-func (c *Carrier) resume(ctx context.Context, w *Written) (Outcome, error) {
+func (c *Migrator) resume(ctx context.Context, w *StoredNote) (Outcome, error) {
 	f, err := c.source.jobStats(w.Old)
 	switch {
 	case errors.Is(err, errNotFound):
@@ -57,7 +57,7 @@ func (c *Carrier) resume(ctx context.Context, w *Written) (Outcome, error) {
 }
 
 // resumeGone completes the move of a job that is gone on the source.
-func (c *Carrier) resumeGone(ctx context.Context, w *Written) (Outcome, error) {
+func (c *Migrator) resumeGone(ctx context.Context, w *StoredNote) (Outcome, error) {
 	copied, err := c.target.Find(ctx, w.Tube, w.Key)
 	if err != nil {
 		return None, err
@@ -65,11 +65,11 @@ func (c *Carrier) resumeGone(ctx context.Context, w *Written) (Outcome, error) {
 	if copied.ID == 0 {
 		return None, c.target.Remove(ctx, w.ID)
 	}
-	return Carried, c.reveal(ctx, w, copied)
+	return Migrated, c.reveal(ctx, w, copied)
 }
 
 // resumeMarked continues with a job that has its mark on the source.
-func (c *Carrier) resumeMarked(ctx context.Context, w *Written, f *jobStats) (Outcome, error) {
+func (c *Migrator) resumeMarked(ctx context.Context, w *StoredNote, f *jobStats) (Outcome, error) {
 	if f.state != "buried" { // somebody has kicked it since
 		pri, ttr, state, due := w.Pri, w.TTR, w.State, w.Due
 		switch err := c.claim(&w.Note, f); {
@@ -88,7 +88,7 @@ func (c *Carrier) resumeMarked(ctx context.Context, w *Written, f *jobStats) (Ou
 }
 
 // read reads the body of a job.
-func (c *Carrier) read(w *Written) error {
+func (c *Migrator) read(w *StoredNote) error {
 	id, body, err := c.source.fetch(fmt.Sprint("peek ", w.Old))
 	if err == nil && id == 0 {
 		err = errNotFound

@@ -80,7 +80,7 @@ func ParseNote(text string) (n Note, err error) {
 }
 
 // StoredNote is a note that is stored on the target.
-type Written struct {
+type StoredNote struct {
 	Note
 	ID uint64 // of the note's job on the target
 }
@@ -106,7 +106,7 @@ const (
 
 // Target is the server that gets the jobs. When a call returns, its change must be as durable as
 // the server promises.
-type Here interface {
+type Target interface {
 	// Lock fails with ErrBusy if another process moves jobs from this address, and locks it for
 	// others until Close.
 	Lock(ctx context.Context, from string) error
@@ -115,7 +115,7 @@ type Here interface {
 	Write(ctx context.Context, n *Note) (id uint64, err error)
 
 	// Notes returns all stored notes, whatever their source.
-	Notes(ctx context.Context) ([]Written, error)
+	Notes(ctx context.Context) ([]StoredNote, error)
 
 	// Place puts a hidden copy of a job, unless a job has this key, or had it recently. The
 	// error is a Refusal if the server refuses the job.

@@ -22,7 +22,7 @@ type Access struct {
 	guesses     *guessLimiter
 	flights     flights
 	comparisons semaphore // limits concurrent comparisons of secrets
-	failures    telemetry.Log
+	failures    telemetry.Throttle
 
 	ctx  context.Context
 	stop context.CancelFunc

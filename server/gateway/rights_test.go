@@ -172,7 +172,7 @@ var operations = map[string]string{"Add": "put", "Get": "find", "Remove": "delet
 // on each engine. The expected answer follows from the table.
 func TestEveryRequestWithEveryRight(t *testing.T) {
 	t.Parallel()
-	engines.Each(t, engines.OfAll, func(t *testing.T, store storage.Store) {
+	engines.Each(t, engines.All, func(t *testing.T, store storage.Store) {
 		var users []string
 		for _, right := range []string{"put", "work", "read", "admin"} {
 			users = append(users, right+"-on "+testTube+" "+right, right+"-other other "+right, right+"-all * "+right)

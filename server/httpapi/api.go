@@ -74,7 +74,7 @@ type API struct {
 	streams  *limiter     // open event streams
 	searches *searchQueue // searches, running and queued
 
-	faults telemetry.Log
+	faults telemetry.Throttle
 }
 
 // New returns the API of a queue.

@@ -24,7 +24,7 @@ type harness struct {
 	t      testing.TB
 	queue  *queue.Queue
 	api    *API
-	server *httpserve.Door
+	server *httpserve.Server
 	addr   string
 	client *http.Client
 }

@@ -94,7 +94,7 @@ func (api *API) buryJob(ctx context.Context, id uint64) error {
 		return err
 	}
 	holder := api.queue.NewHolder()
-	defer api.queue.Leave(context.WithoutCancel(ctx), holder)
+	defer api.queue.ReleaseAll(context.WithoutCancel(ctx), holder)
 	if _, err := api.queue.ReserveJob(ctx, holder, id); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (api *API) moveJob(ctx context.Context, id uint64, to string) error {
 	}
 	ctx = context.WithoutCancel(ctx) // a move that has begun is completed
 	holder := api.queue.NewHolder()
-	defer api.queue.Leave(ctx, holder)
+	defer api.queue.ReleaseAll(ctx, holder)
 	job, err := api.queue.ReserveJob(ctx, holder, id)
 	if err != nil {
 		return err

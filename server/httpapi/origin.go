@@ -20,7 +20,9 @@ func (api *API) setOrigins() {
 
 // Origin returns an error if origin is not a valid web origin, such as
 // https://ops.example.org:8443.
-func Origin(origin string) error { return http.NewCrossOriginProtection().AddTrustedOrigin(origin) }
+func ValidateOrigin(origin string) error {
+	return http.NewCrossOriginProtection().AddTrustedOrigin(origin)
+}
 
 // checkOrigin answers CORS preflight requests, and refuses requests that pages of other sites
 // may not send. It reports whether the request is to be handled.

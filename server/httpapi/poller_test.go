@@ -125,19 +125,19 @@ func TestP95(t *testing.T) {
 		t.Errorf("of no waits it is %d", got)
 	}
 	for range 95 {
-		times.Note(bounds[0])
+		times.Observe(bounds[0])
 	}
 	for range 5 {
-		times.Note(bounds[len(bounds)-1] + time.Second) // beyond the last bucket
+		times.Observe(bounds[len(bounds)-1] + time.Second) // beyond the last bucket
 	}
 	if got := p95(&times); got != bounds[0].Milliseconds() {
 		t.Errorf("with 95 of 100 in the first bucket it is %d", got)
 	}
-	times.Note(bounds[2])
+	times.Observe(bounds[2])
 	if got := p95(&times); got != bounds[2].Milliseconds() {
 		t.Errorf("with 95 of 101 there, and one in the third, it is %d", got)
 	}
-	times.Note(time.Hour * 24)
+	times.Observe(time.Hour * 24)
 	if got, want := p95(&times), bounds[len(bounds)-1].Milliseconds(); got != want {
 		t.Errorf("with less than 95 of 100 in all buckets it is %d, want %d", got, want)
 	}

@@ -148,7 +148,7 @@ func (g *guarded) write(t *testing.T, users ...string) {
 // on all tubes, on each engine.
 func TestEveryOperationWithEveryRight(t *testing.T) {
 	t.Parallel()
-	engines.Each(t, engines.OfAll, tryAllOperations)
+	engines.Each(t, engines.All, tryAllOperations)
 }
 
 func tryAllOperations(t *testing.T, store storage.Store) {

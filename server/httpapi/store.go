@@ -82,11 +82,11 @@ func (api *API) store(ctx context.Context, _ *struct{}) (*storeOutput, error) {
 		Kind: kindOf(&report), Retries: report.Retries, Replays: report.Replays, SinceReply: -1, TimerLag: api.queue.TimerLag().Milliseconds(),
 		Instances: []instanceInfo{}, Nodes: []nodeInfo{},
 	}
-	if report.Away != nil {
-		info.Away = report.Away.Error()
+	if report.Unavailable != nil {
+		info.Away = report.Unavailable.Error()
 	}
-	if report.Silence >= 0 {
-		info.SinceReply = report.Silence.Milliseconds()
+	if report.SinceContact >= 0 {
+		info.SinceReply = report.SinceContact.Milliseconds()
 	}
 	info.addCounts(&report)
 	info.addProcess()
@@ -107,7 +107,7 @@ func (api *API) store(ctx context.Context, _ *struct{}) (*storeOutput, error) {
 // kindOf returns the kind of the engine, which follows from what it counts.
 func kindOf(r *storage.Report) string {
 	switch {
-	case r.Silence >= 0:
+	case r.SinceContact >= 0:
 		return "redis"
 	case r.Disk != nil:
 		return "embedded"
@@ -168,7 +168,7 @@ func (api *API) addTopology(ctx context.Context, info *storeInfo) {
 		return
 	}
 	for _, s := range topology.Instances {
-		info.Instances = append(info.Instances, instanceInfo{Name: s.Name, Own: s.Own, SinceHeartbeat: s.Silence.Milliseconds(), Version: s.Version})
+		info.Instances = append(info.Instances, instanceInfo{Name: s.Name, Own: s.Own, SinceHeartbeat: s.SinceContact.Milliseconds(), Version: s.Version})
 	}
 	for i := range topology.Nodes {
 		info.Nodes = append(info.Nodes, nodeInfoOf(&topology.Nodes[i]))
@@ -184,7 +184,7 @@ func nodeInfoOf(n *storage.Node) nodeInfo {
 		info.Problem = n.Err.Error()
 	}
 	for _, r := range n.Replicas {
-		info.Replicas = append(info.Replicas, replicaInfo{Addr: r.Addr, State: r.State, Lag: r.Lag.Milliseconds(), Behind: r.Behind})
+		info.Replicas = append(info.Replicas, replicaInfo{Addr: r.Addr, State: r.State, Lag: r.Lag.Milliseconds(), Behind: r.LagBytes})
 	}
 	return info
 }

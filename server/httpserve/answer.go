@@ -14,7 +14,7 @@ import (
 // offers in addition.
 type answer struct {
 	http.ResponseWriter
-	srv       *Door
+	srv       *Server
 	conn      *conn // nil: unknown
 	operation string
 	status    int // 0 until it is written

@@ -23,7 +23,7 @@ const (
 // to give way.
 type timedBody struct {
 	io.ReadCloser
-	srv      *Door
+	srv      *Server
 	length   int64 // as announced; -1: unknown
 	deadline func(time.Time) error
 	began    time.Time
@@ -39,7 +39,7 @@ type timedBody struct {
 	gaveWay bool       // it had to give way
 }
 
-func newTimedBody(w http.ResponseWriter, r *http.Request, d *Door) *timedBody {
+func newTimedBody(w http.ResponseWriter, r *http.Request, d *Server) *timedBody {
 	b := &timedBody{
 		ReadCloser: r.Body, srv: d, length: r.ContentLength,
 		deadline: http.NewResponseController(w).SetReadDeadline, began: time.Now(),
@@ -56,7 +56,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
-	b.arrival.Came(uint64(b.read))
+	b.arrival.Received(uint64(b.read))
 	switch {
 	case err == io.EOF:
 		b.deadline(time.Time{}) // the client may now wait for the answer
@@ -78,7 +78,7 @@ func (b *timedBody) extendDeadline() {
 func (b *timedBody) waitForRoom() bool {
 	if b.resumed == nil {
 		b.resumed = make(chan struct{}, 1)
-		b.arrival = b.srv.config.Bounds.Arrive(func() { b.resumed <- struct{}{} }, b.giveWay)
+		b.arrival = b.srv.config.Limits.Arrive(func() { b.resumed <- struct{}{} }, b.giveWay)
 	}
 	b.mu.Lock()
 	gaveWay := b.gaveWay

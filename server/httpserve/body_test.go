@@ -22,7 +22,7 @@ func TestBodiesAreBounded(t *testing.T) {
 		fmt.Sprintf("Content-Length: %d\r\n\r\n", size):                strings.Repeat("x", size),
 		"Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x", size): "\r\n" + strings.Repeat("x", size) + "\r\n0\r\n\r\n",
 	} {
-		config := httpserve.Config{Bounds: limits.New(0, 0, 4*size)}
+		config := httpserve.Config{Limits: limits.New(0, 0, 4*size)}
 		serveVirtualWith(t, http.HandlerFunc(readAll), config, func(t *testing.T, p *pipes) {
 			const post = "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
 			stalled, outcomes := 0, make(chan string, 8)
@@ -55,7 +55,7 @@ func TestBodiesAreBounded(t *testing.T) {
 // TestSmallBodiesNeverWait: bodies of which little has arrived are not limited.
 func TestSmallBodiesNeverWait(t *testing.T) {
 	t.Parallel()
-	serveVirtualWith(t, http.HandlerFunc(readAll), httpserve.Config{Bounds: limits.New(0, 0, 1)}, func(t *testing.T, p *pipes) {
+	serveVirtualWith(t, http.HandlerFunc(readAll), httpserve.Config{Limits: limits.New(0, 0, 1)}, func(t *testing.T, p *pipes) {
 		for range 2 { // the first one exceeds the limit, the second one waits
 			c := p.dial()
 			defer c.Close()

@@ -13,7 +13,7 @@ import (
 // listener counts the connections of a Server, which are limited together with all others.
 type listener struct {
 	net.Listener
-	srv   *Door
+	srv   *Server
 	hosts *hostCheck
 }
 
@@ -25,9 +25,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !d.config.Bounds.Enter() {
+		if !d.config.Limits.Enter() {
 			c.Close()
-			d.refused.Warn(d.log, "too many connections; further ones are closed at once", "limit", d.config.Bounds.MaxConnections())
+			d.refused.Warn(d.log, "too many connections; further ones are closed at once", "limit", d.config.Limits.MaxConnections())
 			continue
 		}
 		d.connections.Add(1)
@@ -41,7 +41,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // WriteTimeout. A whole answer can take longer.
 type conn struct {
 	net.Conn
-	srv   *Door
+	srv   *Server
 	hosts *hostCheck
 	sent  atomic.Bool  // the client has sent a request, or the beginning of one
 	stop  atomic.Int64 // the write deadline that a handler has set, in Unix nanoseconds; 0: none
@@ -96,14 +96,14 @@ func (c *conn) SetDeadline(t time.Time) error {
 func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.srv.connections.Add(-1)
-		c.srv.config.Bounds.Leave()
+		c.srv.config.Limits.Leave()
 		c.srv.fresh.remove(c)
 	})
 	return c.Conn.Close()
 }
 
 // stateChanged removes connections that have sent something from the fresh ones.
-func (d *Door) stateChanged(c net.Conn, state http.ConnState) {
+func (d *Server) stateChanged(c net.Conn, state http.ConnState) {
 	if counted := connOf(c); counted != nil && state == http.StateActive && counted.sent.CompareAndSwap(false, true) {
 		d.fresh.remove(counted)
 	}

@@ -35,7 +35,7 @@ type hostCheck struct {
 // newHostCheck returns the hostCheck of a listener. A listener that others can reach has
 // none unless Hosts are configured: its requests need not come from a browser on this
 // machine.
-func (d *Door) newHostCheck(l net.Listener) *hostCheck {
+func (d *Server) newHostCheck(l net.Listener) *hostCheck {
 	at, ok := l.Addr().(*net.TCPAddr)
 	loopback := ok && at.IP.IsLoopback()
 	if !ok || !loopback && len(d.config.Hosts) == 0 {

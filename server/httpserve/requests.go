@@ -86,7 +86,7 @@ func (a *answer) count() {
 }
 
 // Requests returns the counters so far, sorted by operation.
-func (d *Door) Requests() (all []RequestStats) {
+func (d *Server) Requests() (all []RequestStats) {
 	for name, counted := range d.requests.byOperation.Range {
 		stats := counted.(*operation)
 		s := RequestStats{Operation: name.(string), Statuses: make(map[int]uint64), Took: stats.took.Read()}
@@ -102,4 +102,4 @@ func (d *Door) Requests() (all []RequestStats) {
 }
 
 // Name returns the name of the server in the log and in metrics.
-func (d *Door) Name() string { return d.config.Name }
+func (d *Server) Name() string { return d.config.Name }

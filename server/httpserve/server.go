@@ -35,7 +35,7 @@ type Config struct {
 
 	// Limits are the limits of the process: concurrent connections, beyond which further ones
 	// are closed at once, and answers that clients may leave unread. nil means no limit.
-	Bounds *limits.Bounds
+	Limits *limits.Limits
 
 	// MaxBody is the largest body of a request, in bytes: reading more of it fails with an
 	// *http.MaxBytesError. 0 leaves that to the handler.
@@ -75,7 +75,7 @@ const (
 )
 
 // Server serves HTTP. Its methods are safe for concurrent use.
-type Door struct {
+type Server struct {
 	config  Config
 	log     *slog.Logger
 	server  *http.Server
@@ -91,11 +91,11 @@ type Door struct {
 	leaveLimits func() // leaves the limits
 	requests    requests
 
-	refused, faults, unread, slowBodies telemetry.Log
+	refused, faults, unread, slowBodies telemetry.Throttle
 }
 
 // New returns a Server without a listener.
-func New(h http.Handler, config Config) *Door {
+func New(h http.Handler, config Config) *Server {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
@@ -105,7 +105,7 @@ func New(h http.Handler, config Config) *Door {
 	if config.WriteTimeout == 0 {
 		config.WriteTimeout = DefaultWriteTimeout
 	}
-	d := &Door{config: config, log: config.Log.With("door", config.Name), handler: h}
+	d := &Server{config: config, log: config.Log.With("door", config.Name), handler: h}
 	d.ending, d.end = context.WithCancel(context.Background())
 	d.server = &http.Server{
 		Handler:           http.HandlerFunc(d.serve),
@@ -128,7 +128,7 @@ func New(h http.Handler, config Config) *Door {
 		},
 		ConnState: d.stateChanged,
 	}
-	d.leaveLimits = config.Bounds.Join(d.slowAnswers.readers)
+	d.leaveLimits = config.Limits.Join(d.slowAnswers.readers)
 	d.server.Protocols.SetHTTP1(true)
 	d.server.Protocols.SetHTTP2(true)
 	d.server.Protocols.SetUnencryptedHTTP2(true)
@@ -140,7 +140,7 @@ const netHTTPSlop = 4096
 
 // Serve serves connections from l until Shutdown, and then returns nil; or until accepting
 // fails permanently. It closes l.
-func (d *Door) Serve(l net.Listener) error {
+func (d *Server) Serve(l net.Listener) error {
 	l = &listener{Listener: l, srv: d, hosts: d.newHostCheck(l)}
 	var err error
 	if d.config.TLS != nil {
@@ -155,12 +155,12 @@ func (d *Door) Serve(l net.Listener) error {
 }
 
 // Connections returns the number of connections.
-func (d *Door) Connections() int64 { return d.connections.Load() }
+func (d *Server) Connections() int64 { return d.connections.Load() }
 
 // Shutdown stops accepting, and returns when all requests are answered. Handlers that wait
 // are notified (see Ending). When ctx ends, the remaining connections are cut off, and
 // Shutdown returns the error of ctx.
-func (d *Door) Shutdown(ctx context.Context) error {
+func (d *Server) Shutdown(ctx context.Context) error {
 	d.end()
 	d.fresh.closeAll()
 	err := d.server.Shutdown(ctx)
@@ -173,7 +173,7 @@ func (d *Door) Shutdown(ctx context.Context) error {
 }
 
 // awaitHandlers waits for handlers, but not long for one that hangs in the store.
-func (d *Door) awaitHandlers() {
+func (d *Server) awaitHandlers() {
 	ended := make(chan struct{})
 	go func() {
 		d.handlers.Wait()
@@ -186,7 +186,7 @@ func (d *Door) awaitHandlers() {
 }
 
 // serve calls the handler for a request, within the limits.
-func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
+func (d *Server) serve(w http.ResponseWriter, r *http.Request) {
 	d.handlers.Add(1)
 	defer d.handlers.Done()
 	a := &answer{ResponseWriter: w, srv: d, began: time.Now()}
@@ -211,7 +211,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // faultLog throttles the log of net/http, since clients can cause messages at will.
-type faultLog struct{ srv *Door }
+type faultLog struct{ srv *Server }
 
 func (f faultLog) Enabled(context.Context, slog.Level) bool { return true }
 func (f faultLog) WithAttrs([]slog.Attr) slog.Handler       { return f }

@@ -16,7 +16,7 @@ import (
 )
 
 // start serves a handler on a free port, and returns the server and its address.
-func start(t *testing.T, h http.Handler, c httpserve.Config) (*httpserve.Door, string) {
+func start(t *testing.T, h http.Handler, c httpserve.Config) (*httpserve.Server, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -203,7 +203,7 @@ func TestShutdown(t *testing.T) {
 
 func TestMaxConnections(t *testing.T) {
 	t.Parallel()
-	_, addr := start(t, http.HandlerFunc(echo), httpserve.Config{Bounds: limits.New(1, 0, 0)})
+	_, addr := start(t, http.HandlerFunc(echo), httpserve.Config{Limits: limits.New(1, 0, 0)})
 	request := func() (*http.Response, net.Conn, error) {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {

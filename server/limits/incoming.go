@@ -60,7 +60,7 @@ type Arrival struct {
 // Arrive begins to count a body, until End. resume is called when there is room after
 // Reserve has refused it, giveWay if the memory is needed for others: then the body should
 // be given up. Neither may block, nor call an Arrival.
-func (b *Bounds) Arrive(goOn, giveWay func()) *Arrival {
+func (b *Limits) Arrive(goOn, giveWay func()) *Arrival {
 	if b == nil || b.incoming.max == 0 {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (b *Bounds) Arrive(goOn, giveWay func()) *Arrival {
 
 // Received sets how many bytes have arrived since the client connected, of this body and
 // everything else.
-func (a *Arrival) Came(total uint64) {
+func (a *Arrival) Received(total uint64) {
 	if a != nil {
 		a.received.Store(total)
 	}
@@ -197,7 +197,7 @@ func (in *incoming) excess() (excess []*Arrival) {
 }
 
 // Incoming returns how much room is reserved, in bytes.
-func (b *Bounds) Incoming() int64 {
+func (b *Limits) Incoming() int64 {
 	if b == nil {
 		return 0
 	}

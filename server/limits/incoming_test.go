@@ -13,7 +13,7 @@ type upload struct {
 	goes, gone atomic.Bool
 }
 
-func newUpload(b *Bounds) *upload {
+func newUpload(b *Limits) *upload {
 	u := new(upload)
 	u.Arrival = b.Arrive(func() { u.goes.Store(true) }, func() { u.gone.Store(true) })
 	return u
@@ -49,7 +49,7 @@ func TestIncoming(t *testing.T) {
 			if large.gone.Load() != (i == 2) {
 				t.Errorf("after %d checks: large gives way: %v", i, large.gone.Load())
 			}
-			quick.Came(uint64(i+1) * minReceived)
+			quick.Received(uint64(i+1) * minReceived)
 			advance()
 		}
 		if small.gone.Load() || quick.gone.Load() || late.gone.Load() || late.goes.Load() {
@@ -84,7 +84,7 @@ func TestIncomingUnannounced(t *testing.T) {
 		t.Error("it does not continue")
 	}
 	one.End()
-	var none *Bounds
+	var none *Limits
 	if !none.Arrive(nil, nil).Reserve(mib, mib) || !New(0, 0, 0).Arrive(nil, nil).Reserve(mib, mib) {
 		t.Error("there is no limit, and it is refused")
 	}

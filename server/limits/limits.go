@@ -6,7 +6,7 @@ import (
 )
 
 // Limits are the limits of one process. All listeners share them.
-type Bounds struct {
+type Limits struct {
 	max         int64
 	connections atomic.Int64
 	incoming    incoming
@@ -22,12 +22,12 @@ type Bounds struct {
 
 // New returns limits for the number of concurrent connections, for the unread bytes of all
 // of them together, and for the bytes of bodies that are being received. 0 means no limit.
-func New(connections int, unread, arriving int64) *Bounds {
-	return &Bounds{max: int64(connections), incoming: incoming{max: arriving}, guard: guard{max: unread}, sources: make(map[*source]struct{}), trim: trimMemory}
+func New(connections int, unread, arriving int64) *Limits {
+	return &Limits{max: int64(connections), incoming: incoming{max: arriving}, guard: guard{max: unread}, sources: make(map[*source]struct{}), trim: trimMemory}
 }
 
 // MaxConnections returns the limit of concurrent connections; 0 means no limit.
-func (b *Bounds) MaxConnections() int {
+func (b *Limits) MaxConnections() int {
 	if b == nil {
 		return 0
 	}
@@ -36,7 +36,7 @@ func (b *Bounds) MaxConnections() int {
 
 // Enter counts a connection until Leave is called. If the connection would exceed the limit,
 // it is not counted, and Enter returns false.
-func (b *Bounds) Enter() bool {
+func (b *Limits) Enter() bool {
 	if b == nil {
 		return true
 	}
@@ -48,7 +48,7 @@ func (b *Bounds) Enter() bool {
 }
 
 // Leave ends the counting of a connection.
-func (b *Bounds) Leave() {
+func (b *Limits) Leave() {
 	if b != nil {
 		b.connections.Add(-1)
 	}

@@ -82,7 +82,7 @@ func TestConnections(t *testing.T) {
 	if !b.Enter() || b.Enter() {
 		t.Error("not one more may enter when one has left")
 	}
-	var none *Bounds
+	var none *Limits
 	if !none.Enter() || !New(0, 0, 0).Enter() || none.MaxConnections() != 0 || b.MaxConnections() != 2 {
 		t.Error("without a limit a connection is refused")
 	}

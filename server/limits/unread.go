@@ -29,7 +29,7 @@ type source struct{ readers func() []Reader }
 
 // Join limits the readers of a listener together with those of all others, until leave is
 // called. readers returns those that have something to read.
-func (b *Bounds) Join(readers func() []Reader) (leave func()) {
+func (b *Limits) Join(readers func() []Reader) (leave func()) {
 	if b == nil || b.guard.max == 0 {
 		return func() {}
 	}
@@ -44,7 +44,7 @@ func (b *Bounds) Join(readers func() []Reader) (leave func()) {
 	return func() { b.removeSource(src) }
 }
 
-func (b *Bounds) removeSource(src *source) {
+func (b *Limits) removeSource(src *source) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.sources, src)
@@ -56,7 +56,7 @@ func (b *Bounds) removeSource(src *source) {
 
 // run checks the readers until stop is closed. However late a check is, at least Check
 // passes until the next one: a slow reader must have had the time to read.
-func (b *Bounds) run(stop <-chan struct{}) {
+func (b *Limits) run(stop <-chan struct{}) {
 	next := time.NewTimer(Check)
 	defer next.Stop()
 	for {
@@ -71,7 +71,7 @@ func (b *Bounds) run(stop <-chan struct{}) {
 }
 
 // check makes readers give way, and returns memory if it is time.
-func (b *Bounds) check() {
+func (b *Limits) check() {
 	for _, r := range b.excess() {
 		r.GiveWay()
 	}
@@ -84,7 +84,7 @@ func (b *Bounds) check() {
 }
 
 // excess asks all sources, and returns the readers that must give way.
-func (b *Bounds) excess() []Reader {
+func (b *Limits) excess() []Reader {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []unread

@@ -35,7 +35,7 @@ var states = [...]string{tube.Ready.String(), tube.Reserved.String(), tube.Delay
 func (o *Observer) fill(fs families, f *metadata) {
 	fs.addBool("redstalk_ready", f.unready == "")
 	fs.add("redstalk_build_info", 1, o.config.Version)
-	fs.addBool("redstalk_store_up", f.q != nil && f.report.Away == nil)
+	fs.addBool("redstalk_store_up", f.q != nil && f.report.Unavailable == nil)
 	o.addHTTP(fs)
 	if f.q == nil {
 		return
@@ -78,8 +78,8 @@ func (fs families) addStore(f *metadata) {
 	fs.addReading("redstalk_store_call_seconds", r.Calls, second)
 	fs.addReading("redstalk_store_call_operations", r.Operations, 1)
 	fs.addReading("redstalk_store_sync_seconds", r.Syncs, second)
-	if r.Silence >= 0 {
-		fs.add("redstalk_store_silence_seconds", r.Silence.Seconds())
+	if r.SinceContact >= 0 {
+		fs.add("redstalk_store_silence_seconds", r.SinceContact.Seconds())
 		fs.add("redstalk_store_retries_total", float64(r.Retries))
 		fs.add("redstalk_store_replays_total", float64(r.Replays))
 	}

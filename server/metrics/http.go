@@ -7,7 +7,7 @@ import (
 )
 
 // ObserveHTTP adds the figures of an HTTP server to the metrics.
-func (o *Observer) Door(d *httpserve.Door) {
+func (o *Observer) ObserveHTTP(d *httpserve.Server) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.servers = append(o.servers, d)

@@ -28,7 +28,7 @@ func TestHTTPServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		go d.Serve(l)
-		o.Door(d)
+		o.ObserveHTTP(d)
 		for _, path := range []string{"/a", "/b", "/missing"} {
 			reply, err := http.Get("http://" + l.Addr().String() + path)
 			if err != nil {

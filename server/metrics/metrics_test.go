@@ -288,7 +288,7 @@ func TestText(t *testing.T) {
 	const version = "a \\ \"b\",\nc="
 	store := &reportingStore{Engine: embedded.NewMemory(), report: storage.Report{
 		Calls: &telemetry.Reading{Bounds: []int64{1, 1_500_000}, Counts: []uint64{3, 0, 4}, Sum: 1<<53 + 2},
-		Disk:  &storage.Disk{Log: 1<<53 - 1, Free: 123_456_789}, Silence: 1500 * time.Microsecond,
+		Disk:  &storage.Disk{Log: 1<<53 - 1, Free: 123_456_789}, SinceContact: 1500 * time.Microsecond,
 	}}
 	q := queue.New(store, queue.Config{})
 	defer q.Close(background)
@@ -336,7 +336,7 @@ func TestAllShown(t *testing.T) {
 	times := &telemetry.Reading{Bounds: []int64{1}, Counts: []uint64{1, 0}}
 	report := i.store.Report()
 	report.Calls, report.Operations, report.Syncs, report.Retries, report.Replays = times, times, times, 8, 9
-	report.Disk, report.Silence = &storage.Disk{Log: 10, Free: 11}, 12*time.Second
+	report.Disk, report.SinceContact = &storage.Disk{Log: 10, Free: 11}, 12*time.Second
 	q := queue.New(&reportingStore{i.store, report}, queue.Config{NamedTubes: 10})
 	defer q.Close(background)
 	c := &q.Counters

@@ -58,7 +58,7 @@ type Observer struct {
 	queue   *queue.Queue // nil until Serving
 	ending  bool
 	pushes  func() *webhook.Stats // nil if nothing is pushed
-	servers []*httpserve.Door
+	servers []*httpserve.Server
 
 	// snapshotMu guards the snapshot. It is held while one is taken, so concurrent scrapes get
 	// the same one.
@@ -116,7 +116,7 @@ func (o *Observer) Unready() string {
 		return "the store is being loaded"
 	}
 	var reasons []string
-	if q.Report().Away != nil {
+	if q.Report().Unavailable != nil {
 		reasons = append(reasons, "the store is away")
 	}
 	if q.Draining() {

@@ -32,7 +32,7 @@ func (a *awayStore) Report() storage.Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.Engine.Report()
-	r.Away = a.err
+	r.Unavailable = a.err
 	return r
 }
 

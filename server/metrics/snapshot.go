@@ -86,7 +86,7 @@ func (o *Observer) collect() *metadata {
 		named := &f.report.Named[i]
 		f.flows[named.Tube] = &named.Flow
 	}
-	if f.report.Away != nil {
+	if f.report.Unavailable != nil {
 		return f
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)

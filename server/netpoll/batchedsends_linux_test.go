@@ -81,7 +81,7 @@ func TestSecondReply(t *testing.T) {
 	write(t, l.wires[0], "3") // deferred again
 	write(t, l.wires[1], large)
 	var body releaseCounter
-	pieces := []protocol.Piece{{Bytes: []byte("a")}, {Bytes: []byte("body"), Body: true, Users: &body}, {Bytes: []byte("z")}}
+	pieces := []protocol.Piece{{Bytes: []byte("a")}, {Bytes: []byte("body"), Body: true, Buffer: &body}, {Bytes: []byte("z")}}
 	if err := l.wires[2].WriteVec(pieces); err != nil || body.released != 1 {
 		t.Errorf("%v, released %d times", err, body.released)
 	}
@@ -116,7 +116,7 @@ func TestDeferredBodies(t *testing.T) {
 	line := []byte("RESERVED 1 8192\r\n")
 	send := func(i, size int) {
 		body := bytes.Repeat([]byte{'b'}, size)
-		pieces := []protocol.Piece{{Bytes: line}, {Bytes: body, Body: true, Users: &bodies[i]}, {Bytes: []byte("\r\n")}}
+		pieces := []protocol.Piece{{Bytes: line}, {Bytes: body, Body: true, Buffer: &bodies[i]}, {Bytes: []byte("\r\n")}}
 		if err := l.wires[i].WriteVec(pieces); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestEndsWhileDeferred(t *testing.T) {
 	l.sends.begin(1)
 	bodies := make([]releaseCounter, 3)
 	for i, w := range l.wires {
-		pieces := []protocol.Piece{{Bytes: []byte("1")}, {Bytes: []byte("2"), Body: true, Users: &bodies[i]}, {Bytes: []byte("3")}}
+		pieces := []protocol.Piece{{Bytes: []byte("1")}, {Bytes: []byte("2"), Body: true, Buffer: &bodies[i]}, {Bytes: []byte("3")}}
 		if err := w.WriteVec(pieces); err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestClientGone(t *testing.T) {
 	awaitReset(t, w.fd)
 	l.sends.begin(1)
 	body := new(releaseCounter)
-	if err := w.WriteVec([]protocol.Piece{{Bytes: []byte("1")}, {Bytes: []byte("2"), Body: true, Users: body}}); err != nil {
+	if err := w.WriteVec([]protocol.Piece{{Bytes: []byte("1")}, {Bytes: []byte("2"), Body: true, Buffer: body}}); err != nil {
 		t.Fatal(err)
 	}
 	write(t, l.wires[1], "DELETED\r\n")

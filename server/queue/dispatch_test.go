@@ -36,7 +36,7 @@ func (q *bareQueue) joined(h tube.Holder) *atomic.Int64 {
 }
 
 // wakeUpTube is a wake-up from the store.
-func (q *bareQueue) wakeUpTube(tube string) { listener{q.Queue}.Ready(tube) }
+func (q *bareQueue) wakeUpTube(tube string) { listener{q.Queue}.WakeUp(tube) }
 
 // wantDispatcherWoken checks whether the dispatcher was woken since the last check.
 func (q *bareQueue) wantDispatcherWoken(what string, want bool) {

@@ -24,7 +24,7 @@ func TestTagsAndKeys(t *testing.T) {
 			}
 			return a
 		}
-		if first, again := put(), put(); first.ID != 1 || again != (tube.PutAnswer{Result: tube.PutTombstone, ID: 1, State: tube.Ready}) {
+		if first, again := put(), put(); first.ID != 1 || again != (tube.PutAnswer{Result: tube.PutExisting, ID: 1, State: tube.Ready}) {
 			w.Errorf("the put came to %+v, and again to %+v", first, again)
 		}
 		job, err := w.PeekKey(ctx, "t", "k")

@@ -127,7 +127,7 @@ func (q *Queue) Stats(ctx context.Context) (*Stats, error) {
 
 // ReleaseAll gives back everything that the holder has reserved, even if ctx has ended; in that
 // case ReleaseAll does not wait for the result. The holder must not be used any more.
-func (q *Queue) Leave(ctx context.Context, holder tube.Holder) error {
+func (q *Queue) ReleaseAll(ctx context.Context, holder tube.Holder) error {
 	answers, err := q.do(ctx, []storage.Op{{Kind: storage.ReleaseAll, Holder: holder}})
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ func newID() string {
 // listener is the queue as the store sees it.
 type listener struct{ q *Queue }
 
-func (l listener) Ready(tube string) bool {
+func (l listener) WakeUp(tube string) bool {
 	waits := l.q.lists.jobReady(tube)
 	return l.q.watcherReady(tube) || waits
 }

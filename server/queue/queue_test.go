@@ -95,7 +95,7 @@ func TestReleaseAll(t *testing.T) {
 		waiting := w.reserve(w.Context(), w.NewHolder(), storage.Forever)
 		ctx, cancel := context.WithCancel(w.Context())
 		cancel()
-		if err := w.Leave(ctx, h); err != nil && err != context.Canceled {
+		if err := w.ReleaseAll(ctx, h); err != nil && err != context.Canceled {
 			t.Errorf("leave: %v", err)
 		}
 		if o := <-waiting; o.job.ID != a || o.took > 0 {

@@ -10,7 +10,7 @@ import (
 // Report returns what is known of the store without a call to it.
 func (q *Queue) Report() storage.Report {
 	if q.reporter == nil {
-		return storage.Report{Silence: -1}
+		return storage.Report{SinceContact: -1}
 	}
 	return q.reporter.Report()
 }
@@ -29,7 +29,7 @@ func (t *timer) lag() time.Duration {
 // Topology asks the processes that share or host the store for their state; nil if there are
 // none.
 func (q *Queue) Topology(ctx context.Context) (*storage.Topology, error) {
-	s, ok := q.store.(storage.Surveyor)
+	s, ok := q.store.(storage.TopologyStore)
 	if !ok {
 		return nil, nil
 	}

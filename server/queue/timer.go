@@ -37,7 +37,7 @@ type timer struct {
 	last  time.Duration // how late it was when it fired last
 
 	// The rest belongs to run.
-	late    telemetry.Log
+	late    telemetry.Throttle
 	mostLag time.Duration // since the last log line about it
 }
 

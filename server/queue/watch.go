@@ -9,7 +9,7 @@ type Watcher interface {
 	// WakeUp is a wake-up: a tube may have a job. It reports whether the watcher is going to try
 	// to take it. Before the wake-up the watcher has tried with storage.Op.Wait and found
 	// nothing, so no wake-up is lost unless the store fails.
-	Ready(tube string) bool
+	WakeUp(tube string) bool
 
 	// PolicyChanged reports that the policy of a tube was set on this server. Changes by other
 	// servers on the same store are not reported.
@@ -27,7 +27,7 @@ func (q *Queue) Watch(w Watcher) {
 
 func (q *Queue) watcherReady(tube string) bool {
 	w := q.watcher.Load()
-	return w != nil && (*w).Ready(tube)
+	return w != nil && (*w).WakeUp(tube)
 }
 
 // PolicyChanged must be called by a listener that has set a policy by other means than

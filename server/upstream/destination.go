@@ -38,7 +38,7 @@ func (d *destination) Lock(ctx context.Context, from string) error {
 }
 
 // Close implements migrate.Target.
-func (d *destination) Close() error { return d.queue.Leave(context.Background(), d.holder) }
+func (d *destination) Close() error { return d.queue.ReleaseAll(context.Background(), d.holder) }
 
 // Write implements migrate.Target.
 func (d *destination) Write(ctx context.Context, n *migrate.Note) (uint64, error) {
@@ -137,7 +137,7 @@ func (d *destination) Remove(ctx context.Context, ids ...uint64) error {
 }
 
 // Notes implements migrate.Target.
-func (d *destination) Notes(ctx context.Context) (notes []migrate.Written, err error) {
+func (d *destination) Notes(ctx context.Context) (notes []migrate.StoredNote, err error) {
 	ctx = context.WithoutCancel(ctx)
 	for cursor := ""; ; {
 		jobs, next, err := d.queue.ListJobs(ctx, migrate.NotesTube, tube.Delayed, tube.MaxListed, cursor)
@@ -153,7 +153,7 @@ func (d *destination) Notes(ctx context.Context) (notes []migrate.Written, err e
 				return nil, err
 			}
 			if n, err := migrate.ParseNote(string(j.Body)); err == nil {
-				notes = append(notes, migrate.Written{Note: n, ID: j.ID})
+				notes = append(notes, migrate.StoredNote{Note: n, ID: j.ID})
 			}
 		}
 		if cursor = next; cursor == "" {

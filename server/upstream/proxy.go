@@ -44,10 +44,10 @@ const (
 
 // Proxy migrates the jobs of an old server to this one. Wanted may be called by any
 // goroutine.
-type Front struct {
+type Proxy struct {
 	config   Config
 	queue    *queue.Queue
-	throttle telemetry.Log
+	throttle telemetry.Throttle
 	stop     context.CancelFunc
 	ended    chan struct{}
 
@@ -60,18 +60,18 @@ type Front struct {
 }
 
 // New returns a Proxy, which does nothing before Start.
-func New(c Config) *Front {
+func New(c Config) *Proxy {
 	if c.pause == 0 {
 		c.pause = pollEvery
 	}
-	return &Front{
-		config: c, throttle: telemetry.Log{Clock: time.Now}, ended: make(chan struct{}),
+	return &Proxy{
+		config: c, throttle: telemetry.Throttle{Clock: time.Now}, ended: make(chan struct{}),
 		ready: make(map[string]bool), wanted: make(map[string]int), wake: make(chan struct{}, 1),
 	}
 }
 
 // Start begins to migrate jobs into a queue.
-func (f *Front) Start(q *queue.Queue) {
+func (f *Proxy) Start(q *queue.Queue) {
 	f.queue = q
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
@@ -83,13 +83,13 @@ func (f *Front) Start(q *queue.Queue) {
 
 // Stop ends that, after the jobs that are being migrated have arrived. The queue must still
 // be open.
-func (f *Front) Stop() {
+func (f *Proxy) Stop() {
 	f.stop()
 	<-f.ended
 }
 
 // Wanted records that somebody wants a job of one of these tubes, and none is here.
-func (f *Front) Wanted(tubes []string) {
+func (f *Proxy) Wanted(tubes []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, name := range tubes {
@@ -104,7 +104,7 @@ func (f *Front) Wanted(tubes []string) {
 }
 
 // signal wakes a migrator for wanted jobs.
-func (f *Front) signal() {
+func (f *Proxy) signal() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
@@ -112,7 +112,7 @@ func (f *Front) signal() {
 }
 
 // next returns a tube of which a job is wanted; "" if there is none.
-func (f *Front) next() string {
+func (f *Proxy) next() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.order) == 0 {
@@ -132,7 +132,7 @@ func (f *Front) next() string {
 }
 
 // setReady records whether a tube has ready jobs on the old server.
-func (f *Front) setReady(name string, ready int) {
+func (f *Proxy) setReady(name string, ready int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ready > 0 {
@@ -143,7 +143,7 @@ func (f *Front) setReady(name string, ready int) {
 }
 
 // run migrates jobs until ctx ends, and starts again after every failure.
-func (f *Front) run(ctx context.Context) {
+func (f *Proxy) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := f.migrateAll(ctx)
 		switch {
@@ -161,12 +161,12 @@ func (f *Front) run(ctx context.Context) {
 }
 
 // connect connects a migrator to the old server.
-func (f *Front) connect() (*migrate.Carrier, error) {
+func (f *Proxy) connect() (*migrate.Migrator, error) {
 	conn, err := client.Dial(f.config.Addr, replyTimeout)
 	if err != nil {
 		return nil, err
 	}
-	conn.Patience = replyTimeout
+	conn.Timeout = replyTimeout
 	c, err := migrate.New(conn, f.config.Addr, newDestination(f.queue))
 	if err != nil {
 		conn.Close()
@@ -175,8 +175,8 @@ func (f *Front) connect() (*migrate.Carrier, error) {
 }
 
 // migrateAll migrates jobs until ctx ends or something fails.
-func (f *Front) migrateAll(ctx context.Context) error {
-	var migrators []*migrate.Carrier
+func (f *Proxy) migrateAll(ctx context.Context) error {
+	var migrators []*migrate.Migrator
 	defer func() {
 		for _, c := range migrators {
 			c.Close()
@@ -200,7 +200,7 @@ func (f *Front) migrateAll(ctx context.Context) error {
 }
 
 // runMigrators makes some migrators migrate what is wanted, and the others all the rest.
-func (f *Front) runMigrators(ctx context.Context, others, wanted []*migrate.Carrier) error {
+func (f *Proxy) runMigrators(ctx context.Context, others, wanted []*migrate.Migrator) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var all sync.WaitGroup
@@ -213,7 +213,7 @@ func (f *Front) runMigrators(ctx context.Context, others, wanted []*migrate.Carr
 }
 
 // migrateWanted migrates jobs that somebody waits for.
-func (f *Front) migrateWanted(ctx context.Context, c *migrate.Carrier) error {
+func (f *Proxy) migrateWanted(ctx context.Context, c *migrate.Migrator) error {
 	for {
 		select {
 		case <-f.wake:
@@ -233,10 +233,10 @@ func (f *Front) migrateWanted(ctx context.Context, c *migrate.Carrier) error {
 }
 
 // migrateRest goes through all tubes repeatedly.
-func (f *Front) migrateRest(ctx context.Context, migrators []*migrate.Carrier) error {
+func (f *Proxy) migrateRest(ctx context.Context, migrators []*migrate.Migrator) error {
 	moved := 0
 	var mu sync.Mutex
-	m := &migrate.Mover{Rate: f.config.Rate, Seen: f.setReady, Carried: func(string, migrate.State) {
+	m := &migrate.Mover{Rate: f.config.Rate, OnTube: f.setReady, OnMigrated: func(string, migrate.State) {
 		mu.Lock()
 		defer mu.Unlock()
 		moved++
@@ -260,7 +260,7 @@ func (f *Front) migrateRest(ctx context.Context, migrators []*migrate.Carrier) e
 }
 
 // logEmpty logs, once, that the old server has no jobs left.
-func (f *Front) logEmpty(reserved int) {
+func (f *Proxy) logEmpty(reserved int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if reserved == 0 && !f.empty {

@@ -184,7 +184,7 @@ func (d *Dispatcher) watch(delta int, tubes []string) error {
 }
 
 // WakeUp implements queue.Watcher.
-func (d *Dispatcher) Ready(name string) bool {
+func (d *Dispatcher) WakeUp(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	sub := d.subscriptions[name]

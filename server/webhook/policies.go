@@ -42,7 +42,7 @@ type policyReader struct {
 	cancel    context.CancelFunc
 	wakeUp    chan struct{} // capacity 1
 	ended     chan struct{}
-	refused   telemetry.Log
+	refused   telemetry.Throttle
 	instances int // instances that share the store, as far as is known; at least 1
 
 	mu   sync.Mutex

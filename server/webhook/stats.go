@@ -158,14 +158,14 @@ func (d *Dispatcher) logFailure(sub *subscription, t *target, j *Job, result *Ou
 
 // logOf returns the log of failed calls to a target; if the target is unknown, that of a
 // gateway's subscription.
-func (d *Dispatcher) logOf(sub *subscription, target string) *telemetry.Log {
+func (d *Dispatcher) logOf(sub *subscription, target string) *telemetry.Throttle {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t := d.targets[strings.ToLower(target)]; t != nil {
 		return &t.log
 	}
 	if sub.log == nil {
-		sub.log = new(telemetry.Log)
+		sub.log = new(telemetry.Throttle)
 	}
 	return sub.log
 }

@@ -17,9 +17,9 @@ type subscription struct {
 	policy tube.Push
 	target *target // of the policy; nil for a gateway's
 
-	bucket *bucket        // for the rate; nil: no rate
-	counts *counts        // nil until the first call, see countsOf
-	log    *telemetry.Log // of a gateway's failed calls to unknown targets; nil until the first one
+	bucket *bucket             // for the rate; nil: no rate
+	counts *counts             // nil until the first call, see countsOf
+	log    *telemetry.Throttle // of a gateway's failed calls to unknown targets; nil until the first one
 
 	active    int // jobs that are being taken or called
 	batchSize int // how many are taken next if allowed; grows as long as jobs are found

@@ -44,7 +44,7 @@ var errFailed = errors.New("failed")
 type target struct {
 	name    string
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	log     telemetry.Log // of failed calls
+	log     telemetry.Throttle // of failed calls
 
 	openUntil time.Time // until when the breaker is open, if it was opened
 

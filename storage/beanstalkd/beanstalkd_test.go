@@ -40,7 +40,7 @@ func beanstalkd(t *testing.T, dir string, args ...string) (*exec.Cmd, *client.Co
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		conn, err := client.Dial(socket, timeout)
 		if err == nil {
-			conn.Patience = timeout
+			conn.Timeout = timeout
 			t.Cleanup(func() { conn.Close() })
 			return cmd, conn
 		}
@@ -225,7 +225,7 @@ func flipBit(t *testing.T, dir string, whole []Job, random *rand.Rand) {
 
 // compare lets beanstalkd and this package read a directory, and compares the results. beanstalkd works on
 // a copy.
-func compare(t *testing.T, dir string) *Log {
+func compare(t *testing.T, dir string) *Binlog {
 	t.Helper()
 	theirs := filepath.Join(t.TempDir(), "copy")
 	if err := os.CopyFS(theirs, os.DirFS(dir)); err != nil {
@@ -262,7 +262,7 @@ func compare(t *testing.T, dir string) *Log {
 
 // incomparable reports that beanstalkd left a body without its end in a directory. The end of its replies
 // cannot be found then.
-func incomparable(l *Log) bool {
+func incomparable(l *Binlog) bool {
 	return slices.ContainsFunc(l.Damage, func(d Damage) bool { return strings.HasSuffix(d.What, endsInCRLF) })
 }
 
@@ -319,7 +319,7 @@ func wantNear(t *testing.T, what string, d time.Duration, seconds uint64) {
 }
 
 // compareBuried compares the order in which jobs were buried. It deletes them in beanstalkd.
-func compareBuried(t *testing.T, c *client.Conn, l *Log) {
+func compareBuried(t *testing.T, c *client.Conn, l *Binlog) {
 	t.Helper()
 	ours := make(map[string][]uint64)
 	l.Headers(func(j Job) error {

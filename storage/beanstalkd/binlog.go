@@ -49,7 +49,7 @@ func (d Damage) String() string {
 }
 
 // Binlog is the contents of a binlog in memory, without the bodies. It holds the lock of the directory until Close.
-type Log struct {
+type Binlog struct {
 	Files   int
 	Records int      // read
 	Damage  []Damage // in the order of the files
@@ -81,7 +81,7 @@ var ErrNone = errors.New("there is no binlog of beanstalkd")
 var ErrLocked = errors.New("a beanstalkd uses the directory")
 
 // FileNumber reports whether a name is that of a file of a binlog, and returns its number.
-func Is(name string) (number uint64, ok bool) {
+func FileNumber(name string) (number uint64, ok bool) {
 	digits, ok := strings.CutPrefix(name, "binlog.")
 	if !ok || strings.Trim(digits, "0123456789") != "" {
 		return 0, false
@@ -91,7 +91,7 @@ func Is(name string) (number uint64, ok bool) {
 }
 
 // HasBinlog reports whether a directory has a binlog. A directory that does not exist has none.
-func In(dir string) (bool, error) {
+func HasBinlog(dir string) (bool, error) {
 	paths, err := list(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
@@ -108,7 +108,7 @@ func list(dir string) ([]string, error) {
 	numbers := make(map[string]uint64)
 	var paths []string
 	for _, e := range entries {
-		if n, ok := Is(e.Name()); ok {
+		if n, ok := FileNumber(e.Name()); ok {
 			path := filepath.Join(dir, e.Name())
 			numbers[path], paths = n, append(paths, path)
 		}
@@ -120,7 +120,7 @@ func list(dir string) ([]string, error) {
 // Open reads the binlog of a directory. It calls reading, which may be nil, from time to time with
 // the current file and the number of records so far. The error is ErrNone, ErrLocked, ErrVersion,
 // or that of a file that cannot be read. Damaged files are no error, see Binlog.Damage.
-func Open(dir string, reading func(file string, records int)) (*Log, error) {
+func Open(dir string, reading func(file string, records int)) (*Binlog, error) {
 	paths, err := list(dir)
 	if err == nil && len(paths) == 0 {
 		err = ErrNone
@@ -128,7 +128,7 @@ func Open(dir string, reading func(file string, records int)) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the binlog in %s: %w", dir, err)
 	}
-	l := &Log{Files: len(paths), files: paths, alive: make(map[uint64]int), names: make(map[string]string)}
+	l := &Binlog{Files: len(paths), files: paths, alive: make(map[uint64]int), names: make(map[string]string)}
 	if l.lock, err = lock(filepath.Join(dir, "lock")); err != nil {
 		return nil, fmt.Errorf("reading the binlog in %s: %w", dir, err)
 	}
@@ -146,7 +146,7 @@ func Open(dir string, reading func(file string, records int)) (*Log, error) {
 }
 
 // Close releases the lock.
-func (l *Log) Close() error {
+func (l *Binlog) Close() error {
 	if l.lock == nil {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (l *Log) Close() error {
 }
 
 // replay reads a file.
-func (l *Log) replay(number int, reading func(string, int)) error {
+func (l *Binlog) replay(number int, reading func(string, int)) error {
 	path := l.files[number]
 	f, err := os.Open(path)
 	if err != nil {
@@ -180,7 +180,7 @@ func (l *Log) replay(number int, reading func(string, int)) error {
 }
 
 // apply applies a record.
-func (l *Log) apply(file int, e *entry) {
+func (l *Binlog) apply(file int, e *entry) {
 	slot, known := l.alive[e.id]
 	l.LastID = max(l.LastID, e.id)
 	switch {
@@ -212,7 +212,7 @@ func (k *liveJob) update(file int, e *entry) {
 // the time at which its job was put. It happens when beanstalkd could not read a file to its end: it did not
 // know the jobs after that point and used their ids again. The older job was never deleted; finish gives it
 // a new id.
-func (l *Log) addReusedID(file int, e *entry, slot int) {
+func (l *Binlog) addReusedID(file int, e *entry, slot int) {
 	old := &l.jobs[slot]
 	l.Damage = append(l.Damage, Damage{File: l.files[file], Offset: e.from, What: fmt.Sprintf(
 		"the id %d was used again: beanstalkd must have lost the job with this id in %s, byte %d, which gets a new id", e.id, l.files[old.file], old.at)})
@@ -221,7 +221,7 @@ func (l *Log) addReusedID(file int, e *entry, slot int) {
 }
 
 // remove removes a job that was deleted.
-func (l *Log) remove(id uint64) {
+func (l *Binlog) remove(id uint64) {
 	slot, known := l.alive[id]
 	if !known {
 		return
@@ -232,7 +232,7 @@ func (l *Log) remove(id uint64) {
 }
 
 // add adds a new job.
-func (l *Log) add(file int, e *entry) {
+func (l *Binlog) add(file int, e *entry) {
 	name, known := l.names[string(e.name)]
 	if !known {
 		name = string(e.name)
@@ -251,7 +251,7 @@ func (l *Log) add(file int, e *entry) {
 }
 
 // finish gives new ids to the jobs whose ids were used again, and sorts all jobs by their first records.
-func (l *Log) finish() {
+func (l *Binlog) finish() {
 	for _, slot := range l.reused {
 		l.LastID++
 		l.jobs[slot].id = l.LastID
@@ -262,10 +262,10 @@ func (l *Log) finish() {
 }
 
 // Len returns the number of jobs.
-func (l *Log) Len() int { return len(l.jobs) }
+func (l *Binlog) Len() int { return len(l.jobs) }
 
 // Bytes returns the number of bytes in all bodies.
-func (l *Log) Bytes() (all int64) {
+func (l *Binlog) Bytes() (all int64) {
 	for i := range l.jobs {
 		all += int64(l.jobs[i].body) - crlf
 	}
@@ -273,7 +273,7 @@ func (l *Log) Bytes() (all int64) {
 }
 
 // Source returns a name for exactly these jobs in this order. It does not depend on the time.
-func (l *Log) Source() string {
+func (l *Binlog) Source() string {
 	sum := sha256.New()
 	var b []byte
 	for i := range l.jobs {
@@ -287,7 +287,7 @@ func (l *Log) Source() string {
 
 // Headers calls do with each job, without its body, in the order of their first records. It stops
 // at the first error of do.
-func (l *Log) Headers(do func(Job) error) error {
+func (l *Binlog) Headers(do func(Job) error) error {
 	for i := range l.jobs {
 		if err := do(l.jobs[i].job()); err != nil {
 			return err
@@ -297,7 +297,7 @@ func (l *Log) Headers(do func(Job) error) error {
 }
 
 // Each is Headers with the bodies, for all jobs beginning with number from, counted from 0.
-func (l *Log) Each(from int, do func(Job) error) error {
+func (l *Binlog) Each(from int, do func(Job) error) error {
 	r := bodies{files: l.files}
 	defer r.close()
 	for i := from; i < len(l.jobs); i++ {

@@ -55,7 +55,7 @@ func write(t testing.TB, dir string, number int, version int32, records ...[]byt
 	}
 }
 
-func read(t testing.TB, dir string) (*Log, []Job) {
+func read(t testing.TB, dir string) (*Binlog, []Job) {
 	t.Helper()
 	l, err := Open(dir, nil)
 	if err != nil {
@@ -216,7 +216,7 @@ func TestRefused(t *testing.T) {
 	if _, err := Open(zeros, nil); !errors.Is(err, ErrVersion) {
 		t.Error(err)
 	}
-	if has, err := In(filepath.Join(dir, "nowhere")); has || err != nil {
+	if has, err := HasBinlog(filepath.Join(dir, "nowhere")); has || err != nil {
 		t.Error(has, err)
 	}
 }
@@ -292,7 +292,7 @@ func TestWrite(t *testing.T) {
 	if _, err := Write(failing, seqOf([]Job{{ID: 1, Tube: "t"}, {ID: 2, Tube: "no name"}}), 0); err == nil {
 		t.Error("an invalid tube name was written")
 	}
-	if has, _ := In(failing); has {
+	if has, _ := HasBinlog(failing); has {
 		t.Error("a write that failed has left files")
 	}
 }
@@ -363,7 +363,7 @@ func FuzzScan(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, version int32, b []byte) {
 		b = append(binary.LittleEndian.AppendUint32(nil, uint32(version)), b...)
-		l := &Log{files: []string{"fuzz"}, alive: make(map[uint64]int), names: make(map[string]string)}
+		l := &Binlog{files: []string{"fuzz"}, alive: make(map[uint64]int), names: make(map[string]string)}
 		damage, err := scan(bytes.NewReader(b), int64(len(b)), func(e *entry) { l.apply(0, e) })
 		if err != nil && !errors.Is(err, ErrVersion) || damage != nil && (damage.Offset < headSize || damage.Offset+damage.Lost != int64(len(b))) {
 			t.Errorf("%v, %v", damage, err)

@@ -12,10 +12,10 @@ import (
 
 // Exported is the result of an export.
 type Exported struct {
-	Jobs    int
-	Beyond  int // jobs with keys, rules or a history, which a binlog cannot express
-	Held    int // jobs that were reserved: they are ready in the binlog
-	Largest int // body, in bytes
+	Jobs     int
+	Extended int // jobs with keys, rules or a history, which a binlog cannot express
+	Reserved int // jobs that were reserved: they are ready in the binlog
+	Largest  int // body, in bytes
 }
 
 // peeksAtOnce is how many bodies are read in one batch.
@@ -143,7 +143,7 @@ func (x *export) job(s *tube.JobStats, body []byte, at tube.Instant) Job {
 	x.done++
 	x.n.Largest = max(x.n.Largest, len(body))
 	if s.Metadata != nil {
-		x.n.Beyond++
+		x.n.Extended++
 	}
 	j := Job{
 		ID: s.ID, Tube: s.Tube, State: s.State, Pri: s.Pri, Delay: s.Delay, TTR: s.TTR,
@@ -151,7 +151,7 @@ func (x *export) job(s *tube.JobStats, body []byte, at tube.Instant) Job {
 	}
 	switch s.State {
 	case tube.Reserved:
-		x.n.Held++
+		x.n.Reserved++
 		j.State = tube.Ready
 	case tube.Delayed:
 		j.Due = at + tube.Instant(s.TimeLeft.Round(time.Millisecond))

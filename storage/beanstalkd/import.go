@@ -21,16 +21,16 @@ type Progress func(jobs int)
 
 // Result is the result of an import.
 type Result struct {
-	Jobs    int  // all jobs, without Imported
-	Before  int  // jobs that an earlier process had imported
-	KeepIDs bool // the jobs have kept their ids
-	id      func(tube string, old uint64) uint64
+	Jobs     int  // all jobs, without Imported
+	Imported int  // jobs that an earlier process had imported
+	KeepIDs  bool // the jobs have kept their ids
+	id       func(tube string, old uint64) uint64
 }
 
 // Import copies all jobs of a binlog into a store. It does not need a listener: a server that
 // uses the store later finds the jobs. If ctx ends, what was imported so far stays, and another
 // Import of the same binlog resumes after it.
-func Import(ctx context.Context, store storage.Store, l *Log, progress Progress) (Result, error) {
+func Import(ctx context.Context, store storage.Store, l *Binlog, progress Progress) (Result, error) {
 	s, ok := store.(storage.Importer)
 	if !ok {
 		return Result{}, ErrNoImporter
@@ -39,7 +39,7 @@ func Import(ctx context.Context, store storage.Store, l *Log, progress Progress)
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Before: int(im.Done()), KeepIDs: im.KeepsIDs(), id: im.IDOf}
+	r := Result{Imported: int(im.Done()), KeepIDs: im.KeepsIDs(), id: im.IDOf}
 	n := 0
 	err = l.Each(0, func(j Job) error {
 		if n++; n%1000 == 0 {
@@ -53,7 +53,7 @@ func Import(ctx context.Context, store storage.Store, l *Log, progress Progress)
 	if flushErr := im.Flush(); err == nil {
 		err = flushErr
 	}
-	r.Jobs = l.Len() - r.Before
+	r.Jobs = l.Len() - r.Imported
 	return r, err
 }
 
@@ -68,7 +68,7 @@ func record(j *Job) tube.Record {
 }
 
 // IDs calls do with the ids of each job whose id has changed.
-func (r *Result) IDs(l *Log, do func(Renamed) error) error {
+func (r *Result) IDs(l *Binlog, do func(Renamed) error) error {
 	if r.KeepIDs {
 		return nil
 	}
@@ -84,7 +84,7 @@ type Counts struct {
 }
 
 // Count counts the jobs of a binlog.
-func Count(l *Log) (c Counts) {
+func Count(l *Binlog) (c Counts) {
 	tubes, at := make(map[string]bool), now()
 	l.Headers(func(j Job) error {
 		tubes[j.Tube] = true

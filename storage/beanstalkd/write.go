@@ -24,7 +24,7 @@ var ErrTaken = errors.New("there is a binlog already")
 // that is put into beanstalkd gets an id above lastID. Write returns the number of jobs it has
 // written; after an error it removes the files.
 func Write(dir string, jobs iter.Seq2[Job, error], lastID uint64) (n int, err error) {
-	switch has, err := In(dir); {
+	switch has, err := HasBinlog(dir); {
 	case err != nil:
 		return 0, err
 	case has:

@@ -124,10 +124,10 @@ func (j *journal) compactTables() {
 type failures struct {
 	log      *slog.Logger
 	dir      string
-	behind   telemetry.Log // limits messages that the log keeps what the tables lack
-	refusing telemetry.Log // limits messages that puts are refused
-	since    time.Time     // the first failure in a row; zero: there was none
-	logged   bool          // a failure was logged
+	behind   telemetry.Throttle // limits messages that the log keeps what the tables lack
+	refusing telemetry.Throttle // limits messages that puts are refused
+	since    time.Time          // the first failure in a row; zero: there was none
+	logged   bool               // a failure was logged
 }
 
 // report logs a failure, and whether puts are refused because of it. The text of the error is

@@ -62,7 +62,7 @@ func newEngine(clock func() time.Time) *Engine {
 // nopListener is the listener until Listen is called.
 type nopListener struct{}
 
-func (nopListener) Ready(string) bool  { return false }
+func (nopListener) WakeUp(string) bool { return false }
 func (nopListener) Waiting(string) int { return 0 }
 func (nopListener) Due(time.Duration)  {}
 
@@ -200,7 +200,7 @@ func (e *Engine) wakeUps() []string {
 // sendWakeUps passes wake-ups to the listener. The lock is not held.
 func (e *Engine) sendWakeUps(names []string) {
 	for _, name := range names {
-		e.listener.Ready(name)
+		e.listener.WakeUp(name)
 	}
 }
 

@@ -133,7 +133,7 @@ func (e *Engine) takeNext(now tube.Instant, op *storage.Op) (from tables.Snapsho
 type bodyReads struct {
 	failures atomic.Int64 // in a row
 	log      *slog.Logger
-	limited  telemetry.Log
+	limited  telemetry.Throttle
 }
 
 // maxFailures is how many failures in a row are attributed to damaged files. After more, the

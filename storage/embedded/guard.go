@@ -36,7 +36,7 @@ type guard struct {
 	available int64 // bytes above the reserve at readAt, less what was put since
 	unknown   bool  // the file system does not report its free space
 	low       bool  // the last put was refused
-	limited   telemetry.Log
+	limited   telemetry.Throttle
 	reclaimed time.Time // when the tables were last compacted because the disk was full
 }
 

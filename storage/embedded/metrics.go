@@ -34,11 +34,11 @@ func (e *Engine) NameTubes(n int) {
 
 // Report implements storage.Reporter.
 func (e *Engine) Report() storage.Report {
-	r := storage.Report{Calls: e.metrics.calls.Read(), Operations: e.metrics.operations.Read(), Silence: -1}
+	r := storage.Report{Calls: e.metrics.calls.Read(), Operations: e.metrics.operations.Read(), SinceContact: -1}
 	e.mu.Lock()
 	r.Named, r.Rest = e.machine.Flows()
 	if e.closed {
-		r.Away = storage.ErrClosed
+		r.Unavailable = storage.ErrClosed
 	}
 	e.mu.Unlock()
 	if e.journal != nil {

@@ -59,8 +59,8 @@ func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 		failures: &failures{log: o.Log, dir: o.Dir},
 		mu:       &e.mu, commits: sync.NewCond(&e.mu), cond: sync.NewCond(&e.mu),
 		window: newWindow(0), roomMade: e.roomMade,
-		guard:     &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock, limited: telemetry.Log{Clock: o.clock}},
-		bodyReads: bodyReads{log: o.Log, limited: telemetry.Log{Clock: o.clock}},
+		guard:     &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock, limited: telemetry.Throttle{Clock: o.clock}},
+		bodyReads: bodyReads{log: o.Log, limited: telemetry.Throttle{Clock: o.clock}},
 	}
 	j.guard.stalled = j.stalled
 	return j

@@ -135,7 +135,7 @@ func TestTablesCannotBeWritten(t *testing.T) {
 	}
 	wantJobs(t, s.afterPowerCut(t), ids)
 	eventually(t, "a log message that puts are refused", func() bool { return s.log.count("puts are refused") > 0 })
-	logged, limit := s.log.count("puts are refused"), 1+int(time.Since(begun)/telemetry.Every)
+	logged, limit := s.log.count("puts are refused"), 1+int(time.Since(begun)/telemetry.ThrottleInterval)
 	if logged > limit || s.log.count("cannot be written") > 2*limit {
 		t.Errorf("it was logged %d times that puts are refused", logged)
 	}

@@ -61,7 +61,7 @@ func newBlockingListener(tube string) *blockingListener {
 	return &blockingListener{tube: tube, blocked: make(chan struct{}), release: make(chan struct{})}
 }
 
-func (d *blockingListener) Ready(name string) bool {
+func (d *blockingListener) WakeUp(name string) bool {
 	if name == d.tube && !bytes.Contains(debug.Stack(), []byte(".DoPolling(")) {
 		d.once.Do(func() { close(d.blocked) })
 		<-d.release

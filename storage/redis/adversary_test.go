@@ -60,7 +60,7 @@ func TestCutInTheMiddle(t *testing.T) {
 // cutReplies loses the replies of Redis from the n-th call of the script on.
 func cutReplies(proxy *redistest.Proxy, from int64) {
 	var calls atomic.Int64
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if isCall(piece) && bytes.Contains(piece, []byte("\r\ntake\r\n")) && calls.Add(1) >= from {
 			return redistest.Cut
 		}
@@ -87,7 +87,7 @@ func TestCutAndGivenUp(t *testing.T) {
 			t.Errorf("take %d: %+v", i, a)
 		}
 	}
-	proxy.Judge(nil, nil)
+	proxy.Intercept(nil, nil)
 	awaitReserved(t, s, 0)
 }
 
@@ -104,7 +104,7 @@ func TestCutAndDeclaredDead(t *testing.T) {
 	assumeAlive(lt.s)
 	var calls atomic.Int64
 	var other atomic.Uint64
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if isCall(piece) && bytes.Contains(piece, []byte("\r\ntake\r\n")) && calls.Add(1) == 2 {
 			lt.ahead.Add(int64(10 * time.Second))
 			lt.s.Tick()
@@ -170,7 +170,7 @@ func TestVoidPuts(t *testing.T) {
 		p.ids.skipping = true
 		p.ids.order.saw(1000)
 	})
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if isCall(piece) {
 			return redistest.Cut
 		}
@@ -179,7 +179,7 @@ func TestVoidPuts(t *testing.T) {
 	if a := do(s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Body: make([]byte, 5000)}); a.Err == nil {
 		t.Fatalf("%+v", a)
 	}
-	proxy.Judge(nil, nil)
+	proxy.Intercept(nil, nil)
 	for range 100 {
 		if figures(t, s); !p.failing.Load() {
 			break
@@ -253,7 +253,7 @@ func TestOthersBesideWideTakes(t *testing.T) {
 			}
 			var calls atomic.Int64
 			begun := make(chan bool)
-			proxy.Judge(func(piece []byte) redistest.Fate {
+			proxy.Intercept(func(piece []byte) redistest.Fate {
 				if bytes.Contains(piece, []byte("take-any")) && calls.Add(1) == 3 {
 					close(begun)
 				}
@@ -286,7 +286,7 @@ func TestOthersWithinAWideTake(t *testing.T) {
 	s := openWith(t, Options{URL: proxy.URL(), Timeout: patient})
 	var calls atomic.Int64
 	third, waits := make(chan bool), make(chan bool)
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if bytes.Contains(piece, []byte("\r\nbest\r\n")) && calls.Add(1) == 3 {
 			close(third)
 			<-waits

@@ -39,10 +39,10 @@ func (p *partition) noteDelivered(r *reply, op *storage.Op, j *job) {
 	f.Counts[tube.Reserves]++
 	switch {
 	case !j.cached.IsZero():
-		f.Waits.Note(r.sent.Sub(j.cached))
+		f.Waits.Observe(r.sent.Sub(j.cached))
 	case j.record != "" && op.Kind == storage.Take:
 		if c := j.record.counters(); c[tube.Reserves]+c[tube.Kicks] == 0 {
-			f.Waits.Note(time.Duration(p.redisTime(r)-j.record.due()) * time.Millisecond)
+			f.Waits.Observe(time.Duration(p.redisTime(r)-j.record.due()) * time.Millisecond)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func (r record) due() int64 { return r.createdMs() + int64(r.delay())*1000 }
 
 // noteRun counts how long a job has run that its holder has deleted.
 func (p *partition) noteRun(r *reply, held *holding) {
-	p.flow.of(p.holdings.tubeOf(held)).Runs.Note(r.sent.Sub(p.holdings.since(held)))
+	p.flow.of(p.holdings.tubeOf(held)).Runs.Observe(r.sent.Sub(p.holdings.since(held)))
 }
 
 // readNoted reads the counts at the end of a reply.
@@ -70,7 +70,7 @@ func (p *partition) readNoted(r *reply) {
 		f := p.flow.of(name)
 		switch what {
 		case "run":
-			f.Runs.Note(time.Duration(n) * time.Millisecond)
+			f.Runs.Observe(time.Duration(n) * time.Millisecond)
 		case "puts":
 			f.Puts += n
 		case "deletes":
@@ -140,10 +140,10 @@ func (s *Store) Report() storage.Report {
 		r.Rest.Add(&p.flow.flows.Rest)
 		p.flow.mu.Unlock()
 		if p.failing.Load() {
-			r.Away = storage.ErrUnavailable
+			r.Unavailable = storage.ErrUnavailable
 		}
 		if at := p.answered.Load(); at != 0 {
-			r.Silence = max(r.Silence, time.Since(time.Unix(0, at)))
+			r.SinceContact = max(r.SinceContact, time.Since(time.Unix(0, at)))
 		}
 	}
 	return r

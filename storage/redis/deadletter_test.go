@@ -205,15 +205,15 @@ func TestRepeatedPut(t *testing.T) {
 	tags := &tube.Tags{Key: "once", Rules: tube.Rules{KeyTTL: time.Hour, HasKeyTTL: true}}
 	op := storage.Op{Kind: storage.Put, Tube: "t", TTR: 100, Body: []byte("x"), Args: &storage.Args{Tags: tags}}
 	do(other, storage.Op{Kind: storage.Ref, Tubes: []string{"t"}, Delta: 1})
-	proxy.Judge(nil, func([]byte) redistest.Fate { return redistest.Cut })
+	proxy.Intercept(nil, func([]byte) redistest.Fate { return redistest.Cut })
 	first := do(s, op)
-	proxy.Judge(nil, nil)
+	proxy.Intercept(nil, nil)
 	if first.Err == nil {
 		t.Fatal("the answer was not lost")
 	}
 	a := do(other, op)
 	again := do(other, op)
-	if a.Err != nil || again.ID != a.ID || again.Result.Outcome != tube.PutTombstone {
+	if a.Err != nil || again.ID != a.ID || again.Result.Outcome != tube.PutExisting {
 		t.Fatalf("%+v, then %+v", a, again)
 	}
 	if total := do(other, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats.Total; total != 1 {

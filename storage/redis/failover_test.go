@@ -22,7 +22,7 @@ type rollbackTest struct {
 
 // rollbackBySentinels lets sentinels decide.
 func rollbackBySentinels(t *testing.T) rollbackTest {
-	redis := redistest.StartSentinelsBehind(t, 1)
+	redis := redistest.StartSentinelsWithProxies(t, 1)
 	primary := redis.Servers[0]
 	return rollbackTest{redis.URL(), "t", primary, redis.Servers[1], func() {
 		primary.Kill()
@@ -32,7 +32,7 @@ func rollbackBySentinels(t *testing.T) rollbackTest {
 
 // rollbackInCluster lets the primaries of a cluster decide.
 func rollbackInCluster(t *testing.T) rollbackTest {
-	redis := redistest.StartClusterBehind(t, 3, 1)
+	redis := redistest.StartClusterWithProxies(t, 3, 1)
 	primary, replica := redis.Primaries[0], redis.Replicas[0]
 	number := 0
 	for redis.Owner(t, keyPrefix(DefaultNamespace, number), primary) != primary {

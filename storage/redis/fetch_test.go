@@ -25,14 +25,14 @@ func isFetched(piece []byte) bool {
 
 // fetchBreaks are the moments at which a connection can break while records are read.
 var fetchBreaks = map[string]func(p *redistest.Proxy){
-	"in the request":     func(p *redistest.Proxy) { p.Judge(once(redistest.Cut, 1, isFetch), nil) },
-	"behind the request": func(p *redistest.Proxy) { p.Judge(once(redistest.Last, 1, isFetch), nil) },
-	"before the answer":  func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Cut, 1, isFetched)) },
-	"behind the answer":  func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Last, 1, isFetched)) },
-	"no answer":          func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Drop, 1, isFetched)) },
+	"in the request":     func(p *redistest.Proxy) { p.Intercept(once(redistest.Cut, 1, isFetch), nil) },
+	"behind the request": func(p *redistest.Proxy) { p.Intercept(once(redistest.Last, 1, isFetch), nil) },
+	"before the answer":  func(p *redistest.Proxy) { p.Intercept(nil, once(redistest.Cut, 1, isFetched)) },
+	"behind the answer":  func(p *redistest.Proxy) { p.Intercept(nil, once(redistest.Last, 1, isFetched)) },
+	"no answer":          func(p *redistest.Proxy) { p.Intercept(nil, once(redistest.Drop, 1, isFetched)) },
 	"refused": func(p *redistest.Proxy) {
 		var seen atomic.Bool
-		p.Judge(func(piece []byte) redistest.Fate {
+		p.Intercept(func(piece []byte) redistest.Fate {
 			if isFetch(piece) && seen.CompareAndSwap(false, true) {
 				copy(piece[bytes.Index(piece, []byte("\r\nget\r\n")):], "\r\ngot\r\n")
 			}
@@ -60,7 +60,7 @@ func TestFetchedOnce(t *testing.T) {
 				brk(proxy)
 				ops := []storage.Op{take(1), take(1), take(2), take(1), take(1), take(1)}
 				storage.DoWait(s, ops)
-				proxy.Judge(nil, nil)
+				proxy.Intercept(nil, nil)
 				for i := range ops {
 					if a, want := ops[i].Answer, &puts[i]; a.Err != nil || a.ID != want.Answer.ID || !bytes.Equal(a.Body, want.Body) {
 						t.Errorf("take %d: job %d with %d bytes, %v", i, a.ID, len(a.Body), a.Err)
@@ -68,7 +68,7 @@ func TestFetchedOnce(t *testing.T) {
 				}
 				brk(proxy)
 				last := do(s, move(tube.ReserveJob, 1, puts[1].Answer.ID))
-				proxy.Judge(nil, nil)
+				proxy.Intercept(nil, nil)
 				if !last.NotFound { // it is reserved
 					t.Errorf("%+v", last)
 				}
@@ -88,7 +88,7 @@ func TestFetchGivenUp(t *testing.T) {
 	proxy := redistest.NewProxy(t, server)
 	putLarge(t, openAt(t, server.URL(), patient), 3, 20_000)
 	s := openAt(t, proxy.URL(), hasty)
-	proxy.Judge(nil, func(piece []byte) redistest.Fate {
+	proxy.Intercept(nil, func(piece []byte) redistest.Fate {
 		if isFetched(piece) {
 			return redistest.Cut
 		}
@@ -99,7 +99,7 @@ func TestFetchGivenUp(t *testing.T) {
 			t.Errorf("take %d: %+v", i, a)
 		}
 	}
-	proxy.Judge(nil, nil)
+	proxy.Intercept(nil, nil)
 	awaitReserved(t, s, 0)
 	if got := figures(t, s); got.Ready != 3 {
 		t.Errorf("%+v", got)
@@ -109,7 +109,7 @@ func TestFetchGivenUp(t *testing.T) {
 // whileFetching calls a function once, before records are read.
 func whileFetching(proxy *redistest.Proxy, what func()) {
 	var seen atomic.Bool
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if isFetch(piece) && seen.CompareAndSwap(false, true) {
 			what()
 		}
@@ -237,7 +237,7 @@ func TestPeekedAndGone(t *testing.T) {
 		t.Errorf("at first: %d with %d bytes", a.ID, len(a.Body))
 	}
 	client, asked := server.Client(t), new(atomic.Int64)
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if bytes.Contains(piece, []byte("\r\nget\r\n")) {
 			asked.Add(1)
 			client.Del(context.Background(), "redstalk:{0}:"+digits(id))

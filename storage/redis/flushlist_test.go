@@ -178,7 +178,7 @@ func TestMoveAcrossPartitionsKilled(t *testing.T) {
 				s := openWith(t, Options{URL: proxy.URL(), Partitions: of, Timeout: busy.Times(hasty), largeFrom: 60})
 				var seen atomic.Int64
 				var dead atomic.Bool
-				proxy.Judge(func(piece []byte) redistest.Fate {
+				proxy.Intercept(func(piece []byte) redistest.Fate {
 					if dead.Load() {
 						return redistest.Cut
 					}
@@ -241,7 +241,7 @@ func TestMoveAnswerLost(t *testing.T) {
 				storage.DoWait(s, puts)
 				var seen atomic.Int64
 				var lose atomic.Bool
-				proxy.Judge(func(piece []byte) redistest.Fate {
+				proxy.Intercept(func(piece []byte) redistest.Fate {
 					if isStep(piece) && seen.Add(1) == n+1 {
 						lose.Store(true)
 					}
@@ -255,7 +255,7 @@ func TestMoveAnswerLost(t *testing.T) {
 				if a := moveJobsOf(s, from, tube.Ready, to, jobs-1); a.Err != nil || a.Count != jobs-1 {
 					t.Errorf("moved: %+v", a)
 				}
-				proxy.Judge(nil, nil)
+				proxy.Intercept(nil, nil)
 				if got := bodiesIn(t, s, to, tube.Ready); len(got) != jobs-1 || !slices.IsSorted(got) {
 					t.Errorf("%d jobs have arrived, in order: %v", len(got), slices.IsSorted(got))
 				}
@@ -299,7 +299,7 @@ func TestFailsBetweenParts(t *testing.T) {
 			test.op.Tube = "from"
 			ops := []storage.Op{test.op, {Kind: storage.TubeStats, Tube: "from"}}
 			storage.DoWait(s, ops)
-			proxy.Judge(nil, nil)
+			proxy.Intercept(nil, nil)
 			a := ops[0].Answer
 			if !errors.Is(a.Err, storage.ErrUnavailable) || a.Count == 0 || a.Count == jobs || ops[1].Answer.Err == nil {
 				t.Fatalf("answers %+v, %+v", a, ops[1].Answer)
@@ -316,7 +316,7 @@ func TestFailsBetweenParts(t *testing.T) {
 func failFrom(proxy *redistest.Proxy, word string, n int64) {
 	var calls atomic.Int64
 	var away atomic.Bool
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if isCall(piece) && bytes.Contains(piece, []byte("\r\n"+word+"\r\n")) && calls.Add(1) == n {
 			away.Store(true)
 		}

@@ -52,7 +52,7 @@ type Report struct {
 	Skipped func(partition int, what string)
 
 	// Looking, if not nil, is called with what is being checked, and how many so far.
-	Looking func(what string, n int)
+	Progress func(what string, n int)
 }
 
 // Check compares the records of jobs with the queues, both ways, and the counters with what is
@@ -159,8 +159,8 @@ func (c *checker) reportProgress(what string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen[what] += n
-	if c.report.Looking != nil {
-		c.report.Looking(what, c.seen[what])
+	if c.report.Progress != nil {
+		c.report.Progress(what, c.seen[what])
 	}
 }
 

@@ -23,7 +23,7 @@ func TestCheckOfBytesBesideInstances(t *testing.T) {
 				do(s, storage.Op{Kind: storage.Put, Tube: name, TTR: 600, Body: bodyOf('x', 10)})
 			}
 			redis.Client(t).HIncrBy(context.Background(), "redstalk:{0}:tube:wrong", "bytes", 5)
-			proxy.Judge(func(piece []byte) redistest.Fate {
+			proxy.Intercept(func(piece []byte) redistest.Fate {
 				if bytes.Contains(piece, []byte(word)) {
 					do(s, storage.Op{Kind: storage.Put, Tube: "busy", TTR: 600, Body: bodyOf('y', 10)})
 				}

@@ -318,8 +318,8 @@ func TestCheckManyTubes(t *testing.T) {
 		var wrong []string
 		seen := make(map[string]int)
 		jobs, err := Check(ctx, Options{URL: redis.URL(), Timeout: patient}, repair, Report{
-			Found:   func(_ int, what string) { wrong = append(wrong, what) },
-			Looking: func(what string, n int) { seen[what] = max(seen[what], n) },
+			Found:    func(_ int, what string) { wrong = append(wrong, what) },
+			Progress: func(what string, n int) { seen[what] = max(seen[what], n) },
 		})
 		wrong = slices.DeleteFunc(wrong, func(what string) bool { // what follows from the others
 			return strings.HasPrefix(what, "deleted of") || strings.HasPrefix(what, "deletes of tube:tube1 ") || strings.HasPrefix(what, "total of tube:large")
@@ -347,7 +347,7 @@ func TestCheckBesideInstances(t *testing.T) {
 	_, err := check(context.Background(), Options{URL: redis.URL()}, false, Report{
 		Found:   func(_ int, what string) { wrong = append(wrong, what) },
 		Skipped: func(_ int, what string) { skipped = append(skipped, what) },
-		Looking: func(string, int) {
+		Progress: func(string, int) {
 			do(s, take(1))
 			do(s, put("x"))
 		},
@@ -368,7 +368,7 @@ func TestRepairStops(t *testing.T) {
 	s.Close()
 	_, err := check(context.Background(), Options{URL: redis.URL()}, true, Report{
 		Found: func(_ int, what string) { t.Error(what) },
-		Looking: func(what string, n int) {
+		Progress: func(what string, n int) {
 			if s != nil {
 				openAt(t, redis.URL(), patient)
 			}

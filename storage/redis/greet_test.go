@@ -18,7 +18,7 @@ func TestLateGreeting(t *testing.T) {
 		proxy := redistest.NewProxy(t, redistest.Start(t))
 		s := openWith(t, Options{URL: proxy.URL(), Partitions: partitions, Timeout: 2 * hasty})
 		var late atomic.Int64
-		proxy.Judge(nil, func(piece []byte) redistest.Fate {
+		proxy.Intercept(nil, func(piece []byte) redistest.Fate {
 			if bytes.Contains(piece, []byte("redis_version")) && late.Add(1) == 1 {
 				time.Sleep(s.parts[0].options.attempt() + 100*time.Millisecond)
 			}

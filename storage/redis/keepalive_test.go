@@ -31,8 +31,8 @@ func TestLongCall(t *testing.T) {
 				time.Sleep(long * time.Duration(len(piece)) / size)
 				return redistest.Pass
 			}
-			proxy.Judge(slowly, slowly)
-			defer proxy.Judge(nil, nil)
+			proxy.Intercept(slowly, slowly)
+			defer proxy.Intercept(nil, nil)
 			assumeAlive(other)
 			begun, done := time.Now(), make(chan storage.Answer, 1)
 			go func() { done <- do(s, op) }()

@@ -130,7 +130,7 @@ func TestOthersBesideLargeTakes(t *testing.T) {
 	taken := make(chan int64)
 	calls := atomic.Int64{}
 	begun := make(chan bool)
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if isCall(piece) && calls.Add(1) == 3 {
 			close(begun)
 		}
@@ -188,7 +188,7 @@ func slowLine(t *testing.T) (sent int64, silent time.Duration) {
 		longest, last = max(longest, time.Since(last)), time.Now()
 		return redistest.Pass
 	}
-	proxy.Judge(slowly, slowly)
+	proxy.Intercept(slowly, slowly)
 	if a := do(s, take(1)); a.Err != nil || len(a.Body) != size {
 		t.Errorf("%d bytes, %v", len(a.Body), a.Err)
 	}
@@ -212,7 +212,7 @@ func TestSlowLineBehindSmaller(t *testing.T) {
 	s := openAt(t, proxy.URL(), patient)
 	do(s, put("x"))
 	var calls, staged atomic.Int64
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if isStaging(piece) {
 			staged.Add(1)
 		}
@@ -242,7 +242,7 @@ func TestVoidBringsNoBodies(t *testing.T) {
 	s := openAt(t, proxy.URL(), hasty)
 	var given atomic.Bool // up
 	var behind atomic.Int64
-	proxy.Judge(nil, func(piece []byte) redistest.Fate {
+	proxy.Intercept(nil, func(piece []byte) redistest.Fate {
 		if given.Load() {
 			behind.Add(int64(len(piece)))
 			return redistest.Pass

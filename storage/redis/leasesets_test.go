@@ -277,14 +277,14 @@ func TestLeaseSetsAskedAgain(t *testing.T) {
 	lt.s = lt.open(proxy.URL(), busy.Times(time.Second))
 	putMany(t, lt.s, 40, 5)
 	losing := func(what func()) {
-		proxy.Judge(nil, once(redistest.Drop, 1, isAnswer))
+		proxy.Intercept(nil, once(redistest.Drop, 1, isAnswer))
 		what()
-		proxy.Judge(nil, nil)
+		proxy.Intercept(nil, nil)
 	}
 	away := func(what func()) {
-		proxy.Judge(func([]byte) redistest.Fate { return redistest.Drop }, nil)
+		proxy.Intercept(func([]byte) redistest.Fate { return redistest.Drop }, nil)
 		what()
-		proxy.Judge(nil, nil)
+		proxy.Intercept(nil, nil)
 		figures(t, lt.s)
 	}
 	losing(func() { takeMany(t, lt.s, 20) })

@@ -87,7 +87,7 @@ end
 // luaPlacement is partitionOf, and the constants of puts with tags.
 func luaPlacement() string {
 	return fmt.Sprintf("local PUT_NEW, PUT_TOMBSTONE, PUT_DUPLICATE, PUT_REFUSED = %d, %d, %d, %d\n",
-		tube.PutNew, tube.PutTombstone, tube.PutDuplicate, tube.PutRefused) +
+		tube.PutNew, tube.PutExisting, tube.PutDuplicate, tube.PutRefused) +
 		fmt.Sprintf("local REPLACE, FAIL, RANGE_FROM = %d, %d, %d\n", tube.Replace, tube.Fail, rangeFrom) + `
 local function partition_of(name)
   if partitions == 1 then return 0 end

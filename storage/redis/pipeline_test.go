@@ -104,7 +104,7 @@ func TestOverlap(t *testing.T) {
 			}
 			brk(proxy)
 			c.do(deletes)
-			proxy.Judge(nil, nil)
+			proxy.Intercept(nil, nil)
 			if got := figures(t, c.s); got.Jobs != n || got.Ready+got.Reserved+got.Delayed+got.Buried != 0 {
 				t.Errorf("%+v", got)
 			}
@@ -116,10 +116,10 @@ func TestOverlap(t *testing.T) {
 // break.
 func breaksInCalls(n int64) map[string]func(*redistest.Proxy) {
 	return map[string]func(*redistest.Proxy){
-		"in the request":     func(p *redistest.Proxy) { p.Judge(once(redistest.Cut, n, isCall), nil) },
-		"behind the request": func(p *redistest.Proxy) { p.Judge(once(redistest.Last, n, isCall), nil) },
-		"before the answer":  func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Cut, n, isAnswer)) },
-		"no answer":          func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Drop, n, isAnswer)) },
+		"in the request":     func(p *redistest.Proxy) { p.Intercept(once(redistest.Cut, n, isCall), nil) },
+		"behind the request": func(p *redistest.Proxy) { p.Intercept(once(redistest.Last, n, isCall), nil) },
+		"before the answer":  func(p *redistest.Proxy) { p.Intercept(nil, once(redistest.Cut, n, isAnswer)) },
+		"no answer":          func(p *redistest.Proxy) { p.Intercept(nil, once(redistest.Drop, n, isAnswer)) },
 	}
 }
 

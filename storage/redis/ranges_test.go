@@ -190,9 +190,9 @@ func TestReadyRangesTakenOnce(t *testing.T) {
 				{[]uint64{9, 10, 11, 12}, bodiesFrom(3, 7)},
 				{[]uint64{13, 14, 15, 16}, []string{"body 7", "body 8", "body 0", "body 1"}},
 			} {
-				proxy.Judge(nil, once(redistest.Drop, 1, isAnswer))
+				proxy.Intercept(nil, once(redistest.Drop, 1, isAnswer))
 				ids, bodies := takeMany(t, s, len(want.ids))
-				proxy.Judge(nil, nil)
+				proxy.Intercept(nil, nil)
 				if !slices.Equal(ids, want.ids) || !slices.Equal(bodies, want.bodies) {
 					t.Errorf("took %d, %q; want %d, %q", ids, bodies, want.ids, want.bodies)
 				}

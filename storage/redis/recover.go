@@ -227,7 +227,7 @@ func (p *partition) renew(c *call, err error) {
 func (p *partition) wakeAll() {
 	for name, at := range p.refs.tubes {
 		if at.watching > 0 {
-			p.listener.Ready(name)
+			p.listener.WakeUp(name)
 		}
 	}
 }

@@ -119,10 +119,10 @@ func once(fate redistest.Fate, n int64, matches func([]byte) bool) func([]byte) 
 // breaks are the moments at which a connection can break under a call.
 var breaks = map[string]func(p *redistest.Proxy){
 	"before the request": func(p *redistest.Proxy) { p.Break() },
-	"in the request":     func(p *redistest.Proxy) { p.Judge(once(redistest.Cut, 1, isCall), nil) },
-	"behind the request": func(p *redistest.Proxy) { p.Judge(once(redistest.Last, 1, isCall), nil) },
-	"before the answer":  func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Cut, 1, isAnswer)) },
-	"no answer":          func(p *redistest.Proxy) { p.Judge(nil, once(redistest.Drop, 1, isAnswer)) },
+	"in the request":     func(p *redistest.Proxy) { p.Intercept(once(redistest.Cut, 1, isCall), nil) },
+	"behind the request": func(p *redistest.Proxy) { p.Intercept(once(redistest.Last, 1, isCall), nil) },
+	"before the answer":  func(p *redistest.Proxy) { p.Intercept(nil, once(redistest.Cut, 1, isAnswer)) },
+	"no answer":          func(p *redistest.Proxy) { p.Intercept(nil, once(redistest.Drop, 1, isAnswer)) },
 }
 
 // isAnswer distinguishes replies of the script, which are lists, from the empty ones of wake-up
@@ -147,7 +147,7 @@ func TestBrokenOnce(t *testing.T) {
 				t.Helper()
 				brk(proxy)
 				a := do(s, op)
-				proxy.Judge(nil, nil)
+				proxy.Intercept(nil, nil)
 				if a.Err != nil || a.NotFound {
 					t.Fatalf("%v: %+v", op.Kind, a)
 				}
@@ -186,7 +186,7 @@ func TestUndeliveredAreGivenBack(t *testing.T) {
 	for range 3 {
 		do(s, put("x"))
 	}
-	proxy.Judge(nil, func(piece []byte) redistest.Fate {
+	proxy.Intercept(nil, func(piece []byte) redistest.Fate {
 		if isAnswer(piece) || piece[0] == '-' {
 			return redistest.Cut
 		}
@@ -206,7 +206,7 @@ func TestUndeliveredAreGivenBack(t *testing.T) {
 	if a := do(s, take(2)); !errors.Is(a.Err, storage.ErrUnavailable) {
 		t.Errorf("while Redis is away: %+v", a)
 	}
-	proxy.Judge(nil, nil)
+	proxy.Intercept(nil, nil)
 	awaitReserved(t, s, 0)
 	if got := figures(t, s); got.Jobs != 4 || got.Ready != 4 {
 		t.Errorf("afterwards: %+v", got)

@@ -32,7 +32,7 @@ func TestFirstBatchOnce(t *testing.T) {
 			assumeAlive(lt.s)
 			var deaf, dropped atomic.Bool
 			deaf.Store(true)
-			proxy.Judge(nil, func(piece []byte) redistest.Fate {
+			proxy.Intercept(nil, func(piece []byte) redistest.Fate {
 				if deaf.Load() && isAnswer(piece) {
 					dropped.Store(true)
 					return redistest.Drop

@@ -63,7 +63,7 @@ func TestGoneBeforeAnsweredAgain(t *testing.T) {
 // the call is repeated.
 func cutBehind(proxy *redistest.Proxy, word string, what func()) {
 	var sent, lost atomic.Bool
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if isCall(piece) && bytes.Contains(piece, []byte(word)) {
 			sent.Store(true)
 		}

@@ -130,7 +130,7 @@ func TestOldConnections(t *testing.T) {
 // chanWaiter is a listener that sends the tubes for which it is woken.
 type chanWaiter chan string
 
-func (n chanWaiter) Ready(name string) bool {
+func (n chanWaiter) WakeUp(name string) bool {
 	select {
 	case n <- name:
 	default:

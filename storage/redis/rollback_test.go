@@ -231,7 +231,7 @@ func TestRepeatIsWritten(t *testing.T) {
 	}
 	var before string
 	var first sync.Once
-	proxy.Judge(nil, func(piece []byte) redistest.Fate {
+	proxy.Intercept(nil, func(piece []byte) redistest.Fate {
 		fate := redistest.Pass
 		if isAnswer(piece) {
 			first.Do(func() {

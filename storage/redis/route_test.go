@@ -311,7 +311,7 @@ func TestBrokenInPartitions(t *testing.T) {
 			checkAll(t, s, workers*each, names)
 			return
 		case <-time.After(pause):
-			proxy.Judge(once(redistest.Last, 2, isCall), once(redistest.Cut, 3, isAnswer))
+			proxy.Intercept(once(redistest.Last, 2, isCall), once(redistest.Cut, 3, isAnswer))
 			if n%4 == 0 {
 				proxy.Break()
 			}
@@ -345,7 +345,7 @@ type wakeUpListener struct {
 	woken chan string
 }
 
-func (e wakeUpListener) Ready(name string) bool {
+func (e wakeUpListener) WakeUp(name string) bool {
 	e.woken <- name
 	return true
 }

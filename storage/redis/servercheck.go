@@ -150,7 +150,7 @@ func setting(answer *goredis.MapStringStringCmd, usual int) (int, bool) {
 // serverCheck is what a partition knows of its server.
 type serverCheck struct { // from the last inspection; never nil
 	capabilities atomic.Pointer[capabilities] // when it was last inspected; never nil
-	complaints   *telemetry.Log               // common to all partitions
+	complaints   *telemetry.Throttle          // common to all partitions
 	mu           sync.Mutex                   // held while capabilities changes
 
 	// The rest belongs to the caller of the partition.

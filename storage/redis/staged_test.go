@@ -114,7 +114,7 @@ func TestStagedOnce(t *testing.T) {
 				for i := range 3 {
 					brk(proxy)
 					a := do(s, putBody(bodyOf(byte('a'+i), 20_000)))
-					proxy.Judge(nil, nil)
+					proxy.Intercept(nil, nil)
 					if ids = append(ids, a.ID); a.Err != nil {
 						t.Fatal(a.Err)
 					}
@@ -122,7 +122,7 @@ func TestStagedOnce(t *testing.T) {
 				for i, id := range ids {
 					brk(proxy)
 					takeBody(t, s, id, bodyOf(byte('a'+i), 20_000))
-					proxy.Judge(nil, nil)
+					proxy.Intercept(nil, nil)
 				}
 				if got := figures(t, s); got.Jobs != 3 || got.Reserved != 3 {
 					t.Errorf("%+v", got)
@@ -162,7 +162,7 @@ func TestLostBehindStaging(t *testing.T) {
 			}
 			s := openAt(t, proxy.URL(), timeout)
 			var lost atomic.Int64
-			proxy.Judge(func(piece []byte) redistest.Fate {
+			proxy.Intercept(func(piece []byte) redistest.Fate {
 				if isStaging(piece) && (lost.Add(1) == 1 || forever) {
 					cutBehindStaging(t, server, piece)
 					return redistest.Cut
@@ -170,7 +170,7 @@ func TestLostBehindStaging(t *testing.T) {
 				return redistest.Pass
 			}, nil)
 			a := do(s, putBody(bodyOf('a', 20_000)))
-			proxy.Judge(nil, nil)
+			proxy.Intercept(nil, nil)
 			if lost.Load() == 0 {
 				t.Fatal("nothing was staged")
 			}
@@ -199,7 +199,7 @@ func TestUnstaged(t *testing.T) {
 				proxy := redistest.NewProxy(t, server)
 				s := openWith(t, Options{URL: proxy.URL(), Partitions: partitions, Timeout: patient})
 				var seen atomic.Int64
-				proxy.Judge(func(piece []byte) redistest.Fate {
+				proxy.Intercept(func(piece []byte) redistest.Fate {
 					if !isStaging(piece) {
 						return redistest.Pass
 					}
@@ -243,7 +243,7 @@ func TestStagedNamesOfCalls(t *testing.T) {
 	s := openAt(t, proxy.URL(), patient)
 	var mu sync.Mutex
 	var names []string
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if found := firstStaging.FindSubmatch(piece); found != nil {
 			mu.Lock()
 			names = append(names, string(found[1]))
@@ -281,12 +281,12 @@ func TestFullWhileStaging(t *testing.T) {
 			ops = append(ops, putBody(bodyOf('a', 900_000)))
 		}
 		var calls atomic.Int64
-		proxy.Judge(func(piece []byte) redistest.Fate {
+		proxy.Intercept(func(piece []byte) redistest.Fate {
 			calls.Add(int64(len(callOf.FindAll(piece, -1))))
 			return redistest.Pass
 		}, nil)
 		storage.DoWait(s, ops)
-		proxy.Judge(nil, nil)
+		proxy.Intercept(nil, nil)
 		if n := calls.Load(); n > 2 {
 			t.Errorf("it took %d calls to find out", n)
 		}

@@ -16,7 +16,7 @@ import (
 func between(proxy *redistest.Proxy, word string, what func()) {
 	var seen atomic.Bool
 	var once sync.Once
-	proxy.Judge(func(piece []byte) redistest.Fate {
+	proxy.Intercept(func(piece []byte) redistest.Fate {
 		if isCall(piece) && bytes.Contains(piece, []byte(word)) {
 			seen.Store(true)
 		}

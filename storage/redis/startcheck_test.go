@@ -184,7 +184,7 @@ func TestWaitReplicas(t *testing.T) {
 func TestPasswordChanged(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {
-		server := redistest.StartBehind(t)
+		server := redistest.StartWithProxy(t)
 		client, ctx := server.Client(t), t.Context()
 		password := func(word string) {
 			if err := client.Do(ctx, "acl", "setuser", "u", "reset", "on", ">"+word, "~*", "+@all").Err(); err != nil {

@@ -114,7 +114,7 @@ func TestWakeUpsOfTheDead(t *testing.T) {
 // chanListener sends the tubes for which it is woken.
 type chanListener struct{ woken chan string }
 
-func (h *chanListener) Ready(name string) bool {
+func (h *chanListener) WakeUp(name string) bool {
 	select {
 	case h.woken <- name:
 	default:

@@ -149,7 +149,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // newStore sets up the partitions, with the capabilities of their servers.
 func newStore(l *link, o Options, all []*capabilities) *Store {
 	s, ids, lag := &Store{link: l, log: o.Log, stats: newStoreStats()}, &idOrder{}, &timerLag{log: o.Log}
-	ticks, senders, complaints := &atomic.Int32{}, &atomic.Int32{}, &telemetry.Log{}
+	ticks, senders, complaints := &atomic.Int32{}, &atomic.Int32{}, &telemetry.Throttle{}
 	for number := range o.Partitions {
 		p := newPartition(l, o, ids, lag, number)
 		p.stats, p.ticks, p.senders, p.server.complaints = s.stats, ticks, senders, complaints
@@ -212,7 +212,7 @@ func (nopLogger) Printf(context.Context, string, ...any) {}
 // nopListener is the listener until Listen is called.
 type nopListener struct{}
 
-func (nopListener) Ready(string) bool  { return true }
+func (nopListener) WakeUp(string) bool { return true }
 func (nopListener) Waiting(string) int { return 0 }
 func (nopListener) Due(time.Duration)  {}
 

@@ -59,7 +59,7 @@ func (s *Store) readInstances(ctx context.Context) (all []storage.Instance, err 
 	for _, beat := range beats {
 		name, _ := beat.Member.(string)
 		since := now.Sub(time.UnixMilli(int64(beat.Score)))
-		all = append(all, storage.Instance{Name: name, Own: name == own, Silence: max(since, 0), Version: versions[name]})
+		all = append(all, storage.Instance{Name: name, Own: name == own, SinceContact: max(since, 0), Version: versions[name]})
 	}
 	return all, nil
 }
@@ -111,7 +111,7 @@ func replicaOf(text string, sent uint64) storage.Replica {
 		Lag: time.Duration(number(metadata["lag"])) * time.Second,
 	}
 	if has := number(metadata["offset"]); has < sent {
-		r.Behind = sent - has
+		r.LagBytes = sent - has
 	}
 	return r
 }

@@ -47,7 +47,7 @@ func TestTopology(t *testing.T) {
 				if i.Own {
 					own++
 				}
-				if len(i.Name) != 8 || i.Silence > time.Minute || i.Version != map[bool]string{true: "1.0", false: "2.0"}[i.Own] {
+				if len(i.Name) != 8 || i.SinceContact > time.Minute || i.Version != map[bool]string{true: "1.0", false: "2.0"}[i.Own] {
 					t.Errorf("an instance is %+v", i)
 				}
 			}

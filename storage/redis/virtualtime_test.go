@@ -590,7 +590,7 @@ type waitingListener struct {
 	woken chan string
 }
 
-func (e *waitingListener) Ready(name string) bool {
+func (e *waitingListener) WakeUp(name string) bool {
 	select {
 	case e.woken <- name:
 	default: // it was woken before

@@ -40,7 +40,7 @@ func (b *harness) wantFlow(name string, want tube.Flow) {
 // timesOf returns a histogram of these times.
 func timesOf(times ...time.Duration) (t tube.Times) {
 	for _, d := range times {
-		t.Note(d)
+		t.Observe(d)
 	}
 	return t
 }
@@ -143,7 +143,7 @@ func (b *harness) flowOfRules() {
 		b.Errorf("stats-tube says %+v", s)
 	}
 	b.putNew("keys", tube.Tags{Key: "k"})
-	b.wantPut("keys", tube.Tags{Key: "k"}, tube.PutTombstone, b.peekKey("keys", "k").ID, tube.Ready)
+	b.wantPut("keys", tube.Tags{Key: "k"}, tube.PutExisting, b.peekKey("keys", "k").ID, tube.Ready)
 	b.putNew("keys", tube.Tags{Key: "k", OnDuplicate: tube.Replace})
 	b.deleteKey("keys", "k")
 	b.wantFlow("keys", tube.Flow{Puts: 2, Deletes: 2})

@@ -90,16 +90,16 @@ func testKeys(b *harness) {
 	key := func(onDuplicate tube.OnDuplicate) tube.Tags { return tube.Tags{Key: "k", OnDuplicate: onDuplicate} }
 	id := b.putNew("t", key(tube.NotSaid))
 	other := b.putNew("u", key(tube.Fail))
-	b.wantPut("t", key(tube.NotSaid), tube.PutTombstone, id, tube.Ready)
-	b.wantPut("t", key(tube.Keep), tube.PutTombstone, id, tube.Ready)
+	b.wantPut("t", key(tube.NotSaid), tube.PutExisting, id, tube.Ready)
+	b.wantPut("t", key(tube.Keep), tube.PutExisting, id, tube.Ready)
 	b.wantPut("t", key(tube.Fail), tube.PutDuplicate, id, tube.Ready)
 	if s := b.tube("t"); s.Ready != 1 {
 		b.Errorf("after puts that created no job: %+v", s)
 	}
 	b.wantTake(1, "t", id)
-	b.wantPut("t", key(tube.Keep), tube.PutTombstone, id, tube.Reserved)
+	b.wantPut("t", key(tube.Keep), tube.PutExisting, id, tube.Reserved)
 	b.move(tube.Release, 1, id, 10, 100)
-	b.wantPut("t", key(tube.Keep), tube.PutTombstone, id, tube.Delayed)
+	b.wantPut("t", key(tube.Keep), tube.PutExisting, id, tube.Delayed)
 	b.must(tube.ReserveJob, 1, id)
 	b.must(tube.Bury, 1, id)
 	b.wantPut("t", key(tube.Fail), tube.PutDuplicate, id, tube.Buried)
@@ -130,13 +130,13 @@ func testKeyTTL(b *harness) {
 	for _, remove := range removals {
 		id := b.putNew("t", tags)
 		remove(id)
-		b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Gone)
+		b.wantPut("t", tube.Tags{Key: "k"}, tube.PutExisting, id, tube.Gone)
 		b.wantPut("t", tube.Tags{Key: "k", OnDuplicate: tube.Fail}, tube.PutDuplicate, id, tube.Gone)
 		if a := b.peekKey("t", "k"); !a.NotFound {
 			b.Errorf("job %d has the key", a.ID)
 		}
 		b.advance(28 * time.Second)
-		b.wantPut("t", tags, tube.PutTombstone, id, tube.Gone)
+		b.wantPut("t", tags, tube.PutExisting, id, tube.Gone)
 		b.advance(2010 * time.Millisecond)
 	}
 	id := b.putNew("t", tags)
@@ -144,9 +144,9 @@ func testKeyTTL(b *harness) {
 	tags.OnDuplicate = tube.Replace
 	b.putNew("t", tags)
 	id = b.putNew("t", tags) // it replaces an existing job
-	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Ready)
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutExisting, id, tube.Ready)
 	b.advance(31 * time.Second)
-	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Ready)
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutExisting, id, tube.Ready)
 	b.must(tube.Delete, 1, id)
 	id = b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace}) // has no key-ttl itself
 	b.must(tube.Delete, 1, id)

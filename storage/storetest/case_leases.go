@@ -86,7 +86,7 @@ func (b *harness) leaseAgain(id, last uint64) (token uint64) {
 func testLeaseRules(b *harness) {
 	id := b.putNew("t", tube.Tags{Key: "k", Rules: tube.Rules{Retry: []time.Duration{30 * time.Second}}})
 	_, token := b.lease("t")
-	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Reserved)
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutExisting, id, tube.Reserved)
 	b.leased(tube.Release, id, token)
 	b.wantDue("released", id, 30*time.Second, 30)
 	b.advance(30_010 * time.Millisecond)

@@ -115,7 +115,7 @@ func testPolicyKeys(b *harness) {
 	b.setPolicy("t", &tube.Policy{Rules: tube.Rules{KeyTTL: 20 * time.Second, HasKeyTTL: true}, OnDuplicate: tube.Fail})
 	id := b.putNew("t", key)
 	b.wantPut("t", key, tube.PutDuplicate, id, tube.Ready)
-	b.wantPut("t", tube.Tags{Key: "k", OnDuplicate: tube.Keep}, tube.PutTombstone, id, tube.Ready)
+	b.wantPut("t", tube.Tags{Key: "k", OnDuplicate: tube.Keep}, tube.PutExisting, id, tube.Ready)
 	b.must(tube.Delete, 1, id)
 	b.wantPut("t", key, tube.PutDuplicate, id, tube.Gone)
 	b.advance(21 * time.Second)

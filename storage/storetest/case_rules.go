@@ -168,7 +168,7 @@ func testDeadLetters(b *harness) {
 	if s.Metadata.Key != want.Key || s.Metadata.FromTube != want.FromTube || s.Metadata.FromID != id || s.Metadata.Max != 0 || s.Metadata.Parked != tube.NotParked {
 		b.Errorf("its metadata: %+v", s.Metadata)
 	}
-	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Gone)
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutExisting, id, tube.Gone)
 	b.advance(51 * time.Second)
 	again := b.putNew("t", tube.Tags{Key: "k", Rules: rules})
 	b.wantTake(1, "t", again)

@@ -116,10 +116,10 @@ func (b *harness) checkLeases(s rulesSurvivors) {
 // checkRulesKeys checks keys: of jobs, of a tombstone, and of a dead letter.
 func (b *harness) checkRulesKeys(s rulesSurvivors) {
 	b.Helper()
-	b.wantPut("s", tube.Tags{Key: "plain"}, tube.PutTombstone, s.plain, tube.Ready)
-	b.wantPut("s", tube.Tags{Key: "gone"}, tube.PutTombstone, s.tombstones, tube.Gone)
-	b.wantPut("l", tube.Tags{Key: "leased"}, tube.PutTombstone, s.leased, tube.Reserved)
-	b.wantPut("morgue", tube.Tags{Key: "dead"}, tube.PutTombstone, s.dead.ID, tube.Ready)
+	b.wantPut("s", tube.Tags{Key: "plain"}, tube.PutExisting, s.plain, tube.Ready)
+	b.wantPut("s", tube.Tags{Key: "gone"}, tube.PutExisting, s.tombstones, tube.Gone)
+	b.wantPut("l", tube.Tags{Key: "leased"}, tube.PutExisting, s.leased, tube.Reserved)
+	b.wantPut("morgue", tube.Tags{Key: "dead"}, tube.PutExisting, s.dead.ID, tube.Ready)
 	b.advance(91 * time.Second)
 	b.putNew("s", tube.Tags{Key: "gone"})
 	b.putNew("d", tube.Tags{Key: "dead"})

@@ -129,7 +129,7 @@ func testFlushKeys(b *harness) {
 		b.Error("a leased job was not flushed")
 	}
 	b.putNew("t", tube.Tags{Key: "short"})
-	b.wantPut("t", tube.Tags{Key: "long"}, tube.PutTombstone, long, tube.Gone)
+	b.wantPut("t", tube.Tags{Key: "long"}, tube.PutExisting, long, tube.Gone)
 	b.advance(51 * time.Second)
 	b.putNew("t", tube.Tags{Key: "long"})
 }
@@ -210,7 +210,7 @@ func testMoveMetadata(b *harness) {
 	if n := b.moveJobs("t", tube.Ready, "u", 9); n != 2 || b.job(taken).State != tube.Gone {
 		b.Fatalf("%d jobs were moved", n)
 	}
-	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutTombstone, id, tube.Gone) // as if it had been deleted
+	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutExisting, id, tube.Gone) // as if it had been deleted
 	moved := b.peekKey("u", "k").ID
 	s := b.job(moved)
 	if s.Metadata == nil || s.Metadata.Key != "k" || !reflect.DeepEqual(s.Metadata.Rules, rules) {

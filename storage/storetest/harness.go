@@ -53,7 +53,7 @@ type listener struct {
 	due     time.Duration
 }
 
-func (e *listener) Ready(tube string) bool {
+func (e *listener) WakeUp(tube string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.wakeUps[tube]++

@@ -99,7 +99,7 @@ func (m *Model) answerTaken(a *storage.Answer, key modelKey, old *modelJob, onDu
 	if old == nil && !found {
 		return false
 	}
-	a.Result = &storage.Result{Outcome: tube.PutTombstone}
+	a.Result = &storage.Result{Outcome: tube.PutExisting}
 	if onDuplicate == tube.Fail {
 		a.Result.Outcome = tube.PutDuplicate
 	}

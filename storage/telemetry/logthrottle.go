@@ -8,14 +8,14 @@ import (
 )
 
 // ThrottleInterval is the shortest time between two messages that pass one Throttle.
-const Every = 10 * time.Second
+const ThrottleInterval = 10 * time.Second
 
 // Throttle limits repeated log messages. It passes the first message and then at most one
 // per ThrottleInterval. It counts the messages that it drops; the next one that passes has
 // their number as the attribute "dropped".
 //
 // The zero Throttle is ready to use. Its methods may be called from any goroutine.
-type Log struct {
+type Throttle struct {
 	// Clock is called for every message; nil means time.Now. It must not be changed
 	// after the first message.
 	Clock func() time.Time
@@ -27,16 +27,16 @@ type Log struct {
 
 // Error logs a message at level Error, or drops it. It returns whether the
 // message passed.
-func (l *Log) Error(to *slog.Logger, msg string, args ...any) bool {
+func (l *Throttle) Error(to *slog.Logger, msg string, args ...any) bool {
 	return l.log(to, slog.LevelError, msg, args)
 }
 
 // Warn is Error at level Warn.
-func (l *Log) Warn(to *slog.Logger, msg string, args ...any) bool {
+func (l *Throttle) Warn(to *slog.Logger, msg string, args ...any) bool {
 	return l.log(to, slog.LevelWarn, msg, args)
 }
 
-func (l *Log) log(to *slog.Logger, level slog.Level, msg string, args []any) bool {
+func (l *Throttle) log(to *slog.Logger, level slog.Level, msg string, args []any) bool {
 	dropped, pass := l.Allow()
 	if !pass {
 		return false
@@ -52,11 +52,11 @@ func (l *Log) log(to *slog.Logger, level slog.Level, msg string, args []any) boo
 // caller logs one message; dropped is how many calls were refused since the last
 // one that passed. If pass is false, the caller logs nothing, and the call counts
 // as dropped.
-func (l *Log) Allow() (dropped int, pass bool) {
+func (l *Throttle) Allow() (dropped int, pass bool) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.last.IsZero() && now.Sub(l.last) < Every {
+	if !l.last.IsZero() && now.Sub(l.last) < ThrottleInterval {
 		l.dropped++
 		return 0, false
 	}
@@ -64,7 +64,7 @@ func (l *Log) Allow() (dropped int, pass bool) {
 	return dropped, true
 }
 
-func (l *Log) now() time.Time {
+func (l *Throttle) now() time.Time {
 	if l.Clock == nil {
 		return time.Now()
 	}

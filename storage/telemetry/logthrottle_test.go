@@ -11,7 +11,7 @@ import (
 
 // harness is a Throttle with a clock that is set by the test, and with its output.
 type harness struct {
-	Log
+	Throttle
 	now time.Time
 	out bytes.Buffer
 	to  *slog.Logger
@@ -40,16 +40,16 @@ func TestOneMessageInEvery(t *testing.T) {
 	if got := h.lines(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `level=ERROR msg="the disk is full" dir=d`) || strings.Contains(got, "dropped") {
 		t.Errorf("the first log is %q", got)
 	}
-	h.now = h.now.Add(Every - 1)
+	h.now = h.now.Add(ThrottleInterval - 1)
 	if h.Warn(h.to, "the disk is full") {
 		t.Error("a message passed too early")
 	}
 	h.now = h.now.Add(1)
 	h.Warn(h.to, "the disk is full", "dir", "d")
 	if got := h.lines(); !strings.Contains(got, `level=WARN msg="the disk is full" dir=d dropped=3`) {
-		t.Errorf("after %v the log is %q", Every, got)
+		t.Errorf("after %v the log is %q", ThrottleInterval, got)
 	}
-	h.now = h.now.Add(Every)
+	h.now = h.now.Add(ThrottleInterval)
 	h.Warn(h.to, "the disk is full")
 	if got := h.lines(); strings.Contains(got, "dropped") {
 		t.Errorf("with none dropped the log is %q", got)
@@ -62,7 +62,7 @@ func TestAllow(t *testing.T) {
 		after   time.Duration
 		dropped int
 		pass    bool
-	}{{0, 0, true}, {0, 0, false}, {Every / 2, 0, false}, {Every / 2, 2, true}, {Every, 0, true}} {
+	}{{0, 0, true}, {0, 0, false}, {ThrottleInterval / 2, 0, false}, {ThrottleInterval / 2, 2, true}, {ThrottleInterval, 0, true}} {
 		h.now = h.now.Add(want.after)
 		if dropped, pass := h.Allow(); dropped != want.dropped || pass != want.pass {
 			t.Errorf("call %d: %d dropped, pass %v, want %d and %v", i, dropped, pass, want.dropped, want.pass)
@@ -71,7 +71,7 @@ func TestAllow(t *testing.T) {
 }
 
 func TestZeroLog(t *testing.T) {
-	var l Log
+	var l Throttle
 	passed := make(chan bool, 100)
 	var calls sync.WaitGroup
 	for range cap(passed) {
@@ -98,7 +98,7 @@ func TestArgsAreNotShared(t *testing.T) {
 	args := append(make([]any, 0, 10), "a", 1)
 	h.Error(h.to, "m", args...)
 	h.Error(h.to, "m", args...)
-	h.now = h.now.Add(Every)
+	h.now = h.now.Add(ThrottleInterval)
 	h.Error(h.to, "m", args...)
 	if rest := args[:4]; rest[2] != nil {
 		t.Errorf("the caller's slice holds %v", rest)

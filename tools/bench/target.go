@@ -45,7 +45,7 @@ func (t *target) dial() (*client.Conn, error) {
 		}
 		c = client.New(secure)
 	}
-	c.Patience = askTimeout
+	c.Timeout = askTimeout
 	if t.user != "" {
 		if err := t.authenticate(c); err != nil {
 			c.Close()

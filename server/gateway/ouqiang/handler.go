@@ -68,7 +68,7 @@ type handler struct {
 	queue  *queue.Queue
 	jobs   *gateway.Jobs
 	config Config
-	failed telemetry.Log
+	failed telemetry.Throttle
 }
 
 // New returns a handler for the clients of ouqiang/delay-queue.

@@ -53,7 +53,7 @@ type Service struct {
 	queue  *queue.Queue
 	jobs   *gateway.Jobs
 	config Config
-	failed telemetry.Log
+	failed telemetry.Throttle
 }
 
 // NewService returns the tasks of a queue.

@@ -63,7 +63,7 @@ func Open(o Options) (*Tables, error) {
 func ReadFirstSegment(o Options) (first uint64, err error) {
 	db, err := pebble.Open(o.FS.PathJoin(o.Dir, DirName), &pebble.Options{
 		FS: o.FS, ReadOnly: true, ErrorIfNotExists: true, FormatMajorVersion: pebble.FormatNewest,
-		Logger: pebbleLog{o.Log, o.Fatal, o.Dir, new(telemetry.Log)}, EventListener: listener(&o),
+		Logger: pebbleLog{o.Log, o.Fatal, o.Dir, new(telemetry.Throttle)}, EventListener: listener(&o),
 	})
 	if err != nil {
 		return 0, err
@@ -81,7 +81,7 @@ func openPebble(o *Options, dir *wal.Directory, cache *pebble.Cache) (*pebble.DB
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		FormatMajorVersion:          pebble.FormatNewest,
-		Logger:                      pebbleLog{o.Log, o.Fatal, o.Dir, new(telemetry.Log)},
+		Logger:                      pebbleLog{o.Log, o.Fatal, o.Dir, new(telemetry.Throttle)},
 		EventListener:               listener(o),
 	})
 }
@@ -103,7 +103,7 @@ func listener(o *Options) *pebble.EventListener {
 // at once after such an error. The text of the error is logged, not the error itself:
 // the error carries a stack, which a log handler would print.
 func errorLogger(o *Options) func(error) {
-	var limited telemetry.Log
+	var limited telemetry.Throttle
 	return func(err error) {
 		limited.Error(o.Log, "the journal's tables cannot be read or written; trying again", "dir", o.Dir, "err", err.Error())
 	}
@@ -114,7 +114,7 @@ type pebbleLog struct {
 	log    *slog.Logger
 	fatal  func(error)
 	dir    string
-	errors *telemetry.Log // limits how often errors are logged
+	errors *telemetry.Throttle // limits how often errors are logged
 }
 
 func (l pebbleLog) Infof(format string, args ...any) {

@@ -252,7 +252,7 @@ func TestSegmentGrows(t *testing.T) {
 	if n := tries.Load(); n < 100 || n > 130 {
 		t.Errorf("%d tries for 1000 frames", n)
 	}
-	if n := warnings.Load(); n > 1+int64(took/telemetry.Every) {
+	if n := warnings.Load(); n > 1+int64(took/telemetry.ThrottleInterval) {
 		t.Errorf("%d warnings in %v", n, took)
 	}
 	fs.set(nil)

@@ -37,7 +37,7 @@ type Log struct {
 	never   bool
 	log     *slog.Logger
 	fatal   func(error)
-	limited telemetry.Log // limits messages that a segment cannot be prepared
+	limited telemetry.Throttle // limits messages that a segment cannot be prepared
 
 	syncing sync.Mutex // held while a file is synced; taken before mu
 	file    vfs.File   // of the current segment; changed by Rotate, under syncing

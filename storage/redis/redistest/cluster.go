@@ -32,7 +32,7 @@ func StartCluster(tb testing.TB, primaries, replicas int, args ...string) *Clust
 
 // StartClusterBehind is StartCluster with each node behind proxies, one for
 // clients and replicas, and one for other nodes.
-func StartClusterBehind(tb testing.TB, primaries, replicas int, args ...string) *Cluster {
+func StartClusterWithProxies(tb testing.TB, primaries, replicas int, args ...string) *Cluster {
 	tb.Helper()
 	return startCluster(tb, terms{behind: true}, primaries, replicas, args...)
 }
@@ -58,7 +58,7 @@ func startCluster(tb testing.TB, on terms, primaries, replicas int, args ...stri
 	for i, node := range c.Replicas {
 		c.run(tb, node, "cluster", "replicate", c.ids[c.Primaries[i%primaries]])
 	}
-	c.AwaitWhole(tb)
+	c.AwaitHealthy(tb)
 	return c
 }
 
@@ -147,7 +147,7 @@ func (c *Cluster) awaitKnown(tb testing.TB) {
 
 // AwaitWhole waits until every node finds the cluster in order, and every
 // replica follows.
-func (c *Cluster) AwaitWhole(tb testing.TB) {
+func (c *Cluster) AwaitHealthy(tb testing.TB) {
 	tb.Helper()
 	for _, node := range c.Nodes() {
 		await(tb, "the cluster to be in order", func(ctx context.Context) bool {

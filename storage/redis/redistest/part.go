@@ -10,7 +10,7 @@ type Part struct {
 
 	// These belong to the proxy's lock. Once a connection was found to be of one
 	// of the clients, or not, that does not change.
-	request, answer Judge
+	request, answer Interceptor
 	known           map[*link]bool
 }
 
@@ -40,7 +40,7 @@ func (of *Part) End() {
 }
 
 // Judge decides about every piece of a request and of a reply.
-func (of *Part) Judge(request, answer Judge) {
+func (of *Part) Intercept(request, answer Interceptor) {
 	of.p.mu.Lock()
 	defer of.p.mu.Unlock()
 	of.request, of.answer = request, answer

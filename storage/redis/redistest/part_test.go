@@ -16,7 +16,7 @@ func TestPart(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux says whose a connection is")
 	}
-	server := StartBehind(t)
+	server := StartWithProxy(t)
 	client := goredis.NewClient(&goredis.Options{Addr: server.Front.Addr, MaxRetries: -1, ReadTimeout: 200 * time.Millisecond})
 	defer client.Close()
 	works := func() bool { return client.Ping(context.Background()).Err() == nil }
@@ -37,7 +37,7 @@ func TestPart(t *testing.T) {
 	if !works() {
 		t.Error("it does not work again")
 	}
-	mine.Judge(nil, func([]byte) Fate { return Cut })
+	mine.Intercept(nil, func([]byte) Fate { return Cut })
 	if works() {
 		t.Error("nothing is cut")
 	}

@@ -43,7 +43,7 @@ const (
 )
 
 // Judge decides about a piece, that is, the bytes of one read. Nil lets everything pass.
-type Judge func(piece []byte) Fate
+type Interceptor func(piece []byte) Fate
 
 // link is a connection of a client, and the corresponding one to the server.
 type link struct{ client, server net.Conn }
@@ -124,7 +124,7 @@ func (p *Proxy) shut() {
 func (p *Proxy) URL() string { return "redis://" + p.Addr + "/0" }
 
 // Judge decides about every piece of a request and of a reply.
-func (p *Proxy) Judge(request, answer Judge) { p.all.Judge(request, answer) }
+func (p *Proxy) Intercept(request, answer Interceptor) { p.all.Intercept(request, answer) }
 
 // Answer makes the proxy answer requests, which then never reach the server, unless the answer
 // is ""; nil lets everything pass. Each request must come in one read.
@@ -201,18 +201,18 @@ func (p *Proxy) request(l *link, piece []byte) Fate {
 			return answered
 		}
 	}
-	return p.judge(l, piece, func(of *Part) Judge { return of.request })
+	return p.judge(l, piece, func(of *Part) Interceptor { return of.request })
 }
 
 // answer decides about a piece of an answer.
 func (p *Proxy) answer(l *link, piece []byte) Fate {
-	return p.judge(l, piece, func(of *Part) Judge { return of.answer })
+	return p.judge(l, piece, func(of *Part) Interceptor { return of.answer })
 }
 
 // judge returns the first fate that any part to which the connection belongs has
 // for the piece.
-func (p *Proxy) judge(l *link, piece []byte, judgeOf func(*Part) Judge) Fate {
-	var judges []Judge
+func (p *Proxy) judge(l *link, piece []byte, judgeOf func(*Part) Interceptor) Fate {
+	var judges []Interceptor
 	p.mu.Lock()
 	for _, of := range append([]*Part{p.all}, p.parts...) {
 		if decide := judgeOf(of); decide != nil && of.has(l) {

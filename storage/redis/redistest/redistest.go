@@ -63,7 +63,7 @@ func Start(tb testing.TB, args ...string) *Server {
 }
 
 // StartBehind is Start behind a proxy.
-func StartBehind(tb testing.TB, args ...string) *Server {
+func StartWithProxy(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return start(tb, terms{behind: true}, args...)
 }

@@ -32,7 +32,7 @@ func StartSentinels(tb testing.TB, replicas int, args ...string) *Sentinels {
 
 // StartSentinelsBehind is StartSentinels with each server, but no sentinel,
 // behind a proxy.
-func StartSentinelsBehind(tb testing.TB, replicas int, args ...string) *Sentinels {
+func StartSentinelsWithProxies(tb testing.TB, replicas int, args ...string) *Sentinels {
 	tb.Helper()
 	return startSentinels(tb, terms{behind: true}, replicas, args...)
 }
@@ -89,7 +89,7 @@ func (s *Sentinels) agree(ctx context.Context) bool {
 
 // AwaitWhole waits until the sentinels agree on the primary, all others are
 // replicas of it, and it has all that they have; and returns it.
-func (s *Sentinels) AwaitWhole(tb testing.TB) *Server {
+func (s *Sentinels) AwaitHealthy(tb testing.TB) *Server {
 	tb.Helper()
 	var primary *Server
 	await(tb, "the replicas to follow the primary that all sentinels name", func(ctx context.Context) bool {

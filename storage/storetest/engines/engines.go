@@ -15,8 +15,8 @@ import (
 
 // All are the names of all engines, Durable those of the engines whose data outlives the process.
 var (
-	OfAll     = []string{"memory", "embedded", "redis"}
-	OfDurable = OfAll[1:]
+	All     = []string{"memory", "embedded", "redis"}
+	Durable = All[1:]
 )
 
 // Each runs test with an empty store of each of these engines, in parallel. test closes the

@@ -14,7 +14,7 @@ func dial(addr string) (*client.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	c.Patience = patience
+	c.Timeout = patience
 	return c, nil
 }
 
