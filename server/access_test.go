@@ -185,7 +185,7 @@ func TestEveryVerbIsInTheTable(t *testing.T) {
 // TestEveryVerbWithEveryRight sends every verb as users with one right on the tube, on another tube,
 // or on all tubes, and unauthenticated. The expected replies follow from the table of rights.
 func TestEveryVerbWithEveryRight(t *testing.T) {
-	rights := map[string]access.Right{"put": access.Put, "work": access.Work, "look": access.Read, "admin": access.Admin}
+	rights := map[string]access.Right{"put": access.Put, "work": access.Work, "read": access.Read, "admin": access.Admin}
 	for word, right := range rights {
 		for _, where := range []struct {
 			tubes                string
@@ -527,7 +527,7 @@ func TestReloadUsers(t *testing.T) {
 		stays.send("peek 2", "use post", "put 0 0 60 1\r\nx", "reserve")
 		stays.want("FOUND 2 1", "y", "USING post", "FORBIDDEN")
 		synctest.Wait()
-		g.rewrite(user("app", "post", "look")) // now it waits for jobs of a tube on which it may not work
+		g.rewrite(user("app", "post", "read")) // now it waits for jobs of a tube on which it may not work
 		<-stays.ended
 		stays.wantNothing()
 	})
@@ -567,7 +567,7 @@ func TestAuthBehindWaiting(t *testing.T) {
 
 // TestListsSkipForbiddenTubes: lists have only the tubes that the client may read, or administer.
 func TestListsSkipForbiddenTubes(t *testing.T) {
-	withUsers(t, user("app", "post", "look")+user("chief", `"post*"`, "admin"), func(g *accessHarness) {
+	withUsers(t, user("app", "post", "read")+user("chief", `"post*"`, "admin"), func(g *accessHarness) {
 		for _, tube := range []string{"post", "poster", "secret"} {
 			g.root.send("use "+tube, "put 0 0 60 1\r\nx", "set-policy "+tube+" max:7")
 		}

@@ -128,7 +128,7 @@ func TestUsers(t *testing.T) {
 	file, secret, wrong := filepath.Join(dir, "users.yml"), "open5esame", "open5caraway"
 	hash := hashed(t, secret, "--cost", "4")
 	app := [4]string{"app", hash, "jobs*", "put, work, look"}
-	userFile(t, file, app, [4]string{"gone", hash, "*", "look"})
+	userFile(t, file, app, [4]string{"gone", hash, "*", "read"})
 	cert := certificate(t, dir)
 	args := []string{"-VV", "-p0", "--access", file, "--http", "127.0.0.1:0", "--gateway", "ouqiang=127.0.0.1:0", "--tls", "127.0.0.1:0", "--http-tls", "127.0.0.1:0",
 		"--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem")}
