@@ -33,7 +33,7 @@ func (p *partition) abandon(c *call, err error) {
 		if u.abandoned || u.mustRun {
 			continue
 		}
-		waiting = append(waiting, &unit{batch: u.batch, upkeep: u.upkeep, after: u.after, at: u.at, partial: u.partial})
+		waiting = append(waiting, &unit{batch: u.batch, background: u.background, after: u.after, at: u.at, partial: u.partial})
 		u.abandoned = true
 		if u.batch == nil {
 			continue
@@ -138,13 +138,13 @@ func (p *partition) applyUnsent(u *unit, from int) {
 
 // giveBack queues a call that gives back reservations of which no client knows.
 func (p *partition) giveBack(all []reservation) {
-	p.submit(&unit{mustRun: true, upkeep: func(c *call) { p.encodeGiveBack(c, all) }})
+	p.submit(&unit{mustRun: true, background: func(c *call) { p.encodeGiveBack(c, all) }})
 }
 
 // releaseAllLater gives back what a closed connection holds, in calls of their own.
 func (p *partition) releaseAllLater(h tube.Holder) {
 	p.holdings.forgetHolder(h)
-	p.submit(&unit{mustRun: true, upkeep: func(c *call) {
+	p.submit(&unit{mustRun: true, background: func(c *call) {
 		p.encodeGiveBackSome(c, h, func() { p.releaseAllLater(h) })
 	}})
 }

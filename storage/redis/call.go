@@ -143,9 +143,9 @@ func (c *call) isFull() bool { return c.ops >= maxOps || c.bytes >= maxBytes }
 func (c *call) isEmpty() bool { return len(c.args) == headArgs }
 
 // hasUpkeep returns whether one of the units is background work.
-func (c *call) hasUpkeep() bool {
+func (c *call) hasBackground() bool {
 	for _, u := range c.units {
-		if u.upkeep != nil {
+		if u.background != nil {
 			return true
 		}
 	}

@@ -84,7 +84,7 @@ func (ls *deadLetterSender) begin(p *partition) {
 // sendDeadLetters reads some pending dead letters, and sends them.
 func (p *partition) sendDeadLetters() {
 	ls, next, some := &p.deadLetters, "", []*deadLetter(nil)
-	u := &unit{upkeep: func(c *call) {
+	u := &unit{background: func(c *call) {
 		some = nil
 		p.encodePending(c, ls.from, func(from string, read []*deadLetter) { next, some = from, read })
 	}}
@@ -182,7 +182,7 @@ func (p *partition) transferEach(some []*deadLetter) {
 // transfer makes the dead letter a job in its target, and then removes it from its source.
 func (l *deadLetter) transfer(ended func(error)) {
 	to, arrived := l.target(), false
-	u := &unit{upkeep: func(c *call) {
+	u := &unit{background: func(c *call) {
 		if arrived = false; c.noMemory == nil && to.instance.name() == l.targetName {
 			to.encodeArrive(c, l, &arrived)
 		}
@@ -225,7 +225,7 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 
 // depart removes the dead letter from its source, and then the mark.
 func (l *deadLetter) depart(to *partition, ended func(error)) {
-	gone := &unit{upkeep: func(c *call) {
+	gone := &unit{background: func(c *call) {
 		c.measure(&l.from.batchSizes.move)
 		c.words("depart")
 		c.addID(l.id)
@@ -234,7 +234,7 @@ func (l *deadLetter) depart(to *partition, ended func(error)) {
 	}}
 	gone.after = func(err error) {
 		if err == nil {
-			to.submit(&unit{upkeep: func(c *call) { c.add(skipNumber, "departed", l.name()) }})
+			to.submit(&unit{background: func(c *call) { c.add(skipNumber, "departed", l.name()) }})
 		}
 		ended(err)
 	}

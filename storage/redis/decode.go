@@ -444,11 +444,11 @@ func (p *partition) readReclaimed(inst string) func(*reply) {
 // reservations were flushed.
 func (p *partition) readTick(r *reply) {
 	p.timerLag.record(r.ms())
-	p.upkeep.elsewhere.Store(r.found())
+	p.background.elsewhere.Store(r.found())
 	for range r.int64() {
 		p.holdings.drop(r.key())
 	}
-	p.upkeep.nothingDue()
+	p.background.nothingDue()
 	if r.int64() > 0 {
 		p.deadLetters.begin(p)
 	}

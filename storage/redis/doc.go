@@ -12,7 +12,7 @@
 //   - partition: joins what all connections want into calls of the script, one call at a time.
 //     unit: what is queued. inbox: the queue, and which goroutine makes the calls. pipeline:
 //     how calls overlap with other work. call: one call.
-//   - encode, encodeops and encodeupkeep: operations become arguments. reply and decode: the
+//   - encode, encodeops and encodebackground: operations become arguments. reply and decode: the
 //     reply becomes answers. record and keys: the record of a job, and its key.
 //   - metadata: what the record of a job with tags has in addition. tagged, policy and import:
 //     operations on such jobs, policies and leases, and jobs of other servers. deadletter: how
@@ -31,7 +31,7 @@
 //     means. instance and registration: the name of an instance, and how Redis learns of it.
 //     rollback: ids keep growing after Redis has gone back in time. stale: a paused instance
 //     hands out no job that has since been reassigned.
-//   - upkeep: background work by partition, that is, heartbeats and what is due. heartbeat and
+//   - background: background work by partition, that is, heartbeats and what is due. heartbeat and
 //     clock: its state. keepalive: heartbeats beside a call that takes long.
 //   - holdings and slab: what the connections of this instance have reserved. refs: how many
 //     of them use and watch each tube. bodycache: bodies of jobs that this instance has put.

@@ -10,7 +10,7 @@ import (
 
 // How units become arguments of the script. Here: which operations of a unit go into a call,
 // and how consecutive ones are encoded together. encodeops.go has the operations that are
-// encoded one by one, encodeupkeep.go those of the engine itself, and decode.go reads the
+// encoded one by one, encodebackground.go those of the engine itself, and decode.go reads the
 // answers.
 
 const (
@@ -34,8 +34,8 @@ const (
 // answers.
 func (p *partition) encode(c *call, u *unit) {
 	u.enterCall()
-	if u.upkeep != nil {
-		u.upkeep(c)
+	if u.background != nil {
+		u.background(c)
 		return
 	}
 	ops := u.batch.Ops

@@ -46,7 +46,7 @@ func newMoving(t *trip, op *storage.Op) *moving {
 
 // part returns the next part.
 func (m *moving) part() *unit {
-	u := &unit{upkeep: func(c *call) {
+	u := &unit{background: func(c *call) {
 		m.moved, m.pending, m.deadLetters, m.refused = 0, 0, nil, nil
 		if here := m.from == m.to; here && c.noMemory != nil {
 			m.refused = c.noMemory

@@ -39,7 +39,7 @@ type partition struct {
 	ended    chan struct{}    // closed when the worker has ended
 
 	inbox       inbox            // has its own lock, and decides who is the caller
-	upkeep      upkeep           // has its own lock
+	background  background       // has its own lock
 	flow        tubeFlows        // has its own lock
 	stats       *storeStats      // common to all partitions
 	ticks       *atomic.Int32    // how many are under way, common to all partitions
@@ -113,9 +113,9 @@ func (p *partition) submitPolling(poll func(read bool) int, units ...*unit) bool
 }
 
 // do queues background work and waits for it.
-func (p *partition) do(upkeep func(*call)) error {
+func (p *partition) do(encode func(*call)) error {
 	done := make(chan error, 1)
-	if !p.submit(&unit{upkeep: upkeep, after: func(err error) { done <- err }}) {
+	if !p.submit(&unit{background: encode, after: func(err error) { done <- err }}) {
 		return storage.ErrClosed
 	}
 	return <-done
@@ -135,7 +135,7 @@ const maxWakeUps = 64
 func (p *partition) wake(w wakeUp) {
 	for range min(w.jobs, maxWakeUps) {
 		if !p.listener.Ready(w.tube) {
-			p.submit(&unit{upkeep: func(c *call) { encodePassWakeUp(c, w.tube) }})
+			p.submit(&unit{background: func(c *call) { encodePassWakeUp(c, w.tube) }})
 			return
 		}
 	}
@@ -144,5 +144,5 @@ func (p *partition) wake(w wakeUp) {
 // reclaimLater queues the next part of the work about an instance that was declared dead. Calls
 // of others come in between. If it fails, another instance does it after some time.
 func (p *partition) reclaimLater(inst string, from int64) {
-	p.submit(&unit{upkeep: func(c *call) { p.encodeReclaim(c, inst, from) }})
+	p.submit(&unit{background: func(c *call) { p.encodeReclaim(c, inst, from) }})
 }

@@ -164,7 +164,7 @@ func (p *partition) collect(underWay *call) {
 	if poll := p.pipeline.poll; poll != nil {
 		poll(true)
 	}
-	if !p.instance.isRegistered() || underWay != nil && underWay.hasUpkeep() || p.inbox.empty() {
+	if !p.instance.isRegistered() || underWay != nil && underWay.hasBackground() || p.inbox.empty() {
 		return
 	}
 	if p.pipeline.next == nil {
@@ -241,7 +241,7 @@ func (p *partition) notifyListener(r *reply) {
 		p.wake(w)
 	}
 	if r.due >= 0 {
-		p.upkeep.dueIn(p.clock.now(), r.due)
+		p.background.dueIn(p.clock.now(), r.due)
 		p.listener.Due(r.due)
 	}
 }

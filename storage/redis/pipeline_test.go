@@ -126,7 +126,7 @@ func breaksInCalls(n int64) map[string]func(*redistest.Proxy) {
 // TestUpkeepIsAlone: what expires in a tick is no longer held, which a call that is encoded
 // before the reply would not know. So none is encoded while the call under way has background
 // work in it.
-func TestUpkeepIsAlone(t *testing.T) {
+func TestBackgroundWorkIsAlone(t *testing.T) {
 	p := openAt(t, redistest.Start(t).URL(), patient).parts[0]
 	answered := false
 	batch := &storage.Batch{Ops: []storage.Op{put("x")}, Done: func() { answered = true }}
@@ -136,7 +136,7 @@ func TestUpkeepIsAlone(t *testing.T) {
 		alone bool
 	}{
 		{"a batch", &unit{batch: batch}, false},
-		{"upkeep", &unit{upkeep: p.encodeTick, after: func(error) { answered = true }}, true},
+		{"background work", &unit{background: p.encodeTick, after: func(error) { answered = true }}, true},
 	} {
 		answered = false
 		handed, early := false, false
@@ -145,7 +145,7 @@ func TestUpkeepIsAlone(t *testing.T) {
 				return 0
 			}
 			handed = true
-			p.submit(&unit{upkeep: func(*call) { early = !answered }})
+			p.submit(&unit{background: func(*call) { early = !answered }})
 			return 1
 		}, test.first)
 		if !handed || early == test.alone {

@@ -121,7 +121,7 @@ func (p *partition) logChange(c *call, err error, logged string) string {
 // recovered triggers what became due while a call failed.
 func (p *partition) recovered() {
 	p.failing.Store(false)
-	p.upkeep.dueIn(p.clock.now(), 0)
+	p.background.dueIn(p.clock.now(), 0)
 	p.listener.Due(0)
 }
 

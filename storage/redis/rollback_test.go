@@ -269,7 +269,7 @@ func TestAnotherConnectionMeetsItFirst(t *testing.T) {
 	s := openAt(t, redistest.Start(t).URL(), patient)
 	first, p := do(s, put("x")).ID, s.parts[0]
 	replaced, once := make(chan struct{}), sync.Once{}
-	p.submit(&unit{mustRun: true, upkeep: func(*call) {
+	p.submit(&unit{mustRun: true, background: func(*call) {
 		p.transport = beforeConnect{p.transport, func() { once.Do(func() { s.link.servers.isOther("", "another") }) }}
 		close(replaced)
 	}})

@@ -28,10 +28,10 @@ type trip struct {
 
 // leg is the part of a trip in one partition.
 type leg struct {
-	unit unit
-	at   int          // partition
-	ops  []storage.Op // of the batch, or copies
-	from []int        // indexes of the operations that they copy; nil if they are those of the batch
+	unit      unit
+	partition int
+	ops       []storage.Op // of the batch, or copies
+	from      []int        // indexes of the operations that they copy; nil if they are those of the batch
 }
 
 // unitsByPartition collects legs of several trips, so that those to the same partition get into
@@ -106,17 +106,17 @@ func (s *Store) mayWait(op *storage.Op, at int) bool {
 // dispatchLegs submits the legs, and returns whether there is an answer to wait for.
 func (t *trip) dispatchLegs(out unitsByPartition) bool {
 	t.legs = slices.DeleteFunc(t.legs, func(l *leg) bool {
-		leave := t.store.parts[l.at].failing.Load() && l.mayFollow()
+		leave := t.store.parts[l.partition].failing.Load() && l.mayFollow()
 		if leave {
 			l.detach()
-			out[l.at] = append(out[l.at], &l.unit)
+			out[l.partition] = append(out[l.partition], &l.unit)
 		}
 		return leave
 	})
 	t.left.Store(int32(len(t.legs)))
 	for _, l := range t.legs {
 		l.unit = unit{batch: &storage.Batch{Ops: l.ops, Done: t.arrive}, since: t.since}
-		out[l.at] = append(out[l.at], &l.unit)
+		out[l.partition] = append(out[l.partition], &l.unit)
 	}
 	return len(t.legs) > 0
 }
@@ -251,7 +251,7 @@ func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 	op.Answer = storage.Answer{}
 	for at, p := range t.store.parts {
 		if op.Kind != storage.ReleaseAll || p.holdings.holdsAny(op.Holder) {
-			legs = append(legs, &leg{at: at, ops: []storage.Op{*op}, from: []int{t.next - 1}})
+			legs = append(legs, &leg{partition: at, ops: []storage.Op{*op}, from: []int{t.next - 1}})
 		}
 	}
 	return legs
@@ -272,7 +272,7 @@ func (t *trip) nextLegs() []*leg {
 		t.next++
 	}
 	if together.same {
-		return []*leg{{at: together.first, ops: ops[first:t.next]}}
+		return []*leg{{partition: together.first, ops: ops[first:t.next]}}
 	}
 	var legs []*leg
 	for i := first; i < t.next; i++ {
@@ -306,11 +306,11 @@ func (t *trip) divide(legs []*leg, i int) []*leg {
 // legTo returns the leg to a partition, a new one if necessary.
 func legTo(legs *[]*leg, at int) *leg {
 	for _, l := range *legs {
-		if l.at == at {
+		if l.partition == at {
 			return l
 		}
 	}
-	l := &leg{at: at}
+	l := &leg{partition: at}
 	*legs = append(*legs, l)
 	return l
 }

@@ -71,7 +71,7 @@ func planned(script string) string {
 				if l.from != nil {
 					from = l.from[i]
 				}
-				names = append(names, fmt.Sprintf("%c%d", words[from][0], l.at))
+				names = append(names, fmt.Sprintf("%c%d", words[from][0], l.partition))
 			}
 			legs = append(legs, strings.Join(names, " "))
 		}
@@ -94,7 +94,7 @@ func TestBeginsToFail(t *testing.T) {
 	s.parts[1].failing.Store(true)
 	trip := &trip{store: s, batch: &storage.Batch{Ops: ops}}
 	legs := trip.nextLegs()
-	if len(legs) != 2 || legs[0].at != 1 || len(legs[0].ops) != 1 || legs[1].at != 2 || trip.next != 2 {
+	if len(legs) != 2 || legs[0].partition != 1 || len(legs[0].ops) != 1 || legs[1].partition != 2 || trip.next != 2 {
 		t.Errorf("%d legs, and then operation %d", len(legs), trip.next)
 	}
 }

@@ -30,8 +30,8 @@ type search struct {
 
 // tubeGroup is some tubes of one partition.
 type tubeGroup struct {
-	at    int // partition
-	tubes []string
+	partition int
+	tubes     []string
 }
 
 // head is the best ready job of a group.
@@ -80,7 +80,7 @@ func searchedAlike(ops []storage.Op) int {
 
 func (s *search) add(at int, name string) {
 	for i := len(s.groups) - 1; i >= 0 && i >= len(s.groups)-len(s.trip.store.parts); i-- {
-		if group := &s.groups[i]; group.at == at && len(group.tubes) < maxTubes {
+		if group := &s.groups[i]; group.partition == at && len(group.tubes) < maxTubes {
 			group.tubes = append(group.tubes, name)
 			return
 		}
@@ -96,7 +96,7 @@ func (s *search) nextPass(out unitsByPartition) {
 	s.heads = heads
 	asked, n := make([][]int, len(out)), 0 // the groups to ask, by partition
 	for i := range s.groups {
-		at := s.groups[i].at
+		at := s.groups[i].partition
 		if s.trip.store.parts[at].failing.Load() && (!s.wait || s.waits()) {
 			heads[i].err = storage.ErrUnavailable
 			continue
@@ -121,9 +121,9 @@ func (s *search) nextPass(out unitsByPartition) {
 func (s *search) ask(indexes []int) *unit {
 	p, h, wait := &s.groups[indexes[0]], &s.heads[indexes[0]], s.wait && s.waits()
 	return &unit{
-		since:  s.trip.since,
-		upkeep: func(c *call) { encodeBest(c, p, wait, h) },
-		after:  func(err error) { s.asked(indexes, err) },
+		since:      s.trip.since,
+		background: func(c *call) { encodeBest(c, p, wait, h) },
+		after:      func(err error) { s.asked(indexes, err) },
 	}
 }
 
@@ -138,7 +138,7 @@ func (s *search) asked(indexes []int, err error) {
 		return
 	}
 	if rest := indexes[1:]; len(rest) > 0 {
-		s.trip.store.parts[s.groups[rest[0]].at].submitOrFail(nil, s.ask(rest))
+		s.trip.store.parts[s.groups[rest[0]].partition].submitOrFail(nil, s.ask(rest))
 	}
 	s.seen(1)
 }
@@ -204,7 +204,7 @@ func (h *head) before(other *head) bool {
 
 // takeFrom takes the best jobs of a group, as long as they come before another job.
 func (s *search) takeFrom(best int, second *head, out unitsByPartition) {
-	at := s.groups[best].at
+	at := s.groups[best].partition
 	takes := make([]storage.Op, len(s.open))
 	for i, op := range s.open {
 		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: s.groups[best].tubes, MaxBytes: op.MaxBytes}

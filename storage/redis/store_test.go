@@ -125,7 +125,7 @@ func TestSuiteOfLargeJobsInPartitions(t *testing.T) {
 }
 
 // suitePartitions is how many there are in the suite: fewer than a cluster has,
-// because a busy machine takes so long over the upkeep of all that tests of time
+// because a busy machine takes so long over the background work of all that tests of time
 // notice.
 var suitePartitions = flag.Int("suite-partitions", 4, "partitions in the suite")
 

@@ -8,7 +8,7 @@ import (
 )
 
 // unit is what is carried out together: the batch of a connection, or background work of the
-// engine itself ("upkeep"), such as heartbeats, expiry and reclaiming. It can take several
+// engine itself, such as heartbeats, expiry and reclaiming. It can take several
 // calls.
 //
 // A unit belongs to the goroutine that submits it until it is in the inbox, and then to the
@@ -30,9 +30,9 @@ type unit struct {
 	listing listing
 	many    manyProgress
 
-	upkeep  func(*call)     // encodes an operation of the engine itself
-	after   func(err error) // called when background work is done, if not nil
-	mustRun bool            // background work without a time limit
+	background func(*call)     // encodes an operation of the engine itself
+	after      func(err error) // called when background work is done, if not nil
+	mustRun    bool            // background work without a time limit
 
 	abandoned bool // it was answered with an error, while its call continues
 }
@@ -150,7 +150,7 @@ func (u *unit) open(from int) []*storage.Op {
 // end completes the unit. If err is not nil nothing of it counts as done, except for the jobs
 // that were kicked or removed.
 func (u *unit) end(err error) {
-	if u.upkeep != nil {
+	if u.background != nil {
 		if u.after != nil {
 			u.after(err)
 		}

@@ -74,7 +74,7 @@ func (p *partition) encodeUnreportedRefs(c *call) {
 		p.encodeTubeRefs(c, name)
 	}
 	if len(p.refs.toReport) > 0 {
-		p.submit(&unit{upkeep: p.encodeUnreportedRefs})
+		p.submit(&unit{background: p.encodeUnreportedRefs})
 	}
 }
 

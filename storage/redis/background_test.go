@@ -75,7 +75,7 @@ func testTimerLag(t *testing.T, url string, partitions int, begin func(s *Store)
 // TestHeartbeatsAreRegular: a call shortly before the next heartbeat does not postpone that to
 // the next tick, a second later.
 func TestHeartbeatsAreRegular(t *testing.T) {
-	var u upkeep
+	var u background
 	u.nothingDue()
 	begun := time.Now()
 	last := begun
@@ -83,7 +83,7 @@ func TestHeartbeatsAreRegular(t *testing.T) {
 		now := begun.Add(at * time.Millisecond)
 		ok, beat := u.begin(now, true)
 		if !ok {
-			t.Fatalf("after %d ms: no upkeep", at)
+			t.Fatalf("after %d ms: no background work", at)
 		}
 		u.end()
 		if beat {

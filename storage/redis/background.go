@@ -24,9 +24,9 @@ const (
 	logLagEvery  = 10 * time.Second
 )
 
-// upkeep schedules the background work of a partition: heartbeats, and what is due. Times are
+// background schedules the background work of a partition: heartbeats, and what is due. Times are
 // by the local clock, which is moved like that of Redis in tests.
-type upkeep struct {
+type background struct {
 	elsewhere atomic.Bool // another instance has something due, as of the last tick
 
 	mu      sync.Mutex
@@ -39,7 +39,7 @@ type upkeep struct {
 var never = time.Unix(1<<40, 0)
 
 // dueIn records that something will be due.
-func (u *upkeep) dueIn(now time.Time, in time.Duration) {
+func (u *background) dueIn(now time.Time, in time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if at := now.Add(in); at.Before(u.due) {
@@ -48,7 +48,7 @@ func (u *upkeep) dueIn(now time.Time, in time.Duration) {
 }
 
 // nothingDue records that what was known to be due is done, or will be reported again.
-func (u *upkeep) nothingDue() {
+func (u *background) nothingDue() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.due = never
@@ -56,7 +56,7 @@ func (u *upkeep) nothingDue() {
 
 // left returns how long it is until the next thing is due. While a tick is under way nothing
 // more is due, so that the timer does not ask again and again.
-func (u *upkeep) left(now time.Time) time.Duration {
+func (u *background) left(now time.Time) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.running {
@@ -68,7 +68,7 @@ func (u *upkeep) left(now time.Time) time.Duration {
 // begin returns whether there is something to do while nothing is under way, and whether that
 // includes a heartbeat. It is called at least every heartbeatEvery: a heartbeat is sent if the
 // next one would be late.
-func (u *upkeep) begin(now time.Time, always bool) (ok, beat bool) {
+func (u *background) begin(now time.Time, always bool) (ok, beat bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	beat = now.Sub(u.beat) >= heartbeatEvery/2
@@ -82,7 +82,7 @@ func (u *upkeep) begin(now time.Time, always bool) (ok, beat bool) {
 	return true, beat
 }
 
-func (u *upkeep) end() {
+func (u *background) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.running = false
@@ -91,7 +91,7 @@ func (u *upkeep) end() {
 // tick submits the background work of the partition, which has begun; with a heartbeat if beat
 // is true. The result is sent to the channel.
 func (p *partition) tick(ended chan<- error, beat bool) {
-	u := &unit{upkeep: func(c *call) {
+	u := &unit{background: func(c *call) {
 		if beat {
 			p.encodeHeartbeat(c)
 			p.encodeChangedRefs(c)
@@ -102,7 +102,7 @@ func (p *partition) tick(ended chan<- error, beat bool) {
 	u.after = func(err error) {
 		p.endTick()
 		if p.of > 1 { // nobody may be waiting for the channel
-			left := p.upkeep.left(p.clock.now())
+			left := p.background.left(p.clock.now())
 			if err != nil {
 				left = max(left, tickAgain)
 			}
@@ -119,7 +119,7 @@ func (p *partition) tick(ended chan<- error, beat bool) {
 // endTick records that the background work has ended.
 func (p *partition) endTick() {
 	p.ticks.Add(-1)
-	p.upkeep.end()
+	p.background.end()
 }
 
 // Tick implements storage.Store. It also sends the heartbeats when they are due; the result is
@@ -162,8 +162,8 @@ func (s *Store) tick(everywhere bool) (next time.Duration, all bool, err error) 
 	errs := s.await(ended, len(begun))
 	next = heartbeatEvery
 	for _, p := range s.parts {
-		next = min(next, p.upkeep.left(p.clock.now()))
-		all = all && !p.upkeep.elsewhere.Load()
+		next = min(next, p.background.left(p.clock.now()))
+		all = all && !p.background.elsewhere.Load()
 	}
 	if len(errs) > 0 {
 		if len(errs) == len(s.parts) {
@@ -180,7 +180,7 @@ func (s *Store) tick(everywhere bool) (next time.Duration, all bool, err error) 
 func (s *Store) beginTicks(always bool) map[*partition]bool {
 	begun := make(map[*partition]bool, len(s.parts))
 	for _, p := range s.parts {
-		if ok, beat := p.upkeep.begin(p.clock.now(), always); ok {
+		if ok, beat := p.background.begin(p.clock.now(), always); ok {
 			begun[p] = beat
 			p.ticks.Add(1)
 		}
