@@ -144,7 +144,7 @@ func TestInstanceKilled(t *testing.T) {
 	}
 }
 
-// TestHowManyInstances: stats tells how many instances there are, whichever
+// TestHowManyInstances: stats of every instance shows how many instances there are, whichever
 // is asked; one that is started counts at once, one that is killed soon does not.
 func TestHowManyInstances(t *testing.T) {
 	atLength(t)
@@ -160,14 +160,14 @@ func TestHowManyInstances(t *testing.T) {
 			}
 			_, addr = serve(t, args...)
 			clients := []*client{first, dial(t, addr)}
-			victim, _ := serve(t, args...)
+			killed, _ := serve(t, args...)
 			for _, c := range clients {
 				if got := c.figure("stats", key); got != "3" {
 					t.Errorf("%s instances, want 3", got)
 				}
 			}
 			watch := startWatch()
-			victim.signal(t, syscall.SIGKILL)
+			killed.signal(t, syscall.SIGKILL)
 			for _, c := range clients {
 				c.awaitFigure("stats", key, "2")
 			}

@@ -92,7 +92,7 @@ func TestLineSinkEnds(t *testing.T) {
 }
 
 // TestLogNobodyReads: a server whose log goes into a pipe that nobody reads continues
-// answering, tells later how much is missing, and ends when it is told to.
+// answering, reports later how many lines are missing, and ends when it is stopped.
 func TestLogNobodyReads(t *testing.T) {
 	t.Parallel()
 	out, theirs, err := os.Pipe()

@@ -122,7 +122,7 @@ func TestReadyWhileLoading(t *testing.T) {
 	}
 }
 
-// TestEndsWhileLoading: a server that is told to end while it loads its store does.
+// TestEndsWhileLoading: a server that is stopped while it loads its store ends.
 func TestEndsWhileLoading(t *testing.T) {
 	t.Parallel()
 	p := runInside(t, &Main{open: func(ctx context.Context, _ engine) (storage.Store, error) {

@@ -26,14 +26,14 @@ const storeLimit = 10 * time.Second
 // program is one run of Main as a server, after the settings are read.
 type program struct {
 	*settings
-	log     *slog.Logger
-	env     func(string) (string, bool)
-	signals <-chan os.Signal
-	ready   func(net.Addr)
-	open    func(context.Context, engine) (storage.Store, error)
-	drain   drainSwitch
-	guard   atomic.Pointer[guards] // nil until they are open
-	bounds  *limits.Bounds         // shared by all listeners; set by serve
+	log          *slog.Logger
+	env          func(string) (string, bool)
+	signals      <-chan os.Signal
+	ready        func(net.Addr)
+	open         func(context.Context, engine) (storage.Store, error)
+	drain        drainSwitch
+	activeGuards atomic.Pointer[guards] // nil until they are open
+	sharedLimits *limits.Bounds         // shared by all listeners; set by serve
 
 	observer   *metrics.Observer
 	tasks      *zywaited.Service                  // nil: not wanted
@@ -62,7 +62,7 @@ func (p *program) run(ctx context.Context) error {
 				p.drain.set(false)
 			case sig == syscall.SIGHUP:
 				p.reloadPush()
-				p.guard.Load().reload(p.log)
+				p.activeGuards.Load().reload(p.log)
 			case ctx.Err() == nil:
 				p.log.Info("ending", "signal", sig)
 				stop()
@@ -75,7 +75,7 @@ func (p *program) run(ctx context.Context) error {
 
 // serve is the program from listening to shutdown, which begins when ctx is done.
 func (p *program) serve(ctx context.Context) error {
-	p.bounds = p.newBounds()
+	p.sharedLimits = p.newSharedLimits()
 	l, err := p.listen(ctx)
 	if err != nil {
 		return unlessStopped(ctx, err)
@@ -96,7 +96,7 @@ func (p *program) serve(ctx context.Context) error {
 		return unlessStopped(ctx, err)
 	}
 	defer g.close()
-	p.guard.Store(g)
+	p.activeGuards.Store(g)
 	p.warnUnprotected(l)
 	if p.user != "" {
 		if err := become(p.user); err != nil {
@@ -157,8 +157,8 @@ func unlessStopped(ctx context.Context, err error) error {
 func (p *program) serverConfig() server.Config {
 	c := server.Config{
 		QuoteStats: p.quoteStats, Log: p.log,
-		Bounds: p.bounds, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
-		Access: p.guard.Load().access, AuthTimeout: p.guards.authTimeout, MaxUnauthenticated: p.guards.unauthenticated,
+		Bounds: p.sharedLimits, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
+		Access: p.activeGuards.Load().access, AuthTimeout: p.guards.authTimeout, MaxUnauthenticated: p.guards.unauthenticated,
 	}
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = -1 // 0 asks the server for its default
@@ -176,8 +176,8 @@ func descriptors() uint64 {
 	return uint64(limit.Cur)
 }
 
-// newBounds returns the limits that all listeners share.
-func (p *program) newBounds() *limits.Bounds {
+// newSharedLimits returns the limits that all listeners share.
+func (p *program) newSharedLimits() *limits.Bounds {
 	connections := p.limits.connections
 	if connections == autoConnections {
 		calls := 0
@@ -213,7 +213,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 	}
 	s := server.New(q, p.serverConfig())
 	go func() { served <- s.Serve(l) }()
-	if g := p.guard.Load(); g.listener != nil {
+	if g := p.activeGuards.Load(); g.listener != nil {
 		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
 		p.log.Info("serving", "door", "tls", "addr", g.listener.Addr())
 	}

@@ -53,8 +53,8 @@ func TestScrub(t *testing.T) {
 	}
 }
 
-// tells returns whether a text tells a part of a secret, of four characters or more.
-func tells(text, secret string) bool {
+// reveals reports whether a text contains a part of a secret, of four characters or more.
+func reveals(text, secret string) bool {
 	for at := range len(secret) - 3 {
 		if strings.Contains(text, secret[at:at+4]) {
 			return true
@@ -93,7 +93,7 @@ func TestNothingTellsSecrets(t *testing.T) {
 					args = append([]string{"-p0"}, args...)
 				}
 				code := m.Run(t.Context(), args, &out, &out)
-				if tells(out.String(), secret) || code == 0 && !strings.Contains(out.String(), "Use:") {
+				if reveals(out.String(), secret) || code == 0 && !strings.Contains(out.String(), "Use:") {
 					t.Errorf("%q: code %d, %s", args, code, out.String())
 				}
 			}
