@@ -36,7 +36,7 @@ func (r *reader) read(from io.Reader) {
 	}
 }
 
-// TestLineSink: lines come in their order, and those that are missing are counted
+// TestLineSink: lines are written in order, and dropped ones are counted
 // where they are missing.
 func TestLineSink(t *testing.T) {
 	out, w := io.Pipe()
@@ -78,7 +78,7 @@ func TestLineSink(t *testing.T) {
 	}
 }
 
-// TestLineSinkEnds: a reader that reads nothing does not keep the process from
+// TestLineSinkEnds: a reader that reads nothing does not prevent the process from
 // ending.
 func TestLineSinkEnds(t *testing.T) {
 	_, w := io.Pipe()

@@ -63,8 +63,8 @@ func reveals(text, secret string) bool {
 	return false
 }
 
-// TestNothingTellsSecrets runs the program with passwords that have every printable
-// character in them, raw and encoded, in whatever may be mistyped.
+// TestNothingTellsSecrets runs the program with passwords that contain every printable
+// character, raw and encoded, in all values that can be mistyped.
 func TestNothingTellsSecrets(t *testing.T) {
 	forms := []string{
 		"redis://u:%s@127.0.0.1:1/0", "redis://:%s@127.0.0.1:port", "redis+cluster://u:%s@127.0.0.1:1,127.0.0.1:2",
