@@ -228,9 +228,9 @@ func (s servers) faults() []*fault {
 		}},
 		&fault{"a primary is frozen", ofRedis, livesOn, func(c *chaos) func() { return c.freeze(s.one(c)) }},
 		&fault{"a primary is killed and restarted at once", ofRedis, livesOn, func(c *chaos) func() {
-			victim := s.one(c)
-			victim.Kill()
-			return func() { c.restart(victim) }
+			killed := s.one(c)
+			killed.Kill()
+			return func() { c.restart(killed) }
 		}},
 	)
 }
@@ -314,11 +314,11 @@ func (c *chaos) sendAll(to []*redistest.Server, words ...any) {
 }
 
 // killed kills a server, and restarts it later.
-func (c *chaos) killed(victim *redistest.Server) func() {
+func (c *chaos) killed(killed *redistest.Server) func() {
 	pause := c.upTo(3 * time.Second)
-	victim.Kill()
+	killed.Kill()
 	return func() {
 		<-time.After(pause)
-		c.restart(victim)
+		c.restart(killed)
 	}
 }

@@ -74,14 +74,14 @@ func sentinelSetup(t *testing.T, redis *redistest.Sentinels, replicas int) *setu
 	}
 	s.faults = append(append(own.faults(), followerFaults(replica)...),
 		&fault{killedLater, ofRedis, takesOver, func(c *chaos) func() {
-			victim := own.one(c)
-			victim.Kill()
-			judge := c.watchChoice(redis, victim)
+			killed := own.one(c)
+			killed.Kill()
+			judge := c.watchChoice(redis, killed)
 			return func() {
-				chosen := redis.AwaitPrimary(t, victim)
+				chosen := redis.AwaitPrimary(t, killed)
 				judge(chosen)
 				redis.AwaitFollowed(t, chosen)
-				c.restart(victim)
+				c.restart(killed)
 			}
 		}},
 		&fault{"a sentinel is killed and restarted", ofOthers, 0, func(c *chaos) func() {
@@ -133,16 +133,16 @@ const apartForAWhile = "packets between a primary and all other servers are swal
 func followerFaults(draw func(*chaos) (primary, replica *redistest.Server)) []*fault {
 	return []*fault{
 		{"a replica is killed and restarted 0.2 to 3 s later", ofRedis, 0, func(c *chaos) func() {
-			_, victim := draw(c)
-			return c.killed(victim)
+			_, killed := draw(c)
+			return c.killed(killed)
 		}},
 		{"a replica is frozen", ofRedis, 0, func(c *chaos) func() {
-			_, victim := draw(c)
-			return c.freeze(victim)
+			_, killed := draw(c)
+			return c.freeze(killed)
 		}},
 		{"packets between a replica and its primary are swallowed", ofRedis, 0, func(c *chaos) func() {
-			primary, victim := draw(c)
-			return c.swallow(primary.Front.Of(victim.Pid()))
+			primary, killed := draw(c)
+			return c.swallow(primary.Front.Of(killed.Pid()))
 		}},
 	}
 }
@@ -166,11 +166,11 @@ func chaosCluster(t *testing.T) *setup {
 	}
 	s.faults = append(append(own.faults(), followerFaults(someReplica)...),
 		&fault{killedLater, ofRedis, 0, func(c *chaos) func() {
-			victim := somePrimary(c)
-			victim.Kill()
+			killed := somePrimary(c)
+			killed.Kill()
 			return func() {
-				redis.AwaitReplaced(t, victim)
-				c.restart(victim)
+				redis.AwaitReplaced(t, killed)
+				c.restart(killed)
 			}
 		}},
 		&fault{"`SENTINEL FAILOVER`, `CLUSTER FAILOVER`", ofRedis, 0, func(c *chaos) func() {
@@ -181,8 +181,8 @@ func chaosCluster(t *testing.T) *setup {
 			return c.cutOff(redis.Nodes())
 		}},
 		&fault{apartForAWhile, ofRedis, livesOn, func(c *chaos) func() {
-			victim := somePrimary(c)
-			return c.swallow(apart(victim, without(redis.Nodes(), victim))...)
+			killed := somePrimary(c)
+			return c.swallow(apart(killed, without(redis.Nodes(), killed))...)
 		}},
 		&fault{"four partitions are moved, one after the other", ofRedis, 0, func(c *chaos) func() {
 			for range 4 {

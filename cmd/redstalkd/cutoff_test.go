@@ -12,11 +12,11 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// TestGoneAndBack: an instance stands still, or its machine is cut off without a
-// word to anybody, and comes back later. What it held is ready again soon, long
-// before the TTR. Commands that its clients send too late are answered NOT_FOUND
-// where another client has the job by then, and the other client keeps it; a job
-// that nobody has taken can be deleted. Then the instance serves as before.
+// TestGoneAndBack: an instance stands still, or its machine is silently cut off,
+// and comes back later. Its reserved jobs are ready again soon, long
+// before the TTR. Late commands of its clients are answered NOT_FOUND
+// if another client has the job by then, and that client keeps it; a job
+// that nobody has reserved can be deleted. Then the instance serves as before.
 func TestGoneAndBack(t *testing.T) {
 	for name, leave := range map[string]func(*testing.T, *process, *redistest.Proxy) (back func()){
 		"frozen": func(t *testing.T, p *process, _ *redistest.Proxy) func() {
@@ -69,8 +69,8 @@ func testGoneAndBack(t *testing.T, other, late *client, leave func() (back func(
 }
 
 // TestLostNotification: an instance notifies another one, where a client waits,
-// of a job, and the notification gets lost. The waiter is served all the same, as
-// instances also ask for jobs now and then.
+// of a job, and the notification is lost. The waiter is still served, since
+// instances also poll for jobs.
 func TestLostNotification(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartWithProxy(t)

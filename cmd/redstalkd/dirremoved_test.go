@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDirectoryIsTaken: a server whose directory is removed under it ends with a
-// line that says so, and code 1, whether anybody puts anything or not.
+// TestDirectoryIsTaken: a server whose directory is removed ends with a
+// line that reports that, and code 1, even without a put.
 func TestDirectoryIsTaken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/jobs"
@@ -26,7 +26,7 @@ func TestDirectoryIsTaken(t *testing.T) {
 	}
 }
 
-// TestLockFileIsRemoved: a second process on the directory is refused as ever.
+// TestLockFileIsRemoved: a second process on the directory is still refused.
 func TestLockFileIsRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/jobs"

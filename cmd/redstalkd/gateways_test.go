@@ -228,7 +228,7 @@ func (d *deliveries) consume(urls []string, topic string) {
 
 // TestGatewayInstances: two instances on one Redis, consumers of each topic at each, and one
 // instance is killed meanwhile. No job is lost, and none is delivered twice within its TTR,
-// by the store's clock, which the lease tells.
+// by the store's clock, which is in the lease.
 func TestGatewayInstances(t *testing.T) {
 	atLength(t)
 	t.Parallel()

@@ -18,11 +18,11 @@ import (
 
 var growth = flag.Duration("growth", 0, "how long each load of TestGrowth lasts; 0: it is not run")
 
-// TestGrowth says what an operation costs the nodes of a cluster, each of them
-// and all together, when the program serves a load from it: the cluster can do
-// as much as its busiest node, if each has a processor of its own, which they
-// have not here. One instance is loaded by stalkbench, which reads processor
-// times in /proc.
+// TestGrowth measures the cost of an operation on the nodes of a cluster, each of them
+// and all together. The throughput of the cluster is limited by
+// its busiest node, if each has a processor of its own, which they
+// do not have here. stalkbench loads one instance, and reads processor
+// times from /proc.
 func TestGrowth(t *testing.T) {
 	if *growth == 0 {
 		t.Skip("measures; -growth 5s runs it")

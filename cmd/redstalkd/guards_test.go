@@ -141,15 +141,15 @@ func TestUsers(t *testing.T) {
 	plain.ask("use jobs\r\nauth app "+secret+"\r\nuse jobs\r\nput 0 0 60 1\r\nx\r\nuse other\r\n", "FORBIDDEN", "AUTHENTICATED", "USING jobs", "INSERTED 1", "FORBIDDEN")
 	secure.ask("auth "+secret+" app\r\nauth app "+secret+"\r\npeek 1\r\n", "UNAUTHORIZED", "AUTHENTICATED", "FOUND 1 1", "x")
 	gone.ask("auth gone "+secret+"\r\n", "AUTHENTICATED")
-	heard := plain.page("stats") + plain.page("stats-tube jobs") + plain.page("capabilities")
-	heard += wantStatuses(t, trusting(cert), "app", secret, map[string]int{
+	received := plain.page("stats") + plain.page("stats-tube jobs") + plain.page("capabilities")
+	received += wantStatuses(t, trusting(cert), "app", secret, map[string]int{
 		webURL + "v1/tubes/jobs": 200, webTLS + "v1/tubes/jobs": 200, webURL + "metrics": 403, webTLS + "metrics": 403,
 		webURL + "v1/caller": 200, webURL + "v1/server": 200, gateway + "get": 200,
 	})
-	heard += wantStatuses(t, trusting(cert), "gone", secret, map[string]int{webURL + "metrics": 200, webTLS + "metrics": 200, gateway + "pop": 200})
-	heard += wantStatuses(t, trusting(cert), "app", wrong, map[string]int{webURL + "v1/server": 401})
+	received += wantStatuses(t, trusting(cert), "gone", secret, map[string]int{webURL + "metrics": 200, webTLS + "metrics": 200, gateway + "pop": 200})
+	received += wantStatuses(t, trusting(cert), "app", wrong, map[string]int{webURL + "v1/server": 401})
 	for _, open := range []string{"healthz", "readyz", "openapi.json", "docs", ""} {
-		heard += getPage(t, webURL+open)
+		received += getPage(t, webURL+open)
 	}
 	if err := os.WriteFile(file, []byte("users: [{name: app, secrets: ["+secret+"]}]"), 0o600); err != nil {
 		t.Fatal(err)
@@ -170,15 +170,15 @@ func TestUsers(t *testing.T) {
 	}
 	p.stderr.await(t, "(the certificates were read again)")
 	dialTLS(t, secureAddr, trusting(renewed)).ask("auth app "+secret+"\r\n", "AUTHENTICATED")
-	p.holdsNoSecret(t, heard, secret, wrong, hash, string(must(os.ReadFile(filepath.Join(dir, "key.pem")))(t)))
+	p.holdsNoSecret(t, received, secret, wrong, hash, string(must(os.ReadFile(filepath.Join(dir, "key.pem")))(t)))
 }
 
 // holdsNoSecret ends the program, and checks that none of these texts, of which the last one is
 // a key, is in its replies, in its output, or visible in its process.
-func (p *process) holdsNoSecret(t *testing.T, heard string, secrets ...string) {
+func (p *process) holdsNoSecret(t *testing.T, received string, secrets ...string) {
 	t.Helper()
 	secrets[len(secrets)-1] = strings.Split(secrets[len(secrets)-1], "\n")[1]
-	places := map[string]string{"pages": heard}
+	places := map[string]string{"pages": received}
 	for _, name := range []string{"cmdline", "comm", "environ", "status"} {
 		places["process's "+name] = string(must(os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, name)))(t))
 	}
@@ -206,7 +206,7 @@ func getPage(t *testing.T, url string) string {
 
 // wantStatuses requests pages as a user, and without authentication, which is refused. It returns all
 // responses.
-func wantStatuses(t *testing.T, config *tls.Config, name, secret string, pages map[string]int) (heard string) {
+func wantStatuses(t *testing.T, config *tls.Config, name, secret string, pages map[string]int) (received string) {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
@@ -225,10 +225,10 @@ func wantStatuses(t *testing.T, config *tls.Config, name, secret string, pages m
 			if reply.StatusCode != want {
 				t.Errorf("%s as %q: %d %s, want %d", url, user, reply.StatusCode, page, want)
 			}
-			heard += fmt.Sprint(reply.Header, string(page))
+			received += fmt.Sprint(reply.Header, string(page))
 		}
 	}
-	return heard
+	return received
 }
 
 // TestGuardFailures: faults of files are reported at the start, without their

@@ -280,7 +280,7 @@ func TestConnectionsOfAllListeners(t *testing.T) {
 			break
 		}
 		if time.Now().After(limit) {
-			t.Fatal("a connection that has ended makes no room for one at another door")
+			t.Fatal("a connection that has ended makes no room for one at another listener")
 		}
 	}
 	first.ask("use u\r\n", "USING u")

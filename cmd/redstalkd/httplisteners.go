@@ -92,7 +92,7 @@ func (p *program) serveHTTP(listeners httpListeners, q *queue.Queue, served chan
 		var h http.Handler
 		h, d.closed = d.open(p, q)
 		if !d.identifies {
-			h = p.guard.Load().access.Protect(h, access.Nothing)
+			h = p.activeGuards.Load().access.Protect(h, access.Nothing)
 		}
 		if d.opened != nil {
 			d.opened.open(h)
@@ -108,13 +108,13 @@ func (p *program) startServing(d *httpListener, h http.Handler, served chan<- er
 	config := httpserve.Config{
 		Name: d.name, Log: p.log,
 		Hosts: p.http.hosts, Address: d.addr,
-		Limits: p.bounds, WriteTimeout: p.serverConfig().WriteTimeout,
+		Limits: p.sharedLimits, WriteTimeout: p.serverConfig().WriteTimeout,
 	}
-	if p.guard.Load().access != nil {
+	if p.activeGuards.Load().access != nil {
 		config.ConnContext = access.WithConn
 	}
 	if d.tls {
-		config.TLS = p.guard.Load().httpTLS.Config()
+		config.TLS = p.activeGuards.Load().httpTLS.Config()
 	}
 	d.server = httpserve.New(h, config)
 	p.observer.ObserveHTTP(d.server)
@@ -129,7 +129,7 @@ func (p *program) startServing(d *httpListener, h http.Handler, served chan<- er
 // still loading. The metrics name all tubes, so they need the right to read all tubes.
 func (p *program) openMetrics(opened *lateHandler) http.Handler {
 	all := p.observer.Handler(opened)
-	guarded := p.guard.Load().access.Protect(all, access.Read)
+	guarded := p.activeGuards.Load().access.Protect(all, access.Read)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case metrics.MetricsPath, metrics.HealthPath, metrics.ReadyPath:
@@ -199,7 +199,7 @@ func (listeners httpListeners) close() {
 func (p *program) openHTTPAPI(q *queue.Queue) (http.Handler, func()) {
 	d := httpapi.New(q, httpapi.Config{
 		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.consoleHandlers(q), Log: p.log,
-		Access: p.guard.Load().access, History: true,
+		Access: p.activeGuards.Load().access, History: true,
 	})
 	return d, d.Close
 }

@@ -54,7 +54,7 @@ func TestTwoInstances(t *testing.T) {
 }
 
 // TestWakeAcrossInstances: a put on one instance wakes a reserve that waits on
-// another, at once rather than by the poll that is there for lost signals.
+// another, immediately rather than by the poll for lost wake-ups.
 func TestWakeAcrossInstances(t *testing.T) {
 	_, _, addrA, addrB := twoInstances(t)
 	a, b := dial(t, addrA), dial(t, addrB)
@@ -74,8 +74,8 @@ func TestWakeAcrossInstances(t *testing.T) {
 	wantSoon(t, took)
 }
 
-// wantSoon looks at how long it took from a put on one instance until another
-// had delivered the job.
+// wantSoon checks the times from a put on one instance until another
+// delivered the job.
 func wantSoon(t *testing.T, took []time.Duration) {
 	t.Helper()
 	slices.Sort(took)
@@ -144,7 +144,7 @@ func TestInstanceKilled(t *testing.T) {
 	}
 }
 
-// TestHowManyInstances: stats tells how many instances there are, whichever
+// TestHowManyInstances: stats of every instance shows how many instances there are, whichever
 // is asked; one that is started counts at once, one that is killed soon does not.
 func TestHowManyInstances(t *testing.T) {
 	atLength(t)
@@ -160,14 +160,14 @@ func TestHowManyInstances(t *testing.T) {
 			}
 			_, addr = serve(t, args...)
 			clients := []*client{first, dial(t, addr)}
-			victim, _ := serve(t, args...)
+			killed, _ := serve(t, args...)
 			for _, c := range clients {
 				if got := c.figure("stats", key); got != "3" {
 					t.Errorf("%s instances, want 3", got)
 				}
 			}
 			watch := startWatch()
-			victim.signal(t, syscall.SIGKILL)
+			killed.signal(t, syscall.SIGKILL)
 			for _, c := range clients {
 				c.awaitFigure("stats", key, "2")
 			}
@@ -188,8 +188,8 @@ func TestHowManyInstances(t *testing.T) {
 	}
 }
 
-// TestAllStoodStill stops Redis and both instances for longer than an instance
-// may be silent, as a machine that is suspended does. Neither instance declares
+// TestAllStoodStill stops Redis and both instances for longer than an instance may be without
+// a heartbeat, like a suspended machine. Neither instance declares
 // the other dead for that.
 func TestAllStoodStill(t *testing.T) {
 	t.Parallel()
@@ -206,7 +206,7 @@ func TestAllStoodStill(t *testing.T) {
 	for _, p := range instances {
 		p.signal(t, syscall.SIGSTOP)
 	}
-	time.Sleep(5 * time.Second) // nothing happens that could be awaited
+	time.Sleep(5 * time.Second) // there is no event to wait for
 	redis.Continue()
 	for _, p := range instances {
 		p.signal(t, syscall.SIGCONT)

@@ -14,8 +14,8 @@ func TestLife(t *testing.T) {
 	onEngines(t, func(t *testing.T, store func() []string) { life(t, store()...) })
 }
 
-// life leads a job through all that can happen to it, with a client that
-// others wrote, on the binary with these arguments.
+// life leads a job through all states and moves, with a third-party client, on the
+// binary with these arguments.
 func life(t *testing.T, args ...string) {
 	p, addr := serve(t, append([]string{"-p0"}, args...)...)
 	c, err := beanstalk.Dial("tcp", addr)
@@ -46,7 +46,7 @@ func life(t *testing.T, args ...string) {
 	}
 }
 
-// living is a job and the connection that does everything with it.
+// living is a job and the connection that uses it.
 type living struct {
 	*testing.T
 	conn  *beanstalk.Conn
@@ -117,7 +117,7 @@ func (j *living) everyState() {
 	}
 }
 
-// deleted deletes the job: then it is not there.
+// deleted deletes the job, and checks that it does not exist any more.
 func (j *living) deleted() {
 	j.do(j.conn.Delete(j.id))
 	if _, err := j.conn.StatsJob(j.id); !errors.Is(err, beanstalk.ErrNotFound) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestDueAtTheLimit: what a client has made due in a second is delivered by a
-// reserve-with-timeout 1 that it sends after that, every time.
+// TestDueAtTheLimit: a job that a client has made due in a second is always delivered to a
+// reserve-with-timeout 1 that it sends after that.
 func TestDueAtTheLimit(t *testing.T) {
 	t.Parallel()
 	clients := 50 * *rare
@@ -38,8 +38,8 @@ func TestDueAtTheLimit(t *testing.T) {
 	})
 }
 
-// make1Due has a job of this client's tube become ready in a second: by its delay, a
-// release, a pause, or because the holder's time runs out.
+// make1Due makes a job of this client's tube ready in a second: by its delay, a
+// release, a pause, or the end of the holder's TTR.
 func (c *client) make1Due(way int, tube string, holder *client) {
 	switch way {
 	case 0:
@@ -57,7 +57,7 @@ func (c *client) make1Due(way int, tube string, holder *client) {
 	}
 }
 
-// putAndReserve puts a job, has it reserved, and returns its id.
+// putAndReserve puts a job, reserves it with holder, and returns its id.
 func (c *client) putAndReserve(holder *client, ttr int) (id string) {
 	c.send(fmt.Sprintf("put 0 0 %d 1\r\nx\r\n", ttr))
 	id = strings.TrimPrefix(c.line(), "INSERTED ")

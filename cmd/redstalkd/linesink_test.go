@@ -36,7 +36,7 @@ func (r *reader) read(from io.Reader) {
 	}
 }
 
-// TestLineSink: lines come in their order, and those that are missing are counted
+// TestLineSink: lines are written in order, and dropped ones are counted
 // where they are missing.
 func TestLineSink(t *testing.T) {
 	out, w := io.Pipe()
@@ -78,7 +78,7 @@ func TestLineSink(t *testing.T) {
 	}
 }
 
-// TestLineSinkEnds: a reader that reads nothing does not keep the process from
+// TestLineSinkEnds: a reader that reads nothing does not prevent the process from
 // ending.
 func TestLineSinkEnds(t *testing.T) {
 	_, w := io.Pipe()
@@ -92,7 +92,7 @@ func TestLineSinkEnds(t *testing.T) {
 }
 
 // TestLogNobodyReads: a server whose log goes into a pipe that nobody reads continues
-// answering, tells later how much is missing, and ends when it is told to.
+// answering, reports later how many lines are missing, and ends when it is stopped.
 func TestLogNobodyReads(t *testing.T) {
 	t.Parallel()
 	out, theirs, err := os.Pipe()

@@ -55,14 +55,14 @@ func TestUnixSocket(t *testing.T) {
 	c := dial(t, path)
 	c.ask("watch a\r\n", "WATCHING 2")
 
-	// A second server leaves the first alone.
+	// A second server does not replace the first.
 	code, _, text := run(t, command("-l", "unix:"+path))
 	if code != 111 || !strings.Contains(text, "another server answers on "+path) {
 		t.Errorf("%d, %s", code, text)
 	}
 	dial(t, path).ask("watch a\r\n", "WATCHING 2")
 
-	// One that was killed leaves its file, which the next takes over.
+	// A killed server leaves its file, which the next one replaces.
 	p.cmd.Process.Kill()
 	p.code(t)
 	if _, err := os.Lstat(path); err != nil {
@@ -92,7 +92,7 @@ func TestUnixSocketNames(t *testing.T) {
 	}
 }
 
-// What is not our socket any more is not ours to remove.
+// TestUnixSocketReplaced: the server does not remove a socket file that is no longer its own.
 func TestUnixSocketReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	p, _ := serve(t, "-l", "unix:"+path)
@@ -210,15 +210,15 @@ func TestSocketActivationRefused(t *testing.T) {
 	}
 }
 
-// Sockets that were passed to another process are none of ours.
+// TestSocketActivationOfAnother: sockets that were passed to another process are ignored.
 func TestSocketActivationOfAnother(t *testing.T) {
 	cmd := command("-Vp0")
 	cmd.Env = append(cmd.Env, fmt.Sprint("LISTEN_PID=", os.Getpid()), "LISTEN_FDS=1")
 	start(t, cmd).serving(t)
 }
 
-// The soft limit of descriptors is raised to the hard one, or one less, which
-// is the doing of package syscall.
+// TestDescriptorLimit: the soft limit of descriptors is raised to the hard one, or one less, by
+// package syscall.
 func TestDescriptorLimit(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", `ulimit -Sn 64; ulimit -Hn 4000; exec "$0" "$@"`, binary, "-Vp0")
 	p := start(t, cmd)

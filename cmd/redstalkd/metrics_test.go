@@ -14,7 +14,7 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// awaitReady waits until /readyz answers so. A request that fails counts as no answer.
+// awaitReady waits for this response of /readyz. Failed requests are repeated.
 func awaitReady(t *testing.T, url string, status int, reason string) {
 	t.Helper()
 	got := ""
@@ -45,9 +45,9 @@ func awaitMetric(t *testing.T, url, line string) {
 	t.Fatalf("no %s in\n%s", line, text)
 }
 
-// TestReadyWithRedis: two instances on one Redis say that they are not ready while it is gone
-// or stands still, and are ready again when it is back. Their metrics answer all the time.
-// Each counts what its own clients do; both show the same jobs.
+// TestReadyWithRedis: two instances on one Redis report that they are not ready while it is stopped
+// or frozen, and are ready again when it is back. Their metrics are available all the time.
+// Each counts the commands of its own clients; both show the same jobs.
 func TestReadyWithRedis(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -122,7 +122,7 @@ func TestReadyWhileLoading(t *testing.T) {
 	}
 }
 
-// TestEndsWhileLoading: a server that is told to end while it loads its store does.
+// TestEndsWhileLoading: a server that is stopped while it loads its store ends.
 func TestEndsWhileLoading(t *testing.T) {
 	t.Parallel()
 	p := runInside(t, &Main{open: func(ctx context.Context, _ engine) (storage.Store, error) {
@@ -136,7 +136,7 @@ func TestEndsWhileLoading(t *testing.T) {
 	}
 }
 
-// TestReadyIsOpen: when /readyz says yes, every listener answers.
+// TestReadyIsOpen: when /readyz reports ready, every listener answers.
 func TestReadyIsOpen(t *testing.T) {
 	t.Parallel()
 	for range 8 {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// systemd is told when connections are served, and when the end begins.
+// TestNotify: systemd is notified when connections are served, and when shutdown begins.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "notify") // the path of a socket must be short

@@ -30,7 +30,7 @@ func environment(pairs string) func(string) (string, bool) {
 	}
 }
 
-// What Kubernetes sets for a service named redstalk is no setting of this program.
+// TestServiceLinks: variables that Kubernetes sets for a service named redstalk are not settings of this program.
 func TestServiceLinks(t *testing.T) {
 	for _, value := range []string{"tcp://10.96.0.12:11300", "udp://10.96.0.12:1", "sctp://[fd00::1]:11300"} {
 		s, err := read("", "PORT="+value+" SERVICE_HOST=10.96.0.12 SERVICE_PORT=1 PORT_11300_TCP="+value+" PORT_11300_TCP_ADDR=10.96.0.12 HTTP_PORT="+value)
@@ -48,7 +48,7 @@ func TestServiceLinks(t *testing.T) {
 	}
 }
 
-// configured is a command line, an environment and a setting that follows from them.
+// configured is a command line, an environment and a setting that results from them.
 type configured struct {
 	args, env string
 	get       func(*settings) any
@@ -222,8 +222,8 @@ func TestConfigureRefuses(t *testing.T) {
 	}
 }
 
-// Values of variables come from files and charts, so what is not the number that was
-// meant is refused, also where the flag takes it as beanstalkd does.
+// TestNumericVariables: values of variables come from files and charts, so malformed numbers
+// are refused, even where the flag accepts them as beanstalkd does.
 func TestNumericVariables(t *testing.T) {
 	huge := "99999999999999999999"
 	tests := []struct {

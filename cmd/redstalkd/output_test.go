@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// output collects what is written to it, and lets one wait for it.
+// output collects what is written to it, and can wait for it.
 type output struct {
 	mu      sync.Mutex
 	text    strings.Builder

@@ -48,7 +48,7 @@ type pagesConn struct {
 	next   bytes.Buffer // read and not delivered
 }
 
-// CloseWrite ends what is sent.
+// CloseWrite shuts down the sending side.
 func (c *pagesConn) CloseWrite() error {
 	return c.Conn.(interface{ CloseWrite() error }).CloseWrite()
 }

@@ -47,7 +47,7 @@ func TestInstanceKilledInPartitions(t *testing.T) {
 	redis := redistest.Start(t)
 	args := []string{"-p0", "--store", redis.URL(), "--partitions", "16"}
 	_, addrA := serve(t, args...)
-	victim, addrB := serve(t, args...)
+	killed, addrB := serve(t, args...)
 	a, b := dial(t, addrA), dial(t, addrB)
 	const tubes = 5
 	for i := range tubes {
@@ -64,7 +64,7 @@ func TestInstanceKilledInPartitions(t *testing.T) {
 	}
 	a.awaitFigure("stats", "current-jobs-reserved", fmt.Sprint(tubes))
 	begun, watch := time.Now(), startWatch()
-	victim.signal(t, syscall.SIGKILL)
+	killed.signal(t, syscall.SIGKILL)
 	for range tubes {
 		a.send("reserve\r\n")
 		if line := a.line(); !strings.HasPrefix(line, "RESERVED ") {

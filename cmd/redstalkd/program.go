@@ -26,16 +26,15 @@ const storeLimit = 10 * time.Second
 // program is one run of Main as a server, after the settings are read.
 type program struct {
 	*settings
-	log     *slog.Logger
-	env     func(string) (string, bool)
-	signals <-chan os.Signal
-	ready   func(net.Addr)
-	open    func(context.Context, engine) (storage.Store, error)
-	drain   drainSwitch
-	guard   atomic.Pointer[guards] // nil until they are open
-	bounds  *limits.Limits         // shared by all listeners; set by serve
-
-	binlogLock *os.File // beanstalkd's, of a directory whose jobs were imported; held until the process ends
+	log          *slog.Logger
+	env          func(string) (string, bool)
+	signals      <-chan os.Signal
+	ready        func(net.Addr)
+	open         func(context.Context, engine) (storage.Store, error)
+	drain        drainSwitch
+	activeGuards atomic.Pointer[guards] // nil until they are open
+	sharedLimits *limits.Limits         // shared by all listeners; set by serve
+	binlogLock   *os.File               // beanstalkd's, of a directory whose jobs were imported; held until the process ends
 
 	observer   *metrics.Observer
 	tasks      *zywaited.Service                  // nil: not wanted
@@ -64,7 +63,7 @@ func (p *program) run(ctx context.Context) error {
 				p.drain.set(false)
 			case sig == syscall.SIGHUP:
 				p.reloadPush()
-				p.guard.Load().reload(p.log)
+				p.activeGuards.Load().reload(p.log)
 			case ctx.Err() == nil:
 				p.log.Info("ending", "signal", sig)
 				stop()
@@ -77,7 +76,7 @@ func (p *program) run(ctx context.Context) error {
 
 // serve is the program from listening to shutdown, which begins when ctx is done.
 func (p *program) serve(ctx context.Context) error {
-	p.bounds = p.newBounds()
+	p.sharedLimits = p.newSharedLimits()
 	l, err := p.listen(ctx)
 	if err != nil {
 		return unlessStopped(ctx, err)
@@ -98,7 +97,7 @@ func (p *program) serve(ctx context.Context) error {
 		return unlessStopped(ctx, err)
 	}
 	defer g.close()
-	p.guard.Store(g)
+	p.activeGuards.Store(g)
 	p.warnUnprotected(l)
 	if p.user != "" {
 		if err := become(p.user); err != nil {
@@ -159,8 +158,8 @@ func unlessStopped(ctx context.Context, err error) error {
 func (p *program) serverConfig() server.Config {
 	c := server.Config{
 		QuoteStats: p.quoteStats, Log: p.log,
-		Limits: p.bounds, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
-		Access: p.guard.Load().access, AuthTimeout: p.guards.authTimeout, MaxUnauthenticated: p.guards.unauthenticated,
+		Limits: p.sharedLimits, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
+		Access: p.activeGuards.Load().access, AuthTimeout: p.guards.authTimeout, MaxUnauthenticated: p.guards.unauthenticated,
 	}
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = -1 // 0 asks the server for its default
@@ -178,8 +177,8 @@ func descriptors() uint64 {
 	return uint64(limit.Cur)
 }
 
-// newBounds returns the limits that all listeners share.
-func (p *program) newBounds() *limits.Limits {
+// newSharedLimits returns the limits that all listeners share.
+func (p *program) newSharedLimits() *limits.Limits {
 	connections := p.limits.connections
 	if connections == autoConnections {
 		calls := 0
@@ -215,7 +214,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 	}
 	s := server.New(q, p.serverConfig())
 	go func() { served <- s.Serve(l) }()
-	if g := p.guard.Load(); g.listener != nil {
+	if g := p.activeGuards.Load(); g.listener != nil {
 		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
 		p.log.Info("serving", "door", "tls", "addr", g.listener.Addr())
 	}

@@ -19,12 +19,12 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// pushLedger is a receiver of pushes that keeps the ledger. Of what it is sent it refuses some,
-// answers some late, and breaks some connections; each job is taken in the end.
+// pushLedger is a receiver that records pushes. It refuses some,
+// answers some late, and breaks some connections; finally it accepts each job.
 type pushLedger struct {
 	*httptest.Server
 	mu    sync.Mutex
-	taken map[uint64][]string    // the webhook-ids of the calls that were answered well, by job
+	taken map[uint64][]string    // the webhook-ids of the accepted calls, by job
 	at    map[uint64][]time.Time // when these calls came
 	calls int
 }
@@ -58,7 +58,7 @@ func (l *pushLedger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// counts returns how many jobs were taken, and how many calls more than that.
+// counts returns the number of accepted jobs, and of duplicate calls.
 func (l *pushLedger) counts() (jobs, doubles int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,8 +69,8 @@ func (l *pushLedger) counts() (jobs, doubles int) {
 	return jobs, doubles
 }
 
-// awaitAll waits until n jobs were taken, ends the receiver, and returns how many calls more than
-// that were answered well. Then nothing changes any more.
+// awaitAll waits until n jobs were accepted, stops the receiver, and returns the number of
+// duplicate accepted calls. After that nothing changes.
 func (l *pushLedger) awaitAll(t *testing.T, n int) int {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(10 * time.Millisecond) {
@@ -101,9 +101,9 @@ func awaitEmpty(c *client) {
 	c.t.Fatalf("there still are jobs: %s", c.page("stats-tube t"))
 }
 
-// TestPushLedger: of two instances that push from one Redis one is killed and one stands still,
-// to a receiver that fails now and then. Every job that was acknowledged is taken. None is taken
-// twice but where a TTR has run out.
+// TestPushLedger: two instances push from one Redis to a receiver that fails now and then. One
+// instance is killed and one is frozen. Every acknowledged job is accepted, and none
+// twice except where a TTR has ended.
 func TestPushLedger(t *testing.T) {
 	atLength(t)
 	t.Parallel()
@@ -153,9 +153,9 @@ func TestPushLedger(t *testing.T) {
 	}
 }
 
-// TestPushLedgerKilled: a server that keeps its jobs on disk and pushes is killed again and
-// again, to a receiver that fails now and then. Every job that was acknowledged is taken, and
-// none twice but with a kill in between, or where a TTR has run out.
+// TestPushLedgerKilled: a server with the embedded engine pushes to a receiver that fails now and
+// then, and is killed repeatedly. Every acknowledged job is accepted, and
+// none twice except with a kill in between, or where a TTR has ended.
 func TestPushLedgerKilled(t *testing.T) {
 	atLength(t)
 	t.Parallel()

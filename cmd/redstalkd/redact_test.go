@@ -53,8 +53,8 @@ func TestScrub(t *testing.T) {
 	}
 }
 
-// tells returns whether a text tells a part of a secret, of four characters or more.
-func tells(text, secret string) bool {
+// reveals reports whether a text contains a part of a secret, of four characters or more.
+func reveals(text, secret string) bool {
 	for at := range len(secret) - 3 {
 		if strings.Contains(text, secret[at:at+4]) {
 			return true
@@ -63,8 +63,8 @@ func tells(text, secret string) bool {
 	return false
 }
 
-// TestNothingTellsSecrets runs the program with passwords that have every printable
-// character in them, raw and encoded, in whatever may be mistyped.
+// TestNothingTellsSecrets runs the program with passwords that contain every printable
+// character, raw and encoded, in all values that can be mistyped.
 func TestNothingTellsSecrets(t *testing.T) {
 	forms := []string{
 		"redis://u:%s@127.0.0.1:1/0", "redis://:%s@127.0.0.1:port", "redis+cluster://u:%s@127.0.0.1:1,127.0.0.1:2",
@@ -93,7 +93,7 @@ func TestNothingTellsSecrets(t *testing.T) {
 					args = append([]string{"-p0"}, args...)
 				}
 				code := m.Run(t.Context(), args, &out, &out)
-				if tells(out.String(), secret) || code == 0 && !strings.Contains(out.String(), "Use:") {
+				if reveals(out.String(), secret) || code == 0 && !strings.Contains(out.String(), "Use:") {
 					t.Errorf("%q: code %d, %s", args, code, out.String())
 				}
 			}

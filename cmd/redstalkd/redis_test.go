@@ -24,7 +24,7 @@ func TestKilledOnRedis(t *testing.T) {
 	c := must(beanstalk.Dial("tcp", addr))(t)
 	tube, tubes := beanstalk.NewTube(c, "work"), beanstalk.NewTubeSet(c, "work")
 	fill(t, tube, tubes, n)
-	// Counters to find again: kicked, released with another priority, reserved.
+	// Counters to be checked later: kicked, released with another priority, reserved.
 	must(tube.Kick(1))(t)
 	kicked, _, _ := tube.PeekReady()
 	released := reserveOne(t, tubes)
@@ -101,8 +101,8 @@ func reserveOne(t *testing.T, tubes *beanstalk.TubeSet) uint64 {
 	return id
 }
 
-// checkKeys checks that Redis holds nothing outside of the namespace, and what
-// it does hold is of the kinds that the layout names.
+// checkKeys checks that Redis has no keys outside of the namespace, and that
+// the kinds of its keys are those of the layout.
 func checkKeys(t *testing.T, redis *redistest.Server, prefix string) {
 	t.Helper()
 	ctx, client := context.Background(), redis.Client(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/beanstalkd/go-beanstalk"
 )
 
-// TestRestart leads jobs into every state and restarts the program in the
-// middle, in good order and by force. Everything is as it was, except that reserved
-// jobs are ready and time has continued.
+// TestRestart leads jobs into every state and restarts the program
+// then, in good order and by a kill. Everything is as before, except that reserved
+// jobs are ready and time has passed.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for name, signals := range map[string][]syscall.Signal{
@@ -44,8 +44,8 @@ const (
 	pending = 5 * time.Second
 )
 
-// lifetime is the life of a directory through several processes, and what must
-// be found in it.
+// lifetime is the life of a directory through several processes, and its expected
+// contents.
 type lifetime struct {
 	*testing.T
 	args []string
@@ -88,8 +88,8 @@ func (l *lifetime) end(sig syscall.Signal) {
 	l.conn.Close()
 }
 
-// put puts a job whose body is its name, and remembers what its page is to say
-// in the end.
+// put puts a job whose body is its name, and records its expected page
+// at the end.
 func (l *lifetime) put(tube, name string, pri uint32, delay, ttr time.Duration, want string) uint64 {
 	l.Helper()
 	body := []byte(name)
@@ -114,7 +114,7 @@ func (l *lifetime) do(err error) {
 	}
 }
 
-// reserve takes this job on a connection.
+// reserve reserves this job on a connection.
 func (l *lifetime) reserve(c *beanstalk.Conn, name string) uint64 {
 	l.Helper()
 	must(c.ReserveJob(l.id[name]))(l.T)
@@ -162,8 +162,8 @@ func (l *lifetime) prepare() {
 	l.ready = time.Now()
 }
 
-// expire lets a reservation run out, and has another connection wait for the
-// job meanwhile.
+// expire lets a reservation end, while another connection waits for the
+// job.
 func (l *lifetime) expire() {
 	l.Helper()
 	id := l.reserve(l.conn, "expired")
@@ -192,9 +192,9 @@ func (l *lifetime) verify() {
 	l.verifyTube("work", "ready=8 delayed=2 buried=3 reserved=0")
 }
 
-// verifyTime checks on a page that of what began between begun and ready as
-// much is left as time has gone by since; and that the job's age, if it is one,
-// agrees. Pages have whole seconds, rounded down.
+// verifyTime checks on a page that the remaining time of something that began between begun and ready
+// agrees with the passed time, and that the job's age, if it is a job,
+// does too. Pages have whole seconds, rounded down.
 func (l *lifetime) verifyTime(left string, of time.Duration, stats func() (map[string]string, error)) {
 	l.Helper()
 	least := time.Since(l.ready)
@@ -246,8 +246,8 @@ func seconds(t *testing.T, page map[string]string, key string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// finish takes the jobs out: their order has survived, too, and so has the
-// next id.
+// finish takes the jobs out, and checks that their order and the next id are
+// kept, too.
 func (l *lifetime) finish() {
 	l.Helper()
 	work, all := beanstalk.NewTube(l.conn, "work"), beanstalk.NewTubeSet(l.conn, "work", "still", "soon")

@@ -50,8 +50,8 @@ func (s *restartable) restart(t *testing.T) {
 
 func (s *restartable) addr() string { return net.JoinHostPort("127.0.0.1", s.port) }
 
-// steadyPort is a free port that no program is given by chance while the server is
-// away: systems take the ports of outgoing connections from above.
+// steadyPort is a free port that the system does not give to another program while the server is
+// down: ports of outgoing connections are higher.
 func steadyPort(t *testing.T) string {
 	t.Helper()
 	for range 100 {

@@ -55,7 +55,7 @@ func TestRetryWhileTaken(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), 5*retryInterval)
 			defer stop()
 			if retryWhileTaken(ctx, s, func() (int, error) { return 0, ending }); time.Since(began) > test.after+5*retryInterval {
-				t.Errorf("told to end, it went on until %v", time.Since(began))
+				t.Errorf("stopped, it continued until %v", time.Since(began))
 			}
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestRedisURLs: which URLs of Redis are taken, and what else is said of it.
+// TestRedisURLs: which URLs of Redis are accepted, and the other settings of Redis.
 func TestRedisURLs(t *testing.T) {
 	for _, url := range []string{
 		"redis+sentinel://u:p@a:26379,b:26379/jobs/0", "rediss+sentinel://a/jobs?ca=/x",

@@ -26,8 +26,8 @@ func watchLost() {
 	}
 }
 
-// stopwatch measures how long something takes on a machine that has nothing else
-// to do, roughly: the time that this process has lost meanwhile does not count.
+// stopwatch measures roughly how long something takes on an idle machine: the time that this
+// process has lost meanwhile does not count.
 type stopwatch struct {
 	begun time.Time
 	lost  int64

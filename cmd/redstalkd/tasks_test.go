@@ -17,13 +17,13 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
-// tasksPatience bounds one run of tasks.js, which takes about a minute.
+// tasksPatience is the timeout of one run of tasks.js, which takes about a minute.
 const tasksPatience = 5 * time.Minute
 
 // TestTaskClients runs testdata/clients/node/tasks.js: a gRPC client and callback servers in
-// another language, which know of zywaited nothing but the .proto file, with the binary in the
+// another language, made only from zywaited's .proto file, with the binary in
 // place of the old program. On Redis one of two instances is killed, on disk the only one, which
-// then comes back.
+// is then restarted.
 func TestTaskClients(t *testing.T) {
 	if !*withClients {
 		t.Skip("wants -clients")
@@ -43,8 +43,8 @@ func TestTaskClients(t *testing.T) {
 	})
 }
 
-// taskServer is redstalkd in the place of zywaited, at addresses that it has again when it is
-// started again.
+// taskServer is redstalkd in place of zywaited. It keeps its addresses when it is
+// restarted.
 type taskServer struct {
 	grpc, http, api string // HOST:PORT
 	folder          string // with the certificate that callbacks by HTTPS have
@@ -86,8 +86,8 @@ func (s *taskServer) kill(t *testing.T) {
 	s.running.code(t)
 }
 
-// tryTasks runs tasks.js with some servers. When it wants the first one killed, that is done as
-// after says: "gone", "back", or "never".
+// tryTasks runs tasks.js with some servers. When that requests to kill the first one, after decides what
+// happens: "gone", "back", or "never".
 func tryTasks(t *testing.T, after string, servers ...*taskServer) {
 	t.Helper()
 	first := servers[0]

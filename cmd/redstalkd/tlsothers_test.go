@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// nodeClient uses TLS to ADDR by the certificate FILE: it sends what follows, and prints what
-// comes until the end.
+// nodeClient connects to a port with TLS and trusts the certificate in a file. It sends its last argument,
+// and prints everything that it receives.
 const nodeClient = `
 const tls = require("tls"), fs = require("fs")
 const [port, ca, text] = process.argv.slice(1)
@@ -20,9 +20,9 @@ conn.pipe(process.stdout)
 conn.on("error", e => { console.error(e); process.exit(1) })
 `
 
-// other runs a program that others wrote, and returns what it prints. It skips the test if the
-// program is not there.
-func other(t *testing.T, stdin, name string, args ...string) (stdout string, err error) {
+// thirdParty runs a third-party program, and returns its output. It skips the test if the
+// program is not installed.
+func thirdParty(t *testing.T, stdin, name string, args ...string) (stdout string, err error) {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -37,8 +37,8 @@ func other(t *testing.T, stdin, name string, args ...string) (stdout string, err
 	return out.String(), err
 }
 
-// TestTLSByOthers: openssl, node and curl come in by TLS, as a user with a secret and as one
-// with a certificate. Who renegotiates is thrown out.
+// TestTLSByOthers: openssl, node and curl connect with TLS, as a user with a secret and as one
+// with a certificate. Renegotiation is refused.
 func TestTLSByOthers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -55,11 +55,11 @@ func TestTLSByOthers(t *testing.T) {
 
 	for _, version := range []string{"-tls1_2", "-tls1_3"} {
 		t.Run("openssl "+version, func(t *testing.T) {
-			if got, err := other(t, hello, "openssl", append(tlsArgs, version, "-quiet")...); got != greeting || err != nil {
+			if got, err := thirdParty(t, hello, "openssl", append(tlsArgs, version, "-quiet")...); got != greeting || err != nil {
 				t.Errorf("%q, %v", got, err)
 			}
 			certified := append(tlsArgs, version, "-quiet", "-cert", cert, "-key", key)
-			if got, _ := other(t, "use certified\r\nuse jobs\r\nquit\r\n", "openssl", certified...); got != "USING certified\r\nFORBIDDEN\r\n" {
+			if got, _ := thirdParty(t, "use certified\r\nuse jobs\r\nquit\r\n", "openssl", certified...); got != "USING certified\r\nFORBIDDEN\r\n" {
 				t.Errorf("by certificate: %q", got)
 			}
 		})
@@ -68,20 +68,20 @@ func TestTLSByOthers(t *testing.T) {
 		tryRenegotiation(t, append(tlsArgs, "-tls1_2"))
 	})
 	t.Run("old versions", func(t *testing.T) {
-		got, err := other(t, hello, "openssl", append(tlsArgs, "-tls1_1", "-cipher", "ALL:@SECLEVEL=0", "-quiet")...)
+		got, err := thirdParty(t, hello, "openssl", append(tlsArgs, "-tls1_1", "-cipher", "ALL:@SECLEVEL=0", "-quiet")...)
 		if got != "" || err == nil {
 			t.Errorf("%q", got)
 		}
 	})
 	t.Run("node", func(t *testing.T) {
-		if got, err := other(t, "", "node", "-e", nodeClient, port, cert, hello); got != greeting || err != nil {
+		if got, err := thirdParty(t, "", "node", "-e", nodeClient, port, cert, hello); got != greeting || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
 	})
 	t.Run("curl", func(t *testing.T) { tryCurl(t, url, cert, key) })
 }
 
-// tryRenegotiation has openssl renegotiate, which it does at an R by itself: the server ends that
+// tryRenegotiation makes openssl renegotiate, which an input line R does: the server ends the connection
 // with an alert. The input stays open meanwhile.
 func tryRenegotiation(t *testing.T, args []string) {
 	from, to, err := os.Pipe()
@@ -99,13 +99,13 @@ func tryRenegotiation(t *testing.T, args []string) {
 	}
 }
 
-// tryCurl sends requests as the user app with its secret, as queue with its certificate, and as
-// nobody.
+// tryCurl sends requests as the user app with its secret, as queue with its certificate, and
+// without authentication.
 func tryCurl(t *testing.T, url, cert, key string) {
 	_, webPort, _ := strings.Cut(strings.Trim(strings.TrimPrefix(url, "https://"), "/"), ":")
 	curl := func(args ...string) string {
 		t.Helper()
-		got, err := other(t, "", "curl", append(args, "-sS", "--cacert", cert, "--resolve", "queue:"+webPort+":127.0.0.1", "-w", " %{http_version} %{http_code}")...)
+		got, err := thirdParty(t, "", "curl", append(args, "-sS", "--cacert", cert, "--resolve", "queue:"+webPort+":127.0.0.1", "-w", " %{http_version} %{http_code}")...)
 		if err != nil {
 			t.Error(err)
 		}

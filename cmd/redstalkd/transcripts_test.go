@@ -20,8 +20,8 @@ const transcriptSlack = 400 * time.Millisecond
 // real beanstalkd, on the program.
 func TestTranscripts(t *testing.T) { playAll(t, "../../testdata/transcripts") }
 
-// TestExtensions does so with the transcripts of what beanstalkd does not know, and on
-// Redis with tubes in several partitions as well. With -ha-long it does on a cluster, behind
+// TestExtensions plays the transcripts of extensions, and on
+// Redis with tubes in several partitions as well. With -ha-long it also plays on a cluster, with
 // Sentinel, and on two instances that look like one server.
 func TestExtensions(t *testing.T) {
 	const folder = "../../testdata/transcripts/extensions"
@@ -51,8 +51,8 @@ func onlyHALong(t *testing.T) {
 	}
 }
 
-// playOnTwo plays the transcripts of a folder on two instances, to which connections are dealt
-// in turn; but not those about draining, which is one instance's own business.
+// playOnTwo plays the transcripts of a folder on two instances, to which connections are distributed
+// in turn; except those about draining, which concerns a single instance.
 func playOnTwo(t *testing.T, folder string, store func() []string) {
 	all, err := dialogue.Load(folder)
 	if err != nil {
@@ -79,7 +79,7 @@ func playOnTwo(t *testing.T, folder string, store func() []string) {
 var everyEngine = flag.Bool("every-engine", false, "play each transcript on all engines, and not on one of the three")
 
 // playAll plays the transcripts of a folder on the program with each engine. Most of the time
-// goes into starting it; so unless -every-engine says otherwise they are dealt to the engines
+// is needed to start it, so without -every-engine the transcripts are distributed to the engines
 // in turn.
 func playAll(t *testing.T, folder string) {
 	all, err := dialogue.Load(folder)
@@ -97,7 +97,7 @@ func playAll(t *testing.T, folder string) {
 	})
 }
 
-// everyThird returns each third one from the one numbered first on.
+// everyThird returns every third transcript, beginning with the index first.
 func everyThird(all []*dialogue.Transcript, first int) (some []*dialogue.Transcript) {
 	for i := first; i < len(all); i += 3 {
 		some = append(some, all[i])
@@ -123,8 +123,8 @@ func playThese(t *testing.T, all []*dialogue.Transcript, store func() []string) 
 	}
 }
 
-// TestWaitsThatEndWhenDue plays some transcripts many times, as it was chance on
-// which side of its end a wait was answered.
+// TestWaitsThatEndWhenDue plays some transcripts many times, since their failure depends on
+// whether a wait is answered before or after its end.
 func TestWaitsThatEndWhenDue(t *testing.T) {
 	atLength(t)
 	times := 4 * *rare

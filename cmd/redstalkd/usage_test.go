@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// usage is what the process has of the system.
+// usage is the resource use of the process.
 type usage struct {
 	files int
 	rss   int // KiB

@@ -47,8 +47,8 @@ func TestManyWaiters(t *testing.T) {
 }
 
 // TestLateness measures how late delayed jobs become ready and how late
-// reservations run out. Never early is a promise; how late
-// depends on the machine, so that the bound is only against what is broken.
+// reservations end. They must never be early; how late they are
+// depends on the machine, so the limit is only for defects.
 func TestLateness(t *testing.T) {
 	atLength(t)
 	n := 200 * *rare
@@ -59,7 +59,7 @@ func TestLateness(t *testing.T) {
 	})
 }
 
-// reportLateness measures again if jobs were so late that the machine may be why.
+// reportLateness measures again if jobs were so late that the machine can be the cause.
 func reportLateness(t *testing.T, measure func() []time.Duration) {
 	t.Helper()
 	for range 5 {
@@ -107,7 +107,7 @@ func delays(t *testing.T, addr string, n int) []time.Duration {
 	return late
 }
 
-// arrivals reads n reserved jobs, or as many as come, and returns when.
+// arrivals reads up to n reserved jobs, and returns when each arrived.
 func (c *client) arrivals(n int) map[int]time.Time {
 	came := make(map[int]time.Time)
 	for len(came) < n {

@@ -77,7 +77,7 @@ func newPartition(l *link, o Options, all *idOrder, lag *timerLag, number int) *
 		p.log = o.Log.With("partition", number)
 	}
 	p.server.capabilities.Store(&capabilities{record: defaultBulk})
-	p.server.complaints = &telemetry.Log{}
+	p.server.complaints = &telemetry.Throttle{}
 	p.inbox.changed.L = &p.inbox.mu
 	p.heartbeat.doubt(p.clock.now()) // Redis may have been down until now
 	p.instance.rename()

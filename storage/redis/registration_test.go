@@ -30,10 +30,10 @@ func TestFirstBatchOnce(t *testing.T) {
 			before(lt, s)
 			had := figures(t, lt.s).Jobs
 			assumeAlive(lt.s)
-			var deaf, dropped atomic.Bool
-			deaf.Store(true)
+			var cutOff, dropped atomic.Bool
+			cutOff.Store(true)
 			proxy.Intercept(nil, func(piece []byte) redistest.Fate {
-				if deaf.Load() && isAnswer(piece) {
+				if cutOff.Load() && isAnswer(piece) {
 					dropped.Store(true)
 					return redistest.Drop
 				}
@@ -52,7 +52,7 @@ func TestFirstBatchOnce(t *testing.T) {
 				lt.s.Tick()
 			}
 			lt.client.Del(t.Context(), record) // as after a day
-			deaf.Store(false)
+			cutOff.Store(false)
 			if a := <-answered; a.Err != nil && !errors.Is(a.Err, storage.ErrUnavailable) {
 				t.Errorf("%+v", a)
 			}

@@ -14,7 +14,7 @@ import (
 	"redstalk/tools/conformance/busy"
 )
 
-// scripted serves one connection: for each step it insists on reading the first
+// scripted serves one connection: for each step it expects the first
 // text and writes the second.
 func scripted(t *testing.T, conn net.Conn, steps [][2]string) {
 	t.Helper()
@@ -47,8 +47,8 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// liar serves a beanstalk protocol that is wrong in one way: every reply to
-// the command named is the given one. It keeps no jobs.
+// liar is a beanstalk server with one fault: every reply to
+// the command is lie. It stores no jobs.
 func liar(t *testing.T, command, lie string) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,7 +14,7 @@ import (
 	"redstalk/tools/conformance/compile"
 )
 
-// TestOnRedstalkd has what beanstalkd cannot do.
+// TestOnRedstalkd tests what beanstalkd does not support.
 func TestOnRedstalkd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-long runs it")
@@ -46,8 +46,8 @@ func start(t *testing.T, command string) *running {
 	return r
 }
 
-// beanstalkd lets jobs lie whose holders do nothing more, so this is for a server
-// that does not.
+// testExpire needs a server that ends the TTR of idle holders, which beanstalkd often does
+// not.
 func testExpire(t *testing.T, r *running) {
 	for _, pipeline := range []int{1, 4} {
 		l := baseLoad()
@@ -65,8 +65,8 @@ func testExpire(t *testing.T, r *running) {
 	}
 }
 
-// testSecure puts loads on a server by TLS, as a user. Bodies that fill several records and
-// more than sockets take show whether what a loop keeps back arrives.
+// testSecure runs loads on a server with TLS, as a user. Bodies that fill several records and
+// more than socket buffers show whether bytes that a loop buffers arrive.
 func testSecure(t *testing.T, r *running) {
 	for name, change := range map[string]func(*load){
 		"cycle":     func(*load) {},
@@ -114,7 +114,7 @@ func testSecure(t *testing.T, r *running) {
 	}
 }
 
-// testRunSecure comes in by the flags of run.
+// testRunSecure connects with the flags of run.
 func testRunSecure(t *testing.T, r *running) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte(r.secret+"\n"), 0o600); err != nil {

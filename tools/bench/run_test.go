@@ -109,7 +109,7 @@ func runUntilDone(to target, l load, pids []int) (*result, error) {
 	return res, err
 }
 
-// checkResult insists on a clean result with figures in it.
+// checkResult checks that a result has figures and no errors.
 func checkResult(t *testing.T, res *result) {
 	t.Helper()
 	if err := res.verdict(); err != nil {
@@ -148,7 +148,7 @@ func TestRunOnUnixSocket(t *testing.T) {
 	checkResult(t, res)
 }
 
-// The file of a unix socket is there before anybody listens on it.
+// TestAwaitListener: the file of a unix socket exists before the server listens on it.
 func TestAwaitListener(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	stale, err := net.Listen("unix", path)

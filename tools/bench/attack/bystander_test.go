@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// at is a wait that begins so many milliseconds after the others, and takes so many.
+// at is a wait that begins begun milliseconds after the others, and takes took milliseconds.
 func at(begun, took int) wait {
 	const ms = time.Millisecond
 	return wait{time.Unix(0, 0).Add(time.Duration(begun) * ms), time.Duration(took) * ms}
 }
 
-// TestApart: of each wait that time does not count for which somebody else waited as well, and for
-// one reply: not what two of theirs took together.
+// TestApart: the time that a wait has in common with one other wait does not count; common time with
+// two other waits is not added up.
 func TestApart(t *testing.T) {
 	for _, test := range []struct {
 		name             string

@@ -23,7 +23,7 @@ type putModel struct {
 	todo       map[int][]happening // sent and not yet read
 	woken      []int               // served, and will read on at any time
 	read, done []int               // puts
-	told       []string
+	log        []string
 }
 
 // happening is that a server reads a put's line or the end of its body, or a
@@ -54,7 +54,7 @@ func (m *putModel) send(id int, pieces ...string) (why string) {
 	if why = m.e.admit(s); why != "" {
 		return why
 	}
-	m.told = append(m.told, fmt.Sprintf("%d sends %q", id, pieces))
+	m.log = append(m.log, fmt.Sprintf("%d sends %q", id, pieces))
 	c := m.e.conns[id]
 	for _, p := range pieces {
 		for _, a := range c.frame.feed([]byte(p), 0) {
@@ -105,7 +105,7 @@ func (m *putModel) readOn() {
 	for len(m.woken) > 0 {
 		id := m.woken[0]
 		m.woken = m.woken[1:]
-		m.told = append(m.told, fmt.Sprintf("%d is served", id))
+		m.log = append(m.log, fmt.Sprintf("%d is served", id))
 		m.todo[id], m.e.conns[id].pending = m.todo[id][1:], m.e.conns[id].pending[1:]
 		m.goOn(id)
 	}
@@ -146,7 +146,7 @@ func TestOrderOfPuts(t *testing.T) {
 		}
 		read := slices.DeleteFunc(m.read, func(put int) bool { return !slices.Contains(m.done, put) })
 		if !slices.Equal(read, m.done) {
-			t.Fatalf("lines of puts %v, bodies %v:\n%s", read, m.done, strings.Join(m.told, "\n"))
+			t.Fatalf("lines of puts %v, bodies %v:\n%s", read, m.done, strings.Join(m.log, "\n"))
 		}
 		puts += len(m.done)
 	}

@@ -149,7 +149,7 @@ func (l *Ledger) compareCount(reported int, last bool) bool {
 	l.report.Live = sure
 	wrong := reported < sure || reported > sure+perhaps
 	if wrong && last {
-		l.fault(&l.report.Miscounted, "the pages tell of %d jobs, there are %d and perhaps %d more", reported, sure, perhaps)
+		l.fault(&l.report.Miscounted, "the pages count %d jobs, there are %d and perhaps %d more", reported, sure, perhaps)
 	}
 	return !wrong || last
 }

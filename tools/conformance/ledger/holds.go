@@ -26,7 +26,7 @@ type hold struct {
 const (
 	theTTR      = "TTR ran out"
 	givenBehind = "given up in the same packet"
-	notJudged   = "what belongs to connections is not judged"
+	notChecked  = "reservations of connections are not checked"
 )
 
 // excused returns why the end of a reservation is not a fault; "" if it
@@ -42,7 +42,7 @@ func (l *Ledger) excused(e *entry, h *hold) string {
 	case h.lease:
 		return ""
 	case l.config.Excuse == nil:
-		return notJudged
+		return notChecked
 	}
 	return l.config.Excuse(h.addr, h.since)
 }
@@ -60,7 +60,7 @@ func (c *client) handedOut(e *entry, sent uint64, h *hold) {
 		if why := l.excused(e, h); why != "" {
 			l.report.Shared[why+", and it was deleted by then"]++
 		} else {
-			l.fault(&l.report.Contested, "%v, TTR %v, was handed out by %s, which was asked at %s, and deleted before that was heard, by %s; now it is %s",
+			l.fault(&l.report.Contested, "%v, TTR %v, was delivered by %s to a command sent at %s, and deleted before the reply, by %s; now it is %s",
 				e, e.ttr, h.addr, clockTime(h.since), e.deleter, clockTime(time.Now()))
 		}
 	}
@@ -68,7 +68,7 @@ func (c *client) handedOut(e *entry, sent uint64, h *hold) {
 		if why := cmp.Or(l.excused(e, other), l.excused(e, h)); why != "" {
 			l.report.Shared[why]++
 		} else {
-			l.fault(&l.report.Contested, "%v was handed out by %s, which was asked at %s, while a client of %s had it that asked at %s; now it is %s",
+			l.fault(&l.report.Contested, "%v was delivered by %s to a command sent at %s, while a client of %s had it from a command sent at %s; now it is %s",
 				e, h.addr, clockTime(h.since), other.addr, clockTime(other.since), clockTime(time.Now()))
 		}
 	}

@@ -128,20 +128,20 @@ func TestKeyedLies(t *testing.T) {
 func (lie *keyedLie) load(t *testing.T) (ledger.Report, error) {
 	f := &forger{leases: make(map[uint64]uint64)}
 	addr := serve(t, &liar{embedded.NewMemory(), func(s storage.Store, op *storage.Op) { lie.do(f, s, op) }}, func(l net.Listener) net.Listener { return torn{l} })
-	books := ledger.New(ledger.Config{Addrs: []string{addr}, Seed: 1, MaxBody: 300, Leasers: 6, LeasePace: time.Millisecond, Settle: 500 * time.Millisecond})
+	record := ledger.New(ledger.Config{Addrs: []string{addr}, Seed: 1, MaxBody: 300, Leasers: 6, LeasePace: time.Millisecond, Settle: 500 * time.Millisecond})
 	ctx, stop := context.WithTimeout(context.Background(), 2*patience)
 	defer stop()
 	running, enough := context.WithCancel(ctx)
 	go func() {
 		defer enough()
-		for r := books.Report(); ctx.Err() == nil && lie.got(r) == 0 && (r.DeletesAcked < 400 || r.Renamed < 20 || r.PastRefused < 20 || r.Repeated < 2); r = books.Report() {
+		for r := record.Report(); ctx.Err() == nil && lie.got(r) == 0 && (r.DeletesAcked < 400 || r.Renamed < 20 || r.PastRefused < 20 || r.Repeated < 2); r = record.Report() {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}()
-	books.Run(running)
+	record.Run(running)
 	if ctx.Err() != nil {
-		return books.Report(), fmt.Errorf("it does not get on: %v", books.Report())
+		return record.Report(), fmt.Errorf("it does not get on: %v", record.Report())
 	}
-	err := books.Drain(ctx)
-	return books.Report(), err
+	err := record.Drain(ctx)
+	return record.Report(), err
 }

@@ -273,7 +273,7 @@ func TestReservations(t *testing.T) {
 // check runs a load on such a server until it was enough.
 func (test *reservations) check(t *testing.T, bursters int) {
 	addr := serve(t, &liar{embedded.NewMemory(), test.do}, asIs)
-	books := ledger.New(ledger.Config{
+	record := ledger.New(ledger.Config{
 		Addrs: []string{addr}, Seed: 1, MaxBody: 300, Consumers: 8 - bursters, Producers: 4, Bursters: bursters, MaxBurst: 30, BurstPace: time.Millisecond,
 		MinFreeze: test.freeze, MaxFreeze: 2 * test.freeze,
 		Excuse: func(ok string, _ time.Time) string {
@@ -286,13 +286,13 @@ func (test *reservations) check(t *testing.T, bursters int) {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	go func() {
-		for ctx.Err() == nil && !test.enough(books.Report()) {
+		for ctx.Err() == nil && !test.enough(record.Report()) {
 			time.Sleep(time.Millisecond)
 		}
 		stop()
 	}()
-	books.Run(ctx)
-	r := books.Report()
+	record.Run(ctx)
+	r := record.Report()
 	if found := r.Contested+r.Robbed > 0; found != test.want || !test.enough(r) {
 		t.Errorf("not what was to be seen: %v", r)
 	}
@@ -300,29 +300,29 @@ func (test *reservations) check(t *testing.T, bursters int) {
 
 // TestForeign: an id is given to a put of another program, and to one of the ledger's.
 func TestForeign(t *testing.T) {
-	books := ledger.New(ledger.Config{
+	record := ledger.New(ledger.Config{
 		Addrs: []string{serve(t, embedded.NewMemory(), asIs)}, Producers: 1,
 		Excuse: func(string, time.Time) string { return "" },
 	})
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	books.Foreign(1)
-	books.Foreign(1 << 40)
-	if r := books.Report(); r.Reused != 0 {
+	record.Foreign(1)
+	record.Foreign(1 << 40)
+	if r := record.Report(); r.Reused != 0 {
 		t.Error(r)
 	}
 	go func() {
-		for ctx.Err() == nil && books.Report().PutsAcked < 3 {
+		for ctx.Err() == nil && record.Report().PutsAcked < 3 {
 			time.Sleep(time.Millisecond)
 		}
 		stop()
 	}()
-	books.Run(ctx)
-	if r := books.Report(); r.Reused != 1 {
+	record.Run(ctx)
+	if r := record.Report(); r.Reused != 1 {
 		t.Error(r, "an id that was somebody else's before")
 	}
-	books.Foreign(2)
-	if r := books.Report(); r.Reused != 2 {
+	record.Foreign(2)
+	if r := record.Report(); r.Reused != 2 {
 		t.Error(r, "an id that is somebody else's afterwards")
 	}
 }
@@ -418,15 +418,15 @@ func TestSilence(t *testing.T) {
 	}
 	defer l.Close() // nobody accepts: connections wait in the backlog
 	const patience = 20 * time.Millisecond
-	books := ledger.New(ledger.Config{Addrs: []string{l.Addr().String()}, Producers: 1, Patience: patience})
+	record := ledger.New(ledger.Config{Addrs: []string{l.Addr().String()}, Producers: 1, Patience: patience})
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	defer cancel()
-	books.Run(ctx)
-	r := books.Report()
+	record.Run(ctx)
+	r := record.Report()
 	if r.LongestSilence < 4*patience || r.PutsUnknown != r.Puts || r.Puts < 2 || r.Err() != nil {
 		t.Error(r, r.Err())
 	}
-	if err := books.Check(ctx); err == nil || !strings.Contains(err.Error(), "came to no end") {
+	if err := record.Check(ctx); err == nil || !strings.Contains(err.Error(), "came to no end") {
 		t.Error(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// maxFaults limits how many faults are told in words.
+// maxFaults is the number of faults that are described.
 const maxFaults = 20
 
 // Report is the state of the ledger.
@@ -42,7 +42,7 @@ type Report struct {
 	Contested, Robbed                                                                int
 	Tokens, Obeyed                                                                   int
 
-	// Faults tells the first of them in words.
+	// Faults describes the first of them.
 	Faults []string
 }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// slowed answers as a server on which a put with a delay of 1 s takes that long, and
-// "ready" asks whether that is over.
+// slowed is a server on which a put with a delay of 1 s takes put, and
+// which answers ready when that is over.
 func slowed(put time.Duration, ready string) Target {
 	var due time.Time
 	answer := func(sent string, out *pipe) {
@@ -31,8 +31,8 @@ func slowed(put time.Duration, ready string) Target {
 	}}
 }
 
-// A timed transcript that fails because it was played late is played again; what
-// fails in time, or without times, is not.
+// TestPlayInTime: a timed transcript that fails because it was played late is played again; one that
+// fails without being late, or has no times, is not.
 func TestPlayInTime(t *testing.T) {
 	const timed = "mark m\na> put\na< INSERTED 1\nwait 1100ms after m\na> ready\na< FOUND"
 	for _, test := range []struct {
@@ -78,8 +78,8 @@ func TestPlayInTime(t *testing.T) {
 	}
 }
 
-// A reply that comes later than it was due is late, too; one that comes when it is
-// due is not, nor is one that could be waited for without end.
+// TestLateness: a reply after its due time is late, too; one at its due time
+// is not, nor is one without a limit.
 func TestLateness(t *testing.T) {
 	for script, late := range map[string]bool{
 		"a> later\na< [1s] X\na> none\na< [now] Y":                    false,

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// slack is how late replies may be in these tests: generous, because the
-// judge itself is never wrong and test machines are noisy. TRANSCRIPT_SLACK
+// slack is how late replies may be in these tests: generous, because
+// beanstalkd itself is correct and test machines are noisy. TRANSCRIPT_SLACK
 // sets another.
 func slack(t *testing.T) time.Duration {
 	v := os.Getenv("TRANSCRIPT_SLACK")
@@ -72,7 +72,7 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// notToPlay says why a transcript is not for a server of that kind; "" if it is.
+// notToPlay returns why a transcript is not for a server of that kind; "" if it is.
 func notToPlay(tr *transcript.Transcript, kind string) string {
 	if !strings.HasPrefix(kind, "beanstalkd-1.12") && !strings.HasPrefix(kind, "beanstalkd-1.13") {
 		return "this is " + kind + "; the transcripts are about 1.12 and later"
