@@ -35,8 +35,9 @@ class Server {
     const [s, store] = await Promise.all([call("GET", "/v1/server"), call("GET", "/v1/store")]);
     if (this.ended) return;
     const now = { at: performance.now(), calls: store.calls, syncs: store.syncs, cpu: store.cpu_seconds };
-    const passed = this.before ? (now.at - this.before.at) / 1000 : 0;
-    this.per = key => passed ? Math.max(0, now[key] - this.before[key]) / passed : null;
+    const before = this.before;
+    const passed = before ? (now.at - before.at) / 1000 : 0;
+    this.per = key => passed ? Math.max(0, now[key] - before[key]) / passed : null;
     this.before = now;
     this.s = s;
     this.box.replaceChildren(this.instance(s, store), this.jobs(s), this.engine(store), ...this.cluster(s, store));
