@@ -108,8 +108,8 @@ func checkKeys(t *testing.T, redis *redistest.Server, prefix string) {
 	ctx, client := context.Background(), redis.Client(t)
 	kinds := map[string]string{
 		"job": "string", "ready": "zset", "delayed": "zset", "buried": "zset", "reserved": "zset",
-		"tube": "hash", "tubes": "zset", "paused": "hash", "timers": "zset", "attending": "hash",
-		"waiting": "zset", "mail": "list", "instances": "zset", "versions": "hash", "counts": "hash", "layout": "hash", "batch": "string",
+		"tube": "hash", "tubes": "zset", "paused": "hash", "timers": "zset", "refs": "hash",
+		"waiting": "zset", "wakeups": "list", "instances": "zset", "versions": "hash", "counts": "hash", "layout": "hash", "batch": "string",
 	}
 	seen := make(map[string]bool)
 	for _, key := range must(client.Keys(ctx, "*").Result())(t) {
