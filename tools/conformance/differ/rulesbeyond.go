@@ -103,7 +103,7 @@ func (e *episode) admitBeyond(_ int, _ *conn, all []*sentCommand, s step) string
 		case e.timed && a.verb == "reserve-batch" && group(batchLine, a.line, 1) != "1":
 			return "two TTRs may end at the same time"
 		case e.timed && a.tags() != "" && len(all) > 1:
-			return "what a tag sets off is not foreseen within a packet"
+			return "what a tag sets off is not expected within a packet"
 		case e.lag > 0 && (a.verb == "drain" || a.verb == "undrain"):
 			return "each instance is drained for itself"
 		case reservedOne.MatchString(a.line):
