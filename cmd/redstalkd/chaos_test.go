@@ -222,7 +222,7 @@ func (c *chaos) round(number int) {
 	c.whole()
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
 	defer cancel()
-	if err := c.record.AwaitHeard(ctx, time.Now()); err != nil {
+	if err := c.record.AwaitReplies(ctx, time.Now()); err != nil {
 		c.t.Fatalf("a client gets no answer: %v", err)
 	}
 	c.awaitPuts(50)

@@ -117,8 +117,8 @@ func TestSentinelFailover(t *testing.T) {
 			t.Errorf("service was back %v after the decision", back)
 		}
 	}, "--wait-replicas", "1")
-	if r.LongestSilence > busy.Times(10*time.Second) {
-		t.Errorf("a client was without an answer for %v", r.LongestSilence)
+	if r.LongestUnanswered > busy.Times(10*time.Second) {
+		t.Errorf("a client was without an answer for %v", r.LongestUnanswered)
 	}
 }
 

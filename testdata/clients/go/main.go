@@ -41,8 +41,8 @@ func main() {
 }
 
 // check ends the program unless it is true that what.
-func check(is bool, what ...any) {
-	if !is {
+func check(ok bool, what ...any) {
+	if !ok {
 		fmt.Fprintln(os.Stderr, append([]any{"FAILED:"}, what...)...)
 		panic("see above") // says where, too
 	}
@@ -159,7 +159,7 @@ func life() {
 	gone(q, id)
 }
 
-// gone checks that everything that can be done with a job reports that there is
+// gone checks that every command about a job reports that there is
 // none.
 func gone(q queue, id uint64) {
 	fails("delete", q.Delete(id), beanstalk.ErrNotFound)
@@ -175,8 +175,8 @@ func gone(q queue, id uint64) {
 	fails("reserve-job", err, beanstalk.ErrNotFound)
 }
 
-// unauthenticated clients: only the holder of a job may do something to it, and gives it
-// back by going.
+// holders: only the holder of a job may change it, and releases it when it
+// disconnects.
 func holders() {
 	holder, other := open("holders"), open("holders")
 	defer other.Close()
@@ -444,8 +444,8 @@ func produce(first int) {
 	}
 }
 
-// consume tells the names of the jobs that it has done, and "" when no more
-// come, all having been produced. It releases every fiftieth job once.
+// consume sends the names of finished jobs, and "" when all jobs are produced and there are no
+// more. It releases every fiftieth job once.
 func consume(names chan<- string, produced *atomic.Bool) {
 	q := open("ledger")
 	defer q.Close()

@@ -42,7 +42,7 @@ func TestFramerBeyond(t *testing.T) {
 	}
 }
 
-// TestTimesInTags: which times a line names, so that none is waited for unforeseen.
+// TestTimesInTags: which times a line names, so that none is waited for unexpectedly.
 func TestTimesInTags(t *testing.T) {
 	const now = 1_700_000_000_000
 	for _, c := range []struct {

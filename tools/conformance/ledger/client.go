@@ -153,7 +153,7 @@ func (c *client) replied(wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.asking, c)
-	l.report.LongestSilence = max(l.report.LongestSilence, silence)
+	l.report.LongestUnanswered = max(l.report.LongestUnanswered, silence)
 	where := strings.Join(c.asked, " ")
 	l.unanswered[where] = max(l.unanswered[where], silence)
 }

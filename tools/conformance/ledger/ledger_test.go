@@ -411,7 +411,7 @@ func TestHonest(t *testing.T) {
 
 // TestSilence: the time of a client without an answer is recorded, and
 // the load still ends.
-func TestSilence(t *testing.T) {
+func TestUnanswered(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -423,7 +423,7 @@ func TestSilence(t *testing.T) {
 	defer cancel()
 	record.Run(ctx)
 	r := record.Report()
-	if r.LongestSilence < 4*patience || r.PutsUnknown != r.Puts || r.Puts < 2 || r.Err() != nil {
+	if r.LongestUnanswered < 4*patience || r.PutsUnknown != r.Puts || r.Puts < 2 || r.Err() != nil {
 		t.Error(r, r.Err())
 	}
 	if err := record.Check(ctx); err == nil || !strings.Contains(err.Error(), "came to no end") {

@@ -114,7 +114,7 @@ func (c *client) bodySize(producer int) int {
 	return min(most, usual)
 }
 
-// consume reserves jobs and does with them what comes to mind.
+// consume reserves jobs and does random things with them.
 func (l *Ledger) consume(ctx context.Context, c *client, _ int) {
 	nap := l.newNap(c.rng)
 	for c.connect(ctx) {
@@ -139,7 +139,7 @@ func (l *Ledger) consume(ctx context.Context, c *client, _ int) {
 	}
 }
 
-// reserve takes a job. The end of ctx cuts the connection rather than wait.
+// reserve reserves a job. When ctx is done, it closes the connection rather than wait.
 func (c *client) reserve(ctx context.Context, wait time.Duration) (id uint64, e *entry, end outcome) {
 	own := c.wire
 	defer context.AfterFunc(ctx, func() {
@@ -186,13 +186,13 @@ func (c *client) dispose(id uint64, e *entry) {
 	}
 }
 
-// without carries out a command that gives up a job that the client has
+// without executes a command that gives up a job that the client has
 // reserved.
 func (c *client) without(e *entry, exchange func(*beanstalk.Conn) error) outcome {
 	return c.holding(e, c.giveUp(e), exchange)
 }
 
-// touch has the TTR of a job start again.
+// touch restarts the TTR of a job.
 func (c *client) touch(id uint64, e *entry) outcome {
 	c.ledger.mu.Lock()
 	h := c.holds[e]
@@ -200,8 +200,8 @@ func (c *client) touch(id uint64, e *entry) outcome {
 	return c.holding(e, h, func(conn *beanstalk.Conn) error { return conn.Touch(id) })
 }
 
-// holding carries out a command that only the holder may give. h is how the
-// client has the job.
+// holding executes a command that only the holder may send. h is the client's
+// reservation.
 func (c *client) holding(e *entry, h *hold, exchange func(*beanstalk.Conn) error) outcome {
 	end, _ := c.ask(0, exchange)
 	if end == refused {

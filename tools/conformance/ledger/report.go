@@ -16,7 +16,7 @@ const maxFaults = 20
 type Report struct {
 	Puts, PutsAcked, PutsRefused, PutsUnknown int
 
-	// Deletes that are in none of the others were overtaken.
+	// Deletes that are in neither of the others were overtaken.
 	Deletes, DeletesAcked, DeletesUnknown int
 
 	Live           int // jobs that were there at the last audit
@@ -25,19 +25,19 @@ type Report struct {
 	Broken         int // connections
 	Frozen         int // times that a client was frozen with jobs that it held
 
-	// LongestSilence is how long a client asked without success at most:
-	// INTERNAL_ERROR is no answer, and a reserve's timeout is not counted.
-	LongestSilence time.Duration
+	// LongestUnanswered is the longest time that a client was without an answer:
+	// INTERNAL_ERROR does not count as one, and a reserve's timeout is not included.
+	LongestUnanswered time.Duration
 
 	// Shared counts, with Config.Excuse, jobs that were delivered while
-	// another client had them, by the reason for which that is no fault.
+	// another client had them, by the excuse.
 	Shared map[string]int
 
-	// What leasers did: tries of puts whose reply was lost, leases, jobs that they have moved,
-	// jobs that were found under another id, leases of the past that were refused.
+	// Counts of leasers: repeated puts after a lost reply, leases, moved jobs,
+	// jobs that were found under another id, refused ended leases.
 	Repeated, Leases, Moved, Renamed, PastRefused int
 
-	// What a server that keeps its promises has none of; see the package comment.
+	// Faults of the server; see the package comment.
 	Lost, Undead, DeletedTwice, Twice, Reused, Changed, Strange, Miscounted, Garbled int
 	Contested, Robbed                                                                int
 	Tokens, Obeyed                                                                   int
@@ -46,7 +46,7 @@ type Report struct {
 	Faults []string
 }
 
-// Report returns how things stand.
+// Report returns the current report.
 func (l *Ledger) Report() Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,8 +56,8 @@ func (l *Ledger) Report() Report {
 	return r
 }
 
-// TakeSilences returns the longest silences since it was last called, of those
-// that are over, by the addresses that the client has asked meanwhile, with a
+// TakeUnanswered returns the longest times without an answer since the last call, of those
+// that are over, by the addresses that the client has used meanwhile, with a
 // space between them.
 func (l *Ledger) TakeUnanswered() map[string]time.Duration {
 	l.mu.Lock()
@@ -67,9 +67,9 @@ func (l *Ledger) TakeUnanswered() map[string]time.Duration {
 	return all
 }
 
-// AwaitHeard waits until no client is without a reply that was so before that
-// moment. The error is that of ctx.
-func (l *Ledger) AwaitHeard(ctx context.Context, moment time.Time) error {
+// AwaitReplies waits until all clients that were without a reply before that
+// moment have got one. The error is that of ctx.
+func (l *Ledger) AwaitReplies(ctx context.Context, moment time.Time) error {
 	for ctx.Err() == nil && l.anyAsking(moment) {
 		pause(ctx)
 	}
@@ -100,7 +100,7 @@ func (r Report) String() string {
 	s := fmt.Sprintf("puts %d (acknowledged %d, refused %d, unknown %d), deletes %d (acknowledged %d, unknown %d), live %d, "+
 		"overtaken %d, broken connections %d, longest silence %v",
 		r.Puts, r.PutsAcked, r.PutsRefused, r.PutsUnknown, r.Deletes, r.DeletesAcked, r.DeletesUnknown, r.Live,
-		r.Overtaken, r.Broken, r.LongestSilence.Round(time.Millisecond))
+		r.Overtaken, r.Broken, r.LongestUnanswered.Round(time.Millisecond))
 	if r.InternalErrors > 0 {
 		s += fmt.Sprintf(", internal errors %d", r.InternalErrors)
 	}

@@ -1,6 +1,6 @@
-// Sbom prints what a Go program is made of, as a CycloneDX bill of materials in JSON: the modules
-// that the linker has noted in the program, with their versions and checksums. It depends on nothing
-// but the program, so the same program has the same bill.
+// Sbom prints a CycloneDX bill of materials of a Go program in JSON: the modules
+// that the linker has recorded in the program, with their versions and checksums. It depends only on
+// the program, so the same program has the same bill.
 //
 //	sbom NAME VERSION PROGRAM
 package main
