@@ -196,7 +196,8 @@ func TestServeChangedDirectory(t *testing.T) {
 	p = start(t, onOld(dir))
 	wantOldQueue(t, p.serving(t), 90, 3*3+7)
 	p.end(t)
-	_, old := trueProcess(t, "-b", dir) // writes a new file at its start
+	addr, old := trueProcess(t, "-b", dir) // writes a new file at its start
+	dial(t, addr).ask("list-tube-used\r\n", "USING default") // it has the lock by then
 	old.signal(t, syscall.SIGTERM)
 	old.code(t)
 	for what, cmd := range map[string]*exec.Cmd{"serving": onOld(dir), "import": command("import", "--from", dir, "-b", dir)} {
@@ -348,7 +349,8 @@ func TestServeOldDirectoryInUse(t *testing.T) {
 func TestKeepsBeanstalkdOut(t *testing.T) {
 	t.Parallel()
 	dir := oldQueue(t, 90)
-	_, old := trueProcess(t, "-b", dir)
+	addr, old := trueProcess(t, "-b", dir)
+	dial(t, addr).ask("list-tube-used\r\n", "USING default") // it has the lock by then
 	old.signal(t, syscall.SIGTERM)
 	old.code(t)
 	for range 2 { // the first start imports
