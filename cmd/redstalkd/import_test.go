@@ -196,7 +196,7 @@ func TestServeChangedDirectory(t *testing.T) {
 	p = start(t, onOld(dir))
 	wantOldQueue(t, p.serving(t), 90, 3*3+7)
 	p.end(t)
-	addr, old := trueProcess(t, "-b", dir) // writes a new file at its start
+	addr, old := trueProcess(t, "-b", dir)                   // writes a new file at its start
 	dial(t, addr).ask("list-tube-used\r\n", "USING default") // it has the lock by then
 	old.signal(t, syscall.SIGTERM)
 	old.code(t)
