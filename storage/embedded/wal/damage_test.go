@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -232,15 +231,6 @@ func TestTruncated(t *testing.T) {
 			}
 		}
 	})
-}
-
-func number(t *testing.T, name string) uint64 {
-	t.Helper()
-	n, err := strconv.ParseUint(strings.TrimPrefix(name, prefix), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // TestOverwritten overwrites ranges with zeros, with random bytes, or with other parts of the
