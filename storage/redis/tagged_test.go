@@ -140,7 +140,7 @@ func (j *modelTest) awaitDeadLetters(t *testing.T) {
 	for range 400 {
 		waiting := false
 		for i := range j.stores[0].parts {
-			n, err := j.client.HLen(context.Background(), fmt.Sprintf("%s%d}:bound", j.prefix, i)).Result()
+			n, err := j.client.HLen(context.Background(), fmt.Sprintf("%s%d}:pending", j.prefix, i)).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
