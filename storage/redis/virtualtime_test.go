@@ -20,6 +20,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
 )
@@ -630,7 +631,7 @@ func TestWakeUpsGoOn(t *testing.T) {
 // TestDeclaredDeadAgainAndAgain: when every call is too late, because others have declared the
 // instance dead again meanwhile, clients are answered in time.
 func TestDeclaredDeadAgainAndAgain(t *testing.T) {
-	failures := map[string]error{"LOST": redisError(lost + " the instance was " + declaredDead)}
+	failures := map[string]error{"LOST": redisError(lua.Lost + " the instance was " + lua.DeclaredDead)}
 	inVirtualTime(t, Options{Timeout: DefaultTimeout}, failures, func(h *harness, failure error, before fault) {
 		if before.before == nil {
 			return
