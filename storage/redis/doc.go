@@ -37,7 +37,6 @@
 //   - counters and times: what this instance counts. topology: servers and instances.
 //   - startcheck, layout: what is checked before anything is used. servercheck: what
 //     a server allows. redact: no password reaches a log or an error.
-//   - fsck, fsck_counts, fsck_bytes and fsck_alive: redstalkd fsck, check and repair in steps.
 //
 // Not here: rules (package tube) and waiting (package server/queue). Only the scripts know the
 // keys, except for the keys of layout, instances and versions, and the kinds that fsck scans for.

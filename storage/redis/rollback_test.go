@@ -11,6 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/tube"
@@ -154,7 +155,7 @@ func TestLayoutIsMarkedAgain(t *testing.T) {
 		t.Error("an instance with other partitions was let in")
 	}
 	o := Options{URL: server.URL()}
-	if _, err := Check(context.Background(), o, false, Report{Found: func(_ int, what string) { t.Error(what) }}); err != nil {
+	if _, err := fsck.Check(context.Background(), fsckOptions(o), false, fsck.Report{Found: func(_ int, what string) { t.Error(what) }}); err != nil {
 		t.Error(err)
 	}
 }

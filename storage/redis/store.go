@@ -25,9 +25,6 @@ const (
 	longestAttempt = time.Second
 )
 
-// DefaultNamespace is the beginning of all keys if Options names no other.
-const DefaultNamespace = "redstalk"
-
 // Options say where the jobs are.
 type Options struct {
 	// URL is redis://user:password@host:port/db, or unix:///path?db=N;
@@ -39,7 +36,7 @@ type Options struct {
 	// sentinel_auth=same means that the sentinels need the same user and password.
 	URL string
 
-	// Namespace is the beginning of all keys; empty means DefaultNamespace. Stores with the
+	// Namespace is the beginning of all keys; empty means schema.DefaultNamespace. Stores with the
 	// same namespace on the same Redis share their jobs.
 	Namespace string
 
@@ -98,10 +95,6 @@ type Options struct {
 	// tickPatience is how long a tick waits for its partitions; 0: the default. Long for tests
 	// that move the clock and rely on everything due being done.
 	tickPatience time.Duration
-
-	// watchFor is how long instances are watched that may be alive; 0: the default. Short for
-	// tests.
-	watchFor time.Duration
 }
 
 // Store is a storage.Store in Redis.
@@ -185,13 +178,12 @@ func checkAndPrepare(ctx context.Context, l *link, o *Options) ([]*capabilities,
 }
 
 func (o Options) withDefaults() Options {
-	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
+	o.Namespace = cmp.Or(o.Namespace, schema.DefaultNamespace)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Log = cmp.Or(o.Log, slog.Default())
 	o.largeFrom = cmp.Or(o.largeFrom, schema.LargeFrom)
 	o.inspectEvery = cmp.Or(o.inspectEvery, inspectEvery)
 	o.tickPatience = cmp.Or(o.tickPatience, tickPatience)
-	o.watchFor = cmp.Or(o.watchFor, watchHeartbeatsFor)
 	if o.skew == nil {
 		o.skew = func() time.Duration { return 0 }
 	}

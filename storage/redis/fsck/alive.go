@@ -1,7 +1,8 @@
-package redis
+package fsck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,35 +21,40 @@ const (
 	watchHeartbeatsEvery = 100 * time.Millisecond
 )
 
-// anyAlive returns whether an instance is alive in any of these partitions. If there are no
-// instances it returns at once.
-func anyAlive(ctx context.Context, l *link, o *Options, partitions int) (bool, error) {
-	before, lately, err := lastHeartbeats(ctx, l, o.Namespace, partitions)
-	if err != nil || lately || before == "" {
-		return lately, err
+// ErrInstances: a namespace cannot be repaired while instances serve it.
+var ErrInstances = errors.New("instances of redstalk are running")
+
+var errRunning = fmt.Errorf("%w: stop them before anything is repaired, or wait %v", ErrInstances, watchHeartbeatsFor)
+
+// refuseInstances returns an error if an instance is alive. If there are no instances it
+// returns at once.
+func (c *checker) refuseInstances(ctx context.Context, watchFor time.Duration) error {
+	before, lately, err := c.lastHeartbeats(ctx)
+	if err != nil || before == "" {
+		return err
 	}
-	for until := time.Now().Add(o.watchFor); ; time.Sleep(watchHeartbeatsEvery) {
-		after, lately, err := lastHeartbeats(ctx, l, o.Namespace, partitions)
-		if alive := lately || after != before; err != nil || alive || time.Now().After(until) {
-			return alive, err
+	for until := time.Now().Add(watchFor); !lately; time.Sleep(watchHeartbeatsEvery) {
+		var after string
+		if after, lately, err = c.lastHeartbeats(ctx); err != nil {
+			return err
+		}
+		lately = lately || after != before
+		if !lately && time.Now().After(until) {
+			return nil
 		}
 	}
+	return errRunning
 }
 
 // lastHeartbeats returns all instances with their last heartbeats as a text to compare, "" if
 // there are none, and whether any of them is recent.
-func lastHeartbeats(ctx context.Context, l *link, namespace string, partitions int) (all string, lately bool, err error) {
-	for number := range partitions {
-		prefix := schema.KeyPrefix(namespace, number)
-		node, err := l.node(ctx, prefix)
-		if err != nil {
-			return "", false, err
-		}
-		now, err := node.Time(ctx).Result()
+func (c *checker) lastHeartbeats(ctx context.Context) (all string, lately bool, err error) {
+	for _, p := range c.parts {
+		now, err := p.node.Time(ctx)
 		if err != nil {
 			return "", false, fmt.Errorf("asking for the time: %w", err)
 		}
-		beats, err := node.ZRangeWithScores(ctx, prefix+"instances", 0, -1).Result()
+		beats, err := p.node.Do(ctx, "zrange", p.prefix+"instances", 0, -1, "withscores").Scored()
 		if err != nil {
 			return "", false, fmt.Errorf("reading the heartbeats: %w", err)
 		}

@@ -1,4 +1,4 @@
-package redis
+package fsck
 
 import (
 	"context"
@@ -9,14 +9,6 @@ import (
 // The bytes of the bodies of each tube are counted while its jobs are checked, in many scripts.
 // So a tube has a mark that differs as soon as a job is put or removed. What was counted is
 // compared with the tube's counter in one call, if the mark is still the same.
-
-// bodies is how many bytes the bodies of a partition have, by tube, as far as counted. The
-// owner must ensure that one goroutine at a time uses it.
-type bodies struct {
-	counted map[string]bool   // ids, because a scan can return a job twice
-	bytes   map[string]int    // by tube
-	marks   map[string]string // by tube, from before anything was counted; none for a repair
-}
 
 // newBodies returns an empty count for a partition, with the marks of its tubes.
 func (c *checker) newBodies(ctx context.Context, p *checkedPartition) (bodies, error) {
@@ -34,17 +26,6 @@ func (c *checker) newBodies(ctx context.Context, p *checkedPartition) (bodies, e
 		}
 		return nil
 	})
-}
-
-// add adds the sizes that the check of jobs returns for these ids.
-func (b *bodies) add(ids []string, sizes []any) {
-	for i := 0; i+1 < len(sizes) && i/2 < len(ids); i += 2 {
-		name, size := fmt.Sprint(sizes[i]), sizes[i+1]
-		if n, _ := size.(int64); name != "" && !b.counted[ids[i/2]] {
-			b.counted[ids[i/2]] = true
-			b.bytes[name] += int(n)
-		}
-	}
 }
 
 // compareBytes compares the counters of bytes with what was counted, for tubes that have not
@@ -75,7 +56,7 @@ func (c *checker) compareBytes(ctx context.Context, p *checkedPartition) error {
 // eachTubes calls do with all tubes of a partition, some at a time.
 func (c *checker) eachTubes(ctx context.Context, p *checkedPartition, do func(names []string) error) error {
 	for from := int64(0); ; from += tubesPerCheck {
-		names, err := p.node.ZRange(ctx, p.prefix+"tubes", from, from+tubesPerCheck-1).Result()
+		names, err := p.node.Client().ZRange(ctx, p.prefix+"tubes", from, from+tubesPerCheck-1).Result()
 		if err != nil {
 			return err
 		}
