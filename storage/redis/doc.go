@@ -22,13 +22,9 @@
 //   - staged and fetch: how the records of large jobs bypass the script.
 //   - script, luadata and luametadata: how scripts are put together, and the constants that Go
 //     and Lua share, which are written once, in Go.
-//   - send and transport: how a call is sent and its reply received. socket, outgoing and resp:
-//     by which connection, and in which bytes. conn and blockingconn: deadlines, and how a
-//     reply is waited for. address and link: what a URL means, and which server has a
-//     partition: a single server, the primary of sentinels, or a node of a cluster. retire:
-//     connections that are given up.
+//   - send: how a call is sent and its reply received. Package conn below has the connections.
 //   - recover, abandon and errors: what happens when a call fails, and what each error of Redis
-//     means. instance and registration: the name of an instance, and how Redis learns of it.
+//     means for a call. instance and registration: the name of an instance, and how Redis learns of it.
 //     rollback: ids keep growing after Redis has gone back in time. stale: a paused instance
 //     hands out no job that has since been reassigned.
 //   - background: background work by partition, that is, heartbeats and what is due. heartbeat and
@@ -38,7 +34,7 @@
 //   - wakeups: how an instance learns that a tube has a job for a client that waits here.
 //   - counters and times: what this instance counts. topology: servers and instances.
 //   - startcheck, namespace, layout: what is checked before anything is used. servercheck: what
-//     a server allows. redact: no password reaches a log or an error.
+//     a server allows.
 //   - fsck, fsck_counts, fsck_bytes and fsck_alive: redstalkd fsck, check and repair in steps.
 //
 // Not here: rules (package tube) and waiting (package server/queue). Only the scripts know the

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage/redis/conn"
 )
 
 var (
@@ -70,24 +72,24 @@ func check(ctx context.Context, o Options, repair bool, report Report, work int)
 	if err := CheckNamespace(o.Namespace); err != nil {
 		return 0, err
 	}
-	a, err := parseAddress(o)
+	a, err := conn.Parse(o.URL, o.attempt())
 	if err != nil {
 		return 0, err
 	}
-	a.options.ReadTimeout, a.options.WriteTimeout = o.Timeout, o.Timeout // nothing is retried
-	o.kind, o.Partitions = a.kind, max(o.Partitions, 1)
-	l := newLink(a, o)
+	a.SetTimeout(o.Timeout) // nothing is retried
+	o.kind, o.Partitions = a.Kind(), max(o.Partitions, 1)
+	l := conn.NewPool(a, connections(o))
 	defer l.Close()
 	c := &checker{link: l, options: &o, repair: repair, report: report, work: work}
 	if err := c.run(ctx); err != nil {
-		return c.jobs, fmt.Errorf("checking Redis at %s: %w", a.where(), a.redactError(err))
+		return c.jobs, fmt.Errorf("checking Redis at %s: %w", a.Where(), a.Redactor().Error(err))
 	}
 	return c.jobs, nil
 }
 
 // checker is one check under way.
 type checker struct {
-	link    *link
+	link    *conn.Pool
 	options *Options
 	repair  bool
 	work    int // see maxCheckWork
@@ -185,11 +187,11 @@ func (c *checker) skipped(p *checkedPartition, what string) {
 // readLayout finds the partitions and their servers.
 func (c *checker) readLayout(ctx context.Context) error {
 	first := keyPrefix(c.options.Namespace, 0)
-	node, err := c.link.node(ctx, first)
+	node, err := c.link.Node(ctx, first)
 	if err != nil {
 		return err
 	}
-	have, err := node.HGetAll(ctx, first+"layout").Result()
+	have, err := node.Do(ctx, "hgetall", first+"layout").Pairs()
 	if err != nil {
 		return err
 	}
@@ -199,9 +201,11 @@ func (c *checker) readLayout(ctx context.Context) error {
 	}
 	for number := range n {
 		p := checkedPartition{number: number, prefix: keyPrefix(c.options.Namespace, number), holders: make(map[string]bool)}
-		if p.node, err = c.link.node(ctx, p.prefix); err != nil {
+		node, err := c.link.Node(ctx, p.prefix)
+		if err != nil {
 			return err
 		}
+		p.node = node.Client()
 		c.parts = append(c.parts, p)
 	}
 	return nil
@@ -325,7 +329,7 @@ func (c *checker) call(ctx context.Context, p *checkedPartition, script func() *
 		args = append(args, arg)
 	}
 	reply, err := script().Run(ctx, p.node, []string{p.prefix}, args...).Slice()
-	if err != nil && codeOf(err) == "INSTANCES" {
+	if err != nil && conn.CodeOf(err) == "INSTANCES" {
 		return nil, errAlive
 	}
 	return reply, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"redstalk/storage/redis/conn"
 )
 
 // A repair needs a namespace that no instance serves. An old heartbeat, by the clock of Redis,
@@ -20,7 +22,7 @@ const (
 
 // anyAlive returns whether an instance is alive in any of these partitions. If there are no
 // instances it returns at once.
-func anyAlive(ctx context.Context, l *link, o *Options, partitions int) (bool, error) {
+func anyAlive(ctx context.Context, l *conn.Pool, o *Options, partitions int) (bool, error) {
 	before, lately, err := lastHeartbeats(ctx, l, o.Namespace, partitions)
 	if err != nil || lately || before == "" {
 		return lately, err
@@ -35,18 +37,18 @@ func anyAlive(ctx context.Context, l *link, o *Options, partitions int) (bool, e
 
 // lastHeartbeats returns all instances with their last heartbeats as a text to compare, "" if
 // there are none, and whether any of them is recent.
-func lastHeartbeats(ctx context.Context, l *link, namespace string, partitions int) (all string, lately bool, err error) {
+func lastHeartbeats(ctx context.Context, l *conn.Pool, namespace string, partitions int) (all string, lately bool, err error) {
 	for number := range partitions {
 		prefix := keyPrefix(namespace, number)
-		node, err := l.node(ctx, prefix)
+		node, err := l.Node(ctx, prefix)
 		if err != nil {
 			return "", false, err
 		}
-		now, err := node.Time(ctx).Result()
+		now, err := node.Time(ctx)
 		if err != nil {
 			return "", false, fmt.Errorf("asking for the time: %w", err)
 		}
-		beats, err := node.ZRangeWithScores(ctx, prefix+"instances", 0, -1).Result()
+		beats, err := node.Do(ctx, "zrange", prefix+"instances", 0, -1, "withscores").Scored()
 		if err != nil {
 			return "", false, fmt.Errorf("reading the heartbeats: %w", err)
 		}
