@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"redstalk/storage/redact"
 	"redstalk/storage/redis/fsck"
 )
 
@@ -23,7 +24,7 @@ func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string
 		return err
 	}
 	if scheme, _, _ := strings.Cut(s.engine.url, ":"); !redisSchemes[scheme] {
-		return failure(exitUsage, "fsck is for jobs in Redis, and --store is %s", redact(s.engine.url))
+		return failure(exitUsage, "fsck is for jobs in Redis, and --store is %s", redact.URL(s.engine.url))
 	}
 	wrong, progress := 0, newProgress(stderr)
 	report := func(partition int, what string) {
@@ -43,7 +44,7 @@ func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string
 	progress.clear()
 	switch {
 	case errors.Is(err, fsck.ErrInstances):
-		return failure(exitUsage, "%w", redactError(s.engine.url, err))
+		return failure(exitUsage, "%w", redact.Error(s.engine.url, err))
 	case err != nil:
 		return describe(s.engine, err)
 	}

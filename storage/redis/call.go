@@ -3,9 +3,8 @@ package redis
 import (
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/schema"
 )
@@ -51,12 +50,12 @@ type call struct {
 	last   []func(*call) // encode what must come after all that
 	sealed bool          // nothing more is added
 
-	before    int             // replies that come before that of the call itself
-	node      *goredis.Client // client of the server to which it was sent
-	begun     time.Time       // when it was last sent, by the local clock
-	sent      time.Time       // the same, by clock.now; zero if it was not sent
-	confirmed time.Time       // when a later call was sent that Redis has answered
-	reply     *reply          // nil if Redis has not answered, or was not called
+	before    int       // replies that come before that of the call itself
+	node      conn.Node // server to which it was sent
+	begun     time.Time // when it was last sent, by the local clock
+	sent      time.Time // the same, by clock.now; zero if it was not sent
+	confirmed time.Time // when a later call was sent that Redis has answered
+	reply     *reply    // nil if Redis has not answered, or was not called
 	decoded   bool
 }
 

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	goredis "github.com/redis/go-redis/v9"
-
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/schema"
 )
 
@@ -41,7 +40,7 @@ func (r *reply) parseSizes(sizes string) {
 }
 
 // fetch completes the large records of a reply.
-func (p *partition) fetch(node *goredis.Client, r *reply) error {
+func (p *partition) fetch(node conn.Node, r *reply) error {
 	if len(r.large) == 0 {
 		return nil
 	}
@@ -74,19 +73,19 @@ func (r *reply) begins(body large) schema.Record {
 
 // get sends these GETs, and completes their records. A record that is gone, which happens only
 // if somebody has changed keys by hand, becomes nil.
-func (p *partition) get(node *goredis.Client, r *reply, which []large, commands [][]any) error {
+func (p *partition) get(node conn.Node, r *reply, which []large, commands [][]any) error {
 	if len(commands) == 0 {
 		return nil
 	}
-	if err := p.transport.send(node, commands...); err != nil {
+	if err := p.link.Send(node, commands...); err != nil {
 		return fmt.Errorf("%w: %v", errFetch, err)
 	}
 	var failed error
 	for _, body := range which {
-		answer, err := p.transport.receive()
-		if err != nil && !errors.Is(err, goredis.Nil) {
+		answer, err := p.link.Receive()
+		if err != nil {
 			failed = fmt.Errorf("%w: %v", errFetch, err)
-			if codeOf(err) == "" {
+			if conn.CodeOf(err) == "" {
 				return failed
 			}
 			continue

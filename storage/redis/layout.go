@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
-	goredis "github.com/redis/go-redis/v9"
-
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/schema"
 )
 
@@ -22,13 +21,13 @@ const (
 )
 
 // partitionsFor returns the number of partitions for the number in Options; 0 is the default.
-func partitionsFor(asked int, k kind) (int, error) {
+func partitionsFor(asked int, k conn.Kind) (int, error) {
 	switch {
 	case asked < 0 || asked > MaxPartitions:
 		return 0, fmt.Errorf("there can be 1 to %d partitions, not %d", MaxPartitions, asked)
 	case asked > 0:
 		return asked, nil
-	case k == cluster:
+	case k == conn.Cluster:
 		return clusterPartitions, nil
 	}
 	return defaultPartitions, nil
@@ -39,7 +38,7 @@ var errLayout = errors.New("another layout")
 
 // prepare checks that this instance can use the namespace. It marks a new one, with the hash
 // NAMESPACE:{0}:layout.
-func prepare(ctx context.Context, node *goredis.Client, o Options) error {
+func prepare(ctx context.Context, node conn.Node, o Options) error {
 	prefix := schema.KeyPrefix(o.Namespace, 0)
 	key := prefix + "layout"
 	want := []struct {
@@ -51,11 +50,11 @@ func prepare(ctx context.Context, node *goredis.Client, o Options) error {
 		{"partitions", o.Partitions, "choose another namespace, or the same number for all instances"},
 	}
 	for _, w := range want {
-		if err := writeThoughFull(ctx, node, prefix, "HSETNX", key, w.field, w.value).Err(); err != nil {
+		if err := writeThoughFull(ctx, node, prefix, "HSETNX", key, w.field, w.value).Err; err != nil {
 			return err
 		}
 	}
-	have, err := node.HGetAll(ctx, key).Result()
+	have, err := node.Do(ctx, "hgetall", key).Pairs()
 	if err != nil {
 		return err
 	}
@@ -70,6 +69,7 @@ func prepare(ctx context.Context, node *goredis.Client, o Options) error {
 // writeThoughFull runs a command that writes even if Redis has no memory left: Redis allows a
 // script to write if its first write needs no memory. Otherwise no instance could start to work
 // off what fills the memory.
-func writeThoughFull(ctx context.Context, by goredis.Scripter, prefix string, words ...any) *goredis.Cmd {
-	return by.Eval(ctx, "redis.call('DEL', KEYS[1]) return redis.call(unpack(ARGV))", []string{prefix + "none"}, words...)
+func writeThoughFull(ctx context.Context, node conn.Node, prefix string, words ...any) conn.Reply {
+	command := []any{"eval", "redis.call('DEL', KEYS[1]) return redis.call(unpack(ARGV))", 1, prefix + "none"}
+	return node.Do(ctx, append(command, words...)...)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 )
 
@@ -40,7 +41,7 @@ func (p *partition) recover(c *call, err error) {
 		pause = min(2*pause, longestPause)
 	}
 	p.logFailure(c, err)
-	logged := codeOf(err)
+	logged := conn.CodeOf(err)
 	defer p.recovered()
 	for {
 		uncertain = uncertain || unknown(err)
@@ -99,7 +100,7 @@ func (p *partition) logFailure(c *call, err error) {
 	switch {
 	case reactionTo(err) == withhold:
 		return
-	case needsOperator(err):
+	case conn.NeedsOperator(err):
 		level = slog.LevelError
 	}
 	p.log.Log(context.Background(), level, "Redis has not carried out a batch", "operations", c.ops, "err", err)
@@ -108,8 +109,8 @@ func (p *partition) logFailure(c *call, err error) {
 // logChange logs if a call now fails for another reason that needs the operator, and returns
 // the code that was logged last.
 func (p *partition) logChange(c *call, err error, logged string) string {
-	code := codeOf(err)
-	if code == logged || !needsOperator(err) {
+	code := conn.CodeOf(err)
+	if code == logged || !conn.NeedsOperator(err) {
 		return logged
 	}
 	p.logFailure(c, err)

@@ -440,9 +440,9 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 			t.Error(err)
 		}
 	}
-	if err := writeThoughFull(ctx, client, "redstalk:{0}:", "HSET", "redstalk:{0}:counts", "urgent", "7").Err(); err != nil {
-		t.Fatal(err)
-	}
+	client.ConfigSet(ctx, "maxmemory", "0")
+	client.HSet(ctx, "redstalk:{0}:counts", "urgent", "7")
+	client.ConfigSet(ctx, "maxmemory", "1")
 	for _, repair := range []bool{true, false} {
 		faults := 0
 		if _, err := fsck.Check(ctx, fsckOptions(o), repair, fsck.Report{Found: func(int, string) { faults++ }}); err != nil || repair != (faults > 0) {

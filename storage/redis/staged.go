@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"redstalk/storage/redis/conn"
 )
 
 // The record of a large job does not go through the script, because Lua copies and hashes all
@@ -34,6 +36,11 @@ type stagedRecord struct{ head, body, metadata []byte }
 // len returns its size in bytes.
 func (r stagedRecord) len() int { return len(r.head) + len(r.body) + len(r.metadata) }
 
+// pieces returns it as a word of a command.
+func (r stagedRecord) pieces() conn.Pieces {
+	return conn.Pieces{Head: r.head, Body: r.body, Rest: r.metadata}
+}
+
 // stage stages a record. Its argument is empty.
 func (c *call) stage(r stagedRecord) {
 	c.staged = append(c.staged, r)
@@ -63,7 +70,7 @@ func (p *partition) addStaging(c *call, commands [][]any) [][]any {
 	}
 	p.nameStaged(c)
 	for i, key := range c.stagedAs {
-		commands = append(commands, []any{"set", key, c.staged[i], "px", stagedFor.Milliseconds()})
+		commands = append(commands, []any{"set", key, c.staged[i].pieces(), "px", stagedFor.Milliseconds()})
 	}
 	return commands
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 )
 
@@ -107,7 +108,7 @@ func (p *partition) withdrawEarlier(c *call, err error) {
 
 // withdrawn returns the answer to an operation whose job was taken back.
 func withdrawn(err error) storage.Answer {
-	if codeOf(err) == lua.Lost {
+	if conn.CodeOf(err) == lua.Lost {
 		return storage.Answer{NotFound: true, Soon: storage.Forever}
 	}
 	return storage.Answer{Err: classify(err)}

@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/schema"
 	"redstalk/storage/telemetry"
 	"redstalk/tube"
@@ -67,7 +66,7 @@ type Options struct {
 	// Log is for messages to the operator; nil means slog.Default.
 	Log *slog.Logger
 
-	kind kind // of the URL
+	kind conn.Kind // of the URL
 
 	// inspectEvery is the interval of inspections of the settings of Redis; 0: the default.
 	// Short for tests.
@@ -99,7 +98,7 @@ type Options struct {
 
 // Store is a storage.Store in Redis.
 type Store struct {
-	link          *link
+	pool          *conn.Pool
 	parts         []*partition
 	stats         *storeStats
 	wakeUpReaders []*wakeUpReader // of each partition
@@ -117,42 +116,42 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := schema.CheckNamespace(o.Namespace); err != nil {
 		return nil, err
 	}
-	a, err := parseAddress(o)
+	a, err := conn.Parse(o.URL, o.attempt())
 	if err != nil {
 		return nil, err
 	}
-	o.kind, o.Log = a.kind, a.redactLog(o.Log)
-	if o.Partitions, err = partitionsFor(o.Partitions, a.kind); err != nil {
+	o.kind, o.Log = a.Kind(), a.Redactor().Logger(o.Log)
+	if o.Partitions, err = partitionsFor(o.Partitions, a.Kind()); err != nil {
 		return nil, err
 	}
-	l := newLink(a, o)
-	all, err := checkAndPrepare(ctx, l, &o)
+	pool := conn.NewPool(a, connections(o))
+	all, err := checkAndPrepare(ctx, pool, &o)
 	if err != nil {
-		l.Close()
-		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.redactError(err))
+		pool.Close()
+		return nil, fmt.Errorf("using Redis at %s: %w", a.Where(), a.Redactor().Error(err))
 	}
-	s := newStore(l, o, all)
+	s := newStore(pool, o, all)
 	if err := s.each(func(p *partition) error { return p.do(func(*call) {}) }); err != nil {
 		s.closeConnections()
 		s.end()
-		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.redactError(err))
+		return nil, fmt.Errorf("using Redis at %s: %w", a.Where(), a.Redactor().Error(err))
 	}
 	return s, nil
 }
 
 // newStore sets up the partitions, with the capabilities of their servers.
-func newStore(l *link, o Options, all []*capabilities) *Store {
-	s, ids, lag := &Store{link: l, log: o.Log, stats: newStoreStats()}, &idOrder{}, &timerLag{log: o.Log}
+func newStore(pool *conn.Pool, o Options, all []*capabilities) *Store {
+	s, ids, lag := &Store{pool: pool, log: o.Log, stats: newStoreStats()}, &idOrder{}, &timerLag{log: o.Log}
 	ticks, senders, complaints := &atomic.Int32{}, &atomic.Int32{}, &telemetry.Throttle{}
 	for number := range o.Partitions {
-		p := newPartition(l, o, ids, lag, number)
+		p := newPartition(pool, o, ids, lag, number)
 		p.stats, p.ticks, p.senders, p.server.complaints = s.stats, ticks, senders, complaints
 		p.server.capabilities.Store(all[number])
 		p.warnOfSize(all[number])
 		p.all = func(number int) *partition { return s.parts[number] }
 		s.parts = append(s.parts, p)
-		s.wakeUpReaders = append(s.wakeUpReaders, newWakeUpReader(p, l))
-		s.keepalives = append(s.keepalives, newKeepalive(p, l))
+		s.wakeUpReaders = append(s.wakeUpReaders, newWakeUpReader(p, pool))
+		s.keepalives = append(s.keepalives, newKeepalive(p, pool))
 		go p.work()
 	}
 	s.NameTubes(tube.DefaultNamed)
@@ -165,12 +164,12 @@ func newStore(l *link, o Options, all []*capabilities) *Store {
 
 // checkAndPrepare checks that Redis and the namespace can be used, and returns the capabilities
 // of the server of each partition.
-func checkAndPrepare(ctx context.Context, l *link, o *Options) ([]*capabilities, error) {
-	all, err := checkServers(ctx, l, o)
+func checkAndPrepare(ctx context.Context, pool *conn.Pool, o *Options) ([]*capabilities, error) {
+	all, err := checkServers(ctx, pool, o)
 	if err != nil {
 		return nil, err
 	}
-	node, err := l.node(ctx, schema.KeyPrefix(o.Namespace, 0))
+	node, err := pool.Node(ctx, schema.KeyPrefix(o.Namespace, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -193,14 +192,15 @@ func (o Options) withDefaults() Options {
 // attempt returns how long Redis has to answer a call before it is sent again.
 func (o Options) attempt() time.Duration { return min(longestAttempt, o.Timeout/2) }
 
-func init() {
-	// What go-redis would log is also returned as errors.
-	goredis.SetLogger(nopLogger{})
+// connections returns how many connections an instance can need to one server: each partition
+// has one that waits for wake-ups, makes one call at a time, and can send a heartbeat beside it.
+// A single partition on a single server needs no more than go-redis allows.
+func connections(o Options) int {
+	if o.kind == conn.Single && o.Partitions == 1 {
+		return 0
+	}
+	return 3*o.Partitions + 8
 }
-
-type nopLogger struct{}
-
-func (nopLogger) Printf(context.Context, string, ...any) {}
 
 // nopListener is the listener until Listen is called.
 type nopListener struct{}
@@ -310,7 +310,7 @@ func (s *Store) closeConnections() error {
 	for _, k := range s.keepalives {
 		k.cancel()
 	}
-	err := s.link.Close()
+	err := s.pool.Close()
 	for _, m := range s.wakeUpReaders {
 		m.wait()
 	}

@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"crypto/tls"
@@ -10,53 +10,65 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"redstalk/storage/redact"
 )
 
-// address is a parsed URL: the servers to connect to first, and the options of connections.
-type address struct {
-	kind    kind
-	hosts   []string         // host:port of the server, of sentinels, or of some nodes of a cluster
-	master  string           // the name that sentinels have for the primary
-	known   bool             // sentinels need the same user and password as Redis
-	options *goredis.Options // for every connection; Addr is that of a single server
+// Address is a parsed URL: the servers to connect to first, and the options of connections.
+type Address struct {
+	kind     Kind
+	hosts    []string         // host:port of the server, of sentinels, or of some nodes of a cluster
+	master   string           // the name that sentinels have for the primary
+	known    bool             // sentinels need the same user and password as Redis
+	options  *goredis.Options // for every connection; Addr is that of a single server
+	redactor *redact.Redactor
 }
 
-// kind says how Redis is deployed.
-type kind int
+// Kind says how Redis is deployed.
+type Kind int
 
 const (
-	single kind = iota
-	sentinels
-	cluster
+	Single    Kind = iota // one server
+	Sentinels             // a primary that sentinels name
+	Cluster
 )
 
 // kinds maps what follows the + of a URL's scheme to its kind and its default port.
 var kinds = map[string]struct {
-	kind kind
+	kind Kind
 	port string
-}{"sentinel": {sentinels, "26379"}, "cluster": {cluster, "6379"}}
+}{"sentinel": {Sentinels, "26379"}, "cluster": {Cluster, "6379"}}
 
-// parseAddress parses a URL. Its errors do not quote the URL, which can contain a password.
-func parseAddress(o Options) (*address, error) {
-	a, err := splitURL(o.URL)
+// Parse parses a URL: redis://user:password@host:port/db, or unix:///path?db=N;
+// redis+sentinel://user:password@host:port,host:port/name/db, with the addresses of sentinels
+// and their name for the primary; or redis+cluster://user:password@host:port,host:port, some
+// nodes of a cluster. With rediss instead of redis TLS is used; then the parameters ca, cert,
+// key (names of PEM files) and server_name (the name that the servers' certificates must have)
+// are allowed. sentinel_auth=same means that the sentinels need the same user and password.
+//
+// A connection must be established, and each piece of a request and a reply arrive, within the
+// limit. Errors do not quote the URL, which can contain a password.
+func Parse(url string, limit time.Duration) (*Address, error) {
+	a, err := splitURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("reading the URL of Redis: %w", err)
 	}
 	options := a.options
 	options.Protocol = 2
-	options.MaxRetries = -1 // the partition does that, see recover.go
+	options.MaxRetries = -1 // callers do that
 	if err := checkUser(options); err != nil {
 		return nil, err
 	}
-	limit := o.attempt()
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = limit, limit, limit
 	options.DialerRetries = 1
 	options.DisableIdentity = true
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	a.redactor = redact.New(url, options.Password)
 	return a, nil
 }
 
@@ -115,13 +127,13 @@ func (w *urlParts) isSocket() bool {
 }
 
 // splitURL parses REDIS[S][+KIND]://USER:PASSWORD@HOSTS/PATH?QUERY or unix://….
-func splitURL(text string) (*address, error) {
+func splitURL(text string) (*Address, error) {
 	w, err := cutURL(text)
 	if err != nil {
 		return nil, err
 	}
 	query := w.query
-	a := &address{known: query.Get("sentinel_auth") == "same"}
+	a := &Address{known: query.Get("sentinel_auth") == "same"}
 	files := tlsFiles{query.Get("ca"), query.Get("cert"), query.Get("key"), query.Get("server_name")}
 	for _, name := range []string{"sentinel_auth", "ca", "cert", "key", "server_name"} {
 		query.Del(name)
@@ -161,6 +173,14 @@ func withoutValues(err error) error {
 	return errors.New(what)
 }
 
+// checkUser refuses a user without a password, which mostly is a password in the wrong place.
+func checkUser(options *goredis.Options) error {
+	if options.Username != "" && options.Password == "" {
+		return errors.New("reading the URL of Redis: there is a user but no password; write redis://:PASSWORD@HOST for a password without a user")
+	}
+	return nil
+}
+
 // checkPort checks the port of a host, if there is one.
 func checkPort(host string) error {
 	colon := strings.LastIndexByte(host, ':') + 1
@@ -175,7 +195,7 @@ func checkPort(host string) error {
 
 // split reads the hosts and what follows them. It returns host/db, as a URL of the first host
 // alone would have it.
-func (a *address) split(w *urlParts) (string, error) {
+func (a *Address) split(w *urlParts) (string, error) {
 	kind, known := kinds[w.word]
 	if !known {
 		return "", errors.New("it begins with none of redis, redis+sentinel and redis+cluster, nor with rediss for TLS")
@@ -194,7 +214,7 @@ func (a *address) split(w *urlParts) (string, error) {
 		a.hosts = append(a.hosts, host)
 	}
 	db := strings.Trim(w.path, "/")
-	if a.kind == sentinels {
+	if a.kind == Sentinels {
 		a.master, db, _ = strings.Cut(db, "/")
 		if a.master == "" {
 			return "", errors.New("the name that the sentinels have for the primary is missing: redis+sentinel://HOST:PORT,HOST:PORT/NAME/DB")
@@ -205,8 +225,20 @@ func (a *address) split(w *urlParts) (string, error) {
 	return a.hosts[0] + "/" + db, nil
 }
 
-// where names the servers, for errors.
-func (a *address) where() string { return strings.Join(a.hosts, ", ") }
+// Kind returns how Redis is deployed.
+func (a *Address) Kind() Kind { return a.kind }
+
+// Where names the servers, for errors.
+func (a *Address) Where() string { return strings.Join(a.hosts, ", ") }
+
+// Redactor returns what replaces the password in errors and logs: a server that does not know
+// AUTH, or a proxy in front of one, can quote what it was sent.
+func (a *Address) Redactor() *redact.Redactor { return a.redactor }
+
+// SetTimeout changes the limit for requests and replies, before a pool is made.
+func (a *Address) SetTimeout(limit time.Duration) {
+	a.options.ReadTimeout, a.options.WriteTimeout = limit, limit
+}
 
 // tlsFiles are names of PEM files, and the name that the certificates of the servers must have.
 // Each can be empty.

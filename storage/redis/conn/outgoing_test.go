@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"bytes"
@@ -39,10 +39,10 @@ func TestOutgoing(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1000, ownPiece, 1 << 20} {
 		to := &vecTaker{most: most}
-		o, large := outgoing{to: to}, bodyOf('x', 3*ownPiece)
+		o, large := outgoing{to: to}, bytes.Repeat([]byte("x"), 3*ownPiece)
 		var want bytes.Buffer
 		for i := range 200 {
-			for _, text := range [][]byte{bodyOf(byte(i), i), large, bodyOf(byte(i), ownPiece-1), nil} {
+			for _, text := range [][]byte{bytes.Repeat([]byte{byte(i)}, i), large, bytes.Repeat([]byte{byte(i)}, ownPiece-1), nil} {
 				o.Write(text)
 				want.Write(text)
 			}
@@ -75,7 +75,7 @@ func TestOutgoingFails(t *testing.T) {
 	to := &refuser{}
 	o := outgoing{to: to}
 	for range 100 {
-		o.Write(bodyOf('x', ownPiece-1))
+		o.Write(make([]byte, ownPiece-1))
 	}
 	if err := o.Flush(); !errors.Is(err, errors.ErrUnsupported) || to.n != 1 {
 		t.Errorf("%v after %d writes", err, to.n)

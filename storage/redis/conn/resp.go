@@ -1,6 +1,7 @@
-package redis
+package conn
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -9,14 +10,14 @@ import (
 
 // The part of the protocol of Redis, RESP2, that calls need.
 
-// answeredError is an error that Redis has answered.
-type answeredError string
+// Pieces is a word of a command in pieces, which are sent one after the other without being
+// joined.
+type Pieces struct{ Head, Body, Rest []byte }
 
-// Error implements error.
-func (e answeredError) Error() string { return string(e) }
+func (p *Pieces) len() int { return len(p.Head) + len(p.Body) + len(p.Rest) }
 
-// RedisError marks the error as an answer of Redis, see codeOf.
-func (e answeredError) RedisError() {}
+// errWord: a word of a command has a type that cannot be sent.
+var errWord = errors.New("a word of a command is of an unknown type")
 
 // write writes a command. Its words are texts and numbers, or pointers to them.
 func (s *socket) write(words []any) error {
@@ -29,11 +30,11 @@ func (s *socket) write(words []any) error {
 			s.writeText(*w)
 		case []byte:
 			s.writeBytes(w)
-		case stagedRecord:
+		case Pieces:
 			s.writeMark('$', w.len())
-			s.out.Write(w.head)
-			s.out.Write(w.body)
-			s.out.Write(w.metadata)
+			s.out.Write(w.Head)
+			s.out.Write(w.Body)
+			s.out.Write(w.Rest)
 			s.out.WriteString("\r\n")
 		case int:
 			s.writeNumber(int64(w))
@@ -46,7 +47,7 @@ func (s *socket) write(words []any) error {
 		case *uint32:
 			s.writeNumber(int64(*w))
 		default:
-			return fmt.Errorf("%w: a word of a command is a %T", errReply, word)
+			return fmt.Errorf("%w: %T", errWord, word)
 		}
 	}
 	return nil // Flush returns the error of a failed write
@@ -83,7 +84,7 @@ func (s *socket) read() (any, error) {
 	case err != nil:
 		return nil, err
 	case mark == '-':
-		return nil, answeredError(text)
+		return nil, ServerError(text)
 	case mark != '*':
 		return s.readSimple(mark, text)
 	}

@@ -1,32 +1,33 @@
-package redis
+package conn
 
 import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestAddress(t *testing.T) {
 	tests := []struct {
 		url    string
-		kind   kind
+		kind   Kind
 		hosts  string
 		master string
 		user   string // user:password
 		db     int
 		tls    bool
 	}{
-		{"redis://h", single, "h:6379", "", ":", 0, false},
-		{"rediss://u:p@h:1/2", single, "h:1", "", "u:p", 2, true},
-		{"unix://u:p@/a/b?db=3", single, "/a/b", "", "u:p", 3, false},
-		{"redis+sentinel://a,b:1,[::1]:2,[::2]/jobs/4", sentinels, "a:26379 b:1 [::1]:2 [::2]:26379", "jobs", ":", 4, false},
-		{"redis+sentinel://a/jobs", sentinels, "a:26379", "jobs", ":", 0, false},
-		{"rediss+sentinel://u:p%40@a/jobs/1?skip_verify=true", sentinels, "a:26379", "jobs", "u:p@", 1, true},
-		{"redis+cluster://a,b:7", cluster, "a:6379 b:7", "", ":", 0, false},
-		{"rediss+cluster://:p@a:7/0?pool_size=99", cluster, "a:7", "", ":p", 0, true},
+		{"redis://h", Single, "h:6379", "", ":", 0, false},
+		{"rediss://u:p@h:1/2", Single, "h:1", "", "u:p", 2, true},
+		{"unix://u:p@/a/b?db=3", Single, "/a/b", "", "u:p", 3, false},
+		{"redis+sentinel://a,b:1,[::1]:2,[::2]/jobs/4", Sentinels, "a:26379 b:1 [::1]:2 [::2]:26379", "jobs", ":", 4, false},
+		{"redis+sentinel://a/jobs", Sentinels, "a:26379", "jobs", ":", 0, false},
+		{"rediss+sentinel://u:p%40@a/jobs/1?skip_verify=true", Sentinels, "a:26379", "jobs", "u:p@", 1, true},
+		{"redis+cluster://a,b:7", Cluster, "a:6379 b:7", "", ":", 0, false},
+		{"rediss+cluster://:p@a:7/0?pool_size=99", Cluster, "a:7", "", ":p", 0, true},
 	}
 	for _, test := range tests {
-		a, err := parseAddress(Options{URL: test.url}.withDefaults())
+		a, err := Parse(test.url, time.Second)
 		if err != nil {
 			t.Errorf("%s: %v", test.url, err)
 			continue
@@ -53,7 +54,7 @@ func TestAddressRefuses(t *testing.T) {
 		"redis+sentinel://secret@a/jobs":         "no password",
 		"rediss+cluster://:secret@a:b:c:d/e:f@x": "must be written %23",
 	} {
-		_, err := parseAddress(Options{URL: url}.withDefaults())
+		_, err := Parse(url, time.Second)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %s", url, err, want)
 		}
@@ -63,7 +64,7 @@ func TestAddressRefuses(t *testing.T) {
 // Connections have the name of the URL, for CLIENT LIST, in every deployment.
 func TestAddressNamesConnections(t *testing.T) {
 	for _, url := range []string{"redis://h?client_name=me", "redis+sentinel://a/jobs?client_name=me", "redis+cluster://a?client_name=me"} {
-		a, err := parseAddress(Options{URL: url}.withDefaults())
+		a, err := Parse(url, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

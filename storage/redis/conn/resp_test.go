@@ -1,18 +1,12 @@
-package redis
+package conn
 
 import (
 	"bufio"
 	"bytes"
 	"errors"
-	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
-
-	"redstalk/storage"
-	"redstalk/storage/redis/lua"
-	"redstalk/storage/redis/redistest"
 )
 
 // TestReadAnswers: what Redis may answer, and what it may not.
@@ -27,7 +21,7 @@ func TestReadAnswers(t *testing.T) {
 		"*-1\r\n":                              nil,
 		"*0\r\n":                               []any{},
 		"*3\r\n$1\r\na\r\n:1\r\n$-1\r\n":       []any{"a", int64(1), nil},
-		"-NOSCRIPT No matching script.\r\n":    answeredError("NOSCRIPT No matching script."),
+		"-NOSCRIPT No matching script.\r\n":    ServerError("NOSCRIPT No matching script."),
 		"!5\r\nhello\r\n":                      errProtocol,
 		"$x\r\n":                               errProtocol,
 		"$99999999999\r\n":                     errProtocol,
@@ -44,10 +38,10 @@ func TestReadAnswers(t *testing.T) {
 			t.Errorf("%q: %#v, %v, want %#v", text, got, err, want)
 		}
 	}
-	if _, err := (&socket{in: bufio.NewReader(strings.NewReader("$5\r\nab"))}).read(); err == nil || codeOf(err) != "" {
+	if _, err := (&socket{in: bufio.NewReader(strings.NewReader("$5\r\nab"))}).read(); err == nil || CodeOf(err) != "" {
 		t.Errorf("an answer that is cut off: %v", err)
 	}
-	if code := codeOf(answeredError("LOST the instance was declared dead")); code != lua.Lost {
+	if code := CodeOf(ServerError("LOST the instance was declared dead")); code != "LOST" {
 		t.Errorf("the code is %q", code)
 	}
 }
@@ -68,33 +62,4 @@ func TestWriteCommand(t *testing.T) {
 	if err := s.write([]any{1.5}); err == nil {
 		t.Error("a fraction was written")
 	}
-}
-
-// TestClosedWhileIdle: a connection that Redis has closed while it was idle is reopened before
-// the next call, which does not fail.
-func TestClosedWhileIdle(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client(t)
-	var log bytes.Buffer
-	s := openWith(t, Options{URL: server.URL(), Timeout: patient, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	for i := range 10 {
-		if err := client.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(10 * time.Millisecond)
-		if a := do(s, put("x")); a.Err != nil || a.ID != uint64(i+1) {
-			t.Errorf("%+v", a)
-		}
-	}
-	if strings.Contains(log.String(), "not carried out") {
-		t.Error(log.String())
-	}
-	if n := len(s.parts[0].transport.(*connection).dialer.fresh.conns); n != 0 {
-		t.Errorf("%d connections have no owner", n)
-	}
-	if n := s.parts[0].transport.(*connection).dialer.client.PoolStats().TotalConns; n != 1 {
-		t.Errorf("there are %d connections", n)
-	}
-	do(s, storage.Op{Kind: storage.Stats})
 }

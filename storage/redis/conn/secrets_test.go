@@ -1,15 +1,10 @@
-package redis
+package conn
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
-
-	"redstalk/storage/redis/fsck"
-	"redstalk/storage/redis/redistest"
+	"time"
 )
 
 // secretWith is a password with a character in it, and is nowhere else.
@@ -55,12 +50,12 @@ func TestAddressErrorsHideSecrets(t *testing.T) {
 				if strings.Count(url, "@") == 2 && !strings.Contains(form, "@") {
 					continue // what follows the last @ is a host
 				}
-				a, err := parseAddress(Options{URL: url}.withDefaults())
+				a, err := Parse(url, time.Second)
 				switch {
 				case err != nil && (leaks(err.Error(), secret) || leaks(err.Error(), encoded(secret))):
 					t.Errorf("%s: %v", url, err)
-				case err == nil && (a.options.Password != secret || leaks(a.where(), secret)):
-					t.Errorf("%s: password %q at %s", url, a.options.Password, a.where())
+				case err == nil && (a.options.Password != secret || leaks(a.Where(), secret)):
+					t.Errorf("%s: password %q at %s", url, a.options.Password, a.Where())
 				case err != nil && i < 6 && written != secret:
 					t.Errorf("%s, which is well written: %v", url, err)
 				case err != nil && i < 6 && !strings.Contains(err.Error(), "%23 %2F %3F %40 %3A"):
@@ -68,54 +63,5 @@ func TestAddressErrorsHideSecrets(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// TestEncodedSecretsOpen: with requirepass and with a user of ACL.
-func TestEncodedSecretsOpen(t *testing.T) {
-	redis := redistest.Start(t)
-	var all strings.Builder
-	for c := byte('!'); c <= '~'; c++ {
-		all.WriteByte(c)
-	}
-	secret, user := all.String(), "a/b#c?d@e:f%g"
-	ctx, client := context.Background(), redis.Client(t)
-	for _, args := range [][]any{
-		{"acl", "setuser", user, "on", ">" + secret, "~*", "+@all"}, {"config", "set", "requirepass", secret},
-	} {
-		if err := client.Do(ctx, args...).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"", encoded(user)} {
-		s := openWith(t, Options{URL: "redis://" + name + ":" + encoded(secret) + "@" + redis.Addr, Timeout: patient})
-		do(s, put("x"))
-	}
-	var log bytes.Buffer
-	for _, who := range []string{":", encoded(user) + ":"} {
-		_, err := Open(ctx, Options{URL: "redis://" + who + encoded("wrong"+secret) + "@" + redis.Addr, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		if err == nil || leaks(err.Error()+log.String(), secret) {
-			t.Errorf("%v", err)
-		}
-	}
-}
-
-// TestServersThatQuoteSecrets: a server that does not know AUTH quotes what it was sent.
-func TestServersThatQuoteSecrets(t *testing.T) {
-	redis, secret := redistest.Start(t, "--rename-command", "AUTH", "LOGIN"), "Zq7xWv9k8Jy4"
-	var log bytes.Buffer
-	o := Options{URL: "redis://u:" + secret + "@" + redis.Addr, Log: slog.New(slog.NewTextHandler(&log, nil))}
-	_, err := Open(context.Background(), o)
-	if err == nil || !strings.Contains(err.Error(), redacted) || leaks(err.Error()+log.String(), secret) {
-		t.Errorf("%v\n%s", err, log.String())
-	}
-	if _, err = fsck.Check(context.Background(), fsckOptions(o), false, fsck.Report{}); err == nil || leaks(err.Error(), secret) {
-		t.Errorf("%v", err)
-	}
-	a, _ := parseAddress(o.withDefaults())
-	quoting := fmt.Errorf("it was sent %s", secret)
-	a.redactLog(o.Log).With("err", quoting).Warn(quoting.Error(), "err", quoting, "text", secret)
-	if got := log.String(); strings.Count(got, redacted) != 4 || leaks(got, secret) {
-		t.Errorf("%s", got)
 	}
 }

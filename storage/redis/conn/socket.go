@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"bufio"
@@ -138,7 +138,7 @@ func (s *socketDialer) open(ctx context.Context) (*socket, error) {
 	s.authenticated.Store(false)
 	held := s.client.Conn()
 	answered := s.servers.identify(ctx, held)
-	if answered != nil && !(s.authenticated.Load() && isForbidden(answered)) {
+	if answered != nil && !(s.authenticated.Load() && IsForbidden(answered)) {
 		s.fresh.close()
 		held.Close()
 		return nil, answered
@@ -215,9 +215,9 @@ func (s *socket) refusal(unsent error, commands int) error {
 		return unsent
 	}
 	for range commands {
-		if _, err := s.read(); codeOf(err) == invalidLength {
+		if _, err := s.read(); CodeOf(err) == InvalidLength {
 			return err
-		} else if err != nil && codeOf(err) == "" {
+		} else if err != nil && CodeOf(err) == "" {
 			break
 		}
 	}
