@@ -121,12 +121,6 @@ type Op struct {
 	State tube.State
 	Wait  bool // Take: the connection will wait for a wake-up if there is no job
 
-	// HandOff marks a Take with Wait as a direct hand-off: it is for a client that waits
-	// already, and for a job that a Put in the same call of Do creates. A shared store answers
-	// NotFound, whatever jobs it has, unless the wake-up for that Put would go to this server.
-	// If the Take gets a job, that wake-up is not sent.
-	HandOff bool
-
 	Pri      uint32
 	Delay    uint32        // seconds; Pause: the length of the pause
 	TTR      uint32        // seconds

@@ -96,12 +96,11 @@ type encoding struct {
 // after the other: for their connections the order among them does not matter.
 type sequence []*storage.Op
 
-// sequences are those of a call, in their order. Takes of clients that were already waiting for
-// the jobs being put (direct hand-off) come before new takes.
-type sequences struct{ deletesHeld, put, tagged, handOffs, taken sequence }
+// sequences are those of a call, in their order.
+type sequences struct{ deletesHeld, put, tagged, taken sequence }
 
 func (s *sequences) empty() {
-	for _, seq := range []*sequence{&s.deletesHeld, &s.put, &s.tagged, &s.handOffs, &s.taken} {
+	for _, seq := range []*sequence{&s.deletesHeld, &s.put, &s.tagged, &s.taken} {
 		clear(*seq)
 		*seq = (*seq)[:0]
 	}

@@ -185,8 +185,6 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 		return &c.put
 	case isTaggedPut(op):
 		return &c.tagged
-	case op.Kind == storage.Take && op.HandOff:
-		return &c.handOffs
 	case op.Kind == storage.Take && op.Holder != tube.LeaseHolder:
 		return &c.taken
 	case p.deletesHeld(c, op):
@@ -221,7 +219,7 @@ func (p *partition) seal(c *call) {
 		return
 	}
 	c.sealed = true
-	for _, seq := range []sequence{c.deletesHeld, c.put, c.tagged, c.handOffs, c.taken} {
+	for _, seq := range []sequence{c.deletesHeld, c.put, c.tagged, c.taken} {
 		p.encodeOps(c, seq, nil)
 	}
 	for _, encode := range c.last {
@@ -371,14 +369,8 @@ func consecutivePuts(ops []*storage.Op) (n int, same bool) {
 func encodeTakes(c *call, ops []*storage.Op) int {
 	first, wait := ops[0], false
 	n := alike(ops, func(op *storage.Op) bool {
-		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && op.MaxBytes == 0 && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0] &&
-			op.HandOff == first.HandOff
+		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && op.MaxBytes == 0 && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0]
 	})
-	if first.HandOff {
-		c.words("take-handoff", n, 1, &first.Tubes[0])
-		c.expect((*partition).readTakes, ops[:n]...)
-		return n
-	}
 	for _, op := range ops[:n] {
 		wait = wait || op.Wait
 	}
@@ -389,11 +381,7 @@ func encodeTakes(c *call, ops []*storage.Op) int {
 
 // encodeTakeAny appends a take from several tubes.
 func encodeTakeAny(c *call, op *storage.Op) {
-	if op.HandOff {
-		c.words("take-handoff", 1, len(op.Tubes))
-	} else {
-		c.words("take-any", boolArg(op.Wait), len(op.Tubes))
-	}
+	c.words("take-any", boolArg(op.Wait), len(op.Tubes))
 	c.addTubes(op.Tubes)
 	c.expect((*partition).readTakeAny, op)
 }

@@ -68,10 +68,6 @@ func (t *trip) advance(out unitsByPartition) {
 			t.next++
 			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
 			continue
-		case at == several && op.HandOff: // a search takes calls of its own
-			t.next++
-			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
-			continue
 		case at == several && op.Kind == storage.Take:
 			t.next += searchedAlike(t.batch.Ops[t.first:])
 			newSearch(t, t.batch.Ops[t.first:t.next]).nextPass(out)

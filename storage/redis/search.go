@@ -70,7 +70,7 @@ func searchedAlike(ops []storage.Op) int {
 	first, n := &ops[0], 1
 	for n < min(len(ops), searchTogether) {
 		op := &ops[n]
-		if op.Kind != storage.Take || op.HandOff || op.Wait != first.Wait || op.MaxBytes != first.MaxBytes || !slices.Equal(op.Tubes, first.Tubes) {
+		if op.Kind != storage.Take || op.Wait != first.Wait || op.MaxBytes != first.MaxBytes || !slices.Equal(op.Tubes, first.Tubes) {
 			break
 		}
 		n++
