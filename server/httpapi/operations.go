@@ -20,6 +20,8 @@ const (
 	Work  Right = "work"
 	Read  Right = "read"
 	Admin Right = "admin"
+
+	NoRight Right = "none" // for every user, and for unauthenticated clients that have any right
 )
 
 // TubeAt says where an operation names the tubes that it concerns.
@@ -175,7 +177,7 @@ func (api *API) consoleOperations() []*row {
 			"It is in the memory of the instance that receives the request."), api.chart),
 		typed(api, Operation{"POST", "/v1/jobs/actions", Admin, OfJob}, doc("act", "Apply one action to up to 1,000 jobs", 200,
 			"Reserved jobs are skipped."), api.act),
-		typed(api, Operation{"GET", "/v1/caller", Read, NoTube}, doc("caller", "The user of the request and its rights", 200, ""), api.caller),
+		typed(api, Operation{"GET", "/v1/caller", NoRight, NoTube}, doc("caller", "The user of the request and its rights", 200, ""), api.caller),
 		typed(api, Operation{"GET", "/v1/store", Read, NoTube}, doc("store", "Get the engine and the processes that share or keep its data", 200,
 			"Counts are those of the instance that receives the request, since it started. Redis nodes are queried."), api.store),
 	}
