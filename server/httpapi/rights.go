@@ -43,6 +43,9 @@ var errForbidden = errors.New("forbidden")
 // checkRights returns errForbidden if a user who lacks the right on all tubes also lacks it on
 // the tubes that a request names.
 func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error {
+	if row.Right == NoRight {
+		return requireUser(u)
+	}
 	need := rights[row.Right]
 	switch row.Tube {
 	case InPath:
@@ -95,6 +98,14 @@ func requireAnywhere(u *access.User, need access.Right) error {
 
 // requireAny returns errForbidden if the user has no right at all.
 func requireAny(u *access.User) error { return requireAnywhere(u, access.All) }
+
+// requireUser returns errForbidden for an unauthenticated client without any right.
+func requireUser(u *access.User) error {
+	if access.Status(u, nil) == http.StatusUnauthorized {
+		return requireAny(u)
+	}
+	return nil
+}
 
 // requireOnJob is requireOn for the tube of a job. If the user has no right at all on that
 // tube, the error is queue.ErrNotFound.

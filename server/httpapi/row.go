@@ -19,6 +19,8 @@ const (
 	Work  Right = "work"
 	Read  Right = "read"
 	Admin Right = "admin"
+
+	NoRight Right = "none" // for every user, and for unauthenticated clients that have any right
 )
 
 // TubeAt says where an operation names the tubes that it concerns.
