@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/access"
 	"redstalk/storage"
 )
 
@@ -63,7 +64,7 @@ func (api *API) actionOf(ctx context.Context, in *actionInput) (func(context.Con
 		if !protocol.ValidName([]byte(in.Body.To)) {
 			return nil, invalidTube("to", in.Body.To)
 		}
-		for _, need := range []Right{Admin, Put} {
+		for _, need := range []Right{access.Admin, access.Put} {
 			if err := checkOtherTube(ctx, need, in.Body.To); err != nil {
 				return nil, err
 			}
