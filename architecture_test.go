@@ -25,7 +25,6 @@ var layers = [][]importRule{
 		{"storage/body", ""},
 		{"storage/telemetry", ""},
 		{"server/limits", ""},
-		{"server/access", ""},
 		{"server/httpapi/console", ""},
 		{"server/gateway/zywaited/pb", ""},
 		{"protocol/client", ""},
@@ -35,6 +34,7 @@ var layers = [][]importRule{
 		{"storage/embedded/wal", ""},
 		{"protocol/migrate", "protocol/client"},
 		{"server/httpserve", "server/limits"},
+		{"server/access", "protocol"},
 	},
 	{ // data of engines
 		{"storage/embedded/tables", "storage/embedded/wal tube"},

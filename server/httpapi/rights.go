@@ -16,14 +16,11 @@ import (
 // is in the context of the request. What the row of an operation says of tubes is checked
 // before its handler runs. The handler itself checks what only it knows, such as a second tube.
 
-// rights maps the rights of the table to those of package access.
-var rights = map[Right]access.Right{Put: access.Put, Work: access.Work, Read: access.Read, Admin: access.Admin}
-
 // authorize reports whether the user of a request may call a row. If not, it answers the
 // request.
 func (svc *service) authorize(w http.ResponseWriter, r *http.Request, row *row) bool {
 	u := access.UserIn(r.Context())
-	if u == nil || u.Everywhere()&rights[row.Right] != 0 {
+	if u == nil || u.Everywhere()&row.Right != 0 {
 		return true
 	}
 	switch err := svc.checkRights(r, row, u); {
@@ -43,10 +40,10 @@ var errForbidden = errors.New("forbidden")
 // checkRights returns errForbidden if a user who lacks the right on all tubes also lacks it on
 // the tubes that a request names.
 func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error {
-	if row.Right == NoRight {
+	need := row.Right
+	if need == 0 {
 		return requireUser(u)
 	}
-	need := rights[row.Right]
 	switch row.Tube {
 	case InPath:
 		return requireOn(u, need, r.PathValue("tube"))
@@ -54,7 +51,7 @@ func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error
 		query, _ := url.ParseQuery(r.URL.RawQuery) // row.checkQuery has checked it
 		names := query["tube"]
 		switch {
-		case len(names) == 0 && row.Right == Read:
+		case len(names) == 0 && row.Right == access.Read:
 			return requireAnywhere(u, need) // tubes without the right are left out of the answer
 		case len(names) == 0:
 			names = []string{tube.Default}
@@ -72,7 +69,7 @@ func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error
 	case Listed:
 		return requireAnywhere(u, need)
 	}
-	if row.Right == Read {
+	if row.Right == access.Read {
 		return requireAnywhere(u, need)
 	}
 	return errForbidden // this needs the right on all tubes
@@ -139,7 +136,7 @@ func forbidden() *problem {
 // checkOtherTube returns an error if the user lacks a right on the second tube of an
 // operation. "" is no tube.
 func checkOtherTube(ctx context.Context, need Right, name string) error {
-	if u := access.UserIn(ctx); u != nil && name != "" && u.On(name)&rights[need] == 0 {
+	if u := access.UserIn(ctx); u != nil && name != "" && u.On(name)&need == 0 {
 		return forbidden()
 	}
 	return nil
@@ -161,7 +158,7 @@ func checkPut(ctx context.Context, op *storage.Op) error {
 		return nil
 	}
 	if op.Args != nil && op.Args.Tags != nil {
-		if err := checkOtherTube(ctx, Put, op.Args.Tags.Dead); err != nil {
+		if err := checkOtherTube(ctx, access.Put, op.Args.Tags.Dead); err != nil {
 			return err
 		}
 	}
