@@ -26,7 +26,6 @@ var layers = [][]importRule{
 		{"storage/telemetry", ""},
 		{"storage/redact", ""},
 		{"server/limits", ""},
-		{"server/access", ""},
 		{"server/httpapi/console", ""},
 		{"server/gateway/zywaited/pb", ""},
 		{"protocol/client", ""},
@@ -37,6 +36,7 @@ var layers = [][]importRule{
 		{"storage/redis/conn", "storage/redact"},
 		{"protocol/migrate", "protocol/client"},
 		{"server/httpserve", "server/limits"},
+		{"server/access", "protocol"},
 	},
 	{ // data of engines
 		{"storage/embedded/tables", "storage/embedded/wal tube"},

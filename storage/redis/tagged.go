@@ -198,7 +198,7 @@ func (r *reply) addMetadata(s *tube.JobStats) {
 // encodeTakeLease appends a take with a lease, of a job that comes before another one if that
 // is not nil.
 func encodeTakeLease(c *call, op *storage.Op, before *head) {
-	c.words("take-lease", boolArg(op.Wait))
+	c.words("take-lease", boolArg(op.Wait), int(op.MaxBytes))
 	if before == nil {
 		c.words("", "")
 	} else {
