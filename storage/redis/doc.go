@@ -51,3 +51,5 @@
 // and an id says its partition. Nothing in memory is needed to find a job again: an instance
 // that dies is noticed when its heartbeats stop, and any other instance gives back what it held.
 package redis
+
+import ()

@@ -71,3 +71,16 @@ func classify(err error) error {
 	}
 	return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 }
+
+// registrationError is the error of a registration, whose outcome does not matter.
+type registrationError struct{ error }
+
+func (e registrationError) Unwrap() error { return e.error }
+
+// unsent is the error of a call that was not sent because of what its server allows.
+type unsent struct {
+	error
+	reaction reaction
+}
+
+func (e unsent) Unwrap() error { return e.error }

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"redstalk/storage/redis/conn"
@@ -80,16 +79,4 @@ func (o *Options) clockMoved() int64 {
 		moved += o.redisStep()
 	}
 	return moved.Milliseconds()
-}
-
-// calling is the start time of the call that is under way.
-type calling struct{ since atomic.Int64 } // ns since the epoch; 0 if there is none
-
-func (c *calling) begin(now time.Time) { c.since.Store(now.UnixNano()) }
-func (c *calling) end()                { c.since.Store(0) }
-
-// takes returns whether a call has been under way for at least that long.
-func (c *calling) takes(long time.Duration) bool {
-	since := c.since.Load()
-	return since != 0 && time.Since(time.Unix(0, since)) >= long
 }

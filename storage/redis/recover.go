@@ -23,12 +23,6 @@ import (
 // script answers what it has done, and jobs that no client has received are given back. Or it
 // marks the number, so that the call, if it still arrives, can no longer be carried out.
 
-const (
-	// firstPause and longestPause are the pauses between two attempts.
-	firstPause   = 2 * time.Millisecond
-	longestPause = 100 * time.Millisecond
-)
-
 // errUnknown: the outcome of a batch is unknown, and it cannot be sent again as it is.
 var errUnknown = fmt.Errorf("%w: Redis has no memory left, or does not take so large a job", storage.ErrUnavailable)
 
@@ -153,15 +147,6 @@ func (p *partition) encodeAgain(c *call) {
 			p.encode(c, u)
 		}
 	}
-}
-
-// restoreReports records that Redis was not told what the call was to report.
-func (p *partition) restoreReports(c *call) {
-	for _, name := range c.reportedTubes {
-		p.refs.markUnreported(name)
-	}
-	p.holdings.emptySets = append(p.holdings.emptySets, c.emptySets...)
-	c.emptySets = nil
 }
 
 // overdue answers units whose time is over. Those of the call under way are answered together,

@@ -15,11 +15,6 @@ import (
 // instance dead, is distinguished from one of a new instance; and what is reserved under a name
 // is given back if the instance dies, however soon.
 
-// registrationError is the error of a registration, whose outcome does not matter.
-type registrationError struct{ error }
-
-func (e registrationError) Unwrap() error { return e.error }
-
 // register makes the present name of this instance known to Redis.
 func (p *partition) register() error {
 	if err := p.sendRegistration(); err != nil {

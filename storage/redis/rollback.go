@@ -1,6 +1,8 @@
 package redis
 
-import "time"
+import (
+	"time"
+)
 
 // Redis can go back in time: it restarts from an older snapshot, a replica takes over that
 // lacks the last writes, somebody runs FLUSHALL. Then it would assign ids again that clients

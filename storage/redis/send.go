@@ -276,3 +276,24 @@ func (p *partition) addTestTerms(terms *strings.Builder) {
 		fmt.Fprintf(terms, "large=%d ", o.largeFrom)
 	}
 }
+
+// noteAnswered counts a call that Redis has answered.
+func (p *partition) noteAnswered(c *call) {
+	now := time.Now()
+	p.answered.Store(now.UnixNano())
+	p.adjustBatchSizes(c, now.Sub(c.begun))
+	p.stats.calls.Add(int64(now.Sub(c.begun)))
+	p.stats.operations.Add(int64(c.ops))
+}
+
+// adjustBatchSizes records how long a call has taken. The operations of clients in it are no
+// reason for smaller steps.
+func (p *partition) adjustBatchSizes(c *call, took time.Duration) {
+	quickest := &p.batchSizes.quickest
+	if least := quickest.Load(); least == 0 || int64(took) < least {
+		quickest.Store(int64(took))
+	}
+	for _, size := range c.measuredBy {
+		size.adjust(took - time.Duration(quickest.Load()) - time.Duration(c.ops-c.moved)*assumedOpTime)
+	}
+}

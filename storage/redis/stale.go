@@ -37,12 +37,6 @@ func (p *partition) isStale(c *call) bool {
 	return false
 }
 
-// givesJob returns whether an answered operation has reserved a job.
-func givesJob(op *storage.Op) bool {
-	takes := op.Kind == storage.Take || op.Kind == storage.Move && bringsBody(op)
-	return takes && op.Answer.ID != 0
-}
-
 // confirmAnswered completes the last call that Redis has answered, if there is one. Redis has
 // answered a call that was sent at that time. If that is not recent, the instance asks whether
 // it is alive. If it is not, or Redis does not answer, no client gets a job.
@@ -113,3 +107,9 @@ func withdrawn(err error) storage.Answer {
 	}
 	return storage.Answer{Err: classify(err)}
 }
+
+const (
+	// firstPause and longestPause are the pauses between two attempts.
+	firstPause   = 2 * time.Millisecond
+	longestPause = 100 * time.Millisecond
+)

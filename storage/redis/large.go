@@ -3,11 +3,21 @@ package redis
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"strconv"
 
 	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/schema"
 )
+
+// The record of a large job does not go through the script, because Lua copies and hashes all
+// of its bytes several times. It is staged: a SET sends it into a key of its own, directly
+// before the call that puts the job, on the same connection. The script renames the key to that
+// of the job, which costs the same for all sizes.
+//
+// A staged key belongs to one call: its name has the number of the call, so a late one on
+// another connection never gets into another job. It expires, so that it disappears if no call
+// takes it over because an instance died; and an instance deletes the ones that it knows to be
+// left over. If a call does not find its staged keys it does nothing (UNSTAGED).
 
 // Of a large job that was taken, the script returns only the beginning of the record. The rest
 // is read with a GET, which is cheap, before the reply is decoded, unless this instance has
@@ -17,27 +27,6 @@ import (
 
 // errFetch: a call was carried out, but a record that belongs to the reply could not be read.
 var errFetch = errors.New("a job was reserved, and its record could not be read")
-
-// large is a record in a reply of which only the beginning is there.
-type large struct {
-	index int // in records
-	bytes int // of the whole record
-}
-
-// parseSizes reads which records are large.
-func (r *reply) parseSizes(sizes string) {
-	for sizes != "" {
-		var body large
-		place, rest, _ := strings.Cut(sizes, ";")
-		bytes, rest, _ := strings.Cut(rest, ";")
-		body.index, body.bytes, sizes = int(r.parse(place)), int(r.parse(bytes)), rest
-		if r.err != nil || body.index < 0 || body.index >= len(r.records) {
-			r.err = errReply
-			return
-		}
-		r.large = append(r.large, body)
-	}
-}
 
 // fetch completes the large records of a reply.
 func (p *partition) fetch(node conn.Node, r *reply) error {
@@ -107,4 +96,47 @@ func (r *reply) idsOfRecords() (ids []uint64) {
 		}
 	}
 	return ids
+}
+
+// stage stages a record. Its argument is empty.
+func (c *call) stage(r stagedRecord) {
+	c.staged = append(c.staged, r)
+	c.args = append(c.args, "")
+}
+
+// nameStaged names the keys of the staged records, see lua/keys.md.
+func (p *partition) nameStaged(c *call) {
+	c.stagedAs = c.stagedAs[:0]
+	for i := range c.staged {
+		key := p.prefix + "put:" + p.instance.name() + ":" + numberArg(c.number) + ":" + strconv.Itoa(i+1)
+		c.stagedAs = append(c.stagedAs, key)
+	}
+}
+
+// addStaging appends the commands that are sent before a call.
+func (p *partition) addStaging(c *call, commands [][]any) [][]any {
+	if len(p.leftOver) > 0 {
+		words := []any{"del"}
+		for _, key := range p.leftOver {
+			words = append(words, key)
+		}
+		commands, p.leftOver = append(commands, words), p.leftOver[:0]
+	}
+	if c.kind == void {
+		return commands
+	}
+	p.nameStaged(c)
+	for i, key := range c.stagedAs {
+		commands = append(commands, []any{"set", key, c.staged[i].pieces(), "px", stagedFor.Milliseconds()})
+	}
+	return commands
+}
+
+// leaveStaged is called for a call that will not take over its staged records, or has done so
+// before and has staged them again.
+func (p *partition) leaveStaged(c *call) {
+	if len(p.leftOver)+len(c.stagedAs) <= maxLeftOver {
+		p.leftOver = append(p.leftOver, c.stagedAs...)
+	}
+	c.stagedAs = c.stagedAs[:0]
 }
