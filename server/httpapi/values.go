@@ -76,6 +76,15 @@ func parseUint32(word string) (uint32, error) {
 	return uint32(n), nil
 }
 
+// parseTime parses a time in milliseconds since the Unix epoch.
+func parseTime(word string) (int64, error) {
+	n, err := strconv.ParseInt(word, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a time: a whole number of milliseconds since the Unix epoch, such as 1767225600000", word)
+	}
+	return n, nil
+}
+
 // parseSeconds parses a duration of whole seconds, for fields that the beanstalk protocol has
 // in seconds only.
 func parseSeconds(name, word string) (uint32, error) {

@@ -32,7 +32,7 @@ type liveTube struct {
 	Until    int64   `json:"paused_until" doc:"milliseconds since 1970; 0 if the tube is not paused"`
 	P95      int64   `json:"wait_p95_ms" doc:"95th percentile of the time until delivery, since the server started counting; -1 if unknown"`
 	Policy   bool    `json:"policy"`
-	Reason   string  `json:"paused_because,omitempty" doc:"the reason of the pause, if it was given on this instance"`
+	Reason   string  `json:"pause_reason,omitempty" doc:"the reason of the pause, if it was given on this instance"`
 }
 
 // liveTubeOf returns the state of a tube. If the tube was in the previous poll, was is true and

@@ -117,7 +117,7 @@ func (o *Observer) Unready() string {
 	}
 	var reasons []string
 	if q.Report().Unavailable != nil {
-		reasons = append(reasons, "the store is away")
+		reasons = append(reasons, "the store cannot be reached")
 	}
 	if q.Draining() {
 		reasons = append(reasons, "the instance drains")
