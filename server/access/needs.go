@@ -18,7 +18,7 @@ type Need struct {
 	Where Where
 }
 
-// Met reports whether a set of rights is enough.
+// Met reports whether a set of rights satisfies the need.
 func (n Need) Met(has Right) bool { return n.Where == Free || has&n.One != 0 }
 
 // needs is the table of all operations of all listeners, by their word in the beanstalk

@@ -50,7 +50,7 @@ const maxTubes = 1000
 func tubesIn(query url.Values) ([]string, error) {
 	names := query["tube"]
 	if len(names) > maxTubes {
-		return nil, invalid("tube: there are %d; the limit is %d a request", len(names), maxTubes)
+		return nil, invalid("tube: there are %d; the limit is %d per request", len(names), maxTubes)
 	}
 	for _, name := range names {
 		if !protocol.ValidName([]byte(name)) {

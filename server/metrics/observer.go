@@ -110,7 +110,7 @@ func (o *Observer) state() (q *queue.Queue, ending bool) {
 func (o *Observer) Unready() string {
 	q, ending := o.state()
 	if ending {
-		return "the instance ends"
+		return "the instance is shutting down"
 	}
 	if q == nil {
 		return "the store is being loaded"

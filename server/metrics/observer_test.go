@@ -67,7 +67,7 @@ func TestReady(t *testing.T) {
 		q.Undrain()
 		wantReady(200, "ready")
 		o.Ending()
-		wantReady(503, "the instance ends")
+		wantReady(503, "the instance is shutting down")
 		if code, _ := get(o, "POST", metrics.ReadyPath); code != http.StatusMethodNotAllowed {
 			t.Error(code)
 		}
