@@ -13,6 +13,15 @@ import (
 	"redstalk/tube"
 )
 
+// jobChanges are the operations of administrators on single jobs.
+func (svc *service) jobChanges() []*row {
+	return []*row{
+		typed(svc, Operation{"POST", "/v1/jobs/{id}/kick", rightOf(protocol.KickJob), OfJob}, doc("kickJob", "Make a buried or delayed job ready", 204, ""), svc.kickJob),
+		typed(svc, Operation{"POST", "/v1/jobs/{id}/reschedule", rightOf(protocol.Reschedule), OfJob}, doc("reschedule", "Change when a ready or delayed job is due", 204, ""), svc.reschedule),
+		typed(svc, Operation{"POST", "/v1/jobs/{id}/priority", rightOf(protocol.SetPriority), OfJob}, doc("setPriority", "Change the priority of a job that is not reserved", 204, ""), svc.setPriority),
+	}
+}
+
 type jobOutput struct{ Body jobWithBody }
 
 func (svc *service) job(ctx context.Context, in *JobPath) (*jobOutput, error) {
@@ -141,7 +150,7 @@ func (svc *service) actionOf(ctx context.Context, in *actionInput) (func(context
 		if !protocol.ValidName([]byte(in.Body.To)) {
 			return nil, invalidTube("to", in.Body.To)
 		}
-		for _, need := range []Right{Admin, Put} {
+		for _, need := range []Right{access.Admin, access.Put} {
 			if err := checkOtherTube(ctx, need, in.Body.To); err != nil {
 				return nil, err
 			}

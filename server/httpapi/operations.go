@@ -4,96 +4,95 @@ import (
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"redstalk/protocol"
 )
 
 // table is the table of operations.
 func (svc *service) table() []*row {
-	return slices.Concat(svc.jobOperations(), svc.tubeOperations(), svc.instanceOperations())
+	return slices.Concat(svc.jobOperations(), svc.jobChanges(), svc.tubeOperations(), svc.instanceOperations())
 }
 
 func (svc *service) jobOperations() []*row {
-	put := direct[rawPutInput, putOutput](svc, Operation{"POST", "/v1/tubes/{tube}/jobs", Put, InPath}, doc("put", "Put a job", 201,
+	put := direct[rawPutInput, putOutput](svc, Operation{"POST", "/v1/tubes/{tube}/jobs", rightOf(protocol.Put), InPath}, doc("put", "Put a job", 201,
 		"With the content type application/json the request body describes the job. With any other content type it is the body of the job, and the query has the options."), svc.put)
 	put.anyBody, put.extraStatuses = true, []int{409, 413, 507}
 	put.extraBodies = map[string]*huma.Schema{"application/octet-stream": {Type: huma.TypeString, Format: "binary"}}
-	putBatch := direct[batchInput, batchOutput](svc, Operation{"POST", "/v1/tubes/{tube}/jobs/batch", Put, InPath}, doc("putBatch", "Put up to 1,000 jobs", 200,
+	putBatch := direct[batchInput, batchOutput](svc, Operation{"POST", "/v1/tubes/{tube}/jobs/batch", rightOf(protocol.Put), InPath}, doc("putBatch", "Put up to 1,000 jobs", 200,
 		"The answer has a result for each job, in the same order."), svc.putBatch)
 	putBatch.extraStatuses = []int{413}
-	reserve := direct[reserveInput, reserveOutput](svc, Operation{"POST", "/v1/reserve", Work, InQuery}, doc("reserve", "Reserve jobs with leases", 200,
+	reserve := direct[reserveInput, reserveOutput](svc, Operation{"POST", "/v1/reserve", rightOf(protocol.ReserveLease), InQuery}, doc("reserve", "Reserve jobs with leases", 200,
 		"Waits for the first job only."), svc.reserve)
 	reserve.extraStatuses, reserve.noBody = []int{429}, "there was no job within the wait"
 	return []*row{
 		put, putBatch, reserve,
-		direct[finishInput, noOutput](svc, Operation{"DELETE", "/v1/jobs/{id}", Work, OfJob}, doc("finish", "Delete a job", 204,
+		direct[finishInput, noOutput](svc, Operation{"DELETE", "/v1/jobs/{id}", rightOf(protocol.Delete), OfJob}, doc("finish", "Delete a job", 204,
 			"With a lease: the job is done (acknowledged). Without a lease: deletes a job that is not reserved."), svc.finish),
-		direct[finishBatchInput, batchOutput](svc, Operation{"POST", "/v1/jobs/finish", Work, OfJob}, doc("finishBatch", "Delete up to 1,000 jobs", 200,
+		direct[finishBatchInput, batchOutput](svc, Operation{"POST", "/v1/jobs/finish", rightOf(protocol.DeleteBatch), OfJob}, doc("finishBatch", "Delete up to 1,000 jobs", 200,
 			"The answer has a result for each job, in the same order."), svc.finishBatch),
-		direct[releaseInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/release", Work, OfJob}, doc("release", "Release a leased job", 204,
+		direct[releaseInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/release", rightOf(protocol.ReleaseLease), OfJob}, doc("release", "Release a leased job", 204,
 			"The job counts as failed. Without a priority it keeps its own."), svc.release),
-		direct[buryInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/bury", Work, OfJob}, doc("bury", "Bury (park) a leased job", 204, ""), svc.bury),
-		direct[touchInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/touch", Work, OfJob}, doc("touch", "Restart the TTR (visibility timeout) of a leased job", 204, ""), svc.touch),
-		typed(svc, Operation{"GET", "/v1/jobs/{id}", Read, OfJob}, doc("job", "Get a job", 200, ""), svc.job),
-		typed(svc, Operation{"POST", "/v1/jobs/{id}/kick", Admin, OfJob}, doc("kickJob", "Make a buried or delayed job ready", 204, ""), svc.kickJob),
-		typed(svc, Operation{"POST", "/v1/jobs/{id}/reschedule", Admin, OfJob}, doc("reschedule", "Change when a ready or delayed job is due", 204, ""), svc.reschedule),
-		typed(svc, Operation{"POST", "/v1/jobs/{id}/priority", Admin, OfJob}, doc("setPriority", "Change the priority of a job that is not reserved", 204, ""), svc.setPriority),
+		direct[buryInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/bury", rightOf(protocol.BuryLease), OfJob}, doc("bury", "Bury (park) a leased job", 204, ""), svc.bury),
+		direct[touchInput, noOutput](svc, Operation{"POST", "/v1/jobs/{id}/touch", rightOf(protocol.TouchLease), OfJob}, doc("touch", "Restart the TTR (visibility timeout) of a leased job", 204, ""), svc.touch),
+		typed(svc, Operation{"GET", "/v1/jobs/{id}", rightOf(protocol.Peek), OfJob}, doc("job", "Get a job", 200, ""), svc.job),
 	}
 }
 
 func (svc *service) tubeOperations() []*row {
-	jobs := typed(svc, Operation{"GET", "/v1/tubes/{tube}/jobs", Read, InPath}, doc("jobs", "List the jobs of a tube in a state", 200,
+	jobs := typed(svc, Operation{"GET", "/v1/tubes/{tube}/jobs", rightOf(protocol.ListJobs), InPath}, doc("jobs", "List the jobs of a tube in a state", 200,
 		"In the order in which they would be delivered, without bodies."), svc.jobs)
 	jobs.extraStatuses = []int{429}
 	return []*row{
 		jobs,
-		typed(svc, Operation{"GET", "/v1/tubes", Read, Listed}, doc("tubes", "List tubes with their counts", 200, "Sorted by name."), svc.tubes),
-		typed(svc, Operation{"GET", "/v1/tubes/{tube}", Read, InPath}, doc("tube", "Get a tube", 200, ""), svc.tube),
-		typed(svc, Operation{"DELETE", "/v1/tubes/{tube}/jobs", Admin, InPath}, doc("flush", "Delete the jobs of a tube", 200,
+		typed(svc, Operation{"GET", "/v1/tubes", rightOf(protocol.ListTubes), Listed}, doc("tubes", "List tubes with their counts", 200, "Sorted by name."), svc.tubes),
+		typed(svc, Operation{"GET", "/v1/tubes/{tube}", rightOf(protocol.StatsTube), InPath}, doc("tube", "Get a tube", 200, ""), svc.tube),
+		typed(svc, Operation{"DELETE", "/v1/tubes/{tube}/jobs", rightOf(protocol.FlushTube), InPath}, doc("flush", "Delete the jobs of a tube", 200,
 			"Without a state: all ready, delayed and buried jobs."), svc.flush),
-		typed(svc, Operation{"GET", "/v1/tubes/{tube}/keys/{key}", Read, InPath}, doc("jobByKey", "Get the job that has a key", 200, ""), svc.jobByKey),
-		typed(svc, Operation{"DELETE", "/v1/tubes/{tube}/keys/{key}", Work, InPath}, doc("deleteByKey", "Delete the job that has a key", 204,
+		typed(svc, Operation{"GET", "/v1/tubes/{tube}/keys/{key}", rightOf(protocol.Find), InPath}, doc("jobByKey", "Get the job that has a key", 200, ""), svc.jobByKey),
+		typed(svc, Operation{"DELETE", "/v1/tubes/{tube}/keys/{key}", rightOf(protocol.DeleteKey), InPath}, doc("deleteByKey", "Delete the job that has a key", 204,
 			"In any state, even if it is reserved."), svc.deleteByKey),
-		typed(svc, Operation{"POST", "/v1/tubes/{tube}/kick", Admin, InPath}, doc("kick", "Make buried jobs ready; if there are none, delayed jobs", 200, ""), svc.kick),
-		typed(svc, Operation{"POST", "/v1/tubes/{tube}/pause", Admin, InPath}, doc("pause", "Pause a tube: no job is reserved from it for a time", 204,
+		typed(svc, Operation{"POST", "/v1/tubes/{tube}/kick", rightOf(protocol.Kick), InPath}, doc("kick", "Make buried jobs ready; if there are none, delayed jobs", 200, ""), svc.kick),
+		typed(svc, Operation{"POST", "/v1/tubes/{tube}/pause", rightOf(protocol.PauseTube), InPath}, doc("pause", "Pause a tube: no job is reserved from it for a time", 204,
 			"The reason is held only in the memory of the instance that receives the request."), svc.pause),
-		typed(svc, Operation{"POST", "/v1/tubes/{tube}/move", Admin, InPath}, doc("move", "Move jobs to another tube", 200, "They get new ids."), svc.move),
-		typed(svc, Operation{"GET", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("policy", "Get the policy of a tube", 200, ""), svc.policy),
-		typed(svc, Operation{"PUT", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("setPolicy", "Set the policy of a tube", 204, "Replaces the previous policy."), svc.setPolicy),
-		typed(svc, Operation{"DELETE", "/v1/tubes/{tube}/policy", Admin, InPath}, doc("deletePolicy", "Delete the policy of a tube", 204, ""), svc.deletePolicy),
+		typed(svc, Operation{"POST", "/v1/tubes/{tube}/move", rightOf(protocol.MoveJobs), InPath}, doc("move", "Move jobs to another tube", 200, "They get new ids."), svc.move),
+		typed(svc, Operation{"GET", "/v1/tubes/{tube}/policy", rightOf(protocol.GetPolicy), InPath}, doc("policy", "Get the policy of a tube", 200, ""), svc.policy),
+		typed(svc, Operation{"PUT", "/v1/tubes/{tube}/policy", rightOf(protocol.SetPolicy), InPath}, doc("setPolicy", "Set the policy of a tube", 204, "Replaces the previous policy."), svc.setPolicy),
+		typed(svc, Operation{"DELETE", "/v1/tubes/{tube}/policy", rightOf(protocol.SetPolicy), InPath}, doc("deletePolicy", "Delete the policy of a tube", 204, ""), svc.deletePolicy),
 	}
 }
 
 func (svc *service) instanceOperations() []*row {
-	events := direct[eventsInput, eventsOutput](svc, Operation{"GET", "/v1/events", Read, InQuery}, doc("events", "Counts of tubes, once a second", 200,
+	events := direct[eventsInput, eventsOutput](svc, Operation{"GET", "/v1/events", protocol.MayRead, InQuery}, doc("events", "Counts of tubes, once a second", 200,
 		"Server-sent events named tubes. Without a tube: all tubes, at most 1,000."), svc.events)
 	events.extraStatuses = []int{429}
 	return append([]*row{
 		events,
-		typed(svc, Operation{"GET", "/v1/server", Read, NoTube}, doc("server", "Get the instance and the totals of its store", 200, ""), svc.server),
-		typed(svc, Operation{"POST", "/v1/server/drain", Admin, NoTube}, doc("drain", "Make this instance refuse puts", 204, ""), svc.drain),
-		typed(svc, Operation{"POST", "/v1/server/undrain", Admin, NoTube}, doc("undrain", "Make this instance accept puts again", 204, ""), svc.undrain),
+		typed(svc, Operation{"GET", "/v1/server", rightOf(protocol.Stats), NoTube}, doc("server", "Get the instance and the totals of its store", 200, ""), svc.server),
+		typed(svc, Operation{"POST", "/v1/server/drain", rightOf(protocol.Drain), NoTube}, doc("drain", "Make this instance refuse puts", 204, ""), svc.drain),
+		typed(svc, Operation{"POST", "/v1/server/undrain", rightOf(protocol.Undrain), NoTube}, doc("undrain", "Make this instance accept puts again", 204, ""), svc.undrain),
 	}, svc.consoleOperations()...)
 }
 
 // consoleOperations are the operations that exist for the console.
 func (svc *service) consoleOperations() []*row {
-	watch := direct[struct{}, watchOutput](svc, Operation{"GET", "/v1/watch", Read, Listed}, doc("watch", "All tubes, then the tubes that change", 200,
+	watch := direct[struct{}, watchOutput](svc, Operation{"GET", "/v1/watch", protocol.MayRead, Listed}, doc("watch", "All tubes, then the tubes that change", 200,
 		"Server-sent events named tubes, at most one per second; with very many tubes they are less frequent."), svc.watch)
 	watch.extraStatuses = []int{429}
-	search := typed(svc, Operation{"GET", "/v1/tubes/{tube}/search", Read, InPath}, doc("search", "Search jobs by their bodies and keys", 200,
+	search := typed(svc, Operation{"GET", "/v1/tubes/{tube}/search", rightOf(protocol.ListJobs), InPath}, doc("search", "Search jobs by their bodies and keys", 200,
 		"A request examines a part of the jobs; the answer has the cursor for the next part."), svc.search)
-	parked := typed(svc, Operation{"GET", "/v1/parked", Read, Listed}, doc("parked", "List jobs that have used up their retries or deliveries", 200,
+	parked := typed(svc, Operation{"GET", "/v1/parked", rightOf(protocol.ListTubes), Listed}, doc("parked", "List jobs that have used up their retries or deliveries", 200,
 		"A request examines a part of the buried jobs; the answer has the cursor for the next part."), svc.parked)
 	search.extraStatuses, parked.extraStatuses = []int{429}, []int{429}
 	return []*row{
 		watch, search, parked,
-		typed(svc, Operation{"GET", "/v1/charts", Read, Listed}, doc("charts", "How many jobs were ready in the last minutes", 200,
+		typed(svc, Operation{"GET", "/v1/charts", rightOf(protocol.ListTubes), Listed}, doc("charts", "How many jobs were ready in the last minutes", 200,
 			"For at most 1,000 tubes. The charts are in the memory of the instance that receives the request."), svc.charts),
-		typed(svc, Operation{"GET", "/v1/tubes/{tube}/chart", Read, InPath}, doc("chart", "The chart of a tube for the last hour", 200,
+		typed(svc, Operation{"GET", "/v1/tubes/{tube}/chart", rightOf(protocol.StatsTube), InPath}, doc("chart", "The chart of a tube for the last hour", 200,
 			"It is in the memory of the instance that receives the request."), svc.chart),
-		typed(svc, Operation{"POST", "/v1/jobs/actions", Admin, OfJob}, doc("act", "Apply one action to up to 1,000 jobs", 200,
+		typed(svc, Operation{"POST", "/v1/jobs/actions", rightOf(protocol.KickJob), OfJob}, doc("act", "Apply one action to up to 1,000 jobs", 200,
 			"Reserved jobs are skipped."), svc.act),
-		typed(svc, Operation{"GET", "/v1/caller", Read, NoTube}, doc("caller", "The user of the request and its rights", 200, ""), svc.caller),
-		typed(svc, Operation{"GET", "/v1/store", Read, NoTube}, doc("store", "Get the engine and the processes that share or keep its data", 200,
+		typed(svc, Operation{"GET", "/v1/caller", rightOf(protocol.Capabilities), NoTube}, doc("caller", "The user of the request and its rights", 200, ""), svc.caller),
+		typed(svc, Operation{"GET", "/v1/store", rightOf(protocol.Stats), NoTube}, doc("store", "Get the engine and the processes that share or keep its data", 200,
 			"Counts are those of the instance that receives the request, since it started. Redis nodes are queried."), svc.store),
 	}
 }

@@ -16,14 +16,11 @@ import (
 // the operation before the handler runs. The handler itself checks what only it knows, such as
 // the right on a second tube. The user is in the context of the request.
 
-// rights maps the rights of the table to those of package access.
-var rights = map[Right]access.Right{Put: access.Put, Work: access.Work, Read: access.Read, Admin: access.Admin}
-
 // authorize reports whether the user of a request may call a row. If not, it answers the
 // request.
 func (svc *service) authorize(w http.ResponseWriter, r *http.Request, row *row) bool {
 	u := access.UserIn(r.Context())
-	if u == nil || u.Everywhere()&rights[row.Right] != 0 {
+	if u == nil || u.Everywhere()&row.Right != 0 {
 		return true
 	}
 	switch err := svc.checkRights(r, row, u); {
@@ -43,7 +40,10 @@ var errForbidden = errors.New("forbidden")
 // checkRights returns errForbidden if a user who lacks the right on all tubes also lacks it on
 // the tubes that a request names.
 func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error {
-	need := rights[row.Right]
+	need := row.Right
+	if need == 0 {
+		return requireUser(u)
+	}
 	switch row.Tube {
 	case InPath:
 		return requireOn(u, need, r.PathValue("tube"))
@@ -51,7 +51,7 @@ func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error
 		query, _ := url.ParseQuery(r.URL.RawQuery) // row.checkQuery has checked it
 		names := query["tube"]
 		switch {
-		case len(names) == 0 && row.Right == Read:
+		case len(names) == 0 && row.Right == access.Read:
 			return requireAnywhere(u, need) // tubes without the right are left out of the answer
 		case len(names) == 0:
 			names = []string{tube.Default}
@@ -69,7 +69,7 @@ func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error
 	case Listed:
 		return requireAnywhere(u, need)
 	}
-	if row.Right == Read {
+	if row.Right == access.Read {
 		return requireAnywhere(u, need)
 	}
 	return errForbidden // this needs the right on all tubes
@@ -95,6 +95,14 @@ func requireAnywhere(u *access.User, need access.Right) error {
 
 // requireAny returns errForbidden if the user has no right at all.
 func requireAny(u *access.User) error { return requireAnywhere(u, access.All) }
+
+// requireUser returns errForbidden for an unauthenticated client without any right.
+func requireUser(u *access.User) error {
+	if access.Status(u, nil) == http.StatusUnauthorized {
+		return requireAny(u)
+	}
+	return nil
+}
 
 // requireOnJob is requireOn for the tube of a job. If the user has no right at all on that
 // tube, the error is queue.ErrNotFound.
@@ -128,7 +136,7 @@ func forbidden() *problem {
 // checkOtherTube returns an error if the user lacks a right on the second tube of an
 // operation. "" is no tube.
 func checkOtherTube(ctx context.Context, need Right, name string) error {
-	if u := access.UserIn(ctx); u != nil && name != "" && u.On(name)&rights[need] == 0 {
+	if u := access.UserIn(ctx); u != nil && name != "" && u.On(name)&need == 0 {
 		return forbidden()
 	}
 	return nil
@@ -150,7 +158,7 @@ func checkPut(ctx context.Context, op *storage.Op) error {
 		return nil
 	}
 	if op.Args != nil && op.Args.Tags != nil {
-		if err := checkOtherTube(ctx, Put, op.Args.Tags.Dead); err != nil {
+		if err := checkOtherTube(ctx, access.Put, op.Args.Tags.Dead); err != nil {
 			return err
 		}
 	}

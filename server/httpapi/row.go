@@ -7,19 +7,17 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"redstalk/protocol"
 	"redstalk/server/httpserve"
 )
 
-// Right is the right that a caller needs on the tubes that an operation concerns.
-type Right string
+// Right is the right that a caller needs on the tubes that an operation concerns. It is that of a
+// command of the beanstalk protocol which does the same. 0 is for every user, and for unauthenticated
+// clients that have any right.
+type Right = protocol.Right
 
-// The rights.
-const (
-	Put   Right = "put"
-	Work  Right = "work"
-	Read  Right = "read"
-	Admin Right = "admin"
-)
+// rightOf returns the right that a verb needs.
+func rightOf(v protocol.Verb) Right { return v.Spec().Need.One }
 
 // TubeAt says where an operation names the tubes that it concerns.
 type TubeAt string
@@ -85,7 +83,7 @@ func (row *row) document(api huma.API) {
 	doc := row.doc
 	doc.Method, doc.Path = row.Method, row.Path
 	doc.Tags = []string{strings.Split(row.Path, "/")[2]}
-	doc.Extensions = map[string]any{"x-right": string(row.Right)}
+	doc.Extensions = map[string]any{"x-right": row.Right.String()}
 	doc.BodyReadTimeout = httpserve.BodyTimeout
 	doc.Errors = []int{400, 401, 403, 404, 415, 422, 503}
 	doc.Errors = append(doc.Errors, row.extraStatuses...)

@@ -92,11 +92,5 @@ func (svc *service) caller(ctx context.Context, in *callerInput) (*callerOutput,
 
 // rightNames returns the names of rights.
 func rightNames(all access.Right) []string {
-	words := []string{}
-	for _, r := range []Right{Put, Work, Read, Admin} {
-		if all&rights[r] != 0 {
-			words = append(words, string(r))
-		}
-	}
-	return words
+	return append([]string{}, all.Words()...) // not nil
 }

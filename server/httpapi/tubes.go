@@ -128,7 +128,7 @@ func (svc *service) move(ctx context.Context, in *moveInput) (*countOutput, erro
 	if !protocol.ValidName([]byte(in.To)) {
 		return nil, invalidTube("to", in.To)
 	}
-	if err := checkOtherTube(ctx, Admin, in.To); err != nil {
+	if err := checkOtherTube(ctx, access.Admin, in.To); err != nil {
 		return nil, err
 	}
 	if err := checkRedirect(ctx, in.Tube, in.To); err != nil {

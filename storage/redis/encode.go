@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -23,10 +24,6 @@ const (
 	// maxTogether limits the jobs of one Redis command: Lua passes a few thousand arguments at
 	// most.
 	maxTogether = 250
-
-	// rangeFrom is how many consecutive puts with one priority and TTR become a range, see
-	// lua/keys.md.
-	rangeFrom = 4
 )
 
 // encode appends the operations of u to the call, from its position on, and advances it. It
@@ -352,17 +349,17 @@ func consecutivePuts(ops []*storage.Op) (n int, same bool) {
 	}
 	for i := range n {
 		if streak > 0 && (ops[i].Pri != ops[i-1].Pri || ops[i].TTR != ops[i-1].TTR) {
-			if streak == i && streak >= rangeFrom {
+			if streak == i && streak >= schema.RangeFrom {
 				return i, true
 			}
 			streak = 0
 		}
 		streak++
-		if streak >= rangeFrom && streak <= i {
+		if streak >= schema.RangeFrom && streak <= i {
 			return i + 1 - streak, false
 		}
 	}
-	return n, streak == n && n >= rangeFrom
+	return n, streak == n && n >= schema.RangeFrom
 }
 
 // encodeTakes appends the first takes from one tube, and returns how many.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -287,7 +288,7 @@ func (t *trip) divide(legs []*leg, i int) []*leg {
 		return legs
 	}
 	for _, name := range op.Tubes {
-		l := legTo(&legs, partitionOf(name, of))
+		l := legTo(&legs, schema.PartitionOf(name, of))
 		if n := len(l.from); n > 0 && l.from[n-1] == i {
 			l.ops[n-1].Tubes = append(l.ops[n-1].Tubes, name)
 			continue
