@@ -7,6 +7,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/storage/storetest"
 	"redstalk/tube"
 )
@@ -99,7 +100,7 @@ func TestTwoInstances(t *testing.T) {
 	url := redistest.Start(t).URL()
 	for name, e := range map[string]*engines{
 		"together":   {partitions: 1},
-		"partitions": {partitions: 4, brief: 2, largeFrom: nameAt + len("default") + 6},
+		"partitions": {partitions: 4, brief: 2, largeFrom: schema.NameAt + len("default") + 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if e.partitions > 1 {
