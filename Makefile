@@ -50,10 +50,9 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(GO) test -race -count=1 -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 30
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash|TestManyBodiesAreNotHeld|TestTasksBehindTheTables|TestFrames|TestDamagedTable|TestTasksGoOn|TestCutOrRemoved|TestWrittenWhileHeavyIsSynced|TestClosedWhileSyncing)$$' ./storage/embedded -args -faults 3 -stress 3s
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 15
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 12
-	$(GO) test -race -count=1 -timeout 15m -run '^TestTaggedAgainstMachine$$' ./storage/redis -args -tagged-scripts 12
-	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself(Beyond)?$$' ./tools/conformance/differ -args -plain 1000 -timed 100
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestFindsForgeriesBeyond|TestKeyedLies|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/differ ./tools/conformance/ledger ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestTwoInstances|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 12
+	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself$$' ./tools/conformance/differ -args -plain 1000 -timed 100
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestKeyedLies|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestTranscripts|TestExtensions)$$' ./cmd/redstalkd -args -every-engine
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaultProxy|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled|TestPasswordIsNotPrinted|TestDiskReserve|TestHowManyInstances|TestHostileBodies|TestPushLedgerKilled|TestDiskFull|TestClusterFailover)$$' ./cmd/redstalkd
@@ -61,7 +60,6 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
 	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' ./cmd/redstalkd -args -differ-commands 3000
-	$(GO) test -race -count=1 -timeout 30m -run '^TestDifferBeyond' ./cmd/redstalkd -args -differ-commands 600
 	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 2
 	$(GO) test -count=1 -timeout 15m -run '^TestAsBeanstalkdReads$$' ./storage/beanstalkd -args -binlog-seeds 25
 	$(GO) test -race -count=1 -timeout 30m -run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 50000 -move-kills 4 -import-jobs 200000
@@ -137,7 +135,7 @@ chaos: deps ## kill, freeze, cut off and fail over instances and Redis under loa
 
 oracle: build deps ## play the transcripts, and random scripts, on the real beanstalkd and compare
 	bin/transcript oracle testdata/transcripts/*.txt
-	$(GO) test -count=1 -timeout 15m -run '^TestFindsForgeries(Beyond)?$$' ./tools/conformance/differ -args -every-forgery
+	$(GO) test -count=1 -timeout 15m -run '^TestFindsForgeries$$' ./tools/conformance/differ -args -every-forgery
 	$(GO) test -count=1 -timeout 60m -v -run '^TestDiffer' ./cmd/redstalkd -args -differ-commands $(COMMANDS)
 
 record: build deps ## record the transcripts again from the replies of the real beanstalkd

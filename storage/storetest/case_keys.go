@@ -153,6 +153,37 @@ func testKeyTTL(b *harness) {
 	b.putNew("t", tube.Tags{Key: "k"})
 }
 
+// testKeyTaken checks which tombstone counts where a key had several: only the last one, and none
+// if a job has come to the key, by a put or from another tube.
+func testKeyTaken(b *harness) {
+	for _, ttl := range []time.Duration{20, 40} {
+		id := b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace, Rules: tube.Rules{HasKeyTTL: true, KeyTTL: ttl * time.Second}})
+		b.must(tube.Delete, 1, id)
+		if ttl == 40 {
+			b.advance(25 * time.Second) // past the end of the first one
+			b.wantPut("t", tube.Tags{Key: "k"}, tube.PutExisting, id, tube.Gone)
+		}
+	}
+	b.putNew("u", tube.Tags{Key: "k"})
+	if n := b.moveJobs("u", tube.Ready, "t", 1); n != 1 {
+		b.Fatalf("%d jobs were moved", n)
+	}
+	b.awaitKey("t", "k")
+	b.must(tube.Delete, 1, b.peekKey("t", "k").ID)
+	b.putNew("t", tube.Tags{Key: "k"})
+}
+
+// awaitKey waits until a job has a key: a moved job can take a moment.
+func (b *harness) awaitKey(name, key string) {
+	b.Helper()
+	for limit := time.Now().Add(learnLimit); b.peekKey(name, key).NotFound; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			b.Fatalf("no job of %s has the key %s", name, key)
+		}
+		b.advance(0)
+	}
+}
+
 // testByKey finds jobs by their keys, and deletes them, in each state.
 func testByKey(b *harness) {
 	if a := b.peekKey("t", "k"); !a.NotFound || b.deleteKey("t", "k") {
