@@ -217,7 +217,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 	go func() { served <- s.Serve(l) }()
 	if g := p.activeGuards.Load(); g.listener != nil {
 		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
-		p.log.Info("serving", "door", "tls", "addr", g.listener.Addr())
+		p.log.Info("serving", "listener", "tls", "addr", g.listener.Addr())
 	}
 	p.serveHTTP(listeners, q, served)
 	p.observer.Serving(q) // when all listeners serve
