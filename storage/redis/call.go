@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"redstalk/storage"
@@ -45,7 +46,7 @@ type call struct {
 	body   int    // largest body, in bytes, that Redis accepts
 	sentAs uint64 // its number when it was last sent
 
-	// largeFrom is the size from which on a record is staged, see staged.go; or stageNothing.
+	// largeFrom is the size from which on a record is staged, see large.go; or stageNothing.
 	largeFrom int
 
 	encoding
@@ -68,7 +69,7 @@ type callKind int
 const (
 	work         callKind = iota // carry out units
 	registration                 // register the instance, see registration.go
-	question                     // ask whether the instance is alive, see stale.go
+	question                     // ask whether the instance is alive, see registration.go
 	void                         // ask for the outcome of units that were answered with an error, see recover.go
 )
 
@@ -77,7 +78,7 @@ type encoding struct {
 	args          []any // of EVALSHA: lua.HeadArgs, then the operations, see lua/
 	steps         []step
 	text          []byte         // memory into which args and staged point
-	staged        []stagedRecord // sent before the call, see staged.go
+	staged        []stagedRecord // sent before the call, see large.go
 	stagedAs      []string       // the keys of staged, as long as Redis may have them
 	created       int64          // when its jobs are put, in ms by the clock of Redis
 	puts          int            // jobs
@@ -89,7 +90,7 @@ type encoding struct {
 	since         uint64         // the first job that the call says to be in the body cache
 	reportedTubes []string       // tubes whose refs are reported
 	emptySets     []string       // lease sets that are reported as empty
-	measuredBy    []*batchSize   // sizes of the steps in it, see batchsize.go
+	measuredBy    []*batchSize   // sizes of the steps in it
 	moved         int            // how many of ops are jobs of a move, or dead letters
 }
 
@@ -244,4 +245,49 @@ func (c *call) measure(size *batchSize) {
 	if !slices.Contains(c.measuredBy, size) {
 		c.measuredBy = append(c.measuredBy, size)
 	}
+}
+
+const (
+	// targetStepTime is how much longer than the quickest call a call should take that has a
+	// step of many jobs in it: other clients wait for it.
+	targetStepTime = 2 * time.Millisecond
+
+	// assumedOpTime is the time allowed for each of the other operations of the call.
+	assumedOpTime = 5 * time.Microsecond
+
+	// initialStep and minStep are the initial and the minimum number of jobs of a step;
+	// maxMoves is the maximum.
+	initialStep = 64
+	minStep     = 16
+)
+
+// batchSize is the adaptive number of jobs in a step of one kind of work: smaller after slow
+// steps, as some jobs are more work than others and some machines are slower.
+type batchSize struct{ jobs atomic.Int32 } // 0: the initial value
+
+// batchSizes are those of a partition. They are safe for concurrent use.
+type batchSizes struct {
+	flush, flushReserved, list, listReserved, move, kick, tick, reclaim batchSize
+
+	quickest atomic.Int64 // the least time that a call has taken, ns; 0: none was answered
+}
+
+// limit returns how many jobs the next step can have.
+func (size *batchSize) limit() int {
+	if n := size.jobs.Load(); n > 0 {
+		return int(n)
+	}
+	return initialStep
+}
+
+// adjust adapts the size to how much longer than the quickest call a call with a step has
+// taken. A stall of the whole machine at most halves it.
+func (size *batchSize) adjust(longer time.Duration) {
+	n := size.limit()
+	if longer > targetStepTime {
+		n = max(n/2, int(time.Duration(n)*targetStepTime/longer), minStep)
+	} else {
+		n = min(n+n/8, maxMoves)
+	}
+	size.jobs.Store(int32(n))
 }

@@ -10,9 +10,8 @@ import (
 )
 
 // How units become arguments of the script. Here: which operations of a unit go into a call,
-// and how consecutive ones are encoded together. encodeops.go has the operations that are
-// encoded one by one, encodebackground.go those of the engine itself, and decode.go reads the
-// answers.
+// and how consecutive ones are encoded together. puts, takes, moves, stats and their neighbours
+// encode each kind of operation, and decode its answer.
 
 // encode appends the operations of u to the call, from its position on, and advances it. It
 // stops after an operation that can take several calls, and before one that depends on the

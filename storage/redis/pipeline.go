@@ -2,6 +2,8 @@ package redis
 
 import (
 	"time"
+
+	"redstalk/storage/redis/lua"
 )
 
 // fewOps is the number of operations below which the fixed cost of a call exceeds that of its
@@ -176,7 +178,7 @@ func (p *partition) collect(underWay *call) {
 }
 
 // completeAnswered completes the units of the call that Redis has answered, unless it is stale:
-// then the next answer of Redis decides, see stale.go.
+// then the next answer of Redis decides, see registration.go.
 func (p *partition) completeAnswered() {
 	c := p.pipeline.answered
 	if c == nil {
@@ -237,30 +239,40 @@ func (p *partition) finish(c *call) {
 	p.inbox.putBack(first, last)
 }
 
-// notifyListener passes the wake-ups and due times of a reply to the listener.
-func (p *partition) notifyListener(r *reply) {
-	for _, w := range r.wakeUps {
-		p.wake(w)
+// decode reads the reply to a call, if it has answers of operations.
+func (p *partition) decode(c *call) error {
+	r := c.reply
+	if r == nil || r.unread == lua.Voided {
+		return nil
 	}
-	if r.due >= 0 {
-		p.background.dueIn(p.clock.now(), r.due)
-		p.listener.Due(r.due)
-	}
+	p.flow.mu.Lock()
+	err := p.decodeSteps(c, r)
+	p.flow.mu.Unlock()
+	p.bodies.forget(c.since)
+	p.instance.garbled = p.instance.garbled || err != nil
+	c.rewind(r)
+	return err
 }
 
-// maxWakeUps limits how many times one wake-up is passed to the listener.
-const maxWakeUps = 64
+func (p *partition) decodeSteps(c *call, r *reply) error {
+	for i := 0; i < len(c.steps) && r.err == nil; i++ {
+		s := &c.steps[i]
+		s.decode(p, r, s.ops)
+	}
+	p.readNoted(r)
+	return r.err
+}
 
-// wake wakes waiting clients of a tube, once for each job. If no client here waits, it asks
-// Redis to wake another instance.
-func (p *partition) wake(w wakeUp) {
-	for range min(w.jobs, maxWakeUps) {
-		if !p.listener.WakeUp(w.tube) {
-			p.submit(&unit{background: func(c *call) { encodePassWakeUp(c, w.tube) }})
-			return
+// rewind makes units continue from their first operation that was cut. What was answered after
+// that is not requested again. Redis does answer, so the time limit of these units starts
+// again.
+func (c *call) rewind(r *reply) {
+	if len(r.cut) == 0 {
+		return
+	}
+	for _, u := range c.units {
+		if u.batch != nil && u.rewind(r.cut) {
+			u.since = time.Now()
 		}
 	}
 }
-
-// encodePassWakeUp passes a wake-up that no client here needs to another instance.
-func encodePassWakeUp(c *call, tube string) { c.add(skipNumber, "pass-wakeup", tube) }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"redstalk/storage"
@@ -99,7 +100,7 @@ func encodeTagged(c *call, u *unit, op *storage.Op) {
 		c.words("find-key", u.listing.next(), maxTubes, op.Args.Key)
 		c.expect(readFindKey(u), op)
 	case storage.SetPolicy:
-		c.words("set-policy", &op.Tube, policyText(op.Args.Policy), quotaText(op.Args.Policy))
+		c.words("set-policy", &op.Tube, schema.PolicyText(op.Args.Policy), schema.QuotaText(op.Args.Policy))
 		c.expect((*partition).readFound, op)
 	case storage.GetPolicy:
 		c.words("get-policy", &op.Tube)
@@ -166,9 +167,9 @@ func (p *partition) readGetPolicy(r *reply, ops []*storage.Op) {
 
 // policy reads a policy; nil if there is none.
 func (r *reply) policy() *tube.Policy {
-	p, err := parsePolicy(r.text())
+	p, err := schema.ParsePolicy(r.text())
 	if err != nil {
-		r.err = err
+		r.err = fmt.Errorf("%w: %w", errReply, err)
 	}
 	return p
 }

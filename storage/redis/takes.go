@@ -227,3 +227,37 @@ func (p *partition) redisTime(r *reply) int64 {
 
 // due returns when a job was due that was put with its delay, in ms by the clock of Redis.
 func due(r schema.Record) int64 { return r.CreatedMs() + int64(r.Delay())*1000 }
+
+// readNoted reads the counts at the end of a reply.
+func (p *partition) readNoted(r *reply) {
+	for r.err == nil && r.unread != "" {
+		what, n, name := r.text(), r.count(), r.text()
+		f := p.flow.of(name)
+		switch what {
+		case "run":
+			f.Runs.Observe(time.Duration(n) * time.Millisecond)
+		case "puts":
+			f.Puts += n
+		case "deletes":
+			f.Deletes += n
+		case "parked":
+			f.Parked += n
+		default:
+			c, known := counterNamed[what]
+			if !known {
+				r.err = errReply
+				return
+			}
+			f.Counts[c] += n
+		}
+	}
+}
+
+// counterNamed has the counters of a job by their names.
+var counterNamed = func() map[string]tube.Counter {
+	all := make(map[string]tube.Counter)
+	for c := range tube.NumCounters {
+		all[c.String()] = c
+	}
+	return all
+}()

@@ -1,4 +1,4 @@
-package redis
+package schema
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 // push-timeout:3000 push-rate:100 push-every:1000". Times are ms, on-duplicate is a
 // tube.OnDuplicate. Unset fields are left out.
 
-// policyText returns the text of a policy; "" for nil. An empty policy is a space.
-func policyText(p *tube.Policy) string {
+// PolicyText returns the text of a policy; "" for nil. An empty policy is a space.
+func PolicyText(p *tube.Policy) string {
 	if p == nil {
 		return ""
 	}
@@ -50,9 +50,9 @@ func policyText(p *tube.Policy) string {
 
 func msText(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// quotaText returns the quotas of a policy in the form that the script compares: "JOBS BYTES",
+// QuotaText returns the quotas of a policy in the form that the script compares: "JOBS BYTES",
 // where - is no limit; "" if there are none.
-func quotaText(p *tube.Policy) string {
+func QuotaText(p *tube.Policy) string {
 	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes {
 		return ""
 	}
@@ -65,8 +65,8 @@ func quotaText(p *tube.Policy) string {
 	return text(p.HasQuotaJobs, p.QuotaJobs) + " " + text(p.HasQuotaBytes, p.QuotaBytes)
 }
 
-// parsePolicy is the reverse of policyText; nil for "".
-func parsePolicy(text string) (*tube.Policy, error) {
+// ParsePolicy is the reverse of PolicyText; nil for "".
+func ParsePolicy(text string) (*tube.Policy, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -74,7 +74,7 @@ func parsePolicy(text string) (*tube.Policy, error) {
 	for _, word := range strings.Fields(text) {
 		name, value, _ := strings.Cut(word, ":")
 		if err := setPolicyWord(p, name, value); err != nil {
-			return nil, fmt.Errorf("%w: a policy says %q", errReply, word)
+			return nil, fmt.Errorf("a policy says %q", word)
 		}
 	}
 	return p, nil
