@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"redstalk/storage/redact"
-	"redstalk/storage/redis"
+	"redstalk/storage/redis/fsck"
 )
 
 // fsck is `redstalkd fsck [--repair] OPTIONS`: it compares the jobs in Redis with
@@ -31,9 +31,9 @@ func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string
 		progress.clear()
 		fmt.Fprintf(stdout, "{%d} %s\n", partition, what)
 	}
-	jobs, err := redis.Check(ctx, redis.Options{
-		URL: s.engine.url, Namespace: s.engine.namespace, Timeout: s.engine.timeout, Log: newLog(stderr, s),
-	}, repair, redis.Report{
+	jobs, err := fsck.Check(ctx, fsck.Options{
+		URL: s.engine.url, Namespace: s.engine.namespace, Timeout: s.engine.timeout,
+	}, repair, fsck.Report{
 		Found: func(partition int, what string) {
 			wrong++
 			report(partition, what)
@@ -43,7 +43,7 @@ func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string
 	})
 	progress.clear()
 	switch {
-	case errors.Is(err, redis.ErrInstances):
+	case errors.Is(err, fsck.ErrInstances):
 		return failure(exitUsage, "%w", redact.Error(s.engine.url, err))
 	case err != nil:
 		return describe(s.engine, err)

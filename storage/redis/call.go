@@ -1,10 +1,16 @@
 package redis
 
 import (
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/lua"
+	"redstalk/storage/redis/schema"
 )
 
 const (
@@ -13,9 +19,6 @@ const (
 
 	// maxBytes limits the bodies in one call, except that a single one can be larger.
 	maxBytes = 1 << 20
-
-	// headArgs is how many arguments come before the operations.
-	headArgs = 10
 )
 
 // call is one call of the script, from its first unit to its last answer: what it carries, how
@@ -72,7 +75,7 @@ const (
 
 // encoding is what is sent, and how the reply is decoded.
 type encoding struct {
-	args          []any // of EVALSHA: headArgs, then the operations, see lua/
+	args          []any // of EVALSHA: lua.HeadArgs, then the operations, see lua/
 	steps         []step
 	text          []byte         // memory into which args and staged point
 	staged        []stagedRecord // sent before the call, see staged.go
@@ -95,12 +98,11 @@ type encoding struct {
 // after the other: for their connections the order among them does not matter.
 type sequence []*storage.Op
 
-// sequences are those of a call, in their order. Takes of clients that were already waiting for
-// the jobs being put (direct hand-off) come before new takes.
-type sequences struct{ deletesHeld, put, tagged, handOffs, taken sequence }
+// sequences are those of a call, in their order.
+type sequences struct{ deletesHeld, put, tagged, taken sequence }
 
 func (s *sequences) empty() {
-	for _, seq := range []*sequence{&s.deletesHeld, &s.put, &s.tagged, &s.handOffs, &s.taken} {
+	for _, seq := range []*sequence{&s.deletesHeld, &s.put, &s.tagged, &s.taken} {
 		clear(*seq)
 		*seq = (*seq)[:0]
 	}
@@ -130,7 +132,7 @@ func (c *call) forgetEncoded() {
 	c.sequences.empty()
 	clear(c.last)
 	c.encoding = encoding{
-		args: append(c.args[:0], make([]any, headArgs)...), steps: c.steps[:0], text: c.text[:0], reportedTubes: c.reportedTubes[:0],
+		args: append(c.args[:0], make([]any, lua.HeadArgs)...), steps: c.steps[:0], text: c.text[:0], reportedTubes: c.reportedTubes[:0],
 		staged: c.staged[:0], stagedAs: c.stagedAs[:0], measuredBy: c.measuredBy[:0],
 	}
 	c.last, c.sealed = c.last[:0], false
@@ -139,7 +141,7 @@ func (c *call) forgetEncoded() {
 // isFull returns whether the call takes no more units.
 func (c *call) isFull() bool { return c.ops >= maxOps || c.bytes >= maxBytes }
 
-func (c *call) isEmpty() bool { return len(c.args) == headArgs }
+func (c *call) isEmpty() bool { return len(c.args) == lua.HeadArgs }
 
 // hasUpkeep returns whether one of the units is background work.
 func (c *call) hasBackground() bool {
@@ -178,23 +180,8 @@ func (c *call) add(decode func(*reply), words ...any) {
 func (c *call) addID(id uint64) {
 	from := len(c.text)
 	c.text = append(c.text, c.prefix...)
-	c.text = appendID(c.text, id)
+	c.text = schema.AppendID(c.text, id)
 	c.args = append(c.args, c.text[from:])
-}
-
-// addRecord appends the record of a job that is put.
-func (c *call) addRecord(op *storage.Op) {
-	from := len(c.text)
-	c.text = appendHead(c.text, op, c.created)
-	head := c.text[from:len(c.text):len(c.text)]
-	size := len(head) + len(op.Body)
-	c.most = max(c.most, size)
-	if size >= c.largeFrom {
-		c.stage(stagedRecord{head: head, body: op.Body})
-		return
-	}
-	c.text = append(c.text, op.Body...)
-	c.args = append(c.args, c.text[from:len(c.text):len(c.text)])
 }
 
 // addTubes appends names of tubes.
@@ -202,4 +189,105 @@ func (c *call) addTubes(names []string) {
 	for i := range names {
 		c.args = append(c.args, &names[i])
 	}
+}
+
+const (
+	// stageNothing is larger than any record.
+	stageNothing = math.MaxInt
+
+	// stagedFor is when a staged key expires. A call directly follows its staged records, but
+	// both can be on a slow line.
+	stagedFor = 5 * time.Minute
+
+	// maxLeftOver limits how many keys are remembered for deletion. The others expire.
+	maxLeftOver = 4 * maxOps
+)
+
+// stagedRecord is a record in the pieces in which it is sent.
+type stagedRecord struct{ head, body, metadata []byte }
+
+// len returns its size in bytes.
+func (r stagedRecord) len() int { return len(r.head) + len(r.body) + len(r.metadata) }
+
+// pieces returns it as a word of a command.
+func (r stagedRecord) pieces() conn.Pieces {
+	return conn.Pieces{Head: r.head, Body: r.body, Rest: r.metadata}
+}
+
+func boolArg(ok bool) string {
+	if ok {
+		return "1"
+	}
+	return "0"
+}
+
+func numberArg(n uint64) string { return fmt.Sprintf("%016d", n) }
+
+// alike returns how many of the first operations satisfy like. The first one counts without
+// being asked.
+func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
+	n := 1
+	for n < min(len(ops), maxTogether) && like(ops[n]) {
+		n++
+	}
+	return n
+}
+
+// stepSize returns how many jobs a step in the call can have, and measures the call for that
+// size.
+func (c *call) stepSize(size *batchSize) int {
+	c.measure(size)
+	return size.limit()
+}
+
+// measure makes the duration of the call adjust a batch size.
+func (c *call) measure(size *batchSize) {
+	if !slices.Contains(c.measuredBy, size) {
+		c.measuredBy = append(c.measuredBy, size)
+	}
+}
+
+const (
+	// targetStepTime is how much longer than the quickest call a call should take that has a
+	// step of many jobs in it: other clients wait for it.
+	targetStepTime = 2 * time.Millisecond
+
+	// assumedOpTime is the time allowed for each of the other operations of the call.
+	assumedOpTime = 5 * time.Microsecond
+
+	// initialStep and minStep are the initial and the minimum number of jobs of a step;
+	// maxMoves is the maximum.
+	initialStep = 64
+	minStep     = 16
+)
+
+// batchSize is the adaptive number of jobs in a step of one kind of work: smaller after slow
+// steps, as some jobs are more work than others and some machines are slower.
+type batchSize struct{ jobs atomic.Int32 } // 0: the initial value
+
+// batchSizes are those of a partition. They are safe for concurrent use.
+type batchSizes struct {
+	flush, flushReserved, list, listReserved, move, kick, tick, reclaim batchSize
+
+	quickest atomic.Int64 // the least time that a call has taken, ns; 0: none was answered
+}
+
+// limit returns how many jobs the next step can have.
+func (size *batchSize) limit() int {
+	if n := size.jobs.Load(); n > 0 {
+		return int(n)
+	}
+	return initialStep
+}
+
+// adjust adapts the size to how much longer than the quickest call a call with a step has
+// taken. A stall of the whole machine at most halves it.
+func (size *batchSize) adjust(longer time.Duration) {
+	n := size.limit()
+	if longer > targetStepTime {
+		n = max(n/2, int(time.Duration(n)*targetStepTime/longer), minStep)
+	} else {
+		n = min(n+n/8, maxMoves)
+	}
+	size.jobs.Store(int32(n))
 }

@@ -8,15 +8,8 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/lua"
 )
-
-// lost is the code of the script's error that the batch does not follow the last one that Redis
-// knows of this instance.
-const lost = "LOST"
-
-// declaredDead is in that error if other instances have declared this one dead. Then Redis has
-// lost no data.
-const declaredDead = "declared dead"
 
 // reaction is what is done after a failed call.
 type reaction int
@@ -41,9 +34,9 @@ func reactionTo(err error) reaction {
 		return withhold
 	case code == conn.InvalidLength:
 		return shrink
-	case code == unstaged:
+	case code == lua.Unstaged:
 		return restage
-	case code == lost:
+	case code == lua.Lost:
 		return renew
 	case conn.IsTemporary(err):
 		return hold
@@ -78,3 +71,16 @@ func classify(err error) error {
 	}
 	return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 }
+
+// registrationError is the error of a registration, whose outcome does not matter.
+type registrationError struct{ error }
+
+func (e registrationError) Unwrap() error { return e.error }
+
+// unsent is the error of a call that was not sent because of what its server allows.
+type unsent struct {
+	error
+	reaction reaction
+}
+
+func (e unsent) Unwrap() error { return e.error }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/lua"
 )
 
 // TestReactions: what is done after each kind of error, also if a proxy or an older Redis has
@@ -13,7 +14,7 @@ func TestReactions(t *testing.T) {
 	for text, want := range map[string]reaction{
 		"LOADING Redis is loading": hold, "READONLY You can't write": hold, "MOVED 1 h:1": hold, "NOAUTH Authentication required.": hold,
 		"OOM command not allowed": withhold, "Protocol error: invalid bulk length": shrink,
-		unstaged: restage, lost + " the instance was " + declaredDead: renew,
+		lua.Unstaged: restage, lua.Lost + " the instance was " + lua.DeclaredDead: renew,
 		"NOPERM no permissions": giveUp, "unknown command 'x'": giveUp, "WRONGTYPE wrong kind": giveUp, "syntax error": giveUp,
 	} {
 		for _, before := range []string{"", "ERR ", "ERR Error running script (call to f_ab12): @user_script:7: -"} {

@@ -7,27 +7,12 @@ import (
 	"strconv"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
 // Operations on many jobs of a tube, both encoding and decoding: see lua/bulk. They take
 // several calls, between which others are served. movejobs.go has moves to another tube.
-
-// manyProgress is the progress of a flush or a list.
-type manyProgress struct {
-	begun  bool
-	states string // still to be flushed, as the script expects them
-	last   string // the largest id to be flushed; "" at first
-
-	position listPosition // after which the next part continues
-	holder   string       // whose reserved jobs come next
-	had      int          // how many of this holder were found
-	found    []listed
-}
-
-// listPosition is the position of a job in a queue, as the script has it: its score and its
-// key; "" before the first.
-type listPosition struct{ score, key string }
 
 // listed is a job of a list.
 type listed struct {
@@ -136,7 +121,7 @@ func (p *partition) cursorOf(op *storage.Op) (listPosition, bool) {
 	if n != 2 || score > 1<<53 || id > 1<<53 {
 		return listPosition{}, false
 	}
-	return listPosition{strconv.FormatUint(score, 10), p.prefix + string(appendID(nil, id))}, true
+	return listPosition{strconv.FormatUint(score, 10), p.prefix + string(schema.AppendID(nil, id))}, true
 }
 
 // readList reads a part of a list of jobs that are not reserved.
@@ -214,11 +199,11 @@ func (u *unit) endList(op *storage.Op) {
 func (p *partition) dropFlushed(r *reply) {
 	for range r.int64() {
 		member := r.text()
-		if len(member) < r.prefixed+idLen {
+		if len(member) < r.prefixed+schema.IDLen {
 			r.err = errReply
 			return
 		}
-		first, behind := uint64(r.parse(member[r.prefixed:r.prefixed+idLen])), member[r.prefixed+idLen:]
+		first, behind := uint64(r.parse(member[r.prefixed:r.prefixed+schema.IDLen])), member[r.prefixed+schema.IDLen:]
 		n := 1
 		if behind != "" {
 			if _, err := fmt.Sscanf(behind, ";%d;", &n); err != nil {

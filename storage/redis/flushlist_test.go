@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tools/conformance/busy"
 	"redstalk/tube"
 )
@@ -20,7 +22,7 @@ import (
 // wantNoFaults runs fsck on a server.
 func wantNoFaults(t *testing.T, o Options) {
 	t.Helper()
-	_, err := Check(context.Background(), o, false, Report{Found: func(at int, what string) { t.Errorf("partition %d: %s", at, what) }})
+	_, err := fsck.Check(context.Background(), fsckOptions(o), false, fsck.Report{Found: func(at int, what string) { t.Errorf("partition %d: %s", at, what) }})
 	if err != nil {
 		t.Error(err)
 	}
@@ -116,7 +118,7 @@ func TestFlushReservedElsewhere(t *testing.T) {
 func tubesInTwoPartitions(of int) (from, to string) {
 	from = "from"
 	for n := 0; ; n++ {
-		if to = fmt.Sprint("to", n); partitionOf(to, of) != partitionOf(from, of) {
+		if to = fmt.Sprint("to", n); schema.PartitionOf(to, of) != schema.PartitionOf(from, of) {
 			return from, to
 		}
 	}
@@ -275,7 +277,7 @@ func TestFailsBetweenParts(t *testing.T) {
 	const jobs, partitions = 3000, 4
 	_, there := tubesInTwoPartitions(partitions)
 	here := "here"
-	for partitionOf(here, partitions) != partitionOf("from", partitions) {
+	for schema.PartitionOf(here, partitions) != schema.PartitionOf("from", partitions) {
 		here += "e"
 	}
 	for _, test := range []struct {

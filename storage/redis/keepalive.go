@@ -2,10 +2,10 @@ package redis
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/lua"
 )
 
 // Heartbeats are sent with the calls, which come one after the other. A call can take longer
@@ -19,13 +19,13 @@ import (
 const (
 	// keepaliveEvery is the interval of checks whether a call is long, keepaliveAfter the
 	// duration of a long call. The last heartbeat was requested at most 1.5 s before the call
-	// began, so a keepalive comes well before heartbeatTimeout is over.
+	// began, so a keepalive comes well before schema.HeartbeatTimeout is over.
 	keepaliveEvery = 500 * time.Millisecond
 	keepaliveAfter = 400 * time.Millisecond
 )
 
 // keepaliveScript sends a heartbeat.
-var keepaliveScript = scriptFrom("keepalive.lua")
+var keepaliveScript = lua.Load("keepalive.lua")
 
 // keepalive sends heartbeats beside calls that take long.
 type keepalive struct {
@@ -79,16 +79,4 @@ func (o *Options) clockMoved() int64 {
 		moved += o.redisStep()
 	}
 	return moved.Milliseconds()
-}
-
-// calling is the start time of the call that is under way.
-type calling struct{ since atomic.Int64 } // ns since the epoch; 0 if there is none
-
-func (c *calling) begin(now time.Time) { c.since.Store(now.UnixNano()) }
-func (c *calling) end()                { c.since.Store(0) }
-
-// takes returns whether a call has been under way for at least that long.
-func (c *calling) takes(long time.Duration) bool {
-	since := c.since.Load()
-	return since != 0 && time.Since(time.Unix(0, since)) >= long
 }

@@ -1,12 +1,10 @@
 package redis
 
 import (
-	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -40,7 +38,7 @@ func newMoving(t *trip, op *storage.Op) *moving {
 	of := len(t.store.parts)
 	return &moving{
 		trip: t, op: op, left: int(op.MaxJobs),
-		from: t.store.parts[partitionOf(op.Tube, of)], to: t.store.parts[partitionOf(op.Args.To, of)],
+		from: t.store.parts[schema.PartitionOf(op.Tube, of)], to: t.store.parts[schema.PartitionOf(op.Args.To, of)],
 	}
 }
 
@@ -140,49 +138,4 @@ func (m *moving) goOn(err error) {
 func (m *moving) end(err error) {
 	m.op.Answer.Count, m.op.Answer.Err = m.done, err
 	m.trip.goOn()
-}
-
-// parseDestination parses what the script says of a pending job after its tube: 'KEY' for a
-// dead letter, which will be ready, or 'STATE SCORE KEY'. It returns false if the record is
-// broken.
-func (l *deadLetter) parseDestination(text string) bool {
-	words := strings.SplitN(text, " ", 3)
-	if len(words) < 3 {
-		l.state, l.score, l.key = stateWord(tube.Ready), strconv.FormatUint(uint64(l.job.pri), 10), text
-		return true
-	}
-	l.isMove, l.state, l.score, l.key = true, words[0], words[1], words[2]
-	rec := l.job.record
-	n := rec.metadataLength()
-	if n < 2 {
-		return false
-	}
-	metadata, err := parseMetadata(string(rec[len(rec)-n : len(rec)-2]))
-	l.metadata = metadata
-	return err == nil
-}
-
-// movedRecord is the record of a job in its new tube. Its counters begin at zero; the metadata
-// has their former values.
-func (l *deadLetter) movedRecord() stagedRecord {
-	rec, f := l.job.record, *l.metadata
-	counters := rec.counters()
-	f.Key = l.key
-	f.FailuresBefore -= counters.Failures()
-	f.DeliveriesBefore -= counters.Deliveries()
-	head := append([]byte(rec[:countersAt]), make([]byte, nameLengthAt-countersAt)...)
-	head = append(append(head, byte(len(l.to))), l.to...)
-	head[letterAt] = recordLetter(stateOf(l.state))
-	moved := stagedRecord{head: head, body: l.job.body}
-	if !isPlain(&f) {
-		head[letterAt] += lowerCase
-		moved.metadata = appendMetadata(nil, &f)
-	}
-	return moved
-}
-
-// isPlain returns whether a metadata block says nothing.
-func isPlain(f *tube.Metadata) bool {
-	block := appendMetadata(nil, f)
-	return !slices.ContainsFunc(block[:len(block)-2], func(b byte) bool { return b != 0 })
 }

@@ -8,6 +8,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/schema"
 	"redstalk/storage/telemetry"
 )
 
@@ -67,7 +68,7 @@ type partition struct {
 
 func newPartition(pool *conn.Pool, o Options, all *idOrder, lag *timerLag, number int) *partition {
 	p := &partition{
-		prefix: keyPrefix(o.Namespace, number), number: number, of: o.Partitions,
+		prefix: schema.KeyPrefix(o.Namespace, number), number: number, of: o.Partitions,
 		pool: pool, link: newLink(pool, o), options: o, log: o.Log, timerLag: lag, listener: nopListener{}, ended: make(chan struct{}),
 		clock: clock{skew: o.skew}, ids: ids{order: all, of: o.Partitions},
 		holdings: newHoldings(o.Partitions > 1), bodies: newBodyCache(o), refs: newTubeRefs(),
@@ -137,22 +138,20 @@ func (p *partition) end() {
 	<-p.ended
 }
 
-// maxWakeUps limits how many times one wake-up is passed to the listener.
-const maxWakeUps = 64
+// nopListener is the listener until Listen is called.
+type nopListener struct{}
 
-// wake wakes waiting clients of a tube, once for each job. If no client here waits, it asks
-// Redis to wake another instance.
-func (p *partition) wake(w wakeUp) {
-	for range min(w.jobs, maxWakeUps) {
-		if !p.listener.WakeUp(w.tube) {
-			p.submit(&unit{background: func(c *call) { encodePassWakeUp(c, w.tube) }})
-			return
+func (nopListener) WakeUp(string) bool { return true }
+
+func (nopListener) Waiting(string) int { return 0 }
+
+func (nopListener) Due(time.Duration) {}
+
+// submitOrFail submits units. If the partition has ended they end with ErrClosed.
+func (p *partition) submitOrFail(poll func(read bool) int, units ...*unit) {
+	if !p.submitPolling(poll, units...) {
+		for _, u := range units {
+			u.end(storage.ErrClosed)
 		}
 	}
-}
-
-// reclaimLater queues the next part of the work about an instance that was declared dead. Calls
-// of others come in between. If it fails, another instance does it after some time.
-func (p *partition) reclaimLater(inst string, from int64) {
-	p.submit(&unit{background: func(c *call) { p.encodeReclaim(c, inst, from) }})
 }

@@ -12,7 +12,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -97,7 +99,7 @@ func TestReadyRanges(t *testing.T) {
 		t.Helper()
 		wantRanges(t, server, s, what, urgent, ready, want)
 	}
-	putMany(t, s, rangeFrom-1, 5)
+	putMany(t, s, schema.RangeFrom-1, 5)
 	check("too few for a range", 3, 3, "1", "2", "3")
 	putMany(t, s, 10, 5)
 	check("ten", 13, 13, "1", "2", "3", "4;10;5")
@@ -265,7 +267,7 @@ func TestCheckManyRanges(t *testing.T) {
 		t.Errorf("%d jobs, %q", jobs, wrong)
 	}
 	var many []goredis.Z
-	for i := range 2 * maxCheckWork {
+	for i := range 2 * fsck.DefaultWork {
 		many = append(many, goredis.Z{Score: 5, Member: p + digits(uint64(10_000+i))})
 	}
 	client.ZAdd(ctx, p+"ready:t", many...)

@@ -10,6 +10,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/lua"
 )
 
 // When a call fails, its units are held up until it succeeds or their time is over. The same
@@ -21,15 +22,6 @@ import (
 // it. So from then on only the number is sent, with the request to mark it void. Either the
 // script answers what it has done, and jobs that no client has received are given back. Or it
 // marks the number, so that the call, if it still arrives, can no longer be carried out.
-
-const (
-	// firstPause and longestPause are the pauses between two attempts.
-	firstPause   = 2 * time.Millisecond
-	longestPause = 100 * time.Millisecond
-
-	// voided is what the script answers to a call that is marked void.
-	voided = "void;"
-)
 
 // errUnknown: the outcome of a batch is unknown, and it cannot be sent again as it is.
 var errUnknown = fmt.Errorf("%w: Redis has no memory left, or does not take so large a job", storage.ErrUnavailable)
@@ -157,15 +149,6 @@ func (p *partition) encodeAgain(c *call) {
 	}
 }
 
-// restoreReports records that Redis was not told what the call was to report.
-func (p *partition) restoreReports(c *call) {
-	for _, name := range c.reportedTubes {
-		p.refs.markUnreported(name)
-	}
-	p.holdings.emptySets = append(p.holdings.emptySets, c.emptySets...)
-	c.emptySets = nil
-}
-
 // overdue answers units whose time is over. Those of the call under way are answered together,
 // when the time of the last of them is over.
 func (p *partition) overdue(c *call, err error) {
@@ -189,7 +172,7 @@ func (p *partition) resolveVoid(c *call) {
 	if c.kind != void {
 		return
 	}
-	if c.reply.unread == voided {
+	if c.reply.unread == lua.Voided {
 		p.cancel(c)
 		return
 	}
@@ -211,7 +194,7 @@ func (p *partition) renew(c *call, err error) {
 	if p.holdings.count() > 0 {
 		p.log.Warn("Redis does not know this instance any more; its reservations are given back", "jobs", p.holdings.count())
 	}
-	if strings.Contains(err.Error(), declaredDead) {
+	if strings.Contains(err.Error(), lua.DeclaredDead) {
 		p.holdings.clear()
 	} else {
 		p.holdings.forfeit()

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -397,7 +399,7 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 	ctx, client := context.Background(), server.Client(t)
 	var ahead atomic.Int64
 	o := Options{
-		URL: server.URL(), Partitions: partitions, Timeout: patient, Version: "1", watchFor: briefWatch,
+		URL: server.URL(), Partitions: partitions, Timeout: patient, Version: "1",
 		skew: func() time.Duration { return time.Duration(ahead.Load()) },
 	}
 	if used {
@@ -413,7 +415,7 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 		t.Errorf("the versions of %d instances are known", versions)
 	}
 	for tries := 0; used && tries < 10 && figures(t, s).Reserved > 0; tries++ {
-		ahead.Add(int64(heartbeatTimeout + slowCall))
+		ahead.Add(int64(schema.HeartbeatTimeout + schema.SlowCall))
 		s.TickAll()
 	}
 	for _, s := range []*Store{s, other} {
@@ -443,7 +445,7 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 	client.ConfigSet(ctx, "maxmemory", "1")
 	for _, repair := range []bool{true, false} {
 		faults := 0
-		if _, err := Check(ctx, o, repair, Report{Found: func(int, string) { faults++ }}); err != nil || repair != (faults > 0) {
+		if _, err := fsck.Check(ctx, fsckOptions(o), repair, fsck.Report{Found: func(int, string) { faults++ }}); err != nil || repair != (faults > 0) {
 			t.Errorf("fsck, repairing %v: %d faults, %v", repair, faults, err)
 		}
 	}

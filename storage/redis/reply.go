@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
+	"redstalk/storage/redis/schema"
 )
 
 // reply is the reply to a call of the script, read from the front, see lua/batch.lua. err is
@@ -58,19 +60,10 @@ func (r *reply) cutOff(ops []*storage.Op) {
 	}
 }
 
-// verdict is the outcome of an operation that returns a body.
-type verdict int64
-
-const (
-	refused verdict = iota // there is no such job
-	done
-	cutOff // it must be requested again
-)
-
 // verdict reads a verdict, and records if the operation was cut.
-func (r *reply) verdict(op *storage.Op) verdict {
-	v := verdict(r.int64())
-	if v == cutOff {
+func (r *reply) verdict(op *storage.Op) lua.Verdict {
+	v := lua.Verdict(r.int64())
+	if v == lua.CutOff {
 		r.cutOff([]*storage.Op{op})
 	}
 	return v
@@ -154,16 +147,16 @@ func (r *reply) text() string { return r.first(int(r.parse(r.until(':')))) }
 // key reads the id of a job from its key.
 func (r *reply) key() uint64 {
 	r.first(r.prefixed)
-	return uint64(r.parse(r.first(idLen)))
+	return uint64(r.parse(r.first(schema.IDLen)))
 }
 
 // ms reads milliseconds.
 func (r *reply) ms() time.Duration { return time.Duration(r.int64()) * time.Millisecond }
 
 // record reads the record of a job.
-func (r *reply) record() record {
-	rec := record(r.text())
-	if !rec.valid() {
+func (r *reply) record() schema.Record {
+	rec := schema.Record(r.text())
+	if !rec.Valid() {
 		r.err = errReply
 		return ""
 	}
@@ -174,3 +167,52 @@ func (r *reply) count() uint64 { return uint64(r.int64()) }
 
 // skipNumber reads an answer that is ignored.
 func skipNumber(r *reply) { r.int64() }
+
+// nextID reads the next id of the jobs taken in bulk: 'KEY', or for a range 'KEY;COUNT;' and
+// its terms, or for a lease set its deadline. A '!' at the end means that the bodies are in the
+// body cache.
+func (r *reply) nextID() uint64 {
+	if r.more > 0 {
+		r.more--
+		r.last += r.step
+		return r.last
+	}
+	end := r.prefixed + schema.IDLen
+	if len(r.taken) < end {
+		r.err = errReply
+		return 0
+	}
+	r.last = uint64(r.parse(r.taken[r.prefixed:end]))
+	key := r.taken[:end]
+	behind, rest, _ := strings.Cut(r.taken[end:], ",")
+	r.taken, r.set = rest, nil
+	if behind, r.cached = strings.CutSuffix(behind, "!"); behind != "" {
+		many, what, _ := strings.Cut(behind[1:], ";")
+		r.more = int(r.parse(many)) - 1
+		if strings.HasPrefix(what, "g") {
+			r.set = &leaseSet{name: key + behind, left: r.more + 1}
+		}
+	}
+	return r.last
+}
+
+// large is a record in a reply of which only the beginning is there.
+type large struct {
+	index int // in records
+	bytes int // of the whole record
+}
+
+// parseSizes reads which records are large.
+func (r *reply) parseSizes(sizes string) {
+	for sizes != "" {
+		var body large
+		place, rest, _ := strings.Cut(sizes, ";")
+		bytes, rest, _ := strings.Cut(rest, ";")
+		body.index, body.bytes, sizes = int(r.parse(place)), int(r.parse(bytes)), rest
+		if r.err != nil || body.index < 0 || body.index >= len(r.records) {
+			r.err = errReply
+			return
+		}
+		r.large = append(r.large, body)
+	}
+}

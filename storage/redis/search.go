@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 )
 
 // search is for consecutive takes from the same tubes in several groups: of several partitions,
@@ -34,14 +35,6 @@ type tubeGroup struct {
 	tubes     []string
 }
 
-// head is the best ready job of a group.
-type head struct {
-	err   error
-	found bool
-	pri   uint32
-	id    uint64
-}
-
 const (
 	// maxPasses is the number of vain passes after which the best job is taken regardless of
 	// others.
@@ -60,7 +53,7 @@ func newSearch(t *trip, takes []storage.Op) *search {
 		s.open = append(s.open, &takes[i])
 	}
 	for _, name := range takes[0].Tubes {
-		s.add(partitionOf(name, len(t.store.parts)), name)
+		s.add(schema.PartitionOf(name, len(t.store.parts)), name)
 	}
 	return s
 }
@@ -70,7 +63,7 @@ func searchedAlike(ops []storage.Op) int {
 	first, n := &ops[0], 1
 	for n < min(len(ops), searchTogether) {
 		op := &ops[n]
-		if op.Kind != storage.Take || op.HandOff || op.Wait != first.Wait || op.MaxBytes != first.MaxBytes || !slices.Equal(op.Tubes, first.Tubes) {
+		if op.Kind != storage.Take || op.Wait != first.Wait || op.MaxBytes != first.MaxBytes || !slices.Equal(op.Tubes, first.Tubes) {
 			break
 		}
 		n++
@@ -198,10 +191,6 @@ func (s *search) rank() (best int, second *head, err error) {
 	return best, second, err
 }
 
-func (h *head) before(other *head) bool {
-	return h.pri < other.pri || h.pri == other.pri && h.id < other.id
-}
-
 // takeFrom takes the best jobs of a group, as long as they come before another job.
 func (s *search) takeFrom(best int, second *head, out unitsByPartition) {
 	at := s.groups[best].partition
@@ -252,4 +241,19 @@ func (s *search) handOver(takes []storage.Op) (answered int) {
 	}
 	s.open = open
 	return len(takes) - len(open)
+}
+
+// encodeBest requests the best ready job of a group of tubes. With wait, Redis sends this
+// instance a wake-up for the next one if there is none.
+func encodeBest(c *call, group *tubeGroup, wait bool, h *head) {
+	c.add(h.read, "best", boolArg(wait), len(group.tubes))
+	c.ops += len(group.tubes)
+	c.addTubes(group.tubes)
+}
+
+// read reads the best ready job of a group of tubes.
+func (h *head) read(r *reply) {
+	if h.found = r.found(); h.found {
+		h.pri, h.id = uint32(r.int64()), r.key()
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"redstalk/storage/redact"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -69,7 +70,7 @@ func TestServersThatQuoteSecrets(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), redact.Hidden) || leaks(err.Error()+log.String(), secret) {
 		t.Errorf("%v\n%s", err, log.String())
 	}
-	if _, err = Check(context.Background(), o, false, Report{}); err == nil || leaks(err.Error(), secret) {
+	if _, err = fsck.Check(context.Background(), fsckOptions(o), false, fsck.Report{}); err == nil || leaks(err.Error(), secret) {
 		t.Errorf("%v", err)
 	}
 }

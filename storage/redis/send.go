@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/lua"
+	"redstalk/storage/redis/schema"
 )
-
-// slowCall is the duration of a call from which on heartbeats of other instances are doubted.
-const slowCall = time.Second
 
 // exchange sends a call, unless it is empty, and reads what comes before the answers. If calls
 // can overlap, it works on other calls while Redis works on this one.
@@ -49,7 +48,7 @@ func (p *partition) noteRecorded(c *call) {
 		return
 	}
 	p.instance.recorded = numberArg(c.number)
-	if r.unread != voided {
+	if r.unread != lua.Voided {
 		p.instance.largest = max(p.instance.largest, c.largest)
 		p.ids.skipping = p.ids.skipping && c.puts == 0
 	}
@@ -115,7 +114,7 @@ func (p *partition) receive(c *call) error {
 		p.noteFailure()
 		return err
 	}
-	if time.Since(c.begun) > slowCall {
+	if time.Since(c.begun) > schema.SlowCall {
 		p.heartbeat.doubt(p.clock.now())
 	}
 	p.noteAnswered(c)
@@ -131,7 +130,7 @@ func (p *partition) receive(c *call) error {
 func (p *partition) receiveReply(c *call) (*reply, error) {
 	answer, err := p.receiveStaged(c)
 	if err != nil && conn.CodeOf(err) == conn.NoScript {
-		c.args[0], c.args[1] = "eval", scriptText()
+		c.args[0], c.args[1] = "eval", lua.BatchText()
 		if err = p.transmit(c); err == nil {
 			answer, err = p.receiveStaged(c)
 		}
@@ -178,7 +177,7 @@ func (p *partition) receiveStaged(c *call) (any, error) {
 		}
 	}
 	answer, err := p.receiveConfirmed()
-	if refused != nil && (conn.CodeOf(err) == unstaged || conn.CodeOf(refused) == conn.InvalidLength) {
+	if refused != nil && (conn.CodeOf(err) == lua.Unstaged || conn.CodeOf(refused) == conn.InvalidLength) {
 		return nil, refused
 	}
 	return answer, err
@@ -208,7 +207,7 @@ func (p *partition) receiveConfirmed() (any, error) {
 // request returns the command to be sent.
 func (c *call) request() []any {
 	if c.kind == void {
-		return c.args[:headArgs]
+		return c.args[:lua.HeadArgs]
 	}
 	return c.args
 }
@@ -226,7 +225,7 @@ func (p *partition) writeHead(c *call) {
 	terms := p.terms(c, puts)
 	c.since = p.bodies.since(p.clock.now())
 	copy(c.args, []any{
-		"evalsha", script().Hash(), 1, p.prefix,
+		"evalsha", lua.Batch().Hash(), 1, p.prefix,
 		p.instance.name(), numberArg(c.number), follows, puts, terms, c.since,
 	})
 }
@@ -273,7 +272,28 @@ func (p *partition) addTestTerms(terms *strings.Builder) {
 	if o.budget != 0 {
 		fmt.Fprintf(terms, "budget=%d ", o.budget)
 	}
-	if o.largeFrom != largeFrom {
+	if o.largeFrom != schema.LargeFrom {
 		fmt.Fprintf(terms, "large=%d ", o.largeFrom)
+	}
+}
+
+// noteAnswered counts a call that Redis has answered.
+func (p *partition) noteAnswered(c *call) {
+	now := time.Now()
+	p.answered.Store(now.UnixNano())
+	p.adjustBatchSizes(c, now.Sub(c.begun))
+	p.stats.calls.Add(int64(now.Sub(c.begun)))
+	p.stats.operations.Add(int64(c.ops))
+}
+
+// adjustBatchSizes records how long a call has taken. The operations of clients in it are no
+// reason for smaller steps.
+func (p *partition) adjustBatchSizes(c *call, took time.Duration) {
+	quickest := &p.batchSizes.quickest
+	if least := quickest.Load(); least == 0 || int64(took) < least {
+		quickest.Store(int64(took))
+	}
+	for _, size := range c.measuredBy {
+		size.adjust(took - time.Duration(quickest.Load()) - time.Duration(c.ops-c.moved)*assumedOpTime)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/lua"
 	"redstalk/storage/telemetry"
 )
 
@@ -123,7 +124,7 @@ func (c *capabilities) readTried(ctx context.Context, node conn.Node, prefix str
 			return err
 		}
 	}
-	failed, err := node.Do(ctx, "eval", permissionsScript, 1, prefix).Texts()
+	failed, err := node.Do(ctx, "eval", lua.Permissions, 1, prefix).Texts()
 	if conn.Forbids(err, "eval") {
 		c.missing = append(c.missing, "EVAL")
 		return nil
@@ -173,14 +174,6 @@ func (f *serverCheck) noteFailure(err error) {
 	f.failed = f.failed || what == hold || what == giveUp
 	f.forbidden = f.forbidden || conn.IsForbidden(err)
 }
-
-// unsent is the error of a call that was not sent because of what its server allows.
-type unsent struct {
-	error
-	reaction reaction
-}
-
-func (e unsent) Unwrap() error { return e.error }
 
 // checkCapabilities returns an error if a call must not be sent to the server in its present
 // form.

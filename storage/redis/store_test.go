@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/storage/storetest"
 )
 
@@ -87,7 +89,7 @@ func (e *engines) check(t *testing.T) {
 	t.Helper()
 	for n := range e.opened {
 		o := Options{URL: e.url, Namespace: fmt.Sprintf("test%d", n+1)}
-		_, err := Check(context.Background(), o, false, Report{Found: func(_ int, what string) { t.Errorf("%s: %s", o.Namespace, what) }})
+		_, err := fsck.Check(context.Background(), fsckOptions(o), false, fsck.Report{Found: func(_ int, what string) { t.Errorf("%s: %s", o.Namespace, what) }})
 		if err != nil {
 			t.Error(err)
 		}
@@ -107,7 +109,7 @@ func skipIfShort(t *testing.T) {
 func TestSuiteOfLargeJobs(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
-	for name, from := range map[string]int{"all": 1, "some": nameAt + len("default") + 6} {
+	for name, from := range map[string]int{"all": 1, "some": schema.NameAt + len("default") + 6} {
 		t.Run(name, func(t *testing.T) {
 			e := &engines{url: redistest.Start(t).URL(), partitions: 1, brief: 2, largeFrom: from}
 			storetest.Run(t, e.fresh)

@@ -2,10 +2,11 @@ package redis
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
-	"strconv"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -45,15 +46,15 @@ func (c *call) addTaggedPut(op *storage.Op) {
 // addRecordWith appends the record of a ready job with metadata.
 func (c *call) addRecordWith(op *storage.Op, f *tube.Metadata) {
 	plain := storage.Op{Tube: op.Tube, Pri: op.Pri, TTR: op.TTR}
-	staged := stagedRecord{head: appendHead(nil, &plain, c.created), body: op.Body}
-	staged.head[letterAt] += lowerCase
-	staged.metadata = appendMetadata(nil, f)
+	staged := stagedRecord{head: schema.AppendHead(nil, &plain, c.created), body: op.Body}
+	staged.head[schema.LetterAt] += schema.LowerCase
+	staged.metadata = schema.AppendMetadata(nil, f)
 	c.addStaged(staged)
 }
 
 // addStaged appends a record, which is staged if it is large.
 func (c *call) addStaged(staged stagedRecord) {
-	c.most = max(c.most, staged.len()+mostMetadata)
+	c.most = max(c.most, staged.len()+schema.MaxMetadata)
 	if staged.len() >= c.largeFrom {
 		c.stage(staged)
 		return
@@ -81,7 +82,7 @@ func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 		op.Answer.Err = storage.ErrNoSpace
 	default:
 		op.Answer.ID = r.count()
-		op.Answer.Result = &storage.Result{Outcome: result, State: stateOf(r.text())}
+		op.Answer.Result = &storage.Result{Outcome: result, State: schema.StateOf(r.text())}
 	}
 	r.puts++
 }
@@ -99,7 +100,7 @@ func encodeTagged(c *call, u *unit, op *storage.Op) {
 		c.words("find-key", u.listing.next(), maxTubes, op.Args.Key)
 		c.expect(readFindKey(u), op)
 	case storage.SetPolicy:
-		c.words("set-policy", &op.Tube, policyText(op.Args.Policy), quotaText(op.Args.Policy))
+		c.words("set-policy", &op.Tube, schema.PolicyText(op.Args.Policy), schema.QuotaText(op.Args.Policy))
 		c.expect((*partition).readFound, op)
 	case storage.GetPolicy:
 		c.words("get-policy", &op.Tube)
@@ -166,9 +167,9 @@ func (p *partition) readGetPolicy(r *reply, ops []*storage.Op) {
 
 // policy reads a policy; nil if there is none.
 func (r *reply) policy() *tube.Policy {
-	p, err := parsePolicy(r.text())
+	p, err := schema.ParsePolicy(r.text())
 	if err != nil {
-		r.err = err
+		r.err = fmt.Errorf("%w: %w", errReply, err)
 	}
 	return p
 }
@@ -180,59 +181,4 @@ func (p *partition) readPolicies(r *reply, ops []*storage.Op) {
 	}
 	slices.Sort(names)
 	ops[0].Answer.Names = names
-}
-
-// addMetadata reads what job-stats answers about a job with metadata.
-func (r *reply) addMetadata(s *tube.JobStats) {
-	block, policy, leased, bound := r.text(), r.policy(), r.found(), r.text()
-	f, err := parseMetadata(block)
-	if err != nil {
-		return // it is broken: fsck reports it
-	}
-	f.PendingDead = bound
-	s.Metadata, s.Rules, s.Leased = f, f.Rules.Over(policy), leased
-}
-
-// encodeTakeLease appends a take with a lease, of a job that comes before another one if that
-// is not nil.
-func encodeTakeLease(c *call, op *storage.Op, before *head) {
-	c.words("take-lease", boolArg(op.Wait))
-	if before == nil {
-		c.words("", "")
-	} else {
-		c.words(before.pri)
-		c.addID(before.id)
-	}
-	c.words(len(op.Tubes))
-	c.addTubes(op.Tubes)
-	c.expect((*partition).readTakeLease, op)
-}
-
-// readTakeLease reads a take with a lease, which is no holding of this instance. The job can be
-// gone if its lease ended before the reply was repeated: then another job is requested.
-func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
-	op := ops[0]
-	switch r.verdict(op) {
-	case refused:
-		op.Answer.NotFound, op.Answer.Soon = true, storage.Forever
-	case done:
-		lease := uint64(r.parse(r.text()))
-		id, job := p.nextTaken(r)
-		if id == 0 {
-			r.cutOff(ops)
-			return
-		}
-		job.tube = nameFor(op, job.tube)
-		p.noteDelivered(r, op, &job)
-		op.Answer.ID, op.Answer.Body = id, job.body
-		op.Answer.Result = &storage.Result{Lease: lease}
-	}
-}
-
-// encodeMoveLeased appends a move on behalf of a client with a lease token.
-func encodeMoveLeased(c *call, op *storage.Op) {
-	c.words("move-leased", op.Move.String(), strconv.FormatUint(op.Args.Lease, 10))
-	c.addID(op.ID)
-	c.words(&op.Pri, &op.Delay)
-	c.expect((*partition).readFound, op)
 }

@@ -16,7 +16,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -184,7 +186,7 @@ func (j *modelTest) findDead(t *testing.T) {
 		if j.ids[id] != 0 || !ok || s.Metadata == nil || s.Metadata.FromTube == "" {
 			continue
 		}
-		p := j.stores[0].parts[partitionOf(s.Tube, len(j.stores[0].parts))]
+		p := j.stores[0].parts[schema.PartitionOf(s.Tube, len(j.stores[0].parts))]
 		for n := uint64(0); n < 2000 && j.ids[id] == 0; n++ {
 			real := n*uint64(p.of) + uint64(p.number)
 			a := do(j.stores[0], storage.Op{Kind: storage.JobStats, ID: real})
@@ -523,7 +525,7 @@ func (j *modelTest) randomPuts() (ops []storage.Op) {
 // randomRun are puts with tags that may become a range.
 func (j *modelTest) randomRun() (ops []storage.Op) {
 	r, tube := j.rng, j.tube()
-	for range rangeFrom + r.IntN(6) {
+	for range schema.RangeFrom + r.IntN(6) {
 		tags := j.randomTags()
 		tags.HasAt = tags.HasAt && r.IntN(4) == 0
 		tags.HasDelay = tags.HasDelay && r.IntN(4) == 0
@@ -612,7 +614,7 @@ func (j *modelTest) all(t *testing.T) {
 // checkWhole runs fsck, which must find nothing.
 func checkWhole(t *testing.T, url, namespace string) {
 	t.Helper()
-	_, err := Check(context.Background(), Options{URL: url, Namespace: namespace}, false, Report{Found: func(at int, what string) {
+	_, err := fsck.Check(context.Background(), fsck.Options{URL: url, Namespace: namespace}, false, fsck.Report{Found: func(at int, what string) {
 		t.Errorf("partition %d: %s", at, what)
 	}})
 	if err != nil {

@@ -68,3 +68,31 @@ func (n *wakeUpReader) receive(ctx context.Context) (tube string, ok bool, err e
 	}
 	return n.pop(node, ctx, n.part.prefix+"wakeups:"+n.part.instance.name(), wakeUpReadTimeout)
 }
+
+// notifyListener passes the wake-ups and due times of a reply to the listener.
+func (p *partition) notifyListener(r *reply) {
+	for _, w := range r.wakeUps {
+		p.wake(w)
+	}
+	if r.due >= 0 {
+		p.background.dueIn(p.clock.now(), r.due)
+		p.listener.Due(r.due)
+	}
+}
+
+// maxWakeUps limits how many times one wake-up is passed to the listener.
+const maxWakeUps = 64
+
+// wake wakes waiting clients of a tube, once for each job. If no client here waits, it asks
+// Redis to wake another instance.
+func (p *partition) wake(w wakeUp) {
+	for range min(w.jobs, maxWakeUps) {
+		if !p.listener.WakeUp(w.tube) {
+			p.submit(&unit{background: func(c *call) { encodePassWakeUp(c, w.tube) }})
+			return
+		}
+	}
+}
+
+// encodePassWakeUp passes a wake-up that no client here needs to another instance.
+func encodePassWakeUp(c *call, tube string) { c.add(skipNumber, "pass-wakeup", tube) }

@@ -1,0 +1,104 @@
+package lua
+
+import (
+	"fmt"
+
+	"redstalk/storage/redis/schema"
+	"redstalk/tube"
+)
+
+// What Lua knows of jobs with tags, and of the rules of tubes: see data.
+
+// metadata is the layout of a metadata block, see metadata.go:
+//
+//   - MAX_METADATA is an upper limit of its size. CHANGING is the size of its last part, which
+//     changes.
+//   - unpack_metadata(text) returns a table of the fields of a block; nil if it is broken. text
+//     is the end of the record, at least as long as the block.
+//   - pack_changing(f) returns the last CHANGING bytes. f.length is the size of the block
+//     without its length field.
+//
+// The fields of the table are key (empty if there is none), void, retry (nil, or ms), max (0:
+// no limit), dead (empty), key_ttl (nil, or ms), from_tube (empty), from_id, parked (a
+// tube.Parked), failures_before, deliveries_before, lease, and length.
+func metadata() string {
+	return fmt.Sprintf("local CHANGING, MAX_METADATA, KEY_VOID = %d, %d, %d\n", schema.ChangingMetadata, schema.MaxMetadata, schema.KeyVoid) +
+		fmt.Sprintf("local HAS_RETRY, HAS_MAX, HAS_DEAD, HAS_KEY_TTL, HAS_FROM = %d, %d, %d, %d, %d\n", schema.HasRetry, schema.HasMax, schema.HasDead, schema.HasKeyTTL, schema.HasFrom) +
+		metadataText
+}
+
+const metadataText = `
+local function read_optional(f, text, at, flags)
+  local function has(flag) return flags % (2 * flag) >= flag end
+  if has(HAS_RETRY) then
+    local n
+    n, at = struct.unpack('B', text, at)
+    f.retry = {}
+    for k = 1, n do f.retry[k], at = struct.unpack('>I8', text, at) end
+  end
+  if has(HAS_MAX) then f.max, at = struct.unpack('>I4', text, at) end
+  if has(HAS_DEAD) then f.dead, at = struct.unpack('Bc0', text, at) end
+  if has(HAS_KEY_TTL) then f.key_ttl, at = struct.unpack('>I8', text, at) end
+  if has(HAS_FROM) then f.from_tube, f.from_id, at = struct.unpack('>Bc0I8', text, at) end
+end
+local function unpack_whole(text)
+  local n = #text >= CHANGING + 2 and struct.unpack('>I2', text, #text - 1) or 0
+  local at = #text - 1 - n
+  if n < CHANGING or at < 1 then return nil end
+  local f, flags = { max = 0, dead = '', from_tube = '', from_id = 0, length = n }, nil
+  flags, f.key, at = struct.unpack('BBc0', text, at)
+  read_optional(f, text, at, flags)
+  local status
+  status, f.failures_before, f.deliveries_before, f.lease = struct.unpack('>BI4I4I8', text, #text - CHANGING + 1)
+  f.void, f.parked = status >= KEY_VOID, status % KEY_VOID
+  if f.void then f.key = '' end
+  return f
+end
+local function unpack_metadata(text)
+  local ok, f = pcall(unpack_whole, text)
+  return ok and f or nil
+end
+local function pack_changing(f)
+  local status = f.parked + (f.void and KEY_VOID or 0)
+  return struct.pack('>BI4I4I8I2', status, f.failures_before, f.deliveries_before, f.lease, f.length)
+end
+`
+
+// after is tube.Rules.After, for rules in a table like that of unpack_metadata, and an
+// outcome of ARROW_ENDS. TestAfterInLua compares the two.
+//
+//   - after(rules, outcome, failures, deliveries) returns why the job is parked, NOT_PARKED if it
+//     is not, and for how many ms it is delayed.
+func after() string {
+	return fmt.Sprintf("local FAILURE, REFUSED, NOT_PARKED, PARKED_RETRIES, PARKED_DELIVERIES, PARKED_REFUSED = %d, %d, %d, %d, %d, %d\n",
+		tube.Failure, tube.Refused, tube.NotParked, tube.ParkedRetries, tube.ParkedDeliveries, tube.ParkedRefused) + `
+local function after(rules, outcome, failures, deliveries)
+  local wait = 0
+  if outcome == REFUSED then return PARKED_REFUSED, 0 end
+  if outcome == FAILURE and rules.retry then
+    if failures > #rules.retry then return PARKED_RETRIES, 0 end
+    wait = rules.retry[math.max(failures, 1)]
+  end
+  if rules.max > 0 and deliveries >= rules.max then return PARKED_DELIVERIES, 0 end
+  return NOT_PARKED, wait
+end
+`
+}
+
+// placement is partitionOf, and the constants of puts with tags.
+func placement() string {
+	return fmt.Sprintf("local PUT_NEW, PUT_TOMBSTONE, PUT_DUPLICATE, PUT_REFUSED = %d, %d, %d, %d\n",
+		tube.PutNew, tube.PutExisting, tube.PutDuplicate, tube.PutRefused) +
+		fmt.Sprintf("local REPLACE, FAIL, RANGE_FROM = %d, %d, %d\n", tube.Replace, tube.Fail, schema.RangeFrom) + `
+local function partition_of(name)
+  if partitions == 1 then return 0 end
+  local hash = 2166136261
+  for k = 1, #name do
+    local low = hash % 256
+    hash = hash - low + bit.bxor(low, string.byte(name, k))
+    hash = (hash % 256 * 16777216 + hash * 403) % 4294967296
+  end
+  return hash % partitions
+end
+`
+}
