@@ -43,7 +43,7 @@ var layers = [][]importRule{
 		{"storage/redis/schema", "storage tube"},
 	},
 	{
-		{"storage/redis/lua", "storage/redis/schema tube"},
+		{"storage/redis/lua", "storage/redis/conn storage/redis/schema tube"},
 	},
 	{
 		{"storage/redis/fsck", "storage/redis/conn storage/redis/lua storage/redis/schema"},
@@ -92,7 +92,7 @@ const conformance = "redstalk/tools/conformance"
 // onlyHere lists the only packages that may import a module directly, or a part of it: the
 // longest path that matches decides.
 var onlyHere = map[string][]string{
-	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis", "redstalk/storage/redis/conn", "redstalk/storage/redis/fsck", "redstalk/storage/redis/lua", "redstalk/storage/redis/redistest"},
+	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis/conn", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2":    {"redstalk/storage/embedded/tables"},
 	"github.com/prometheus/client_golang": {"redstalk/server/metrics"},
 	"go.yaml.in/yaml/v3":                  {"redstalk/cmd/redstalk", "redstalk/server/access"},

@@ -69,7 +69,7 @@ func (k *keepalive) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return keepaliveScript().Run(ctx, node.Client(), []string{p.prefix}, p.instance.name(), p.options.clockMoved()).Err()
+	return node.Run(ctx, keepaliveScript(), []string{p.prefix}, p.instance.name(), p.options.clockMoved()).Err
 }
 
 // clockMoved returns how many ms tests add to the clock of Redis.

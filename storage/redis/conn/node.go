@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,24 @@ func (r Reply) Pairs() (map[string]string, error) {
 	return pairs, err
 }
 
+// Scan returns a reply of SCAN and its like: some names, and the cursor for the next ones, 0
+// after the last.
+func (r Reply) Scan() (names []string, next uint64, err error) {
+	parts, _ := r.Value.([]any)
+	if r.Err != nil || len(parts) != 2 {
+		return nil, 0, cmp.Or(r.Err, fmt.Errorf("%w: %T", errReply, r.Value))
+	}
+	cursor, err := Reply{Value: parts[0]}.Text()
+	if err == nil {
+		next, err = strconv.ParseUint(cursor, 10, 64)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", errReply, err)
+	}
+	names, err = Reply{Value: parts[1]}.Texts()
+	return names, next, err
+}
+
 // Scored is a member of a sorted set with its score.
 type Scored struct {
 	Member string
@@ -131,5 +150,20 @@ func (n Node) Time(ctx context.Context) (time.Time, error) {
 	return time.Unix(parts[0], parts[1]*1000), nil
 }
 
-// Client returns the client of go-redis.
-func (n Node) Client() *goredis.Client { return n.client }
+// Script is a script with its hash.
+type Script struct{ script *goredis.Script }
+
+// NewScript returns a script with this source.
+func NewScript(text string) *Script { return &Script{goredis.NewScript(text)} }
+
+// Hash returns the hash by which Redis knows the script.
+func (s *Script) Hash() string { return s.script.Hash() }
+
+// Run runs a script, with its source if the server does not know it yet.
+func (n Node) Run(ctx context.Context, s *Script, keys []string, args ...any) Reply {
+	value, err := s.script.Run(ctx, n.client, keys, args...).Result()
+	if errors.Is(err, goredis.Nil) {
+		return Reply{}
+	}
+	return Reply{value, err}
+}

@@ -56,7 +56,7 @@ func (c *checker) compareBytes(ctx context.Context, p *checkedPartition) error {
 // eachTubes calls do with all tubes of a partition, some at a time.
 func (c *checker) eachTubes(ctx context.Context, p *checkedPartition, do func(names []string) error) error {
 	for from := int64(0); ; from += tubesPerCheck {
-		names, err := p.node.Client().ZRange(ctx, p.prefix+"tubes", from, from+tubesPerCheck-1).Result()
+		names, err := p.node.Do(ctx, "zrange", p.prefix+"tubes", from, from+tubesPerCheck-1).Texts()
 		if err != nil {
 			return err
 		}

@@ -111,7 +111,7 @@ func (c *checker) changes(ctx context.Context, p *checkedPartition) (string, err
 
 // countReserved checks the lease sets of all instances, and counts what they have reserved.
 func (c *checker) countReserved(ctx context.Context, p *checkedPartition, t *partitionCounts) error {
-	names, err := p.node.Client().ZRange(ctx, p.prefix+"instances", 0, -1).Result()
+	names, err := p.node.Do(ctx, "zrange", p.prefix+"instances", 0, -1).Texts()
 	if err != nil {
 		return err
 	}

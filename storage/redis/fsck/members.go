@@ -2,8 +2,6 @@ package fsck
 
 import (
 	"context"
-
-	goredis "github.com/redis/go-redis/v9"
 )
 
 // membersPerCheck is how many jobs that are members of queues one script checks.
@@ -41,14 +39,12 @@ type membersCheck struct {
 // next checks some more members of each queue. It moves the queues that have more members to
 // the beginning, with their cursors, and returns how many these are.
 func (l *membersCheck) next(ctx context.Context, queues []string, cursors []uint64) (rest int, err error) {
-	pipe := l.partition.node.Client().Pipeline()
-	scans := make([]*goredis.ScanCmd, len(queues))
+	scans := make([][]any, len(queues))
 	for i, queue := range queues {
-		scans[i] = pipe.ZScan(ctx, l.partition.prefix+queue, cursors[i], "", membersPerCheck)
+		scans[i] = []any{"zscan", l.partition.prefix + queue, cursors[i], "count", membersPerCheck}
 	}
-	pipe.Exec(ctx) // its error is that of one of them
-	for i, scan := range scans {
-		found, cursor, err := scan.Result()
+	for i, reply := range l.partition.node.Pipeline(ctx, scans...) {
+		found, cursor, err := reply.Scan()
 		if err != nil {
 			return 0, err
 		}

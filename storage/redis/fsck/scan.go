@@ -39,22 +39,34 @@ var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`
 // scan goes through the keys of a server, and checks its jobs and queues.
 func (c *checker) scan(ctx context.Context, node conn.Node) error {
 	f := newWorkerPool(c)
-	keys := node.Client().Scan(ctx, 0, globEscaper.Replace(c.namespace)+":{*}:*", 1000).Iterator()
-	for keys.Next(ctx) && f.ok() {
-		rest, ok := strings.CutPrefix(keys.Val(), c.namespace+":{")
-		digits, key, whole := strings.Cut(rest, "}:")
-		number, err := strconv.Atoi(digits)
-		if ok && whole && err == nil && number < len(c.parts) && c.parts[number].node == node {
-			c.addKey(ctx, f, c.parts[number], key)
-		}
-	}
+	err := c.addKeys(ctx, f, node)
 	for _, p := range c.parts {
 		if p.node == node {
 			c.checkJobs(ctx, f, p)
 			c.checkQueues(ctx, f, p)
 		}
 	}
-	return cmp.Or(f.wait(), keys.Err())
+	return cmp.Or(f.wait(), err)
+}
+
+// addKeys adds all keys of a server, until a check has failed.
+func (c *checker) addKeys(ctx context.Context, f *workerPool, node conn.Node) error {
+	for cursor, more := uint64(0), true; more && f.ok(); more = cursor != 0 {
+		keys, next, err := node.Do(ctx, "scan", cursor, "match", globEscaper.Replace(c.namespace)+":{*}:*", "count", 1000).Scan()
+		if err != nil {
+			return err
+		}
+		cursor = next
+		for _, name := range keys {
+			rest, ok := strings.CutPrefix(name, c.namespace+":{")
+			digits, key, whole := strings.Cut(rest, "}:")
+			number, err := strconv.Atoi(digits)
+			if ok && whole && err == nil && number < len(c.parts) && c.parts[number].node == node {
+				c.addKey(ctx, f, c.parts[number], key)
+			}
+		}
+	}
+	return nil
 }
 
 // addKey adds a key of a partition, and starts checks when there are enough keys.
@@ -106,7 +118,7 @@ func (c *checker) checkJobs(ctx context.Context, f *workerPool, p *checkedPartit
 // checkKeys checks the job keys of a tube.
 func (c *checker) checkKeys(ctx context.Context, p *checkedPartition, name string) error {
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		keys, next, err := p.node.Client().HScan(ctx, p.prefix+"keys:"+name, cursor, "", jobsPerCheck).Result()
+		keys, next, err := p.node.Do(ctx, "hscan", p.prefix+"keys:"+name, cursor, "count", jobsPerCheck).Scan()
 		if err != nil {
 			return err
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 )
@@ -19,7 +17,7 @@ var (
 
 // ask runs a script that checks jobs, members or keys, and reports the faults. It returns how
 // many of the arguments were checked, and the reply.
-func (c *checker) ask(ctx context.Context, p *checkedPartition, script func() *goredis.Script, about []string) (n int, reply checkReply, err error) {
+func (c *checker) ask(ctx context.Context, p *checkedPartition, script func() *conn.Script, about []string) (n int, reply checkReply, err error) {
 	if reply, err = c.call(ctx, p, script, about); err != nil {
 		return 0, nil, err
 	}
@@ -28,7 +26,7 @@ func (c *checker) ask(ctx context.Context, p *checkedPartition, script func() *g
 }
 
 // call runs a script.
-func (c *checker) call(ctx context.Context, p *checkedPartition, script func() *goredis.Script, about []string) (checkReply, error) {
+func (c *checker) call(ctx context.Context, p *checkedPartition, script func() *conn.Script, about []string) (checkReply, error) {
 	args := []any{0, len(c.parts), c.work}
 	if c.repair {
 		args[0] = 1
@@ -36,11 +34,12 @@ func (c *checker) call(ctx context.Context, p *checkedPartition, script func() *
 	for _, arg := range about {
 		args = append(args, arg)
 	}
-	reply, err := script().Run(ctx, p.node.Client(), []string{p.prefix}, args...).Slice()
-	if err != nil && conn.CodeOf(err) == "INSTANCES" {
+	r := p.node.Run(ctx, script(), []string{p.prefix}, args...)
+	if err := r.Err; err != nil && conn.CodeOf(err) == "INSTANCES" {
 		return nil, errRunning
 	}
-	return reply, err
+	reply, _ := r.Value.([]any)
+	return reply, r.Err
 }
 
 // checkReply is what a script answers.
