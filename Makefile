@@ -6,6 +6,7 @@ LISTEN  ?= 127.0.0.1
 PORT    ?= 11300
 HTTP    ?= 127.0.0.1:11380
 VERSION ?= 0.1.0
+CONTAINER ?= docker
 FUZZTIME ?= 30s
 CRASH_ROUNDS ?= 50
 CHAOS_ROUNDS ?= 30
@@ -24,7 +25,7 @@ APT_TOOLS = redis-server beanstalkd gcc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean packages test-packages release-check
+.PHONY: help build run test test-long test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -63,6 +64,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 2
 	$(GO) test -count=1 -timeout 15m -run '^TestAsBeanstalkdReads$$' ./storage/beanstalkd -args -binlog-seeds 25
 	$(GO) test -race -count=1 -timeout 30m -run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 50000 -move-kills 4 -import-jobs 200000
+	$(GO) test -count=1 -timeout 15m -run '^TestRenameModule$$' .
 
 # Chromium is large, so only those targets install it that need it.
 CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/httpapi/console
@@ -165,18 +167,22 @@ check: ## gofmt, go mod tidy, vet, staticcheck, govulncheck, and builds for othe
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	$(GO) vet -tags chromium ./server/httpapi/console
+	$(GO) vet -tags nogateways ./cmd/redstalkd && $(GO) test -tags nogateways -short -run '^TestWithoutGateways$$' ./cmd/redstalkd
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 	GO="$(GO)" sh tools/vulns/check.sh
 	$(GO) test ./tools/vulns -args -vulns
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/redstalkd
 	GOOS=freebsd $(GO) build -o /dev/null ./cmd/redstalkd
 
-packages: ## build .deb, .rpm, .tar.gz and SBOM for amd64 and arm64 into bin/packages
-	sh tools/packages/build.sh $(VERSION) bin/packages
+release: ## build .deb, .rpm, .tar.gz, SBOM and checksums for amd64 and arm64 into bin/release
+	sh tools/packages/build.sh $(VERSION) bin/release
+
+image: release ## build the container image redstalk:VERSION for this machine; CONTAINER=podman or buildah instead of docker
+	$(CONTAINER) build -f tools/deploy/Dockerfile --build-arg TARGETARCH=$$($(GO) env GOARCH) -t redstalk:$(VERSION) -t redstalk bin/release
 
 test-packages: ## build the packages twice and compare them; open the .rpm, check the SBOM; install the .deb in a minimal Debian, serve, upgrade, purge. Needs root
 	@sh tools/deps.sh mmdebstrap rpm npm python3-jsonschema
-	sh tools/packages/test.sh
+	sh tools/packages/test.sh $(VERSION)
 
 clean: ## remove the build output
 	rm -rf bin

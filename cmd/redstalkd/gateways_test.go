@@ -1,3 +1,5 @@
+//go:build !nogateways
+
 package main
 
 import (
