@@ -74,7 +74,7 @@ func TestLostConnection(t *testing.T) {
 		defer c.Close()
 		started, causes := make(chan *worker.Job, 1), make(chan error, 1)
 		put(t, direct, "lost", "x", client.TTR(2*time.Second))
-		stop := start(t, c, worker.Config{Concurrency: 1}, handle("lost", untilLost(started, causes)))
+		start(t, c, worker.Config{Concurrency: 1, ShutdownTimeout: time.Millisecond}, handle("lost", untilLost(started, causes)))
 		receive(t, started, "the job")
 		time.Sleep(600 * time.Millisecond) // the TTR is known now
 		proxy.Cut()
@@ -96,6 +96,5 @@ func TestLostConnection(t *testing.T) {
 		}
 		proxy.Shut(false)
 		receive(t, started, "the job again")
-		go stop()
 	})
 }
