@@ -96,7 +96,7 @@ func (c *Client) spawn(f func()) bool {
 // Capabilities returns what the server can do beyond beanstalkd; nothing for beanstalkd itself.
 // The client asks once for each connection.
 func (c *Client) Capabilities(ctx context.Context) ([]Capability, error) {
-	conn, err := c.links[0].conn(ctx, time.Now().Add(c.opts.wait))
+	conn, err := c.links[0].conn(ctx, new(time.Time))
 	if err != nil {
 		return nil, fmt.Errorf("capabilities: %w", err)
 	}
@@ -119,15 +119,15 @@ const repeats = 5
 // do sends a request, and again while that cannot do harm: if it was not sent, or if it can be
 // repeated. It ends with the context, or when no server was available for the client's wait.
 func (c *Client) do(ctx context.Context, r *request) error {
-	limit := time.Now().Add(c.opts.wait)
+	var limit time.Time
 	for lost := 0; ; {
-		err := c.try(ctx, r, limit)
+		err := c.try(ctx, r, &limit)
 		if err == nil {
 			return nil
 		}
 		if uncertain(err) {
 			lost++
-			limit = time.Now().Add(c.opts.wait)
+			limit = time.Time{}
 		}
 		again := isNotSent(err) && !errors.Is(err, ErrUnavailable) || uncertain(err) && r.repeat && lost <= repeats
 		if !again || permanent(err) || ctx.Err() != nil || sleep(ctx, pause(lost)) != nil {
@@ -155,8 +155,8 @@ func (r *request) explain(err error) error {
 	return fmt.Errorf("%s: %w", r.name, err)
 }
 
-// try sends a request once.
-func (c *Client) try(ctx context.Context, r *request, limit time.Time) error {
+// try sends a request once. It waits for a connection until limit, which it sets when it begins to wait.
+func (c *Client) try(ctx context.Context, r *request, limit *time.Time) error {
 	link := c.links[0]
 	if n := uint32(len(c.links)); n > 1 {
 		link = c.links[c.next.Add(1)%n]

@@ -16,7 +16,7 @@ import (
 // back when it ends.
 type Consumer struct {
 	client *Client
-	conn   *conn // nil before the first reserve, and after it was lost
+	link   link
 	tubes  []string
 }
 
@@ -26,7 +26,7 @@ const MaxBatch = 100
 // Consume returns a consumer of these tubes; of default, if there are none. It connects with the first
 // reserve.
 func (c *Client) Consume(tubes ...string) *Consumer {
-	s := &Consumer{client: c}
+	s := &Consumer{client: c, link: link{client: c}}
 	s.Watch(tubes...)
 	return s
 }
@@ -57,7 +57,7 @@ func (s *Consumer) Reserve(ctx context.Context, wait time.Duration) (*Job, error
 // ReserveBatch reserves the jobs that are ready, at least one and at most limit or [MaxBatch]. If there is
 // none, it waits for one, as Reserve does, and then returns no job and no error.
 func (s *Consumer) ReserveBatch(ctx context.Context, limit int, wait time.Duration) ([]*Job, error) {
-	conn, err := s.connect(ctx)
+	conn, err := s.link.conn(ctx, new(time.Time))
 	if err != nil {
 		return nil, fmt.Errorf("reserve: %w", err)
 	}
@@ -88,21 +88,6 @@ func (s *Consumer) ReserveBatch(ctx context.Context, limit int, wait time.Durati
 		return nil, fmt.Errorf("reserve: %w", ErrDeadlineSoon)
 	}
 	return nil, nil
-}
-
-// connect returns the connection of the consumer, and makes one if there is none.
-func (s *Consumer) connect(ctx context.Context) (*conn, error) {
-	if s.conn != nil && s.conn.alive() {
-		return s.conn, nil
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer context.AfterFunc(s.client.ctx, func() { cancel(ErrClosed) })()
-	defer cancel(nil)
-	conn, err := s.client.dial(ctx)
-	if err == nil {
-		s.conn = conn
-	}
-	return conn, err
 }
 
 // calls returns the commands that reserve up to n jobs: first those that make the connection watch
@@ -172,7 +157,7 @@ const drainTime = time.Second
 // abandon gives up a connection in the middle of a reserve: calls have no reply yet. In the background it
 // ends the wait, and gives back the jobs that arrive nevertheless.
 func (s *Consumer) abandon(conn *conn, calls []*call) {
-	s.conn = nil
+	s.link.live.Store(nil)
 	if !s.client.spawn(func() { s.drain(conn, calls) }) {
 		conn.fail(ErrClosed)
 	}
@@ -201,8 +186,7 @@ var errAbandoned = errors.New("the reserve was given up")
 
 // Close closes the connection. With beanstalkd, the jobs that were reserved on it go back.
 func (s *Consumer) Close() {
-	if s.conn != nil {
-		s.conn.fail(errAbandoned)
-		s.conn = nil
+	if conn := s.link.live.Swap(nil); conn != nil {
+		conn.fail(errAbandoned)
 	}
 }

@@ -43,13 +43,17 @@ func pause(failures int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// conn returns a connection, and waits for one until limit at most. An error is a notSentError.
-func (l *link) conn(ctx context.Context, limit time.Time) (*conn, error) {
+// conn returns a connection, and waits for one until limit at most, which it sets if it is zero. An error is
+// a notSentError.
+func (l *link) conn(ctx context.Context, limit *time.Time) (*conn, error) {
 	if c := l.live.Load(); c != nil && c.alive() {
 		return c, nil
 	}
+	if limit.IsZero() {
+		*limit = time.Now().Add(l.client.opts.wait)
+	}
 	var last error
-	over := time.NewTimer(time.Until(limit))
+	over := time.NewTimer(time.Until(*limit))
 	defer over.Stop()
 	for {
 		a := l.connect()
