@@ -96,10 +96,7 @@ func (j *Job) finish(ctx context.Context, verb, args, word string) error {
 // Stats returns what the server knew about the job when it was first asked, or when it
 // delivered the job if it says so then. [Client.JobStats] asks again.
 func (j *Job) Stats(ctx context.Context) (*Stats, error) {
-	j.mu.Lock()
-	s := j.stats
-	j.mu.Unlock()
-	if s != nil {
+	if s := j.Known(); s != nil {
 		return s, nil
 	}
 	s, err := j.client.JobStats(ctx, j.ID)
@@ -110,4 +107,11 @@ func (j *Job) Stats(ctx context.Context) (*Stats, error) {
 	defer j.mu.Unlock()
 	j.stats = s
 	return s, nil
+}
+
+// Known returns what the server has said about the job so far, without asking; nil if nothing.
+func (j *Job) Known() *Stats {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stats
 }

@@ -34,6 +34,15 @@ const (
 
 func (o *putOptions) tag(name, value string) { o.tags = append(o.tags, tag{name, value}) }
 
+// Options makes one option of several, such as those that all jobs of a kind have.
+func Options(opts ...PutOption) PutOption {
+	return func(o *putOptions) {
+		for _, opt := range opts {
+			opt(o)
+		}
+	}
+}
+
 // Priority sets the priority: 0 is the most urgent, and [DefaultPriority] the default.
 func Priority(p uint32) PutOption { return func(o *putOptions) { o.pri = p } }
 

@@ -20,6 +20,9 @@ type Job struct {
 // send it with the job are asked for it, the first time.
 func (j *Job) Info(ctx context.Context) (*client.Stats, error) { return j.lease.job.Stats(ctx) }
 
+// Known returns what the server has said about the job so far, without asking; nil if nothing.
+func (j *Job) Known() *client.Stats { return j.lease.job.Known() }
+
 // Token returns the lease of the job, which is larger with each delivery, also as text. So a service can
 // refuse a worker that comes too late (fencing). It is empty with beanstalkd.
 func (j *Job) Token() string { return j.lease.job.Lease }
