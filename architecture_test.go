@@ -25,7 +25,6 @@ var layers = [][]importRule{
 		{"storage/body", ""},
 		{"storage/telemetry", ""},
 		{"server/limits", ""},
-		{"server/access", ""},
 		{"server/httpapi/console", ""},
 		{"server/gateway/zywaited/pb", ""},
 		{"protocol/client", ""},
@@ -35,13 +34,18 @@ var layers = [][]importRule{
 		{"storage/embedded/wal", ""},
 		{"protocol/migrate", "protocol/client"},
 		{"server/httpserve", "server/limits"},
+		{"server/access", "protocol"},
+	},
+	{ // data of engines
+		{"storage/embedded/tables", "storage/embedded/wal tube"},
+		{"storage/redis/schema", "storage tube"},
 	},
 	{
-		{"storage/embedded/tables", "storage/embedded/wal tube"},
+		{"storage/redis/lua", "storage/redis/schema tube"},
 	},
 	{ // engines, and formats of stores
 		{"storage/embedded", "storage storage/body storage/embedded/tables storage/embedded/wal tube"},
-		{"storage/redis", "storage tube"},
+		{"storage/redis", "storage storage/redis/lua storage/redis/schema tube"},
 		{"storage/beanstalkd", "storage tube"},
 	},
 	{ // what all listeners share
@@ -67,7 +71,7 @@ var layers = [][]importRule{
 		{"cmd/redstalk", "protocol/client protocol/migrate"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
 			"server/httpapi server/httpapi/console server/httpserve server/limits server/metrics server/queue server/upstream server/webhook " +
-			"storage storage/beanstalkd storage/embedded storage/redis tube"},
+			"storage storage/beanstalkd storage/embedded storage/redis storage/redis/schema tube"},
 	},
 }
 
@@ -83,7 +87,7 @@ const conformance = "redstalk/tools/conformance"
 // onlyHere lists the only packages that may import a module directly, or a part of it: the
 // longest path that matches decides.
 var onlyHere = map[string][]string{
-	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis", "redstalk/storage/redis/redistest"},
+	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis", "redstalk/storage/redis/lua", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2":    {"redstalk/storage/embedded/tables"},
 	"github.com/prometheus/client_golang": {"redstalk/server/metrics"},
 	"go.yaml.in/yaml/v3":                  {"redstalk/cmd/redstalk", "redstalk/server/access"},

@@ -160,7 +160,7 @@ func TestDestinationKeepsBodies(t *testing.T) {
 		w.Found(uint64(i), b.Bytes(), b)
 		w.Flush()
 	}
-	w.Deleted()
+	w.Done(Delete)
 	w.Flush()
 	for i, p := range k.pieces {
 		if string(p.Bytes) != strings.Repeat("abc"[i:i+1], byReference) {

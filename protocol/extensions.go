@@ -82,8 +82,8 @@ func IDs(list []byte) iter.Seq[uint64] {
 	}
 }
 
-// parseReschedule parses ID DURATION, which must end the line.
-func parseReschedule(c *Command, args []byte) (ok bool) {
+// parseIDAndTime parses ID DURATION, which must end the line.
+func parseIDAndTime(c *Command, args []byte) (ok bool) {
 	if c.ID, args, ok = u64(args); !ok {
 		return false
 	}

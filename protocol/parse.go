@@ -72,7 +72,7 @@ type Command struct {
 	Timeout uint32 // seconds; reserve-with-timeout, reserve-batch and reserve-lease, at most 2^31-1
 	MaxJobs uint32 // kick, reserve-batch, list-jobs, move-jobs: the largest number of jobs
 
-	In time.Duration // reschedule: whole milliseconds, at most MaxDuration
+	In time.Duration // a time from now: whole milliseconds, at most MaxDuration
 
 	// Name is the tube's name, valid by [ValidName]; for auth it is the user's, of 1 to
 	// [MaxUser] printable characters. It is in memory of the Reader, which the next call of
@@ -194,8 +194,8 @@ func parseRelease(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
-// parseBury parses ID PRI, which must end the line.
-func parseBury(c *Command, args []byte) (ok bool) {
+// parseIDAndPri parses ID PRI, which must end the line.
+func parseIDAndPri(c *Command, args []byte) (ok bool) {
 	if c.ID, args, ok = u64(args); !ok {
 		return false
 	}

@@ -2,6 +2,9 @@ package protocol
 
 import "strconv"
 
+// Done answers a command that was carried out and whose reply is nothing but a word: Spec.Done.
+func (w *Writer) Done(v Verb) { w.word(table[v].Done) }
+
 // Inserted answers put: "INSERTED id".
 func (w *Writer) Inserted(id uint64) { w.number("INSERTED", id) }
 
@@ -21,9 +24,6 @@ func (w *Writer) Duplicate(id uint64) { w.number("DUPLICATE", id) }
 // BuriedPut answers a put whose job was buried at once because memory or disk is
 // full: "BURIED id".
 func (w *Writer) BuriedPut(id uint64) { w.number("BURIED", id) }
-
-// Buried answers bury and bury-lease, and a release that could only bury the job: "BURIED".
-func (w *Writer) Buried() { w.word("BURIED") }
 
 // Reserved answers the reserve commands: "RESERVED id n", body. The body is not
 // always copied: it must not change before buf is released, which the Writer or its
@@ -61,23 +61,8 @@ func (w *Writer) FlushedJobs(n uint64) { w.number("FLUSHED", n) }
 // Moved answers move-jobs: "MOVED n".
 func (w *Writer) Moved(n uint64) { w.number("MOVED", n) }
 
-// Set answers set-policy.
-func (w *Writer) Set() { w.word("SET") }
-
-// Deleted answers delete, delete-lease and delete-key.
-func (w *Writer) Deleted() { w.word("DELETED") }
-
-// Released answers release and release-lease.
-func (w *Writer) Released() { w.word("RELEASED") }
-
-// Touched answers touch and touch-lease.
-func (w *Writer) Touched() { w.word("TOUCHED") }
-
 // Kicked answers kick: "KICKED n"; n is how many were kicked.
 func (w *Writer) Kicked(n uint64) { w.number("KICKED", n) }
-
-// KickedJob answers kick-job: "KICKED", without a number.
-func (w *Writer) KickedJob() { w.word("KICKED") }
 
 // NotFound says that there is no such job or tube, that the job is not in a
 // state for the command, or that another connection holds it.
@@ -98,9 +83,6 @@ func (w *Writer) Watching(n int) { w.number("WATCHING", uint64(n)) }
 // NotIgnored answers an ignore of the only tube watched.
 func (w *Writer) NotIgnored() { w.word("NOT_IGNORED") }
 
-// Paused answers pause-tube.
-func (w *Writer) Paused() { w.word("PAUSED") }
-
 // TimedOut answers a reserve that got no job within its timeout.
 func (w *Writer) TimedOut() { w.word("TIMED_OUT") }
 
@@ -108,17 +90,8 @@ func (w *Writer) TimedOut() { w.word("TIMED_OUT") }
 // about to run out.
 func (w *Writer) DeadlineSoon() { w.word("DEADLINE_SOON") }
 
-// Draining answers drain, and a put while the server accepts no new jobs.
+// Draining answers a put while the server accepts no new jobs.
 func (w *Writer) Draining() { w.word("DRAINING") }
-
-// Rescheduled answers reschedule.
-func (w *Writer) Rescheduled() { w.word("RESCHEDULED") }
-
-// Updated answers set-priority.
-func (w *Writer) Updated() { w.word("UPDATED") }
-
-// NotDraining answers undrain.
-func (w *Writer) NotDraining() { w.word("NOT_DRAINING") }
 
 // BadFormat answers a line that is malformed.
 func (w *Writer) BadFormat() { w.word("BAD_FORMAT") }
@@ -134,9 +107,6 @@ func (w *Writer) ExpectedCRLF() { w.word("EXPECTED_CRLF") }
 
 // OutOfMemory says that there is no room for the request.
 func (w *Writer) OutOfMemory() { w.word("OUT_OF_MEMORY") }
-
-// Authenticated answers auth.
-func (w *Writer) Authenticated() { w.word("AUTHENTICATED") }
 
 // Unauthorized answers an auth with a wrong user or secret.
 func (w *Writer) Unauthorized() { w.word("UNAUTHORIZED") }

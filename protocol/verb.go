@@ -78,6 +78,11 @@ type Spec struct {
 	// constant MaxLine. For put it applies only to lines with tags; other put lines are
 	// limited by the constant.
 	MaxLine int
+	// Done is the reply to a command that was carried out, if it is nothing but a word.
+	Done string
+	// Need is the right that the command needs. Further rights follow from what it names: the
+	// other tube of move-jobs, the dead-letter tube of a put, and that and the URL of set-policy.
+	Need Need
 	// Counter is the key of the stats page that counts the verb, "" if none.
 	Counter string
 
@@ -92,53 +97,58 @@ type Spec struct {
 // cursor.
 const twoNames = 450
 
+// free is what a command needs that concerns only its connection.
+var free = Need{Where: Free}
+
+const anyRight = MayPut | MayWork | MayRead | MayAdmin
+
 var table = [NumVerbs]Spec{
-	Put:                {Prefix: "put ", Body: true, MaxLine: MaxTagLine, Counter: "cmd-put", parse: parsePut},
-	Peek:               {Prefix: "peek ", Counter: "cmd-peek", parse: parseID},
-	PeekReady:          {Prefix: "peek-ready", Exact: true, Counter: "cmd-peek-ready"},
-	PeekDelayed:        {Prefix: "peek-delayed", Exact: true, Counter: "cmd-peek-delayed"},
-	PeekBuried:         {Prefix: "peek-buried", Exact: true, Counter: "cmd-peek-buried"},
-	ReserveWithTimeout: {Prefix: "reserve-with-timeout ", Counter: "cmd-reserve-with-timeout", parse: parseTimeout},
-	ReserveJob:         {Prefix: "reserve-job ", parse: parseID},
-	ReserveBatch:       {Prefix: "reserve-batch ", Extension: true, parse: parseReserveBatch},
-	ReserveLease:       {Prefix: "reserve-lease ", Extension: true, parse: parseReserveLease},
-	Reserve:            {Prefix: "reserve", Exact: true, Counter: "cmd-reserve"},
-	Delete:             {Prefix: "delete ", Counter: "cmd-delete", parse: parseID},
-	DeleteBatch:        {Prefix: "delete-batch ", Extension: true, MaxLine: 16 << 10, parse: parseDeleteBatch},
-	DeleteLease:        {Prefix: "delete-lease ", Extension: true, parse: parseLease},
-	DeleteKey:          {Prefix: "delete-key ", Extension: true, MaxLine: twoNames, parse: parseKey},
-	Release:            {Prefix: "release ", Counter: "cmd-release", parse: parseRelease},
-	ReleaseLease:       {Prefix: "release-lease ", Extension: true, parse: parseReleaseLease},
-	Bury:               {Prefix: "bury ", Counter: "cmd-bury", parse: parseBury},
-	BuryLease:          {Prefix: "bury-lease ", Extension: true, parse: parseBuryLease},
-	Kick:               {Prefix: "kick ", Counter: "cmd-kick", parse: parseKick},
-	KickJob:            {Prefix: "kick-job ", parse: parseID},
-	Touch:              {Prefix: "touch ", Counter: "cmd-touch", parse: parseID},
-	TouchLease:         {Prefix: "touch-lease ", Extension: true, parse: parseLease},
-	StatsJob:           {Prefix: "stats-job ", Counter: "cmd-stats-job", parse: parseID},
-	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", parse: parseName},
-	Stats:              {Prefix: "stats", Exact: true, Counter: "cmd-stats"},
-	Use:                {Prefix: "use ", Counter: "cmd-use", parse: parseName},
-	Watch:              {Prefix: "watch ", Counter: "cmd-watch", parse: parseName},
-	Ignore:             {Prefix: "ignore ", Counter: "cmd-ignore", parse: parseName},
-	ListTubesWatched:   {Prefix: "list-tubes-watched", Exact: true, Counter: "cmd-list-tubes-watched"},
-	ListTubeUsed:       {Prefix: "list-tube-used", Exact: true, Counter: "cmd-list-tube-used"},
-	ListTubes:          {Prefix: "list-tubes", Exact: true, Counter: "cmd-list-tubes"},
-	Quit:               {Prefix: "quit"},
-	PauseTube:          {Prefix: "pause-tube", Counter: "cmd-pause-tube", parse: parsePause},
-	Drain:              {Prefix: "drain", Extension: true, Exact: true},
-	Undrain:            {Prefix: "undrain", Extension: true, Exact: true},
-	Capabilities:       {Prefix: "capabilities", Extension: true, Exact: true},
-	Reschedule:         {Prefix: "reschedule ", Extension: true, parse: parseReschedule},
-	SetPriority:        {Prefix: "set-priority ", Extension: true, parse: parseBury},
-	SetPolicy:          {Prefix: "set-policy ", Extension: true, MaxLine: MaxTagLine, parse: parseSetPolicy},
-	GetPolicy:          {Prefix: "get-policy ", Extension: true, parse: parseName},
-	ListPolicies:       {Prefix: "list-policies", Extension: true, Exact: true},
-	ListJobs:           {Prefix: "list-jobs ", Extension: true, MaxLine: twoNames, parse: parseListJobs},
-	Find:               {Prefix: "find ", Extension: true, MaxLine: twoNames, parse: parseKey},
-	FlushTube:          {Prefix: "flush-tube ", Extension: true, parse: parseFlush},
-	MoveJobs:           {Prefix: "move-jobs ", Extension: true, MaxLine: twoNames, parse: parseMoveJobs},
-	Auth:               {Prefix: "auth ", Extension: true, parse: parseAuth},
+	Put:                {Prefix: "put ", Body: true, MaxLine: MaxTagLine, Counter: "cmd-put", Need: Need{MayPut, OfTube}, parse: parsePut},
+	Peek:               {Prefix: "peek ", Counter: "cmd-peek", Need: Need{MayRead, OfJob}, parse: parseID},
+	PeekReady:          {Prefix: "peek-ready", Exact: true, Counter: "cmd-peek-ready", Need: Need{MayRead, OfTube}},
+	PeekDelayed:        {Prefix: "peek-delayed", Exact: true, Counter: "cmd-peek-delayed", Need: Need{MayRead, OfTube}},
+	PeekBuried:         {Prefix: "peek-buried", Exact: true, Counter: "cmd-peek-buried", Need: Need{MayRead, OfTube}},
+	ReserveWithTimeout: {Prefix: "reserve-with-timeout ", Counter: "cmd-reserve-with-timeout", Need: Need{MayWork, OfTubes}, parse: parseTimeout},
+	ReserveJob:         {Prefix: "reserve-job ", Need: Need{MayWork, OfJob}, parse: parseID},
+	ReserveBatch:       {Prefix: "reserve-batch ", Extension: true, Need: Need{MayWork, OfTubes}, parse: parseReserveBatch},
+	ReserveLease:       {Prefix: "reserve-lease ", Extension: true, Need: Need{MayWork, OfTubes}, parse: parseReserveLease},
+	Reserve:            {Prefix: "reserve", Exact: true, Counter: "cmd-reserve", Need: Need{MayWork, OfTubes}},
+	Delete:             {Prefix: "delete ", Counter: "cmd-delete", Done: "DELETED", Need: Need{MayWork, OfJob}, parse: parseID},
+	DeleteBatch:        {Prefix: "delete-batch ", Extension: true, MaxLine: 16 << 10, Need: Need{MayWork, OfJob}, parse: parseDeleteBatch},
+	DeleteLease:        {Prefix: "delete-lease ", Extension: true, Done: "DELETED", Need: Need{MayWork, OfJob}, parse: parseLease},
+	DeleteKey:          {Prefix: "delete-key ", Extension: true, MaxLine: twoNames, Done: "DELETED", Need: Need{MayWork, OfTube}, parse: parseKey},
+	Release:            {Prefix: "release ", Counter: "cmd-release", Done: "RELEASED", Need: Need{MayWork, OfJob}, parse: parseRelease},
+	ReleaseLease:       {Prefix: "release-lease ", Extension: true, Done: "RELEASED", Need: Need{MayWork, OfJob}, parse: parseReleaseLease},
+	Bury:               {Prefix: "bury ", Counter: "cmd-bury", Done: "BURIED", Need: Need{MayWork, OfJob}, parse: parseIDAndPri},
+	BuryLease:          {Prefix: "bury-lease ", Extension: true, Done: "BURIED", Need: Need{MayWork, OfJob}, parse: parseBuryLease},
+	Kick:               {Prefix: "kick ", Counter: "cmd-kick", Need: Need{MayAdmin, OfTube}, parse: parseKick},
+	KickJob:            {Prefix: "kick-job ", Done: "KICKED", Need: Need{MayAdmin, OfJob}, parse: parseID},
+	Touch:              {Prefix: "touch ", Counter: "cmd-touch", Done: "TOUCHED", Need: Need{MayWork, OfJob}, parse: parseID},
+	TouchLease:         {Prefix: "touch-lease ", Extension: true, Done: "TOUCHED", Need: Need{MayWork, OfJob}, parse: parseLease},
+	StatsJob:           {Prefix: "stats-job ", Counter: "cmd-stats-job", Need: Need{MayRead, OfJob}, parse: parseID},
+	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", Need: Need{MayRead, OfTube}, parse: parseName},
+	Stats:              {Prefix: "stats", Exact: true, Counter: "cmd-stats", Need: Need{MayRead, Somewhere}},
+	Use:                {Prefix: "use ", Counter: "cmd-use", Need: Need{anyRight, OfTube}, parse: parseName},
+	Watch:              {Prefix: "watch ", Counter: "cmd-watch", Need: Need{MayWork, OfTube}, parse: parseName},
+	Ignore:             {Prefix: "ignore ", Counter: "cmd-ignore", Need: free, parse: parseName},
+	ListTubesWatched:   {Prefix: "list-tubes-watched", Exact: true, Counter: "cmd-list-tubes-watched", Need: free},
+	ListTubeUsed:       {Prefix: "list-tube-used", Exact: true, Counter: "cmd-list-tube-used", Need: free},
+	ListTubes:          {Prefix: "list-tubes", Exact: true, Counter: "cmd-list-tubes", Need: Need{MayRead, OfTubes}},
+	Quit:               {Prefix: "quit", Need: free},
+	PauseTube:          {Prefix: "pause-tube", Counter: "cmd-pause-tube", Done: "PAUSED", Need: Need{MayAdmin, OfTube}, parse: parsePause},
+	Drain:              {Prefix: "drain", Extension: true, Exact: true, Done: "DRAINING", Need: Need{MayAdmin, Everywhere}},
+	Undrain:            {Prefix: "undrain", Extension: true, Exact: true, Done: "NOT_DRAINING", Need: Need{MayAdmin, Everywhere}},
+	Capabilities:       {Prefix: "capabilities", Extension: true, Exact: true, Need: free},
+	Reschedule:         {Prefix: "reschedule ", Extension: true, Done: "RESCHEDULED", Need: Need{MayAdmin, OfJob}, parse: parseIDAndTime},
+	SetPriority:        {Prefix: "set-priority ", Extension: true, Done: "UPDATED", Need: Need{MayAdmin, OfJob}, parse: parseIDAndPri},
+	SetPolicy:          {Prefix: "set-policy ", Extension: true, MaxLine: MaxTagLine, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetPolicy},
+	GetPolicy:          {Prefix: "get-policy ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseName},
+	ListPolicies:       {Prefix: "list-policies", Extension: true, Exact: true, Need: Need{MayAdmin, OfTubes}},
+	ListJobs:           {Prefix: "list-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListJobs},
+	Find:               {Prefix: "find ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseKey},
+	FlushTube:          {Prefix: "flush-tube ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseFlush},
+	MoveJobs:           {Prefix: "move-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayAdmin, OfTube}, parse: parseMoveJobs},
+	Auth:               {Prefix: "auth ", Extension: true, Done: "AUTHENTICATED", Need: free, parse: parseAuth},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the

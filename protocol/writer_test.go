@@ -21,28 +21,28 @@ var replies = []struct {
 	{"INSERTED 12\r\n", func(w *Writer) { w.Inserted(12) }},
 	{"INSERTED 18446744073709551615\r\n", func(w *Writer) { w.Inserted(1<<64 - 1) }},
 	{"BURIED 12\r\n", func(w *Writer) { w.BuriedPut(12) }},
-	{"BURIED\r\n", (*Writer).Buried},
+	{"BURIED\r\n", func(w *Writer) { w.Done(Bury) }},
 	{"RESERVED 1 3\r\njob\r\n", func(w *Writer) { w.Reserved(1, aJob, nil) }},
 	{"RESERVED 1 0\r\n\r\n", func(w *Writer) { w.Reserved(1, nil, nil) }},
 	{"FOUND 7 2\r\n\r\n\r\n", func(w *Writer) { w.Found(7, justEnds, nil) }},
-	{"DELETED\r\n", (*Writer).Deleted},
-	{"RELEASED\r\n", (*Writer).Released},
-	{"TOUCHED\r\n", (*Writer).Touched},
+	{"DELETED\r\n", func(w *Writer) { w.Done(Delete) }},
+	{"RELEASED\r\n", func(w *Writer) { w.Done(Release) }},
+	{"TOUCHED\r\n", func(w *Writer) { w.Done(Touch) }},
 	{"KICKED 3\r\n", func(w *Writer) { w.Kicked(3) }},
 	{"KICKED 0\r\n", func(w *Writer) { w.Kicked(0) }},
-	{"KICKED\r\n", (*Writer).KickedJob},
+	{"KICKED\r\n", func(w *Writer) { w.Done(KickJob) }},
 	{"NOT_FOUND\r\n", (*Writer).NotFound},
 	{"USING default\r\n", func(w *Writer) { w.Using("default") }},
 	{"WATCHING 2\r\n", func(w *Writer) { w.Watching(2) }},
 	{"NOT_IGNORED\r\n", (*Writer).NotIgnored},
-	{"PAUSED\r\n", (*Writer).Paused},
+	{"PAUSED\r\n", func(w *Writer) { w.Done(PauseTube) }},
 	{"TIMED_OUT\r\n", (*Writer).TimedOut},
 	{"DEADLINE_SOON\r\n", (*Writer).DeadlineSoon},
 	{"DRAINING\r\n", (*Writer).Draining},
 	{"INSERTED 12 BURIED\r\n", func(w *Writer) { w.InsertedAs(12, "BURIED") }},
 	{"INSERTED 18446744073709551615 GONE\r\n", func(w *Writer) { w.InsertedAs(1<<64-1, "GONE") }},
 	{"DUPLICATE 12\r\n", func(w *Writer) { w.Duplicate(12) }},
-	{"SET\r\n", (*Writer).Set},
+	{"SET\r\n", func(w *Writer) { w.Done(SetPolicy) }},
 	{"LEASED 1 00000000000000000007 3\r\njob\r\n", func(w *Writer) { w.Leased(1, 7, aJob, nil) }},
 	{"LEASED 1 18446744073709551615 0\r\n\r\n", func(w *Writer) { w.Leased(1, 1<<64-1, nil, nil) }},
 	{"FLUSHED 3\r\n", func(w *Writer) { w.FlushedJobs(3) }},
@@ -54,7 +54,7 @@ var replies = []struct {
 	{"EXPECTED_CRLF\r\n", (*Writer).ExpectedCRLF},
 	{"OUT_OF_MEMORY\r\n", (*Writer).OutOfMemory},
 	{"INTERNAL_ERROR\r\n", (*Writer).InternalError},
-	{"AUTHENTICATED\r\n", (*Writer).Authenticated},
+	{"AUTHENTICATED\r\n", func(w *Writer) { w.Done(Auth) }},
 	{"UNAUTHORIZED\r\n", (*Writer).Unauthorized},
 	{"FORBIDDEN\r\n", (*Writer).Forbidden},
 	{"OK 14\r\n---\n- default\n\r\n", func(w *Writer) { w.OK(aPage) }},
@@ -100,7 +100,7 @@ func TestOneWriteABurst(t *testing.T) {
 	w.Flush()
 	w.Using("a")
 	w.Reserved(1, make([]byte, byReference-1), nil)
-	w.Deleted()
+	w.Done(Delete)
 	w.Flush()
 	w.Flush()
 	if len(rec.writes) != 1 || len(rec.writes[0]) != 9+17+byReference-1+2+9 {
@@ -115,7 +115,7 @@ func TestLargeBodies(t *testing.T) {
 		for i := range 30 {
 			body := bytes.Repeat([]byte{'a' + byte(i%26)}, i*1000)
 			w.Reserved(uint64(i), body, nil)
-			w.Deleted()
+			w.Done(Delete)
 			w.Leased(uint64(i), 5, body, nil)
 			want += "RESERVED " + itoa(i) + " " + itoa(len(body)) + "\r\n" + string(body) + "\r\nDELETED\r\n"
 			want += "LEASED " + itoa(i) + " 00000000000000000005 " + itoa(len(body)) + "\r\n" + string(body) + "\r\n"
@@ -225,7 +225,7 @@ func TestWriterFreesMemory(t *testing.T) {
 	if cap(w.buf) > keepBuffer || cap(w.refs) > keepRefs || cap(w.bufs) > 2*keepRefs+1 {
 		t.Errorf("keeps %d bytes, %d refs, %d bufs", cap(w.buf), cap(w.refs), cap(w.bufs))
 	}
-	w.Deleted()
+	w.Done(Delete)
 	if w.Flush(); cap(w.buf) == 0 {
 		t.Error("a small buffer is not kept")
 	}
@@ -236,7 +236,7 @@ func TestLargeBodyAllocations(t *testing.T) {
 	body := make([]byte, 10_000)
 	w.Reserved(1, body, nil)
 	w.Flush()
-	if n := testing.AllocsPerRun(100, func() { w.Reserved(1, body, nil); w.Deleted(); w.Flush() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { w.Reserved(1, body, nil); w.Done(Delete); w.Flush() }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -251,7 +251,7 @@ func BenchmarkWriter(b *testing.B) {
 		{"inserted", func(w *Writer) { w.Inserted(1234567) }},
 		{"reserved128", func(w *Writer) { w.Reserved(1234567, body, nil) }},
 		{"reserved16k", func(w *Writer) { w.Reserved(1234567, large, nil) }},
-		{"deleted", (*Writer).Deleted},
+		{"deleted", func(w *Writer) { w.Done(Delete) }},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			w := NewWriter(io.Discard)

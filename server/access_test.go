@@ -174,7 +174,7 @@ var samples = map[protocol.Verb]sample{
 func TestEveryVerbIsInTheTable(t *testing.T) {
 	for v := protocol.Unknown + 1; v < protocol.NumVerbs; v++ {
 		if _, known := access.NeedOf(v.String()); !known {
-			t.Errorf("%v has no row in the table of package access", v)
+			t.Errorf("%v has no right in the table of verbs", v)
 		}
 		if samples[v].command == "" {
 			t.Errorf("%v has no sample", v)

@@ -1,11 +1,6 @@
 package server
 
-import (
-	"errors"
-
-	"redstalk/protocol"
-	"redstalk/storage"
-)
+import "redstalk/protocol"
 
 // flushAt is how many bytes of replies a session collects before it writes them and then
 // continues to answer.
@@ -76,53 +71,5 @@ func (s *session) respond(r *request) {
 		s.out.NotFound()
 	default:
 		handlers[r.verb].answer(s, r, a)
-	}
-}
-
-// fail answers a command that the store could not carry out.
-func (s *session) fail(r *request, err error) {
-	const failed = "the store failed"
-	if errors.Is(err, storage.ErrTooBig) { // a limit of this store, below that of the server
-		s.server.noSpaceLog.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
-		s.out.JobTooBig()
-		return
-	}
-	if errors.Is(err, storage.ErrNoSpace) { // puts can fail for a long time, and the store logs why
-		s.server.noSpaceLog.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
-		s.out.OutOfMemory()
-		return
-	}
-	s.server.log.Warn(failed, "verb", r.verb.String(), "err", err)
-	s.out.InternalError()
-}
-
-// count counts a command when it is answered or begins to wait. It also counts the connection as
-// a producer or a worker if the command makes it one.
-func (s *session) count(r *request) {
-	s.noteProducer(r.producer)
-	if isReserve(r.verb) && r.fault == protocol.NoFault {
-		s.noteWorker()
-	}
-	if r.counted {
-		r.counted = false
-		s.countCommand(r.verb)
-	}
-}
-
-func (s *session) countCommand(v protocol.Verb) { s.queue.Counters.Commands[v].Add(1) }
-
-// noteProducer counts the connection as a producer if ok is set, once.
-func (s *session) noteProducer(ok bool) {
-	if ok && !s.producer {
-		s.producer = true
-		s.queue.Counters.Producers.Add(1)
-	}
-}
-
-// noteWorker counts the connection as a worker, once.
-func (s *session) noteWorker() {
-	if !s.worker {
-		s.worker = true
-		s.queue.Counters.Workers.Add(1)
 	}
 }

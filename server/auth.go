@@ -14,18 +14,14 @@ import (
 // while the session is in phase verifying. No command after an auth is planned before the auth is
 // answered.
 
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.Auth: {planAuth, answerAuth},
+	})
+}
+
 // maxAuthFailures is after how many failed auth commands a connection is closed.
 const maxAuthFailures = 3
-
-// authAttempt is an auth that is not answered yet. From the moment when started is set, it belongs
-// to the verifying goroutine, until that signals the session.
-type authAttempt struct {
-	name, secret string
-	started      bool
-	giveUp       context.CancelFunc // nil: nothing was started
-	login        *access.Login      // nil: name or secret is wrong
-	err          error              // why login is nil
-}
 
 func planAuth(s *session, c *protocol.Command, r *request) {
 	if s.principal == nil {
@@ -108,7 +104,7 @@ func answerAuth(s *session, r *request, _ *storage.Answer) {
 		}
 		s.out.Unauthorized()
 	case p.logIn(s, login):
-		s.out.Authenticated()
+		s.out.Done(r.verb)
 	default:
 		s.out.OutOfMemory() // too many connections of this user
 	}

@@ -11,6 +11,13 @@ import (
 // This file has reserve-batch and delete-batch. Each of them is several operations, which are next
 // to each other in the session's batch.
 
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.ReserveBatch: {planReserveBatch, answerReserveBatch},
+		protocol.DeleteBatch:  {planDeleteBatch, answerDeleteBatch},
+	})
+}
+
 const (
 	// maxBatchBytes limits the bodies in the answer to a reserve-batch. The first body can be
 	// larger.
@@ -143,9 +150,4 @@ func answerDeleteBatch(s *session, r *request, _ *storage.Answer) {
 		}
 	}
 	s.out.DeletedBatch(r.remaining-missing, missing)
-}
-
-// hasSeveralOps reports whether a command consists of several operations.
-func hasSeveralOps(v protocol.Verb) bool {
-	return v == protocol.ReserveBatch || v == protocol.DeleteBatch
 }

@@ -45,16 +45,6 @@ func resultOf(v protocol.Verb, word string) queue.Result {
 	return queue.Done
 }
 
-// pendingCounts are what a session has counted and not added to the shared counters yet: bytes, and
-// replies to commands of one verb with the same result. So many commands of a burst cost one
-// addition to memory that processors share.
-type pendingCounts struct {
-	verb           protocol.Verb
-	result         queue.Result
-	replies        uint64
-	received, sent uint64 // bytes that were added already
-}
-
 // countResult counts the reply that was just written.
 func (s *session) countResult(v protocol.Verb) {
 	result := resultOf(v, s.out.Last())
@@ -84,5 +74,36 @@ func (s *session) flushCounts() {
 	if now := s.out.Sent(); now != t.sent {
 		c.Sent.Add(now - t.sent)
 		t.sent = now
+	}
+}
+
+// count counts a command when it is answered or begins to wait. It also counts the connection as
+// a producer or a worker if the command makes it one.
+func (s *session) count(r *request) {
+	s.noteProducer(r.producer)
+	if isReserve(r.verb) && r.fault == protocol.NoFault {
+		s.noteWorker()
+	}
+	if r.counted {
+		r.counted = false
+		s.countCommand(r.verb)
+	}
+}
+
+func (s *session) countCommand(v protocol.Verb) { s.queue.Counters.Commands[v].Add(1) }
+
+// noteProducer counts the connection as a producer if ok is set, once.
+func (s *session) noteProducer(ok bool) {
+	if ok && !s.producer {
+		s.producer = true
+		s.queue.Counters.Producers.Add(1)
+	}
+}
+
+// noteWorker counts the connection as a worker, once.
+func (s *session) noteWorker() {
+	if !s.worker {
+		s.worker = true
+		s.queue.Counters.Workers.Add(1)
 	}
 }

@@ -4,20 +4,24 @@
 //
 // # Reading order
 //
-//   - session.go: session, one connection, as a state machine that never blocks. It reads what
-//     has come, plans all complete commands as operations, submits them to the store in one
+//   - session.go, run.go: session, one connection, as a state machine that never blocks. It reads
+//     what has come, plans all complete commands as operations, submits them to the store in one
 //     batch, and answers in order with one write. Whatever signals it runs it.
 //   - plan.go, answer.go: how commands become operations, and answers become replies.
 //   - verbs.go: the table of verbs. Each row has two functions: how the verb is planned, and
-//     how it is answered. They stand together in jobs.go, tubes.go, stats.go, reserve.go,
-//     lease.go, batch.go, manage.go, policy.go and auth.go.
-//   - server.go, accept.go, handshake.go: Server: accepting, limits on connections, TLS
+//     how it is answered. The rows stand with these functions in jobs.go, tubes.go, stats.go,
+//     reserve.go, lease.go, batch.go, manage.go, policy.go, auth.go and connection.go.
+//   - server.go, serve.go, handshake.go: Server: accepting, limits on connections, TLS
 //     handshakes, shutdown.
-//   - principal.go, lookups.go: the user that a session acts as, and its rights.
+//   - principal.go, grants.go, permission.go, lookups.go: the user that a session acts as, and
+//     what it may do.
 //   - timelimits.go, unread.go, incoming.go: limits on idle and stalled connections, on replies
 //     that are not read, and on bodies that have come in part.
-//   - sessionend.go: the end of a connection.
+//   - read.go, sessionend.go: reading from a connection, and its end.
 //   - watchlist.go, counting.go: the tubes that a connection watches; counters.
+//
+// Files call only what stands below them: run.go is at the top of a session, verbs.go and
+// session.go at the bottom.
 //
 // # Hidden flow: the replies of a loop iteration
 //
@@ -50,6 +54,6 @@
 //
 // # Adding a command
 //
-// Add it to the verb table of package protocol, and a row to handlers (verbs.go): how it is
-// planned, how it is answered.
+// Add it to the verb table of package protocol, and its row, with its plan and its answer, to a file
+// of its family here. docs/CONTRIBUTING.md has the whole list.
 package server

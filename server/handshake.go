@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 
-	"redstalk/server/access"
 	"redstalk/server/netpoll"
 )
 
@@ -46,14 +45,4 @@ func (s *Server) logFailedHandshake(conn net.Conn, err error) {
 	if !errors.Is(err, io.EOF) && !s.closing.Load() {
 		s.handshakeLog.Warn(s.log, "TLS handshake failed", "from", conn.RemoteAddr(), "err", err)
 	}
-}
-
-// certifiedName returns the name in the client's certificate, "" if it has none that was
-// verified.
-func certifiedName(conn net.Conn) string {
-	if tlsConn, ok := conn.(*netpoll.TLSConn); ok {
-		state := tlsConn.ConnectionState()
-		return access.NameOf(&state)
-	}
-	return ""
 }

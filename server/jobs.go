@@ -5,11 +5,28 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/storage"
-	"redstalk/storage/body"
 	"redstalk/tube"
 )
 
 // This file has put, and the commands about single jobs.
+
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.Put:         {planPut, answerPut},
+		protocol.Delete:      {planMove(tube.Delete), answerDone},
+		protocol.Release:     {planMove(tube.Release), answerDone},
+		protocol.Bury:        {planMove(tube.Bury), answerDone},
+		protocol.Touch:       {planMove(tube.Touch), answerDone},
+		protocol.KickJob:     {planMove(tube.KickJob), answerDone},
+		protocol.Kick:        {planKick, func(s *session, _ *request, a *storage.Answer) { s.out.Kicked(uint64(a.Count)) }},
+		protocol.Peek:        {planPeek, answerFound},
+		protocol.PeekReady:   {planPeekHead(tube.Ready), answerFound},
+		protocol.PeekDelayed: {planPeekHead(tube.Delayed), answerFound},
+		protocol.PeekBuried:  {planPeekHead(tube.Buried), answerFound},
+		protocol.Reschedule:  {planReschedule, answerDone},
+		protocol.SetPriority: {planSetPriority, answerDone},
+	})
+}
 
 func planPut(s *session, c *protocol.Command, r *request) {
 	if s.queue.Draining() {
@@ -37,14 +54,6 @@ func answerPut(s *session, _ *request, a *storage.Answer) {
 	default:
 		s.out.InsertedAs(a.ID, strings.ToUpper(a.Result.State.String()))
 	}
-}
-
-// takeBuffer takes the reference to the body's Buffer, which comes from newBuffer, from a command. It
-// returns nil if the body has none.
-func takeBuffer(c *protocol.Command) *body.Buffer {
-	b, _ := c.Buffer.(*body.Buffer)
-	c.Buffer = nil
-	return b
 }
 
 func planMove(m tube.Move) func(*session, *protocol.Command, *request) {

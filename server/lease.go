@@ -4,13 +4,22 @@ import (
 	"time"
 
 	"redstalk/protocol"
-	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
 )
 
 // This file has reservations by lease: they belong to the client that has the lease token, and not to
 // a connection.
+
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.ReserveLease: {planReserveLease, answerReservedLease},
+		protocol.DeleteLease:  {planMoveLease(tube.Delete), answerDone},
+		protocol.TouchLease:   {planMoveLease(tube.Touch), answerDone},
+		protocol.ReleaseLease: {planMoveLease(tube.Release), answerDone},
+		protocol.BuryLease:    {planMoveLease(tube.Bury), answerDone},
+	})
+}
 
 func planReserveLease(s *session, c *protocol.Command, r *request) {
 	s.planTakeFor(tube.LeaseHolder, r, time.Duration(c.Timeout)*time.Second)
@@ -31,27 +40,4 @@ func planMoveLease(m tube.Move) func(*session, *protocol.Command, *request) {
 			Args: &storage.Args{Lease: c.Lease},
 		})
 	}
-}
-
-// waiterFor returns the Waiter for a take of this holder.
-func (s *session) waiterFor(h tube.Holder) *queue.Waiter {
-	if h != tube.LeaseHolder {
-		return s.waiter
-	}
-	if s.leaseWaiter == nil {
-		s.leaseWaiter = s.queue.NewWaiter(h, func() { s.signal(served) })
-	}
-	return s.leaseWaiter
-}
-
-// giveBackLease returns the operations that give back a job which was reserved by a lease after its
-// client had gone. Such a job is not released with what the connection holds.
-func giveBackLease(take *storage.Op) []storage.Op {
-	if take.Holder != tube.LeaseHolder || take.Answer.Result == nil {
-		return nil
-	}
-	return []storage.Op{{
-		Kind: storage.Move, Move: tube.GiveBack, Holder: tube.LeaseHolder, ID: take.Answer.ID,
-		Args: &storage.Args{Lease: take.Answer.Result.Lease},
-	}}
 }

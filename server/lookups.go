@@ -32,42 +32,6 @@ type lookup struct {
 	granted bool // there are no lookups: it waits only so that the order is preserved
 }
 
-// grant says that a job is in a tube on which the client has these rights, and perhaps others.
-type grant struct {
-	id     uint64
-	rights access.Right
-}
-
-// numGrants is for how many jobs a session caches grants. The tubes of further jobs are looked up.
-const numGrants = 256
-
-// noteReserved caches that a job was reserved, and so is in a tube on which the principal may work. It does
-// nothing on a nil principal.
-func (p *principal) noteReserved(id uint64) {
-	if p != nil && p.user.Everywhere()&access.Work == 0 {
-		p.grant(id, access.Work)
-	}
-}
-
-func (p *principal) grant(id uint64, rights access.Right) {
-	if p.grants == nil {
-		p.grants = make([]grant, numGrants)
-	}
-	p.grants[id%numGrants] = grant{id, rights}
-}
-
-// isGranted reports whether the principal is known to have the rights that a command needs on the job.
-func (p *principal) isGranted(n access.Need, id uint64) bool {
-	if n.Met(p.user.Everywhere()) {
-		return true
-	}
-	if p.grants == nil {
-		return false
-	}
-	g := p.grants[id%numGrants]
-	return g.id == id && n.Met(g.rights)
-}
-
 // mustHold reports whether a command of this verb must wait for the lookups of commands before it.
 func (p *principal) mustHold(verb protocol.Verb) bool {
 	return len(p.lookups.commands) > 0 && needs[verb].Where != access.OfJob

@@ -11,6 +11,16 @@ import (
 // This file has the commands with which people manage tubes: list-jobs, flush-tube, move-jobs, find and
 // delete-key.
 
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.Find:      {planKey(storage.PeekKey), answerFound},
+		protocol.DeleteKey: {planKey(storage.DeleteKey), answerDone},
+		protocol.ListJobs:  {planListJobs, answerListJobs},
+		protocol.FlushTube: {planFlush, func(s *session, _ *request, a *storage.Answer) { s.out.FlushedJobs(uint64(a.Count)) }},
+		protocol.MoveJobs:  {planMoveJobs, func(s *session, _ *request, a *storage.Answer) { s.out.Moved(uint64(a.Count)) }},
+	})
+}
+
 // states translates the states of package protocol into those of package tube.
 var states = [...]tube.State{
 	protocol.NoState: tube.Gone, protocol.Ready: tube.Ready, protocol.Reserved: tube.Reserved,

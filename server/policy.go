@@ -10,6 +10,14 @@ import (
 
 // This file translates tags between the protocol and the rules, and has the commands about policies.
 
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.SetPolicy:    {planSetPolicy, answerSetPolicy},
+		protocol.GetPolicy:    {planGetPolicy, answerGetPolicy},
+		protocol.ListPolicies: {planListPolicies, func(s *session, _ *request, a *storage.Answer) { s.list(s.administered(a.Names)) }},
+	})
+}
+
 // onDuplicates translates the values of the tag on-duplicate into those of package tube.
 var onDuplicates = [...]tube.OnDuplicate{
 	protocol.NotSaid: tube.NotSaid, protocol.Keep: tube.Keep, protocol.Replace: tube.Replace, protocol.Fail: tube.Fail,
@@ -51,7 +59,7 @@ func pushOf(p *protocol.Push) tube.Push {
 
 func answerSetPolicy(s *session, r *request, _ *storage.Answer) {
 	s.queue.PolicyChanged(r.name)
-	s.out.Set()
+	s.out.Done(r.verb)
 }
 
 func planGetPolicy(s *session, c *protocol.Command, r *request) {

@@ -7,6 +7,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/server/access"
+	"redstalk/server/netpoll"
 )
 
 // Reasons why a connection of a principal ends.
@@ -123,12 +124,6 @@ func (p *principal) isAuthOverdue(now time.Time, limit time.Duration) bool {
 	return p.unauthenticated && p.user.Anywhere() == access.Nothing && now.Sub(p.since) >= limit
 }
 
-// tooManyUnauthenticated reports whether one more unauthenticated connection would exceed the limit.
-func (s *Server) tooManyUnauthenticated() bool {
-	a := s.config.Access
-	return a != nil && a.Anonymous().Anywhere() == access.Nothing && s.unauthenticated.Load() >= int64(s.config.MaxUnauthenticated)
-}
-
 // accessChanged makes all sessions read their rights from the new file of users.
 func (s *Server) accessChanged() {
 	for _, ss := range s.allSessions() {
@@ -221,35 +216,13 @@ func (s *session) tubesWith(tubes []string, right access.Right) []string {
 	return s.principal.user.Visible(tubes, right)
 }
 
-// needs is the rights that each verb needs, from the table of package access.
+// needs is the rights that each verb needs, from the table of verbs.
 var needs = func() (all [protocol.NumVerbs]access.Need) {
 	for v := range protocol.NumVerbs {
-		all[v], _ = access.NeedOf(v.String())
+		all[v] = v.Spec().Need
 	}
 	return all
 }()
-
-// planForPrincipal is plan for a session that has a principal.
-func (s *session) planForPrincipal(c *protocol.Command, r *request) {
-	switch {
-	case c.Verb == protocol.Put && s.principal.used&access.Put == 0 && (c.Fault == protocol.NoFault || c.Fault == protocol.JobTooBig):
-		r.fault = protocol.NoFault // see updateUsed
-		refuse(c, r, (*protocol.Writer).Forbidden)
-	case c.Fault != protocol.NoFault:
-	case needs[c.Verb].Where == access.OfJob:
-		s.planOfJob(c, r)
-	case !s.principal.may(s, c):
-		refuse(c, r, (*protocol.Writer).Forbidden)
-		if c.Verb == protocol.Use { // puts that follow are not meant for the tube used before
-			s.principal.denied = true
-			s.principal.updateUsed(s)
-		}
-	case c.Verb == protocol.Put && !s.principal.user.MayPut(len(c.Body)):
-		refuse(c, r, (*protocol.Writer).OutOfMemory)
-	default:
-		handlers[c.Verb].plan(s, c, r)
-	}
-}
 
 // refuse answers a command with a reply that needs no store, and releases its body if it has one.
 func refuse(c *protocol.Command, r *request, reply func(*protocol.Writer)) {
@@ -258,36 +231,12 @@ func refuse(c *protocol.Command, r *request, reply func(*protocol.Writer)) {
 	r.reply = func(s *session) { reply(s.out) }
 }
 
-// may reports whether the principal may use a command that names no job.
-func (p *principal) may(s *session, c *protocol.Command) bool {
-	switch need := needs[c.Verb]; need.Where {
-	case access.OfTube:
-		on := p.used
-		if c.Name != nil {
-			on = p.user.On(string(c.Name))
-		}
-		return need.Met(on) && p.mayReach(c)
-	case access.OfTubes:
-		return need.Met(p.user.Anywhere()) && (!isReserve(c.Verb) || len(p.workTubes(s)) > 0)
-	case access.Somewhere:
-		return need.Met(p.user.Anywhere())
-	default:
-		return need.Met(p.user.Everywhere())
+// certifiedName returns the name in the client's certificate, "" if it has none that was
+// verified.
+func certifiedName(conn net.Conn) string {
+	if tlsConn, ok := conn.(*netpoll.TLSConn); ok {
+		state := tlsConn.ConnectionState()
+		return access.NameOf(&state)
 	}
-}
-
-// mayReach reports whether the principal may let jobs go to the targets in a command: another tube,
-// at once or as a dead-letter tube, or the URL of a push.
-func (p *principal) mayReach(c *protocol.Command) bool {
-	t := c.Tags
-	switch {
-	case c.To != nil:
-		return p.user.On(string(c.To))&access.Admin != 0 && p.user.MayRedirect(string(c.Name), string(c.To))
-	case t == nil:
-		return true
-	case c.Verb != protocol.SetPolicy:
-		return t.Dead == "" || p.user.On(t.Dead)&access.Put != 0
-	}
-	name := string(c.Name)
-	return (t.Dead == "" || p.user.MayRedirect(name, t.Dead)) && (t.Push.URL == "" || p.user.MayRedirect(name, ""))
+	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -11,8 +12,12 @@ import (
 // This file has reserve: it is planned, its take is perhaps repeated, it perhaps waits, and it is
 // answered. Waiter.Wait leads to package queue.
 
-func isReserve(v protocol.Verb) bool {
-	return v == protocol.Reserve || v == protocol.ReserveWithTimeout || v == protocol.ReserveBatch || v == protocol.ReserveLease
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.Reserve:            {planReserve, answerReserved},
+		protocol.ReserveWithTimeout: {planReserve, answerReserved},
+		protocol.ReserveJob:         {planReserveJob, answerReservedJob},
+	})
 }
 
 func planReserve(s *session, c *protocol.Command, r *request) {
@@ -159,4 +164,27 @@ func planReserveJob(s *session, c *protocol.Command, r *request) {
 func answerReservedJob(s *session, r *request, a *storage.Answer) {
 	s.noteWorker()
 	answerReserved(s, r, a)
+}
+
+// waiterFor returns the Waiter for a take of this holder.
+func (s *session) waiterFor(h tube.Holder) *queue.Waiter {
+	if h != tube.LeaseHolder {
+		return s.waiter
+	}
+	if s.leaseWaiter == nil {
+		s.leaseWaiter = s.queue.NewWaiter(h, func() { s.signal(served) })
+	}
+	return s.leaseWaiter
+}
+
+// giveBackLease returns the operations that give back a job which was reserved by a lease after its
+// client had gone. Such a job is not released with what the connection holds.
+func giveBackLease(take *storage.Op) []storage.Op {
+	if take.Holder != tube.LeaseHolder || take.Answer.Result == nil {
+		return nil
+	}
+	return []storage.Op{{
+		Kind: storage.Move, Move: tube.GiveBack, Holder: tube.LeaseHolder, ID: take.Answer.ID,
+		Args: &storage.Args{Lease: take.Answer.Result.Lease},
+	}}
 }

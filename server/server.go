@@ -99,35 +99,6 @@ type Server struct {
 // ErrServerClosed is returned by Serve after Shutdown.
 var ErrServerClosed = errors.New("server closed")
 
-// New returns a server of the queue. The caller closes the queue, after Shutdown.
-func New(q *queue.Queue, config Config) *Server {
-	if config.WriteTimeout == 0 {
-		config.WriteTimeout = DefaultWriteTimeout
-	}
-	if config.AuthTimeout == 0 {
-		config.AuthTimeout = DefaultAuthTimeout
-	}
-	if config.MaxUnauthenticated == 0 {
-		config.MaxUnauthenticated = DefaultMaxUnauthenticated
-	}
-	if config.Log == nil {
-		config.Log = slog.Default()
-	}
-	s := &Server{
-		config: config, log: config.Log, queue: q,
-		listeners: make(map[net.Listener]struct{}),
-		sessions:  make(map[*session]struct{}),
-	}
-	s.ctx, s.cancelCtx = context.WithCancel(context.Background())
-	s.poller = netpoll.NewPoller(q, s.log)
-	if config.Access != nil {
-		config.Access.OnChange(s.accessChanged)
-	}
-	s.sweeper = newSweeper(&s.config)
-	s.sweeper.start(s)
-	return s
-}
-
 // newBuffer returns memory for a body, or nil if a body of that size should be an ordinary slice.
 func (s *Server) newBuffer(size int) protocol.Buffer {
 	if b := s.queue.Bodies().Get(size); b != nil { // a nil pointer in an interface is not nil
@@ -143,44 +114,18 @@ func (s *Server) allSessions() []*session {
 	return slices.Collect(maps.Keys(s.sessions))
 }
 
-// Shutdown stops accepting connections. It lets every connection finish the commands that it has
-// sent, releases the jobs that it holds, and closes it. Connections that wait in a reserve are closed
-// without an answer. If ctx ends first, Shutdown aborts the remaining connections and returns ctx's
-// error. Call it only once.
-func (s *Server) Shutdown(ctx context.Context) error {
+func (s *Server) exit(ss *session) {
+	s.queue.Counters.Connections.Add(-1)
 	s.mu.Lock()
-	s.closing.Store(true)
-	s.cancelCtx()
-	for l := range s.listeners {
-		l.Close()
-	}
+	delete(s.sessions, ss)
 	s.mu.Unlock()
-	for _, ss := range s.allSessions() {
-		ss.signal(shutdown)
-	}
-
-	done := make(chan struct{})
-	go func() {
-		s.sweeper.stop()
-		s.sessionsAlive.Wait()
-		s.poller.Stop()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	for _, ss := range s.allSessions() {
-		ss.signal(forceClose)
-	}
-	select {
-	case <-done:
-	case <-time.After(storeGrace): // the store does not answer
-	}
-	return ctx.Err()
+	s.config.Limits.Leave()
+	close(ss.done)
+	s.sessionsAlive.Done()
 }
 
-// storeGrace is how long Shutdown waits for the store after its context has ended and all connections
-// were aborted.
-const storeGrace = time.Second
+// tooManyUnauthenticated reports whether one more unauthenticated connection would exceed the limit.
+func (s *Server) tooManyUnauthenticated() bool {
+	a := s.config.Access
+	return a != nil && a.Anonymous().Anywhere() == access.Nothing && s.unauthenticated.Load() >= int64(s.config.MaxUnauthenticated)
+}

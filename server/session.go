@@ -3,15 +3,16 @@ package server
 import (
 	"context"
 	"log/slog"
-	"net"
 	"sync/atomic"
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/access"
 	"redstalk/server/limits"
 	"redstalk/server/netpoll"
 	"redstalk/server/queue"
 	"redstalk/storage"
+	"redstalk/storage/body"
 	"redstalk/tube"
 )
 
@@ -112,46 +113,6 @@ const (
 	forceClose        // the server stops waiting for its connections
 )
 
-func newSession(s *Server, holder tube.Holder) *session {
-	ss := &session{
-		server: s, queue: s.queue, holder: holder, done: make(chan struct{}),
-		used: tube.Default, watched: newWatchlist(tube.Default),
-	}
-	ss.waiter = s.queue.NewWaiter(holder, func() { ss.signal(served) })
-	ss.batch.Done = func() { ss.signal(stored) }
-	ss.followUp.Done = ss.batch.Done
-	ss.idleCheck.idleSince = time.Now()
-	ss.signals.Store(running) // until begin has set all fields
-	if s.log.Enabled(context.Background(), slog.LevelDebug) {
-		ss.log = s.log.With("conn", uint64(holder))
-	}
-	return ss
-}
-
-// begin starts to serve a connection.
-func (s *session) begin(conn net.Conn) {
-	s.server.log.Info("connection accepted", "conn", uint64(s.holder), "from", conn.RemoteAddr())
-	s.wire = s.server.poller.NewWire(conn, s.wake)
-	s.in = protocol.NewReader(s.wire, s.queue.MaxJobSize())
-	s.in.UseBuffers(s.server.newBuffer)
-	s.out = protocol.NewWriter(s.wire)
-	if s.server.config.Access != nil {
-		s.principal = newPrincipal(s, conn)
-	}
-	s.signals.Or(begun)
-	if s.wire.Readable() { // bytes that came with a TLS handshake raise no further event
-		s.signals.Or(woken)
-	}
-	s.run(s.wire)
-}
-
-// wake is how the wire wakes the session. If that runs the session, its batches go to sub.
-func (s *session) wake(sub netpoll.Submitter) {
-	if s.raise(woken) {
-		s.run(sub)
-	}
-}
-
 // signal sends the session a signal, and runs it unless another goroutine does.
 //
 // The session then submits its batches through the wire. It must not call the store from here: the
@@ -169,129 +130,102 @@ func (s *session) raise(sig uint32) bool {
 	return s.signals.Or(sig|running)&running == 0
 }
 
-// run handles signals until there are none. It is called with running set.
-func (s *session) run(sub netpoll.Submitter) {
-	s.submitter = sub
-	for {
-		signals := s.signals.Swap(running) &^ running
-		if signals == 0 && s.signals.CompareAndSwap(running, 0) {
-			return
-		}
-		s.handleSignals(signals)
-		for s.step() {
-		}
-		s.flushCounts()
-	}
+// request is a command that was read and is not answered yet.
+type request struct {
+	verb       protocol.Verb
+	fault      protocol.Fault
+	counted    bool
+	producer   bool           // makes the connection a producer
+	waits      bool           // a reserve: waits if there is no job
+	op         int            // index in batch.Ops of its first operation, -1 if it needs none
+	remaining  int            // reserve-batch: how many more jobs are wanted; delete-batch: how many ids there are
+	answered   int            // reserve-batch: how many jobs were taken
+	bytes      int            // reserve-batch: bytes of the bodies of those jobs
+	bodyShare  int            // reserve-batch: limit for the body of each of the last takes, in bytes; 0: none
+	single     bool           // reserve-batch: the next take is for one job
+	name       string         // of a tube
+	names      []string       // of tubes
+	watchCount int            // how many tubes are watched
+	timeout    time.Duration  // of a reserve
+	retaken    bool           // a reserve: its take was repeated, see retake
+	attempt    *authAttempt   // auth: the verification
+	waited     bool           // a reserve: has waited
+	reply      func(*session) // writes the reply, if that is known already
+
+	waitsForLookup bool // see lookups.go
 }
 
-// handleSignals updates the state of the session according to signals.
-func (s *session) handleSignals(signals uint32) {
-	if signals&begun != 0 {
-		s.addRef(tube.Using, 1, s.used)
-		s.addRef(tube.Watching, 1, tube.Default)
-		s.submit()
-	}
-	if signals&woken != 0 {
-		s.readable, s.fills = true, 0
-	}
-	if signals&forceClose != 0 && s.phase != ended {
-		s.wire.Abort()
-	}
-	if signals&stored != 0 {
-		s.onStored()
-	}
-	if signals&replyMemoryNeeded != 0 && s.wire.PendingBytes() > 0 {
-		s.endForMemory(errUnread)
-	}
-	if signals&bodyMemoryNeeded != 0 && s.arrival != nil {
-		s.endForMemory(errSlow)
-	}
-	if signals&verified != 0 && s.phase == verifying {
-		s.phase = acting
-	}
-	if signals&aclChanged != 0 && s.principal != nil {
-		s.reloadPrincipal()
-	}
-	if signals&checkTime != 0 {
-		s.checkTimeLimits(time.Now())
-	}
+// authAttempt is an auth that is not answered yet. From the moment when started is set, it belongs
+// to the verifying goroutine, until that signals the session.
+type authAttempt struct {
+	name, secret string
+	started      bool
+	giveUp       context.CancelFunc // nil: nothing was started
+	login        *access.Login      // nil: name or secret is wrong
+	err          error              // why login is nil
 }
 
-func (s *session) onStored() {
-	switch s.phase {
-	case storing:
-		s.phase = acting
-		if s.idleCheck.askingHoldings {
-			s.onHoldings()
-		}
-	case ending:
-		s.onUnwatched()
-	}
+// idleCheck is what a session remembers from one check of its time limits to the next.
+type idleCheck struct {
+	reads          uint64    // session.reads at the last check
+	idleSince      time.Time // since then nothing has come and nothing was done
+	drained        uint64    // wire.Drained at the last check
+	stalledSince   time.Time // since then the client has read none of the buffered bytes; zero if there are none
+	askingHoldings bool      // the store is being asked whether the connection holds jobs
+	leaving        bool      // the client had closed at the last check, while an auth was verified
 }
 
-// step takes the next step. It returns false if there is nothing to do before the next signal.
-func (s *session) step() bool {
-	switch s.phase {
-	case waiting:
-		return s.stepWaiting()
-	case verifying:
-		return s.stepVerifying()
-	case acting:
-		if s.principal != nil && s.principal.endCause != nil {
-			s.end(s.principal.endCause)
-			return false
-		}
-		more, err := s.act()
-		if err != nil {
-			s.end(err)
-			return false
-		}
-		return more
-	case delivering:
-		s.tryClose()
-	}
-	return false
+// pendingCounts are what a session has counted and not added to the shared counters yet: bytes, and
+// replies to commands of one verb with the same result. So many commands of a burst cost one
+// addition to memory that processors share.
+type pendingCounts struct {
+	verb           protocol.Verb
+	result         queue.Result
+	replies        uint64
+	received, sent uint64 // bytes that were added already
 }
 
-// act answers what can be answered, or else plans what has come, or else reads.
-func (s *session) act() (more bool, err error) {
-	switch {
-	case s.wire.PendingBytes() > 0:
-		s.updateUnread()
-		return false, nil // nothing is done for a client until it has read its replies
-	case s.unread.Load() > 0:
-		s.updateUnread()
-		return true, nil
-	case s.next < len(s.requests):
-		return s.answer()
-	case s.yieldFirst:
-		s.yieldFirst = false
-		s.wire.WakeLater()
-		return false, nil
-	case s.collect():
-		s.submit()
-		return true, nil
-	case s.out.Buffered() > 0:
-		return true, s.out.Flush()
-	case (s.quit || s.halfClosed) && s.wire.Flush() > 0:
-		s.updateUnread()
-		return false, nil // the client has to read the last replies first
-	case s.quit:
-		return false, errQuit
-	case s.halfClosed:
-		s.countBegun()
-		return false, errHalfClosed
-	case s.server.closing.Load():
-		return false, ErrServerClosed
-	case !s.readable:
-		s.countBegun()
-		return false, nil
-	case s.fills == maxFills:
-		s.wire.WakeLater()
-		return false, nil
-	case !s.mayReceive():
-		return false, nil
+const (
+	// maxBurst limits how many commands of one connection go to the store in one batch: a
+	// burst.
+	maxBurst = 64
+
+	// maxBurstOps limits the operations of a burst. The last command can have any number.
+	maxBurstOps = 4 * maxBurst
+
+	// maxBurstBytes limits the bytes of the bodies in a burst. One body can be larger.
+	maxBurstBytes = 1 << 20
+
+	// maxBurstTubes limits the tubes in which a burst looks for jobs, or which it names. The
+	// last command can do that for any number.
+	maxBurstTubes = queue.MaxTubes
+)
+
+// addOp appends an operation to the batch. r is answered with its answer.
+func (s *session) addOp(r *request, op storage.Op) {
+	r.op = len(s.batch.Ops)
+	s.batch.Ops = append(s.batch.Ops, op)
+}
+
+// addRef appends an operation that counts this connection as a user or watcher of tubes (delta 1), or no
+// longer (delta -1).
+func (s *session) addRef(role tube.Role, delta int, names ...string) {
+	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Ref, Role: role, Delta: delta, Tubes: names})
+}
+
+// releaseAnswers empties the batch. It releases the bodies that were not passed to the writer.
+func (s *session) releaseAnswers() {
+	for i := range s.batch.Ops {
+		s.batch.Ops[i].Answer.Buffer.Release()
 	}
-	s.fills++
-	return true, s.fill()
+	clear(s.batch.Ops)
+	s.batch.Ops = s.batch.Ops[:0]
+}
+
+// takeBuffer takes the reference to the body's Buffer, which comes from newBuffer, from a command. It
+// returns nil if the body has none.
+func takeBuffer(c *protocol.Command) *body.Buffer {
+	b, _ := c.Buffer.(*body.Buffer)
+	c.Buffer = nil
+	return b
 }

@@ -9,6 +9,14 @@ import (
 	"redstalk/tube"
 )
 
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.Stats:     {planStats, answerStats},
+		protocol.StatsJob:  {planStatsJob, answerStatsJob},
+		protocol.StatsTube: {planStatsTube, answerStatsTube},
+	})
+}
+
 // beanstalkdVersion is the version in stats: that of the beanstalkd which redstalk is compatible
 // with. It must be a plain number, since clients compare it.
 const beanstalkdVersion = "1.13"

@@ -62,16 +62,6 @@ func (w *sweeper) stop() {
 	<-w.done
 }
 
-// idleCheck is what a session remembers from one check of its time limits to the next.
-type idleCheck struct {
-	reads          uint64    // session.reads at the last check
-	idleSince      time.Time // since then nothing has come and nothing was done
-	drained        uint64    // wire.Drained at the last check
-	stalledSince   time.Time // since then the client has read none of the buffered bytes; zero if there are none
-	askingHoldings bool      // the store is being asked whether the connection holds jobs
-	leaving        bool      // the client had closed at the last check, while an auth was verified
-}
-
 // checkTimeLimits ends the connection if it exceeds a time limit.
 func (s *session) checkTimeLimits(now time.Time) {
 	v := &s.idleCheck

@@ -8,6 +8,18 @@ import (
 
 // This file has the commands about tubes that a connection uses and watches, and pause-tube.
 
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.Use:              {planUse, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
+		protocol.Watch:            {planWatch, answerWatching},
+		protocol.Ignore:           {planIgnore, answerWatching},
+		protocol.ListTubeUsed:     {planListTubeUsed, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
+		protocol.ListTubesWatched: {planListTubesWatched, func(s *session, r *request, _ *storage.Answer) { s.list(r.names) }},
+		protocol.ListTubes:        {planListTubes, func(s *session, _ *request, a *storage.Answer) { s.list(s.visible(a.Names)) }},
+		protocol.PauseTube:        {planPause, answerDone},
+	})
+}
+
 func planUse(s *session, c *protocol.Command, r *request) {
 	if string(c.Name) != s.used {
 		name := string(c.Name)
@@ -53,15 +65,6 @@ func planListTubesWatched(s *session, _ *protocol.Command, r *request) {
 
 func planListTubes(s *session, _ *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{Kind: storage.Tubes})
-}
-
-// list answers with a list of tube names.
-func (s *session) list(names []string) {
-	var p protocol.Page
-	for _, name := range names {
-		p.Item(name)
-	}
-	s.out.OK(p.Bytes())
 }
 
 func planPause(s *session, c *protocol.Command, r *request) {

@@ -1,11 +1,10 @@
 package server
 
 import (
-	"slices"
+	"errors"
 
 	"redstalk/protocol"
 	"redstalk/storage"
-	"redstalk/tube"
 )
 
 // handler says how a verb is planned and answered. plan turns a command into an operation, and answer
@@ -18,83 +17,51 @@ type handler struct {
 	answer func(s *session, r *request, a *storage.Answer)
 }
 
-// handlers is the table of verbs.
+// handlers is the table of verbs. Each family of verbs adds its rows: a verb's plan and answer stand
+// together.
 var handlers [protocol.NumVerbs]handler
 
-func init() {
-	handlers = [protocol.NumVerbs]handler{
-		protocol.Put:                {planPut, answerPut},
-		protocol.Reserve:            {planReserve, answerReserved},
-		protocol.ReserveWithTimeout: {planReserve, answerReserved},
-		protocol.ReserveJob:         {planReserveJob, answerReservedJob},
-		protocol.Delete:             {planMove(tube.Delete), replyWith((*protocol.Writer).Deleted)},
-		protocol.Release:            {planMove(tube.Release), replyWith((*protocol.Writer).Released)},
-		protocol.Bury:               {planMove(tube.Bury), replyWith((*protocol.Writer).Buried)},
-		protocol.Touch:              {planMove(tube.Touch), replyWith((*protocol.Writer).Touched)},
-		protocol.KickJob:            {planMove(tube.KickJob), replyWith((*protocol.Writer).KickedJob)},
-		protocol.Kick:               {planKick, func(s *session, _ *request, a *storage.Answer) { s.out.Kicked(uint64(a.Count)) }},
-		protocol.Peek:               {planPeek, answerFound},
-		protocol.PeekReady:          {planPeekHead(tube.Ready), answerFound},
-		protocol.PeekDelayed:        {planPeekHead(tube.Delayed), answerFound},
-		protocol.PeekBuried:         {planPeekHead(tube.Buried), answerFound},
-		protocol.Use:                {planUse, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
-		protocol.Watch:              {planWatch, answerWatching},
-		protocol.Ignore:             {planIgnore, answerWatching},
-		protocol.ListTubeUsed:       {planListTubeUsed, func(s *session, r *request, _ *storage.Answer) { s.out.Using(r.name) }},
-		protocol.ListTubesWatched:   {planListTubesWatched, func(s *session, r *request, _ *storage.Answer) { s.list(r.names) }},
-		protocol.ListTubes:          {planListTubes, func(s *session, _ *request, a *storage.Answer) { s.list(s.visible(a.Names)) }},
-		protocol.PauseTube:          {planPause, replyWith((*protocol.Writer).Paused)},
-		protocol.Stats:              {planStats, answerStats},
-		protocol.StatsJob:           {planStatsJob, answerStatsJob},
-		protocol.StatsTube:          {planStatsTube, answerStatsTube},
-		protocol.ReserveBatch:       {planReserveBatch, answerReserveBatch},
-		protocol.DeleteBatch:        {planDeleteBatch, answerDeleteBatch},
-		protocol.Drain:              {planDrain, replyWith((*protocol.Writer).Draining)},
-		protocol.Undrain:            {planUndrain, replyWith((*protocol.Writer).NotDraining)},
-		protocol.Reschedule:         {planReschedule, replyWith((*protocol.Writer).Rescheduled)},
-		protocol.SetPriority:        {planSetPriority, replyWith((*protocol.Writer).Updated)},
-		protocol.Capabilities:       {planNothing, answerCapabilities},
-		protocol.SetPolicy:          {planSetPolicy, answerSetPolicy},
-		protocol.GetPolicy:          {planGetPolicy, answerGetPolicy},
-		protocol.ListPolicies:       {planListPolicies, func(s *session, _ *request, a *storage.Answer) { s.list(s.administered(a.Names)) }},
-		protocol.ReserveLease:       {planReserveLease, answerReservedLease},
-		protocol.DeleteLease:        {planMoveLease(tube.Delete), replyWith((*protocol.Writer).Deleted)},
-		protocol.TouchLease:         {planMoveLease(tube.Touch), replyWith((*protocol.Writer).Touched)},
-		protocol.ReleaseLease:       {planMoveLease(tube.Release), replyWith((*protocol.Writer).Released)},
-		protocol.BuryLease:          {planMoveLease(tube.Bury), replyWith((*protocol.Writer).Buried)},
-		protocol.Find:               {planKey(storage.PeekKey), answerFound},
-		protocol.DeleteKey:          {planKey(storage.DeleteKey), replyWith((*protocol.Writer).Deleted)},
-		protocol.ListJobs:           {planListJobs, answerListJobs},
-		protocol.FlushTube:          {planFlush, func(s *session, _ *request, a *storage.Answer) { s.out.FlushedJobs(uint64(a.Count)) }},
-		protocol.MoveJobs:           {planMoveJobs, func(s *session, _ *request, a *storage.Answer) { s.out.Moved(uint64(a.Count)) }},
-		protocol.Auth:               {planAuth, answerAuth},
-		protocol.Quit:               {planQuit, func(*session, *request, *storage.Answer) {}},
+// addVerbs adds rows to the table of verbs.
+func addVerbs(rows map[protocol.Verb]handler) {
+	for v, h := range rows {
+		handlers[v] = h
 	}
 }
 
-// replyWith returns a handler's answer function for a reply without arguments.
-func replyWith(write func(*protocol.Writer)) func(*session, *request, *storage.Answer) {
-	return func(s *session, _ *request, _ *storage.Answer) { write(s.out) }
+// answerDone answers with the verb's only reply without arguments.
+func answerDone(s *session, r *request, _ *storage.Answer) { s.out.Done(r.verb) }
+
+func isReserve(v protocol.Verb) bool {
+	return v == protocol.Reserve || v == protocol.ReserveWithTimeout || v == protocol.ReserveBatch || v == protocol.ReserveLease
 }
 
-func planNothing(*session, *protocol.Command, *request) {}
-
-func planDrain(s *session, _ *protocol.Command, _ *request) { s.queue.Drain() }
-
-func planUndrain(s *session, _ *protocol.Command, _ *request) { s.queue.Undrain() }
-
-// capabilities are the names of what this server can do beyond beanstalkd, for clients that ask.
-var capabilities = []string{"put-tags", "policy", "lease", "batch", "list-jobs", "flush", "move", "drain"}
-
-func answerCapabilities(s *session, _ *request, _ *storage.Answer) {
-	words := slices.Clone(capabilities)
-	if s.queue.Pushes() {
-		words = append(words, "push")
-	}
-	if s.principal != nil {
-		words = append(words, "auth")
-	}
-	s.list(words)
+// hasSeveralOps reports whether a command consists of several operations.
+func hasSeveralOps(v protocol.Verb) bool {
+	return v == protocol.ReserveBatch || v == protocol.DeleteBatch
 }
 
-func planQuit(s *session, _ *protocol.Command, _ *request) { s.quit = true }
+// fail answers a command that the store could not carry out.
+func (s *session) fail(r *request, err error) {
+	const failed = "the store failed"
+	if errors.Is(err, storage.ErrTooBig) { // a limit of this store, below that of the server
+		s.server.noSpaceLog.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
+		s.out.JobTooBig()
+		return
+	}
+	if errors.Is(err, storage.ErrNoSpace) { // puts can fail for a long time, and the store logs why
+		s.server.noSpaceLog.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
+		s.out.OutOfMemory()
+		return
+	}
+	s.server.log.Warn(failed, "verb", r.verb.String(), "err", err)
+	s.out.InternalError()
+}
+
+// list answers with a list of tube names.
+func (s *session) list(names []string) {
+	var p protocol.Page
+	for _, name := range names {
+		p.Item(name)
+	}
+	s.out.OK(p.Bytes())
+}

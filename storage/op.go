@@ -34,8 +34,8 @@ const (
 	// the key: → ID, Result.Outcome, Result.State.
 	Put Kind = iota
 	// Take reserves the first job of several tubes: Holder, Tubes, Wait → ID, Body; or
-	// NotFound and Soon. For tube.LeaseHolder also → Result.Lease. With MaxBytes, if Holder is
-	// not tube.LeaseHolder, it is also NotFound if the body of that job has more bytes.
+	// NotFound and Soon. For tube.LeaseHolder also → Result.Lease. With MaxBytes it is also
+	// NotFound if the body of that job has more bytes.
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as tube.Arrow.Sets
 	// says → for tube.ReserveJob ID, Body. If Holder is tube.LeaseHolder, Args.Lease is the
@@ -120,12 +120,6 @@ type Op struct {
 	Role  tube.Role
 	State tube.State
 	Wait  bool // Take: the connection will wait for a wake-up if there is no job
-
-	// HandOff marks a Take with Wait as a direct hand-off: it is for a client that waits
-	// already, and for a job that a Put in the same call of Do creates. A shared store answers
-	// NotFound, whatever jobs it has, unless the wake-up for that Put would go to this server.
-	// If the Take gets a job, that wake-up is not sent.
-	HandOff bool
 
 	Pri      uint32
 	Delay    uint32        // seconds; Pause: the length of the pause

@@ -12,6 +12,7 @@ import (
 	"redstalk/server/httpapi"
 	"redstalk/server/httpserve"
 	"redstalk/storage/redis"
+	"redstalk/storage/redis/schema"
 )
 
 func (s *settings) setListen(v string) error {
@@ -107,7 +108,7 @@ func (s *settings) setStore(v string) error {
 
 func (s *settings) setNamespace(v string) error {
 	s.engine.namespace = v
-	return redis.CheckNamespace(v)
+	return schema.CheckNamespace(v)
 }
 
 func (s *settings) setPartitions(v string) error {

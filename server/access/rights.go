@@ -3,47 +3,17 @@ package access
 import (
 	"fmt"
 	"strings"
+
+	"redstalk/protocol"
 )
-
-// Right is a set of rights on a tube.
-type Right uint8
-
-const (
-	Put   Right = 1 << iota // put jobs
-	Work                    // reserve, delete, release, bury, touch
-	Read                    // peek, stats, lists
-	Admin                   // kick, pause, flush, move, policies, drain
-
-	// Nothing is the empty set, All the full one.
-	Nothing Right = 0
-	All           = Put | Work | Read | Admin
-)
-
-var rightWords = []struct {
-	word  string
-	right Right
-}{{"put", Put}, {"work", Work}, {"read", Read}, {"admin", Admin}}
-
-// String returns the words of the file, separated by commas.
-func (r Right) String() string {
-	var words []string
-	for _, w := range rightWords {
-		if r&w.right != 0 {
-			words = append(words, w.word)
-		}
-	}
-	return strings.Join(words, ",")
-}
 
 // parseRight parses one word of the file.
 func parseRight(word string) (Right, error) {
 	if word == "look" { // a former word, which is still accepted
 		word = "read"
 	}
-	for _, w := range rightWords {
-		if w.word == word {
-			return w.right, nil
-		}
+	if r, ok := protocol.ParseRight(word); ok {
+		return r, nil
 	}
 	return Nothing, fmt.Errorf("a right is none of put, work, read and admin")
 }

@@ -1,16 +1,15 @@
 package httpapi
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
-	"sync"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"redstalk/server/access"
 	"redstalk/server/queue"
-	"redstalk/storage/telemetry"
 )
 
 // Config configures an API. The zero value is useful.
@@ -54,27 +53,13 @@ const (
 
 // API is the HTTP API of one queue. It is an http.Handler.
 type API struct {
-	queue   *queue.Queue
 	config  Config
-	log     *slog.Logger
+	service *service
+	origins *origins
 	mux     *http.ServeMux
 	paths   *http.ServeMux // answers 405 with the methods of a path
-	rows    []*row
+	rows    []*row         // the table of operations
 	huma    huma.API
-	origins map[string]bool
-	cross   *http.CrossOriginProtection
-	sampler *sampler
-	poller  *poller
-
-	aclMu  sync.Mutex      // guards acl and endACL
-	acl    context.Context // ends when the users file changes
-	endACL context.CancelCauseFunc
-
-	waiting  *limiter     // requests that wait for a job
-	streams  *limiter     // open event streams
-	searches *searchQueue // searches, running and queued
-
-	faults telemetry.Throttle
 }
 
 // New returns the API of a queue.
@@ -88,16 +73,19 @@ func New(q *queue.Queue, config Config) *API {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
-	api := &API{queue: q, config: config, log: config.Log, mux: http.NewServeMux(), paths: http.NewServeMux(), sampler: newSampler(q), poller: newPoller(q)}
-	api.waiting, api.streams, api.searches = newLimiter(config.MaxWaiting), newLimiter(config.MaxStreams), newSearchQueue()
-	if config.Access != nil {
-		api.aclChanged()
-		config.Access.OnChange(api.aclChanged)
+	api := &API{config: config, origins: newOrigins(config.Origins, config.Log), mux: http.NewServeMux(), paths: http.NewServeMux()}
+	api.service = &service{
+		queue: q, access: config.Access, log: config.Log,
+		waiting: newLimiter(config.MaxWaiting), streams: newLimiter(config.MaxStreams), searches: newSearchQueue(),
+		sampler: newSampler(q), poller: newPoller(q),
 	}
-	api.setOrigins()
+	if config.Access != nil {
+		api.service.aclChanged()
+		config.Access.OnChange(api.service.aclChanged)
+	}
 	api.route()
 	if config.History {
-		api.poller.start()
+		api.service.poller.start()
 	}
 	return api
 }
@@ -105,7 +93,7 @@ func New(q *queue.Queue, config Config) *API {
 // Close stops the background polling. All requests must have ended.
 func (api *API) Close() {
 	if api.config.History {
-		api.poller.close()
+		api.service.poller.close()
 	}
 }
 
@@ -115,22 +103,75 @@ func (api *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.Write(w)
 		return
 	}
-	if !api.checkOrigin(w, r) {
+	if !api.origins.check(w, r) {
 		return
 	}
 	api.mux.ServeHTTP(w, r)
 }
 
-// fail answers a request with the problem document of an error.
-func (api *API) fail(w http.ResponseWriter, r *http.Request, err error) {
-	api.problem(err, r.Method, r.URL.Path).Write(w)
+// Operations returns all operations.
+func (api *API) Operations() (all []Operation) {
+	for _, r := range api.rows {
+		all = append(all, r.Operation)
+	}
+	return all
 }
 
-// problem returns the problem document of an error. It logs an unexpected error.
-func (api *API) problem(err error, method, path string) *problem {
-	p := problemOf(err)
-	if p.Status == http.StatusInternalServerError {
-		api.faults.Error(api.log, "a request could not be answered", "method", method, "path", path, "err", err)
+// route builds the muxes from the table of operations.
+func (api *API) route() {
+	api.rows = api.service.table()
+	api.huma = newHuma(api.config.Version, adapter{api.service, api.rows, api.mux})
+	allowed := make(map[string][]string)
+	for _, row := range api.rows {
+		allowed[row.Path] = append(allowed[row.Path], row.Method)
+		row.document(api.huma)
 	}
-	return p
+	api.mux.HandleFunc("GET /openapi.json", serveOpenAPI(api.huma, api.config.Log))
+	api.mux.HandleFunc("GET /docs", serveDocs)
+	for path, methods := range allowed {
+		api.paths.Handle(path, notAllowed(methods))
+	}
+	api.mountHandlers()
+}
+
+// handlerRights are the rights on all tubes that other handlers need, by path. A handler that
+// is not listed needs no right.
+var handlerRights = map[string]access.Right{"/metrics": access.Read}
+
+// mountHandlers adds the handlers of the Config, and the fallback for all other paths.
+func (api *API) mountHandlers() {
+	elsewhere := http.Handler(http.HandlerFunc(noSuchPath))
+	for pattern, h := range api.config.Handlers {
+		if pattern == "/" {
+			elsewhere = h
+			continue
+		}
+		if need, guarded := handlerRights[pattern[strings.IndexByte(pattern, '/'):]]; guarded {
+			h = api.config.Access.Protect(h, need)
+		}
+		api.mux.Handle(pattern, h)
+	}
+	api.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if h, pattern := api.paths.Handler(r); pattern != "" {
+			h.ServeHTTP(w, r)
+			return
+		}
+		elsewhere.ServeHTTP(w, r)
+	})
+}
+
+// notAllowed returns a handler for requests with a method that a path does not have.
+func notAllowed(methods []string) http.HandlerFunc {
+	if slices.Contains(methods, http.MethodGet) {
+		methods = append(methods, http.MethodHead)
+	}
+	allow := strings.Join(methods, ", ")
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allow)
+		newProblem(http.StatusMethodNotAllowed, codeUnsupported, "%s: this path allows %s", r.Method, allow).Write(w)
+	}
+}
+
+func noSuchPath(w http.ResponseWriter, _ *http.Request) {
+	newProblem(http.StatusNotFound, "NOT_FOUND", "there is no such path; /docs lists all paths").Write(w)
 }

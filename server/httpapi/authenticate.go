@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 
 	"redstalk/server/access"
@@ -10,12 +11,12 @@ import (
 
 // authenticate finds the user of a request and returns the request with the user in its
 // context. If the user is refused, it answers the request and returns nil.
-func (api *API) authenticate(w http.ResponseWriter, r *http.Request) *http.Request {
-	if api.config.Access == nil {
+func (svc *service) authenticate(w http.ResponseWriter, r *http.Request) *http.Request {
+	if svc.access == nil {
 		return r
 	}
-	acl := api.currentACL() // before the user is looked up, so that an older user never has a newer acl
-	u, err := api.config.Access.RequestUser(r)
+	acl := svc.currentACL() // before the user is looked up, so that an older user never has a newer acl
+	u, err := svc.access.RequestUser(r)
 	if err != nil {
 		refuse(w, r, u, err)
 		return nil
@@ -47,6 +48,26 @@ func refuse(w http.ResponseWriter, r *http.Request, u *access.User, err error) {
 	p.Write(w)
 }
 
+// clientOf identifies the sender of a request: by its user, or else by its address.
+func (svc *service) clientOf(r *http.Request) string {
+	if u := access.UserIn(r.Context()); u != nil && u != svc.access.Anonymous() {
+		return "user " + u.Name()
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// clientKey is the context key of the result of clientOf, for operations that huma serves.
+type clientKey struct{}
+
+func clientIn(ctx context.Context) string {
+	client, _ := ctx.Value(clientKey{}).(string)
+	return client
+}
+
 // errACLChanged ends waiting requests and streams when the users file has changed. Their
 // clients send the request again, and it is checked again.
 var errACLChanged = errors.New("the users have changed")
@@ -55,20 +76,20 @@ var errACLChanged = errors.New("the users have changed")
 type aclKey struct{}
 
 // currentACL returns a context that ends when the users file changes.
-func (api *API) currentACL() context.Context {
-	api.aclMu.Lock()
-	defer api.aclMu.Unlock()
-	return api.acl
+func (svc *service) currentACL() context.Context {
+	svc.aclMu.Lock()
+	defer svc.aclMu.Unlock()
+	return svc.acl
 }
 
 // aclChanged ends all waiting requests and streams.
-func (api *API) aclChanged() {
-	api.aclMu.Lock()
-	defer api.aclMu.Unlock()
-	if api.endACL != nil {
-		api.endACL(errACLChanged)
+func (svc *service) aclChanged() {
+	svc.aclMu.Lock()
+	defer svc.aclMu.Unlock()
+	if svc.endACL != nil {
+		svc.endACL(errACLChanged)
 	}
-	api.acl, api.endACL = context.WithCancelCause(context.Background())
+	svc.acl, svc.endACL = context.WithCancelCause(context.Background())
 }
 
 // untilACLChange returns a context that ends with ctx, the context of a request, and when the

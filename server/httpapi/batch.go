@@ -3,27 +3,22 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 
 	strict "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
 )
 
-// This file has the batch requests.
-
-const (
-	// maxBatch is the maximum number of jobs in a request.
-	maxBatch = 1000
-
-	// maxBatchBytes is the largest body of a batch, in bytes, unless the limit for a single
-	// job is higher.
-	maxBatchBytes = 16 << 20
-)
+// maxBatchBytes is the largest body of a batch, in bytes, unless the limit for a single job is
+// higher.
+const maxBatchBytes = 16 << 20
 
 // batchInput documents a batch of puts.
 type batchInput struct {
@@ -50,11 +45,11 @@ type batchItem struct {
 	err error
 }
 
-func (api *API) putBatch(w http.ResponseWriter, r *http.Request) {
+func (svc *service) putBatch(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("tube")
-	api.batch(w, r, appendPutAnswer, http.StatusCreated, func(text []byte) (storage.Op, error) {
+	svc.batch(w, r, appendPutAnswer, http.StatusCreated, func(text []byte) (storage.Op, error) {
 		op, err := parseJob(name, text)
-		if err == nil && len(op.Body) > api.queue.MaxJobSize() {
+		if err == nil && len(op.Body) > svc.queue.MaxJobSize() {
 			err = queue.ErrTooBig
 		}
 		if err == nil {
@@ -75,8 +70,8 @@ type finishJob struct {
 	Lease string `json:"lease,omitempty" doc:"without a lease, deletes a job that is not reserved"`
 }
 
-func (api *API) finishBatch(w http.ResponseWriter, r *http.Request) {
-	api.batch(w, r, appendID, http.StatusNoContent, func(text []byte) (storage.Op, error) {
+func (svc *service) finishBatch(w http.ResponseWriter, r *http.Request) {
+	svc.batch(w, r, appendID, http.StatusNoContent, func(text []byte) (storage.Op, error) {
 		var j finishJob
 		if err := unmarshal(text, &j); err != nil {
 			return storage.Op{}, err
@@ -96,20 +91,20 @@ func appendID(b []byte, op *storage.Op) []byte {
 
 // batch handles a batch request. parse returns the operation of a job, write appends the fields
 // of its result, and status is the status of a job that succeeded.
-func (api *API) batch(w http.ResponseWriter, r *http.Request, write func([]byte, *storage.Op) []byte, status int, parse func([]byte) (storage.Op, error)) {
+func (svc *service) batch(w http.ResponseWriter, r *http.Request, write func([]byte, *storage.Op) []byte, status int, parse func([]byte) (storage.Op, error)) {
 	var all []batchItem
-	err := readJSON(w, r, max(maxBatchBytes, api.jsonLimit()), func(text []byte) (err error) {
+	err := readJSON(w, r, max(maxBatchBytes, svc.jsonLimit()), func(text []byte) (err error) {
 		all, err = parseBatch(text, parse)
 		return err
 	})
 	if err == nil && status == http.StatusNoContent {
-		err = api.checkFinishes(r.Context(), all)
+		err = svc.checkFinishes(r.Context(), all)
 	}
 	if err == nil {
-		err = api.execute(r.Context(), all)
+		err = svc.execute(r.Context(), all)
 	}
 	if err != nil {
-		api.fail(w, r, err)
+		svc.fail(w, r, err)
 		return
 	}
 	b := make([]byte, 0, 64*len(all)+2)
@@ -118,13 +113,13 @@ func (api *API) batch(w http.ResponseWriter, r *http.Request, write func([]byte,
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = api.appendItem(b, &all[i], write, status)
+		b = svc.appendItem(b, &all[i], write, status)
 	}
 	writeJSON(w, http.StatusOK, append(b, ']'))
 }
 
 // appendItem appends a batchAnswer.
-func (api *API) appendItem(b []byte, o *batchItem, write func([]byte, *storage.Op) []byte, status int) []byte {
+func (svc *service) appendItem(b []byte, o *batchItem, write func([]byte, *storage.Op) []byte, status int) []byte {
 	if o.err == nil {
 		b = append(b, `{"status":`...)
 		b = strconv.AppendInt(b, int64(status), 10)
@@ -156,8 +151,44 @@ func parseBatch(text []byte, parse func([]byte) (storage.Op, error)) (all []batc
 	return all, nil
 }
 
+// checkFinishes sets the error of each job of a batch that the user may not finish.
+func (svc *service) checkFinishes(ctx context.Context, all []batchItem) error {
+	u := access.UserIn(ctx)
+	if u == nil || u.Everywhere()&access.Work != 0 {
+		return nil
+	}
+	var lookups []storage.Op
+	for i := range all {
+		if all[i].err == nil {
+			lookups = append(lookups, storage.Op{Kind: storage.JobStats, ID: all[i].op.ID})
+		}
+	}
+	if len(lookups) == 0 {
+		return nil
+	}
+	answers, err := svc.queue.Do(ctx, lookups...)
+	if err != nil {
+		return err
+	}
+	next := 0
+	for i := range all {
+		if all[i].err != nil {
+			continue
+		}
+		a := &answers[next]
+		next++
+		if all[i].err = answerError(a); all[i].err != nil {
+			continue
+		}
+		if all[i].err = requireOnJobTube(u, access.Work, a.Job.Tube); errors.Is(all[i].err, errForbidden) {
+			all[i].err = forbidden()
+		}
+	}
+	return nil
+}
+
 // execute submits the operations to the store and stores their answers in all.
-func (api *API) execute(ctx context.Context, all []batchItem) error {
+func (svc *service) execute(ctx context.Context, all []batchItem) error {
 	ops := make([]storage.Op, 0, len(all))
 	for i := range all {
 		if all[i].err == nil {
@@ -167,7 +198,7 @@ func (api *API) execute(ctx context.Context, all []batchItem) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	answers, err := api.queue.Do(context.WithoutCancel(ctx), ops...)
+	answers, err := svc.queue.Do(context.WithoutCancel(ctx), ops...)
 	if err != nil {
 		return err
 	}

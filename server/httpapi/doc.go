@@ -3,21 +3,28 @@
 //
 // # Reading order
 //
-//   - api.go: API, an http.Handler on a queue.Queue, and its Config. Package httpserve runs it.
-//   - operations.go: the table of operations. A row has the method, the path, the right that
-//     the operation needs, and where it names tubes. Routing, the OpenAPI document (openapi.go)
-//     and the checks of every request follow from the table. To add an operation, add a row.
-//   - guard.go, authenticate.go, rights.go, origin.go: what a request must pass before its
-//     operation sees it. It needs a clean path, known query parameters, a user with the right,
-//     and for changes a proof that no HTML form of another site sent it.
+// From the request downwards: a file uses files of its own line and of lines below.
+//
+//   - api.go: API, an http.Handler on a queue.Queue, its Config, and the routes. Package
+//     httpserve runs it.
+//   - operations.go: the table of operations. A row (row.go) has the method, the path, the right
+//     that the operation needs, and where it names tubes. Routing, the OpenAPI document
+//     (openapi.go) and the checks of every request follow from the table. To add an operation,
+//     add a row.
+//   - guard.go, authenticate.go, rights.go: what a request must pass before its operation sees
+//     it. It needs a clean path, known query parameters, a user with the right, and for changes
+//     a proof that no HTML form of another site sent it.
 //   - put.go, batch.go, reserve.go, finish.go: the frequent operations. They parse requests and
-//     write JSON themselves, with body.go and newjob.go.
-//   - jobs.go, movejob.go, jobactions.go, tubes.go, policy.go, server.go, store.go, search.go,
-//     parked.go, caller.go: all other operations, as functions of a typed input, which huma
-//     parses and validates. Both kinds are documented by types.
-//   - events.go and watch.go: event streams (stream.go). The sampler polls tubes once a second
-//     for /v1/events; the poller (poller.go, livetube.go, charts.go) polls all tubes for
-//     /v1/watch and the charts.
+//     write JSON themselves, with request.go.
+//   - jobs.go, search.go, tubes.go, policy.go, server.go, store.go: all other operations, as
+//     functions of a typed input, which huma parses and validates. Both kinds are documented by
+//     types.
+//   - events.go: the event streams.
+//   - service.go: what all operations share. Each operation is a method of service.
+//   - sampler.go polls tubes once a second for /v1/events. poller.go polls all tubes for
+//     /v1/watch (watch.go) and for the charts (charts.go).
+//   - newjob.go, info.go, values.go: jobs, tubes and other values in JSON and in queries.
+//   - request.go: bodies of requests and answers.
 //   - limiter.go: limits for requests that take long, shared fairly between clients.
 //   - problem.go: errors as clients see them, as RFC 9457 problem documents.
 //
@@ -32,6 +39,6 @@
 // the store is not available: then the change may or may not take effect. In a batch this holds
 // for each job.
 //
-// A client that disconnects while it waits takes no job with it. All state is in the store: any
-// instance can answer any request.
+// A client that disconnects while it waits takes no job with it. All jobs and policies are in
+// the store, so any instance can answer any request.
 package httpapi

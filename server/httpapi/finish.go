@@ -13,14 +13,6 @@ import (
 
 // This file has the operations of a lease holder: delete, release, bury and touch.
 
-// JobPath is the job in a path.
-type JobPath struct {
-	ID uint64 `path:"id"`
-}
-
-// noOutput documents an answer without a body.
-type noOutput struct{}
-
 // finishInput documents a delete.
 type finishInput struct {
 	JobPath
@@ -48,41 +40,41 @@ type touchInput struct {
 	Lease string `query:"lease" required:"true" maxLength:"32"`
 }
 
-func (api *API) finish(w http.ResponseWriter, r *http.Request) {
-	api.moveLeased(w, r, tube.Delete)
+func (svc *service) finish(w http.ResponseWriter, r *http.Request) {
+	svc.moveLeased(w, r, tube.Delete)
 }
 
-func (api *API) release(w http.ResponseWriter, r *http.Request) {
-	api.moveLeased(w, r, tube.Release)
+func (svc *service) release(w http.ResponseWriter, r *http.Request) {
+	svc.moveLeased(w, r, tube.Release)
 }
 
-func (api *API) bury(w http.ResponseWriter, r *http.Request) {
-	api.moveLeased(w, r, tube.Bury)
+func (svc *service) bury(w http.ResponseWriter, r *http.Request) {
+	svc.moveLeased(w, r, tube.Bury)
 }
 
-func (api *API) touch(w http.ResponseWriter, r *http.Request) {
-	api.moveLeased(w, r, tube.Touch)
+func (svc *service) touch(w http.ResponseWriter, r *http.Request) {
+	svc.moveLeased(w, r, tube.Touch)
 }
 
 // moveLeased handles a request for one job.
-func (api *API) moveLeased(w http.ResponseWriter, r *http.Request, move tube.Move) {
+func (svc *service) moveLeased(w http.ResponseWriter, r *http.Request, move tube.Move) {
 	op, err := readMove(r, move)
 	if err == nil {
-		err = api.keepPriority(r, &op)
+		err = svc.keepPriority(r, &op)
 	}
 	if err == nil {
-		err = api.doMove(r.Context(), op)
+		err = svc.doMove(r.Context(), op)
 	}
 	if err != nil {
-		api.fail(w, r, err)
+		svc.fail(w, r, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
 // doMove executes a move.
-func (api *API) doMove(ctx context.Context, op storage.Op) error {
-	answers, err := api.queue.Do(context.WithoutCancel(ctx), op)
+func (svc *service) doMove(ctx context.Context, op storage.Op) error {
+	answers, err := svc.queue.Do(context.WithoutCancel(ctx), op)
 	switch {
 	case err != nil:
 		return err
@@ -128,15 +120,6 @@ func readMove(r *http.Request, move tube.Move) (op storage.Op, err error) {
 	return op, nil
 }
 
-// readID returns the job id in a path.
-func readID(r *http.Request) (uint64, error) {
-	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
-	if err != nil {
-		return 0, invalid("id: %q is not a job id", r.PathValue("id"))
-	}
-	return id, nil
-}
-
 // moveOp returns the operation that moves a job for the holder of a lease. If lease is nil, the
 // caller holds no lease.
 func moveOp(move tube.Move, id uint64, lease *string) (storage.Op, error) {
@@ -157,11 +140,11 @@ func moveOp(move tube.Move, id uint64, lease *string) (storage.Op, error) {
 }
 
 // keepPriority sets the priority of a release or bury without one to that of the job.
-func (api *API) keepPriority(r *http.Request, op *storage.Op) error {
+func (svc *service) keepPriority(r *http.Request, op *storage.Op) error {
 	if op.Move != tube.Release && op.Move != tube.Bury || url.Values(r.URL.Query()).Has("priority") {
 		return nil
 	}
-	s, err := api.queue.JobStats(context.WithoutCancel(r.Context()), op.ID)
+	s, err := svc.queue.JobStats(context.WithoutCancel(r.Context()), op.ID)
 	if err != nil {
 		return err
 	}

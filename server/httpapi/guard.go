@@ -1,7 +1,7 @@
 package httpapi
 
 import (
-	"mime"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,8 +11,53 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// changeHeader is a header that an HTML form of another site cannot send.
-const changeHeader = "X-Redstalk"
+// origins are the web origins whose pages may call the API.
+type origins struct {
+	allowed map[string]bool
+	cross   *http.CrossOriginProtection
+}
+
+func newOrigins(allowed []string, log *slog.Logger) *origins {
+	o := &origins{make(map[string]bool), http.NewCrossOriginProtection()}
+	for _, origin := range allowed {
+		o.allowed[origin] = true
+		if err := o.cross.AddTrustedOrigin(origin); err != nil {
+			log.Warn("not a valid origin; it is ignored", "origin", origin, "err", err)
+		}
+	}
+	return o
+}
+
+// ValidateOrigin returns an error if origin is not a valid web origin, such as
+// https://ops.example.org:8443.
+func ValidateOrigin(origin string) error {
+	return http.NewCrossOriginProtection().AddTrustedOrigin(origin)
+}
+
+// check answers CORS preflight requests, and refuses requests that pages of other sites
+// may not send. It reports whether the request is to be handled.
+func (o *origins) check(w http.ResponseWriter, r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin != "" && o.allowed[origin] {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Add("Vary", "Origin")
+		h.Set("Access-Control-Expose-Headers", "Retry-After")
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
+			h.Set("Access-Control-Allow-Headers", strings.Join([]string{"Content-Type", "Authorization", changeHeader}, ", "))
+			h.Set("Access-Control-Max-Age", "600")
+			httpserve.Name(w, "preflight")
+			w.WriteHeader(http.StatusNoContent)
+			return false
+		}
+	}
+	if err := o.cross.Check(r); err != nil {
+		newProblem(http.StatusForbidden, codeForbidden, "a page of another site sent this request; --http-origin allows sites").Write(w)
+		return false
+	}
+	return true
+}
 
 // checkPath refuses paths that http.ServeMux would clean and redirect, because a client could
 // follow the redirect to a different operation. Encoded characters are left alone: tubes can be
@@ -30,17 +75,17 @@ func checkPath(r *http.Request) *problem {
 }
 
 // guard returns a handler that checks the user, the request and the rights, and then calls h.
-func (api *API) guard(row *row, h http.HandlerFunc) http.HandlerFunc {
+func (svc *service) guard(row *row, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		httpserve.Name(w, row.doc.OperationID)
-		if r = api.authenticate(w, r); r == nil {
+		if r = svc.authenticate(w, r); r == nil {
 			return
 		}
 		if p := row.check(r); p != nil {
 			p.Write(w)
 			return
 		}
-		if api.authorize(w, r, row) {
+		if svc.authorize(w, r, row) {
 			h(w, r)
 		}
 	}
@@ -55,11 +100,6 @@ func (row *row) check(r *http.Request) *problem {
 		return p
 	}
 	return row.checkChange(r)
-}
-
-// invalidTube returns the problem for a parameter that is not a tube name.
-func invalidTube(parameter, name string) *problem {
-	return invalid("%s: %q is not a tube name: 1 to %d letters, digits and -+/;.$_(), not starting with -", parameter, name, protocol.MaxName)
 }
 
 // checkQuery refuses unknown parameters, and repeated ones that cannot be repeated.
@@ -100,21 +140,5 @@ func (row *row) checkChange(r *http.Request) *problem {
 	return newProblem(http.StatusUnsupportedMediaType, codeUnsupported, "the request needs the content type %s or the header %s", jsonType, changeHeader)
 }
 
-const jsonType = "application/json"
-
 // formTypes are the content types that an HTML form of any site can send.
 var formTypes = []string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}
-
-// contentType returns the media type of a request, in lower case and without parameters. It is
-// "" if there is none or if it cannot be parsed.
-func contentType(r *http.Request) string {
-	value := r.Header.Get("Content-Type")
-	if value == jsonType {
-		return value
-	}
-	kind, _, err := mime.ParseMediaType(value)
-	if err != nil {
-		return ""
-	}
-	return kind
-}

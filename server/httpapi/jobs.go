@@ -2,88 +2,30 @@ package httpapi
 
 import (
 	"context"
-	"encoding/base64"
-	"math"
+	"errors"
+	"net/http"
 	"time"
-	"unicode/utf8"
 
 	"redstalk/protocol"
+	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
 )
 
-// JobInfo describes a job.
-type JobInfo struct {
-	ID         uint64     `json:"id"`
-	Tube       string     `json:"tube"`
-	State      string     `json:"state" enum:"ready,delayed,reserved,buried"`
-	Priority   uint32     `json:"priority"`
-	Delay      uint32     `json:"delay" doc:"seconds, as last set"`
-	TTR        uint32     `json:"ttr" doc:"seconds"`
-	Age        int64      `json:"age" doc:"seconds since the put"`
-	Due        int64      `json:"due_ms" doc:"time until a delayed job is ready, or until the TTR of a reserved job ends; 0 in other states"`
-	Size       int        `json:"size" doc:"bytes of the body"`
-	Reserves   uint32     `json:"reserves"`
-	Timeouts   uint32     `json:"timeouts"`
-	Releases   uint32     `json:"releases"`
-	Buries     uint32     `json:"buries"`
-	Kicks      uint32     `json:"kicks"`
-	Failures   uint32     `json:"failures" doc:"since the put, or since it was parked and kicked"`
-	Deliveries uint32     `json:"deliveries" doc:"since the put, or since it was parked and kicked"`
-	Leased     bool       `json:"leased,omitempty" doc:"reserved with a lease"`
-	Key        string     `json:"key,omitempty"`
-	Retry      []duration `json:"retry,omitempty" nullable:"false"`
-	Max        uint32     `json:"max,omitempty"`
-	Dead       string     `json:"dead,omitempty"`
-	Parked     string     `json:"parked,omitempty" enum:"retries,deliveries" doc:"why the server buried it; missing if a worker did"`
-	FromTube   string     `json:"from_tube,omitempty" doc:"for a job in a dead-letter tube: the tube it came from"`
-	FromID     uint64     `json:"from_id,omitempty"`
-	Excerpt    string     `json:"excerpt,omitempty" doc:"a part of the body, if requested"`
-}
-
-// jobWithBody describes a job and has its body.
-type jobWithBody struct {
-	JobInfo
-	Body   *string `json:"body,omitempty" doc:"if it is UTF-8"`
-	Base64 string  `json:"body_base64,omitempty" doc:"if it is not" format:"base64"`
-}
-
-// infoOf returns the description of a job.
-func infoOf(s *tube.JobStats) JobInfo {
-	f := metadataOf(s)
-	info := JobInfo{
-		ID: s.ID, Tube: s.Tube, State: s.State.String(), Priority: s.Pri, Delay: s.Delay, TTR: s.TTR,
-		Age: int64(s.Age / time.Second), Due: int64(s.TimeLeft / time.Millisecond), Size: s.Size,
-		Reserves: s.Counters[tube.Reserves], Timeouts: s.Counters[tube.Timeouts], Releases: s.Counters[tube.Releases],
-		Buries: s.Counters[tube.Buries], Kicks: s.Counters[tube.Kicks],
-		Failures: f.Failures(&s.Counters), Deliveries: f.Deliveries(&s.Counters),
-		Leased: s.Leased, Key: f.Key, Max: s.Rules.Max, Dead: s.Rules.Dead, Parked: f.Parked.String(),
-		FromTube: f.FromTube, FromID: f.FromID,
+// jobChanges are the operations of administrators on single jobs.
+func (svc *service) jobChanges() []*row {
+	return []*row{
+		typed(svc, Operation{"POST", "/v1/jobs/{id}/kick", rightOf(protocol.KickJob), OfJob}, doc("kickJob", "Make a buried or delayed job ready", 204, ""), svc.kickJob),
+		typed(svc, Operation{"POST", "/v1/jobs/{id}/reschedule", rightOf(protocol.Reschedule), OfJob}, doc("reschedule", "Change when a ready or delayed job is due", 204, ""), svc.reschedule),
+		typed(svc, Operation{"POST", "/v1/jobs/{id}/priority", rightOf(protocol.SetPriority), OfJob}, doc("setPriority", "Change the priority of a job that is not reserved", 204, ""), svc.setPriority),
 	}
-	for _, wait := range s.Rules.Retry {
-		info.Retry = append(info.Retry, duration(wait))
-	}
-	return info
-}
-
-// withBody returns the description of a job with its body.
-func withBody(s *tube.JobStats, body []byte) jobWithBody {
-	j := jobWithBody{JobInfo: infoOf(s)}
-	j.Size = len(body)
-	if utf8.Valid(body) {
-		text := string(body)
-		j.Body = &text
-	} else {
-		j.Base64 = base64.StdEncoding.EncodeToString(body)
-	}
-	return j
 }
 
 type jobOutput struct{ Body jobWithBody }
 
-func (api *API) job(ctx context.Context, in *JobPath) (*jobOutput, error) {
-	answers, err := api.queue.Do(ctx, storage.Op{Kind: storage.JobStats, ID: in.ID}, storage.Op{Kind: storage.Peek, ID: in.ID})
+func (svc *service) job(ctx context.Context, in *JobPath) (*jobOutput, error) {
+	answers, err := svc.queue.Do(ctx, storage.Op{Kind: storage.JobStats, ID: in.ID}, storage.Op{Kind: storage.Peek, ID: in.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -95,34 +37,26 @@ func (api *API) job(ctx context.Context, in *JobPath) (*jobOutput, error) {
 	return &jobOutput{withBody(answers[0].Job, answers[1].Body)}, nil
 }
 
-// answerError returns the error of an answer of a store.
-func answerError(a *storage.Answer) error {
-	if a.Err == nil && a.NotFound {
-		return queue.ErrNotFound
-	}
-	return a.Err
-}
-
 // keyPath is a tube and a key in a path.
 type keyPath struct {
 	TubePath
 	Key string `path:"key" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
 }
 
-func (api *API) jobByKey(ctx context.Context, in *keyPath) (*jobOutput, error) {
-	job, err := api.queue.PeekKey(ctx, in.Tube, in.Key)
+func (svc *service) jobByKey(ctx context.Context, in *keyPath) (*jobOutput, error) {
+	job, err := svc.queue.PeekKey(ctx, in.Tube, in.Key)
 	if err != nil {
 		return nil, err
 	}
-	return api.job(ctx, &JobPath{job.ID})
+	return svc.job(ctx, &JobPath{job.ID})
 }
 
-func (api *API) deleteByKey(ctx context.Context, in *keyPath) (*noOutput, error) {
-	return nil, api.queue.DeleteKey(ctx, in.Tube, in.Key)
+func (svc *service) deleteByKey(ctx context.Context, in *keyPath) (*noOutput, error) {
+	return nil, svc.queue.DeleteKey(ctx, in.Tube, in.Key)
 }
 
-func (api *API) kickJob(ctx context.Context, in *JobPath) (*noOutput, error) {
-	return nil, api.queue.KickJob(ctx, in.ID)
+func (svc *service) kickJob(ctx context.Context, in *JobPath) (*noOutput, error) {
+	return nil, svc.queue.KickJob(ctx, in.ID)
 }
 
 type rescheduleInput struct {
@@ -130,12 +64,12 @@ type rescheduleInput struct {
 	In string `query:"in" required:"true" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"time until the job is ready" example:"10m"`
 }
 
-func (api *API) reschedule(ctx context.Context, in *rescheduleInput) (*noOutput, error) {
+func (svc *service) reschedule(ctx context.Context, in *rescheduleInput) (*noOutput, error) {
 	wait, err := parseDuration(in.In)
 	if err != nil {
 		return nil, invalid("in: %v", err)
 	}
-	return nil, api.do(ctx, storage.Op{Kind: storage.Reschedule, ID: in.ID, In: time.Duration(wait)})
+	return nil, svc.do(ctx, storage.Op{Kind: storage.Reschedule, ID: in.ID, In: time.Duration(wait)})
 }
 
 type priorityInput struct {
@@ -143,25 +77,196 @@ type priorityInput struct {
 	Priority uint64 `query:"priority" required:"true" maximum:"4294967295"`
 }
 
-func (api *API) setPriority(ctx context.Context, in *priorityInput) (*noOutput, error) {
-	return nil, api.do(ctx, storage.Op{Kind: storage.SetPriority, ID: in.ID, Pri: uint32(in.Priority)})
+func (svc *service) setPriority(ctx context.Context, in *priorityInput) (*noOutput, error) {
+	return nil, svc.do(ctx, storage.Op{Kind: storage.SetPriority, ID: in.ID, Pri: uint32(in.Priority)})
 }
 
-// do executes an operation whose answer has only an error.
-func (api *API) do(ctx context.Context, op storage.Op) error {
-	answers, err := api.queue.Do(ctx, op)
+type actionInput struct {
+	Body struct {
+		Action   string   `json:"action" enum:"delete,kick,bury,reschedule,priority,move"`
+		IDs      []uint64 `json:"ids" minItems:"1" maxItems:"1000" nullable:"false"`
+		In       string   `json:"in,omitempty" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"for reschedule: time until the jobs are ready"`
+		Priority *uint32  `json:"priority,omitempty" doc:"for priority: the new priority"`
+		To       string   `json:"to,omitempty" maxLength:"200" doc:"for move: the other tube; the jobs get new ids and their failures are counted from 0"`
+	}
+}
+
+type actionOutput struct{ Body actionInfo }
+
+// actionInfo is the result of an action.
+type actionInfo struct {
+	Done   int      `json:"done" doc:"the number of jobs that were changed"`
+	Missed []uint64 `json:"missed" nullable:"false" doc:"jobs that do not exist, that are in another state, or for which the user lacks the right"`
+}
+
+// act applies an action to many jobs, one after the other.
+func (svc *service) act(ctx context.Context, in *actionInput) (*actionOutput, error) {
+	do, err := svc.actionOf(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	info := actionInfo{Missed: []uint64{}}
+	for _, id := range in.Body.IDs {
+		err := svc.checkAction(ctx, id)
+		if err == nil {
+			err = do(ctx, id)
+		}
+		switch problem := endsAction(err); {
+		case err == nil:
+			info.Done++
+		case problem:
+			return nil, err
+		default:
+			info.Missed = append(info.Missed, id)
+		}
+	}
+	return &actionOutput{info}, nil
+}
+
+// checkAction returns an error if the user lacks the right admin on the tube of a job.
+func (svc *service) checkAction(ctx context.Context, id uint64) error {
+	u := access.UserIn(ctx)
+	if u == nil || u.Everywhere()&access.Admin != 0 {
+		return nil
+	}
+	return svc.requireOnJob(ctx, u, access.Admin, id)
+}
+
+// endsAction reports whether an error concerns more than one job of an action.
+func endsAction(err error) bool {
+	return err != nil && !errors.Is(err, queue.ErrNotFound) && !errors.Is(err, errForbidden)
+}
+
+// actionOf returns a function that applies an action to one job.
+func (svc *service) actionOf(ctx context.Context, in *actionInput) (func(context.Context, uint64) error, error) {
+	switch in.Body.Action {
+	case "delete":
+		return func(ctx context.Context, id uint64) error { return svc.queue.Delete(ctx, svc.queue.NewHolder(), id) }, nil
+	case "kick":
+		return svc.queue.KickJob, nil
+	case "bury":
+		return svc.buryJob, nil
+	case "move":
+		if !protocol.ValidName([]byte(in.Body.To)) {
+			return nil, invalidTube("to", in.Body.To)
+		}
+		for _, need := range []Right{access.Admin, access.Put} {
+			if err := checkOtherTube(ctx, need, in.Body.To); err != nil {
+				return nil, err
+			}
+		}
+		return func(ctx context.Context, id uint64) error { return svc.moveJob(ctx, id, in.Body.To) }, nil
+	case "reschedule":
+		wait, err := parseDuration(in.Body.In)
+		if err != nil {
+			return nil, invalid("in: %v", err)
+		}
+		return func(ctx context.Context, id uint64) error {
+			return svc.do(ctx, storage.Op{Kind: storage.Reschedule, ID: id, In: time.Duration(wait)})
+		}, nil
+	}
+	if in.Body.Priority == nil {
+		return nil, invalid("priority: it is missing")
+	}
+	return func(ctx context.Context, id uint64) error {
+		return svc.do(ctx, storage.Op{Kind: storage.SetPriority, ID: id, Pri: *in.Body.Priority})
+	}, nil
+}
+
+// buryJob buries a job that is not reserved. It reserves the job and buries it at once. If it
+// cannot be buried, the job is given back.
+func (svc *service) buryJob(ctx context.Context, id uint64) error {
+	s, err := svc.queue.JobStats(ctx, id)
 	if err != nil {
 		return err
 	}
-	return answerError(&answers[0])
+	holder := svc.queue.NewHolder()
+	defer svc.queue.ReleaseAll(context.WithoutCancel(ctx), holder)
+	if _, err := svc.queue.ReserveJob(ctx, holder, id); err != nil {
+		return err
+	}
+	return svc.queue.Bury(ctx, holder, id, s.Pri)
 }
 
-// parseSeconds parses a duration of whole seconds, for fields that the beanstalk protocol has
-// in seconds only.
-func parseSeconds(name, word string) (uint32, error) {
-	d, ok := protocol.ParseDuration(word)
-	if !ok || d%time.Second != 0 || d/time.Second > math.MaxUint32 {
-		return 0, invalid("%s: %q is not a duration in whole seconds", name, word)
+// hideFor is the delay of a job that is to be buried in its new tube, so that no worker gets it
+// before it is buried.
+const hideFor = time.Minute
+
+// moveJob moves a job that is not reserved to another tube, where it has the same state and a
+// new id. It reserves the job, puts the copy, and then deletes the job: if it fails in between,
+// there are two jobs, never none. A job that cannot be moved stays as it was.
+func (svc *service) moveJob(ctx context.Context, id uint64, to string) error {
+	s, err := svc.queue.JobStats(ctx, id)
+	if err != nil {
+		return err
 	}
-	return uint32(d / time.Second), nil
+	if s.Tube == to || s.State == tube.Reserved || checkRedirect(ctx, s.Tube, to) != nil {
+		return queue.ErrNotFound
+	}
+	ctx = context.WithoutCancel(ctx) // a move that has begun is completed
+	holder := svc.queue.NewHolder()
+	defer svc.queue.ReleaseAll(ctx, holder)
+	job, err := svc.queue.ReserveJob(ctx, holder, id)
+	if err != nil {
+		return err
+	}
+	newID, err := svc.putCopy(ctx, s, job.Body, to)
+	if err != nil {
+		return errors.Join(err, svc.restore(ctx, holder, s))
+	}
+	if err := svc.queue.Delete(ctx, holder, id); err != nil {
+		return err
+	}
+	if s.State != tube.Buried {
+		return nil
+	}
+	if err := svc.buryJob(ctx, newID); !errors.Is(err, queue.ErrNotFound) {
+		return err
+	}
+	return nil // not found: somebody has already deleted or reserved the copy
+}
+
+// putCopy puts a copy of a job into another tube. If the key is taken there, it returns
+// queue.ErrNotFound.
+func (svc *service) putCopy(ctx context.Context, s *tube.JobStats, body []byte, to string) (id uint64, err error) {
+	op := storage.Op{Kind: storage.Put, Tube: to, Pri: s.Pri, TTR: s.TTR, Body: body}
+	tags := new(tube.Tags)
+	if s.Metadata != nil {
+		tags.Rules = s.Metadata.Rules
+		if tags.Key = s.Metadata.Key; tags.Key != "" {
+			tags.OnDuplicate = tube.Fail
+		}
+	}
+	switch s.State {
+	case tube.Delayed:
+		tags.Delay, tags.HasDelay = max(s.TimeLeft, 0).Truncate(time.Millisecond), true
+	case tube.Buried:
+		tags.Delay, tags.HasDelay = hideFor, true
+	}
+	if s.Metadata != nil || tags.HasDelay {
+		op.Args = &storage.Args{Tags: tags}
+	}
+	answers, err := svc.queue.Do(ctx, op)
+	if err == nil {
+		err = putFailure(&answers[0])
+	}
+	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusConflict {
+		err = queue.ErrNotFound
+	}
+	if err != nil {
+		return 0, err
+	}
+	return answers[0].ID, nil
+}
+
+// restore returns a reserved job to the state that it had.
+func (svc *service) restore(ctx context.Context, holder tube.Holder, s *tube.JobStats) error {
+	if s.State == tube.Buried {
+		return svc.queue.Bury(ctx, holder, s.ID, s.Pri)
+	}
+	seconds := (max(s.TimeLeft, 0) + time.Second - 1) / time.Second
+	if s.State != tube.Delayed {
+		seconds = 0
+	}
+	return svc.queue.Release(ctx, holder, s.ID, tube.Terms{Pri: s.Pri, Delay: uint32(seconds)})
 }

@@ -2,14 +2,10 @@ package httpapi
 
 import (
 	"context"
-	"net"
-	"net/http"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
-
-	"redstalk/server/access"
 )
 
 // This file limits requests that take long: streams, waiting reserves, and searches.
@@ -48,26 +44,6 @@ func (l *limiter) release(client string) {
 	if l.byClient[client]--; l.byClient[client] == 0 {
 		delete(l.byClient, client)
 	}
-}
-
-// clientOf identifies the sender of a request: by its user, or else by its address.
-func (api *API) clientOf(r *http.Request) string {
-	if u := access.UserIn(r.Context()); u != nil && u != api.config.Access.Anonymous() {
-		return "user " + u.Name()
-	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
-}
-
-// clientKey is the context key of the result of clientOf, for operations that huma serves.
-type clientKey struct{}
-
-func clientIn(ctx context.Context) string {
-	client, _ := ctx.Value(clientKey{}).(string)
-	return client
 }
 
 const (

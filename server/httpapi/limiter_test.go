@@ -153,7 +153,7 @@ func TestHeadOfStreams(t *testing.T) {
 func TestLimitsPerUser(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, "small t work,read", "root * read,work")
-	g.api.streams.limit, g.api.waiting.limit = 4, 4
+	g.api.service.streams.limit, g.api.service.waiting.limit = 4, 4
 	const small, root = "Authorization: Bearer small:small", "Authorization: Bearer root:root"
 	for range 2 {
 		g.stream("?tube=t", small)
@@ -172,7 +172,7 @@ func TestSearchesOfOneClient(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
 	for range maxSearches / 2 {
-		a.api.searches.acquire("127.0.0.1")
+		a.api.service.searches.acquire("127.0.0.1")
 	}
 	for _, path := range []string{"/v1/tubes/t/search?state=ready&text=x", "/v1/parked", "/v1/tubes/t/jobs?state=ready&excerpt=true"} {
 		if got := a.want(429, "GET", path, ""); got.header.Get("Retry-After") == "" {
@@ -180,6 +180,6 @@ func TestSearchesOfOneClient(t *testing.T) {
 		}
 	}
 	a.want(200, "GET", "/v1/tubes/t/jobs?state=ready", "")
-	a.api.searches.limiter.release("127.0.0.1")
+	a.api.service.searches.limiter.release("127.0.0.1")
 	a.want(200, "GET", "/v1/parked", "")
 }

@@ -1,15 +1,12 @@
 package httpapi
 
 import (
-	"fmt"
 	"math"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-	strict "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"redstalk/protocol"
@@ -22,20 +19,6 @@ const (
 	defaultPriority = tube.UrgentBelow // the first priority that does not count as urgent
 	defaultTTR      = 60               // seconds
 )
-
-// Terms are the options of a put.
-type Terms struct {
-	Priority    *uint32    `json:"priority,omitempty" doc:"0 is the most urgent; the default is 1024"`
-	Delay       *duration  `json:"delay,omitempty" doc:"time until the job is ready"`
-	At          *int64     `json:"at,omitempty" doc:"when the job becomes ready, in milliseconds since the Unix epoch; instead of delay" minimum:"0" maximum:"9223372036853"`
-	TTR         *duration  `json:"ttr,omitempty" doc:"time to run (visibility timeout), in whole seconds; the default is 60"`
-	Key         *string    `json:"key,omitempty" doc:"deduplication key: at most one job of a tube has it" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
-	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what to do if a job already has the key"`
-	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long the key stays taken after the job is gone"`
-	Retry       []duration `json:"retry,omitempty" doc:"the delays after the first, second, … failure" maxItems:"32"`
-	Max         *uint32    `json:"max,omitempty" doc:"the maximum number of deliveries" minimum:"1" maximum:"1000000"`
-	Dead        *string    `json:"dead,omitempty" doc:"the dead-letter tube of the job; without it an exhausted job is buried" minLength:"1" maxLength:"200"`
-}
 
 // newJob is the JSON description of a job to put.
 type newJob struct {
@@ -63,6 +46,20 @@ func (j *newJob) op(name string) (storage.Op, error) {
 		body = j.Body
 	}
 	return j.Terms.op(name, body)
+}
+
+// Terms are the options of a put.
+type Terms struct {
+	Priority    *uint32    `json:"priority,omitempty" doc:"0 is the most urgent; the default is 1024"`
+	Delay       *duration  `json:"delay,omitempty" doc:"time until the job is ready"`
+	At          *int64     `json:"at,omitempty" doc:"when the job becomes ready, in milliseconds since the Unix epoch; instead of delay" minimum:"0" maximum:"9223372036853"`
+	TTR         *duration  `json:"ttr,omitempty" doc:"time to run (visibility timeout), in whole seconds; the default is 60"`
+	Key         *string    `json:"key,omitempty" doc:"deduplication key: at most one job of a tube has it" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
+	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what to do if a job already has the key"`
+	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long the key stays taken after the job is gone"`
+	Retry       []duration `json:"retry,omitempty" doc:"the delays after the first, second, … failure" maxItems:"32"`
+	Max         *uint32    `json:"max,omitempty" doc:"the maximum number of deliveries" minimum:"1" maximum:"1000000"`
+	Dead        *string    `json:"dead,omitempty" doc:"the dead-letter tube of the job; without it an exhausted job is buried" minLength:"1" maxLength:"200"`
 }
 
 // op returns the operation that puts a job with this body.
@@ -218,106 +215,4 @@ func (t *Terms) set(name, value string) (err error) {
 func parsed[T any](word string, parse func(string) (T, error)) (*T, error) {
 	v, err := parse(word)
 	return &v, err
-}
-
-func parseUint32(word string) (uint32, error) {
-	n, err := strconv.ParseUint(word, 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a number from 0 to %d", word, uint32(math.MaxUint32))
-	}
-	return uint32(n), nil
-}
-
-// duration is a time.Duration that is written with a unit, or in seconds without one.
-type duration time.Duration
-
-func parseDuration(word string) (duration, error) {
-	d, ok := protocol.ParseDuration(word)
-	if !ok {
-		return 0, fmt.Errorf("%q is not a duration: a whole number of seconds, or one with the unit ms, s, m, h or d; at most ten years", word)
-	}
-	return duration(d), nil
-}
-
-// UnmarshalJSONFrom decodes a string, or a number of seconds.
-func (d *duration) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	token, err := dec.ReadToken()
-	if err != nil {
-		return err
-	}
-	if kind := token.Kind(); kind != '"' && kind != '0' {
-		return fmt.Errorf("a duration is a string or a number")
-	}
-	*d, err = parseDuration(token.String())
-	return err
-}
-
-// MarshalJSON encodes the duration as a whole number of the largest possible unit.
-func (d duration) MarshalJSON() ([]byte, error) {
-	return strconv.AppendQuote(nil, protocol.Durations([]time.Duration{time.Duration(d)})), nil
-}
-
-// Schema implements huma.SchemaProvider.
-func (duration) Schema(huma.Registry) *huma.Schema {
-	zero := 0.0
-	return &huma.Schema{
-		OneOf:       []*huma.Schema{{Type: huma.TypeString, Pattern: durationPattern}, {Type: huma.TypeInteger, Minimum: &zero}},
-		Description: "a whole number with a unit (ms, s, m, h, d), or a number of seconds; at most ten years",
-		Examples:    []any{"90s"},
-	}
-}
-
-const durationPattern = "^[0-9]+(ms|s|m|h|d)?$"
-
-// duplicate is a tube.OnDuplicate in JSON: what to do if a job already has the key of a put.
-type duplicate tube.OnDuplicate
-
-var duplicates = map[string]tube.OnDuplicate{"keep": tube.Keep, "replace": tube.Replace, "fail": tube.Fail}
-
-func parseDuplicate(word string) (duplicate, error) {
-	d, known := duplicates[word]
-	if !known {
-		return 0, fmt.Errorf("%q is not keep, replace or fail", word)
-	}
-	return duplicate(d), nil
-}
-
-// UnmarshalJSONFrom decodes keep, replace or fail.
-func (d *duplicate) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	var word string
-	err := strict.UnmarshalDecode(dec, &word)
-	if err == nil {
-		*d, err = parseDuplicate(word)
-	}
-	return err
-}
-
-// MarshalJSON encodes keep, replace or fail.
-func (d duplicate) MarshalJSON() ([]byte, error) {
-	for word, value := range duplicates {
-		if value == tube.OnDuplicate(d) {
-			return strconv.AppendQuote(nil, word), nil
-		}
-	}
-	return []byte("null"), nil
-}
-
-// Schema implements huma.SchemaProvider.
-func (duplicate) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Enum: []any{"keep", "replace", "fail"}, Description: "what to do if a job already has the key; the default is keep"}
-}
-
-// jsonValue is the text of any JSON value. It is nil if there is none.
-type jsonValue []byte
-
-// UnmarshalJSONFrom copies the text of any value.
-func (v *jsonValue) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	text, err := dec.ReadValue()
-	*v = append([]byte(nil), text...)
-	return err
-}
-
-// Schema implements huma.SchemaProvider.
-func (jsonValue) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Description: "a string is the body itself; of any other value the JSON text is the body"}
 }

@@ -26,15 +26,15 @@ type policyInfo struct {
 	PushRate        *string   `json:"push_rate,omitempty" doc:"the maximum rate of calls, such as 100/s, 100/m or 100/h"`
 }
 
-type policyOutput struct{ Body policyInfo }
-
 type policyInput struct {
 	TubePath
 	Empty bool `query:"empty" doc:"answer {} instead of 404 if the tube has no policy"`
 }
 
-func (api *API) policy(ctx context.Context, in *policyInput) (*policyOutput, error) {
-	p, err := api.queue.Policy(ctx, in.Tube)
+type policyOutput struct{ Body policyInfo }
+
+func (svc *service) policy(ctx context.Context, in *policyInput) (*policyOutput, error) {
+	p, err := svc.queue.Policy(ctx, in.Tube)
 	if in.Empty && errors.Is(err, queue.ErrNotFound) {
 		return new(policyOutput), nil
 	}
@@ -76,7 +76,7 @@ type setPolicyInput struct {
 	Body policyInfo
 }
 
-func (api *API) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutput, error) {
+func (svc *service) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutput, error) {
 	info := &in.Body
 	p := new(tube.Policy)
 	var err error
@@ -108,7 +108,7 @@ func (api *API) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutput, e
 	if info.empty() {
 		p = nil
 	}
-	return nil, api.queue.SetPolicy(ctx, in.Tube, p)
+	return nil, svc.queue.SetPolicy(ctx, in.Tube, p)
 }
 
 // empty reports whether no field of the policy is set.
@@ -165,6 +165,6 @@ func (p *policyInfo) push() (push tube.Push, err error) {
 	return push, nil
 }
 
-func (api *API) deletePolicy(ctx context.Context, in *TubePath) (*noOutput, error) {
-	return nil, api.queue.SetPolicy(ctx, in.Tube, nil)
+func (svc *service) deletePolicy(ctx context.Context, in *TubePath) (*noOutput, error) {
+	return nil, svc.queue.SetPolicy(ctx, in.Tube, nil)
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -11,38 +12,24 @@ import (
 )
 
 // This file polls all tubes: every second while there are watchers, and otherwise every
-// pointEvery for the charts of the last hour, which are kept in memory.
+// pointEvery, for the charts of the last hour. The charts are in memory only.
 
-const (
-	// pointEvery is the time between two points of a chart. maxPoints is the number of
-	// points: an hour.
-	pointEvery = 10 * time.Second
-	maxPoints  = 360
-
-	// maxCharted is the maximum number of tubes with charts. A point takes 24 bytes, so all
-	// charts take at most 9 MB.
-	maxCharted = 1000
-
-	// idleFactor is the pause after a poll as a multiple of its duration, so that polling
-	// very many tubes takes at most a tenth of the store's time.
-	idleFactor = 9
-)
+// idleFactor is the pause after a poll as a multiple of its duration, so that polling very many
+// tubes takes at most a tenth of the store's time.
+const idleFactor = 9
 
 // poller polls all tubes for the charts and for the watchers of an API.
 type poller struct {
 	queue *queue.Queue
 	now   func() time.Time
 
-	mu         sync.Mutex
-	live       map[string]liveTube
-	order      []string // names in live, sorted
-	at         time.Time
-	err        error // why the last poll failed
-	charts     map[string]*chart
-	lastPoints time.Time         // when points were last added to the charts
-	previous   map[string]counts // the counts at that time, by tube
-	watchers   map[*watcher]struct{}
-	reasons    map[string]reason // of pauses, by tube
+	mu       sync.Mutex // guards the fields below, and what they point to
+	live     map[string]liveTube
+	order    []string  // names in live, sorted
+	at       time.Time // when live was current
+	history  history
+	watchers watchers
+	reasons  map[string]reason // of pauses, by tube
 
 	wake chan struct{} // signals a new watcher
 	stop context.CancelFunc
@@ -51,8 +38,7 @@ type poller struct {
 
 func newPoller(q *queue.Queue) *poller {
 	return &poller{
-		queue: q, now: time.Now, live: make(map[string]liveTube), charts: make(map[string]*chart), previous: make(map[string]counts),
-		watchers: make(map[*watcher]struct{}), reasons: make(map[string]reason), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		queue: q, now: time.Now, live: make(map[string]liveTube), history: history{charts: make(map[string]*chart)}, watchers: make(watchers), reasons: make(map[string]reason), wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
 
@@ -111,8 +97,8 @@ func (p *poller) poll(ctx context.Context) time.Duration {
 func (p *poller) record(all []*tube.TubeStats, err error, began, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.err = err; err != nil {
-		p.publishProblem(err)
+	if err != nil {
+		p.watchers.publishProblem(err)
 		return
 	}
 	passed := now.Sub(p.at)
@@ -141,10 +127,8 @@ func (p *poller) record(all []*tube.TubeStats, err error, began, now time.Time) 
 			delete(p.reasons, name)
 		}
 	}
-	if now.Sub(p.lastPoints) >= pointEvery-sampleEvery/2 {
-		p.addPoints(now)
-	}
-	p.publish(changed, gone)
+	p.history.add(order, live, now)
+	p.watchers.publish(changed, gone)
 }
 
 // reason is why a tube was paused.
@@ -160,4 +144,48 @@ func (p *poller) paused(name, why string) {
 	if _, has := p.reasons[name]; has || len(p.reasons) < maxCharted {
 		p.reasons[name] = reason{why, p.now()}
 	}
+}
+
+// subscribe adds a watcher. Its first event has all tubes.
+func (p *poller) subscribe(w *watcher) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.updates, w.changed, w.gone = make(chan struct{}, 1), make(map[string]liveTube, len(p.live)), make(map[string]bool)
+	for name, t := range p.live {
+		w.changed[name] = t
+	}
+	if !p.at.IsZero() {
+		w.signal()
+	}
+	p.watchers[w] = struct{}{}
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *poller) unsubscribe(w *watcher) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.watchers, w)
+}
+
+// nextEvent returns the event with the changes that a watcher was not sent yet.
+func (p *poller) nextEvent(w *watcher) []byte {
+	p.mu.Lock()
+	problem, changed, gone, at := w.problem, w.changed, w.gone, p.at
+	if w.problem = nil; problem == nil {
+		w.changed, w.gone = make(map[string]liveTube), make(map[string]bool)
+	}
+	p.mu.Unlock()
+	if problem != nil {
+		return slices.Concat([]byte("event: problem\ndata: "), problem, []byte("\n\n"))
+	}
+	e := watchEvent{At: at.UnixMilli(), Tubes: []liveTube{}}
+	for _, name := range w.visible(changed) {
+		e.Tubes = append(e.Tubes, changed[name])
+	}
+	e.Gone = w.visible(gone)
+	text, _ := json.Marshal(e) // strings and numbers can always be encoded
+	return slices.Concat([]byte("event: tubes\ndata: "), text, []byte("\n\n"))
 }

@@ -148,7 +148,7 @@ func TestP95(t *testing.T) {
 func TestChartPoints(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
-	pt := newPollerTest(t, a.api.poller)
+	pt := newPollerTest(t, a.api.service.poller)
 	for i := range uint64(400) {
 		all := []*tube.TubeStats{{Name: "t", Ready: i, Buried: 1 << 33, Total: 20 * i, Deletes: 10 * i}}
 		if i < 10 {
@@ -156,7 +156,7 @@ func TestChartPoints(t *testing.T) {
 		}
 		pt.poll(pointEvery-time.Second, all...)
 		pt.poll(time.Second, all...)
-		if charts := len(pt.poller.charts); i == 9+maxPoints/2 && charts != 2 || i == 10+maxPoints/2 && charts != 1 {
+		if charts := len(pt.poller.history.charts); i == 9+maxPoints/2 && charts != 2 || i == 10+maxPoints/2 && charts != 1 {
 			t.Errorf("after %d points there are %d charts", i, charts)
 		}
 	}

@@ -39,19 +39,8 @@ type problem struct {
 	Done int `json:"done,omitempty"`
 }
 
-// partialError is the error of an operation on many jobs that had processed some of them.
-type partialError struct {
-	error
-	jobs int
-}
-
-func (e partialError) Unwrap() error { return e.error }
-
 // GetStatus implements huma.StatusError.
 func (p *problem) GetStatus() int { return p.Status }
-
-// ContentType implements huma.ContentTypeFilter.
-func (p *problem) ContentType(string) string { return httpserve.ProblemType }
 
 // GetHeaders implements huma.HeadersError.
 func (p *problem) GetHeaders() http.Header {
@@ -61,6 +50,9 @@ func (p *problem) GetHeaders() http.Header {
 	}
 	return h
 }
+
+// ContentType implements huma.ContentTypeFilter.
+func (p *problem) ContentType(string) string { return httpserve.ProblemType }
 
 // Write answers a request with the problem.
 func (p *problem) Write(w http.ResponseWriter) { p.WriteWith(w, p) }
@@ -78,6 +70,21 @@ func invalid(format string, args ...any) *problem {
 // retryAfter is the Retry-After of answers, in seconds, while the instance drains, while a
 // limit is reached, and while the store is unavailable.
 const retryAfter = 2
+
+// tooMany returns the problem for a limit that is reached.
+func tooMany(format string, args ...any) *problem {
+	p := newProblem(http.StatusTooManyRequests, codeTooMany, format, args...)
+	p.RetryAfter = retryAfter
+	return p
+}
+
+// partialError is the error of an operation on many jobs that had processed some of them.
+type partialError struct {
+	error
+	jobs int
+}
+
+func (e partialError) Unwrap() error { return e.error }
 
 // knownErrors are the errors that have a problem of their own.
 var knownErrors = []struct {

@@ -27,11 +27,6 @@ type rawPutInput struct {
 	Body        newJob
 }
 
-// TubePath is the tube in a path.
-type TubePath struct {
-	Tube string `path:"tube" maxLength:"200" doc:"write / as %2F"`
-}
-
 // putOutput documents the answer to a put.
 type putOutput struct{ Body putAnswer }
 
@@ -44,35 +39,35 @@ type putAnswer struct {
 
 // jsonLimit is the largest request body that describes a job in JSON, in bytes. A job whose
 // JSON is larger can be put raw.
-func (api *API) jsonLimit() int64 { return 2*int64(api.queue.MaxJobSize()) + 64<<10 }
+func (svc *service) jsonLimit() int64 { return 2*int64(svc.queue.MaxJobSize()) + 64<<10 }
 
-func (api *API) put(w http.ResponseWriter, r *http.Request) {
-	op, err := api.readPut(w, r)
+func (svc *service) put(w http.ResponseWriter, r *http.Request) {
+	op, err := svc.readPut(w, r)
 	if err == nil {
 		err = checkPut(r.Context(), &op)
 	}
 	if err == nil {
 		var answers []storage.Answer
-		if answers, err = api.queue.Do(context.WithoutCancel(r.Context()), op); err == nil {
+		if answers, err = svc.queue.Do(context.WithoutCancel(r.Context()), op); err == nil {
 			err = putFailure(&answers[0])
 			op.Answer = answers[0]
 		}
 	}
 	if err != nil {
-		api.fail(w, r, err)
+		svc.fail(w, r, err)
 		return
 	}
 	writeJSON(w, http.StatusCreated, append(appendPutAnswer([]byte{'{'}, &op), '}'))
 }
 
 // readPut parses a put.
-func (api *API) readPut(w http.ResponseWriter, r *http.Request) (op storage.Op, err error) {
+func (svc *service) readPut(w http.ResponseWriter, r *http.Request) (op storage.Op, err error) {
 	name := r.PathValue("tube")
 	if contentType(r) == jsonType {
 		if r.URL.RawQuery != "" {
 			return op, invalid("query parameters are for raw bodies; with JSON, set the options in the body")
 		}
-		err = readJSON(w, r, api.jsonLimit(), func(text []byte) error {
+		err = readJSON(w, r, svc.jsonLimit(), func(text []byte) error {
 			op, err = parseJob(name, text)
 			return err
 		})
@@ -86,7 +81,7 @@ func (api *API) readPut(w http.ResponseWriter, r *http.Request) (op storage.Op, 
 	if err != nil {
 		return op, err
 	}
-	body, err := readBody(w, r, int64(api.queue.MaxJobSize()), nil)
+	body, err := readBody(w, r, int64(svc.queue.MaxJobSize()), nil)
 	if err != nil {
 		return op, err
 	}
@@ -100,19 +95,6 @@ func parseJob(name string, text []byte) (storage.Op, error) {
 		return storage.Op{}, err
 	}
 	return j.op(name)
-}
-
-// putFailure returns why a put failed. It is nil if on_duplicate=keep returned another job.
-func putFailure(a *storage.Answer) error {
-	switch {
-	case a.Err != nil:
-		return a.Err
-	case a.Result != nil && a.Result.Outcome == tube.PutDuplicate:
-		p := newProblem(http.StatusConflict, "DUPLICATE", "the job %d has the key", a.ID)
-		p.ID = a.ID
-		return p
-	}
-	return nil
 }
 
 // appendPutAnswer appends the fields of a putAnswer.
@@ -153,14 +135,3 @@ func stateWord(s tube.State) string {
 	}
 	return s.String()
 }
-
-// writeJSON answers with JSON text.
-func writeJSON(w http.ResponseWriter, status int, text []byte) {
-	h := w.Header()
-	h["Content-Type"] = jsonTypes
-	h["Content-Length"] = []string{strconv.Itoa(len(text))}
-	w.WriteHeader(status)
-	w.Write(text)
-}
-
-var jsonTypes = []string{jsonType}

@@ -11,19 +11,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"redstalk/protocol"
 	"redstalk/server/httpserve"
 	"redstalk/server/queue"
 	"redstalk/tube"
 )
 
-const (
-	// maxWait is the longest wait of a reserve.
-	maxWait = time.Hour
-
-	// maxTubes is the maximum number of tubes in a request.
-	maxTubes = 1000
-)
+// maxWait is the longest wait of a reserve.
+const maxWait = time.Hour
 
 // reserveInput documents a reserve.
 type reserveInput struct {
@@ -58,53 +52,53 @@ type reserveRequest struct {
 	n     int
 }
 
-func (api *API) reserve(w http.ResponseWriter, r *http.Request) {
+func (svc *service) reserve(w http.ResponseWriter, r *http.Request) {
 	request, err := readReserve(r)
 	if err != nil {
-		api.fail(w, r, err)
+		svc.fail(w, r, err)
 		return
 	}
 	if request.wait > 0 {
 		if err := readRest(r); err != nil {
-			api.fail(w, r, err)
+			svc.fail(w, r, err)
 			return
 		}
 		client := ""
-		if api.config.Access != nil {
-			client = api.clientOf(r)
+		if svc.access != nil {
+			client = svc.clientOf(r)
 		}
-		if !api.waiting.acquire(client) {
-			api.fail(w, r, tooMany("too many requests are waiting for jobs"))
+		if !svc.waiting.acquire(client) {
+			svc.fail(w, r, tooMany("too many requests are waiting for jobs"))
 			return
 		}
-		defer api.waiting.release(client)
+		defer svc.waiting.release(client)
 	}
-	jobs, err := api.reserveJobs(r, request)
+	jobs, err := svc.reserveJobs(r, request)
 	switch {
 	case errors.Is(err, queue.ErrTimedOut), errors.Is(err, queue.ErrDeadlineSoon), errors.Is(err, httpserve.ErrEnding), errors.Is(err, errACLChanged):
 		w.WriteHeader(http.StatusNoContent)
 		return
 	case err != nil:
-		api.fail(w, r, err)
+		svc.fail(w, r, err)
 		return
 	case r.Context().Err() != nil: // the client has disconnected
-		api.queue.GiveBackLeases(jobs)
+		svc.queue.GiveBackLeases(jobs)
 		return
 	}
-	api.writeLeased(w, jobs)
+	svc.writeLeased(w, jobs)
 }
 
 // reserveJobs reserves jobs until the client disconnects or the server shuts down. The error is
 // then httpserve.ErrEnding.
-func (api *API) reserveJobs(r *http.Request, request reserveRequest) ([]queue.Leased, error) {
+func (svc *service) reserveJobs(r *http.Request, request reserveRequest) ([]queue.Leased, error) {
 	if request.wait == 0 {
-		return api.queue.ReserveLeases(context.WithoutCancel(r.Context()), request.tubes, request.n, 0)
+		return svc.queue.ReserveLeases(context.WithoutCancel(r.Context()), request.tubes, request.n, 0)
 	}
 	present, cancel := httpserve.UntilEnding(r)
 	defer cancel()
 	ctx, end := untilACLChange(present)
 	defer end()
-	jobs, err := api.queue.ReserveLeases(ctx, request.tubes, request.n, request.wait)
+	jobs, err := svc.queue.ReserveLeases(ctx, request.tubes, request.n, request.wait)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -112,7 +106,7 @@ func (api *API) reserveJobs(r *http.Request, request reserveRequest) ([]queue.Le
 }
 
 // writeLeased answers with jobs. If the answer cannot be written, the jobs are given back.
-func (api *API) writeLeased(w http.ResponseWriter, jobs []queue.Leased) {
+func (svc *service) writeLeased(w http.ResponseWriter, jobs []queue.Leased) {
 	size := 2
 	for i := range jobs {
 		size += len(jobs[i].Body) + 256
@@ -131,7 +125,7 @@ func (api *API) writeLeased(w http.ResponseWriter, jobs []queue.Leased) {
 	h["Content-Length"] = []string{strconv.Itoa(len(b))}
 	w.WriteHeader(http.StatusOK)
 	if _, err := w.Write(b); err != nil {
-		api.queue.GiveBackLeases(jobs)
+		svc.queue.GiveBackLeases(jobs)
 	}
 }
 
@@ -164,14 +158,6 @@ func appendLeased(b []byte, j *queue.Leased) []byte {
 		b, _ = jsontext.AppendQuote(b, metadata.Key) // printable ASCII
 	}
 	return append(b, '}')
-}
-
-// metadataOf returns the metadata of a job, or empty metadata if it has none.
-func metadataOf(s *tube.JobStats) *tube.Metadata {
-	if s.Metadata == nil {
-		return new(tube.Metadata)
-	}
-	return s.Metadata
 }
 
 // appendBody appends a body as the member body, or as body_base64 if it is not UTF-8.
@@ -214,25 +200,4 @@ func readReserve(r *http.Request) (request reserveRequest, err error) {
 		}
 	}
 	return request, nil
-}
-
-// tubesIn returns the tubes in a query.
-func tubesIn(query url.Values) ([]string, error) {
-	names := query["tube"]
-	if len(names) > maxTubes {
-		return nil, invalid("tube: there are %d; the limit is %d a request", len(names), maxTubes)
-	}
-	for _, name := range names {
-		if !protocol.ValidName([]byte(name)) {
-			return nil, invalidTube("tube", name)
-		}
-	}
-	return names, nil
-}
-
-// tooMany returns the problem for a limit that is reached.
-func tooMany(format string, args ...any) *problem {
-	p := newProblem(http.StatusTooManyRequests, codeTooMany, format, args...)
-	p.RetryAfter = retryAfter
-	return p
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"redstalk/server/access"
 	"redstalk/server/queue"
@@ -17,27 +16,20 @@ import (
 // is in the context of the request. What the row of an operation says of tubes is checked
 // before its handler runs. The handler itself checks what only it knows, such as a second tube.
 
-// rights maps the rights of the table to those of package access.
-var rights = map[Right]access.Right{Put: access.Put, Work: access.Work, Read: access.Read, Admin: access.Admin}
-
-// handlerRights are the rights on all tubes that other handlers need, by path. A handler that
-// is not listed needs no right.
-var handlerRights = map[string]access.Right{"/metrics": access.Read}
-
 // authorize reports whether the user of a request may call a row. If not, it answers the
 // request.
-func (api *API) authorize(w http.ResponseWriter, r *http.Request, row *row) bool {
+func (svc *service) authorize(w http.ResponseWriter, r *http.Request, row *row) bool {
 	u := access.UserIn(r.Context())
-	if u == nil || u.Everywhere()&rights[row.Right] != 0 {
+	if u == nil || u.Everywhere()&row.Right != 0 {
 		return true
 	}
-	switch err := api.checkRights(r, row, u); {
+	switch err := svc.checkRights(r, row, u); {
 	case err == nil:
 		return true
 	case errors.Is(err, errForbidden):
 		refuse(w, r, u, nil)
 	default:
-		api.fail(w, r, err)
+		svc.fail(w, r, err)
 	}
 	return false
 }
@@ -47,8 +39,11 @@ var errForbidden = errors.New("forbidden")
 
 // checkRights returns errForbidden if a user who lacks the right on all tubes also lacks it on
 // the tubes that a request names.
-func (api *API) checkRights(r *http.Request, row *row, u *access.User) error {
-	need := rights[row.Right]
+func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error {
+	need := row.Right
+	if need == 0 {
+		return requireUser(u)
+	}
 	switch row.Tube {
 	case InPath:
 		return requireOn(u, need, r.PathValue("tube"))
@@ -56,7 +51,7 @@ func (api *API) checkRights(r *http.Request, row *row, u *access.User) error {
 		query, _ := url.ParseQuery(r.URL.RawQuery) // row.checkQuery has checked it
 		names := query["tube"]
 		switch {
-		case len(names) == 0 && row.Right == Read:
+		case len(names) == 0 && row.Right == access.Read:
 			return requireAnywhere(u, need) // tubes without the right are left out of the answer
 		case len(names) == 0:
 			names = []string{tube.Default}
@@ -70,11 +65,11 @@ func (api *API) checkRights(r *http.Request, row *row, u *access.User) error {
 		if err != nil {
 			return err
 		}
-		return api.requireOnJob(r.Context(), u, need, id)
+		return svc.requireOnJob(r.Context(), u, need, id)
 	case Listed:
 		return requireAnywhere(u, need)
 	}
-	if row.Right == Read {
+	if row.Right == access.Read {
 		return requireAnywhere(u, need)
 	}
 	return errForbidden // this needs the right on all tubes
@@ -101,13 +96,21 @@ func requireAnywhere(u *access.User, need access.Right) error {
 // requireAny returns errForbidden if the user has no right at all.
 func requireAny(u *access.User) error { return requireAnywhere(u, access.All) }
 
+// requireUser returns errForbidden for an unauthenticated client without any right.
+func requireUser(u *access.User) error {
+	if access.Status(u, nil) == http.StatusUnauthorized {
+		return requireAny(u)
+	}
+	return nil
+}
+
 // requireOnJob is requireOn for the tube of a job. If the user has no right at all on that
 // tube, the error is queue.ErrNotFound.
-func (api *API) requireOnJob(ctx context.Context, u *access.User, need access.Right, id uint64) error {
+func (svc *service) requireOnJob(ctx context.Context, u *access.User, need access.Right, id uint64) error {
 	if err := requireAny(u); err != nil {
 		return err
 	}
-	s, err := api.queue.JobStats(ctx, id)
+	s, err := svc.queue.JobStats(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -133,7 +136,7 @@ func forbidden() *problem {
 // checkOtherTube returns an error if the user lacks a right on the second tube of an
 // operation. "" is no tube.
 func checkOtherTube(ctx context.Context, need Right, name string) error {
-	if u := access.UserIn(ctx); u != nil && name != "" && u.On(name)&rights[need] == 0 {
+	if u := access.UserIn(ctx); u != nil && name != "" && u.On(name)&need == 0 {
 		return forbidden()
 	}
 	return nil
@@ -155,7 +158,7 @@ func checkPut(ctx context.Context, op *storage.Op) error {
 		return nil
 	}
 	if op.Args != nil && op.Args.Tags != nil {
-		if err := checkOtherTube(ctx, Put, op.Args.Tags.Dead); err != nil {
+		if err := checkOtherTube(ctx, access.Put, op.Args.Tags.Dead); err != nil {
 			return err
 		}
 	}
@@ -163,62 +166,4 @@ func checkPut(ctx context.Context, op *storage.Op) error {
 		return tooMany("the user has exceeded its rate limits for puts")
 	}
 	return nil
-}
-
-// checkFinishes sets the error of each job of a batch that the user may not finish.
-func (api *API) checkFinishes(ctx context.Context, all []batchItem) error {
-	u := access.UserIn(ctx)
-	if u == nil || u.Everywhere()&access.Work != 0 {
-		return nil
-	}
-	var lookups []storage.Op
-	for i := range all {
-		if all[i].err == nil {
-			lookups = append(lookups, storage.Op{Kind: storage.JobStats, ID: all[i].op.ID})
-		}
-	}
-	if len(lookups) == 0 {
-		return nil
-	}
-	answers, err := api.queue.Do(ctx, lookups...)
-	if err != nil {
-		return err
-	}
-	next := 0
-	for i := range all {
-		if all[i].err != nil {
-			continue
-		}
-		a := &answers[next]
-		next++
-		if all[i].err = answerError(a); all[i].err != nil {
-			continue
-		}
-		if all[i].err = requireOnJobTube(u, access.Work, a.Job.Tube); errors.Is(all[i].err, errForbidden) {
-			all[i].err = forbidden()
-		}
-	}
-	return nil
-}
-
-// visible returns the tubes that the user of a request may read.
-func visible(ctx context.Context, names []string) []string {
-	if u := access.UserIn(ctx); u != nil {
-		return slices.Clone(u.Visible(names, access.Read))
-	}
-	return names
-}
-
-// checkAction returns an error if the user lacks the right admin on the tube of a job.
-func (api *API) checkAction(ctx context.Context, id uint64) error {
-	u := access.UserIn(ctx)
-	if u == nil || u.Everywhere()&access.Admin != 0 {
-		return nil
-	}
-	return api.requireOnJob(ctx, u, access.Admin, id)
-}
-
-// endsAction reports whether an error concerns more than one job of an action.
-func endsAction(err error) bool {
-	return err != nil && !errors.Is(err, queue.ErrNotFound) && !errors.Is(err, errForbidden)
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,8 +12,179 @@ import (
 	"redstalk/tube"
 )
 
-// This file searches jobs by their bodies. One request examines a limited number of jobs. Its
-// answer has the cursor with which the next request goes on.
+// This file lists and searches jobs. One search examines a limited number of jobs. Its answer
+// has the cursor with which the next request goes on.
+
+type jobsInput struct {
+	TubePath
+	State  string `query:"state" required:"true" enum:"ready,reserved,delayed,buried"`
+	Cursor string `query:"cursor" maxLength:"64" doc:"next of the previous page"`
+	Limit  uint64 `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+
+	Excerpt bool `query:"excerpt" doc:"include the beginnings of the bodies, up to a limit for all bodies together"`
+}
+
+type jobsOutput struct{ Body jobsPage }
+
+// jobsPage is a page of jobs of a tube.
+type jobsPage struct {
+	Jobs []JobInfo `json:"jobs" nullable:"false"`
+	Next string    `json:"next" doc:"the cursor of the next page; empty on the last page"`
+}
+
+func (svc *service) jobs(ctx context.Context, in *jobsInput) (*jobsOutput, error) {
+	found, next, err := svc.queue.ListJobs(ctx, in.Tube, stateNames[in.State], uint32(in.Limit), in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	page := jobsPage{Jobs: make([]JobInfo, len(found)), Next: next}
+	for i := range found {
+		page.Jobs[i] = infoOf(&found[i])
+	}
+	if in.Excerpt {
+		err = svc.addExcerpts(ctx, page.Jobs)
+	}
+	return &jobsOutput{page}, err
+}
+
+// addExcerpts adds the beginnings of the bodies of listed jobs. Jobs that were deleted since
+// then get none, and neither do jobs beyond excerptLimit.
+func (svc *service) addExcerpts(ctx context.Context, jobs []JobInfo) error {
+	endSearch, err := svc.searches.admit(ctx, clientIn(ctx))
+	if err != nil {
+		return err
+	}
+	defer endSearch()
+	n := 0
+	for left := excerptLimit; n < len(jobs) && jobs[n].Size <= left; n++ {
+		left -= jobs[n].Size
+	}
+	size := func(i int) int { return jobs[i].Size }
+	id := func(i int) uint64 { return jobs[i].ID }
+	return svc.peekInSteps(ctx, n, size, id, func(i int, a *storage.Answer) { jobs[i].Excerpt = excerpt(a.Body, 0) })
+}
+
+type searchInput struct {
+	TubePath
+	State  string `query:"state" required:"true" enum:"ready,reserved,delayed,buried"`
+	Text   string `query:"text" required:"true" minLength:"1" maxLength:"200" doc:"text in the body or the key, in upper or lower case"`
+	Cursor string `query:"cursor" maxLength:"64" doc:"next of the previous answer"`
+}
+
+type searchOutput struct{ Body foundPage }
+
+// foundPage is a page of found jobs.
+type foundPage struct {
+	Jobs     []JobInfo `json:"jobs" nullable:"false"`
+	Examined int       `json:"looked" doc:"the number of jobs that were examined"`
+	Next     string    `json:"next" doc:"the cursor of the next request; empty if all jobs were examined"`
+}
+
+func (svc *service) search(ctx context.Context, in *searchInput) (*searchOutput, error) {
+	endSearch, err := svc.searches.admit(ctx, clientIn(ctx))
+	if err != nil {
+		return nil, err
+	}
+	defer endSearch()
+	page, text, end := foundPage{Jobs: []JobInfo{}}, []byte(strings.ToLower(in.Text)), time.Now().Add(searchLimit)
+	for cursor := in.Cursor; ; {
+		step := time.Now()
+		jobs, next, err := svc.queue.ListJobs(ctx, in.Tube, stateNames[in.State], jobsPerCall, cursor)
+		if err == nil {
+			err = yield(ctx, step)
+		}
+		if err == nil {
+			err = svc.searchBodies(ctx, &page, jobs, text)
+		}
+		if err != nil {
+			return nil, err
+		}
+		page.Next, cursor = next, next
+		if next == "" || page.Examined >= maxExamined || len(page.Jobs) >= maxFound || time.Now().After(end) {
+			return &searchOutput{page}, nil
+		}
+	}
+}
+
+// searchBodies adds the jobs whose body or key contains text.
+func (svc *service) searchBodies(ctx context.Context, page *foundPage, jobs []tube.JobStats, text []byte) error {
+	page.Examined += len(jobs)
+	size := func(i int) int { return jobs[i].Size }
+	id := func(i int) uint64 { return jobs[i].ID }
+	return svc.peekInSteps(ctx, len(jobs), size, id, func(i int, a *storage.Answer) {
+		if a.NotFound {
+			return // deleted since it was listed
+		}
+		at := bytes.Index(bytes.ToLower(a.Body), text)
+		if info := infoOf(&jobs[i]); at >= 0 || strings.Contains(strings.ToLower(info.Key), string(text)) {
+			info.Excerpt = excerpt(a.Body, at)
+			page.Jobs = append(page.Jobs, info)
+		}
+	})
+}
+
+type parkedInput struct {
+	From   string `query:"from" maxLength:"200" doc:"next_tube of the previous answer"`
+	Cursor string `query:"cursor" maxLength:"64" doc:"next of the previous answer"`
+}
+
+type parkedOutput struct{ Body parkedPage }
+
+// parkedPage is a page of the parked jobs of all tubes.
+type parkedPage struct {
+	Jobs     []JobInfo `json:"jobs" nullable:"false"`
+	Examined int       `json:"looked" doc:"the number of buried jobs that were examined"`
+	NextTube string    `json:"next_tube" doc:"the tube of the next request; empty if all jobs were examined"`
+	Next     string    `json:"next" doc:"the cursor in that tube"`
+}
+
+// parked searches parked jobs, tube by tube in the order of their names.
+func (svc *service) parked(ctx context.Context, in *parkedInput) (*parkedOutput, error) {
+	endSearch, err := svc.searches.admit(ctx, clientIn(ctx))
+	if err != nil {
+		return nil, err
+	}
+	defer endSearch()
+	names, err := svc.queue.Tubes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names = visible(ctx, names)
+	slices.Sort(names)
+	from, _ := slices.BinarySearch(names, in.From)
+	page, cursor, end := parkedPage{Jobs: []JobInfo{}}, in.Cursor, time.Now().Add(searchLimit)
+	if from == len(names) || names[from] != in.From {
+		cursor = "" // that tube is gone
+	}
+	for _, name := range names[from:] {
+		for more := true; more; {
+			if page.Examined >= maxExamined || len(page.Jobs) >= maxFound || time.Now().After(end) {
+				page.NextTube, page.Next = name, cursor
+				return &parkedOutput{page}, nil
+			}
+			step := time.Now()
+			jobs, next, err := svc.queue.ListJobs(ctx, name, tube.Buried, jobsPerCall, cursor)
+			if err == nil {
+				page.addParked(jobs)
+				err = yield(ctx, step)
+			}
+			if err != nil {
+				return nil, err
+			}
+			cursor, more = next, next != ""
+		}
+	}
+	return &parkedOutput{page}, nil
+}
+
+func (p *parkedPage) addParked(jobs []tube.JobStats) {
+	p.Examined += len(jobs)
+	for i := range jobs {
+		if jobs[i].Metadata != nil && jobs[i].Metadata.Parked != tube.NotParked {
+			p.Jobs = append(p.Jobs, infoOf(&jobs[i]))
+		}
+	}
+}
 
 const (
 	// maxExamined is how many jobs one request examines, maxFound how many it returns at
@@ -36,85 +208,9 @@ const (
 	excerptBytes = 160
 )
 
-type searchInput struct {
-	TubePath
-	State  string `query:"state" required:"true" enum:"ready,reserved,delayed,buried"`
-	Text   string `query:"text" required:"true" minLength:"1" maxLength:"200" doc:"text in the body or the key, in upper or lower case"`
-	Cursor string `query:"cursor" maxLength:"64" doc:"next of the previous answer"`
-}
-
-type searchOutput struct{ Body foundPage }
-
-// foundPage is a page of found jobs.
-type foundPage struct {
-	Jobs     []JobInfo `json:"jobs" nullable:"false"`
-	Examined int       `json:"looked" doc:"the number of jobs that were examined"`
-	Next     string    `json:"next" doc:"the cursor of the next request; empty if all jobs were examined"`
-}
-
-func (api *API) search(ctx context.Context, in *searchInput) (*searchOutput, error) {
-	endSearch, err := api.searches.admit(ctx, clientIn(ctx))
-	if err != nil {
-		return nil, err
-	}
-	defer endSearch()
-	page, text, end := foundPage{Jobs: []JobInfo{}}, []byte(strings.ToLower(in.Text)), time.Now().Add(searchLimit)
-	for cursor := in.Cursor; ; {
-		step := time.Now()
-		jobs, next, err := api.queue.ListJobs(ctx, in.Tube, stateNames[in.State], jobsPerCall, cursor)
-		if err == nil {
-			err = yield(ctx, step)
-		}
-		if err == nil {
-			err = api.searchBodies(ctx, &page, jobs, text)
-		}
-		if err != nil {
-			return nil, err
-		}
-		page.Next, cursor = next, next
-		if next == "" || page.Examined >= maxExamined || len(page.Jobs) >= maxFound || time.Now().After(end) {
-			return &searchOutput{page}, nil
-		}
-	}
-}
-
-// searchBodies adds the jobs whose body or key contains text.
-func (api *API) searchBodies(ctx context.Context, page *foundPage, jobs []tube.JobStats, text []byte) error {
-	page.Examined += len(jobs)
-	size := func(i int) int { return jobs[i].Size }
-	id := func(i int) uint64 { return jobs[i].ID }
-	return api.peekInSteps(ctx, len(jobs), size, id, func(i int, a *storage.Answer) {
-		if a.NotFound {
-			return // deleted since it was listed
-		}
-		at := bytes.Index(bytes.ToLower(a.Body), text)
-		if info := infoOf(&jobs[i]); at >= 0 || strings.Contains(strings.ToLower(info.Key), string(text)) {
-			info.Excerpt = excerpt(a.Body, at)
-			page.Jobs = append(page.Jobs, info)
-		}
-	})
-}
-
-// addExcerpts adds the beginnings of the bodies of listed jobs. Jobs that were deleted since
-// then get none, and neither do jobs beyond excerptLimit.
-func (api *API) addExcerpts(ctx context.Context, jobs []JobInfo) error {
-	endSearch, err := api.searches.admit(ctx, clientIn(ctx))
-	if err != nil {
-		return err
-	}
-	defer endSearch()
-	n := 0
-	for left := excerptLimit; n < len(jobs) && jobs[n].Size <= left; n++ {
-		left -= jobs[n].Size
-	}
-	size := func(i int) int { return jobs[i].Size }
-	id := func(i int) uint64 { return jobs[i].ID }
-	return api.peekInSteps(ctx, n, size, id, func(i int, a *storage.Answer) { jobs[i].Excerpt = excerpt(a.Body, 0) })
-}
-
 // peekInSteps reads n jobs and passes each to visit. A step is one call of the store, for
 // about bytesPerCall bytes of bodies; after each step it yields. visit must not retain the body.
-func (api *API) peekInSteps(ctx context.Context, n int, size func(i int) int, id func(i int) uint64, visit func(i int, a *storage.Answer)) error {
+func (svc *service) peekInSteps(ctx context.Context, n int, size func(i int) int, id func(i int) uint64, visit func(i int, a *storage.Answer)) error {
 	for done := 0; done < n; {
 		step, bytes := time.Now(), 0
 		var ops []storage.Op
@@ -122,7 +218,7 @@ func (api *API) peekInSteps(ctx context.Context, n int, size func(i int) int, id
 			ops = append(ops, storage.Op{Kind: storage.Peek, ID: id(i)})
 			bytes += size(i)
 		}
-		answers, err := api.queue.Do(ctx, ops...)
+		answers, err := svc.queue.Do(ctx, ops...)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"context"
 	"time"
+
+	"redstalk/server/access"
 )
 
 // serverInfo describes the instance and the totals of its store.
@@ -31,8 +33,8 @@ type serverInfo struct {
 
 type serverOutput struct{ Body serverInfo }
 
-func (api *API) server(ctx context.Context, _ *struct{}) (*serverOutput, error) {
-	s, err := api.queue.Stats(ctx)
+func (svc *service) server(ctx context.Context, _ *struct{}) (*serverOutput, error) {
+	s, err := svc.queue.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +46,51 @@ func (api *API) server(ctx context.Context, _ *struct{}) (*serverOutput, error) 
 	}}, nil
 }
 
-func (api *API) drain(context.Context, *struct{}) (*noOutput, error) {
-	api.queue.Drain()
-	api.log.Info("draining: puts are refused from now on")
+func (svc *service) drain(context.Context, *struct{}) (*noOutput, error) {
+	svc.queue.Drain()
+	svc.log.Info("draining: puts are refused from now on")
 	return nil, nil
 }
 
-func (api *API) undrain(context.Context, *struct{}) (*noOutput, error) {
-	api.queue.Undrain()
-	api.log.Info("not draining: puts are accepted from now on")
+func (svc *service) undrain(context.Context, *struct{}) (*noOutput, error) {
+	svc.queue.Undrain()
+	svc.log.Info("not draining: puts are accepted from now on")
 	return nil, nil
+}
+
+type callerOutput struct{ Body callerInfo }
+
+// callerInfo is the user of a request and its rights.
+type callerInfo struct {
+	User       string   `json:"user,omitempty" doc:"missing if there is no users file"`
+	Anonymous  bool     `json:"anonymous,omitempty" doc:"there is a users file, and the request has no credentials"`
+	Everywhere []string `json:"everywhere" nullable:"false" doc:"rights on all tubes and on the instance"`
+	Somewhere  []string `json:"somewhere" nullable:"false" doc:"rights on at least one tube"`
+
+	Tubes map[string][]string `json:"tubes,omitempty" nullable:"false" doc:"rights on the tubes in the query"`
+}
+
+type callerInput struct {
+	Tube []string `query:"tube,explode" maxItems:"1000" doc:"tubes whose rights to return"`
+}
+
+func (svc *service) caller(ctx context.Context, in *callerInput) (*callerOutput, error) {
+	info := callerInfo{Everywhere: rightNames(access.All), Somewhere: rightNames(access.All)}
+	on := func(string) access.Right { return access.All }
+	if u := access.UserIn(ctx); u != nil {
+		info.User, info.Anonymous, on = u.Name(), u == svc.access.Anonymous(), u.On
+		info.Everywhere, info.Somewhere = rightNames(u.Everywhere()), rightNames(u.Anywhere())
+	}
+	if len(in.Tube) > 0 {
+		info.Tubes = make(map[string][]string, len(in.Tube))
+	}
+	for _, name := range in.Tube {
+		info.Tubes[name] = rightNames(on(name))
+	}
+	return &callerOutput{info}, nil
+}
+
+// rightNames returns the names of rights.
+func rightNames(all access.Right) []string {
+	return append([]string{}, all.Words()...) // not nil
 }

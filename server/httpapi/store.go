@@ -76,10 +76,10 @@ type replicaInfo struct {
 
 type storeOutput struct{ Body storeInfo }
 
-func (api *API) store(ctx context.Context, _ *struct{}) (*storeOutput, error) {
-	report := api.queue.Report()
+func (svc *service) store(ctx context.Context, _ *struct{}) (*storeOutput, error) {
+	report := svc.queue.Report()
 	info := storeInfo{
-		Kind: kindOf(&report), Retries: report.Retries, Replays: report.Replays, SinceReply: -1, TimerLag: api.queue.TimerLag().Milliseconds(),
+		Kind: kindOf(&report), Retries: report.Retries, Replays: report.Replays, SinceReply: -1, TimerLag: svc.queue.TimerLag().Milliseconds(),
 		Instances: []instanceInfo{}, Nodes: []nodeInfo{},
 	}
 	if report.Unavailable != nil {
@@ -91,7 +91,7 @@ func (api *API) store(ctx context.Context, _ *struct{}) (*storeOutput, error) {
 	info.addCounts(&report)
 	info.addProcess()
 	if info.Away == "" {
-		s, err := api.queue.Stats(ctx)
+		s, err := svc.queue.Stats(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +99,7 @@ func (api *API) store(ctx context.Context, _ *struct{}) (*storeOutput, error) {
 		info.CPU = (s.Process.UserTime + s.Process.SystemTime).Seconds()
 	}
 	if u := access.UserIn(ctx); u == nil || u.Everywhere()&access.Read != 0 {
-		api.addTopology(ctx, &info)
+		svc.addTopology(ctx, &info)
 	}
 	return &storeOutput{info}, nil
 }
@@ -157,10 +157,10 @@ func (i *storeInfo) addProcess() {
 
 // addTopology queries the processes around the store. If they do not answer, the rest of the
 // answer is unaffected.
-func (api *API) addTopology(ctx context.Context, info *storeInfo) {
+func (svc *service) addTopology(ctx context.Context, info *storeInfo) {
 	ctx, cancel := context.WithTimeout(ctx, topologyTimeout)
 	defer cancel()
-	topology, err := api.queue.Topology(ctx)
+	topology, err := svc.queue.Topology(ctx)
 	if err != nil && info.Away == "" {
 		info.Away = err.Error()
 	}

@@ -2,23 +2,93 @@ package httpapi
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
+	"time"
 
 	"redstalk/server/access"
+	"redstalk/tube"
 )
 
-// This file has the event stream of the console: the first event has all tubes, the later ones
-// only the tubes that have changed.
+// This file has what a client of /v1/watch is sent: the first event has all tubes, the later
+// ones only the tubes that have changed.
 
-// watcher is a client of that stream. poller.mu guards the changes that were not sent yet.
-type watcher struct {
-	user    *access.User  // nil means that all tubes are visible
-	updates chan struct{} // signals that there is an event to send
+// liveTube is the state of a tube in the watch stream. If a tube does not change, its value is
+// equal in two polls, and it is not sent again.
+type liveTube struct {
+	Name     string  `json:"name"`
+	Ready    uint64  `json:"ready"`
+	Urgent   uint64  `json:"urgent"`
+	Reserved uint64  `json:"reserved"`
+	Delayed  uint64  `json:"delayed"`
+	Buried   uint64  `json:"buried"`
+	Waiting  uint64  `json:"waiting"`
+	Using    uint64  `json:"using"`
+	Watching uint64  `json:"watching"`
+	Total    uint64  `json:"total"`
+	Deletes  uint64  `json:"deletes"`
+	Puts     float64 `json:"put_rate" doc:"a second"`
+	Done     float64 `json:"delete_rate" doc:"a second"`
+	Oldest   int64   `json:"oldest_at" doc:"when the oldest ready job was put, milliseconds since 1970; 0 if none is ready"`
+	Until    int64   `json:"paused_until" doc:"milliseconds since 1970; 0 if the tube is not paused"`
+	P95      int64   `json:"wait_p95_ms" doc:"95th percentile of the time until delivery, since the server started counting; -1 if unknown"`
+	Policy   bool    `json:"policy"`
+	Reason   string  `json:"paused_because,omitempty" doc:"the reason of the pause, if it was given on this instance"`
+}
 
-	changed map[string]liveTube
-	gone    map[string]bool
-	problem []byte
+// liveTubeOf returns the state of a tube. If the tube was in the previous poll, was is true and
+// before is its state then.
+func liveTubeOf(s *tube.TubeStats, before liveTube, was bool, passed time.Duration, now time.Time) liveTube {
+	one := liveTube{
+		Name: s.Name, Ready: s.Ready, Urgent: s.Urgent, Reserved: s.Reserved, Delayed: s.Delayed, Buried: s.Buried, Waiting: s.Waiting,
+		Using: s.Using, Watching: s.Watching, Total: s.Total, Deletes: s.Deletes, P95: p95(&s.Waits), Policy: s.HasPolicy,
+	}
+	if s.Ready > 0 {
+		one.Oldest = stabilize(before.Oldest, now.Add(-s.OldestReady).UnixMilli())
+	}
+	if s.PauseLeft > 0 {
+		one.Until = stabilize(before.Until, now.Add(s.PauseLeft).UnixMilli())
+	}
+	if was && passed > 0 {
+		one.Puts = smooth(before.Puts, s.Total, before.Total, passed)
+		one.Done = smooth(before.Done, s.Deletes, before.Deletes, passed)
+	}
+	return one
+}
+
+// stabilize returns before if now differs from it by less than 1.5 s, so that a time that is
+// computed in each poll does not change all the time. Both are in milliseconds.
+func stabilize(before, now int64) int64 {
+	if before-1500 < now && now < before+1500 {
+		return before
+	}
+	return now
+}
+
+// smooth returns a rate per second: the mean of the previous rate and that of the last poll.
+func smooth(before float64, now, then uint64, passed time.Duration) float64 {
+	if now < then {
+		return 0 // the tube was deleted and created again
+	}
+	rate := (before + float64(now-then)/passed.Seconds()) / 2
+	if rate <= 0.05 { // half of the smallest rate that is shown; without this it would never reach 0
+		return 0
+	}
+	return float64(int64(rate*10+0.5)) / 10
+}
+
+// p95 returns the 95th percentile of waits in milliseconds: the upper bound of its bucket.
+func p95(t *tube.Times) int64 {
+	n := t.Count()
+	if n == 0 {
+		return -1
+	}
+	bounds, sum := tube.TimesBounds(), uint64(0)
+	for i, bound := range bounds {
+		if sum += t.Counts[i]; sum*100 >= n*95 {
+			return bound.Milliseconds()
+		}
+	}
+	return bounds[len(bounds)-1].Milliseconds()
 }
 
 // watchEvent is an event of the stream.
@@ -28,28 +98,15 @@ type watchEvent struct {
 	Gone  []string   `json:"gone,omitempty" nullable:"false" doc:"tubes that no longer exist"`
 }
 
-// subscribe adds a watcher. Its first event has all tubes.
-func (p *poller) subscribe(w *watcher) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w.updates, w.changed, w.gone = make(chan struct{}, 1), make(map[string]liveTube, len(p.live)), make(map[string]bool)
-	for name, t := range p.live {
-		w.changed[name] = t
-	}
-	if !p.at.IsZero() {
-		w.signal()
-	}
-	p.watchers[w] = struct{}{}
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
+// watcher is a client of the stream. The mutex of the poller guards the changes that were not
+// sent yet.
+type watcher struct {
+	user    *access.User  // nil means that all tubes are visible
+	updates chan struct{} // signals that there is an event to send
 
-func (p *poller) unsubscribe(w *watcher) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.watchers, w)
+	changed map[string]liveTube
+	gone    map[string]bool
+	problem []byte
 }
 
 func (w *watcher) signal() {
@@ -59,10 +116,13 @@ func (w *watcher) signal() {
 	}
 }
 
+// watchers are all clients of the stream.
+type watchers map[*watcher]struct{}
+
 // publish passes changes to the watchers. It signals even if nothing has changed, so that a
-// client knows that the stream is alive. The caller holds the mutex.
-func (p *poller) publish(changed []liveTube, gone []string) {
-	for w := range p.watchers {
+// client knows that the stream is alive.
+func (all watchers) publish(changed []liveTube, gone []string) {
+	for w := range all {
 		for i := range changed {
 			w.changed[changed[i].Name] = changed[i]
 			delete(w.gone, changed[i].Name)
@@ -76,33 +136,13 @@ func (p *poller) publish(changed []liveTube, gone []string) {
 	}
 }
 
-// publishProblem passes the error of a poll to the watchers. The caller holds the mutex.
-func (p *poller) publishProblem(err error) {
+// publishProblem passes the error of a poll to the watchers.
+func (all watchers) publishProblem(err error) {
 	text, _ := json.Marshal(problemOf(err)) // strings and numbers can always be encoded
-	for w := range p.watchers {
+	for w := range all {
 		w.problem = text
 		w.signal()
 	}
-}
-
-// nextEvent returns the event with the changes that a watcher was not sent yet.
-func (p *poller) nextEvent(w *watcher) []byte {
-	p.mu.Lock()
-	problem, changed, gone, at := w.problem, w.changed, w.gone, p.at
-	if w.problem = nil; problem == nil {
-		w.changed, w.gone = make(map[string]liveTube), make(map[string]bool)
-	}
-	p.mu.Unlock()
-	if problem != nil {
-		return slices.Concat([]byte("event: problem\ndata: "), problem, []byte("\n\n"))
-	}
-	e := watchEvent{At: at.UnixMilli(), Tubes: []liveTube{}}
-	for _, name := range w.visible(changed) {
-		e.Tubes = append(e.Tubes, changed[name])
-	}
-	e.Gone = w.visible(gone)
-	text, _ := json.Marshal(e) // strings and numbers can always be encoded
-	return slices.Concat([]byte("event: tubes\ndata: "), text, []byte("\n\n"))
 }
 
 // visible returns the names that the client may read, sorted.
@@ -122,32 +162,4 @@ func (w *watcher) visible(of any) (names []string) {
 		names = slices.Clone(w.user.Visible(names, access.Read))
 	}
 	return names
-}
-
-// watchOutput documents the event stream.
-type watchOutput struct {
-	Body watchEvent `contentType:"text/event-stream"`
-}
-
-func (api *API) watch(w http.ResponseWriter, r *http.Request) {
-	s := api.openStream(w, r)
-	if s == nil {
-		return
-	}
-	defer s.end()
-	one := &watcher{user: access.UserIn(r.Context())}
-	api.poller.subscribe(one)
-	defer api.poller.unsubscribe(one)
-	for err := s.begin(); err == nil; err = s.sendChanges(api.poller, one) {
-	}
-}
-
-// sendChanges waits for changes and sends them to a watcher.
-func (s *stream) sendChanges(from *poller, to *watcher) error {
-	select {
-	case <-s.ctx.Done():
-		return s.ctx.Err()
-	case <-to.updates:
-		return s.send(from.nextEvent(to))
-	}
 }

@@ -20,16 +20,8 @@ func (it *loopIteration) end(q *queue.Queue) {
 	if len(it.batches) == 0 {
 		return
 	}
-	it.handOff(q)
 	q.Store().Do(it.batches...)
 	it.clear()
-}
-
-// handOff adds a dispatch batch for waiters that can get jobs which the iteration puts.
-func (it *loopIteration) handOff(q *queue.Queue) {
-	if b := q.HandOff(it.batches); b != nil {
-		it.Submit(b)
-	}
 }
 
 func (it *loopIteration) clear() {

@@ -136,7 +136,6 @@ func (l *loop) run() {
 			l.sends.end()
 			l.iteration.end(l.queue) // there seem to be no others to share a commit with
 		case l.polling != nil:
-			l.iteration.handOff(l.queue)
 			l.polling.DoPolling(pollAgain, l.iteration.batches...)
 			l.iteration.clear()
 		default:

@@ -62,11 +62,10 @@ func (q *Queue) Do(ctx context.Context, ops ...storage.Op) ([]storage.Answer, er
 func (q *Queue) do(ctx context.Context, ops []storage.Op) ([]storage.Answer, error) {
 	done := make(chan struct{})
 	batch := &storage.Batch{Ops: slices.Clone(ops), Done: func() { close(done) }}
-	batches := q.withHandOffs(batch)
 	if ctx.Done() == nil {
-		q.store.Do(batches...)
+		q.store.Do(batch)
 	} else {
-		go q.store.Do(batches...) // this can take as long as the store likes
+		go q.store.Do(batch) // this can take as long as the store likes
 	}
 	select {
 	case <-done:

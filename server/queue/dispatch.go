@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"redstalk/storage"
-	"redstalk/tube"
 )
 
 // Jobs are taken for waits in dispatch batches: store batches that consist of takes. After a
@@ -163,7 +162,6 @@ type dispatchBatch struct {
 	tubes      int // searched by all takes together
 	lists      []served
 	considered []*wait // of all lists, one list after the other
-	handOffs   bool    // it is a direct hand-off, see handoff.go
 }
 
 // served describes a woken waitlist in a dispatch batch.
@@ -180,21 +178,12 @@ func (r *dispatchBatch) full(n int) bool { return n*len(r.takes) >= MaxTakes || 
 // always room for scheduled waits.
 const forWakeUps = 2
 
-// hasRoomFor reports whether r can serve w, of a woken waitlist. A wait for a lease gets no
-// direct hand-off.
-func (r *dispatchBatch) hasRoomFor(w *wait) bool {
-	if r.handOffs {
-		return w.waiter.holder != tube.LeaseHolder && r.tubes+len(w.tubes) <= maxHandOffTubes
-	}
-	return !r.full(forWakeUps)
-}
-
 // addTake makes r serve w. waits says that w goes on waiting if there is no job.
 func (r *dispatchBatch) addTake(w *wait, waits bool) {
 	w.serving = true
 	r.waits = append(r.waits, w)
 	r.tubes += len(w.tubes)
-	take := storage.Op{Kind: storage.Take, Holder: w.waiter.holder, Tubes: w.tubes, Wait: waits, HandOff: r.handOffs}
+	take := storage.Op{Kind: storage.Take, Holder: w.waiter.holder, Tubes: w.tubes, Wait: waits}
 	r.takes = append(r.takes, take)
 }
 
@@ -234,7 +223,7 @@ func (l *waitlists) pick() *dispatchBatch {
 // another tube counts too: its take also searches this tube.
 func (r *dispatchBatch) pickFirst(tube string, list *waitlist, count int) {
 	from := len(r.considered)
-	for p := list.first; p != nil && count > len(r.considered)-from && r.hasRoomFor(p.wait); p = p.next {
+	for p := list.first; p != nil && count > len(r.considered)-from && !r.full(forWakeUps); p = p.next {
 		if !p.wait.serving {
 			r.addTake(p.wait, true)
 		}
@@ -260,9 +249,6 @@ func (l *waitlists) endDispatch(r *dispatchBatch) (decided []*wait) {
 			decided = append(decided, w)
 		}
 		w.serving, w.passesOn, w.ending = false, false, false
-	}
-	if r.handOffs && len(decided) > 0 {
-		l.wakeUps.Add(1) // the store sends no wake-ups for these jobs
 	}
 	considered := r.considered
 	for _, part := range r.lists {

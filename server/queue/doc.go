@@ -14,8 +14,6 @@
 //   - waitlist.go: who waits, by tube and in order of arrival.
 //   - dispatch.go: dispatch batches take jobs for many waiters in one store call, first
 //     come first served. Loops carry them out while one is awake, else the dispatcher does.
-//   - handoff.go: direct hand-off. On a shared store a dispatch batch can go to the store
-//     in the same call as the puts whose jobs it is for.
 //   - watch.go: Watcher, for the webhooks, which take jobs of very many tubes.
 //   - timer.go: the timer of the store.
 //   - stats.go, report.go: counters and the stats pages as values.

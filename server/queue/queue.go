@@ -49,7 +49,6 @@ type Queue struct {
 	config   Config
 	store    storage.Store
 	reporter storage.Reporter // the store, if it counts what it does
-	handsOff bool             // the store is worth direct hand-offs
 	bodies   *body.Pool
 	lists    waitlists
 	timer    *timer
@@ -78,7 +77,6 @@ func New(store storage.Store, config Config) *Queue {
 		config: config, store: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
 		bodies: body.NewPool(),
 	}
-	_, q.handsOff = store.(storage.SharedStore)
 	q.reporter, _ = store.(storage.Reporter)
 	if q.reporter != nil && config.NamedTubes != 0 {
 		q.reporter.NameTubes(max(config.NamedTubes, 0))

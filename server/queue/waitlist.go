@@ -25,8 +25,6 @@ type waitlists struct {
 	woken     map[string]int // tubes that may have jobs; how many of each waitlist to serve
 	scheduled []*wait        // to be served with or without wake-ups, in this order
 
-	handOffs map[string]int // how many jobs are about to be put; used only during HandOff
-
 	dispatching      bool      // a dispatch batch is under way
 	dispatchingSince time.Time // when it began
 	loopsAwake       int       // loops that ask for a dispatch batch before they sleep
@@ -49,7 +47,7 @@ type waitlistEntry struct {
 
 func (l *waitlists) init() {
 	l.wakeDispatcher, l.dispatcherEnded = make(chan struct{}, 1), make(chan struct{})
-	l.byTube, l.woken, l.handOffs = make(map[string]*waitlist), make(map[string]int), make(map[string]int)
+	l.byTube, l.woken = make(map[string]*waitlist), make(map[string]int)
 }
 
 // waiting returns how many wait for a job of the tube.

@@ -142,7 +142,7 @@ func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) (done 
 
 // takeJob takes the job that a Take asks for.
 func (e *Engine) takeJob(now tube.Instant, op *storage.Op) (*tube.Job, tube.Instant) {
-	if op.MaxBytes > 0 && op.Holder != tube.LeaseHolder {
+	if op.MaxBytes > 0 {
 		return e.machine.TakeWithin(now, op.Holder, op.Tubes, int(op.MaxBytes))
 	}
 	return e.machine.Take(now, op.Holder, op.Tubes)

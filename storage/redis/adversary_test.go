@@ -11,6 +11,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -247,7 +248,7 @@ func TestOthersBesideWideTakes(t *testing.T) {
 			s := openWith(t, Options{URL: proxy.URL(), Partitions: partitions, Timeout: patient})
 			var all []string
 			for _, name := range names(5 * maxTubes) {
-				if partitionOf(name, partitions) == 0 && len(all) < maxTubes {
+				if schema.PartitionOf(name, partitions) == 0 && len(all) < maxTubes {
 					all = append(all, name)
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
+	"redstalk/storage/redis/schema"
 )
 
 const (
@@ -14,9 +16,6 @@ const (
 
 	// maxBytes limits the bodies in one call, except that a single one can be larger.
 	maxBytes = 1 << 20
-
-	// headArgs is how many arguments come before the operations.
-	headArgs = 10
 )
 
 // call is one call of the script, from its first unit to its last answer: what it carries, how
@@ -73,7 +72,7 @@ const (
 
 // encoding is what is sent, and how the reply is decoded.
 type encoding struct {
-	args          []any // of EVALSHA: headArgs, then the operations, see lua/
+	args          []any // of EVALSHA: lua.HeadArgs, then the operations, see lua/
 	steps         []step
 	text          []byte         // memory into which args and staged point
 	staged        []stagedRecord // sent before the call, see staged.go
@@ -96,12 +95,11 @@ type encoding struct {
 // after the other: for their connections the order among them does not matter.
 type sequence []*storage.Op
 
-// sequences are those of a call, in their order. Takes of clients that were already waiting for
-// the jobs being put (direct hand-off) come before new takes.
-type sequences struct{ deletesHeld, put, tagged, handOffs, taken sequence }
+// sequences are those of a call, in their order.
+type sequences struct{ deletesHeld, put, tagged, taken sequence }
 
 func (s *sequences) empty() {
-	for _, seq := range []*sequence{&s.deletesHeld, &s.put, &s.tagged, &s.handOffs, &s.taken} {
+	for _, seq := range []*sequence{&s.deletesHeld, &s.put, &s.tagged, &s.taken} {
 		clear(*seq)
 		*seq = (*seq)[:0]
 	}
@@ -131,7 +129,7 @@ func (c *call) forgetEncoded() {
 	c.sequences.empty()
 	clear(c.last)
 	c.encoding = encoding{
-		args: append(c.args[:0], make([]any, headArgs)...), steps: c.steps[:0], text: c.text[:0], reportedTubes: c.reportedTubes[:0],
+		args: append(c.args[:0], make([]any, lua.HeadArgs)...), steps: c.steps[:0], text: c.text[:0], reportedTubes: c.reportedTubes[:0],
 		staged: c.staged[:0], stagedAs: c.stagedAs[:0], measuredBy: c.measuredBy[:0],
 	}
 	c.last, c.sealed = c.last[:0], false
@@ -140,7 +138,7 @@ func (c *call) forgetEncoded() {
 // isFull returns whether the call takes no more units.
 func (c *call) isFull() bool { return c.ops >= maxOps || c.bytes >= maxBytes }
 
-func (c *call) isEmpty() bool { return len(c.args) == headArgs }
+func (c *call) isEmpty() bool { return len(c.args) == lua.HeadArgs }
 
 // hasUpkeep returns whether one of the units is background work.
 func (c *call) hasBackground() bool {
@@ -179,14 +177,14 @@ func (c *call) add(decode func(*reply), words ...any) {
 func (c *call) addID(id uint64) {
 	from := len(c.text)
 	c.text = append(c.text, c.prefix...)
-	c.text = appendID(c.text, id)
+	c.text = schema.AppendID(c.text, id)
 	c.args = append(c.args, c.text[from:])
 }
 
 // addRecord appends the record of a job that is put.
 func (c *call) addRecord(op *storage.Op) {
 	from := len(c.text)
-	c.text = appendHead(c.text, op, c.created)
+	c.text = schema.AppendHead(c.text, op, c.created)
 	head := c.text[from:len(c.text):len(c.text)]
 	size := len(head) + len(op.Body)
 	c.most = max(c.most, size)

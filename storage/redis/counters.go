@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	histograms "redstalk/storage/telemetry"
 	"redstalk/tube"
 )
@@ -41,8 +42,8 @@ func (p *partition) noteDelivered(r *reply, op *storage.Op, j *job) {
 	case !j.cached.IsZero():
 		f.Waits.Observe(r.sent.Sub(j.cached))
 	case j.record != "" && op.Kind == storage.Take:
-		if c := j.record.counters(); c[tube.Reserves]+c[tube.Kicks] == 0 {
-			f.Waits.Observe(time.Duration(p.redisTime(r)-j.record.due()) * time.Millisecond)
+		if c := j.record.Counters(); c[tube.Reserves]+c[tube.Kicks] == 0 {
+			f.Waits.Observe(time.Duration(p.redisTime(r)-due(j.record)) * time.Millisecond)
 		}
 	}
 }
@@ -56,7 +57,7 @@ func (p *partition) redisTime(r *reply) int64 {
 }
 
 // due returns when a job was due that was put with its delay, in ms by the clock of Redis.
-func (r record) due() int64 { return r.createdMs() + int64(r.delay())*1000 }
+func due(r schema.Record) int64 { return r.CreatedMs() + int64(r.Delay())*1000 }
 
 // noteRun counts how long a job has run that its holder has deleted.
 func (p *partition) noteRun(r *reply, held *holding) {

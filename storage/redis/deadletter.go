@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -69,7 +70,7 @@ type deadLetter struct {
 func (l *deadLetter) name() string { return fmt.Sprintf("%d:%d", l.from.number, l.id) }
 
 // target is the partition of its tube.
-func (l *deadLetter) target() *partition { return l.from.all(partitionOf(l.to, l.from.of)) }
+func (l *deadLetter) target() *partition { return l.from.all(schema.PartitionOf(l.to, l.from.of)) }
 
 // begin starts to send what is pending in p, unless that is under way.
 func (ls *deadLetterSender) begin(p *partition) {

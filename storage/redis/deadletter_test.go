@@ -9,52 +9,9 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
-
-// TestAfterInLua: Lua computes the same as tube.Rules.After and partitionOf.
-func TestAfterInLua(t *testing.T) {
-	server := redistest.Start(t)
-	client, ctx := server.Client(t), context.Background()
-	text := luaAfter() + `
-local rules = { retry = #ARGV > 4 and {} or nil, max = tonumber(ARGV[1]) }
-for k = 5, #ARGV do rules.retry[k - 4] = tonumber(ARGV[k]) end
-return { after(rules, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])) }`
-	for max := range uint32(4) {
-		for waits := range 4 {
-			r := tube.Rules{Max: max}
-			args := []any{max, 0, 0, 0}
-			for k := range waits {
-				r.Retry = append(r.Retry, time.Duration(k*k)*time.Second)
-				args = append(args, k*k*1000)
-			}
-			for _, o := range []tube.Outcome{tube.Failure, tube.Lost, tube.Refused} {
-				for failures := range uint32(6) {
-					for deliveries := range uint32(6) {
-						args[1], args[2], args[3] = int(o), failures, deliveries
-						got, err := client.Eval(ctx, text, nil, args...).Int64Slice()
-						if err != nil {
-							t.Fatal(err)
-						}
-						why, wait := r.After(o, failures, deliveries)
-						if got[0] != int64(why) || got[1] != wait.Milliseconds() {
-							t.Errorf("%+v after %d, %d failures, %d deliveries: %v, want %d, %v", r, o, failures, deliveries, got, why, wait)
-						}
-					}
-				}
-			}
-		}
-	}
-	for _, of := range []int{1, 3, 16, 1024} {
-		for n := range 30 {
-			name := fmt.Sprint("tube-", n*n, "$")
-			got, err := client.Eval(ctx, fmt.Sprintf("local partitions = %d\n", of)+luaPlacement()+"return partition_of(ARGV[1])", nil, name).Int()
-			if err != nil || got != partitionOf(name, of) {
-				t.Errorf("%s of %d: %d, %v, want %d", name, of, got, err, partitionOf(name, of))
-			}
-		}
-	}
-}
 
 // makePending makes n dead letters pending for a tube of another partition. s does not send
 // them.
@@ -90,12 +47,12 @@ func interruptDeadLetters(t *testing.T, steps int) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
 	from, to := "from", "to"
-	for partitionOf(to, 16) == partitionOf(from, 16) {
+	for schema.PartitionOf(to, 16) == schema.PartitionOf(from, 16) {
 		to += "o"
 	}
 	s := openWith(t, Options{URL: server.URL(), Partitions: 16, Timeout: patient})
 	makePending(t, s, from, to, 3)
-	p := s.parts[partitionOf(from, 16)]
+	p := s.parts[schema.PartitionOf(from, 16)]
 	var some []*deadLetter
 	if steps > 0 {
 		take := func(_ string, read []*deadLetter) { some = read }

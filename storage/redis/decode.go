@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -17,7 +19,7 @@ import (
 // decode reads the reply to a call, if it has answers of operations.
 func (p *partition) decode(c *call) error {
 	r := c.reply
-	if r == nil || r.unread == voided {
+	if r == nil || r.unread == lua.Voided {
 		return nil
 	}
 	p.flow.mu.Lock()
@@ -59,13 +61,13 @@ type job struct {
 	pri         uint32 // unset for a job from the body cache
 	ttr         time.Duration
 	hasMetadata bool
-	record      record    // unset for a job from the body cache
-	cached      time.Time // when a job from the body cache was put; else zero
+	record      schema.Record // unset for a job from the body cache
+	cached      time.Time     // when a job from the body cache was put; else zero
 }
 
-func (r record) job() job {
+func jobOf(r schema.Record) job {
 	return job{
-		body: r.body(), tube: r.tube(), pri: r.pri(), ttr: time.Duration(r.ttr()) * time.Second, hasMetadata: r.hasMetadata(), record: r,
+		body: r.Body(), tube: r.Tube(), pri: r.Pri(), ttr: time.Duration(r.TTR()) * time.Second, hasMetadata: r.HasMetadata(), record: r,
 	}
 }
 
@@ -100,12 +102,12 @@ func (p *partition) nextTaken(r *reply) (id uint64, j job) {
 	if text == "" { // it was gone when the reply was repeated
 		return 0, job{}
 	}
-	rec := record(text)
-	if !rec.valid() {
+	rec := schema.Record(text)
+	if !rec.Valid() {
 		r.err = errReply
 		return 0, job{}
 	}
-	return id, rec.job()
+	return id, jobOf(rec)
 }
 
 // nextID reads the next id of the jobs taken in bulk: 'KEY', or for a range 'KEY;COUNT;' and
@@ -117,7 +119,7 @@ func (r *reply) nextID() uint64 {
 		r.last += r.step
 		return r.last
 	}
-	end := r.prefixed + idLen
+	end := r.prefixed + schema.IDLen
 	if len(r.taken) < end {
 		r.err = errReply
 		return 0
@@ -194,10 +196,10 @@ func (p *partition) readTakes(r *reply, ops []*storage.Op) {
 // readTakeAny reads a take from several tubes.
 func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 	switch op := ops[0]; r.verdict(op) {
-	case done:
+	case lua.Done:
 		id, job := p.nextTaken(r)
 		p.take(r, op, id, job, r.set)
-	case refused:
+	case lua.Refused:
 		p.noJob(op)
 	}
 }
@@ -252,13 +254,13 @@ func (p *partition) readDeletesHeld(r *reply, ops []*storage.Op) {
 func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	op := ops[0]
 	switch r.verdict(op) {
-	case refused:
+	case lua.Refused:
 		op.Answer.NotFound = true
 		if finishes(op.Move) && p.holdings.heldBy(op.Holder, op.ID, 0) != nil {
 			p.holdings.drop(op.ID) // it was removed by its key
 		}
 		return
-	case cutOff:
+	case lua.CutOff:
 		return
 	}
 	switch reserved := r.found(); {
@@ -280,7 +282,7 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 func (p *partition) readPeek(r *reply, ops []*storage.Op) {
 	a := &ops[0].Answer
 	v := r.verdict(ops[0])
-	if a.NotFound = v == refused; v != done {
+	if a.NotFound = v == lua.Refused; v != lua.Done {
 		return
 	}
 	id, job := p.nextTaken(r)
@@ -304,16 +306,16 @@ func (p *partition) readJobStats(r *reply, ops []*storage.Op) {
 
 // jobStats reads the answer of job-stats; nil if it is malformed.
 func (r *reply) jobStats(id uint64) *tube.JobStats {
-	s := &tube.JobStats{ID: id, State: stateOf(r.text()), Age: r.ms(), TimeLeft: r.ms()}
+	s := &tube.JobStats{ID: id, State: schema.StateOf(r.text()), Age: r.ms(), TimeLeft: r.ms()}
 	rec := r.record()
 	if r.err != nil {
 		return nil
 	}
-	s.Tube, s.Pri, s.Delay, s.TTR, s.Created, s.Counters = rec.tube(), rec.pri(), rec.delay(), rec.ttr(), rec.created(), rec.counters()
+	s.Tube, s.Pri, s.Delay, s.TTR, s.Created, s.Counters = rec.Tube(), rec.Pri(), rec.Delay(), rec.TTR(), rec.Created(), rec.Counters()
 	if s.State == tube.Reserved {
 		s.Counters[tube.Reserves]++ // the record counts it when the reservation ends
 	}
-	if rec.hasMetadata() {
+	if rec.HasMetadata() {
 		r.addMetadata(s)
 	}
 	return s

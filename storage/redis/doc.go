@@ -13,15 +13,13 @@
 //     unit: what is queued. inbox: the queue, and which goroutine makes the calls. pipeline:
 //     how calls overlap with other work. call: one call.
 //   - encode, encodeops and encodebackground: operations become arguments. reply and decode: the
-//     reply becomes answers. record and keys: the record of a job, and its key.
-//   - metadata: what the record of a job with tags has in addition. tagged, policy and import:
+//     reply becomes answers. Package schema has the records of jobs, and their keys.
+//   - tagged, policy and import:
 //     operations on such jobs, policies and leases, and jobs of other servers. deadletter: how
 //     an exhausted job reaches another partition.
 //   - flushlist and movejobs: flushes, lists, and moves to another tube, in steps. batchsize:
 //     adaptive sizes of these and other steps.
 //   - staged and fetch: how the records of large jobs bypass the script.
-//   - script, luadata and luametadata: how scripts are put together, and the constants that Go
-//     and Lua share, which are written once, in Go.
 //   - send and transport: how a call is sent and its reply received. socket, outgoing and resp:
 //     by which connection, and in which bytes. conn and blockingconn: deadlines, and how a
 //     reply is waited for. address and link: what a URL means, and which server has a
@@ -37,7 +35,7 @@
 //     of them use and watch each tube. bodycache: bodies of jobs that this instance has put.
 //   - wakeups: how an instance learns that a tube has a job for a client that waits here.
 //   - counters and times: what this instance counts. topology: servers and instances.
-//   - startcheck, namespace, layout: what is checked before anything is used. servercheck: what
+//   - startcheck, layout: what is checked before anything is used. servercheck: what
 //     a server allows. redact: no password reaches a log or an error.
 //   - fsck, fsck_counts, fsck_bytes and fsck_alive: redstalkd fsck, check and repair in steps.
 //

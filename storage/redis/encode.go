@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -23,10 +24,6 @@ const (
 	// maxTogether limits the jobs of one Redis command: Lua passes a few thousand arguments at
 	// most.
 	maxTogether = 250
-
-	// rangeFrom is how many consecutive puts with one priority and TTR become a range, see
-	// lua/keys.md.
-	rangeFrom = 4
 )
 
 // encode appends the operations of u to the call, from its position on, and advances it. It
@@ -185,8 +182,6 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 		return &c.put
 	case isTaggedPut(op):
 		return &c.tagged
-	case op.Kind == storage.Take && op.HandOff:
-		return &c.handOffs
 	case op.Kind == storage.Take && op.Holder != tube.LeaseHolder:
 		return &c.taken
 	case p.deletesHeld(c, op):
@@ -221,7 +216,7 @@ func (p *partition) seal(c *call) {
 		return
 	}
 	c.sealed = true
-	for _, seq := range []sequence{c.deletesHeld, c.put, c.tagged, c.handOffs, c.taken} {
+	for _, seq := range []sequence{c.deletesHeld, c.put, c.tagged, c.taken} {
 		p.encodeOps(c, seq, nil)
 	}
 	for _, encode := range c.last {
@@ -354,31 +349,25 @@ func consecutivePuts(ops []*storage.Op) (n int, same bool) {
 	}
 	for i := range n {
 		if streak > 0 && (ops[i].Pri != ops[i-1].Pri || ops[i].TTR != ops[i-1].TTR) {
-			if streak == i && streak >= rangeFrom {
+			if streak == i && streak >= schema.RangeFrom {
 				return i, true
 			}
 			streak = 0
 		}
 		streak++
-		if streak >= rangeFrom && streak <= i {
+		if streak >= schema.RangeFrom && streak <= i {
 			return i + 1 - streak, false
 		}
 	}
-	return n, streak == n && n >= rangeFrom
+	return n, streak == n && n >= schema.RangeFrom
 }
 
 // encodeTakes appends the first takes from one tube, and returns how many.
 func encodeTakes(c *call, ops []*storage.Op) int {
 	first, wait := ops[0], false
 	n := alike(ops, func(op *storage.Op) bool {
-		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && op.MaxBytes == 0 && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0] &&
-			op.HandOff == first.HandOff
+		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && op.MaxBytes == 0 && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0]
 	})
-	if first.HandOff {
-		c.words("take-handoff", n, 1, &first.Tubes[0])
-		c.expect((*partition).readTakes, ops[:n]...)
-		return n
-	}
 	for _, op := range ops[:n] {
 		wait = wait || op.Wait
 	}
@@ -389,11 +378,7 @@ func encodeTakes(c *call, ops []*storage.Op) int {
 
 // encodeTakeAny appends a take from several tubes.
 func encodeTakeAny(c *call, op *storage.Op) {
-	if op.HandOff {
-		c.words("take-handoff", 1, len(op.Tubes))
-	} else {
-		c.words("take-any", boolArg(op.Wait), len(op.Tubes))
-	}
+	c.words("take-any", boolArg(op.Wait), len(op.Tubes))
 	c.addTubes(op.Tubes)
 	c.expect((*partition).readTakeAny, op)
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -21,11 +22,11 @@ const (
 // encodeHeartbeat sends the heartbeat, declares silent instances dead, and exchanges the
 // highest ids.
 func (p *partition) encodeHeartbeat(c *call) {
-	now, home := p.clock.now(), boolArg(partitionOf(tube.Default, p.of) == p.number)
+	now, home := p.clock.now(), boolArg(schema.PartitionOf(tube.Default, p.of) == p.number)
 	dead := p.heartbeat.silent(now)
 	args := []any{"beat", maxMoves, home, c.created, len(dead)}
 	for name, seen := range dead {
-		args = append(args, name, seen.beat, boolArg(now.Sub(seen.since) >= 3*heartbeatTimeout))
+		args = append(args, name, seen.beat, boolArg(now.Sub(seen.since) >= 3*schema.HeartbeatTimeout))
 	}
 	c.add(p.readHeartbeat, args...)
 	c.add(p.readIDs, "ids", p.ids.least())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -49,7 +50,7 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		c.addID(op.ID)
 		c.expect((*partition).readJobStats, op)
 	case storage.Stats:
-		c.words("stats", heartbeatTimeout.Milliseconds())
+		c.words("stats", schema.HeartbeatTimeout.Milliseconds())
 		c.expect((*partition).readStats, op)
 	case storage.Tubes:
 		encodeTubes(c, u, op)

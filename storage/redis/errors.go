@@ -11,15 +11,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
 )
-
-// lost is the code of the script's error that the batch does not follow the last one that Redis
-// knows of this instance.
-const lost = "LOST"
-
-// declaredDead is in that error if other instances have declared this one dead. Then Redis has
-// lost no data.
-const declaredDead = "declared dead"
 
 // reaction is what is done after a failed call.
 type reaction int
@@ -80,8 +73,8 @@ var meanings = []meaning{
 	// Not in this form.
 	{words: fullMemory, reaction: withhold},
 	{words: invalidLength, reaction: shrink, closeConnection: true},
-	{words: unstaged, reaction: restage},
-	{words: lost, reaction: renew},
+	{words: lua.Unstaged, reaction: restage},
+	{words: lua.Lost, reaction: renew},
 }
 
 // Codes that are compared by name.

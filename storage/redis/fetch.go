@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage/redis/schema"
 )
 
 // Of a large job that was taken, the script returns only the beginning of the record. The rest
@@ -51,23 +53,23 @@ func (p *partition) fetch(node *goredis.Client, r *reply) error {
 			return errReply
 		}
 		id := ids[body.index]
-		if cached, ok := p.bodies.take(id); ok && !r.begins(body).hasMetadata() {
+		if cached, ok := p.bodies.take(id); ok && !r.begins(body).HasMetadata() {
 			r.records[body.index] = cached
 			continue
 		}
 		missing = append(missing, body)
-		commands = append(commands, []any{"get", p.prefix + string(appendID(nil, id))})
+		commands = append(commands, []any{"get", p.prefix + string(schema.AppendID(nil, id))})
 	}
 	return p.get(node, r, missing, commands)
 }
 
 // begins returns the beginning of a large record.
-func (r *reply) begins(body large) record {
+func (r *reply) begins(body large) schema.Record {
 	text, _ := r.records[body.index].(string)
 	if text == "" {
 		return " " // there is none
 	}
-	return record(text)
+	return schema.Record(text)
 }
 
 // get sends these GETs, and completes their records. A record that is gone, which happens only

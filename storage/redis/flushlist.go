@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -136,7 +137,7 @@ func (p *partition) cursorOf(op *storage.Op) (listPosition, bool) {
 	if n != 2 || score > 1<<53 || id > 1<<53 {
 		return listPosition{}, false
 	}
-	return listPosition{strconv.FormatUint(score, 10), p.prefix + string(appendID(nil, id))}, true
+	return listPosition{strconv.FormatUint(score, 10), p.prefix + string(schema.AppendID(nil, id))}, true
 }
 
 // readList reads a part of a list of jobs that are not reserved.
@@ -214,11 +215,11 @@ func (u *unit) endList(op *storage.Op) {
 func (p *partition) dropFlushed(r *reply) {
 	for range r.int64() {
 		member := r.text()
-		if len(member) < r.prefixed+idLen {
+		if len(member) < r.prefixed+schema.IDLen {
 			r.err = errReply
 			return
 		}
-		first, behind := uint64(r.parse(member[r.prefixed:r.prefixed+idLen])), member[r.prefixed+idLen:]
+		first, behind := uint64(r.parse(member[r.prefixed:r.prefixed+schema.IDLen])), member[r.prefixed+schema.IDLen:]
 		n := 1
 		if behind != "" {
 			if _, err := fmt.Sscanf(behind, ";%d;", &n); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tools/conformance/busy"
 	"redstalk/tube"
 )
@@ -116,7 +117,7 @@ func TestFlushReservedElsewhere(t *testing.T) {
 func tubesInTwoPartitions(of int) (from, to string) {
 	from = "from"
 	for n := 0; ; n++ {
-		if to = fmt.Sprint("to", n); partitionOf(to, of) != partitionOf(from, of) {
+		if to = fmt.Sprint("to", n); schema.PartitionOf(to, of) != schema.PartitionOf(from, of) {
 			return from, to
 		}
 	}
@@ -275,7 +276,7 @@ func TestFailsBetweenParts(t *testing.T) {
 	const jobs, partitions = 3000, 4
 	_, there := tubesInTwoPartitions(partitions)
 	here := "here"
-	for partitionOf(here, partitions) != partitionOf("from", partitions) {
+	for schema.PartitionOf(here, partitions) != schema.PartitionOf("from", partitions) {
 		here += "e"
 	}
 	for _, test := range []struct {

@@ -11,13 +11,16 @@ import (
 	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage/redis/lua"
+	"redstalk/storage/redis/schema"
 )
 
 var (
-	jobsScript    = scriptFrom("check/jobs.lua")
-	membersScript = scriptFrom("check/members.lua")
-	countsScript  = scriptFrom("check/counts.lua")
-	keysScript    = scriptFrom("check/keys.lua")
+	jobsScript    = lua.Load("check/jobs.lua")
+	membersScript = lua.Load("check/members.lua")
+	countsScript  = lua.Load("check/counts.lua")
+	keysScript    = lua.Load("check/keys.lua")
 )
 
 const (
@@ -67,7 +70,7 @@ func Check(ctx context.Context, o Options, repair bool, report Report) (jobs int
 // check is Check with scripts that do this much work each.
 func check(ctx context.Context, o Options, repair bool, report Report, work int) (jobs int, err error) {
 	o = o.withDefaults()
-	if err := CheckNamespace(o.Namespace); err != nil {
+	if err := schema.CheckNamespace(o.Namespace); err != nil {
 		return 0, err
 	}
 	a, err := parseAddress(o)
@@ -184,7 +187,7 @@ func (c *checker) skipped(p *checkedPartition, what string) {
 
 // readLayout finds the partitions and their servers.
 func (c *checker) readLayout(ctx context.Context) error {
-	first := keyPrefix(c.options.Namespace, 0)
+	first := schema.KeyPrefix(c.options.Namespace, 0)
 	node, err := c.link.node(ctx, first)
 	if err != nil {
 		return err
@@ -194,11 +197,11 @@ func (c *checker) readLayout(ctx context.Context) error {
 		return err
 	}
 	n, _ := strconv.Atoi(have["partitions"])
-	if version := have["version"]; version != strconv.Itoa(layoutVersion) || n < 1 {
-		return fmt.Errorf("the namespace %q is not one of layout version %d: it has version %q", c.options.Namespace, layoutVersion, version)
+	if version := have["version"]; version != strconv.Itoa(schema.LayoutVersion) || n < 1 {
+		return fmt.Errorf("the namespace %q is not one of layout version %d: it has version %q", c.options.Namespace, schema.LayoutVersion, version)
 	}
 	for number := range n {
-		p := checkedPartition{number: number, prefix: keyPrefix(c.options.Namespace, number), holders: make(map[string]bool)}
+		p := checkedPartition{number: number, prefix: schema.KeyPrefix(c.options.Namespace, number), holders: make(map[string]bool)}
 		if p.node, err = c.link.node(ctx, p.prefix); err != nil {
 			return err
 		}
@@ -264,7 +267,7 @@ func (f *workerPool) wait() error {
 
 // addKey adds a key of a partition, and starts checks when there are enough keys.
 func (c *checker) addKey(ctx context.Context, f *workerPool, p *checkedPartition, key string) {
-	if isID(key) {
+	if schema.IsID(key) {
 		if p.jobs = append(p.jobs, p.prefix+key); len(p.jobs) >= jobsPerCheck {
 			c.checkJobs(ctx, f, p)
 		}
@@ -458,7 +461,7 @@ func (l *membersCheck) flush(ctx context.Context) error {
 
 // jobsOf returns how many jobs a member of a queue is: more than one for a range.
 func (p *checkedPartition) jobsOf(member string) int {
-	if at := len(p.prefix) + idLen + 1; len(member) > at {
+	if at := len(p.prefix) + schema.IDLen + 1; len(member) > at {
 		many, _, _ := strings.Cut(member[at:], ";")
 		if n, err := strconv.Atoi(many); err == nil {
 			return n

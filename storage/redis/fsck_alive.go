@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"redstalk/storage/redis/schema"
 )
 
 // A repair needs a namespace that no instance serves. An old heartbeat, by the clock of Redis,
@@ -14,7 +16,7 @@ const (
 	// watchHeartbeatsFor is how long instances with old heartbeats are watched: an instance
 	// that is alive sends another one within that time. watchHeartbeatsEvery is the interval of
 	// polling.
-	watchHeartbeatsFor   = heartbeatTimeout + slowCall
+	watchHeartbeatsFor   = schema.HeartbeatTimeout + schema.SlowCall
 	watchHeartbeatsEvery = 100 * time.Millisecond
 )
 
@@ -37,7 +39,7 @@ func anyAlive(ctx context.Context, l *link, o *Options, partitions int) (bool, e
 // there are none, and whether any of them is recent.
 func lastHeartbeats(ctx context.Context, l *link, namespace string, partitions int) (all string, lately bool, err error) {
 	for number := range partitions {
-		prefix := keyPrefix(namespace, number)
+		prefix := schema.KeyPrefix(namespace, number)
 		node, err := l.node(ctx, prefix)
 		if err != nil {
 			return "", false, err

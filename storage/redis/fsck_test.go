@@ -16,6 +16,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -170,7 +171,7 @@ func TestRepair(t *testing.T) {
 }
 
 // digits returns the end of the key of a job.
-func digits(id uint64) string { return string(appendID(nil, id)) }
+func digits(id uint64) string { return string(schema.AppendID(nil, id)) }
 
 // bulk is many commands for Redis that are sent at once. A pipeline of the client would take
 // most of a test's time.
@@ -219,7 +220,7 @@ func fillMany(t *testing.T, redis *redistest.Server, tubes, others int) {
 	add := func(name string) string {
 		id++
 		op := storage.Op{Kind: storage.Put, Tube: name, Pri: 5000, TTR: 60}
-		all.add("SET", p+digits(id), string(appendHead(nil, &op, 1)))
+		all.add("SET", p+digits(id), string(schema.AppendHead(nil, &op, 1)))
 		all.add("HINCRBY", p+"tube:"+name, "total", "1")
 		return p + digits(id)
 	}
@@ -242,7 +243,7 @@ func fillMany(t *testing.T, redis *redistest.Server, tubes, others int) {
 		}
 	}
 	all.add("ZADD", p+"instances", "1", "GONE")
-	all.add("HSET", p+"layout", "version", fmt.Sprint(layoutVersion), "partitions", "1")
+	all.add("HSET", p+"layout", "version", fmt.Sprint(schema.LayoutVersion), "partitions", "1")
 	all.add("HSET", p+"counts", "ids", strconv.Itoa(tubes+2*others), "opened", strconv.Itoa(tubes+1), "grouped", strconv.Itoa(others/2))
 	all.send(t, redis)
 }

@@ -1,15 +1,15 @@
 package redis
 
-import "time"
+import (
+	"time"
+
+	"redstalk/storage/redis/schema"
+)
 
 const (
 	// heartbeatEvery is the interval of heartbeats. The actual interval varies by half of it
 	// either way.
 	heartbeatEvery = time.Second
-
-	// heartbeatTimeout is how long the others must have seen no heartbeat of an instance, while
-	// Redis answered them, before they declare it dead and give back what it has reserved.
-	heartbeatTimeout = 3 * time.Second
 )
 
 // heartbeat is what a partition knows of its own heartbeats, and of those of the other
@@ -57,16 +57,16 @@ func (h *heartbeat) saw(beats []string, own string, sent time.Time) {
 // send one. An instance that has just started does not know whether they were.
 func (h *heartbeat) silent(now time.Time) map[string]sighting {
 	local := time.Now()
-	if !h.last.IsZero() && elapsed(h.last, local) > heartbeatEvery+slowCall {
+	if !h.last.IsZero() && elapsed(h.last, local) > heartbeatEvery+schema.SlowCall {
 		h.doubt(now)
 	}
 	h.last = local
-	if now.Sub(h.doubted) < heartbeatTimeout+slowCall {
+	if now.Sub(h.doubted) < schema.HeartbeatTimeout+schema.SlowCall {
 		return nil
 	}
 	dead := make(map[string]sighting)
 	for name, seen := range h.others {
-		if now.Sub(seen.since) >= heartbeatTimeout && len(dead) < maxMoves {
+		if now.Sub(seen.since) >= schema.HeartbeatTimeout && len(dead) < maxMoves {
 			dead[name] = seen
 		}
 	}

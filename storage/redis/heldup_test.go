@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 )
 
 // TestHeartbeats: a delayed heartbeat does not declare an instance dead that could not send one
@@ -34,7 +35,7 @@ func TestHeartbeats(t *testing.T) {
 	if got := do(a, take(1)); got.ID != 1 {
 		t.Fatalf("%+v", got)
 	}
-	ahead.Add(int64(heartbeatTimeout)) // nobody ticks, so a sends no heartbeat
+	ahead.Add(int64(schema.HeartbeatTimeout)) // nobody ticks, so a sends no heartbeat
 	b := open()
 	of := b.parts[0]
 	beat := func(heldUp time.Duration) {
@@ -51,8 +52,8 @@ func TestHeartbeats(t *testing.T) {
 	if got := figures(t, b); got.Reserved != 1 {
 		t.Errorf("after the first one: %+v", got)
 	}
-	ahead.Add(int64(heartbeatTimeout + slowCall))
-	beat(slowCall)
+	ahead.Add(int64(schema.HeartbeatTimeout + schema.SlowCall))
+	beat(schema.SlowCall)
 	if got := figures(t, b); got.Reserved != 1 {
 		t.Errorf("after one that was held up: %+v", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -17,7 +18,7 @@ import (
 func (s *Store) Parts() int { return len(s.parts) }
 
 // PartOf implements storage.Importer.
-func (s *Store) PartOf(tube string) int { return partitionOf(tube, len(s.parts)) }
+func (s *Store) PartOf(tube string) int { return schema.PartitionOf(tube, len(s.parts)) }
 
 // IDOf implements storage.Importer.
 func (s *Store) IDOf(part int, number uint64) uint64 {
@@ -52,7 +53,7 @@ func (c *call) addImportedRecords(jobs []storage.ImportJob) {
 		from := len(c.text)
 		c.text = appendImportedHead(c.text, &j.Record)
 		size := len(c.text) - from + len(j.Body)
-		if c.most = max(c.most, size+mostMetadata); size >= c.largeFrom {
+		if c.most = max(c.most, size+schema.MaxMetadata); size >= c.largeFrom {
 			c.staged = append(c.staged, stagedRecord{head: c.text[from:len(c.text):len(c.text)], body: j.Body})
 			large = append(large, j)
 			continue
@@ -107,7 +108,7 @@ func (c *call) addImportedQueue(q *importQueue) {
 		}
 		first = min(first, dueAt(j))
 	}
-	c.words(q.tube, stateWord(q.state), len(q.jobs), bytes)
+	c.words(q.tube, schema.StateWord(q.state), len(q.jobs), bytes)
 	switch q.state {
 	case tube.Ready:
 		c.words(urgent)
@@ -134,9 +135,9 @@ func dueAt(j *storage.ImportJob) int64 {
 	return (j.Rank + int64(time.Millisecond) - 1) / int64(time.Millisecond)
 }
 
-// appendImportedHead is appendHead for a job that was put elsewhere.
+// appendImportedHead is schema.AppendHead for a job that was put elsewhere.
 func appendImportedHead(b []byte, r *tube.Record) []byte {
-	b = append(b, recordLetter(r.State))
+	b = append(b, schema.Letter(r.State))
 	b = binary.BigEndian.AppendUint32(b, max(r.TTR, tube.MinTTR))
 	b = binary.BigEndian.AppendUint32(b, r.Pri)
 	b = binary.BigEndian.AppendUint32(b, r.Delay)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"redstalk/storage/redis/lua"
 )
 
 // Heartbeats are sent with the calls, which come one after the other. A call can take longer
@@ -17,13 +19,13 @@ import (
 const (
 	// keepaliveEvery is the interval of checks whether a call is long, keepaliveAfter the
 	// duration of a long call. The last heartbeat was requested at most 1.5 s before the call
-	// began, so a keepalive comes well before heartbeatTimeout is over.
+	// began, so a keepalive comes well before schema.HeartbeatTimeout is over.
 	keepaliveEvery = 500 * time.Millisecond
 	keepaliveAfter = 400 * time.Millisecond
 )
 
 // keepaliveScript sends a heartbeat.
-var keepaliveScript = scriptFrom("keepalive.lua")
+var keepaliveScript = lua.Load("keepalive.lua")
 
 // keepalive sends heartbeats beside calls that take long.
 type keepalive struct {

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -14,7 +16,7 @@ import (
 // hold.
 func TestLongCall(t *testing.T) {
 	t.Parallel()
-	const size, long = 12 << 20, heartbeatTimeout + 2*time.Second // a piece of 1 MiB takes less than longestAttempt
+	const size, long = 12 << 20, schema.HeartbeatTimeout + 2*time.Second // a piece of 1 MiB takes less than longestAttempt
 	big := storage.Op{Kind: storage.Put, Tube: "big", TTR: 600, Body: make([]byte, size)}
 	for name, op := range map[string]storage.Op{"put": big, "take": takeOf(1, "big")} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +85,7 @@ func TestKeepaliveOfTheDead(t *testing.T) {
 	lt.ahead.Add(int64(10 * time.Second))
 	lt.s.Tick()
 	for _, what := range []string{"dead", "unknown"} {
-		if err := s.keepalives[0].send(ctx); err == nil || codeOf(err) != lost {
+		if err := s.keepalives[0].send(ctx); err == nil || codeOf(err) != lua.Lost {
 			t.Errorf("%s: %v", what, err)
 		}
 		if n := lt.client.ZCard(ctx, instances).Val(); n != 1 {

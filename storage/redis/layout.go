@@ -7,13 +7,11 @@ import (
 	"strconv"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage/redis/schema"
 )
 
 const (
-	// layoutVersion is the version of the keys in lua/keys.md. A namespace with another version
-	// is not touched.
-	layoutVersion = 1
-
 	// defaultPartitions is the number of partitions on a single server, so that ids are 1, 2, 3
 	// …; clusterPartitions is that on a cluster.
 	defaultPartitions = 1
@@ -42,14 +40,14 @@ var errLayout = errors.New("another layout")
 // prepare checks that this instance can use the namespace. It marks a new one, with the hash
 // NAMESPACE:{0}:layout.
 func prepare(ctx context.Context, node *goredis.Client, o Options) error {
-	prefix := keyPrefix(o.Namespace, 0)
+	prefix := schema.KeyPrefix(o.Namespace, 0)
 	key := prefix + "layout"
 	want := []struct {
 		field  string
 		value  int
 		advice string
 	}{
-		{"version", layoutVersion, "choose another namespace"},
+		{"version", schema.LayoutVersion, "choose another namespace"},
 		{"partitions", o.Partitions, "choose another namespace, or the same number for all instances"},
 	}
 	for _, w := range want {

@@ -13,6 +13,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -39,7 +40,7 @@ func TestSuiteBySentinels(t *testing.T) {
 // tubeIn returns the name of a tube that belongs to a partition.
 func tubeIn(partition, of int) string {
 	for i := 0; ; i++ {
-		if name := fmt.Sprint("tube", i); partitionOf(name, of) == partition {
+		if name := fmt.Sprint("tube", i); schema.PartitionOf(name, of) == partition {
 			return name
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -47,7 +48,7 @@ func TestBrokenMetadata(t *testing.T) {
 		s := openWith(t, Options{URL: server.URL(), Namespace: fmt.Sprint("broken", n)})
 		key := &storage.Args{Tags: &tube.Tags{Key: "k", Rules: tube.Rules{Max: 1}}}
 		a := do(s, storage.Op{Kind: storage.Put, Tube: "t", TTR: 100, Body: []byte("x"), Args: key})
-		name := keyPrefix(fmt.Sprint("broken", n), 0) + digits(a.ID)
+		name := schema.KeyPrefix(fmt.Sprint("broken", n), 0) + digits(a.ID)
 		client.SetRange(ctx, name, client.StrLen(ctx, name).Val()-2, end)
 		ops := []storage.Op{{Kind: storage.JobStats, ID: a.ID}, {Kind: storage.Peek, ID: a.ID}, put("other")}
 		storage.DoWait(s, ops)

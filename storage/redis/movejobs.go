@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -40,7 +41,7 @@ func newMoving(t *trip, op *storage.Op) *moving {
 	of := len(t.store.parts)
 	return &moving{
 		trip: t, op: op, left: int(op.MaxJobs),
-		from: t.store.parts[partitionOf(op.Tube, of)], to: t.store.parts[partitionOf(op.Args.To, of)],
+		from: t.store.parts[schema.PartitionOf(op.Tube, of)], to: t.store.parts[schema.PartitionOf(op.Args.To, of)],
 	}
 }
 
@@ -148,16 +149,16 @@ func (m *moving) end(err error) {
 func (l *deadLetter) parseDestination(text string) bool {
 	words := strings.SplitN(text, " ", 3)
 	if len(words) < 3 {
-		l.state, l.score, l.key = stateWord(tube.Ready), strconv.FormatUint(uint64(l.job.pri), 10), text
+		l.state, l.score, l.key = schema.StateWord(tube.Ready), strconv.FormatUint(uint64(l.job.pri), 10), text
 		return true
 	}
 	l.isMove, l.state, l.score, l.key = true, words[0], words[1], words[2]
 	rec := l.job.record
-	n := rec.metadataLength()
+	n := rec.MetadataLength()
 	if n < 2 {
 		return false
 	}
-	metadata, err := parseMetadata(string(rec[len(rec)-n : len(rec)-2]))
+	metadata, err := schema.ParseMetadata(string(rec[len(rec)-n : len(rec)-2]))
 	l.metadata = metadata
 	return err == nil
 }
@@ -166,23 +167,23 @@ func (l *deadLetter) parseDestination(text string) bool {
 // has their former values.
 func (l *deadLetter) movedRecord() stagedRecord {
 	rec, f := l.job.record, *l.metadata
-	counters := rec.counters()
+	counters := rec.Counters()
 	f.Key = l.key
 	f.FailuresBefore -= counters.Failures()
 	f.DeliveriesBefore -= counters.Deliveries()
-	head := append([]byte(rec[:countersAt]), make([]byte, nameLengthAt-countersAt)...)
+	head := append([]byte(rec[:schema.CountersAt]), make([]byte, schema.NameLengthAt-schema.CountersAt)...)
 	head = append(append(head, byte(len(l.to))), l.to...)
-	head[letterAt] = recordLetter(stateOf(l.state))
+	head[schema.LetterAt] = schema.Letter(schema.StateOf(l.state))
 	moved := stagedRecord{head: head, body: l.job.body}
 	if !isPlain(&f) {
-		head[letterAt] += lowerCase
-		moved.metadata = appendMetadata(nil, &f)
+		head[schema.LetterAt] += schema.LowerCase
+		moved.metadata = schema.AppendMetadata(nil, &f)
 	}
 	return moved
 }
 
 // isPlain returns whether a metadata block says nothing.
 func isPlain(f *tube.Metadata) bool {
-	block := appendMetadata(nil, f)
+	block := schema.AppendMetadata(nil, f)
 	return !slices.ContainsFunc(block[:len(block)-2], func(b byte) bool { return b != 0 })
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/storage/telemetry"
 )
 
@@ -66,7 +67,7 @@ type partition struct {
 
 func newPartition(l *link, o Options, all *idOrder, lag *timerLag, number int) *partition {
 	p := &partition{
-		prefix: keyPrefix(o.Namespace, number), number: number, of: o.Partitions,
+		prefix: schema.KeyPrefix(o.Namespace, number), number: number, of: o.Partitions,
 		link: l, transport: newTransport(l, o.Partitions), options: o, log: o.Log, timerLag: lag, listener: nopListener{}, ended: make(chan struct{}),
 		clock: clock{skew: o.skew}, ids: ids{order: all, of: o.Partitions},
 		holdings: newHoldings(o.Partitions > 1), bodies: newBodyCache(o), refs: newTubeRefs(),

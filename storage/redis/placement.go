@@ -6,23 +6,11 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 )
 
 // How jobs and tubes are assigned to partitions: a tube by the hash of its name, and a job by
 // the remainder of its id.
-
-// partitionOf returns the partition of a tube. The hash is FNV-1a; another one would not find
-// existing jobs.
-func partitionOf(tube string, of int) int {
-	if of == 1 {
-		return 0
-	}
-	hash := uint32(2166136261)
-	for i := range len(tube) {
-		hash = (hash ^ uint32(tube[i])) * 16777619
-	}
-	return int(hash % uint32(of))
-}
 
 // several is the partition of an operation that concerns more than one, or that can take
 // several units, such as a take from so many tubes of one partition that it takes several
@@ -33,7 +21,7 @@ const several = -1
 func partitionOfTubes(tubes []string, of int) int {
 	at := 0
 	for i, name := range tubes {
-		switch partition := partitionOf(name, of); {
+		switch partition := schema.PartitionOf(name, of); {
 		case i == 0:
 			at = partition
 		case partition != at:
@@ -48,7 +36,7 @@ func partitionOfOp(op *storage.Op, of int) int {
 	switch op.Kind {
 	case storage.Put, storage.Kick, storage.PeekHead, storage.TubeStats, storage.Pause,
 		storage.PeekKey, storage.DeleteKey, storage.SetPolicy, storage.GetPolicy, storage.Flush, storage.ListJobs:
-		return partitionOf(op.Tube, of)
+		return schema.PartitionOf(op.Tube, of)
 	case storage.Move, storage.SetPriority, storage.Reschedule, storage.Peek, storage.JobStats:
 		return int(op.ID % uint64(of))
 	case storage.BeginImport, storage.ImportJobs:

@@ -13,6 +13,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -97,7 +98,7 @@ func TestReadyRanges(t *testing.T) {
 		t.Helper()
 		wantRanges(t, server, s, what, urgent, ready, want)
 	}
-	putMany(t, s, rangeFrom-1, 5)
+	putMany(t, s, schema.RangeFrom-1, 5)
 	check("too few for a range", 3, 3, "1", "2", "3")
 	putMany(t, s, 10, 5)
 	check("ten", 13, 13, "1", "2", "3", "4;10;5")

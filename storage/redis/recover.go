@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
 )
 
 // When a call fails, its units are held up until it succeeds or their time is over. The same
@@ -25,9 +26,6 @@ const (
 	// firstPause and longestPause are the pauses between two attempts.
 	firstPause   = 2 * time.Millisecond
 	longestPause = 100 * time.Millisecond
-
-	// voided is what the script answers to a call that is marked void.
-	voided = "void;"
 )
 
 // errUnknown: the outcome of a batch is unknown, and it cannot be sent again as it is.
@@ -188,7 +186,7 @@ func (p *partition) resolveVoid(c *call) {
 	if c.kind != void {
 		return
 	}
-	if c.reply.unread == voided {
+	if c.reply.unread == lua.Voided {
 		p.cancel(c)
 		return
 	}
@@ -210,7 +208,7 @@ func (p *partition) renew(c *call, err error) {
 	if p.holdings.count() > 0 {
 		p.log.Warn("Redis does not know this instance any more; its reservations are given back", "jobs", p.holdings.count())
 	}
-	if strings.Contains(err.Error(), declaredDead) {
+	if strings.Contains(err.Error(), lua.DeclaredDead) {
 		p.holdings.clear()
 	} else {
 		p.holdings.forfeit()

@@ -13,6 +13,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -413,7 +414,7 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 		t.Errorf("the versions of %d instances are known", versions)
 	}
 	for tries := 0; used && tries < 10 && figures(t, s).Reserved > 0; tries++ {
-		ahead.Add(int64(heartbeatTimeout + slowCall))
+		ahead.Add(int64(schema.HeartbeatTimeout + schema.SlowCall))
 		s.TickAll()
 	}
 	for _, s := range []*Store{s, other} {

@@ -10,6 +10,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -80,7 +81,7 @@ func TestInstances(t *testing.T) {
 			stores[1].Close()
 			want(2)
 			stores[2].crash()
-			ahead.Add(int64(heartbeatTimeout - time.Second))
+			ahead.Add(int64(schema.HeartbeatTimeout - time.Second))
 			want(2)
 			ahead.Add(int64(2 * time.Second))
 			want(1)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"redstalk/storage/redis/schema"
 )
 
 // Before anything else is sent under a name, Redis must know it: by a call of its own, a
@@ -99,7 +101,7 @@ var errOtherLayout = errors.New("the namespace is not what it was when this inst
 // still the layout of this instance.
 func (p *partition) prepareAgain() error {
 	ctx := context.Background()
-	node, err := p.link.node(ctx, keyPrefix(p.options.Namespace, 0))
+	node, err := p.link.node(ctx, schema.KeyPrefix(p.options.Namespace, 0))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -104,10 +105,10 @@ func TestLateRegistration(t *testing.T) {
 		if err := ask(registration, 1, ""); err != nil {
 			t.Errorf("a registration: %v", err)
 		}
-		if err := ask(question, 78, numberArg(77)); codeOf(err) != lost {
+		if err := ask(question, 78, numberArg(77)); codeOf(err) != lua.Lost {
 			t.Errorf("work that follows another batch: %v", err)
 		}
-		if err := ask(question, 79, ""); codeOf(err) != lost {
+		if err := ask(question, 79, ""); codeOf(err) != lua.Lost {
 			t.Errorf("work that follows nothing: %v", err)
 		}
 		p.instance.named.Store(&was)

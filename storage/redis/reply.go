@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
+	"redstalk/storage/redis/schema"
 )
 
 // reply is the reply to a call of the script, read from the front, see lua/batch.lua. err is
@@ -58,19 +60,10 @@ func (r *reply) cutOff(ops []*storage.Op) {
 	}
 }
 
-// verdict is the outcome of an operation that returns a body.
-type verdict int64
-
-const (
-	refused verdict = iota // there is no such job
-	done
-	cutOff // it must be requested again
-)
-
 // verdict reads a verdict, and records if the operation was cut.
-func (r *reply) verdict(op *storage.Op) verdict {
-	v := verdict(r.int64())
-	if v == cutOff {
+func (r *reply) verdict(op *storage.Op) lua.Verdict {
+	v := lua.Verdict(r.int64())
+	if v == lua.CutOff {
 		r.cutOff([]*storage.Op{op})
 	}
 	return v
@@ -154,16 +147,16 @@ func (r *reply) text() string { return r.first(int(r.parse(r.until(':')))) }
 // key reads the id of a job from its key.
 func (r *reply) key() uint64 {
 	r.first(r.prefixed)
-	return uint64(r.parse(r.first(idLen)))
+	return uint64(r.parse(r.first(schema.IDLen)))
 }
 
 // ms reads milliseconds.
 func (r *reply) ms() time.Duration { return time.Duration(r.int64()) * time.Millisecond }
 
 // record reads the record of a job.
-func (r *reply) record() record {
-	rec := record(r.text())
-	if !rec.valid() {
+func (r *reply) record() schema.Record {
+	rec := schema.Record(r.text())
+	if !rec.Valid() {
 		r.err = errReply
 		return ""
 	}

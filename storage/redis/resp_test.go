@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -46,7 +47,7 @@ func TestReadAnswers(t *testing.T) {
 	if _, err := (&socket{in: bufio.NewReader(strings.NewReader("$5\r\nab"))}).read(); err == nil || codeOf(err) != "" {
 		t.Errorf("an answer that is cut off: %v", err)
 	}
-	if code := codeOf(answeredError("LOST the instance was declared dead")); code != lost {
+	if code := codeOf(answeredError("LOST the instance was declared dead")); code != lua.Lost {
 		t.Errorf("the code is %q", code)
 	}
 }

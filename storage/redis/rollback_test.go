@@ -12,6 +12,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -200,7 +201,7 @@ func testClockStep(t *testing.T, by time.Duration, when string) {
 		do(a, put("x"))
 	}
 	took := time.Duration(0)
-	for figures(t, a).Reserved == 2 && took < 5*heartbeatTimeout {
+	for figures(t, a).Reserved == 2 && took < 5*schema.HeartbeatTimeout {
 		for _, s := range []*Store{a, b} {
 			p := s.parts[0]
 			p.do(func(*call) { p.heartbeat.last = time.Time{} }) // a busy machine is not what is tested
@@ -212,7 +213,7 @@ func testClockStep(t *testing.T, by time.Duration, when string) {
 	if got := do(b, move(tube.Touch, 1, 1)); got.Err != nil || got.NotFound {
 		t.Errorf("a job of a living instance was given away: %+v", got)
 	}
-	if got := do(a, move(tube.ReserveJob, 1, 2)); got.Err != nil || got.NotFound || took > 2*heartbeatTimeout {
+	if got := do(a, move(tube.ReserveJob, 1, 2)); got.Err != nil || got.NotFound || took > 2*schema.HeartbeatTimeout {
 		t.Errorf("the job of the dead one, after %v: %+v", took, got)
 	}
 }

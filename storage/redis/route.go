@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -65,10 +66,6 @@ func (t *trip) advance(out unitsByPartition) {
 		t.first = t.next
 		switch {
 		case t.store.mayWait(op, at):
-			t.next++
-			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
-			continue
-		case at == several && op.HandOff: // a search takes calls of its own
 			t.next++
 			op.Answer = storage.Answer{NotFound: true, Soon: t.store.soon(op.Holder, several)}
 			continue
@@ -291,7 +288,7 @@ func (t *trip) divide(legs []*leg, i int) []*leg {
 		return legs
 	}
 	for _, name := range op.Tubes {
-		l := legTo(&legs, partitionOf(name, of))
+		l := legTo(&legs, schema.PartitionOf(name, of))
 		if n := len(l.from); n > 0 && l.from[n-1] == i {
 			l.ops[n-1].Tubes = append(l.ops[n-1].Tubes, name)
 			continue

@@ -9,52 +9,6 @@ import (
 	"redstalk/tube"
 )
 
-// TestArrowsInBulk checks the assumptions of the script where it does not read or write the
-// records of jobs: lua/batch/take.lua, lua/fast/delete_held.lua, record.go.
-func TestArrowsInBulk(t *testing.T) {
-	found := 0
-	for _, a := range tube.Arrows() {
-		switch {
-		case a.Move == tube.Delete && a.From == tube.Reserved:
-			if found++; !a.Held || a.To != tube.Gone || a.Counts != tube.NoCounter || a.Sets != tube.SetsNothing {
-				t.Errorf("deleting a reserved job: %+v", a)
-			}
-		case a.Move == tube.Reserve:
-			if found++; a.Held || a.From != tube.Ready || a.To != tube.Reserved || a.Sets != tube.SetsNothing {
-				t.Errorf("reserving: %+v", a)
-			}
-		}
-		into := a.To == tube.Reserved && a.From != tube.Reserved
-		if into != (a.Counts == tube.Reserves) {
-			t.Errorf("being reserved must count as such, and nothing else: %+v", a)
-		}
-	}
-	if found != 2 {
-		t.Errorf("found %d of 2 arrows", found)
-	}
-}
-
-// TestHeaderFields: Lua and Go agree on the layout of a record's header.
-func TestHeaderFields(t *testing.T) {
-	places := map[string]int{
-		"letter": letterAt, "ttr": ttrAt, "pri": priAt, "delay": delayAt, "created": createdAt,
-		tube.Reserves.String(): countersAt, tube.Kicks.String(): nameLengthAt - 4, "name_length": nameLengthAt,
-	}
-	widths := map[string]int{"c1": 1, "I4": 4, "I8": 8, "B": 1}
-	at, found := 0, 0
-	for _, f := range headerFields {
-		if want, ok := places[f.name]; ok {
-			if found++; at != want {
-				t.Errorf("%s is at %d, want %d", f.name, at, want)
-			}
-		}
-		at += widths[f.packed]
-	}
-	if at != nameAt || found != len(places) {
-		t.Errorf("the header has %d bytes, want %d, and %d of the fields that Go knows, want %d", at, nameAt, found, len(places))
-	}
-}
-
 // TestManyAtOnce: sorted sets that begin with many jobs are not stored as lists, and the trick
 // that prevents it leaves nothing behind.
 func TestManyAtOnce(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 )
 
 // search is for consecutive takes from the same tubes in several groups: of several partitions,
@@ -60,7 +61,7 @@ func newSearch(t *trip, takes []storage.Op) *search {
 		s.open = append(s.open, &takes[i])
 	}
 	for _, name := range takes[0].Tubes {
-		s.add(partitionOf(name, len(t.store.parts)), name)
+		s.add(schema.PartitionOf(name, len(t.store.parts)), name)
 	}
 	return s
 }
@@ -70,7 +71,7 @@ func searchedAlike(ops []storage.Op) int {
 	first, n := &ops[0], 1
 	for n < min(len(ops), searchTogether) {
 		op := &ops[n]
-		if op.Kind != storage.Take || op.HandOff || op.Wait != first.Wait || op.MaxBytes != first.MaxBytes || !slices.Equal(op.Tubes, first.Tubes) {
+		if op.Kind != storage.Take || op.Wait != first.Wait || op.MaxBytes != first.MaxBytes || !slices.Equal(op.Tubes, first.Tubes) {
 			break
 		}
 		n++

@@ -7,10 +7,10 @@ import (
 	"math/bits"
 	"strings"
 	"time"
-)
 
-// slowCall is the duration of a call from which on heartbeats of other instances are doubted.
-const slowCall = time.Second
+	"redstalk/storage/redis/lua"
+	"redstalk/storage/redis/schema"
+)
 
 // exchange sends a call, unless it is empty, and reads what comes before the answers. If calls
 // can overlap, it works on other calls while Redis works on this one.
@@ -47,7 +47,7 @@ func (p *partition) noteRecorded(c *call) {
 		return
 	}
 	p.instance.recorded = numberArg(c.number)
-	if r.unread != voided {
+	if r.unread != lua.Voided {
 		p.instance.largest = max(p.instance.largest, c.largest)
 		p.ids.skipping = p.ids.skipping && c.puts == 0
 	}
@@ -112,7 +112,7 @@ func (p *partition) receive(c *call) error {
 		p.noteFailure()
 		return err
 	}
-	if time.Since(c.begun) > slowCall {
+	if time.Since(c.begun) > schema.SlowCall {
 		p.heartbeat.doubt(p.clock.now())
 	}
 	p.noteAnswered(c)
@@ -128,7 +128,7 @@ func (p *partition) receive(c *call) error {
 func (p *partition) receiveReply(c *call) (*reply, error) {
 	answer, err := p.receiveStaged(c)
 	if err != nil && codeOf(err) == "NOSCRIPT" {
-		c.args[0], c.args[1] = "eval", scriptText()
+		c.args[0], c.args[1] = "eval", lua.BatchText()
 		if err = p.transmit(c); err == nil {
 			answer, err = p.receiveStaged(c)
 		}
@@ -175,7 +175,7 @@ func (p *partition) receiveStaged(c *call) (any, error) {
 		}
 	}
 	answer, err := p.receiveConfirmed()
-	if refused != nil && (codeOf(err) == unstaged || codeOf(refused) == invalidLength) {
+	if refused != nil && (codeOf(err) == lua.Unstaged || codeOf(refused) == invalidLength) {
 		return nil, refused
 	}
 	return answer, err
@@ -205,7 +205,7 @@ func (p *partition) receiveConfirmed() (any, error) {
 // request returns the command to be sent.
 func (c *call) request() []any {
 	if c.kind == void {
-		return c.args[:headArgs]
+		return c.args[:lua.HeadArgs]
 	}
 	return c.args
 }
@@ -223,7 +223,7 @@ func (p *partition) writeHead(c *call) {
 	terms := p.terms(c, puts)
 	c.since = p.bodies.since(p.clock.now())
 	copy(c.args, []any{
-		"evalsha", script().Hash(), 1, p.prefix,
+		"evalsha", lua.Batch().Hash(), 1, p.prefix,
 		p.instance.name(), numberArg(c.number), follows, puts, terms, c.since,
 	})
 }
@@ -270,7 +270,7 @@ func (p *partition) addTestTerms(terms *strings.Builder) {
 	if o.budget != 0 {
 		fmt.Fprintf(terms, "budget=%d ", o.budget)
 	}
-	if o.largeFrom != largeFrom {
+	if o.largeFrom != schema.LargeFrom {
 		fmt.Fprintf(terms, "large=%d ", o.largeFrom)
 	}
 }

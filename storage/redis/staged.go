@@ -17,10 +17,6 @@ import (
 // left over. If a call does not find its staged keys it does nothing (UNSTAGED).
 
 const (
-	// largeFrom is the size from which on a record is large. Below it, staging costs more than
-	// it saves.
-	largeFrom = 4 << 10
-
 	// stageNothing is larger than any record.
 	stageNothing = math.MaxInt
 
@@ -31,9 +27,6 @@ const (
 	// maxLeftOver limits how many keys are remembered for deletion. The others expire.
 	maxLeftOver = 4 * maxOps
 )
-
-// unstaged is the code of the script's error that a staged record is missing.
-const unstaged = "UNSTAGED"
 
 // stagedRecord is a record in the pieces in which it is sent.
 type stagedRecord struct{ head, body, metadata []byte }

@@ -14,6 +14,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
 )
@@ -59,7 +60,7 @@ func takeBody(t *testing.T, s *Store, id uint64, body []byte) {
 var firstStaging = regexp.MustCompile(`\r\nset\r\n\$\d+\r\n\S*}(:put:\w+:\d+:1)\r\n`)
 
 // callOf matches how a call of the script begins.
-var callOf = regexp.MustCompile(`evalsha\r\n\$40\r\n` + script().Hash())
+var callOf = regexp.MustCompile(`evalsha\r\n\$40\r\n` + lua.Batch().Hash())
 
 // isStaging matches pieces that contain it.
 func isStaging(piece []byte) bool { return firstStaging.Match(piece) }

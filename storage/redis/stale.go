@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
 )
 
 // An instance can be paused: its process is stopped, or its machine suspended. If that takes
@@ -106,7 +107,7 @@ func (p *partition) withdrawEarlier(c *call, err error) {
 
 // withdrawn returns the answer to an operation whose job was taken back.
 func withdrawn(err error) storage.Answer {
-	if codeOf(err) == lost {
+	if codeOf(err) == lua.Lost {
 		return storage.Answer{NotFound: true, Soon: storage.Forever}
 	}
 	return storage.Answer{Err: classify(err)}

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/storage/redis/schema"
 )
 
 //go:embed lua/check/permissions.lua
@@ -21,7 +23,7 @@ var permissionsScript string
 // again later, see servercheck.go.
 func checkServers(ctx context.Context, l *link, o *Options) (all []*capabilities, err error) {
 	for number := range o.Partitions {
-		prefix := keyPrefix(o.Namespace, number)
+		prefix := schema.KeyPrefix(o.Namespace, number)
 		node, err := l.node(ctx, prefix)
 		if err != nil {
 			return nil, err

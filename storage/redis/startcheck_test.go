@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
 )
@@ -106,14 +107,14 @@ func TestAllTried(t *testing.T) {
 	for _, match := range regexp.MustCompile(`'([A-Z]+)[ ']`).FindAllStringSubmatch(permissionsScript, -1) {
 		tried[match[1]] = true
 	}
-	fs.WalkDir(luaFiles, "lua", func(path string, d fs.DirEntry, err error) error {
+	fs.WalkDir(lua.Files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := luaFiles.ReadFile(path)
+		text, err := lua.Files.ReadFile(path)
 		for _, match := range command.FindAllStringSubmatch(string(text), -1) {
 			name, fields := strings.ToLower(match[1]), strings.Fields(documented)
-			if strings.HasPrefix(path, "lua/check/") {
+			if strings.HasPrefix(path, "check/") {
 				fields = append(fields, strings.Fields(documentedForCheck)...)
 			} else if !tried[match[1]] {
 				t.Errorf("%s: %s is not tried", path, match[1])

@@ -11,6 +11,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -343,7 +344,7 @@ func oneTubeOfEach(of int) []string {
 	all := make([]string, of)
 	for n, found := 0, 0; found < of; n++ {
 		name := fmt.Sprint("tube", n)
-		if at := partitionOf(name, of); all[at] == "" {
+		if at := schema.PartitionOf(name, of); all[at] == "" {
 			all[at], found = name, found+1
 		}
 	}

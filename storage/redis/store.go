@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/schema"
 	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
@@ -120,7 +121,7 @@ type Store struct {
 // instance.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
-	if err := CheckNamespace(o.Namespace); err != nil {
+	if err := schema.CheckNamespace(o.Namespace); err != nil {
 		return nil, err
 	}
 	a, err := parseAddress(o)
@@ -176,7 +177,7 @@ func checkAndPrepare(ctx context.Context, l *link, o *Options) ([]*capabilities,
 	if err != nil {
 		return nil, err
 	}
-	node, err := l.node(ctx, keyPrefix(o.Namespace, 0))
+	node, err := l.node(ctx, schema.KeyPrefix(o.Namespace, 0))
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +188,7 @@ func (o Options) withDefaults() Options {
 	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Log = cmp.Or(o.Log, slog.Default())
-	o.largeFrom = cmp.Or(o.largeFrom, largeFrom)
+	o.largeFrom = cmp.Or(o.largeFrom, schema.LargeFrom)
 	o.inspectEvery = cmp.Or(o.inspectEvery, inspectEvery)
 	o.tickPatience = cmp.Or(o.tickPatience, tickPatience)
 	o.watchFor = cmp.Or(o.watchFor, watchHeartbeatsFor)

@@ -10,6 +10,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/storage/storetest"
 )
 
@@ -107,7 +108,7 @@ func skipIfShort(t *testing.T) {
 func TestSuiteOfLargeJobs(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
-	for name, from := range map[string]int{"all": 1, "some": nameAt + len("default") + 6} {
+	for name, from := range map[string]int{"all": 1, "some": schema.NameAt + len("default") + 6} {
 		t.Run(name, func(t *testing.T) {
 			e := &engines{url: redistest.Start(t).URL(), partitions: 1, brief: 2, largeFrom: from}
 			storetest.Run(t, e.fresh)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/lua"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -45,15 +47,15 @@ func (c *call) addTaggedPut(op *storage.Op) {
 // addRecordWith appends the record of a ready job with metadata.
 func (c *call) addRecordWith(op *storage.Op, f *tube.Metadata) {
 	plain := storage.Op{Tube: op.Tube, Pri: op.Pri, TTR: op.TTR}
-	staged := stagedRecord{head: appendHead(nil, &plain, c.created), body: op.Body}
-	staged.head[letterAt] += lowerCase
-	staged.metadata = appendMetadata(nil, f)
+	staged := stagedRecord{head: schema.AppendHead(nil, &plain, c.created), body: op.Body}
+	staged.head[schema.LetterAt] += schema.LowerCase
+	staged.metadata = schema.AppendMetadata(nil, f)
 	c.addStaged(staged)
 }
 
 // addStaged appends a record, which is staged if it is large.
 func (c *call) addStaged(staged stagedRecord) {
-	c.most = max(c.most, staged.len()+mostMetadata)
+	c.most = max(c.most, staged.len()+schema.MaxMetadata)
 	if staged.len() >= c.largeFrom {
 		c.stage(staged)
 		return
@@ -81,7 +83,7 @@ func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 		op.Answer.Err = storage.ErrNoSpace
 	default:
 		op.Answer.ID = r.count()
-		op.Answer.Result = &storage.Result{Outcome: result, State: stateOf(r.text())}
+		op.Answer.Result = &storage.Result{Outcome: result, State: schema.StateOf(r.text())}
 	}
 	r.puts++
 }
@@ -185,7 +187,7 @@ func (p *partition) readPolicies(r *reply, ops []*storage.Op) {
 // addMetadata reads what job-stats answers about a job with metadata.
 func (r *reply) addMetadata(s *tube.JobStats) {
 	block, policy, leased, bound := r.text(), r.policy(), r.found(), r.text()
-	f, err := parseMetadata(block)
+	f, err := schema.ParseMetadata(block)
 	if err != nil {
 		return // it is broken: fsck reports it
 	}
@@ -196,7 +198,7 @@ func (r *reply) addMetadata(s *tube.JobStats) {
 // encodeTakeLease appends a take with a lease, of a job that comes before another one if that
 // is not nil.
 func encodeTakeLease(c *call, op *storage.Op, before *head) {
-	c.words("take-lease", boolArg(op.Wait))
+	c.words("take-lease", boolArg(op.Wait), int(op.MaxBytes))
 	if before == nil {
 		c.words("", "")
 	} else {
@@ -213,9 +215,9 @@ func encodeTakeLease(c *call, op *storage.Op, before *head) {
 func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
 	op := ops[0]
 	switch r.verdict(op) {
-	case refused:
+	case lua.Refused:
 		op.Answer.NotFound, op.Answer.Soon = true, storage.Forever
-	case done:
+	case lua.Done:
 		lease := uint64(r.parse(r.text()))
 		id, job := p.nextTaken(r)
 		if id == 0 {

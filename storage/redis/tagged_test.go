@@ -17,6 +17,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -184,7 +185,7 @@ func (j *modelTest) findDead(t *testing.T) {
 		if j.ids[id] != 0 || !ok || s.Metadata == nil || s.Metadata.FromTube == "" {
 			continue
 		}
-		p := j.stores[0].parts[partitionOf(s.Tube, len(j.stores[0].parts))]
+		p := j.stores[0].parts[schema.PartitionOf(s.Tube, len(j.stores[0].parts))]
 		for n := uint64(0); n < 2000 && j.ids[id] == 0; n++ {
 			real := n*uint64(p.of) + uint64(p.number)
 			a := do(j.stores[0], storage.Op{Kind: storage.JobStats, ID: real})
@@ -523,7 +524,7 @@ func (j *modelTest) randomPuts() (ops []storage.Op) {
 // randomRun are puts with tags that may become a range.
 func (j *modelTest) randomRun() (ops []storage.Op) {
 	r, tube := j.rng, j.tube()
-	for range rangeFrom + r.IntN(6) {
+	for range schema.RangeFrom + r.IntN(6) {
 		tags := j.randomTags()
 		tags.HasAt = tags.HasAt && r.IntN(4) == 0
 		tags.HasDelay = tags.HasDelay && r.IntN(4) == 0

@@ -8,6 +8,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -44,7 +45,7 @@ func TestTaggedRanges(t *testing.T) {
 		t.Helper()
 		wantRanges(t, server, s, what, urgent, ready, want)
 	}
-	putKeyed(s, 5, tube.Keep, keysOf("few", rangeFrom-1)...)
+	putKeyed(s, 5, tube.Keep, keysOf("few", schema.RangeFrom-1)...)
 	check("too few for a range", 3, 3, "1", "2", "3")
 	putKeyed(s, 5, tube.Keep, keysOf("a", 10)...)
 	check("ten", 13, 13, "1", "2", "3", "4;10;5;600")

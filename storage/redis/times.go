@@ -1,9 +1,9 @@
 package redis
 
 import (
-	"strconv"
 	"time"
 
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -25,17 +25,6 @@ type reportedTimes struct {
 	waits, runs tube.Times
 	notBefore   time.Time // nothing is reported before that
 }
-
-// timesFields are the fields of tube:TUBE: the buckets of each histogram, and its sum in ms.
-var timesFields = func() (fields []string) {
-	for _, which := range []string{"w", "r"} {
-		for i := range tube.NumTimes {
-			fields = append(fields, which+strconv.Itoa(i))
-		}
-		fields = append(fields, which+"s")
-	}
-	return fields
-}()
 
 // timesNumbers returns the values of these fields.
 func timesNumbers(waits, runs *tube.Times) (numbers [2 * (tube.NumTimes + 1)]int64) {
@@ -75,7 +64,7 @@ func (p *partition) encodeTimesOf(c *call, name string, f *tube.Flow, before rep
 	reported := reportedTimes{waits: f.Waits, runs: f.Runs}
 	now, was := timesNumbers(&reported.waits, &reported.runs), timesNumbers(&before.waits, &before.runs)
 	args := []any{"add-times", name, 0}
-	for i, field := range timesFields {
+	for i, field := range schema.TimesFields {
 		if by := now[i] - was[i]; by != 0 {
 			args = append(args, field, by)
 		}

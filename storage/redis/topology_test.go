@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redstalk/storage/redis/redistest"
+	"redstalk/storage/redis/schema"
 )
 
 // TestTopology: the topology has the instances with their heartbeats, and the server with its
@@ -20,7 +21,7 @@ func TestTopology(t *testing.T) {
 	ctx := context.Background()
 	versions := server.Client(t)
 	for _, o.Version = range []string{"1.0", "2.0"} {
-		versions.HSet(ctx, keyPrefix("redstalk", 0)+"versions", "LONGGONE", "0.9")
+		versions.HSet(ctx, schema.KeyPrefix("redstalk", 0)+"versions", "LONGGONE", "0.9")
 		s, err := Open(ctx, o)
 		if err != nil {
 			t.Fatal(err)
@@ -29,7 +30,7 @@ func TestTopology(t *testing.T) {
 		do(s, put("x"))
 		stores = append(stores, s)
 	}
-	if known, err := versions.HLen(ctx, keyPrefix("redstalk", 0)+"versions").Result(); known != 2 || err != nil {
+	if known, err := versions.HLen(ctx, schema.KeyPrefix("redstalk", 0)+"versions").Result(); known != 2 || err != nil {
 		t.Errorf("the versions of %d instances are kept, %v", known, err)
 	}
 	host, port, _ := strings.Cut(server.Addr, ":")

@@ -69,6 +69,14 @@ func testTakeWithin(b *harness) {
 		if a := b.do(op); a.ID != c.want || a.NotFound != (c.want == 0) {
 			b.Fatalf("from %v within %d: %+v, want job %d", c.tubes, c.bytes, a, c.want)
 		}
+		if c.want != 0 {
+			b.move(tube.Release, 1, c.want, b.job(c.want).Pri, 0)
+		}
+		op.Holder = tube.LeaseHolder
+		a := b.do(op)
+		if a.ID != c.want || a.NotFound != (c.want == 0) {
+			b.Fatalf("leased from %v within %d: %+v, want job %d", c.tubes, c.bytes, a, c.want)
+		}
 	}
 	ops := b.batch(storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"c"}, MaxBytes: 1}, storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"c"}, MaxBytes: 1})
 	if string(ops[0].Answer.Body) != "x" || !ops[1].Answer.NotFound || ops[1].Answer.Soon > time.Minute {

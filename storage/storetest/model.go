@@ -233,7 +233,7 @@ func (m *Model) touch(j *modelJob) {
 
 func (m *Model) take(op *storage.Op) {
 	j := m.first(tube.Ready, func(j *modelJob) bool { return slices.Contains(op.Tubes, j.tube.name) && !j.tube.paused })
-	if op.MaxBytes > 0 && op.Holder != tube.LeaseHolder && j != nil && len(j.body) > int(op.MaxBytes) {
+	if op.MaxBytes > 0 && j != nil && len(j.body) > int(op.MaxBytes) {
 		j = nil
 	}
 	if answer(&op.Answer, j); j != nil {

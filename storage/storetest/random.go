@@ -132,6 +132,9 @@ func (h *history) randomTake(op storage.Op) storage.Op {
 	for _, i := range r.Perm(len(tubeNames))[:1+r.IntN(3)] {
 		op.Tubes = append(op.Tubes, tubeNames[i])
 	}
+	if !op.Wait && r.IntN(4) == 0 {
+		op.MaxBytes = uint32(1 + r.IntN(20))
+	}
 	return op
 }
 

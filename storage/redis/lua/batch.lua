@@ -168,8 +168,6 @@ while ARGV[at] do
 --include fast/put.lua
   elseif word == 'take' then
 --include fast/take.lua
-  elseif word == 'take-handoff' then
---include fast/handoff.lua
   elseif word == 'delete-held' then
 --include fast/delete_held.lua
   elseif word == 'drop-sets' then

@@ -2,16 +2,18 @@
 -- deadlines; the metadata of each has the token of its last lease.
 
 -- next_ready finds the best ready job in the tubes in ARGV[from … upto] that are not paused,
--- and returns it; nil if there is none. If limit_pri and limit are given, the job must come
--- before the job with that priority and key. Members of queues that have no record are dropped.
--- The second result is true if the reply has no room for its record.
-local function next_ready(from, upto, limit_pri, limit)
+-- and returns it; nil if there is none. If bytes is not 0, it is the largest body. If limit_pri
+-- and limit are given, the job must come before the job with that priority and key. Members of
+-- queues that have no record are dropped. The second result is true if the reply has no room
+-- for its record.
+local function next_ready(from, upto, bytes, limit_pri, limit)
   while true do
     local tube, pri, key = best_of(from, upto)
     if not tube then return nil end
     if limit and not (pri < limit_pri or pri == limit_pri and key < limit) then return nil end
     if not fits(key) then return nil, true end
     local j = load(key)
+    if j and bytes > 0 and size_of(j) > bytes then return nil end
     local found = j or { key = key, tube = tube, pri = pri }
     found.state = 'ready'
     is_ready(found)
@@ -23,15 +25,16 @@ end
 
 -- take-lease: leases the best ready job of several tubes
 --
--- ARGV    'take-lease', wait, pri, id, n, tubes…
+-- ARGV    'take-lease', wait, bytes, pri, id, n, tubes…
 --           wait     1 if a client waits: if there is no job, the instance is registered for a wake-up
+--           bytes    how long its body can be; 0: any length
 --           pri, id  of a job before which it must come; '' if there is none
 -- Keys    as take, but for reserved:INST; writes the record, leases
 -- Answer  DONE and the token, and the job is in the reply's ids and records; CUT or NOT_FOUND
 OPS['take-lease'] = function(i)
-  local from, last = i + 4, i + 3 + ARGV[i + 3]
-  local limit = ARGV[i + 2] ~= '' and ARGV[i + 2] or nil
-  local j, cut = next_ready(from, last, tonumber(ARGV[i + 1]), limit)
+  local from, last = i + 5, i + 4 + ARGV[i + 4]
+  local limit = ARGV[i + 3] ~= '' and ARGV[i + 3] or nil
+  local j, cut = next_ready(from, last, tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), limit)
   if not j then
     answer(cut and CUT or NOT_FOUND)
     if not cut and ARGV[i] == '1' then await(from, last) end

@@ -1,10 +1,15 @@
 package server
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"syscall"
 	"time"
+
+	"redstalk/server/netpoll"
+	"redstalk/server/queue"
 )
 
 // Serve accepts connections from l until Shutdown, or until accepting fails
@@ -78,16 +83,6 @@ func (s *Server) admit(conn net.Conn) *session {
 	return ss
 }
 
-func (s *Server) exit(ss *session) {
-	s.queue.Counters.Connections.Add(-1)
-	s.mu.Lock()
-	delete(s.sessions, ss)
-	s.mu.Unlock()
-	s.config.Limits.Leave()
-	close(ss.done)
-	s.sessionsAlive.Done()
-}
-
 // refuse closes a connection that exceeds a limit. The client sees the end of the stream instead
 // of waiting for an answer.
 func (s *Server) refuse(conn net.Conn) {
@@ -127,3 +122,74 @@ func isTemporary(err error) bool {
 	}
 	return false
 }
+
+// New returns a server of the queue. The caller closes the queue, after Shutdown.
+func New(q *queue.Queue, config Config) *Server {
+	if config.WriteTimeout == 0 {
+		config.WriteTimeout = DefaultWriteTimeout
+	}
+	if config.AuthTimeout == 0 {
+		config.AuthTimeout = DefaultAuthTimeout
+	}
+	if config.MaxUnauthenticated == 0 {
+		config.MaxUnauthenticated = DefaultMaxUnauthenticated
+	}
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	s := &Server{
+		config: config, log: config.Log, queue: q,
+		listeners: make(map[net.Listener]struct{}),
+		sessions:  make(map[*session]struct{}),
+	}
+	s.ctx, s.cancelCtx = context.WithCancel(context.Background())
+	s.poller = netpoll.NewPoller(q, s.log)
+	if config.Access != nil {
+		config.Access.OnChange(s.accessChanged)
+	}
+	s.sweeper = newSweeper(&s.config)
+	s.sweeper.start(s)
+	return s
+}
+
+// Shutdown stops accepting connections. It lets every connection finish the commands that it has
+// sent, releases the jobs that it holds, and closes it. Connections that wait in a reserve are closed
+// without an answer. If ctx ends first, Shutdown aborts the remaining connections and returns ctx's
+// error. Call it only once.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing.Store(true)
+	s.cancelCtx()
+	for l := range s.listeners {
+		l.Close()
+	}
+	s.mu.Unlock()
+	for _, ss := range s.allSessions() {
+		ss.signal(shutdown)
+	}
+
+	done := make(chan struct{})
+	go func() {
+		s.sweeper.stop()
+		s.sessionsAlive.Wait()
+		s.poller.Stop()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	for _, ss := range s.allSessions() {
+		ss.signal(forceClose)
+	}
+	select {
+	case <-done:
+	case <-time.After(storeGrace): // the store does not answer
+	}
+	return ctx.Err()
+}
+
+// storeGrace is how long Shutdown waits for the store after its context has ended and all connections
+// were aborted.
+const storeGrace = time.Second

@@ -1,8 +1,8 @@
-package redis
+package schema
 
 import (
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"time"
 
 	"redstalk/tube"
@@ -21,54 +21,54 @@ import (
 //	dead               4: tube
 //	key-ttl            8: ms
 //	from               16: tube, and id of the job that was exhausted
-//	status             tube.Parked, and keyVoid
+//	status             tube.Parked, and KeyVoid
 //	failures before, deliveries before, lease
 //	length             of everything before it
 //
 // Only status and what follows it ever change, in place.
 const (
-	hasRetry = 1 << iota
-	hasMax
-	hasDead
-	hasKeyTTL
-	hasFrom
+	HasRetry = 1 << iota
+	HasMax
+	HasDead
+	HasKeyTTL
+	HasFrom
 )
 
 const (
-	// keyVoid in the status means that the job does not own the key in its block: another job
+	// KeyVoid in the status means that the job does not own the key in its block: another job
 	// has it.
-	keyVoid = 1 << 7
+	KeyVoid = 1 << 7
 
-	// changingMetadata is the size of the part that changes, including the length after it.
-	// mostMetadata is an upper limit of the size of a block.
-	changingMetadata = 1 + 4 + 4 + 8 + 2
-	mostMetadata     = 1100
+	// ChangingMetadata is the size of the part that changes, including the length after it.
+	// MaxMetadata is an upper limit of the size of a block.
+	ChangingMetadata = 1 + 4 + 4 + 8 + 2
+	MaxMetadata      = 1100
 
-	// smallLetter is added to the letter of a job with metadata.
-	lowerCase = 'a' - 'A'
+	// LowerCase is added to the letter of a job with metadata.
+	LowerCase = 'a' - 'A'
 )
 
-// appendMetadata appends a block.
-func appendMetadata(b []byte, f *tube.Metadata) []byte {
+// AppendMetadata appends a block.
+func AppendMetadata(b []byte, f *tube.Metadata) []byte {
 	from := len(b)
 	flags := metadataFlags(f)
 	b = appendShort(append(b, flags), f.Key)
-	if flags&hasRetry != 0 {
+	if flags&HasRetry != 0 {
 		b = append(b, byte(len(f.Retry)))
 		for _, wait := range f.Retry {
 			b = binary.BigEndian.AppendUint64(b, uint64(wait.Milliseconds()))
 		}
 	}
-	if flags&hasMax != 0 {
+	if flags&HasMax != 0 {
 		b = binary.BigEndian.AppendUint32(b, f.Max)
 	}
-	if flags&hasDead != 0 {
+	if flags&HasDead != 0 {
 		b = appendShort(b, f.Dead)
 	}
-	if flags&hasKeyTTL != 0 {
+	if flags&HasKeyTTL != 0 {
 		b = binary.BigEndian.AppendUint64(b, uint64(f.KeyTTL.Milliseconds()))
 	}
-	if flags&hasFrom != 0 {
+	if flags&HasFrom != 0 {
 		b = binary.BigEndian.AppendUint64(appendShort(b, f.FromTube), f.FromID)
 	}
 	b = append(b, byte(f.Parked))
@@ -80,7 +80,7 @@ func appendMetadata(b []byte, f *tube.Metadata) []byte {
 
 func metadataFlags(f *tube.Metadata) (flags byte) {
 	for flag, ok := range map[byte]bool{
-		hasRetry: len(f.Retry) > 0, hasMax: f.Max > 0, hasDead: f.Dead != "", hasKeyTTL: f.HasKeyTTL, hasFrom: f.FromTube != "",
+		HasRetry: len(f.Retry) > 0, HasMax: f.Max > 0, HasDead: f.Dead != "", HasKeyTTL: f.HasKeyTTL, HasFrom: f.FromTube != "",
 	} {
 		if ok {
 			flags |= flag
@@ -116,47 +116,49 @@ func (r *metadataReader) number(bytes int) (n uint64) {
 func (r *metadataReader) short() string     { return r.text(int(r.number(1))) }
 func (r *metadataReader) ms() time.Duration { return time.Duration(r.number(8)) * time.Millisecond }
 
-// parseMetadata reads a block without its length.
-func parseMetadata(block string) (*tube.Metadata, error) {
+var errBrokenMetadata = errors.New("a block of metadata is broken")
+
+// ParseMetadata reads a block without its length.
+func ParseMetadata(block string) (*tube.Metadata, error) {
 	r, f := &metadataReader{rest: block}, new(tube.Metadata)
 	flags := byte(r.number(1))
 	f.Key = r.short()
-	if flags&hasRetry != 0 {
+	if flags&HasRetry != 0 {
 		for range r.number(1) {
 			f.Retry = append(f.Retry, r.ms())
 		}
 	}
-	if flags&hasMax != 0 {
+	if flags&HasMax != 0 {
 		f.Max = uint32(r.number(4))
 	}
-	if flags&hasDead != 0 {
+	if flags&HasDead != 0 {
 		f.Dead = r.short()
 	}
-	if f.HasKeyTTL = flags&hasKeyTTL != 0; f.HasKeyTTL {
+	if f.HasKeyTTL = flags&HasKeyTTL != 0; f.HasKeyTTL {
 		f.KeyTTL = r.ms()
 	}
-	if flags&hasFrom != 0 {
+	if flags&HasFrom != 0 {
 		f.FromTube, f.FromID = r.short(), r.number(8)
 	}
 	status := byte(r.number(1))
-	if status&keyVoid != 0 {
+	if status&KeyVoid != 0 {
 		f.Key = ""
 	}
-	f.Parked = tube.Parked(status &^ keyVoid)
+	f.Parked = tube.Parked(status &^ KeyVoid)
 	f.FailuresBefore, f.DeliveriesBefore, f.Lease = uint32(r.number(4)), uint32(r.number(4)), r.number(8)
 	if r.bad || r.rest != "" || f.Parked > tube.LastParked {
-		return nil, fmt.Errorf("%w: a block of metadata", errReply)
+		return nil, errBrokenMetadata
 	}
 	return f, nil
 }
 
-// hasMetadata returns whether a record has a metadata block.
-func (r record) hasMetadata() bool { return r[letterAt] >= 'a' }
+// HasMetadata returns whether a record has a metadata block.
+func (r Record) HasMetadata() bool { return r[LetterAt] >= 'a' }
 
-// metadataLength returns the size of the block of a whole record, including its length field; 0
+// MetadataLength returns the size of the block of a whole record, including its length field; 0
 // if there is none, or it is broken.
-func (r record) metadataLength() int {
-	if !r.hasMetadata() {
+func (r Record) MetadataLength() int {
+	if !r.HasMetadata() {
 		return 0
 	}
 	n := 2 + int(r[len(r)-2])<<8 + int(r[len(r)-1])

@@ -1,14 +1,15 @@
-package redis
+package lua
 
 import (
 	"fmt"
 
+	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
-// What Lua knows of jobs with tags, and of the rules of tubes: see luaData.
+// What Lua knows of jobs with tags, and of the rules of tubes: see data.
 
-// luaMetadata is the layout of a metadata block, see metadata.go:
+// metadata is the layout of a metadata block, see metadata.go:
 //
 //   - MAX_METADATA is an upper limit of its size. CHANGING is the size of its last part, which
 //     changes.
@@ -20,13 +21,13 @@ import (
 // The fields of the table are key (empty if there is none), void, retry (nil, or ms), max (0:
 // no limit), dead (empty), key_ttl (nil, or ms), from_tube (empty), from_id, parked (a
 // tube.Parked), failures_before, deliveries_before, lease, and length.
-func luaMetadata() string {
-	return fmt.Sprintf("local CHANGING, MAX_METADATA, KEY_VOID = %d, %d, %d\n", changingMetadata, mostMetadata, keyVoid) +
-		fmt.Sprintf("local HAS_RETRY, HAS_MAX, HAS_DEAD, HAS_KEY_TTL, HAS_FROM = %d, %d, %d, %d, %d\n", hasRetry, hasMax, hasDead, hasKeyTTL, hasFrom) +
-		luaMetadataText
+func metadata() string {
+	return fmt.Sprintf("local CHANGING, MAX_METADATA, KEY_VOID = %d, %d, %d\n", schema.ChangingMetadata, schema.MaxMetadata, schema.KeyVoid) +
+		fmt.Sprintf("local HAS_RETRY, HAS_MAX, HAS_DEAD, HAS_KEY_TTL, HAS_FROM = %d, %d, %d, %d, %d\n", schema.HasRetry, schema.HasMax, schema.HasDead, schema.HasKeyTTL, schema.HasFrom) +
+		metadataText
 }
 
-const luaMetadataText = `
+const metadataText = `
 local function read_optional(f, text, at, flags)
   local function has(flag) return flags % (2 * flag) >= flag end
   if has(HAS_RETRY) then
@@ -63,12 +64,12 @@ local function pack_changing(f)
 end
 `
 
-// luaAfter is tube.Rules.After, for rules in a table like that of unpack_metadata, and an
+// after is tube.Rules.After, for rules in a table like that of unpack_metadata, and an
 // outcome of ARROW_ENDS. TestAfterInLua compares the two.
 //
 //   - after(rules, outcome, failures, deliveries) returns why the job is parked, NOT_PARKED if it
 //     is not, and for how many ms it is delayed.
-func luaAfter() string {
+func after() string {
 	return fmt.Sprintf("local FAILURE, REFUSED, NOT_PARKED, PARKED_RETRIES, PARKED_DELIVERIES, PARKED_REFUSED = %d, %d, %d, %d, %d, %d\n",
 		tube.Failure, tube.Refused, tube.NotParked, tube.ParkedRetries, tube.ParkedDeliveries, tube.ParkedRefused) + `
 local function after(rules, outcome, failures, deliveries)
@@ -84,11 +85,11 @@ end
 `
 }
 
-// luaPlacement is partitionOf, and the constants of puts with tags.
-func luaPlacement() string {
+// placement is partitionOf, and the constants of puts with tags.
+func placement() string {
 	return fmt.Sprintf("local PUT_NEW, PUT_TOMBSTONE, PUT_DUPLICATE, PUT_REFUSED = %d, %d, %d, %d\n",
 		tube.PutNew, tube.PutExisting, tube.PutDuplicate, tube.PutRefused) +
-		fmt.Sprintf("local REPLACE, FAIL, RANGE_FROM = %d, %d, %d\n", tube.Replace, tube.Fail, rangeFrom) + `
+		fmt.Sprintf("local REPLACE, FAIL, RANGE_FROM = %d, %d, %d\n", tube.Replace, tube.Fail, schema.RangeFrom) + `
 local function partition_of(name)
   if partitions == 1 then return 0 end
   local hash = 2166136261

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"os"
 	"slices"
@@ -16,7 +17,26 @@ import (
 	"redstalk/server/httpserve"
 )
 
-// This file reads request bodies.
+// This file reads request bodies and writes JSON answers.
+
+// changeHeader is a header that an HTML form of another site cannot send.
+const changeHeader = "X-Redstalk"
+
+const jsonType = "application/json"
+
+// contentType returns the media type of a request, in lower case and without parameters. It is
+// "" if there is none or if it cannot be parsed.
+func contentType(r *http.Request) string {
+	value := r.Header.Get("Content-Type")
+	if value == jsonType {
+		return value
+	}
+	kind, _, err := mime.ParseMediaType(value)
+	if err != nil {
+		return ""
+	}
+	return kind
+}
 
 // initialBuffer is the most memory that is allocated for a body before any of it has arrived,
 // in bytes.
@@ -161,4 +181,15 @@ func kindName(k jsontext.Kind) string {
 		return "array"
 	}
 	return "value of this kind"
+}
+
+var jsonTypes = []string{jsonType}
+
+// writeJSON answers with JSON text.
+func writeJSON(w http.ResponseWriter, status int, text []byte) {
+	h := w.Header()
+	h["Content-Type"] = jsonTypes
+	h["Content-Length"] = []string{strconv.Itoa(len(text))}
+	w.WriteHeader(status)
+	w.Write(text)
 }

@@ -1,0 +1,159 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"redstalk/server/access"
+	"redstalk/server/queue"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// This file has the descriptions of jobs and tubes in answers.
+
+// JobInfo describes a job.
+type JobInfo struct {
+	ID         uint64     `json:"id"`
+	Tube       string     `json:"tube"`
+	State      string     `json:"state" enum:"ready,delayed,reserved,buried"`
+	Priority   uint32     `json:"priority"`
+	Delay      uint32     `json:"delay" doc:"seconds, as last set"`
+	TTR        uint32     `json:"ttr" doc:"seconds"`
+	Age        int64      `json:"age" doc:"seconds since the put"`
+	Due        int64      `json:"due_ms" doc:"time until a delayed job is ready, or until the TTR of a reserved job ends; 0 in other states"`
+	Size       int        `json:"size" doc:"bytes of the body"`
+	Reserves   uint32     `json:"reserves"`
+	Timeouts   uint32     `json:"timeouts"`
+	Releases   uint32     `json:"releases"`
+	Buries     uint32     `json:"buries"`
+	Kicks      uint32     `json:"kicks"`
+	Failures   uint32     `json:"failures" doc:"since the put, or since it was parked and kicked"`
+	Deliveries uint32     `json:"deliveries" doc:"since the put, or since it was parked and kicked"`
+	Leased     bool       `json:"leased,omitempty" doc:"reserved with a lease"`
+	Key        string     `json:"key,omitempty"`
+	Retry      []duration `json:"retry,omitempty" nullable:"false"`
+	Max        uint32     `json:"max,omitempty"`
+	Dead       string     `json:"dead,omitempty"`
+	Parked     string     `json:"parked,omitempty" enum:"retries,deliveries" doc:"why the server buried it; missing if a worker did"`
+	FromTube   string     `json:"from_tube,omitempty" doc:"for a job in a dead-letter tube: the tube it came from"`
+	FromID     uint64     `json:"from_id,omitempty"`
+	Excerpt    string     `json:"excerpt,omitempty" doc:"a part of the body, if requested"`
+}
+
+// jobWithBody describes a job and has its body.
+type jobWithBody struct {
+	JobInfo
+	Body   *string `json:"body,omitempty" doc:"if it is UTF-8"`
+	Base64 string  `json:"body_base64,omitempty" doc:"if it is not" format:"base64"`
+}
+
+// infoOf returns the description of a job.
+func infoOf(s *tube.JobStats) JobInfo {
+	f := metadataOf(s)
+	info := JobInfo{
+		ID: s.ID, Tube: s.Tube, State: s.State.String(), Priority: s.Pri, Delay: s.Delay, TTR: s.TTR,
+		Age: int64(s.Age / time.Second), Due: int64(s.TimeLeft / time.Millisecond), Size: s.Size,
+		Reserves: s.Counters[tube.Reserves], Timeouts: s.Counters[tube.Timeouts], Releases: s.Counters[tube.Releases],
+		Buries: s.Counters[tube.Buries], Kicks: s.Counters[tube.Kicks],
+		Failures: f.Failures(&s.Counters), Deliveries: f.Deliveries(&s.Counters),
+		Leased: s.Leased, Key: f.Key, Max: s.Rules.Max, Dead: s.Rules.Dead, Parked: f.Parked.String(),
+		FromTube: f.FromTube, FromID: f.FromID,
+	}
+	for _, wait := range s.Rules.Retry {
+		info.Retry = append(info.Retry, duration(wait))
+	}
+	return info
+}
+
+// withBody returns the description of a job with its body.
+func withBody(s *tube.JobStats, body []byte) jobWithBody {
+	j := jobWithBody{JobInfo: infoOf(s)}
+	j.Size = len(body)
+	if utf8.Valid(body) {
+		text := string(body)
+		j.Body = &text
+	} else {
+		j.Base64 = base64.StdEncoding.EncodeToString(body)
+	}
+	return j
+}
+
+// metadataOf returns the metadata of a job, or empty metadata if it has none.
+func metadataOf(s *tube.JobStats) *tube.Metadata {
+	if s.Metadata == nil {
+		return new(tube.Metadata)
+	}
+	return s.Metadata
+}
+
+// tubeInfo describes a tube.
+type tubeInfo struct {
+	Name      string `json:"name"`
+	Ready     uint64 `json:"ready"`
+	Urgent    uint64 `json:"urgent" doc:"ready jobs with a priority below 1024"`
+	Reserved  uint64 `json:"reserved"`
+	Delayed   uint64 `json:"delayed"`
+	Buried    uint64 `json:"buried"`
+	Total     uint64 `json:"total" doc:"jobs put so far"`
+	Deletes   uint64 `json:"deletes"`
+	Pauses    uint64 `json:"pauses"`
+	Pause     uint32 `json:"pause" doc:"the length of the current pause in seconds; 0 if there is none"`
+	PauseLeft int64  `json:"pause_left_ms"`
+	Using     uint64 `json:"using" doc:"connections to the beanstalk port"`
+	Watching  uint64 `json:"watching" doc:"connections to the beanstalk port"`
+	Waiting   uint64 `json:"waiting" doc:"waiting reserves, over any protocol"`
+}
+
+func tubeInfoOf(s *tube.TubeStats) tubeInfo {
+	return tubeInfo{
+		Name: s.Name, Ready: s.Ready, Urgent: s.Urgent, Reserved: s.Reserved, Delayed: s.Delayed, Buried: s.Buried,
+		Total: s.Total, Deletes: s.Deletes, Pauses: s.Pauses, Pause: s.Pause, PauseLeft: int64(s.PauseLeft / time.Millisecond),
+		Using: s.Using, Watching: s.Watching, Waiting: s.Waiting,
+	}
+}
+
+// tubesPerCall is how many tubes are read with one call of the store.
+const tubesPerCall = 100
+
+// tubeStats returns the statistics of tubes. Tubes that do not exist are left out.
+func tubeStats(ctx context.Context, q *queue.Queue, names []string) (all []*tube.TubeStats, err error) {
+	for some := range slices.Chunk(names, tubesPerCall) {
+		ops := make([]storage.Op, len(some))
+		for i, name := range some {
+			ops[i] = storage.Op{Kind: storage.TubeStats, Tube: name}
+		}
+		answers, err := q.Do(ctx, ops...)
+		if err != nil {
+			return nil, err
+		}
+		for i := range answers {
+			switch a := &answers[i]; {
+			case a.Err != nil:
+				return nil, a.Err
+			case !a.NotFound:
+				all = append(all, q.TubeStatsWith(a.TubeStats))
+			}
+		}
+	}
+	return all, nil
+}
+
+// visible returns the tubes that the user of a request may read.
+func visible(ctx context.Context, names []string) []string {
+	if u := access.UserIn(ctx); u != nil {
+		return slices.Clone(u.Visible(names, access.Read))
+	}
+	return names
+}
+
+// visibleTo returns the tubes that a user may read.
+func visibleTo(u *access.User, names []string) []string {
+	if u == nil {
+		return names
+	}
+	return u.Visible(names, access.Read)
+}

@@ -1,0 +1,181 @@
+package httpapi
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	strict "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"redstalk/protocol"
+	"redstalk/tube"
+)
+
+// This file has the values that several operations have in their paths, queries and bodies.
+
+// maxBatch is the maximum number of jobs in a request.
+const maxBatch = 1000
+
+// TubePath is the tube in a path.
+type TubePath struct {
+	Tube string `path:"tube" maxLength:"200" doc:"write / as %2F"`
+}
+
+// JobPath is the job in a path.
+type JobPath struct {
+	ID uint64 `path:"id"`
+}
+
+// noOutput documents an answer without a body.
+type noOutput struct{}
+
+// readID returns the job id in a path.
+func readID(r *http.Request) (uint64, error) {
+	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	if err != nil {
+		return 0, invalid("id: %q is not a job id", r.PathValue("id"))
+	}
+	return id, nil
+}
+
+// maxTubes is the maximum number of tubes in a request.
+const maxTubes = 1000
+
+// tubesIn returns the tubes in a query.
+func tubesIn(query url.Values) ([]string, error) {
+	names := query["tube"]
+	if len(names) > maxTubes {
+		return nil, invalid("tube: there are %d; the limit is %d a request", len(names), maxTubes)
+	}
+	for _, name := range names {
+		if !protocol.ValidName([]byte(name)) {
+			return nil, invalidTube("tube", name)
+		}
+	}
+	return names, nil
+}
+
+// invalidTube returns the problem for a parameter that is not a tube name.
+func invalidTube(parameter, name string) *problem {
+	return invalid("%s: %q is not a tube name: 1 to %d letters, digits and -+/;.$_(), not starting with -", parameter, name, protocol.MaxName)
+}
+
+// stateNames maps the values of the parameter state to states.
+var stateNames = map[string]tube.State{"": tube.Gone, "ready": tube.Ready, "reserved": tube.Reserved, "delayed": tube.Delayed, "buried": tube.Buried}
+
+func parseUint32(word string) (uint32, error) {
+	n, err := strconv.ParseUint(word, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number from 0 to %d", word, uint32(math.MaxUint32))
+	}
+	return uint32(n), nil
+}
+
+// parseSeconds parses a duration of whole seconds, for fields that the beanstalk protocol has
+// in seconds only.
+func parseSeconds(name, word string) (uint32, error) {
+	d, ok := protocol.ParseDuration(word)
+	if !ok || d%time.Second != 0 || d/time.Second > math.MaxUint32 {
+		return 0, invalid("%s: %q is not a duration in whole seconds", name, word)
+	}
+	return uint32(d / time.Second), nil
+}
+
+// duration is a time.Duration that is written with a unit, or in seconds without one.
+type duration time.Duration
+
+func parseDuration(word string) (duration, error) {
+	d, ok := protocol.ParseDuration(word)
+	if !ok {
+		return 0, fmt.Errorf("%q is not a duration: a whole number of seconds, or one with the unit ms, s, m, h or d; at most ten years", word)
+	}
+	return duration(d), nil
+}
+
+// UnmarshalJSONFrom decodes a string, or a number of seconds.
+func (d *duration) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	token, err := dec.ReadToken()
+	if err != nil {
+		return err
+	}
+	if kind := token.Kind(); kind != '"' && kind != '0' {
+		return fmt.Errorf("a duration is a string or a number")
+	}
+	*d, err = parseDuration(token.String())
+	return err
+}
+
+// MarshalJSON encodes the duration as a whole number of the largest possible unit.
+func (d duration) MarshalJSON() ([]byte, error) {
+	return strconv.AppendQuote(nil, protocol.Durations([]time.Duration{time.Duration(d)})), nil
+}
+
+// Schema implements huma.SchemaProvider.
+func (duration) Schema(huma.Registry) *huma.Schema {
+	zero := 0.0
+	return &huma.Schema{
+		OneOf:       []*huma.Schema{{Type: huma.TypeString, Pattern: durationPattern}, {Type: huma.TypeInteger, Minimum: &zero}},
+		Description: "a whole number with a unit (ms, s, m, h, d), or a number of seconds; at most ten years",
+		Examples:    []any{"90s"},
+	}
+}
+
+const durationPattern = "^[0-9]+(ms|s|m|h|d)?$"
+
+// duplicate is a tube.OnDuplicate in JSON: what to do if a job already has the key of a put.
+type duplicate tube.OnDuplicate
+
+var duplicates = map[string]tube.OnDuplicate{"keep": tube.Keep, "replace": tube.Replace, "fail": tube.Fail}
+
+func parseDuplicate(word string) (duplicate, error) {
+	d, known := duplicates[word]
+	if !known {
+		return 0, fmt.Errorf("%q is not keep, replace or fail", word)
+	}
+	return duplicate(d), nil
+}
+
+// UnmarshalJSONFrom decodes keep, replace or fail.
+func (d *duplicate) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	var word string
+	err := strict.UnmarshalDecode(dec, &word)
+	if err == nil {
+		*d, err = parseDuplicate(word)
+	}
+	return err
+}
+
+// MarshalJSON encodes keep, replace or fail.
+func (d duplicate) MarshalJSON() ([]byte, error) {
+	for word, value := range duplicates {
+		if value == tube.OnDuplicate(d) {
+			return strconv.AppendQuote(nil, word), nil
+		}
+	}
+	return []byte("null"), nil
+}
+
+// Schema implements huma.SchemaProvider.
+func (duplicate) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Enum: []any{"keep", "replace", "fail"}, Description: "what to do if a job already has the key; the default is keep"}
+}
+
+// jsonValue is the text of any JSON value. It is nil if there is none.
+type jsonValue []byte
+
+// UnmarshalJSONFrom copies the text of any value.
+func (v *jsonValue) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	text, err := dec.ReadValue()
+	*v = append([]byte(nil), text...)
+	return err
+}
+
+// Schema implements huma.SchemaProvider.
+func (jsonValue) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Description: "a string is the body itself; of any other value the JSON text is the body"}
+}

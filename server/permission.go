@@ -1,0 +1,62 @@
+package server
+
+import (
+	"redstalk/protocol"
+	"redstalk/server/access"
+)
+
+// planForPrincipal is plan for a session that has a principal.
+func (s *session) planForPrincipal(c *protocol.Command, r *request) {
+	switch {
+	case c.Verb == protocol.Put && s.principal.used&access.Put == 0 && (c.Fault == protocol.NoFault || c.Fault == protocol.JobTooBig):
+		r.fault = protocol.NoFault // see updateUsed
+		refuse(c, r, (*protocol.Writer).Forbidden)
+	case c.Fault != protocol.NoFault:
+	case needs[c.Verb].Where == access.OfJob:
+		s.planOfJob(c, r)
+	case !s.principal.may(s, c):
+		refuse(c, r, (*protocol.Writer).Forbidden)
+		if c.Verb == protocol.Use { // puts that follow are not meant for the tube used before
+			s.principal.denied = true
+			s.principal.updateUsed(s)
+		}
+	case c.Verb == protocol.Put && !s.principal.user.MayPut(len(c.Body)):
+		refuse(c, r, (*protocol.Writer).OutOfMemory)
+	default:
+		handlers[c.Verb].plan(s, c, r)
+	}
+}
+
+// may reports whether the principal may use a command that names no job.
+func (p *principal) may(s *session, c *protocol.Command) bool {
+	switch need := needs[c.Verb]; need.Where {
+	case access.OfTube:
+		on := p.used
+		if c.Name != nil {
+			on = p.user.On(string(c.Name))
+		}
+		return need.Met(on) && p.mayReach(c)
+	case access.OfTubes:
+		return need.Met(p.user.Anywhere()) && (!isReserve(c.Verb) || len(p.workTubes(s)) > 0)
+	case access.Somewhere:
+		return need.Met(p.user.Anywhere())
+	default:
+		return need.Met(p.user.Everywhere())
+	}
+}
+
+// mayReach reports whether the principal may let jobs go to the targets in a command: another tube,
+// at once or as a dead-letter tube, or the URL of a push.
+func (p *principal) mayReach(c *protocol.Command) bool {
+	t := c.Tags
+	switch {
+	case c.To != nil:
+		return p.user.On(string(c.To))&access.Admin != 0 && p.user.MayRedirect(string(c.Name), string(c.To))
+	case t == nil:
+		return true
+	case c.Verb != protocol.SetPolicy:
+		return t.Dead == "" || p.user.On(t.Dead)&access.Put != 0
+	}
+	name := string(c.Name)
+	return (t.Dead == "" || p.user.MayRedirect(name, t.Dead)) && (t.Push.URL == "" || p.user.MayRedirect(name, ""))
+}

@@ -1,0 +1,31 @@
+package lua
+
+// HeadArgs is how many words come before the operations of a batch: EVALSHA, the hash, the
+// number of keys, the key, and what concerns the whole batch.
+const HeadArgs = 10
+
+// Voided is what the script answers to a batch that is marked void.
+const Voided = "void;"
+
+// Codes of the errors by which the script refuses a batch.
+const (
+	// Lost: the batch does not follow the last one that Redis knows of this instance.
+	Lost = "LOST"
+
+	// Unstaged: a staged record is missing.
+	Unstaged = "UNSTAGED"
+)
+
+// DeclaredDead is in the error Lost if other instances have declared this one dead. Then Redis
+// has lost no data.
+const DeclaredDead = "declared dead"
+
+// Verdict is the first number of the answers of operations on one job.
+type Verdict int
+
+// The verdicts.
+const (
+	Refused Verdict = iota // there is no such job
+	Done
+	CutOff // it must be requested again
+)

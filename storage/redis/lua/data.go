@@ -1,0 +1,144 @@
+package lua
+
+import (
+	"fmt"
+	"strings"
+
+	"redstalk/storage/redis/schema"
+	"redstalk/tube"
+)
+
+// data is what both Go and Lua have to know. It is written once, in Go, and a script
+// includes it by one of these names.
+var data = map[string]func() string{
+	"data: keys":              keys,
+	"data: sizes":             sizes,
+	"data: call":              call,
+	"data: terms":             terms,
+	"data: record":            record,
+	"data: rules":             rules,
+	"data: verdicts":          verdicts,
+	"data: metadata":          metadata,
+	"data: after":             after,
+	"data: placement":         placement,
+	"data: heartbeat-timeout": heartbeatTimeout,
+	"data: counters":          counters,
+	"data: times":             times,
+}
+
+// keys defines the format of ids in keys, and below which priority a job is urgent.
+func keys() string {
+	return fmt.Sprintf("local ID_LENGTH, ID_FORMAT, URGENT_BELOW = %d, '%%0%d.0f', %d\n", schema.IDLen, schema.IDLen, tube.UrgentBelow)
+}
+
+// sizes defines from which size on a record is large, and the offset for GETRANGE of the
+// last byte of the longest tube name in a record.
+func sizes() string {
+	return fmt.Sprintf("local LARGE, LONGEST_NAME = %d, '%d'\n", schema.LargeFrom, schema.NameAt+schema.LongestName-1)
+}
+
+// call defines where the operations of a batch begin in ARGV, the answer of a void batch,
+// and the codes of the errors that refuse a batch.
+func call() string {
+	const command = 4 // EVALSHA, the hash, the number of keys, and the key
+	return fmt.Sprintf("local FIRST_OPERATION, VOIDED, LOST, UNSTAGED = %d, '%s', '%s', '%s'\n", HeadArgs-command+1, Voided, Lost, Unstaged)
+}
+
+// terms defines the offsets of the TTR and the priority in a record, from the first byte of
+// the one to the last byte of the other, and how to unpack the two. Lua counts from 1.
+func terms() string {
+	return fmt.Sprintf("local TERMS, TERMS_FROM, TERMS_TO = '>I4I4', %d, %d\n", schema.TTRAt+1, schema.DelayAt)
+}
+
+// record is the layout of a record:
+//
+//   - NAME_AT is where the name of the tube begins. CREATED_FROM and CREATED_TO are the first
+//     and the last byte of the creation time, as GETRANGE counts.
+//   - PRIORITIES is among how many priorities the oldest ready job is looked for.
+//   - LETTER maps the word of a state to the letter in the record of a job without metadata.
+//     STATE is the reverse, also for jobs with metadata.
+//   - read_header(raw) returns a table of the fields of a record, and of its tube.
+//     pack_header(j) returns the bytes of the fields.
+func record() string {
+	var s, letter, state strings.Builder
+	for _, st := range []tube.State{tube.Ready, tube.Reserved, tube.Delayed, tube.Buried} {
+		fmt.Fprintf(&letter, "%s = '%c', ", schema.StateWord(st), schema.Letter(st))
+		if st != tube.Reserved { // which a record does not show
+			fmt.Fprintf(&state, "%[1]c = '%[3]s', %[2]c = '%[3]s', ", schema.Letter(st), schema.Letter(st)+schema.LowerCase, schema.StateWord(st))
+		}
+	}
+	format := ">"
+	var names, fields, table []string
+	for _, f := range schema.HeaderFields {
+		format += f.Packed
+		names, fields, table = append(names, f.Name), append(fields, "j."+f.Name), append(table, f.Name+" = "+f.Name)
+	}
+	fmt.Fprintf(&s, "local NAME_AT = %d\n", schema.NameAt+1)
+	fmt.Fprintf(&s, "local CREATED_FROM, CREATED_TO, PRIORITIES = '%d', '%d', %d\n", schema.CreatedAt, schema.CountersAt-1, tube.MaxPriorities)
+	fmt.Fprintf(&s, "local LETTER, STATE = { %s}, { %s}\n", &letter, &state)
+	fmt.Fprintf(&s, "local function read_header(raw)\n  local %s = struct.unpack('%s', raw)\n", strings.Join(names, ", "), format)
+	fmt.Fprintf(&s, "  local name = string.sub(raw, NAME_AT, NAME_AT - 1 + name_length)\n  return { tube = name, %s }\nend\n", strings.Join(table, ", "))
+	fmt.Fprintf(&s, "local function pack_header(j)\n  return struct.pack('%s', %s)\nend\n", format, strings.Join(fields, ", "))
+	return s.String()
+}
+
+// rules is the part of package tube's rules that is data. An arrow (state transition) is
+// named by its move and its first state, such as 'release reserved':
+//
+//   - ARROW_TO is its second state, 'gone' if the job is deleted; nil if there is no such arrow.
+//   - ARROW_HELD says whether it is only for the holder of the job.
+//   - ARROW_COUNTS is the counter of the job that it increments.
+//   - ARROW_ENDS says how it ends a reservation: see after.
+//   - ARROW_SETS_PRI and ARROW_SETS_DELAY say which terms the job takes over.
+//   - KICK_ORDER is the order of the states in which a kick looks for jobs.
+func rules() string {
+	var to, held, counts, ends, pri, delay, kick strings.Builder
+	for _, a := range tube.Arrows() {
+		name := fmt.Sprintf("['%s %s'] = ", a.Move, schema.StateWord(a.From))
+		fmt.Fprintf(&to, "%s'%s', ", name, schema.StateWord(a.To))
+		if a.Counts != tube.NoCounter {
+			fmt.Fprintf(&counts, "%s'%s', ", name, a.Counts)
+		}
+		if a.Ends != tube.NoOutcome {
+			fmt.Fprintf(&ends, "%s%d, ", name, a.Ends)
+		}
+		for column, ok := range map[*strings.Builder]bool{
+			&held: a.Held, &pri: a.Sets != tube.SetsNothing, &delay: a.Sets == tube.SetsPriAndDelay,
+		} {
+			if ok {
+				fmt.Fprintf(column, "%strue, ", name)
+			}
+		}
+	}
+	for _, state := range tube.KickOrder() {
+		fmt.Fprintf(&kick, "'%s', ", schema.StateWord(state))
+	}
+	return fmt.Sprintf("local ARROW_TO = { %s}\nlocal ARROW_HELD = { %s}\nlocal ARROW_COUNTS = { %s}\nlocal ARROW_ENDS = { %s}\n"+
+		"local ARROW_SETS_PRI = { %s}\nlocal ARROW_SETS_DELAY = { %s}\nlocal KICK_ORDER = { %s}\nlocal DEFAULT_TUBE = '%s'\n",
+		&to, &held, &counts, &ends, &pri, &delay, &kick, tube.Default)
+}
+
+// verdicts defines the first number of the answers of operations on one job.
+func verdicts() string {
+	return fmt.Sprintf("local NOT_FOUND, DONE, CUT = %d, %d, %d\n", Refused, Done, CutOff)
+}
+
+// heartbeatTimeout defines for how many ms no instance may have sent a heartbeat before a
+// repair.
+func heartbeatTimeout() string {
+	return fmt.Sprintf("local HEARTBEAT_TIMEOUT = %d\n", (schema.HeartbeatTimeout + schema.SlowCall).Milliseconds())
+}
+
+// times is the fields of tube:TUBE that are histograms.
+func times() string {
+	return fmt.Sprintf("local TIMES = { '%s' }\n", strings.Join(schema.TimesFields, "', '"))
+}
+
+// counters is the names of the counters of a job.
+func counters() string {
+	var names strings.Builder
+	for c := range tube.NumCounters {
+		fmt.Fprintf(&names, "'%s', ", c)
+	}
+	return fmt.Sprintf("local COUNTERS = { %s}\n", &names)
+}

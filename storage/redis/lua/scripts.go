@@ -1,0 +1,56 @@
+package lua
+
+import (
+	"embed"
+	"strings"
+	"sync"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// Files are the sources.
+//
+//go:embed *.lua batch bulk check fast shared slow tagged
+var Files embed.FS
+
+// BatchText is the source of the script that carries out batches.
+var BatchText = sync.OnceValue(func() string { return source("batch.lua") })
+
+// Batch is that script with its hash.
+var Batch = sync.OnceValue(func() *goredis.Script { return goredis.NewScript(BatchText()) })
+
+// Load returns a function that loads the script in a file. It is put together at
+// its first use, so that a program without Redis starts without it.
+func Load(name string) func() *goredis.Script {
+	return sync.OnceValue(func() *goredis.Script { return goredis.NewScript(source(name)) })
+}
+
+// include begins a line of a file that stands for another file, or for what data
+// returns under that name.
+const include = "--include "
+
+// source returns a file with all its includes. Comments become empty lines, because
+// Redis keeps the source.
+func source(name string) string {
+	text, err := Files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is compiled in
+	}
+	var s strings.Builder
+	for line := range strings.Lines(string(text)) {
+		code := strings.TrimSpace(line)
+		what, ok := strings.CutPrefix(code, include)
+		constants := data[what]
+		switch {
+		case !ok && strings.HasPrefix(code, "--"):
+			s.WriteString("\n")
+		case !ok:
+			s.WriteString(strings.TrimLeft(line, " "))
+		case constants != nil:
+			s.WriteString(constants())
+		default:
+			s.WriteString(source(what))
+		}
+	}
+	return s.String()
+}
