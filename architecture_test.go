@@ -24,6 +24,7 @@ var layers = [][]importRule{
 		{"tube", ""},
 		{"storage/body", ""},
 		{"storage/telemetry", ""},
+		{"storage/redact", ""},
 		{"server/limits", ""},
 		{"server/httpapi/console", ""},
 		{"server/gateway/zywaited/pb", ""},
@@ -32,6 +33,7 @@ var layers = [][]importRule{
 	{ // contracts
 		{"storage", "tube storage/body"},
 		{"storage/embedded/wal", ""},
+		{"storage/redis/conn", "storage/redact"},
 		{"protocol/migrate", "protocol/client"},
 		{"server/httpserve", "server/limits"},
 		{"server/access", "protocol"},
@@ -43,9 +45,12 @@ var layers = [][]importRule{
 	{
 		{"storage/redis/lua", "storage/redis/schema tube"},
 	},
+	{
+		{"storage/redis/fsck", "storage/redis/conn storage/redis/lua storage/redis/schema"},
+	},
 	{ // engines, and formats of stores
 		{"storage/embedded", "storage storage/body storage/embedded/tables storage/embedded/wal tube"},
-		{"storage/redis", "storage storage/redis/lua storage/redis/schema tube"},
+		{"storage/redis", "storage storage/redis/conn storage/redis/lua storage/redis/schema tube"},
 		{"storage/beanstalkd", "storage tube"},
 	},
 	{ // what all listeners share
@@ -71,7 +76,7 @@ var layers = [][]importRule{
 		{"cmd/redstalk", "protocol/client protocol/migrate"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
 			"server/httpapi server/httpapi/console server/httpserve server/limits server/metrics server/queue server/upstream server/webhook " +
-			"storage storage/beanstalkd storage/embedded storage/redis storage/redis/schema tube"},
+			"storage storage/beanstalkd storage/embedded storage/redact storage/redis storage/redis/fsck storage/redis/schema tube"},
 	},
 }
 
@@ -87,7 +92,7 @@ const conformance = "redstalk/tools/conformance"
 // onlyHere lists the only packages that may import a module directly, or a part of it: the
 // longest path that matches decides.
 var onlyHere = map[string][]string{
-	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis", "redstalk/storage/redis/lua", "redstalk/storage/redis/redistest"},
+	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis", "redstalk/storage/redis/conn", "redstalk/storage/redis/fsck", "redstalk/storage/redis/lua", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2":    {"redstalk/storage/embedded/tables"},
 	"github.com/prometheus/client_golang": {"redstalk/server/metrics"},
 	"go.yaml.in/yaml/v3":                  {"redstalk/cmd/redstalk", "redstalk/server/access"},

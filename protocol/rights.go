@@ -25,8 +25,13 @@ func (r Right) Words() (words []string) {
 	return words
 }
 
-// String returns the words of the set, separated by commas.
-func (r Right) String() string { return strings.Join(r.Words(), ",") }
+// String returns the words of the set, separated by commas; "none" for the empty set.
+func (r Right) String() string {
+	if r == 0 {
+		return "none"
+	}
+	return strings.Join(r.Words(), ",")
+}
 
 // ParseRight parses the word of one right.
 func ParseRight(word string) (r Right, ok bool) {

@@ -18,6 +18,7 @@ import (
 	"redstalk/server/queue"
 	"redstalk/server/webhook"
 	"redstalk/storage"
+	"redstalk/storage/redact"
 )
 
 // storeLimit is how long closing the store may take: enough for one that has much to write.
@@ -216,11 +217,11 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 	go func() { served <- s.Serve(l) }()
 	if g := p.activeGuards.Load(); g.listener != nil {
 		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
-		p.log.Info("serving", "door", "tls", "addr", g.listener.Addr())
+		p.log.Info("serving", "listener", "tls", "addr", g.listener.Addr())
 	}
 	p.serveHTTP(listeners, q, served)
 	p.observer.Serving(q) // when all listeners serve
-	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
+	p.log.Info("serving", "addr", l.Addr(), "store", redact.URL(p.engine.url))
 	p.ready(l.Addr())
 	p.notify("READY=1")
 
@@ -293,7 +294,7 @@ func (p *program) shutdown(s *server.Server, listeners httpListeners, q *queue.Q
 	select {
 	case err := <-done:
 		if err != nil {
-			return failure(exitFailure, "closing the store %s: %w", redact(p.engine.url), redactError(p.engine.url, err))
+			return failure(exitFailure, "closing the store %s: %w", redact.URL(p.engine.url), redact.Error(p.engine.url, err))
 		}
 		p.log.Info("ended")
 		return nil

@@ -76,7 +76,7 @@ func (svc *service) instanceOperations() []*row {
 // consoleOperations are the operations that exist for the console.
 func (svc *service) consoleOperations() []*row {
 	watch := direct[struct{}, watchOutput](svc, Operation{"GET", "/v1/watch", protocol.MayRead, Listed}, doc("watch", "All tubes, then the tubes that change", 200,
-		"Server-sent events named tubes, at most one a second; with very many tubes they are less frequent."), svc.watch)
+		"Server-sent events named tubes, at most one per second; with very many tubes they are less frequent."), svc.watch)
 	watch.extraStatuses = []int{429}
 	search := typed(svc, Operation{"GET", "/v1/tubes/{tube}/search", rightOf(protocol.ListJobs), InPath}, doc("search", "Search jobs by their bodies and keys", 200,
 		"A request examines a part of the jobs; the answer has the cursor for the next part."), svc.search)
@@ -91,7 +91,7 @@ func (svc *service) consoleOperations() []*row {
 			"It is in the memory of the instance that receives the request."), svc.chart),
 		typed(svc, Operation{"POST", "/v1/jobs/actions", rightOf(protocol.KickJob), OfJob}, doc("act", "Apply one action to up to 1,000 jobs", 200,
 			"Reserved jobs are skipped."), svc.act),
-		typed(svc, Operation{"GET", "/v1/caller", protocol.MayRead, NoTube}, doc("caller", "The user of the request and its rights", 200, ""), svc.caller),
+		typed(svc, Operation{"GET", "/v1/caller", rightOf(protocol.Capabilities), NoTube}, doc("caller", "The user of the request and its rights", 200, ""), svc.caller),
 		typed(svc, Operation{"GET", "/v1/store", rightOf(protocol.Stats), NoTube}, doc("store", "Get the engine and the processes that share or keep its data", 200,
 			"Counts are those of the instance that receives the request, since it started. Redis nodes are queried."), svc.store),
 	}

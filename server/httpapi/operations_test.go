@@ -195,7 +195,7 @@ func TestDocument(t *testing.T) {
 	ids := make(map[string]bool)
 	for _, op := range a.api.Operations() {
 		said := doc.Paths[op.Path][strings.ToLower(op.Method)]
-		if said.Right != op.Right.String() || op.Right == 0 || said.OperationID == "" || ids[said.OperationID] {
+		if said.Right != op.Right.String() || (op.Right == 0) != (op.Path == "/v1/caller") || said.OperationID == "" || ids[said.OperationID] {
 			t.Errorf("%+v is documented as %+v", op, said)
 		}
 		ids[said.OperationID] = true

@@ -12,9 +12,9 @@ import (
 	"redstalk/tube"
 )
 
-// This file checks rights, if there is a users file. The user of a request is found once, and
-// is in the context of the request. What the row of an operation says of tubes is checked
-// before its handler runs. The handler itself checks what only it knows, such as a second tube.
+// This file checks rights, if there is a users file. The guard checks the right in the row of
+// the operation before the handler runs. The handler itself checks what only it knows, such as
+// the right on a second tube. The user is in the context of the request.
 
 // authorize reports whether the user of a request may call a row. If not, it answers the
 // request.
@@ -41,6 +41,9 @@ var errForbidden = errors.New("forbidden")
 // the tubes that a request names.
 func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error {
 	need := row.Right
+	if need == 0 {
+		return requireUser(u)
+	}
 	switch row.Tube {
 	case InPath:
 		return requireOn(u, need, r.PathValue("tube"))
@@ -93,6 +96,14 @@ func requireAnywhere(u *access.User, need access.Right) error {
 // requireAny returns errForbidden if the user has no right at all.
 func requireAny(u *access.User) error { return requireAnywhere(u, access.All) }
 
+// requireUser returns errForbidden for an unauthenticated client without any right.
+func requireUser(u *access.User) error {
+	if access.Status(u, nil) == http.StatusUnauthorized {
+		return requireAny(u)
+	}
+	return nil
+}
+
 // requireOnJob is requireOn for the tube of a job. If the user has no right at all on that
 // tube, the error is queue.ErrNotFound.
 func (svc *service) requireOnJob(ctx context.Context, u *access.User, need access.Right, id uint64) error {
@@ -117,7 +128,7 @@ func requireOnJobTube(u *access.User, need access.Right, name string) error {
 	return nil
 }
 
-// forbidden returns the problem for a right that is missing and that only the handler knows of.
+// forbidden returns the problem for a missing right that only the handler knows of.
 func forbidden() *problem {
 	return newProblem(http.StatusForbidden, codeForbidden, "the user does not have the right to do this")
 }

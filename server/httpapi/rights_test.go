@@ -33,7 +33,7 @@ var accessNames = map[string]string{
 	"PUT /v1/tubes/{tube}/policy": "set-policy", "DELETE /v1/tubes/{tube}/policy": "set-policy", "GET /v1/events": "events",
 	"GET /v1/server": "stats", "POST /v1/server/drain": "drain", "POST /v1/server/undrain": "undrain",
 	"GET /v1/watch": "events", "GET /v1/charts": "list-tubes", "GET /v1/tubes/{tube}/chart": "stats-tube", "GET /v1/tubes/{tube}/search": "list-jobs",
-	"GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "stats",
+	"GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "capabilities",
 	"GET /v1/store": "stats",
 }
 
@@ -179,6 +179,7 @@ func (g *guarded) statusFor(op Operation, tubes, right string) int {
 	need, _ := access.NeedOf(accessNames[name])
 	has, onT := right == op.Right.String(), tubes != "other"
 	switch {
+	case need.Where == access.Free: // for every user
 	case name == "POST /v1/jobs/finish", name == "POST /v1/jobs/actions":
 		return 200 // each job is answered for itself
 	case need.Where == access.OfJob && !onT:

@@ -12,7 +12,8 @@ import (
 )
 
 // Right is the right that a caller needs on the tubes that an operation concerns. It is that of a
-// command of the beanstalk protocol which does the same.
+// command of the beanstalk protocol which does the same. 0 is for every user, and for unauthenticated
+// clients that have any right.
 type Right = protocol.Right
 
 // rightOf returns the right that a verb needs.

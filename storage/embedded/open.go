@@ -38,9 +38,6 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fs, ok := o.fs.(ownerFS); ok {
-		fs.closeToOthers(o.Dir, o.Log)
-	}
 	j := newJournal(o, e, lock)
 	if err := j.open(o, e.now()); err != nil {
 		lock.Close()

@@ -3,13 +3,9 @@ package embedded
 import (
 	"errors"
 	"io"
-	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"redstalk/storage/embedded/tables"
 )
 
 // Files and directories of the engine are accessible to their owner only.
@@ -53,24 +49,3 @@ func (fs ownerFS) Lock(name string) (io.Closer, error) {
 
 // Unwrap implements vfs.FS.
 func (fs ownerFS) Unwrap() vfs.FS { return fs.FS }
-
-// closeToOthers takes away the permissions that an earlier version gave to others on the files
-// of the engine's directory. The directory itself stays as it is.
-func (fs ownerFS) closeToOthers(dir string, log *slog.Logger) {
-	var failed error
-	for _, d := range []string{dir, filepath.Join(dir, tables.DirName)} {
-		entries, _ := os.ReadDir(d) // an error comes up again when the files are opened
-		for _, e := range entries {
-			info, err := e.Info()
-			if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&^ownerFile == 0 {
-				continue
-			}
-			if err := os.Chmod(filepath.Join(d, e.Name()), ownerFile); err != nil {
-				failed = err
-			}
-		}
-	}
-	if failed != nil {
-		log.Warn("files of the journal may be accessible to other users", "dir", dir, "err", failed)
-	}
-}

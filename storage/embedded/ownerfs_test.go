@@ -28,46 +28,33 @@ func modes(t *testing.T, dir string, walk func(path string, mode os.FileMode)) {
 	}
 }
 
-// TestForOwnerOnly: others cannot read any file of the engine, neither of a new one nor of one
-// that an earlier version has left open to them. Only the mode of an existing directory is
-// kept.
+// TestForOwnerOnly: others cannot read any file of the engine. Directories that already exist
+// keep their mode.
 func TestForOwnerOnly(t *testing.T) {
 	parent := t.TempDir()
 	if err := os.Chmod(parent, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(parent, "made", "jobs")
-	d := &onDisk{dir: dir, clock: newFakeClock(), fatal: make(chan error, 100)}
-	for _, directory := range []os.FileMode{0o700, 0o755} {
-		o := d.options()
-		o.fs = nil
-		e, files := mustOpen(t, o), 0
-		fillTables(t, e)
-		modes(t, parent, func(path string, mode os.FileMode) {
-			want := ownerFile
-			switch {
-			case path == parent:
-				want = 0o755
-			case mode.IsDir():
-				want = directory
-			default:
-				files++
-			}
-			if mode.Perm() != want {
-				t.Errorf("%s has the mode %v, want %v", path, mode.Perm(), want)
-			}
-		})
-		if err := e.Close(); err != nil || files < 8 {
-			t.Errorf("%d files: %v", files, err)
+	d := &onDisk{dir: filepath.Join(parent, "made", "jobs"), clock: newFakeClock(), fatal: make(chan error, 100)}
+	o := d.options()
+	o.fs = nil
+	e, files := mustOpen(t, o), 0
+	fillTables(t, e)
+	modes(t, parent, func(path string, mode os.FileMode) {
+		want := ownerFile
+		switch {
+		case path == parent:
+			want = 0o755
+		case mode.IsDir():
+			want = ownerDirectory
+		default:
+			files++
 		}
-		modes(t, parent, func(path string, mode os.FileMode) {
-			open := os.FileMode(0o644)
-			if mode.IsDir() {
-				open = 0o755
-			}
-			if err := os.Chmod(path, open); err != nil {
-				t.Fatal(err)
-			}
-		})
+		if mode.Perm() != want {
+			t.Errorf("%s has the mode %v, want %v", path, mode.Perm(), want)
+		}
+	})
+	if err := e.Close(); err != nil || files < 8 {
+		t.Errorf("%d files: %v", files, err)
 	}
 }

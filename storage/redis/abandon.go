@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"redstalk/storage"
-	"redstalk/tube"
 )
 
 // What happens to units that are answered with an error although the outcome of their call is
@@ -134,17 +133,4 @@ func (p *partition) applyUnsent(u *unit, from int) {
 			p.releaseAllLater(op.Holder)
 		}
 	}
-}
-
-// giveBack queues a call that gives back reservations of which no client knows.
-func (p *partition) giveBack(all []reservation) {
-	p.submit(&unit{mustRun: true, background: func(c *call) { p.encodeGiveBack(c, all) }})
-}
-
-// releaseAllLater gives back what a closed connection holds, in calls of their own.
-func (p *partition) releaseAllLater(h tube.Holder) {
-	p.holdings.forgetHolder(h)
-	p.submit(&unit{mustRun: true, background: func(c *call) {
-		p.encodeGiveBackSome(c, h, func() { p.releaseAllLater(h) })
-	}})
 }

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -49,30 +48,4 @@ func (size *batchSize) adjust(longer time.Duration) {
 		n = min(n+n/8, maxMoves)
 	}
 	size.jobs.Store(int32(n))
-}
-
-// stepSize returns how many jobs a step in the call can have, and measures the call for that
-// size.
-func (c *call) stepSize(size *batchSize) int {
-	c.measure(size)
-	return size.limit()
-}
-
-// measure makes the duration of the call adjust a batch size.
-func (c *call) measure(size *batchSize) {
-	if !slices.Contains(c.measuredBy, size) {
-		c.measuredBy = append(c.measuredBy, size)
-	}
-}
-
-// adjustBatchSizes records how long a call has taken. The operations of clients in it are no
-// reason for smaller steps.
-func (p *partition) adjustBatchSizes(c *call, took time.Duration) {
-	quickest := &p.batchSizes.quickest
-	if least := quickest.Load(); least == 0 || int64(took) < least {
-		quickest.Store(int64(took))
-	}
-	for _, size := range c.measuredBy {
-		size.adjust(took - time.Duration(quickest.Load()) - time.Duration(c.ops-c.moved)*assumedOpTime)
-	}
 }

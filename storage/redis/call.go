@@ -1,11 +1,13 @@
 package redis
 
 import (
+	"fmt"
+	"math"
+	"slices"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/schema"
 )
@@ -51,12 +53,12 @@ type call struct {
 	last   []func(*call) // encode what must come after all that
 	sealed bool          // nothing more is added
 
-	before    int             // replies that come before that of the call itself
-	node      *goredis.Client // client of the server to which it was sent
-	begun     time.Time       // when it was last sent, by the local clock
-	sent      time.Time       // the same, by clock.now; zero if it was not sent
-	confirmed time.Time       // when a later call was sent that Redis has answered
-	reply     *reply          // nil if Redis has not answered, or was not called
+	before    int       // replies that come before that of the call itself
+	node      conn.Node // server to which it was sent
+	begun     time.Time // when it was last sent, by the local clock
+	sent      time.Time // the same, by clock.now; zero if it was not sent
+	confirmed time.Time // when a later call was sent that Redis has answered
+	reply     *reply    // nil if Redis has not answered, or was not called
 	decoded   bool
 }
 
@@ -181,24 +183,65 @@ func (c *call) addID(id uint64) {
 	c.args = append(c.args, c.text[from:])
 }
 
-// addRecord appends the record of a job that is put.
-func (c *call) addRecord(op *storage.Op) {
-	from := len(c.text)
-	c.text = schema.AppendHead(c.text, op, c.created)
-	head := c.text[from:len(c.text):len(c.text)]
-	size := len(head) + len(op.Body)
-	c.most = max(c.most, size)
-	if size >= c.largeFrom {
-		c.stage(stagedRecord{head: head, body: op.Body})
-		return
-	}
-	c.text = append(c.text, op.Body...)
-	c.args = append(c.args, c.text[from:len(c.text):len(c.text)])
-}
-
 // addTubes appends names of tubes.
 func (c *call) addTubes(names []string) {
 	for i := range names {
 		c.args = append(c.args, &names[i])
+	}
+}
+
+const (
+	// stageNothing is larger than any record.
+	stageNothing = math.MaxInt
+
+	// stagedFor is when a staged key expires. A call directly follows its staged records, but
+	// both can be on a slow line.
+	stagedFor = 5 * time.Minute
+
+	// maxLeftOver limits how many keys are remembered for deletion. The others expire.
+	maxLeftOver = 4 * maxOps
+)
+
+// stagedRecord is a record in the pieces in which it is sent.
+type stagedRecord struct{ head, body, metadata []byte }
+
+// len returns its size in bytes.
+func (r stagedRecord) len() int { return len(r.head) + len(r.body) + len(r.metadata) }
+
+// pieces returns it as a word of a command.
+func (r stagedRecord) pieces() conn.Pieces {
+	return conn.Pieces{Head: r.head, Body: r.body, Rest: r.metadata}
+}
+
+func boolArg(ok bool) string {
+	if ok {
+		return "1"
+	}
+	return "0"
+}
+
+func numberArg(n uint64) string { return fmt.Sprintf("%016d", n) }
+
+// alike returns how many of the first operations satisfy like. The first one counts without
+// being asked.
+func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
+	n := 1
+	for n < min(len(ops), maxTogether) && like(ops[n]) {
+		n++
+	}
+	return n
+}
+
+// stepSize returns how many jobs a step in the call can have, and measures the call for that
+// size.
+func (c *call) stepSize(size *batchSize) int {
+	c.measure(size)
+	return size.limit()
+}
+
+// measure makes the duration of the call adjust a batch size.
+func (c *call) measure(size *batchSize) {
+	if !slices.Contains(c.measuredBy, size) {
+		c.measuredBy = append(c.measuredBy, size)
 	}
 }

@@ -93,7 +93,7 @@ func interruptDeadLetters(t *testing.T, steps int) {
 		}
 		awaitSent(t, other, from, to, 3)
 	}
-	checkWhole(t, server.URL(), DefaultNamespace)
+	checkWhole(t, server.URL(), schema.DefaultNamespace)
 	wantDeadLetters(t, other, from, to)
 }
 

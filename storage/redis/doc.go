@@ -20,13 +20,9 @@
 //   - flushlist and movejobs: flushes, lists, and moves to another tube, in steps. batchsize:
 //     adaptive sizes of these and other steps.
 //   - staged and fetch: how the records of large jobs bypass the script.
-//   - send and transport: how a call is sent and its reply received. socket, outgoing and resp:
-//     by which connection, and in which bytes. conn and blockingconn: deadlines, and how a
-//     reply is waited for. address and link: what a URL means, and which server has a
-//     partition: a single server, the primary of sentinels, or a node of a cluster. retire:
-//     connections that are given up.
+//   - send: how a call is sent and its reply received. Package conn below has the connections.
 //   - recover, abandon and errors: what happens when a call fails, and what each error of Redis
-//     means. instance and registration: the name of an instance, and how Redis learns of it.
+//     means for a call. instance and registration: the name of an instance, and how Redis learns of it.
 //     rollback: ids keep growing after Redis has gone back in time. stale: a paused instance
 //     hands out no job that has since been reassigned.
 //   - background: background work by partition, that is, heartbeats and what is due. heartbeat and
@@ -36,8 +32,7 @@
 //   - wakeups: how an instance learns that a tube has a job for a client that waits here.
 //   - counters and times: what this instance counts. topology: servers and instances.
 //   - startcheck, layout: what is checked before anything is used. servercheck: what
-//     a server allows. redact: no password reaches a log or an error.
-//   - fsck, fsck_counts, fsck_bytes and fsck_alive: redstalkd fsck, check and repair in steps.
+//     a server allows.
 //
 // Not here: rules (package tube) and waiting (package server/queue). Only the scripts know the
 // keys, except for the keys of layout, instances and versions, and the kinds that fsck scans for.
@@ -56,3 +51,5 @@
 // and an id says its partition. Nothing in memory is needed to find a job again: an instance
 // that dies is noticed when its heartbeats stop, and any other instance gives back what it held.
 package redis
+
+import ()

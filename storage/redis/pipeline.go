@@ -1,6 +1,8 @@
 package redis
 
-import "time"
+import (
+	"time"
+)
 
 // fewOps is the number of operations below which the fixed cost of a call exceeds that of its
 // content. If fewer have come while Redis worked, and fewer than were in that call, its units
@@ -245,3 +247,20 @@ func (p *partition) notifyListener(r *reply) {
 		p.listener.Due(r.due)
 	}
 }
+
+// maxWakeUps limits how many times one wake-up is passed to the listener.
+const maxWakeUps = 64
+
+// wake wakes waiting clients of a tube, once for each job. If no client here waits, it asks
+// Redis to wake another instance.
+func (p *partition) wake(w wakeUp) {
+	for range min(w.jobs, maxWakeUps) {
+		if !p.listener.WakeUp(w.tube) {
+			p.submit(&unit{background: func(c *call) { encodePassWakeUp(c, w.tube) }})
+			return
+		}
+	}
+}
+
+// encodePassWakeUp passes a wake-up that no client here needs to another instance.
+func encodePassWakeUp(c *call, tube string) { c.add(skipNumber, "pass-wakeup", tube) }

@@ -15,11 +15,6 @@ import (
 // instance dead, is distinguished from one of a new instance; and what is reserved under a name
 // is given back if the instance dies, however soon.
 
-// registrationError is the error of a registration, whose outcome does not matter.
-type registrationError struct{ error }
-
-func (e registrationError) Unwrap() error { return e.error }
-
 // register makes the present name of this instance known to Redis.
 func (p *partition) register() error {
 	if err := p.sendRegistration(); err != nil {
@@ -62,33 +57,37 @@ func (p *partition) publishVersion() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.options.attempt())
 	defer cancel()
 	if err := p.updateVersions(ctx); err != nil {
-		p.log.Debug("the version of this instance could not be published", "err", p.link.address.redactError(err))
+		p.log.Debug("the version of this instance could not be published", "err", p.pool.Redact(err))
 	}
 }
 
 // updateVersions adds the version of this instance, and removes those of instances that are
 // gone. It comes after the registration, so no other instance removes this one's.
 func (p *partition) updateVersions(ctx context.Context) error {
-	node, err := p.link.node(ctx, p.prefix)
+	node, err := p.pool.Node(ctx, p.prefix)
 	if err != nil {
 		return err
 	}
 	key := p.prefix + "versions"
-	names, err := node.HKeys(ctx, key).Result()
+	names, err := node.Do(ctx, "hkeys", key).Texts()
 	if err != nil {
 		return fmt.Errorf("reading the versions: %w", err)
 	}
-	living, err := node.ZRange(ctx, p.prefix+"instances", 0, -1).Result()
+	living, err := node.Do(ctx, "zrange", p.prefix+"instances", 0, -1).Texts()
 	if err != nil {
 		return fmt.Errorf("reading the instances: %w", err)
 	}
 	gone := slices.DeleteFunc(names, func(name string) bool { return slices.Contains(living, name) })
 	if len(gone) > 0 {
-		if err := node.HDel(ctx, key, gone...).Err(); err != nil {
+		remove := []any{"hdel", key}
+		for _, name := range gone {
+			remove = append(remove, name)
+		}
+		if err := node.Do(ctx, remove...).Err; err != nil {
 			return fmt.Errorf("removing the versions of instances that are gone: %w", err)
 		}
 	}
-	if err := writeThoughFull(ctx, node, p.prefix, "HSET", key, p.instance.name(), p.options.Version).Err(); err != nil {
+	if err := writeThoughFull(ctx, node, p.prefix, "HSET", key, p.instance.name(), p.options.Version).Err; err != nil {
 		return fmt.Errorf("publishing the version: %w", err)
 	}
 	return nil
@@ -101,7 +100,7 @@ var errOtherLayout = errors.New("the namespace is not what it was when this inst
 // still the layout of this instance.
 func (p *partition) prepareAgain() error {
 	ctx := context.Background()
-	node, err := p.link.node(ctx, schema.KeyPrefix(p.options.Namespace, 0))
+	node, err := p.pool.Node(ctx, schema.KeyPrefix(p.options.Namespace, 0))
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,7 @@
 package redis
 
 import (
-	"context"
-	"errors"
-	"strings"
-	"sync"
 	"time"
-
-	goredis "github.com/redis/go-redis/v9"
 )
 
 // Redis can go back in time: it restarts from an older snapshot, a replica takes over that
@@ -19,87 +13,10 @@ import (
 // maxIDRate is more ids than one partition can assign to all instances in a second.
 const maxIDRate = 1_000_000
 
-// errOtherServer: a new connection leads to another Redis process than those before. Nothing
-// was sent by it. The next call skips ids.
-var errOtherServer = errors.New("another Redis process answers than before")
-
-// servers has the processes that a link has met, by their run ids.
-type servers struct {
-	cluster bool
-
-	mu      sync.Mutex
-	runIDs  map[string]string // run ids by the id of the node, "" outside of a cluster
-	changes uint64            // how many times a run id has changed
-}
-
-// greet identifies the process to which a new connection leads. It refuses the connection once
-// if the process is another one than before. It also refuses it if there is no answer, because
-// that might come when the answer to the next command is awaited.
-func (s *servers) greet(ctx context.Context, cn *goredis.Conn) error {
-	err := s.identify(ctx, cn)
-	if errors.Is(err, errOtherServer) || err != nil && codeOf(err) == "" {
-		return err
-	}
-	return nil // if INFO is forbidden, the next command will show what is wrong
-}
-
-// identify asks to which process a connection leads. It returns errOtherServer once if that is
-// another one than before.
-func (s *servers) identify(ctx context.Context, cn *goredis.Conn) error {
-	info, err := cn.Info(ctx, "server").Result()
-	if err != nil || infoValue(info, "redis_mode") == "sentinel" {
-		return err
-	}
-	node := ""
-	if s.cluster {
-		if node, err = s.nodeOf(ctx, cn); err != nil {
-			return err
-		}
-	}
-	if s.isOther(node, infoValue(info, "run_id")) {
-		return errOtherServer
-	}
-	return nil
-}
-
-// nodeOf returns the id of a node of a cluster, which outlives its process.
-func (s *servers) nodeOf(ctx context.Context, cn *goredis.Conn) (string, error) {
-	cmd := goredis.NewStringCmd(ctx, "cluster", "myid")
-	err := cn.Process(ctx, cmd)
-	return cmd.Val(), err
-}
-
-// isOther records the run id of a node, and returns whether it had another one before.
-func (s *servers) isOther(node, runID string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was, known := s.runIDs[node]
-	s.runIDs[node] = runID
-	if !known || was == runID {
-		return false
-	}
-	s.changes++
-	return true
-}
-
-// seen returns how many times another process than before was met.
-func (s *servers) seen() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changes
-}
-
-// infoValue returns a field of the text of INFO; "" if it is missing.
-func infoValue(info, name string) string {
-	_, rest, _ := strings.Cut("\n"+info, "\n"+name+":")
-	text, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSpace(text)
-}
-
 // serverID identifies the process that a partition calls.
 type serverID struct {
 	addr    string
-	changes uint64 // see servers.seen
+	changes uint64 // how many times it was another one than before, see conn.Link
 }
 
 // ids is the progress of the ids of a partition, as far as this instance knows. It belongs to
@@ -130,7 +47,8 @@ func (i *ids) least() uint64 {
 	return i.order.last.Load()
 }
 
-// meet checks whether the calls go to another process than before. changes is servers.seen.
+// meet checks whether the calls go to another process than before. The link has
+// met another process so many times, see conn.Link.
 func (i *ids) meet(addr string, changes uint64, now time.Time) {
 	if i.server.addr != "" && (addr != i.server.addr || changes != i.server.changes) {
 		i.skip(now)

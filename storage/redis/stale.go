@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 )
 
@@ -34,12 +35,6 @@ func (p *partition) isStale(c *call) bool {
 		}
 	}
 	return false
-}
-
-// givesJob returns whether an answered operation has reserved a job.
-func givesJob(op *storage.Op) bool {
-	takes := op.Kind == storage.Take || op.Kind == storage.Move && bringsBody(op)
-	return takes && op.Answer.ID != 0
 }
 
 // confirmAnswered completes the last call that Redis has answered, if there is one. Redis has
@@ -107,8 +102,14 @@ func (p *partition) withdrawEarlier(c *call, err error) {
 
 // withdrawn returns the answer to an operation whose job was taken back.
 func withdrawn(err error) storage.Answer {
-	if codeOf(err) == lua.Lost {
+	if conn.CodeOf(err) == lua.Lost {
 		return storage.Answer{NotFound: true, Soon: storage.Forever}
 	}
 	return storage.Answer{Err: classify(err)}
 }
+
+const (
+	// firstPause and longestPause are the pauses between two attempts.
+	firstPause   = 2 * time.Millisecond
+	longestPause = 100 * time.Millisecond
+)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/storage/storetest"
@@ -88,7 +89,7 @@ func (e *engines) check(t *testing.T) {
 	t.Helper()
 	for n := range e.opened {
 		o := Options{URL: e.url, Namespace: fmt.Sprintf("test%d", n+1)}
-		_, err := Check(context.Background(), o, false, Report{Found: func(_ int, what string) { t.Errorf("%s: %s", o.Namespace, what) }})
+		_, err := fsck.Check(context.Background(), fsckOptions(o), false, fsck.Report{Found: func(_ int, what string) { t.Errorf("%s: %s", o.Namespace, what) }})
 		if err != nil {
 			t.Error(err)
 		}

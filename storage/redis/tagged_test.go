@@ -16,6 +16,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/tube"
@@ -613,7 +614,7 @@ func (j *modelTest) all(t *testing.T) {
 // checkWhole runs fsck, which must find nothing.
 func checkWhole(t *testing.T, url, namespace string) {
 	t.Helper()
-	_, err := Check(context.Background(), Options{URL: url, Namespace: namespace}, false, Report{Found: func(at int, what string) {
+	_, err := fsck.Check(context.Background(), fsck.Options{URL: url, Namespace: namespace}, false, fsck.Report{Found: func(at int, what string) {
 		t.Errorf("partition %d: %s", at, what)
 	}})
 	if err != nil {

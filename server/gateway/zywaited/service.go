@@ -98,10 +98,10 @@ func (s *Service) Add(ctx context.Context, req *pb.AddReq) (*pb.AddResp, error) 
 	return &pb.AddResp{Uid: uid}, nil
 }
 
-// wholeMilliseconds rounds up, so that no task is early.
+// wholeMilliseconds rounds a time of at most tube.Latest up, so that no task is early.
 func wholeMilliseconds(ns int64) tube.Instant {
 	const ms = tube.Instant(time.Millisecond)
-	at := min(tube.Instant(ns), tube.Latest)
+	at := tube.Instant(ns)
 	if over := at % ms; over > 0 {
 		at += ms - over
 	}

@@ -119,7 +119,7 @@ func makeAbsolute(req *pb.AddReq, now time.Time, base time.Duration) error {
 			ns += now.UnixNano()
 		}
 	}
-	if !ok {
+	if !ok || ns > int64(tube.Latest) {
 		return invalid("time.duration is out of range")
 	}
 	req.Time = &pb.ExecTime{Duration: ns}

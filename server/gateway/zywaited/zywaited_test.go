@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -237,19 +236,23 @@ func TestTimes(t *testing.T) {
 	for _, base := range []time.Duration{time.Nanosecond, time.Millisecond, time.Second} {
 		withHarness(t, Config{Base: base}, func(w *harness) {
 			defer w.serve()()
-			w.add(fmt.Sprintf(`{"name":"never","time":{"duration":%d},%s}`, math.MaxInt64/int64(base), callback))
+			latest, at := int64(tube.Latest)/int64(base), `{"name":"last","time":{"duration":%d},%s}`
+			w.add(fmt.Sprintf(at, latest, callback))
+			if answer := w.send("POST", "/task/add", fmt.Sprintf(at, latest+1, callback)); answer.Code == http.StatusOK {
+				w.Errorf("base %v: accepts a time after the latest: %s", base, answer.Body)
+			}
 			in := func(d time.Duration) int64 { return int64(time.Now().Add(d).UnixNano()) / int64(base) }
 			w.add(`{"name":"none",` + callback + `}`)
 			w.add(fmt.Sprintf(`{"name":"past","time":{"duration":%d},%s}`, in(-time.Hour), callback))
 			w.add(fmt.Sprintf(`{"name":"absolute","time":{"duration":%d},%s}`, in(7*time.Second), callback))
 			w.add(fmt.Sprintf(`{"name":"relative","time":{"duration":%d,"relative":true},%s}`, int64(3*time.Second/base), callback))
 			time.Sleep(10 * time.Second)
-			var at []int
+			var called []int
 			for _, d := range w.network.times() {
-				at = append(at, int(d/(10*time.Millisecond)))
+				called = append(called, int(d/(10*time.Millisecond)))
 			}
-			if !slices.Equal(at, []int{0, 0, 300, 700}) || !strings.Contains(w.network.texts()[3], `"name":"absolute"`) {
-				w.Errorf("base %v: called at %v (10 ms): %v", base, at, w.network.texts())
+			if !slices.Equal(called, []int{0, 0, 300, 700}) || !strings.Contains(w.network.texts()[3], `"name":"absolute"`) {
+				w.Errorf("base %v: called at %v (10 ms): %v", base, called, w.network.texts())
 			}
 		})
 	}

@@ -100,6 +100,20 @@ func TestReadOnly(t *testing.T) {
 	b.wantActions()
 }
 
+// TestPutOnly: a user with only the right put can put, and sees nothing else.
+func TestPutOnly(t *testing.T) {
+	t.Parallel()
+	s := startWithUsers(t, user{"sender", "invoices", "put"})
+	putShopJobs(s)
+	b := s.signIn(t, "", "sender")
+	b.awaitText("You do not have the right to do this.")
+	b.awaitGone("header nav a[href='#/']")
+	b.click("header a[href='#/put']")
+	b.fill("#put [name=tube]", "invoices")
+	b.clickAction("put")
+	s.awaitTube("invoices", 13, 0, 0, 0)
+}
+
 // TestAdmin: a user with all rights sees all actions and can use them.
 func TestAdmin(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,11 @@ import (
 //go:embed *.lua batch bulk check fast shared slow tagged
 var Files embed.FS
 
+// Permissions is the script that tries the commands which batches need.
+//
+//go:embed check/permissions.lua
+var Permissions string
+
 // BatchText is the source of the script that carries out batches.
 var BatchText = sync.OnceValue(func() string { return source("batch.lua") })
 

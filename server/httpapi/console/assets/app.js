@@ -141,13 +141,13 @@ async function begin() {
       return askForUser(tried ? "The user or the secret is wrong." : "");
     }
     clear("none");
-    say(err.status === 403 ? "This user has no rights." : err.message);
+    say(err.message);
     main.append(make("p", { className: "empty" }, make("button", { type: "button", onclick: () => { signOut(); location.reload(); } }, "Try again")));
     return;
   }
   if (listening && main.dataset.view === "signin") return location.reload(); // the stream belongs to another user
   showUser(true);
-  if (!listening) {
+  if (!listening && may("read")) {
     listening = true;
     listen().finally(() => { listening = false; });
   }
