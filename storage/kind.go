@@ -8,8 +8,8 @@ type Kind uint8
 // The kinds, each with the fields of Op that it reads → the fields of Answer that it sets.
 // Any of them can be answered with NotFound or Err.
 const (
-	// Put creates a job: Tube, Pri, Delay, TTR, Body → ID. With Args.Tags another job can have
-	// the key: → ID, Result.Outcome, Result.State.
+	// Put creates a job: Tube, Pri, Delay, TTR, Body → ID. With Args.Tags also →
+	// Result.Outcome, Result.State; ID and State are those of another job if that has the key.
 	Put Kind = iota
 	// Take reserves the first job of several tubes: Holder, Tubes, Wait → ID, Body; or
 	// NotFound and Soon. For tube.LeaseHolder also → Result.Lease. With MaxBytes it is also

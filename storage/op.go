@@ -92,7 +92,7 @@ type Answer struct {
 // Result is the part of an answer that only few kinds of operations set.
 type Result struct {
 	Outcome tube.PutResult // never PutRefused: that is ErrNoSpace
-	State   tube.State
+	State   tube.State     // of the job in a put's answer; Gone if only the tombstone of a job has the key
 	Lease   uint64
 	Policy  *tube.Policy
 	Jobs    []tube.JobStats

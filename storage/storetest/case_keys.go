@@ -19,12 +19,16 @@ func (b *harness) putTagged(name string, tags tube.Tags) (a storage.Answer) {
 	return a
 }
 
-// putNew puts a job, which must succeed, and returns its id.
+// putNew puts a job, which must succeed, and returns its id. The state in the answer must be that of
+// the job.
 func (b *harness) putNew(name string, tags tube.Tags) uint64 {
 	b.Helper()
 	a := b.putTagged(name, tags)
 	if a.Result.Outcome != tube.PutNew {
 		b.Fatalf("a put into %s with %+v was answered %+v, job %d", name, tags, *a.Result, a.ID)
+	}
+	if stats := b.do(storage.Op{Kind: storage.JobStats, ID: a.ID}); a.Result.State != stats.Job.State {
+		b.Errorf("a put with %+v was answered %v, but the job is %v", tags, a.Result.State, stats.Job.State)
 	}
 	return a.ID
 }

@@ -81,7 +81,7 @@ func (m *Model) putTagged(op *storage.Op) {
 		m.wait(j, tags.Delay)
 	}
 	if op.Args != nil {
-		op.Answer.Result = &storage.Result{}
+		op.Answer.Result = &storage.Result{State: j.state}
 	}
 }
 
