@@ -3,6 +3,7 @@ package httpapi
 import (
 	"math"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -84,15 +85,10 @@ func (t *Terms) op(name string, body []byte) (storage.Op, error) {
 	if delay := tags.Delay; tags.HasDelay && delay%time.Second == 0 {
 		op.Delay, tags.Delay, tags.HasDelay = uint32(delay/time.Second), 0, false
 	}
-	if t.hasTags() || tags.HasDelay {
+	if !reflect.ValueOf(tags).Elem().IsZero() {
 		op.Args = &storage.Args{Tags: tags}
 	}
 	return op, nil
-}
-
-// hasTags reports whether there is an option besides priority, delay and TTR.
-func (t *Terms) hasTags() bool {
-	return t.At != nil || t.Key != nil || t.OnDuplicate != nil || t.KeyTTL != nil || t.Retry != nil || t.Max != nil || t.Dead != nil
 }
 
 // tags returns the options that beanstalkd does not have, and the delay.
@@ -111,7 +107,7 @@ func (t *Terms) tags() (*tube.Tags, error) {
 		tags.At, tags.HasAt = tube.Instant(*t.At)*tube.Instant(time.Millisecond), true
 	}
 	if t.Key != nil {
-		if !validKey(*t.Key) {
+		if !protocol.ValidKey([]byte(*t.Key)) {
 			return nil, invalidKey(*t.Key)
 		}
 		tags.Key = *t.Key
@@ -153,16 +149,6 @@ func rulesOf(retry []duration, most *uint32, dead *string, keyTTL *duration) (r 
 	return r, nil
 }
 
-// validKey reports whether key is a valid deduplication key.
-func validKey(key string) bool {
-	for i := range len(key) {
-		if key[i] < '!' || key[i] > '~' {
-			return false
-		}
-	}
-	return key != "" && len(key) <= protocol.MaxKey
-}
-
 func invalidKey(key string) *problem {
 	return invalid("key: %q is not a key: 1 to %d printable ASCII characters without spaces", key, protocol.MaxKey)
 }
@@ -178,34 +164,41 @@ func parseTerms(query url.Values) (*Terms, error) {
 	return t, nil
 }
 
+// termFields are the fields of Terms by their names in JSON and in the query.
+var termFields = func() map[string]int {
+	fields, terms := make(map[string]int), reflect.TypeFor[Terms]()
+	for i := range terms.NumField() {
+		name, _, _ := strings.Cut(terms.Field(i).Tag.Get("json"), ",")
+		fields[name] = i
+	}
+	return fields
+}()
+
 // set sets an option to the value of a query parameter.
 func (t *Terms) set(name, value string) (err error) {
-	switch name {
-	case "priority":
-		t.Priority, err = parsed(value, parseUint32)
-	case "delay":
-		t.Delay, err = parsed(value, parseDuration)
-	case "at":
-		t.At, err = parsed(value, parseTime)
-	case "ttr":
-		t.TTR, err = parsed(value, parseDuration)
-	case "key":
-		t.Key = &value
-	case "on_duplicate":
-		t.OnDuplicate, err = parsed(value, parseDuplicate)
-	case "key_ttl":
-		t.KeyTTL, err = parsed(value, parseDuration)
-	case "retry":
-		t.Retry = make([]duration, 1+strings.Count(value, ","))
-		for i, one := range strings.Split(value, ",") {
-			if t.Retry[i], err = parseDuration(one); err != nil {
+	i, known := termFields[name]
+	if !known {
+		return nil
+	}
+	switch field := reflect.ValueOf(t).Elem().Field(i).Addr().Interface().(type) {
+	case **uint32:
+		*field, err = parsed(value, parseUint32)
+	case **int64:
+		*field, err = parsed(value, parseTime)
+	case **duration:
+		*field, err = parsed(value, parseDuration)
+	case **duplicate:
+		*field, err = parsed(value, parseDuplicate)
+	case **string:
+		*field = &value
+	case *[]duration:
+		for one := range strings.SplitSeq(value, ",") {
+			wait, err := parseDuration(one)
+			if err != nil {
 				return err
 			}
+			*field = append(*field, wait)
 		}
-	case "max":
-		t.Max, err = parsed(value, parseUint32)
-	case "dead":
-		t.Dead = &value
 	}
 	return err
 }

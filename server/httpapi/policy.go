@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"redstalk/protocol"
@@ -105,16 +106,10 @@ func (svc *service) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutpu
 			return nil, err
 		}
 	}
-	if info.empty() {
+	if reflect.ValueOf(info).Elem().IsZero() {
 		p = nil
 	}
 	return nil, svc.queue.SetPolicy(ctx, in.Tube, p)
-}
-
-// empty reports whether no field of the policy is set.
-func (p *policyInfo) empty() bool {
-	return p.Retry == nil && p.Max == nil && p.Dead == nil && p.KeyTTL == nil && p.OnDuplicate == nil && p.QuotaJobs == nil && p.QuotaBytes == nil &&
-		p.Push == nil
 }
 
 // showPush sets the push fields from the push target of a policy.
