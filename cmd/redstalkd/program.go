@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"redstalk/server"
-	"redstalk/server/gateway/zywaited"
 	"redstalk/server/limits"
 	"redstalk/server/metrics"
 	"redstalk/server/queue"
@@ -38,7 +37,7 @@ type program struct {
 	binlogLock   *os.File               // beanstalkd's, of a directory whose jobs were imported; held until the process ends
 
 	observer   *metrics.Observer
-	tasks      *zywaited.Service                  // nil: not wanted
+	tasks      *taskService                       // of the gateway zywaited; nil: not wanted
 	dispatcher atomic.Pointer[webhook.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit is how long shutdown waits for the store, after the grace
@@ -217,7 +216,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 	go func() { served <- s.Serve(l) }()
 	if g := p.activeGuards.Load(); g.listener != nil {
 		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
-		p.log.Info("serving", "door", "tls", "addr", g.listener.Addr())
+		p.log.Info("serving", "listener", "tls", "addr", g.listener.Addr())
 	}
 	p.serveHTTP(listeners, q, served)
 	p.observer.Serving(q) // when all listeners serve

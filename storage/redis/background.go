@@ -65,6 +65,9 @@ const (
 	settleAgain    = 3 * time.Millisecond
 )
 
+// Shared implements storage.Store.
+func (s *Store) Shared() bool { return true }
+
 // TickAll ticks in all partitions, including those where nothing is known to be due. It repeats
 // that while a reservation of another instance has just expired, or a tick is under way that
 // may have begun too early.

@@ -46,7 +46,7 @@ type call struct {
 	body   int    // largest body, in bytes, that Redis accepts
 	sentAs uint64 // its number when it was last sent
 
-	// largeFrom is the size from which on a record is staged, see staged.go; or stageNothing.
+	// largeFrom is the size from which on a record is staged, see large.go; or stageNothing.
 	largeFrom int
 
 	encoding
@@ -69,7 +69,7 @@ type callKind int
 const (
 	work         callKind = iota // carry out units
 	registration                 // register the instance, see registration.go
-	question                     // ask whether the instance is alive, see stale.go
+	question                     // ask whether the instance is alive, see registration.go
 	void                         // ask for the outcome of units that were answered with an error, see recover.go
 )
 
@@ -78,7 +78,7 @@ type encoding struct {
 	args          []any // of EVALSHA: lua.HeadArgs, then the operations, see lua/
 	steps         []step
 	text          []byte         // memory into which args and staged point
-	staged        []stagedRecord // sent before the call, see staged.go
+	staged        []stagedRecord // sent before the call, see large.go
 	stagedAs      []string       // the keys of staged, as long as Redis may have them
 	created       int64          // when its jobs are put, in ms by the clock of Redis
 	puts          int            // jobs
@@ -90,7 +90,7 @@ type encoding struct {
 	since         uint64         // the first job that the call says to be in the body cache
 	reportedTubes []string       // tubes whose refs are reported
 	emptySets     []string       // lease sets that are reported as empty
-	measuredBy    []*batchSize   // sizes of the steps in it, see batchsize.go
+	measuredBy    []*batchSize   // sizes of the steps in it
 	moved         int            // how many of ops are jobs of a move, or dead letters
 }
 

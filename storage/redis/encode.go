@@ -262,16 +262,6 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		p.encodeRef(c, u, op)
 	case storage.Kick:
 		p.encodeKick(c, u, op)
-	case storage.SetPriority:
-		c.words("set-priority")
-		c.addID(op.ID)
-		c.words(&op.Pri)
-		c.expect((*partition).readFound, op)
-	case storage.Reschedule:
-		c.words("reschedule")
-		c.addID(op.ID)
-		c.words(op.In.Milliseconds())
-		c.expect((*partition).readFound, op)
 	case storage.Peek:
 		c.words("peek")
 		c.addID(op.ID)
@@ -279,9 +269,6 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 	case storage.PeekHead:
 		c.words("head", op.State.String(), &op.Tube)
 		c.expect((*partition).readPeek, op)
-	case storage.Pause:
-		c.words("pause", &op.Tube, &op.Delay)
-		c.expect((*partition).readFound, op)
 	case storage.ReleaseAll:
 		p.encodeReleaseAll(c, u, op)
 	case storage.JobStats:
@@ -294,6 +281,31 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 	case storage.Tubes:
 		encodeTubes(c, u, op)
 	default:
-		op.Answer.Err = fmt.Errorf("%w: no such operation: %d", storage.ErrUnavailable, op.Kind)
+		encodeChange(c, op)
 	}
+}
+
+// encodeChange appends an operation that only changes one job or tube.
+func encodeChange(c *call, op *storage.Op) {
+	spec := op.Kind.Spec()
+	if spec.Change == nil {
+		op.Answer.Err = fmt.Errorf("%w: no such operation: %d", storage.ErrUnavailable, op.Kind)
+		return
+	}
+	c.words(spec.Name)
+	for _, arg := range spec.Args {
+		switch arg {
+		case storage.FieldID:
+			c.addID(op.ID)
+		case storage.FieldTube:
+			c.words(&op.Tube)
+		case storage.FieldPri:
+			c.words(&op.Pri)
+		case storage.FieldDelay:
+			c.words(&op.Delay)
+		case storage.FieldIn:
+			c.words(op.In.Milliseconds())
+		}
+	}
+	c.expect((*partition).readFound, op)
 }

@@ -89,8 +89,7 @@ func (n *interned[T]) unref(number uint32) (last bool) {
 	return true
 }
 
-// holding is one reserved job. It is valid until the job is dropped. It has no pointers, see
-// slab.go.
+// holding is one reserved job. It is valid until the job is dropped. It has no pointers.
 type holding struct {
 	reservation
 	holder      tube.Holder
@@ -102,7 +101,7 @@ type holding struct {
 	index       uint32 // its position in the heap of held
 	tube        uint32 // number of its tube
 	set         uint32 // number of its lease set in Redis; 0 if it has none
-	hasMetadata bool   // see metadata.go
+	hasMetadata bool   // see package schema
 }
 
 // reservation identifies a reservation of this instance: a job can be reserved again and again.

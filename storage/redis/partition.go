@@ -62,7 +62,7 @@ type partition struct {
 	ids       ids
 	heartbeat heartbeat
 	bodies    *bodyCache
-	leftOver  []string // staged keys to be deleted, see staged.go
+	leftOver  []string // staged keys to be deleted, see large.go
 	refs      *tubeRefs
 }
 

@@ -178,7 +178,7 @@ func (p *partition) collect(underWay *call) {
 }
 
 // completeAnswered completes the units of the call that Redis has answered, unless it is stale:
-// then the next answer of Redis decides, see stale.go.
+// then the next answer of Redis decides, see registration.go.
 func (p *partition) completeAnswered() {
 	c := p.pipeline.answered
 	if c == nil {

@@ -33,20 +33,17 @@ func partitionOfTubes(tubes []string, of int) int {
 
 // partitionOfOp returns the partition that an operation concerns.
 func partitionOfOp(op *storage.Op, of int) int {
-	switch op.Kind {
-	case storage.Put, storage.Kick, storage.PeekHead, storage.TubeStats, storage.Pause,
-		storage.PeekKey, storage.DeleteKey, storage.SetPolicy, storage.GetPolicy, storage.Flush, storage.ListJobs:
+	switch op.Kind.Spec().Subject {
+	case storage.OfTube:
 		return schema.PartitionOf(op.Tube, of)
-	case storage.Move, storage.SetPriority, storage.Reschedule, storage.Peek, storage.JobStats:
+	case storage.OfJob:
 		return int(op.ID % uint64(of))
-	case storage.BeginImport, storage.ImportJobs:
+	case storage.OfImport:
 		return op.Args.Import.Part
-	case storage.Take:
-		if len(op.Tubes) > maxTubes {
+	case storage.OfTubes:
+		if op.Kind == storage.Take && len(op.Tubes) > maxTubes {
 			return several
 		}
-		return partitionOfTubes(op.Tubes, of)
-	case storage.Ref:
 		return partitionOfTubes(op.Tubes, of)
 	}
 	return several

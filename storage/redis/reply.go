@@ -30,7 +30,7 @@ type reply struct {
 
 	// Of jobs taken in bulk, what is not handed out yet:
 	taken   string    // ids
-	records []any     // the record of each job, a string; or a job, or nil, see fetch.go
+	records []any     // the record of each job, a string; or a job, or nil, see large.go
 	large   []large   // those of which only the beginning is there, until fetch
 	more    int       // how many more jobs of the current range
 	set     *leaseSet // their lease set, nil if none

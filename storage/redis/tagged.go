@@ -76,7 +76,7 @@ func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 	case tube.PutNew:
 		p.numberPuts(r, ops)
 		p.holdings.drop(r.count())
-		op.Answer.Result = &storage.Result{}
+		op.Answer.Result = &storage.Result{State: schema.StateOf(r.text())}
 		return
 	case tube.PutRefused:
 		op.Answer.Err = storage.ErrNoSpace

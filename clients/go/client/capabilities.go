@@ -1,0 +1,44 @@
+package client
+
+import (
+	"slices"
+	"strings"
+)
+
+// Capability names a feature of the server, as its command capabilities lists it.
+type Capability string
+
+// The capabilities that this module uses.
+const (
+	PutTags  Capability = "put-tags"            // tags of put: keys, retries, dead letters
+	Policies Capability = "policy"              // policies of tubes
+	Leases   Capability = "lease"               // reserve-lease and its like
+	ListJobs Capability = "list-jobs"           // list-jobs
+	Flush    Capability = "flush"               // flush-tube
+	Move     Capability = "move"                // move-jobs
+	Drain    Capability = "drain"               // drain, undrain
+	Batch    Capability = "batch"               // reserve-batch, delete-batch
+	Bundled  Capability = "reserve-batch-lease" // reserve-batch COUNT SECONDS lease info
+)
+
+// capabilities is what a server can do beyond beanstalkd, which has none.
+type capabilities []Capability
+
+func parseCapabilities(page []byte) (all capabilities) {
+	for line := range strings.Lines(string(page)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "- "); ok {
+			all = append(all, Capability(name))
+		}
+	}
+	return all
+}
+
+func (c capabilities) has(name Capability) bool { return slices.Contains(c, name) }
+
+// need returns an [*UnsupportedError] for a feature unless the capability is there.
+func (c capabilities) need(name Capability, feature string) error {
+	if c.has(name) {
+		return nil
+	}
+	return &UnsupportedError{Feature: feature}
+}

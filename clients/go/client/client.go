@@ -1,0 +1,182 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Client sends commands to a server, or to any of several that share their jobs. All its
+// methods can be called from any number of goroutines.
+type Client struct {
+	opts  options
+	addrs *addresses
+	links []*link
+	next  atomic.Uint32 // the link of the next call
+
+	ctx  context.Context // ends when the client is closed
+	stop context.CancelCauseFunc
+
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup     // goroutines that end by themselves soon after stop
+	conns   map[*conn]struct{} // all that have not failed
+	readers sync.WaitGroup     // goroutines of conns
+}
+
+// New returns a client of the server at addr: HOST:PORT or unix:PATH, or several of them with
+// commas, of which all must serve the same jobs. It connects with the first call.
+func New(addr string, opts ...Option) *Client {
+	c := &Client{opts: defaults(), addrs: newAddresses(addr), conns: map[*conn]struct{}{}}
+	for _, opt := range opts {
+		opt(&c.opts)
+	}
+	c.ctx, c.stop = context.WithCancelCause(context.Background())
+	for range c.opts.connections {
+		c.links = append(c.links, &link{client: c})
+	}
+	return c
+}
+
+// Close closes all connections. Calls under way fail with [ErrClosed]; what was sent has an
+// unknown outcome. It waits up to a second for jobs that arrive for a [Consumer] whose context
+// has ended, and gives them back.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.stop(ErrClosed)
+	c.running.Wait()
+	c.mu.Lock()
+	open := slices.Collect(maps.Keys(c.conns))
+	c.mu.Unlock()
+	for _, conn := range open {
+		conn.fail(ErrClosed)
+	}
+	c.readers.Wait()
+	return nil
+}
+
+// adopt starts the goroutines of a new connection, which Close closes.
+func (c *Client) adopt(conn *conn) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		conn.net.Close()
+		return ErrClosed
+	}
+	c.conns[conn] = struct{}{}
+	c.readers.Go(conn.write)
+	c.readers.Go(conn.watch)
+	c.readers.Go(func() {
+		conn.read()
+		c.opts.logger.Debug("disconnected", "addr", conn.addr, "reason", conn.err)
+		c.mu.Lock()
+		delete(c.conns, conn)
+		c.mu.Unlock()
+	})
+	return nil
+}
+
+// spawn runs f in a goroutine that Close waits for, unless the client is closed.
+func (c *Client) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.running.Go(f)
+	}
+	return !c.closed
+}
+
+// Capabilities returns what the server can do beyond beanstalkd; nothing for beanstalkd itself.
+// The client asks once for each connection.
+func (c *Client) Capabilities(ctx context.Context) ([]Capability, error) {
+	conn, err := c.links[0].conn(ctx, new(time.Time))
+	if err != nil {
+		return nil, fmt.Errorf("capabilities: %w", err)
+	}
+	return append([]Capability(nil), conn.caps...), nil
+}
+
+// A request is a command with what is to be done if its reply does not come.
+type request struct {
+	name    string // for errors
+	changes bool   // the command changes something
+	repeat  bool   // carried out twice it does the same as once
+
+	build  func(*conn) (*call, error) // makes the call for this server
+	accept func(*Reply) error         // reads the reply
+}
+
+// repeats is how often a request is sent again after its reply was lost.
+const repeats = 5
+
+// do sends a request, and again while that cannot do harm: if it was not sent, or if it can be
+// repeated. It ends with the context, or when no server was available for the client's wait.
+func (c *Client) do(ctx context.Context, r *request) error {
+	var limit time.Time
+	for lost := 0; ; {
+		err := c.try(ctx, r, &limit)
+		if err == nil {
+			return nil
+		}
+		if uncertain(err) {
+			lost++
+			limit = time.Time{}
+		}
+		again := isNotSent(err) && !errors.Is(err, ErrUnavailable) || uncertain(err) && r.repeat && lost <= repeats
+		if !again || permanent(err) || ctx.Err() != nil || sleep(ctx, pause(lost)) != nil {
+			return r.explain(err)
+		}
+	}
+}
+
+func isNotSent(err error) bool {
+	var notSent *notSentError
+	return errors.As(err, &notSent)
+}
+
+// uncertain reports whether an error leaves open if the command was carried out.
+func uncertain(err error) bool {
+	var lost *lostError
+	return errors.As(err, &lost) || errors.Is(err, ErrServer)
+}
+
+// explain adds the name of the request to an error, and that its outcome is unknown if so.
+func (r *request) explain(err error) error {
+	if r.changes && uncertain(err) {
+		return fmt.Errorf("%s: %w: %w", r.name, ErrUnknownOutcome, err)
+	}
+	return fmt.Errorf("%s: %w", r.name, err)
+}
+
+// try sends a request once. It waits for a connection until limit, which it sets when it begins to wait.
+func (c *Client) try(ctx context.Context, r *request, limit *time.Time) error {
+	link := c.links[0]
+	if n := uint32(len(c.links)); n > 1 {
+		link = c.links[c.next.Add(1)%n]
+	}
+	conn, err := link.conn(ctx, limit)
+	if err != nil {
+		return err
+	}
+	return conn.request(ctx, r)
+}
+
+func (c *conn) request(ctx context.Context, r *request) error {
+	call, err := r.build(c)
+	if err != nil {
+		return err
+	}
+	if err := c.do(ctx, call); err != nil {
+		return err
+	}
+	err = r.accept(&call.reply)
+	call.free()
+	return err
+}

@@ -1,0 +1,192 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Consumer reserves jobs on a connection of its own. Package worker is built on it; use it
+// directly if you want to control each job yourself. Only one goroutine at a time can reserve.
+//
+// With redstalk, each job comes with a lease: it belongs to its [Job] value, not to the
+// connection, and survives the end of it. With beanstalkd, jobs belong to the connection, and go
+// back when it ends.
+type Consumer struct {
+	client *Client
+	link   link
+	tubes  []string
+}
+
+// The most jobs of one [Consumer.ReserveBatch].
+const MaxBatch = 100
+
+// Consume returns a consumer of these tubes; of default, if there are none. It connects with the first
+// reserve.
+func (c *Client) Consume(tubes ...string) *Consumer {
+	s := &Consumer{client: c, link: link{client: c}}
+	s.Watch(tubes...)
+	return s
+}
+
+// Watch sets the tubes of later reserves.
+func (s *Consumer) Watch(tubes ...string) {
+	if s.tubes = tubes; len(tubes) == 0 {
+		s.tubes = []string{defaultTube}
+	}
+}
+
+// Reserve waits until a job is ready and reserves it. It waits up to the given time, in whole seconds
+// rounded up, and then returns [ErrNoJob].
+//
+// If the context ends first, Reserve returns at once. A job that arrives meanwhile is given
+// back in the background.
+func (s *Consumer) Reserve(ctx context.Context, wait time.Duration) (*Job, error) {
+	jobs, err := s.ReserveBatch(ctx, 1, wait)
+	if err == nil && len(jobs) == 0 {
+		err = fmt.Errorf("reserve: %w", ErrNoJob)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return jobs[0], nil
+}
+
+// ReserveBatch reserves the jobs that are ready, at least one and at most limit or [MaxBatch]. If there is
+// none, it waits for one, as Reserve does, and then returns no job and no error.
+func (s *Consumer) ReserveBatch(ctx context.Context, limit int, wait time.Duration) ([]*Job, error) {
+	conn, err := s.link.conn(ctx, new(time.Time))
+	if err != nil {
+		return nil, fmt.Errorf("reserve: %w", err)
+	}
+	calls, err := s.calls(conn, max(min(limit, MaxBatch), 1), seconds(wait))
+	if err == nil {
+		err = conn.send(ctx, calls...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reserve: %w", err)
+	}
+	var jobs []*Job
+	for i, call := range calls {
+		if err = conn.await(ctx, call); err == nil {
+			jobs, err = s.take(conn, call, jobs)
+		}
+		if err != nil {
+			s.abandon(conn, calls[i:])
+			break
+		}
+	}
+	if len(jobs) > 0 { // an error comes again, if it stays
+		return jobs, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reserve: %w", err)
+	}
+	if calls[len(calls)-1].reply.Word == "DEADLINE_SOON" {
+		return nil, fmt.Errorf("reserve: %w", ErrDeadlineSoon)
+	}
+	return nil, nil
+}
+
+// calls returns the commands that reserve up to n jobs: first those that make the connection watch
+// the consumer's tubes.
+func (s *Consumer) calls(conn *conn, n int, wait int64) ([]*call, error) {
+	var all []*call
+	for _, tube := range s.tubes {
+		if err := checkTube(tube); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(conn.watched, tube) {
+			all = append(all, lineCall("watch "+tube))
+		}
+	}
+	for _, tube := range conn.watched {
+		if !slices.Contains(s.tubes, tube) {
+			all = append(all, lineCall("ignore "+tube))
+		}
+	}
+	conn.watched = slices.Clone(s.tubes)
+	switch {
+	case conn.caps.has(Bundled):
+		all = append(all, lineCall(fmt.Sprintf("reserve-batch %d %d lease info", n, wait)))
+	case conn.caps.has(Leases):
+		all = append(all, lineCall(fmt.Sprintf("reserve-lease %d", wait)))
+		for range n - 1 {
+			all = append(all, lineCall("reserve-lease 0"))
+		}
+	default:
+		all = append(all, lineCall(fmt.Sprintf("reserve-with-timeout %d", wait)))
+	}
+	for _, call := range all {
+		call.wait = time.Duration(wait) * time.Second
+	}
+	return all, nil
+}
+
+// take appends the jobs of a reply.
+func (s *Consumer) take(conn *conn, call *call, jobs []*Job) ([]*Job, error) {
+	switch reply := &call.reply; reply.Word {
+	case "RESERVED", "LEASED", "RESERVED_BATCH":
+		now := time.Now()
+		for _, d := range reply.jobs {
+			jobs = append(jobs, s.client.job(conn, d, now))
+		}
+	case "TIMED_OUT", "WATCHING", "DEADLINE_SOON":
+	default:
+		return jobs, reply.fail()
+	}
+	return jobs, nil
+}
+
+// job makes the job of a delivery.
+func (c *Client) job(conn *conn, d delivery, now time.Time) *Job {
+	j := &Job{ID: d.id, Body: d.body, Lease: d.lease, Reserved: now, client: c, conn: conn}
+	if d.info != nil {
+		if j.stats, _ = parseInfo(d.info); j.stats != nil {
+			j.stats.ID = d.id
+		}
+	}
+	return j
+}
+
+// drainTime is how long an abandoned connection has to deliver what is on its way.
+const drainTime = time.Second
+
+// abandon gives up a connection in the middle of a reserve: calls have no reply yet. In the background it
+// ends the wait, and gives back the jobs that arrive nevertheless.
+func (s *Consumer) abandon(conn *conn, calls []*call) {
+	s.link.live.Store(nil)
+	if !s.client.spawn(func() { s.drain(conn, calls) }) {
+		conn.fail(ErrClosed)
+	}
+}
+
+func (s *Consumer) drain(conn *conn, calls []*call) {
+	ctx, stop := context.WithTimeout(context.Background(), drainTime)
+	defer stop()
+	defer conn.fail(errAbandoned)
+	conn.finish()
+	var jobs []*Job
+	for _, call := range calls {
+		if conn.await(ctx, call) != nil {
+			break
+		}
+		jobs, _ = s.take(conn, call, jobs)
+	}
+	for _, job := range jobs {
+		if job.Lease != "" { // others go back with the connection
+			job.GiveBack(ctx)
+		}
+	}
+}
+
+var errAbandoned = errors.New("the reserve was given up")
+
+// Close closes the connection. With beanstalkd, the jobs that were reserved on it go back.
+func (s *Consumer) Close() {
+	if conn := s.link.live.Swap(nil); conn != nil {
+		conn.fail(errAbandoned)
+	}
+}

@@ -1,0 +1,135 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// addresses are the servers of one cluster of instances, in a random order so that many
+// clients spread over them.
+type addresses struct {
+	all []string
+
+	mu    sync.Mutex
+	avoid map[string]time.Time // until when, after a failure
+}
+
+// avoidance is how long an address that failed is tried only after the others.
+const avoidance = 10 * time.Second
+
+func newAddresses(list string) *addresses {
+	a := &addresses{all: strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }), avoid: map[string]time.Time{}}
+	rand.Shuffle(len(a.all), func(i, j int) { a.all[i], a.all[j] = a.all[j], a.all[i] })
+	return a
+}
+
+// order returns the addresses in the order in which they should be tried.
+func (a *addresses) order() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	order := slices.Clone(a.all)
+	slices.SortStableFunc(order, func(x, y string) int {
+		return cmp.Compare(max(a.avoid[x].Sub(now), 0), max(a.avoid[y].Sub(now), 0))
+	})
+	return order
+}
+
+func (a *addresses) failed(addr string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.avoid[addr] = time.Now().Add(avoidance)
+}
+
+// dial connects to the first address that answers.
+func (c *Client) dial(ctx context.Context) (*conn, error) {
+	var errs []error
+	for _, addr := range c.addrs.order() {
+		conn, err := c.dialOne(ctx, addr)
+		if err == nil {
+			c.opts.logger.Debug("connected", "addr", addr)
+			return conn, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		c.addrs.failed(addr)
+		errs = append(errs, fmt.Errorf("connecting to %s: %w", addr, err))
+	}
+	if len(errs) == 0 {
+		return nil, invalid("no address")
+	}
+	return nil, errors.Join(errs...)
+}
+
+// dialOne connects to an address, authenticates and asks for the capabilities.
+func (c *Client) dialOne(ctx context.Context, addr string) (*conn, error) {
+	ctx, stop := context.WithTimeout(ctx, c.opts.dialTimeout)
+	defer stop()
+	var d interface {
+		DialContext(context.Context, string, string) (net.Conn, error)
+	} = new(net.Dialer)
+	if c.opts.tls != nil {
+		d = &tls.Dialer{Config: c.opts.tls}
+	}
+	network, at := "tcp", addr
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		network, at = "unix", path
+	}
+	nc, err := d.DialContext(ctx, network, at)
+	if err != nil {
+		return nil, err
+	}
+	release := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	conn := newConn(nc, addr, c.opts.replyTimeout)
+	if err = conn.handshake(c.opts.user, c.opts.secret); err == nil && !release() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return conn, c.adopt(conn)
+}
+
+// handshake authenticates and asks for the capabilities, in one round trip.
+func (c *conn) handshake(user, secret string) error {
+	commands, replies := "capabilities\r\n", make([]Reply, 1, 2)
+	if user != "" {
+		commands, replies = "auth "+user+" "+secret+"\r\n"+commands, replies[:2]
+	}
+	if _, err := c.net.Write([]byte(commands)); err != nil {
+		return err
+	}
+	for i := range replies {
+		line, err := c.in.ReadSlice('\n')
+		if err == nil {
+			err = readReply(c.in, line, &replies[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if user != "" {
+		if auth := &replies[0]; auth.Word == "UNKNOWN_COMMAND" {
+			return &UnsupportedError{Feature: "auth"}
+		} else if err := auth.expect("AUTHENTICATED"); err != nil {
+			return err
+		}
+	}
+	answer := &replies[len(replies)-1]
+	if answer.Word != "OK" && answer.Word != "UNKNOWN_COMMAND" {
+		return answer.fail()
+	}
+	c.caps = parseCapabilities(answer.Body)
+	return nil
+}

@@ -1,0 +1,117 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A Job is a job that a [Consumer] has reserved. Its methods can be called from any
+// goroutine.
+//
+// Each returns [ErrNotFound] if the job is no longer reserved by this value: its TTR is over, or
+// somebody has deleted it. A job with a lease is finished over the connections of the client. Then
+// a command whose reply is lost is sent again; [ErrNotFound] can mean that the first one
+// was carried out. Without a lease, the job goes back when its connection is lost.
+type Job struct {
+	ID       uint64
+	Body     []byte
+	Lease    string    // a token that grows with each delivery; empty with beanstalkd
+	Reserved time.Time // when it arrived here
+
+	client *Client
+	conn   *conn
+
+	mu    sync.Mutex
+	stats *Stats // nil before they were asked for
+}
+
+// Lost is closed when the connection ends to which the job belongs; nil for a job with a
+// lease, which does not belong to one.
+func (j *Job) Lost() <-chan struct{} {
+	if j.Lease != "" {
+		return nil
+	}
+	return j.conn.dead
+}
+
+// Delete deletes the job: it is done.
+func (j *Job) Delete(ctx context.Context) error { return j.finish(ctx, "delete", "", "DELETED") }
+
+// Touch starts the TTR of the job again.
+func (j *Job) Touch(ctx context.Context) error { return j.finish(ctx, "touch", "", "TOUCHED") }
+
+// Release gives the job back after a failure, with the priority that it has. It is ready again
+// after the delay, in whole seconds rounded up. Without a delay the server's retry waits apply, if there
+// are any.
+func (j *Job) Release(ctx context.Context, delay time.Duration) error {
+	s, err := j.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	return j.finish(ctx, "release", fmt.Sprintf(" %d %d", s.Priority, seconds(delay)), "RELEASED")
+}
+
+// Bury sets the job aside until it is kicked.
+func (j *Job) Bury(ctx context.Context) error {
+	s, err := j.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	return j.finish(ctx, "bury", fmt.Sprintf(" %d", s.Priority), "BURIED")
+}
+
+// GiveBack makes the job ready again at once. Without a lease that is no failure; but the connection of the job
+// is closed, and all other jobs on it go back as well. With a lease it is a release: redstalk
+// counts a failure, and applies the retry waits of the job.
+func (j *Job) GiveBack(ctx context.Context) error {
+	if j.Lease != "" {
+		return j.Release(ctx, 0)
+	}
+	j.conn.fail(errAbandoned)
+	return nil
+}
+
+// finish sends a command about the reservation.
+func (j *Job) finish(ctx context.Context, verb, args, word string) error {
+	r := request{name: verb, changes: true, repeat: true}
+	r.accept = func(reply *Reply) error { return reply.expect(word) }
+	id := strconv.FormatUint(j.ID, 10)
+	if j.Lease == "" {
+		r.repeat = false
+		r.build = func(*conn) (*call, error) { return lineCall(verb + " " + id + args), nil }
+		if err := j.conn.request(ctx, &r); err != nil {
+			return r.explain(err)
+		}
+		return nil
+	}
+	r.build = func(conn *conn) (*call, error) {
+		return lineCall(verb + "-lease " + id + " " + j.Lease + args), conn.caps.need(Leases, "leases")
+	}
+	return j.client.do(ctx, &r)
+}
+
+// Stats returns what the server knew about the job when it was first asked, or when it
+// delivered the job if it says so then. [Client.JobStats] asks again.
+func (j *Job) Stats(ctx context.Context) (*Stats, error) {
+	if s := j.Known(); s != nil {
+		return s, nil
+	}
+	s, err := j.client.JobStats(ctx, j.ID)
+	if err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.stats = s
+	return s, nil
+}
+
+// Known returns what the server has said about the job so far, without asking; nil if nothing.
+func (j *Job) Known() *Stats {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stats
+}

@@ -1,0 +1,183 @@
+package client
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A PutOption changes how a job is put. Options other than [Priority], [TTR], [Delay] and [At]
+// need a redstalk server; on others the put fails with [ErrUnsupported].
+type PutOption func(*putOptions)
+
+type putOptions struct {
+	pri    uint32
+	ttr    time.Duration
+	delay  time.Duration
+	at     time.Time
+	tags   []tag
+	key    bool
+	keyTTL bool
+	keep   bool // on-duplicate is keep, or not set
+	err    error
+}
+
+type tag struct{ name, value string }
+
+// Defaults of a put.
+const (
+	DefaultPriority = 1024        // the lowest number that is not urgent
+	DefaultTTR      = time.Minute // time to run
+)
+
+func (o *putOptions) tag(name, value string) { o.tags = append(o.tags, tag{name, value}) }
+
+// Options makes one option of several, such as those that all jobs of a kind have.
+func Options(opts ...PutOption) PutOption {
+	return func(o *putOptions) {
+		for _, opt := range opts {
+			opt(o)
+		}
+	}
+}
+
+// Priority sets the priority: 0 is the most urgent, and [DefaultPriority] the default.
+func Priority(p uint32) PutOption { return func(o *putOptions) { o.pri = p } }
+
+// TTR sets the time to run (visibility timeout): how long a worker has the job before it is
+// delivered again, unless it touches it. Whole seconds, rounded up, at least one.
+func TTR(d time.Duration) PutOption { return func(o *putOptions) { o.ttr = d } }
+
+// Delay makes the job ready after d, to the millisecond. Beanstalkd rounds it up to seconds.
+func Delay(d time.Duration) PutOption { return func(o *putOptions) { o.delay, o.at = d, time.Time{} } }
+
+// At makes the job ready at t, by the server's clock. For beanstalkd the client turns it into a
+// delay, by its own clock.
+func At(t time.Time) PutOption { return func(o *putOptions) { o.at, o.delay = t, 0 } }
+
+// Key sets the deduplication key: 1 to 128 printable ASCII characters without a space. At most
+// one job of a tube has it.
+func Key(key string) PutOption {
+	return func(o *putOptions) {
+		if o.key = true; key == "" || len(key) > 128 || !printable(key) {
+			o.err = invalid("key %q", key)
+		}
+		o.tag("key", key)
+	}
+}
+
+// A Duplicate says what a put does if its key is taken.
+type Duplicate string
+
+// What a put does if its key is taken.
+const (
+	KeepOld     Duplicate = "keep"    // puts nothing and returns the other job; the default
+	ReplaceOld  Duplicate = "replace" // deletes the other job, even if it is reserved
+	FailIfTaken Duplicate = "fail"    // puts nothing and returns ErrDuplicate
+)
+
+// OnDuplicate says what to do if the key is taken.
+func OnDuplicate(d Duplicate) PutOption {
+	return func(o *putOptions) {
+		o.keep = d == KeepOld
+		o.tag("on-duplicate", string(d))
+	}
+}
+
+// KeyTTL keeps the key taken for d after the job is gone. With [Key] and KeyTTL a put is safe
+// to repeat, so the client repeats it by itself when a reply is lost.
+func KeyTTL(d time.Duration) PutOption {
+	return func(o *putOptions) {
+		o.keyTTL = d > 0
+		o.tag("key-ttl", duration(d))
+	}
+}
+
+// Retry sets the waits after the 1st, 2nd, … failure, up to 32. After the last one the next
+// failure exhausts the job: it is buried, or moved to its [Dead] tube.
+func Retry(waits ...time.Duration) PutOption {
+	return func(o *putOptions) {
+		if len(waits) == 0 || len(waits) > 32 {
+			o.err = invalid("%d retries", len(waits))
+		}
+		list := make([]string, len(waits))
+		for i, d := range waits {
+			list[i] = duration(d)
+		}
+		o.tag("retry", strings.Join(list, ","))
+	}
+}
+
+// MaxDeliveries sets how often the job is delivered at most, lost connections included.
+func MaxDeliveries(n int) PutOption {
+	return func(o *putOptions) { o.tag("max", strconv.Itoa(n)) }
+}
+
+// Dead sets the dead-letter tube, where an exhausted job goes instead of being buried.
+func Dead(tube string) PutOption {
+	return func(o *putOptions) {
+		if o.err == nil {
+			o.err = checkTube(tube)
+		}
+		o.tag("dead", tube)
+	}
+}
+
+// Tag sets a tag for which this package has no option.
+func Tag(name, value string) PutOption {
+	return func(o *putOptions) {
+		if !printable(name) || !printable(value) || name == "" {
+			o.err = invalid("tag %s:%s", name, value)
+		}
+		o.tag(name, value)
+	}
+}
+
+// printable reports whether s is printable ASCII without spaces.
+func printable(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+}
+
+// duration writes a duration as tags have it, in whole milliseconds, rounded up.
+func duration(d time.Duration) string {
+	if d = max(d, 0); d%time.Second == 0 {
+		return strconv.FormatInt(int64(d/time.Second), 10) + "s"
+	}
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10) + "ms"
+}
+
+// seconds returns whole seconds, rounded up.
+func seconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }
+
+// tubeChars are the characters of a tube's name besides letters and digits.
+const tubeChars = "-+/;.$_()"
+
+// checkTube returns an error if no tube can have this name.
+func checkTube(name string) error {
+	bad := func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !letter && !strings.ContainsRune(tubeChars, r)
+	}
+	if name == "" || len(name) > 200 || name[0] == '-' || strings.ContainsFunc(name, bad) {
+		return invalid("tube %q", name)
+	}
+	return nil
+}
+
+// feature returns the first tag of the job, which is what a server without tags lacks.
+func (o *putOptions) feature() string {
+	if len(o.tags) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("put with %s", o.tags[0].name)
+}
+
+// idempotent reports whether a put with these options can be repeated: it has no further effect
+// while the key is taken.
+func (o *putOptions) idempotent() bool { return o.key && o.keyTTL && o.keep }
+
+func (o *putOptions) has(name string) bool {
+	return slices.ContainsFunc(o.tags, func(t tag) bool { return t.name == name })
+}

@@ -1,0 +1,110 @@
+package client
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Stats is what the server knows about a job.
+type Stats struct {
+	ID         uint64
+	Tube       string
+	State      string // ready, delayed, reserved or buried
+	Priority   uint32
+	TTR        time.Duration
+	Age        time.Duration // since it was put
+	Left       time.Duration // until a delayed job is due, or the TTR of a reserved one ends
+	Deliveries int           // how often it was reserved
+	Failures   int           // releases and TTRs that ran out
+	Buries     int
+	Kicks      int
+
+	// The rest comes only from redstalk.
+
+	Key      string
+	Retry    string // the waits of the server, of the job or of its tube's policy, as in 10s,1m
+	Max      int    // deliveries; 0: no limit
+	Dead     string // its dead-letter tube
+	Parked   string // why it was buried by the server: retries, deliveries or refused
+	FromTube string // of a dead letter: its original tube
+	FromID   uint64 // of a dead letter: its original id
+
+	Meta   map[string]string // headers of the put
+	Trace  string            // W3C traceparent of the put
+	Reason string            // of the last failure
+}
+
+// parseStats reads a page of stats-job.
+func parseStats(page []byte) *Stats {
+	v := parseMap(page)
+	s := &Stats{
+		ID: v.uint("id"), Tube: v["tube"], State: v["state"], Priority: uint32(v.uint("pri")),
+		TTR: v.seconds("ttr"), Age: v.seconds("age"), Left: v.seconds("time-left"),
+		Deliveries: int(v.uint("reserves")), Failures: int(v.uint("releases") + v.uint("timeouts")),
+		Buries: int(v.uint("buries")), Kicks: int(v.uint("kicks")),
+		Key: v["key"], Retry: v["retry"], Max: int(v.uint("max")), Dead: v["dead"], Parked: v["parked"],
+		FromTube: v["from-tube"], FromID: v.uint("from-id"),
+		Trace: v["trace"], Reason: v["reason"],
+	}
+	if _, ok := v["failures"]; ok { // since the job was kicked
+		s.Failures, s.Deliveries = int(v.uint("failures")), int(v.uint("deliveries"))
+	}
+	if _, ok := v["due-ms"]; ok {
+		s.Left = time.Duration(v.uint("due-ms")) * time.Millisecond
+	}
+	return s
+}
+
+// parseInfo reads the line of JSON that comes with a job.
+func parseInfo(line []byte) (*Stats, error) {
+	var in struct {
+		Tube       string
+		Pri        uint32
+		TTR, Age   float64 // seconds
+		Deliveries int
+		Failures   int
+		Key        string
+		Meta       map[string]string
+		Trace      string
+		Reason     string
+	}
+	if err := json.Unmarshal(line, &in); err != nil {
+		return nil, err
+	}
+	return &Stats{
+		Tube: in.Tube, State: "reserved", Priority: in.Pri,
+		TTR: time.Duration(in.TTR * float64(time.Second)), Age: time.Duration(in.Age * float64(time.Second)),
+		Deliveries: in.Deliveries, Failures: in.Failures, Key: in.Key, Meta: in.Meta, Trace: in.Trace, Reason: in.Reason,
+	}, nil
+}
+
+// values is a dictionary of a page, without the quotes of values.
+type values map[string]string
+
+func (v values) uint(key string) uint64 {
+	n, _ := strconv.ParseUint(v[key], 10, 64)
+	return n
+}
+
+func (v values) seconds(key string) time.Duration {
+	return time.Duration(v.uint(key)) * time.Second
+}
+
+func parseMap(page []byte) values {
+	v := values{}
+	for line := range strings.Lines(string(page)) {
+		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ": "); ok {
+			v[key] = unquote(value)
+		}
+	}
+	return v
+}
+
+func unquote(s string) string {
+	if u, err := strconv.Unquote(s); err == nil {
+		return u
+	}
+	return s
+}

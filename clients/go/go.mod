@@ -1,0 +1,3 @@
+module redstalk/clients/go
+
+go 1.26.0

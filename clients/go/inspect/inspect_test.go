@@ -1,0 +1,133 @@
+package inspect_test
+
+import (
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"redstalk/clients/go/client"
+	"redstalk/clients/go/inspect"
+	"redstalk/clients/go/internal/testserver"
+)
+
+func TestInspect(t *testing.T) {
+	for name, start := range testserver.Engines {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			on := start(t)
+			c := client.New(on.Addr())
+			defer c.Close()
+			testTubes(t, c)
+			if on.Leases() {
+				testJobs(t, c)
+				testPolicies(t, c)
+			} else {
+				_, err := inspect.New(c).Flush(t.Context(), "a", "")
+				wantUnsupported(t, err, "flush-tube")
+				for _, err := range inspect.New(c).Jobs(t.Context(), "a", inspect.Ready) {
+					wantUnsupported(t, err, "list-jobs")
+				}
+			}
+		})
+	}
+}
+
+func wantUnsupported(t *testing.T, err error, feature string) {
+	t.Helper()
+	var unsupported *client.UnsupportedError
+	if !errors.As(err, &unsupported) || unsupported.Feature != feature {
+		t.Errorf("%v, want %s", err, feature)
+	}
+}
+
+func put(t *testing.T, c *client.Client, tube string, opts ...client.PutOption) uint64 {
+	t.Helper()
+	r, err := c.Put(t.Context(), tube, []byte("body"), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.ID
+}
+
+func testTubes(t *testing.T, c *client.Client) {
+	in, ctx := inspect.New(c), t.Context()
+	ready := put(t, c, "tubes")
+	put(t, c, "tubes", client.Delay(time.Hour))
+	if err := in.Pause(ctx, "tubes", 90*time.Second); err != nil {
+		t.Error(err)
+	}
+	tube, err := in.Tube(ctx, "tubes")
+	if err != nil || tube.Name != "tubes" || tube.Ready != 1 || tube.Delayed != 1 || tube.Total != 2 || tube.PauseLeft < 80*time.Second {
+		t.Errorf("%+v, %v", tube, err)
+	}
+	if n, err := in.Kick(ctx, "tubes", 10); err != nil || n != 1 {
+		t.Errorf("kicked %d, %v", n, err)
+	}
+	if err := in.Delete(ctx, ready); err != nil {
+		t.Error(err)
+	}
+	if err := in.KickJob(ctx, ready); !errors.Is(err, client.ErrNotFound) {
+		t.Error(err)
+	}
+	if _, err = in.Tube(ctx, "none"); !errors.Is(err, client.ErrNotFound) {
+		t.Error(err)
+	}
+	if s, err := in.Server(ctx); err != nil || s["current-jobs-ready"] != "1" {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+func testJobs(t *testing.T, c *client.Client) {
+	in, ctx := inspect.New(c), t.Context()
+	for range 700 {
+		put(t, c, "jobs")
+	}
+	last := put(t, c, "jobs", client.Key(`a",b:{}`), client.TTR(7*time.Second), client.Delay(time.Hour))
+	if err := errors.Join(in.SetPriority(ctx, last, 9), in.Reschedule(ctx, last, 90*time.Minute)); err != nil {
+		t.Error(err)
+	}
+	for job, err := range in.Jobs(ctx, "jobs", inspect.Delayed) {
+		if err != nil || job.ID != last || job.Key != `a",b:{}` || job.TTR != 7*time.Second || job.Size != 4 || job.Priority != 9 || job.Due < 80*time.Minute {
+			t.Errorf("%+v, %v", job, err)
+		}
+	}
+	ids := map[uint64]bool{}
+	for job, err := range in.Jobs(ctx, "jobs", inspect.Ready) {
+		if ids[job.ID] = true; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(ids) != 700 {
+		t.Errorf("%d jobs", len(ids))
+	}
+	if n, err := in.Move(ctx, "jobs", inspect.Ready, "others", 100); err != nil || n != 100 {
+		t.Errorf("moved %d, %v", n, err)
+	}
+	if n, err := in.Flush(ctx, "jobs", inspect.Ready); err != nil || n != 600 {
+		t.Errorf("flushed %d, %v", n, err)
+	}
+}
+
+func testPolicies(t *testing.T, c *client.Client) {
+	in, ctx := inspect.New(c), t.Context()
+	want := inspect.Policy{"retry": "10s,1m", "dead": "failed"}
+	if err := in.SetPolicy(ctx, "mails", want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := in.Policy(ctx, "mails"); err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if names, err := in.Policies(ctx); err != nil || len(names) != 1 || names[0] != "mails" {
+		t.Errorf("%v, %v", names, err)
+	}
+	if err := in.SetPolicy(ctx, "mails", inspect.Policy{"no-such": "1"}); !errors.Is(err, client.ErrInvalid) {
+		t.Error(err)
+	}
+	if err := in.SetPolicy(ctx, "mails", nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := in.Policy(ctx, "mails"); !errors.Is(err, client.ErrNotFound) {
+		t.Error(err)
+	}
+}

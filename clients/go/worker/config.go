@@ -1,0 +1,53 @@
+package worker
+
+import (
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Config is the configuration of a [Worker]. The zero value is ready to use.
+type Config struct {
+	// Tubes are the tubes to take jobs from, with their weights: with 3 and 1, three of four jobs come from
+	// the first while both have jobs. By default these are the tubes of the Mux, with equal weights.
+	Tubes map[string]int
+
+	// StrictPriority takes jobs from a tube only while those with larger weights have none.
+	StrictPriority bool
+
+	// Concurrency is the number of handlers that run at the same time; 10 by default.
+	Concurrency int
+
+	// ShutdownTimeout is how long handlers have to end at shutdown; 25 s by default. Then their contexts end, and a
+	// second later the jobs that are left are given back.
+	ShutdownTimeout time.Duration
+
+	// Backoff decides about a failed job for which the server has no retry waits.
+	// By default Exponential(time.Second, time.Hour, 0).
+	Backoff Backoff
+
+	// Logger receives failures of jobs and of the connection; slog.Default() by default.
+	Logger *slog.Logger
+
+	// Signals shut the worker down; SIGINT and SIGTERM by default. Use an empty, non-nil slice for none.
+	Signals []os.Signal
+}
+
+func (c *Config) setDefaults() {
+	if c.Concurrency <= 0 {
+		c.Concurrency = 10
+	}
+	if c.ShutdownTimeout <= 0 {
+		c.ShutdownTimeout = 25 * time.Second
+	}
+	if c.Backoff == nil {
+		c.Backoff = Exponential(time.Second, time.Hour, 0)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Signals == nil {
+		c.Signals = []os.Signal{os.Interrupt, syscall.SIGTERM}
+	}
+}

@@ -1,0 +1,45 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Causes why the context of a handler ends, for [context.Cause].
+var (
+	// ErrLeaseLost means that the TTR of the job is over, that its connection was lost, or that somebody has
+	// deleted it. What the handler returns then has no effect.
+	ErrLeaseLost = errors.New("the job is no longer held")
+
+	// ErrShutdown means that the worker shuts down, and the time for handlers to end is over.
+	// A handler that returns an error then has not failed: its job is given back.
+	ErrShutdown = errors.New("the worker shuts down")
+)
+
+// Skip makes the result of a handler say that trying again is of no use: the job is buried. err is the reason.
+func Skip(err error) error { return &skipError{err} }
+
+type skipError struct{ err error }
+
+func (e *skipError) Error() string { return fmt.Sprintf("skipped: %v", e.err) }
+func (e *skipError) Unwrap() error { return e.err }
+
+// Snooze makes the result of a handler say that the job should come again after d, in whole
+// seconds. Servers count that as a release, and so as one of the failures that retry waits allow.
+func Snooze(d time.Duration) error { return &snoozeError{d} }
+
+type snoozeError struct{ wait time.Duration }
+
+func (e *snoozeError) Error() string { return fmt.Sprintf("snoozed for %v", e.wait) }
+
+// A PanicError is the failure of a handler that panicked.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack) }
+
+// errExited is the failure of a handler that has ended its goroutine.
+var errExited = errors.New("the handler called runtime.Goexit")

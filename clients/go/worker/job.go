@@ -1,0 +1,32 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"redstalk/clients/go/client"
+)
+
+// A Job is what a handler gets.
+type Job struct {
+	ID   uint64
+	Tube string
+	Body []byte
+
+	lease *lease
+}
+
+// Info returns more about the job: deliveries, failures, priority, TTR, key and so on. Servers that do not
+// send it with the job are asked for it, the first time.
+func (j *Job) Info(ctx context.Context) (*client.Stats, error) { return j.lease.job.Stats(ctx) }
+
+// Known returns what the server has said about the job so far, without asking; nil if nothing.
+func (j *Job) Known() *client.Stats { return j.lease.job.Known() }
+
+// Token returns the lease of the job, which is larger with each delivery, also as text. So a service can
+// refuse a worker that comes too late (fencing). It is empty with beanstalkd.
+func (j *Job) Token() string { return j.lease.job.Lease }
+
+// Deadline returns when the lease ends unless it is extended before, which the worker does while the
+// handler runs. It is zero as long as the TTR is not known.
+func (j *Job) Deadline() time.Time { return j.lease.deadline() }

@@ -1,0 +1,40 @@
+package worker
+
+import (
+	"context"
+	"slices"
+)
+
+// A Handler does the work of a job. The context ends when the job is no longer held, see [ErrLeaseLost] and
+// [ErrShutdown].
+type Handler func(ctx context.Context, job *Job) error
+
+// A Middleware wraps handlers, for example to log or to measure.
+type Middleware func(next Handler) Handler
+
+// A Mux has a handler for each tube.
+type Mux struct {
+	handlers   map[string]Handler
+	middleware []Middleware
+}
+
+// NewMux returns a Mux without handlers.
+func NewMux() *Mux { return &Mux{handlers: map[string]Handler{}} }
+
+// Handle sets the handler of a tube.
+func (m *Mux) Handle(tube string, h Handler) { m.handlers[tube] = h }
+
+// Use adds middleware around all handlers. The first one is the outermost.
+func (m *Mux) Use(middleware ...Middleware) { m.middleware = append(m.middleware, middleware...) }
+
+// wrapped returns the handlers with their middleware.
+func (m *Mux) wrapped() map[string]Handler {
+	all := make(map[string]Handler, len(m.handlers))
+	for tube, h := range m.handlers {
+		for _, wrap := range slices.Backward(m.middleware) {
+			h = wrap(h)
+		}
+		all[tube] = h
+	}
+	return all
+}
