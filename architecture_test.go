@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ var layers = [][]importRule{
 		{"tube", ""},
 		{"storage/body", ""},
 		{"storage/telemetry", ""},
+		{"storage/redact", ""},
 		{"server/limits", ""},
 		{"server/httpapi/console", ""},
 		{"server/gateway/zywaited/pb", ""},
@@ -32,6 +34,7 @@ var layers = [][]importRule{
 	{ // contracts
 		{"storage", "tube storage/body"},
 		{"storage/embedded/wal", ""},
+		{"storage/redis/conn", "storage/redact"},
 		{"protocol/migrate", "protocol/client"},
 		{"server/httpserve", "server/limits"},
 		{"server/access", "protocol"},
@@ -41,11 +44,14 @@ var layers = [][]importRule{
 		{"storage/redis/schema", "storage tube"},
 	},
 	{
-		{"storage/redis/lua", "storage/redis/schema tube"},
+		{"storage/redis/lua", "storage/redis/conn storage/redis/schema tube"},
+	},
+	{
+		{"storage/redis/fsck", "storage/redis/conn storage/redis/lua storage/redis/schema"},
 	},
 	{ // engines, and formats of stores
 		{"storage/embedded", "storage storage/body storage/embedded/tables storage/embedded/wal tube"},
-		{"storage/redis", "storage storage/redis/lua storage/redis/schema tube"},
+		{"storage/redis", "storage storage/redis/conn storage/redis/lua storage/redis/schema tube"},
 		{"storage/beanstalkd", "storage tube"},
 	},
 	{ // what all listeners share
@@ -71,7 +77,7 @@ var layers = [][]importRule{
 		{"cmd/redstalk", "protocol/client protocol/migrate"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
 			"server/httpapi server/httpapi/console server/httpserve server/limits server/metrics server/queue server/upstream server/webhook " +
-			"storage storage/beanstalkd storage/embedded storage/redis storage/redis/schema tube"},
+			"storage storage/beanstalkd storage/embedded storage/redact storage/redis storage/redis/fsck storage/redis/schema tube"},
 	},
 }
 
@@ -87,7 +93,7 @@ const conformance = "redstalk/tools/conformance"
 // onlyHere lists the only packages that may import a module directly, or a part of it: the
 // longest path that matches decides.
 var onlyHere = map[string][]string{
-	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis", "redstalk/storage/redis/lua", "redstalk/storage/redis/redistest"},
+	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis/conn", "redstalk/storage/redis/redistest"},
 	"github.com/cockroachdb/pebble/v2":    {"redstalk/storage/embedded/tables"},
 	"github.com/prometheus/client_golang": {"redstalk/server/metrics"},
 	"go.yaml.in/yaml/v3":                  {"redstalk/cmd/redstalk", "redstalk/server/access"},
@@ -163,20 +169,20 @@ func TestLayers(t *testing.T) {
 	known, lower := make(map[string]bool), []string{"storage/telemetry"}
 	for _, layer := range layers {
 		for _, rule := range layer {
-			known["redstalk/"+rule.pkg] = true
+			known[module+"/"+rule.pkg] = true
 			allowed := append(strings.Fields(rule.imports), "storage/telemetry")
 			for _, name := range allowed {
 				if !slices.Contains(lower, name) {
 					t.Errorf("%s is not in a layer below %s", name, rule.pkg)
 				}
 			}
-			p := all["redstalk/"+rule.pkg]
+			p := all[module+"/"+rule.pkg]
 			if p == nil {
 				t.Errorf("there is no package %s", rule.pkg)
 				continue
 			}
 			for _, path := range p.Imports {
-				if name, ours := strings.CutPrefix(path, "redstalk/"); ours && !slices.Contains(allowed, name) {
+				if name, ours := strings.CutPrefix(path, module+"/"); ours && !slices.Contains(allowed, name) {
 					t.Errorf("%s must not import %s", rule.pkg, name)
 				}
 			}
@@ -185,12 +191,19 @@ func TestLayers(t *testing.T) {
 			lower = append(lower, rule.pkg)
 		}
 	}
-	for _, pkg := range ours(t, "redstalk") {
-		if !known[pkg.ImportPath] && !isTool(pkg.ImportPath) && pkg.ImportPath != "redstalk" {
+	for _, pkg := range ours(t, module) {
+		if !known[pkg.ImportPath] && !isTool(pkg.ImportPath) && pkg.ImportPath != module {
 			t.Errorf("%s is in no layer", pkg.ImportPath)
 		}
 	}
 }
+
+// module is the path of this module.
+var module = func() string {
+	text, _ := os.ReadFile("go.mod") // if it is missing, no package is found
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimPrefix(line, "module ")
+}()
 
 // isTool reports whether a package is for tests and tools only.
 func isTool(pkg string) bool {
@@ -200,7 +213,7 @@ func isTool(pkg string) bool {
 func within(pkg, root string) bool { return pkg == root || strings.HasPrefix(pkg, root+"/") }
 
 func TestModulesAreKnownToOnePackage(t *testing.T) {
-	for _, pkg := range ours(t, "redstalk") {
+	for _, pkg := range ours(t, module) {
 		for _, dep := range pkg.Imports {
 			longest := ""
 			for module := range onlyHere {
@@ -219,7 +232,7 @@ func TestModulesAreKnownToOnePackage(t *testing.T) {
 func TestJudgesAreIndependent(t *testing.T) {
 	for _, pkg := range ours(t, conformance) {
 		for _, dep := range pkg.Imports {
-			if within(dep, "redstalk") && !within(dep, conformance) {
+			if within(dep, module) && !within(dep, conformance) {
 				t.Errorf("%s judges servers and must not import %s", pkg.ImportPath, dep)
 			}
 		}
@@ -229,7 +242,7 @@ func TestJudgesAreIndependent(t *testing.T) {
 // TestToolsStayOutside: packages for tools and tests are not in programs that people
 // install.
 func TestToolsStayOutside(t *testing.T) {
-	for _, pkg := range ours(t, "redstalk") {
+	for _, pkg := range ours(t, module) {
 		for _, dep := range pkg.Imports {
 			if isTool(dep) && !isTool(pkg.ImportPath) {
 				t.Errorf("%s is neither a test nor a tool and must not import %s", pkg.ImportPath, dep)

@@ -41,7 +41,7 @@ func pages(t *testing.T) []*page {
 		t.Fatal("no pages below docs: ", err)
 	}
 	var all []*page
-	for _, path := range append(paths, "README.md") {
+	for _, path := range append(paths, "README.md", "CHANGELOG.md") {
 		all = append(all, readPage(t, path))
 	}
 	return all

@@ -43,16 +43,27 @@ func (s State) String() string {
 	return stateWords[s]
 }
 
-// parseReserveBatch parses COUNT [SECONDS], which must end the line.
+// parseReserveBatch parses COUNT [SECONDS] [lease] [info], which must end the line.
 func parseReserveBatch(c *Command, args []byte) (ok bool) {
 	if c.MaxJobs, args, ok = u32(args); !ok || c.MaxJobs < 1 || c.MaxJobs > MaxBatch {
 		return false
 	}
-	if len(args) == 0 {
-		return true
+	if timeout, rest, ok := u32(args); ok {
+		c.Timeout, args = timeout, rest
 	}
-	c.Timeout, args, ok = u32(args)
-	return ok && len(args) == 0 && c.Timeout <= math.MaxInt32
+	args, c.ByLease = cutWord(args, "lease")
+	args, c.Info = cutWord(args, "info")
+	return len(args) == 0 && c.Timeout <= math.MaxInt32
+}
+
+// cutWord returns what follows a word in args, and true; or args and false if they do not begin
+// with spaces and that word.
+func cutWord(args []byte, word string) (rest []byte, found bool) {
+	rest, found = bytes.CutPrefix(skipSpaces(args), []byte(word))
+	if !found || len(args) == len(rest)+len(word) || len(rest) > 0 && rest[0] != ' ' {
+		return args, false
+	}
+	return rest, true
 }
 
 // parseDeleteBatch parses ids, which must end the line.
@@ -129,9 +140,10 @@ func nextWord(b []byte) (word, rest []byte) {
 	return b, nil
 }
 
-// parseReserveLease parses SECONDS, which must end the line.
+// parseReserveLease parses SECONDS [info], which must end the line.
 func parseReserveLease(c *Command, args []byte) (ok bool) {
 	c.Timeout, args, ok = u32(args)
+	args, c.Info = cutWord(args, "info")
 	return ok && len(args) == 0 && c.Timeout <= math.MaxInt32
 }
 

@@ -44,7 +44,7 @@ func show(c *Command) string {
 	case SetPriority:
 		return fmt.Sprint("set-priority ", c.ID, " ", c.Pri)
 	case ReserveBatch:
-		return fmt.Sprint("reserve-batch ", []uint32{c.MaxJobs, c.Timeout})
+		return fmt.Sprint("reserve-batch ", []uint32{c.MaxJobs, c.Timeout}, wordIf(c.ByLease, " lease"), wordIf(c.Info, " info"))
 	case DeleteBatch:
 		return fmt.Sprint("delete-batch ", slices.Collect(IDs(c.List)))
 	case PauseTube:
@@ -62,7 +62,7 @@ func showExtension(c *Command) string {
 	s := c.Verb.String()
 	switch c.Verb {
 	case ReserveLease:
-		return fmt.Sprint(s, " ", c.Timeout)
+		return fmt.Sprint(s, " ", c.Timeout, wordIf(c.Info, " info"))
 	case DeleteLease, TouchLease:
 		return fmt.Sprint(s, " ", c.ID, " ", c.Lease)
 	case ReleaseLease:
@@ -83,6 +83,14 @@ func showExtension(c *Command) string {
 		return fmt.Sprintf("%s %s %q", s, c.Name, c.Secret)
 	}
 	return s
+}
+
+// wordIf returns the word if ok.
+func wordIf(ok bool, word string) string {
+	if ok {
+		return word
+	}
+	return ""
 }
 
 // showBody formats a body; of a large one, its beginning, length and checksum.

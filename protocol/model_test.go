@@ -153,12 +153,6 @@ func (m *modelLine) args(w, args string) bool {
 	return ok && !(w == "reserve-with-timeout_" && m.n[0] > 2147483647)
 }
 
-// again resets m so that its numbers can be read again.
-func (m *modelLine) again() bool {
-	m.n, m.rest = nil, ""
-	return true
-}
-
 func (m *modelLine) numbers(shape, args string) bool {
 	for _, s := range strings.TrimSuffix(shape, "…") {
 		p := modelNumber.FindStringSubmatch(args)
@@ -184,7 +178,7 @@ func FuzzReader(f *testing.F) {
 		"put 0 0 1 1 \r\nput 0 0 1 4294967296\r\n",
 		"foo\rbar\r\nlist-tube-used\r\r\nuse a\x00b\r\nuse a\r\n",
 		strings.Repeat("a", 223) + "\r\nlist-tubes\r\n" + strings.Repeat("a\r", 300) + "\nquit now\r\n",
-		"reserve-batch 1000\r\nreserve-batch 5  10\r\nreserve-batch 0\r\nreserve-batch 1001\r\nreserve-batch 1 2 3\r\nreserve-batch 1 \r\n",
+		"reserve-batch 1000\r\nreserve-batch 5  10\r\nreserve-batch 0\r\nreserve-batch 1001\r\nreserve-batch 1 2 3\r\nreserve-batch 1 \r\nreserve-batch 9 8 lease info\r\nreserve-batch 9 info\r\nreserve-lease 1 info\r\n",
 		"delete-batch 1 22  333\r\ndelete-batch" + strings.Repeat(" 1", 1001) + "\r\ndelete-batch 1x\r\ndrain\r\ndrain 1\r\nundrain\r\ncapabilities\r\n",
 		"delete-batch " + strings.Repeat("1234567890123456 ", 900) + "7\r\ndelete-batch " + strings.Repeat("1234567890123456 ", 963) + "7\r\nstats\r\n",
 		"delete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-2) + "\r\ndelete-batch " + strings.Repeat("1 ", 900) + strings.Repeat("0", 16384-13-1800-1) + "\r\n",

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,7 +16,7 @@ import (
 // modelExtensions has the kinds of the arguments of each word; those with "?" can be missing at
 // the end.
 var modelExtensions = map[string]string{
-	"reserve-lease_": "seconds", "delete-lease_": "Q lease", "touch-lease_": "Q lease",
+	"reserve-lease_": "seconds info?", "delete-lease_": "Q lease", "touch-lease_": "Q lease",
 	"release-lease_": "Q lease D D", "bury-lease_": "Q lease D", "list-jobs_": "name state listed? cursor?",
 	"find_": "name key", "delete-key_": "name key", "flush-tube_": "name state?", "move-jobs_": "name movable name moved",
 	"reschedule_": "Q time", "set-priority_": "Q D",
@@ -23,12 +24,12 @@ var modelExtensions = map[string]string{
 
 var modelKinds = map[string]*regexp.Regexp{
 	"lease": regexp.MustCompile(`^[!-~]{1,32}$`), "cursor": regexp.MustCompile(`^[!-~]{1,64}$`), "key": regexp.MustCompile(`^[!-~]{1,128}$`),
-	"name": modelName, "state": regexp.MustCompile(`^(ready|reserved|delayed|buried)$`), "movable": regexp.MustCompile(`^(ready|delayed|buried)$`),
+	"name": modelName, "info": regexp.MustCompile(`^info$`), "state": regexp.MustCompile(`^(ready|reserved|delayed|buried)$`), "movable": regexp.MustCompile(`^(ready|delayed|buried)$`),
 }
 
 // modelRanges has the kinds that are numbers, with the lowest and the highest value.
 var modelRanges = map[string][2]string{
-	"Q": {"0", "18446744073709551615"}, "D": {"0", "4294967295"}, "seconds": {"0", "2147483647"}, "listed": {"1", "1000"}, "moved": {"1", "4294967295"},
+	"Q": {"0", "18446744073709551615"}, "D": {"0", "4294967295"}, "seconds": {"0", "2147483647"}, "listed": {"1", "1000"}, "batch": {"1", "1000"}, "moved": {"1", "4294967295"},
 	"at": {"0", "9223372036853"}, "max": {"1", "1000000"}, "push-concurrency": {"1", "10000"}, "rate": {"1", "1000000"}, "port": {"1", "65535"},
 }
 
@@ -50,11 +51,7 @@ var modelSpaces = regexp.MustCompile(` +`)
 func (m *modelLine) extension(w, args string) bool {
 	switch w {
 	case "reserve-batch_":
-		ok := m.numbers("D", args) || m.rest != "" && m.again() && m.numbers("DD", args) && m.n[1] <= 2147483647
-		if ok {
-			m.text = fmt.Sprint("reserve-batch ", append(m.n, 0)[:2])
-		}
-		return ok && 1 <= m.n[0] && m.n[0] <= 1000
+		return m.reserveBatch(modelSpaces.Split(strings.TrimLeft(args, " "), -1))
 	case "delete-batch_":
 		for args += " "; strings.Trim(args, " ") != ""; {
 			id, rest, _ := strings.Cut(strings.TrimLeft(args, " "), " ")
@@ -80,6 +77,23 @@ func (m *modelLine) extension(w, args string) bool {
 		return args == ""
 	}
 	return m.words(strings.Fields(kinds), modelSpaces.Split(strings.TrimLeft(args, " "), -1))
+}
+
+// reserveBatch parses COUNT [SECONDS] [lease] [info].
+func (m *modelLine) reserveBatch(words []string) bool {
+	count, ok := modelRange("batch", words[0])
+	words, seconds := words[1:], "0"
+	if len(words) > 0 {
+		if n, given := modelRange("seconds", words[0]); given {
+			words, seconds = words[1:], n
+		}
+	}
+	flags := ""
+	for _, w := range words {
+		flags += " " + w
+	}
+	m.text = fmt.Sprintf("reserve-batch [%s %s]%s", count, seconds, flags)
+	return ok && slices.Contains([]string{"", " lease", " info", " lease info"}, flags)
 }
 
 // words parses words of these kinds.

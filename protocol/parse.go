@@ -71,6 +71,8 @@ type Command struct {
 
 	Timeout uint32 // seconds; reserve-with-timeout, reserve-batch and reserve-lease, at most 2^31-1
 	MaxJobs uint32 // kick, reserve-batch, list-jobs, move-jobs: the largest number of jobs
+	ByLease bool   // reserve-batch: the word lease
+	Info    bool   // reserve-batch, reserve-lease: the word info
 
 	In time.Duration // a time from now: whole milliseconds, at most MaxDuration
 

@@ -30,6 +30,19 @@ func (w *Writer) BuriedPut(id uint64) { w.number("BURIED", id) }
 // destination does once; if buf is nil, it must never change.
 func (w *Writer) Reserved(id uint64, body []byte, buf Releaser) { w.job("RESERVED", id, body, buf) }
 
+// ReservedInfo is Reserved, or with a lease Leased, with a page about the job:
+// "RESERVED id n m" or "LEASED id lease n m", body, info. It does not keep info.
+func (w *Writer) ReservedInfo(id, lease uint64, body []byte, buf Releaser, info []byte) {
+	if lease == 0 {
+		w.begin("RESERVED", id)
+	} else {
+		w.begin("LEASED", id)
+		w.buf = append(w.buf, ' ')
+		w.buf = appendLease(w.buf, lease)
+	}
+	w.bodies(body, buf, info)
+}
+
 // ReservedBatch answers reserve-batch: "RESERVED_BATCH n"; then n times Reserved.
 func (w *Writer) ReservedBatch(n int) { w.number("RESERVED_BATCH", uint64(n)) }
 

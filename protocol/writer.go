@@ -199,6 +199,23 @@ func (w *Writer) body(body []byte, buf Releaser) {
 	w.buf = append(w.buf, ' ')
 	w.buf = strconv.AppendUint(w.buf, uint64(len(body)), 10)
 	w.buf = append(w.buf, '\r', '\n')
+	w.bodyBytes(body, buf)
+}
+
+// bodies appends two lengths, which end the line, the body and the second body, which is copied.
+func (w *Writer) bodies(body []byte, buf Releaser, second []byte) {
+	w.buf = append(w.buf, ' ')
+	w.buf = strconv.AppendUint(w.buf, uint64(len(body)), 10)
+	w.buf = append(w.buf, ' ')
+	w.buf = strconv.AppendUint(w.buf, uint64(len(second)), 10)
+	w.buf = append(w.buf, '\r', '\n')
+	w.bodyBytes(body, buf)
+	w.buf = append(w.buf, second...)
+	w.buf = append(w.buf, '\r', '\n')
+}
+
+// bodyBytes appends a body and its CRLF.
+func (w *Writer) bodyBytes(body []byte, buf Releaser) {
 	if len(body) >= byReference {
 		w.refs = append(w.refs, ref{len(w.buf), body, buf})
 		w.refBytes += len(body)

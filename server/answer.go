@@ -25,6 +25,9 @@ func (s *session) answer() (more bool, err error) {
 		case s.wantsMoreJobs(r):
 			s.takeMoreJobs(r)
 			return true, nil
+		case s.wantsInfo(r):
+			s.readInfo(r)
+			return true, nil
 		}
 		s.next++
 		s.reply(r)
@@ -54,7 +57,7 @@ func (s *session) respond(r *request) {
 	case r.reply != nil:
 		r.reply(s)
 		return
-	case r.op < 0, hasSeveralOps(r.verb):
+	case r.op < 0, r.hasSeveralOps():
 		handlers[r.verb].answer(s, r, nil)
 		return
 	}

@@ -31,17 +31,25 @@ const (
 // planReserveBatch plans one take, which can wait like that of a reserve. The other takes follow
 // when it has found a job, see takeMoreJobs.
 func planReserveBatch(s *session, c *protocol.Command, r *request) {
-	r.remaining = int(c.MaxJobs)
+	holder := s.holder
+	if c.ByLease {
+		holder = tube.LeaseHolder
+	}
+	r.remaining, r.info = int(c.MaxJobs), c.Info
 	s.endsBurst = true
-	s.planTake(r, time.Duration(c.Timeout)*time.Second)
+	s.planTakeFor(holder, r, time.Duration(c.Timeout)*time.Second)
 }
+
+// isBatchOfTakes reports whether r is a reserve-batch, or a reserve-lease with info, which is like
+// one of a single job.
+func (r *request) isBatchOfTakes() bool { return r.verb == protocol.ReserveBatch || r.info }
 
 // wantsMoreJobs collects the jobs that a reserve-batch has got, and reports whether it takes more:
 // if its last takes have all found a job, and the answer has room for another one. If a take has
 // found none, a body may have been too long for its share of the room: then the next take is for
 // one job, which can have all of the room.
 func (s *session) wantsMoreJobs(r *request) bool {
-	if r.verb != protocol.ReserveBatch || r.op < 0 {
+	if !r.isBatchOfTakes() || r.op < 0 || r.infoRead {
 		return false
 	}
 	asked := len(s.batch.Ops) - r.op - r.answered
@@ -99,9 +107,15 @@ func (s *session) takeMoreJobs(r *request) {
 	from := len(s.batch.Ops)
 	n, share := s.nextTakes(r)
 	r.bodyShare = share
+	take := storage.Op{Kind: storage.Take, Holder: s.batch.Ops[r.op].Holder, Tubes: s.searchTubes(), MaxBytes: uint32(share)}
 	for range n {
-		s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Take, Holder: s.holder, Tubes: s.searchTubes(), MaxBytes: uint32(share)})
+		s.batch.Ops = append(s.batch.Ops, take)
 	}
+	s.submitFollowUp(from)
+}
+
+// submitFollowUp submits the operations of the batch from an index on.
+func (s *session) submitFollowUp(from int) {
 	s.followUp.Ops = s.batch.Ops[from:]
 	s.phase = storing
 	s.submitter.Submit(&s.followUp)
@@ -121,8 +135,21 @@ func answerReserveBatch(s *session, r *request, _ *storage.Answer) {
 		return
 	}
 	s.out.ReservedBatch(r.answered)
-	for i := range all[:r.answered] {
-		answerReserved(s, r, &all[i].Answer)
+	for i := range r.answered {
+		s.answerOneOfBatch(r, i)
+	}
+}
+
+// answerOneOfBatch answers with one of the jobs that were taken.
+func (s *session) answerOneOfBatch(r *request, i int) {
+	a := &s.batch.Ops[r.op+i].Answer
+	switch {
+	case r.info:
+		s.answerWithInfo(a, &s.batch.Ops[r.op+r.answered+i].Answer)
+	case a.Result != nil:
+		answerReservedLease(s, r, a)
+	default:
+		answerReserved(s, r, a)
 	}
 }
 

@@ -33,7 +33,7 @@ func FuzzConnection(f *testing.F) {
 		"use t\r\nwatch t\r\nignore default\r\nignore t\r\nlist-tubes-watched\r\nput 0 9 0 0\r\n\r\nkick 5\r\npeek-ready\r\nreserve-job 1\r\n",
 		"put 0 0 1 99\r\nbody\r\nput 0 0 1 1\r\nxx\r\nput x\r\n\x00\r\nstats\r\nstats-job 1\r\nstats-tube t\r\n",
 		"put 0 0 60 1\r\nx\r\nreserve\r\nbury 1 0\r\npeek-buried\r\nkick-job 1\r\nreserve-job 1\r\ntouch 1\r\nrelease 1 0 1\r\npeek-delayed\r\nquit\r\nstats\r\n",
-		"put 0 0 60 1\r\nx\r\nput 0 0 60 1\r\nx\r\nreserve-batch 3\r\ndelete-batch 1 2 3\r\nreserve-batch 2 1\r\ndrain\r\nundrain\r\ncapabilities\r\n",
+		"put 0 0 60 1\r\nx\r\nput 0 0 60 1\r\nx\r\nreserve-batch 3\r\ndelete-batch 1 2 3\r\nreserve-batch 2 1 lease info\r\nreserve-lease 1 info\r\nreserve-batch 2 info\r\ndrain\r\nundrain\r\ncapabilities\r\n",
 		"reserve\r\nreserve\r\nput 0 0 60 1\r\nx\r\n",
 		"put 1 0 60 1 key:k retry:1s max:1 dead:d\r\nx\r\nreserve\r\nrelease 1 0 0\r\nfind d k\r\nstats-job 2\r\ndelete-key d k\r\n",
 		"put 1 0 9 1 key:k key-ttl:1\r\nx\r\nput 1 0 9 1 key:k on-duplicate:replace\r\ny\r\nput 0 0 9 3 key:\r\nabc\r\ndelete 2\r\nput 1 0 9 1 key:k\r\nz\r\n",

@@ -13,7 +13,7 @@ import (
 
 func init() {
 	addVerbs(map[protocol.Verb]handler{
-		protocol.ReserveLease: {planReserveLease, answerReservedLease},
+		protocol.ReserveLease: {planReserveLease, answerReserveLease},
 		protocol.DeleteLease:  {planMoveLease(tube.Delete), answerDone},
 		protocol.TouchLease:   {planMoveLease(tube.Touch), answerDone},
 		protocol.ReleaseLease: {planMoveLease(tube.Release), answerDone},
@@ -22,7 +22,25 @@ func init() {
 }
 
 func planReserveLease(s *session, c *protocol.Command, r *request) {
+	if c.Info {
+		r.remaining, r.info, s.endsBurst = 1, true, true
+	}
 	s.planTakeFor(tube.LeaseHolder, r, time.Duration(c.Timeout)*time.Second)
+}
+
+func answerReserveLease(s *session, r *request, a *storage.Answer) {
+	if !r.info {
+		answerReservedLease(s, r, a)
+		return
+	}
+	switch a = &s.batch.Ops[r.op].Answer; {
+	case r.answered > 0:
+		s.answerOneOfBatch(r, 0)
+	case a.Err != nil:
+		s.fail(r, a.Err)
+	default:
+		s.noJob(r, a)
+	}
 }
 
 func answerReservedLease(s *session, _ *request, a *storage.Answer) {

@@ -143,6 +143,8 @@ type request struct {
 	bytes      int            // reserve-batch: bytes of the bodies of those jobs
 	bodyShare  int            // reserve-batch: limit for the body of each of the last takes, in bytes; 0: none
 	single     bool           // reserve-batch: the next take is for one job
+	info       bool           // reserve-batch, reserve-lease: each job is answered with its info
+	infoRead   bool           // the stats for that were read: they follow the takes that found a job
 	name       string         // of a tube
 	names      []string       // of tubes
 	watchCount int            // how many tubes are watched

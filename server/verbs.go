@@ -35,9 +35,9 @@ func isReserve(v protocol.Verb) bool {
 	return v == protocol.Reserve || v == protocol.ReserveWithTimeout || v == protocol.ReserveBatch || v == protocol.ReserveLease
 }
 
-// hasSeveralOps reports whether a command consists of several operations.
-func hasSeveralOps(v protocol.Verb) bool {
-	return v == protocol.ReserveBatch || v == protocol.DeleteBatch
+// hasSeveralOps reports whether the command consists of several operations.
+func (r *request) hasSeveralOps() bool {
+	return r.verb == protocol.ReserveBatch || r.verb == protocol.DeleteBatch || r.info
 }
 
 // fail answers a command that the store could not carry out.

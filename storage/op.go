@@ -24,95 +24,6 @@ type Batch struct {
 	Ordered bool
 }
 
-// Kind says what an operation does.
-type Kind uint8
-
-// The kinds, each with the fields of Op that it reads → the fields of Answer that it sets.
-// Any of them can be answered with NotFound or Err.
-const (
-	// Put creates a job: Tube, Pri, Delay, TTR, Body → ID. With Args.Tags another job can have
-	// the key: → ID, Result.Outcome, Result.State.
-	Put Kind = iota
-	// Take reserves the first job of several tubes: Holder, Tubes, Wait → ID, Body; or
-	// NotFound and Soon. For tube.LeaseHolder also → Result.Lease. With MaxBytes it is also
-	// NotFound if the body of that job has more bytes.
-	Take
-	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as tube.Arrow.Sets
-	// says → for tube.ReserveJob ID, Body. If Holder is tube.LeaseHolder, Args.Lease is the
-	// token; NotFound if that is not the job's present lease.
-	Move
-	// SetPriority changes the priority of a job that is not reserved: ID, Pri → nothing.
-	SetPriority
-	// Reschedule makes a ready or delayed job due after a time: ID, In → nothing.
-	Reschedule
-	// Kick makes jobs of a tube ready: Tube, MaxJobs → Count. A large kick is done in parts.
-	Kick
-	// Peek reads a job: ID → ID, Body.
-	Peek
-	// PeekHead reads the first job of a tube in a state: Tube, State → ID, Body.
-	PeekHead
-	// PeekKey reads the job of a tube that has a key: Tube, Args.Key → ID, Body.
-	PeekKey
-	// DeleteKey removes the job of a tube that has a key, whatever its state and holder:
-	// Tube, Args.Key → nothing.
-	DeleteKey
-	// FindKey searches all tubes for jobs with a key: Args.Key → Result.Jobs, in the order of
-	// their ids; NotFound if there is none.
-	FindKey
-	// SetPolicy sets the policy of a tube, which need not exist: Tube, Args.Policy (nil removes
-	// it) → nothing. Never NotFound.
-	SetPolicy
-	// GetPolicy reads a policy: Tube → Result.Policy; NotFound if the tube has none.
-	GetPolicy
-	// Policies lists the tubes that have a policy: nothing → Names, sorted.
-	Policies
-	// ListJobs lists jobs of a tube in a state, in the order in which they would come out:
-	// Tube, State, MaxJobs (up to tube.MaxListed), Args.Cursor ("": from the first) →
-	// Result.Jobs, Result.Cursor ("": there are no more). The cursor is valid for a page of the
-	// same tube and state. A job that changes its position between two pages can be missed or
-	// listed twice; other jobs cannot. Never NotFound.
-	ListJobs
-	// Flush removes all jobs of a tube in a state; with State tube.Gone the ready, delayed and
-	// buried jobs. It does what Move does with tube.Delete, but whoever holds them: Tube, State
-	// → Count. It works in parts, and spares jobs that are put meanwhile. Never NotFound.
-	Flush
-	// MoveJobs moves the first jobs of a tube in a state to another tube: Tube, State,
-	// Args.To, MaxJobs → Count. It works in parts. State is tube.Ready, tube.Delayed or
-	// tube.Buried; with others, and to the same tube, nothing is moved. The jobs get new ids,
-	// in their order. Buried ones come after all that are buried in the new tube. Their
-	// counters begin at zero, but failures and deliveries go on. A key that is taken in the
-	// new tube is lost, and is free in the old tube at once. They keep all else. Never
-	// NotFound.
-	MoveJobs
-	// BeginImport begins the import of a source in a part of the store: Args.Import →
-	// Result.Import. The numbers of its jobs begin above Least and above all that the part has
-	// used, and Largest numbers are reserved for them. If the import was begun before, nothing
-	// changes. Nor does it with Largest 0: then the answer is where the import would begin.
-	// Never NotFound.
-	BeginImport
-	// ImportJobs creates the next jobs of an import: Args.Import → Result.Import. It creates all
-	// of them or none; none if From is not how many the part has. Quotas and other policies do
-	// not apply. Never NotFound.
-	ImportJobs
-	// JobStats reads the stats of a job: ID → Job.
-	JobStats
-	// TubeStats reads the stats of a tube: Tube → TubeStats. Its Waiting counts only the
-	// other servers on the same store.
-	TubeStats
-	// Stats reads the stats of the store: nothing → Stats.
-	Stats
-	// Tubes lists all tubes: nothing → Names.
-	Tubes
-	// Pause pauses a tube: Tube, Delay → nothing.
-	Pause
-	// Ref adds to the number of connections that use or watch tubes: Tubes, Role, Delta →
-	// nothing. Never NotFound.
-	Ref
-	// ReleaseAll gives back all jobs that a holder holds: Holder → nothing. If they are many,
-	// it works in parts. Never NotFound.
-	ReleaseAll
-)
-
 // Op is one operation and, once it is done, its answer.
 type Op struct {
 	Kind  Kind
@@ -124,7 +35,7 @@ type Op struct {
 	Pri      uint32
 	Delay    uint32        // seconds; Pause: the length of the pause
 	TTR      uint32        // seconds
-	In       time.Duration // Reschedule: whole milliseconds, zero or more
+	In       time.Duration // from now: whole milliseconds, zero or more
 	MaxJobs  uint32        // Kick, ListJobs, MoveJobs: the largest number of jobs
 	MaxBytes uint32        // Take: the largest body in bytes; 0: any
 	Delta    int           // Ref: how many connections more; negative: fewer
@@ -181,7 +92,7 @@ type Answer struct {
 // Result is the part of an answer that only few kinds of operations set.
 type Result struct {
 	Outcome tube.PutResult // never PutRefused: that is ErrNoSpace
-	State   tube.State
+	State   tube.State     // of the job in a put's answer; Gone if only the tombstone of a job has the key
 	Lease   uint64
 	Policy  *tube.Policy
 	Jobs    []tube.JobStats

@@ -19,6 +19,13 @@ type Store interface {
 	// store has to do.
 	Tick() (time.Duration, error)
 
+	// TickAll is a Tick that also waits a short time for what other servers on the same store
+	// have to do. If it returns more than zero, all that was due when it was called is done.
+	TickAll() (time.Duration, error)
+
+	// Shared reports whether several servers can share the store. If not, TickAll is Tick.
+	Shared() bool
+
 	// Listen sets the one listener. It must be called before the first Do.
 	Listen(Listener)
 
@@ -42,15 +49,6 @@ type PollingStore interface {
 	// caller's goroutine, before it returns, and after the last Done that comes on that
 	// goroutine before a slow step.
 	DoPolling(more func(read bool) int, batches ...*Batch)
-}
-
-// SharedStore is a Store that several servers share.
-type SharedStore interface {
-	Store
-
-	// TickAll is a Tick that also waits a short time for what other servers have to do.
-	// If it returns more than zero, all that was due when it was called is done.
-	TickAll() (time.Duration, error)
 }
 
 // Forever is a duration that never ends.

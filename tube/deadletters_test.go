@@ -142,19 +142,19 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", what, got, want)
 		}
 	}
-	want("the first", put(at(0), "t", NotSaid), PutAnswer{PutNew, 1, Gone})
-	want("in another tube", put(at(0), "u", NotSaid), PutAnswer{PutNew, 2, Gone})
+	want("the first", put(at(0), "t", NotSaid), PutAnswer{PutNew, 1, Ready})
+	want("in another tube", put(at(0), "u", NotSaid), PutAnswer{PutNew, 2, Ready})
 	want("again", put(at(0), "t", NotSaid), PutAnswer{PutExisting, 1, Ready})
 	want("again, to fail", put(at(0), "t", Fail), PutAnswer{PutDuplicate, 1, Ready})
 	m.Take(at(0), 1, []string{"t"})
 	want("while reserved", put(at(0), "t", Keep), PutAnswer{PutExisting, 1, Reserved})
-	want("to replace", put(at(0), "t", Replace), PutAnswer{PutNew, 3, Gone})
+	want("to replace", put(at(0), "t", Replace), PutAnswer{PutNew, 3, Ready})
 	if m.Move(at(0), Delete, 1, 1, Terms{}) != nil {
 		t.Error("the job that was replaced still exists")
 	}
 	m.Move(at(0), Delete, 0, 3, Terms{})
 	want("when it is gone", put(at(59*time.Second), "t", Keep), PutAnswer{PutExisting, 3, Gone})
-	want("the same, before a tick", put(at(time.Minute), "t", Keep), PutAnswer{PutNew, 4, Gone})
+	want("the same, before a tick", put(at(time.Minute), "t", Keep), PutAnswer{PutNew, 4, Ready})
 	m.Move(at(time.Minute), Delete, 0, 4, Terms{})
 	for next := m.Next(); next != Never; next = m.Tick(next, 1) {
 	}

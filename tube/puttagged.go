@@ -16,7 +16,7 @@ const (
 type PutAnswer struct {
 	Result PutResult
 	ID     uint64
-	State  State // of that other job; Gone if only its tombstone is left
+	State  State // of that job; Gone if only the tombstone of another job is left
 }
 
 // PutTagged creates a job with tags, as Put does, unless its key is taken or the tube has
@@ -40,7 +40,7 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	m.enterIn(now, j, tags.wait(now, p.Delay))
 	m.journalPut(j, p)
 	m.journalRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together
-	return PutAnswer{ID: j.ID}
+	return PutAnswer{ID: j.ID, State: j.state}
 }
 
 // onDuplicate returns what a put does if its key is taken.

@@ -12,6 +12,13 @@ import (
 	"redstalk/protocol/client"
 )
 
+// jobCommands are the commands that change jobs by their ids.
+func jobCommands() []*cli.Command {
+	return []*cli.Command{
+		deleteCommand(), kickCommand(), buryCommand(), releaseCommand(), touchCommand(), rescheduleCommand(), priorityCommand(),
+	}
+}
+
 func deleteCommand() *cli.Command {
 	return &cli.Command{
 		Name: "delete", ArgsUsage: "[ID...|-]", Action: withConn(anyNumber, deleteJobs),

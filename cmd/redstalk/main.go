@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// version is set when releases are built.
-var version = "dev"
+// Version is that of this program. The Makefile sets it, with -ldflags "-X main.Version=1.2.3".
+var Version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -38,7 +38,7 @@ func newApp(io stdio) *cli.App {
 	app := &cli.App{
 		Name:                      "redstalk",
 		Usage:                     "put, run, show, move and copy the jobs of a beanstalk server",
-		Version:                   version,
+		Version:                   Version,
 		Flags:                     commonFlags(),
 		Commands:                  commands(),
 		Reader:                    io.in,

@@ -90,17 +90,25 @@ func newKilledServer(t *testing.T, c ledger.Config, flags ...string) *killedServ
 	return v
 }
 
-// quietPort returns a free loopback port that the system gives to nobody else while it
-// is unused: ports for clients are higher.
+// quietPort returns a free loopback port that stays the test's own while its server is down: the
+// system gives it to nobody, and neither does another call, in this process or another one. Its
+// UDP port, which no server uses, is the lock.
 func quietPort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
 		port := fmt.Sprint(10_000 + rand.IntN(20_000))
-		l, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			l.Close()
-			return port
+		lock, err := net.ListenPacket("udp", "127.0.0.1:"+port)
+		if err != nil {
+			continue
 		}
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			lock.Close()
+			continue
+		}
+		l.Close()
+		t.Cleanup(func() { lock.Close() })
+		return port
 	}
 	t.Fatal("no port is free")
 	return ""

@@ -19,7 +19,7 @@
 //   - engine.go, engine_redis.go: stores. autoimport.go: the import of a
 //     beanstalkd binlog at the first start.
 //   - import.go, export.go, fsck.go, healthcheck.go, secret.go: the subcommands.
-//   - log.go, linesink.go, progress.go, redact.go, exit.go, notify.go: output.
+//   - log.go, linesink.go, progress.go, exit.go, notify.go: output.
 //
 // # The order of starting
 //

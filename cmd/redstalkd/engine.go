@@ -11,6 +11,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/embedded"
+	"redstalk/storage/redact"
 )
 
 // engine is the configuration of the store.
@@ -80,5 +81,5 @@ func describe(e engine, err error) error {
 	if errors.Is(err, embedded.ErrLocked) {
 		code = exitLocked
 	}
-	return failure(code, "opening the store %s: %w", redact(e.url), redactError(e.url, err))
+	return failure(code, "opening the store %s: %w", redact.URL(e.url), redact.Error(e.url, err))
 }

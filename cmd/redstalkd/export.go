@@ -8,6 +8,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/beanstalkd"
+	"redstalk/storage/redact"
 )
 
 // export is `redstalkd export --to DIR [--format binlog] OPTIONS`: it writes all jobs of the store
@@ -49,7 +50,7 @@ func (m *Main) export(ctx context.Context, args []string, env func(string) (stri
 	case errors.Is(err, beanstalkd.ErrTaken):
 		return failure(exitUsage, "%w: choose an empty directory", err)
 	case err != nil:
-		return failure(exitFailure, "%w", redactError(s.engine.url, err))
+		return failure(exitFailure, "%w", redact.Error(s.engine.url, err))
 	}
 	printExport(stdout, said["--to"], &n)
 	return nil

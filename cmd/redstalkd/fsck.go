@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"redstalk/storage/redis"
+	"redstalk/storage/redact"
+	"redstalk/storage/redis/fsck"
 )
 
 // fsck is `redstalkd fsck [--repair] OPTIONS`: it compares the jobs in Redis with
@@ -23,16 +24,16 @@ func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string
 		return err
 	}
 	if scheme, _, _ := strings.Cut(s.engine.url, ":"); !redisSchemes[scheme] {
-		return failure(exitUsage, "fsck is for jobs in Redis, and --store is %s", redact(s.engine.url))
+		return failure(exitUsage, "fsck is for jobs in Redis, and --store is %s", redact.URL(s.engine.url))
 	}
 	wrong, progress := 0, newProgress(stderr)
 	report := func(partition int, what string) {
 		progress.clear()
 		fmt.Fprintf(stdout, "{%d} %s\n", partition, what)
 	}
-	jobs, err := redis.Check(ctx, redis.Options{
-		URL: s.engine.url, Namespace: s.engine.namespace, Timeout: s.engine.timeout, Log: newLog(stderr, s),
-	}, repair, redis.Report{
+	jobs, err := fsck.Check(ctx, fsck.Options{
+		URL: s.engine.url, Namespace: s.engine.namespace, Timeout: s.engine.timeout,
+	}, repair, fsck.Report{
 		Found: func(partition int, what string) {
 			wrong++
 			report(partition, what)
@@ -42,8 +43,8 @@ func (m *Main) fsck(ctx context.Context, args []string, env func(string) (string
 	})
 	progress.clear()
 	switch {
-	case errors.Is(err, redis.ErrInstances):
-		return failure(exitUsage, "%w", redactError(s.engine.url, err))
+	case errors.Is(err, fsck.ErrInstances):
+		return failure(exitUsage, "%w", redact.Error(s.engine.url, err))
 	case err != nil:
 		return describe(s.engine, err)
 	}

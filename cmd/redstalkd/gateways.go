@@ -1,3 +1,5 @@
+//go:build !nogateways
+
 package main
 
 import (
@@ -13,6 +15,9 @@ import (
 	"redstalk/server/gateway/zywaited"
 	"redstalk/server/queue"
 )
+
+// taskService has the tasks of zywaited.
+type taskService = zywaited.Service
 
 // gatewaySettings are the settings of the gateways.
 type gatewaySettings struct {

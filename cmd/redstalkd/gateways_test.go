@@ -1,3 +1,5 @@
+//go:build !nogateways
+
 package main
 
 import (
@@ -88,7 +90,7 @@ func TestOldProgramArguments(t *testing.T) {
 // gateURL is where the process serves a gateway.
 func (p *process) gateURL(t *testing.T, name string) string {
 	t.Helper()
-	return strings.TrimSuffix(p.stderr.await(t, `msg=serving door=`+name+` url=(\S+)`), "/")
+	return strings.TrimSuffix(p.stderr.await(t, `msg=serving listener=`+name+` url=(\S+)`), "/")
 }
 
 // ouqiangReply is an answer of the gateway ouqiang.
@@ -314,7 +316,7 @@ func TestInPlaceOfZywaited(t *testing.T) {
 	}
 	timer := begin("zywaited", "-f", config(1))
 	timer.stderr.await(t, "log.level means nothing any more")
-	timer.stderr.await(t, "msg=serving door=zywaited-grpc")
+	timer.stderr.await(t, "msg=serving listener=zywaited-grpc")
 	url := timer.gateURL(t, "zywaited")
 	calls := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -338,7 +340,7 @@ func TestInPlaceOfZywaited(t *testing.T) {
 	if got := receive(t, calls); !strings.HasPrefix(got, `/due{"uid":"`+added.UID+`","name":"n",`) {
 		t.Errorf("called with %s", got)
 	}
-	if strings.Contains(worker.stderr.String(), "door=zywaited") {
+	if strings.Contains(worker.stderr.String(), "listener=zywaited") {
 		t.Error("a worker serves")
 	}
 	code, _, text := run(t, command("zywaited", "-f", config(3)))

@@ -2,6 +2,8 @@ package main
 
 import (
 	"strings"
+
+	"redstalk/storage/redact"
 )
 
 // commandLine is the parsed command line.
@@ -54,7 +56,9 @@ func parseArgs(args []string, options []*option) (*commandLine, error) {
 	return &p.line, nil
 }
 
-func unexpectedArgument(arg string) error { return usageError("unexpected argument %q", redact(arg)) }
+func unexpectedArgument(arg string) error {
+	return usageError("unexpected argument %q", redact.URL(arg))
+}
 
 // usageError is an error in the command line.
 func usageError(format string, args ...any) error {
@@ -81,7 +85,7 @@ func (p *argParser) long(arg string) error {
 			return p.add(o, "--"+name, value, attached)
 		}
 	}
-	return usageError("unknown flag --%s", redact(name))
+	return usageError("unknown flag --%s", redact.URL(name))
 }
 
 func (p *argParser) cluster(flags string) error {

@@ -77,7 +77,7 @@ func (p *program) openGuards(ctx context.Context) (*guards, error) {
 		if g.listener, err = p.listenAt(ctx, addr); err != nil {
 			return nil, failure(exitListen, "cannot listen for tls on %s: %w", addr, err)
 		}
-		p.log.Info("listening", "door", "tls", "addr", g.listener.Addr())
+		p.log.Info("listening", "listener", "tls", "addr", g.listener.Addr())
 	}
 	return g, nil
 }

@@ -134,8 +134,8 @@ func TestUsers(t *testing.T) {
 		"--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem")}
 	p := start(t, command(args...))
 	addr := p.serving(t)
-	secureAddr, webURL, webTLS := p.stderr.await(t, `msg=serving door=tls addr=(\S+)`), p.stderr.await(t, `door=http url=(\S+)`), p.stderr.await(t, `door=https url=(\S+)`)
-	gateway := p.stderr.await(t, `door=ouqiang url=(\S+)`)
+	secureAddr, webURL, webTLS := p.stderr.await(t, `msg=serving listener=tls addr=(\S+)`), p.stderr.await(t, `listener=http url=(\S+)`), p.stderr.await(t, `listener=https url=(\S+)`)
+	gateway := p.stderr.await(t, `listener=ouqiang url=(\S+)`)
 
 	plain, gone, secure := dial(t, addr), dial(t, addr), dialTLS(t, secureAddr, trusting(cert))
 	plain.ask("use jobs\r\nauth app "+secret+"\r\nuse jobs\r\nput 0 0 60 1\r\nx\r\nuse other\r\n", "FORBIDDEN", "AUTHENTICATED", "USING jobs", "INSERTED 1", "FORBIDDEN")

@@ -61,10 +61,12 @@ type process struct {
 	ended  chan struct{}
 }
 
-// command is the binary with these arguments and its own environment, in
-// which the store is memory:.
+// command is the binary with these arguments and its own environment, in which the store is
+// memory:. It works in a directory that goes after the tests: without that variable its default
+// store is there.
 func command(args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
+	cmd.Dir = filepath.Dir(binary)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "REDSTALK_STORE=memory:"}
 	return cmd
 }

@@ -24,14 +24,14 @@ import (
 func serveHTTP(t *testing.T, args ...string) (p *process, url string) {
 	t.Helper()
 	p, _ = serve(t, append([]string{"-p0", "--http", "127.0.0.1:0"}, args...)...)
-	return p, "http://" + p.stderr.await(t, `msg=listening door=http addr=(\S+)`)
+	return p, "http://" + p.stderr.await(t, `msg=listening listener=http addr=(\S+)`)
 }
 
 // TestHTTPHost: every listener that speaks HTTP answers for names of this machine and --http-host only.
 func TestHTTPHost(t *testing.T) {
 	t.Parallel()
 	p, api := serveHTTP(t, "--http-host", "queue.example.org", "--gateway", "ouqiang=127.0.0.1:0")
-	gateway := "http://" + p.stderr.await(t, `msg=listening door=ouqiang addr=(\S+)`)
+	gateway := "http://" + p.stderr.await(t, `msg=listening listener=ouqiang addr=(\S+)`)
 	p.stderr.await(t, `msg=serving (addr)=`)
 	for _, url := range []string{api + "/v1/tubes", api + "/metrics", api + "/readyz", gateway + "/"} {
 		for host, misdirected := range map[string]bool{"evil.example": true, "queue.example.org": false, "localhost": false} {
@@ -249,7 +249,7 @@ func TestHTTPDiskFull(t *testing.T) {
 func TestConnectionsOfAllListeners(t *testing.T) {
 	t.Parallel()
 	p, addr := serve(t, "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--gateway", "ouqiang=127.0.0.1:0", "--max-connections", "3")
-	web, gate := p.stderr.await(t, `door=http addr=(\S+)`), p.stderr.await(t, `door=ouqiang addr=(\S+)`)
+	web, gate := p.stderr.await(t, `listener=http addr=(\S+)`), p.stderr.await(t, `listener=ouqiang addr=(\S+)`)
 	get := func(addr string) (net.Conn, error) {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {

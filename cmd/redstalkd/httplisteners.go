@@ -68,7 +68,7 @@ func (p *program) listenHTTP(ctx context.Context) (listeners httpListeners, err 
 		if d.listener, err = p.listenAt(ctx, d.addr); err != nil {
 			return listeners, failure(exitListen, "cannot listen for %s on %s: %w", d.name, d.addr, err)
 		}
-		p.log.Info("listening", "door", d.name, "addr", d.listener.Addr())
+		p.log.Info("listening", "listener", d.name, "addr", d.listener.Addr())
 		listeners = append(listeners, d)
 	}
 	return listeners, nil
@@ -99,7 +99,7 @@ func (p *program) serveHTTP(listeners httpListeners, q *queue.Queue, served chan
 		} else {
 			p.startServing(d, h, served)
 		}
-		p.log.Info("serving", append([]any{"door", d.name, "url", d.url()}, d.pageURLs()...)...)
+		p.log.Info("serving", append([]any{"listener", d.name, "url", d.url()}, d.pageURLs()...)...)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/beanstalkd"
+	"redstalk/storage/redact"
 )
 
 // cutOptions removes the options of a subcommand from a command line. names has their names, and
@@ -148,7 +149,7 @@ func importLog(ctx context.Context, s *settings, l *beanstalkd.Binlog, to *impor
 	}
 	defer func() {
 		if closeErr := store.Close(); err == nil && closeErr != nil {
-			err = failure(exitFailure, "closing the store %s: %w", redact(s.engine.url), redactError(s.engine.url, closeErr))
+			err = failure(exitFailure, "closing the store %s: %w", redact.URL(s.engine.url), redact.Error(s.engine.url, closeErr))
 		}
 	}()
 	store.Listen(nopListener{})
@@ -159,9 +160,9 @@ func importLog(ctx context.Context, s *settings, l *beanstalkd.Binlog, to *impor
 	case ctx.Err() != nil:
 		return failure(exitFailure, "the import was interrupted: run the same command again to continue")
 	case err != nil:
-		return failure(exitFailure, "%w: when that is fixed, run the same command again to continue", redactError(s.engine.url, err))
+		return failure(exitFailure, "%w: when that is fixed, run the same command again to continue", redact.Error(s.engine.url, err))
 	}
-	fmt.Fprintf(to.line, "imported %d jobs into %s; %d were there already\n", r.Jobs, redact(s.engine.url), r.Imported)
+	fmt.Fprintf(to.line, "imported %d jobs into %s; %d were there already\n", r.Jobs, redact.URL(s.engine.url), r.Imported)
 	if r.KeepIDs {
 		fmt.Fprintln(to.line, "all jobs have the ids that they had")
 		return nil

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"redstalk/storage/redact"
 )
 
 const (
@@ -38,7 +40,7 @@ func (p *program) listen(ctx context.Context) (net.Listener, error) {
 		l, err = p.listenTCP(ctx, p.addr, p.port)
 	}
 	if err != nil {
-		return nil, failure(exitListen, "cannot listen: %w", redactError(p.addr, err))
+		return nil, failure(exitListen, "cannot listen: %w", redact.Error(p.addr, err))
 	}
 	return l, nil
 }

@@ -116,6 +116,7 @@ func TestUnixSocketReplaced(t *testing.T) {
 func passed(t *testing.T, fds string, files []*os.File, args ...string) *process {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, binary}, args...)...)
+	cmd.Dir = filepath.Dir(binary)
 	cmd.Env = []string{"LISTEN_FDS=" + fds}
 	cmd.ExtraFiles = files
 	return start(t, cmd)

@@ -17,9 +17,8 @@ import (
 	"redstalk/storage"
 )
 
-// Version is that of this program. The linker may set another one:
-// -ldflags "-X main.Version=1.2.3".
-var Version = "0.1.0"
+// Version is that of this program. The Makefile sets it, with -ldflags "-X main.Version=1.2.3".
+var Version = "dev"
 
 func main() {
 	raiseMaxProcs(os.LookupEnv)

@@ -20,7 +20,7 @@ import (
 
 func TestPrintAndExit(t *testing.T) {
 	for _, flag := range []string{"-v", "--version", "-Vv"} {
-		if code, out, _ := run(t, command(flag)); code != 0 || out != "redstalkd 0.1.0\n" {
+		if code, out, _ := run(t, command(flag)); code != 0 || out != "redstalkd dev\n" {
 			t.Errorf("%s: %d, %q", flag, code, out)
 		}
 	}

@@ -71,7 +71,7 @@ func TestReadyWithRedis(t *testing.T) {
 	} {
 		fault.begin()
 		for _, tube := range []string{url, other} {
-			awaitReady(t, tube, 503, "the store is away")
+			awaitReady(t, tube, 503, "the store cannot be reached")
 			awaitMetric(t, tube, "redstalk_store_up 0")
 			if status, text := ask(t, "GET", tube+"/healthz", ""); status != 200 || text != "ok" {
 				t.Errorf("%d %q", status, text)
@@ -104,7 +104,7 @@ func TestReadyWhileLoading(t *testing.T) {
 		<-loaded
 		return embedded.NewMemory(), nil
 	}}, "-V", "-p0", "--http", "127.0.0.1:0", "--ready-lag", "1m", "--metrics-tubes", "0")
-	url := "http://" + p.stderr.await(t, `msg=listening door=http addr=(\S+)`)
+	url := "http://" + p.stderr.await(t, `msg=listening listener=http addr=(\S+)`)
 	awaitReady(t, url, 503, "the store is being loaded")
 	awaitMetric(t, url, "redstalk_ready 0")
 	if status, text := ask(t, "GET", url+"/v1/tubes", ""); status != 503 || !strings.Contains(text, `"LOADING"`) {
@@ -129,7 +129,7 @@ func TestEndsWhileLoading(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}, "-V", "-p0", "--http", "127.0.0.1:0")
-	awaitReady(t, "http://"+p.stderr.await(t, `msg=listening door=http addr=(\S+)`), 503, "the store is being loaded")
+	awaitReady(t, "http://"+p.stderr.await(t, `msg=listening listener=http addr=(\S+)`), 503, "the store is being loaded")
 	p.stop()
 	if code := receive(t, p.code); code != 0 {
 		t.Errorf("exit code %d\n%s", code, p.stderr)
@@ -141,8 +141,8 @@ func TestReadyIsOpen(t *testing.T) {
 	t.Parallel()
 	for range 8 {
 		p := start(t, command("-V", "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--gateway", "ruffianjiang=127.0.0.1:0"))
-		url := "http://" + p.stderr.await(t, `msg=listening door=http addr=(\S+)`)
-		gateway := "http://" + p.stderr.await(t, `msg=listening door=ruffianjiang addr=(\S+)`)
+		url := "http://" + p.stderr.await(t, `msg=listening listener=http addr=(\S+)`)
+		gateway := "http://" + p.stderr.await(t, `msg=listening listener=ruffianjiang addr=(\S+)`)
 		for ready := false; !ready; { // without a pause, which would hide a gap
 			reply, err := http.Get(url + "/readyz")
 			if err != nil {

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"redstalk/storage/redact"
 )
 
 // option is a row of the table of flags. Its value comes from the command line, else from the
@@ -96,7 +98,7 @@ func configure(args []string, env func(string) (string, bool), stdout io.Writer)
 	}
 	for _, g := range line.flags {
 		if err := g.set(g.text); err != nil {
-			return nil, failure(exitUsage, "%s: %w", g.title(), redactError(g.text, err))
+			return nil, failure(exitUsage, "%s: %w", g.title(), redact.Error(g.text, err))
 		}
 	}
 	return s, s.finish(line)
@@ -123,7 +125,7 @@ func (s *settings) readEnvironment(options []*option, line *commandLine, env fun
 			err = o.set(value)
 		}
 		if err != nil {
-			return failure(exitUsage, "%s: %w", o.env(), redactError(value, err))
+			return failure(exitUsage, "%s: %w", o.env(), redact.Error(value, err))
 		}
 	}
 	if len(links) > 0 {

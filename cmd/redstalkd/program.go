@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"redstalk/server"
-	"redstalk/server/gateway/zywaited"
 	"redstalk/server/limits"
 	"redstalk/server/metrics"
 	"redstalk/server/queue"
 	"redstalk/server/webhook"
 	"redstalk/storage"
+	"redstalk/storage/redact"
 )
 
 // storeLimit is how long closing the store may take: enough for one that has much to write.
@@ -37,7 +37,7 @@ type program struct {
 	binlogLock   *os.File               // beanstalkd's, of a directory whose jobs were imported; held until the process ends
 
 	observer   *metrics.Observer
-	tasks      *zywaited.Service                  // nil: not wanted
+	tasks      *taskService                       // of the gateway zywaited; nil: not wanted
 	dispatcher atomic.Pointer[webhook.Dispatcher] // nil: nothing is pushed, or not yet
 
 	// storeLimit is how long shutdown waits for the store, after the grace
@@ -216,11 +216,11 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 	go func() { served <- s.Serve(l) }()
 	if g := p.activeGuards.Load(); g.listener != nil {
 		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
-		p.log.Info("serving", "door", "tls", "addr", g.listener.Addr())
+		p.log.Info("serving", "listener", "tls", "addr", g.listener.Addr())
 	}
 	p.serveHTTP(listeners, q, served)
 	p.observer.Serving(q) // when all listeners serve
-	p.log.Info("serving", "addr", l.Addr(), "store", redact(p.engine.url))
+	p.log.Info("serving", "addr", l.Addr(), "store", redact.URL(p.engine.url))
 	p.ready(l.Addr())
 	p.notify("READY=1")
 
@@ -293,7 +293,7 @@ func (p *program) shutdown(s *server.Server, listeners httpListeners, q *queue.Q
 	select {
 	case err := <-done:
 		if err != nil {
-			return failure(exitFailure, "closing the store %s: %w", redact(p.engine.url), redactError(p.engine.url, err))
+			return failure(exitFailure, "closing the store %s: %w", redact.URL(p.engine.url), redact.Error(p.engine.url, err))
 		}
 		p.log.Info("ended")
 		return nil

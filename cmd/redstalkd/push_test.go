@@ -253,7 +253,7 @@ func TestPushProgram(t *testing.T) {
 	if tube := next(); strings.Count(tube, "v1,") != 2 {
 		t.Errorf("signed by %q", tube)
 	}
-	askPushPolicy(t, p.stderr.await(t, `door=http url=(\S+)`))
+	askPushPolicy(t, p.stderr.await(t, `listener=http url=(\S+)`))
 	p.signal(t, syscall.SIGTERM)
 	if code := p.code(t); code != 0 {
 		t.Errorf("code %d", code)

@@ -15,6 +15,7 @@ import (
 
 	"redstalk/storage/beanstalkd"
 	"redstalk/storage/embedded"
+	"redstalk/storage/redact"
 )
 
 // TestRetryWhileTaken: how long a start waits for what another process uses, in virtual time.
@@ -33,7 +34,7 @@ func TestRetryWhileTaken(t *testing.T) {
 		{embedded.ErrLocked, time.Hour, takenTimeout, true, 0},
 		{beanstalkd.ErrLocked, time.Hour, takenTimeout, true, 0},
 		{errAnswers, time.Hour, takenTimeout, true, 0},
-		{failure(exitListen, "%w", redactError("", syscall.EADDRINUSE)), time.Hour, takenTimeout, true, 0},
+		{failure(exitListen, "%w", redact.Error("", syscall.EADDRINUSE)), time.Hour, takenTimeout, true, 0},
 		{errors.New("another"), time.Hour, 0, true, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,3 +1,5 @@
+//go:build !nogateways
+
 package main
 
 import (
@@ -74,9 +76,9 @@ func (s *taskServer) start(t *testing.T, folder string) {
 	cmd := command(append(s.args, "--push-ca", filepath.Join(folder, "cert.pem"))...)
 	cmd.Env = cmd.Env[:1] // without REDSTALK_STORE
 	s.running = start(t, cmd)
-	s.running.stderr.await(t, "msg=serving door=(zywaited-grpc)")
+	s.running.stderr.await(t, "msg=serving listener=(zywaited-grpc)")
 	s.running.gateURL(t, "zywaited")
-	s.running.stderr.await(t, "msg=serving door=http (url)")
+	s.running.stderr.await(t, "msg=serving listener=http (url)")
 }
 
 // kill kills the server without a warning.

@@ -47,7 +47,7 @@ func TestTLSByOthers(t *testing.T) {
 	hash := hashed(t, "sesame", "--cost", "4")
 	userFile(t, file, [4]string{"app", hash, "jobs*", "put, work, look"}, [4]string{"queue", hash, "certified", "put, look"})
 	p := start(t, command("-V", "-p0", "--access", file, "--tls", "127.0.0.1:0", "--http-tls", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", cert))
-	addr, url := p.stderr.await(t, `msg=serving door=tls addr=(\S+)`), p.stderr.await(t, `door=https url=(\S+)`)
+	addr, url := p.stderr.await(t, `msg=serving listener=tls addr=(\S+)`), p.stderr.await(t, `listener=https url=(\S+)`)
 	_, port, _ := strings.Cut(addr, ":")
 	tlsArgs := []string{"s_client", "-connect", addr, "-servername", "queue", "-CAfile", cert, "-verify_return_error", "-verify_hostname", "queue"}
 	const hello = "auth app sesame\r\nuse jobs\r\nuse certified\r\nput 0 0 60 1\r\nx\r\nquit\r\n"

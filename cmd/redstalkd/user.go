@@ -5,6 +5,8 @@ import (
 	"os/user"
 	"strconv"
 	"syscall"
+
+	"redstalk/storage/redact"
 )
 
 // become changes the process to the user, with their primary group and no
@@ -33,7 +35,7 @@ func become(name string) error {
 func lookupUser(name string, lookup func(string) (*user.User, error)) (uid, gid int, err error) {
 	u, err := lookup(name)
 	if _, unknown := errors.AsType[user.UnknownUserError](err); unknown {
-		return 0, 0, failure(exitNoUser, "there is no user %q", redact(name))
+		return 0, 0, failure(exitNoUser, "there is no user %q", redact.URL(name))
 	}
 	if err == nil {
 		uid, err = strconv.Atoi(u.Uid)
@@ -42,7 +44,7 @@ func lookupUser(name string, lookup func(string) (*user.User, error)) (uid, gid 
 		gid, err = strconv.Atoi(u.Gid)
 	}
 	if err != nil {
-		return 0, 0, failure(exitUserLookup, "looking up the user %q: %w", redact(name), redactError(name, err))
+		return 0, 0, failure(exitUserLookup, "looking up the user %q: %w", redact.URL(name), redact.Error(name, err))
 	}
 	return uid, gid, nil
 }

@@ -13,7 +13,7 @@ import (
 	"redstalk/storage/telemetry"
 )
 
-// Access is the file of users in use. All methods are safe for concurrent use.
+// Access has the users of the current file of users. All methods are safe for concurrent use.
 type Access struct {
 	path        string
 	log         *slog.Logger
@@ -33,7 +33,7 @@ type Access struct {
 	changed  chan struct{} // closed when another file replaces the current one
 }
 
-// Open reads a file of users. Its errors quote nothing of it but names.
+// Open reads a file of users. Its errors quote only names of users.
 func Open(path string, log *slog.Logger) (*Access, error) {
 	a := &Access{
 		path: path, log: log, guesses: newGuessLimiter(), accounts: make(map[string]*account), changed: make(chan struct{}),
@@ -94,7 +94,7 @@ func (a *Access) Reload() error {
 	return nil
 }
 
-// OnChange makes changed be called whenever another file has replaced the last one.
+// OnChange registers a function that is called after each change of the file of users.
 func (a *Access) OnChange(changed func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,7 +112,8 @@ func (a *Access) untilChange() <-chan struct{} {
 // gives it some.
 func (a *Access) Anonymous() *User { return a.file.Load().anonymous }
 
-// Certified returns the login of the user whom a certificate names, nil if there is none.
+// Certified returns the login of the user that a certificate names, or nil if there is no such
+// user.
 func (a *Access) Certified(name string) *Login {
 	if u := a.file.Load().users[name]; u != nil && name != anonymous {
 		return &Login{User: u}
@@ -120,8 +121,8 @@ func (a *Access) Certified(name string) *Login {
 	return nil
 }
 
-// Renew returns the login in the current file that corresponds to l: nil if the user is
-// gone, or the secret of the login.
+// Renew returns the login in the current file that corresponds to l. It is nil if the file no
+// longer has the user, or the secret with which it logged in.
 func (a *Access) Renew(l *Login) *Login {
 	u := a.file.Load().users[l.User.name]
 	switch {

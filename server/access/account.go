@@ -28,7 +28,7 @@ func (u *User) Join() bool {
 }
 
 // Quit ends the counting of a connection. It must be called once for each Join that returned
-// true, of this User or of one that has replaced it.
+// true, on the same User or on one that has replaced it.
 func (u *User) Quit() { u.account.connections.Add(-1) }
 
 // MayPut counts a job of that size that the user puts. It returns false, and counts nothing,
@@ -46,14 +46,14 @@ func (u *User) MayPut(bytes int) bool {
 	return true
 }
 
-// bucket limits a rate: up to one second's worth is allowed at once. Something larger is
-// also allowed, but then nothing else for as long as the rate requires.
+// bucket limits a rate. Up to one second's worth is allowed at once. A single larger item is
+// also allowed, and blocks all others for as long as the rate requires.
 type bucket struct {
 	paid atomic.Int64 // nanoseconds since the epoch up to which the rate is used up
 }
 
-// allows reports whether something is allowed at a rate per second; 0 is no limit. There
-// must be room for one in the second that begins now.
+// allows reports whether one more is allowed at a rate per second; 0 is no limit. It is if the
+// rate leaves room for one within the next second.
 func (b *bucket) allows(now, rate int64) bool {
 	return rate == 0 || b.paid.Load() <= now+int64(time.Second)-int64(time.Second)/rate
 }

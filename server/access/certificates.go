@@ -16,8 +16,8 @@ type CertificateFiles struct {
 	Cert, Key string // of the server, with the chain
 	ClientCA  string // authority for client certificates; "": clients are not asked for one
 
-	// RequireClient refuses clients without a certificate. Otherwise a client may have none, but
-	// not an invalid one.
+	// RequireClient refuses clients without a certificate. Otherwise a certificate is
+	// optional, but an invalid one is refused.
 	RequireClient bool
 
 	// Protocols are offered by ALPN.
@@ -130,11 +130,11 @@ func (f *CertificateFiles) read(log *slog.Logger) (*tls.Config, error) {
 	}
 	text, err := ReadFile(f.ClientCA)
 	if err != nil {
-		return nil, fmt.Errorf("reading the authority of clients: %w", err)
+		return nil, fmt.Errorf("reading the CA of clients: %w", err)
 	}
 	config.ClientCAs = x509.NewCertPool()
 	if !config.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, errors.New("reading the authority of clients: there is no certificate in " + f.ClientCA)
+		return nil, errors.New("reading the CA of clients: there is no certificate in " + f.ClientCA)
 	}
 	config.ClientAuth = tls.VerifyClientCertIfGiven
 	if f.RequireClient {

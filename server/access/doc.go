@@ -3,15 +3,15 @@
 //
 // # Reading order
 //
-//   - access.go: Access is the file of users that is in use, and what outlives it when a new
-//     one is read. readfile.go and file.go read and parse it.
+//   - access.go: Access has the users of the current file, and what stays when a new file is
+//     read. readfile.go and file.go read and parse the file.
 //   - rights.go: a User and its rights on tubes.
 //   - needs.go: the one table of what each operation of each listener needs.
 //   - verify.go: Authenticate verifies a secret. It compares the secret with hashes (hash.go),
-//     which is slow on purpose, so a verified login is cached under a keyed hash as long as
-//     the file stays. guesslimit.go slows down guessing, semaphore.go limits concurrent
-//     comparisons and lets guessers wait for others, and flights.go lets identical attempts
-//     share one verification.
+//     which is slow on purpose, so a verified login is cached under a keyed hash until the
+//     file changes. guesslimit.go slows down guessing, semaphore.go limits concurrent
+//     comparisons and makes clients that guess wait for others, and flights.go lets identical
+//     attempts share one verification.
 //   - account.go: what a user uses at present, and the limits of that.
 //   - certificates.go: the certificates of a TLS port, read again when they change.
 //   - http.go: Protect and RequestUser, for listeners that speak HTTP.
@@ -29,12 +29,12 @@
 // answer nor the time that it takes shows whether the name or the secret was wrong, as long
 // as all hashes of the file cost the same.
 //
-// A User never changes: a new file makes new ones, and Renew finds the one that has replaced
-// another. What a user has used up of its limits is in its account, which stays.
+// A User never changes: a new file makes new Users, and Renew finds the one that has replaced
+// another. How much of its limits a user has used is in its account, which stays.
 //
 // Memory does not grow with the number of addresses: guesses are counted in a fixed number
 // of slots, so addresses may share one, and each has few of them.
 //
-// A secret that was not verified before never gets a faster answer because it is right,
-// except for a few each second: so the time of an answer does not help guessing.
+// The time of an answer does not help guessing: apart from a few per second, a right secret
+// that was not verified before gets its answer no faster than a wrong one.
 package access

@@ -40,7 +40,7 @@ type file struct {
 }
 
 // parseFile parses a file of users. accountOf returns the account of each user. Errors quote
-// nothing of the text but names of users.
+// only names of users.
 func parseFile(text []byte, accountOf func(name string) *account) (*file, error) {
 	var d document
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -58,7 +58,7 @@ func parseFile(text []byte, accountOf func(name string) *account) (*file, error)
 			return nil, fmt.Errorf("user %s: %w", nameIn(&d, i), err)
 		}
 		if f.users[u.name] != nil {
-			return nil, fmt.Errorf("user %s is there twice", u.name)
+			return nil, fmt.Errorf("user %s is listed twice", u.name)
 		}
 		u.account = accountOf(u.name)
 		f.users[u.name] = u
@@ -77,12 +77,12 @@ var yamlLine = regexp.MustCompile(`\bline (\d+)`)
 // quote text, which may be a secret.
 func describeYAML(err error) error {
 	if errors.Is(err, io.EOF) {
-		return errors.New("it is empty; a file without users says users: []")
+		return errors.New("the file is empty; without users it must contain users: []")
 	}
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Errorf("line %s is not YAML, or not what belongs there", m[1])
+		return fmt.Errorf("line %s is not valid YAML, or its value is not of the expected kind", m[1])
 	}
-	return errors.New("it is not the YAML that it should be")
+	return errors.New("it is not valid YAML")
 }
 
 // nameIn returns the name of a user in errors.

@@ -110,17 +110,17 @@ func UserIn(ctx context.Context) *User {
 	return u
 }
 
-// ChangedIn returns a channel that is closed when another file of users replaces the file of
-// UserIn's user; nil if the context has none.
+// ChangedIn returns a channel that is closed when the file of users changes, so that UserIn's
+// user may be out of date. It is nil if the context has none.
 func ChangedIn(ctx context.Context) <-chan struct{} {
 	changed, _ := ctx.Value(changedKey{}).(<-chan struct{})
 	return changed
 }
 
-// Protect passes requests to a handler if their user has all of these rights on every tube,
-// with a context for UserIn and ChangedIn; with Nothing, all requests but those with a wrong
-// secret. The others are refused, see Refuse. With a nil Access it returns the handler
-// itself.
+// Protect returns a handler that passes requests on if their user has all of these rights on
+// every tube, and refuses the others (see Refuse). If the rights are Nothing, it refuses only
+// requests with a wrong secret. The requests get a context for UserIn and ChangedIn. If a is
+// nil, Protect returns the handler itself.
 func (a *Access) Protect(handler http.Handler, all Right) http.Handler {
 	if a == nil {
 		return handler
@@ -137,8 +137,9 @@ func (a *Access) Protect(handler http.Handler, all Right) http.Handler {
 	})
 }
 
-// Status returns the status of the answer to a request for which RequestUser has failed, or,
-// if err is nil, whose user lacks a right. For an unauthenticated client it is 401.
+// Status returns the status of the answer to a refused request. err is the error of
+// RequestUser, or nil if the user lacks a right. For an unauthenticated client the status is
+// 401.
 func Status(u *User, err error) int {
 	switch {
 	case errors.Is(err, ErrBusy):

@@ -15,7 +15,7 @@ func parseRight(word string) (Right, error) {
 	if r, ok := protocol.ParseRight(word); ok {
 		return r, nil
 	}
-	return Nothing, fmt.Errorf("a right is none of put, work, read and admin")
+	return Nothing, fmt.Errorf("a right must be put, work, read or admin")
 }
 
 // rule is one entry of a user's rights.
@@ -61,9 +61,9 @@ func (u *User) Everywhere() Right { return u.everywhere }
 // May reports whether the user's rights on a tube are what an operation needs.
 func (u *User) May(n Need, tube string) bool { return n.Met(u.On(tube)) }
 
-// MayRedirect reports whether the user may redirect the jobs of a tube to another tube, or
-// out of the server ("") to a URL: only users with Work can make jobs leave a tube, and only
-// users with Put can make them enter one.
+// MayRedirect reports whether the user may redirect the jobs of a tube to another tube, or, if
+// to is "", out of the server to a URL. Jobs can leave a tube only with the right Work on it,
+// and enter a tube only with the right Put.
 func (u *User) MayRedirect(from, to string) bool {
 	return from == to || u.On(from)&Work != 0 && (to == "" || u.On(to)&Put != 0)
 }

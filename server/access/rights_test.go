@@ -77,9 +77,9 @@ func TestRights(t *testing.T) {
 
 // faulty are invalid files, with the errors.
 var faulty = map[string]string{
-	"":                                      "it is empty",
-	"users: 7":                              "line 1 is not YAML, or not what belongs there",
-	"users: [\n  {nme: s3cret}]":            "line 2 is not YAML",
+	"":                                      "the file is empty",
+	"users: 7":                              "line 1 is not valid YAML, or its value is not of the expected kind",
+	"users: [\n  {nme: s3cret}]":            "line 2 is not valid YAML",
 	"users: [{name: [s3cret]}]":             "line 1",
 	"\tusers":                               "it is not",
 	"users: []\n---\nusers: []":             "more than one YAML document",
@@ -87,7 +87,7 @@ var faulty = map[string]string{
 	"users: [{}]":                           "user number 1: a name is",
 	`users: [{name: "a b"}]`:                "user number 1: a name is",
 	`users: [{name: "é"}]`:                  "user number 1: a name is",
-	"users: [{name: a}, {name: a}]":         "user a is there twice",
+	"users: [{name: a}, {name: a}]":         "user a is listed twice",
 	"users: [{name: a, secrets: [s3cret]}]": "user a: a secret is no hash",
 	"users: [{name: a, secrets: ['$2a$99$s3crets3crets3crets3crets3crets3crets3crets3crets3cre']}]":        "the cost",
 	"users: [{name: a, secrets: ['$argon2id$v=19$m=7,t=1,p=1$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA']}]":       "the costs of a hash",
@@ -99,7 +99,7 @@ var faulty = map[string]string{
 	"users: [{name: a, rights: [{tubes: [], may: [put]}]}]":                                                "a right needs",
 	"users: [{name: a, rights: [{tubes: [a]}]}]":                                                           "a right needs",
 	"users: [{name: a, rights: [{tubes: ['a b'], may: [put]}]}]":                                           "tubes are names",
-	"users: [{name: a, rights: [{tubes: [a], may: [s3cret]}]}]":                                            "none of put, work, read and admin",
+	"users: [{name: a, rights: [{tubes: [a], may: [s3cret]}]}]":                                            "must be put, work, read or admin",
 	"users: [{name: a, limits: {connections: -1}}]":                                                        "a limit is negative",
 	"users: [{name: a, limits: {connections: s3cret}}]":                                                    "line 1",
 	"users: [{name: anonymous, secrets: ['HASH']}]":                                                        "it has secrets; anonymous has none",

@@ -7,8 +7,8 @@ import (
 )
 
 // semaphore limits the number of concurrent comparisons of secrets, because each takes a
-// processor. Of the attempts that wait, those after the fewest failures come first, so that
-// guessers wait for others, and not the other way round.
+// processor. Waiting attempts with the fewest earlier failures come first, so clients that
+// guess wait for all others.
 type semaphore struct {
 	mu      sync.Mutex
 	free    int

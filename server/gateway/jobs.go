@@ -283,7 +283,7 @@ func (j *Jobs) removeInState(ctx context.Context, s *tube.JobStats) error {
 func Due(s *tube.JobStats) time.Time {
 	due := time.Unix(0, int64(s.Created.After(s.Delay)))
 	if actual := time.Now().Add(s.TimeLeft); s.State == tube.Delayed && actual.Sub(due).Abs() > dueSlack {
-		return actual // it was released with a delay, or rescheduled
+		return actual // somebody has given it a later due time
 	}
 	return due
 }

@@ -21,12 +21,12 @@ type Config struct {
 	// the API from a browser (CORS).
 	Origins []string
 
-	// MaxWaiting limits the requests that wait for jobs at the same time. With Access, no
-	// client holds more of them than are free. 0 means DefaultMaxWaiting.
+	// MaxWaiting limits the requests that wait for jobs at the same time. With Access, a
+	// client that has as many as are still free gets no more. 0 means DefaultMaxWaiting.
 	MaxWaiting int
 
-	// MaxStreams limits the event streams that are open at the same time. No client holds
-	// more of them than are free. 0 means DefaultMaxStreams.
+	// MaxStreams limits the event streams that are open at the same time. A client that has
+	// as many as are still free gets no more. 0 means DefaultMaxStreams.
 	MaxStreams int
 
 	// Access checks users and rights. If it is nil, everybody may do everything.
@@ -36,9 +36,9 @@ type Config struct {
 	// be closed.
 	History bool
 
-	// Handlers are further handlers by their http.ServeMux patterns, such as "GET /metrics".
-	// They get requests unchanged. The handler of "/" gets all requests that match no other
-	// pattern.
+	// Handlers are further handlers by their http.ServeMux patterns, such as "GET
+	// /metrics". They get requests unchanged. The handler of "/" gets all requests that
+	// match no other pattern.
 	Handlers map[string]http.Handler
 
 	// Log gets messages for the operator. nil means slog.Default.

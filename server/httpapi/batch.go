@@ -142,7 +142,7 @@ func parseBatch(text []byte, parse func([]byte) (storage.Op, error)) (all []batc
 		return nil, jsonProblem(err)
 	}
 	if len(elements) > maxBatch {
-		return nil, invalid("there are %d jobs; the limit is %d a request", len(elements), maxBatch)
+		return nil, invalid("there are %d jobs; the limit is %d per request", len(elements), maxBatch)
 	}
 	all = make([]batchItem, len(elements))
 	for i, element := range elements {

@@ -161,7 +161,7 @@ func TestStoreOf(t *testing.T) {
 	a := start(t, Config{})
 	a.want(201, "POST", "/v1/tubes/t/jobs", `{"body":""}`)
 	got := decode[storeInfo](t, a.want(200, "GET", "/v1/store", ""))
-	if got.Kind != "memory" || got.Away != "" || got.Calls == 0 || got.CallP95 <= 0 || got.Operations < 1 || got.MemoryBytes == 0 || got.HeapBytes > got.MemoryBytes ||
+	if got.Kind != "memory" || got.Unreachable != "" || got.Calls == 0 || got.CallP95 <= 0 || got.Operations < 1 || got.MemoryBytes == 0 || got.HeapBytes > got.MemoryBytes ||
 		got.LogBytes != 0 || got.SinceReply != -1 || len(got.Instances)+len(got.Nodes) != 0 {
 		t.Errorf("%+v", got)
 	}

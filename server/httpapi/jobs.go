@@ -132,7 +132,7 @@ func (svc *service) checkAction(ctx context.Context, id uint64) error {
 	return svc.requireOnJob(ctx, u, access.Admin, id)
 }
 
-// endsAction reports whether an error concerns more than one job of an action.
+// endsAction reports whether an error ends the action for all further jobs.
 func endsAction(err error) bool {
 	return err != nil && !errors.Is(err, queue.ErrNotFound) && !errors.Is(err, errForbidden)
 }

@@ -10,9 +10,9 @@ import (
 
 // This file limits requests that take long: streams, waiting reserves, and searches.
 
-// limiter limits how many requests of a kind run at the same time. A client that already has as
-// many as are free gets no more, so that there is always one left for another client. This does
-// not hold for the unknown client, "".
+// limiter limits how many requests of a kind run at the same time. A client that already has
+// as many as are still free gets no more, so that there is always one left for another client.
+// The unknown client, "", is not limited in this way.
 type limiter struct {
 	limit int
 

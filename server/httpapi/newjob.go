@@ -3,7 +3,6 @@ package httpapi
 import (
 	"math"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -187,7 +186,7 @@ func (t *Terms) set(name, value string) (err error) {
 	case "delay":
 		t.Delay, err = parsed(value, parseDuration)
 	case "at":
-		t.At, err = parsed(value, func(v string) (int64, error) { return strconv.ParseInt(v, 10, 64) })
+		t.At, err = parsed(value, parseTime)
 	case "ttr":
 		t.TTR, err = parsed(value, parseDuration)
 	case "key":

@@ -76,7 +76,7 @@ func (svc *service) instanceOperations() []*row {
 // consoleOperations are the operations that exist for the console.
 func (svc *service) consoleOperations() []*row {
 	watch := direct[struct{}, watchOutput](svc, Operation{"GET", "/v1/watch", protocol.MayRead, Listed}, doc("watch", "All tubes, then the tubes that change", 200,
-		"Server-sent events named tubes, at most one a second; with very many tubes they are less frequent."), svc.watch)
+		"Server-sent events named tubes, at most one per second; with very many tubes they are less frequent."), svc.watch)
 	watch.extraStatuses = []int{429}
 	search := typed(svc, Operation{"GET", "/v1/tubes/{tube}/search", rightOf(protocol.ListJobs), InPath}, doc("search", "Search jobs by their bodies and keys", 200,
 		"A request examines a part of the jobs; the answer has the cursor for the next part."), svc.search)

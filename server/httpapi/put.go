@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"redstalk/storage"
 	"redstalk/tube"
@@ -100,10 +99,7 @@ func parseJob(name string, text []byte) (storage.Op, error) {
 // appendPutAnswer appends the fields of a putAnswer.
 func appendPutAnswer(b []byte, op *storage.Op) []byte {
 	a := &op.Answer
-	state, duplicate := stateOfPut(op), false
-	if a.Result != nil && a.Result.Outcome != tube.PutNew {
-		state, duplicate = stateWord(a.Result.State), true
-	}
+	state, duplicate := stateWord(stateOfPut(op)), a.Result != nil && a.Result.Outcome != tube.PutNew
 	b = append(b, `"id":`...)
 	b = strconv.AppendUint(b, a.ID, 10)
 	b = append(b, `,"state":"`...)
@@ -112,20 +108,15 @@ func appendPutAnswer(b []byte, op *storage.Op) []byte {
 	return strconv.AppendBool(b, duplicate)
 }
 
-// stateOfPut returns the state of a job that was just put. For a job with a due time it uses
-// the clock of this machine, which can differ slightly from that of the store.
-func stateOfPut(op *storage.Op) string {
-	delayed := op.Delay > 0
-	if op.Args != nil && op.Args.Tags.HasDelay {
-		delayed = op.Args.Tags.Delay > 0
+// stateOfPut returns the state of the job in the answer to a put.
+func stateOfPut(op *storage.Op) tube.State {
+	switch r := op.Answer.Result; {
+	case r != nil:
+		return r.State
+	case op.Delay > 0:
+		return tube.Delayed
 	}
-	if op.Args != nil && op.Args.Tags.HasAt {
-		delayed = op.Args.Tags.At > tube.Instant(time.Now().UnixNano())
-	}
-	if delayed {
-		return tube.Delayed.String()
-	}
-	return tube.Ready.String()
+	return tube.Ready
 }
 
 // stateWord returns the name of a state in JSON.

@@ -56,7 +56,7 @@ var refusedRequests = map[string]struct {
 	"raw, unknown":         {"POST", "/v1/tubes/t/jobs?dealy=5", "x", []string{octets}, 422, "BAD_FORMAT", "dealy"},
 	"raw, twice":           {"POST", "/v1/tubes/t/jobs?ttr=5&ttr=6", "x", []string{octets}, 422, "BAD_FORMAT", "ttr"},
 	"raw, wrong number":    {"POST", "/v1/tubes/t/jobs?priority=x", "x", []string{octets}, 422, "BAD_FORMAT", "priority"},
-	"raw, wrong at":        {"POST", "/v1/tubes/t/jobs?at=soon", "x", []string{octets}, 422, "BAD_FORMAT", "at"},
+	"raw, wrong at":        {"POST", "/v1/tubes/t/jobs?at=soon", "x", []string{octets}, 422, "BAD_FORMAT", `at: "soon" is not a time: a whole number of milliseconds`},
 	"raw, wrong retry":     {"POST", "/v1/tubes/t/jobs?retry=1,x", "x", []string{octets}, 422, "BAD_FORMAT", "retry"},
 	"raw, as a form":       {"POST", "/v1/tubes/t/jobs", "x", []string{"Content-Type: application/x-www-form-urlencoded"}, 415, "UNSUPPORTED", "X-Redstalk"},
 	"raw, as text":         {"POST", "/v1/tubes/t/jobs", "x", []string{"Content-Type: text/plain; charset=utf-8"}, 415, "UNSUPPORTED", "X-Redstalk"},

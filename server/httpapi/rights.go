@@ -12,9 +12,9 @@ import (
 	"redstalk/tube"
 )
 
-// This file checks rights, if there is a users file. The user of a request is found once, and
-// is in the context of the request. What the row of an operation says of tubes is checked
-// before its handler runs. The handler itself checks what only it knows, such as a second tube.
+// This file checks rights, if there is a users file. The guard checks the right in the row of
+// the operation before the handler runs. The handler itself checks what only it knows, such as
+// the right on a second tube. The user is in the context of the request.
 
 // authorize reports whether the user of a request may call a row. If not, it answers the
 // request.
@@ -128,7 +128,7 @@ func requireOnJobTube(u *access.User, need access.Right, name string) error {
 	return nil
 }
 
-// forbidden returns the problem for a right that is missing and that only the handler knows of.
+// forbidden returns the problem for a missing right that only the handler knows of.
 func forbidden() *problem {
 	return newProblem(http.StatusForbidden, codeForbidden, "the user does not have the right to do this")
 }

@@ -76,7 +76,7 @@ type searchOutput struct{ Body foundPage }
 // foundPage is a page of found jobs.
 type foundPage struct {
 	Jobs     []JobInfo `json:"jobs" nullable:"false"`
-	Examined int       `json:"looked" doc:"the number of jobs that were examined"`
+	Examined int       `json:"examined" doc:"the number of jobs that were examined"`
 	Next     string    `json:"next" doc:"the cursor of the next request; empty if all jobs were examined"`
 }
 
@@ -133,7 +133,7 @@ type parkedOutput struct{ Body parkedPage }
 // parkedPage is a page of the parked jobs of all tubes.
 type parkedPage struct {
 	Jobs     []JobInfo `json:"jobs" nullable:"false"`
-	Examined int       `json:"looked" doc:"the number of buried jobs that were examined"`
+	Examined int       `json:"examined" doc:"the number of buried jobs that were examined"`
 	NextTube string    `json:"next_tube" doc:"the tube of the next request; empty if all jobs were examined"`
 	Next     string    `json:"next" doc:"the cursor in that tube"`
 }

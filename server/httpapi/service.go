@@ -55,7 +55,7 @@ func (svc *service) do(ctx context.Context, op storage.Op) error {
 	return answerError(&answers[0])
 }
 
-// answerError returns the error of an answer of a store.
+// answerError returns the error of an answer of the store. A missing job is queue.ErrNotFound.
 func answerError(a *storage.Answer) error {
 	if a.Err == nil && a.NotFound {
 		return queue.ErrNotFound

@@ -18,8 +18,8 @@ const topologyTimeout = 2 * time.Second
 
 // storeInfo describes the store and the processes around it.
 type storeInfo struct {
-	Kind string `json:"kind" enum:"memory,embedded,redis"`
-	Away string `json:"away,omitempty" doc:"why the store is unavailable now"`
+	Kind        string `json:"kind" enum:"memory,embedded,redis"`
+	Unreachable string `json:"unreachable,omitempty" doc:"why the store cannot be reached; missing if it can"`
 
 	Calls      uint64  `json:"calls" doc:"calls of the store by this instance"`
 	Operations float64 `json:"operations_per_call" doc:"on average"`
@@ -28,7 +28,7 @@ type storeInfo struct {
 	SyncP95    float64 `json:"sync_p95_ms" doc:"95th percentile of the sync duration; 0 if there were no syncs"`
 	Retries    uint64  `json:"retries" doc:"calls that were sent more than once"`
 	Replays    uint64  `json:"replays" doc:"retried calls that had already taken effect"`
-	SinceReply int64   `json:"silence_ms" doc:"time since Redis last answered; -1 without Redis"`
+	SinceReply int64   `json:"since_reply_ms" doc:"time since Redis last answered; -1 without Redis"`
 
 	LogBytes        uint64 `json:"log_bytes" doc:"size of the log on disk; 0 if there is none"`
 	FreeBytes       uint64 `json:"free_bytes" doc:"free space on the disk of the store; 0 if unknown"`
@@ -49,7 +49,7 @@ type storeInfo struct {
 type instanceInfo struct {
 	Name           string `json:"name" doc:"name of the instance in the store"`
 	Own            bool   `json:"own" doc:"whether it is the instance that answers"`
-	SinceHeartbeat int64  `json:"silence_ms" doc:"time since its last heartbeat"`
+	SinceHeartbeat int64  `json:"since_heartbeat_ms" doc:"time since its last heartbeat"`
 	Version        string `json:"version,omitempty" doc:"version of redstalkd; missing if unknown"`
 }
 
@@ -83,14 +83,14 @@ func (svc *service) store(ctx context.Context, _ *struct{}) (*storeOutput, error
 		Instances: []instanceInfo{}, Nodes: []nodeInfo{},
 	}
 	if report.Unavailable != nil {
-		info.Away = report.Unavailable.Error()
+		info.Unreachable = report.Unavailable.Error()
 	}
 	if report.SinceContact >= 0 {
 		info.SinceReply = report.SinceContact.Milliseconds()
 	}
 	info.addCounts(&report)
 	info.addProcess()
-	if info.Away == "" {
+	if info.Unreachable == "" {
 		s, err := svc.queue.Stats(ctx)
 		if err != nil {
 			return nil, err
@@ -161,8 +161,8 @@ func (svc *service) addTopology(ctx context.Context, info *storeInfo) {
 	ctx, cancel := context.WithTimeout(ctx, topologyTimeout)
 	defer cancel()
 	topology, err := svc.queue.Topology(ctx)
-	if err != nil && info.Away == "" {
-		info.Away = err.Error()
+	if err != nil && info.Unreachable == "" {
+		info.Unreachable = err.Error()
 	}
 	if topology == nil {
 		return

@@ -153,8 +153,8 @@ type chartInfo struct {
 	Reserved []uint32  `json:"reserved,omitempty" nullable:"false"`
 	Delayed  []uint32  `json:"delayed,omitempty" nullable:"false"`
 	Buried   []uint32  `json:"buried,omitempty" nullable:"false"`
-	Puts     []float32 `json:"put_rate,omitempty" nullable:"false" doc:"a second"`
-	Deletes  []float32 `json:"delete_rate,omitempty" nullable:"false" doc:"a second"`
+	Puts     []float32 `json:"put_rate,omitempty" nullable:"false" doc:"per second"`
+	Deletes  []float32 `json:"delete_rate,omitempty" nullable:"false" doc:"per second"`
 }
 
 type chartsInput struct {

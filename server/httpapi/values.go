@@ -50,7 +50,7 @@ const maxTubes = 1000
 func tubesIn(query url.Values) ([]string, error) {
 	names := query["tube"]
 	if len(names) > maxTubes {
-		return nil, invalid("tube: there are %d; the limit is %d a request", len(names), maxTubes)
+		return nil, invalid("tube: there are %d; the limit is %d per request", len(names), maxTubes)
 	}
 	for _, name := range names {
 		if !protocol.ValidName([]byte(name)) {
@@ -74,6 +74,15 @@ func parseUint32(word string) (uint32, error) {
 		return 0, fmt.Errorf("%q is not a number from 0 to %d", word, uint32(math.MaxUint32))
 	}
 	return uint32(n), nil
+}
+
+// parseTime parses a time in milliseconds since the Unix epoch.
+func parseTime(word string) (int64, error) {
+	n, err := strconv.ParseInt(word, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a time: a whole number of milliseconds since the Unix epoch, such as 1767225600000", word)
+	}
+	return n, nil
 }
 
 // parseSeconds parses a duration of whole seconds, for fields that the beanstalk protocol has

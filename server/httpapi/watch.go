@@ -26,13 +26,13 @@ type liveTube struct {
 	Watching uint64  `json:"watching"`
 	Total    uint64  `json:"total"`
 	Deletes  uint64  `json:"deletes"`
-	Puts     float64 `json:"put_rate" doc:"a second"`
-	Done     float64 `json:"delete_rate" doc:"a second"`
+	Puts     float64 `json:"put_rate" doc:"per second"`
+	Done     float64 `json:"delete_rate" doc:"per second"`
 	Oldest   int64   `json:"oldest_at" doc:"when the oldest ready job was put, milliseconds since 1970; 0 if none is ready"`
 	Until    int64   `json:"paused_until" doc:"milliseconds since 1970; 0 if the tube is not paused"`
 	P95      int64   `json:"wait_p95_ms" doc:"95th percentile of the time until delivery, since the server started counting; -1 if unknown"`
 	Policy   bool    `json:"policy"`
-	Reason   string  `json:"paused_because,omitempty" doc:"the reason of the pause, if it was given on this instance"`
+	Reason   string  `json:"pause_reason,omitempty" doc:"the reason of the pause, if it was given on this instance"`
 }
 
 // liveTubeOf returns the state of a tube. If the tube was in the previous poll, was is true and

@@ -105,7 +105,7 @@ func New(h http.Handler, config Config) *Server {
 	if config.WriteTimeout == 0 {
 		config.WriteTimeout = DefaultWriteTimeout
 	}
-	d := &Server{config: config, log: config.Log.With("door", config.Name), handler: h}
+	d := &Server{config: config, log: config.Log.With("listener", config.Name), handler: h}
 	d.ending, d.end = context.WithCancel(context.Background())
 	d.server = &http.Server{
 		Handler:           http.HandlerFunc(d.serve),

@@ -17,12 +17,12 @@
 //
 // # Invariants
 //
-// Counters and histograms are those of this instance: add up those of several. Gauges about
-// tubes and jobs are those of the whole store: every instance shows the same. No counter
+// Counters and histograms are those of this instance: add them up over all instances. Gauges
+// about tubes and jobs are those of the whole store: every instance shows the same. No counter
 // ever decreases, except when its tube vanishes or the process restarts.
 //
-// The work for a snapshot is limited, however many tubes there are: Config.Tubes are shown
-// by name, and the others come from totals that the store has anyway. The store is asked in
-// small steps, so none of its calls is delayed for long, and nobody waits for a store that
-// is unavailable.
+// The work for a snapshot is limited, however many tubes there are: Config.Tubes are shown by
+// name, and the others come from totals that the store has anyway. The store is read in small
+// steps, so its other callers are not delayed for long. A scrape does not wait for a store
+// that cannot be reached.
 package metrics

@@ -18,8 +18,8 @@ var timesBounds = func() []string {
 	return boundsOf(len(bounds), func(i int) float64 { return bounds[i].Seconds() })
 }()
 
-// addReading adds a histogram of integers, unit of which are one unit of the metric. It adds
-// nothing if r is nil.
+// addReading adds a histogram of integers. unit is how many of them make one unit of the
+// metric, such as 1e9 for nanoseconds and seconds. If r is nil, it adds nothing.
 func (fs families) addReading(name string, r *telemetry.Reading, unit float64, labels ...string) {
 	if r == nil {
 		return
@@ -135,9 +135,9 @@ func (fs families) addJobs(name string, urgent, ready, reserved, delayed, buried
 	}
 }
 
-// addOthers adds the jobs of the tubes that are not shown by name: the totals less the tubes
-// that are. Since the store is asked for these one after the other, the result can be
-// slightly off.
+// addOthers adds the jobs of the tubes that are not shown by name: the totals minus the tubes
+// that are. Since they are read from the store one after the other, the result can be slightly
+// off.
 func (fs families) addOthers(f *metadata) {
 	left := f.stats.Totals
 	subtract := func(all *uint64, n uint64) { *all -= min(*all, n) }

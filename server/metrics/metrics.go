@@ -55,9 +55,9 @@ var definitions = []Definition{
 	{"redstalk_received_bytes_total", counter, nil, "Bytes received by the beanstalk port."},
 	{"redstalk_sent_bytes_total", counter, nil, "Bytes sent by the beanstalk port."},
 
-	{"redstalk_http_connections", gauge, []string{"door"}, "Open connections to an HTTP listener."},
-	{"redstalk_http_requests_total", counter, []string{"door", "operation", "status"}, "Answered HTTP requests, by operation and status."},
-	{"redstalk_http_request_seconds", histogram, []string{"door", "operation"}, "Time from the header of a request to the end of its answer, including waits for jobs."},
+	{"redstalk_http_connections", gauge, []string{"listener"}, "Open connections to an HTTP listener."},
+	{"redstalk_http_requests_total", counter, []string{"listener", "operation", "status"}, "Answered HTTP requests, by operation and status."},
+	{"redstalk_http_request_seconds", histogram, []string{"listener", "operation"}, "Time from the header of a request to the end of its answer, including waits for jobs."},
 
 	{"redstalk_store_up", gauge, nil, "1 if the store can be used, 0 while it is unavailable or loading."},
 	{"redstalk_store_call_seconds", histogram, nil, "Duration of store calls. Redis: from sending to the answer; other engines: including the commit, if the call made one."},

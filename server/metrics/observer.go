@@ -110,14 +110,14 @@ func (o *Observer) state() (q *queue.Queue, ending bool) {
 func (o *Observer) Unready() string {
 	q, ending := o.state()
 	if ending {
-		return "the instance ends"
+		return "the instance is shutting down"
 	}
 	if q == nil {
 		return "the store is being loaded"
 	}
 	var reasons []string
 	if q.Report().Unavailable != nil {
-		reasons = append(reasons, "the store is away")
+		reasons = append(reasons, "the store cannot be reached")
 	}
 	if q.Draining() {
 		reasons = append(reasons, "the instance drains")

@@ -15,20 +15,20 @@ import (
 	"redstalk/storage/embedded"
 )
 
-// awayStore is a store that reports that it is away; then it does not answer.
-type awayStore struct {
+// unreachableStore is a store that reports that it cannot be reached, and then does not answer.
+type unreachableStore struct {
 	*embedded.Engine
 	mu  sync.Mutex
 	err error
 }
 
-func (a *awayStore) set(err error) {
+func (a *unreachableStore) set(err error) {
 	a.mu.Lock()
 	a.err = err
 	a.mu.Unlock()
 }
 
-func (a *awayStore) Report() storage.Report {
+func (a *unreachableStore) Report() storage.Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.Engine.Report()
@@ -54,20 +54,20 @@ func TestReady(t *testing.T) {
 			}
 		}
 		wantReady(503, "the store is being loaded")
-		store := &awayStore{Engine: embedded.NewMemory()}
+		store := &unreachableStore{Engine: embedded.NewMemory()}
 		q := queue.New(store, queue.Config{})
 		o.Serving(q)
 		wantReady(200, "ready")
 		store.set(storage.ErrUnavailable)
-		wantReady(503, "the store is away")
+		wantReady(503, "the store cannot be reached")
 		expect(t, samples(t, o), map[string]string{"redstalk_store_up": "0"})
 		q.Drain()
-		wantReady(503, "the store is away; the instance drains")
+		wantReady(503, "the store cannot be reached; the instance drains")
 		store.set(nil)
 		q.Undrain()
 		wantReady(200, "ready")
 		o.Ending()
-		wantReady(503, "the instance ends")
+		wantReady(503, "the instance is shutting down")
 		if code, _ := get(o, "POST", metrics.ReadyPath); code != http.StatusMethodNotAllowed {
 			t.Error(code)
 		}

@@ -20,16 +20,17 @@ const (
 	// storeTimeout limits how long the store can take for its part of a snapshot.
 	storeTimeout = 2 * time.Second
 
-	// tubesPerStep is how many tubes the store is asked for in one batch. Other callers are
-	// served between two steps.
+	// tubesPerStep is how many tubes are read from the store in one batch. Other callers
+	// are served between two steps.
 	tubesPerStep = 32
 
-	// concurrentSteps is how many steps are under way at a time. Each of them queues behind the
-	// operations of clients; one after the other would take long on a busy Redis.
+	// concurrentSteps is how many steps are under way at a time. Each of them queues behind
+	// the operations of clients, so on a busy Redis steps one after the other would take
+	// long.
 	concurrentSteps = 8
 
 	// maxListAge is how long a list of tubes is used if it has more tubes than are shown by
-	// name, so that not all of them are needed.
+	// name.
 	maxListAge = 10 * time.Second
 )
 

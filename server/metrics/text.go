@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// families are metrics by name, in the text format of a scrape. A thousand tubes are fifty
-// thousand lines, so each line is written once: values that a library formats later cost
-// five times as much.
+// families are metrics by name, in the text format of a scrape. A thousand tubes make fifty
+// thousand lines. Each value is formatted when it is added: collecting values first and
+// formatting them with a library costs five times as much.
 type families struct {
 	byName map[string]*family
 	sizes  map[string]int // by name: the expected length of the text, if known

@@ -112,8 +112,8 @@ func (t *timer) logLag() {
 // the same store. A Tick that fails is tried again later.
 func (t *timer) tick(all bool) time.Duration {
 	tick := t.store.Tick
-	if shared, ok := t.store.(storage.SharedStore); ok && all {
-		tick = shared.TickAll
+	if all && t.store.Shared() {
+		tick = t.store.TickAll
 	}
 	next, err := tick()
 	if err != nil {

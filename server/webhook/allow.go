@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// ErrForbidden: nothing may be sent to that host or address.
+// ErrForbidden is the error for a host or address to which nothing may be sent.
 var ErrForbidden = errors.New("the address is not allowed by --push-allow")
 
-// Allow is the list of what requests may be sent to. An address is allowed
+// Allow lists the hosts and networks to which requests may be sent. An address is allowed
 //
 //   - if a network in the list contains it, whatever the host is called, or
 //   - if it is public, and the host is in the list.
@@ -31,8 +31,8 @@ type rule struct {
 }
 
 // ParseAllow parses a comma-separated list of host names, *.example.org (names below it), *
-// (every host), addresses, and networks such as 10.0.0.0/8, each with or without a port
-// behind a colon. The name localhost also stands for the loopback addresses.
+// (every host), addresses, and networks such as 10.0.0.0/8, each optionally followed by a
+// colon and a port. The name localhost also stands for the loopback addresses.
 func ParseAllow(list string) (*Allow, error) {
 	a := new(Allow)
 	for item := range strings.SplitSeq(list, ",") {
@@ -66,8 +66,8 @@ func (a *Allow) add(item string) error {
 	return a.addHost(what, port)
 }
 
-// cutPort cuts off the port of an entry; 0 if there is none. Colons of an address without
-// brackets belong to the address.
+// cutPort splits an entry into the host and the port. The port is 0 if there is none. Colons
+// of an address without brackets belong to the address.
 func cutPort(item string) (what string, port uint16, err error) {
 	at := strings.LastIndexByte(item, ':')
 	if _, err := netip.ParseAddr(item); err == nil || at < strings.LastIndexAny(item, "]/") || at < 0 {
@@ -135,8 +135,8 @@ func (a *Allow) Address(host string, to netip.AddrPort) error {
 	return fmt.Errorf("%w: %s", ErrForbidden, to)
 }
 
-// URL reports whether a URL may get requests by HTTP, as far as is known without resolving
-// its host.
+// URL reports whether HTTP requests may be sent to a URL. It does not resolve the host, so the
+// address must still be checked.
 func (a *Allow) URL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && a.Target(u)
@@ -159,10 +159,10 @@ func (a *Allow) host(host string, port uint16) bool {
 	})
 }
 
-// special are networks that no host of the public internet has, although they look public:
-// those of IANA's registries of special-purpose addresses, and services that clouds offer at
-// addresses of their own. net/netip knows loopback, link-local, private, multicast and
-// unspecified addresses, and of IPv6 only unicast is public.
+// special lists networks that look public, but are not part of the public internet: those in
+// IANA's registries of special-purpose addresses, and services that clouds offer at addresses
+// of their own. net/netip knows loopback, link-local, private, multicast and unspecified
+// addresses, and of IPv6 only unicast is public.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),         // this network, RFC 791
 	netip.MustParsePrefix("100.64.0.0/10"),     // shared by customers of a provider, RFC 6598; Alibaba's metadata
@@ -184,8 +184,8 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("3fff::/20"),         // documentation, RFC 9637
 }
 
-// unicast6 is where the public addresses of IPv6 are, RFC 4291. Outside of it are
-// translations to IPv4, segment routing, discard prefixes, and unassigned addresses.
+// unicast6 contains all public addresses of IPv6, RFC 4291. Outside of it are translations to
+// IPv4, segment routing, discard prefixes, and unassigned addresses.
 var unicast6 = netip.MustParsePrefix("2000::/3")
 
 // public reports whether an address may belong to a host of the public internet.

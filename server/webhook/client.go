@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// maxDropped limits how much of the body of an answer is read, so that the connection can be
-	// used again, and dropWithin how long that can take. The connection of a longer body is
-	// closed.
+	// The body of an answer is read and dropped, so that the connection can be used again:
+	// at most maxDropped bytes, for at most dropWithin. If the body is longer or slower,
+	// the connection is closed.
 	maxDropped = 64 << 10
 	dropWithin = time.Second
 
@@ -100,13 +100,13 @@ func (c *client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return d.DialContext(ctx, network, address)
 }
 
-// errRedirect: a redirect cannot be followed. The error does not quote its location, which
-// may contain secrets.
+// errRedirect is returned if a redirect cannot be followed. The error does not quote its
+// location, which may contain secrets.
 var errRedirect = errors.New("the answer is a redirect that cannot be followed")
 
-// follow is send, but follows redirects, as net/http does by default: after 307 and 308 with
-// the same method and body, after 301, 302 and 303 with GET. Each hop must be allowed. The
-// answer can still have a status of 3xx that is no redirect, such as 304.
+// follow sends a request and follows redirects, as net/http does by default: after 307 and 308
+// with the same method and body, after 301, 302 and 303 with GET. Each hop must be allowed. An
+// answer with a status of 3xx that is not a redirect, such as 304, is returned.
 func (c *client) follow(req *http.Request) (*http.Response, error) {
 	redirecting := http.Client{Transport: hop(c.send), CheckRedirect: checkHop}
 	answer, err := redirecting.Do(req)
@@ -119,8 +119,8 @@ func (c *client) follow(req *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// checkHop implements http.Client.CheckRedirect. It does not send the URL of this host to
-// the next one.
+// checkHop implements http.Client.CheckRedirect. It removes the Referer header, so the next
+// host does not see the URL of this one.
 func checkHop(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxHops {
 		return fmt.Errorf("%w: it is the %dth", errRedirect, len(via))
@@ -129,7 +129,7 @@ func checkHop(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// hop sends one of the requests of follow.
+// hop is the http.RoundTripper of follow: it sends one request of a chain of redirects.
 type hop func(*http.Request) (*http.Response, error)
 
 // RoundTrip refuses a redirect whose location is missing or malformed: net/http would treat
@@ -148,8 +148,8 @@ func (f hop) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// send sends a request, whose context must have a deadline, and returns the answer without
-// its body. It follows no redirect.
+// send sends a request and returns the answer without its body. It does not follow redirects.
+// The context of the request must have a deadline.
 func (c *client) send(req *http.Request) (*http.Response, error) {
 	transport := c.direct
 	if c.proxied != nil {

@@ -12,8 +12,8 @@ import (
 // retryAfter is the pause after a dispatch batch in which the store has failed.
 const retryAfter = 100 * time.Millisecond
 
-// runDispatch is the goroutine that finishes jobs and leases others, until everything is
-// finished after Close.
+// runDispatch runs dispatch batches, which finish jobs and lease others. It returns after
+// Close, when no job is leased any more.
 func (d *Dispatcher) runDispatch() {
 	defer close(d.dispatchDone)
 	for {
@@ -51,8 +51,8 @@ func (d *Dispatcher) closeIdle() {
 	}
 }
 
-// finishCalls goes on until the calls that were cut off have ended. It gives up when that
-// takes too long.
+// finishCalls runs dispatch batches until the calls that were cut off have ended, for at most
+// closeGrace.
 func (d *Dispatcher) finishCalls() {
 	for begun := time.Now(); time.Since(begun) < closeGrace && !d.ended(); {
 		if !d.dispatchBatch() {
@@ -119,9 +119,9 @@ func appendTakes(ops []storage.Op, gs []grant) []storage.Op {
 	return ops
 }
 
-// handleFinished handles the store's answers about jobs whose calls have ended. What the
-// store could not do is tried again, as long as the TTR lasts. It reports whether there is
-// such a job.
+// handleFinished handles the store's answers about jobs whose calls have ended. An operation
+// that failed in the store is tried again until the TTR of its job ends. handleFinished
+// reports whether there is such an operation.
 func (d *Dispatcher) handleFinished(ends []finished, answers []storage.Answer) (broken bool) {
 	now := time.Now()
 	d.mu.Lock()
@@ -232,8 +232,8 @@ func (d *Dispatcher) startCalls(jobs []leased) {
 	}
 }
 
-// setStats copies the stats of a job that was leased before begun; false if the lease has
-// ended.
+// setStats copies the stats of a job that was leased before begun. It returns false if the
+// lease has ended.
 func (j *Job) setStats(begun time.Time, s *tube.JobStats) bool {
 	if s.State != tube.Reserved || !s.Leased {
 		return false

@@ -36,7 +36,8 @@ const (
 	// maxBodies limits the bodies of the jobs that are being called, in bytes.
 	maxBodies = 256 << 20
 
-	// fewCalls is how many concurrent calls are allowed however large the bodies are.
+	// fewCalls is how many concurrent calls are always allowed, regardless of the size of
+	// their bodies.
 	fewCalls = 8
 )
 
@@ -129,11 +130,11 @@ func New(q *queue.Queue, config Config) *Dispatcher {
 // SetSecrets sets the secrets that sign later calls; nil: no signatures.
 func (d *Dispatcher) SetSecrets(s *Secrets) { d.secrets.Store(s) }
 
-// errTaken: a tube is in two sources.
-var errTaken = errors.New("the tube has a source already")
+// errTaken is returned if a tube already has a source.
+var errTaken = errors.New("the tube already has a source")
 
-// Register makes a source call the jobs of its tubes, whatever the policies of the tubes
-// say. remove ends that; calls that are under way continue.
+// Register makes a source call the jobs of its tubes, whatever the policies of the tubes say.
+// remove ends the registration; calls that are under way continue.
 func (d *Dispatcher) Register(s Source) (remove func(), err error) {
 	source := s
 	if source.Concurrency <= 0 {
@@ -167,8 +168,8 @@ func (d *Dispatcher) unregister(tubes []string) {
 	d.policies.changed(tubes...) // their policies may push
 }
 
-// watch changes the number of clients that watch tubes, by delta: so the tubes exist, and a
-// store that several instances share keeps sending wake-ups to this one.
+// watch adds delta to the number of clients that watch the tubes. A watched tube exists, and a
+// store that several instances share sends its wake-ups to this instance.
 func (d *Dispatcher) watch(delta int, tubes []string) error {
 	if len(tubes) == 0 {
 		return nil

@@ -23,7 +23,7 @@
 //
 // # For gateways
 //
-// A gateway whose jobs themselves say whom to call registers its tubes:
+// A gateway whose jobs say where to call registers its tubes:
 //
 //	remove, err := d.Register(webhook.Source{
 //		Tubes:       []string{"…"},

@@ -21,7 +21,7 @@ const (
 	maxTakes  = 512
 	maxGrants = 256
 
-	// stalePause is how long a subscription waits whose policy is about to be read.
+	// stalePause is how long a subscription waits while its policy is being read again.
 	stalePause = 100 * time.Millisecond
 )
 
@@ -72,8 +72,9 @@ func (d *Dispatcher) capacity() int {
 	return min(d.config.Calls-d.leased, max(fit, fewCalls-d.leased))
 }
 
-// grant decides how many jobs of a subscription can be taken, up to most. If none can,
-// whatever prevents it enqueues the subscription again later. The lock is held.
+// grant decides how many jobs of a subscription can be taken, up to most. If none can, the
+// subscription is enqueued again later, when the limit that prevents it allows more. The lock
+// is held.
 func (d *Dispatcher) grant(sub *subscription, now time.Time, most int) grant {
 	n := min(sub.batchSize, sub.concurrency()-sub.active, most)
 	if sub.stale {
@@ -146,7 +147,7 @@ func (d *Dispatcher) returnUnused(g *grant, n int) {
 	g.sub.active -= n
 }
 
-// endLease ends a lease: of a job with this body, or of none. The lock is held.
+// endLease records that a lease has ended. body is nil if there was no job. The lock is held.
 func (d *Dispatcher) endLease(body []byte) {
 	d.leased--
 	d.bytes -= len(body)

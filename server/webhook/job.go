@@ -8,7 +8,7 @@ import (
 	"redstalk/tube"
 )
 
-// Source is a set of tubes whose jobs a gateway calls by itself.
+// Source is a set of tubes for whose jobs a gateway makes the calls itself.
 type Source struct {
 	Tubes       []string      // valid names; no tube is in two sources
 	Concurrency int           // concurrent calls for each tube; 0: DefaultConcurrency
@@ -91,7 +91,7 @@ func BreakerOpen() Outcome { return Outcome{Verdict: Later, Delay: breakFor, Res
 // longestDelay is the longest delay that a job may have.
 const longestDelay = 10 * 365 * 24 * time.Hour
 
-// seconds returns a delay in whole seconds, rounded up, as the rules have it.
+// seconds returns a delay in whole seconds, rounded up.
 func seconds(d time.Duration) uint32 {
 	return uint32((min(max(d, 0), longestDelay) + time.Second - 1) / time.Second)
 }

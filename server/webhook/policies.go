@@ -26,9 +26,9 @@ const (
 	readAtOnce = 500
 	reread     = 500
 
-	// A tube that has no job is asked for one now and then, in case a wake-up was lost: each
-	// time a tenth of all tubes, but between these limits. After the store has failed, sweptFast
-	// of them each time, until all were asked.
+	// Tubes without a known job are polled from time to time, in case a wake-up was lost: a
+	// tenth of all tubes each time, within these limits. After the store has failed,
+	// sweptFast tubes are polled each time, until all have been polled once.
 	sweptLeast = 16
 	sweptMost  = 1000
 	sweptFast  = 10_000
@@ -146,7 +146,8 @@ func (f *policyReader) list() {
 	}
 }
 
-// countInstances records how many instances share the store; 0 if none can.
+// countInstances records how many instances share the store: 0 if the store cannot be
+// shared.
 func (f *policyReader) countInstances() {
 	s, err := f.d.queue.Stats(f.ctx)
 	if err != nil {
@@ -180,7 +181,7 @@ func (f *policyReader) readChanged() {
 	f.read(names)
 }
 
-// read reads policies and updates the subscriptions. What the store fails to read is tried
+// read reads policies and updates the subscriptions. Policies that could not be read are tried
 // again.
 func (f *policyReader) read(names []string) {
 	for some := range slices.Chunk(names, readAtOnce) {
@@ -248,7 +249,7 @@ func (f *policyReader) addSubscriptions(added []*subscription, again []string) {
 	}
 }
 
-// sweep asks some tubes for jobs, of those that have none as far as is known.
+// sweep polls some of the tubes without a known job.
 func (f *policyReader) sweep() {
 	d := f.d
 	f.mu.Lock()

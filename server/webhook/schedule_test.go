@@ -420,7 +420,7 @@ func TestBreaker(t *testing.T) {
 		if s, n := w.Dispatcher.Stats(), len(called()); n != 40 || s.Targets[0].State != "closed" || s.Waiting != 0 {
 			t.Errorf("%d were called in the end; %+v", n, s)
 		}
-		if log := strings.Join(w.log.all(), ""); strings.Count(log, "left alone") != 2 || strings.Count(log, "answers again") != 1 {
+		if log := strings.Join(w.log.all(), ""); strings.Count(log, "gets no calls") != 2 || strings.Count(log, "answers again") != 1 {
 			t.Errorf("the log says %s", log)
 		}
 	})

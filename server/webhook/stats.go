@@ -33,7 +33,7 @@ type Stats struct {
 type TubeStats struct {
 	Tube    string
 	Calls   [NumResults]uint64 // by result
-	Late    uint64             // calls that ended when they did not hold the lease of the job any more
+	Late    uint64             // calls that ended after the lease of their job
 	Seconds float64            // the sum of the durations of all calls
 	Took    [numBuckets]uint64 // calls by Buckets, not cumulative
 	Running int

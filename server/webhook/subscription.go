@@ -63,9 +63,9 @@ func (sub *subscription) timeout() time.Duration {
 	return DefaultTimeout
 }
 
-// addSubscription begins to push the jobs of a tube that is already watched. added is false
-// if they are pushed already. A gateway takes precedence: replaced says that a subscription
-// of the tube's policy has ended, so that the tube is watched once too often.
+// addSubscription begins to push the jobs of a tube that is already watched. added is false if
+// they are pushed already. A gateway's subscription replaces that of the tube's policy.
+// replaced is then true, and the caller must undo one watch of the tube.
 func (d *Dispatcher) addSubscription(sub *subscription) (added, replaced bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,8 +84,8 @@ func (d *Dispatcher) addSubscription(sub *subscription) (added, replaced bool) {
 	return true, replaced
 }
 
-// removeSubscription ends the subscription of a tube, of a gateway or of its policy. It
-// reports whether there was one.
+// removeSubscription ends the subscription of a tube: that of a gateway, or that of its
+// policy. It reports whether there was one.
 func (d *Dispatcher) removeSubscription(name string, gateway bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,7 +171,7 @@ type bucket struct {
 	at                      time.Time // when tokens was computed
 }
 
-// inBucket is the unused time of a rate that can be caught up on at once.
+// inBucket is how much of a rate can be saved up while it is not used.
 const inBucket = 100 * time.Millisecond
 
 func newBucket(calls float64, every time.Duration) *bucket {
@@ -188,7 +188,7 @@ func (b *bucket) available(now time.Time) int {
 	return int(b.tokens)
 }
 
-// wait returns how long it takes until one can begin.
+// wait returns how long it takes until the next call can begin.
 func (b *bucket) wait() time.Duration {
 	return time.Duration((1-b.tokens)/b.perSecond*float64(time.Second)) + time.Millisecond
 }

@@ -19,10 +19,11 @@ const (
 	breakAfter = 10
 	breakFor   = 30 * time.Second
 
-	// justAfter is how much later than the breaker the timer ends with which it is waited for.
+	// justAfter is how long after the end of breakFor waiters are woken, so that the
+	// breaker lets a call through by then.
 	justAfter = 10 * time.Millisecond
 
-	// leastShare is how many calls a target can have however many other calls there are.
+	// leastShare is how many calls a target can always have, regardless of other calls.
 	leastShare = 4
 
 	// maxUnused limits the unused targets that are remembered: targets of gateways whose last
@@ -30,9 +31,9 @@ const (
 	maxUnused = 1000
 )
 
-// ErrBreakerOpen: calls to the target have failed repeatedly, and for a while it gets no
-// calls.
-var ErrBreakerOpen = errors.New("the target is left alone for a while")
+// ErrBreakerOpen is returned if calls to a target have failed repeatedly, so that it gets no
+// calls for a while.
+var ErrBreakerOpen = errors.New("the circuit breaker of the target is open")
 
 // errNeutral reports to a breaker a call that says nothing about its target.
 var errNeutral = errors.New("neither a success nor a failure")
@@ -109,7 +110,7 @@ func (d *Dispatcher) breakerChanged(t *target, to gobreaker.State) {
 	switch to {
 	case gobreaker.StateOpen:
 		t.openUntil = time.Now().Add(breakFor)
-		d.config.Log.Warn("a push target keeps failing, and is left alone for a while", "target", t.name, "for", breakFor)
+		d.config.Log.Warn("a push target keeps failing, and gets no calls for a while", "target", t.name, "for", breakFor)
 	case gobreaker.StateClosed:
 		d.config.Log.Info("a push target answers again", "target", t.name)
 	}
@@ -119,11 +120,11 @@ func (d *Dispatcher) breakerChanged(t *target, to gobreaker.State) {
 type permit func(error)
 
 // share returns how many calls one target, or one gateway's tube, can have: a quarter of the
-// remaining calls, but always a few. So it takes very many slow targets to leave no calls
-// for others. The lock is held.
+// remaining calls, and at least leastShare. So a few slow targets never use up all calls. The
+// lock is held.
 func (d *Dispatcher) share() int { return max(leastShare, (d.config.Calls-d.leased)/4) }
 
-// freeCalls returns how many more calls a target can have; none if that is 0 or less. The
+// freeCalls returns how many more calls a target can have. The result can be negative. The
 // lock is held.
 func (d *Dispatcher) freeCalls(t *target) int {
 	return min(d.config.TargetConcurrency, d.share()) - t.active
@@ -144,7 +145,7 @@ func (d *Dispatcher) enter(t *target) permit {
 	return done
 }
 
-// addWaiter makes a waiter be woken when it is worth calling enter again. The lock is held.
+// addWaiter adds a waiter, which is woken when enter can succeed. The lock is held.
 func (d *Dispatcher) addWaiter(t *target, w waiter) {
 	t.waiting = append(t.waiting, w)
 	d.wakeWaiting(t)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// errPanic: a source has panicked.
+// errPanic is the error of a call in which a source panicked.
 var errPanic = errors.New("the call has panicked")
 
 // callJob calls a job and returns the outcome.
@@ -45,10 +45,10 @@ func (d *Dispatcher) webhook(ctx context.Context, sub *subscription, j *Job) Out
 	return Outcome{Result: resultOf(err), Err: err}
 }
 
-// errStatus: the answer has a status other than success.
-var errStatus = errors.New("the answer was no success")
+// errStatus is the error of a call whose answer has a status other than 2xx.
+var errStatus = errors.New("the answer is not a success")
 
-// outcomeOf returns the outcome that an answer means.
+// outcomeOf returns what happens to a job after an answer.
 func outcomeOf(answer *http.Response, now time.Time) Outcome {
 	status := answer.StatusCode
 	err := fmt.Errorf("%w: status %d", errStatus, status)

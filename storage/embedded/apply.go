@@ -55,20 +55,18 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		e.move(now, b, op)
 	case storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
 		e.applyKeyOrPolicy(now, op)
-	case storage.SetPriority:
-		op.Answer.NotFound = !e.machine.SetPriority(op.ID, op.Pri)
-	case storage.Reschedule:
-		op.Answer.NotFound = !e.machine.Reschedule(now, op.ID, op.In)
 	case storage.PeekKey:
 		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Args.Key))
 	case storage.Peek:
 		e.answerJob(b, op, e.machine.Find(op.ID))
 	case storage.PeekHead:
 		e.answerJob(b, op, e.machine.Head(op.Tube, op.State))
-	case storage.Pause:
-		op.Answer.NotFound = !e.machine.Pause(now, op.Tube, op.Delay)
-	default:
+	case storage.JobStats, storage.TubeStats, storage.Stats:
 		e.readStats(now, op)
+	default:
+		if change := op.Kind.Spec().Change; change != nil {
+			op.Answer.NotFound = !change(e.machine, now, op)
+		}
 	}
 	return true
 }

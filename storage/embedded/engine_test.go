@@ -31,7 +31,7 @@ func TestMemory(t *testing.T) {
 		clock := newFakeClock()
 		return &storetest.Engine{
 			Open:    func(testing.TB) storage.Store { return newEngine(clock.now) },
-			Advance: clock.advance,
+			Advance: clock.advance, Now: clock.now,
 		}
 	})
 }
@@ -74,7 +74,7 @@ func (d *disk) cutPower(s storage.Store) {
 
 func (d *disk) engine(restartEvery int) *storetest.Engine {
 	return &storetest.Engine{
-		Open: d.open, Advance: d.clock.advance, Crash: d.cutPower,
+		Open: d.open, Advance: d.clock.advance, Now: d.clock.now, Crash: d.cutPower,
 		Durable: true, CleanCrash: true, LateReserves: true, LateDeadLetters: true, RestartEvery: restartEvery,
 	}
 }

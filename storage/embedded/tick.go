@@ -15,6 +15,12 @@ const (
 	tickParts = 16
 )
 
+// Shared implements storage.Store: the engine has its directory to itself.
+func (e *Engine) Shared() bool { return false }
+
+// TickAll is Tick.
+func (e *Engine) TickAll() (time.Duration, error) { return e.Tick() }
+
 // Tick implements storage.Store.
 func (e *Engine) Tick() (time.Duration, error) {
 	if next, now, logged, err := e.tickPart(false); err == nil && next <= now {

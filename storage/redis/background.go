@@ -2,9 +2,6 @@ package redis
 
 import (
 	"errors"
-	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"redstalk/storage"
@@ -17,76 +14,7 @@ const (
 
 	// tickAgain is when a tick is tried again after it has failed in some partitions.
 	tickAgain = 100 * time.Millisecond
-
-	// minLoggedLag is from which lateness of a delay, TTR or pause on it is logged, and
-	// logLagEvery how often.
-	minLoggedLag = time.Second
-	logLagEvery  = 10 * time.Second
 )
-
-// background schedules the background work of a partition: heartbeats, and what is due. Times are
-// by the local clock, which is moved like that of Redis in tests.
-type background struct {
-	elsewhere atomic.Bool // another instance has something due, as of the last tick
-
-	mu      sync.Mutex
-	running bool
-	beat    time.Time // when the last heartbeat was requested
-	due     time.Time // when the next thing is due, as far as known
-}
-
-// never is a time in the distant future.
-var never = time.Unix(1<<40, 0)
-
-// dueIn records that something will be due.
-func (u *background) dueIn(now time.Time, in time.Duration) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if at := now.Add(in); at.Before(u.due) {
-		u.due = at
-	}
-}
-
-// nothingDue records that what was known to be due is done, or will be reported again.
-func (u *background) nothingDue() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.due = never
-}
-
-// left returns how long it is until the next thing is due. While a tick is under way nothing
-// more is due, so that the timer does not ask again and again.
-func (u *background) left(now time.Time) time.Duration {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.running {
-		return heartbeatEvery
-	}
-	return u.due.Sub(now)
-}
-
-// begin returns whether there is something to do while nothing is under way, and whether that
-// includes a heartbeat. It is called at least every heartbeatEvery: a heartbeat is sent if the
-// next one would be late.
-func (u *background) begin(now time.Time, always bool) (ok, beat bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	beat = now.Sub(u.beat) >= heartbeatEvery/2
-	if u.running || !always && !beat && u.due.After(now) {
-		return false, false
-	}
-	if beat {
-		u.beat = now
-	}
-	u.running = true
-	return true, beat
-}
-
-func (u *background) end() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.running = false
-}
 
 // tick submits the background work of the partition, which has begun; with a heartbeat if beat
 // is true. The result is sent to the channel.
@@ -136,6 +64,9 @@ const (
 	settlePatience = 200 * time.Millisecond
 	settleAgain    = 3 * time.Millisecond
 )
+
+// Shared implements storage.Store.
+func (s *Store) Shared() bool { return true }
 
 // TickAll ticks in all partitions, including those where nothing is known to be due. It repeats
 // that while a reservation of another instance has just expired, or a tick is under way that
@@ -210,27 +141,27 @@ func (s *Store) await(ended <-chan error, begun int) (errs []error) {
 	return errs
 }
 
-// timerLag logs when due things were done late: because the machine or Redis is overloaded,
-// because more was due at once than can be done at once, or because there was no instance.
-type timerLag struct {
-	log *slog.Logger
-
-	mu     sync.Mutex
-	logged time.Time     // when it was last logged
-	times  int           // since then
-	most   time.Duration // of these
+// encodeTick does what is due. It comes last in the call, because operations before it need not
+// know which jobs expire in it. All partitions whose ticks are under way share one step size:
+// they can be on one Redis, and then others wait for all of them.
+func (p *partition) encodeTick(c *call) {
+	c.last = append(c.last, func(c *call) {
+		c.add(p.readTick, "tick", max(max(c.stepSize(&p.batchSizes.tick), leastDue)/max(int(p.ticks.Load()), 1), tickLeast))
+	})
 }
 
-// record records how late the latest thing was that a tick has done.
-func (t *timerLag) record(late time.Duration) {
-	if late < minLoggedLag {
-		return
+// readTick reads how late the latest thing was that a tick has done, whether another instance
+// has something due, which jobs have expired, how many dead letters are pending, and which
+// reservations were flushed.
+func (p *partition) readTick(r *reply) {
+	p.timerLag.record(r.ms())
+	p.background.elsewhere.Store(r.found())
+	for range r.int64() {
+		p.holdings.drop(r.key())
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.times, t.most = t.times+1, max(t.most, late)
-	if now := time.Now(); now.Sub(t.logged) >= logLagEvery {
-		t.log.Warn("delays, TTRs or pauses have ended late", "by", t.most, "times", t.times)
-		t.logged, t.times, t.most = now, 0, 0
+	p.background.nothingDue()
+	if r.int64() > 0 {
+		p.deadLetters.begin(p)
 	}
+	p.dropFlushed(r)
 }

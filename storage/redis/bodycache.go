@@ -28,7 +28,7 @@ const (
 // contact with Redis continues under another name with an empty cache.
 //
 // A large job is a range of one here. The script does not know of it: the instance looks into
-// the cache before it reads such a record, see fetch.go.
+// the cache before it reads such a record, see large.go.
 //
 // It belongs to the caller of the partition.
 type bodyCache struct {

@@ -118,7 +118,7 @@ func TestBodyCacheAfterRollback(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	putMany(t, lt.s, 10, 5)
 	lt.client.FlushDB(context.Background())
-	prepare(context.Background(), lt.client, lt.s.parts[0].options)
+	prepare(context.Background(), nodeOf(t, lt.s), lt.s.parts[0].options)
 	ops := make([]storage.Op, 10)
 	for i := range ops {
 		ops[i] = put(fmt.Sprint("new ", i))

@@ -1,11 +1,14 @@
 package redis
 
 import (
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/schema"
 )
@@ -43,7 +46,7 @@ type call struct {
 	body   int    // largest body, in bytes, that Redis accepts
 	sentAs uint64 // its number when it was last sent
 
-	// largeFrom is the size from which on a record is staged, see staged.go; or stageNothing.
+	// largeFrom is the size from which on a record is staged, see large.go; or stageNothing.
 	largeFrom int
 
 	encoding
@@ -51,12 +54,12 @@ type call struct {
 	last   []func(*call) // encode what must come after all that
 	sealed bool          // nothing more is added
 
-	before    int             // replies that come before that of the call itself
-	node      *goredis.Client // client of the server to which it was sent
-	begun     time.Time       // when it was last sent, by the local clock
-	sent      time.Time       // the same, by clock.now; zero if it was not sent
-	confirmed time.Time       // when a later call was sent that Redis has answered
-	reply     *reply          // nil if Redis has not answered, or was not called
+	before    int       // replies that come before that of the call itself
+	node      conn.Node // server to which it was sent
+	begun     time.Time // when it was last sent, by the local clock
+	sent      time.Time // the same, by clock.now; zero if it was not sent
+	confirmed time.Time // when a later call was sent that Redis has answered
+	reply     *reply    // nil if Redis has not answered, or was not called
 	decoded   bool
 }
 
@@ -66,7 +69,7 @@ type callKind int
 const (
 	work         callKind = iota // carry out units
 	registration                 // register the instance, see registration.go
-	question                     // ask whether the instance is alive, see stale.go
+	question                     // ask whether the instance is alive, see registration.go
 	void                         // ask for the outcome of units that were answered with an error, see recover.go
 )
 
@@ -75,7 +78,7 @@ type encoding struct {
 	args          []any // of EVALSHA: lua.HeadArgs, then the operations, see lua/
 	steps         []step
 	text          []byte         // memory into which args and staged point
-	staged        []stagedRecord // sent before the call, see staged.go
+	staged        []stagedRecord // sent before the call, see large.go
 	stagedAs      []string       // the keys of staged, as long as Redis may have them
 	created       int64          // when its jobs are put, in ms by the clock of Redis
 	puts          int            // jobs
@@ -87,7 +90,7 @@ type encoding struct {
 	since         uint64         // the first job that the call says to be in the body cache
 	reportedTubes []string       // tubes whose refs are reported
 	emptySets     []string       // lease sets that are reported as empty
-	measuredBy    []*batchSize   // sizes of the steps in it, see batchsize.go
+	measuredBy    []*batchSize   // sizes of the steps in it
 	moved         int            // how many of ops are jobs of a move, or dead letters
 }
 
@@ -181,24 +184,110 @@ func (c *call) addID(id uint64) {
 	c.args = append(c.args, c.text[from:])
 }
 
-// addRecord appends the record of a job that is put.
-func (c *call) addRecord(op *storage.Op) {
-	from := len(c.text)
-	c.text = schema.AppendHead(c.text, op, c.created)
-	head := c.text[from:len(c.text):len(c.text)]
-	size := len(head) + len(op.Body)
-	c.most = max(c.most, size)
-	if size >= c.largeFrom {
-		c.stage(stagedRecord{head: head, body: op.Body})
-		return
-	}
-	c.text = append(c.text, op.Body...)
-	c.args = append(c.args, c.text[from:len(c.text):len(c.text)])
-}
-
 // addTubes appends names of tubes.
 func (c *call) addTubes(names []string) {
 	for i := range names {
 		c.args = append(c.args, &names[i])
 	}
+}
+
+const (
+	// stageNothing is larger than any record.
+	stageNothing = math.MaxInt
+
+	// stagedFor is when a staged key expires. A call directly follows its staged records, but
+	// both can be on a slow line.
+	stagedFor = 5 * time.Minute
+
+	// maxLeftOver limits how many keys are remembered for deletion. The others expire.
+	maxLeftOver = 4 * maxOps
+)
+
+// stagedRecord is a record in the pieces in which it is sent.
+type stagedRecord struct{ head, body, metadata []byte }
+
+// len returns its size in bytes.
+func (r stagedRecord) len() int { return len(r.head) + len(r.body) + len(r.metadata) }
+
+// pieces returns it as a word of a command.
+func (r stagedRecord) pieces() conn.Pieces {
+	return conn.Pieces{Head: r.head, Body: r.body, Rest: r.metadata}
+}
+
+func boolArg(ok bool) string {
+	if ok {
+		return "1"
+	}
+	return "0"
+}
+
+func numberArg(n uint64) string { return fmt.Sprintf("%016d", n) }
+
+// alike returns how many of the first operations satisfy like. The first one counts without
+// being asked.
+func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
+	n := 1
+	for n < min(len(ops), maxTogether) && like(ops[n]) {
+		n++
+	}
+	return n
+}
+
+// stepSize returns how many jobs a step in the call can have, and measures the call for that
+// size.
+func (c *call) stepSize(size *batchSize) int {
+	c.measure(size)
+	return size.limit()
+}
+
+// measure makes the duration of the call adjust a batch size.
+func (c *call) measure(size *batchSize) {
+	if !slices.Contains(c.measuredBy, size) {
+		c.measuredBy = append(c.measuredBy, size)
+	}
+}
+
+const (
+	// targetStepTime is how much longer than the quickest call a call should take that has a
+	// step of many jobs in it: other clients wait for it.
+	targetStepTime = 2 * time.Millisecond
+
+	// assumedOpTime is the time allowed for each of the other operations of the call.
+	assumedOpTime = 5 * time.Microsecond
+
+	// initialStep and minStep are the initial and the minimum number of jobs of a step;
+	// maxMoves is the maximum.
+	initialStep = 64
+	minStep     = 16
+)
+
+// batchSize is the adaptive number of jobs in a step of one kind of work: smaller after slow
+// steps, as some jobs are more work than others and some machines are slower.
+type batchSize struct{ jobs atomic.Int32 } // 0: the initial value
+
+// batchSizes are those of a partition. They are safe for concurrent use.
+type batchSizes struct {
+	flush, flushReserved, list, listReserved, move, kick, tick, reclaim batchSize
+
+	quickest atomic.Int64 // the least time that a call has taken, ns; 0: none was answered
+}
+
+// limit returns how many jobs the next step can have.
+func (size *batchSize) limit() int {
+	if n := size.jobs.Load(); n > 0 {
+		return int(n)
+	}
+	return initialStep
+}
+
+// adjust adapts the size to how much longer than the quickest call a call with a step has
+// taken. A stall of the whole machine at most halves it.
+func (size *batchSize) adjust(longer time.Duration) {
+	n := size.limit()
+	if longer > targetStepTime {
+		n = max(n/2, int(time.Duration(n)*targetStepTime/longer), minStep)
+	} else {
+		n = min(n+n/8, maxMoves)
+	}
+	size.jobs.Store(int32(n))
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -19,7 +20,7 @@ func commandStat(t *testing.T, server *redistest.Server, command, figure string)
 		t.Fatal(err)
 	}
 	var n float64
-	for _, pair := range strings.Split(infoValue(info, "cmdstat_"+command), ",") {
+	for _, pair := range strings.Split(conn.InfoValue(info, "cmdstat_"+command), ",") {
 		if text, ok := strings.CutPrefix(pair, figure+"="); ok {
 			fmt.Sscan(text, &n)
 		}

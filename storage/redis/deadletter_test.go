@@ -93,7 +93,7 @@ func interruptDeadLetters(t *testing.T, steps int) {
 		}
 		awaitSent(t, other, from, to, 3)
 	}
-	checkWhole(t, server.URL(), DefaultNamespace)
+	wantNoFaults(t, Options{URL: server.URL()})
 	wantDeadLetters(t, other, from, to)
 }
 
@@ -207,4 +207,22 @@ func TestDeadLettersShared(t *testing.T) {
 			t.Fatalf("%d still send", p.senders.Load())
 		}
 	}
+}
+
+// show describes an answer.
+func show(a *storage.Answer) string {
+	text := fmt.Sprintf("found %v id %d err %v body %d count %d names %v", !a.NotFound, a.ID, a.Err, len(a.Body), a.Count, a.Names)
+	if a.Job != nil {
+		text += fmt.Sprintf(" job %+v metadata %+v", *a.Job, a.Job.Metadata)
+	}
+	if a.TubeStats != nil {
+		text += fmt.Sprintf(" tube %+v", *a.TubeStats)
+	}
+	if a.Stats != nil {
+		text += fmt.Sprintf(" stats %+v", a.Stats.Totals)
+	}
+	if a.Result != nil {
+		text += fmt.Sprintf(" result %+v", *a.Result)
+	}
+	return text
 }

@@ -7,37 +7,32 @@
 // operations). The script walks tube's table of arrows and is the only code that changes the
 // keys of jobs, apart from the checks of fsck (lua/check). Then read the Go side:
 //
-//   - store: the [storage.Store]. placement, route and search: which partitions a batch
-//     concerns, in which order it goes through them, and takes from tubes of several.
+//   - store and options: the [storage.Store]. placement, route and search: which partitions a
+//     batch concerns, in which order it goes through them, and takes from tubes of several.
 //   - partition: joins what all connections want into calls of the script, one call at a time.
 //     unit: what is queued. inbox: the queue, and which goroutine makes the calls. pipeline:
-//     how calls overlap with other work. call: one call.
-//   - encode, encodeops and encodebackground: operations become arguments. reply and decode: the
-//     reply becomes answers. Package schema has the records of jobs, and their keys.
-//   - tagged, policy and import:
-//     operations on such jobs, policies and leases, and jobs of other servers. deadletter: how
-//     an exhausted job reaches another partition.
-//   - flushlist and movejobs: flushes, lists, and moves to another tube, in steps. batchsize:
-//     adaptive sizes of these and other steps.
-//   - staged and fetch: how the records of large jobs bypass the script.
-//   - send and transport: how a call is sent and its reply received. socket, outgoing and resp:
-//     by which connection, and in which bytes. conn and blockingconn: deadlines, and how a
-//     reply is waited for. address and link: what a URL means, and which server has a
-//     partition: a single server, the primary of sentinels, or a node of a cluster. retire:
-//     connections that are given up.
-//   - recover, abandon and errors: what happens when a call fails, and what each error of Redis
-//     means. instance and registration: the name of an instance, and how Redis learns of it.
-//     rollback: ids keep growing after Redis has gone back in time. stale: a paused instance
-//     hands out no job that has since been reassigned.
-//   - background: background work by partition, that is, heartbeats and what is due. heartbeat and
-//     clock: its state. keepalive: heartbeats beside a call that takes long.
-//   - holdings and slab: what the connections of this instance have reserved. refs: how many
-//     of them use and watch each tube. bodycache: bodies of jobs that this instance has put.
+//     how calls overlap with other work. call: one call, and the adaptive size of its steps.
+//   - encode: operations become arguments. reply: its fields become answers. For each
+//     kind of operation its encoder and its decoder stand together: puts, takes, moves, stats.
+//     Package schema has the records of jobs, and their keys.
+//   - tagged and import: operations on jobs with tags, policies and leases, and jobs of other
+//     servers. deadletter: how an exhausted job reaches another partition.
+//   - flushlist and movejobs: flushes, lists, and moves to another tube, in steps.
+//   - large: how the records of large jobs bypass the script.
+//   - send: how a call is sent and its reply received. Package conn below has the connections.
+//   - recover, abandon and errors: what happens when a call fails, what is given back, and what
+//     each error of Redis means for a call. registration: how Redis learns of this instance, and
+//     a paused instance hands out no job that has since been reassigned. placement also says how
+//     ids keep growing after Redis has gone back in time.
+//   - background: background work by partition, that is, heartbeats and what is due. heartbeat:
+//     the name of this instance, and what it knows of the others and of time. reports: what goes
+//     out with a heartbeat. keepalive: heartbeats beside a call that takes long.
+//   - holdings and holding: what the connections of this instance have reserved. refs: how many
+//     of them use and watch each tube, and what they have done. bodycache: bodies of jobs that
+//     this instance has put.
 //   - wakeups: how an instance learns that a tube has a job for a client that waits here.
-//   - counters and times: what this instance counts. topology: servers and instances.
-//   - startcheck, layout: what is checked before anything is used. servercheck: what
-//     a server allows. redact: no password reaches a log or an error.
-//   - fsck, fsck_counts, fsck_bytes and fsck_alive: redstalkd fsck, check and repair in steps.
+//   - topology: servers and instances.
+//   - startcheck: what is checked before anything is used. servercheck: what a server allows.
 //
 // Not here: rules (package tube) and waiting (package server/queue). Only the scripts know the
 // keys, except for the keys of layout, instances and versions, and the kinds that fsck scans for.
@@ -56,3 +51,5 @@
 // and an id says its partition. Nothing in memory is needed to find a job again: an instance
 // that dies is noticed when its heartbeats stop, and any other instance gives back what it held.
 package redis
+
+import ()

@@ -10,21 +10,8 @@ import (
 )
 
 // How units become arguments of the script. Here: which operations of a unit go into a call,
-// and how consecutive ones are encoded together. encodeops.go has the operations that are
-// encoded one by one, encodebackground.go those of the engine itself, and decode.go reads the
-// answers.
-
-const (
-	// maxTubes limits the tubes in which one operation looks for jobs, or which it lists.
-	maxTubes = 1000
-
-	// maxMoves limits the jobs that a single operation moves in one call.
-	maxMoves = 250
-
-	// maxTogether limits the jobs of one Redis command: Lua passes a few thousand arguments at
-	// most.
-	maxTogether = 250
-)
+// and how consecutive ones are encoded together. puts, takes, moves, stats and their neighbours
+// encode each kind of operation, and decode its answer.
 
 // encode appends the operations of u to the call, from its position on, and advances it. It
 // stops after an operation that can take several calls, and before one that depends on the
@@ -200,16 +187,6 @@ func (c *call) addTo(seq *sequence, ops []storage.Op) {
 	}
 }
 
-// deletesHeld returns whether op deletes a job without metadata that its connection is certain
-// to hold.
-func (p *partition) deletesHeld(c *call, op *storage.Op) bool {
-	if op.Kind != storage.Move || op.Move != tube.Delete {
-		return false
-	}
-	held := p.holdings.heldBy(op.Holder, op.ID, c.number)
-	return held != nil && !held.hasMetadata
-}
-
 // seal ends the call with the sequences of its units.
 func (p *partition) seal(c *call) {
 	if c.sealed {
@@ -257,196 +234,78 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 	}
 }
 
-// alike returns how many of the first operations satisfy like. The first one counts without
-// being asked.
-func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
-	n := 1
-	for n < min(len(ops), maxTogether) && like(ops[n]) {
-		n++
-	}
-	return n
-}
-
-// isPlainPut returns whether op puts a job without tags.
-func isPlainPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Args == nil }
-
-// encodePuts appends the first puts, to one tube, and returns how many.
-func (p *partition) encodePuts(c *call, ops []*storage.Op) int {
-	n, same := consecutivePuts(ops)
-	if ops = ops[:n]; ops[0].Delay > 0 {
-		p.encodeDelayedPuts(c, ops)
-	} else {
-		p.encodeReadyPuts(c, ops, same)
-	}
-	c.puts += n
-	return n
-}
-
-// sizeOf returns the size of the bodies of puts, in bytes.
-func sizeOf(puts []*storage.Op) (bytes int) {
-	for _, op := range puts {
-		bytes += len(op.Body)
-	}
-	return bytes
-}
-
-func (p *partition) encodeDelayedPuts(c *call, ops []*storage.Op) {
-	first := ops[0]
-	c.words("put-delayed", &first.Tube, boolArg(p.refs.isReported(first.Tube)), &first.Delay, sizeOf(ops), len(ops))
-	for _, op := range ops {
-		c.addRecord(op)
-	}
-	c.expect((*partition).readPuts, ops...)
-}
-
-// encodeReadyPuts appends puts without a delay. If all have the same priority and TTR, their
-// jobs become a range.
-func (p *partition) encodeReadyPuts(c *call, ops []*storage.Op, same bool) {
-	first, urgent := ops[0], 0
-	for _, op := range ops {
-		if op.Pri < tube.UrgentBelow {
-			urgent++
-		}
-	}
-	c.words("put", &first.Tube, boolArg(p.refs.isReported(first.Tube)), len(ops), urgent, sizeOf(ops))
-	if !same {
-		c.words("", "")
-		for _, op := range ops {
-			c.words(&op.Pri)
-			c.addRecord(op)
-		}
-		c.expect((*partition).readPuts, ops...)
+// encodeEmptySets reports lease sets that are empty, in a call that is made anyway.
+func (p *partition) encodeEmptySets(c *call) {
+	if len(p.holdings.emptySets) == 0 || c.isEmpty() {
 		return
 	}
-	terms, read := rangeTerms(first), (*partition).readPuts
-	if p.bodies.room() {
-		terms += p.instance.name()
-		read = (*partition).readOwnRange
+	n := min(len(p.holdings.emptySets), maxTogether)
+	c.emptySets, p.holdings.emptySets = p.holdings.emptySets[:n:n], p.holdings.emptySets[n:]
+	c.words("drop-sets", n)
+	for i := range c.emptySets {
+		c.words(c.emptySets[i])
 	}
-	c.words(&first.Pri, terms)
-	for _, op := range ops {
-		c.addRecord(op)
-	}
-	c.expect(read, ops...)
 }
 
-// rangeTerms is the part of a range's name that describes its jobs, which were put like op.
-func rangeTerms(op *storage.Op) string {
-	return fmt.Sprintf("%d;%d;", op.Pri, max(op.TTR, tube.MinTTR))
-}
-
-// putsTogether returns how many of the first puts form one operation: all to one tube with one
-// delay. Without a delay they either all have the same priority and TTR, or are a mix without
-// long streaks of the same.
-func consecutivePuts(ops []*storage.Op) (n int, same bool) {
-	first := ops[0]
-	streak := 0 // how many of the last ones have the same priority and TTR
-	n = alike(ops, func(op *storage.Op) bool {
-		return isPlainPut(op) && op.Delay == first.Delay && op.Tube == first.Tube
-	})
-	if first.Delay > 0 {
-		return n, false
-	}
-	for i := range n {
-		if streak > 0 && (ops[i].Pri != ops[i-1].Pri || ops[i].TTR != ops[i-1].TTR) {
-			if streak == i && streak >= schema.RangeFrom {
-				return i, true
-			}
-			streak = 0
-		}
-		streak++
-		if streak >= schema.RangeFrom && streak <= i {
-			return i + 1 - streak, false
-		}
-	}
-	return n, streak == n && n >= schema.RangeFrom
-}
-
-// encodeTakes appends the first takes from one tube, and returns how many.
-func encodeTakes(c *call, ops []*storage.Op) int {
-	first, wait := ops[0], false
-	n := alike(ops, func(op *storage.Op) bool {
-		return op.Kind == storage.Take && op.Holder != tube.LeaseHolder && op.MaxBytes == 0 && len(op.Tubes) == 1 && op.Tubes[0] == first.Tubes[0]
-	})
-	for _, op := range ops[:n] {
-		wait = wait || op.Wait
-	}
-	c.words("take", &first.Tubes[0], boolArg(wait), n)
-	c.expect((*partition).readTakes, ops[:n]...)
-	return n
-}
-
-// encodeTakeAny appends a take from several tubes.
-func encodeTakeAny(c *call, op *storage.Op) {
-	c.words("take-any", boolArg(op.Wait), len(op.Tubes))
-	c.addTubes(op.Tubes)
-	c.expect((*partition).readTakeAny, op)
-}
-
-// encodeTakeBefore appends a take of a job that comes before another job.
-func encodeTakeBefore(c *call, op *storage.Op, other *head) {
-	if op.Holder == tube.LeaseHolder {
-		encodeTakeLease(c, op, other)
-		return
-	}
-	if op.MaxBytes > 0 {
-		encodeTakeWithin(c, op, other)
-		return
-	}
-	c.words("take-before", other.pri)
-	c.addID(other.id)
-	c.words(len(op.Tubes))
-	c.addTubes(op.Tubes)
-	c.expect((*partition).readTakeAny, op)
-}
-
-// encodeTakeWithin appends a take of a job with a limited body size, which comes before another
-// job if that is not nil.
-func encodeTakeWithin(c *call, op *storage.Op, other *head) {
-	c.words("take-within", int(op.MaxBytes))
-	if other == nil {
-		c.words("", "")
-	} else {
-		c.words(other.pri)
-		c.addID(other.id)
-	}
-	c.words(len(op.Tubes))
-	c.addTubes(op.Tubes)
-	c.expect((*partition).readTakeAny, op)
-}
-
-// encodeDeletesHeld appends the first deletes of jobs of one tube that their connections hold,
-// either all in lease sets or none, and returns how many.
-func (p *partition) encodeDeletesHeld(c *call, ops []*storage.Op) int {
-	first := p.holdings.heldBy(ops[0].Holder, ops[0].ID, c.number)
-	first.spent = c.number
-	size, inSet := first.size, p.holdings.inSet(first)
-	n := alike(ops, func(op *storage.Op) bool {
-		if op.Kind != storage.Move || op.Move != tube.Delete {
-			return false
-		}
-		held := p.holdings.heldBy(op.Holder, op.ID, c.number)
-		if held == nil || held.hasMetadata || held.tube != first.tube || p.holdings.inSet(held) != inSet {
-			return false
-		}
-		held.spent = c.number
-		size += held.size
-		return true
-	})
-	name := p.holdings.tubeOf(first)
-	c.words("delete-held", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, n)
-	for _, op := range ops[:n] {
+// encodeOp appends an operation that is encoded by itself. u is the unit from which it comes.
+func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
+	switch op.Kind {
+	case storage.Move:
+		p.encodeMove(c, op)
+	case storage.PeekKey, storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
+		encodeTagged(c, u, op)
+	case storage.Flush, storage.ListJobs:
+		p.encodeMany(c, u, op)
+	case storage.BeginImport, storage.ImportJobs:
+		p.encodeImport(c, op)
+	case storage.Ref:
+		p.encodeRef(c, u, op)
+	case storage.Kick:
+		p.encodeKick(c, u, op)
+	case storage.Peek:
+		c.words("peek")
 		c.addID(op.ID)
+		c.expect((*partition).readPeek, op)
+	case storage.PeekHead:
+		c.words("head", op.State.String(), &op.Tube)
+		c.expect((*partition).readPeek, op)
+	case storage.ReleaseAll:
+		p.encodeReleaseAll(c, u, op)
+	case storage.JobStats:
+		c.words("job-stats")
+		c.addID(op.ID)
+		c.expect((*partition).readJobStats, op)
+	case storage.Stats:
+		c.words("stats", schema.HeartbeatTimeout.Milliseconds())
+		c.expect((*partition).readStats, op)
+	case storage.Tubes:
+		encodeTubes(c, u, op)
+	default:
+		encodeChange(c, op)
 	}
-	c.expect((*partition).readDeletesHeld, ops[:n]...)
-	return n
 }
 
-func boolArg(ok bool) string {
-	if ok {
-		return "1"
+// encodeChange appends an operation that only changes one job or tube.
+func encodeChange(c *call, op *storage.Op) {
+	spec := op.Kind.Spec()
+	if spec.Change == nil {
+		op.Answer.Err = fmt.Errorf("%w: no such operation: %d", storage.ErrUnavailable, op.Kind)
+		return
 	}
-	return "0"
+	c.words(spec.Name)
+	for _, arg := range spec.Args {
+		switch arg {
+		case storage.FieldID:
+			c.addID(op.ID)
+		case storage.FieldTube:
+			c.words(&op.Tube)
+		case storage.FieldPri:
+			c.words(&op.Pri)
+		case storage.FieldDelay:
+			c.words(&op.Delay)
+		case storage.FieldIn:
+			c.words(op.In.Milliseconds())
+		}
+	}
+	c.expect((*partition).readFound, op)
 }
-
-func numberArg(n uint64) string { return fmt.Sprintf("%016d", n) }

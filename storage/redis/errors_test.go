@@ -1,37 +1,33 @@
 package redis
 
 import (
+	"errors"
 	"testing"
+
+	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/lua"
 )
 
-// TestMeanings: an error of Redis means the same with and without ERR before it, and wherever
-// in a script it happened, in the formats of Redis 5, 6 and 7.
-func TestMeanings(t *testing.T) {
-	wraps := map[string]func(string) string{
-		"plain":      func(text string) string { return text },
-		"by a proxy": func(text string) string { return "ERR " + text },
-		"script, 5": func(text string) string {
-			return "ERR Error running script (call to f_ab12): @user_script:7: @user_script: 7: -" + text
-		},
-		"script, 6": func(text string) string { return "ERR Error running script (call to f_ab12): @user_script:7: -" + text },
-		"script, words": func(text string) string {
-			return "ERR Error running script (call to f_ab12): @user_script:7: @user_script: 7: " + text
-		},
-		"script, 7": func(text string) string { return text + " script: ab12, on @user_script:7." },
-	}
-	for _, want := range meanings {
-		for how, wrap := range wraps {
-			for _, text := range []string{want.words, want.words + " and more: -of it"} {
-				err := redisError(wrap(text))
-				if got := reactionTo(err); got != want.reaction || codeOf(err) != want.words || closesConnection(err) != want.closeConnection || needsOperator(err) != want.operator {
-					t.Errorf("%s, %q: reaction %d, code %q", how, err, got, codeOf(err))
-				}
+// TestReactions: what is done after each kind of error, also if a proxy or an older Redis has
+// put words before it.
+func TestReactions(t *testing.T) {
+	for text, want := range map[string]reaction{
+		"LOADING Redis is loading": hold, "READONLY You can't write": hold, "MOVED 1 h:1": hold, "NOAUTH Authentication required.": hold,
+		"OOM command not allowed": withhold, "Protocol error: invalid bulk length": shrink,
+		lua.Unstaged: restage, lua.Lost + " the instance was " + lua.DeclaredDead: renew,
+		"NOPERM no permissions": giveUp, "unknown command 'x'": giveUp, "WRONGTYPE wrong kind": giveUp, "syntax error": giveUp,
+	} {
+		for _, before := range []string{"", "ERR ", "ERR Error running script (call to f_ab12): @user_script:7: -"} {
+			if got := reactionTo(conn.ServerError(before + text)); got != want {
+				t.Errorf("%s%s: reaction %d, want %d", before, text, got, want)
 			}
 		}
 	}
-	for _, text := range []string{"ERR", "ERR something", "READONLYish thing", "WRONGTYPE READONLY", "ERR Error running script (call to f_ab12): @user_script:7: -WRONGTYPE LOADING"} {
-		if err := redisError(text); reactionTo(err) != giveUp || closesConnection(err) {
-			t.Errorf("%q: reaction %d", text, reactionTo(err))
+	for err, want := range map[error]reaction{
+		errReply: giveUp, conn.ErrClosed: giveUp, conn.ErrBusy: hold, conn.ErrNoNode: hold, conn.ErrOtherServer: hold, errors.New("reset"): hold,
+	} {
+		if got := reactionTo(err); got != want {
+			t.Errorf("%v: reaction %d, want %d", err, got, want)
 		}
 	}
 }

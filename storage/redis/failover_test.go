@@ -36,7 +36,7 @@ func rollbackInCluster(t *testing.T) rollbackTest {
 	redis := redistest.StartClusterWithProxies(t, 3, 1)
 	primary, replica := redis.Primaries[0], redis.Replicas[0]
 	number := 0
-	for redis.Owner(t, schema.KeyPrefix(DefaultNamespace, number), primary) != primary {
+	for redis.Owner(t, schema.KeyPrefix(schema.DefaultNamespace, number), primary) != primary {
 		number++
 	}
 	return rollbackTest{redis.URL(), tubeIn(number, clusterPartitions), primary, replica, func() {
@@ -138,7 +138,7 @@ func takeAll(t *testing.T, s *Store, name string, n int) (ids []uint64) {
 // recordsIn returns how many jobs a server has.
 func recordsIn(t *testing.T, client *goredis.Client) (n int) {
 	t.Helper()
-	for _, key := range client.Keys(context.Background(), DefaultNamespace+":{*}:*").Val() {
+	for _, key := range client.Keys(context.Background(), schema.DefaultNamespace+":{*}:*").Val() {
 		if schema.IsID(key[max(len(key)-schema.IDLen, 0):]) {
 			n++
 		}

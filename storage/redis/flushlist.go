@@ -14,22 +14,6 @@ import (
 // Operations on many jobs of a tube, both encoding and decoding: see lua/bulk. They take
 // several calls, between which others are served. movejobs.go has moves to another tube.
 
-// manyProgress is the progress of a flush or a list.
-type manyProgress struct {
-	begun  bool
-	states string // still to be flushed, as the script expects them
-	last   string // the largest id to be flushed; "" at first
-
-	position listPosition // after which the next part continues
-	holder   string       // whose reserved jobs come next
-	had      int          // how many of this holder were found
-	found    []listed
-}
-
-// listPosition is the position of a job in a queue, as the script has it: its score and its
-// key; "" before the first.
-type listPosition struct{ score, key string }
-
 // listed is a job of a list.
 type listed struct {
 	score uint64

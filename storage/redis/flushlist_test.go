@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/tools/conformance/busy"
@@ -21,7 +22,7 @@ import (
 // wantNoFaults runs fsck on a server.
 func wantNoFaults(t *testing.T, o Options) {
 	t.Helper()
-	_, err := Check(context.Background(), o, false, Report{Found: func(at int, what string) { t.Errorf("partition %d: %s", at, what) }})
+	_, err := fsck.Check(context.Background(), fsckOptions(o), false, fsck.Report{Found: func(at int, what string) { t.Errorf("partition %d: %s", at, what) }})
 	if err != nil {
 		t.Error(err)
 	}

@@ -9,10 +9,11 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 )
 
-// briefWatch is watchFor where nobody lives whose heartbeats have to be waited for.
+// briefWatch is fsck.Options.WatchFor where nobody lives whose heartbeats have to be waited for.
 const briefWatch = 20 * time.Millisecond
 
 // TestWatchedBeforehand: an instance that sends heartbeats is alive, and one that sends none is
@@ -21,8 +22,8 @@ const briefWatch = 20 * time.Millisecond
 func TestWatchedBeforehand(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), context.Background()
-	o := Options{URL: server.URL(), Namespace: "watched", watchFor: briefWatch, Log: slog.New(slog.DiscardHandler)}
-	if err := openWith(t, o).Close(); err != nil {
+	o := fsck.Options{URL: server.URL(), Namespace: "watched", WatchFor: briefWatch}
+	if err := openWith(t, Options{URL: o.URL, Namespace: o.Namespace, Log: slog.New(slog.DiscardHandler)}).Close(); err != nil {
 		t.Fatal(err)
 	}
 	const instances, day = "watched:{0}:instances", 24 * time.Hour
@@ -32,13 +33,13 @@ func TestWatchedBeforehand(t *testing.T) {
 		}
 	}
 	repair := func() error {
-		_, err := Check(ctx, o, true, Report{Found: func(int, string) {}})
+		_, err := fsck.Check(ctx, o, true, fsck.Report{Found: func(int, string) {}})
 		return err
 	}
 	for _, by := range []time.Duration{-day, day} {
 		at := time.Now().Add(by)
 		gives(at)
-		o.watchFor = patient
+		o.WatchFor = patient
 		refused := make(chan error, 1)
 		go func() { refused <- repair() }()
 		alive := time.NewTicker(time.Millisecond)
@@ -48,13 +49,13 @@ func TestWatchedBeforehand(t *testing.T) {
 				at = at.Add(time.Second)
 				gives(at)
 			case err := <-refused:
-				if waits = false; !errors.Is(err, ErrInstances) {
+				if waits = false; !errors.Is(err, fsck.ErrInstances) {
 					t.Errorf("a repair beside an instance that lives, the clock set by %v: %v", by, err)
 				}
 			}
 		}
 	}
-	o.watchFor = briefWatch
+	o.WatchFor = briefWatch
 	gives(time.Now().Add(day))
 	if err := repair(); err != nil {
 		t.Errorf("a repair beside a dead instance: %v", err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -30,10 +31,10 @@ func TestCheckOfBytesBesideInstances(t *testing.T) {
 				return redistest.Pass
 			}, nil)
 			var wrong, skipped []string
-			_, err := check(context.Background(), Options{URL: proxy.URL()}, false, Report{
+			_, err := fsck.Check(context.Background(), fsck.Options{URL: proxy.URL()}, false, fsck.Report{
 				Found:   func(_ int, what string) { wrong = append(wrong, what) },
 				Skipped: func(_ int, what string) { skipped = append(skipped, what) },
-			}, maxCheckWork)
+			})
 			if err != nil || !slices.Equal(wrong, []string{"bytes of tube:wrong is 15, and should be 10"}) {
 				t.Errorf("%v, %q", err, wrong)
 			}

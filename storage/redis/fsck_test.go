@@ -15,6 +15,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/tube"
@@ -28,7 +29,7 @@ func checkAt(t *testing.T, url string, repair bool) (jobs int, wrong []string) {
 	if repair {
 		return jobs, wrong
 	}
-	if whole, atOnce := checkBy(t, url, false, maxCheckWork); whole != jobs || !slices.Equal(wrong, atOnce) {
+	if whole, atOnce := checkBy(t, url, false, fsck.DefaultWork); whole != jobs || !slices.Equal(wrong, atOnce) {
 		t.Errorf("%d jobs, %q at once; %d, %q in steps", whole, atOnce, jobs, wrong)
 	}
 	return jobs, wrong
@@ -37,12 +38,17 @@ func checkAt(t *testing.T, url string, repair bool) (jobs int, wrong []string) {
 // checkBy checks a namespace with scripts that do this much work each.
 func checkBy(t *testing.T, url string, repair bool, work int) (jobs int, wrong []string) {
 	t.Helper()
-	jobs, err := check(context.Background(), Options{URL: url, watchFor: briefWatch}, repair, Report{Found: func(_ int, what string) { wrong = append(wrong, what) }}, work)
+	jobs, err := fsck.Check(context.Background(), fsck.Options{URL: url, WatchFor: briefWatch, MaxWork: work}, repair, fsck.Report{Found: func(_ int, what string) { wrong = append(wrong, what) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(wrong)
 	return jobs, wrong
+}
+
+// fsckOptions are for a check of the jobs of a store.
+func fsckOptions(o Options) fsck.Options {
+	return fsck.Options{URL: o.URL, Namespace: o.Namespace, Timeout: o.Timeout, WatchFor: briefWatch}
 }
 
 // fillStates puts jobs into all states: 1 and 2 are ready, 3 delayed, 4 buried,
@@ -67,11 +73,11 @@ func TestCheckFindsNothing(t *testing.T) {
 	if jobs, wrong := checkAt(t, redis.URL(), false); jobs != 5 || len(wrong) > 0 {
 		t.Errorf("%d jobs, %q", jobs, wrong)
 	}
-	_, err := Check(context.Background(), Options{URL: redis.URL()}, true, Report{})
-	if !errors.Is(err, ErrInstances) {
+	_, err := fsck.Check(context.Background(), fsck.Options{URL: redis.URL()}, true, fsck.Report{})
+	if !errors.Is(err, fsck.ErrInstances) {
 		t.Errorf("repairing while an instance runs: %v", err)
 	}
-	_, err = Check(context.Background(), Options{URL: redis.URL(), Namespace: "other"}, false, Report{})
+	_, err = fsck.Check(context.Background(), fsck.Options{URL: redis.URL(), Namespace: "other"}, false, fsck.Report{})
 	if err == nil || !strings.Contains(err.Error(), `"other" is not one of layout`) {
 		t.Errorf("a namespace that is not there: %v", err)
 	}
@@ -287,12 +293,12 @@ func longestCalls(t *testing.T, redis *redistest.Server) (stop func() (calls, ar
 func TestCheckInSteps(t *testing.T) {
 	skipIfShort(t)
 	redis := redistest.Start(t)
-	fillMany(t, redis, maxCheckWork, 2*maxCheckWork)
+	fillMany(t, redis, fsck.DefaultWork, 2*fsck.DefaultWork)
 	stop := longestCalls(t, redis)
-	if jobs, wrong := checkBy(t, redis.URL(), false, maxCheckWork); jobs != 5*maxCheckWork || len(wrong) > 0 {
+	if jobs, wrong := checkBy(t, redis.URL(), false, fsck.DefaultWork); jobs != 5*fsck.DefaultWork || len(wrong) > 0 {
 		t.Errorf("%d jobs, %d wrong: %.200q", jobs, len(wrong), wrong)
 	}
-	if calls, args := stop(); calls > maxCheckWork+maxCheckWork/4 || calls < maxCheckWork/4 || args > maxCheckWork {
+	if calls, args := stop(); calls > fsck.DefaultWork+fsck.DefaultWork/4 || calls < fsck.DefaultWork/4 || args > fsck.DefaultWork {
 		t.Errorf("a call did %d things, one had %d arguments", calls, args)
 	}
 }
@@ -301,7 +307,7 @@ func TestCheckInSteps(t *testing.T) {
 // reported.
 func TestCheckManyTubes(t *testing.T) {
 	skipIfShort(t)
-	const others, tubes = 2 * maxCheckWork, 60_000 // more than the arguments that a script can have
+	const others, tubes = 2 * fsck.DefaultWork, 60_000 // more than the arguments that a script can have
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
 	fillMany(t, redis, tubes, others)
@@ -318,7 +324,7 @@ func TestCheckManyTubes(t *testing.T) {
 	for _, repair := range []bool{false, true} {
 		var wrong []string
 		seen := make(map[string]int)
-		jobs, err := Check(ctx, Options{URL: redis.URL(), Timeout: patient}, repair, Report{
+		jobs, err := fsck.Check(ctx, fsck.Options{URL: redis.URL(), Timeout: patient}, repair, fsck.Report{
 			Found:    func(_ int, what string) { wrong = append(wrong, what) },
 			Progress: func(what string, n int) { seen[what] = max(seen[what], n) },
 		})
@@ -345,14 +351,14 @@ func TestCheckBesideInstances(t *testing.T) {
 	putMany(t, s, 20, 5)
 	redis.Client(t).HIncrBy(context.Background(), "redstalk:{0}:tube:tube7", "deletes", 2)
 	var wrong, skipped []string
-	_, err := check(context.Background(), Options{URL: redis.URL()}, false, Report{
+	_, err := fsck.Check(context.Background(), fsck.Options{URL: redis.URL(), MaxWork: 100}, false, fsck.Report{
 		Found:   func(_ int, what string) { wrong = append(wrong, what) },
 		Skipped: func(_ int, what string) { skipped = append(skipped, what) },
 		Progress: func(string, int) {
 			do(s, take(1))
 			do(s, put("x"))
 		},
-	}, 100)
+	})
 	if err != nil || !slices.Equal(wrong, []string{"deletes of tube:tube7 is 2, and should be 0"}) {
 		t.Errorf("%v, %q", err, wrong)
 	}
@@ -367,7 +373,7 @@ func TestRepairStops(t *testing.T) {
 	s := openAt(t, redis.URL(), patient)
 	fillStates(s)
 	s.Close()
-	_, err := check(context.Background(), Options{URL: redis.URL()}, true, Report{
+	_, err := fsck.Check(context.Background(), fsck.Options{URL: redis.URL(), MaxWork: 10}, true, fsck.Report{
 		Found: func(_ int, what string) { t.Error(what) },
 		Progress: func(what string, n int) {
 			if s != nil {
@@ -375,8 +381,8 @@ func TestRepairStops(t *testing.T) {
 			}
 			s = nil
 		},
-	}, 10)
-	if !errors.Is(err, ErrInstances) {
+	})
+	if !errors.Is(err, fsck.ErrInstances) {
 		t.Errorf("%v", err)
 	}
 }

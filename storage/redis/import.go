@@ -14,17 +14,6 @@ import (
 // Jobs of another server, see storage.Importer and lua/bulk/import.lua. Their ids were reserved
 // when the import began, so they are no puts.
 
-// Parts implements storage.Importer: they are the partitions.
-func (s *Store) Parts() int { return len(s.parts) }
-
-// PartOf implements storage.Importer.
-func (s *Store) PartOf(tube string) int { return schema.PartitionOf(tube, len(s.parts)) }
-
-// IDOf implements storage.Importer.
-func (s *Store) IDOf(part int, number uint64) uint64 {
-	return number*uint64(len(s.parts)) + uint64(part)
-}
-
 // encodeImport appends the beginning of an import, or some of its jobs.
 func (p *partition) encodeImport(c *call, op *storage.Op) {
 	imported := op.Args.Import

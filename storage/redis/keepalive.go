@@ -2,9 +2,9 @@ package redis
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 )
 
@@ -14,7 +14,7 @@ import (
 // connection. A keepalive is a heartbeat that does nothing else, and fails if the instance was
 // already declared dead.
 //
-// A call that makes no progress fails soon (conn.go), and then there are no keepalives.
+// A call that makes no progress fails soon (conn), and then there are no keepalives.
 
 const (
 	// keepaliveEvery is the interval of checks whether a call is long, keepaliveAfter the
@@ -30,16 +30,16 @@ var keepaliveScript = lua.Load("keepalive.lua")
 // keepalive sends heartbeats beside calls that take long.
 type keepalive struct {
 	part *partition
-	link *link
+	pool *conn.Pool
 
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
 // newKeepalive starts to watch the calls of a partition.
-func newKeepalive(p *partition, l *link) *keepalive {
+func newKeepalive(p *partition, pool *conn.Pool) *keepalive {
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &keepalive{part: p, link: l, cancel: cancel, done: make(chan struct{})}
+	k := &keepalive{part: p, pool: pool, cancel: cancel, done: make(chan struct{})}
 	go k.run(ctx)
 	return k
 }
@@ -65,11 +65,11 @@ func (k *keepalive) run(ctx context.Context) {
 // send sends a heartbeat. It shares nothing with the call that is under way.
 func (k *keepalive) send(ctx context.Context) error {
 	p := k.part
-	node, err := k.link.node(ctx, p.prefix)
+	node, err := k.pool.Node(ctx, p.prefix)
 	if err != nil {
 		return err
 	}
-	return keepaliveScript().Run(ctx, node, []string{p.prefix}, p.instance.name(), p.options.clockMoved()).Err()
+	return node.Run(ctx, keepaliveScript(), []string{p.prefix}, p.instance.name(), p.options.clockMoved()).Err
 }
 
 // clockMoved returns how many ms tests add to the clock of Redis.
@@ -79,16 +79,4 @@ func (o *Options) clockMoved() int64 {
 		moved += o.redisStep()
 	}
 	return moved.Milliseconds()
-}
-
-// calling is the start time of the call that is under way.
-type calling struct{ since atomic.Int64 } // ns since the epoch; 0 if there is none
-
-func (c *calling) begin(now time.Time) { c.since.Store(now.UnixNano()) }
-func (c *calling) end()                { c.since.Store(0) }
-
-// takes returns whether a call has been under way for at least that long.
-func (c *calling) takes(long time.Duration) bool {
-	since := c.since.Load()
-	return since != 0 && time.Since(time.Unix(0, since)) >= long
 }

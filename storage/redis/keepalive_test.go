@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
@@ -85,7 +86,7 @@ func TestKeepaliveOfTheDead(t *testing.T) {
 	lt.ahead.Add(int64(10 * time.Second))
 	lt.s.Tick()
 	for _, what := range []string{"dead", "unknown"} {
-		if err := s.keepalives[0].send(ctx); err == nil || codeOf(err) != lua.Lost {
+		if err := s.keepalives[0].send(ctx); err == nil || conn.CodeOf(err) != lua.Lost {
 			t.Errorf("%s: %v", what, err)
 		}
 		if n := lt.client.ZCard(ctx, instances).Val(); n != 1 {

@@ -1,9 +1,6 @@
 package redis
 
 import (
-	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"redstalk/storage"
@@ -141,49 +138,4 @@ func (m *moving) goOn(err error) {
 func (m *moving) end(err error) {
 	m.op.Answer.Count, m.op.Answer.Err = m.done, err
 	m.trip.goOn()
-}
-
-// parseDestination parses what the script says of a pending job after its tube: 'KEY' for a
-// dead letter, which will be ready, or 'STATE SCORE KEY'. It returns false if the record is
-// broken.
-func (l *deadLetter) parseDestination(text string) bool {
-	words := strings.SplitN(text, " ", 3)
-	if len(words) < 3 {
-		l.state, l.score, l.key = schema.StateWord(tube.Ready), strconv.FormatUint(uint64(l.job.pri), 10), text
-		return true
-	}
-	l.isMove, l.state, l.score, l.key = true, words[0], words[1], words[2]
-	rec := l.job.record
-	n := rec.MetadataLength()
-	if n < 2 {
-		return false
-	}
-	metadata, err := schema.ParseMetadata(string(rec[len(rec)-n : len(rec)-2]))
-	l.metadata = metadata
-	return err == nil
-}
-
-// movedRecord is the record of a job in its new tube. Its counters begin at zero; the metadata
-// has their former values.
-func (l *deadLetter) movedRecord() stagedRecord {
-	rec, f := l.job.record, *l.metadata
-	counters := rec.Counters()
-	f.Key = l.key
-	f.FailuresBefore -= counters.Failures()
-	f.DeliveriesBefore -= counters.Deliveries()
-	head := append([]byte(rec[:schema.CountersAt]), make([]byte, schema.NameLengthAt-schema.CountersAt)...)
-	head = append(append(head, byte(len(l.to))), l.to...)
-	head[schema.LetterAt] = schema.Letter(schema.StateOf(l.state))
-	moved := stagedRecord{head: head, body: l.job.body}
-	if !isPlain(&f) {
-		head[schema.LetterAt] += schema.LowerCase
-		moved.metadata = schema.AppendMetadata(nil, &f)
-	}
-	return moved
-}
-
-// isPlain returns whether a metadata block says nothing.
-func isPlain(f *tube.Metadata) bool {
-	block := schema.AppendMetadata(nil, f)
-	return !slices.ContainsFunc(block[:len(block)-2], func(b byte) bool { return b != 0 })
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 )
 
@@ -14,7 +15,7 @@ func TestNamespaces(t *testing.T) {
 	ctx := context.Background()
 	bad := Options{URL: "redis://127.0.0.1:1", Namespace: "a{1}"}
 	_, opening := Open(ctx, bad)
-	_, checking := Check(ctx, bad, false, Report{})
+	_, checking := fsck.Check(ctx, fsckOptions(bad), false, fsck.Report{})
 	for _, err := range []error{opening, checking} {
 		if err == nil || !strings.Contains(err.Error(), "brace") {
 			t.Errorf("%v", err)
@@ -26,7 +27,7 @@ func TestNamespaces(t *testing.T) {
 		for range n + 1 {
 			do(s, put("x"))
 		}
-		jobs, err := Check(ctx, Options{URL: redis.URL(), Namespace: name}, false, Report{Found: func(_ int, what string) { t.Errorf("%q: %s", name, what) }})
+		jobs, err := fsck.Check(ctx, fsck.Options{URL: redis.URL(), Namespace: name}, false, fsck.Report{Found: func(_ int, what string) { t.Errorf("%q: %s", name, what) }})
 		if jobs != n+1 || err != nil {
 			t.Errorf("%q: %d jobs, %v", name, jobs, err)
 		}

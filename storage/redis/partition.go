@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/schema"
 	"redstalk/storage/telemetry"
 )
@@ -31,7 +32,7 @@ type partition struct {
 	number   int
 	of       int    // partitions in all
 	shape    string // the script's arguments about partitions; "" if there is one
-	link     *link
+	pool     *conn.Pool
 	all      func(int) *partition // returns a partition of the store by its number
 	options  Options
 	log      *slog.Logger
@@ -56,19 +57,19 @@ type partition struct {
 	server      serverCheck      // see its type
 
 	// The rest belongs to the caller.
-	transport transport
+	link      conn.Link
 	pipeline  pipeline
 	ids       ids
 	heartbeat heartbeat
 	bodies    *bodyCache
-	leftOver  []string // staged keys to be deleted, see staged.go
+	leftOver  []string // staged keys to be deleted, see large.go
 	refs      *tubeRefs
 }
 
-func newPartition(l *link, o Options, all *idOrder, lag *timerLag, number int) *partition {
+func newPartition(pool *conn.Pool, o Options, all *idOrder, lag *timerLag, number int) *partition {
 	p := &partition{
 		prefix: schema.KeyPrefix(o.Namespace, number), number: number, of: o.Partitions,
-		link: l, transport: newTransport(l, o.Partitions), options: o, log: o.Log, timerLag: lag, listener: nopListener{}, ended: make(chan struct{}),
+		pool: pool, link: newLink(pool, o), options: o, log: o.Log, timerLag: lag, listener: nopListener{}, ended: make(chan struct{}),
 		clock: clock{skew: o.skew}, ids: ids{order: all, of: o.Partitions},
 		holdings: newHoldings(o.Partitions > 1), bodies: newBodyCache(o), refs: newTubeRefs(),
 		flow: newTubeFlows(), stats: newStoreStats(), ticks: &atomic.Int32{}, senders: &atomic.Int32{},
@@ -83,6 +84,15 @@ func newPartition(l *link, o Options, all *idOrder, lag *timerLag, number int) *
 	p.heartbeat.doubt(p.clock.now()) // Redis may have been down until now
 	p.instance.rename()
 	return p
+}
+
+// newLink returns the link of a partition. A single one has its own connection; the calls of
+// several overlap anyway.
+func newLink(pool *conn.Pool, o Options) conn.Link {
+	if o.Partitions > 1 {
+		return pool.NewSharedLink()
+	}
+	return pool.NewLink()
 }
 
 // listen sets the listener. It is notified of everything that is submitted later.
@@ -128,22 +138,20 @@ func (p *partition) end() {
 	<-p.ended
 }
 
-// maxWakeUps limits how many times one wake-up is passed to the listener.
-const maxWakeUps = 64
+// nopListener is the listener until Listen is called.
+type nopListener struct{}
 
-// wake wakes waiting clients of a tube, once for each job. If no client here waits, it asks
-// Redis to wake another instance.
-func (p *partition) wake(w wakeUp) {
-	for range min(w.jobs, maxWakeUps) {
-		if !p.listener.WakeUp(w.tube) {
-			p.submit(&unit{background: func(c *call) { encodePassWakeUp(c, w.tube) }})
-			return
+func (nopListener) WakeUp(string) bool { return true }
+
+func (nopListener) Waiting(string) int { return 0 }
+
+func (nopListener) Due(time.Duration) {}
+
+// submitOrFail submits units. If the partition has ended they end with ErrClosed.
+func (p *partition) submitOrFail(poll func(read bool) int, units ...*unit) {
+	if !p.submitPolling(poll, units...) {
+		for _, u := range units {
+			u.end(storage.ErrClosed)
 		}
 	}
-}
-
-// reclaimLater queues the next part of the work about an instance that was declared dead. Calls
-// of others come in between. If it fails, another instance does it after some time.
-func (p *partition) reclaimLater(inst string, from int64) {
-	p.submit(&unit{background: func(c *call) { p.encodeReclaim(c, inst, from) }})
 }

@@ -1,6 +1,10 @@
 package redis
 
-import "time"
+import (
+	"time"
+
+	"redstalk/storage/redis/lua"
+)
 
 // fewOps is the number of operations below which the fixed cost of a call exceeds that of its
 // content. If fewer have come while Redis worked, and fewer than were in that call, its units
@@ -174,7 +178,7 @@ func (p *partition) collect(underWay *call) {
 }
 
 // completeAnswered completes the units of the call that Redis has answered, unless it is stale:
-// then the next answer of Redis decides, see stale.go.
+// then the next answer of Redis decides, see registration.go.
 func (p *partition) completeAnswered() {
 	c := p.pipeline.answered
 	if c == nil {
@@ -235,13 +239,40 @@ func (p *partition) finish(c *call) {
 	p.inbox.putBack(first, last)
 }
 
-// notifyListener passes the wake-ups and due times of a reply to the listener.
-func (p *partition) notifyListener(r *reply) {
-	for _, w := range r.wakeUps {
-		p.wake(w)
+// decode reads the reply to a call, if it has answers of operations.
+func (p *partition) decode(c *call) error {
+	r := c.reply
+	if r == nil || r.unread == lua.Voided {
+		return nil
 	}
-	if r.due >= 0 {
-		p.background.dueIn(p.clock.now(), r.due)
-		p.listener.Due(r.due)
+	p.flow.mu.Lock()
+	err := p.decodeSteps(c, r)
+	p.flow.mu.Unlock()
+	p.bodies.forget(c.since)
+	p.instance.garbled = p.instance.garbled || err != nil
+	c.rewind(r)
+	return err
+}
+
+func (p *partition) decodeSteps(c *call, r *reply) error {
+	for i := 0; i < len(c.steps) && r.err == nil; i++ {
+		s := &c.steps[i]
+		s.decode(p, r, s.ops)
+	}
+	p.readNoted(r)
+	return r.err
+}
+
+// rewind makes units continue from their first operation that was cut. What was answered after
+// that is not requested again. Redis does answer, so the time limit of these units starts
+// again.
+func (c *call) rewind(r *reply) {
+	if len(r.cut) == 0 {
+		return
+	}
+	for _, u := range c.units {
+		if u.batch != nil && u.rewind(r.cut) {
+			u.since = time.Now()
+		}
 	}
 }

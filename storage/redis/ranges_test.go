@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/tube"
@@ -266,7 +267,7 @@ func TestCheckManyRanges(t *testing.T) {
 		t.Errorf("%d jobs, %q", jobs, wrong)
 	}
 	var many []goredis.Z
-	for i := range 2 * maxCheckWork {
+	for i := range 2 * fsck.DefaultWork {
 		many = append(many, goredis.Z{Score: 5, Member: p + digits(uint64(10_000+i))})
 	}
 	client.ZAdd(ctx, p+"ready:t", many...)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 )
 
@@ -22,12 +23,6 @@ import (
 // script answers what it has done, and jobs that no client has received are given back. Or it
 // marks the number, so that the call, if it still arrives, can no longer be carried out.
 
-const (
-	// firstPause and longestPause are the pauses between two attempts.
-	firstPause   = 2 * time.Millisecond
-	longestPause = 100 * time.Millisecond
-)
-
 // errUnknown: the outcome of a batch is unknown, and it cannot be sent again as it is.
 var errUnknown = fmt.Errorf("%w: Redis has no memory left, or does not take so large a job", storage.ErrUnavailable)
 
@@ -40,7 +35,7 @@ func (p *partition) recover(c *call, err error) {
 		pause = min(2*pause, longestPause)
 	}
 	p.logFailure(c, err)
-	logged := codeOf(err)
+	logged := conn.CodeOf(err)
 	defer p.recovered()
 	for {
 		uncertain = uncertain || unknown(err)
@@ -99,7 +94,7 @@ func (p *partition) logFailure(c *call, err error) {
 	switch {
 	case reactionTo(err) == withhold:
 		return
-	case needsOperator(err):
+	case conn.NeedsOperator(err):
 		level = slog.LevelError
 	}
 	p.log.Log(context.Background(), level, "Redis has not carried out a batch", "operations", c.ops, "err", err)
@@ -108,8 +103,8 @@ func (p *partition) logFailure(c *call, err error) {
 // logChange logs if a call now fails for another reason that needs the operator, and returns
 // the code that was logged last.
 func (p *partition) logChange(c *call, err error, logged string) string {
-	code := codeOf(err)
-	if code == logged || !needsOperator(err) {
+	code := conn.CodeOf(err)
+	if code == logged || !conn.NeedsOperator(err) {
 		return logged
 	}
 	p.logFailure(c, err)
@@ -152,15 +147,6 @@ func (p *partition) encodeAgain(c *call) {
 			p.encode(c, u)
 		}
 	}
-}
-
-// restoreReports records that Redis was not told what the call was to report.
-func (p *partition) restoreReports(c *call) {
-	for _, name := range c.reportedTubes {
-		p.refs.markUnreported(name)
-	}
-	p.holdings.emptySets = append(p.holdings.emptySets, c.emptySets...)
-	c.emptySets = nil
 }
 
 // overdue answers units whose time is over. Those of the call under way are answered together,

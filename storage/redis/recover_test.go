@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/tube"
@@ -398,7 +399,7 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 	ctx, client := context.Background(), server.Client(t)
 	var ahead atomic.Int64
 	o := Options{
-		URL: server.URL(), Partitions: partitions, Timeout: patient, Version: "1", watchFor: briefWatch,
+		URL: server.URL(), Partitions: partitions, Timeout: patient, Version: "1",
 		skew: func() time.Duration { return time.Duration(ahead.Load()) },
 	}
 	if used {
@@ -439,12 +440,12 @@ func testOpenFull(t *testing.T, partitions int, used bool) {
 			t.Error(err)
 		}
 	}
-	if err := writeThoughFull(ctx, client, "redstalk:{0}:", "HSET", "redstalk:{0}:counts", "urgent", "7").Err(); err != nil {
-		t.Fatal(err)
-	}
+	client.ConfigSet(ctx, "maxmemory", "0")
+	client.HSet(ctx, "redstalk:{0}:counts", "urgent", "7")
+	client.ConfigSet(ctx, "maxmemory", "1")
 	for _, repair := range []bool{true, false} {
 		faults := 0
-		if _, err := Check(ctx, o, repair, Report{Found: func(int, string) { faults++ }}); err != nil || repair != (faults > 0) {
+		if _, err := fsck.Check(ctx, fsckOptions(o), repair, fsck.Report{Found: func(int, string) { faults++ }}); err != nil || repair != (faults > 0) {
 			t.Errorf("fsck, repairing %v: %d faults, %v", repair, faults, err)
 		}
 	}

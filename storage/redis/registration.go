@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	"redstalk/storage"
+	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/schema"
 )
 
@@ -14,11 +18,6 @@ import (
 // (lua/batch.lua). So a batch that arrives late or twice, after others have declared the
 // instance dead, is distinguished from one of a new instance; and what is reserved under a name
 // is given back if the instance dies, however soon.
-
-// registrationError is the error of a registration, whose outcome does not matter.
-type registrationError struct{ error }
-
-func (e registrationError) Unwrap() error { return e.error }
 
 // register makes the present name of this instance known to Redis.
 func (p *partition) register() error {
@@ -62,33 +61,37 @@ func (p *partition) publishVersion() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.options.attempt())
 	defer cancel()
 	if err := p.updateVersions(ctx); err != nil {
-		p.log.Debug("the version of this instance could not be published", "err", p.link.address.redactError(err))
+		p.log.Debug("the version of this instance could not be published", "err", p.pool.Redact(err))
 	}
 }
 
 // updateVersions adds the version of this instance, and removes those of instances that are
 // gone. It comes after the registration, so no other instance removes this one's.
 func (p *partition) updateVersions(ctx context.Context) error {
-	node, err := p.link.node(ctx, p.prefix)
+	node, err := p.pool.Node(ctx, p.prefix)
 	if err != nil {
 		return err
 	}
 	key := p.prefix + "versions"
-	names, err := node.HKeys(ctx, key).Result()
+	names, err := node.Do(ctx, "hkeys", key).Texts()
 	if err != nil {
 		return fmt.Errorf("reading the versions: %w", err)
 	}
-	living, err := node.ZRange(ctx, p.prefix+"instances", 0, -1).Result()
+	living, err := node.Do(ctx, "zrange", p.prefix+"instances", 0, -1).Texts()
 	if err != nil {
 		return fmt.Errorf("reading the instances: %w", err)
 	}
 	gone := slices.DeleteFunc(names, func(name string) bool { return slices.Contains(living, name) })
 	if len(gone) > 0 {
-		if err := node.HDel(ctx, key, gone...).Err(); err != nil {
+		remove := []any{"hdel", key}
+		for _, name := range gone {
+			remove = append(remove, name)
+		}
+		if err := node.Do(ctx, remove...).Err; err != nil {
 			return fmt.Errorf("removing the versions of instances that are gone: %w", err)
 		}
 	}
-	if err := writeThoughFull(ctx, node, p.prefix, "HSET", key, p.instance.name(), p.options.Version).Err(); err != nil {
+	if err := writeThoughFull(ctx, node, p.prefix, "HSET", key, p.instance.name(), p.options.Version).Err; err != nil {
 		return fmt.Errorf("publishing the version: %w", err)
 	}
 	return nil
@@ -101,7 +104,7 @@ var errOtherLayout = errors.New("the namespace is not what it was when this inst
 // still the layout of this instance.
 func (p *partition) prepareAgain() error {
 	ctx := context.Background()
-	node, err := p.link.node(ctx, schema.KeyPrefix(p.options.Namespace, 0))
+	node, err := p.pool.Node(ctx, schema.KeyPrefix(p.options.Namespace, 0))
 	if err != nil {
 		return err
 	}
@@ -111,3 +114,109 @@ func (p *partition) prepareAgain() error {
 	}
 	return err
 }
+
+// An instance can be paused: its process is stopped, or its machine suspended. If that takes
+// longer than the heartbeat timeout, other instances declare it dead and give back its jobs. So
+// when it continues with the reply to a call, the jobs in it may have been reassigned. A reply
+// that gives a job to a client and is older than freshFor is not delivered before Redis has
+// confirmed, by answering another call, that the instance is alive.
+
+// freshFor is how long after the request a reply is certainly good: the heartbeat timeout is
+// longer.
+const freshFor = 2 * time.Second
+
+// isStale returns whether the reply to the call gives a job to a client, and Redis has not
+// confirmed for too long that the instance is alive.
+func (p *partition) isStale(c *call) bool {
+	if elapsed(c.aliveAt(), p.clock.now()) <= freshFor {
+		return false
+	}
+	for _, u := range c.units {
+		if u.batch == nil || u.abandoned {
+			continue
+		}
+		for i := u.begun; i < u.at; i++ {
+			if givesJob(&u.batch.Ops[i]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// confirmAnswered completes the last call that Redis has answered, if there is one. Redis has
+// answered a call that was sent at that time. If that is not recent, the instance asks whether
+// it is alive. If it is not, or Redis does not answer, no client gets a job.
+func (p *partition) confirmAnswered(sent time.Time) {
+	begun, pause := time.Now(), firstPause
+	for c := p.pipeline.answered; p.pipeline.answered != nil; {
+		c.confirmed = sent
+		if p.completeAnswered(); p.pipeline.answered == nil {
+			return
+		}
+		sent = p.clock.now()
+		switch err := p.confirm(); {
+		case err == nil:
+		case reactionTo(err) == hold && time.Since(begun) < p.options.Timeout:
+			time.Sleep(pause)
+			pause = min(2*pause, longestPause)
+			sent = c.confirmed
+		default:
+			p.withdraw(c, err)
+		}
+	}
+}
+
+// confirm asks Redis whether this instance is alive, by a call that does nothing and so is not
+// recorded.
+func (p *partition) confirm() error {
+	c := p.newCall()
+	defer p.recycle(c)
+	c.kind = question
+	return p.ask(c)
+}
+
+// withdraw takes back the jobs that a call has reserved for clients that have not received
+// them. If other instances have them the next call answers LOST; if that is unknown, they are
+// given back.
+func (p *partition) withdraw(c *call, err error) {
+	var undelivered []reservation
+	for _, u := range c.units {
+		if u.abandoned {
+			continue
+		}
+		for _, op := range p.holding(u) {
+			undelivered = append(undelivered, p.holdings.get(op.Answer.ID).reservation)
+			op.Answer = withdrawn(err)
+		}
+	}
+	p.log.Warn("this instance was paused; jobs that it had reserved are not handed out", "jobs", len(undelivered), "err", err)
+	p.giveBack(undelivered)
+}
+
+// withdrawEarlier takes back the jobs that unfinished units have got by earlier calls: those of
+// a call, and those that wait.
+func (p *partition) withdrawEarlier(c *call, err error) {
+	for _, u := range append(p.inbox.waiting(), c.units...) {
+		if u.abandoned {
+			continue
+		}
+		for _, op := range p.holding(u) {
+			op.Answer = withdrawn(err)
+		}
+	}
+}
+
+// withdrawn returns the answer to an operation whose job was taken back.
+func withdrawn(err error) storage.Answer {
+	if conn.CodeOf(err) == lua.Lost {
+		return storage.Answer{NotFound: true, Soon: storage.Forever}
+	}
+	return storage.Answer{Err: classify(err)}
+}
+
+const (
+	// firstPause and longestPause are the pauses between two attempts.
+	firstPause   = 2 * time.Millisecond
+	longestPause = 100 * time.Millisecond
+)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/redistest"
 )
@@ -105,10 +106,10 @@ func TestLateRegistration(t *testing.T) {
 		if err := ask(registration, 1, ""); err != nil {
 			t.Errorf("a registration: %v", err)
 		}
-		if err := ask(question, 78, numberArg(77)); codeOf(err) != lua.Lost {
+		if err := ask(question, 78, numberArg(77)); conn.CodeOf(err) != lua.Lost {
 			t.Errorf("work that follows another batch: %v", err)
 		}
-		if err := ask(question, 79, ""); codeOf(err) != lua.Lost {
+		if err := ask(question, 79, ""); conn.CodeOf(err) != lua.Lost {
 			t.Errorf("work that follows nothing: %v", err)
 		}
 		p.instance.named.Store(&was)

@@ -43,9 +43,11 @@ func (r *renumbered) advance(d time.Duration) {
 	}
 }
 
-func (r *renumbered) Listen(l storage.Listener)    { r.store.Listen(l) }
-func (r *renumbered) Tick() (time.Duration, error) { return r.store.Tick() }
-func (r *renumbered) Close() error                 { return r.store.Close() }
+func (r *renumbered) Listen(l storage.Listener)       { r.store.Listen(l) }
+func (r *renumbered) Tick() (time.Duration, error)    { return r.store.Tick() }
+func (r *renumbered) TickAll() (time.Duration, error) { return r.store.TickAll() }
+func (r *renumbered) Shared() bool                    { return r.store.Shared() }
+func (r *renumbered) Close() error                    { return r.store.Close() }
 
 func (r *renumbered) Do(batches ...*storage.Batch) {
 	for _, b := range batches {

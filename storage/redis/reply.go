@@ -30,7 +30,7 @@ type reply struct {
 
 	// Of jobs taken in bulk, what is not handed out yet:
 	taken   string    // ids
-	records []any     // the record of each job, a string; or a job, or nil, see fetch.go
+	records []any     // the record of each job, a string; or a job, or nil, see large.go
 	large   []large   // those of which only the beginning is there, until fetch
 	more    int       // how many more jobs of the current range
 	set     *leaseSet // their lease set, nil if none
@@ -167,3 +167,52 @@ func (r *reply) count() uint64 { return uint64(r.int64()) }
 
 // skipNumber reads an answer that is ignored.
 func skipNumber(r *reply) { r.int64() }
+
+// nextID reads the next id of the jobs taken in bulk: 'KEY', or for a range 'KEY;COUNT;' and
+// its terms, or for a lease set its deadline. A '!' at the end means that the bodies are in the
+// body cache.
+func (r *reply) nextID() uint64 {
+	if r.more > 0 {
+		r.more--
+		r.last += r.step
+		return r.last
+	}
+	end := r.prefixed + schema.IDLen
+	if len(r.taken) < end {
+		r.err = errReply
+		return 0
+	}
+	r.last = uint64(r.parse(r.taken[r.prefixed:end]))
+	key := r.taken[:end]
+	behind, rest, _ := strings.Cut(r.taken[end:], ",")
+	r.taken, r.set = rest, nil
+	if behind, r.cached = strings.CutSuffix(behind, "!"); behind != "" {
+		many, what, _ := strings.Cut(behind[1:], ";")
+		r.more = int(r.parse(many)) - 1
+		if strings.HasPrefix(what, "g") {
+			r.set = &leaseSet{name: key + behind, left: r.more + 1}
+		}
+	}
+	return r.last
+}
+
+// large is a record in a reply of which only the beginning is there.
+type large struct {
+	index int // in records
+	bytes int // of the whole record
+}
+
+// parseSizes reads which records are large.
+func (r *reply) parseSizes(sizes string) {
+	for sizes != "" {
+		var body large
+		place, rest, _ := strings.Cut(sizes, ";")
+		bytes, rest, _ := strings.Cut(rest, ";")
+		body.index, body.bytes, sizes = int(r.parse(place)), int(r.parse(bytes)), rest
+		if r.err != nil || body.index < 0 || body.index >= len(r.records) {
+			r.err = errReply
+			return
+		}
+		r.large = append(r.large, body)
+	}
+}

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/tube"
@@ -154,7 +154,7 @@ func TestLayoutIsMarkedAgain(t *testing.T) {
 		t.Error("an instance with other partitions was let in")
 	}
 	o := Options{URL: server.URL()}
-	if _, err := Check(context.Background(), o, false, Report{Found: func(_ int, what string) { t.Error(what) }}); err != nil {
+	if _, err := fsck.Check(context.Background(), fsckOptions(o), false, fsck.Report{Found: func(_ int, what string) { t.Error(what) }}); err != nil {
 		t.Error(err)
 	}
 }
@@ -228,7 +228,7 @@ func TestRepeatIsWritten(t *testing.T) {
 	s := openAt(t, proxy.URL(), patient)
 	do(s, put("x"))
 	changes := func() string {
-		return infoValue(client.Info(ctx, "persistence").Val(), "rdb_changes_since_last_save")
+		return conn.InfoValue(client.Info(ctx, "persistence").Val(), "rdb_changes_since_last_save")
 	}
 	var before string
 	var first sync.Once
@@ -251,16 +251,12 @@ func TestRepeatIsWritten(t *testing.T) {
 	client.ConfigSet(ctx, "maxmemory", "0")
 }
 
-// beforeConnect is a transport that calls a function before it connects.
-type beforeConnect struct {
-	transport
-	happens func()
-}
+// afterChange is a link whose pool has met another process.
+type afterChange struct{ conn.Link }
 
-func (b beforeConnect) connect(node *goredis.Client) error {
-	err := b.transport.connect(node)
-	b.happens()
-	return err
+func (a afterChange) Connect(node conn.Node) (changes uint64, err error) {
+	changes, err = a.Link.Connect(node)
+	return changes + 1, err
 }
 
 // TestAnotherConnectionMeetsItFirst: after a restart of Redis, the first connection that leads
@@ -269,9 +265,9 @@ func (b beforeConnect) connect(node *goredis.Client) error {
 func TestAnotherConnectionMeetsItFirst(t *testing.T) {
 	s := openAt(t, redistest.Start(t).URL(), patient)
 	first, p := do(s, put("x")).ID, s.parts[0]
-	replaced, once := make(chan struct{}), sync.Once{}
+	replaced := make(chan struct{})
 	p.submit(&unit{mustRun: true, background: func(*call) {
-		p.transport = beforeConnect{p.transport, func() { once.Do(func() { s.link.servers.isOther("", "another") }) }}
+		p.link = afterChange{p.link}
 		close(replaced)
 	}})
 	<-replaced

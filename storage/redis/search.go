@@ -35,14 +35,6 @@ type tubeGroup struct {
 	tubes     []string
 }
 
-// head is the best ready job of a group.
-type head struct {
-	err   error
-	found bool
-	pri   uint32
-	id    uint64
-}
-
 const (
 	// maxPasses is the number of vain passes after which the best job is taken regardless of
 	// others.
@@ -199,10 +191,6 @@ func (s *search) rank() (best int, second *head, err error) {
 	return best, second, err
 }
 
-func (h *head) before(other *head) bool {
-	return h.pri < other.pri || h.pri == other.pri && h.id < other.id
-}
-
 // takeFrom takes the best jobs of a group, as long as they come before another job.
 func (s *search) takeFrom(best int, second *head, out unitsByPartition) {
 	at := s.groups[best].partition
@@ -253,4 +241,19 @@ func (s *search) handOver(takes []storage.Op) (answered int) {
 	}
 	s.open = open
 	return len(takes) - len(open)
+}
+
+// encodeBest requests the best ready job of a group of tubes. With wait, Redis sends this
+// instance a wake-up for the next one if there is none.
+func encodeBest(c *call, group *tubeGroup, wait bool, h *head) {
+	c.add(h.read, "best", boolArg(wait), len(group.tubes))
+	c.ops += len(group.tubes)
+	c.addTubes(group.tubes)
+}
+
+// read reads the best ready job of a group of tubes.
+func (h *head) read(r *reply) {
+	if h.found = r.found(); h.found {
+		h.pri, h.id = uint32(r.int64()), r.key()
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/schema"
 )
@@ -63,15 +64,16 @@ func (p *partition) ask(c *call) error {
 
 // send sends a call to the server that has the partition.
 func (p *partition) send(c *call) error {
-	node, err := p.link.node(context.Background(), p.prefix)
+	node, err := p.pool.Node(context.Background(), p.prefix)
 	if err != nil {
 		return err
 	}
-	if err := p.transport.connect(node); err != nil {
+	changes, err := p.link.Connect(node)
+	if err != nil {
 		p.noteFailure()
 		return err
 	}
-	p.ids.meet(node.Options().Addr, p.link.servers.seen(), p.clock.now())
+	p.ids.meet(node.Addr(), changes, p.clock.now())
 	if err := p.checkCapabilities(c, node); err != nil {
 		return err
 	}
@@ -97,7 +99,7 @@ func (p *partition) transmit(c *call) error {
 		limit := p.options.attempt() / 2
 		commands = append(commands, []any{"wait", p.options.WaitReplicas, limit.Milliseconds()})
 	}
-	return p.transport.send(c.node, commands...)
+	return p.link.Send(c.node, commands...)
 }
 
 // receive waits for the reply to a call, reads what comes before the answers, and completes the
@@ -127,7 +129,7 @@ func (p *partition) receive(c *call) error {
 // receiveReply is receive up to the records.
 func (p *partition) receiveReply(c *call) (*reply, error) {
 	answer, err := p.receiveStaged(c)
-	if err != nil && codeOf(err) == "NOSCRIPT" {
+	if err != nil && conn.CodeOf(err) == conn.NoScript {
 		c.args[0], c.args[1] = "eval", lua.BatchText()
 		if err = p.transmit(c); err == nil {
 			answer, err = p.receiveStaged(c)
@@ -151,7 +153,7 @@ func (p *partition) receiveReply(c *call) (*reply, error) {
 func (p *partition) noteFailure() {
 	p.batchSizes.quickest.Store(0) // the next server can be farther away
 	p.heartbeat.doubt(p.clock.now())
-	p.link.reloadTopology()
+	p.pool.ReloadTopology()
 }
 
 // errFewReplicas: a batch was carried out, but is not on enough replicas yet.
@@ -163,9 +165,9 @@ var errFewReplicas = errors.New("too few replicas have the batch")
 func (p *partition) receiveStaged(c *call) (any, error) {
 	var refused error
 	for ; c.before > 0; c.before-- {
-		_, err := p.transport.receive()
-		if err != nil && codeOf(err) == "" {
-			if codeOf(refused) == invalidLength {
+		_, err := p.link.Receive()
+		if err != nil && conn.CodeOf(err) == "" {
+			if conn.CodeOf(refused) == conn.InvalidLength {
 				err = refused
 			}
 			return nil, err
@@ -175,7 +177,7 @@ func (p *partition) receiveStaged(c *call) (any, error) {
 		}
 	}
 	answer, err := p.receiveConfirmed()
-	if refused != nil && (codeOf(err) == lua.Unstaged || codeOf(refused) == invalidLength) {
+	if refused != nil && (conn.CodeOf(err) == lua.Unstaged || conn.CodeOf(refused) == conn.InvalidLength) {
 		return nil, refused
 	}
 	return answer, err
@@ -185,11 +187,11 @@ func (p *partition) receiveStaged(c *call) (any, error) {
 // replicas. The WAIT for that was sent with it, because it applies to the writes of the same
 // connection.
 func (p *partition) receiveConfirmed() (any, error) {
-	answer, err := p.transport.receive()
-	if p.options.WaitReplicas == 0 || err != nil && codeOf(err) == "" {
+	answer, err := p.link.Receive()
+	if p.options.WaitReplicas == 0 || err != nil && conn.CodeOf(err) == "" {
 		return answer, err
 	}
-	confirmed, waitErr := p.transport.receive()
+	confirmed, waitErr := p.link.Receive()
 	if err != nil {
 		return nil, err
 	}
@@ -272,5 +274,26 @@ func (p *partition) addTestTerms(terms *strings.Builder) {
 	}
 	if o.largeFrom != schema.LargeFrom {
 		fmt.Fprintf(terms, "large=%d ", o.largeFrom)
+	}
+}
+
+// noteAnswered counts a call that Redis has answered.
+func (p *partition) noteAnswered(c *call) {
+	now := time.Now()
+	p.answered.Store(now.UnixNano())
+	p.adjustBatchSizes(c, now.Sub(c.begun))
+	p.stats.calls.Add(int64(now.Sub(c.begun)))
+	p.stats.operations.Add(int64(c.ops))
+}
+
+// adjustBatchSizes records how long a call has taken. The operations of clients in it are no
+// reason for smaller steps.
+func (p *partition) adjustBatchSizes(c *call, took time.Duration) {
+	quickest := &p.batchSizes.quickest
+	if least := quickest.Load(); least == 0 || int64(took) < least {
+		quickest.Store(int64(took))
+	}
+	for _, size := range c.measuredBy {
+		size.adjust(took - time.Duration(quickest.Load()) - time.Duration(c.ops-c.moved)*assumedOpTime)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/lua"
 	"redstalk/storage/telemetry"
 )
 
@@ -75,62 +75,62 @@ func (c *capabilities) body() int { return c.record - recordOverhead }
 
 // inspect inspects the server that has the keys with this prefix. With try it also tries the
 // commands of the script.
-func inspect(ctx context.Context, node *goredis.Client, prefix string, o *Options, try bool) (*capabilities, error) {
+func inspect(ctx context.Context, node conn.Node, prefix string, o *Options, try bool) (*capabilities, error) {
 	c := &capabilities{}
-	pipe := node.Pipeline()
-	info := pipe.Info(ctx)
-	bulk, buffer := pipe.ConfigGet(ctx, "proto-max-bulk-len"), pipe.ConfigGet(ctx, "client-query-buffer-limit")
-	var tried []*goredis.Cmd
+	asked := [][]any{{"info"}, {"config", "get", "proto-max-bulk-len"}, {"config", "get", "client-query-buffer-limit"}}
+	var tried [][]any
 	if try {
-		tried = tryDirectly(ctx, pipe, prefix, o)
+		tried = triedDirectly(prefix, o)
 	}
-	pipe.Exec(ctx) // each has its own error
-	if err := info.Err(); err != nil && !forbids(err, "info") {
+	replies := node.Pipeline(ctx, slices.Concat(asked, tried)...)
+	info, err := replies[0].Text()
+	if err != nil && !conn.Forbids(err, "info") {
 		return nil, err
 	}
-	c.policy = infoValue(info.Val(), "maxmemory_policy")
+	c.policy = conn.InfoValue(info, "maxmemory_policy")
 	if c.evicts() && !o.AllowEviction {
 		c.refusal = fmt.Errorf("%w: the maxmemory-policy of Redis is %s, by which it deletes jobs", storage.ErrNoSpace, c.policy)
 	}
-	most, isMost := setting(bulk, defaultBulk)
-	room, isRoom := setting(buffer, defaultBuffer)
+	most, isMost := setting(replies[1], defaultBulk)
+	room, isRoom := setting(replies[2], defaultBuffer)
 	c.record, c.known = min(most, room-bufferReserve), isMost && isRoom
 	if !try {
 		return c, nil
 	}
-	return c, c.readTried(ctx, node, prefix, tried)
+	return c, c.readTried(ctx, node, prefix, tried, replies[len(asked):])
 }
 
-// tryDirectly tries commands that are used only outside of scripts.
-func tryDirectly(ctx context.Context, pipe goredis.Pipeliner, prefix string, o *Options) []*goredis.Cmd {
-	tried := []*goredis.Cmd{
-		pipe.Do(ctx, "evalsha", strings.Repeat("0", 40), 1, prefix),
-		pipe.Do(ctx, "blpop", prefix+"none", "-"), // refused for its timeout; a short timeout takes 100 ms
+// triedDirectly returns commands that are used only outside of scripts, to be tried.
+func triedDirectly(prefix string, o *Options) [][]any {
+	tried := [][]any{
+		{"evalsha", strings.Repeat("0", 40), 1, prefix},
+		{"blpop", prefix + "none", "-"}, // refused for its timeout; a short timeout takes 100 ms
 	}
 	if o.WaitReplicas > 0 {
-		tried = append(tried, pipe.Do(ctx, "wait", 0, 1))
+		tried = append(tried, []any{"wait", 0, 1})
 	}
 	return tried
 }
 
 // readTried records which commands are forbidden, of those that were tried directly and those
 // of the scripts.
-func (c *capabilities) readTried(ctx context.Context, node *goredis.Client, prefix string, tried []*goredis.Cmd) error {
-	for _, cmd := range tried {
-		switch err := cmd.Err(); {
-		case forbids(err, cmd.Name()):
-			c.missing = append(c.missing, strings.ToUpper(cmd.Name()))
-		case codeOf(err) == "" && err != nil && !errors.Is(err, goredis.Nil):
+func (c *capabilities) readTried(ctx context.Context, node conn.Node, prefix string, tried [][]any, replies []conn.Reply) error {
+	for i, reply := range replies {
+		name := tried[i][0].(string)
+		switch err := reply.Err; {
+		case conn.Forbids(err, name):
+			c.missing = append(c.missing, strings.ToUpper(name))
+		case conn.CodeOf(err) == "" && err != nil:
 			return err
 		}
 	}
-	failed, err := node.Eval(ctx, permissionsScript, []string{prefix}).StringSlice()
-	if forbids(err, "eval") {
+	failed, err := node.Do(ctx, "eval", lua.Permissions, 1, prefix).Texts()
+	if conn.Forbids(err, "eval") {
 		c.missing = append(c.missing, "EVAL")
 		return nil
 	}
 	for ; len(failed) > 1; failed = failed[2:] {
-		if name := failed[0]; isForbidden(answeredError(failed[1])) && !slices.Contains(c.missing, name) {
+		if name := failed[0]; conn.IsForbidden(conn.ServerError(failed[1])) && !slices.Contains(c.missing, name) {
 			c.missing = append(c.missing, name)
 		}
 	}
@@ -138,8 +138,9 @@ func (c *capabilities) readTried(ctx context.Context, node *goredis.Client, pref
 }
 
 // setting reads a number from CONFIG GET; false if it is the default.
-func setting(answer *goredis.MapStringStringCmd, usual int) (int, bool) {
-	for _, text := range answer.Val() {
+func setting(answer conn.Reply, usual int) (int, bool) {
+	all, _ := answer.Pairs()
+	for _, text := range all {
 		if n, err := strconv.Atoi(text); err == nil && n > 0 {
 			return n, true
 		}
@@ -171,20 +172,12 @@ func (f *serverCheck) isDue(current serverID) bool {
 func (f *serverCheck) noteFailure(err error) {
 	what := reactionTo(err)
 	f.failed = f.failed || what == hold || what == giveUp
-	f.forbidden = f.forbidden || isForbidden(err)
+	f.forbidden = f.forbidden || conn.IsForbidden(err)
 }
-
-// unsent is the error of a call that was not sent because of what its server allows.
-type unsent struct {
-	error
-	reaction reaction
-}
-
-func (e unsent) Unwrap() error { return e.error }
 
 // checkCapabilities returns an error if a call must not be sent to the server in its present
 // form.
-func (p *partition) checkCapabilities(c *call, node *goredis.Client) error {
+func (p *partition) checkCapabilities(c *call, node conn.Node) error {
 	f := &p.server
 	if f.isDue(p.ids.server) {
 		caps, err := inspect(context.Background(), node, p.prefix, &p.options, true)
@@ -290,7 +283,7 @@ func (s *Store) inspectPeriodically(ctx context.Context) {
 
 // recheck inspects the settings of the server. Forbidden commands show when they are used.
 func (p *partition) recheck(ctx context.Context) {
-	node, err := p.link.node(ctx, p.prefix)
+	node, err := p.pool.Node(ctx, p.prefix)
 	if err != nil {
 		return // calls fail as well, and log it
 	}

@@ -14,6 +14,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
@@ -273,7 +274,7 @@ func TestFullWhileStaging(t *testing.T) {
 		do(s, put("x"))
 		do(s, put("y"))
 		held := do(s, take(1)).ID
-		used, _ := strconv.Atoi(infoValue(client.Info(ctx, "memory").Val(), "used_memory"))
+		used, _ := strconv.Atoi(conn.InfoValue(client.Info(ctx, "memory").Val(), "used_memory"))
 		if err := client.ConfigSet(ctx, "maxmemory", strconv.Itoa(used+3_000_000)).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -7,24 +7,21 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
-	goredis "github.com/redis/go-redis/v9"
-
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/schema"
 )
-
-//go:embed lua/check/permissions.lua
-var permissionsScript string
 
 // checkServers checks at the start what would lose jobs or fail later, on every server that has
 // jobs or can get some. It returns what the server of each partition allows, which is inspected
 // again later, see servercheck.go.
-func checkServers(ctx context.Context, l *link, o *Options) (all []*capabilities, err error) {
+func checkServers(ctx context.Context, pool *conn.Pool, o *Options) (all []*capabilities, err error) {
 	for number := range o.Partitions {
 		prefix := schema.KeyPrefix(o.Namespace, number)
-		node, err := l.node(ctx, prefix)
+		node, err := pool.Node(ctx, prefix)
 		if err != nil {
 			return nil, err
 		}
@@ -41,11 +38,11 @@ func checkServers(ctx context.Context, l *link, o *Options) (all []*capabilities
 		warnOfStaging(o.Log)
 	}
 	var mu sync.Mutex // servers are asked concurrently
-	return all, l.each(ctx, func(ctx context.Context, node *goredis.Client) error {
-		info, err := node.Info(ctx).Result()
+	return all, pool.Each(ctx, func(ctx context.Context, node conn.Node) error {
+		info, err := node.Do(ctx, "info").Text()
 		mu.Lock()
 		defer mu.Unlock()
-		return checkServerInfo(node.Options().Addr, info, err, *o)
+		return checkServerInfo(node.Addr(), info, err, *o)
 	})
 }
 
@@ -55,14 +52,14 @@ func checkServerInfo(addr, info string, err error, o Options) error {
 	if addr == "FailoverClient" { // the name that go-redis uses
 		addr = "the primary"
 	}
-	if o.kind != single {
+	if o.kind != conn.Single {
 		log = log.With("server", addr)
 	}
 	switch {
-	case forbids(err, "info"):
+	case conn.Forbids(err, "info"):
 		log.Warn("Redis does not let this user run INFO, so it is unknown whether Redis can lose jobs")
 		return nil
-	case err != nil && o.kind != single: // servers that are needed were inspected more strictly before
+	case err != nil && o.kind != conn.Single: // servers that are needed were inspected more strictly before
 		log.Warn("a server does not answer, so it is unknown whether it can lose jobs", "err", err)
 		return nil
 	case err != nil:
@@ -72,7 +69,7 @@ func checkServerInfo(addr, info string, err error, o Options) error {
 }
 
 func checkInfo(addr, info string, log *slog.Logger, o Options) error {
-	value := func(name string) string { return infoValue(info, name) }
+	value := func(name string) string { return conn.InfoValue(info, name) }
 	if policy := value("maxmemory_policy"); strings.HasPrefix(policy, "allkeys") {
 		if !o.AllowEviction {
 			return fmt.Errorf("the maxmemory-policy of Redis at %s is %s, by which it deletes jobs when memory is full: set it to noeviction", addr, policy)
@@ -85,10 +82,66 @@ func checkInfo(addr, info string, log *slog.Logger, o Options) error {
 	return nil
 }
 
-// checkUser refuses a user without a password, which mostly is a password in the wrong place.
-func checkUser(options *goredis.Options) error {
-	if options.Username != "" && options.Password == "" {
-		return errors.New("reading the URL of Redis: there is a user but no password; write redis://:PASSWORD@HOST for a password without a user")
+const (
+	// defaultPartitions is the number of partitions on a single server, so that ids are 1, 2, 3
+	// …; clusterPartitions is that on a cluster.
+	defaultPartitions = 1
+	clusterPartitions = 16
+
+	// MaxPartitions limits them: each costs every instance a connection and periodic calls.
+	MaxPartitions = 1024
+)
+
+// partitionsFor returns the number of partitions for the number in Options; 0 is the default.
+func partitionsFor(asked int, k conn.Kind) (int, error) {
+	switch {
+	case asked < 0 || asked > MaxPartitions:
+		return 0, fmt.Errorf("there can be 1 to %d partitions, not %d", MaxPartitions, asked)
+	case asked > 0:
+		return asked, nil
+	case k == conn.Cluster:
+		return clusterPartitions, nil
+	}
+	return defaultPartitions, nil
+}
+
+// errLayout: a namespace has another layout than this instance needs.
+var errLayout = errors.New("another layout")
+
+// prepare checks that this instance can use the namespace. It marks a new one, with the hash
+// NAMESPACE:{0}:layout.
+func prepare(ctx context.Context, node conn.Node, o Options) error {
+	prefix := schema.KeyPrefix(o.Namespace, 0)
+	key := prefix + "layout"
+	want := []struct {
+		field  string
+		value  int
+		advice string
+	}{
+		{"version", schema.LayoutVersion, "choose another namespace"},
+		{"partitions", o.Partitions, "choose another namespace, or the same number for all instances"},
+	}
+	for _, w := range want {
+		if err := writeThoughFull(ctx, node, prefix, "HSETNX", key, w.field, w.value).Err; err != nil {
+			return err
+		}
+	}
+	have, err := node.Do(ctx, "hgetall", key).Pairs()
+	if err != nil {
+		return err
+	}
+	for _, w := range want {
+		if have[w.field] != strconv.Itoa(w.value) {
+			return fmt.Errorf("%w: the namespace %q has %s %s, and this redstalk needs %d: %s", errLayout, o.Namespace, w.field, have[w.field], w.value, w.advice)
+		}
 	}
 	return nil
+}
+
+// writeThoughFull runs a command that writes even if Redis has no memory left: Redis allows a
+// script to write if its first write needs no memory. Otherwise no instance could start to work
+// off what fills the memory.
+func writeThoughFull(ctx context.Context, node conn.Node, prefix string, words ...any) conn.Reply {
+	command := []any{"eval", "redis.call('DEL', KEYS[1]) return redis.call(unpack(ARGV))", 1, prefix + "none"}
+	return node.Do(ctx, append(command, words...)...)
 }

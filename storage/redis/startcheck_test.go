@@ -104,7 +104,7 @@ func TestRenamed(t *testing.T) {
 func TestAllTried(t *testing.T) {
 	command := regexp.MustCompile(`call\('([A-Z]+)'`)
 	tried := make(map[string]bool)
-	for _, match := range regexp.MustCompile(`'([A-Z]+)[ ']`).FindAllStringSubmatch(permissionsScript, -1) {
+	for _, match := range regexp.MustCompile(`'([A-Z]+)[ ']`).FindAllStringSubmatch(lua.Permissions, -1) {
 		tried[match[1]] = true
 	}
 	fs.WalkDir(lua.Files, ".", func(path string, d fs.DirEntry, err error) error {

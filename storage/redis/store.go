@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,104 +8,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/schema"
 	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
-const (
-	// DefaultTimeout is how long an operation is held up while Redis fails.
-	DefaultTimeout = 5 * time.Second
-
-	// longestAttempt is how long Redis has to answer a call before it is sent again.
-	longestAttempt = time.Second
-)
-
-// DefaultNamespace is the beginning of all keys if Options names no other.
-const DefaultNamespace = "redstalk"
-
-// Options say where the jobs are.
-type Options struct {
-	// URL is redis://user:password@host:port/db, or unix:///path?db=N;
-	// redis+sentinel://user:password@host:port,host:port/name/db, with the addresses of
-	// sentinels and their name for the primary; or
-	// redis+cluster://user:password@host:port,host:port, some nodes of a cluster. With rediss
-	// instead of redis TLS is used; then the parameters ca, cert, key (names of PEM files) and
-	// server_name (the name that the servers' certificates must have) are allowed.
-	// sentinel_auth=same means that the sentinels need the same user and password.
-	URL string
-
-	// Namespace is the beginning of all keys; empty means DefaultNamespace. Stores with the
-	// same namespace on the same Redis share their jobs.
-	Namespace string
-
-	// Partitions is the number of parts into which the tubes are divided, at most
-	// MaxPartitions; 0 means 1, and 16 on a cluster. It must be the same for all stores with
-	// the same namespace, and never change, because an id determines its partition by it.
-	Partitions int
-
-	// Timeout is how long an operation is held up while Redis fails, before it
-	// is answered with storage.ErrUnavailable; 0 means DefaultTimeout.
-	Timeout time.Duration
-
-	// AllowEviction opens a store even if Redis deletes arbitrary keys, and so jobs, when its
-	// memory is full.
-	AllowEviction bool
-
-	// MaxJobSize is the server's limit of a job in bytes. If Redis accepts less, that is
-	// logged. 0: unknown.
-	MaxJobSize int
-
-	// WaitReplicas is how many replicas must have a change before it is acknowledged. While
-	// there are fewer, operations are held up as while Redis fails.
-	WaitReplicas int
-
-	// Version is the version of the program, which other instances show; can be empty.
-	Version string
-
-	// Log is for messages to the operator; nil means slog.Default.
-	Log *slog.Logger
-
-	kind kind // of the URL
-
-	// inspectEvery is the interval of inspections of the settings of Redis; 0: the default.
-	// Short for tests.
-	inspectEvery time.Duration
-
-	// skew moves the clock, for tests.
-	skew func() time.Duration
-
-	// redisStep moves only the clock of Redis, for tests; nil: not at all.
-	redisStep func() time.Duration
-
-	// leaseSetFrom is how many jobs reserved together make a lease set; 0: the default. Small
-	// for tests.
-	leaseSetFrom int
-
-	// budget is how many bytes of records a reply returns; 0: the default. Small for tests.
-	budget int
-
-	// largeFrom is the size from which on a record is large; 0: the default. Small for tests.
-	largeFrom int
-
-	// noBodyCache disables the body cache, for tests.
-	noBodyCache bool
-
-	// tickPatience is how long a tick waits for its partitions; 0: the default. Long for tests
-	// that move the clock and rely on everything due being done.
-	tickPatience time.Duration
-
-	// watchFor is how long instances are watched that may be alive; 0: the default. Short for
-	// tests.
-	watchFor time.Duration
-}
-
 // Store is a storage.Store in Redis.
 type Store struct {
-	link          *link
+	pool          *conn.Pool
 	parts         []*partition
 	stats         *storeStats
 	wakeUpReaders []*wakeUpReader // of each partition
@@ -124,42 +35,42 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := schema.CheckNamespace(o.Namespace); err != nil {
 		return nil, err
 	}
-	a, err := parseAddress(o)
+	a, err := conn.Parse(o.URL, o.attempt())
 	if err != nil {
 		return nil, err
 	}
-	o.kind, o.Log = a.kind, a.redactLog(o.Log)
-	if o.Partitions, err = partitionsFor(o.Partitions, a.kind); err != nil {
+	o.kind, o.Log = a.Kind(), a.Redactor().Logger(o.Log)
+	if o.Partitions, err = partitionsFor(o.Partitions, a.Kind()); err != nil {
 		return nil, err
 	}
-	l := newLink(a, o)
-	all, err := checkAndPrepare(ctx, l, &o)
+	pool := conn.NewPool(a, connections(o))
+	all, err := checkAndPrepare(ctx, pool, &o)
 	if err != nil {
-		l.Close()
-		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.redactError(err))
+		pool.Close()
+		return nil, fmt.Errorf("using Redis at %s: %w", a.Where(), a.Redactor().Error(err))
 	}
-	s := newStore(l, o, all)
+	s := newStore(pool, o, all)
 	if err := s.each(func(p *partition) error { return p.do(func(*call) {}) }); err != nil {
 		s.closeConnections()
 		s.end()
-		return nil, fmt.Errorf("using Redis at %s: %w", a.where(), a.redactError(err))
+		return nil, fmt.Errorf("using Redis at %s: %w", a.Where(), a.Redactor().Error(err))
 	}
 	return s, nil
 }
 
 // newStore sets up the partitions, with the capabilities of their servers.
-func newStore(l *link, o Options, all []*capabilities) *Store {
-	s, ids, lag := &Store{link: l, log: o.Log, stats: newStoreStats()}, &idOrder{}, &timerLag{log: o.Log}
+func newStore(pool *conn.Pool, o Options, all []*capabilities) *Store {
+	s, ids, lag := &Store{pool: pool, log: o.Log, stats: newStoreStats()}, &idOrder{}, &timerLag{log: o.Log}
 	ticks, senders, complaints := &atomic.Int32{}, &atomic.Int32{}, &telemetry.Throttle{}
 	for number := range o.Partitions {
-		p := newPartition(l, o, ids, lag, number)
+		p := newPartition(pool, o, ids, lag, number)
 		p.stats, p.ticks, p.senders, p.server.complaints = s.stats, ticks, senders, complaints
 		p.server.capabilities.Store(all[number])
 		p.warnOfSize(all[number])
 		p.all = func(number int) *partition { return s.parts[number] }
 		s.parts = append(s.parts, p)
-		s.wakeUpReaders = append(s.wakeUpReaders, newWakeUpReader(p, l))
-		s.keepalives = append(s.keepalives, newKeepalive(p, l))
+		s.wakeUpReaders = append(s.wakeUpReaders, newWakeUpReader(p, pool))
+		s.keepalives = append(s.keepalives, newKeepalive(p, pool))
 		go p.work()
 	}
 	s.NameTubes(tube.DefaultNamed)
@@ -172,50 +83,17 @@ func newStore(l *link, o Options, all []*capabilities) *Store {
 
 // checkAndPrepare checks that Redis and the namespace can be used, and returns the capabilities
 // of the server of each partition.
-func checkAndPrepare(ctx context.Context, l *link, o *Options) ([]*capabilities, error) {
-	all, err := checkServers(ctx, l, o)
+func checkAndPrepare(ctx context.Context, pool *conn.Pool, o *Options) ([]*capabilities, error) {
+	all, err := checkServers(ctx, pool, o)
 	if err != nil {
 		return nil, err
 	}
-	node, err := l.node(ctx, schema.KeyPrefix(o.Namespace, 0))
+	node, err := pool.Node(ctx, schema.KeyPrefix(o.Namespace, 0))
 	if err != nil {
 		return nil, err
 	}
 	return all, prepare(ctx, node, *o)
 }
-
-func (o Options) withDefaults() Options {
-	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	o.Log = cmp.Or(o.Log, slog.Default())
-	o.largeFrom = cmp.Or(o.largeFrom, schema.LargeFrom)
-	o.inspectEvery = cmp.Or(o.inspectEvery, inspectEvery)
-	o.tickPatience = cmp.Or(o.tickPatience, tickPatience)
-	o.watchFor = cmp.Or(o.watchFor, watchHeartbeatsFor)
-	if o.skew == nil {
-		o.skew = func() time.Duration { return 0 }
-	}
-	return o
-}
-
-// attempt returns how long Redis has to answer a call before it is sent again.
-func (o Options) attempt() time.Duration { return min(longestAttempt, o.Timeout/2) }
-
-func init() {
-	// What go-redis would log is also returned as errors.
-	goredis.SetLogger(nopLogger{})
-}
-
-type nopLogger struct{}
-
-func (nopLogger) Printf(context.Context, string, ...any) {}
-
-// nopListener is the listener until Listen is called.
-type nopListener struct{}
-
-func (nopListener) WakeUp(string) bool { return true }
-func (nopListener) Waiting(string) int { return 0 }
-func (nopListener) Due(time.Duration)  {}
 
 // Listen implements storage.Store.
 func (s *Store) Listen(l storage.Listener) {
@@ -252,15 +130,6 @@ func searches(b *storage.Batch) bool {
 		}
 	}
 	return false
-}
-
-// submitOrFail submits units. If the partition has ended they end with ErrClosed.
-func (p *partition) submitOrFail(poll func(read bool) int, units ...*unit) {
-	if !p.submitPolling(poll, units...) {
-		for _, u := range units {
-			u.end(storage.ErrClosed)
-		}
-	}
 }
 
 // each calls do with all partitions concurrently, and returns the first error.
@@ -318,7 +187,7 @@ func (s *Store) closeConnections() error {
 	for _, k := range s.keepalives {
 		k.cancel()
 	}
-	err := s.link.Close()
+	err := s.pool.Close()
 	for _, m := range s.wakeUpReaders {
 		m.wait()
 	}
@@ -327,4 +196,46 @@ func (s *Store) closeConnections() error {
 	}
 	<-s.watched
 	return err
+}
+
+// NameTubes implements storage.Reporter.
+func (s *Store) NameTubes(n int) {
+	room := tube.RoomFor(n)
+	for _, p := range s.parts {
+		p.flow.mu.Lock()
+		p.flow.flows = tube.NewFlows(room)
+		p.flow.mu.Unlock()
+	}
+}
+
+// Report implements storage.Reporter.
+func (s *Store) Report() storage.Report {
+	e := s.stats
+	r := storage.Report{
+		Calls: e.calls.Read(), Operations: e.operations.Read(), Retries: e.retries.Load(), Replays: e.replays.Load(),
+	}
+	for _, p := range s.parts {
+		p.flow.mu.Lock()
+		r.Named = append(r.Named, p.flow.flows.Named()...)
+		r.Rest.Add(&p.flow.flows.Rest)
+		p.flow.mu.Unlock()
+		if p.failing.Load() {
+			r.Unavailable = storage.ErrUnavailable
+		}
+		if at := p.answered.Load(); at != 0 {
+			r.SinceContact = max(r.SinceContact, time.Since(time.Unix(0, at)))
+		}
+	}
+	return r
+}
+
+// Parts implements storage.Importer: they are the partitions.
+func (s *Store) Parts() int { return len(s.parts) }
+
+// PartOf implements storage.Importer.
+func (s *Store) PartOf(tube string) int { return schema.PartitionOf(tube, len(s.parts)) }
+
+// IDOf implements storage.Importer.
+func (s *Store) IDOf(part int, number uint64) uint64 {
+	return number*uint64(len(s.parts)) + uint64(part)
 }

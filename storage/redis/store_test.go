@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/storage/storetest"
@@ -19,18 +21,22 @@ import (
 // caches no bodies.
 type engines struct {
 	url        string
-	partitions int  // 0: as many as usual
-	brief      int  // see storetest.Engine
-	largeFrom  int  // see Options
-	plain      bool // ids are shown as they are, though there are several partitions
+	prefix     string // of the namespaces; "" means test
+	partitions int    // 0: as many as usual
+	brief      int    // see storetest.Engine
+	largeFrom  int    // see Options
+	plain      bool   // ids are shown as they are, though there are several partitions
 	opened     int
 }
+
+// namespace returns the namespace of the n-th engine.
+func (e *engines) namespace(n int) string { return fmt.Sprint(cmp.Or(e.prefix, "test"), n) }
 
 func (e *engines) fresh(testing.TB) *storetest.Engine {
 	e.opened++
 	var ahead atomic.Int64
 	o := Options{
-		URL: e.url, Namespace: fmt.Sprintf("test%d", e.opened), Partitions: e.partitions,
+		URL: e.url, Namespace: e.namespace(e.opened), Partitions: e.partitions,
 		skew:         func() time.Duration { return time.Duration(ahead.Load()) },
 		leaseSetFrom: 2, noBodyCache: e.opened%2 == 0, largeFrom: e.largeFrom, tickPatience: patient,
 	}
@@ -45,6 +51,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 		Open:    open,
 		Crash:   func(s storage.Store) { s.(*Store).crash() },
 		Advance: func(d time.Duration) { ahead.Add(int64(d)) },
+		Now:     func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 		Durable: true, KeepsTubes: true, LateDeadLetters: true, Brief: e.brief, Unit: 10,
 	}
 	plain := *engine
@@ -87,8 +94,8 @@ func TestSuite(t *testing.T) {
 func (e *engines) check(t *testing.T) {
 	t.Helper()
 	for n := range e.opened {
-		o := Options{URL: e.url, Namespace: fmt.Sprintf("test%d", n+1)}
-		_, err := Check(context.Background(), o, false, Report{Found: func(_ int, what string) { t.Errorf("%s: %s", o.Namespace, what) }})
+		o := Options{URL: e.url, Namespace: e.namespace(n + 1)}
+		_, err := fsck.Check(context.Background(), fsckOptions(o), false, fsck.Report{Found: func(_ int, what string) { t.Errorf("%s: %s", o.Namespace, what) }})
 		if err != nil {
 			t.Error(err)
 		}

@@ -2,11 +2,10 @@ package redis
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
-	"strconv"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
@@ -77,7 +76,7 @@ func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 	case tube.PutNew:
 		p.numberPuts(r, ops)
 		p.holdings.drop(r.count())
-		op.Answer.Result = &storage.Result{}
+		op.Answer.Result = &storage.Result{State: schema.StateOf(r.text())}
 		return
 	case tube.PutRefused:
 		op.Answer.Err = storage.ErrNoSpace
@@ -101,7 +100,7 @@ func encodeTagged(c *call, u *unit, op *storage.Op) {
 		c.words("find-key", u.listing.next(), maxTubes, op.Args.Key)
 		c.expect(readFindKey(u), op)
 	case storage.SetPolicy:
-		c.words("set-policy", &op.Tube, policyText(op.Args.Policy), quotaText(op.Args.Policy))
+		c.words("set-policy", &op.Tube, schema.PolicyText(op.Args.Policy), schema.QuotaText(op.Args.Policy))
 		c.expect((*partition).readFound, op)
 	case storage.GetPolicy:
 		c.words("get-policy", &op.Tube)
@@ -168,9 +167,9 @@ func (p *partition) readGetPolicy(r *reply, ops []*storage.Op) {
 
 // policy reads a policy; nil if there is none.
 func (r *reply) policy() *tube.Policy {
-	p, err := parsePolicy(r.text())
+	p, err := schema.ParsePolicy(r.text())
 	if err != nil {
-		r.err = err
+		r.err = fmt.Errorf("%w: %w", errReply, err)
 	}
 	return p
 }
@@ -182,59 +181,4 @@ func (p *partition) readPolicies(r *reply, ops []*storage.Op) {
 	}
 	slices.Sort(names)
 	ops[0].Answer.Names = names
-}
-
-// addMetadata reads what job-stats answers about a job with metadata.
-func (r *reply) addMetadata(s *tube.JobStats) {
-	block, policy, leased, bound := r.text(), r.policy(), r.found(), r.text()
-	f, err := schema.ParseMetadata(block)
-	if err != nil {
-		return // it is broken: fsck reports it
-	}
-	f.PendingDead = bound
-	s.Metadata, s.Rules, s.Leased = f, f.Rules.Over(policy), leased
-}
-
-// encodeTakeLease appends a take with a lease, of a job that comes before another one if that
-// is not nil.
-func encodeTakeLease(c *call, op *storage.Op, before *head) {
-	c.words("take-lease", boolArg(op.Wait), int(op.MaxBytes))
-	if before == nil {
-		c.words("", "")
-	} else {
-		c.words(before.pri)
-		c.addID(before.id)
-	}
-	c.words(len(op.Tubes))
-	c.addTubes(op.Tubes)
-	c.expect((*partition).readTakeLease, op)
-}
-
-// readTakeLease reads a take with a lease, which is no holding of this instance. The job can be
-// gone if its lease ended before the reply was repeated: then another job is requested.
-func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
-	op := ops[0]
-	switch r.verdict(op) {
-	case lua.Refused:
-		op.Answer.NotFound, op.Answer.Soon = true, storage.Forever
-	case lua.Done:
-		lease := uint64(r.parse(r.text()))
-		id, job := p.nextTaken(r)
-		if id == 0 {
-			r.cutOff(ops)
-			return
-		}
-		job.tube = nameFor(op, job.tube)
-		p.noteDelivered(r, op, &job)
-		op.Answer.ID, op.Answer.Body = id, job.body
-		op.Answer.Result = &storage.Result{Lease: lease}
-	}
-}
-
-// encodeMoveLeased appends a move on behalf of a client with a lease token.
-func encodeMoveLeased(c *call, op *storage.Op) {
-	c.words("move-leased", op.Move.String(), strconv.FormatUint(op.Args.Lease, 10))
-	c.addID(op.ID)
-	c.words(&op.Pri, &op.Delay)
-	c.expect((*partition).readFound, op)
 }

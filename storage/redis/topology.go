@@ -9,18 +9,17 @@ import (
 	"strings"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 )
 
 // Topology implements storage.Surveyor. Instances are those of the first partition, as each
 // instance serves all partitions. For a server that cannot be asked, the topology has the
 // error.
 func (s *Store) Topology(ctx context.Context) (*storage.Topology, error) {
-	topology, at := new(storage.Topology), make(map[*goredis.Client]int)
+	topology, at := new(storage.Topology), make(map[conn.Node]int)
 	for _, p := range s.parts {
-		node, err := s.link.node(ctx, p.prefix)
+		node, err := s.pool.Node(ctx, p.prefix)
 		if err != nil {
 			return nil, fmt.Errorf("looking for the server of the partition %d: %w", p.number, err)
 		}
@@ -39,25 +38,25 @@ func (s *Store) Topology(ctx context.Context) (*storage.Topology, error) {
 // readInstances reads the heartbeats and versions.
 func (s *Store) readInstances(ctx context.Context) (all []storage.Instance, err error) {
 	p := s.parts[0]
-	node, err := s.link.node(ctx, p.prefix)
+	node, err := s.pool.Node(ctx, p.prefix)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the server of the first partition: %w", err)
 	}
-	now, err := node.Time(ctx).Result()
+	now, err := node.Time(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the time: %w", s.link.address.redactError(err))
+		return nil, fmt.Errorf("asking for the time: %w", s.pool.Redact(err))
 	}
-	beats, err := node.ZRangeWithScores(ctx, p.prefix+"instances", 0, -1).Result()
+	beats, err := node.Do(ctx, "zrange", p.prefix+"instances", 0, -1, "withscores").Scored()
 	if err != nil {
-		return nil, fmt.Errorf("reading the heartbeats: %w", s.link.address.redactError(err))
+		return nil, fmt.Errorf("reading the heartbeats: %w", s.pool.Redact(err))
 	}
-	versions, err := node.HGetAll(ctx, p.prefix+"versions").Result()
+	versions, err := node.Do(ctx, "hgetall", p.prefix+"versions").Pairs()
 	if err != nil {
-		return nil, fmt.Errorf("reading the versions of instances: %w", s.link.address.redactError(err))
+		return nil, fmt.Errorf("reading the versions of instances: %w", s.pool.Redact(err))
 	}
 	own := p.instance.name()
 	for _, beat := range beats {
-		name, _ := beat.Member.(string)
+		name := beat.Member
 		since := now.Sub(time.UnixMilli(int64(beat.Score)))
 		all = append(all, storage.Instance{Name: name, Own: name == own, SinceContact: max(since, 0), Version: versions[name]})
 	}
@@ -65,15 +64,12 @@ func (s *Store) readInstances(ctx context.Context) (all []storage.Instance, err 
 }
 
 // readNode asks one server about itself.
-func (s *Store) readNode(ctx context.Context, node *goredis.Client) storage.Node {
-	n := storage.Node{Addr: node.Options().Addr, Partitions: 1}
-	if s.link.address.kind == sentinels {
-		n.Addr = s.link.address.master
-	}
+func (s *Store) readNode(ctx context.Context, node conn.Node) storage.Node {
+	n := storage.Node{Addr: s.pool.NameOf(node), Partitions: 1}
 	began := time.Now()
-	info, err := node.Info(ctx).Result()
+	info, err := node.Do(ctx, "info").Text()
 	if err != nil {
-		n.Err = s.link.address.redactError(err)
+		n.Err = s.pool.Redact(err)
 		return n
 	}
 	n.RoundTrip = time.Since(began)

@@ -175,3 +175,37 @@ func (u *unit) jobsDone(i int) int {
 	}
 	return 0
 }
+
+// head is the best ready job of a group.
+type head struct {
+	err   error
+	found bool
+	pri   uint32
+	id    uint64
+}
+
+func (h *head) before(other *head) bool {
+	return h.pri < other.pri || h.pri == other.pri && h.id < other.id
+}
+
+// givesJob returns whether an answered operation has reserved a job.
+func givesJob(op *storage.Op) bool {
+	takes := op.Kind == storage.Take || op.Kind == storage.Move && bringsBody(op)
+	return takes && op.Answer.ID != 0
+}
+
+// manyProgress is the progress of a flush or a list.
+type manyProgress struct {
+	begun  bool
+	states string // still to be flushed, as the script expects them
+	last   string // the largest id to be flushed; "" at first
+
+	position listPosition // after which the next part continues
+	holder   string       // whose reserved jobs come next
+	had      int          // how many of this holder were found
+	found    []listed
+}
+
+// listPosition is the position of a job in a queue, as the script has it: its score and its
+// key; "" before the first.
+type listPosition struct{ score, key string }

@@ -17,15 +17,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
 )
 
-// These tests make calls of the script fail in the transport, with every possible error, before
+// These tests make calls of the script fail in the link, with every possible error, before
 // they are sent or after they were carried out. They run in virtual time, on a real Redis,
 // whose clock goes on.
 
@@ -39,7 +38,7 @@ func (redisError) RedisError()     {}
 // fails; or nothing, if both are nil.
 type fault struct{ before, after error }
 
-// faultPlan decides about calls of the script, and wake-up reads.
+// faultPlan decides about calls of the script.
 type faultPlan struct {
 	mu      sync.Mutex
 	fates   []fault // of the next calls
@@ -48,9 +47,6 @@ type faultPlan struct {
 
 	then   func()                // called when a call was carried out and fails; may be nil
 	garble func(parts []any) any // changes what calls return; may be nil
-
-	receipt error // the error of the next wake-up reads
-	unread  int   // how many
 }
 
 // set sets the faults of the next calls, and of all others.
@@ -80,33 +76,22 @@ func (d *faultPlan) next() fault {
 	return f
 }
 
-// nextReceipt returns the error of the next wake-up read.
-func (d *faultPlan) nextReceipt() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.unread == 0 {
-		return nil
-	}
-	d.unread--
-	return d.receipt
-}
-
-// faultyTransport is a transport with a faultPlan.
-type faultyTransport struct {
+// faultyLink is a link with a faultPlan.
+type faultyLink struct {
 	*faultPlan
-	transport
+	conn.Link
 	fate fault
 	left []string // of the commands that were sent, those that are not answered
 }
 
-func (b *faultyTransport) send(node *goredis.Client, commands ...[]any) error {
+func (b *faultyLink) Send(node conn.Node, commands ...[]any) error {
 	b.left = b.left[:0]
 	for _, words := range commands {
 		b.left = append(b.left, fmt.Sprint(words[0]))
 	}
 	call := slices.IndexFunc(b.left, isScript)
 	if call < 0 { // bodies are read
-		return b.transport.send(node, commands...)
+		return b.Link.Send(node, commands...)
 	}
 	b.fate = b.next()
 	words := commands[call]
@@ -116,24 +101,24 @@ func (b *faultyTransport) send(node *goredis.Client, commands ...[]any) error {
 	if b.fate.before != nil {
 		return b.fate.before
 	}
-	return b.transport.send(node, commands[:call+1]...)
+	return b.Link.Send(node, commands[:call+1]...)
 }
 
 // isScript returns whether a command runs a script.
 func isScript(command string) bool { return command == "evalsha" || command == "eval" }
 
-// receive answers for the replicas, of which there are none: what was to wait for them
+// Receive answers for the replicas, of which there are none: what was to wait for them
 // was not sent, and fails or not.
-func (b *faultyTransport) receive() (any, error) {
+func (b *faultyLink) Receive() (any, error) {
 	what, waits := b.left[0], len(b.left) > 1
 	b.left = b.left[1:]
 	if what == "wait" {
 		return int64(1), b.fate.after
 	}
 	if !isScript(what) {
-		return b.transport.receive()
+		return b.Link.Receive()
 	}
-	answer, err := b.transport.receive()
+	answer, err := b.Link.Receive()
 	if waits {
 		return answer, err
 	}
@@ -151,26 +136,7 @@ func (b *faultyTransport) receive() (any, error) {
 	return answer, err
 }
 
-func (d *faultPlan) DialHook(next goredis.DialHook) goredis.DialHook { return next }
-
-// ProcessHook is for wake-up reads.
-func (d *faultPlan) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
-	return func(ctx context.Context, cmd goredis.Cmder) error {
-		if cmd.Name() == "blpop" {
-			if err := d.nextReceipt(); err != nil {
-				cmd.SetErr(err)
-				return err
-			}
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (d *faultPlan) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
-	return next
-}
-
-// harness is a store with a faultyTransport, and the answers that its clients got.
+// harness is a store with a faultyLink, and the answers that its clients got.
 type harness struct {
 	*Store
 	*faultPlan
@@ -217,12 +183,12 @@ func newHarness(t *testing.T, o Options) *harness {
 		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	replicas := o.WaitReplicas
-	o.WaitReplicas = 0 // there are none before the faulty transport is in place
+	o.WaitReplicas = 0 // there are none before the faulty link is in place
 	var err error
 	if h.Store, err = Open(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
-	h.parts[0].transport = &faultyTransport{faultPlan: h.faultPlan, transport: h.parts[0].transport}
+	h.parts[0].link = &faultyLink{faultPlan: h.faultPlan, Link: h.parts[0].link}
 	h.parts[0].options.WaitReplicas = replicas
 	for range 3 {
 		if a := do(h.Store, put("x")); a.Err != nil {
@@ -352,7 +318,7 @@ var passes = map[string]error{
 	"pipe":          &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE},
 	"closed":        io.EOF,
 	"black hole":    &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded},
-	"busy pool":     goredis.ErrPoolTimeout,
+	"busy pool":     conn.ErrBusy,
 }
 
 // stays are failures that no waiting ends.
@@ -612,7 +578,13 @@ func TestWakeUpsGoOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		s.link.one.AddHook(&faultPlan{receipt: passes["UNBLOCKED"], unread: 3})
+		left, reader := 3, s.wakeUpReaders[0]
+		reader.pop = func(n conn.Node, ctx context.Context, key string, timeout time.Duration) (string, bool, error) {
+			if left--; left >= 0 {
+				return "", false, passes["UNBLOCKED"]
+			}
+			return n.Pop(ctx, key, timeout)
+		}
 		s.Listen(e)
 		if a := do(s, takeFrom(1, true, "t")); !a.NotFound {
 			t.Fatalf("%+v", a)

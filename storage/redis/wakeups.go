@@ -2,18 +2,18 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
+	"redstalk/storage/redis/conn"
 )
 
 // wakeUpReader receives wake-ups from other instances for one partition: names of tubes in
 // which there is a job for a client that waits here. They are a list in Redis, wakeups:INST.
 type wakeUpReader struct {
 	part *partition
-	link *link
+	pool *conn.Pool
+	pop  func(n conn.Node, ctx context.Context, key string, timeout time.Duration) (string, bool, error)
 	log  *slog.Logger
 
 	cancel context.CancelFunc
@@ -28,8 +28,8 @@ const (
 	wakeUpReadRetry = 100 * time.Millisecond
 )
 
-func newWakeUpReader(p *partition, l *link) *wakeUpReader {
-	return &wakeUpReader{part: p, link: l, log: p.log, cancel: func() {}}
+func newWakeUpReader(p *partition, pool *conn.Pool) *wakeUpReader {
+	return &wakeUpReader{part: p, pool: pool, pop: conn.Node.Pop, log: p.log, cancel: func() {}}
 }
 
 func (n *wakeUpReader) start() {
@@ -49,27 +49,50 @@ func (n *wakeUpReader) wait() {
 func (n *wakeUpReader) readAll(ctx context.Context) {
 	defer close(n.done)
 	for ctx.Err() == nil {
-		tube, err := n.receive(ctx)
+		tube, ok, err := n.receive(ctx)
 		switch {
-		case err == nil:
+		case ok:
 			n.part.wake(wakeUp{tube, 1})
-		case errors.Is(err, goredis.Nil), ctx.Err() != nil:
-		default:
+		case err != nil && ctx.Err() == nil:
 			n.log.Debug("receiving wake-ups has failed", "err", err)
 			time.Sleep(wakeUpReadRetry)
 		}
 	}
 }
 
-// receive waits for one wake-up and returns its tube.
-func (n *wakeUpReader) receive(ctx context.Context) (string, error) {
-	node, err := n.link.node(ctx, n.part.prefix)
+// receive waits for one wake-up and returns its tube; false if there is none in time.
+func (n *wakeUpReader) receive(ctx context.Context) (tube string, ok bool, err error) {
+	node, err := n.pool.Node(ctx, n.part.prefix)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	got, err := node.BLPop(ctx, wakeUpReadTimeout, n.part.prefix+"wakeups:"+n.part.instance.name()).Result()
-	if err != nil {
-		return "", err
-	}
-	return got[1], nil
+	return n.pop(node, ctx, n.part.prefix+"wakeups:"+n.part.instance.name(), wakeUpReadTimeout)
 }
+
+// notifyListener passes the wake-ups and due times of a reply to the listener.
+func (p *partition) notifyListener(r *reply) {
+	for _, w := range r.wakeUps {
+		p.wake(w)
+	}
+	if r.due >= 0 {
+		p.background.dueIn(p.clock.now(), r.due)
+		p.listener.Due(r.due)
+	}
+}
+
+// maxWakeUps limits how many times one wake-up is passed to the listener.
+const maxWakeUps = 64
+
+// wake wakes waiting clients of a tube, once for each job. If no client here waits, it asks
+// Redis to wake another instance.
+func (p *partition) wake(w wakeUp) {
+	for range min(w.jobs, maxWakeUps) {
+		if !p.listener.WakeUp(w.tube) {
+			p.submit(&unit{background: func(c *call) { encodePassWakeUp(c, w.tube) }})
+			return
+		}
+	}
+}
+
+// encodePassWakeUp passes a wake-up that no client here needs to another instance.
+func encodePassWakeUp(c *call, tube string) { c.add(skipNumber, "pass-wakeup", tube) }

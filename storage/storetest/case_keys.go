@@ -19,12 +19,16 @@ func (b *harness) putTagged(name string, tags tube.Tags) (a storage.Answer) {
 	return a
 }
 
-// putNew puts a job, which must succeed, and returns its id.
+// putNew puts a job, which must succeed, and returns its id. The state in the answer must be that of
+// the job.
 func (b *harness) putNew(name string, tags tube.Tags) uint64 {
 	b.Helper()
 	a := b.putTagged(name, tags)
 	if a.Result.Outcome != tube.PutNew {
 		b.Fatalf("a put into %s with %+v was answered %+v, job %d", name, tags, *a.Result, a.ID)
+	}
+	if stats := b.do(storage.Op{Kind: storage.JobStats, ID: a.ID}); a.Result.State != stats.Job.State {
+		b.Errorf("a put with %+v was answered %v, but the job is %v", tags, a.Result.State, stats.Job.State)
 	}
 	return a.ID
 }
@@ -151,6 +155,37 @@ func testKeyTTL(b *harness) {
 	id = b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace}) // has no key-ttl itself
 	b.must(tube.Delete, 1, id)
 	b.putNew("t", tube.Tags{Key: "k"})
+}
+
+// testKeyTaken checks which tombstone counts where a key had several: only the last one, and none
+// if a job has come to the key, by a put or from another tube.
+func testKeyTaken(b *harness) {
+	for _, ttl := range []time.Duration{20, 40} {
+		id := b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace, Rules: tube.Rules{HasKeyTTL: true, KeyTTL: ttl * time.Second}})
+		b.must(tube.Delete, 1, id)
+		if ttl == 40 {
+			b.advance(25 * time.Second) // past the end of the first one
+			b.wantPut("t", tube.Tags{Key: "k"}, tube.PutExisting, id, tube.Gone)
+		}
+	}
+	b.putNew("u", tube.Tags{Key: "k"})
+	if n := b.moveJobs("u", tube.Ready, "t", 1); n != 1 {
+		b.Fatalf("%d jobs were moved", n)
+	}
+	b.awaitKey("t", "k")
+	b.must(tube.Delete, 1, b.peekKey("t", "k").ID)
+	b.putNew("t", tube.Tags{Key: "k"})
+}
+
+// awaitKey waits until a job has a key: a moved job can take a moment.
+func (b *harness) awaitKey(name, key string) {
+	b.Helper()
+	for limit := time.Now().Add(learnLimit); b.peekKey(name, key).NotFound; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			b.Fatalf("no job of %s has the key %s", name, key)
+		}
+		b.advance(0)
+	}
 }
 
 // testByKey finds jobs by their keys, and deletes them, in each state.

@@ -46,6 +46,7 @@ var cases = map[string]func(*harness){
 	"tags: delay and at":      testTagsDelay,
 	"keys: duplicates":        testKeys,
 	"keys: key-ttl":           testKeyTTL,
+	"keys: taken":             testKeyTaken,
 	"keys: peek and delete":   testByKey,
 	"keys: find":              testFindKey,
 	"rules: retries":          testRetries,

@@ -125,14 +125,6 @@ func hasEnded(done []storage.Op) bool {
 	return false
 }
 
-var kindNames = map[storage.Kind]string{
-	storage.SetPriority: "set-priority", storage.Reschedule: "reschedule", storage.Kick: "kick", storage.Peek: "peek",
-	storage.PeekHead: "peek-head", storage.PeekKey: "peek-key", storage.DeleteKey: "delete-key", storage.FindKey: "find-key",
-	storage.SetPolicy: "set-policy", storage.GetPolicy: "get-policy", storage.Policies: "policies", storage.ListJobs: "list-jobs",
-	storage.Flush: "flush", storage.MoveJobs: "move-jobs", storage.JobStats: "job-stats", storage.TubeStats: "tube-stats",
-	storage.Stats: "stats", storage.Tubes: "tubes", storage.Pause: "pause", storage.ReleaseAll: "release-all",
-}
-
 // describe describes an operation.
 func describe(op *storage.Op) string {
 	switch op.Kind {
@@ -145,8 +137,8 @@ func describe(op *storage.Op) string {
 	case storage.Ref:
 		return fmt.Sprintf("ref %v, role %d, %+d", op.Tubes, op.Role, op.Delta)
 	}
-	return fmt.Sprintf("%s: tube %s, id %d, holder %d, state %v, max %d, delay %d, pri %d, in %v%s",
-		kindNames[op.Kind], op.Tube, op.ID, op.Holder, op.State, op.MaxJobs, op.Delay, op.Pri, op.In, describeArgs(op.Args))
+	return fmt.Sprintf("%v: tube %s, id %d, holder %d, state %v, max %d, delay %d, pri %d, in %v%s",
+		op.Kind, op.Tube, op.ID, op.Holder, op.State, op.MaxJobs, op.Delay, op.Pri, op.In, describeArgs(op.Args))
 }
 
 func describeArgs(r *storage.Args) string {

@@ -20,6 +20,16 @@ type Engine struct {
 	// show about the local time.
 	Advance func(time.Duration)
 
+	// Now is the clock of the store. If it is nil, random histories contain no put with a time
+	// of day.
+	Now func() time.Time
+
+	// TwoInstances says that the store is two servers on the same data. It carries out a batch in
+	// the server of its holder: holders with an odd number are connected to one, the others to
+	// the other. In a random history only one of them has reservations at a time, because the
+	// order in which those of two servers end is undefined.
+	TwoInstances bool
+
 	// Durable says that the next Open finds what was acknowledged before.
 	Durable bool
 
@@ -79,6 +89,9 @@ func Run(t *testing.T, fresh func(testing.TB) *Engine) {
 	t.Run("histories", func(t *testing.T) { runHistories(t, fresh, false) })
 	t.Run("histories with rules", func(t *testing.T) { runHistories(t, fresh, true) })
 }
+
+// RunRules runs only the random histories with rules.
+func RunRules(t *testing.T, fresh func(testing.TB) *Engine) { runHistories(t, fresh, true) }
 
 // RunImport runs only the cases about imports. It is for a store whose ids are not as Run
 // expects them, because it is divided.

@@ -109,7 +109,7 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules bool) {
 func newHistory(t testing.TB, e *Engine, seed uint64) *history {
 	return &history{
 		harness: newHarness(t, e), model: NewModel(), covered: make(map[string]int),
-		random: rand.New(rand.NewPCG(seed, 0)),
+		random: rand.New(rand.NewPCG(seed, 0)), reserver: 1,
 	}
 }
 
@@ -155,6 +155,9 @@ type history struct {
 	empty   bool       // with rules: no job has a body
 	burying bool       // with rules: no job goes to a dead-letter tube
 	learner *idLearner // nil if the model can predict all ids
+
+	reserver tube.Holder // with Engine.TwoInstances: the only holder that reserves now, 1 or 2
+
 	random  *rand.Rand
 	log     []string
 	covered map[string]int
@@ -169,6 +172,8 @@ func (h *history) step() {
 		h.pass(time.Duration((1+h.random.IntN(4))*h.engine.unit()) * time.Second)
 	} else if h.rules && h.random.IntN(20) == 0 {
 		h.pages()
+	} else if h.engine.TwoInstances && h.random.IntN(12) == 0 {
+		h.changeInstance()
 	} else {
 		h.compare(h.randomBatch())
 	}
@@ -237,6 +242,9 @@ func (h *history) logf(format string, args ...any) {
 // compare carries out a batch on both sides and compares the answers.
 func (h *history) compare(batch []storage.Op) {
 	h.engine.stretch(batch)
+	if len(batch) == 1 {
+		h.randomAt(&batch[0])
+	}
 	mine := slices.Clone(batch)
 	h.model.Begin()
 	for i := range mine {
@@ -258,6 +266,9 @@ func (h *history) compare(batch []storage.Op) {
 	for i := range batch {
 		h.logf("%s → %s", describe(&batch[i]), show(&batch[i].Answer))
 		h.learner.translate(&batch[i], &mine[i].Answer)
+		if h.engine.TwoInstances { // a server learns later that the other one has removed a job of its holder
+			mine[i].Answer.Soon = batch[i].Answer.Soon
+		}
 		if diff := differ(&batch[i].Answer, &mine[i].Answer, h.engine.unit()); diff != "" {
 			h.Fatalf("the store and the model differ: %s\nmodel: %s\nafter:\n%s", diff, show(&mine[i].Answer), strings.Join(h.log, "\n"))
 		}

@@ -16,6 +16,7 @@ import (
 // and within a batch in the order of ids.
 type Model struct {
 	now        time.Duration // since the model began
+	clock      tube.Instant  // the time of day that the next put with a time of day refers to
 	jobs       []*modelJob
 	lastID     uint64
 	sequence   int // grows with every burial

@@ -71,12 +71,17 @@ func (m *Model) putTagged(op *storage.Op) {
 	}
 	delete(m.tombstones, modelKey{op.Tube, tags.Key})
 	j.metadata.Key, j.metadata.Rules = tags.Key, tags.Rules
-	if tags.HasDelay {
+	switch {
+	case tags.HasAt:
+		wait := max(time.Duration(tags.At-m.clock), 0)
+		j.delay = inSeconds(wait)
+		m.wait(j, wait)
+	case tags.HasDelay:
 		j.delay = inSeconds(tags.Delay)
 		m.wait(j, tags.Delay)
 	}
 	if op.Args != nil {
-		op.Answer.Result = &storage.Result{}
+		op.Answer.Result = &storage.Result{State: j.state}
 	}
 }
 

@@ -12,6 +12,12 @@ import (
 var tubeNames = []string{"a", "b", "c", tube.Default}
 
 func (h *history) randomBatch() []storage.Op {
+	batch := h.anyBatch()
+	h.oneInstance(batch)
+	return batch
+}
+
+func (h *history) anyBatch() []storage.Op {
 	switch h.random.IntN(20) {
 	case 0:
 		return h.manyPuts()
@@ -55,6 +61,9 @@ func (h *history) manyPuts() []storage.Op {
 		if i > 0 && r.IntN(30) > 0 {
 			batch[i].Tube = batch[i-1].Tube
 		}
+	}
+	if h.rules && r.IntN(2) == 0 {
+		h.tagPuts(batch)
 	}
 	return batch
 }

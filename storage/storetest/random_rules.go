@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"redstalk/storage"
@@ -61,6 +62,54 @@ func (h *history) randomTags() *tube.Tags {
 	return tags
 }
 
+// randomAt gives a put a random time of day, often one that has passed.
+func (h *history) randomAt(op *storage.Op) {
+	if h.engine.Now == nil || op.Kind != storage.Put || op.Args == nil || h.random.IntN(5) > 0 {
+		return
+	}
+	h.model.clock = tube.Instant(h.engine.Now().Truncate(time.Millisecond).UnixNano())
+	in := (h.random.IntN(7) - 2) * h.engine.unit()
+	op.Args.Tags.At, op.Args.Tags.HasAt = h.model.clock+tube.Instant(in)*tube.Instant(time.Second), true
+}
+
+// tagPuts gives tags to puts, most of them a key of their own and no delay: an engine can carry
+// them out together.
+func (h *history) tagPuts(batch []storage.Op) {
+	r := h.random
+	for i := range batch {
+		tags := h.randomTags()
+		if r.IntN(3) > 0 {
+			tags.Key = fmt.Sprint("n", r.IntN(40))
+		}
+		tags.HasDelay = tags.HasDelay && r.IntN(4) == 0
+		batch[i].TTR, batch[i].Args = batch[0].TTR, &storage.Args{Tags: tags}
+	}
+}
+
+// oneInstance makes a batch one that the server that may have reservations now can carry out,
+// see Engine.TwoInstances. A single operation that reserves nothing can be one of either.
+func (h *history) oneInstance(batch []storage.Op) {
+	if !h.engine.TwoInstances {
+		return
+	}
+	for i := range batch {
+		op := &batch[i]
+		reserves := op.Kind == storage.Take || op.Kind == storage.Move && op.Move == tube.ReserveJob
+		switch {
+		case len(batch) > 1 && (op.Kind == storage.Ref || op.Kind == storage.TubeStats): // these are for the first server
+			op.Kind = storage.Peek
+		case (reserves || len(batch) > 1) && op.Holder != 0 && op.Holder != tube.LeaseHolder:
+			op.Holder = h.reserver
+		}
+	}
+}
+
+// changeInstance ends all reservations of one server; after that the other one can have some.
+func (h *history) changeInstance() {
+	h.compare([]storage.Op{{Kind: storage.ReleaseAll, Holder: h.reserver}})
+	h.reserver ^= 3
+}
+
 // seconds returns a duration that is mostly zero, and at most four seconds.
 func (h *history) seconds() time.Duration {
 	return time.Duration(max(h.random.IntN(8)-3, 0)) * time.Second
@@ -97,8 +146,11 @@ func (h *history) randomLeased(op storage.Op) storage.Op {
 	if j := h.model.job(op.ID); j != nil {
 		op.Args.Lease = j.lease
 	}
-	if r.IntN(8) == 0 {
+	switch r.IntN(16) {
+	case 0:
 		op.Args.Lease++
+	case 1, 2:
+		op.Args.Lease = max(op.Args.Lease, 1) - 1
 	}
 	return op
 }

@@ -24,18 +24,18 @@ func TestHTTPMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	api, loading := httpapi.New(q, httpapi.Config{}), int64(3)
-	door := httpserve.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httpserve.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if atomic.AddInt64(&loading, -1) >= 0 { // as while a store is being loaded
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
 		api.ServeHTTP(w, r)
 	}), httpserve.Config{})
-	go door.Serve(l)
+	go server.Serve(l)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		door.Shutdown(ctx)
+		server.Shutdown(ctx)
 		q.Close(ctx)
 		store.Close()
 	})

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the packages: .deb, .rpm and .tar.gz for amd64 and arm64, with the licenses of all modules of the
-# programs, a bill of materials for each (SBOM, CycloneDX), and the checksums in SHA256SUMS. The build is
-# reproducible: nothing depends on the time, the machine or the directory.
+# programs, a bill of materials for each (SBOM, CycloneDX), and the checksums in SHA256SUMS; and linux_ARCH, the
+# files of the container image. The build is reproducible: nothing depends on the time, the machine or the directory.
 #
 # build.sh VERSION DIR    into the directory DIR
 set -eu
@@ -56,6 +56,9 @@ for ARCH in amd64 arm64; do
     tools/packages/sysusers.conf "$STAGE/"
   tar -C "$STAGES" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "redstalk-$VERSION-$ARCH" |
     gzip -n9 >"$OUT/redstalk_${VERSION}_$ARCH.tar.gz"
+  rm -rf "$OUT/linux_$ARCH"
+  mkdir -p "$OUT/linux_$ARCH/data"
+  cp LICENSE "$STAGE/NOTICES" "$STAGE/redstalk" "$STAGE/redstalkd" "$OUT/linux_$ARCH/"
   for program in redstalk redstalkd; do
     "$STAGES/bin/sbom" $program "$VERSION" "$STAGE/$program" >"$OUT/${program}_${VERSION}_$ARCH.sbom.json"
   done

@@ -2,7 +2,11 @@
 # Builds the packages twice and compares them, looks into the .rpm and the bills of materials, installs
 # the .deb in a bare Debian made by mmdebstrap, serves from it, puts and reserves a job, upgrades, removes
 # and purges it. It needs root, mmdebstrap, rpm, npm, and python3-jsonschema.
+#
+# test.sh VERSION
 set -eu
+VERSION=$1
+NEXT=${VERSION%.*}.$((${VERSION##*.} + 1))
 cd "$(dirname "$0")/../.."
 WORK=$(mktemp -d)
 SERVER=
@@ -13,20 +17,27 @@ end() {
 trap end EXIT
 fail() { echo "FAIL: $*" >&2; exit 1; }
 
-sh tools/packages/build.sh 0.1.0 "$WORK/one" >/dev/null
-sh tools/packages/build.sh 0.1.0 "$WORK/two" >/dev/null
+sh tools/packages/build.sh "$VERSION" "$WORK/one" >/dev/null
+sh tools/packages/build.sh "$VERSION" "$WORK/two" >/dev/null
 cmp "$WORK/one/SHA256SUMS" "$WORK/two/SHA256SUMS" || fail "two builds differ"
 echo "ok: two builds have the same bytes"
-sh tools/packages/build.sh 0.1.1 "$WORK/next" >/dev/null
+sh tools/packages/build.sh "$NEXT" "$WORK/next" >/dev/null
+
+for arch in amd64 arm64; do
+  for file in $(sed -n 's/^COPY //p' tools/deploy/Dockerfile | tr ' ' '\n' | sed -n "s/^linux_\${TARGETARCH}/linux_$arch/p"); do
+    test -e "$WORK/one/$file" || fail "there is no $file for the image"
+  done
+done
+echo "ok: the files of the image are there"
 
 # The .rpm is opened, and has what the .deb has.
 for arch in amd64:x86_64 arm64:aarch64; do
-  deb=$WORK/one/redstalk_0.1.0_${arch%:*}.deb rpm=$WORK/one/redstalk_0.1.0_${arch%:*}.rpm
+  deb=$WORK/one/redstalk_${VERSION}_${arch%:*}.deb rpm=$WORK/one/redstalk_${VERSION}_${arch%:*}.rpm
   dpkg-deb --fsys-tarfile "$deb" | tar t | grep -v '/$' | sed 's/^\.//' | sort >"$WORK/deb.files"
   rpm -qlp "$rpm" | sort >"$WORK/rpm.files"
   cmp "$WORK/deb.files" "$WORK/rpm.files" || fail "$rpm has other files than the .deb"
   grep -qx /usr/share/doc/redstalk/NOTICES "$WORK/deb.files" || fail "$deb has no notices"
-  test "$(rpm -qp --queryformat '%{NAME} %{VERSION} %{ARCH}' "$rpm")" = "redstalk 0.1.0 ${arch#*:}" || fail "the names in $rpm"
+  test "$(rpm -qp --queryformat '%{NAME} %{VERSION} %{ARCH}' "$rpm")" = "redstalk $VERSION ${arch#*:}" || fail "the names in $rpm"
   test "$(rpm -qcp "$rpm")" = /etc/redstalk/redstalkd.env || fail "the settings in $rpm"
   rpm -qp --scripts "$rpm" | grep -q systemd-sysusers || fail "the scripts in $rpm"
   rpm -K --nosignature "$rpm" | grep -q 'digests OK' || fail "the sums in $rpm"
@@ -36,15 +47,15 @@ echo "ok: the .rpm is opened, and has the $(wc -l <"$WORK/rpm.files") files of t
 # The bills of materials are what their schema wants, and have all that the linker has noted.
 (cd "$WORK" && npm pack --silent @cyclonedx/cyclonedx-library@10.3.0 >/dev/null && tar xzf cyclonedx-*.tgz)
 for arch in amd64 arm64; do
-  tar -C "$WORK" -xzf "$WORK/one/redstalk_0.1.0_$arch.tar.gz"
+  tar -C "$WORK" -xzf "$WORK/one/redstalk_${VERSION}_$arch.tar.gz"
   for program in redstalk redstalkd; do
-    bill=$WORK/one/${program}_0.1.0_$arch.sbom.json
+    bill=$WORK/one/${program}_${VERSION}_$arch.sbom.json
     python3 -W ignore tools/packages/sbom/schema.py "$WORK/package/res/schema" "$bill" >"$WORK/billed" || fail "$bill"
-    ${GO:-go} version -m "$WORK/redstalk-0.1.0-$arch/$program" |
+    ${GO:-go} version -m "$WORK/redstalk-$VERSION-$arch/$program" |
       awk 'NR == 1 { print "std@" substr($2, 3) } $1 == "dep" { print $2 "@" $3 }' >"$WORK/linked"
     cmp "$WORK/billed" "$WORK/linked" || fail "$bill has other parts than the program"
     sed -e '/^std@/d' -e 's/@/ /' "$WORK/linked" | while read -r part; do
-      grep -qF "$part: " "$WORK/redstalk-0.1.0-$arch/NOTICES" || fail "the notices lack $part"
+      grep -qF "$part: " "$WORK/redstalk-$VERSION-$arch/NOTICES" || fail "the notices lack $part"
     done
   done
 done
@@ -59,10 +70,11 @@ mmdebstrap --variant=minbase --include=passwd --aptopt='Acquire::Check-Valid-Unt
   fail "mmdebstrap"
 }
 in_root() { chroot "$WORK/root" "$@"; }
-cp "$WORK/one/redstalk_0.1.0_$ARCH.deb" "$WORK/next/redstalk_0.1.1_$ARCH.deb" "$WORK/root/tmp/"
+cp "$WORK/one/redstalk_${VERSION}_$ARCH.deb" "$WORK/next/redstalk_${NEXT}_$ARCH.deb" "$WORK/root/tmp/"
 
-in_root dpkg -i "/tmp/redstalk_0.1.0_$ARCH.deb"
-in_root redstalkd -v | grep -qx 'redstalkd 0.1.0' || fail "the program is not there"
+in_root dpkg -i "/tmp/redstalk_${VERSION}_$ARCH.deb"
+in_root redstalk -v | grep -qx "redstalk version $VERSION" || fail "the version of redstalk"
+in_root redstalkd -v | grep -qx "redstalkd $VERSION" || fail "the program is not there"
 in_root sh -c 'test "$(stat -c %U:%a /var/lib/redstalk)" = redstalk:750 && test -f /etc/redstalk/redstalkd.env' || fail "the directory of the jobs, or the settings"
 gzip -dc "$WORK/root/usr/share/man/man8/redstalkd.8.gz" | grep -q 'max.-job.-size' || fail "the man page"
 
@@ -84,7 +96,7 @@ kill "$SERVER"
 wait "$SERVER" || true
 
 echo '# changed' >>"$WORK/root/etc/redstalk/redstalkd.env"
-in_root dpkg -i "/tmp/redstalk_0.1.1_$ARCH.deb"
+in_root dpkg -i "/tmp/redstalk_${NEXT}_$ARCH.deb"
 grep -q '^# changed' "$WORK/root/etc/redstalk/redstalkd.env" || fail "an upgrade overwrites the settings"
 serve
 in_root redstalk reserve | grep -q hello || fail "the job is not there after an upgrade"

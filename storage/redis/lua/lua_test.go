@@ -12,7 +12,7 @@ import (
 )
 
 // TestArrowsInBulk checks the assumptions of the script where it does not read or write the
-// records of jobs: lua/batch/take.lua, lua/fast/delete_held.lua, record.go.
+// records of jobs: lua/batch/take.lua, lua/fast/delete_held.lua, and package schema.
 func TestArrowsInBulk(t *testing.T) {
 	found := 0
 	for _, a := range tube.Arrows() {

@@ -9,7 +9,7 @@ import (
 
 // What Lua knows of jobs with tags, and of the rules of tubes: see data.
 
-// metadata is the layout of a metadata block, see metadata.go:
+// metadata is the layout of a metadata block, see package schema:
 //
 //   - MAX_METADATA is an upper limit of its size. CHANGING is the size of its last part, which
 //     changes.

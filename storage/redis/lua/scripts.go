@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	goredis "github.com/redis/go-redis/v9"
+	"redstalk/storage/redis/conn"
 )
 
 // Files are the sources.
@@ -13,16 +13,21 @@ import (
 //go:embed *.lua batch bulk check fast shared slow tagged
 var Files embed.FS
 
+// Permissions is the script that tries the commands which batches need.
+//
+//go:embed check/permissions.lua
+var Permissions string
+
 // BatchText is the source of the script that carries out batches.
 var BatchText = sync.OnceValue(func() string { return source("batch.lua") })
 
 // Batch is that script with its hash.
-var Batch = sync.OnceValue(func() *goredis.Script { return goredis.NewScript(BatchText()) })
+var Batch = sync.OnceValue(func() *conn.Script { return conn.NewScript(BatchText()) })
 
 // Load returns a function that loads the script in a file. It is put together at
 // its first use, so that a program without Redis starts without it.
-func Load(name string) func() *goredis.Script {
-	return sync.OnceValue(func() *goredis.Script { return goredis.NewScript(source(name)) })
+func Load(name string) func() *conn.Script {
+	return sync.OnceValue(func() *conn.Script { return conn.NewScript(source(name)) })
 }
 
 // include begins a line of a file that stands for another file, or for what data

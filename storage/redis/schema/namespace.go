@@ -7,6 +7,9 @@ import (
 	"unicode"
 )
 
+// DefaultNamespace is the beginning of all keys if none is chosen.
+const DefaultNamespace = "redstalk"
+
 // longestNamespace is in bytes. Every key, and every member of a queue, begins with the
 // namespace, so a long one costs memory twice for each job.
 const longestNamespace = 200

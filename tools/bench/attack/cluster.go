@@ -46,7 +46,7 @@ type cluster struct {
 // An instance is a running redstalkd.
 type instance struct {
 	addr string
-	web  string // the address of its HTTP door; "" without
+	web  string // the address of its HTTP listener; "" without
 	cmd  *exec.Cmd
 }
 

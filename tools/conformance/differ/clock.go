@@ -16,7 +16,6 @@ const (
 	presses                  // a second before that: DEADLINE_SOON
 	resumes                  // a pause is over
 	timesOut                 // a reserve
-	perhaps                  // it is unknown what happens, if anything
 )
 
 // makesReady reports whether jobs can become available.
@@ -46,13 +45,9 @@ const (
 
 // arm records an event that was caused between begun and done.
 func (e *episode) arm(ev event, seconds uint64) {
-	if e.timed && 0 < seconds && seconds <= soonest {
-		e.armIn(ev, seconds)
+	if !e.timed || seconds == 0 || seconds > soonest {
+		return
 	}
-}
-
-// armIn is arm for any time.
-func (e *episode) armIn(ev event, seconds uint64) {
 	d := time.Duration(seconds) * time.Second
 	ev.lo, ev.hi = e.begun.Add(d), e.done.Add(d)
 	e.events = append(e.events, ev)
@@ -64,11 +59,6 @@ func (e *episode) armReserved(id, label int) {
 	if j == nil {
 		return
 	}
-	if j.ttr == 0 && e.beyond {
-		e.armUnknown()
-		return
-	}
-	e.armFailing(uint64(j.ttr))
 	e.arm(event{kind: expires, job: label, conn: id}, uint64(j.ttr))
 	if j.ttr > 1 {
 		e.arm(event{kind: presses, job: label, conn: id}, uint64(j.ttr-1))
@@ -218,7 +208,6 @@ func (e *episode) happened() error {
 		return fmt.Errorf("%w: two events have happened, and in which order shows", errVoid)
 	}
 	e.insist(over)
-	e.current = len(e.cursors)
 	for _, ev := range over {
 		if ev.kind == expires && !ev.reminded {
 			if err := e.remind(ev); err != nil {
@@ -266,7 +255,7 @@ func (e *episode) insist(over []event) {
 		if c == nil || !c.waits() {
 			continue
 		}
-		if ev.waiter == c.pending[0] || ev.kind == presses && c.held[ev.job] && !e.beyond {
+		if ev.waiter == c.pending[0] || ev.kind == presses && c.held[ev.job] {
 			c.pending[0].blocks = false
 		}
 	}

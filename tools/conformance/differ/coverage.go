@@ -79,38 +79,8 @@ var essential = map[string]string{
 	unknown:                "UNKNOWN_COMMAND BAD_FORMAT",
 }
 
-// essentialBeyond is the same for extensions, see Config.Beyond.
-var essentialBeyond = map[string]string{
-	"put":           "INSERTED INSERTED-READY INSERTED-DELAYED INSERTED-RESERVED INSERTED-BURIED INSERTED-GONE DUPLICATE OUT_OF_MEMORY BAD_FORMAT DRAINING",
-	"find":          "FOUND NOT_FOUND BAD_FORMAT",
-	"delete-key":    "DELETED NOT_FOUND BAD_FORMAT",
-	"set-policy":    "SET BAD_FORMAT",
-	"get-policy":    "OK NOT_FOUND BAD_FORMAT",
-	"list-policies": "OK",
-	"reserve-lease": "LEASED TIMED_OUT BAD_FORMAT",
-	"delete-lease":  "DELETED NOT_FOUND BAD_FORMAT",
-	"touch-lease":   "TOUCHED NOT_FOUND BAD_FORMAT",
-	"release-lease": "RELEASED NOT_FOUND BAD_FORMAT",
-	"bury-lease":    "BURIED NOT_FOUND BAD_FORMAT",
-	"reserve-batch": "RESERVED_BATCH DEADLINE_SOON BAD_FORMAT",
-	"delete-batch":  "DELETED_BATCH BAD_FORMAT",
-	"list-jobs":     "OK BAD_FORMAT",
-	"flush-tube":    "FLUSHED BAD_FORMAT",
-	"move-jobs":     "MOVED BAD_FORMAT",
-	"reschedule":    "RESCHEDULED NOT_FOUND BAD_FORMAT",
-	"set-priority":  "UPDATED NOT_FOUND BAD_FORMAT",
-	"drain":         "DRAINING",
-	"undrain":       "NOT_DRAINING",
-	"capabilities":  "OK",
-}
-
 // Missing returns the essential replies that were not seen.
-func (c Coverage) Missing() []string { return c.missing(essential) }
-
-// MissingBeyond is Missing for extensions.
-func (c Coverage) MissingBeyond() []string { return c.missing(essentialBeyond) }
-
-func (c Coverage) missing(essential map[string]string) (missing []string) {
+func (c Coverage) Missing() (missing []string) {
 	for _, verb := range slices.Sorted(maps.Keys(essential)) {
 		for _, word := range strings.Fields(essential[verb]) {
 			if c[verb][word] == 0 {

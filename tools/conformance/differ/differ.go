@@ -25,9 +25,6 @@ type Config struct {
 	Parallel int    // plain scripts at a time; 3 if 0
 	Crowd    int    // timed scripts at a time; 24 if 0
 
-	// Beyond makes scripts use extensions as well, see
-	// docs/extensions.md; then the judge must be another server with extensions.
-	Beyond bool
 	// Unordered: the subject lists tubes in an order of its own.
 	Unordered bool
 
@@ -227,7 +224,7 @@ var maxima = []int{40, 300, defaultMax}
 // episode starts a pair of servers for the script of that number.
 func (r *run) episode(number int, timed bool) (*episode, error) {
 	e := &episode{
-		timed: timed, max: maxima[number%len(maxima)], patience: r.Patience, lag: r.Lag, beyond: r.Beyond, unordered: r.Unordered,
+		timed: timed, max: maxima[number%len(maxima)], patience: r.Patience, lag: r.Lag, unordered: r.Unordered,
 		conns: make(map[int]*conn), gone: make(map[int]bool),
 		jobs: make(map[int]*job), byJudge: make(map[uint64]int), bySubject: make(map[uint64]int),
 		delays: make(map[uint64]bool), fresh: unnamed, covered: make(Coverage),

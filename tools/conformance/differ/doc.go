@@ -20,8 +20,6 @@
 //     events by time.
 //   - frame.go, sentcommand.go: the commands in a stream of bytes, and what follows from their
 //     bytes alone. The package does not know the rules of the queue; the judge does.
-//   - beyond.go, list.go, generatebeyond.go, rulesbeyond.go, learnbeyond.go,
-//     comparebeyond.go, writebeyond.go: the same for extensions, which beanstalkd does not have.
 //   - failing.go, shrink.go, write.go: from a failing script to a small
 //     transcript.
 //   - coverage.go: which replies to which commands were seen.
@@ -73,23 +71,6 @@
 // and ask on each connection about every tube. In between, these figures
 // are not compared.
 //
-// # Extensions
-//
-// With [Config.Beyond], scripts put with tags, set policies, lease, list, flush and move
-// jobs, and so on. The judge is then another server that has these extensions: an engine that
-// is simple, and tested on its own. Scripts without Beyond are the same as before.
-//
-// Leases and cursors of lists are other ones on the two servers. They are learned as ids
-// are, and a line names them by a reference. A job that gets a new id by itself, because
-// it goes to another tube, is known by the place in a reply where both first name it; its
-// TTR is unknown then, so a timed script allows for all possible values. In the same
-// way it allows after a failure for all delays of a retry list: nothing here
-// knows the rules of retries.
-//
-// A job that is exhausted may go to its dead-letter tube after the reply. So once there
-// may be such jobs, both servers must have as many jobs in all states before the next
-// step.
-//
 // # Invariants
 //
 // Everything that was compared was equal, except for differences.go.
@@ -98,10 +79,6 @@
 //
 // # Adding a command
 //
-// One of beanstalkd's: its prefix to verbs (frame.go), a case to generator.line, what must be
-// remembered of its replies to episode.learn, and its replies to essential
-// (coverage.go). Any other: the same in verbsBeyond (beyond.go), lineBeyond
-// (generatebeyond.go), learnBeyond and essentialBeyond; the jobs that it names to
-// asked.ids, and whether it may wake a connection, fail or remove a job to asked.wakes,
-// mayFail and mayRemove.
+// Its prefix to verbs (frame.go), a case to generator.line, what must be remembered of its replies
+// to episode.learn, and its replies to essential (coverage.go).
 package differ

@@ -13,7 +13,6 @@ import (
 type episode struct {
 	judge, subject *side
 	timed          bool
-	beyond         bool // see Config
 	unordered      bool // see Config
 	max            int  // the longest body allowed
 	patience       time.Duration
@@ -53,7 +52,6 @@ type episode struct {
 	stalled int
 	delays  map[uint64]bool // long ones that were sent, by what is apart
 
-	beyondState
 	frameAfter *framer // of the step last previewed
 	script     []step  // what was admitted
 	log        []entry
@@ -75,13 +73,7 @@ type conn struct {
 type job struct {
 	judge, subject uint64 // ids
 	ttr            int    // seconds, 0 if it is unknown
-	leases         []pair // tokens, in the order in which they were given
-	at             bool   // it was put with a time at which it is due
-	met            bool   // it got its id by itself
 }
-
-// pair is the two servers' names of the same thing.
-type pair struct{ judge, subject string }
 
 // entry is one executed step, for the printed script.
 type entry struct {
@@ -101,11 +93,7 @@ type answer struct {
 // errVoid means that the machine was too slow for a timed script.
 var errVoid = errors.New("a step came too near an event")
 
-func (e *episode) newConn() *conn {
-	c := newConn(e.max, &e.sums)
-	c.frame.beyond = e.beyond
-	return c
-}
+func (e *episode) newConn() *conn { return newConn(e.max, &e.sums) }
 
 func newConn(maxBody int, sums *sums) *conn {
 	return &conn{
@@ -135,32 +123,6 @@ func (e *episode) judgeID(label int) (uint64, bool) {
 		return 0, false
 	}
 	return j.judge, true
-}
-
-func (e *episode) judgeNames() names {
-	return e.names(e.judgeID, func(p pair) string { return p.judge })
-}
-
-func (e *episode) subjectNames() names {
-	return e.names(e.subjectID, func(p pair) string { return p.subject })
-}
-
-func (e *episode) names(id func(int) (uint64, bool), of func(pair) string) names {
-	return names{
-		id: id, now: e.sums.now,
-		lease: func(label, n int) (string, bool) {
-			if j := e.jobs[label]; j != nil && n < len(j.leases) {
-				return of(j.leases[n]), true
-			}
-			return "", false
-		},
-		cursor: func(n int) (string, bool) {
-			if n < len(e.cursors) {
-				return of(e.cursors[n].pair), true
-			}
-			return "", false
-		},
-	}
 }
 
 func (e *episode) subjectID(label int) (uint64, bool) {
@@ -213,25 +175,15 @@ func (e *episode) nextCommands(s step) []*sentCommand {
 // perform makes one step and waits until both servers are idle.
 func (e *episode) perform(s step) error {
 	e.begun = time.Now()
-	e.sums.now = uint64(e.begun.UnixMilli())
 	e.stale = e.lag > 0 && (e.stale || !e.asksOnly(s))
 	e.log = append(e.log, entry{step: s, at: e.begun})
 	if err := e.do(s); err != nil {
 		return err
 	}
-	if e.retry {
-		time.Sleep(tick)
-	}
 	return e.finish()
 }
 
-// tick is longer than the resolution of due times, within which two delayed jobs are due together.
-const tick = 2 * time.Millisecond
-
 func (e *episode) do(s step) error {
-	if s.act != send {
-		e.current = len(e.cursors)
-	}
 	switch s.act {
 	case drain:
 		e.draining, e.census = true, true
@@ -279,18 +231,17 @@ func (e *episode) transmit(s step, c *conn) error {
 	closeWait := e.endsWithCloseWait(s, c)
 	var forJudge, forSubject []byte
 	for _, cmd := range s.commands {
-		b := cmd.bytes(e.judgeNames())
+		b := cmd.bytes(e.judgeID)
 		for _, a := range c.frame.feed(b, cmd.label) {
 			a.probesJudge, a.probesSubject = e.judge.probes, e.subject.probes
 			if n, ok := a.longDelay(); ok {
 				e.delays[n/apart], a.delayed = true, true
 			}
 			c.pending = append(c.pending, a)
-			e.noteSent(a)
 		}
 		forJudge = append(forJudge, b...)
 		c.behind += len(b)
-		forSubject = append(forSubject, cmd.bytes(e.subjectNames())...)
+		forSubject = append(forSubject, cmd.bytes(e.subjectID)...)
 	}
 	if closeWait {
 		c.pending[len(c.pending)-1].closeWait = true

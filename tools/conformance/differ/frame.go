@@ -26,23 +26,20 @@ const (
 
 // framer cuts the bytes sent on one connection into commands.
 type framer struct {
-	max    int          // the longest body allowed
-	beyond bool         // what beanstalkd does not know is sent, see Config
-	line   []byte       // of the line that is not complete yet
-	left   int64        // bytes still to come of a body and its CRLF
-	end    []byte       // the last two bytes of the body so far
-	put    *sentCommand // whose body that is
-	over   bool         // quit was sent
-	lost   bool         // and something after it
-	sums   *sums
+	max  int          // the longest body allowed
+	line []byte       // of the line that is not complete yet
+	left int64        // bytes still to come of a body and its CRLF
+	end  []byte       // the last two bytes of the body so far
+	put  *sentCommand // whose body that is
+	over bool         // quit was sent
+	lost bool         // and something after it
+	sums *sums
 }
 
 // sums counts on all connections.
 type sums struct {
 	begun   int // puts with a body
 	counted int // what is counted in asked
-
-	now uint64 // when the present step was begun, in milliseconds since the Unix epoch
 }
 
 // clone returns a copy that can be fed without changing f.
@@ -110,13 +107,13 @@ func (f *framer) body(data []byte) []byte {
 
 // command parses a line.
 func (f *framer) command(line string, label int) *sentCommand {
-	a := &sentCommand{line: line, verb: f.verbOf(line), base: f.sums.now}
+	a := &sentCommand{line: line, verb: verbOf(line)}
 	switch {
 	case strings.Contains(line, "\r"):
 		a.flaw = "framing-lone-cr"
-	case !f.beyond && len(line) > lineMax && (len(line)-lineMax-1)%(lineMax+2) == 0:
+	case len(line) > lineMax && (len(line)-lineMax-1)%(lineMax+2) == 0:
 		a.flaw = "framing-line-of-223"
-	case len(line) > f.longest(a) || strings.Contains(line, "\x00"):
+	case len(line) > lineMax || strings.Contains(line, "\x00"):
 		a.verb = unknown
 	case a.verb == "put":
 		f.beginPut(a, label)
@@ -129,8 +126,6 @@ func (f *framer) command(line string, label int) *sentCommand {
 		if !same {
 			a.flaw = "numbers-reserve-with-timeout"
 		}
-	default:
-		a.blocks = f.beyond && a.mayWait()
 	}
 	if a.counted {
 		f.sums.counted++
@@ -139,7 +134,7 @@ func (f *framer) command(line string, label int) *sentCommand {
 }
 
 // verbOf returns the verb that a line begins with.
-func verbOf(line string, verbs []string) string {
+func verbOf(line string) string {
 	for _, v := range verbs {
 		if strings.HasPrefix(line, v) {
 			return strings.TrimSuffix(v, " ")
@@ -165,7 +160,7 @@ func (f *framer) beginPut(a *sentCommand, label int) {
 	a.counted = true
 	size, _ := number32(m[4])
 	big := size > uint64(f.max)
-	if !big && m[5] != "" && !(f.beyond && a.tags() != "") {
+	if !big && m[5] != "" {
 		return
 	}
 	f.left = int64(size) + 2

@@ -195,7 +195,7 @@ func (g *generator) whole(line string) command {
 
 // bodyFor generates a body for a put line, mostly of the announced length.
 func (g *generator) bodyFor(line string) string {
-	f := framer{max: g.e.max, beyond: g.e.beyond, sums: new(sums)}
+	f := framer{max: g.e.max, sums: new(sums)}
 	f.feed([]byte(line+"\r\n"), 0)
 	if f.put == nil { // the line is bad, and the body will be read as commands
 		return pick(g, "", "x\r\n", "list-tubes\r\n", "delete 0\r\n", "\x00\xff\r\n", "use a\r\nuse b\r\n")
@@ -323,9 +323,6 @@ func (g *generator) size() int {
 
 // line generates a well-formed line.
 func (g *generator) line(id int) string {
-	if g.e.beyond && g.chance(2) {
-		return g.lineBeyond(id)
-	}
 	many := len(g.e.alive) > 60
 	n := g.IntN(132)
 	if many && g.chance(2) {

@@ -96,33 +96,10 @@ func (e *episode) awaitBoth() error {
 	}
 	e.census = false
 	e.forgetClosed()
-	if err := e.awaitDeadLetters(); err != nil {
-		return err
-	}
 	if e.timed {
 		e.armTimeouts()
 	}
 	return nil
-}
-
-// awaitDeadLetters waits until both have the same number of jobs in all states: an
-// exhausted job can go to its dead-letter tube after the reply.
-func (e *episode) awaitDeadLetters() error {
-	if !e.dead {
-		return nil
-	}
-	for limit := (budget{e, e.subject, e.patience}); ; limit.wait(time.Millisecond) {
-		want, err1 := e.judge.counts()
-		got, err2 := e.subject.counts()
-		switch {
-		case err1 != nil || err2 != nil:
-			return errors.Join(err1, err2)
-		case want == got:
-			return nil
-		case limit.left < 0:
-			return &Fault{Conn: -1, Verb: "dead letters", Want: want, Got: got}
-		}
-	}
 }
 
 // awaitJudge waits until the judge is idle. If a reserve may be waiting,

@@ -9,7 +9,6 @@ import (
 // learn records what a reply of the judge means for the next commands: which
 // connection watches and holds what, and which events will come.
 func (e *episode) learn(id int, a *sentCommand, r reply) {
-	e.learnBeyond(id, a, r)
 	c := e.conns[id]
 	words := strings.Fields(r.head)
 	switch words[0] {
@@ -24,11 +23,7 @@ func (e *episode) learn(id int, a *sentCommand, r reply) {
 	case "TOUCHED":
 		label := e.labelIn(a.line)
 		e.disarm(label)
-		if a.verb == "touch-lease" {
-			e.armLeased(label)
-		} else {
-			e.armReserved(id, label)
-		}
+		e.armReserved(id, label)
 	case "INSERTED":
 		if times := a.seconds(); len(times) == 2 && len(words) == 2 {
 			e.arm(event{kind: matures, job: e.byLabelOfJudge(words[1])}, times[0])
@@ -48,9 +43,7 @@ func (e *episode) learn(id int, a *sentCommand, r reply) {
 			e.disarmDelay(e.labelIn(a.line))
 		}
 	case "DELETED":
-		if a.verb != "delete-key" {
-			e.learnDeleted(e.labelIn(a.line))
-		}
+		e.learnDeleted(e.labelIn(a.line))
 	case "PAUSED":
 		if times := a.seconds(); len(times) == 1 {
 			e.arm(event{kind: resumes}, times[0])

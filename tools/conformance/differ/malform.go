@@ -49,9 +49,6 @@ func (g *generator) malform(line string) string {
 // junk generates a verb, mostly complete, followed by random text.
 func (g *generator) junk() string {
 	line := pick(g, verbs...)
-	if g.e.beyond {
-		line = pick(g, verbsBeyond...)
-	}
 	if g.chance(4) {
 		line = line[:g.IntN(len(line)+1)]
 	}

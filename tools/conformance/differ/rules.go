@@ -34,7 +34,6 @@ func (e *episode) admit(s step) string {
 	all := append(slices.Clone(c.pending), coming...)
 	for _, rule := range []func(int, *conn, []*sentCommand, step) string{
 		e.admitLines, e.admitBehind, e.admitIDs, e.admitTimes, e.admitPuts, e.admitWaiting, e.admitWaking, e.admitEnd,
-		e.admitBeyond,
 	} {
 		if why := rule(s.conn, c, all, s); why != "" {
 			return why
@@ -48,7 +47,7 @@ func (e *episode) admit(s step) string {
 
 // preview returns the commands that would be complete after the step.
 func (e *episode) preview(c *conn, s step) (coming []*sentCommand) {
-	coming, e.frameAfter = e.commands(c, s, e.judgeNames())
+	coming, e.frameAfter = e.commands(c, s, e.judgeID)
 	return coming
 }
 
@@ -70,9 +69,9 @@ func (e *episode) admitIDs(_ int, c *conn, all []*sentCommand, s step) string {
 		if f.put != nil && refs.MatchString(cmd.line) {
 			return "an id would become part of a body"
 		}
-		f.feed(cmd.bytes(e.judgeNames()), cmd.label)
+		f.feed(cmd.bytes(e.judgeID), cmd.label)
 	}
-	subject, _ := e.commands(c, s, e.subjectNames())
+	subject, _ := e.commands(c, s, e.subjectID)
 	judge := all[len(all)-min(len(all), len(subject)):]
 	for i, a := range judge {
 		theirs, ours := a.ids(), subject[i].ids()
@@ -152,9 +151,6 @@ func (e *episode) admitTimes(id int, c *conn, all []*sentCommand, s step) string
 				return "a time between"
 			}
 		}
-		if e.beyond && e.tagsBetween(a) {
-			return "a time between"
-		}
 		if e.arms(id, a) {
 			arming++
 		}
@@ -213,12 +209,12 @@ func (e *episode) arms(id int, a *sentCommand) bool {
 		short = short || n > 0 && n <= soonest && (a.verb != "put" || i == 0)
 	}
 	switch a.verb {
-	case "reserve", "reserve-job", "touch", "reserve-with-timeout", "reserve-lease", "reserve-batch", "touch-lease":
+	case "reserve", "reserve-job", "touch", "reserve-with-timeout":
 		return true
-	case "put", "kick", "kick-job", "release", "pause-tube", "release-lease", "reschedule", "move-jobs":
+	case "put", "kick", "kick-job", "release", "pause-tube":
 		short = short || e.waiting(id) > 0
 	}
-	return short || e.armsByRules(a)
+	return short
 }
 
 // waiting counts the other connections that wait.
@@ -321,7 +317,7 @@ func (e *episode) admitWaking(id int, c *conn, all []*sentCommand, _ step) strin
 			return "burst-and-waiter"
 		}
 		woken, counts = woken || a.wakes(), counts || a.verb == "stats"
-		if !a.leaveOne() {
+		if a.verb == "kick" && a.line != "kick 1" && a.line != "kick 0" {
 			return "kick-many-serves-one"
 		}
 	}

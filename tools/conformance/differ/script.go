@@ -1,7 +1,6 @@
 package differ
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -29,9 +28,7 @@ type step struct {
 
 // command is the unit that is removed when a script is reduced: a line
 // with its body. In a line, \x02 5 \x03 stands for the id of the job
-// with label 5, which differs from server to server; 5/1 for its lease number 1, c1 for
-// cursor number 1, and @2000 for 2 s after the step begins, in milliseconds since the
-// Unix epoch.
+// with label 5, which differs from server to server.
 type command struct {
 	line    string
 	payload string // CRLF, a body
@@ -44,45 +41,15 @@ const refStart = "\x02"
 // ref writes a job's id into a line.
 func ref(label int) string { return refStart + strconv.Itoa(label) + "\x03" }
 
-func leaseRef(label, n int) string { return fmt.Sprintf(refStart+"%d/%d\x03", label, n) }
-func cursorRef(n int) string       { return fmt.Sprintf(refStart+"c%d\x03", n) }
-func timeRef(ms uint64) string     { return fmt.Sprintf(refStart+"@%d\x03", ms) }
+var refs = regexp.MustCompile("\x02([0-9]+)\x03")
 
-var refs = regexp.MustCompile("\x02([0-9]+|[0-9]+/[0-9]+|c[0-9]+|@[0-9]+)\x03")
+// names returns the id on one of the servers of the job with a label; false if it has none.
+type names func(label int) (uint64, bool)
 
-// names has the values of references on one of the servers.
-type names struct {
-	id     func(label int) (uint64, bool)
-	lease  func(label, n int) (string, bool)
-	cursor func(n int) (string, bool)
-	now    uint64 // when the step begins
-}
-
-// noLease and noCursor stand for leases and cursors that do not exist.
-const noLease, noCursor = "00000000000000000007", "none"
-
-// resolve returns the value of a reference, given without its markers.
-func (n names) resolve(r string) string {
-	label, number, isLease := strings.Cut(r, "/")
+// resolve returns the id for a label.
+func (n names) resolve(label string) string {
 	job, _ := strconv.Atoi(label)
-	switch {
-	case isLease:
-		at, _ := strconv.Atoi(number)
-		if token, ok := n.lease(job, at); ok {
-			return token
-		}
-		return noLease
-	case r[0] == 'c':
-		at, _ := strconv.Atoi(r[1:])
-		if cursor, ok := n.cursor(at); ok {
-			return cursor
-		}
-		return noCursor
-	case r[0] == '@':
-		ms, _ := strconv.ParseUint(r[1:], 10, 64)
-		return strconv.FormatUint(n.now+ms, 10)
-	}
-	if id, ok := n.id(job); ok {
+	if id, ok := n(job); ok {
 		return strconv.FormatUint(id, 10)
 	}
 	return noSuchJob

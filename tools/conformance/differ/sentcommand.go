@@ -20,7 +20,6 @@ type sentCommand struct {
 	counted    bool      // a put or reserve that is well-formed, so that stats counts it
 	armed      bool      // what its waiting sets off was noted
 	delayed    bool      // its long delay was noted
-	base       uint64    // when it was sent, see sums.now
 	closeWait  bool      // a reserve whose wait ends just after what is due, see episode.closeWait
 
 	// How many stats pages had been asked of the two for other reasons.
@@ -32,8 +31,7 @@ type sentCommand struct {
 func (a *sentCommand) ids() (all []uint64) {
 	verb, rest, _ := strings.Cut(a.line, " ")
 	switch verb {
-	case "peek", "reserve-job", "delete", "release", "bury", "kick-job", "touch", "stats-job",
-		"delete-batch", "delete-lease", "touch-lease", "release-lease", "bury-lease", "reschedule", "set-priority":
+	case "peek", "reserve-job", "delete", "release", "bury", "kick-job", "touch", "stats-job":
 	default:
 		return nil
 	}
@@ -82,18 +80,11 @@ func (a *sentCommand) seconds() []uint64 {
 		if m = timeoutLine.FindStringSubmatch(a.line); m != nil {
 			m = m[1:]
 		}
-	default:
-		return a.secondsBeyond()
 	}
 	var all []uint64
 	for _, digits := range m {
 		if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
 			all = append(all, n)
-		}
-	}
-	if len(all) == 2 {
-		if n, ok := a.dueIn(); ok {
-			all[0] = n
 		}
 	}
 	return all
@@ -112,7 +103,7 @@ func (a *sentCommand) longDelay() (uint64, bool) {
 		return 0, false
 	}
 	switch a.verb {
-	case "put", "release", "release-lease", "reschedule":
+	case "put", "release":
 		return times[0], true
 	}
 	return 0, false
@@ -121,7 +112,7 @@ func (a *sentCommand) longDelay() (uint64, bool) {
 // wakes reports whether a command can make a job ready, or let one be taken.
 func (a *sentCommand) wakes() bool {
 	switch a.verb {
-	case "put", "release", "kick", "kick-job", "pause-tube", "quit", "release-lease", "reschedule", "move-jobs":
+	case "put", "release", "kick", "kick-job", "pause-tube", "quit":
 		return true
 	}
 	return false
@@ -130,7 +121,7 @@ func (a *sentCommand) wakes() bool {
 // isNeutral reports whether a command neither changes a job nor shows one.
 func (a *sentCommand) isNeutral() bool {
 	switch a.verb {
-	case unknown, "use", "watch", "ignore", "list-tube-used", "list-tubes-watched", "capabilities", "get-policy", "list-policies":
+	case unknown, "use", "watch", "ignore", "list-tube-used", "list-tubes-watched":
 		return true
 	}
 	return false

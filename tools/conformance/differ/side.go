@@ -51,11 +51,10 @@ type link struct {
 
 // reply is one answer: a line and, for data replies, what follows.
 type reply struct {
-	head  string
-	body  string
-	data  bool
-	parts []reply   // of RESERVED_BATCH
-	at    time.Time // when it was complete
+	head string
+	body string
+	data bool
+	at   time.Time // when it was complete
 }
 
 func newSide(name string, server Server) (*side, error) {
@@ -151,21 +150,13 @@ func cutReply(buf []byte) (r reply, after []byte, whole bool) {
 		}
 		after = after[size+2:]
 	}
-	count, _ := strings.CutPrefix(r.head, "RESERVED_BATCH ")
-	for n, _ := strconv.Atoi(count); n > 0; n-- {
-		var part reply
-		if part, after, whole = cutReply(after); !whole {
-			return r, buf, false
-		}
-		r.parts = append(r.parts, part)
-	}
 	return r, after, true
 }
 
 // bodySize reads the count of a data reply.
 func bodySize(head string) (int, bool) {
 	f := strings.Split(head, " ")
-	if f[0] == "OK" && len(f) == 2 || (f[0] == "RESERVED" || f[0] == "FOUND") && len(f) == 3 || f[0] == "LEASED" && len(f) == 4 {
+	if f[0] == "OK" && len(f) == 2 || (f[0] == "RESERVED" || f[0] == "FOUND") && len(f) == 3 {
 		n, err := strconv.ParseUint(f[len(f)-1], 10, 31)
 		return int(n), err == nil
 	}
@@ -257,15 +248,6 @@ func (s *side) probe() (st state, err error) {
 		}
 	}
 	return st, nil
-}
-
-// counts requests the numbers of jobs by state, and of all jobs ever.
-func (s *side) counts() (counts string, err error) {
-	page, err := s.page()
-	for _, key := range []string{"ready", "reserved", "delayed", "buried"} {
-		counts += key + " " + page.value("current-jobs-"+key) + ", "
-	}
-	return counts + "in all " + page.value("total-jobs"), err
 }
 
 // probeLimit is how long a stats page may take: longer than any stall of the machine.

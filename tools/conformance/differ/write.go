@@ -113,12 +113,6 @@ func (w *writer) parts(c command) (parts []part) {
 	for _, at := range refs.FindAllStringSubmatchIndex(c.line, -1) {
 		start := at[0] - (len(c.line) - len(line))
 		label := c.line[at[2]:at[3]]
-		if strings.ContainsAny(label, "/c@") {
-			p := w.partBeyond(label)
-			line, named = c.line[at[1]:], p.name != ""
-			parts = append(parts, p)
-			continue
-		}
 		parts = append(parts, part{text: line[:start], afterName: named})
 		line = c.line[at[1]:]
 		var n int
@@ -151,8 +145,6 @@ func (w *writer) answer(a answer) {
 	name := connName(a.conn)
 	words := strings.Fields(a.reply.head)
 	switch {
-	case w.answerBeyond(name, a, words):
-		return
 	case words[0] == "OK" && strings.HasPrefix(a.to.verb, "list-"):
 		list := strings.ReplaceAll(strings.TrimPrefix(a.reply.body, "---\n"), "- ", "")
 		fmt.Fprintf(w, "%s< OK list %s\n", name, strings.ReplaceAll(strings.TrimSpace(list), "\n", " "))

@@ -35,7 +35,7 @@ func TestPacketIsWhatWasSent(t *testing.T) {
 	w.packet("a", commands)
 	var want []byte
 	for _, c := range commands {
-		want = append(want, c.bytes(e.judgeNames())...)
+		want = append(want, c.bytes(e.judgeID)...)
 	}
 	if got := played(t, w.String(), len(want)); !bytes.Equal(got, want) {
 		t.Errorf("sent %q, want %q; the transcript is\n%s", got, want, w.String())

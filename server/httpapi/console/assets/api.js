@@ -182,7 +182,7 @@ function apply(event, first) {
   }
   for (const t of data.tubes) {
     const known = tubes.get(t.name);
-    if (known) Object.assign(known, { paused_because: "" }, t);
+    if (known) Object.assign(known, { pause_reason: "" }, t);
     else tubes.set(t.name, t);
   }
   for (const gone of data.gone ?? []) tubes.delete(gone);

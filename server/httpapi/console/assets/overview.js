@@ -14,9 +14,9 @@ const count = (key, label, title, more) => ({ key, label, title, number: true, c
 // columns are all columns. Those with off are hidden by default; those with phone are shown on narrow
 // screens by default.
 const columns = [
-  { key: "name", label: "Tube", min: 150, grow: 4, always: true, stamp: t => t.name + " " + !!t.paused_until + t.policy + (t.paused_because ?? ""), cell: t => {
+  { key: "name", label: "Tube", min: 150, grow: 4, always: true, stamp: t => t.name + " " + !!t.paused_until + t.policy + (t.pause_reason ?? ""), cell: t => {
     const e = make("span", { className: "tubename" }, make("a", { href: tubePage(t.name), tabIndex: -1, title: t.name }, t.name));
-    if (t.paused_until) e.append(make("span", { className: "badge pause", title: t.paused_because || "Workers get no jobs of this tube" }, "paused"));
+    if (t.paused_until) e.append(make("span", { className: "badge pause", title: t.pause_reason || "Workers get no jobs of this tube" }, "paused"));
     if (t.policy) e.append(make("span", { className: "badge soft", title: "This tube has a policy" }, "policy"));
     return e;
   } },

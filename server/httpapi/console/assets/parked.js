@@ -51,7 +51,7 @@ class Parked {
       const got = await call("GET", "/v1/parked", { query: { from: this.next?.tube, cursor: this.next?.cursor } });
       if (this.ended) return;
       jobs = jobs.concat(got.jobs.map(j => ({ ...j, read: Date.now() })));
-      this.examined += got.looked;
+      this.examined += got.examined;
       this.next = got.next_tube ? { tube: got.next_tube, cursor: got.next } : null;
     } while (this.next && jobs.length - before < page && this.examined - examinedBefore < maxExamined);
     await readRights(jobs.map(j => j.tube));

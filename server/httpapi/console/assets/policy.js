@@ -26,7 +26,7 @@ export async function policyDialog(name) {
       { name: "retry", label: "Retry delays", value: (now.retry ?? []).join(", "), placeholder: "10s, 1m, 10m", help: "Up to 32 durations, separated by commas. After the last one the job is parked" },
       { name: "max", label: "Maximum deliveries", type: "number", value: now.max ?? "", min: 1 },
       { name: "dead", label: "Dead-letter tube", value: now.dead ?? "", suggest: [...tubes.keys()].slice(0, 500), help: "Exhausted jobs go there instead of being buried" },
-      { name: "key_ttl", label: "Keys stay taken for", value: now.key_ttl ?? "", placeholder: "1h", help: "After their job is gone" },
+      { name: "key_ttl", label: "Keep keys taken for", value: now.key_ttl ?? "", placeholder: "1h", help: "After their job is gone" },
       { name: "on_duplicate", label: "If a key is taken", value: now.on_duplicate ?? "", options: [{ value: "", label: "default (keep)" }, "keep", "replace", "fail"] },
       { name: "quota_jobs", label: "Maximum jobs", type: "number", value: now.quota_jobs ?? "" },
       { name: "quota_bytes", label: "Maximum bytes of bodies", type: "number", value: now.quota_bytes ?? "" },

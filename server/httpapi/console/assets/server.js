@@ -61,17 +61,17 @@ class Server {
     const second = key => { const n = this.per(key); return n === null ? "…" : rate(n); };
     const within = ms => ms ? "≤ " + (ms < 1 ? ms * 1000 + " µs" : span(ms)) : "–";
     const kinds = { memory: "memory only", embedded: "disk of this instance", redis: "Redis" };
-    return card("engine", "Engine", properties([["Storage", kinds[e.kind] ?? e.kind], ["State", dot(!e.away, e.away || "ok")], ["Calls/s", second("calls")], ["Operations per call", e.operations_per_call ? e.operations_per_call.toFixed(1) : "–"], ["p95 call", within(e.call_p95_ms)],
+    return card("engine", "Engine", properties([["Storage", kinds[e.kind] ?? e.kind], ["State", dot(!e.unreachable, e.unreachable || "ok")], ["Calls/s", second("calls")], ["Operations per call", e.operations_per_call ? e.operations_per_call.toFixed(1) : "–"], ["p95 call", within(e.call_p95_ms)],
       e.kind === "embedded" && ["Log", bytes(e.log_bytes)], e.kind === "embedded" && e.free_bytes > 0 && ["Free disk space", bytes(e.free_bytes)], e.kind === "embedded" && ["Syncs/s", second("syncs")], e.kind === "embedded" && ["p95 sync", within(e.sync_p95_ms)],
       e.kind === "embedded" && ["Records written", number(e.records_written), "To the log"], e.kind === "embedded" && ["Migrated", number(e.records_migrated), "From the log to the tables"],
-      e.silence_ms >= 0 && ["Redis last answered", span(e.silence_ms) + " ago"], e.kind === "redis" && ["Retries", number(e.retries), "Calls that failed and were sent again"], e.kind === "redis" && ["Replays", number(e.replays), "Retried calls that had already taken effect"], ["Timer lag", span(e.timer_lag_ms), "How late timed transitions happen"]]));
+      e.since_reply_ms >= 0 && ["Redis last answered", span(e.since_reply_ms) + " ago"], e.kind === "redis" && ["Retries", number(e.retries), "Calls that failed and were sent again"], e.kind === "redis" && ["Replays", number(e.replays), "Retried calls that had already taken effect"], ["Timer lag", span(e.timer_lag_ms), "How late timed transitions happen"]]));
   }
 
   cluster(s, e) {
     if (e.kind !== "redis") return [];
-    const alive = i => i.silence_ms < deadAfter;
+    const alive = i => i.since_heartbeat_ms < deadAfter;
     const cards = [];
-    if (e.instances.length) cards.push(card("instances", `Instances: ${number(e.instances.filter(alive).length)} alive`, table(["Instance", "Heartbeat", "Version"], e.instances.map(i => [make("code", {}, i.name), dot(alive(i), span(i.silence_ms) + " ago"), (i.version || "unknown") + (i.own ? ` (this instance, on ${s.hostname})` : "")]))));
+    if (e.instances.length) cards.push(card("instances", `Instances: ${number(e.instances.filter(alive).length)} alive`, table(["Instance", "Heartbeat", "Version"], e.instances.map(i => [make("code", {}, i.name), dot(alive(i), span(i.since_heartbeat_ms) + " ago"), (i.version || "unknown") + (i.own ? ` (this instance, on ${s.hostname})` : "")]))));
     if (e.nodes.length) {
       cards.push(card("nodes", "Redis", table(["Server", "Role", "Version", "Round trip", "Memory", "Connections", "Partitions", "Replicas"], e.nodes.map(n => n.problem
         ? [n.addr, dot(false, n.problem), "", "", "", "", String(n.partitions), ""]

@@ -147,11 +147,11 @@ class TubeView {
   }
 
   drawPause(t) {
-    const text = `${t.paused_until} ${t.paused_because}`;
+    const text = `${t.paused_until} ${t.pause_reason}`;
     if (this.pauseText !== text) {
       this.pauseText = text;
       this.pauseLeft = make("b", {});
-      this.pauseBar.replaceChildren(make("span", {}, "This tube is paused for another ", this.pauseLeft, t.paused_because ? `: ${t.paused_because}` : "."), mayOn(this.name, "admin") ? button("resume", "Resume", () => this.resume()) : "");
+      this.pauseBar.replaceChildren(make("span", {}, "This tube is paused for another ", this.pauseLeft, t.pause_reason ? `: ${t.pause_reason}` : "."), mayOn(this.name, "admin") ? button("resume", "Resume", () => this.resume()) : "");
     }
     this.pauseLeft.textContent = span(t.paused_until - Date.now());
   }
@@ -208,7 +208,7 @@ class TubeView {
         : await call("GET", this.path + "/jobs", { query: { ...query, limit: pageSize, excerpt: "true" }, signal: reading.signal });
       if (reading.signal.aborted) return;
       this.jobs = (this.fresh ? [] : this.jobs).concat(page.jobs.map(j => ({ ...j, read: Date.now() })));
-      Object.assign(this, { fresh: false, next: page.next, examined: this.examined + (page.looked ?? 0) });
+      Object.assign(this, { fresh: false, next: page.next, examined: this.examined + (page.examined ?? 0) });
       const ids = new Set(this.jobs.map(j => j.id));
       if (this.selection) for (const id of this.selection) if (!ids.has(id)) this.selection.delete(id);
       this.further = !this.next && this.rest.length > 0;
@@ -258,7 +258,7 @@ class TubeView {
     const t = this.counts();
     const v = await ask({ name: "pause", title: "Pause " + this.name, text: "Workers get no jobs of this tube for that time. Puts still work.", action: "Pause", check: v => wrongDuration(v.for),
       hits: `${plural(this.count("ready"), "ready job")} and ${plural(this.count("waiting"), "worker")} will wait.`,
-      fields: [{ name: "for", label: "For", value: t.paused_until ? "0" : "10m", help: durations + ", in whole seconds; 0 ends a pause" }, { name: "reason", label: "Reason", value: t.paused_because ?? "", maxLength: 200, help: "Shown here and in the log" }] });
+      fields: [{ name: "for", label: "For", value: t.paused_until ? "0" : "10m", help: durations + ", in whole seconds; 0 ends a pause" }, { name: "reason", label: "Reason", value: t.pause_reason ?? "", maxLength: 200, help: "Shown here and in the log" }] });
     if (!v) return;
     await call("POST", this.path + "/pause", { query: v });
     note(/^0+(ms|s|m|h|d)?$/.test(v.for) ? "The tube is resumed." : "The tube is paused.");

@@ -179,7 +179,7 @@ local function is_ruled(j)
 end
 
 -- follow moves a job, which is in no place any more, along an arrow, and writes it. A
--- reservation is counted when the job leaves the reserved state, see record.go.
+-- reservation is counted when the job leaves the reserved state, see package schema.
 local function follow(j, arrow)
   local from, to = j.state, ARROW_TO[arrow]
   sum.changed = true

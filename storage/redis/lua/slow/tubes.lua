@@ -22,7 +22,7 @@ function OPS.answer_names(names)
   for _, name in ipairs(names) do answer_text(name) end
 end
 
--- note counts events in a tube for the instance, by a word that counters.go knows. note_run
+-- note counts events in a tube for the instance, by a word that takes.go knows. note_run
 -- records for how many ms a leased job has run.
 function OPS.note(what, tube, n)
   sum.noted = sum.noted or { runs = {} }

@@ -32,16 +32,17 @@ local function add_to_run(tube, key, terms)
 end
 
 -- enter_new makes a job that was put, as a ready one, due in that many ms, or at a time by the
--- clock of Redis.
+-- clock of Redis. It returns the state of the job.
 local function enter_new(tube, key, how, ms, terms)
   local wait = ms
   if how == 'at' then wait = math.max(ms - NOW, 0) end
   if wait <= 0 then
     add_to_run(tube, key, terms)
-    return
+    return 'ready'
   end
   write_new_jobs()
   wait_for(load(key), wait)
+  return 'delayed'
 end
 
 -- is_taken returns whether a put must make no job because its key is taken, by a job or a
@@ -87,9 +88,10 @@ local function put_one(tube, i)
   local job = new_job(record)
   if old and remove(old) then held = sub(old.key, #PREFIX + 1) end
   if key ~= '' then give_key(tube, key, job) end
-  enter_new(tube, job, ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 5])
+  local state = enter_new(tube, job, ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 5])
   answer(PUT_NEW)
   answer(held)
+  answer_text(state)
   return true
 end
 
@@ -108,8 +110,8 @@ end
 -- Keys    writes the records, ready: or delayed:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE,
 --         counts; reads policies, quotas; removes the jobs that had the keys, as delete-key
 -- Answer  for each put PUT_NEW, whose number follows from the first one, which each reply has, and
---         the id of the job that was replaced, if it was reserved, else 0; PUT_TOMBSTONE or
---         PUT_DUPLICATE, id and state of the other job, 'gone' for a tombstone; or PUT_REFUSED
+--         the id of the job that was replaced, if it was reserved, else 0, and the state of the
+--         new job; PUT_TOMBSTONE or PUT_DUPLICATE, id and state of the other job, 'gone' for a tombstone; or PUT_REFUSED
 local PUT_ARGUMENTS = 7 -- of each put
 OPS['put-tagged'] = function(i)
   local tube, from, last, any = ARGV[i], i + 3, i + 2 + PUT_ARGUMENTS * ARGV[i + 2], false

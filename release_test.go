@@ -1,0 +1,69 @@
+package redstalk_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestVersion: the version in the Makefile is the newest of CHANGELOG.md, and that of the examples.
+func TestVersion(t *testing.T) {
+	find := func(path, expression string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(`(?m)` + expression).FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("%s has no version", path)
+		}
+		return string(m[1])
+	}
+	version := find("Makefile", `^VERSION \?= (\S+)$`)
+	if got := find("CHANGELOG.md", `^## \[(.*)\] - \d{4}-\d\d-\d\d$`); got != version {
+		t.Errorf("the newest version in CHANGELOG.md is %s, want %s", got, version)
+	}
+	if got := find("tools/deploy/kubernetes/redstalk.yaml", `image: redstalk:(\S+)$`); got != version {
+		t.Errorf("the image for Kubernetes is %s, want %s", got, version)
+	}
+}
+
+// TestRenameModule: after tools/rename-module.sh all packages are found under the new path, and
+// with -short not set also build.
+func TestRenameModule(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range tracked(t, "*") {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, path), text, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(command ...string) string {
+		t.Helper()
+		cmd := exec.Command(command[0], command[1:]...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", command, err, out)
+		}
+		return string(out)
+	}
+	in("sh", "tools/rename-module.sh", "example.org/queues/redstalk")
+	for path := range strings.FieldsSeq(in("go", "list", "-deps", "-test", "./...")) {
+		if within(path, "redstalk") {
+			t.Errorf("%s still has the old path", path)
+		}
+	}
+	if !testing.Short() {
+		in("go", "build", "./...")
+	}
+}

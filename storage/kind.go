@@ -1,0 +1,177 @@
+package storage
+
+import "redstalk/tube"
+
+// Kind says what an operation does.
+type Kind uint8
+
+// The kinds, each with the fields of Op that it reads → the fields of Answer that it sets.
+// Any of them can be answered with NotFound or Err.
+const (
+	// Put creates a job: Tube, Pri, Delay, TTR, Body → ID. With Args.Tags also →
+	// Result.Outcome, Result.State; ID and State are those of another job if that has the key.
+	Put Kind = iota
+	// Take reserves the first job of several tubes: Holder, Tubes, Wait → ID, Body; or
+	// NotFound and Soon. For tube.LeaseHolder also → Result.Lease. With MaxBytes it is also
+	// NotFound if the body of that job has more bytes.
+	Take
+	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as tube.Arrow.Sets
+	// says → for tube.ReserveJob ID, Body. If Holder is tube.LeaseHolder, Args.Lease is the
+	// token; NotFound if that is not the job's present lease.
+	Move
+	// SetPriority changes the priority of a job that is not reserved: ID, Pri → nothing.
+	SetPriority
+	// Reschedule makes a ready or delayed job due after a time: ID, In → nothing.
+	Reschedule
+	// Kick makes jobs of a tube ready: Tube, MaxJobs → Count. A large kick is done in parts.
+	Kick
+	// Peek reads a job: ID → ID, Body.
+	Peek
+	// PeekHead reads the first job of a tube in a state: Tube, State → ID, Body.
+	PeekHead
+	// PeekKey reads the job of a tube that has a key: Tube, Args.Key → ID, Body.
+	PeekKey
+	// DeleteKey removes the job of a tube that has a key, whatever its state and holder:
+	// Tube, Args.Key → nothing.
+	DeleteKey
+	// FindKey searches all tubes for jobs with a key: Args.Key → Result.Jobs, in the order of
+	// their ids; NotFound if there is none.
+	FindKey
+	// SetPolicy sets the policy of a tube, which need not exist: Tube, Args.Policy (nil removes
+	// it) → nothing. Never NotFound.
+	SetPolicy
+	// GetPolicy reads a policy: Tube → Result.Policy; NotFound if the tube has none.
+	GetPolicy
+	// Policies lists the tubes that have a policy: nothing → Names, sorted.
+	Policies
+	// ListJobs lists jobs of a tube in a state, in the order in which they would come out:
+	// Tube, State, MaxJobs (up to tube.MaxListed), Args.Cursor ("": from the first) →
+	// Result.Jobs, Result.Cursor ("": there are no more). The cursor is valid for a page of the
+	// same tube and state. A job that changes its position between two pages can be missed or
+	// listed twice; other jobs cannot. Never NotFound.
+	ListJobs
+	// Flush removes all jobs of a tube in a state; with State tube.Gone the ready, delayed and
+	// buried jobs. It does what Move does with tube.Delete, but whoever holds them: Tube, State
+	// → Count. It works in parts, and spares jobs that are put meanwhile. Never NotFound.
+	Flush
+	// MoveJobs moves the first jobs of a tube in a state to another tube: Tube, State,
+	// Args.To, MaxJobs → Count. It works in parts. State is tube.Ready, tube.Delayed or
+	// tube.Buried; with others, and to the same tube, nothing is moved. The jobs get new ids,
+	// in their order. Buried ones come after all that are buried in the new tube. Their
+	// counters begin at zero, but failures and deliveries go on. A key that is taken in the
+	// new tube is lost, and is free in the old tube at once. They keep all else. Never
+	// NotFound.
+	MoveJobs
+	// BeginImport begins the import of a source in a part of the store: Args.Import →
+	// Result.Import. The numbers of its jobs begin above Least and above all that the part has
+	// used, and Largest numbers are reserved for them. If the import was begun before, nothing
+	// changes. Nor does it with Largest 0: then the answer is where the import would begin.
+	// Never NotFound.
+	BeginImport
+	// ImportJobs creates the next jobs of an import: Args.Import → Result.Import. It creates all
+	// of them or none; none if From is not how many the part has. Quotas and other policies do
+	// not apply. Never NotFound.
+	ImportJobs
+	// JobStats reads the stats of a job: ID → Job.
+	JobStats
+	// TubeStats reads the stats of a tube: Tube → TubeStats. Its Waiting counts only the
+	// other servers on the same store.
+	TubeStats
+	// Stats reads the stats of the store: nothing → Stats.
+	Stats
+	// Tubes lists all tubes: nothing → Names.
+	Tubes
+	// Pause pauses a tube: Tube, Delay → nothing.
+	Pause
+	// Ref adds to the number of connections that use or watch tubes: Tubes, Role, Delta →
+	// nothing. Never NotFound.
+	Ref
+	// ReleaseAll gives back all jobs that a holder holds: Holder → nothing. If they are many,
+	// it works in parts. Never NotFound.
+	ReleaseAll
+
+	numKinds
+)
+
+// Subject says which part of a store an operation concerns.
+type Subject uint8
+
+const (
+	OfStore  Subject = iota // all of it, or what else the operation names
+	OfTube                  // Op.Tube
+	OfTubes                 // Op.Tubes
+	OfJob                   // Op.ID
+	OfImport                // Args.Import.Part
+)
+
+// Field is a field of Op.
+type Field uint8
+
+const (
+	FieldID Field = iota
+	FieldTube
+	FieldPri
+	FieldDelay
+	FieldIn
+)
+
+// KindSpec is a row of the table of kinds.
+type KindSpec struct {
+	Name    string
+	Subject Subject
+
+	// Change is all that an operation of this kind does, if it only changes one job or tube: a
+	// call of the rules, which returns false if the answer is NotFound. Nil: an engine carries
+	// out the kind by itself.
+	Change func(m *tube.Machine, now tube.Instant, op *Op) bool
+	// Args are the fields that Change reads, in the order in which an engine passes them to
+	// another process that carries out the change under the same name.
+	Args []Field
+}
+
+// kinds is the table of kinds.
+var kinds = [numKinds]KindSpec{
+	Put:  {Name: "put", Subject: OfTube},
+	Take: {Name: "take", Subject: OfTubes},
+	Move: {Name: "move", Subject: OfJob},
+	SetPriority: {Name: "set-priority", Subject: OfJob, Args: []Field{FieldID, FieldPri}, Change: func(m *tube.Machine, _ tube.Instant, op *Op) bool {
+		return m.SetPriority(op.ID, op.Pri)
+	}},
+	Reschedule: {Name: "reschedule", Subject: OfJob, Args: []Field{FieldID, FieldIn}, Change: func(m *tube.Machine, now tube.Instant, op *Op) bool {
+		return m.Reschedule(now, op.ID, op.In)
+	}},
+	Kick:        {Name: "kick", Subject: OfTube},
+	Peek:        {Name: "peek", Subject: OfJob},
+	PeekHead:    {Name: "peek-head", Subject: OfTube},
+	PeekKey:     {Name: "peek-key", Subject: OfTube},
+	DeleteKey:   {Name: "delete-key", Subject: OfTube},
+	FindKey:     {Name: "find-key"},
+	SetPolicy:   {Name: "set-policy", Subject: OfTube},
+	GetPolicy:   {Name: "get-policy", Subject: OfTube},
+	Policies:    {Name: "policies"},
+	ListJobs:    {Name: "list-jobs", Subject: OfTube},
+	Flush:       {Name: "flush", Subject: OfTube},
+	MoveJobs:    {Name: "move-jobs"},
+	BeginImport: {Name: "begin-import", Subject: OfImport},
+	ImportJobs:  {Name: "import-jobs", Subject: OfImport},
+	JobStats:    {Name: "job-stats", Subject: OfJob},
+	TubeStats:   {Name: "tube-stats", Subject: OfTube},
+	Stats:       {Name: "stats"},
+	Tubes:       {Name: "tubes"},
+	Pause: {Name: "pause", Subject: OfTube, Args: []Field{FieldTube, FieldDelay}, Change: func(m *tube.Machine, now tube.Instant, op *Op) bool {
+		return m.Pause(now, op.Tube, op.Delay)
+	}},
+	Ref:        {Name: "ref", Subject: OfTubes},
+	ReleaseAll: {Name: "release-all"},
+}
+
+// Spec returns the row of a kind, an empty one for a number that is no kind. It must not be changed.
+func (k Kind) Spec() *KindSpec {
+	if k >= numKinds {
+		return &KindSpec{}
+	}
+	return &kinds[k]
+}
+
+// String returns the name of the kind.
+func (k Kind) String() string { return k.Spec().Name }

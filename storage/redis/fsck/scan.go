@@ -1,0 +1,136 @@
+package fsck
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"redstalk/storage/redis/conn"
+	"redstalk/storage/redis/schema"
+)
+
+const (
+	// jobsPerCheck is how many jobs one script checks.
+	jobsPerCheck = 150
+
+	// queuesPerScan is the number of queues whose next members are requested together.
+	queuesPerScan = 50
+)
+
+// scanAll scans the keys of each server.
+func (c *checker) scanAll(ctx context.Context) error {
+	var seen []conn.Node
+	for _, p := range c.parts {
+		if slices.Contains(seen, p.node) {
+			continue
+		}
+		seen = append(seen, p.node)
+		if err := c.scan(ctx, p.node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var globEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
+
+// scan goes through the keys of a server, and checks its jobs and queues.
+func (c *checker) scan(ctx context.Context, node conn.Node) error {
+	f := newWorkerPool(c)
+	err := c.addKeys(ctx, f, node)
+	for _, p := range c.parts {
+		if p.node == node {
+			c.checkJobs(ctx, f, p)
+			c.checkQueues(ctx, f, p)
+		}
+	}
+	return cmp.Or(f.wait(), err)
+}
+
+// addKeys adds all keys of a server, until a check has failed.
+func (c *checker) addKeys(ctx context.Context, f *workerPool, node conn.Node) error {
+	for cursor, more := uint64(0), true; more && f.ok(); more = cursor != 0 {
+		keys, next, err := node.Do(ctx, "scan", cursor, "match", globEscaper.Replace(c.namespace)+":{*}:*", "count", 1000).Scan()
+		if err != nil {
+			return err
+		}
+		cursor = next
+		for _, name := range keys {
+			rest, ok := strings.CutPrefix(name, c.namespace+":{")
+			digits, key, whole := strings.Cut(rest, "}:")
+			number, err := strconv.Atoi(digits)
+			if ok && whole && err == nil && number < len(c.parts) && c.parts[number].node == node {
+				c.addKey(ctx, f, c.parts[number], key)
+			}
+		}
+	}
+	return nil
+}
+
+// addKey adds a key of a partition, and starts checks when there are enough keys.
+func (c *checker) addKey(ctx context.Context, f *workerPool, p *checkedPartition, key string) {
+	if schema.IsID(key) {
+		if p.jobs = append(p.jobs, p.prefix+key); len(p.jobs) >= jobsPerCheck {
+			c.checkJobs(ctx, f, p)
+		}
+		return
+	}
+	switch kind, name, _ := strings.Cut(key, ":"); kind { // "put", a staged record, expires by itself
+	case "reserved":
+		p.holders[name] = true
+		p.queues = append(p.queues, key)
+	case "groups":
+		p.holders[name] = true
+	case "ready", "delayed", "buried", "leases":
+		p.queues = append(p.queues, key)
+	case "keys":
+		f.do(func() error { return c.checkKeys(ctx, p, name) })
+	}
+	if len(p.queues) >= queuesPerScan {
+		c.checkQueues(ctx, f, p)
+	}
+}
+
+// checkJobs checks the jobs that were added.
+func (c *checker) checkJobs(ctx context.Context, f *workerPool, p *checkedPartition) {
+	jobs := p.jobs
+	p.jobs = nil
+	f.do(func() error {
+		for len(jobs) > 0 {
+			n, reply, err := c.ask(ctx, p, jobsScript, jobs)
+			if err != nil {
+				return err
+			}
+			sizes, _ := reply[2].([]any)
+			c.mu.Lock()
+			p.bodies.add(jobs, sizes)
+			jobs = jobs[n:]
+			c.jobs += n
+			c.mu.Unlock()
+			c.reportProgress("jobs", n)
+		}
+		return nil
+	})
+}
+
+// checkKeys checks the job keys of a tube.
+func (c *checker) checkKeys(ctx context.Context, p *checkedPartition, name string) error {
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		keys, next, err := p.node.Do(ctx, "hscan", p.prefix+"keys:"+name, cursor, "count", jobsPerCheck).Scan()
+		if err != nil {
+			return err
+		}
+		for len(keys) > 0 {
+			n, _, err := c.ask(ctx, p, keysScript, append([]string{name}, keys...))
+			if err != nil {
+				return err
+			}
+			keys = keys[2*n:]
+			c.reportProgress("keys", n)
+		}
+		cursor = next
+	}
+	return nil
+}

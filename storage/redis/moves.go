@@ -1,0 +1,165 @@
+package redis
+
+import (
+	"strconv"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/lua"
+	"redstalk/tube"
+)
+
+// encodeMove appends a move of one job. It says whether the connection holds the job.
+func (p *partition) encodeMove(c *call, op *storage.Op) {
+	if op.Holder == tube.LeaseHolder {
+		encodeMoveLeased(c, op)
+		return
+	}
+	if finishes(op.Move) && p.holdings.lost(op.Holder, op.ID) {
+		op.Answer.NotFound = true
+		return
+	}
+	held := p.holdings.heldBy(op.Holder, op.ID, c.number)
+	c.words("move", op.Move.String(), boolArg(held != nil))
+	c.addID(op.ID)
+	c.words(&op.Pri, &op.Delay)
+	if held != nil {
+		p.holdings.splitSet(held)
+		if op.Move == tube.Release || op.Move == tube.Bury {
+			held.spent = c.number
+		}
+	}
+	c.expect((*partition).readMove, op)
+}
+
+// finishes returns whether only the holder of a job can make a move.
+func finishes(m tube.Move) bool {
+	switch m {
+	case tube.Delete, tube.Release, tube.Bury, tube.Touch:
+		return true
+	}
+	return false
+}
+
+// readMove reads the answer of a move, and updates the holdings.
+func (p *partition) readMove(r *reply, ops []*storage.Op) {
+	op := ops[0]
+	switch r.verdict(op) {
+	case lua.Refused:
+		op.Answer.NotFound = true
+		if finishes(op.Move) && p.holdings.heldBy(op.Holder, op.ID, 0) != nil {
+			p.holdings.drop(op.ID) // it was removed by its key
+		}
+		return
+	case lua.CutOff:
+		return
+	}
+	switch reserved := r.found(); {
+	case op.Move == tube.ReserveJob:
+		id, job := p.nextTaken(r)
+		p.take(r, op, id, job, nil)
+	case reserved:
+		p.holdings.touch(op.ID, r.sent)
+	default:
+		if held := p.holdings.heldBy(op.Holder, op.ID, 0); held != nil && op.Move == tube.Delete {
+			p.noteRun(r, held)
+		}
+		p.holdings.drop(op.ID)
+	}
+}
+
+// deletesHeld returns whether op deletes a job without metadata that its connection is certain
+// to hold.
+func (p *partition) deletesHeld(c *call, op *storage.Op) bool {
+	if op.Kind != storage.Move || op.Move != tube.Delete {
+		return false
+	}
+	held := p.holdings.heldBy(op.Holder, op.ID, c.number)
+	return held != nil && !held.hasMetadata
+}
+
+// encodeDeletesHeld appends the first deletes of jobs of one tube that their connections hold,
+// either all in lease sets or none, and returns how many.
+func (p *partition) encodeDeletesHeld(c *call, ops []*storage.Op) int {
+	first := p.holdings.heldBy(ops[0].Holder, ops[0].ID, c.number)
+	first.spent = c.number
+	size, inSet := first.size, p.holdings.inSet(first)
+	n := alike(ops, func(op *storage.Op) bool {
+		if op.Kind != storage.Move || op.Move != tube.Delete {
+			return false
+		}
+		held := p.holdings.heldBy(op.Holder, op.ID, c.number)
+		if held == nil || held.hasMetadata || held.tube != first.tube || p.holdings.inSet(held) != inSet {
+			return false
+		}
+		held.spent = c.number
+		size += held.size
+		return true
+	})
+	name := p.holdings.tubeOf(first)
+	c.words("delete-held", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, n)
+	for _, op := range ops[:n] {
+		c.addID(op.ID)
+	}
+	c.expect((*partition).readDeletesHeld, ops[:n]...)
+	return n
+}
+
+// readDeletesHeld reads a sequence of deletes of jobs that their connections held.
+func (p *partition) readDeletesHeld(r *reply, ops []*storage.Op) {
+	each := ""
+	if !r.found() {
+		each = r.text()
+	}
+	for i, op := range ops {
+		op.Answer.NotFound = each != "" && each[min(i, len(each)-1)] == '0'
+		if held := p.holdings.get(op.ID); held != nil && !op.Answer.NotFound {
+			p.flow.of(p.holdings.tubeOf(held)).Deletes++
+			p.noteRun(r, held)
+		}
+		p.holdings.drop(op.ID)
+	}
+}
+
+// noteRun counts how long a job has run that its holder has deleted.
+func (p *partition) noteRun(r *reply, held *holding) {
+	p.flow.of(p.holdings.tubeOf(held)).Runs.Observe(r.sent.Sub(p.holdings.since(held)))
+}
+
+// encodeKick appends a kick, or the next part of a kick that is too long for one call. The
+// first part decides from which state it kicks.
+func (p *partition) encodeKick(c *call, u *unit, op *storage.Op) {
+	if !p.isLong(op) {
+		c.words("kick", &op.Tube, &op.MaxJobs, "")
+		c.expect((*partition).readKick, op)
+		return
+	}
+	part := min(int(op.MaxJobs)-u.partial.jobs, c.stepSize(&p.batchSizes.kick))
+	c.words("kick", op.Tube, part, u.kick.from)
+	c.expect(readKickPart(u, part), op)
+}
+
+func (p *partition) readKick(r *reply, ops []*storage.Op) { ops[0].Answer.Count, _ = r.int(), r.text() }
+
+// readKickPart reads the answer to a part of a kick that takes several calls. The part had this
+// many jobs at most.
+func readKickPart(u *unit, part int) func(*partition, *reply, []*storage.Op) {
+	return func(_ *partition, r *reply, ops []*storage.Op) {
+		n, state := r.int(), r.text()
+		u.partial.add(ops[0], n)
+		if n == part && u.partial.jobs < int(ops[0].MaxJobs) {
+			u.kick.from = state
+			u.again()
+			return
+		}
+		ops[0].Answer.Count = u.partial.jobs
+		u.partial, u.kick = partial{}, kickProgress{}
+	}
+}
+
+// encodeMoveLeased appends a move on behalf of a client with a lease token.
+func encodeMoveLeased(c *call, op *storage.Op) {
+	c.words("move-leased", op.Move.String(), strconv.FormatUint(op.Args.Lease, 10))
+	c.addID(op.ID)
+	c.words(&op.Pri, &op.Delay)
+	c.expect((*partition).readFound, op)
+}

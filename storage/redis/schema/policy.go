@@ -1,0 +1,125 @@
+package schema
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"redstalk/tube"
+)
+
+// A policy is in Redis as a text of name:value words separated by spaces, such as
+// "retry:1000,2000 max:5 dead:graveyard key-ttl:1000 on-duplicate:2 quota-jobs:10
+// quota-bytes:4096", and for a webhook "push:https://example.org/hook push-calls:8
+// push-timeout:3000 push-rate:100 push-every:1000". Times are ms, on-duplicate is a
+// tube.OnDuplicate. Unset fields are left out.
+
+// PolicyText returns the text of a policy; "" for nil. An empty policy is a space.
+func PolicyText(p *tube.Policy) string {
+	if p == nil {
+		return ""
+	}
+	var words []string
+	add := func(ok bool, name, value string) {
+		if ok {
+			words = append(words, name+":"+value)
+		}
+	}
+	var waits []string
+	for _, wait := range p.Retry {
+		waits = append(waits, msText(wait))
+	}
+	add(len(waits) > 0, "retry", strings.Join(waits, ","))
+	add(p.Max > 0, "max", fmt.Sprint(p.Max))
+	add(p.Dead != "", "dead", p.Dead)
+	add(p.HasKeyTTL, "key-ttl", msText(p.KeyTTL))
+	add(p.OnDuplicate != tube.NotSaid, "on-duplicate", fmt.Sprint(p.OnDuplicate))
+	add(p.HasQuotaJobs, "quota-jobs", fmt.Sprint(p.QuotaJobs))
+	add(p.HasQuotaBytes, "quota-bytes", fmt.Sprint(p.QuotaBytes))
+	add(p.Push.URL != "", "push", p.Push.URL)
+	add(p.Push.Concurrency > 0, "push-calls", fmt.Sprint(p.Push.Concurrency))
+	add(p.Push.Timeout > 0, "push-timeout", msText(p.Push.Timeout))
+	add(p.Push.Rate > 0, "push-rate", fmt.Sprint(p.Push.Rate))
+	add(p.Push.Rate > 0, "push-every", msText(p.Push.RateEvery))
+	if words == nil {
+		return " "
+	}
+	return strings.Join(words, " ")
+}
+
+func msText(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// QuotaText returns the quotas of a policy in the form that the script compares: "JOBS BYTES",
+// where - is no limit; "" if there are none.
+func QuotaText(p *tube.Policy) string {
+	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes {
+		return ""
+	}
+	text := func(ok bool, n uint64) string {
+		if ok {
+			return strconv.FormatUint(n, 10)
+		}
+		return "-"
+	}
+	return text(p.HasQuotaJobs, p.QuotaJobs) + " " + text(p.HasQuotaBytes, p.QuotaBytes)
+}
+
+// ParsePolicy is the reverse of PolicyText; nil for "".
+func ParsePolicy(text string) (*tube.Policy, error) {
+	if text == "" {
+		return nil, nil
+	}
+	p := new(tube.Policy)
+	for _, word := range strings.Fields(text) {
+		name, value, _ := strings.Cut(word, ":")
+		if err := setPolicyWord(p, name, value); err != nil {
+			return nil, fmt.Errorf("a policy says %q", word)
+		}
+	}
+	return p, nil
+}
+
+func setPolicyWord(p *tube.Policy, name, value string) (err error) {
+	var n uint64
+	switch name {
+	case "dead":
+		p.Dead = value
+		return nil
+	case "push":
+		p.Push.URL = value
+		return nil
+	case "retry":
+		for _, text := range strings.Split(value, ",") {
+			if n, err = strconv.ParseUint(text, 10, 64); err != nil {
+				return err
+			}
+			p.Retry = append(p.Retry, time.Duration(n)*time.Millisecond)
+		}
+		return nil
+	}
+	if n, err = strconv.ParseUint(value, 10, 64); err != nil {
+		return err
+	}
+	switch name {
+	case "max":
+		p.Max = uint32(n)
+	case "key-ttl":
+		p.KeyTTL, p.HasKeyTTL = time.Duration(n)*time.Millisecond, true
+	case "on-duplicate":
+		p.OnDuplicate = tube.OnDuplicate(n)
+	case "quota-jobs":
+		p.QuotaJobs, p.HasQuotaJobs = n, true
+	case "quota-bytes":
+		p.QuotaBytes, p.HasQuotaBytes = n, true
+	case "push-calls":
+		p.Push.Concurrency = uint32(n)
+	case "push-timeout":
+		p.Push.Timeout = time.Duration(n) * time.Millisecond
+	case "push-rate":
+		p.Push.Rate = uint32(n)
+	case "push-every":
+		p.Push.RateEvery = time.Duration(n) * time.Millisecond
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package redis
+
+import (
+	"slices"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/lua"
+	"redstalk/storage/redis/schema"
+	"redstalk/tube"
+)
+
+// readPeek reads a job that was peeked at. Nobody holds it, so it can be deleted before its
+// record is read: then it is requested again.
+func (p *partition) readPeek(r *reply, ops []*storage.Op) {
+	a := &ops[0].Answer
+	v := r.verdict(ops[0])
+	if a.NotFound = v == lua.Refused; v != lua.Done {
+		return
+	}
+	id, job := p.nextTaken(r)
+	switch {
+	case r.err != nil:
+	case id == 0:
+		r.cutOff(ops)
+	default:
+		a.ID, a.Body = id, job.body
+	}
+}
+
+func (p *partition) readFound(r *reply, ops []*storage.Op) { ops[0].Answer.NotFound = !r.found() }
+
+func (p *partition) readJobStats(r *reply, ops []*storage.Op) {
+	a := &ops[0].Answer
+	if a.NotFound = !r.found(); !a.NotFound {
+		a.Job = r.jobStats(ops[0].ID)
+	}
+}
+
+// jobStats reads the answer of job-stats; nil if it is malformed.
+func (r *reply) jobStats(id uint64) *tube.JobStats {
+	s := &tube.JobStats{ID: id, State: schema.StateOf(r.text()), Age: r.ms(), TimeLeft: r.ms()}
+	rec := r.record()
+	if r.err != nil {
+		return nil
+	}
+	s.Tube, s.Pri, s.Delay, s.TTR, s.Created, s.Counters = rec.Tube(), rec.Pri(), rec.Delay(), rec.TTR(), rec.Created(), rec.Counters()
+	if s.State == tube.Reserved {
+		s.Counters[tube.Reserves]++ // the record counts it when the reservation ends
+	}
+	if rec.HasMetadata() {
+		r.addMetadata(s)
+	}
+	return s
+}
+
+// addMetadata reads what job-stats answers about a job with metadata.
+func (r *reply) addMetadata(s *tube.JobStats) {
+	block, policy, leased, bound := r.text(), r.policy(), r.found(), r.text()
+	f, err := schema.ParseMetadata(block)
+	if err != nil {
+		return // it is broken: fsck reports it
+	}
+	f.PendingDead = bound
+	s.Metadata, s.Rules, s.Leased = f, f.Rules.Over(policy), leased
+}
+
+// encodeTubeStats appends the first requests for stats of tubes, and returns how many.
+func (p *partition) encodeTubeStats(c *call, ops []*storage.Op) int {
+	n := alike(ops, func(op *storage.Op) bool { return op.Kind == storage.TubeStats })
+	c.words("tube-stats", n)
+	here := make([]refCounts, n)
+	for i, op := range ops[:n] {
+		here[i] = p.refs.counts(op.Tube)
+		c.words(&op.Tube)
+	}
+	c.expect(readTubeStats(here), ops[:n]...)
+	return n
+}
+
+// readTubeStats reads the stats of tubes. here is how many connections of this instance use and
+// watch each of them, which Redis does not add.
+func readTubeStats(here []refCounts) func(*partition, *reply, []*storage.Op) {
+	return func(p *partition, r *reply, ops []*storage.Op) {
+		for i, op := range ops {
+			if op.Answer.NotFound = !r.found(); op.Answer.NotFound {
+				p.flow.drop(op.Tube)
+				continue
+			}
+			op.Answer.TubeStats = p.readTube(r, op.Tube, here[i])
+		}
+	}
+}
+
+func (p *partition) readTube(r *reply, name string, here refCounts) *tube.TubeStats {
+	s := &tube.TubeStats{Name: name, Urgent: r.count(), Ready: r.count(), Delayed: r.count(), Buried: r.count(), Total: r.count(), Deletes: r.count(), Pauses: r.count()}
+	s.Pause, s.PauseLeft = uint32(r.int64()), r.ms()
+	s.Using, s.Watching, s.Waiting = r.count()+uint64(here.using), r.count()+uint64(here.watching), r.count()
+	if s.OldestReady, s.HasPolicy = max(r.ms(), 0), r.found(); s.HasPolicy {
+		s.Waits, s.Runs = p.flow.timesOf(name, r)
+	}
+	s.Reserved = s.Total - s.Deletes - s.Ready - s.Delayed - s.Buried
+	return s
+}
+
+func (p *partition) readStats(r *reply, ops []*storage.Op) {
+	t := tube.Totals{Urgent: r.count(), Ready: r.count(), Reserved: r.count(), Delayed: r.count(), Buried: r.count(), Jobs: r.count()}
+	t.Timeouts, t.Tubes = r.count(), r.count()
+	ops[0].Answer.Stats = &storage.Figures{Totals: t, Instances: r.count()}
+}
+
+// encodeTubes requests the next part of the list of tubes.
+func encodeTubes(c *call, u *unit, op *storage.Op) {
+	c.words("tubes", u.listing.next(), maxTubes)
+	c.expect(readTubes(u), op)
+}
+
+// readTubes reads a part of the list of tubes.
+func readTubes(u *unit) func(*partition, *reply, []*storage.Op) {
+	return func(_ *partition, r *reply, ops []*storage.Op) {
+		l := &u.listing
+		l.from = r.int()
+		names := make([]string, r.int())
+		for i := range names {
+			names[i] = r.text()
+		}
+		l.names = append(names, l.names...)
+		if l.from > 0 {
+			u.againLater()
+			return
+		}
+		ops[0].Answer.Names = firsts(l.names)
+		*l = listing{}
+	}
+}
+
+// firsts returns names without duplicates.
+func firsts(names []string) []string {
+	seen := make(map[string]bool, len(names))
+	return slices.DeleteFunc(names, func(name string) bool {
+		was := seen[name]
+		seen[name] = true
+		return was
+	})
+}
