@@ -51,24 +51,21 @@ const (
 	Fail
 )
 
-var onDuplicateWords = [...]string{NotSaid: "", Keep: "keep", Replace: "replace", Fail: "fail"}
-
-// OnDuplicateWords returns the words of the values except NotSaid, in their order. The slice is
-// shared and must not be changed.
-func OnDuplicateWords() []string { return onDuplicateWords[Keep:] }
+// OnDuplicateWords are the words of the values in the protocol, from Keep on.
+var OnDuplicateWords = []string{"keep", "replace", "fail"}
 
 // ParseOnDuplicate parses one of the words.
 func ParseOnDuplicate(word string) (d OnDuplicate, ok bool) {
-	i := slices.Index(OnDuplicateWords(), word)
+	i := slices.Index(OnDuplicateWords, word)
 	return Keep + OnDuplicate(i), i >= 0
 }
 
-// String returns the word in the protocol, "" for NotSaid.
+// String returns the word, "" for NotSaid.
 func (d OnDuplicate) String() string {
-	if int(d) >= len(onDuplicateWords) {
+	if d == NotSaid || d > Fail {
 		return ""
 	}
-	return onDuplicateWords[d]
+	return OnDuplicateWords[d-Keep]
 }
 
 // TagSet is a set of the commands that have tags.

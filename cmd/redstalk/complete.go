@@ -137,7 +137,7 @@ func valuesOf(t *task, before []string, f cli.Flag) []candidate {
 	}
 	switch f.Names()[0] {
 	case "on-duplicate":
-		return plainCandidates(protocol.OnDuplicateWords()...)
+		return plainCandidates(protocol.OnDuplicateWords...)
 	case "state":
 		return plainCandidates(states...)
 	case "on-failure":

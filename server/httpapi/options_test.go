@@ -24,21 +24,16 @@ func TestOptionsAreTags(t *testing.T) {
 
 func wantTags(t *testing.T, options reflect.Type, key string, set protocol.TagSet, others ...string) {
 	t.Helper()
-	have := make(map[string]reflect.Type)
-	for i := range options.NumField() {
-		if name, _, _ := strings.Cut(options.Field(i).Tag.Get(key), ","); name != "" {
-			have[name] = options.Field(i).Type
-		}
-	}
+	have := optionFields(options, key)
 	for _, name := range others {
-		if have[name] == nil {
+		if have[name].Type == nil {
 			t.Errorf("%v has no %s", options, name)
 		}
 		delete(have, name)
 	}
 	for _, tag := range protocol.TagsIn(set) {
 		name := strings.ReplaceAll(tag.Name, "-", "_")
-		if kind := have[name]; kind == nil || key == "json" && !strings.Contains(kinds[tag.Kind], kind.String()) {
+		if kind := have[name].Type; kind == nil || key == "json" && !strings.Contains(kinds[tag.Kind], kind.String()) {
 			t.Errorf("%s of %v is %v, and the tag %s", name, options, kind, tag.Kind)
 		}
 		delete(have, name)

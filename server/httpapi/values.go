@@ -165,7 +165,7 @@ func (d duplicate) MarshalJSON() ([]byte, error) {
 // Schema implements huma.SchemaProvider.
 func (duplicate) Schema(huma.Registry) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString, Description: "what to do if a job already has the key; the default is keep"}
-	for _, word := range protocol.OnDuplicateWords() {
+	for _, word := range protocol.OnDuplicateWords {
 		s.Enum = append(s.Enum, word)
 	}
 	return s
