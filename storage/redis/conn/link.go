@@ -103,18 +103,22 @@ func (l *ownLink) drop() {
 // sharedLink is a link by the connections of go-redis.
 type sharedLink struct {
 	pool    *Pool
+	changes uint64  // what Connect has returned
 	replies []Reply // not received yet
 }
 
 // Connect implements Link.
-func (l *sharedLink) Connect(Node) (changes uint64, err error) { return l.pool.servers.seen(), nil }
+func (l *sharedLink) Connect(Node) (changes uint64, err error) {
+	l.changes = l.pool.servers.seen()
+	return l.changes, nil
+}
 
 // Send implements Link.
 func (l *sharedLink) Send(node Node, commands ...[]any) error {
 	for _, words := range commands {
 		joinPieces(words)
 	}
-	l.replies = node.Pipeline(context.Background(), commands...)
+	l.replies = node.Pipeline(withChanges(context.Background(), l.changes), commands...)
 	return nil
 }
 

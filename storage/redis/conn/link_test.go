@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"errors"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,4 +117,17 @@ func ownCPU() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestOpensNoLaterProcess: a call whose caller has not heard of another process opens no
+// connection to it.
+func TestOpensNoLaterProcess(t *testing.T) {
+	p, node := poolOn(t, redistest.Start(t).URL())
+	stale := withChanges(t.Context(), p.servers.seen()+1)
+	if err := node.Do(stale, "ping").Err; !errors.Is(err, ErrOtherServer) {
+		t.Errorf("refused with %v", err)
+	}
+	if err := node.Do(withChanges(t.Context(), p.servers.seen()), "ping").Err; err != nil {
+		t.Error(err)
+	}
 }

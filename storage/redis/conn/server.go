@@ -23,10 +23,21 @@ type servers struct {
 // that might come when the answer to the next command is awaited.
 func (s *servers) greet(ctx context.Context, cn *goredis.Conn) error {
 	err := s.identify(ctx, cn)
+	if changes, ok := ctx.Value(changesKey{}).(uint64); ok && err == nil && changes != s.seen() {
+		return ErrOtherServer // another caller has met it since the caller of this command has asked
+	}
 	if errors.Is(err, ErrOtherServer) || err != nil && CodeOf(err) == "" {
 		return err
 	}
 	return nil // if INFO is forbidden, the next command will show what is wrong
+}
+
+// changesKey is the key of a context whose commands may only open a connection if no other
+// process was met since servers.seen returned the value.
+type changesKey struct{}
+
+func withChanges(ctx context.Context, changes uint64) context.Context {
+	return context.WithValue(ctx, changesKey{}, changes)
 }
 
 // identify asks to which process a connection leads. It returns ErrOtherServer once if that is
