@@ -44,6 +44,8 @@ run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; S
 # time. go vet runs in make check.
 test: deps ## run the tests that fit into minutes, installing what they need
 	$(GO) test -short -race -vet=off -p 4 -parallel 6 -timeout 15m -ldflags='-s -w' ./storage/redis ./cmd/redstalkd ./server ./storage/embedded ./...
+	cd clients/go && $(GO) test -short -race -vet=off -timeout 15m -ldflags='-s -w' ./...
+	cd clients/go/otel && $(GO) test -short -race -vet=off -timeout 5m ./...
 
 # First everything, without -short; then the random tests again, at more length.
 test-long: deps ## run the tests that make test leaves out, and the random ones at more length
@@ -65,6 +67,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(GO) test -count=1 -timeout 15m -run '^TestAsBeanstalkdReads$$' ./storage/beanstalkd -args -binlog-seeds 25
 	$(GO) test -race -count=1 -timeout 30m -run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 50000 -move-kills 4 -import-jobs 200000
 	$(GO) test -count=1 -timeout 15m -run '^TestRenameModule$$' .
+	cd clients/go && $(GO) test -race -count=1 -timeout 15m -run '^TestChaos$$' ./worker
 
 # Chromium is large, so only those targets install it that need it.
 CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/httpapi/console
@@ -166,6 +169,8 @@ check: ## gofmt, go mod tidy, vet, staticcheck, govulncheck, and builds for othe
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
+	cd clients/go && $(GO) mod tidy -diff && $(GO) vet ./...
+	cd clients/go/otel && $(GO) mod tidy -diff && $(GO) vet ./...
 	$(GO) vet -tags chromium ./server/httpapi/console
 	$(GO) vet -tags nogateways ./cmd/redstalkd && $(GO) test -tags nogateways -short -run '^TestWithoutGateways$$' ./cmd/redstalkd
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...

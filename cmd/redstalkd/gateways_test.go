@@ -22,6 +22,9 @@ import (
 	"redstalk/storage/redis/redistest"
 )
 
+// furtherTags are the build tags of the binary beside those of every test.
+const furtherTags = ""
+
 // TestGatewayFlags: which gateways are wanted, and where.
 func TestGatewayFlags(t *testing.T) {
 	wanted := func(s *settings) any { return fmt.Sprint(s.gateways.wanted) }

@@ -39,7 +39,7 @@ func buildAndRun(m *testing.M) int {
 	os.Chmod(dir, 0o755) // for the tests of -u
 	binary = filepath.Join(dir, "redstalkd")
 	// -tags poison: memory of bodies is overwritten when it is released.
-	if err := compile.Program(binary, ".", "poison"); err != nil {
+	if err := compile.Program(binary, ".", "poison"+furtherTags); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -82,6 +82,10 @@ func (p *twoInstances) Tick() (next time.Duration, err error) {
 	return next, nil
 }
 
+func (p *twoInstances) TickAll() (time.Duration, error) { return p.Tick() }
+
+func (p *twoInstances) Shared() bool { return true }
+
 func (p *twoInstances) Close() error {
 	var first error
 	for _, s := range p.stores {

@@ -10,15 +10,15 @@ type Capability string
 
 // The capabilities that this module uses.
 const (
-	PutTags  Capability = "put-tags"            // tags of put: keys, retries, dead letters
-	Policies Capability = "policy"              // policies of tubes
-	Leases   Capability = "lease"               // reserve-lease and its like
-	ListJobs Capability = "list-jobs"           // list-jobs
-	Flush    Capability = "flush"               // flush-tube
-	Move     Capability = "move"                // move-jobs
-	Drain    Capability = "drain"               // drain, undrain
-	Batch    Capability = "batch"               // reserve-batch, delete-batch
-	Bundled  Capability = "reserve-batch-lease" // reserve-batch COUNT SECONDS lease info
+	PutTags  Capability = "put-tags"  // tags of put: keys, retries, dead letters
+	Policies Capability = "policy"    // policies of tubes
+	Leases   Capability = "lease"     // reserve-lease and its like
+	ListJobs Capability = "list-jobs" // list-jobs
+	Flush    Capability = "flush"     // flush-tube
+	Move     Capability = "move"      // move-jobs
+	Drain    Capability = "drain"     // drain, undrain
+	Batch    Capability = "batch"     // reserve-batch, delete-batch
+	Info     Capability = "info"      // reserve-batch COUNT SECONDS lease info
 )
 
 // capabilities is what a server can do beyond beanstalkd, which has none.

@@ -203,9 +203,14 @@ func TestReserveGivenUp(t *testing.T) {
 		if wantErr(t, err, context.DeadlineExceeded); time.Since(start) > 2*time.Second {
 			t.Errorf("ended after %v", time.Since(start))
 		}
+		time.Sleep(300 * time.Millisecond) // the server has noticed
 		id := mustPut(t, c, "given-up", "x")
-		if job, err := consumer.Reserve(limited(t), 5*time.Second); err != nil || job.ID != id {
-			t.Error(err)
+		job, err := consumer.Reserve(limited(t), 5*time.Second)
+		if err != nil || job.ID != id {
+			t.Fatal(err)
+		}
+		if s, err := job.Stats(limited(t)); err != nil || s.Deliveries != 1 {
+			t.Errorf("%+v, %v; want the first delivery", s, err)
 		}
 	})
 }

@@ -151,7 +151,7 @@ func (c *conn) write() {
 			return
 		}
 		for {
-			runtime.Gosched() // let others that are about to send add their commands
+			c.gather()
 			out, half := c.takeOut(spare)
 			if out == nil {
 				if half {
@@ -167,6 +167,20 @@ func (c *conn) write() {
 				spare = nil
 			}
 		}
+	}
+}
+
+// gather lets others that are about to send add their commands, as long as they do.
+func (c *conn) gather() {
+	for before := -1; ; {
+		runtime.Gosched()
+		c.mu.Lock()
+		n := len(c.out)
+		c.mu.Unlock()
+		if n == before || n > maxBuffered/2 {
+			return
+		}
+		before = n
 	}
 }
 

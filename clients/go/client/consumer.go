@@ -109,7 +109,7 @@ func (s *Consumer) calls(conn *conn, n int, wait int64) ([]*call, error) {
 	}
 	conn.watched = slices.Clone(s.tubes)
 	switch {
-	case conn.caps.has(Bundled):
+	case conn.caps.has(Info):
 		all = append(all, lineCall(fmt.Sprintf("reserve-batch %d %d lease info", n, wait)))
 	case conn.caps.has(Leases):
 		all = append(all, lineCall(fmt.Sprintf("reserve-lease %d", wait)))

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -75,7 +76,8 @@ func (l *link) conn(ctx context.Context, limit *time.Time) (*conn, error) {
 
 // permanent reports whether an error of an attempt would come again.
 func permanent(err error) bool {
-	return errors.Is(err, ErrClosed) || errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrUnsupported)
+	var cert *tls.CertificateVerificationError
+	return errors.As(err, &cert) || errors.Is(err, ErrClosed) || errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrUnsupported)
 }
 
 // withReason adds to an error why there was no connection, if that is known.

@@ -21,7 +21,8 @@ type Stats struct {
 	Buries     int
 	Kicks      int
 
-	// The rest comes only from redstalk.
+	// The rest comes only from redstalk; the fields from Retry to FromID only from [Client.JobStats], as
+	// do State and Left, not with the job.
 
 	Key      string
 	Retry    string // the waits of the server, of the job or of its tube's policy, as in 10s,1m
@@ -70,7 +71,7 @@ func parseInfo(line []byte) (*Stats, error) {
 		Trace      string
 		Reason     string
 	}
-	if err := json.Unmarshal(line, &in); err != nil {
+	if err := json.Unmarshal(line, &in); err != nil || in.Tube == "" { // the reservation has ended meanwhile
 		return nil, err
 	}
 	return &Stats{

@@ -70,7 +70,7 @@ func TestServerRetries(t *testing.T) {
 		dead := make(chan *client.Stats, 1)
 		mux := handle("alive", func(context.Context, *worker.Job) error { return errors.New("no") })
 		mux.Handle("dead", func(ctx context.Context, job *worker.Job) error {
-			s, err := job.Info(ctx)
+			s, err := c.JobStats(ctx, job.ID)
 			dead <- s
 			return err
 		})

@@ -61,7 +61,7 @@ type Reply struct {
 }
 
 // errReply: a reply has another type than the command should have.
-var errReply = errors.New("Redis answers something else than expected")
+var errReply = errors.New("unexpected type of a reply of Redis")
 
 // Text returns a reply that is a text; "" for none.
 func (r Reply) Text() (string, error) {
