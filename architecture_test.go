@@ -74,7 +74,7 @@ var layers = [][]importRule{
 		{"server/gateway/zywaited", "server/access server/gateway server/gateway/zywaited/pb server/httpserve server/queue server/webhook tube"},
 	},
 	{ // programs
-		{"cmd/redstalk", "protocol/client protocol/migrate"},
+		{"cmd/redstalk", "protocol protocol/client protocol/migrate"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
 			"server/httpapi server/httpapi/console server/httpserve server/limits server/metrics server/queue server/upstream server/webhook " +
 			"storage storage/beanstalkd storage/embedded storage/redact storage/redis storage/redis/fsck storage/redis/schema tube"},

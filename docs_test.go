@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"redstalk/tools/conformance/compile"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"redstalk/protocol"
+	"redstalk/tools/conformance/compile"
 )
 
 // docs_test.go checks README.md and the pages of docs/ against the programs:
@@ -503,6 +505,60 @@ var (
 	funcName = regexp.MustCompile(`^(?:\w+\.)?([a-zA-Z]\w+)(?:\(\w*\))?$`)
 	funcDecl = regexp.MustCompile(`(?m)^(?:func (?:\([^)]*\) )?|\t)(\w+)(?:\(| +func\()`) // of functions, methods of interfaces, and fields that are functions
 )
+
+// TestRights: the table of docs/access.md has each command beside the right that it needs. A word
+// with … stands for all commands that begin with it.
+func TestRights(t *testing.T) {
+	documented := make(map[string]string)
+	for line := range strings.Lines(readPage(t, "docs/access.md").prose) {
+		cells := strings.Split(strings.Trim(line, "|\n"), " | ")
+		if len(cells) != 3 || strings.Contains(cells[0], " and ") {
+			continue
+		}
+		commands, _, _ := strings.Cut(cells[1], ";")
+		for _, m := range regexp.MustCompile("`([a-z-]+)`(…?)").FindAllStringSubmatch(commands, -1) {
+			for v := protocol.Unknown + 1; v < protocol.NumVerbs; v++ {
+				if v.String() == m[1] || m[2] != "" && strings.HasPrefix(v.String(), m[1]+"-") {
+					documented[v.String()] += strings.TrimSpace(cells[0])
+				}
+			}
+		}
+	}
+	for v := protocol.Unknown + 1; v < protocol.NumVerbs; v++ {
+		if want := rightCell(v.Spec().Need); documented[v.String()] != want {
+			t.Errorf("%s needs %s; docs/access.md has it beside %q", v, want, documented[v.String()])
+		}
+	}
+}
+
+// rightCell returns how docs/access.md writes what a command needs.
+func rightCell(n protocol.Need) string {
+	switch {
+	case n.Where == protocol.Free:
+		return "none"
+	case len(n.One.Words()) > 1:
+		return "any"
+	case n.Where == protocol.Everywhere:
+		return "`" + n.One.String() + "` on `\"*\"`"
+	}
+	return "`" + n.One.String() + "`"
+}
+
+// TestTagTable: the tables of docs/extensions.md and package protocol have the same tags of a put.
+func TestTagTable(t *testing.T) {
+	_, table, _ := strings.Cut(readPage(t, "docs/extensions.md").prose, "| tag | value |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var got, want []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)`").FindAllStringSubmatch(table, -1) {
+		got = append(got, m[1])
+	}
+	for _, tag := range protocol.TagsIn(protocol.TagsOfPut) {
+		want = append(want, tag.Name)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("docs/extensions.md has the tags %v, package protocol %v", got, want)
+	}
+}
 
 // TestNames: the files in docs/architecture.md exist, and so do the
 // functions in its tables of paths.

@@ -66,5 +66,6 @@
 //     also for a command with a name and a body.
 //
 // A new tag is a field of [Tags], and a row of tagTable with a function that parses its
-// value.
+// value. The flags of the command line follow from the row; for HTTP it is a field of Terms, of
+// policyInfo, or of both.
 package protocol

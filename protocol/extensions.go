@@ -279,10 +279,10 @@ func parseSetPolicy(c *Command, args []byte) (ok bool) {
 	if c.Name, args, ok = readName(args); !ok || len(args) == 0 {
 		return ok
 	}
-	if !onlyTags(args, ofPolicy) {
+	if !onlyTags(args, TagsOfPolicy) {
 		return false
 	}
-	c.Tags = readTags(args, ofPolicy)
+	c.Tags = readTags(args, TagsOfPolicy)
 	return c.Tags != nil
 }
 

@@ -171,10 +171,10 @@ func parsePut(c *Command, args []byte) (ok bool) {
 // parsePutTags parses what follows the length. If that is not only tags, beanstalkd
 // treats it as junk, and so does this function.
 func (c *Command) parsePutTags(args []byte) {
-	if c.junk = !onlyTags(args, ofPut); c.junk {
+	if c.junk = !onlyTags(args, TagsOfPut); c.junk {
 		return
 	}
-	c.Tags = readTags(args, ofPut)
+	c.Tags = readTags(args, TagsOfPut)
 	c.badTags = c.Tags == nil
 }
 

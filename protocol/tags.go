@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"slices"
 	"time"
 )
 
@@ -39,7 +40,8 @@ type Tags struct {
 	HasDelay, HasAt, HasKeyTTL, HasQuotaJobs, HasQuotaBytes bool
 }
 
-// OnDuplicate is what a put does if a job of its tube already has the key.
+// OnDuplicate is what a put does if a job of its tube already has the key. The numbers are those
+// of package tube.
 type OnDuplicate uint8
 
 const (
@@ -49,56 +51,80 @@ const (
 	Fail
 )
 
-var onDuplicateWords = [...]string{NotSaid: "", Keep: "keep", Replace: "replace", Fail: "fail"}
+// OnDuplicateWords are the words of the values in the protocol, from Keep on.
+var OnDuplicateWords = []string{"keep", "replace", "fail"}
 
-// String returns the word in the protocol, "" for NotSaid.
-func (d OnDuplicate) String() string {
-	if int(d) >= len(onDuplicateWords) {
-		return ""
-	}
-	return onDuplicateWords[d]
+// ParseOnDuplicate parses one of the words.
+func ParseOnDuplicate(word string) (d OnDuplicate, ok bool) {
+	i := slices.Index(OnDuplicateWords, word)
+	return Keep + OnDuplicate(i), i >= 0
 }
 
-// commandSet is a set of the commands that have tags.
-type commandSet uint8
+// String returns the word, "" for NotSaid.
+func (d OnDuplicate) String() string {
+	if d == NotSaid || d > Fail {
+		return ""
+	}
+	return OnDuplicateWords[d-Keep]
+}
+
+// TagSet is a set of the commands that have tags.
+type TagSet uint8
 
 const (
-	ofPut commandSet = 1 << iota
-	ofPolicy
+	TagsOfPut TagSet = 1 << iota
+	TagsOfPolicy
 )
 
-// tagTable has a row for each tag: the commands that know it, and the function that parses
-// its value. The value has no spaces; read returns whether it is valid.
-var tagTable = []struct {
-	name string
-	in   commandSet
+// Tag is a row of the table of tags.
+type Tag struct {
+	Name string
+	In   TagSet // the commands that know it
+	Kind string // the word that stands for its value in texts; TIME: milliseconds since the Unix epoch
+	Help string // of one line, with the kind in backquotes
+
+	// read parses the value, which has no spaces, and returns whether it is valid.
 	read func(t *Tags, value []byte) bool
-}{
-	{"delay", ofPut, (*Tags).readDelay},
-	{"at", ofPut, (*Tags).readAt},
-	{"key", ofPut, (*Tags).readKey},
-	{"on-duplicate", ofPut | ofPolicy, (*Tags).readOnDuplicate},
-	{"key-ttl", ofPut | ofPolicy, (*Tags).readKeyTTL},
-	{"retry", ofPut | ofPolicy, (*Tags).readRetry},
-	{"max", ofPut | ofPolicy, (*Tags).readMax},
-	{"dead", ofPut | ofPolicy, (*Tags).readDead},
-	{"quota-jobs", ofPolicy, (*Tags).readQuotaJobs},
-	{"quota-bytes", ofPolicy, (*Tags).readQuotaBytes},
-	{"push", ofPolicy, (*Tags).readPush},
-	{"push-concurrency", ofPolicy, (*Tags).readPushConcurrency},
-	{"push-timeout", ofPolicy, (*Tags).readPushTimeout},
-	{"push-rate", ofPolicy, (*Tags).readPushRate},
+}
+
+const putAndPolicy = TagsOfPut | TagsOfPolicy
+
+var tagTable = [...]Tag{
+	{"delay", TagsOfPut, "DURATION", "`DURATION` until the job is due", (*Tags).readDelay},
+	{"at", TagsOfPut, "TIME", "`TIME` when it is due", (*Tags).readAt},
+	{"key", TagsOfPut, "KEY", "`KEY`: the unique name of the job in its tube", (*Tags).readKey},
+	{"on-duplicate", putAndPolicy, "WHAT", "`WHAT` to do if a job has the key: keep, replace or fail", (*Tags).readOnDuplicate},
+	{"key-ttl", putAndPolicy, "DURATION", "`DURATION` for which the key stays taken after the job is gone", (*Tags).readKeyTTL},
+	{"retry", putAndPolicy, "DURATIONS", "`DURATIONS`, separated by commas: delays after the first failure, the second and so on", (*Tags).readRetry},
+	{"max", putAndPolicy, "N", "park the job after `N` deliveries", (*Tags).readMax},
+	{"dead", putAndPolicy, "TUBE", "`TUBE` for the job when its retries or deliveries are used up", (*Tags).readDead},
+	{"quota-jobs", TagsOfPolicy, "N", "at most `N` jobs in the tube", (*Tags).readQuotaJobs},
+	{"quota-bytes", TagsOfPolicy, "N", "at most `N` bytes in the bodies of its jobs", (*Tags).readQuotaBytes},
+	{"push", TagsOfPolicy, "URL", "`URL` to which the jobs are sent", (*Tags).readPush},
+	{"push-concurrency", TagsOfPolicy, "N", "at most `N` concurrent calls of each instance", (*Tags).readPushConcurrency},
+	{"push-timeout", TagsOfPolicy, "DURATION", "`DURATION` that a call may take", (*Tags).readPushTimeout},
+	{"push-rate", TagsOfPolicy, "RATE", "`RATE` of calls at most, such as 100/s", (*Tags).readPushRate},
+}
+
+// TagsIn returns the tags that a command knows.
+func TagsIn(in TagSet) (tags []Tag) {
+	for _, tag := range tagTable {
+		if tag.In&in != 0 {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
 }
 
 // findTag returns the row of tagTable that a word belongs to, and its value. It returns -1
 // if the word is no tag of these commands.
-func findTag(word []byte, in commandSet) (row int, value []byte) {
+func findTag(word []byte, in TagSet) (row int, value []byte) {
 	name, value, found := bytes.Cut(word, []byte(":"))
 	if !found {
 		return -1, nil
 	}
 	for i := range tagTable {
-		if tagTable[i].in&in != 0 && string(name) == tagTable[i].name {
+		if tagTable[i].In&in != 0 && string(name) == tagTable[i].Name {
 			return i, value
 		}
 	}
@@ -107,7 +133,7 @@ func findTag(word []byte, in commandSet) (row int, value []byte) {
 
 // onlyTags reports whether args are nothing but tags, each with spaces before it. Their
 // values can be invalid.
-func onlyTags(args []byte, in commandSet) bool {
+func onlyTags(args []byte, in TagSet) bool {
 	for len(args) > 0 {
 		if args[0] != ' ' {
 			return false
@@ -126,7 +152,7 @@ func onlyTags(args []byte, in commandSet) bool {
 // readTags parses args, for which onlyTags is true. It returns nil if a value is invalid, if a
 // tag occurs twice, if two tags contradict each other, or if one needs another that is
 // missing.
-func readTags(args []byte, in commandSet) *Tags {
+func readTags(args []byte, in TagSet) *Tags {
 	t, seen := new(Tags), 0
 	for len(args) > 0 {
 		var word []byte
@@ -156,17 +182,13 @@ func (t *Tags) readAt(value []byte) bool {
 
 func (t *Tags) readKey(value []byte) bool {
 	t.Key = string(value)
-	return printable(value, MaxKey)
+	return ValidKey(value)
 }
 
 func (t *Tags) readOnDuplicate(value []byte) bool {
-	for d := Keep; d <= Fail; d++ {
-		if string(value) == onDuplicateWords[d] {
-			t.OnDuplicate = d
-			return true
-		}
-	}
-	return false
+	var ok bool
+	t.OnDuplicate, ok = ParseOnDuplicate(string(value))
+	return ok
 }
 
 func (t *Tags) readKeyTTL(value []byte) bool {
@@ -226,6 +248,9 @@ func wholeNumber(n *uint64, value []byte) bool {
 	*n, rest, ok = digits(value)
 	return ok && len(rest) == 0
 }
+
+// ValidKey reports whether a word can be the key of a job.
+func ValidKey(key []byte) bool { return printable(key, MaxKey) }
 
 // printable reports whether a word has 1 to limit bytes, all of them printable ASCII and
 // no spaces.

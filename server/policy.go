@@ -18,11 +18,6 @@ func init() {
 	})
 }
 
-// onDuplicates translates the values of the tag on-duplicate into those of package tube.
-var onDuplicates = [...]tube.OnDuplicate{
-	protocol.NotSaid: tube.NotSaid, protocol.Keep: tube.Keep, protocol.Replace: tube.Replace, protocol.Fail: tube.Fail,
-}
-
 // rulesOf returns the rules that tags set: about failures and keys.
 func rulesOf(t *protocol.Tags) tube.Rules {
 	return tube.Rules{Retry: t.Retry, Max: t.Max, Dead: t.Dead, KeyTTL: t.KeyTTL, HasKeyTTL: t.HasKeyTTL}
@@ -32,7 +27,7 @@ func rulesOf(t *protocol.Tags) tube.Rules {
 func tagsOf(t *protocol.Tags) *tube.Tags {
 	return &tube.Tags{
 		Delay: t.Delay, HasDelay: t.HasDelay, At: tube.Instant(t.At) * tube.Instant(time.Millisecond), HasAt: t.HasAt,
-		Key: t.Key, OnDuplicate: onDuplicates[t.OnDuplicate], Rules: rulesOf(t),
+		Key: t.Key, OnDuplicate: tube.OnDuplicate(t.OnDuplicate), Rules: rulesOf(t),
 	}
 }
 
@@ -40,7 +35,7 @@ func planSetPolicy(s *session, c *protocol.Command, r *request) {
 	var p *tube.Policy
 	if t := c.Tags; t != nil {
 		p = &tube.Policy{
-			Rules: rulesOf(t), OnDuplicate: onDuplicates[t.OnDuplicate], QuotaJobs: t.QuotaJobs, QuotaBytes: t.QuotaBytes,
+			Rules: rulesOf(t), OnDuplicate: tube.OnDuplicate(t.OnDuplicate), QuotaJobs: t.QuotaJobs, QuotaBytes: t.QuotaBytes,
 			HasQuotaJobs: t.HasQuotaJobs, HasQuotaBytes: t.HasQuotaBytes, Push: pushOf(&t.Push),
 		}
 	}
@@ -87,7 +82,7 @@ func answerGetPolicy(s *session, _ *request, a *storage.Answer) {
 		page.Bare("key-ttl", protocol.Durations([]time.Duration{p.KeyTTL}))
 	}
 	if p.OnDuplicate != tube.NotSaid {
-		page.Bare("on-duplicate", [...]string{tube.Keep: "keep", tube.Replace: "replace", tube.Fail: "fail"}[p.OnDuplicate])
+		page.Bare("on-duplicate", protocol.OnDuplicate(p.OnDuplicate).String())
 	}
 	if p.HasQuotaJobs {
 		page.Uint("quota-jobs", p.QuotaJobs)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
 
@@ -131,13 +132,14 @@ func commandCandidates(app *cli.App) (found []candidate) {
 
 // valuesOf returns the possible values of a flag.
 func valuesOf(t *task, before []string, f cli.Flag) []candidate {
-	switch f.Names()[0] {
-	case "tube", "to", "dead":
+	if strings.Contains(f.(cli.DocGenerationFlag).GetUsage(), "`TUBE`") {
 		return tubeCandidates(t, before)
+	}
+	switch f.Names()[0] {
+	case "on-duplicate":
+		return plainCandidates(protocol.OnDuplicateWords...)
 	case "state":
 		return plainCandidates(states...)
-	case "on-duplicate":
-		return plainCandidates("keep", "replace", "fail")
 	case "on-failure":
 		return plainCandidates("auto", "release", "bury")
 	case "sort":
@@ -152,7 +154,11 @@ func valuesOf(t *task, before []string, f cli.Flag) []candidate {
 func argumentsOf(t *task, before []string, command *cli.Command) []candidate {
 	switch command.Name {
 	case "policy":
-		return append(tubeCandidates(t, before), plainCandidates("retry:", "max:", "dead:", "key-ttl:", "on-duplicate:", "quota-jobs:", "quota-bytes:")...)
+		found := tubeCandidates(t, before)
+		for _, tag := range protocol.TagsIn(protocol.TagsOfPolicy) {
+			found = append(found, candidate{tag.Name + ":", strings.ReplaceAll(tag.Help, "`", "")})
+		}
+		return found
 	case "move":
 		return plainCandidates("all")
 	case "kick":

@@ -106,20 +106,27 @@ func (j *job) setLeft(left int64, now time.Time) {
 }
 
 // tags returns the job's tags in the form of put. beanstalkd has none of them.
-func (j *job) tags() (tags []string, err error) {
-	for _, tag := range []struct{ name, value string }{
-		{"key", j.Key}, {"on-duplicate", j.OnDuplicate}, {"key-ttl", j.KeyTTL},
-		{"retry", strings.Join(j.Retry, ",")}, {"max", optional(j.Max)}, {"dead", j.Dead},
-	} {
-		if tag.value == "" {
+func (j *job) tags() ([]string, error) {
+	values := map[string]string{
+		"key": j.Key, "on-duplicate": j.OnDuplicate, "key-ttl": j.KeyTTL,
+		"retry": strings.Join(j.Retry, ","), "max": optional(j.Max), "dead": j.Dead,
+	}
+	return tagWords(func(name string) string { return values[name] })
+}
+
+// tagWords returns the tags of a put in its form. value returns "" for a tag that is not set.
+func tagWords(value func(name string) string) (words []string, err error) {
+	for _, tag := range plainTags() {
+		text := value(tag.Name)
+		if text == "" {
 			continue
 		}
-		if err := checkWord(tag.name, tag.value); err != nil {
+		if err := checkWord(tag.Name, text); err != nil {
 			return nil, err
 		}
-		tags = append(tags, tag.name+":"+tag.value)
+		words = append(words, tag.Name+":"+text)
 	}
-	return tags, nil
+	return words, nil
 }
 
 func optional(n uint32) string {

@@ -6,19 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
 
 func putCommand() *cli.Command {
 	return &cli.Command{
 		Name: "put", ArgsUsage: "[BODY]", Action: withConn(arguments{0, 1}, put),
-		Usage: "put a job from the argument or from standard input, or one for each line of it; prints the ids",
+		Usage:       "put a job from the argument or from standard input, or one for each line of it; prints the ids",
+		Description: "The flags from --key on need the extension put-tags.",
 		Flags: append([]cli.Flag{
 			tubeFlag(),
 			&cli.UintFlag{Name: "pri", Aliases: []string{"p"}, Value: 1024, Usage: "`PRI`: jobs with a lower number come first"},
@@ -30,16 +33,29 @@ func putCommand() *cli.Command {
 	}
 }
 
-// tagFlags are the flags for the tags of a put, an extension.
-func tagFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "key", Usage: "`KEY`: the unique name of the job in its tube (extension put-tags, like the flags below)"},
-		&cli.StringFlag{Name: "on-duplicate", Usage: "`WHAT` to do if a job has the key: keep, replace or fail"},
-		&cli.StringFlag{Name: "key-ttl", Usage: "`DURATION` for which the key stays taken after the job is gone"},
-		&cli.StringFlag{Name: "retry", Usage: "`DURATIONS`, separated by commas: delays after the first failure, the second and so on"},
-		&cli.UintFlag{Name: "max", Usage: "park the job after `N` deliveries"},
-		&cli.StringFlag{Name: "dead", Usage: "`TUBE` for the job when its retries or deliveries are used up"},
+// plainTags are the tags of a put that have flags of their own: not the due time, which a server
+// without tags knows as well.
+func plainTags() []protocol.Tag {
+	return slices.DeleteFunc(protocol.TagsIn(protocol.TagsOfPut), func(tag protocol.Tag) bool { return tag.Name == "delay" || tag.Name == "at" })
+}
+
+func tagFlags() (flags []cli.Flag) {
+	for _, tag := range plainTags() {
+		if tag.Kind == "N" {
+			flags = append(flags, &cli.UintFlag{Name: tag.Name, Usage: tag.Help})
+		} else {
+			flags = append(flags, &cli.StringFlag{Name: tag.Name, Usage: tag.Help})
+		}
 	}
+	return flags
+}
+
+// tagValue returns the value of a tag's flag, "" if it is not set.
+func (t *task) tagValue(name string) string {
+	if n, ok := t.Value(name).(uint); ok {
+		return optional(uint32(n))
+	}
+	return t.String(name)
 }
 
 // putOptions are the parameters of a put except the body.
@@ -56,14 +72,7 @@ func putOptionsOf(t *task) (*putOptions, error) {
 	if uint64(pri) > 1<<32-1 || uint64(t.Uint("max")) > 1<<32-1 {
 		return nil, usage("--pri and --max must be below 4294967296")
 	}
-	j := job{
-		Key: t.String("key"), OnDuplicate: t.String("on-duplicate"), KeyTTL: t.String("key-ttl"),
-		Max: uint32(t.Uint("max")), Dead: t.String("dead"),
-	}
-	if retry := t.String("retry"); retry != "" {
-		j.Retry = []string{retry}
-	}
-	tags, err := j.tags()
+	tags, err := tagWords(t.tagValue)
 	if err != nil {
 		return nil, err
 	}

@@ -122,6 +122,9 @@ func TestComplete(t *testing.T) {
 		{"reserve --exec ", ""},
 		{"completion ", "bash zsh fish"},
 		{"put x --on-duplicate r", "replace"},
+		{"-s " + addr + " put x --dead ma", "mails"},
+		{"-s unix:/nowhere policy q", "quota-jobs: quota-bytes:"},
+		{"-s " + addr + " move-from --to ", ""},
 	} {
 		got := runIn(t.Context(), "", append([]string{"complete", "--"}, strings.Split(c.words, " ")...)...)
 		var words []string

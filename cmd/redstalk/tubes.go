@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
 
@@ -172,10 +173,14 @@ func move(t *task) error {
 }
 
 func policyCommand() *cli.Command {
+	var tags strings.Builder
+	for _, tag := range protocol.TagsIn(protocol.TagsOfPolicy) {
+		fmt.Fprintf(&tags, " %s:%s", tag.Name, tag.Kind)
+	}
 	return &cli.Command{
 		Name: "policy", ArgsUsage: "[TUBE [TAG:VALUE...]]", Action: withConn(anyNumber, policy),
 		Usage:       "list the tubes with a policy, or show or set the policy of a tube (extension policy)",
-		Description: "Tags: retry:10s,1m max:10 dead:TUBE key-ttl:1h on-duplicate:keep quota-jobs:N quota-bytes:N. They replace the previous policy.",
+		Description: "Tags:" + tags.String() + ". They replace the previous policy. Example: retry:10s,1m max:10 on-duplicate:keep.",
 		Flags:       []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "remove the policy of the tube"}},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"redstalk/protocol"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
@@ -54,7 +55,7 @@ func checkTags(t *testing.T, op *storage.Op) {
 		return
 	}
 	tags := op.Args.Tags
-	if tags.HasDelay && tags.HasAt || tags.Delay < 0 || tags.At < 0 || tags.Key != "" && !validKey(tags.Key) || tags.KeyTTL < 0 ||
+	if tags.HasDelay && tags.HasAt || tags.Delay < 0 || tags.At < 0 || tags.Key != "" && !protocol.ValidKey([]byte(tags.Key)) || tags.KeyTTL < 0 ||
 		len(tags.Retry) > 32 || tags.Max > 1_000_000 || tags.Delay%time.Millisecond != 0 {
 		t.Errorf("%+v", tags)
 	}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"math"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -49,16 +50,21 @@ func (j *newJob) op(name string) (storage.Op, error) {
 
 // Terms are the options of a put.
 type Terms struct {
-	Priority    *uint32    `json:"priority,omitempty" doc:"0 is the most urgent; the default is 1024"`
-	Delay       *duration  `json:"delay,omitempty" doc:"time until the job is ready"`
-	At          *int64     `json:"at,omitempty" doc:"when the job becomes ready, in milliseconds since the Unix epoch; instead of delay" minimum:"0" maximum:"9223372036853"`
-	TTR         *duration  `json:"ttr,omitempty" doc:"time to run (visibility timeout), in whole seconds; the default is 60"`
-	Key         *string    `json:"key,omitempty" doc:"deduplication key: at most one job of a tube has it" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
-	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what to do if a job already has the key"`
-	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long the key stays taken after the job is gone"`
-	Retry       []duration `json:"retry,omitempty" doc:"the delays after the first, second, … failure" maxItems:"32"`
-	Max         *uint32    `json:"max,omitempty" doc:"the maximum number of deliveries" minimum:"1" maximum:"1000000"`
-	Dead        *string    `json:"dead,omitempty" doc:"the dead-letter tube of the job; without it an exhausted job is buried" minLength:"1" maxLength:"200"`
+	Priority *uint32   `json:"priority,omitempty" doc:"0 is the most urgent; the default is 1024"`
+	Delay    *duration `json:"delay,omitempty" doc:"time until the job is ready"`
+	At       *int64    `json:"at,omitempty" doc:"when the job becomes ready, in milliseconds since the Unix epoch; instead of delay" minimum:"0" maximum:"9223372036853"`
+	TTR      *duration `json:"ttr,omitempty" doc:"time to run (visibility timeout), in whole seconds; the default is 60"`
+	Key      *string   `json:"key,omitempty" doc:"deduplication key: at most one job of a tube has it" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
+	RuleOptions
+}
+
+// RuleOptions are the options that a put and a policy have.
+type RuleOptions struct {
+	Retry       []duration `json:"retry,omitempty" nullable:"false" maxItems:"32" doc:"the delays after the first, second, … failure"`
+	Max         *uint32    `json:"max,omitempty" minimum:"1" maximum:"1000000" doc:"the maximum number of deliveries of a job"`
+	Dead        *string    `json:"dead,omitempty" minLength:"1" maxLength:"200" doc:"the dead-letter tube for exhausted jobs; without it they are buried"`
+	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long a key stays taken after its job is gone"`
+	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what to do if a job already has the key of a put"`
 }
 
 // op returns the operation that puts a job with this body.
@@ -84,15 +90,10 @@ func (t *Terms) op(name string, body []byte) (storage.Op, error) {
 	if delay := tags.Delay; tags.HasDelay && delay%time.Second == 0 {
 		op.Delay, tags.Delay, tags.HasDelay = uint32(delay/time.Second), 0, false
 	}
-	if t.hasTags() || tags.HasDelay {
+	if !reflect.ValueOf(tags).Elem().IsZero() {
 		op.Args = &storage.Args{Tags: tags}
 	}
 	return op, nil
-}
-
-// hasTags reports whether there is an option besides priority, delay and TTR.
-func (t *Terms) hasTags() bool {
-	return t.At != nil || t.Key != nil || t.OnDuplicate != nil || t.KeyTTL != nil || t.Retry != nil || t.Max != nil || t.Dead != nil
 }
 
 // tags returns the options that beanstalkd does not have, and the delay.
@@ -111,56 +112,43 @@ func (t *Terms) tags() (*tube.Tags, error) {
 		tags.At, tags.HasAt = tube.Instant(*t.At)*tube.Instant(time.Millisecond), true
 	}
 	if t.Key != nil {
-		if !validKey(*t.Key) {
+		if !protocol.ValidKey([]byte(*t.Key)) {
 			return nil, invalidKey(*t.Key)
 		}
 		tags.Key = *t.Key
 	}
-	if t.OnDuplicate != nil {
-		tags.OnDuplicate = tube.OnDuplicate(*t.OnDuplicate)
-	}
 	var err error
-	tags.Rules, err = rulesOf(t.Retry, t.Max, t.Dead, t.KeyTTL)
+	tags.Rules, tags.OnDuplicate, err = t.rules()
 	return tags, err
 }
 
-// rulesOf returns the rules for retries, dead letters and keys. A nil argument is one that is
-// not set.
-func rulesOf(retry []duration, most *uint32, dead *string, keyTTL *duration) (r tube.Rules, err error) {
-	if retry != nil {
-		if len(retry) == 0 || len(retry) > protocol.MaxRetry {
-			return r, invalid("retry: it must have 1 to %d durations", protocol.MaxRetry)
+// rules returns the rules for retries, dead letters and keys.
+func (o *RuleOptions) rules() (r tube.Rules, what tube.OnDuplicate, err error) {
+	if o.Retry != nil {
+		if len(o.Retry) == 0 || len(o.Retry) > protocol.MaxRetry {
+			return r, what, invalid("retry: it must have 1 to %d durations", protocol.MaxRetry)
 		}
-		for _, wait := range retry {
+		for _, wait := range o.Retry {
 			r.Retry = append(r.Retry, time.Duration(wait))
 		}
 	}
-	if most != nil {
-		if *most < 1 || *most > protocol.MaxDeliveries {
-			return r, invalid("max: it must be from 1 to %d", protocol.MaxDeliveries)
-		}
-		r.Max = *most
-	}
-	if dead != nil {
-		if !protocol.ValidName([]byte(*dead)) {
-			return r, invalidTube("dead", *dead)
-		}
-		r.Dead = *dead
-	}
-	if keyTTL != nil {
-		r.KeyTTL, r.HasKeyTTL = time.Duration(*keyTTL), true
-	}
-	return r, nil
-}
-
-// validKey reports whether key is a valid deduplication key.
-func validKey(key string) bool {
-	for i := range len(key) {
-		if key[i] < '!' || key[i] > '~' {
-			return false
+	if o.Max != nil {
+		if r.Max = *o.Max; r.Max < 1 || r.Max > protocol.MaxDeliveries {
+			return r, what, invalid("max: it must be from 1 to %d", protocol.MaxDeliveries)
 		}
 	}
-	return key != "" && len(key) <= protocol.MaxKey
+	if o.Dead != nil {
+		if r.Dead = *o.Dead; !protocol.ValidName([]byte(r.Dead)) {
+			return r, what, invalidTube("dead", r.Dead)
+		}
+	}
+	if o.KeyTTL != nil {
+		r.KeyTTL, r.HasKeyTTL = time.Duration(*o.KeyTTL), true
+	}
+	if o.OnDuplicate != nil {
+		what = tube.OnDuplicate(*o.OnDuplicate)
+	}
+	return r, what, nil
 }
 
 func invalidKey(key string) *problem {
@@ -178,34 +166,40 @@ func parseTerms(query url.Values) (*Terms, error) {
 	return t, nil
 }
 
+// optionFields returns the fields of a struct of options by their names in the tag json or query.
+func optionFields(of reflect.Type, key string) map[string]reflect.StructField {
+	fields := make(map[string]reflect.StructField)
+	for _, field := range reflect.VisibleFields(of) {
+		if name, _, _ := strings.Cut(field.Tag.Get(key), ","); name != "" {
+			fields[name] = field
+		}
+	}
+	return fields
+}
+
+var termFields = optionFields(reflect.TypeFor[Terms](), "json")
+
 // set sets an option to the value of a query parameter.
 func (t *Terms) set(name, value string) (err error) {
-	switch name {
-	case "priority":
-		t.Priority, err = parsed(value, parseUint32)
-	case "delay":
-		t.Delay, err = parsed(value, parseDuration)
-	case "at":
-		t.At, err = parsed(value, parseTime)
-	case "ttr":
-		t.TTR, err = parsed(value, parseDuration)
-	case "key":
-		t.Key = &value
-	case "on_duplicate":
-		t.OnDuplicate, err = parsed(value, parseDuplicate)
-	case "key_ttl":
-		t.KeyTTL, err = parsed(value, parseDuration)
-	case "retry":
-		t.Retry = make([]duration, 1+strings.Count(value, ","))
-		for i, one := range strings.Split(value, ",") {
-			if t.Retry[i], err = parseDuration(one); err != nil {
+	switch field := reflect.ValueOf(t).Elem().FieldByIndex(termFields[name].Index).Addr().Interface().(type) {
+	case **uint32:
+		*field, err = parsed(value, parseUint32)
+	case **int64:
+		*field, err = parsed(value, parseTime)
+	case **duration:
+		*field, err = parsed(value, parseDuration)
+	case **duplicate:
+		*field, err = parsed(value, parseDuplicate)
+	case **string:
+		*field = &value
+	case *[]duration:
+		for one := range strings.SplitSeq(value, ",") {
+			wait, err := parseDuration(one)
+			if err != nil {
 				return err
 			}
+			*field = append(*field, wait)
 		}
-	case "max":
-		t.Max, err = parsed(value, parseUint32)
-	case "dead":
-		t.Dead = &value
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"redstalk/protocol"
@@ -12,13 +13,9 @@ import (
 
 // policyInfo is the policy of a tube: the defaults for its jobs, its quotas and its push target.
 type policyInfo struct {
-	Retry       []duration `json:"retry,omitempty" nullable:"false" maxItems:"32" doc:"the delays after the first, second, … failure"`
-	Max         *uint32    `json:"max,omitempty" minimum:"1" maximum:"1000000" doc:"the maximum number of deliveries of a job"`
-	Dead        *string    `json:"dead,omitempty" minLength:"1" maxLength:"200" doc:"the dead-letter tube for exhausted jobs"`
-	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long a key stays taken after its job is gone"`
-	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what to do if a job already has the key of a put"`
-	QuotaJobs   *uint64    `json:"quota_jobs,omitempty" doc:"the maximum number of jobs in the tube"`
-	QuotaBytes  *uint64    `json:"quota_bytes,omitempty" doc:"the maximum total size of their bodies, in bytes"`
+	RuleOptions
+	QuotaJobs  *uint64 `json:"quota_jobs,omitempty" doc:"the maximum number of jobs in the tube"`
+	QuotaBytes *uint64 `json:"quota_bytes,omitempty" doc:"the maximum total size of their bodies, in bytes"`
 
 	Push            *string   `json:"push,omitempty" minLength:"8" maxLength:"512" doc:"the http or https URL to which the jobs are sent (webhook)"`
 	PushConcurrency *uint32   `json:"push_concurrency,omitempty" minimum:"1" maximum:"10000" doc:"the maximum number of concurrent calls of each instance"`
@@ -80,16 +77,13 @@ func (svc *service) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutpu
 	info := &in.Body
 	p := new(tube.Policy)
 	var err error
-	if p.Rules, err = rulesOf(info.Retry, info.Max, info.Dead, info.KeyTTL); err != nil {
+	if p.Rules, p.OnDuplicate, err = info.rules(); err != nil {
 		return nil, err
 	}
 	if p.Dead != "" {
 		if err := checkRedirect(ctx, in.Tube, p.Dead); err != nil {
 			return nil, err
 		}
-	}
-	if info.OnDuplicate != nil {
-		p.OnDuplicate = tube.OnDuplicate(*info.OnDuplicate)
 	}
 	if info.QuotaJobs != nil {
 		p.QuotaJobs, p.HasQuotaJobs = *info.QuotaJobs, true
@@ -105,16 +99,10 @@ func (svc *service) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutpu
 			return nil, err
 		}
 	}
-	if info.empty() {
+	if reflect.ValueOf(info).Elem().IsZero() {
 		p = nil
 	}
 	return nil, svc.queue.SetPolicy(ctx, in.Tube, p)
-}
-
-// empty reports whether no field of the policy is set.
-func (p *policyInfo) empty() bool {
-	return p.Retry == nil && p.Max == nil && p.Dead == nil && p.KeyTTL == nil && p.OnDuplicate == nil && p.QuotaJobs == nil && p.QuotaBytes == nil &&
-		p.Push == nil
 }
 
 // showPush sets the push fields from the push target of a policy.

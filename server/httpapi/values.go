@@ -139,10 +139,8 @@ const durationPattern = "^[0-9]+(ms|s|m|h|d)?$"
 // duplicate is a tube.OnDuplicate in JSON: what to do if a job already has the key of a put.
 type duplicate tube.OnDuplicate
 
-var duplicates = map[string]tube.OnDuplicate{"keep": tube.Keep, "replace": tube.Replace, "fail": tube.Fail}
-
 func parseDuplicate(word string) (duplicate, error) {
-	d, known := duplicates[word]
+	d, known := protocol.ParseOnDuplicate(word)
 	if !known {
 		return 0, fmt.Errorf("%q is not keep, replace or fail", word)
 	}
@@ -161,17 +159,16 @@ func (d *duplicate) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 
 // MarshalJSON encodes keep, replace or fail.
 func (d duplicate) MarshalJSON() ([]byte, error) {
-	for word, value := range duplicates {
-		if value == tube.OnDuplicate(d) {
-			return strconv.AppendQuote(nil, word), nil
-		}
-	}
-	return []byte("null"), nil
+	return strconv.AppendQuote(nil, protocol.OnDuplicate(d).String()), nil
 }
 
 // Schema implements huma.SchemaProvider.
 func (duplicate) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Enum: []any{"keep", "replace", "fail"}, Description: "what to do if a job already has the key; the default is keep"}
+	s := &huma.Schema{Type: huma.TypeString, Description: "what to do if a job already has the key; the default is keep"}
+	for _, word := range protocol.OnDuplicateWords {
+		s.Enum = append(s.Enum, word)
+	}
+	return s
 }
 
 // jsonValue is the text of any JSON value. It is nil if there is none.

@@ -33,6 +33,6 @@
 //
 // Only the goroutine that runs a session calls the methods of its Wire, except Drained and
 // WakeLater, which any goroutine can call. Locks are taken in this order, and none is held
-// while the store is called: loop.mu; then epollWire.mu and batchedSends.mu, or the locks of
-// package queue.
+// while the store is called: first loop.mu, then one of epollWire.mu, batchedSends.mu and the
+// locks of package queue.
 package netpoll

@@ -27,9 +27,8 @@ type Poller struct {
 func NewPoller(q *queue.Queue, log *slog.Logger) *Poller { return &Poller{queue: q, log: log} }
 
 // Loops returns how many loops, each with a goroutine, watch all connections of a server.
-// The goroutines wait in the kernel much of the time. Half of the processors stay free for
-// the store: half of the work of a command is waiting for the kernel to move bytes, and
-// the other half is the store's.
+// There is one for every two processors: a command costs about as much in the kernel, which
+// the loop waits for, as in the store, which needs the other processors.
 func Loops() int { return max(1, runtime.NumCPU()/2) }
 
 // adopt makes a wire of conn if it has a descriptor that epoll can watch, else it returns nil.

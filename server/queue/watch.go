@@ -2,8 +2,8 @@ package queue
 
 import "redstalk/tube"
 
-// Watcher takes jobs of very many tubes without a Waiter for each: it is notified which tube
-// may have a job, and reserves it by itself. Its methods are called on any goroutine; they
+// Watcher takes jobs of very many tubes without a Waiter for each: the queue notifies it that a
+// tube may have a job, and the watcher reserves the job. Its methods are called on any goroutine; they
 // must return quickly, and must call neither the queue nor the store.
 type Watcher interface {
 	// WakeUp is a wake-up: a tube may have a job. It reports whether the watcher is going to try

@@ -64,8 +64,8 @@ func (sub *subscription) timeout() time.Duration {
 }
 
 // addSubscription begins to push the jobs of a tube that is already watched. added is false if
-// they are pushed already. A gateway's subscription replaces that of the tube's policy.
-// replaced is then true, and the caller must undo one watch of the tube.
+// they are pushed already. replaced is true if it is a gateway's subscription that replaced the
+// one of the tube's policy: then the caller must undo one watch of the tube.
 func (d *Dispatcher) addSubscription(sub *subscription) (added, replaced bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -71,7 +71,7 @@ func (j *journal) writeUntilDone(w *window) bool {
 	return false
 }
 
-// setFailing records that a window could not be written. Calls that wait for the tables go on.
+// setFailing records that a window could not be written. Calls that wait for the tables stop waiting.
 // It returns whether puts are refused now.
 func (j *journal) setFailing() (refusing bool) {
 	j.mu.Lock()

@@ -159,7 +159,7 @@ func (j *journal) write(g *group) {
 	g.releaseBodies()
 }
 
-// syncTo returns when the log is on the disk up to m.
+// syncTo waits until the log is on the disk up to m.
 func (j *journal) syncTo(m wal.Mark) {
 	begun := time.Now()
 	if err := j.log.SyncTo(m); err != nil {
@@ -206,9 +206,9 @@ func (j *journal) poll(g *group, poll func(read bool) int) {
 	}
 }
 
-// mayPoll reports whether g will be synced, and whether changes need not wait for the tables.
-// They would be made on the goroutine that commits g, and while that waits, no window can get
-// to the tables.
+// mayPoll reports whether sockets can be polled again before g is synced: g must be synced at
+// all, and the commands that the poll finds must not have to wait for the tables. They run on
+// the goroutine that commits g, and if that waited, no window could be written to the tables.
 func (j *journal) mayPoll(g *group) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -233,7 +233,7 @@ func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
 	return n
 }
 
-// stepSize returns how many jobs a step in the call can have, and measures the call for that
+// stepSize returns how many jobs a step in the call can have. How long the call takes adapts
 // size.
 func (c *call) stepSize(size *batchSize) int {
 	c.measure(size)

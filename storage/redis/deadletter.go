@@ -122,8 +122,8 @@ func (p *partition) endDeadLetters() {
 	p.deadLetters.sending.Store(false)
 }
 
-// deadLetterLimit is how many dead letters p sends together: its share, while other partitions
-// send too.
+// deadLetterLimit is how many dead letters p sends together: its share of maxDeadLettersTotal
+// while other partitions send too.
 func (p *partition) deadLetterLimit() int {
 	return min(max(maxDeadLettersTotal/max(int(p.senders.Load()), 1), minDeadLetters), maxDeadLetters)
 }

@@ -177,7 +177,7 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 	return nil
 }
 
-// addTo adds operations to a sequence.
+// addTo adds operations to a sequence, except those that the call refuses.
 func (c *call) addTo(seq *sequence, ops []storage.Op) {
 	for i := range ops {
 		op := &ops[i]

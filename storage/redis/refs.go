@@ -190,8 +190,8 @@ func (f *tubeFlows) drop(name string) {
 	delete(f.reported, name)
 }
 
-// timesOf reads what all instances have reported of a tube, and adds what this one has yet to
-// report.
+// timesOf reads what all instances have reported of a tube, and adds what this instance has
+// yet to report.
 func (f *tubeFlows) timesOf(name string, r *reply) (waits, runs tube.Times) {
 	for _, t := range []*tube.Times{&waits, &runs} {
 		for i := range t.Counts {

@@ -66,7 +66,7 @@ func logged(t *testing.T, o Options) (*Store, *lines) {
 func TestEvictionLater(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 2} {
-		server := redistest.Start(t, "--appendonly", "yes")
+		server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 		s, log := logged(t, Options{URL: server.URL(), Partitions: partitions, Timeout: patient})
 		first := do(s, put("x"))
 		server.Kill()

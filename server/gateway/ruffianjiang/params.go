@@ -149,9 +149,11 @@ func readPush(p *params, zone *time.Location) (*push, error) {
 func (u *push) readExtensions(p *params) (err error) {
 	u.key, _ = p.get("key")
 	if word, ok := p.get("on-duplicate"); ok {
-		if u.tags.OnDuplicate, ok = onDuplicates[word]; !ok {
+		what, ok := protocol.ParseOnDuplicate(word)
+		if !ok {
 			return errors.New("on-duplicate is keep, replace or fail")
 		}
+		u.tags.OnDuplicate = tube.OnDuplicate(what)
 	}
 	if list, ok := p.get("retry"); ok {
 		if u.tags.Retry, err = readRetry(list); err != nil {
@@ -170,8 +172,6 @@ func (u *push) readExtensions(p *params) (err error) {
 	}
 	return nil
 }
-
-var onDuplicates = map[string]tube.OnDuplicate{"keep": tube.Keep, "replace": tube.Replace, "fail": tube.Fail}
 
 // readRetry parses the waits after the failures of a job: durations separated by commas. In
 // braces it is the list of a notification, {0,0,2m,10m}, of which the first element is never

@@ -1,0 +1,44 @@
+package httpapi
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"redstalk/protocol"
+)
+
+// kinds are the types of the fields for the kinds of tags.
+var kinds = map[string]string{
+	"DURATION": "*httpapi.duration", "DURATIONS": "[]httpapi.duration", "TIME": "*int64", "N": "*uint32 *uint64",
+	"KEY": "*string", "TUBE": "*string", "URL": "*string", "RATE": "*string", "WHAT": "*httpapi.duplicate",
+}
+
+// TestOptionsAreTags: the options of a put are the tags, the priority and the TTR; those of a policy are its tags.
+func TestOptionsAreTags(t *testing.T) {
+	t.Parallel()
+	wantTags(t, reflect.TypeFor[Terms](), "json", protocol.TagsOfPut, "priority", "ttr")
+	wantTags(t, reflect.TypeFor[policyInfo](), "json", protocol.TagsOfPolicy)
+	wantTags(t, reflect.TypeFor[rawPutInput](), "query", protocol.TagsOfPut, "priority", "ttr")
+}
+
+func wantTags(t *testing.T, options reflect.Type, key string, set protocol.TagSet, others ...string) {
+	t.Helper()
+	have := optionFields(options, key)
+	for _, name := range others {
+		if have[name].Type == nil {
+			t.Errorf("%v has no %s", options, name)
+		}
+		delete(have, name)
+	}
+	for _, tag := range protocol.TagsIn(set) {
+		name := strings.ReplaceAll(tag.Name, "-", "_")
+		if kind := have[name].Type; kind == nil || key == "json" && !strings.Contains(kinds[tag.Kind], kind.String()) {
+			t.Errorf("%s of %v is %v, and the tag %s", name, options, kind, tag.Kind)
+		}
+		delete(have, name)
+	}
+	if len(have) > 0 {
+		t.Errorf("%v has options that are no tags: %v", options, have)
+	}
+}
