@@ -128,7 +128,7 @@ test-prometheus: build deps ## let a real Prometheus scrape two instances on one
 	@sh tools/prometheus.sh
 
 attack: build deps ## attack a running redstalk with what hurts queue servers, and print the effect on other clients; ATTACKS=a,b selects
-	$(GO) run ./tools/bench/attack -bin bin/redstalkd -only '$(ATTACKS)'
+	bin/stalkbench attack --bin bin/redstalkd --only '$(ATTACKS)'
 
 crash: deps ## kill the server under load, CRASH_ROUNDS times, and inject an error into every file operation; audit the replies that clients got
 	$(GO) test -count=1 -timeout 10m -v -run '^TestFaults$$' ./storage/embedded -args -faults 0

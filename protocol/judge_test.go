@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"redstalk/tools/conformance/child"
 )
 
 // linesSeed is the seed of the random lines in this package's tests. It is the same in each run:
@@ -79,35 +79,14 @@ func TestJudge(t *testing.T) {
 func isExtension(c *Command) bool { return c.Verb.Spec().Extension || c.Tags != nil || c.badTags }
 
 func startJudge(t *testing.T) net.Conn {
-	path := os.Getenv("REDSTALK_BEANSTALKD")
-	if path == "" {
-		path = "beanstalkd"
-	}
-	if _, err := exec.LookPath(path); err != nil {
-		t.Skip("there is no beanstalkd to compare with; `make deps` installs it")
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	_, addr := child.Beanstalkd(t, "-z", "10")
+	conn, err := net.Dial("unix", strings.TrimPrefix(addr, "unix:"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	ln.Close()
-	cmd := exec.Command(path, "-l", "127.0.0.1", "-p", port, "-z", "10")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	for range 100 {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			conn.SetDeadline(time.Now().Add(time.Minute))
-			t.Cleanup(func() { conn.Close() })
-			return conn
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatal("beanstalkd does not listen")
-	return nil
+	conn.SetDeadline(time.Now().Add(time.Minute))
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }
 
 // randomLine returns a word that beanstalkd knows, mostly complete, with arguments that are

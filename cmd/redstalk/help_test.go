@@ -5,10 +5,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"redstalk/tools/conformance/child"
 	"redstalk/tools/conformance/compile"
 	"strings"
 	"sync"
@@ -51,29 +51,10 @@ func buildAndRun(m *testing.M) int {
 // startServer starts a server on a unix socket, and returns its address when it serves.
 func startServer(t *testing.T, program string, args ...string) (addr string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "s")
-	cmd := exec.Command(program, append([]string{"-l", "unix:" + path}, args...)...)
+	cmd := exec.Command(program, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		os.RemoveAll(dir)
-	})
-	await(t, program, func() bool {
-		conn, err := net.Dial("unix", path)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-	return "unix:" + path
+	_, addr = child.Serve(t, cmd)
+	return addr
 }
 
 // await waits until a condition holds.

@@ -90,7 +90,7 @@ func killInstance(c *chaos) func() {
 	in, pause := c.someInstance(), c.upTo(time.Second)
 	over := c.done.begin(in.addr, "instance killed")
 	in.signal(c.t, syscall.SIGKILL)
-	<-in.ended
+	<-in.Ended
 	return func() {
 		<-time.After(pause)
 		c.launch(in)

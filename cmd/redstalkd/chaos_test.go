@@ -15,6 +15,7 @@ import (
 	protoclient "redstalk/protocol/client"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/busy"
+	"redstalk/tools/conformance/child"
 	"redstalk/tools/conformance/ledger"
 )
 
@@ -145,7 +146,7 @@ func newChaos(t *testing.T, s *setup, seed uint64) *chaos {
 // newInstance prepares an instance; the clients of the last one reach it through
 // a proxy.
 func (c *chaos) newInstance(number int) *chaosInstance {
-	port := quietPort(c.t)
+	port := child.FreePort()
 	in := &chaosInstance{own: "127.0.0.1:" + port}
 	in.args = append([]string{"-V", "-l", "127.0.0.1", "-p", port, "-z", fmt.Sprint(chaosJobSize),
 		"--store", c.url, "--store-timeout", c.limit.String()}, c.flags...)
@@ -157,7 +158,7 @@ func (c *chaos) newInstance(number int) *chaosInstance {
 }
 
 // pid is the id of the process, which changes with launch.
-func (in *chaosInstance) pid() int { return in.cmd.Process.Pid }
+func (in *chaosInstance) pid() int { return in.Pid() }
 
 // launch starts an instance, and retries while Redis is not usable.
 func (c *chaos) launch(in *chaosInstance) {
@@ -178,7 +179,7 @@ func (c *chaos) launch(in *chaosInstance) {
 func (p *process) serves() bool {
 	for !strings.Contains(p.stderr.String(), "msg=serving") {
 		select {
-		case <-p.ended:
+		case <-p.Ended:
 			return false
 		case <-time.After(5 * time.Millisecond):
 		}
@@ -338,8 +339,8 @@ func (c *chaos) fsck(when string) {
 	c.t.Helper()
 	for try := 1; ; try++ {
 		p := start(c.t, command("fsck", "--store", c.url))
-		<-p.ended
-		code := p.cmd.ProcessState.ExitCode()
+		<-p.Ended
+		code := p.Cmd.ProcessState.ExitCode()
 		if code == 0 {
 			return
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/child"
 	"redstalk/tools/conformance/compile"
 )
 
@@ -146,9 +147,9 @@ func watchMachine() (longest func() time.Duration) {
 // tryClient is one run of a program on a server with a store of its own.
 func tryClient(t *testing.T, command func(port string) *exec.Cmd, program []string) error {
 	t.Helper()
-	s := &restartable{command: command, port: steadyPort(t)}
+	s := &restartable{command: command, port: child.FreePort()}
 	s.start(t)
-	defer func() { s.running.cmd.Process.Kill() }()
+	defer func() { s.running.Cmd.Process.Kill() }()
 	said, err := runClient(t, s, program)
 	if err != nil && !strings.Contains(said.String(), "ok waiting\n") {
 		err = fmt.Errorf("%w: %w", errTimed, err)
@@ -163,7 +164,7 @@ func tryClient(t *testing.T, command func(port string) *exec.Cmd, program []stri
 }
 
 // runClient runs a program, and does what it asks for.
-func runClient(t *testing.T, s *restartable, program []string) (said *output, err error) {
+func runClient(t *testing.T, s *restartable, program []string) (said output, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), clientPatience)
 	defer cancel()

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"redstalk/tools/conformance/busy"
+	"redstalk/tools/conformance/child"
 	"redstalk/tools/conformance/ledger"
 )
 
@@ -75,7 +75,7 @@ type killedServer struct {
 // newKilledServer starts a program with flags. c configures the load, and has the seed.
 func newKilledServer(t *testing.T, c ledger.Config, flags ...string) *killedServer {
 	t.Helper()
-	port := quietPort(t)
+	port := child.FreePort()
 	c.Addrs, c.Producers, c.Consumers, c.Kickers, c.Leasers = []string{"127.0.0.1:" + port}, 16, 16, 1, 10
 	v := &killedServer{
 		args:       append([]string{"-p", port, "-s", "1048576", "-b", t.TempDir()}, flags...),
@@ -88,30 +88,6 @@ func newKilledServer(t *testing.T, c ledger.Config, flags ...string) *killedServ
 	}
 	v.process, _ = serve(t, v.args...)
 	return v
-}
-
-// quietPort returns a free loopback port that stays the test's own while its server is down: the
-// system gives it to nobody, and neither does another call, in this process or another one. Its
-// UDP port, which no server uses, is the lock.
-func quietPort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := fmt.Sprint(10_000 + rand.IntN(20_000))
-		lock, err := net.ListenPacket("udp", "127.0.0.1:"+port)
-		if err != nil {
-			continue
-		}
-		l, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if err != nil {
-			lock.Close()
-			continue
-		}
-		l.Close()
-		t.Cleanup(func() { lock.Close() })
-		return port
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 // runRounds kills the program in each round, and at the end stops it with a signal,

@@ -24,7 +24,7 @@ func TestGoneAndBack(t *testing.T) {
 			return func() { p.signal(t, syscall.SIGCONT) }
 		},
 		"cut off": func(t *testing.T, p *process, before *redistest.Proxy) func() {
-			part := before.Of(p.cmd.Process.Pid)
+			part := before.Of(p.Pid())
 			part.Swallow(true)
 			return func() { part.Swallow(false) }
 		},
@@ -78,7 +78,7 @@ func TestLostNotification(t *testing.T) {
 	p, waitsHere := serve(t, "-p0", "--store", redis.URL())
 	a, b := dial(t, putsHere), dial(t, waitsHere)
 	var lost atomic.Int64
-	redis.Front.Of(p.cmd.Process.Pid).Intercept(nil, func(piece []byte) redistest.Fate {
+	redis.Front.Of(p.Pid()).Intercept(nil, func(piece []byte) redistest.Fate {
 		if bytes.Contains(piece, []byte(":wakeups:")) {
 			lost.Add(1)
 			return redistest.Drop

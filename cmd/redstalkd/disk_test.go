@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/tools/conformance/child"
 	"redstalk/tools/conformance/ledger"
 )
 
@@ -33,7 +34,7 @@ func TestDiskReserve(t *testing.T) {
 	atLength(t)
 	t.Parallel()
 	const size, reserve = 64 * mib, 32 * mib
-	dir, port := mountDisk(t, size), quietPort(t)
+	dir, port := mountDisk(t, size), child.FreePort()
 	args := []string{"-p", port, "-b", dir + "/jobs", "-s", strconv.Itoa(mib), "--disk-reserve", strconv.Itoa(reserve)}
 	p, addr := serve(t, args...)
 	c := dial(t, addr)
@@ -182,7 +183,7 @@ func TestDiskFull(t *testing.T) {
 	} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			t.Parallel()
-			dir, port := mountDisk(t, 16*mib), quietPort(t)
+			dir, port := mountDisk(t, 16*mib), child.FreePort()
 			args := append([]string{"-p", port, "-b", dir, "--disk-reserve", "0"}, flags...)
 			p, _ := serve(t, args...)
 			record := putOnlyLoad(port, nil)
@@ -219,7 +220,7 @@ func fillUp(t *testing.T, p *process, dir string, record *ledger.Ledger) (ended 
 	defer look.Stop()
 	for broken := 0; ; {
 		select {
-		case <-p.ended:
+		case <-p.Ended:
 			return true
 		case <-ctx.Done():
 			t.Fatalf("the disk does not get full: %v", record.Report())
@@ -236,7 +237,7 @@ func fillUp(t *testing.T, p *process, dir string, record *ledger.Ledger) (ended 
 
 func (p *process) endsWithin(d time.Duration) bool {
 	select {
-	case <-p.ended:
+	case <-p.Ended:
 		return true
 	case <-time.After(d):
 		return false
@@ -288,11 +289,11 @@ func TestSyncedByTimer(t *testing.T) {
 	}
 	p, addr := serve(t, "-p0", "-b", t.TempDir(), "-f", "100")
 	c := dial(t, addr)
-	tracer := start(t, exec.Command(strace, "-f", "-y", "-e", "trace=fsync,fdatasync,sync_file_range", "-p", strconv.Itoa(p.cmd.Process.Pid)))
+	tracer := start(t, exec.Command(strace, "-f", "-y", "-e", "trace=fsync,fdatasync,sync_file_range", "-p", strconv.Itoa(p.Pid())))
 	select {
-	case <-tracer.ended:
+	case <-tracer.Ended:
 		t.Skipf("strace cannot attach here: %s", tracer.stderr)
-	case <-tracer.attached(p.cmd.Process.Pid):
+	case <-tracer.attached(p.Pid()):
 	case <-time.After(patience):
 		t.Fatalf("strace does not attach: %s", tracer.stderr)
 	}
@@ -307,23 +308,12 @@ func TestSyncedByTimer(t *testing.T) {
 	}
 }
 
-// attached is closed when strace reports that it is, or has ended.
+// attached is closed when strace reports that it is.
 func (p *process) attached(pid int) <-chan struct{} {
 	attached := make(chan struct{})
 	go func() {
-		defer close(attached)
-		for {
-			p.stderr.mu.Lock()
-			text, changed := p.stderr.text.String(), p.stderr.changed
-			p.stderr.mu.Unlock()
-			if strings.Contains(text, fmt.Sprintf("Process %d attached", pid)) {
-				return
-			}
-			select {
-			case <-changed:
-			case <-p.ended:
-				return
-			}
+		if _, err := p.stderr.Await(patience, fmt.Sprintf("Process %d attached", pid)); err == nil {
+			close(attached)
 		}
 	}()
 	return attached

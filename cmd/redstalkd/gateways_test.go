@@ -256,7 +256,7 @@ func TestGatewayInstances(t *testing.T) {
 		}
 	}
 	receive(t, d.some)
-	a.cmd.Process.Kill()
+	a.Cmd.Process.Kill()
 	receive(t, d.all)
 	consumers.Wait()
 	again := 0
@@ -338,7 +338,7 @@ func TestInPlaceOfZywaited(t *testing.T) {
 	if answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatalf("the answer is %s (%v)", answer.Status, err)
 	}
-	timer.cmd.Process.Kill()
+	timer.Cmd.Process.Kill()
 	worker := begin("zywaited", "-f", config(2), "--push-allow", "localhost")
 	if got := receive(t, calls); !strings.HasPrefix(got, `/due{"uid":"`+added.UID+`","name":"n",`) {
 		t.Errorf("called with %s", got)

@@ -47,7 +47,7 @@ func measureGrowth(t *testing.T, bench string, nodes, partitions int) string {
 	redis := redistest.StartCluster(t, nodes, 0)
 	p, addr := serve(t, "-p0", "--store", redis.URL(), "--partitions", strconv.Itoa(partitions))
 	args := []string{"run", "--addr", addr, "--conns", "128", "--tubes", "128", "--pipeline", "16",
-		"--duration", growth.String(), "--json", "--pid", strconv.Itoa(p.cmd.Process.Pid)}
+		"--duration", growth.String(), "--json", "--pid", strconv.Itoa(p.Pid())}
 	for _, node := range redis.Primaries {
 		args = append(args, "--pid", strconv.Itoa(node.Pid()))
 	}

@@ -180,7 +180,7 @@ func (p *process) holdsNoSecret(t *testing.T, received string, secrets ...string
 	secrets[len(secrets)-1] = strings.Split(secrets[len(secrets)-1], "\n")[1]
 	places := map[string]string{"pages": received}
 	for _, name := range []string{"cmdline", "comm", "environ", "status"} {
-		places["process's "+name] = string(must(os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, name)))(t))
+		places["process's "+name] = string(must(os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.Pid(), name)))(t))
 	}
 	p.signal(t, syscall.SIGTERM)
 	if code := p.code(t); code != 0 {
@@ -293,7 +293,7 @@ func TestUnixOptions(t *testing.T) {
 		t.Errorf("the socket is of %d:%d, want %d:%d", own.Uid, own.Gid, user, group)
 	}
 	p.signal(t, syscall.SIGTERM)
-	if p.code(t); p.cmd.ProcessState.ExitCode() != 0 {
+	if p.code(t); p.Cmd.ProcessState.ExitCode() != 0 {
 		t.Error(p.stderr)
 	}
 	for args, want := range map[string]string{
@@ -317,8 +317,8 @@ func TestHangup(t *testing.T) {
 	defer signal.Stop(hangups)
 	p, _ := serve(t, "-p0")
 	p.signal(t, syscall.SIGHUP)
-	if p.code(t); p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGHUP {
-		t.Errorf("%v", p.cmd.ProcessState)
+	if p.code(t); p.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGHUP {
+		t.Errorf("%v", p.Cmd.ProcessState)
 	}
 }
 

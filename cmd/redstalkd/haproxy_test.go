@@ -11,6 +11,7 @@ import (
 
 	raw "redstalk/protocol/client"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/child"
 )
 
 // TestBehindHAProxy: with the example configuration, clients are distributed to two instances. When one
@@ -28,7 +29,7 @@ func TestBehindHAProxy(t *testing.T) {
 	url := redistest.Start(t).URL()
 	first, one := serve(t, "-p0", "--store", url)
 	_, two := serve(t, "-p0", "--store", url)
-	at := "127.0.0.1:" + quietPort(t)
+	at := "127.0.0.1:" + child.FreePort()
 	replaced := strings.NewReplacer("127.0.0.1:11310", at, "127.0.0.1:11300", one, "127.0.0.1:11301", two).Replace(string(text))
 	path := filepath.Join(t.TempDir(), "haproxy.cfg")
 	if err := os.WriteFile(path, []byte(replaced), 0o600); err != nil {
@@ -48,7 +49,7 @@ func TestBehindHAProxy(t *testing.T) {
 		}
 	}
 	first.signal(t, syscall.SIGKILL)
-	<-first.ended
+	<-first.Ended
 	survivors := 0
 	for _, c := range clients {
 		if _, err := c.Page("stats"); err == nil {

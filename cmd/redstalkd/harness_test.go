@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/tools/conformance/child"
 	"redstalk/tools/conformance/compile"
 )
 
@@ -55,10 +56,8 @@ func atLength(t *testing.T) {
 
 // process is a run of the binary.
 type process struct {
-	cmd    *exec.Cmd
-	stdout *output
-	stderr *output
-	ended  chan struct{}
+	*child.Process
+	stdout, stderr output
 }
 
 // command is the binary with these arguments and its own environment, in which the store is
@@ -73,20 +72,12 @@ func command(args ...string) *exec.Cmd {
 
 func start(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{cmd: cmd, stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
-	if err := cmd.Start(); err != nil {
+	p, err := child.Start(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		cmd.Wait()
-		close(p.ended)
-	}()
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-p.ended
-	})
-	return p
+	t.Cleanup(p.Kill)
+	return &process{p, output{p.Stdout}, output{p.Stderr}}
 }
 
 // serve starts the binary with -V and these arguments, and waits until it
@@ -104,7 +95,7 @@ func (p *process) serving(t *testing.T) (addr string) {
 
 func (p *process) signal(t *testing.T, sig syscall.Signal) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
+	if err := p.Cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -119,11 +110,11 @@ func (p *process) code(t *testing.T) int {
 func (p *process) codeWithin(t *testing.T, limit time.Duration) int {
 	t.Helper()
 	select {
-	case <-p.ended:
+	case <-p.Ended:
 	case <-time.After(limit):
 		t.Fatalf("the process goes on:\n%s", p.stderr)
 	}
-	return p.cmd.ProcessState.ExitCode()
+	return p.Cmd.ProcessState.ExitCode()
 }
 
 // run is one whole run of the binary that is expected to end by itself.

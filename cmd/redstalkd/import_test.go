@@ -18,6 +18,7 @@ import (
 	raw "redstalk/protocol/client"
 	"redstalk/storage/beanstalkd"
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/child"
 	"redstalk/tube"
 )
 
@@ -356,7 +357,7 @@ func TestKeepsBeanstalkdOut(t *testing.T) {
 	for range 2 { // the first start imports
 		p := start(t, onOld(dir))
 		p.serving(t)
-		again := start(t, exec.Command("beanstalkd", "-l", "127.0.0.1", "-p", quietPort(t), "-b", dir))
+		again := start(t, exec.Command("beanstalkd", "-l", "127.0.0.1", "-p", child.FreePort(), "-b", dir))
 		if code := again.code(t); code == 0 || !strings.Contains(again.stderr.String(), "lock") {
 			t.Errorf("beanstalkd: %d, %s", code, again.stderr)
 		}
@@ -406,25 +407,8 @@ func trueServer(t *testing.T, args ...string) (addr string) {
 // trueProcess is trueServer with the process.
 func trueProcess(t *testing.T, args ...string) (addr string, p *process) {
 	t.Helper()
-	path, err := exec.LookPath("beanstalkd")
-	if err != nil {
-		t.Skip("there is no beanstalkd")
-	}
-	dir, err := os.MkdirTemp("", "old") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	addr = "unix:" + filepath.Join(dir, "s")
-	p = start(t, exec.Command(path, append([]string{"-l", addr}, args...)...))
-	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
-		if c, err := raw.Dial(addr, patience); err == nil {
-			c.Close()
-			return addr, p
-		}
-	}
-	t.Fatalf("beanstalkd does not listen: %s", p.stderr)
-	return "", nil
+	judge, addr := child.Beanstalkd(t, args...)
+	return addr, &process{judge, output{judge.Stdout}, output{judge.Stderr}}
 }
 
 // contents are the names of the files of a directory, when they were changed, and sums of their bytes. It
@@ -523,12 +507,12 @@ func TestImportKilled(t *testing.T) {
 			for kill := range 5 {
 				p := start(t, command(args...))
 				select {
-				case <-p.ended:
+				case <-p.Ended:
 				case <-time.After(time.Duration(kill+1) * 60 * time.Millisecond):
 					killed++
 				}
-				p.cmd.Process.Kill()
-				<-p.ended
+				p.Cmd.Process.Kill()
+				<-p.Ended
 				if strings.Contains(p.stderr.String(), "level=ERROR") {
 					t.Errorf("%s", p.stderr)
 				}

@@ -12,7 +12,7 @@ type inProcess struct {
 	signals chan os.Signal
 	addr    chan net.Addr
 	code    chan int
-	stderr  *output
+	stderr  output
 	stop    context.CancelFunc
 }
 

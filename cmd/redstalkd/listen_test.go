@@ -63,7 +63,7 @@ func TestUnixSocket(t *testing.T) {
 	dial(t, path).ask("watch a\r\n", "WATCHING 2")
 
 	// A killed server leaves its file, which the next one replaces.
-	p.cmd.Process.Kill()
+	p.Cmd.Process.Kill()
 	p.code(t)
 	if _, err := os.Lstat(path); err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestDescriptorLimit(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", `ulimit -Sn 64; ulimit -Hn 4000; exec "$0" "$@"`, binary, "-Vp0")
 	p := start(t, cmd)
 	p.serving(t)
-	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", p.cmd.Process.Pid))
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", p.Pid()))
 	if err != nil {
 		t.Skip(err)
 	}

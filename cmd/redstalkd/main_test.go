@@ -139,7 +139,7 @@ func TestBecomeUser(t *testing.T) {
 	nobody := needRoot(t)
 	p, addr := serve(t, "-p0", "-u", "nobody")
 	dial(t, addr).ask("put 0 0 9 1\r\na\r\n", "INSERTED 1")
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
 	if err != nil {
 		t.Skip(err)
 	}

@@ -198,8 +198,8 @@ func TestMoveKilled(t *testing.T) {
 		for began := time.Now(); n.done() < (kill+1)**moveJobs/(2**moveKills) && time.Since(began) < patience; {
 			time.Sleep(time.Millisecond)
 		}
-		p.cmd.Process.Kill()
-		<-p.ended
+		p.Cmd.Process.Kill()
+		<-p.Ended
 	}
 	p := move()
 	if code := p.codeWithin(t, 10*patience); code != 0 {
@@ -244,8 +244,8 @@ func TestUpstreamKilled(t *testing.T) {
 		for began := time.Now(); n.done() < (kill+1)**moveJobs/(2**moveKills) && time.Since(began) < patience; {
 			time.Sleep(time.Millisecond)
 		}
-		p.cmd.Process.Kill()
-		<-p.ended
+		p.Cmd.Process.Kill()
+		<-p.Ended
 		p = front()
 	}
 	for began := time.Now(); jobsAt(t, from, "ready", "delayed", "buried", "reserved") > 0; time.Sleep(20 * time.Millisecond) {
@@ -284,7 +284,7 @@ func TestUpstreamUnreachable(t *testing.T) {
 	}
 	p.stderr.await(t, `(cannot be brought over now)`)
 	old := start(t, exec.Command("beanstalkd", "-l", from))
-	if old.cmd.Process == nil {
+	if old.Cmd.Process == nil {
 		t.Skip("there is no beanstalkd")
 	}
 	p.stderr.await(t, `(bringing over the jobs)`)

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"math/rand/v2"
 	"net"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -49,18 +47,3 @@ func (s *restartable) restart(t *testing.T) {
 }
 
 func (s *restartable) addr() string { return net.JoinHostPort("127.0.0.1", s.port) }
-
-// steadyPort is a free port that the system does not give to another program while the server is
-// down: ports of outgoing connections are higher.
-func steadyPort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(12_000))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}

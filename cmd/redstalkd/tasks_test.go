@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/child"
 )
 
 // tasksPatience is the timeout of one run of tasks.js, which takes about a minute.
@@ -57,7 +58,7 @@ type taskServer struct {
 // newTaskServer starts a server with a configuration file of which a part is given.
 func newTaskServer(t *testing.T, config string, args ...string) *taskServer {
 	t.Helper()
-	at := func() string { return net.JoinHostPort("127.0.0.1", steadyPort(t)) }
+	at := func() string { return net.JoinHostPort("127.0.0.1", child.FreePort()) }
 	s := &taskServer{grpc: at(), http: at(), api: at(), folder: t.TempDir()}
 	certificate(t, s.folder, "localhost")
 	file := filepath.Join(s.folder, "config.toml")

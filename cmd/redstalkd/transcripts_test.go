@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -153,19 +151,17 @@ func TestWaitsThatEndWhenDue(t *testing.T) {
 func play(t *testing.T, tr *dialogue.Transcript, store func() []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	dir := ""
+	log := ""
 	err := dialogue.PlayInTime(ctx, tr, func() (dialogue.Target, func(), error) {
-		dir = t.TempDir()
-		srv, err := dialogue.Start("redstalk", binary, dir, append(store(), tr.Flags()...)...)
+		srv, err := dialogue.Start("redstalk", binary, t.TempDir(), append(store(), tr.Flags()...)...)
 		if err != nil {
 			return dialogue.Target{}, nil, err
 		}
 		target := srv.Target()
 		target.Slack = transcriptSlack
-		return target, srv.Stop, nil
+		return target, func() { srv.Stop(); log = srv.Log() }, nil
 	})
 	if err != nil {
-		said, _ := os.ReadFile(filepath.Join(dir, "stderr"))
-		t.Errorf("%v\nthe server said: %s", err, said)
+		t.Errorf("%v\nthe server said: %s", err, log)
 	}
 }

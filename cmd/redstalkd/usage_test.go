@@ -19,7 +19,7 @@ type usage struct {
 
 func (p *process) usage(t *testing.T) usage {
 	t.Helper()
-	dir := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
+	dir := fmt.Sprintf("/proc/%d/", p.Pid())
 	files, err := os.ReadDir(dir + "fd")
 	if err != nil {
 		t.Skip("this needs /proc: ", err)

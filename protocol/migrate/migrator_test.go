@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +15,7 @@ import (
 	"redstalk/server"
 	"redstalk/server/queue"
 	"redstalk/storage/embedded"
+	"redstalk/tools/conformance/child"
 )
 
 const timeout = time.Minute
@@ -25,34 +23,8 @@ const timeout = time.Minute
 // beanstalkd starts the real beanstalkd, and returns its address.
 func beanstalkd(t *testing.T, args ...string) string {
 	t.Helper()
-	path, err := exec.LookPath("beanstalkd")
-	if err != nil {
-		t.Skip("there is no beanstalkd")
-	}
-	dir, err := os.MkdirTemp("", "move") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := "unix:" + filepath.Join(dir, "s")
-	cmd := exec.Command(path, append([]string{"-l", addr}, args...)...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		os.RemoveAll(dir)
-	})
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		c, err := client.Dial(addr, timeout)
-		if err == nil {
-			c.Close()
-			return addr
-		}
-		if time.Since(began) > timeout {
-			t.Fatal(err)
-		}
-	}
+	_, addr := child.Beanstalkd(t, args...)
+	return addr
 }
 
 // redstalk starts a server in this process, and returns its address.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"redstalk/protocol/client"
+	"redstalk/tools/conformance/child"
 	"redstalk/tube"
 )
 
@@ -24,35 +24,16 @@ import (
 const timeout = time.Minute
 
 // beanstalkd starts the real beanstalkd on a directory, and connects to it.
-func beanstalkd(t *testing.T, dir string, args ...string) (*exec.Cmd, *client.Conn) {
+func beanstalkd(t *testing.T, dir string, args ...string) (*child.Process, *client.Conn) {
 	t.Helper()
-	path, err := exec.LookPath("beanstalkd")
+	p, addr := child.Beanstalkd(t, append(args, "-b", dir)...)
+	conn, err := client.Dial(addr, timeout)
 	if err != nil {
-		t.Skip("there is no beanstalkd")
-	}
-	socket := filepath.Join(t.TempDir(), "s")
-	cmd := exec.Command(path, append([]string{"-l", "unix:" + socket, "-b", dir}, args...)...)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { kill(cmd) })
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		conn, err := client.Dial(socket, timeout)
-		if err == nil {
-			conn.Timeout = timeout
-			t.Cleanup(func() { conn.Close() })
-			return cmd, conn
-		}
-		if time.Since(began) > timeout {
-			t.Fatal(err)
-		}
-	}
-}
-
-func kill(cmd *exec.Cmd) {
-	cmd.Process.Kill()
-	cmd.Wait()
+	conn.Timeout = timeout
+	t.Cleanup(func() { conn.Close() })
+	return p, conn
 }
 
 // ask sends a command, with a body if it is a put, and returns the first line of the reply.
@@ -106,7 +87,7 @@ func load(t *testing.T, c *client.Conn, random *rand.Rand, commands, last int) i
 
 // killUnderLoad kills a beanstalkd at a random moment while it processes many commands. last is as for load;
 // it returns an id that is at least as large as all ids used.
-func killUnderLoad(cmd *exec.Cmd, c *client.Conn, random *rand.Rand, last int) int {
+func killUnderLoad(judge *child.Process, c *client.Conn, random *rand.Rand, last int) int {
 	var out []byte
 	const puts = 300
 	for i := range puts {
@@ -120,7 +101,7 @@ func killUnderLoad(cmd *exec.Cmd, c *client.Conn, random *rand.Rand, last int) i
 		c.Ask(out, 3*puts, func(*client.Reply) error { return nil })
 	}()
 	time.Sleep(time.Duration(random.IntN(6000)) * time.Microsecond)
-	kill(cmd)
+	judge.Kill()
 	<-done
 	return last + puts
 }
@@ -141,9 +122,9 @@ func TestAsBeanstalkdReads(t *testing.T) {
 			args = append(args, [][]string{{"-f0"}, {"-F"}, {"-f50"}}[random.IntN(3)]...)
 			last, lives := 0, 1+random.IntN(3)
 			for range lives {
-				cmd, c := beanstalkd(t, dir, args...)
+				judge, c := beanstalkd(t, dir, args...)
 				last = load(t, c, random, 1200/lives, last)
-				last = killUnderLoad(cmd, c, random, last)
+				last = killUnderLoad(judge, c, random, last)
 			}
 			damageFiles(t, dir, random)
 			compare(t, dir)

@@ -226,12 +226,12 @@ func TestRefused(t *testing.T) {
 func TestLock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd, c := beanstalkd(t, dir)
+	judge, c := beanstalkd(t, dir)
 	ask(t, c, "put 0 0 1 1\r\nx")
 	if _, err := Open(dir, nil); !errors.Is(err, ErrLocked) {
 		t.Errorf("the directory of a running beanstalkd: %v", err)
 	}
-	kill(cmd)
+	judge.Kill()
 	l, jobs := read(t, dir)
 	if len(jobs) != 1 {
 		t.Errorf("%v", jobs)
@@ -301,10 +301,10 @@ func TestWrite(t *testing.T) {
 func TestLargestBody(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd, c := beanstalkd(t, dir)
+	judge, c := beanstalkd(t, dir)
 	ask(t, c, "put 0 0 1 65535\r\n%s", strings.Repeat("x", 65535))
 	ask(t, c, "put 0 0 1 1\r\ny")
-	kill(cmd)
+	judge.Kill()
 	if _, jobs := read(t, dir); len(jobs) != 2 || jobs[0].Size != 65535 || string(jobs[1].Body) != "y" {
 		t.Errorf("%d jobs were read", len(jobs))
 	}
@@ -326,14 +326,14 @@ func TestTornID(t *testing.T) {
 func TestReusedIDs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd, c := beanstalkd(t, dir)
+	judge, c := beanstalkd(t, dir)
 	ask(t, c, "use old")
 	ask(t, c, "put 1 0 1 4\r\nkept")
 	ask(t, c, "put 1 0 1 65535\r\n%s", strings.Repeat("x", 65535)) // beanstalkd cannot read it again
 	ask(t, c, "put 1 0 1 4\r\nlost")
 	ask(t, c, "put 1 0 1 4\r\nlast")
-	kill(cmd)
-	cmd, c = beanstalkd(t, dir)
+	judge.Kill()
+	judge, c = beanstalkd(t, dir)
 	ask(t, c, "use new")
 	if line := ask(t, c, "put 2 0 1 3\r\ntwo"); line != "INSERTED 2" {
 		t.Fatal(line)
@@ -341,7 +341,7 @@ func TestReusedIDs(t *testing.T) {
 	ask(t, c, "put 3 0 1 5\r\nthree")
 	ask(t, c, "reserve-job 2")
 	ask(t, c, "bury 2 22")
-	kill(cmd)
+	judge.Kill()
 	l, jobs := read(t, dir)
 	if len(jobs) > 1 && jobs[1].Size == 65535 {
 		jobs[1].Body = jobs[1].Body[:1]

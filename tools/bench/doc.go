@@ -52,5 +52,6 @@
 // target.go makes connections, and credentials.go certificates and users. prepare.go makes and
 // deletes jobs; run.go runs one load and report.go shows it. loads.go has the named loads;
 // compare.go, servers.go, table.go and svg.go run them on several servers and
-// show the result. The protocol is read by package protocol/client.
+// show the result. Package attack, below this one, is stalkbench attack. The protocol is read by package
+// protocol/client.
 package main

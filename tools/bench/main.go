@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"redstalk/tools/bench/attack"
 )
 
 func main() {
@@ -24,7 +26,7 @@ func newApp() *cli.App {
 		Name:                      "stalkbench",
 		Usage:                     "load beanstalk servers and measure throughput, latency and cost",
 		DisableSliceFlagSeparator: true, // a server's command line may hold commas
-		Commands:                  []*cli.Command{runCommand(), compareCommand()},
+		Commands:                  []*cli.Command{runCommand(), compareCommand(), attackCommand()},
 	}
 }
 
@@ -82,6 +84,30 @@ func runAction(c *cli.Context) error {
 		res.writeText(c.App.Writer)
 	}
 	return res.verdict()
+}
+
+// attackCommand is "stalkbench attack": what hurts queue servers, on servers that it starts.
+func attackCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "attack",
+		Usage: "run what hurts queue servers on a redstalkd, and measure the effect on other clients",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "bin", Value: "bin/redstalkd", Usage: "the server's `PROGRAM`"},
+			&cli.StringFlag{Name: "only", Usage: "the attacks to run, `NAMES` with commas; all if it is empty"},
+			&cli.StringFlag{Name: "on", Usage: "for attacks with a million jobs: the only `ENGINE` to use, or 'redis in 16 partitions'"},
+			&cli.BoolFlag{Name: "list", Usage: "print the attacks, and end"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return fmt.Errorf("unexpected argument %q", c.Args().First())
+			}
+			if c.Bool("list") {
+				attack.List(c.App.Writer)
+				return nil
+			}
+			return attack.Run(c.String("bin"), c.String("only"), c.String("on"))
+		},
+	}
 }
 
 // loadOf reads a load from the flags: those given change the named load, or the

@@ -7,7 +7,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"redstalk/tools/conformance/busy"
+	"redstalk/tools/conformance/child"
 )
 
 const realServer = "/usr/bin/beanstalkd"
@@ -130,54 +130,14 @@ func checkResult(t *testing.T, res *result) {
 
 func TestRunOnUnixSocket(t *testing.T) {
 	needBeanstalkd(t)
-	path := filepath.Join(t.TempDir(), "s")
-	p, err := spawn([]string{realServer, "-l", "unix:" + path}, strings.NewReplacer(), filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.stop()
-	if err := p.await(context.Background(), target{addr: "unix:" + path}); err != nil {
-		t.Fatal(err)
-	}
+	p, addr := child.Beanstalkd(t)
 	l := baseLoad()
 	l.Conns, l.Duration = 5, busy.Times(100*time.Millisecond)
-	res, err := runLoad(context.Background(), target{addr: "unix:" + path}, l, []int{p.cmd.Process.Pid})
+	res, err := runLoad(context.Background(), target{addr: addr}, l, []int{p.Pid()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkResult(t, res)
-}
-
-// TestAwaitListener: the file of a unix socket exists before the server listens on it.
-func TestAwaitListener(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	stale, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stale.(*net.UnixListener).SetUnlinkOnClose(false)
-	stale.Close()
-	p, err := spawn([]string{"/bin/sleep", "60"}, strings.NewReplacer(), "/dev/null")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.stop()
-	awaited := make(chan error, 1)
-	go func() { awaited <- p.await(context.Background(), target{addr: "unix:" + path}) }()
-	select {
-	case err := <-awaited:
-		t.Fatalf("nobody listens yet, and it did not wait: %v", err)
-	case <-time.After(100 * time.Millisecond):
-	}
-	os.Remove(path)
-	ln, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	if err := <-awaited; err != nil {
-		t.Error(err)
-	}
 }
 
 func TestCancelCleansUp(t *testing.T) {

@@ -8,10 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"redstalk/tools/conformance/child"
 )
 
 // A server is a server that compare starts, from the command line.
@@ -97,9 +98,9 @@ func splitWords(line string) ([]string, error) {
 // A running is a server that was started, with its helper.
 type running struct {
 	target
-	server *process
-	helper *process // or nil
-	dir    string   // removed when it is stopped
+	server *child.Process
+	helper *child.Process // or nil
+	dir    string         // removed when it is stopped
 }
 
 // acceptTimeout is how long a server may take until it accepts, and
@@ -121,10 +122,7 @@ func (s *server) start(ctx context.Context) (_ *running, err error) {
 			r.stop()
 		}
 	}()
-	ports, err := freePorts(2)
-	if err != nil {
-		return nil, err
-	}
+	ports := []string{child.FreePort(), child.FreePort()}
 	data := filepath.Join(dir, "data")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return nil, fmt.Errorf("making a directory for %s: %w", s.name, err)
@@ -135,125 +133,63 @@ func (s *server) start(ctx context.Context) (_ *running, err error) {
 	}
 	fill := strings.NewReplacer(pairs...)
 	if s.helper != nil {
-		if r.helper, err = spawn(s.helper, fill, filepath.Join(dir, "helper.log")); err != nil {
+		if r.helper, err = spawn(s.helper, fill); err != nil {
 			return nil, err
 		}
 		if strings.Contains(strings.Join(s.helper, " "), "{port2}") {
-			if err := r.helper.await(ctx, target{addr: net.JoinHostPort(loopback, ports[1])}); err != nil {
+			if err := (target{addr: net.JoinHostPort(loopback, ports[1])}).await(ctx, r.helper); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if r.server, err = spawn(s.argv, fill, filepath.Join(dir, "server.log")); err != nil {
+	if r.server, err = spawn(s.argv, fill); err != nil {
 		return nil, err
 	}
-	return r, r.server.await(ctx, r.target)
+	return r, r.target.await(ctx, r.server)
 }
 
 // pids are the processes to measure: the server, then its helper.
 func (r *running) pids() []int {
-	pids := []int{r.server.cmd.Process.Pid}
+	pids := []int{r.server.Pid()}
 	if r.helper != nil {
-		pids = append(pids, r.helper.cmd.Process.Pid)
+		pids = append(pids, r.helper.Pid())
 	}
 	return pids
 }
 
 // stop ends what was started and removes its directory.
 func (r *running) stop() {
-	for _, p := range []*process{r.server, r.helper} {
+	for _, p := range []*child.Process{r.server, r.helper} {
 		if p != nil {
-			p.stop()
+			p.Stop(termTimeout)
 		}
 	}
 	os.RemoveAll(r.dir)
 }
 
-// freePorts finds n different free loopback ports.
-func freePorts(n int) ([]string, error) {
-	var ports []string
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("finding a free port: %w", err)
-		}
-		defer ln.Close()
-		ports = append(ports, strconv.Itoa(ln.Addr().(*net.TCPAddr).Port))
-	}
-	return ports, nil
-}
-
-// A process is a child process and the file with its output.
-type process struct {
-	cmd   *exec.Cmd
-	log   string
-	ended chan struct{} // closed when it has ended and been waited for
-}
-
 // spawn starts a command, with placeholders replaced by fill.
-func spawn(argv []string, fill *strings.Replacer, log string) (*process, error) {
+func spawn(argv []string, fill *strings.Replacer) (*child.Process, error) {
 	words := make([]string, len(argv))
 	for i, w := range argv {
 		words[i] = fill.Replace(w)
 	}
-	out, err := os.Create(log)
-	if err != nil {
-		return nil, fmt.Errorf("making a log for %s: %w", words[0], err)
-	}
-	defer out.Close()
-	p := &process{cmd: exec.Command(words[0], words[1:]...), log: log, ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = out, out
+	cmd := exec.Command(words[0], words[1:]...)
 	// Ctrl-C reaches only this process, which then stops its children in order.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", words[0], err)
-	}
-	go func() {
-		p.cmd.Wait()
-		close(p.ended)
-	}()
-	return p, nil
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return child.Start(cmd)
 }
 
 // await waits until the process accepts clients.
-func (p *process) await(ctx context.Context, t target) error {
-	limit := time.After(acceptTimeout)
-	for {
+func (t target) await(ctx context.Context, p *child.Process) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	return p.Await(ctx, func() error {
 		conn, err := t.dial()
-		if err == nil {
-			return conn.Close()
+		if err != nil {
+			return err
 		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-p.ended:
-			return fmt.Errorf("%s ended (%v) before it accepted at %s: %s", p.cmd.Path, p.cmd.ProcessState, t.addr, p.lastOutput())
-		case <-limit:
-			return fmt.Errorf("%s does not accept at %s after %v: %s", p.cmd.Path, t.addr, acceptTimeout, p.lastOutput())
-		}
-	}
-}
-
-// lastOutput returns the end of the process's output.
-func (p *process) lastOutput() string {
-	raw, err := os.ReadFile(p.log)
-	if err != nil || len(raw) == 0 {
-		return "it wrote nothing"
-	}
-	return string(raw[max(0, len(raw)-1000):])
-}
-
-// stop sends SIGTERM, after a timeout SIGKILL, and waits for the end.
-func (p *process) stop() {
-	p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.ended:
-		return
-	case <-time.After(termTimeout):
-	}
-	p.cmd.Process.Kill()
-	<-p.ended
+		return conn.Close()
+	})
 }
 
 // versionOf runs a program with -v and returns its version; "" if it prints none.

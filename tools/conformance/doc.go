@@ -1,6 +1,6 @@
 // Package conformance contains the judges: packages that check whether a
 // work-queue server behaves as beanstalkd does, or loses what it acknowledged. It has no
-// code of its own; each judge is a package below it.
+// code of its own; each judge is a package below it. Package child starts servers for them.
 //
 //   - transcript plays written dialogues and reports where a server deviates.
 //     One file shows one behaviour; every file is true of beanstalkd.
@@ -20,8 +20,8 @@
 // A judge imports nothing of this module outside this directory, not even
 // package protocol: neither its parser, nor its names of commands and replies,
 // nor the project's own client. Otherwise a mistake there would be made on both sides of
-// the wire and not be noticed. So each judge deliberately reads and writes the protocol with
-// code of its own. The standard library is enough for transcript and
+// the wire and not be noticed. So the judges read replies with code of
+// their own, package answer, and each writes its commands itself. The standard library is enough for transcript and
 // differ; ledger uses go-beanstalk, a third-party client.
 //
 // Only tests and tools import a judge, the server never. architecture_test.go at the

@@ -156,7 +156,7 @@ func (s *testServer) measureCPU(moved *atomic.Int64) (share, rate float64) {
 // cpuTime returns the CPU time that the program has used.
 func (s *testServer) cpuTime() time.Duration {
 	s.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
 	if err != nil {
 		s.t.Skip(err)
 	}

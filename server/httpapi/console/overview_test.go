@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"redstalk/tools/conformance/child"
 )
 
 // putShopJobs puts jobs into some tubes: 3 emails and 12 invoices are ready, 2 thumbnails are delayed, 1 refund
@@ -202,13 +204,13 @@ func TestSlowClick(t *testing.T) {
 // TestServerAway: the page shows that the connection is lost, and continues when the server is back.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
-	s := startServerAt(t, stableAddr(t), "--store", "embedded:"+t.TempDir())
+	s := startServerAt(t, "127.0.0.1:"+child.FreePort(), "--store", "embedded:"+t.TempDir())
 	putShopJobs(s)
 	b := s.open(t, "")
 	b.awaitCell("emails", "ready", "3")
 	b.await(`document.querySelector("#live").dataset.state === "live"`)
 	b.ignore("ERR_|Failed to load resource")
-	s.stop()
+	s.Kill()
 	b.await(`document.querySelector("#live").dataset.state === "lost"`)
 	s.start(strings.TrimPrefix(s.url, "http://"))
 	s.put("emails", manyJobs(2)...)

@@ -107,7 +107,7 @@ func TestServer(t *testing.T) {
 		putShopJobs(s)
 		b := s.open(t, "#/server")
 		b.ready("server")
-		b.awaitText(fmt.Sprint(s.cmd.Process.Pid))
+		b.awaitText(fmt.Sprint(s.Pid()))
 		for _, card := range []string{"instance", "store", "engine"} {
 			b.find(fmt.Sprintf("section[data-card=%s]", card))
 		}
@@ -143,6 +143,6 @@ func TestCluster(t *testing.T) {
 	b.awaitText("Instances: 2 alive")
 	b.await(fmt.Sprintf(`document.querySelector("%s").innerText.includes("master")`, nodes))
 	b.screenshot("cluster")
-	other.stop()
+	other.Kill()
 	b.await(fmt.Sprintf(`!document.querySelector("%s").innerText.includes("2 alive")`, instances))
 }

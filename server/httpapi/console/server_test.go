@@ -9,20 +9,17 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"redstalk/storage/redis/redistest"
+	"redstalk/tools/conformance/child"
 	"redstalk/tools/conformance/compile"
 )
 
@@ -64,9 +61,9 @@ func onEach(t *testing.T, test func(t *testing.T, s *testServer)) {
 
 // site is a server with a console.
 type testServer struct {
+	*child.Process
 	t    *testing.T
 	args []string
-	cmd  *exec.Cmd
 	url  string // of its HTTP API, without a slash at the end
 	addr string // of its beanstalk port
 	user *url.Userinfo
@@ -83,73 +80,32 @@ func startServerAt(t *testing.T, http string, args ...string) *testServer {
 	t.Helper()
 	s := &testServer{t: t, args: args}
 	s.start(http)
-	t.Cleanup(s.stop)
 	return s
-}
-
-// stableAddr returns an address that stays free while its server is restarted. The kernel assigns ports only
-// from 32768 on.
-func stableAddr(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))); err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("there is no free port")
-	return ""
 }
 
 // start starts the program with its HTTP API at an address.
 func (s *testServer) start(http string) {
 	s.t.Helper()
-	s.cmd = exec.Command(redstalkd, append([]string{"-V", "-p0", "--http", http}, s.args...)...)
-	s.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "REDSTALK_STORE=memory:"}
-	log := newLines()
-	s.cmd.Stderr = log
-	killWithTest(s.cmd)
-	if err := s.cmd.Start(); err != nil {
+	cmd := exec.Command(redstalkd, append([]string{"-V", "-p0", "--http", http}, s.args...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "REDSTALK_STORE=memory:"}
+	killWithTest(cmd)
+	var err error
+	if s.Process, err = child.Start(cmd); err != nil {
 		s.t.Fatal(err)
 	}
-	s.addr = log.await(s.t, regexp.MustCompile(`msg=serving addr=(\S+)`))
-	s.url = "http://" + log.await(s.t, regexp.MustCompile(`msg=listening \w+=http addr=(\S+)`))
+	s.t.Cleanup(s.Kill)
+	s.addr = s.logged(`msg=serving addr=(\S+)`)
+	s.url = "http://" + s.logged(`msg=listening \w+=http addr=(\S+)`)
 }
 
-// stop kills the program.
-func (s *testServer) stop() {
-	s.cmd.Process.Kill()
-	s.cmd.Wait()
-}
-
-// lines collects the output of a program.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func newLines() *lines { return new(lines) }
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// await waits for a match and returns its first group.
-func (l *lines) await(t *testing.T, re *regexp.Regexp) string {
-	t.Helper()
-	for limit := time.Now().Add(timeout); ; time.Sleep(5 * time.Millisecond) {
-		l.mu.Lock()
-		text := l.text.String()
-		l.mu.Unlock()
-		if m := re.FindStringSubmatch(text); m != nil {
-			return m[1]
-		}
-		if time.Now().After(limit) {
-			t.Fatalf("no %q in:\n%s", re, text)
-		}
+// logged waits for a match in the program's log and returns its last group.
+func (s *testServer) logged(pattern string) string {
+	s.t.Helper()
+	found, err := s.Stderr.Await(timeout, pattern)
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	return found
 }
 
 // call makes a request that must succeed, and decodes the answer into a value unless that is nil.

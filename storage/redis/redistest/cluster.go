@@ -9,6 +9,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/tools/conformance/child"
 )
 
 // slots is the number of slots of a cluster.
@@ -65,7 +67,7 @@ func startCluster(tb testing.TB, on terms, primaries, replicas int, args ...stri
 // startNode starts one, and returns the port at which it is announced to others.
 func startNode(tb testing.TB, on terms, args []string) (s *Server, bus string) {
 	tb.Helper()
-	bus = freePort(tb)
+	bus = child.FreePort()
 	s = newServer(tb, on)
 	s.args = append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "1000",
 		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}, args...)

@@ -10,23 +10,21 @@
 package redistest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"redstalk/tools/conformance/child"
 )
 
 // startLimit is how long a server has to answer, or several to agree.
@@ -42,11 +40,9 @@ type Server struct {
 	// dead they refuse connections, as it would.
 	Front, Bus *Proxy
 
-	args   []string
-	lock   *Lock
-	cmd    *exec.Cmd
-	output bytes.Buffer
-	exited chan struct{}
+	args    []string
+	lock    *Lock
+	process *child.Process // nil before it is first started
 }
 
 // terms are the conditions on which servers are started.
@@ -90,7 +86,7 @@ func newServer(tb testing.TB, on terms) *Server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		tb.Fatalf("these tests need redis-server, which `make deps` installs: %v", err)
 	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", freePort(tb)), Dir: tb.TempDir(), lock: on.lock}
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", child.FreePort()), Dir: tb.TempDir(), lock: on.lock}
 	if on.behind {
 		s.Front = NewProxyTo(tb, s.Addr)
 	}
@@ -113,7 +109,7 @@ func (s *Server) Announced() string {
 }
 
 // Pid is that of the process, which is another one after Restart.
-func (s *Server) Pid() int { return s.cmd.Process.Pid }
+func (s *Server) Pid() int { return s.process.Pid() }
 
 // begin starts the server until the test ends.
 func (s *Server) begin(tb testing.TB) {
@@ -147,16 +143,10 @@ func (s *Server) Restart() error {
 	if err := s.mendLog(); err != nil {
 		return err
 	}
-	s.cmd = exec.Command("redis-server", s.args...)
-	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
-	s.exited = make(chan struct{})
-	if err := s.cmd.Start(); err != nil {
-		return fmt.Errorf("starting redis-server: %w", err)
+	var err error
+	if s.process, err = child.Start(exec.Command("redis-server", s.args...)); err != nil {
+		return err
 	}
-	go func(cmd *exec.Cmd, exited chan struct{}) {
-		cmd.Wait()
-		close(exited)
-	}(s.cmd, s.exited)
 	for _, before := range s.Proxies() {
 		if err := before.open(); err != nil {
 			return err
@@ -217,64 +207,31 @@ func (s *Server) options() *goredis.Options {
 
 // Kill ends the server at once. It may be called twice.
 func (s *Server) Kill() {
-	if s.cmd == nil || s.cmd.Process == nil {
+	if s.process == nil {
 		return
 	}
-	s.cmd.Process.Kill() // it may be gone already
-	<-s.exited
+	s.process.Kill()
 	for _, before := range s.Proxies() {
 		before.shut()
 	}
 }
 
 // Stop suspends the server, like a paused machine.
-func (s *Server) Stop() { s.cmd.Process.Signal(syscall.SIGSTOP) }
+func (s *Server) Stop() { s.process.Cmd.Process.Signal(syscall.SIGSTOP) }
 
 // Continue undoes Stop.
-func (s *Server) Continue() { s.cmd.Process.Signal(syscall.SIGCONT) }
+func (s *Server) Continue() { s.process.Cmd.Process.Signal(syscall.SIGCONT) }
 
 func (s *Server) awaitAnswer() error {
 	options := s.options()
 	options.MaxRetries = -1
 	c := goredis.NewClient(options)
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
-	defer cancel()
-	for {
-		err := c.Ping(ctx).Err()
-		if err == nil || strings.HasPrefix(err.Error(), "NOAUTH") {
+	return s.process.AwaitWithin(startLimit, func() error {
+		err := c.Ping(context.Background()).Err()
+		if err != nil && strings.HasPrefix(err.Error(), "NOAUTH") {
 			return nil
 		}
-		select {
-		case <-s.exited:
-			return fmt.Errorf("redis-server has ended: %s", s.output.String())
-		case <-ctx.Done():
-			return fmt.Errorf("redis-server does not answer: %w", err)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
-// given are the ports handed out by this process: a port is free again as soon as it was found
-// to be, and must not be found twice.
-var given sync.Map
-
-// freePort returns a port of the loopback address that is free, and stays so while
-// nobody listens on it: the system gives higher ones to clients. So it does with the
-// port of a node's bus, which is 10,000 higher.
-func freePort(tb testing.TB) string {
-	tb.Helper()
-	for range 1000 {
-		port := 10_000 + rand.IntN(12_000)
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err != nil {
-			continue
-		}
-		l.Close()
-		if _, taken := given.LoadOrStore(port, true); !taken {
-			return strconv.Itoa(port)
-		}
-	}
-	tb.Fatal("no port is free")
-	return ""
+		return err
+	})
 }

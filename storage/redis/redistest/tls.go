@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redstalk/tools/conformance/child"
 )
 
 // Certificates are PEM files: of an authority, and of a server and a client with certificates
@@ -85,7 +87,7 @@ func (c *certificate) write(tb testing.TB, certFile, keyFile string) {
 // certificate, and returns the address for that.
 func StartTLS(tb testing.TB, c *Certificates) (s *Server, addr string) {
 	tb.Helper()
-	port := freePort(tb)
+	port := child.FreePort()
 	s = Start(tb, append([]string{"--tls-port", port}, c.flags()...)...)
 	return s, net.JoinHostPort("127.0.0.1", port)
 }

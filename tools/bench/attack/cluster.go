@@ -1,20 +1,19 @@
-package main
+package attack
 
 import (
 	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"redstalk/protocol/client"
+	"redstalk/tools/conformance/child"
 )
 
 // patience is the timeout of every step of an attack.
@@ -45,9 +44,9 @@ type cluster struct {
 
 // An instance is a running redstalkd.
 type instance struct {
+	*child.Process
 	addr string
 	web  string // the address of its HTTP listener; "" without
-	cmd  *exec.Cmd
 }
 
 // withHTTP, as a flag of an instance, gives it an HTTP API on a free port.
@@ -84,7 +83,7 @@ func (s *cluster) storeURL() string {
 	case embedded:
 		return "embedded:" + filepath.Join(s.dir, "jobs")
 	case redis:
-		return fmt.Sprintf("redis://127.0.0.1:%d/0", s.redis.port)
+		return fmt.Sprintf("redis://127.0.0.1:%s/0", s.redis.port)
 	case distant:
 		return fmt.Sprintf("redis://127.0.0.1:%d/0", s.link.port())
 	default:
@@ -93,79 +92,52 @@ func (s *cluster) storeURL() string {
 }
 
 func (s *cluster) startInstance(bin string, flags []string) error {
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	args, web := []string{"-l", "127.0.0.1", "-p", strconv.Itoa(port), "--store", s.storeURL()}, ""
+	port := child.FreePort()
+	args, web := []string{"-l", "127.0.0.1", "-p", port, "--store", s.storeURL()}, ""
 	for _, flag := range flags {
 		if args = append(args, flag); flag == withHTTP {
-			at, err := freePort()
-			if err != nil {
-				return err
-			}
-			web = fmt.Sprint("127.0.0.1:", at)
+			web = "127.0.0.1:" + child.FreePort()
 			args = append(args, web)
 		}
 	}
-	cmd := exec.Command(bin, args...)
-	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	p, err := child.Start(exec.Command(bin, args...))
 	if err != nil {
-		return fmt.Errorf("opening the log of a server: %w", err)
+		return err
 	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting %s: %w", bin, err)
-	}
-	i := &instance{addr: fmt.Sprint("127.0.0.1:", port), web: web, cmd: cmd}
+	i := &instance{p, "127.0.0.1:" + port, web}
 	s.instances = append(s.instances, i)
 	return i.await()
 }
 
 // await waits until the instance answers a command, which needs an open store.
 func (i *instance) await() error {
-	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	return i.AwaitWithin(10*time.Second, func() error {
 		c, err := client.Dial(i.addr, time.Second)
-		if err == nil {
-			err = c.Ask([]byte("list-tubes\r\n"), 1, func(*client.Reply) error { return nil })
-			c.Close()
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			return nil
-		}
-		if time.Since(begun) > 10*time.Second {
-			return fmt.Errorf("waiting for a server: %w", err)
-		}
-	}
-}
-
-// kill kills an instance, as a power cut would, and waits for its end.
-func (i *instance) kill() {
-	i.cmd.Process.Kill()
-	i.cmd.Wait()
+		defer c.Close()
+		return c.Ask([]byte("list-tubes\r\n"), 1, func(*client.Reply) error { return nil })
+	})
 }
 
 // end stops all servers and removes their files.
 func (s *cluster) end() {
 	for _, i := range s.instances {
-		i.cmd.Process.Signal(syscall.SIGTERM)
-		done := time.AfterFunc(20*time.Second, func() { i.cmd.Process.Kill() })
-		i.cmd.Wait()
-		done.Stop()
+		i.Stop(20 * time.Second)
 	}
 	if s.link != nil {
 		s.link.Close()
 	}
 	if s.redis != nil {
-		s.redis.end()
+		s.redis.Kill()
 	}
 	os.RemoveAll(s.dir)
 }
 
 // resident is the resident memory of the instance, in bytes.
 func (i *instance) resident() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", i.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", i.Pid()))
 	if err != nil {
 		return 0, fmt.Errorf("reading the memory of a server: %w", err)
 	}
@@ -196,13 +168,4 @@ func used(pid int) (time.Duration, error) {
 		ticks += n
 	}
 	return time.Duration(ticks) * tick, nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

@@ -1,4 +1,4 @@
-package main
+package attack
 
 import (
 	"bytes"
@@ -170,9 +170,9 @@ func (s *cluster) timeOf(k *kind, n int) (put, rest time.Duration, err error) {
 
 // used is the processor time of all servers of the cluster.
 func (s *cluster) used() (all time.Duration, err error) {
-	pids := []int{s.instances[0].cmd.Process.Pid}
+	pids := []int{s.instances[0].Pid()}
 	if s.redis != nil {
-		pids = append(pids, s.redis.cmd.Process.Pid)
+		pids = append(pids, s.redis.Pid())
 	}
 	for _, pid := range pids {
 		d, err := used(pid)

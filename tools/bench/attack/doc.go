@@ -1,8 +1,8 @@
-// Command attack runs workloads that hurt queue servers against redstalk, and measures the
+// Package attack runs workloads that hurt queue servers against redstalk, and measures the
 // effect on other clients: backlogs of a hundred thousand jobs, connections that watch as
 // many tubes, holders that die with all their jobs, bodies of the largest size.
 //
-//	go run ./tools/bench/attack -bin bin/redstalkd [-only NAME,...]
+//	stalkbench attack --bin bin/redstalkd [--only NAME,...]
 //
 // Each attack starts and stops its own servers on free loopback ports: with the memory
 // engine, the embedded engine, or one or two instances on a redis-server. The
@@ -11,7 +11,7 @@
 //
 // # Contents
 //
-//   - main.go: the list of attacks, flags, the table.
+//   - main.go: the list of attacks, the table.
 //   - cluster.go: servers and their memory and processor time; redis.go: redis-server and its
 //     longest call.
 //   - client.go: commands in bulk. bystander.go: a client that works during an attack
@@ -22,6 +22,6 @@
 //   - http.go, push.go: attacks over HTTP and by pushes, and the throughput figures for these in
 //     docs/benchmarks.md.
 //
-// Ordinary throughput is measured by tools/bench, which also runs the load of http-rate. Whether a
+// Ordinary throughput is measured by stalkbench run and compare; run is also used by http-rate. Whether a
 // server keeps what it has acknowledged is tested by the ledger and the tests of cmd/redstalkd.
-package main
+package attack

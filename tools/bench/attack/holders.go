@@ -1,4 +1,4 @@
-package main
+package attack
 
 import (
 	"fmt"
@@ -62,7 +62,7 @@ func deadWithJobs(r *run) error {
 			return err
 		}
 		defer c.Close()
-		t, err := s.during(lives, func() error { dies.kill(); return awaitReady(lives, n) })
+		t, err := s.during(lives, func() error { dies.Kill(); return awaitReady(lives, n) })
 		r.report("%v", t)
 		return err
 	})
@@ -81,7 +81,7 @@ func deadWithTubes(r *run) error {
 				return err
 			}
 		}
-		t, err := s.during(lives, func() error { dies.kill(); return awaitNoTubes(lives) })
+		t, err := s.during(lives, func() error { dies.Kill(); return awaitNoTubes(lives) })
 		r.report("%v", t)
 		return err
 	})

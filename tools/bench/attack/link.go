@@ -1,4 +1,4 @@
-package main
+package attack
 
 import (
 	"context"
@@ -23,12 +23,12 @@ type link struct {
 }
 
 // startLink makes a link to a port of this machine.
-func startLink(port int) (*link, error) {
+func startLink(port string) (*link, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("making a link: %w", err)
 	}
-	k := &link{l, fmt.Sprint("127.0.0.1:", port), rate.NewLimiter(linkRate, linkBurst), rate.NewLimiter(linkRate, linkBurst)}
+	k := &link{l, "127.0.0.1:" + port, rate.NewLimiter(linkRate, linkBurst), rate.NewLimiter(linkRate, linkBurst)}
 	go k.serve()
 	return k, nil
 }

@@ -1,8 +1,8 @@
-package main
+package attack
 
 import (
-	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -36,26 +36,16 @@ func (r *run) report(format string, args ...any) {
 	r.results = append(r.results, line)
 }
 
-func main() {
-	bin := flag.String("bin", "bin/redstalkd", "the server")
-	only := flag.String("only", "", "the attacks to run, with commas; empty: all")
-	on := flag.String("on", "", "for attacks with a million jobs: the only engine to use, or 'redis in 16 partitions'")
-	list := flag.Bool("list", false, "print the attacks, and end")
-	flag.Parse()
-	if *list {
-		for _, a := range attacks {
-			fmt.Printf("%-20s %s\n", a.name, a.what)
-		}
-		return
-	}
-	if err := makeAll(*bin, *only, *on); err != nil {
-		fmt.Fprintln(os.Stderr, "attack:", err)
-		os.Exit(1)
+// List prints the names of the attacks and what they are.
+func List(to io.Writer) {
+	for _, a := range attacks {
+		fmt.Fprintf(to, "%-20s %s\n", a.name, a.what)
 	}
 }
 
-// makeAll runs the requested attacks, and prints a row after each.
-func makeAll(bin, only, on string) error {
+// Run runs attacks on a redstalkd, the program at bin, and prints a row after each. only are their
+// names, with commas; empty: all. on is the only engine of the attacks with a million jobs; empty: all.
+func Run(bin, only, on string) error {
 	var names []string
 	if only != "" {
 		names = strings.Split(only, ",")

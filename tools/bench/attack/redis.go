@@ -1,53 +1,42 @@
-package main
+package attack
 
 import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
-	"strconv"
 	"strings"
 	"time"
+
+	"redstalk/tools/conformance/child"
 )
 
 // A redisServer is the redis-server of a cluster, without persistence.
 type redisServer struct {
-	port int
-	cmd  *exec.Cmd
+	*child.Process
+	port string
 }
 
 // slow is the duration in microseconds from which on Redis logs a call.
 const slow = "1000"
 
 func startRedis(dir string) (*redisServer, error) {
-	port, err := freePort()
+	port := child.FreePort()
+	p, err := child.Start(exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "",
+		"--slowlog-log-slower-than", slow, "--slowlog-max-len", "100000", "--loglevel", "warning"))
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "",
-		"--slowlog-log-slower-than", slow, "--slowlog-max-len", "100000", "--loglevel", "warning")
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting redis-server: %w", err)
+	r := &redisServer{p, port}
+	if err := r.AwaitWithin(10*time.Second, func() error { _, err := r.ask("PING"); return err }); err != nil {
+		r.Kill()
+		return nil, err
 	}
-	r := &redisServer{port, cmd}
-	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if _, err = r.ask("PING"); err == nil {
-			return r, nil
-		}
-		if time.Since(begun) > 10*time.Second {
-			r.end()
-			return nil, fmt.Errorf("waiting for redis-server: %w", err)
-		}
-	}
-}
-
-func (r *redisServer) end() {
-	r.cmd.Process.Kill()
-	r.cmd.Wait()
+	return r, nil
 }
 
 // ask sends a command with redis-cli, and returns the reply as JSON.
 func (r *redisServer) ask(args ...string) ([]byte, error) {
-	return exec.Command("redis-cli", append([]string{"--json", "-p", strconv.Itoa(r.port)}, args...)...).Output()
+	return exec.Command("redis-cli", append([]string{"--json", "-p", r.port}, args...)...).Output()
 }
 
 // forget resets longest. Clearing a long log is a long call itself, which is logged

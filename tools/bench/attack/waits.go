@@ -1,4 +1,4 @@
-package main
+package attack
 
 import (
 	"fmt"
@@ -159,12 +159,12 @@ func idleWaits(r *run) error {
 
 // share is the part of a processor that Redis uses during d.
 func (s *redisServer) share(d time.Duration) (float64, error) {
-	before, err := used(s.cmd.Process.Pid)
+	before, err := used(s.Pid())
 	if err != nil {
 		return 0, err
 	}
 	time.Sleep(d)
-	after, err := used(s.cmd.Process.Pid)
+	after, err := used(s.Pid())
 	return float64(after-before) / float64(d), err
 }
 

@@ -2,15 +2,15 @@ package differ
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	wire "redstalk/tools/conformance/answer"
 )
 
 // Server is a server process that a script is played on: fresh, empty, and
@@ -123,44 +123,17 @@ func (l *link) read() {
 // cut removes complete replies from buf.
 func (l *link) cut() {
 	for {
-		r, after, whole := cutReply(l.buf)
-		if !whole {
+		r, n, err := wire.Cut(l.buf)
+		if n == 0 {
 			return
 		}
-		l.replies = append(l.replies, r)
-		l.buf = append([]byte(nil), after...)
-	}
-}
-
-// cutReply takes a reply, if it is complete. If its count does not agree with the position of its
-// CRLF, it is returned as a line, which will be found different.
-func cutReply(buf []byte) (r reply, after []byte, whole bool) {
-	head, after, found := bytes.Cut(buf, []byte("\r\n"))
-	if !found {
-		return r, buf, false
-	}
-	r = reply{head: string(head), at: time.Now()}
-	if size, data := bodySize(r.head); data {
-		if len(after) < size+2 {
-			return r, buf, false
+		head := string(r.Head)
+		if err != nil {
+			head += " (no CRLF after the body)" // which will be found different
 		}
-		r.data, r.body = true, string(after[:size])
-		if string(after[size:size+2]) != "\r\n" {
-			r.head += " (no CRLF after the body)"
-		}
-		after = after[size+2:]
+		l.replies = append(l.replies, reply{head, string(r.Body), r.Data, time.Now()})
+		l.buf = append([]byte(nil), l.buf[n:]...)
 	}
-	return r, after, true
-}
-
-// bodySize reads the count of a data reply.
-func bodySize(head string) (int, bool) {
-	f := strings.Split(head, " ")
-	if f[0] == "OK" && len(f) == 2 || (f[0] == "RESERVED" || f[0] == "FOUND") && len(f) == 3 {
-		n, err := strconv.ParseUint(f[len(f)-1], 10, 31)
-		return int(n), err == nil
-	}
-	return 0, false
 }
 
 // wait returns when something has arrived or the time is over.
@@ -212,19 +185,14 @@ func (s *side) page() (page, error) {
 	if _, err := io.WriteString(s.control, "stats\r\n"); err != nil {
 		return page{}, fmt.Errorf("%s: %w", s.name, err)
 	}
-	head, err := s.answers.ReadString('\n')
+	r, err := wire.Read(s.answers)
 	if err != nil {
 		return page{}, fmt.Errorf("%s: %w", s.name, err)
 	}
-	size, data := bodySize(strings.TrimSpace(head))
-	if !data {
-		return page{}, fmt.Errorf("%s: stats is answered %q", s.name, head)
+	if !r.Data {
+		return page{}, fmt.Errorf("%s: stats is answered %q", s.name, r.Head)
 	}
-	text := make([]byte, size+2)
-	if _, err := io.ReadFull(s.answers, text); err != nil {
-		return page{}, fmt.Errorf("%s: %w", s.name, err)
-	}
-	return readPage(string(text[:size])), nil
+	return readPage(string(r.Body)), nil
 }
 
 // probe requests the server's state.

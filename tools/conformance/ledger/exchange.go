@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redstalk/tools/conformance/answer"
 )
 
 // request is one command of a packet of many.
@@ -99,11 +101,11 @@ func (c *client) readReplies(requests []request) int {
 // readReply reads one reply to a command. want is the reply's first word if the command
 // is executed.
 func readReply(in *bufio.Reader, want string) (reply, error) {
-	line, err := in.ReadString('\n')
+	came, err := answer.Read(in)
 	if err != nil {
 		return reply{}, err
 	}
-	word, rest, _ := strings.Cut(strings.TrimSuffix(line, "\r\n"), " ")
+	word, rest, _ := strings.Cut(string(came.Head), " ")
 	switch {
 	case word == "INTERNAL_ERROR":
 		return reply{}, errInternal
@@ -112,9 +114,9 @@ func readReply(in *bufio.Reader, want string) (reply, error) {
 	case word == duplicate && want == "INSERTED":
 		rest += " " + duplicate
 	case word != want:
-		return reply{}, fmt.Errorf("%.80q instead of %s", line, want)
+		return reply{}, fmt.Errorf("%.80q instead of %s", came.Head, want)
 	}
-	r := reply{end: done}
+	r := reply{end: done, body: came.Body}
 	switch word {
 	case "INSERTED", duplicate:
 		id, state, _ := strings.Cut(rest, " ")
@@ -123,26 +125,12 @@ func readReply(in *bufio.Reader, want string) (reply, error) {
 	case "MOVED":
 		r.id, err = strconv.ParseUint(rest, 10, 64)
 	case "LEASED":
-		size := 0
-		if _, err = fmt.Sscanf(rest, "%d %s %d", &r.id, &r.token, &size); err == nil {
-			r.body, err = readBody(in, size)
-		}
+		_, err = fmt.Sscanf(rest, "%d %s", &r.id, &r.token)
 	case "RESERVED", "FOUND":
-		size := 0
-		if _, err = fmt.Sscanf(rest, "%d %d", &r.id, &size); err == nil {
-			r.body, err = readBody(in, size)
-		}
+		_, err = fmt.Sscanf(rest, "%d", &r.id)
+	}
+	if hasBody := word == "LEASED" || word == "RESERVED" || word == "FOUND"; hasBody && !came.Data {
+		return r, fmt.Errorf("%.80q does not count its body", came.Head)
 	}
 	return r, err
-}
-
-func readBody(in *bufio.Reader, size int) ([]byte, error) {
-	body := make([]byte, size+2)
-	if _, err := io.ReadFull(in, body); err != nil {
-		return nil, err
-	}
-	if string(body[size:]) != "\r\n" {
-		return nil, fmt.Errorf("no line end after a body of %d bytes", size)
-	}
-	return body[:size], nil
 }

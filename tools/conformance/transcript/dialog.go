@@ -8,10 +8,10 @@ import (
 
 // String is the reply as a transcript would write it, shortened.
 func (r reply) String() string {
-	if !r.data {
-		return clip(r.head)
+	if !r.Data {
+		return clip(r.Head)
 	}
-	return clip(r.head) + " / " + clip(r.body)
+	return clip(r.Head) + " / " + clip(r.Body)
 }
 
 // clip quotes b, leaving out the middle if it is long.

@@ -5,7 +5,7 @@
 // ([Play]), the recorder that writes the real server's replies into a transcript
 // ([Record]), and a helper that starts a server for each
 // transcript ([StartBeanstalkd], [Start]). It has no knowledge of
-// redstalk, and imports only the standard library, so the same files
+// redstalk, and imports nothing outside tools/conformance, so the same files
 // test redstalk, beanstalkd and any other server of the protocol.
 //
 // The invariant: every transcript in testdata/transcripts holds on the real

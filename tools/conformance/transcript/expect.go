@@ -138,10 +138,10 @@ const differs = " (differs)"
 
 func (e *expectStep) comparePlain(p *player, r reply) string {
 	bind := map[string]uint64{}
-	if !e.head.match(r.head, &p.vars, bind) || r.data != (e.form == formBody) {
+	if !e.head.match(r.Head, &p.vars, bind) || r.Data != (e.form == formBody) {
 		return differs
 	}
-	if r.data && !e.body.match(r.body, &p.vars, nil) {
+	if r.Data && !e.body.match(r.Body, &p.vars, nil) {
 		return differs
 	}
 	return p.bind(bind, r)
@@ -151,7 +151,7 @@ func (e *expectStep) comparePlain(p *player, r reply) string {
 // id must be greater than all before.
 func (p *player) bind(bind map[string]uint64, r reply) string {
 	for name, id := range bind {
-		word, _, _ := bytes.Cut(r.head, []byte(" "))
+		word, _, _ := bytes.Cut(r.Head, []byte(" "))
 		if string(word) != "INSERTED" && string(word) != "BURIED" {
 			return ": $" + name + " has no value yet"
 		}

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"sync"
 	"time"
+
+	"redstalk/tools/conformance/answer"
 )
 
 // A link is one connection to the server under test. A goroutine
@@ -34,11 +35,10 @@ type stamp struct {
 	at  time.Time
 }
 
-// A reply is one answer of the server: a line and, for data replies, a body.
+// A reply is one answer of the server, and when its last byte came.
 type reply struct {
-	head, body []byte // without their CR LF
-	data       bool   // whether there is a body
-	at         time.Time
+	answer.Reply
+	at time.Time
 }
 
 func newLink(name string, conn net.Conn) *link {
@@ -94,7 +94,8 @@ func (l *link) ended() (bool, time.Time) {
 func (l *link) take() (reply, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r, n, err := cutReply(l.buf)
+	cut, n, err := answer.Cut(l.buf)
+	r := reply{Reply: cut}
 	if n == 0 || err != nil {
 		return r, false, err
 	}
@@ -116,7 +117,7 @@ func (l *link) take() (reply, bool, error) {
 func (l *link) whole() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, n, err := cutReply(l.buf)
+	_, n, err := answer.Cut(l.buf)
 	return n > 0 || err != nil
 }
 
@@ -137,42 +138,6 @@ func (l *link) until(ctx context.Context, deadline time.Time, ok func() bool) er
 		}
 	}
 	return nil
-}
-
-var crlf = []byte("\r\n")
-
-// cutReply finds the reply at the start of buf and its length, which is 0 if
-// it is incomplete. The error reports that the counts do not agree.
-func cutReply(buf []byte) (reply, int, error) {
-	i := bytes.Index(buf, crlf)
-	if i < 0 {
-		return reply{}, 0, nil
-	}
-	r := reply{head: bytes.Clone(buf[:i])}
-	size, data := bodySize(r.head)
-	if !data {
-		return r, i + 2, nil
-	}
-	end := i + 2 + size
-	if len(buf) < end+2 {
-		return r, 0, nil
-	}
-	r.body, r.data = bytes.Clone(buf[i+2:end]), true
-	if !bytes.Equal(buf[end:end+2], crlf) {
-		return r, 0, fmt.Errorf("no CR LF after the %d bytes of %q", size, r.head)
-	}
-	return r, end + 2, nil
-}
-
-// bodySize reads the count of a data reply.
-func bodySize(head []byte) (int, bool) {
-	f := bytes.Split(head, []byte(" "))
-	switch word := string(f[0]); {
-	case word == "OK" && len(f) == 2, (word == "RESERVED" || word == "FOUND") && len(f) == 3, word == "LEASED" && len(f) == 4:
-		n, err := strconv.ParseUint(string(f[len(f)-1]), 10, 31)
-		return int(n), err == nil
-	}
-	return 0, false
 }
 
 // closeWrite shuts down the sending side.

@@ -21,9 +21,9 @@ var pageKey = regexp.MustCompile(`^[a-z-]+$`)
 
 // yaml splits the body of an OK reply into its lines.
 func yaml(r reply) ([]string, error) {
-	body, ok := strings.CutPrefix(string(r.body), "---\n")
+	body, ok := strings.CutPrefix(string(r.Body), "---\n")
 	switch {
-	case !r.data || !bytes.HasPrefix(r.head, []byte("OK ")):
+	case !r.Data || !bytes.HasPrefix(r.Head, []byte("OK ")):
 		return nil, fmt.Errorf("not a page")
 	case !ok:
 		return nil, fmt.Errorf("the page does not start with ---")

@@ -210,9 +210,9 @@ func (r *recorder) write(conn string, rep reply) []string {
 		}
 		return lines
 	}
-	lines := []string{intro + r.writeHead(rep.head)}
-	if rep.data {
-		lines = append(lines, conn+"= "+quote(rep.body))
+	lines := []string{intro + r.writeHead(rep.Head)}
+	if rep.Data {
+		lines = append(lines, conn+"= "+quote(rep.Body))
 	}
 	return lines
 }

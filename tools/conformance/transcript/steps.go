@@ -21,7 +21,7 @@ func (s *sendStep) play(p *player) error {
 		}
 		data = append(data, b...)
 		if s.lineup[i] {
-			data = append(data, crlf...)
+			data = append(data, "\r\n"...)
 		}
 	}
 	if err := p.awaitTurn(l.name); err != nil {
