@@ -45,8 +45,8 @@ func (c *caller) sendHTTP(ctx context.Context, req *pb.CallBackReq) error {
 	return nil
 }
 
-// errAnswer: the callback was answered, but not with a success.
-var errAnswer = errors.New("the answer is no success")
+// errAnswer reports a callback that was answered with a status other than 2xx.
+var errAnswer = errors.New("the callback did not succeed")
 
 // sendGRPC calls Callback.Send, or the full method that the task names. Any answer without
 // an error is a success.
