@@ -15,7 +15,7 @@
 //     take long. They let an engine serve other commands in between.
 //   - Metadata is what a job can have beyond beanstalkd (tags.go, metadata.go): its key
 //     (keys.go), its retries and dead letters (deadletters.go) and its lease (lease.go).
-//     Tubes can have policies (policies.go). Most jobs have no metadata, and cost
+//     Tubes can have policies. Most jobs have no metadata, and cost
 //     nothing for it.
 //   - Flushes, moves and listings run in parts too (flush.go, movejobs.go, list.go).
 //   - SetAside buries a job whose body an engine cannot read. It is the only change

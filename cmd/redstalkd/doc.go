@@ -12,14 +12,14 @@
 //
 //   - main.go: the entry, and the subcommands; program.go: start, serve, stop.
 //   - flags.go: the table of flags; options.go and getopt.go: how they are read;
-//     settings.go: what they set; setters.go and numbers.go: how values are read.
-//   - listen.go, inherit.go (systemd), unixoptions.go, retry.go: sockets.
+//     settings.go: what they set; setters.go: how values are read.
+//   - listen.go, systemd.go, unixoptions.go, retry.go: sockets.
 //     httplisteners.go, gateways.go, guards.go (access and TLS), push.go,
 //     metrics.go, upstream.go: what is served beside the beanstalk port.
-//   - engine.go, engine_redis.go: stores. autoimport.go: the import of a
+//   - engine.go: stores. autoimport.go: the import of a
 //     beanstalkd binlog at the first start.
 //   - import.go, export.go, fsck.go, healthcheck.go, secret.go: the subcommands.
-//   - log.go, linesink.go, progress.go, exit.go, notify.go: output.
+//   - log.go, linesink.go, progress.go, exit.go: output.
 //
 // # The order of starting
 //

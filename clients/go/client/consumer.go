@@ -62,6 +62,7 @@ func (s *Consumer) ReserveBatch(ctx context.Context, limit int, wait time.Durati
 		return nil, fmt.Errorf("reserve: %w", err)
 	}
 	calls, err := s.calls(conn, max(min(limit, MaxBatch), 1), seconds(wait))
+	sent := time.Now()
 	if err == nil {
 		err = conn.send(ctx, calls...)
 	}
@@ -71,10 +72,10 @@ func (s *Consumer) ReserveBatch(ctx context.Context, limit int, wait time.Durati
 	var jobs []*Job
 	for i, call := range calls {
 		if err = conn.await(ctx, call); err == nil {
-			jobs, err = s.take(conn, call, jobs)
+			jobs, err = s.take(conn, call, jobs, sent)
 		}
 		if err != nil {
-			s.abandon(conn, calls[i:])
+			s.abandon(conn, calls[i:], sent)
 			break
 		}
 	}
@@ -125,13 +126,12 @@ func (s *Consumer) calls(conn *conn, n int, wait int64) ([]*call, error) {
 	return all, nil
 }
 
-// take appends the jobs of a reply.
-func (s *Consumer) take(conn *conn, call *call, jobs []*Job) ([]*Job, error) {
+// take appends the jobs of a reply to a command sent at a time.
+func (s *Consumer) take(conn *conn, call *call, jobs []*Job, sent time.Time) ([]*Job, error) {
 	switch reply := &call.reply; reply.Word {
 	case "RESERVED", "LEASED", "RESERVED_BATCH":
-		now := time.Now()
 		for _, d := range reply.jobs {
-			jobs = append(jobs, s.client.job(conn, d, now))
+			jobs = append(jobs, s.client.job(conn, d, sent))
 		}
 	case "TIMED_OUT", "WATCHING", "DEADLINE_SOON":
 	default:
@@ -141,8 +141,8 @@ func (s *Consumer) take(conn *conn, call *call, jobs []*Job) ([]*Job, error) {
 }
 
 // job makes the job of a delivery.
-func (c *Client) job(conn *conn, d delivery, now time.Time) *Job {
-	j := &Job{ID: d.id, Body: d.body, Lease: d.lease, Reserved: now, client: c, conn: conn}
+func (c *Client) job(conn *conn, d delivery, sent time.Time) *Job {
+	j := &Job{ID: d.id, Body: d.body, Lease: d.lease, Reserved: sent, client: c, conn: conn}
 	if d.info != nil {
 		if j.stats, _ = parseInfo(d.info); j.stats != nil {
 			j.stats.ID = d.id
@@ -156,14 +156,14 @@ const drainTime = time.Second
 
 // abandon gives up a connection in the middle of a reserve: calls have no reply yet. In the background it
 // ends the wait, and gives back the jobs that arrive nevertheless.
-func (s *Consumer) abandon(conn *conn, calls []*call) {
+func (s *Consumer) abandon(conn *conn, calls []*call, sent time.Time) {
 	s.link.live.Store(nil)
-	if !s.client.spawn(func() { s.drain(conn, calls) }) {
+	if !s.client.spawn(func() { s.drain(conn, calls, sent) }) {
 		conn.fail(ErrClosed)
 	}
 }
 
-func (s *Consumer) drain(conn *conn, calls []*call) {
+func (s *Consumer) drain(conn *conn, calls []*call, sent time.Time) {
 	ctx, stop := context.WithTimeout(context.Background(), drainTime)
 	defer stop()
 	defer conn.fail(errAbandoned)
@@ -173,7 +173,7 @@ func (s *Consumer) drain(conn *conn, calls []*call) {
 		if conn.await(ctx, call) != nil {
 			break
 		}
-		jobs, _ = s.take(conn, call, jobs)
+		jobs, _ = s.take(conn, call, jobs, sent)
 	}
 	for _, job := range jobs {
 		if job.Lease != "" { // others go back with the connection

@@ -56,8 +56,8 @@ var methods = []method{
 		return err
 	}},
 	{"Job.Touch", true, func(ctx context.Context, _ *client.Client, job *client.Job) error { return job.Touch(ctx) }},
-	{"Job.Release", false, func(ctx context.Context, _ *client.Client, job *client.Job) error { return job.Release(ctx, 0) }}, // asks first
-	{"Job.Bury", false, func(ctx context.Context, _ *client.Client, job *client.Job) error { return job.Bury(ctx) }},
+	{"Job.Release", true, func(ctx context.Context, _ *client.Client, job *client.Job) error { return job.Release(ctx, 0) }},
+	{"Job.Bury", true, func(ctx context.Context, _ *client.Client, job *client.Job) error { return job.Bury(ctx) }},
 	{"Job.Delete", true, func(ctx context.Context, _ *client.Client, job *client.Job) error { return job.Delete(ctx) }},
 }
 

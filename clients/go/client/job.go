@@ -19,7 +19,7 @@ type Job struct {
 	ID       uint64
 	Body     []byte
 	Lease    string    // a token that grows with each delivery; empty with beanstalkd
-	Reserved time.Time // when it arrived here
+	Reserved time.Time // when its reserve was sent; its TTR started then or later
 
 	client *Client
 	conn   *conn

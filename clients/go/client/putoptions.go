@@ -2,7 +2,6 @@ package client
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -177,7 +176,3 @@ func (o *putOptions) feature() string {
 // idempotent reports whether a put with these options can be repeated: it has no further effect
 // while the key is taken.
 func (o *putOptions) idempotent() bool { return o.key && o.keyTTL && o.keep }
-
-func (o *putOptions) has(name string) bool {
-	return slices.ContainsFunc(o.tags, func(t tag) bool { return t.name == name })
-}

@@ -20,19 +20,22 @@ type lease struct {
 	settled bool // somebody has claimed the job
 	timer   *time.Timer
 	ttr     time.Duration // 0 if not known yet
-	touched time.Time     // when the TTR started last, or earlier
+	touched time.Time     // when the reserve or the last successful touch was sent: the TTR started then or later
 }
 
-// firstBeat is when a lease is looked after first. The shortest TTR is a second.
-const firstBeat = 250 * time.Millisecond
+// shortestTTR is the TTR of a job as long as it is not known.
+const shortestTTR = time.Second
 
-// hold makes the lease of a job.
+// firstBeat is when the TTR of a job is asked for if it is not known.
+const firstBeat = shortestTTR / 4
+
+// hold makes the lease of a job. It is kept from [lease.keep] on.
 func (r *run) hold(job *client.Job) *lease {
 	l := &lease{job: job, touched: job.Reserved}
 	l.ctx, l.cancel = context.WithCancelCause(r.abort)
-	l.mu.Lock()
-	l.timer = time.AfterFunc(firstBeat, l.beat)
-	l.mu.Unlock()
+	if s := job.Known(); s != nil {
+		l.ttr = max(s.TTR, shortestTTR)
+	}
 	if lost := job.Lost(); lost != nil {
 		go func() {
 			select {
@@ -56,7 +59,9 @@ func (l *lease) claim() bool {
 		return false
 	}
 	l.settled = true
-	l.timer.Stop()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
 	return true
 }
 
@@ -70,68 +75,107 @@ func (l *lease) deadline() time.Time {
 	return l.touched.Add(l.ttr)
 }
 
-// beat touches the job if it is time, and sets the timer for the next time.
+// state returns the TTR, or the shortest one if it is not known, and when it started or earlier.
+func (l *lease) state() (ttr time.Duration, touched time.Time, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ttr == 0 {
+		return shortestTTR, l.touched, false
+	}
+	return l.ttr, l.touched, true
+}
+
+// keep starts the heartbeat before the handler is called. If a good part of the TTR may be over, since the reply to the
+// reserve came late, it touches the job first. An error means that the job is not surely held.
+func (l *lease) keep() error {
+	ttr, touched, known := l.state()
+	if time.Since(touched) > ttr/3 && !known {
+		ctx, stop := context.WithTimeout(l.ctx, settleTimeout)
+		err := l.askTTR(ctx)
+		stop()
+		if err != nil {
+			return err
+		}
+		ttr, touched, _ = l.state()
+	}
+	if time.Since(touched) > ttr/3 {
+		ctx, stop := context.WithTimeout(l.ctx, ttr)
+		defer stop()
+		if err := l.touch(ctx); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.settled {
+		return errSettled
+	}
+	l.timer = time.AfterFunc(l.rest(nil), l.beat)
+	return nil
+}
+
+var errSettled = errors.New("the job was given back")
+
+// beat touches the job, or asks for its TTR, and sets the timer for the next time. The context of the handler ends
+// when the TTR is over.
 func (l *lease) beat() {
-	wait, err := l.touch()
+	ttr, touched, known := l.state()
+	ctx, stop := context.WithDeadline(context.Background(), touched.Add(ttr))
+	defer stop()
+	var err error
+	if !known {
+		err = l.askTTR(ctx)
+	} else {
+		err = l.touch(ctx)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.settled {
 		return
 	}
-	if err != nil {
+	rest := l.rest(err)
+	if rest <= 0 || errors.Is(err, client.ErrNotFound) {
 		l.cancel(ErrLeaseLost)
 		return
 	}
-	l.timer.Reset(wait)
+	l.timer.Reset(rest)
 }
 
-// touch touches the job if it is time, and returns how long to wait until the next call. An error means that
-// the job is lost.
-func (l *lease) touch() (time.Duration, error) {
-	ttr, err := l.askTTR()
-	if errors.Is(err, client.ErrNotFound) {
-		return 0, err
+// rest returns how long the next beat can wait after one with this result: never longer than the TTR. If it is not
+// positive, the TTR is over. The caller holds l.mu.
+func (l *lease) rest(err error) time.Duration {
+	since := time.Since(l.touched)
+	switch {
+	case l.ttr == 0:
+		return min(firstBeat, shortestTTR-since)
+	case err != nil:
+		return min(l.ttr/10, time.Second, l.ttr-since)
+	case since < l.ttr:
+		return max(l.ttr/3-since, 1)
 	}
-	if err != nil {
-		return firstBeat, nil
-	}
-	l.mu.Lock()
-	last := l.touched
-	l.mu.Unlock()
-	if early := time.Until(last.Add(ttr / 3)); early > 0 {
-		return early, nil
-	}
-	ctx, stop := context.WithDeadline(context.Background(), last.Add(ttr))
-	defer stop()
+	return 0
+}
+
+// touch starts the TTR again, from the time at which the command was sent or earlier.
+func (l *lease) touch(ctx context.Context) error {
 	now := time.Now()
-	if err = l.job.Touch(ctx); err == nil {
+	err := l.job.Touch(ctx)
+	if err == nil {
 		l.mu.Lock()
 		l.touched = now
 		l.mu.Unlock()
-		return ttr / 3, nil
 	}
-	if errors.Is(err, client.ErrNotFound) || ctx.Err() != nil {
-		return 0, err
-	}
-	return min(ttr/10, time.Second), nil
+	return err
 }
 
-// askTTR returns the TTR of the job.
-func (l *lease) askTTR() (time.Duration, error) {
-	l.mu.Lock()
-	ttr := l.ttr
-	l.mu.Unlock()
-	if ttr != 0 {
-		return ttr, nil
-	}
-	ctx, stop := context.WithTimeout(context.Background(), time.Second)
-	defer stop()
+// askTTR asks for the TTR of the job.
+func (l *lease) askTTR(ctx context.Context) error {
 	s, err := l.job.Stats(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ttr = max(s.TTR, time.Second)
-	return l.ttr, nil
+	l.ttr = max(s.TTR, shortestTTR)
+	return nil
 }

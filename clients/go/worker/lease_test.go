@@ -98,3 +98,34 @@ func TestLostConnection(t *testing.T) {
 		receive(t, started, "the job again")
 	})
 }
+
+// TestLateReply: a job that arrives after its TTR, when another worker has it, is not handled.
+func TestLateReply(t *testing.T) {
+	onEngines(t, func(t *testing.T, direct *client.Client, on *testserver.Cluster) {
+		proxy := testserver.NewProxy(t, on.Addrs[0])
+		c := client.New(proxy.Addr)
+		defer c.Close()
+		var late atomic.Int32
+		start(t, c, worker.Config{Concurrency: 1}, handle("late", func(context.Context, *worker.Job) error {
+			late.Add(1)
+			return nil
+		}))
+		time.Sleep(300 * time.Millisecond) // the first worker waits for a job
+		end := proxy.Delay()
+		id := put(t, direct, "late", "x", client.TTR(time.Second))
+		awaitState(t, direct, id, "reserved")
+		begun, finish := make(chan struct{}, 1), make(chan struct{})
+		start(t, direct, worker.Config{Concurrency: 1}, handle("late", func(context.Context, *worker.Job) error {
+			begun <- struct{}{}
+			<-finish
+			return nil
+		}))
+		receive(t, begun, "the job at the second worker")
+		end()
+		time.Sleep(300 * time.Millisecond)
+		close(finish)
+		if awaitState(t, direct, id, ""); late.Load() != 0 {
+			t.Error("a job that was held by another worker was handled")
+		}
+	})
+}

@@ -2,8 +2,12 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"runtime/debug"
 	"time"
+
+	"redstalk/clients/go/client"
 )
 
 // process calls the handler for a job and settles it.
@@ -23,6 +27,10 @@ func (r *run) process(t taken) {
 		}
 		t.tube = s.Tube
 	}
+	if err := l.keep(); err != nil {
+		r.drop(l, err)
+		return
+	}
 	job := &Job{ID: t.job.ID, Tube: t.tube, Body: t.job.Body, lease: l}
 	err := errExited
 	defer func() { // also if the handler panics or ends its goroutine
@@ -34,6 +42,16 @@ func (r *run) process(t taken) {
 		}
 	}()
 	err = r.handlers[t.tube](l.ctx, job)
+}
+
+// drop leaves alone a job that may no longer be held. If it is, it comes again after its TTR.
+func (r *run) drop(l *lease, reason error) {
+	level := slog.LevelWarn
+	if errors.Is(reason, client.ErrNotFound) || errors.Is(reason, errSettled) {
+		level = slog.LevelDebug
+	}
+	l.claim()
+	r.config.Logger.Log(context.Background(), level, "a job arrived too late and is not handled", "job", l.job.ID, "reason", reason)
 }
 
 // letGo ends the context of a lease.

@@ -18,6 +18,8 @@ type Proxy struct {
 	conns map[net.Conn]struct{}
 	mute  bool // replies are dropped
 	shut  bool // new connections are closed at once
+
+	late sync.RWMutex // locked while replies are delayed
 }
 
 // NewProxy starts a proxy in front of the server at target.
@@ -74,6 +76,10 @@ func (p *Proxy) forward(to, from net.Conn, replies bool) {
 		drop := replies && p.mute
 		p.mu.Unlock()
 		if n > 0 && !drop {
+			if replies {
+				p.late.RLock()
+				p.late.RUnlock()
+			}
 			to.Write(buf[:n])
 		}
 		if err == io.EOF {
@@ -103,6 +109,12 @@ func (p *Proxy) Mute(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mute = on
+}
+
+// Delay keeps back all replies until the returned function is called, which the caller must do once.
+func (p *Proxy) Delay() (end func()) {
+	p.late.Lock()
+	return p.late.Unlock
 }
 
 // Shut closes new connections at once, or no longer.
