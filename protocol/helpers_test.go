@@ -51,7 +51,7 @@ func show(c *Command) string {
 		return fmt.Sprintf("pause-tube %s %d", c.Name, c.Delay)
 	case Use, Watch, Ignore, StatsTube, GetPolicy:
 		return fmt.Sprintf("%v %s", c.Verb, c.Name)
-	case Peek, ReserveJob, Delete, KickJob, Touch, StatsJob:
+	case Peek, ReserveJob, Delete, KickJob, ReplayJob, Touch, StatsJob:
 		return fmt.Sprintf("%v %d", c.Verb, c.ID)
 	}
 	return showExtension(c)

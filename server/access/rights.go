@@ -68,6 +68,12 @@ func (u *User) MayRedirect(from, to string) bool {
 	return from == to || u.On(from)&Work != 0 && (to == "" || u.On(to)&Put != 0)
 }
 
+// MaySendBack reports whether the user may send a dead letter back from a tube to the one where it
+// was exhausted. It needs what moving it by move-jobs needs. If home is "", there is none.
+func (u *User) MaySendBack(from, home string) bool {
+	return home == "" || u.On(home)&Admin != 0 && u.MayRedirect(from, home)
+}
+
 // Visible returns those of several tubes on which the user has at least one of these rights.
 // It may return the same slice.
 func (u *User) Visible(tubes []string, one Right) []string {

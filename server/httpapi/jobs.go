@@ -17,6 +17,8 @@ import (
 func (svc *service) jobChanges() []*row {
 	return []*row{
 		typed(svc, Operation{"POST", "/v1/jobs/{id}/kick", rightOf(protocol.KickJob), OfJob}, doc("kickJob", "Make a buried or delayed job ready", 204, ""), svc.kickJob),
+		typed(svc, Operation{"POST", "/v1/jobs/{id}/replay", rightOf(protocol.ReplayJob), OfJob}, doc("replayJob", "Give a job another chance that has failed for good", 204,
+			"A job in a dead-letter tube goes back to the tube that it came from, where it is ready and has a new id. Any other job becomes ready, if it is buried. Failures and deliveries count from zero."), svc.replayJob),
 		typed(svc, Operation{"POST", "/v1/jobs/{id}/reschedule", rightOf(protocol.Reschedule), OfJob}, doc("reschedule", "Change when a ready or delayed job is due", 204, ""), svc.reschedule),
 		typed(svc, Operation{"POST", "/v1/jobs/{id}/priority", rightOf(protocol.SetPriority), OfJob}, doc("setPriority", "Change the priority of a job that is not reserved", 204, ""), svc.setPriority),
 	}
@@ -59,6 +61,26 @@ func (svc *service) kickJob(ctx context.Context, in *JobPath) (*noOutput, error)
 	return nil, svc.queue.KickJob(ctx, in.ID)
 }
 
+func (svc *service) replayJob(ctx context.Context, in *JobPath) (*noOutput, error) {
+	if err := svc.checkReplay(ctx, in.ID); err != nil {
+		return nil, err
+	}
+	return nil, svc.queue.Replay(ctx, in.ID)
+}
+
+// checkReplay returns an error if the user may not send a job back to the tube that it came from.
+func (svc *service) checkReplay(ctx context.Context, id uint64) error {
+	u := access.UserIn(ctx)
+	if u == nil || u.Everywhere() == access.All {
+		return nil
+	}
+	s, err := svc.queue.JobStats(ctx, id)
+	if err == nil && !u.MaySendBack(s.Tube, s.Home()) {
+		err = forbidden()
+	}
+	return err
+}
+
 type rescheduleInput struct {
 	JobPath
 	In string `query:"in" required:"true" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"time until the job is ready" example:"10m"`
@@ -83,7 +105,7 @@ func (svc *service) setPriority(ctx context.Context, in *priorityInput) (*noOutp
 
 type actionInput struct {
 	Body struct {
-		Action   string   `json:"action" enum:"delete,kick,bury,reschedule,priority,move"`
+		Action   string   `json:"action" enum:"delete,kick,replay,bury,reschedule,priority,move"`
 		IDs      []uint64 `json:"ids" minItems:"1" maxItems:"1000" nullable:"false"`
 		In       string   `json:"in,omitempty" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"for reschedule: time until the jobs are ready"`
 		Priority *uint32  `json:"priority,omitempty" doc:"for priority: the new priority"`
@@ -144,6 +166,13 @@ func (svc *service) actionOf(ctx context.Context, in *actionInput) (func(context
 		return func(ctx context.Context, id uint64) error { return svc.queue.Delete(ctx, svc.queue.NewHolder(), id) }, nil
 	case "kick":
 		return svc.queue.KickJob, nil
+	case "replay":
+		return func(ctx context.Context, id uint64) error {
+			if svc.checkReplay(ctx, id) != nil {
+				return queue.ErrNotFound
+			}
+			return svc.queue.Replay(ctx, id)
+		}, nil
 	case "bury":
 		return svc.buryJob, nil
 	case "move":

@@ -33,6 +33,7 @@ var steps = []struct {
 	{"POST", "/v1/jobs/{id}/touch", "/v1/jobs/1/touch?lease={lease}", "", 204},
 	{"POST", "/v1/jobs/{id}/release", "/v1/jobs/1/release?lease={lease}&delay=1h", "", 204},
 	{"POST", "/v1/jobs/{id}/reschedule", "/v1/jobs/1/reschedule?in=2h", "", 204},
+	{"POST", "/v1/jobs/{id}/replay", "/v1/jobs/1/replay", "", 404},
 	{"POST", "/v1/jobs/{id}/priority", "/v1/jobs/1/priority?priority=7", "", 204},
 	{"GET", "/v1/jobs/{id}", "/v1/jobs/1", "", 200},
 	{"GET", "/v1/jobs/{id}", "/v1/jobs/99", "", 404},
