@@ -30,8 +30,8 @@ func (f *Metadata) AllNotes() *Notes {
 	return f.Notes
 }
 
-// notes returns the notes that tags set, nil if none.
-func (t *Tags) notes() *Notes {
+// Notes returns the notes that tags set, nil if none.
+func (t *Tags) Notes() *Notes {
 	if t.Meta == nil && t.Trace == "" {
 		return nil
 	}

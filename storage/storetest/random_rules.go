@@ -71,7 +71,7 @@ func (h *history) randomMeta(tags *tube.Tags) {
 		return
 	}
 	for i := range r.IntN(4) {
-		tags.Meta = append(tags.Meta, tube.Meta{Name: fmt.Sprint("n", i), Value: strings.Repeat("ä\n\"", r.IntN(80))})
+		tags.Meta = append(tags.Meta, tube.Meta{Name: fmt.Sprint("n", i), Value: strings.Repeat("ä\"", r.IntN(80))})
 	}
 	if r.IntN(2) == 0 {
 		tags.Trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
