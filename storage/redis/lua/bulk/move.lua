@@ -137,7 +137,7 @@ local function first_alike(tube, state, here, limit)
       if not more then break end
       n = n + 1
       if size > 0 then
-        sort, reply = small, reply + size + MAX_METADATA
+        sort, reply = small, reply + size + MAX_GROWTH
         keys[#keys + 1], scores[#scores + 1] = key, members[at + 1]
       end
     end
