@@ -217,7 +217,7 @@ func (e *Engine) readStats(now tube.Instant, op *storage.Op) {
 	case storage.JobStats:
 		s, found := m.JobStats(now, op.ID)
 		if a.NotFound = !found; found {
-			s.File = e.journal.file()
+			s.File, s.Holder = e.journal.file(), m.HolderOf(op.ID)
 			a.Job = &s
 		}
 	case storage.TubeStats:
