@@ -168,6 +168,8 @@ var samples = map[protocol.Verb]sample{
 	protocol.MoveJobs:           {"", "move-jobs t ready t 1", "MOVED 0", false},
 	protocol.ReplayJob:          {"", "replay-job {id}", "NOT_FOUND", false},
 	protocol.Auth:               {"", "auth nobody x", "UNAUTHORIZED", false},
+	protocol.NameClient:         {"", "client a", "NAMED", false},
+	protocol.ListClients:        {"", "list-clients", "OK", false},
 }
 
 // TestEveryVerbIsInTheTable: every verb has a row in the table of rights. Without one it would need

@@ -74,6 +74,18 @@ func (u *User) MaySendBack(from, home string) bool {
 	return home == "" || u.On(home)&Admin != 0 && u.MayRedirect(from, home)
 }
 
+// MaySeeClients reports whether the user may see the connections of all users.
+func (u *User) MaySeeClients() bool { return u.everywhere&Admin != 0 }
+
+// Own returns the user whose connections this one may see, and so "" for unauthenticated clients: they
+// are strangers to each other.
+func (u *User) Own() string {
+	if u.name == anonymous {
+		return ""
+	}
+	return u.name
+}
+
 // Visible returns those of several tubes on which the user has at least one of these rights.
 // It may return the same slice.
 func (u *User) Visible(tubes []string, one Right) []string {

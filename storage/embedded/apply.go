@@ -77,6 +77,9 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
 	var job *tube.Job
 	terms := tube.Terms{Pri: op.Pri, Delay: op.Delay}
+	if op.Args != nil {
+		terms.Reason = op.Args.Reason
+	}
 	if op.Holder == tube.LeaseHolder {
 		job = e.machine.MoveLeased(now, op.Move, op.Args.Lease, op.ID, terms)
 	} else {
@@ -214,7 +217,7 @@ func (e *Engine) readStats(now tube.Instant, op *storage.Op) {
 	case storage.JobStats:
 		s, found := m.JobStats(now, op.ID)
 		if a.NotFound = !found; found {
-			s.File = e.journal.file()
+			s.File, s.Holder = e.journal.file(), m.HolderOf(op.ID)
 			a.Job = &s
 		}
 	case storage.TubeStats:

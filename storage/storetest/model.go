@@ -276,13 +276,21 @@ func (m *Model) move(op *storage.Op) {
 		m.reserve(j, op.Holder)
 	case op.Move == tube.KickJob && (j.state == tube.Delayed || j.state == tube.Buried):
 		m.kickOne(j)
+	case op.Move == tube.Snooze && mine:
+		j.pri, j.delay = op.Pri, op.Delay
+		j.counters[tube.Releases]++
+		j.metadata.FailuresBefore++
+		j.metadata.DeliveriesBefore++
+		m.wait(j, time.Duration(j.delay)*time.Second)
 	case op.Move == tube.Release && mine:
 		j.pri, j.delay = op.Pri, op.Delay
+		m.fail(j, reasonOf(op))
 		j.counters[tube.Releases]++
 		m.endDelivery(j, true, time.Duration(j.delay)*time.Second)
 		m.sendPending()
 	case op.Move == tube.Bury && mine:
 		j.pri = op.Pri
+		m.fail(j, reasonOf(op))
 		m.bury(j)
 		j.counters[tube.Buries]++
 	case op.Move == tube.Touch && mine:
@@ -294,6 +302,13 @@ func (m *Model) move(op *storage.Op) {
 	if op.Move == tube.ReserveJob {
 		answer(&op.Answer, j)
 	}
+}
+
+func reasonOf(op *storage.Op) string {
+	if op.Args == nil {
+		return ""
+	}
+	return op.Args.Reason
 }
 
 func (m *Model) reschedule(op *storage.Op) {

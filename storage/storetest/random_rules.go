@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"redstalk/storage"
@@ -61,7 +62,36 @@ func (h *history) randomTags() *tube.Tags {
 	if tags.HasDelay = r.IntN(4) == 0; tags.HasDelay {
 		tags.Delay = h.seconds()
 	}
+	h.randomMeta(tags)
 	return tags
+}
+
+// randomMeta sometimes gives tags meta and a trace.
+func (h *history) randomMeta(tags *tube.Tags) {
+	r := h.random
+	if r.IntN(4) > 0 {
+		return
+	}
+	for i := range r.IntN(4) {
+		tags.Meta = append(tags.Meta, tube.Meta{Name: fmt.Sprint("n", i), Value: strings.Repeat("ä\"", r.IntN(80))})
+	}
+	if r.IntN(2) == 0 {
+		tags.Trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	}
+}
+
+// randomReason sometimes adds a reason, of any length, to the arguments of a move that can have
+// one. args can be nil.
+func (h *history) randomReason(move tube.Move, args *storage.Args) *storage.Args {
+	r := h.random
+	if move != tube.Release && move != tube.Bury || r.IntN(2) == 0 {
+		return args
+	}
+	if args == nil {
+		args = new(storage.Args)
+	}
+	args.Reason = strings.Repeat("r", 1+r.IntN([]int{3, 40, tube.MaxReason}[r.IntN(3)]))
+	return args
 }
 
 // randomAt gives a put a random time of day, often one that has passed.
@@ -140,7 +170,8 @@ func (h *history) randomRules() (rules tube.Rules) {
 func (h *history) randomLeased(op storage.Op) storage.Op {
 	r := h.random
 	op.Kind, op.Holder = storage.Move, tube.LeaseHolder
-	op.Move = []tube.Move{tube.Delete, tube.Release, tube.Release, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob}[r.IntN(7)]
+	op.Move = []tube.Move{tube.Delete, tube.Release, tube.Release, tube.Snooze, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob}[r.IntN(8)]
+	op.Args = h.randomReason(op.Move, op.Args)
 	leased := h.model.sorted(tube.Reserved, func(j *modelJob) bool { return j.holder == tube.LeaseHolder })
 	if len(leased) > 0 && r.IntN(8) > 0 {
 		op.ID = leased[r.IntN(len(leased))].id
