@@ -108,10 +108,23 @@ type request struct {
 	name    string // for errors
 	changes bool   // the command changes something
 	repeat  bool   // carried out twice it does the same as once
-
-	build  func(*conn) (*call, error) // makes the call for this server
-	accept func(*Reply) error         // reads the reply
+	command
 }
+
+// A command makes the call for a server, and reads the reply.
+type command interface {
+	build(*conn) (*call, error)
+	accept(*Reply) error
+}
+
+// funcs is a command of two functions.
+type funcs struct {
+	call  func(*conn) (*call, error)
+	reply func(*Reply) error
+}
+
+func (f *funcs) build(c *conn) (*call, error) { return f.call(c) }
+func (f *funcs) accept(r *Reply) error        { return f.reply(r) }
 
 // repeats is how often a request is sent again after its reply was lost.
 const repeats = 5
