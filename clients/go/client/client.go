@@ -132,21 +132,32 @@ const repeats = 5
 // do sends a request, and again while that cannot do harm: if it was not sent, or if it can be
 // repeated. It ends with the context, or when no server was available for the client's wait.
 func (c *Client) do(ctx context.Context, r *request) error {
-	var limit time.Time
-	for lost := 0; ; {
-		err := c.try(ctx, r, &limit)
+	var state attempts
+	for {
+		err := c.try(ctx, r, &state.limit)
 		if err == nil {
 			return nil
 		}
-		if uncertain(err) {
-			lost++
-			limit = time.Time{}
-		}
-		again := isNotSent(err) && !errors.Is(err, ErrUnavailable) || uncertain(err) && r.repeat && lost <= repeats
-		if !again || permanent(err) || ctx.Err() != nil || sleep(ctx, pause(lost)) != nil {
+		if !state.again(ctx, r, err) || sleep(ctx, pause(state.lost)) != nil {
 			return r.explain(err)
 		}
 	}
+}
+
+// attempts is the state of a request that may be sent several times.
+type attempts struct {
+	limit time.Time // until when to wait for a connection; zero if there was one
+	lost  int       // replies
+}
+
+// again reports whether a request that failed is to be sent again.
+func (a *attempts) again(ctx context.Context, r *request, err error) bool {
+	if uncertain(err) {
+		a.lost++
+		a.limit = time.Time{}
+	}
+	again := isNotSent(err) && !errors.Is(err, ErrUnavailable) || uncertain(err) && r.repeat && a.lost <= repeats
+	return again && !permanent(err) && ctx.Err() == nil
 }
 
 func isNotSent(err error) bool {
@@ -168,17 +179,26 @@ func (r *request) explain(err error) error {
 	return fmt.Errorf("%s: %w", r.name, err)
 }
 
+// link returns the link of the next call.
+func (c *Client) link() *link {
+	if n := uint32(len(c.links)); n > 1 {
+		return c.links[c.next.Add(1)%n]
+	}
+	return c.links[0]
+}
+
 // try sends a request once. It waits for a connection until limit, which it sets when it begins to wait.
 func (c *Client) try(ctx context.Context, r *request, limit *time.Time) error {
-	link := c.links[0]
-	if n := uint32(len(c.links)); n > 1 {
-		link = c.links[c.next.Add(1)%n]
-	}
+	link := c.link()
 	conn, err := link.conn(ctx, limit)
 	if err != nil {
 		return err
 	}
-	return conn.request(ctx, r)
+	err = conn.request(ctx, r)
+	if err != nil && errors.Is(err, ErrDraining) && link.leave(conn) {
+		return &notSentError{err}
+	}
+	return err
 }
 
 func (c *conn) request(ctx context.Context, r *request) error {
@@ -189,7 +209,12 @@ func (c *conn) request(ctx context.Context, r *request) error {
 	if err := c.do(ctx, call); err != nil {
 		return err
 	}
-	err = r.accept(&call.reply)
+	return r.end(call)
+}
+
+// end reads the reply to a call.
+func (r *request) end(call *call) error {
+	err := r.accept(&call.reply)
 	call.free()
 	return err
 }

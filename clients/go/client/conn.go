@@ -33,6 +33,7 @@ type conn struct {
 	wait     time.Duration // of the reserve that was sent last
 	writing  bool          // the writer is awake
 	halfDone bool          // nothing more will be sent
+	retired  bool          // it ends when all calls are answered
 	room     chan struct{} // closed when the writer takes out; nil if nobody waits
 	err      error         // why the connection failed
 
@@ -304,6 +305,9 @@ func (c *conn) watch() {
 			return
 		case <-tick.C:
 		}
+		if c.endRetired() {
+			return
+		}
 		c.mu.Lock()
 		sent, wait := c.sent, c.wait
 		c.mu.Unlock()
@@ -318,15 +322,43 @@ func (c *conn) watch() {
 
 var errNoReply = errors.New("the server does not answer")
 
+// retire makes the connection end once all calls are answered.
+func (c *conn) retire() {
+	c.mu.Lock()
+	c.retired = true
+	c.mu.Unlock()
+}
+
+var errRetired = errors.New("calls go to another server")
+
+// endRetired ends the connection if it is retired and has no calls. One that is sent at the same time is not sent.
+func (c *conn) endRetired() bool {
+	c.mu.Lock()
+	end := c.retired && c.sent == c.answered.Load()
+	if end {
+		c.setErr(errRetired)
+	}
+	c.mu.Unlock()
+	if end {
+		c.net.Close()
+	}
+	return end
+}
+
 // fail closes the connection. The goroutine read then ends the calls.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
+	c.setErr(err)
+	c.mu.Unlock()
+	c.net.Close()
+}
+
+// setErr makes err the reason why the connection failed, unless there is one. The caller holds c.mu.
+func (c *conn) setErr(err error) {
 	if c.err == nil {
 		c.err = err
 		close(c.dead)
 	}
-	c.mu.Unlock()
-	c.net.Close()
 }
 
 // alive reports whether the connection has not failed.
