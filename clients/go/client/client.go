@@ -138,24 +138,28 @@ func (c *Client) do(ctx context.Context, r *request) error {
 		if err == nil {
 			return nil
 		}
-		if !state.again(ctx, r, err) || sleep(ctx, pause(state.lost)) != nil {
+		if uncertain(err) {
+			state.noteLost()
+		}
+		if !state.allow(ctx, r, err) || sleep(ctx, pause(state.lost)) != nil {
 			return r.explain(err)
 		}
 	}
 }
 
-// attempts is the state of a request that may be sent several times.
+// attempts is the state of a request, or of several, that may be sent again.
 type attempts struct {
 	limit time.Time // until when to wait for a connection; zero if there was one
-	lost  int       // replies
+	lost  int       // how often a reply was lost
 }
 
-// again reports whether a request that failed is to be sent again.
-func (a *attempts) again(ctx context.Context, r *request, err error) bool {
-	if uncertain(err) {
-		a.lost++
-		a.limit = time.Time{}
-	}
+func (a *attempts) noteLost() {
+	a.lost++
+	a.limit = time.Time{}
+}
+
+// allow reports whether a request that failed can be sent again.
+func (a *attempts) allow(ctx context.Context, r *request, err error) bool {
 	again := isNotSent(err) && !errors.Is(err, ErrUnavailable) || uncertain(err) && r.repeat && a.lost <= repeats
 	return again && !permanent(err) && ctx.Err() == nil
 }

@@ -31,6 +31,10 @@ var methods = []method{
 		_, err := c.Put(ctx, "other", []byte("x"), client.Key("k"), client.KeyTTL(time.Hour))
 		return err
 	}},
+	{"PutMany", true, func(ctx context.Context, c *client.Client, _ *client.Job) error {
+		_, err := c.PutMany(ctx, []client.NewJob{{Tube: "other"}, {Tube: "methods"}})
+		return err
+	}},
 	{"Delete", true, func(ctx context.Context, c *client.Client, _ *client.Job) error { return c.Delete(ctx, 99) }},
 	{"DeleteKey", true, func(ctx context.Context, c *client.Client, _ *client.Job) error {
 		return c.DeleteKey(ctx, "other", "k")

@@ -54,8 +54,10 @@ func main() {
 	nn := fmt.Sprint(*n)
 	puts := func() figures { return ours(func() int { return put(c) }) }
 	work := func() figures { return ours(func() int { return handle(c) }) }
+	many := func() figures { return ours(func() int { return putMany(c) }) }
 	table := []row{
 		{"Put from " + nn + " goroutines", puts},
+		{"PutMany of 32 from " + nn + " goroutines", many},
 		{"stalkbench: " + nn + " connections, 32 puts in a packet", func() figures { return bench(1, "--mode", "put", "--conns", nn, "--pipeline", "32") }},
 		{"stalkbench: 2 connections, " + fmt.Sprint(*n/2) + " puts in a packet", func() figures { return bench(1, "--mode", "put", "--conns", "2", "--pipeline", fmt.Sprint(*n/2)) }},
 		{"stalkbench: " + nn + " connections, one put at a time", func() figures { return bench(1, "--mode", "put", "--conns", nn) }},
@@ -131,19 +133,41 @@ var body = make([]byte, 128) // as stalkbench
 
 // put puts jobs for the duration and returns their number. Then it deletes them.
 func put(c *client.Client) int {
+	return fill(c, func(tube string) (int, error) {
+		_, err := c.Put(context.Background(), tube, body)
+		return 1, err
+	})
+}
+
+// putMany is put with 32 jobs in each call.
+func putMany(c *client.Client) int {
+	return fill(c, func(tube string) (int, error) {
+		jobs := make([]client.NewJob, 32)
+		for i := range jobs {
+			jobs[i] = client.NewJob{Tube: tube, Body: body}
+		}
+		_, err := c.PutMany(context.Background(), jobs)
+		return len(jobs), err
+	})
+}
+
+// fill calls f, which puts jobs, in all goroutines for the duration.
+func fill(c *client.Client, f func(tube string) (int, error)) int {
 	tube := fmt.Sprintf("bench-%d", time.Now().UnixNano())
 	var count atomic.Int64
 	var wg sync.WaitGroup
 	end := time.Now().Add(*duration)
 	for range *n {
 		wg.Go(func() {
-			n := int64(0)
-			for ; time.Now().Before(end); n++ {
-				if _, err := c.Put(context.Background(), tube, body); err != nil {
+			sum := 0
+			for time.Now().Before(end) {
+				n, err := f(tube)
+				if err != nil {
 					log.Fatal(err)
 				}
+				sum += n
 			}
-			count.Add(n)
+			count.Add(int64(sum))
 		})
 	}
 	wg.Wait()
