@@ -183,13 +183,29 @@ func (r *request) explain(err error) error {
 	return fmt.Errorf("%s: %w", r.name, err)
 }
 
-// link returns the link of the next call.
+// link returns the link of the next call: the first that is connected and not busy; else one that is not connected; else
+// each in turn.
 func (c *Client) link() *link {
-	if n := uint32(len(c.links)); n > 1 {
-		return c.links[c.next.Add(1)%n]
+	var idle *link
+	for _, l := range c.links {
+		conn := l.live.Load()
+		if conn != nil && conn.alive() {
+			if conn.unanswered() < busy {
+				return l
+			}
+		} else if idle == nil {
+			idle = l
+		}
 	}
-	return c.links[0]
+	if idle != nil {
+		return idle
+	}
+	return c.links[c.next.Add(1)%uint32(len(c.links))]
 }
+
+// busy is how many calls make a connection busy. A redstalk server carries out so many of one connection at a time. Fewer on
+// more connections would cost both sides more.
+const busy = 64
 
 // try sends a request once. It waits for a connection until limit, which it sets when it begins to wait.
 func (c *Client) try(ctx context.Context, r *request, limit *time.Time) error {

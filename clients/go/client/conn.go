@@ -27,7 +27,6 @@ type conn struct {
 	out      []byte        // commands that the writer has not taken yet
 	pending  []*call       // sent or in out, and not yet taken over by the reader
 	unsent   int           // how many of the last calls are still in out
-	sent     uint64        // calls so far
 	used     string        // the tube that later puts go to
 	watched  []string      // the tubes that later reserves take from
 	wait     time.Duration // of the reserve that was sent last
@@ -39,6 +38,7 @@ type conn struct {
 
 	wake     chan struct{} // capacity 1; wakes the writer
 	dead     chan struct{} // closed when err is set
+	sent     atomic.Uint64 // calls so far, also those in out
 	answered atomic.Uint64 // replies so far
 }
 
@@ -125,7 +125,7 @@ func (c *conn) push(call *call) {
 	}
 	c.pending = append(c.pending, call)
 	c.unsent++
-	c.sent++
+	c.sent.Add(1)
 }
 
 // await waits for the reply to a call that was sent. An error is a notSentError or a lostError.
@@ -309,7 +309,7 @@ func (c *conn) watch() {
 			return
 		}
 		c.mu.Lock()
-		sent, wait := c.sent, c.wait
+		sent, wait := c.sent.Load(), c.wait
 		c.mu.Unlock()
 		if now := c.answered.Load(); now != seen || now == sent {
 			seen, since = now, time.Now()
@@ -321,6 +321,12 @@ func (c *conn) watch() {
 }
 
 var errNoReply = errors.New("the server does not answer")
+
+// unanswered returns how many calls have no reply yet.
+func (c *conn) unanswered() uint64 {
+	answered := c.answered.Load() // first, since it follows sent
+	return c.sent.Load() - answered
+}
 
 // retire makes the connection end once all calls are answered.
 func (c *conn) retire() {
@@ -334,7 +340,7 @@ var errRetired = errors.New("calls go to another server")
 // endRetired ends the connection if it is retired and has no calls. One that is sent at the same time is not sent.
 func (c *conn) endRetired() bool {
 	c.mu.Lock()
-	end := c.retired && c.sent == c.answered.Load()
+	end := c.retired && c.unanswered() == 0
 	if end {
 		c.setErr(errRetired)
 	}

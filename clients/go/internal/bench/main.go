@@ -32,7 +32,7 @@ var (
 	addr       = flag.String("addr", "127.0.0.1:11300", "address of the server")
 	stalkbench = flag.String("stalkbench", "../../bin/stalkbench", "path of stalkbench")
 	n          = flag.Int("n", 50, "goroutines, handlers and connections")
-	conns      = flag.Int("connections", 2, "connections of the client")
+	conns      = flag.Int("connections", 8, "most connections of the client")
 	rounds     = flag.Int("rounds", 5, "rounds; the median is printed")
 	duration   = flag.Duration("duration", 2*time.Second, "duration of a round")
 	only       = flag.String("only", "", "rows to measure: those whose names contain this")
