@@ -79,5 +79,9 @@ func jobLine(j *tube.JobStats) *protocol.FlowMap {
 	if j.Metadata != nil && j.Metadata.Parked != tube.NotParked {
 		m.Bare("parked", j.Metadata.Parked.String())
 	}
+	if j.Metadata != nil && j.Metadata.FromTube != "" {
+		m.Bare("from-tube", j.Metadata.FromTube)
+		m.Uint("from-id", j.Metadata.FromID)
+	}
 	return m
 }

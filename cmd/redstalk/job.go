@@ -33,6 +33,10 @@ type job struct {
 	Max         uint32   `json:"max,omitempty"`
 	Dead        string   `json:"dead,omitempty"`
 	Parked      string   `json:"parked,omitempty"`
+	FailedMS    int64    `json:"failed_ms,omitempty"` // when it failed last, milliseconds since 1970
+	Reason      string   `json:"reason,omitempty"`    // why
+	FromTube    string   `json:"from_tube,omitempty"`
+	FromID      uint64   `json:"from_id,omitempty"`
 
 	Reserves uint32 `json:"reserves,omitempty"`
 	Timeouts uint32 `json:"timeouts,omitempty"`
@@ -84,6 +88,7 @@ func (j *job) readPage(p client.Page) {
 	j.Reserves, j.Timeouts, j.Releases = uint32(number("reserves")), uint32(number("timeouts")), uint32(number("releases"))
 	j.Buries, j.Kicks = uint32(number("buries")), uint32(number("kicks"))
 	j.Key, j.Dead, j.Parked, j.Max = text("key"), text("dead"), text("parked"), uint32(number("max"))
+	j.Reason, j.FailedMS, j.FromTube, j.FromID = text("reason"), number("failed-ms"), text("from-tube"), uint64(number("from-id"))
 	if retry := text("retry"); retry != "" {
 		j.Retry = strings.Split(retry, ",")
 	}
