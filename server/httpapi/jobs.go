@@ -39,6 +39,32 @@ func (svc *service) job(ctx context.Context, in *JobPath) (*jobOutput, error) {
 	return &jobOutput{withBody(answers[0].Job, answers[1].Body)}, nil
 }
 
+type keyInput struct {
+	Key string `query:"key" required:"true" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
+}
+
+type keyOutput struct{ Body foundJobs }
+
+// foundJobs are the jobs with a key.
+type foundJobs struct {
+	Jobs []JobInfo `json:"jobs" nullable:"false"`
+}
+
+// jobsByKey searches all tubes that the user may read for jobs with a key.
+func (svc *service) jobsByKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
+	found, err := svc.queue.FindKey(ctx, in.Key)
+	if err != nil && !errors.Is(err, queue.ErrNotFound) {
+		return nil, err
+	}
+	all := foundJobs{Jobs: []JobInfo{}}
+	for i := range found {
+		if len(visible(ctx, []string{found[i].Tube})) > 0 {
+			all.Jobs = append(all.Jobs, infoOf(&found[i]))
+		}
+	}
+	return &keyOutput{all}, nil
+}
+
 // keyPath is a tube and a key in a path.
 type keyPath struct {
 	TubePath

@@ -62,6 +62,7 @@ var steps = []struct {
 	{"GET", "/v1/tubes/{tube}/chart", "/v1/tubes/t/chart", "", 200},
 	{"GET", "/v1/tubes/{tube}/search", "/v1/tubes/t/search?state=ready&text=ON", "", 200},
 	{"GET", "/v1/parked", "/v1/parked", "", 200},
+	{"GET", "/v1/jobs", "/v1/jobs?key=k", "", 200},
 	{"POST", "/v1/jobs/actions", "/v1/jobs/actions", `{"ids":[2,3],"action":"delete"}`, 200},
 	{"POST", "/v1/jobs/actions", "/v1/jobs/actions", `{"ids":[3],"action":"move","to":"elsewhere"}`, 200},
 	{"GET", "/v1/caller", "/v1/caller?tube=t", "", 200},

@@ -33,7 +33,7 @@ var accessNames = map[string]string{
 	"PUT /v1/tubes/{tube}/policy": "set-policy", "DELETE /v1/tubes/{tube}/policy": "set-policy", "GET /v1/events": "events",
 	"GET /v1/server": "stats", "POST /v1/server/drain": "drain", "POST /v1/server/undrain": "undrain",
 	"GET /v1/watch": "events", "GET /v1/charts": "list-tubes", "GET /v1/tubes/{tube}/chart": "stats-tube", "GET /v1/tubes/{tube}/search": "list-jobs",
-	"GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "capabilities",
+	"GET /v1/jobs": "list-tubes", "GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "capabilities",
 	"GET /v1/store": "stats",
 }
 
@@ -62,6 +62,7 @@ var requests = map[string]struct {
 	"GET /v1/tubes/{tube}/chart":         {"/v1/tubes/t/chart", "", 200},
 	"GET /v1/tubes/{tube}/search":        {"/v1/tubes/t/search?state=ready&text=x", "", 200},
 	"GET /v1/parked":                     {"/v1/parked", "", 200},
+	"GET /v1/jobs":                       {"/v1/jobs?key=k", "", 200},
 	"POST /v1/jobs/actions":              {"/v1/jobs/actions", `{"action":"kick","ids":[{id}]}`, 200},
 	"GET /v1/caller":                     {"/v1/caller", "", 200},
 	"GET /v1/store":                      {"/v1/store", "", 200},
