@@ -205,8 +205,8 @@ func TestLongestLines(t *testing.T) {
 		line, want   string // with a run of zeros for 0+
 		largestSoFar int
 	}{
-		{"set-policy a max:0+1", "set-policy a max=1", 1024},
-		{"put 0 0 1 1 max:0+1\r\na", `put 0 0 1 "a" max=1`, 1024},
+		{"set-policy a max:0+1", "set-policy a max=1", 4096},
+		{"put 0 0 1 1 max:0+1\r\na", `put 0 0 1 "a" max=1`, 4096},
 		{"list-jobs a ready 0+1", "list-jobs a ready 1", 450},
 		{"move-jobs a ready b 0+1", "move-jobs a ready b 1", 450},
 		{"find a" + "0+k", "find BAD_FORMAT", 450},
