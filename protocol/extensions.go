@@ -186,9 +186,9 @@ func (c *Command) readLease(args []byte) (rest []byte, ok bool) {
 	return rest, printable(token, MaxLease)
 }
 
-// appendLease appends a lease as it is in the protocol: the tokens of later leases are greater
+// AppendLease appends a lease as it is in the protocol: the tokens of later leases are greater
 // also when they are compared as text.
-func appendLease(b []byte, lease uint64) []byte {
+func AppendLease(b []byte, lease uint64) []byte {
 	var text [leaseDigits]byte
 	for i := leaseDigits - 1; i >= 0; i-- {
 		text[i] = '0' + byte(lease%10)

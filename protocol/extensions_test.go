@@ -248,12 +248,12 @@ func TestStateWords(t *testing.T) {
 // TestLeaseOnTheWire checks that the token of a reply can be used in a command.
 func TestLeaseOnTheWire(t *testing.T) {
 	for _, lease := range []uint64{1, 9, 10, 1 << 40, 1<<64 - 1} {
-		text := string(appendLease(nil, lease))
+		text := string(AppendLease(nil, lease))
 		if len(text) > MaxLease {
 			t.Errorf("%q has %d bytes", text, len(text))
 		}
 		check(t, "touch-lease 7 "+text+"\r\n", 0, fmt.Sprint("touch-lease 7 ", lease))
-		if lease > 1 && text <= string(appendLease(nil, lease-1)) {
+		if lease > 1 && text <= string(AppendLease(nil, lease-1)) {
 			t.Errorf("%s is not larger than the token before", text)
 		}
 	}
