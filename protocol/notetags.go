@@ -174,6 +174,17 @@ var forms = map[string]string{
 	"no":          "no",
 }
 
+// WrongTags says what is wrong with the tags of a command, which are separated by spaces; "" if
+// nothing is.
+func WrongTags(tags string, in TagSet) string {
+	args := []byte(" " + tags)
+	if !onlyTags(args, in) {
+		return "there is something other than its tags"
+	}
+	_, wrong := readTags(args, in)
+	return wrong
+}
+
 // expected says what the value of a tag must be.
 func (tag *Tag) expected() string {
 	form := forms[tag.Kind]
