@@ -33,6 +33,7 @@ type Model struct {
 	learns  bool
 	created uint64      // jobs that were created with such an id so far
 	sent    []*modelJob // dead letters that were created since the ids were last learned
+	left    []uint64    // jobs that a replay has sent back since then
 }
 
 type modelJob struct {
@@ -163,6 +164,8 @@ func (m *Model) Do(op *storage.Op) {
 		m.many(op, in)
 	case storage.PeekKey, storage.DeleteKey, storage.FindKey:
 		m.byKey(op)
+	case storage.Replay:
+		m.replay(op)
 	default:
 		m.report(op, in)
 	}

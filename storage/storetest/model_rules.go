@@ -233,6 +233,27 @@ func (m *Model) kickOne(j *modelJob) {
 	j.counters[tube.Kicks]++
 }
 
+// replay carries out a Replay.
+func (m *Model) replay(op *storage.Op) {
+	j := m.job(op.ID)
+	switch {
+	case j == nil || j.state == tube.Reserved:
+		op.Answer.NotFound = true
+	case j.metadata.FromTube != "" && j.metadata.FromTube != j.tube.name:
+		j.state, j.metadata.Parked = tube.Ready, tube.NotParked
+		j.metadata.FailuresBefore = j.counters[tube.Releases] + j.counters[tube.Timeouts]
+		j.metadata.DeliveriesBefore = j.counters[tube.Reserves]
+		m.moveTo(j, j.metadata.FromTube)
+		if m.learns {
+			m.left = append(m.left, j.id)
+		}
+	case j.state == tube.Buried:
+		m.kickOne(j)
+	default:
+		op.Answer.NotFound = true
+	}
+}
+
 // policy carries out an operation about policies.
 func (m *Model) policy(op *storage.Op) {
 	a := &op.Answer

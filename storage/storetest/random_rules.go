@@ -27,8 +27,10 @@ func (h *history) randomRulesOp() storage.Op {
 		return h.randomLeased(op)
 	case n < 82:
 		return h.randomByKey(op)
-	case n < 88:
+	case n < 87:
 		return h.randomMany(op)
+	case n < 91:
+		return h.randomReplay(op)
 	default:
 		return h.randomPolicy(op)
 	}
@@ -209,6 +211,21 @@ func (h *history) randomPolicy(op storage.Op) storage.Op {
 		p.QuotaBytes = uint64(r.IntN(100))
 	}
 	op.Args.Policy = p
+	return op
+}
+
+// randomReplay makes op a replay, mostly of a dead letter.
+func (h *history) randomReplay(op storage.Op) storage.Op {
+	op.Kind = storage.Replay
+	var dead []uint64
+	for _, j := range h.model.jobs {
+		if j.metadata.FromTube != "" && j.state != tube.Reserved {
+			dead = append(dead, j.id)
+		}
+	}
+	if len(dead) > 0 && h.random.IntN(5) > 0 {
+		op.ID = dead[h.random.IntN(len(dead))]
+	}
 	return op
 }
 

@@ -12,12 +12,13 @@ local function wait_for(j, ms)
   save(j)
 end
 
--- more_number returns a number for a job that is not one of the batch's puts.
-local function more_number()
+-- more_key returns the key in Redis of a new job that is not one of the batch's puts.
+local function more_key()
   local number = count_up(COUNTS, 'ids', 1)
   sum.more_numbers = true
-  return number
+  return key_of_number(number * partitions + partition)
 end
+OPS.more_key = more_key
 
 -- dead_record returns the record of a dead letter in its new tube: its header, the tube, the
 -- body, and metadata with a key, its origin, and the headers and the reason in f.
@@ -39,7 +40,7 @@ local function send_here(j, tube)
   local f, raw = metadata_of(j) or { key = '', length = -2, capacity = 0 }, call('GET', j.key)
   local body = sub(raw, NAME_AT + #j.tube, #raw - f.length - 2)
   local key = by_key(tube, f.key) and '' or f.key
-  local dead = { tube = tube, pri = j.pri, key = key_of_number(more_number() * partitions + partition) }
+  local dead = { tube = tube, pri = j.pri, key = more_key() }
   call('SET', dead.key, dead_record(j, f, tube, key, body))
   if key ~= '' then give_key(tube, key, dead.key) end
   totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + #body
