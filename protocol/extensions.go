@@ -274,16 +274,18 @@ func parseMoveJobs(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0 && c.MaxJobs >= 1
 }
 
-// parseSetPolicy parses TUBE [TAG:VALUE]..., which must end the line.
-func parseSetPolicy(c *Command, args []byte) (ok bool) {
-	if c.Name, args, ok = readName(args); !ok || len(args) == 0 {
-		return ok
+// parseSetPolicy parses TUBE or PATTERN, and [TAG:VALUE]..., which must end the line. A pattern
+// cannot push: nothing says which tubes there are to be watched.
+func parseSetPolicy(c *Command, args []byte) bool {
+	c.Name, args = nextWord(args)
+	if !ValidScope(c.Name) || len(args) == 0 {
+		return ValidScope(c.Name)
 	}
 	if !onlyTags(args, TagsOfPolicy) {
 		return false
 	}
 	c.Tags = readTags(args, TagsOfPolicy)
-	return c.Tags != nil
+	return c.Tags != nil && (c.Tags.Push.URL == "" || ValidName(c.Name))
 }
 
 // parseAuth parses USER SECRET. The secret is all that follows one space, and can contain

@@ -30,6 +30,7 @@ type job struct {
 	OnDuplicate string   `json:"on_duplicate,omitempty"`
 	KeyTTL      string   `json:"key_ttl,omitempty"`
 	Retry       []string `json:"retry,omitempty"`
+	Jitter      string   `json:"jitter,omitempty"` // per cent
 	Max         uint32   `json:"max,omitempty"`
 	Dead        string   `json:"dead,omitempty"`
 	Parked      string   `json:"parked,omitempty"`
@@ -86,7 +87,11 @@ func (j *job) readPage(p client.Page) {
 	j.Key, j.Dead, j.Parked, j.Max = text("key"), text("dead"), text("parked"), uint32(number("max"))
 	if retry := text("retry"); retry != "" {
 		j.Retry = strings.Split(retry, ",")
+		if strings.HasPrefix(retry, "exp(") {
+			j.Retry = []string{retry}
+		}
 	}
+	j.Jitter = text("jitter")
 	left := number("time-left") * 1000
 	if _, exact := p.Value("due-ms"); exact {
 		left = number("due-ms")
@@ -109,7 +114,7 @@ func (j *job) setLeft(left int64, now time.Time) {
 func (j *job) tags() ([]string, error) {
 	values := map[string]string{
 		"key": j.Key, "on-duplicate": j.OnDuplicate, "key-ttl": j.KeyTTL,
-		"retry": strings.Join(j.Retry, ","), "max": optional(j.Max), "dead": j.Dead,
+		"retry": strings.Join(j.Retry, ","), "jitter": j.Jitter, "max": optional(j.Max), "dead": j.Dead,
 	}
 	return tagWords(func(name string) string { return values[name] })
 }

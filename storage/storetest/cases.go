@@ -50,6 +50,7 @@ var cases = map[string]func(*harness){
 	"keys: peek and delete":   testByKey,
 	"keys: find":              testFindKey,
 	"rules: retries":          testRetries,
+	"rules: exponential":      testExponential,
 	"rules: deliveries":       testDeliveries,
 	"rules: kicked":           testUnparked,
 	"rules: dead letters":     testDeadLetters,

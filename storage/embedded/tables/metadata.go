@@ -37,6 +37,11 @@ const (
 	callsField           // Push.Concurrency
 	timeoutField         // Push.Timeout
 	rateField            // Push.Rate, Push.RateEvery
+	doubledField         // Rules.Doubled
+	jitterField          // Rules.Jitter
+	onExpireField        // Rules.OnExpire
+	expireField          // Policy.Expire
+	expiresField         // Metadata.Expires, ms since the epoch
 )
 
 // appendMetadata appends the block of a job's metadata.
@@ -52,6 +57,8 @@ func appendMetadata(to []byte, m *tube.Metadata) []byte {
 	if b = appendString(b, fromField, m.FromTube); m.FromTube != "" {
 		b = binary.AppendUvarint(b, m.FromID)
 	}
+	b = appendMoreRules(b, &m.Rules)
+	b = appendNumber(b, expiresField, uint64(m.Expires/tube.Instant(time.Millisecond)))
 	return appendBlock(to, b)
 }
 
@@ -63,6 +70,8 @@ func AppendPolicy(to []byte, p *tube.Policy) []byte {
 	b = appendKnown(b, jobsField, p.HasQuotaJobs, p.QuotaJobs)
 	b = appendKnown(b, bytesField, p.HasQuotaBytes, p.QuotaBytes)
 	b = appendPush(b, &p.Push)
+	b = appendMoreRules(b, &p.Rules)
+	b = appendKnown(b, expireField, p.Expire != tube.NoLifetime, uint64(p.Expire.Duration()/time.Millisecond))
 	return appendBlock(to, b)
 }
 
@@ -86,6 +95,12 @@ func appendRules(b []byte, r *tube.Rules) []byte {
 	b = appendNumber(b, maxField, uint64(r.Max))
 	b = appendString(b, deadField, r.Dead)
 	return appendKnown(b, keyTTLField, r.HasKeyTTL, uint64(r.KeyTTL/time.Millisecond))
+}
+
+// appendMoreRules appends the fields of rules that come after all others.
+func appendMoreRules(b []byte, r *tube.Rules) []byte {
+	b = appendNumber(appendNumber(b, doubledField, uint64(r.Doubled)), jitterField, uint64(r.Jitter))
+	return appendNumber(b, onExpireField, uint64(r.OnExpire))
 }
 
 // appendNumber appends a number unless it is 0.
@@ -206,6 +221,8 @@ func decodeMetadata(from []byte, name func([]byte) string) (m *tube.Metadata, re
 			m.Lease = b.number(math.MaxUint64)
 		case fromField:
 			m.FromTube, m.FromID = name(b.long()), b.number(math.MaxUint64)
+		case expiresField:
+			m.Expires = tube.Instant(b.number(uint64(tube.Latest/tube.Instant(time.Millisecond)))) * tube.Instant(time.Millisecond)
 		default:
 			b.rule(tag, &m.Rules, name)
 		}
@@ -227,6 +244,12 @@ func (b *block) rule(tag byte, r *tube.Rules, name func([]byte) string) {
 		r.Dead = name(b.long())
 	case keyTTLField:
 		r.KeyTTL, r.HasKeyTTL = b.duration(), true
+	case doubledField:
+		r.Doubled = uint8(b.number(tube.MaxDoubled))
+	case jitterField:
+		r.Jitter = tube.Jitter(b.number(uint64(tube.JitterOf(100))))
+	case onExpireField:
+		r.OnExpire = tube.OnExpire(b.number(uint64(tube.LastOnExpire)))
 	default:
 		b.bad = true
 	}
@@ -252,6 +275,8 @@ func DecodePolicy(tubeName string, from []byte, name func([]byte) string) (p *tu
 			p.Push.Timeout = b.duration()
 		case rateField:
 			p.Push.Rate, p.Push.RateEvery = uint32(b.number(math.MaxUint32)), b.duration()
+		case expireField:
+			p.Expire = tube.LifetimeOf(b.duration())
 		default:
 			b.rule(tag, &p.Rules, name)
 		}

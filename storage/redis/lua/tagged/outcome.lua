@@ -74,7 +74,7 @@ function OPS.come_back(j, arrow)
   local rules = rules_of(j)
   local failures = (j.releases + j.timeouts - f.failures_before) % 4294967296
   local deliveries = (j.reserves - f.deliveries_before) % 4294967296
-  local parked, wait = after(rules, ARROW_ENDS[arrow], failures, deliveries)
+  local parked, wait = after(rules, tonumber(sub(j.key, #PREFIX + 1)), ARROW_ENDS[arrow], failures, deliveries)
   if parked ~= NOT_PARKED then
     park(j, parked, rules.dead)
   elseif ARROW_SETS_DELAY[arrow] and j.delay > 0 then

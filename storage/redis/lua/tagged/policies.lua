@@ -25,8 +25,9 @@ end
 -- rules_of returns the rules of a job: its own, and for the rest those of its tube.
 local function rules_of(j)
   local f, p = metadata_of(j) or { max = 0, dead = '' }, OPS.policy_of(j.tube) or { max = 0, dead = '' }
+  local waits = f.retry and f or p
   return {
-    retry = f.retry or p.retry, max = f.max > 0 and f.max or p.max, dead = f.dead ~= '' and f.dead or p.dead,
+    retry = waits.retry, doubled = waits.doubled, jitter = f.jitter or p.jitter, on_expire = f.on_expire or p.on_expire, max = f.max > 0 and f.max or p.max, dead = f.dead ~= '' and f.dead or p.dead,
     key_ttl = f.key_ttl or p.key_ttl,
   }
 end
