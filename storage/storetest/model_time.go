@@ -73,6 +73,9 @@ func (m *Model) endings() (all []ending) {
 // totals start again at zero, and tubes are in the order of their oldest jobs.
 func (m *Model) Reopen(keepsTubes bool) {
 	m.step++
+	if !keepsTubes {
+		m.reopenTubes()
+	}
 	for _, j := range slices.Clone(m.jobs) {
 		if j.state == tube.Reserved && j.holder != tube.LeaseHolder {
 			m.endDelivery(j, false, 0)
@@ -82,9 +85,6 @@ func (m *Model) Reopen(keepsTubes bool) {
 		t.using, t.watching = 0, 0
 	}
 	m.drop()
-	if !keepsTubes {
-		m.reopenTubes()
-	}
 	m.sendPending()
 }
 
@@ -98,5 +98,6 @@ func (m *Model) reopenTubes() {
 	}
 	for _, t := range m.tubes {
 		t.total, t.deletes, t.pauses, t.expired = 0, 0, 0, 0
+		t.using, t.watching = 0, 0
 	}
 }
