@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/schema"
@@ -40,7 +41,16 @@ func (c *call) addTaggedPut(op *storage.Op) {
 		ms = tags.Delay.Milliseconds()
 	}
 	c.words(tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body), rangeTerms(op))
-	c.addRecordWith(op, &tube.Metadata{Key: tags.Key, Rules: tags.Rules})
+	metadata := tube.Metadata{Key: tags.Key, Rules: tags.Rules}
+	if tags.Expire == tube.NoLifetime {
+		c.words("")
+	} else {
+		c.words(tags.Expire.Duration().Milliseconds())
+	}
+	if tags.Expire.Duration() > 0 {
+		metadata.Expires = tube.Instant(time.Millisecond) // the script knows when
+	}
+	c.addRecordWith(op, &metadata)
 }
 
 // addRecordWith appends the record of a ready job with metadata.
@@ -100,7 +110,7 @@ func encodeTagged(c *call, u *unit, op *storage.Op) {
 		c.words("find-key", u.listing.next(), maxTubes, op.Args.Key)
 		c.expect(readFindKey(u), op)
 	case storage.SetPolicy:
-		c.words("set-policy", &op.Tube, schema.PolicyText(op.Args.Policy), schema.QuotaText(op.Args.Policy))
+		c.words("set-policy", &op.Tube, schema.PolicyText(op.Args.Policy), schema.LimitsText(op.Args.Policy))
 		c.expect((*partition).readFound, op)
 	case storage.GetPolicy:
 		c.words("get-policy", &op.Tube)
@@ -180,5 +190,6 @@ func (p *partition) readPolicies(r *reply, ops []*storage.Op) {
 		names[i] = r.text()
 	}
 	slices.Sort(names)
+	names = slices.Compact(names)
 	ops[0].Answer.Names = names
 }

@@ -20,7 +20,7 @@ import (
 //
 // The fields of the table are key (empty if there is none), void, retry (nil, or ms), doubled and
 // jitter and on_expire (nil), max (0: no limit), dead (empty), key_ttl (nil, or ms), expires (nil,
-// or ms) and expires_before (how many bytes before the end of the record it begins), from_tube (empty), from_id, parked (a
+// or ms) and expires_before (how many bytes before the end of the record it begins), more_before (the same of the second flags), from_tube (empty), from_id, parked (a
 // tube.Parked), failures_before, deliveries_before, lease, and length.
 func metadata() string {
 	return fmt.Sprintf("local CHANGING, MAX_METADATA, KEY_VOID = %d, %d, %d\n", schema.ChangingMetadata, schema.MaxMetadata, schema.KeyVoid) +
@@ -33,6 +33,7 @@ const metadataText = `
 local function read_more(f, text, at)
   local flags
   local function has(flag) return flags % (2 * flag) >= flag end
+  f.more_before = #text + 1 - at
   flags, at = struct.unpack('B', text, at)
   if has(HAS_DOUBLED) then f.doubled, at = struct.unpack('B', text, at) end
   if has(HAS_JITTER) then f.jitter, at = struct.unpack('B', text, at) end
@@ -40,6 +41,7 @@ local function read_more(f, text, at)
   if has(HAS_EXPIRES) then
     f.expires_before = #text + 1 - at
     f.expires = struct.unpack('>I8', text, at)
+    if f.expires == 0 then f.expires = nil end
   end
 end
 local function read_optional(f, text, at, flags)

@@ -54,10 +54,10 @@ func PolicyText(p *tube.Policy) string {
 
 func msText(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// QuotaText returns the quotas of a policy in the form that the script compares: "JOBS BYTES",
-// where - is no limit; "" if there are none.
-func QuotaText(p *tube.Policy) string {
-	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes {
+// LimitsText returns what of a policy concerns puts without tags: its quotas, "JOBS BYTES", where -
+// is no limit; "" if nothing does. That jobs expire concerns them too.
+func LimitsText(p *tube.Policy) string {
+	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes && p.Expire == tube.NoLifetime {
 		return ""
 	}
 	text := func(ok bool, n uint64) string {

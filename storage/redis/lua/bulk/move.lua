@@ -29,9 +29,10 @@ local function moved_metadata(j, raw, to, new)
   local block = '\0\0' -- the part that does not change
   if f then
     block = sub(raw, #raw - f.length - 1, #raw - CHANGING)
+    j.metadata = f
+    OPS.forget_metadata(j)
+    if f.expires then OPS.add_expiry(new, f.expires) end
     if f.key ~= '' then
-      j.metadata = f
-      OPS.forget_metadata(j)
       f.void = OPS.by_key(to, f.key) ~= nil
       if not f.void then OPS.give_key(to, f.key, new) end
     end
@@ -106,8 +107,8 @@ local function set_all_pending(tube, state, to, keys, scores)
     local j = load(key)
     local f = OPS.change_metadata(j)
     call('HSET', PREFIX .. 'pending', sub(key, #PREFIX + 1), table.concat({ to, state, scores[k], f.key }, ' '))
+    OPS.forget_metadata(j)
     if f.key ~= '' then
-      OPS.forget_metadata(j)
       f.key, f.void = '', true
     end
     OPS.save_metadata(j)

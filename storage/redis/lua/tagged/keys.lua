@@ -39,6 +39,7 @@ end
 -- long as the rules say.
 function OPS.forget_metadata(j)
   local f = metadata_of(j)
+  OPS.drop_expiry(j)
   if not f or f.key == '' then return end
   call('HDEL', PREFIX .. 'keys:' .. j.tube, f.key)
   local ttl = rules_of(j).key_ttl or 0

@@ -66,10 +66,12 @@ local function park(j, why, tube)
   save_metadata(j)
   save(j)
 end
+OPS.park = park
 
 -- come_back puts a job that was reserved, and is in no place any more, where its rules say, and
 -- writes it. A release with a delay has that delay, and not the one of the rules.
 function OPS.come_back(j, arrow)
+  if OPS.lapse_if_over(j, ARROW_ENDS[arrow]) then return end
   local f = metadata_of(j) or { failures_before = 0, deliveries_before = 0 }
   local rules = rules_of(j)
   local failures = (j.releases + j.timeouts - f.failures_before) % 4294967296
@@ -89,8 +91,9 @@ function OPS.come_back(j, arrow)
 end
 
 -- unpark clears why a job was parked that leaves the buried state along an arrow. After a kick
--- its failures and deliveries begin at zero.
+-- its failures and deliveries begin at zero, and it does not expire if its time is over.
 function OPS.unpark(j, arrow)
+  if arrow == 'kick-job buried' then OPS.live_on(j) end
   local f = metadata_of(j)
   if not f or f.parked == NOT_PARKED then return end
   f.parked = NOT_PARKED
