@@ -55,7 +55,7 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 
 // addMetadata reads what job-stats answers about a job with metadata.
 func (r *reply) addMetadata(s *tube.JobStats) {
-	block, policy, leased, bound := r.text(), r.policy(), r.found(), r.text()
+	block, policy, leased, bound := r.text(), r.policies(), r.found(), r.text()
 	f, err := schema.ParseMetadata(block)
 	if err != nil {
 		return // it is broken: fsck reports it

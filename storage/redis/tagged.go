@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"redstalk/storage"
@@ -182,6 +183,18 @@ func (r *reply) policy() *tube.Policy {
 		r.err = fmt.Errorf("%w: %w", errReply, err)
 	}
 	return p
+}
+
+// policies reads the policies of a tube, its own first, and merges them; nil if there are none.
+func (r *reply) policies() (merged *tube.Policy) {
+	for text := range strings.Lines(r.text()) {
+		p, err := schema.ParsePolicy(text)
+		if err != nil {
+			r.err = fmt.Errorf("%w: %w", errReply, err)
+		}
+		merged = merged.Over(p)
+	}
+	return merged
 }
 
 func (p *partition) readPolicies(r *reply, ops []*storage.Op) {
