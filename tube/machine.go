@@ -116,9 +116,12 @@ func (m *Machine) journalPut(j *Job, p NewJob) {
 	}
 }
 
-// Terms come with a command that moves a job. Arrow.Sets says which of them the
-// job takes; the others are ignored. Delay is in seconds.
-type Terms struct{ Pri, Delay uint32 }
+// Terms come with a command that moves a job. Arrow.Sets says whether the job takes the priority
+// and the delay, which is in seconds. Reason, unless it is empty, is why the delivery has failed.
+type Terms struct {
+	Pri, Delay uint32
+	Reason     string
+}
 
 // goneJob is what Move returns for a job that was deleted, or sent to its dead-letter
 // tube.
@@ -146,6 +149,9 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 	if move == Delete {
 		m.tubeOf(j).deletes++
 	}
+	if terms.Reason != "" {
+		m.noteReason(now, j, terms.Reason)
+	}
 	m.moveAlong(now, j, arrow, h)
 	if j.ID != id {
 		return &goneJob
@@ -167,6 +173,9 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	id, size := j.ID, j.size
 	changed := arrow.durable()
 	hasRules := m.hasRules(j)
+	if arrow.Move == Snooze {
+		m.discount(j)
+	}
 	if hasRules {
 		changed = m.enterByRules(now, j, arrow, to) || changed
 	} else {
@@ -190,9 +199,16 @@ func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (m
 	if arrow.From == Buried {
 		m.unpark(now, j, arrow.Move)
 	}
+	if arrow.Move == Snooze && m.isOver(now, j) {
+		m.lapse(now, j)
+		return true
+	}
 	if arrow.Ends == NoOutcome {
 		m.enter(now, j, arrow.To, h)
 		return h != nil && h.holder == LeaseHolder
+	}
+	if arrow.Move == Expire && m.notesTTR(j) {
+		m.noteReason(now, j, ReasonTTR)
 	}
 	asked := uint32(0)
 	if arrow.Sets == SetsPriAndDelay {
@@ -217,8 +233,8 @@ func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 }
 
 // Tick does up to limit of the things that are due: it makes delayed jobs ready, ends
-// pauses, takes back reservations whose TTR has run out, lets jobs expire, and frees keys. It returns when
-// the next thing is due. If that is now or earlier, limit was reached.
+// pauses, takes back reservations whose TTR has run out, lets jobs expire, and frees keys. It
+// returns when the next thing is due. If that is now or earlier, limit was reached.
 func (m *Machine) Tick(now Instant, limit int) Instant {
 	for ; limit > 0 && m.alarms.next() <= now; limit-- {
 		m.fire(now, m.alarms[0])

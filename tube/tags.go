@@ -19,6 +19,9 @@ type Tags struct {
 	OnDuplicate OnDuplicate // what happens if a job has the key already
 	Expire      Lifetime
 	Rules       // the job's own
+
+	Meta  []Meta // nil: none
+	Trace string // its W3C trace context; "": none
 }
 
 // OnDuplicate says what a put does if a job of its tube has the key, or had it recently.

@@ -21,29 +21,29 @@ function OPS.drop_expiry(j)
   if f and f.expires then call('ZREM', EXPIRING, j.key) end
 end
 
--- with_expiry returns a metadata block that has a place for when the job expires, made of one that
--- does not, and whose fields are f. That place is the last before the part that changes.
+-- with_expiry returns a metadata block with a place for when the job expires, made of one without,
+-- and whose fields are f.
 local function with_expiry(f, block)
-  local head, more = sub(block, 1, #block - CHANGING), f.more_before and #block - f.more_before + 1
-  if more then
-    head = sub(head, 1, more - 1) .. string.char(string.byte(head, more) + HAS_EXPIRES) .. sub(head, more + 1)
+  local head, rest = sub(block, 1, f.more_end), sub(block, f.more_end + 1, -3)
+  if f.more_end > f.more_at then
+    head = sub(head, 1, f.more_at) .. string.char(string.byte(head, f.more_at + 1) + HAS_EXPIRES) .. sub(head, f.more_at + 2)
   else
-    head = string.char(string.byte(head) + HAS_MORE) .. sub(head, 2) .. string.char(HAS_EXPIRES)
+    f.flags = f.flags + HAS_MORE
+    head = string.char(f.flags) .. sub(head, 2) .. string.char(HAS_EXPIRES)
   end
-  f.length, f.expires_before = #head + 8 + CHANGING - 2, 8 + CHANGING
-  return head .. string.rep('\0', 8) .. pack_changing(f)
+  f.length, f.expires_at, f.more_end = #head + 8 + #rest, #head, #head + 8
+  return head .. string.rep('\0', 8) .. rest .. struct.pack('>I2', f.length)
 end
 
 -- write_expiry writes when a job expires into its metadata; 0 for never.
 local function write_expiry(j, at)
   local f = OPS.change_metadata(j)
-  local size = length_of(j.key)
-  if not f.expires_before then
-    local from = size - f.length - 2
+  local from = length_of(j.key) - f.length - 2
+  if not f.expires_at then
     call('SETRANGE', j.key, format('%d', from), with_expiry(f, call('GETRANGE', j.key, format('%d', from), '-1')))
-    lengths[j.key], size = nil, from + f.length + 2
+    lengths[j.key] = nil
   end
-  call('SETRANGE', j.key, format('%d', size - f.expires_before), struct.pack('>I8', at))
+  call('SETRANGE', j.key, format('%d', from + f.expires_at), struct.pack('>I8', at))
   f.expires = at > 0 and at or nil
 end
 
