@@ -71,8 +71,8 @@ func (u *User) MayRedirect(from, to string) bool {
 // MaySeeClients reports whether the user may see the connections of all users.
 func (u *User) MaySeeClients() bool { return u.everywhere&Admin != 0 }
 
-// Own returns the user whose connections this one may see, and so "" for unauthenticated clients: they
-// are strangers to each other.
+// Own returns the user whose connections this one may see, and so "" for unauthenticated clients, who
+// see nobody.
 func (u *User) Own() string {
 	if u.name == anonymous {
 		return ""

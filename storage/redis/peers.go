@@ -19,9 +19,9 @@ import (
 // somebody asks.
 
 const (
-	messageMark = "?"
-	isQuestion  = messageMark + "q"
-	isAnswer    = messageMark + "a"
+	messageMark  = "?"
+	questionKind = messageMark + "q"
+	answerKind   = messageMark + "a"
 
 	// answeredAtOnce limits the questions that an instance answers at the same time. Others are
 	// dropped: who asks names this instance as one that did not answer.
@@ -78,9 +78,9 @@ func (p *partition) receiveMessage(text string) bool {
 	words := strings.SplitN(text, " ", 4)
 	switch {
 	case len(words) < 4:
-	case words[0] == isAnswer:
+	case words[0] == answerKind:
 		p.questions.answered(words[1], storage.PeerAnswer{Peer: words[2], Answered: true, Text: words[3]})
-	case words[0] == isQuestion:
+	case words[0] == questionKind:
 		select {
 		case p.questions.answering <- struct{}{}:
 			go p.answerQuestion(words[1], words[2], words[3])
@@ -99,7 +99,7 @@ func (p *partition) answerQuestion(number, sender, text string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.options.attempt())
 	defer cancel()
-	if _, err := p.sendMessage(ctx, isAnswer, number, listener.Answer(text), sender); err != nil {
+	if _, err := p.sendMessage(ctx, answerKind, number, listener.Answer(text), sender); err != nil {
 		p.log.Debug("an answer to another instance could not be sent", "err", p.pool.Redact(err))
 	}
 }
@@ -125,7 +125,7 @@ func (p *partition) sendMessage(ctx context.Context, kind, number, text string, 
 func (p *partition) askInstances(ctx context.Context, text string, of ...string) (map[string]storage.PeerAnswer, error) {
 	number, answers := p.questions.begin(len(of))
 	defer p.questions.end(number)
-	reached, err := p.sendMessage(ctx, isQuestion, number, text, of...)
+	reached, err := p.sendMessage(ctx, questionKind, number, text, of...)
 	if err != nil {
 		return nil, err
 	}
