@@ -108,8 +108,9 @@ func (s *session) takeMoreJobs(r *request) {
 	from := len(s.batch.Ops)
 	n, share := s.nextTakes(r)
 	r.bodyShare = share
-	take := storage.Op{Kind: storage.Take, Holder: s.batch.Ops[r.op].Holder, Tubes: s.searchTubes(), MaxBytes: uint32(share)}
+	take := storage.Op{Kind: storage.Take, Holder: s.batch.Ops[r.op].Holder, MaxBytes: uint32(share)}
 	for range n {
+		take.Tubes, take.First = s.takeTubes()
 		s.batch.Ops = append(s.batch.Ops, take)
 	}
 	s.submitFollowUp(from)
