@@ -3,18 +3,20 @@ package protocol
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"time"
 )
 
-// MaxTagLine is the longest line of a put with tags and of set-policy, in bytes, including
-// CRLF.
-const MaxTagLine = 1 << 10
+// MaxTagLine is the longest line with tags, in bytes, including CRLF.
+const MaxTagLine = 4 << 10
 
 const (
 	// MaxKey is the longest key of a job, in bytes.
 	MaxKey = 128
 	// MaxRetry is the largest number of durations in a retry list.
 	MaxRetry = 32
+	// MaxDoubled is the largest COUNT of exp(FIRST,LONGEST,COUNT).
+	MaxDoubled = 250
 	// MaxDeliveries is the largest value of the tag max.
 	MaxDeliveries = 1_000_000
 	// MaxTime is the latest due time, in milliseconds since the Unix epoch. It is the limit
@@ -31,13 +33,22 @@ type Tags struct {
 	OnDuplicate OnDuplicate
 	KeyTTL      time.Duration   // whole milliseconds, at most MaxDuration
 	Retry       []time.Duration // whole milliseconds each; nil: not set, else 1 to MaxRetry
-	Max         uint32          // 0: not set; at most MaxDeliveries
-	Dead        string          // "": not set; else valid by [ValidName]
+	Doubled     uint8           // Retry is FIRST and LONGEST, and this is COUNT, of exp(FIRST,LONGEST,COUNT); 0: Retry is a list
+	Jitter      uint8           // per cent
+	Expire      time.Duration   // whole milliseconds, at most MaxDuration; 0: never
+	OnExpire    OnExpire
+	Max         uint32 // 0: not set; at most MaxDeliveries
+	Dead        string // "": not set; else valid by [ValidName]
 
 	QuotaJobs, QuotaBytes uint64 // set-policy
 	Push                  Push   // set-policy
 
-	HasDelay, HasAt, HasKeyTTL, HasQuotaJobs, HasQuotaBytes bool
+	Meta      []Meta // put; 1 to MaxMeta
+	Trace     string // put; "": none
+	Reason    string // release and bury: 1 to MaxReason bytes; "": none
+	NoFailure bool   // release: never together with Reason
+
+	HasDelay, HasAt, HasKeyTTL, HasJitter, HasExpire, HasQuotaJobs, HasQuotaBytes bool
 }
 
 // OnDuplicate is what a put does if a job of its tube already has the key. The numbers are those
@@ -68,12 +79,26 @@ func (d OnDuplicate) String() string {
 	return OnDuplicateWords[d-Keep]
 }
 
+// OnExpire is what happens to a job when its time is over. The numbers are those of package tube.
+type OnExpire uint8
+
+// OnExpireWords are the words of the values in the protocol; 0 is not set.
+var OnExpireWords = []string{"", "delete", "park"}
+
+// ParseOnExpire parses one of the words.
+func ParseOnExpire(word string) (a OnExpire, ok bool) {
+	i := slices.Index(OnExpireWords, word)
+	return OnExpire(i), i > 0
+}
+
 // TagSet is a set of the commands that have tags.
 type TagSet uint8
 
 const (
 	TagsOfPut TagSet = 1 << iota
 	TagsOfPolicy
+	TagsOfRelease
+	TagsOfBury
 )
 
 // Tag is a row of the table of tags.
@@ -83,7 +108,8 @@ type Tag struct {
 	Kind string // the word that stands for its value in texts; TIME: milliseconds since the Unix epoch
 	Help string // of one line, with the kind in backquotes
 
-	// read parses the value, which has no spaces, and returns whether it is valid.
+	// read parses the value, which is unquoted, and returns whether it is valid. Unless it was
+	// quoted, it is printable ASCII without spaces.
 	read func(t *Tags, value []byte) bool
 }
 
@@ -95,9 +121,16 @@ var tagTable = [...]Tag{
 	{"key", TagsOfPut, "KEY", "`KEY`: the unique name of the job in its tube", (*Tags).readKey},
 	{"on-duplicate", putAndPolicy, "WHAT", "`WHAT` to do if a job has the key: keep, replace or fail", (*Tags).readOnDuplicate},
 	{"key-ttl", putAndPolicy, "DURATION", "`DURATION` for which the key stays taken after the job is gone", (*Tags).readKeyTTL},
-	{"retry", putAndPolicy, "DURATIONS", "`DURATIONS`, separated by commas: delays after the first failure, the second and so on", (*Tags).readRetry},
+	{"retry", putAndPolicy, "DURATIONS", "`DURATIONS`, separated by commas: delays after the first failure, the second and so on; or exp(FIRST,LONGEST,COUNT)", (*Tags).readRetry},
+	{"jitter", putAndPolicy, "PERCENT", "spread each delay by up to `PERCENT`, from 0 to 100", (*Tags).readJitter},
 	{"max", putAndPolicy, "N", "park the job after `N` deliveries", (*Tags).readMax},
 	{"dead", putAndPolicy, "TUBE", "`TUBE` for the job when its retries or deliveries are used up", (*Tags).readDead},
+	{metaTag, TagsOfPut, "NAME=VALUE", "`NAME=VALUE` for the worker; up to 16 times", (*Tags).readMeta},
+	{"trace", TagsOfPut, "TRACEPARENT", "W3C trace context, `TRACEPARENT`, for the worker", (*Tags).readTrace},
+	{"reason", TagsOfRelease | TagsOfBury, "TEXT", "`TEXT` that says why the job has failed", (*Tags).readReason},
+	{"failure", TagsOfRelease, "no", "`no`: the release counts neither as a failure nor as a delivery", (*Tags).readFailure},
+	{"expire", putAndPolicy, "DURATION", "`DURATION` for which the job is worth doing, from when it is first due", (*Tags).readExpire},
+	{"on-expire", putAndPolicy, "ACTION", "`ACTION` when that is over: delete or park", (*Tags).readOnExpire},
 	{"quota-jobs", TagsOfPolicy, "N", "at most `N` jobs in the tube", (*Tags).readQuotaJobs},
 	{"quota-bytes", TagsOfPolicy, "N", "at most `N` bytes in the bodies of its jobs", (*Tags).readQuotaBytes},
 	{"push", TagsOfPolicy, "URL", "`URL` to which the jobs are sent", (*Tags).readPush},
@@ -116,57 +149,89 @@ func TagsIn(in TagSet) (tags []Tag) {
 	return tags
 }
 
-// findTag returns the row of tagTable that a word belongs to, and its value. It returns -1
-// if the word is no tag of these commands.
-func findTag(word []byte, in TagSet) (row int, value []byte) {
-	name, value, found := bytes.Cut(word, []byte(":"))
-	if !found {
-		return -1, nil
+// findTag returns the row of tagTable with a name, -1 if it is no tag of these commands.
+func findTag(name []byte, in TagSet) int {
+	return slices.IndexFunc(tagTable[:], func(tag Tag) bool { return tag.In&in != 0 && string(name) == tag.Name })
+}
+
+// cutTag skips spaces and cuts a tag off, whose value can be invalid. row is its row in tagTable, -1
+// if it is no tag of these commands. The value is as it was sent.
+func cutTag(args []byte, in TagSet) (row int, value, rest []byte) {
+	args = skipSpaces(args)
+	name, _, found := bytes.Cut(args, []byte(":"))
+	if row = findTag(name, in); row < 0 || !found {
+		return -1, nil, nil
 	}
-	for i := range tagTable {
-		if tagTable[i].In&in != 0 && string(name) == tagTable[i].Name {
-			return i, value
+	value = args[len(name)+1:]
+	end := valueEnd(value, tagTable[row].Name == metaTag)
+	return row, value[:end], value[end:]
+}
+
+// valueEnd returns where a value ends: at the first space that is not in quotes. With named a
+// name and = come before it.
+func valueEnd(b []byte, named bool) int {
+	at := 0
+	if named {
+		name, _, _ := bytes.Cut(b, []byte(" "))
+		at = bytes.IndexByte(name, '=') + 1
+	}
+	if at < len(b) && b[at] == '"' && (at > 0 || !named) {
+		for at++; at < len(b) && b[at] != '"'; at++ {
+			if b[at] == '\\' {
+				at++
+			}
 		}
 	}
-	return -1, nil
+	at = min(at, len(b))
+	if space := bytes.IndexByte(b[at:], ' '); space >= 0 {
+		return at + space
+	}
+	return len(b)
 }
 
 // onlyTags reports whether args are nothing but tags, each with spaces before it. Their
 // values can be invalid.
 func onlyTags(args []byte, in TagSet) bool {
 	for len(args) > 0 {
-		if args[0] != ' ' {
-			return false
+		row := -1
+		if args[0] == ' ' {
+			row, _, args = cutTag(args, in)
 		}
-		var word []byte
-		if word, args = nextWord(args); len(word) == 0 {
-			return false
-		}
-		if row, _ := findTag(word, in); row < 0 {
+		if row < 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// readTags parses args, for which onlyTags is true. It returns nil if a value is invalid, if a
-// tag occurs twice, if two tags contradict each other, or if one needs another that is
-// missing.
-func readTags(args []byte, in TagSet) *Tags {
-	t, seen := new(Tags), 0
+// readTags parses args, for which onlyTags is true. It returns nil, and what is wrong, if a value
+// is invalid, if a tag occurs twice, if two tags contradict each other, or if one needs another
+// that is missing.
+func readTags(args []byte, in TagSet) (t *Tags, wrong string) {
+	t = new(Tags)
+	seen := 0
 	for len(args) > 0 {
-		var word []byte
-		word, args = nextWord(args)
-		row, value := findTag(word, in)
-		if seen&(1<<row) != 0 || !tagTable[row].read(t, value) {
-			return nil
+		var row int
+		var value []byte
+		row, value, args = cutTag(args, in)
+		tag := &tagTable[row]
+		if seen&(1<<row) != 0 && tag.Name != metaTag {
+			return nil, "the tag " + tag.Name + " occurs twice"
+		}
+		if plain, ok := tag.unquote(value); !ok || !tag.read(t, plain) {
+			return nil, tag.expected()
 		}
 		seen |= 1 << row
 	}
-	if t.HasDelay && t.HasAt || t.Push.URL == "" && t.Push != (Push{}) {
-		return nil
+	switch {
+	case t.HasDelay && t.HasAt:
+		return nil, "the tags delay and at contradict each other"
+	case t.Push.URL == "" && t.Push != (Push{}):
+		return nil, "the tags push-concurrency, push-timeout and push-rate need the tag push"
+	case t.Reason != "" && t.NoFailure:
+		return nil, "the tags reason and failure contradict each other"
 	}
-	return t
+	return t, ""
 }
 
 func (t *Tags) readDelay(value []byte) bool {
@@ -196,20 +261,74 @@ func (t *Tags) readKeyTTL(value []byte) bool {
 	return wholeDuration(&t.KeyTTL, value)
 }
 
-func (t *Tags) readRetry(value []byte) bool {
+func (t *Tags) readRetry(value []byte) (ok bool) {
+	t.Retry, t.Doubled, ok = parseRetry(value)
+	return ok
+}
+
+// ParseRetry parses the value of the tag retry: 1 to [MaxRetry] durations, or exp(FIRST,LONGEST,COUNT);
+// then doubled is COUNT, and waits has the other two.
+func ParseRetry(word string) (waits []time.Duration, doubled uint8, ok bool) {
+	return parseRetry([]byte(word))
+}
+
+func parseRetry(value []byte) (waits []time.Duration, doubled uint8, ok bool) {
+	args, exp := bytes.CutPrefix(value, []byte("exp("))
+	if !exp {
+		waits, ok = parseDurations(value)
+		return waits, 0, ok
+	}
+	args, closed := bytes.CutSuffix(args, []byte(")"))
+	comma := bytes.LastIndexByte(args, ',')
+	if !closed || comma < 0 {
+		return nil, 0, false
+	}
+	var count uint32
+	waits, ok = parseDurations(args[:comma])
+	ok = ok && smallNumber(&count, args[comma+1:], MaxDoubled) && len(waits) == 2 && 0 < waits[0] && waits[0] <= waits[1]
+	return waits, uint8(count), ok
+}
+
+// RetryText formats the value of the tag retry.
+func RetryText(waits []time.Duration, doubled uint8) string {
+	if doubled > 0 {
+		return "exp(" + Durations(waits) + "," + strconv.Itoa(int(doubled)) + ")"
+	}
+	return Durations(waits)
+}
+
+func (t *Tags) readJitter(value []byte) bool {
+	var n uint64
+	ok := wholeNumber(&n, value)
+	t.Jitter, t.HasJitter = uint8(n), true
+	return ok && n <= 100
+}
+
+// parseDurations parses 1 to MaxRetry durations, separated by commas.
+func parseDurations(value []byte) (all []time.Duration, ok bool) {
 	n := 1 + bytes.Count(value, []byte(","))
 	if n > MaxRetry {
-		return false
+		return nil, false
 	}
-	t.Retry = make([]time.Duration, n)
-	for i := range t.Retry {
+	all = make([]time.Duration, n)
+	for i := range all {
 		var one []byte
 		one, value, _ = bytes.Cut(value, []byte(","))
-		if !wholeDuration(&t.Retry[i], one) {
-			return false
+		if !wholeDuration(&all[i], one) {
+			return nil, false
 		}
 	}
-	return true
+	return all, true
+}
+
+func (t *Tags) readExpire(value []byte) bool {
+	t.HasExpire = true
+	return wholeDuration(&t.Expire, value)
+}
+
+func (t *Tags) readOnExpire(value []byte) (ok bool) {
+	t.OnExpire, ok = ParseOnExpire(string(value))
+	return ok
 }
 
 func (t *Tags) readMax(value []byte) bool {

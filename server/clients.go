@@ -33,7 +33,7 @@ func planListClients(s *session, c *protocol.Command, r *request) {
 }
 
 // shownClients returns which connections the client may see: with admin on all tubes all, else those
-// of its user. Unauthenticated clients are strangers to each other.
+// of its user. Unauthenticated clients see nobody.
 func (s *session) shownClients() queue.ClientQuery {
 	if s.principal == nil {
 		return queue.ClientQuery{}

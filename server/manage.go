@@ -83,5 +83,9 @@ func jobLine(j *tube.JobStats) *protocol.FlowMap {
 		m.Bare("from-tube", j.Metadata.FromTube)
 		m.Uint("from-id", j.Metadata.FromID)
 	}
+	if n := j.Metadata.AllNotes(); n.Reason != "" {
+		m.Quoted("reason", n.Reason)
+		m.Int("failed-ms", failedMs(n))
+	}
 	return m
 }

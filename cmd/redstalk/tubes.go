@@ -178,10 +178,10 @@ func policyCommand() *cli.Command {
 		fmt.Fprintf(&tags, " %s:%s", tag.Name, tag.Kind)
 	}
 	return &cli.Command{
-		Name: "policy", ArgsUsage: "[TUBE [TAG:VALUE...]]", Action: withConn(anyNumber, policy),
-		Usage:       "list the tubes with a policy, or show or set the policy of a tube (extension policy)",
+		Name: "policy", ArgsUsage: "[TUBE|PREFIX* [TAG:VALUE...]]", Action: withConn(anyNumber, policy),
+		Usage:       "list the tubes with a policy, or show or set the policy of a tube or of all whose names begin with PREFIX (extension policy)",
 		Description: "Tags:" + tags.String() + ". They replace the previous policy. Example: retry:10s,1m max:10 on-duplicate:keep.",
-		Flags:       []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "remove the policy of the tube"}},
+		Flags:       []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "remove the policy"}},
 	}
 }
 
@@ -201,7 +201,12 @@ func policy(t *task) error {
 	case t.Bool("remove") && len(words) > 1:
 		return usage("--remove takes a tube only")
 	case t.Bool("remove") || len(words) > 1:
-		if _, err := t.expect("setting the policy of "+words[0], "SET", "set-policy "+strings.Join(words, " ")); err != nil {
+		doing := "setting the policy of " + words[0]
+		r, err := t.request(doing, "set-policy "+strings.Join(words, " "))
+		if err == nil && string(r.Line) != "SET" {
+			err = explained(replyError(doing, r), r, strings.Join(words[1:], " "), protocol.TagsOfPolicy)
+		}
+		if err != nil {
 			return err
 		}
 		return t.printDone(map[string]any{"set": words[0]}, "policy of %s set", words[0])

@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,14 +58,20 @@ type Terms struct {
 	At       *int64    `json:"at,omitempty" doc:"when the job becomes ready, in milliseconds since the Unix epoch; instead of delay" minimum:"0" maximum:"9223372036853"`
 	TTR      *duration `json:"ttr,omitempty" doc:"time to run (visibility timeout), in whole seconds; the default is 60"`
 	Key      *string   `json:"key,omitempty" doc:"deduplication key: at most one job of a tube has it" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
+
+	Meta  map[string]string `json:"meta,omitempty" doc:"names with values for the worker: at most 16, with 1,024 bytes together"`
+	Trace *string           `json:"trace,omitempty" minLength:"55" maxLength:"55" doc:"a W3C traceparent for the worker"`
 	RuleOptions
 }
 
 // RuleOptions are the options that a put and a policy have.
 type RuleOptions struct {
-	Retry       []duration `json:"retry,omitempty" nullable:"false" maxItems:"32" doc:"the delays after the first, second, … failure"`
+	Retry       retries    `json:"retry,omitzero"`
+	Jitter      *uint8     `json:"jitter,omitempty" maximum:"100" doc:"by how many per cent each delay is spread; 10 by default for exp, else 0"`
 	Max         *uint32    `json:"max,omitempty" minimum:"1" maximum:"1000000" doc:"the maximum number of deliveries of a job"`
 	Dead        *string    `json:"dead,omitempty" minLength:"1" maxLength:"200" doc:"the dead-letter tube for exhausted jobs; without it they are buried"`
+	Expire      *duration  `json:"expire,omitempty" doc:"how long a job is worth doing, from when it is first due; 0 for ever"`
+	OnExpire    *string    `json:"on_expire,omitempty" enum:"delete,park" doc:"what happens when that is over; the default is delete"`
 	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long a key stays taken after its job is gone"`
 	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what to do if a job already has the key of a put"`
 }
@@ -117,20 +126,42 @@ func (t *Terms) tags() (*tube.Tags, error) {
 		}
 		tags.Key = *t.Key
 	}
-	var err error
+	err := t.addNotes(tags)
+	if err != nil {
+		return nil, err
+	}
+	tags.Expire = t.lifetime()
 	tags.Rules, tags.OnDuplicate, err = t.rules()
 	return tags, err
 }
 
+// addNotes adds meta, in the order of the names, and the trace.
+func (t *Terms) addNotes(tags *tube.Tags) error {
+	var meta []protocol.Meta
+	for _, name := range slices.Sorted(maps.Keys(t.Meta)) {
+		meta = append(meta, protocol.Meta{Name: name, Value: t.Meta[name]})
+		tags.Meta = append(tags.Meta, tube.Meta{Name: name, Value: t.Meta[name]})
+	}
+	if !protocol.ValidMeta(meta) {
+		return invalid("meta: it must have at most %d names of letters, digits, - and _ that differ in more than case, with values without control characters, %d bytes together",
+			protocol.MaxMeta, protocol.MaxMetaBytes)
+	}
+	if t.Trace != nil {
+		if tags.Trace = *t.Trace; !protocol.ValidTrace(tags.Trace) {
+			return invalid("trace: %q is not a W3C traceparent of 55 characters", tags.Trace)
+		}
+	}
+	return nil
+}
+
 // rules returns the rules for retries, dead letters and keys.
 func (o *RuleOptions) rules() (r tube.Rules, what tube.OnDuplicate, err error) {
-	if o.Retry != nil {
-		if len(o.Retry) == 0 || len(o.Retry) > protocol.MaxRetry {
-			return r, what, invalid("retry: it must have 1 to %d durations", protocol.MaxRetry)
+	r.Retry, r.Doubled = o.Retry.waits, o.Retry.doubled
+	if o.Jitter != nil {
+		if *o.Jitter > 100 {
+			return r, what, invalid("jitter: it must be from 0 to 100")
 		}
-		for _, wait := range o.Retry {
-			r.Retry = append(r.Retry, time.Duration(wait))
-		}
+		r.Jitter = tube.JitterOf(*o.Jitter)
 	}
 	if o.Max != nil {
 		if r.Max = *o.Max; r.Max < 1 || r.Max > protocol.MaxDeliveries {
@@ -142,6 +173,13 @@ func (o *RuleOptions) rules() (r tube.Rules, what tube.OnDuplicate, err error) {
 			return r, what, invalidTube("dead", r.Dead)
 		}
 	}
+	if o.OnExpire != nil {
+		action, ok := protocol.ParseOnExpire(*o.OnExpire)
+		if !ok {
+			return r, what, invalid("on_expire: %q is not delete or park", *o.OnExpire)
+		}
+		r.OnExpire = tube.OnExpire(action)
+	}
 	if o.KeyTTL != nil {
 		r.KeyTTL, r.HasKeyTTL = time.Duration(*o.KeyTTL), true
 	}
@@ -149,6 +187,14 @@ func (o *RuleOptions) rules() (r tube.Rules, what tube.OnDuplicate, err error) {
 		what = tube.OnDuplicate(*o.OnDuplicate)
 	}
 	return r, what, nil
+}
+
+// lifetime returns how long the options let a job live.
+func (o *RuleOptions) lifetime() tube.Lifetime {
+	if o.Expire == nil {
+		return tube.NoLifetime
+	}
+	return tube.LifetimeOf(time.Duration(*o.Expire))
 }
 
 func invalidKey(key string) *problem {
@@ -159,8 +205,10 @@ func invalidKey(key string) *problem {
 func parseTerms(query url.Values) (*Terms, error) {
 	t := new(Terms)
 	for name, values := range query {
-		if err := t.set(name, values[0]); err != nil {
-			return nil, invalid("%s: %v", name, err)
+		for _, value := range values { // only meta can be repeated
+			if err := t.set(name, value); err != nil {
+				return nil, invalid("%s: %v", name, err)
+			}
 		}
 	}
 	return t, nil
@@ -192,16 +240,27 @@ func (t *Terms) set(name, value string) (err error) {
 		*field, err = parsed(value, parseDuplicate)
 	case **string:
 		*field = &value
-	case *[]duration:
-		for one := range strings.SplitSeq(value, ",") {
-			wait, err := parseDuration(one)
-			if err != nil {
-				return err
-			}
-			*field = append(*field, wait)
-		}
+	case *map[string]string:
+		err = addMeta(field, value)
+	case **uint8:
+		*field, err = parsed(value, parsePercent)
+	case *retries:
+		*field, err = parseRetries(value)
 	}
 	return err
+}
+
+// addMeta adds NAME=VALUE.
+func addMeta(to *map[string]string, word string) error {
+	name, value, found := strings.Cut(word, "=")
+	if _, twice := (*to)[name]; !found || twice {
+		return fmt.Errorf("%q is not NAME=VALUE with a new name", word)
+	}
+	if *to == nil {
+		*to = make(map[string]string)
+	}
+	(*to)[name] = value
+	return nil
 }
 
 // parsed returns a pointer to the parsed word.

@@ -34,11 +34,12 @@ export function span(ms) {
   return first + " " + unit + (rest && first < 10 ? " " + rest + " " + next[0] : "");
 }
 
-// moment formats a time in ms since 1970 as local date and time with the zone.
-export const moment = ms => new Date(ms).toLocaleString("sv-SE", { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "shortOffset" });
+// moment formats a time in ms since 1970 as local date and time with the zone. The hyphens do not break lines.
+export const moment = ms => new Date(ms).toLocaleString("sv-SE", { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "shortOffset" }).replaceAll("-", "\u2011");
 
-// ago formats a time in ms since 1970 as the time that has passed, and as date and time.
-export const ago = ms => span(Date.now() - ms) + " ago, " + moment(ms);
+// both returns a relative time with the date and the time, in ms since 1970, below it.
+export const both = (relative, ms) => make("span", {}, relative, make("small", { className: "when" }, moment(ms)));
+export const ago = ms => both(span(Date.now() - ms) + " ago", ms);
 
 export function bytes(n) {
   if (n < 1024) return n + " B";
@@ -51,6 +52,9 @@ export function bytes(n) {
 export const plural = (n, noun, many = noun + "s") => number(n) + " " + (n === 1 ? noun : many);
 
 // note shows a message for 6 s. An error stays until it is closed.
+// delays returns the retry delays that a text means: durations, or exp(FIRST,LONGEST,COUNT).
+export const delays = text => /^exp\(/.test(text) ? text : text.split(",").map(s => s.trim()).filter(Boolean);
+
 export function note(text, bad) {
   const e = make("div", { className: "note" + (bad ? " bad" : "") }, make("span", {}, text),
     make("button", { type: "button", className: "quiet", "aria-label": "Close this message", onclick: () => e.remove() }, "×"));
