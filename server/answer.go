@@ -43,7 +43,11 @@ func (s *session) reply(r *request) {
 	s.count(r)
 	s.respond(r)
 	s.countResult(r.verb)
-	if s.log != nil {
+	switch {
+	case s.log == nil:
+	case r.wrong != "":
+		s.log.Debug("command", "verb", r.verb.String(), "reply", s.out.Last(), "why", r.wrong)
+	default:
 		s.log.Debug("command", "verb", r.verb.String(), "reply", s.out.Last())
 	}
 }

@@ -191,6 +191,12 @@ type jobInfo struct {
 	Deliveries uint32 `json:"deliveries"` // including this one
 	Failures   uint32 `json:"failures"`
 	Key        string `json:"key,omitempty"`
+
+	Retry    string            `json:"retry,omitempty"` // as in stats-job
+	Meta     map[string]string `json:"meta,omitempty"`
+	Trace    string            `json:"trace,omitempty"`
+	Reason   string            `json:"reason,omitempty"` // of the last failure
+	FailedMs int64             `json:"failed-ms,omitempty"`
 }
 
 // noInfo is the info of a job that is gone by now: its reservation ended while the info was read.
@@ -231,12 +237,25 @@ func infoOf(stats *storage.Answer) []byte {
 	if m == nil {
 		m = new(tube.Metadata)
 	}
+	n := m.AllNotes()
 	info, err := json.Marshal(jobInfo{
 		Tube: j.Tube, Pri: j.Pri, TTR: j.TTR, Age: int64(j.Age / time.Second),
 		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key,
+		Retry: protocol.Durations(j.Rules.Retry), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
 	})
 	if err != nil {
 		return noInfo
 	}
 	return info
+}
+
+func metaMap(all []tube.Meta) map[string]string {
+	if all == nil {
+		return nil
+	}
+	meta := make(map[string]string, len(all))
+	for _, m := range all {
+		meta[m.Name] = m.Value
+	}
+	return meta
 }

@@ -134,6 +134,7 @@ func (s *session) raise(sig uint32) bool {
 type request struct {
 	verb       protocol.Verb
 	fault      protocol.Fault
+	wrong      string // with a fault: which tag is wrong and what is expected; "": no tag is
 	counted    bool
 	producer   bool           // makes the connection a producer
 	waits      bool           // a reserve: waits if there is no job

@@ -26,7 +26,11 @@ type rawPutInput struct {
 	OnExpire    string `query:"on_expire" enum:"delete,park"`
 	Max         uint32 `query:"max"`
 	Dead        string `query:"dead"`
-	Body        newJob
+
+	Meta  []string `query:"meta,explode" doc:"NAME=VALUE, any number of times"`
+	Trace string   `query:"trace"`
+
+	Body newJob
 }
 
 // putOutput documents the answer to a put.

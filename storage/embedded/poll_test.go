@@ -181,16 +181,18 @@ func TestNumberOfPolls(t *testing.T) {
 // TestReservesBeforeTheSync: reserves of jobs that are on the disk are answered before the sync
 // begins, both those of the first call and those of a poll, and there is another call of poll
 // after them, so that these answers can be sent. Everything else is answered after the sync,
-// including a reserve of a job that was just put. After a power cut before the sync, nothing of
+// including a reserve of a job that was just put, and a lease, which survives a restart. After a power cut before the sync, nothing of
 // that exists.
 func TestReservesBeforeTheSync(t *testing.T) {
 	g := newPollingEngine(t, nil)
 	defer g.close(t)
 	put := storage.Op{Kind: storage.Put, Tube: "old", TTR: 100, Body: []byte("body")}
-	do(t, g, put, put, put, put, put)
+	do(t, g, put, put, put, put, put, put, put)
 	take := func(from string) storage.Op {
 		return storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{from}}
 	}
+	lease := take("old")
+	lease.Holder = tube.LeaseHolder
 	var free, bound, out atomic.Int64
 	hook, syncing, release := blocking()
 	g.fs.set(hook)
@@ -204,8 +206,8 @@ func TestReservesBeforeTheSync(t *testing.T) {
 			}
 			polls++
 			g.Do(append(puts(2, "new", &bound), counted(&free, take("old")), counted(&bound, take("new")),
-				counted(&bound, take("old"), put))...)
-			return 5 * (2 - polls)
+				counted(&bound, take("old"), put), counted(&bound, lease))...)
+			return 6 * (2 - polls)
 		}, append(puts(1, "new", &bound), counted(&free, take("old")))...)
 	}()
 	<-syncing
@@ -227,8 +229,8 @@ func TestReservesBeforeTheSync(t *testing.T) {
 	}
 	close(release)
 	<-returned
-	if n := bound.Load(); n != 9 {
-		t.Errorf("%d of 9 other batches are done after the sync", n)
+	if n := bound.Load(); n != 11 {
+		t.Errorf("%d of 11 other batches are done after the sync", n)
 	}
 	if n := g.afterPowerCut(t, 0, "new"); n != 5 {
 		t.Errorf("%d jobs are there after a power cut after the sync, want 5", n)

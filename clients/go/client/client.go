@@ -108,10 +108,23 @@ type request struct {
 	name    string // for errors
 	changes bool   // the command changes something
 	repeat  bool   // carried out twice it does the same as once
-
-	build  func(*conn) (*call, error) // makes the call for this server
-	accept func(*Reply) error         // reads the reply
+	command
 }
+
+// A command makes the call for a server, and reads the reply.
+type command interface {
+	build(*conn) (*call, error)
+	accept(*Reply) error
+}
+
+// funcs is a command of two functions.
+type funcs struct {
+	call  func(*conn) (*call, error)
+	reply func(*Reply) error
+}
+
+func (f *funcs) build(c *conn) (*call, error) { return f.call(c) }
+func (f *funcs) accept(r *Reply) error        { return f.reply(r) }
 
 // repeats is how often a request is sent again after its reply was lost.
 const repeats = 5
@@ -119,21 +132,36 @@ const repeats = 5
 // do sends a request, and again while that cannot do harm: if it was not sent, or if it can be
 // repeated. It ends with the context, or when no server was available for the client's wait.
 func (c *Client) do(ctx context.Context, r *request) error {
-	var limit time.Time
-	for lost := 0; ; {
-		err := c.try(ctx, r, &limit)
+	var state attempts
+	for {
+		err := c.try(ctx, r, &state.limit)
 		if err == nil {
 			return nil
 		}
 		if uncertain(err) {
-			lost++
-			limit = time.Time{}
+			state.noteLost()
 		}
-		again := isNotSent(err) && !errors.Is(err, ErrUnavailable) || uncertain(err) && r.repeat && lost <= repeats
-		if !again || permanent(err) || ctx.Err() != nil || sleep(ctx, pause(lost)) != nil {
+		if !state.allow(ctx, r, err) || sleep(ctx, pause(state.lost)) != nil {
 			return r.explain(err)
 		}
 	}
+}
+
+// attempts is the state of a request, or of several, that may be sent again.
+type attempts struct {
+	limit time.Time // until when to wait for a connection; zero if there was one
+	lost  int       // how often a reply was lost
+}
+
+func (a *attempts) noteLost() {
+	a.lost++
+	a.limit = time.Time{}
+}
+
+// allow reports whether a request that failed can be sent again.
+func (a *attempts) allow(ctx context.Context, r *request, err error) bool {
+	again := isNotSent(err) && !errors.Is(err, ErrUnavailable) || uncertain(err) && r.repeat && a.lost <= repeats
+	return again && !permanent(err) && ctx.Err() == nil
 }
 
 func isNotSent(err error) bool {
@@ -155,17 +183,42 @@ func (r *request) explain(err error) error {
 	return fmt.Errorf("%s: %w", r.name, err)
 }
 
+// link returns the link of the next call: the first that is connected and not busy; else one that is not connected; else
+// each in turn.
+func (c *Client) link() *link {
+	var idle *link
+	for _, l := range c.links {
+		conn := l.live.Load()
+		if conn != nil && conn.alive() {
+			if conn.unanswered() < busy {
+				return l
+			}
+		} else if idle == nil {
+			idle = l
+		}
+	}
+	if idle != nil {
+		return idle
+	}
+	return c.links[c.next.Add(1)%uint32(len(c.links))]
+}
+
+// busy is how many calls make a connection busy. A redstalk server carries out so many of one connection at a time. Fewer on
+// more connections would cost both sides more.
+const busy = 64
+
 // try sends a request once. It waits for a connection until limit, which it sets when it begins to wait.
 func (c *Client) try(ctx context.Context, r *request, limit *time.Time) error {
-	link := c.links[0]
-	if n := uint32(len(c.links)); n > 1 {
-		link = c.links[c.next.Add(1)%n]
-	}
+	link := c.link()
 	conn, err := link.conn(ctx, limit)
 	if err != nil {
 		return err
 	}
-	return conn.request(ctx, r)
+	err = conn.request(ctx, r)
+	if err != nil && errors.Is(err, ErrDraining) && link.leave(conn) {
+		return &notSentError{err}
+	}
+	return err
 }
 
 func (c *conn) request(ctx context.Context, r *request) error {
@@ -176,7 +229,12 @@ func (c *conn) request(ctx context.Context, r *request) error {
 	if err := c.do(ctx, call); err != nil {
 		return err
 	}
-	err = r.accept(&call.reply)
+	return r.end(call)
+}
+
+// end reads the reply to a call.
+func (r *request) end(call *call) error {
+	err := r.accept(&call.reply)
 	call.free()
 	return err
 }

@@ -25,8 +25,8 @@ func (c *Client) Exec(ctx context.Context, cmd Command) (Reply, error) {
 		return Reply{}, fmt.Errorf("%s: %w", verb, invalid("a line break in %q", cmd.Line))
 	}
 	var reply Reply
-	r := request{name: verb, changes: !cmd.Repeat, repeat: cmd.Repeat}
-	r.build = func(conn *conn) (*call, error) {
+	f := new(funcs)
+	f.call = func(conn *conn) (*call, error) {
 		if cmd.Needs != "" && !conn.caps.has(cmd.Needs) {
 			return nil, &UnsupportedError{Feature: verb}
 		}
@@ -34,14 +34,14 @@ func (c *Client) Exec(ctx context.Context, cmd Command) (Reply, error) {
 		call.body, call.tube = cmd.Body, cmd.Tube
 		return call, nil
 	}
-	r.accept = func(got *Reply) error {
-		if wordErrors[got.Word] != nil {
+	f.reply = func(got *Reply) error {
+		if wordErrors[got.Word] != nil && !(verb == "drain" && got.Word == "DRAINING") {
 			return got.fail()
 		}
 		reply = *got
 		return nil
 	}
-	err := c.do(ctx, &r)
+	err := c.do(ctx, &request{name: verb, changes: !cmd.Repeat, repeat: cmd.Repeat, command: f})
 	return reply, err
 }
 

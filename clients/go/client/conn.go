@@ -27,17 +27,18 @@ type conn struct {
 	out      []byte        // commands that the writer has not taken yet
 	pending  []*call       // sent or in out, and not yet taken over by the reader
 	unsent   int           // how many of the last calls are still in out
-	sent     uint64        // calls so far
 	used     string        // the tube that later puts go to
 	watched  []string      // the tubes that later reserves take from
 	wait     time.Duration // of the reserve that was sent last
 	writing  bool          // the writer is awake
 	halfDone bool          // nothing more will be sent
+	retired  bool          // it ends when all calls are answered
 	room     chan struct{} // closed when the writer takes out; nil if nobody waits
 	err      error         // why the connection failed
 
 	wake     chan struct{} // capacity 1; wakes the writer
 	dead     chan struct{} // closed when err is set
+	sent     atomic.Uint64 // calls so far, also those in out
 	answered atomic.Uint64 // replies so far
 }
 
@@ -124,7 +125,7 @@ func (c *conn) push(call *call) {
 	}
 	c.pending = append(c.pending, call)
 	c.unsent++
-	c.sent++
+	c.sent.Add(1)
 }
 
 // await waits for the reply to a call that was sent. An error is a notSentError or a lostError.
@@ -304,8 +305,11 @@ func (c *conn) watch() {
 			return
 		case <-tick.C:
 		}
+		if c.endRetired() {
+			return
+		}
 		c.mu.Lock()
-		sent, wait := c.sent, c.wait
+		sent, wait := c.sent.Load(), c.wait
 		c.mu.Unlock()
 		if now := c.answered.Load(); now != seen || now == sent {
 			seen, since = now, time.Now()
@@ -318,15 +322,49 @@ func (c *conn) watch() {
 
 var errNoReply = errors.New("the server does not answer")
 
+// unanswered returns how many calls have no reply yet.
+func (c *conn) unanswered() uint64 {
+	answered := c.answered.Load() // first, since it follows sent
+	return c.sent.Load() - answered
+}
+
+// retire makes the connection end once all calls are answered.
+func (c *conn) retire() {
+	c.mu.Lock()
+	c.retired = true
+	c.mu.Unlock()
+}
+
+var errRetired = errors.New("calls go to another server")
+
+// endRetired ends the connection if it is retired and has no calls. One that is sent at the same time is not sent.
+func (c *conn) endRetired() bool {
+	c.mu.Lock()
+	end := c.retired && c.unanswered() == 0
+	if end {
+		c.setErr(errRetired)
+	}
+	c.mu.Unlock()
+	if end {
+		c.net.Close()
+	}
+	return end
+}
+
 // fail closes the connection. The goroutine read then ends the calls.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
+	c.setErr(err)
+	c.mu.Unlock()
+	c.net.Close()
+}
+
+// setErr makes err the reason why the connection failed, unless there is one. The caller holds c.mu.
+func (c *conn) setErr(err error) {
 	if c.err == nil {
 		c.err = err
 		close(c.dead)
 	}
-	c.mu.Unlock()
-	c.net.Close()
 }
 
 // alive reports whether the connection has not failed.

@@ -44,10 +44,14 @@ func (a *addresses) order() []string {
 	return order
 }
 
-func (a *addresses) failed(addr string) {
+// failed makes addr be tried only after the others for a while. It reports whether there is another one that has not
+// failed recently.
+func (a *addresses) failed(addr string) (others bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.avoid[addr] = time.Now().Add(avoidance)
+	now := time.Now()
+	a.avoid[addr] = now.Add(avoidance)
+	return slices.ContainsFunc(a.all, func(other string) bool { return !a.avoid[other].After(now) })
 }
 
 // dial connects to the first address that answers.

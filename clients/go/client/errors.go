@@ -37,7 +37,7 @@ var (
 	// ErrDuplicate means that the key of a put with [FailIfTaken] is taken.
 	ErrDuplicate = errors.New("the key is taken")
 
-	// ErrDraining means that the server accepts no puts at present.
+	// ErrDraining means that no server accepts puts at present.
 	ErrDraining = errors.New("the server is draining")
 
 	// ErrTooBig means that the body exceeds the largest size that the server accepts.

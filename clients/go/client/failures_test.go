@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +29,10 @@ var methods = []method{
 	}},
 	{"Put with a key", true, func(ctx context.Context, c *client.Client, _ *client.Job) error {
 		_, err := c.Put(ctx, "other", []byte("x"), client.Key("k"), client.KeyTTL(time.Hour))
+		return err
+	}},
+	{"PutMany", true, func(ctx context.Context, c *client.Client, _ *client.Job) error {
+		_, err := c.PutMany(ctx, []client.NewJob{{Tube: "other"}, {Tube: "methods"}})
 		return err
 	}},
 	{"Delete", true, func(ctx context.Context, c *client.Client, _ *client.Job) error { return c.Delete(ctx, 99) }},
@@ -195,4 +201,42 @@ func TestAuth(t *testing.T) {
 	defer c.Close()
 	_, err := c.Put(limited(t), "a", nil)
 	wantErr(t, err, client.ErrUnsupported) // the server has no users
+}
+
+// TestDraining: a put that a draining server refuses goes to another server; if there is none, that is the error.
+func TestDraining(t *testing.T) {
+	testserver.CheckLeaks(t)
+	on := testserver.Redis(t)
+	c := client.New(on.Addr(), client.ReplyTimeout(time.Second))
+	defer c.Close()
+	drain := func(i int, command string) {
+		one := client.New(on.Addrs[i])
+		defer one.Close()
+		if _, err := one.Exec(limited(t), client.Command{Line: command}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustPut(t, c, "jobs", "x")
+	drain(0, "drain")
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			for range 10 {
+				mustPut(t, c, "jobs", "x")
+			}
+		})
+	}
+	wg.Wait()
+	drain(1, "drain")
+	begin := time.Now()
+	_, err := c.Put(limited(t), "jobs", nil)
+	if wantErr(t, err, client.ErrDraining); errors.Is(err, client.ErrUnknownOutcome) || time.Since(begin) > slack {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+	drain(0, "undrain")
+	drain(1, "undrain")
+	mustPut(t, c, "jobs", "x")
+	if s, err := c.Exec(limited(t), client.Command{Line: "stats-tube jobs"}); err != nil || !strings.Contains(string(s.Body), "current-jobs-ready: 102\n") {
+		t.Errorf("%s, %v; want 102 jobs", s.Body, err)
+	}
 }

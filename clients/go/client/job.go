@@ -76,18 +76,18 @@ func (j *Job) GiveBack(ctx context.Context) error {
 
 // finish sends a command about the reservation.
 func (j *Job) finish(ctx context.Context, verb, args, word string) error {
-	r := request{name: verb, changes: true, repeat: true}
-	r.accept = func(reply *Reply) error { return reply.expect(word) }
+	f := new(funcs)
+	f.reply = func(reply *Reply) error { return reply.expect(word) }
 	id := strconv.FormatUint(j.ID, 10)
+	r := request{name: verb, changes: true, repeat: j.Lease != "", command: f}
 	if j.Lease == "" {
-		r.repeat = false
-		r.build = func(*conn) (*call, error) { return lineCall(verb + " " + id + args), nil }
+		f.call = func(*conn) (*call, error) { return lineCall(verb + " " + id + args), nil }
 		if err := j.conn.request(ctx, &r); err != nil {
 			return r.explain(err)
 		}
 		return nil
 	}
-	r.build = func(conn *conn) (*call, error) {
+	f.call = func(conn *conn) (*call, error) {
 		return lineCall(verb + "-lease " + id + " " + j.Lease + args), conn.caps.need(Leases, "leases")
 	}
 	return j.client.do(ctx, &r)

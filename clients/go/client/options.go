@@ -21,7 +21,7 @@ type options struct {
 
 func defaults() options {
 	return options{
-		connections: 2, dialTimeout: 3 * time.Second, replyTimeout: 10 * time.Second, wait: 10 * time.Second,
+		connections: 8, dialTimeout: 3 * time.Second, replyTimeout: 10 * time.Second, wait: 10 * time.Second,
 		logger: slog.New(slog.DiscardHandler),
 	}
 }
@@ -34,8 +34,9 @@ func Auth(user, secret string) Option {
 	return func(o *options) { o.user, o.secret = user, secret }
 }
 
-// Connections sets how many connections the calls of a client share; 2 by default. Calls are
-// pipelined, so a few serve thousands of goroutines. A [Consumer] has one of its own.
+// Connections sets how many connections the calls of a client share at most; 8 by default. Calls are
+// pipelined, and another connection is opened only when those that there are have 64 calls under way each. A [Consumer] has one
+// of its own.
 func Connections(n int) Option { return func(o *options) { o.connections = max(n, 1) } }
 
 // DialTimeout limits the time to connect to one address, handshake included; 3 s by default.

@@ -74,6 +74,18 @@ func (l *link) conn(ctx context.Context, limit *time.Time) (*conn, error) {
 	}
 }
 
+// leave makes the link connect to another server, since the one of conn accepts no puts. It returns false if no other
+// is likely to.
+func (l *link) leave(conn *conn) bool {
+	if !l.client.addrs.failed(conn.addr) {
+		return false
+	}
+	if l.live.CompareAndSwap(conn, nil) {
+		conn.retire()
+	}
+	return true
+}
+
 // permanent reports whether an error of an attempt would come again.
 func permanent(err error) bool {
 	var cert *tls.CertificateVerificationError

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -29,26 +30,52 @@ const maxTaggedLine = 1024
 // [ErrTooBig], [ErrOutOfMemory], [ErrDraining] and [ErrForbidden]; of the client [ErrInvalid],
 // [ErrUnsupported], [ErrUnavailable] and [ErrClosed].
 func (c *Client) Put(ctx context.Context, tube string, body []byte, opts ...PutOption) (Receipt, error) {
-	o := putOptions{pri: DefaultPriority, ttr: DefaultTTR, keep: true}
-	for _, opt := range opts {
-		opt(&o)
+	p := puts.Get().(*put)
+	defer p.free()
+	if err := p.set(tube, body, opts); err != nil {
+		return Receipt{}, fmt.Errorf("put: %w", err)
 	}
-	var receipt Receipt
-	if o.err == nil {
-		o.err = checkTube(tube)
-	}
-	if o.err != nil {
-		return receipt, fmt.Errorf("put: %w", o.err)
-	}
-	if body == nil {
-		body = []byte{}
-	}
-	r := request{name: "put", changes: true, repeat: o.idempotent()}
-	r.build = func(conn *conn) (*call, error) { return o.call(conn.caps, tube, body) }
-	r.accept = func(reply *Reply) error { return receipt.read(reply) }
-	err := c.do(ctx, &r)
-	return receipt, err
+	err := c.do(ctx, &p.request)
+	return p.receipt, err
 }
+
+// A put is a request to put a job.
+type put struct {
+	request
+	putOptions
+	tube    string
+	body    []byte
+	receipt Receipt
+}
+
+var puts = sync.Pool{New: func() any { return new(put) }}
+
+// set prepares a put, which may have been used before.
+func (p *put) set(tube string, body []byte, opts []PutOption) error {
+	if body == nil {
+		body = noBody
+	}
+	*p = put{tube: tube, body: body, putOptions: putOptions{pri: DefaultPriority, ttr: DefaultTTR, keep: true, tags: p.tags[:0]}}
+	for _, opt := range opts {
+		opt(&p.putOptions)
+	}
+	p.request = request{name: "put", changes: true, repeat: p.idempotent(), command: p}
+	if p.err != nil {
+		return p.err
+	}
+	return checkTube(tube)
+}
+
+// free gives back a put for the next one.
+func (p *put) free() {
+	p.body = nil
+	puts.Put(p)
+}
+
+var noBody = []byte{}
+
+func (p *put) build(c *conn) (*call, error) { return p.call(c.caps, p.tube, p.body) }
+func (p *put) accept(r *Reply) error        { return p.receipt.read(r) }
 
 // call returns the call of a put for a server with these capabilities.
 func (o *putOptions) call(caps capabilities, tube string, body []byte) (*call, error) {

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -15,9 +16,12 @@ import (
 	"log"
 	"os"
 	"os/exec"
+	"runtime/pprof"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"redstalk/clients/go/client"
@@ -28,45 +32,89 @@ var (
 	addr       = flag.String("addr", "127.0.0.1:11300", "address of the server")
 	stalkbench = flag.String("stalkbench", "../../bin/stalkbench", "path of stalkbench")
 	n          = flag.Int("n", 50, "goroutines, handlers and connections")
-	conns      = flag.Int("connections", 2, "connections of the client")
+	conns      = flag.Int("connections", 8, "most connections of the client")
 	rounds     = flag.Int("rounds", 5, "rounds; the median is printed")
 	duration   = flag.Duration("duration", 2*time.Second, "duration of a round")
+	only       = flag.String("only", "", "rows to measure: those whose names contain this")
+	profile    = flag.String("cpuprofile", "", "file for a profile of this process")
 )
+
+// A row is what is measured: operations a second, and the processor time of each, of the program that sends them.
+type row struct {
+	name    string
+	measure func() figures
+}
+
+type figures struct{ perSecond, cost float64 }
 
 func main() {
 	flag.Parse()
 	c := client.New(*addr, client.Connections(*conns))
 	defer c.Close()
-	seconds := duration.Seconds()
 	nn := fmt.Sprint(*n)
-	puts := func() float64 { return float64(put(c)) / seconds }
-	work := func() float64 { return float64(handle(c)) / seconds }
-	table := []struct {
-		name    string
-		measure func() float64
-	}{
+	puts := func() figures { return ours(func() int { return put(c) }) }
+	work := func() figures { return ours(func() int { return handle(c) }) }
+	many := func() figures { return ours(func() int { return putMany(c) }) }
+	table := []row{
 		{"Put from " + nn + " goroutines", puts},
-		{"stalkbench: " + nn + " connections, 32 puts in a packet", func() float64 { return bench("--mode", "put", "--conns", nn, "--pipeline", "32") }},
-		{"stalkbench: 2 connections, " + fmt.Sprint(*n/2) + " puts in a packet", func() float64 { return bench("--mode", "put", "--conns", "2", "--pipeline", fmt.Sprint(*n/2)) }},
-		{"stalkbench: " + nn + " connections, one put at a time", func() float64 { return bench("--mode", "put", "--conns", nn) }},
+		{"PutMany of 32 from " + nn + " goroutines", many},
+		{"stalkbench: " + nn + " connections, 32 puts in a packet", func() figures { return bench(1, "--mode", "put", "--conns", nn, "--pipeline", "32") }},
+		{"stalkbench: 2 connections, " + fmt.Sprint(*n/2) + " puts in a packet", func() figures { return bench(1, "--mode", "put", "--conns", "2", "--pipeline", fmt.Sprint(*n/2)) }},
+		{"stalkbench: " + nn + " connections, one put at a time", func() figures { return bench(1, "--mode", "put", "--conns", nn) }},
 		{"worker with " + nn + " handlers, jobs put as they end", work},
-		{"stalkbench: closed loop of " + nn + " connections, jobs", func() float64 { return bench("--mode", "cycle", "--conns", nn) / 3 }},
+		{"stalkbench: closed loop of " + nn + " connections, jobs", func() figures { return bench(3, "--mode", "cycle", "--conns", nn) }},
 	}
-	results := make([][]float64, len(table))
+	table = slices.DeleteFunc(table, func(r row) bool { return !strings.Contains(r.name, *only) })
+	defer startProfile()()
+	results := make([][]figures, len(table))
 	for range *rounds {
 		for i, row := range table {
 			results[i] = append(results[i], row.measure())
 		}
 	}
 	for i, row := range table {
-		slices.Sort(results[i])
-		fmt.Printf("%10.0f/s  %s (%.0f to %.0f)\n", results[i][*rounds/2], row.name, results[i][0], results[i][*rounds-1])
+		all := results[i]
+		slices.SortFunc(all, func(a, b figures) int { return cmp.Compare(a.perSecond, b.perSecond) })
+		median := all[len(all)/2]
+		fmt.Printf("%10.0f/s (%.0f to %.0f) %6.2f µs  %s\n", median.perSecond, all[0].perSecond, all[len(all)-1].perSecond, median.cost, row.name)
 	}
 }
 
-// bench returns stalkbench's operations a second.
-func bench(args ...string) float64 {
-	out, err := exec.Command(*stalkbench, append([]string{"run", "--json", "--addr", *addr, "--duration", duration.String()}, args...)...).Output()
+// ours measures a function of this program that returns how many operations it has done.
+func ours(f func() int) figures {
+	before, begin := processorTime(), time.Now()
+	n := float64(f())
+	return figures{n / time.Since(begin).Seconds(), (processorTime() - before).Seconds() * 1e6 / n}
+}
+
+// processorTime returns the processor time of this program so far.
+func processorTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		log.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// startProfile writes a profile until the returned function is called.
+func startProfile() (stop func()) {
+	if *profile == "" {
+		return func() {}
+	}
+	f, err := os.Create(*profile)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	return pprof.StopCPUProfile
+}
+
+// bench runs stalkbench, and counts several of its operations as one.
+func bench(several float64, args ...string) figures {
+	cmd := exec.Command(*stalkbench, append([]string{"run", "--json", "--addr", *addr, "--duration", duration.String()}, args...)...)
+	out, err := cmd.Output()
 	if err != nil {
 		log.Fatalf("stalkbench: %v\n%s", err, out)
 	}
@@ -76,26 +124,50 @@ func bench(args ...string) float64 {
 	if err := json.Unmarshal(out, &result); err != nil {
 		log.Fatal(err)
 	}
-	return result.Throughput
+	used := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	perSecond := result.Throughput / several
+	return figures{perSecond, used * 1e6 / (perSecond * duration.Seconds())}
 }
 
 var body = make([]byte, 128) // as stalkbench
 
 // put puts jobs for the duration and returns their number. Then it deletes them.
 func put(c *client.Client) int {
+	return fill(c, func(tube string) (int, error) {
+		_, err := c.Put(context.Background(), tube, body)
+		return 1, err
+	})
+}
+
+// putMany is put with 32 jobs in each call.
+func putMany(c *client.Client) int {
+	return fill(c, func(tube string) (int, error) {
+		jobs := make([]client.NewJob, 32)
+		for i := range jobs {
+			jobs[i] = client.NewJob{Tube: tube, Body: body}
+		}
+		_, err := c.PutMany(context.Background(), jobs)
+		return len(jobs), err
+	})
+}
+
+// fill calls f, which puts jobs, in all goroutines for the duration.
+func fill(c *client.Client, f func(tube string) (int, error)) int {
 	tube := fmt.Sprintf("bench-%d", time.Now().UnixNano())
 	var count atomic.Int64
 	var wg sync.WaitGroup
 	end := time.Now().Add(*duration)
 	for range *n {
 		wg.Go(func() {
-			n := int64(0)
-			for ; time.Now().Before(end); n++ {
-				if _, err := c.Put(context.Background(), tube, body); err != nil {
+			sum := 0
+			for time.Now().Before(end) {
+				n, err := f(tube)
+				if err != nil {
 					log.Fatal(err)
 				}
+				sum += n
 			}
-			count.Add(n)
+			count.Add(int64(sum))
 		})
 	}
 	wg.Wait()

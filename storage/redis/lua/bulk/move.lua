@@ -229,7 +229,7 @@ OPS['replay'] = function(i)
   local j = load(ARGV[i])
   if j then locate(j, false) end
   local waits = j and (j.state == 'ready' or j.state == 'delayed' or j.state == 'buried')
-  local f = waits and j.has_metadata and unpack_metadata(call('GETRANGE', j.key, format('%d', -MAX_METADATA), '-1'))
+  local f = waits and j.has_metadata and read_metadata(j.key)
   local home = f and f.from_tube ~= j.tube and f.from_tube or ''
   if home ~= '' then
     leave_place(j)
