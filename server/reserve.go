@@ -37,7 +37,7 @@ func (s *session) planTakeFor(h tube.Holder, r *request, timeout time.Duration) 
 	r.waits = r.timeout > 0 && !s.halfClosed
 	s.blocking = s.blocking || r.waits
 	s.tubes += s.watched.len()
-	s.addOp(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: s.searchTubes(), Wait: r.waits})
+	s.addOp(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: s.searchTubes(), Wait: r.waits, Info: r.info})
 }
 
 // stale reports whether the take of r found no job before another reserve of the same burst waited.

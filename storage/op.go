@@ -31,6 +31,7 @@ type Op struct {
 	Role  tube.Role
 	State tube.State
 	Wait  bool // Take: the connection will wait for a wake-up if there is no job
+	Info  bool // Take: the stats of the job are wanted; a store can answer with them (Job)
 
 	Pri      uint32
 	Delay    uint32        // seconds; Pause: the length of the pause
