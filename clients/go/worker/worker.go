@@ -36,7 +36,7 @@ func New(c *client.Client, config Config) *Worker {
 func (w *Worker) Run(ctx context.Context, mux *Mux) error {
 	r := &run{
 		Worker: w, handlers: mux.wrapped(),
-		free: make(chan struct{}, w.config.Concurrency), held: map[*lease]struct{}{},
+		free: make(chan struct{}, w.config.Concurrency), settling: make(chan struct{}, w.config.Concurrency), held: map[*lease]struct{}{},
 	}
 	weights := w.config.Tubes
 	if weights == nil {
@@ -58,6 +58,7 @@ type run struct {
 	handlers map[string]Handler
 	picker   *picker
 	free     chan struct{} // has an element for each handler that could be running
+	settling chan struct{} // has an element for each job whose handler has returned, and that is being settled
 
 	abort context.Context // the parent of all handlers' contexts
 	ended context.Context // ends when Run returns
