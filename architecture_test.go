@@ -63,7 +63,7 @@ var layers = [][]importRule{
 	{ // listeners, and what runs beside them
 		{"server", "protocol server/access server/limits server/netpoll server/queue storage storage/body tube"},
 		{"server/httpapi", "protocol server/access server/httpserve server/queue storage tube"},
-		{"server/webhook", "server/queue storage tube"},
+		{"server/webhook", "protocol server/queue storage tube"},
 		{"server/upstream", "protocol/client protocol/migrate server/queue storage tube"},
 		{"server/gateway", "protocol server/access server/httpserve server/queue storage tube"},
 	},

@@ -153,7 +153,7 @@ func parseLease(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
-// parseReleaseLease parses ID LEASE PRI DELAY, which must end the line.
+// parseReleaseLease parses ID LEASE PRI DELAY [TAG:VALUE]..., which must end the line.
 func parseReleaseLease(c *Command, args []byte) (ok bool) {
 	if args, ok = c.readLease(args); !ok {
 		return false
@@ -162,16 +162,16 @@ func parseReleaseLease(c *Command, args []byte) (ok bool) {
 		return false
 	}
 	c.Delay, args, ok = u32(args)
-	return ok && len(args) == 0
+	return ok && c.endTags(args, TagsOfRelease)
 }
 
-// parseBuryLease parses ID LEASE PRI, which must end the line.
+// parseBuryLease parses ID LEASE PRI [TAG:VALUE]..., which must end the line.
 func parseBuryLease(c *Command, args []byte) (ok bool) {
 	if args, ok = c.readLease(args); !ok {
 		return false
 	}
 	c.Pri, args, ok = u32(args)
-	return ok && len(args) == 0
+	return ok && c.endTags(args, TagsOfBury)
 }
 
 // readLease parses ID LEASE. A token that this server cannot have made is lease 0.
@@ -186,9 +186,9 @@ func (c *Command) readLease(args []byte) (rest []byte, ok bool) {
 	return rest, printable(token, MaxLease)
 }
 
-// appendLease appends a lease as it is in the protocol: the tokens of later leases are greater
+// AppendLease appends a lease as it is in the protocol: the tokens of later leases are greater
 // also when they are compared as text.
-func appendLease(b []byte, lease uint64) []byte {
+func AppendLease(b []byte, lease uint64) []byte {
 	var text [leaseDigits]byte
 	for i := leaseDigits - 1; i >= 0; i-- {
 		text[i] = '0' + byte(lease%10)
@@ -276,14 +276,8 @@ func parseMoveJobs(c *Command, args []byte) (ok bool) {
 
 // parseSetPolicy parses TUBE [TAG:VALUE]..., which must end the line.
 func parseSetPolicy(c *Command, args []byte) (ok bool) {
-	if c.Name, args, ok = readName(args); !ok || len(args) == 0 {
-		return ok
-	}
-	if !onlyTags(args, TagsOfPolicy) {
-		return false
-	}
-	c.Tags = readTags(args, TagsOfPolicy)
-	return c.Tags != nil
+	c.Name, args, ok = readName(args)
+	return ok && c.endTags(args, TagsOfPolicy)
 }
 
 // parseAuth parses USER SECRET. The secret is all that follows one space, and can contain

@@ -205,8 +205,8 @@ func TestLongestLines(t *testing.T) {
 		line, want   string // with a run of zeros for 0+
 		largestSoFar int
 	}{
-		{"set-policy a max:0+1", "set-policy a max=1", 1024},
-		{"put 0 0 1 1 max:0+1\r\na", `put 0 0 1 "a" max=1`, 1024},
+		{"set-policy a max:0+1", "set-policy a max=1", 4096},
+		{"put 0 0 1 1 max:0+1\r\na", `put 0 0 1 "a" max=1`, 4096},
 		{"list-jobs a ready 0+1", "list-jobs a ready 1", 450},
 		{"move-jobs a ready b 0+1", "move-jobs a ready b 1", 450},
 		{"find a" + "0+k", "find BAD_FORMAT", 450},
@@ -248,12 +248,12 @@ func TestStateWords(t *testing.T) {
 // TestLeaseOnTheWire checks that the token of a reply can be used in a command.
 func TestLeaseOnTheWire(t *testing.T) {
 	for _, lease := range []uint64{1, 9, 10, 1 << 40, 1<<64 - 1} {
-		text := string(appendLease(nil, lease))
+		text := string(AppendLease(nil, lease))
 		if len(text) > MaxLease {
 			t.Errorf("%q has %d bytes", text, len(text))
 		}
 		check(t, "touch-lease 7 "+text+"\r\n", 0, fmt.Sprint("touch-lease 7 ", lease))
-		if lease > 1 && text <= string(appendLease(nil, lease-1)) {
+		if lease > 1 && text <= string(AppendLease(nil, lease-1)) {
 			t.Errorf("%s is not larger than the token before", text)
 		}
 	}

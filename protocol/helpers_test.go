@@ -32,9 +32,9 @@ func show(c *Command) string {
 	case Put:
 		return fmt.Sprintf("put %d %d %d %s%s", c.Pri, c.Delay, c.TTR, showBody(c.Body), showTags(c.Tags))
 	case Release:
-		return fmt.Sprintf("release %d %d %d", c.ID, c.Pri, c.Delay)
+		return fmt.Sprintf("release %d %d %d%s", c.ID, c.Pri, c.Delay, showTags(c.Tags))
 	case Bury:
-		return fmt.Sprintf("bury %d %d", c.ID, c.Pri)
+		return fmt.Sprintf("bury %d %d%s", c.ID, c.Pri, showTags(c.Tags))
 	case Kick:
 		return fmt.Sprintf("kick %d", c.MaxJobs)
 	case ReserveWithTimeout:
@@ -66,9 +66,9 @@ func showExtension(c *Command) string {
 	case DeleteLease, TouchLease:
 		return fmt.Sprint(s, " ", c.ID, " ", c.Lease)
 	case ReleaseLease:
-		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, " ", c.Pri, " ", c.Delay)
+		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, " ", c.Pri, " ", c.Delay, showTags(c.Tags))
 	case BuryLease:
-		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, " ", c.Pri)
+		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, " ", c.Pri, showTags(c.Tags))
 	case ListJobs:
 		return strings.TrimSuffix(fmt.Sprintf("%s %s %v %d %s", s, c.Name, c.State, c.MaxJobs, c.Cursor), " ")
 	case Find, DeleteKey:
@@ -114,6 +114,7 @@ func showTags(t *Tags) (s string) {
 		{"delay", t.HasDelay, t.Delay}, {"at", t.HasAt, t.At}, {"key", t.Key != "", t.Key},
 		{"on-duplicate", t.OnDuplicate != NotSaid, t.OnDuplicate}, {"key-ttl", t.HasKeyTTL, t.KeyTTL},
 		{"retry", t.Retry != nil, t.Retry}, {"max", t.Max != 0, t.Max}, {"dead", t.Dead != "", t.Dead},
+		{"trace", t.Trace != "", t.Trace}, {"reason", t.Reason != "", t.Reason}, {"failure", t.NoFailure, "no"},
 		{"quota-jobs", t.HasQuotaJobs, t.QuotaJobs}, {"quota-bytes", t.HasQuotaBytes, t.QuotaBytes},
 		{"push", t.Push.URL != "", t.Push.URL}, {"push-concurrency", t.Push.Concurrency != 0, t.Push.Concurrency},
 		{"push-timeout", t.Push.Timeout != 0, t.Push.Timeout}, {"push-rate", t.Push.Rate.Calls != 0, t.Push.Rate},
@@ -121,6 +122,13 @@ func showTags(t *Tags) (s string) {
 		if one.said {
 			s += fmt.Sprint(" ", one.name, "=", one.value)
 		}
+	}
+	if t.Meta != nil {
+		var metas []string
+		for _, m := range t.Meta {
+			metas = append(metas, m.Name+"="+m.Value)
+		}
+		s += fmt.Sprintf(" meta=%q", metas)
 	}
 	return s
 }

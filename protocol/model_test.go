@@ -79,7 +79,7 @@ func (m *modelLine) show() string {
 // the line ends, unless the shape ends in "…".
 var shapes = map[string]string{
 	"peek_": "Q", "reserve-with-timeout_": "D…", "reserve-job_": "Q", "delete_": "Q",
-	"release_": "QDD", "bury_": "QD", "kick-job_": "Q", "touch_": "Q", "stats-job_": "Q",
+	"release_": "QDD…", "bury_": "QD…", "kick-job_": "Q", "touch_": "Q", "stats-job_": "Q",
 }
 
 var (
@@ -149,6 +149,11 @@ func (m *modelLine) args(w, args string) bool {
 	ok := m.numbers(shape, args)
 	for _, n := range m.n {
 		m.text += fmt.Sprint(" ", n)
+	}
+	if known := modelEndTags[w]; ok && known != "" {
+		m.tags(m.rest, known)
+		m.text += m.tagText
+		return !m.junk && !m.badTags
 	}
 	return ok && !(w == "reserve-with-timeout_" && m.n[0] > 2147483647)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // The part of the model for extensions. It splits a line at its spaces, and parses every word
@@ -76,6 +78,18 @@ func (m *modelLine) extension(w, args string) bool {
 	if !found {
 		return args == ""
 	}
+	if known := modelEndTags[w]; known != "" {
+		p := modelLeaseArgs[w].FindStringSubmatch(args)
+		if p == nil {
+			return false
+		}
+		ok := m.words(strings.Fields(kinds), modelSpaces.Split(strings.TrimLeft(p[1], " "), -1))
+		if m.tags(p[2], known); ok {
+			m.rest = p[2]
+		}
+		m.text += m.tagText
+		return ok && !m.junk && !m.badTags
+	}
 	return m.words(strings.Fields(kinds), modelSpaces.Split(strings.TrimLeft(args, " "), -1))
 }
 
@@ -140,9 +154,60 @@ func modelWord(kind, word string) (string, bool) {
 
 // modelTags are the tags of put and of set-policy, in the order of show.
 const (
-	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead"
+	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead meta trace"
 	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate"
 )
+
+// modelEndTags are the tags of commands that end with some.
+var modelEndTags = map[string]string{"release_": "reason failure", "bury_": "reason", "release-lease_": "reason failure", "bury-lease_": "reason"}
+
+// modelLeaseArgs splits the arguments of such commands by lease from their tags.
+var modelLeaseArgs = map[string]*regexp.Regexp{
+	"release-lease_": regexp.MustCompile(`(?s)^( *[^ ]+ +[^ ]+ +[0-9]+ +[0-9]+)(.*)$`), "bury-lease_": regexp.MustCompile(`(?s)^( *[^ ]+ +[^ ]+ +[0-9]+)(.*)$`),
+}
+
+// modelWordOfTag matches a tag with spaces before it, and modelWordOfMeta the tag meta. modelQuoted
+// matches what can be in quotes.
+var (
+	modelWordOfTag  = regexp.MustCompile(`(?s)^ +([^ :]*):("(?:\\.|[^"\\])*(?:"[^ ]*|\\?$)|[^ ]*)`)
+	modelWordOfMeta = regexp.MustCompile(`(?s)^ +(meta):([^ =]*="(?:\\.|[^"\\])*(?:"[^ ]*|\\?$)|[^ ]*)`)
+	modelQuoted     = regexp.MustCompile(`^"((?:[^"\\[:cntrl:]]|\\["\\nt])*)"$`)
+	modelPlain      = regexp.MustCompile(`^[!-~]+$`)
+	modelMeta       = regexp.MustCompile(`(?s)^([A-Za-z0-9_-]{1,128})=(.*)$`)
+)
+
+// modelUnquote returns a value without quotes and escapes, and whether it is valid.
+func modelUnquote(value string) (string, bool) {
+	if !strings.HasPrefix(value, `"`) {
+		return value, modelPlain.MatchString(value)
+	}
+	p := modelQuoted.FindStringSubmatch(value)
+	if p == nil || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+		return "", false
+	}
+	return strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\t`, "\t").Replace(p[1]), true
+}
+
+// modelMetas adds a meta to those that came before, and returns whether they are valid.
+func modelMetas(before []string, value string) ([]string, bool) {
+	name, text, found := strings.Cut(value, "=")
+	ok := text == "" && modelPlain.MatchString(value)
+	if text != "" {
+		text, ok = modelUnquote(text)
+	}
+	all, size := append(before, name+"="+text), 0
+	for i, one := range all {
+		p := modelMeta.FindStringSubmatch(one)
+		if p == nil {
+			return all, false
+		}
+		size += len(one) - 1
+		for _, other := range all[:i] {
+			ok = ok && !strings.EqualFold(strings.SplitN(other, "=", 2)[0], p[1])
+		}
+	}
+	return all, ok && found && len(all) <= 16 && size <= 1024
+}
 
 // tags parses what follows the length of a put, or the name of a policy. It sets junk if
 // there is anything but tags, else badTags if they are invalid, else tagText.
@@ -155,14 +220,27 @@ func (m *modelLine) tags(rest, known string) {
 		m.junk = true
 		return
 	}
-	got := map[string]string{}
-	for _, word := range modelSpaces.Split(rest, -1)[1:] {
-		name, value, found := strings.Cut(word, ":")
-		if !found || !strings.Contains(" "+known+" ", " "+name+" ") {
+	got, metas := map[string]string{}, []string(nil)
+	for rest != "" {
+		p := modelWordOfMeta.FindStringSubmatch(rest)
+		if p == nil {
+			p = modelWordOfTag.FindStringSubmatch(rest)
+		}
+		if p == nil || !strings.Contains(" "+known+" ", " "+p[1]+" ") {
 			m.junk, m.badTags = true, false
 			return
 		}
-		shown, ok := modelTag(name, value)
+		name, value := p[1], p[2]
+		rest = rest[len(p[0]):]
+		if name == "meta" {
+			var ok bool
+			metas, ok = modelMetas(metas, value)
+			m.badTags = m.badTags || !ok
+			continue
+		}
+		plain, ok := modelUnquote(value)
+		shown, valid := modelTag(name, plain)
+		ok = ok && valid
 		if _, twice := got[name]; twice || !ok {
 			m.badTags = true
 		}
@@ -173,16 +251,22 @@ func (m *modelLine) tags(rest, known string) {
 			m.badTags = true
 		}
 	}
+	if _, reason := got["reason"]; reason && got["failure"] != "" {
+		m.badTags = true
+	}
 	for _, name := range []string{"push-concurrency", "push-timeout", "push-rate"} {
 		_, push := got["push"]
 		if _, ok := got[name]; ok && !push {
 			m.badTags = true
 		}
 	}
-	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate") {
+	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate") {
 		if shown, ok := got[name]; ok {
 			m.tagText += " " + name + "=" + shown
 		}
+	}
+	if metas != nil {
+		m.tagText += fmt.Sprintf(" meta=%q", metas)
 	}
 }
 
@@ -220,6 +304,12 @@ func modelTag(name, value string) (string, bool) {
 		return modelRange("Q", value)
 	case "key":
 		return value, modelKinds["key"].MatchString(value)
+	case "trace":
+		return value, modelTrace.MatchString(value) && !strings.HasPrefix(value, "ff") && !strings.Contains(value, "-"+strings.Repeat("0", 16))
+	case "reason":
+		return value, 0 < len(value) && len(value) <= 512
+	case "failure":
+		return value, value == "no"
 	case "dead":
 		return value, modelName.MatchString(value)
 	case "on-duplicate":
@@ -235,6 +325,8 @@ func modelTag(name, value string) (string, bool) {
 	}
 	return fmt.Sprint(times), true
 }
+
+var modelTrace = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 // modelURL matches valid push URLs. Its groups are the host, and a colon with the port.
 var modelURL = regexp.MustCompile(`^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\])(:[0-9]+)?(?:[/?](?:[!-"$&-\[\]-~]|%[0-9A-Fa-f]{2})*)?$`)
@@ -264,15 +356,20 @@ func modelMaxLine(line string) int {
 	case "delete-batch":
 		return 16384
 	case "set-policy":
-		return 1024
+		return 4096
 	case "find", "delete-key", "list-jobs", "move-jobs":
 		return 450
 	case "put":
 		m := &modelLine{}
 		if m.numbers("DDDD…", args) && m.rest != "" {
 			if m.tags(m.rest, modelPutTags); !m.junk {
-				return 1024
+				return 4096
 			}
+		}
+	case "release", "bury", "release-lease", "bury-lease":
+		m := &modelLine{verb: word}
+		if m.args(word+"_", args); m.rest != "" && !m.junk && (m.tagText != "" || m.badTags) {
+			return 4096
 		}
 	}
 	return 224

@@ -78,7 +78,7 @@ func (p *Page) Word(key, v string) {
 	p.Bare(key, v)
 }
 
-// Quoted adds a string in double quotes; a double quote or backslash in it is
+// Quoted adds a string in double quotes; double quotes, backslashes, newlines and tabs in it are
 // escaped with a backslash.
 func (p *Page) Quoted(key, v string) {
 	p.key(key)
@@ -89,10 +89,16 @@ func (p *Page) Quoted(key, v string) {
 func appendQuoted(to []byte, v string) []byte {
 	to = append(to, '"')
 	for i := range len(v) {
-		if v[i] == '"' || v[i] == '\\' {
-			to = append(to, '\\')
+		switch v[i] {
+		case '"', '\\':
+			to = append(to, '\\', v[i])
+		case '\n':
+			to = append(to, `\n`...)
+		case '\t':
+			to = append(to, `\t`...)
+		default:
+			to = append(to, v[i])
 		}
-		to = append(to, v[i])
 	}
 	return append(to, '"')
 }

@@ -94,8 +94,10 @@ type Command struct {
 	// ordinary slice.
 	Buffer Buffer
 
-	// Tags are those of put and set-policy, nil if the line has none.
+	// Tags are nil if the line has none.
 	Tags *Tags
+	// Wrong says, with a Fault, which tag is wrong and what is expected; "": no tag is.
+	Wrong string
 
 	Lease  uint64 // the -lease commands; 0 is a malformed token, which no job has
 	State  State  // list-jobs, flush-tube, move-jobs
@@ -123,7 +125,7 @@ func parseLine(c *Command, line []byte) {
 	default:
 		c.Counted = true
 	}
-	if len(line) > MaxLine-len(crlf) && c.Verb == Put && c.Tags == nil && !c.badTags {
+	if len(line) > MaxLine-len(crlf) && spec.MaxLine == MaxTagLine && c.Verb != SetPolicy && c.Tags == nil && c.Wrong == "" {
 		*c = Command{Fault: BadFormat} // only a line with tags can be that long
 	}
 }
@@ -174,8 +176,20 @@ func (c *Command) parsePutTags(args []byte) {
 	if c.junk = !onlyTags(args, TagsOfPut); c.junk {
 		return
 	}
-	c.Tags = readTags(args, TagsOfPut)
+	c.Tags, c.Wrong = readTags(args, TagsOfPut)
 	c.badTags = c.Tags == nil
+}
+
+// endTags parses tags, which must end the line.
+func (c *Command) endTags(args []byte, in TagSet) bool {
+	if len(args) == 0 {
+		return true
+	}
+	if !onlyTags(args, in) {
+		return false
+	}
+	c.Tags, c.Wrong = readTags(args, in)
+	return c.Tags != nil
 }
 
 // parseID parses ID, which must end the line.
@@ -184,7 +198,7 @@ func parseID(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
-// parseRelease parses ID PRI DELAY, which must end the line.
+// parseRelease parses ID PRI DELAY [TAG:VALUE]..., which must end the line.
 func parseRelease(c *Command, args []byte) (ok bool) {
 	if c.ID, args, ok = u64(args); !ok {
 		return false
@@ -193,7 +207,16 @@ func parseRelease(c *Command, args []byte) (ok bool) {
 		return false
 	}
 	c.Delay, args, ok = u32(args)
-	return ok && len(args) == 0
+	return ok && c.endTags(args, TagsOfRelease)
+}
+
+// parseBury parses ID PRI [TAG:VALUE]..., which must end the line.
+func parseBury(c *Command, args []byte) (ok bool) {
+	if c.ID, args, ok = u64(args); !ok {
+		return false
+	}
+	c.Pri, args, ok = u32(args)
+	return ok && c.endTags(args, TagsOfBury)
 }
 
 // parseIDAndPri parses ID PRI, which must end the line.

@@ -46,6 +46,9 @@ func randomExtension(rnd *rand.Rand) string {
 	for _, kind := range strings.Fields(words) {
 		line += randomWord(rnd, strings.TrimSuffix(kind, "?")) + pick(" ", " ", " ", " ", "  ", "")
 	}
+	for range rnd.IntN(3) * strings.Count(words, "lease D") {
+		line += " " + randomNote(rnd)
+	}
 	switch rnd.IntN(12) {
 	case 0:
 		line += pick(" ", "x", " x", "\t", "\x00", "\r", ":", " key:", " foo")
@@ -78,6 +81,27 @@ func randomWord(rnd *rand.Rand, kind string) string {
 	return pick("1", "7", "0007", "1000", "2147483647", pick("0", "1001", "4294967295", "4294967296", "-1", "1x", "18446744073709551616"))
 }
 
+// randomNote returns a tag with a text, or another one with a value in quotes.
+func randomNote(rnd *rand.Rand) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	text := ""
+	for range rnd.IntN(5) {
+		text += pick("a", " ", "ä", `\\"`, `\\\\`, `\\n`, `\\t`, "=", ":", pick(`\\x`, `"`, "\xff", "\u0085", strings.Repeat("x", 300), `\\`))
+	}
+	quoted := pick(`"`, `"`, `"`, `"`, "") + text + pick(`"`, `"`, `"`, `"`, "", `"x`)
+	switch pick("meta", "meta", "trace", "reason", "failure", "key") {
+	case "meta":
+		return "meta:" + pick("a", "B", "b", "c-1", "d_", "e", "", "f.") + pick("=", "=", "=", "=", "") + quoted
+	case "trace":
+		return "trace:" + pick(`"`, "") + pick("00", "01", "ff") + "-" + strings.Repeat(pick("a", "0", "A"), 32) + "-" + strings.Repeat(pick("b", "0"), 16) + pick("-01", "-01", "-1") + pick("", `"`)
+	case "failure":
+		return pick("failure:no", `failure:"no"`, "failure:yes", "failure:")
+	case "key":
+		return "key:" + quoted
+	}
+	return "reason:" + quoted
+}
+
 // randomTag returns a tag, mostly a valid one.
 func randomTag(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
@@ -86,6 +110,9 @@ func randomTag(rnd *rand.Rand) string {
 		return pick("foo", "foo:1", "key", ":", "key-ttl", "delays:1")
 	case 1:
 		return pick("delay", "at", "key", "on-duplicate", "key-ttl", "retry", "max", "dead", "quota-jobs", "quota-bytes", "push", "push-concurrency", "push-timeout", "push-rate") + ":" + randomWord(rnd, pick("Q", "name", "key", "time"))
+	}
+	if rnd.IntN(4) == 0 {
+		return randomNote(rnd)
 	}
 	switch name := pick("delay", "at", "key", "on-duplicate", "key-ttl", "retry", "max", "dead", "quota-jobs", "quota-bytes", "push", "push-concurrency", "push-timeout", "push-rate"); name {
 	case "delay", "key-ttl", "push-timeout":

@@ -38,7 +38,7 @@ func (w *Writer) ReservedInfo(id, lease uint64, body []byte, buf Releaser, info 
 	} else {
 		w.begin("LEASED", id)
 		w.buf = append(w.buf, ' ')
-		w.buf = appendLease(w.buf, lease)
+		w.buf = AppendLease(w.buf, lease)
 	}
 	w.bodies(body, buf, info)
 }
@@ -60,7 +60,7 @@ func (w *Writer) DeletedBatch(deleted, missing int) {
 func (w *Writer) Leased(id, lease uint64, body []byte, buf Releaser) {
 	w.begin("LEASED", id)
 	w.buf = append(w.buf, ' ')
-	w.buf = appendLease(w.buf, lease)
+	w.buf = AppendLease(w.buf, lease)
 	w.body(body, buf)
 }
 

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// MaxTagLine is the longest line of a put with tags and of set-policy, in bytes, including
-// CRLF.
-const MaxTagLine = 1 << 10
+// MaxTagLine is the longest line with tags, in bytes, including CRLF.
+const MaxTagLine = 4 << 10
 
 const (
 	// MaxKey is the longest key of a job, in bytes.
@@ -36,6 +35,11 @@ type Tags struct {
 
 	QuotaJobs, QuotaBytes uint64 // set-policy
 	Push                  Push   // set-policy
+
+	Meta      []Meta // put; 1 to MaxMeta
+	Trace     string // put; "": none
+	Reason    string // release and bury: 1 to MaxReason bytes; "": none
+	NoFailure bool   // release: never together with Reason
 
 	HasDelay, HasAt, HasKeyTTL, HasQuotaJobs, HasQuotaBytes bool
 }
@@ -74,6 +78,8 @@ type TagSet uint8
 const (
 	TagsOfPut TagSet = 1 << iota
 	TagsOfPolicy
+	TagsOfRelease
+	TagsOfBury
 )
 
 // Tag is a row of the table of tags.
@@ -83,7 +89,8 @@ type Tag struct {
 	Kind string // the word that stands for its value in texts; TIME: milliseconds since the Unix epoch
 	Help string // of one line, with the kind in backquotes
 
-	// read parses the value, which has no spaces, and returns whether it is valid.
+	// read parses the value, which is unquoted, and returns whether it is valid. Unless it was
+	// quoted, it is printable ASCII without spaces.
 	read func(t *Tags, value []byte) bool
 }
 
@@ -98,6 +105,10 @@ var tagTable = [...]Tag{
 	{"retry", putAndPolicy, "DURATIONS", "`DURATIONS`, separated by commas: delays after the first failure, the second and so on", (*Tags).readRetry},
 	{"max", putAndPolicy, "N", "park the job after `N` deliveries", (*Tags).readMax},
 	{"dead", putAndPolicy, "TUBE", "`TUBE` for the job when its retries or deliveries are used up", (*Tags).readDead},
+	{metaTag, TagsOfPut, "NAME=VALUE", "`NAME=VALUE` for the worker; up to 16 times", (*Tags).readMeta},
+	{"trace", TagsOfPut, "TRACEPARENT", "W3C trace context, `TRACEPARENT`, for the worker", (*Tags).readTrace},
+	{"reason", TagsOfRelease | TagsOfBury, "TEXT", "`TEXT` that says why the job has failed", (*Tags).readReason},
+	{"failure", TagsOfRelease, "no", "`no`: the release counts neither as a failure nor as a delivery", (*Tags).readFailure},
 	{"quota-jobs", TagsOfPolicy, "N", "at most `N` jobs in the tube", (*Tags).readQuotaJobs},
 	{"quota-bytes", TagsOfPolicy, "N", "at most `N` bytes in the bodies of its jobs", (*Tags).readQuotaBytes},
 	{"push", TagsOfPolicy, "URL", "`URL` to which the jobs are sent", (*Tags).readPush},
@@ -116,57 +127,89 @@ func TagsIn(in TagSet) (tags []Tag) {
 	return tags
 }
 
-// findTag returns the row of tagTable that a word belongs to, and its value. It returns -1
-// if the word is no tag of these commands.
-func findTag(word []byte, in TagSet) (row int, value []byte) {
-	name, value, found := bytes.Cut(word, []byte(":"))
-	if !found {
-		return -1, nil
+// findTag returns the row of tagTable with a name, -1 if it is no tag of these commands.
+func findTag(name []byte, in TagSet) int {
+	return slices.IndexFunc(tagTable[:], func(tag Tag) bool { return tag.In&in != 0 && string(name) == tag.Name })
+}
+
+// cutTag skips spaces and cuts a tag off, whose value can be invalid. row is its row in tagTable, -1
+// if it is no tag of these commands. The value is as it was sent.
+func cutTag(args []byte, in TagSet) (row int, value, rest []byte) {
+	args = skipSpaces(args)
+	name, _, found := bytes.Cut(args, []byte(":"))
+	if row = findTag(name, in); row < 0 || !found {
+		return -1, nil, nil
 	}
-	for i := range tagTable {
-		if tagTable[i].In&in != 0 && string(name) == tagTable[i].Name {
-			return i, value
+	value = args[len(name)+1:]
+	end := valueEnd(value, tagTable[row].Name == metaTag)
+	return row, value[:end], value[end:]
+}
+
+// valueEnd returns where a value ends: at the first space that is not in quotes. With named a
+// name and = come before it.
+func valueEnd(b []byte, named bool) int {
+	at := 0
+	if named {
+		name, _, _ := bytes.Cut(b, []byte(" "))
+		at = bytes.IndexByte(name, '=') + 1
+	}
+	if at < len(b) && b[at] == '"' && (at > 0 || !named) {
+		for at++; at < len(b) && b[at] != '"'; at++ {
+			if b[at] == '\\' {
+				at++
+			}
 		}
 	}
-	return -1, nil
+	at = min(at, len(b))
+	if space := bytes.IndexByte(b[at:], ' '); space >= 0 {
+		return at + space
+	}
+	return len(b)
 }
 
 // onlyTags reports whether args are nothing but tags, each with spaces before it. Their
 // values can be invalid.
 func onlyTags(args []byte, in TagSet) bool {
 	for len(args) > 0 {
-		if args[0] != ' ' {
-			return false
+		row := -1
+		if args[0] == ' ' {
+			row, _, args = cutTag(args, in)
 		}
-		var word []byte
-		if word, args = nextWord(args); len(word) == 0 {
-			return false
-		}
-		if row, _ := findTag(word, in); row < 0 {
+		if row < 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// readTags parses args, for which onlyTags is true. It returns nil if a value is invalid, if a
-// tag occurs twice, if two tags contradict each other, or if one needs another that is
-// missing.
-func readTags(args []byte, in TagSet) *Tags {
-	t, seen := new(Tags), 0
+// readTags parses args, for which onlyTags is true. It returns nil, and what is wrong, if a value
+// is invalid, if a tag occurs twice, if two tags contradict each other, or if one needs another
+// that is missing.
+func readTags(args []byte, in TagSet) (t *Tags, wrong string) {
+	t = new(Tags)
+	seen := 0
 	for len(args) > 0 {
-		var word []byte
-		word, args = nextWord(args)
-		row, value := findTag(word, in)
-		if seen&(1<<row) != 0 || !tagTable[row].read(t, value) {
-			return nil
+		var row int
+		var value []byte
+		row, value, args = cutTag(args, in)
+		tag := &tagTable[row]
+		if seen&(1<<row) != 0 && tag.Name != metaTag {
+			return nil, "the tag " + tag.Name + " occurs twice"
+		}
+		if plain, ok := tag.unquote(value); !ok || !tag.read(t, plain) {
+			return nil, tag.expected()
 		}
 		seen |= 1 << row
 	}
-	if t.HasDelay && t.HasAt || t.Push.URL == "" && t.Push != (Push{}) {
-		return nil
+	switch {
+	case t.HasDelay && t.HasAt:
+		return nil, "the tags delay and at contradict each other"
+	case t.Push.URL == "" && t.Push != (Push{}):
+		return nil, "the tags push-concurrency, push-timeout and push-rate need the tag push"
+	case t.Reason != "" && t.NoFailure:
+		return nil, "the tags reason and failure contradict each other"
 	}
-	return t
+	return t, ""
 }
 
 func (t *Tags) readDelay(value []byte) bool {

@@ -75,7 +75,7 @@ type Spec struct {
 	// length.
 	Body bool
 	// MaxLine is the longest line of the verb in bytes, including CRLF. 0 means the
-	// constant MaxLine. For put it applies only to lines with tags; other put lines are
+	// constant MaxLine. Except for set-policy, MaxTagLine applies only to lines with tags; others are
 	// limited by the constant.
 	MaxLine int
 	// Done is the reply to a command that was carried out, if it is nothing but a word.
@@ -117,10 +117,10 @@ var table = [NumVerbs]Spec{
 	DeleteBatch:        {Prefix: "delete-batch ", Extension: true, MaxLine: 16 << 10, Need: Need{MayWork, OfJob}, parse: parseDeleteBatch},
 	DeleteLease:        {Prefix: "delete-lease ", Extension: true, Done: "DELETED", Need: Need{MayWork, OfJob}, parse: parseLease},
 	DeleteKey:          {Prefix: "delete-key ", Extension: true, MaxLine: twoNames, Done: "DELETED", Need: Need{MayWork, OfTube}, parse: parseKey},
-	Release:            {Prefix: "release ", Counter: "cmd-release", Done: "RELEASED", Need: Need{MayWork, OfJob}, parse: parseRelease},
-	ReleaseLease:       {Prefix: "release-lease ", Extension: true, Done: "RELEASED", Need: Need{MayWork, OfJob}, parse: parseReleaseLease},
-	Bury:               {Prefix: "bury ", Counter: "cmd-bury", Done: "BURIED", Need: Need{MayWork, OfJob}, parse: parseIDAndPri},
-	BuryLease:          {Prefix: "bury-lease ", Extension: true, Done: "BURIED", Need: Need{MayWork, OfJob}, parse: parseBuryLease},
+	Release:            {Prefix: "release ", MaxLine: MaxTagLine, Counter: "cmd-release", Done: "RELEASED", Need: Need{MayWork, OfJob}, parse: parseRelease},
+	ReleaseLease:       {Prefix: "release-lease ", Extension: true, MaxLine: MaxTagLine, Done: "RELEASED", Need: Need{MayWork, OfJob}, parse: parseReleaseLease},
+	Bury:               {Prefix: "bury ", MaxLine: MaxTagLine, Counter: "cmd-bury", Done: "BURIED", Need: Need{MayWork, OfJob}, parse: parseBury},
+	BuryLease:          {Prefix: "bury-lease ", Extension: true, MaxLine: MaxTagLine, Done: "BURIED", Need: Need{MayWork, OfJob}, parse: parseBuryLease},
 	Kick:               {Prefix: "kick ", Counter: "cmd-kick", Need: Need{MayAdmin, OfTube}, parse: parseKick},
 	KickJob:            {Prefix: "kick-job ", Done: "KICKED", Need: Need{MayAdmin, OfJob}, parse: parseID},
 	Touch:              {Prefix: "touch ", Counter: "cmd-touch", Done: "TOUCHED", Need: Need{MayWork, OfJob}, parse: parseID},

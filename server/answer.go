@@ -11,7 +11,7 @@ const flushAt = 64 << 10
 func (s *session) answer() (more bool, err error) {
 	for s.phase == acting && s.next < len(s.requests) {
 		r := &s.requests[s.next]
-		if r.severalTakes {
+		if r.unexamined {
 			s.dropTakes(r)
 		}
 		switch {
@@ -45,7 +45,11 @@ func (s *session) reply(r *request) {
 	s.count(r)
 	s.respond(r)
 	s.countResult(r.verb)
-	if s.log != nil {
+	switch {
+	case s.log == nil:
+	case r.wrong != "":
+		s.log.Debug("command", "verb", r.verb.String(), "reply", s.out.Last(), "why", r.wrong)
+	default:
 		s.log.Debug("command", "verb", r.verb.String(), "reply", s.out.Last())
 	}
 }

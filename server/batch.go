@@ -41,7 +41,7 @@ func planReserveBatch(s *session, c *protocol.Command, r *request) {
 	s.planTakeFor(holder, r, time.Duration(c.Timeout)*time.Second)
 	if n, share := s.nextTakes(r); n > 1 && share == 0 {
 		s.addTakes(r, n-1, 0)
-		r.severalTakes = true
+		r.unexamined = true
 	}
 }
 
@@ -56,7 +56,7 @@ func (s *session) addTakes(r *request, n, share int) {
 // dropTakes removes the planned takes behind the first one if none has found a job. If others have found one and the
 // first has not, since the store does not carry out all at the same time, the first of those comes first.
 func (s *session) dropTakes(r *request) {
-	r.severalTakes = false
+	r.unexamined = false
 	all := s.batch.Ops[r.op:]
 	for i := range all {
 		if a := &all[i].Answer; a.Err == nil && !a.NotFound {
@@ -215,6 +215,12 @@ type jobInfo struct {
 	Deliveries uint32 `json:"deliveries"` // including this one
 	Failures   uint32 `json:"failures"`
 	Key        string `json:"key,omitempty"`
+
+	Retry    string            `json:"retry,omitempty"` // as in stats-job
+	Meta     map[string]string `json:"meta,omitempty"`
+	Trace    string            `json:"trace,omitempty"`
+	Reason   string            `json:"reason,omitempty"` // of the last failure
+	FailedMs int64             `json:"failed-ms,omitempty"`
 }
 
 // noInfo is the info of a job that is gone by now: its reservation ended while the info was read.
@@ -271,12 +277,25 @@ func infoOf(j *tube.JobStats) []byte {
 	if m == nil {
 		m = new(tube.Metadata)
 	}
+	n := m.AllNotes()
 	info, err := json.Marshal(jobInfo{
 		Tube: j.Tube, Pri: j.Pri, TTR: j.TTR, Age: int64(j.Age / time.Second),
 		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key,
+		Retry: protocol.Durations(j.Rules.Retry), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
 	})
 	if err != nil {
 		return noInfo
 	}
 	return info
+}
+
+func metaMap(all []tube.Meta) map[string]string {
+	if all == nil {
+		return nil
+	}
+	meta := make(map[string]string, len(all))
+	for _, m := range all {
+		meta[m.Name] = m.Value
+	}
+	return meta
 }

@@ -209,11 +209,11 @@ func TestTakesOfOneCall(t *testing.T) {
 func TestDropTakes(t *testing.T) {
 	none, job := storage.Answer{NotFound: true}, storage.Answer{ID: 7}
 	for want, answers := range map[int][]storage.Answer{1: {none, none, none}, 3: {none, none, job}} {
-		s, r := new(session), &request{severalTakes: true}
+		s, r := new(session), &request{unexamined: true}
 		for _, a := range answers {
 			s.batch.Ops = append(s.batch.Ops, storage.Op{Answer: a})
 		}
-		if s.dropTakes(r); len(s.batch.Ops) != want || s.batch.Ops[0].Answer.NotFound != (want == 1) || r.severalTakes {
+		if s.dropTakes(r); len(s.batch.Ops) != want || s.batch.Ops[0].Answer.NotFound != (want == 1) || r.unexamined {
 			t.Errorf("%d takes are left, the first with %+v", len(s.batch.Ops), s.batch.Ops[0].Answer)
 		}
 	}

@@ -30,18 +30,37 @@ func TestInfo(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		first := `{"tube":"mail","pri":7,"ttr":60,"age":3,"deliveries":1,"failures":0,"key":"a\"b"}`
 		second := `{"tube":"mail","pri":8,"ttr":90,"age":3,"deliveries":1,"failures":0}`
+		reserved := time.Now()
 		c.send("reserve-batch 10 lease info")
 		c.want("RESERVED_BATCH 2")
 		c.wantInfo("LEASED 1", "hello", first)
 		c.wantInfo("LEASED 2", "", second)
 		time.Sleep(100 * time.Second)
 		c.send("reserve-lease 0 info", "reserve-batch 10 info", "reserve-batch 10 info", "list-tube-used")
-		c.wantInfo("LEASED 1", "hello", strings.NewReplacer(`"age":3`, `"age":103`, `"deliveries":1,"failures":0`, `"deliveries":2,"failures":1`).Replace(first))
+		later := func(info string, failed time.Time) string {
+			was := strings.NewReplacer(`"age":3`, `"age":103`, `"deliveries":1,"failures":0`, `"deliveries":2,"failures":1`).Replace(info)
+			return fmt.Sprintf(`%s,"reason":"ttr","failed-ms":%d}`, strings.TrimSuffix(was, "}"), failed.UnixMilli())
+		}
+		c.wantInfo("LEASED 1", "hello", later(first, reserved.Add(60*time.Second)))
 		c.want("RESERVED_BATCH 1")
-		c.wantInfo("RESERVED 2", "", strings.NewReplacer(`"age":3`, `"age":103`, `"deliveries":1,"failures":0`, `"deliveries":2,"failures":1`).Replace(second))
+		c.wantInfo("RESERVED 2", "", later(second, reserved.Add(90*time.Second)))
 		c.want("RESERVED_BATCH 0", "USING mail")
 		c.send("delete 2", "reserve-lease 0 info")
 		c.want("DELETED", "TIMED_OUT")
+	})
+}
+
+// TestInfoOfNotes: the info has what the job was put with, and its last reason.
+func TestInfoOfNotes(t *testing.T) {
+	withServer(t, func(h *harness) {
+		c := h.connect()
+		c.send(`put 7 0 60 1 retry:0s,1h meta:b="x\n\"" meta:a=1 trace:00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`+"\r\nx", "reserve", `release 1 7 0 reason:"no such user"`)
+		c.want("INSERTED 1", "RESERVED 1 1", "x", "RELEASED")
+		failed := time.Now().UnixMilli()
+		c.send("reserve-batch 1 info")
+		c.want("RESERVED_BATCH 1")
+		c.wantInfo("RESERVED 1", "x", `{"tube":"default","pri":7,"ttr":60,"age":0,"deliveries":2,"failures":1,"retry":"0s,1h","meta":{"a":"1","b":"x\n\""},`+
+			`"trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","reason":"no such user","failed-ms":`+fmt.Sprint(failed)+"}")
 	})
 }
 

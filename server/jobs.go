@@ -58,7 +58,20 @@ func answerPut(s *session, _ *request, a *storage.Answer) {
 
 func planMove(m tube.Move) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
-		s.addOp(r, storage.Op{Kind: storage.Move, Move: m, Holder: s.holder, ID: c.ID, Pri: c.Pri, Delay: c.Delay})
+		op := storage.Op{Kind: storage.Move, Move: m, Holder: s.holder, ID: c.ID, Pri: c.Pri, Delay: c.Delay}
+		if c.Tags != nil {
+			op.Args = new(storage.Args)
+			addMoveTags(&op, c.Tags)
+		}
+		s.addOp(r, op)
+	}
+}
+
+// addMoveTags adds the tags of a release or bury to its operation, which has Args.
+func addMoveTags(op *storage.Op, t *protocol.Tags) {
+	op.Args.Reason = t.Reason
+	if t.NoFailure {
+		op.Move = tube.Snooze
 	}
 }
 

@@ -54,9 +54,13 @@ func answerReservedLease(s *session, _ *request, a *storage.Answer) {
 // token 0.
 func planMoveLease(m tube.Move) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
-		s.addOp(r, storage.Op{
+		op := storage.Op{
 			Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: c.ID, Pri: c.Pri, Delay: c.Delay,
 			Args: &storage.Args{Lease: c.Lease},
-		})
+		}
+		if c.Tags != nil {
+			addMoveTags(&op, c.Tags)
+		}
+		s.addOp(r, op)
 	}
 }

@@ -79,5 +79,9 @@ func jobLine(j *tube.JobStats) *protocol.FlowMap {
 	if j.Metadata != nil && j.Metadata.Parked != tube.NotParked {
 		m.Bare("parked", j.Metadata.Parked.String())
 	}
+	if n := j.Metadata.AllNotes(); n.Reason != "" {
+		m.Quoted("reason", n.Reason)
+		m.Int("failed-ms", failedMs(n))
+	}
 	return m
 }

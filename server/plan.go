@@ -43,7 +43,7 @@ func (s *session) mustHold(v protocol.Verb) bool {
 // plan appends a command and its operations to the burst. It must copy what it keeps of the command,
 // except the body: the rest is in the read buffer.
 func (s *session) plan(c *protocol.Command) {
-	s.requests = append(s.requests, request{verb: c.Verb, fault: c.Fault, counted: c.Counted, producer: c.Producer, op: -1})
+	s.requests = append(s.requests, request{verb: c.Verb, fault: c.Fault, wrong: c.Wrong, counted: c.Counted, producer: c.Producer, op: -1})
 	r := &s.requests[len(s.requests)-1]
 	switch {
 	case c.Fault == protocol.HTTPRequest:

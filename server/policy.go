@@ -28,7 +28,16 @@ func tagsOf(t *protocol.Tags) *tube.Tags {
 	return &tube.Tags{
 		Delay: t.Delay, HasDelay: t.HasDelay, At: tube.Instant(t.At) * tube.Instant(time.Millisecond), HasAt: t.HasAt,
 		Key: t.Key, OnDuplicate: tube.OnDuplicate(t.OnDuplicate), Rules: rulesOf(t),
+		Meta: metaOf(t.Meta), Trace: t.Trace,
 	}
+}
+
+// metaOf translates tags meta for package tube.
+func metaOf(all []protocol.Meta) (meta []tube.Meta) {
+	for _, m := range all {
+		meta = append(meta, tube.Meta(m))
+	}
+	return meta
 }
 
 func planSetPolicy(s *session, c *protocol.Command, r *request) {

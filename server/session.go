@@ -132,28 +132,29 @@ func (s *session) raise(sig uint32) bool {
 
 // request is a command that was read and is not answered yet.
 type request struct {
-	verb         protocol.Verb
-	fault        protocol.Fault
-	counted      bool
-	producer     bool           // makes the connection a producer
-	waits        bool           // a reserve: waits if there is no job
-	op           int            // index in batch.Ops of its first operation, -1 if it needs none
-	remaining    int            // reserve-batch: how many more jobs are wanted; delete-batch: how many ids there are
-	answered     int            // reserve-batch: how many jobs were taken
-	bytes        int            // reserve-batch: bytes of the bodies of those jobs
-	bodyShare    int            // reserve-batch: limit for the body of each of the last takes, in bytes; 0: none
-	severalTakes bool           // reserve-batch: several takes were planned, and none was examined yet
-	single       bool           // reserve-batch: the next take is for one job
-	info         bool           // reserve-batch, reserve-lease: each job is answered with its info
-	infoRead     bool           // the stats for that were read: they follow the takes that found a job
-	name         string         // of a tube
-	names        []string       // of tubes
-	watchCount   int            // how many tubes are watched
-	timeout      time.Duration  // of a reserve
-	retaken      bool           // a reserve: its take was repeated, see retake
-	attempt      *authAttempt   // auth: the verification
-	waited       bool           // a reserve: has waited
-	reply        func(*session) // writes the reply, if that is known already
+	verb       protocol.Verb
+	fault      protocol.Fault
+	wrong      string // with a fault: which tag is wrong and what is expected; "": no tag is
+	counted    bool
+	producer   bool           // makes the connection a producer
+	waits      bool           // a reserve: waits if there is no job
+	op         int            // index in batch.Ops of its first operation, -1 if it needs none
+	remaining  int            // reserve-batch: how many more jobs are wanted; delete-batch: how many ids there are
+	answered   int            // reserve-batch: how many jobs were taken
+	bytes      int            // reserve-batch: bytes of the bodies of those jobs
+	bodyShare  int            // reserve-batch: limit for the body of each of the last takes, in bytes; 0: none
+	unexamined bool           // reserve-batch: several takes were planned, and none was examined yet
+	single     bool           // reserve-batch: the next take is for one job
+	info       bool           // reserve-batch, reserve-lease: each job is answered with its info
+	infoRead   bool           // the stats for that were read: they follow the takes that found a job
+	name       string         // of a tube
+	names      []string       // of tubes
+	watchCount int            // how many tubes are watched
+	timeout    time.Duration  // of a reserve
+	retaken    bool           // a reserve: its take was repeated, see retake
+	attempt    *authAttempt   // auth: the verification
+	waited     bool           // a reserve: has waited
+	reply      func(*session) // writes the reply, if that is known already
 
 	waitsForLookup bool // see lookups.go
 }

@@ -133,7 +133,29 @@ func addMetadata(p *protocol.Page, j *tube.JobStats) {
 	if j.Leased {
 		p.Bare("lease", "yes")
 	}
+	addNotes(p, m.AllNotes())
 }
+
+// addNotes adds the lines of stats-job for what a job has of meta, trace and reason.
+func addNotes(p *protocol.Page, n *tube.Notes) {
+	if n.Meta != nil {
+		meta := new(protocol.FlowMap)
+		for _, m := range n.Meta {
+			meta.Quoted(m.Name, m.Value)
+		}
+		p.Map("meta", meta)
+	}
+	if n.Trace != "" {
+		p.Bare("trace", n.Trace)
+	}
+	if n.Reason != "" {
+		p.Quoted("reason", n.Reason)
+		p.Int("failed-ms", failedMs(n))
+	}
+}
+
+// failedMs returns when the reason of a job was said, in milliseconds since the Unix epoch.
+func failedMs(n *tube.Notes) int64 { return int64(n.FailedAt) / int64(time.Millisecond) }
 
 func planStatsTube(s *session, c *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{Kind: storage.TubeStats, Tube: string(c.Name)})

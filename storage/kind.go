@@ -16,7 +16,7 @@ const (
 	// NotFound if the body of that job has more bytes. With Info perhaps also → Job.
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as tube.Arrow.Sets
-	// says → for tube.ReserveJob ID, Body. If Holder is tube.LeaseHolder, Args.Lease is the
+	// says; for tube.Release, Bury and Park Args.Reason → for tube.ReserveJob ID, Body. If Holder is tube.LeaseHolder, Args.Lease is the
 	// token; NotFound if that is not the job's present lease.
 	Move
 	// SetPriority changes the priority of a job that is not reserved: ID, Pri → nothing.
@@ -62,6 +62,12 @@ const (
 	// new tube is lost, and is free in the old tube at once. They keep all else. Never
 	// NotFound.
 	MoveJobs
+	// Replay gives a job another chance that has failed for good: ID → nothing. A job that came
+	// to its tube as a dead letter goes back to the tube where it was exhausted, as by MoveJobs,
+	// but ready, and with failures and deliveries from zero. Any other job is kicked, if it is
+	// buried. NotFound for all others, and for reserved jobs. An engine may do the second half
+	// of the way later, but nobody else gets the job meanwhile.
+	Replay
 	// BeginImport begins the import of a source in a part of the store: Args.Import →
 	// Result.Import. The numbers of its jobs begin above Least and above all that the part has
 	// used, and Largest numbers are reserved for them. If the import was begun before, nothing
@@ -152,6 +158,7 @@ var kinds = [numKinds]KindSpec{
 	ListJobs:    {Name: "list-jobs", Subject: OfTube},
 	Flush:       {Name: "flush", Subject: OfTube},
 	MoveJobs:    {Name: "move-jobs"},
+	Replay:      {Name: "replay", Subject: OfJob},
 	BeginImport: {Name: "begin-import", Subject: OfImport},
 	ImportJobs:  {Name: "import-jobs", Subject: OfImport},
 	JobStats:    {Name: "job-stats", Subject: OfJob},

@@ -59,6 +59,7 @@ type Args struct {
 	To     string
 	Cursor string
 	Lease  uint64
+	Reason string // Move: see tube.Terms; a copy, at most tube.MaxReason bytes
 	Import *Import
 }
 

@@ -4,7 +4,7 @@ package tube
 // among them, because it creates a job.
 type Move uint8
 
-// The moves. The first seven are commands. The next three happen without a command.
+// The moves. The first eight are commands. The next three happen without a command.
 // Park is for callers inside the process.
 const (
 	Reserve Move = iota
@@ -14,6 +14,7 @@ const (
 	Bury
 	Touch
 	KickJob
+	Snooze   // a release that is no failure, and counts neither as one nor as a delivery
 	Expire   // the TTR of a reservation has run out
 	GiveBack // the holder's connection is gone
 	Mature   // the delay is over
@@ -25,7 +26,7 @@ const (
 // The Lua script of the Redis engine knows moves by these names.
 func (m Move) String() string {
 	return [NumMoves]string{"reserve", "reserve-job", "delete", "release", "bury",
-		"touch", "kick-job", "expire", "give-back", "mature", "park"}[m]
+		"touch", "kick-job", "snooze", "expire", "give-back", "mature", "park"}[m]
 }
 
 // Arrow is one row of the table: Move takes a job from From to To. If there is no
@@ -59,6 +60,7 @@ var arrows = []Arrow{
 	{Delete, Buried, false, Gone, NoCounter, SetsNothing, NoOutcome},
 	{Delete, Reserved, true, Gone, NoCounter, SetsNothing, NoOutcome},
 	{Release, Reserved, true, Delayed, Releases, SetsPriAndDelay, Failure},
+	{Snooze, Reserved, true, Delayed, Releases, SetsPriAndDelay, NoOutcome},
 	{Bury, Reserved, true, Buried, Buries, SetsPri, NoOutcome},
 	{Touch, Reserved, true, Reserved, NoCounter, SetsNothing, NoOutcome},
 	{KickJob, Delayed, false, Ready, Kicks, SetsNothing, NoOutcome},

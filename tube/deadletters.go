@@ -104,10 +104,10 @@ func (m *Machine) pendingJob(id uint64) *Job {
 }
 
 // sendDeadLetter creates a copy of j in its dead-letter tube and removes j. The new job has the
-// body, priority, TTR and key of j; it has no key if that key is taken there.
+// body, priority, TTR, key and notes of j; it has no key if that key is taken there.
 func (m *Machine) sendDeadLetter(now Instant, j *Job, body []byte, buf Buffer) {
 	from, to := m.tubeOf(j).name, m.metadataOf(j).PendingDead
-	metadata := Metadata{Key: m.keyOf(j), FromTube: from, FromID: j.ID}
+	metadata := Metadata{Key: m.keyOf(j), FromTube: from, FromID: j.ID, Notes: m.metadataOf(j).Notes}
 	if m.ByKey(to, metadata.Key) != nil {
 		metadata.Key = ""
 	}

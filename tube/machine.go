@@ -107,9 +107,12 @@ func (m *Machine) journalPut(j *Job, p NewJob) {
 	}
 }
 
-// Terms come with a command that moves a job. Arrow.Sets says which of them the
-// job takes; the others are ignored. Delay is in seconds.
-type Terms struct{ Pri, Delay uint32 }
+// Terms come with a command that moves a job. Arrow.Sets says whether the job takes the priority
+// and the delay, which is in seconds. Reason, unless it is empty, is why the delivery has failed.
+type Terms struct {
+	Pri, Delay uint32
+	Reason     string
+}
 
 // goneJob is what Move returns for a job that was deleted, or sent to its dead-letter
 // tube.
@@ -137,6 +140,9 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 	if move == Delete {
 		m.tubeOf(j).deletes++
 	}
+	if terms.Reason != "" {
+		m.noteReason(now, j, terms.Reason)
+	}
 	m.moveAlong(now, j, arrow, h)
 	if j.ID != id {
 		return &goneJob
@@ -158,6 +164,9 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	id, size := j.ID, j.size
 	changed := arrow.durable()
 	hasRules := m.hasRules(j)
+	if arrow.Move == Snooze {
+		m.discount(j)
+	}
 	if hasRules {
 		changed = m.enterByRules(now, j, arrow, to) || changed
 	} else {
@@ -184,6 +193,9 @@ func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (m
 	if arrow.Ends == NoOutcome {
 		m.enter(now, j, arrow.To, h)
 		return h != nil && h.holder == LeaseHolder
+	}
+	if arrow.Move == Expire && m.notesTTR(j) {
+		m.noteReason(now, j, ReasonTTR)
 	}
 	asked := uint32(0)
 	if arrow.Sets == SetsPriAndDelay {

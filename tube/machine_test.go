@@ -16,6 +16,7 @@ func TestArrows(t *testing.T) {
 		Delete:     {"invalid", "invalid", "invalid", "invalid", "."},
 		Release:    {".", ".", ".", "delayed+releases+pri+delay", "."},
 		Bury:       {".", ".", ".", "buried+buries+pri", "."},
+		Snooze:     {".", ".", ".", "delayed+releases+pri+delay", "."},
 		Touch:      {".", ".", ".", "reserved", "."},
 		KickJob:    {".", "ready+kicks", "ready+kicks", ".", "."},
 		Park:       {".", ".", ".", "buried", "."},

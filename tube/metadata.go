@@ -20,6 +20,7 @@ type Metadata struct {
 	Lease       uint64 // the token of the last lease; 0: it was never leased
 	FromTube    string // a dead letter: the tube where it was exhausted
 	FromID      uint64 // a dead letter: its id there
+	Notes       *Notes // nil: none
 }
 
 // Failures returns what Rules.After counts as failures of a job with these counters.
@@ -127,7 +128,7 @@ func (m *Machine) share(r *Rules) {
 // zero reports whether f is empty, apart from the key.
 func (f *Metadata) zero() bool {
 	return f.Rules.empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
-		f.Lease == 0 && f.FromTube == ""
+		f.Lease == 0 && f.FromTube == "" && f.Notes == nil
 }
 
 // rulesOf returns the rules that apply to j: its own, completed by those of its tube.

@@ -25,28 +25,35 @@ func (m *Machine) CountIn(tube string, s State) int {
 // buried, it comes after all other buried jobs of the tube. If another job of the tube has its
 // key, it has no key. In the old tube the key of j stays taken as if j had been deleted.
 func (m *Machine) MoveTo(now Instant, j *Job, to string) {
+	m.replaceBy(now, j, to, m.movedMetadata(j, to), func(moved *Job) {
+		switch j.state {
+		case Ready:
+			if moved.since = j.since; j.counters[Reserves] > 0 {
+				moved.dueSince(now)
+			}
+			m.enqueue(moved, Ready, int64(j.pri))
+		case Delayed:
+			m.enqueue(moved, Delayed, j.rank)
+		case Buried:
+			m.burials++
+			m.enqueue(moved, Buried, m.burials)
+		}
+	})
+}
+
+// replaceBy creates a copy of j with this metadata in another tube, and removes j. enter puts the
+// copy into a queue.
+func (m *Machine) replaceBy(now Instant, j *Job, to string, metadata Metadata, enter func(moved *Job)) {
 	p := NewJob{Tube: to, Pri: j.pri, Delay: j.delay, TTR: j.ttr, Body: m.Body(j), Buffer: m.Buffer(j)}
 	if p.Buffer != nil {
 		p.Buffer.Retain()
 	}
-	metadata := m.movedMetadata(j, to)
 	moved := m.newJob(now, p)
 	moved.created = j.created
 	if metadata.Key != "" || !metadata.zero() {
 		m.setMetadata(moved, metadata)
 	}
-	switch j.state {
-	case Ready:
-		if moved.since = j.since; j.counters[Reserves] > 0 {
-			moved.dueSince(now)
-		}
-		m.enqueue(moved, Ready, int64(j.pri))
-	case Delayed:
-		m.enqueue(moved, Delayed, j.rank)
-	case Buried:
-		m.burials++
-		m.enqueue(moved, Buried, m.burials)
-	}
+	enter(moved)
 	m.journalPut(moved, p)
 	m.freeKey(keyName(to, metadata.Key))
 	m.Remove(now, j)

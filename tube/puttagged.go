@@ -36,7 +36,7 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 		replaced = m.remove(now, old)
 	}
 	m.freeKey(name)
-	m.setMetadata(j, Metadata{Key: tags.Key, Rules: tags.Rules})
+	m.setMetadata(j, Metadata{Key: tags.Key, Rules: tags.Rules, Notes: tags.Notes()})
 	m.enterIn(now, j, tags.wait(now, p.Delay))
 	m.journalPut(j, p)
 	m.journalRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together

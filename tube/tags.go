@@ -20,6 +20,9 @@ type Tags struct {
 	Key         string      // the name of the job in its tube; "": none
 	OnDuplicate OnDuplicate // what happens if a job has the key already
 	Rules                   // the job's own
+
+	Meta  []Meta // nil: none
+	Trace string // its W3C trace context; "": none
 }
 
 // OnDuplicate says what a put does if a job of its tube has the key, or had it recently.
@@ -37,9 +40,9 @@ const (
 type Rules struct {
 	Retry     []time.Duration // the wait after the 1st, 2nd … failure; whole milliseconds
 	Max       uint32          // largest number of deliveries
+	HasKeyTTL bool            // here, so that Rules has less padding
 	Dead      string          // the tube where an exhausted job goes, instead of being buried
 	KeyTTL    time.Duration   // how long a key stays taken after its job is gone; whole milliseconds
-	HasKeyTTL bool
 }
 
 // Over returns r, with the values it does not set taken from other, which may be nil.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
 
@@ -104,6 +105,17 @@ func replyError(doing string, r *client.Reply) error {
 		return failure{exitForbidden, err}
 	}
 	return failure{exitFailed, err}
+}
+
+// explained adds to the error of a BAD_FORMAT what is wrong with the tags of the command, if that is
+// the reason.
+func explained(err error, r *client.Reply, tags string, in protocol.TagSet) error {
+	if string(r.Line) == "BAD_FORMAT" {
+		if wrong := protocol.WrongTags(tags, in); wrong != "" {
+			return fmt.Errorf("%w: %s", err, wrong)
+		}
+	}
+	return err
 }
 
 // fileError wraps an error of reading a file, so that its text names the file once.

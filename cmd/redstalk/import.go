@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
 
@@ -21,12 +22,12 @@ func importCommand() *cli.Command {
 		Name: "import", ArgsUsage: "[FILE]", Action: withConn(arguments{0, 1}, importJobs),
 		Usage: "put jobs from the output of export, read from a file or standard input",
 		Description: "Jobs get new ids. Delayed jobs keep their due time; if it has passed they are ready at once. Reserved ones become ready. Buried ones are put with a " +
-			"long delay, reserved and buried, so that no worker can reserve them meanwhile. Lines are checked one by one as they are read: import stops at the " +
+			"long delay, reserved and buried, so that no worker can reserve them meanwhile; they keep the reason. Lines are checked one by one as they are read: import stops at the " +
 			"first bad one, and reports how many lines were put; --skip continues from there.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` for all jobs, instead of their own"},
 			&cli.IntFlag{Name: "skip", Usage: "`N`: skip the first N lines"},
-			&cli.BoolFlag{Name: "drop-tags", Usage: "drop key, retry, max and dead if the server has no put-tags"},
+			&cli.BoolFlag{Name: "drop-tags", Usage: "drop key, retry, max, dead, meta and trace if the server has no put-tags"},
 		},
 	}
 }
@@ -218,7 +219,7 @@ func (m *importer) putAll(jobs []*entry) error {
 		if m.put++; len(r.Rest) > 0 {
 			m.infof("redstalk: tube %[2]s already has a job with the key %[1]s; it was not changed", real[i].Key, real[i].Tube)
 		} else if real[i].State == "buried" {
-			buried = append(buried, &job{ID: r.ID, Priority: real[i].Priority})
+			buried = append(buried, &job{ID: r.ID, Priority: real[i].Priority, Reason: m.keptReason(real[i].job)})
 		}
 		return nil
 	})
@@ -231,6 +232,14 @@ func (m *importer) putAll(jobs []*entry) error {
 	return err
 }
 
+// keptReason returns the reason of a job, "" if the server does not know reasons.
+func (m *importer) keptReason(j *job) string {
+	if has, err := m.supports("reason"); err != nil || !has || !protocol.ValidReason(j.Reason) {
+		return ""
+	}
+	return j.Reason
+}
+
 // bury reserves jobs by id and buries them.
 func (m *importer) bury(jobs []*job) error {
 	commands := func(out []byte, i int) []byte {
@@ -238,7 +247,7 @@ func (m *importer) bury(jobs []*job) error {
 		if i%2 == 0 {
 			return client.AppendReserveJob(out, j.ID)
 		}
-		return fmt.Appendf(out, "bury %d %d\r\n", j.ID, j.Priority)
+		return fmt.Appendf(out, "bury %d %d%s\r\n", j.ID, j.Priority, reasonWord(j.Reason))
 	}
 	return m.pipeline("burying jobs", 2*len(jobs), commands, func(i int, r *client.Reply) error {
 		if i%2 == 1 && string(r.Line) != "BURIED" {

@@ -3,12 +3,15 @@ package main
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
 
@@ -33,6 +36,11 @@ type job struct {
 	Max         uint32   `json:"max,omitempty"`
 	Dead        string   `json:"dead,omitempty"`
 	Parked      string   `json:"parked,omitempty"`
+
+	Meta   map[string]string `json:"meta,omitempty"`
+	Trace  string            `json:"trace,omitempty"`
+	Reason string            `json:"reason,omitempty"`    // of the last failure
+	Failed int64             `json:"failed_ms,omitempty"` // when that was, milliseconds since 1970
 
 	Reserves uint32 `json:"reserves,omitempty"`
 	Timeouts uint32 `json:"timeouts,omitempty"`
@@ -84,6 +92,8 @@ func (j *job) readPage(p client.Page) {
 	j.Reserves, j.Timeouts, j.Releases = uint32(number("reserves")), uint32(number("timeouts")), uint32(number("releases"))
 	j.Buries, j.Kicks = uint32(number("buries")), uint32(number("kicks"))
 	j.Key, j.Dead, j.Parked, j.Max = text("key"), text("dead"), text("parked"), uint32(number("max"))
+	meta, _ := p.Value("meta")
+	j.Meta, j.Trace, j.Reason, j.Failed = flowMap(meta), text("trace"), text("reason"), number("failed-ms")
 	if retry := text("retry"); retry != "" {
 		j.Retry = strings.Split(retry, ",")
 	}
@@ -109,10 +119,17 @@ func (j *job) setLeft(left int64, now time.Time) {
 func (j *job) tags() ([]string, error) {
 	values := map[string]string{
 		"key": j.Key, "on-duplicate": j.OnDuplicate, "key-ttl": j.KeyTTL,
-		"retry": strings.Join(j.Retry, ","), "max": optional(j.Max), "dead": j.Dead,
+		"retry": strings.Join(j.Retry, ","), "max": optional(j.Max), "dead": j.Dead, "trace": j.Trace,
 	}
-	return tagWords(func(name string) string { return values[name] })
+	words, err := tagWords(func(name string) string { return values[name] })
+	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {
+		words = append(words, metaWord(name, j.Meta[name]))
+	}
+	return words, err
 }
+
+// metaWord returns the tag meta.
+func metaWord(name, value string) string { return "meta:" + name + "=" + protocol.Quote(value) }
 
 // tagWords returns the tags of a put in its form. value returns "" for a tag that is not set.
 func tagWords(value func(name string) string) (words []string, err error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
 
@@ -177,8 +178,32 @@ func buryCommand() *cli.Command {
 	return &cli.Command{
 		Name: "bury", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, bury),
 		Usage: "bury a job that is ready or delayed, or a reserved one by its lease",
-		Flags: []cli.Flag{leaseFlag(), priFlag()},
+		Flags: []cli.Flag{leaseFlag(), priFlag(), reasonFlag()},
 	}
+}
+
+func reasonFlag() cli.Flag {
+	return &cli.StringFlag{Name: "reason", Usage: "`TEXT` that says why it has failed (extension reason)"}
+}
+
+// reasonOf returns --reason as the end of a command, "" without it.
+func reasonOf(t *task) (string, error) {
+	reason := t.String("reason")
+	if reason == "" {
+		return "", nil
+	}
+	if !protocol.ValidReason(reason) {
+		return "", usage("--reason must have at most %d bytes, and no control characters", protocol.MaxReason)
+	}
+	return reasonWord(reason), t.require("reason", "--reason")
+}
+
+// reasonWord returns the tag reason with a space before it, "" if there is none.
+func reasonWord(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " reason:" + protocol.Quote(reason)
 }
 
 func bury(t *task) error {
@@ -190,17 +215,21 @@ func bury(t *task) error {
 	if err != nil {
 		return err
 	}
-	if lease := t.String("lease"); lease != "" {
-		return byLease(t, ids, "burying", "BURIED", func(id uint64) string { return fmt.Sprintf("bury-lease %d %s %d", id, lease, pri) })
+	reason, err := reasonOf(t)
+	if err != nil {
+		return err
 	}
-	return reserveAndExpect(t, ids[0], "burying", "BURIED", fmt.Sprintf("bury %d %d", ids[0], pri))
+	if lease := t.String("lease"); lease != "" {
+		return byLease(t, ids, "burying", "BURIED", func(id uint64) string { return fmt.Sprintf("bury-lease %d %s %d%s", id, lease, pri, reason) })
+	}
+	return reserveAndExpect(t, ids[0], "burying", "BURIED", fmt.Sprintf("bury %d %d%s", ids[0], pri, reason))
 }
 
 func releaseCommand() *cli.Command {
 	return &cli.Command{
 		Name: "release", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, release),
 		Usage: "release a reserved job by its lease, or make a job that is not reserved ready or delayed",
-		Flags: []cli.Flag{leaseFlag(), priFlag(), durationFlag("delay", 0, "`DURATION` until it is due again, in whole seconds")},
+		Flags: []cli.Flag{leaseFlag(), priFlag(), durationFlag("delay", 0, "`DURATION` until it is due again, in whole seconds"), reasonFlag()},
 	}
 }
 
@@ -213,11 +242,17 @@ func release(t *task) error {
 	if err != nil {
 		return err
 	}
+	reason, err := reasonOf(t)
+	if err != nil {
+		return err
+	}
 	delay := wholeSeconds(t.duration("delay"))
 	if lease := t.String("lease"); lease != "" {
-		return byLease(t, ids, "releasing", "RELEASED", func(id uint64) string { return fmt.Sprintf("release-lease %d %s %d %d", id, lease, pri, delay) })
+		return byLease(t, ids, "releasing", "RELEASED", func(id uint64) string {
+			return fmt.Sprintf("release-lease %d %s %d %d%s", id, lease, pri, delay, reason)
+		})
 	}
-	return reserveAndExpect(t, ids[0], "releasing", "RELEASED", fmt.Sprintf("release %d %d %d", ids[0], pri, delay))
+	return reserveAndExpect(t, ids[0], "releasing", "RELEASED", fmt.Sprintf("release %d %d %d%s", ids[0], pri, delay, reason))
 }
 
 // priOf returns --pri, or the priority that the job has.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -195,5 +196,20 @@ func unquoted(value string) string {
 	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
 		return value
 	}
-	return strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value[1 : len(value)-1])
+	return strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\t`, "\t").Replace(value[1 : len(value)-1])
+}
+
+// flowEntry matches an entry of a map in flow style whose values are in quotes.
+var flowEntry = regexp.MustCompile(`([A-Za-z0-9_-]+): ("(?:[^"\\]|\\.)*")`)
+
+// flowMap returns the entries of such a map, nil if there are none.
+func flowMap(value string) map[string]string {
+	var all map[string]string
+	for _, m := range flowEntry.FindAllStringSubmatch(value, -1) {
+		if all == nil {
+			all = make(map[string]string)
+		}
+		all[m[1]] = unquoted(m[2])
+	}
+	return all
 }

@@ -41,7 +41,9 @@ func plainTags() []protocol.Tag {
 
 func tagFlags() (flags []cli.Flag) {
 	for _, tag := range plainTags() {
-		if tag.Kind == "N" {
+		if tag.Name == "meta" {
+			flags = append(flags, &cli.StringSliceFlag{Name: tag.Name, Usage: tag.Help})
+		} else if tag.Kind == "N" {
 			flags = append(flags, &cli.UintFlag{Name: tag.Name, Usage: tag.Help})
 		} else {
 			flags = append(flags, &cli.StringFlag{Name: tag.Name, Usage: tag.Help})
@@ -50,8 +52,11 @@ func tagFlags() (flags []cli.Flag) {
 	return flags
 }
 
-// tagValue returns the value of a tag's flag, "" if it is not set.
+// tagValue returns the value of a tag's flag, "" if it is not set, or can be repeated.
 func (t *task) tagValue(name string) string {
+	if name == "meta" {
+		return ""
+	}
 	if n, ok := t.Value(name).(uint); ok {
 		return optional(uint32(n))
 	}
@@ -75,6 +80,13 @@ func putOptionsOf(t *task) (*putOptions, error) {
 	tags, err := tagWords(t.tagValue)
 	if err != nil {
 		return nil, err
+	}
+	for _, meta := range t.StringSlice("meta") {
+		name, value, found := strings.Cut(meta, "=")
+		if !found {
+			return nil, usage("--meta needs NAME=VALUE, not %q", meta)
+		}
+		tags = append(tags, metaWord(name, value))
 	}
 	options := &putOptions{uint32(pri), t.duration("delay"), wholeSeconds(ttr), tags}
 	if len(tags) > 0 {
@@ -148,7 +160,7 @@ func put(t *task) error {
 		}
 	}
 	return t.pipeline("putting the job", 1, func(out []byte, _ int) []byte { return m.put(out, body) }, func(_ int, r *client.Reply) error {
-		return t.printPut("putting the job", r)
+		return t.printPut("putting the job", r, m)
 	})
 }
 
@@ -158,9 +170,9 @@ func (m *putOptions) put(out, body []byte) []byte {
 }
 
 // printPut prints the result of a put.
-func (t *task) printPut(doing string, r *client.Reply) error {
+func (t *task) printPut(doing string, r *client.Reply, m *putOptions) error {
 	if r.Word != client.Inserted {
-		return replyError(doing, r)
+		return explained(replyError(doing, r), r, strings.Join(m.tags, " "), protocol.TagsOfPut)
 	}
 	state := strings.ToLower(string(r.Rest))
 	value := struct {
@@ -206,7 +218,7 @@ func putLines(t *task, m *putOptions) error {
 		lines, more := in.next(ctx)
 		err := t.pipeline("putting a job", len(lines), func(out []byte, i int) []byte { return m.put(out, lines[i]) }, func(_ int, r *client.Reply) error {
 			count++
-			return t.printPut(fmt.Sprintf("putting line %d", count), r)
+			return t.printPut(fmt.Sprintf("putting line %d", count), r, m)
 		})
 		switch {
 		case err != nil:

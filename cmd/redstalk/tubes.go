@@ -201,7 +201,12 @@ func policy(t *task) error {
 	case t.Bool("remove") && len(words) > 1:
 		return usage("--remove takes a tube only")
 	case t.Bool("remove") || len(words) > 1:
-		if _, err := t.expect("setting the policy of "+words[0], "SET", "set-policy "+strings.Join(words, " ")); err != nil {
+		doing := "setting the policy of " + words[0]
+		r, err := t.request(doing, "set-policy "+strings.Join(words, " "))
+		if err == nil && string(r.Line) != "SET" {
+			err = explained(replyError(doing, r), r, strings.Join(words[1:], " "), protocol.TagsOfPolicy)
+		}
+		if err != nil {
 			return err
 		}
 		return t.printDone(map[string]any{"set": words[0]}, "policy of %s set", words[0])

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
 
@@ -27,6 +29,10 @@ func work(t *task, tubes []string, wait time.Duration) error {
 	if err := w.check(); err != nil {
 		return err
 	}
+	var err error
+	if w.reasons, err = t.supports("reason"); err != nil {
+		return err
+	}
 	killCtx, stop := context.WithCancel(context.Background())
 	defer stop()
 	defer w.watchSignals(stop)()
@@ -35,7 +41,6 @@ func work(t *task, tubes []string, wait time.Duration) error {
 	for range t.Int("jobs") {
 		go func() { errs <- w.run(killCtx) }()
 	}
-	var err error
 	for range t.Int("jobs") {
 		err = errors.Join(err, <-errs)
 	}
@@ -58,6 +63,7 @@ type workers struct {
 	wait      time.Duration
 	command   string
 	onFailure string // what to do with failed jobs
+	reasons   bool   // the server wants to know why jobs fail
 
 	mu           sync.Mutex
 	left         int // jobs that may still be started, if --count is set
@@ -180,6 +186,7 @@ type current struct {
 	body []byte
 	job  job
 	lost bool // the reservation ended before the command
+	said lastLine
 }
 
 // process runs the command and finishes the job. Its error is one of the connection.
@@ -232,6 +239,10 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, raw(c.out), raw(c.err)
 	if c.Bool("json") {
 		cmd.Stdout = cmd.Stderr
+	}
+	if c.reasons {
+		c.said.to = cmd.Stderr
+		cmd.Stderr = &c.said
 	}
 	cmd.Env = append(withoutSecret(os.Environ()),
 		fmt.Sprintf("REDSTALK_JOB_ID=%d", c.id), "REDSTALK_JOB_TUBE="+c.job.Tube, fmt.Sprintf("REDSTALK_JOB_RESERVES=%d", c.job.Reserves))
@@ -318,6 +329,7 @@ func (c *current) finish(failed error) (result string, err error) {
 		if release {
 			command, want = fmt.Sprintf("release %d %d %d", c.id, c.job.Priority, wholeSeconds(c.duration("delay"))), "RELEASED"
 		}
+		command += reasonWord(c.reason(failed))
 	}
 	result = "lost"
 	err = c.request(command, func(r *client.Reply) {
@@ -326,6 +338,35 @@ func (c *current) finish(failed error) (result string, err error) {
 		}
 	})
 	return result, err
+}
+
+// reason returns why the command has failed: the last line of its standard error, or how it ended.
+func (c *current) reason(failed error) string {
+	if !c.reasons {
+		return ""
+	}
+	return cmp.Or(protocol.CleanReason(c.said.line()), protocol.CleanReason(failed.Error()))
+}
+
+// lastLine passes on what is written to it, and keeps the end of it.
+type lastLine struct {
+	to  io.Writer
+	end []byte
+}
+
+// keptEnd is how many bytes of a line are kept, at its end: more than a reason has.
+const keptEnd = 4 << 10
+
+func (l *lastLine) Write(b []byte) (int, error) {
+	l.end = append(l.end, b...)
+	l.end = l.end[max(0, len(l.end)-keptEnd):]
+	return l.to.Write(b)
+}
+
+// line returns the last line that is not empty.
+func (l *lastLine) line() string {
+	text := strings.TrimSpace(strings.ToValidUTF8(string(l.end), ""))
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // shouldRelease reports whether a failed job is to be released rather than buried.

@@ -25,6 +25,8 @@ type releaseInput struct {
 	Lease    string `query:"lease" required:"true" maxLength:"32"`
 	Priority uint32 `query:"priority" doc:"the default is the priority of the job"`
 	Delay    string `query:"delay" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"whole seconds; with 0 or without it, the retry rules of the job apply"`
+	Reason   string `query:"reason" maxLength:"512" doc:"why the job has failed"`
+	Failure  string `query:"failure" enum:"no" doc:"no: it counts neither as a failure nor as a delivery; not with a reason"`
 }
 
 // buryInput documents a bury.
@@ -32,6 +34,7 @@ type buryInput struct {
 	JobPath
 	Lease    string `query:"lease" required:"true" maxLength:"32"`
 	Priority uint32 `query:"priority" doc:"the default is the priority of the job"`
+	Reason   string `query:"reason" maxLength:"512" doc:"why the job is buried"`
 }
 
 // touchInput documents a touch.
@@ -117,7 +120,28 @@ func readMove(r *http.Request, move tube.Move) (op storage.Op, err error) {
 			return op, invalid("priority: %v", err)
 		}
 	}
-	return op, nil
+	return op, addReason(&op, query)
+}
+
+// addReason adds the reason of a release or bury, or makes a release one that is no failure.
+func addReason(op *storage.Op, query url.Values) error {
+	if query.Has("reason") {
+		reason := query.Get("reason")
+		if !protocol.ValidReason(reason) {
+			return invalid("reason: it must have 1 to %d bytes of text without control characters", protocol.MaxReason)
+		}
+		op.Args.Reason = reason
+	}
+	switch {
+	case !query.Has("failure"):
+	case query.Get("failure") != "no":
+		return invalid("failure: it can only be no")
+	case op.Args.Reason != "":
+		return invalid("failure: there is already a reason")
+	default:
+		op.Move = tube.Snooze
+	}
+	return nil
 }
 
 // moveOp returns the operation that moves a job for the holder of a lease. If lease is nil, the
@@ -141,7 +165,7 @@ func moveOp(move tube.Move, id uint64, lease *string) (storage.Op, error) {
 
 // keepPriority sets the priority of a release or bury without one to that of the job.
 func (svc *service) keepPriority(r *http.Request, op *storage.Op) error {
-	if op.Move != tube.Release && op.Move != tube.Bury || url.Values(r.URL.Query()).Has("priority") {
+	if op.Move != tube.Release && op.Move != tube.Snooze && op.Move != tube.Bury || url.Values(r.URL.Query()).Has("priority") {
 		return nil
 	}
 	s, err := svc.queue.JobStats(context.WithoutCancel(r.Context()), op.ID)

@@ -41,7 +41,29 @@ type JobInfo struct {
 	Parked     string     `json:"parked,omitempty" enum:"retries,deliveries" doc:"why the server buried it; missing if a worker did"`
 	FromTube   string     `json:"from_tube,omitempty" doc:"for a job in a dead-letter tube: the tube it came from"`
 	FromID     uint64     `json:"from_id,omitempty"`
-	Excerpt    string     `json:"excerpt,omitempty" doc:"a part of the body, if requested"`
+
+	notesInfo
+	Excerpt string `json:"excerpt,omitempty" doc:"a part of the body, if requested"`
+}
+
+// notesInfo is what a job says to people and workers.
+type notesInfo struct {
+	Meta     map[string]string `json:"meta,omitempty" doc:"what the job was put with"`
+	Trace    string            `json:"trace,omitempty" doc:"the W3C traceparent that it was put with"`
+	Reason   string            `json:"reason,omitempty" doc:"why it failed or was buried the last time that a reason was given"`
+	FailedMs int64             `json:"failed_ms,omitempty" doc:"when that was, in milliseconds since the Unix epoch"`
+}
+
+func notesOf(f *tube.Metadata) (info notesInfo) {
+	n := f.AllNotes()
+	if n.Meta != nil {
+		info.Meta = make(map[string]string, len(n.Meta))
+	}
+	for _, m := range n.Meta {
+		info.Meta[m.Name] = m.Value
+	}
+	info.Trace, info.Reason, info.FailedMs = n.Trace, n.Reason, int64(n.FailedAt)/int64(time.Millisecond)
+	return info
 }
 
 // jobWithBody describes a job and has its body.
@@ -61,12 +83,17 @@ func infoOf(s *tube.JobStats) JobInfo {
 		Buries: s.Counters[tube.Buries], Kicks: s.Counters[tube.Kicks],
 		Failures: f.Failures(&s.Counters), Deliveries: f.Deliveries(&s.Counters),
 		Leased: s.Leased, Key: f.Key, Max: s.Rules.Max, Dead: s.Rules.Dead, Parked: f.Parked.String(),
-		FromTube: f.FromTube, FromID: f.FromID,
+		FromTube: f.FromTube, FromID: f.FromID, notesInfo: notesOf(f),
 	}
-	for _, wait := range s.Rules.Retry {
-		info.Retry = append(info.Retry, duration(wait))
-	}
+	info.Retry = durationsOf(s.Rules.Retry)
 	return info
+}
+
+func durationsOf(waits []time.Duration) (all []duration) {
+	for _, wait := range waits {
+		all = append(all, duration(wait))
+	}
+	return all
 }
 
 // withBody returns the description of a job with its body.

@@ -1,9 +1,12 @@
 package httpapi
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,6 +58,9 @@ type Terms struct {
 	At       *int64    `json:"at,omitempty" doc:"when the job becomes ready, in milliseconds since the Unix epoch; instead of delay" minimum:"0" maximum:"9223372036853"`
 	TTR      *duration `json:"ttr,omitempty" doc:"time to run (visibility timeout), in whole seconds; the default is 60"`
 	Key      *string   `json:"key,omitempty" doc:"deduplication key: at most one job of a tube has it" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
+
+	Meta  map[string]string `json:"meta,omitempty" doc:"names with values for the worker: at most 16, with 1,024 bytes together"`
+	Trace *string           `json:"trace,omitempty" minLength:"55" maxLength:"55" doc:"a W3C traceparent for the worker"`
 	RuleOptions
 }
 
@@ -117,9 +123,31 @@ func (t *Terms) tags() (*tube.Tags, error) {
 		}
 		tags.Key = *t.Key
 	}
-	var err error
+	err := t.addNotes(tags)
+	if err != nil {
+		return nil, err
+	}
 	tags.Rules, tags.OnDuplicate, err = t.rules()
 	return tags, err
+}
+
+// addNotes adds meta, in the order of the names, and the trace.
+func (t *Terms) addNotes(tags *tube.Tags) error {
+	var meta []protocol.Meta
+	for _, name := range slices.Sorted(maps.Keys(t.Meta)) {
+		meta = append(meta, protocol.Meta{Name: name, Value: t.Meta[name]})
+		tags.Meta = append(tags.Meta, tube.Meta{Name: name, Value: t.Meta[name]})
+	}
+	if !protocol.ValidMeta(meta) {
+		return invalid("meta: it must have at most %d names of letters, digits, - and _ that differ in more than case, with values without control characters, %d bytes together",
+			protocol.MaxMeta, protocol.MaxMetaBytes)
+	}
+	if t.Trace != nil {
+		if tags.Trace = *t.Trace; !protocol.ValidTrace(tags.Trace) {
+			return invalid("trace: %q is not a W3C traceparent of 55 characters", tags.Trace)
+		}
+	}
+	return nil
 }
 
 // rules returns the rules for retries, dead letters and keys.
@@ -159,8 +187,10 @@ func invalidKey(key string) *problem {
 func parseTerms(query url.Values) (*Terms, error) {
 	t := new(Terms)
 	for name, values := range query {
-		if err := t.set(name, values[0]); err != nil {
-			return nil, invalid("%s: %v", name, err)
+		for _, value := range values { // only meta can be repeated
+			if err := t.set(name, value); err != nil {
+				return nil, invalid("%s: %v", name, err)
+			}
 		}
 	}
 	return t, nil
@@ -192,6 +222,8 @@ func (t *Terms) set(name, value string) (err error) {
 		*field, err = parsed(value, parseDuplicate)
 	case **string:
 		*field = &value
+	case *map[string]string:
+		err = addMeta(field, value)
 	case *[]duration:
 		for one := range strings.SplitSeq(value, ",") {
 			wait, err := parseDuration(one)
@@ -202,6 +234,19 @@ func (t *Terms) set(name, value string) (err error) {
 		}
 	}
 	return err
+}
+
+// addMeta adds NAME=VALUE.
+func addMeta(to *map[string]string, word string) error {
+	name, value, found := strings.Cut(word, "=")
+	if _, twice := (*to)[name]; !found || twice {
+		return fmt.Errorf("%q is not NAME=VALUE with a new name", word)
+	}
+	if *to == nil {
+		*to = make(map[string]string)
+	}
+	(*to)[name] = value
+	return nil
 }
 
 // parsed returns a pointer to the parsed word.

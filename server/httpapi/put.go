@@ -23,7 +23,11 @@ type rawPutInput struct {
 	Retry       string `query:"retry" doc:"durations separated by commas"`
 	Max         uint32 `query:"max"`
 	Dead        string `query:"dead"`
-	Body        newJob
+
+	Meta  []string `query:"meta,explode" doc:"NAME=VALUE, any number of times"`
+	Trace string   `query:"trace"`
+
+	Body newJob
 }
 
 // putOutput documents the answer to a put.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"redstalk/protocol"
 	"redstalk/server/httpserve"
 	"redstalk/server/queue"
 	"redstalk/tube"
@@ -43,6 +45,9 @@ type leasedJob struct {
 	Deliveries uint32 `json:"deliveries" doc:"including this one"`
 	Failures   uint32 `json:"failures"`
 	Key        string `json:"key,omitempty"`
+
+	Retry []duration `json:"retry,omitempty" nullable:"false"`
+	notesInfo
 }
 
 // reserveRequest has the parameters of a reserve.
@@ -135,7 +140,7 @@ func appendLeased(b []byte, j *queue.Leased) []byte {
 	b = append(b, `{"id":`...)
 	b = strconv.AppendUint(b, j.ID, 10)
 	b = append(b, `,"lease":"`...)
-	b = strconv.AppendUint(b, j.Lease, 10)
+	b = protocol.AppendLease(b, j.Lease)
 	b = append(b, `","tube":"`...)
 	b = append(b, s.Tube...) // tube names need no quoting
 	b = append(b, '"', ',')
@@ -157,7 +162,23 @@ func appendLeased(b []byte, j *queue.Leased) []byte {
 		b = append(b, `,"key":`...)
 		b, _ = jsontext.AppendQuote(b, metadata.Key) // printable ASCII
 	}
-	return append(b, '}')
+	return append(appendNotes(b, s), '}')
+}
+
+// appendNotes appends the members of a leasedJob that most jobs do not have.
+func appendNotes(b []byte, s *tube.JobStats) []byte {
+	rest := struct {
+		Retry []duration `json:"retry,omitempty"`
+		notesInfo
+	}{Retry: durationsOf(s.Rules.Retry), notesInfo: notesOf(s.Metadata)}
+	if rest.Retry == nil && s.Metadata.AllNotes() == (*tube.Metadata)(nil).AllNotes() {
+		return b
+	}
+	text, err := json.Marshal(rest)
+	if err != nil || len(text) < 3 {
+		return b
+	}
+	return append(append(b, ','), text[1:len(text)-1]...)
 }
 
 // appendBody appends a body as the member body, or as body_base64 if it is not UTF-8.

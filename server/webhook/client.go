@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,13 +15,16 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"redstalk/protocol"
 )
 
 const (
 	// The body of an answer is read and dropped, so that the connection can be used again:
 	// at most maxDropped bytes, for at most dropWithin. If the body is longer or slower,
-	// the connection is closed.
+	// the connection is closed. Its first maxHead bytes are kept.
 	maxDropped = 64 << 10
+	maxHead    = protocol.MaxReason
 	dropWithin = time.Second
 
 	maxHops        = 10 // requests for one call, redirects included, as in net/http
@@ -148,7 +152,7 @@ func (f hop) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// send sends a request and returns the answer without its body. It does not follow redirects.
+// send sends a request and returns the answer with the beginning of its body. It does not follow redirects.
 // The context of the request must have a deadline.
 func (c *client) send(req *http.Request) (*http.Response, error) {
 	transport := c.direct
@@ -170,25 +174,30 @@ func (c *client) send(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	drop(answer.Body, cancel)
-	answer.Body = http.NoBody
+	if head := drop(answer.Body, cancel); len(head) > 0 {
+		answer.Body = io.NopCloser(bytes.NewReader(head))
+	} else {
+		answer.Body = http.NoBody
+	}
 	return answer, nil
 }
 
-// drop reads a little of a body, so that its connection can be used again, and closes it.
-// Errors do not matter: the status has arrived.
-func drop(body io.ReadCloser, cancel func()) {
+// drop reads a little of a body, so that its connection can be used again, and closes it. It
+// returns the beginning. Errors do not matter: the status has arrived.
+func drop(body io.ReadCloser, cancel func()) (head []byte) {
 	if body == http.NoBody {
-		return
+		return nil
 	}
 	if _, upgraded := body.(io.Writer); upgraded { // 101: the body is the connection, which no context ends
 		body.Close()
-		return
+		return nil
 	}
 	late := time.AfterFunc(dropWithin, cancel)
 	defer late.Stop()
+	head, _ = io.ReadAll(io.LimitReader(body, maxHead))
 	io.CopyN(io.Discard, body, maxDropped)
 	body.Close()
+	return head
 }
 
 // resultOf classifies the error of a call that has got no answer.

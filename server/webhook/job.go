@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"redstalk/protocol"
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -37,7 +38,8 @@ type Job struct {
 	Rules      tube.Rules    // its own; where it has none, those of its tube
 	FromTube   string        // for a dead letter: where it was parked; else ""
 	FromID     uint64
-	Deadline   time.Time // when its TTR ends, or a little earlier
+	Notes      *tube.Notes // nil: none
+	Deadline   time.Time   // when its TTR ends, or a little earlier
 }
 
 // Verdict is what happens to a job after its call.
@@ -79,6 +81,10 @@ type Outcome struct {
 	Result  Result
 	Err     error // if not nil, logged, throttled; must not contain secrets
 
+	// Reason is why the job has failed, any text; "": Err says it. It stays with the job, where
+	// those who may read the job see it.
+	Reason string
+
 	// Target is the target of a gateway's failed call, as it was passed to Through. The log is
 	// throttled separately for each target. "": unknown.
 	Target string
@@ -105,9 +111,21 @@ func backoff(failures uint32) time.Duration {
 	return min(time.Second<<min(failures, 12), longestWait)
 }
 
+// reason returns why a job has failed, "" if that is not known.
+func (o *Outcome) reason() string {
+	reason := protocol.CleanReason(o.Reason)
+	if reason == "" && o.Err != nil {
+		reason = protocol.CleanReason(o.Err.Error())
+	}
+	return reason
+}
+
 // finish returns the operation for the store after the call; false if there is none.
 func (j *Job) finish(o Outcome) (op storage.Op, ok bool) {
 	op = storage.Op{Kind: storage.Move, Holder: tube.LeaseHolder, ID: j.ID, Args: &storage.Args{Lease: j.Lease}}
+	if o.Verdict == Fail || o.Verdict == Later || o.Verdict == Park {
+		op.Args.Reason = o.reason()
+	}
 	switch o.Verdict {
 	case Done:
 		op.Move = tube.Delete

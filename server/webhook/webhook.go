@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redstalk/tube"
 )
 
 // errPanic is the error of a call in which a source panicked.
@@ -51,18 +53,25 @@ var errStatus = errors.New("the answer is not a success")
 // outcomeOf returns what happens to a job after an answer.
 func outcomeOf(answer *http.Response, now time.Time) Outcome {
 	status := answer.StatusCode
-	err := fmt.Errorf("%w: status %d", errStatus, status)
-	switch {
-	case status >= 200 && status < 300:
+	if status >= 200 && status < 300 {
 		return Outcome{Verdict: Done, Result: Delivered}
+	}
+	err, reason := fmt.Errorf("%w: status %d", errStatus, status), reasonIn(answer)
+	switch {
 	case status == http.StatusGone:
-		return Outcome{Verdict: Park, Result: Gone, Err: err}
+		return Outcome{Verdict: Park, Result: Gone, Err: err, Reason: reason}
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		if wait := retryIn(answer.Header.Get("Retry-After"), now); wait > 0 {
-			return Outcome{Verdict: Later, Delay: wait, Result: Postponed, Err: err}
+			return Outcome{Verdict: Later, Delay: wait, Result: Postponed, Err: err, Reason: reason}
 		}
 	}
-	return Outcome{Result: Failed, Err: err}
+	return Outcome{Result: Failed, Err: err, Reason: reason}
+}
+
+// reasonIn returns why a call has failed, as far as the body of the answer says it.
+func reasonIn(answer *http.Response) string {
+	head, _ := io.ReadAll(io.LimitReader(answer.Body, maxHead))
+	return strings.ToValidUTF8(string(head), "")
 }
 
 // retryIn parses a Retry-After header (RFC 9110, section 10.2.3): seconds or a date. It
@@ -139,4 +148,19 @@ func (j *Job) addMetadata(h http.Header, now time.Time) {
 		h["Redstalk-From-Tube"] = []string{j.FromTube}
 		number("Redstalk-From-Job", j.FromID)
 	}
+	if j.Notes != nil {
+		addNotes(h, j.Notes)
+	}
 }
+
+// addNotes adds the trace and the meta of a job as headers. Line ends in values become spaces.
+func addNotes(h http.Header, n *tube.Notes) {
+	if n.Trace != "" {
+		h["Traceparent"] = []string{n.Trace}
+	}
+	for _, m := range n.Meta {
+		h[http.CanonicalHeaderKey("Redstalk-Meta-"+m.Name)] = []string{lineEnds.Replace(m.Value)}
+	}
+}
+
+var lineEnds = strings.NewReplacer("\n", " ")

@@ -47,6 +47,8 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		return e.flush(now, op, p)
 	case storage.MoveJobs:
 		return e.moveJobs(now, op, p)
+	case storage.Replay:
+		return e.replay(now, op, p)
 	case storage.ImportJobs:
 		return e.importJobs(now, op, p)
 	case storage.BeginImport:
@@ -75,6 +77,9 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
 	var job *tube.Job
 	terms := tube.Terms{Pri: op.Pri, Delay: op.Delay}
+	if op.Args != nil {
+		terms.Reason = op.Args.Reason
+	}
 	if op.Holder == tube.LeaseHolder {
 		job = e.machine.MoveLeased(now, op.Move, op.Args.Lease, op.ID, terms)
 	} else {

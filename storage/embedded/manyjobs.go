@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"fmt"
+
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -83,6 +85,38 @@ func (e *Engine) moveJobs(now tube.Instant, op *storage.Op, p *progress) (done b
 	p.forced = false
 	op.Answer.Count = p.done
 	return p.done == p.limit || len(jobs) == 0 && e.mayBegin()
+}
+
+// replay carries out a Replay. It returns false if it has to wait for room, or for the body of
+// the job.
+func (e *Engine) replay(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+	p.begun = true
+	j := e.machine.Find(op.ID)
+	if j == nil || e.machine.Home(j) == "" {
+		op.Answer.NotFound = j == nil || j.State() != tube.Buried || e.machine.Move(now, tube.KickJob, 0, op.ID, tube.Terms{}) == nil
+		return true
+	}
+	if op.Answer.NotFound = j.State() == tube.Reserved; op.Answer.NotFound {
+		return true
+	}
+	if e.journal != nil {
+		if p.needsRoom = !p.forced && e.journal.overLimit(); p.needsRoom {
+			return false
+		}
+	}
+	if e.lacksBody(p, j) {
+		p.needed = append(p.needed, j.ID)
+		return false
+	}
+	switch err := p.unreadable[j.ID]; {
+	case err != nil:
+		op.Answer.Err = fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	case !e.hasRoomFor(j):
+		op.Answer.Err = storage.ErrNoSpace
+	default:
+		e.machine.SendBack(now, j)
+	}
+	return true
 }
 
 // hasRoomFor reports whether the disk has room for a copy of a job.

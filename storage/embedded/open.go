@@ -85,6 +85,9 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 	if err == nil {
 		err = j.load(fromLog, now)
 	}
+	if err == nil {
+		err = j.tables.Upgrade()
+	}
 	if err != nil {
 		j.log.Abandon()
 		return errors.Join(fmt.Errorf("reading the tables: %w", err), j.tables.Close())

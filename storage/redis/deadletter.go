@@ -212,7 +212,7 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 		c.addStaged(l.movedRecord())
 	} else {
 		op := storage.Op{Tube: l.to, Pri: l.job.pri, TTR: uint32(l.job.ttr.Seconds()), Body: l.job.body}
-		c.addRecordWith(&op, &tube.Metadata{Key: l.key, FromTube: l.job.tube, FromID: l.id})
+		c.addRecordWith(&op, &tube.Metadata{Key: l.key, FromTube: l.job.tube, FromID: l.id, Notes: l.metadata.Notes})
 	}
 	c.puts++
 	c.bytes += len(l.job.body)
@@ -249,19 +249,16 @@ func (l *deadLetter) depart(to *partition, ended func(error)) {
 // dead letter, which will be ready, or 'STATE SCORE KEY'. It returns false if the record is
 // broken.
 func (l *deadLetter) parseDestination(text string) bool {
+	var err error
+	if l.metadata, err = l.job.record.Metadata(); err != nil {
+		l.metadata = new(tube.Metadata)
+	}
 	words := strings.SplitN(text, " ", 3)
 	if len(words) < 3 {
 		l.state, l.score, l.key = schema.StateWord(tube.Ready), strconv.FormatUint(uint64(l.job.pri), 10), text
 		return true
 	}
 	l.isMove, l.state, l.score, l.key = true, words[0], words[1], words[2]
-	rec := l.job.record
-	n := rec.MetadataLength()
-	if n < 2 {
-		return false
-	}
-	metadata, err := schema.ParseMetadata(string(rec[len(rec)-n : len(rec)-2]))
-	l.metadata = metadata
 	return err == nil
 }
 

@@ -271,6 +271,10 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		c.expect((*partition).readPeek, op)
 	case storage.ReleaseAll:
 		p.encodeReleaseAll(c, u, op)
+	case storage.Replay:
+		c.words("replay")
+		c.addID(op.ID)
+		c.expect((*partition).readFound, op)
 	case storage.JobStats:
 		c.words("job-stats")
 		c.addID(op.ID)

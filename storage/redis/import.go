@@ -42,7 +42,7 @@ func (c *call) addImportedRecords(jobs []storage.ImportJob) {
 		from := len(c.text)
 		c.text = appendImportedHead(c.text, &j.Record)
 		size := len(c.text) - from + len(j.Body)
-		if c.most = max(c.most, size+schema.MaxMetadata); size >= c.largeFrom {
+		if c.most = max(c.most, size+schema.MaxGrowth); size >= c.largeFrom {
 			c.staged = append(c.staged, stagedRecord{head: c.text[from:len(c.text):len(c.text)], body: j.Body})
 			large = append(large, j)
 			continue

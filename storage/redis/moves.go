@@ -19,22 +19,30 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 		return
 	}
 	held := p.holdings.heldBy(op.Holder, op.ID, c.number)
+	c.addReason(op)
 	c.words("move", op.Move.String(), boolArg(held != nil))
 	c.addID(op.ID)
 	c.words(&op.Pri, &op.Delay)
 	if held != nil {
 		p.holdings.splitSet(held)
-		if op.Move == tube.Release || op.Move == tube.Bury {
+		if op.Move == tube.Release || op.Move == tube.Snooze || op.Move == tube.Bury {
 			held.spent = c.number
 		}
 	}
 	c.expect((*partition).readMove, op)
 }
 
+// addReason appends the reason of a move, if it has one, before the move.
+func (c *call) addReason(op *storage.Op) {
+	if op.Args != nil && op.Args.Reason != "" {
+		c.words("because", op.Args.Reason)
+	}
+}
+
 // finishes returns whether only the holder of a job can make a move.
 func finishes(m tube.Move) bool {
 	switch m {
-	case tube.Delete, tube.Release, tube.Bury, tube.Touch:
+	case tube.Delete, tube.Release, tube.Snooze, tube.Bury, tube.Touch:
 		return true
 	}
 	return false
@@ -158,6 +166,7 @@ func readKickPart(u *unit, part int) func(*partition, *reply, []*storage.Op) {
 
 // encodeMoveLeased appends a move on behalf of a client with a lease token.
 func encodeMoveLeased(c *call, op *storage.Op) {
+	c.addReason(op)
 	c.words("move-leased", op.Move.String(), strconv.FormatUint(op.Args.Lease, 10))
 	c.addID(op.ID)
 	c.words(&op.Pri, &op.Delay)

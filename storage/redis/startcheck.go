@@ -130,6 +130,13 @@ func prepare(ctx context.Context, node conn.Node, o Options) error {
 	if err != nil {
 		return err
 	}
+	if from := have["version"]; isOlder(from) {
+		if err := upgrade(ctx, node, o, from); err != nil {
+			return err
+		}
+		o.Log.Info("the data were upgraded", "namespace", o.Namespace, "from", from, "to", schema.LayoutVersion)
+		have["version"] = strconv.Itoa(schema.LayoutVersion)
+	}
 	for _, w := range want {
 		if have[w.field] != strconv.Itoa(w.value) {
 			return fmt.Errorf("%w: the namespace %q has %s %s, and this redstalk needs %d: %s", errLayout, o.Namespace, w.field, have[w.field], w.value, w.advice)

@@ -50,8 +50,8 @@ func TestPersistenceWarning(t *testing.T) {
 
 func TestOtherLayout(t *testing.T) {
 	server := redistest.Start(t)
-	server.Client(t).HSet(context.Background(), "redstalk:{0}:layout", "version", 2, "partitions", 1)
-	if _, err := tryOpen(Options{URL: server.URL()}); err == nil || !strings.Contains(err.Error(), "has version 2") {
+	server.Client(t).HSet(context.Background(), "redstalk:{0}:layout", "version", 3, "partitions", 1)
+	if _, err := tryOpen(Options{URL: server.URL()}); err == nil || !strings.Contains(err.Error(), "has version 3") {
 		t.Errorf("opened another layout: %v", err)
 	}
 }

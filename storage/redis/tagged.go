@@ -40,7 +40,7 @@ func (c *call) addTaggedPut(op *storage.Op) {
 		ms = tags.Delay.Milliseconds()
 	}
 	c.words(tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body), rangeTerms(op))
-	c.addRecordWith(op, &tube.Metadata{Key: tags.Key, Rules: tags.Rules})
+	c.addRecordWith(op, &tube.Metadata{Key: tags.Key, Rules: tags.Rules, Notes: tags.Notes()})
 }
 
 // addRecordWith appends the record of a ready job with metadata.
@@ -54,7 +54,7 @@ func (c *call) addRecordWith(op *storage.Op, f *tube.Metadata) {
 
 // addStaged appends a record, which is staged if it is large.
 func (c *call) addStaged(staged stagedRecord) {
-	c.most = max(c.most, staged.len()+schema.MaxMetadata)
+	c.most = max(c.most, staged.len()+schema.MaxGrowth)
 	if staged.len() >= c.largeFrom {
 		c.stage(staged)
 		return

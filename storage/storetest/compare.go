@@ -85,6 +85,9 @@ func compareMetadata(s *tube.JobStats) {
 	if s.Metadata != nil {
 		metadata := *s.Metadata
 		metadata.Lease = min(metadata.Lease, 1)
+		if n := metadata.Notes; n != nil {
+			metadata.Notes = &tube.Notes{Meta: n.Meta, Trace: n.Trace, Reason: n.Reason, FailedAt: min(n.FailedAt, 1)}
+		}
 		s.Metadata = &metadata
 	}
 	if s.Metadata == nil || reflect.DeepEqual(*s.Metadata, tube.Metadata{}) {
@@ -150,7 +153,7 @@ func describeArgs(r *storage.Args) string {
 	case r.Policy != nil:
 		return fmt.Sprintf(", policy %+v", *r.Policy)
 	}
-	return fmt.Sprintf(", key %q, to %q, cursor %q, lease %d", r.Key, r.To, r.Cursor, r.Lease)
+	return fmt.Sprintf(", key %q, to %q, cursor %q, lease %d, reason %q", r.Key, r.To, r.Cursor, r.Lease, r.Reason)
 }
 
 // show describes an answer.
@@ -185,4 +188,6 @@ func showResult(a *storage.Answer) string {
 	return s
 }
 
-func showJob(s *tube.JobStats) string { return fmt.Sprintf("%+v, metadata %+v", *s, s.Metadata) }
+func showJob(s *tube.JobStats) string {
+	return fmt.Sprintf("%+v, metadata %+v, notes %+v", *s, s.Metadata, *s.Metadata.AllNotes())
+}

@@ -92,7 +92,7 @@ func (l *idLearner) learnRest() {
 		}
 		l.h.advance(0)
 	}
-	l.h.model.sent = nil
+	l.h.model.sent, l.h.model.left = nil, nil
 	for _, id := range l.newIDs {
 		l.largest = max(l.largest, id)
 	}
@@ -114,6 +114,11 @@ func (l *idLearner) learnAll() bool {
 	m := l.h.model
 	for _, dead := range m.sent {
 		if s := l.ask(storage.Op{Kind: storage.JobStats, ID: dead.metadata.FromID}); !s.NotFound {
+			return false
+		}
+	}
+	for _, id := range m.left {
+		if s := l.ask(storage.Op{Kind: storage.JobStats, ID: id}); !s.NotFound {
 			return false
 		}
 	}

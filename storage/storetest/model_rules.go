@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"time"
 
@@ -71,6 +72,9 @@ func (m *Model) putTagged(op *storage.Op) {
 	}
 	delete(m.tombstones, modelKey{op.Tube, tags.Key})
 	j.metadata.Key, j.metadata.Rules = tags.Key, tags.Rules
+	if tags.Meta != nil || tags.Trace != "" {
+		j.metadata.Notes = &tube.Notes{Meta: tags.Meta, Trace: tags.Trace}
+	}
 	switch {
 	case tags.HasAt:
 		wait := max(time.Duration(tags.At-m.clock), 0)
@@ -175,7 +179,7 @@ func (m *Model) sendPending() {
 	for _, j := range pending {
 		op := &storage.Op{Tube: m.rules(j).Dead, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)}
 		dead := m.put(op)
-		dead.metadata = tube.Metadata{FromTube: j.tube.name, FromID: j.id}
+		dead.metadata = tube.Metadata{FromTube: j.tube.name, FromID: j.id, Notes: j.metadata.Notes}
 		dead.origKey = j.metadata.Key
 		if m.learns {
 			m.sent = append(m.sent, dead)
@@ -185,6 +189,28 @@ func (m *Model) sendPending() {
 			delete(m.tombstones, modelKey{op.Tube, j.metadata.Key})
 		}
 		m.remove(j)
+	}
+}
+
+// fail records why a delivery has failed; "": that was not said. When it was is compared only in
+// so far as it is known.
+func (m *Model) fail(j *modelJob, reason string) {
+	if reason == "" {
+		return
+	}
+	notes := tube.Notes{}
+	if j.metadata.Notes != nil {
+		notes = *j.metadata.Notes
+	}
+	notes.Reason, notes.FailedAt = reason, 1
+	j.metadata.Notes = &notes
+}
+
+// failByTTR records that a TTR has run out, unless the job has no metadata and its tube no
+// policy.
+func (m *Model) failByTTR(j *modelJob) {
+	if !reflect.DeepEqual(j.metadata, tube.Metadata{}) || m.policies[j.tube.name] != nil {
+		m.fail(j, "ttr")
 	}
 }
 
@@ -205,6 +231,27 @@ func (m *Model) kickOne(j *modelJob) {
 	}
 	j.state = tube.Ready
 	j.counters[tube.Kicks]++
+}
+
+// replay carries out a Replay.
+func (m *Model) replay(op *storage.Op) {
+	j := m.job(op.ID)
+	switch {
+	case j == nil || j.state == tube.Reserved:
+		op.Answer.NotFound = true
+	case j.metadata.FromTube != "" && j.metadata.FromTube != j.tube.name:
+		j.state, j.metadata.Parked = tube.Ready, tube.NotParked
+		j.metadata.FailuresBefore = j.counters[tube.Releases] + j.counters[tube.Timeouts]
+		j.metadata.DeliveriesBefore = j.counters[tube.Reserves]
+		m.moveTo(j, j.metadata.FromTube)
+		if m.learns {
+			m.left = append(m.left, j.id)
+		}
+	case j.state == tube.Buried:
+		m.kickOne(j)
+	default:
+		op.Answer.NotFound = true
+	}
 }
 
 // policy carries out an operation about policies.

@@ -28,6 +28,7 @@ func (m *Model) Tick(then time.Duration) {
 	}
 	for _, j := range m.sorted(tube.Reserved, func(j *modelJob) bool { return j.due <= m.now }) {
 		j.counters[tube.Timeouts]++
+		m.failByTTR(j)
 		m.timeouts++
 		m.endDelivery(j, true, 0)
 		m.sendPending()

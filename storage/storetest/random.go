@@ -151,6 +151,9 @@ func (h *history) randomTake(op storage.Op) storage.Op {
 func (h *history) randomMove(op storage.Op) storage.Op {
 	r := h.random
 	op.Kind, op.Move = storage.Move, tube.ReserveJob+tube.Move(r.IntN(int(tube.Expire-tube.ReserveJob)))
+	if h.rules {
+		op.Args = h.randomReason(op.Move, nil)
+	}
 	if j := h.model.job(op.ID); j != nil && j.state == tube.Reserved && j.holder != tube.LeaseHolder && r.IntN(2) == 0 {
 		op.Holder = j.holder
 	}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"redstalk/storage"
@@ -26,8 +27,10 @@ func (h *history) randomRulesOp() storage.Op {
 		return h.randomLeased(op)
 	case n < 82:
 		return h.randomByKey(op)
-	case n < 88:
+	case n < 87:
 		return h.randomMany(op)
+	case n < 91:
+		return h.randomReplay(op)
 	default:
 		return h.randomPolicy(op)
 	}
@@ -59,7 +62,36 @@ func (h *history) randomTags() *tube.Tags {
 	if tags.HasDelay = r.IntN(4) == 0; tags.HasDelay {
 		tags.Delay = h.seconds()
 	}
+	h.randomMeta(tags)
 	return tags
+}
+
+// randomMeta sometimes gives tags meta and a trace.
+func (h *history) randomMeta(tags *tube.Tags) {
+	r := h.random
+	if r.IntN(4) > 0 {
+		return
+	}
+	for i := range r.IntN(4) {
+		tags.Meta = append(tags.Meta, tube.Meta{Name: fmt.Sprint("n", i), Value: strings.Repeat("ä\"", r.IntN(80))})
+	}
+	if r.IntN(2) == 0 {
+		tags.Trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	}
+}
+
+// randomReason sometimes adds a reason, of any length, to the arguments of a move that can have
+// one. args can be nil.
+func (h *history) randomReason(move tube.Move, args *storage.Args) *storage.Args {
+	r := h.random
+	if move != tube.Release && move != tube.Bury || r.IntN(2) == 0 {
+		return args
+	}
+	if args == nil {
+		args = new(storage.Args)
+	}
+	args.Reason = strings.Repeat("r", 1+r.IntN([]int{3, 40, tube.MaxReason}[r.IntN(3)]))
+	return args
 }
 
 // randomAt gives a put a random time of day, often one that has passed.
@@ -138,7 +170,8 @@ func (h *history) randomRules() (rules tube.Rules) {
 func (h *history) randomLeased(op storage.Op) storage.Op {
 	r := h.random
 	op.Kind, op.Holder = storage.Move, tube.LeaseHolder
-	op.Move = []tube.Move{tube.Delete, tube.Release, tube.Release, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob}[r.IntN(7)]
+	op.Move = []tube.Move{tube.Delete, tube.Release, tube.Release, tube.Snooze, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob}[r.IntN(8)]
+	op.Args = h.randomReason(op.Move, op.Args)
 	leased := h.model.sorted(tube.Reserved, func(j *modelJob) bool { return j.holder == tube.LeaseHolder })
 	if len(leased) > 0 && r.IntN(8) > 0 {
 		op.ID = leased[r.IntN(len(leased))].id
@@ -178,6 +211,21 @@ func (h *history) randomPolicy(op storage.Op) storage.Op {
 		p.QuotaBytes = uint64(r.IntN(100))
 	}
 	op.Args.Policy = p
+	return op
+}
+
+// randomReplay makes op a replay, mostly of a dead letter.
+func (h *history) randomReplay(op storage.Op) storage.Op {
+	op.Kind = storage.Replay
+	var dead []uint64
+	for _, j := range h.model.jobs {
+		if j.metadata.FromTube != "" && j.state != tube.Reserved {
+			dead = append(dead, j.id)
+		}
+	}
+	if len(dead) > 0 && h.random.IntN(5) > 0 {
+		op.ID = dead[h.random.IntN(len(dead))]
+	}
 	return op
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -173,7 +174,7 @@ func (h *handler) pop(w http.ResponseWriter, r *http.Request) {
 func (h *handler) deliver(w http.ResponseWriter, r *http.Request, job *gateway.Job) {
 	data := popped{ID: job.ID, Body: string(job.Body)}
 	if h.config.Strict {
-		data.Lease = strconv.FormatUint(job.Lease, 10)
+		data.Lease = fmt.Sprintf("%020d", job.Lease)
 	}
 	if err := h.answer(w, r, codeDone, msgDone, data); err != nil {
 		h.jobs.GiveBack(job)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"redstalk/server/gateway/zywaited/pb"
@@ -125,6 +126,9 @@ func (c *caller) call(ctx context.Context, j *webhook.Job) webhook.Outcome {
 	})
 	after := webhook.Outcome{Verdict: webhook.Later, Result: resultOf(err), Err: err, Target: t.target()}
 	after.Delay = max(nextCheck(int(j.Failures)+1)-time.Since(began), time.Second)
+	if answer, ok := errors.AsType[*answerError](err); ok {
+		after.Reason = strings.ToValidUTF8(answer.text, "")
+	}
 	switch {
 	case err == nil:
 		return webhook.Outcome{Verdict: webhook.Done, Result: webhook.Delivered}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -40,10 +41,23 @@ func (c *caller) sendHTTP(ctx context.Context, req *pb.CallBackReq) error {
 		return err
 	}
 	if answer.StatusCode < 200 || answer.StatusCode >= 300 {
-		return fmt.Errorf("%w: status %d", errAnswer, answer.StatusCode)
+		var text []byte
+		if answer.Body != nil {
+			text, _ = io.ReadAll(answer.Body)
+		}
+		return &answerError{answer.StatusCode, string(text)}
 	}
 	return nil
 }
+
+// answerError is an errAnswer with the beginning of the answer's body.
+type answerError struct {
+	status int
+	text   string
+}
+
+func (e *answerError) Error() string { return fmt.Sprintf("%v: status %d", errAnswer, e.status) }
+func (e *answerError) Unwrap() error { return errAnswer }
 
 // errAnswer reports a callback that was answered with a status other than 2xx.
 var errAnswer = errors.New("the callback did not succeed")

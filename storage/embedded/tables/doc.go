@@ -16,7 +16,7 @@
 // # Invariants
 //
 //   - The files of an Ingest become part of the tables all at once or not at all.
-//   - Tables of another layout are refused.
+//   - Tables of an older layout are upgraded, those of an unknown one are refused.
 //   - Nothing is read from or written to a directory that has replaced the tables': the
 //     error is wal.ErrGone.
 package tables

@@ -37,6 +37,9 @@ const (
 	callsField           // Push.Concurrency
 	timeoutField         // Push.Timeout
 	rateField            // Push.Rate, Push.RateEvery
+	metaField            // how many, and name and value of each
+	traceField           //
+	reasonField          // Notes.Reason, Notes.FailedAt in ms
 )
 
 // appendMetadata appends the block of a job's metadata.
@@ -52,7 +55,24 @@ func appendMetadata(to []byte, m *tube.Metadata) []byte {
 	if b = appendString(b, fromField, m.FromTube); m.FromTube != "" {
 		b = binary.AppendUvarint(b, m.FromID)
 	}
+	if m.Notes != nil {
+		b = appendNotes(b, m.Notes)
+	}
 	return appendBlock(to, b)
+}
+
+func appendNotes(b []byte, n *tube.Notes) []byte {
+	if len(n.Meta) > 0 {
+		b = binary.AppendUvarint(append(b, metaField), uint64(len(n.Meta)))
+		for _, m := range n.Meta {
+			b = appendLong(appendLong(b, m.Name), m.Value)
+		}
+	}
+	b = appendString(b, traceField, n.Trace)
+	if b = appendString(b, reasonField, n.Reason); n.Reason != "" {
+		b = binary.AppendUvarint(b, uint64(n.FailedAt)/uint64(time.Millisecond))
+	}
+	return b
 }
 
 // AppendPolicy appends the block of a policy.
@@ -206,6 +226,8 @@ func decodeMetadata(from []byte, name func([]byte) string) (m *tube.Metadata, re
 			m.Lease = b.number(math.MaxUint64)
 		case fromField:
 			m.FromTube, m.FromID = name(b.long()), b.number(math.MaxUint64)
+		case metaField, traceField, reasonField:
+			b.note(tag, m)
 		default:
 			b.rule(tag, &m.Rules, name)
 		}
@@ -214,6 +236,24 @@ func decodeMetadata(from []byte, name func([]byte) string) (m *tube.Metadata, re
 		return nil, nil, errRecord
 	}
 	return m, rest, nil
+}
+
+// note reads a field of tube.Notes.
+func (b *block) note(tag byte, m *tube.Metadata) {
+	if m.Notes == nil {
+		m.Notes = new(tube.Notes)
+	}
+	switch n := m.Notes; tag {
+	case metaField:
+		for range b.number(uint64(len(b.rest))) {
+			n.Meta = append(n.Meta, tube.Meta{Name: string(b.long()), Value: string(b.long())})
+		}
+	case traceField:
+		n.Trace = string(b.long())
+	case reasonField:
+		n.Reason = string(b.long())
+		n.FailedAt = tube.Instant(b.number(uint64(math.MaxInt64/time.Millisecond))) * tube.Instant(time.Millisecond)
+	}
 }
 
 // rule reads a field of tube.Rules.

@@ -39,8 +39,10 @@ const (
 	policyKey    byte = 'r'
 	importKey    byte = 'm' // sorts between the keys of the ingest file others
 
-	// layoutVersion is the layout of the tables. Tables of another layout are refused.
-	layoutVersion = 1
+	// LayoutVersion is the layout of the tables. Those of an older one are upgraded, see Upgrade;
+	// others are refused. Layout 1, of 0.1.0, has no notes in its metadata.
+	LayoutVersion = 2
+	oldestLayout  = 1
 )
 
 // MaxInline is the size in bytes up to which a body is stored behind its record. All of
@@ -91,7 +93,7 @@ func (t *Tables) number(kind byte) (uint64, error) {
 }
 
 // FirstSegment returns the first segment of the log that is not in the tables. It refuses
-// tables of another layout. 0 means that the tables are new: call WriteLayout once there is
+// tables of an unknown layout. 0 means that the tables are new: call WriteLayout once there is
 // a log. From then on the log must exist.
 func (t *Tables) FirstSegment() (first uint64, err error) {
 	value, closer, err := t.db.Get([]byte{layoutKey})
@@ -102,8 +104,8 @@ func (t *Tables) FirstSegment() (first uint64, err error) {
 		return 0, fmt.Errorf("reading the layout: %w", err)
 	}
 	defer closer.Close()
-	if len(value) != 1 || value[0] != layoutVersion {
-		return 0, fmt.Errorf("layout %x is not supported; this redstalk supports layout %d", value, layoutVersion)
+	if len(value) != 1 || value[0] < oldestLayout || value[0] > LayoutVersion {
+		return 0, fmt.Errorf("layout %x is not supported; this redstalk supports layouts up to %d", value, LayoutVersion)
 	}
 	if first, err = t.number(segmentKey); err == nil && first == 0 {
 		err = errors.New("the key s is missing")
@@ -115,8 +117,34 @@ func (t *Tables) FirstSegment() (first uint64, err error) {
 func (t *Tables) WriteLayout() error {
 	b := t.db.NewBatch()
 	defer b.Close()
-	b.Set([]byte{layoutKey}, []byte{layoutVersion}, nil)
 	b.Set([]byte{segmentKey}, binary.BigEndian.AppendUint64(nil, 1), nil)
+	return t.commitLayout(b)
+}
+
+// Layout returns the layout of tables that have one.
+func (t *Tables) Layout() (int, error) {
+	value, closer, err := t.db.Get([]byte{layoutKey})
+	if err != nil {
+		return 0, fmt.Errorf("reading the layout: %w", err)
+	}
+	return int(value[0]), closer.Close()
+}
+
+// Upgrade gives tables of an older layout the present one, of which that is a part. It must be
+// called before anything else is written to them or to the log, so that no older program finds
+// what it cannot read.
+func (t *Tables) Upgrade() error {
+	if is, err := t.Layout(); err != nil || is == LayoutVersion {
+		return err
+	}
+	b := t.db.NewBatch()
+	defer b.Close()
+	return t.commitLayout(b)
+}
+
+// commitLayout adds the layout to b, and commits it.
+func (t *Tables) commitLayout(b *pebble.Batch) error {
+	b.Set([]byte{layoutKey}, []byte{LayoutVersion}, nil)
 	if err := errors.Join(b.Commit(pebble.NoSync), t.db.Flush()); err != nil {
 		return fmt.Errorf("writing the layout: %w", err)
 	}

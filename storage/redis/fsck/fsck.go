@@ -113,8 +113,9 @@ func (c *checker) readLayout(ctx context.Context) error {
 		return err
 	}
 	n, _ := strconv.Atoi(have["partitions"])
-	if version := have["version"]; version != strconv.Itoa(schema.LayoutVersion) || n < 1 {
-		return fmt.Errorf("the namespace %q is not one of layout version %d: it has version %q", c.namespace, schema.LayoutVersion, version)
+	version, _ := strconv.Atoi(have["version"])
+	if version < schema.OldestLayout || version > schema.LayoutVersion || n < 1 {
+		return fmt.Errorf("the namespace %q is not one of layout version %d: it has version %q", c.namespace, schema.LayoutVersion, have["version"])
 	}
 	for number := range n {
 		p := &checkedPartition{number: number, prefix: schema.KeyPrefix(c.namespace, number), holders: make(map[string]bool)}

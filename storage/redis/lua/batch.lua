@@ -140,6 +140,7 @@ function slow_functions()
 --include bulk/start.lua
 --include data: metadata
 --include data: counters
+--include data: placement
 --include bulk/walk.lua
 --include bulk/flush.lua
 --include bulk/list.lua

@@ -11,18 +11,24 @@ import (
 
 // metadata is the layout of a metadata block, see package schema:
 //
-//   - MAX_METADATA is an upper limit of its size. CHANGING is the size of its last part, which
-//     changes.
+//   - MAX_GROWTH is an upper limit of its size, if it has no headers. CHANGING is the size of
+//     its last part, which always has the same size.
 //   - unpack_metadata(text) returns a table of the fields of a block; nil if it is broken. text
-//     is the end of the record, at least as long as the block.
+//     is the end of the record, at least as long as the block. read_metadata(key) does that for
+//     a record in Redis.
 //   - pack_changing(f) returns the last CHANGING bytes. f.length is the size of the block
 //     without its length field.
+//   - reason_size(f) returns how many bytes the reason has in the block, before the last
+//     CHANGING; pack_reason(f) returns these bytes.
 //
 // The fields of the table are key (empty if there is none), void, retry (nil, or ms), max (0:
 // no limit), dead (empty), key_ttl (nil, or ms), from_tube (empty), from_id, parked (a
-// tube.Parked), failures_before, deliveries_before, lease, and length.
+// tube.Parked), failures_before, deliveries_before, lease, and length; flags; headers (nil, or their bytes in the
+// block), capacity (0, or that of the reason), and with that reason and failed_ms.
 func metadata() string {
-	return fmt.Sprintf("local CHANGING, MAX_METADATA, KEY_VOID = %d, %d, %d\n", schema.ChangingMetadata, schema.MaxMetadata, schema.KeyVoid) +
+	return fmt.Sprintf("local CHANGING, MAX_GROWTH, KEY_VOID = %d, %d, %d\n", schema.ChangingMetadata, schema.MaxGrowth, schema.KeyVoid) +
+		fmt.Sprintf("local REASON_TTR = '%s'\n", tube.ReasonTTR) +
+		fmt.Sprintf("local HAS_HEADERS, HAS_REASON, REASON_HEAD, REASON_STEP = %d, %d, %d, %d\n", schema.HasHeaders, schema.HasReason, schema.ReasonHead, schema.ReasonStep) +
 		fmt.Sprintf("local HAS_RETRY, HAS_MAX, HAS_DEAD, HAS_KEY_TTL, HAS_FROM = %d, %d, %d, %d, %d\n", schema.HasRetry, schema.HasMax, schema.HasDead, schema.HasKeyTTL, schema.HasFrom) +
 		metadataText
 }
@@ -40,14 +46,22 @@ local function read_optional(f, text, at, flags)
   if has(HAS_DEAD) then f.dead, at = struct.unpack('Bc0', text, at) end
   if has(HAS_KEY_TTL) then f.key_ttl, at = struct.unpack('>I8', text, at) end
   if has(HAS_FROM) then f.from_tube, f.from_id, at = struct.unpack('>Bc0I8', text, at) end
+  if has(HAS_HEADERS) then
+    local from = at
+    at = select(2, struct.unpack('>I2c0', text, at))
+    f.headers = string.sub(text, from, at - 1)
+  end
+  if has(HAS_REASON) then
+    f.capacity, f.failed_ms, f.reason = struct.unpack('>I2I8I2c0', text, at)
+  end
 end
 local function unpack_whole(text)
   local n = #text >= CHANGING + 2 and struct.unpack('>I2', text, #text - 1) or 0
   local at = #text - 1 - n
   if n < CHANGING or at < 1 then return nil end
-  local f, flags = { max = 0, dead = '', from_tube = '', from_id = 0, length = n }, nil
-  flags, f.key, at = struct.unpack('BBc0', text, at)
-  read_optional(f, text, at, flags)
+  local f = { max = 0, dead = '', from_tube = '', from_id = 0, length = n, capacity = 0 }
+  f.flags, f.key, at = struct.unpack('BBc0', text, at)
+  read_optional(f, text, at, f.flags)
   local status
   status, f.failures_before, f.deliveries_before, f.lease = struct.unpack('>BI4I4I8', text, #text - CHANGING + 1)
   f.void, f.parked = status >= KEY_VOID, status % KEY_VOID
@@ -58,9 +72,22 @@ local function unpack_metadata(text)
   local ok, f = pcall(unpack_whole, text)
   return ok and f or nil
 end
+local function read_metadata(key)
+  local text = redis.call('GETRANGE', key, string.format('%d', -MAX_GROWTH), '-1')
+  local size = #text >= 2 and 2 + struct.unpack('>I2', text, #text - 1) or 0
+  if size > #text then text = redis.call('GETRANGE', key, string.format('%d', -size), '-1') end
+  return unpack_metadata(text)
+end
 local function pack_changing(f)
   local status = f.parked + (f.void and KEY_VOID or 0)
   return struct.pack('>BI4I4I8I2', status, f.failures_before, f.deliveries_before, f.lease, f.length)
+end
+local function reason_size(f)
+  return f.capacity > 0 and REASON_HEAD + f.capacity or 0
+end
+local function pack_reason(f)
+  if f.capacity == 0 then return '' end
+  return struct.pack('>I2I8I2', f.capacity, f.failed_ms, #f.reason) .. f.reason .. string.rep('\0', f.capacity - 2 - #f.reason)
 end
 `
 

@@ -21,17 +21,24 @@ import (
 //	dead               4: tube
 //	key-ttl            8: ms
 //	from               16: tube, and id of the job that was exhausted
+//	headers            32: size of what follows in 2 bytes; trace, '' if none; and of each meta its
+//	                   name, and its value after 2 bytes of length
+//	reason             64: capacity in 2 bytes; when it was said, ms; and as many bytes as the
+//	                   capacity says: the text after 2 bytes of length, and anything
 //	status             tube.Parked, and KeyVoid
 //	failures before, deliveries before, lease
 //	length             of everything before it
 //
-// Only status and what follows it ever change, in place.
+// Only reason, status and what follows ever change: in place, unless a reason is longer than the
+// capacity. Then the block is written anew, with a larger one.
 const (
 	HasRetry = 1 << iota
 	HasMax
 	HasDead
 	HasKeyTTL
 	HasFrom
+	HasHeaders
+	HasReason
 )
 
 const (
@@ -39,10 +46,20 @@ const (
 	// has it.
 	KeyVoid = 1 << 7
 
-	// ChangingMetadata is the size of the part that changes, including the length after it.
-	// MaxMetadata is an upper limit of the size of a block.
+	// ChangingMetadata is the size of status and what follows it.
 	ChangingMetadata = 1 + 4 + 4 + 8 + 2
-	MaxMetadata      = 1100
+
+	// ReasonHead is the size of the reason before its capacity of bytes, and ReasonStep the unit of
+	// that capacity, which includes 2 bytes of length.
+	ReasonHead = 2 + 8
+	ReasonStep = 16
+
+	// MaxGrowth is an upper limit of how much a record can grow after its put, and
+	// of the size of most blocks: of those without headers.
+	MaxGrowth = 1100
+
+	// MaxMetadata is an upper limit of the size of a block.
+	MaxMetadata = MaxGrowth + 2 + 1 + 55 + 1024 + 16*(1+2)
 
 	// LowerCase is added to the letter of a job with metadata.
 	LowerCase = 'a' - 'A'
@@ -71,6 +88,12 @@ func AppendMetadata(b []byte, f *tube.Metadata) []byte {
 	if flags&HasFrom != 0 {
 		b = binary.BigEndian.AppendUint64(appendShort(b, f.FromTube), f.FromID)
 	}
+	if flags&HasHeaders != 0 {
+		b = appendHeaders(b, f.Notes)
+	}
+	if flags&HasReason != 0 {
+		b = appendReason(b, f.Notes)
+	}
 	b = append(b, byte(f.Parked))
 	b = binary.BigEndian.AppendUint32(b, f.FailuresBefore)
 	b = binary.BigEndian.AppendUint32(b, f.DeliveriesBefore)
@@ -78,9 +101,35 @@ func AppendMetadata(b []byte, f *tube.Metadata) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(len(b)-from))
 }
 
+// appendHeaders appends meta and trace.
+func appendHeaders(b []byte, n *tube.Notes) []byte {
+	at := len(b)
+	b = appendShort(append(b, 0, 0), n.Trace)
+	for _, m := range n.Meta {
+		b = appendText(appendShort(b, m.Name), m.Value)
+	}
+	binary.BigEndian.PutUint16(b[at:], uint16(len(b)-at-2))
+	return b
+}
+
+// appendReason appends the reason, with the capacity that it needs.
+func appendReason(b []byte, n *tube.Notes) []byte {
+	size := 2 + len(n.Reason)
+	capacity := (size + ReasonStep - 1) / ReasonStep * ReasonStep
+	b = binary.BigEndian.AppendUint16(b, uint16(capacity))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.FailedAt)/uint64(time.Millisecond))
+	return append(appendText(b, n.Reason), make([]byte, capacity-size)...)
+}
+
+// appendText appends a text after 2 bytes of length.
+func appendText(b []byte, text string) []byte {
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(text))), text...)
+}
+
 func metadataFlags(f *tube.Metadata) (flags byte) {
 	for flag, ok := range map[byte]bool{
 		HasRetry: len(f.Retry) > 0, HasMax: f.Max > 0, HasDead: f.Dead != "", HasKeyTTL: f.HasKeyTTL, HasFrom: f.FromTube != "",
+		HasHeaders: f.AllNotes().Meta != nil || f.AllNotes().Trace != "", HasReason: f.AllNotes().Reason != "",
 	} {
 		if ok {
 			flags |= flag
@@ -114,6 +163,7 @@ func (r *metadataReader) number(bytes int) (n uint64) {
 }
 
 func (r *metadataReader) short() string     { return r.text(int(r.number(1))) }
+func (r *metadataReader) long() string      { return r.text(int(r.number(2))) }
 func (r *metadataReader) ms() time.Duration { return time.Duration(r.number(8)) * time.Millisecond }
 
 var errBrokenMetadata = errors.New("a block of metadata is broken")
@@ -140,6 +190,9 @@ func ParseMetadata(block string) (*tube.Metadata, error) {
 	if flags&HasFrom != 0 {
 		f.FromTube, f.FromID = r.short(), r.number(8)
 	}
+	if flags&(HasHeaders|HasReason) != 0 {
+		f.Notes = r.notes(flags)
+	}
 	status := byte(r.number(1))
 	if status&KeyVoid != 0 {
 		f.Key = ""
@@ -152,8 +205,37 @@ func ParseMetadata(block string) (*tube.Metadata, error) {
 	return f, nil
 }
 
+// notes reads headers and reason, as far as the flags say that they are there.
+func (r *metadataReader) notes(flags byte) *tube.Notes {
+	n := new(tube.Notes)
+	if flags&HasHeaders != 0 {
+		h := &metadataReader{rest: r.long()}
+		for n.Trace = h.short(); h.rest != "" && !h.bad; {
+			n.Meta = append(n.Meta, tube.Meta{Name: h.short(), Value: h.long()})
+		}
+		r.bad = r.bad || h.bad
+	}
+	if flags&HasReason != 0 {
+		capacity := int(r.number(2))
+		n.FailedAt = tube.Instant(r.ms())
+		t := &metadataReader{rest: r.text(capacity)}
+		n.Reason = t.long()
+		r.bad = r.bad || t.bad
+	}
+	return n
+}
+
 // HasMetadata returns whether a record has a metadata block.
 func (r Record) HasMetadata() bool { return r[LetterAt] >= 'a' }
+
+// Metadata reads the block of a whole record, which must have one.
+func (r Record) Metadata() (*tube.Metadata, error) {
+	n := r.MetadataLength()
+	if n < 2 {
+		return nil, errBrokenMetadata
+	}
+	return ParseMetadata(string(r[len(r)-n : len(r)-2]))
+}
 
 // MetadataLength returns the size of the block of a whole record, including its length field; 0
 // if there is none, or it is broken.

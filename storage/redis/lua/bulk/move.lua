@@ -20,11 +20,16 @@ local function leave_queue(tube, state, member, score, n)
   end
 end
 
+-- start_again makes a job count from zero that has failed for good.
+local function start_again(j, f)
+  f.parked, f.failures_before, f.deliveries_before = 0, (j.releases + j.timeouts) % 4294967296, j.reserves
+end
+
 -- moved_metadata returns the metadata block that a job gets in another tube, whose record is
 -- raw: '' if it needs none. Its counters begin at zero there; the metadata has their former
--- values. The job `new` gets the key, if it is free there. Here the key becomes a tombstone as
--- if j had been deleted.
-local function moved_metadata(j, raw, to, new)
+-- values, unless it starts again. The job `new` gets the key, if it is free there. Here the key
+-- becomes a tombstone as if j had been deleted.
+local function moved_metadata(j, raw, to, new, again)
   local f = j.has_metadata and unpack_metadata(raw)
   local block = '\0\0' -- the part that does not change
   if f then
@@ -38,6 +43,7 @@ local function moved_metadata(j, raw, to, new)
   else
     f = { parked = 0, failures_before = 0, deliveries_before = 0, lease = 0, length = CHANGING }
   end
+  if again then start_again(j, f) end
   f.failures_before = (f.failures_before - j.releases - j.timeouts) % 4294967296
   f.deliveries_before = (f.deliveries_before - j.reserves) % 4294967296
   if not j.has_metadata and f.failures_before + f.deliveries_before == 0 then return '' end
@@ -45,12 +51,13 @@ local function moved_metadata(j, raw, to, new)
 end
 
 -- copy_to creates the job `new` from a job, in another tube, and returns the size of its body.
-local function copy_to(key, state, to, new)
+-- again says that its failures and deliveries count from zero.
+local function copy_to(key, state, to, new, again)
   local raw = call('GET', key)
   local j = job_from(key, raw)
   local size = #raw - NAME_AT + 1 - #j.tube
   if j.has_metadata then size = size - unpack_metadata(raw).length - 2 end
-  local body, block = sub(raw, NAME_AT + #j.tube, NAME_AT - 1 + #j.tube + size), moved_metadata(j, raw, to, new)
+  local body, block = sub(raw, NAME_AT + #j.tube, NAME_AT - 1 + #j.tube + size), moved_metadata(j, raw, to, new, again)
   j.letter = block == '' and LETTER[state] or string.lower(LETTER[state])
   for _, counter in ipairs(COUNTERS) do j[counter] = 0 end
   j.name_length = #to
@@ -81,44 +88,56 @@ local function enter_moved(to, state, jobs, scores)
 end
 OPS.enter_moved = enter_moved
 
--- move_here creates new jobs from jobs, which are in no queue any more, in a tube of this
--- partition. Their records are small.
-local function move_here(tube, state, to, keys, scores)
-  local jobs, size, n = {}, 0, #keys
-  for k, key in ipairs(keys) do
-    jobs[k] = key_of((first_number + sum.puts) * partitions + partition)
-    sum.puts = sum.puts + 1
-    size = size + copy_to(key, state, to, jobs[k])
-    lengths[key] = nil
-  end
+-- replace ends a move of n jobs with bodies of that size in all, whose copies exist: it deletes
+-- the jobs, and counts both.
+local function replace(tube, to, keys, size)
+  local n = #keys
+  for _, key in ipairs(keys) do lengths[key] = nil end
   call('DEL', unpack(keys))
   sum.deleted, deletes[tube], bytes[tube] = sum.deleted + n, (deletes[tube] or 0) + n, (bytes[tube] or 0) - size
   totals[to], bytes[to] = (totals[to] or 0) + n, (bytes[to] or 0) + size
   OPS.note('deletes', tube, n)
   OPS.note('puts', to, n)
+end
+
+-- move_here creates new jobs from jobs, which are in no queue any more, in a tube of this
+-- partition. Their records are small.
+local function move_here(tube, state, to, keys, scores)
+  local jobs, size = {}, 0
+  for k, key in ipairs(keys) do
+    jobs[k] = key_of((first_number + sum.puts) * partitions + partition)
+    sum.puts = sum.puts + 1
+    size = size + copy_to(key, state, to, jobs[k])
+  end
+  replace(tube, to, keys, size)
   enter_moved(to, state, jobs, scores)
 end
 
--- set_all_pending makes jobs, which are in no queue any more, pending for a tube. Their keys
--- become tombstones as if they had been deleted. Their records are in the reply.
-local function set_all_pending(tube, state, to, keys, scores)
+-- set_move_pending makes a job, which is in no queue any more, pending for a tube, where it will be
+-- in a state. change, unless it is nil, changes its metadata.
+local function set_move_pending(j, state, to, score, change)
+  local f = OPS.change_metadata(j)
+  call('HSET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1), table.concat({ to, state, score, f.key }, ' '))
+  if f.key ~= '' then
+    OPS.forget_metadata(j)
+    f.key, f.void = '', true
+  end
+  if change then change(j, f) end
+  OPS.save_metadata(j)
+  j.state = 'buried'
+  save(j)
+  count_up(PREFIX .. 'tube:' .. j.tube, 'pending', 1)
+  sum.buried = sum.buried + 1
+  note_due(NOW)
+end
+
+-- set_all_pending makes jobs pending. Their records are in the reply.
+local function set_all_pending(state, to, keys, scores)
   for k, key in ipairs(keys) do
-    local j = load(key)
-    local f = OPS.change_metadata(j)
-    call('HSET', PREFIX .. 'pending', sub(key, #PREFIX + 1), table.concat({ to, state, scores[k], f.key }, ' '))
-    if f.key ~= '' then
-      OPS.forget_metadata(j)
-      f.key, f.void = '', true
-    end
-    OPS.save_metadata(j)
-    j.state = 'buried'
-    save(j)
+    set_move_pending(load(key), state, to, scores[k])
     taken[#taken + 1] = key
     add_record(key)
   end
-  count_up(PREFIX .. 'tube:' .. tube, 'pending', #keys)
-  sum.buried = sum.buried + #keys
-  note_due(NOW)
 end
 
 -- first_alike removes the first jobs from a queue, at most limit: as many as can all be moved
@@ -137,7 +156,7 @@ local function first_alike(tube, state, here, limit)
       if not more then break end
       n = n + 1
       if size > 0 then
-        sort, reply = small, reply + size + MAX_METADATA
+        sort, reply = small, reply + size + MAX_GROWTH
         keys[#keys + 1], scores[#scores + 1] = key, members[at + 1]
       end
     end
@@ -156,7 +175,6 @@ end
 --                  them, like puts
 --           limit  how many jobs at most
 -- Keys    takes members from ready:, delayed: or buried:FROM; writes the records, keys:FROM and
--- Keys    takes members from ready:, delayed: or buried:FROM; writes the records, keys:FROM and
 --         key:FROM KEY; with here ready:, delayed: or buried:TO, timers, keys:, key: and tube:
 --         of TO, else pending; writes counts; reads policies
 -- Answer  how many jobs there were in the state; how many became jobs, whose numbers follow from
@@ -172,7 +190,7 @@ OPS['move-jobs'] = function(i)
     if ARGV[i + 3] ~= '1' then OPS.put_in(to) end
     OPS.gone_from(tube)
   elseif keys[1] then
-    set_all_pending(tube, state, to, keys, scores)
+    set_all_pending(state, to, keys, scores)
   end
   sum.changed = sum.changed or keys[1] ~= nil
   if here then sum.unput = sum.unput + limit - (sum.puts - before) end
@@ -184,4 +202,45 @@ OPS['move-jobs'] = function(i)
     end
   end
   return i + 6
+end
+
+-- send_back moves a dead letter, which is in no queue any more, to the tube where it was
+-- exhausted. It becomes ready.
+local function send_back(j, home)
+  local score = format('%.0f', j.pri)
+  if partition_of(home) ~= partition or length_of(j.key) >= LARGE then
+    set_move_pending(j, 'ready', home, score, start_again)
+    return
+  end
+  local back = OPS.more_key()
+  replace(j.tube, home, { j.key }, copy_to(j.key, 'ready', home, back, true))
+  enter_moved(home, 'ready', { back }, { score })
+  OPS.put_in(home)
+  OPS.gone_from(j.tube)
+end
+
+-- replay: sends a dead letter back to where it was exhausted, or kicks a buried job
+--
+-- ARGV    'replay', id
+-- Keys    as move-jobs of one job, or as move with kick-job
+-- Answer  1, or 0 if it is no such job
+OPS['replay'] = function(i)
+  local j = load(ARGV[i])
+  if j then locate(j, false) end
+  local waits = j and (j.state == 'ready' or j.state == 'delayed' or j.state == 'buried')
+  local f = waits and j.has_metadata and read_metadata(j.key)
+  local home = f and f.from_tube ~= j.tube and f.from_tube or ''
+  if home ~= '' then
+    leave_place(j)
+    send_back(j, home)
+  elseif waits and j.state == 'buried' then
+    leave_place(j)
+    follow(j, 'kick-job buried')
+  else
+    answer(0)
+    return i + 1
+  end
+  sum.changed = true
+  answer(1)
+  return i + 1
 end

@@ -53,7 +53,7 @@ end
 local function check_metadata(key, j)
   if j.letter < 'a' then return 0 end
   work = work + 2
-  local f = unpack_metadata(call('GETRANGE', key, string.format('%d', -MAX_METADATA), '-1'))
+  local f = read_metadata(key)
   if not f then
     note('job ' .. id_text(key) .. ': its metadata is broken')
     return 0

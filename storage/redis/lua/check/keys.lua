@@ -23,7 +23,7 @@ for k = 5, #ARGV, 2 do
   local key, job = ARGV[k], PREFIX .. string.format(ID_FORMAT, tonumber(ARGV[k + 1]) or 0)
   if call('HGET', PREFIX .. 'keys:' .. tube, key) == ARGV[k + 1] then
     local raw = call('GETRANGE', job, '0', LONGEST_NAME)
-    local f = #raw >= NAME_AT - 1 and string.byte(raw) >= 97 and unpack_metadata(call('GETRANGE', job, string.format('%d', -MAX_METADATA), '-1'))
+    local f = #raw >= NAME_AT - 1 and string.byte(raw) >= 97 and read_metadata(job)
     if not f or f.key ~= key or read_header(raw).tube ~= tube then
       note('keys:' .. tube .. ' has ' .. key .. ': job ' .. ARGV[k + 1] .. ' does not have that key')
       if REPAIR then call('HDEL', PREFIX .. 'keys:' .. tube, key) end

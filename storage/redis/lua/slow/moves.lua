@@ -193,6 +193,8 @@ local function follow(j, arrow)
     grow(j, ARROW_COUNTS[arrow])
     if ARROW_COUNTS[arrow] then OPS.note(ARROW_COUNTS[arrow], j.tube, 1) end
   end
+  if sum.reason then OPS.set_reason(j, sum.reason) end
+  if arrow == 'snooze reserved' then OPS.discount(j) end
   if from == 'buried' and j.has_metadata then OPS.unpark(j, arrow) end
   if ARROW_ENDS[arrow] and is_ruled(j) then
     OPS.come_back(j, arrow)

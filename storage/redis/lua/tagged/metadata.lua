@@ -5,7 +5,7 @@
 -- fsck reports, the job counts as one without metadata.
 local function metadata_of(j)
   if j.has_metadata and not j.metadata then
-    j.metadata = unpack_metadata(call('GETRANGE', j.key, format('%d', -MAX_METADATA), '-1'))
+    j.metadata = read_metadata(j.key)
     j.has_metadata = j.metadata ~= nil
   end
   return j.metadata
@@ -22,7 +22,7 @@ end
 local function change_metadata(j)
   if metadata_of(j) then return j.metadata end
   local f = { key = '', max = 0, dead = '', from_tube = '', from_id = 0, parked = NOT_PARKED, failures_before = 0,
-    deliveries_before = 0, lease = 0, length = CHANGING }
+    deliveries_before = 0, lease = 0, length = CHANGING, flags = 0, capacity = 0 }
   local block = '\0\0' .. pack_changing(f)
   if length_of(j.key) < LARGE then
     call('SET', j.key, call('GET', j.key) .. block)
@@ -39,6 +39,45 @@ local function save_metadata(j)
 end
 
 OPS.change_metadata, OPS.save_metadata = change_metadata, save_metadata
+
+-- enlarge writes the metadata of a job anew, with a capacity for its reason. keep is how many
+-- bytes of the record come before the reason.
+local function enlarge(j, f, keep)
+  local from = length_of(j.key) - f.length - 2
+  local before = reason_size(f)
+  f.capacity = math.ceil((2 + #f.reason) / REASON_STEP) * REASON_STEP
+  if before == 0 then f.flags = f.flags + HAS_REASON end
+  f.length = f.length + reason_size(f) - before
+  local flags, rest = string.char(f.flags), pack_reason(f) .. pack_changing(f)
+  if length_of(j.key) < LARGE then
+    local raw = call('GET', j.key)
+    call('SET', j.key, sub(raw, 1, from) .. flags .. sub(raw, from + 2, keep) .. rest)
+  else
+    call('SETRANGE', j.key, format('%d', from), flags)
+    call('SETRANGE', j.key, format('%d', keep), rest)
+  end
+  lengths[j.key] = nil
+end
+
+-- set_reason records why a delivery of a job has failed.
+function OPS.set_reason(j, text)
+  local f = change_metadata(j)
+  local keep = length_of(j.key) - CHANGING - reason_size(f)
+  f.reason, f.failed_ms = text, NOW
+  if 2 + #text <= f.capacity then
+    call('SETRANGE', j.key, format('%d', keep), pack_reason(f))
+  else
+    enlarge(j, f, keep)
+  end
+end
+
+-- discount makes a delivery of a job that ends as no failure count neither as a failure nor as a
+-- delivery.
+function OPS.discount(j)
+  local f = change_metadata(j)
+  f.failures_before, f.deliveries_before = (f.failures_before + 1) % 4294967296, (f.deliveries_before + 1) % 4294967296
+  save_metadata(j)
+end
 
 -- locate_tagged is the part of locate about leases and pending dead letters.
 function OPS.locate_tagged(j)

@@ -12,34 +12,36 @@ local function wait_for(j, ms)
   save(j)
 end
 
--- more_number returns a number for a job that is not one of the batch's puts.
-local function more_number()
+-- more_key returns the key in Redis of a new job that is not one of the batch's puts.
+local function more_key()
   local number = count_up(COUNTS, 'ids', 1)
   sum.more_numbers = true
-  return number
+  return key_of_number(number * partitions + partition)
 end
+OPS.more_key = more_key
 
 -- dead_record returns the record of a dead letter in its new tube: its header, the tube, the
--- body, and metadata with a key and its origin.
-local function dead_record(j, tube, key, body)
+-- body, and metadata with a key, its origin, and the headers and the reason in f.
+local function dead_record(j, f, tube, key, body)
   local head = pack_header({
     letter = 'r', ttr = j.ttr, pri = j.pri, delay = 0, created = NOW, reserves = 0, timeouts = 0, releases = 0,
     buries = 0, kicks = 0, name_length = #tube,
   })
-  local f = { parked = NOT_PARKED, failures_before = 0, deliveries_before = 0, lease = 0 }
-  local from = struct.pack('>BBc0Bc0I8', HAS_FROM, #key, key, #j.tube, j.tube, tonumber(sub(j.key, #PREFIX + 1)))
-  f.length = #from + CHANGING - 2
-  return head .. tube .. body .. from .. pack_changing(f)
+  local flags = HAS_FROM + (f.headers and HAS_HEADERS or 0) + (f.capacity > 0 and HAS_REASON or 0)
+  local from = struct.pack('>BBc0Bc0I8', flags, #key, key, #j.tube, j.tube, tonumber(sub(j.key, #PREFIX + 1)))
+  from = from .. (f.headers or '') .. pack_reason(f)
+  local changing = { parked = NOT_PARKED, failures_before = 0, deliveries_before = 0, lease = 0, length = #from + CHANGING - 2 }
+  return head .. tube .. body .. from .. pack_changing(changing)
 end
 
 -- send_here creates a new job from j, which is in no place, in its dead-letter tube, which is
 -- in this partition, and deletes j. The new job gets its key, unless that is taken there.
 local function send_here(j, tube)
-  local f, raw = metadata_of(j) or { key = '', length = -2 }, call('GET', j.key)
+  local f, raw = metadata_of(j) or { key = '', length = -2, capacity = 0 }, call('GET', j.key)
   local body = sub(raw, NAME_AT + #j.tube, #raw - f.length - 2)
   local key = by_key(tube, f.key) and '' or f.key
-  local dead = { tube = tube, pri = j.pri, key = key_of_number(more_number() * partitions + partition) }
-  call('SET', dead.key, dead_record(j, tube, key, body))
+  local dead = { tube = tube, pri = j.pri, key = more_key() }
+  call('SET', dead.key, dead_record(j, f, tube, key, body))
   if key ~= '' then give_key(tube, key, dead.key) end
   totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + #body
   OPS.note('puts', tube, 1)
@@ -67,9 +69,18 @@ local function park(j, why, tube)
   save(j)
 end
 
+-- notes_ttr returns whether it is recorded that the TTR of a job has run out. Other jobs are as in
+-- beanstalkd, and cost nothing.
+local function notes_ttr(j)
+  local f = metadata_of(j)
+  if OPS.policy_of(j.tube) then return true end
+  return f and (f.flags > 0 or f.key ~= '' or f.parked ~= NOT_PARKED or f.failures_before + f.deliveries_before + f.lease > 0)
+end
+
 -- come_back puts a job that was reserved, and is in no place any more, where its rules say, and
 -- writes it. A release with a delay has that delay, and not the one of the rules.
 function OPS.come_back(j, arrow)
+  if arrow == 'expire reserved' and notes_ttr(j) then OPS.set_reason(j, REASON_TTR) end
   local f = metadata_of(j) or { failures_before = 0, deliveries_before = 0 }
   local rules = rules_of(j)
   local failures = (j.releases + j.timeouts - f.failures_before) % 4294967296
@@ -86,6 +97,18 @@ function OPS.come_back(j, arrow)
     enter(j, 'ready')
     save(j)
   end
+end
+
+-- because: carries out the next operation, a move, with a reason
+--
+-- ARGV    'because', reason, 'move' or 'move-leased', and the arguments of that
+-- Keys    as that; writes the record
+-- Answer  as that
+OPS['because'] = function(i)
+  sum.reason = ARGV[i]
+  local last = OPS[ARGV[i + 1]](i + 2)
+  sum.reason = nil
+  return last
 end
 
 -- unpark clears why a job was parked that leaves the buried state along an arrow. After a kick

@@ -1,0 +1,61 @@
+package tube
+
+import "time"
+
+// Notes are what is known of a job for people and for its workers. No rule depends on them. They
+// are never changed, only replaced.
+type Notes struct {
+	Meta     []Meta  // what it was put with, in that order
+	Trace    string  // the W3C trace context of its put; "": none
+	Reason   string  // why its last failure happened, or why it was buried, as far as that was said; "": not said
+	FailedAt Instant // when that was said, in whole milliseconds; 0 without a Reason
+}
+
+// Meta is a name with its value that a put adds to a job.
+type Meta struct{ Name, Value string }
+
+// MaxReason is the longest reason, in bytes.
+const MaxReason = 512
+
+// ReasonTTR is the reason of a failure because a TTR has run out.
+const ReasonTTR = "ttr"
+
+var noNotes Notes
+
+// AllNotes returns the notes of a job, empty ones if it has none. They must not be changed.
+func (f *Metadata) AllNotes() *Notes {
+	if f == nil || f.Notes == nil {
+		return &noNotes
+	}
+	return f.Notes
+}
+
+// Notes returns the notes that tags set, nil if none.
+func (t *Tags) Notes() *Notes {
+	if t.Meta == nil && t.Trace == "" {
+		return nil
+	}
+	return &Notes{Meta: t.Meta, Trace: t.Trace}
+}
+
+// noteReason records why a delivery of j has failed.
+func (m *Machine) noteReason(now Instant, j *Job, reason string) {
+	f := m.changeMetadata(j)
+	n := *f.AllNotes()
+	n.Reason, n.FailedAt = reason, now-now%Instant(time.Millisecond)
+	f.Notes = &n
+}
+
+// notesTTR reports whether it is recorded that the TTR of j has run out. Other jobs are as in
+// beanstalkd, and cost nothing.
+func (m *Machine) notesTTR(j *Job) bool {
+	return m.policies[m.tubeOf(j).name] != nil || m.keyOf(j) != "" || !m.metadataOf(j).zero()
+}
+
+// discount makes the present delivery of j, which ends as no failure, count neither as a failure
+// nor as a delivery.
+func (m *Machine) discount(j *Job) {
+	f := m.changeMetadata(j)
+	f.FailuresBefore++
+	f.DeliveriesBefore++
+}

@@ -1,0 +1,24 @@
+package tube
+
+// A replay gives a job another chance that has failed for good: a job in a dead-letter tube goes
+// back to the tube where it was exhausted, and a buried job is kicked.
+
+// Home returns the tube to which a replay sends j back; "" if j did not come to its tube as a
+// dead letter.
+func (m *Machine) Home(j *Job) string {
+	if home := m.metadataOf(j).FromTube; home != m.tubeOf(j).name {
+		return home
+	}
+	return ""
+}
+
+// SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is
+// ready, and its failures and deliveries count from zero.
+func (m *Machine) SendBack(now Instant, j *Job) {
+	metadata := m.movedMetadata(j, m.Home(j))
+	metadata.Parked, metadata.FailuresBefore, metadata.DeliveriesBefore = NotParked, 0, 0
+	m.replaceBy(now, j, metadata.FromTube, metadata, func(back *Job) {
+		back.dueSince(now)
+		m.enqueue(back, Ready, int64(back.pri))
+	})
+}
