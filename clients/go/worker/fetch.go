@@ -39,6 +39,7 @@ func (r *run) leases(ctx context.Context) (bool, error) {
 	for pause := firstPause; ; {
 		all, err := r.client.Capabilities(ctx)
 		if err == nil {
+			r.reasons.Store(slices.Contains(all, client.Reasons))
 			return slices.Contains(all, client.Leases), nil
 		}
 		if pause = r.pause(ctx, pause, err); ctx.Err() != nil {

@@ -35,6 +35,9 @@ func (r *run) process(t taken, returned func() (settled func())) {
 		return
 	}
 	job := &Job{ID: t.job.ID, Tube: t.tube, Body: t.job.Body, lease: l}
+	if known := t.job.Known(); known != nil {
+		job.Meta, job.Reason = known.Meta, known.Reason
+	}
 	err := errExited
 	defer func() { // also if the handler panics or ends its goroutine
 		if p := recover(); p != nil {

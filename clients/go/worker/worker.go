@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"redstalk/clients/go/client"
@@ -31,8 +32,8 @@ func New(c *client.Client, config Config) *Worker {
 //
 // Then it takes no more jobs, waits for the handlers, and returns nil. After ShutdownTimeout, or a second
 // signal, it ends their contexts. A second later it gives back the jobs whose handlers have still not returned, and
-// returns an error with their number. Jobs that are given back are ready at once. With beanstalkd that is
-// no failure; redstalk counts one, and applies the retry waits of the job if it has any.
+// returns an error with their number. Jobs that are given back are ready at once, and have not failed. (Only a redstalk without
+// the capability reason counts a failure, and applies the retry waits of the job.)
 func (w *Worker) Run(ctx context.Context, mux *Mux) error {
 	r := &run{
 		Worker: w, handlers: mux.wrapped(),
@@ -62,6 +63,8 @@ type run struct {
 
 	abort context.Context // the parent of all handlers' contexts
 	ended context.Context // ends when Run returns
+
+	reasons atomic.Bool // the server sends the retry waits with the job
 
 	mu      sync.Mutex
 	held    map[*lease]struct{} // jobs that are not settled yet
