@@ -47,8 +47,9 @@ func planReserveBatch(s *session, c *protocol.Command, r *request) {
 
 // addTakes adds takes that do not wait for a job to those of a reserve-batch.
 func (s *session) addTakes(r *request, n, share int) {
-	take := storage.Op{Kind: storage.Take, Holder: s.batch.Ops[r.op].Holder, Tubes: s.searchTubes(), MaxBytes: uint32(share), Info: r.info}
+	take := storage.Op{Kind: storage.Take, Holder: s.batch.Ops[r.op].Holder, MaxBytes: uint32(share), Info: r.info}
 	for range n {
+		take.Tubes, take.First = s.takeTubes()
 		s.batch.Ops = append(s.batch.Ops, take)
 	}
 }
@@ -281,7 +282,7 @@ func infoOf(j *tube.JobStats) []byte {
 	info, err := json.Marshal(jobInfo{
 		Tube: j.Tube, Pri: j.Pri, TTR: j.TTR, Age: int64(j.Age / time.Second),
 		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key,
-		Retry: protocol.Durations(j.Rules.Retry), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
+		Retry: protocol.RetryText(j.Rules.Retry, j.Rules.Doubled), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
 	})
 	if err != nil {
 		return noInfo

@@ -32,6 +32,7 @@ type Op struct {
 	State tube.State
 	Wait  bool // Take: the connection will wait for a wake-up if there is no job
 	Info  bool // Take: the stats of the job are wanted; a store can answer with them (Job)
+	First bool // Take: of the first tube in Tubes that has a ready job, whatever its priority
 
 	Pri      uint32
 	Delay    uint32        // seconds; Pause: the length of the pause
