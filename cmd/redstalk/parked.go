@@ -15,9 +15,8 @@ import (
 func parkedCommand() *cli.Command {
 	return &cli.Command{
 		Name: "parked", ArgsUsage: "[TUBE...]", Action: withConn(anyNumber, parked),
-		Usage: "list the jobs that have failed for good: parked jobs and dead letters (extension list-jobs)",
-		Description: "Dead letters are searched among buried jobs, and in tubes that a policy names as dead-letter tube or whose next job is one. " +
-			"SINCE is when the job failed last, or became a dead letter.",
+		Usage:       "list the jobs that have failed for good: parked jobs and dead letters (extension list-jobs)",
+		Description: "SINCE is when the job failed last, or became a dead letter.",
 		Flags: []cli.Flag{
 			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 100, Usage: "list at most `N` jobs"},
 			&cli.BoolFlag{Name: "all", Usage: "list all jobs"},
