@@ -93,7 +93,7 @@ func planStatsJob(s *session, c *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{Kind: storage.JobStats, ID: c.ID})
 }
 
-func answerStatsJob(s *session, _ *request, a *storage.Answer) {
+func answerStatsJob(s *session, r *request, a *storage.Answer) {
 	var p protocol.Page
 	j := a.Job
 	p.Uint("id", j.ID)
@@ -111,7 +111,20 @@ func answerStatsJob(s *session, _ *request, a *storage.Answer) {
 	if j.Metadata != nil {
 		addMetadata(&p, j)
 	}
+	if name := s.holderName(r, j); name != "" {
+		p.Quoted("holder", name)
+	}
 	s.out.OK(p.Bytes())
+}
+
+// holderName returns the name of the connection that holds a job. It is "" if the connection has none:
+// clients that use no names get beanstalkd's page.
+func (s *session) holderName(r *request, j *tube.JobStats) string {
+	if r.ask != nil {
+		return r.ask.holder
+	}
+	name, _ := s.queue.NameOfHolder(j)
+	return name
 }
 
 // addMetadata adds the lines of stats-job that only a job with metadata has: one that was put with
@@ -119,13 +132,20 @@ func answerStatsJob(s *session, _ *request, a *storage.Answer) {
 func addMetadata(p *protocol.Page, j *tube.JobStats) {
 	m := j.Metadata
 	p.Quoted("key", m.Key)
-	p.Word("retry", protocol.Durations(j.Rules.Retry))
+	p.Word("retry", protocol.RetryText(j.Rules.Retry, j.Rules.Doubled))
+	if percent := j.Rules.Percent(); percent > 0 || j.Rules.Jitter != tube.NoJitter {
+		p.Uint("jitter", uint64(percent))
+	}
 	p.Uint("failures", uint64(m.Failures(&j.Counters)))
 	p.Uint("max", uint64(j.Rules.Max))
 	p.Uint("deliveries", uint64(m.Deliveries(&j.Counters)))
 	p.Word("dead", j.Rules.Dead)
 	p.Word("parked", m.Parked.String())
 	p.Int("due-ms", int64(j.TimeLeft/time.Millisecond))
+	if m.Expires != 0 {
+		p.Int("expires-ms", j.ExpiresIn().Milliseconds())
+		p.Bare("on-expire", protocol.OnExpireWords[max(j.Rules.OnExpire, tube.ExpireDelete)])
+	}
 	if m.FromTube != "" {
 		p.Bare("from-tube", m.FromTube)
 		p.Uint("from-id", m.FromID)
@@ -182,6 +202,9 @@ func answerStatsTube(s *session, _ *request, a *storage.Answer) {
 		p.Int("oldest-ready", int64(t.OldestReady/time.Second))
 		p.Map("waits", timesMap(&t.Waits))
 		p.Map("runs", timesMap(&t.Runs))
+	}
+	if t.Expired > 0 {
+		p.Uint("expired", t.Expired)
 	}
 	s.out.OK(p.Bytes())
 }

@@ -2,6 +2,7 @@ package access
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"redstalk/protocol"
@@ -68,6 +69,18 @@ func (u *User) MayRedirect(from, to string) bool {
 	return from == to || u.On(from)&Work != 0 && (to == "" || u.On(to)&Put != 0)
 }
 
+// MaySeeClients reports whether the user may see the connections of all users.
+func (u *User) MaySeeClients() bool { return u.everywhere&Admin != 0 }
+
+// Own returns the user whose connections this one may see, and so "" for unauthenticated clients, who
+// see nobody.
+func (u *User) Own() string {
+	if u.name == anonymous {
+		return ""
+	}
+	return u.name
+}
+
 // Visible returns those of several tubes on which the user has at least one of these rights.
 // It may return the same slice.
 func (u *User) Visible(tubes []string, one Right) []string {
@@ -95,9 +108,15 @@ func (u *User) sumRights() {
 	}
 }
 
+// covers reports whether the rule is for a tube; or for all tubes of a pattern, which ends with *
+// and is no name.
 func (r *rule) covers(tube string) bool {
+	names := []string{tube}
+	if prefix, pattern := strings.CutSuffix(tube, "*"); pattern { // only a * of a glob matches many bytes of any value
+		names = []string{prefix, prefix + strings.Repeat("\x00", protocol.MaxName)}
+	}
 	for _, glob := range r.globs {
-		if matches(glob, tube) {
+		if !slices.ContainsFunc(names, func(name string) bool { return !matches(glob, name) }) {
 			return true
 		}
 	}

@@ -25,6 +25,13 @@ func encodeTakes(c *call, ops []*storage.Op) int {
 	return n
 }
 
+// addFirst appends that the take which follows is from the first of its tubes that has a job.
+func (c *call) addFirst(op *storage.Op) {
+	if op.First {
+		c.words("first")
+	}
+}
+
 // encodeTakeAny appends a take from several tubes.
 func encodeTakeAny(c *call, op *storage.Op) {
 	c.words("take-any", boolArg(op.Wait), len(op.Tubes))
@@ -240,6 +247,8 @@ func (p *partition) readNoted(r *reply) {
 			f.Puts += n
 		case "deletes":
 			f.Deletes += n
+		case "expired":
+			f.Expired += n
 		case "parked":
 			f.Parked += n
 		default:

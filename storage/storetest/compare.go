@@ -72,11 +72,19 @@ func differResult(got, want *storage.Result, maxDiff time.Duration) string {
 func near(a, b, maxDiff time.Duration) bool { return a == b || (a-b).Abs() < maxDiff }
 
 func sameJob(got, want tube.JobStats, maxDiff time.Duration) bool {
-	same := near(got.TimeLeft, want.TimeLeft, maxDiff)
+	same := near(got.TimeLeft, want.TimeLeft, maxDiff) && near(expiresIn(&got), expiresIn(&want), maxDiff)
 	got.TimeLeft, got.Age, got.Created, got.File = want.TimeLeft, want.Age, want.Created, want.File
 	compareMetadata(&got)
 	compareMetadata(&want)
 	return same && reflect.DeepEqual(got, want)
+}
+
+// expiresIn returns how long it is until a job expires, 0 if it does not.
+func expiresIn(s *tube.JobStats) time.Duration {
+	if s.Metadata == nil || s.Metadata.Expires == 0 {
+		return 0
+	}
+	return s.ExpiresIn()
 }
 
 // compareMetadata makes the metadata of two jobs comparable. Empty metadata is removed. The token
@@ -85,6 +93,9 @@ func compareMetadata(s *tube.JobStats) {
 	if s.Metadata != nil {
 		metadata := *s.Metadata
 		metadata.Lease = min(metadata.Lease, 1)
+		if metadata.Expires != 0 {
+			metadata.Expires = 1
+		}
 		if n := metadata.Notes; n != nil {
 			metadata.Notes = &tube.Notes{Meta: n.Meta, Trace: n.Trace, Reason: n.Reason, FailedAt: min(n.FailedAt, 1)}
 		}
@@ -134,7 +145,7 @@ func describe(op *storage.Op) string {
 	case storage.Put:
 		return fmt.Sprintf("put into %s, pri %d, delay %d, TTR %d%s", op.Tube, op.Pri, op.Delay, op.TTR, describeArgs(op.Args))
 	case storage.Take:
-		return fmt.Sprintf("take for %d from %v", op.Holder, op.Tubes)
+		return fmt.Sprintf("take for %d from %v, first %v", op.Holder, op.Tubes, op.First)
 	case storage.Move:
 		return fmt.Sprintf("%v job %d by %d, pri %d, delay %d%s", op.Move, op.ID, op.Holder, op.Pri, op.Delay, describeArgs(op.Args))
 	case storage.Ref:

@@ -11,18 +11,18 @@ local function time_left(at)
   return at - NOW_UP - 1
 end
 
--- reserved_until returns the deadline of a reserved job of any instance; NOW if it is not
--- reserved.
+-- reserved_until returns the deadline of a reserved job of any instance, and which that is; NOW
+-- and '' if it is not reserved.
 local function reserved_until(key)
   local instances = call('ZRANGE', PREFIX .. 'instances', '0', '-1')
   table.insert(instances, 1, INSTANCE)
   for _, inst in ipairs(instances) do
     local at = call('ZSCORE', PREFIX .. 'reserved:' .. inst, key)
-    if at then return tonumber(at) end
+    if at then return tonumber(at), inst end
     local set = range_by_bytes(PREFIX .. 'groups:' .. inst, key, partitions)
-    if set then return tonumber(string.match(set, '%d+$')) end
+    if set then return tonumber(string.match(set, '%d+$')), inst end
   end
-  return NOW
+  return NOW, ''
 end
 
 -- answer_located answers job-stats for a located job that is due in that many ms.
@@ -34,18 +34,20 @@ local function answer_located(j, left)
   if j.has_metadata then OPS.answer_metadata(j) end
 end
 
--- answer_stats answers job-stats.
+-- answer_stats answers job-stats, and returns which instance holds the job; '' if none.
 local function answer_stats(j)
   locate(j, false)
-  local left = 0
+  local left, inst = 0, ''
   if j.leased then
     left = time_left(tonumber(call('ZSCORE', LEASES, j.key)))
   elseif j.state == 'reserved' then
-    left = time_left(reserved_until(j.key))
+    left, inst = reserved_until(j.key)
+    left = time_left(left)
   elseif j.state == 'delayed' then
     left = time_left(tonumber(call('ZSCORE', PREFIX .. 'delayed:' .. j.tube, j.key) or NOW))
   end
   answer_located(j, left)
+  return inst
 end
 
 -- job-stats: returns the stats of a job
@@ -54,11 +56,12 @@ end
 -- Keys    reads the record, ready: and delayed:TUBE, tube:TUBE, instances, and reserved: and
 --         groups: of all instances
 -- Answer  1, state, age and time left (ms), record up to the name of the tube, and if it has
---         metadata what answer_metadata says; 0 if there is no such job
+--         metadata what answer_metadata says, and the instance that holds it, '' if none; 0 if
+--         there is no such job
 OPS['job-stats'] = function(i)
   local j = load(ARGV[i])
   answer(j and DONE or NOT_FOUND)
-  if j then answer_stats(j) end
+  if j then answer_text(answer_stats(j)) end
   return i + 1
 end
 
@@ -108,19 +111,19 @@ end
 
 -- answer_tube answers with the stats of a tube. A scrape of the metrics asks for those of a
 -- thousand tubes, so nothing is looked up that cannot be there.
-local ABOUT_TUBE = string.rep('%.0f;', 14)
-local function answer_tube(tube, any_pause, any_policy)
+local ABOUT_TUBE = string.rep('%.0f;', 15)
+local function answer_tube(tube, any_pause)
   if not tube_exists(tube) then return answer(NOT_FOUND) end
-  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'pauses', 'joined', 'joined-urgent', 'pending')
-  for k = 1, 6 do have[k] = tonumber(have[k] or 0) end
+  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'pauses', 'joined', 'joined-urgent', 'pending', 'expired')
+  for k = 1, 7 do have[k] = tonumber(have[k] or 0) end
   local members = call('ZCARD', READY .. tube)
   local urgent, oldest = look_at_ready(READY .. tube, members)
   local pause, left = 0, 0
   if any_pause then pause, left = pause_of(tube) end
   local using, watching, waiting = elsewhere(tube)
   say(format(ABOUT_TUBE, DONE, urgent + have[5], members + have[4], call('ZCARD', PREFIX .. 'delayed:' .. tube),
-    call('ZCARD', PREFIX .. 'buried:' .. tube) + have[6], have[1], have[2], have[3], pause, left, using, watching, waiting, oldest))
-  local ruled = any_policy and call('HEXISTS', PREFIX .. 'policies', tube) == 1
+    call('ZCARD', PREFIX .. 'buried:' .. tube) + have[6], have[1], have[2], have[3], pause, left, using, watching, waiting, oldest, have[7]))
+  local ruled = has_policy(tube)
   answer(ruled and 1 or 0)
   if ruled then
     for _, n in ipairs(call('HMGET', PREFIX .. 'tube:' .. tube, unpack(TIMES))) do answer(tonumber(n or 0)) end
@@ -131,17 +134,16 @@ end
 --
 -- ARGV    'tube-stats', n, tubes…
 -- Keys    reads tubes, tube:TUBE, ready:, delayed: and buried:TUBE, paused, refs:TUBE,
---         policies, and records
+--         policies, prefixes, and records
 -- Answer  for each tube 1, urgent, ready, delayed, buried, total, deletes, pauses, pause (seconds),
 --         time left of it (ms), using, watching and waiting on other instances, age of the oldest
---         ready job (ms), and 1 and the numbers in TIMES if it has a policy, else 0; 0 if there is
+--         ready job (ms), expired, and 1 and the numbers in TIMES if it has a policy, else 0; 0 if there is
 --         no such tube
 OPS['tube-stats'] = function(i)
   local last = i + ARGV[i]
   flush()
   local any_pause = call('EXISTS', PREFIX .. 'paused') == 1
-  local any_policy = call('EXISTS', PREFIX .. 'policies') == 1
-  for k = i + 1, last do answer_tube(ARGV[k], any_pause, any_policy) end
+  for k = i + 1, last do answer_tube(ARGV[k], any_pause) end
   return last + 1
 end
 
@@ -150,12 +152,12 @@ end
 --
 -- ARGV    'add-times', tube, n, fields and numbers by turns…
 --           n  how many fields of TIMES
--- Keys    writes tube:TUBE; reads policies
+-- Keys    writes tube:TUBE; reads policies, prefixes
 -- Answer  1; 0 if the tube has no policy, or nothing was ever put into it
 OPS['add-times'] = function(i)
   local tube, last = ARGV[i], i + 1 + 2 * ARGV[i + 1]
   local key = PREFIX .. 'tube:' .. tube
-  local wanted = call('HEXISTS', PREFIX .. 'policies', tube) == 1 and call('EXISTS', key) == 1
+  local wanted = has_policy(tube) and call('EXISTS', key) == 1
   answer(wanted and 1 or 0)
   if wanted then
     sum.changed = true
