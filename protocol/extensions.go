@@ -310,7 +310,11 @@ func parseSetPolicy(c *Command, args []byte) bool {
 	if !ValidScope(c.Name) || !c.endTags(args, TagsOfPolicy) {
 		return false
 	}
-	return c.Tags == nil || c.Tags.Push.URL == "" || ValidName(c.Name)
+	if c.Tags != nil && c.Tags.Push.URL != "" && !ValidName(c.Name) {
+		c.Wrong = "the tag push needs one tube, not a pattern"
+		return false
+	}
+	return true
 }
 
 // parseAuth parses USER SECRET. The secret is all that follows one space, and can contain

@@ -42,9 +42,9 @@ type JobInfo struct {
 	Dead       string  `json:"dead,omitempty"`
 	Parked     string  `json:"parked,omitempty" enum:"retries,deliveries,refused,expired" doc:"why the server buried it; missing if a worker did"`
 	FromTube   string  `json:"from_tube,omitempty" doc:"for a job in a dead-letter tube: the tube it came from"`
+	FromID     uint64  `json:"from_id,omitempty"`
 	Expires    *int64  `json:"expires_ms,omitempty" doc:"time until it expires"`
 	OnExpire   string  `json:"on_expire,omitempty" enum:"delete,park"`
-	FromID     uint64  `json:"from_id,omitempty"`
 
 	notesInfo
 	Excerpt string `json:"excerpt,omitempty" doc:"a part of the body, if requested"`

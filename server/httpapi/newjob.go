@@ -240,12 +240,12 @@ func (t *Terms) set(name, value string) (err error) {
 		*field, err = parsed(value, parseDuplicate)
 	case **string:
 		*field = &value
-	case *map[string]string:
-		err = addMeta(field, value)
 	case **uint8:
 		*field, err = parsed(value, parsePercent)
 	case *retries:
 		*field, err = parseRetries(value)
+	case *map[string]string:
+		err = addMeta(field, value)
 	}
 	return err
 }
