@@ -34,7 +34,9 @@ func (svc *service) job(ctx context.Context, in *JobPath) (*jobOutput, error) {
 			return nil, err
 		}
 	}
-	return &jobOutput{withBody(answers[0].Job, answers[1].Body)}, nil
+	out := &jobOutput{withBody(answers[0].Job, answers[1].Body)}
+	out.Body.Holder = svc.holderOf(ctx, answers[0].Job)
+	return out, nil
 }
 
 // keyPath is a tube and a key in a path.
