@@ -303,10 +303,18 @@ func parseMoveJobs(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0 && c.MaxJobs >= 1
 }
 
-// parseSetPolicy parses TUBE [TAG:VALUE]..., which must end the line.
-func parseSetPolicy(c *Command, args []byte) (ok bool) {
-	c.Name, args, ok = readName(args)
-	return ok && c.endTags(args, TagsOfPolicy)
+// parseSetPolicy parses TUBE or PATTERN, and [TAG:VALUE]..., which must end the line. A pattern
+// cannot push: nothing says which tubes there are to be watched.
+func parseSetPolicy(c *Command, args []byte) bool {
+	c.Name, args = nextWord(args)
+	if !ValidScope(c.Name) || !c.endTags(args, TagsOfPolicy) {
+		return false
+	}
+	if c.Tags != nil && c.Tags.Push.URL != "" && !ValidName(c.Name) {
+		c.Wrong = "the tag push needs one tube, not a pattern"
+		return false
+	}
+	return true
 }
 
 // parseAuth parses USER SECRET. The secret is all that follows one space, and can contain

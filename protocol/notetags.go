@@ -160,7 +160,9 @@ func (t *Tags) readFailure(value []byte) bool {
 // forms says what the values of tags look like, by their Kind.
 var forms = map[string]string{
 	"DURATION":    "a whole number with a unit, such as 250ms, 90s, 10m, 36h or 30d",
-	"DURATIONS":   "up to 32 durations with commas, such as 10s,1m,10m",
+	"DURATIONS":   "up to 32 durations with commas, such as 10s,1m,10m; or exp(10s,1h,25): the first, the longest, how many",
+	"PERCENT":     "a whole number from 0 to 100",
+	"ACTION":      "delete or park",
 	"TIME":        "milliseconds since 1970",
 	"KEY":         "1 to 128 printable ASCII characters without spaces",
 	"WHAT":        "keep, replace or fail",

@@ -251,6 +251,19 @@ func parseName(c *Command, args []byte) bool {
 	return ValidName(args)
 }
 
+// parseScope parses the name of a tube or a pattern, which must end the line.
+func parseScope(c *Command, args []byte) bool {
+	c.Name = args
+	return ValidScope(args)
+}
+
+// ValidScope reports whether a policy can be for a name: that of a tube, or a pattern, which is the
+// beginning of names followed by *; "*" is all tubes. * is no character of a name.
+func ValidScope(name []byte) bool {
+	prefix, pattern := bytes.CutSuffix(name, []byte("*"))
+	return ValidName(prefix) || pattern && len(prefix) == 0
+}
+
 // parsePause parses NAME SECONDS. A name of valid bytes that is invalid as a whole
 // (too long, or beginning with '-') is a Fault in a command that is counted.
 func parsePause(c *Command, args []byte) (ok bool) {

@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -14,6 +15,8 @@ const (
 	MaxKey = 128
 	// MaxRetry is the largest number of durations in a retry list.
 	MaxRetry = 32
+	// MaxDoubled is the largest COUNT of exp(FIRST,LONGEST,COUNT).
+	MaxDoubled = 250
 	// MaxDeliveries is the largest value of the tag max.
 	MaxDeliveries = 1_000_000
 	// MaxTime is the latest due time, in milliseconds since the Unix epoch. It is the limit
@@ -30,8 +33,12 @@ type Tags struct {
 	OnDuplicate OnDuplicate
 	KeyTTL      time.Duration   // whole milliseconds, at most MaxDuration
 	Retry       []time.Duration // whole milliseconds each; nil: not set, else 1 to MaxRetry
-	Max         uint32          // 0: not set; at most MaxDeliveries
-	Dead        string          // "": not set; else valid by [ValidName]
+	Doubled     uint8           // Retry is FIRST and LONGEST, and this is COUNT, of exp(FIRST,LONGEST,COUNT); 0: Retry is a list
+	Jitter      uint8           // per cent
+	Expire      time.Duration   // whole milliseconds, at most MaxDuration; 0: never
+	OnExpire    OnExpire
+	Max         uint32 // 0: not set; at most MaxDeliveries
+	Dead        string // "": not set; else valid by [ValidName]
 
 	QuotaJobs, QuotaBytes uint64 // set-policy
 	Push                  Push   // set-policy
@@ -41,7 +48,7 @@ type Tags struct {
 	Reason    string // release and bury: 1 to MaxReason bytes; "": none
 	NoFailure bool   // release: never together with Reason
 
-	HasDelay, HasAt, HasKeyTTL, HasQuotaJobs, HasQuotaBytes bool
+	HasDelay, HasAt, HasKeyTTL, HasJitter, HasExpire, HasQuotaJobs, HasQuotaBytes bool
 }
 
 // OnDuplicate is what a put does if a job of its tube already has the key. The numbers are those
@@ -70,6 +77,18 @@ func (d OnDuplicate) String() string {
 		return ""
 	}
 	return OnDuplicateWords[d-Keep]
+}
+
+// OnExpire is what happens to a job when its time is over. The numbers are those of package tube.
+type OnExpire uint8
+
+// OnExpireWords are the words of the values in the protocol; 0 is not set.
+var OnExpireWords = []string{"", "delete", "park"}
+
+// ParseOnExpire parses one of the words.
+func ParseOnExpire(word string) (a OnExpire, ok bool) {
+	i := slices.Index(OnExpireWords, word)
+	return OnExpire(i), i > 0
 }
 
 // TagSet is a set of the commands that have tags.
@@ -102,9 +121,12 @@ var tagTable = [...]Tag{
 	{"key", TagsOfPut, "KEY", "`KEY`: the unique name of the job in its tube", (*Tags).readKey},
 	{"on-duplicate", putAndPolicy, "WHAT", "`WHAT` to do if a job has the key: keep, replace or fail", (*Tags).readOnDuplicate},
 	{"key-ttl", putAndPolicy, "DURATION", "`DURATION` for which the key stays taken after the job is gone", (*Tags).readKeyTTL},
-	{"retry", putAndPolicy, "DURATIONS", "`DURATIONS`, separated by commas: delays after the first failure, the second and so on", (*Tags).readRetry},
+	{"retry", putAndPolicy, "DURATIONS", "`DURATIONS`, separated by commas: delays after the first failure, the second and so on; or exp(FIRST,LONGEST,COUNT)", (*Tags).readRetry},
+	{"jitter", putAndPolicy, "PERCENT", "spread each delay by up to `PERCENT`, from 0 to 100", (*Tags).readJitter},
 	{"max", putAndPolicy, "N", "park the job after `N` deliveries", (*Tags).readMax},
 	{"dead", putAndPolicy, "TUBE", "`TUBE` for the job when its retries or deliveries are used up", (*Tags).readDead},
+	{"expire", putAndPolicy, "DURATION", "`DURATION` for which the job is worth doing, from when it is first due", (*Tags).readExpire},
+	{"on-expire", putAndPolicy, "ACTION", "`ACTION` when that is over: delete or park", (*Tags).readOnExpire},
 	{metaTag, TagsOfPut, "NAME=VALUE", "`NAME=VALUE` for the worker; up to 16 times", (*Tags).readMeta},
 	{"trace", TagsOfPut, "TRACEPARENT", "W3C trace context, `TRACEPARENT`, for the worker", (*Tags).readTrace},
 	{"reason", TagsOfRelease | TagsOfBury, "TEXT", "`TEXT` that says why the job has failed", (*Tags).readReason},
@@ -239,20 +261,74 @@ func (t *Tags) readKeyTTL(value []byte) bool {
 	return wholeDuration(&t.KeyTTL, value)
 }
 
-func (t *Tags) readRetry(value []byte) bool {
+func (t *Tags) readRetry(value []byte) (ok bool) {
+	t.Retry, t.Doubled, ok = parseRetry(value)
+	return ok
+}
+
+// ParseRetry parses the value of the tag retry: 1 to [MaxRetry] durations, or exp(FIRST,LONGEST,COUNT);
+// then doubled is COUNT, and waits has the other two.
+func ParseRetry(word string) (waits []time.Duration, doubled uint8, ok bool) {
+	return parseRetry([]byte(word))
+}
+
+func parseRetry(value []byte) (waits []time.Duration, doubled uint8, ok bool) {
+	args, exp := bytes.CutPrefix(value, []byte("exp("))
+	if !exp {
+		waits, ok = parseDurations(value)
+		return waits, 0, ok
+	}
+	args, closed := bytes.CutSuffix(args, []byte(")"))
+	comma := bytes.LastIndexByte(args, ',')
+	if !closed || comma < 0 {
+		return nil, 0, false
+	}
+	var count uint32
+	waits, ok = parseDurations(args[:comma])
+	ok = ok && smallNumber(&count, args[comma+1:], MaxDoubled) && len(waits) == 2 && 0 < waits[0] && waits[0] <= waits[1]
+	return waits, uint8(count), ok
+}
+
+// RetryText formats the value of the tag retry.
+func RetryText(waits []time.Duration, doubled uint8) string {
+	if doubled > 0 {
+		return "exp(" + Durations(waits) + "," + strconv.Itoa(int(doubled)) + ")"
+	}
+	return Durations(waits)
+}
+
+func (t *Tags) readJitter(value []byte) bool {
+	var n uint64
+	ok := wholeNumber(&n, value)
+	t.Jitter, t.HasJitter = uint8(n), true
+	return ok && n <= 100
+}
+
+// parseDurations parses 1 to MaxRetry durations, separated by commas.
+func parseDurations(value []byte) (all []time.Duration, ok bool) {
 	n := 1 + bytes.Count(value, []byte(","))
 	if n > MaxRetry {
-		return false
+		return nil, false
 	}
-	t.Retry = make([]time.Duration, n)
-	for i := range t.Retry {
+	all = make([]time.Duration, n)
+	for i := range all {
 		var one []byte
 		one, value, _ = bytes.Cut(value, []byte(","))
-		if !wholeDuration(&t.Retry[i], one) {
-			return false
+		if !wholeDuration(&all[i], one) {
+			return nil, false
 		}
 	}
-	return true
+	return all, true
+}
+
+func (t *Tags) readExpire(value []byte) bool {
+	t.HasExpire = true
+	return wholeDuration(&t.Expire, value)
+}
+
+func (t *Tags) readOnExpire(value []byte) (ok bool) {
+	t.OnExpire, ok = ParseOnExpire(string(value))
+	return ok
 }
 
 func (t *Tags) readMax(value []byte) bool {

@@ -144,7 +144,7 @@ var table = [NumVerbs]Spec{
 	Reschedule:         {Prefix: "reschedule ", Extension: true, Done: "RESCHEDULED", Need: Need{MayAdmin, OfJob}, parse: parseIDAndTime},
 	SetPriority:        {Prefix: "set-priority ", Extension: true, Done: "UPDATED", Need: Need{MayAdmin, OfJob}, parse: parseIDAndPri},
 	SetPolicy:          {Prefix: "set-policy ", Extension: true, MaxLine: MaxTagLine, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetPolicy},
-	GetPolicy:          {Prefix: "get-policy ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseName},
+	GetPolicy:          {Prefix: "get-policy ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseScope},
 	ListPolicies:       {Prefix: "list-policies", Extension: true, Exact: true, Need: Need{MayAdmin, OfTubes}},
 	ListJobs:           {Prefix: "list-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListJobs},
 	Find:               {Prefix: "find ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseKey},

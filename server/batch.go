@@ -242,7 +242,7 @@ func infoOf(stats *storage.Answer) []byte {
 	info, err := json.Marshal(jobInfo{
 		Tube: j.Tube, Pri: j.Pri, TTR: j.TTR, Age: int64(j.Age / time.Second),
 		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key,
-		Retry: protocol.Durations(j.Rules.Retry), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
+		Retry: protocol.RetryText(j.Rules.Retry, j.Rules.Doubled), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
 	})
 	if err != nil {
 		return noInfo

@@ -20,14 +20,26 @@ func init() {
 
 // rulesOf returns the rules that tags set: about failures and keys.
 func rulesOf(t *protocol.Tags) tube.Rules {
-	return tube.Rules{Retry: t.Retry, Max: t.Max, Dead: t.Dead, KeyTTL: t.KeyTTL, HasKeyTTL: t.HasKeyTTL}
+	r := tube.Rules{Retry: t.Retry, Doubled: t.Doubled, Max: t.Max, Dead: t.Dead, KeyTTL: t.KeyTTL, HasKeyTTL: t.HasKeyTTL, OnExpire: tube.OnExpire(t.OnExpire)}
+	if t.HasJitter {
+		r.Jitter = tube.JitterOf(t.Jitter)
+	}
+	return r
+}
+
+// lifetimeOf returns how long tags let a job live.
+func lifetimeOf(t *protocol.Tags) tube.Lifetime {
+	if !t.HasExpire {
+		return tube.NoLifetime
+	}
+	return tube.LifetimeOf(t.Expire)
 }
 
 // tagsOf translates the tags of a put for package tube.
 func tagsOf(t *protocol.Tags) *tube.Tags {
 	return &tube.Tags{
 		Delay: t.Delay, HasDelay: t.HasDelay, At: tube.Instant(t.At) * tube.Instant(time.Millisecond), HasAt: t.HasAt,
-		Key: t.Key, OnDuplicate: tube.OnDuplicate(t.OnDuplicate), Rules: rulesOf(t),
+		Key: t.Key, OnDuplicate: tube.OnDuplicate(t.OnDuplicate), Rules: rulesOf(t), Expire: lifetimeOf(t),
 		Meta: metaOf(t.Meta), Trace: t.Trace,
 	}
 }
@@ -44,7 +56,7 @@ func planSetPolicy(s *session, c *protocol.Command, r *request) {
 	var p *tube.Policy
 	if t := c.Tags; t != nil {
 		p = &tube.Policy{
-			Rules: rulesOf(t), OnDuplicate: tube.OnDuplicate(t.OnDuplicate), QuotaJobs: t.QuotaJobs, QuotaBytes: t.QuotaBytes,
+			Rules: rulesOf(t), Expire: lifetimeOf(t), OnDuplicate: tube.OnDuplicate(t.OnDuplicate), QuotaJobs: t.QuotaJobs, QuotaBytes: t.QuotaBytes,
 			HasQuotaJobs: t.HasQuotaJobs, HasQuotaBytes: t.HasQuotaBytes, Push: pushOf(&t.Push),
 		}
 	}
@@ -79,7 +91,10 @@ func answerGetPolicy(s *session, _ *request, a *storage.Answer) {
 	var page protocol.Page
 	p := a.Result.Policy
 	if p.Retry != nil {
-		page.Bare("retry", protocol.Durations(p.Retry))
+		page.Bare("retry", protocol.RetryText(p.Retry, p.Doubled))
+	}
+	if p.Jitter != tube.NoJitter {
+		page.Uint("jitter", uint64(p.Percent()))
 	}
 	if p.Max > 0 {
 		page.Uint("max", uint64(p.Max))
@@ -89,6 +104,12 @@ func answerGetPolicy(s *session, _ *request, a *storage.Answer) {
 	}
 	if p.HasKeyTTL {
 		page.Bare("key-ttl", protocol.Durations([]time.Duration{p.KeyTTL}))
+	}
+	if p.Expire != tube.NoLifetime {
+		page.Bare("expire", protocol.Durations([]time.Duration{p.Expire.Duration()}))
+	}
+	if p.OnExpire != tube.NoOnExpire {
+		page.Bare("on-expire", protocol.OnExpireWords[p.OnExpire])
 	}
 	if p.OnDuplicate != tube.NotSaid {
 		page.Bare("on-duplicate", protocol.OnDuplicate(p.OnDuplicate).String())

@@ -132,13 +132,20 @@ func (s *session) holderName(r *request, j *tube.JobStats) string {
 func addMetadata(p *protocol.Page, j *tube.JobStats) {
 	m := j.Metadata
 	p.Quoted("key", m.Key)
-	p.Word("retry", protocol.Durations(j.Rules.Retry))
+	p.Word("retry", protocol.RetryText(j.Rules.Retry, j.Rules.Doubled))
+	if percent := j.Rules.Percent(); percent > 0 || j.Rules.Jitter != tube.NoJitter {
+		p.Uint("jitter", uint64(percent))
+	}
 	p.Uint("failures", uint64(m.Failures(&j.Counters)))
 	p.Uint("max", uint64(j.Rules.Max))
 	p.Uint("deliveries", uint64(m.Deliveries(&j.Counters)))
 	p.Word("dead", j.Rules.Dead)
 	p.Word("parked", m.Parked.String())
 	p.Int("due-ms", int64(j.TimeLeft/time.Millisecond))
+	if m.Expires != 0 {
+		p.Int("expires-ms", j.ExpiresIn().Milliseconds())
+		p.Bare("on-expire", protocol.OnExpireWords[max(j.Rules.OnExpire, tube.ExpireDelete)])
+	}
 	if m.FromTube != "" {
 		p.Bare("from-tube", m.FromTube)
 		p.Uint("from-id", m.FromID)
@@ -195,6 +202,9 @@ func answerStatsTube(s *session, _ *request, a *storage.Answer) {
 		p.Int("oldest-ready", int64(t.OldestReady/time.Second))
 		p.Map("waits", timesMap(&t.Waits))
 		p.Map("runs", timesMap(&t.Runs))
+	}
+	if t.Expired > 0 {
+		p.Uint("expired", t.Expired)
 	}
 	s.out.OK(p.Bytes())
 }

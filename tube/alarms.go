@@ -2,19 +2,25 @@ package tube
 
 import "container/heap"
 
-// alarm is the next due time of its owner: a tube, a holding, or the tombstones.
+// alarm is the next due time of its owner: a tube, a holding, the tombstones or the expiries.
 type alarm struct {
 	at      Instant
 	pos     int      // index in alarms; -1: it is not set
 	tube    *Tube    // the owner if it is a tube: delays and the pause
-	holding *holding // the owner if it is a holding: TTR deadlines. Both are nil for tombstones.
+	expires bool     // the owner is the expiries
+	holding *holding // the owner if it is a holding: TTR deadlines. Both are nil for the others.
 }
 
 // alarms is a container/heap of the alarms that are set, the earliest first.
 type alarms []*alarm
 
-func (a alarms) Len() int           { return len(a) }
-func (a alarms) Less(i, j int) bool { return a[i].at < a[j].at }
+func (a alarms) Len() int { return len(a) }
+
+// Less sorts what expires behind everything else that is due at the same instant.
+func (a alarms) Less(i, j int) bool {
+	return a[i].at < a[j].at || a[i].at == a[j].at && a[j].expires && !a[i].expires
+}
+
 func (a alarms) Swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
 	a[i].pos, a[j].pos = i, j

@@ -5,15 +5,19 @@ package tube
 
 // hasRules reports whether rules of j or of its tube can apply when a delivery of j ends.
 func (m *Machine) hasRules(j *Job) bool {
-	return j.hasMetadata || len(m.policies) > 0 && m.policies[m.tubeOf(j).name] != nil
+	return j.hasMetadata || len(m.policies.own) > 0 && m.policyOf(m.tubeOf(j).name) != nil
 }
 
 // requeueOrPark puts j, which was reserved and is in no queue, where its rules say: it is
-// ready, delayed or parked. asked is the delay of a release, in seconds; if it is not zero, it
+// ready, delayed or parked, or its time is over. asked is the delay of a release, in seconds; if it is not zero, it
 // is used instead of the wait of the rules.
 func (m *Machine) requeueOrPark(now Instant, j *Job, o Outcome, asked uint32) {
+	if o != Refused && m.isOver(now, j) {
+		m.lapse(now, j)
+		return
+	}
 	f, rules := m.metadataOf(j), m.rulesOf(j)
-	parked, wait := rules.After(o, f.Failures(&j.counters), f.Deliveries(&j.counters))
+	parked, wait := rules.After(j.ID, o, f.Failures(&j.counters), f.Deliveries(&j.counters))
 	switch {
 	case parked != NotParked:
 		m.park(j, parked, rules.Dead)
@@ -39,8 +43,13 @@ func (m *Machine) park(j *Job, why Parked, dead string) {
 }
 
 // unpark clears why j was parked, when it leaves the buried jobs. If it was kicked, its
-// failures and deliveries count from zero again.
-func (m *Machine) unpark(j *Job, move Move) {
+// failures and deliveries count from zero again. A job that is kicked after its time does not
+// expire any more.
+func (m *Machine) unpark(now Instant, j *Job, move Move) {
+	if move == KickJob && m.isOver(now, j) {
+		m.expireNoMore(j)
+		m.changeMetadata(j).Expires = 0
+	}
 	if m.metadataOf(j).Parked == NotParked {
 		return
 	}

@@ -11,7 +11,8 @@ import (
 type Flow struct {
 	Puts    uint64              // jobs that were added: put, moved here, or dead letters
 	Deletes uint64              // jobs that were deleted or removed, whatever their state
-	Parked  uint64              // jobs that were exhausted
+	Parked  uint64              // jobs that were exhausted, or whose time was over
+	Expired uint64              // jobs whose time was over: deleted or parked
 	Counts  [NumCounters]uint64 // Reserves: deliveries; and timeouts, releases, buries, kicks
 	Waits   Times               // from when a job is due until its first delivery
 	Runs    Times               // from the delivery of a job until its holder deletes it
@@ -20,6 +21,7 @@ type Flow struct {
 // Add adds the counts of g.
 func (f *Flow) Add(g *Flow) {
 	f.Puts, f.Deletes, f.Parked = f.Puts+g.Puts, f.Deletes+g.Deletes, f.Parked+g.Parked
+	f.Expired += g.Expired
 	for c := range f.Counts {
 		f.Counts[c] += g.Counts[c]
 	}

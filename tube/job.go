@@ -155,6 +155,12 @@ type JobStats struct {
 	HeldAt string
 }
 
+// ExpiresIn returns how long it is until the job expires, which can be negative. It is for a job
+// with Metadata.Expires.
+func (s *JobStats) ExpiresIn() time.Duration {
+	return s.Metadata.Expires.Until(s.Created + Instant(s.Age))
+}
+
 // jobStats returns what stats-job prints about j.
 func (m *Machine) jobStats(now Instant, j *Job) JobStats {
 	s := JobStats{

@@ -145,7 +145,7 @@ func (m *Machine) parkedIfLost(j *Job) bool {
 		return false
 	}
 	f, rules := m.metadataOf(j), m.rulesOf(j)
-	parked, _ := rules.After(Lost, f.Failures(&j.counters), f.Deliveries(&j.counters))
+	parked, _ := rules.After(j.ID, Lost, f.Failures(&j.counters), f.Deliveries(&j.counters))
 	return parked != NotParked
 }
 
@@ -175,14 +175,19 @@ func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
 
 // EndRestore must be called when all jobs are restored and the journal is set. It handles up to
 // limit jobs that were reserved: it reports to the journal that they are not reserved any more,
-// and parks those whose deliveries are used up. It returns whether there are more.
+// and parks those whose deliveries are used up; those whose time is over expire. It returns whether there are more.
 func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
 	n := min(limit, len(m.wereReserved))
 	for _, id := range m.wereReserved[:n] {
 		j := m.Find(id)
-		if m.parkedIfLost(j) {
+		size := j.size
+		if m.isOver(now, j) || m.parkedIfLost(j) {
 			m.dequeue(j)
 			m.requeueOrPark(now, j, Lost, 0)
+		}
+		if j.ID != id {
+			m.journalRemoved(removed{id, size})
+			continue
 		}
 		m.journalChanged(j)
 		m.sendIfPending(now, j)

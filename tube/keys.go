@@ -27,45 +27,18 @@ type keyEnd struct {
 	name string
 }
 
-// keyEnds is a container/heap, the earliest first. Its entries are in parts, because a slice of
-// a million entries would stop everything else whenever it grows.
-type keyEnds struct {
-	parts [][]keyEnd // all but the last have endsPerPart entries
-	n     int
-}
-
-const endsPerPart = 4096
-
-func (k *keyEnds) at(i int) *keyEnd { return &k.parts[i/endsPerPart][i%endsPerPart] }
+// keyEnds is a container/heap, the earliest first.
+type keyEnds struct{ parts[keyEnd] }
 
 func (k *keyEnds) Len() int           { return k.n }
 func (k *keyEnds) Less(i, j int) bool { return k.at(i).at < k.at(j).at }
 func (k *keyEnds) Swap(i, j int)      { a, b := k.at(i), k.at(j); *a, *b = *b, *a }
 
 // Push is for container/heap only.
-func (k *keyEnds) Push(x any) {
-	if k.n%endsPerPart == 0 {
-		k.parts = append(k.parts, nil)
-	}
-	last := &k.parts[len(k.parts)-1]
-	*last = append(*last, x.(keyEnd))
-	k.n++
-}
+func (k *keyEnds) Push(x any) { k.push(x.(keyEnd)) }
 
 // Pop is for container/heap only.
-func (k *keyEnds) Pop() any {
-	k.n--
-	x := *k.at(k.n)
-	last := k.n / endsPerPart
-	if k.n%endsPerPart == 0 {
-		k.parts[last] = nil
-		k.parts = k.parts[:last]
-		return x
-	}
-	k.parts[last][k.n%endsPerPart] = keyEnd{}
-	k.parts[last] = k.parts[last][:k.n%endsPerPart]
-	return x
-}
+func (k *keyEnds) Pop() any { return k.pop() }
 
 // ByKey returns the job of a tube that has a key, or nil.
 func (m *Machine) ByKey(tube, key string) *Job {
@@ -93,6 +66,7 @@ func (m *Machine) FindKey(key string) (jobs []*Job) {
 // forgetMetadata removes the metadata of j, which is about to be removed. Its key stays taken
 // for as long as the rules say.
 func (m *Machine) forgetMetadata(now Instant, j *Job) {
+	m.expireNoMore(j)
 	if name := m.metadata[j.self].name; name != "" {
 		delete(m.keys, name)
 		if ttl := m.rulesOf(j).KeyTTL; ttl > 0 {

@@ -12,9 +12,9 @@ func TestKeyEnds(t *testing.T) {
 	var ends keyEnds
 	var want []Instant // sorted
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, grow := range []int{3*endsPerPart + 1, -2 * endsPerPart, 2 * endsPerPart, -3*endsPerPart - 1} {
+	for _, grow := range []int{3*perPart + 1, -2 * perPart, 2 * perPart, -3*perPart - 1} {
 		for range max(grow, 0) {
-			at := Instant(r.IntN(10 * endsPerPart))
+			at := Instant(r.IntN(10 * perPart))
 			heap.Push(&ends, keyEnd{at: at})
 			want = append(want, at)
 		}
@@ -25,8 +25,8 @@ func TestKeyEnds(t *testing.T) {
 			}
 			want = want[1:]
 		}
-		if n := ends.Len(); n != len(want) || len(ends.parts) != (n+endsPerPart-1)/endsPerPart {
-			t.Fatalf("%d in %d parts, want %d", n, len(ends.parts), len(want))
+		if n := ends.Len(); n != len(want) || len(ends.list) != (n+perPart-1)/perPart {
+			t.Fatalf("%d in %d parts, want %d", n, len(ends.list), len(want))
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package tube
 
+import "time"
+
 // Machine is all jobs, tubes and reservations of one server, in memory. It follows
 // the table of arrows. It is not safe for concurrent use, and it reads no clock:
 // methods that depend on time take now, which must not go backwards.
@@ -18,13 +20,14 @@ type Machine struct {
 	takeable     []*Tube // tubes that are not paused and have a ready job
 	watched      watched // the tubes of the last Take from many
 	metadata     map[ref]metadata
-	keys         map[string]ref     // jobs with a key, by keyName
-	tombstones   tombstones         // keys that stay taken although their jobs are gone
-	policies     map[string]*Policy // by tube
-	reported     Metadata           // of the job that is being reported to the journal
-	lastRules    Rules              // of the last job that had some, see share
-	pendingDead  idQueue            // pending dead letters, see NextPending
-	wereReserved []uint64           // restored jobs that were reserved, for EndRestore
+	keys         map[string]ref // jobs with a key, by keyName
+	tombstones   tombstones     // keys that stay taken although their jobs are gone
+	expiries     expiries
+	policies     policies
+	reported     Metadata // of the job that is being reported to the journal
+	lastRules    Rules    // of the last job that had some, see share
+	pendingDead  idQueue  // pending dead letters, see NextPending
+	wereReserved []uint64 // restored jobs that were reserved, for EndRestore
 	lastID       uint64
 	burials      int64 // number of the last burial
 	totals       Totals
@@ -49,10 +52,11 @@ func NewMachine() *Machine {
 		metadata:   make(map[ref]metadata),
 		keys:       make(map[string]ref),
 		tombstones: tombstones{keys: make(map[string]tombstone)},
-		policies:   make(map[string]*Policy),
+		policies:   policies{own: make(map[string]*Policy)},
 		flows:      NewFlows(RoomFor(DefaultNamed)),
 	}
-	m.tombstones.alarm.pos = -1
+	m.tombstones.alarm.pos, m.expiries.alarm.pos = -1, -1
+	m.expiries.alarm.expires = true
 	m.open(Default)
 	return m
 }
@@ -76,6 +80,11 @@ type Buffer interface {
 // name.
 func (m *Machine) Put(now Instant, p NewJob) *Job {
 	j := m.newJob(now, p)
+	if len(m.policies.own) > 0 {
+		if at := m.expiresAt(now, p.Tube, NoLifetime, time.Duration(p.Delay)*time.Second); at != 0 {
+			m.setMetadata(j, Metadata{Expires: at})
+		}
+	}
 	m.enter(now, j, Delayed, nil)
 	m.journalPut(j, p)
 	return j
@@ -174,7 +183,7 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	}
 	switch {
 	case m.journal == nil:
-	case arrow.To == Gone:
+	case j.ID != id:
 		m.journal.Deleted(id, size)
 	case changed:
 		m.journal.Changed(m.record(j, &m.reported))
@@ -188,7 +197,11 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 // whether more has changed than the arrow says.
 func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (more bool) {
 	if arrow.From == Buried {
-		m.unpark(j, arrow.Move)
+		m.unpark(now, j, arrow.Move)
+	}
+	if arrow.Move == Snooze && m.isOver(now, j) {
+		m.lapse(now, j)
+		return true
 	}
 	if arrow.Ends == NoOutcome {
 		m.enter(now, j, arrow.To, h)
@@ -220,8 +233,8 @@ func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 }
 
 // Tick does up to limit of the things that are due: it makes delayed jobs ready, ends
-// pauses, takes back reservations whose TTR has run out, and frees keys. It returns when
-// the next thing is due. If that is now or earlier, limit was reached.
+// pauses, takes back reservations whose TTR has run out, lets jobs expire, and frees keys. It
+// returns when the next thing is due. If that is now or earlier, limit was reached.
 func (m *Machine) Tick(now Instant, limit int) Instant {
 	for ; limit > 0 && m.alarms.next() <= now; limit-- {
 		m.fire(now, m.alarms[0])
@@ -236,6 +249,10 @@ func (m *Machine) Next() Instant { return m.alarms.next() }
 func (m *Machine) fire(now Instant, a *alarm) {
 	if a == &m.tombstones.alarm {
 		m.fireKeys()
+		return
+	}
+	if a == &m.expiries.alarm {
+		m.fireExpiry(now)
 		return
 	}
 	if h := a.holding; h != nil {

@@ -21,6 +21,8 @@ type Metadata struct {
 	FromTube    string // a dead letter: the tube where it was exhausted
 	FromID      uint64 // a dead letter: its id there
 	Notes       *Notes // nil: none
+
+	Expires Instant // when it expires, a whole millisecond; 0: never. The put has decided it
 }
 
 // Failures returns what Rules.After counts as failures of a job with these counters.
@@ -108,6 +110,9 @@ func (m *Machine) setMetadata(j *Job, of Metadata) {
 	}
 	j.hasMetadata = true
 	m.metadata[j.self] = f
+	if of.Expires != 0 {
+		m.expireLater(j, of.Expires)
+	}
 }
 
 // share makes r use the memory of the last job's rules, as far as they are equal. Most jobs
@@ -128,10 +133,10 @@ func (m *Machine) share(r *Rules) {
 // zero reports whether f is empty, apart from the key.
 func (f *Metadata) zero() bool {
 	return f.Rules.empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
-		f.Lease == 0 && f.FromTube == "" && f.Notes == nil
+		f.Lease == 0 && f.FromTube == "" && f.Expires == 0 && f.Notes == nil
 }
 
 // rulesOf returns the rules that apply to j: its own, completed by those of its tube.
 func (m *Machine) rulesOf(j *Job) Rules {
-	return m.metadataOf(j).Rules.Over(m.policies[m.tubeOf(j).name])
+	return m.metadataOf(j).Rules.Over(m.policyOf(m.tubeOf(j).name))
 }

@@ -36,8 +36,9 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 		replaced = m.remove(now, old)
 	}
 	m.freeKey(name)
-	m.setMetadata(j, Metadata{Key: tags.Key, Rules: tags.Rules, Notes: tags.Notes()})
-	m.enterIn(now, j, tags.wait(now, p.Delay))
+	wait := tags.wait(now, p.Delay)
+	m.setMetadata(j, Metadata{Key: tags.Key, Rules: tags.Rules, Notes: tags.Notes(), Expires: m.expiresAt(now, p.Tube, tags.Expire, wait)})
+	m.enterIn(now, j, wait)
 	m.journalPut(j, p)
 	m.journalRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together
 	return PutAnswer{ID: j.ID, State: j.state}
@@ -48,7 +49,7 @@ func (m *Machine) onDuplicate(tube string, tags *Tags) OnDuplicate {
 	if tags.OnDuplicate != NotSaid {
 		return tags.OnDuplicate
 	}
-	if p := m.policies[tube]; p != nil && p.OnDuplicate != NotSaid {
+	if p := m.policyOf(tube); p != nil && p.OnDuplicate != NotSaid {
 		return p.OnDuplicate
 	}
 	return Keep
@@ -79,7 +80,7 @@ func (m *Machine) Admits(tube string, size int) bool { return m.admits(tube, siz
 
 // admits is Admits for a job that replaces another job, which may be nil.
 func (m *Machine) admits(tube string, size int, old *Job) bool {
-	p := m.policies[tube]
+	p := m.policyOf(tube)
 	if p == nil {
 		return true
 	}

@@ -1,8 +1,6 @@
 package tube
 
 import (
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -19,7 +17,8 @@ type Tags struct {
 
 	Key         string      // the name of the job in its tube; "": none
 	OnDuplicate OnDuplicate // what happens if a job has the key already
-	Rules                   // the job's own
+	Expire      Lifetime
+	Rules       // the job's own
 
 	Meta  []Meta // nil: none
 	Trace string // its W3C trace context; "": none
@@ -36,13 +35,16 @@ const (
 )
 
 // Rules are what a job's tags or a tube's policy say about failures and keys. A value that is
-// not set is zero.
+// not set is zero. The small fields are together: there are Rules for every job with tags.
 type Rules struct {
-	Retry     []time.Duration // the wait after the 1st, 2nd … failure; whole milliseconds
+	Retry     []time.Duration // the waits after failures, see waitAfter; whole milliseconds
 	Max       uint32          // largest number of deliveries
-	HasKeyTTL bool            // here, so that Rules has less padding
-	Dead      string          // the tube where an exhausted job goes, instead of being buried
-	KeyTTL    time.Duration   // how long a key stays taken after its job is gone; whole milliseconds
+	Doubled   uint8           // Retry is the first and the longest of that many waits; 0: Retry is a list
+	Jitter    Jitter          // how far each wait is spread
+	HasKeyTTL bool
+	OnExpire  OnExpire      // what happens to a job when its time is over
+	Dead      string        // the tube where an exhausted job goes, instead of being buried
+	KeyTTL    time.Duration // how long a key stays taken after its job is gone; whole milliseconds
 }
 
 // Over returns r, with the values it does not set taken from other, which may be nil.
@@ -51,7 +53,13 @@ func (r Rules) Over(other *Policy) Rules {
 		return r
 	}
 	if r.Retry == nil {
-		r.Retry = other.Retry
+		r.Retry, r.Doubled = other.Retry, other.Doubled
+	}
+	if r.Jitter == NoJitter {
+		r.Jitter = other.Jitter
+	}
+	if r.OnExpire == NoOnExpire {
+		r.OnExpire = other.OnExpire
 	}
 	if r.Max == 0 {
 		r.Max = other.Max
@@ -67,13 +75,14 @@ func (r Rules) Over(other *Policy) Rules {
 
 // empty reports whether r sets nothing.
 func (r *Rules) empty() bool {
-	return r.Retry == nil && r.Max == 0 && r.Dead == "" && !r.HasKeyTTL
+	return r.Retry == nil && r.Jitter == NoJitter && r.OnExpire == NoOnExpire && r.Max == 0 && r.Dead == "" && !r.HasKeyTTL
 }
 
 // Policy is what applies to the jobs of a tube that do not say otherwise, and the tube's
 // quotas. A policy is never changed, only replaced.
 type Policy struct {
 	Rules
+	Expire        Lifetime
 	OnDuplicate   OnDuplicate
 	QuotaJobs     uint64 // how many jobs the tube can have
 	QuotaBytes    uint64 // how many bytes their bodies can have together
@@ -119,31 +128,15 @@ const (
 	ParkedRetries           // the list of waits is used up
 	ParkedDeliveries        // the largest number of deliveries is reached
 	ParkedRefused           // its consumer rejected it for good
+	ParkedExpired           // its time was over
 
 	// LastParked is the largest of them.
-	LastParked = ParkedRefused
+	LastParked = ParkedExpired
 )
 
 // String returns the word that stats-job prints.
-func (p Parked) String() string { return [...]string{"", "retries", "deliveries", "refused"}[p] }
-
-// After decides what happens to a job whose delivery has ended. failures and deliveries are
-// its numbers including this one, since the put, or since it was last kicked while it was
-// parked. If it is not parked, it is due after wait.
-func (r *Rules) After(o Outcome, failures, deliveries uint32) (p Parked, wait time.Duration) {
-	if o == Refused {
-		return ParkedRefused, 0
-	}
-	if o == Failure && len(r.Retry) > 0 {
-		if int64(failures) > int64(len(r.Retry)) {
-			return ParkedRetries, 0
-		}
-		wait = r.Retry[max(failures, 1)-1]
-	}
-	if r.Max > 0 && deliveries >= r.Max {
-		return ParkedDeliveries, 0
-	}
-	return NotParked, wait
+func (p Parked) String() string {
+	return [...]string{"", "retries", "deliveries", "refused", "expired"}[p]
 }
 
 // Failures returns how many failures these counters have seen since the put: releases and
@@ -152,22 +145,3 @@ func (c *Counters) Failures() uint32 { return c[Releases] + c[Timeouts] }
 
 // Deliveries returns how often the job was reserved since its put.
 func (c *Counters) Deliveries() uint32 { return c[Reserves] }
-
-// SetPolicy sets the policy of a tube; nil removes it. The policy must not be changed after
-// that. The tube need not exist.
-func (m *Machine) SetPolicy(tube string, p *Policy) {
-	if p == nil {
-		delete(m.policies, tube)
-	} else {
-		m.policies[tube] = p
-	}
-	if m.journal != nil {
-		m.journal.PolicySet(tube, p)
-	}
-}
-
-// Policy returns the policy of a tube, nil if it has none.
-func (m *Machine) Policy(tube string) *Policy { return m.policies[tube] }
-
-// Policies returns the names of the tubes that have a policy, in the order of the names.
-func (m *Machine) Policies() []string { return slices.Sorted(maps.Keys(m.policies)) }

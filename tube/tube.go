@@ -15,6 +15,7 @@ type Tube struct {
 	using, watching int    // connections
 
 	total, deletes, pauses uint64
+	expired                uint64 // jobs whose time was over, deleted or parked
 
 	flow *Flow // its own, or the one shared by tubes that have none
 
@@ -39,8 +40,9 @@ type TubeStats struct {
 	Pause                                    uint32 // length of the present pause in seconds, as asked for; 0: not paused
 	PauseLeft                                time.Duration
 	OldestReady                              time.Duration // since the put of the oldest ready job, see oldestReady; 0 if none is ready
-	HasPolicy                                bool
-	Waits, Runs                              Times // of the tube's Flow; of all servers on the same store, as far as they have reported
+	HasPolicy                                bool          // of its own, or by a prefix of its name
+	Expired                                  uint64        // jobs whose time was over, deleted or parked
+	Waits, Runs                              Times         // of the tube's Flow; of all servers on the same store, as far as they have reported
 }
 
 // Role says how a connection refers to a tube.
@@ -121,10 +123,10 @@ func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
 	s := TubeStats{
 		Name: name, Urgent: uint64(t.urgent), Ready: uint64(t.ready.len()),
 		Reserved: uint64(t.reserved), Delayed: uint64(t.delayed.len()), Buried: uint64(t.buried.len()),
-		Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseSeconds,
+		Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseSeconds, Expired: t.expired,
 		Using: uint64(t.using), Watching: uint64(t.watching),
 	}
-	_, s.HasPolicy = m.policies[name]
+	s.HasPolicy = m.policyOf(name) != nil
 	if t.flow != &m.flows.Rest {
 		s.Waits, s.Runs = t.flow.Waits, t.flow.Runs
 	}
@@ -183,6 +185,7 @@ func (m *Machine) dropUnused(t *Tube) {
 	m.resume(t)
 	m.alarms.set(&t.alarm, Never)
 	delete(m.tubes, t.name)
+	delete(m.policies.merged, t.name)
 	m.flows.Drop(t.name)
 	m.handles[t.handle] = nil
 	m.spare = append(m.spare, t.handle)

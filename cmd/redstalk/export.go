@@ -217,6 +217,9 @@ func (e *exporter) dropPolicyTags(j *job) error {
 	if strings.Join(j.Retry, ",") == policyTag("retry") {
 		j.Retry = nil
 	}
+	if j.Jitter == policyTag("jitter") || j.Retry == nil {
+		j.Jitter = ""
+	}
 	if optional(j.Max) == policyTag("max") {
 		j.Max = 0
 	}

@@ -33,6 +33,7 @@ type job struct {
 	OnDuplicate string   `json:"on_duplicate,omitempty"`
 	KeyTTL      string   `json:"key_ttl,omitempty"`
 	Retry       []string `json:"retry,omitempty"`
+	Jitter      string   `json:"jitter,omitempty"` // per cent
 	Max         uint32   `json:"max,omitempty"`
 	Dead        string   `json:"dead,omitempty"`
 	Parked      string   `json:"parked,omitempty"`
@@ -96,7 +97,11 @@ func (j *job) readPage(p client.Page) {
 	j.Meta, j.Trace, j.Reason, j.Failed = flowMap(meta), text("trace"), text("reason"), number("failed-ms")
 	if retry := text("retry"); retry != "" {
 		j.Retry = strings.Split(retry, ",")
+		if strings.HasPrefix(retry, "exp(") {
+			j.Retry = []string{retry}
+		}
 	}
+	j.Jitter = text("jitter")
 	left := number("time-left") * 1000
 	if _, exact := p.Value("due-ms"); exact {
 		left = number("due-ms")
@@ -119,7 +124,7 @@ func (j *job) setLeft(left int64, now time.Time) {
 func (j *job) tags() ([]string, error) {
 	values := map[string]string{
 		"key": j.Key, "on-duplicate": j.OnDuplicate, "key-ttl": j.KeyTTL,
-		"retry": strings.Join(j.Retry, ","), "max": optional(j.Max), "dead": j.Dead, "trace": j.Trace,
+		"retry": strings.Join(j.Retry, ","), "jitter": j.Jitter, "max": optional(j.Max), "dead": j.Dead, "trace": j.Trace,
 	}
 	words, err := tagWords(func(name string) string { return values[name] })
 	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {

@@ -178,10 +178,10 @@ func policyCommand() *cli.Command {
 		fmt.Fprintf(&tags, " %s:%s", tag.Name, tag.Kind)
 	}
 	return &cli.Command{
-		Name: "policy", ArgsUsage: "[TUBE [TAG:VALUE...]]", Action: withConn(anyNumber, policy),
-		Usage:       "list the tubes with a policy, or show or set the policy of a tube (extension policy)",
+		Name: "policy", ArgsUsage: "[TUBE|PREFIX* [TAG:VALUE...]]", Action: withConn(anyNumber, policy),
+		Usage:       "list the tubes with a policy, or show or set the policy of a tube or of all whose names begin with PREFIX (extension policy)",
 		Description: "Tags:" + tags.String() + ". They replace the previous policy. Example: retry:10s,1m max:10 on-duplicate:keep.",
-		Flags:       []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "remove the policy of the tube"}},
+		Flags:       []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "remove the policy"}},
 	}
 }
 

@@ -2,6 +2,7 @@ package access
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"redstalk/protocol"
@@ -107,9 +108,15 @@ func (u *User) sumRights() {
 	}
 }
 
+// covers reports whether the rule is for a tube; or for all tubes of a pattern, which ends with *
+// and is no name.
 func (r *rule) covers(tube string) bool {
+	names := []string{tube}
+	if prefix, pattern := strings.CutSuffix(tube, "*"); pattern { // only a * of a glob matches many bytes of any value
+		names = []string{prefix, prefix + strings.Repeat("\x00", protocol.MaxName)}
+	}
 	for _, glob := range r.globs {
-		if matches(glob, tube) {
+		if !slices.ContainsFunc(names, func(name string) bool { return !matches(glob, name) }) {
 			return true
 		}
 	}

@@ -93,7 +93,11 @@ func (svc *service) guard(row *row, h http.HandlerFunc) http.HandlerFunc {
 
 // check refuses a malformed request, and one that another site could have sent.
 func (row *row) check(r *http.Request) *problem {
-	if row.Tube == InPath && !protocol.ValidName([]byte(r.PathValue("tube"))) {
+	valid := protocol.ValidName
+	if row.policy() {
+		valid = protocol.ValidScope
+	}
+	if row.Tube == InPath && !valid([]byte(r.PathValue("tube"))) {
 		return invalidTube("tube", r.PathValue("tube"))
 	}
 	if p := row.checkQuery(r); p != nil {
@@ -101,6 +105,9 @@ func (row *row) check(r *http.Request) *problem {
 	}
 	return row.checkChange(r)
 }
+
+// policy reports whether the operation is about a policy, which can be that of a pattern.
+func (row *row) policy() bool { return strings.HasSuffix(row.Path, "/policy") }
 
 // checkQuery refuses unknown parameters, and repeated ones that cannot be repeated.
 func (row *row) checkQuery(r *http.Request) *problem {

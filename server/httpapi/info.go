@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"redstalk/protocol"
 	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/storage"
@@ -17,30 +18,33 @@ import (
 
 // JobInfo describes a job.
 type JobInfo struct {
-	ID         uint64     `json:"id"`
-	Tube       string     `json:"tube"`
-	State      string     `json:"state" enum:"ready,delayed,reserved,buried"`
-	Priority   uint32     `json:"priority"`
-	Delay      uint32     `json:"delay" doc:"seconds, as last set"`
-	TTR        uint32     `json:"ttr" doc:"seconds"`
-	Age        int64      `json:"age" doc:"seconds since the put"`
-	Due        int64      `json:"due_ms" doc:"time until a delayed job is ready, or until the TTR of a reserved job ends; 0 in other states"`
-	Size       int        `json:"size" doc:"bytes of the body"`
-	Reserves   uint32     `json:"reserves"`
-	Timeouts   uint32     `json:"timeouts"`
-	Releases   uint32     `json:"releases"`
-	Buries     uint32     `json:"buries"`
-	Kicks      uint32     `json:"kicks"`
-	Failures   uint32     `json:"failures" doc:"since the put, or since it was parked and kicked"`
-	Deliveries uint32     `json:"deliveries" doc:"since the put, or since it was parked and kicked"`
-	Leased     bool       `json:"leased,omitempty" doc:"reserved with a lease"`
-	Key        string     `json:"key,omitempty"`
-	Retry      []duration `json:"retry,omitempty" nullable:"false"`
-	Max        uint32     `json:"max,omitempty"`
-	Dead       string     `json:"dead,omitempty"`
-	Parked     string     `json:"parked,omitempty" enum:"retries,deliveries" doc:"why the server buried it; missing if a worker did"`
-	FromTube   string     `json:"from_tube,omitempty" doc:"for a job in a dead-letter tube: the tube it came from"`
-	FromID     uint64     `json:"from_id,omitempty"`
+	ID         uint64  `json:"id"`
+	Tube       string  `json:"tube"`
+	State      string  `json:"state" enum:"ready,delayed,reserved,buried"`
+	Priority   uint32  `json:"priority"`
+	Delay      uint32  `json:"delay" doc:"seconds, as last set"`
+	TTR        uint32  `json:"ttr" doc:"seconds"`
+	Age        int64   `json:"age" doc:"seconds since the put"`
+	Due        int64   `json:"due_ms" doc:"time until a delayed job is ready, or until the TTR of a reserved job ends; 0 in other states"`
+	Size       int     `json:"size" doc:"bytes of the body"`
+	Reserves   uint32  `json:"reserves"`
+	Timeouts   uint32  `json:"timeouts"`
+	Releases   uint32  `json:"releases"`
+	Buries     uint32  `json:"buries"`
+	Kicks      uint32  `json:"kicks"`
+	Failures   uint32  `json:"failures" doc:"since the put, or since it was parked and kicked"`
+	Deliveries uint32  `json:"deliveries" doc:"since the put, or since it was parked and kicked"`
+	Leased     bool    `json:"leased,omitempty" doc:"reserved with a lease"`
+	Key        string  `json:"key,omitempty"`
+	Retry      retries `json:"retry,omitzero"`
+	Jitter     uint8   `json:"jitter,omitempty" doc:"by how many per cent each delay is spread"`
+	Max        uint32  `json:"max,omitempty"`
+	Dead       string  `json:"dead,omitempty"`
+	Parked     string  `json:"parked,omitempty" enum:"retries,deliveries,refused,expired" doc:"why the server buried it; missing if a worker did"`
+	FromTube   string  `json:"from_tube,omitempty" doc:"for a job in a dead-letter tube: the tube it came from"`
+	FromID     uint64  `json:"from_id,omitempty"`
+	Expires    *int64  `json:"expires_ms,omitempty" doc:"time until it expires"`
+	OnExpire   string  `json:"on_expire,omitempty" enum:"delete,park"`
 
 	notesInfo
 	Excerpt string `json:"excerpt,omitempty" doc:"a part of the body, if requested"`
@@ -85,17 +89,13 @@ func infoOf(s *tube.JobStats) JobInfo {
 		Buries: s.Counters[tube.Buries], Kicks: s.Counters[tube.Kicks],
 		Failures: f.Failures(&s.Counters), Deliveries: f.Deliveries(&s.Counters),
 		Leased: s.Leased, Key: f.Key, Max: s.Rules.Max, Dead: s.Rules.Dead, Parked: f.Parked.String(),
-		FromTube: f.FromTube, FromID: f.FromID, notesInfo: notesOf(f),
+		FromTube: f.FromTube, FromID: f.FromID, notesInfo: notesOf(f), Retry: retriesOf(&s.Rules), Jitter: s.Rules.Percent(),
 	}
-	info.Retry = durationsOf(s.Rules.Retry)
+	if f.Expires != 0 {
+		left := s.ExpiresIn().Milliseconds()
+		info.Expires, info.OnExpire = &left, protocol.OnExpireWords[max(s.Rules.OnExpire, tube.ExpireDelete)]
+	}
 	return info
-}
-
-func durationsOf(waits []time.Duration) (all []duration) {
-	for _, wait := range waits {
-		all = append(all, duration(wait))
-	}
-	return all
 }
 
 // withBody returns the description of a job with its body.
@@ -134,6 +134,7 @@ type tubeInfo struct {
 	PauseLeft int64  `json:"pause_left_ms"`
 	Using     uint64 `json:"using" doc:"connections to the beanstalk port"`
 	Watching  uint64 `json:"watching" doc:"connections to the beanstalk port"`
+	Expired   uint64 `json:"expired" doc:"jobs whose time was over"`
 	Waiting   uint64 `json:"waiting" doc:"waiting reserves, over any protocol"`
 }
 
@@ -141,7 +142,7 @@ func tubeInfoOf(s *tube.TubeStats) tubeInfo {
 	return tubeInfo{
 		Name: s.Name, Ready: s.Ready, Urgent: s.Urgent, Reserved: s.Reserved, Delayed: s.Delayed, Buried: s.Buried,
 		Total: s.Total, Deletes: s.Deletes, Pauses: s.Pauses, Pause: s.Pause, PauseLeft: int64(s.PauseLeft / time.Millisecond),
-		Using: s.Using, Watching: s.Watching, Waiting: s.Waiting,
+		Using: s.Using, Watching: s.Watching, Waiting: s.Waiting, Expired: s.Expired,
 	}
 }
 

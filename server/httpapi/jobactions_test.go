@@ -40,7 +40,7 @@ func TestMoveJobsByID(t *testing.T) {
 		}
 		job := decode[jobWithBody](t, a.want(200, "GET", fmt.Sprintf("/v1/jobs/%d", page.Jobs[0].ID), ""))
 		if *job.Body != fmt.Sprintf("body %d", i+1) || job.Priority != 7 || job.TTR != 90 || job.Key != fmt.Sprintf("k%d", i+1) ||
-			len(job.Retry) != 2 || job.Max != 9 || job.Dead != "morgue" {
+			len(job.Retry.waits) != 2 || job.Max != 9 || job.Dead != "morgue" {
 			t.Errorf("%s: %+v", state, job)
 		}
 		if left := time.Duration(job.Due) * time.Millisecond; state == "delayed" && (left < 50*time.Minute || left > time.Hour) {

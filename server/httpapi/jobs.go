@@ -245,6 +245,9 @@ func (svc *service) putCopy(ctx context.Context, s *tube.JobStats, body []byte, 
 	case tube.Buried:
 		tags.Delay, tags.HasDelay = hideFor, true
 	}
+	if s.Metadata != nil && s.Metadata.Expires != 0 { // counted from when the copy is due
+		tags.Expire = tube.LifetimeOf(max((s.ExpiresIn() - tags.Delay).Truncate(time.Millisecond), time.Millisecond))
+	}
 	if s.Metadata != nil || tags.HasDelay {
 		op.Args = &storage.Args{Tags: tags}
 	}

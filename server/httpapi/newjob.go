@@ -66,9 +66,12 @@ type Terms struct {
 
 // RuleOptions are the options that a put and a policy have.
 type RuleOptions struct {
-	Retry       []duration `json:"retry,omitempty" nullable:"false" maxItems:"32" doc:"the delays after the first, second, … failure"`
+	Retry       retries    `json:"retry,omitzero"`
+	Jitter      *uint8     `json:"jitter,omitempty" maximum:"100" doc:"by how many per cent each delay is spread; 10 by default for exp, else 0"`
 	Max         *uint32    `json:"max,omitempty" minimum:"1" maximum:"1000000" doc:"the maximum number of deliveries of a job"`
 	Dead        *string    `json:"dead,omitempty" minLength:"1" maxLength:"200" doc:"the dead-letter tube for exhausted jobs; without it they are buried"`
+	Expire      *duration  `json:"expire,omitempty" doc:"how long a job is worth doing, from when it is first due; 0 for ever"`
+	OnExpire    *string    `json:"on_expire,omitempty" enum:"delete,park" doc:"what happens when that is over; the default is delete"`
 	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long a key stays taken after its job is gone"`
 	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what to do if a job already has the key of a put"`
 }
@@ -127,6 +130,7 @@ func (t *Terms) tags() (*tube.Tags, error) {
 	if err != nil {
 		return nil, err
 	}
+	tags.Expire = t.lifetime()
 	tags.Rules, tags.OnDuplicate, err = t.rules()
 	return tags, err
 }
@@ -152,13 +156,12 @@ func (t *Terms) addNotes(tags *tube.Tags) error {
 
 // rules returns the rules for retries, dead letters and keys.
 func (o *RuleOptions) rules() (r tube.Rules, what tube.OnDuplicate, err error) {
-	if o.Retry != nil {
-		if len(o.Retry) == 0 || len(o.Retry) > protocol.MaxRetry {
-			return r, what, invalid("retry: it must have 1 to %d durations", protocol.MaxRetry)
+	r.Retry, r.Doubled = o.Retry.waits, o.Retry.doubled
+	if o.Jitter != nil {
+		if *o.Jitter > 100 {
+			return r, what, invalid("jitter: it must be from 0 to 100")
 		}
-		for _, wait := range o.Retry {
-			r.Retry = append(r.Retry, time.Duration(wait))
-		}
+		r.Jitter = tube.JitterOf(*o.Jitter)
 	}
 	if o.Max != nil {
 		if r.Max = *o.Max; r.Max < 1 || r.Max > protocol.MaxDeliveries {
@@ -170,6 +173,13 @@ func (o *RuleOptions) rules() (r tube.Rules, what tube.OnDuplicate, err error) {
 			return r, what, invalidTube("dead", r.Dead)
 		}
 	}
+	if o.OnExpire != nil {
+		action, ok := protocol.ParseOnExpire(*o.OnExpire)
+		if !ok {
+			return r, what, invalid("on_expire: %q is not delete or park", *o.OnExpire)
+		}
+		r.OnExpire = tube.OnExpire(action)
+	}
 	if o.KeyTTL != nil {
 		r.KeyTTL, r.HasKeyTTL = time.Duration(*o.KeyTTL), true
 	}
@@ -177,6 +187,14 @@ func (o *RuleOptions) rules() (r tube.Rules, what tube.OnDuplicate, err error) {
 		what = tube.OnDuplicate(*o.OnDuplicate)
 	}
 	return r, what, nil
+}
+
+// lifetime returns how long the options let a job live.
+func (o *RuleOptions) lifetime() tube.Lifetime {
+	if o.Expire == nil {
+		return tube.NoLifetime
+	}
+	return tube.LifetimeOf(time.Duration(*o.Expire))
 }
 
 func invalidKey(key string) *problem {
@@ -222,16 +240,12 @@ func (t *Terms) set(name, value string) (err error) {
 		*field, err = parsed(value, parseDuplicate)
 	case **string:
 		*field = &value
+	case **uint8:
+		*field, err = parsed(value, parsePercent)
+	case *retries:
+		*field, err = parseRetries(value)
 	case *map[string]string:
 		err = addMeta(field, value)
-	case *[]duration:
-		for one := range strings.SplitSeq(value, ",") {
-			wait, err := parseDuration(one)
-			if err != nil {
-				return err
-			}
-			*field = append(*field, wait)
-		}
 	}
 	return err
 }

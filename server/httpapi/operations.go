@@ -55,9 +55,9 @@ func (svc *service) tubeOperations() []*row {
 		typed(svc, Operation{"POST", "/v1/tubes/{tube}/pause", rightOf(protocol.PauseTube), InPath}, doc("pause", "Pause a tube: no job is reserved from it for a time", 204,
 			"The reason is held only in the memory of the instance that receives the request."), svc.pause),
 		typed(svc, Operation{"POST", "/v1/tubes/{tube}/move", rightOf(protocol.MoveJobs), InPath}, doc("move", "Move jobs to another tube", 200, "They get new ids."), svc.move),
-		typed(svc, Operation{"GET", "/v1/tubes/{tube}/policy", rightOf(protocol.GetPolicy), InPath}, doc("policy", "Get the policy of a tube", 200, ""), svc.policy),
-		typed(svc, Operation{"PUT", "/v1/tubes/{tube}/policy", rightOf(protocol.SetPolicy), InPath}, doc("setPolicy", "Set the policy of a tube", 204, "Replaces the previous policy."), svc.setPolicy),
-		typed(svc, Operation{"DELETE", "/v1/tubes/{tube}/policy", rightOf(protocol.SetPolicy), InPath}, doc("deletePolicy", "Delete the policy of a tube", 204, ""), svc.deletePolicy),
+		typed(svc, Operation{"GET", "/v1/tubes/{tube}/policy", rightOf(protocol.GetPolicy), InPath}, doc("policy", "Get the policy of a tube or of a pattern such as mail*", 200, ""), svc.policy),
+		typed(svc, Operation{"PUT", "/v1/tubes/{tube}/policy", rightOf(protocol.SetPolicy), InPath}, doc("setPolicy", "Set the policy of a tube or of a pattern such as mail*", 204, "Replaces the previous policy."), svc.setPolicy),
+		typed(svc, Operation{"DELETE", "/v1/tubes/{tube}/policy", rightOf(protocol.SetPolicy), InPath}, doc("deletePolicy", "Delete the policy of a tube or of a pattern such as mail*", 204, ""), svc.deletePolicy),
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // kinds are the types of the fields for the kinds of tags.
 var kinds = map[string]string{
-	"DURATION": "*httpapi.duration", "DURATIONS": "[]httpapi.duration", "TIME": "*int64", "N": "*uint32 *uint64",
+	"DURATION": "*httpapi.duration", "DURATIONS": "httpapi.retries", "TIME": "*int64", "N": "*uint32 *uint64", "PERCENT": "*uint8", "ACTION": "*string",
 	"KEY": "*string", "TUBE": "*string", "URL": "*string", "RATE": "*string", "WHAT": "*httpapi.duplicate", "NAME=VALUE": "map[string]string", "TRACEPARENT": "*string",
 }
 

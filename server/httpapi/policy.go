@@ -11,7 +11,7 @@ import (
 	"redstalk/tube"
 )
 
-// policyInfo is the policy of a tube: the defaults for its jobs, its quotas and its push target.
+// policyInfo is the policy of a tube, or of all tubes of a pattern: the defaults for its jobs, its quotas and its push target.
 type policyInfo struct {
 	RuleOptions
 	QuotaJobs  *uint64 `json:"quota_jobs,omitempty" doc:"the maximum number of jobs in the tube"`
@@ -43,14 +43,23 @@ func (svc *service) policy(ctx context.Context, in *policyInput) (*policyOutput,
 
 func policyInfoOf(p *tube.Policy) policyInfo {
 	var info policyInfo
-	for _, wait := range p.Retry {
-		info.Retry = append(info.Retry, duration(wait))
+	info.Retry = retriesOf(&p.Rules)
+	if p.Jitter != tube.NoJitter {
+		percent := p.Percent()
+		info.Jitter = &percent
 	}
 	if p.Max > 0 {
 		info.Max = &p.Max
 	}
 	if p.Dead != "" {
 		info.Dead = &p.Dead
+	}
+	if p.Expire != tube.NoLifetime {
+		expire := duration(p.Expire.Duration())
+		info.Expire = &expire
+	}
+	if p.OnExpire != tube.NoOnExpire {
+		info.OnExpire = &protocol.OnExpireWords[p.OnExpire]
 	}
 	if p.HasKeyTTL {
 		info.KeyTTL = (*duration)(&p.KeyTTL)
@@ -80,6 +89,7 @@ func (svc *service) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutpu
 	if p.Rules, p.OnDuplicate, err = info.rules(); err != nil {
 		return nil, err
 	}
+	p.Expire = info.lifetime()
 	if p.Dead != "" {
 		if err := checkRedirect(ctx, in.Tube, p.Dead); err != nil {
 			return nil, err
@@ -95,6 +105,9 @@ func (svc *service) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutpu
 		return nil, err
 	}
 	if p.Push.URL != "" {
+		if tube.IsPattern(in.Tube) {
+			return nil, invalid("push: it must be in the policy of a tube, not of a pattern")
+		}
 		if err := checkRedirect(ctx, in.Tube, ""); err != nil {
 			return nil, err
 		}

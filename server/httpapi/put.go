@@ -20,7 +20,10 @@ type rawPutInput struct {
 	Key         string `query:"key"`
 	OnDuplicate string `query:"on_duplicate" enum:"keep,replace,fail"`
 	KeyTTL      string `query:"key_ttl"`
-	Retry       string `query:"retry" doc:"durations separated by commas"`
+	Retry       string `query:"retry" doc:"durations separated by commas, or exp(FIRST,LONGEST,COUNT)"`
+	Jitter      uint8  `query:"jitter" maximum:"100"`
+	Expire      string `query:"expire"`
+	OnExpire    string `query:"on_expire" enum:"delete,park"`
 	Max         uint32 `query:"max"`
 	Dead        string `query:"dead"`
 

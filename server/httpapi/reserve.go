@@ -168,10 +168,10 @@ func appendLeased(b []byte, j *queue.Leased) []byte {
 // appendNotes appends the members of a leasedJob that most jobs do not have.
 func appendNotes(b []byte, s *tube.JobStats) []byte {
 	rest := struct {
-		Retry []duration `json:"retry,omitempty"`
+		Retry retries `json:"retry,omitzero"`
 		notesInfo
-	}{Retry: durationsOf(s.Rules.Retry), notesInfo: notesOf(s.Metadata)}
-	if rest.Retry == nil && s.Metadata.AllNotes() == (*tube.Metadata)(nil).AllNotes() {
+	}{Retry: retriesOf(&s.Rules), notesInfo: notesOf(s.Metadata)}
+	if rest.Retry.IsZero() && s.Metadata.AllNotes() == (*tube.Metadata)(nil).AllNotes() {
 		return b
 	}
 	text, err := json.Marshal(rest)

@@ -76,6 +76,14 @@ func parseUint32(word string) (uint32, error) {
 	return uint32(n), nil
 }
 
+func parsePercent(word string) (uint8, error) {
+	n, err := strconv.ParseUint(word, 10, 8)
+	if err != nil || n > 100 {
+		return 0, fmt.Errorf("%q is not a number from 0 to 100", word)
+	}
+	return uint8(n), nil
+}
+
 // parseTime parses a time in milliseconds since the Unix epoch.
 func parseTime(word string) (int64, error) {
 	n, err := strconv.ParseInt(word, 10, 64)
@@ -135,6 +143,73 @@ func (duration) Schema(huma.Registry) *huma.Schema {
 }
 
 const durationPattern = "^[0-9]+(ms|s|m|h|d)?$"
+
+// retries are the waits after failures: an array of durations, or exp(FIRST,LONGEST,COUNT).
+type retries struct {
+	waits   []time.Duration
+	doubled uint8 // see tube.Rules
+}
+
+// retriesOf returns the waits of rules.
+func retriesOf(r *tube.Rules) retries { return retries{r.Retry, r.Doubled} }
+
+// IsZero reports whether there are no waits.
+func (r retries) IsZero() bool { return len(r.waits) == 0 }
+
+func parseRetries(word string) (r retries, err error) {
+	var ok bool
+	if r.waits, r.doubled, ok = protocol.ParseRetry(word); !ok {
+		return r, fmt.Errorf("%q is not 1 to %d durations, or exp(FIRST,LONGEST,COUNT)", word, protocol.MaxRetry)
+	}
+	return r, nil
+}
+
+// UnmarshalJSONFrom decodes an array of durations, or a string.
+func (r *retries) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
+	if dec.PeekKind() == '"' {
+		var word string
+		if err = strict.UnmarshalDecode(dec, &word); err == nil {
+			*r, err = parseRetries(word)
+		}
+		return err
+	}
+	var list []duration
+	if err = strict.UnmarshalDecode(dec, &list); err != nil {
+		return err
+	}
+	if len(list) == 0 || len(list) > protocol.MaxRetry {
+		return fmt.Errorf("there must be 1 to %d durations", protocol.MaxRetry)
+	}
+	for _, wait := range list {
+		r.waits = append(r.waits, time.Duration(wait))
+	}
+	return nil
+}
+
+// MarshalJSON encodes an array of durations, or exp(FIRST,LONGEST,COUNT).
+func (r retries) MarshalJSON() ([]byte, error) {
+	if r.doubled > 0 {
+		return strconv.AppendQuote(nil, protocol.RetryText(r.waits, r.doubled)), nil
+	}
+	list := make([]duration, len(r.waits))
+	for i, wait := range r.waits {
+		list[i] = duration(wait)
+	}
+	return strict.Marshal(list)
+}
+
+// Schema implements huma.SchemaProvider.
+func (retries) Schema(registry huma.Registry) *huma.Schema {
+	least, most := 1, protocol.MaxRetry
+	return &huma.Schema{
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeArray, Items: duration(0).Schema(registry), MinItems: &least, MaxItems: &most},
+			{Type: huma.TypeString, Pattern: `^exp\([^,()]+,[^,()]+,[0-9]+\)$`},
+		},
+		Description: "the delays after the first, second, … failure; or exp(FIRST,LONGEST,COUNT): the delay doubles from FIRST up to LONGEST, COUNT times",
+		Examples:    []any{"exp(10s,1h,25)"},
+	}
+}
 
 // duplicate is a tube.OnDuplicate in JSON: what to do if a job already has the key of a put.
 type duplicate tube.OnDuplicate

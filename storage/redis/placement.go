@@ -7,6 +7,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/schema"
+	"redstalk/tube"
 )
 
 // How jobs and tubes are assigned to partitions: a tube by the hash of its name, and a job by
@@ -35,6 +36,9 @@ func partitionOfTubes(tubes []string, of int) int {
 func partitionOfOp(op *storage.Op, of int) int {
 	switch op.Kind.Spec().Subject {
 	case storage.OfTube:
+		if op.Kind == storage.SetPolicy && tube.IsPattern(op.Tube) {
+			return several // every partition has it
+		}
 		return schema.PartitionOf(op.Tube, of)
 	case storage.OfJob:
 		return int(op.ID % uint64(of))

@@ -199,6 +199,7 @@ func merge(op *storage.Op, a *storage.Answer) {
 	case op.Kind == storage.Policies:
 		whole.Names = append(whole.Names, a.Names...)
 		slices.Sort(whole.Names)
+		whole.Names = slices.Compact(whole.Names) // a pattern has its policy in every partition
 	case op.Kind == storage.FindKey:
 		mergeFound(whole, a)
 	default:

@@ -71,7 +71,7 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 
 // addMetadata reads what job-stats answers about a job with metadata.
 func (r *reply) addMetadata(s *tube.JobStats) {
-	block, policy, leased, bound := r.text(), r.policy(), r.found(), r.text()
+	block, policy, leased, bound := r.text(), r.policies(), r.found(), r.text()
 	f, err := schema.ParseMetadata(block)
 	if err != nil {
 		return // it is broken: fsck reports it
@@ -111,7 +111,8 @@ func (p *partition) readTube(r *reply, name string, here refCounts) *tube.TubeSt
 	s := &tube.TubeStats{Name: name, Urgent: r.count(), Ready: r.count(), Delayed: r.count(), Buried: r.count(), Total: r.count(), Deletes: r.count(), Pauses: r.count()}
 	s.Pause, s.PauseLeft = uint32(r.int64()), r.ms()
 	s.Using, s.Watching, s.Waiting = r.count()+uint64(here.using), r.count()+uint64(here.watching), r.count()
-	if s.OldestReady, s.HasPolicy = max(r.ms(), 0), r.found(); s.HasPolicy {
+	s.OldestReady, s.Expired = max(r.ms(), 0), r.count()
+	if s.HasPolicy = r.found(); s.HasPolicy {
 		s.Waits, s.Runs = p.flow.timesOf(name, r)
 	}
 	s.Reserved = s.Total - s.Deletes - s.Ready - s.Delayed - s.Buried

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/schema"
@@ -40,7 +42,16 @@ func (c *call) addTaggedPut(op *storage.Op) {
 		ms = tags.Delay.Milliseconds()
 	}
 	c.words(tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body), rangeTerms(op))
-	c.addRecordWith(op, &tube.Metadata{Key: tags.Key, Rules: tags.Rules, Notes: tags.Notes()})
+	metadata := tube.Metadata{Key: tags.Key, Rules: tags.Rules, Notes: tags.Notes()}
+	if tags.Expire == tube.NoLifetime {
+		c.words("")
+	} else {
+		c.words(tags.Expire.Duration().Milliseconds())
+	}
+	if tags.Expire.Duration() > 0 {
+		metadata.Expires = tube.Instant(time.Millisecond) // the script knows when
+	}
+	c.addRecordWith(op, &metadata)
 }
 
 // addRecordWith appends the record of a ready job with metadata.
@@ -100,7 +111,7 @@ func encodeTagged(c *call, u *unit, op *storage.Op) {
 		c.words("find-key", u.listing.next(), maxTubes, op.Args.Key)
 		c.expect(readFindKey(u), op)
 	case storage.SetPolicy:
-		c.words("set-policy", &op.Tube, schema.PolicyText(op.Args.Policy), schema.QuotaText(op.Args.Policy))
+		c.words("set-policy", &op.Tube, schema.PolicyText(op.Args.Policy), schema.LimitsText(op.Args.Policy))
 		c.expect((*partition).readFound, op)
 	case storage.GetPolicy:
 		c.words("get-policy", &op.Tube)
@@ -174,11 +185,24 @@ func (r *reply) policy() *tube.Policy {
 	return p
 }
 
+// policies reads the policies of a tube, its own first, and merges them; nil if there are none.
+func (r *reply) policies() (merged *tube.Policy) {
+	for text := range strings.Lines(r.text()) {
+		p, err := schema.ParsePolicy(text)
+		if err != nil {
+			r.err = fmt.Errorf("%w: %w", errReply, err)
+		}
+		merged = merged.Over(p)
+	}
+	return merged
+}
+
 func (p *partition) readPolicies(r *reply, ops []*storage.Op) {
 	names := make([]string, r.int())
 	for i := range names {
 		names[i] = r.text()
 	}
 	slices.Sort(names)
+	names = slices.Compact(names)
 	ops[0].Answer.Names = names
 }

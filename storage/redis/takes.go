@@ -247,6 +247,8 @@ func (p *partition) readNoted(r *reply) {
 			f.Puts += n
 		case "deletes":
 			f.Deletes += n
+		case "expired":
+			f.Expired += n
 		case "parked":
 			f.Parked += n
 		default:

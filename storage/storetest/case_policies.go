@@ -31,9 +31,11 @@ func (b *harness) policy(name string) *tube.Policy {
 func fullPolicy() *tube.Policy {
 	return &tube.Policy{
 		Rules: tube.Rules{
-			Retry: []time.Duration{0, time.Second, 1500 * time.Millisecond, 10 * 365 * 24 * time.Hour},
-			Max:   1000000, Dead: "morgue", KeyTTL: 36 * time.Hour, HasKeyTTL: true,
+			Retry:  []time.Duration{0, time.Second, 1500 * time.Millisecond, 10 * 365 * 24 * time.Hour},
+			Jitter: tube.JitterOf(100), OnExpire: tube.ExpirePark,
+			Max: 1000000, Dead: "morgue", KeyTTL: 36 * time.Hour, HasKeyTTL: true,
 		},
+		Expire:      tube.LifetimeOf(10 * 365 * 24 * time.Hour),
 		OnDuplicate: tube.Fail, QuotaJobs: 1 << 40, HasQuotaJobs: true, QuotaBytes: 1 << 50, HasQuotaBytes: true,
 		Push: tube.Push{
 			URL: "https://example.org:8443/hook/max:1?retry:1,2=a%20b&push-calls:3", Concurrency: 10_000,

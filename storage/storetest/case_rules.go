@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -205,4 +206,42 @@ func testOwnDeadLetterTube(b *harness) {
 		b.Errorf("the dead letter of a dead letter: %+v, %+v", s, s.Metadata)
 	}
 	b.must(tube.Delete, 1, last)
+}
+
+// testExponential: waits that double, and are spread by the same time on every engine.
+func testExponential(b *harness) {
+	first := tube.Rules{Retry: []time.Duration{time.Hour, 3 * time.Hour}, Doubled: 3}
+	for _, jitter := range []tube.Jitter{tube.NoJitter, tube.JitterOf(0), tube.JitterOf(50)} {
+		rules, waits := first, map[time.Duration]bool{}
+		rules.Jitter = jitter
+		for range 3 {
+			id := b.putNew("t", tube.Tags{Rules: rules})
+			for failures := uint32(1); failures <= 3; failures++ {
+				b.must(tube.ReserveJob, 1, id)
+				b.must(tube.Release, 1, id)
+				wait := new(Model).spread(&modelJob{id: id}, waitsOf(&rules)[failures-1], &rules, failures)
+				waits[wait] = true
+				b.wantDue("failed", id, wait, inSeconds(wait))
+			}
+			b.must(tube.ReserveJob, 1, id)
+			b.must(tube.Release, 1, id)
+			b.wantRetries("exhausted", id, tube.Buried, tube.ParkedRetries, 4, 4)
+			if s := b.job(id); !reflect.DeepEqual(s.Rules, rules) || !reflect.DeepEqual(s.Metadata.Rules, rules) {
+				b.Errorf("put with %+v: %+v, %+v", rules, s.Rules, s.Metadata)
+			}
+		}
+		if spread := jitter != tube.JitterOf(0); spread && len(waits) < 8 || !spread && len(waits) != 3 {
+			b.Errorf("jitter %d: the waits are %v", jitter, waits)
+		}
+	}
+	b.setPolicy("p", &tube.Policy{Rules: tube.Rules{Retry: first.Retry, Doubled: 1}})
+	list, exp := b.putNew("p", tube.Tags{Rules: tube.Rules{Retry: []time.Duration{0, 0}}}), b.put("p", 1)
+	if s := b.job(list); s.Rules.Doubled != 0 || s.Rules.Percent() != 0 {
+		b.Errorf("a list of its own: %+v", s.Rules)
+	}
+	b.must(tube.ReserveJob, 1, exp)
+	b.must(tube.Release, 1, exp)
+	b.must(tube.ReserveJob, 1, exp)
+	b.must(tube.Release, 1, exp)
+	b.wantRetries("exhausted by the policy", exp, tube.Buried, tube.ParkedRetries, 2, 2)
 }

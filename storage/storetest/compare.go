@@ -72,7 +72,7 @@ func differResult(got, want *storage.Result, maxDiff time.Duration) string {
 func near(a, b, maxDiff time.Duration) bool { return a == b || (a-b).Abs() < maxDiff }
 
 func sameJob(got, want tube.JobStats, maxDiff time.Duration) bool {
-	same := near(got.TimeLeft, want.TimeLeft, maxDiff)
+	same := near(got.TimeLeft, want.TimeLeft, maxDiff) && near(expiresIn(&got), expiresIn(&want), maxDiff)
 	got.TimeLeft, got.Age, got.Created, got.File = want.TimeLeft, want.Age, want.Created, want.File
 	if got.HeldAt != "" { // the other of two instances holds it, and knows the holder
 		got.Holder, got.HeldAt = want.Holder, ""
@@ -82,12 +82,23 @@ func sameJob(got, want tube.JobStats, maxDiff time.Duration) bool {
 	return same && reflect.DeepEqual(got, want)
 }
 
+// expiresIn returns how long it is until a job expires, 0 if it does not.
+func expiresIn(s *tube.JobStats) time.Duration {
+	if s.Metadata == nil || s.Metadata.Expires == 0 {
+		return 0
+	}
+	return s.ExpiresIn()
+}
+
 // compareMetadata makes the metadata of two jobs comparable. Empty metadata is removed. The token
 // of a lease is chosen by the store.
 func compareMetadata(s *tube.JobStats) {
 	if s.Metadata != nil {
 		metadata := *s.Metadata
 		metadata.Lease = min(metadata.Lease, 1)
+		if metadata.Expires != 0 {
+			metadata.Expires = 1
+		}
 		if n := metadata.Notes; n != nil {
 			metadata.Notes = &tube.Notes{Meta: n.Meta, Trace: n.Trace, Reason: n.Reason, FailedAt: min(n.FailedAt, 1)}
 		}

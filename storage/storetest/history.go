@@ -58,14 +58,23 @@ func stretchArgs(op *storage.Op, unit time.Duration) {
 	if args.Tags != nil {
 		tags := *args.Tags
 		tags.Delay *= unit
+		tags.Expire = stretchLifetime(tags.Expire, unit)
 		tags.Rules = stretchRules(tags.Rules, unit)
 		args.Tags = &tags
 	}
 	if args.Policy != nil {
 		policy := *args.Policy
+		policy.Expire = stretchLifetime(policy.Expire, unit)
 		policy.Rules = stretchRules(policy.Rules, unit)
 		args.Policy = &policy
 	}
+}
+
+func stretchLifetime(l tube.Lifetime, unit time.Duration) tube.Lifetime {
+	if l == tube.NoLifetime {
+		return l
+	}
+	return tube.LifetimeOf(l.Duration() * unit)
 }
 
 func stretchRules(r tube.Rules, unit time.Duration) tube.Rules {

@@ -44,6 +44,8 @@ type modelJob struct {
 	holder          tube.Holder
 	due             time.Duration // of delayed and reserved jobs
 	order           int           // of buried jobs: the number of the burial; of delayed and reserved jobs: the step in which due was set
+	expires         time.Duration // when its time is over; 0: never
+	expiresOrder    int           // the step in which that was decided
 	counters        tube.Counters
 	body            string
 	metadata        tube.Metadata // Lease is 1 if the job was ever leased, not the token
@@ -56,6 +58,7 @@ type modelTube struct {
 	name                   string
 	using, watching        int
 	total, deletes, pauses uint64
+	expired                uint64
 	pause                  uint32
 	until                  time.Duration // end of the pause
 	paused                 bool
@@ -290,7 +293,10 @@ func (m *Model) move(op *storage.Op) {
 		j.counters[tube.Releases]++
 		j.metadata.FailuresBefore++
 		j.metadata.DeliveriesBefore++
-		m.wait(j, time.Duration(j.delay)*time.Second)
+		if m.wait(j, time.Duration(j.delay)*time.Second); m.isOver(j) {
+			m.expire(j)
+			m.sendPending()
+		}
 	case op.Move == tube.Release && mine:
 		j.pri, j.delay = op.Pri, op.Delay
 		m.fail(j, reasonOf(op))

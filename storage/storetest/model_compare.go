@@ -50,7 +50,7 @@ func (m *Model) Differs(s storage.Store) string {
 		}
 	}
 	ops = append(ops, storage.Op{Kind: storage.Policies})
-	for _, name := range policyTubes {
+	for _, name := range policyScopes {
 		ops = append(ops, storage.Op{Kind: storage.GetPolicy, Tube: name})
 	}
 	for id := range m.lastID + 3 {

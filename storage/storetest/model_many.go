@@ -39,7 +39,7 @@ func (m *Model) moveTo(j *modelJob, to string) {
 	if moved.state = j.state; j.state == tube.Buried {
 		m.bury(moved)
 	}
-	moved.metadata, moved.leases = j.metadata, j.leases
+	moved.metadata, moved.leases, moved.expires, moved.expiresOrder = j.metadata, j.leases, j.expires, j.expiresOrder
 	moved.metadata.FailuresBefore -= j.counters[tube.Releases] + j.counters[tube.Timeouts]
 	moved.metadata.DeliveriesBefore -= j.counters[tube.Reserves]
 	if m.keyed(to, j.metadata.Key) != moved {

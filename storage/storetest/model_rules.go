@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -23,12 +24,37 @@ type modelTombstone struct {
 // rules returns the rules that apply to a job: what it was put with, completed by the present
 // policy of its tube.
 func (m *Model) rules(j *modelJob) tube.Rules {
-	r, p := j.metadata.Rules, m.policies[j.tube.name]
-	if p == nil {
-		return r
+	r := j.metadata.Rules
+	for _, p := range m.policiesOf(j.tube.name) {
+		r = completed(r, p)
 	}
+	return r
+}
+
+// policiesOf returns the policies that apply to a tube, its own first, then that of the longest
+// pattern.
+func (m *Model) policiesOf(name string) (all []*tube.Policy) {
+	if p := m.policies[name]; p != nil {
+		all = append(all, p)
+	}
+	for n := len(name); n >= 0; n-- {
+		if p := m.policies[name[:n]+"*"]; p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// completed returns rules, with what they lack from a policy.
+func completed(r tube.Rules, p *tube.Policy) tube.Rules {
 	if len(r.Retry) == 0 {
-		r.Retry = p.Retry
+		r.Retry, r.Doubled = p.Retry, p.Doubled
+	}
+	if r.Jitter == 0 {
+		r.Jitter = p.Jitter
+	}
+	if r.OnExpire == 0 {
+		r.OnExpire = p.OnExpire
 	}
 	if r.Max == 0 {
 		r.Max = p.Max
@@ -84,16 +110,58 @@ func (m *Model) putTagged(op *storage.Op) {
 		j.delay = inSeconds(tags.Delay)
 		m.wait(j, tags.Delay)
 	}
+	m.setExpiry(j, tags.Expire)
 	if op.Args != nil {
 		op.Answer.Result = &storage.Result{State: j.state}
+	}
+}
+
+// setExpiry decides when a job that was put expires.
+func (m *Model) setExpiry(j *modelJob, own tube.Lifetime) {
+	for _, p := range m.policiesOf(j.tube.name) {
+		if own == tube.NoLifetime {
+			own = p.Expire
+		}
+	}
+	if own.Duration() == 0 {
+		return
+	}
+	j.expires, j.expiresOrder = m.now+own.Duration(), m.step
+	if j.state == tube.Delayed {
+		j.expires = j.due + own.Duration()
+	}
+}
+
+// isOver reports whether the time of a job is over.
+func (m *Model) isOver(j *modelJob) bool { return j.expires != 0 && j.expires <= m.now }
+
+// expire deletes or parks a job whose time is over.
+func (m *Model) expire(j *modelJob) {
+	j.tube.expired++
+	rules := m.rules(j)
+	if rules.OnExpire != tube.ExpirePark {
+		m.remove(j)
+		return
+	}
+	m.park(j, tube.ParkedExpired, &rules)
+}
+
+// park buries a job for a reason. It can become a dead letter.
+func (m *Model) park(j *modelJob, why tube.Parked, rules *tube.Rules) {
+	m.bury(j)
+	j.metadata.Parked = why
+	if rules.Dead != "" && rules.Dead != j.tube.name {
+		m.pending = append(m.pending, j)
 	}
 }
 
 // onDuplicate returns what a put does if its key is taken.
 func (m *Model) onDuplicate(name string, tags *tube.Tags) tube.OnDuplicate {
 	onDuplicate := tags.OnDuplicate
-	if p := m.policies[name]; p != nil && onDuplicate == tube.NotSaid {
-		onDuplicate = p.OnDuplicate
+	for _, p := range m.policiesOf(name) {
+		if onDuplicate == tube.NotSaid {
+			onDuplicate = p.OnDuplicate
+		}
 	}
 	if onDuplicate == tube.NotSaid {
 		onDuplicate = tube.Keep
@@ -127,11 +195,16 @@ func (m *Model) hasRoom(name string, size int, old *modelJob) bool {
 			jobs, bytes = jobs+1, bytes+len(j.body)
 		}
 	}
-	p := m.policies[name]
-	if p == nil {
-		return true
+	mostJobs, mostBytes := uint64(math.MaxInt), uint64(math.MaxInt)
+	for _, p := range slices.Backward(m.policiesOf(name)) {
+		if p.HasQuotaJobs {
+			mostJobs = p.QuotaJobs
+		}
+		if p.HasQuotaBytes {
+			mostBytes = p.QuotaBytes
+		}
 	}
-	return !(p.HasQuotaJobs && jobs+1 > int(p.QuotaJobs) || p.HasQuotaBytes && bytes+size > int(p.QuotaBytes))
+	return jobs+1 <= int(mostJobs) && bytes+size <= int(mostBytes)
 }
 
 // remove removes a job. Its key stays taken for as long as its rules say.
@@ -147,17 +220,22 @@ func (m *Model) remove(j *modelJob) {
 // endDelivery ends a reservation: the job is ready, delayed or parked. asked is the delay of a
 // release.
 func (m *Model) endDelivery(j *modelJob, failed bool, asked time.Duration) {
+	if m.isOver(j) {
+		m.expire(j)
+		return
+	}
 	rules, why, wait := m.rules(j), tube.NotParked, asked
 	failures := j.counters[tube.Releases] + j.counters[tube.Timeouts] - j.metadata.FailuresBefore
 	deliveries := j.counters[tube.Reserves] - j.metadata.DeliveriesBefore
-	usedUp := failures > uint32(len(rules.Retry))
+	waits := waitsOf(&rules)
+	usedUp := failures > uint32(len(waits))
 	switch {
 	case failed && len(rules.Retry) > 0 && usedUp:
 		why = tube.ParkedRetries
 	case rules.Max > 0 && deliveries >= rules.Max:
 		why = tube.ParkedDeliveries
 	case failed && len(rules.Retry) > 0 && asked == 0:
-		if wait = rules.Retry[failures-1]; wait > 0 {
+		if wait = m.spread(j, waits[failures-1], &rules, failures); wait > 0 {
 			j.delay = inSeconds(wait)
 		}
 	}
@@ -165,11 +243,34 @@ func (m *Model) endDelivery(j *modelJob, failed bool, asked time.Duration) {
 		m.wait(j, wait)
 		return
 	}
-	m.bury(j)
-	j.metadata.Parked = why
-	if rules.Dead != "" && rules.Dead != j.tube.name {
-		m.pending = append(m.pending, j)
+	m.park(j, why, &rules)
+}
+
+// waitsOf returns the waits of rules as a list.
+func waitsOf(rules *tube.Rules) []time.Duration {
+	if rules.Doubled == 0 {
+		return rules.Retry
 	}
+	waits := []time.Duration{rules.Retry[0]}
+	for len(waits) < int(rules.Doubled) {
+		waits = append(waits, min(2*waits[len(waits)-1], rules.Retry[1]))
+	}
+	return waits
+}
+
+// spread returns the wait of a job after a failure, with the jitter of its rules. If ids are not
+// known yet, only rules without jitter are allowed.
+func (m *Model) spread(j *modelJob, wait time.Duration, rules *tube.Rules, failures uint32) time.Duration {
+	percent := int64(rules.Jitter) - 1
+	if percent < 0 {
+		if percent = 0; rules.Doubled > 0 {
+			percent = 10
+		}
+	}
+	ms := wait.Milliseconds()
+	most := ms * percent / 100
+	hash := (int64(j.id)%(1<<31-1)*48271 + int64(failures)*69621 + 1) % (1<<31 - 1) * 16807 % (1<<31 - 1)
+	return time.Duration(ms-most+(hash%8192*(2*most+1))>>13) * time.Millisecond
 }
 
 // sendPending sends the pending dead letters to their tubes.
@@ -209,7 +310,7 @@ func (m *Model) fail(j *modelJob, reason string) {
 // failByTTR records that a TTR has run out, unless the job has no metadata and its tube no
 // policy.
 func (m *Model) failByTTR(j *modelJob) {
-	if !reflect.DeepEqual(j.metadata, tube.Metadata{}) || m.policies[j.tube.name] != nil {
+	if !reflect.DeepEqual(j.metadata, tube.Metadata{}) || j.expires != 0 || len(m.policiesOf(j.tube.name)) > 0 {
 		m.fail(j, "ttr")
 	}
 }
@@ -222,8 +323,12 @@ func (m *Model) giveBack(held func(*modelJob) bool) {
 	}
 }
 
-// kickOne kicks a job. If it was parked, its failures and deliveries count from zero again.
+// kickOne kicks a job. If it was parked, its failures and deliveries count from zero again. If it
+// was buried and its time is over, it does not expire any more.
 func (m *Model) kickOne(j *modelJob) {
+	if j.state == tube.Buried && m.isOver(j) {
+		j.expires = 0
+	}
 	if j.metadata.Parked != tube.NotParked {
 		j.metadata.Parked = tube.NotParked
 		j.metadata.FailuresBefore = j.counters[tube.Releases] + j.counters[tube.Timeouts]

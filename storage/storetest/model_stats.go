@@ -47,13 +47,16 @@ func (m *Model) jobStats(j *modelJob) *tube.JobStats {
 		s.TimeLeft = j.due - m.now
 	}
 	metadata := j.metadata
+	if j.expires != 0 { // at the instant 0, see expiresIn
+		metadata.Expires = tube.Instant(j.expires-m.now) | 1
+	}
 	s.Metadata, s.Rules = &metadata, m.rules(j)
 	s.Leased = j.state == tube.Reserved && j.holder == tube.LeaseHolder
 	return s
 }
 
 func (m *Model) tubeStats(t *modelTube, in func(*modelJob) bool) *tube.TubeStats {
-	s := &tube.TubeStats{Name: t.name, Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pause, Using: uint64(t.using), Watching: uint64(t.watching)}
+	s := &tube.TubeStats{Name: t.name, Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pause, Expired: t.expired, Using: uint64(t.using), Watching: uint64(t.watching)}
 	s.Ready, s.Urgent = m.count(tube.Ready, in)
 	s.Delayed, _ = m.count(tube.Delayed, in)
 	s.Buried, _ = m.count(tube.Buried, in)

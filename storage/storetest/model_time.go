@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -26,13 +27,46 @@ func (m *Model) Tick(then time.Duration) {
 			j.state = tube.Ready
 		}
 	}
-	for _, j := range m.sorted(tube.Reserved, func(j *modelJob) bool { return j.due <= m.now }) {
-		j.counters[tube.Timeouts]++
-		m.failByTTR(j)
-		m.timeouts++
-		m.endDelivery(j, true, 0)
+	for _, e := range m.endings() {
+		switch j := e.job; {
+		case e.ttr:
+			j.counters[tube.Timeouts]++
+			m.failByTTR(j)
+			m.timeouts++
+			m.endDelivery(j, true, 0)
+		case j.state == tube.Ready || j.state == tube.Delayed:
+			m.expire(j)
+		}
 		m.sendPending()
 	}
+}
+
+// ending is the end of a TTR, or of the time of a job that is ready or delayed.
+type ending struct {
+	job   *modelJob
+	at    time.Duration
+	order int
+	ttr   bool
+}
+
+// endings returns what has ended by now, in its order. At the same time a TTR comes first.
+func (m *Model) endings() (all []ending) {
+	for _, j := range m.jobs {
+		if j.state == tube.Reserved && j.due <= m.now {
+			all = append(all, ending{j, j.due, j.order, true})
+		}
+		if m.isOver(j) && (j.state == tube.Ready || j.state == tube.Delayed) {
+			all = append(all, ending{j, j.expires, j.expiresOrder, false})
+		}
+	}
+	slices.SortFunc(all, func(a, b ending) int {
+		first := cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order))
+		if a.ttr != b.ttr {
+			return cmp.Or(first, map[bool]int{true: -1, false: 1}[a.ttr])
+		}
+		return cmp.Or(first, cmp.Compare(a.job.id, b.job.id))
+	})
+	return all
 }
 
 // Reopen does what closing and reopening a store does: no job is reserved except by a lease, and
@@ -40,7 +74,10 @@ func (m *Model) Tick(then time.Duration) {
 // totals start again at zero, and tubes are in the order of their oldest jobs.
 func (m *Model) Reopen(keepsTubes bool) {
 	m.step++
-	for _, j := range m.jobs {
+	if !keepsTubes {
+		m.reopenTubes()
+	}
+	for _, j := range slices.Clone(m.jobs) {
 		if j.state == tube.Reserved && j.holder != tube.LeaseHolder {
 			m.endDelivery(j, false, 0)
 		}
@@ -49,9 +86,6 @@ func (m *Model) Reopen(keepsTubes bool) {
 		t.using, t.watching = 0, 0
 	}
 	m.drop()
-	if !keepsTubes {
-		m.reopenTubes()
-	}
 	m.sendPending()
 }
 
@@ -64,6 +98,7 @@ func (m *Model) reopenTubes() {
 		}
 	}
 	for _, t := range m.tubes {
-		t.total, t.deletes, t.pauses = 0, 0, 0
+		t.total, t.deletes, t.pauses, t.expired = 0, 0, 0, 0
+		t.using, t.watching = 0, 0
 	}
 }

@@ -12,6 +12,9 @@ import (
 // policyTubes are the tubes that can have a policy in a random history.
 var policyTubes = append([]string{"morgue"}, tubeNames...)
 
+// policyScopes are these and patterns of them.
+var policyScopes = append([]string{"*", "m*", "morgue*", tubeNames[0] + "*"}, policyTubes...)
+
 // randomRulesOp returns a random operation about tags, keys, policies or leases.
 func (h *history) randomRulesOp() storage.Op {
 	r := h.random
@@ -62,6 +65,7 @@ func (h *history) randomTags() *tube.Tags {
 	if tags.HasDelay = r.IntN(4) == 0; tags.HasDelay {
 		tags.Delay = h.seconds()
 	}
+	tags.Expire = h.randomLifetime()
 	h.randomMeta(tags)
 	return tags
 }
@@ -147,6 +151,13 @@ func (h *history) seconds() time.Duration {
 	return time.Duration(max(h.random.IntN(8)-3, 0)) * time.Second
 }
 
+func (h *history) randomLifetime() tube.Lifetime {
+	if h.random.IntN(4) > 0 {
+		return tube.NoLifetime
+	}
+	return tube.LifetimeOf(2 * h.seconds())
+}
+
 func (h *history) randomRules() (rules tube.Rules) {
 	r := h.random
 	if r.IntN(3) == 0 {
@@ -154,11 +165,17 @@ func (h *history) randomRules() (rules tube.Rules) {
 			rules.Retry = append(rules.Retry, h.seconds())
 		}
 	}
+	if len(rules.Retry) == 2 && 0 < rules.Retry[0] && rules.Retry[0] <= rules.Retry[1] && r.IntN(2) == 0 {
+		rules.Doubled, rules.Jitter = uint8(1+r.IntN(4)), tube.JitterOf(0) // whole seconds, see pause
+	}
 	if r.IntN(3) == 0 {
 		rules.Max = uint32(1 + r.IntN(3))
 	}
 	if r.IntN(3) == 0 && !h.burying {
 		rules.Dead = policyTubes[r.IntN(len(policyTubes))]
+	}
+	if r.IntN(4) == 0 {
+		rules.OnExpire = tube.OnExpire(1 + r.IntN(2))
 	}
 	if rules.HasKeyTTL = r.IntN(3) == 0; rules.HasKeyTTL {
 		rules.KeyTTL = h.seconds()
@@ -198,12 +215,12 @@ func (h *history) randomByKey(op storage.Op) storage.Op {
 // randomPolicy makes op an operation about policies.
 func (h *history) randomPolicy(op storage.Op) storage.Op {
 	r := h.random
-	op.Tube = policyTubes[r.IntN(len(policyTubes))]
+	op.Tube = policyScopes[r.IntN(len(policyScopes))]
 	op.Kind = []storage.Kind{storage.SetPolicy, storage.SetPolicy, storage.GetPolicy, storage.Policies}[r.IntN(4)]
 	if op.Kind != storage.SetPolicy || r.IntN(3) == 0 {
 		return op
 	}
-	p := &tube.Policy{Rules: h.randomRules(), OnDuplicate: tube.OnDuplicate(r.IntN(4))}
+	p := &tube.Policy{Rules: h.randomRules(), Expire: h.randomLifetime(), OnDuplicate: tube.OnDuplicate(r.IntN(4))}
 	if p.HasQuotaJobs = r.IntN(4) == 0; p.HasQuotaJobs {
 		p.QuotaJobs = uint64(r.IntN(10))
 	}

@@ -40,6 +40,11 @@ const (
 	metaField            // how many, and name and value of each
 	traceField           //
 	reasonField          // Notes.Reason, Notes.FailedAt in ms
+	doubledField         // Rules.Doubled
+	jitterField          // Rules.Jitter
+	onExpireField        // Rules.OnExpire
+	expireField          // Policy.Expire
+	expiresField         // Metadata.Expires, ms since the epoch
 )
 
 // appendMetadata appends the block of a job's metadata.
@@ -58,6 +63,8 @@ func appendMetadata(to []byte, m *tube.Metadata) []byte {
 	if m.Notes != nil {
 		b = appendNotes(b, m.Notes)
 	}
+	b = appendMoreRules(b, &m.Rules)
+	b = appendNumber(b, expiresField, uint64(m.Expires/tube.Instant(time.Millisecond)))
 	return appendBlock(to, b)
 }
 
@@ -83,6 +90,8 @@ func AppendPolicy(to []byte, p *tube.Policy) []byte {
 	b = appendKnown(b, jobsField, p.HasQuotaJobs, p.QuotaJobs)
 	b = appendKnown(b, bytesField, p.HasQuotaBytes, p.QuotaBytes)
 	b = appendPush(b, &p.Push)
+	b = appendMoreRules(b, &p.Rules)
+	b = appendKnown(b, expireField, p.Expire != tube.NoLifetime, uint64(p.Expire.Duration()/time.Millisecond))
 	return appendBlock(to, b)
 }
 
@@ -106,6 +115,12 @@ func appendRules(b []byte, r *tube.Rules) []byte {
 	b = appendNumber(b, maxField, uint64(r.Max))
 	b = appendString(b, deadField, r.Dead)
 	return appendKnown(b, keyTTLField, r.HasKeyTTL, uint64(r.KeyTTL/time.Millisecond))
+}
+
+// appendMoreRules appends the fields of rules that come after all others.
+func appendMoreRules(b []byte, r *tube.Rules) []byte {
+	b = appendNumber(appendNumber(b, doubledField, uint64(r.Doubled)), jitterField, uint64(r.Jitter))
+	return appendNumber(b, onExpireField, uint64(r.OnExpire))
 }
 
 // appendNumber appends a number unless it is 0.
@@ -228,6 +243,8 @@ func decodeMetadata(from []byte, name func([]byte) string) (m *tube.Metadata, re
 			m.FromTube, m.FromID = name(b.long()), b.number(math.MaxUint64)
 		case metaField, traceField, reasonField:
 			b.note(tag, m)
+		case expiresField:
+			m.Expires = tube.Instant(b.number(uint64(tube.Latest/tube.Instant(time.Millisecond)))) * tube.Instant(time.Millisecond)
 		default:
 			b.rule(tag, &m.Rules, name)
 		}
@@ -267,6 +284,12 @@ func (b *block) rule(tag byte, r *tube.Rules, name func([]byte) string) {
 		r.Dead = name(b.long())
 	case keyTTLField:
 		r.KeyTTL, r.HasKeyTTL = b.duration(), true
+	case doubledField:
+		r.Doubled = uint8(b.number(tube.MaxDoubled))
+	case jitterField:
+		r.Jitter = tube.Jitter(b.number(uint64(tube.JitterOf(100))))
+	case onExpireField:
+		r.OnExpire = tube.OnExpire(b.number(uint64(tube.LastOnExpire)))
 	default:
 		b.bad = true
 	}
@@ -292,6 +315,8 @@ func DecodePolicy(tubeName string, from []byte, name func([]byte) string) (p *tu
 			p.Push.Timeout = b.duration()
 		case rateField:
 			p.Push.Rate, p.Push.RateEvery = uint32(b.number(math.MaxUint32)), b.duration()
+		case expireField:
+			p.Expire = tube.LifetimeOf(b.duration())
 		default:
 			b.rule(tag, &p.Rules, name)
 		}

@@ -131,6 +131,7 @@ function slow_functions()
 --include tagged/metadata.lua
 --include tagged/policies.lua
 --include tagged/keys.lua
+--include tagged/expiry.lua
 --include tagged/outcome.lua
 --include tagged/put.lua
 --include tagged/leases.lua

@@ -3,6 +3,7 @@ package lua
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,29 +41,35 @@ func TestArrowsInBulk(t *testing.T) {
 func TestAfterInLua(t *testing.T) {
 	client, ctx := redistest.Start(t).Client(t), context.Background()
 	text := after() + `
-local rules = { retry = #ARGV > 4 and {} or nil, max = tonumber(ARGV[1]) }
-for k = 5, #ARGV do rules.retry[k - 4] = tonumber(ARGV[k]) end
-return { after(rules, tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])) }`
-	for max := range uint32(4) {
-		for waits := range 4 {
-			r := tube.Rules{Max: max}
-			args := []any{max, 0, 0, 0}
-			for k := range waits {
-				r.Retry = append(r.Retry, time.Duration(k*k)*time.Second)
-				args = append(args, k*k*1000)
-			}
-			for _, o := range []tube.Outcome{tube.Failure, tube.Lost, tube.Refused} {
-				for failures := range uint32(6) {
-					for deliveries := range uint32(6) {
-						args[1], args[2], args[3] = int(o), failures, deliveries
-						got, err := client.Eval(ctx, text, nil, args...).Int64Slice()
-						if err != nil {
-							t.Fatal(err)
-						}
-						why, wait := r.After(o, failures, deliveries)
-						if got[0] != int64(why) || got[1] != wait.Milliseconds() {
-							t.Errorf("%+v after %d, %d failures, %d deliveries: %v, want %d, %v", r, o, failures, deliveries, got, why, wait)
-						}
+local function number(k) return tonumber(ARGV[k]) end
+local rules = { retry = #ARGV > 7 and {} or nil, max = number(1), doubled = number(6) > 0 and number(6) or nil }
+if number(7) > 0 then rules.jitter = number(7) - 1 end
+for k = 8, #ARGV do rules.retry[k - 7] = number(k) end
+local why, wait = after(rules, number(5), number(2), number(3), number(4))
+return { why, string.format('%.0f', wait) }`
+	const second, longest = time.Second, 10 * 365 * 24 * time.Hour
+	for _, r := range []tube.Rules{
+		{}, {Max: 1}, {Max: 3}, {Retry: []time.Duration{0}}, {Retry: []time.Duration{0, second, 4 * second}, Max: 2},
+		{Retry: []time.Duration{second, longest, 3 * second}, Jitter: tube.JitterOf(100)}, {Retry: []time.Duration{second, 0}, Jitter: tube.JitterOf(33), Max: 4},
+		{Retry: []time.Duration{second, time.Hour}, Doubled: 3}, {Retry: []time.Duration{time.Millisecond, longest}, Doubled: 250, Jitter: tube.JitterOf(0)},
+		{Retry: []time.Duration{7 * time.Millisecond, longest}, Doubled: 250, Jitter: tube.JitterOf(100)},
+	} {
+		args := []any{r.Max, 0, 0, 0, 0, r.Doubled, uint8(r.Jitter)}
+		for _, wait := range r.Retry {
+			args = append(args, wait.Milliseconds())
+		}
+		for _, o := range []tube.Outcome{tube.Failure, tube.Lost, tube.Refused} {
+			for _, failures := range []uint32{0, 1, 2, 3, 4, 60, 250, 251, 1<<32 - 1} {
+				for deliveries := range uint32(5) {
+					id := uint64(failures)*977 + 1<<uint64(deliveries*13)
+					args[1], args[2], args[3], args[4] = int(o), failures, deliveries, id
+					got, err := client.Eval(ctx, text, nil, args...).Slice()
+					if err != nil {
+						t.Fatal(err)
+					}
+					why, wait := r.After(id, o, failures, deliveries)
+					if want := []any{int64(why), fmt.Sprint(wait.Milliseconds())}; !slices.Equal(got, want) {
+						t.Errorf("%+v, job %d after %d, %d failures, %d deliveries: %v, want %v", r, id, o, failures, deliveries, got, want)
 					}
 				}
 			}

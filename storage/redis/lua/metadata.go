@@ -21,20 +21,38 @@ import (
 //   - reason_size(f) returns how many bytes the reason has in the block, before the last
 //     CHANGING; pack_reason(f) returns these bytes.
 //
-// The fields of the table are key (empty if there is none), void, retry (nil, or ms), max (0:
-// no limit), dead (empty), key_ttl (nil, or ms), from_tube (empty), from_id, parked (a
-// tube.Parked), failures_before, deliveries_before, lease, and length; flags; headers (nil, or their bytes in the
-// block), capacity (0, or that of the reason), and with that reason and failed_ms.
+// The fields of the table are key (empty if there is none), void, retry (nil, or ms), doubled,
+// jitter and on_expire (nil), max (0: no limit), dead (empty), key_ttl (nil, or ms), from_tube
+// (empty), from_id, parked (a tube.Parked), failures_before, deliveries_before, lease, and length;
+// flags; headers (nil, or their bytes in the block), capacity (0, or that of the reason), and with
+// that reason and failed_ms; expires (nil, or ms). more_at and more_end are how many bytes of the
+// block come before the fields that HAS_MORE announces, and up to their end; expires_at is nil, or
+// the same for expires.
 func metadata() string {
 	return fmt.Sprintf("local CHANGING, MAX_GROWTH, KEY_VOID = %d, %d, %d\n", schema.ChangingMetadata, schema.MaxGrowth, schema.KeyVoid) +
 		fmt.Sprintf("local REASON_TTR = '%s'\n", tube.ReasonTTR) +
 		fmt.Sprintf("local HAS_HEADERS, HAS_REASON, REASON_HEAD, REASON_STEP = %d, %d, %d, %d\n", schema.HasHeaders, schema.HasReason, schema.ReasonHead, schema.ReasonStep) +
 		fmt.Sprintf("local HAS_RETRY, HAS_MAX, HAS_DEAD, HAS_KEY_TTL, HAS_FROM = %d, %d, %d, %d, %d\n", schema.HasRetry, schema.HasMax, schema.HasDead, schema.HasKeyTTL, schema.HasFrom) +
+		fmt.Sprintf("local HAS_MORE, HAS_DOUBLED, HAS_JITTER, HAS_ON_EXPIRE, HAS_EXPIRES = %d, %d, %d, %d, %d\n", schema.HasMore, schema.HasDoubled, schema.HasJitter, schema.HasOnExpire, schema.HasExpires) +
 		metadataText
 }
 
 const metadataText = `
-local function read_optional(f, text, at, flags)
+local function read_more(f, text, at, start)
+  local flags
+  local function has(flag) return flags % (2 * flag) >= flag end
+  flags, at = struct.unpack('B', text, at)
+  if has(HAS_DOUBLED) then f.doubled, at = struct.unpack('B', text, at) end
+  if has(HAS_JITTER) then f.jitter, at = struct.unpack('B', text, at) end
+  if has(HAS_ON_EXPIRE) then f.on_expire, at = struct.unpack('B', text, at) end
+  if has(HAS_EXPIRES) then
+    f.expires_at = at - start
+    f.expires, at = struct.unpack('>I8', text, at)
+    if f.expires == 0 then f.expires = nil end
+  end
+  return at
+end
+local function read_optional(f, text, at, flags, start)
   local function has(flag) return flags % (2 * flag) >= flag end
   if has(HAS_RETRY) then
     local n
@@ -46,6 +64,9 @@ local function read_optional(f, text, at, flags)
   if has(HAS_DEAD) then f.dead, at = struct.unpack('Bc0', text, at) end
   if has(HAS_KEY_TTL) then f.key_ttl, at = struct.unpack('>I8', text, at) end
   if has(HAS_FROM) then f.from_tube, f.from_id, at = struct.unpack('>Bc0I8', text, at) end
+  f.more_at = at - start
+  if has(HAS_MORE) then at = read_more(f, text, at, start) end
+  f.more_end = at - start
   if has(HAS_HEADERS) then
     local from = at
     at = select(2, struct.unpack('>I2c0', text, at))
@@ -60,8 +81,9 @@ local function unpack_whole(text)
   local at = #text - 1 - n
   if n < CHANGING or at < 1 then return nil end
   local f = { max = 0, dead = '', from_tube = '', from_id = 0, length = n, capacity = 0 }
+  local start = at
   f.flags, f.key, at = struct.unpack('BBc0', text, at)
-  read_optional(f, text, at, f.flags)
+  read_optional(f, text, at, f.flags, start)
   local status
   status, f.failures_before, f.deliveries_before, f.lease = struct.unpack('>BI4I4I8', text, #text - CHANGING + 1)
   f.void, f.parked = status >= KEY_VOID, status % KEY_VOID
@@ -94,17 +116,27 @@ end
 // after is tube.Rules.After, for rules in a table like that of unpack_metadata, and an
 // outcome of ARROW_ENDS. TestAfterInLua compares the two.
 //
-//   - after(rules, outcome, failures, deliveries) returns why the job is parked, NOT_PARKED if it
+//   - after(rules, id, outcome, failures, deliveries) returns why the job is parked, NOT_PARKED if it
 //     is not, and for how many ms it is delayed.
 func after() string {
 	return fmt.Sprintf("local FAILURE, REFUSED, NOT_PARKED, PARKED_RETRIES, PARKED_DELIVERIES, PARKED_REFUSED = %d, %d, %d, %d, %d, %d\n",
-		tube.Failure, tube.Refused, tube.NotParked, tube.ParkedRetries, tube.ParkedDeliveries, tube.ParkedRefused) + `
-local function after(rules, outcome, failures, deliveries)
-  local wait = 0
+		tube.Failure, tube.Refused, tube.NotParked, tube.ParkedRetries, tube.ParkedDeliveries, tube.ParkedRefused) +
+		fmt.Sprintf("local PARKED_EXPIRED, EXPIRE_PARK, JITTER_OF_DOUBLED = %d, %d, %d\n", tube.ParkedExpired, tube.ExpirePark, tube.JitterOfDoubled) + `
+local function spread(wait, percent, id, failures)
+  local most = math.floor(wait * percent / 100)
+  if most == 0 then return wait end
+  local hash = (id % 2147483647 * 48271 + failures * 69621 + 1) % 2147483647
+  hash = hash * 16807 % 2147483647
+  return wait + math.floor(hash % 8192 * (2 * most + 1) / 8192) - most
+end
+local function after(rules, id, outcome, failures, deliveries)
+  local wait, doubled = 0, rules.doubled
   if outcome == REFUSED then return PARKED_REFUSED, 0 end
   if outcome == FAILURE and rules.retry then
-    if failures > #rules.retry then return PARKED_RETRIES, 0 end
-    wait = rules.retry[math.max(failures, 1)]
+    if failures > (doubled or #rules.retry) then return PARKED_RETRIES, 0 end
+    local failure = math.max(failures, 1)
+    wait = doubled and math.min(rules.retry[1] * 2 ^ (failure - 1), rules.retry[2]) or rules.retry[failure]
+    wait = spread(wait, rules.jitter or doubled and JITTER_OF_DOUBLED or 0, id, failures)
   end
   if rules.max > 0 and deliveries >= rules.max then return PARKED_DELIVERIES, 0 end
   return NOT_PARKED, wait

@@ -21,6 +21,11 @@ import (
 //	dead               4: tube
 //	key-ttl            8: ms
 //	from               16: tube, and id of the job that was exhausted
+//	more flags         128: what else is there, by the bits of the next four
+//	doubled            1: Rules.Doubled
+//	jitter             2: per cent
+//	on-expire          4: a tube.OnExpire
+//	expires            8: when, ms since the epoch
 //	headers            32: size of what follows in 2 bytes; trace, '' if none; and of each meta its
 //	                   name, and its value after 2 bytes of length
 //	reason             64: capacity in 2 bytes; when it was said, ms; and as many bytes as the
@@ -30,7 +35,7 @@ import (
 //	length             of everything before it
 //
 // Only reason, status and what follows ever change: in place, unless a reason is longer than the
-// capacity. Then the block is written anew, with a larger one.
+// capacity: then the block is written anew, with a larger one. Expires can become 0.
 const (
 	HasRetry = 1 << iota
 	HasMax
@@ -39,6 +44,15 @@ const (
 	HasFrom
 	HasHeaders
 	HasReason
+	HasMore
+)
+
+// The bits of the flags after HasMore.
+const (
+	HasDoubled = 1 << iota
+	HasJitter
+	HasOnExpire
+	HasExpires
 )
 
 const (
@@ -88,6 +102,7 @@ func AppendMetadata(b []byte, f *tube.Metadata) []byte {
 	if flags&HasFrom != 0 {
 		b = binary.BigEndian.AppendUint64(appendShort(b, f.FromTube), f.FromID)
 	}
+	b = appendMore(b, f)
 	if flags&HasHeaders != 0 {
 		b = appendHeaders(b, f.Notes)
 	}
@@ -130,12 +145,64 @@ func metadataFlags(f *tube.Metadata) (flags byte) {
 	for flag, ok := range map[byte]bool{
 		HasRetry: len(f.Retry) > 0, HasMax: f.Max > 0, HasDead: f.Dead != "", HasKeyTTL: f.HasKeyTTL, HasFrom: f.FromTube != "",
 		HasHeaders: f.AllNotes().Meta != nil || f.AllNotes().Trace != "", HasReason: f.AllNotes().Reason != "",
+		HasMore: moreFlags(f) != 0,
 	} {
 		if ok {
 			flags |= flag
 		}
 	}
 	return flags
+}
+
+func moreFlags(f *tube.Metadata) (flags byte) {
+	for flag, ok := range map[byte]bool{
+		HasDoubled: f.Doubled > 0, HasJitter: f.Jitter != tube.NoJitter, HasOnExpire: f.OnExpire != tube.NoOnExpire, HasExpires: f.Expires != 0,
+	} {
+		if ok {
+			flags |= flag
+		}
+	}
+	return flags
+}
+
+// appendMore appends the fields that HasMore announces.
+func appendMore(b []byte, f *tube.Metadata) []byte {
+	flags := moreFlags(f)
+	if flags == 0 {
+		return b
+	}
+	b = append(b, flags)
+	if flags&HasDoubled != 0 {
+		b = append(b, f.Doubled)
+	}
+	if flags&HasJitter != 0 {
+		b = append(b, f.Percent())
+	}
+	if flags&HasOnExpire != 0 {
+		b = append(b, byte(f.OnExpire))
+	}
+	if flags&HasExpires != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(f.Expires/tube.Instant(time.Millisecond)))
+	}
+	return b
+}
+
+// readMore reads the fields that HasMore announces.
+func (r *metadataReader) readMore(f *tube.Metadata) {
+	flags := byte(r.number(1))
+	if flags&HasDoubled != 0 {
+		f.Doubled = uint8(r.number(1))
+	}
+	if flags&HasJitter != 0 {
+		f.Jitter = tube.JitterOf(uint8(r.number(1)))
+	}
+	if flags&HasOnExpire != 0 {
+		f.OnExpire = tube.OnExpire(r.number(1))
+	}
+	if flags&HasExpires != 0 {
+		f.Expires = tube.Instant(r.number(8)) * tube.Instant(time.Millisecond)
+	}
+	r.bad = r.bad || f.OnExpire > tube.LastOnExpire || f.Doubled > 0 && len(f.Retry) != 2
 }
 
 func appendShort(b []byte, text string) []byte { return append(append(b, byte(len(text))), text...) }
@@ -189,6 +256,9 @@ func ParseMetadata(block string) (*tube.Metadata, error) {
 	}
 	if flags&HasFrom != 0 {
 		f.FromTube, f.FromID = r.short(), r.number(8)
+	}
+	if flags&HasMore != 0 {
+		r.readMore(f)
 	}
 	if flags&(HasHeaders|HasReason) != 0 {
 		f.Notes = r.notes(flags)

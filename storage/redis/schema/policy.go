@@ -10,8 +10,8 @@ import (
 )
 
 // A policy is in Redis as a text of name:value words separated by spaces, such as
-// "retry:1000,2000 max:5 dead:graveyard key-ttl:1000 on-duplicate:2 quota-jobs:10
-// quota-bytes:4096", and for a webhook "push:https://example.org/hook push-calls:8
+// "retry:1000,2000 doubled:9 jitter:10 max:5 dead:graveyard key-ttl:1000 expire:1000 on-expire:2
+// on-duplicate:2 quota-jobs:10 quota-bytes:4096", and for a webhook "push:https://example.org/hook push-calls:8
 // push-timeout:3000 push-rate:100 push-every:1000". Times are ms, on-duplicate is a
 // tube.OnDuplicate. Unset fields are left out.
 
@@ -31,9 +31,13 @@ func PolicyText(p *tube.Policy) string {
 		waits = append(waits, msText(wait))
 	}
 	add(len(waits) > 0, "retry", strings.Join(waits, ","))
+	add(p.Doubled > 0, "doubled", fmt.Sprint(p.Doubled))
+	add(p.Jitter != tube.NoJitter, "jitter", fmt.Sprint(p.Percent()))
 	add(p.Max > 0, "max", fmt.Sprint(p.Max))
 	add(p.Dead != "", "dead", p.Dead)
 	add(p.HasKeyTTL, "key-ttl", msText(p.KeyTTL))
+	add(p.Expire != tube.NoLifetime, "expire", msText(p.Expire.Duration()))
+	add(p.OnExpire != tube.NoOnExpire, "on-expire", fmt.Sprint(uint8(p.OnExpire)))
 	add(p.OnDuplicate != tube.NotSaid, "on-duplicate", fmt.Sprint(p.OnDuplicate))
 	add(p.HasQuotaJobs, "quota-jobs", fmt.Sprint(p.QuotaJobs))
 	add(p.HasQuotaBytes, "quota-bytes", fmt.Sprint(p.QuotaBytes))
@@ -50,10 +54,10 @@ func PolicyText(p *tube.Policy) string {
 
 func msText(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// QuotaText returns the quotas of a policy in the form that the script compares: "JOBS BYTES",
-// where - is no limit; "" if there are none.
-func QuotaText(p *tube.Policy) string {
-	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes {
+// LimitsText returns what of a policy concerns puts without tags: its quotas, "JOBS BYTES", where -
+// is no limit; "" if nothing does. That jobs expire concerns them too.
+func LimitsText(p *tube.Policy) string {
+	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes && p.Expire == tube.NoLifetime {
 		return ""
 	}
 	text := func(ok bool, n uint64) string {
@@ -102,6 +106,14 @@ func setPolicyWord(p *tube.Policy, name, value string) (err error) {
 		return err
 	}
 	switch name {
+	case "doubled":
+		p.Doubled = uint8(n)
+	case "jitter":
+		p.Jitter = tube.JitterOf(uint8(n))
+	case "expire":
+		p.Expire = tube.LifetimeOf(time.Duration(n) * time.Millisecond)
+	case "on-expire":
+		p.OnExpire = tube.OnExpire(n)
 	case "max":
 		p.Max = uint32(n)
 	case "key-ttl":

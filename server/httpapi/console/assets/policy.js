@@ -1,5 +1,5 @@
 // The policy of a tube: its summary, and the form to change it.
-import { make, ask, note, plural, number, bytes } from "./ui.js";
+import { make, ask, note, plural, number, bytes, delays } from "./ui.js";
 import { call, tubes, tubePath } from "./api.js";
 
 const numbers = ["max", "quota_jobs", "quota_bytes", "push_concurrency"];
@@ -9,7 +9,7 @@ export const readPolicy = name => call("GET", tubePath(name) + "/policy", { quer
 
 // policyText returns a summary of a policy.
 export function policyText(p) {
-  return [p.retry && `retry delays ${p.retry.join(", ")}`, p.max && `at most ${plural(p.max, "delivery", "deliveries")}`, p.dead && `dead-letter tube ${p.dead}`,
+  return [p.retry && `retry delays ${[p.retry].flat().join(", ")}`, p.max && `at most ${plural(p.max, "delivery", "deliveries")}`, p.dead && `dead-letter tube ${p.dead}`,
     p.key_ttl && `keys stay taken for ${p.key_ttl}`, p.on_duplicate && `if a key is taken: ${p.on_duplicate}`, p.quota_jobs !== undefined && `at most ${plural(p.quota_jobs, "job")}`,
     p.quota_bytes !== undefined && `at most ${bytes(p.quota_bytes)} of bodies`, p.push && `pushed to ${p.push}`, p.push_rate && `at most ${p.push_rate}`].filter(Boolean).join(" · ");
 }
@@ -23,7 +23,7 @@ export async function policyDialog(name) {
     name: "policy", title: "Policy of " + name, action: "Save", wide: true, text: "Defaults for jobs that do not set these options themselves. Leave all fields empty to delete the policy.",
     hits: `${number(jobs)} ${jobs === 1 ? "job is" : "jobs are"} in the tube now. The policy applies to them as well.`,
     fields: [
-      { name: "retry", label: "Retry delays", value: (now.retry ?? []).join(", "), placeholder: "10s, 1m, 10m", help: "Up to 32 durations, separated by commas. After the last one the job is parked" },
+      { name: "retry", label: "Retry delays", value: [now.retry ?? []].flat().join(", "), placeholder: "10s, 1m, 10m", help: "Up to 32 durations, separated by commas. After the last one the job is parked" },
       { name: "max", label: "Maximum deliveries", type: "number", value: now.max ?? "", min: 1 },
       { name: "dead", label: "Dead-letter tube", value: now.dead ?? "", suggest: [...tubes.keys()].slice(0, 500), help: "Exhausted jobs go there instead of being buried" },
       { name: "key_ttl", label: "Keep keys taken for", value: now.key_ttl ?? "", placeholder: "1h", help: "After their job is gone" },
@@ -41,7 +41,7 @@ export async function policyDialog(name) {
   for (const [key, text] of Object.entries(v)) {
     const value = text.trim();
     delete policy[key];
-    if (value) policy[key] = key === "retry" ? value.split(",").map(s => s.trim()).filter(Boolean) : numbers.includes(key) ? Number(value) : value;
+    if (value) policy[key] = key === "retry" ? delays(value) : numbers.includes(key) ? Number(value) : value;
   }
   if (Object.keys(policy).length) await call("PUT", tubePath(name) + "/policy", { body: policy });
   else await call("DELETE", tubePath(name) + "/policy");

@@ -1,5 +1,5 @@
 // The form to put a job. Samples are stored in the browser.
-import { make, fieldOf, attempt, note, ask, remember, button, plural, save, wrongDuration } from "./ui.js";
+import { make, fieldOf, attempt, note, ask, remember, button, plural, save, wrongDuration, delays } from "./ui.js";
 import { call, tubes, tubePath } from "./api.js";
 
 const names = ["tube", "body", "encoding", "priority", "delay", "at", "ttr", "key", "on_duplicate", "key_ttl", "retry", "max", "dead"];
@@ -12,7 +12,7 @@ export function copyToPut(job) {
   const text = typeof job.body === "string";
   copied = {
     tube: job.tube, encoding: text ? "text" : "base64", body: text ? job.body : job.body_base64 ?? "", priority: job.priority, ttr: job.ttr + "s", delay: "0",
-    key: job.key ?? "", retry: (job.retry ?? []).join(", "), max: job.max ?? "", dead: job.dead ?? "",
+    key: job.key ?? "", retry: [job.retry ?? []].flat().join(", "), max: job.max ?? "", dead: job.dead ?? "",
   };
   location.hash = "#/put/" + encodeURIComponent(job.tube);
 }
@@ -107,7 +107,7 @@ class Put {
     if (v("encoding") === "base64") j.body_base64 = body.replace(/\s+/g, "");
     else j.body = body;
     for (const name of ["key", "on_duplicate", "key_ttl", "dead"]) if (v(name)) j[name] = v(name);
-    if (v("retry")) j.retry = v("retry").split(",").map(s => s.trim()).filter(Boolean);
+    if (v("retry")) j.retry = delays(v("retry"));
     if (v("max")) j.max = Number(v("max"));
     return j;
   }

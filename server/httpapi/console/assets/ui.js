@@ -45,6 +45,9 @@ export function bytes(n) {
 export const plural = (n, noun, many = noun + "s") => number(n) + " " + (n === 1 ? noun : many);
 
 // note shows a message for 6 s. An error stays until it is closed.
+// delays returns the retry delays that a text means: durations, or exp(FIRST,LONGEST,COUNT).
+export const delays = text => /^exp\(/.test(text) ? text : text.split(",").map(s => s.trim()).filter(Boolean);
+
 export function note(text, bad) {
   const e = make("div", { className: "note" + (bad ? " bad" : "") }, make("span", {}, text),
     make("button", { type: "button", className: "quiet", "aria-label": "Close this message", onclick: () => e.remove() }, "×"));

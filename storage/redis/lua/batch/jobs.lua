@@ -69,11 +69,11 @@ local function add_all(key, entries, from, to)
   call('ZADD', key, unpack(entries, from, to))
 end
 
--- look_for_any finds out whether any tube is paused or has a quota. It is called once in a
--- batch.
+-- look_for_any finds out whether any tube is paused or has limits for puts. It is called once in
+-- a batch.
 local paused, any_paused, any_quota = {}, nil, nil
 local function look_for_any()
-  local any = call('EXISTS', PREFIX .. 'paused', PREFIX .. 'quotas') > 0
+  local any = call('EXISTS', PREFIX .. 'paused', PREFIX .. 'quotas', PREFIX .. 'prefix-limits') > 0
   any_quota, any_paused = any, any
 end
 

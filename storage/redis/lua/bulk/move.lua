@@ -34,9 +34,10 @@ local function moved_metadata(j, raw, to, new, again)
   local block = '\0\0' -- the part that does not change
   if f then
     block = sub(raw, #raw - f.length - 1, #raw - CHANGING)
+    j.metadata = f
+    OPS.forget_metadata(j)
+    if f.expires then OPS.add_expiry(new, f.expires) end
     if f.key ~= '' then
-      j.metadata = f
-      OPS.forget_metadata(j)
       f.void = OPS.by_key(to, f.key) ~= nil
       if not f.void then OPS.give_key(to, f.key, new) end
     end
@@ -118,8 +119,8 @@ end
 local function set_move_pending(j, state, to, score, change)
   local f = OPS.change_metadata(j)
   call('HSET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1), table.concat({ to, state, score, f.key }, ' '))
+  OPS.forget_metadata(j)
   if f.key ~= '' then
-    OPS.forget_metadata(j)
     f.key, f.void = '', true
   end
   if change then change(j, f) end

@@ -6,14 +6,17 @@
 --           size        of all bodies, bytes
 --           pri, terms  if they become a range: its priority, and 'PRIORITY;TTR;INST'. Else both
 --                       are '', and each record is preceded by its priority
--- Keys    writes the records, ready:TUBE, tube:TUBE, counts; reads quotas
+-- Keys    writes the records, ready:TUBE, tube:TUBE, counts; reads quotas, prefix-limits
 -- Answer  nothing: the numbers of the jobs follow from the first one, which each reply has
 local tube, n, pri, last = ARGV[at + 1], tonumber(ARGV[at + 3]), ARGV[at + 6], at + 7
 if any_quota == nil then look_for_any() end
-local quota = any_quota and call('HGET', PREFIX .. 'quotas', tube)
-if quota then
+local limits
+if any_quota and (call('HEXISTS', PREFIX .. 'quotas', tube) == 1 or call('EXISTS', PREFIX .. 'prefix-limits') == 1) then
   SLOW = SLOW or slow_functions()
-  last = SLOW.put_limited(at + 1, quota)
+  limits = SLOW.limits_of(tube)
+end
+if limits then
+  last = SLOW.put_limited(at + 1, limits)
 elseif pri ~= '' then
   local first = new_job(ARGV[last + 1])
   for k = last + 2, last + n do new_job(ARGV[k]) end
@@ -28,7 +31,7 @@ else
   end
   add_all(READY .. tube, entries)
 end
-if not quota then
+if not limits then
   sum.changed, sum.urgent = true, sum.urgent + ARGV[at + 4]
   wakeups[tube], bytes[tube] = (wakeups[tube] or 0) + n, (bytes[tube] or 0) + ARGV[at + 5]
   totals[tube] = (totals[tube] or 0) + n

@@ -169,13 +169,17 @@ local function delete(j)
   OPS.gone_from(j.tube)
 end
 
--- is_ruled returns whether rules of the job or its tube decide what happens after a
--- reservation. Each tube is looked up once in a batch, and none if no tube at all has a policy.
+-- has_policy returns whether a tube has a policy, of its own or by a prefix. Each tube is looked up
+-- once in a batch, and none if there is no policy at all.
 local policies, any_policy = {}, nil
+local function has_policy(tube)
+  if any_policy == nil then any_policy = call('EXISTS', PREFIX .. 'policies', PREFIX .. 'prefixes') > 0 end
+  return any_policy and OPS.policy_of(tube) ~= nil
+end
+
+-- is_ruled returns whether rules of the job or its tube decide what happens after a reservation.
 local function is_ruled(j)
-  if j.has_metadata then return true end
-  if any_policy == nil then any_policy = call('EXISTS', PREFIX .. 'policies') == 1 end
-  return any_policy and OPS.policy_of(j.tube) ~= nil
+  return j.has_metadata or has_policy(j.tube)
 end
 
 -- follow moves a job, which is in no place any more, along an arrow, and writes it. A
@@ -194,7 +198,10 @@ local function follow(j, arrow)
     if ARROW_COUNTS[arrow] then OPS.note(ARROW_COUNTS[arrow], j.tube, 1) end
   end
   if sum.reason then OPS.set_reason(j, sum.reason) end
-  if arrow == 'snooze reserved' then OPS.discount(j) end
+  if arrow == 'snooze reserved' then
+    OPS.discount(j)
+    if OPS.lapse_if_over(j) then return end
+  end
   if from == 'buried' and j.has_metadata then OPS.unpark(j, arrow) end
   if ARROW_ENDS[arrow] and is_ruled(j) then
     OPS.come_back(j, arrow)

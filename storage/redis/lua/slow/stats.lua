@@ -111,19 +111,19 @@ end
 
 -- answer_tube answers with the stats of a tube. A scrape of the metrics asks for those of a
 -- thousand tubes, so nothing is looked up that cannot be there.
-local ABOUT_TUBE = string.rep('%.0f;', 14)
-local function answer_tube(tube, any_pause, any_policy)
+local ABOUT_TUBE = string.rep('%.0f;', 15)
+local function answer_tube(tube, any_pause)
   if not tube_exists(tube) then return answer(NOT_FOUND) end
-  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'pauses', 'joined', 'joined-urgent', 'pending')
-  for k = 1, 6 do have[k] = tonumber(have[k] or 0) end
+  local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'pauses', 'joined', 'joined-urgent', 'pending', 'expired')
+  for k = 1, 7 do have[k] = tonumber(have[k] or 0) end
   local members = call('ZCARD', READY .. tube)
   local urgent, oldest = look_at_ready(READY .. tube, members)
   local pause, left = 0, 0
   if any_pause then pause, left = pause_of(tube) end
   local using, watching, waiting = elsewhere(tube)
   say(format(ABOUT_TUBE, DONE, urgent + have[5], members + have[4], call('ZCARD', PREFIX .. 'delayed:' .. tube),
-    call('ZCARD', PREFIX .. 'buried:' .. tube) + have[6], have[1], have[2], have[3], pause, left, using, watching, waiting, oldest))
-  local ruled = any_policy and call('HEXISTS', PREFIX .. 'policies', tube) == 1
+    call('ZCARD', PREFIX .. 'buried:' .. tube) + have[6], have[1], have[2], have[3], pause, left, using, watching, waiting, oldest, have[7]))
+  local ruled = has_policy(tube)
   answer(ruled and 1 or 0)
   if ruled then
     for _, n in ipairs(call('HMGET', PREFIX .. 'tube:' .. tube, unpack(TIMES))) do answer(tonumber(n or 0)) end
@@ -134,17 +134,16 @@ end
 --
 -- ARGV    'tube-stats', n, tubes…
 -- Keys    reads tubes, tube:TUBE, ready:, delayed: and buried:TUBE, paused, refs:TUBE,
---         policies, and records
+--         policies, prefixes, and records
 -- Answer  for each tube 1, urgent, ready, delayed, buried, total, deletes, pauses, pause (seconds),
 --         time left of it (ms), using, watching and waiting on other instances, age of the oldest
---         ready job (ms), and 1 and the numbers in TIMES if it has a policy, else 0; 0 if there is
+--         ready job (ms), expired, and 1 and the numbers in TIMES if it has a policy, else 0; 0 if there is
 --         no such tube
 OPS['tube-stats'] = function(i)
   local last = i + ARGV[i]
   flush()
   local any_pause = call('EXISTS', PREFIX .. 'paused') == 1
-  local any_policy = call('EXISTS', PREFIX .. 'policies') == 1
-  for k = i + 1, last do answer_tube(ARGV[k], any_pause, any_policy) end
+  for k = i + 1, last do answer_tube(ARGV[k], any_pause) end
   return last + 1
 end
 
@@ -153,12 +152,12 @@ end
 --
 -- ARGV    'add-times', tube, n, fields and numbers by turns…
 --           n  how many fields of TIMES
--- Keys    writes tube:TUBE; reads policies
+-- Keys    writes tube:TUBE; reads policies, prefixes
 -- Answer  1; 0 if the tube has no policy, or nothing was ever put into it
 OPS['add-times'] = function(i)
   local tube, last = ARGV[i], i + 1 + 2 * ARGV[i + 1]
   local key = PREFIX .. 'tube:' .. tube
-  local wanted = call('HEXISTS', PREFIX .. 'policies', tube) == 1 and call('EXISTS', key) == 1
+  local wanted = has_policy(tube) and call('EXISTS', key) == 1
   answer(wanted and 1 or 0)
   if wanted then
     sum.changed = true

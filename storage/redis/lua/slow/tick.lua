@@ -43,26 +43,31 @@ local function first_deadline(set)
   return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2] or math.huge)
 end
 
--- expire_all makes about limit jobs ready whose TTR is over, leased ones and others, in the
--- order of their deadlines. It returns the keys of the others, and by how many ms the first job
--- is late.
+-- expire_all makes about limit jobs ready whose TTR is over, leased ones and others, and ends the
+-- time of those that expire, in the order of all that. It returns the keys of the others, by how many ms the first job
+-- is late, and how many have expired.
 local function expire_all(limit)
-  local expired, late = {}, 0
+  local expired, late, lapsed = {}, 0, 0
   while limit > 0 do
-    local own, leased = first_deadline(RESERVED), first_deadline(LEASES)
-    local first = math.min(own, leased)
+    local own, leased, lapses = first_deadline(RESERVED), first_deadline(LEASES), first_deadline(PREFIX .. 'expiring')
+    local first = math.min(own, leased, lapses)
     if first > NOW then break end
     late = math.max(late, NOW - first)
     local n
-    if own <= leased then
-      n = expire(math.min(leased, NOW), limit, expired)
+    if lapses == first and lapses < math.min(own, leased) then
+      n = OPS.expire_due(math.min(own - 1, leased - 1, NOW), limit)
+      lapsed = lapsed + n
     else
-      n = expire_leases(math.min(own, NOW), limit)
+      if own <= leased then
+        n = expire(math.min(leased, lapses, NOW), limit, expired)
+      else
+        n = expire_leases(math.min(own, lapses, NOW), limit)
+      end
+      sum.timeouts = sum.timeouts + n
     end
-    sum.timeouts = sum.timeouts + n
     limit = limit - math.max(n, 1) -- a set whose jobs are all deleted counts too
   end
-  return expired, late
+  return expired, late, lapsed
 end
 
 -- mature makes up to limit delayed jobs of a tube ready that are due, sets the timer of the
@@ -163,23 +168,25 @@ end
 -- ARGV    'tick', limit
 -- Keys    moves ids from delayed:TUBE, reserved:INST and leases to ready:TUBE; reads and writes the
 --         records; splits lease sets in groups:INST; writes timers, paused, counts; reads
---         instances and their reserved:INST; takes from tombstones and tombstones:TIME; deletes
+--         instances and their reserved:INST; takes from expiring, tombstones and tombstones:TIME; deletes
 --         key:TUBE KEY
 -- Answer  by how many ms the latest thing was late; 1 if another instance has something due, else
 --         0; for how many jobs the TTR has ended, and their keys; how many dead letters are
 --         pending; how many reservations of this instance were flushed, jobs and lease sets, and
 --         their names
 OPS['tick'] = function(i)
-  local limit, expired, late, held = tonumber(ARGV[i]), {}, 0, 0
+  local limit, expired, late, held, lapsed = tonumber(ARGV[i]), {}, 0, 0, 0
   limit, late = fire_timers(limit)
-  if limit > 0 then expired, held = expire_all(limit) end
-  local next_tombstone = drop_tombstones(math.max(limit - #expired, MIN_TOMBSTONES))
+  if limit > 0 then expired, held, lapsed = expire_all(limit) end
+  local next_tombstone = drop_tombstones(math.max(limit - #expired - lapsed, MIN_TOMBSTONES))
   local timer = call('ZRANGE', PREFIX .. 'timers', '0', '0', 'WITHSCORES')[2]
   local reserved = call('ZRANGE', RESERVED, '0', '0', 'WITHSCORES')[2]
   if timer then note_due(tonumber(timer)) end
   if reserved then note_due(tonumber(reserved)) end
   local leased = call('ZRANGE', LEASES, '0', '0', 'WITHSCORES')[2]
   if leased then note_due(tonumber(leased)) end
+  local lapses = first_deadline(PREFIX .. 'expiring')
+  if lapses < math.huge then note_due(lapses) end
   if next_tombstone then note_due(next_tombstone) end
   answer(math.max(late, held))
   answer(overdue_elsewhere() and 1 or 0)

@@ -39,6 +39,7 @@ end
 -- long as the rules say.
 function OPS.forget_metadata(j)
   local f = metadata_of(j)
+  OPS.drop_expiry(j)
   if not f or f.key == '' then return end
   call('HDEL', PREFIX .. 'keys:' .. j.tube, f.key)
   local ttl = rules_of(j).key_ttl or 0
@@ -134,12 +135,12 @@ OPS['find-key'] = function(i)
 end
 
 -- answer_metadata answers the part of job-stats about a job with metadata: its block, '' if it
--- is broken; the policy of its tube, '' if none; 1 if it is leased; and the tube for which it
+-- is broken; the texts of the policies of its tube, a line each; 1 if it is leased; and the tube for which it
 -- is pending, or ''.
 function OPS.answer_metadata(j)
   local f, size = metadata_of(j), length_of(j.key)
   answer_text(not f and '' or call('GETRANGE', j.key, format('%d', size - f.length - 2), format('%d', size - 3)))
-  answer_text(call('HGET', PREFIX .. 'policies', j.tube) or '')
+  answer_text(concat(policy_texts(j.tube), '\n'))
   answer(j.leased and 1 or 0)
   local pending = j.state == 'pending' and call('HGET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1))
   answer_text(pending and string.match(pending, '^%S+') or '')

@@ -68,6 +68,7 @@ local function park(j, why, tube)
   save_metadata(j)
   save(j)
 end
+OPS.park = park
 
 -- notes_ttr returns whether it is recorded that the TTR of a job has run out. Other jobs are as in
 -- beanstalkd, and cost nothing.
@@ -81,11 +82,12 @@ end
 -- writes it. A release with a delay has that delay, and not the one of the rules.
 function OPS.come_back(j, arrow)
   if arrow == 'expire reserved' and notes_ttr(j) then OPS.set_reason(j, REASON_TTR) end
+  if OPS.lapse_if_over(j, ARROW_ENDS[arrow]) then return end
   local f = metadata_of(j) or { failures_before = 0, deliveries_before = 0 }
   local rules = rules_of(j)
   local failures = (j.releases + j.timeouts - f.failures_before) % 4294967296
   local deliveries = (j.reserves - f.deliveries_before) % 4294967296
-  local parked, wait = after(rules, ARROW_ENDS[arrow], failures, deliveries)
+  local parked, wait = after(rules, tonumber(sub(j.key, #PREFIX + 1)), ARROW_ENDS[arrow], failures, deliveries)
   if parked ~= NOT_PARKED then
     park(j, parked, rules.dead)
   elseif ARROW_SETS_DELAY[arrow] and j.delay > 0 then
@@ -112,8 +114,9 @@ OPS['because'] = function(i)
 end
 
 -- unpark clears why a job was parked that leaves the buried state along an arrow. After a kick
--- its failures and deliveries begin at zero.
+-- its failures and deliveries begin at zero, and it does not expire if its time is over.
 function OPS.unpark(j, arrow)
+  if arrow == 'kick-job buried' then OPS.live_on(j) end
   local f = metadata_of(j)
   if not f or f.parked == NOT_PARKED then return end
   f.parked = NOT_PARKED

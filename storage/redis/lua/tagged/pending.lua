@@ -6,6 +6,7 @@
 -- free from now on.
 function OPS.set_pending(j, tube)
   local f = metadata_of(j)
+  OPS.drop_expiry(j)
   call('HSET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1), tube .. ' ' .. f.key)
   if f.key ~= '' then
     OPS.forget_metadata(j)
@@ -85,6 +86,7 @@ OPS['arrive'] = function(i)
   elseif key ~= '' then
     give_key(tube, key, job)
   end
+  if j.has_metadata and metadata_of(j).expires then OPS.add_expiry(job, j.metadata.expires) end
   call('SET', mark, sub(job, #PREFIX + 1), 'EX', MARKED_FOR)
   totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true
   OPS.note('puts', tube, 1)

@@ -1,23 +1,49 @@
 -- Policies and quotas of tubes.
 
--- policy_of returns the policy of a tube, nil if it has none: a table with retry, max, dead and
--- key_ttl like that of unpack_metadata, and on_duplicate, a number. The hash policies has
--- texts, see policy.go.
-function OPS.policy_of(tube)
-  if policies[tube] == nil then
-    local text = any_policy ~= false and call('HGET', PREFIX .. 'policies', tube)
-    policies[tube] = text and { max = 0, dead = '', on_duplicate = 0 } or false
-    for name, value in string.gmatch(text or '', '([%l-]+):(%S*)') do
-      local policy = policies[tube]
-      if name == 'dead' then
-        policy.dead = value
-      elseif name == 'retry' then
-        policy.retry = {}
-        for ms in string.gmatch(value, '%d+') do policy.retry[#policy.retry + 1] = tonumber(ms) end
-      else
-        policy[string.gsub(name, '-', '_')] = tonumber(value)
-      end
+-- complete adds what a policy lacks from the text of another one, see policy.go. doubled
+-- belongs to the retry of the same one.
+local function complete(policy, text)
+  local waits = policy.retry == nil
+  for name, value in string.gmatch(text, '([%l-]+):(%S*)') do
+    local field = string.gsub(name, '-', '_')
+    if name == 'retry' and waits then
+      policy.retry = {}
+      for ms in string.gmatch(value, '%d+') do policy.retry[#policy.retry + 1] = tonumber(ms) end
+    elseif name == 'dead' then
+      policy.dead = policy.dead or value
+    elseif policy[field] == nil and (name ~= 'doubled' or waits) then
+      policy[field] = tonumber(value)
     end
+  end
+end
+
+-- is_pattern returns whether a policy is for all tubes that begin with what is before a *.
+local function is_pattern(name) return sub(name, -1) == '*' end
+
+-- policy_texts returns the texts of the policies that apply to a tube: its own, that of the
+-- longest prefix, and so on.
+local any_prefix
+local function policy_texts(tube)
+  local texts, patterns = { call('HGET', PREFIX .. 'policies', tube) or nil }, {}
+  if any_prefix == nil then any_prefix = call('EXISTS', PREFIX .. 'prefixes') == 1 end
+  if not any_prefix then return texts end
+  for n = #tube, 0, -1 do patterns[#patterns + 1] = sub(tube, 1, n) .. '*' end
+  for _, text in ipairs(call('HMGET', PREFIX .. 'prefixes', unpack(patterns))) do
+    if text then texts[#texts + 1] = text end
+  end
+  return texts
+end
+
+-- policy_of returns the policy that applies to a tube, nil if there is none: a table with retry,
+-- doubled, jitter, max, dead, key_ttl and on_expire like that of unpack_metadata, and with
+-- on_duplicate, expire, quota_jobs and quota_bytes, numbers.
+function OPS.policy_of(tube)
+  if any_policy == false then return nil end
+  if policies[tube] == nil then
+    local policy = {}
+    for _, text in ipairs(policy_texts(tube)) do complete(policy, text) end
+    policies[tube] = next(policy) ~= nil and policy
+    policy.max, policy.dead, policy.on_duplicate = policy.max or 0, policy.dead or '', policy.on_duplicate or 0
   end
   return policies[tube] or nil
 end
@@ -25,21 +51,23 @@ end
 -- rules_of returns the rules of a job: its own, and for the rest those of its tube.
 local function rules_of(j)
   local f, p = metadata_of(j) or { max = 0, dead = '' }, OPS.policy_of(j.tube) or { max = 0, dead = '' }
+  local waits = f.retry and f or p
   return {
-    retry = f.retry or p.retry, max = f.max > 0 and f.max or p.max, dead = f.dead ~= '' and f.dead or p.dead,
+    retry = waits.retry, doubled = waits.doubled, jitter = f.jitter or p.jitter, on_expire = f.on_expire or p.on_expire, max = f.max > 0 and f.max or p.max, dead = f.dead ~= '' and f.dead or p.dead,
     key_ttl = f.key_ttl or p.key_ttl,
   }
 end
 
 -- has_room returns whether the quotas of a tube allow one more job with a body of that size.
 -- without is the size of the body of a job that would be replaced, nil if none.
-local function has_room(tube, quota, size, without)
-  local most_jobs, most_bytes = string.match(quota, '(%S+) (%S+)')
+local function has_room(tube, limits, size, without)
+  local most_jobs, most_bytes = limits.quota_jobs, limits.quota_bytes
+  if not most_jobs and not most_bytes then return true end
   local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'bytes')
   for k = 1, 3 do have[k] = tonumber(have[k] or 0) end
   local jobs = have[1] - have[2] + (totals[tube] or 0) - (deletes[tube] or 0) - (without and 1 or 0)
   local used = have[3] + (bytes[tube] or 0) - (without or 0)
-  return (most_jobs == '-' or jobs < tonumber(most_jobs)) and (most_bytes == '-' or used + size <= tonumber(most_bytes))
+  return (not most_jobs or jobs < most_jobs) and (not most_bytes or used + size <= most_bytes)
 end
 
 -- drop_put is called for a put that makes no job: its record is '' if it was staged.
@@ -53,9 +81,9 @@ end
 -- admit_record returns whether the quotas of a tube admit a job without metadata, which then
 -- counts as put. Else it is refused, and its index is added to refused.
 local refused = {}
-function OPS.admit_record(tube, quota, record)
+function OPS.admit_record(tube, limits, record)
   local size = (record ~= '' and #record or call('STRLEN', STAGED .. adopted + 1)) - NAME_AT + 1 - #tube
-  if has_room(tube, quota, size) then
+  if has_room(tube, limits, size) then
     totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + size
     return true
   end
@@ -64,16 +92,18 @@ function OPS.admit_record(tube, quota, record)
   return false
 end
 
--- put_limited is the operation put for a tube with quotas. i is the index of its arguments. It
+-- put_limited is the operation put for a tube with quotas or whose jobs expire. i is the index of its arguments. It
 -- returns the index of its last argument.
-function OPS.put_limited(i, quota)
+function OPS.put_limited(i, limits)
   local tube, n, pri, first = ARGV[i], tonumber(ARGV[i + 2]), ARGV[i + 5], i + 7
   local step = pri == '' and 2 or 1
   for k = 0, n - 1 do
     local score, record = pri, ARGV[first + step * k + step - 1]
     if pri == '' then score = ARGV[first + 2 * k] end
-    if OPS.admit_record(tube, quota, record) then
-      call('ZADD', READY .. tube, score, new_job(record))
+    if OPS.admit_record(tube, limits, record) then
+      local key = new_job(record)
+      call('ZADD', READY .. tube, score, key)
+      OPS.expire_put({ key }, limits, 0)
       if tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
       wakeups[tube], sum.changed = (wakeups[tube] or 0) + 1, true
     end
@@ -93,46 +123,50 @@ function OPS.return_numbers()
   if #refused > 0 then sum.refused = format('%d;%d;', sum.changed and 3 or 2, #refused) .. concat(refused) end
 end
 
--- set-policy: sets or removes the policy of a tube
+-- set-policy: sets or removes the policy of a tube or a pattern
 --
--- ARGV    'set-policy', tube, text, quotas
+-- ARGV    'set-policy', name, text, limits
+--           name    of the tube, or the pattern
 --           text    see policy.go; '' for none
---           quotas  'JOBS BYTES', - where there is no limit; '' for none
--- Keys    writes policies, quotas
+--           limits  what concerns puts: quotas, 'JOBS BYTES', - where there is none; '' if nothing does
+-- Keys    writes policies and quotas; of a pattern prefixes and prefix-limits
 -- Answer  1
 OPS['set-policy'] = function(i)
-  local tube = ARGV[i]
-  for key, text in pairs({ policies = ARGV[i + 1], quotas = ARGV[i + 2] }) do
-    if text == '' then
-      call('HDEL', PREFIX .. key, tube)
+  local name = ARGV[i]
+  local keys = is_pattern(name) and { 'prefixes', 'prefix-limits' } or { 'policies', 'quotas' }
+  for k, key in ipairs(keys) do
+    if ARGV[i + k] == '' then
+      call('HDEL', PREFIX .. key, name)
     else
-      call('HSET', PREFIX .. key, tube, text)
+      call('HSET', PREFIX .. key, name, ARGV[i + k])
     end
   end
-  policies[tube], any_policy, any_quota, sum.changed = nil, nil, nil, true
+  for tube in pairs(policies) do policies[tube] = nil end
+  any_policy, any_prefix, any_quota, sum.changed = nil, nil, nil, true
   answer(1)
   return i + 3
 end
 
--- get-policy: returns the policy of a tube
+-- get-policy: returns the policy of a tube or a pattern itself
 --
--- ARGV    'get-policy', tube
--- Keys    reads policies
+-- ARGV    'get-policy', name
+-- Keys    reads policies or prefixes
 -- Answer  1 and its text; 0 if there is none
 OPS['get-policy'] = function(i)
-  local text = call('HGET', PREFIX .. 'policies', ARGV[i])
+  local text = call('HGET', PREFIX .. (is_pattern(ARGV[i]) and 'prefixes' or 'policies'), ARGV[i])
   answer(text and 1 or 0)
   if text then answer_text(text) end
   return i + 1
 end
 
--- policies: returns the tubes that have a policy
+-- policies: returns the tubes and patterns that have a policy
 --
 -- ARGV    'policies'
--- Keys    reads policies
+-- Keys    reads policies, prefixes
 -- Answer  how many, and their names
 OPS['policies'] = function(i)
   local names = call('HKEYS', PREFIX .. 'policies')
+  for _, pattern in ipairs(call('HKEYS', PREFIX .. 'prefixes')) do names[#names + 1] = pattern end
   OPS.answer_names(names)
   return i
 end

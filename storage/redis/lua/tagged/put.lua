@@ -69,17 +69,26 @@ local function job_with(tube, key)
   return job and load(job)
 end
 
+-- expire_new decides when a job that was put expires, see set_expiry. how and ms are as in
+-- enter_new.
+local function expire_new(key, own, policy, how, ms)
+  if not own and not (policy and policy.expire) then return end
+  write_new_jobs()
+  local wait = how == 'at' and ms - NOW_UP or ms
+  OPS.set_expiry(load(key), own, policy, NOW_UP + math.max(wait, 0))
+end
+
 -- put_one carries out one of the puts of put-tagged, whose arguments begin at i. It returns
 -- whether it has made a job.
 local function put_one(tube, i)
-  local key, what, size, record = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 4]), ARGV[i + 6]
-  local quota, policy, old, held = quota_of(tube), OPS.policy_of(tube), job_with(tube, key), 0
+  local key, what, size, record = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 4]), ARGV[i + 7]
+  local limits, policy, old, held = limits_of(tube), OPS.policy_of(tube), job_with(tube, key), 0
   if what == 0 and policy then what = policy.on_duplicate end
   if is_taken(tube, key, what, old) then
     drop_put(record)
     return false
   end
-  if quota and not has_room(tube, quota, size, old and size_of(old)) then
+  if limits and not has_room(tube, limits, size, old and size_of(old)) then
     answer(PUT_REFUSED)
     drop_put(record)
     return false
@@ -89,6 +98,7 @@ local function put_one(tube, i)
   if old and remove(old) then held = sub(old.key, #PREFIX + 1) end
   if key ~= '' then give_key(tube, key, job) end
   local state = enter_new(tube, job, ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 5])
+  expire_new(job, tonumber(ARGV[i + 6]), policy, ARGV[i + 2], tonumber(ARGV[i + 3]))
   answer(PUT_NEW)
   answer(held)
   answer_text(state)
@@ -99,20 +109,21 @@ end
 -- the tube has no room
 --
 -- ARGV    'put-tagged', tube, known, n, and of each put key, on_duplicate, how, ms, size, terms,
---         record
+--         expire, record
 --           known         1 if the tube certainly exists
 --           key           '' if it has none
 --           on_duplicate  a tube.OnDuplicate
 --           how, ms       'in' and in how many ms it is due, or 'at' and when
 --           size          of the body, bytes
 --           terms         'PRIORITY;TTR;'
+--           expire        in how many ms it expires from when it is due, 0 for never; '' if the policy says
 --           record        of a ready job, with metadata
 -- Keys    writes the records, ready: or delayed:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE,
 --         counts; reads policies, quotas; removes the jobs that had the keys, as delete-key
 -- Answer  for each put PUT_NEW, whose number follows from the first one, which each reply has, and
 --         the id of the job that was replaced, if it was reserved, else 0, and the state of the
 --         new job; PUT_TOMBSTONE or PUT_DUPLICATE, id and state of the other job, 'gone' for a tombstone; or PUT_REFUSED
-local PUT_ARGUMENTS = 7 -- of each put
+local PUT_ARGUMENTS = 8 -- of each put
 OPS['put-tagged'] = function(i)
   local tube, from, last, any = ARGV[i], i + 3, i + 2 + PUT_ARGUMENTS * ARGV[i + 2], false
   for k = from, last, PUT_ARGUMENTS do any = put_one(tube, k) or any end

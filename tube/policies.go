@@ -1,0 +1,105 @@
+package tube
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A policy is for a tube, or for a pattern: all tubes whose names begin with what is before its *.
+// What applies to a tube is found tag by tag: the tube's policy, that of the longest pattern, and
+// so on down to "*".
+
+// policies has the policies by the names of tubes and by patterns.
+type policies struct {
+	own      map[string]*Policy
+	patterns int // how many of them are for patterns
+
+	// merged caches what applies to existing tubes; nil in it is nothing. It is used only if
+	// there are patterns.
+	merged map[string]*Policy
+}
+
+// IsPattern reports whether a policy of that name is for all tubes that begin so.
+func IsPattern(name string) bool { return strings.HasSuffix(name, "*") }
+
+// PatternsOf returns the patterns that a tube belongs to, the longest first.
+func PatternsOf(tube string) []string {
+	patterns := make([]string, 0, len(tube)+1)
+	for n := len(tube); n >= 0; n-- {
+		patterns = append(patterns, tube[:n]+"*")
+	}
+	return patterns
+}
+
+// SetPolicy sets the policy of a tube or a pattern; nil removes it. The policy must not be changed
+// after that. No tube of it need exist.
+func (m *Machine) SetPolicy(name string, p *Policy) {
+	before := len(m.policies.own)
+	if p == nil {
+		delete(m.policies.own, name)
+	} else {
+		m.policies.own[name] = p
+	}
+	if IsPattern(name) {
+		m.policies.patterns += len(m.policies.own) - before
+	}
+	m.policies.merged = nil
+	if m.journal != nil {
+		m.journal.PolicySet(name, p)
+	}
+}
+
+// Policy returns the policy of a tube or pattern itself, nil if it has none.
+func (m *Machine) Policy(name string) *Policy { return m.policies.own[name] }
+
+// Policies returns the names of the tubes and patterns that have a policy, in their order.
+func (m *Machine) Policies() []string { return slices.Sorted(maps.Keys(m.policies.own)) }
+
+// policyOf returns what applies to a tube, nil if that is nothing.
+func (m *Machine) policyOf(tube string) *Policy {
+	p := &m.policies
+	if p.patterns == 0 {
+		return p.own[tube]
+	}
+	if merged, cached := p.merged[tube]; cached {
+		return merged
+	}
+	merged := p.own[tube]
+	for _, pattern := range PatternsOf(tube) {
+		merged = merged.Over(p.own[pattern])
+	}
+	if m.tubes[tube] != nil {
+		if p.merged == nil {
+			p.merged = make(map[string]*Policy)
+		}
+		p.merged[tube] = merged
+	}
+	return merged
+}
+
+// Over returns p, with the tags it does not set taken from other. Both can be nil, and are not
+// changed.
+func (p *Policy) Over(other *Policy) *Policy {
+	if p == nil || other == nil {
+		if p == nil {
+			return other
+		}
+		return p
+	}
+	merged := *p
+	merged.Rules = p.Rules.Over(other)
+	if p.Expire == NoLifetime {
+		merged.Expire = other.Expire
+	}
+	if p.OnDuplicate == NotSaid {
+		merged.OnDuplicate = other.OnDuplicate
+	}
+	if !p.HasQuotaJobs {
+		merged.QuotaJobs, merged.HasQuotaJobs = other.QuotaJobs, other.HasQuotaJobs
+	}
+	if !p.HasQuotaBytes {
+		merged.QuotaBytes, merged.HasQuotaBytes = other.QuotaBytes, other.HasQuotaBytes
+	}
+	return &merged
+}
