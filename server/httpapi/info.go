@@ -75,6 +75,8 @@ type jobWithBody struct {
 	JobInfo
 	Body   *string `json:"body,omitempty" doc:"if it is UTF-8"`
 	Base64 string  `json:"body_base64,omitempty" doc:"if it is not" format:"base64"`
+
+	Holder *holderInfo `json:"holder,omitempty" doc:"who holds a reserved job"`
 }
 
 // infoOf returns the description of a job.

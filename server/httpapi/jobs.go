@@ -36,7 +36,9 @@ func (svc *service) job(ctx context.Context, in *JobPath) (*jobOutput, error) {
 			return nil, err
 		}
 	}
-	return &jobOutput{withBody(answers[0].Job, answers[1].Body)}, nil
+	out := &jobOutput{withBody(answers[0].Job, answers[1].Body)}
+	out.Body.Holder = svc.holderOf(ctx, answers[0].Job)
+	return out, nil
 }
 
 type keyInput struct {

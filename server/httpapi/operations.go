@@ -70,7 +70,7 @@ func (svc *service) instanceOperations() []*row {
 		typed(svc, Operation{"GET", "/v1/server", rightOf(protocol.Stats), NoTube}, doc("server", "Get the instance and the totals of its store", 200, ""), svc.server),
 		typed(svc, Operation{"POST", "/v1/server/drain", rightOf(protocol.Drain), NoTube}, doc("drain", "Make this instance refuse puts", 204, ""), svc.drain),
 		typed(svc, Operation{"POST", "/v1/server/undrain", rightOf(protocol.Undrain), NoTube}, doc("undrain", "Make this instance accept puts again", 204, ""), svc.undrain),
-	}, svc.consoleOperations()...)
+	}, append(svc.clientOperations(), svc.consoleOperations()...)...)
 }
 
 // consoleOperations are the operations that exist for the console.

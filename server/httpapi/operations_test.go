@@ -67,6 +67,7 @@ var steps = []struct {
 	{"POST", "/v1/jobs/actions", "/v1/jobs/actions", `{"ids":[3],"action":"move","to":"elsewhere"}`, 200},
 	{"GET", "/v1/caller", "/v1/caller?tube=t", "", 200},
 	{"GET", "/v1/store", "/v1/store", "", 200},
+	{"GET", "/v1/clients", "/v1/clients", "", 200},
 	{"GET", "/v1/events", "", "", 200}, // see TestEvents
 	{"GET", "/v1/watch", "", "", 200},  // a stream as well
 }
@@ -113,7 +114,7 @@ func TestEnding(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	alone := map[string]bool{"/v1/server/drain": true, "/v1/server/undrain": true, "/v1/charts": true, "/v1/tubes/{tube}/chart": true, "/v1/caller": true, "/v1/store": true}
+	alone := map[string]bool{"/v1/server/drain": true, "/v1/server/undrain": true, "/v1/charts": true, "/v1/tubes/{tube}/chart": true, "/v1/caller": true, "/v1/store": true, "/v1/clients": true}
 	for _, step := range steps {
 		if step.at == "" || alone[step.path] {
 			continue

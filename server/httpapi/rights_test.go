@@ -34,7 +34,7 @@ var accessNames = map[string]string{
 	"GET /v1/server": "stats", "POST /v1/server/drain": "drain", "POST /v1/server/undrain": "undrain",
 	"GET /v1/watch": "events", "GET /v1/charts": "list-tubes", "GET /v1/tubes/{tube}/chart": "stats-tube", "GET /v1/tubes/{tube}/search": "list-jobs",
 	"GET /v1/jobs": "list-tubes", "GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "capabilities",
-	"GET /v1/store": "stats",
+	"GET /v1/store": "stats", "GET /v1/clients": "list-clients",
 }
 
 // requests has a request for each operation, on the tube t and the job {id}. The job has the key k; it is reserved
@@ -57,6 +57,7 @@ var requests = map[string]struct {
 	"POST /v1/jobs/{id}/reschedule":      {"/v1/jobs/{id}/reschedule?in=1s", "", 204},
 	"POST /v1/jobs/{id}/priority":        {"/v1/jobs/{id}/priority?priority=1", "", 204},
 	"GET /v1/tubes":                      {"/v1/tubes", "", 200},
+	"GET /v1/clients":                    {"/v1/clients", "", 200},
 	"GET /v1/watch":                      {"/v1/watch", "", 200},
 	"GET /v1/charts":                     {"/v1/charts", "", 200},
 	"GET /v1/tubes/{tube}/chart":         {"/v1/tubes/t/chart", "", 200},

@@ -1,0 +1,96 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+
+	"redstalk/protocol"
+	"redstalk/server/access"
+	"redstalk/server/queue"
+	"redstalk/tube"
+)
+
+type clientsInput struct {
+	Cursor string `query:"cursor" maxLength:"64" doc:"next of the previous page"`
+	Limit  uint64 `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}
+
+type clientsOutput struct{ Body clientsPage }
+
+// clientsPage is a page of connections.
+type clientsPage struct {
+	Clients []clientInfo `json:"clients" nullable:"false"`
+	Next    string       `json:"next" doc:"the cursor of the next page; empty on the last page"`
+	Missing []string     `json:"missing" nullable:"false" doc:"instances that have not answered; their connections are not in the page"`
+}
+
+// clientInfo describes a connection to the beanstalk port.
+type clientInfo struct {
+	ID       uint64   `json:"id" doc:"unique among the connections of an instance"`
+	Instance string   `json:"instance,omitempty" doc:"missing if the engine cannot be shared"`
+	Address  string   `json:"address"`
+	Entrance string   `json:"entrance" enum:"beanstalk,tls,unix"`
+	Name     string   `json:"name,omitempty" doc:"that the client has given the connection"`
+	User     string   `json:"user,omitempty"`
+	Used     string   `json:"used" doc:"the tube into which it puts"`
+	Watched  []string `json:"watched" nullable:"false" doc:"the first 20 tubes from which it reserves"`
+	Watching int      `json:"watching" doc:"the number of these tubes"`
+	Waiting  bool     `json:"waiting" doc:"a reserve waits for a job"`
+	Jobs     int      `json:"jobs" doc:"the number of jobs that it holds"`
+	Since    int64    `json:"since_ms" doc:"when it connected, milliseconds since 1970"`
+}
+
+func (svc *service) clients(ctx context.Context, in *clientsInput) (*clientsOutput, error) {
+	query := queue.ClientQuery{Limit: int(in.Limit)}
+	if u := access.UserIn(ctx); u != nil {
+		query.Mine, query.User = !u.MaySeeClients(), u.Own()
+	}
+	found, err := svc.queue.ListClients(ctx, query, in.Cursor)
+	if errors.Is(err, queue.ErrBadCursor) {
+		return nil, invalid("cursor: %v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	page := clientsPage{Clients: []clientInfo{}, Next: found.Next, Missing: append([]string{}, found.Missing...)}
+	for i := range found.Clients {
+		c := &found.Clients[i]
+		page.Clients = append(page.Clients, clientInfo{
+			ID: uint64(c.ID), Instance: c.Instance, Address: c.Address, Entrance: c.Entrance, Name: c.Name, User: c.User,
+			Used: c.Used, Watched: c.Watched, Watching: c.Watching, Waiting: c.Waiting, Jobs: c.Jobs, Since: c.Since,
+		})
+	}
+	return &clientsOutput{page}, nil
+}
+
+// holderInfo says who holds a reserved job.
+type holderInfo struct {
+	Name     string `json:"name,omitempty" doc:"of the connection"`
+	Address  string `json:"address,omitempty" doc:"of the connection; missing if the user may not see it"`
+	Instance string `json:"instance,omitempty" doc:"of the connection, if several share the store"`
+	Lease    bool   `json:"lease,omitempty" doc:"the job is reserved by a lease, and not by a connection"`
+}
+
+// holderOf returns who holds a job; nil if nobody does, or that is not known.
+func (svc *service) holderOf(ctx context.Context, job *tube.JobStats) *holderInfo {
+	if job.State != tube.Reserved {
+		return nil
+	}
+	holder, err := svc.queue.HolderOf(ctx, job)
+	if err != nil || holder == nil || *holder == (queue.JobHolder{Named: holder.Named}) {
+		return nil // the job is worth more without it than an error
+	}
+	info := &holderInfo{Name: holder.Name, Address: holder.Address, Instance: holder.Instance, Lease: holder.Lease}
+	if u := access.UserIn(ctx); u != nil && !u.MaySeeClients() && (u.Own() == "" || u.Own() != holder.User) {
+		info.Address = ""
+	}
+	return info
+}
+
+// clientOperations are the operations on connections.
+func (svc *service) clientOperations() []*row {
+	return []*row{
+		typed(svc, Operation{"GET", "/v1/clients", rightOf(protocol.ListClients), NoTube}, doc("clients", "List the connections of all instances", 200,
+			"By instance, then by the time of the connection. Without the right admin on all tubes: those of the same user."), svc.clients),
+	}
+}
