@@ -14,9 +14,13 @@ const (
 	MaxLease = 32
 	// MaxCursor is the longest cursor of list-jobs, in bytes.
 	MaxCursor = 64
+	// MaxClient is the longest name of a connection, in bytes.
+	MaxClient = 128
+	// MaxWeight is the largest weight of a watched tube.
+	MaxWeight = 1000
 	// MaxUser is the longest name of a user, in bytes.
 	MaxUser = 128
-	// defaultListCount is how many jobs list-jobs lists if the line has no count.
+	// defaultListCount is how many jobs or connections are listed if the line has no count.
 	defaultListCount = 100
 	// leaseDigits is the length of a lease token.
 	leaseDigits = 20
@@ -222,6 +226,11 @@ func parseListJobs(c *Command, args []byte) (ok bool) {
 	if c.State, args, ok = readState(args); !ok {
 		return false
 	}
+	return c.readListed(args)
+}
+
+// readListed parses [COUNT [CURSOR]], which must end the line.
+func (c *Command) readListed(args []byte) (ok bool) {
 	if c.MaxJobs = defaultListCount; len(args) == 0 {
 		return true
 	}
@@ -237,6 +246,26 @@ func parseListJobs(c *Command, args []byte) (ok bool) {
 	cursor, args := nextWord(args)
 	c.Cursor = string(cursor)
 	return printable(cursor, MaxCursor) && len(args) == 0
+}
+
+// parseListClients parses [COUNT [CURSOR]], which must end the line.
+func parseListClients(c *Command, args []byte) bool { return c.readListed(args) }
+
+// parseNameClient parses NAME, which must end the line.
+func parseNameClient(c *Command, args []byte) bool {
+	c.Name, args = nextWord(args)
+	return printable(c.Name, MaxClient) && len(args) == 0
+}
+
+// parseWatch parses TUBE [WEIGHT], which must end the line.
+func parseWatch(c *Command, args []byte) (ok bool) {
+	name, rest, weighted := bytes.Cut(args, space)
+	c.Name = name
+	if !ValidName(name) || !weighted {
+		return ValidName(name)
+	}
+	c.Weight, rest, ok = u32(rest)
+	return ok && len(rest) == 0 && 1 <= c.Weight && c.Weight <= MaxWeight
 }
 
 // parseKey parses TUBE KEY, which must end the line.

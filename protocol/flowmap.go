@@ -42,6 +42,25 @@ func (m *FlowMap) Quoted(key, v string) {
 	m.b = appendQuoted(m.b, v)
 }
 
+// Bool adds true or false.
+func (m *FlowMap) Bool(key string, v bool) {
+	m.key(key)
+	m.b = strconv.AppendBool(m.b, v)
+}
+
+// QuotedList adds a list of strings in double quotes.
+func (m *FlowMap) QuotedList(key string, all []string) {
+	m.key(key)
+	m.b = append(m.b, '[')
+	for i, v := range all {
+		if i > 0 {
+			m.b = append(m.b, ", "...)
+		}
+		m.b = appendQuoted(m.b, v)
+	}
+	m.b = append(m.b, ']')
+}
+
 // Durations formats durations as in a tag: separated by commas, each as a whole number of its
 // largest unit.
 func Durations(all []time.Duration) string {

@@ -49,7 +49,12 @@ func show(c *Command) string {
 		return fmt.Sprint("delete-batch ", slices.Collect(IDs(c.List)))
 	case PauseTube:
 		return fmt.Sprintf("pause-tube %s %d", c.Name, c.Delay)
-	case Use, Watch, Ignore, StatsTube, GetPolicy:
+	case Watch:
+		if c.Weight > 0 {
+			return fmt.Sprintf("watch %s %d", c.Name, c.Weight)
+		}
+		return fmt.Sprintf("watch %s", c.Name)
+	case Use, Ignore, StatsTube, GetPolicy, NameClient:
 		return fmt.Sprintf("%v %s", c.Verb, c.Name)
 	case Peek, ReserveJob, Delete, KickJob, Touch, StatsJob:
 		return fmt.Sprintf("%v %d", c.Verb, c.ID)
@@ -71,6 +76,8 @@ func showExtension(c *Command) string {
 		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, " ", c.Pri, showTags(c.Tags))
 	case ListJobs:
 		return strings.TrimSuffix(fmt.Sprintf("%s %s %v %d %s", s, c.Name, c.State, c.MaxJobs, c.Cursor), " ")
+	case ListClients:
+		return strings.TrimSuffix(fmt.Sprintf("%s %d %s", s, c.MaxJobs, c.Cursor), " ")
 	case Find, DeleteKey:
 		return fmt.Sprintf("%s %s %s", s, c.Name, c.Key)
 	case FlushTube:

@@ -75,8 +75,10 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// isExtension reports whether beanstalkd does not know a line: an extension, or tags.
-func isExtension(c *Command) bool { return c.Verb.Spec().Extension || c.Tags != nil || c.badTags }
+// isExtension reports whether beanstalkd does not know a line: an extension, tags, or a weight.
+func isExtension(c *Command) bool {
+	return c.Verb.Spec().Extension || c.Tags != nil || c.badTags || c.Verb == Watch && c.Fault == NoFault && c.Weight > 0
+}
 
 func startJudge(t *testing.T) net.Conn {
 	_, addr := child.Beanstalkd(t, "-z", "10")

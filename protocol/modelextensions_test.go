@@ -21,7 +21,7 @@ var modelExtensions = map[string]string{
 	"reserve-lease_": "seconds info?", "delete-lease_": "Q lease", "touch-lease_": "Q lease",
 	"release-lease_": "Q lease D D", "bury-lease_": "Q lease D", "list-jobs_": "name state listed? cursor?",
 	"find_": "name key", "delete-key_": "name key", "flush-tube_": "name state?", "move-jobs_": "name movable name moved",
-	"reschedule_": "Q time", "set-priority_": "Q D",
+	"reschedule_": "Q time", "set-priority_": "Q D", "client_": "key", "list-clients_": "listed? cursor?", "watch_": "name weight?",
 }
 
 var modelKinds = map[string]*regexp.Regexp{
@@ -31,7 +31,7 @@ var modelKinds = map[string]*regexp.Regexp{
 
 // modelRanges has the kinds that are numbers, with the lowest and the highest value.
 var modelRanges = map[string][2]string{
-	"Q": {"0", "18446744073709551615"}, "D": {"0", "4294967295"}, "seconds": {"0", "2147483647"}, "listed": {"1", "1000"}, "batch": {"1", "1000"}, "moved": {"1", "4294967295"},
+	"Q": {"0", "18446744073709551615"}, "D": {"0", "4294967295"}, "seconds": {"0", "2147483647"}, "listed": {"1", "1000"}, "weight": {"1", "1000"}, "batch": {"1", "1000"}, "moved": {"1", "4294967295"},
 	"at": {"0", "9223372036853"}, "max": {"1", "1000000"}, "push-concurrency": {"1", "10000"}, "rate": {"1", "1000000"}, "port": {"1", "65535"},
 }
 
@@ -74,9 +74,14 @@ func (m *modelLine) extension(w, args string) bool {
 		m.text += " " + name + m.tagText
 		return modelName.MatchString(name) && !m.junk && !m.badTags
 	}
-	kinds, found := modelExtensions[w]
-	if !found {
+	kinds, found := modelExtensions[strings.TrimSuffix(w, "_")+"_"]
+	switch {
+	case !found:
 		return args == ""
+	case w == "watch_" && strings.HasPrefix(args, " "):
+		return false
+	case w == "list-clients" && args == "":
+		args, kinds = " 100", "listed"
 	}
 	if known := modelEndTags[w]; known != "" {
 		p := modelLeaseArgs[w].FindStringSubmatch(args)

@@ -70,14 +70,15 @@ type Command struct {
 	TTR   uint32 // seconds, as sent: 0 stays 0 here
 
 	Timeout uint32 // seconds; reserve-with-timeout, reserve-batch and reserve-lease, at most 2^31-1
-	MaxJobs uint32 // kick, reserve-batch, list-jobs, move-jobs: the largest number of jobs
+	MaxJobs uint32 // kick, reserve-batch, list-jobs, list-clients, move-jobs: the largest number
+	Weight  uint32 // watch: 1 to MaxWeight; 0 if the line has none
 	ByLease bool   // reserve-batch: the word lease
 	Info    bool   // reserve-batch, reserve-lease: the word info
 
 	In time.Duration // a time from now: whole milliseconds, at most MaxDuration
 
-	// Name is the tube's name, valid by [ValidName]; for auth it is the user's, of 1 to
-	// [MaxUser] printable characters. It is in memory of the Reader, which the next call of
+	// Name is the tube's name, valid by [ValidName]; for auth it is the user's, for client the
+	// connection's, of 1 to [MaxUser] or [MaxClient] printable characters. It is in memory of the Reader, which the next call of
 	// Next or Fill can overwrite: copy it to keep it longer. This also holds for a verb with
 	// a name and a body.
 	Name []byte
@@ -103,7 +104,7 @@ type Command struct {
 	State  State  // list-jobs, flush-tube, move-jobs
 	To     []byte // move-jobs: the second tube, valid by [ValidName], for as long as Name is
 	Key    string // find, delete-key: 1 to MaxKey printable characters; a copy
-	Cursor string // list-jobs: at most MaxCursor printable characters; a copy, "" if there is none
+	Cursor string // list-jobs, list-clients: at most MaxCursor printable characters; a copy, "" if there is none
 
 	size    uint32 // verbs with a body: its announced length
 	junk    bool   // verbs with a body: something other than tags follows the length

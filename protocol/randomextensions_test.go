@@ -43,6 +43,12 @@ func randomExtension(rnd *rand.Rand) string {
 			line += pick(" ", " ", " ", "  ") + randomTag(rnd)
 		}
 	}
+	if v == ListClients {
+		line += pick("", " ", " ", " ")
+	}
+	if rnd.IntN(20) == 0 {
+		line, words = "watch ", modelExtensions["watch_"]
+	}
 	for _, kind := range strings.Fields(words) {
 		line += randomWord(rnd, strings.TrimSuffix(kind, "?")) + pick(" ", " ", " ", " ", "  ", "")
 	}

@@ -55,6 +55,8 @@ const (
 	FlushTube
 	MoveJobs
 	Auth
+	NameClient
+	ListClients
 
 	// NumVerbs is the size of an array indexed by Verb, including Unknown.
 	NumVerbs
@@ -68,8 +70,8 @@ type Spec struct {
 	// Exact says that nothing may follow the prefix. If something does, the
 	// line is BAD_FORMAT, not UNKNOWN_COMMAND, and no other word is tried.
 	Exact bool
-	// Extension says that beanstalkd does not know the word. If Exact is set too, a longer
-	// line is not this word but an unknown one.
+	// Extension says that beanstalkd does not know the word. A longer word that begins with
+	// it is unknown; so is a longer line if Exact is set too.
 	Extension bool
 	// Body says that a body follows the line. parse sets Command.size to its
 	// length.
@@ -129,7 +131,7 @@ var table = [NumVerbs]Spec{
 	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", Need: Need{MayRead, OfTube}, parse: parseName},
 	Stats:              {Prefix: "stats", Exact: true, Counter: "cmd-stats", Need: Need{MayRead, Somewhere}},
 	Use:                {Prefix: "use ", Counter: "cmd-use", Need: Need{anyRight, OfTube}, parse: parseName},
-	Watch:              {Prefix: "watch ", Counter: "cmd-watch", Need: Need{MayWork, OfTube}, parse: parseName},
+	Watch:              {Prefix: "watch ", Counter: "cmd-watch", Need: Need{MayWork, OfTube}, parse: parseWatch},
 	Ignore:             {Prefix: "ignore ", Counter: "cmd-ignore", Need: free, parse: parseName},
 	ListTubesWatched:   {Prefix: "list-tubes-watched", Exact: true, Counter: "cmd-list-tubes-watched", Need: free},
 	ListTubeUsed:       {Prefix: "list-tube-used", Exact: true, Counter: "cmd-list-tube-used", Need: free},
@@ -149,6 +151,8 @@ var table = [NumVerbs]Spec{
 	FlushTube:          {Prefix: "flush-tube ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseFlush},
 	MoveJobs:           {Prefix: "move-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayAdmin, OfTube}, parse: parseMoveJobs},
 	Auth:               {Prefix: "auth ", Extension: true, Done: "AUTHENTICATED", Need: free, parse: parseAuth},
+	NameClient:         {Prefix: "client ", Extension: true, Done: "NAMED", Need: free, parse: parseNameClient},
+	ListClients:        {Prefix: "list-clients", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListClients},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the
@@ -179,11 +183,18 @@ func lookup(line []byte) Verb {
 		if len(line) < len(s.Prefix) || string(line[:len(s.Prefix)]) != s.Prefix {
 			continue
 		}
-		if len(line) == len(s.Prefix) || !s.Extension || !s.Exact {
+		if !s.Extension || s.endsAt(line) {
 			return v
 		}
 	}
 	return Unknown
+}
+
+// endsAt reports whether the word of an extension, which line begins with, ends where its prefix
+// does, and may be followed by the rest of the line.
+func (s *Spec) endsAt(line []byte) bool {
+	n := len(s.Prefix)
+	return len(line) == n || s.Prefix[n-1] == ' ' || !s.Exact && line[n] == ' '
 }
 
 // String returns the word in the protocol, without the space that follows it

@@ -167,6 +167,8 @@ var samples = map[protocol.Verb]sample{
 	protocol.FlushTube:          {"", "flush-tube t", "FLUSHED", false},
 	protocol.MoveJobs:           {"", "move-jobs t ready t 1", "MOVED 0", false},
 	protocol.Auth:               {"", "auth nobody x", "UNAUTHORIZED", false},
+	protocol.NameClient:         {"", "client a", "NAMED", false},
+	protocol.ListClients:        {"", "list-clients", "OK", false},
 }
 
 // TestEveryVerbIsInTheTable: every verb has a row in the table of rights. Without one it would need

@@ -20,6 +20,8 @@ func (s *session) answer() (more bool, err error) {
 			continue
 		case r.attempt != nil && !r.attempt.started:
 			return true, s.startVerifying(r)
+		case s.wantsToAsk(r):
+			return true, s.startAsking(r)
 		case s.mustWait(r):
 			return true, s.startWaiting(r)
 		case s.wantsMoreJobs(r):

@@ -108,8 +108,9 @@ func (s *session) takeMoreJobs(r *request) {
 	from := len(s.batch.Ops)
 	n, share := s.nextTakes(r)
 	r.bodyShare = share
-	take := storage.Op{Kind: storage.Take, Holder: s.batch.Ops[r.op].Holder, Tubes: s.searchTubes(), MaxBytes: uint32(share)}
+	take := storage.Op{Kind: storage.Take, Holder: s.batch.Ops[r.op].Holder, MaxBytes: uint32(share)}
 	for range n {
+		take.Tubes, take.First = s.takeTubes()
 		s.batch.Ops = append(s.batch.Ops, take)
 	}
 	s.submitFollowUp(from)
@@ -241,7 +242,7 @@ func infoOf(stats *storage.Answer) []byte {
 	info, err := json.Marshal(jobInfo{
 		Tube: j.Tube, Pri: j.Pri, TTR: j.TTR, Age: int64(j.Age / time.Second),
 		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key,
-		Retry: protocol.Durations(j.Rules.Retry), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
+		Retry: protocol.RetryText(j.Rules.Retry, j.Rules.Doubled), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
 	})
 	if err != nil {
 		return noInfo

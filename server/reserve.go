@@ -37,7 +37,8 @@ func (s *session) planTakeFor(h tube.Holder, r *request, timeout time.Duration) 
 	r.waits = r.timeout > 0 && !s.halfClosed
 	s.blocking = s.blocking || r.waits
 	s.tubes += s.watched.len()
-	s.addOp(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: s.searchTubes(), Wait: r.waits})
+	tubes, first := s.takeTubes()
+	s.addOp(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: tubes, First: first, Wait: r.waits})
 }
 
 // stale reports whether the take of r found no job before another reserve of the same burst waited.
@@ -73,7 +74,7 @@ func (s *session) startWaiting(r *request) error {
 	s.phase, s.waited = waiting, true
 	take := &s.batch.Ops[r.op]
 	s.waiting = s.waiterFor(take.Holder)
-	s.waiting.Wait(take.Tubes, s.wakeUps, min(r.timeout, take.Answer.Soon))
+	s.waiting.Wait(take, s.wakeUps, min(r.timeout, take.Answer.Soon))
 	return nil
 }
 
@@ -149,6 +150,16 @@ func (s *session) searchTubes() []string {
 		return s.watched.lend()
 	}
 	return s.principal.workTubes(s)
+}
+
+// takeTubes returns the tubes of a take, and whether it tries them in this order: with weights, in a
+// random order that is new for each take.
+func (s *session) takeTubes() (tubes []string, first bool) {
+	tubes = s.searchTubes()
+	if !s.watched.hasWeights() {
+		return tubes, false
+	}
+	return s.watched.shuffled(tubes), true
 }
 
 func answerReserved(s *session, _ *request, a *storage.Answer) {

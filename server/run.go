@@ -29,7 +29,9 @@ func newSession(s *Server, holder tube.Holder) *session {
 
 // begin starts to serve a connection.
 func (s *session) begin(conn net.Conn) {
-	s.server.log.Info("connection accepted", "conn", uint64(s.holder), "from", conn.RemoteAddr())
+	s.from, s.began = conn.RemoteAddr(), time.Now()
+	s.entrance = entranceOf(conn, s.from.Network())
+	s.server.log.Info("connection accepted", "conn", uint64(s.holder), "from", s.from)
 	s.wire = s.server.poller.NewWire(conn, s.wake)
 	s.in = protocol.NewReader(s.wire, s.queue.MaxJobSize())
 	s.in.UseBuffers(s.server.newBuffer)
@@ -88,8 +90,11 @@ func (s *session) handleSignals(signals uint32) {
 	if signals&bodyMemoryNeeded != 0 && s.arrival != nil {
 		s.endForMemory(errSlow)
 	}
-	if signals&verified != 0 && s.phase == verifying {
+	if signals&verified != 0 && s.phase == verifying || signals&asked != 0 && s.phase == asking {
 		s.phase = acting
+	}
+	if signals&describe != 0 {
+		s.answerInquiry()
 	}
 	if signals&aclChanged != 0 && s.principal != nil {
 		s.reloadPrincipal()
@@ -118,6 +123,8 @@ func (s *session) step() bool {
 		return s.stepWaiting()
 	case verifying:
 		return s.stepVerifying()
+	case asking:
+		return s.stepAsking()
 	case acting:
 		if s.principal != nil && s.principal.endCause != nil {
 			s.end(s.principal.endCause)

@@ -147,6 +147,7 @@ func New(q *queue.Queue, config Config) *Server {
 	if config.Access != nil {
 		config.Access.OnChange(s.accessChanged)
 	}
+	q.ServeClients(s)
 	s.sweeper = newSweeper(&s.config)
 	s.sweeper.start(s)
 	return s

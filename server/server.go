@@ -90,6 +90,8 @@ type Server struct {
 	httpLog         telemetry.Throttle // connections on which HTTP was spoken
 	acceptLog       telemetry.Throttle // failed attempts to accept
 
+	inquiries sync.Mutex // held while sessions are asked about themselves
+
 	mu            sync.Mutex // guards listeners and sessions
 	listeners     map[net.Listener]struct{}
 	sessions      map[*session]struct{}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +41,12 @@ type session struct {
 	fills     int               // reads since the wire last woke it
 	reads     uint64
 	cause     error // why the connection ends
+
+	name     string   // that the client has given the connection; "" if none
+	from     net.Addr // of the client
+	entrance string   // how the connection has come in
+	began    time.Time
+	inquiry  atomic.Pointer[inquiry] // who wants to know about the connection; nil: nobody
 
 	used       string
 	watched    watchlist
@@ -90,6 +97,7 @@ const (
 	storing                 // for the store
 	waiting                 // for a job
 	verifying               // for the result of an auth
+	asking                  // for what other servers say
 	ending                  // for the store to release what the connection held
 	delivering              // for the client to receive the last replies
 	ended
@@ -103,6 +111,8 @@ const (
 	stored            // the store is done
 	served            // the wait has an outcome
 	verified          // an auth has its result
+	asked             // other servers have answered
+	describe          // somebody wants to know about the connection
 	aclChanged        // the file of users has changed
 	timerFired        // the timer has fired
 	checkTime         // time to check the time limits
@@ -152,6 +162,7 @@ type request struct {
 	timeout    time.Duration  // of a reserve
 	retaken    bool           // a reserve: its take was repeated, see retake
 	attempt    *authAttempt   // auth: the verification
+	ask        *peerQuestion  // list-clients, stats-job: what other servers are asked
 	waited     bool           // a reserve: has waited
 	reply      func(*session) // writes the reply, if that is known already
 

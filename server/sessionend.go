@@ -75,6 +75,9 @@ func (s *session) finishEnd() {
 		s.queue.Counters.Workers.Add(-1)
 	}
 	s.principal.close(s.server)
+	if s.name != "" {
+		s.queue.ForgetClient(s.holder)
+	}
 	s.phase, s.closeDelay = delivering, minCloseDelay
 }
 
@@ -94,7 +97,7 @@ func (s *session) tryClose() {
 	}
 	s.phase = ended
 	s.wire.Close()
-	s.server.log.Info("connection closed", "conn", uint64(s.holder), "cause", s.cause)
+	s.server.log.Info("connection closed", s.logFields("cause", s.cause)...)
 	s.server.exit(s)
 }
 

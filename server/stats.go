@@ -93,7 +93,7 @@ func planStatsJob(s *session, c *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{Kind: storage.JobStats, ID: c.ID})
 }
 
-func answerStatsJob(s *session, _ *request, a *storage.Answer) {
+func answerStatsJob(s *session, r *request, a *storage.Answer) {
 	var p protocol.Page
 	j := a.Job
 	p.Uint("id", j.ID)
@@ -111,7 +111,20 @@ func answerStatsJob(s *session, _ *request, a *storage.Answer) {
 	if j.Metadata != nil {
 		addMetadata(&p, j)
 	}
+	if name := s.holderName(r, j); name != "" {
+		p.Quoted("holder", name)
+	}
 	s.out.OK(p.Bytes())
+}
+
+// holderName returns the name of the connection that holds a job. It is "" if the connection has none:
+// clients that use no names get beanstalkd's page.
+func (s *session) holderName(r *request, j *tube.JobStats) string {
+	if r.ask != nil {
+		return r.ask.holder
+	}
+	name, _ := s.queue.NameOfHolder(j)
+	return name
 }
 
 // addMetadata adds the lines of stats-job that only a job with metadata has: one that was put with

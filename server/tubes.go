@@ -40,6 +40,9 @@ func planWatch(s *session, c *protocol.Command, r *request) {
 		s.watched.add(name)
 		s.principal.watchedChanged()
 	}
+	if c.Weight > 0 {
+		s.watched.setWeight(string(c.Name), c.Weight)
+	}
 	r.watchCount = s.watched.len()
 }
 

@@ -1,12 +1,17 @@
 package server
 
-import "slices"
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+)
 
 // watchlist is the tubes that a connection watches, in beanstalkd's order: a new tube comes last, and
 // the last one takes the position of one that is removed.
 type watchlist struct {
 	names   []string
-	indexes map[string]int32 // by name; nil if there are few
+	indexes map[string]int32  // by name; nil if there are few
+	weights map[string]uint32 // of the tubes that were given one; nil if there are none
 
 	// lent says that submitted operations refer to names. Names can be appended, but the
 	// present ones must not be changed.
@@ -69,6 +74,9 @@ func (l *watchlist) remove(i int) {
 	if l.lent {
 		l.names, l.lent = slices.Clone(l.names), false
 	}
+	if delete(l.weights, l.names[i]); len(l.weights) == 0 {
+		l.weights = nil
+	}
 	last := len(l.names) - 1
 	if l.indexes != nil {
 		delete(l.indexes, l.names[i])
@@ -80,6 +88,36 @@ func (l *watchlist) remove(i int) {
 	l.names[last] = ""
 	l.names = l.names[:last]
 	l.shrink()
+}
+
+// hasWeights reports whether a tube has a weight. Then one without has the weight 1.
+func (l *watchlist) hasWeights() bool { return l.weights != nil }
+
+func (l *watchlist) setWeight(name string, weight uint32) {
+	if l.weights == nil {
+		l.weights = make(map[string]uint32)
+	}
+	l.weights[name] = weight
+}
+
+// shuffled returns watched tubes in a random order: of those that are left, each comes next with a
+// probability that is proportional to its weight. So the tubes are sorted by the first events of
+// Poisson processes whose rates are the weights.
+func (l *watchlist) shuffled(names []string) []string {
+	type entry struct {
+		name string
+		at   float64
+	}
+	all := make([]entry, len(names))
+	for i, name := range names {
+		all[i] = entry{name, rand.ExpFloat64() / float64(max(l.weights[name], 1))}
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
+	order := make([]string, len(all))
+	for i := range all {
+		order[i] = all[i].name
+	}
+	return order
 }
 
 // shrink frees memory when little of it is used any more.

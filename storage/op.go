@@ -31,6 +31,7 @@ type Op struct {
 	Role  tube.Role
 	State tube.State
 	Wait  bool // Take: the connection will wait for a wake-up if there is no job
+	First bool // Take: of the first tube in Tubes that has a ready job, whatever its priority
 
 	Pri      uint32
 	Delay    uint32        // seconds; Pause: the length of the pause

@@ -30,6 +30,14 @@ func (m *Machine) hold(h Holder) *holding {
 	return held
 }
 
+// Held returns how many jobs h has reserved.
+func (m *Machine) Held(h Holder) int {
+	if held := m.holdings[h]; held != nil {
+		return held.jobs.len()
+	}
+	return 0
+}
+
 // nextDue returns the earliest deadline in h, or Never.
 func (m *Machine) nextDue(h *holding) Instant {
 	if j := h.jobs.head(&m.slab); j != nil {

@@ -147,6 +147,12 @@ type JobStats struct {
 	Metadata *Metadata
 	Rules    Rules
 	Leased   bool
+
+	// Holder is the connection of this server that holds the job, LeaseHolder if it is leased; 0
+	// if it is not reserved, or another server holds it: that is HeldAt, as the store calls it.
+	// Lists of jobs do not say it.
+	Holder Holder
+	HeldAt string
 }
 
 // ExpiresIn returns how long it is until the job expires, which can be negative. It is for a job

@@ -53,6 +53,14 @@ func (m *Machine) JobStats(now Instant, id uint64) (JobStats, bool) {
 	return m.jobStats(now, j), true
 }
 
+// HolderOf returns the holder of a job; 0 if it is not reserved.
+func (m *Machine) HolderOf(id uint64) Holder {
+	if j := m.Find(id); j != nil {
+		return j.holder
+	}
+	return 0
+}
+
 // Totals returns the counts over all tubes.
 func (m *Machine) Totals() Totals {
 	t := m.totals

@@ -8,7 +8,36 @@ package tube
 // After a Take from more than FewTubes the Machine remembers the slice tubes, see
 // ForgetWatched.
 func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
-	best := m.best(tubes)
+	return m.take(now, h, m.best(tubes))
+}
+
+// TakeFirst is Take, but of the first tube that has a ready job and is not paused. With bytes above
+// 0 it is TakeWithin in the same way.
+func (m *Machine) TakeFirst(now Instant, h Holder, tubes []string, bytes int) (*Job, Instant) {
+	first := m.first(tubes)
+	if first != nil && bytes > 0 && first.Size() > bytes {
+		return nil, m.deadlineSoon(h)
+	}
+	return m.take(now, h, first)
+}
+
+// first returns the job that a TakeFirst from these tubes gets, or nil.
+func (m *Machine) first(names []string) *Job {
+	if len(m.takeable) == 0 {
+		return nil
+	}
+	for i, name := range names {
+		if t := m.tubes[name]; t != nil && t.takeableAt != 0 {
+			m.watched.namesSeen += uint64(i)
+			return t.ready.head(&m.slab)
+		}
+	}
+	m.watched.namesSeen += uint64(len(names))
+	return nil
+}
+
+// take reserves the job best for h, which may be nil.
+func (m *Machine) take(now Instant, h Holder, best *Job) (*Job, Instant) {
 	if best == nil {
 		return nil, m.deadlineSoon(h)
 	}
@@ -120,7 +149,7 @@ func (m *Machine) ForgetWatched() {
 	}
 }
 
-// TakeWork returns the cost of Takes from more than FewTubes since the start: how
+// TakeWork returns the cost of TakeFirst, and of Takes from more than FewTubes, since the start: how
 // many tubes they have examined, and how many names they have looked up.
 // Takes that follow each other with the same slice look up its names once.
 func (m *Machine) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen, m.watched.namesSeen }

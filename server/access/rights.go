@@ -69,6 +69,18 @@ func (u *User) MayRedirect(from, to string) bool {
 	return from == to || u.On(from)&Work != 0 && (to == "" || u.On(to)&Put != 0)
 }
 
+// MaySeeClients reports whether the user may see the connections of all users.
+func (u *User) MaySeeClients() bool { return u.everywhere&Admin != 0 }
+
+// Own returns the user whose connections this one may see, and so "" for unauthenticated clients, who
+// see nobody.
+func (u *User) Own() string {
+	if u.name == anonymous {
+		return ""
+	}
+	return u.name
+}
+
 // Visible returns those of several tubes on which the user has at least one of these rights.
 // It may return the same slice.
 func (u *User) Visible(tubes []string, one Right) []string {

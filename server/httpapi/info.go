@@ -96,13 +96,6 @@ func infoOf(s *tube.JobStats) JobInfo {
 	return info
 }
 
-func durationsOf(waits []time.Duration) (all []duration) {
-	for _, wait := range waits {
-		all = append(all, duration(wait))
-	}
-	return all
-}
-
 // withBody returns the description of a job with its body.
 func withBody(s *tube.JobStats, body []byte) jobWithBody {
 	j := jobWithBody{JobInfo: infoOf(s)}

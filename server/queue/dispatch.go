@@ -183,7 +183,7 @@ func (r *dispatchBatch) addTake(w *wait, waits bool) {
 	w.serving = true
 	r.waits = append(r.waits, w)
 	r.tubes += len(w.tubes)
-	take := storage.Op{Kind: storage.Take, Holder: w.waiter.holder, Tubes: w.tubes, Wait: waits}
+	take := storage.Op{Kind: storage.Take, Holder: w.waiter.holder, Tubes: w.tubes, First: w.first, Wait: waits}
 	r.takes = append(r.takes, take)
 }
 

@@ -24,14 +24,14 @@ func newBareQueue(t *testing.T) *bareQueue {
 // waits begins a wait for a job of the tubes, and returns its Waiter.
 func (q *bareQueue) waits(h tube.Holder, wakeUps uint64, tubes ...string) *Waiter {
 	w := q.NewWaiter(h, func() {})
-	w.Wait(tubes, wakeUps, storage.Forever)
+	w.Wait(&storage.Op{Tubes: tubes}, wakeUps, storage.Forever)
 	return w
 }
 
 // joined begins a wait for a job of tube t, and returns how often its Waiter was notified.
 func (q *bareQueue) joined(h tube.Holder) *atomic.Int64 {
 	notified := new(atomic.Int64)
-	q.NewWaiter(h, func() { notified.Add(1) }).Wait([]string{"t"}, q.WakeUps(), storage.Forever)
+	q.NewWaiter(h, func() { notified.Add(1) }).Wait(&storage.Op{Tubes: []string{"t"}}, q.WakeUps(), storage.Forever)
 	return notified
 }
 

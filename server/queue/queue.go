@@ -51,6 +51,7 @@ type Queue struct {
 	reporter storage.Reporter // the store, if it counts what it does
 	bodies   *body.Pool
 	lists    waitlists
+	clients  clients
 	timer    *timer
 	id       string // 16 hexadecimal digits, random
 	began    time.Time

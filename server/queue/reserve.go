@@ -59,7 +59,7 @@ func (q *Queue) Reserve(ctx context.Context, holder tube.Holder, tubes []string,
 		defer q.refTubes(tubes)()
 	}
 	soon := answer.Soon
-	answer, err = q.waitForJob(ctx, holder, tubes, wakeUps, min(wait, soon))
+	answer, err = q.waitForJob(ctx, &take, wakeUps, min(wait, soon))
 	switch {
 	case err != nil:
 		return Job{}, err
@@ -96,11 +96,11 @@ func (q *Queue) refTubes(tubes []string) (unref func()) {
 	}
 }
 
-// waitForJob waits for a job and returns the outcome.
-func (q *Queue) waitForJob(ctx context.Context, holder tube.Holder, tubes []string, wakeUps uint64, limit time.Duration) (storage.Answer, error) {
+// waitForJob waits for the job of a take and returns the outcome.
+func (q *Queue) waitForJob(ctx context.Context, take *storage.Op, wakeUps uint64, limit time.Duration) (storage.Answer, error) {
 	ended := make(chan struct{})
-	w := q.NewWaiter(holder, func() { close(ended) })
-	w.Wait(tubes, wakeUps, limit)
+	w := q.NewWaiter(take.Holder, func() { close(ended) })
+	w.Wait(take, wakeUps, limit)
 	select {
 	case <-ended:
 		answer, _ := w.Outcome()

@@ -31,6 +31,7 @@ type Waiter struct {
 type wait struct {
 	waiter  *Waiter
 	tubes   []string
+	first   bool            // of the first tube that has a job: storage.Op.First
 	limit   time.Time       // zero if it has none
 	entries []waitlistEntry // in the waitlists of tubes, in that order; nil once the wait has ended
 	asFirst *list.Element   // in waitlists.firsts; nil if it is the first in no waitlist
@@ -75,18 +76,18 @@ func (q *Queue) Wanted(tubes []string) {
 // due times up to whole milliseconds, by up to 2.
 const limitGrace = 2 * time.Millisecond
 
-// Wait begins to wait for a job of the tubes, which must not be changed until the wait has
-// ended. wakeUps is what Queue.WakeUps returned before the take that found nothing. The wait
+// Wait begins to wait for the job of a take that found nothing, whose tubes must not be changed
+// until the wait has ended. wakeUps is what Queue.WakeUps returned before the take. The wait
 // ends without a job soon after limit, unless that is storage.Forever.
-func (w *Waiter) Wait(tubes []string, wakeUps uint64, limit time.Duration) {
-	next := &wait{waiter: w, tubes: tubes}
+func (w *Waiter) Wait(take *storage.Op, wakeUps uint64, limit time.Duration) {
+	next := &wait{waiter: w, tubes: take.Tubes, first: take.First}
 	limited := limit < storage.Forever
 	if limited {
 		limit += limitGrace
 		next.limit = time.Now().Add(limit)
 	}
 	w.queue.lists.join(next, wakeUps)
-	w.queue.Wanted(tubes)
+	w.queue.Wanted(take.Tubes)
 	switch {
 	case !limited:
 	case w.timer == nil:

@@ -145,6 +145,9 @@ func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) (done 
 
 // takeJob takes the job that a Take asks for.
 func (e *Engine) takeJob(now tube.Instant, op *storage.Op) (*tube.Job, tube.Instant) {
+	if op.First {
+		return e.machine.TakeFirst(now, op.Holder, op.Tubes, int(op.MaxBytes))
+	}
 	if op.MaxBytes > 0 {
 		return e.machine.TakeWithin(now, op.Holder, op.Tubes, int(op.MaxBytes))
 	}
@@ -217,7 +220,7 @@ func (e *Engine) readStats(now tube.Instant, op *storage.Op) {
 	case storage.JobStats:
 		s, found := m.JobStats(now, op.ID)
 		if a.NotFound = !found; found {
-			s.File = e.journal.file()
+			s.File, s.Holder = e.journal.file(), m.HolderOf(op.ID)
 			a.Job = &s
 		}
 	case storage.TubeStats:

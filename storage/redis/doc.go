@@ -31,6 +31,7 @@
 //     of them use and watch each tube, and what they have done. bodycache: bodies of jobs that
 //     this instance has put.
 //   - wakeups: how an instance learns that a tube has a job for a client that waits here.
+//   - peers: questions of instances to each other.
 //   - topology: servers and instances.
 //   - startcheck: what is checked before anything is used. servercheck: what a server allows.
 //

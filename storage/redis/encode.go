@@ -216,12 +216,15 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 		case isTaggedPut(op):
 			n = p.encodeTaggedPuts(c, ops)
 		case op.Kind == storage.Take && op.Holder == tube.LeaseHolder:
+			c.addFirst(op)
 			encodeTakeLease(c, op, nil)
 		case op.Kind == storage.Take && op.MaxBytes > 0:
+			c.addFirst(op)
 			encodeTakeWithin(c, op, nil)
 		case op.Kind == storage.Take && len(op.Tubes) == 1:
 			n = encodeTakes(c, ops)
 		case op.Kind == storage.Take:
+			c.addFirst(op)
 			encodeTakeAny(c, op)
 		case p.deletesHeld(c, op):
 			n = p.encodeDeletesHeld(c, ops)

@@ -48,6 +48,7 @@ type partition struct {
 	senders     *atomic.Int32    // how many partitions send dead letters, common to all
 	answered    atomic.Int64     // when Redis has last answered a call, ns since the epoch; 0: never
 	deadLetters deadLetterSender // safe for concurrent use
+	questions   *questions       // safe for concurrent use
 	batchSizes  batchSizes       // safe for concurrent use
 	failing     atomic.Bool      // calls fail, see recover
 	calling     calling          // safe for concurrent use
@@ -72,7 +73,7 @@ func newPartition(pool *conn.Pool, o Options, all *idOrder, lag *timerLag, numbe
 		pool: pool, link: newLink(pool, o), options: o, log: o.Log, timerLag: lag, listener: nopListener{}, ended: make(chan struct{}),
 		clock: clock{skew: o.skew}, ids: ids{order: all, of: o.Partitions},
 		holdings: newHoldings(o.Partitions > 1), bodies: newBodyCache(o), refs: newTubeRefs(),
-		flow: newTubeFlows(), stats: newStoreStats(), ticks: &atomic.Int32{}, senders: &atomic.Int32{},
+		questions: newQuestions(), flow: newTubeFlows(), stats: newStoreStats(), ticks: &atomic.Int32{}, senders: &atomic.Int32{},
 	}
 	if p.of > 1 {
 		p.shape = fmt.Sprintf("partitions=%d number=%d ", p.of, p.number)

@@ -16,6 +16,9 @@ import (
 // time, the groups of one partition one after the other, so that other clients wait for one
 // group only.
 //
+// Takes with storage.Op.First are alike, but the place of a tube among the tubes of the take
+// stands for the priority of its jobs.
+//
 // If there is no job at all, and the client will wait, it makes one more pass in which each
 // partition registers the instance for a wake-up, in the same call.
 type search struct {
@@ -33,6 +36,7 @@ type search struct {
 type tubeGroup struct {
 	partition int
 	tubes     []string
+	places    []uint32 // of each tube among all tubes of the take
 }
 
 const (
@@ -52,8 +56,8 @@ func newSearch(t *trip, takes []storage.Op) *search {
 		takes[i].Answer = storage.Answer{}
 		s.open = append(s.open, &takes[i])
 	}
-	for _, name := range takes[0].Tubes {
-		s.add(schema.PartitionOf(name, len(t.store.parts)), name)
+	for place, name := range takes[0].Tubes {
+		s.add(schema.PartitionOf(name, len(t.store.parts)), name, uint32(place))
 	}
 	return s
 }
@@ -63,7 +67,7 @@ func searchedAlike(ops []storage.Op) int {
 	first, n := &ops[0], 1
 	for n < min(len(ops), searchTogether) {
 		op := &ops[n]
-		if op.Kind != storage.Take || op.Wait != first.Wait || op.MaxBytes != first.MaxBytes || !slices.Equal(op.Tubes, first.Tubes) {
+		if op.Kind != storage.Take || op.Wait != first.Wait || op.MaxBytes != first.MaxBytes || op.First != first.First || !slices.Equal(op.Tubes, first.Tubes) {
 			break
 		}
 		n++
@@ -71,14 +75,14 @@ func searchedAlike(ops []storage.Op) int {
 	return n
 }
 
-func (s *search) add(at int, name string) {
+func (s *search) add(at int, name string, place uint32) {
 	for i := len(s.groups) - 1; i >= 0 && i >= len(s.groups)-len(s.trip.store.parts); i-- {
 		if group := &s.groups[i]; group.partition == at && len(group.tubes) < maxTubes {
-			group.tubes = append(group.tubes, name)
+			group.tubes, group.places = append(group.tubes, name), append(group.places, place)
 			return
 		}
 	}
-	s.groups = append(s.groups, tubeGroup{at, []string{name}})
+	s.groups = append(s.groups, tubeGroup{at, []string{name}, []uint32{place}})
 }
 
 // nextPass starts a pass. Failing partitions are left out, unless none of the others has a job
@@ -112,10 +116,10 @@ func (s *search) nextPass(out unitsByPartition) {
 // ask returns the unit that reads the best job of the first of some groups of one partition.
 // Then the others are asked.
 func (s *search) ask(indexes []int) *unit {
-	p, h, wait := &s.groups[indexes[0]], &s.heads[indexes[0]], s.wait && s.waits()
+	p, h, wait, first := &s.groups[indexes[0]], &s.heads[indexes[0]], s.wait && s.waits(), s.open[0].First
 	return &unit{
 		since:      s.trip.since,
-		background: func(c *call) { encodeBest(c, p, wait, h) },
+		background: func(c *call) { encodeBest(c, p, wait, first, h) },
 		after:      func(err error) { s.asked(indexes, err) },
 	}
 }
@@ -193,13 +197,19 @@ func (s *search) rank() (best int, second *head, err error) {
 
 // takeFrom takes the best jobs of a group, as long as they come before another job.
 func (s *search) takeFrom(best int, second *head, out unitsByPartition) {
-	at := s.groups[best].partition
+	at, first, tubes := s.groups[best].partition, s.open[0].First, s.groups[best].tubes
+	if s.passes >= maxPasses {
+		second = nil
+	}
+	if first && second != nil {
+		tubes = s.groups[best].before(second.pri)
+	}
 	takes := make([]storage.Op, len(s.open))
 	for i, op := range s.open {
-		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: s.groups[best].tubes, MaxBytes: op.MaxBytes}
+		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: tubes, First: first, MaxBytes: op.MaxBytes}
 	}
 	u := &unit{since: s.trip.since, batch: &storage.Batch{Ops: takes}}
-	if s.passes < maxPasses {
+	if !first {
 		u.limit = second
 	}
 	u.batch.Done = func() { s.taken(takes) }
@@ -244,11 +254,30 @@ func (s *search) handOver(takes []storage.Op) (answered int) {
 }
 
 // encodeBest requests the best ready job of a group of tubes. With wait, Redis sends this
-// instance a wake-up for the next one if there is none.
-func encodeBest(c *call, group *tubeGroup, wait bool, h *head) {
-	c.add(h.read, "best", boolArg(wait), len(group.tubes))
+// instance a wake-up for the next one if there is none. With first it requests the best job of the
+// first tube that has one, and the place of that tube.
+func encodeBest(c *call, group *tubeGroup, wait, first bool, h *head) {
+	read := h.read
+	if first {
+		read = func(r *reply) {
+			if h.read(r); h.found && int(h.pri) < len(group.places) {
+				h.pri = group.places[h.pri]
+			}
+		}
+		c.words("first")
+	}
+	c.add(read, "best", boolArg(wait), len(group.tubes))
 	c.ops += len(group.tubes)
 	c.addTubes(group.tubes)
+}
+
+// before returns the tubes whose place is before another one.
+func (g *tubeGroup) before(place uint32) []string {
+	n := 0
+	for n < len(g.places) && g.places[n] < place {
+		n++
+	}
+	return g.tubes[:n]
 }
 
 // read reads the best ready job of a group of tubes.

@@ -33,6 +33,22 @@ func (p *partition) readJobStats(r *reply, ops []*storage.Op) {
 	a := &ops[0].Answer
 	if a.NotFound = !r.found(); !a.NotFound {
 		a.Job = r.jobStats(ops[0].ID)
+		p.addHolder(a.Job, r.text())
+	}
+}
+
+// addHolder adds who holds a job: an instance says which of its connections does.
+func (p *partition) addHolder(s *tube.JobStats, instance string) {
+	switch {
+	case s == nil || s.State != tube.Reserved:
+	case s.Leased:
+		s.Holder = tube.LeaseHolder
+	case instance != p.instance.name():
+		s.HeldAt = instance
+	default:
+		if held := p.holdings.get(s.ID); held != nil {
+			s.Holder = held.holder
+		}
 	}
 }
 

@@ -25,6 +25,13 @@ func encodeTakes(c *call, ops []*storage.Op) int {
 	return n
 }
 
+// addFirst appends that the take which follows is from the first of its tubes that has a job.
+func (c *call) addFirst(op *storage.Op) {
+	if op.First {
+		c.words("first")
+	}
+}
+
 // encodeTakeAny appends a take from several tubes.
 func encodeTakeAny(c *call, op *storage.Op) {
 	c.words("take-any", boolArg(op.Wait), len(op.Tubes))

@@ -9,7 +9,8 @@ import (
 )
 
 // wakeUpReader receives wake-ups from other instances for one partition: names of tubes in
-// which there is a job for a client that waits here. They are a list in Redis, wakeups:INST.
+// which there is a job for a client that waits here. They are a list in Redis, wakeups:INST. So
+// are messages of other instances (peers.go).
 type wakeUpReader struct {
 	part *partition
 	pool *conn.Pool
@@ -51,6 +52,7 @@ func (n *wakeUpReader) readAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		tube, ok, err := n.receive(ctx)
 		switch {
+		case ok && n.part.receiveMessage(tube):
 		case ok:
 			n.part.wake(wakeUp{tube, 1})
 		case err != nil && ctx.Err() == nil:

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 
 	"redstalk/storage"
@@ -82,6 +83,54 @@ func testTakeWithin(b *harness) {
 	if string(ops[0].Answer.Body) != "x" || !ops[1].Answer.NotFound || ops[1].Answer.Soon > time.Minute {
 		b.Errorf("%+v, %+v", ops[0].Answer, ops[1].Answer)
 	}
+}
+
+// testTakeFirst: a take with First gets the best job of the first tube that has one, whatever the
+// priorities, with and without a lease and a limit for the body.
+func testTakeFirst(b *harness) {
+	low, best, other := b.putWith("a", 9, 0, 60, "low"), b.putWith("a", 5, 0, 60, "best"), b.putWith("b", 0, 0, 60, "other")
+	for _, c := range []struct {
+		tubes []string
+		bytes uint32
+		want  uint64
+	}{
+		{[]string{"none", "a", "b"}, 0, best}, {[]string{"b", "a", "none"}, 0, other}, {[]string{"a", "b"}, 4, best}, {[]string{"b", "a"}, 4, 0},
+		{[]string{"none", "nothing"}, 0, 0}, {[]string{"a"}, 0, best}, {manyNames(600, "a", "b"), 0, best}, {manyNames(600, "b", "a"), 0, other},
+	} {
+		for _, holder := range []tube.Holder{1, tube.LeaseHolder} {
+			a := b.do(storage.Op{Kind: storage.Take, Holder: holder, Tubes: c.tubes, First: true, MaxBytes: c.bytes})
+			if a.ID != c.want || a.NotFound != (c.want == 0) {
+				b.Fatalf("from %v within %d: %+v, want job %d", c.tubes[:min(len(c.tubes), 3)], c.bytes, a, c.want)
+			}
+			if c.want != 0 {
+				b.giveBackTaken(holder, &a)
+			}
+		}
+	}
+	b.do(storage.Op{Kind: storage.Pause, Tube: "a", Delay: 60})
+	if a := b.do(storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"a", "b"}, First: true}); a.ID != other {
+		b.Errorf("beside a paused tube: %+v, want job %d", a, other)
+	}
+	if got := b.job(low).State; got != tube.Ready {
+		b.Errorf("a job that nobody took is %v", got)
+	}
+}
+
+// giveBackTaken makes a job ready again that a take has reserved.
+func (b *harness) giveBackTaken(holder tube.Holder, a *storage.Answer) {
+	op := storage.Op{Kind: storage.Move, Move: tube.GiveBack, Holder: holder, ID: a.ID}
+	if a.Result != nil {
+		op.Args = &storage.Args{Lease: a.Result.Lease}
+	}
+	b.do(op)
+}
+
+// manyNames returns so many names of tubes that do not exist, and then those of last.
+func manyNames(n int, last ...string) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("none-%d", i))
+	}
+	return append(names, last...)
 }
 
 func testDelayedOrder(b *harness) {

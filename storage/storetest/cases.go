@@ -8,6 +8,7 @@ var cases = map[string]func(*harness){
 	"ready order":         testReadyOrder,
 	"several tubes":       testSeveralTubes,
 	"take within":         testTakeWithin,
+	"take first":          testTakeFirst,
 	"delayed order":       testDelayedOrder,
 	"buried order":        testBuriedOrder,
 	"life of a job":       testMatrix,

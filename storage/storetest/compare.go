@@ -145,7 +145,7 @@ func describe(op *storage.Op) string {
 	case storage.Put:
 		return fmt.Sprintf("put into %s, pri %d, delay %d, TTR %d%s", op.Tube, op.Pri, op.Delay, op.TTR, describeArgs(op.Args))
 	case storage.Take:
-		return fmt.Sprintf("take for %d from %v", op.Holder, op.Tubes)
+		return fmt.Sprintf("take for %d from %v, first %v", op.Holder, op.Tubes, op.First)
 	case storage.Move:
 		return fmt.Sprintf("%v job %d by %d, pri %d, delay %d%s", op.Move, op.ID, op.Holder, op.Pri, op.Delay, describeArgs(op.Args))
 	case storage.Ref:

@@ -239,7 +239,16 @@ func (m *Model) touch(j *modelJob) {
 }
 
 func (m *Model) take(op *storage.Op) {
-	j := m.first(tube.Ready, func(j *modelJob) bool { return slices.Contains(op.Tubes, j.tube.name) && !j.tube.paused })
+	from := func(tubes []string) *modelJob {
+		return m.first(tube.Ready, func(j *modelJob) bool { return slices.Contains(tubes, j.tube.name) && !j.tube.paused })
+	}
+	j := from(op.Tubes)
+	if op.First {
+		j = nil
+		for i := 0; i < len(op.Tubes) && j == nil; i++ {
+			j = from(op.Tubes[i : i+1])
+		}
+	}
 	if op.MaxBytes > 0 && j != nil && len(j.body) > int(op.MaxBytes) {
 		j = nil
 	}

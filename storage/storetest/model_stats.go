@@ -23,7 +23,9 @@ func (m *Model) report(op *storage.Op, in func(*modelJob) bool) {
 	case storage.JobStats:
 		j := m.job(op.ID)
 		if a.NotFound = j == nil; j != nil {
-			a.Job = m.jobStats(j)
+			if a.Job = m.jobStats(j); j.state == tube.Reserved {
+				a.Job.Holder = j.holder
+			}
 		}
 	case storage.TubeStats:
 		t := m.find(op.Tube)

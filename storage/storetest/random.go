@@ -137,7 +137,7 @@ func randomReport(n int) storage.Kind {
 // randomTake makes op a Take from one to three tubes.
 func (h *history) randomTake(op storage.Op) storage.Op {
 	r := h.random
-	op.Kind, op.Wait = storage.Take, r.IntN(2) == 0
+	op.Kind, op.Wait, op.First = storage.Take, r.IntN(2) == 0, r.IntN(4) == 0
 	for _, i := range r.Perm(len(tubeNames))[:1+r.IntN(3)] {
 		op.Tubes = append(op.Tubes, tubeNames[i])
 	}

@@ -23,12 +23,12 @@ local function forget_in(inst, low, high)
 end
 
 -- pass_wakeups wakes other instances for the wake-ups that an instance has not read, up to
--- limit. It returns whether those were all.
+-- limit. It returns whether those were all. Messages are dropped.
 local function pass_wakeups(inst, limit)
   for _ = 1, limit do
     local tube = call('LPOP', PREFIX .. 'wakeups:' .. inst)
     if not tube then return true end
-    add_wakeup(tube)
+    if sub(tube, 1, 1) ~= '?' then add_wakeup(tube) end
   end
   return false
 end

@@ -11,18 +11,18 @@ local function time_left(at)
   return at - NOW_UP - 1
 end
 
--- reserved_until returns the deadline of a reserved job of any instance; NOW if it is not
--- reserved.
+-- reserved_until returns the deadline of a reserved job of any instance, and which that is; NOW
+-- and '' if it is not reserved.
 local function reserved_until(key)
   local instances = call('ZRANGE', PREFIX .. 'instances', '0', '-1')
   table.insert(instances, 1, INSTANCE)
   for _, inst in ipairs(instances) do
     local at = call('ZSCORE', PREFIX .. 'reserved:' .. inst, key)
-    if at then return tonumber(at) end
+    if at then return tonumber(at), inst end
     local set = range_by_bytes(PREFIX .. 'groups:' .. inst, key, partitions)
-    if set then return tonumber(string.match(set, '%d+$')) end
+    if set then return tonumber(string.match(set, '%d+$')), inst end
   end
-  return NOW
+  return NOW, ''
 end
 
 -- answer_located answers job-stats for a located job that is due in that many ms.
@@ -34,18 +34,20 @@ local function answer_located(j, left)
   if j.has_metadata then OPS.answer_metadata(j) end
 end
 
--- answer_stats answers job-stats.
+-- answer_stats answers job-stats, and returns which instance holds the job; '' if none.
 local function answer_stats(j)
   locate(j, false)
-  local left = 0
+  local left, inst = 0, ''
   if j.leased then
     left = time_left(tonumber(call('ZSCORE', LEASES, j.key)))
   elseif j.state == 'reserved' then
-    left = time_left(reserved_until(j.key))
+    left, inst = reserved_until(j.key)
+    left = time_left(left)
   elseif j.state == 'delayed' then
     left = time_left(tonumber(call('ZSCORE', PREFIX .. 'delayed:' .. j.tube, j.key) or NOW))
   end
   answer_located(j, left)
+  return inst
 end
 
 -- job-stats: returns the stats of a job
@@ -54,11 +56,12 @@ end
 -- Keys    reads the record, ready: and delayed:TUBE, tube:TUBE, instances, and reserved: and
 --         groups: of all instances
 -- Answer  1, state, age and time left (ms), record up to the name of the tube, and if it has
---         metadata what answer_metadata says; 0 if there is no such job
+--         metadata what answer_metadata says, and the instance that holds it, '' if none; 0 if
+--         there is no such job
 OPS['job-stats'] = function(i)
   local j = load(ARGV[i])
   answer(j and DONE or NOT_FOUND)
-  if j then answer_stats(j) end
+  if j then answer_text(answer_stats(j)) end
   return i + 1
 end
 

@@ -1,22 +1,38 @@
 -- Takes from several tubes. Jobs are ordered by priority and id.
 
+-- Whether the operation tries its tubes in their order, see first.
+local in_order = false
+
 -- best_of returns, of the best ready job in those of the tubes at ARGV[from … upto] that are
--- not paused, the tube, the priority and the key; nil if there is none.
+-- not paused, the tube, the priority, the key and the index of the tube in ARGV; nil if there is
+-- none. If in_order is set, it is the best job of the first of the tubes that has one.
 local function best_of(from, upto)
-  local best_tube, best_pri, best
+  local best_tube, best_pri, best, best_at
   for k = from, upto do
     local tube = ARGV[k]
     if not is_paused(tube) then
       local head = call('ZRANGE', READY .. tube, '0', '0', 'WITHSCORES')
       local key, pri = head[1] and sub(head[1], 1, KEY_LENGTH), tonumber(head[2])
       if key and (not best or pri < best_pri or pri == best_pri and key < best) then
-        best_tube, best_pri, best = tube, pri, key
+        best_tube, best_pri, best, best_at = tube, pri, key, k
+        if in_order then break end
       end
     end
   end
-  return best_tube, best_pri, best
+  return best_tube, best_pri, best, best_at
 end
 OPS.best_of = best_of
+
+-- first: carries out the take that follows, or best, but for the best job of the first tube that
+-- has one
+--
+-- ARGV    'first'
+OPS['first'] = function(i)
+  in_order = true
+  local following = OPS[ARGV[i]](i + 1)
+  in_order = false
+  return following
+end
 
 -- await registers the instance for a wake-up for the tubes in ARGV[from … upto].
 local function await(from, upto)
@@ -61,13 +77,14 @@ end
 -- ARGV    'best', wait, n, tubes…
 --           wait  1 if a client waits: if there is no job, the instance is registered for a wake-up
 -- Keys    reads ready:TUBE and paused; writes waiting:TUBE
--- Answer  DONE, priority, key; or NOT_FOUND
+-- Answer  DONE, priority, key; or NOT_FOUND. After first the index of the tube, from 0, stands for
+--         the priority
 OPS['best'] = function(i)
   local wait, from, last = ARGV[i] == '1', i + 2, i + 1 + ARGV[i + 1]
-  local tube, pri, key = best_of(from, last)
+  local tube, pri, key, at = best_of(from, last)
   if tube then
     answer(DONE)
-    answer(pri)
+    answer(in_order and at - from or pri)
     say(key)
   else
     answer(NOT_FOUND)

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+
+	"redstalk/protocol"
+	"redstalk/server/queue"
+	"redstalk/tube"
+)
+
+// peerQuestion is what a command wants to know of other servers. From the moment when started is set, it
+// belongs to the asking goroutine, until that signals the session.
+type peerQuestion struct {
+	do      func(context.Context, *peerQuestion)
+	started bool
+
+	page   *queue.ClientPage // the answer of list-clients
+	holder string            // of stats-job: the name of the connection
+	err    error
+}
+
+// wantsToAsk reports whether a command has to ask other servers before it is answered.
+func (s *session) wantsToAsk(r *request) bool {
+	if r.verb == protocol.StatsJob && r.ask == nil && r.op >= 0 && r.reply == nil {
+		s.planAskHolder(r)
+	}
+	return r.ask != nil && !r.ask.started
+}
+
+// startAsking sends the replies before the command, and starts a goroutine that asks.
+func (s *session) startAsking(r *request) error {
+	if err := s.out.Flush(); err != nil {
+		return err
+	}
+	s.phase = asking
+	a := r.ask
+	a.started = true
+	go func() {
+		a.do(s.server.ctx, a)
+		s.signal(asked)
+	}()
+	return nil
+}
+
+// stepAsking reads into the buffer what the client sends meanwhile, as far as there is room, so that
+// its end is noticed. The asking goroutine ends by itself.
+func (s *session) stepAsking() (more bool) {
+	if s.cause != nil {
+		s.end(s.cause)
+		return false
+	}
+	if !s.readable || s.in.Full() || s.wire.PendingBytes() > 0 {
+		return false
+	}
+	s.cause = s.handleRead(s.in.Fill())
+	return true
+}
+
+// planAskHolder makes a stats-job ask who holds the job, if that is a connection of another server
+// which can have a name.
+func (s *session) planAskHolder(r *request) {
+	a := &s.batch.Ops[r.op].Answer
+	if a.Err != nil || a.Job == nil {
+		return
+	}
+	job := *a.Job
+	if _, other := s.queue.NameOfHolder(&job); other {
+		r.ask = &peerQuestion{do: func(ctx context.Context, to *peerQuestion) { to.holder = s.askHolder(ctx, &job) }}
+	}
+}
+
+// askHolder asks another server for the name of the connection that holds a job; "" if that is
+// unknown, as the page of stats-job is worth more without it than an error.
+func (s *session) askHolder(ctx context.Context, job *tube.JobStats) string {
+	holder, err := s.queue.HolderOf(ctx, job)
+	if err != nil {
+		s.server.log.Debug("another server did not say who holds a job", "err", err)
+	}
+	if holder == nil || holder.Name == "" {
+		return ""
+	}
+	return holder.Name
+}

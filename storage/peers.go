@@ -1,0 +1,47 @@
+package storage
+
+import (
+	"context"
+
+	"redstalk/tube"
+)
+
+// HolderStore is a Store that knows how many jobs the connections of this server hold.
+type HolderStore interface {
+	Store
+
+	// CountHeld returns how many jobs each of the holders has reserved. It waits for no other
+	// process, unless an operation under way does.
+	CountHeld(holders []tube.Holder) []int
+}
+
+// PeerStore is a Store that several servers share, and through which they can ask each other
+// questions. A question is answered by the PeerListener of the server asked. Nothing is stored
+// or sent when nobody asks.
+type PeerStore interface {
+	Store
+
+	// Peer returns the name of this server among those that share the store.
+	Peer() string
+
+	// AskPeers asks the other servers whose names are not less than from. A server that does not
+	// answer until ctx ends, or is known to be silent, has no answer.
+	AskPeers(ctx context.Context, from, question string) ([]PeerAnswer, error)
+
+	// AskHolder asks the server that a job's stats name in HeldAt.
+	AskHolder(ctx context.Context, job *tube.JobStats, question string) (answer string, err error)
+}
+
+// PeerAnswer is what another server has answered.
+type PeerAnswer struct {
+	Peer     string
+	Answered bool
+	Text     string
+}
+
+// PeerListener is a Listener that answers questions of other servers. Answer can be called on any
+// goroutine, and can take a short time.
+type PeerListener interface {
+	Listener
+	Answer(question string) string
+}
