@@ -56,7 +56,7 @@ func show(c *Command) string {
 		return fmt.Sprintf("watch %s", c.Name)
 	case Use, Ignore, StatsTube, GetPolicy, NameClient:
 		return fmt.Sprintf("%v %s", c.Verb, c.Name)
-	case Peek, ReserveJob, Delete, KickJob, Touch, StatsJob:
+	case Peek, ReserveJob, Delete, KickJob, ReplayJob, Touch, StatsJob:
 		return fmt.Sprintf("%v %d", c.Verb, c.ID)
 	}
 	return showExtension(c)

@@ -21,7 +21,7 @@ var modelExtensions = map[string]string{
 	"reserve-lease_": "seconds info?", "delete-lease_": "Q lease", "touch-lease_": "Q lease",
 	"release-lease_": "Q lease D D", "bury-lease_": "Q lease D", "list-jobs_": "name state listed? cursor?",
 	"find_": "name key", "delete-key_": "name key", "flush-tube_": "name state?", "move-jobs_": "name movable name moved",
-	"reschedule_": "Q time", "set-priority_": "Q D", "client_": "key", "list-clients_": "listed? cursor?", "watch_": "name weight?",
+	"reschedule_": "Q time", "set-priority_": "Q D", "replay-job_": "Q", "client_": "key", "list-clients_": "listed? cursor?", "watch_": "name weight?",
 }
 
 var modelKinds = map[string]*regexp.Regexp{

@@ -54,6 +54,7 @@ const (
 	Find
 	FlushTube
 	MoveJobs
+	ReplayJob
 	Auth
 	NameClient
 	ListClients
@@ -83,7 +84,7 @@ type Spec struct {
 	// Done is the reply to a command that was carried out, if it is nothing but a word.
 	Done string
 	// Need is the right that the command needs. Further rights follow from what it names: the
-	// other tube of move-jobs, the dead-letter tube of a put, and that and the URL of set-policy.
+	// other tube of move-jobs, that to which replay-job sends a job, the dead-letter tube of a put, and that and the URL of set-policy.
 	Need Need
 	// Counter is the key of the stats page that counts the verb, "" if none.
 	Counter string
@@ -150,6 +151,7 @@ var table = [NumVerbs]Spec{
 	Find:               {Prefix: "find ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseKey},
 	FlushTube:          {Prefix: "flush-tube ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseFlush},
 	MoveJobs:           {Prefix: "move-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayAdmin, OfTube}, parse: parseMoveJobs},
+	ReplayJob:          {Prefix: "replay-job ", Extension: true, Done: "REPLAYED", Need: Need{MayAdmin, OfJob}, parse: parseID},
 	Auth:               {Prefix: "auth ", Extension: true, Done: "AUTHENTICATED", Need: free, parse: parseAuth},
 	NameClient:         {Prefix: "client ", Extension: true, Done: "NAMED", Need: free, parse: parseNameClient},
 	ListClients:        {Prefix: "list-clients", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListClients},

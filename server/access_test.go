@@ -166,6 +166,7 @@ var samples = map[protocol.Verb]sample{
 	protocol.Find:               {"", "find t {key}", "FOUND", false},
 	protocol.FlushTube:          {"", "flush-tube t", "FLUSHED", false},
 	protocol.MoveJobs:           {"", "move-jobs t ready t 1", "MOVED 0", false},
+	protocol.ReplayJob:          {"", "replay-job {id}", "NOT_FOUND", false},
 	protocol.Auth:               {"", "auth nobody x", "UNAUTHORIZED", false},
 	protocol.NameClient:         {"", "client a", "NAMED", false},
 	protocol.ListClients:        {"", "list-clients", "OK", false},
@@ -396,6 +397,29 @@ func TestRightsOnOtherTubes(t *testing.T) {
 			c.close()
 		}
 		c.close()
+		both.close()
+	})
+}
+
+// TestRightsOfReplay: a dead letter can only be sent back by a client that could also move it.
+func TestRightsOfReplay(t *testing.T) {
+	withUsers(t, user("both", "post, dead", "put, work, admin")+user("dead", "dead", "put, work, admin")+
+		user("head", "post, dead", "put, look, admin")+user("source", "post, dead", "work, look, admin"), func(g *accessHarness) {
+		both := g.as("both")
+		both.send("use post", "put 0 0 60 1 max:1 dead:dead\r\nx", "put 0 0 60 1 max:1\r\nx", "reserve-job 1", "release 1 0 0", "reserve-job 2", "release 2 0 0")
+		both.want("USING post", "INSERTED 1", "INSERTED 2", "RESERVED 1 1", "x", "RELEASED", "RESERVED 2 1", "x", "RELEASED")
+		for _, lacking := range []string{"dead", "head", "source"} { // lacks admin on the one tube, work on the other, or put on the one
+			c := g.as(lacking)
+			c.send("replay-job 3", "replay-job 3")
+			c.want("FORBIDDEN", "FORBIDDEN")
+			c.close()
+		}
+		head := g.as("head")
+		head.send("replay-job 2", "replay-job 2")
+		head.want("REPLAYED", "NOT_FOUND")
+		head.close()
+		both.send("replay-job 3", "replay-job 3")
+		both.want("REPLAYED", "NOT_FOUND")
 		both.close()
 	})
 }

@@ -11,6 +11,9 @@ const flushAt = 64 << 10
 func (s *session) answer() (more bool, err error) {
 	for s.phase == acting && s.next < len(s.requests) {
 		r := &s.requests[s.next]
+		if r.unexamined {
+			s.dropTakes(r)
+		}
 		switch {
 		case s.stale(r):
 			s.retake(r)
@@ -27,8 +30,7 @@ func (s *session) answer() (more bool, err error) {
 		case s.wantsMoreJobs(r):
 			s.takeMoreJobs(r)
 			return true, nil
-		case s.wantsInfo(r):
-			s.readInfo(r)
+		case s.wantsInfo(r) && s.readInfo(r):
 			return true, nil
 		}
 		s.next++

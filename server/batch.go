@@ -29,8 +29,8 @@ const (
 	maxTakes = 64
 )
 
-// planReserveBatch plans one take, which can wait like that of a reserve. The other takes follow
-// when it has found a job, see takeMoreJobs.
+// planReserveBatch plans a take that can wait, like that of a reserve, and others behind it, so that
+// one call of the store finds the jobs. If there are more, more takes follow, see takeMoreJobs.
 func planReserveBatch(s *session, c *protocol.Command, r *request) {
 	holder := s.holder
 	if c.ByLease {
@@ -39,6 +39,33 @@ func planReserveBatch(s *session, c *protocol.Command, r *request) {
 	r.remaining, r.info = int(c.MaxJobs), c.Info
 	s.endsBurst = true
 	s.planTakeFor(holder, r, time.Duration(c.Timeout)*time.Second)
+	if n, share := s.nextTakes(r); n > 1 && share == 0 {
+		s.addTakes(r, n-1, 0)
+		r.unexamined = true
+	}
+}
+
+// addTakes adds takes that do not wait for a job to those of a reserve-batch.
+func (s *session) addTakes(r *request, n, share int) {
+	take := storage.Op{Kind: storage.Take, Holder: s.batch.Ops[r.op].Holder, MaxBytes: uint32(share), Info: r.info}
+	for range n {
+		take.Tubes, take.First = s.takeTubes()
+		s.batch.Ops = append(s.batch.Ops, take)
+	}
+}
+
+// dropTakes removes the planned takes behind the first one if none has found a job. If others have found one and the
+// first has not, since the store does not carry out all at the same time, the first of those comes first.
+func (s *session) dropTakes(r *request) {
+	r.unexamined = false
+	all := s.batch.Ops[r.op:]
+	for i := range all {
+		if a := &all[i].Answer; a.Err == nil && !a.NotFound {
+			all[0].Answer, all[i].Answer = all[i].Answer, all[0].Answer
+			return
+		}
+	}
+	s.batch.Ops = s.batch.Ops[:r.op+1]
 }
 
 // isBatchOfTakes reports whether r is a reserve-batch, or a reserve-lease with info, which is like
@@ -108,11 +135,7 @@ func (s *session) takeMoreJobs(r *request) {
 	from := len(s.batch.Ops)
 	n, share := s.nextTakes(r)
 	r.bodyShare = share
-	take := storage.Op{Kind: storage.Take, Holder: s.batch.Ops[r.op].Holder, MaxBytes: uint32(share)}
-	for range n {
-		take.Tubes, take.First = s.takeTubes()
-		s.batch.Ops = append(s.batch.Ops, take)
-	}
+	s.addTakes(r, n, share)
 	s.submitFollowUp(from)
 }
 
@@ -136,6 +159,7 @@ func answerReserveBatch(s *session, r *request, _ *storage.Answer) {
 		s.out.DeadlineSoon()
 		return
 	}
+	s.assignInfo(r)
 	s.out.ReservedBatch(r.answered)
 	for i := range r.answered {
 		s.answerOneOfBatch(r, i)
@@ -147,7 +171,7 @@ func (s *session) answerOneOfBatch(r *request, i int) {
 	a := &s.batch.Ops[r.op+i].Answer
 	switch {
 	case r.info:
-		s.answerWithInfo(a, &s.batch.Ops[r.op+r.answered+i].Answer)
+		s.answerWithInfo(a)
 	case a.Result != nil:
 		answerReservedLease(s, r, a)
 	default:
@@ -206,31 +230,47 @@ var noInfo = []byte("{}")
 // wantsInfo reports whether r got jobs whose info is to be read.
 func (s *session) wantsInfo(r *request) bool { return r.info && !r.infoRead && r.answered > 0 }
 
-// readInfo reads the stats of the jobs that r got. They replace the takes that found nothing.
-func (s *session) readInfo(r *request) {
+// readInfo reads the stats of the jobs that r got, unless their takes have answered with them. They replace the takes that
+// found nothing. It returns false if nothing has to be read.
+func (s *session) readInfo(r *request) bool {
 	r.infoRead = true
 	from := r.op + r.answered
 	s.batch.Ops = s.batch.Ops[:from]
 	for i := range r.answered {
-		s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.JobStats, ID: s.batch.Ops[r.op+i].Answer.ID})
+		if a := &s.batch.Ops[r.op+i].Answer; a.Job == nil {
+			s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.JobStats, ID: a.ID})
+		}
+	}
+	if len(s.batch.Ops) == from {
+		return false
 	}
 	s.submitFollowUp(from)
+	return true
+}
+
+// assignInfo gives the stats that were read to the jobs.
+func (s *session) assignInfo(r *request) {
+	read := s.batch.Ops[r.op+r.answered:]
+	for i := range r.answered {
+		if a := &s.batch.Ops[r.op+i].Answer; a.Job == nil && r.info {
+			a.Job, read = read[0].Answer.Job, read[1:]
+		}
+	}
 }
 
 // answerWithInfo answers with a job and its info.
-func (s *session) answerWithInfo(a, stats *storage.Answer) {
+func (s *session) answerWithInfo(a *storage.Answer) {
 	s.principal.noteReserved(a.ID)
 	lease := uint64(0)
 	if a.Result != nil {
 		lease = a.Result.Lease
 	}
-	s.out.ReservedInfo(a.ID, lease, a.Body, a.Buffer, infoOf(stats))
+	s.out.ReservedInfo(a.ID, lease, a.Body, a.Buffer, infoOf(a.Job))
 	a.Buffer = nil // the writer releases it
 }
 
 // infoOf returns the info as JSON.
-func infoOf(stats *storage.Answer) []byte {
-	j := stats.Job
+func infoOf(j *tube.JobStats) []byte {
 	if j == nil {
 		return noInfo
 	}

@@ -97,15 +97,15 @@ func TestReserveBatchAndFailures(t *testing.T) {
 				if op.Kind != storage.Take {
 					return nil
 				}
-				if takes++; takes > 1+maxTakes {
+				if takes++; takes > maxTakes {
 					return storage.ErrUnavailable
 				}
 				return nil
 			}
 		})
 		c.send("reserve-batch 1000")
-		c.want(fmt.Sprint("RESERVED_BATCH ", 1+maxTakes))
-		for id := range 1 + maxTakes {
+		c.want(fmt.Sprint("RESERVED_BATCH ", maxTakes))
+		for id := range maxTakes {
 			c.want(fmt.Sprintf("RESERVED %d 1", id+1), "b")
 		}
 		c.send("reserve-batch 2", "list-tube-used")
@@ -186,4 +186,35 @@ func TestBatchesPipelined(t *testing.T) {
 		go io.WriteString(c.conn, burst.String())
 		c.want(want...)
 	})
+}
+
+// TestTakesOfOneCall: a reserve-batch of jobs that are there takes them, and reads their info, with one call of the
+// store.
+func TestTakesOfOneCall(t *testing.T) {
+	withServer(t, func(h *harness) {
+		c := h.connect()
+		c.fillWith(10, 1)
+		calls := 0
+		h.store.set(func(p *proxyStore) { p.onDo = func(*storage.Batch) { calls++ } })
+		c.send("reserve-batch 8 10 lease info")
+		c.want("RESERVED_BATCH 8")
+		if calls != 1 {
+			t.Errorf("%d calls", calls)
+		}
+	})
+}
+
+// TestDropTakes: if the store finds a job only with a later take, that one counts. If it finds none, one take is left, which
+// can wait.
+func TestDropTakes(t *testing.T) {
+	none, job := storage.Answer{NotFound: true}, storage.Answer{ID: 7}
+	for want, answers := range map[int][]storage.Answer{1: {none, none, none}, 3: {none, none, job}} {
+		s, r := new(session), &request{unexamined: true}
+		for _, a := range answers {
+			s.batch.Ops = append(s.batch.Ops, storage.Op{Answer: a})
+		}
+		if s.dropTakes(r); len(s.batch.Ops) != want || s.batch.Ops[0].Answer.NotFound != (want == 1) || r.unexamined {
+			t.Errorf("%d takes are left, the first with %+v", len(s.batch.Ops), s.batch.Ops[0].Answer)
+		}
+	}
 }

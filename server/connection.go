@@ -25,7 +25,10 @@ func planDrain(s *session, _ *protocol.Command, _ *request) { s.queue.Drain() }
 func planUndrain(s *session, _ *protocol.Command, _ *request) { s.queue.Undrain() }
 
 // capabilities are the names of what this server can do beyond beanstalkd, for clients that ask.
-var capabilities = []string{"put-tags", "meta", "reason", "policy", "lease", "batch", "info", "list-jobs", "flush", "move", "drain", "clients", "weights"}
+var capabilities = []string{
+	"put-tags", "meta", "reason", "policy", "patterns", "backoff", "expire", "lease", "batch", "info", "list-jobs",
+	"flush", "move", "replay", "drain", "clients", "weights",
+}
 
 func answerCapabilities(s *session, _ *request, _ *storage.Answer) {
 	words := slices.Clone(capabilities)

@@ -25,6 +25,7 @@ func init() {
 		protocol.PeekBuried:  {planPeekHead(tube.Buried), answerFound},
 		protocol.Reschedule:  {planReschedule, answerDone},
 		protocol.SetPriority: {planSetPriority, answerDone},
+		protocol.ReplayJob:   {planReplay, answerDone},
 	})
 }
 
@@ -96,6 +97,10 @@ func answerFound(s *session, _ *request, a *storage.Answer) {
 
 func planReschedule(s *session, c *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{Kind: storage.Reschedule, ID: c.ID, In: c.In})
+}
+
+func planReplay(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Replay, ID: c.ID})
 }
 
 func planSetPriority(s *session, c *protocol.Command, r *request) {

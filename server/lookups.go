@@ -8,6 +8,7 @@ import (
 	"redstalk/protocol"
 	"redstalk/server/access"
 	"redstalk/storage"
+	"redstalk/tube"
 )
 
 // This file has commands that name a job by its id, from clients whose rights differ between tubes.
@@ -72,6 +73,9 @@ func (s *session) planOfJob(c *protocol.Command, r *request) {
 // that it names.
 func (p *principal) areGranted(c *protocol.Command) bool {
 	need := needs[c.Verb]
+	if c.Verb == protocol.ReplayJob { // the rights on a second tube count, too
+		return p.user.Everywhere() == access.All
+	}
 	if c.Verb != protocol.DeleteBatch { // the common case, without the allocation in idsOf
 		return p.isGranted(need, c.ID)
 	}
@@ -123,11 +127,16 @@ func (s *session) planLookedUp(c *protocol.Command, r *request, lookup *storage.
 		r.reply = func(s *session) { s.fail(r, err) }
 	case !found:
 		r.reply = func(s *session) { s.out.NotFound() }
-	case !needs[c.Verb].Met(rights):
+	case !needs[c.Verb].Met(rights), c.Verb == protocol.ReplayJob && !s.principal.maySendBack(lookup.Answer.Job):
 		r.reply = func(s *session) { s.out.Forbidden() }
 	default:
 		handlers[c.Verb].plan(s, c, r)
 	}
+}
+
+// maySendBack reports whether the principal may replay a job on whose tube it has the right to do so.
+func (p *principal) maySendBack(j *tube.JobStats) bool {
+	return p.user.MaySendBack(j.Tube, j.Home())
 }
 
 // rightsOnJob returns the client's rights on the tube of a job that was looked up, and caches them.

@@ -83,5 +83,9 @@ func jobLine(j *tube.JobStats) *protocol.FlowMap {
 		m.Quoted("reason", n.Reason)
 		m.Int("failed-ms", failedMs(n))
 	}
+	if j.Metadata != nil && j.Metadata.FromTube != "" {
+		m.Bare("from-tube", j.Metadata.FromTube)
+		m.Uint("from-id", j.Metadata.FromID)
+	}
 	return m
 }

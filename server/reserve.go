@@ -38,7 +38,7 @@ func (s *session) planTakeFor(h tube.Holder, r *request, timeout time.Duration) 
 	s.blocking = s.blocking || r.waits
 	s.tubes += s.watched.len()
 	tubes, first := s.takeTubes()
-	s.addOp(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: tubes, First: first, Wait: r.waits})
+	s.addOp(r, storage.Op{Kind: storage.Take, Holder: h, Tubes: tubes, First: first, Wait: r.waits, Info: r.info})
 }
 
 // stale reports whether the take of r found no job before another reserve of the same burst waited.

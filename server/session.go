@@ -153,6 +153,7 @@ type request struct {
 	answered   int            // reserve-batch: how many jobs were taken
 	bytes      int            // reserve-batch: bytes of the bodies of those jobs
 	bodyShare  int            // reserve-batch: limit for the body of each of the last takes, in bytes; 0: none
+	unexamined bool           // reserve-batch: several takes were planned, and none was examined yet
 	single     bool           // reserve-batch: the next take is for one job
 	info       bool           // reserve-batch, reserve-lease: each job is answered with its info
 	infoRead   bool           // the stats for that were read: they follow the takes that found a job

@@ -5,11 +5,22 @@ package tube
 
 // Home returns the tube to which a replay sends j back; "" if j did not come to its tube as a
 // dead letter.
-func (m *Machine) Home(j *Job) string {
-	if home := m.metadataOf(j).FromTube; home != m.tubeOf(j).name {
-		return home
+func (m *Machine) Home(j *Job) string { return m.metadataOf(j).home(m.tubeOf(j).name) }
+
+// Home is Machine.Home for the job that s describes.
+func (s *JobStats) Home() string {
+	if s.Metadata == nil {
+		return ""
 	}
-	return ""
+	return s.Metadata.home(s.Tube)
+}
+
+// home returns FromTube; "" if that is the tube in which the job is.
+func (f *Metadata) home(tube string) string {
+	if f.FromTube == tube {
+		return ""
+	}
+	return f.FromTube
 }
 
 // SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is

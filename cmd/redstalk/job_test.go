@@ -18,6 +18,8 @@ func TestTagsOfJob(t *testing.T) {
 			value = []string{"1"}
 		case "N":
 			value = 1
+		case "NAME=VALUE":
+			value = map[string]string{"a": "1"}
 		}
 		line[strings.ReplaceAll(tag.Name, "-", "_")] = value
 	}
@@ -28,5 +30,53 @@ func TestTagsOfJob(t *testing.T) {
 	tags, err := j.tags()
 	if len(tags) != len(line) || err != nil {
 		t.Errorf("%s has the tags %v, %v", text, tags, err)
+	}
+}
+
+// TestSaysMore: what is said of a job comes with it through put, bury, export and import; and a
+// wrong tag is explained.
+func TestSaysMore(t *testing.T) {
+	t.Parallel()
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	addr, other := ours(t), ours(t)
+	on(t, addr)("put", "--meta", `a=x, "y"`, "--meta", "B-1=ä\nz", "--trace", trace, "body")
+	on(t, addr)("bury", "1", "--reason", `550 "no" such user`)
+	want := []string{`"meta":{"B-1":"ä\nz","a":"x, \"y\""}`, `"trace":"` + trace + `"`, `"reason":"550 \"no\" such user"`}
+	exported := on(t, addr)("export")
+	if got := runIn(t.Context(), exported, "import", "-s", other); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	for _, text := range []string{exported, on(t, other)("export")} {
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s is not in %s", part, text)
+			}
+		}
+	}
+	for _, args := range [][]string{{"put", "--retry", "10x", "x"}, {"put", "--meta", "a.b=c", "x"}, {"policy", "t", "retry:10x"}} {
+		tag := map[bool]string{true: "meta", false: "retry"}[args[1] == "--meta"]
+		if got := runIn(t.Context(), "", append(args, "-s", addr)...); got.code == 0 || !strings.Contains(got.err, "the tag "+tag+" needs") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+}
+
+// TestReasonOfCommand: the last line of standard error of a failed command is the reason, or else
+// how it ended.
+func TestReasonOfCommand(t *testing.T) {
+	t.Parallel()
+	addr := ours(t)
+	for command, want := range map[string]string{
+		"echo first >&2; echo; printf 'the last one\n\n' >&2; exit 3": "the last one", "echo out; exit 4": "exit status 4",
+	} {
+		on(t, addr)("put", "-t", "e", "x")
+		got := runIn(t.Context(), "", "reserve", "-t", "e", "-s", addr, "--exec", command)
+		if got.code != exitJobs || strings.Contains(command, "first") != strings.Contains(got.err, "first") {
+			t.Errorf("%+v", got)
+		}
+		if page := on(t, addr)("export", "--state", "buried", "-t", "e"); !strings.Contains(page, `"reason":"`+want+`"`) {
+			t.Errorf("%s is not in %s", want, page)
+		}
+		on(t, addr)("flush", "-t", "e", "--yes")
 	}
 }

@@ -31,6 +31,10 @@ type listedJob struct {
 	TTR      uint32 `yaml:"ttr"`
 	Key      string `yaml:"key"`
 	Parked   string `yaml:"parked"`
+	FailedMS int64  `yaml:"failed-ms"`
+	Reason   string `yaml:"reason"`
+	FromTube string `yaml:"from-tube"`
+	FromID   uint64 `yaml:"from-id"`
 	Reserves uint32 `yaml:"reserves"`
 	Timeouts uint32 `yaml:"timeouts"`
 	Releases uint32 `yaml:"releases"`
@@ -41,6 +45,7 @@ type listedJob struct {
 func (l *listedJob) job(tube, state string, now time.Time) *job {
 	j := &job{
 		ID: l.ID, Tube: tube, State: state, Priority: l.Pri, TTR: l.TTR, Age: l.Age, Size: l.Size, Key: l.Key, Parked: l.Parked,
+		FailedMS: l.FailedMS, Reason: l.Reason, FromTube: l.FromTube, FromID: l.FromID,
 		Reserves: l.Reserves, Timeouts: l.Timeouts, Releases: l.Releases, Buries: l.Buries, Kicks: l.Kicks,
 	}
 	j.setLeft(l.DueMS, now)

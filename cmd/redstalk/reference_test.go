@@ -111,7 +111,7 @@ func TestComplete(t *testing.T) {
 		words string
 		want  string // first words of the lines
 	}{
-		{"re", "reserve release reschedule"},
+		{"re", "reserve replay release reschedule"},
 		{"put --ta", ""},
 		{"put --tu", "--tube"},
 		{"put --ser", "--server"},

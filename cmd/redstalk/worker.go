@@ -29,10 +29,6 @@ func work(t *task, tubes []string, wait time.Duration) error {
 	if err := w.check(); err != nil {
 		return err
 	}
-	var err error
-	if w.reasons, err = t.supports("reason"); err != nil {
-		return err
-	}
 	killCtx, stop := context.WithCancel(context.Background())
 	defer stop()
 	defer w.watchSignals(stop)()
@@ -41,6 +37,7 @@ func work(t *task, tubes []string, wait time.Duration) error {
 	for range t.Int("jobs") {
 		go func() { errs <- w.run(killCtx) }()
 	}
+	var err error
 	for range t.Int("jobs") {
 		err = errors.Join(err, <-errs)
 	}
@@ -63,7 +60,6 @@ type workers struct {
 	wait      time.Duration
 	command   string
 	onFailure string // what to do with failed jobs
-	reasons   bool   // the server wants to know why jobs fail
 
 	mu           sync.Mutex
 	left         int // jobs that may still be started, if --count is set
@@ -160,10 +156,14 @@ func (w *workers) runOnce(killCtx context.Context, began *bool) error {
 	if err := watch(conn, w.tubes); err != nil {
 		return err
 	}
+	reasons, err := knowsReasons(conn)
+	if err != nil {
+		return err
+	}
 	for w.Context.Context.Err() == nil && w.takeSlot() {
 		var c *current
 		err := awaitJob(w.Context.Context, conn, w.dialer.limit, "reserve-with-timeout", w.wait, func(r *client.Reply) {
-			c = &current{workers: w, conn: conn, id: r.ID, body: bytes.Clone(r.Body)}
+			c = &current{workers: w, conn: conn, reasons: reasons, id: r.ID, body: bytes.Clone(r.Body)}
 		})
 		if c == nil {
 			w.returnSlot()
@@ -178,15 +178,28 @@ func (w *workers) runOnce(killCtx context.Context, began *bool) error {
 	return nil
 }
 
+// knowsReasons asks whether a server stores why jobs fail.
+func knowsReasons(conn *client.Conn) (has bool, err error) {
+	err = conn.Ask([]byte("capabilities\r\n"), 1, func(r *client.Reply) error {
+		has = r.Word == client.OK && strings.Contains(string(r.Body), "- reason\n")
+		return nil
+	})
+	if err != nil {
+		return false, connectionError("asking what the server can do", err)
+	}
+	return has, nil
+}
+
 // current is a job that a worker has reserved.
 type current struct {
 	*workers
-	conn *client.Conn
-	id   uint64
-	body []byte
-	job  job
-	lost bool // the reservation ended before the command
-	said lastLine
+	conn    *client.Conn
+	reasons bool // the server stores reasons
+	id      uint64
+	body    []byte
+	job     job
+	lost    bool // the reservation ended before the command
+	said    lastLine
 }
 
 // process runs the command and finishes the job. Its error is one of the connection.

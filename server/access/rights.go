@@ -69,6 +69,12 @@ func (u *User) MayRedirect(from, to string) bool {
 	return from == to || u.On(from)&Work != 0 && (to == "" || u.On(to)&Put != 0)
 }
 
+// MaySendBack reports whether the user may send a dead letter back from a tube to the one where it
+// was exhausted. It needs what moving it by move-jobs needs. If home is "", there is none.
+func (u *User) MaySendBack(from, home string) bool {
+	return home == "" || u.On(home)&Admin != 0 && u.MayRedirect(from, home)
+}
+
 // MaySeeClients reports whether the user may see the connections of all users.
 func (u *User) MaySeeClients() bool { return u.everywhere&Admin != 0 }
 

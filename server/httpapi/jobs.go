@@ -17,6 +17,8 @@ import (
 func (svc *service) jobChanges() []*row {
 	return []*row{
 		typed(svc, Operation{"POST", "/v1/jobs/{id}/kick", rightOf(protocol.KickJob), OfJob}, doc("kickJob", "Make a buried or delayed job ready", 204, ""), svc.kickJob),
+		typed(svc, Operation{"POST", "/v1/jobs/{id}/replay", rightOf(protocol.ReplayJob), OfJob}, doc("replayJob", "Give a job another chance that has failed for good", 204,
+			"A job in a dead-letter tube goes back to the tube that it came from, where it is ready and has a new id. Any other job becomes ready, if it is buried. Failures and deliveries count from zero."), svc.replayJob),
 		typed(svc, Operation{"POST", "/v1/jobs/{id}/reschedule", rightOf(protocol.Reschedule), OfJob}, doc("reschedule", "Change when a ready or delayed job is due", 204, ""), svc.reschedule),
 		typed(svc, Operation{"POST", "/v1/jobs/{id}/priority", rightOf(protocol.SetPriority), OfJob}, doc("setPriority", "Change the priority of a job that is not reserved", 204, ""), svc.setPriority),
 	}
@@ -39,6 +41,32 @@ func (svc *service) job(ctx context.Context, in *JobPath) (*jobOutput, error) {
 	return out, nil
 }
 
+type keyInput struct {
+	Key string `query:"key" required:"true" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
+}
+
+type keyOutput struct{ Body foundJobs }
+
+// foundJobs are the jobs with a key.
+type foundJobs struct {
+	Jobs []JobInfo `json:"jobs" nullable:"false"`
+}
+
+// jobsByKey searches all tubes that the user may read for jobs with a key.
+func (svc *service) jobsByKey(ctx context.Context, in *keyInput) (*keyOutput, error) {
+	found, err := svc.queue.FindKey(ctx, in.Key)
+	if err != nil && !errors.Is(err, queue.ErrNotFound) {
+		return nil, err
+	}
+	all := foundJobs{Jobs: []JobInfo{}}
+	for i := range found {
+		if len(visible(ctx, []string{found[i].Tube})) > 0 {
+			all.Jobs = append(all.Jobs, infoOf(&found[i]))
+		}
+	}
+	return &keyOutput{all}, nil
+}
+
 // keyPath is a tube and a key in a path.
 type keyPath struct {
 	TubePath
@@ -59,6 +87,26 @@ func (svc *service) deleteByKey(ctx context.Context, in *keyPath) (*noOutput, er
 
 func (svc *service) kickJob(ctx context.Context, in *JobPath) (*noOutput, error) {
 	return nil, svc.queue.KickJob(ctx, in.ID)
+}
+
+func (svc *service) replayJob(ctx context.Context, in *JobPath) (*noOutput, error) {
+	if err := svc.checkReplay(ctx, in.ID); err != nil {
+		return nil, err
+	}
+	return nil, svc.queue.Replay(ctx, in.ID)
+}
+
+// checkReplay returns an error if the user may not send a job back to the tube that it came from.
+func (svc *service) checkReplay(ctx context.Context, id uint64) error {
+	u := access.UserIn(ctx)
+	if u == nil || u.Everywhere() == access.All {
+		return nil
+	}
+	s, err := svc.queue.JobStats(ctx, id)
+	if err == nil && !u.MaySendBack(s.Tube, s.Home()) {
+		err = forbidden()
+	}
+	return err
 }
 
 type rescheduleInput struct {
@@ -85,7 +133,7 @@ func (svc *service) setPriority(ctx context.Context, in *priorityInput) (*noOutp
 
 type actionInput struct {
 	Body struct {
-		Action   string   `json:"action" enum:"delete,kick,bury,reschedule,priority,move"`
+		Action   string   `json:"action" enum:"delete,kick,replay,bury,reschedule,priority,move"`
 		IDs      []uint64 `json:"ids" minItems:"1" maxItems:"1000" nullable:"false"`
 		In       string   `json:"in,omitempty" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"for reschedule: time until the jobs are ready"`
 		Priority *uint32  `json:"priority,omitempty" doc:"for priority: the new priority"`
@@ -146,6 +194,13 @@ func (svc *service) actionOf(ctx context.Context, in *actionInput) (func(context
 		return func(ctx context.Context, id uint64) error { return svc.queue.Delete(ctx, svc.queue.NewHolder(), id) }, nil
 	case "kick":
 		return svc.queue.KickJob, nil
+	case "replay":
+		return func(ctx context.Context, id uint64) error {
+			if svc.checkReplay(ctx, id) != nil {
+				return queue.ErrNotFound
+			}
+			return svc.queue.Replay(ctx, id)
+		}, nil
 	case "bury":
 		return svc.buryJob, nil
 	case "move":

@@ -85,6 +85,7 @@ func (svc *service) consoleOperations() []*row {
 	search.extraStatuses, parked.extraStatuses = []int{429}, []int{429}
 	return []*row{
 		watch, search, parked,
+		typed(svc, Operation{"GET", "/v1/jobs", rightOf(protocol.ListTubes), Listed}, doc("jobsByKey", "Find the jobs of all tubes that have a key", 200, ""), svc.jobsByKey),
 		typed(svc, Operation{"GET", "/v1/charts", rightOf(protocol.ListTubes), Listed}, doc("charts", "How many jobs were ready in the last minutes", 200,
 			"For at most 1,000 tubes. The charts are in the memory of the instance that receives the request."), svc.charts),
 		typed(svc, Operation{"GET", "/v1/tubes/{tube}/chart", rightOf(protocol.StatsTube), InPath}, doc("chart", "The chart of a tube for the last hour", 200,

@@ -195,3 +195,42 @@ func TestLeases(t *testing.T) {
 	}
 	a.want(204, "DELETE", "/v1/jobs/1", "")
 }
+
+// TestNotes: meta, trace and reasons, in JSON and in queries, and what is wrong with them.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	a := start(t, Config{})
+	a.want(201, "POST", "/v1/tubes/default/jobs", `{"body":"x","meta":{"b":"ä\n","a":""},"trace":"`+trace+`","retry":["0s","1h"]}`)
+	job := a.reserve("")[0]
+	if len(job.Lease) != 20 || job.Meta["b"] != "ä\n" || job.Trace != trace || len(job.Retry) != 2 || job.Reason != "" {
+		t.Errorf("%+v", job)
+	}
+	a.want(204, "POST", "/v1/jobs/1/release?reason=no+such+user&lease="+job.Lease, "")
+	job = a.reserve("")[0]
+	if job.Reason != "no such user" || job.FailedMs == 0 || job.Failures != 1 || job.Meta["b"] != "ä\n" {
+		t.Errorf("%+v", job)
+	}
+	a.want(204, "POST", "/v1/jobs/1/release?failure=no&lease="+strings.TrimLeft(job.Lease, "0"), "")
+	job = a.reserve("")[0]
+	if job.Failures != 1 || job.Deliveries != 2 || job.Priority != 1024 {
+		t.Errorf("after a release that is no failure: %+v", job)
+	}
+	a.want(204, "POST", "/v1/jobs/1/bury?reason=gone&lease="+job.Lease, "")
+	info := decode[JobInfo](t, a.want(200, "GET", "/v1/jobs/1", ""))
+	if info.Reason != "gone" || info.FailedMs == 0 || info.Trace != trace || len(info.Meta) != 2 {
+		t.Errorf("%+v", info)
+	}
+	for path, field := range map[string]string{
+		"/v1/jobs/1/release?lease=1&failure=yes": "failure", "/v1/jobs/1/release?lease=1&failure=no&reason=a": "failure", "/v1/jobs/1/bury?lease=1&reason=": "reason",
+	} {
+		if p := decode[problem](t, a.want(422, "POST", path, "")); !strings.Contains(p.Detail, field+":") {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+	for text, field := range map[string]string{`"meta":{"a.b":"c"}`: "meta", `"meta":{"a":"b","A":"c"}`: "meta", `"trace":"` + strings.ToUpper(trace) + `"`: "trace"} {
+		if p := decode[problem](t, a.want(422, "POST", "/v1/tubes/default/jobs", `{"body":"x",`+text+"}")); !strings.Contains(p.Detail, field+":") {
+			t.Errorf("%s: %+v", text, p)
+		}
+	}
+}

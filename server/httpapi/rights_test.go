@@ -26,14 +26,14 @@ var accessNames = map[string]string{
 	"POST /v1/tubes/{tube}/jobs": "put", "POST /v1/tubes/{tube}/jobs/batch": "batch", "POST /v1/reserve": "reserve-lease",
 	"DELETE /v1/jobs/{id}": "delete", "POST /v1/jobs/finish": "delete-batch", "POST /v1/jobs/{id}/release": "release-lease",
 	"POST /v1/jobs/{id}/bury": "bury-lease", "POST /v1/jobs/{id}/touch": "touch-lease", "GET /v1/jobs/{id}": "peek",
-	"POST /v1/jobs/{id}/kick": "kick-job", "POST /v1/jobs/{id}/reschedule": "reschedule", "POST /v1/jobs/{id}/priority": "set-priority",
+	"POST /v1/jobs/{id}/kick": "kick-job", "POST /v1/jobs/{id}/replay": "replay-job", "POST /v1/jobs/{id}/reschedule": "reschedule", "POST /v1/jobs/{id}/priority": "set-priority",
 	"GET /v1/tubes": "list-tubes", "GET /v1/tubes/{tube}": "stats-tube", "GET /v1/tubes/{tube}/jobs": "list-jobs", "DELETE /v1/tubes/{tube}/jobs": "flush-tube",
 	"GET /v1/tubes/{tube}/keys/{key}": "find", "DELETE /v1/tubes/{tube}/keys/{key}": "delete-key", "POST /v1/tubes/{tube}/kick": "kick",
 	"POST /v1/tubes/{tube}/pause": "pause-tube", "POST /v1/tubes/{tube}/move": "move-jobs", "GET /v1/tubes/{tube}/policy": "get-policy",
 	"PUT /v1/tubes/{tube}/policy": "set-policy", "DELETE /v1/tubes/{tube}/policy": "set-policy", "GET /v1/events": "events",
 	"GET /v1/server": "stats", "POST /v1/server/drain": "drain", "POST /v1/server/undrain": "undrain",
 	"GET /v1/watch": "events", "GET /v1/charts": "list-tubes", "GET /v1/tubes/{tube}/chart": "stats-tube", "GET /v1/tubes/{tube}/search": "list-jobs",
-	"GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "capabilities",
+	"GET /v1/jobs": "list-tubes", "GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "capabilities",
 	"GET /v1/store": "stats", "GET /v1/clients": "list-clients",
 }
 
@@ -53,6 +53,7 @@ var requests = map[string]struct {
 	"POST /v1/jobs/{id}/touch":           {"/v1/jobs/{id}/touch?lease={lease}", "", 204},
 	"GET /v1/jobs/{id}":                  {"/v1/jobs/{id}", "", 200},
 	"POST /v1/jobs/{id}/kick":            {"/v1/jobs/{id}/kick", "", 404},
+	"POST /v1/jobs/{id}/replay":          {"/v1/jobs/{id}/replay", "", 404},
 	"POST /v1/jobs/{id}/reschedule":      {"/v1/jobs/{id}/reschedule?in=1s", "", 204},
 	"POST /v1/jobs/{id}/priority":        {"/v1/jobs/{id}/priority?priority=1", "", 204},
 	"GET /v1/tubes":                      {"/v1/tubes", "", 200},
@@ -62,6 +63,7 @@ var requests = map[string]struct {
 	"GET /v1/tubes/{tube}/chart":         {"/v1/tubes/t/chart", "", 200},
 	"GET /v1/tubes/{tube}/search":        {"/v1/tubes/t/search?state=ready&text=x", "", 200},
 	"GET /v1/parked":                     {"/v1/parked", "", 200},
+	"GET /v1/jobs":                       {"/v1/jobs?key=k", "", 200},
 	"POST /v1/jobs/actions":              {"/v1/jobs/actions", `{"action":"kick","ids":[{id}]}`, 200},
 	"GET /v1/caller":                     {"/v1/caller", "", 200},
 	"GET /v1/store":                      {"/v1/store", "", 200},
@@ -305,6 +307,37 @@ func TestJobsLeave(t *testing.T) {
 		got := g.call(c.method, c.path, c.body, "Authorization: Bearer "+c.user+":"+c.user)
 		if forbidden := got.status == 403; forbidden != (c.want == "FORBIDDEN") || !strings.Contains(got.body, c.want) {
 			t.Errorf("%s %s %s as %s: %d %s, want %q", c.method, c.path, c.body, c.user, got.status, got.body, c.want)
+		}
+	}
+}
+
+// TestRightsOfReplay: a dead letter can only be sent back by a user who could also move it.
+func TestRightsOfReplay(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, "dead b put,work,read,admin", "head * put,read,admin", "source * work,read,admin", "root * put,work,read,admin")
+	root := "Authorization: Bearer root:root"
+	g.call("POST", "/v1/tubes/a/jobs", `{"body":"x","max":1,"dead":"b"}`, root) // 1
+	job, err := g.queue.ReserveLease(t.Context(), []string{"a"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.call("POST", fmt.Sprintf("/v1/jobs/1/release?lease=%d", job.Lease), "", root, changeHeader+": 1")
+	for _, c := range []struct {
+		user, method, path, body string
+		status                   int
+		contains                 string
+	}{
+		{"dead", "POST", "/v1/jobs/2/replay", "", 403, "FORBIDDEN"},
+		{"head", "POST", "/v1/jobs/2/replay", "", 403, "FORBIDDEN"},
+		{"source", "POST", "/v1/jobs/2/replay", "", 403, "FORBIDDEN"},
+		{"head", "POST", "/v1/jobs/actions", `{"action":"replay","ids":[2]}`, 200, `"missed":[2]`},
+		{"root", "POST", "/v1/jobs/actions", `{"action":"replay","ids":[2,99]}`, 200, `"done":1`},
+		{"root", "POST", "/v1/jobs/3/replay", "", 404, "NOT_FOUND"},
+		{"root", "GET", "/v1/jobs/3", "", 200, `"tube":"a","state":"ready"`},
+	} {
+		got := g.call(c.method, c.path, c.body, "Authorization: Bearer "+c.user+":"+c.user, changeHeader+": 1")
+		if got.status != c.status || !strings.Contains(got.body, c.contains) {
+			t.Errorf("%s %s %s as %s: %d %s, want %d %s", c.method, c.path, c.body, c.user, got.status, got.body, c.status, c.contains)
 		}
 	}
 }

@@ -101,3 +101,38 @@ func TestParkedPages(t *testing.T) {
 		t.Errorf("after bb there are %d", len(page.Jobs))
 	}
 }
+
+// TestDeadLetters: dead letters are listed beside parked jobs, in every state but reserved, each once.
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	a := start(t, Config{})
+	a.want(201, "POST", "/v1/tubes/morgue/jobs", `{"body":"a put of its own","priority":0}`)
+	a.want(204, "PUT", "/v1/tubes/named/policy", `{"dead":"morgue"}`)
+	for _, dead := range []string{"morgue", "other"} {
+		a.putMany("t", 130, func(int) string { return `{"body":"a letter","max":1,"dead":"` + dead + `"}` })
+		for _, job := range a.reserve("tube=t&n=130") {
+			a.want(204, "POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s", job.ID, job.Lease), "")
+		}
+	}
+	page := decode[jobsPage](t, a.want(200, "GET", "/v1/tubes/other/jobs?state=ready&limit=2", ""))
+	a.act(fmt.Sprintf(`{"action":"bury","ids":[%d]}`, page.Jobs[0].ID))
+	a.act(fmt.Sprintf(`{"action":"reschedule","ids":[%d],"in":"1h"}`, page.Jobs[1].ID))
+	found, query, pages := make(map[uint64]bool), "", 0
+	for more := true; more; pages++ {
+		page := decode[parkedPage](t, a.want(200, "GET", "/v1/parked?dead_letters=true&excerpt=true"+query, ""))
+		for _, job := range page.Jobs {
+			if found[job.ID] || job.FromTube != "t" || job.Excerpt != "a letter" {
+				t.Fatalf("found again, or no dead letter: %+v", job)
+			}
+			found[job.ID] = true
+		}
+		more = page.NextTube != ""
+		query = "&" + url.Values{"from": {page.NextTube}, "state": {page.NextState}, "cursor": {page.Next}}.Encode()
+	}
+	if len(found) != 260 || pages < 2 {
+		t.Errorf("%d jobs were found on %d pages", len(found), pages)
+	}
+	if page := decode[parkedPage](t, a.want(200, "GET", "/v1/parked", "")); len(page.Jobs) != 0 {
+		t.Errorf("without dead letters: %+v", page)
+	}
+}

@@ -106,6 +106,13 @@ func (q *Queue) ListJobs(ctx context.Context, name string, s tube.State, count u
 	return a.Result.Jobs, a.Result.Cursor, nil
 }
 
+// Replay sends a dead letter back to the tube where it was exhausted, or kicks a buried job. It
+// returns ErrNotFound for other jobs, and for reserved ones.
+func (q *Queue) Replay(ctx context.Context, id uint64) error {
+	_, err := q.doOne(ctx, storage.Op{Kind: storage.Replay, ID: id})
+	return err
+}
+
 // Flush removes the jobs of a tube in a state, or with tube.Gone all ready, delayed and
 // buried ones. It returns how many jobs it has removed.
 func (q *Queue) Flush(ctx context.Context, name string, s tube.State) (int, error) {

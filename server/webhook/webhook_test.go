@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"redstalk/server/queue"
 	"redstalk/tube"
 )
 
@@ -32,6 +34,49 @@ func TestDelivered(t *testing.T) {
 		if h := all[0].header.Get(name); h != want {
 			t.Errorf("%s: %q, want %q", name, h, want)
 		}
+	}
+}
+
+// TestNotes: the trace and meta of a job are headers, and what an answer says is the reason of the
+// failure.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	var got calls
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		got.record(r)
+		w.WriteHeader(http.StatusGone)
+		w.Write([]byte("no such\r\nuser\xff" + strings.Repeat("é", 600)))
+	})
+	w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
+	defer w.end()
+	put, err := w.PutTagged(t.Context(), queue.NewJob{Tube: "t", TTR: 60}, &tube.Tags{Trace: trace, Meta: []tube.Meta{{Name: "user-id", Value: "a\nb"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.push("t", tube.Policy{Push: tube.Push{URL: s.URL}})
+	w.until("the job to be parked", func() bool { return w.job(put.ID).State == tube.Buried })
+	h := got.all()[0].header
+	if h.Get("traceparent") != trace || h.Get("Redstalk-Meta-User-Id") != "a b" {
+		t.Errorf("%v", h)
+	}
+	n := w.job(put.ID).Metadata.AllNotes()
+	if !strings.HasPrefix(n.Reason, "no such \nuseré") || len(n.Reason) > tube.MaxReason || !utf8.ValidString(n.Reason) || len(n.Reason) < 500 {
+		t.Errorf("the reason is %q", n.Reason)
+	}
+}
+
+// TestReasonWithoutBody: without a body, the error is the reason.
+func TestReasonWithoutBody(t *testing.T) {
+	t.Parallel()
+	s := receiver(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
+	defer w.end()
+	id := w.put("t", "")
+	w.push("t", tube.Policy{Push: tube.Push{URL: s.URL}})
+	w.until("a failure", func() bool { return w.job(id).Counters[tube.Releases] > 0 })
+	if n := w.job(id).Metadata.AllNotes(); !strings.Contains(n.Reason, "status 418") {
+		t.Errorf("the reason is %q", n.Reason)
 	}
 }
 

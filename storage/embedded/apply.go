@@ -137,6 +137,10 @@ func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) (done 
 		op.Answer.Soon = soon.Until(now)
 	}
 	e.answerLease(op, job)
+	if op.Info && job != nil {
+		s, _ := e.machine.JobStats(now, job.ID)
+		op.Answer.Job = &s
+	}
 	if many {
 		e.spendTake(tubes, names)
 	}

@@ -31,7 +31,7 @@ func (b *harness) wantJob(id uint64, body string, want tube.JobStats) {
 		b.Errorf("the body of job %d is %.40q", id, peeked.Body)
 	}
 	want.ID = id
-	got.Created, got.Age, got.TimeLeft, got.File, got.Metadata, got.Rules = 0, 0, 0, 0, nil, tube.Rules{}
+	got.Created, got.Age, got.TimeLeft, got.File, got.Metadata, got.Rules, got.Holder = 0, 0, 0, 0, nil, tube.Rules{}, 0
 	if !reflect.DeepEqual(got, want) {
 		b.Errorf("job %d is %+v\nwant %+v", id, got, want)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -229,4 +230,73 @@ func TestInvalid(t *testing.T) {
 		_, err := c.Put(t.Context(), name, nil, opts...)
 		wantErr(t, err, client.ErrInvalid)
 	}
+}
+
+// TestMeta: headers, a trace and the reason of a failure come with the job, and are in its stats.
+func TestMeta(t *testing.T) {
+	onEngines(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {
+		ctx := limited(t)
+		const trace, odd = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a \"b\" \\ c\n\té, {x: y}"
+		_, err := c.Put(ctx, "meta", nil, client.Meta("a", odd), client.Meta("B_2", ""), client.Trace(trace))
+		if !on.Leases() {
+			wantErr(t, err, client.ErrUnsupported)
+			mustPut(t, c, "meta", "")
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		consumer := c.Consume("meta")
+		defer consumer.Close()
+		reserve := func() *client.Job {
+			job, err := consumer.Reserve(ctx, 5*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return job
+		}
+		if err := reserve().Release(ctx, 0, client.Reason("\x00\xff"+odd+strings.Repeat("ü", 300))); err != nil {
+			t.Fatal(err)
+		}
+		job := reserve()
+		if !on.Leases() {
+			if err := errors.Join(job.Release(ctx, 0, client.NoFailure()), reserve().Bury(ctx, client.Reason("x"))); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		stats, err := c.JobStats(ctx, job.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*client.Stats{job.Known(), stats} {
+			reason := strings.HasPrefix(s.Reason, odd+"ü") && len(s.Reason) > 508 && len(s.Reason) <= 512
+			if s.Meta["a"] != odd || len(s.Meta) != 2 || s.Trace != trace || !reason || time.Since(s.Failed) > time.Minute || s.Failures != 1 {
+				t.Errorf("%+v", s)
+			}
+		}
+		if err := job.Release(ctx, 0, client.NoFailure()); err != nil {
+			t.Fatal(err)
+		}
+		if job = reserve(); job.Known().Failures != 1 || job.Known().Deliveries != 2 {
+			t.Errorf("%+v", job.Known())
+		}
+		if err := job.Bury(ctx, client.Reason("no")); err != nil {
+			t.Error(err)
+		}
+		if s, err := c.JobStats(ctx, job.ID); err != nil || s.Reason != "no" {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+// TestName: a name does no harm, whether the server knows names or not.
+func TestName(t *testing.T) {
+	onEngines(t, func(t *testing.T, _ *client.Client, on *testserver.Cluster) {
+		c := client.New(on.Addr(), client.Name("mailer-7"))
+		defer c.Close()
+		mustPut(t, c, "named", "x")
+		wrong := client.New(on.Addr(), client.Name("a b"))
+		defer wrong.Close()
+		_, err := wrong.Put(limited(t), "named", nil)
+		wantErr(t, err, client.ErrInvalid)
+	})
 }

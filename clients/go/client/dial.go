@@ -95,7 +95,7 @@ func (c *Client) dialOne(ctx context.Context, addr string) (*conn, error) {
 	}
 	release := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
 	conn := newConn(nc, addr, c.opts.replyTimeout)
-	if err = conn.handshake(c.opts.user, c.opts.secret); err == nil && !release() {
+	if err = conn.handshake(&c.opts); err == nil && !release() {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -105,35 +105,50 @@ func (c *Client) dialOne(ctx context.Context, addr string) (*conn, error) {
 	return conn, c.adopt(conn)
 }
 
-// handshake authenticates and asks for the capabilities, in one round trip.
-func (c *conn) handshake(user, secret string) error {
-	commands, replies := "capabilities\r\n", make([]Reply, 1, 2)
-	if user != "" {
-		commands, replies = "auth "+user+" "+secret+"\r\n"+commands, replies[:2]
+// handshake authenticates, names the connection and asks for the capabilities, in one round trip.
+func (c *conn) handshake(o *options) error {
+	if !printable(o.name) {
+		return invalid("name %q", o.name)
 	}
-	if _, err := c.net.Write([]byte(commands)); err != nil {
+	commands := []string{"capabilities"}
+	if o.name != "" {
+		commands = append([]string{"client " + o.name}, commands...)
+	}
+	if o.user != "" {
+		commands = append([]string{"auth " + o.user + " " + o.secret}, commands...)
+	}
+	if _, err := c.net.Write([]byte(strings.Join(commands, "\r\n") + "\r\n")); err != nil {
 		return err
 	}
-	for i := range replies {
-		line, err := c.in.ReadSlice('\n')
-		if err == nil {
-			err = readReply(c.in, line, &replies[i])
-		}
-		if err != nil {
+	for _, command := range commands {
+		if err := c.handshakeReply(command); err != nil {
 			return err
 		}
 	}
-	if user != "" {
-		if auth := &replies[0]; auth.Word == "UNKNOWN_COMMAND" {
-			return &UnsupportedError{Feature: "auth"}
-		} else if err := auth.expect("AUTHENTICATED"); err != nil {
-			return err
-		}
-	}
-	answer := &replies[len(replies)-1]
-	if answer.Word != "OK" && answer.Word != "UNKNOWN_COMMAND" {
-		return answer.fail()
-	}
-	c.caps = parseCapabilities(answer.Body)
 	return nil
+}
+
+// handshakeReply reads the reply to a command of the handshake. What a server does not know is no error, except auth.
+func (c *conn) handshakeReply(command string) error {
+	line, err := c.in.ReadSlice('\n')
+	var reply Reply
+	if err == nil {
+		err = readReply(c.in, line, &reply)
+	}
+	verb, _, _ := strings.Cut(command, " ")
+	unknown := reply.Word == "UNKNOWN_COMMAND"
+	switch {
+	case err != nil:
+		return err
+	case verb == "auth" && unknown:
+		return &UnsupportedError{Feature: "auth"}
+	case verb == "auth":
+		return reply.expect("AUTHENTICATED")
+	case unknown:
+		return nil
+	case verb == "client":
+		return reply.expect("NAMED")
+	}
+	c.caps = parseCapabilities(reply.Body)
+	return reply.expect("OK")
 }

@@ -43,54 +43,91 @@ func (j *Job) Delete(ctx context.Context) error { return j.finish(ctx, "delete",
 // Touch starts the TTR of the job again.
 func (j *Job) Touch(ctx context.Context) error { return j.finish(ctx, "touch", "", "TOUCHED") }
 
-// Release gives the job back after a failure, with the priority that it has. It is ready again
-// after the delay, in whole seconds rounded up. Without a delay the server's retry waits apply, if there
-// are any.
-func (j *Job) Release(ctx context.Context, delay time.Duration) error {
+// A FinishOption says more about why a job is released or buried. Servers without the capability reason get the command without it.
+type FinishOption func(*finishOptions)
+
+type finishOptions struct {
+	reason    string
+	noFailure bool
+}
+
+// Reason says why the job has failed. The server keeps the first 512 bytes until the next failure.
+func Reason(text string) FinishOption { return func(o *finishOptions) { o.reason = reasonOf(text) } }
+
+// NoFailure makes a release count neither as a failure nor as a delivery, so that it uses up none of the retries of the job.
+func NoFailure() FinishOption { return func(o *finishOptions) { o.noFailure = true } }
+
+// tagsOf returns the options as tags.
+func tagsOf(opts []FinishOption) string {
+	var o finishOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	switch {
+	case o.noFailure:
+		return " failure:no"
+	case o.reason != "":
+		return " reason:" + quote(o.reason)
+	}
+	return ""
+}
+
+// Release gives the job back, with the priority that it has. It is ready again
+// after the delay, in whole seconds rounded up. That is a failure: without a delay the server's retry waits apply, if
+// there are any.
+func (j *Job) Release(ctx context.Context, delay time.Duration, opts ...FinishOption) error {
 	s, err := j.Stats(ctx)
 	if err != nil {
 		return err
 	}
-	return j.finish(ctx, "release", fmt.Sprintf(" %d %d", s.Priority, seconds(delay)), "RELEASED")
+	return j.finish(ctx, "release", fmt.Sprintf(" %d %d", s.Priority, seconds(delay)), "RELEASED", opts...)
 }
 
 // Bury sets the job aside until it is kicked.
-func (j *Job) Bury(ctx context.Context) error {
+func (j *Job) Bury(ctx context.Context, opts ...FinishOption) error {
 	s, err := j.Stats(ctx)
 	if err != nil {
 		return err
 	}
-	return j.finish(ctx, "bury", fmt.Sprintf(" %d", s.Priority), "BURIED")
+	return j.finish(ctx, "bury", fmt.Sprintf(" %d", s.Priority), "BURIED", opts...)
 }
 
-// GiveBack makes the job ready again at once. Without a lease that is no failure; but the connection of the job
-// is closed, and all other jobs on it go back as well. With a lease it is a release: redstalk
-// counts a failure, and applies the retry waits of the job.
+// GiveBack makes the job ready again at once, which is no failure. Without a lease the connection of the job is closed, and
+// all other jobs on it go back as well. With a lease it is a release with [NoFailure].
 func (j *Job) GiveBack(ctx context.Context) error {
 	if j.Lease != "" {
-		return j.Release(ctx, 0)
+		return j.Release(ctx, 0, NoFailure())
 	}
 	j.conn.fail(errAbandoned)
 	return nil
 }
 
 // finish sends a command about the reservation.
-func (j *Job) finish(ctx context.Context, verb, args, word string) error {
+func (j *Job) finish(ctx context.Context, verb, args, word string, opts ...FinishOption) error {
+	tags := tagsOf(opts)
 	f := new(funcs)
 	f.reply = func(reply *Reply) error { return reply.expect(word) }
 	id := strconv.FormatUint(j.ID, 10)
 	r := request{name: verb, changes: true, repeat: j.Lease != "", command: f}
 	if j.Lease == "" {
-		f.call = func(*conn) (*call, error) { return lineCall(verb + " " + id + args), nil }
+		f.call = func(conn *conn) (*call, error) { return lineCall(verb + " " + id + args + conn.reasons(tags)), nil }
 		if err := j.conn.request(ctx, &r); err != nil {
 			return r.explain(err)
 		}
 		return nil
 	}
 	f.call = func(conn *conn) (*call, error) {
-		return lineCall(verb + "-lease " + id + " " + j.Lease + args), conn.caps.need(Leases, "leases")
+		return lineCall(verb + "-lease " + id + " " + j.Lease + args + conn.reasons(tags)), conn.caps.need(Leases, "leases")
 	}
 	return j.client.do(ctx, &r)
+}
+
+// reasons returns tags of a release or bury, unless the server does not know them.
+func (c *conn) reasons(tags string) string {
+	if c.caps.has(Reasons) {
+		return tags
+	}
+	return ""
 }
 
 // Stats returns what the server knew about the job when it was first asked, or when it

@@ -12,6 +12,7 @@ type Option func(*options)
 type options struct {
 	tls          *tls.Config
 	user, secret string
+	name         string
 	connections  int
 	dialTimeout  time.Duration
 	replyTimeout time.Duration
@@ -33,6 +34,10 @@ func TLS(config *tls.Config) Option { return func(o *options) { o.tls = config }
 func Auth(user, secret string) Option {
 	return func(o *options) { o.user, o.secret = user, secret }
 }
+
+// Name names the connections of the client, for the list of clients of the server: printable ASCII without spaces. Servers
+// without that list ignore it.
+func Name(name string) Option { return func(o *options) { o.name = name } }
 
 // Connections sets how many connections the calls of a client share at most; 8 by default. Calls are
 // pipelined, and another connection is opened only when those that there are have 64 calls under way each. A [Consumer] has one

@@ -19,8 +19,11 @@ type Receipt struct {
 	State string
 }
 
-// maxTaggedLine is the longest line of a put with tags, in bytes.
-const maxTaggedLine = 1024
+// The longest line of a put with tags, in bytes: of servers without and with meta.
+const (
+	maxTaggedLine = 1 << 10
+	maxMetaLine   = 4 << 10
+)
 
 // Put puts a job into a tube.
 //
@@ -80,8 +83,8 @@ func (p *put) accept(r *Reply) error        { return p.receipt.read(r) }
 // call returns the call of a put for a server with these capabilities.
 func (o *putOptions) call(caps capabilities, tube string, body []byte) (*call, error) {
 	tagged := caps.has(PutTags)
-	if len(o.tags) > 0 && !tagged {
-		return nil, &UnsupportedError{Feature: o.feature()}
+	if err := o.unsupported(caps); err != nil {
+		return nil, err
 	}
 	delay, at := o.delay, int64(0)
 	switch {
@@ -105,8 +108,12 @@ func (o *putOptions) call(caps capabilities, tube string, body []byte) (*call, e
 		c.appendTags(o, delay, at)
 	}
 	c.line = append(c.line, "\r\n"...)
-	if len(c.line) > maxTaggedLine {
-		return nil, invalid("the tags of the put need %d bytes of %d", len(c.line), maxTaggedLine)
+	limit := maxTaggedLine
+	if caps.has(Metas) {
+		limit = maxMetaLine
+	}
+	if len(c.line) > limit {
+		return nil, invalid("the tags of the put need %d bytes of %d", len(c.line), limit)
 	}
 	return c, nil
 }

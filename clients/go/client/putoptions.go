@@ -1,7 +1,6 @@
 package client
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +22,10 @@ type putOptions struct {
 	err    error
 }
 
-type tag struct{ name, value string }
+type tag struct {
+	name, value string
+	needs       Capability // beyond PutTags; empty: none
+}
 
 // Defaults of a put.
 const (
@@ -31,7 +33,7 @@ const (
 	DefaultTTR      = time.Minute // time to run
 )
 
-func (o *putOptions) tag(name, value string) { o.tags = append(o.tags, tag{name, value}) }
+func (o *putOptions) tag(name, value string) { o.tags = append(o.tags, tag{name: name, value: value}) }
 
 // Options makes one option of several, such as those that all jobs of a kind have.
 func Options(opts ...PutOption) PutOption {
@@ -124,6 +126,28 @@ func Dead(tube string) PutOption {
 	}
 }
 
+// Meta adds a header for the worker, such as a request id: up to 16 of them, with up to 1 KiB together. The name has
+// letters, digits, - and _; the value is UTF-8 text.
+func Meta(name, value string) PutOption {
+	return func(o *putOptions) {
+		if name == "" || strings.Trim(name, letters+"-_") != "" || clean(value) != value {
+			o.err = invalid("meta %q: %q", name, value)
+		}
+		o.tags = append(o.tags, tag{"meta", name + "=" + quote(value), Metas})
+	}
+}
+
+// Trace sends a W3C trace context with the job. The value is that of the header traceparent. The module otel makes it
+// of a context.
+func Trace(traceparent string) PutOption {
+	return func(o *putOptions) {
+		if !printable(traceparent) {
+			o.err = invalid("trace %q", traceparent)
+		}
+		o.tags = append(o.tags, tag{"trace", traceparent, Metas})
+	}
+}
+
 // Tag sets a tag for which this package has no option.
 func Tag(name, value string) PutOption {
 	return func(o *putOptions) {
@@ -150,6 +174,8 @@ func duration(d time.Duration) string {
 // seconds returns whole seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }
 
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
 // tubeChars are the characters of a tube's name besides letters and digits.
 const tubeChars = "-+/;.$_()"
 
@@ -165,12 +191,14 @@ func checkTube(name string) error {
 	return nil
 }
 
-// feature returns the first tag of the job, which is what a server without tags lacks.
-func (o *putOptions) feature() string {
-	if len(o.tags) == 0 {
-		return ""
+// unsupported returns an error that names the first tag which a server with these capabilities lacks.
+func (o *putOptions) unsupported(caps capabilities) error {
+	for _, t := range o.tags {
+		if !caps.has(PutTags) || t.needs != "" && !caps.has(t.needs) {
+			return &UnsupportedError{Feature: "put with " + t.name}
+		}
 	}
-	return fmt.Sprintf("put with %s", o.tags[0].name)
+	return nil
 }
 
 // idempotent reports whether a put with these options can be repeated: it has no further effect

@@ -21,8 +21,8 @@ type Stats struct {
 	Buries     int
 	Kicks      int
 
-	// The rest comes only from redstalk; the fields from Retry to FromID only from [Client.JobStats], as
-	// do State and Left, not with the job.
+	// The rest comes only from redstalk; the fields from Max to FromID only from [Client.JobStats], as
+	// does Left, not with the job.
 
 	Key      string
 	Retry    string // the waits of the server, of the job or of its tube's policy, as in 10s,1m
@@ -35,6 +35,7 @@ type Stats struct {
 	Meta   map[string]string // headers of the put
 	Trace  string            // W3C traceparent of the put
 	Reason string            // of the last failure
+	Failed time.Time         // when that was
 }
 
 // parseStats reads a page of stats-job.
@@ -47,7 +48,7 @@ func parseStats(page []byte) *Stats {
 		Buries: int(v.uint("buries")), Kicks: int(v.uint("kicks")),
 		Key: v["key"], Retry: v["retry"], Max: int(v.uint("max")), Dead: v["dead"], Parked: v["parked"],
 		FromTube: v["from-tube"], FromID: v.uint("from-id"),
-		Trace: v["trace"], Reason: v["reason"],
+		Trace: v["trace"], Reason: v["reason"], Failed: v.time("failed-ms"), Meta: parseFlow(v["meta"]),
 	}
 	if _, ok := v["failures"]; ok { // since the job was kicked
 		s.Failures, s.Deliveries = int(v.uint("failures")), int(v.uint("deliveries"))
@@ -70,15 +71,21 @@ func parseInfo(line []byte) (*Stats, error) {
 		Meta       map[string]string
 		Trace      string
 		Reason     string
+		Retry      string
+		FailedMs   int64 `json:"failed-ms"`
 	}
 	if err := json.Unmarshal(line, &in); err != nil || in.Tube == "" { // the reservation has ended meanwhile
 		return nil, err
 	}
-	return &Stats{
+	s := &Stats{
 		Tube: in.Tube, State: "reserved", Priority: in.Pri,
 		TTR: time.Duration(in.TTR * float64(time.Second)), Age: time.Duration(in.Age * float64(time.Second)),
-		Deliveries: in.Deliveries, Failures: in.Failures, Key: in.Key, Meta: in.Meta, Trace: in.Trace, Reason: in.Reason,
-	}, nil
+		Deliveries: in.Deliveries, Failures: in.Failures, Key: in.Key, Meta: in.Meta, Trace: in.Trace, Reason: in.Reason, Retry: in.Retry,
+	}
+	if in.FailedMs != 0 {
+		s.Failed = time.UnixMilli(in.FailedMs)
+	}
+	return s, nil
 }
 
 // values is a dictionary of a page, without the quotes of values.
@@ -91,6 +98,29 @@ func (v values) uint(key string) uint64 {
 
 func (v values) seconds(key string) time.Duration {
 	return time.Duration(v.uint(key)) * time.Second
+}
+
+func (v values) time(key string) time.Time {
+	if v[key] == "" {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(v.uint(key)))
+}
+
+// parseFlow reads a dictionary in one line, {a: "x", b: "y"}; nil if there is none.
+func parseFlow(text string) map[string]string {
+	var all map[string]string
+	for rest := strings.TrimPrefix(text, "{"); ; rest = strings.TrimPrefix(rest, ", ") {
+		key, after, found := strings.Cut(rest, ": ")
+		value, err := strconv.QuotedPrefix(after)
+		if !found || err != nil {
+			return all
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[key], rest = unquote(value), after[len(value):]
+	}
 }
 
 func parseMap(page []byte) values {

@@ -21,9 +21,6 @@ import (
 
 const scope = "redstalk/clients/go/otel"
 
-// traceTag is the tag of a put that carries the trace context.
-const traceTag = "trace"
-
 // Option changes the middleware.
 type Option func(*config)
 
@@ -34,7 +31,7 @@ func Provider(p trace.TracerProvider) Option { return func(c *config) { c.provid
 
 // Middleware makes a span for each job, from the call of the handler to its return. It is named "process TUBE", and its attributes
 // are those of the semantic conventions for messaging. The error of a handler is its status; [worker.Snooze] and
-// [worker.Skip] are errors as well. If the server sends the trace context of the put with the job, the span is linked to it.
+// [worker.Skip] are errors as well. If the job was put with [Trace], the span continues that trace.
 func Middleware(opts ...Option) worker.Middleware {
 	c := config{provider: otel.GetTracerProvider()}
 	for _, opt := range opts {
@@ -43,7 +40,7 @@ func Middleware(opts ...Option) worker.Middleware {
 	tracer := c.provider.Tracer(scope)
 	return func(next worker.Handler) worker.Handler {
 		return func(ctx context.Context, job *worker.Job) error {
-			ctx, span := tracer.Start(ctx, "process "+job.Tube, append(links(job),
+			ctx, span := tracer.Start(continued(ctx, job), "process "+job.Tube,
 				trace.WithSpanKind(trace.SpanKindConsumer),
 				trace.WithAttributes(
 					attribute.String("messaging.system", "redstalk"),
@@ -51,7 +48,7 @@ func Middleware(opts ...Option) worker.Middleware {
 					attribute.String("messaging.destination.name", job.Tube),
 					attribute.String("messaging.message.id", strconv.FormatUint(job.ID, 10)),
 					attribute.Int("messaging.message.body.size", len(job.Body)),
-				))...)
+				))
 			return end(span, func() error { return next(ctx, job) })
 		}
 	}
@@ -74,27 +71,32 @@ func end(span trace.Span, f func() error) error {
 	return err
 }
 
-// links returns a link to the trace of the put, if the job came with it.
-func links(job *worker.Job) []trace.SpanStartOption {
+// The names of W3C trace context. The first travels in the job's trace, the second in its meta.
+const (
+	traceparent = "traceparent"
+	tracestate  = "tracestate"
+)
+
+// continued returns a context with the trace of the put, if the job came with one.
+func continued(ctx context.Context, job *worker.Job) context.Context {
 	known := job.Known()
 	if known == nil || known.Trace == "" {
-		return nil
+		return ctx
 	}
-	carrier := propagation.MapCarrier{"traceparent": known.Trace}
-	put := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
-	if !put.IsValid() {
-		return nil
-	}
-	return []trace.SpanStartOption{trace.WithLinks(trace.Link{SpanContext: put})}
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparent: known.Trace, tracestate: known.Meta[tracestate]})
 }
 
-// Trace is an option of a put that sends the trace context of ctx with the job. The server must have the tag trace;
-// others refuse the put with [client.ErrInvalid]. Without a trace in ctx it does nothing.
+// Trace is an option of a put that sends the trace of ctx with the job. It needs a server with the capability meta; others
+// refuse the put with [client.ErrUnsupported]. Without a trace in ctx it does nothing.
 func Trace(ctx context.Context) client.PutOption {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
-	if parent := carrier["traceparent"]; parent != "" {
-		return client.Tag(traceTag, parent)
+	var opts []client.PutOption
+	if parent := carrier[traceparent]; parent != "" {
+		opts = append(opts, client.Trace(parent))
 	}
-	return client.Options()
+	if state := carrier[tracestate]; state != "" {
+		opts = append(opts, client.Meta(tracestate, state))
+	}
+	return client.Options(opts...)
 }

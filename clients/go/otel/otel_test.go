@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"redstalk/clients/go/otel"
 	"redstalk/clients/go/redstalktest"
@@ -33,8 +34,14 @@ func TestMiddleware(t *testing.T) {
 		stop()
 		return nil
 	})
+	putCtx, put := trace.NewTracerProvider().Tracer("test").Start(ctx, "put")
+	state, err := oteltrace.ParseTraceState("vendor=7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	putCtx = oteltrace.ContextWithSpanContext(putCtx, put.SpanContext().WithTraceState(state))
 	for _, body := range []string{"panic", "fail", "done"} {
-		if _, err := c.Put(ctx, "mails", []byte(body), otel.Trace(ctx)); err != nil {
+		if _, err := c.Put(ctx, "mails", []byte(body), otel.Trace(putCtx)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,6 +55,9 @@ func TestMiddleware(t *testing.T) {
 	for i, want := range []codes.Code{codes.Error, codes.Error, codes.Unset} {
 		if s := spans[i]; s.Name() != "process mails" || s.Status().Code != want || len(s.Attributes()) != 5 {
 			t.Errorf("%s %v %v", s.Name(), s.Status(), s.Attributes())
+		}
+		if parent := spans[i].Parent(); parent.SpanID() != put.SpanContext().SpanID() || parent.TraceState().String() != "vendor=7" {
+			t.Errorf("the parent is %+v", parent)
 		}
 	}
 }

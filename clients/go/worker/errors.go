@@ -26,7 +26,8 @@ func (e *skipError) Error() string { return fmt.Sprintf("skipped: %v", e.err) }
 func (e *skipError) Unwrap() error { return e.err }
 
 // Snooze makes the result of a handler say that the job should come again after d, in whole
-// seconds. Servers count that as a release, and so as one of the failures that retry waits allow.
+// seconds. That is no failure. (Servers without the capability reason count a release, and so one of the failures that retry
+// waits allow.)
 func Snooze(d time.Duration) error { return &snoozeError{d} }
 
 type snoozeError struct{ wait time.Duration }

@@ -39,6 +39,7 @@ func (r *run) leases(ctx context.Context) (bool, error) {
 	for pause := firstPause; ; {
 		all, err := r.client.Capabilities(ctx)
 		if err == nil {
+			r.reasons.Store(slices.Contains(all, client.Reasons))
 			return slices.Contains(all, client.Leases), nil
 		}
 		if pause = r.pause(ctx, pause, err); ctx.Err() != nil {
@@ -74,10 +75,7 @@ func (r *run) fetchMany(ctx context.Context) {
 			r.free <- struct{}{}
 		}
 		for _, t := range jobs {
-			r.running.Go(func() {
-				defer func() { r.free <- struct{}{} }()
-				r.process(t)
-			})
+			r.running.Go(func() { r.process(t, r.returned) })
 		}
 		if err == nil {
 			pause = firstPause
@@ -85,6 +83,14 @@ func (r *run) fetchMany(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// returned is called when a handler has returned: another one can run while its job is settled. settled is to be called
+// after that.
+func (r *run) returned() (settled func()) {
+	r.settling <- struct{}{}
+	r.free <- struct{}{}
+	return func() { <-r.settling }
 }
 
 // acquire waits until a handler is free, and takes all that are, up to what one reserve can fetch. It
@@ -115,7 +121,7 @@ func (r *run) fetchOne(ctx context.Context) {
 			done := make(chan struct{})
 			r.running.Go(func() {
 				defer close(done)
-				r.process(t)
+				r.process(t, func() (settled func()) { return func() {} })
 			})
 			<-done
 		}

@@ -13,6 +13,11 @@ type Job struct {
 	Tube string
 	Body []byte
 
+	// Meta are the headers of the put, and Reason is why the job failed last time; both empty with servers that do not
+	// send them with the job.
+	Meta   map[string]string
+	Reason string
+
 	lease *lease
 }
 

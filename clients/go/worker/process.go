@@ -5,15 +5,18 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"redstalk/clients/go/client"
 )
 
-// process calls the handler for a job and settles it.
-func (r *run) process(t taken) {
+// process calls the handler for a job and settles it. In between, it calls returned.
+func (r *run) process(t taken, returned func() (settled func())) {
 	l := r.hold(t.job)
 	defer r.letGo(l)
+	free := sync.OnceValue(returned)
+	defer func() { free()() }()
 	if t.tube == "" {
 		ctx, stop := context.WithTimeout(l.ctx, settleTimeout)
 		s, err := t.job.Stats(ctx)
@@ -32,11 +35,15 @@ func (r *run) process(t taken) {
 		return
 	}
 	job := &Job{ID: t.job.ID, Tube: t.tube, Body: t.job.Body, lease: l}
+	if known := t.job.Known(); known != nil {
+		job.Meta, job.Reason = known.Meta, known.Reason
+	}
 	err := errExited
 	defer func() { // also if the handler panics or ends its goroutine
 		if p := recover(); p != nil {
 			err = &PanicError{Value: p, Stack: debug.Stack()}
 		}
+		free()
 		if l.claim() {
 			r.settle(job, err)
 		}

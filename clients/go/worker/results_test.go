@@ -26,6 +26,7 @@ func TestResults(t *testing.T) {
 		"exit":   func() error { runtime.Goexit(); return nil },
 	}
 	states := map[string]string{"done": "", "skip": "buried", "snooze": "delayed", "fail": "delayed", "panic": "delayed", "exit": "delayed"}
+	reasons := map[string]string{"skip": "bad", "fail": "failed", "panic": "panic: out of order\ngoroutine", "exit": "Goexit"}
 	onEngines(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {
 		ids := map[string]uint64{}
 		for name := range results {
@@ -38,6 +39,12 @@ func TestResults(t *testing.T) {
 			s := awaitState(t, c, ids[name], state)
 			if s != nil && s.Priority != 77 {
 				t.Errorf("%s has priority %d", name, s.Priority)
+			}
+			if s != nil && on.Leases() && (!strings.Contains(s.Reason, reasons[name]) || (s.Reason != "") != (reasons[name] != "")) {
+				t.Errorf("%s has failed because of %q", name, s.Reason)
+			}
+			if s != nil && on.Leases() && name == "snooze" && s.Failures != 0 {
+				t.Errorf("a snooze counts as %d failures", s.Failures)
 			}
 			if left := map[string]time.Duration{"snooze": time.Hour, "fail": 2 * time.Hour}[name]; left != 0 && (s.Left > left || s.Left < left-time.Minute) {
 				t.Errorf("%s comes after %v", name, s.Left)
@@ -98,13 +105,19 @@ func TestJob(t *testing.T) {
 		mux.Use(around("outer"), around("inner"))
 		mux.Handle("b", func(ctx context.Context, job *worker.Job) error {
 			s, err := job.Info(ctx)
-			got <- fmt.Sprint(job.Tube, string(job.Body), job.ID, s.Priority, s.Deliveries, s.Failures, s.TTR, len(job.Token()) == 20, err)
+			got <- fmt.Sprint(job.Tube, string(job.Body), job.ID, job.Meta["m"], s.Priority, s.Deliveries, s.Failures, s.TTR, len(job.Token()) == 20, err)
 			return nil
 		})
 		mux.Handle("a", func(context.Context, *worker.Job) error { return nil })
-		id := put(t, c, "b", "body", client.Priority(3), client.TTR(9*time.Second))
+		opts := []client.PutOption{client.Priority(3), client.TTR(9 * time.Second)}
+		meta := ""
+		if on.Leases() {
+			meta = "v"
+			opts = append(opts, client.Meta("m", meta))
+		}
+		id := put(t, c, "b", "body", opts...)
 		start(t, c, worker.Config{Tubes: map[string]int{"b": 1, "a": 2}}, mux)
-		want := []string{"outer", "inner", fmt.Sprint("b", "body", id, 3, 1, 0, 9*time.Second, on.Leases(), nil)}
+		want := []string{"outer", "inner", fmt.Sprint("b", "body", id, meta, 3, 1, 0, 9*time.Second, on.Leases(), nil)}
 		for _, w := range want {
 			if g := receive(t, got, "a job"); g != w {
 				t.Errorf("%q, want %q", g, w)

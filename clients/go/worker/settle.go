@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"redstalk/clients/go/client"
@@ -22,9 +23,11 @@ func (r *run) settle(job *Job, result error) {
 		r.attempt(l, "delete", l.job.Delete)
 	case errors.As(result, &skip):
 		log.Warn("job skipped", "error", skip.err)
-		r.attempt(l, "bury", l.job.Bury)
+		r.attempt(l, "bury", func(ctx context.Context) error { return l.job.Bury(ctx, client.Reason(fmt.Sprint(skip.err))) })
 	case errors.As(result, &snooze):
-		r.attempt(l, "snooze", func(ctx context.Context) error { return l.job.Release(ctx, max(snooze.wait, time.Second)) })
+		r.attempt(l, "snooze", func(ctx context.Context) error {
+			return l.job.Release(ctx, max(snooze.wait, time.Second), client.NoFailure())
+		})
 	case errors.Is(cause, ErrShutdown):
 		r.giveBack(l)
 	default:
@@ -36,23 +39,31 @@ func (r *run) giveBack(l *lease) { r.attempt(l, "give back", l.job.GiveBack) }
 
 // fail releases or buries a job that has failed.
 func (r *run) fail(ctx context.Context, job *Job, reason error) error {
-	held := job.lease.job
-	s, err := r.client.JobStats(ctx, job.ID)
+	held, why := job.lease.job, client.Reason(reason.Error())
+	s, err := r.failed(ctx, held)
 	if err != nil {
 		return err
 	}
 	log := r.config.Logger.With("job", job.ID, "tube", job.Tube, "failures", s.Failures+1, "error", reason)
 	if s.Retry != "" {
 		log.Warn("job failed", "retry", s.Retry)
-		return held.Release(ctx, 0)
+		return held.Release(ctx, 0, why)
 	}
 	wait, ok := r.config.Backoff(s.Failures + 1)
 	if !ok {
 		log.Error("job failed for the last time, and is buried")
-		return held.Bury(ctx)
+		return held.Bury(ctx, why)
 	}
 	log.Warn("job failed", "wait", wait)
-	return held.Release(ctx, wait)
+	return held.Release(ctx, wait, why)
+}
+
+// failed returns the failures and the retry waits of a job. Servers that do not send both with the job are asked.
+func (r *run) failed(ctx context.Context, job *client.Job) (*client.Stats, error) {
+	if s := job.Known(); s != nil && r.reasons.Load() {
+		return s, nil
+	}
+	return r.client.JobStats(ctx, job.ID)
 }
 
 // attempt settles a job by f. With a lease it tries again while the server fails, until the lease is over.

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"redstalk/clients/go/client"
@@ -31,12 +32,12 @@ func New(c *client.Client, config Config) *Worker {
 //
 // Then it takes no more jobs, waits for the handlers, and returns nil. After ShutdownTimeout, or a second
 // signal, it ends their contexts. A second later it gives back the jobs whose handlers have still not returned, and
-// returns an error with their number. Jobs that are given back are ready at once. With beanstalkd that is
-// no failure; redstalk counts one, and applies the retry waits of the job if it has any.
+// returns an error with their number. Jobs that are given back are ready at once, and have not failed. (Only a redstalk without
+// the capability reason counts a failure, and applies the retry waits of the job.)
 func (w *Worker) Run(ctx context.Context, mux *Mux) error {
 	r := &run{
 		Worker: w, handlers: mux.wrapped(),
-		free: make(chan struct{}, w.config.Concurrency), held: map[*lease]struct{}{},
+		free: make(chan struct{}, w.config.Concurrency), settling: make(chan struct{}, w.config.Concurrency), held: map[*lease]struct{}{},
 	}
 	weights := w.config.Tubes
 	if weights == nil {
@@ -58,9 +59,12 @@ type run struct {
 	handlers map[string]Handler
 	picker   *picker
 	free     chan struct{} // has an element for each handler that could be running
+	settling chan struct{} // has an element for each job whose handler has returned, and that is being settled
 
 	abort context.Context // the parent of all handlers' contexts
 	ended context.Context // ends when Run returns
+
+	reasons atomic.Bool // the server sends the retry waits with the job
 
 	mu      sync.Mutex
 	held    map[*lease]struct{} // jobs that are not settled yet

@@ -2,7 +2,8 @@
 import { make, note, remember, fieldOf } from "./ui.js";
 import { caller, follow, listen, may, onRefused, readCaller, signedIn, signIn, signOut, stream } from "./api.js";
 import { overview } from "./overview.js";
-import { tube } from "./tube.js";
+import { tube, job, find } from "./tube.js";
+import { closeJob } from "./job.js";
 import { put } from "./put.js";
 import { parked } from "./parked.js";
 import { server } from "./server.js";
@@ -15,6 +16,8 @@ let leave = null; // ends the current view
 const views = {
   "": { name: "overview", title: "Tubes", view: overview, right: "read" },
   tube: { name: "tube", title: "Tube", view: tube, right: "read" },
+  job: { name: "tube", title: "Job", view: job, right: "read" },
+  find: { name: "find", title: "Find", view: find, right: "read" },
   put: { name: "put", title: "Put", view: put, right: "put" },
   parked: { name: "parked", title: "Parked", view: parked, right: "read" },
   server: { name: "server", title: "Server", view: server, right: "read" },
@@ -44,10 +47,10 @@ function show() {
   const at = route();
   clear(at?.name ?? "none");
   document.querySelectorAll("header nav a").forEach(a => {
-    const here = at && (a.getAttribute("href") === "#/" + at.key || at.key === "tube" && a.getAttribute("href") === "#/");
+    const here = at && (a.getAttribute("href") === "#/" + at.key || at.name === "tube" && a.getAttribute("href") === "#/");
     here ? a.setAttribute("aria-current", "page") : a.removeAttribute("aria-current");
   });
-  document.title = [at?.rest[0] || at?.title || "No such page", "redstalk"].join(" · ");
+  document.title = [at?.key === "job" ? "Job " + at.rest[0] : at?.rest[0] || at?.title || "No such page", "redstalk"].join(" · ");
   if (!at) say("There is no such page.");
   else if (!may(at.right)) say("You do not have the right to do this.");
   else leave = at.view(main, ...at.rest);
@@ -83,7 +86,7 @@ document.addEventListener("keydown", event => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]),textarea,select,dialog") || main.dataset.view === "signin") return;
   const pages = { t: "#/", p: "#/parked", n: "#/put", s: "#/server" };
   if (Object.hasOwn(pages, event.key)) location.hash = pages[event.key];
-  else if (event.key === "/") main.querySelector("input[type=search]")?.focus();
+  else if (event.key === "/") (main.querySelector("input[type=search]") ?? document.querySelector("#find input")).focus();
   else if (event.key === "r") main.querySelector("[data-read]")?.click();
   else if (event.key === "Escape" && main.dataset.view !== "overview") location.hash = "#/";
   else if (event.key === "?") showKeys();
@@ -160,5 +163,11 @@ document.getElementById("keys").onclick = showKeys;
 document.querySelector(".skip").onclick = event => { event.preventDefault(); main.focus(); };
 follow(showState);
 onRefused(() => { if (main.dataset.view !== "signin" && caller.user) { signOut(); askForUser("You have been signed out."); } });
-addEventListener("hashchange", () => { if (main.dataset.view !== "signin") { show(); main.focus(); } });
+addEventListener("hashchange", () => { if (main.dataset.view !== "signin" && !closeJob()) { show(); main.focus(); } });
+document.getElementById("find").onsubmit = event => {
+  event.preventDefault();
+  const text = event.target.elements.text.value.trim();
+  if (text) location.hash = "#/find/" + encodeURIComponent(text);
+  event.target.reset();
+};
 begin();

@@ -1,11 +1,15 @@
 // One job: its properties and its body, and the actions on one or several jobs.
-import { make, number, span, bytes, plural, note, attempt, ask, button, durations, wrongDuration } from "./ui.js";
-import { call, tubes, may, mayOn, readRights, tubePage } from "./api.js";
+import { make, number, span, ago, moment, bytes, plural, note, attempt, ask, button, durations, wrongDuration } from "./ui.js";
+import { call, tubes, may, mayOn, readRights, tubePage, jobPage } from "./api.js";
 import { bodyView } from "./body.js";
 import { copyToPut } from "./put.js";
 
-// actions are the actions on jobs, each with the states in which it is possible.
+// isLetter returns whether a job came to its tube as a dead letter.
+export const isLetter = job => !!job.from_tube && job.from_tube !== job.tube;
+
+// actions are the actions on jobs, each with the states in which it is possible, and a further condition.
 const actions = {
+  replay: { states: ["ready", "delayed", "buried"], possible: j => isLetter(j), label: "Send back", text: "They go back to the tube that they came from. There they are ready and have new ids, and their failures are counted from 0." },
   kick: { states: ["delayed", "buried"], label: "Kick", text: "They become ready at once." },
   bury: { states: ["ready", "delayed"], label: "Bury", text: "They are buried until somebody kicks them." },
   reschedule: { states: ["ready", "delayed"], label: "Reschedule", fields: () => [{ name: "in", label: "Due in", value: "10m", help: durations + "; 0 is now" }], check: v => wrongDuration(v.in) },
@@ -17,7 +21,7 @@ const actions = {
 // act applies an action to jobs after a confirmation. It reports whether it was confirmed.
 export async function act(name, jobs) {
   const a = actions[name], ids = jobs.map(j => j.id), which = ids.length === 1 ? "job " + ids[0] : plural(ids.length, "job");
-  const v = await ask({ name, title: `${a.title ?? a.label} ${which}?`, text: a.text && ids.length === 1 ? a.text.replace(/^They become/, "It becomes").replace(/^They are/, "It is").replace("kicks them", "kicks it").replace("They get new ids", "It gets a new id").replace("their", "its") : a.text, hits: `This affects ${plural(ids.length, "job")}.`, action: a.label, danger: a.danger, fields: a.fields?.(jobs[0]), check: a.check });
+  const v = await ask({ name, title: `${a.title ?? a.label} ${which}?`, text: a.text && ids.length === 1 ? a.text.replace(/^They become/, "It becomes").replace(/^They are/, "It is").replace("kicks them", "kicks it").replace("They get new ids", "It gets a new id").replace("They go back to the tube that they came from. There they are ready and have new ids", "It goes back to the tube that it came from. There it is ready and has a new id").replace("their", "its") : a.text, hits: `This affects ${plural(ids.length, "job")}.`, action: a.label, danger: a.danger, fields: a.fields?.(jobs[0]), check: a.check });
   if (!v) return false;
   const more = { ...v };
   if (more.priority !== undefined) more.priority = Number(more.priority);
@@ -43,8 +47,25 @@ export function actionButtons(jobs, done) {
   const states = new Set(jobs.map(j => j.state));
   if (states.has("reserved")) return [make("span", { className: "soft" }, "Workers hold these jobs, so they cannot be changed.")];
   const mayMove = jobs.every(j => mayOn(j.tube, "work")); // a move needs the right work on the tube that the jobs leave
-  return Object.entries(actions).filter(([name, a]) => [...states].every(s => a.states.includes(s)) && (name !== "move" || mayMove))
+  return Object.entries(actions).filter(([name, a]) => [...states].every(s => a.states.includes(s)) && (!a.possible || jobs.every(a.possible)) && (name !== "move" && name !== "replay" || mayMove))
     .map(([name, a]) => button(name, a.label, async () => { if (await act(name, jobs)) await done(); }, a.danger ? "danger" : ""));
+}
+
+// The dialog of a job has an address of its own. back is the address to which the browser returns when the dialog
+// is closed, null if it does not return.
+let shown = null, back = null;
+
+// closeJob is called when the address has changed. It returns true if that only closes, or has closed, the dialog
+// of a job: then the view below stays.
+export function closeJob() {
+  if (back !== null && location.hash === back) {
+    back = null;
+    return true;
+  }
+  back = null;
+  if (!shown?.dialog.open || location.hash !== shown.base) return false;
+  shown.dialog.close();
+  return true;
 }
 
 // JobDialog shows one job of a list, with buttons to the previous and the next one.
@@ -53,7 +74,7 @@ export class JobDialog {
   constructor({ list, at, word = "", done }) {
     Object.assign(this, { list, at, word, done });
     this.dialog = make("dialog", { className: "wide", "data-dialog": "job", "aria-label": "Job" });
-    this.dialog.addEventListener("close", () => this.dialog.remove());
+    this.dialog.addEventListener("close", () => this.closed());
     this.dialog.addEventListener("click", e => {
       const box = this.dialog.getBoundingClientRect(), inside = e.clientX >= box.left && e.clientX <= box.right && e.clientY >= box.top && e.clientY <= box.bottom;
       if (e.target === this.dialog && !inside) this.dialog.close();
@@ -67,8 +88,21 @@ export class JobDialog {
 
   async show() {
     await this.read();
+    this.base = location.hash;
+    this.pushed = !this.base.startsWith(jobPage(""));
+    if (this.pushed) history.pushState(null, "", jobPage(this.list()[this.at].id));
+    shown = this;
     document.body.append(this.dialog);
     this.dialog.showModal();
+  }
+
+  // closed restores the address of the view below.
+  closed() {
+    this.dialog.remove();
+    if (!location.hash.startsWith(jobPage(""))) return; // another view is shown
+    if (!this.pushed) return history.replaceState(null, "", tubePage(this.tube));
+    back = this.base;
+    history.back();
   }
 
   async go(step) {
@@ -76,10 +110,12 @@ export class JobDialog {
     if (to < 0 || to >= this.list().length) return;
     this.at = to;
     await this.read();
+    history.replaceState(null, "", jobPage(this.list()[to].id));
   }
 
   async read() {
     const jobs = this.list(), listed = jobs[this.at];
+    this.tube ??= listed.tube;
     let job;
     try {
       job = await call("GET", "/v1/jobs/" + listed.id);
@@ -108,10 +144,11 @@ export class JobDialog {
 // properties returns the properties of a job as a list.
 export function properties(job) {
   const times = n => plural(n, "time");
-  const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Age", span(job.age * 1000)],
-    job.due_ms !== 0 && [job.state === "reserved" ? "TTR ends in" : "Due in", span(job.due_ms)], job.state !== "delayed" && job.delay > 0 && ["Delay", span(job.delay * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
+  const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Put", ago(Date.now() - job.age * 1000)],
+    job.due_ms !== 0 && [job.state === "reserved" ? "TTR ends in" : "Due in", `${span(job.due_ms)}, ${moment(Date.now() + job.due_ms)}`], job.state !== "delayed" && job.delay > 0 && ["Delay", span(job.delay * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
     job.key && ["Key", job.key], job.retry && ["Retry delays", [job.retry].flat().join(", ")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],
-    job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], job.leased && ["Held by", "a lease"],
+    job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], (job.holder || job.leased) && ["Held by", job.holder || "a lease"],
+    job.reason && ["Reason", job.reason], job.failed_ms && ["Failed", ago(job.failed_ms)],
     ["Reserved", times(job.reserves)], ["Timed out", times(job.timeouts)], ["Released", times(job.releases)], ["Buried", times(job.buries)], ["Kicked", times(job.kicks)], ["Failures", number(job.failures)], ["Deliveries", number(job.deliveries)]];
   return make("dl", { className: "properties" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v))));
 }

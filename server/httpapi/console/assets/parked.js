@@ -1,21 +1,27 @@
-// The parked jobs of all tubes: those that have used up their retries or deliveries.
-import { make, number, plural, note, attempt, ask, button, remember } from "./ui.js";
+// The jobs of all tubes that have failed for good: parked jobs and dead letters.
+import { make, number, plural, span, moment, note, attempt, ask, button, remember } from "./ui.js";
 import { call, may, mayOn, readRights, tubePage } from "./api.js";
 import { Rows } from "./rows.js";
-import { JobDialog, runAction, act } from "./job.js";
+import { JobDialog, runAction, act, isLetter } from "./job.js";
 import { jobColumns } from "./tube.js";
 
-const maxExamined = 20_000, page = 200; // one click examines so many buried jobs, or finds so many parked jobs
+const maxExamined = 20_000, page = 200; // one click examines so many jobs, or finds so many
 const narrow = matchMedia("(max-width: 720px)");
+
+const why = { retries: "All delays of its retry list are used up", deliveries: "The maximum number of deliveries is reached" };
+
+// sinceWhen returns when a job failed last, or else became a dead letter, in ms since 1970; 0 if that is unknown.
+const sinceWhen = j => j.failed_ms || (isLetter(j) ? j.read - j.age * 1000 : 0);
 
 const columns = [
   jobColumns.id,
   { key: "tube", label: "Tube", min: 110, grow: 3, phone: true, stamp: j => j.tube, cell: j => make("a", { href: tubePage(j.tube), tabIndex: -1 }, j.tube) },
-  { key: "parked", label: "Reason", min: 100, phone: true, stamp: j => j.parked, cell: j => make("span", { className: "badge warn first", title: j.parked === "retries" ? "All delays of its retry list are used up" : "The maximum number of deliveries is reached" }, j.parked) },
+  { key: "parked", label: "Reason", min: 130, grow: 6, phone: true, stamp: j => j, cell: j => make("span", { title: j.reason || why[j.parked] || "" },
+    isLetter(j) && make("span", { className: "badge soft first" }, "from " + j.from_tube), j.parked && make("span", { className: "badge warn" + (isLetter(j) ? "" : " first"), title: why[j.parked] ?? "" }, j.parked), j.reason && " " + j.reason) },
+  { key: "since", label: "Since", title: "When it failed last, or became a dead letter", number: true, min: 72, stamp: j => Math.floor(Date.now() / 1000) + ":" + sinceWhen(j), cell: j => sinceWhen(j) ? make("span", { title: moment(sinceWhen(j)) }, span(Date.now() - sinceWhen(j))) : "–" },
   { key: "failures", label: "Failures", number: true, min: 66, cell: j => number(j.failures) },
-  { key: "deliveries", label: "Deliveries", number: true, min: 76, cell: j => number(j.deliveries) },
   jobColumns.age, jobColumns.size,
-  { key: "key", label: "Key", min: 100, grow: 4, cell: j => j.key ?? "" },
+  { key: "key", label: "Key and body", min: 150, grow: 8, phone: true, stamp: j => j, cell: j => make("span", {}, j.key && make("b", { className: "keyword" }, j.key), j.excerpt && make("code", { className: "excerpt" }, j.excerpt)) },
 ];
 const chosen = () => columns.filter(c => !narrow.matches || c.phone).map(c => ({ ...c, sortable: false }));
 
@@ -37,7 +43,7 @@ class Parked {
     this.remove = button("delete", "Delete", async () => { if (await act("delete", this.chosenJobs())) await this.read(true); }, "danger");
     this.progress = make("progress", { hidden: true, "aria-label": "Replay" });
     main.append(make("div", { className: "bar" }, make("h1", {}, "Parked"), this.selection ? [this.progress, this.remove, this.replay] : [], make("button", { type: "button", id: "read", "data-read": "", onclick: () => attempt(() => this.read(true)) }, "Refresh")),
-      make("p", { className: "soft" }, "Jobs of all tubes that have used up their retries or deliveries and have no dead-letter tube."),
+      make("p", { className: "soft" }, "Jobs that have used up their retries or deliveries, and those in dead-letter tubes. A replay makes parked jobs ready, and sends dead letters back to the tube that they came from."),
       this.groups, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more));
     this.draw();
     attempt(() => this.read(true));
@@ -48,11 +54,11 @@ class Parked {
     let jobs = refresh ? [] : this.jobs;
     const before = jobs.length, examinedBefore = this.examined;
     do {
-      const got = await call("GET", "/v1/parked", { query: { from: this.next?.tube, cursor: this.next?.cursor } });
+      const got = await call("GET", "/v1/parked", { query: { from: this.next?.tube, state: this.next?.state, cursor: this.next?.cursor, dead_letters: "true", excerpt: "true" } });
       if (this.ended) return;
       jobs = jobs.concat(got.jobs.map(j => ({ ...j, read: Date.now() })));
       this.examined += got.examined;
-      this.next = got.next_tube ? { tube: got.next_tube, cursor: got.next } : null;
+      this.next = got.next_tube ? { tube: got.next_tube, state: got.next_state, cursor: got.next } : null;
     } while (this.next && jobs.length - before < page && this.examined - examinedBefore < maxExamined);
     await readRights(jobs.map(j => j.tube));
     this.jobs = jobs;
@@ -71,10 +77,10 @@ class Parked {
     this.rows.set(this.list);
     this.rows.element.hidden = !this.list.length;
     this.empty.hidden = this.list.length > 0 || !this.main.dataset.ready;
-    this.empty.textContent = this.next ? "No parked job was found so far." : "Nothing is parked.";
+    this.empty.textContent = this.next ? "No such job was found so far." : "Nothing is parked.";
     this.more.hidden = !this.next;
-    if (!this.main.dataset.ready) this.status.textContent = "Examining the buried jobs …";
-    else this.status.textContent = `Examined ${plural(this.examined, "buried job")}; ${number(this.jobs.length)} of them ${this.jobs.length === 1 ? "is" : "are"} parked.` + (this.next ? " There are more buried jobs." : "");
+    if (!this.main.dataset.ready) this.status.textContent = "Examining the jobs …";
+    else this.status.textContent = `Examined ${plural(this.examined, "job")}; found ${number(this.jobs.length)}.` + (this.next ? " There are more jobs to examine." : "");
     this.drawActions();
   }
 
@@ -92,12 +98,12 @@ class Parked {
     this.remove.textContent = `Delete ${plural(n, "job")}`;
   }
 
-  // startReplay kicks jobs at a rate, until it is stopped or the page is left.
+  // startReplay replays jobs at a rate, until it is stopped or the page is left.
   async startReplay() {
     if (this.replaying) { this.replaying = null; return; }
     const ids = this.chosenJobs().map(j => j.id), n = plural(ids.length, "job");
-    const v = await ask({ name: "replay", title: `Replay ${n}?`, text: "They become ready, and their failures and deliveries are counted from 0. Keep this page open until it is done.", action: "Replay",
-      hits: v => `${n} will become ready` + (v.rate >= 1 ? ` within ${plural(Math.ceil(ids.length / v.rate) - 1, "second")}.` : "."),
+    const v = await ask({ name: "replay", title: `Replay ${n}?`, text: "Parked jobs become ready, and dead letters go back to the tube that they came from. Their failures and deliveries are counted from 0. Keep this page open until it is done.", action: "Replay",
+      hits: v => `${n} will be replayed` + (v.rate >= 1 ? ` within ${plural(Math.ceil(ids.length / v.rate) - 1, "second")}.` : "."),
       fields: [{ name: "rate", label: "Maximum jobs per second", type: "number", value: remember.get("replay", 10), min: 1, max: 1000, required: true }], check: v => v.rate >= 1 && v.rate <= 1000 ? "" : "From 1 to 1,000." });
     if (!v) return;
     const rate = Math.floor(v.rate), run = this.replaying = {};
@@ -109,7 +115,7 @@ class Parked {
       for (let i = 0; i < ids.length && this.replaying === run; i += rate) {
         if (i) await new Promise(r => setTimeout(r, 1000));
         if (this.replaying !== run) break;
-        const got = await runAction("kick", ids.slice(i, i + rate));
+        const got = await runAction("replay", ids.slice(i, i + rate));
         done += got.done;
         missed += got.missed.length;
         this.progress.value = done + missed;
@@ -118,7 +124,7 @@ class Parked {
     } finally {
       if (this.replaying === run) this.replaying = null;
       this.progress.hidden = true;
-      note(`${plural(done, "job")} replayed.` + (missed ? ` ${plural(missed, "job")} skipped: gone, or in another state.` : ""));
+      note(`${plural(done, "job")} replayed.` + (missed ? ` ${plural(missed, "job")} skipped: gone, in another state, or not allowed.` : ""));
       if (!this.ended) await this.read(true);
     }
   }

@@ -1,6 +1,6 @@
 // One tube: its charts, its jobs by state, and the actions on them.
 import { make, number, span, bytes, plural, note, attempt, ask, rate, button, withMarks, durations, wrongDuration } from "./ui.js";
-import { call, tubes, follow, may, mayOn, readRights, tubePath } from "./api.js";
+import { call, tubes, follow, may, mayOn, readRights, tubePath, jobPage } from "./api.js";
 import { Rows } from "./rows.js";
 import { chart } from "./chart.js";
 import { policyDialog, policyLine, readPolicy } from "./policy.js";
@@ -36,9 +36,50 @@ export function tube(main, name) {
   return () => view.end();
 }
 
+// job shows a job in the page of its tube.
+export function job(main, id) {
+  let view = null, ended = false;
+  attempt(async () => {
+    let found = null;
+    try {
+      if (/^[0-9]{1,20}$/.test(id)) found = await call("GET", "/v1/jobs/" + id);
+    } catch (err) {
+      if (err.status !== 404 && err.status !== 422) throw err;
+    }
+    if (ended) return;
+    if (found) view = new TubeView(main, found.tube, found);
+    else none(main, `Job ${id ?? ""}`, "There is no such job: it is done, it was deleted, or it was moved and has a new id.");
+  });
+  return () => { ended = true; view?.end(); };
+}
+
+function none(main, title, text) {
+  main.append(make("h1", {}, title), make("p", { className: "empty" }, text), make("p", { className: "empty" }, make("a", { href: "#/" }, "Tubes")));
+  main.dataset.ready = "true";
+}
+
+// find looks for a job by its id or its key, in all tubes.
+export function find(main, text = "") {
+  let ended = false;
+  attempt(async () => {
+    const jobs = [];
+    if (/^[0-9]{1,20}$/.test(text)) {
+      try { jobs.push(await call("GET", "/v1/jobs/" + text)); } catch (err) { if (err.status !== 404 && err.status !== 422) throw err; }
+    }
+    if (/^[!-~]{1,128}$/.test(text)) jobs.push(...(await call("GET", "/v1/jobs", { query: { key: text } })).jobs.filter(j => j.id !== jobs[0]?.id));
+    if (ended) return;
+    if (jobs.length === 1) location.replace(jobPage(jobs[0].id));
+    else if (!jobs.length) none(main, text || "Find a job", "No job has this id or key.");
+    else main.append(make("h1", {}, text), make("ul", {}, jobs.map(j => make("li", {}, make("a", { href: jobPage(j.id) }, `Job ${j.id}`), ` of ${j.tube}`, make("span", { className: "badge " + j.state }, j.state), j.key && ` with the key ${j.key}`))));
+    main.dataset.ready = "true";
+  });
+  return () => { ended = true; };
+}
+
 class TubeView {
-  constructor(main, name) {
-    Object.assign(this, { main, name, path: tubePath(name), jobs: [], next: "", rest: [], text: "", everywhere: false, reading: null, ended: false, state: "" });
+  // opened is a job that is shown at once, null for none.
+  constructor(main, name, opened = null) {
+    Object.assign(this, { main, name, opened, path: tubePath(name), jobs: [], next: "", rest: [], text: "", everywhere: false, reading: null, ended: false, state: "" });
     main.append(make("div", { className: "bar" }, make("h1", {}, make("a", { href: "#/", className: "up" }, "Tubes"), make("span", { className: "soft" }, " / "), name), this.actions = make("div", { className: "actions" })));
     attempt(async () => {
       await readRights([name]);
@@ -70,8 +111,8 @@ class TubeView {
     narrow.addEventListener("change", this.resized);
     this.stop = follow(() => this.update());
     this.timers = [setInterval(() => this.readChart(), 10_000), setInterval(() => this.rows.soon(), 1000)];
-    this.settled = false;
-    this.choose(this.firstState());
+    this.settled = !!this.opened;
+    this.choose(this.opened?.state ?? this.firstState());
     this.readChart();
     if (admin) attempt(async () => this.drawPolicy(await readPolicy(this.name)));
   }
@@ -231,6 +272,7 @@ class TubeView {
     this.drawSelection();
     this.drawState();
     this.main.dataset.ready = "true";
+    if (this.opened) this.openFirst();
   }
 
   drawSelection() {
@@ -240,6 +282,14 @@ class TubeView {
     const jobs = this.jobs.filter(j => this.selection.has(j.id));
     this.selectionBar.replaceChildren(make("b", {}, plural(n, "job") + " selected"), ...actionButtons(jobs, () => { this.selection.clear(); return this.read(true); }).flat(),
       button("unmark", "Clear selection", () => { this.selection.clear(); this.rows.selectionChanged(); }, "quiet"));
+  }
+
+  // openFirst opens the job of the address.
+  openFirst() {
+    const job = this.opened, at = this.jobs.findIndex(j => j.id === job.id);
+    this.opened = null;
+    if (at >= 0) return this.open(at);
+    return attempt(() => new JobDialog({ list: () => [job], at: 0, done: () => this.read(true) }).show());
   }
 
   open(i) { return attempt(() => new JobDialog({ list: () => this.jobs, at: i, word: this.text, done: () => this.read(true) }).show()); }

@@ -1,0 +1,38 @@
+package client
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// quote returns a text as the value of a tag. It has no control characters but tabs and newlines.
+func quote(s string) string { return `"` + quoter.Replace(s) + `"` }
+
+var quoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`)
+
+// clean returns a text without what a quoted value cannot have: what is not UTF-8, and other control characters.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// maxReason is the longest reason of a failure in bytes.
+const maxReason = 512
+
+// reasonOf makes a reason of a text: its beginning, if it is too long.
+func reasonOf(s string) string {
+	s = clean(s)
+	if len(s) <= maxReason {
+		return s
+	}
+	end := maxReason
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"redstalk/protocol/client"
+)
+
+func parkedCommand() *cli.Command {
+	return &cli.Command{
+		Name: "parked", ArgsUsage: "[TUBE...]", Action: withConn(anyNumber, parked),
+		Usage: "list the jobs that have failed for good: parked jobs and dead letters (extension list-jobs)",
+		Description: "Dead letters are searched among buried jobs, and in tubes that a policy names as dead-letter tube or whose next job is one. " +
+			"SINCE is when the job failed last, or became a dead letter.",
+		Flags: []cli.Flag{
+			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 100, Usage: "list at most `N` jobs"},
+			&cli.BoolFlag{Name: "all", Usage: "list all jobs"},
+		},
+	}
+}
+
+// parkedJob is a job that has failed for good, with the beginning of its body.
+type parkedJob struct {
+	*job
+	Excerpt string `json:"excerpt,omitempty"`
+}
+
+func parked(t *task) error {
+	most := uint64(t.Uint("count"))
+	if t.Bool("all") {
+		most = 1 << 62
+	}
+	for _, name := range t.Args().Slice() {
+		if err := checkWord("the tube", name); err != nil {
+			return err
+		}
+	}
+	if err := t.require("list-jobs", "parked"); err != nil {
+		return err
+	}
+	b := &table{head: []string{"ID", "TUBE", "REASON", "SINCE", "BODY"}, left: 5}
+	err := t.allParked(t.Args().Slice(), most, func(jobs []*job) error {
+		some, err := t.withExcerpts(jobs)
+		for _, j := range some {
+			if t.Bool("json") && err == nil {
+				err = t.printJSON(&j)
+			}
+			b.add(fmt.Sprint(j.ID), j.Tube, reasonText(j.job), sinceText(j.job, time.Now()), oneLine(j.Excerpt))
+		}
+		return err
+	})
+	if err != nil || t.Bool("json") {
+		return err
+	}
+	return b.print(t.out)
+}
+
+// isDeadLetter reports whether a job came to its tube as a dead letter.
+func (j *job) isDeadLetter() bool { return j.FromTube != "" && j.FromTube != j.Tube }
+
+// reasonText is why a job has failed for good.
+func reasonText(j *job) string {
+	var words []string
+	if j.isDeadLetter() {
+		words = append(words, "from "+j.FromTube)
+	}
+	if j.Parked != "" {
+		words = append(words, j.Parked)
+	}
+	if j.Reason != "" && j.Reason != j.Parked {
+		words = append(words, oneLine(j.Reason))
+	}
+	return strings.Join(words, ": ")
+}
+
+// failedAt returns when a job failed last, or became a dead letter; the zero time if that is not known.
+func failedAt(j *job, now time.Time) time.Time {
+	switch {
+	case j.FailedMS > 0:
+		return time.UnixMilli(j.FailedMS)
+	case j.isDeadLetter():
+		return now.Add(-time.Duration(j.Age) * time.Second)
+	}
+	return time.Time{}
+}
+
+func sinceText(j *job, now time.Time) string {
+	at := failedAt(j, now)
+	if at.IsZero() {
+		return "-"
+	}
+	return at.Format("2006-01-02 15:04:05 -0700") + " (" + formatSeconds(int64(max(now.Sub(at), 0)/time.Second)) + " ago)"
+}
+
+// oneLine returns the beginning of a text, on one line.
+func oneLine(text string) string {
+	const most = 60
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return string(runes)
+}
+
+// excerptBytes is the length of the beginning of a body.
+const excerptBytes = 160
+
+// withExcerpts adds the beginnings of the bodies. Jobs that are gone by now are left out.
+func (t *task) withExcerpts(jobs []*job) (some []parkedJob, err error) {
+	err = t.pipeline("reading jobs", len(jobs), func(out []byte, i int) []byte { return fmt.Appendf(out, "peek %d\r\n", jobs[i].ID) }, func(i int, r *client.Reply) error {
+		switch r.Word {
+		case client.Found:
+			some = append(some, parkedJob{jobs[i], printable(r.Body[:min(len(r.Body), excerptBytes)])})
+		case client.NotFound:
+		default:
+			return replyError(fmt.Sprintf("job %d", jobs[i].ID), r)
+		}
+		return nil
+	})
+	return some, err
+}
+
+// allParked passes the jobs of some tubes, or of all if there is no name, that have failed for good to
+// take, a part at a time, up to most of them.
+func (t *task) allParked(names []string, most uint64, take func([]*job) error) error {
+	var err error
+	if len(names) == 0 {
+		if names, err = t.names("listing tubes", "list-tubes"); err != nil {
+			return err
+		}
+		slices.Sort(names)
+	}
+	targets, err := t.deadLetterTubes()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		isTarget := targets[name]
+		for _, state := range []string{"buried", "delayed", "ready"} {
+			if state != "buried" && !isTarget {
+				first, _, err := t.pageOfJobs(name, state, 1, "")
+				if err != nil {
+					return err
+				}
+				if len(first) == 0 || !first[0].isDeadLetter() {
+					continue
+				}
+			}
+			err := t.allJobs(name, state, 1<<62, func(jobs []*job) error {
+				failed := jobs[:0]
+				for _, j := range jobs {
+					if (j.Parked != "" || j.isDeadLetter()) && uint64(len(failed)) < most {
+						failed = append(failed, j)
+					}
+				}
+				most -= uint64(len(failed))
+				return cmp.Or(take(failed), t.endAt(most))
+			})
+			if err == errEnough {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return t.Context.Context.Err()
+}
+
+// errEnough ends allJobs.
+var errEnough = fmt.Errorf("no more jobs are wanted")
+
+func (t *task) endAt(most uint64) error {
+	if most == 0 {
+		return errEnough
+	}
+	return nil
+}
+
+// deadLetterTubes returns the tubes that a policy names as dead-letter tube, as far as the user may read
+// policies.
+func (t *task) deadLetterTubes() (map[string]bool, error) {
+	targets := make(map[string]bool)
+	if has, err := t.supports("policy"); err != nil || !has {
+		return targets, err
+	}
+	names, err := t.names("listing policies", "list-policies")
+	if err != nil {
+		return targets, nil // the user lacks the right
+	}
+	err = t.pipeline("reading policies", len(names), func(out []byte, i int) []byte { return fmt.Appendf(out, "get-policy %s\r\n", names[i]) }, func(_ int, r *client.Reply) error {
+		if r.Word == client.OK {
+			dead, _ := client.Page(r.Body).Value("dead")
+			targets[unquoted(dead)] = true
+		}
+		return nil
+	})
+	return targets, err
+}
