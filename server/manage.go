@@ -79,13 +79,13 @@ func jobLine(j *tube.JobStats) *protocol.FlowMap {
 	if j.Metadata != nil && j.Metadata.Parked != tube.NotParked {
 		m.Bare("parked", j.Metadata.Parked.String())
 	}
-	if n := j.Metadata.AllNotes(); n.Reason != "" {
-		m.Quoted("reason", n.Reason)
-		m.Int("failed-ms", failedMs(n))
-	}
 	if j.Metadata != nil && j.Metadata.FromTube != "" {
 		m.Bare("from-tube", j.Metadata.FromTube)
 		m.Uint("from-id", j.Metadata.FromID)
+	}
+	if n := j.Metadata.AllNotes(); n.Reason != "" {
+		m.Quoted("reason", n.Reason)
+		m.Int("failed-ms", failedMs(n))
 	}
 	return m
 }

@@ -37,13 +37,13 @@ type job struct {
 	Max         uint32   `json:"max,omitempty"`
 	Dead        string   `json:"dead,omitempty"`
 	Parked      string   `json:"parked,omitempty"`
-	FailedMS    int64    `json:"failed_ms,omitempty"` // when it failed last, milliseconds since 1970
-	Reason      string   `json:"reason,omitempty"`    // why
 	FromTube    string   `json:"from_tube,omitempty"`
 	FromID      uint64   `json:"from_id,omitempty"`
 
-	Meta  map[string]string `json:"meta,omitempty"`
-	Trace string            `json:"trace,omitempty"`
+	Meta   map[string]string `json:"meta,omitempty"`
+	Trace  string            `json:"trace,omitempty"`
+	Reason string            `json:"reason,omitempty"`    // of the last failure
+	Failed int64             `json:"failed_ms,omitempty"` // when that was, milliseconds since 1970
 
 	Reserves uint32 `json:"reserves,omitempty"`
 	Timeouts uint32 `json:"timeouts,omitempty"`
@@ -95,9 +95,9 @@ func (j *job) readPage(p client.Page) {
 	j.Reserves, j.Timeouts, j.Releases = uint32(number("reserves")), uint32(number("timeouts")), uint32(number("releases"))
 	j.Buries, j.Kicks = uint32(number("buries")), uint32(number("kicks"))
 	j.Key, j.Dead, j.Parked, j.Max = text("key"), text("dead"), text("parked"), uint32(number("max"))
+	j.FromTube, j.FromID = text("from-tube"), uint64(number("from-id"))
 	meta, _ := p.Value("meta")
-	j.Meta, j.Trace = flowMap(meta), text("trace")
-	j.Reason, j.FailedMS, j.FromTube, j.FromID = text("reason"), number("failed-ms"), text("from-tube"), uint64(number("from-id"))
+	j.Meta, j.Trace, j.Reason, j.Failed = flowMap(meta), text("trace"), text("reason"), number("failed-ms")
 	if retry := text("retry"); retry != "" {
 		j.Retry = strings.Split(retry, ",")
 		if strings.HasPrefix(retry, "exp(") {

@@ -45,7 +45,7 @@ type listedJob struct {
 func (l *listedJob) job(tube, state string, now time.Time) *job {
 	j := &job{
 		ID: l.ID, Tube: tube, State: state, Priority: l.Pri, TTR: l.TTR, Age: l.Age, Size: l.Size, Key: l.Key, Parked: l.Parked,
-		FailedMS: l.FailedMS, Reason: l.Reason, FromTube: l.FromTube, FromID: l.FromID,
+		Failed: l.FailedMS, Reason: l.Reason, FromTube: l.FromTube, FromID: l.FromID,
 		Reserves: l.Reserves, Timeouts: l.Timeouts, Releases: l.Releases, Buries: l.Buries, Kicks: l.Kicks,
 	}
 	j.setLeft(l.DueMS, now)

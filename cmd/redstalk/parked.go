@@ -82,8 +82,8 @@ func reasonText(j *job) string {
 // failedAt returns when a job failed last, or became a dead letter; the zero time if that is not known.
 func failedAt(j *job, now time.Time) time.Time {
 	switch {
-	case j.FailedMS > 0:
-		return time.UnixMilli(j.FailedMS)
+	case j.Failed > 0:
+		return time.UnixMilli(j.Failed)
 	case j.isDeadLetter():
 		return now.Add(-time.Duration(j.Age) * time.Second)
 	}

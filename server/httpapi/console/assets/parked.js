@@ -19,8 +19,6 @@ const columns = [
   { key: "parked", label: "Reason", min: 130, grow: 6, phone: true, stamp: j => j, cell: j => make("span", { title: j.reason || why[j.parked] || "" },
     isLetter(j) && make("span", { className: "badge soft first" }, "from " + j.from_tube), j.parked && make("span", { className: "badge warn" + (isLetter(j) ? "" : " first"), title: why[j.parked] ?? "" }, j.parked), j.reason && " " + j.reason) },
   { key: "since", label: "Since", title: "When it failed last, or became a dead letter", number: true, min: 72, stamp: j => Math.floor(Date.now() / 1000) + ":" + sinceWhen(j), cell: j => sinceWhen(j) ? make("span", { title: moment(sinceWhen(j)) }, span(Date.now() - sinceWhen(j))) : "–" },
-  { key: "failures", label: "Failures", number: true, min: 66, cell: j => number(j.failures) },
-  jobColumns.age, jobColumns.size,
   { key: "key", label: "Key and body", min: 150, grow: 8, phone: true, stamp: j => j, cell: j => make("span", {}, j.key && make("b", { className: "keyword" }, j.key), j.excerpt && make("code", { className: "excerpt" }, j.excerpt)) },
 ];
 const chosen = () => columns.filter(c => !narrow.matches || c.phone).map(c => ({ ...c, sortable: false }));

@@ -34,11 +34,12 @@ export function span(ms) {
   return first + " " + unit + (rest && first < 10 ? " " + rest + " " + next[0] : "");
 }
 
-// moment formats a time in ms since 1970 as local date and time with the zone.
-export const moment = ms => new Date(ms).toLocaleString("sv-SE", { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "shortOffset" });
+// moment formats a time in ms since 1970 as local date and time with the zone. The hyphens do not break lines.
+export const moment = ms => new Date(ms).toLocaleString("sv-SE", { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "shortOffset" }).replaceAll("-", "\u2011");
 
-// ago formats a time in ms since 1970 as the time that has passed, and as date and time.
-export const ago = ms => span(Date.now() - ms) + " ago, " + moment(ms);
+// both returns a relative time with the date and the time, in ms since 1970, below it.
+export const both = (relative, ms) => make("span", {}, relative, make("small", { className: "when" }, moment(ms)));
+export const ago = ms => both(span(Date.now() - ms) + " ago", ms);
 
 export function bytes(n) {
   if (n < 1024) return n + " B";
