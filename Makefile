@@ -67,7 +67,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(GO) test -count=1 -timeout 15m -run '^TestAsBeanstalkdReads$$' ./storage/beanstalkd -args -binlog-seeds 25
 	$(GO) test -race -count=1 -timeout 30m -run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 50000 -move-kills 4 -import-jobs 200000
 	$(GO) test -count=1 -timeout 15m -run '^TestRenameModule$$' .
-	cd clients/go && $(GO) test -race -count=1 -timeout 15m -run '^TestChaos$$' ./worker
+	cd clients/go && $(GO) test -race -count=1 -timeout 15m -run '^(TestChaos|TestManyJobs)$$' ./worker
 
 # Chromium is large, so only those targets install it that need it.
 CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/httpapi/console
@@ -174,6 +174,7 @@ check: ## gofmt, go mod tidy, vet, staticcheck, govulncheck, and builds for othe
 	$(GO) vet -tags chromium ./server/httpapi/console
 	$(GO) vet -tags nogateways ./cmd/redstalkd && $(GO) test -tags nogateways -short -run '^TestWithoutGateways$$' ./cmd/redstalkd
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	cd clients/go && $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 	GO="$(GO)" sh tools/vulns/check.sh
 	$(GO) test ./tools/vulns -args -vulns
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/redstalkd

@@ -162,6 +162,7 @@ func (fs families) addFlow(name string, f *tube.Flow) {
 		"redstalk_tube_releases_total":   f.Counts[tube.Releases],
 		"redstalk_tube_buries_total":     f.Counts[tube.Buries],
 		"redstalk_tube_kicks_total":      f.Counts[tube.Kicks],
+		"redstalk_tube_expired_total":    f.Expired,
 		"redstalk_tube_parked_total":     f.Parked,
 	} {
 		fs.add(metric, float64(n), name)

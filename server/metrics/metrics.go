@@ -37,6 +37,7 @@ var definitions = []Definition{
 	{"redstalk_tube_releases_total", counter, tubeLabel, "Jobs of a tube that were released."},
 	{"redstalk_tube_buries_total", counter, tubeLabel, "Jobs of a tube that were buried by their workers."},
 	{"redstalk_tube_kicks_total", counter, tubeLabel, "Jobs of a tube that were kicked."},
+	{"redstalk_tube_expired_total", counter, tubeLabel, "Jobs of a tube whose time was over: deleted or parked."},
 	{"redstalk_tube_parked_total", counter, tubeLabel, "Jobs of a tube that were parked or sent to a dead-letter tube, because they were exhausted or refused."},
 	{"redstalk_tube_wait_seconds", histogram, tubeLabel, "Time from when a job became due until its first delivery."},
 	{"redstalk_tube_run_seconds", histogram, tubeLabel, "Time from the delivery of a job until its worker deleted it."},

@@ -251,7 +251,7 @@ func sameInstants(reopened, running storage.Store, lastID uint64) string {
 		case w.Job != nil:
 			job := *w.Job
 			if job.State == tube.Reserved {
-				job.State, job.TimeLeft = tube.Ready, 0
+				job.State, job.TimeLeft, job.Holder = tube.Ready, 0, 0
 			}
 			if !reflect.DeepEqual(*g.Job, job) {
 				return fmt.Sprintf("job: %+v\nwant: %+v", *g.Job, job)

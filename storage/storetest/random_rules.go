@@ -65,7 +65,9 @@ func (h *history) randomTags() *tube.Tags {
 	if tags.HasDelay = r.IntN(4) == 0; tags.HasDelay {
 		tags.Delay = h.seconds()
 	}
-	tags.Expire = h.randomLifetime()
+	if tags.Key == "" || !h.lateDead() {
+		tags.Expire = h.randomLifetime()
+	}
 	h.randomMeta(tags)
 	return tags
 }
@@ -151,6 +153,10 @@ func (h *history) seconds() time.Duration {
 	return time.Duration(max(h.random.IntN(8)-3, 0)) * time.Second
 }
 
+// lateDead reports whether a dead letter can arrive so late that a key is free by then that was
+// taken when its job was parked. Then no job with a key may expire.
+func (h *history) lateDead() bool { return h.engine.LateDeadLetters && !h.burying }
+
 func (h *history) randomLifetime() tube.Lifetime {
 	if h.random.IntN(4) > 0 {
 		return tube.NoLifetime
@@ -220,12 +226,15 @@ func (h *history) randomPolicy(op storage.Op) storage.Op {
 	if op.Kind != storage.SetPolicy || r.IntN(3) == 0 {
 		return op
 	}
-	p := &tube.Policy{Rules: h.randomRules(), Expire: h.randomLifetime(), OnDuplicate: tube.OnDuplicate(r.IntN(4))}
+	p := &tube.Policy{Rules: h.randomRules(), OnDuplicate: tube.OnDuplicate(r.IntN(4))}
 	if p.HasQuotaJobs = r.IntN(4) == 0; p.HasQuotaJobs {
 		p.QuotaJobs = uint64(r.IntN(10))
 	}
 	if p.HasQuotaBytes = r.IntN(4) == 0; p.HasQuotaBytes {
 		p.QuotaBytes = uint64(r.IntN(100))
+	}
+	if !h.lateDead() {
+		p.Expire = h.randomLifetime()
 	}
 	op.Args.Policy = p
 	return op

@@ -11,7 +11,7 @@ type Capability string
 // The capabilities that this module uses.
 const (
 	PutTags  Capability = "put-tags"  // tags of put: keys, retries, dead letters
-	Metas    Capability = "meta"      // the tags meta and trace of put
+	Metas    Capability = "meta"      // the tags meta, trace, expire, on-expire and jitter of put, and retry:exp
 	Reasons  Capability = "reason"    // the tags reason and failure:no of release and bury
 	Policies Capability = "policy"    // policies of tubes
 	Leases   Capability = "lease"     // reserve-lease and its like

@@ -300,3 +300,29 @@ func TestName(t *testing.T) {
 		wantErr(t, err, client.ErrInvalid)
 	})
 }
+
+// TestExpire: the options of expiry and growing waits reach the server.
+func TestExpire(t *testing.T) {
+	onEngines(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {
+		ctx := limited(t)
+		opts := []client.PutOption{client.Expire(time.Second), client.OnExpire(client.ParkExpired), client.RetryExp(time.Second, time.Hour, 25), client.Jitter(20)}
+		r, err := c.Put(ctx, "expire", nil, opts...)
+		if !on.Leases() {
+			wantErr(t, err, client.ErrUnsupported)
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := c.JobStats(ctx, r.ID); err != nil || s.Retry != "exp(1s,1h,25)" {
+			t.Errorf("%+v, %v", s, err)
+		}
+		for range 500 {
+			if s, err := c.JobStats(ctx, r.ID); err == nil && s.State == "buried" && s.Parked == "expired" {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Error("the job has not expired")
+	})
+}

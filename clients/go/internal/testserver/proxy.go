@@ -78,9 +78,11 @@ func (p *Proxy) forward(to, from net.Conn, replies bool) {
 		if n > 0 && !drop {
 			if replies {
 				p.late.RLock()
-				p.late.RUnlock()
 			}
 			to.Write(buf[:n])
+			if replies {
+				p.late.RUnlock()
+			}
 		}
 		if err == io.EOF {
 			to.(*net.TCPConn).CloseWrite()

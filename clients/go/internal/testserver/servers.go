@@ -55,7 +55,7 @@ func Embedded(t testing.TB) *Cluster { return cluster(t, "embedded", "embedded:"
 
 // Redis starts two instances of redstalkd on a Redis.
 func Redis(t testing.TB) *Cluster {
-	return cluster(t, "redis", "redis://"+StartRedis(t)+"/0", 2)
+	return cluster(t, "redis", "redis://"+NewRedis(t).Addr+"/0", 2)
 }
 
 func cluster(t testing.TB, name, store string, instances int) *Cluster {
@@ -79,13 +79,24 @@ func Beanstalkd(t testing.TB) *Cluster {
 	return &Cluster{Name: "beanstalkd", Addrs: []string{addr}, Servers: []Server{p}}
 }
 
-// StartRedis starts a Redis without persistence and returns its address. The test is skipped if it is not
-// installed.
-func StartRedis(t testing.TB) string {
-	addr := FreeAddr(t)
-	host, port, _ := net.SplitHostPort(addr)
-	run(t, addr, "redis-server", "--bind", host, "--port", port, "--save", "", "--dir", t.TempDir())
-	return addr
+// A RedisServer is a Redis without persistence, which can be killed and started again, empty.
+type RedisServer struct {
+	Addr string
+	dir  string
+	*process
+}
+
+// NewRedis starts a Redis. The test is skipped if it is not installed.
+func NewRedis(t testing.TB) *RedisServer {
+	r := &RedisServer{Addr: FreeAddr(t), dir: t.TempDir()}
+	r.Start(t)
+	return r
+}
+
+// Start starts it again after it was killed.
+func (r *RedisServer) Start(t testing.TB) {
+	host, port, _ := net.SplitHostPort(r.Addr)
+	r.process = run(t, r.Addr, "redis-server", "--bind", host, "--port", port, "--save", "", "--dir", r.dir)
 }
 
 // FreeAddr returns an address of the loopback interface at which nobody listens.

@@ -141,13 +141,20 @@ export class JobDialog {
   }
 }
 
+// holderText returns who holds a reserved job, "" if that is not known.
+function holderText(job) {
+  const h = job.holder;
+  if (job.leased || h?.lease) return "a lease";
+  return h ? [h.name, h.address, h.instance].filter(Boolean).join(", ") : "";
+}
+
 // properties returns the properties of a job as a list.
 export function properties(job) {
   const times = n => plural(n, "time");
   const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Put", ago(Date.now() - job.age * 1000)],
     job.due_ms !== 0 && [job.state === "reserved" ? "TTR ends in" : "Due in", both(span(job.due_ms), Date.now() + job.due_ms)], job.state !== "delayed" && job.delay > 0 && ["Delay", span(job.delay * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
     job.key && ["Key", job.key], job.retry && ["Retry delays", [job.retry].flat().join(", ")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],
-    job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], (job.holder || job.leased) && ["Held by", job.holder || "a lease"],
+    job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], holderText(job) && ["Held by", holderText(job)],
     job.reason && ["Reason", job.reason], job.failed_ms && ["Failed", ago(job.failed_ms)],
     ["Reserved", times(job.reserves)], ["Timed out", times(job.timeouts)], ["Released", times(job.releases)], ["Buried", times(job.buries)], ["Kicked", times(job.kicks)], ["Failures", number(job.failures)], ["Deliveries", number(job.deliveries)]];
   return make("dl", { className: "properties" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v))));

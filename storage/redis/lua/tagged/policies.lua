@@ -40,9 +40,9 @@ end
 function OPS.policy_of(tube)
   if any_policy == false then return nil end
   if policies[tube] == nil then
-    local policy = {}
-    for _, text in ipairs(policy_texts(tube)) do complete(policy, text) end
-    policies[tube] = next(policy) ~= nil and policy
+    local policy, texts = {}, policy_texts(tube)
+    for _, text in ipairs(texts) do complete(policy, text) end
+    policies[tube] = texts[1] ~= nil and policy
     policy.max, policy.dead, policy.on_duplicate = policy.max or 0, policy.dead or '', policy.on_duplicate or 0
   end
   return policies[tube] or nil
