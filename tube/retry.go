@@ -9,10 +9,11 @@ const MaxDoubled = 250
 // per cent, which are at most 100; or NoJitter, if that is not set.
 type Jitter uint8
 
-const (
-	NoJitter        Jitter = 0
-	JitterOfDoubled        = 10 // per cent, unless the rules set another
-)
+// NoJitter says that the jitter is not set.
+const NoJitter Jitter = 0
+
+// JitterOfDoubled is by how many per cent doubled waits are spread unless the rules say otherwise.
+const JitterOfDoubled = 10
 
 // JitterOf returns a Jitter of that many per cent.
 func JitterOf(percent uint8) Jitter { return Jitter(percent) + 1 }

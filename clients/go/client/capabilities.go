@@ -11,13 +11,16 @@ type Capability string
 // The capabilities that this module uses.
 const (
 	PutTags  Capability = "put-tags"  // tags of put: keys, retries, dead letters
-	Metas    Capability = "meta"      // the tags meta, trace, expire, on-expire and jitter of put, and retry:exp
+	Metas    Capability = "meta"      // the tags meta and trace of put
+	Expires  Capability = "expire"    // the tags expire and on-expire
+	Backoffs Capability = "backoff"   // retry:exp and the tag jitter
 	Reasons  Capability = "reason"    // the tags reason and failure:no of release and bury
 	Policies Capability = "policy"    // policies of tubes
 	Leases   Capability = "lease"     // reserve-lease and its like
 	ListJobs Capability = "list-jobs" // list-jobs
 	Flush    Capability = "flush"     // flush-tube
 	Move     Capability = "move"      // move-jobs
+	Replay   Capability = "replay"    // replay-job
 	Drain    Capability = "drain"     // drain, undrain
 	Batch    Capability = "batch"     // reserve-batch, delete-batch
 	Info     Capability = "info"      // reserve-batch COUNT SECONDS lease info

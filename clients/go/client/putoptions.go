@@ -114,20 +114,20 @@ func Retry(waits ...time.Duration) PutOption {
 // RetryExp makes the waits after failures double, from first up to longest, up to n times. Instead of [Retry].
 func RetryExp(first, longest time.Duration, n int) PutOption {
 	return func(o *putOptions) {
-		o.tags = append(o.tags, tag{"retry", "exp(" + duration(first) + "," + duration(longest) + "," + strconv.Itoa(n) + ")", Metas})
+		o.tags = append(o.tags, tag{"retry", "exp(" + duration(first) + "," + duration(longest) + "," + strconv.Itoa(n) + ")", Backoffs})
 	}
 }
 
 // Jitter spreads each retry wait by up to so many percent, so that jobs that failed together do not come together. It is 10
 // by default with [RetryExp], and 0 with [Retry].
 func Jitter(percent int) PutOption {
-	return func(o *putOptions) { o.tags = append(o.tags, tag{"jitter", strconv.Itoa(percent), Metas}) }
+	return func(o *putOptions) { o.tags = append(o.tags, tag{"jitter", strconv.Itoa(percent), Backoffs}) }
 }
 
 // Expire sets how long the job is worth doing, from when it is first due. Then it is deleted if it is ready or delayed, or
 // when it comes back.
 func Expire(d time.Duration) PutOption {
-	return func(o *putOptions) { o.tags = append(o.tags, tag{"expire", duration(d), Metas}) }
+	return func(o *putOptions) { o.tags = append(o.tags, tag{"expire", duration(d), Expires}) }
 }
 
 // An Expiry says what becomes of a job that has expired.
@@ -141,7 +141,7 @@ const (
 
 // OnExpire says what becomes of the job when the time of [Expire] is over.
 func OnExpire(e Expiry) PutOption {
-	return func(o *putOptions) { o.tags = append(o.tags, tag{"on-expire", string(e), Metas}) }
+	return func(o *putOptions) { o.tags = append(o.tags, tag{"on-expire", string(e), Expires}) }
 }
 
 // MaxDeliveries sets how often the job is delivered at most, lost connections included.

@@ -104,6 +104,9 @@ func testJobs(t *testing.T, c *client.Client) {
 	if n, err := in.Move(ctx, "jobs", inspect.Ready, "others", 100); err != nil || n != 100 {
 		t.Errorf("moved %d, %v", n, err)
 	}
+	if err := in.Replay(ctx, last); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("replaying a job that has not failed: %v", err)
+	}
 	if n, err := in.Flush(ctx, "jobs", inspect.Ready); err != nil || n != 600 {
 		t.Errorf("flushed %d, %v", n, err)
 	}

@@ -25,7 +25,7 @@ func (in *Inspector) Tubes(ctx context.Context) ([]string, error) {
 	return list(page), err
 }
 
-// Tube returns the state of a tube.
+// Tube returns the state of a tube. One that has no jobs, and that nobody uses, is a [client.ErrNotFound].
 func (in *Inspector) Tube(ctx context.Context, name string) (*Tube, error) {
 	page, err := in.page(ctx, "", "stats-tube "+name)
 	if err != nil {

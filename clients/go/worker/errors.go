@@ -34,7 +34,7 @@ type snoozeError struct{ wait time.Duration }
 
 func (e *snoozeError) Error() string { return fmt.Sprintf("snoozed for %v", e.wait) }
 
-// A PanicError is the failure of a handler that panicked.
+// A PanicError is the failure of a handler that panicked. Middleware gets it as the handler's error.
 type PanicError struct {
 	Value any
 	Stack []byte

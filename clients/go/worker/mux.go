@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"runtime/debug"
 	"slices"
 )
 
@@ -31,10 +32,23 @@ func (m *Mux) Use(middleware ...Middleware) { m.middleware = append(m.middleware
 func (m *Mux) wrapped() map[string]Handler {
 	all := make(map[string]Handler, len(m.handlers))
 	for tube, h := range m.handlers {
+		h = recovered(h)
 		for _, wrap := range slices.Backward(m.middleware) {
 			h = wrap(h)
 		}
 		all[tube] = h
 	}
 	return all
+}
+
+// recovered returns a handler that returns a panic of h as a [*PanicError], so that middleware sees it.
+func recovered(h Handler) Handler {
+	return func(ctx context.Context, job *Job) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = &PanicError{Value: p, Stack: debug.Stack()}
+			}
+		}()
+		return h(ctx, job)
+	}
 }

@@ -39,7 +39,7 @@ func (r *run) process(t taken, returned func() (settled func())) {
 		job.Meta, job.Reason = known.Meta, known.Reason
 	}
 	err := errExited
-	defer func() { // also if the handler panics or ends its goroutine
+	defer func() { // also if middleware panics, or the goroutine is ended
 		if p := recover(); p != nil {
 			err = &PanicError{Value: p, Stack: debug.Stack()}
 		}

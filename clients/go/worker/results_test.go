@@ -32,9 +32,17 @@ func TestResults(t *testing.T) {
 		for name := range results {
 			ids[name] = put(t, c, "results", name, client.Priority(77))
 		}
-		start(t, c, worker.Config{Backoff: worker.Intervals(2 * time.Hour)}, handle("results", func(ctx context.Context, job *worker.Job) error {
-			return results[string(job.Body)]()
-		}))
+		mux := handle("results", func(ctx context.Context, job *worker.Job) error { return results[string(job.Body)]() })
+		mux.Use(func(next worker.Handler) worker.Handler {
+			return func(ctx context.Context, job *worker.Job) error {
+				err := next(ctx, job)
+				if p := (*worker.PanicError)(nil); errors.As(err, &p) != (string(job.Body) == "panic") {
+					t.Errorf("middleware sees that %s returns %v", job.Body, err)
+				}
+				return err
+			}
+		})
+		start(t, c, worker.Config{Backoff: worker.Intervals(2 * time.Hour)}, mux)
 		for name, state := range states {
 			s := awaitState(t, c, ids[name], state)
 			if s != nil && s.Priority != 77 {
