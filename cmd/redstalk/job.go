@@ -36,6 +36,8 @@ type job struct {
 	Jitter      string   `json:"jitter,omitempty"` // per cent
 	Max         uint32   `json:"max,omitempty"`
 	Dead        string   `json:"dead,omitempty"`
+	Expire      string   `json:"expire,omitempty"` // how much longer it is worth doing, from when it is due
+	OnExpire    string   `json:"on_expire,omitempty"`
 	Parked      string   `json:"parked,omitempty"`
 	FromTube    string   `json:"from_tube,omitempty"`
 	FromID      uint64   `json:"from_id,omitempty"`
@@ -110,6 +112,22 @@ func (j *job) readPage(p client.Page) {
 		left = number("due-ms")
 	}
 	j.setLeft(left, time.Now())
+	if expires, ok := p.Value("expires-ms"); ok {
+		j.setExpiry(expires, text("on-expire"))
+	}
+}
+
+// setExpiry sets when the job expires from the milliseconds until then. A buried job whose time is
+// over never expires.
+func (j *job) setExpiry(expires, action string) {
+	ms, _ := strconv.ParseInt(expires, 10, 64)
+	switch {
+	case j.State == "buried" && ms <= 0:
+		return
+	case j.State == "delayed":
+		ms -= j.Left
+	}
+	j.Expire, j.OnExpire = fmt.Sprintf("%dms", max(ms, 1)), action
 }
 
 // setLeft sets the milliseconds from now until the job is due or its TTR ends.
@@ -128,6 +146,7 @@ func (j *job) tags() ([]string, error) {
 	values := map[string]string{
 		"key": j.Key, "on-duplicate": j.OnDuplicate, "key-ttl": j.KeyTTL,
 		"retry": strings.Join(j.Retry, ","), "jitter": j.Jitter, "max": optional(j.Max), "dead": j.Dead, "trace": j.Trace,
+		"expire": j.Expire, "on-expire": j.OnExpire,
 	}
 	words, err := tagWords(func(name string) string { return values[name] })
 	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {

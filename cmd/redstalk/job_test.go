@@ -41,7 +41,8 @@ func TestSaysMore(t *testing.T) {
 	addr, other := ours(t), ours(t)
 	on(t, addr)("put", "--meta", `a=x, "y"`, "--meta", "B-1=ä\nz", "--trace", trace, "body")
 	on(t, addr)("bury", "1", "--reason", `550 "no" such user`)
-	want := []string{`"meta":{"B-1":"ä\nz","a":"x, \"y\""}`, `"trace":"` + trace + `"`, `"reason":"550 \"no\" such user"`}
+	on(t, addr)("put", "--delay", "30", "--expire", "250h", "--on-expire", "park", "late")
+	want := []string{`"expire":"9000`, `"on_expire":"park"`, `"meta":{"B-1":"ä\nz","a":"x, \"y\""}`, `"trace":"` + trace + `"`, `"reason":"550 \"no\" such user"`}
 	exported := on(t, addr)("export")
 	if got := runIn(t.Context(), exported, "import", "-s", other); got.code != 0 {
 		t.Fatalf("%+v", got)
