@@ -15,7 +15,7 @@ const (
 	Touch
 	KickJob
 	Snooze   // a release that is no failure, and counts neither as one nor as a delivery
-	Expire   // the TTR of a reservation has run out
+	Expire   // the TTR of a reservation has run out; not the end of a job's lifetime, see expiry.go
 	GiveBack // the holder's connection is gone
 	Mature   // the delay is over
 	Park     // the holder of a lease rejects the job, see Refused; only for LeaseHolder

@@ -18,8 +18,9 @@
 //     Tubes can have policies. Most jobs have no metadata, and cost
 //     nothing for it.
 //   - Flushes, moves and listings run in parts too (flush.go, movejobs.go, list.go).
-//   - SetAside buries a job whose body an engine cannot read. It is the only change
-//     of state that has no row in the table.
+//   - A job whose time is over is deleted or parked (expiry.go), and SetAside buries a
+//     job whose body an engine cannot read. These have no row in the table: they
+//     depend on no command.
 //   - Margin, UrgentBelow, MinTTR and Default are the constants of the rules.
 //   - The data structures are in slab.go (memory of jobs), index.go (jobs by id),
 //     queue.go, ring.go and tree.go (jobs in order).
