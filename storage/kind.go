@@ -46,6 +46,22 @@ const (
 	GetPolicy
 	// Policies lists the tubes that have a policy: nothing → Names, sorted.
 	Policies
+	// SetGroup sets what applies to a group of a tube instead of the tube's policy; neither need
+	// exist: Tube, Args.Group, Args.GroupConfig (nil removes it) → nothing. Never NotFound.
+	SetGroup
+	// GetGroup reads what SetGroup has set: Tube, Args.Group → Result.GroupConfig; NotFound if
+	// that is nothing.
+	GetGroup
+	// GroupStats reads the stats of a group: Tube, Args.Group → Result.Groups, one; NotFound if it
+	// has no job, no GroupConfig and no pause.
+	GroupStats
+	// ListGroups lists the groups of a tube that GroupStats finds, in the order of their names:
+	// Tube, MaxJobs (up to tube.MaxListed groups), Args.Cursor ("": from the first) →
+	// Result.Groups, Result.Cursor ("": there are no more). Never NotFound.
+	ListGroups
+	// PauseGroup pauses a group, which need not exist; with Delay 0 it ends the pause: Tube,
+	// Args.Group, Delay → nothing. Never NotFound.
+	PauseGroup
 	// ListJobs lists jobs of a tube in a state, in the order in which they would come out:
 	// Tube, State, MaxJobs (up to tube.MaxListed), Args.Cursor ("": from the first) →
 	// Result.Jobs, Result.Cursor ("": there are no more). The cursor is valid for a page of the
@@ -53,7 +69,8 @@ const (
 	// listed twice; other jobs cannot. Never NotFound.
 	ListJobs
 	// Flush removes all jobs of a tube in a state; with State tube.Gone the ready, delayed and
-	// buried jobs. It does what Move does with tube.Delete, but whoever holds them: Tube, State
+	// buried jobs. It does what Move does with tube.Delete, but whoever holds them: Tube, State, and
+	// Args.Group if only those of a group (with State tube.Gone)
 	// → Count. It works in parts, and spares jobs that are put meanwhile. Never NotFound.
 	Flush
 	// MoveJobs moves the first jobs of a tube in a state to another tube: Tube, State,
@@ -157,6 +174,11 @@ var kinds = [numKinds]KindSpec{
 	SetPolicy:   {Name: "set-policy", Subject: OfTube},
 	GetPolicy:   {Name: "get-policy", Subject: OfTube},
 	Policies:    {Name: "policies"},
+	SetGroup:    {Name: "set-group", Subject: OfTube},
+	GetGroup:    {Name: "get-group", Subject: OfTube},
+	GroupStats:  {Name: "group-stats", Subject: OfTube},
+	ListGroups:  {Name: "list-groups", Subject: OfTube},
+	PauseGroup:  {Name: "pause-group", Subject: OfTube},
 	ListJobs:    {Name: "list-jobs", Subject: OfTube},
 	Flush:       {Name: "flush", Subject: OfTube},
 	MoveJobs:    {Name: "move-jobs"},

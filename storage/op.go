@@ -62,6 +62,9 @@ type Args struct {
 	Lease  uint64
 	Reason string // Move: see tube.Terms; a copy, at most tube.MaxReason bytes
 	Import *Import
+
+	Group       string // a group of Op.Tube
+	GroupConfig *tube.GroupConfig
 }
 
 // Answer is the result of an operation. Fields that the Kind does not set are zero.
@@ -101,6 +104,9 @@ type Result struct {
 	Jobs    []tube.JobStats
 	Cursor  string
 	Import  *ImportState
+
+	Groups      []tube.GroupStats
+	GroupConfig *tube.GroupConfig
 }
 
 // Figures are a store's part of the stats page.

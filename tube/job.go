@@ -148,6 +148,10 @@ type JobStats struct {
 	Rules    Rules
 	Leased   bool
 
+	// Held is why a ready job cannot be reserved now because of limits; NotHeld if it can, and for
+	// jobs in other states.
+	Held Held
+
 	// Holder is the connection of this server that holds the job, LeaseHolder if it is leased; 0
 	// if it is not reserved, or another server holds it: that is HeldAt, as the store calls it.
 	// Lists of jobs do not say it.

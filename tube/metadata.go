@@ -7,7 +7,8 @@ import (
 
 // Metadata is what is known of a job beyond what every job has. Most jobs have none.
 type Metadata struct {
-	Key string
+	Key   string
+	Group string
 	Rules
 
 	// FailuresBefore and DeliveriesBefore are subtracted from the counters: the failures

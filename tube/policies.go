@@ -101,5 +101,10 @@ func (p *Policy) Over(other *Policy) *Policy {
 	if !p.HasQuotaBytes {
 		merged.QuotaBytes, merged.HasQuotaBytes = other.QuotaBytes, other.HasQuotaBytes
 	}
+	merged.Limits = p.Limits.Over(other.Limits)
+	merged.GroupLimits = p.GroupLimits.Over(other.GroupLimits)
+	if p.GroupOrder == NoGroupOrder {
+		merged.GroupOrder = other.GroupOrder
+	}
 	return &merged
 }

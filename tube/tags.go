@@ -16,6 +16,7 @@ type Tags struct {
 	HasAt bool
 
 	Key         string      // the name of the job in its tube; "": none
+	Group       string      // of the job in its tube; "": none
 	OnDuplicate OnDuplicate // what happens if a job has the key already
 	Expire      Lifetime
 	Rules       // the job's own
@@ -88,7 +89,10 @@ type Policy struct {
 	QuotaBytes    uint64 // how many bytes their bodies can have together
 	HasQuotaJobs  bool
 	HasQuotaBytes bool
-	Push          Push // where the jobs are sent; the zero value: nowhere
+	Limits        Limits     // of the tube
+	GroupLimits   Limits     // of each of its groups
+	GroupOrder    GroupOrder // within a group
+	Push          Push       // where the jobs are sent; the zero value: nowhere
 }
 
 // Push says that the jobs of a tube are sent to a URL (a webhook) instead of waiting for a
