@@ -33,6 +33,7 @@ const (
 	TouchLease
 	StatsJob
 	StatsTube
+	StatsGroup
 	Stats
 	Use
 	Watch
@@ -60,7 +61,6 @@ const (
 	ListClients
 	SetGroup
 	GetGroup
-	StatsGroup
 	ListGroups
 	PauseGroup
 	FlushGroup
@@ -138,6 +138,7 @@ var table = [NumVerbs]Spec{
 	TouchLease:         {Prefix: "touch-lease ", Extension: true, Done: "TOUCHED", Need: Need{MayWork, OfJob}, parse: parseLease},
 	StatsJob:           {Prefix: "stats-job ", Counter: "cmd-stats-job", Need: Need{MayRead, OfJob}, parse: parseID},
 	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", Need: Need{MayRead, OfTube}, parse: parseName},
+	StatsGroup:         {Prefix: "stats-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayRead, OfTube}, parse: parseGroup},
 	Stats:              {Prefix: "stats", Exact: true, Counter: "cmd-stats", Need: Need{MayRead, Somewhere}},
 	Use:                {Prefix: "use ", Counter: "cmd-use", Need: Need{anyRight, OfTube}, parse: parseName},
 	Watch:              {Prefix: "watch ", Counter: "cmd-watch", Need: Need{MayWork, OfTube}, parse: parseWatch},
@@ -165,7 +166,6 @@ var table = [NumVerbs]Spec{
 	ListClients:        {Prefix: "list-clients", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListClients},
 	SetGroup:           {Prefix: "set-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetGroup},
 	GetGroup:           {Prefix: "get-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayAdmin, OfTube}, parse: parseGroup},
-	StatsGroup:         {Prefix: "stats-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayRead, OfTube}, parse: parseGroup},
 	ListGroups:         {Prefix: "list-groups ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListGroups},
 	PauseGroup:         {Prefix: "pause-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "PAUSED", Need: Need{MayWork, OfTube}, parse: parsePauseGroup},
 	FlushGroup:         {Prefix: "flush-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayAdmin, OfTube}, parse: parseGroup},
