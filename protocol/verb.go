@@ -33,6 +33,7 @@ const (
 	TouchLease
 	StatsJob
 	StatsTube
+	StatsGroup
 	Stats
 	Use
 	Watch
@@ -60,7 +61,6 @@ const (
 	ListClients
 	SetGroup
 	GetGroup
-	StatsGroup
 	ListGroups
 	PauseGroup
 	FlushGroup
