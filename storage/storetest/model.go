@@ -187,7 +187,7 @@ func (m *Model) Do(op *storage.Op) {
 	}
 	m.drop()
 	m.giveTurns(ready)
-	m.seeGroups()
+	m.seeGroups(nil)
 }
 
 // peekHead returns the first job of a tube in a state. A ready job that is not held, as far as its
