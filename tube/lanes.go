@@ -1,7 +1,5 @@
 package tube
 
-import "container/heap"
-
 // lane is the jobs of one group of a tube. The jobs of the tube that have no group are in its plain
 // lane, as long as the tube has groups. The lane of a group exists while it has a job.
 type lane struct {
@@ -14,12 +12,8 @@ type lane struct {
 	ready                     queue // of the plain lane: empty, because its ready jobs are in Tube.ready
 	reserved, delayed, buried uint32
 
-	// What it is sorted by in lanes.eligible: the priority of its next job; its load, which is
-	// thousandths of its reserved jobs by its weight; and when it had its last turn.
-	rank int64
-	load uint64
-	turn uint64
-	pos  int // its index there; -1: it is not there
+	turn uint64 // when it had its last turn
+	pos  int32  // its index in lanes.eligible; -1: it is not there
 }
 
 // lanes are the lanes of a tube that has groups.
@@ -31,44 +25,6 @@ type lanes struct {
 	ready    int      // ready jobs of groups
 	reserved int      // reserved jobs of groups
 	turns    uint64   // number of the last turn; 0 if live is 0
-}
-
-// eligible is a container/heap of lanes, the next one first: by the priority of its next job, then by
-// its load, then the one that has waited longest.
-type eligible []*lane
-
-func (e eligible) Len() int { return len(e) }
-
-func (e eligible) Less(i, j int) bool {
-	a, b := e[i], e[j]
-	switch {
-	case a.rank != b.rank:
-		return a.rank < b.rank
-	case a.load != b.load:
-		return a.load < b.load
-	}
-	return a.turn < b.turn
-}
-
-func (e eligible) Swap(i, j int) {
-	e[i], e[j] = e[j], e[i]
-	e[i].pos, e[j].pos = i, j
-}
-
-// Push is for container/heap only.
-func (e *eligible) Push(x any) {
-	x.(*lane).pos = len(*e)
-	*e = append(*e, x.(*lane))
-}
-
-// Pop is for container/heap only.
-func (e *eligible) Pop() any {
-	last := len(*e) - 1
-	l := (*e)[last]
-	(*e)[last] = nil
-	*e = (*e)[:last]
-	l.pos = -1
-	return l
 }
 
 // laneOf returns the lane of j: that of its group, or the plain one; nil if the tube has no groups.
@@ -104,8 +60,8 @@ func (m *Machine) openLane(t *Tube, group string) *lane {
 	}
 	l := t.lanes.byName[group]
 	if l == nil {
-		l = &lane{tube: t, name: group, throttle: m.throttleOf(t.name, group), pos: -1}
-		l.handle = m.newHandle()
+		l = m.newLane()
+		l.tube, l.name, l.throttle, l.handle = t, group, m.throttleOf(t.name, group), m.newHandle()
 		m.handles[l.handle] = handle{t, l}
 		t.lanes.byName[group] = l
 	}
@@ -118,17 +74,40 @@ func (m *Machine) leaveLane(now Instant, l *lane) {
 	if l.jobs--; l.jobs > 0 {
 		return
 	}
-	t := l.tube
+	t, th := l.tube, l.throttle
 	delete(t.lanes.byName, l.name)
 	m.freeHandle(l.handle)
-	l.tube = nil
+	m.keepLane(l)
 	if len(t.lanes.byName) == 0 {
 		t.lanes = nil
 		m.updateTakeable(t)
 	}
-	if l.throttle != nil {
-		m.keepConfig(now, l.throttle)
+	if th != nil {
+		m.keepConfig(now, th)
 	}
+}
+
+// maxSpare is how many removed lanes are kept to be used again.
+const maxSpareLanes = 1024
+
+// keepLane keeps l, which is removed, to be used again.
+func (m *Machine) keepLane(l *lane) {
+	ready := l.ready
+	*l = lane{ready: ready, pos: -1}
+	if len(m.spareLanes) < maxSpareLanes && len(ready.ring.slots) <= minSlots {
+		m.spareLanes = append(m.spareLanes, l)
+	}
+}
+
+// newLane returns a lane without jobs.
+func (m *Machine) newLane() *lane {
+	last := len(m.spareLanes) - 1
+	if last < 0 {
+		return &lane{pos: -1}
+	}
+	l := m.spareLanes[last]
+	m.spareLanes = m.spareLanes[:last]
+	return l
 }
 
 // live reports whether a lane has a ready or reserved job.
@@ -248,25 +227,38 @@ func (m *Machine) next(l *lane) *Job {
 	return l.queue().head(&m.slab)
 }
 
+// deferLanes lets updateLane wait for updateDeferred, because a lane changes several times in a row.
+func (m *Machine) deferLanes() { m.deferring = true }
+
+// updateDeferred updates the lane for which updateLane has waited.
+func (m *Machine) updateDeferred() {
+	l := m.deferred
+	m.deferring, m.deferred = false, nil
+	if l != nil && l.tube != nil {
+		m.updateLane(l)
+	}
+}
+
 // updateLane puts l where it belongs among the eligible lanes, after something about it has changed.
 func (m *Machine) updateLane(l *lane) {
-	e := &l.tube.lanes.eligible
-	next := m.next(l)
+	if m.deferring && (m.deferred == nil || m.deferred == l) {
+		m.deferred = l
+		return
+	}
+	t, next := l.tube, m.next(l)
 	if next == nil || m.heldInLane(l) != NotHeld {
 		if l.pos >= 0 {
-			heap.Remove(e, l.pos)
-			m.updateTakeable(l.tube)
+			t.lanes.eligible.remove(l)
+			m.updateTakeable(t)
 		}
 		return
 	}
-	l.rank, l.load = next.rank, uint64(l.reserved)*1000/uint64(l.weight())
-	if l.pos >= 0 {
-		heap.Fix(e, l.pos)
-		return
+	begins := l.pos < 0
+	t.lanes.eligible.set(place{next.rank, uint64(l.reserved) * 1000 / uint64(l.weight()), l.turn, l})
+	if begins {
+		m.updateTakeable(t)
+		m.addWakeUp(t)
 	}
-	heap.Push(e, l)
-	m.updateTakeable(l.tube)
-	m.addWakeUp(l.tube)
 }
 
 func (l *lane) weight() uint32 {

@@ -26,6 +26,9 @@ type Machine struct {
 	policies     policies
 	throttles    map[string]*throttle // of groups and tubes, by keyName
 	unchecked    unchecked
+	spareLanes   []*lane
+	deferring    bool     // see deferLanes
+	deferred     *lane    // likewise
 	reported     Metadata // of the job that is being reported to the journal
 	lastRules    Rules    // of the last job that had some, see share
 	pendingDead  idQueue  // pending dead letters, see NextPending

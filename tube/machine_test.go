@@ -139,10 +139,10 @@ func (m *Machine) checkEligible(t testing.TB, l *lane) {
 	t.Helper()
 	e := l.tube.lanes.eligible
 	want := m.next(l) != nil && m.heldInLane(l) == NotHeld
-	if ok := l.pos >= 0 && l.pos < len(e) && e[l.pos] == l; ok != want {
+	if ok := l.pos >= 0 && int(l.pos) < len(e) && e[l.pos].lane == l; ok != want {
 		t.Fatalf("group %q of tube %s is at %d of %d eligible ones, want %v", l.name, l.tube.name, l.pos, len(e), want)
 	}
-	if want && l.pos > 0 && e.Less(l.pos, (l.pos-1)/2) {
+	if want && l.pos > 0 && e[l.pos].before(&e[(l.pos-1)/4]) {
 		t.Fatalf("group %q of tube %s comes before its parent", l.name, l.tube.name)
 	}
 }

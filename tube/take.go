@@ -60,8 +60,10 @@ func (m *Machine) take(now Instant, h Holder, best *Job) (*Job, Instant) {
 	if h == LeaseHolder {
 		m.lease(now, best)
 	}
+	m.deferLanes()
 	m.moveAlong(now, best, arrowAt[Reserve][Ready], h)
 	m.started(now, best)
+	m.updateDeferred()
 	return best, Never
 }
 
@@ -109,7 +111,7 @@ func (m *Machine) nextIn(t *Tube) *Job {
 	if t.lanes == nil {
 		return t.ready.head(&m.slab)
 	}
-	return m.next(t.lanes.eligible[0])
+	return m.next(t.lanes.eligible[0].lane)
 }
 
 // watched caches the tubes of a list of names from one Take to the next. So a
