@@ -61,7 +61,7 @@ func (m *Machine) openLane(t *Tube, group string) *lane {
 	l := t.lanes.byName[group]
 	if l == nil {
 		l = m.newLane()
-		l.tube, l.name, l.throttle, l.handle = t, group, m.throttleOf(t.name, group), m.newHandle()
+		l.tube, l.name, l.throttle, l.handle = t, group, m.refindThrottle(t.name, group), m.newHandle()
 		m.handles[l.handle] = handle{t, l}
 		t.lanes.byName[group] = l
 	}
@@ -124,6 +124,7 @@ func (l *lane) countLive(before bool) {
 	default:
 		if ls.live--; ls.live == 0 {
 			ls.turns, ls.plain.turn = 0, 0
+			ls.eligible.forgetTurn(&ls.plain)
 		}
 	}
 }

@@ -27,6 +27,16 @@ func (m *Machine) throttleOf(tube, group string) *throttle {
 	return m.throttles[keyName(tube, group)]
 }
 
+// refindThrottle is throttleOf for a tube or a group that begins to exist. Its limits may have
+// changed meanwhile, so the next Take finds out whether there are tokens.
+func (m *Machine) refindThrottle(tube, group string) *throttle {
+	th := m.throttleOf(tube, group)
+	if th != nil {
+		th.rateUntil = 0
+	}
+	return th
+}
+
 // openThrottle is throttleOf, but creates it if there is none.
 func (m *Machine) openThrottle(tube, group string) *throttle {
 	th := m.throttleOf(tube, group)
