@@ -64,9 +64,11 @@ func (m *Machine) openLane(t *Tube, group string) *lane {
 	l := t.lanes.byName[group]
 	if l == nil {
 		l = m.newLane()
-		l.tube, l.name, l.throttle, l.handle = t, group, m.refindThrottle(t.name, group), m.newHandle()
+		l.tube, l.name, l.throttle, l.handle = t, group, m.throttleOf(t.name, group), m.newHandle()
 		m.handles[l.handle] = handle{t, l}
 		t.lanes.byName[group] = l
+		limits, _ := m.limitsOf(l)
+		m.recheckTokens(l.throttle, limits.Rates)
 	}
 	return l
 }

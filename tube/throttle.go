@@ -27,16 +27,6 @@ func (m *Machine) throttleOf(tube, group string) *throttle {
 	return m.throttles[keyName(tube, group)]
 }
 
-// refindThrottle is throttleOf for a tube or a group that begins to exist. Its limits may have
-// changed meanwhile, so the next Take finds out whether there are tokens.
-func (m *Machine) refindThrottle(tube, group string) *throttle {
-	th := m.throttleOf(tube, group)
-	if th != nil {
-		th.rateUntil = 0
-	}
-	return th
-}
-
 // openThrottle is throttleOf, but creates it if there is none.
 func (m *Machine) openThrottle(tube, group string) *throttle {
 	th := m.throttleOf(tube, group)
@@ -178,6 +168,15 @@ func (m *Machine) checkTokens(now Instant, th *throttle, rates Rates) {
 		th.rateUntil = at
 	}
 	m.rearmThrottle(th)
+}
+
+// recheckTokens is checkTokens for limits that may have changed. th may be nil. If the token came
+// back in the past, the next Tick notices that.
+func (m *Machine) recheckTokens(th *throttle, rates Rates) {
+	if th != nil {
+		th.rateUntil = th.windows.nextToken(0, rates)
+		m.rearmThrottle(th)
+	}
 }
 
 // SetGroup sets what applies to a group of a tube instead of the policy; nil removes it. Neither
