@@ -87,7 +87,10 @@ func (m *Machine) policyOfTube(t *Tube) *Policy {
 		return nil
 	}
 	if t.policyStamp != m.policies.stamp {
-		t.policy, t.policyStamp = m.policyOf(t.name), m.policies.stamp
+		t.policy, t.policyStamp, t.limits = m.policyOf(t.name), m.policies.stamp, Limits{}
+		if t.policy != nil {
+			t.limits = t.policy.StartLimits()
+		}
 	}
 	return t.policy
 }
@@ -116,9 +119,7 @@ func (m *Machine) limitsChanged(name string) {
 }
 
 func (m *Machine) tubeLimitsChanged(t *Tube) {
-	if t.throttle != nil {
-		t.throttle.rateUntil = 0 // the next Take finds out
-	}
+	m.recheckTokens(t.throttle, m.tubeLimits(t).Rates)
 	if m.updateTakeable(t) {
 		m.addWakeUp(t)
 	}

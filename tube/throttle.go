@@ -75,8 +75,8 @@ func (m *Machine) throttleChanged(th *throttle) {
 	switch {
 	case l != nil:
 		m.updateLane(l)
-	case t != nil && th.group == "":
-		m.updateTakeable(t)
+	case t != nil && th.group == "" && m.updateTakeable(t):
+		m.addWakeUp(t)
 	}
 }
 
@@ -168,6 +168,15 @@ func (m *Machine) checkTokens(now Instant, th *throttle, rates Rates) {
 		th.rateUntil = at
 	}
 	m.rearmThrottle(th)
+}
+
+// recheckTokens is checkTokens for limits that may have changed. th may be nil. If the token came
+// back in the past, the next Tick notices that.
+func (m *Machine) recheckTokens(th *throttle, rates Rates) {
+	if th != nil {
+		th.rateUntil = th.windows.nextToken(0, rates)
+		m.rearmThrottle(th)
+	}
 }
 
 // SetGroup sets what applies to a group of a tube instead of the policy; nil removes it. Neither

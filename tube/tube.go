@@ -32,6 +32,7 @@ type Tube struct {
 
 	policy      *Policy // what applied when the stamp of all policies was this, see policyOfTube
 	policyStamp uint64
+	limits      Limits // of that policy
 }
 
 // TubeStats is what stats-tube prints about a tube.
@@ -163,6 +164,7 @@ func (m *Machine) open(name string) *Tube {
 		t.alarm = alarm{pos: -1, tube: t}
 		m.tubes[name] = t
 		m.order = append(m.order, t)
+		m.recheckTokens(t.throttle, m.tubeLimits(t).Rates)
 		m.ForgetWatched()
 	}
 	return t
