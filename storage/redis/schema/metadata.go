@@ -25,6 +25,7 @@ import (
 //	doubled            1: Rules.Doubled
 //	jitter             2: per cent
 //	on-expire          4: a tube.OnExpire
+//	group              16: its name
 //	expires            8: when, ms since the epoch
 //	headers            32: size of what follows in 2 bytes; trace, '' if none; and of each meta its
 //	                   name, and its value after 2 bytes of length
@@ -53,6 +54,7 @@ const (
 	HasJitter
 	HasOnExpire
 	HasExpires
+	HasGroup
 )
 
 const (
@@ -157,6 +159,7 @@ func metadataFlags(f *tube.Metadata) (flags byte) {
 func moreFlags(f *tube.Metadata) (flags byte) {
 	for flag, ok := range map[byte]bool{
 		HasDoubled: f.Doubled > 0, HasJitter: f.Jitter != tube.NoJitter, HasOnExpire: f.OnExpire != tube.NoOnExpire, HasExpires: f.Expires != 0,
+		HasGroup: f.Group != "",
 	} {
 		if ok {
 			flags |= flag
@@ -181,6 +184,9 @@ func appendMore(b []byte, f *tube.Metadata) []byte {
 	if flags&HasOnExpire != 0 {
 		b = append(b, byte(f.OnExpire))
 	}
+	if flags&HasGroup != 0 {
+		b = appendShort(b, f.Group)
+	}
 	if flags&HasExpires != 0 {
 		b = binary.BigEndian.AppendUint64(b, uint64(f.Expires/tube.Instant(time.Millisecond)))
 	}
@@ -198,6 +204,9 @@ func (r *metadataReader) readMore(f *tube.Metadata) {
 	}
 	if flags&HasOnExpire != 0 {
 		f.OnExpire = tube.OnExpire(r.number(1))
+	}
+	if flags&HasGroup != 0 {
+		f.Group = r.short()
 	}
 	if flags&HasExpires != 0 {
 		f.Expires = tube.Instant(r.number(8)) * tube.Instant(time.Millisecond)
