@@ -115,8 +115,8 @@ function slow_functions()
 --include data: verdicts
 --include data: times
 --include shared/ranges.lua
---include slow/groups.lua
 --include slow/tubes.lua
+--include slow/groups.lua
 --include slow/records.lua
 --include slow/moves.lua
 --include slow/put.lua
