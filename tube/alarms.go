@@ -2,13 +2,17 @@ package tube
 
 import "container/heap"
 
-// alarm is the next due time of its owner: a tube, a holding, the tombstones or the expiries.
+// alarm is the next due time of its owner: a tube, a holding, a throttle, the tombstones, the expiries
+// or the unchecked.
 type alarm struct {
 	at      Instant
 	pos     int      // index in alarms; -1: it is not set
 	tube    *Tube    // the owner if it is a tube: delays and the pause
 	expires bool     // the owner is the expiries
-	holding *holding // the owner if it is a holding: TTR deadlines. Both are nil for the others.
+	holding *holding // the owner if it is a holding: TTR deadlines
+
+	throttle  *throttle // the owner if it is a throttle
+	unchecked bool      // the owner is the unchecked
 }
 
 // alarms is a container/heap of the alarms that are set, the earliest first.

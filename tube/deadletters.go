@@ -5,7 +5,7 @@ package tube
 
 // hasRules reports whether rules of j or of its tube can apply when a delivery of j ends.
 func (m *Machine) hasRules(j *Job) bool {
-	return j.hasMetadata || len(m.policies.own) > 0 && m.policyOf(m.tubeOf(j).name) != nil
+	return j.hasMetadata || m.policyOfTube(m.tubeOf(j)) != nil
 }
 
 // requeueOrPark puts j, which was reserved and is in no queue, where its rules say: it is
@@ -116,7 +116,7 @@ func (m *Machine) pendingJob(id uint64) *Job {
 // body, priority, TTR, key and notes of j; it has no key if that key is taken there.
 func (m *Machine) sendDeadLetter(now Instant, j *Job, body []byte, buf Buffer) {
 	from, to := m.tubeOf(j).name, m.metadataOf(j).PendingDead
-	metadata := Metadata{Key: m.keyOf(j), FromTube: from, FromID: j.ID, Notes: m.metadataOf(j).Notes}
+	metadata := Metadata{Key: m.keyOf(j), Group: m.groupOf(j), FromTube: from, FromID: j.ID, Notes: m.metadataOf(j).Notes}
 	if m.ByKey(to, metadata.Key) != nil {
 		metadata.Key = ""
 	}

@@ -29,16 +29,22 @@ func (m *Machine) enqueue(j *Job, to State, rank int64) {
 	t, s := m.tubeOf(j), &m.slab
 	switch to {
 	case Ready:
-		t.ready.add(s, j)
-		m.updateTakeable(t)
+		if t.lanes == nil {
+			t.ready.add(s, j)
+			m.updateTakeable(t)
+			m.addWakeUp(t)
+		} else {
+			m.addReady(m.laneOf(j), j)
+		}
 		m.countReady(j, 1)
-		m.addWakeUp(t)
 	case Delayed:
 		t.delayed.add(s, j)
+		m.countInGroup(j, 1)
 		m.totals.Delayed++
 		m.rearm(t)
 	case Buried:
 		t.buried.add(s, j)
+		m.countInGroup(j, 1)
 		m.totals.Buried++
 	}
 }
@@ -53,16 +59,19 @@ func (m *Machine) reserve(j *Job, h *holding, deadline int64) {
 	j.holder = h.holder
 	j.state, j.rank = Reserved, deadline
 	h.jobs.add(&m.slab, j)
-	m.tubeOf(j).reserved++
-	m.totals.Reserved++
+	m.countReserved(j, 1)
 	m.alarms.set(&h.alarm, m.nextDue(h))
 }
 
 // forget removes j, which is in no queue. j must not be used any more.
 func (m *Machine) forget(now Instant, j *Job) {
-	t := m.tubeOf(j)
+	t, l := m.tubeOf(j), m.handles[j.tube].lane
 	if j.hasMetadata {
 		m.forgetMetadata(now, j)
+	}
+	if l != nil {
+		m.leaveHead(l, j)
+		m.leaveLane(now, l)
 	}
 	m.jobs.delete(j.ID)
 	t.bytes -= uint64(j.size)
@@ -76,23 +85,53 @@ func (m *Machine) dequeue(j *Job) {
 	t, s := m.tubeOf(j), &m.slab
 	switch j.state {
 	case Ready:
-		t.ready.remove(s, j)
-		m.updateTakeable(t)
+		if t.lanes == nil {
+			t.ready.remove(s, j)
+			m.updateTakeable(t)
+		} else {
+			m.removeReady(m.laneOf(j), j)
+		}
 		m.countReady(j, -1)
 	case Delayed:
 		t.delayed.remove(s, j)
+		m.countInGroup(j, -1)
 		m.totals.Delayed--
 		m.rearm(t)
 	case Buried:
 		t.buried.remove(s, j)
+		m.countInGroup(j, -1)
 		m.totals.Buried--
 	case Reserved:
 		h := m.holdingOf(j.holder)
 		j.holder = 0
 		h.jobs.remove(s, j)
-		t.reserved--
-		m.totals.Reserved--
+		m.countReserved(j, -1)
 		m.alarms.set(&h.alarm, m.nextDue(h))
+	}
+}
+
+// touch lets the TTR of j, which is reserved, begin anew.
+func (m *Machine) touch(now Instant, j *Job) {
+	h := m.holdingOf(j.holder)
+	h.jobs.remove(&m.slab, j)
+	j.rank = int64(now.After(j.ttr))
+	h.jobs.add(&m.slab, j)
+	m.alarms.set(&h.alarm, m.nextDue(h))
+	if j.holder == LeaseHolder {
+		m.journalChanged(j)
+	}
+}
+
+// countReserved adds to the number of reserved jobs, to which j begins or ceases to belong.
+func (m *Machine) countReserved(j *Job, by int) {
+	t := m.tubeOf(j)
+	t.reserved += by
+	m.totals.Reserved += uint64(by)
+	if t.lanes != nil {
+		m.countInLane(m.laneOf(j), by)
+	}
+	if len(m.policies.own) > 0 && m.updateTakeable(t) {
+		m.addWakeUp(t)
 	}
 }
 

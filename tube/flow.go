@@ -232,6 +232,11 @@ const (
 // ring the first job of each priority is its oldest, because ids grow with time.
 func (m *Machine) oldestReady(t *Tube) Instant {
 	oldest, after := Never, start
+	if t.lanes != nil {
+		for _, j := range m.firstReadies(t, MaxPriorities) {
+			oldest = min(oldest, j.created)
+		}
+	}
 	for range MaxPriorities {
 		first := t.ready.ring.next(&m.slab, after, 1)
 		if len(first) == 0 {

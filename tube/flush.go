@@ -3,10 +3,18 @@ package tube
 // Flush is the removal of many jobs of a tube, in parts.
 type Flush struct {
 	tube  string
+	group string // "": all of them
 	state State  // Gone: all states but Reserved
 	last  uint64 // the largest id when it began
 	scan  scan
 	found int
+}
+
+// NewGroupFlush returns a Flush of the jobs of a group that are now ready, delayed or buried.
+func (m *Machine) NewGroupFlush(tube, group string) *Flush {
+	f := m.NewFlush(tube, Gone)
+	f.group = group
+	return f
 }
 
 // NewFlush returns a Flush of the jobs of a tube that are now in state s; if s is Gone, of those
@@ -24,17 +32,17 @@ func (f *Flush) Removed() int { return f.found }
 // flushed all the time, is removed.
 func (m *Machine) FlushSome(now Instant, f *Flush, limit int) (work int, ended bool) {
 	t := m.tubes[f.tube]
-	if t == nil || t.in(f.state) == 0 {
+	if t == nil || t.in(f.state) == 0 || f.group != "" && m.groupIn(t, f.group) == nil {
 		return 0, true
 	}
 	before := f.found
-	if f.scan.next == 0 && f.state != Reserved && t.in(f.state) <= limit {
+	if f.scan.next == 0 && f.state != Reserved && f.group == "" && t.in(f.state) <= limit {
 		m.flushAll(now, t, f)
 		return f.found - before, true
 	}
 	slots := f.scan.next
 	ended = f.scan.pass(&m.slab, limit*slotsPerMove, func(j *Job) bool {
-		if j.tube != t.handle || !f.wants(j) {
+		if m.tubeOf(j) != t || !f.wants(j) || f.group != "" && m.groupOf(j) != f.group {
 			return true
 		}
 		f.found++
@@ -51,10 +59,9 @@ func (m *Machine) flushAll(now Instant, t *Tube, f *Flush) {
 		if f.state != Gone && f.state != s {
 			continue
 		}
-		q := t.queue(s)
-		for left := q.len(); left > 0; left-- {
+		for left := t.in(s); left > 0; left-- {
 			f.found++
-			m.Remove(now, q.head(&m.slab))
+			m.Remove(now, m.anyIn(t, s))
 		}
 	}
 }
@@ -71,11 +78,28 @@ func (t *Tube) in(s State) int {
 		return t.jobs - t.reserved
 	case Reserved:
 		return t.reserved
+	case Ready:
+		if t.lanes != nil {
+			return t.ready.len() + t.lanes.ready
+		}
 	}
 	return t.queue(s).len()
 }
 
-// queue returns the queue of t for Ready, Delayed or Buried.
+// anyIn returns a job of t that is in a state, of which there is one.
+func (m *Machine) anyIn(t *Tube, s State) *Job {
+	if q := t.queue(s); q.len() > 0 {
+		return q.head(&m.slab)
+	}
+	for _, l := range t.lanes.byName {
+		if l.ready.len() > 0 {
+			return l.ready.head(&m.slab)
+		}
+	}
+	return nil
+}
+
+// queue returns the queue of t for Ready, without those of groups, Delayed or Buried.
 func (t *Tube) queue(s State) *queue {
 	switch s {
 	case Ready:

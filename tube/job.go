@@ -176,6 +176,9 @@ func (m *Machine) jobStats(now Instant, j *Job) JobStats {
 		s.Metadata, s.Rules = m.allMetadata(j), m.rulesOf(j)
 		s.Leased = j.holder == LeaseHolder
 	}
+	if j.state == Ready {
+		s.Held = m.heldReady(now, j)
+	}
 	if j.state == Reserved || j.state == Delayed {
 		s.TimeLeft = time.Duration(Instant(j.rank) - now)
 	}

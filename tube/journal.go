@@ -27,6 +27,9 @@ type Journal interface {
 
 	// PolicySet reports the new policy of a tube; nil: none. A policy is never changed.
 	PolicySet(tube string, p *Policy)
+
+	// GroupSet reports the new record of a group of a tube; the zero value if there is none any more.
+	GroupSet(tube, group string, r GroupRecord)
 }
 
 // SetJournal sets the journal that receives the changes from now on; nil: none.
@@ -193,7 +196,10 @@ func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
 		m.sendIfPending(now, j)
 	}
 	m.wereReserved = m.wereReserved[n:]
-	return len(m.wereReserved) > 0
+	if more = len(m.wereReserved) > 0; !more {
+		m.restoreLanes()
+	}
+	return more
 }
 
 // RestorePause brings back the pause of a tube. It returns false if the pause is over, or if

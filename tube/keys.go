@@ -42,6 +42,9 @@ func (k *keyEnds) Pop() any { return k.pop() }
 
 // ByKey returns the job of a tube that has a key, or nil.
 func (m *Machine) ByKey(tube, key string) *Job {
+	if key == "" {
+		return nil
+	}
 	if r := m.keys[keyName(tube, key)]; r != 0 {
 		return m.slab.at(r)
 	}

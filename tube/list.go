@@ -50,7 +50,7 @@ func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats,
 	}
 	slots := l.scan.next
 	ended = l.scan.pass(&m.slab, limit*slotsPerMove, func(j *Job) bool {
-		if j.tube == t.handle && j.state == l.state {
+		if m.tubeOf(j) == t && j.state == l.state {
 			l.add(positionOf(j))
 		}
 		return true
@@ -72,6 +72,9 @@ func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats,
 func (m *Machine) listAtOnce(t *Tube, l *Listing, limit int) (found []position, ok bool) {
 	if l.state == Reserved {
 		return nil, t.reserved == 0
+	}
+	if l.state == Ready && t.lanes != nil {
+		return nil, false
 	}
 	jobs, ok := t.queue(l.state).next(&m.slab, l.after, l.count+1, limit*nodesPerMove)
 	for _, j := range jobs {

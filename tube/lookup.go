@@ -18,11 +18,26 @@ func (m *Machine) Head(tube string, s State) *Job {
 	}
 	switch s {
 	case Ready:
-		return t.ready.head(&m.slab)
+		return m.firstReady(t)
 	case Delayed:
 		return t.delayed.head(&m.slab)
 	case Buried:
 		return t.buried.head(&m.slab)
+	}
+	return nil
+}
+
+// firstReady returns the job that a Take would reserve, were the tube not paused; if limits hold
+// all of them, the first one by priority and id.
+func (m *Machine) firstReady(t *Tube) *Job {
+	if t.lanes == nil || len(t.lanes.eligible) > 0 {
+		if t.in(Ready) == 0 {
+			return nil
+		}
+		return m.nextIn(t)
+	}
+	if jobs := m.firstReadies(t, 1); len(jobs) > 0 {
+		return jobs[0]
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ type Machine struct {
 	jobs         index
 	tubes        map[string]*Tube
 	order        []*Tube  // in the order of list-tubes
-	handles      []*Tube  // by Job.tube; a tube keeps its index here
+	handles      []handle // by Job.tube
 	spare        []uint32 // free indexes of handles
 	holdings     map[Holder]*holding
 	recent       *holding // the one that was used last; nil if it was removed
@@ -24,6 +24,11 @@ type Machine struct {
 	tombstones   tombstones     // keys that stay taken although their jobs are gone
 	expiries     expiries
 	policies     policies
+	throttles    map[string]*throttle // of groups and tubes, by keyName
+	unchecked    unchecked
+	spareLanes   []*lane
+	deferring    bool     // see deferLanes
+	deferred     *lane    // likewise
 	reported     Metadata // of the job that is being reported to the journal
 	lastRules    Rules    // of the last job that had some, see share
 	pendingDead  idQueue  // pending dead letters, see NextPending
@@ -52,11 +57,13 @@ func NewMachine() *Machine {
 		metadata:   make(map[ref]metadata),
 		keys:       make(map[string]ref),
 		tombstones: tombstones{keys: make(map[string]tombstone)},
+		throttles:  make(map[string]*throttle),
 		policies:   policies{own: make(map[string]*Policy)},
 		flows:      NewFlows(RoomFor(DefaultNamed)),
 	}
 	m.tombstones.alarm.pos, m.expiries.alarm.pos = -1, -1
 	m.expiries.alarm.expires = true
+	m.unchecked.alarm = alarm{pos: -1, unchecked: true}
 	m.open(Default)
 	return m
 }
@@ -137,7 +144,7 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 		return nil
 	}
 	arrow := arrowAt[move][j.state]
-	if arrow == nil || arrow.Held && j.holder != h {
+	if arrow == nil || arrow.Held && j.holder != h || move == ReserveJob && !m.mayReserve(now, j) {
 		return nil
 	}
 	switch arrow.Sets {
@@ -156,12 +163,19 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 	if j.ID != id {
 		return &goneJob
 	}
+	if move == ReserveJob {
+		m.started(now, j)
+	}
 	return j
 }
 
 // moveAlong moves j along the arrow, on behalf of h, and reports it to the journal.
 func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	m.countArrow(now, j, arrow)
+	if arrow.Move == Touch {
+		m.touch(now, j)
+		return
+	}
 	if arrow.Counts != NoCounter {
 		j.counters[arrow.Counts]++
 	}
@@ -253,6 +267,14 @@ func (m *Machine) fire(now Instant, a *alarm) {
 	}
 	if a == &m.expiries.alarm {
 		m.fireExpiry(now)
+		return
+	}
+	if a.throttle != nil {
+		m.fireThrottle(now, a.throttle)
+		return
+	}
+	if a.unchecked {
+		m.checkNext(now)
 		return
 	}
 	if h := a.holding; h != nil {

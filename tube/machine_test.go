@@ -61,13 +61,14 @@ func (m *Machine) check(t testing.TB) {
 		if tb.index != i || m.tubes[tb.name] != tb {
 			t.Fatalf("tube %s is not where it should be", tb.name)
 		}
-		sum.Ready += uint64(tb.ready.len())
+		sum.Ready += uint64(tb.in(Ready))
 		sum.Delayed += uint64(tb.delayed.len())
 		sum.Buried += uint64(tb.buried.len())
 		sum.Reserved += uint64(tb.reserved)
 		sum.Urgent += uint64(tb.urgent)
 		jobs += tb.jobs
 		m.checkTakeable(t, tb)
+		m.checkLanes(t, tb)
 	}
 	takeable := 0
 	for _, tb := range m.order {
@@ -91,9 +92,58 @@ func (m *Machine) check(t testing.TB) {
 // missing there.
 func (m *Machine) checkTakeable(t testing.TB, tb *Tube) {
 	t.Helper()
-	want := tb.ready.len() > 0 && !tb.paused()
+	want := tb.offers() && !tb.paused() && m.heldInTube(tb) == NotHeld
 	if ok := tb.takeableAt > 0 && tb.takeableAt <= len(m.takeable) && m.takeable[tb.takeableAt-1] == tb; ok != want || !ok && tb.takeableAt != 0 {
 		t.Fatalf("tube %s is at %d of %d takeable ones, want %v", tb.name, tb.takeableAt, len(m.takeable), want)
+	}
+}
+
+// checkLanes fails the test if the lanes of a tube are inconsistent.
+func (m *Machine) checkLanes(t testing.TB, tb *Tube) {
+	t.Helper()
+	ls := tb.lanes
+	if ls == nil {
+		return
+	}
+	counted := make(map[*lane]*[numStates]uint32)
+	for _, r := range m.jobs.all(t) {
+		if j := m.slab.at(r); m.tubeOf(j) == tb {
+			l := m.laneOf(j)
+			if counted[l] == nil {
+				counted[l] = new([numStates]uint32)
+			}
+			counted[l][j.state]++
+		}
+	}
+	live := 0
+	for name, l := range ls.byName {
+		n := counted[l]
+		if n == nil || l.name != name || l.tube != tb || m.handles[l.handle].lane != l {
+			t.Fatalf("group %s of tube %s is not where it should be, or has no job", name, tb.name)
+		}
+		if l.jobs != n[Ready]+n[Delayed]+n[Reserved]+n[Buried] || uint32(l.ready.len()) != n[Ready] || l.delayed != n[Delayed] || l.reserved != n[Reserved] || l.buried != n[Buried] {
+			t.Fatalf("group %s of tube %s counts %+v, want %v", name, tb.name, l, *n)
+		}
+		if l.live() {
+			live++
+		}
+		m.checkEligible(t, l)
+	}
+	if m.checkEligible(t, &ls.plain); live != ls.live {
+		t.Fatalf("%d groups of tube %s are live, %d counted", live, tb.name, ls.live)
+	}
+}
+
+// checkEligible fails the test if a lane is wrongly eligible, or wrongly not.
+func (m *Machine) checkEligible(t testing.TB, l *lane) {
+	t.Helper()
+	e := l.tube.lanes.eligible
+	want := m.next(l) != nil && m.heldInLane(l) == NotHeld
+	if ok := l.pos >= 0 && int(l.pos) < len(e) && e[l.pos].lane == l; ok != want {
+		t.Fatalf("group %q of tube %s is at %d of %d eligible ones, want %v", l.name, l.tube.name, l.pos, len(e), want)
+	}
+	if want && l.pos > 0 && e[l.pos].before(&e[(l.pos-1)/4]) {
+		t.Fatalf("group %q of tube %s comes before its parent", l.name, l.tube.name)
 	}
 }
 
@@ -109,7 +159,7 @@ func (m *Machine) whereIs(j *Job) State {
 	switch {
 	case j.holder != 0 && holds(m.holdings[j.holder].jobs):
 		return Reserved
-	case holds(tb.ready):
+	case holds(tb.ready), m.handles[j.tube].lane != nil && holds(m.handles[j.tube].lane.ready):
 		return Ready
 	case holds(tb.delayed):
 		return Delayed
@@ -177,7 +227,7 @@ func (m *Machine) takeOfMany(now Instant, h Holder, from int) {
 		var want uint64
 		var best *Job
 		for _, name := range names {
-			if t := m.tubes[name]; t != nil && !t.paused() {
+			if t := m.tubes[name]; t != nil && t.takeableAt != 0 {
 				best = m.better(best, t)
 			}
 		}

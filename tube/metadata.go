@@ -51,7 +51,7 @@ func splitName(name string) (tube, key string) {
 	return tube, key
 }
 
-// metadataOf returns the metadata of j without its key. It must not be changed.
+// metadataOf returns the metadata of j without its key and its group. It must not be changed.
 func (m *Machine) metadataOf(j *Job) *Metadata {
 	if j.hasMetadata {
 		if f := m.metadata[j.self]; f.more != nil {
@@ -61,7 +61,7 @@ func (m *Machine) metadataOf(j *Job) *Metadata {
 	return &noMetadata
 }
 
-// changeMetadata returns the metadata of j without its key, for a change.
+// changeMetadata returns the metadata of j without its key and its group, for a change.
 func (m *Machine) changeMetadata(j *Job) *Metadata {
 	f := m.metadata[j.self]
 	if !j.hasMetadata || f.more == nil {
@@ -94,7 +94,7 @@ func (m *Machine) allMetadata(j *Job) *Metadata {
 // copyMetadata copies the metadata of j.
 func (m *Machine) copyMetadata(j *Job, to *Metadata) {
 	*to = *m.metadataOf(j)
-	to.Key = m.keyOf(j)
+	to.Key, to.Group = m.keyOf(j), m.groupOf(j)
 }
 
 // setMetadata sets the metadata of j, which has none yet. The key must be free.
@@ -104,13 +104,18 @@ func (m *Machine) setMetadata(j *Job, of Metadata) {
 		f.name = keyName(m.tubeOf(j).name, of.Key)
 		m.keys[f.name] = j.self
 	}
-	of.Key = ""
+	if of.Group != "" {
+		m.joinGroup(j, of.Group)
+	}
+	of.Key, of.Group = "", ""
 	if !of.zero() {
 		m.share(&of.Rules)
 		f.more = &of
 	}
 	j.hasMetadata = true
-	m.metadata[j.self] = f
+	if f != (metadata{}) {
+		m.metadata[j.self] = f
+	}
 	if of.Expires != 0 {
 		m.expireLater(j, of.Expires)
 	}
@@ -131,7 +136,7 @@ func (m *Machine) share(r *Rules) {
 	}
 }
 
-// zero reports whether f is empty, apart from the key.
+// zero reports whether f is empty, apart from the key and the group.
 func (f *Metadata) zero() bool {
 	return f.Rules.empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
 		f.Lease == 0 && f.FromTube == "" && f.Expires == 0 && f.Notes == nil
@@ -139,5 +144,5 @@ func (f *Metadata) zero() bool {
 
 // rulesOf returns the rules that apply to j: its own, completed by those of its tube.
 func (m *Machine) rulesOf(j *Job) Rules {
-	return m.metadataOf(j).Rules.Over(m.policyOf(m.tubeOf(j).name))
+	return m.metadataOf(j).Rules.Over(m.policyOfTube(m.tubeOf(j)))
 }

@@ -7,6 +7,9 @@ func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
 	if t == nil || s == Reserved || s == Gone {
 		return nil
 	}
+	if s == Ready && t.lanes != nil {
+		return m.firstReadies(t, n)
+	}
 	jobs, _ := t.queue(s).next(&m.slab, start, n, 1)
 	return jobs
 }
@@ -50,7 +53,7 @@ func (m *Machine) replaceBy(now Instant, j *Job, to string, metadata Metadata, e
 	}
 	moved := m.newJob(now, p)
 	moved.created = j.created
-	if metadata.Key != "" || !metadata.zero() {
+	if metadata.Key != "" || metadata.Group != "" || !metadata.zero() {
 		m.setMetadata(moved, metadata)
 	}
 	enter(moved)
@@ -62,7 +65,7 @@ func (m *Machine) replaceBy(now Instant, j *Job, to string, metadata Metadata, e
 // movedMetadata returns the metadata of j after a move to another tube.
 func (m *Machine) movedMetadata(j *Job, to string) Metadata {
 	f := *m.metadataOf(j)
-	f.Key, f.PendingDead = m.keyOf(j), ""
+	f.Key, f.Group, f.PendingDead = m.keyOf(j), m.groupOf(j), ""
 	if m.ByKey(to, f.Key) != nil {
 		f.Key = ""
 	}

@@ -13,7 +13,8 @@ import (
 // policies has the policies by the names of tubes and by patterns.
 type policies struct {
 	own      map[string]*Policy
-	patterns int // how many of them are for patterns
+	patterns int    // how many of them are for patterns
+	stamp    uint64 // grows when one of them changes
 
 	// merged caches what applies to existing tubes; nil in it is nothing. It is used only if
 	// there are patterns.
@@ -45,6 +46,8 @@ func (m *Machine) SetPolicy(name string, p *Policy) {
 		m.policies.patterns += len(m.policies.own) - before
 	}
 	m.policies.merged = nil
+	m.policies.stamp++
+	m.limitsChanged(name)
 	if m.journal != nil {
 		m.journal.PolicySet(name, p)
 	}
@@ -76,6 +79,73 @@ func (m *Machine) policyOf(tube string) *Policy {
 		p.merged[tube] = merged
 	}
 	return merged
+}
+
+// policyOfTube is policyOf for a tube that exists.
+func (m *Machine) policyOfTube(t *Tube) *Policy {
+	if len(m.policies.own) == 0 {
+		return nil
+	}
+	if t.policyStamp != m.policies.stamp {
+		t.policy, t.policyStamp = m.policyOf(t.name), m.policies.stamp
+	}
+	return t.policy
+}
+
+// unchecked are the lanes whose limits may have changed since they were updated.
+type unchecked struct {
+	lanes []*lane
+	alarm alarm
+}
+
+// limitsChanged is called when the policy of a tube or a pattern has changed. The lanes of the tubes
+// are checked by the next Ticks. A limit that has become narrower holds at once, see mayTake.
+func (m *Machine) limitsChanged(name string) {
+	prefix, pattern := strings.CutSuffix(name, "*")
+	if !pattern {
+		if t := m.tubes[name]; t != nil {
+			m.tubeLimitsChanged(t)
+		}
+		return
+	}
+	for _, t := range m.order {
+		if strings.HasPrefix(t.name, prefix) {
+			m.tubeLimitsChanged(t)
+		}
+	}
+}
+
+func (m *Machine) tubeLimitsChanged(t *Tube) {
+	if t.throttle != nil {
+		t.throttle.rateUntil = 0 // the next Take finds out
+	}
+	if m.updateTakeable(t) {
+		m.addWakeUp(t)
+	}
+	if t.lanes == nil {
+		return
+	}
+	for _, l := range t.lanes.byName {
+		m.unchecked.lanes = append(m.unchecked.lanes, l)
+	}
+	m.alarms.set(&m.unchecked.alarm, 0)
+}
+
+// checkNext updates one of the unchecked lanes.
+func (m *Machine) checkNext(now Instant) {
+	u := &m.unchecked
+	last := len(u.lanes) - 1
+	l := u.lanes[last]
+	u.lanes[last] = nil
+	u.lanes = u.lanes[:last]
+	if len(u.lanes) == 0 {
+		u.lanes = nil
+		m.alarms.set(&u.alarm, Never)
+	}
+	if l.tube != nil {
+		m.checkRates(now, l)
+		m.updateLane(l)
+	}
 }
 
 // Over returns p, with the tags it does not set taken from other. Both can be nil, and are not

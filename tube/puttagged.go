@@ -22,7 +22,10 @@ type PutAnswer struct {
 // PutTagged creates a job with tags, as Put does, unless its key is taken or the tube has
 // reached its quota. If nothing was put, the Buffer of the job still belongs to the caller.
 func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
-	name := keyName(p.Tube, tags.Key)
+	name := ""
+	if tags.Key != "" {
+		name = keyName(p.Tube, tags.Key)
+	}
 	old := m.ByKey(p.Tube, tags.Key)
 	if a, taken := m.keyTaken(now, name, m.onDuplicate(p.Tube, tags)); taken {
 		return a
@@ -35,9 +38,11 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	if old != nil {
 		replaced = m.remove(now, old)
 	}
-	m.freeKey(name)
+	if name != "" {
+		m.freeKey(name)
+	}
 	wait := tags.wait(now, p.Delay)
-	m.setMetadata(j, Metadata{Key: tags.Key, Rules: tags.Rules, Notes: tags.Notes(), Expires: m.expiresAt(now, p.Tube, tags.Expire, wait)})
+	m.setMetadata(j, Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes(), Expires: m.expiresAt(now, p.Tube, tags.Expire, wait)})
 	m.enterIn(now, j, wait)
 	m.journalPut(j, p)
 	m.journalRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together
@@ -56,9 +61,9 @@ func (m *Machine) onDuplicate(tube string, tags *Tags) OnDuplicate {
 }
 
 // keyTaken reports whether a put must create no job because its key is taken, and what its
-// answer is then.
+// answer is then. name is "" if it has no key.
 func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate) (a PutAnswer, taken bool) {
-	if onDuplicate == Replace {
+	if name == "" || onDuplicate == Replace {
 		return a, false
 	}
 	if r := m.keys[name]; r != 0 {

@@ -1,24 +1,40 @@
 package tube
 
 // Take reserves for h the job with the smallest (priority, id) of all ready jobs in
-// the named tubes that are not paused. If there is none it returns nil, and when h
+// the named tubes that are not paused. In a tube with groups only the next job of the next lane counts,
+// see lanes. If there is none it returns nil, and when h
 // must be answered DEADLINE_SOON while it waits: Margin before the nearest deadline
 // of what h holds, or Never.
 //
 // After a Take from more than FewTubes the Machine remembers the slice tubes, see
 // ForgetWatched.
 func (m *Machine) Take(now Instant, h Holder, tubes []string) (*Job, Instant) {
-	return m.take(now, h, m.best(tubes))
+	return m.take(now, h, m.find(now, tubes, false))
 }
 
 // TakeFirst is Take, but of the first tube that has a ready job and is not paused. With bytes above
 // 0 it is TakeWithin in the same way.
 func (m *Machine) TakeFirst(now Instant, h Holder, tubes []string, bytes int) (*Job, Instant) {
-	first := m.first(tubes)
+	first := m.find(now, tubes, true)
 	if first != nil && bytes > 0 && first.Size() > bytes {
 		return nil, m.deadlineSoon(h)
 	}
 	return m.take(now, h, first)
+}
+
+// find returns the job that first, or else best, finds in tubes and that may start; nil if there is none.
+func (m *Machine) find(now Instant, tubes []string, first bool) *Job {
+	for {
+		var j *Job
+		if first {
+			j = m.first(tubes)
+		} else {
+			j = m.best(tubes)
+		}
+		if j == nil || m.mayTake(now, j) {
+			return j
+		}
+	}
 }
 
 // first returns the job that a TakeFirst from these tubes gets, or nil.
@@ -29,7 +45,7 @@ func (m *Machine) first(names []string) *Job {
 	for i, name := range names {
 		if t := m.tubes[name]; t != nil && t.takeableAt != 0 {
 			m.watched.namesSeen += uint64(i)
-			return t.ready.head(&m.slab)
+			return m.nextIn(t)
 		}
 	}
 	m.watched.namesSeen += uint64(len(names))
@@ -44,17 +60,21 @@ func (m *Machine) take(now Instant, h Holder, best *Job) (*Job, Instant) {
 	if h == LeaseHolder {
 		m.lease(now, best)
 	}
+	m.deferLanes()
 	m.moveAlong(now, best, arrowAt[Reserve][Ready], h)
+	m.started(now, best)
+	m.updateDeferred()
 	return best, Never
 }
 
 // TakeWithin is Take, but if the body of that job has more than the given bytes, the job stays
 // and no other is taken instead.
 func (m *Machine) TakeWithin(now Instant, h Holder, tubes []string, bytes int) (*Job, Instant) {
-	if best := m.best(tubes); best != nil && best.Size() > bytes {
+	best := m.find(now, tubes, false)
+	if best != nil && best.Size() > bytes {
 		return nil, m.deadlineSoon(h)
 	}
-	return m.Take(now, h, tubes)
+	return m.take(now, h, best)
 }
 
 // FewTubes is the number of tubes up to which a Take examines them one by one,
@@ -71,20 +91,27 @@ func (m *Machine) best(names []string) (best *Job) {
 	}
 	for _, name := range names {
 		t := m.tubes[name]
-		if t == nil || t.paused() {
-			continue
+		if t != nil && t.takeableAt != 0 {
+			best = m.better(best, t)
 		}
-		best = m.better(best, t)
 	}
 	return best
 }
 
 // better returns best, or the first ready job of t if that comes before best.
 func (m *Machine) better(best *Job, t *Tube) *Job {
-	if j := t.ready.head(&m.slab); j != nil && (best == nil || before(j, best)) {
+	if j := m.nextIn(t); best == nil || before(j, best) {
 		return j
 	}
 	return best
+}
+
+// nextIn returns the job that a Take from t gets. t must be takeable.
+func (m *Machine) nextIn(t *Tube) *Job {
+	if t.lanes == nil {
+		return t.ready.head(&m.slab)
+	}
+	return m.next(t.lanes.eligible[0].lane)
 }
 
 // watched caches the tubes of a list of names from one Take to the next. So a
@@ -155,20 +182,30 @@ func (m *Machine) ForgetWatched() {
 func (m *Machine) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen, m.watched.namesSeen }
 
 // updateTakeable keeps Machine.takeable up to date. It is called when t may have got
-// its first ready job or lost its last one, or when its pause begins or ends.
-func (m *Machine) updateTakeable(t *Tube) {
-	ok := t.ready.len() > 0 && !t.paused()
+// its first ready job that can start or lost its last one, or when a pause or a limit of the tube
+// has changed. It returns whether t is takeable and was not before.
+func (m *Machine) updateTakeable(t *Tube) (begins bool) {
+	ok := t.offers() && !t.paused() && (len(m.policies.own) == 0 || m.heldInTube(t) == NotHeld)
 	if ok == (t.takeableAt != 0) {
-		return
+		return false
 	}
 	if ok {
 		m.takeable = append(m.takeable, t)
 		t.takeableAt = len(m.takeable)
-		return
+		return true
 	}
 	last := len(m.takeable) - 1
 	moved := m.takeable[last]
 	m.takeable[t.takeableAt-1], moved.takeableAt = moved, t.takeableAt
 	m.takeable[last] = nil
 	m.takeable, t.takeableAt = m.takeable[:last], 0
+	return false
+}
+
+// offers reports whether t has a job that could start were it not for limits of the tube.
+func (t *Tube) offers() bool {
+	if t.lanes == nil {
+		return t.ready.len() > 0
+	}
+	return len(t.lanes.eligible) > 0
 }

@@ -7,8 +7,10 @@ type Tube struct {
 	name string
 
 	ready, delayed, buried queue
-	reserved               int // its jobs that are reserved, by any holder
-	urgent                 int // its jobs that are urgent
+	lanes                  *lanes    // nil if none of its jobs has a group; else ready has only those without
+	throttle               *throttle // nil: none
+	reserved               int       // its jobs that are reserved, by any holder
+	urgent                 int       // its jobs that are urgent
 
 	jobs            int    // its jobs in any state
 	bytes           uint64 // of their bodies
@@ -26,7 +28,10 @@ type Tube struct {
 	takeableAt   int     // index in Machine.takeable, counted from 1; 0: it is not there
 	listed       uint64  // watched.stamp of the last list that it was in
 	index        int     // in Machine.order
-	handle       uint32  // index in Machine.handles
+	handle       uint32  // index in Machine.handles, of its jobs without a group
+
+	policy      *Policy // what applied when the stamp of all policies was this, see policyOfTube
+	policyStamp uint64
 }
 
 // TubeStats is what stats-tube prints about a tube.
@@ -121,7 +126,7 @@ func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
 		return TubeStats{}, false
 	}
 	s := TubeStats{
-		Name: name, Urgent: uint64(t.urgent), Ready: uint64(t.ready.len()),
+		Name: name, Urgent: uint64(t.urgent), Ready: uint64(t.in(Ready)),
 		Reserved: uint64(t.reserved), Delayed: uint64(t.delayed.len()), Buried: uint64(t.buried.len()),
 		Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseSeconds, Expired: t.expired,
 		Using: uint64(t.using), Watching: uint64(t.watching),
@@ -154,7 +159,7 @@ func (m *Machine) open(name string) *Tube {
 	t := m.tubes[name]
 	if t == nil {
 		t = &Tube{name: name, index: len(m.order), handle: m.newHandle(), flow: m.flows.Open(name)}
-		m.handles[t.handle] = t
+		m.handles[t.handle], t.throttle = handle{tube: t}, m.throttleOf(name, "")
 		t.alarm = alarm{pos: -1, tube: t}
 		m.tubes[name] = t
 		m.order = append(m.order, t)
@@ -164,7 +169,19 @@ func (m *Machine) open(name string) *Tube {
 }
 
 // tubeOf returns the tube of j.
-func (m *Machine) tubeOf(j *Job) *Tube { return m.handles[j.tube] }
+func (m *Machine) tubeOf(j *Job) *Tube { return m.handles[j.tube].tube }
+
+// handle is what Job.tube stands for: a tube, and the lane of the job's group if it has one.
+type handle struct {
+	tube *Tube
+	lane *lane
+}
+
+// freeHandle lets an index of handles be used again.
+func (m *Machine) freeHandle(i uint32) {
+	m.handles[i] = handle{}
+	m.spare = append(m.spare, i)
+}
 
 // newHandle returns a free index of handles.
 func (m *Machine) newHandle() uint32 {
@@ -173,7 +190,7 @@ func (m *Machine) newHandle() uint32 {
 		m.spare = m.spare[:n-1]
 		return h
 	}
-	m.handles = append(m.handles, nil)
+	m.handles = append(m.handles, handle{})
 	return uint32(len(m.handles) - 1)
 }
 
@@ -187,8 +204,7 @@ func (m *Machine) dropUnused(t *Tube) {
 	delete(m.tubes, t.name)
 	delete(m.policies.merged, t.name)
 	m.flows.Drop(t.name)
-	m.handles[t.handle] = nil
-	m.spare = append(m.spare, t.handle)
+	m.freeHandle(t.handle)
 	last := len(m.order) - 1
 	m.order[t.index] = m.order[last]
 	m.order[t.index].index = t.index
@@ -210,7 +226,7 @@ func (m *Machine) rearm(t *Tube) {
 
 // addWakeUp records that a job can now be taken from t.
 func (m *Machine) addWakeUp(t *Tube) {
-	if !t.woken && !t.paused() && t.ready.len() > 0 {
+	if !t.woken && t.takeableAt != 0 {
 		t.woken = true
 		m.woken = append(m.woken, t)
 	}

@@ -57,6 +57,10 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		e.move(now, b, op)
 	case storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
 		e.applyKeyOrPolicy(now, op)
+	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.PauseGroup:
+		e.applyGroup(now, op)
+	case storage.ListGroups:
+		return e.listGroups(now, op)
 	case storage.PeekKey:
 		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Args.Key))
 	case storage.Peek:

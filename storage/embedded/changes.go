@@ -17,7 +17,9 @@ const (
 	pausedEntry    byte = 4 // pause (see tables.AppendPause)
 	tombstoneEntry byte = 5 // length of the key in one byte, key, tombstone (see tables.AppendTombstone)
 	policyEntry    byte = 6 // 1 and the policy (see tables.AppendPolicy), or 0: the tube no longer has one
-	importEntry    byte = 7 // like an entry about a tube, with the source in place of its name; an import mark, and the last id in 8 bytes
+
+	importEntry byte = 7 // like an entry about a tube, with the source in place of its name; an import mark, and the last id in 8 bytes
+	groupEntry  byte = 8 // length of the group in one byte, group, and what is set for it (see tables.AppendGroup)
 )
 
 func appendEntry(to []byte, kind byte, id uint64) []byte {
@@ -114,6 +116,17 @@ func (j *journal) PolicySet(name string, p *tube.Policy) {
 	}
 	g.size += len(g.frame) - start
 	j.window.Policies[name] = p
+	j.countEntry()
+}
+
+// GroupSet implements tube.Journal.
+func (j *journal) GroupSet(name, group string, r tube.GroupRecord) {
+	g := j.filling
+	start := len(g.frame)
+	g.frame = append(appendTubeEntry(g.frame, groupEntry, name), byte(len(group)))
+	g.frame = tables.AppendGroup(append(g.frame, group...), &r)
+	g.size += len(g.frame) - start
+	j.window.Groups[tables.TubeKey{Tube: name, Key: group}] = r
 	j.countEntry()
 }
 

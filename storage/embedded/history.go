@@ -38,7 +38,7 @@ func (h *history) replay(frame []byte) (err error) {
 	for len(frame) > 0 {
 		kind := frame[0]
 		switch frame = frame[1:]; kind {
-		case pausedEntry, tombstoneEntry, policyEntry, importEntry:
+		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry:
 			frame, err = h.tubeEntry(kind, frame)
 		default:
 			frame, err = h.entry(kind, frame)
@@ -107,6 +107,8 @@ func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 		return h.tombstone(of, b)
 	case policyEntry:
 		return h.policySet(of, b)
+	case groupEntry:
+		return h.groupSet(of, b)
 	case importEntry:
 		return h.imported(of, b)
 	}
@@ -137,6 +139,17 @@ func (h *history) policySet(of string, b []byte) (rest []byte, err error) {
 		p, rest, err = tables.DecodePolicy(of, rest, h.names.name)
 	}
 	h.Policies[of] = p
+	return rest, err
+}
+
+// groupSet applies an entry about a group of a tube.
+func (h *history) groupSet(of string, b []byte) (rest []byte, err error) {
+	group, b, err := cutShort(b)
+	if err != nil {
+		return nil, err
+	}
+	r, rest, err := tables.DecodeGroup(b)
+	h.Groups[tables.TubeKey{Tube: of, Key: string(group)}] = r
 	return rest, err
 }
 

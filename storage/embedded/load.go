@@ -38,7 +38,7 @@ const progressEvery = time.Second
 // job that was reserved.
 func (l *loader) load() error {
 	l.begun, l.loggedAt = time.Now(), time.Now()
-	if err := errors.Join(l.loadPolicies(), l.loadTombstones(), l.loadImports()); err != nil {
+	if err := errors.Join(l.loadPolicies(), l.loadGroups(), l.loadTombstones(), l.loadImports()); err != nil {
 		return err
 	}
 	if err := l.tables.Jobs(l.fromLog.names.name, l.loadStored); err != nil {
@@ -102,6 +102,22 @@ func (l *loader) restore(r tube.Record, body []byte) error {
 		l.log.Warn("loading the jobs; clients wait until that is done", "so far", l.jobs)
 	}
 	return l.machine.Restore(l.now, r, body)
+}
+
+// loadGroups brings back what is set for groups: each from the log or, if it is not there, from the
+// tables.
+func (l *loader) loadGroups() error {
+	err := l.tables.Groups(func(k tables.TubeKey, r tube.GroupRecord) {
+		if _, later := l.fromLog.Groups[k]; !later {
+			l.machine.RestoreGroup(k.Tube, k.Key, r)
+		}
+	})
+	for k, r := range l.fromLog.Groups {
+		if l.window.Groups[k] = r; r != (tube.GroupRecord{}) {
+			l.machine.RestoreGroup(k.Tube, k.Key, r)
+		}
+	}
+	return err
 }
 
 // loadPauses brings back the pauses: each from the log or, if it is not there, from the tables.

@@ -48,12 +48,19 @@ func (e *Engine) flush(now tube.Instant, op *storage.Op, p *progress) (done bool
 		return false
 	}
 	if !p.begun {
-		p.begun, p.flush = true, e.machine.NewFlush(op.Tube, op.State)
+		p.begun, p.flush = true, e.newFlush(op)
 	}
 	work, done := e.machine.FlushSome(now, p.flush, e.budget)
 	e.spend(work)
 	op.Answer.Count = p.flush.Removed()
 	return done
+}
+
+func (e *Engine) newFlush(op *storage.Op) *tube.Flush {
+	if op.Args != nil && op.Args.Group != "" {
+		return e.machine.NewGroupFlush(op.Tube, op.Args.Group)
+	}
+	return e.machine.NewFlush(op.Tube, op.State)
 }
 
 // moveJobs carries out a MoveJobs, or a part of it.

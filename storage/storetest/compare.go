@@ -65,6 +65,10 @@ func differResult(got, want *storage.Result, maxDiff time.Duration) string {
 		return "jobs"
 	case (got.Cursor != "") != (want.Cursor != ""):
 		return "cursor"
+	case !reflect.DeepEqual(got.GroupConfig, want.GroupConfig):
+		return "group config"
+	case !slices.EqualFunc(got.Groups, want.Groups, func(a, b tube.GroupStats) bool { return sameGroup(a, b, maxDiff) }):
+		return "groups"
 	}
 	return ""
 }
@@ -114,6 +118,12 @@ func sameTube(got, want tube.TubeStats, maxDiff time.Duration) bool {
 	got.PauseLeft = want.PauseLeft
 	got.OldestReady, got.HasPolicy, got.Waits, got.Runs = 0, false, tube.Times{}, tube.Times{}
 	want.OldestReady, want.HasPolicy, want.Waits, want.Runs = 0, false, tube.Times{}, tube.Times{}
+	return same && got == want
+}
+
+func sameGroup(got, want tube.GroupStats, maxDiff time.Duration) bool {
+	same := near(got.PauseLeft, want.PauseLeft, maxDiff)
+	got.PauseLeft = want.PauseLeft
 	return same && got == want
 }
 
@@ -167,7 +177,7 @@ func describeArgs(r *storage.Args) string {
 	case r.Policy != nil:
 		return fmt.Sprintf(", policy %+v", *r.Policy)
 	}
-	return fmt.Sprintf(", key %q, to %q, cursor %q, lease %d, reason %q", r.Key, r.To, r.Cursor, r.Lease, r.Reason)
+	return fmt.Sprintf(", key %q, to %q, cursor %q, lease %d, reason %q, group %q, config %+v", r.Key, r.To, r.Cursor, r.Lease, r.Reason, r.Group, r.GroupConfig)
 }
 
 // show describes an answer.
@@ -198,6 +208,12 @@ func showResult(a *storage.Answer) string {
 	s := fmt.Sprintf("job %d, not found: %v, outcome %d, state %v, lease %d, policy %+v, cursor %q", a.ID, a.NotFound, r.Outcome, r.State, r.Lease, r.Policy, r.Cursor)
 	for i := range r.Jobs {
 		s += "\n\t" + showJob(&r.Jobs[i])
+	}
+	for i := range r.Groups {
+		s += fmt.Sprintf("\n\t%+v", r.Groups[i])
+	}
+	if r.GroupConfig != nil {
+		s += fmt.Sprintf(", config %+v", *r.GroupConfig)
 	}
 	return s
 }

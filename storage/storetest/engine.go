@@ -86,12 +86,15 @@ func Run(t *testing.T, fresh func(testing.TB) *Engine) {
 			test(b)
 		})
 	}
-	t.Run("histories", func(t *testing.T) { runHistories(t, fresh, false) })
-	t.Run("histories with rules", func(t *testing.T) { runHistories(t, fresh, true) })
+	t.Run("histories", func(t *testing.T) { runHistories(t, fresh, false, false) })
+	RunRules(t, fresh)
 }
 
-// RunRules runs only the random histories with rules.
-func RunRules(t *testing.T, fresh func(testing.TB) *Engine) { runHistories(t, fresh, true) }
+// RunRules runs only the random histories with rules, and with groups.
+func RunRules(t *testing.T, fresh func(testing.TB) *Engine) {
+	t.Run("histories with rules", func(t *testing.T) { runHistories(t, fresh, true, false) })
+	t.Run("histories with groups", func(t *testing.T) { runHistories(t, fresh, true, true) })
+}
 
 // RunImport runs only the cases about imports. It is for a store whose ids are not as Run
 // expects them, because it is divided.

@@ -68,6 +68,11 @@ func stretchArgs(op *storage.Op, unit time.Duration) {
 		policy.Rules = stretchRules(policy.Rules, unit)
 		args.Policy = &policy
 	}
+	if args.GroupConfig != nil {
+		config := *args.GroupConfig
+		config.TTL *= unit
+		args.GroupConfig = &config
+	}
 }
 
 func stretchLifetime(l tube.Lifetime, unit time.Duration) tube.Lifetime {
@@ -87,8 +92,8 @@ func stretchRules(r tube.Rules, unit time.Duration) tube.Rules {
 }
 
 // runHistories runs the same random histories on the engine and the model and compares every
-// answer. With rules they contain tags, policies and leases.
-func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules bool) {
+// answer. With rules they contain tags, policies and leases; with groups also groups and limits.
+func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules, groups bool) {
 	covered, brief := make(map[string]int), 1
 	count := *histories
 	if rules {
@@ -104,6 +109,7 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules bool) {
 			h := newHistory(t, e, seed)
 			h.covered = covered
 			h.setRules(rules)
+			h.groups = groups
 			brief = max(h.engine.Brief, 1)
 			for range *steps / brief {
 				h.step()
@@ -161,6 +167,7 @@ type history struct {
 	*harness
 	model   *Model
 	rules   bool       // it contains tags, policies and leases
+	groups  bool       // with rules: it contains groups and limits
 	empty   bool       // with rules: no job has a body
 	burying bool       // with rules: no job goes to a dead-letter tube
 	learner *idLearner // nil if the model can predict all ids
@@ -178,9 +185,11 @@ type history struct {
 // step does one random thing to engine and model.
 func (h *history) step() {
 	if h.random.IntN(100) < 6 {
-		h.pass(time.Duration((1+h.random.IntN(4))*h.engine.unit()) * time.Second)
+		h.pass(h.randomTime())
 	} else if h.rules && h.random.IntN(20) == 0 {
-		h.pages()
+		h.pages(storage.Op{Kind: storage.ListJobs, Tube: tubeNames[h.random.IntN(len(tubeNames))], State: tube.Ready + tube.State(h.random.IntN(4)), MaxJobs: uint32(1 + h.random.IntN(4))})
+	} else if h.groups && h.random.IntN(20) == 0 {
+		h.groupPages()
 	} else if h.engine.TwoInstances && h.random.IntN(12) == 0 {
 		h.changeInstance()
 	} else {
@@ -193,16 +202,28 @@ func (h *history) step() {
 		h.reopen()
 	}
 	h.advance(pause)
+	h.followConfigs()
 }
 
-// pages lists the jobs of a tube in a state, page by page.
-func (h *history) pages() {
-	op := storage.Op{Kind: storage.ListJobs, Tube: tubeNames[h.random.IntN(len(tubeNames))], State: tube.Ready + tube.State(h.random.IntN(4)), MaxJobs: uint32(1 + h.random.IntN(4))}
+// randomTime returns a few units of time. With groups it is sometimes so long that tokens of all
+// rates come back.
+func (h *history) randomTime() time.Duration {
+	d := time.Duration((1+h.random.IntN(4))*h.engine.unit()) * time.Second
+	if h.groups {
+		d *= []time.Duration{1, 1, 1, 1, 20, 1000}[h.random.IntN(6)]
+	}
+	return d
+}
+
+// pages carries out an operation that answers with a page, for all pages.
+func (h *history) pages(op storage.Op) {
 	for cursor, more := "", true; more && !h.ended; more = cursor != "" {
 		op.Args = &storage.Args{Cursor: cursor}
 		batch := []storage.Op{op}
-		if h.compare(batch); !h.ended {
-			cursor = batch[0].Answer.Result.Cursor
+		h.compare(batch)
+		cursor = ""
+		if result := batch[0].Answer.Result; result != nil && !h.ended {
+			cursor = result.Cursor
 		}
 	}
 }
@@ -254,13 +275,7 @@ func (h *history) compare(batch []storage.Op) {
 	if len(batch) == 1 {
 		h.randomAt(&batch[0])
 	}
-	mine := slices.Clone(batch)
-	h.model.Begin()
-	for i := range mine {
-		h.cover(&mine[i])
-		h.model.Do(&mine[i])
-	}
-	n, done, sent := h.trail.add(h.model), make(chan struct{}), lent(batch)
+	n, done, sent := h.trail.last()+1, make(chan struct{}), lent(batch)
 	h.store.Do(&storage.Batch{Ops: sent, Done: func() {
 		if !hasEnded(sent) && !(h.engine.LateReserves && onlyReserves(sent)) {
 			h.trail.acknowledge(n)
@@ -269,10 +284,22 @@ func (h *history) compare(batch []storage.Op) {
 	}})
 	<-done
 	receive(batch, sent)
-	if h.ended = h.trail != nil && hasEnded(batch); h.ended {
-		return
-	}
-	for i := range batch {
+	h.ended = h.trail != nil && hasEnded(batch)
+	h.follow(batch)
+	h.trail.add(h.model)
+	h.learner.learnRest()
+}
+
+// follow carries out on the model what the store has answered, and compares the answers.
+func (h *history) follow(batch []storage.Op) {
+	mine := slices.Clone(batch)
+	h.model.Begin()
+	for i := range mine {
+		h.cover(&mine[i])
+		h.model.follow(&mine[i], &batch[i].Answer)
+		if h.ended {
+			continue
+		}
 		h.logf("%s → %s", describe(&batch[i]), show(&batch[i].Answer))
 		h.learner.translate(&batch[i], &mine[i].Answer)
 		if h.engine.TwoInstances { // a server learns later that the other one has removed a job of its holder
@@ -283,7 +310,6 @@ func (h *history) compare(batch []storage.Op) {
 		}
 		h.learnLease(&batch[i])
 	}
-	h.learner.learnRest()
 }
 
 // learnLease tells the model the token of a job that the store has just leased.

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"slices"
 	"time"
 
 	"redstalk/storage"
@@ -29,6 +28,15 @@ type Model struct {
 	pending    []*modelJob // buried jobs that go to their dead-letter tubes now
 	listed     position    // of the last job that was listed
 
+	groups      map[modelLane]*modelGroup
+	turns       map[string]int // the last turn that was given, by tube
+	started     *modelLane     // in which a job starts in this step
+	listedGroup string         // the last group that was listed
+
+	// hint is the id that the store has answered to the next operation. It decides where the order
+	// is undefined.
+	hint uint64
+
 	// With learns the ids of new jobs are above provisional until they are learned.
 	learns  bool
 	created uint64      // jobs that were created with such an id so far
@@ -52,6 +60,7 @@ type modelJob struct {
 	lease           uint64        // its last token, as reported by the store; 0: not yet reported
 	leases          uint64        // the largest token that it had
 	origKey         string        // of a dead letter: the key of its original job
+	head            bool          // it started last in its group, while that was strict, and has not left it
 }
 
 type modelTube struct {
@@ -66,7 +75,7 @@ type modelTube struct {
 
 // NewModel returns a Model without jobs.
 func NewModel() *Model {
-	m := &Model{policies: make(map[string]*tube.Policy), tombstones: make(map[modelKey]modelTombstone)}
+	m := &Model{policies: make(map[string]*tube.Policy), tombstones: make(map[modelKey]modelTombstone), groups: make(map[modelLane]*modelGroup), turns: make(map[string]int)}
 	m.open(tube.Default)
 	return m
 }
@@ -135,6 +144,7 @@ func (m *Model) Do(op *storage.Op) {
 	op.Answer = storage.Answer{}
 	a := &op.Answer
 	in := func(j *modelJob) bool { return j.tube.name == op.Tube }
+	ready := m.readyLanes()
 	switch op.Kind {
 	case storage.Put:
 		m.putTagged(op)
@@ -154,7 +164,7 @@ func (m *Model) Do(op *storage.Op) {
 	case storage.Peek:
 		answer(a, m.job(op.ID))
 	case storage.PeekHead:
-		answer(a, m.first(op.State, in))
+		answer(a, m.peekHead(op, in))
 	case storage.Pause:
 		m.pause(op)
 	case storage.Ref:
@@ -169,10 +179,23 @@ func (m *Model) Do(op *storage.Op) {
 		m.byKey(op)
 	case storage.Replay:
 		m.replay(op)
+	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.ListGroups, storage.PauseGroup:
+		m.aboutGroups(op)
 	default:
 		m.report(op, in)
 	}
 	m.drop()
+	m.giveTurns(ready)
+	m.seeGroups()
+}
+
+// peekHead returns the job that a take would get now, if one can be taken; else the first job in
+// the state.
+func (m *Model) peekHead(op *storage.Op, in func(*modelJob) bool) *modelJob {
+	if j := m.choose(m.offers(m.find(op.Tube))); j != nil && op.State == tube.Ready {
+		return j
+	}
+	return m.first(op.State, in)
 }
 
 func answer(a *storage.Answer, j *modelJob) {
@@ -221,11 +244,12 @@ func (m *Model) wait(j *modelJob, d time.Duration) {
 // bury makes a job the last one that was buried.
 func (m *Model) bury(j *modelJob) {
 	m.sequence++
-	j.state, j.order = tube.Buried, m.sequence
+	j.state, j.order, j.head = tube.Buried, m.sequence, false
 }
 
 func (m *Model) reserve(j *modelJob, h tube.Holder) {
 	j.state, j.holder = tube.Reserved, h
+	m.start(j)
 	m.touch(j)
 	j.counters[tube.Reserves]++
 	j.metadata.Parked = tube.NotParked
@@ -239,14 +263,11 @@ func (m *Model) touch(j *modelJob) {
 }
 
 func (m *Model) take(op *storage.Op) {
-	from := func(tubes []string) *modelJob {
-		return m.first(tube.Ready, func(j *modelJob) bool { return slices.Contains(tubes, j.tube.name) && !j.tube.paused })
-	}
-	j := from(op.Tubes)
-	if op.First {
-		j = nil
-		for i := 0; i < len(op.Tubes) && j == nil; i++ {
-			j = from(op.Tubes[i : i+1])
+	var j *modelJob
+	for _, name := range op.Tubes {
+		next := m.choose(m.offers(m.find(name)))
+		if next != nil && (j == nil || !op.First && less(next, j)) {
+			j = next
 		}
 	}
 	if op.MaxBytes > 0 && j != nil && len(j.body) > int(op.MaxBytes) {
@@ -284,7 +305,7 @@ func (m *Model) move(op *storage.Op) {
 	switch {
 	case op.Move == tube.Delete && (mine || free):
 		m.remove(j)
-	case op.Move == tube.ReserveJob && free:
+	case op.Move == tube.ReserveJob && free && m.mayStart(j):
 		m.reserve(j, op.Holder)
 	case op.Move == tube.KickJob && (j.state == tube.Delayed || j.state == tube.Buried):
 		m.kickOne(j)

@@ -11,7 +11,12 @@ import (
 // Clone returns an independent copy.
 func (m *Model) Clone() *Model {
 	c := *m
-	c.policies, c.tombstones = maps.Clone(m.policies), maps.Clone(m.tombstones)
+	c.policies, c.tombstones, c.turns = maps.Clone(m.policies), maps.Clone(m.tombstones), maps.Clone(m.turns)
+	c.groups = make(map[modelLane]*modelGroup)
+	for l, g := range m.groups {
+		group := *g
+		c.groups[l] = &group
+	}
 	c.tubes, c.jobs = make([]*modelTube, 0, len(m.tubes)), make([]*modelJob, 0, len(m.jobs))
 	copies := make(map[*modelTube]*modelTube)
 	for _, t := range m.tubes {
@@ -44,7 +49,10 @@ func (m *Model) Reopened(keepsTubes bool, now *Model) *Model {
 func (m *Model) Differs(s storage.Store) string {
 	ops := []storage.Op{{Kind: storage.Stats}, {Kind: storage.Tubes}}
 	for _, name := range tubeNames {
-		ops = append(ops, storage.Op{Kind: storage.TubeStats, Tube: name})
+		ops = append(ops, storage.Op{Kind: storage.TubeStats, Tube: name}, storage.Op{Kind: storage.ListGroups, Tube: name, MaxJobs: 100})
+		for _, group := range groupNames {
+			ops = append(ops, storage.Op{Kind: storage.GetGroup, Tube: name, Args: &storage.Args{Group: group}})
+		}
 		for _, state := range []tube.State{tube.Ready, tube.Delayed, tube.Buried} {
 			ops = append(ops, storage.Op{Kind: storage.PeekHead, Tube: name, State: state})
 		}
@@ -82,16 +90,21 @@ func (m *Model) DiffersApart(s storage.Store) string {
 	return m.agrees(s, storage.Op{Kind: storage.Put, Tube: "a"})
 }
 
+// follow carries out an operation that the store has answered so.
+func (m *Model) follow(op *storage.Op, answered *storage.Answer) {
+	m.hint = answered.ID
+	m.Do(op)
+	m.hint = 0
+}
+
 // agrees carries out the operations on both. It returns in what their answers differ; "" if in
 // nothing.
 func (m *Model) agrees(s storage.Store, ops ...storage.Op) string {
 	mine := slices.Clone(ops)
-	m.Begin()
-	for i := range mine {
-		m.Do(&mine[i])
-	}
 	storage.DoWait(s, ops)
+	m.Begin()
 	for i := range ops {
+		m.follow(&mine[i], &ops[i].Answer)
 		if diff := differ(&ops[i].Answer, &mine[i].Answer, 1); diff != "" {
 			return diff + ": " + describe(&ops[i]) + "\nstore: " + show(&ops[i].Answer) + "\nmodel: " + show(&mine[i].Answer)
 		}

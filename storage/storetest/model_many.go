@@ -13,7 +13,8 @@ func (m *Model) many(op *storage.Op, in func(*modelJob) bool) {
 	switch op.Kind {
 	case storage.Flush:
 		for _, j := range slices.Clone(m.jobs) {
-			if in(j) && (j.state == op.State || op.State == tube.Gone && j.state != tube.Reserved) {
+			named := op.Args == nil || op.Args.Group == "" || op.Args.Group == j.metadata.Group
+			if in(j) && named && (j.state == op.State || op.State == tube.Gone && j.state != tube.Reserved) {
 				m.remove(j)
 				op.Answer.Count++
 			}

@@ -97,7 +97,7 @@ func (m *Model) putTagged(op *storage.Op) {
 		m.remove(old)
 	}
 	delete(m.tombstones, modelKey{op.Tube, tags.Key})
-	j.metadata.Key, j.metadata.Rules = tags.Key, tags.Rules
+	j.metadata.Key, j.metadata.Group, j.metadata.Rules = tags.Key, tags.Group, tags.Rules
 	if tags.Meta != nil || tags.Trace != "" {
 		j.metadata.Notes = &tube.Notes{Meta: tags.Meta, Trace: tags.Trace}
 	}
@@ -280,7 +280,7 @@ func (m *Model) sendPending() {
 	for _, j := range pending {
 		op := &storage.Op{Tube: m.rules(j).Dead, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)}
 		dead := m.put(op)
-		dead.metadata = tube.Metadata{FromTube: j.tube.name, FromID: j.id, Notes: j.metadata.Notes}
+		dead.metadata = tube.Metadata{Group: j.metadata.Group, FromTube: j.tube.name, FromID: j.id, Notes: j.metadata.Notes}
 		dead.origKey = j.metadata.Key
 		if m.learns {
 			m.sent = append(m.sent, dead)

@@ -46,6 +46,9 @@ func (m *Model) jobStats(j *modelJob) *tube.JobStats {
 	if j.state == tube.Delayed || j.state == tube.Reserved {
 		s.TimeLeft = j.due - m.now
 	}
+	if j.state == tube.Ready {
+		s.Held = m.held(j.lane())
+	}
 	metadata := j.metadata
 	if j.expires != 0 { // at the instant 0, see expiresIn
 		metadata.Expires = tube.Instant(j.expires-m.now) | 1

@@ -10,8 +10,10 @@ import (
 
 // Tick moves the clock to then and does what is due by then.
 func (m *Model) Tick(then time.Duration) {
+	ready := m.readyLanes()
 	m.now = then
 	m.step++
+	m.tickGroups()
 	for _, t := range m.tubes {
 		if t.paused && t.until <= m.now {
 			t.paused, t.pause = false, 0
@@ -39,6 +41,8 @@ func (m *Model) Tick(then time.Duration) {
 		}
 		m.sendPending()
 	}
+	m.giveTurns(ready)
+	m.seeGroups()
 }
 
 // ending is the end of a TTR, or of the time of a job that is ready or delayed.
@@ -74,6 +78,7 @@ func (m *Model) endings() (all []ending) {
 // totals start again at zero, and tubes are in the order of their oldest jobs.
 func (m *Model) Reopen(keepsTubes bool) {
 	m.step++
+	ready := m.readyLanes()
 	if !keepsTubes {
 		m.reopenTubes()
 	}
@@ -87,6 +92,11 @@ func (m *Model) Reopen(keepsTubes bool) {
 	}
 	m.drop()
 	m.sendPending()
+	m.giveTurns(ready)
+	if !keepsTubes {
+		m.reopenGroups()
+	}
+	m.seeGroups()
 }
 
 // reopenTubes resets the counters and the order of the tubes.

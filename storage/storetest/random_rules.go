@@ -19,6 +19,9 @@ var policyScopes = append([]string{"*", "m*", "morgue*", tubeNames[0] + "*"}, po
 func (h *history) randomRulesOp() storage.Op {
 	r := h.random
 	op := h.randomOp()
+	if h.groups && r.IntN(5) == 0 {
+		return h.randomGroupOp(storage.Op{})
+	}
 	op = storage.Op{Tube: tubeNames[r.IntN(len(tubeNames))], ID: op.ID, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Args: &storage.Args{}}
 	switch n := r.IntN(100); {
 	case n < 40:
@@ -61,7 +64,7 @@ func (h *history) oneHolder(batch []storage.Op) {
 
 func (h *history) randomTags() *tube.Tags {
 	r := h.random
-	tags := &tube.Tags{Rules: h.randomRules(), OnDuplicate: tube.OnDuplicate(r.IntN(4)), Key: []string{"", "k", "l", "m"}[r.IntN(4)]}
+	tags := &tube.Tags{Rules: h.randomRules(), OnDuplicate: tube.OnDuplicate(r.IntN(4)), Key: []string{"", "k", "l", "m"}[r.IntN(4)], Group: h.randomGroup()}
 	if tags.HasDelay = r.IntN(4) == 0; tags.HasDelay {
 		tags.Delay = h.seconds()
 	}
@@ -236,6 +239,7 @@ func (h *history) randomPolicy(op storage.Op) storage.Op {
 	if !h.lateDead() {
 		p.Expire = h.randomLifetime()
 	}
+	h.limitPolicy(p, tube.IsPattern(op.Tube))
 	op.Args.Policy = p
 	return op
 }

@@ -25,9 +25,11 @@ func NewWalk(t testing.TB, e *Engine, seed uint64) *Walk {
 	return &Walk{h: h}
 }
 
-// WithRules adds tags, policies and leases to the history from now on.
+// WithRules adds tags, policies and leases to the history from now on, and groups to every second
+// one.
 func (w *Walk) WithRules() *Walk {
 	w.h.setRules(true)
+	w.h.groups = w.h.random.IntN(2) == 0
 	return w
 }
 
@@ -101,6 +103,9 @@ func (t *trail) mark() int {
 }
 
 func (t *trail) last() int {
+	if t == nil {
+		return 0
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.states) - 1

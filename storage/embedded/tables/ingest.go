@@ -37,7 +37,7 @@ const (
 	changes
 	oldJobs
 	newJobs
-	others // tombstones, imports, last id, pauses, policies, first segment
+	others // groups, tombstones, imports, last id, pauses, policies, first segment
 	numFiles
 )
 

@@ -48,12 +48,12 @@ func DecodeTombstone(b []byte) Tombstone {
 	return Tombstone{binary.BigEndian.Uint64(b), tube.Instant(binary.BigEndian.Uint64(b[8:]))}
 }
 
-// TubeKey is a key of jobs in a tube. The name of a tube never contains a zero byte.
+// TubeKey is a key of jobs in a tube, or a group. The name of a tube never contains a zero byte.
 type TubeKey struct{ Tube, Key string }
 
-// tablesKey returns the key of its tombstone in the tables.
-func (k TubeKey) tablesKey() []byte {
-	return append(append(append([]byte{tombstoneKey}, k.Tube...), 0), k.Key...)
+// tablesKey returns the key in the tables of what is known of it, of that kind.
+func (k TubeKey) tablesKey(kind byte) []byte {
+	return append(append(append([]byte{kind}, k.Tube...), 0), k.Key...)
 }
 
 // compare orders keys as the tables do.

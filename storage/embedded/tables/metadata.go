@@ -19,32 +19,40 @@ const blockVersion = 1
 const blockRoom = 256
 
 const (
-	keyField        byte = iota + 1
-	retryField           // their number, and the durations
-	maxField             //
-	deadField            //
-	keyTTLField          // may be 0
-	failuresField        // Metadata.FailuresBefore
-	deliveriesField      // Metadata.DeliveriesBefore
-	parkedField          //
-	pendingField         // Metadata.PendingDead
-	leaseField           //
-	fromField            // Metadata.FromTube, Metadata.FromID
-	duplicateField       // Policy.OnDuplicate
-	jobsField            // Policy.QuotaJobs, may be 0
-	bytesField           // Policy.QuotaBytes, may be 0
-	pushField            // Push.URL
-	callsField           // Push.Concurrency
-	timeoutField         // Push.Timeout
-	rateField            // Push.Rate, Push.RateEvery
-	metaField            // how many, and name and value of each
-	traceField           //
-	reasonField          // Notes.Reason, Notes.FailedAt in ms
-	doubledField         // Rules.Doubled
-	jitterField          // Rules.Jitter
-	onExpireField        // Rules.OnExpire
-	expireField          // Policy.Expire
-	expiresField         // Metadata.Expires, ms since the epoch
+	keyField         byte = iota + 1
+	retryField            // their number, and the durations
+	maxField              //
+	deadField             //
+	keyTTLField           // may be 0
+	failuresField         // Metadata.FailuresBefore
+	deliveriesField       // Metadata.DeliveriesBefore
+	parkedField           //
+	pendingField          // Metadata.PendingDead
+	leaseField            //
+	fromField             // Metadata.FromTube, Metadata.FromID
+	duplicateField        // Policy.OnDuplicate
+	jobsField             // Policy.QuotaJobs, may be 0
+	bytesField            // Policy.QuotaBytes, may be 0
+	pushField             // Push.URL
+	callsField            // Push.Concurrency
+	timeoutField          // Push.Timeout
+	rateField             // Push.Rate, Push.RateEvery
+	metaField             // how many, and name and value of each
+	traceField            //
+	reasonField           // Notes.Reason, Notes.FailedAt in ms
+	doubledField          // Rules.Doubled
+	jitterField           // Rules.Jitter
+	onExpireField         // Rules.OnExpire
+	expireField           // Policy.Expire
+	expiresField          // Metadata.Expires, ms since the epoch
+	groupField            // Metadata.Group
+	limitsField           // Policy.Limits: concurrency, and the number of each of tube.RatePeriods
+	groupLimitsField      // Policy.GroupLimits, or GroupConfig.Limits, likewise
+	orderField            // Policy.GroupOrder
+	weightField           // GroupConfig.Weight
+	ttlField              // GroupConfig.TTL
+	forgetField           // GroupRecord.ForgetAt, ns since the epoch
+	pausedField           // GroupRecord.PauseSeconds, and PauseUntil in ns since the epoch
 )
 
 // appendMetadata appends the block of a job's metadata.
@@ -65,6 +73,7 @@ func appendMetadata(to []byte, m *tube.Metadata) []byte {
 	}
 	b = appendMoreRules(b, &m.Rules)
 	b = appendNumber(b, expiresField, uint64(m.Expires/tube.Instant(time.Millisecond)))
+	b = appendString(b, groupField, m.Group)
 	return appendBlock(to, b)
 }
 
@@ -92,7 +101,75 @@ func AppendPolicy(to []byte, p *tube.Policy) []byte {
 	b = appendPush(b, &p.Push)
 	b = appendMoreRules(b, &p.Rules)
 	b = appendKnown(b, expireField, p.Expire != tube.NoLifetime, uint64(p.Expire.Duration()/time.Millisecond))
+	b = appendLimits(appendLimits(b, limitsField, p.Limits), groupLimitsField, p.GroupLimits)
+	b = appendNumber(b, orderField, uint64(p.GroupOrder))
 	return appendBlock(to, b)
+}
+
+// appendLimits appends limits unless they are empty.
+func appendLimits(b []byte, field byte, l tube.Limits) []byte {
+	if l == (tube.Limits{}) {
+		return b
+	}
+	b = binary.AppendUvarint(append(b, field), uint64(l.Concurrency))
+	for _, n := range l.Rates {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	return b
+}
+
+// limits reads limits.
+func (b *block) limits() (l tube.Limits) {
+	l.Concurrency = uint32(b.number(math.MaxUint32))
+	for i := range l.Rates {
+		l.Rates[i] = uint32(b.number(math.MaxUint32))
+	}
+	return l
+}
+
+// AppendGroup appends the block of what is set for a group.
+func AppendGroup(to []byte, r *tube.GroupRecord) []byte {
+	var room [blockRoom]byte
+	b := append(room[:0], blockVersion)
+	if c := r.Config; c != nil {
+		b = appendLimits(b, groupLimitsField, c.Limits)
+		b = appendNumber(b, weightField, uint64(c.Weight))
+		b = appendNumber(b, ttlField, uint64(c.TTL/time.Millisecond))
+		b = appendNumber(b, forgetField, uint64(r.ForgetAt))
+	}
+	if r.PauseUntil != 0 {
+		b = binary.AppendUvarint(binary.AppendUvarint(append(b, pausedField), uint64(r.PauseSeconds)), uint64(r.PauseUntil))
+	}
+	return appendBlock(to, b)
+}
+
+// DecodeGroup reads the block of what is set for a group. It also returns the bytes behind it.
+func DecodeGroup(from []byte) (r tube.GroupRecord, rest []byte, err error) {
+	b, rest := cutBlock(from)
+	var c tube.GroupConfig
+	for tag, more := b.next(); more; tag, more = b.next() {
+		switch tag {
+		case groupLimitsField:
+			c.Limits = b.limits()
+		case weightField:
+			c.Weight = uint32(b.number(tube.MaxGroupWeight))
+		case ttlField:
+			c.TTL = b.duration()
+		case forgetField:
+			r.ForgetAt = tube.Instant(b.number(math.MaxInt64))
+		case pausedField:
+			r.PauseSeconds, r.PauseUntil = uint32(b.number(math.MaxUint32)), tube.Instant(b.number(math.MaxInt64))
+		default:
+			b.bad = true
+		}
+	}
+	if b.bad {
+		return r, nil, fmt.Errorf("reading the limits of a group: %w", errPolicy)
+	}
+	if c.Weight > 0 {
+		r.Config = &c
+	}
+	return r, rest, nil
 }
 
 func appendPush(b []byte, p *tube.Push) []byte {
@@ -243,6 +320,8 @@ func decodeMetadata(from []byte, name func([]byte) string) (m *tube.Metadata, re
 			m.FromTube, m.FromID = name(b.long()), b.number(math.MaxUint64)
 		case metaField, traceField, reasonField:
 			b.note(tag, m)
+		case groupField:
+			m.Group = string(b.long())
 		case expiresField:
 			m.Expires = tube.Instant(b.number(uint64(tube.Latest/tube.Instant(time.Millisecond)))) * tube.Instant(time.Millisecond)
 		default:
@@ -317,6 +396,12 @@ func DecodePolicy(tubeName string, from []byte, name func([]byte) string) (p *tu
 			p.Push.Rate, p.Push.RateEvery = uint32(b.number(math.MaxUint32)), b.duration()
 		case expireField:
 			p.Expire = tube.LifetimeOf(b.duration())
+		case limitsField:
+			p.Limits = b.limits()
+		case groupLimitsField:
+			p.GroupLimits = b.limits()
+		case orderField:
+			p.GroupOrder = tube.GroupOrder(b.number(uint64(tube.Strict)))
 		default:
 			b.rule(tag, &p.Rules, name)
 		}

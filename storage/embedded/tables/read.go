@@ -100,6 +100,19 @@ func (t *Tables) Tombstones(do func(key TubeKey, tomb Tombstone)) error {
 	})
 }
 
+// Groups calls do with what is set for every group.
+func (t *Tables) Groups(do func(group TubeKey, r tube.GroupRecord)) error {
+	return t.each(groupKey, func(key, value []byte) error {
+		of, group, ok := strings.Cut(string(key[1:]), "\x00")
+		r, rest, err := DecodeGroup(value)
+		if !ok || err != nil || len(rest) > 0 {
+			return fmt.Errorf("reading what is set for the group %q: %w", key[1:], errPolicy)
+		}
+		do(TubeKey{of, group}, r)
+		return nil
+	})
+}
+
 // Imports calls do with every import.
 func (t *Tables) Imports(do func(source string, m ImportMark)) error {
 	return t.each(importKey, func(key, value []byte) error {

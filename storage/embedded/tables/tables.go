@@ -27,6 +27,7 @@ import (
 //	p TUBE     pause: seconds (4 bytes), until (8 bytes, ns since the epoch)
 //	k TUBE 00 KEY  the tombstone of a key, see AppendTombstone
 //	r TUBE     policy, see AppendPolicy
+//	g TUBE 00 GROUP  what is set for a group of a tube, see AppendGroup
 const (
 	layoutKey    byte = 'v'
 	segmentKey   byte = 's'
@@ -37,6 +38,7 @@ const (
 	pauseKey     byte = 'p'
 	tombstoneKey byte = 'k'
 	policyKey    byte = 'r'
+	groupKey     byte = 'g'
 	importKey    byte = 'm' // sorts between the keys of the ingest file others
 
 	// LayoutVersion is the layout of the tables. Those of an older one are upgraded, see Upgrade;

@@ -61,12 +61,14 @@ type TubeChanges struct {
 	Tombstones map[TubeKey]Tombstone
 	Policies   map[string]*tube.Policy // nil: the tube no longer has one
 	Imports    map[string]ImportMark   // by source
+	Groups     map[TubeKey]tube.GroupRecord
 }
 
 // NewTubeChanges returns TubeChanges without any change.
 func NewTubeChanges() TubeChanges {
 	return TubeChanges{
 		make(map[string]Pause), make(map[TubeKey]Tombstone), make(map[string]*tube.Policy), make(map[string]ImportMark),
+		make(map[TubeKey]tube.GroupRecord),
 	}
 }
 
@@ -74,6 +76,7 @@ func NewTubeChanges() TubeChanges {
 // first what FirstSegment will return. The keys are in ascending order.
 func (in *Ingest) SetOthers(c TubeChanges, lastID, first uint64) error {
 	return errors.Join(
+		in.setGroups(c.Groups),
 		in.setTombstones(c.Tombstones),
 		in.setImports(c.Imports),
 		in.set(others, []byte{lastIDKey}, binary.BigEndian.AppendUint64(nil, lastID)),
@@ -96,9 +99,20 @@ func (in *Ingest) setTombstones(tombs map[TubeKey]Tombstone) (err error) {
 	})
 	for _, k := range keys {
 		if tomb := tombs[k]; tomb.Until == 0 {
-			err = errors.Join(err, in.delete(others, k.tablesKey()))
+			err = errors.Join(err, in.delete(others, k.tablesKey(tombstoneKey)))
 		} else {
-			err = errors.Join(err, in.set(others, k.tablesKey(), AppendTombstone(nil, tomb)))
+			err = errors.Join(err, in.set(others, k.tablesKey(tombstoneKey), AppendTombstone(nil, tomb)))
+		}
+	}
+	return err
+}
+
+func (in *Ingest) setGroups(groups map[TubeKey]tube.GroupRecord) (err error) {
+	for _, k := range slices.SortedFunc(maps.Keys(groups), TubeKey.compare) {
+		if r := groups[k]; r == (tube.GroupRecord{}) {
+			err = errors.Join(err, in.delete(others, k.tablesKey(groupKey)))
+		} else {
+			err = errors.Join(err, in.set(others, k.tablesKey(groupKey), AppendGroup(nil, &r)))
 		}
 	}
 	return err

@@ -1,0 +1,37 @@
+package embedded
+
+import (
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// applyGroup carries out an operation on one group of a tube.
+func (e *Engine) applyGroup(now tube.Instant, op *storage.Op) {
+	m, a, group := e.machine, &op.Answer, op.Args.Group
+	switch op.Kind {
+	case storage.SetGroup:
+		m.SetGroup(now, op.Tube, group, op.Args.GroupConfig)
+	case storage.PauseGroup:
+		m.PauseGroup(now, op.Tube, group, op.Delay)
+	case storage.GetGroup:
+		config := m.Group(op.Tube, group)
+		a.NotFound, a.Result = config == nil, &storage.Result{GroupConfig: config}
+	case storage.GroupStats:
+		s, found := m.GroupStats(now, op.Tube, group)
+		a.NotFound, a.Result = !found, &storage.Result{Groups: []tube.GroupStats{s}}
+	}
+}
+
+// groupsPerMove is how many groups are listed in the time in which one job is moved.
+const groupsPerMove = 8
+
+// listGroups carries out a ListGroups. It returns false if it has to be tried again later.
+func (e *Engine) listGroups(now tube.Instant, op *storage.Op) (done bool) {
+	if !e.mayBegin() {
+		return false
+	}
+	groups, next := e.machine.ListGroups(now, op.Tube, cursorOf(op), int(op.MaxJobs))
+	e.spend(len(groups) / groupsPerMove)
+	op.Answer.Result = &storage.Result{Groups: groups, Cursor: next}
+	return true
+}

@@ -1,0 +1,104 @@
+package storetest
+
+import (
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// groupNames are the groups of a random history.
+var groupNames = []string{"g", "h", "other group"}
+
+// randomGroup returns a group, or none.
+func (h *history) randomGroup() string {
+	if !h.groups || h.random.IntN(3) == 0 {
+		return ""
+	}
+	return groupNames[h.random.IntN(len(groupNames))]
+}
+
+// randomGroupOp makes op an operation about a group.
+func (h *history) randomGroupOp(op storage.Op) storage.Op {
+	r := h.random
+	op.Tube, op.Args = policyTubes[r.IntN(len(policyTubes))], &storage.Args{Group: groupNames[r.IntN(len(groupNames))]}
+	switch n := r.IntN(12); {
+	case n < 3:
+		op.Kind, op.Args.GroupConfig = storage.SetGroup, h.randomGroupConfig()
+	case n < 5:
+		op.Kind, op.Delay = storage.PauseGroup, uint32(r.IntN(4))
+	case n < 6:
+		op.Kind = storage.GetGroup
+	case n < 9:
+		op.Kind = storage.GroupStats
+	case n < 11:
+		op.Kind, op.MaxJobs, op.Args.Group = storage.ListGroups, 100, ""
+	default:
+		op.Kind, op.State = storage.Flush, tube.Gone
+	}
+	return op
+}
+
+// randomGroupConfig returns a config, or nil. It can be forgotten only if the history asks for it
+// after each step, see followConfigs.
+func (h *history) randomGroupConfig() *tube.GroupConfig {
+	r := h.random
+	if r.IntN(3) == 0 {
+		return nil
+	}
+	config := &tube.GroupConfig{Limits: h.randomLimits(), Weight: uint32(1 + r.IntN(3))}
+	if h.trail == nil {
+		config.TTL = []time.Duration{0, 5 * time.Second, time.Hour}[r.IntN(3)]
+	}
+	return config
+}
+
+func (h *history) randomLimits() (l tube.Limits) {
+	if h.random.IntN(2) == 0 {
+		l.Concurrency = uint32(1 + h.random.IntN(3))
+	}
+	for i, period := range tube.RatePeriods { // shorter ones end at a time that the model does not know
+		if period >= time.Duration(h.engine.unit())*time.Second && h.random.IntN(6) == 0 {
+			l.Rates[i] = uint32(1 + h.random.IntN(4))
+		}
+	}
+	return l
+}
+
+// limitPolicy sometimes adds limits to a policy.
+func (h *history) limitPolicy(p *tube.Policy, pattern bool) {
+	r := h.random
+	if !h.groups {
+		return
+	}
+	if r.IntN(4) == 0 {
+		p.Limits = h.randomLimits()
+		p.Limits.Concurrency *= 2
+	}
+	if r.IntN(2) == 0 {
+		p.GroupLimits = h.randomLimits()
+	}
+	if r.IntN(3) == 0 {
+		p.GroupOrder = tube.GroupOrder(r.IntN(3))
+	}
+	if r.IntN(8) == 0 && !pattern {
+		p.Push = tube.Push{URL: "http://127.0.0.1/", Rate: uint32(1 + r.IntN(6)), RateEvery: time.Hour}
+	}
+}
+
+// groupPages lists the groups of a tube, page by page.
+func (h *history) groupPages() {
+	h.pages(storage.Op{Kind: storage.ListGroups, Tube: policyTubes[h.random.IntN(len(policyTubes))], MaxJobs: uint32(1 + h.random.IntN(2))})
+}
+
+// followConfigs asks the store whether it has forgotten configs, where it may.
+func (h *history) followConfigs() {
+	for _, l := range h.model.forgettable() {
+		ops := []storage.Op{{Kind: storage.GetGroup, Tube: l.tube, Args: &storage.Args{Group: l.group}}}
+		storage.DoWait(h.store, ops)
+		if ops[0].Answer.NotFound {
+			h.logf("the config of group %s of %s is forgotten", l.group, l.tube)
+			h.model.groups[l].config = nil
+		}
+	}
+}

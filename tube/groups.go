@@ -1,0 +1,161 @@
+package tube
+
+import (
+	"cmp"
+	"container/heap"
+	"maps"
+	"slices"
+)
+
+// What is known of the groups of a tube.
+
+// GroupStats returns what stats-group prints about a group; false if it has no job, no config and is
+// not paused.
+func (m *Machine) GroupStats(now Instant, tube, group string) (GroupStats, bool) {
+	th, l := m.throttleOf(tube, group), m.groupIn(m.tubes[tube], group)
+	if l == nil && (th == nil || th.config == nil && th.pauseUntil == 0) {
+		return GroupStats{}, false
+	}
+	s := GroupStats{Name: group, Weight: 1}
+	if l != nil {
+		s.Ready, s.Delayed, s.Reserved, s.Buried = uint64(l.ready.len()), uint64(l.delayed), uint64(l.reserved), uint64(l.buried)
+		if next := l.ready.head(&m.slab); next != nil {
+			s.Held = m.held(now, next)
+		}
+	}
+	if th != nil && th.config != nil {
+		s.Limits, s.Weight = th.config.Limits, th.config.Weight
+	}
+	if p := m.policyOf(tube); p != nil {
+		s.Limits = s.Limits.Over(p.GroupLimits)
+	}
+	if th != nil && th.pauseUntil > now {
+		s.PauseLeft = th.pauseUntil.Until(now)
+	}
+	return s, true
+}
+
+// groupIn returns the lane of a group of t, which may be nil; nil if it has no job.
+func (m *Machine) groupIn(t *Tube, group string) *lane {
+	if t == nil || t.lanes == nil {
+		return nil
+	}
+	return t.lanes.byName[group]
+}
+
+// ListGroups returns the first count groups of a tube that GroupStats finds and whose names come
+// after a cursor, in the order of their names, and the cursor of the next ones; "" if there are none.
+func (m *Machine) ListGroups(now Instant, tube, cursor string, count int) (page []GroupStats, next string) {
+	names := m.groupNames(tube, cursor)
+	slices.Sort(names)
+	if count = min(count, MaxListed); len(names) > count {
+		names, next = names[:count], names[count-1]
+	}
+	for _, name := range names {
+		if s, found := m.GroupStats(now, tube, name); found {
+			page = append(page, s)
+		}
+	}
+	return page, next
+}
+
+// groupNames returns the names of the groups of a tube after a cursor that have a job or a throttle.
+func (m *Machine) groupNames(tube, cursor string) (names []string) {
+	if t := m.tubes[tube]; t != nil && t.lanes != nil {
+		for name := range t.lanes.byName {
+			if name > cursor {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, th := range m.throttles {
+		if th.tube == tube && th.group > cursor && m.laneOfThrottle(th) == nil {
+			names = append(names, th.group)
+		}
+	}
+	return names
+}
+
+// firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
+func (m *Machine) firstReadies(t *Tube, n int) (jobs []*Job) {
+	f := fronts{}
+	add := func(q *queue, after position) {
+		if next, _ := q.next(&m.slab, after, 1, len(q.tree)+1); len(next) > 0 {
+			heap.Push(&f, front{q, next[0]})
+		}
+	}
+	add(&t.ready, start)
+	for _, l := range t.lanes.byName {
+		add(&l.ready, start)
+	}
+	for len(jobs) < n && len(f) > 0 {
+		first := heap.Pop(&f).(front)
+		jobs = append(jobs, first.job)
+		add(first.queue, positionOf(first.job))
+	}
+	return jobs
+}
+
+// front is a queue and one of its jobs.
+type front struct {
+	queue *queue
+	job   *Job
+}
+
+// fronts is a container/heap, the first job first.
+type fronts []front
+
+func (f fronts) Len() int           { return len(f) }
+func (f fronts) Less(i, j int) bool { return before(f[i].job, f[j].job) }
+func (f fronts) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+
+// Push is for container/heap only.
+func (f *fronts) Push(x any) { *f = append(*f, x.(front)) }
+
+// Pop is for container/heap only.
+func (f *fronts) Pop() any {
+	last := len(*f) - 1
+	x := (*f)[last]
+	*f = (*f)[:last]
+	return x
+}
+
+// restoreLanes gives turns and heads to the lanes, after all jobs are restored: turns in the order of
+// the ready job of each lane that was put first. The head is a delayed job that was reserved before,
+// or else a ready one.
+func (m *Machine) restoreLanes() {
+	first, heads := make(map[*lane]uint64), make(map[*lane]*Job)
+	all := m.beginScan()
+	all.pass(&m.slab, 1<<62, func(j *Job) bool {
+		l := m.laneOf(j)
+		if l == nil {
+			return true
+		}
+		if id, found := first[l]; j.state == Ready && (!found || j.ID < id) {
+			first[l] = j.ID
+		}
+		if j.counters[Reserves] > 0 && (j.state == Delayed || j.state == Ready) && m.isStrict(l) && headBefore(j, heads[l]) {
+			heads[l] = j
+		}
+		return true
+	})
+	order := slices.Collect(maps.Keys(first))
+	slices.SortFunc(order, func(a, b *lane) int { return cmp.Compare(first[a], first[b]) })
+	for _, l := range order {
+		l.takeTurn()
+	}
+	for l, head := range heads {
+		m.openThrottle(l.tube.name, l.name).head = head.ID
+	}
+	for l := range first {
+		m.updateLane(l)
+	}
+}
+
+// headBefore reports whether j rather than other, which may be nil, was the head of its lane.
+func headBefore(j, other *Job) bool {
+	if other == nil || j.state != other.state {
+		return other == nil || j.state == Delayed
+	}
+	return j.ID < other.ID
+}

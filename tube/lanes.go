@@ -1,0 +1,269 @@
+package tube
+
+// lane is the jobs of one group of a tube. The jobs of the tube that have no group are in its plain
+// lane, as long as the tube has groups. The lane of a group exists while it has a job.
+type lane struct {
+	tube     *Tube     // nil: the lane has been removed
+	name     string    // of the group; "" for the plain lane
+	throttle *throttle // of the group; nil: none
+	handle   uint32    // index in Machine.handles
+	jobs     uint32    // in any state
+
+	ready                     queue // of the plain lane: empty, because its ready jobs are in Tube.ready
+	reserved, delayed, buried uint32
+
+	turn uint64 // when it had its last turn
+	pos  int32  // its index in lanes.eligible; -1: it is not there
+}
+
+// lanes are the lanes of a tube that has groups.
+type lanes struct {
+	byName   map[string]*lane
+	plain    lane
+	eligible eligible // the lanes from which a job can be taken, as far as is known, see updateLane
+	live     int      // groups with ready or reserved jobs
+	ready    int      // ready jobs of groups
+	reserved int      // reserved jobs of groups
+	turns    uint64   // number of the last turn; 0 if live is 0
+}
+
+// laneOf returns the lane of j: that of its group, or the plain one; nil if the tube has no groups.
+func (m *Machine) laneOf(j *Job) *lane {
+	h := &m.handles[j.tube]
+	if h.lane == nil && h.tube.lanes != nil {
+		return &h.tube.lanes.plain
+	}
+	return h.lane
+}
+
+// groupOf returns the group of j, "" if it has none.
+func (m *Machine) groupOf(j *Job) string {
+	if l := m.handles[j.tube].lane; l != nil {
+		return l.name
+	}
+	return ""
+}
+
+// joinGroup adds j, which is in no queue and has no group, to a group of its tube.
+func (m *Machine) joinGroup(j *Job, group string) {
+	l := m.openLane(m.tubeOf(j), group)
+	l.jobs++
+	j.tube, j.hasMetadata = l.handle, true
+}
+
+// openLane returns the lane of a group. It creates it if there is none.
+func (m *Machine) openLane(t *Tube, group string) *lane {
+	if t.lanes == nil {
+		t.lanes = &lanes{byName: make(map[string]*lane)}
+		t.lanes.plain = lane{tube: t, handle: t.handle, reserved: uint32(t.reserved), pos: -1}
+		m.updateLane(&t.lanes.plain)
+	}
+	l := t.lanes.byName[group]
+	if l == nil {
+		l = m.newLane()
+		l.tube, l.name, l.throttle, l.handle = t, group, m.throttleOf(t.name, group), m.newHandle()
+		m.handles[l.handle] = handle{t, l}
+		t.lanes.byName[group] = l
+	}
+	return l
+}
+
+// leaveLane is called when a job has left the lane of its group for good. It removes the lane if it
+// was the last job, and the lanes of the tube if that was the last group.
+func (m *Machine) leaveLane(now Instant, l *lane) {
+	if l.jobs--; l.jobs > 0 {
+		return
+	}
+	t, th := l.tube, l.throttle
+	delete(t.lanes.byName, l.name)
+	m.freeHandle(l.handle)
+	m.keepLane(l)
+	if len(t.lanes.byName) == 0 {
+		t.lanes = nil
+		m.updateTakeable(t)
+	}
+	if th != nil {
+		m.keepConfig(now, th)
+	}
+}
+
+// maxSpare is how many removed lanes are kept to be used again.
+const maxSpareLanes = 1024
+
+// keepLane keeps l, which is removed, to be used again.
+func (m *Machine) keepLane(l *lane) {
+	ready := l.ready
+	*l = lane{ready: ready, pos: -1}
+	if len(m.spareLanes) < maxSpareLanes && len(ready.ring.slots) <= minSlots {
+		m.spareLanes = append(m.spareLanes, l)
+	}
+}
+
+// newLane returns a lane without jobs.
+func (m *Machine) newLane() *lane {
+	last := len(m.spareLanes) - 1
+	if last < 0 {
+		return &lane{pos: -1}
+	}
+	l := m.spareLanes[last]
+	m.spareLanes = m.spareLanes[:last]
+	return l
+}
+
+// live reports whether a lane has a ready or reserved job.
+func (l *lane) live() bool { return l.ready.len() > 0 || l.reserved > 0 }
+
+// countLive is called when the ready or reserved jobs of the lane of a group have changed. before is
+// what live said before that.
+func (l *lane) countLive(before bool) {
+	ls := l.tube.lanes
+	switch now := l.live(); {
+	case now == before:
+	case now:
+		ls.live++
+	default:
+		if ls.live--; ls.live == 0 {
+			ls.turns, ls.plain.turn = 0, 0
+		}
+	}
+}
+
+// takeTurn puts a lane behind all others that have waited.
+func (l *lane) takeTurn() {
+	if ls := l.tube.lanes; ls.live > 0 {
+		ls.turns++
+		l.turn = ls.turns
+	}
+}
+
+// isPlain reports whether the jobs of l have no group.
+func (l *lane) isPlain() bool { return l.name == "" }
+
+// addReady adds j, a ready job, to its lane.
+func (m *Machine) addReady(l *lane, j *Job) {
+	q, before := l.queue(), l.live()
+	if q.add(&m.slab, j); !l.isPlain() {
+		l.tube.lanes.ready++
+		l.countLive(before)
+	}
+	if q.len() == 1 {
+		l.takeTurn()
+	}
+	m.updateLane(l)
+}
+
+// removeReady removes j, a ready job, from its lane.
+func (m *Machine) removeReady(l *lane, j *Job) {
+	q, before := l.queue(), l.live()
+	if q.remove(&m.slab, j); !l.isPlain() {
+		l.tube.lanes.ready--
+		l.countLive(before)
+	}
+	m.updateLane(l)
+}
+
+// countInLane adds to the number of reserved jobs of a lane.
+func (m *Machine) countInLane(l *lane, by int) {
+	before := l.live()
+	l.reserved += uint32(by)
+	if !l.isPlain() {
+		l.tube.lanes.reserved += by
+		l.countLive(before)
+	}
+	m.updateLane(l)
+}
+
+// countInGroup adds to the number of jobs of the group of j, if it has one, that are in its state:
+// Delayed or Buried.
+func (m *Machine) countInGroup(j *Job, by int) {
+	l := m.handles[j.tube].lane
+	switch {
+	case l == nil:
+	case j.state == Delayed:
+		l.delayed += uint32(by)
+	default:
+		l.buried += uint32(by)
+		m.leaveHead(l, j)
+	}
+	if l != nil && by > 0 {
+		m.updateLane(l) // its head can be delayed now
+	}
+}
+
+// leaveHead is called when j has ended, or is buried: if it was the head of its lane, other jobs can
+// start.
+func (m *Machine) leaveHead(l *lane, j *Job) {
+	if th := l.throttle; th != nil && th.head == j.ID {
+		th.head = 0
+		m.throttleChanged(th)
+	}
+}
+
+// queue returns the ready jobs of l.
+func (l *lane) queue() *queue {
+	if l.isPlain() {
+		return &l.tube.ready
+	}
+	return &l.ready
+}
+
+// head returns the job of l that must be finished before others can start, because it has started in
+// strict order; nil if there is none.
+func (m *Machine) head(l *lane) *Job {
+	if l.throttle == nil || l.throttle.head == 0 || !m.isStrict(l) {
+		return nil
+	}
+	return m.Find(l.throttle.head)
+}
+
+// next returns the job of l that would be reserved next, were there no limits; nil if there is none.
+func (m *Machine) next(l *lane) *Job {
+	if head := m.head(l); head != nil {
+		if head.state == Ready {
+			return head
+		}
+		return nil
+	}
+	return l.queue().head(&m.slab)
+}
+
+// deferLanes lets updateLane wait for updateDeferred, because a lane changes several times in a row.
+func (m *Machine) deferLanes() { m.deferring = true }
+
+// updateDeferred updates the lane for which updateLane has waited.
+func (m *Machine) updateDeferred() {
+	l := m.deferred
+	m.deferring, m.deferred = false, nil
+	if l != nil && l.tube != nil {
+		m.updateLane(l)
+	}
+}
+
+// updateLane puts l where it belongs among the eligible lanes, after something about it has changed.
+func (m *Machine) updateLane(l *lane) {
+	if m.deferring && (m.deferred == nil || m.deferred == l) {
+		m.deferred = l
+		return
+	}
+	t, next := l.tube, m.next(l)
+	if next == nil || m.heldInLane(l) != NotHeld {
+		if l.pos >= 0 {
+			t.lanes.eligible.remove(l)
+			m.updateTakeable(t)
+		}
+		return
+	}
+	begins := l.pos < 0
+	t.lanes.eligible.set(place{next.rank, uint64(l.reserved) * 1000 / uint64(l.weight()), l.turn, l})
+	if begins {
+		m.updateTakeable(t)
+		m.addWakeUp(t)
+	}
+}
+
+func (l *lane) weight() uint32 {
+	if l.throttle != nil && l.throttle.config != nil {
+		return l.throttle.config.Weight
+	}
+	return 1
+}

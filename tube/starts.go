@@ -1,0 +1,137 @@
+package tube
+
+// Whether a job may start, that is, be reserved by a command: what limits of its group and its tube
+// say.
+
+// limitsOf returns the limits of a lane, and whether its jobs are in strict order.
+func (m *Machine) limitsOf(l *lane) (limits Limits, strict bool) {
+	if l.isPlain() {
+		return limits, false
+	}
+	if l.throttle != nil && l.throttle.config != nil {
+		limits = l.throttle.config.Limits
+	}
+	if p := m.policyOfTube(l.tube); p != nil {
+		limits, strict = limits.Over(p.GroupLimits), p.GroupOrder == Strict
+	}
+	return limits, strict
+}
+
+func (m *Machine) isStrict(l *lane) bool {
+	_, strict := m.limitsOf(l)
+	return strict
+}
+
+// tubeLimits returns the limits of a tube.
+func (m *Machine) tubeLimits(t *Tube) Limits {
+	if p := m.policyOfTube(t); p != nil {
+		return p.StartLimits()
+	}
+	return Limits{}
+}
+
+// StartLimits returns the limits of a tube: Limits, and the rate of a webhook.
+func (p *Policy) StartLimits() Limits {
+	limits := p.Limits
+	for i, period := range RatePeriods {
+		if n := p.Push.Rate; n > 0 && p.Push.RateEvery == period && (limits.Rates[i] == 0 || n < limits.Rates[i]) {
+			limits.Rates[i] = n
+		}
+	}
+	return limits
+}
+
+// heldInLane returns why no job of l can start, as far as its group is concerned. Of a rate it knows
+// what checkRates has found.
+func (m *Machine) heldInLane(l *lane) Held {
+	if l.isPlain() {
+		return NotHeld
+	}
+	limits, strict := m.limitsOf(l)
+	if strict {
+		limits.Concurrency = 1
+	}
+	head := m.head(l)
+	switch th := l.throttle; {
+	case th != nil && th.pauseUntil != 0:
+		return HeldByPause
+	case limits.Concurrency > 0 && l.reserved >= limits.Concurrency, head != nil && head.state != Ready:
+		return HeldByConcurrency
+	case th != nil && th.rateUntil != 0:
+		return HeldByRate
+	}
+	return NotHeld
+}
+
+// heldInTube is heldInLane for a tube. A pause of the tube plays no part.
+func (m *Machine) heldInTube(t *Tube) Held {
+	switch limits := m.tubeLimits(t); {
+	case limits.Concurrency > 0 && t.reserved >= int(limits.Concurrency):
+		return HeldByConcurrency
+	case t.throttle != nil && t.throttle.rateUntil != 0:
+		return HeldByRate
+	}
+	return NotHeld
+}
+
+// checkRates finds out whether the rates of a lane have a token.
+func (m *Machine) checkRates(now Instant, l *lane) {
+	if l.throttle != nil {
+		limits, _ := m.limitsOf(l)
+		m.checkTokens(now, l.throttle, limits.Rates)
+	}
+}
+
+// held returns why j, which is not reserved, cannot start.
+func (m *Machine) held(now Instant, j *Job) Held {
+	t, l := m.tubeOf(j), m.laneOf(j)
+	if l != nil {
+		m.checkRates(now, l)
+		if held := m.heldInLane(l); held != NotHeld {
+			return held
+		}
+	}
+	if t.throttle != nil {
+		m.checkTokens(now, t.throttle, m.tubeLimits(t).Rates)
+	}
+	return m.heldInTube(t)
+}
+
+// unlimited reports whether nothing limits the starts of jobs of t.
+func (m *Machine) unlimited(t *Tube) bool { return t.lanes == nil && len(m.policies.own) == 0 }
+
+// heldReady is held for a ready job.
+func (m *Machine) heldReady(now Instant, j *Job) Held {
+	if m.unlimited(m.tubeOf(j)) {
+		return NotHeld
+	}
+	return m.held(now, j)
+}
+
+// mayTake reports whether j, which a Take has found, may start now. If not, it takes note, so that
+// the Take does not find it again.
+func (m *Machine) mayTake(now Instant, j *Job) bool {
+	t := m.tubeOf(j)
+	if m.unlimited(t) || m.held(now, j) == NotHeld {
+		return true
+	}
+	if l := m.laneOf(j); l != nil {
+		m.updateLane(l)
+	}
+	m.updateTakeable(t)
+	return false
+}
+
+// mayReserve reports whether j, which is not reserved, may start because somebody asks for it by
+// its id.
+func (m *Machine) mayReserve(now Instant, j *Job) bool {
+	if m.unlimited(m.tubeOf(j)) {
+		return true
+	}
+	if l := m.laneOf(j); l != nil {
+		if head := m.head(l); head != nil && head != j {
+			return false
+		}
+	}
+	return m.held(now, j) == NotHeld
+}

@@ -1,0 +1,238 @@
+package tube
+
+// throttle is what restricts the starts of a group, or of a tube, beyond what a policy says. It is
+// independent of lanes and tubes, which end with their last job.
+type throttle struct {
+	tube, group string // group is "" for the tube itself
+
+	config    *GroupConfig
+	forgetAt  Instant // when the config is forgotten, if the group has no job then; 0: never
+	journaled Instant // forgetAt, as the journal has it
+
+	pauseSeconds uint32
+	pauseUntil   Instant // 0: the group is not paused
+
+	head      uint64 // the job that has started last in strict order and still exists, not buried; 0: none
+	windows   windows
+	rateUntil Instant // no token is left until then; 0: as far as is known one is left
+
+	alarm alarm
+}
+
+// throttleOf returns the throttle of a group, or with group "" of a tube; nil if there is none.
+func (m *Machine) throttleOf(tube, group string) *throttle {
+	if len(m.throttles) == 0 {
+		return nil
+	}
+	return m.throttles[keyName(tube, group)]
+}
+
+// openThrottle is throttleOf, but creates it if there is none.
+func (m *Machine) openThrottle(tube, group string) *throttle {
+	th := m.throttleOf(tube, group)
+	if th != nil {
+		return th
+	}
+	th = &throttle{tube: tube, group: group}
+	th.alarm = alarm{pos: -1, throttle: th}
+	m.throttles[keyName(tube, group)] = th
+	if t := m.tubes[tube]; t != nil {
+		m.setThrottle(t, group, th)
+	}
+	return th
+}
+
+// setThrottle lets a tube, or the lane of a group if there is one, know its throttle.
+func (m *Machine) setThrottle(t *Tube, group string, th *throttle) {
+	switch {
+	case group == "":
+		t.throttle = th
+	case t.lanes != nil && t.lanes.byName[group] != nil:
+		t.lanes.byName[group].throttle = th
+	}
+}
+
+// laneOfThrottle returns the lane of the group of th; nil if the group has no job.
+func (m *Machine) laneOfThrottle(th *throttle) *lane {
+	if t := m.tubes[th.tube]; t != nil && t.lanes != nil {
+		return t.lanes.byName[th.group]
+	}
+	return nil
+}
+
+// throttleChanged is called when something in th has changed. It sets its alarm, updates what it
+// restricts, and removes th if there is nothing left in it.
+func (m *Machine) throttleChanged(th *throttle) {
+	m.rearmThrottle(th)
+	t := m.tubes[th.tube]
+	l := m.laneOfThrottle(th)
+	if th.config == nil && th.pauseUntil == 0 && th.head == 0 && th.windows.end() == 0 {
+		delete(m.throttles, keyName(th.tube, th.group))
+		if t != nil {
+			m.setThrottle(t, th.group, nil)
+		}
+	}
+	switch {
+	case l != nil:
+		m.updateLane(l)
+	case t != nil && th.group == "":
+		m.updateTakeable(t)
+	}
+}
+
+// rearmThrottle sets the alarm of th to the next thing that is due in it. Windows in which no token
+// is needed are only cleared when the last token has come back.
+func (m *Machine) rearmThrottle(th *throttle) {
+	at := Never
+	for _, due := range [...]Instant{th.pauseUntil, th.rateUntil, th.forgetAt, th.windows.end()} {
+		if due != 0 {
+			at = min(at, due)
+		}
+	}
+	m.alarms.set(&th.alarm, at)
+}
+
+// fireThrottle does what is due in th.
+func (m *Machine) fireThrottle(now Instant, th *throttle) {
+	if th.pauseUntil != 0 && th.pauseUntil <= now {
+		th.pauseSeconds, th.pauseUntil = 0, 0
+		m.journalThrottle(th)
+	}
+	if th.rateUntil <= now {
+		th.rateUntil = 0
+	}
+	th.windows.drop(now)
+	if th.forgetAt != 0 && th.forgetAt <= now {
+		if m.laneOfThrottle(th) != nil {
+			m.keepConfig(now, th)
+		} else {
+			th.config, th.forgetAt = nil, 0
+			m.journalThrottle(th)
+		}
+	}
+	m.throttleChanged(th)
+}
+
+// journalParts is into how many parts the time is divided until a config is forgotten: the journal
+// learns of a later time only if it is later by one of them.
+const journalParts = 8
+
+// keepConfig keeps the config of th, if it has one, for its whole TTL from now on.
+func (m *Machine) keepConfig(now Instant, th *throttle) {
+	if th.config == nil || th.config.TTL == 0 {
+		return
+	}
+	th.forgetAt = now.Plus(th.config.TTL)
+	m.rearmThrottle(th)
+	if th.forgetAt-th.journaled > Instant(th.config.TTL/journalParts) {
+		m.journalThrottle(th)
+	}
+}
+
+// started records that j has just been reserved by a command.
+func (m *Machine) started(now Instant, j *Job) {
+	t, l := m.tubeOf(j), m.laneOf(j)
+	if l == nil && len(m.policies.own) == 0 {
+		return
+	}
+	if rates := m.tubeLimits(t).Rates; rates != (Rates{}) {
+		m.useTokens(now, m.openThrottle(t.name, ""), rates)
+		m.updateTakeable(t)
+	}
+	if l == nil {
+		return
+	}
+	if l.queue().len() > 0 {
+		l.takeTurn()
+	}
+	limits, strict := m.limitsOf(l)
+	if strict {
+		m.openThrottle(t.name, l.name).head = j.ID
+	}
+	if limits.Rates != (Rates{}) {
+		m.useTokens(now, m.openThrottle(t.name, l.name), limits.Rates)
+	}
+	m.updateLane(l)
+}
+
+// useTokens takes a token of each rate that is set.
+func (m *Machine) useTokens(now Instant, th *throttle, rates Rates) {
+	th.windows.add(now, rates)
+	m.checkTokens(now, th, rates)
+}
+
+// checkTokens finds out whether there is a token of each rate.
+func (m *Machine) checkTokens(now Instant, th *throttle, rates Rates) {
+	th.rateUntil = 0
+	if at := th.windows.nextToken(now, rates); at > now {
+		th.rateUntil = at
+	}
+	m.rearmThrottle(th)
+}
+
+// SetGroup sets what applies to a group of a tube instead of the policy; nil removes it. Neither
+// the tube nor the group need exist. The config must not be changed after that.
+func (m *Machine) SetGroup(now Instant, tube, group string, config *GroupConfig) {
+	if config == nil && m.throttleOf(tube, group) == nil {
+		return
+	}
+	th := m.openThrottle(tube, group)
+	th.config, th.forgetAt = config, 0
+	if config != nil && config.TTL > 0 {
+		th.forgetAt = now.Plus(config.TTL)
+	}
+	m.journalThrottle(th)
+	if l := m.laneOfThrottle(th); l != nil {
+		m.checkRates(now, l)
+	}
+	m.throttleChanged(th)
+}
+
+// Group returns what SetGroup has set for a group of a tube; nil if that is nothing.
+func (m *Machine) Group(tube, group string) *GroupConfig {
+	if th := m.throttleOf(tube, group); th != nil {
+		return th.config
+	}
+	return nil
+}
+
+// PauseGroup lets no job of a group start for that many seconds; 0 ends the pause. Neither the tube
+// nor the group need exist.
+func (m *Machine) PauseGroup(now Instant, tube, group string, seconds uint32) {
+	if seconds == 0 && m.throttleOf(tube, group) == nil {
+		return
+	}
+	th := m.openThrottle(tube, group)
+	th.pauseSeconds, th.pauseUntil = seconds, 0
+	if seconds > 0 {
+		th.pauseUntil = now.After(seconds)
+	}
+	m.journalThrottle(th)
+	m.throttleChanged(th)
+}
+
+// GroupRecord is what survives a restart of a group that has no policy of its own, or is paused. The
+// zero value is nothing.
+type GroupRecord struct {
+	Config       *GroupConfig
+	ForgetAt     Instant // when the Config is forgotten, if the group has no job then; 0: never
+	PauseSeconds uint32  // as the client asked for it
+	PauseUntil   Instant // 0: the group is not paused
+}
+
+// journalThrottle reports th to the journal.
+func (m *Machine) journalThrottle(th *throttle) {
+	th.journaled = th.forgetAt
+	if m.journal != nil {
+		m.journal.GroupSet(th.tube, th.group, GroupRecord{th.config, th.forgetAt, th.pauseSeconds, th.pauseUntil})
+	}
+}
+
+// RestoreGroup brings back a group's record. It must be called before the jobs are restored. What is
+// over ends with the next Tick.
+func (m *Machine) RestoreGroup(tube, group string, r GroupRecord) {
+	th := m.openThrottle(tube, group)
+	th.config, th.forgetAt, th.journaled = r.Config, r.ForgetAt, r.ForgetAt
+	th.pauseSeconds, th.pauseUntil = r.PauseSeconds, r.PauseUntil
+	m.rearmThrottle(th)
+}

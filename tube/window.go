@@ -1,0 +1,91 @@
+package tube
+
+import "time"
+
+// window is the starts of the last period of one rate, together where they were close. A start
+// takes a token, which comes back one period later; so in any period there are at most as many
+// starts as the rate says.
+type window []starts
+
+// starts are some starts of a window.
+type starts struct {
+	first, last Instant
+	count       uint32
+}
+
+// windowParts is how many parts a period has: starts within one part after the first of them are
+// together, and their tokens come back together. So a window has at most one entry more.
+const windowParts = 8
+
+// windows are those of all rates, by RatePeriods.
+type windows [len(RatePeriods)]window
+
+// add records a start for each rate that is set.
+func (w *windows) add(now Instant, rates Rates) {
+	for i, n := range rates {
+		if n > 0 {
+			w[i].drop(now, RatePeriods[i])
+			w[i].add(now, RatePeriods[i])
+		}
+	}
+}
+
+// nextToken returns when each rate has a token, as far as is known now: now or earlier if they have.
+func (w *windows) nextToken(now Instant, rates Rates) (at Instant) {
+	for i, n := range rates {
+		if n > 0 {
+			at = max(at, w[i].nextToken(now, RatePeriods[i], n))
+		}
+	}
+	return at
+}
+
+// drop removes the starts whose tokens have come back.
+func (w *windows) drop(now Instant) {
+	for i := range w {
+		w[i].drop(now, RatePeriods[i])
+	}
+}
+
+// end returns when the last token comes back, 0 if none is taken.
+func (w *windows) end() (at Instant) {
+	for i := range w {
+		if n := len(w[i]); n > 0 {
+			at = max(at, w[i][n-1].last.Plus(RatePeriods[i]))
+		}
+	}
+	return at
+}
+
+func (w *window) add(now Instant, period time.Duration) {
+	if n := len(*w); n > 0 && now < (*w)[n-1].first.Plus(period/windowParts) {
+		last := &(*w)[n-1]
+		last.last, last.count = now, last.count+1
+		return
+	}
+	*w = append(*w, starts{now, now, 1})
+}
+
+func (w *window) drop(now Instant, period time.Duration) {
+	n := 0
+	for n < len(*w) && (*w)[n].last.Plus(period) <= now {
+		n++
+	}
+	*w = append((*w)[:0], (*w)[n:]...)
+}
+
+// nextToken returns when fewer than n tokens are taken: now, or when that will be.
+func (w window) nextToken(now Instant, period time.Duration, n uint32) Instant {
+	taken, at := uint32(0), now
+	for i := len(w) - 1; i >= 0; i-- {
+		back := w[i].last.Plus(period)
+		if back <= now {
+			break
+		}
+		if taken += w[i].count; taken >= n {
+			at = back
+			break
+		}
+	}
+	return at
+}
