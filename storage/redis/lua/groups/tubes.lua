@@ -127,7 +127,7 @@ end
 
 -- reserved_in returns how many jobs of a tube are reserved.
 local function reserved_in(t)
-  OPS.flush()
+  OPS.write_counters()
   local have = call('HMGET', PREFIX .. 'tube:' .. t.name, 'total', 'deletes', 'joined', 'pending')
   local left = (have[1] or 0) - (have[2] or 0) - (have[3] or 0) - (have[4] or 0)
   for _, queue in ipairs({ 'ready:', 'lane-ready:', 'delayed:', 'buried:' }) do left = left - call('ZCARD', PREFIX .. queue .. t.name) end
