@@ -226,11 +226,11 @@ func parseListJobs(c *Command, args []byte) (ok bool) {
 	if c.State, args, ok = readState(args); !ok {
 		return false
 	}
-	return c.readListed(args)
+	return c.readListed(args, MaxCursor)
 }
 
-// readListed parses [COUNT [CURSOR]], which must end the line.
-func (c *Command) readListed(args []byte) (ok bool) {
+// readListed parses [COUNT [CURSOR]], which must end the line. A cursor has at most that many bytes.
+func (c *Command) readListed(args []byte, maxCursor int) (ok bool) {
 	if c.MaxJobs = defaultListCount; len(args) == 0 {
 		return true
 	}
@@ -245,11 +245,11 @@ func (c *Command) readListed(args []byte) (ok bool) {
 	}
 	cursor, args := nextWord(args)
 	c.Cursor = string(cursor)
-	return printable(cursor, MaxCursor) && len(args) == 0
+	return printable(cursor, maxCursor) && len(args) == 0
 }
 
 // parseListClients parses [COUNT [CURSOR]], which must end the line.
-func parseListClients(c *Command, args []byte) bool { return c.readListed(args) }
+func parseListClients(c *Command, args []byte) bool { return c.readListed(args, MaxCursor) }
 
 // parseNameClient parses NAME, which must end the line.
 func parseNameClient(c *Command, args []byte) bool {

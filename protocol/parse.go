@@ -103,8 +103,8 @@ type Command struct {
 	Lease  uint64 // the -lease commands; 0 is a malformed token, which no job has
 	State  State  // list-jobs, flush-tube, move-jobs
 	To     []byte // move-jobs: the second tube, valid by [ValidName], for as long as Name is
-	Key    string // find, delete-key: 1 to MaxKey printable characters; a copy
-	Cursor string // list-jobs, list-clients: at most MaxCursor printable characters; a copy, "" if there is none
+	Key    string // find, delete-key: 1 to MaxKey printable characters; commands about a group: its name, valid by [ValidGroup]; a copy
+	Cursor string // list-jobs, list-clients: at most MaxCursor, list-groups: MaxGroupCursor printable characters; a copy, "" if there is none
 
 	size    uint32 // verbs with a body: its announced length
 	junk    bool   // verbs with a body: something other than tags follows the length
@@ -126,7 +126,7 @@ func parseLine(c *Command, line []byte) {
 	default:
 		c.Counted = true
 	}
-	if len(line) > MaxLine-len(crlf) && spec.MaxLine == MaxTagLine && c.Verb != SetPolicy && c.Tags == nil && c.Wrong == "" {
+	if len(line) > MaxLine-len(crlf) && spec.MaxLine == MaxTagLine && !spec.Long && c.Tags == nil && c.Wrong == "" {
 		*c = Command{Fault: BadFormat} // only a line with tags can be that long
 	}
 }

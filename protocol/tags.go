@@ -40,6 +40,13 @@ type Tags struct {
 	Max         uint32 // 0: not set; at most MaxDeliveries
 	Dead        string // "": not set; else valid by [ValidName]
 
+	Group       string        // put; 1 to MaxGroup bytes; "": none
+	GroupLimits Limits        // set-policy: of each group of the tube
+	GroupOrder  GroupOrder    // set-policy
+	Limits      Limits        // set-policy: of the tube; set-group: of the group
+	Weight      uint32        // set-group: 1 to MaxWeight; 0: not set
+	TTL         time.Duration // set-group: whole milliseconds, at most MaxDuration; 0: never
+
 	QuotaJobs, QuotaBytes uint64 // set-policy
 	Push                  Push   // set-policy
 
@@ -48,7 +55,7 @@ type Tags struct {
 	Reason    string // release and bury: 1 to MaxReason bytes; "": none
 	NoFailure bool   // release: never together with Reason
 
-	HasDelay, HasAt, HasKeyTTL, HasJitter, HasExpire, HasQuotaJobs, HasQuotaBytes bool
+	HasDelay, HasAt, HasKeyTTL, HasJitter, HasExpire, HasTTL, HasQuotaJobs, HasQuotaBytes bool
 }
 
 // OnDuplicate is what a put does if a job of its tube already has the key. The numbers are those
@@ -99,6 +106,7 @@ const (
 	TagsOfPolicy
 	TagsOfRelease
 	TagsOfBury
+	TagsOfGroup
 )
 
 // Tag is a row of the table of tags.
@@ -131,6 +139,14 @@ var tagTable = [...]Tag{
 	{"trace", TagsOfPut, "TRACEPARENT", "W3C trace context, `TRACEPARENT`, for the worker", (*Tags).readTrace},
 	{"reason", TagsOfRelease | TagsOfBury, "TEXT", "`TEXT` that says why the job has failed", (*Tags).readReason},
 	{"failure", TagsOfRelease, "no", "`no`: the release counts neither as a failure nor as a delivery", (*Tags).readFailure},
+	{"group", TagsOfPut, "GROUP", "`GROUP` of the job in its tube", (*Tags).readGroup},
+	{"group-concurrency", TagsOfPolicy, "N", "at most `N` reserved jobs of each group", (*Tags).readGroupConcurrency},
+	{"group-rate", TagsOfPolicy, "RATES", "at most so many reserves of jobs of each group, such as `RATES` of 100/m,1000/h", (*Tags).readGroupRate},
+	{"group-order", TagsOfPolicy, "ORDER", "`ORDER` of the jobs of a group: fair, or strict for one at a time", (*Tags).readGroupOrder},
+	{"concurrency", TagsOfPolicy | TagsOfGroup, "N", "at most `N` reserved jobs", (*Tags).readConcurrency},
+	{"rate", TagsOfPolicy | TagsOfGroup, "RATES", "at most so many reserves, such as `RATES` of 100/m,1000/h", (*Tags).readRate},
+	{"weight", TagsOfGroup, "N", "`N` from 1 to 1000: the share of the group among the others", (*Tags).readWeight},
+	{"ttl", TagsOfGroup, "DURATION", "`DURATION` after which this is forgotten if the group has no jobs; 0: never", (*Tags).readTTL},
 	{"quota-jobs", TagsOfPolicy, "N", "at most `N` jobs in the tube", (*Tags).readQuotaJobs},
 	{"quota-bytes", TagsOfPolicy, "N", "at most `N` bytes in the bodies of its jobs", (*Tags).readQuotaBytes},
 	{"push", TagsOfPolicy, "URL", "`URL` to which the jobs are sent", (*Tags).readPush},

@@ -33,6 +33,7 @@ const (
 	TouchLease
 	StatsJob
 	StatsTube
+	StatsGroup
 	Stats
 	Use
 	Watch
@@ -58,6 +59,11 @@ const (
 	Auth
 	NameClient
 	ListClients
+	SetGroup
+	GetGroup
+	ListGroups
+	PauseGroup
+	FlushGroup
 
 	// NumVerbs is the size of an array indexed by Verb, including Unknown.
 	NumVerbs
@@ -78,9 +84,11 @@ type Spec struct {
 	// length.
 	Body bool
 	// MaxLine is the longest line of the verb in bytes, including CRLF. 0 means the
-	// constant MaxLine. Except for set-policy, MaxTagLine applies only to lines with tags; others are
-	// limited by the constant.
+	// constant MaxLine. MaxTagLine applies only to lines with tags, unless Long is set; others are limited
+	// by the constant.
 	MaxLine int
+	// Long says that lines without tags can have MaxLine bytes, too.
+	Long bool
 	// Done is the reply to a command that was carried out, if it is nothing but a word.
 	Done string
 	// Need is the right that the command needs. Further rights follow from what it names: the
@@ -144,7 +152,7 @@ var table = [NumVerbs]Spec{
 	Capabilities:       {Prefix: "capabilities", Extension: true, Exact: true, Need: free},
 	Reschedule:         {Prefix: "reschedule ", Extension: true, Done: "RESCHEDULED", Need: Need{MayAdmin, OfJob}, parse: parseIDAndTime},
 	SetPriority:        {Prefix: "set-priority ", Extension: true, Done: "UPDATED", Need: Need{MayAdmin, OfJob}, parse: parseIDAndPri},
-	SetPolicy:          {Prefix: "set-policy ", Extension: true, MaxLine: MaxTagLine, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetPolicy},
+	SetPolicy:          {Prefix: "set-policy ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetPolicy},
 	GetPolicy:          {Prefix: "get-policy ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseScope},
 	ListPolicies:       {Prefix: "list-policies", Extension: true, Exact: true, Need: Need{MayAdmin, OfTubes}},
 	ListJobs:           {Prefix: "list-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListJobs},
@@ -155,6 +163,12 @@ var table = [NumVerbs]Spec{
 	Auth:               {Prefix: "auth ", Extension: true, Done: "AUTHENTICATED", Need: free, parse: parseAuth},
 	NameClient:         {Prefix: "client ", Extension: true, Done: "NAMED", Need: free, parse: parseNameClient},
 	ListClients:        {Prefix: "list-clients", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListClients},
+	SetGroup:           {Prefix: "set-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetGroup},
+	GetGroup:           {Prefix: "get-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayAdmin, OfTube}, parse: parseGroup},
+	StatsGroup:         {Prefix: "stats-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayRead, OfTube}, parse: parseGroup},
+	ListGroups:         {Prefix: "list-groups ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListGroups},
+	PauseGroup:         {Prefix: "pause-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "PAUSED", Need: Need{MayWork, OfTube}, parse: parsePauseGroup},
+	FlushGroup:         {Prefix: "flush-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayAdmin, OfTube}, parse: parseGroup},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the

@@ -216,6 +216,7 @@ type jobInfo struct {
 	Deliveries uint32 `json:"deliveries"` // including this one
 	Failures   uint32 `json:"failures"`
 	Key        string `json:"key,omitempty"`
+	Group      string `json:"group,omitempty"`
 
 	Retry    string            `json:"retry,omitempty"` // as in stats-job
 	Meta     map[string]string `json:"meta,omitempty"`
@@ -281,7 +282,7 @@ func infoOf(j *tube.JobStats) []byte {
 	n := m.AllNotes()
 	info, err := json.Marshal(jobInfo{
 		Tube: j.Tube, Pri: j.Pri, TTR: j.TTR, Age: int64(j.Age / time.Second),
-		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key,
+		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key, Group: m.Group,
 		Retry: protocol.RetryText(j.Rules.Retry, j.Rules.Doubled), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
 	})
 	if err != nil {

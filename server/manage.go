@@ -73,6 +73,12 @@ func jobLine(j *tube.JobStats) *protocol.FlowMap {
 	if j.Metadata != nil && j.Metadata.Key != "" {
 		m.Quoted("key", j.Metadata.Key)
 	}
+	if j.Metadata != nil && j.Metadata.Group != "" {
+		m.Quoted("group", j.Metadata.Group)
+	}
+	if j.Held != tube.NotHeld {
+		m.Bare("held", j.Held.String())
+	}
 	for c := range tube.NumCounters {
 		m.Uint(c.String(), uint64(j.Counters[c]))
 	}

@@ -40,7 +40,7 @@ func tagsOf(t *protocol.Tags) *tube.Tags {
 	return &tube.Tags{
 		Delay: t.Delay, HasDelay: t.HasDelay, At: tube.Instant(t.At) * tube.Instant(time.Millisecond), HasAt: t.HasAt,
 		Key: t.Key, OnDuplicate: tube.OnDuplicate(t.OnDuplicate), Rules: rulesOf(t), Expire: lifetimeOf(t),
-		Meta: metaOf(t.Meta), Trace: t.Trace,
+		Meta: metaOf(t.Meta), Trace: t.Trace, Group: t.Group,
 	}
 }
 
@@ -58,6 +58,7 @@ func planSetPolicy(s *session, c *protocol.Command, r *request) {
 		p = &tube.Policy{
 			Rules: rulesOf(t), Expire: lifetimeOf(t), OnDuplicate: tube.OnDuplicate(t.OnDuplicate), QuotaJobs: t.QuotaJobs, QuotaBytes: t.QuotaBytes,
 			HasQuotaJobs: t.HasQuotaJobs, HasQuotaBytes: t.HasQuotaBytes, Push: pushOf(&t.Push),
+			Limits: limitsOf(t.Limits), GroupLimits: limitsOf(t.GroupLimits), GroupOrder: tube.GroupOrder(t.GroupOrder),
 		}
 	}
 	if !s.queue.MayPush(p) {
@@ -120,6 +121,11 @@ func answerGetPolicy(s *session, _ *request, a *storage.Answer) {
 	if p.HasQuotaBytes {
 		page.Uint("quota-bytes", p.QuotaBytes)
 	}
+	addLimits(&page, "group-", p.GroupLimits)
+	if p.GroupOrder != tube.NoGroupOrder {
+		page.Bare("group-order", protocol.GroupOrderWords[p.GroupOrder])
+	}
+	addLimits(&page, "", p.Limits)
 	addPush(&page, &p.Push)
 	s.out.OK(page.Bytes())
 }

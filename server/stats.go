@@ -111,6 +111,9 @@ func answerStatsJob(s *session, r *request, a *storage.Answer) {
 	if j.Metadata != nil {
 		addMetadata(&p, j)
 	}
+	if j.Held != tube.NotHeld {
+		p.Bare("held", j.Held.String())
+	}
 	if name := s.holderName(r, j); name != "" {
 		p.Quoted("holder", name)
 	}
@@ -132,6 +135,9 @@ func (s *session) holderName(r *request, j *tube.JobStats) string {
 func addMetadata(p *protocol.Page, j *tube.JobStats) {
 	m := j.Metadata
 	p.Quoted("key", m.Key)
+	if m.Group != "" {
+		p.Quoted("group", m.Group)
+	}
 	p.Word("retry", protocol.RetryText(j.Rules.Retry, j.Rules.Doubled))
 	if percent := j.Rules.Percent(); percent > 0 || j.Rules.Jitter != tube.NoJitter {
 		p.Uint("jitter", uint64(percent))

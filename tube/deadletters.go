@@ -5,7 +5,7 @@ package tube
 
 // hasRules reports whether rules of j or of its tube can apply when a delivery of j ends.
 func (m *Machine) hasRules(j *Job) bool {
-	return j.hasMetadata || m.policyOfTube(m.tubeOf(j)) != nil
+	return m.isTagged(j) || m.policyOfTube(m.tubeOf(j)) != nil
 }
 
 // requeueOrPark puts j, which was reserved and is in no queue, where its rules say: it is

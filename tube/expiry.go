@@ -79,9 +79,9 @@ func (h *expiryHeap) Pop() any {
 }
 
 // expiresAt returns when a job expires that is put now, and due after wait; 0 if never. own is
-// what the put says.
-func (m *Machine) expiresAt(now Instant, tube string, own Lifetime, wait time.Duration) Instant {
-	if p := m.policyOf(tube); own == NoLifetime && p != nil {
+// what the put says, p the policy of its tube, which can be nil.
+func expiresAt(now Instant, p *Policy, own Lifetime, wait time.Duration) Instant {
+	if own == NoLifetime && p != nil {
 		own = p.Expire
 	}
 	if own.Duration() == 0 {

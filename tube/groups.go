@@ -28,6 +28,9 @@ func (m *Machine) GroupStats(now Instant, tube, group string) (GroupStats, bool)
 	}
 	if p := m.policyOf(tube); p != nil {
 		s.Limits = s.Limits.Over(p.GroupLimits)
+		if p.GroupOrder == Strict {
+			s.Concurrency = 1
+		}
 	}
 	if th != nil && th.pauseUntil > now {
 		s.PauseLeft = th.pauseUntil.Until(now)
@@ -59,7 +62,8 @@ func (m *Machine) ListGroups(now Instant, tube, cursor string, count int) (page 
 	return page, next
 }
 
-// groupNames returns the names of the groups of a tube after a cursor that have a job or a throttle.
+// groupNames returns the names of the groups of a tube after a cursor that have a job, a
+// config or a pause.
 func (m *Machine) groupNames(tube, cursor string) (names []string) {
 	if t := m.tubes[tube]; t != nil && t.lanes != nil {
 		for name := range t.lanes.byName {
@@ -69,7 +73,7 @@ func (m *Machine) groupNames(tube, cursor string) (names []string) {
 		}
 	}
 	for _, th := range m.throttles {
-		if th.tube == tube && th.group > cursor && m.laneOfThrottle(th) == nil {
+		if th.tube == tube && th.group > cursor && (th.config != nil || th.pauseUntil != 0) && m.laneOfThrottle(th) == nil {
 			names = append(names, th.group)
 		}
 	}

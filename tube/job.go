@@ -172,7 +172,7 @@ func (m *Machine) jobStats(now Instant, j *Job) JobStats {
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr,
 		Created: j.created, Age: time.Duration(max(now-j.created, 0)), Counters: j.counters,
 	}
-	if j.hasMetadata {
+	if m.isTagged(j) {
 		s.Metadata, s.Rules = m.allMetadata(j), m.rulesOf(j)
 		s.Leased = j.holder == LeaseHolder
 	}

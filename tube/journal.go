@@ -58,7 +58,7 @@ func (m *Machine) record(j *Job, metadata *Metadata) Record {
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr, Size: j.size,
 		Created: j.created, Counters: j.counters,
 	}
-	if j.hasMetadata {
+	if m.isTagged(j) {
 		r.Metadata = metadata
 		m.copyMetadata(j, metadata)
 	}

@@ -44,11 +44,14 @@ func (m *Machine) groupOf(j *Job) string {
 	return ""
 }
 
+// isTagged reports whether j has metadata, which can be only its group.
+func (m *Machine) isTagged(j *Job) bool { return j.hasMetadata || m.handles[j.tube].lane != nil }
+
 // joinGroup adds j, which is in no queue and has no group, to a group of its tube.
 func (m *Machine) joinGroup(j *Job, group string) {
 	l := m.openLane(m.tubeOf(j), group)
 	l.jobs++
-	j.tube, j.hasMetadata = l.handle, true
+	j.tube = l.handle
 }
 
 // openLane returns the lane of a group. It creates it if there is none.

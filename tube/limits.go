@@ -42,6 +42,9 @@ type GroupConfig struct {
 	TTL    time.Duration // it is forgotten when its group has had no job for so long; whole milliseconds; 0: never
 }
 
+// DefaultGroupTTL is the TTL of a GroupConfig that says nothing else.
+const DefaultGroupTTL = 30 * 24 * time.Hour
+
 // MaxGroupWeight is the largest weight of a group.
 const MaxGroupWeight = 1000
 

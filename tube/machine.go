@@ -88,7 +88,7 @@ type Buffer interface {
 func (m *Machine) Put(now Instant, p NewJob) *Job {
 	j := m.newJob(now, p)
 	if len(m.policies.own) > 0 {
-		if at := m.expiresAt(now, p.Tube, NoLifetime, time.Duration(p.Delay)*time.Second); at != 0 {
+		if at := expiresAt(now, m.policyOf(p.Tube), NoLifetime, time.Duration(p.Delay)*time.Second); at != 0 {
 			m.setMetadata(j, Metadata{Expires: at})
 		}
 	}

@@ -83,7 +83,7 @@ func (m *Machine) keyOf(j *Job) string {
 
 // allMetadata returns the metadata of j, nil if it has none.
 func (m *Machine) allMetadata(j *Job) *Metadata {
-	if !j.hasMetadata {
+	if !m.isTagged(j) {
 		return nil
 	}
 	all := new(Metadata)
@@ -110,10 +110,10 @@ func (m *Machine) setMetadata(j *Job, of Metadata) {
 	of.Key, of.Group = "", ""
 	if !of.zero() {
 		m.share(&of.Rules)
-		f.more = &of
+		f.more = new(Metadata)
+		*f.more = of
 	}
-	j.hasMetadata = true
-	if f != (metadata{}) {
+	if j.hasMetadata = f != (metadata{}); j.hasMetadata {
 		m.metadata[j.self] = f
 	}
 	if of.Expires != 0 {

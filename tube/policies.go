@@ -87,7 +87,10 @@ func (m *Machine) policyOfTube(t *Tube) *Policy {
 		return nil
 	}
 	if t.policyStamp != m.policies.stamp {
-		t.policy, t.policyStamp = m.policyOf(t.name), m.policies.stamp
+		t.policy, t.policyStamp, t.limits = m.policyOf(t.name), m.policies.stamp, Limits{}
+		if t.policy != nil {
+			t.limits = t.policy.StartLimits()
+		}
 	}
 	return t.policy
 }

@@ -27,10 +27,11 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 		name = keyName(p.Tube, tags.Key)
 	}
 	old := m.ByKey(p.Tube, tags.Key)
-	if a, taken := m.keyTaken(now, name, m.onDuplicate(p.Tube, tags)); taken {
+	policy := m.policyOf(p.Tube)
+	if a, taken := m.keyTaken(now, name, tags.onDuplicate(policy)); taken {
 		return a
 	}
-	if !m.admits(p.Tube, len(p.Body), old) {
+	if !m.admits(policy, p.Tube, len(p.Body), old) {
 		return PutAnswer{Result: PutRefused}
 	}
 	j := m.newJob(now, p) // first, so that the tube is not removed
@@ -42,19 +43,20 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 		m.freeKey(name)
 	}
 	wait := tags.wait(now, p.Delay)
-	m.setMetadata(j, Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes(), Expires: m.expiresAt(now, p.Tube, tags.Expire, wait)})
+	m.setMetadata(j, Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes(), Expires: expiresAt(now, policy, tags.Expire, wait)})
 	m.enterIn(now, j, wait)
 	m.journalPut(j, p)
 	m.journalRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together
 	return PutAnswer{ID: j.ID, State: j.state}
 }
 
-// onDuplicate returns what a put does if its key is taken.
-func (m *Machine) onDuplicate(tube string, tags *Tags) OnDuplicate {
+// onDuplicate returns what a put does if its key is taken. p is the policy of its tube, which can be
+// nil.
+func (tags *Tags) onDuplicate(p *Policy) OnDuplicate {
 	if tags.OnDuplicate != NotSaid {
 		return tags.OnDuplicate
 	}
-	if p := m.policyOf(tube); p != nil && p.OnDuplicate != NotSaid {
+	if p != nil && p.OnDuplicate != NotSaid {
 		return p.OnDuplicate
 	}
 	return Keep
@@ -81,12 +83,13 @@ func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate) (a
 }
 
 // Admits reports whether the policy of a tube allows one more job, of size bytes.
-func (m *Machine) Admits(tube string, size int) bool { return m.admits(tube, size, nil) }
+func (m *Machine) Admits(tube string, size int) bool {
+	return m.admits(m.policyOf(tube), tube, size, nil)
+}
 
 // admits is Admits for a job that replaces another job, which may be nil.
-func (m *Machine) admits(tube string, size int, old *Job) bool {
-	p := m.policyOf(tube)
-	if p == nil {
+func (m *Machine) admits(p *Policy, tube string, size int, old *Job) bool {
+	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes {
 		return true
 	}
 	var jobs, bytes uint64

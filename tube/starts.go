@@ -24,10 +24,10 @@ func (m *Machine) isStrict(l *lane) bool {
 
 // tubeLimits returns the limits of a tube.
 func (m *Machine) tubeLimits(t *Tube) Limits {
-	if p := m.policyOfTube(t); p != nil {
-		return p.StartLimits()
+	if m.policyOfTube(t) == nil {
+		return Limits{}
 	}
-	return Limits{}
+	return t.limits
 }
 
 // StartLimits returns the limits of a tube: Limits, and the rate of a webhook.

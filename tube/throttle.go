@@ -75,8 +75,8 @@ func (m *Machine) throttleChanged(th *throttle) {
 	switch {
 	case l != nil:
 		m.updateLane(l)
-	case t != nil && th.group == "":
-		m.updateTakeable(t)
+	case t != nil && th.group == "" && m.updateTakeable(t):
+		m.addWakeUp(t)
 	}
 }
 

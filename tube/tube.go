@@ -32,6 +32,7 @@ type Tube struct {
 
 	policy      *Policy // what applied when the stamp of all policies was this, see policyOfTube
 	policyStamp uint64
+	limits      Limits // of that policy
 }
 
 // TubeStats is what stats-tube prints about a tube.

@@ -18,7 +18,9 @@ func (e *Engine) applyGroup(now tube.Instant, op *storage.Op) {
 		a.NotFound, a.Result = config == nil, &storage.Result{GroupConfig: config}
 	case storage.GroupStats:
 		s, found := m.GroupStats(now, op.Tube, group)
-		a.NotFound, a.Result = !found, &storage.Result{Groups: []tube.GroupStats{s}}
+		if a.NotFound = !found; found {
+			a.Result = &storage.Result{Groups: []tube.GroupStats{s}}
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type Model struct {
 	groups      map[modelLane]*modelGroup
 	turns       map[string]int // the last turn that was given, by tube
 	started     *modelLane     // in which a job starts in this step
+	moved       *modelJob      // that moves within its lane in this step
 	listedGroup string         // the last group that was listed
 
 	// hint is the id that the store has answered to the next operation. It decides where the order
@@ -157,7 +158,7 @@ func (m *Model) Do(op *storage.Op) {
 	case storage.SetPriority:
 		j := m.job(op.ID)
 		if a.NotFound = j == nil || j.state == tube.Reserved; !a.NotFound {
-			j.pri = op.Pri
+			j.pri, m.moved = op.Pri, j
 		}
 	case storage.Reschedule:
 		m.reschedule(op)
@@ -186,13 +187,13 @@ func (m *Model) Do(op *storage.Op) {
 	}
 	m.drop()
 	m.giveTurns(ready)
-	m.seeGroups()
+	m.seeGroups(nil)
 }
 
-// peekHead returns the job that a take would get now, if one can be taken; else the first job in
-// the state.
+// peekHead returns the first job of a tube in a state. A ready job that is not held, as far as its
+// group is concerned, comes before those that are.
 func (m *Model) peekHead(op *storage.Op, in func(*modelJob) bool) *modelJob {
-	if j := m.choose(m.offers(m.find(op.Tube))); j != nil && op.State == tube.Ready {
+	if j := m.choose(m.firstOfLanes(op.Tube, m.heldByGroup)); j != nil && op.State == tube.Ready {
 		return j
 	}
 	return m.first(op.State, in)
@@ -265,7 +266,7 @@ func (m *Model) touch(j *modelJob) {
 func (m *Model) take(op *storage.Op) {
 	var j *modelJob
 	for _, name := range op.Tubes {
-		next := m.choose(m.offers(m.find(name)))
+		next := m.choose(m.offers(name))
 		if next != nil && (j == nil || !op.First && less(next, j)) {
 			j = next
 		}
@@ -353,7 +354,7 @@ func (m *Model) reschedule(op *storage.Op) {
 	if op.Answer.NotFound {
 		return
 	}
-	j.delay = inSeconds(op.In)
+	j.delay, m.moved = inSeconds(op.In), j
 	m.wait(j, op.In)
 }
 

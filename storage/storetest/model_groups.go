@@ -135,13 +135,18 @@ func (m *Model) load(l modelLane) uint64 {
 
 // offers returns the jobs of a tube that a take can get: several if the order of their lanes is
 // undefined.
-func (m *Model) offers(t *modelTube) (jobs []*modelJob) {
-	if t == nil || t.paused {
+func (m *Model) offers(name string) []*modelJob {
+	if t := m.find(name); t == nil || t.paused {
 		return nil
 	}
+	return m.firstOfLanes(name, m.held)
+}
+
+// firstOfLanes is offers for the lanes that are not held.
+func (m *Model) firstOfLanes(name string, held func(modelLane) tube.Held) (jobs []*modelJob) {
 	var best []modelLane
 	for l := range m.readyLanes() {
-		if l.tube != t.name || m.held(l) != tube.NotHeld {
+		if l.tube != name || held(l) != tube.NotHeld {
 			continue
 		}
 		if len(best) > 0 && m.compareLanes(l, best[0]) < 0 {
@@ -214,7 +219,7 @@ func (m *Model) giveTurns(before map[modelLane][]*modelJob) {
 		if !m.hasLiveGroup(l.tube) {
 			continue
 		}
-		stayed := slices.ContainsFunc(jobs, func(j *modelJob) bool { return slices.Contains(before[l], j) })
+		stayed := slices.ContainsFunc(jobs, func(j *modelJob) bool { return j != m.moved && slices.Contains(before[l], j) })
 		turn, now := &m.group(l).turn, m.turns[l.tube]+1
 		switch {
 		case len(before[l]) == 0 || m.started != nil && *m.started == l:
@@ -226,7 +231,7 @@ func (m *Model) giveTurns(before map[modelLane][]*modelJob) {
 	for name, turn := range given {
 		m.turns[name] = turn
 	}
-	m.started = nil
+	m.started, m.moved = nil, nil
 	m.forgetTurns()
 }
 
@@ -259,7 +264,7 @@ func (m *Model) findHeads() {
 	heads := make(map[modelLane]*modelJob)
 	for _, j := range m.jobs {
 		j.head = false
-		if j.state != tube.Ready && j.state != tube.Delayed || j.counters[tube.Reserves] == 0 || j.metadata.Group == "" {
+		if j.state != tube.Ready && j.state != tube.Delayed || j.counters[tube.Reserves] == 0 || !m.isStrict(j.lane()) {
 			continue
 		}
 		head := heads[j.lane()]

@@ -180,22 +180,28 @@ func (m *Model) tickGroups() {
 	}
 }
 
-// seeGroups records which groups have jobs now.
-func (m *Model) seeGroups() {
+// busyGroups returns the groups that have a job.
+func (m *Model) busyGroups() map[modelLane]bool {
+	busy := make(map[modelLane]bool)
+	for _, j := range m.jobs {
+		busy[j.lane()] = true
+	}
+	return busy
+}
+
+// seeGroups records which groups have jobs now. A group that gets one in the step in which its
+// config can be forgotten may have lost it: that is known only for those that were busy before.
+func (m *Model) seeGroups(before map[modelLane]bool) {
+	busy := m.busyGroups()
 	for l, g := range m.groups {
-		if g.config != nil && m.hasJobs(l) {
+		if busy[l] && (before[l] || !g.forgettable(m.now)) {
 			g.hadJob = m.now
 		}
 	}
 }
 
-// forgettable returns the groups whose config the store can forget now, or has forgotten, because
-// they had no job for its TTL. A store checks that rarely: at the latest it is a TTL later.
-func (m *Model) forgettable() (lanes []modelLane) {
-	for l, g := range m.groups {
-		if g.config != nil && g.config.TTL > 0 && g.hadJob+g.config.TTL <= m.now && !m.hasJobs(l) {
-			lanes = append(lanes, l)
-		}
-	}
-	return lanes
+// forgettable reports whether the store can forget the config of a group now, because the group had
+// no job for its TTL. A store checks that rarely: at the latest it is a TTL later.
+func (g *modelGroup) forgettable(now time.Duration) bool {
+	return g.config != nil && g.config.TTL > 0 && g.hadJob+g.config.TTL <= now
 }

@@ -10,7 +10,7 @@ import (
 
 // Tick moves the clock to then and does what is due by then.
 func (m *Model) Tick(then time.Duration) {
-	ready := m.readyLanes()
+	ready, busy := m.readyLanes(), m.busyGroups()
 	m.now = then
 	m.step++
 	m.tickGroups()
@@ -42,7 +42,7 @@ func (m *Model) Tick(then time.Duration) {
 		m.sendPending()
 	}
 	m.giveTurns(ready)
-	m.seeGroups()
+	m.seeGroups(busy)
 }
 
 // ending is the end of a TTR, or of the time of a job that is ready or delayed.
@@ -96,7 +96,7 @@ func (m *Model) Reopen(keepsTubes bool) {
 	if !keepsTubes {
 		m.reopenGroups()
 	}
-	m.seeGroups()
+	m.seeGroups(nil)
 }
 
 // reopenTubes resets the counters and the order of the tubes.

@@ -42,7 +42,7 @@ func (h *history) anyBatch() []storage.Op {
 	if h.rules {
 		h.oneHolder(batch)
 	}
-	return batch
+	return h.untilPolicy(batch)
 }
 
 // manyPuts returns random puts into one tube, mostly with one priority: an engine can carry

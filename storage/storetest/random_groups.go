@@ -93,12 +93,29 @@ func (h *history) groupPages() {
 
 // followConfigs asks the store whether it has forgotten configs, where it may.
 func (h *history) followConfigs() {
-	for _, l := range h.model.forgettable() {
+	busy := h.model.busyGroups()
+	for l, g := range h.model.groups {
+		if !g.forgettable(h.model.now) {
+			continue
+		}
 		ops := []storage.Op{{Kind: storage.GetGroup, Tube: l.tube, Args: &storage.Args{Group: l.group}}}
 		storage.DoWait(h.store, ops)
 		if ops[0].Answer.NotFound {
 			h.logf("the config of group %s of %s is forgotten", l.group, l.tube)
-			h.model.groups[l].config = nil
+			g.config = nil
+		} else if busy[l] {
+			g.hadJob = h.model.now
 		}
 	}
+}
+
+// untilPolicy returns a batch up to its first change of a policy, if the history contains limits: a
+// store may check the limits of many groups only in its next Tick.
+func (h *history) untilPolicy(batch []storage.Op) []storage.Op {
+	for i := range batch {
+		if batch[i].Kind == storage.SetPolicy && h.groups {
+			return batch[:i+1]
+		}
+	}
+	return batch
 }

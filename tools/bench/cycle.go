@@ -26,6 +26,7 @@ type cycler struct {
 	putOnly  bool
 	body     []byte
 	puts     []byte // N puts
+	groups   *grouped
 	reserves []byte // N reserves
 	deletes  []byte // rebuilt for each stage
 
@@ -38,8 +39,14 @@ type cycler struct {
 
 func newCycler(l *load, t *counters, body []byte) *cycler {
 	c := &cycler{t: t, pipeline: l.Pipeline, putOnly: l.Mode == modePut, body: body}
+	if l.Groups > 0 {
+		c.groups = newGrouped(l, body)
+		c.puts = c.groups.puts
+	}
 	for range l.Pipeline {
-		c.puts = appendPut(c.puts, 0, body)
+		if c.groups == nil {
+			c.puts = appendPut(c.puts, 0, body)
+		}
 	}
 	c.reserves = bytes.Repeat([]byte(reserveCommand), l.Pipeline)
 	return c
@@ -64,6 +71,9 @@ func (c *cycler) next(now int64) (stage, status) {
 		return stage{}, done
 	}
 	c.phase, c.put = putting, 0
+	if c.groups != nil {
+		c.groups.next()
+	}
 	return stage{c.puts, c.pipeline, true}, sends
 }
 

@@ -28,6 +28,7 @@ type load struct {
 	Body        int           `json:"body"`
 	Tubes       int           `json:"tubes"`      // that the connections are spread over
 	IdleTubes   int           `json:"idle_tubes"` // with one ready job each
+	Groups      int           `json:"groups"`     // put, cycle: of the jobs, in each tube, with a limit that does not bind; 0: none
 	Backlog     int           `json:"backlog"`    // jobs ready beforehand
 	BacklogSame bool          `json:"backlog_same"`
 	Delay       int           `json:"delay_s"` // delayed: seconds
@@ -71,6 +72,8 @@ func (l *load) check() error {
 		return fmt.Errorf("mode %s needs a body of %d bytes or more", l.Mode, stampLen)
 	case paired && l.Conns < 2*l.Tubes:
 		return fmt.Errorf("mode %s needs two connections or more per tube", l.Mode)
+	case l.Groups < 0 || l.Groups > maxGroups || l.Groups > 0 && l.Mode != modePut && l.Mode != modeCycle:
+		return fmt.Errorf("modes put and cycle can have up to %d groups, others none", maxGroups)
 	case paired && l.BacklogSame:
 		return fmt.Errorf("mode %s cannot have a backlog in its own tube", l.Mode)
 	case l.timed() && (l.Delay < 0 || l.TTR < 1 || l.Rate < 1):
@@ -96,6 +99,9 @@ func (l *load) String() string {
 	}
 	if l.IdleTubes > 0 {
 		parts = append(parts, fmt.Sprintf("%d more tubes with a job each", l.IdleTubes))
+	}
+	if l.Groups > 0 {
+		parts = append(parts, fmt.Sprintf("%d groups", l.Groups))
 	}
 	if l.Backlog > 0 {
 		where := "another tube"
@@ -123,6 +129,7 @@ var namedLoads = []struct {
 	{"50c", func(*load) {}},
 	{"500c", func(l *load) { l.Conns = 500 }},
 	{"50c-p16", func(l *load) { l.Pipeline = 16 }},
+	{"50c-p16-groups", func(l *load) { l.Pipeline, l.Groups = 16, 10_000 }},
 	{"50c-put", func(l *load) { l.Mode = modePut }},
 	{"50c-p32-put", func(l *load) { l.Mode, l.Pipeline = modePut, 32 }},
 	{"tubes10k", func(l *load) { l.Tubes, l.IdleTubes = 50, 10_000 }},

@@ -44,6 +44,7 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "body", Value: l.Body, Usage: "`BYTES` of a job's body"},
 			&cli.IntFlag{Name: "tubes", Value: l.Tubes, Usage: "tubes over which the connections spread"},
 			&cli.IntFlag{Name: "idle-tubes", Usage: "more tubes, with one ready job each"},
+			&cli.IntFlag{Name: "groups", Usage: "groups of the jobs in each tube, with a limit that does not bind; 0: none"},
 			&cli.IntFlag{Name: "backlog", Usage: "jobs put before the load, into a tube of their own"},
 			&cli.BoolFlag{Name: "backlog-same", Usage: "put the backlog into the tubes under load"},
 			&cli.IntFlag{Name: "delay", Value: l.Delay, Usage: "mode delayed: `SECONDS` of each job's delay"},
@@ -122,7 +123,7 @@ func loadOf(c *cli.Context) (load, error) {
 	}
 	ints := map[string]*int{
 		"conns": &l.Conns, "pipeline": &l.Pipeline, "body": &l.Body, "tubes": &l.Tubes,
-		"idle-tubes": &l.IdleTubes, "backlog": &l.Backlog, "delay": &l.Delay,
+		"idle-tubes": &l.IdleTubes, "groups": &l.Groups, "backlog": &l.Backlog, "delay": &l.Delay,
 		"ttr": &l.TTR, "rate": &l.Rate, "threads": &l.Threads,
 	}
 	for name, to := range ints {

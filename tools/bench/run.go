@@ -51,6 +51,9 @@ func runLoad(ctx context.Context, t target, l load, pids []int) (*result, error)
 	r := &run{load: l, target: t, fixture: newFixture(t), quit: make(chan struct{})}
 	body := makeBody(l.Body)
 	err := r.fixture.prepare(&l, body)
+	if err == nil && l.Groups > 0 {
+		err = r.fixture.limitGroups(&l, unreachedLimit)
+	}
 	if err == nil && l.Mode == modeHTTP {
 		err = awaitReady(ctx, t.addr)
 	}
@@ -233,6 +236,11 @@ func (r *run) clean() (int64, error) {
 	}
 	for _, c := range r.made {
 		r.fixture.ids = append(r.fixture.ids, c.made...)
+	}
+	if r.load.Groups > 0 {
+		if err := r.fixture.limitGroups(&r.load, 0); err != nil {
+			return 0, err
+		}
 	}
 	deleted, err := r.fixture.deleteAll()
 	if err != nil || r.load.Mode == modePut {
