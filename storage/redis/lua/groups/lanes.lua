@@ -84,7 +84,8 @@ end
 local function limits_of(t, lane)
   local o = override_of(t, lane)
   if not o then return t.group_limit, t.group_rates, 1 end
-  return o.concurrency > 0 and o.concurrency or t.group_limit, o.rates or t.group_rates, o.weight
+  local concurrency = o.concurrency > 0 and o.concurrency or t.group_limit
+  return t.strict and 1 or concurrency, o.rates or t.group_rates, o.weight
 end
 
 -- pause_of returns until when a lane is paused; 0 if it is not.
@@ -112,13 +113,9 @@ end
 local function why_held(t, lane)
   local till, concurrency, rates = pause_of(t, lane), limits_of(t, lane)
   if till > 0 then return HELD_BY_PAUSE, till end
-  local head
-  if t.strict then
-    if reserved_of(t, lane) > 0 then return HELD_BY_CONCURRENCY, 0 end
-    head = head_of(t, lane)
-    if head and head.state ~= 'ready' then return HELD_BY_CONCURRENCY, 0 end
-  end
   if concurrency > 0 and reserved_of(t, lane) >= concurrency then return HELD_BY_CONCURRENCY, 0 end
+  local head = t.strict and head_of(t, lane) or nil
+  if head and head.state ~= 'ready' then return HELD_BY_CONCURRENCY, 0 end
   local left, at = tokens(t, lane.group, rates)
   if left == 0 then return HELD_BY_RATE, at end
   return NOT_HELD, 0, head

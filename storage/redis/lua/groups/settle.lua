@@ -106,7 +106,6 @@ local function startable(t, most)
     if n >= most then break end
     local lane = lane_of(t, sub(entry, 29))
     local concurrency, rates = limits_of(t, lane)
-    if t.strict then concurrency = 1 end
     local ready = call('ZLEXCOUNT', t.jobs, '[' .. lane.group .. '\0r', '(' .. lane.group .. '\0s')
     if concurrency > 0 then ready = math.min(ready, concurrency - reserved_of(t, lane)) end
     n = n + math.min(ready, (tokens(t, lane.group, rates)))

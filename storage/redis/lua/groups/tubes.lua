@@ -58,8 +58,8 @@ local function open(tube)
   local t = {
     name = tube, jobs = PREFIX .. 'lane-jobs:' .. tube, ready = PREFIX .. 'lane-ready:' .. tube,
     reserved = PREFIX .. 'lane-reserved:' .. tube, lanes = PREFIX .. 'lanes:' .. tube, eligible = PREFIX .. 'eligible:' .. tube,
-    limit = policy.concurrency or 0, rates = tube_rates(policy), group_limit = policy.group_concurrency or 0,
-    group_rates = rates_of(policy.group_rate), strict = policy.group_order == STRICT,
+    limit = policy.concurrency or 0, rates = tube_rates(policy), strict = policy.group_order == STRICT,
+    group_limit = policy.group_order == STRICT and 1 or policy.group_concurrency or 0, group_rates = rates_of(policy.group_rate),
     lane = {}, dirty = {}, windows = {}, rechecks = {},
     listed = limited ~= nil and string.find(limited, 'g') ~= nil and call('SISMEMBER', PREFIX .. 'group-tubes', tube) == 1,
   }
