@@ -87,30 +87,30 @@ CHECKS['lane-reserved'] = function(member)
   end
 end
 
--- read_lane returns turn, load, score, priority and id of the record of a group, see groups/lanes.lua;
--- nil if there is none.
+-- read_lane returns FIRST of the record of a group, and its entry in eligible:TUBE or '', see
+-- groups/lanes.lua; nil if there is no record.
 local function read_lane(group)
-  return string.match(call('HGET', key_of('lanes'), group) or '', '^(%d+);(%d*);(%d*);(%d*);(%d*)$')
+  local text = call('HGET', key_of('lanes'), group) or ''
+  local entry, first = string.match(text, '^e(' .. string.rep('%d', 38) .. ')(%d*)$')
+  if entry then return first, entry .. group end
+  return string.match(text, '^n%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d(%d*)$'), ''
 end
 
 CHECKS['lanes'] = function(group)
   if group == '' or is_waiting() then return end
-  local turn, load, score, pri, id = read_lane(group)
+  local has, entry = read_lane(group)
   local first = call('ZRANGEBYLEX', key_of('lane-jobs'), '[' .. group .. '\0r', '(' .. group .. '\0s', 'LIMIT', '0', '1')[1]
   local reserved = call('ZRANGEBYLEX', key_of('lane-reserved'), '[' .. group .. '\0', '(' .. group .. '\1', 'LIMIT', '0', '1')[1]
-  local has = id and id ~= '' and group .. '\0r' .. string.format('%010.0f', tonumber(pri)) .. id or nil
-  local entry = load and load ~= '' and string.format('%012.0f%016.0f', tonumber(load), tonumber(turn)) .. group
-  if not turn or has ~= first or not first and not reserved then
+  if has ~= sub(first or '', #group + 3) or not first and not reserved then
     note_lane('lanes:' .. tube .. ' has ' .. group .. ': its jobs are others')
-  elseif entry and call('ZSCORE', key_of('eligible'), entry) ~= score then
+  elseif entry ~= '' and not call('ZSCORE', key_of('eligible'), entry) then
     note_lane('lanes:' .. tube .. ' has ' .. group .. ': it is not in eligible:' .. tube)
   end
 end
 
 CHECKS['eligible'] = function(member)
-  local group = sub(member, 29)
-  local turn, load = read_lane(group)
-  local entry = turn and load ~= '' and string.format('%012.0f%016.0f', tonumber(load), tonumber(turn)) .. group
+  local group = sub(member, 39)
+  local _, entry = read_lane(group)
   if entry ~= member then note_lane('eligible:' .. tube .. ' has ' .. group .. ', which lanes:' .. tube .. ' does not say') end
 end
 

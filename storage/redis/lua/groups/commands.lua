@@ -11,18 +11,20 @@
 OPS['set-group'] = function(i)
   local t, group = open(ARGV[i]), ARGV[i + 1]
   local lane = lane_of(t, group)
+  local config = own_config(t, lane)
   sum.changed = true
   if ARGV[i + 2] == '' then
     call('HDEL', PREFIX .. 'group-limits:' .. t.name, group)
-    lane.override = false
+    config.override = false
   else
-    lane.override = {
+    config.override = {
       concurrency = tonumber(ARGV[i + 2]), rates = rates_of(ARGV[i + 3]), weight = tonumber(ARGV[i + 4]), ttl = tonumber(ARGV[i + 5]),
     }
-    keep_override(t, lane, lane.override, lane.override.ttl > 0 and NOW_UP + lane.override.ttl or 0)
+    local ttl = config.override.ttl
+    keep_override(t, lane, config.override, ttl > 0 and NOW_UP + ttl or 0)
   end
   is_configured(t, group)
-  if lane.text or lane.id then dirty(t, lane) end
+  if lane.text or lane.first then dirty(t, lane) end
   settle(t)
   wake_all(t.name)
   answer(1)
@@ -56,18 +58,19 @@ end
 OPS['pause-group'] = function(i)
   local t, group, seconds = open(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2])
   local lane, pauses = lane_of(t, group), PREFIX .. 'group-pauses:' .. t.name
+  local config = own_config(t, lane)
   sum.changed = true
   if seconds > 0 then
-    lane.pause = NOW_UP + seconds * 1000
-    call('HSET', pauses, group, format('%.0f', lane.pause))
+    config.pause = NOW_UP + seconds * 1000
+    call('HSET', pauses, group, format('%.0f', config.pause))
     t['group-pauses'] = true
-    recheck_at(t, group, lane.pause)
+    recheck_at(t, group, config.pause)
   else
     call('HDEL', pauses, group)
-    lane.pause = 0
+    config.pause = 0
   end
   is_configured(t, group)
-  if lane.text or lane.id then dirty(t, lane) end
+  if lane.text or lane.first then dirty(t, lane) end
   settle(t)
   if seconds == 0 then wake_all(t.name) end
   answer(1)

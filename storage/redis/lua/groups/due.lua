@@ -27,7 +27,7 @@ local function drop_override(t, lane)
     keep_override(t, lane, o, NOW_UP + o.ttl)
   else
     call('HDEL', PREFIX .. 'group-limits:' .. t.name, lane.group)
-    lane.override = false
+    own_config(t, lane).override = false
     is_configured(t, lane.group)
   end
 end
@@ -35,10 +35,10 @@ end
 -- drop_pause ends the pause of a lane if it is time.
 local function drop_pause(t, lane)
   if pause_of(t, lane) > 0 then
-    recheck_at(t, lane.group, lane.pause)
-  elseif lane.pause > 0 then
+    recheck_at(t, lane.group, lane.config.pause)
+  elseif lane.config.pause > 0 then
     call('HDEL', PREFIX .. 'group-pauses:' .. t.name, lane.group)
-    lane.pause = 0
+    lane.config.pause = 0
     is_configured(t, lane.group)
   end
 end
@@ -61,7 +61,7 @@ local function recheck(t, groups)
       local lane = lane_of(t, group)
       drop_pause(t, lane)
       drop_override(t, lane)
-      if lane.text or lane.id then dirty(t, lane) end
+      if lane.text or lane.first then dirty(t, lane) end
     end
   end
 end
@@ -90,7 +90,7 @@ local function rescan(t, limit)
       return
     end
     local lane = lane_of(t, group)
-    lane.stale, lane.reserved = true, nil
+    lane.first, lane.reserved = STALE, false
     if has_ready(t, lane) and lane.turn == 0 then lane.turn = next_turn(t) end
     dirty(t, lane)
   end
@@ -132,6 +132,7 @@ local function begin_rescan(tube, limit)
   local t = find(tube)
   if t and t.listed then
     call('HSET', PREFIX .. 'rescans', tube, '')
+    t.rescans = nil
     if limit > 0 then rescan(t, limit) end
     settle(t)
     set_timer(t)

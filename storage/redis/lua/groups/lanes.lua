@@ -1,23 +1,37 @@
--- Lanes, each a table:
+-- Lanes, each a table. It has these eight fields from the beginning, because tables of Lua grow
+-- slowly:
 --   group, turn
---   text           its record in lanes:TUBE; nil if it is not live
---   member, score  its entry in eligible:TUBE; nil if it has none
---   pri, id        of its first ready job; nil if none is ready, or while stale is set
---   reserved       how many of its jobs are reserved; nil: unknown
---   override, pause  what set-group and pause-group have set, false for nothing; nil: unknown
+--   text      its record in lanes:TUBE; false if it is not live
+--   member    its entry in eligible:TUBE; false if it has none
+--   first     priority and id of its first ready job, 10 and 16 digits; false if none is ready; STALE:
+--             unknown
+--   reserved  how many of its jobs are reserved; false: unknown
+--   fresh     the entry that it should have, false for none; nil: unknown
+--   config    what was set for it, false: unknown. A table of override, what set-group has set, false
+--             for nothing, and pause, until when it is paused, 0 for never
 --
--- The record is TURN;LOAD;SCORE;PRI;ID: LOAD and SCORE are those of the entry, or empty, and so are
--- PRI and ID.
+-- An entry is PRI LOAD TURN GROUP, 10, 12 and 16 digits and the name: the priority of the job that
+-- would start, and LOAD the thousandths of reserved jobs by the weight. All have score 0, so they are
+-- in that order. The record is 'e', PRI, LOAD and TURN of the entry, and FIRST, which can be empty;
+-- without an entry 'n', TURN and FIRST.
 
-local ENTRY, RECORD = '%012.0f%016.0f', '%.0f;%s;%s;%s;%s'
+local ENTRY_LENGTH, TURN_AT = 38, 23 -- of an entry without its group, and where its turn begins
+local STALE = ''
+local UNSET = { override = false, pause = 0 } -- the config of most lanes
 
 -- parse_lane returns a lane by its record; false if it has none.
 local function parse_lane(group, text)
-  local lane = { group = group, text = text or nil, turn = 0, reserved = not text and 0 or nil }
+  local lane = {
+    group = group, text = text, turn = 0, member = false, first = false, reserved = not text and 0, fresh = false, config = false,
+  }
+  lane.fresh = nil
   if not text then return lane end
-  local turn, load, score, pri, id = string.match(text, '^(%d+);(%d*);(%d*);(%d*);(%d*)$')
-  lane.turn, lane.pri, lane.id = tonumber(turn), tonumber(pri), id ~= '' and id or nil
-  if load ~= '' then lane.member, lane.score = format(ENTRY, load, turn) .. group, tonumber(score) end
+  local turn_at = 2
+  if sub(text, 1, 1) == 'e' then
+    lane.member, turn_at = sub(text, 2, ENTRY_LENGTH + 1) .. group, TURN_AT + 1
+  end
+  lane.turn = tonumber(sub(text, turn_at, turn_at + 15))
+  if #text > turn_at + 16 then lane.first = sub(text, turn_at + 16) end
   return lane
 end
 
@@ -33,56 +47,82 @@ end
 
 -- read_lanes reads the lanes of some groups together.
 local function read_lanes(t, groups)
-  local missing, asked = {}, {}
+  local missing, lanes = {}, t.lane
   for _, group in ipairs(groups) do
-    if not t.lane[group] and not asked[group] then missing[#missing + 1], asked[group] = group, true end
+    if lanes[group] == nil then missing[#missing + 1], lanes[group] = group, false end
   end
   if not missing[1] then return end
   local texts = call('HMGET', t.lanes, unpack(missing))
-  for k, group in ipairs(missing) do t.lane[group] = parse_lane(group, texts[k]) end
+  for k, group in ipairs(missing) do lanes[group] = parse_lane(group, texts[k]) end
+end
+
+-- first_of returns FIRST for a job by its priority, a number or a text. Mostly that is the same.
+local last_pri, last_digits
+local function first_of(pri, id)
+  if pri ~= last_pri then last_pri, last_digits = pri, format('%010d', pri) end
+  return last_digits .. id
 end
 
 -- The names of a job in the sorted sets of its lane.
-local function ready_name(group, pri, id) return group .. '\0r' .. format('%010.0f', pri) .. id end
+local function ready_name(group, first) return group .. '\0r' .. first end
 local function waiting_name(group, letter, id) return group .. '\0' .. letter .. id end
 local function reserved_name(group, id) return group .. '\0' .. id end
 
 -- read_first reads which ready job of a lane is the first behind a member of lane-jobs:TUBE.
 local function read_first(t, lane, behind)
-  local low = behind and '(' .. behind or '[' .. lane.group .. '\0r'
-  local first = call('ZRANGEBYLEX', t.jobs, low, '(' .. lane.group .. '\0s', 'LIMIT', '0', '1')[1]
-  lane.stale, lane.pri, lane.id = false, nil, nil
-  if first then lane.pri, lane.id = tonumber(sub(first, -ID_LENGTH - 10, -ID_LENGTH - 1)), sub(first, -ID_LENGTH) end
+  local group = lane.group
+  local first = call('ZRANGEBYLEX', t.jobs, behind and '(' .. behind or '[' .. group .. '\0r', '(' .. group .. '\0s', 'LIMIT', '0', '1')[1]
+  lane.first = first and sub(first, #group + 3) or false
 end
 
--- has_ready returns whether a lane has a ready job.
+-- has_ready returns FIRST of a lane; false if it has no ready job.
 local function has_ready(t, lane)
-  if lane.stale then read_first(t, lane) end
-  return lane.id ~= nil
+  if lane.first == STALE then read_first(t, lane) end
+  return lane.first
 end
 
 -- reserved_of returns how many jobs of a lane are reserved.
 local function reserved_of(t, lane)
-  lane.reserved = lane.reserved or call('ZLEXCOUNT', t.reserved, '[' .. lane.group .. '\0', '(' .. lane.group .. '\1')
+  if not lane.reserved then
+    local group = lane.group
+    lane.reserved = call('ZLEXCOUNT', t.reserved, '[' .. group .. '\0', '(' .. group .. '\1')
+  end
   return lane.reserved
 end
 
--- override_of returns what set-group has set for a lane, nil if nothing: gone, the time when it
--- vanishes unless the group has jobs; concurrency, rates (nil), weight, and ttl, all numbers.
-local function override_of(t, lane)
-  if lane.override == nil then
-    local text = has(t, 'group-limits') and call('HGET', PREFIX .. 'group-limits:' .. t.name, lane.group)
-    local gone, concurrency, rates, weight, ttl = string.match(text or '', '^(%d+) (%d+) ([%d,]+) (%d+) (%d+)$')
-    lane.override = gone ~= nil and {
-      gone = tonumber(gone), concurrency = tonumber(concurrency), rates = rates_of(rates), weight = tonumber(weight), ttl = tonumber(ttl),
-    }
+-- configure reads what set-group and pause-group have set for a lane: an override is a table of
+-- gone, the time when it vanishes unless the group has jobs; concurrency, rates (nil), weight, and
+-- ttl, all numbers.
+local function configure(t, lane)
+  if not has(t, 'group-pauses') and not has(t, 'group-limits') then
+    lane.config = UNSET
+    return
   end
-  return lane.override or nil
+  lane.config = { override = false, pause = tonumber(call('HGET', PREFIX .. 'group-pauses:' .. t.name, lane.group) or 0) }
+  local text = call('HGET', PREFIX .. 'group-limits:' .. t.name, lane.group) or ''
+  local gone, concurrency, rates, weight, ttl = string.match(text, '^(%d+) (%d+) ([%d,]+) (%d+) (%d+)$')
+  lane.config.override = gone ~= nil and {
+    gone = tonumber(gone), concurrency = tonumber(concurrency), rates = rates_of(rates), weight = tonumber(weight), ttl = tonumber(ttl),
+  }
+end
+
+-- own_config returns the config of a lane, to be changed.
+local function own_config(t, lane)
+  if not lane.config then configure(t, lane) end
+  if lane.config == UNSET then lane.config = { override = false, pause = 0 } end
+  return lane.config
+end
+
+-- override_of returns what set-group has set for a lane, nil if nothing.
+local function override_of(t, lane)
+  if not lane.config then configure(t, lane) end
+  return lane.config.override or nil
 end
 
 -- limits_of returns concurrency, rates and weight of a lane, as they apply.
 local function limits_of(t, lane)
-  local o = override_of(t, lane)
+  if not lane.config then configure(t, lane) end
+  local o = lane.config.override
   if not o then return t.group_limit, t.group_rates, 1 end
   local concurrency = o.concurrency > 0 and o.concurrency or t.group_limit
   return t.strict and 1 or concurrency, o.rates or t.group_rates, o.weight
@@ -90,11 +130,9 @@ end
 
 -- pause_of returns until when a lane is paused; 0 if it is not.
 local function pause_of(t, lane)
-  if lane.pause == nil then
-    local till = has(t, 'group-pauses') and call('HGET', PREFIX .. 'group-pauses:' .. t.name, lane.group)
-    lane.pause = till and tonumber(till) or 0
-  end
-  return lane.pause > NOW and lane.pause or 0
+  if not lane.config then configure(t, lane) end
+  local pause = lane.config.pause
+  return pause > NOW and pause or 0
 end
 
 -- head_of returns the head of a lane, which is strict: the job that started last, until it leaves
@@ -109,15 +147,18 @@ local function head_of(t, lane)
 end
 
 -- why_held returns why no job of a lane may start, NOT_HELD if one may, and when that must be looked
--- at again, 0 for never. The head is that of a strict lane which may start, or nil.
+-- at again, 0 for never. The third result is the head of a strict lane which may start, or nil.
 local function why_held(t, lane)
-  local till, concurrency, rates = pause_of(t, lane), limits_of(t, lane)
-  if till > 0 then return HELD_BY_PAUSE, till end
+  local concurrency, rates = limits_of(t, lane)
+  local pause = lane.config.pause
+  if pause > NOW then return HELD_BY_PAUSE, pause end
   if concurrency > 0 and reserved_of(t, lane) >= concurrency then return HELD_BY_CONCURRENCY, 0 end
   local head = t.strict and head_of(t, lane) or nil
   if head and head.state ~= 'ready' then return HELD_BY_CONCURRENCY, 0 end
-  local left, at = tokens(t, lane.group, rates)
-  if left == 0 then return HELD_BY_RATE, at end
+  if rates then
+    local left, at = tokens(t, lane.group, rates)
+    if left == 0 then return HELD_BY_RATE, at end
+  end
   return NOT_HELD, 0, head
 end
 
@@ -127,32 +168,32 @@ local function tube_held(t)
   local left = math.huge
   if t.limit > 0 then left = math.max(t.limit - reserved_in(t), 0) end
   if left == 0 then return HELD_BY_CONCURRENCY, 0 end
-  local starts = tokens(t, '', t.rates)
+  local starts = t.rates and tokens(t, '', t.rates) or math.huge
   if starts == 0 then return HELD_BY_RATE, 0 end
   return NOT_HELD, math.min(left, starts)
 end
 
--- next_of returns the entry that a lane should have, as score and member, and the id of the job that
--- would start; nil if none may. at is when that must be looked at again.
+-- next_of returns the entry that a lane should have, and FIRST of the job that would start; nil if
+-- none may.
 local function next_of(t, lane)
-  if not has_ready(t, lane) then return nil end
+  local first = has_ready(t, lane)
+  if not first then return nil end
   local held, at, head = why_held(t, lane)
   if at > 0 then recheck_at(t, lane.group, at) end
   if held ~= NOT_HELD then return nil end
-  local _, _, weight = limits_of(t, lane)
-  local load = math.floor(reserved_of(t, lane) * 1000 / weight)
-  local pri, id = lane.pri, lane.id
-  if head then pri, id = head.pri, sub(head.key, #PREFIX + 1) end
-  return pri, format(ENTRY, load, lane.turn) .. lane.group, id
+  local reserved, o = reserved_of(t, lane), lane.config.override
+  if head then first = first_of(head.pri, sub(head.key, #PREFIX + 1)) end
+  local load = math.floor(reserved * 1000 / (o and o.weight or 1))
+  return format('%s%012d%016d%s', sub(first, 1, 10), load, lane.turn, lane.group), first
 end
 
-local function dirty(t, lane) t.dirty[lane] = true end
+local function dirty(t, lane) t.dirty[lane], lane.fresh = true, nil end
 
--- entered_ready is called when a job has become ready, but before it is in the sets.
-local function becomes_ready(t, lane, pri, id)
+-- becomes_ready is called when a job becomes ready, before it is in the sets.
+local function becomes_ready(t, lane, first)
   if not has_ready(t, lane) then lane.turn = next_turn(t) end
-  if not lane.id or pri < lane.pri or pri == lane.pri and id < lane.id then
-    lane.pri, lane.id = pri, id
+  if not lane.first or first < lane.first then
+    lane.first = first
     dirty(t, lane)
   end
 end
@@ -160,9 +201,9 @@ end
 -- note_start is called when a job of a lane has been reserved that was not.
 local function note_start(t, lane, id)
   local _, rates = limits_of(t, lane)
-  lane.reserved = lane.reserved and lane.reserved + 1
+  if lane.reserved then lane.reserved = lane.reserved + 1 end
   if has_ready(t, lane) then lane.turn = next_turn(t) end
-  take_tokens(t, lane.group, rates, 1)
+  if rates then take_tokens(t, lane.group, rates, 1) end
   if t.strict then
     call('HSET', PREFIX .. 'heads:' .. t.name, lane.group, id)
     t.heads = true

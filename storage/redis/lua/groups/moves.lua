@@ -10,11 +10,11 @@ end
 
 -- enter_ready adds a job of a group to the ready ones.
 function G.enter_ready(j, group)
-  local t, pri, id = open(j.tube), format('%.0f', j.pri), sub(j.key, #PREFIX + 1)
+  local t, first = open(j.tube), first_of(j.pri, sub(j.key, #PREFIX + 1))
   list(t)
-  becomes_ready(t, lane_of(t, group), j.pri, id)
-  call('ZADD', t.ready, pri, j.key)
-  call('ZADD', t.jobs, '0', ready_name(group, j.pri, id))
+  becomes_ready(t, lane_of(t, group), first)
+  call('ZADD', t.ready, format('%.0f', j.pri), j.key)
+  call('ZADD', t.jobs, '0', ready_name(group, first))
 end
 
 -- enter_new adds jobs that were put to the ready ones: keys, and parallel to them pris and groups.
@@ -23,9 +23,9 @@ function G.enter_new(tube, keys, pris, groups)
   list(t)
   read_lanes(t, groups)
   for k, key in ipairs(keys) do
-    local id, pri = sub(key, #PREFIX + 1), tonumber(pris[k])
-    becomes_ready(t, t.lane[groups[k]], pri, id)
-    names[2 * k - 1], names[2 * k] = '0', ready_name(groups[k], pri, id)
+    local first, group = first_of(pris[k], sub(key, #PREFIX + 1)), groups[k]
+    becomes_ready(t, t.lane[group], first)
+    names[2 * k - 1], names[2 * k] = '0', ready_name(group, first)
     queue[2 * k - 1], queue[2 * k] = pris[k], key
   end
   add_all(t.jobs, names)
@@ -36,7 +36,7 @@ end
 function G.started(j, group)
   local t = group and open(j.tube) or find(j.tube)
   if not t then return end
-  take_tokens(t, '', t.rates, 1)
+  if t.rates then take_tokens(t, '', t.rates, 1) end
   if group then
     local id = sub(j.key, #PREFIX + 1)
     list(t)
@@ -49,9 +49,10 @@ end
 
 -- leave_ready removes a job of a group from the ready ones.
 local function leave_ready(t, lane, j, id)
+  local first = first_of(j.pri, id)
   call('ZREM', t.ready, j.key)
-  call('ZREM', t.jobs, ready_name(lane.group, j.pri, id))
-  if lane.id == id then lane.stale = true end
+  call('ZREM', t.jobs, ready_name(lane.group, first))
+  if lane.first == first then lane.first = STALE end
   dirty(t, lane)
 end
 

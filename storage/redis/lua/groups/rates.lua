@@ -27,7 +27,7 @@ end
 -- tokens returns how many starts the rates allow a group now, and if none, when one is allowed.
 local function tokens(t, group, rates)
   local least, at = math.huge, 0
-  for k, most in ipairs(rates or {}) do
+  for k, most in ipairs(rates) do
     if most > 0 then
       local entries, left = entries_of(t, group, k), most
       for _, e in ipairs(entries) do left = left - e.count end
@@ -44,7 +44,7 @@ end
 
 -- take_tokens takes tokens for n starts of a group.
 local function take_tokens(t, group, rates, n)
-  for k, most in ipairs(rates or {}) do
+  for k, most in ipairs(rates) do
     if most > 0 then
       local entries = entries_of(t, group, k)
       local e = entries[#entries]

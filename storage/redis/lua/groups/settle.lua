@@ -3,23 +3,28 @@
 -- forget_lane is called for a lane that has ended: it has neither ready nor reserved jobs.
 local function forget_lane(t, lane, w)
   if lane.text then w.gone[#w.gone + 1] = lane.group end
-  lane.text, lane.turn, t.ended = nil, 0, true
+  lane.text, lane.turn, t.ended = false, 0, true
 end
 
 -- settle_lane adds to w what must be written for a dirty lane.
 local function settle_lane(t, lane, w)
-  local pri, member = next_of(t, lane)
-  if lane.member and lane.member ~= member then w.out[#w.out + 1] = lane.member end
-  if member and (lane.member ~= member or lane.score ~= pri) then
-    w.into[#w.into + 1], w.into[#w.into + 2] = format('%.0f', pri), member
+  local member = lane.fresh
+  if member == nil then member = next_of(t, lane) or false end
+  if lane.member ~= member then
+    if lane.member then w.out[#w.out + 1] = lane.member end
+    if member then w.into[#w.into + 1], w.into[#w.into + 2] = '0', member end
+    lane.member = member
   end
-  lane.member, lane.score = member, pri
-  if not lane.id and reserved_of(t, lane) == 0 then
+  if not lane.first and reserved_of(t, lane) == 0 then
     forget_lane(t, lane, w)
     return
   end
-  local load, score = member and tonumber(sub(member, 1, 12)) or '', pri or ''
-  local text = format(RECORD, lane.turn, load, score, lane.pri or '', lane.id or '')
+  local text
+  if member then
+    text = 'e' .. sub(member, 1, ENTRY_LENGTH) .. lane.first
+  else
+    text = format('n%016d%s', lane.turn, lane.first or '')
+  end
   if text == lane.text then return end
   lane.text = text
   w.records[#w.records + 1], w.records[#w.records + 2] = lane.group, text
@@ -104,7 +109,7 @@ local function startable(t, most)
   local entries = n < most and call('ZRANGE', t.eligible, '0', format('%d', math.min(most, 1000) - 1)) or {}
   for _, entry in ipairs(entries) do
     if n >= most then break end
-    local lane = lane_of(t, sub(entry, 29))
+    local lane = lane_of(t, sub(entry, ENTRY_LENGTH + 1))
     local concurrency, rates = limits_of(t, lane)
     local ready = call('ZLEXCOUNT', t.jobs, '[' .. lane.group .. '\0r', '(' .. lane.group .. '\0s')
     if concurrency > 0 then ready = math.min(ready, concurrency - reserved_of(t, lane)) end

@@ -105,6 +105,9 @@ local function expire_new(key, own, policy, how, ms)
   OPS.set_expiry(load(key), own, policy, NOW_UP + math.max(wait, 0))
 end
 
+-- NEW_READY is the usual answer.
+local NEW_READY = format('%d;0;5:ready', PUT_NEW)
+
 -- put_one carries out one of the puts of put-tagged, whose arguments begin at i. It returns
 -- whether it has made a job.
 local function put_one(tube, i)
@@ -126,9 +129,13 @@ local function put_one(tube, i)
   if key ~= '' then give_key(tube, key, job) end
   local state = enter_new(tube, job, ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 5], ARGV[i + 7])
   expire_new(job, tonumber(ARGV[i + 6]), policy, ARGV[i + 2], tonumber(ARGV[i + 3]))
-  answer(PUT_NEW)
-  answer(held)
-  answer_text(state)
+  if held == 0 and state == 'ready' then
+    say(NEW_READY)
+  else
+    answer(PUT_NEW)
+    answer(held)
+    answer_text(state)
+  end
   return true
 end
 
