@@ -151,6 +151,7 @@ function slow_functions()
 --include groups/moves.lua
 --include groups/take.lua
 --include groups/due.lua
+--include groups/delete.lua
 --include groups/commands.lua
 --include groups/policies.lua
     return G

@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 	"time"
 
 	"redstalk/tube"
@@ -314,6 +315,22 @@ func (r Record) Metadata() (*tube.Metadata, error) {
 		return nil, errBrokenMetadata
 	}
 	return ParseMetadata(string(r[len(r)-n : len(r)-2]))
+}
+
+// OnlyGroup returns the group of a whole record whose metadata says nothing else that does not change;
+// else "".
+func (r Record) OnlyGroup() string {
+	const at = 4 // flags, an empty key, and the flags after HasMore, and the length
+	n := r.MetadataLength()
+	if n < at+ChangingMetadata {
+		return ""
+	}
+	block := r[len(r)-n:]
+	end := at + int(block[at-1])
+	if block[0] != HasMore || block[1] != 0 || block[2] != HasGroup || end+ChangingMetadata != n {
+		return ""
+	}
+	return strings.Clone(string(block[at:end]))
 }
 
 // MetadataLength returns the size of the block of a whole record, including its length field; 0

@@ -56,6 +56,12 @@ local function leave_ready(t, lane, j, id)
   dirty(t, lane)
 end
 
+-- note_leaving notes that jobs of groups have left the tube.
+local function note_leaving(t, groups)
+  t.left = t.left or {}
+  for _, group in ipairs(groups) do t.left[lane_of(t, group)] = true end
+end
+
 -- left is called when a job has left the place of its state. A ready one of a group has yet to
 -- leave it.
 function G.left(j, group)
@@ -64,8 +70,8 @@ function G.left(j, group)
   if j.state == 'reserved' then wakeups[j.tube] = (wakeups[j.tube] or 0) + 1 end
   if not group then return end
   local lane, id = lane_of(t, group), sub(j.key, #PREFIX + 1)
-  t.thinned, t.left = true, t.left or {}
-  t.left[lane] = true
+  t.thinned = true
+  if has(t, 'group-limits') then note_leaving(t, { group }) end
   if j.state == 'reserved' then
     local n = call('ZREM', t.reserved, reserved_name(group, id))
     lane.reserved = lane.reserved and lane.reserved - n

@@ -10,7 +10,7 @@ end
 local function time_left(at)
   return at - NOW_UP - 1
 end
-OPS.answer_text, OPS.time_left, OPS.write_counters, OPS.note_due, OPS.joined_in, OPS.has_policy = answer_text, time_left, flush, note_due, joined_in, has_policy
+OPS.answer_text, OPS.time_left, OPS.write_counters, OPS.note_due, OPS.joined_in, OPS.has_policy, OPS.size_of = answer_text, time_left, flush, note_due, joined_in, has_policy, size_of
 
 -- reserved_until returns the deadline of a reserved job of any instance, and which that is; NOW
 -- and '' if it is not reserved.
