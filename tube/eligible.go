@@ -36,6 +36,15 @@ func (e *eligible) set(p place) {
 	}
 }
 
+// forgetTurn moves a lane, if it is there, to where it belongs without a turn.
+func (e *eligible) forgetTurn(l *lane) {
+	if l.pos >= 0 {
+		p := (*e)[l.pos]
+		p.turn = 0
+		e.set(p)
+	}
+}
+
 // remove removes a lane.
 func (e *eligible) remove(l *lane) {
 	i, last := int(l.pos), len(*e)-1

@@ -67,6 +67,8 @@ func (m *Machine) openLane(t *Tube, group string) *lane {
 		l.tube, l.name, l.throttle, l.handle = t, group, m.throttleOf(t.name, group), m.newHandle()
 		m.handles[l.handle] = handle{t, l}
 		t.lanes.byName[group] = l
+		limits, _ := m.limitsOf(l)
+		m.recheckTokens(l.throttle, limits.Rates)
 	}
 	return l
 }
@@ -127,6 +129,7 @@ func (l *lane) countLive(before bool) {
 	default:
 		if ls.live--; ls.live == 0 {
 			ls.turns, ls.plain.turn = 0, 0
+			ls.eligible.forgetTurn(&ls.plain)
 		}
 	}
 }

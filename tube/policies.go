@@ -119,9 +119,7 @@ func (m *Machine) limitsChanged(name string) {
 }
 
 func (m *Machine) tubeLimitsChanged(t *Tube) {
-	if t.throttle != nil {
-		t.throttle.rateUntil = 0 // the next Take finds out
-	}
+	m.recheckTokens(t.throttle, m.tubeLimits(t).Rates)
 	if m.updateTakeable(t) {
 		m.addWakeUp(t)
 	}

@@ -170,6 +170,15 @@ func (m *Machine) checkTokens(now Instant, th *throttle, rates Rates) {
 	m.rearmThrottle(th)
 }
 
+// recheckTokens is checkTokens for limits that may have changed. th may be nil. If the token came
+// back in the past, the next Tick notices that.
+func (m *Machine) recheckTokens(th *throttle, rates Rates) {
+	if th != nil {
+		th.rateUntil = th.windows.nextToken(0, rates)
+		m.rearmThrottle(th)
+	}
+}
+
 // SetGroup sets what applies to a group of a tube instead of the policy; nil removes it. Neither
 // the tube nor the group need exist. The config must not be changed after that.
 func (m *Machine) SetGroup(now Instant, tube, group string, config *GroupConfig) {

@@ -164,6 +164,7 @@ func (m *Machine) open(name string) *Tube {
 		t.alarm = alarm{pos: -1, tube: t}
 		m.tubes[name] = t
 		m.order = append(m.order, t)
+		m.recheckTokens(t.throttle, m.tubeLimits(t).Rates)
 		m.ForgetWatched()
 	}
 	return t
