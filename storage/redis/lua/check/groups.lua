@@ -82,26 +82,24 @@ CHECKS['lane-reserved'] = function(member)
   if not right then
     note('lane-reserved:' .. tube .. ' has ' .. id .. ': the job is not reserved, or not in that group')
     if REPAIR then call('ZREM', QUEUE, member) end
-  elseif call('HEXISTS', key_of('lanes'), group) == 0 then
-    note_lane('tube ' .. tube .. ': group ' .. group .. ' has reserved jobs, and is not in lanes:' .. tube)
   end
 end
 
--- read_lane returns FIRST of the record of a group, and its entry in eligible:TUBE or '', see
--- groups/lanes.lua; nil if there is no record.
+-- read_lane returns FIRST of the record of a group, its entry in eligible:TUBE or '', and whether it is
+-- single, see groups/lanes.lua; nil if there is no record.
 local function read_lane(group)
   local text = call('HGET', key_of('lanes'), group) or ''
-  local entry, first = string.match(text, '^e(' .. string.rep('%d', 38) .. ')(%d*)$')
-  if entry then return first, entry .. group end
-  return string.match(text, '^n%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d(%d*)$'), ''
+  local kind, entry, first = string.match(text, '^([es])(' .. string.rep('%d', 38) .. ')(%d+)$')
+  if kind then return first, entry .. group, kind == 's' end
+  kind, first = string.match(text, '^([nt])' .. string.rep('%d', 16) .. '(%d+)$')
+  return first, '', kind == 't'
 end
 
 CHECKS['lanes'] = function(group)
   if group == '' or is_waiting() then return end
-  local has, entry = read_lane(group)
-  local first = call('ZRANGEBYLEX', key_of('lane-jobs'), '[' .. group .. '\0r', '(' .. group .. '\0s', 'LIMIT', '0', '1')[1]
-  local reserved = call('ZRANGEBYLEX', key_of('lane-reserved'), '[' .. group .. '\0', '(' .. group .. '\1', 'LIMIT', '0', '1')[1]
-  if has ~= sub(first or '', #group + 3) or not first and not reserved then
+  local has, entry, single = read_lane(group)
+  local ready = call('ZRANGEBYLEX', key_of('lane-jobs'), '[' .. group .. '\0r', '(' .. group .. '\0s', 'LIMIT', '0', '2')
+  if not has or has ~= sub(ready[1] or '', #group + 3) or single and ready[2] then
     note_lane('lanes:' .. tube .. ' has ' .. group .. ': its jobs are others')
   elseif entry ~= '' and not call('ZSCORE', key_of('eligible'), entry) then
     note_lane('lanes:' .. tube .. ' has ' .. group .. ': it is not in eligible:' .. tube)

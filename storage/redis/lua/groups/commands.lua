@@ -24,7 +24,7 @@ OPS['set-group'] = function(i)
     keep_override(t, lane, config.override, ttl > 0 and NOW_UP + ttl or 0)
   end
   is_configured(t, group)
-  if lane.text or lane.first then dirty(t, lane) end
+  if lane.first then dirty(t, lane) end
   settle(t)
   wake_all(t.name)
   answer(1)
@@ -70,7 +70,7 @@ OPS['pause-group'] = function(i)
     config.pause = 0
   end
   is_configured(t, group)
-  if lane.text or lane.first then dirty(t, lane) end
+  if lane.first then dirty(t, lane) end
   settle(t)
   if seconds == 0 then wake_all(t.name) end
   answer(1)

@@ -34,7 +34,7 @@ OPS['delete-grouped'] = function(i)
   for k, group in ipairs(groups) do
     local lane = t.lane[group]
     names[k], lane.reserved = reserved_name(group, sub(ARGV[first + k - 1], #PREFIX + 1)), false
-    dirty(t, lane)
+    if lane.first then dirty(t, lane) end
   end
   call('ZREM', t.reserved, unpack(names))
   if all then

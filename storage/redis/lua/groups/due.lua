@@ -61,7 +61,7 @@ local function recheck(t, groups)
       local lane = lane_of(t, group)
       drop_pause(t, lane)
       drop_override(t, lane)
-      if lane.text or lane.first then dirty(t, lane) end
+      if lane.first then dirty(t, lane) end
     end
   end
 end

@@ -1,10 +1,10 @@
 -- Lanes, each a table. It has these eight fields from the beginning, because tables of Lua grow
 -- slowly:
 --   group, turn
---   text      its record in lanes:TUBE; false if it is not live
 --   member    its entry in eligible:TUBE; false if it has none
 --   first     priority and id of its first ready job, 10 and 16 digits; false if none is ready; STALE:
 --             unknown
+--   single    whether that is certainly the only ready one
 --   reserved  how many of its jobs are reserved; false: unknown
 --   fresh     the entry that it should have, false for none; nil: unknown
 --   config    what was set for it, false: unknown. A table of override, what set-group has set, false
@@ -12,26 +12,33 @@
 --
 -- An entry is PRI LOAD TURN GROUP, 10, 12 and 16 digits and the name: the priority of the job that
 -- would start, and LOAD the thousandths of reserved jobs by the weight. All have score 0, so they are
--- in that order. The record is 'e', PRI, LOAD and TURN of the entry, and FIRST, which can be empty;
--- without an entry 'n', TURN and FIRST.
+-- in that order.
+--
+-- lanes:TUBE has a record of each lane that has ready jobs: 'e' or 's', PRI, LOAD and TURN of its entry,
+-- and FIRST; without an entry 'n' or 't', TURN and FIRST. With s and t the lane is single.
+--
+-- Whoever changes which jobs of a lane are reserved lets its load be computed anew, from
+-- lane-reserved:TUBE. So the load says how many they are, and a take believes it as long as they are
+-- less than half of the limit. Beyond that it counts them.
 
 local ENTRY_LENGTH, TURN_AT = 38, 23 -- of an entry without its group, and where its turn begins
+local LOAD_FROM, LOAD_TO = 12, 23 -- in a record
 local STALE = ''
 local UNSET = { override = false, pause = 0 } -- the config of most lanes
 
 -- parse_lane returns a lane by its record; false if it has none.
-local function parse_lane(group, text)
+local function parse_lane(t, group, text)
   local lane = {
-    group = group, text = text, turn = 0, member = false, first = false, reserved = not text and 0, fresh = false, config = false,
+    group = group, turn = 0, member = false, first = false, single = false, reserved = false, fresh = false, config = false,
   }
   lane.fresh = nil
   if not text then return lane end
-  local turn_at = 2
-  if sub(text, 1, 1) == 'e' then
+  local turn_at, kind = 2, sub(text, 1, 1)
+  if kind == 'e' or kind == 's' then
     lane.member, turn_at = sub(text, 2, ENTRY_LENGTH + 1) .. group, TURN_AT + 1
+    if not has(t, 'group-limits') then lane.reserved = sub(text, LOAD_FROM, LOAD_TO) / 1000 end
   end
-  lane.turn = tonumber(sub(text, turn_at, turn_at + 15))
-  if #text > turn_at + 16 then lane.first = sub(text, turn_at + 16) end
+  lane.turn, lane.first, lane.single = tonumber(sub(text, turn_at, turn_at + 15)), sub(text, turn_at + 16), kind == 's' or kind == 't'
   return lane
 end
 
@@ -39,7 +46,7 @@ end
 local function lane_of(t, group)
   local lane = t.lane[group]
   if not lane then
-    lane = parse_lane(group, call('HGET', t.lanes, group))
+    lane = parse_lane(t, group, call('HGET', t.lanes, group))
     t.lane[group] = lane
   end
   return lane
@@ -53,7 +60,7 @@ local function read_lanes(t, groups)
   end
   if not missing[1] then return end
   local texts = call('HMGET', t.lanes, unpack(missing))
-  for k, group in ipairs(missing) do lanes[group] = parse_lane(group, texts[k]) end
+  for k, group in ipairs(missing) do lanes[group] = parse_lane(t, group, texts[k]) end
 end
 
 -- first_of returns FIRST for a job by its priority, a number or a text. Mostly that is the same.
@@ -72,7 +79,7 @@ local function reserved_name(group, id) return group .. '\0' .. id end
 local function read_first(t, lane, behind)
   local group = lane.group
   local first = call('ZRANGEBYLEX', t.jobs, behind and '(' .. behind or '[' .. group .. '\0r', '(' .. group .. '\0s', 'LIMIT', '0', '1')[1]
-  lane.first = first and sub(first, #group + 3) or false
+  lane.first, lane.single = first and sub(first, #group + 3) or false, false
 end
 
 -- has_ready returns FIRST of a lane; false if it has no ready job.
@@ -81,13 +88,24 @@ local function has_ready(t, lane)
   return lane.first
 end
 
+-- count_reserved counts how many jobs of a lane are reserved.
+local function count_reserved(t, lane)
+  local group = lane.group
+  lane.reserved, t.counted[lane] = call('ZLEXCOUNT', t.reserved, '[' .. group .. '\0', '(' .. group .. '\1'), true
+end
+
 -- reserved_of returns how many jobs of a lane are reserved.
 local function reserved_of(t, lane)
-  if not lane.reserved then
-    local group = lane.group
-    lane.reserved = call('ZLEXCOUNT', t.reserved, '[' .. group .. '\0', '(' .. group .. '\1')
-  end
+  if not lane.reserved then count_reserved(t, lane) end
   return lane.reserved
+end
+
+-- reaches returns whether as many jobs of a lane are reserved as a limit says, or will be when some
+-- more are.
+local function reaches(t, lane, concurrency, more)
+  if concurrency == 0 then return false end
+  if 2 * (reserved_of(t, lane) + more) >= concurrency and not t.counted[lane] then count_reserved(t, lane) end
+  return lane.reserved >= concurrency
 end
 
 -- configure reads what set-group and pause-group have set for a lane: an override is a table of
@@ -152,7 +170,7 @@ local function why_held(t, lane)
   local concurrency, rates = limits_of(t, lane)
   local pause = lane.config.pause
   if pause > NOW then return HELD_BY_PAUSE, pause end
-  if concurrency > 0 and reserved_of(t, lane) >= concurrency then return HELD_BY_CONCURRENCY, 0 end
+  if reaches(t, lane, concurrency, 0) then return HELD_BY_CONCURRENCY, 0 end
   local head = t.strict and head_of(t, lane) or nil
   if head and head.state ~= 'ready' then return HELD_BY_CONCURRENCY, 0 end
   if rates then
@@ -191,11 +209,14 @@ local function dirty(t, lane) t.dirty[lane], lane.fresh = true, nil end
 
 -- becomes_ready is called when a job becomes ready, before it is in the sets.
 local function becomes_ready(t, lane, first)
-  if not has_ready(t, lane) then lane.turn = next_turn(t) end
-  if not lane.first or first < lane.first then
+  local ready = has_ready(t, lane)
+  if not ready then lane.turn = next_turn(t) end
+  if not ready or first < ready then
     lane.first = first
     dirty(t, lane)
   end
+  if lane.single then dirty(t, lane) end
+  lane.single = not ready
 end
 
 -- note_start is called when a job of a lane has been reserved that was not.

@@ -52,7 +52,10 @@ local function leave_ready(t, lane, j, id)
   local first = first_of(j.pri, id)
   call('ZREM', t.ready, j.key)
   call('ZREM', t.jobs, ready_name(lane.group, first))
-  if lane.first == first then lane.first = STALE end
+  if lane.first == first or lane.single then
+    lane.first = (lane.first ~= first or not lane.single) and STALE
+    lane.single = false
+  end
   dirty(t, lane)
 end
 
@@ -73,9 +76,9 @@ function G.left(j, group)
   t.thinned = true
   if has(t, 'group-limits') then note_leaving(t, { group }) end
   if j.state == 'reserved' then
-    local n = call('ZREM', t.reserved, reserved_name(group, id))
-    lane.reserved = lane.reserved and lane.reserved - n
-    dirty(t, lane)
+    call('ZREM', t.reserved, reserved_name(group, id))
+    lane.reserved = false
+    if lane.first then dirty(t, lane) end
   elseif j.state == 'ready' then
     leave_ready(t, lane, j, id)
   else

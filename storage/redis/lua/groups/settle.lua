@@ -1,11 +1,5 @@
 -- What the index says of lanes.
 
--- forget_lane is called for a lane that has ended: it has neither ready nor reserved jobs.
-local function forget_lane(t, lane, w)
-  if lane.text then w.gone[#w.gone + 1] = lane.group end
-  lane.text, lane.turn, t.ended = false, 0, true
-end
-
 -- settle_lane adds to w what must be written for a dirty lane.
 local function settle_lane(t, lane, w)
   local member = lane.fresh
@@ -15,18 +9,15 @@ local function settle_lane(t, lane, w)
     if member then w.into[#w.into + 1], w.into[#w.into + 2] = '0', member end
     lane.member = member
   end
-  if not lane.first and reserved_of(t, lane) == 0 then
-    forget_lane(t, lane, w)
-    return
-  end
   local text
-  if member then
-    text = 'e' .. sub(member, 1, ENTRY_LENGTH) .. lane.first
+  if not has_ready(t, lane) then
+    w.gone[#w.gone + 1], lane.turn = lane.group, 0
+    return
+  elseif member then
+    text = (lane.single and 's' or 'e') .. sub(member, 1, ENTRY_LENGTH) .. lane.first
   else
-    text = format('n%016d%s', lane.turn, lane.first or '')
+    text = format('%s%016d%s', lane.single and 't' or 'n', lane.turn, lane.first)
   end
-  if text == lane.text then return end
-  lane.text = text
   w.records[#w.records + 1], w.records[#w.records + 2] = lane.group, text
 end
 
@@ -41,11 +32,11 @@ local function keep_override(t, lane, o, gone)
   if o.ttl > 0 then recheck_at(t, lane.group, gone) end
 end
 
--- note_left lets what set-group has set for groups that are not live any more last for its ttl from
--- now on.
+-- note_left lets what set-group has set for groups that have no ready jobs any more last for its ttl
+-- from now on.
 local function note_left(t)
   for lane in pairs(t.left) do
-    local o = not lane.text and override_of(t, lane)
+    local o = not lane.first and override_of(t, lane)
     if o and o.ttl > 0 then keep_override(t, lane, o, NOW_UP + o.ttl) end
   end
   t.left = nil
@@ -68,12 +59,11 @@ local function write_lanes(t, w)
   if w.into[1] then call('ZADD', t.eligible, unpack(w.into)) end
   if t.turned then w.records[#w.records + 1], w.records[#w.records + 2] = '', format('%.0f %.0f', t.counter, t.plain_turn) end
   if w.records[1] then call('HSET', t.lanes, unpack(w.records)) end
-  if w.gone[1] then call('HDEL', t.lanes, unpack(w.gone)) end
-  if t.ended and call('HLEN', t.lanes) == 1 then
+  if w.gone[1] and call('HDEL', t.lanes, unpack(w.gone)) > 0 and call('HLEN', t.lanes) == 1 then
     call('DEL', t.lanes)
     t.counter, t.plain_turn = 0, 0
   end
-  t.turned, t.ended = false, false
+  t.turned = false
 end
 
 -- settle brings the index of a tube up to date.

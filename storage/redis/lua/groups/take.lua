@@ -165,8 +165,13 @@ local function start(t, q, offer, from_again)
   if from_again then table.remove(q.again, 1) else q.at = q.at + 1 end
   q.keys[n], q.lanes[n] = offer.key, lane
   q.ready[n], q.reserved[n] = ready_name(lane.group, offer.first), reserved_name(lane.group, id)
+  reaches(t, lane, (limits_of(t, lane)), 1)
   reserved_of(t, lane)
-  if lane.first == offer.first then read_first(t, lane, q.ready[n]) end
+  if lane.first == offer.first and lane.single then
+    lane.first, lane.single = false, false
+  elseif lane.first == offer.first then
+    read_first(t, lane, q.ready[n])
+  end
   if t.rates then take_tokens(t, '', t.rates, 1) end
   note_start(t, lane, id)
   again(t, q, lane)
