@@ -76,6 +76,7 @@ func Beanstalkd(t testing.TB) *Cluster {
 	addr := FreeAddr(t)
 	host, port, _ := net.SplitHostPort(addr)
 	p := run(t, addr, "beanstalkd", "-l", host, "-p", port)
+	t.Cleanup(p.Stop)
 	return &Cluster{Name: "beanstalkd", Addrs: []string{addr}, Servers: []Server{p}}
 }
 
@@ -90,11 +91,13 @@ type RedisServer struct {
 func NewRedis(t testing.TB) *RedisServer {
 	r := &RedisServer{Addr: FreeAddr(t), dir: t.TempDir()}
 	r.Start(t)
+	t.Cleanup(func() { r.Stop() }) // once, so that servers that need it stop before it
 	return r
 }
 
 // Start starts it again after it was killed.
 func (r *RedisServer) Start(t testing.TB) {
+	t.Helper()
 	host, port, _ := net.SplitHostPort(r.Addr)
 	r.process = run(t, r.Addr, "redis-server", "--bind", host, "--port", port, "--save", "", "--dir", r.dir)
 }
@@ -116,7 +119,7 @@ type process struct {
 	done chan struct{}
 }
 
-// run starts a program that listens at addr, until the end of the test.
+// run starts a program that listens at addr. The caller stops it.
 func run(t testing.TB, addr, program string, args ...string) *process {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -131,7 +134,6 @@ func run(t testing.TB, addr, program string, args ...string) *process {
 		p.cmd.Wait()
 		close(p.done)
 	}()
-	t.Cleanup(p.Stop)
 	for range 1000 {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
@@ -139,6 +141,7 @@ func run(t testing.TB, addr, program string, args ...string) *process {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+	p.Stop()
 	t.Fatalf("%s does not listen at %s", program, addr)
 	return nil
 }
