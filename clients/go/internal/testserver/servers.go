@@ -1,6 +1,8 @@
 package testserver
 
 import (
+	"bufio"
+	"fmt"
 	"net"
 	"os/exec"
 	"strings"
@@ -80,7 +82,7 @@ func Beanstalkd(t testing.TB) *Cluster {
 	return &Cluster{Name: "beanstalkd", Addrs: []string{addr}, Servers: []Server{p}}
 }
 
-// A RedisServer is a Redis without persistence, which can be killed and started again, empty.
+// A RedisServer is a Redis that can be killed and started again, with the data of its last Save; else empty.
 type RedisServer struct {
 	Addr string
 	dir  string
@@ -100,6 +102,20 @@ func (r *RedisServer) Start(t testing.TB) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(r.Addr)
 	r.process = run(t, r.Addr, "redis-server", "--bind", host, "--port", port, "--save", "", "--dir", r.dir)
+}
+
+// Save writes a snapshot.
+func (r *RedisServer) Save(t testing.TB) {
+	t.Helper()
+	c, err := net.Dial("tcp", r.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "SAVE\r\n")
+	if reply, err := bufio.NewReader(c).ReadString('\n'); err != nil || reply != "+OK\r\n" {
+		t.Fatalf("SAVE: %q, %v", reply, err)
+	}
 }
 
 // FreeAddr returns an address of the loopback interface at which nobody listens.
