@@ -8,17 +8,23 @@ import { jobColumns } from "./tube.js";
 const maxExamined = 20_000, page = 200; // one click examines so many jobs, or finds so many
 const narrow = matchMedia("(max-width: 720px)");
 
-const why = { retries: "All delays of its retry list are used up", deliveries: "The maximum number of deliveries is reached" };
+const why = { retries: "All delays of its retry list are used up", deliveries: "The maximum number of deliveries is reached", refused: "The receiver of a push refused it", expired: "Its time was over before it was done" };
 
-// sinceWhen returns when a job failed last, or else became a dead letter, in ms since 1970; 0 if that is unknown.
-const sinceWhen = j => j.failed_ms || (isLetter(j) ? j.read - j.age * 1000 : 0);
+// since returns since when a job is here, in ms since 1970: when it failed last, or else became a dead letter. exact is
+// false if that is not recorded: then at is the time of the put.
+const since = j => ({ at: j.failed_ms || j.read - j.age * 1000, exact: !!j.failed_ms || isLetter(j) });
+
+function sinceCell(j) {
+  const { at, exact } = since(j), text = span(Date.now() - at);
+  return exact ? make("span", { title: moment(at) }, text) : make("span", { className: "soft", title: `It was put at ${moment(at)}. When it was parked is not recorded, because no reason was given.` }, "≤ " + text);
+}
 
 const columns = [
   jobColumns.id,
   { key: "tube", label: "Tube", min: 110, grow: 3, phone: true, stamp: j => j.tube, cell: j => make("a", { href: tubePage(j.tube), tabIndex: -1 }, j.tube) },
   { key: "parked", label: "Reason", min: 130, grow: 6, phone: true, stamp: j => j, cell: j => make("span", { title: j.reason || why[j.parked] || "" },
     isLetter(j) && make("span", { className: "badge soft first" }, "from " + j.from_tube), j.parked && make("span", { className: "badge warn" + (isLetter(j) ? "" : " first"), title: why[j.parked] ?? "" }, j.parked), j.reason && " " + j.reason) },
-  { key: "since", label: "Since", title: "When it failed last, or became a dead letter", number: true, min: 72, stamp: j => Math.floor(Date.now() / 1000) + ":" + sinceWhen(j), cell: j => sinceWhen(j) ? make("span", { title: moment(sinceWhen(j)) }, span(Date.now() - sinceWhen(j))) : "–" },
+  { key: "since", label: "Since", title: "When it failed last, or became a dead letter", number: true, min: 72, stamp: j => Math.floor(Date.now() / 1000) + ":" + since(j).at, cell: sinceCell },
   { key: "key", label: "Key and body", min: 150, grow: 8, phone: true, stamp: j => j, cell: j => make("span", {}, j.key && make("b", { className: "keyword" }, j.key), j.excerpt && make("code", { className: "excerpt" }, j.excerpt)) },
 ];
 const chosen = () => columns.filter(c => !narrow.matches || c.phone).map(c => ({ ...c, sortable: false }));
