@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"regexp"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // address returns the part of the address after #.
@@ -145,15 +143,7 @@ func TestDeadLetters(t *testing.T) {
 		b.awaitText("one")
 		b.awaitCellLike(fmt.Sprint(letters[0].ID), "since", `^\d+ m?s$`)
 		b.awaitCellLike(fmt.Sprint(s.jobs("invoices", "buried")[0].ID), "since", `^≤ \d+ m?s$`) // no reason was given
-		for _, width := range []int64{390, 820, 1280} {
-			for _, scheme := range []string{"light", "dark"} {
-				b.theme(scheme)
-				if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(width, 844)); err != nil {
-					t.Fatal(err)
-				}
-				b.screenshot(fmt.Sprintf("letters-%d-%s-%s", width, scheme, engineOf(t)))
-			}
-		}
+		b.screenshots("letters-" + engineOf(t))
 		b.openJob(letters[0].ID)
 		b.screenshot("letter-" + engineOf(t))
 		b.clickAction("replay")

@@ -23,11 +23,11 @@ export async function policyDialog(name) {
     name: "policy", title: "Policy of " + name, action: "Save", wide: true, text: "Defaults for jobs that do not set these options themselves. Leave all fields empty to delete the policy.",
     hits: `${number(jobs)} ${jobs === 1 ? "job is" : "jobs are"} in the tube now. The policy applies to them as well.`,
     fields: [
-      { name: "retry", label: "Retry delays", value: [now.retry ?? []].flat().join(", "), placeholder: "10s, 1m, 10m", help: "Up to 32 durations, separated by commas. After the last one the job is parked" },
+      { name: "retry", label: "Retry delays", value: [now.retry ?? []].flat().join(", "), placeholder: "10s, 1m, 10m", help: "Up to 32 durations with commas, or exp(10s,1h,25). After the last one the job is parked" },
       { name: "jitter", label: "Spread of these delays", type: "number", value: now.jitter ?? "", max: 100, help: "In per cent" },
       { name: "max", label: "Maximum deliveries", type: "number", value: now.max ?? "", min: 1 },
       { name: "dead", label: "Dead-letter tube", value: now.dead ?? "", suggest: [...tubes.keys()].slice(0, 500), help: "Exhausted jobs go there instead of being buried" },
-      { name: "expire", label: "Expire after", value: now.expire ?? "", placeholder: "1h", help: "From when a job is due" },
+      { name: "expire", label: "Expire after", value: now.expire ?? "", placeholder: "1h", help: "From when a job is due; for jobs put from now on" },
       { name: "on_expire", label: "Expired jobs", value: now.on_expire ?? "", options: [{ value: "", label: "default (delete)" }, "delete", "park"] },
       { name: "key_ttl", label: "Keep keys taken for", value: now.key_ttl ?? "", placeholder: "1h", help: "After their job is gone" },
       { name: "on_duplicate", label: "If a key is taken", value: now.on_duplicate ?? "", options: [{ value: "", label: "default (keep)" }, "keep", "replace", "fail"] },

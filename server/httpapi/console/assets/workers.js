@@ -24,14 +24,14 @@ const uses = c => c.used !== "default" && make("span", { className: "badge soft"
 const waiting = c => c.waiting ? make("span", { className: "badge first ready" }, "waiting") : make("span", { className: "soft" }, "–");
 
 const columns = [
-  { key: "name", label: "Client", min: 120, grow: 3, phone: true, stamp: nameOf, cell: c => make("span", { title: nameOf(c) }, nameOf(c)), value: nameOf },
-  { key: "address", label: "Address", min: 130, grow: 2, cell: c => c.address, value: c => c.address },
-  { key: "user", label: "User", min: 70, grow: 1, has: c => c.user, cell: c => c.user ?? "–", value: c => c.user ?? "" },
-  { key: "instance", label: "Instance", min: 90, grow: 1, has: c => c.instance, cell: c => c.instance ?? "–", value: c => c.instance ?? "" },
-  { key: "waiting", label: "State", title: "waiting: a reserve waits for a job", min: 76, phone: true, stamp: c => c.waiting, cell: waiting, value: c => Number(c.waiting) },
-  { key: "jobs", label: "Holds jobs", min: 92, grow: 2, phone: true, stamp: c => c.jobs + ":" + c.held, cell: c => make("span", {}, c.jobs ? heldBy(c, 3) : make("span", { className: "soft" }, "–")), value: c => c.jobs },
-  { key: "tubes", label: "Watches", min: 130, grow: 4, stamp: c => [c.used, c.watching, ...c.watched].join(" "), cell: c => make("span", {}, watchedBy(c, 5), uses(c)), value: c => c.watched[0] ?? "" },
-  { key: "since", label: "Connected", min: 84, number: true, stamp: c => Math.floor(Date.now() / 1000) + ":" + c.since_ms, cell: c => make("span", { title: moment(c.since_ms) }, span(Date.now() - c.since_ms)), value: c => -c.since_ms },
+  { key: "name", label: "Name", min: 96, grow: 3, phone: true, cell: c => c.name || (narrow.matches ? c.address : "–"), value: c => (c.name ? "0" : "1") + nameOf(c) }, // those without a name come last
+  { key: "address", label: "Address", min: 126, grow: 2, cell: c => c.address, value: c => c.address },
+  { key: "user", label: "User", min: 64, grow: 1, has: c => c.user, cell: c => c.user ?? "–", value: c => c.user ?? "" },
+  { key: "instance", label: "Instance", min: 92, grow: 1, has: c => c.instance, cell: c => c.instance ?? "–", value: c => c.instance ?? "" },
+  { key: "waiting", label: "State", title: "waiting: a reserve waits for a job", min: 74, phone: true, stamp: c => c.waiting, cell: waiting, value: c => Number(c.waiting) },
+  { key: "jobs", label: "Holds jobs", min: 80, grow: 2, phone: true, stamp: c => c.jobs + ":" + c.held, cell: c => make("span", {}, c.jobs ? heldBy(c, 3) : make("span", { className: "soft" }, "–")), value: c => c.jobs },
+  { key: "tubes", label: "Watches", min: 110, grow: 4, stamp: c => [c.used, c.watching, ...c.watched].join(" "), cell: c => make("span", {}, watchedBy(c, 5), uses(c)), value: c => c.watched[0] ?? "" },
+  { key: "since", label: "Connected", min: 70, number: true, stamp: c => Math.floor(Date.now() / 1000) + ":" + c.since_ms, cell: c => make("span", { title: moment(c.since_ms) }, span(Date.now() - c.since_ms)), value: c => -c.since_ms },
 ];
 
 // matches returns whether one of the words that describe a connection contains a text.
@@ -107,7 +107,7 @@ class Workers {
     this.empty.textContent = this.all.length ? "No client matches the filter." : "No client is connected.";
     this.banner.hidden = !this.missing.length;
     this.banner.textContent = `Without the connections of ${this.missing.join(", ")}, which did not answer.`;
-    const status = known ? `${plural(this.list.length, "client")}: ${number(sum(c => c.jobs))} with jobs, ${number(sum(c => c.waiting))} waiting.` + (this.next ? " There are more." : "") : "Asking the instances …";
+    const status = known && !this.list.length ? "" : known ? `${plural(this.list.length, "client")}: ${number(sum(c => c.jobs))} with jobs, ${number(sum(c => c.waiting))} waiting.` + (this.next ? " There are more." : "") : "Asking the instances …";
     if (this.status.textContent !== status) this.status.textContent = status; // screen readers read it out
     this.more.hidden = !this.next;
   }
