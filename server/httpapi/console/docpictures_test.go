@@ -256,23 +256,41 @@ func fillOrder(b *tab) {
 // tall makes the window high enough for the form to put a job.
 func (b *tab) tall() {
 	b.t.Helper()
-	if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(1280, 1200)); err != nil {
+	if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(1280, 1260)); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// paletted returns an image with the 256 colors of a screenshot that are the most frequent: the file is half as large.
+// paletted returns an image with 256 colors: the file is half as large.
 func paletted(full image.Image) *image.Paletted {
-	count, box := make(map[color.Color]int), full.Bounds()
+	count, box := make(map[color.RGBA]int), full.Bounds()
 	for y := box.Min.Y; y < box.Max.Y; y++ {
 		for x := box.Min.X; x < box.Max.X; x++ {
-			count[full.At(x, y)]++
+			count[color.RGBAModel.Convert(full.At(x, y)).(color.RGBA)]++
 		}
 	}
-	colors := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
-	small := image.NewPaletted(box, colors[:min(len(colors), 256)])
+	small := image.NewPaletted(box, paletteOf(count))
 	draw.Draw(small, box, full, box.Min, draw.Src)
 	return small
+}
+
+// paletteOf returns up to 256 colors: first the most frequent one of each region of the color space, so that no
+// small colored sign turns gray, then the most frequent of all.
+func paletteOf(count map[color.RGBA]int) (all color.Palette) {
+	colors := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int { return count[b] - count[a] })
+	seen := make(map[color.RGBA]bool)
+	region := func(c color.RGBA) color.RGBA { return color.RGBA{c.R / 32, c.G / 32, c.B / 32, 1} }
+	self := func(c color.RGBA) color.RGBA { return c }
+	for _, key := range []func(color.RGBA) color.RGBA{region, self} {
+		for _, c := range colors {
+			if seen[c] || seen[key(c)] || len(all) == 256 {
+				continue
+			}
+			seen[c], seen[key(c)] = true, true
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // docScreenshot saves a screenshot for the documentation.
