@@ -37,6 +37,7 @@ type clientInfo struct {
 	Watching int      `json:"watching" doc:"the number of these tubes"`
 	Waiting  bool     `json:"waiting" doc:"a reserve waits for a job"`
 	Jobs     int      `json:"jobs" doc:"the number of jobs that it holds"`
+	Held     []uint64 `json:"held,omitempty" doc:"the ids of up to 20 of them"`
 	Since    int64    `json:"since_ms" doc:"when it connected, milliseconds since 1970"`
 }
 
@@ -57,7 +58,7 @@ func (svc *service) clients(ctx context.Context, in *clientsInput) (*clientsOutp
 		c := &found.Clients[i]
 		page.Clients = append(page.Clients, clientInfo{
 			ID: uint64(c.ID), Instance: c.Instance, Address: c.Address, Entrance: c.Entrance, Name: c.Name, User: c.User,
-			Used: c.Used, Watched: c.Watched, Watching: c.Watching, Waiting: c.Waiting, Jobs: c.Jobs, Since: c.Since,
+			Used: c.Used, Watched: c.Watched, Watching: c.Watching, Waiting: c.Waiting, Jobs: c.Jobs, Held: c.Held, Since: c.Since,
 		})
 	}
 	return &clientsOutput{page}, nil
