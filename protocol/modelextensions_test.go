@@ -80,6 +80,10 @@ func (m *modelLine) extension(w, args string) bool {
 		return args == ""
 	case w == "watch_" && strings.HasPrefix(args, " "):
 		return false
+	case w == "client_" && strings.HasPrefix(strings.TrimLeft(args, " "), `"`):
+		name, ok := modelUnquote(strings.TrimLeft(args, " "))
+		m.text += " " + name
+		return ok && name != "" && len(name) <= 128 && !strings.ContainsAny(name, "\n\t")
 	case w == "list-clients" && args == "":
 		args, kinds = " 100", "listed"
 	}
