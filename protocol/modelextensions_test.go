@@ -163,7 +163,7 @@ func modelWord(kind, word string) (string, bool) {
 
 // modelTags are the tags of put and of set-policy, in the order of show.
 const (
-	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead meta trace"
+	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead meta trace expire-at failed-at reason"
 	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate"
 )
 
@@ -260,7 +260,7 @@ func (m *modelLine) tags(rest, known string) {
 			m.badTags = true
 		}
 	}
-	if _, reason := got["reason"]; reason && got["failure"] != "" {
+	if _, reason := got["reason"]; reason && got["failure"] != "" || !reason && got["failed-at"] != "" {
 		m.badTags = true
 	}
 	for _, name := range []string{"push-concurrency", "push-timeout", "push-rate"} {
@@ -269,7 +269,7 @@ func (m *modelLine) tags(rest, known string) {
 			m.badTags = true
 		}
 	}
-	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate") {
+	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace expire-at failed-at reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate") {
 		if shown, ok := got[name]; ok {
 			m.tagText += " " + name + "=" + shown
 		}
@@ -307,6 +307,9 @@ func modelTag(name, value string) (string, bool) {
 		shown, ok := modelTime(value)
 		d, _ := time.ParseDuration(shown)
 		return shown, ok && 0 < d && d <= time.Hour
+	case "expire-at", "failed-at":
+		n, ok := modelRange("at", value)
+		return n, ok && n != "0"
 	case "push-concurrency", "at", "max":
 		return modelRange(name, value)
 	case "quota-jobs", "quota-bytes":

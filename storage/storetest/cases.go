@@ -59,6 +59,7 @@ var cases = map[string]func(*harness){
 	"rules: payment schedule": testPaymentSchedule,
 	"rules: schedule ends":    testScheduleEnds,
 	"expiry: each state":      testExpire,
+	"expiry: copies":          testExpireCopies,
 	"expiry: reserved":        testExpireHeld,
 	"expiry: buried":          testExpireBuried,
 	"expiry: dead letters":    testExpireDead,
