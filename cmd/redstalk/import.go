@@ -27,7 +27,7 @@ func importCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` for all jobs, instead of their own"},
 			&cli.IntFlag{Name: "skip", Usage: "`N`: skip the first N lines"},
-			&cli.BoolFlag{Name: "drop-tags", Usage: "drop key, retry, max, dead, meta and trace if the server has no put-tags"},
+			&cli.BoolFlag{Name: "drop-tags", Usage: "drop all tags, such as key, retry and meta, if the server has no put-tags"},
 		},
 	}
 }
@@ -38,6 +38,7 @@ type importer struct {
 	tags   bool // the server has put-tags,
 	copies bool // and those of copies
 	lines  int  // lines read
+	less   int  // jobs without tags that they had
 	put    int
 	bar    *progress
 }
@@ -67,6 +68,9 @@ func importJobs(t *task) error {
 		return interrupted(fmt.Sprintf("continue with --skip %d", m.put))
 	}
 	t.infof("redstalk: %s imported", nounFor(m.put-min(m.put, t.Int("skip")), "job"))
+	if m.less > 0 {
+		t.infof("redstalk: %s without tags, which this server does not support", nounFor(m.less, "job"))
+	}
 	return nil
 }
 
@@ -179,6 +183,7 @@ func (m *importer) read(line []byte) (*entry, error) {
 			return nil, failure{exitExtension, fmt.Errorf("the job has %s, which this server does not support: use --drop-tags to drop them", strings.Join(tags, " "))}
 		}
 		tags = nil
+		m.less++
 	}
 	if m.copies && protocol.ValidReason(j.Reason) {
 		tags = append(tags, reasonTags(j.Reason, j.Failed)...)
