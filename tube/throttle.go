@@ -146,8 +146,12 @@ func (m *Machine) started(now Instant, j *Job) {
 		l.takeTurn()
 	}
 	limits, strict := m.limitsOf(l)
-	if strict {
+	switch {
+	case strict:
 		m.openThrottle(t.name, l.name).head = j.ID
+	case l.throttle != nil && l.throttle.head != 0: // of a time when it was strict
+		l.throttle.head = 0
+		m.throttleChanged(l.throttle)
 	}
 	if limits.Rates != (Rates{}) {
 		m.useTokens(now, m.openThrottle(t.name, l.name), limits.Rates)

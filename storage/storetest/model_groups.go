@@ -172,18 +172,19 @@ func (m *Model) compareLanes(a, b modelLane) int {
 }
 
 // choose returns one of several jobs, nil if there is none: the one that the store has chosen, if
-// it is among them. Else it is the last one, whose id may not be known yet; and if the store has
-// chosen a job of another tube, that is most likely to be the better one then.
-func (m *Model) choose(jobs []*modelJob) *modelJob {
+// it is among them. If it has found none, it is the largest one, because that may have been too
+// large. Else it is the last one, whose id may not be known yet; and if the store has chosen a job of
+// another tube, that is most likely to be the better one then.
+func (m *Model) choose(jobs []*modelJob) (chosen *modelJob) {
 	for _, j := range jobs {
 		if j.id == m.hint {
 			return j
 		}
+		if chosen == nil || m.hint != 0 || len(j.body) > len(chosen.body) {
+			chosen = j
+		}
 	}
-	if len(jobs) == 0 {
-		return nil
-	}
-	return jobs[len(jobs)-1]
+	return chosen
 }
 
 // readyLanes returns the ready jobs by their lanes.
