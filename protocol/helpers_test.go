@@ -86,6 +86,12 @@ func showExtension(c *Command) string {
 		return fmt.Sprintf("%s %s %v %s %d", s, c.Name, c.State, c.To, c.MaxJobs)
 	case SetPolicy:
 		return fmt.Sprintf("%s %s%s", s, c.Name, showTags(c.Tags))
+	case ListGroups:
+		return strings.TrimSuffix(fmt.Sprintf("%s %s %d %s", s, c.Name, c.MaxJobs, c.Cursor), " ")
+	case SetGroup, GetGroup, StatsGroup, FlushGroup:
+		return fmt.Sprintf("%s %s %q%s", s, c.Name, c.Key, showTags(c.Tags))
+	case PauseGroup:
+		return fmt.Sprintf("%s %s %q %d", s, c.Name, c.Key, c.Delay)
 	case Auth:
 		return fmt.Sprintf("%s %s %q", s, c.Name, c.Secret)
 	}
@@ -125,6 +131,10 @@ func showTags(t *Tags) (s string) {
 		{"quota-jobs", t.HasQuotaJobs, t.QuotaJobs}, {"quota-bytes", t.HasQuotaBytes, t.QuotaBytes},
 		{"push", t.Push.URL != "", t.Push.URL}, {"push-concurrency", t.Push.Concurrency != 0, t.Push.Concurrency},
 		{"push-timeout", t.Push.Timeout != 0, t.Push.Timeout}, {"push-rate", t.Push.Rate.Calls != 0, t.Push.Rate},
+		{"group", t.Group != "", t.Group}, {"group-concurrency", t.GroupLimits.Concurrency != 0, t.GroupLimits.Concurrency},
+		{"group-rate", t.GroupLimits.Rates != (Rates{}), t.GroupLimits.Rates}, {"group-order", t.GroupOrder != NoGroupOrder, GroupOrderWords[t.GroupOrder]},
+		{"concurrency", t.Limits.Concurrency != 0, t.Limits.Concurrency}, {"rate", t.Limits.Rates != (Rates{}), t.Limits.Rates},
+		{"weight", t.Weight != 0, t.Weight}, {"ttl", t.HasTTL, t.TTL},
 	} {
 		if one.said {
 			s += fmt.Sprint(" ", one.name, "=", one.value)

@@ -197,6 +197,8 @@ func FuzzReader(f *testing.F) {
 		"flush-tube a\r\nflush-tube a reserved\r\nflush-tube a x\r\nmove-jobs a ready b 5\r\nmove-jobs a reserved b 5\r\nmove-jobs a ready b 0\r\n",
 		"POST / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("GET", 70) + " / HTTP/1.1\r\nhOsT:" + strings.Repeat("a", 300) + "\r\nHost\r\nuse /a HTTP/1.1\r\nfind /a HTTP/1.1\r\nGET / HTTP/1.1 \r\n / HTTP/1.1\r\n",
 		"client a\r\nclient  b-1:\r\nclient a b\r\nclient\r\nlist-clients\r\nlist-clients 7\r\nlist-clients 7 c:1\r\nlist-clients 0\r\nlist-clients \r\nlist-clientsx\r\nwatch a 1\r\nwatch a 1000\r\nwatch a 1001\r\nwatch a \r\nwatch  a 1\r\nwatch a 1 2\r\n",
+		"set-group a g concurrency:3 rate:1/s,2/h weight:5 ttl:30d\r\nset-group a \"g h\"\r\nget-group a \"g\\n\"\r\nstats-group a g\r\nlist-groups a 5 Zw\r\npause-group a g 7\r\nflush-group a \"g\"x\r\n",
+		"put 0 0 1 1 group:\"a b\"\r\nx\r\nput 0 0 1 5 group:\r\nstats\r\nset-policy a group-concurrency:3 group-rate:100/m,1000/h group-order:strict concurrency:50 rate:200\r\n",
 		"auth user secret\r\nauth user a secret \r\nauth user\r\nauth  u  s\r\nauth " + strings.Repeat("u", 129) + " s\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",
@@ -222,7 +224,7 @@ func FuzzReader(f *testing.F) {
 // FuzzLine tests only the parser of lines.
 func FuzzLine(f *testing.F) {
 	for v := Unknown + 1; v < NumVerbs; v++ {
-		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x"} {
+		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x", "a g", `a "g h" 5`, "a g rate:1/m weight:2"} {
 			f.Add(v.Spec().Prefix + args)
 		}
 	}

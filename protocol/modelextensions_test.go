@@ -22,17 +22,18 @@ var modelExtensions = map[string]string{
 	"release-lease_": "Q lease D D", "bury-lease_": "Q lease D", "list-jobs_": "name state listed? cursor?",
 	"find_": "name key", "delete-key_": "name key", "flush-tube_": "name state?", "move-jobs_": "name movable name moved",
 	"reschedule_": "Q time", "set-priority_": "Q D", "replay-job_": "Q", "client_": "key", "list-clients_": "listed? cursor?", "watch_": "name weight?",
+	"list-groups_": "name listed? groupcursor?",
 }
 
 var modelKinds = map[string]*regexp.Regexp{
-	"lease": regexp.MustCompile(`^[!-~]{1,32}$`), "cursor": regexp.MustCompile(`^[!-~]{1,64}$`), "key": regexp.MustCompile(`^[!-~]{1,128}$`),
+	"lease": regexp.MustCompile(`^[!-~]{1,32}$`), "cursor": regexp.MustCompile(`^[!-~]{1,64}$`), "groupcursor": regexp.MustCompile(`^[!-~]{1,171}$`), "key": regexp.MustCompile(`^[!-~]{1,128}$`),
 	"name": modelName, "info": regexp.MustCompile(`^info$`), "state": regexp.MustCompile(`^(ready|reserved|delayed|buried)$`), "movable": regexp.MustCompile(`^(ready|delayed|buried)$`),
 }
 
 // modelRanges has the kinds that are numbers, with the lowest and the highest value.
 var modelRanges = map[string][2]string{
 	"Q": {"0", "18446744073709551615"}, "D": {"0", "4294967295"}, "seconds": {"0", "2147483647"}, "listed": {"1", "1000"}, "weight": {"1", "1000"}, "batch": {"1", "1000"}, "moved": {"1", "4294967295"},
-	"at": {"0", "9223372036853"}, "max": {"1", "1000000"}, "push-concurrency": {"1", "10000"}, "rate": {"1", "1000000"}, "port": {"1", "65535"},
+	"at": {"0", "9223372036853"}, "max": {"1", "1000000"}, "push-concurrency": {"1", "10000"}, "rate": {"1", "1000000"}, "limit": {"1", "1000000"}, "port": {"1", "65535"},
 }
 
 // modelRange returns the number in a word, without leading zeros, if it is in the range of
@@ -73,6 +74,8 @@ func (m *modelLine) extension(w, args string) bool {
 		m.tags(strings.TrimLeft(args, " ")[len(name):], modelPolicyTags)
 		m.text += " " + name + m.tagText
 		return modelName.MatchString(name) && !m.junk && !m.badTags
+	case "set-group_", "get-group_", "stats-group_", "pause-group_", "flush-group_":
+		return m.group(w, args)
 	}
 	kinds, found := modelExtensions[strings.TrimSuffix(w, "_")+"_"]
 	switch {
@@ -96,6 +99,33 @@ func (m *modelLine) extension(w, args string) bool {
 		return ok && !m.junk && !m.badTags
 	}
 	return m.words(strings.Fields(kinds), modelSpaces.Split(strings.TrimLeft(args, " "), -1))
+}
+
+// modelGroup splits the arguments of such commands: a tube, a group that can be in quotes, and the rest.
+var modelGroup = regexp.MustCompile(`(?s)^ *([^ ]*) +("(?:\\.|[^"\\])*(?:"[^ ]*|\\?$)|[^ ]*)(.*)$`)
+
+// group parses the arguments of a command about a group.
+func (m *modelLine) group(w, args string) bool {
+	p := modelGroup.FindStringSubmatch(args)
+	if p == nil || !modelName.MatchString(p[1]) {
+		return false
+	}
+	group, ok := modelUnquote(p[2])
+	if !ok || group == "" || len(group) > 128 {
+		return false
+	}
+	m.text += fmt.Sprintf(" %s %q", p[1], group)
+	switch w {
+	case "set-group_":
+		m.tags(p[3], modelGroupTags)
+		m.text += m.tagText
+		return !m.junk && !m.badTags
+	case "pause-group_":
+		ok = m.numbers("D", p[3])
+		m.text += fmt.Sprint(" ", append(m.n, 0)[0])
+		return ok
+	}
+	return p[3] == ""
 }
 
 // reserveBatch parses COUNT [SECONDS] [lease] [info].
@@ -157,10 +187,11 @@ func modelWord(kind, word string) (string, bool) {
 	return word, modelKinds[kind].MatchString(word)
 }
 
-// modelTags are the tags of put and of set-policy, in the order of show.
+// modelTags are the tags of put, of set-policy and of set-group, in the order of show.
 const (
-	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead meta trace"
-	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate"
+	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead meta trace group"
+	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate group-concurrency group-rate group-order concurrency rate"
+	modelGroupTags  = "concurrency rate weight ttl"
 )
 
 // modelEndTags are the tags of commands that end with some.
@@ -265,7 +296,7 @@ func (m *modelLine) tags(rest, known string) {
 			m.badTags = true
 		}
 	}
-	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate") {
+	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate group group-concurrency group-rate group-order concurrency rate weight ttl") {
 		if shown, ok := got[name]; ok {
 			m.tagText += " " + name + "=" + shown
 		}
@@ -278,8 +309,18 @@ func (m *modelLine) tags(rest, known string) {
 // modelTag returns the value of a tag in the format of show, and whether it is valid.
 func modelTag(name, value string) (string, bool) {
 	switch name {
-	case "delay", "key-ttl":
+	case "delay", "key-ttl", "ttl":
 		return modelTime(value)
+	case "group":
+		return value, 0 < len(value) && len(value) <= 128
+	case "group-concurrency", "concurrency":
+		return modelRange("limit", value)
+	case "weight":
+		return modelRange("weight", value)
+	case "group-order":
+		return value, value == "fair" || value == "strict"
+	case "group-rate", "rate":
+		return modelRates(value)
 	case "push":
 		p := modelURL.FindStringSubmatch(value)
 		if p == nil || len(value) > 512 {
@@ -331,6 +372,25 @@ func modelTag(name, value string) (string, bool) {
 	return fmt.Sprint(times), true
 }
 
+// modelRates returns rates in the format of show, and whether they are valid: each unit once at most.
+func modelRates(value string) (string, bool) {
+	got, shown := map[string]string{}, []string(nil)
+	for _, one := range strings.Split(value, ",") {
+		text, ok := modelTag("push-rate", one)
+		n, unit, _ := strings.Cut(text, "/")
+		if !ok || got[unit] != "" {
+			return "", false
+		}
+		got[unit] = n
+	}
+	for _, unit := range []string{"s", "m", "h"} {
+		if got[unit] != "" {
+			shown = append(shown, got[unit]+"/"+unit)
+		}
+	}
+	return strings.Join(shown, ","), true
+}
+
 var modelTrace = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 // modelURL matches valid push URLs. Its groups are the host, and a colon with the port.
@@ -360,9 +420,9 @@ func modelMaxLine(line string) int {
 	switch word {
 	case "delete-batch":
 		return 16384
-	case "set-policy":
+	case "set-policy", "set-group", "get-group", "stats-group", "pause-group", "flush-group":
 		return 4096
-	case "find", "delete-key", "list-jobs", "move-jobs":
+	case "find", "delete-key", "list-jobs", "move-jobs", "list-groups":
 		return 450
 	case "put":
 		m := &modelLine{}

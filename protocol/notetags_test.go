@@ -73,6 +73,10 @@ func TestWrong(t *testing.T) {
 		"put 0 0 1 1 delay:1 at:1":           "contradict",
 		"set-policy a max:0":                 "the tag max needs a whole number",
 		"set-policy a push-rate:1/s":         "need the tag push",
+		"put 0 0 1 1 group:é":                "the tag group needs 1 to 128 bytes",
+		"set-policy a group-rate:1/d":        "the tag group-rate needs numbers per s, m or h",
+		"set-policy a group-order:lifo":      "the tag group-order needs fair or strict",
+		"set-group a g weight:0":             "the tag weight needs a whole number",
 		`release 1 2 3 reason:"`:             "the tag reason needs 1 to 512 bytes",
 		`bury-lease 1 x 2 reason:"` + "\xff": "the tag reason needs",
 	} {

@@ -43,6 +43,9 @@ func randomExtension(rnd *rand.Rand) string {
 			line += pick(" ", " ", " ", "  ") + randomTag(rnd)
 		}
 	}
+	if strings.HasSuffix(v.String(), "-group") {
+		line, words = randomGroupLine(rnd, v), ""
+	}
 	if v == ListClients {
 		line += pick("", " ", " ", " ")
 	}
@@ -66,6 +69,29 @@ func randomExtension(rnd *rand.Rand) string {
 	return line
 }
 
+// randomGroupLine returns a line of a verb about one group.
+func randomGroupLine(rnd *rand.Rand, v Verb) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	line := v.Spec().Prefix + randomWord(rnd, "name") + pick(" ", " ", " ", " ", "  ", "") + randomGroup(rnd)
+	switch v {
+	case SetGroup:
+		for range rnd.IntN(4) {
+			line += pick(" ", " ", " ", "  ") + pick("concurrency:", "rate:", "weight:", "ttl:", "group:") +
+				pick("1", "1000", "5/m", "1/s,2/h", "30d", pick("0", "1001", "1/s,2", "1/d", ",", "x", ""))
+		}
+	case PauseGroup:
+		line += pick(" ", " ", " ", " ", "  ", "") + pick("0", "5", "4294967295", pick("4294967296", "-1", "x"))
+	}
+	return line
+}
+
+// randomGroup returns the name of a group as a command has it, mostly a valid one.
+func randomGroup(rnd *rand.Rand) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	return pick("g", "a:b", `"a b"`, `"\n\"ä\\"`, `"`+strings.Repeat("g", 128)+`"`, strings.Repeat("g", 128),
+		pick("", `"`, `""`, `"a`, `"a"b`, `"\x"`, `a"b`, `\`, "ä", "\xff", "\"\t\"", strings.Repeat("g", 129), `"`+strings.Repeat("ä", 65)+`"`))
+}
+
 // randomWord returns a word of a kind of modelExtensions, mostly a valid one.
 func randomWord(rnd *rand.Rand, kind string) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
@@ -73,6 +99,8 @@ func randomWord(rnd *rand.Rand, kind string) string {
 		kind = pick("Q", "name", "key", "state", "lease", "time", "cursor")
 	}
 	switch kind {
+	case "groupcursor":
+		return pick("Zw", "~", strings.Repeat("c", 171), pick("\xff", strings.Repeat("c", 172)))
 	case "name":
 		return pick("a", "tube", "a.b/c", strings.Repeat("n", 200), pick("-a", "a:", strings.Repeat("n", 201)))
 	case "state", "movable":
@@ -120,6 +148,9 @@ func randomTag(rnd *rand.Rand) string {
 	if rnd.IntN(4) == 0 {
 		return randomNote(rnd)
 	}
+	if rnd.IntN(3) == 0 {
+		return randomGroupTag(rnd)
+	}
 	switch name := pick("delay", "at", "key", "on-duplicate", "key-ttl", "retry", "max", "dead", "quota-jobs", "quota-bytes", "push", "push-concurrency", "push-timeout", "push-rate"); name {
 	case "delay", "key-ttl", "push-timeout":
 		return name + ":" + randomWord(rnd, "time")
@@ -136,6 +167,21 @@ func randomTag(rnd *rand.Rand) string {
 		return name + ":" + randomWord(rnd, "key")
 	case "dead":
 		return name + ":" + randomWord(rnd, "name")
+	default:
+		return name + ":" + randomWord(rnd, "Q")
+	}
+}
+
+// randomGroupTag returns a tag about groups or limits, mostly a valid one.
+func randomGroupTag(rnd *rand.Rand) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	switch name := pick("group", "group-order", "group-rate", "rate", "group-concurrency", "concurrency", "weight", "ttl"); name {
+	case "group":
+		return name + ":" + randomGroup(rnd)
+	case "group-order":
+		return name + ":" + pick("fair", "strict", "Fair", "")
+	case "group-rate", "rate":
+		return name + ":" + randomWord(rnd, "Q") + pick("", "/s", "/m", "/h", "/d") + pick("", "", ",5/m", ",", ",7/h,8/m", ",1/s,2/m,3/h")
 	default:
 		return name + ":" + randomWord(rnd, "Q")
 	}

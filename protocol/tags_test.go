@@ -10,6 +10,7 @@ import (
 var (
 	longKey   = strings.Repeat("k", MaxKey)
 	longName  = strings.Repeat("n", MaxName)
+	longGroup = strings.Repeat("g", MaxGroup)
 	longRetry = strings.TrimSuffix(strings.Repeat("1ms,", MaxRetry), ",")
 )
 
@@ -41,6 +42,11 @@ var goodTags = map[string]string{
 	"dead:" + longName:      "dead=" + longName,
 	"max:3  dead:d   key:k": "key=k max=3 dead=d",
 	" key:k":                "key=k",
+	"group:a":               "group=a",
+	"group:a:b,c":           "group=a:b,c",
+	`group:"a b\n\"é\\"`:    "group=a b\n\"é\\",
+	`group:"a" key:k`:       "key=k group=a",
+	"group:" + longGroup:    "group=" + longGroup,
 	"key:delay:1 delay:1":   "delay=1s key=delay:1",
 	"key:k key-ttl:1 retry:1s,1m max:9 dead:d on-duplicate:keep at:7": "at=7 key=k on-duplicate=keep key-ttl=1s retry=[1s 1m0s] max=9 dead=d",
 }
@@ -56,6 +62,8 @@ var wrongTags = []string{
 	"retry:", "retry:,", "retry:1,", "retry:,1", "retry:1,,2", "retry:1,x", "retry:" + longRetry + ",1", "retry:1,3651d",
 	"max:", "max:0", "max:1000001", "max:4294967297", "max:1s", "max:-1",
 	"dead:", "dead:-a", "dead:a:b", "dead:" + longName + "n",
+	"group:", `group:""`, `group:"a`, `group:"a"b`, "group:é", "group:\x7f", `group:"a` + "\t" + `"`, `group:"\x"`, `group:"` + "\xff" + `"`, "group:" + longGroup + "g",
+	`group:"` + strings.Repeat("é", MaxGroup/2) + `g"`, "group:a group:b",
 	"key:a key:a", "delay:1 delay:2", "max:1 dead:a max:1", "delay:1 at:1", "at:1 max:2 delay:1", "max:1 key:", "key: max:1",
 }
 
@@ -63,6 +71,7 @@ var wrongTags = []string{
 var noTags = []string{
 	" ", "  ", " foo", " key", " key:a ", " key:a  ", " key:a foo", " foo key:a", " foo key:", " key: foo", "key:a", "x key:a", "\tkey:a",
 	" Key:a", " quota-jobs:1", " quota-bytes:1", " :a", " :", " keys:a", " key\t:a", " 1", " key:a key:a 1",
+	" concurrency:1", " rate:1", " weight:1", " ttl:1", " group-rate:1", " groups:a",
 }
 
 func TestTags(t *testing.T) {

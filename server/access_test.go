@@ -170,6 +170,12 @@ var samples = map[protocol.Verb]sample{
 	protocol.Auth:               {"", "auth nobody x", "UNAUTHORIZED", false},
 	protocol.NameClient:         {"", "client a", "NAMED", false},
 	protocol.ListClients:        {"", "list-clients", "OK", false},
+	protocol.SetGroup:           {"", "set-group t g", "SET", false},
+	protocol.GetGroup:           {"", "get-group t g", "NOT_FOUND", false},
+	protocol.StatsGroup:         {"", "stats-group t g", "NOT_FOUND", false},
+	protocol.ListGroups:         {"", "list-groups t", "OK", false},
+	protocol.PauseGroup:         {"", "pause-group t g 0", "PAUSED", false},
+	protocol.FlushGroup:         {"", "flush-group t g", "FLUSHED 0", false},
 }
 
 // TestEveryVerbIsInTheTable: every verb has a row in the table of rights. Without one it would need

@@ -40,6 +40,8 @@ func FuzzConnection(f *testing.F) {
 		"set-policy t max:1 quota-jobs:1\r\nuse t\r\nput 0 0 9 1\r\nx\r\nput 0 0 9 1\r\nx\r\nget-policy t\r\nlist-policies\r\nset-policy t\r\n",
 		"put 0 0 9 1\r\nx\r\nreserve-lease 1\r\ntouch-lease 1 00000946684800000000\r\ndelete-lease 1 x\r\nreserve-lease 0\r\n",
 		"put 0 0 9 1\r\nx\r\nlist-jobs default ready 1\r\nmove-jobs default ready t 5\r\nflush-tube t\r\nflush-tube default reserved\r\n",
+		"set-policy default group-concurrency:1 rate:3/h\r\nput 1 0 9 1 group:g\r\nx\r\nput 1 0 9 1 group:g\r\ny\r\nput 1 0 9 1\r\nz\r\nreserve\r\nreserve\r\nreserve-job 2\r\nstats-job 2\r\nlist-jobs default ready\r\nrelease 1 0 0\r\nreserve-with-timeout 0\r\nreserve-with-timeout 0\r\n",
+		"set-policy default group-order:strict\r\nset-group default \"g h\" concurrency:2 rate:1/m weight:3 ttl:1s\r\npause-group default \"g h\" 1\r\nput 1 0 9 1 group:\"g h\"\r\nx\r\nget-group default \"g h\"\r\nstats-group default \"g h\"\r\nlist-groups default 1\r\nlist-groups default 1 Zw\r\nreserve-with-timeout 0\r\nflush-group default \"g h\"\r\nset-group default \"g h\"\r\n",
 		"pause-tube default 1\r\nlist-tubes\r\npeek 1\r\nput 0 0 4294967295 4294967295\r\nx",
 	} {
 		f.Add([]byte(seed), []byte{1, 5, 200})

@@ -233,9 +233,7 @@ const (
 func (m *Machine) oldestReady(t *Tube) Instant {
 	oldest, after := Never, start
 	if t.lanes != nil {
-		for _, j := range m.firstReadies(t, MaxPriorities) {
-			oldest = min(oldest, j.created)
-		}
+		oldest = m.oldestInGroups(t)
 	}
 	for range MaxPriorities {
 		first := t.ready.ring.next(&m.slab, after, 1)

@@ -49,9 +49,9 @@ func (m *Machine) groupIn(t *Tube, group string) *lane {
 // ListGroups returns the first count groups of a tube that GroupStats finds and whose names come
 // after a cursor, in the order of their names, and the cursor of the next ones; "" if there are none.
 func (m *Machine) ListGroups(now Instant, tube, cursor string, count int) (page []GroupStats, next string) {
-	names := m.groupNames(tube, cursor)
-	slices.Sort(names)
-	if count = min(count, MaxListed); len(names) > count {
+	count = min(count, MaxListed)
+	names := m.groupNames(tube, cursor, count+1)
+	if len(names) > count {
 		names, next = names[:count], names[count-1]
 	}
 	for _, name := range names {
@@ -62,40 +62,69 @@ func (m *Machine) ListGroups(now Instant, tube, cursor string, count int) (page 
 	return page, next
 }
 
-// groupNames returns the names of the groups of a tube after a cursor that have a job, a
+// groupNames returns, in order, the first n names of groups of a tube after a cursor that have a job, a
 // config or a pause.
-func (m *Machine) groupNames(tube, cursor string) (names []string) {
+func (m *Machine) groupNames(tube, cursor string, n int) (names []string) {
+	last := ""
+	add := func(name string) {
+		if name <= cursor || last != "" && name > last {
+			return
+		}
+		if names = append(names, name); len(names) == 4*n {
+			slices.Sort(names)
+			names, last = names[:n], names[n-1]
+		}
+	}
 	if t := m.tubes[tube]; t != nil && t.lanes != nil {
 		for name := range t.lanes.byName {
-			if name > cursor {
-				names = append(names, name)
-			}
+			add(name)
 		}
 	}
 	for _, th := range m.throttles {
-		if th.tube == tube && th.group > cursor && (th.config != nil || th.pauseUntil != 0) && m.laneOfThrottle(th) == nil {
-			names = append(names, th.group)
+		if th.tube == tube && th.group != "" && (th.config != nil || th.pauseUntil != 0) && m.laneOfThrottle(th) == nil {
+			add(th.group)
 		}
 	}
-	return names
+	slices.Sort(names)
+	return names[:min(n, len(names))]
 }
+
+// oldestInGroups returns when the oldest ready job of those that come first in their groups was put;
+// Never if there is none. If there are more than mostLanes groups, an older one can be missed.
+func (m *Machine) oldestInGroups(t *Tube) Instant {
+	oldest, n := Never, 0
+	for _, l := range t.lanes.byName {
+		if n++; n > mostLanes {
+			break
+		}
+		if j := l.ready.head(&m.slab); j != nil {
+			oldest = min(oldest, j.created)
+		}
+	}
+	return oldest
+}
+
+// mostLanes is how many groups are examined for the oldest ready job.
+const mostLanes = 1 << 14
 
 // firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
 func (m *Machine) firstReadies(t *Tube, n int) (jobs []*Job) {
 	f := fronts{}
-	add := func(q *queue, after position) {
-		if next, _ := q.next(&m.slab, after, 1, len(q.tree)+1); len(next) > 0 {
-			heap.Push(&f, front{q, next[0]})
+	add := func(q *queue, j *Job) {
+		if j != nil {
+			heap.Push(&f, front{q, j})
 		}
 	}
-	add(&t.ready, start)
+	add(&t.ready, t.ready.head(&m.slab))
 	for _, l := range t.lanes.byName {
-		add(&l.ready, start)
+		add(&l.ready, l.ready.head(&m.slab))
 	}
 	for len(jobs) < n && len(f) > 0 {
 		first := heap.Pop(&f).(front)
 		jobs = append(jobs, first.job)
-		add(first.queue, positionOf(first.job))
+		if next, _ := first.queue.next(&m.slab, positionOf(first.job), 1, len(first.queue.tree)+1); len(next) > 0 {
+			add(first.queue, next[0])
+		}
 	}
 	return jobs
 }

@@ -30,6 +30,8 @@ type job struct {
 	Size     int    `json:"size,omitempty"` // of the body, bytes
 
 	Key         string   `json:"key,omitempty"`
+	Group       string   `json:"group,omitempty"`
+	Held        string   `json:"held,omitempty"` // why a ready job cannot be reserved now
 	OnDuplicate string   `json:"on_duplicate,omitempty"`
 	KeyTTL      string   `json:"key_ttl,omitempty"`
 	Retry       []string `json:"retry,omitempty"`
@@ -98,6 +100,7 @@ func (j *job) readPage(p client.Page) {
 	j.Buries, j.Kicks = uint32(number("buries")), uint32(number("kicks"))
 	j.Key, j.Dead, j.Parked, j.Max = text("key"), text("dead"), text("parked"), uint32(number("max"))
 	j.FromTube, j.FromID = text("from-tube"), uint64(number("from-id"))
+	j.Group, j.Held = text("group"), text("held")
 	meta, _ := p.Value("meta")
 	j.Meta, j.Trace, j.Reason, j.Failed = flowMap(meta), text("trace"), text("reason"), number("failed-ms")
 	if retry := text("retry"); retry != "" {

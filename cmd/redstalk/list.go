@@ -30,6 +30,8 @@ type listedJob struct {
 	Size     int    `yaml:"size"`
 	TTR      uint32 `yaml:"ttr"`
 	Key      string `yaml:"key"`
+	Group    string `yaml:"group"`
+	Held     string `yaml:"held"`
 	Parked   string `yaml:"parked"`
 	FailedMS int64  `yaml:"failed-ms"`
 	Reason   string `yaml:"reason"`
@@ -44,7 +46,7 @@ type listedJob struct {
 
 func (l *listedJob) job(tube, state string, now time.Time) *job {
 	j := &job{
-		ID: l.ID, Tube: tube, State: state, Priority: l.Pri, TTR: l.TTR, Age: l.Age, Size: l.Size, Key: l.Key, Parked: l.Parked,
+		ID: l.ID, Tube: tube, State: state, Priority: l.Pri, TTR: l.TTR, Age: l.Age, Size: l.Size, Key: l.Key, Group: l.Group, Held: l.Held, Parked: l.Parked,
 		Failed: l.FailedMS, Reason: l.Reason, FromTube: l.FromTube, FromID: l.FromID,
 		Reserves: l.Reserves, Timeouts: l.Timeouts, Releases: l.Releases, Buries: l.Buries, Kicks: l.Kicks,
 	}

@@ -16,7 +16,7 @@ func pauseCommand() *cli.Command {
 	return &cli.Command{
 		Name: "pause", ArgsUsage: "DURATION", Action: withConn(arguments{1, 1}, pause),
 		Usage: "deliver no jobs of a tube for that long, in whole seconds; 0 ends a pause",
-		Flags: []cli.Flag{tubeFlag()},
+		Flags: []cli.Flag{tubeFlag(), groupFlag("pause only this `GROUP` of the tube")},
 	}
 }
 
@@ -26,6 +26,9 @@ func pause(t *task) error {
 		return failure{exitUsage, err}
 	}
 	s := wholeSeconds(d)
+	if t.IsSet("group") {
+		return pauseGroup(t, s)
+	}
 	if _, err := t.expect("pausing tube "+t.tube(), "PAUSED", fmt.Sprintf("pause-tube %s %d", t.tube(), s)); err != nil {
 		return err
 	}
@@ -43,11 +46,14 @@ func flushCommand() *cli.Command {
 	return &cli.Command{
 		Name: "flush", Action: withConn(noArguments, flush),
 		Usage: "delete all jobs of a tube that are not reserved, or all in one state; asks first",
-		Flags: []cli.Flag{tubeFlag(), stateFlag("", "ready, delayed, buried, or reserved (extension flush)"), yesFlag()},
+		Flags: []cli.Flag{tubeFlag(), stateFlag("", "ready, delayed, buried, or reserved (extension flush)"), groupFlag("delete only the jobs of this `GROUP`"), yesFlag()},
 	}
 }
 
 func flush(t *task) error {
+	if t.IsSet("group") {
+		return flushGroup(t)
+	}
 	from := []string{"ready", "delayed", "buried"}
 	if state := t.String("state"); state != "" {
 		if err := checkState(state, states...); err != nil {

@@ -22,7 +22,7 @@ func FuzzJob(f *testing.F) {
 	for _, seed := range []string{
 		`{"body":"x"}`, `{"body":{"a":[1,null]},"priority":5,"delay":"90s","ttr":120}`, `{"body_base64":"AAE=","at":1795425227670}`,
 		`{"body":"\u00e9\ud83d\ude00","key":"k","on_duplicate":"replace","key_ttl":"1h","retry":["2m",5],"max":3,"dead":"morgue"}`,
-		`{"body":"x","ttr":0}`, `{"body":"x","retry":[]}`, `{"body":"\ud800"}`, `{"body":"x","body":"y"}`, `{"body":1e400}`, `{"delay":null,"body":null}`,
+		`{"body":"x","group":"a b"}`, `{"body":"x","group":""}`, `{"body":"x","group":"\u0000"}`, `{"body":"x","ttr":0}`, `{"body":"x","retry":[]}`, `{"body":"\ud800"}`, `{"body":"x","body":"y"}`, `{"body":1e400}`, `{"delay":null,"body":null}`,
 		`{"body":"x","delay":18446744073709551616}`, "{\"body\":\"\xff\"}", `[`, `{"body":"x"} x`, ``,
 	} {
 		f.Add([]byte(seed))
@@ -55,7 +55,7 @@ func checkTags(t *testing.T, op *storage.Op) {
 		return
 	}
 	tags := op.Args.Tags
-	if tags.HasDelay && tags.HasAt || tags.Delay < 0 || tags.At < 0 || tags.Key != "" && !protocol.ValidKey([]byte(tags.Key)) || tags.KeyTTL < 0 ||
+	if tags.HasDelay && tags.HasAt || tags.Delay < 0 || tags.At < 0 || tags.Key != "" && !protocol.ValidKey([]byte(tags.Key)) || tags.KeyTTL < 0 || tags.Group != "" && !protocol.ValidGroup(tags.Group) ||
 		len(tags.Retry) > 32 || tags.Max > 1_000_000 || tags.Delay%time.Millisecond != 0 {
 		t.Errorf("%+v", tags)
 	}
@@ -65,7 +65,7 @@ func checkTags(t *testing.T, op *storage.Op) {
 // nothing.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{
-		"", "ttr=5m&priority=10&retry=1m,5m", "delay=5&at=5", "key=a&on_duplicate=fail", "max=0", "dead=-", "ttr=5&ttr=6", "tube=a&tube=b&n=5",
+		"", "group=a%20b", "group=", "ttr=5m&priority=10&retry=1m,5m", "delay=5&at=5", "key=a&on_duplicate=fail", "max=0", "dead=-", "ttr=5&ttr=6", "tube=a&tube=b&n=5",
 		"tube=a;b", "tube=%zz", "tube=a%2Fb", "n=-1", "n=99999999999999999999", "wait=1ms", "wait=2h", "x=1", "&&&", "=", "at=9223372036854", "retry=,",
 	} {
 		f.Add(seed)

@@ -36,6 +36,8 @@ type JobInfo struct {
 	Deliveries uint32  `json:"deliveries" doc:"since the put, or since it was parked and kicked"`
 	Leased     bool    `json:"leased,omitempty" doc:"reserved with a lease"`
 	Key        string  `json:"key,omitempty"`
+	Group      string  `json:"group,omitempty"`
+	Held       string  `json:"held,omitempty" enum:"paused,concurrency,rate" doc:"why a ready job cannot be reserved now: its group is paused, or a limit of the group or the tube"`
 	Retry      retries `json:"retry,omitzero"`
 	Jitter     uint8   `json:"jitter,omitempty" doc:"by how many per cent each delay is spread"`
 	Max        uint32  `json:"max,omitempty"`
@@ -88,7 +90,7 @@ func infoOf(s *tube.JobStats) JobInfo {
 		Reserves: s.Counters[tube.Reserves], Timeouts: s.Counters[tube.Timeouts], Releases: s.Counters[tube.Releases],
 		Buries: s.Counters[tube.Buries], Kicks: s.Counters[tube.Kicks],
 		Failures: f.Failures(&s.Counters), Deliveries: f.Deliveries(&s.Counters),
-		Leased: s.Leased, Key: f.Key, Max: s.Rules.Max, Dead: s.Rules.Dead, Parked: f.Parked.String(),
+		Leased: s.Leased, Key: f.Key, Group: f.Group, Held: s.Held.String(), Max: s.Rules.Max, Dead: s.Rules.Dead, Parked: f.Parked.String(),
 		FromTube: f.FromTube, FromID: f.FromID, notesInfo: notesOf(f), Retry: retriesOf(&s.Rules), Jitter: s.Rules.Percent(),
 	}
 	if f.Expires != 0 {

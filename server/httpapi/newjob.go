@@ -58,6 +58,7 @@ type Terms struct {
 	At       *int64    `json:"at,omitempty" doc:"when the job becomes ready, in milliseconds since the Unix epoch; instead of delay" minimum:"0" maximum:"9223372036853"`
 	TTR      *duration `json:"ttr,omitempty" doc:"time to run (visibility timeout), in whole seconds; the default is 60"`
 	Key      *string   `json:"key,omitempty" doc:"deduplication key: at most one job of a tube has it" minLength:"1" maxLength:"128" pattern:"^[!-~]+$"`
+	Group    *string   `json:"group,omitempty" doc:"the group of the job in its tube" minLength:"1" maxLength:"128"`
 
 	Meta  map[string]string `json:"meta,omitempty" doc:"names with values for the worker: at most 16, with 1,024 bytes together"`
 	Trace *string           `json:"trace,omitempty" minLength:"55" maxLength:"55" doc:"a W3C traceparent for the worker"`
@@ -125,6 +126,11 @@ func (t *Terms) tags() (*tube.Tags, error) {
 			return nil, invalidKey(*t.Key)
 		}
 		tags.Key = *t.Key
+	}
+	if t.Group != nil {
+		if tags.Group = *t.Group; !protocol.ValidGroup(tags.Group) {
+			return nil, invalidGroup(tags.Group)
+		}
 	}
 	err := t.addNotes(tags)
 	if err != nil {

@@ -17,6 +17,11 @@ type policyInfo struct {
 	QuotaJobs  *uint64 `json:"quota_jobs,omitempty" doc:"the maximum number of jobs in the tube"`
 	QuotaBytes *uint64 `json:"quota_bytes,omitempty" doc:"the maximum total size of their bodies, in bytes"`
 
+	GroupConcurrency *uint32 `json:"group_concurrency,omitempty" minimum:"1" maximum:"1000000" doc:"the maximum number of reserved jobs of each group"`
+	GroupRate        *string `json:"group_rate,omitempty" maxLength:"64" doc:"the maximum number of reserves of each group in any period of each length, such as 100/m,1000/h"`
+	GroupOrder       *string `json:"group_order,omitempty" enum:"fair,strict" doc:"strict: one job of a group at a time, in order"`
+	LimitOptions
+
 	Push            *string   `json:"push,omitempty" minLength:"8" maxLength:"512" doc:"the http or https URL to which the jobs are sent (webhook)"`
 	PushConcurrency *uint32   `json:"push_concurrency,omitempty" minimum:"1" maximum:"10000" doc:"the maximum number of concurrent calls of each instance"`
 	PushTimeout     *duration `json:"push_timeout,omitempty" doc:"the timeout of a call, at most an hour"`
@@ -73,6 +78,11 @@ func policyInfoOf(p *tube.Policy) policyInfo {
 	if p.HasQuotaBytes {
 		info.QuotaBytes = &p.QuotaBytes
 	}
+	group := limitOptionsOf(p.GroupLimits)
+	info.LimitOptions, info.GroupConcurrency, info.GroupRate = limitOptionsOf(p.Limits), group.Concurrency, group.Rate
+	if p.GroupOrder != tube.NoGroupOrder {
+		info.GroupOrder = &protocol.GroupOrderWords[p.GroupOrder]
+	}
 	info.showPush(&p.Push)
 	return info
 }
@@ -101,6 +111,9 @@ func (svc *service) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutpu
 	if info.QuotaBytes != nil {
 		p.QuotaBytes, p.HasQuotaBytes = *info.QuotaBytes, true
 	}
+	if err := info.setLimits(p); err != nil {
+		return nil, err
+	}
 	if p.Push, err = info.push(); err != nil {
 		return nil, err
 	}
@@ -116,6 +129,23 @@ func (svc *service) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutpu
 		p = nil
 	}
 	return nil, svc.queue.SetPolicy(ctx, in.Tube, p)
+}
+
+// setLimits sets the limits of a policy.
+func (p *policyInfo) setLimits(to *tube.Policy) (err error) {
+	if to.Limits, err = p.limits(""); err != nil {
+		return err
+	}
+	group := LimitOptions{p.GroupConcurrency, p.GroupRate}
+	if to.GroupLimits, err = group.limits("group_"); err != nil || p.GroupOrder == nil {
+		return err
+	}
+	order, ok := protocol.ParseGroupOrder(*p.GroupOrder)
+	if !ok {
+		return invalid("group_order: %q is not fair or strict", *p.GroupOrder)
+	}
+	to.GroupOrder = tube.GroupOrder(order)
+	return nil
 }
 
 // showPush sets the push fields from the push target of a policy.

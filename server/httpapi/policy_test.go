@@ -21,11 +21,13 @@ func TestPolicy(t *testing.T) {
 		`{"on_duplicate":"replace"}`, `{"on_duplicate":"keep"}`, `{"on_duplicate":"fail"}`,
 		`{"quota_jobs":3}`, `{"quota_jobs":0}`,
 		`{"quota_bytes":3000}`, `{"quota_bytes":0}`,
+		`{"group_concurrency":3}`, `{"group_rate":"100/m,1000/h"}`, `{"group_order":"strict"}`, `{"group_order":"fair"}`, `{"concurrency":1000000}`, `{"rate":"1/s,2/m,3/h"}`,
 		`{"push":"https://example.org/a"}`,
 		`{"push":"https://example.org/a","push_concurrency":7}`,
 		`{"push":"https://example.org/a","push_timeout":"3s"}`,
 		`{"push":"https://example.org/a","push_rate":"100/m"}`,
 		`{"retry":["1m"],"max":5,"dead":"morgue","key_ttl":"1h","on_duplicate":"fail","quota_jobs":3,"quota_bytes":9,` +
+			`"group_concurrency":3,"group_rate":"5/s","group_order":"fair","concurrency":50,"rate":"200/s",` +
 			`"push":"https://example.org/a","push_concurrency":10000,"push_timeout":"1h","push_rate":"5/h"}`,
 	} {
 		a.want(204, "PUT", "/v1/tubes/t/policy", policy)
@@ -44,6 +46,12 @@ func TestPolicy(t *testing.T) {
 			if name, _, _ := strings.Cut(field, ":"); push != "" && !strings.Contains(got.body, strings.Trim(name, `"`)) {
 				t.Errorf("the answer to %s is %s", field, got.body)
 			}
+		}
+	}
+	for _, field := range []string{`"concurrency":0`, `"concurrency":1000001`, `"group_concurrency":0`, `"group_concurrency":-1`, `"rate":"0/s"`, `"rate":""`, `"rate":"1/s,2/s"`,
+		`"group_rate":"1/d"`, `"group_rate":5`, `"group_order":"lifo"`, `"group_order":""`} {
+		if got := a.want(422, "PUT", "/v1/tubes/t/policy", `{`+field+`}`); !strings.Contains(got.body, strings.Split(field, `"`)[1]) {
+			t.Errorf("the answer to %s is %s", field, got.body)
 		}
 	}
 	for _, field := range []string{`"push_concurrency":5`, `"push_timeout":"5s"`, `"push_rate":"5/s"`} {

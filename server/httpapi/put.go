@@ -18,6 +18,7 @@ type rawPutInput struct {
 	At          int64  `query:"at"`
 	TTR         string `query:"ttr"`
 	Key         string `query:"key"`
+	Group       string `query:"group"`
 	OnDuplicate string `query:"on_duplicate" enum:"keep,replace,fail"`
 	KeyTTL      string `query:"key_ttl"`
 	Retry       string `query:"retry" doc:"durations separated by commas, or exp(FIRST,LONGEST,COUNT)"`

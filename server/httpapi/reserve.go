@@ -45,6 +45,7 @@ type leasedJob struct {
 	Deliveries uint32 `json:"deliveries" doc:"including this one"`
 	Failures   uint32 `json:"failures"`
 	Key        string `json:"key,omitempty"`
+	Group      string `json:"group,omitempty"`
 
 	Retry []duration `json:"retry,omitempty" nullable:"false"`
 	notesInfo
@@ -161,6 +162,10 @@ func appendLeased(b []byte, j *queue.Leased) []byte {
 	if metadata.Key != "" {
 		b = append(b, `,"key":`...)
 		b, _ = jsontext.AppendQuote(b, metadata.Key) // printable ASCII
+	}
+	if metadata.Group != "" {
+		b = append(b, `,"group":`...)
+		b, _ = jsontext.AppendQuote(b, metadata.Group) // valid UTF-8
 	}
 	return append(appendNotes(b, s), '}')
 }

@@ -94,10 +94,15 @@ func (svc *service) kick(ctx context.Context, in *kickInput) (*countOutput, erro
 	return answerCount(n, err)
 }
 
-type pauseInput struct {
-	TubePath
+// PauseOptions say how long a tube or a group is paused, and why.
+type PauseOptions struct {
 	For    string `query:"for" required:"true" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"whole seconds; 0 ends a pause" example:"10m"`
 	Reason string `query:"reason" maxLength:"200" doc:"shown in the console and in the log"`
+}
+
+type pauseInput struct {
+	TubePath
+	PauseOptions
 }
 
 func (svc *service) pause(ctx context.Context, in *pauseInput) (*noOutput, error) {
@@ -108,13 +113,17 @@ func (svc *service) pause(ctx context.Context, in *pauseInput) (*noOutput, error
 	if err := svc.queue.Pause(ctx, in.Tube, seconds); err != nil {
 		return nil, err
 	}
-	user := ""
-	if u := access.UserIn(ctx); u != nil {
-		user = u.Name()
-	}
-	svc.log.Info("tube paused", "tube", in.Tube, "seconds", seconds, "reason", in.Reason, "user", user)
+	svc.log.Info("tube paused", "tube", in.Tube, "seconds", seconds, "reason", in.Reason, "user", userName(ctx))
 	svc.poller.paused(in.Tube, in.Reason)
 	return nil, nil
+}
+
+// userName returns the name of the user of a request, "" if there is none.
+func userName(ctx context.Context) string {
+	if u := access.UserIn(ctx); u != nil {
+		return u.Name()
+	}
+	return ""
 }
 
 type moveInput struct {

@@ -73,7 +73,7 @@ func (d *Dispatcher) dispatchBatch() bool {
 	d.mu.Lock()
 	ends := d.finished[:min(len(d.finished), maxTakes)]
 	d.finished = d.finished[len(ends):]
-	gs := d.grants(time.Now())
+	gs := d.grants()
 	d.mu.Unlock()
 	if len(ends) == 0 && len(gs) == 0 {
 		return false

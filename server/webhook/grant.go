@@ -47,7 +47,7 @@ func (d *Dispatcher) wake() {
 
 // grants decides which subscriptions can take how many jobs now, in the order of their
 // turns. The lock is held.
-func (d *Dispatcher) grants(now time.Time) (gs []grant) {
+func (d *Dispatcher) grants() (gs []grant) {
 	left, n := min(maxTakes, d.capacity()), 0
 	for n < len(d.runnable) && left > 0 && len(gs) < maxGrants && !d.closing {
 		sub := d.runnable[n]
@@ -56,7 +56,7 @@ func (d *Dispatcher) grants(now time.Time) (gs []grant) {
 		if sub.gone {
 			continue
 		}
-		if g := d.grant(sub, now, left); g.n > 0 {
+		if g := d.grant(sub, left); g.n > 0 {
 			left -= g.n
 			gs = append(gs, g)
 		}
@@ -75,17 +75,11 @@ func (d *Dispatcher) capacity() int {
 // grant decides how many jobs of a subscription can be taken, up to most. If none can, the
 // subscription is enqueued again later, when the limit that prevents it allows more. The lock
 // is held.
-func (d *Dispatcher) grant(sub *subscription, now time.Time, most int) grant {
+func (d *Dispatcher) grant(sub *subscription, most int) grant {
 	n := min(sub.batchSize, sub.concurrency()-sub.active, most)
 	if sub.stale {
-		d.block(sub, stalePause)
+		d.blockStale(sub)
 		return grant{}
-	}
-	if sub.bucket != nil && n > 0 {
-		if n = min(n, sub.bucket.available(now)); n <= 0 {
-			d.block(sub, sub.bucket.wait())
-			return grant{}
-		}
 	}
 	g := grant{sub: sub, target: sub.target, refresh: sub.url != nil}
 	for g.n < n && d.reserve(&g) {
@@ -96,9 +90,6 @@ func (d *Dispatcher) grant(sub *subscription, now time.Time, most int) grant {
 	if g.n == 0 && n > 0 && sub.target != nil {
 		sub.blocked = true
 		d.addWaiter(sub.target, waiter{sub: sub})
-	}
-	if sub.bucket != nil {
-		sub.bucket.tokens -= float64(g.n)
 	}
 	sub.woken = false
 	return g
@@ -117,10 +108,10 @@ func (d *Dispatcher) reserve(g *grant) bool {
 	return p != nil
 }
 
-// block blocks a subscription for that long. The lock is held.
-func (d *Dispatcher) block(sub *subscription, wait time.Duration) {
+// blockStale blocks a subscription for stalePause. The lock is held.
+func (d *Dispatcher) blockStale(sub *subscription) {
 	sub.blocked = true
-	time.AfterFunc(wait, func() {
+	time.AfterFunc(stalePause, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		sub.blocked = false
@@ -140,9 +131,6 @@ func (d *Dispatcher) returnUnused(g *grant, n int) {
 			d.exit(g.target)
 		}
 		d.endLease(nil)
-	}
-	if g.sub.bucket != nil {
-		g.sub.bucket.tokens += float64(n)
 	}
 	g.sub.active -= n
 }

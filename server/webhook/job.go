@@ -15,10 +15,6 @@ type Source struct {
 	Concurrency int           // concurrent calls for each tube; 0: DefaultConcurrency
 	Timeout     time.Duration // of one call; 0: DefaultTimeout
 
-	// Rate limits the calls in RateEvery for each tube; 0: no limit.
-	Rate      int
-	RateEvery time.Duration
-
 	// Call is called for each job, on a goroutine of its own. ctx ends with the timeout, or with
 	// the TTR of the job if that is earlier. A panic counts as a failure of the job.
 	Call func(ctx context.Context, j *Job) Outcome

@@ -153,10 +153,7 @@ func (f *policyReader) countInstances() {
 	if err != nil {
 		return
 	}
-	if n := int(s.Instances); n != f.instances {
-		f.instances = n
-		f.d.shareRates(n)
-	}
+	f.instances = int(s.Instances)
 }
 
 // rereadSome reads some policies again: other instances may have set them.
@@ -237,7 +234,6 @@ func (f *policyReader) addSubscriptions(added []*subscription, again []string) {
 		added = nil
 	}
 	for _, sub := range added {
-		f.d.setRate(sub, f.instances)
 		if added, _ := f.d.addSubscription(sub); !added {
 			f.d.watch(-1, []string{sub.name})
 		}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redstalk/storage"
 	"redstalk/tube"
 )
 
@@ -325,33 +326,69 @@ func TestSlowTargets(t *testing.T) {
 	})
 }
 
-// TestRate: a rate limits the calls, and the leased jobs.
+// startMeter is callMeter, and records when the calls begin.
+type startMeter struct {
+	mu sync.Mutex
+	at []time.Time
+}
+
+func (m *startMeter) call(*http.Request) (int, string, error) {
+	m.mu.Lock()
+	m.at = append(m.at, time.Now())
+	m.mu.Unlock()
+	time.Sleep(time.Millisecond)
+	return 200, "", nil
+}
+
+// most returns how many calls began in a period, at most.
+func (m *startMeter) most(period time.Duration) (most int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	first := 0
+	for i, at := range m.at {
+		for at.Sub(m.at[first]) >= period {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// TestRate: a rate limits the calls in any period, and the leased jobs. While it holds the jobs of a
+// tube, the dispatcher waits for the wake-up and does not ask for jobs, except in case a wake-up was
+// lost, as for tubes without jobs.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		p    tube.Push
-		in   time.Duration
-		want int
+		p         tube.Push
+		in        time.Duration
+		want, per int
 	}{
-		{tube.Push{Rate: 50, RateEvery: time.Second}, 10 * time.Second, 500},
-		{tube.Push{Rate: 6, RateEvery: time.Minute}, 10 * time.Minute, 60},
+		{tube.Push{Rate: 50, RateEvery: time.Second}, 10*time.Second - time.Millisecond, 500, 50},
+		{tube.Push{Rate: 6, RateEvery: time.Minute}, 10*time.Minute - time.Millisecond, 60, 6},
+		{tube.Push{Rate: 2, RateEvery: time.Hour}, 10*time.Hour - time.Millisecond, 20, 2},
 	} {
-		var m callMeter
-		f := func(r *http.Request) (int, string, error) {
-			m.during(r, time.Millisecond)
-			return 200, "", nil
-		}
-		withHarness(t, f, func(w *harness) {
-			for range 1000 {
-				w.put("t", "x")
-			}
+		m, takes := new(startMeter), atomic.Int64{}
+		withHarness(t, m.call, func(w *harness) {
+			w.store.(*failing).set(func(b *storage.Batch) bool {
+				for i := range b.Ops {
+					if b.Ops[i].Kind == storage.Take {
+						takes.Add(1)
+					}
+				}
+				return false
+			})
+			w.putMany("t", 1000)
 			w.push("t", hookOf(c.p))
 			advance(c.in)
-			if _, all := m.seen(); all < c.want*9/10 || all > c.want+6 {
-				t.Errorf("%+v: %d calls in %v, want about %d", c.p, all, c.in, c.want)
+			if all := len(m.at); all < c.want*9/10 || all > c.want || m.most(c.p.RateEvery) > c.per {
+				t.Errorf("%+v: %d calls in %v, want about %d; %d in a period", c.p, all, c.in, c.want, m.most(c.p.RateEvery))
 			}
-			if s := w.Dispatcher.Stats(); s.Waiting != 1 || !s.Tubes[0].Waiting {
-				t.Errorf("nothing waits: %+v", s)
+			if most := int64(4*c.want) + int64(c.in/pollEvery); takes.Load() > most {
+				t.Errorf("%+v: %d takes, want at most %d", c.p, takes.Load(), most)
+			}
+			if s := w.Dispatcher.Stats(); s.Leased > 1 {
+				t.Errorf("%+v: %d jobs are leased", c.p, s.Leased)
 			}
 		})
 	}

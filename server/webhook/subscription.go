@@ -17,7 +17,6 @@ type subscription struct {
 	policy tube.Push
 	target *target // of the policy; nil for a gateway's
 
-	bucket *bucket             // for the rate; nil: no rate
 	counts *counts             // nil until the first call, see countsOf
 	log    *telemetry.Throttle // of a gateway's failed calls to unknown targets; nil until the first one
 
@@ -26,7 +25,7 @@ type subscription struct {
 
 	backlog bool // there may be jobs in the tube
 	queued  bool // it is in Dispatcher.runnable
-	blocked bool // it waits for its target, for its rate or for a fresh policy, and is then woken
+	blocked bool // it waits for its target or for a fresh policy, and is then woken
 	woken   bool // a wake-up has come since the last take began
 	gone    bool // it is not in use any more
 	stale   bool // its policy has changed, and is about to be read
@@ -36,11 +35,7 @@ type subscription struct {
 const maxBatchSize = 64
 
 func newSubscription(name string, s *Source) *subscription {
-	sub := &subscription{name: name, source: s, batchSize: 1}
-	if s.Rate > 0 {
-		sub.bucket = newBucket(float64(s.Rate), s.RateEvery)
-	}
-	return sub
+	return &subscription{name: name, source: s, batchSize: 1}
 }
 
 func (sub *subscription) concurrency() int {
@@ -145,50 +140,4 @@ func (d *Dispatcher) applyPolicy(name string, p tube.Push) (added *subscription,
 		return nil, old != nil
 	}
 	return &subscription{name: name, url: u, policy: p, batchSize: 1, counts: inherited}, old != nil
-}
-
-// setRate gives a subscription its share of the rate, which is divided among the instances.
-func (d *Dispatcher) setRate(sub *subscription, instances int) {
-	if sub.policy.Rate > 0 {
-		sub.bucket = newBucket(float64(sub.policy.Rate)/float64(max(instances, 1)), sub.policy.RateEvery)
-	}
-}
-
-// shareRates divides the rates of policies among the instances.
-func (d *Dispatcher) shareRates(instances int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, sub := range d.subscriptions {
-		if sub.url != nil {
-			d.setRate(sub, instances)
-		}
-	}
-}
-
-// bucket is a token bucket, which limits a rate: one token for each call.
-type bucket struct {
-	perSecond, most, tokens float64
-	at                      time.Time // when tokens was computed
-}
-
-// inBucket is how much of a rate can be saved up while it is not used.
-const inBucket = 100 * time.Millisecond
-
-func newBucket(calls float64, every time.Duration) *bucket {
-	b := &bucket{perSecond: calls / max(every, time.Millisecond).Seconds(), at: time.Now()}
-	b.most = max(1, b.perSecond*inBucket.Seconds())
-	b.tokens = b.most
-	return b
-}
-
-// available returns how many calls can begin now.
-func (b *bucket) available(now time.Time) int {
-	b.tokens = min(b.most, b.tokens+now.Sub(b.at).Seconds()*b.perSecond)
-	b.at = now
-	return int(b.tokens)
-}
-
-// wait returns how long it takes until the next call can begin.
-func (b *bucket) wait() time.Duration {
-	return time.Duration((1-b.tokens)/b.perSecond*float64(time.Second)) + time.Millisecond
 }

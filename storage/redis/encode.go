@@ -75,7 +75,7 @@ func loadOf(op *storage.Op) int {
 	switch op.Kind {
 	case storage.Kick:
 		return min(int(op.MaxJobs), maxMoves)
-	case storage.Flush, storage.ListJobs, storage.ImportJobs:
+	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs:
 		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
@@ -101,7 +101,7 @@ func (p *partition) isLong(op *storage.Op) bool {
 		return op.MaxJobs > maxMoves
 	case storage.ReleaseAll:
 		return p.holdings.countOf(op.Holder) > maxMoves
-	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs:
+	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs, storage.ListGroups:
 		return true
 	}
 	return false
@@ -259,6 +259,8 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		encodeTagged(c, u, op)
 	case storage.Flush, storage.ListJobs:
 		p.encodeMany(c, u, op)
+	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.ListGroups, storage.PauseGroup:
+		p.encodeGroups(c, u, op)
 	case storage.BeginImport, storage.ImportJobs:
 		p.encodeImport(c, op)
 	case storage.Ref:

@@ -28,6 +28,8 @@ func (p *partition) encodeMany(c *call, u *unit, op *storage.Op) {
 	switch {
 	case op.Kind == storage.ListJobs:
 		p.encodeList(c, u, op)
+	case op.Args != nil && op.Args.Group != "":
+		p.encodeFlushGroup(c, u, op)
 	case op.State == tube.Reserved:
 		m := &u.many
 		c.words("flush-reserved", op.Tube, c.stepSize(&p.batchSizes.flushReserved), m.last, m.holder, m.position.score, m.position.key)
@@ -42,8 +44,11 @@ func (p *partition) encodeMany(c *call, u *unit, op *storage.Op) {
 func (p *partition) encodeFlush(c *call, u *unit, op *storage.Op) {
 	m := &u.many
 	if !m.begun {
-		m.begun, m.states = true, "delayed buried ready "
-		if op.State != tube.Gone {
+		m.begun, m.states = true, "delayed buried ready lane-ready "
+		switch op.State {
+		case tube.Ready:
+			m.states = "ready lane-ready "
+		case tube.Delayed, tube.Buried:
 			m.states = op.State.String() + " "
 		}
 	}

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"container/heap"
+	"math"
 	"time"
 
 	"redstalk/storage"
@@ -89,20 +90,58 @@ func (n *interned[T]) unref(number uint32) (last bool) {
 	return true
 }
 
+// nameTable is interned names.
+type nameTable struct {
+	interned[string]
+	numbers map[string]uint32
+}
+
+// refName returns the number of a name, with one more reference; 0 for "".
+func (n *nameTable) refName(name string) uint32 {
+	if name == "" {
+		return 0
+	}
+	number := n.numbers[name]
+	if number != 0 {
+		n.ref(number)
+		return number
+	}
+	if n.numbers == nil {
+		n.numbers = make(map[string]uint32)
+	}
+	number = n.add(name)
+	n.numbers[name] = number
+	return number
+}
+
+// unrefName removes a reference to the name with a number, unless that is 0.
+func (n *nameTable) unrefName(number uint32) {
+	if number == 0 {
+		return
+	}
+	name := n.of(number)
+	if n.unref(number) {
+		delete(n.numbers, name)
+	}
+}
+
 // holding is one reserved job. It is valid until the job is dropped. It has no pointers.
 type holding struct {
 	reservation
-	holder      tube.Holder
-	until       time.Duration // from base
-	since       time.Duration // when it was delivered, relative to base
-	ttr         time.Duration
-	spent       uint64 // number of the last call in which the holder gives it up
-	size        int    // of its body, in bytes
-	index       uint32 // its position in the heap of held
-	tube        uint32 // number of its tube
-	set         uint32 // number of its lease set in Redis; 0 if it has none
-	hasMetadata bool   // see package schema
+	holder   tube.Holder
+	until    time.Duration // from base
+	since    time.Duration // when it was delivered, relative to base
+	ttr      time.Duration
+	spent    uint64 // number of the last call in which the holder gives it up
+	size     int    // of its body, in bytes
+	index    uint32 // its position in the heap of held
+	tube     uint32 // number of its tube
+	set      uint32 // number of its lease set in Redis; 0 if it has none
+	metadata uint32 // number of its group if its metadata says only that; otherMetadata; 0: it has none
 }
+
+// otherMetadata is holding.metadata of a job whose metadata says more than its group.
+const otherMetadata = math.MaxUint32
 
 // reservation identifies a reservation of this instance: a job can be reserved again and again.
 type reservation struct {
@@ -182,12 +221,13 @@ type job struct {
 	pri         uint32 // unset for a job from the body cache
 	ttr         time.Duration
 	hasMetadata bool
+	group       string        // if its metadata says only that
 	record      schema.Record // unset for a job from the body cache
 	cached      time.Time     // when a job from the body cache was put; else zero
 }
 
 func jobOf(r schema.Record) job {
 	return job{
-		body: r.Body(), tube: r.Tube(), pri: r.Pri(), ttr: time.Duration(r.TTR()) * time.Second, hasMetadata: r.HasMetadata(), record: r,
+		body: r.Body(), tube: r.Tube(), pri: r.Pri(), ttr: time.Duration(r.TTR()) * time.Second, hasMetadata: r.HasMetadata(), group: r.OnlyGroup(), record: r,
 	}
 }

@@ -25,8 +25,8 @@ type holdings struct {
 
 	slots        map[uint64]uint32 // of jobs in the slab
 	slab         slab
-	tubes        interned[string] // of the jobs
-	tubeNumbers  map[string]uint32
+	tubes        nameTable           // of the jobs
+	groups       nameTable           // of the jobs whose metadata says only that
 	sets         interned[*leaseSet] // of the jobs
 	base         time.Time           // the times of holdings are relative to this
 	holders      map[tube.Holder]*held
@@ -51,7 +51,7 @@ func newHoldings(shared bool) *holdings {
 // empty resets everything to nothing.
 func (hs *holdings) empty() {
 	hs.slots, hs.slab = make(map[uint64]uint32), slab{}
-	hs.tubes, hs.tubeNumbers, hs.sets = interned[string]{}, make(map[string]uint32), interned[*leaseSet]{}
+	hs.tubes, hs.groups, hs.sets = nameTable{}, nameTable{}, interned[*leaseSet]{}
 	hs.holders, hs.spare, hs.emptySets = make(map[tube.Holder]*held), nil, nil
 }
 
@@ -124,7 +124,7 @@ func (hs *holdings) hold(h tube.Holder, id uint64, of job, now time.Time, in *le
 	hs.reservations++
 	*hs.slab.at(slot) = holding{
 		reservation: reservation{id, hs.reservations}, holder: h, until: at + of.ttr, since: at, ttr: of.ttr,
-		tube: hs.refTube(of.tube), set: hs.refSet(in), size: len(of.body), hasMetadata: of.hasMetadata,
+		tube: hs.tubes.refName(of.tube), set: hs.refSet(in), size: len(of.body), metadata: hs.refMetadata(&of),
 	}
 	hs.slots[id] = slot
 	held := hs.holders[h]
@@ -151,23 +151,23 @@ func (hs *holdings) forgetHolder(h tube.Holder) {
 	delete(hs.forfeited, h)
 }
 
-// refTube returns the number of a tube for one more job.
-func (hs *holdings) refTube(name string) uint32 {
-	number := hs.tubeNumbers[name]
-	if number != 0 {
-		hs.tubes.ref(number)
-		return number
+// refMetadata returns holding.metadata of a job.
+func (hs *holdings) refMetadata(of *job) uint32 {
+	switch {
+	case of.group != "":
+		return hs.groups.refName(of.group)
+	case of.hasMetadata:
+		return otherMetadata
 	}
-	number = hs.tubes.add(name)
-	hs.tubeNumbers[name] = number
-	return number
+	return 0
 }
 
-func (hs *holdings) unrefTube(number uint32) {
-	name := hs.tubes.of(number)
-	if hs.tubes.unref(number) {
-		delete(hs.tubeNumbers, name)
+// groupOf returns the group of a job whose metadata says only that; else "".
+func (hs *holdings) groupOf(held *holding) string {
+	if held.metadata == otherMetadata {
+		return ""
 	}
+	return hs.groups.of(held.metadata)
 }
 
 // refSet returns the number of a lease set for one more of its jobs; 0 for none.
@@ -220,7 +220,10 @@ func (hs *holdings) remove(id uint64) {
 	}
 	was := hs.slab.at(slot)
 	delete(hs.slots, id)
-	hs.unrefTube(was.tube)
+	hs.tubes.unrefName(was.tube)
+	if was.metadata != otherMetadata {
+		hs.groups.unrefName(was.metadata)
+	}
 	hs.unrefSet(was.set)
 	hs.removeFromHolder(was)
 	if hs.slab.free(slot); len(hs.slots) == 0 && len(hs.slab.pages) > retainedPages {

@@ -66,9 +66,9 @@ func TestHoldings(t *testing.T) {
 		drop(id)
 	}
 	compare(t, hs, model)
-	if len(hs.holders) != 0 || len(hs.tubeNumbers) != 0 || len(hs.slab.pages) != 0 || len(hs.sets.values) != len(hs.sets.freeSlots) || len(hs.tubes.values) > 50 {
+	if len(hs.holders) != 0 || len(hs.tubes.numbers) != 0 || len(hs.slab.pages) != 0 || len(hs.sets.values) != len(hs.sets.freeSlots) || len(hs.tubes.values) > 50 {
 		t.Errorf("left: %d holders, %d tubes of %d, %d pages, %d lease sets of which %d are free",
-			len(hs.holders), len(hs.tubeNumbers), len(hs.tubes.values), len(hs.slab.pages), len(hs.sets.values), len(hs.sets.freeSlots))
+			len(hs.holders), len(hs.tubes.numbers), len(hs.tubes.values), len(hs.slab.pages), len(hs.sets.values), len(hs.sets.freeSlots))
 	}
 }
 

@@ -75,14 +75,14 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	}
 }
 
-// deletesHeld returns whether op deletes a job without metadata that its connection is certain
-// to hold.
+// deletesHeld returns whether op deletes a job that its connection is certain to hold, and that has
+// no metadata but perhaps a group.
 func (p *partition) deletesHeld(c *call, op *storage.Op) bool {
 	if op.Kind != storage.Move || op.Move != tube.Delete {
 		return false
 	}
 	held := p.holdings.heldBy(op.Holder, op.ID, c.number)
-	return held != nil && !held.hasMetadata
+	return held != nil && held.metadata != otherMetadata
 }
 
 // encodeDeletesHeld appends the first deletes of jobs of one tube that their connections hold,
@@ -91,22 +91,36 @@ func (p *partition) encodeDeletesHeld(c *call, ops []*storage.Op) int {
 	first := p.holdings.heldBy(ops[0].Holder, ops[0].ID, c.number)
 	first.spent = c.number
 	size, inSet := first.size, p.holdings.inSet(first)
+	groups := []string(nil)
+	if first.metadata != 0 {
+		groups = append(groups, p.holdings.groupOf(first))
+	}
 	n := alike(ops, func(op *storage.Op) bool {
 		if op.Kind != storage.Move || op.Move != tube.Delete {
 			return false
 		}
 		held := p.holdings.heldBy(op.Holder, op.ID, c.number)
-		if held == nil || held.hasMetadata || held.tube != first.tube || p.holdings.inSet(held) != inSet {
+		if held == nil || held.metadata == otherMetadata || held.tube != first.tube || p.holdings.inSet(held) != inSet || (held.metadata != 0) != (groups != nil) {
 			return false
+		}
+		if groups != nil {
+			groups = append(groups, p.holdings.groupOf(held))
 		}
 		held.spent = c.number
 		size += held.size
 		return true
 	})
 	name := p.holdings.tubeOf(first)
-	c.words("delete-held", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, n)
+	if groups == nil {
+		c.words("delete-held", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, n)
+	} else {
+		c.words("delete-grouped", name, boolArg(p.refs.isReported(name)), size, n)
+	}
 	for _, op := range ops[:n] {
 		c.addID(op.ID)
+	}
+	for _, group := range groups {
+		c.words(group)
 	}
 	c.expect((*partition).readDeletesHeld, ops[:n]...)
 	return n

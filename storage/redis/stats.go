@@ -56,7 +56,8 @@ func (p *partition) addHolder(s *tube.JobStats, instance string) {
 func (r *reply) jobStats(id uint64) *tube.JobStats {
 	s := &tube.JobStats{ID: id, State: schema.StateOf(r.text()), Age: r.ms(), TimeLeft: r.ms()}
 	rec := r.record()
-	if r.err != nil {
+	s.Held = tube.Held(r.int64())
+	if r.err != nil || s.Held > tube.LastHeld {
 		return nil
 	}
 	s.Tube, s.Pri, s.Delay, s.TTR, s.Created, s.Counters = rec.Tube(), rec.Pri(), rec.Delay(), rec.TTR(), rec.Created(), rec.Counters()

@@ -42,12 +42,13 @@ func (c *call) addTaggedPut(op *storage.Op) {
 		ms = tags.Delay.Milliseconds()
 	}
 	c.words(tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body), rangeTerms(op))
-	metadata := tube.Metadata{Key: tags.Key, Rules: tags.Rules, Notes: tags.Notes()}
+	metadata := tube.Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes()}
 	if tags.Expire == tube.NoLifetime {
 		c.words("")
 	} else {
 		c.words(tags.Expire.Duration().Milliseconds())
 	}
+	c.words(tags.Group)
 	if tags.Expire.Duration() > 0 {
 		metadata.Expires = tube.Instant(time.Millisecond) // the script knows when
 	}
@@ -111,7 +112,7 @@ func encodeTagged(c *call, u *unit, op *storage.Op) {
 		c.words("find-key", u.listing.next(), maxTubes, op.Args.Key)
 		c.expect(readFindKey(u), op)
 	case storage.SetPolicy:
-		c.words("set-policy", &op.Tube, schema.PolicyText(op.Args.Policy), schema.LimitsText(op.Args.Policy))
+		c.words("set-policy", &op.Tube, schema.PolicyText(op.Args.Policy), schema.LimitsText(op.Args.Policy), boolArg(schema.LimitsStarts(op.Args.Policy)))
 		c.expect((*partition).readFound, op)
 	case storage.GetPolicy:
 		c.words("get-policy", &op.Tube)

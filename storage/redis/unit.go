@@ -201,9 +201,10 @@ type manyProgress struct {
 	last   string // the largest id to be flushed; "" at first
 
 	position listPosition // after which the next part continues
-	holder   string       // whose reserved jobs come next
+	holder   string       // whose reserved jobs come next; of groups the name, or the member, of the last one
 	had      int          // how many of this holder were found
 	found    []listed
+	groups   []tube.GroupStats
 }
 
 // listPosition is the position of a job in a queue, as the script has it: its score and its

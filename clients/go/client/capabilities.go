@@ -23,6 +23,7 @@ const (
 	Replay   Capability = "replay"    // replay-job
 	Drain    Capability = "drain"     // drain, undrain
 	Batch    Capability = "batch"     // reserve-batch, delete-batch
+	Groups   Capability = "groups"    // groups of jobs, limits and rates
 	Info     Capability = "info"      // reserve-batch COUNT SECONDS lease info
 )
 

@@ -159,6 +159,17 @@ func Dead(tube string) PutOption {
 	}
 }
 
+// Group puts the job into a group of its tube, such as a customer: 1 to 128 bytes of text. The policy of the tube can limit
+// how many jobs of a group run at a time, and how many start in a time; groups take turns.
+func Group(name string) PutOption {
+	return func(o *putOptions) {
+		if name == "" || len(name) > 128 || clean(name) != name {
+			o.err = invalid("group %q", name)
+		}
+		o.tags = append(o.tags, tag{"group", quote(name), Groups})
+	}
+}
+
 // Meta adds a header for the worker, such as a request id: up to 16 of them, with up to 1 KiB together. The name has
 // letters, digits, - and _; the value is UTF-8 text.
 func Meta(name, value string) PutOption {

@@ -25,6 +25,8 @@ type Stats struct {
 	// does Left, not with the job.
 
 	Key      string
+	Group    string
+	Held     string // why a ready job cannot be reserved now: concurrency, rate or paused; only from [Client.JobStats]
 	Retry    string // the waits of the server, of the job or of its tube's policy, as in 10s,1m
 	Max      int    // deliveries; 0: no limit
 	Dead     string // its dead-letter tube
@@ -46,7 +48,7 @@ func parseStats(page []byte) *Stats {
 		TTR: v.seconds("ttr"), Age: v.seconds("age"), Left: v.seconds("time-left"),
 		Deliveries: int(v.uint("reserves")), Failures: int(v.uint("releases") + v.uint("timeouts")),
 		Buries: int(v.uint("buries")), Kicks: int(v.uint("kicks")),
-		Key: v["key"], Retry: v["retry"], Max: int(v.uint("max")), Dead: v["dead"], Parked: v["parked"],
+		Key: v["key"], Group: v["group"], Held: v["held"], Retry: v["retry"], Max: int(v.uint("max")), Dead: v["dead"], Parked: v["parked"],
 		FromTube: v["from-tube"], FromID: v.uint("from-id"),
 		Trace: v["trace"], Reason: v["reason"], Failed: v.time("failed-ms"), Meta: parseFlow(v["meta"]),
 	}
@@ -68,6 +70,7 @@ func parseInfo(line []byte) (*Stats, error) {
 		Deliveries int
 		Failures   int
 		Key        string
+		Group      string
 		Meta       map[string]string
 		Trace      string
 		Reason     string
@@ -80,7 +83,7 @@ func parseInfo(line []byte) (*Stats, error) {
 	s := &Stats{
 		Tube: in.Tube, State: "reserved", Priority: in.Pri,
 		TTR: time.Duration(in.TTR * float64(time.Second)), Age: time.Duration(in.Age * float64(time.Second)),
-		Deliveries: in.Deliveries, Failures: in.Failures, Key: in.Key, Meta: in.Meta, Trace: in.Trace, Reason: in.Reason, Retry: in.Retry,
+		Deliveries: in.Deliveries, Failures: in.Failures, Key: in.Key, Group: in.Group, Meta: in.Meta, Trace: in.Trace, Reason: in.Reason, Retry: in.Retry,
 	}
 	if in.FailedMs != 0 {
 		s.Failed = time.UnixMilli(in.FailedMs)

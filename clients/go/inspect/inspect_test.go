@@ -22,6 +22,7 @@ func TestInspect(t *testing.T) {
 			if on.Leases() {
 				testJobs(t, c)
 				testPolicies(t, c)
+				testGroups(t, c)
 			} else {
 				_, err := inspect.New(c).Flush(t.Context(), "a", "")
 				wantUnsupported(t, err, "flush-tube")
@@ -132,5 +133,46 @@ func testPolicies(t *testing.T, c *client.Client) {
 	}
 	if _, err := in.Policy(ctx, "mails"); !errors.Is(err, client.ErrNotFound) {
 		t.Error(err)
+	}
+}
+
+func testGroups(t *testing.T, c *client.Client) {
+	in, ctx := inspect.New(c), t.Context()
+	const name = `a "b"`
+	for range 3 {
+		put(t, c, "groups", client.Group(name))
+	}
+	if err := in.SetGroup(ctx, "groups", name, inspect.GroupLimits{Concurrency: 2, Rate: "100/m", Weight: 3, TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	want := inspect.Group{Name: name, Ready: 3, Concurrency: 2, Rate: "100/m", Weight: 3}
+	if g, err := in.Group(ctx, "groups", name); err != nil || *g != want {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if err := in.PauseGroup(ctx, "groups", name, time.Hour); err != nil {
+		t.Error(err)
+	}
+	n := 0
+	for g, err := range in.Groups(ctx, "groups") {
+		if n++; err != nil || g.Name != name || g.Held != "paused" || g.PauseLeft < 59*time.Minute {
+			t.Errorf("%+v, %v", g, err)
+		}
+	}
+	for job, err := range in.Jobs(ctx, "groups", inspect.Ready) {
+		if err != nil || job.Group != name || job.Held != "paused" {
+			t.Errorf("%+v, %v", job, err)
+		}
+	}
+	if err := in.PauseGroup(ctx, "groups", name, 0); err != nil {
+		t.Error(err)
+	}
+	if err := in.ResetGroup(ctx, "groups", name); err != nil {
+		t.Error(err)
+	}
+	if n, err := in.FlushGroup(ctx, "groups", name); err != nil || n != 3 {
+		t.Errorf("flushed %d, %v", n, err)
+	}
+	if _, err := in.Group(ctx, "groups", name); n != 1 || !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("%d groups, and then %v", n, err)
 	}
 }

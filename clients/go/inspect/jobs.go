@@ -30,6 +30,8 @@ type Job struct {
 	TTR      time.Duration
 	Size     int // of its body, in bytes
 	Key      string
+	Group    string
+	Held     string // why a ready job cannot be reserved now: concurrency, rate or paused; empty: it can
 }
 
 // Job returns everything about a job.
@@ -62,6 +64,15 @@ func (in *Inspector) Jobs(ctx context.Context, tube string, state State) iter.Se
 
 // parseJob reads a line of list-jobs: {id: 7, pri: 10, …, key: "k"}.
 func parseJob(entry string) Job {
+	f := flow(entry)
+	return Job{
+		ID: uint64(number(f["id"])), Priority: uint32(number(f["pri"])), Age: secs(f["age"]), TTR: secs(f["ttr"]),
+		Due: time.Duration(number(f["due-ms"])) * time.Millisecond, Size: number(f["size"]), Key: f["key"], Group: f["group"], Held: f["held"],
+	}
+}
+
+// flow reads a dictionary in one line, without the quotes of values.
+func flow(entry string) map[string]string {
 	f := map[string]string{}
 	for rest := strings.Trim(entry, "{}"); rest != ""; {
 		var key, value string
@@ -73,10 +84,7 @@ func parseJob(entry string) Job {
 		}
 		f[key] = unquote(value)
 	}
-	return Job{
-		ID: uint64(number(f["id"])), Priority: uint32(number(f["pri"])), Age: secs(f["age"]), TTR: secs(f["ttr"]),
-		Due: time.Duration(number(f["due-ms"])) * time.Millisecond, Size: number(f["size"]), Key: f["key"],
-	}
+	return f
 }
 
 // quoted returns the length of the quoted string at the front of s, or 0.

@@ -91,6 +91,9 @@ func (c *checker) run(ctx context.Context, watchFor time.Duration) error {
 		return err
 	}
 	for _, p := range c.parts {
+		if _, _, err := c.ask(ctx, p, flagsScript, nil); err != nil {
+			return err
+		}
 		if err := c.count(ctx, p); err != nil {
 			return err
 		}

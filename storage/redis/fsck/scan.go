@@ -83,10 +83,14 @@ func (c *checker) addKey(ctx context.Context, f *workerPool, p *checkedPartition
 		p.queues = append(p.queues, key)
 	case "groups":
 		p.holders[name] = true
-	case "ready", "delayed", "buried", "leases":
+	case "ready", "lane-ready", "delayed", "buried", "leases":
 		p.queues = append(p.queues, key)
 	case "keys":
 		f.do(func() error { return c.checkKeys(ctx, p, name) })
+	case "lane-jobs", "lane-reserved", "eligible", "configured", "rechecks":
+		f.do(func() error { return c.checkGroups(ctx, p, "zscan", kind, name) })
+	case "lanes", "group-limits", "group-pauses", "starts":
+		f.do(func() error { return c.checkGroups(ctx, p, "hscan", kind, name) })
 	}
 	if len(p.queues) >= queuesPerScan {
 		c.checkQueues(ctx, f, p)
@@ -113,6 +117,35 @@ func (c *checker) checkJobs(ctx context.Context, f *workerPool, p *checkedPartit
 		}
 		return nil
 	})
+}
+
+// checkGroups checks the entries of a key about the groups of a tube. scan is the command that reads
+// it: each entry comes with a value.
+func (c *checker) checkGroups(ctx context.Context, p *checkedPartition, scan, kind, name string) error {
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		found, next, err := p.node.Do(ctx, scan, p.prefix+kind+":"+name, cursor, "count", jobsPerCheck).Scan()
+		if err != nil {
+			return err
+		}
+		for left := entriesOf(found); len(left) > 0; {
+			n, _, err := c.ask(ctx, p, groupsScript, append([]string{kind, name}, left...))
+			if err != nil {
+				return err
+			}
+			left = left[n:]
+			c.reportProgress("entries about groups", n)
+		}
+		cursor = next
+	}
+	return nil
+}
+
+// entriesOf returns every second text.
+func entriesOf(pairs []string) (entries []string) {
+	for i := 0; i < len(pairs); i += 2 {
+		entries = append(entries, pairs[i])
+	}
+	return entries
 }
 
 // checkKeys checks the job keys of a tube.

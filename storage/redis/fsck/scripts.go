@@ -13,6 +13,8 @@ var (
 	membersScript = lua.Load("check/members.lua")
 	countsScript  = lua.Load("check/counts.lua")
 	keysScript    = lua.Load("check/keys.lua")
+	groupsScript  = lua.Load("check/groups.lua")
+	flagsScript   = lua.Load("check/flags.lua")
 )
 
 // ask runs a script that checks jobs, members or keys, and reports the faults. It returns how

@@ -82,7 +82,7 @@
 
 -- Files: batch/ has the parts that every call runs, fast/ the operations of nearly every batch,
 -- slow/ the other operations and what they share, tagged/ what needs tags, policies or leases,
--- bulk/ operations on many jobs, shared/ what fsck's scripts need too. A line '--include'
+-- groups/ what needs groups or limits, bulk/ operations on many jobs, shared/ what fsck's scripts need too. A line '--include'
 -- stands for a file here, or for data that luadata.go generates.
 
 --include data: keys
@@ -96,8 +96,11 @@
 
 -- find_first and reserve_first are nil until define_take is called. SLOW is nil, or the result
 -- of slow_functions: the table OPS of the slow operations.
-local find_first, reserve_first, SLOW
+local find_first, reserve_first, hold, SLOW
 local define_take, slow_functions
+
+-- settle_lanes writes what has changed about groups; nil if nothing has, see groups/.
+local settle_lanes
 
 function define_take()
 --include data: terms
@@ -113,6 +116,7 @@ function slow_functions()
 --include data: times
 --include shared/ranges.lua
 --include slow/tubes.lua
+--include slow/groups.lua
 --include slow/records.lua
 --include slow/moves.lua
 --include slow/put.lua
@@ -137,6 +141,21 @@ function slow_functions()
 --include tagged/leases.lua
 --include tagged/pending.lua
   end
+  function define_groups()
+--include groups/start.lua
+--include data: limits
+--include groups/tubes.lua
+--include groups/rates.lua
+--include groups/lanes.lua
+--include groups/settle.lua
+--include groups/moves.lua
+--include groups/take.lua
+--include groups/due.lua
+--include groups/delete.lua
+--include groups/commands.lua
+--include groups/policies.lua
+    return G
+  end
   local function define_bulk()
 --include bulk/start.lua
 --include data: metadata
@@ -148,15 +167,16 @@ function slow_functions()
 --include bulk/move.lua
 --include bulk/import.lua
   end
-  local function define_next(define, and_then)
+  local function define_next(define, ...)
+    local rest = { ... }
     setmetatable(OPS, { __index = function(_, name)
       setmetatable(OPS, nil)
       define()
-      if and_then then define_next(and_then) end
+      if rest[1] then define_next(unpack(rest)) end
       return OPS[name]
     end })
   end
-  define_next(define_tagged, define_bulk)
+  define_next(define_tagged, define_bulk, OPS.groups)
   return OPS
 end
 
@@ -181,6 +201,7 @@ while ARGV[at] do
   end
 end
 write_new_jobs()
+if settle_lanes then settle_lanes() end
 
 --include batch/counters.lua
 --include batch/reply.lua

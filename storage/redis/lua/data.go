@@ -24,6 +24,7 @@ var data = map[string]func() string{
 	"data: heartbeat-timeout": heartbeatTimeout,
 	"data: counters":          counters,
 	"data: times":             times,
+	"data: limits":            limits,
 }
 
 // keys defines the format of ids in keys, and below which priority a job is urgent.
@@ -132,6 +133,17 @@ func heartbeatTimeout() string {
 // times is the fields of tube:TUBE that are histograms.
 func times() string {
 	return fmt.Sprintf("local TIMES = { '%s' }\n", strings.Join(schema.TimesFields, "', '"))
+}
+
+// limits defines the periods of rates in ms, why jobs are held, and the order of strict groups.
+func limits() string {
+	var periods strings.Builder
+	for _, p := range tube.RatePeriods {
+		fmt.Fprintf(&periods, "%d, ", p.Milliseconds())
+	}
+	return fmt.Sprintf("local PERIODS, STRICT = { %s}, %d\n", &periods, tube.Strict) +
+		fmt.Sprintf("local NOT_HELD, HELD_BY_PAUSE, HELD_BY_CONCURRENCY, HELD_BY_RATE = %d, %d, %d, %d\n",
+			tube.NotHeld, tube.HeldByPause, tube.HeldByConcurrency, tube.HeldByRate)
 }
 
 // counters is the names of the counters of a job.

@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 	"time"
 
 	"redstalk/tube"
@@ -25,6 +26,7 @@ import (
 //	doubled            1: Rules.Doubled
 //	jitter             2: per cent
 //	on-expire          4: a tube.OnExpire
+//	group              16: its name
 //	expires            8: when, ms since the epoch
 //	headers            32: size of what follows in 2 bytes; trace, '' if none; and of each meta its
 //	                   name, and its value after 2 bytes of length
@@ -53,6 +55,7 @@ const (
 	HasJitter
 	HasOnExpire
 	HasExpires
+	HasGroup
 )
 
 const (
@@ -157,6 +160,7 @@ func metadataFlags(f *tube.Metadata) (flags byte) {
 func moreFlags(f *tube.Metadata) (flags byte) {
 	for flag, ok := range map[byte]bool{
 		HasDoubled: f.Doubled > 0, HasJitter: f.Jitter != tube.NoJitter, HasOnExpire: f.OnExpire != tube.NoOnExpire, HasExpires: f.Expires != 0,
+		HasGroup: f.Group != "",
 	} {
 		if ok {
 			flags |= flag
@@ -181,6 +185,9 @@ func appendMore(b []byte, f *tube.Metadata) []byte {
 	if flags&HasOnExpire != 0 {
 		b = append(b, byte(f.OnExpire))
 	}
+	if flags&HasGroup != 0 {
+		b = appendShort(b, f.Group)
+	}
 	if flags&HasExpires != 0 {
 		b = binary.BigEndian.AppendUint64(b, uint64(f.Expires/tube.Instant(time.Millisecond)))
 	}
@@ -198,6 +205,9 @@ func (r *metadataReader) readMore(f *tube.Metadata) {
 	}
 	if flags&HasOnExpire != 0 {
 		f.OnExpire = tube.OnExpire(r.number(1))
+	}
+	if flags&HasGroup != 0 {
+		f.Group = r.short()
 	}
 	if flags&HasExpires != 0 {
 		f.Expires = tube.Instant(r.number(8)) * tube.Instant(time.Millisecond)
@@ -305,6 +315,22 @@ func (r Record) Metadata() (*tube.Metadata, error) {
 		return nil, errBrokenMetadata
 	}
 	return ParseMetadata(string(r[len(r)-n : len(r)-2]))
+}
+
+// OnlyGroup returns the group of a whole record whose metadata says nothing else that does not change;
+// else "".
+func (r Record) OnlyGroup() string {
+	const at = 4 // flags, an empty key, and the flags after HasMore, and the length
+	n := r.MetadataLength()
+	if n < at+ChangingMetadata {
+		return ""
+	}
+	block := r[len(r)-n:]
+	end := at + int(block[at-1])
+	if block[0] != HasMore || block[1] != 0 || block[2] != HasGroup || end+ChangingMetadata != n {
+		return ""
+	}
+	return strings.Clone(string(block[at:end]))
 }
 
 // MetadataLength returns the size of the block of a whole record, including its length field; 0

@@ -11,9 +11,11 @@ import (
 
 // A policy is in Redis as a text of name:value words separated by spaces, such as
 // "retry:1000,2000 doubled:9 jitter:10 max:5 dead:graveyard key-ttl:1000 expire:1000 on-expire:2
-// on-duplicate:2 quota-jobs:10 quota-bytes:4096", and for a webhook "push:https://example.org/hook push-calls:8
+// on-duplicate:2 quota-jobs:10 quota-bytes:4096 concurrency:50 rate:200,0,0 group-concurrency:3
+// group-rate:0,100,1000 group-order:2", and for a webhook "push:https://example.org/hook push-calls:8
 // push-timeout:3000 push-rate:100 push-every:1000". Times are ms, on-duplicate is a
-// tube.OnDuplicate. Unset fields are left out.
+// tube.OnDuplicate, group-order a tube.GroupOrder, and rates are those of tube.RatePeriods. Unset
+// fields are left out.
 
 // PolicyText returns the text of a policy; "" for nil. An empty policy is a space.
 func PolicyText(p *tube.Policy) string {
@@ -41,6 +43,9 @@ func PolicyText(p *tube.Policy) string {
 	add(p.OnDuplicate != tube.NotSaid, "on-duplicate", fmt.Sprint(p.OnDuplicate))
 	add(p.HasQuotaJobs, "quota-jobs", fmt.Sprint(p.QuotaJobs))
 	add(p.HasQuotaBytes, "quota-bytes", fmt.Sprint(p.QuotaBytes))
+	addLimits(add, "", p.Limits)
+	addLimits(add, "group-", p.GroupLimits)
+	add(p.GroupOrder != tube.NoGroupOrder, "group-order", fmt.Sprint(uint8(p.GroupOrder)))
 	add(p.Push.URL != "", "push", p.Push.URL)
 	add(p.Push.Concurrency > 0, "push-calls", fmt.Sprint(p.Push.Concurrency))
 	add(p.Push.Timeout > 0, "push-timeout", msText(p.Push.Timeout))
@@ -50,6 +55,20 @@ func PolicyText(p *tube.Policy) string {
 		return " "
 	}
 	return strings.Join(words, " ")
+}
+
+// addLimits adds limits, whose names have a prefix.
+func addLimits(add func(ok bool, name, value string), prefix string, l tube.Limits) {
+	add(l.Concurrency > 0, prefix+"concurrency", fmt.Sprint(l.Concurrency))
+	add(l.Rates != tube.Rates{}, prefix+"rate", RatesText(l.Rates))
+}
+
+// RatesText returns rates in the order of tube.RatePeriods, separated by commas; 0 for none.
+func RatesText(r tube.Rates) string { return fmt.Sprintf("%d,%d,%d", r[0], r[1], r[2]) }
+
+// LimitsStarts returns whether a policy limits which jobs may start.
+func LimitsStarts(p *tube.Policy) bool {
+	return p != nil && (p.Limits != tube.Limits{} || p.GroupLimits != tube.Limits{} || p.GroupOrder != tube.NoGroupOrder || p.Push.Rate > 0)
 }
 
 func msText(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -84,6 +103,12 @@ func ParsePolicy(text string) (*tube.Policy, error) {
 	return p, nil
 }
 
+// parseRates is the reverse of RatesText.
+func parseRates(r *tube.Rates, text string) error {
+	_, err := fmt.Sscanf(text, "%d,%d,%d", &r[0], &r[1], &r[2])
+	return err
+}
+
 func setPolicyWord(p *tube.Policy, name, value string) (err error) {
 	var n uint64
 	switch name {
@@ -93,6 +118,10 @@ func setPolicyWord(p *tube.Policy, name, value string) (err error) {
 	case "push":
 		p.Push.URL = value
 		return nil
+	case "rate":
+		return parseRates(&p.Limits.Rates, value)
+	case "group-rate":
+		return parseRates(&p.GroupLimits.Rates, value)
 	case "retry":
 		for _, text := range strings.Split(value, ",") {
 			if n, err = strconv.ParseUint(text, 10, 64); err != nil {
@@ -124,6 +153,12 @@ func setPolicyWord(p *tube.Policy, name, value string) (err error) {
 		p.QuotaJobs, p.HasQuotaJobs = n, true
 	case "quota-bytes":
 		p.QuotaBytes, p.HasQuotaBytes = n, true
+	case "concurrency":
+		p.Limits.Concurrency = uint32(n)
+	case "group-concurrency":
+		p.GroupLimits.Concurrency = uint32(n)
+	case "group-order":
+		p.GroupOrder = tube.GroupOrder(n)
 	case "push-calls":
 		p.Push.Concurrency = uint32(n)
 	case "push-timeout":

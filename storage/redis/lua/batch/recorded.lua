@@ -2,7 +2,10 @@
 -- 'NUMBER;LENGTH;IDS…TEXT', where LENGTH is that of the ids. If the batch was carried out
 -- already the call ends here, with the same reply as then.
 
-local recorded = call('GET', BATCH) or ''
+-- limited, which nearly no batch needs, is read in the same call: it is nil if no tube has jobs with
+-- groups, and no policy limits which jobs may start, see groups/tubes.lua.
+local recorded, limited = unpack(call('MGET', BATCH, PREFIX .. 'limited'))
+recorded, limited = recorded or '', limited or nil
 local last = sub(recorded, 1, 16)
 if last ~= ARGV[3] or last == '' and not registering then
   if last == 'dead' then return redis.error_reply(LOST .. ' the instance was declared dead') end

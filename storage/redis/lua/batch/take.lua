@@ -125,7 +125,7 @@ end
 -- lease set if they are many and have no metadata (all jobs of a range have it, or none). The
 -- records that the instance needs are in the reply after the first base ones. It returns how
 -- many of the single jobs are urgent.
-local function hold(found, base)
+function hold(found, base)
   local entries, last, sets, before, urgent = {}, 0, nil, 0, 0
   for place, name in ipairs(found.names) do
     local size, ttr = found.sizes[place], found.ttrs[place]

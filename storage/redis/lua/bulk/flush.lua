@@ -1,22 +1,25 @@
 -- Flushes: all jobs of a tube in some states are removed, in parts. Jobs with larger ids than
 -- last, which were put since the first part, are kept.
 
--- remove_records removes the records of jobs of a tube, which are in no queue any more, and
--- returns how many there were.
-local function remove_records(tube, keys)
-  local size, n = 0, 0
+-- remove_records removes the records of jobs of a tube, which are in no queue any more and were in
+-- a state, and returns how many there were.
+local function remove_records(tube, state, keys)
+  local size, n, plain = 0, 0, 0
   if not keys[1] then return 0 end
   for _, key in ipairs(keys) do
     local letter = call('GETRANGE', key, '0', '0')
     if letter >= 'a' then
       local j = load(key)
+      j.state = state
+      left(j)
       size = size + size_of(j)
       OPS.forget_metadata(j)
     elseif letter ~= '' then
-      size = size + call('STRLEN', key) - #tube - NAME_AT + 1
+      size, plain = size + call('STRLEN', key) - #tube - NAME_AT + 1, plain + 1
     end
     lengths[key] = nil
   end
+  if limited and state == 'reserved' then OPS.groups().freed(tube, plain) end
   n = call('DEL', unpack(keys))
   bytes[tube], deletes[tube] = (bytes[tube] or 0) - size, (deletes[tube] or 0) + n
   sum.deleted, sum.changed = sum.deleted + n, true
@@ -24,10 +27,10 @@ local function remove_records(tube, keys)
   return n
 end
 
--- count_left counts that n jobs of a tube have left a state. They were a member of its queue,
--- with that score.
+-- count_left counts that n jobs of a tube have left a queue. They were a member of it, with that
+-- score.
 local function count_left(tube, state, member, score, n)
-  if state ~= 'ready' then
+  if state ~= 'ready' and state ~= 'lane-ready' then
     sum[state] = sum[state] - n
     return
   end
@@ -56,16 +59,31 @@ local function flush_queue(tube, state, w, last, limit)
     at = at + 2
   end
   if gone[1] then call('ZREM', queue, unpack(gone)) end
-  return remove_records(tube, keys), not members[at] and #members < 2 * most
+  local ended = not members[at] and #members < 2 * most
+  return remove_records(tube, state == 'lane-ready' and 'ready' or state, keys), ended
+end
+
+-- remove_from removes jobs with a group from a tube, which are all in one state.
+function OPS.remove_from(tube, state, keys)
+  if not keys[1] then return 0 end
+  if state == 'ready' then
+    sum.urgent = sum.urgent - OPS.groups().count_urgent(tube, keys)
+  else
+    call('ZREM', PREFIX .. state .. ':' .. tube, unpack(keys))
+    sum[state] = sum[state] - #keys
+  end
+  return remove_records(tube, state, keys)
 end
 
 -- last_number returns the id of the last job that was put.
 local function last_number() return (call('HGET', COUNTS, 'ids') or 0) * partitions + partition end
+OPS.last_number = last_number
 
 -- flush: removes some jobs of a tube that are ready, delayed or buried
 --
 -- ARGV    'flush', tube, states, limit, last, score, key
---           states      of the jobs, in this order, each followed by a space
+--           states      of the jobs, in this order, each followed by a space; lane-ready stands for
+--                       the ready ones with groups
 --           limit       about how many jobs at most
 --           last        the largest id of a job to be removed; '' in the first part
 --           score, key  position in the queue of the first state after which to continue
@@ -77,7 +95,8 @@ OPS['flush'] = function(i)
   local tube, states, left = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local last, w, count = tonumber(ARGV[i + 3]), { score = ARGV[i + 4], key = ARGV[i + 5] }, 0
   repeat
-    local n, ended = flush_queue(tube, string.match(states, '^%l+'), w, last or math.huge, left)
+    local state, n, ended = string.match(states, '^[%l-]+'), 0, true
+    if limited or state ~= 'lane-ready' then n, ended = flush_queue(tube, state, w, last or math.huge, left) end
     count, left = count + n, left - n
     if ended then states, w.score, w.key = string.match(states, ' (.*)'), '', '' end
   until states == '' or left <= 0 or not ended
@@ -122,7 +141,7 @@ OPS['flush-reserved'] = function(i)
     local member, holder, keys = entry[1], entry[3], entry[4]
     if id_of(member) <= (last or math.huge) then
       take_reserved(holder, member, #keys, own)
-      count = count + remove_records(tube, keys)
+      count = count + remove_records(tube, 'reserved', keys)
     end
   end
   if count > 0 then OPS.gone_from(tube) end

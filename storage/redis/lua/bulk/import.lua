@@ -80,6 +80,7 @@ local function fill_imported(i, seen)
     sum[state] = sum[state] + n
   end
   if state == 'buried' then number_burials(i + 5, n) end
+  if state == 'ready' and limited then OPS.groups().plain_ready(tube) end
   add_all(PREFIX .. state .. ':' .. tube, ARGV, i + 5, i + 4 + 2 * n)
   if state == 'delayed' then note_first(tube, tonumber(more)) end
   return i + 5 + 2 * n

@@ -21,7 +21,8 @@ end
 OPS['list'] = function(i)
   local tube, state, limit = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local w, found, scores = { score = ARGV[i + 3], key = ARGV[i + 4] }, {}, {}
-  local members, at, all = members_behind(PREFIX .. state .. ':' .. tube, w, limit), 1, true
+  local members, last = queue_behind(tube, state, w, limit)
+  local at, all = 1, true
   while members[at] and all do
     for _, key in ipairs(keys_of(members[at], partitions)) do
       all = #found < limit
@@ -34,7 +35,7 @@ OPS['list'] = function(i)
     end
     at = at + 2
   end
-  answer(all and #members < 2 * limit and 1 or 0)
+  answer(all and last and 1 or 0)
   answer_text(w.score)
   answer_text(w.key)
   answer(#found)

@@ -6,6 +6,7 @@
 local function leave_queue(tube, state, member, score, n)
   local queue = PREFIX .. state .. ':' .. tube
   call('ZREM', queue, member)
+  if state == 'ready' and limited then call('ZREM', PREFIX .. 'lane-ready:' .. tube, member) end
   if state ~= 'ready' then
     sum[state] = sum[state] - n
     return
@@ -51,11 +52,13 @@ local function moved_metadata(j, raw, to, new, again)
   return block .. pack_changing(f)
 end
 
--- copy_to creates the job `new` from a job, in another tube, and returns the size of its body.
--- again says that its failures and deliveries count from zero.
+-- copy_to creates the job `new` from a job, in another tube, and returns the size of its body and its
+-- group, false if it has none. again says that its failures and deliveries count from zero.
 local function copy_to(key, state, to, new, again)
   local raw = call('GET', key)
   local j = job_from(key, raw)
+  j.state = state
+  if not again then left(j) end
   local size = #raw - NAME_AT + 1 - #j.tube
   if j.has_metadata then size = size - unpack_metadata(raw).length - 2 end
   local body, block = sub(raw, NAME_AT + #j.tube, NAME_AT - 1 + #j.tube + size), moved_metadata(j, raw, to, new, again)
@@ -63,20 +66,38 @@ local function copy_to(key, state, to, new, again)
   for _, counter in ipairs(COUNTERS) do j[counter] = 0 end
   j.name_length = #to
   call('SET', new, pack_header(j) .. to .. body .. block)
-  return size
+  return size, group_of(j) or false
+end
+
+-- enter_lanes puts new ready jobs of a tube into its lanes, and those without groups into its queue.
+local function enter_lanes(to, jobs, scores, groups)
+  for k, key in ipairs(jobs) do
+    if groups[k] then
+      OPS.groups().enter_ready({ tube = to, key = key, pri = tonumber(scores[k]) }, groups[k])
+    else
+      OPS.groups().plain_ready(to)
+      call('ZADD', READY .. to, scores[k], key)
+    end
+  end
 end
 
 -- enter_moved puts new jobs of a tube into the queue of a state. scores are those that they had
--- where they come from.
-local function enter_moved(to, state, jobs, scores)
-  local n, entries = #jobs, {}
+-- where they come from, groups those that they have, or false.
+local function enter_moved(to, state, jobs, scores, groups)
+  local n, entries, any = #jobs, {}, limited ~= nil
   local burials = state == 'buried' and count_up(COUNTS, 'burials', n) - n
   for k, key in ipairs(jobs) do
     local score = burials and format('%.0f', burials + k) or scores[k]
     entries[2 * k - 1], entries[2 * k] = score, key
     if state == 'ready' and tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
+    any = any or groups[k]
+    if groups[k] and state ~= 'ready' then OPS.groups().entered({ tube = to, key = key, state = state }, groups[k]) end
   end
-  add_all(PREFIX .. state .. ':' .. to, entries)
+  if state == 'ready' and any then
+    enter_lanes(to, jobs, scores, groups)
+  else
+    add_all(PREFIX .. state .. ':' .. to, entries)
+  end
   if state == 'ready' then
     wakeups[to] = (wakeups[to] or 0) + n
     return
@@ -104,14 +125,15 @@ end
 -- move_here creates new jobs from jobs, which are in no queue any more, in a tube of this
 -- partition. Their records are small.
 local function move_here(tube, state, to, keys, scores)
-  local jobs, size = {}, 0
+  local jobs, groups, size, one = {}, {}, 0, 0
   for k, key in ipairs(keys) do
     jobs[k] = key_of((first_number + sum.puts) * partitions + partition)
     sum.puts = sum.puts + 1
-    size = size + copy_to(key, state, to, jobs[k])
+    one, groups[k] = copy_to(key, state, to, jobs[k])
+    size = size + one
   end
   replace(tube, to, keys, size)
-  enter_moved(to, state, jobs, scores)
+  enter_moved(to, state, jobs, scores, groups)
 end
 
 -- set_move_pending makes a job, which is in no queue any more, pending for a tube, where it will be
@@ -135,7 +157,10 @@ end
 -- set_all_pending makes jobs pending. Their records are in the reply.
 local function set_all_pending(state, to, keys, scores)
   for k, key in ipairs(keys) do
-    set_move_pending(load(key), state, to, scores[k])
+    local j = load(key)
+    j.state = state
+    left(j)
+    set_move_pending(j, state, to, scores[k])
     taken[#taken + 1] = key
     add_record(key)
   end
@@ -146,7 +171,7 @@ end
 -- can return. It returns their keys and scores, and whether they can be moved here. Jobs
 -- without a record are dropped.
 local function first_alike(tube, state, here, limit)
-  local members = call('ZRANGE', PREFIX .. state .. ':' .. tube, '0', format('%d', limit - 1), 'WITHSCORES')
+  local members = queue_behind(tube, state, { score = '', key = '' }, limit)
   local keys, scores, sort, reply, more, at = {}, {}, nil, carried, true, 1
   while members[at] and more do
     local n = 0
@@ -183,7 +208,7 @@ end
 --         and for each its state, score and key, as in pending
 OPS['move-jobs'] = function(i)
   local tube, state, to, here, limit = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4] == '1', tonumber(ARGV[i + 5])
-  answer(call('ZCARD', PREFIX .. state .. ':' .. tube) + (state == 'ready' and joined_in(tube) or 0))
+  answer(call('ZCARD', PREFIX .. state .. ':' .. tube) + (state == 'ready' and joined_in(tube) + ready_in_groups(tube) or 0))
   local before, keys, scores, moves = sum.puts, {}, {}, nil
   if limit > 0 then keys, scores, moves = first_alike(tube, state, here, limit) end
   if moves then
@@ -214,8 +239,9 @@ local function send_back(j, home)
     return
   end
   local back = OPS.more_key()
-  replace(j.tube, home, { j.key }, copy_to(j.key, 'ready', home, back, true))
-  enter_moved(home, 'ready', { back }, { score })
+  local size, group = copy_to(j.key, 'ready', home, back, true)
+  replace(j.tube, home, { j.key }, size)
+  enter_moved(home, 'ready', { back }, { score }, { group })
   OPS.put_in(home)
   OPS.gone_from(j.tube)
 end

@@ -35,6 +35,30 @@ local function members_behind(queue, w, limit)
   return call('ZRANGE', queue, format('%d', low), format('%d', low + limit - 1), 'WITHSCORES')
 end
 
+-- ready_behind is members_behind for all ready jobs of a tube, those with groups too. The second
+-- result says whether there are no more.
+local function ready_behind(tube, w, limit)
+  local a, b = members_behind(READY .. tube, w, limit), members_behind(PREFIX .. 'lane-ready:' .. tube, w, limit)
+  local all, x, y, both = #a < 2 * limit and #b < 2 * limit, 1, 1, {}
+  while #both < 2 * limit and (a[x] or b[y]) do
+    local p, q = tonumber(a[x + 1]), tonumber(b[y + 1])
+    if not a[x] or b[y] and (q < p or q == p and b[y] < a[x]) then
+      both[#both + 1], both[#both + 2], y = b[y], b[y + 1], y + 2
+    else
+      both[#both + 1], both[#both + 2], x = a[x], a[x + 1], x + 2
+    end
+  end
+  return both, all and not a[x] and not b[y]
+end
+
+-- queue_behind returns the next members of the queue of a state behind a position, as members_behind
+-- does, and whether there are no more.
+local function queue_behind(tube, state, w, limit)
+  if state == 'ready' and limited then return ready_behind(tube, w, limit) end
+  local members = members_behind(PREFIX .. state .. ':' .. tube, w, limit)
+  return members, #members < 2 * limit
+end
+
 -- holder_queue returns the sorted set of what a holder has reserved: an instance, or '' for all
 -- leases.
 local function holder_queue(holder)
@@ -75,7 +99,7 @@ local function any_reserved(tube)
   local have = call('HMGET', PREFIX .. 'tube:' .. tube, 'total', 'deletes', 'joined', 'pending')
   local left = (have[1] or 0) - (have[2] or 0) - (have[3] or 0) - (have[4] or 0)
   for _, state in ipairs({ 'ready:', 'delayed:', 'buried:' }) do left = left - call('ZCARD', PREFIX .. state .. tube) end
-  return left ~= 0
+  return left ~= ready_in_groups(tube)
 end
 
 -- next_reserved continues an iteration over everything that is reserved, and returns the next

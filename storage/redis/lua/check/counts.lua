@@ -185,13 +185,16 @@ local function check_tube(tube, is_reserved, all, urgent)
   compare(report, key, 'joined', all)
   compare(report, key, 'joined-urgent', urgent)
   local have = call('HMGET', PREFIX .. key, 'joined', 'joined-urgent', 'total', 'deletes', 'pending')
-  local ready = members + number(have[1])
+  local ready = members + number(have[1]) + call('ZCARD', PREFIX .. 'lane-ready:' .. tube)
   local delayed, buried = call('ZCARD', PREFIX .. 'delayed:' .. tube), call('ZCARD', PREFIX .. 'buried:' .. tube) + number(have[5])
   sum.ready, sum.delayed, sum.buried = sum.ready + ready, sum.delayed + delayed, sum.buried + buried
-  sum.urgent = sum.urgent + call('ZCOUNT', PREFIX .. 'ready:' .. tube, '-inf', '(' .. URGENT_BELOW) + number(have[2])
+  for _, queue in ipairs({ 'ready:', 'lane-ready:' }) do
+    sum.urgent = sum.urgent + call('ZCOUNT', PREFIX .. queue .. tube, '-inf', '(' .. URGENT_BELOW)
+  end
+  sum.urgent = sum.urgent + number(have[2])
   compare_totals(tube, number(have[3]), number(have[4]), ready + delayed + buried + is_reserved)
   check_timers(tube)
-  work = work + 12
+  work = work + 14
   return true
 end
 

@@ -18,6 +18,7 @@
 --include data: heartbeat-timeout
 --include check/start.lua
 --include shared/ranges.lua
+--include check/lanes.lua
 --include check/locations.lua
 
 local listed = {} -- by tube: true, or false if it is not listed
@@ -48,9 +49,10 @@ local function check_persistent(key)
   if REPAIR then call('PERSIST', key) end
 end
 
--- check_metadata checks the metadata block of a job, and that its tube knows its key. It
--- returns the size of the block in bytes.
+-- check_metadata checks the metadata block of a job, and that its tube knows its key, and sets
+-- j.group. It returns the size of the block in bytes.
 local function check_metadata(key, j)
+  j.group = ''
   if j.letter < 'a' then return 0 end
   work = work + 2
   local f = read_metadata(key)
@@ -58,6 +60,7 @@ local function check_metadata(key, j)
     note('job ' .. id_text(key) .. ': its metadata is broken')
     return 0
   end
+  j.group = f.group or ''
   local number = string.format('%.0f', tonumber(id_text(key)))
   local has = f.key ~= '' and call('HGET', PREFIX .. 'keys:' .. j.tube, f.key)
   if f.key ~= '' and has ~= number then
@@ -83,13 +86,16 @@ local function check_job(key, raw)
     return
   end
   add_size(j.tube, call('STRLEN', key) - NAME_AT + 1 - #j.tube - check_metadata(key, j))
-  if not is_in_place(j, (queues_with(key, j.tube))) then
+  local found = queues_with(key, j.tube)
+  if not is_in_place(j, found) then
     local places = places_of(key, j)
     if not is_right(j, places.keys) then
       report_misplaced(key, j, places)
       return
     end
+    found = places.keys
   end
+  if j.group ~= '' then check_lane(key, j, found[1]) end
   check_listed(key, j.tube)
 end
 

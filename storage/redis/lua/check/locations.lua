@@ -9,15 +9,23 @@ local function is_record(raw) return #raw >= NAME_AT - 1 end
 -- record is broken.
 local function queue_of(j)
   local state = STATE[j.letter]
+  if state == 'ready' and j.group ~= '' then state = 'lane-ready' end
   return state and state .. ':' .. j.tube
+end
+
+-- job_of reads the header and the group of a job from its record.
+local function job_of(key, raw)
+  local j = read_header(raw)
+  read_group(key, j)
+  return j
 end
 
 -- queues_with returns which queues of its tube have a job as a single member, and the score in
 -- the last of them.
 local function queues_with(key, tube)
   local found, score = {}, nil
-  work = work + 3
-  for _, queue in ipairs({ 'ready:', 'delayed:', 'buried:' }) do
+  work = work + 4
+  for _, queue in ipairs({ 'ready:', 'lane-ready:', 'delayed:', 'buried:' }) do
     local at = call('ZSCORE', PREFIX .. queue .. tube, key)
     if at then found[#found + 1], score = queue .. tube, at end
   end
@@ -133,6 +141,7 @@ local function put_right(key, j, places)
     end
   end
   enter_queue(key, j, #places.keys == 1 and places.score or nil)
+  if j.group ~= '' then check_lane(key, j, queue_of(j)) end
   list_tube(j.tube)
 end
 

@@ -5,7 +5,7 @@
 -- ARGV[2]  number of partitions
 -- ARGV[3]  how much work the call can do, see start.lua
 -- ARGV[4…] members, two arguments for each: its queue, a key after the prefix, that is ready:TUBE,
---          delayed:TUBE, buried:TUBE, reserved:INST or leases, or '' for the queue of the
+--          lane-ready:TUBE, delayed:TUBE, buried:TUBE, reserved:INST or leases, or '' for the queue of the
 --          previous member; and the whole key of a job, a range or a lease set
 --
 -- Reply: how many of these members were checked, from the first one on, at least one; and a
@@ -16,7 +16,9 @@
 --include data: record
 --include data: heartbeat-timeout
 --include check/start.lua
+--include data: metadata
 --include shared/ranges.lua
+--include check/lanes.lua
 --include check/locations.lua
 
 -- The queue of the members that are being checked: its key after the prefix, the part before
@@ -32,7 +34,7 @@ end
 -- a queue, and of the right one, so that the check of jobs has not noticed it.
 local function is_elsewhere(key, raw)
   if not is_record(raw) then return false end
-  local j = read_header(raw)
+  local j = job_of(key, raw)
   if kind ~= 'reserved' and STATE[j.letter] == 'ready' then return false end
   work = work + 1
   if not queue_of(j) or not call('ZSCORE', PREFIX .. queue_of(j), key) then return false end
@@ -56,7 +58,7 @@ end
 
 -- check_elsewhere checks whether a job is in several places.
 local function check_elsewhere(key)
-  local j = read_header(call('GETRANGE', key, '0', LONGEST_NAME))
+  local j = job_of(key, call('GETRANGE', key, '0', LONGEST_NAME))
   local places = places_of(key, j)
   if #places.keys >= 2 then report_misplaced(key, j, places) end
 end
@@ -90,7 +92,7 @@ for k = 4, #ARGV, 2 do
   if done > 0 and exhausted() then break end
   if ARGV[k] ~= '' then
     queue = ARGV[k]
-    kind, name = string.match(queue, '^(%l+):(.*)$')
+    kind, name = string.match(queue, '^([%l-]+):(.*)$')
     if queue == 'leases' then kind, name = 'reserved', '' end
   end
   check_member(ARGV[k + 1])

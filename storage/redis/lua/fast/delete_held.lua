@@ -24,6 +24,10 @@ else
   SLOW = SLOW or slow_functions()
   n, size = SLOW.delete_each(tube, at + 6, last)
 end
+if limited then
+  SLOW = SLOW or slow_functions()
+  SLOW.groups().freed(tube, n)
+end
 sum.changed, sum.deleted = true, sum.deleted + n
 deletes[tube], bytes[tube] = (deletes[tube] or 0) + n, (bytes[tube] or 0) - size
 if ARGV[at + 2] ~= '1' then

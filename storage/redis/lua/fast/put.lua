@@ -15,6 +15,10 @@ if any_quota and (call('HEXISTS', PREFIX .. 'quotas', tube) == 1 or call('EXISTS
   SLOW = SLOW or slow_functions()
   limits = SLOW.limits_of(tube)
 end
+if limited then
+  SLOW = SLOW or slow_functions()
+  SLOW.groups().plain_ready(tube)
+end
 if limits then
   last = SLOW.put_limited(at + 1, limits)
 elseif pri ~= '' then

@@ -5,7 +5,8 @@
 --                 registered for a wake-up
 --           n     how many jobs are wanted
 -- Keys    moves members from ready:TUBE to reserved:INST and groups:INST; reads the
---         records, paused; writes waiting:TUBE, tube:TUBE, counts
+--         records, paused; writes waiting:TUBE, tube:TUBE, counts; with limits or groups the keys
+--         of the lanes
 -- Answer  how many jobs were taken, which are in the reply's ids and records; -1 - how many
 --         if there may be more, which are cut
 if not reserve_first then define_take() end
@@ -14,11 +15,17 @@ local tube, before, left = ARGV[at + 1], sum.takes, tonumber(ARGV[at + 3])
 local more, cut = not is_paused(tube), false
 while more do
   local got
-  got, more, cut = reserve_first(tube, left)
+  if limited then
+    SLOW = SLOW or slow_functions()
+    got, more, cut = SLOW.take_offered(tube, left)
+  else
+    got, more, cut = reserve_first(tube, left)
+  end
   left = left - got
   more = more and left > 0
 end
 if left > 0 and not cut and ARGV[at + 2] == '1' then
+  if limited then SLOW.await_limited(tube) end
   call('ZADD', PREFIX .. 'waiting:' .. tube, 'NX', format('%.0f', NOW), INSTANCE)
 end
 local got = sum.takes - before

@@ -21,10 +21,12 @@ OPS['move'] = function(i)
   local j = load(key)
   if j then locate(j, mine) end
   local arrow = j and arrow_for(j, move)
+  if arrow and brings and limited and not OPS.groups().may_start(j, group_of(j)) then arrow = nil end
   if not arrow then
     answer(NOT_FOUND)
     return i + 5
   end
+  j.stays = j.state == ARROW_TO[arrow]
   leave_place(j)
   if ARROW_SETS_PRI[arrow] then j.pri = tonumber(pri) end
   if ARROW_SETS_DELAY[arrow] then j.delay = tonumber(delay) end
@@ -85,8 +87,7 @@ OPS['reschedule'] = function(i)
   leave_place(j)
   j.delay = math.ceil(ms / 1000)
   if ms > 0 then
-    j.state = 'delayed'
-    enter_delayed(j.tube, ms / 1000, { j.key })
+    enter_later(j, ms / 1000)
   else
     enter(j, 'ready')
   end
@@ -130,6 +131,7 @@ local function give_back(key)
   local j = load(key)
   if j then
     j.state = 'reserved'
+    left(j)
     follow(j, 'give-back reserved')
   end
 end

@@ -10,6 +10,7 @@ end
 -- is_ready returns whether a job is ready. If it is in a range, j.range is that range,
 -- j.range_size how many jobs it has, and j.range_before how many of them precede j.
 local function is_ready(j)
+  if group_of(j) then return OPS.groups().is_ready(j) end
   local queue = READY .. j.tube
   if call('ZSCORE', queue, j.key) then return true end
   j.range, j.range_size, j.range_before = range_by_bytes(queue, j.key, partitions)
@@ -64,6 +65,7 @@ end
 -- leave_place removes a job from the place of its state. Its priority must be unchanged since
 -- it was added. A reserved job must be this instance's, or leased.
 local function leave_place(j)
+  if not j.stays then left(j) end
   if j.leased then
     call('ZREM', LEASES, j.key)
   elseif j.state == 'reserved' then
@@ -71,7 +73,7 @@ local function leave_place(j)
   elseif j.state == 'ready' then
     if j.range then
       leave_range(j)
-    else
+    elseif not j.group then
       call('ZREM', READY .. j.tube, j.key)
     end
     if j.pri < URGENT_BELOW then sum.urgent = sum.urgent - 1 end
@@ -86,8 +88,11 @@ end
 local gathered
 
 local function enter_ready(j)
-  local pri = format('%.0f', j.pri)
-  if gathered then
+  local pri, group = format('%.0f', j.pri), group_of(j)
+  if limited and not group and not (gathered and gathered[j.tube]) then OPS.groups().plain_ready(j.tube) end
+  if group then
+    OPS.groups().enter_ready(j, group)
+  elseif gathered then
     local entries = gathered[j.tube] or {}
     entries[#entries + 1], entries[#entries + 2], gathered[j.tube] = pri, j.key, entries
   else
@@ -115,11 +120,19 @@ local function enter_reserved(j)
   local due = NOW_UP + j.ttr * 1000
   call('ZADD', j.leased and LEASES or RESERVED, format('%.0f', due), j.key)
   note_due(due)
+  if limited and not j.stays then OPS.groups().started(j, group_of(j)) end
 end
 
 local function enter_buried(j)
   call('ZADD', PREFIX .. 'buried:' .. j.tube, format('%.0f', count_up(COUNTS, 'burials', 1)), j.key)
   sum.buried = sum.buried + 1
+end
+
+-- enter_later makes a job, which is in no place, delayed, with a delay in seconds.
+local function enter_later(j, delay)
+  j.state = 'delayed'
+  enter_delayed(j.tube, delay, { j.key })
+  if group_of(j) then OPS.groups().entered(j, j.group) end
 end
 
 -- enter adds a job, which is in no place, to that of a state. Nothing else sets the state of an
@@ -132,9 +145,10 @@ local function enter(j, state)
   elseif state == 'reserved' then
     enter_reserved(j)
   elseif state == 'delayed' then
-    enter_delayed(j.tube, j.delay, { j.key })
+    enter_later(j, j.delay)
   else
     enter_buried(j)
+    if group_of(j) then OPS.groups().entered(j, j.group) end
   end
 end
 
@@ -221,6 +235,7 @@ local function follow_all(queue, state, keys, arrow)
     local j = load(key)
     if j then
       j.state = state
+      left(j)
       if state ~= 'reserved' then sum[state] = sum[state] - 1 end
       follow(j, arrow)
     end

@@ -24,14 +24,21 @@ OPS['peek'] = function(i)
   return i + 1
 end
 
--- head: returns the first job of a tube in a state
+-- head: returns the first job of a tube in a state, for ready ones that which a take would get, or if
+-- none may start the first one
 --
 -- ARGV    'head', state, tube
 --           state  'ready', 'delayed' or 'buried'
 -- Keys    reads ready:, delayed: or buried:TUBE, and the record
 -- Answer  as peek
 OPS['head'] = function(i)
-  local first = call('ZRANGE', PREFIX .. ARGV[i] .. ':' .. ARGV[i + 1], '0', '0')[1]
+  local state, tube = ARGV[i], ARGV[i + 1]
+  local limits, first = state == 'ready' and limits_in(tube), nil
+  if limits then
+    first = OPS.groups().peek(limits)
+  else
+    first = call('ZRANGE', PREFIX .. state .. ':' .. tube, '0', '0')[1]
+  end
   answer_peek(first and sub(first, 1, KEY_LENGTH))
   return i + 2
 end

@@ -47,6 +47,8 @@ local function add_record(key)
   return raw
 end
 
+OPS.load, OPS.length_of, OPS.add_record = load, length_of, add_record
+
 -- add_any_size adds the records of jobs to the reply. It returns false if one of them is
 -- missing: then the reply is incomplete.
 function OPS.add_any_size(keys)

@@ -2,7 +2,8 @@
 
 -- add_wakeup wakes the next instance that waits for a job of a tube, if there is a job.
 local function add_wakeup(tube)
-  if call('EXISTS', READY .. tube) == 1 then wakeups[tube] = (wakeups[tube] or 0) + 1 end
+  local any = call('EXISTS', READY .. tube) == 1 or limited and OPS.groups().ready_in(tube) > 0
+  if any then wakeups[tube] = (wakeups[tube] or 0) + 1 end
 end
 
 -- pass-wakeup: wakes another instance, because no client of this one needs the job for which it
@@ -46,7 +47,7 @@ local function resume(tube)
   call('HDEL', PREFIX .. 'paused', tube)
   paused[tube] = false
   sum.changed = true
-  wakeups[tube] = (wakeups[tube] or 0) + call('ZCARD', READY .. tube) + joined_in(tube)
+  wakeups[tube] = (wakeups[tube] or 0) + call('ZCARD', READY .. tube) + joined_in(tube) + ready_in_groups(tube)
 end
 
 -- pause: pauses a tube, or ends its pause

@@ -10,6 +10,7 @@ end
 local function time_left(at)
   return at - NOW_UP - 1
 end
+OPS.answer_text, OPS.time_left, OPS.write_counters, OPS.note_due, OPS.joined_in, OPS.has_policy, OPS.size_of = answer_text, time_left, flush, note_due, joined_in, has_policy, size_of
 
 -- reserved_until returns the deadline of a reserved job of any instance, and which that is; NOW
 -- and '' if it is not reserved.
@@ -31,6 +32,7 @@ local function answer_located(j, left)
   answer(math.max(NOW - j.created, 0))
   answer(left)
   answer_text(sub(j.raw, 1, NAME_AT - 1 + #j.tube))
+  say(limited and j.state == 'ready' and OPS.groups().held(j, group_of(j)) .. ';' or '0;')
   if j.has_metadata then OPS.answer_metadata(j) end
 end
 
@@ -55,8 +57,8 @@ end
 -- ARGV    'job-stats', id
 -- Keys    reads the record, ready: and delayed:TUBE, tube:TUBE, instances, and reserved: and
 --         groups: of all instances
--- Answer  1, state, age and time left (ms), record up to the name of the tube, and if it has
---         metadata what answer_metadata says, and the instance that holds it, '' if none; 0 if
+-- Answer  1, state, age and time left (ms), record up to the name of the tube, why it is held, a
+--         tube.Held, and if it has metadata what answer_metadata says, and the instance that holds it, '' if none; 0 if
 --         there is no such job
 OPS['job-stats'] = function(i)
   local j = load(ARGV[i])
@@ -80,8 +82,8 @@ local function elsewhere(tube)
   return sums[1], sums[2], sums[3]
 end
 
--- look_at_ready returns how many of the members of ready:TUBE are urgent, and the age of the
--- oldest ready job since its put, in ms; -1 if none is ready. The first member of each priority
+-- look_at_ready returns how many of the members of a queue of ready jobs are urgent, and the age of
+-- its oldest job since its put, in ms; -1 if none is ready. The first member of each priority
 -- has its oldest job, because ids grow with time. Only the first PRIORITIES priorities are
 -- examined.
 local function look_at_ready(key, members)
@@ -118,6 +120,11 @@ local function answer_tube(tube, any_pause)
   for k = 1, 7 do have[k] = tonumber(have[k] or 0) end
   local members = call('ZCARD', READY .. tube)
   local urgent, oldest = look_at_ready(READY .. tube, members)
+  local in_groups = ready_in_groups(tube)
+  if in_groups > 0 then
+    local more, age = look_at_ready(PREFIX .. 'lane-ready:' .. tube, in_groups)
+    urgent, oldest, members = urgent + more, math.max(oldest, age), members + in_groups
+  end
   local pause, left = 0, 0
   if any_pause then pause, left = pause_of(tube) end
   local using, watching, waiting = elsewhere(tube)

@@ -3,25 +3,43 @@
 -- Whether the operation tries its tubes in their order, see first.
 local in_order = false
 
+-- limits_in returns what groups/ knows of a tube; nil if it has neither limits nor groups.
+local function limits_in(tube) return limited and OPS.groups().find(tube) or nil end
+
+-- offer_of returns priority, key and group of the next job of a tube; nil if none may start.
+local function offer_of(tube)
+  local t = limits_in(tube)
+  if t then return OPS.groups().offer(t) end
+  local head = call('ZRANGE', READY .. tube, '0', '0', 'WITHSCORES')
+  return tonumber(head[2]), head[1] and sub(head[1], 1, KEY_LENGTH)
+end
+
 -- best_of returns, of the best ready job in those of the tubes at ARGV[from … upto] that are
--- not paused, the tube, the priority, the key and the index of the tube in ARGV; nil if there is
--- none. If in_order is set, it is the best job of the first of the tubes that has one.
+-- not paused, the tube, the priority, the key, the index of the tube in ARGV, and the group; nil if
+-- there is none. If in_order is set, it is the best job of the first of the tubes that has one.
 local function best_of(from, upto)
-  local best_tube, best_pri, best, best_at
+  local best_tube, best_pri, best, best_at, best_group
   for k = from, upto do
     local tube = ARGV[k]
     if not is_paused(tube) then
-      local head = call('ZRANGE', READY .. tube, '0', '0', 'WITHSCORES')
-      local key, pri = head[1] and sub(head[1], 1, KEY_LENGTH), tonumber(head[2])
+      local pri, key, group = offer_of(tube)
       if key and (not best or pri < best_pri or pri == best_pri and key < best) then
-        best_tube, best_pri, best, best_at = tube, pri, key, k
+        best_tube, best_pri, best, best_at, best_group = tube, pri, key, k, group
         if in_order then break end
       end
     end
   end
-  return best_tube, best_pri, best, best_at
+  return best_tube, best_pri, best, best_at, best_group
 end
 OPS.best_of = best_of
+
+-- take_offered takes up to n of the next jobs of a tube. It returns what reserve_first returns.
+local function take_offered(tube, n)
+  local t = limits_in(tube)
+  if t then return OPS.groups().take(t, n) end
+  return reserve_first(tube, n)
+end
+OPS.take_offered = take_offered
 
 -- first: carries out the take that follows, or best, but for the best job of the first tube that
 -- has one
@@ -34,9 +52,15 @@ OPS['first'] = function(i)
   return following
 end
 
+-- await_limited notes that clients wait for a job of a tube which has limits or groups.
+function OPS.await_limited(tube)
+  if limits_in(tube) then call('SADD', PREFIX .. 'limited-waits', tube) end
+end
+
 -- await registers the instance for a wake-up for the tubes in ARGV[from … upto].
 local function await(from, upto)
   for k = from, upto do
+    if limited then OPS.await_limited(ARGV[k]) end
     call('ZADD', PREFIX .. 'waiting:' .. ARGV[k], 'NX', format('%.0f', NOW), INSTANCE)
   end
 end
@@ -49,7 +73,7 @@ local function take_best(from, upto, limit_pri, limit)
     local tube, pri, key = best_of(from, upto)
     if not tube then return NOT_FOUND end
     if limit and not (pri < limit_pri or pri == limit_pri and key < limit) then return NOT_FOUND end
-    local got, _, cut = reserve_first(tube, 1)
+    local got, _, cut = take_offered(tube, 1)
     if got == 1 then return DONE end
     if cut then return CUT end
   end

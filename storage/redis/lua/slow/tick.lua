@@ -97,6 +97,8 @@ local function fire_timers(limit)
     local kind, tube = sub(timer, 1, 2), sub(timer, 3)
     if kind == 'p:' then
       resume(tube)
+    elseif kind == 'g:' then
+      left = left - OPS.groups().fire(tube, left + 1)
     else
       left = left - mature(tube, left + 1)
     end

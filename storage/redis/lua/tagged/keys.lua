@@ -71,6 +71,7 @@ local function remove(j)
   locate(j, false)
   local reserved = j.state == 'reserved'
   if reserved then
+    left(j)
     take_from_holder(j)
   elseif j.state == 'pending' then
     OPS.clear_pending(j)

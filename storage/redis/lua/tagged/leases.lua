@@ -8,13 +8,13 @@
 -- for its record.
 local function next_ready(from, upto, bytes, limit_pri, limit)
   while true do
-    local tube, pri, key = best_of(from, upto)
+    local tube, pri, key, _, group = best_of(from, upto)
     if not tube then return nil end
     if limit and not (pri < limit_pri or pri == limit_pri and key < limit) then return nil end
     if not fits(key) then return nil, true end
     local j = load(key)
     if j and bytes > 0 and size_of(j) > bytes then return nil end
-    local found = j or { key = key, tube = tube, pri = pri }
+    local found = j or { key = key, tube = tube, pri = pri, group = group or false }
     found.state = 'ready'
     is_ready(found)
     leave_place(found)
@@ -66,6 +66,7 @@ OPS['move-leased'] = function(i)
   end
   answer(arrow and 1 or 0)
   if arrow then
+    j.stays = j.state == ARROW_TO[arrow]
     leave_place(j)
     if ARROW_SETS_PRI[arrow] then j.pri = tonumber(ARGV[i + 3]) end
     if ARROW_SETS_DELAY[arrow] then j.delay = tonumber(ARGV[i + 4]) end

@@ -11,6 +11,12 @@ local function metadata_of(j)
   return j.metadata
 end
 
+-- read_group returns the group of a job, false if it has none.
+function OPS.read_group(j)
+  local f = metadata_of(j)
+  return f and f.group or false
+end
+
 -- metadata_size returns the size of the block of a job in bytes.
 function OPS.metadata_size(j)
   local f = metadata_of(j)

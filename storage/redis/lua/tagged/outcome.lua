@@ -4,8 +4,7 @@
 local function wait_for(j, ms)
   j.delay = math.min(math.ceil(ms / 1000), 4294967295)
   if ms > 0 then
-    j.state = 'delayed'
-    enter_delayed(j.tube, ms / 1000, { j.key })
+    enter_later(j, ms / 1000)
   else
     enter(j, 'ready')
   end
@@ -21,14 +20,15 @@ end
 OPS.more_key = more_key
 
 -- dead_record returns the record of a dead letter in its new tube: its header, the tube, the
--- body, and metadata with a key, its origin, and the headers and the reason in f.
+-- body, and metadata with a key, its origin, and the group, the headers and the reason in f.
 local function dead_record(j, f, tube, key, body)
   local head = pack_header({
     letter = 'r', ttr = j.ttr, pri = j.pri, delay = 0, created = NOW, reserves = 0, timeouts = 0, releases = 0,
     buries = 0, kicks = 0, name_length = #tube,
   })
-  local flags = HAS_FROM + (f.headers and HAS_HEADERS or 0) + (f.capacity > 0 and HAS_REASON or 0)
+  local flags = HAS_FROM + (f.group and HAS_MORE or 0) + (f.headers and HAS_HEADERS or 0) + (f.capacity > 0 and HAS_REASON or 0)
   local from = struct.pack('>BBc0Bc0I8', flags, #key, key, #j.tube, j.tube, tonumber(sub(j.key, #PREFIX + 1)))
+  if f.group then from = from .. struct.pack('BBc0', HAS_GROUP, #f.group, f.group) end
   from = from .. (f.headers or '') .. pack_reason(f)
   local changing = { parked = NOT_PARKED, failures_before = 0, deliveries_before = 0, lease = 0, length = #from + CHANGING - 2 }
   return head .. tube .. body .. from .. pack_changing(changing)
@@ -40,7 +40,7 @@ local function send_here(j, tube)
   local f, raw = metadata_of(j) or { key = '', length = -2, capacity = 0 }, call('GET', j.key)
   local body = sub(raw, NAME_AT + #j.tube, #raw - f.length - 2)
   local key = by_key(tube, f.key) and '' or f.key
-  local dead = { tube = tube, pri = j.pri, key = more_key() }
+  local dead = { tube = tube, pri = j.pri, key = more_key(), group = f.group or false }
   call('SET', dead.key, dead_record(j, f, tube, key, body))
   if key ~= '' then give_key(tube, key, dead.key) end
   totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + #body

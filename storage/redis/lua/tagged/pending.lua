@@ -91,7 +91,7 @@ OPS['arrive'] = function(i)
   totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true
   OPS.note('puts', tube, 1)
   if ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
-  OPS.enter_moved(tube, ARGV[i + 5], { job }, { ARGV[i + 6] })
+  OPS.enter_moved(tube, ARGV[i + 5], { job }, { ARGV[i + 6] }, { j.has_metadata and OPS.read_group(j) })
   answer(1)
   return i + 8
 end

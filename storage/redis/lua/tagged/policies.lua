@@ -9,8 +9,8 @@ local function complete(policy, text)
     if name == 'retry' and waits then
       policy.retry = {}
       for ms in string.gmatch(value, '%d+') do policy.retry[#policy.retry + 1] = tonumber(ms) end
-    elseif name == 'dead' then
-      policy.dead = policy.dead or value
+    elseif name == 'dead' or name == 'rate' or name == 'group-rate' then
+      policy[field] = policy[field] or value
     elseif policy[field] == nil and (name ~= 'doubled' or waits) then
       policy[field] = tonumber(value)
     end
@@ -36,7 +36,8 @@ end
 
 -- policy_of returns the policy that applies to a tube, nil if there is none: a table with retry,
 -- doubled, jitter, max, dead, key_ttl and on_expire like that of unpack_metadata, and with
--- on_duplicate, expire, quota_jobs and quota_bytes, numbers.
+-- on_duplicate, expire, quota_jobs, quota_bytes, concurrency, group_concurrency, group_order,
+-- push_rate and push_every, numbers; and rate and group_rate, texts.
 function OPS.policy_of(tube)
   if any_policy == false then return nil end
   if policies[tube] == nil then
@@ -125,11 +126,13 @@ end
 
 -- set-policy: sets or removes the policy of a tube or a pattern
 --
--- ARGV    'set-policy', name, text, limits
+-- ARGV    'set-policy', name, text, limits, starts
 --           name    of the tube, or the pattern
 --           text    see policy.go; '' for none
 --           limits  what concerns puts: quotas, 'JOBS BYTES', - where there is none; '' if nothing does
--- Keys    writes policies and quotas; of a pattern prefixes and prefix-limits
+--           starts  1 if it limits which jobs may start, else 0
+-- Keys    writes policies and quotas; of a pattern prefixes and prefix-limits; limit-policies,
+--         limited, rescans, timers
 -- Answer  1
 OPS['set-policy'] = function(i)
   local name = ARGV[i]
@@ -141,10 +144,13 @@ OPS['set-policy'] = function(i)
       call('HSET', PREFIX .. key, name, ARGV[i + k])
     end
   end
+  local starts = ARGV[i + 3] == '1'
+  if starts or limited then OPS.groups().policy_changes(name, starts) end
   for tube in pairs(policies) do policies[tube] = nil end
   any_policy, any_prefix, any_quota, sum.changed = nil, nil, nil, true
+  if starts or limited then OPS.groups().policy_changed(name) end
   answer(1)
-  return i + 3
+  return i + 4
 end
 
 -- get-policy: returns the policy of a tube or a pattern itself

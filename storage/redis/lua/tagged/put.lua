@@ -3,13 +3,26 @@
 -- A run is jobs that were put and are ready, but are in no queue yet: their numbers are
 -- consecutive, and they have the same terms, 'PRIORITY;TTR;'. keys has their keys. enter_run
 -- adds them to the queue, as a range if they are enough. It must be called before any other
--- operation on one of them, or on the queue.
+-- operation on one of them, or on the queue. Or all of them have groups: then their terms can
+-- differ, and pris and groups are parallel to keys.
 local run = { tube = '', terms = '', keys = {} }
+
+-- enter_groups is the part of enter_run about jobs with groups.
+local function enter_groups(tube)
+  OPS.groups().enter_new(tube, run.keys, run.pris, run.groups)
+  for _, pri in ipairs(run.pris) do
+    if tonumber(pri) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
+  end
+  wakeups[tube] = (wakeups[tube] or 0) + #run.keys
+  run.keys, run.pris, run.groups = {}, nil, nil
+end
 
 local function enter_run()
   local tube, keys, pri, entries = run.tube, run.keys, string.match(run.terms, '^%d+'), {}
   if not keys[1] then return end
   write_new_jobs()
+  if run.groups then return enter_groups(tube) end
+  if limited then OPS.groups().plain_ready(tube) end
   if #keys >= RANGE_FROM then
     call('ZADD', READY .. tube, pri, OPS.range_of(keys[1], #keys, run.terms))
     OPS.add_joined(tube, pri, #keys - 1)
@@ -25,23 +38,37 @@ end
 -- add_to_run adds a job that was put to the run, or begins another run with it.
 local function add_to_run(tube, key, terms)
   local last = run.keys[#run.keys]
-  if last and (run.terms ~= terms or tonumber(sub(key, #PREFIX + 1)) ~= sub(last, #PREFIX + 1) + partitions) then
+  if last and (run.groups or run.terms ~= terms or tonumber(sub(key, #PREFIX + 1)) ~= sub(last, #PREFIX + 1) + partitions) then
     enter_run()
   end
   run.tube, run.terms, run.keys[#run.keys + 1] = tube, terms, key
 end
 
+-- add_to_groups does that for a job with a group.
+local function add_to_groups(tube, key, terms, group)
+  if run.keys[1] and not run.groups then enter_run() end
+  local n = #run.keys + 1
+  run.pris, run.groups = run.pris or {}, run.groups or {}
+  run.tube, run.keys[n], run.pris[n], run.groups[n] = tube, key, string.match(terms, '^%d+'), group
+end
+
 -- enter_new makes a job that was put, as a ready one, due in that many ms, or at a time by the
 -- clock of Redis. It returns the state of the job.
-local function enter_new(tube, key, how, ms, terms)
+local function enter_new(tube, key, how, ms, terms, group)
   local wait = ms
   if how == 'at' then wait = math.max(ms - NOW, 0) end
+  if wait <= 0 and group ~= '' then
+    add_to_groups(tube, key, terms, group)
+    return 'ready'
+  end
   if wait <= 0 then
     add_to_run(tube, key, terms)
     return 'ready'
   end
   write_new_jobs()
-  wait_for(load(key), wait)
+  local j = load(key)
+  j.group = group ~= '' and group
+  wait_for(j, wait)
   return 'delayed'
 end
 
@@ -78,10 +105,13 @@ local function expire_new(key, own, policy, how, ms)
   OPS.set_expiry(load(key), own, policy, NOW_UP + math.max(wait, 0))
 end
 
+-- NEW_READY is the usual answer.
+local NEW_READY = format('%d;0;5:ready', PUT_NEW)
+
 -- put_one carries out one of the puts of put-tagged, whose arguments begin at i. It returns
 -- whether it has made a job.
 local function put_one(tube, i)
-  local key, what, size, record = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 4]), ARGV[i + 7]
+  local key, what, size, record = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 4]), ARGV[i + 8]
   local limits, policy, old, held = limits_of(tube), OPS.policy_of(tube), job_with(tube, key), 0
   if what == 0 and policy then what = policy.on_duplicate end
   if is_taken(tube, key, what, old) then
@@ -97,11 +127,15 @@ local function put_one(tube, i)
   local job = new_job(record)
   if old and remove(old) then held = sub(old.key, #PREFIX + 1) end
   if key ~= '' then give_key(tube, key, job) end
-  local state = enter_new(tube, job, ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 5])
+  local state = enter_new(tube, job, ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 5], ARGV[i + 7])
   expire_new(job, tonumber(ARGV[i + 6]), policy, ARGV[i + 2], tonumber(ARGV[i + 3]))
-  answer(PUT_NEW)
-  answer(held)
-  answer_text(state)
+  if held == 0 and state == 'ready' then
+    say(NEW_READY)
+  else
+    answer(PUT_NEW)
+    answer(held)
+    answer_text(state)
+  end
   return true
 end
 
@@ -109,7 +143,7 @@ end
 -- the tube has no room
 --
 -- ARGV    'put-tagged', tube, known, n, and of each put key, on_duplicate, how, ms, size, terms,
---         expire, record
+--         expire, group, record
 --           known         1 if the tube certainly exists
 --           key           '' if it has none
 --           on_duplicate  a tube.OnDuplicate
@@ -117,13 +151,14 @@ end
 --           size          of the body, bytes
 --           terms         'PRIORITY;TTR;'
 --           expire        in how many ms it expires from when it is due, 0 for never; '' if the policy says
+--           group         '' if it has none
 --           record        of a ready job, with metadata
 -- Keys    writes the records, ready: or delayed:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE,
---         counts; reads policies, quotas; removes the jobs that had the keys, as delete-key
+--         counts, and the keys of the lanes; reads policies, quotas; removes the jobs that had the keys, as delete-key
 -- Answer  for each put PUT_NEW, whose number follows from the first one, which each reply has, and
 --         the id of the job that was replaced, if it was reserved, else 0, and the state of the
 --         new job; PUT_TOMBSTONE or PUT_DUPLICATE, id and state of the other job, 'gone' for a tombstone; or PUT_REFUSED
-local PUT_ARGUMENTS = 8 -- of each put
+local PUT_ARGUMENTS = 9 -- of each put
 OPS['put-tagged'] = function(i)
   local tube, from, last, any = ARGV[i], i + 3, i + 2 + PUT_ARGUMENTS * ARGV[i + 2], false
   for k = from, last, PUT_ARGUMENTS do any = put_one(tube, k) or any end

@@ -1,0 +1,123 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/redistest"
+	"redstalk/tube"
+)
+
+// groupWorker is a storeWorker whose jobs are in many groups, by turns.
+type groupWorker struct {
+	storeWorker
+	groups, next int
+}
+
+func (w *groupWorker) put(n int) {
+	w.do(n, func() storage.Op {
+		w.next++
+		op := storage.Op{Kind: storage.Put, Tube: w.tube, Pri: 1024, TTR: 60, Body: costBody}
+		op.Args = &storage.Args{Tags: &tube.Tags{Group: fmt.Sprint("customer-", w.next%w.groups)}}
+		return op
+	})
+}
+
+// taggedWorker is a storeWorker whose jobs have a tag but no group.
+type taggedWorker struct{ storeWorker }
+
+func (w *taggedWorker) put(n int) {
+	w.do(n, func() storage.Op {
+		op := storage.Op{Kind: storage.Put, Tube: w.tube, Pri: 1024, TTR: 60, Body: costBody}
+		op.Args = &storage.Args{Tags: &tube.Tags{Rules: tube.Rules{Max: 5}}}
+		return op
+	})
+}
+
+// setPolicy sets the policy of a tube.
+func setPolicy(s storage.Store, name string, p *tube.Policy) {
+	storage.DoWait(s, []storage.Op{{Kind: storage.SetPolicy, Tube: name, Args: &storage.Args{Policy: p}}})
+}
+
+// BenchmarkGroups is BenchmarkCost for jobs in 10,000 groups, without limits and with one that does
+// not bind, and for jobs with another tag.
+//
+//	go test ./storage/redis -run '^$' -bench Groups -benchtime 60000x
+func BenchmarkGroups(b *testing.B) {
+	for _, size := range []int{16, 256} {
+		for _, mode := range []string{"put", "reserve", "delete", "cycle"} {
+			for name, policy := range map[string]*tube.Policy{
+				"groups": nil, "limit": {GroupLimits: tube.Limits{Concurrency: 100}},
+				"rate": {GroupLimits: tube.Limits{Rates: tube.Rates{0, 1_000_000, 0}}},
+			} {
+				b.Run(fmt.Sprintf("%s/%s/%d", name, mode, size), func(b *testing.B) {
+					server := redistest.Start(b)
+					w := &groupWorker{storeWorker{store: openOn(b, server, "cost"), tube: "default"}, 10_000, 0}
+					setPolicy(w.store, "default", policy)
+					benchmarkCost(b, server, mode, size, w)
+				})
+			}
+			b.Run(fmt.Sprintf("tag/%s/%d", mode, size), func(b *testing.B) {
+				server := redistest.Start(b)
+				benchmarkCost(b, server, mode, size, &taggedWorker{storeWorker{store: openOn(b, server, "cost"), tube: "default"}})
+			})
+		}
+	}
+}
+
+// BenchmarkGroupMemory measures the memory that a group with one ready job of 128 bytes takes in
+// Redis, beyond that of a job without a group.
+//
+//	go test ./storage/redis -run '^$' -bench GroupMemory -benchtime 100000x
+func BenchmarkGroupMemory(b *testing.B) {
+	server := redistest.Start(b)
+	client := server.Client(b)
+	w := &groupWorker{storeWorker{store: openOn(b, server, "cost"), tube: "default"}, 1 << 30, 0}
+	w.put(1)
+	before := used(b, client, "used_memory")
+	for left := b.N; left > 0; left -= 64 {
+		w.put(min(left, 64))
+	}
+	b.ReportMetric((used(b, client, "used_memory")-before)/float64(b.N), "B/job")
+	b.ReportMetric(0, "ns/op")
+}
+
+// TestTakeBehindBlockedJobs: jobs of groups that are held cost a take nothing, however many they are.
+func TestTakeBehindBlockedJobs(t *testing.T) {
+	server := redistest.Start(t)
+	s := openWith(t, Options{URL: server.URL(), Timeout: patient})
+	setPolicy(s, "t", &tube.Policy{GroupLimits: tube.Limits{Concurrency: 1}})
+	ops := make([]storage.Op, 0, 500)
+	for n := range 50_000 {
+		group := fmt.Sprint("g", n%5)
+		ops = append(ops, storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Args: &storage.Args{Tags: &tube.Tags{Group: group}}})
+		if len(ops) == cap(ops) {
+			storage.DoWait(s, ops)
+			ops = ops[:0]
+		}
+	}
+	for range 5 {
+		if a := do(s, take(1)); a.NotFound || a.Err != nil {
+			t.Fatalf("no job of a group without reserved ones: %+v", a)
+		}
+	}
+	free := do(s, storage.Op{Kind: storage.Put, Tube: "t", Pri: 7, TTR: 600, Args: &storage.Args{Tags: &tube.Tags{Group: "free"}}}).ID
+	before := commandStat(t, server, "evalsha", "usec")
+	most := mostCommands(t, server, func() {
+		if a := do(s, take(1)); a.ID != free {
+			t.Errorf("took job %d, want %d", a.ID, free)
+		}
+	})
+	if most > 40 {
+		t.Errorf("the take makes %d calls", most)
+	}
+	if spent := time.Duration(commandStat(t, server, "evalsha", "usec")-before) * time.Microsecond; spent > 5*time.Millisecond {
+		t.Errorf("the take takes %v", spent)
+	}
+	if n := server.Client(t).Exists(context.Background(), "redstalk:{0}:eligible:t").Val(); n != 0 {
+		t.Error("groups that are held are in the index")
+	}
+}

@@ -1,0 +1,57 @@
+-- Checks which tubes are said to have jobs with groups, and have none; and whether it is known which
+-- policies limit the starts of jobs. With repair this is corrected; else nothing is changed.
+--
+-- KEYS[1]  prefix of every key of the partition
+-- ARGV[1]  1 to repair, else 0
+-- ARGV[2]  number of partitions
+-- ARGV[3]  how much work the call can do, see start.lua
+--
+-- Reply: 1; and a text for each fault
+
+--include data: keys
+--include data: heartbeat-timeout
+--include check/start.lua
+
+for _, tube in ipairs(call('SMEMBERS', PREFIX .. 'group-tubes')) do
+  if call('EXISTS', PREFIX .. 'lane-jobs:' .. tube, PREFIX .. 'lane-reserved:' .. tube) == 0 then
+    note('group-tubes has ' .. tube .. ', which has no jobs with groups')
+    if REPAIR then call('SREM', PREFIX .. 'group-tubes', tube) end
+  end
+end
+
+-- limits_starts returns whether the text of a policy limits which jobs may start, as
+-- schema.LimitsStarts does.
+local function limits_starts(text)
+  for word in string.gmatch(text, '([%l-]+):') do
+    if word == 'concurrency' or word == 'rate' or word == 'push-rate' or string.sub(word, 1, 6) == 'group-' then return true end
+  end
+  return false
+end
+
+local limiting = {}
+for _, hash in ipairs({ 'policies', 'prefixes' }) do
+  local all = call('HGETALL', PREFIX .. hash)
+  for k = 1, #all, 2 do
+    if limits_starts(all[k + 1]) then limiting[all[k]] = true end
+  end
+end
+for _, name in ipairs(call('SMEMBERS', PREFIX .. 'limit-policies')) do
+  if not limiting[name] then
+    note('limit-policies has ' .. name .. ', which limits nothing')
+    if REPAIR then call('SREM', PREFIX .. 'limit-policies', name) end
+  end
+  limiting[name] = nil
+end
+for name in pairs(limiting) do
+  note('limit-policies lacks ' .. name)
+  if REPAIR then call('SADD', PREFIX .. 'limit-policies', name) end
+end
+
+local g = call('EXISTS', PREFIX .. 'group-tubes') == 1 and 'g' or ''
+local flags = g .. (call('EXISTS', PREFIX .. 'limit-policies') == 1 and 'p' or '')
+if (call('GET', PREFIX .. 'limited') or '') ~= flags then
+  note('limited is wrong')
+  if REPAIR and flags ~= '' then call('SET', PREFIX .. 'limited', flags) end
+  if REPAIR and flags == '' then call('DEL', PREFIX .. 'limited') end
+end
+return { 1, wrong }

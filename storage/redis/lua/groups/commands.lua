@@ -1,0 +1,175 @@
+-- Operations on groups.
+
+-- set-group: sets what applies to a group of a tube
+--
+-- ARGV    'set-group', tube, group, concurrency, rates, weight, ttl
+--           concurrency  '' to remove what was set; 0: not set
+--           rates        starts in a second, a minute and an hour, as N,N,N; 0: not set
+--           ttl          ms; 0: for ever
+-- Keys    writes group-limits:TUBE, configured:TUBE, rechecks:TUBE, timers, lanes:TUBE and eligible:TUBE
+-- Answer  1
+OPS['set-group'] = function(i)
+  local t, group = open(ARGV[i]), ARGV[i + 1]
+  local lane = lane_of(t, group)
+  local config = own_config(t, lane)
+  sum.changed = true
+  if ARGV[i + 2] == '' then
+    call('HDEL', PREFIX .. 'group-limits:' .. t.name, group)
+    config.override = false
+  else
+    config.override = {
+      concurrency = tonumber(ARGV[i + 2]), rates = rates_of(ARGV[i + 3]), weight = tonumber(ARGV[i + 4]), ttl = tonumber(ARGV[i + 5]),
+    }
+    local ttl = config.override.ttl
+    keep_override(t, lane, config.override, ttl > 0 and NOW_UP + ttl or 0)
+  end
+  is_configured(t, group)
+  if lane.first then dirty(t, lane) end
+  settle(t)
+  wake_all(t.name)
+  answer(1)
+  return i + 6
+end
+
+-- get-group: returns what set-group has set
+--
+-- ARGV    'get-group', tube, group
+-- Keys    reads group-limits:TUBE
+-- Answer  1, concurrency, three rates, weight, and ttl in ms; only 0 if it has set nothing
+OPS['get-group'] = function(i)
+  local t = open(ARGV[i])
+  local o = override_of(t, lane_of(t, ARGV[i + 1]))
+  answer(o and 1 or 0)
+  if o then
+    answer(o.concurrency)
+    for k = 1, #PERIODS do answer(o.rates and o.rates[k] or 0) end
+    answer(o.weight)
+    answer(o.ttl)
+  end
+  return i + 2
+end
+
+-- pause-group: pauses a group, or ends its pause
+--
+-- ARGV    'pause-group', tube, group, seconds
+--           seconds  0 to end a pause
+-- Keys    as set-group, and group-pauses:TUBE
+-- Answer  1
+OPS['pause-group'] = function(i)
+  local t, group, seconds = open(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2])
+  local lane, pauses = lane_of(t, group), PREFIX .. 'group-pauses:' .. t.name
+  local config = own_config(t, lane)
+  sum.changed = true
+  if seconds > 0 then
+    config.pause = NOW_UP + seconds * 1000
+    call('HSET', pauses, group, format('%.0f', config.pause))
+    t['group-pauses'] = true
+    recheck_at(t, group, config.pause)
+  else
+    call('HDEL', pauses, group)
+    config.pause = 0
+  end
+  is_configured(t, group)
+  if lane.first then dirty(t, lane) end
+  settle(t)
+  if seconds == 0 then wake_all(t.name) end
+  answer(1)
+  return i + 3
+end
+
+-- count_state returns how many jobs of a group are in a state, by its letter.
+local function count_state(t, group, letter)
+  local low = group .. '\0' .. letter
+  return call('ZLEXCOUNT', t.jobs, '[' .. low, '(' .. low .. ':') -- a digit follows, which is less
+end
+
+-- answer_group answers with the stats of a group.
+local function answer_group(t, group, held_here)
+  local lane = lane_of(t, group)
+  local concurrency, rates, weight = limits_of(t, lane)
+  local ready, pause, held = count_state(t, group, 'r'), pause_of(t, lane), NOT_HELD
+  if ready > 0 then held = why_held(t, lane) end
+  if ready > 0 and held == NOT_HELD then held = held_here end
+  OPS.answer_text(group)
+  answer(ready)
+  answer(count_state(t, group, 'd'))
+  answer(reserved_of(t, lane))
+  answer(count_state(t, group, 'b'))
+  answer(concurrency)
+  for k = 1, #PERIODS do answer(rates and rates[k] or 0) end
+  answer(weight)
+  answer(pause > 0 and math.max(OPS.time_left(pause), 0) or 0)
+  answer(held)
+end
+
+-- is_known returns whether a group has a job, or something was set for it.
+local function is_known(t, group)
+  return any_job(t, group) or override_of(t, lane_of(t, group)) or pause_of(t, lane_of(t, group)) > 0
+end
+
+-- group-stats: returns the stats of a group
+--
+-- ARGV    'group-stats', tube, group
+-- Keys    reads lane-jobs:TUBE, lane-reserved:TUBE, group-limits:TUBE, group-pauses:TUBE, starts:TUBE, policies
+-- Answer  1, name, ready, delayed, reserved, buried, concurrency, three rates, weight, time left of its
+--         pause (ms), and why its ready jobs are held, a tube.Held; only 0 if there is no such group
+OPS['group-stats'] = function(i)
+  local t, group = open(ARGV[i]), ARGV[i + 1]
+  local known = is_known(t, group)
+  answer(known and 1 or 0)
+  if known then answer_group(t, group, (tube_held(t))) end
+  return i + 2
+end
+
+-- list-groups: returns the stats of some groups of a tube, in the order of their names
+--
+-- ARGV    'list-groups', tube, limit, behind
+--           limit   how many at most
+--           behind  the group after which they are; '' for the first ones
+-- Keys    as group-stats, and configured:TUBE
+-- Answer  for each 1 and as group-stats; then 0, and 1 if these are all, else 0
+OPS['list-groups'] = function(i)
+  local t, limit, group = open(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2]
+  local held, n, all = tube_held(t), 0, false
+  while n < limit and not all do
+    local a = next_group(t, group)
+    local b = call('ZRANGEBYLEX', PREFIX .. 'configured:' .. t.name, group == '' and '-' or '(' .. group, '+', 'LIMIT', '0', '1')[1]
+    group = a and (not b or a < b) and a or b
+    all = not group
+    if group and is_known(t, group) then
+      n = n + 1
+      answer(1)
+      answer_group(t, group, held)
+    end
+  end
+  answer(0)
+  answer(all and 1 or 0)
+  return i + 3
+end
+
+-- flush-group: removes some jobs of a group that are ready, delayed or buried
+--
+-- ARGV    'flush-group', tube, group, limit, last, behind
+--           limit   about how many jobs at most
+--           last    the largest id of a job to be removed; '' in the first part
+--           behind  the member of lane-jobs:TUBE after which to continue; '' in the first part
+-- Keys    as flush
+-- Answer  how many were removed, and for the next part last and behind, which is '' if nothing is left
+OPS['flush-group'] = function(i)
+  local t, group, limit = open(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
+  local last, behind, keys = tonumber(ARGV[i + 3]), ARGV[i + 4], { b = {}, d = {}, r = {} }
+  local low = behind == '' and '[' .. group .. '\0' or '(' .. behind
+  local members = call('ZRANGEBYLEX', t.jobs, low, '(' .. group .. '\1', 'LIMIT', '0', limit)
+  for _, member in ipairs(members) do
+    local id = sub(member, -ID_LENGTH)
+    local some = keys[sub(member, #group + 2, #group + 2)]
+    if tonumber(id) <= (last or math.huge) then some[#some + 1] = PREFIX .. id end
+  end
+  local count = OPS.remove_from(t.name, 'buried', keys.b) + OPS.remove_from(t.name, 'delayed', keys.d)
+  count = count + OPS.remove_from(t.name, 'ready', keys.r)
+  if count > 0 then OPS.gone_from(t.name) end
+  answer(count)
+  answer(last or OPS.last_number())
+  OPS.answer_text(#members == tonumber(limit) and members[#members] or '')
+  return i + 5
+end

@@ -1,0 +1,136 @@
+-- How jobs enter and leave lanes. group is that of a job, '' if it has none.
+
+-- entered is called when a job has entered the place of a state, except for ready and reserved.
+function G.entered(j, group)
+  local t = open(j.tube)
+  list(t)
+  call('ZADD', t.jobs, '0', waiting_name(group, j.state == 'buried' and 'b' or 'd', sub(j.key, #PREFIX + 1)))
+  if j.state == 'buried' and has(t, 'heads') then dirty(t, lane_of(t, group)) end
+end
+
+-- enter_ready adds a job of a group to the ready ones.
+function G.enter_ready(j, group)
+  local t, first = open(j.tube), first_of(j.pri, sub(j.key, #PREFIX + 1))
+  list(t)
+  becomes_ready(t, lane_of(t, group), first)
+  call('ZADD', t.ready, format('%.0f', j.pri), j.key)
+  call('ZADD', t.jobs, '0', ready_name(group, first))
+end
+
+-- enter_new adds jobs that were put to the ready ones: keys, and parallel to them pris and groups.
+function G.enter_new(tube, keys, pris, groups)
+  local t, names, queue = open(tube), {}, {}
+  list(t)
+  read_lanes(t, groups)
+  for k, key in ipairs(keys) do
+    local first, group = first_of(pris[k], sub(key, #PREFIX + 1)), groups[k]
+    becomes_ready(t, t.lane[group], first)
+    names[2 * k - 1], names[2 * k] = '0', ready_name(group, first)
+    queue[2 * k - 1], queue[2 * k] = pris[k], key
+  end
+  add_all(t.jobs, names)
+  add_all(t.ready, queue)
+end
+
+-- started is called when a job has been reserved, by a move, that was not.
+function G.started(j, group)
+  local t = group and open(j.tube) or find(j.tube)
+  if not t then return end
+  if t.rates then take_tokens(t, '', t.rates, 1) end
+  if group then
+    local id = sub(j.key, #PREFIX + 1)
+    list(t)
+    call('ZADD', t.reserved, '0', reserved_name(group, id))
+    note_start(t, lane_of(t, group), id)
+  elseif t.listed and call('EXISTS', READY .. j.tube) == 1 then
+    t.plain_turn = next_turn(t)
+  end
+end
+
+-- leave_ready removes a job of a group from the ready ones.
+local function leave_ready(t, lane, j, id)
+  local first = first_of(j.pri, id)
+  call('ZREM', t.ready, j.key)
+  call('ZREM', t.jobs, ready_name(lane.group, first))
+  if lane.first == first or lane.single then
+    lane.first = (lane.first ~= first or not lane.single) and STALE
+    lane.single = false
+  end
+  dirty(t, lane)
+end
+
+-- note_leaving notes that jobs of groups have left the tube.
+local function note_leaving(t, groups)
+  t.left = t.left or {}
+  for _, group in ipairs(groups) do t.left[lane_of(t, group)] = true end
+end
+
+-- left is called when a job has left the place of its state. A ready one of a group has yet to
+-- leave it.
+function G.left(j, group)
+  local t = group and open(j.tube) or find(j.tube)
+  if not t then return end
+  if j.state == 'reserved' then wakeups[j.tube] = (wakeups[j.tube] or 0) + 1 end
+  if not group then return end
+  local lane, id = lane_of(t, group), sub(j.key, #PREFIX + 1)
+  t.thinned = true
+  if has(t, 'group-limits') then note_leaving(t, { group }) end
+  if j.state == 'reserved' then
+    call('ZREM', t.reserved, reserved_name(group, id))
+    lane.reserved = false
+    if lane.first then dirty(t, lane) end
+  elseif j.state == 'ready' then
+    leave_ready(t, lane, j, id)
+  else
+    call('ZREM', t.jobs, waiting_name(group, j.state == 'buried' and 'b' or 'd', id))
+    if has(t, 'heads') then dirty(t, lane) end
+  end
+end
+
+-- freed is called when n reserved jobs without groups have left a tube.
+function G.freed(tube, n)
+  if find(tube) then wakeups[tube] = (wakeups[tube] or 0) + n end
+end
+
+-- may_start returns whether the limits of its lane and tube let a job start.
+function G.may_start(j, group)
+  local t = find(j.tube)
+  if not t then return true end
+  if tube_held(t) ~= NOT_HELD then return false end
+  if not group then return true end
+  local held, _, head = why_held(t, lane_of(t, group))
+  return held == NOT_HELD and (not head or head.key == j.key)
+end
+
+-- is_ready returns whether a job of a group is ready.
+function G.is_ready(j)
+  return call('ZSCORE', PREFIX .. 'lane-ready:' .. j.tube, j.key) ~= false
+end
+
+-- held returns why a ready job is held.
+function G.held(j, group)
+  local t = find(j.tube)
+  if not t then return NOT_HELD end
+  if group then
+    local held = why_held(t, lane_of(t, group))
+    if held ~= NOT_HELD then return held end
+  end
+  return (tube_held(t))
+end
+
+-- count_urgent returns how many of these ready jobs with groups are urgent.
+function G.count_urgent(tube, keys)
+  local n = 0
+  for _, key in ipairs(keys) do
+    local pri = call('ZSCORE', PREFIX .. 'lane-ready:' .. tube, key)
+    if pri and tonumber(pri) < URGENT_BELOW then n = n + 1 end
+  end
+  return n
+end
+
+-- ready_in returns how many jobs of groups are ready in a tube.
+function G.ready_in(tube)
+  return call('ZCARD', PREFIX .. 'lane-ready:' .. tube)
+end
+
+G.find = find

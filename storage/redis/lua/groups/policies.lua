@@ -1,0 +1,35 @@
+-- What follows when a policy is set that limits which jobs may start, or no longer does.
+
+-- concerns returns whether the policy with a name, of a tube or a pattern, is for a tube.
+local function concerns(name, tube)
+  return name == tube or sub(name, -1) == '*' and sub(tube, 1, #name - 1) == sub(name, 1, -2)
+end
+
+local limits_starts -- whether the policy limits starts, or did before
+
+-- policy_changes is called before a policy changes.
+function G.policy_changes(name, starts)
+  G.forget_tubes()
+  local n = call(starts and 'SADD' or 'SREM', PREFIX .. 'limit-policies', name)
+  limits_starts = starts or n == 1
+  if n == 1 then set_flags() end
+end
+
+-- SCAN_NOW is how many groups are looked at again at once, when a policy changes; the timers of their
+-- tubes continue.
+local SCAN_NOW = 500
+
+-- policy_changed is called after that. The tubes that it concerns have groups, or clients wait there.
+function G.policy_changed(name)
+  if not limits_starts then return end
+  local left, done = SCAN_NOW, {}
+  for _, set in ipairs({ 'group-tubes', 'limited-waits' }) do
+    for _, tube in ipairs(call('SMEMBERS', PREFIX .. set)) do
+      if concerns(name, tube) and not done[tube] then
+        done[tube] = true
+        begin_rescan(tube, left)
+        left = 0
+      end
+    end
+  end
+end

@@ -1,0 +1,122 @@
+-- What the index says of lanes.
+
+-- settle_lane adds to w what must be written for a dirty lane.
+local function settle_lane(t, lane, w)
+  local member = lane.fresh
+  if member == nil then member = next_of(t, lane) or false end
+  if lane.member ~= member then
+    if lane.member then w.out[#w.out + 1] = lane.member end
+    if member then w.into[#w.into + 1], w.into[#w.into + 2] = '0', member end
+    lane.member = member
+  end
+  local text
+  if not has_ready(t, lane) then
+    w.gone[#w.gone + 1], lane.turn = lane.group, 0
+    return
+  elseif member then
+    text = (lane.single and 's' or 'e') .. sub(member, 1, ENTRY_LENGTH) .. lane.first
+  else
+    text = format('%s%016d%s', lane.single and 't' or 'n', lane.turn, lane.first)
+  end
+  w.records[#w.records + 1], w.records[#w.records + 2] = lane.group, text
+end
+
+-- keep_override writes what set-group has set for a lane, which vanishes at a time, or never if it has
+-- no ttl.
+local function keep_override(t, lane, o, gone)
+  local rates = o.rates or { 0, 0, 0 }
+  o.gone = gone
+  call('HSET', PREFIX .. 'group-limits:' .. t.name, lane.group,
+    format('%.0f %.0f %.0f,%.0f,%.0f %.0f %.0f', gone, o.concurrency, rates[1], rates[2], rates[3], o.weight, o.ttl))
+  t['group-limits'] = true
+  if o.ttl > 0 then recheck_at(t, lane.group, gone) end
+end
+
+-- note_left lets what set-group has set for groups that have no ready jobs any more last for its ttl
+-- from now on.
+local function note_left(t)
+  for lane in pairs(t.left) do
+    local o = not lane.first and override_of(t, lane)
+    if o and o.ttl > 0 then keep_override(t, lane, o, NOW_UP + o.ttl) end
+  end
+  t.left = nil
+end
+
+-- settle_starts writes the starts that have changed.
+local function settle_starts(t)
+  for group, windows in pairs(t.windows) do
+    if next(windows.changed) then save_windows(t, group, windows) end
+  end
+  if t.rates then
+    local left, at = tokens(t, '', t.rates)
+    if left == 0 then recheck_at(t, '', at) end
+  end
+end
+
+-- write_lanes writes what settle_lane has collected.
+local function write_lanes(t, w)
+  if w.out[1] then call('ZREM', t.eligible, unpack(w.out)) end
+  if w.into[1] then call('ZADD', t.eligible, unpack(w.into)) end
+  if t.turned then w.records[#w.records + 1], w.records[#w.records + 2] = '', format('%.0f %.0f', t.counter, t.plain_turn) end
+  if w.records[1] then call('HSET', t.lanes, unpack(w.records)) end
+  if w.gone[1] and call('HDEL', t.lanes, unpack(w.gone)) > 0 and call('HLEN', t.lanes) == 1 then
+    call('DEL', t.lanes)
+    t.counter, t.plain_turn = 0, 0
+  end
+  t.turned = false
+end
+
+-- settle brings the index of a tube up to date.
+local function settle(t)
+  if next(t.dirty) then
+    local w = { out = {}, into = {}, records = {}, gone = {} }
+    for lane in pairs(t.dirty) do settle_lane(t, lane, w) end
+    t.dirty = {}
+    write_lanes(t, w)
+  elseif t.turned then
+    write_lanes(t, { out = {}, into = {}, records = {}, gone = {} })
+  end
+  if next(t.windows) then settle_starts(t) end
+  if t.left then note_left(t) end
+  if next(t.rechecks) then save_rechecks(t) end
+  if t.thinned then unlist(t) end
+end
+
+-- settle_all does that for all tubes of the batch.
+local function settle_all()
+  for _, t in pairs(tubes) do
+    if t then settle(t) end
+  end
+end
+settle_lanes = settle_all
+
+-- startable returns how many of the jobs of a tube may start now, most at most.
+local function startable(t, most)
+  local held, left = tube_held(t)
+  if held ~= NOT_HELD then return 0 end
+  most = math.min(most, left)
+  local n = call('ZCARD', READY .. t.name) + OPS.joined_in(t.name)
+  local entries = n < most and call('ZRANGE', t.eligible, '0', format('%d', math.min(most, 1000) - 1)) or {}
+  for _, entry in ipairs(entries) do
+    if n >= most then break end
+    local lane = lane_of(t, sub(entry, ENTRY_LENGTH + 1))
+    local concurrency, rates = limits_of(t, lane)
+    local ready = call('ZLEXCOUNT', t.jobs, '[' .. lane.group .. '\0r', '(' .. lane.group .. '\0s')
+    if concurrency > 0 then ready = math.min(ready, concurrency - reserved_of(t, lane)) end
+    n = n + math.min(ready, (tokens(t, lane.group, rates)))
+  end
+  return math.min(n, most)
+end
+
+-- wakeups_for returns how many clients are woken in a tube in which n jobs have become ready or
+-- slots free.
+function G.wakeups_for(tube, n)
+  local t = find(tube)
+  return t and startable(t, n) or n
+end
+
+-- wake_all wakes as many clients as jobs of a tube may start.
+local function wake_all(tube)
+  local n = call('ZCARD', READY .. tube) + OPS.joined_in(tube) + call('ZCARD', PREFIX .. 'lane-ready:' .. tube)
+  if n > 0 then wakeups[tube] = (wakeups[tube] or 0) + n end
+end

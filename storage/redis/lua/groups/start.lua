@@ -1,0 +1,13 @@
+-- Groups, rates and pauses of groups, for the tubes that have them. keys.md describes the keys.
+--
+-- A lane is the jobs of one group in one tube; the jobs of the tube without a group are the plain
+-- lane. A lane is live while it has ready or reserved jobs. It is eligible if one of its jobs may
+-- start now: then it is in eligible:TUBE, whose first member is the next lane. Each operation that
+-- changes a lane marks it dirty. settle computes anew what the index says of dirty lanes, before
+-- anything reads it and at the end of the batch. Reserved jobs are counted from lane-reserved:TUBE.
+
+local call, sub, format, concat = redis.call, string.sub, string.format, table.concat
+local PREFIX, READY = KEYS[1], KEYS[1] .. 'ready:'
+
+-- G has the functions that other files need.
+local G = {}

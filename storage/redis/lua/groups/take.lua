@@ -1,0 +1,231 @@
+-- Takes from tubes with limits or jobs with groups. An offer is the next job of such a tube:
+--   key      of the job
+--   member   as in eligible:TUBE, whose order is that of offers; of the plain lane, from where its
+--            load begins, only if it is needed
+--   lane     nil for the plain lane
+--   first    of a lane: FIRST of the job
+
+-- plain_offer returns the offer of the plain lane; nil if it has no ready job. It is read once, until
+-- that job is taken.
+local function plain_offer(t, q)
+  if q.plain_head == nil then
+    local head = call('ZRANGE', READY .. t.name, '0', '0', 'WITHSCORES')
+    q.plain_head = head[1] and { member = format('%010d', head[2]), key = sub(head[1], 1, KEY_LENGTH) } or false
+  end
+  return q.plain_head or nil
+end
+
+-- plain_member returns the load and turn of the plain lane, as in a member. q counts its reserved
+-- jobs.
+local function plain_member(t, q)
+  read_turns(t)
+  q.plain = q.plain or reserved_in(t) - call('ZCARD', t.reserved)
+  return format('%012d%016d', math.max(q.plain, 0) * 1000, t.plain_turn)
+end
+
+-- is_rescanned returns whether the groups of a tube are still looked at again, see due.lua.
+local function is_rescanned(t)
+  t.rescans = call('HEXISTS', PREFIX .. 'rescans', t.name) == 1
+  return t.rescans
+end
+
+-- read_entries reads the next entries of the index, up to n.
+local function read_entries(t, q, n)
+  local from = q.read
+  local found, groups = call('ZRANGE', t.eligible, format('%d', from), format('%d', from + n - 1)), {}
+  for k, member in ipairs(found) do
+    groups[k] = sub(member, ENTRY_LENGTH + 1)
+    q.entries[from + k] = { member = member, group = groups[k], lane = false, first = false, key = false }
+  end
+  read_lanes(t, groups)
+  q.read, q.all = from + #found, #found < n
+end
+
+-- again adds an offer of a lane that has started a job, or whose entry was wrong, to those that come
+-- later.
+local function again(t, q, lane)
+  local member, first = next_of(t, lane)
+  lane.fresh = member or false
+  if not member then return end
+  local offer, at = { member = member, lane = lane, first = first, key = PREFIX .. sub(first, 11) }, #q.again + 1
+  while at > 1 and member < q.again[at - 1].member do at = at - 1 end
+  table.insert(q.again, at, offer)
+end
+
+-- is_true completes an entry that was read if it says what is true. Its order is only in doubt while
+-- lanes are still looked at again after a policy has changed, and in strict groups.
+local function is_true(t, entry, lane)
+  if t.strict or t.rescans == nil and is_rescanned(t) or t.rescans then
+    local member, first = next_of(t, lane)
+    if member ~= entry.member then return false end
+    entry.first = first
+  else
+    entry.first = has_ready(t, lane)
+    if not entry.first or why_held(t, lane) ~= NOT_HELD then return false end
+  end
+  entry.lane, entry.key = lane, PREFIX .. sub(entry.first, 11)
+  return true
+end
+
+-- first_entry returns the offer of the first entry, of those that were read, which is true. Others are
+-- put right when the tube is settled.
+local function first_entry(t, q)
+  while true do
+    if not q.entries[q.at] and not q.all then read_entries(t, q, q.want) end
+    local entry = q.entries[q.at]
+    if not entry or entry.lane then return entry end
+    local lane = lane_of(t, entry.group)
+    if is_true(t, entry, lane) then return entry end
+    q.at = q.at + 1
+    dirty(t, lane)
+    again(t, q, lane)
+  end
+end
+
+-- group_offer returns the first offer of a group, nil if there is none, and whether it is one of
+-- again.
+local function group_offer(t, q)
+  local entry, later = first_entry(t, q), q.again[1]
+  if later and (not entry or later.member < entry.member) then return later, true end
+  return entry, false
+end
+
+-- next_offer returns the offer of a tube whose limits allow a start; nil if there is none.
+local function next_offer(t, q)
+  local plain, group, from_again = plain_offer(t, q), nil, false
+  if t.listed then group, from_again = group_offer(t, q) end
+  if not group or not plain then return plain or group, from_again end
+  local pri = sub(plain.member, 1, 10)
+  if pri == sub(group.member, 1, 10) then plain.member = pri .. plain_member(t, q) end
+  if plain.member < group.member then return plain end
+  return group, from_again
+end
+
+local function new_queue(n)
+  return { entries = {}, at = 1, again = {}, read = 0, pending = 0, want = math.min(n, 100), got = 0, keys = {}, lanes = {}, ready = {}, reserved = {} }
+end
+
+-- offer returns the next job of a tube, nil if none may start: its priority, its key, and its
+-- group, nil if it has none.
+function G.offer(t)
+  settle(t)
+  if tube_held(t) ~= NOT_HELD then return nil end
+  local offer = next_offer(t, new_queue(1))
+  if not offer then return nil end
+  return tonumber(sub(offer.member, 1, 10)), offer.key, offer.lane and offer.lane.group
+end
+
+-- peek returns the key of the next job of a tube, or if none may start that of the first ready one.
+function G.peek(t)
+  local _, key = G.offer(t)
+  if key then return key end
+  local plain = call('ZRANGE', READY .. t.name, '0', '0', 'WITHSCORES')
+  local group = call('ZRANGE', t.ready, '0', '0', 'WITHSCORES')
+  local first = plain[1] and sub(plain[1], 1, KEY_LENGTH)
+  local a, b = tonumber(plain[2]), tonumber(group[2])
+  if not first or group[1] and (b < a or b == a and group[1] < first) then return group[1] end
+  return first
+end
+
+-- add_taken adds the record of a job to the reply, and returns whether there is one. raw is that, if
+-- all records are small.
+local function add_taken(key, raw)
+  if largest >= LARGE then return OPS.add_record(key) end
+  if not raw then return false end
+  records[#records + 1], carried = raw, carried + #raw
+  return true
+end
+
+-- finish moves the jobs that were taken from groups, and adds their records to the reply. Those
+-- without a record are dropped.
+local function finish(t, q)
+  if not q.keys[1] then return end
+  local found, base, names = { names = {}, sizes = {}, ttrs = {}, cached = {}, keys = {} }, #records, {}
+  local raw, n = largest < LARGE and call('MGET', unpack(q.keys)) or {}, 0
+  for k, key in ipairs(q.keys) do
+    if add_taken(key, raw[k]) then
+      n = n + 1
+      found.names[n], found.sizes[n], names[2 * n - 1], names[2 * n] = key, 1, '0', q.reserved[k]
+    else
+      q.lanes[k].reserved, q.lost = false, (q.lost or 0) + 1
+    end
+  end
+  found.keys = found.names
+  call('ZREM', t.ready, unpack(q.keys))
+  call('ZREM', t.jobs, unpack(q.ready))
+  if names[1] then add_all(t.reserved, names) end
+  sum.urgent = sum.urgent - hold(found, base)
+  sum.takes, sum.changed = sum.takes + #found.names, true
+  q.keys, q.lanes, q.ready, q.reserved = {}, {}, {}, {}
+end
+
+-- start takes the job of an offer of a group.
+local function start(t, q, offer, from_again)
+  local lane, id, n = offer.lane, sub(offer.first, 11), #q.keys + 1
+  if from_again then table.remove(q.again, 1) else q.at = q.at + 1 end
+  q.keys[n], q.lanes[n] = offer.key, lane
+  q.ready[n], q.reserved[n] = ready_name(lane.group, offer.first), reserved_name(lane.group, id)
+  reaches(t, lane, (limits_of(t, lane)), 1)
+  reserved_of(t, lane)
+  if lane.first == offer.first and lane.single then
+    lane.first, lane.single = false, false
+  elseif lane.first == offer.first then
+    read_first(t, lane, q.ready[n])
+  end
+  if t.rates then take_tokens(t, '', t.rates, 1) end
+  note_start(t, lane, id)
+  again(t, q, lane)
+end
+
+-- start_plain takes up to n jobs of the plain lane. It returns how many, and whether there may be
+-- more that are cut.
+local function start_plain(t, q, n)
+  finish(t, q)
+  q.plain_head = nil
+  local got, _, cut = reserve_first(t.name, n)
+  if got == 0 then return 0, cut end
+  if t.rates then take_tokens(t, '', t.rates, got) end
+  q.plain = q.plain and q.plain + got
+  if t.listed and call('EXISTS', READY .. t.name) == 1 then t.plain_turn = next_turn(t) end
+  return got, cut
+end
+
+-- fits_too returns whether the reply can return the record of one more job.
+local function fits_too(q, key)
+  largest = largest or tonumber(call('HGET', COUNTS, 'largest') or math.huge)
+  if carried + q.pending + largest <= BUDGET then
+    q.pending = q.pending + largest
+    return true
+  end
+  local size = OPS.length_of(key)
+  q.pending = q.pending + size
+  return carried + q.pending - size == 0 or carried + q.pending <= BUDGET
+end
+
+-- take reserves up to n jobs of a tube. It returns what reserve_first returns.
+function G.take(t, n)
+  if not reserve_first then define_take() end
+  settle(t)
+  local held, most = tube_held(t)
+  local q, cut = new_queue(n), false
+  most = held == NOT_HELD and math.min(n, most) or 0
+  while q.got < most and not cut do
+    local offer, from_again = next_offer(t, q)
+    if not offer then break end
+    if offer.lane then
+      cut = not fits_too(q, offer.key)
+      if not cut then
+        start(t, q, offer, from_again)
+        q.got = q.got + 1
+      end
+    else
+      local got
+      got, cut = start_plain(t, q, t.listed and 1 or most - q.got)
+      q.got, q.pending = q.got + got, 0
+      if got == 0 and not cut then break end
+    end
+  end
+  finish(t, q)
+  settle(t)
+  return q.got - (q.lost or 0), false, cut
+end

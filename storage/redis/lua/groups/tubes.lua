@@ -1,0 +1,136 @@
+-- Tubes with limits or jobs with groups. t, below, is what the batch knows of such a tube:
+--   name          of the tube; jobs, ready, reserved, lanes, eligible: the keys of its lanes
+--   limit, rates  of the tube: most reserved jobs, 0 for no limit, and starts by period, nil if none
+--   group_limit, group_rates, strict  what its policy says of each group
+--   lane          lanes by group, as far as the batch has needed them; dirty: those to be settled;
+--                 counted: those whose reserved jobs the batch has counted
+--   windows       starts by group, '' for the tube; see rates.lua
+--   rechecks      by group, '' for the tube: when it must be looked at again
+--   counter       the last turn that was given to a lane; plain_turn: that of the plain lane
+--   thinned       whether a job with a group has left the tube
+
+local tubes = {} -- by name; false for a tube that nothing limits
+
+-- set_flags writes what the key limited says: g if a tube has jobs with groups, and p if a policy
+-- limits starts.
+local function set_flags()
+  local g = call('EXISTS', PREFIX .. 'group-tubes') == 1 and 'g' or ''
+  local p = call('EXISTS', PREFIX .. 'limit-policies') == 1 and 'p' or ''
+  limited = g .. p
+  if limited == '' then
+    call('DEL', PREFIX .. 'limited')
+    limited = nil
+  else
+    call('SET', PREFIX .. 'limited', limited)
+  end
+end
+
+-- rates_of returns starts by period, from the text of a policy or a group; nil if there is none.
+local function rates_of(text)
+  if not text then return nil end
+  local rates, any = {}, false
+  for n in string.gmatch(text, '%d+') do
+    rates[#rates + 1] = tonumber(n)
+    any = any or n ~= '0'
+  end
+  return any and rates or nil
+end
+
+-- tube_rates returns the rates of a tube by its policy: those of its jobs, and of its webhook.
+local function tube_rates(policy)
+  local rates = rates_of(policy.rate)
+  if not policy.push_rate then return rates end
+  rates = rates or { 0, 0, 0 }
+  for k, period in ipairs(PERIODS) do
+    if period == policy.push_every and (rates[k] == 0 or rates[k] > policy.push_rate) then rates[k] = policy.push_rate end
+  end
+  return rates
+end
+
+-- policy_for returns the policy of a tube if any policy limits starts; else an empty one.
+local function policy_for(tube)
+  return limited and string.find(limited, 'p') and OPS.has_policy(tube) and OPS.policy_of(tube) or {}
+end
+
+-- open returns what the batch knows of a tube, which need not exist.
+local function open(tube)
+  if tubes[tube] then return tubes[tube] end
+  local policy = policy_for(tube)
+  local t = {
+    name = tube, jobs = PREFIX .. 'lane-jobs:' .. tube, ready = PREFIX .. 'lane-ready:' .. tube,
+    reserved = PREFIX .. 'lane-reserved:' .. tube, lanes = PREFIX .. 'lanes:' .. tube, eligible = PREFIX .. 'eligible:' .. tube,
+    limit = policy.concurrency or 0, rates = tube_rates(policy), strict = policy.group_order == STRICT,
+    group_limit = policy.group_order == STRICT and 1 or policy.group_concurrency or 0, group_rates = rates_of(policy.group_rate),
+    lane = {}, dirty = {}, counted = {}, windows = {}, rechecks = {},
+    listed = limited ~= nil and string.find(limited, 'g') ~= nil and call('SISMEMBER', PREFIX .. 'group-tubes', tube) == 1,
+  }
+  tubes[tube] = t
+  return t
+end
+
+-- find returns what the batch knows of a tube if it has limits or jobs with groups; else nil.
+local function find(tube)
+  if tubes[tube] ~= nil then return tubes[tube] or nil end
+  if not limited then return nil end
+  local t = open(tube)
+  if not t.listed and t.limit == 0 and not t.rates then tubes[tube] = false end
+  return tubes[tube] or nil
+end
+
+-- forget_tubes lets everything be read again, because policies have changed.
+function G.forget_tubes()
+  settle_lanes()
+  for tube in pairs(tubes) do tubes[tube] = nil end
+end
+
+-- list notes that a tube has jobs with groups.
+local function list(t)
+  if t.listed then return end
+  t.listed = true
+  if call('SADD', PREFIX .. 'group-tubes', t.name) == 1 and not (limited and string.find(limited, 'g')) then set_flags() end
+end
+
+-- unlist notes that a tube has no jobs with groups any more, if that is so.
+local function unlist(t)
+  t.thinned = false
+  if call('EXISTS', t.jobs, t.reserved) > 0 then return end
+  t.listed = false
+  call('SREM', PREFIX .. 'group-tubes', t.name)
+  set_flags()
+end
+
+-- has returns whether a hash of a tube exists, such as heads:TUBE. Each is looked up once in a
+-- batch.
+local function has(t, hash)
+  if t[hash] == nil then t[hash] = call('EXISTS', PREFIX .. hash .. ':' .. t.name) == 1 end
+  return t[hash]
+end
+
+-- read_turns reads the counter of turns of a tube, and the turn of its plain lane.
+local function read_turns(t)
+  if t.counter then return end
+  local counter, plain = string.match(call('HGET', t.lanes, '') or '', '^(%d+) (%d+)$')
+  t.counter, t.plain_turn = tonumber(counter or 0), tonumber(plain or 0)
+end
+
+-- next_turn returns the turn of a lane that gets behind all others.
+local function next_turn(t)
+  read_turns(t)
+  t.counter, t.turned = t.counter + 1, true
+  return t.counter
+end
+
+-- plain_ready is called before jobs without a group become ready in a tube.
+function G.plain_ready(tube)
+  local t = find(tube)
+  if t and t.listed and call('EXISTS', READY .. tube) == 0 then t.plain_turn = next_turn(t) end
+end
+
+-- reserved_in returns how many jobs of a tube are reserved.
+local function reserved_in(t)
+  OPS.write_counters()
+  local have = call('HMGET', PREFIX .. 'tube:' .. t.name, 'total', 'deletes', 'joined', 'pending')
+  local left = (have[1] or 0) - (have[2] or 0) - (have[3] or 0) - (have[4] or 0)
+  for _, queue in ipairs({ 'ready:', 'lane-ready:', 'delayed:', 'buried:' }) do left = left - call('ZCARD', PREFIX .. queue .. t.name) end
+  return left
+end
