@@ -153,6 +153,7 @@ function slow_functions()
 --include groups/due.lua
 --include groups/delete.lua
 --include groups/commands.lua
+--include shared/limits.lua
 --include groups/policies.lua
     return G
   end

@@ -11,21 +11,13 @@
 --include data: keys
 --include data: heartbeat-timeout
 --include check/start.lua
+--include shared/limits.lua
 
 for _, tube in ipairs(call('SMEMBERS', PREFIX .. 'group-tubes')) do
   if call('EXISTS', PREFIX .. 'lane-jobs:' .. tube, PREFIX .. 'lane-reserved:' .. tube) == 0 then
     note('group-tubes has ' .. tube .. ', which has no jobs with groups')
     if REPAIR then call('SREM', PREFIX .. 'group-tubes', tube) end
   end
-end
-
--- limits_starts returns whether the text of a policy limits which jobs may start, as
--- schema.LimitsStarts does.
-local function limits_starts(text)
-  for word in string.gmatch(text, '([%l-]+):') do
-    if word == 'concurrency' or word == 'rate' or word == 'push-rate' or string.sub(word, 1, 6) == 'group-' then return true end
-  end
-  return false
 end
 
 local limiting = {}

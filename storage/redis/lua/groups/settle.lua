@@ -103,7 +103,7 @@ local function startable(t, most)
     local concurrency, rates = limits_of(t, lane)
     local ready = call('ZLEXCOUNT', t.jobs, '[' .. lane.group .. '\0r', '(' .. lane.group .. '\0s')
     if concurrency > 0 then ready = math.min(ready, concurrency - reserved_of(t, lane)) end
-    n = n + math.min(ready, (tokens(t, lane.group, rates)))
+    n = n + (rates and math.min(ready, (tokens(t, lane.group, rates))) or ready)
   end
   return math.min(n, most)
 end
