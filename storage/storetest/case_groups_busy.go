@@ -124,7 +124,7 @@ func testNoLostWakeUp(b *harness) {
 // finish ends a reservation: mostly it deletes the job, and else it gives it back.
 func (b *harness) finish(h tube.Holder, id uint64, jobs int64, done *atomic.Int64, finished chan struct{}) {
 	op := storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: h, ID: id}
-	if reserves := b.try(storage.Op{Kind: storage.JobStats, ID: id}).Job.Counters[tube.Reserves]; reserves == 1 && id%3 == 0 {
+	if s := b.try(storage.Op{Kind: storage.JobStats, ID: id}).Job; s != nil && s.Counters[tube.Reserves] == 1 && id%3 == 0 {
 		op.Move, op.Pri = tube.Release, 10
 	}
 	if b.try(op); op.Move == tube.Delete && done.Add(1) == jobs {
