@@ -15,13 +15,13 @@ import (
 	"redstalk/tube"
 )
 
-// Client is a connection of a client, as lists of connections show it. On the wire between
+// Client is a connection of a client, or a request that waits, as lists of connections show it. On the wire between
 // servers it is JSON.
 type Client struct {
 	ID       tube.Holder `json:"id"` // grows with each connection of a server
 	Instance string      `json:"instance,omitempty"`
 	Address  string      `json:"address"`
-	Entrance string      `json:"entrance"` // how it came in: beanstalk, tls or unix
+	Entrance string      `json:"entrance"` // how it came in: beanstalk, tls, unix or http
 	Name     string      `json:"name,omitempty"`
 	User     string      `json:"user,omitempty"`
 	Used     string      `json:"used"`

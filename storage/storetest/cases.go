@@ -60,6 +60,7 @@ var cases = map[string]func(*harness){
 	"rules: schedule ends":    testScheduleEnds,
 	"held by":                 testHeldBy,
 	"expiry: each state":      testExpire,
+	"expiry: copies":          testExpireCopies,
 	"expiry: reserved":        testExpireHeld,
 	"expiry: buried":          testExpireBuried,
 	"expiry: dead letters":    testExpireDead,
