@@ -196,7 +196,7 @@ func FuzzReader(f *testing.F) {
 		"list-jobs a ready\r\nlist-jobs a buried 7\r\nlist-jobs a delayed 1000 cur\r\nlist-jobs a reserved 1001\r\nfind a k\r\ndelete-key a k\r\nfind " + strings.Repeat("n", 200) + " " + strings.Repeat("k", 128) + "\r\nfind a " + strings.Repeat("k", 500) + "\r\n",
 		"flush-tube a\r\nflush-tube a reserved\r\nflush-tube a x\r\nmove-jobs a ready b 5\r\nmove-jobs a reserved b 5\r\nmove-jobs a ready b 0\r\n",
 		"POST / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("GET", 70) + " / HTTP/1.1\r\nhOsT:" + strings.Repeat("a", 300) + "\r\nHost\r\nuse /a HTTP/1.1\r\nfind /a HTTP/1.1\r\nGET / HTTP/1.1 \r\n / HTTP/1.1\r\n",
-		"client a\r\nclient  b-1:\r\nclient a b\r\nclient\r\nlist-clients\r\nlist-clients 7\r\nlist-clients 7 c:1\r\nlist-clients 0\r\nlist-clients \r\nlist-clientsx\r\nwatch a 1\r\nwatch a 1000\r\nwatch a 1001\r\nwatch a \r\nwatch  a 1\r\nwatch a 1 2\r\n",
+		"client \"a b\"\r\nclient \"\"\r\nclient \"a\\\"ö\"\r\nclient \"a\\n\"\r\nclient \"a\" b\r\nclient \"" + strings.Repeat("a", 129) + "\"\r\nclient a\r\nclient  b-1:\r\nclient a b\r\nclient\r\nlist-clients\r\nlist-clients 7\r\nlist-clients 7 c:1\r\nlist-clients 0\r\nlist-clients \r\nlist-clientsx\r\nwatch a 1\r\nwatch a 1000\r\nwatch a 1001\r\nwatch a \r\nwatch  a 1\r\nwatch a 1 2\r\n",
 		"auth user secret\r\nauth user a secret \r\nauth user\r\nauth  u  s\r\nauth " + strings.Repeat("u", 129) + " s\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",

@@ -37,7 +37,11 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	}
 	m.freeKey(name)
 	wait := tags.wait(now, p.Delay)
-	m.setMetadata(j, Metadata{Key: tags.Key, Rules: tags.Rules, Notes: tags.Notes(), Expires: m.expiresAt(now, p.Tube, tags.Expire, wait)})
+	expires := tags.ExpiresAt
+	if expires == 0 {
+		expires = m.expiresAt(now, p.Tube, tags.Expire, wait)
+	}
+	m.setMetadata(j, Metadata{Key: tags.Key, Rules: tags.Rules, Notes: tags.Notes(), Expires: expires})
 	m.enterIn(now, j, wait)
 	m.journalPut(j, p)
 	m.journalRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together
