@@ -11,7 +11,7 @@ the SHA-256 of all of them, as Unix times with a line feed after each.
 croniter alone, with a time zone, has other rules and defects: 02:30 in a gap is 03:30, and
 the first time after a change of the clock, even months later, is often off by the change.
 The end of year.txt counts these differences for the expressions of at most 400 times a
-year, about 1 in 100 times.
+year, about 2 in 100 times.
 
 Known differences of croniter 1.3.5 in local times, and how this program avoids them:
 
