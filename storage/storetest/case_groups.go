@@ -117,8 +117,11 @@ func (b *harness) wantHeld(what string, why tube.Held, ids ...uint64) {
 		if listed < 0 || jobs[listed].Held != why {
 			b.Errorf("%s: job %d is not listed as held %q", what, id, why)
 		}
-		if g := s.Metadata.Group; g != "" && b.group(s.Tube, g).Held != why {
-			b.Errorf("%s: group %s of %s is held %q, want %q", what, g, s.Tube, b.group(s.Tube, g).Held, why)
+		if s.Metadata == nil || s.Metadata.Group == "" {
+			continue
+		}
+		if g := b.group(s.Tube, s.Metadata.Group); g == nil || g.Held != why {
+			b.Errorf("%s: the group of job %d is %+v, want held %q", what, id, g, why)
 		}
 	}
 }
