@@ -35,7 +35,7 @@ var layers = [][]importRule{
 		{"storage", "tube storage/body"},
 		{"storage/embedded/wal", ""},
 		{"storage/redis/conn", "storage/redact"},
-		{"protocol/migrate", "protocol/client"},
+		{"protocol/migrate", "protocol protocol/client"},
 		{"server/httpserve", "server/limits"},
 		{"server/access", "protocol"},
 	},
@@ -64,7 +64,7 @@ var layers = [][]importRule{
 		{"server", "protocol server/access server/limits server/netpoll server/queue storage storage/body tube"},
 		{"server/httpapi", "protocol server/access server/httpserve server/queue storage tube"},
 		{"server/webhook", "protocol server/queue storage tube"},
-		{"server/upstream", "protocol/client protocol/migrate server/queue storage tube"},
+		{"server/upstream", "protocol protocol/client protocol/migrate server/queue storage tube"},
 		{"server/gateway", "protocol server/access server/httpserve server/queue storage tube"},
 	},
 	{

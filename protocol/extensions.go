@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"time"
+	"unicode"
 )
 
 // This file parses the arguments of extensions: commands that beanstalkd does not know.
@@ -251,8 +252,12 @@ func (c *Command) readListed(args []byte, maxCursor int) (ok bool) {
 // parseListClients parses [COUNT [CURSOR]], which must end the line.
 func parseListClients(c *Command, args []byte) bool { return c.readListed(args, MaxCursor) }
 
-// parseNameClient parses NAME, which must end the line.
-func parseNameClient(c *Command, args []byte) bool {
+// parseNameClient parses NAME, which must end the line. In double quotes it can have spaces and UTF-8.
+func parseNameClient(c *Command, args []byte) (ok bool) {
+	if args = skipSpaces(args); len(args) > 0 && args[0] == '"' {
+		c.Name, ok = unquote(args)
+		return ok && 0 < len(c.Name) && len(c.Name) <= MaxClient && bytes.IndexFunc(c.Name, unicode.IsControl) < 0
+	}
 	c.Name, args = nextWord(args)
 	return printable(c.Name, MaxClient) && len(args) == 0
 }

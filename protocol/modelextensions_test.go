@@ -83,6 +83,10 @@ func (m *modelLine) extension(w, args string) bool {
 		return args == ""
 	case w == "watch_" && strings.HasPrefix(args, " "):
 		return false
+	case w == "client_" && strings.HasPrefix(strings.TrimLeft(args, " "), `"`):
+		name, ok := modelUnquote(strings.TrimLeft(args, " "))
+		m.text += " " + name
+		return ok && name != "" && len(name) <= 128 && !strings.ContainsAny(name, "\n\t")
 	case w == "list-clients" && args == "":
 		args, kinds = " 100", "listed"
 	}
@@ -189,7 +193,7 @@ func modelWord(kind, word string) (string, bool) {
 
 // modelTags are the tags of put, of set-policy and of set-group, in the order of show.
 const (
-	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead meta trace group"
+	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead meta trace expire-at failed-at reason group"
 	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate group-concurrency group-rate group-order concurrency rate"
 	modelGroupTags  = "concurrency rate weight ttl"
 )
@@ -287,7 +291,7 @@ func (m *modelLine) tags(rest, known string) {
 			m.badTags = true
 		}
 	}
-	if _, reason := got["reason"]; reason && got["failure"] != "" {
+	if _, reason := got["reason"]; reason && got["failure"] != "" || !reason && got["failed-at"] != "" {
 		m.badTags = true
 	}
 	for _, name := range []string{"push-concurrency", "push-timeout", "push-rate"} {
@@ -296,7 +300,7 @@ func (m *modelLine) tags(rest, known string) {
 			m.badTags = true
 		}
 	}
-	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate group group-concurrency group-rate group-order concurrency rate weight ttl") {
+	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace expire-at failed-at reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate group group-concurrency group-rate group-order concurrency rate weight ttl") {
 		if shown, ok := got[name]; ok {
 			m.tagText += " " + name + "=" + shown
 		}
@@ -344,6 +348,9 @@ func modelTag(name, value string) (string, bool) {
 		shown, ok := modelTime(value)
 		d, _ := time.ParseDuration(shown)
 		return shown, ok && 0 < d && d <= time.Hour
+	case "expire-at", "failed-at":
+		n, ok := modelRange("at", value)
+		return n, ok && n != "0"
 	case "push-concurrency", "at", "max":
 		return modelRange(name, value)
 	case "quota-jobs", "quota-bytes":

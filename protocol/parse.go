@@ -174,10 +174,10 @@ func parsePut(c *Command, args []byte) (ok bool) {
 // parsePutTags parses what follows the length. If that is not only tags, beanstalkd
 // treats it as junk, and so does this function.
 func (c *Command) parsePutTags(args []byte) {
-	if c.junk = !onlyTags(args, TagsOfPut); c.junk {
+	if c.junk = !onlyTags(args, TagsOfPut|TagsOfCopy); c.junk {
 		return
 	}
-	c.Tags, c.Wrong = readTags(args, TagsOfPut)
+	c.Tags, c.Wrong = readTags(args, TagsOfPut|TagsOfCopy)
 	c.badTags = c.Tags == nil
 }
 

@@ -123,7 +123,11 @@ func randomNote(rnd *rand.Rand) string {
 		text += pick("a", " ", "ä", `\\"`, `\\\\`, `\\n`, `\\t`, "=", ":", pick(`\\x`, `"`, "\xff", "\u0085", strings.Repeat("x", 300), `\\`))
 	}
 	quoted := pick(`"`, `"`, `"`, `"`, "") + text + pick(`"`, `"`, `"`, `"`, "", `"x`)
-	switch pick("meta", "meta", "trace", "reason", "failure", "key") {
+	switch pick("meta", "meta", "trace", "reason", "failure", "key", "expire-at", "failed-at") {
+	case "expire-at":
+		return "expire-at:" + randomWord(rnd, "Q")
+	case "failed-at":
+		return "failed-at:" + randomWord(rnd, "Q") + pick("", " reason:x")
 	case "meta":
 		return "meta:" + pick("a", "B", "b", "c-1", "d_", "e", "", "f.") + pick("=", "=", "=", "=", "") + quoted
 	case "trace":

@@ -52,8 +52,12 @@ type Tags struct {
 
 	Meta      []Meta // put; 1 to MaxMeta
 	Trace     string // put; "": none
-	Reason    string // release and bury: 1 to MaxReason bytes; "": none
+	Reason    string // release, bury and copies: 1 to MaxReason bytes; "": none
 	NoFailure bool   // release: never together with Reason
+
+	// Of copies. In milliseconds since the Unix epoch, at most MaxTime; ExpireAt is never together with
+	// Expire, and FailedAt never without Reason; 0: not set.
+	ExpireAt, FailedAt int64
 
 	HasDelay, HasAt, HasKeyTTL, HasJitter, HasExpire, HasTTL, HasQuotaJobs, HasQuotaBytes bool
 }
@@ -107,6 +111,9 @@ const (
 	TagsOfRelease
 	TagsOfBury
 	TagsOfGroup
+
+	// TagsOfCopy are further tags of a put, for the copy of a job of another server.
+	TagsOfCopy
 )
 
 // Tag is a row of the table of tags.
@@ -137,7 +144,9 @@ var tagTable = [...]Tag{
 	{"on-expire", putAndPolicy, "ACTION", "`ACTION` when that is over: delete or park", (*Tags).readOnExpire},
 	{metaTag, TagsOfPut, "NAME=VALUE", "`NAME=VALUE` for the worker; up to 16 times", (*Tags).readMeta},
 	{"trace", TagsOfPut, "TRACEPARENT", "W3C trace context, `TRACEPARENT`, for the worker", (*Tags).readTrace},
-	{"reason", TagsOfRelease | TagsOfBury, "TEXT", "`TEXT` that says why the job has failed", (*Tags).readReason},
+	{"expire-at", TagsOfCopy, "TIME", "`TIME` when it expires", (*Tags).readExpireAt},
+	{"failed-at", TagsOfCopy, "TIME", "`TIME` of the last failure", (*Tags).readFailedAt},
+	{"reason", TagsOfRelease | TagsOfBury | TagsOfCopy, "TEXT", "`TEXT` that says why the job has failed", (*Tags).readReason},
 	{"failure", TagsOfRelease, "no", "`no`: the release counts neither as a failure nor as a delivery", (*Tags).readFailure},
 	{"group", TagsOfPut, "GROUP", "`GROUP` of the job in its tube", (*Tags).readGroup},
 	{"group-concurrency", TagsOfPolicy, "N", "at most `N` reserved jobs of each group", (*Tags).readGroupConcurrency},
@@ -242,6 +251,10 @@ func readTags(args []byte, in TagSet) (t *Tags, wrong string) {
 	switch {
 	case t.HasDelay && t.HasAt:
 		return nil, "the tags delay and at contradict each other"
+	case t.HasExpire && t.ExpireAt != 0:
+		return nil, "the tags expire and expire-at contradict each other"
+	case t.FailedAt != 0 && t.Reason == "":
+		return nil, "the tag failed-at needs the tag reason"
 	case t.Push.URL == "" && t.Push != (Push{}):
 		return nil, "the tags push-concurrency, push-timeout and push-rate need the tag push"
 	case t.Reason != "" && t.NoFailure:
@@ -256,9 +269,16 @@ func (t *Tags) readDelay(value []byte) bool {
 }
 
 func (t *Tags) readAt(value []byte) bool {
-	at, rest, ok := digits(value)
-	t.At, t.HasAt = int64(at), true
-	return ok && len(rest) == 0 && at <= MaxTime
+	t.HasAt = true
+	return wholeTime(&t.At, value)
+}
+
+func (t *Tags) readExpireAt(value []byte) bool {
+	return wholeTime(&t.ExpireAt, value) && t.ExpireAt > 0
+}
+
+func (t *Tags) readFailedAt(value []byte) bool {
+	return wholeTime(&t.FailedAt, value) && t.FailedAt > 0
 }
 
 func (t *Tags) readKey(value []byte) bool {
@@ -374,6 +394,13 @@ func wholeDuration(d *time.Duration, value []byte) bool {
 	var ok bool
 	*d, rest, ok = duration(value)
 	return ok && len(rest) == 0
+}
+
+// wholeTime parses value and returns whether it is a time, in milliseconds since the Unix epoch.
+func wholeTime(at *int64, value []byte) bool {
+	n, rest, ok := digits(value)
+	*at = int64(n)
+	return ok && len(rest) == 0 && n <= MaxTime
 }
 
 // wholeNumber parses value and returns whether it is a number.

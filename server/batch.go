@@ -261,7 +261,7 @@ func (s *session) assignInfo(r *request) {
 
 // answerWithInfo answers with a job and its info.
 func (s *session) answerWithInfo(a *storage.Answer) {
-	s.principal.noteReserved(a.ID)
+	s.noteReserved(a)
 	lease := uint64(0)
 	if a.Result != nil {
 		lease = a.Result.Lease

@@ -45,9 +45,17 @@ func answerReserveLease(s *session, r *request, a *storage.Answer) {
 }
 
 func answerReservedLease(s *session, _ *request, a *storage.Answer) {
-	s.principal.noteReserved(a.ID)
+	s.noteReserved(a)
 	s.out.Leased(a.ID, a.Result.Lease, a.Body, a.Buffer)
 	a.Buffer = nil // the writer releases it
+}
+
+// noteReserved records what others ask later about a job that was reserved.
+func (s *session) noteReserved(a *storage.Answer) {
+	s.principal.noteReserved(a.ID)
+	if s.name != "" && a.Result != nil {
+		s.queue.NoteLease(a.ID, a.Result.Lease, s.holder, s.name)
+	}
 }
 
 // planMoveLease returns the plan of a command that moves a job by its lease token. No job has the

@@ -56,8 +56,8 @@ func (s *session) stepAsking() (more bool) {
 	return true
 }
 
-// planAskHolder makes a stats-job ask who holds the job, if that is a connection of another server
-// which can have a name.
+// planAskHolder makes a stats-job ask who holds the job or has taken its lease, if that can be a
+// connection of another server which has a name.
 func (s *session) planAskHolder(r *request) {
 	a := &s.batch.Ops[r.op].Answer
 	if a.Err != nil || a.Job == nil {

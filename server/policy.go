@@ -37,10 +37,14 @@ func lifetimeOf(t *protocol.Tags) tube.Lifetime {
 
 // tagsOf translates the tags of a put for package tube.
 func tagsOf(t *protocol.Tags) *tube.Tags {
+	if t.Reason != "" && t.FailedAt == 0 {
+		t.FailedAt = time.Now().UnixMilli()
+	}
 	return &tube.Tags{
 		Delay: t.Delay, HasDelay: t.HasDelay, At: tube.Instant(t.At) * tube.Instant(time.Millisecond), HasAt: t.HasAt,
 		Key: t.Key, OnDuplicate: tube.OnDuplicate(t.OnDuplicate), Rules: rulesOf(t), Expire: lifetimeOf(t),
 		Meta: metaOf(t.Meta), Trace: t.Trace, Group: t.Group,
+		ExpiresAt: tube.Instant(t.ExpireAt) * tube.Instant(time.Millisecond), Reason: t.Reason, FailedAt: tube.Instant(t.FailedAt) * tube.Instant(time.Millisecond),
 	}
 }
 

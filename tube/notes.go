@@ -32,10 +32,10 @@ func (f *Metadata) AllNotes() *Notes {
 
 // Notes returns the notes that tags set, nil if none.
 func (t *Tags) Notes() *Notes {
-	if t.Meta == nil && t.Trace == "" {
+	if t.Meta == nil && t.Trace == "" && t.Reason == "" {
 		return nil
 	}
-	return &Notes{Meta: t.Meta, Trace: t.Trace}
+	return &Notes{Meta: t.Meta, Trace: t.Trace, Reason: t.Reason, FailedAt: t.FailedAt}
 }
 
 // noteReason records why a delivery of j has failed.

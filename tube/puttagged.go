@@ -43,7 +43,11 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 		m.freeKey(name)
 	}
 	wait := tags.wait(now, p.Delay)
-	m.setMetadata(j, Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes(), Expires: expiresAt(now, policy, tags.Expire, wait)})
+	expires := tags.ExpiresAt
+	if expires == 0 {
+		expires = expiresAt(now, policy, tags.Expire, wait)
+	}
+	m.setMetadata(j, Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes(), Expires: expires})
 	m.enterIn(now, j, wait)
 	m.journalPut(j, p)
 	m.journalRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together

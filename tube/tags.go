@@ -23,6 +23,12 @@ type Tags struct {
 
 	Meta  []Meta // nil: none
 	Trace string // its W3C trace context; "": none
+
+	// Of the copy of a job: ExpiresAt is used instead of Expire, unless it is 0; a whole millisecond. Reason
+	// and FailedAt are those of Notes.
+	ExpiresAt Instant
+	Reason    string
+	FailedAt  Instant
 }
 
 // OnDuplicate says what a put does if a job of its tube has the key, or had it recently.

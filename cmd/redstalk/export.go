@@ -32,13 +32,14 @@ type exporter struct {
 	out      *bufio.Writer
 	tubes    []string // empty: all
 	states   []string
-	seen     map[uint64]bool // ids of exported jobs: a job that changes its state can be listed twice
-	policies map[string]string
+	seen     map[uint64]bool              // ids of exported jobs: a job that changes its state can be listed twice
+	policies map[string]map[string]string // what policyOf has found, by tube
+	patterns []string                     // nil: not asked for yet
 	bar      *progress
 }
 
 func export(t *task) error {
-	e := &exporter{task: t, out: bufio.NewWriter(t.stdio.out), tubes: t.StringSlice("tube"), states: t.StringSlice("state"), seen: make(map[uint64]bool), policies: make(map[string]string)}
+	e := &exporter{task: t, out: bufio.NewWriter(t.stdio.out), tubes: t.StringSlice("tube"), states: t.StringSlice("state"), seen: make(map[uint64]bool), policies: make(map[string]map[string]string)}
 	for _, tube := range e.tubes {
 		if err := checkWord("--tube", tube); err != nil {
 			return err
@@ -198,35 +199,77 @@ func (e *exporter) writeJob(j *job) error {
 	return outputError(err)
 }
 
-// dropPolicyTags removes tags that the job has from the policy of its tube: stats-job does not
+// dropPolicyTags removes tags that the job has from the policies of its tube: stats-job does not
 // distinguish them from the job's own.
 func (e *exporter) dropPolicyTags(j *job) error {
-	if len(j.Retry) == 0 && j.Max == 0 && j.Dead == "" {
+	if len(j.Retry) == 0 && j.Jitter == "" && j.Max == 0 && j.Dead == "" && j.OnExpire == "" {
 		return nil
 	}
-	policy, known := e.policies[j.Tube]
-	if !known {
-		r, err := e.request("asking for the policy of "+j.Tube, "get-policy "+j.Tube)
-		if err != nil {
-			return err
-		}
-		policy = string(r.Body)
-		e.policies[j.Tube] = policy
+	policy, err := e.policyOf(j.Tube)
+	if err != nil {
+		return err
 	}
-	policyTag := func(key string) string { value, _ := client.Page(policy).Value(key); return value }
-	if strings.Join(j.Retry, ",") == policyTag("retry") {
+	if strings.Join(j.Retry, ",") == policy["retry"] {
 		j.Retry = nil
 	}
-	if j.Jitter == policyTag("jitter") || j.Retry == nil {
+	if j.Jitter == policy["jitter"] || j.Retry == nil {
 		j.Jitter = ""
 	}
-	if optional(j.Max) == policyTag("max") {
+	if optional(j.Max) == policy["max"] {
 		j.Max = 0
 	}
-	if j.Dead == policyTag("dead") {
+	if j.Dead == policy["dead"] {
 		j.Dead = ""
 	}
+	if j.OnExpire == policy["on-expire"] {
+		j.OnExpire = ""
+	}
 	return nil
+}
+
+// policyOf returns the tags that the jobs of a tube have from its policy, or else from that of the
+// longest prefix that sets them.
+func (e *exporter) policyOf(tube string) (map[string]string, error) {
+	if policy := e.policies[tube]; policy != nil {
+		return policy, nil
+	}
+	if e.patterns == nil {
+		r, err := e.request("asking for the policies", "list-policies")
+		if err != nil {
+			return nil, err
+		}
+		e.patterns = patternsIn(string(r.Body))
+	}
+	policy := make(map[string]string)
+	for _, scope := range append([]string{tube}, e.patterns...) {
+		if scope != tube && !strings.HasPrefix(tube, strings.TrimSuffix(scope, "*")) {
+			continue
+		}
+		r, err := e.request("asking for the policy of "+scope, "get-policy "+scope)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range []string{"retry", "jitter", "max", "dead", "on-expire"} {
+			if value, ok := client.Page(r.Body).Value(name); ok && policy[name] == "" {
+				policy[name] = unquoted(value)
+			}
+		}
+	}
+	e.policies[tube] = policy
+	return policy, nil
+}
+
+// patternsIn returns the patterns in a page of list-policies, the longest first.
+func patternsIn(page string) []string {
+	patterns := []string{}
+	for line := range strings.Lines(page) {
+		name := unquoted(strings.TrimSpace(strings.TrimPrefix(line, "- ")))
+		if strings.HasSuffix(name, "*") {
+			patterns = append(patterns, name)
+		}
+	}
+	slices.SortFunc(patterns, func(a, b string) int { return len(b) - len(a) })
+	return patterns
 }
 
 // progress is a progress bar on a terminal. A nil progress shows nothing.

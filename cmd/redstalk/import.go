@@ -22,12 +22,12 @@ func importCommand() *cli.Command {
 		Name: "import", ArgsUsage: "[FILE]", Action: withConn(arguments{0, 1}, importJobs),
 		Usage: "put jobs from the output of export, read from a file or standard input",
 		Description: "Jobs get new ids. Delayed jobs keep their due time; if it has passed they are ready at once. Reserved ones become ready. Buried ones are put with a " +
-			"long delay, reserved and buried, so that no worker can reserve them meanwhile; they keep the reason. Lines are checked one by one as they are read: import stops at the " +
+			"long delay, reserved and buried, so that no worker can reserve them meanwhile. All keep the reason of the last failure, and when it was. Lines are checked one by one as they are read: import stops at the " +
 			"first bad one, and reports how many lines were put; --skip continues from there.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` for all jobs, instead of their own"},
 			&cli.IntFlag{Name: "skip", Usage: "`N`: skip the first N lines"},
-			&cli.BoolFlag{Name: "drop-tags", Usage: "drop key, retry, max, dead, meta and trace if the server has no put-tags"},
+			&cli.BoolFlag{Name: "drop-tags", Usage: "drop all tags, such as key, retry and meta, if the server has no put-tags"},
 		},
 	}
 }
@@ -35,10 +35,12 @@ func importCommand() *cli.Command {
 // importer is one run of import.
 type importer struct {
 	*task
-	tags  bool // the server has put-tags
-	lines int  // lines read
-	put   int
-	bar   *progress
+	tags   bool // the server has put-tags,
+	copies bool // and those of copies
+	lines  int  // lines read
+	less   int  // jobs without tags that they had
+	put    int
+	bar    *progress
 }
 
 func importJobs(t *task) error {
@@ -49,6 +51,9 @@ func importJobs(t *task) error {
 	defer in.Close()
 	m := &importer{task: t}
 	if m.tags, err = t.supports("put-tags"); err != nil {
+		return err
+	}
+	if m.copies, err = t.supports("restore"); err != nil {
 		return err
 	}
 	m.bar = startProgress(t, "importing", size)
@@ -63,6 +68,9 @@ func importJobs(t *task) error {
 		return interrupted(fmt.Sprintf("continue with --skip %d", m.put))
 	}
 	t.infof("redstalk: %s imported", nounFor(m.put-min(m.put, t.Int("skip")), "job"))
+	if m.less > 0 {
+		t.infof("redstalk: %s without tags, which this server does not support", nounFor(m.less, "job"))
+	}
 	return nil
 }
 
@@ -175,11 +183,25 @@ func (m *importer) read(line []byte) (*entry, error) {
 			return nil, failure{exitExtension, fmt.Errorf("the job has %s, which this server does not support: use --drop-tags to drop them", strings.Join(tags, " "))}
 		}
 		tags = nil
+		m.less++
+	}
+	if m.copies && protocol.ValidReason(j.Reason) {
+		tags = append(tags, reasonTags(j.Reason, j.Failed)...)
 	}
 	if j.At > 0 && j.State == "delayed" && m.tags {
 		tags = append(tags, fmt.Sprintf("at:%d", j.At))
 	}
 	return &entry{j, body, tags}, nil
+}
+
+// reasonTags returns the tags of a put that say why the job it copies has failed, and when, in ms
+// since 1970.
+func reasonTags(reason string, failed int64) (tags []string) {
+	tags = append(tags, "reason:"+protocol.Quote(reason))
+	if failed > 0 {
+		tags = append(tags, fmt.Sprint("failed-at:", failed))
+	}
+	return tags
 }
 
 // untilBuried is the delay of a job that is buried as soon as it is put.
@@ -232,8 +254,12 @@ func (m *importer) putAll(jobs []*entry) error {
 	return err
 }
 
-// keptReason returns the reason of a job, "" if the server does not know reasons.
+// keptReason returns the reason with which a job is buried, "" if it has been put with it, or the
+// server does not know reasons.
 func (m *importer) keptReason(j *job) string {
+	if m.copies {
+		return ""
+	}
 	if has, err := m.supports("reason"); err != nil || !has || !protocol.ValidReason(j.Reason) {
 		return ""
 	}

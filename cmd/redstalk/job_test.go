@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -58,6 +59,49 @@ func TestSaysMore(t *testing.T) {
 		tag := map[bool]string{true: "meta", false: "retry"}[args[1] == "--meta"]
 		if got := runIn(t.Context(), "", append(args, "-s", addr)...); got.code == 0 || !strings.Contains(got.err, "the tag "+tag+" needs") {
 			t.Errorf("%v: %+v", args, got)
+		}
+	}
+}
+
+// TestReasonInAnyState: import restores the reason of the last failure, and its time, of jobs in every
+// state.
+func TestReasonInAnyState(t *testing.T) {
+	t.Parallel()
+	addr := ours(t)
+	lines := ""
+	for i, state := range []string{"ready", "delayed", "buried"} {
+		lines += fmt.Sprintf(`{"tube":"t","state":%q,"priority":%d,"at":4000000000000,"reason":"say \"%s\"","failed_ms":123456789%d,"body":"x"}`+"\n", state, i, state, i)
+	}
+	if got := runIn(t.Context(), lines, "import", "-s", addr); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	exported := on(t, addr)("export")
+	for i, state := range []string{"ready", "delayed", "buried"} {
+		if want := fmt.Sprintf(`"reason":"say \"%s\"","failed_ms":123456789%d`, state, i); !strings.Contains(exported, want) {
+			t.Errorf("%s is not in %s", want, exported)
+		}
+	}
+}
+
+// TestExportDropsPolicyTags: what a job has from the policy of its tube, or of a prefix, is not exported
+// as its own.
+func TestExportDropsPolicyTags(t *testing.T) {
+	t.Parallel()
+	addr := ours(t)
+	on(t, addr)("policy", "*", "max:9", "dead:all", "on-expire:park", "jitter:3")
+	on(t, addr)("policy", "mai*", "max:8", "retry:exp(1s,1m,5)")
+	on(t, addr)("policy", "mail", "dead:own")
+	on(t, addr)("put", "-t", "mail", "--expire", "1h", "plain")
+	on(t, addr)("put", "-t", "mail", "--max", "9", "--dead", "all", "--retry", "1s", "--on-expire", "delete", "--expire", "1h", "own")
+	exported := strings.Split(on(t, addr)("export"), "\n")
+	for _, tag := range []string{"max", "dead", "retry", "jitter", "on_expire"} {
+		if strings.Contains(exported[0], `"`+tag+`":`) {
+			t.Errorf("%s of a policy is exported: %s", tag, exported[0])
+		}
+	}
+	for _, part := range []string{`"retry":["1s"]`, `"max":9`, `"dead":"all"`, `"on_expire":"delete"`} {
+		if !strings.Contains(exported[1], part) {
+			t.Errorf("%s is not in %s", part, exported[1])
 		}
 	}
 }

@@ -20,7 +20,7 @@ func moveFromCommand() *cli.Command {
 		Name: "move-from", ArgsUsage: "ADDR", Action: withDialer(arguments{1, 1}, moveFrom),
 		Usage: "migrate all jobs from another beanstalk server, while both serve",
 		Description: "Moves ready jobs, delayed ones with the rest of their delay, and buried ones, tube by tube. No job is lost, and none can be reserved on both servers. " +
-			"Jobs get new ids, and their counters start at 0. After any interruption, run it again to continue. Jobs that workers have reserved there " +
+			"Jobs get new ids, and their counters start at 0. Between two redstalks their tags come with them. After any interruption, run it again to continue. Jobs that workers have reserved there " +
 			"stay with them: --wait waits for them.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "to", Usage: "`ADDR` of the redstalk that receives the jobs, instead of --server"},
@@ -148,6 +148,9 @@ func (t *task) printMove(from string, moved uint64, left migrate.Left, took time
 	}
 	if left.Reserved > 0 {
 		t.infof("redstalk: %s left, reserved by workers: run the same command again when these are done", nounFor(left.Reserved, "job"))
+	}
+	if left.Less > 0 {
+		t.infof("redstalk: %s moved without a tag that the new server does not know, a key that another job has there, or the tube of which it is a dead letter", nounFor(int(left.Less), "job"))
 	}
 	if left.Notes > 0 {
 		t.infof("redstalk: %s left of unfinished moves from other addresses", nounFor(left.Notes, "job"))

@@ -66,7 +66,7 @@ func printExport(stdout io.Writer, dir string, n *beanstalkd.Exported) {
 		fmt.Fprintf(stdout, "%d of them are reserved, and will be ready\n", n.Reserved)
 	}
 	if n.Extended > 0 {
-		fmt.Fprintf(stdout, "%d of them have keys, rules or a history that beanstalkd does not know, and lose them\n", n.Extended)
+		fmt.Fprintf(stdout, "%d of them have keys, rules, texts or a history that beanstalkd does not know, and lose them\n", n.Extended)
 	}
 	if n.Largest > beanstalkdReads {
 		fmt.Fprintf(stdout, "the largest body has %d bytes: start beanstalkd with -z %d, or it loses jobs when it reads\n", n.Largest, n.Largest+2)

@@ -253,7 +253,7 @@ func TestUpstreamKilled(t *testing.T) {
 			t.Fatal("the jobs of the old server do not come over")
 		}
 	}
-	p.stderr.await(t, `(the server behind has no jobs left)`)
+	p.stderr.await(t, `(the old server has no jobs left)`)
 	kickAll(t, to)
 	close(quit)
 	workers.Wait()
@@ -297,6 +297,41 @@ func TestUpstreamUnreachable(t *testing.T) {
 		c.Ask([]byte("reserve\r\n"), 1, func(r *raw.Reply) error { body = string(r.Body); return nil })
 		if body != want {
 			t.Errorf("reserved %q, want %q", body, want)
+		}
+	}
+}
+
+// TestUpstreamTags: jobs of a redstalk behind this one come with their tags, in every state; a job whose
+// key another one has here comes without it, which the log says.
+func TestUpstreamTags(t *testing.T) {
+	t.Parallel()
+	_, from := serve(t, "-p0")
+	old := dialOld(t, from)
+	const tags = `retry:exp(1s,1h,5) jitter:20 max:7 dead:graves expire:2401h on-expire:park meta:a="x 1" reason:"was it" failed-at:1000`
+	for _, command := range []string{
+		"use ready", "put 5 0 60 1 key:k " + tags + "\r\nx", "use delayed", "put 5 9000 60 1 key:k " + tags + "\r\nx",
+		"use buried", "put 5 0 60 1 key:k " + tags + "\r\nx", "reserve-job 3", "bury 3 5",
+	} {
+		askLine(t, old, command)
+	}
+	p, addr := serve(t, "-p0", "--upstream", from)
+	now := dialOld(t, addr)
+	askLine(t, now, "use taken")
+	askLine(t, now, "put 1 0 60 1 key:k\r\ny")
+	askLine(t, old, "use taken")
+	askLine(t, old, "put 5 0 60 1 key:k\r\nx")
+	p.stderr.await(t, `(have lost their key)`)
+	for _, state := range []string{"ready", "delayed", "buried"} {
+		found := askPage(t, now, fmt.Sprintf("list-jobs %s %s", state, state))
+		_, rest, _ := strings.Cut(found, "{id: ")
+		id, _, _ := strings.Cut(rest, ",")
+		page := askPage(t, now, "stats-job "+id)
+		for _, line := range []string{
+			`key: "k"`, "retry: exp(1s,1h,5)", "jitter: 20", "max: 7", "dead: graves", "expires-ms: 86", "on-expire: park", `meta: {a: "x 1"}`, `reason: "was it"`, "failed-ms: 1000",
+		} {
+			if !strings.Contains(page, "\n"+line) {
+				t.Errorf("the %s job has no %q:\n%s", state, line, page)
+			}
 		}
 	}
 }

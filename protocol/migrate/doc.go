@@ -40,6 +40,9 @@
 // tube on the source before the next migrator starts, and a worker there gets the marked job and
 // deletes it. Then the job is delivered twice.
 //
+// Tags come with a job if both servers are redstalks (tags.go). A job with a key of its own has its copy
+// under that key, unless another job has it on the target: then the copy has no key of its own.
+//
 // # What is not preserved
 //
 // Ids, age and counters: jobs are put again. Reserved jobs stay with their workers until the

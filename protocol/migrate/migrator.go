@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"redstalk/protocol/client"
@@ -18,6 +19,7 @@ type Migrator struct {
 	from   string
 	prefix string        // of the keys of copies
 	onStep func(at step) // for tests: called after each step; nil: not at all
+	less   atomic.Uint64 // jobs moved without some of their tags
 }
 
 // step is a point between two steps of a move, for tests.
@@ -50,6 +52,9 @@ func New(old *client.Conn, from string, target Target) (*Migrator, error) {
 
 // Close closes the connections. A job that is being moved stays where it is.
 func (c *Migrator) Close() error { return errors.Join(c.source.Close(), c.target.Close()) }
+
+// Less returns how many jobs it has moved without some of their tags. It can be called at any time.
+func (c *Migrator) Less() uint64 { return c.less.Load() }
 
 // Lock keeps other processes from moving jobs from the same server, until Close. It fails with
 // ErrBusy if another process has the lock.
@@ -116,7 +121,7 @@ func (c *Migrator) Head(ctx context.Context, tube string, state State) (Outcome,
 func (c *Migrator) newNote(id uint64, f *jobStats) *Note {
 	return &Note{
 		From: c.from, Key: fmt.Sprint(c.prefix, id), Old: id, Mark: rand.Uint32(), Kick: f.kicks,
-		Job: Job{Tube: f.tube, State: State(f.state), Pri: f.pri, TTR: f.ttr, Due: time.Now().Add(f.left)},
+		Job: Job{Tube: f.tube, State: State(f.state), Pri: f.pri, TTR: f.ttr, Due: time.Now().Add(f.left), Tags: f.tags}, lessTags: f.leftTags,
 	}
 }
 
@@ -187,6 +192,9 @@ func (c *Migrator) finish(ctx context.Context, w *StoredNote) (Outcome, error) {
 		return None, err
 	}
 	c.reached(deleted)
+	if copied.Less || w.lessTags {
+		c.less.Add(1)
+	}
 	return Migrated, c.reveal(ctx, w, copied)
 }
 

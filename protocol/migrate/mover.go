@@ -41,6 +41,10 @@ type Mover struct {
 type Left struct {
 	Reserved int // by workers of the source
 	Notes    int // of moves from other addresses, which have not ended
+
+	// Less is how many jobs were moved without some of their tags, see Copy.Less, or without the tube
+	// of which they are dead letters.
+	Less uint64
 }
 
 // waitPause is how long Run waits before it checks again a server that has no available jobs.
@@ -51,6 +55,11 @@ const waitPause = 250 * time.Millisecond
 // moved is returned with every error too.
 func (m *Mover) Run(ctx context.Context) (moved uint64, left Left, err error) {
 	defer m.close()
+	defer func() {
+		for _, c := range m.migrators {
+			left.Less += c.Less()
+		}
+	}()
 	if err := m.connect(ctx); err != nil {
 		return m.moved.Load(), left, err
 	}

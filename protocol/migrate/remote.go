@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
 
@@ -17,8 +18,11 @@ import (
 type Remote struct {
 	*client.Conn
 	used string
-	lock uint64 // the job that is the lock; 0: it has no lock
+	lock uint64   // the job that is the lock; 0: it has no lock
+	has  []string // extensions of the server
 }
+
+func (h *Remote) can(extension string) bool { return slices.Contains(h.has, extension) }
 
 // needed are the extensions that the new server must have.
 var needed = []string{"put-tags", "list-jobs"}
@@ -40,7 +44,7 @@ func NewRemote(conn *client.Conn) (*Remote, error) {
 			return nil, fmt.Errorf("the new server has no %s: is it a redstalk?", extension)
 		}
 	}
-	return &Remote{Conn: conn}, nil
+	return &Remote{Conn: conn, has: capabilities}, nil
 }
 
 // put puts a hidden job. tags are its tags besides the delay.
@@ -101,36 +105,66 @@ func (h *Remote) Write(_ context.Context, n *Note) (uint64, error) {
 
 // Place implements Target.
 func (h *Remote) Place(_ context.Context, key string, j *Job) (Copy, error) {
-	line, err := h.put(j.Tube, j.Pri, j.TTR, j.Body, fmt.Sprintf(" key:%s key-ttl:%ds on-duplicate:keep", key, int64(KeyTTL/time.Second)))
+	tags, less := words(j.Tags, h.can)
+	if own := j.key(); own != "" {
+		c, free, err := h.placeWith(j, true, fmt.Sprintf(" key:%s on-duplicate:keep", protocol.Quote(own))+tags)
+		if free || err != nil {
+			c.Less = less
+			return c, err
+		}
+		less = true
+	}
+	c, _, err := h.placeWith(j, false, fmt.Sprintf(" key:%s key-ttl:%ds on-duplicate:keep", key, int64(KeyTTL/time.Second))+tags)
+	c.Less = less
+	return c, err
+}
+
+// placeWith puts a copy with these tags, one of them its own key or not. If a job has the key, it returns that one; ok says whether
+// the copy is new, or was put before and is still hidden.
+func (h *Remote) placeWith(j *Job, own bool, tags string) (c Copy, ok bool, err error) {
+	line, err := h.put(j.Tube, j.Pri, j.TTR, j.Body, tags)
 	if err != nil {
-		return Copy{}, err
+		return Copy{}, false, err
 	}
 	id, err := strconv.ParseUint(line[1], 10, 64)
 	switch {
 	case err != nil:
-		return Copy{}, err
+		return Copy{}, false, err
 	case len(line) == 2:
-		return Copy{ID: id, Hidden: true}, nil
+		return Copy{ID: id, Hidden: true}, true, nil
 	case line[2] == "GONE":
-		return Copy{ID: id}, nil
+		return Copy{ID: id}, false, nil
 	}
-	return h.copy(id)
+	c, err = h.copy(id, own, j)
+	return c, c.Hidden, err
 }
 
-// copy finds out whether a job is still hidden.
-func (h *Remote) copy(id uint64) (Copy, error) {
+// copy finds out whether a job is still hidden. own says that it has the key of j, and so need not be
+// its copy.
+func (h *Remote) copy(id uint64, own bool, j *Job) (Copy, error) {
 	t := source{Conn: h.Conn}
 	f, err := t.jobStats(id)
 	if errors.Is(err, errNotFound) {
 		return Copy{ID: id}, nil
 	}
-	return Copy{ID: id, Hidden: f.state == string(Delayed) && f.left > StillHidden}, err
+	return Copy{ID: id, Hidden: f.state == string(Delayed) && f.left > StillHidden && (!own || f.ttr == j.TTR)}, err
 }
 
 // Find implements Target.
-func (h *Remote) Find(_ context.Context, tube, key string) (Copy, error) {
+func (h *Remote) Find(_ context.Context, key string, j *Job) (Copy, error) {
+	c, err := h.find(key, false, j)
+	if own := j.key(); err == nil && c.ID == 0 && own != "" {
+		if c, err = h.find(own, true, j); !c.Hidden {
+			c = Copy{}
+		}
+	}
+	return c, err
+}
+
+// find returns the job that has a key, as a copy of j.
+func (h *Remote) find(key string, own bool, j *Job) (Copy, error) {
 	id := uint64(0)
-	err := h.Ask(fmt.Appendf(nil, "find %s %s\r\n", tube, key), 1, func(r *client.Reply) error {
+	err := h.Ask(fmt.Appendf(nil, "find %s %s\r\n", j.Tube, key), 1, func(r *client.Reply) error {
 		if r.Word == client.Found {
 			id = r.ID
 		} else if r.Word != client.NotFound {
@@ -141,7 +175,7 @@ func (h *Remote) Find(_ context.Context, tube, key string) (Copy, error) {
 	if err != nil || id == 0 {
 		return Copy{}, err
 	}
-	return h.copy(id)
+	return h.copy(id, own, j)
 }
 
 // maxReschedule is the longest duration of reschedule; release accepts longer ones.

@@ -31,6 +31,9 @@ func (c *Migrator) Resume(ctx context.Context) (n int, err error) {
 // resume completes the move of one job.
 func (c *Migrator) resume(ctx context.Context, w *StoredNote) (Outcome, error) {
 	f, err := c.source.jobStats(w.Old)
+	if err == nil && f.tube == w.Tube {
+		w.Tags, w.lessTags = f.tags, f.leftTags
+	}
 	switch {
 	case errors.Is(err, errNotFound):
 		return c.resumeGone(ctx, w)
@@ -58,7 +61,7 @@ func (c *Migrator) resume(ctx context.Context, w *StoredNote) (Outcome, error) {
 
 // resumeGone completes the move of a job that is gone on the source.
 func (c *Migrator) resumeGone(ctx context.Context, w *StoredNote) (Outcome, error) {
-	copied, err := c.target.Find(ctx, w.Tube, w.Key)
+	copied, err := c.target.Find(ctx, w.Key, &w.Job)
 	if err != nil {
 		return None, err
 	}
@@ -74,7 +77,7 @@ func (c *Migrator) resumeMarked(ctx context.Context, w *StoredNote, f *jobStats)
 		pri, ttr, state, due := w.Pri, w.TTR, w.State, w.Due
 		switch err := c.claim(&w.Note, f); {
 		case errors.Is(err, errNotFound):
-			copied, err := c.target.Find(ctx, w.Tube, w.Key)
+			copied, err := c.target.Find(ctx, w.Key, &w.Job)
 			return Lost, errors.Join(err, c.dropCopy(ctx, w.ID, copied))
 		case err != nil:
 			return None, err

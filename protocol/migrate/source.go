@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
 
@@ -23,6 +24,9 @@ type jobStats struct {
 	pri, ttr                                           uint32
 	left                                               time.Duration
 	reserves, timeouts, releases, buries, kicks, delay uint32
+
+	tags     *protocol.Tags // nil: none
+	leftTags bool           // see parseTags
 }
 
 // sameHistory reports whether nothing but n reservations has happened to a job between f and g.
@@ -89,11 +93,13 @@ func parseJobStats(r *client.Reply) (f jobStats, err error) {
 		n, _ := strconv.ParseUint(text(key), 10, 32)
 		return uint32(n)
 	}
-	return jobStats{
+	f = jobStats{
 		tube: text("tube"), state: text("state"), pri: number("pri"), ttr: number("ttr"), left: time.Duration(number("time-left")) * time.Second,
 		reserves: number("reserves"), timeouts: number("timeouts"), releases: number("releases"), buries: number("buries"), kicks: number("kicks"),
 		delay: number("delay"),
-	}, nil
+	}
+	f.tags, f.leftTags = parseTags(page, time.Now())
+	return f, nil
 }
 
 // fetch returns the job of a command that is answered with one; id is 0 if there is none.

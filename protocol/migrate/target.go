@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redstalk/protocol"
 )
 
 // State is the state of a job that can be moved.
@@ -26,6 +28,16 @@ type Job struct {
 	Pri, TTR uint32
 	Due      time.Time // of a delayed job
 	Body     []byte
+
+	Tags *protocol.Tags // nil: none
+}
+
+// key returns the key of a job, "" if it has none.
+func (j *Job) key() string {
+	if j.Tags == nil {
+		return ""
+	}
+	return j.Tags.Key
 }
 
 // Left returns how long a job is still delayed; 0 if it is not, or not any more.
@@ -43,7 +55,9 @@ type Note struct {
 	Old  uint64 // its id on the source
 	Mark uint32
 	Kick uint32 // how often it was kicked on the source before
-	Job         // without Body
+	Job         // without Body, and of its Tags only the Key
+
+	lessTags bool // it has some that cannot be moved
 }
 
 // Validate reports whether an address can be in a note.
@@ -56,14 +70,25 @@ func Validate(from string) error {
 
 // String returns the stored form of a note: fields separated by spaces.
 func (n *Note) String() string {
-	return fmt.Sprint("carry-1 ", n.From, " ", n.Key, " ", n.Old, " ", n.Mark, " ", n.Kick, " ", n.Tube, " ", n.State, " ", n.Pri, " ", n.TTR, " ", n.Due.UnixMilli())
+	text := fmt.Sprint("carry-1 ", n.From, " ", n.Key, " ", n.Old, " ", n.Mark, " ", n.Kick, " ", n.Tube, " ", n.State, " ", n.Pri, " ", n.TTR, " ", n.Due.UnixMilli())
+	if key := n.Job.key(); key != "" {
+		text += " " + strconv.Quote(key)
+	}
+	return text
 }
 
 var errNote = errors.New("not a note about a moved job")
 
 // ParseNote is the reverse of String.
 func ParseNote(text string) (n Note, err error) {
-	words := strings.Fields(text)
+	words, tags := strings.Fields(text), (*protocol.Tags)(nil)
+	if len(words) == 12 {
+		key, err := strconv.Unquote(words[11])
+		if err != nil {
+			return n, fmt.Errorf("%q: %w", text, errNote)
+		}
+		words, tags = words[:11], &protocol.Tags{Key: key}
+	}
 	if len(words) != 11 || words[0] != "carry-1" {
 		return n, fmt.Errorf("%q: %w", text, errNote)
 	}
@@ -75,7 +100,7 @@ func ParseNote(text string) (n Note, err error) {
 	}
 	return Note{
 		From: words[1], Key: words[2], Old: uint64(numbers[0]), Mark: uint32(numbers[1]), Kick: uint32(numbers[2]),
-		Job: Job{Tube: words[6], State: State(words[7]), Pri: uint32(numbers[3]), TTR: uint32(numbers[4]), Due: time.UnixMilli(numbers[5])},
+		Job: Job{Tube: words[6], State: State(words[7]), Pri: uint32(numbers[3]), TTR: uint32(numbers[4]), Due: time.UnixMilli(numbers[5]), Tags: tags},
 	}, nil
 }
 
@@ -89,6 +114,7 @@ type StoredNote struct {
 type Copy struct {
 	ID     uint64
 	Hidden bool // nobody can have got it yet
+	Less   bool // it has not all tags of the job: the target does not know them, or another job has the key
 }
 
 const (
@@ -117,12 +143,13 @@ type Target interface {
 	// Notes returns all stored notes, whatever their source.
 	Notes(ctx context.Context) ([]StoredNote, error)
 
-	// Place puts a hidden copy of a job, unless a job has this key, or had it recently. The
-	// error is a Refusal if the server refuses the job.
+	// Place puts a hidden copy of a job, with its own key if no job has that, and else with this one,
+	// unless a job has it, or had it recently. The error is a Refusal if the server refuses the job.
 	Place(ctx context.Context, key string, j *Job) (Copy, error)
 
-	// Find returns the copy with a key; its ID is 0 if there is none.
-	Find(ctx context.Context, tube, key string) (Copy, error)
+	// Find returns the copy of a job that was put by Place with this key, or a hidden one with its own
+	// key; its ID is 0 if there is none.
+	Find(ctx context.Context, key string, j *Job) (Copy, error)
 
 	// Reveal gives a hidden copy the state of its job.
 	Reveal(ctx context.Context, id uint64, j *Job) error

@@ -79,6 +79,7 @@ func New(q *queue.Queue, config Config) *API {
 		waiting: newLimiter(config.MaxWaiting), streams: newLimiter(config.MaxStreams), searches: newSearchQueue(),
 		sampler: newSampler(q), poller: newPoller(q),
 	}
+	q.ServeClients(&api.service.reserves)
 	if config.Access != nil {
 		api.service.aclChanged()
 		config.Access.OnChange(api.service.aclChanged)

@@ -24,19 +24,20 @@ type clientsPage struct {
 	Missing []string     `json:"missing" nullable:"false" doc:"instances that have not answered; their connections are not in the page"`
 }
 
-// clientInfo describes a connection to the beanstalk port.
+// clientInfo describes a connection to the beanstalk port, or a reserve that waits over HTTP.
 type clientInfo struct {
 	ID       uint64   `json:"id" doc:"unique among the connections of an instance"`
 	Instance string   `json:"instance,omitempty" doc:"missing if the engine cannot be shared"`
 	Address  string   `json:"address"`
-	Entrance string   `json:"entrance" enum:"beanstalk,tls,unix"`
+	Entrance string   `json:"entrance" enum:"beanstalk,tls,unix,http"`
 	Name     string   `json:"name,omitempty" doc:"that the client has given the connection"`
 	User     string   `json:"user,omitempty"`
-	Used     string   `json:"used" doc:"the tube into which it puts"`
+	Used     string   `json:"used" doc:"the tube into which it puts; empty over HTTP"`
 	Watched  []string `json:"watched" nullable:"false" doc:"the first 20 tubes from which it reserves"`
 	Watching int      `json:"watching" doc:"the number of these tubes"`
 	Waiting  bool     `json:"waiting" doc:"a reserve waits for a job"`
 	Jobs     int      `json:"jobs" doc:"the number of jobs that it holds"`
+	Held     []uint64 `json:"held,omitempty" doc:"the ids of up to 20 of them"`
 	Since    int64    `json:"since_ms" doc:"when it connected, milliseconds since 1970"`
 }
 
@@ -57,7 +58,7 @@ func (svc *service) clients(ctx context.Context, in *clientsInput) (*clientsOutp
 		c := &found.Clients[i]
 		page.Clients = append(page.Clients, clientInfo{
 			ID: uint64(c.ID), Instance: c.Instance, Address: c.Address, Entrance: c.Entrance, Name: c.Name, User: c.User,
-			Used: c.Used, Watched: c.Watched, Watching: c.Watching, Waiting: c.Waiting, Jobs: c.Jobs, Since: c.Since,
+			Used: c.Used, Watched: c.Watched, Watching: c.Watching, Waiting: c.Waiting, Jobs: c.Jobs, Held: c.Held, Since: c.Since,
 		})
 	}
 	return &clientsOutput{page}, nil
@@ -68,7 +69,7 @@ type holderInfo struct {
 	Name     string `json:"name,omitempty" doc:"of the connection"`
 	Address  string `json:"address,omitempty" doc:"of the connection; missing if the user may not see it"`
 	Instance string `json:"instance,omitempty" doc:"of the connection, if several share the store"`
-	Lease    bool   `json:"lease,omitempty" doc:"the job is reserved by a lease, and not by a connection"`
+	Lease    bool   `json:"lease,omitempty" doc:"the job is reserved by a lease, which the connection has taken, if one is named"`
 }
 
 // holderOf returns who holds a job; nil if nobody does, or that is not known.

@@ -78,6 +78,7 @@ func (svc *service) reserve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		defer svc.waiting.release(client)
+		defer svc.reserves.add(svc.queue.NewHolder(), r, request.tubes)()
 	}
 	jobs, err := svc.reserveJobs(r, request)
 	switch {

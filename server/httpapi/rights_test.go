@@ -138,7 +138,7 @@ func startGuardedOn(t *testing.T, store storage.Store, users ...string) *guarded
 	return g
 }
 
-// write writes the users file. Each user is given as NAME TUBES RIGHTS.
+// write writes the users file. Each user is given as NAME TUBES RIGHTS, the last two separated by commas.
 func (g *guarded) write(t *testing.T, users ...string) {
 	t.Helper()
 	text := "users:\n"
@@ -148,7 +148,12 @@ func (g *guarded) write(t *testing.T, users ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text += fmt.Sprintf("- {name: %s, secrets: [%q], limits: {jobs-per-second: 1000}, rights: [{tubes: [%q], may: [%s]}]}\n", f[0], hash, f[1], f[2])
+		secrets := fmt.Sprintf("secrets: [%q], ", hash)
+		if f[0] == "anonymous" {
+			secrets = ""
+		}
+		tubes := strings.ReplaceAll(f[1], ",", `","`)
+		text += fmt.Sprintf("- {name: %s, %slimits: {jobs-per-second: 1000}, rights: [{tubes: [\"%s\"], may: [%s]}]}\n", f[0], secrets, tubes, f[2])
 	}
 	if err := os.WriteFile(g.path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,8 @@ type service struct {
 	acl    context.Context // ends when the users file changes
 	endACL context.CancelCauseFunc
 
-	waiting  *limiter     // requests that wait for a job
+	waiting  *limiter // requests that wait for a job
+	reserves waitingReserves
 	streams  *limiter     // open event streams
 	searches *searchQueue // searches, running and queued
 

@@ -15,25 +15,29 @@ import (
 	"redstalk/tube"
 )
 
-// Client is a connection of a client, as lists of connections show it. On the wire between
+// Client is a connection of a client, or a request that waits, as lists of connections show it. On the wire between
 // servers it is JSON.
 type Client struct {
 	ID       tube.Holder `json:"id"` // grows with each connection of a server
 	Instance string      `json:"instance,omitempty"`
 	Address  string      `json:"address"`
-	Entrance string      `json:"entrance"` // how it came in: beanstalk, tls or unix
+	Entrance string      `json:"entrance"` // how it came in: beanstalk, tls, unix or http
 	Name     string      `json:"name,omitempty"`
 	User     string      `json:"user,omitempty"`
 	Used     string      `json:"used"`
 	Watched  []string    `json:"watched"`  // at most MaxShownTubes of them
 	Watching int         `json:"watching"` // how many it watches
 	Waiting  bool        `json:"waiting,omitempty"`
-	Jobs     int         `json:"jobs,omitempty"` // that it holds
+	Jobs     int         `json:"jobs,omitempty"` // how many it holds
+	Held     []uint64    `json:"held,omitempty"` // at most MaxShownJobs of their ids
 	Since    int64       `json:"since"`          // when it connected, ms since 1970
 }
 
 // MaxShownTubes limits the watched tubes that a list shows for each connection.
 const MaxShownTubes = 20
+
+// MaxShownJobs likewise limits the ids of the jobs that a connection holds.
+const MaxShownJobs = 20
 
 // ClientQuery asks for connections of one server, in the order of their ids.
 type ClientQuery struct {
@@ -143,7 +147,7 @@ func (q *Queue) peer() string {
 	return ""
 }
 
-// localClients returns connections of this server, with the number of jobs that they hold.
+// localClients returns connections of this server, with the jobs that they hold.
 func (q *Queue) localClients(query *ClientQuery) []Client {
 	q.clients.mu.Lock()
 	sources := slices.Clone(q.clients.sources)
@@ -156,12 +160,12 @@ func (q *Queue) localClients(query *ClientQuery) []Client {
 		slices.SortFunc(clients, func(a, b Client) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	clients = clients[:min(len(clients), query.Limit)]
-	q.countHeld(clients)
+	q.addHeld(clients)
 	return clients
 }
 
-// countHeld sets how many jobs the connections hold.
-func (q *Queue) countHeld(clients []Client) {
+// addHeld sets which jobs the connections hold.
+func (q *Queue) addHeld(clients []Client) {
 	store, ok := q.store.(storage.HolderStore)
 	if !ok || len(clients) == 0 {
 		return
@@ -170,8 +174,8 @@ func (q *Queue) countHeld(clients []Client) {
 	for i := range clients {
 		holders[i] = clients[i].ID
 	}
-	for i, n := range store.CountHeld(holders) {
-		clients[i].Jobs = n
+	for i, held := range store.HeldBy(holders, MaxShownJobs) {
+		clients[i].Jobs, clients[i].Held = held.Count, held.First
 	}
 }
 

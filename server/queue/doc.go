@@ -16,7 +16,8 @@
 //     come first served. Loops carry them out while one is awake, else the dispatcher does.
 //   - watch.go: Watcher, for the webhooks, which take jobs of very many tubes.
 //   - timer.go: the timer of the store.
-//   - clients.go, holders.go: the connections of all servers on the store, and who holds a job.
+//   - clients.go, holders.go, takers.go: the connections of all servers on the store, and who
+//     holds a job or has taken its lease.
 //   - stats.go, report.go: counters and the stats pages as values.
 //
 // # What is elsewhere

@@ -41,23 +41,28 @@ type JobHolder struct {
 	Name     string `json:"name,omitempty"`     // of the connection; "" if it has none
 	Address  string `json:"address,omitempty"`  // of the connection
 	Instance string `json:"instance,omitempty"` // its server, if several share the store
-	Lease    bool   `json:"lease,omitempty"`    // a lease, and no connection
+	Lease    bool   `json:"lease,omitempty"`    // a lease, and not the connection, which has taken it
 
 	User  string `json:"user,omitempty"`  // of the connection
 	Named bool   `json:"named,omitempty"` // its server has connections with names
 }
 
-// NameOfHolder returns the name of the connection of this server that holds a job; "" if it has
-// none. If other is set, the connection is one of another server, which HolderOf has to ask.
+// NameOfHolder returns the name of the connection of this server that holds a job or has taken its
+// lease; "" if it has none. If other is set, that can be a connection of another server, which
+// HolderOf has to ask.
 func (q *Queue) NameOfHolder(job *tube.JobStats) (name string, other bool) {
-	if job.Holder == 0 && job.HeldAt == "" {
+	switch {
+	case job.Leased:
+		by, _ := q.takerOf(job.ID, job.Metadata.Lease)
+		_, shared := q.store.(storage.PeerStore)
+		return by.name, by.name == "" && shared && q.mayBeNamed(othersTakers)
+	case job.HeldAt != "":
+		return "", q.mayBeNamed(job.HeldAt)
+	case job.Holder == 0:
 		return "", false
 	}
 	q.clients.mu.Lock()
 	defer q.clients.mu.Unlock()
-	if job.HeldAt != "" {
-		return "", time.Since(q.clients.unnamed[job.HeldAt]) > unnamedFor
-	}
 	return q.clients.names[job.Holder], false
 }
 
@@ -65,11 +70,18 @@ func (q *Queue) NameOfHolder(job *tube.JobStats) (name string, other bool) {
 // the name of one. So clients that use no names cost the others at most one question a second.
 const unnamedFor = time.Second
 
+// mayBeNamed reports whether another server is worth asking for the name of a connection.
+func (q *Queue) mayBeNamed(peer string) bool {
+	q.clients.mu.Lock()
+	defer q.clients.mu.Unlock()
+	return time.Since(q.clients.unnamed[peer]) > unnamedFor
+}
+
 // HolderOf returns who holds a job; nil if nobody does, or that is not known.
 func (q *Queue) HolderOf(ctx context.Context, job *tube.JobStats) (*JobHolder, error) {
 	switch {
 	case job.Leased:
-		return &JobHolder{Lease: true}, nil
+		return q.taker(ctx, job)
 	case job.HeldAt != "":
 		return q.askForHolder(ctx, job)
 	case job.Holder != 0:
@@ -133,7 +145,8 @@ type question struct {
 	Clients   *ClientQuery `json:"clients,omitempty"`
 	From      string       `json:"from,omitempty"`       // the cursor: a server,
 	FromAfter tube.Holder  `json:"from-after,omitempty"` // and one of its connections
-	Job       uint64       `json:"job,omitempty"`        // who holds this job?
+	Job       uint64       `json:"job,omitempty"`        // who holds this job,
+	Lease     uint64       `json:"lease,omitempty"`      // or has taken this lease of it?
 }
 
 func (a question) text() string {
@@ -151,6 +164,8 @@ func (l listener) Answer(text string) string {
 	switch {
 	case ask.Clients != nil:
 		answer = l.q.clientsOf(l.q.peer(), ask.From, ask.FromAfter, *ask.Clients)
+	case ask.Lease != 0:
+		answer = l.q.localTaker(ask.Job, ask.Lease)
 	case ask.Job != 0:
 		answer = l.q.answerHolder(ask.Job)
 	}

@@ -52,6 +52,7 @@ type Queue struct {
 	bodies   *body.Pool
 	lists    waitlists
 	clients  clients
+	takers   takers
 	timer    *timer
 	id       string // 16 hexadecimal digits, random
 	began    time.Time

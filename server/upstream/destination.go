@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"redstalk/protocol"
 	"redstalk/protocol/migrate"
 	"redstalk/server/queue"
 	"redstalk/storage"
@@ -60,22 +61,56 @@ func refusalOf(err error) error {
 // Place implements migrate.Target.
 func (d *destination) Place(ctx context.Context, key string, j *migrate.Job) (migrate.Copy, error) {
 	ctx = context.WithoutCancel(ctx)
-	put, err := d.queue.PutTagged(ctx, queue.NewJob{Tube: j.Tube, Pri: j.Pri, Delay: hideDelay, TTR: j.TTR, Body: j.Body}, &tube.Tags{
-		Key: key, OnDuplicate: tube.Keep, Rules: tube.Rules{KeyTTL: migrate.KeyTTL, HasKeyTTL: true},
-	})
-	switch {
-	case err != nil:
-		return migrate.Copy{}, refusalOf(err)
-	case put.Result == tube.PutNew:
-		return migrate.Copy{ID: put.ID, Hidden: true}, nil
-	case put.State == tube.Gone:
-		return migrate.Copy{ID: put.ID}, nil
+	tags := tagsOf(j.Tags)
+	own := tags.Key
+	if own != "" {
+		if c, free, err := d.placeWith(ctx, j, &tags); free || err != nil {
+			return c, err
+		}
 	}
-	return d.copyOf(ctx, put.ID)
+	tags.Key, tags.KeyTTL, tags.HasKeyTTL = key, migrate.KeyTTL, true
+	c, _, err := d.placeWith(ctx, j, &tags)
+	c.Less = own != ""
+	return c, err
 }
 
-// copyOf reports whether a job is still hidden.
-func (d *destination) copyOf(ctx context.Context, id uint64) (migrate.Copy, error) {
+// placeWith puts a copy with these tags. If a job has the key, it returns that one; ok says whether
+// the copy is new, or was put before and is still hidden.
+func (d *destination) placeWith(ctx context.Context, j *migrate.Job, tags *tube.Tags) (c migrate.Copy, ok bool, err error) {
+	put, err := d.queue.PutTagged(ctx, queue.NewJob{Tube: j.Tube, Pri: j.Pri, Delay: hideDelay, TTR: j.TTR, Body: j.Body}, tags)
+	switch {
+	case err != nil:
+		return migrate.Copy{}, false, refusalOf(err)
+	case put.Result == tube.PutNew:
+		return migrate.Copy{ID: put.ID, Hidden: true}, true, nil
+	case put.State == tube.Gone:
+		return migrate.Copy{ID: put.ID}, false, nil
+	}
+	c, err = d.copyOf(ctx, put.ID, tags.Key, j)
+	return c, c.Hidden, err
+}
+
+// tagsOf returns the tags of the copy of a job.
+func tagsOf(t *protocol.Tags) tube.Tags {
+	const ms = tube.Instant(time.Millisecond)
+	tags := tube.Tags{OnDuplicate: tube.Keep}
+	if t == nil {
+		return tags
+	}
+	tags.Key, tags.Trace, tags.Reason = t.Key, t.Trace, t.Reason
+	tags.FailedAt, tags.ExpiresAt = tube.Instant(t.FailedAt)*ms, tube.Instant(t.ExpireAt)*ms
+	tags.Rules = tube.Rules{Retry: t.Retry, Doubled: t.Doubled, Max: t.Max, Dead: t.Dead, OnExpire: tube.OnExpire(t.OnExpire)}
+	if t.HasJitter {
+		tags.Jitter = tube.JitterOf(t.Jitter)
+	}
+	for _, m := range t.Meta {
+		tags.Meta = append(tags.Meta, tube.Meta(m))
+	}
+	return tags
+}
+
+// copyOf reports whether a job is still hidden. With the key of j itself it need not be its copy.
+func (d *destination) copyOf(ctx context.Context, id uint64, key string, j *migrate.Job) (migrate.Copy, error) {
 	s, err := d.queue.JobStats(ctx, id)
 	if errors.Is(err, queue.ErrNotFound) {
 		return migrate.Copy{ID: id}, nil
@@ -83,20 +118,32 @@ func (d *destination) copyOf(ctx context.Context, id uint64) (migrate.Copy, erro
 	if err != nil {
 		return migrate.Copy{}, err
 	}
-	return migrate.Copy{ID: id, Hidden: s.State == tube.Delayed && s.TimeLeft > migrate.StillHidden}, nil
+	own := j.Tags != nil && key == j.Tags.Key
+	return migrate.Copy{ID: id, Hidden: s.State == tube.Delayed && s.TimeLeft > migrate.StillHidden && (!own || s.TTR == j.TTR)}, nil
 }
 
 // Find implements migrate.Target.
-func (d *destination) Find(ctx context.Context, name, key string) (migrate.Copy, error) {
+func (d *destination) Find(ctx context.Context, key string, j *migrate.Job) (migrate.Copy, error) {
 	ctx = context.WithoutCancel(ctx)
-	j, err := d.queue.PeekKey(ctx, name, key)
+	c, err := d.find(ctx, key, j)
+	if err == nil && c.ID == 0 && j.Tags != nil && j.Tags.Key != "" {
+		if c, err = d.find(ctx, j.Tags.Key, j); !c.Hidden {
+			c = migrate.Copy{}
+		}
+	}
+	return c, err
+}
+
+// find returns the job that has a key.
+func (d *destination) find(ctx context.Context, key string, j *migrate.Job) (migrate.Copy, error) {
+	job, err := d.queue.PeekKey(ctx, j.Tube, key)
 	if errors.Is(err, queue.ErrNotFound) {
 		return migrate.Copy{}, nil
 	}
 	if err != nil {
 		return migrate.Copy{}, err
 	}
-	return d.copyOf(ctx, j.ID)
+	return d.copyOf(ctx, job.ID, key, j)
 }
 
 // Reveal implements migrate.Target.

@@ -56,7 +56,8 @@ type Proxy struct {
 	wanted map[string]int  // tubes, and how many of their jobs somebody waits for
 	order  []string        // wanted tubes, each once
 	wake   chan struct{}   // capacity 1: something is wanted
-	empty  bool            // the operator was informed that nothing is left
+	empty  bool            // the operator was informed that nothing is left,
+	less   uint64          // and that so many jobs have lost some tags
 }
 
 // New returns a Proxy, which does nothing before Start.
@@ -250,7 +251,7 @@ func (f *Proxy) migrateRest(ctx context.Context, migrators []*migrate.Migrator) 
 		if moved > before {
 			continue
 		}
-		f.logEmpty(reserved)
+		f.logEmpty(reserved, migrators)
 		select {
 		case <-time.After(f.config.pause):
 		case <-ctx.Done():
@@ -259,12 +260,21 @@ func (f *Proxy) migrateRest(ctx context.Context, migrators []*migrate.Migrator) 
 	}
 }
 
-// logEmpty logs, once, that the old server has no jobs left.
-func (f *Proxy) logEmpty(reserved int) {
+// logEmpty logs, once, that the old server has no jobs left, and how many of those that these migrators
+// have moved came without some of their tags.
+func (f *Proxy) logEmpty(reserved int, migrators []*migrate.Migrator) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	less := uint64(0)
+	for _, c := range migrators {
+		less += c.Less()
+	}
+	if less > f.less {
+		f.config.Log.Warn("jobs have lost their key, which another job has, or the tube of which they are dead letters", "jobs", less)
+	}
+	f.less = less
 	if reserved == 0 && !f.empty {
-		f.config.Log.Warn("the server behind has no jobs left: when no client uses it any more, stop it, and start this one without --behind", "addr", f.config.Addr)
+		f.config.Log.Warn("the old server has no jobs left: when no client uses it any more, stop it, and start this one without --upstream", "addr", f.config.Addr)
 	}
 	f.empty = reserved == 0
 }

@@ -148,6 +148,26 @@ func BenchmarkTubeStats(b *testing.B) {
 	}
 }
 
+// BenchmarkPrefixCost measures what a put costs Redis, if there is no policy, one with a quota for
+// a prefix that the tube does not have, or one for its prefix.
+//
+//	go test ./storage/redis -run '^$' -bench PrefixCost -benchtime 60000x
+func BenchmarkPrefixCost(b *testing.B) {
+	for _, size := range []int{1, 16} {
+		for _, pattern := range []string{"none", "other*", "def*"} {
+			b.Run(fmt.Sprintf("%s/%d", pattern, size), func(b *testing.B) {
+				server := redistest.Start(b)
+				s := openOn(b, server, "cost")
+				if pattern != "none" {
+					policy := &tube.Policy{QuotaJobs: 1 << 40, HasQuotaJobs: true}
+					do(s, storage.Op{Kind: storage.SetPolicy, Tube: pattern, Args: &storage.Args{Policy: policy}})
+				}
+				benchmarkCost(b, server, "put", size, &storeWorker{store: s, tube: "default"})
+			})
+		}
+	}
+}
+
 // worker moves the next n jobs along.
 type worker interface {
 	put(n int)

@@ -264,8 +264,8 @@ func TestRepairOfGroups(t *testing.T) {
 	client.HDel(ctx, p+"lanes:t", "b")
 	client.ZAdd(ctx, p+"eligible:t", goredis.Z{Member: strings.Repeat("0", 38) + "nobody"})
 	client.Del(ctx, p+"limited", p+"configured:t", p+"rechecks:t")
-	client.SAdd(ctx, p+"group-tubes", "other")
-	client.SRem(ctx, p+"limit-policies", "t")
+	client.HSet(ctx, p+"group-tubes", "other", "")
+	client.HDel(ctx, p+"limit-policies", "t")
 	_, wrong := checkAt(t, redis.URL(), false)
 	text := strings.Join(wrong, "\n")
 	for _, want := range []string{

@@ -190,18 +190,21 @@ func (s *Store) AskHolder(ctx context.Context, job *tube.JobStats, question stri
 	return a.Text, nil
 }
 
-// CountHeld implements storage.HolderStore.
-func (s *Store) CountHeld(holders []tube.Holder) []int {
-	counts := make([]int, len(holders))
+// HeldBy implements storage.HolderStore.
+func (s *Store) HeldBy(holders []tube.Holder, first int) []storage.Held {
+	all := make([]storage.Held, len(holders))
 	var mu sync.Mutex
 	s.each(func(p *partition) error {
 		return p.do(func(*call) { // that is run by the caller, to whom the holdings belong
 			mu.Lock()
 			defer mu.Unlock()
 			for i, h := range holders {
-				counts[i] += p.holdings.countOf(h)
+				all[i].Count += p.holdings.countOf(h)
+				for _, r := range p.holdings.firstOf(h, first-len(all[i].First)) {
+					all[i].First = append(all[i].First, r.id)
+				}
 			}
 		})
 	})
-	return counts
+	return all
 }

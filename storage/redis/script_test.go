@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"redstalk/storage"
@@ -90,5 +91,33 @@ func TestUnknownState(t *testing.T) {
 		if a := ops[i].Answer; a.Err != nil || a.NotFound == found {
 			t.Errorf("operation %d: %+v", i, a)
 		}
+	}
+}
+
+// TestPutBesidePrefixes: a policy with a quota for a prefix costs puts into other tubes three short
+// commands a call, and not the functions of tubes with policies.
+func TestPutBesidePrefixes(t *testing.T) {
+	redis := redistest.Start(t)
+	s := openAt(t, redis.URL(), patient)
+	commands := func() int {
+		fewest := math.MaxInt
+		for range 5 { // beside a put there can be a heartbeat
+			stop := longestCalls(t, redis)
+			do(s, put("x"))
+			calls, _ := stop()
+			fewest = min(fewest, calls)
+		}
+		return fewest
+	}
+	do(s, put("x"))
+	without := commands()
+	policy := &tube.Policy{QuotaJobs: 99, HasQuotaJobs: true}
+	do(s, storage.Op{Kind: storage.SetPolicy, Tube: "other*", Args: &storage.Args{Policy: policy}})
+	if with := commands(); without < 3 || with != without+3 {
+		t.Errorf("a put is %d commands, and beside a policy for another prefix %d", without, with)
+	}
+	do(s, storage.Op{Kind: storage.SetPolicy, Tube: "*", Args: &storage.Args{Policy: policy}})
+	if with := commands(); with < without+6 {
+		t.Errorf("a put with a policy for all tubes is %d commands", with)
 	}
 }

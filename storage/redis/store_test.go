@@ -75,12 +75,13 @@ func (s *Store) crash() {
 	s.end()
 }
 
-// runOfAllSizes runs the suite as usual, and with large jobs only.
+// runOfAllSizes runs the suite as usual, and with large jobs only, and fsck on what is left.
 func (e *engines) runOfAllSizes(t *testing.T) {
 	for name, from := range map[string]int{"usual": 0, "large": 1} {
 		e.largeFrom = from
 		t.Run(name, func(t *testing.T) { storetest.Run(t, e.fresh) })
 	}
+	e.check(t)
 }
 
 func TestSuite(t *testing.T) {

@@ -43,13 +43,16 @@ func (c *call) addTaggedPut(op *storage.Op) {
 	}
 	c.words(tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body), rangeTerms(op))
 	metadata := tube.Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes()}
-	if tags.Expire == tube.NoLifetime {
+	switch {
+	case tags.ExpiresAt != 0:
+		c.words(-int64(tags.ExpiresAt) / 1e6)
+	case tags.Expire == tube.NoLifetime:
 		c.words("")
-	} else {
+	default:
 		c.words(tags.Expire.Duration().Milliseconds())
 	}
 	c.words(tags.Group)
-	if tags.Expire.Duration() > 0 {
+	if tags.Expire.Duration() > 0 || tags.ExpiresAt != 0 {
 		metadata.Expires = tube.Instant(time.Millisecond) // the script knows when
 	}
 	c.addRecordWith(op, &metadata)

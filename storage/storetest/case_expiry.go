@@ -57,6 +57,35 @@ func testExpire(b *harness) {
 	b.wantExpired("t", 3)
 }
 
+// testExpireCopies: the copy of a job expires at a time, whatever its delay and the policy are, and has
+// the reason of the last failure.
+func testExpireCopies(b *harness) {
+	b.ref(tube.Watching, 1, "t")
+	b.setPolicy("t", &tube.Policy{Expire: tube.LifetimeOf(5 * time.Second)})
+	at := func(in time.Duration) tube.Instant {
+		return tube.Instant(b.began.Add(in).Truncate(time.Millisecond).UnixNano())
+	}
+	failed := at(-time.Hour)
+	ready, delayed := b.putNew("t", tube.Tags{ExpiresAt: at(40 * time.Second)}), b.putNew("t", tube.Tags{ExpiresAt: at(40 * time.Second), Delay: time.Hour, HasDelay: true})
+	past := b.putNew("t", tube.Tags{ExpiresAt: 1e6, Rules: tube.Rules{OnExpire: tube.ExpirePark}, Reason: "text", FailedAt: failed})
+	b.wantExpiry("ready", ready, 40*time.Second)
+	b.wantExpiry("delayed", delayed, 40*time.Second)
+	b.advance(10 * time.Second)
+	if s := b.job(past); s.State != tube.Buried || s.Metadata.Parked != tube.ParkedExpired || s.Metadata.AllNotes().Reason != "text" || s.Metadata.AllNotes().FailedAt != failed {
+		b.Errorf("when it is put after its time: %+v, %+v", s, s.Metadata)
+	}
+	if s := b.job(ready); s.State != tube.Ready {
+		b.Errorf("before its time: %+v", s)
+	}
+	b.advance(31 * time.Second)
+	for _, id := range []uint64{ready, delayed} {
+		if s := b.job(id); s.State != tube.Gone {
+			b.Errorf("after its time: %+v", s)
+		}
+	}
+	b.wantExpired("t", 3)
+}
+
 // testExpireHeld: a job whose time is over while it is reserved expires when it comes back.
 func testExpireHeld(b *harness) {
 	b.ref(tube.Watching, 1, "t")

@@ -98,8 +98,8 @@ func (m *Model) putTagged(op *storage.Op) {
 	}
 	delete(m.tombstones, modelKey{op.Tube, tags.Key})
 	j.metadata.Key, j.metadata.Group, j.metadata.Rules = tags.Key, tags.Group, tags.Rules
-	if tags.Meta != nil || tags.Trace != "" {
-		j.metadata.Notes = &tube.Notes{Meta: tags.Meta, Trace: tags.Trace}
+	if tags.Meta != nil || tags.Trace != "" || tags.Reason != "" {
+		j.metadata.Notes = &tube.Notes{Meta: tags.Meta, Trace: tags.Trace, Reason: tags.Reason, FailedAt: tags.FailedAt}
 	}
 	switch {
 	case tags.HasAt:
@@ -110,7 +110,9 @@ func (m *Model) putTagged(op *storage.Op) {
 		j.delay = inSeconds(tags.Delay)
 		m.wait(j, tags.Delay)
 	}
-	m.setExpiry(j, tags.Expire)
+	if m.setExpiry(j, tags.Expire); tags.ExpiresAt != 0 {
+		j.expires, j.expiresOrder = max(m.now+time.Duration(tags.ExpiresAt-m.clock), 1), m.step
+	}
 	if op.Args != nil {
 		op.Answer.Result = &storage.Result{State: j.state}
 	}

@@ -111,6 +111,11 @@ func (h *history) randomAt(op *storage.Op) {
 	h.model.clock = tube.Instant(h.engine.Now().Truncate(time.Millisecond).UnixNano())
 	in := (h.random.IntN(7) - 2) * h.engine.unit()
 	op.Args.Tags.At, op.Args.Tags.HasAt = h.model.clock+tube.Instant(in)*tube.Instant(time.Second), true
+	if h.random.IntN(3) == 0 {
+		in = (1 + h.random.IntN(7)) * h.engine.unit()
+		op.Args.Tags.ExpiresAt = h.model.clock + tube.Instant(in)*tube.Instant(time.Second)
+		op.Args.Tags.Reason, op.Args.Tags.FailedAt = "before", h.model.clock
+	}
 }
 
 // tagPuts gives tags to puts, most of them a key of their own and no delay: an engine can carry

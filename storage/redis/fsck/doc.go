@@ -7,6 +7,7 @@
 //   - scan: the keys of a server, and which of them are checked together. members: jobs as
 //     members of queues. workers: several scripts under way at the same time.
 //   - counts: counters, lease sets and timers of a partition. bytes: the bytes of each tube.
+//   - prefixes: the policies that all partitions have.
 //   - alive: no instance may be running during a repair.
 //   - scripts: the calls of the scripts, which are in lua/check.
 //

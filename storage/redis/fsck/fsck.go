@@ -36,7 +36,7 @@ type Options struct {
 	MaxWork int
 
 	// WatchFor is for how long instances are watched before a repair if their heartbeats are
-	// old, see alive.go; 0: the default. Short for tests.
+	// old, see alive.go, and policies of prefixes that differ; 0: the default. Short for tests.
 	WatchFor time.Duration
 }
 
@@ -48,8 +48,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Check compares the records of jobs with the queues, both ways, and the counters with what is
-// there. It reports the faults, and returns how many jobs it has checked. Instances can be
+// Check compares the records of jobs with the queues, both ways, and the counters and policies
+// with what is there. It reports the faults, and returns how many jobs it has checked. Instances can be
 // running: one script sees all or nothing of one of their calls, and what takes several scripts
 // is compared only if nothing has changed meanwhile. With repair no instance may be running,
 // and faults are corrected. No script keeps Redis busy for long.
@@ -88,6 +88,9 @@ func (c *checker) run(ctx context.Context, watchFor time.Duration) error {
 		}
 	}
 	if err := c.scanAll(ctx); err != nil {
+		return err
+	}
+	if err := c.checkPrefixes(ctx, watchFor); err != nil {
 		return err
 	}
 	for _, p := range c.parts {

@@ -91,6 +91,8 @@ func (c *checker) addKey(ctx context.Context, f *workerPool, p *checkedPartition
 		f.do(func() error { return c.checkGroups(ctx, p, "zscan", kind, name) })
 	case "lanes", "group-limits", "group-pauses", "starts":
 		f.do(func() error { return c.checkGroups(ctx, p, "hscan", kind, name) })
+	case "expiring":
+		f.do(func() error { return c.checkExpiring(ctx, p) })
 	}
 	if len(p.queues) >= queuesPerScan {
 		c.checkQueues(ctx, f, p)
@@ -166,6 +168,30 @@ func (c *checker) checkKeys(ctx context.Context, p *checkedPartition, name strin
 			}
 			keys = keys[2*n:]
 			c.reportProgress("keys", n)
+		}
+		cursor = next
+	}
+	return nil
+}
+
+// checkExpiring checks the jobs that are said to expire.
+func (c *checker) checkExpiring(ctx context.Context, p *checkedPartition) error {
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		found, next, err := p.node.Do(ctx, "zscan", p.prefix+"expiring", cursor, "count", jobsPerCheck).Scan()
+		if err != nil {
+			return err
+		}
+		var jobs []string
+		for i := 0; i < len(found); i += 2 { // each is followed by its score
+			jobs = append(jobs, found[i])
+		}
+		for len(jobs) > 0 {
+			n, _, err := c.ask(ctx, p, expiringScript, jobs)
+			if err != nil {
+				return err
+			}
+			jobs = jobs[n:]
+			c.reportProgress("jobs that expire", n)
 		}
 		cursor = next
 	}

@@ -9,15 +9,16 @@ import (
 )
 
 var (
-	jobsScript    = lua.Load("check/jobs.lua")
-	membersScript = lua.Load("check/members.lua")
-	countsScript  = lua.Load("check/counts.lua")
-	keysScript    = lua.Load("check/keys.lua")
-	groupsScript  = lua.Load("check/groups.lua")
-	flagsScript   = lua.Load("check/flags.lua")
+	jobsScript     = lua.Load("check/jobs.lua")
+	membersScript  = lua.Load("check/members.lua")
+	countsScript   = lua.Load("check/counts.lua")
+	keysScript     = lua.Load("check/keys.lua")
+	expiringScript = lua.Load("check/expiring.lua")
+	groupsScript   = lua.Load("check/groups.lua")
+	flagsScript    = lua.Load("check/flags.lua")
 )
 
-// ask runs a script that checks jobs, members or keys, and reports the faults. It returns how
+// ask runs a script that checks jobs, members, keys or expiring, and reports the faults. It returns how
 // many of the arguments were checked, and the reply.
 func (c *checker) ask(ctx context.Context, p *checkedPartition, script func() *conn.Script, about []string) (n int, reply checkReply, err error) {
 	if reply, err = c.call(ctx, p, script, about); err != nil {

@@ -142,20 +142,7 @@ function slow_functions()
 --include tagged/pending.lua
   end
   function define_groups()
---include groups/start.lua
---include data: limits
---include groups/tubes.lua
---include groups/rates.lua
---include groups/lanes.lua
---include groups/settle.lua
---include groups/moves.lua
---include groups/take.lua
---include groups/due.lua
---include groups/delete.lua
---include groups/commands.lua
---include shared/limits.lua
---include groups/policies.lua
-    return G
+--include groups/all.lua
   end
   local function define_bulk()
 --include bulk/start.lua

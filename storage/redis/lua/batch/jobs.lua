@@ -70,11 +70,28 @@ local function add_all(key, entries, from, to)
 end
 
 -- look_for_any finds out whether any tube is paused or has limits for puts. It is called once in
--- a batch.
-local paused, any_paused, any_quota = {}, nil, nil
+-- a batch. is_limited is nil if there is neither; else it returns whether the policy of a tube, or
+-- of one of its prefixes, concerns puts.
+local paused, any_paused, any_quota, is_limited = {}, nil, nil, nil
 local function look_for_any()
   local any = call('EXISTS', PREFIX .. 'paused', PREFIX .. 'quotas', PREFIX .. 'prefix-limits') > 0
   any_quota, any_paused = any, any
+  if not any then return end
+  local limited, prefixes = {}, call('EXISTS', PREFIX .. 'prefix-limits') == 1
+  local function has_prefix(tube)
+    local patterns = {}
+    for n = 0, #tube do patterns[n + 1] = sub(tube, 1, n) .. '*' end
+    for _, limits in ipairs(call('HMGET', PREFIX .. 'prefix-limits', unpack(patterns))) do
+      if limits then return true end
+    end
+    return false
+  end
+  function is_limited(tube)
+    if limited[tube] == nil then
+      limited[tube] = call('HEXISTS', PREFIX .. 'quotas', tube) == 1 or prefixes and has_prefix(tube)
+    end
+    return limited[tube]
+  end
 end
 
 -- is_paused looks up each tube once in a batch, and none if no tube at all is paused.

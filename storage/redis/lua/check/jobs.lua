@@ -49,8 +49,27 @@ local function check_persistent(key)
   if REPAIR then call('PERSIST', key) end
 end
 
--- check_metadata checks the metadata block of a job, and that its tube knows its key, and sets
--- j.group. It returns the size of the block in bytes.
+-- waits returns whether a job is ready or delayed.
+local function waits(key, j)
+  local places = { keys = {} }
+  if STATE[j.letter] ~= 'ready' then return STATE[j.letter] == 'delayed' end
+  add_reserved(places, key)
+  add_other_places(places, key)
+  return #places.keys == 0
+end
+
+-- check_expiring checks that a job is in expiring with its time. Others than those that wait need
+-- not be: a tick removes them when their time is over.
+local function check_expiring(key, j, ends)
+  local at = call('ZSCORE', PREFIX .. 'expiring', key)
+  work = work + 1
+  if at and tonumber(at) == ends or not at and not waits(key, j) then return end
+  note(string.format('job %s: it expires at %.0f, and in expiring that is %s', id_text(key), ends, at or 'nowhere'))
+  if REPAIR then call('ZADD', PREFIX .. 'expiring', string.format('%.0f', ends), key) end
+end
+
+-- check_metadata checks the metadata block of a job, that its tube knows its key, and when it
+-- expires, and sets j.group. It returns the size of the block in bytes.
 local function check_metadata(key, j)
   j.group = ''
   if j.letter < 'a' then return 0 end
@@ -67,6 +86,7 @@ local function check_metadata(key, j)
     note('job ' .. id_text(key) .. ': its key ' .. f.key .. ' is not in keys:' .. j.tube)
     if REPAIR and not has then call('HSET', PREFIX .. 'keys:' .. j.tube, f.key, number) end
   end
+  if f.expires then check_expiring(key, j, f.expires) end
   return f.length + 2
 end
 

@@ -11,7 +11,7 @@
 local tube, n, pri, last = ARGV[at + 1], tonumber(ARGV[at + 3]), ARGV[at + 6], at + 7
 if any_quota == nil then look_for_any() end
 local limits
-if any_quota and (call('HEXISTS', PREFIX .. 'quotas', tube) == 1 or call('EXISTS', PREFIX .. 'prefix-limits') == 1) then
+if any_quota and is_limited(tube) then
   SLOW = SLOW or slow_functions()
   limits = SLOW.limits_of(tube)
 end

@@ -10,7 +10,7 @@ function G.note_limiting()
   for _, hash in ipairs({ 'policies', 'prefixes' }) do
     local all = call('HGETALL', PREFIX .. hash)
     for k = 1, #all, 2 do
-      if limits_starts(all[k + 1]) then call('SADD', PREFIX .. 'limit-policies', all[k]) end
+      if limits_starts(all[k + 1]) then call('HSET', PREFIX .. 'limit-policies', all[k], '') end
     end
   end
   set_flags()
@@ -21,7 +21,8 @@ local limits -- whether the policy limits starts, or did before
 -- policy_changes is called before a policy changes.
 function G.policy_changes(name, starts)
   G.forget_tubes()
-  local n = call(starts and 'SADD' or 'SREM', PREFIX .. 'limit-policies', name)
+  local all = PREFIX .. 'limit-policies'
+  local n = starts and call('HSET', all, name, '') or not starts and call('HDEL', all, name)
   limits = starts or n == 1
   if n == 1 then set_flags() end
 end
@@ -35,8 +36,8 @@ function G.policy_changed(name)
   if not limits then return end
   local left, done = SCAN_NOW, {}
   for _, set in ipairs({ 'group-tubes', 'limited-waits' }) do
-    for _, tube in ipairs(call('SMEMBERS', PREFIX .. set)) do
-      if set == 'limited-waits' and call('EXISTS', PREFIX .. 'waiting:' .. tube) == 0 then call('SREM', PREFIX .. set, tube) end
+    for _, tube in ipairs(call('HKEYS', PREFIX .. set)) do
+      if set == 'limited-waits' and call('EXISTS', PREFIX .. 'waiting:' .. tube) == 0 then call('HDEL', PREFIX .. set, tube) end
       if concerns(name, tube) and not done[tube] then
         done[tube] = true
         begin_rescan(tube, left)

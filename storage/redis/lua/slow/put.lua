@@ -4,9 +4,7 @@ OPS.range_of, OPS.add_joined = range_of, add_joined
 -- or lets jobs expire; else nil or false.
 local function limits_of(tube)
   if any_quota == nil then look_for_any() end
-  if not any_quota then return nil end
-  local limited = call('HEXISTS', PREFIX .. 'quotas', tube) == 1 or call('EXISTS', PREFIX .. 'prefix-limits') == 1
-  return limited and OPS.policy_of(tube)
+  return any_quota and is_limited(tube) and OPS.policy_of(tube)
 end
 OPS.limits_of = limits_of
 

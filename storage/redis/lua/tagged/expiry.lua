@@ -48,12 +48,14 @@ local function write_expiry(j, at)
 end
 
 -- set_expiry decides when a job that was put expires, from when it is due. own is what its put
--- says, in ms, 0 for never; nil if it says nothing. The record must have been written.
+-- says, in ms, 0 for never, negative for a time; nil if it says nothing. The record must have been
+-- written.
 function OPS.set_expiry(j, own, policy, due)
   local ms = own or policy and policy.expire or 0
-  if ms <= 0 then return false end
-  write_expiry(j, due + ms)
-  OPS.add_expiry(j.key, due + ms)
+  if ms == 0 then return false end
+  local at = ms < 0 and -ms or due + ms
+  write_expiry(j, at)
+  OPS.add_expiry(j.key, at)
   return true
 end
 

@@ -150,7 +150,8 @@ end
 --           how, ms       'in' and in how many ms it is due, or 'at' and when
 --           size          of the body, bytes
 --           terms         'PRIORITY;TTR;'
---           expire        in how many ms it expires from when it is due, 0 for never; '' if the policy says
+--           expire        in how many ms it expires from when it is due, 0 for never; '' if the policy says;
+--                         negative for the time by the clock of Redis at which it does
 --           group         '' if it has none
 --           record        of a ready job, with metadata
 -- Keys    writes the records, ready: or delayed:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE,

@@ -1,0 +1,90 @@
+package migrate
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/protocol/client"
+)
+
+// Between two redstalks the tags of a job come with it. Those that it has from a policy become its own:
+// stats-job does not distinguish them, and the new server can have other policies.
+
+// parseTags returns the tags of a job from the page of its stats; nil if it has none, as on
+// beanstalkd. left says that one cannot be moved: which job it is the dead letter of.
+func parseTags(page client.Page, now time.Time) (t *protocol.Tags, left bool) {
+	if _, has := page.Value("deliveries"); !has {
+		return nil, false
+	}
+	text := func(key string) string {
+		value, _ := page.Value(key)
+		return unquoted(value)
+	}
+	number := func(key string) int64 {
+		n, _ := strconv.ParseInt(text(key), 10, 64)
+		return n
+	}
+	t = &protocol.Tags{Key: text("key"), Max: uint32(number("max")), Dead: text("dead"), Trace: text("trace"), Reason: text("reason"), FailedAt: number("failed-ms")}
+	t.Retry, t.Doubled, _ = protocol.ParseRetry(text("retry"))
+	if _, has := page.Value("jitter"); has {
+		t.Jitter, t.HasJitter = uint8(number("jitter")), true
+	}
+	meta, _ := page.Value("meta")
+	for _, m := range metaEntry.FindAllStringSubmatch(meta, -1) {
+		t.Meta = append(t.Meta, protocol.Meta{Name: m[1], Value: unquoted(m[2])})
+	}
+	// One that is buried, and whose time is over, does not expire any more.
+	if in := number("expires-ms"); in > 0 || in < 0 && text("state") != "buried" {
+		t.ExpireAt = now.UnixMilli() + in
+		t.OnExpire, _ = protocol.ParseOnExpire(text("on-expire"))
+	}
+	return t, text("from-tube") != ""
+}
+
+// metaEntry matches an entry of the map meta.
+var metaEntry = regexp.MustCompile(`([A-Za-z0-9_-]+): ("(?:[^"\\]|\\.)*")`)
+
+var unescape = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\t`, "\t")
+
+// unquoted returns a value of a page without its quotes, if it has any.
+func unquoted(value string) string {
+	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
+		return value
+	}
+	return unescape.Replace(value[1 : len(value)-1])
+}
+
+// words returns tags, except for the key, as they stand in a put, each behind a space. can says which
+// extensions the server has; lost, whether tags were left out because of that.
+func words(t *protocol.Tags, can func(extension string) bool) (all string, lost bool) {
+	if t == nil {
+		return "", false
+	}
+	add := func(set bool, extension, format string, value any) {
+		if set && can(extension) {
+			all += fmt.Sprintf(" "+format, value)
+		}
+		lost = lost || set && !can(extension)
+	}
+	retry := "put-tags"
+	if t.Doubled > 0 {
+		retry = "backoff"
+	}
+	add(t.Retry != nil, retry, "retry:%s", protocol.RetryText(t.Retry, t.Doubled))
+	add(t.HasJitter && t.Jitter > 0, "backoff", "jitter:%d", t.Jitter)
+	add(t.Max > 0, "put-tags", "max:%d", t.Max)
+	add(t.Dead != "", "put-tags", "dead:%s", t.Dead)
+	add(t.OnExpire != 0, "expire", "on-expire:%s", protocol.OnExpireWords[t.OnExpire])
+	add(t.ExpireAt != 0, "restore", "expire-at:%d", t.ExpireAt)
+	add(t.Reason != "", "restore", "reason:%s", protocol.Quote(t.Reason))
+	add(t.Reason != "" && t.FailedAt > 0, "restore", "failed-at:%d", t.FailedAt)
+	add(t.Trace != "", "meta", "trace:%s", t.Trace)
+	for _, m := range t.Meta {
+		add(true, "meta", "meta:%s", m.Name+"="+protocol.Quote(m.Value))
+	}
+	return all, lost
+}
