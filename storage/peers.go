@@ -10,9 +10,9 @@ import (
 type HolderStore interface {
 	Store
 
-	// CountHeld returns how many jobs each of the holders has reserved. It waits for no other
-	// process, unless an operation under way does.
-	CountHeld(holders []tube.Holder) []int
+	// CountHeld returns how many jobs each of the holders has reserved; false if that is not known
+	// soon, because operations under way wait for another process.
+	CountHeld(holders []tube.Holder) ([]int, bool)
 }
 
 // PeerStore is a Store that several servers share, and through which they can ask each other

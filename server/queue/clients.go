@@ -28,7 +28,7 @@ type Client struct {
 	Watched  []string    `json:"watched"`  // at most MaxShownTubes of them
 	Watching int         `json:"watching"` // how many it watches
 	Waiting  bool        `json:"waiting,omitempty"`
-	Jobs     int         `json:"jobs,omitempty"` // that it holds
+	Jobs     int         `json:"jobs,omitempty"` // that it holds; -1: unknown
 	Since    int64       `json:"since"`          // when it connected, ms since 1970
 }
 
@@ -170,8 +170,11 @@ func (q *Queue) countHeld(clients []Client) {
 	for i := range clients {
 		holders[i] = clients[i].ID
 	}
-	for i, n := range store.CountHeld(holders) {
-		clients[i].Jobs = n
+	counts, ok := store.CountHeld(holders)
+	for i := range clients {
+		if clients[i].Jobs = -1; ok {
+			clients[i].Jobs = counts[i]
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/lua"
@@ -190,18 +191,35 @@ func (s *Store) AskHolder(ctx context.Context, job *tube.JobStats, question stri
 	return a.Text, nil
 }
 
+// countPatience limits how long CountHeld waits for calls under way, which can take long while Redis
+// fails.
+const countPatience = 300 * time.Millisecond
+
 // CountHeld implements storage.HolderStore.
-func (s *Store) CountHeld(holders []tube.Holder) []int {
-	counts := make([]int, len(holders))
-	var mu sync.Mutex
-	s.each(func(p *partition) error {
-		return p.do(func(*call) { // that is run by the caller, to whom the holdings belong
-			mu.Lock()
-			defer mu.Unlock()
+func (s *Store) CountHeld(holders []tube.Holder) (sum []int, ok bool) {
+	counted := make(chan []int, len(s.parts))
+	for _, p := range s.parts {
+		once := sync.Once{}
+		count := func(*call) { // that is run by the caller, to whom the holdings belong
+			counts := make([]int, len(holders))
 			for i, h := range holders {
-				counts[i] += p.holdings.countOf(h)
+				counts[i] = p.holdings.countOf(h)
 			}
-		})
-	})
-	return counts
+			once.Do(func() { counted <- counts })
+		}
+		go p.submit(&unit{background: count}) // it can make the calls of others, too
+	}
+	late := time.After(countPatience)
+	sum = make([]int, len(holders))
+	for range s.parts {
+		select {
+		case counts := <-counted:
+			for i, n := range counts {
+				sum[i] += n
+			}
+		case <-late:
+			return nil, false
+		}
+	}
+	return sum, true
 }
