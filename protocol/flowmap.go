@@ -48,6 +48,19 @@ func (m *FlowMap) Bool(key string, v bool) {
 	m.b = strconv.AppendBool(m.b, v)
 }
 
+// UintList adds a list of whole numbers.
+func (m *FlowMap) UintList(key string, all []uint64) {
+	m.key(key)
+	m.b = append(m.b, '[')
+	for i, v := range all {
+		if i > 0 {
+			m.b = append(m.b, ", "...)
+		}
+		m.b = strconv.AppendUint(m.b, v, 10)
+	}
+	m.b = append(m.b, ']')
+}
+
 // QuotedList adds a list of strings in double quotes.
 func (m *FlowMap) QuotedList(key string, all []string) {
 	m.key(key)

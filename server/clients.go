@@ -83,6 +83,9 @@ func clientLine(c *queue.Client) *protocol.FlowMap {
 	if c.Jobs >= 0 {
 		m.Int("jobs", int64(c.Jobs))
 	}
+	if c.Jobs > 0 {
+		m.UintList("held", c.Held)
+	}
 	m.Int("since-ms", c.Since)
 	return m
 }

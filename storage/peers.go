@@ -6,13 +6,19 @@ import (
 	"redstalk/tube"
 )
 
-// HolderStore is a Store that knows how many jobs the connections of this server hold.
+// HolderStore is a Store that knows which jobs the connections of this server hold.
 type HolderStore interface {
 	Store
 
-	// CountHeld returns how many jobs each of the holders has reserved; false if that is not known
-	// soon, because operations under way wait for another process.
-	CountHeld(holders []tube.Holder) ([]int, bool)
+	// HeldBy returns what each of the holders has reserved, with the ids of up to first of its
+	// jobs; nil if that is not known soon, because operations under way wait for another process.
+	HeldBy(holders []tube.Holder, first int) []Held
+}
+
+// Held is what one holder has reserved.
+type Held struct {
+	Count int
+	First []uint64 // ids of some of these jobs, on each partition the next whose TTR ends first
 }
 
 // PeerStore is a Store that several servers share, and through which they can ask each other

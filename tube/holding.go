@@ -38,6 +38,19 @@ func (m *Machine) Held(h Holder) int {
 	return 0
 }
 
+// FirstHeld returns the ids of up to n jobs that h has reserved, the next whose TTR ends first.
+func (m *Machine) FirstHeld(h Holder, n int) (ids []uint64) {
+	held := m.holdings[h]
+	if held == nil || n < 1 {
+		return nil
+	}
+	jobs, _ := held.jobs.next(&m.slab, start, n, 1) // the root of the tree comes after start: no other node is skipped
+	for _, j := range jobs {
+		ids = append(ids, j.ID)
+	}
+	return ids
+}
+
 // nextDue returns the earliest deadline in h, or Never.
 func (m *Machine) nextDue(h *holding) Instant {
 	if j := h.jobs.head(&m.slab); j != nil {

@@ -80,7 +80,7 @@ func TestReadmePrograms(t *testing.T) {
 			t.Parallel()
 			addr := redstalktest.Start(t).Addr
 			dir := module(t, map[string]string{"main.go": strings.Replace(program, "127.0.0.1:11300", addr, 1)})
-			goTool(t, dir, "build", "-o", "program", ".")
+			goTool(t, dir, "build", "-ldflags", "-s -w", "-o", "program", ".")
 			runProgram(t, filepath.Join(dir, "program"), addr)
 		})
 	}

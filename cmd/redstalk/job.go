@@ -46,6 +46,7 @@ type job struct {
 	Trace  string            `json:"trace,omitempty"`
 	Reason string            `json:"reason,omitempty"`    // of the last failure
 	Failed int64             `json:"failed_ms,omitempty"` // when that was, milliseconds since 1970
+	Holder string            `json:"holder,omitempty"`    // the name of the connection that has reserved it
 
 	Reserves uint32 `json:"reserves,omitempty"`
 	Timeouts uint32 `json:"timeouts,omitempty"`
@@ -100,6 +101,7 @@ func (j *job) readPage(p client.Page) {
 	j.FromTube, j.FromID = text("from-tube"), uint64(number("from-id"))
 	meta, _ := p.Value("meta")
 	j.Meta, j.Trace, j.Reason, j.Failed = flowMap(meta), text("trace"), text("reason"), number("failed-ms")
+	j.Holder = text("holder")
 	if retry := text("retry"); retry != "" {
 		j.Retry = strings.Split(retry, ",")
 		if strings.HasPrefix(retry, "exp(") {

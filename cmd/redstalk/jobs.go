@@ -229,7 +229,8 @@ func releaseCommand() *cli.Command {
 	return &cli.Command{
 		Name: "release", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, release),
 		Usage: "release a reserved job by its lease, or make a job that is not reserved ready or delayed",
-		Flags: []cli.Flag{leaseFlag(), priFlag(), durationFlag("delay", 0, "`DURATION` until it is due again, in whole seconds"), reasonFlag()},
+		Flags: []cli.Flag{leaseFlag(), priFlag(), durationFlag("delay", 0, "`DURATION` until it is due again, in whole seconds"), reasonFlag(),
+			&cli.BoolFlag{Name: "no-failure", Usage: "count it neither as a failure nor as a delivery (extension reason)"}},
 	}
 }
 
@@ -245,6 +246,15 @@ func release(t *task) error {
 	reason, err := reasonOf(t)
 	if err != nil {
 		return err
+	}
+	if t.Bool("no-failure") {
+		if reason != "" {
+			return usage("--reason and --no-failure cannot be used together")
+		}
+		if err := t.require("reason", "--no-failure"); err != nil {
+			return err
+		}
+		reason = " failure:no"
 	}
 	delay := wholeSeconds(t.duration("delay"))
 	if lease := t.String("lease"); lease != "" {

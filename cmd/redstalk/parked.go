@@ -16,7 +16,7 @@ func parkedCommand() *cli.Command {
 	return &cli.Command{
 		Name: "parked", ArgsUsage: "[TUBE...]", Action: withConn(anyNumber, parked),
 		Usage:       "list the jobs that have failed for good: parked jobs and dead letters (extension list-jobs)",
-		Description: "SINCE is when the job failed last, or became a dead letter.",
+		Description: "SINCE is when the job failed last, or became a dead letter; \"after\" is the time of the put, if that is not recorded.",
 		Flags: []cli.Flag{
 			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 100, Usage: "list at most `N` jobs"},
 			&cli.BoolFlag{Name: "all", Usage: "list all jobs"},
@@ -91,10 +91,11 @@ func failedAt(j *job, now time.Time) time.Time {
 
 func sinceText(j *job, now time.Time) string {
 	at := failedAt(j, now)
+	const layout = "2006-01-02 15:04:05 -0700"
 	if at.IsZero() {
-		return "-"
+		return "after " + now.Add(-time.Duration(j.Age)*time.Second).Format(layout)
 	}
-	return at.Format("2006-01-02 15:04:05 -0700") + " (" + formatSeconds(int64(max(now.Sub(at), 0)/time.Second)) + " ago)"
+	return at.Format(layout) + " (" + formatSeconds(int64(max(now.Sub(at), 0)/time.Second)) + " ago)"
 }
 
 // oneLine returns the beginning of a text, on one line.

@@ -18,9 +18,10 @@ func replayCommand() *cli.Command {
 		Description: "With --tube or --all, all jobs that parked lists. Failures and deliveries count from 0 again.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "replay the jobs of this `TUBE`"},
-			&cli.BoolFlag{Name: "all", Usage: "replay the jobs of all tubes"},
+			&cli.BoolFlag{Name: "all", Usage: "replay the jobs of all tubes; asks first"},
 			&cli.StringFlag{Name: "rate", Usage: "replay at most `N/s` jobs a second, such as 50/s"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "only print which jobs would be replayed"},
+			yesFlag(),
 		},
 	}
 }
@@ -45,6 +46,11 @@ func replay(t *task) error {
 		}
 		t.infof("%s would be replayed", nounFor(len(ids), "job"))
 		return nil
+	}
+	if t.Bool("all") {
+		if err := confirm(t, fmt.Sprintf("Replay %s of all tubes?", nounFor(len(ids), "job"))); err != nil {
+			return err
+		}
 	}
 	return t.replayAtRate(ids, rate)
 }

@@ -51,8 +51,8 @@ func testClientsOfAllInstances(t *testing.T, partitions string) {
 	if page := askPage(t, asker, "stats-job "+id); !strings.HasSuffix(page, "holder: \"w-1-1\"\n") {
 		t.Errorf("stats-job of a job held at another instance:\n%s", page)
 	}
-	if got := listAll(t, asker, 100); !regexp.MustCompile(`name: "w-1-1".* jobs: 1,`).MatchString(got) {
-		t.Errorf("the jobs held are not counted:\n%s", got)
+	if got := listAll(t, asker, 100); !regexp.MustCompile(`name: "w-1-1".* jobs: 1, held: \[` + id + `\],`).MatchString(got) {
+		t.Errorf("the job held is not listed:\n%s", got)
 	}
 	askLine(t, conns[7], "put 0 0 60 1\r\nx")
 	leased := askLine(t, conns[7], "reserve-lease 0")

@@ -37,6 +37,7 @@ type clientInfo struct {
 	Watching int      `json:"watching" doc:"the number of these tubes"`
 	Waiting  bool     `json:"waiting" doc:"a reserve waits for a job"`
 	Jobs     *int     `json:"jobs,omitempty" doc:"the number of jobs that it holds; missing while the store does not answer"`
+	Held     []uint64 `json:"held,omitempty" doc:"the ids of up to 20 of them"`
 	Since    int64    `json:"since_ms" doc:"when it connected, milliseconds since 1970"`
 }
 
@@ -57,7 +58,7 @@ func (svc *service) clients(ctx context.Context, in *clientsInput) (*clientsOutp
 		c := &found.Clients[i]
 		info := clientInfo{
 			ID: uint64(c.ID), Instance: c.Instance, Address: c.Address, Entrance: c.Entrance, Name: c.Name, User: c.User,
-			Used: c.Used, Watched: c.Watched, Watching: c.Watching, Waiting: c.Waiting, Since: c.Since,
+			Used: c.Used, Watched: c.Watched, Watching: c.Watching, Waiting: c.Waiting, Held: c.Held, Since: c.Since,
 		}
 		if c.Jobs >= 0 {
 			info.Jobs = &c.Jobs

@@ -28,12 +28,16 @@ type Client struct {
 	Watched  []string    `json:"watched"`  // at most MaxShownTubes of them
 	Watching int         `json:"watching"` // how many it watches
 	Waiting  bool        `json:"waiting,omitempty"`
-	Jobs     int         `json:"jobs,omitempty"` // that it holds; -1: unknown
+	Jobs     int         `json:"jobs,omitempty"` // how many it holds; -1: unknown
+	Held     []uint64    `json:"held,omitempty"` // at most MaxShownJobs of their ids
 	Since    int64       `json:"since"`          // when it connected, ms since 1970
 }
 
 // MaxShownTubes limits the watched tubes that a list shows for each connection.
 const MaxShownTubes = 20
+
+// MaxShownJobs likewise limits the ids of the jobs that a connection holds.
+const MaxShownJobs = 20
 
 // ClientQuery asks for connections of one server, in the order of their ids.
 type ClientQuery struct {
@@ -143,7 +147,7 @@ func (q *Queue) peer() string {
 	return ""
 }
 
-// localClients returns connections of this server, with the number of jobs that they hold.
+// localClients returns connections of this server, with the jobs that they hold.
 func (q *Queue) localClients(query *ClientQuery) []Client {
 	q.clients.mu.Lock()
 	sources := slices.Clone(q.clients.sources)
@@ -156,12 +160,12 @@ func (q *Queue) localClients(query *ClientQuery) []Client {
 		slices.SortFunc(clients, func(a, b Client) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	clients = clients[:min(len(clients), query.Limit)]
-	q.countHeld(clients)
+	q.addHeld(clients)
 	return clients
 }
 
-// countHeld sets how many jobs the connections hold.
-func (q *Queue) countHeld(clients []Client) {
+// addHeld sets which jobs the connections hold.
+func (q *Queue) addHeld(clients []Client) {
 	store, ok := q.store.(storage.HolderStore)
 	if !ok || len(clients) == 0 {
 		return
@@ -170,10 +174,10 @@ func (q *Queue) countHeld(clients []Client) {
 	for i := range clients {
 		holders[i] = clients[i].ID
 	}
-	counts, ok := store.CountHeld(holders)
+	all := store.HeldBy(holders, MaxShownJobs)
 	for i := range clients {
-		if clients[i].Jobs = -1; ok {
-			clients[i].Jobs = counts[i]
+		if clients[i].Jobs = -1; all != nil {
+			clients[i].Jobs, clients[i].Held = all[i].Count, all[i].First
 		}
 	}
 }

@@ -1,14 +1,17 @@
 package embedded
 
-import "redstalk/tube"
+import (
+	"redstalk/storage"
+	"redstalk/tube"
+)
 
-// CountHeld implements storage.HolderStore.
-func (e *Engine) CountHeld(holders []tube.Holder) (counts []int, ok bool) {
-	counts = make([]int, len(holders))
+// HeldBy implements storage.HolderStore.
+func (e *Engine) HeldBy(holders []tube.Holder, first int) []storage.Held {
+	all := make([]storage.Held, len(holders))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i, h := range holders {
-		counts[i] = e.machine.Held(h)
+		all[i] = storage.Held{Count: e.machine.Held(h), First: e.machine.FirstHeld(h, first)}
 	}
-	return counts, true
+	return all
 }

@@ -191,35 +191,43 @@ func (s *Store) AskHolder(ctx context.Context, job *tube.JobStats, question stri
 	return a.Text, nil
 }
 
-// countPatience limits how long CountHeld waits for calls under way, which can take long while Redis
+// heldPatience limits how long HeldBy waits for calls under way, which can take long while Redis
 // fails.
-const countPatience = 300 * time.Millisecond
+const heldPatience = 300 * time.Millisecond
 
-// CountHeld implements storage.HolderStore.
-func (s *Store) CountHeld(holders []tube.Holder) (sum []int, ok bool) {
-	counted := make(chan []int, len(s.parts))
+// HeldBy implements storage.HolderStore.
+func (s *Store) HeldBy(holders []tube.Holder, first int) []storage.Held {
+	parts := make(chan []storage.Held, len(s.parts))
 	for _, p := range s.parts {
 		once := sync.Once{}
-		count := func(*call) { // that is run by the caller, to whom the holdings belong
-			counts := make([]int, len(holders))
-			for i, h := range holders {
-				counts[i] = p.holdings.countOf(h)
-			}
-			once.Do(func() { counted <- counts })
+		collect := func(*call) { // that is run by the caller, to whom the holdings belong
+			once.Do(func() { parts <- p.holdings.listHeld(holders, first) })
 		}
-		go p.submit(&unit{background: count}) // it can make the calls of others, too
+		go p.submit(&unit{background: collect}) // it can make the calls of others, too
 	}
-	late := time.After(countPatience)
-	sum = make([]int, len(holders))
+	all, late := make([]storage.Held, len(holders)), time.After(heldPatience)
 	for range s.parts {
 		select {
-		case counts := <-counted:
-			for i, n := range counts {
-				sum[i] += n
+		case held := <-parts:
+			for i := range held {
+				all[i].Count += held[i].Count
+				all[i].First = append(all[i].First, held[i].First[:min(len(held[i].First), first-len(all[i].First))]...)
 			}
 		case <-late:
-			return nil, false
+			return nil
 		}
 	}
-	return sum, true
+	return all
+}
+
+// listHeld is HeldBy in one partition.
+func (hs *holdings) listHeld(holders []tube.Holder, first int) []storage.Held {
+	all := make([]storage.Held, len(holders))
+	for i, h := range holders {
+		all[i].Count = hs.countOf(h)
+		for _, r := range hs.firstOf(h, first) {
+			all[i].First = append(all[i].First, r.id)
+		}
+	}
+	return all
 }

@@ -58,6 +58,7 @@ var cases = map[string]func(*harness){
 	"rules: own dead letters": testOwnDeadLetterTube,
 	"rules: payment schedule": testPaymentSchedule,
 	"rules: schedule ends":    testScheduleEnds,
+	"held by":                 testHeldBy,
 	"expiry: each state":      testExpire,
 	"expiry: copies":          testExpireCopies,
 	"expiry: reserved":        testExpireHeld,

@@ -67,6 +67,7 @@ var garbage = []string{
 // TestGarbage: whatever a server replies, calls end with an error, or with what it means, and the client goes on.
 func TestGarbage(t *testing.T) {
 	testserver.CheckLeaks(t)
+	t.Parallel()
 	for i, reply := range garbage {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
@@ -191,6 +192,7 @@ func TestSmallerLimit(t *testing.T) {
 // TestCancelledAnywhere: contexts that end at any time leave the client in order, and what calls say is true.
 func TestCancelledAnywhere(t *testing.T) {
 	testserver.CheckLeaks(t)
+	t.Parallel()
 	onEngines(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {
 		var put, unknown, taken atomic.Int64
 		var producers, consumers sync.WaitGroup

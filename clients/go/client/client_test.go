@@ -194,6 +194,7 @@ func TestReserveBatch(t *testing.T) {
 
 // TestReserveGivenUp: a reserve ends with its context, and loses no job.
 func TestReserveGivenUp(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {
 		consumer := c.Consume("given-up")
 		defer consumer.Close()
@@ -303,6 +304,7 @@ func TestName(t *testing.T) {
 
 // TestExpire: the options of expiry and growing waits reach the server.
 func TestExpire(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {
 		ctx := limited(t)
 		opts := []client.PutOption{client.Expire(time.Second), client.OnExpire(client.ParkExpired), client.RetryExp(time.Second, time.Hour, 25), client.Jitter(20)}

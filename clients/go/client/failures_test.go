@@ -76,9 +76,11 @@ const (
 // forEachMethod calls each method in a situation that is made after a job was reserved.
 func forEachMethod(t *testing.T, spoil func(*testserver.Proxy), check func(t *testing.T, m method, err error)) {
 	testserver.CheckLeaks(t)
+	t.Parallel()
 	on := testserver.Memory(t)
 	for _, m := range methods {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			proxy := testserver.NewProxy(t, on.Addr())
 			c := client.New(proxy.Addr, client.Connections(1))
 			defer c.Close()

@@ -212,13 +212,21 @@ const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 // tubeChars are the characters of a tube's name besides letters and digits.
 const tubeChars = "-+/;.$_()"
 
+// inTube has true for each byte that the name of a tube can have.
+var inTube = func() (table [256]bool) {
+	for _, c := range []byte(letters + tubeChars) {
+		table[c] = true
+	}
+	return table
+}()
+
 // checkTube returns an error if no tube can have this name.
 func checkTube(name string) error {
-	bad := func(r rune) bool {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		return !letter && !strings.ContainsRune(tubeChars, r)
+	ok := name != "" && len(name) <= 200 && name[0] != '-'
+	for i := 0; ok && i < len(name); i++ {
+		ok = inTube[name[i]]
 	}
-	if name == "" || len(name) > 200 || name[0] == '-' || strings.ContainsFunc(name, bad) {
+	if !ok {
 		return invalid("tube %q", name)
 	}
 	return nil

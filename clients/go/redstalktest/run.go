@@ -96,7 +96,12 @@ func (s *Server) Stop() {
 }
 
 // Freeze stops the process, as a machine that hangs would, until Thaw.
-func (s *Server) Freeze() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
+func (s *Server) Freeze() error {
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return awaitStopped(s.cmd.Process.Pid)
+}
 
 // Thaw lets the process go on.
 func (s *Server) Thaw() error { return s.cmd.Process.Signal(syscall.SIGCONT) }

@@ -18,6 +18,7 @@ import (
 // TestRedisComesBackEmpty: workers go on when Redis is gone for a while and has forgotten everything.
 func TestRedisComesBackEmpty(t *testing.T) {
 	testserver.CheckLeaks(t)
+	t.Parallel()
 	redis := testserver.NewRedis(t)
 	server := redstalktest.Start(t, "--store", "redis://"+redis.Addr+"/0")
 	c := client.New(server.Addr)

@@ -50,14 +50,21 @@ func (b *books) handler(ctx context.Context, job *worker.Job) error {
 
 const chaosTTR = 3 * time.Second
 
-// produce puts n jobs from a few goroutines.
-func (b *books) produce(t *testing.T, c *client.Client, n int, leases bool) {
+// A scale says how much happens in a test: the jobs, the longest gap between two of a producer, and
+// the pause between disasters.
+type scale struct {
+	jobs       int
+	gap, pause time.Duration
+}
+
+// produce puts jobs from a few goroutines.
+func (b *books) produce(t *testing.T, c *client.Client, by scale, leases bool) {
 	var wg sync.WaitGroup
 	for p := range 4 {
 		wg.Go(func() {
-			for i := p; i < n && !t.Failed(); i += 4 {
+			for i := p; i < by.jobs && !t.Failed(); i += 4 {
 				b.putOne(t, c, fmt.Sprint("job-", i), leases)
-				time.Sleep(rand.N(3 * time.Millisecond))
+				time.Sleep(rand.N(by.gap))
 			}
 		})
 	}
@@ -153,9 +160,10 @@ func disasters(on *testserver.Cluster, proxies []*testserver.Proxy) []func(*test
 // none by two handlers that both hold it.
 func TestChaos(t *testing.T) {
 	testserver.CheckLeaks(t)
-	jobs, pause := 10000, 800*time.Millisecond
-	if testing.Short() {
-		jobs, pause = 300, 50*time.Millisecond
+	t.Parallel()
+	by := scale{10000, 3 * time.Millisecond, 800 * time.Millisecond}
+	if testing.Short() { // disasters while jobs are put as well
+		by = scale{300, 10 * time.Millisecond, 150 * time.Millisecond}
 	}
 	for name, startServers := range testserver.Engines {
 		t.Run(name, func(t *testing.T) {
@@ -167,12 +175,12 @@ func TestChaos(t *testing.T) {
 				proxies = append(proxies, testserver.NewProxy(t, addr))
 				addrs += proxies[len(proxies)-1].Addr + ","
 			}
-			chaos(t, on, proxies, addrs, jobs, pause)
+			chaos(t, on, proxies, addrs, by)
 		})
 	}
 }
 
-func chaos(t *testing.T, on *testserver.Cluster, proxies []*testserver.Proxy, addrs string, jobs int, pause time.Duration) {
+func chaos(t *testing.T, on *testserver.Cluster, proxies []*testserver.Proxy, addrs string, by scale) {
 	quick := []client.Option{client.ReplyTimeout(time.Second), client.DialTimeout(500 * time.Millisecond), client.Wait(30 * time.Second)}
 	c := client.New(addrs, quick...)
 	defer c.Close()
@@ -183,13 +191,13 @@ func chaos(t *testing.T, on *testserver.Cluster, proxies []*testserver.Proxy, ad
 	produced := make(chan struct{})
 	go func() {
 		defer close(produced)
-		b.produce(t, c, jobs, on.Leases())
+		b.produce(t, c, by, on.Leases())
 	}()
 	all := disasters(on, proxies)
 	for i := 0; ; i++ {
 		select {
 		case <-produced:
-		case <-time.After(pause):
+		case <-time.After(by.pause):
 			all[i%len(all)](t)
 			continue
 		}

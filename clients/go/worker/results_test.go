@@ -63,6 +63,7 @@ func TestResults(t *testing.T) {
 
 // TestBackoff: without retries of the server, the worker's schedule applies and ends.
 func TestBackoff(t *testing.T) {
+	t.Parallel()
 	onEngines(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {
 		var calls atomic.Int32
 		id := put(t, c, "backoff", "x")

@@ -67,6 +67,11 @@ var views = []struct {
 		b.await(`document.querySelector(".note.bad, .problem:not(:empty)")`)
 	}},
 	{"parked", "#/parked", "parked", func(b *tab) { b.awaitRows(3) }},
+	{"workers", "#/workers", "workers", func(b *tab) { b.awaitRows(2) }},
+	{"client", "#/workers", "workers", func(b *tab) {
+		b.awaitRows(2)
+		b.openClient("worker-1")
+	}},
 	{"server", "#/server", "server", nil},
 	{"nothing", "#/nothing", "", func(b *tab) { b.awaitText("There is no such page.") }},
 }
@@ -110,6 +115,7 @@ func populated(t *testing.T) *testServer {
 	putShopJobs(s)
 	parkJobs(s, "inventory", 3)
 	s.put("letters", terms{"body": `{"to": "Ann", "n": 1.5, "ok": true, "none": null, "list": ["a"]}`, "key": "k", "max": 3, "retry": []string{"10s"}, "dead": "lost"})
+	connectWorkers(s)
 	s.call("POST", tubePath("thumbnails")+"/pause?for=1h", nil, nil)
 	s.call("PUT", tubePath("invoices")+"/policy", map[string]any{"max": 3}, nil)
 	return s
@@ -149,7 +155,7 @@ func TestFocusSeen(t *testing.T) {
 	t.Parallel()
 	b := populated(t).blank(t)
 	b.theme("light")
-	for _, page := range []string{"", "#/tube/invoices", "#/put", "#/parked", "#/server"} {
+	for _, page := range []string{"", "#/tube/invoices", "#/put", "#/parked", "#/workers", "#/server"} {
 		b.goTo("?" + url.QueryEscape(page) + page)
 		b.await(`document.querySelector("#main[data-ready=true]")`)
 		b.tabThroughAll(page)

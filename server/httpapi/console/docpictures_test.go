@@ -3,15 +3,23 @@
 package console_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
 	"image/png"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -70,8 +78,8 @@ var queues = []queue{
 // open starts a producer and the workers of a queue. They run until ctx ends.
 func (q *queue) open(ctx context.Context, addr string) {
 	go q.produce(ctx, addr)
-	for range q.hands {
-		go q.consume(ctx, addr)
+	for i := range q.hands {
+		go q.consume(ctx, addr, fmt.Sprintf("%s-%d", q.name, i+1))
 	}
 }
 
@@ -106,13 +114,18 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// consume works on jobs. It buries one in 400.
-func (q *queue) consume(ctx context.Context, addr string) {
-	c, err := beanstalk.Dial("tcp", addr)
+// consume works on jobs over a connection with a name. It buries one in 400.
+func (q *queue) consume(ctx context.Context, addr, name string) {
+	raw, err := net.Dial("tcp", addr)
 	if err != nil {
 		return
 	}
-	defer c.Close()
+	defer raw.Close()
+	fmt.Fprintf(raw, "client %s\r\n", name)
+	if skip(bufio.NewReader(raw), 1) != nil {
+		return
+	}
+	c := beanstalk.NewConn(raw)
 	tubes := beanstalk.NewTubeSet(c, q.name)
 	for ctx.Err() == nil {
 		id, _, err := tubes.Reserve(2 * time.Second)
@@ -125,6 +138,25 @@ func (q *queue) consume(ctx context.Context, addr string) {
 			continue
 		}
 		c.Delete(id)
+	}
+}
+
+// reasons say why the jobs of some queues fail; "" is for no reason.
+var reasons = map[string][]string{
+	"payments":        {"402 the card was declined", "timeout after 30s: api.cards.example", ""},
+	"refunds":         {"409 this order was refunded already"},
+	"shipping-labels": {"422 the postal code 1011 AB does not match Amsterdam", "connection refused"},
+}
+
+// fail releases n jobs of a queue with a reason.
+func (s *testServer) fail(name string, n int) {
+	s.t.Helper()
+	for i, job := range s.reserve(name, n) {
+		path := fmt.Sprintf("/v1/jobs/%d/release?lease=%s", job.ID, job.Lease)
+		if why := reasons[name][i%len(reasons[name])]; why != "" {
+			path += "&reason=" + url.QueryEscape(why)
+		}
+		s.call("POST", path, nil, nil)
 	}
 }
 
@@ -150,12 +182,12 @@ func setUpShop(s *testServer) {
 			jobs = append(jobs, job)
 		}
 		s.put(name, jobs...)
-		s.apply(s.reserve(name, n), "release")
+		s.fail(name, n)
 	}
 	time.Sleep(1500 * time.Millisecond)
 	for _, name := range []string{"payments", "refunds", "shipping-labels"} {
 		if n := int(s.tube(name).Ready); n > 0 {
-			s.apply(s.reserve(name, n), "release")
+			s.fail(name, n)
 		}
 	}
 	s.put("reports", terms{"body": `{"report":"sales","day":0}`})
@@ -182,13 +214,15 @@ func TestDocPictures(t *testing.T) {
 		{name: "overview"},
 		{name: "overview-dark", prepare: func(b *tab) { b.theme("dark") }},
 		{name: "overview-phone", prepare: (*tab).phone},
-		{name: "tube", page: "#/tube/emails"},
+		{name: "tube", page: "#/tube/emails", then: func(b *tab) { b.inState("delayed") }},
 		{name: "job", page: "#/tube/emails", then: func(b *tab) {
 			b.inState("delayed")
 			b.openJob(s.jobs("emails", "delayed")[0].ID)
 		}},
-		{name: "put", page: "#/put/invoices", then: fillOrder},
+		{name: "put", page: "#/put/invoices", prepare: (*tab).tall, then: fillOrder},
 		{name: "parked", page: "#/parked"},
+		{name: "parked-phone", page: "#/parked", prepare: (*tab).phone},
+		{name: "workers", page: "#/workers"},
 		{name: "server", page: "#/server"},
 	} {
 		b := s.show(t, p.page, func(b *tab) {
@@ -219,6 +253,46 @@ func fillOrder(b *tab) {
 	b.confirm("keep")
 }
 
+// tall makes the window high enough for the form to put a job.
+func (b *tab) tall() {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(1280, 1260)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// paletted returns an image with 256 colors: the file is half as large.
+func paletted(full image.Image) *image.Paletted {
+	count, box := make(map[color.RGBA]int), full.Bounds()
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			count[color.RGBAModel.Convert(full.At(x, y)).(color.RGBA)]++
+		}
+	}
+	small := image.NewPaletted(box, paletteOf(count))
+	draw.Draw(small, box, full, box.Min, draw.Src)
+	return small
+}
+
+// paletteOf returns up to 256 colors: first the most frequent one of each region of the color space, so that no
+// small colored sign turns gray, then the most frequent of all.
+func paletteOf(count map[color.RGBA]int) (all color.Palette) {
+	colors := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int { return count[b] - count[a] })
+	seen := make(map[color.RGBA]bool)
+	region := func(c color.RGBA) color.RGBA { return color.RGBA{c.R / 32, c.G / 32, c.B / 32, 1} }
+	self := func(c color.RGBA) color.RGBA { return c }
+	for _, key := range []func(color.RGBA) color.RGBA{region, self} {
+		for _, c := range colors {
+			if seen[c] || seen[key(c)] || len(all) == 256 {
+				continue
+			}
+			seen[c], seen[key(c)] = true, true
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 // docScreenshot saves a screenshot for the documentation.
 func (b *tab) docScreenshot(name string) {
 	b.t.Helper()
@@ -228,7 +302,7 @@ func (b *tab) docScreenshot(name string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	image, err := png.Decode(bytes.NewReader(shot.Data))
+	full, err := png.Decode(bytes.NewReader(shot.Data))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -236,7 +310,7 @@ func (b *tab) docScreenshot(name string) {
 		b.t.Fatal(err)
 	}
 	var small bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, image); err != nil {
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, paletted(full)); err != nil {
 		b.t.Fatal(err)
 	}
 	if small.Len() > maxPictureBytes {

@@ -287,3 +287,9 @@ func (b *tab) awaitCell(row, key, want string) {
 	b.t.Helper()
 	b.awaitOr(fmt.Sprintf("help.cell(%s, %s) === %s", js(row), js(key), js(want)), b.table)
 }
+
+// awaitCellLike waits until a cell has a text that matches a pattern.
+func (b *tab) awaitCellLike(row, key, pattern string) {
+	b.t.Helper()
+	b.awaitOr(fmt.Sprintf("new RegExp(%s).test(help.cell(%s, %s))", js(pattern), js(row), js(key)), b.table)
+}

@@ -4,9 +4,9 @@ package console_test
 
 import (
 	"fmt"
+	"net/url"
+	"regexp"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // address returns the part of the address after #.
@@ -86,6 +86,50 @@ func TestFind(t *testing.T) {
 	b.awaitText("No job has this id or key.")
 }
 
+// properties returns the properties in the dialog of a job, by their names.
+func (b *tab) properties() map[string]string {
+	b.t.Helper()
+	return eval[map[string]string](b, `Object.fromEntries([...document.querySelectorAll("dialog dl.properties > div")].map(d => [d.children[0].innerText, d.children[1].innerText.replace(/\s+/g, " ")]))`)
+}
+
+// wantProperties fails the test unless the dialog of a job has properties that match patterns.
+func (b *tab) wantProperties(want map[string]string) {
+	b.t.Helper()
+	got := b.properties()
+	for name, pattern := range want {
+		if !regexp.MustCompile("^(?:" + pattern + ")$").MatchString(got[name]) {
+			b.t.Errorf("%s is %q, want %s", name, got[name], pattern)
+		}
+	}
+}
+
+// TestJobSaysMore: the dialog of a job says why and when it failed, who holds it, what it was put with and when it expires.
+func TestJobSaysMore(t *testing.T) {
+	onEach(t, func(t *testing.T, s *testServer) {
+		const when = `[0-9]+ (?:ms|s) ago 20\d\d.\d\d.\d\d \d\d:\d\d:\d\d GMT.*`
+		id := s.put("invoices", terms{"body": "one", "retry": []string{"1h"}, "jitter": 20, "expire": "2h", "on_expire": "park", "meta": map[string]string{"user": "Zoë <b>"}})[0]
+		lease := s.reserve("invoices", 1)[0]
+		b := s.open(t, fmt.Sprintf("#/job/%d", id))
+		b.dialog("job")
+		b.wantProperties(map[string]string{"Held by": "a lease", "Header user": "Zoë <b>", "Parked in": "1 h 59 m .*", "Retry delays": "1h, spread by 20 %", "Reason": "", "Failed": ""})
+		b.closeJob()
+		s.call("POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s&reason=%s", id, lease.Lease, url.QueryEscape(`550 no "such" <i>user</i>`)), nil, nil)
+		b.goTo(fmt.Sprintf("?released#/job/%d", id))
+		b.dialog("job")
+		b.wantProperties(map[string]string{"Reason": `550 no "such" <i>user</i>`, "Failed": when, "Failures": "1", "Held by": ""})
+		b.closeJob()
+		s.call("POST", fmt.Sprintf("/v1/jobs/%d/kick", id), nil, nil)
+		c := s.named("mailer", "invoices")
+		if got := c.reserve(); got != id {
+			t.Fatalf("reserved job %d, want %d", got, id)
+		}
+		b.goTo(fmt.Sprintf("?held#/job/%d", id))
+		b.dialog("job")
+		b.wantProperties(map[string]string{"Held by": "mailer " + regexp.QuoteMeta(c.raw.LocalAddr().String()) + ".*", "Reason": "550 .*"})
+		b.screenshot("job-held-" + engineOf(t))
+	})
+}
+
 // TestDeadLetters: dead letters are listed with the beginnings of their bodies, and go back where they came from.
 func TestDeadLetters(t *testing.T) {
 	onEach(t, func(t *testing.T, s *testServer) {
@@ -97,15 +141,9 @@ func TestDeadLetters(t *testing.T) {
 		letters := s.jobs("morgue", "ready")
 		b.awaitCell(fmt.Sprint(letters[0].ID), "parked", "from invoices")
 		b.awaitText("one")
-		for _, width := range []int64{390, 820, 1280} {
-			for _, scheme := range []string{"light", "dark"} {
-				b.theme(scheme)
-				if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(width, 844)); err != nil {
-					t.Fatal(err)
-				}
-				b.screenshot(fmt.Sprintf("letters-%d-%s-%s", width, scheme, engineOf(t)))
-			}
-		}
+		b.awaitCellLike(fmt.Sprint(letters[0].ID), "since", `^\d+ m?s$`)
+		b.awaitCellLike(fmt.Sprint(s.jobs("invoices", "buried")[0].ID), "since", `^≤ \d+ m?s$`) // no reason was given
+		b.screenshots("letters-" + engineOf(t))
 		b.openJob(letters[0].ID)
 		b.screenshot("letter-" + engineOf(t))
 		b.clickAction("replay")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"time"
 )
 
 // putField returns the selector of a field of the put form.
@@ -27,19 +28,25 @@ func TestPut(t *testing.T) {
 		b.moreTags()
 		for name, value := range map[string]string{
 			"body": "an invoice for Zoë & <b>Ann</b>", "priority": "7", "delay": "1h", "ttr": "2m", "key": "invoice-7", "key_ttl": "1d",
-			"retry": "10s, 1m", "max": "5", "dead": "lost",
+			"retry": "10s, 1m", "jitter": "20", "max": "5", "dead": "lost", "expire": "2h",
+			"trace": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "meta": "user=Zoë\nwhy=a\\nb = c",
 		} {
 			b.fill(putField(name), value)
 		}
 		b.choose(putField("on_duplicate"), "keep")
+		b.choose(putField("on_expire"), "park")
 		b.screenshot("put-" + engineOf(t))
 		b.clickAction("put")
 		b.awaitMessage("was put")
 		s.awaitTube("invoices", 0, 0, 1, 0)
 		got := s.job(s.jobs("invoices", "delayed")[0].ID)
-		got.ID = 0
+		if left := time.Duration(got.Expires) * time.Millisecond; left < 2*time.Hour || left > 3*time.Hour { // 2 h after it is due
+			t.Errorf("it expires in %v", left)
+		}
+		got.ID, got.Expires = 0, 0
 		want := jobInfo{Tube: "invoices", State: "delayed", Body: "an invoice for Zoë & <b>Ann</b>", Key: "invoice-7", Dead: "lost",
-			Retry: []string{"10s", "1m"}, Max: 5, Priority: 7, Delay: 3600, TTR: 120}
+			Retry: []string{"10s", "1m"}, Jitter: 20, Max: 5, Priority: 7, Delay: 3600, TTR: 120, OnExpire: "park",
+			Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Meta: map[string]string{"user": "Zoë", "why": "a\nb = c"}}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("the job is %+v\nwant %+v", got, want)
 		}

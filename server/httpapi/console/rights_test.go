@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-const secret = "open sesame"
+const secret = "open:sesame"
 
 // user is an entry of the users file: some rights on some tubes.
 type user struct{ name, tubes, may string }

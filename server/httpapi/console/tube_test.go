@@ -374,15 +374,21 @@ func TestPolicy(t *testing.T) {
 		b := s.open(t, "#/tube/work")
 		b.ready("tube")
 		b.clickAction("policy")
-		for name, value := range map[string]string{"retry": "5s, 1m", "max": "7", "dead": "dead", "quota_jobs": "1000"} {
+		for name, value := range map[string]string{"retry": "5s, 1m", "max": "7", "dead": "dead", "quota_jobs": "1000", "jitter": "0", "expire": "36h"} {
 			b.fill(field(name), value)
 		}
 		b.choose(field("on_duplicate"), "fail")
+		b.choose(field("on_expire"), "park")
 		b.screenshot("policy-" + engineOf(t))
 		b.confirm("policy")
-		b.awaitPolicy("work", `{"dead":"dead","max":7,"on_duplicate":"fail","quota_jobs":1000,"retry":["5s","1m"]}`)
+		b.awaitPolicy("work", `{"dead":"dead","expire":"36h","jitter":0,"max":7,"on_duplicate":"fail","on_expire":"park","quota_jobs":1000,"retry":["5s","1m"]}`)
+		b.awaitText("delays spread by 0 %")
+		b.awaitText("parked if not done within 36h")
 		b.clickAction("policy")
-		b.fill(field("max"), "")
+		for _, name := range []string{"max", "jitter", "expire"} {
+			b.fill(field(name), "")
+		}
+		b.choose(field("on_expire"), "")
 		b.confirm("policy")
 		b.awaitPolicy("work", `{"dead":"dead","on_duplicate":"fail","quota_jobs":1000,"retry":["5s","1m"]}`)
 	})

@@ -127,7 +127,8 @@ func (t *Tables) Layout() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("reading the layout: %w", err)
 	}
-	return int(value[0]), closer.Close()
+	defer closer.Close() // the value is valid until then
+	return int(value[0]), nil
 }
 
 // Upgrade gives tables of an older layout the present one, of which that is a part. It must be

@@ -38,6 +38,7 @@ func merchant(t *testing.T) (url string, calls func() map[string]int) {
 }
 
 func TestPayments(t *testing.T) {
+	t.Parallel()
 	c := redstalktest.Run(t)
 	url, calls := merchant(t)
 	quick := make([]time.Duration, len(Intervals))
@@ -71,6 +72,7 @@ func TestPayments(t *testing.T) {
 
 // TestIntervals: the server has the intervals that providers promise.
 func TestIntervals(t *testing.T) {
+	t.Parallel()
 	c := redstalktest.Run(t)
 	if err := Notify(t.Context(), c, Payment{ID: "p"}, Intervals); err != nil {
 		t.Fatal(err)

@@ -52,16 +52,16 @@ func main() {
 	c := client.New(*addr, client.Connections(*conns))
 	defer c.Close()
 	nn := fmt.Sprint(*n)
-	puts := func() figures { return ours(func() int { return put(c) }) }
-	work := func() figures { return ours(func() int { return handle(c) }) }
-	many := func() figures { return ours(func() int { return putMany(c) }) }
+	puts := func() figures { return put(c) }
+	jobs := func() figures { return handle(c) }
+	many := func() figures { return putMany(c) }
 	table := []row{
 		{"Put from " + nn + " goroutines", puts},
 		{"PutMany of 32 from " + nn + " goroutines", many},
 		{"stalkbench: " + nn + " connections, 32 puts in a packet", func() figures { return bench(1, "--mode", "put", "--conns", nn, "--pipeline", "32") }},
 		{"stalkbench: 2 connections, " + fmt.Sprint(*n/2) + " puts in a packet", func() figures { return bench(1, "--mode", "put", "--conns", "2", "--pipeline", fmt.Sprint(*n/2)) }},
 		{"stalkbench: " + nn + " connections, one put at a time", func() figures { return bench(1, "--mode", "put", "--conns", nn) }},
-		{"worker with " + nn + " handlers, jobs put as they end", work},
+		{"worker with " + nn + " handlers, jobs put as they end", jobs},
 		{"stalkbench: closed loop of " + nn + " connections, jobs", func() figures { return bench(3, "--mode", "cycle", "--conns", nn) }},
 	}
 	table = slices.DeleteFunc(table, func(r row) bool { return !strings.Contains(r.name, *only) })
@@ -131,8 +131,8 @@ func bench(several float64, args ...string) figures {
 
 var body = make([]byte, 128) // as stalkbench
 
-// put puts jobs for the duration and returns their number. Then it deletes them.
-func put(c *client.Client) int {
+// put puts jobs for the duration. Then it deletes them.
+func put(c *client.Client) figures {
 	return fill(c, func(tube string) (int, error) {
 		_, err := c.Put(context.Background(), tube, body)
 		return 1, err
@@ -140,7 +140,7 @@ func put(c *client.Client) int {
 }
 
 // putMany is put with 32 jobs in each call.
-func putMany(c *client.Client) int {
+func putMany(c *client.Client) figures {
 	return fill(c, func(tube string) (int, error) {
 		jobs := make([]client.NewJob, 32)
 		for i := range jobs {
@@ -151,17 +151,32 @@ func putMany(c *client.Client) int {
 	})
 }
 
-// fill calls f, which puts jobs, in all goroutines for the duration.
-func fill(c *client.Client, f func(tube string) (int, error)) int {
+// fill calls f, which puts jobs and returns their number, in all goroutines for the duration. Then it deletes the jobs, which
+// does not count.
+func fill(c *client.Client, f func(tube string) (int, error)) figures {
 	tube := fmt.Sprintf("bench-%d", time.Now().UnixNano())
+	defer flush(c, tube)
+	return ours(func() int { return repeat(func() (int, error) { return f(tube) }) })
+}
+
+// flush deletes the jobs of a tube.
+func flush(c *client.Client, tube string) {
+	if _, err := c.Exec(context.Background(), client.Command{Line: "flush-tube " + tube}); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// repeat calls f in all goroutines for the duration, and returns the sum of its results.
+func repeat(f func() (int, error)) int {
 	var count atomic.Int64
 	var wg sync.WaitGroup
-	end := time.Now().Add(*duration)
+	var over atomic.Bool
+	time.AfterFunc(*duration, func() { over.Store(true) })
 	for range *n {
 		wg.Go(func() {
 			sum := 0
-			for time.Now().Before(end) {
-				n, err := f(tube)
+			for !over.Load() {
+				n, err := f()
 				if err != nil {
 					log.Fatal(err)
 				}
@@ -171,16 +186,19 @@ func fill(c *client.Client, f func(tube string) (int, error)) int {
 		})
 	}
 	wg.Wait()
-	if _, err := c.Exec(context.Background(), client.Command{Line: "flush-tube " + tube}); err != nil {
-		log.Fatal(err)
-	}
 	return int(count.Load())
 }
 
-// handle runs a worker for the duration, and returns how many jobs it has handled. The handler of each job
-// puts the next one.
-func handle(c *client.Client) int {
+// handle measures the jobs that a worker handles in the duration. Then it deletes those that are left.
+func handle(c *client.Client) figures {
 	tube := fmt.Sprintf("bench-%d", time.Now().UnixNano())
+	defer flush(c, tube)
+	return ours(func() int { return work(c, tube) })
+}
+
+// work runs a worker for the duration, and returns how many jobs it has handled. The handler of each job
+// puts the next one.
+func work(c *client.Client, tube string) int {
 	ctx, stop := context.WithTimeout(context.Background(), *duration)
 	defer stop()
 	for range *n {
@@ -200,9 +218,6 @@ func handle(c *client.Client) int {
 	})
 	w := worker.New(c, worker.Config{Concurrency: *n, Signals: []os.Signal{}})
 	if err := w.Run(ctx, mux); err != nil {
-		log.Fatal(err)
-	}
-	if _, err := c.Exec(context.Background(), client.Command{Line: "flush-tube " + tube}); err != nil {
 		log.Fatal(err)
 	}
 	return int(count.Load())

@@ -1,6 +1,8 @@
 package testserver
 
 import (
+	"bufio"
+	"fmt"
 	"net"
 	"os/exec"
 	"strings"
@@ -76,10 +78,11 @@ func Beanstalkd(t testing.TB) *Cluster {
 	addr := FreeAddr(t)
 	host, port, _ := net.SplitHostPort(addr)
 	p := run(t, addr, "beanstalkd", "-l", host, "-p", port)
+	t.Cleanup(p.Stop)
 	return &Cluster{Name: "beanstalkd", Addrs: []string{addr}, Servers: []Server{p}}
 }
 
-// A RedisServer is a Redis without persistence, which can be killed and started again, empty.
+// A RedisServer is a Redis that can be killed and started again, with the data of its last Save; else empty.
 type RedisServer struct {
 	Addr string
 	dir  string
@@ -90,13 +93,29 @@ type RedisServer struct {
 func NewRedis(t testing.TB) *RedisServer {
 	r := &RedisServer{Addr: FreeAddr(t), dir: t.TempDir()}
 	r.Start(t)
+	t.Cleanup(func() { r.Stop() }) // once, so that servers that need it stop before it
 	return r
 }
 
 // Start starts it again after it was killed.
 func (r *RedisServer) Start(t testing.TB) {
+	t.Helper()
 	host, port, _ := net.SplitHostPort(r.Addr)
 	r.process = run(t, r.Addr, "redis-server", "--bind", host, "--port", port, "--save", "", "--dir", r.dir)
+}
+
+// Save writes a snapshot.
+func (r *RedisServer) Save(t testing.TB) {
+	t.Helper()
+	c, err := net.Dial("tcp", r.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "SAVE\r\n")
+	if reply, err := bufio.NewReader(c).ReadString('\n'); err != nil || reply != "+OK\r\n" {
+		t.Fatalf("SAVE: %q, %v", reply, err)
+	}
 }
 
 // FreeAddr returns an address of the loopback interface at which nobody listens.
@@ -116,7 +135,7 @@ type process struct {
 	done chan struct{}
 }
 
-// run starts a program that listens at addr, until the end of the test.
+// run starts a program that listens at addr. The caller stops it.
 func run(t testing.TB, addr, program string, args ...string) *process {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -131,7 +150,6 @@ func run(t testing.TB, addr, program string, args ...string) *process {
 		p.cmd.Wait()
 		close(p.done)
 	}()
-	t.Cleanup(p.Stop)
 	for range 1000 {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
@@ -139,6 +157,7 @@ func run(t testing.TB, addr, program string, args ...string) *process {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+	p.Stop()
 	t.Fatalf("%s does not listen at %s", program, addr)
 	return nil
 }

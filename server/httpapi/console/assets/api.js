@@ -63,6 +63,7 @@ async function answer(reply) {
 export const tubePath = name => "/v1/tubes/" + encodeURIComponent(name).replace(/\./g, "%2E");
 export const tubePage = name => "#/tube/" + encodeURIComponent(name);
 export const jobPage = id => "#/job/" + id;
+export const workersPage = filter => "#/workers/" + encodeURIComponent(filter);
 
 // caller is the user and its rights, as /v1/caller returns them.
 export const caller = { user: "", anonymous: false, everywhere: [], somewhere: [] };

@@ -1,6 +1,6 @@
 // One job: its properties and its body, and the actions on one or several jobs.
 import { make, number, span, ago, both, bytes, plural, note, attempt, ask, button, durations, wrongDuration } from "./ui.js";
-import { call, tubes, may, mayOn, readRights, tubePage, jobPage } from "./api.js";
+import { call, tubes, may, mayOn, readRights, tubePage, jobPage, workersPage } from "./api.js";
 import { bodyView } from "./body.js";
 import { copyToPut } from "./put.js";
 
@@ -141,11 +141,22 @@ export class JobDialog {
   }
 }
 
-// holderText returns who holds a reserved job, "" if that is not known.
-function holderText(job) {
-  const h = job.holder;
+// holder returns who holds a reserved job, "" if that is not known.
+function holder(job) {
+  const h = job.holder, name = h?.name || h?.address;
   if (job.leased || h?.lease) return "a lease";
-  return h ? [h.name, h.address, h.instance].filter(Boolean).join(", ") : "";
+  if (!name) return h?.instance ?? "";
+  const more = [h.name && h.address, h.instance].filter(Boolean);
+  return make("span", {}, make("a", { href: workersPage(h.address || name) }, name), more.map(text => make("small", { className: "when" }, text)));
+}
+
+// expiry returns the property that says when a job expires, undefined if it does not.
+function expiry(job) {
+  const left = job.expires_ms;
+  if (left === undefined || job.state === "buried") return undefined;
+  const name = job.on_expire === "park" ? "Parked" : "Deleted";
+  if (left <= 0) return [name, job.state === "reserved" ? "when it comes back" : "now"];
+  return [name + " in", both(span(left), Date.now() + left)];
 }
 
 // properties returns the properties of a job as a list.
@@ -153,9 +164,10 @@ export function properties(job) {
   const times = n => plural(n, "time");
   const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Put", ago(Date.now() - job.age * 1000)],
     job.due_ms !== 0 && [job.state === "reserved" ? "TTR ends in" : "Due in", both(span(job.due_ms), Date.now() + job.due_ms)], job.state !== "delayed" && job.delay > 0 && ["Delay", span(job.delay * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
-    job.key && ["Key", job.key], job.retry && ["Retry delays", [job.retry].flat().join(", ")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],
-    job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], holderText(job) && ["Held by", holderText(job)],
-    job.reason && ["Reason", job.reason], job.failed_ms && ["Failed", ago(job.failed_ms)],
-    ["Reserved", times(job.reserves)], ["Timed out", times(job.timeouts)], ["Released", times(job.releases)], ["Buried", times(job.buries)], ["Kicked", times(job.kicks)], ["Failures", number(job.failures)], ["Deliveries", number(job.deliveries)]];
+    job.key && ["Key", job.key], job.retry && ["Retry delays", [job.retry].flat().join(", ") + (job.jitter ? `, spread by ${job.jitter} %` : "")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],
+    job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], holder(job) && ["Held by", holder(job)],
+    expiry(job), job.reason && ["Reason", job.reason], job.failed_ms && ["Failed", ago(job.failed_ms)],
+    ["Reserved", times(job.reserves)], ["Timed out", times(job.timeouts)], ["Released", times(job.releases)], ["Buried", times(job.buries)], ["Kicked", times(job.kicks)], ["Failures", number(job.failures)], ["Deliveries", number(job.deliveries)],
+    job.trace && ["Trace context", job.trace], ...Object.entries(job.meta ?? {}).map(([name, value]) => ["Header " + name, value])];
   return make("dl", { className: "properties" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v))));
 }

@@ -8,24 +8,47 @@ import { jobColumns } from "./tube.js";
 const maxExamined = 20_000, page = 200; // one click examines so many jobs, or finds so many
 const narrow = matchMedia("(max-width: 720px)");
 
-const why = { retries: "All delays of its retry list are used up", deliveries: "The maximum number of deliveries is reached" };
+const why = { retries: "All delays of its retry list are used up", deliveries: "The maximum number of deliveries is reached", refused: "The receiver of a push refused it", expired: "Its time was over before it was done" };
 
-// sinceWhen returns when a job failed last, or else became a dead letter, in ms since 1970; 0 if that is unknown.
-const sinceWhen = j => j.failed_ms || (isLetter(j) ? j.read - j.age * 1000 : 0);
+// since returns since when a job is here, in ms since 1970: when it failed last, or else became a dead letter. exact is
+// false if that is not recorded: then at is the time of the put.
+const since = j => ({ at: j.failed_ms || j.read - j.age * 1000, exact: !!j.failed_ms || isLetter(j) });
+
+function sinceCell(j) {
+  const { at, exact } = since(j), text = span(Date.now() - at);
+  return exact ? make("span", { title: moment(at) }, text) : make("span", { className: "soft", title: `It was put at ${moment(at)}. When it was parked is not recorded, because no reason was given.` }, "≤ " + text);
+}
+
+const everySecond = j => Math.floor(Date.now() / 1000) + ":" + j.id;
+const tubeLink = j => make("a", { href: tubePage(j.tube), tabIndex: -1 }, j.tube);
+const keyAndBody = j => [j.key && make("b", { className: "keyword" }, j.key), j.excerpt && make("code", { className: "excerpt" }, j.excerpt)];
+
+function reason(j) {
+  const from = isLetter(j) && make("span", { className: "badge soft first" }, "from " + j.from_tube);
+  const parked = j.parked && make("span", { className: "badge warn" + (from ? "" : " first"), title: why[j.parked] ?? "" }, j.parked);
+  return make("span", { title: j.reason || why[j.parked] || "" }, from, parked, j.reason && " " + j.reason);
+}
 
 const columns = [
   jobColumns.id,
-  { key: "tube", label: "Tube", min: 110, grow: 3, phone: true, stamp: j => j.tube, cell: j => make("a", { href: tubePage(j.tube), tabIndex: -1 }, j.tube) },
-  { key: "parked", label: "Reason", min: 130, grow: 6, phone: true, stamp: j => j, cell: j => make("span", { title: j.reason || why[j.parked] || "" },
-    isLetter(j) && make("span", { className: "badge soft first" }, "from " + j.from_tube), j.parked && make("span", { className: "badge warn" + (isLetter(j) ? "" : " first"), title: why[j.parked] ?? "" }, j.parked), j.reason && " " + j.reason) },
-  { key: "since", label: "Since", title: "When it failed last, or became a dead letter", number: true, min: 72, stamp: j => Math.floor(Date.now() / 1000) + ":" + sinceWhen(j), cell: j => sinceWhen(j) ? make("span", { title: moment(sinceWhen(j)) }, span(Date.now() - sinceWhen(j))) : "–" },
-  { key: "key", label: "Key and body", min: 150, grow: 8, phone: true, stamp: j => j, cell: j => make("span", {}, j.key && make("b", { className: "keyword" }, j.key), j.excerpt && make("code", { className: "excerpt" }, j.excerpt)) },
+  { key: "tube", label: "Tube", min: 110, grow: 3, stamp: j => j.tube, cell: tubeLink },
+  { key: "parked", label: "Reason", min: 130, grow: 6, stamp: j => j, cell: reason },
+  { key: "since", label: "Since", title: "When it failed last, or became a dead letter", number: true, min: 72, stamp: everySecond, cell: sinceCell },
+  { key: "key", label: "Key and body", min: 150, grow: 8, stamp: j => j, cell: j => make("span", {}, keyAndBody(j)) },
 ];
-const chosen = () => columns.filter(c => !narrow.matches || c.phone).map(c => ({ ...c, sortable: false }));
+
+// On a narrow screen the cells have two lines.
+const two = (first, second) => make("span", { className: "two" }, make("span", {}, first), make("span", {}, second));
+const narrowColumns = [
+  { key: "id", label: "Job, since", min: 76, grow: 1, stamp: everySecond, cell: j => two(String(j.id), sinceCell(j)) },
+  { key: "parked", label: "Tube and reason", min: 110, grow: 4, stamp: j => j, cell: j => two(tubeLink(j), reason(j)) },
+  { key: "key", label: "Key and body", min: 98, grow: 4, stamp: j => j, cell: j => j.key ? two(...keyAndBody(j)) : make("span", {}, keyAndBody(j)) },
+];
+const chosen = () => (narrow.matches ? narrowColumns : columns).map(c => ({ ...c, sortable: false }));
 
 export function parked(main) {
   const view = new Parked(main);
-  return () => { view.ended = true; view.replaying = null; };
+  return () => view.end();
 }
 
 class Parked {
@@ -43,8 +66,17 @@ class Parked {
     main.append(make("div", { className: "bar" }, make("h1", {}, "Parked"), this.selection ? [this.progress, this.remove, this.replay] : [], make("button", { type: "button", id: "read", "data-read": "", onclick: () => attempt(() => this.read(true)) }, "Refresh")),
       make("p", { className: "soft" }, "Jobs that have used up their retries or deliveries, and those in dead-letter tubes. A replay makes parked jobs ready, and sends dead letters back to the tube that they came from."),
       this.groups, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more));
+    this.resized = () => this.rows.setColumns(chosen());
+    narrow.addEventListener("change", this.resized);
+    this.timer = setInterval(() => this.rows.soon(), 1000);
     this.draw();
     attempt(() => this.read(true));
+  }
+
+  end() {
+    Object.assign(this, { ended: true, replaying: null });
+    clearInterval(this.timer);
+    narrow.removeEventListener("change", this.resized);
   }
 
   async read(refresh) {

@@ -2,14 +2,14 @@
 import { make, ask, note, plural, number, bytes, delays } from "./ui.js";
 import { call, tubes, tubePath } from "./api.js";
 
-const numbers = ["max", "quota_jobs", "quota_bytes", "push_concurrency"];
+const numbers = ["jitter", "max", "quota_jobs", "quota_bytes", "push_concurrency"];
 
 // readPolicy returns the policy of a tube, or {} if it has none.
 export const readPolicy = name => call("GET", tubePath(name) + "/policy", { query: { empty: "true" } });
 
 // policyText returns a summary of a policy.
 export function policyText(p) {
-  return [p.retry && `retry delays ${[p.retry].flat().join(", ")}`, p.max && `at most ${plural(p.max, "delivery", "deliveries")}`, p.dead && `dead-letter tube ${p.dead}`,
+  return [p.retry && `retry delays ${[p.retry].flat().join(", ")}`, p.jitter !== undefined && `delays spread by ${p.jitter} %`, p.max && `at most ${plural(p.max, "delivery", "deliveries")}`, p.dead && `dead-letter tube ${p.dead}`, p.expire && p.expire !== "0s" && `${p.on_expire === "park" ? "parked" : "deleted"} if not done within ${p.expire}`,
     p.key_ttl && `keys stay taken for ${p.key_ttl}`, p.on_duplicate && `if a key is taken: ${p.on_duplicate}`, p.quota_jobs !== undefined && `at most ${plural(p.quota_jobs, "job")}`,
     p.quota_bytes !== undefined && `at most ${bytes(p.quota_bytes)} of bodies`, p.push && `pushed to ${p.push}`, p.push_rate && `at most ${p.push_rate}`].filter(Boolean).join(" · ");
 }
@@ -23,9 +23,12 @@ export async function policyDialog(name) {
     name: "policy", title: "Policy of " + name, action: "Save", wide: true, text: "Defaults for jobs that do not set these options themselves. Leave all fields empty to delete the policy.",
     hits: `${number(jobs)} ${jobs === 1 ? "job is" : "jobs are"} in the tube now. The policy applies to them as well.`,
     fields: [
-      { name: "retry", label: "Retry delays", value: [now.retry ?? []].flat().join(", "), placeholder: "10s, 1m, 10m", help: "Up to 32 durations, separated by commas. After the last one the job is parked" },
+      { name: "retry", label: "Retry delays", value: [now.retry ?? []].flat().join(", "), placeholder: "10s, 1m, 10m", help: "Up to 32 durations with commas, or exp(10s,1h,25). After the last one the job is parked" },
+      { name: "jitter", label: "Spread of these delays", type: "number", value: now.jitter ?? "", max: 100, help: "In per cent" },
       { name: "max", label: "Maximum deliveries", type: "number", value: now.max ?? "", min: 1 },
       { name: "dead", label: "Dead-letter tube", value: now.dead ?? "", suggest: [...tubes.keys()].slice(0, 500), help: "Exhausted jobs go there instead of being buried" },
+      { name: "expire", label: "Expire after", value: now.expire ?? "", placeholder: "1h", help: "From when a job is due; for jobs put from now on" },
+      { name: "on_expire", label: "Expired jobs", value: now.on_expire ?? "", options: [{ value: "", label: "default (delete)" }, "delete", "park"] },
       { name: "key_ttl", label: "Keep keys taken for", value: now.key_ttl ?? "", placeholder: "1h", help: "After their job is gone" },
       { name: "on_duplicate", label: "If a key is taken", value: now.on_duplicate ?? "", options: [{ value: "", label: "default (keep)" }, "keep", "replace", "fail"] },
       { name: "quota_jobs", label: "Maximum jobs", type: "number", value: now.quota_jobs ?? "" },

@@ -2,17 +2,27 @@
 import { make, fieldOf, attempt, note, ask, remember, button, plural, save, wrongDuration, delays } from "./ui.js";
 import { call, tubes, tubePath } from "./api.js";
 
-const names = ["tube", "body", "encoding", "priority", "delay", "at", "ttr", "key", "on_duplicate", "key_ttl", "retry", "max", "dead"];
-const advanced = ["key", "on_duplicate", "key_ttl", "retry", "max", "dead"];
+const names = ["tube", "body", "encoding", "priority", "delay", "at", "ttr", "key", "on_duplicate", "key_ttl", "retry", "jitter", "max", "dead", "expire", "on_expire", "trace", "meta"];
+const advanced = names.slice(names.indexOf("key"));
 
 let copied = null; // initial values of the form
+
+// A header for the worker is a line NAME=VALUE of the field meta. In values, \n, \t and \\ stand for LF, tab and backslash.
+const escapes = { "\\": "\\\\", "\n": "\\n", "\t": "\\t" };
+const metaText = meta => Object.entries(meta).map(([name, value]) => name + "=" + value.replace(/[\\\n\t]/g, c => escapes[c])).join("\n");
+const metaOf = text => Object.fromEntries(text.split("\n").filter(line => line.trim()).map(line => {
+  const at = line.indexOf("=");
+  if (at < 1) throw new Error("Headers: each line needs NAME=VALUE.");
+  return [line.slice(0, at).trim(), line.slice(at + 1).replace(/\\([\\nt])/g, (_, c) => ({ n: "\n", t: "\t" })[c] ?? c)];
+}));
 
 // copyToPut opens the form with the values of a job.
 export function copyToPut(job) {
   const text = typeof job.body === "string";
   copied = {
     tube: job.tube, encoding: text ? "text" : "base64", body: text ? job.body : job.body_base64 ?? "", priority: job.priority, ttr: job.ttr + "s", delay: "0",
-    key: job.key ?? "", retry: [job.retry ?? []].flat().join(", "), max: job.max ?? "", dead: job.dead ?? "",
+    key: job.key ?? "", retry: [job.retry ?? []].flat().join(", "), jitter: job.jitter ?? "", max: job.max ?? "", dead: job.dead ?? "",
+    trace: job.trace ?? "", meta: metaText(job.meta ?? {}),
   };
   location.hash = "#/put/" + encodeURIComponent(job.tube);
 }
@@ -37,12 +47,17 @@ class Put {
       { name: "on_duplicate", label: "If the key is taken", value: "", options: [{ value: "", label: "default of the tube" }, "keep", "replace", "fail"] },
       { name: "key_ttl", label: "Keep the key taken for", placeholder: "1h", help: "After the job is gone" },
       { name: "retry", label: "Retry delays", placeholder: "10s, 1m, 10m" },
+      { name: "jitter", label: "Spread of these delays", type: "number", min: 0, max: 100, help: "In per cent" },
       { name: "max", label: "Maximum deliveries", type: "number", min: 1, max: 1000000 },
       { name: "dead", label: "Dead-letter tube", suggest, maxLength: 200 },
+      { name: "expire", label: "Expires after", placeholder: "1h", help: "From when it is due" },
+      { name: "on_expire", label: "When it expires", value: "", options: [{ value: "", label: "default of the tube" }, "delete", "park"] },
+      { name: "trace", label: "Trace context", placeholder: "00-…-…-01", maxLength: 55, help: "A W3C traceparent" },
+      { name: "meta", label: "Headers for the worker", type: "textarea", rows: 3, help: "NAME=VALUE, one per line" },
     ].map(f => fieldOf(f, "put"));
     this.by = Object.fromEntries(fields.map(f => [f.name, f]));
     const rows = list => list.map(name => this.by[name].row);
-    this.more = make("details", { id: "put-more", "aria-label": "Key, retries, dead letters" }, make("summary", {}, "Key, retries, dead letters"), make("div", { className: "columns" }, rows(advanced)));
+    this.more = make("details", { id: "put-more", "aria-label": "Key, retries, expiry, headers" }, make("summary", {}, "Key, retries, expiry, headers"), make("div", { className: "columns" }, rows(advanced.filter(name => name !== "meta"))), rows(["meta"]));
     this.bodyInfo = make("p", { className: "soft bodyinfo", role: "status" });
     this.samples = make("div", { className: "samples" });
     main.append(make("div", { className: "bar" }, make("h1", {}, "Put a job")),
@@ -106,9 +121,10 @@ class Put {
     }
     if (v("encoding") === "base64") j.body_base64 = body.replace(/\s+/g, "");
     else j.body = body;
-    for (const name of ["key", "on_duplicate", "key_ttl", "dead"]) if (v(name)) j[name] = v(name);
+    for (const name of ["key", "on_duplicate", "key_ttl", "dead", "expire", "on_expire", "trace"]) if (v(name)) j[name] = v(name);
     if (v("retry")) j.retry = delays(v("retry"));
-    if (v("max")) j.max = Number(v("max"));
+    for (const name of ["jitter", "max"]) if (v(name)) j[name] = Number(v(name));
+    if (v("meta")) j.meta = metaOf(this.by.meta.value());
     return j;
   }
 
