@@ -196,6 +196,10 @@ func testTubeLimits(b *harness) {
 		}
 	}
 	b.wantTake(2, "t")
+	b.put("t", 1) // while somebody waits
+	if s := b.tube("t"); s.Total != 6 || s.Ready != 3 || s.Deletes != 0 {
+		b.Errorf("the tube is %+v", s)
+	}
 }
 
 // testBlockedGroup: the jobs of one blocked group, whatever their priority, do not stop others.

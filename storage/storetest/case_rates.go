@@ -159,13 +159,13 @@ func testRateWait(b *harness) {
 	b.listener.woken("t")
 	for _, wait := range []time.Duration{40 * time.Second, 20 * time.Second} {
 		next := b.advance(0)
-		if next > wait+10*time.Millisecond || next < wait-5*time.Second {
+		if next > wait+10*time.Millisecond || next < wait-5*time.Second && !b.engine.runsByItself() {
 			b.Errorf("the next Tick is due in %v, want %v", next, wait)
 		}
 		if b.listener.woken("t") {
 			b.Error("woken without a token")
 		}
-		b.advance(next + 2*time.Millisecond)
+		b.advance(wait + 2*time.Millisecond)
 		if n := b.listener.count("t"); n != 1 {
 			b.Errorf("%d wake-ups for one token", n)
 		}
