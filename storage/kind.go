@@ -100,7 +100,8 @@ const (
 	// JobStats reads the stats of a job: ID → Job.
 	JobStats
 	// TubeStats reads the stats of a tube: Tube → TubeStats. Its Waiting counts only the
-	// other servers on the same store.
+	// other servers on the same store. With Info also its Limits, unless the tube has neither groups
+	// nor limits.
 	TubeStats
 	// Stats reads the stats of the store: nothing → Stats.
 	Stats

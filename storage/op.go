@@ -31,7 +31,7 @@ type Op struct {
 	Role  tube.Role
 	State tube.State
 	Wait  bool // Take: the connection will wait for a wake-up if there is no job
-	Info  bool // Take: the stats of the job are wanted; a store can answer with them (Job)
+	Info  bool // Take: the stats of the job are wanted; a store can answer with them (Job). TubeStats: Limits are wanted
 	First bool // Take: of the first tube in Tubes that has a ready job, whatever its priority
 
 	Pri      uint32

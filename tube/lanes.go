@@ -12,8 +12,9 @@ type lane struct {
 	ready                     queue // of the plain lane: empty, because its ready jobs are in Tube.ready
 	reserved, delayed, buried uint32
 
-	turn uint64 // when it had its last turn
-	pos  int32  // its index in lanes.eligible; -1: it is not there
+	turn    uint64 // when it had its last turn
+	pos     int32  // its index in lanes.eligible; -1: it is not there
+	counted laneCount
 }
 
 // lanes are the lanes of a tube that has groups.
@@ -25,6 +26,7 @@ type lanes struct {
 	ready    int      // ready jobs of groups
 	reserved int      // reserved jobs of groups
 	turns    uint64   // number of the last turn; 0 if live is 0
+	counts   laneCounts
 }
 
 // laneOf returns the lane of j: that of its group, or the plain one; nil if the tube has no groups.
@@ -80,6 +82,7 @@ func (m *Machine) leaveLane(now Instant, l *lane) {
 		return
 	}
 	t, th := l.tube, l.throttle
+	l.count(NotHeld, false)
 	delete(t.lanes.byName, l.name)
 	m.freeHandle(l.handle)
 	m.keepLane(l)
@@ -242,6 +245,9 @@ func (m *Machine) updateDeferred() {
 	m.deferring, m.deferred = false, nil
 	if l != nil && l.tube != nil {
 		m.updateLane(l)
+		if len(m.policies.own) > 0 {
+			l.tube.countHold(m.heldInTube(l.tube) != NotHeld)
+		}
 	}
 }
 
@@ -251,8 +257,12 @@ func (m *Machine) updateLane(l *lane) {
 		m.deferred = l
 		return
 	}
+	held, full := m.limitLane(l)
+	if !l.isPlain() {
+		l.count(held, full)
+	}
 	t, next := l.tube, m.next(l)
-	if next == nil || m.heldInLane(l) != NotHeld {
+	if next == nil || held != NotHeld {
 		if l.pos >= 0 {
 			t.lanes.eligible.remove(l)
 			m.updateTakeable(t)

@@ -115,6 +115,7 @@ func (m *Machine) checkLanes(t testing.TB, tb *Tube) {
 			counted[l][j.state]++
 		}
 	}
+	m.checkCounts(t, ls)
 	live := 0
 	for name, l := range ls.byName {
 		n := counted[l]
@@ -131,6 +132,31 @@ func (m *Machine) checkLanes(t testing.TB, tb *Tube) {
 	}
 	if m.checkEligible(t, &ls.plain); live != ls.live {
 		t.Fatalf("%d groups of tube %s are live, %d counted", live, tb.name, ls.live)
+	}
+}
+
+// checkCounts fails the test if what the lanes of a tube count for LimitStats is wrong.
+func (m *Machine) checkCounts(t testing.TB, ls *lanes) {
+	t.Helper()
+	var held [LastHeld + 1]uint64
+	full, busy := uint64(0), 0
+	for _, l := range ls.byName {
+		why, isFull := m.limitLane(l)
+		if why != NotHeld {
+			held[why] += uint64(l.ready.len())
+		}
+		if isFull {
+			full++
+		}
+		if l.reserved > 0 {
+			busy++
+			if at := l.counted.busy; at == 0 || ls.counts.busy[at-1] != l {
+				t.Fatalf("group %s is at %d of the busy ones", l.name, at)
+			}
+		}
+	}
+	if c := &ls.counts; held != c.held || full != c.full || busy != len(c.busy) {
+		t.Fatalf("counted %v held, %d full, %d busy, want %v, %d, %d", c.held, c.full, len(c.busy), held, full, busy)
 	}
 }
 

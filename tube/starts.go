@@ -44,23 +44,30 @@ func (p *Policy) StartLimits() Limits {
 // heldInLane returns why no job of l can start, as far as its group is concerned. Of a rate it knows
 // what checkRates has found.
 func (m *Machine) heldInLane(l *lane) Held {
+	held, _ := m.limitLane(l)
+	return held
+}
+
+// limitLane is heldInLane, and returns whether l has as many reserved jobs as it can have.
+func (m *Machine) limitLane(l *lane) (held Held, full bool) {
 	if l.isPlain() {
-		return NotHeld
+		return NotHeld, false
 	}
 	limits, strict := m.limitsOf(l)
 	if strict {
 		limits.Concurrency = 1
 	}
+	full = limits.Concurrency > 0 && l.reserved >= limits.Concurrency
 	head := m.head(l)
 	switch th := l.throttle; {
 	case th != nil && th.pauseUntil != 0:
-		return HeldByPause
-	case limits.Concurrency > 0 && l.reserved >= limits.Concurrency, head != nil && head.state != Ready:
-		return HeldByConcurrency
+		return HeldByPause, full
+	case full, head != nil && head.state != Ready:
+		return HeldByConcurrency, full
 	case th != nil && th.rateUntil != 0:
-		return HeldByRate
+		return HeldByRate, full
 	}
-	return NotHeld
+	return NotHeld, full
 }
 
 // heldInTube is heldInLane for a tube. A pause of the tube plays no part.

@@ -167,11 +167,14 @@ func (m *Machine) useTokens(now Instant, th *throttle, rates Rates) {
 
 // checkTokens finds out whether there is a token of each rate.
 func (m *Machine) checkTokens(now Instant, th *throttle, rates Rates) {
+	waits := th.rateUntil != 0
 	th.rateUntil = 0
 	if at := th.windows.nextToken(now, rates); at > now {
 		th.rateUntil = at
 	}
-	m.rearmThrottle(th)
+	if m.rearmThrottle(th); waits && th.rateUntil == 0 {
+		m.alarms.set(&th.alarm, 0) // the next Tick lets go on what has waited for the token
+	}
 }
 
 // recheckTokens is checkTokens for limits that may have changed. th may be nil. If the token came

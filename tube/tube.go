@@ -25,6 +25,7 @@ type Tube struct {
 	pauseUntil   Instant // 0: not paused
 	alarm        alarm   // set to the first delayed job or the end of the pause
 	woken        bool    // it is in Machine.woken
+	held         bool    // its limits hold a ready job that its group does not hold
 	takeableAt   int     // index in Machine.takeable, counted from 1; 0: it is not there
 	listed       uint64  // watched.stamp of the last list that it was in
 	index        int     // in Machine.order
@@ -48,6 +49,7 @@ type TubeStats struct {
 	OldestReady                              time.Duration // since the put of the oldest ready job, see oldestReady; 0 if none is ready
 	HasPolicy                                bool          // of its own, or by a prefix of its name
 	Expired                                  uint64        // jobs whose time was over, deleted or parked
+	Limits                                   *LimitStats   // nil: none, or they were not asked for
 	Waits, Runs                              Times         // of the tube's Flow; of all servers on the same store, as far as they have reported
 }
 

@@ -111,6 +111,7 @@ func (o *Observer) addTubes(fs families, f *metadata) {
 		fs.add("redstalk_tube_oldest_ready_seconds", t.OldestReady.Seconds(), t.Name)
 		fs.add("redstalk_tube_waiting_reserves", float64(t.Waiting), t.Name)
 		fs.addBool("redstalk_tube_paused", t.Pause > 0, t.Name)
+		fs.addLimits(t.Name, t.Limits)
 	}
 	if f.complete && f.stats != nil && f.stats.Tubes > uint64(len(f.tubes)) {
 		fs.addOthers(f)
@@ -132,6 +133,21 @@ func (fs families) addJobs(name string, urgent, ready, reserved, delayed, buried
 	fs.add("redstalk_tube_urgent_jobs", float64(urgent), name)
 	for i, n := range [...]uint64{ready, reserved, delayed, buried} {
 		fs.add("redstalk_tube_jobs", float64(n), name, states[i])
+	}
+}
+
+// addLimits adds figures about the groups and limits of a tube; none if l is nil.
+func (fs families) addLimits(name string, l *tube.LimitStats) {
+	if l == nil {
+		return
+	}
+	for held := tube.NotHeld + 1; held <= tube.LastHeld; held++ {
+		fs.add("redstalk_tube_held_jobs", float64(l.Held[held]), name, held.String())
+	}
+	fs.add("redstalk_tube_groups", float64(l.Groups), name)
+	fs.add("redstalk_tube_full_groups", float64(l.Full), name)
+	for _, g := range l.Busiest {
+		fs.add("redstalk_tube_group_reserved_jobs", float64(g.Reserved), name, g.Name)
 	}
 }
 
@@ -166,6 +182,9 @@ func (fs families) addFlow(name string, f *tube.Flow) {
 		"redstalk_tube_parked_total":     f.Parked,
 	} {
 		fs.add(metric, float64(n), name)
+	}
+	if f.Holds > 0 {
+		fs.add("redstalk_tube_holds_total", float64(f.Holds), name)
 	}
 	fs.addTimes("redstalk_tube_wait_seconds", &f.Waits, name)
 	fs.addTimes("redstalk_tube_run_seconds", &f.Runs, name)

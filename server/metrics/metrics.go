@@ -39,6 +39,11 @@ var definitions = []Definition{
 	{"redstalk_tube_kicks_total", counter, tubeLabel, "Jobs of a tube that were kicked."},
 	{"redstalk_tube_expired_total", counter, tubeLabel, "Jobs of a tube whose time was over: deleted or parked."},
 	{"redstalk_tube_parked_total", counter, tubeLabel, "Jobs of a tube that were parked or sent to a dead-letter tube, because they were exhausted or refused."},
+	{"redstalk_tube_held_jobs", gauge, []string{"tube", "reason"}, "Ready jobs of a tube that limits hold: concurrency, rate or paused (their group); only of tubes with groups or limits."},
+	{"redstalk_tube_groups", gauge, tubeLabel, "Groups of a tube that have a job."},
+	{"redstalk_tube_full_groups", gauge, tubeLabel, "Groups of a tube with as many reserved jobs as they can have."},
+	{"redstalk_tube_group_reserved_jobs", gauge, []string{"tube", "group"}, "Reserved jobs of the groups of a tube that have the most, up to ten."},
+	{"redstalk_tube_holds_total", counter, tubeLabel, "How often ready jobs of a group, or of a tube, began to be held."},
 	{"redstalk_tube_wait_seconds", histogram, tubeLabel, "Time from when a job became due until its first delivery."},
 	{"redstalk_tube_run_seconds", histogram, tubeLabel, "Time from the delivery of a job until its worker deleted it."},
 

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -282,6 +283,53 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// holdGroup reserves a job of a group in a tube of its own, so that two others must wait.
+func (i *instance) holdGroup(t *testing.T, group string) {
+	t.Helper()
+	if err := i.SetPolicy(background, "limited", &tube.Policy{GroupLimits: tube.Limits{Concurrency: 1}, Limits: tube.Limits{Concurrency: 50}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		must[tube.PutAnswer](t)(i.PutTagged(background, queue.NewJob{Tube: "limited", TTR: 60}, &tube.Tags{Group: group}))
+	}
+	i.reserve(t, "limited", 0)
+}
+
+// TestLimits: tubes with groups or limits show what they hold; the ten busiest groups are named.
+func TestLimits(t *testing.T) {
+	i := newInstance(t, 10)
+	i.put(t, "a", 0)
+	i.holdGroup(t, "a \"b\"")
+	for n := range 20 {
+		must[tube.PutAnswer](t)(i.PutTagged(background, queue.NewJob{Tube: "limited", TTR: 60}, &tube.Tags{Group: fmt.Sprint("g", n)}))
+		i.reserve(t, "limited", 0)
+	}
+	if err := i.PauseGroup(background, "limited", "g1", 60); err != nil {
+		t.Fatal(err)
+	}
+	must[tube.PutAnswer](t)(i.PutTagged(background, queue.NewJob{Tube: "limited", TTR: 60}, &tube.Tags{Group: "g1"}))
+	shown, named := samples(t, i.o), 0
+	expect(t, shown, map[string]string{
+		`redstalk_tube_held_jobs{tube="limited",reason="concurrency"}`:    "2",
+		`redstalk_tube_held_jobs{tube="limited",reason="paused"}`:         "1",
+		`redstalk_tube_held_jobs{tube="limited",reason="rate"}`:           "0",
+		`redstalk_tube_groups{tube="limited"}`:                            "21",
+		`redstalk_tube_full_groups{tube="limited"}`:                       "21",
+		`redstalk_tube_holds_total{tube="limited"}`:                       "2",
+		`redstalk_tube_group_reserved_jobs{tube="limited",group="a \"b\""}`: "1",
+		`redstalk_tube_groups{tube="a"}`:                                  "",
+		`redstalk_tube_held_jobs{tube="a",reason="concurrency"}`:          "",
+	})
+	for name := range shown {
+		if strings.HasPrefix(name, "redstalk_tube_group_reserved_jobs") {
+			named++
+		}
+	}
+	if named != tube.MaxBusiest {
+		t.Errorf("%d groups are named", named)
+	}
+}
+
 // TestText: the text is parsed correctly: labels with any content, numbers with all their
 // digits, and histograms with cumulative buckets that end with their count.
 func TestText(t *testing.T) {
@@ -333,6 +381,7 @@ func TestAllShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.put(t, "a", 0)
+	i.holdGroup(t, "g")
 	times := &telemetry.Reading{Bounds: []int64{1}, Counts: []uint64{1, 0}}
 	report := i.store.Report()
 	report.Calls, report.Operations, report.Syncs, report.Retries, report.Replays = times, times, times, 8, 9

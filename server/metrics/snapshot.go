@@ -128,7 +128,7 @@ func (o *Observer) askTubes(ctx context.Context, f *metadata) ([]*tube.TubeStats
 func askStep(ctx context.Context, q *queue.Queue, names []string) ([]*tube.TubeStats, error) {
 	ops := make([]storage.Op, len(names))
 	for i, name := range names {
-		ops[i] = storage.Op{Kind: storage.TubeStats, Tube: name}
+		ops[i] = storage.Op{Kind: storage.TubeStats, Tube: name, Info: true}
 	}
 	answers, err := q.Do(ctx, ops...)
 	if err != nil {

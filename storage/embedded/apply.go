@@ -234,6 +234,9 @@ func (e *Engine) readStats(now tube.Instant, op *storage.Op) {
 	case storage.TubeStats:
 		s, found := m.TubeStats(now, op.Tube)
 		if a.NotFound = !found; found {
+			if op.Info {
+				s.Limits = m.LimitStats(op.Tube)
+			}
 			a.TubeStats = &s
 		}
 	case storage.Stats:
