@@ -300,7 +300,7 @@ func TestTagsAreCopied(t *testing.T) {
 	from, addr, to := ours(t), ours(t), beanstalkd(t)
 	source, target := on(t, from), on(t, addr)
 	source("policy", "a", "max:5")
-	source("put", "-t", "a", "--key", "k", "--retry", "1h,2h", "--delay", "1h", "x")
+	source("put", "-t", "a", "--key", "k", "--retry", "1h,2h", "--delay", "1h", "--group", "Ann & \"Co\"", "x")
 	file := filepath.Join(t.TempDir(), "jobs")
 	exported := source("export")
 	if err := os.WriteFile(file, []byte(exported), 0o600); err != nil {
@@ -310,7 +310,7 @@ func TestTagsAreCopied(t *testing.T) {
 		t.Errorf("a job's own tags are not what is exported: %s", exported)
 	}
 	target("import", file)
-	if got := target("find", "-t", "a", "k", "--json"); !strings.Contains(got, `"retry":["1h","2h"]`) || !strings.Contains(got, `"state":"delayed"`) {
+	if got := target("find", "-t", "a", "k", "--json"); !strings.Contains(got, `"retry":["1h","2h"]`) || !strings.Contains(got, `"state":"delayed"`) || !strings.Contains(got, `"group":"Ann & \"Co\""`) {
 		t.Error("tags were lost:", got)
 	}
 	if got := runIn(t.Context(), "", "import", file, "-s", to); got.code != exitExtension || !strings.Contains(got.err, "--skip 0") {

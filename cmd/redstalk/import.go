@@ -27,7 +27,7 @@ func importCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` for all jobs, instead of their own"},
 			&cli.IntFlag{Name: "skip", Usage: "`N`: skip the first N lines"},
-			&cli.BoolFlag{Name: "drop-tags", Usage: "drop all tags, such as key, retry and meta, if the server has no put-tags"},
+			&cli.BoolFlag{Name: "drop-tags", Usage: "drop all tags, such as key, retry and meta, if the server has no put-tags; the group, if it has no groups"},
 		},
 	}
 }
@@ -35,7 +35,8 @@ func importCommand() *cli.Command {
 // importer is one run of import.
 type importer struct {
 	*task
-	tags   bool // the server has put-tags,
+	groups bool // the server has groups,
+	tags   bool // put-tags,
 	copies bool // and those of copies
 	lines  int  // lines read
 	less   int  // jobs without tags that they had
@@ -54,6 +55,9 @@ func importJobs(t *task) error {
 		return err
 	}
 	if m.copies, err = t.supports("restore"); err != nil {
+		return err
+	}
+	if m.groups, err = t.supports("groups"); err != nil {
 		return err
 	}
 	m.bar = startProgress(t, "importing", size)
@@ -174,11 +178,15 @@ func (m *importer) read(line []byte) (*entry, error) {
 	if j.At > maxDueTime.UnixMilli() {
 		return nil, fmt.Errorf("at is %d, and the latest due time is %d", j.At, maxDueTime.UnixMilli())
 	}
+	if j.Group != "" && !m.groups && m.tags && m.Bool("drop-tags") {
+		j.Group = ""
+		m.less++
+	}
 	tags, err := j.tags()
 	if err != nil {
 		return nil, err
 	}
-	if len(tags) > 0 && !m.tags {
+	if len(tags) > 0 && (!m.tags || j.Group != "" && !m.groups) {
 		if !m.Bool("drop-tags") {
 			return nil, failure{exitExtension, fmt.Errorf("the job has %s, which this server does not support: use --drop-tags to drop them", strings.Join(tags, " "))}
 		}

@@ -149,7 +149,7 @@ func (j *job) setLeft(left int64, now time.Time) {
 // tags returns the job's tags in the form of put. beanstalkd has none of them.
 func (j *job) tags() ([]string, error) {
 	values := map[string]string{
-		"key": j.Key, "on-duplicate": j.OnDuplicate, "key-ttl": j.KeyTTL,
+		"key": j.Key, "group": j.Group, "on-duplicate": j.OnDuplicate, "key-ttl": j.KeyTTL,
 		"retry": strings.Join(j.Retry, ","), "jitter": j.Jitter, "max": optional(j.Max), "dead": j.Dead, "trace": j.Trace,
 		"expire": j.Expire, "on-expire": j.OnExpire,
 	}
@@ -168,6 +168,13 @@ func tagWords(value func(name string) string) (words []string, err error) {
 	for _, tag := range plainTags() {
 		text := value(tag.Name)
 		if text == "" {
+			continue
+		}
+		if tag.Name == "group" {
+			if !protocol.ValidGroup(text) {
+				return nil, fmt.Errorf("group is %q, not 1 to %d bytes of UTF-8 without control characters", text, protocol.MaxGroup)
+			}
+			words = append(words, tag.Name+":"+protocol.Quote(text))
 			continue
 		}
 		if err := checkWord(tag.Name, text); err != nil {

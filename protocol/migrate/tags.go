@@ -28,7 +28,7 @@ func parseTags(page client.Page, now time.Time) (t *protocol.Tags, left bool) {
 		n, _ := strconv.ParseInt(text(key), 10, 64)
 		return n
 	}
-	t = &protocol.Tags{Key: text("key"), Max: uint32(number("max")), Dead: text("dead"), Trace: text("trace"), Reason: text("reason"), FailedAt: number("failed-ms")}
+	t = &protocol.Tags{Key: text("key"), Group: text("group"), Max: uint32(number("max")), Dead: text("dead"), Trace: text("trace"), Reason: text("reason"), FailedAt: number("failed-ms")}
 	t.Retry, t.Doubled, _ = protocol.ParseRetry(text("retry"))
 	if _, has := page.Value("jitter"); has {
 		t.Jitter, t.HasJitter = uint8(number("jitter")), true
@@ -78,6 +78,7 @@ func words(t *protocol.Tags, can func(extension string) bool) (all string, lost 
 	add(t.HasJitter && t.Jitter > 0, "backoff", "jitter:%d", t.Jitter)
 	add(t.Max > 0, "put-tags", "max:%d", t.Max)
 	add(t.Dead != "", "put-tags", "dead:%s", t.Dead)
+	add(t.Group != "", "groups", "group:%s", protocol.Quote(t.Group))
 	add(t.OnExpire != 0, "expire", "on-expire:%s", protocol.OnExpireWords[t.OnExpire])
 	add(t.ExpireAt != 0, "restore", "expire-at:%d", t.ExpireAt)
 	add(t.Reason != "", "restore", "reason:%s", protocol.Quote(t.Reason))

@@ -310,15 +310,15 @@ func TestLimits(t *testing.T) {
 	must[tube.PutAnswer](t)(i.PutTagged(background, queue.NewJob{Tube: "limited", TTR: 60}, &tube.Tags{Group: "g1"}))
 	shown, named := samples(t, i.o), 0
 	expect(t, shown, map[string]string{
-		`redstalk_tube_held_jobs{tube="limited",reason="concurrency"}`:    "2",
-		`redstalk_tube_held_jobs{tube="limited",reason="paused"}`:         "1",
-		`redstalk_tube_held_jobs{tube="limited",reason="rate"}`:           "0",
-		`redstalk_tube_groups{tube="limited"}`:                            "21",
-		`redstalk_tube_full_groups{tube="limited"}`:                       "21",
-		`redstalk_tube_holds_total{tube="limited"}`:                       "2",
+		`redstalk_tube_held_jobs{tube="limited",reason="concurrency"}`:      "2",
+		`redstalk_tube_held_jobs{tube="limited",reason="paused"}`:           "1",
+		`redstalk_tube_held_jobs{tube="limited",reason="rate"}`:             "0",
+		`redstalk_tube_groups{tube="limited"}`:                              "21",
+		`redstalk_tube_full_groups{tube="limited"}`:                         "21",
+		`redstalk_tube_holds_total{tube="limited"}`:                         "2",
 		`redstalk_tube_group_reserved_jobs{tube="limited",group="a \"b\""}`: "1",
-		`redstalk_tube_groups{tube="a"}`:                                  "",
-		`redstalk_tube_held_jobs{tube="a",reason="concurrency"}`:          "",
+		`redstalk_tube_groups{tube="a"}`:                                    "",
+		`redstalk_tube_held_jobs{tube="a",reason="concurrency"}`:            "",
 	})
 	for name := range shown {
 		if strings.HasPrefix(name, "redstalk_tube_group_reserved_jobs") {

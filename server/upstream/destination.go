@@ -97,7 +97,7 @@ func tagsOf(t *protocol.Tags) tube.Tags {
 	if t == nil {
 		return tags
 	}
-	tags.Key, tags.Trace, tags.Reason = t.Key, t.Trace, t.Reason
+	tags.Key, tags.Group, tags.Trace, tags.Reason = t.Key, t.Group, t.Trace, t.Reason
 	tags.FailedAt, tags.ExpiresAt = tube.Instant(t.FailedAt)*ms, tube.Instant(t.ExpireAt)*ms
 	tags.Rules = tube.Rules{Retry: t.Retry, Doubled: t.Doubled, Max: t.Max, Dead: t.Dead, OnExpire: tube.OnExpire(t.OnExpire)}
 	if t.HasJitter {
