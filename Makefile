@@ -151,6 +151,7 @@ fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API
 	$(GO) test ./protocol -run '^$$' -fuzz '^FuzzLine$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/webhook -run '^$$' -fuzz '^FuzzAllow$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./tube -run '^$$' -fuzz '^FuzzMachine$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./tube/cron -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZTIME)
 	$(GO) test -tags poison ./server -run '^$$' -fuzz '^FuzzConnection$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server -run '^$$' -fuzz '^FuzzAuth$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/access -run '^$$' -fuzz '^FuzzFile$$' -fuzztime $(FUZZTIME)

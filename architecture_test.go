@@ -23,6 +23,7 @@ var layers = [][]importRule{
 	{ // values and formats
 		{"protocol", ""},
 		{"tube", ""},
+		{"tube/cron", ""},
 		{"storage/body", ""},
 		{"storage/telemetry", ""},
 		{"storage/redact", ""},

@@ -10,7 +10,6 @@ import (
 
 	protoclient "redstalk/protocol/client"
 	"redstalk/storage/redis/redistest"
-	"redstalk/tools/conformance/busy"
 )
 
 // weightedWorkers are connections that reserve with weights from the tubes a, b and c, and delete what
@@ -78,12 +77,12 @@ func testWeightsOnInstances(t *testing.T, partitions string) {
 		t.Cleanup(func() { c.Close() })
 		producers = append(producers, c)
 	}
-	random, slow, bursts := rand.New(rand.NewPCG(1, 1)), 0, 150
+	random, slow, bursts := rand.New(rand.NewPCG(1, 1)), 0, 100
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for burst := range bursts {
 		want := make(map[string]bool)
-		for i := range 1 + random.IntN(8) {
+		for i := range 1 + random.IntN(2)*random.IntN(2)*random.IntN(8) { // mostly one, so that nothing else wakes a worker
 			body := fmt.Sprintf("%d-%d", burst, i)
 			want[body] = true
 			c := producers[random.IntN(2)]
@@ -102,11 +101,11 @@ func testWeightsOnInstances(t *testing.T, partitions string) {
 				t.Fatalf("burst %d: %v are left, and all workers wait", burst, want)
 			}
 		}
-		if time.Since(began) > busy.Times(500*time.Millisecond) { // less than what a lost wake-up costs
+		if time.Since(began) > 200*time.Millisecond {
 			slow++
 		}
 	}
-	if slow > bursts/30 {
+	if slow > bursts/8 { // a lost wake-up costs up to a second, and a busy machine makes some slow as well
 		t.Errorf("%d of %d bursts had to wait", slow, bursts)
 	}
 }

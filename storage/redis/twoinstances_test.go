@@ -2,6 +2,7 @@ package redis
 
 import (
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // describes it. What has no holder is carried out by either.
 type twoInstances struct {
 	stores [2]*Store
+	mu     sync.Mutex // guards random and holder
 	random *rand.Rand
 	holder int // the store that got a reservation last, which alone can have some
 }
@@ -36,6 +38,8 @@ func (p *twoInstances) Do(batches ...*storage.Batch) {
 // instance returns which store carries out these operations: that of their holder, if any has one.
 // References to tubes are all in the first one, which shows them at once.
 func (p *twoInstances) instance(ops []storage.Op) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	at := p.random.IntN(2)
 	for i := range ops {
 		op := &ops[i]
@@ -115,6 +119,14 @@ func TestTwoInstances(t *testing.T) {
 			e.check(t)
 		})
 	}
+}
+
+// TestGroupsOfTwoInstances runs the cases about groups, limits and rates on two instances.
+func TestGroupsOfTwoInstances(t *testing.T) {
+	t.Parallel()
+	e := &engines{url: redistest.Start(t).URL(), partitions: 1}
+	storetest.RunGroups(t, e.freshOfTwo)
+	e.check(t)
 }
 
 // freshOfTwo is fresh for two instances.

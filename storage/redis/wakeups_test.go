@@ -19,11 +19,12 @@ type wakeUpTest struct {
 	*testing.T
 	server *redistest.Server
 	client *goredis.Client
+	skew   func() time.Duration // moves the clock; nil: nothing does
 }
 
 func newWakeUpTest(t *testing.T) *wakeUpTest {
 	server := redistest.Start(t)
-	return &wakeUpTest{t, server, server.Client(t)}
+	return &wakeUpTest{T: t, server: server, client: server.Client(t)}
 }
 
 // waitingInstance is an instance, with the tubes for which it was woken.
@@ -34,7 +35,7 @@ type waitingInstance struct {
 
 func (w *wakeUpTest) instance(partitions int) waitingInstance {
 	w.Helper()
-	o := Options{URL: w.server.URL(), Timeout: patient, Partitions: partitions, Log: slog.New(slog.DiscardHandler)}
+	o := Options{URL: w.server.URL(), Timeout: patient, Partitions: partitions, skew: w.skew, Log: slog.New(slog.DiscardHandler)}
 	s, err := Open(context.Background(), o)
 	if err != nil {
 		w.Fatal(err)

@@ -117,8 +117,11 @@ func (b *harness) wantHeld(what string, why tube.Held, ids ...uint64) {
 		if listed < 0 || jobs[listed].Held != why {
 			b.Errorf("%s: job %d is not listed as held %q", what, id, why)
 		}
-		if g := s.Metadata.Group; g != "" && b.group(s.Tube, g).Held != why {
-			b.Errorf("%s: group %s of %s is held %q, want %q", what, g, s.Tube, b.group(s.Tube, g).Held, why)
+		if s.Metadata == nil || s.Metadata.Group == "" {
+			continue
+		}
+		if g := b.group(s.Tube, s.Metadata.Group); g == nil || g.Held != why {
+			b.Errorf("%s: the group of job %d is %+v, want held %q", what, id, g, why)
 		}
 	}
 }
@@ -193,6 +196,10 @@ func testTubeLimits(b *harness) {
 		}
 	}
 	b.wantTake(2, "t")
+	b.put("t", 1) // while somebody waits
+	if s := b.tube("t"); s.Total != 6 || s.Ready != 3 || s.Deletes != 0 {
+		b.Errorf("the tube is %+v", s)
+	}
 }
 
 // testBlockedGroup: the jobs of one blocked group, whatever their priority, do not stop others.

@@ -221,3 +221,17 @@ func showResult(a *storage.Answer) string {
 func showJob(s *tube.JobStats) string {
 	return fmt.Sprintf("%+v, metadata %+v, notes %+v", *s, s.Metadata, *s.Metadata.AllNotes())
 }
+
+// describeLanes describes the ready jobs of tubes that have groups.
+func (m *Model) describeLanes() (s string) {
+	for l, jobs := range m.readyLanes() {
+		if !m.hasLiveGroup(l.tube) {
+			continue
+		}
+		s += fmt.Sprintf("\n\t%s, group %q, turn %v, load %d, held %q:", l.tube, l.group, m.group(l).turn, m.load(l), m.held(l))
+		for _, j := range jobs {
+			s += fmt.Sprintf(" %d (pri %d, head: %v)", j.id, j.pri, j.head)
+		}
+	}
+	return s
+}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -51,12 +52,19 @@ type listener struct {
 	mu      sync.Mutex
 	wakeUps map[string]int
 	due     time.Duration
+	waiters []chan struct{} // see notify
 }
 
 func (e *listener) WakeUp(tube string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.wakeUps[tube]++
+	for _, woken := range e.waiters {
+		select {
+		case woken <- struct{}{}:
+		default: // it has not yet seen the last one
+		}
+	}
 	return true
 }
 
@@ -152,7 +160,7 @@ func (b *harness) take(h tube.Holder, tubes ...string) uint64 {
 // wantTake checks which jobs come out, in this order, and that no more follow.
 func (b *harness) wantTake(h tube.Holder, name string, ids ...uint64) {
 	b.Helper()
-	for _, want := range append(ids, 0) {
+	for _, want := range append(slices.Clip(ids), 0) {
 		if got := b.take(h, name); got != want {
 			b.Fatalf("took job %d from %s, want %d", got, name, want)
 		}

@@ -306,7 +306,7 @@ func (h *history) follow(batch []storage.Op) {
 			mine[i].Answer.Soon = batch[i].Answer.Soon
 		}
 		if diff := differ(&batch[i].Answer, &mine[i].Answer, h.engine.unit()); diff != "" {
-			h.Fatalf("the store and the model differ: %s\nmodel: %s\n%s\nafter:\n%s", diff, show(&mine[i].Answer), h.model.debug(), strings.Join(h.log, "\n"))
+			h.Fatalf("the store and the model differ: %s\nmodel: %s%s\nafter:\n%s", diff, show(&mine[i].Answer), h.model.describeLanes(), strings.Join(h.log, "\n"))
 		}
 		h.learnLease(&batch[i])
 	}

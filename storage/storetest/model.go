@@ -190,10 +190,10 @@ func (m *Model) Do(op *storage.Op) {
 	m.seeGroups(nil)
 }
 
-// peekHead returns the first job of a tube in a state. A ready job that is not held, as far as its
-// group is concerned, comes before those that are.
+// peekHead returns the first job of a tube in a state: of the ready ones, the one that a take would
+// get, were the tube not paused.
 func (m *Model) peekHead(op *storage.Op, in func(*modelJob) bool) *modelJob {
-	if j := m.choose(m.firstOfLanes(op.Tube, m.heldByGroup)); j != nil && op.State == tube.Ready {
+	if j := m.choose(m.firstOfLanes(op.Tube)); j != nil && op.State == tube.Ready {
 		return j
 	}
 	return m.first(op.State, in)

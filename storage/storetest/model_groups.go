@@ -139,14 +139,14 @@ func (m *Model) offers(name string) []*modelJob {
 	if t := m.find(name); t == nil || t.paused {
 		return nil
 	}
-	return m.firstOfLanes(name, m.held)
+	return m.firstOfLanes(name)
 }
 
-// firstOfLanes is offers for the lanes that are not held.
-func (m *Model) firstOfLanes(name string, held func(modelLane) tube.Held) (jobs []*modelJob) {
+// firstOfLanes is offers, whether the tube is paused or not.
+func (m *Model) firstOfLanes(name string) (jobs []*modelJob) {
 	var best []modelLane
 	for l := range m.readyLanes() {
-		if l.tube != name || held(l) != tube.NotHeld {
+		if l.tube != name || m.held(l) != tube.NotHeld {
 			continue
 		}
 		if len(best) > 0 && m.compareLanes(l, best[0]) < 0 {

@@ -214,7 +214,7 @@ func TestDocPictures(t *testing.T) {
 		{name: "overview"},
 		{name: "overview-dark", prepare: func(b *tab) { b.theme("dark") }},
 		{name: "overview-phone", prepare: (*tab).phone},
-		{name: "tube", page: "#/tube/emails"},
+		{name: "tube", page: "#/tube/emails", then: func(b *tab) { b.inState("delayed") }},
 		{name: "job", page: "#/tube/emails", then: func(b *tab) {
 			b.inState("delayed")
 			b.openJob(s.jobs("emails", "delayed")[0].ID)

@@ -139,7 +139,11 @@ func (c *checker) checkGroups(ctx context.Context, p *checkedPartition, scan, ki
 		}
 		cursor = next
 	}
-	return nil
+	if kind != "lane-jobs" && kind != "lane-reserved" {
+		return nil
+	}
+	_, _, err := c.ask(ctx, p, groupsScript, []string{kind, name}) // whether the tube is known
+	return err
 }
 
 // entriesOf returns every second text.

@@ -99,7 +99,8 @@
 local find_first, reserve_first, hold, SLOW
 local define_take, slow_functions
 
--- settle_lanes writes what has changed about groups; nil if nothing has, see groups/.
+-- settle_lanes(ends) writes what has changed about groups, nil if nothing has; ends says that the
+-- batch does nothing else any more. See groups/settle.lua.
 local settle_lanes
 
 function define_take()
@@ -142,19 +143,7 @@ function slow_functions()
 --include tagged/pending.lua
   end
   function define_groups()
---include groups/start.lua
---include data: limits
---include groups/tubes.lua
---include groups/rates.lua
---include groups/lanes.lua
---include groups/settle.lua
---include groups/moves.lua
---include groups/take.lua
---include groups/due.lua
---include groups/delete.lua
---include groups/commands.lua
---include groups/policies.lua
-    return G
+--include groups/all.lua
   end
   local function define_bulk()
 --include bulk/start.lua
@@ -201,7 +190,7 @@ while ARGV[at] do
   end
 end
 write_new_jobs()
-if settle_lanes then settle_lanes() end
+if settle_lanes then settle_lanes(true) end
 
 --include batch/counters.lua
 --include batch/reply.lua

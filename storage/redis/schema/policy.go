@@ -103,8 +103,12 @@ func ParsePolicy(text string) (*tube.Policy, error) {
 	return p, nil
 }
 
-// parseRates is the reverse of RatesText.
-func parseRates(r *tube.Rates, text string) error {
+// parseRates is the reverse of RatesText, for the word of a policy with a name.
+func parseRates(p *tube.Policy, name, text string) error {
+	r := &p.Limits.Rates
+	if name == "group-rate" {
+		r = &p.GroupLimits.Rates
+	}
 	_, err := fmt.Sscanf(text, "%d,%d,%d", &r[0], &r[1], &r[2])
 	return err
 }
@@ -118,10 +122,8 @@ func setPolicyWord(p *tube.Policy, name, value string) (err error) {
 	case "push":
 		p.Push.URL = value
 		return nil
-	case "rate":
-		return parseRates(&p.Limits.Rates, value)
-	case "group-rate":
-		return parseRates(&p.GroupLimits.Rates, value)
+	case "rate", "group-rate":
+		return parseRates(p, name, value)
 	case "retry":
 		for _, text := range strings.Split(value, ",") {
 			if n, err = strconv.ParseUint(text, 10, 64); err != nil {

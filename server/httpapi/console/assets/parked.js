@@ -40,9 +40,9 @@ const columns = [
 // On a narrow screen the cells have two lines.
 const two = (first, second) => make("span", { className: "two" }, make("span", {}, first), make("span", {}, second));
 const narrowColumns = [
-  { key: "id", label: "Job, since", min: 64, grow: 1, stamp: everySecond, cell: j => two(String(j.id), sinceCell(j)) },
-  { key: "parked", label: "Tube and reason", min: 116, grow: 4, stamp: j => j, cell: j => two(tubeLink(j), reason(j)) },
-  { key: "key", label: "Key and body", min: 104, grow: 4, stamp: j => j, cell: j => j.key ? two(...keyAndBody(j)) : make("span", {}, keyAndBody(j)) },
+  { key: "id", label: "Job, since", min: 76, grow: 1, stamp: everySecond, cell: j => two(String(j.id), sinceCell(j)) },
+  { key: "parked", label: "Tube and reason", min: 110, grow: 4, stamp: j => j, cell: j => two(tubeLink(j), reason(j)) },
+  { key: "key", label: "Key and body", min: 98, grow: 4, stamp: j => j, cell: j => j.key ? two(...keyAndBody(j)) : make("span", {}, keyAndBody(j)) },
 ];
 const chosen = () => (narrow.matches ? narrowColumns : columns).map(c => ({ ...c, sortable: false }));
 

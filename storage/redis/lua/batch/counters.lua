@@ -21,4 +21,7 @@ if sum.deleted ~= 0 then call('HINCRBY', COUNTS, 'deleted', format('%d', sum.del
 if sum.urgent ~= 0 then call('HINCRBY', COUNTS, 'urgent', format('%d', sum.urgent)) end
 if sum.grouped ~= 0 then call('HINCRBY', COUNTS, 'grouped', format('%d', sum.grouped)) end
 if SLOW then SLOW.write_slow_counters() end
+if limited then -- what comes now can write counters again
+  totals, bytes, joined, joined_urgent, deletes = {}, {}, {}, {}, {}
+end
 

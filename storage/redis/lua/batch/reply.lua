@@ -7,11 +7,7 @@ local own_wakeups, own_count = '', 0
 for tube, n in pairs(wakeups) do
   local waiting = PREFIX .. 'waiting:' .. tube
   if n > 0 and call('EXISTS', waiting) == 1 and not is_paused(tube) then
-    if limited then
-      SLOW = SLOW or slow_functions()
-      n = SLOW.groups().wakeups_for(tube, n)
-    end
-    local woken = n > 0 and call('ZPOPMIN', waiting, format('%d', n)) or {}
+    local woken = call('ZPOPMIN', waiting, format('%d', n))
     for k = 1, #woken, 2 do
       if woken[k] == INSTANCE then
         local jobs = n - #woken / 2 + 1 -- one for each of the others

@@ -11,21 +11,13 @@
 --include data: keys
 --include data: heartbeat-timeout
 --include check/start.lua
+--include shared/limits.lua
 
-for _, tube in ipairs(call('SMEMBERS', PREFIX .. 'group-tubes')) do
+for _, tube in ipairs(call('HKEYS', PREFIX .. 'group-tubes')) do
   if call('EXISTS', PREFIX .. 'lane-jobs:' .. tube, PREFIX .. 'lane-reserved:' .. tube) == 0 then
     note('group-tubes has ' .. tube .. ', which has no jobs with groups')
-    if REPAIR then call('SREM', PREFIX .. 'group-tubes', tube) end
+    if REPAIR then call('HDEL', PREFIX .. 'group-tubes', tube) end
   end
-end
-
--- limits_starts returns whether the text of a policy limits which jobs may start, as
--- schema.LimitsStarts does.
-local function limits_starts(text)
-  for word in string.gmatch(text, '([%l-]+):') do
-    if word == 'concurrency' or word == 'rate' or word == 'push-rate' or string.sub(word, 1, 6) == 'group-' then return true end
-  end
-  return false
 end
 
 local limiting = {}
@@ -35,16 +27,16 @@ for _, hash in ipairs({ 'policies', 'prefixes' }) do
     if limits_starts(all[k + 1]) then limiting[all[k]] = true end
   end
 end
-for _, name in ipairs(call('SMEMBERS', PREFIX .. 'limit-policies')) do
+for _, name in ipairs(call('HKEYS', PREFIX .. 'limit-policies')) do
   if not limiting[name] then
     note('limit-policies has ' .. name .. ', which limits nothing')
-    if REPAIR then call('SREM', PREFIX .. 'limit-policies', name) end
+    if REPAIR then call('HDEL', PREFIX .. 'limit-policies', name) end
   end
   limiting[name] = nil
 end
 for name in pairs(limiting) do
   note('limit-policies lacks ' .. name)
-  if REPAIR then call('SADD', PREFIX .. 'limit-policies', name) end
+  if REPAIR then call('HSET', PREFIX .. 'limit-policies', name, '') end
 end
 
 local g = call('EXISTS', PREFIX .. 'group-tubes') == 1 and 'g' or ''

@@ -9,7 +9,8 @@
 -- ARGV[3]  how much work the call can do, see start.lua
 -- ARGV[4]  the key after the prefix, up to the ':', one of CHECKS
 -- ARGV[5]  tube
--- ARGV[6…] members of the sorted set, or fields of the hash
+-- ARGV[6…] members of the sorted set, or fields of the hash. Without any, whether the tube is known as
+--          one with groups is checked, by lane-jobs or lane-reserved
 --
 -- Reply: how many of these were checked, from the first one on, at least one; and a text for each
 -- fault
@@ -167,5 +168,5 @@ for k = 6, #ARGV do
   end
   done, work = done + 1, work + 6
 end
-if kind == 'lane-jobs' or kind == 'lane-reserved' then check_group_tube(tube) end
+if not ARGV[6] and (kind == 'lane-jobs' or call('EXISTS', key_of('lane-jobs')) == 0) then check_group_tube(tube) end
 return { done, wrong }

@@ -25,10 +25,10 @@ end
 local function check_group_tube(tube)
   local flags = call('GET', PREFIX .. 'limited') or ''
   if call('EXISTS', PREFIX .. 'lane-jobs:' .. tube, PREFIX .. 'lane-reserved:' .. tube) == 0 then return end
-  if call('SISMEMBER', PREFIX .. 'group-tubes', tube) == 1 and string.find(flags, 'g') then return end
+  if call('HEXISTS', PREFIX .. 'group-tubes', tube) == 1 and string.find(flags, 'g') then return end
   note('tube ' .. tube .. ': it is not known that it has jobs with groups')
   if REPAIR then
-    call('SADD', PREFIX .. 'group-tubes', tube)
+    call('HSET', PREFIX .. 'group-tubes', tube, '')
     call('SET', PREFIX .. 'limited', 'g' .. string.gsub(flags, 'g', ''))
   end
 end

@@ -25,7 +25,10 @@ while more do
   more = more and left > 0
 end
 if left > 0 and not cut and ARGV[at + 2] == '1' then
-  if limited then SLOW.await_limited(tube) end
+  if limited then
+    SLOW = SLOW or slow_functions()
+    SLOW.await_limited(tube)
+  end
   call('ZADD', PREFIX .. 'waiting:' .. tube, 'NX', format('%.0f', NOW), INSTANCE)
 end
 local got = sum.takes - before

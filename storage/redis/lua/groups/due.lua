@@ -79,15 +79,15 @@ local function next_group(t, group)
   return a and (not b or a < b) and a or b
 end
 
--- rescan looks at up to limit groups of a tube, from where the last one has ended. What the index
--- says of them is computed from the jobs.
+-- rescan looks at up to limit groups of a tube, from where the last one has ended, and returns how
+-- many. What the index says of them is computed from the jobs.
 local function rescan(t, limit)
   local group = call('HGET', PREFIX .. 'rescans', t.name) or ''
-  for _ = 1, limit do
+  for n = 1, limit do
     group = next_group(t, group)
     if not group then
       call('HDEL', PREFIX .. 'rescans', t.name)
-      return
+      return n
     end
     local lane = lane_of(t, group)
     lane.first, lane.reserved = STALE, false
@@ -95,6 +95,7 @@ local function rescan(t, limit)
     dirty(t, lane)
   end
   call('HSET', PREFIX .. 'rescans', t.name, group)
+  return limit
 end
 
 -- set_timer sets the timer of a tube.
@@ -116,15 +117,16 @@ function G.fire(tube, limit)
   sum.changed = true
   local groups = call('ZRANGEBYSCORE', queue, '-inf', format('%.0f', NOW), 'LIMIT', '0', format('%d', limit))
   if groups[1] then call('ZREM', queue, unpack(groups)) end
+  local n = #groups
   recheck(t, groups)
   if call('HEXISTS', PREFIX .. 'rescans', tube) == 1 then
-    rescan(t, math.max(limit - #groups, 1))
+    n = n + rescan(t, math.max(limit - n, 1))
     if call('EXISTS', t.jobs, t.reserved) > 0 then list(t) end
   end
   settle(t)
   set_timer(t)
   wake_all(tube)
-  return #groups
+  return n
 end
 
 -- begin_rescan looks at the groups of a tube again, up to limit of them now, and wakes clients.

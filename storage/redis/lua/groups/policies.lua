@@ -5,13 +5,25 @@ local function concerns(name, tube)
   return name == tube or sub(name, -1) == '*' and sub(tube, 1, #name - 1) == sub(name, 1, -2)
 end
 
-local limits_starts -- whether the policy limits starts, or did before
+-- note_limiting notes which policies limit starts, of a program that did not know.
+function G.note_limiting()
+  for _, hash in ipairs({ 'policies', 'prefixes' }) do
+    local all = call('HGETALL', PREFIX .. hash)
+    for k = 1, #all, 2 do
+      if limits_starts(all[k + 1]) then call('HSET', PREFIX .. 'limit-policies', all[k], '') end
+    end
+  end
+  set_flags()
+end
+
+local limits -- whether the policy limits starts, or did before
 
 -- policy_changes is called before a policy changes.
 function G.policy_changes(name, starts)
   G.forget_tubes()
-  local n = call(starts and 'SADD' or 'SREM', PREFIX .. 'limit-policies', name)
-  limits_starts = starts or n == 1
+  local all = PREFIX .. 'limit-policies'
+  local n = starts and call('HSET', all, name, '') or not starts and call('HDEL', all, name)
+  limits = starts or n == 1
   if n == 1 then set_flags() end
 end
 
@@ -21,10 +33,11 @@ local SCAN_NOW = 500
 
 -- policy_changed is called after that. The tubes that it concerns have groups, or clients wait there.
 function G.policy_changed(name)
-  if not limits_starts then return end
+  if not limits then return end
   local left, done = SCAN_NOW, {}
   for _, set in ipairs({ 'group-tubes', 'limited-waits' }) do
-    for _, tube in ipairs(call('SMEMBERS', PREFIX .. set)) do
+    for _, tube in ipairs(call('HKEYS', PREFIX .. set)) do
+      if set == 'limited-waits' and call('EXISTS', PREFIX .. 'waiting:' .. tube) == 0 then call('HDEL', PREFIX .. set, tube) end
       if concerns(name, tube) and not done[tube] then
         done[tube] = true
         begin_rescan(tube, left)

@@ -82,14 +82,6 @@ local function settle(t)
   if t.thinned then unlist(t) end
 end
 
--- settle_all does that for all tubes of the batch.
-local function settle_all()
-  for _, t in pairs(tubes) do
-    if t then settle(t) end
-  end
-end
-settle_lanes = settle_all
-
 -- startable returns how many of the jobs of a tube may start now, most at most.
 local function startable(t, most)
   local held, left = tube_held(t)
@@ -103,16 +95,25 @@ local function startable(t, most)
     local concurrency, rates = limits_of(t, lane)
     local ready = call('ZLEXCOUNT', t.jobs, '[' .. lane.group .. '\0r', '(' .. lane.group .. '\0s')
     if concurrency > 0 then ready = math.min(ready, concurrency - reserved_of(t, lane)) end
-    n = n + math.min(ready, (tokens(t, lane.group, rates)))
+    n = n + (rates and math.min(ready, (tokens(t, lane.group, rates))) or ready)
   end
   return math.min(n, most)
 end
 
--- wakeups_for returns how many clients are woken in a tube in which n jobs have become ready or
--- slots free.
-function G.wakeups_for(tube, n)
-  local t = find(tube)
-  return t and startable(t, n) or n
+-- limit_wakeups lets no more clients be woken in a tube than jobs may start, where clients wait. It
+-- must be called before the counters are written, as it needs those of tubes.
+local function limit_wakeups()
+  for tube, n in pairs(wakeups) do
+    local t = n > 0 and find(tube)
+    if t and call('EXISTS', PREFIX .. 'waiting:' .. tube) == 1 then wakeups[tube] = startable(t, n) end
+  end
+end
+
+function settle_lanes(ends)
+  for _, t in pairs(tubes) do
+    if t then settle(t) end
+  end
+  if ends then limit_wakeups() end
 end
 
 -- wake_all wakes as many clients as jobs of a tube may start.

@@ -62,7 +62,7 @@ local function open(tube)
     limit = policy.concurrency or 0, rates = tube_rates(policy), strict = policy.group_order == STRICT,
     group_limit = policy.group_order == STRICT and 1 or policy.group_concurrency or 0, group_rates = rates_of(policy.group_rate),
     lane = {}, dirty = {}, counted = {}, windows = {}, rechecks = {},
-    listed = limited ~= nil and string.find(limited, 'g') ~= nil and call('SISMEMBER', PREFIX .. 'group-tubes', tube) == 1,
+    listed = limited ~= nil and string.find(limited, 'g') ~= nil and call('HEXISTS', PREFIX .. 'group-tubes', tube) == 1,
   }
   tubes[tube] = t
   return t
@@ -87,7 +87,7 @@ end
 local function list(t)
   if t.listed then return end
   t.listed = true
-  if call('SADD', PREFIX .. 'group-tubes', t.name) == 1 and not (limited and string.find(limited, 'g')) then set_flags() end
+  if call('HSET', PREFIX .. 'group-tubes', t.name, '') == 1 and not (limited and string.find(limited, 'g')) then set_flags() end
 end
 
 -- unlist notes that a tube has no jobs with groups any more, if that is so.
@@ -95,7 +95,7 @@ local function unlist(t)
   t.thinned = false
   if call('EXISTS', t.jobs, t.reserved) > 0 then return end
   t.listed = false
-  call('SREM', PREFIX .. 'group-tubes', t.name)
+  call('HDEL', PREFIX .. 'group-tubes', t.name)
   set_flags()
 end
 

@@ -118,13 +118,15 @@ local function declare_silent_dead(i, n, limit)
 end
 
 -- register records the first batch of an instance. In an empty partition it notes that there is
--- no record yet; in an older one, the sizes of records may be unknown.
+-- no record yet; in an older one, the sizes of records may be unknown, and which policies limit the
+-- starts of jobs.
 local function register()
   sum.changed = true
   local have = call('HMGET', COUNTS, 'ids', 'skipped', 'deleted')
   if not have[1] or call('EXISTS', PREFIX .. 'instances') == 0 and have[1] - (have[2] or 0) == tonumber(have[3] or 0) then
     call('HSET', COUNTS, 'largest', '0')
   end
+  if not limited and call('EXISTS', PREFIX .. 'policies') == 1 then OPS.groups().note_limiting() end
 end
 
 -- beat: records a heartbeat of this instance, and declares the instances dead that it has seen

@@ -54,7 +54,7 @@ end
 
 -- await_limited notes that clients wait for a job of a tube which has limits or groups.
 function OPS.await_limited(tube)
-  if limits_in(tube) then call('SADD', PREFIX .. 'limited-waits', tube) end
+  if limits_in(tube) then call('HSET', PREFIX .. 'limited-waits', tube, '') end
 end
 
 -- await registers the instance for a wake-up for the tubes in ARGV[from … upto].

@@ -90,6 +90,7 @@ local function drop_unused(tube)
   call('DEL', PREFIX .. 'tube:' .. tube, PREFIX .. 'waiting:' .. tube)
   call('HDEL', PREFIX .. 'paused', tube)
   call('ZREM', PREFIX .. 'timers', 'd:' .. tube, 'p:' .. tube)
+  if limited then call('HDEL', PREFIX .. 'limited-waits', tube) end
   paused[tube] = false
 end
 

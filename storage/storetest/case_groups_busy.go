@@ -1,0 +1,187 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// Cases about groups with many jobs or many takers.
+
+// try carries out an operation on any goroutine. An error fails the test.
+func (b *harness) try(op storage.Op) storage.Answer {
+	ops := []storage.Op{op}
+	storage.DoWait(b.store, ops)
+	Receive(&ops[0].Answer)
+	if err := ops[0].Answer.Err; err != nil {
+		b.Errorf("%v: %v", op.Kind, err)
+	}
+	return ops[0].Answer
+}
+
+// race lets 8 holders take and finish the n jobs of a group at the same time, until all are
+// done. It returns how many were reserved at once, at most. Every fourth time a job is not
+// finished but comes back.
+func (b *harness) race(group string, n int) (most int) {
+	b.reopens = false
+	b.putGroups("t", times(n, group)...)
+	var running, peak, done, turns atomic.Int64
+	var workers sync.WaitGroup
+	for h := range tube.Holder(8) {
+		workers.Go(func() {
+			for done.Load() < int64(n) && !b.Failed() {
+				a := b.try(storage.Op{Kind: storage.Take, Holder: 1 + h, Tubes: []string{"t"}})
+				if a.NotFound {
+					continue
+				}
+				now := running.Add(1)
+				for old := peak.Load(); now > old && !peak.CompareAndSwap(old, now); old = peak.Load() {
+				}
+				end := storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: 1 + h, ID: a.ID}
+				switch turns.Add(1) % 8 {
+				case 0:
+					end.Move = tube.Release
+				case 4:
+					end = storage.Op{Kind: storage.ReleaseAll, Holder: 1 + h}
+				}
+				running.Add(-1) // before the slot is free
+				if b.try(end); end.Move == tube.Delete {
+					done.Add(1)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return int(peak.Load())
+}
+
+// testNeverAboveTwo: takers at the same time never get three jobs at limit 2, and the limit is used.
+func testNeverAboveTwo(b *harness) {
+	b.setPolicy("t", groupPolicy(2))
+	if most := b.race("g", 300); most > 2 {
+		b.Errorf("%d jobs were reserved at limit 2", most)
+	}
+	b.wantCounts("all done", "t", "g", 0, 0, 0, 0)
+}
+
+// testNeverAboveOne is the same with strict order, with set-group, and with the limit of the tube.
+func testNeverAboveOne(b *harness) {
+	one := tube.Limits{Concurrency: 1}
+	for name, set := range map[string]func(){
+		"strict":    func() { b.setPolicy("t", &tube.Policy{GroupOrder: tube.Strict}) },
+		"tube":      func() { b.setPolicy("t", &tube.Policy{Limits: one}) },
+		"set-group": func() { b.setGroup("t", "g", &tube.GroupConfig{Limits: one, Weight: 1}) },
+	} {
+		set()
+		if most := b.race("g", 100); most != 1 {
+			b.Errorf("%s: %d jobs were reserved at limit 1", name, most)
+		}
+		b.setPolicy("t", nil)
+	}
+}
+
+// patience is how long a test waits for a wake-up that must come at once.
+const patience = 30 * time.Second
+
+// testNoLostWakeUp: with nothing but wake-ups, as many jobs run as the limit allows until all are
+// done, whatever frees the slots. On two instances takers of both wait.
+func testNoLostWakeUp(b *harness) {
+	b.reopens = false
+	const jobs = 300
+	b.setPolicy("t", groupPolicy(2))
+	b.putGroups("t", times(jobs/2, "g")...)
+	b.putGroups("t", times(jobs/2, "h")...)
+	var done atomic.Int64
+	finished := make(chan struct{})
+	var takers, workers sync.WaitGroup
+	for h := range tube.Holder(2) {
+		woken := b.listener.notify()
+		takers.Go(func() {
+			for done.Load() < jobs && !b.Failed() {
+				a := b.try(storage.Op{Kind: storage.Take, Holder: 1 + h, Tubes: []string{"t"}, Wait: true})
+				if !a.NotFound {
+					workers.Go(func() { b.finish(1+h, a.ID, jobs, &done, finished) })
+					continue
+				}
+				select {
+				case <-woken:
+				case <-finished:
+				case <-time.After(patience):
+					b.Errorf("a wake-up was lost: %d jobs are done, and the groups are %+v", done.Load(), b.try(storage.Op{Kind: storage.ListGroups, Tube: "t", MaxJobs: 9}).Result)
+				}
+			}
+		})
+	}
+	takers.Wait()
+	workers.Wait()
+}
+
+// finish ends a reservation: mostly it deletes the job, and else it gives it back.
+func (b *harness) finish(h tube.Holder, id uint64, jobs int64, done *atomic.Int64, finished chan struct{}) {
+	op := storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: h, ID: id}
+	if s := b.try(storage.Op{Kind: storage.JobStats, ID: id}).Job; s != nil && s.Counters[tube.Reserves] == 1 && id%3 == 0 {
+		op.Move, op.Pri = tube.Release, 10
+	}
+	if b.try(op); op.Move == tube.Delete && done.Add(1) == jobs {
+		close(finished)
+	}
+}
+
+// notify returns a channel that has an element after each wake-up.
+func (e *listener) notify() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	woken := make(chan struct{}, 1)
+	e.waiters = append(e.waiters, woken)
+	return woken
+}
+
+// testManyBlocked: 50,000 jobs that are held, of one group and of many, do not make a take slow.
+func testManyBlocked(b *harness) {
+	b.reopens = false
+	const blocked = 50_000
+	limit := time.Millisecond
+	if b.engine.runsByItself() { // it is another process
+		limit = 5 * time.Millisecond
+	}
+	b.setPolicy("t", groupPolicy(1))
+	groups := times(blocked/2, "large")
+	for i := range blocked / 2 {
+		groups = append(groups, fmt.Sprint("small ", i/10))
+	}
+	b.putGroups("t", groups...)
+	take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"t"}}
+	for range blocked/20/500 + 1 {
+		b.batch(slices.Repeat([]storage.Op{take}, 500)...)
+	}
+	if s := b.tube("t"); s.Reserved != blocked/20+1 || b.take(1, "t") != 0 {
+		b.Fatalf("not one job of each group is reserved: %+v", s)
+	}
+	free, eligible := b.fastestTake("u", ""), b.fastestTake("t", "eligible")
+	b.Logf("a take beside %d held jobs takes %v, one without %v", blocked, eligible, free)
+	if eligible-free > limit {
+		b.Errorf("the fastest of 20 takes takes %v, and %v without held jobs", eligible, free)
+	}
+}
+
+// fastestTake returns the shortest time of 20 takes of the only job of a tube that can be taken.
+func (b *harness) fastestTake(name, group string) time.Duration {
+	b.Helper()
+	best := time.Hour
+	for range 20 {
+		id := b.putGroup(name, group, 4294967295)
+		began := time.Now()
+		a := b.try(storage.Op{Kind: storage.Take, Holder: 2, Tubes: []string{name}})
+		best = min(best, time.Since(began))
+		if a.ID != id {
+			b.Fatalf("took %d, want %d", a.ID, id)
+		}
+		b.must(tube.Delete, 2, id)
+	}
+	return best
+}
