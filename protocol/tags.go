@@ -176,7 +176,12 @@ func TagsIn(in TagSet) (tags []Tag) {
 
 // findTag returns the row of tagTable with a name, -1 if it is no tag of these commands.
 func findTag(name []byte, in TagSet) int {
-	return slices.IndexFunc(tagTable[:], func(tag Tag) bool { return tag.In&in != 0 && string(name) == tag.Name })
+	for i := range tagTable {
+		if tag := &tagTable[i]; tag.In&in != 0 && string(name) == tag.Name {
+			return i
+		}
+	}
+	return -1
 }
 
 // cutTag skips spaces and cuts a tag off, whose value can be invalid. row is its row in tagTable, -1

@@ -14,6 +14,7 @@ type lane struct {
 
 	turn    uint64 // when it had its last turn
 	pos     int32  // its index in lanes.eligible; -1: it is not there
+	stamp   uint32 // of the policies when it was last updated
 	counted laneCount
 }
 
@@ -257,6 +258,7 @@ func (m *Machine) updateLane(l *lane) {
 		m.deferred = l
 		return
 	}
+	l.stamp = m.policies.stamp
 	held, full := m.limitLane(l)
 	if !l.isPlain() {
 		l.count(held, full)
@@ -275,6 +277,12 @@ func (m *Machine) updateLane(l *lane) {
 		m.updateTakeable(t)
 		m.addWakeUp(t)
 	}
+}
+
+// isCurrent reports whether l is known to be eligible if it is among the eligible lanes: no policy has
+// changed since it was updated, and it has no limits that depend on time.
+func (l *lane) isCurrent(stamp uint32) bool {
+	return l.stamp == stamp && l.throttle == nil && l.tube.throttle == nil
 }
 
 func (l *lane) weight() uint32 {

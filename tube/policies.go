@@ -14,7 +14,7 @@ import (
 type policies struct {
 	own      map[string]*Policy
 	patterns int    // how many of them are for patterns
-	stamp    uint64 // grows when one of them changes
+	stamp    uint32 // grows when one of them changes
 
 	// merged caches what applies to existing tubes; nil in it is nothing. It is used only if
 	// there are patterns.

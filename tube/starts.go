@@ -8,11 +8,11 @@ func (m *Machine) limitsOf(l *lane) (limits Limits, strict bool) {
 	if l.isPlain() {
 		return limits, false
 	}
-	if l.throttle != nil && l.throttle.config != nil {
-		limits = l.throttle.config.Limits
-	}
 	if p := m.policyOfTube(l.tube); p != nil {
-		limits, strict = limits.Over(p.GroupLimits), p.GroupOrder == Strict
+		limits, strict = p.GroupLimits, p.GroupOrder == Strict
+	}
+	if l.throttle != nil && l.throttle.config != nil {
+		limits = l.throttle.config.Limits.Over(limits)
 	}
 	return limits, strict
 }
@@ -118,11 +118,11 @@ func (m *Machine) heldReady(now Instant, j *Job) Held {
 // mayTake reports whether j, which a Take has found, may start now. If not, it takes note, so that
 // the Take does not find it again.
 func (m *Machine) mayTake(now Instant, j *Job) bool {
-	t := m.tubeOf(j)
-	if m.unlimited(t) || m.held(now, j) == NotHeld {
+	t, l := m.tubeOf(j), m.laneOf(j)
+	if m.unlimited(t) || l != nil && l.isCurrent(m.policies.stamp) || m.held(now, j) == NotHeld {
 		return true
 	}
-	if l := m.laneOf(j); l != nil {
+	if l != nil {
 		m.updateLane(l)
 	}
 	m.updateTakeable(t)

@@ -32,7 +32,7 @@ type Tube struct {
 	handle       uint32  // index in Machine.handles, of its jobs without a group
 
 	policy      *Policy // what applied when the stamp of all policies was this, see policyOfTube
-	policyStamp uint64
+	policyStamp uint32
 	limits      Limits // of that policy
 }
 
