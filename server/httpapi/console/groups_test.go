@@ -54,7 +54,8 @@ func TestGroups(t *testing.T) {
 	onEach(t, func(t *testing.T, s *testServer) {
 		id := putMails(s)
 		b := s.open(t, "#/tube/mails")
-		b.awaitText("group acme held: concurrency")
+		b.awaitText("group acme")
+		b.awaitText("held: concurrency")
 		b.openJob(id)
 		b.wantProperties(map[string]string{"Group": "acme"})
 		b.click("dialog a[href^='#/tube/mails/groups/']")
@@ -183,7 +184,7 @@ func TestManyGroups(t *testing.T) {
 	b.awaitText("1,102 groups: 0 held.")
 	b.click("[data-sort=ready]")
 	b.await(`help.column("name")[0] === "acme"`)
-	b.keys("/")
+	b.shortcut("/")
 	b.keys("R 109")
 	b.awaitRows(10)
 	b.fill("#group-filter", "none of them")

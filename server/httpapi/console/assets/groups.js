@@ -34,18 +34,18 @@ const columns = [
   { key: "pause", label: "Pause left", min: 76, number: true, has: g => pauseLeft(g), cell: g => pauseLeft(g) ? span(pauseLeft(g)) : "–", value: pauseLeft, className: g => pauseLeft(g) ? "" : " zero" },
 ];
 
-// Groups has the list of the groups of a tube. form has its controls, element the list. drawn is called when they
+// Groups has the list of the groups of a tube. form has its controls, element the list; visible is whether they are in the page. drawn is called when they
 // have changed. close must be called at the end.
 export class Groups {
   constructor(tube, drawn) {
     Object.assign(this, { tube, drawn, all: [], next: "", known: false, exist: false, visible: false, ended: false, order: { key: "name", down: false }, shown: "" });
     this.filter = make("input", { type: "search", id: "group-filter", placeholder: "Filter groups", "aria-label": "Filter groups", autocomplete: "off", spellcheck: false, oninput: () => this.draw() });
-    this.form = make("form", { className: "searchform", role: "search", onsubmit: e => e.preventDefault() }, this.filter, mayOn(tube, "admin") && button("group-limits", "Set limits", () => this.setLimits("")));
+    this.form = make("form", { className: "searchform", role: "search", onsubmit: e => e.preventDefault() }, this.filter, mayOn(tube, "admin") && button("group-limits", "Set group limits", () => this.setLimits("")));
     this.rows = new Rows({ label: "Groups", columns: this.chosen(), sort: this.order, onsort: order => { this.order = order; this.draw(); }, idOf: g => g.name, open: g => attempt(() => this.open(g.name)) });
     this.empty = make("p", { className: "empty", hidden: true });
     this.status = make("span", { className: "soft", role: "status" });
-    this.more = make("button", { type: "button", id: "more-groups", hidden: true, onclick: () => attempt(() => this.read(false)) }, "More");
-    this.element = make("div", { id: "groups", role: "tabpanel", className: "panel", "aria-labelledby": "tab-groups", hidden: true }, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more));
+    this.more = make("button", { type: "button", id: "more", hidden: true, onclick: () => attempt(() => this.read(false)) }, "More");
+    this.element = make("div", { id: "groups", role: "tabpanel", className: "panel", "aria-labelledby": "tab-groups" }, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more));
     this.resized = () => this.draw();
     narrow.addEventListener("change", this.resized);
     this.timers = [setInterval(() => { if (this.visible && this.known && this.all.length <= page && !document.hidden) this.read(true).catch(() => {}); }, every),

@@ -109,7 +109,7 @@ class TubeView {
     this.actions.append(...this.buttons(admin));
     this.main.append(this.pauseBar, this.policy, this.summary, this.charts,
       make("div", { className: "bar tight" }, make("div", { className: "tabs", role: "tablist", "aria-label": "States", onkeydown: e => this.tabKey(e) }, this.tabs), this.form = this.search = this.searchForm(), this.refresh),
-      this.panel = make("div", { id: "jobs", role: "tabpanel", className: "panel" }, this.selectionBar, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more)), this.groups.element);
+      this.body = this.panel = make("div", { id: "jobs", role: "tabpanel", className: "panel" }, this.selectionBar, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more)));
     this.resized = () => this.rows.setColumns(this.columns());
     narrow.addEventListener("change", this.resized);
     this.stop = follow(() => this.update());
@@ -248,11 +248,10 @@ class TubeView {
   choose(state) {
     this.state = state;
     this.selection?.clear();
-    const groups = this.groups.visible = state === "groups", form = groups ? this.groups.form : this.search;
-    this.groups.element.hidden = !groups;
-    this.panel.hidden = groups;
-    this.form.replaceWith(form); // so that the key / finds the input
-    this.form = form;
+    const groups = this.groups.visible = state === "groups", [form, body] = groups ? [this.groups.form, this.groups.element] : [this.search, this.panel];
+    this.form.replaceWith(form);
+    this.body.replaceWith(body);
+    Object.assign(this, { form, body });
     this.drawState();
     this.read(true);
   }
