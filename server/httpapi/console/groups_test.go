@@ -56,6 +56,7 @@ func TestGroups(t *testing.T) {
 		b := s.open(t, "#/tube/mails")
 		b.awaitText("group acme")
 		b.awaitText("held: concurrency")
+		b.screenshots("groups-jobs-" + engineOf(t))
 		b.openJob(id)
 		b.wantProperties(map[string]string{"Group": "acme"})
 		b.click("dialog a[href^='#/tube/mails/groups/']")

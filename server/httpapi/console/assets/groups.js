@@ -22,19 +22,19 @@ const pauseLeft = g => Math.max(0, g.pause_left_ms - (Date.now() - g.read));
 const count = (key, label, more) => ({ key, label, number: true, min: 56, cell: g => number(g[key]), value: g => g[key], className: g => g[key] ? "" : " zero", ...more });
 const reserved = g => number(g.reserved) + (narrow.matches && g.concurrency ? " / " + number(g.concurrency) : "");
 const columns = [
-  { key: "name", label: "Group", min: 96, grow: 5, phone: true, cell: g => g.name, value: g => g.name },
-  count("ready", "Ready", { phone: true }),
-  count("reserved", "Reserved", { phone: true, min: 70, cell: reserved }),
+  { key: "name", label: "Group", min: 84, grow: 5, phone: true, cell: g => g.name, value: g => g.name },
+  count("ready", "Ready", { phone: true, min: 46 }),
+  count("reserved", "Reserved", { phone: true, min: 64, cell: reserved }),
   count("delayed", "Delayed"),
   count("buried", "Buried"),
   count("concurrency", "Limit", { title: "The maximum number of reserved jobs", cell: g => g.concurrency ? number(g.concurrency) : "–", value: g => g.concurrency ?? Infinity }),
   { key: "rate", label: "Rate", title: "The maximum number of reserves in any period", min: 84, grow: 2, number: true, has: g => g.rate, cell: g => g.rate ?? "–", value: g => g.rate ?? "", className: g => g.rate ? "" : " zero" },
   count("weight", "Weight", { title: "The share of the group among the others", has: g => g.weight !== 1, className: g => g.weight !== 1 ? "" : " zero" }),
-  { key: "held", label: "Held", title: "Why no ready job of the group can be reserved now", min: 98, grow: 1.5, phone: true, stamp: g => g.held ?? "", cell: g => g.held ? heldBadge(g.held, g.held, " first") : make("span", { className: "soft" }, "–"), value: g => g.held ?? "" },
+  { key: "held", label: "Held", title: "Why no ready job of the group can be reserved now", min: 122, grow: 1.5, phone: true, stamp: g => g.held ?? "", cell: g => g.held ? heldBadge(g.held, g.held, " first") : make("span", { className: "soft" }, "–"), value: g => g.held ?? "" },
   { key: "pause", label: "Pause left", min: 76, number: true, has: g => pauseLeft(g), cell: g => pauseLeft(g) ? span(pauseLeft(g)) : "–", value: pauseLeft, className: g => pauseLeft(g) ? "" : " zero" },
 ];
 
-// Groups has the list of the groups of a tube. form has its controls, element the list; visible is whether they are in the page. drawn is called when they
+// Groups has the list of the groups of a tube. form has its controls, elements the list; visible is whether they are in the page. drawn is called when they
 // have changed. close must be called at the end.
 export class Groups {
   constructor(tube, drawn) {
@@ -45,7 +45,7 @@ export class Groups {
     this.empty = make("p", { className: "empty", hidden: true });
     this.status = make("span", { className: "soft", role: "status" });
     this.more = make("button", { type: "button", id: "more", hidden: true, onclick: () => attempt(() => this.read(false)) }, "More");
-    this.element = make("div", { id: "groups", role: "tabpanel", className: "panel", "aria-labelledby": "tab-groups" }, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more));
+    this.elements = [this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more)];
     this.resized = () => this.draw();
     narrow.addEventListener("change", this.resized);
     this.timers = [setInterval(() => { if (this.visible && this.known && this.all.length <= page && !document.hidden) this.read(true).catch(() => {}); }, every),

@@ -1,5 +1,5 @@
 // The jobs of all tubes that have failed for good: parked jobs and dead letters.
-import { make, number, plural, span, moment, note, attempt, ask, button, remember } from "./ui.js";
+import { make, number, plural, span, moment, note, attempt, ask, button, remember, two } from "./ui.js";
 import { call, may, mayOn, readRights, tubePage } from "./api.js";
 import { Rows } from "./rows.js";
 import { JobDialog, runAction, act, isLetter, groupBadge } from "./job.js";
@@ -39,7 +39,6 @@ const columns = [
 ];
 
 // On a narrow screen the cells have two lines.
-const two = (first, second) => make("span", { className: "two" }, make("span", {}, first), make("span", {}, second));
 const narrowColumns = [
   { key: "id", label: "Job, since", min: 76, grow: 1, stamp: everySecond, cell: j => two(String(j.id), sinceCell(j)) },
   { key: "parked", label: "Tube and reason", min: 110, grow: 4, stamp: j => j, cell: j => two(tubeLink(j), reason(j)) },

@@ -1,5 +1,5 @@
 // One tube: its charts, its jobs by state, and the actions on them.
-import { make, number, span, bytes, plural, note, attempt, ask, rate, button, withMarks, durations, wrongDuration } from "./ui.js";
+import { make, number, span, bytes, plural, note, attempt, ask, rate, button, withMarks, durations, wrongDuration, two } from "./ui.js";
 import { call, tubes, follow, may, mayOn, readRights, tubePath, tubePage, jobPage } from "./api.js";
 import { Rows } from "./rows.js";
 import { chart } from "./chart.js";
@@ -25,9 +25,13 @@ export const jobColumns = {
   size: { key: "size", label: "Size", min: 60, number: true, cell: j => bytes(j.size) },
   reserves: { key: "reserves", label: "Tries", title: "How often it was reserved", min: 48, number: true, cell: j => number(j.reserves), className: j => j.reserves ? "" : " zero" },
 };
-// keyColumn shows the key and the beginning of the body.
-const keyColumn = view => ({ key: "key", label: "Key and body", min: 180, grow: 9, phone: true, stamp: j => j, cell: j => make("span", {}, j.key && make("b", { className: "keyword" }, withMarks(j.key, view.text)), groupBadge(j), j.held && heldBadge(j.held), j.parked && make("span", { className: "badge warn" }, "parked: " + j.parked),
-  j.from_tube && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease"), j.excerpt && make("code", { className: "excerpt" }, withMarks(j.excerpt, view.text))) });
+// keyColumn shows the key and the beginning of the body. On a narrow screen a job with a group has two lines.
+const keyColumn = view => ({ key: "key", label: "Key and body", min: 180, grow: 9, phone: true, stamp: j => j, cell: j => {
+  const key = j.key && make("b", { className: "keyword" }, withMarks(j.key, view.text)), body = j.excerpt && make("code", { className: "excerpt" }, withMarks(j.excerpt, view.text));
+  const badges = [groupBadge(j), j.held && heldBadge(j.held), j.parked && make("span", { className: "badge warn" }, "parked: " + j.parked),
+    j.from_tube && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease")];
+  return narrow.matches && j.group ? two([key, body], badges) : make("span", {}, key, badges, body);
+} });
 
 // tube shows a tube. part is "groups" to show its groups at once, and group the one whose dialog is opened.
 export function tube(main, name, part = "", group = "") {
@@ -98,7 +102,7 @@ class TubeView {
     this.summary = make("div", { className: "sums" });
     this.charts = make("div", { className: "charts gap" });
     this.groups = new Groups(this.name, () => this.drawGroups());
-    this.tabs = tabs.map(s => make("button", { type: "button", role: "tab", id: "tab-" + s, "aria-controls": s === "groups" ? s : "jobs", onclick: () => this.turnTo(s) }));
+    this.tabs = tabs.map(s => make("button", { type: "button", role: "tab", id: "tab-" + s, "aria-controls": "listed", onclick: () => this.turnTo(s) }));
     this.rows = new Rows({ label: "Jobs", columns: this.columns(), open: (j, i) => this.open(i), selection: this.selection, nameOf: j => "job " + j.id });
     this.rows.element.addEventListener("selectionchanged", () => this.drawSelection());
     this.selectionBar = make("div", { className: "selection", role: "group", "aria-label": "Selected jobs", hidden: true });
@@ -109,7 +113,8 @@ class TubeView {
     this.actions.append(...this.buttons(admin));
     this.main.append(this.pauseBar, this.policy, this.summary, this.charts,
       make("div", { className: "bar tight" }, make("div", { className: "tabs", role: "tablist", "aria-label": "States", onkeydown: e => this.tabKey(e) }, this.tabs), this.form = this.search = this.searchForm(), this.refresh),
-      this.body = this.panel = make("div", { id: "jobs", role: "tabpanel", className: "panel" }, this.selectionBar, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more)));
+      this.panel = make("div", { id: "listed", role: "tabpanel", className: "panel" }));
+    this.elements = [this.selectionBar, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more)];
     this.resized = () => this.rows.setColumns(this.columns());
     narrow.addEventListener("change", this.resized);
     this.stop = follow(() => this.update());
@@ -195,7 +200,7 @@ class TubeView {
       tab.tabIndex = here ? 0 : -1;
       if (s === "groups") { tab.hidden = !here && !this.groups.exist; tab.textContent ||= "groups"; } else if (tab.textContent !== text) tab.replaceChildren(s + " ", make("b", { className: s }, number(t[s] ?? 0)));
     });
-    if (this.state !== "groups") this.panel.setAttribute("aria-labelledby", "tab-" + this.state);
+    this.panel.setAttribute("aria-labelledby", "tab-" + this.state);
     this.drawFigures(t);
     const paused = t.paused_until > 0;
     this.pauseBar.hidden = !paused;
@@ -248,10 +253,10 @@ class TubeView {
   choose(state) {
     this.state = state;
     this.selection?.clear();
-    const groups = this.groups.visible = state === "groups", [form, body] = groups ? [this.groups.form, this.groups.element] : [this.search, this.panel];
+    const groups = this.groups.visible = state === "groups", { form, elements } = groups ? this.groups : { form: this.search, elements: this.elements };
     this.form.replaceWith(form);
-    this.body.replaceWith(body);
-    Object.assign(this, { form, body });
+    this.form = form;
+    this.panel.replaceChildren(...elements);
     this.drawState();
     this.read(true);
   }
