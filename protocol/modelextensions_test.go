@@ -315,16 +315,8 @@ func modelTag(name, value string) (string, bool) {
 	switch name {
 	case "delay", "key-ttl", "ttl":
 		return modelTime(value)
-	case "group":
-		return value, 0 < len(value) && len(value) <= 128
-	case "group-concurrency", "concurrency":
-		return modelRange("limit", value)
-	case "weight":
-		return modelRange("weight", value)
-	case "group-order":
-		return value, value == "fair" || value == "strict"
-	case "group-rate", "rate":
-		return modelRates(value)
+	case "group", "group-concurrency", "concurrency", "weight", "group-order", "group-rate", "rate":
+		return modelGroupTag(name, value)
 	case "push":
 		p := modelURL.FindStringSubmatch(value)
 		if p == nil || len(value) > 512 {
@@ -377,6 +369,21 @@ func modelTag(name, value string) (string, bool) {
 		times[i] = shown
 	}
 	return fmt.Sprint(times), true
+}
+
+// modelGroupTag is modelTag for tags about groups and limits.
+func modelGroupTag(name, value string) (string, bool) {
+	switch name {
+	case "group":
+		return value, 0 < len(value) && len(value) <= 128
+	case "group-concurrency", "concurrency":
+		return modelRange("limit", value)
+	case "weight":
+		return modelRange("weight", value)
+	case "group-order":
+		return value, value == "fair" || value == "strict"
+	}
+	return modelRates(value)
 }
 
 // modelRates returns rates in the format of show, and whether they are valid: each unit once at most.

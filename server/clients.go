@@ -80,7 +80,9 @@ func clientLine(c *queue.Client) *protocol.FlowMap {
 	m.QuotedList("watched", c.Watched)
 	m.Int("watching", int64(c.Watching))
 	m.Bool("waiting", c.Waiting)
-	m.Int("jobs", int64(c.Jobs))
+	if c.Jobs >= 0 {
+		m.Int("jobs", int64(c.Jobs))
+	}
 	if c.Jobs > 0 {
 		m.UintList("held", c.Held)
 	}

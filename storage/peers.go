@@ -11,7 +11,7 @@ type HolderStore interface {
 	Store
 
 	// HeldBy returns what each of the holders has reserved, with the ids of up to first of its
-	// jobs. It waits for no other process, unless an operation under way does.
+	// jobs; nil if that is not known soon, because operations under way wait for another process.
 	HeldBy(holders []tube.Holder, first int) []Held
 }
 

@@ -36,7 +36,7 @@ type clientInfo struct {
 	Watched  []string `json:"watched" nullable:"false" doc:"the first 20 tubes from which it reserves"`
 	Watching int      `json:"watching" doc:"the number of these tubes"`
 	Waiting  bool     `json:"waiting" doc:"a reserve waits for a job"`
-	Jobs     int      `json:"jobs" doc:"the number of jobs that it holds"`
+	Jobs     *int     `json:"jobs,omitempty" doc:"the number of jobs that it holds; missing while the store does not answer"`
 	Held     []uint64 `json:"held,omitempty" doc:"the ids of up to 20 of them"`
 	Since    int64    `json:"since_ms" doc:"when it connected, milliseconds since 1970"`
 }
@@ -56,10 +56,14 @@ func (svc *service) clients(ctx context.Context, in *clientsInput) (*clientsOutp
 	page := clientsPage{Clients: []clientInfo{}, Next: found.Next, Missing: append([]string{}, found.Missing...)}
 	for i := range found.Clients {
 		c := &found.Clients[i]
-		page.Clients = append(page.Clients, clientInfo{
+		info := clientInfo{
 			ID: uint64(c.ID), Instance: c.Instance, Address: c.Address, Entrance: c.Entrance, Name: c.Name, User: c.User,
-			Used: c.Used, Watched: c.Watched, Watching: c.Watching, Waiting: c.Waiting, Jobs: c.Jobs, Held: c.Held, Since: c.Since,
-		})
+			Used: c.Used, Watched: c.Watched, Watching: c.Watching, Waiting: c.Waiting, Held: c.Held, Since: c.Since,
+		}
+		if c.Jobs >= 0 {
+			info.Jobs = &c.Jobs
+		}
+		page.Clients = append(page.Clients, info)
 	}
 	return &clientsOutput{page}, nil
 }

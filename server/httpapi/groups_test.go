@@ -58,6 +58,12 @@ func TestGroups(t *testing.T) {
 		t.Errorf("flushed: %s", got)
 	}
 	a.want(404, "GET", "/v1/jobs/2", "")
+}
+
+// TestRefusedGroups: what is no group, or no limit, is refused by name.
+func TestRefusedGroups(t *testing.T) {
+	t.Parallel()
+	a, path := start(t, Config{}), "/v1/tubes/t/groups/a"
 	for _, c := range []struct{ method, path, body, contains string }{
 		{"PUT", path, `{"concurrency":0}`, "concurrency"},
 		{"PUT", path, `{"weight":1001}`, "weight"},

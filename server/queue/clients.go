@@ -28,7 +28,7 @@ type Client struct {
 	Watched  []string    `json:"watched"`  // at most MaxShownTubes of them
 	Watching int         `json:"watching"` // how many it watches
 	Waiting  bool        `json:"waiting,omitempty"`
-	Jobs     int         `json:"jobs,omitempty"` // how many it holds
+	Jobs     int         `json:"jobs,omitempty"` // how many it holds; -1: unknown
 	Held     []uint64    `json:"held,omitempty"` // at most MaxShownJobs of their ids
 	Since    int64       `json:"since"`          // when it connected, ms since 1970
 }
@@ -174,8 +174,11 @@ func (q *Queue) addHeld(clients []Client) {
 	for i := range clients {
 		holders[i] = clients[i].ID
 	}
-	for i, held := range store.HeldBy(holders, MaxShownJobs) {
-		clients[i].Jobs, clients[i].Held = held.Count, held.First
+	all := store.HeldBy(holders, MaxShownJobs)
+	for i := range clients {
+		if clients[i].Jobs = -1; all != nil {
+			clients[i].Jobs, clients[i].Held = all[i].Count, all[i].First
+		}
 	}
 }
 

@@ -77,3 +77,28 @@ func TestInstancesShare(t *testing.T) {
 		})
 	}
 }
+
+// TestInstancesShareRate: a rate is for all instances together: 150 calls at 50 a second take two
+// seconds, whoever makes them.
+func TestInstancesShareRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
+	t.Parallel()
+	const n, rate = 150, 50
+	s := receiver(t, func(http.ResponseWriter, *http.Request) {})
+	url := redistest.Start(t).URL()
+	a, b := newInstance(t, url, 1), newInstance(t, url, 1)
+	a.push("t", tube.Policy{Push: tube.Push{URL: s.URL, Rate: rate, RateEvery: time.Second}})
+	a.until("the other one knows", func() bool { return b.Dispatcher.Stats().Pushing == 1 })
+	begun := time.Now()
+	for i := range n {
+		a.put("t", fmt.Sprint(i))
+	}
+	a.until("all are called", func() bool { return a.delivered()+b.delivered() == n })
+	if took := time.Since(begun); took < (n/rate-1)*time.Second {
+		t.Errorf("%d calls took %v", n, took)
+	}
+	a.end()
+	b.end()
+}

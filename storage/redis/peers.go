@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/lua"
@@ -190,21 +191,43 @@ func (s *Store) AskHolder(ctx context.Context, job *tube.JobStats, question stri
 	return a.Text, nil
 }
 
+// heldPatience limits how long HeldBy waits for calls under way, which can take long while Redis
+// fails.
+const heldPatience = 300 * time.Millisecond
+
 // HeldBy implements storage.HolderStore.
 func (s *Store) HeldBy(holders []tube.Holder, first int) []storage.Held {
-	all := make([]storage.Held, len(holders))
-	var mu sync.Mutex
-	s.each(func(p *partition) error {
-		return p.do(func(*call) { // that is run by the caller, to whom the holdings belong
-			mu.Lock()
-			defer mu.Unlock()
-			for i, h := range holders {
-				all[i].Count += p.holdings.countOf(h)
-				for _, r := range p.holdings.firstOf(h, first-len(all[i].First)) {
-					all[i].First = append(all[i].First, r.id)
-				}
+	parts := make(chan []storage.Held, len(s.parts))
+	for _, p := range s.parts {
+		once := sync.Once{}
+		collect := func(*call) { // that is run by the caller, to whom the holdings belong
+			once.Do(func() { parts <- p.holdings.listHeld(holders, first) })
+		}
+		go p.submit(&unit{background: collect}) // it can make the calls of others, too
+	}
+	all, late := make([]storage.Held, len(holders)), time.After(heldPatience)
+	for range s.parts {
+		select {
+		case held := <-parts:
+			for i := range held {
+				all[i].Count += held[i].Count
+				all[i].First = append(all[i].First, held[i].First[:min(len(held[i].First), first-len(all[i].First))]...)
 			}
-		})
-	})
+		case <-late:
+			return nil
+		}
+	}
+	return all
+}
+
+// listHeld is HeldBy in one partition.
+func (hs *holdings) listHeld(holders []tube.Holder, first int) []storage.Held {
+	all := make([]storage.Held, len(holders))
+	for i, h := range holders {
+		all[i].Count = hs.countOf(h)
+		for _, r := range hs.firstOf(h, first) {
+			all[i].First = append(all[i].First, r.id)
+		}
+	}
 	return all
 }

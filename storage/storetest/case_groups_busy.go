@@ -69,6 +69,35 @@ func testNeverAboveTwo(b *harness) {
 	b.wantCounts("all done", "t", "g", 0, 0, 0, 0)
 }
 
+// testNeverAboveInBatch: many takes at once reserve exactly as many jobs of each group as the limit
+// allows, with jobs of other groups and without a group between them.
+func testNeverAboveInBatch(b *harness) {
+	b.reopens = false
+	take := storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"t"}}
+	for limit := uint32(1); limit <= 12; limit++ {
+		for _, groups := range [][]string{{"g"}, {"g", "h"}, {"g", "", "h"}} {
+			b.setPolicy("t", groupPolicy(limit))
+			b.putGroups("t", slices.Repeat(groups, 15)...)
+			b.batch(take)
+			b.batch(slices.Repeat([]storage.Op{take}, 60)...)
+			for _, group := range groups {
+				if s := b.group("t", group); s != nil && s.Reserved != uint64(limit) {
+					b.Errorf("limit %d, groups %q: %d of %s are reserved", limit, groups, s.Reserved, group)
+				}
+			}
+			all := 2 * limit // of the tube
+			b.setPolicy("t", &tube.Policy{Limits: tube.Limits{Concurrency: all}})
+			b.flush("t", tube.Reserved)
+			b.batch(slices.Repeat([]storage.Op{take}, 60)...)
+			if s := b.tube("t"); s.Reserved != min(uint64(all), s.Reserved+s.Ready) {
+				b.Errorf("limit %d of the tube, groups %q: %d are reserved", all, groups, s.Reserved)
+			}
+			b.flush("t", tube.Reserved)
+			b.flush("t", tube.Gone)
+		}
+	}
+}
+
 // testNeverAboveOne is the same with strict order, with set-group, and with the limit of the tube.
 func testNeverAboveOne(b *harness) {
 	one := tube.Limits{Concurrency: 1}

@@ -110,6 +110,7 @@ var cases = map[string]func(*harness){
 	"groups: slots of dead workers":                testSlotsOfDeadWorkers,
 	"groups: whatever ends frees the slot":         testSlotEnds,
 	"groups: never 3 at limit 2":                   testNeverAboveTwo,
+	"groups: never more in a batch":                testNeverAboveInBatch,
 	"groups: never 2 at limit 1":                   testNeverAboveOne,
 	"groups: no lost wake-up":                      testNoLostWakeUp,
 	"groups: changed limits":                       testLimitsChange,

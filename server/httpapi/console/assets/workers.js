@@ -107,7 +107,7 @@ class Workers {
     this.empty.textContent = this.all.length ? "No client matches the filter." : "No client is connected.";
     this.banner.hidden = !this.missing.length;
     this.banner.textContent = `Without the connections of ${this.missing.join(", ")}, which did not answer.`;
-    const status = known && !this.list.length ? "" : known ? `${plural(this.list.length, "client")}: ${number(sum(c => c.jobs))} with jobs, ${number(sum(c => c.waiting))} waiting.` + (this.next ? " There are more." : "") : "Asking the instances …";
+    const status = known && !this.list.length ? "" : known ? `${plural(this.list.length, "client")}: ${number(sum(c => c.jobs ?? 0))} with jobs, ${number(sum(c => c.waiting))} waiting.` + (this.next ? " There are more." : "") : "Asking the instances …";
     if (this.status.textContent !== status) this.status.textContent = status; // screen readers read it out
     this.more.hidden = !this.next;
   }

@@ -91,7 +91,8 @@ end
 -- count_reserved counts how many jobs of a lane are reserved.
 local function count_reserved(t, lane)
   local group = lane.group
-  lane.reserved, t.counted[lane] = call('ZLEXCOUNT', t.reserved, '[' .. group .. '\0', '(' .. group .. '\1'), true
+  local written = call('ZLEXCOUNT', t.reserved, '[' .. group .. '\0', '(' .. group .. '\1')
+  lane.reserved, t.counted[lane] = written + (t.unwritten[lane] or 0), true
 end
 
 -- reserved_of returns how many jobs of a lane are reserved.

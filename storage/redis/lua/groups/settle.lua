@@ -1,12 +1,14 @@
 -- What the index says of lanes.
 
--- settle_lane adds to w what must be written for a dirty lane.
+-- settle_lane adds to w what must be written for a dirty lane, and counts those of which a job may
+-- start now, and might not before.
 local function settle_lane(t, lane, w)
   local member = lane.fresh
   if member == nil then member = next_of(t, lane) or false end
   if lane.member ~= member then
     if lane.member then w.out[#w.out + 1] = lane.member end
     if member then w.into[#w.into + 1], w.into[#w.into + 2] = '0', member end
+    if member and not lane.member then w.begun = w.begun + 1 end
     lane.member = member
   end
   local text
@@ -69,10 +71,11 @@ end
 -- settle brings the index of a tube up to date.
 local function settle(t)
   if next(t.dirty) then
-    local w = { out = {}, into = {}, records = {}, gone = {} }
+    local w = { out = {}, into = {}, records = {}, gone = {}, begun = 0 }
     for lane in pairs(t.dirty) do settle_lane(t, lane, w) end
     t.dirty = {}
     write_lanes(t, w)
+    wakeups[t.name] = math.max(wakeups[t.name] or 0, w.begun)
   elseif t.turned then
     write_lanes(t, { out = {}, into = {}, records = {}, gone = {} })
   end

@@ -156,7 +156,7 @@ local function finish(t, q)
   if names[1] then add_all(t.reserved, names) end
   sum.urgent = sum.urgent - hold(found, base)
   sum.takes, sum.changed = sum.takes + #found.names, true
-  q.keys, q.lanes, q.ready, q.reserved = {}, {}, {}, {}
+  q.keys, q.lanes, q.ready, q.reserved, t.unwritten = {}, {}, {}, {}, {}
 end
 
 -- start takes the job of an offer of a group.
@@ -174,6 +174,7 @@ local function start(t, q, offer, from_again)
   end
   if t.rates then take_tokens(t, '', t.rates, 1) end
   note_start(t, lane, id)
+  t.unwritten[lane] = (t.unwritten[lane] or 0) + 1
   again(t, q, lane)
 end
 

@@ -4,6 +4,7 @@
 --   group_limit, group_rates, strict  what its policy says of each group
 --   lane          lanes by group, as far as the batch has needed them; dirty: those to be settled;
 --                 counted: those whose reserved jobs the batch has counted
+--   unwritten     by lane: how many of its reserved jobs are not yet in the sets
 --   windows       starts by group, '' for the tube; see rates.lua
 --   rechecks      by group, '' for the tube: when it must be looked at again
 --   counter       the last turn that was given to a lane; plain_turn: that of the plain lane
@@ -61,7 +62,7 @@ local function open(tube)
     reserved = PREFIX .. 'lane-reserved:' .. tube, lanes = PREFIX .. 'lanes:' .. tube, eligible = PREFIX .. 'eligible:' .. tube,
     limit = policy.concurrency or 0, rates = tube_rates(policy), strict = policy.group_order == STRICT,
     group_limit = policy.group_order == STRICT and 1 or policy.group_concurrency or 0, group_rates = rates_of(policy.group_rate),
-    lane = {}, dirty = {}, counted = {}, windows = {}, rechecks = {},
+    lane = {}, dirty = {}, counted = {}, windows = {}, rechecks = {}, unwritten = {},
     listed = limited ~= nil and string.find(limited, 'g') ~= nil and call('HEXISTS', PREFIX .. 'group-tubes', tube) == 1,
   }
   tubes[tube] = t
