@@ -25,12 +25,12 @@ export const jobColumns = {
   size: { key: "size", label: "Size", min: 60, number: true, cell: j => bytes(j.size) },
   reserves: { key: "reserves", label: "Tries", title: "How often it was reserved", min: 48, number: true, cell: j => number(j.reserves), className: j => j.reserves ? "" : " zero" },
 };
-// keyColumn shows the key and the beginning of the body. On a narrow screen a job with a group has two lines.
+// keyColumn shows the key and the beginning of the body, and the group on a second line.
 const keyColumn = view => ({ key: "key", label: "Key and body", min: 180, grow: 9, phone: true, stamp: j => j, cell: j => {
   const key = j.key && make("b", { className: "keyword" }, withMarks(j.key, view.text)), body = j.excerpt && make("code", { className: "excerpt" }, withMarks(j.excerpt, view.text));
   const badges = [groupBadge(j), j.held && heldBadge(j.held), j.parked && make("span", { className: "badge warn" }, "parked: " + j.parked),
     j.from_tube && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease")];
-  return narrow.matches && j.group ? two([key, body], badges) : make("span", {}, key, badges, body);
+  return j.group ? two([key, body], badges) : make("span", {}, key, badges, body);
 } });
 
 // tube shows a tube. part is "groups" to show its groups at once, and group the one whose dialog is opened.
