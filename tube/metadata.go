@@ -104,7 +104,8 @@ func (m *Machine) setMetadata(j *Job, of Metadata) {
 		f.name = keyName(m.tubeOf(j).name, of.Key)
 		m.keys[f.name] = j.self
 	}
-	if of.Group != "" {
+	grouped := of.Group != ""
+	if grouped {
 		m.joinGroup(j, of.Group)
 	}
 	of.Key, of.Group = "", ""
@@ -113,7 +114,7 @@ func (m *Machine) setMetadata(j *Job, of Metadata) {
 		f.more = new(Metadata)
 		*f.more = of
 	}
-	if j.hasMetadata = f != (metadata{}); j.hasMetadata {
+	if j.hasMetadata = !grouped || f != (metadata{}); j.hasMetadata {
 		m.metadata[j.self] = f
 	}
 	if of.Expires != 0 {
