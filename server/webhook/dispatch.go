@@ -242,7 +242,7 @@ func (j *Job) setStats(begun time.Time, s *tube.JobStats) bool {
 	j.Deliveries, j.Deadline = s.Counters.Deliveries(), begun.Add(s.TimeLeft)
 	j.Failures = s.Counters.Failures()
 	if f := s.Metadata; f != nil {
-		j.Key, j.FromTube, j.FromID, j.Failures, j.Notes = f.Key, f.FromTube, f.FromID, f.Failures(&s.Counters), f.Notes
+		j.Key, j.Group, j.FromTube, j.FromID, j.Failures, j.Notes = f.Key, f.Group, f.FromTube, f.FromID, f.Failures(&s.Counters), f.Notes
 		return f.Lease == j.Lease
 	}
 	return true

@@ -26,6 +26,7 @@ type Job struct {
 	Tube       string
 	Body       []byte // must not be changed
 	Key        string // "": none
+	Group      string // "": none
 	Pri        uint32
 	TTR        time.Duration
 	Age        time.Duration // since the put, at the time of the lease

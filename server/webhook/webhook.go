@@ -144,6 +144,9 @@ func (j *Job) addMetadata(h http.Header, now time.Time) {
 	if j.Key != "" {
 		h["Redstalk-Key"] = []string{j.Key}
 	}
+	if j.Group != "" {
+		h["Redstalk-Group"] = []string{lineEnds.Replace(j.Group)}
+	}
 	if j.FromTube != "" {
 		h["Redstalk-From-Tube"] = []string{j.FromTube}
 		number("Redstalk-From-Job", j.FromID)

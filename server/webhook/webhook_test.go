@@ -50,14 +50,14 @@ func TestNotes(t *testing.T) {
 	})
 	w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
 	defer w.end()
-	put, err := w.PutTagged(t.Context(), queue.NewJob{Tube: "t", TTR: 60}, &tube.Tags{Trace: trace, Meta: []tube.Meta{{Name: "user-id", Value: "a\nb"}}})
+	put, err := w.PutTagged(t.Context(), queue.NewJob{Tube: "t", TTR: 60}, &tube.Tags{Group: "Ann & Co", Trace: trace, Meta: []tube.Meta{{Name: "user-id", Value: "a\nb"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.push("t", tube.Policy{Push: tube.Push{URL: s.URL}})
 	w.until("the job to be parked", func() bool { return w.job(put.ID).State == tube.Buried })
 	h := got.all()[0].header
-	if h.Get("traceparent") != trace || h.Get("Redstalk-Meta-User-Id") != "a b" {
+	if h.Get("traceparent") != trace || h.Get("Redstalk-Meta-User-Id") != "a b" || h.Get("Redstalk-Group") != "Ann & Co" {
 		t.Errorf("%v", h)
 	}
 	n := w.job(put.ID).Metadata.AllNotes()

@@ -215,7 +215,7 @@ func testStrictEnds(b *harness) {
 		b.listener.woken("t")
 		end(ids[0])
 		b.advance(0)
-		if !b.listener.woken("t") {
+		if b.wakeUps("t") == 0 {
 			b.Errorf("%s: no wake-up", name)
 		}
 		b.wantTake(1, "t", ids[1])

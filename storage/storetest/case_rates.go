@@ -166,7 +166,7 @@ func testRateWait(b *harness) {
 			b.Error("woken without a token")
 		}
 		b.advance(wait + 2*time.Millisecond)
-		if n := b.listener.count("t"); n != 1 {
+		if n := b.wakeUps("t"); n != 1 {
 			b.Errorf("%d wake-ups for one token", n)
 		}
 		if n := b.startAll("t", 9, &starts); n != 1 {

@@ -77,12 +77,15 @@ func (e *listener) Due(in time.Duration) {
 }
 
 // woken returns whether there was a wake-up for the tube since the last call.
-func (e *listener) woken(tube string) bool {
+func (e *listener) woken(tube string) bool { return e.count(tube) > 0 }
+
+// count returns how many there were.
+func (e *listener) count(tube string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := e.wakeUps[tube]
 	delete(e.wakeUps, tube)
-	return n > 0
+	return n
 }
 
 // batch carries out operations as one batch.

@@ -66,6 +66,13 @@ var views = []struct {
 		b.clickAction("put")
 		b.await(`document.querySelector(".note.bad, .problem:not(:empty)")`)
 	}},
+	{"groups", "#/tube/mails/groups", "tube", func(b *tab) { b.awaitCell("acme", "ready", "2") }},
+	{"group", "#/tube/mails/groups/acme", "tube", func(b *tab) { b.dialog("group") }},
+	{"limits", "#/tube/mails/groups/acme", "tube", func(b *tab) {
+		b.dialog("group")
+		b.clickAction("limits")
+		b.dialog("limits")
+	}},
 	{"parked", "#/parked", "parked", func(b *tab) { b.awaitRows(3) }},
 	{"workers", "#/workers", "workers", func(b *tab) { b.awaitRows(2) }},
 	{"client", "#/workers", "workers", func(b *tab) {
@@ -116,6 +123,7 @@ func populated(t *testing.T) *testServer {
 	parkJobs(s, "inventory", 3)
 	s.put("letters", terms{"body": `{"to": "Ann", "n": 1.5, "ok": true, "none": null, "list": ["a"]}`, "key": "k", "max": 3, "retry": []string{"10s"}, "dead": "lost"})
 	connectWorkers(s)
+	putMails(s)
 	s.call("POST", tubePath("thumbnails")+"/pause?for=1h", nil, nil)
 	s.call("PUT", tubePath("invoices")+"/policy", map[string]any{"max": 3}, nil)
 	return s

@@ -8,7 +8,8 @@
 //   - assets/page.html, style.css and app.js: the frame, the choice of the view, and signing in.
 //   - api.js: requests, rights and the event stream.
 //   - The views: overview.js, tube.js, put.js, parked.js, workers.js and server.js. job.js has
-//     the dialog of one job and the actions on several; policy.js has the policy of a tube.
+//     the dialog of one job and the actions on several; policy.js has the policy of a tube,
+//     groups.js its groups.
 //   - rows.js: virtual tables, of which only the visible rows are in the DOM. chart.js: charts.
 //     body.js: the formats of a body. ui.js: elements, dialogs and messages.
 //

@@ -27,7 +27,7 @@ func TestPut(t *testing.T) {
 		b := s.open(t, "#/put/invoices")
 		b.moreTags()
 		for name, value := range map[string]string{
-			"body": "an invoice for Zoë & <b>Ann</b>", "priority": "7", "delay": "1h", "ttr": "2m", "key": "invoice-7", "key_ttl": "1d",
+			"body": "an invoice for Zoë & <b>Ann</b>", "priority": "7", "delay": "1h", "ttr": "2m", "key": "invoice-7", "key_ttl": "1d", "group": "Ann & Co",
 			"retry": "10s, 1m", "jitter": "20", "max": "5", "dead": "lost", "expire": "2h",
 			"trace": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "meta": "user=Zoë\nwhy=a\\nb = c",
 		} {
@@ -44,7 +44,7 @@ func TestPut(t *testing.T) {
 			t.Errorf("it expires in %v", left)
 		}
 		got.ID, got.Expires = 0, 0
-		want := jobInfo{Tube: "invoices", State: "delayed", Body: "an invoice for Zoë & <b>Ann</b>", Key: "invoice-7", Dead: "lost",
+		want := jobInfo{Tube: "invoices", State: "delayed", Body: "an invoice for Zoë & <b>Ann</b>", Key: "invoice-7", Group: "Ann & Co", Dead: "lost",
 			Retry: []string{"10s", "1m"}, Jitter: 20, Max: 5, Priority: 7, Delay: 3600, TTR: 120, OnExpire: "park",
 			Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Meta: map[string]string{"user": "Zoë", "why": "a\nb = c"}}
 		if !reflect.DeepEqual(got, want) {

@@ -223,15 +223,15 @@ func (s *testServer) apply(jobs []leasedJob, do string) {
 
 // jobInfo is a job in the API.
 type jobInfo struct {
-	ID                                           uint64
-	Tube, State, Key, Dead, Body, Parked, Trace  string
-	Base64                                       string `json:"body_base64"`
-	Retry                                        []string
-	Priority, Delay, TTR, Max, Deliveries, Kicks uint32
-	Jitter                                       uint8
-	Meta                                         map[string]string
-	Expires                                      int64  `json:"expires_ms"`
-	OnExpire                                     string `json:"on_expire"`
+	ID                                                 uint64
+	Tube, State, Key, Group, Dead, Body, Parked, Trace string
+	Base64                                             string `json:"body_base64"`
+	Retry                                              []string
+	Priority, Delay, TTR, Max, Deliveries, Kicks       uint32
+	Jitter                                             uint8
+	Meta                                               map[string]string
+	Expires                                            int64  `json:"expires_ms"`
+	OnExpire                                           string `json:"on_expire"`
 }
 
 func (s *testServer) job(id uint64) (j jobInfo) {

@@ -1,11 +1,17 @@
 // One job: its properties and its body, and the actions on one or several jobs.
 import { make, number, span, ago, both, bytes, plural, note, attempt, ask, button, durations, wrongDuration } from "./ui.js";
-import { call, tubes, may, mayOn, readRights, tubePage, jobPage, workersPage } from "./api.js";
+import { call, tubes, may, mayOn, readRights, tubePage, jobPage, groupPage, workersPage } from "./api.js";
 import { bodyView } from "./body.js";
 import { copyToPut } from "./put.js";
 
 // isLetter returns whether a job came to its tube as a dead letter.
 export const isLetter = job => !!job.from_tube && job.from_tube !== job.tube;
+
+// whyHeld says why a ready job waits.
+export const whyHeld = { paused: "The group is paused", concurrency: "As many jobs of the group or the tube are reserved as the limit allows", rate: "As many jobs of the group or the tube were reserved as the rate allows" };
+export const heldBadge = (held, text = "held: " + held, first = "") => make("span", { className: "badge" + first, title: whyHeld[held] ?? "" }, text);
+// groupBadge returns the group of a job in a list, after its key.
+export const groupBadge = j => j.group && make("span", { className: "badge soft" + (j.key ? "" : " first") }, "group " + j.group);
 
 // actions are the actions on jobs, each with the states in which it is possible, and a further condition.
 const actions = {
@@ -134,7 +140,7 @@ export class JobDialog {
     const n = this.list().length, step = (label, sign, by, off) => make("button", { type: "button", className: "quiet", "aria-label": label, title: label, disabled: off, onclick: () => attempt(() => this.go(by)) }, sign);
     this.dialog.setAttribute("aria-label", "Job " + job.id);
     this.dialog.replaceChildren(make("div", { className: "bar tight" },
-      make("h2", { tabIndex: -1, autofocus: true }, `Job ${job.id}`, make("span", { className: "badge " + job.state }, job.state), job.parked && make("span", { className: "badge warn" }, "parked: " + job.parked)),
+      make("h2", { tabIndex: -1, autofocus: true }, `Job ${job.id}`, make("span", { className: "badge " + job.state }, job.state), job.parked && make("span", { className: "badge warn" }, "parked: " + job.parked), job.held && heldBadge(job.held)),
       n > 1 && [step("Previous job", "‹", -1, this.at === 0), make("span", { className: "soft" }, `${number(this.at + 1)} of ${number(n)}`), step("Next job", "›", 1, this.at === n - 1)],
       make("button", { type: "button", className: "quiet", "aria-label": "Close", "data-do": "close", onclick: () => this.dialog.close() }, "×")), ...content);
     if (this.dialog.open) this.dialog.querySelector("h2").focus(); // not on a button, because the key that opened the dialog may still be down
@@ -164,7 +170,7 @@ export function properties(job) {
   const times = n => plural(n, "time");
   const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Put", ago(Date.now() - job.age * 1000)],
     job.due_ms !== 0 && [job.state === "reserved" ? "TTR ends in" : "Due in", both(span(job.due_ms), Date.now() + job.due_ms)], job.state !== "delayed" && job.delay > 0 && ["Delay", span(job.delay * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
-    job.key && ["Key", job.key], job.retry && ["Retry delays", [job.retry].flat().join(", ") + (job.jitter ? `, spread by ${job.jitter} %` : "")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],
+    job.key && ["Key", job.key], job.group && ["Group", make("a", { href: groupPage(job.tube, job.group) }, job.group)], job.retry && ["Retry delays", [job.retry].flat().join(", ") + (job.jitter ? `, spread by ${job.jitter} %` : "")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],
     job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], holder(job) && ["Held by", holder(job)],
     expiry(job), job.reason && ["Reason", job.reason], job.failed_ms && ["Failed", ago(job.failed_ms)],
     ["Reserved", times(job.reserves)], ["Timed out", times(job.timeouts)], ["Released", times(job.releases)], ["Buried", times(job.buries)], ["Kicked", times(job.kicks)], ["Failures", number(job.failures)], ["Deliveries", number(job.deliveries)],

@@ -1,8 +1,8 @@
 // The jobs of all tubes that have failed for good: parked jobs and dead letters.
-import { make, number, plural, span, moment, note, attempt, ask, button, remember } from "./ui.js";
+import { make, number, plural, span, moment, note, attempt, ask, button, remember, two } from "./ui.js";
 import { call, may, mayOn, readRights, tubePage } from "./api.js";
 import { Rows } from "./rows.js";
-import { JobDialog, runAction, act, isLetter } from "./job.js";
+import { JobDialog, runAction, act, isLetter, groupBadge } from "./job.js";
 import { jobColumns } from "./tube.js";
 
 const maxExamined = 20_000, page = 200; // one click examines so many jobs, or finds so many
@@ -21,7 +21,8 @@ function sinceCell(j) {
 
 const everySecond = j => Math.floor(Date.now() / 1000) + ":" + j.id;
 const tubeLink = j => make("a", { href: tubePage(j.tube), tabIndex: -1 }, j.tube);
-const keyAndBody = j => [j.key && make("b", { className: "keyword" }, j.key), j.excerpt && make("code", { className: "excerpt" }, j.excerpt)];
+const keyAndGroup = j => [j.key && make("b", { className: "keyword" }, j.key), groupBadge(j)];
+const body = j => j.excerpt && make("code", { className: "excerpt" }, j.excerpt);
 
 function reason(j) {
   const from = isLetter(j) && make("span", { className: "badge soft first" }, "from " + j.from_tube);
@@ -34,15 +35,14 @@ const columns = [
   { key: "tube", label: "Tube", min: 110, grow: 3, stamp: j => j.tube, cell: tubeLink },
   { key: "parked", label: "Reason", min: 130, grow: 6, stamp: j => j, cell: reason },
   { key: "since", label: "Since", title: "When it failed last, or became a dead letter", number: true, min: 72, stamp: everySecond, cell: sinceCell },
-  { key: "key", label: "Key and body", min: 150, grow: 8, stamp: j => j, cell: j => make("span", {}, keyAndBody(j)) },
+  { key: "key", label: "Key and body", min: 150, grow: 8, stamp: j => j, cell: j => make("span", {}, keyAndGroup(j), body(j)) },
 ];
 
 // On a narrow screen the cells have two lines.
-const two = (first, second) => make("span", { className: "two" }, make("span", {}, first), make("span", {}, second));
 const narrowColumns = [
   { key: "id", label: "Job, since", min: 76, grow: 1, stamp: everySecond, cell: j => two(String(j.id), sinceCell(j)) },
   { key: "parked", label: "Tube and reason", min: 110, grow: 4, stamp: j => j, cell: j => two(tubeLink(j), reason(j)) },
-  { key: "key", label: "Key and body", min: 98, grow: 4, stamp: j => j, cell: j => j.key ? two(...keyAndBody(j)) : make("span", {}, keyAndBody(j)) },
+  { key: "key", label: "Key and body", min: 98, grow: 4, stamp: j => j, cell: j => j.key || j.group ? two(keyAndGroup(j), body(j)) : make("span", {}, body(j)) },
 ];
 const chosen = () => (narrow.matches ? narrowColumns : columns).map(c => ({ ...c, sortable: false }));
 

@@ -2,7 +2,7 @@
 import { make, ask, note, plural, number, bytes, delays } from "./ui.js";
 import { call, tubes, tubePath } from "./api.js";
 
-const numbers = ["jitter", "max", "quota_jobs", "quota_bytes", "push_concurrency"];
+const numbers = ["jitter", "max", "quota_jobs", "quota_bytes", "group_concurrency", "concurrency", "push_concurrency"];
 
 // readPolicy returns the policy of a tube, or {} if it has none.
 export const readPolicy = name => call("GET", tubePath(name) + "/policy", { query: { empty: "true" } });
@@ -11,7 +11,8 @@ export const readPolicy = name => call("GET", tubePath(name) + "/policy", { quer
 export function policyText(p) {
   return [p.retry && `retry delays ${[p.retry].flat().join(", ")}`, p.jitter !== undefined && `delays spread by ${p.jitter} %`, p.max && `at most ${plural(p.max, "delivery", "deliveries")}`, p.dead && `dead-letter tube ${p.dead}`, p.expire && p.expire !== "0s" && `${p.on_expire === "park" ? "parked" : "deleted"} if not done within ${p.expire}`,
     p.key_ttl && `keys stay taken for ${p.key_ttl}`, p.on_duplicate && `if a key is taken: ${p.on_duplicate}`, p.quota_jobs !== undefined && `at most ${plural(p.quota_jobs, "job")}`,
-    p.quota_bytes !== undefined && `at most ${bytes(p.quota_bytes)} of bodies`, p.push && `pushed to ${p.push}`, p.push_rate && `at most ${p.push_rate}`].filter(Boolean).join(" · ");
+    p.quota_bytes !== undefined && `at most ${bytes(p.quota_bytes)} of bodies`, p.group_concurrency && `at most ${plural(p.group_concurrency, "reserved job")} of each group`, p.group_rate && `at most ${p.group_rate} reserves of each group`, p.group_order && `${p.group_order} order of groups`,
+    p.concurrency && `at most ${plural(p.concurrency, "reserved job")}`, p.rate && `at most ${p.rate} reserves`, p.push && `pushed to ${p.push}`, p.push_rate && `at most ${p.push_rate} calls`].filter(Boolean).join(" · ");
 }
 
 export const policyLine = p => policyText(p) && make("p", { className: "policyline", "data-policy": "" }, make("span", { className: "badge soft" }, "policy"), " ", policyText(p));
@@ -33,6 +34,11 @@ export async function policyDialog(name) {
       { name: "on_duplicate", label: "If a key is taken", value: now.on_duplicate ?? "", options: [{ value: "", label: "default (keep)" }, "keep", "replace", "fail"] },
       { name: "quota_jobs", label: "Maximum jobs", type: "number", value: now.quota_jobs ?? "" },
       { name: "quota_bytes", label: "Maximum bytes of bodies", type: "number", value: now.quota_bytes ?? "" },
+      { name: "group_concurrency", label: "Group concurrency", type: "number", value: now.group_concurrency ?? "", min: 1, max: 1000000, help: "Maximum reserved jobs of each group" },
+      { name: "group_rate", label: "Group rate", value: now.group_rate ?? "", placeholder: "100/m,1000/h", help: "Maximum reserves of each group" },
+      { name: "group_order", label: "Group order", value: now.group_order ?? "", options: [{ value: "", label: "default (fair)" }, "fair", "strict"], help: "strict: one job of a group at a time" },
+      { name: "concurrency", label: "Concurrency", type: "number", value: now.concurrency ?? "", min: 1, max: 1000000, help: "Maximum reserved jobs of the tube" },
+      { name: "rate", label: "Rate", value: now.rate ?? "", placeholder: "100/s", help: "Maximum reserves from the tube" },
       { name: "push", label: "Push jobs to", value: now.push ?? "", placeholder: "https://example.org/jobs", help: "A URL to which this server is allowed to push" },
       { name: "push_concurrency", label: "Concurrent calls", type: "number", value: now.push_concurrency ?? "", min: 1 },
       { name: "push_timeout", label: "Call timeout", value: now.push_timeout ?? "", placeholder: "30s" },

@@ -1,12 +1,14 @@
 // One tube: its charts, its jobs by state, and the actions on them.
-import { make, number, span, bytes, plural, note, attempt, ask, rate, button, withMarks, durations, wrongDuration } from "./ui.js";
-import { call, tubes, follow, may, mayOn, readRights, tubePath, jobPage } from "./api.js";
+import { make, number, span, bytes, plural, note, attempt, ask, rate, button, withMarks, durations, wrongDuration, two } from "./ui.js";
+import { call, tubes, follow, may, mayOn, readRights, tubePath, tubePage, jobPage } from "./api.js";
 import { Rows } from "./rows.js";
 import { chart } from "./chart.js";
+import { Groups, hasGroupTag } from "./groups.js";
 import { policyDialog, policyLine, readPolicy } from "./policy.js";
-import { JobDialog, actionButtons } from "./job.js";
+import { JobDialog, actionButtons, heldBadge, groupBadge } from "./job.js";
 
 const states = ["ready", "reserved", "delayed", "buried"];
+const tabs = [...states, "groups"];
 const pageSize = 200;
 const maxExamined = 2000; // jobs that a search examines before it offers to continue
 const narrow = matchMedia("(max-width: 720px)");
@@ -23,16 +25,21 @@ export const jobColumns = {
   size: { key: "size", label: "Size", min: 60, number: true, cell: j => bytes(j.size) },
   reserves: { key: "reserves", label: "Tries", title: "How often it was reserved", min: 48, number: true, cell: j => number(j.reserves), className: j => j.reserves ? "" : " zero" },
 };
-// keyColumn shows the key and the beginning of the body.
-const keyColumn = view => ({ key: "key", label: "Key and body", min: 180, grow: 9, phone: true, stamp: j => j, cell: j => make("span", {}, j.key && make("b", { className: "keyword" }, withMarks(j.key, view.text)), j.parked && make("span", { className: "badge warn" }, "parked: " + j.parked),
-  j.from_tube && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease"), j.excerpt && make("code", { className: "excerpt" }, withMarks(j.excerpt, view.text))) });
+// keyColumn shows the key and the beginning of the body, and the group on a second line.
+const keyColumn = view => ({ key: "key", label: "Key and body", min: 180, grow: 9, phone: true, stamp: j => j, cell: j => {
+  const key = j.key && make("b", { className: "keyword" }, withMarks(j.key, view.text)), body = j.excerpt && make("code", { className: "excerpt" }, withMarks(j.excerpt, view.text));
+  const badges = [groupBadge(j), j.held && heldBadge(j.held), j.parked && make("span", { className: "badge warn" }, "parked: " + j.parked),
+    j.from_tube && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease")];
+  return j.group ? two([key, body], badges) : make("span", {}, key, badges, body);
+} });
 
-export function tube(main, name) {
+// tube shows a tube. part is "groups" to show its groups at once, and group the one whose dialog is opened.
+export function tube(main, name, part = "", group = "") {
   if (!name) {
     location.replace("#/");
     return () => {};
   }
-  const view = new TubeView(main, name);
+  const view = new TubeView(main, name, { part, group });
   return () => view.end();
 }
 
@@ -47,7 +54,7 @@ export function job(main, id) {
       if (err.status !== 404 && err.status !== 422) throw err;
     }
     if (ended) return;
-    if (found) view = new TubeView(main, found.tube, found);
+    if (found) view = new TubeView(main, found.tube, { opened: found });
     else none(main, `Job ${id ?? ""}`, "There is no such job: it is done, it was deleted, or it was moved and has a new id.");
   });
   return () => { ended = true; view?.end(); };
@@ -77,9 +84,9 @@ export function find(main, text = "") {
 }
 
 class TubeView {
-  // opened is a job that is shown at once, null for none.
-  constructor(main, name, opened = null) {
-    Object.assign(this, { main, name, opened, path: tubePath(name), jobs: [], next: "", rest: [], text: "", everywhere: false, reading: null, ended: false, state: "" });
+  // opened is a job that is shown at once, null for none. part and group are as in the address.
+  constructor(main, name, { opened = null, part = "", group = "" }) {
+    Object.assign(this, { main, name, opened, part, group, path: tubePath(name), jobs: [], next: "", rest: [], text: "", everywhere: false, reading: null, ended: false, state: "" });
     main.append(make("div", { className: "bar" }, make("h1", {}, make("a", { href: "#/", className: "up" }, "Tubes"), make("span", { className: "soft" }, " / "), name), this.actions = make("div", { className: "actions" })));
     attempt(async () => {
       await readRights([name]);
@@ -94,9 +101,9 @@ class TubeView {
     this.policy = make("div", { className: "gap" });
     this.summary = make("div", { className: "sums" });
     this.charts = make("div", { className: "charts gap" });
-    this.tabs = states.map(s => make("button", { type: "button", role: "tab", id: "tab-" + s, "aria-controls": "jobs", onclick: () => { this.settled = true; this.choose(s); } }));
+    this.groups = new Groups(this.name, () => this.drawGroups());
+    this.tabs = tabs.map(s => make("button", { type: "button", role: "tab", id: "tab-" + s, "aria-controls": "listed", onclick: () => this.turnTo(s) }));
     this.rows = new Rows({ label: "Jobs", columns: this.columns(), open: (j, i) => this.open(i), selection: this.selection, nameOf: j => "job " + j.id });
-    this.rows.element.classList.add("jobs");
     this.rows.element.addEventListener("selectionchanged", () => this.drawSelection());
     this.selectionBar = make("div", { className: "selection", role: "group", "aria-label": "Selected jobs", hidden: true });
     this.empty = make("p", { className: "empty" });
@@ -105,14 +112,18 @@ class TubeView {
     this.refresh = make("button", { type: "button", id: "read", "data-read": "", title: "r", onclick: () => this.read(true) }, "Refresh");
     this.actions.append(...this.buttons(admin));
     this.main.append(this.pauseBar, this.policy, this.summary, this.charts,
-      make("div", { className: "bar tight" }, make("div", { className: "tabs", role: "tablist", "aria-label": "States", onkeydown: e => this.tabKey(e) }, this.tabs), this.searchForm(), this.refresh),
-      this.panel = make("div", { id: "jobs", role: "tabpanel", className: "panel" }, this.selectionBar, this.rows.element, this.empty), make("div", { className: "foot" }, this.status, this.more));
+      make("div", { className: "bar tight" }, make("div", { className: "tabs", role: "tablist", "aria-label": "States", onkeydown: e => this.tabKey(e) }, this.tabs), this.form = this.search = this.searchForm(), this.refresh),
+      this.panel = make("div", { id: "listed", role: "tabpanel", className: "panel" }));
+    this.elements = [this.selectionBar, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more)];
     this.resized = () => this.rows.setColumns(this.columns());
     narrow.addEventListener("change", this.resized);
     this.stop = follow(() => this.update());
-    this.timers = [setInterval(() => this.readChart(), 10_000), setInterval(() => this.rows.soon(), 1000)];
-    this.settled = !!this.opened;
-    this.choose(this.opened?.state ?? this.firstState());
+    this.timers = [setInterval(() => { this.readChart(); this.groups.look(); }, 10_000), setInterval(() => this.rows.soon(), 1000)];
+    const groups = this.part === "groups";
+    this.settled = !!this.opened || groups;
+    this.choose(groups ? "groups" : this.opened?.state ?? this.firstState());
+    if (groups && this.group) attempt(() => this.groups.open(this.group));
+    this.groups.look();
     this.readChart();
     if (admin) attempt(async () => this.drawPolicy(await readPolicy(this.name)));
   }
@@ -121,6 +132,7 @@ class TubeView {
     this.ended = true;
     this.reading?.abort();
     this.stop?.();
+    this.groups?.close();
     this.timers?.forEach(clearInterval);
     if (this.resized) narrow.removeEventListener("change", this.resized);
   }
@@ -163,19 +175,30 @@ class TubeView {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
+    const shown = this.tabs.filter(tab => !tab.hidden), to = shown[(shown.findIndex(tab => tab.id === "tab-" + this.state) + step + shown.length) % shown.length];
+    to.click();
+    to.focus();
+  }
+
+  // turnTo shows what the user has chosen: the jobs of a state, or the groups, which have an address.
+  turnTo(tab) {
     this.settled = true;
-    const to = states[(states.indexOf(this.state) + step + states.length) % states.length];
-    this.choose(to);
-    document.getElementById("tab-" + to).focus();
+    history.replaceState(null, "", tubePage(this.name) + (tab === "groups" ? "/groups" : ""));
+    this.choose(tab);
+  }
+
+  drawGroups() {
+    if (this.state === "groups") this.main.dataset.ready = "true";
+    this.drawState();
   }
 
   drawState() {
     const t = this.counts();
     this.tabs.forEach((tab, i) => {
-      const s = states[i], here = s === this.state, text = `${s} ${number(t[s] ?? 0)}`;
+      const s = tabs[i], here = s === this.state, text = `${s} ${number(t[s] ?? 0)}`;
       tab.setAttribute("aria-selected", here);
       tab.tabIndex = here ? 0 : -1;
-      if (tab.textContent !== text) tab.replaceChildren(s + " ", make("b", { className: s }, number(t[s] ?? 0)));
+      if (s === "groups") { tab.hidden = !here && !this.groups.exist; tab.textContent ||= "groups"; } else if (tab.textContent !== text) tab.replaceChildren(s + " ", make("b", { className: s }, number(t[s] ?? 0)));
     });
     this.panel.setAttribute("aria-labelledby", "tab-" + this.state);
     this.drawFigures(t);
@@ -184,7 +207,7 @@ class TubeView {
     if (paused) this.drawPause(t);
     else this.pauseText = "";
     const listed = this.next ? this.readAt : this.jobs.length;
-    this.refresh.classList.toggle("outdated", this.fresh === false && !this.text && listed !== this.count(this.state));
+    this.refresh.classList.toggle("outdated", this.state !== "groups" && this.fresh === false && !this.text && listed !== this.count(this.state));
   }
 
   drawPause(t) {
@@ -207,7 +230,10 @@ class TubeView {
     all.forEach(([, , text], i) => { const e = this.figures[i].firstChild; if (e.textContent !== text) e.textContent = text; });
   }
 
-  drawPolicy(p) { this.policy.replaceChildren(policyLine(p) || ""); }
+  drawPolicy(p) {
+    this.policy.replaceChildren(policyLine(p) || "");
+    this.groups.appear(hasGroupTag(p));
+  }
 
   async readChart() {
     try {
@@ -227,6 +253,10 @@ class TubeView {
   choose(state) {
     this.state = state;
     this.selection?.clear();
+    const groups = this.groups.visible = state === "groups", { form, elements } = groups ? this.groups : { form: this.search, elements: this.elements };
+    this.form.replaceWith(form);
+    this.form = form;
+    this.panel.replaceChildren(...elements);
     this.drawState();
     this.read(true);
   }
@@ -235,6 +265,7 @@ class TubeView {
   // finds little; continued says that this is not the first one.
   async read(refresh, continued) {
     this.reading?.abort();
+    if (this.state === "groups") return attempt(() => this.groups.read(true));
     const reading = this.reading = new AbortController();
     if (refresh) {
       Object.assign(this, { next: "", examined: 0, fresh: true, readAt: this.count(this.state) });

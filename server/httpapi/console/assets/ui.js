@@ -76,6 +76,9 @@ export async function attempt(f) {
 // button returns a button for an action. Its data-action attribute is the name of the action.
 export const button = (action, label, f, className = "") => make("button", { type: "button", className, "data-action": action, onclick: () => attempt(f) }, label);
 
+// two returns a cell with two lines.
+export const two = (first, second) => make("span", { className: "two" }, make("span", {}, first), make("span", {}, second));
+
 // icon returns a sign that screen readers skip.
 export const icon = text => make("span", { className: "icon", "aria-hidden": "true" }, text);
 
