@@ -53,7 +53,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(GO) test -race -count=1 -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 30
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash|TestManyBodiesAreNotHeld|TestTasksBehindTheTables|TestFrames|TestDamagedTable|TestTasksGoOn|TestCutOrRemoved|TestWrittenWhileHeavyIsSynced|TestClosedWhileSyncing)$$' ./storage/embedded -args -faults 3 -stress 3s
 	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 15
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestTwoInstances|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 12
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestSuite.*|TestTwoInstances|TestGroupsOfTwoInstances|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 12
 	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself$$' ./tools/conformance/differ -args -plain 1000 -timed 100
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestKeyedLies|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
