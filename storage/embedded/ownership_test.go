@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,10 +33,18 @@ type onDisk struct {
 
 // freezableFS is the file system of an engine that calls Fatal. Such an engine cannot be
 // closed. Its Pebble, whose files are gone, would try to compact them again and again while
-// later tests run. So once frozen is set, operations do not return.
+// later tests run. So once freeze is called, operations do not return.
 type freezableFS struct {
 	vfs.FS
+	mu     sync.RWMutex // held by those that create files, and by freeze
 	frozen atomic.Bool
+}
+
+// freeze returns when no file is being created any more.
+func (fs *freezableFS) freeze() {
+	fs.frozen.Store(true)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
 }
 
 func (fs *freezableFS) waitIfFrozen() {
@@ -53,6 +62,11 @@ func (fs *freezableFS) Open(name string, o ...vfs.OpenOption) (vfs.File, error) 
 // Create implements vfs.FS.
 func (fs *freezableFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	fs.waitIfFrozen()
+	fs.mu.RLock()
+	defer fs.mu.RUnlock()
+	if fs.frozen.Load() {
+		return nil, errors.New("the file system is frozen")
+	}
 	return fs.FS.Create(name, c)
 }
 
@@ -70,7 +84,7 @@ func (fs *freezableFS) Unwrap() vfs.FS { return fs.FS }
 func newOnDisk(t *testing.T) *onDisk {
 	t.Helper()
 	d := &onDisk{dir: filepath.Join(t.TempDir(), "jobs"), clock: newFakeClock(), fatal: make(chan error, 100), fs: &freezableFS{FS: vfs.Default}}
-	t.Cleanup(func() { d.fs.frozen.Store(true) })
+	t.Cleanup(d.fs.freeze)
 	d.Engine = mustOpen(t, d.options())
 	fillTables(t, d.Engine)
 	return d
