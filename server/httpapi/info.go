@@ -48,19 +48,19 @@ type JobInfo struct {
 	Expires    *int64  `json:"expires_ms,omitempty" doc:"time until it expires"`
 	OnExpire   string  `json:"on_expire,omitempty" enum:"delete,park"`
 
-	notesInfo
+	NotesInfo
 	Excerpt string `json:"excerpt,omitempty" doc:"a part of the body, if requested"`
 }
 
-// notesInfo is what a job says to people and workers.
-type notesInfo struct {
+// NotesInfo is what a job says to people and workers. It is exported so that the OpenAPI document has its fields.
+type NotesInfo struct {
 	Meta     map[string]string `json:"meta,omitempty" doc:"what the job was put with"`
 	Trace    string            `json:"trace,omitempty" doc:"the W3C traceparent that it was put with"`
 	Reason   string            `json:"reason,omitempty" doc:"why it failed or was buried the last time that a reason was given"`
 	FailedMs int64             `json:"failed_ms,omitempty" doc:"when that was, in milliseconds since the Unix epoch"`
 }
 
-func notesOf(f *tube.Metadata) (info notesInfo) {
+func notesOf(f *tube.Metadata) (info NotesInfo) {
 	n := f.AllNotes()
 	if n.Meta != nil {
 		info.Meta = make(map[string]string, len(n.Meta))
@@ -91,7 +91,7 @@ func infoOf(s *tube.JobStats) JobInfo {
 		Buries: s.Counters[tube.Buries], Kicks: s.Counters[tube.Kicks],
 		Failures: f.Failures(&s.Counters), Deliveries: f.Deliveries(&s.Counters),
 		Leased: s.Leased, Key: f.Key, Group: f.Group, Held: s.Held.String(), Max: s.Rules.Max, Dead: s.Rules.Dead, Parked: f.Parked.String(),
-		FromTube: f.FromTube, FromID: f.FromID, notesInfo: notesOf(f), Retry: retriesOf(&s.Rules), Jitter: s.Rules.Percent(),
+		FromTube: f.FromTube, FromID: f.FromID, NotesInfo: notesOf(f), Retry: retriesOf(&s.Rules), Jitter: s.Rules.Percent(),
 	}
 	if f.Expires != 0 {
 		left := s.ExpiresIn().Milliseconds()

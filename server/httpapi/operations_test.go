@@ -200,7 +200,13 @@ func TestDocument(t *testing.T) {
 			Right       string `json:"x-right"`
 			OperationID string
 		}
+		Components struct {
+			Schemas map[string]struct{ Properties map[string]any }
+		}
 	}](t, a.want(200, "GET", "/openapi.json", ""))
+	if job := doc.Components.Schemas["JobInfo"].Properties; job["reason"] == nil || job["meta"] == nil {
+		t.Errorf("the document lacks fields of a job: %v", job)
+	}
 	if !strings.HasPrefix(doc.OpenAPI, "3.1") || doc.Info.Version != "1.2.3" {
 		t.Errorf("%s %s", doc.OpenAPI, doc.Info.Version)
 	}

@@ -48,7 +48,7 @@ type leasedJob struct {
 	Group      string `json:"group,omitempty"`
 
 	Retry []duration `json:"retry,omitempty" nullable:"false"`
-	notesInfo
+	NotesInfo
 }
 
 // reserveRequest has the parameters of a reserve.
@@ -175,8 +175,8 @@ func appendLeased(b []byte, j *queue.Leased) []byte {
 func appendNotes(b []byte, s *tube.JobStats) []byte {
 	rest := struct {
 		Retry retries `json:"retry,omitzero"`
-		notesInfo
-	}{Retry: retriesOf(&s.Rules), notesInfo: notesOf(s.Metadata)}
+		NotesInfo
+	}{Retry: retriesOf(&s.Rules), NotesInfo: notesOf(s.Metadata)}
 	if rest.Retry.IsZero() && s.Metadata.AllNotes() == (*tube.Metadata)(nil).AllNotes() {
 		return b
 	}
