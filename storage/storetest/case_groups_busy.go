@@ -170,14 +170,20 @@ func (e *listener) notify() <-chan struct{} {
 	return woken
 }
 
-// testManyBlocked: 50,000 jobs that are held, of one group and of many, do not make a take slow.
-func testManyBlocked(b *harness) {
-	b.reopens = false
-	if plain := b.engine.Plain; plain != nil { // else the model that knows the ids takes minutes for so many jobs
+// usePlain goes on with the engine that gives its own ids, if there is one. With the other one the
+// model, which knows the ids, takes minutes for many jobs.
+func (b *harness) usePlain() {
+	if plain := b.engine.Plain; plain != nil {
 		b.close()
 		b.engine = plain
 		b.open()
 	}
+}
+
+// testManyBlocked: 50,000 jobs that are held, of one group and of many, do not make a take slow.
+func testManyBlocked(b *harness) {
+	b.reopens = false
+	b.usePlain()
 	const blocked = 50_000
 	limit := time.Millisecond
 	if b.engine.runsByItself() { // it is another process

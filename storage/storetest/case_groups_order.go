@@ -106,6 +106,7 @@ func testWeights(b *harness) {
 // large its backlog is, and however many work at a time.
 func testFairness(b *harness) {
 	b.reopens = false
+	b.usePlain()
 	const groups, starts, atOnce = 8, 10_000, 25
 	names := []string{"a", "b", "c", "d", "e", "f", "g", ""}
 	owner := make(map[uint64]string)
