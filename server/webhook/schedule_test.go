@@ -336,7 +336,6 @@ func (m *startMeter) call(*http.Request) (int, string, error) {
 	m.mu.Lock()
 	m.at = append(m.at, time.Now())
 	m.mu.Unlock()
-	time.Sleep(time.Millisecond)
 	return 200, "", nil
 }
 
