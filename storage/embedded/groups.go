@@ -24,16 +24,14 @@ func (e *Engine) applyGroup(now tube.Instant, op *storage.Op) {
 	}
 }
 
-// groupsPerMove is how many groups are listed in the time in which one job is moved.
-const groupsPerMove = 8
-
-// listGroups carries out a ListGroups. It returns false if it has to be tried again later.
+// listGroups carries out a ListGroups. It returns false if it has to be tried again later. It examines
+// the names of all groups of the tube, so no more than one page is made under one hold of the lock.
 func (e *Engine) listGroups(now tube.Instant, op *storage.Op) (done bool) {
-	if !e.mayBegin() {
+	if !e.mayBeginMany() {
 		return false
 	}
 	groups, next := e.machine.ListGroups(now, op.Tube, cursorOf(op), int(op.MaxJobs))
-	e.spend(len(groups) / groupsPerMove)
+	e.spend(e.budget)
 	op.Answer.Result = &storage.Result{Groups: groups, Cursor: next}
 	return true
 }
