@@ -153,11 +153,16 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 	case SetsPriAndDelay:
 		j.pri, j.delay = terms.Pri, terms.Delay
 	}
+	t := m.tubeOf(j)
 	if move == Delete {
-		m.tubeOf(j).deletes++
+		t.deletes++
 	}
 	if terms.Reason != "" {
 		m.noteReason(now, j, terms.Reason)
+	}
+	if t.lanes != nil {
+		m.deferLanes()
+		defer m.updateDeferred(t)
 	}
 	m.moveAlong(now, j, arrow, h)
 	if j.ID != id {

@@ -117,9 +117,10 @@ func (m *Machine) checkLanes(t testing.TB, tb *Tube) {
 	}
 	m.checkCounts(t, ls)
 	live := 0
-	for name, l := range ls.byName {
+	for l := range ls.byName.all() {
+		name := l.name
 		n := counted[l]
-		if n == nil || l.name != name || l.tube != tb || m.handles[l.handle].lane != l {
+		if n == nil || ls.byName.find(name, hashOf(name)) != l || l.tube != tb || m.handles[l.handle].lane != l {
 			t.Fatalf("group %s of tube %s is not where it should be, or has no job", name, tb.name)
 		}
 		if l.jobs != n[Ready]+n[Delayed]+n[Reserved]+n[Buried] || uint32(l.ready.len()) != n[Ready] || l.delayed != n[Delayed] || l.reserved != n[Reserved] || l.buried != n[Buried] {
@@ -140,7 +141,7 @@ func (m *Machine) checkCounts(t testing.TB, ls *lanes) {
 	t.Helper()
 	var held [LastHeld + 1]uint64
 	full, busy := uint64(0), 0
-	for _, l := range ls.byName {
+	for l := range ls.byName.all() {
 		why, isFull := m.limitLane(l)
 		if why != NotHeld {
 			held[why] += uint64(l.ready.len())
@@ -185,7 +186,7 @@ func (m *Machine) whereIs(j *Job) State {
 	switch {
 	case j.holder != 0 && holds(m.holdings[j.holder].jobs):
 		return Reserved
-	case holds(tb.ready), m.handles[j.tube].lane != nil && holds(m.handles[j.tube].lane.ready):
+	case m.isReadyIn(j, holds):
 		return Ready
 	case holds(tb.delayed):
 		return Delayed
@@ -193,6 +194,18 @@ func (m *Machine) whereIs(j *Job) State {
 		return Buried
 	}
 	return Gone
+}
+
+// isReadyIn reports whether j is among the ready jobs of its tube, or of its lane.
+func (m *Machine) isReadyIn(j *Job, holds func(queue) bool) bool {
+	switch l := m.handles[j.tube].lane; {
+	case l == nil:
+		return holds(m.tubeOf(j).ready)
+	case l.ready.many == nil:
+		return l.ready.one == j.self
+	default:
+		return l.ready.one == 0 && holds(*l.ready.many)
+	}
 }
 
 // FuzzMachine interprets the bytes as operations on a machine. It must never panic or become

@@ -60,10 +60,11 @@ func (m *Machine) take(now Instant, h Holder, best *Job) (*Job, Instant) {
 	if h == LeaseHolder {
 		m.lease(now, best)
 	}
+	t := m.tubeOf(best)
 	m.deferLanes()
 	m.moveAlong(now, best, arrowAt[Reserve][Ready], h)
 	m.started(now, best)
-	m.updateDeferred()
+	m.updateDeferred(t)
 	return best, Never
 }
 
@@ -185,7 +186,7 @@ func (m *Machine) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen,
 // its first ready job that can start or lost its last one, or when a pause or a limit of the tube
 // has changed. It returns whether t is takeable and was not before.
 func (m *Machine) updateTakeable(t *Tube) (begins bool) {
-	held := len(m.policies.own) > 0 && m.heldInTube(t) != NotHeld
+	held := m.hasLimits(t) && m.heldInTube(t) != NotHeld
 	ok := t.offers() && !t.paused() && !held
 	if !m.deferring {
 		t.countHold(held)

@@ -44,20 +44,16 @@ func (m *Machine) openThrottle(tube, group string) *throttle {
 
 // setThrottle lets a tube, or the lane of a group if there is one, know its throttle.
 func (m *Machine) setThrottle(t *Tube, group string, th *throttle) {
-	switch {
-	case group == "":
+	if group == "" {
 		t.throttle = th
-	case t.lanes != nil && t.lanes.byName[group] != nil:
-		t.lanes.byName[group].throttle = th
+	} else if l := m.groupIn(t, group); l != nil {
+		l.throttle = th
 	}
 }
 
 // laneOfThrottle returns the lane of the group of th; nil if the group has no job.
 func (m *Machine) laneOfThrottle(th *throttle) *lane {
-	if t := m.tubes[th.tube]; t != nil && t.lanes != nil {
-		return t.lanes.byName[th.group]
-	}
-	return nil
+	return m.groupIn(m.tubes[th.tube], th.group)
 }
 
 // throttleChanged is called when something in th has changed. It sets its alarm, updates what it
@@ -142,7 +138,7 @@ func (m *Machine) started(now Instant, j *Job) {
 	if l == nil {
 		return
 	}
-	if l.queue().len() > 0 {
+	if l.ready.len() > 0 {
 		l.takeTurn()
 	}
 	limits, strict := m.limitsOf(l)
