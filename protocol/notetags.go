@@ -182,11 +182,10 @@ var forms = map[string]string{
 // WrongTags says what is wrong with the tags of a command, which are separated by spaces; "" if
 // nothing is.
 func WrongTags(tags string, in TagSet) string {
-	args := []byte(" " + tags)
-	if !onlyTags(args, in) {
+	wrong, ok := new(Tags).read([]byte(" "+tags), in)
+	if !ok {
 		return "there is something other than its tags"
 	}
-	_, wrong := readTags(args, in)
 	return wrong
 }
 

@@ -176,13 +176,20 @@ func TagsIn(in TagSet) (tags []Tag) {
 
 // findTag returns the row of tagTable with a name, -1 if it is no tag of these commands.
 func findTag(name []byte, in TagSet) int {
-	for i := range tagTable {
-		if tag := &tagTable[i]; tag.In&in != 0 && string(name) == tag.Name {
-			return i
-		}
+	if row, found := tagRows[string(name)]; found && tagTable[row].In&in != 0 {
+		return row
 	}
 	return -1
 }
+
+// tagRows are the rows of tagTable by their names.
+var tagRows = func() map[string]int {
+	rows := make(map[string]int)
+	for i, tag := range tagTable {
+		rows[tag.Name] = i
+	}
+	return rows
+}()
 
 // cutTag skips spaces and cuts a tag off, whose value can be invalid. row is its row in tagTable, -1
 // if it is no tag of these commands. The value is as it was sent.
@@ -219,53 +226,66 @@ func valueEnd(b []byte, named bool) int {
 	return len(b)
 }
 
-// onlyTags reports whether args are nothing but tags, each with spaces before it. Their
-// values can be invalid.
-func onlyTags(args []byte, in TagSet) bool {
-	for len(args) > 0 {
-		row := -1
-		if args[0] == ' ' {
-			row, _, args = cutTag(args, in)
-		}
-		if row < 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// readTags parses args, for which onlyTags is true. It returns nil, and what is wrong, if a value
-// is invalid, if a tag occurs twice, if two tags contradict each other, or if one needs another
-// that is missing.
-func readTags(args []byte, in TagSet) (t *Tags, wrong string) {
-	t = new(Tags)
+// read parses args. ok is false if they are something other than tags, each with spaces before it. If
+// they are only tags, wrong says whether a value is invalid, a tag occurs twice, two tags contradict
+// each other, or one needs another that is missing; else it is "".
+func (t *Tags) read(args []byte, in TagSet) (wrong string, ok bool) {
+	*t = Tags{}
 	seen := 0
 	for len(args) > 0 {
-		var row int
-		var value []byte
-		row, value, args = cutTag(args, in)
-		tag := &tagTable[row]
-		if seen&(1<<row) != 0 && tag.Name != metaTag {
-			return nil, "the tag " + tag.Name + " occurs twice"
+		row, value := -1, []byte(nil)
+		if args[0] == ' ' {
+			row, value, args = cutTag(args, in)
 		}
-		if plain, ok := tag.unquote(value); !ok || !tag.read(t, plain) {
-			return nil, tag.expected()
+		switch {
+		case row < 0:
+			return "", false
+		case wrong == "":
+			wrong = t.readTag(&tagTable[row], value, seen&(1<<row) != 0)
+			seen |= 1 << row
 		}
-		seen |= 1 << row
 	}
+	if wrong == "" {
+		wrong = t.contradiction()
+	}
+	return wrong, true
+}
+
+// readTag parses the value of a tag, and says what is wrong with it.
+func (t *Tags) readTag(tag *Tag, value []byte, twice bool) (wrong string) {
+	if twice && tag.Name != metaTag {
+		return "the tag " + tag.Name + " occurs twice"
+	}
+	if plain, ok := tag.unquote(value); !ok || !tag.read(t, plain) {
+		return tag.expected()
+	}
+	return ""
+}
+
+// contradiction says which tags contradict each other or need each other; "" if none do.
+func (t *Tags) contradiction() string {
 	switch {
 	case t.HasDelay && t.HasAt:
-		return nil, "the tags delay and at contradict each other"
+		return "the tags delay and at contradict each other"
 	case t.HasExpire && t.ExpireAt != 0:
-		return nil, "the tags expire and expire-at contradict each other"
+		return "the tags expire and expire-at contradict each other"
 	case t.FailedAt != 0 && t.Reason == "":
-		return nil, "the tag failed-at needs the tag reason"
+		return "the tag failed-at needs the tag reason"
 	case t.Push.URL == "" && t.Push != (Push{}):
-		return nil, "the tags push-concurrency, push-timeout and push-rate need the tag push"
+		return "the tags push-concurrency, push-timeout and push-rate need the tag push"
 	case t.Reason != "" && t.NoFailure:
-		return nil, "the tags reason and failure contradict each other"
+		return "the tags reason and failure contradict each other"
 	}
-	return t, ""
+	return ""
+}
+
+// Clone returns a copy of t, which can be nil.
+func (t *Tags) Clone() *Tags {
+	if t == nil {
+		return nil
+	}
+	clone := *t
+	return &clone
 }
 
 func (t *Tags) readDelay(value []byte) bool {

@@ -35,12 +35,12 @@ func lifetimeOf(t *protocol.Tags) tube.Lifetime {
 	return tube.LifetimeOf(t.Expire)
 }
 
-// tagsOf translates the tags of a put for package tube.
-func tagsOf(t *protocol.Tags) *tube.Tags {
+// setTags translates the tags of a put for package tube.
+func setTags(to *tube.Tags, t *protocol.Tags) {
 	if t.Reason != "" && t.FailedAt == 0 {
 		t.FailedAt = time.Now().UnixMilli()
 	}
-	return &tube.Tags{
+	*to = tube.Tags{
 		Delay: t.Delay, HasDelay: t.HasDelay, At: tube.Instant(t.At) * tube.Instant(time.Millisecond), HasAt: t.HasAt,
 		Key: t.Key, OnDuplicate: tube.OnDuplicate(t.OnDuplicate), Rules: rulesOf(t), Expire: lifetimeOf(t),
 		Meta: metaOf(t.Meta), Trace: t.Trace, Group: t.Group,

@@ -231,7 +231,10 @@ func (s *session) addRef(role tube.Role, delta int, names ...string) {
 // releaseAnswers empties the batch. It releases the bodies that were not passed to the writer.
 func (s *session) releaseAnswers() {
 	for i := range s.batch.Ops {
-		s.batch.Ops[i].Answer.Buffer.Release()
+		op := &s.batch.Ops[i]
+		if op.Answer.Buffer.Release(); op.Kind == storage.Put && op.Args != nil {
+			putArgs.Put(op.Args)
+		}
 	}
 	clear(s.batch.Ops)
 	s.batch.Ops = s.batch.Ops[:0]

@@ -9,7 +9,7 @@ type Kind uint8
 // Any of them can be answered with NotFound or Err.
 const (
 	// Put creates a job: Tube, Pri, Delay, TTR, Body → ID. With Args.Tags also →
-	// Result.Outcome, Result.State; ID and State are those of another job if that has the key.
+	// Outcome, State; ID and State are those of another job if that has the key.
 	Put Kind = iota
 	// Take reserves the first job of several tubes: Holder, Tubes, Wait → ID, Body; or
 	// NotFound and Soon. For tube.LeaseHolder also → Result.Lease. With MaxBytes it is also

@@ -54,7 +54,7 @@ type Op struct {
 
 // Args are arguments that only few kinds of operations have.
 type Args struct {
-	Tags   *tube.Tags
+	Tags   *tube.Tags // of a Put. The store must not keep them after Done, but what they refer to
 	Policy *tube.Policy
 	Key    string
 	To     string
@@ -72,6 +72,9 @@ type Answer struct {
 	// NotFound: there is no such job or tube, or the move is not possible for the job. For
 	// Take: no job is ready.
 	NotFound bool
+
+	Outcome tube.PutResult // of a Put with tags; never PutRefused: that is ErrNoSpace
+	State   tube.State     // of the job in the answer to a Put with tags; Gone if only the tombstone of a job has the key
 
 	// Err, if it is not nil, says why the store could not carry out the operation. Only
 	// Count is set in that case: if a Kick, Flush or MoveJobs fails between two parts, it has
@@ -97,13 +100,11 @@ type Answer struct {
 
 // Result is the part of an answer that only few kinds of operations set.
 type Result struct {
-	Outcome tube.PutResult // never PutRefused: that is ErrNoSpace
-	State   tube.State     // of the job in a put's answer; Gone if only the tombstone of a job has the key
-	Lease   uint64
-	Policy  *tube.Policy
-	Jobs    []tube.JobStats
-	Cursor  string
-	Import  *ImportState
+	Lease  uint64
+	Policy *tube.Policy
+	Jobs   []tube.JobStats
+	Cursor string
+	Import *ImportState
 
 	Groups      []tube.GroupStats
 	GroupConfig *tube.GroupConfig

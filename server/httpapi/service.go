@@ -69,7 +69,7 @@ func putFailure(a *storage.Answer) error {
 	switch {
 	case a.Err != nil:
 		return a.Err
-	case a.Result != nil && a.Result.Outcome == tube.PutDuplicate:
+	case a.Outcome == tube.PutDuplicate:
 		p := newProblem(http.StatusConflict, "DUPLICATE", "the job %d has the key", a.ID)
 		p.ID = a.ID
 		return p

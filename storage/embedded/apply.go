@@ -279,8 +279,7 @@ func (e *Engine) putTagged(now tube.Instant, op *storage.Op) {
 		op.Answer.Err = storage.ErrNoSpace
 		return
 	}
-	op.Answer.ID = put.ID
-	op.Answer.Result = &storage.Result{Outcome: put.Result, State: put.State}
+	op.Answer.ID, op.Answer.Outcome, op.Answer.State = put.ID, put.Result, put.State
 }
 
 // answerLease answers with the lease of the job of a Take, which may be nil.

@@ -51,7 +51,7 @@ func TestTombstonesAndPolicies(t *testing.T) {
 	do(t, e, storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "key"}})
 	for _, fill := range []bool{false, true, false} { // from the log, and then from the tables
 		reopen(fill)
-		if a := keyed(); a.ID != id || a.Result.Outcome != tube.PutExisting || a.Result.State != tube.Gone {
+		if a := keyed(); a.ID != id || a.Outcome != tube.PutExisting || a.State != tube.Gone {
 			t.Fatalf("a put with a key that has a tombstone answered %+v, %+v", a, a.Result)
 		}
 		if p := do(t, e, storage.Op{Kind: storage.GetPolicy, Tube: "p"})[0].Answer.Result.Policy; p.QuotaJobs != 5 || p.Max != 7 {

@@ -91,13 +91,13 @@ func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 	case tube.PutNew:
 		p.numberPuts(r, ops)
 		p.holdings.drop(r.count())
-		op.Answer.Result = &storage.Result{State: schema.StateOf(r.text())}
+		op.Answer.State = schema.StateOf(r.text())
 		return
 	case tube.PutRefused:
 		op.Answer.Err = storage.ErrNoSpace
 	default:
-		op.Answer.ID = r.count()
-		op.Answer.Result = &storage.Result{Outcome: result, State: schema.StateOf(r.text())}
+		op.Answer.ID, op.Answer.Outcome = r.count(), result
+		op.Answer.State = schema.StateOf(r.text())
 	}
 	r.puts++
 }

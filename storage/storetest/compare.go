@@ -22,6 +22,10 @@ func differ(got, want *storage.Answer, unit int) string {
 		return "found"
 	case got.ID != want.ID:
 		return "id"
+	case got.Outcome != want.Outcome:
+		return "outcome"
+	case got.State != want.State:
+		return "state"
 	case string(got.Body) != string(want.Body):
 		return "body"
 	case got.Count != want.Count:
@@ -53,10 +57,6 @@ func differResult(got, want *storage.Result, maxDiff time.Duration) string {
 	}
 	same := func(a, b tube.JobStats) bool { return sameJob(a, b, maxDiff) }
 	switch {
-	case got.Outcome != want.Outcome:
-		return "outcome"
-	case got.State != want.State:
-		return "state"
 	case (got.Lease != 0) != (want.Lease != 0):
 		return "lease"
 	case !reflect.DeepEqual(got.Policy, want.Policy):
@@ -200,12 +200,12 @@ func show(a *storage.Answer) string {
 	case a.Names != nil:
 		return fmt.Sprint(a.Names)
 	}
-	return fmt.Sprintf("job %d %.40q of %d bytes, count %d", a.ID, a.Body, len(a.Body), a.Count)
+	return fmt.Sprintf("job %d %.40q of %d bytes, count %d, outcome %d, state %v", a.ID, a.Body, len(a.Body), a.Count, a.Outcome, a.State)
 }
 
 func showResult(a *storage.Answer) string {
 	r := a.Result
-	s := fmt.Sprintf("job %d, not found: %v, outcome %d, state %v, lease %d, policy %+v, cursor %q", a.ID, a.NotFound, r.Outcome, r.State, r.Lease, r.Policy, r.Cursor)
+	s := fmt.Sprintf("job %d, not found: %v, lease %d, policy %+v, cursor %q", a.ID, a.NotFound, r.Lease, r.Policy, r.Cursor)
 	for i := range r.Jobs {
 		s += "\n\t" + showJob(&r.Jobs[i])
 	}

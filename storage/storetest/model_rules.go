@@ -114,7 +114,7 @@ func (m *Model) putTagged(op *storage.Op) {
 		j.expires, j.expiresOrder = max(m.now+time.Duration(tags.ExpiresAt-m.clock), 1), m.step
 	}
 	if op.Args != nil {
-		op.Answer.Result = &storage.Result{State: j.state}
+		op.Answer.State = j.state
 	}
 }
 
@@ -178,12 +178,12 @@ func (m *Model) answerTaken(a *storage.Answer, key modelKey, old *modelJob, onDu
 	if old == nil && !found {
 		return false
 	}
-	a.Result = &storage.Result{Outcome: tube.PutExisting}
+	a.Outcome = tube.PutExisting
 	if onDuplicate == tube.Fail {
-		a.Result.Outcome = tube.PutDuplicate
+		a.Outcome = tube.PutDuplicate
 	}
 	if a.ID = stone.id; old != nil {
-		a.ID, a.Result.State = old.id, old.state
+		a.ID, a.State = old.id, old.state
 	}
 	return true
 }

@@ -49,7 +49,7 @@ var keyedLies = []keyedLie{
 	{"none", func(_ *forger, s storage.Store, op *storage.Op) { honestly(s, op) },
 		func(ledger.Report) int { return 0 }},
 	{"a put with a key is done twice", func(_ *forger, s storage.Store, op *storage.Op) {
-		if honestly(s, op); op.Kind == storage.Put && op.Args != nil && op.Answer.Result.Outcome != tube.PutNew {
+		if honestly(s, op); op.Kind == storage.Put && op.Args != nil && op.Answer.Outcome != tube.PutNew {
 			again := *op
 			again.Args = &storage.Args{Tags: &tube.Tags{}}
 			honestly(s, &again)
