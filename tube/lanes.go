@@ -14,10 +14,13 @@ type lane struct {
 	ready                     laneQueue
 	reserved, delayed, buried uint32
 
-	turn    uint64 // when it had its last turn
-	pos     int32  // its index in lanes.eligible; -1: it is not there
-	stamp   uint32 // of the policies when it was last updated
-	counted laneCount
+	turn          uint64 // when it had its last turn
+	before, after *lane  // in the list of lanes.eligible
+	rank          int64  // in that list: of its next job
+	pos           int32  // its index in the heap of lanes.eligible; -1: it is not there
+	listed        bool   // it is in that list
+	stamp         uint32 // of the policies when it was last updated
+	counted       laneCount
 }
 
 // lanes are the lanes of a tube that has groups.
@@ -86,7 +89,7 @@ func (m *Machine) leaveLane(now Instant, l *lane) {
 		return
 	}
 	t, th := l.tube, l.throttle
-	if l.pos >= 0 { // updateLane waits
+	if l.isEligible() { // updateLane waits
 		t.lanes.eligible.remove(l)
 		m.updateTakeable(t)
 	}
@@ -265,13 +268,13 @@ func (m *Machine) updateLane(l *lane) {
 	}
 	t, next := l.tube, m.next(l)
 	if next == nil || held != NotHeld {
-		if l.pos >= 0 {
+		if l.isEligible() {
 			t.lanes.eligible.remove(l)
 			m.updateTakeable(t)
 		}
 		return
 	}
-	begins := l.pos < 0
+	begins := !l.isEligible()
 	t.lanes.eligible.set(place{next.rank, uint64(l.reserved) * 1000 / uint64(l.weight()), l.turn, l})
 	if begins {
 		m.updateTakeable(t)

@@ -164,14 +164,31 @@ func (m *Machine) checkCounts(t testing.TB, ls *lanes) {
 // checkEligible fails the test if a lane is wrongly eligible, or wrongly not.
 func (m *Machine) checkEligible(t testing.TB, l *lane) {
 	t.Helper()
-	e := l.tube.lanes.eligible
+	e := &l.tube.lanes.eligible
 	want := m.next(l) != nil && m.heldInLane(l) == NotHeld
-	if ok := l.pos >= 0 && int(l.pos) < len(e) && e[l.pos].lane == l; ok != want {
-		t.Fatalf("group %q of tube %s is at %d of %d eligible ones, want %v", l.name, l.tube.name, l.pos, len(e), want)
+	inHeap := l.pos >= 0 && int(l.pos) < len(e.heap) && e.heap[l.pos].lane == l
+	if ok := inHeap != e.lists(t, l); ok != want || inHeap != (l.pos >= 0) {
+		t.Fatalf("group %q of tube %s is at %d of %d eligible ones, listed: %v, want %v", l.name, l.tube.name, l.pos, len(e.heap), l.listed, want)
 	}
-	if want && l.pos > 0 && e[l.pos].before(&e[(l.pos-1)/4]) {
+	if want && l.pos > 0 && e.heap[l.pos].before(&e.heap[(l.pos-1)/4]) {
 		t.Fatalf("group %q of tube %s comes before its parent", l.name, l.tube.name)
 	}
+}
+
+// lists returns whether the list has a lane, and fails the test if the list is not in order.
+func (e *eligible) lists(t testing.TB, l *lane) (found bool) {
+	t.Helper()
+	var before *lane
+	for at := e.first; at != nil; before, at = at, at.after {
+		if at.before != before || !at.listed || at.reserved > 0 || before != nil && !before.place().before(at.place()) {
+			t.Fatalf("group %q is wrong in the list", at.name)
+		}
+		found = found || at == l
+	}
+	if e.last != before || found != l.listed {
+		t.Fatalf("the list does not end where it should, or group %q is listed: %v", l.name, l.listed)
+	}
+	return found
 }
 
 // whereIs returns the state of the queue that a job is in.

@@ -112,7 +112,7 @@ func (m *Machine) nextIn(t *Tube) *Job {
 	if t.lanes == nil {
 		return t.ready.head(&m.slab)
 	}
-	return m.next(t.lanes.eligible[0].lane)
+	return m.next(t.lanes.eligible.next())
 }
 
 // watched caches the tubes of a list of names from one Take to the next. So a
@@ -212,5 +212,5 @@ func (t *Tube) offers() bool {
 	if t.lanes == nil {
 		return t.ready.len() > 0
 	}
-	return len(t.lanes.eligible) > 0
+	return t.lanes.eligible.next() != nil
 }
