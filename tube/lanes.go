@@ -6,8 +6,8 @@ type lane struct {
 	tube     *Tube     // nil: the lane has been removed
 	name     string    // of the group; "" for the plain lane
 	next     *lane     // in its bucket of the laneTable
-	hash     uint32    // see hashOf
 	throttle *throttle // of the group; nil: none
+	hash     uint32    // see hashOf
 	handle   uint32    // index in Machine.handles
 	jobs     uint32    // in any state
 
@@ -18,9 +18,9 @@ type lane struct {
 	before, after *lane  // in the list of lanes.eligible
 	rank          int64  // in that list: of its next job
 	pos           int32  // its index in the heap of lanes.eligible; -1: it is not there
-	listed        bool   // it is in that list
 	stamp         uint32 // of the policies when it was last updated
 	counted       laneCount
+	listed        bool // it is in that list
 }
 
 // lanes are the lanes of a tube that has groups.

@@ -82,7 +82,7 @@ func (m *Machine) check(t testing.TB) {
 		t.Fatalf("totals %+v of %d jobs, want %+v of %d", m.totals, jobs, sum, m.jobs.len())
 	}
 	for i, a := range m.alarms {
-		if a.pos != i {
+		if int(a.pos) != i {
 			t.Fatalf("alarm %d has the index %d", i, a.pos)
 		}
 	}

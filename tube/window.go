@@ -30,8 +30,12 @@ func (w *windows) add(now Instant, rates Rates) {
 	}
 }
 
-// nextToken returns when each rate has a token, as far as is known now: now or earlier if they have.
+// nextToken returns when each rate has a token, as far as is known now: now or earlier if they have. w
+// can be nil.
 func (w *windows) nextToken(now Instant, rates Rates) (at Instant) {
+	if w == nil {
+		return 0
+	}
 	for i, n := range rates {
 		if n > 0 {
 			at = max(at, w[i].nextToken(now, RatePeriods[i], n))
@@ -40,15 +44,21 @@ func (w *windows) nextToken(now Instant, rates Rates) (at Instant) {
 	return at
 }
 
-// drop removes the starts whose tokens have come back.
+// drop removes the starts whose tokens have come back. w can be nil.
 func (w *windows) drop(now Instant) {
+	if w == nil {
+		return
+	}
 	for i := range w {
 		w[i].drop(now, RatePeriods[i])
 	}
 }
 
-// end returns when the last token comes back, 0 if none is taken.
+// end returns when the last token comes back, 0 if none is taken. w can be nil.
 func (w *windows) end() (at Instant) {
+	if w == nil {
+		return 0
+	}
 	for i := range w {
 		if n := len(w[i]); n > 0 {
 			at = max(at, w[i][n-1].last.Plus(RatePeriods[i]))

@@ -3,8 +3,49 @@ package tube
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 )
+
+// TestGroupMemory: a group takes at most 200 bytes beside its job, and nothing after that.
+func TestGroupMemory(t *testing.T) {
+	const groups = 30_000
+	for state, delay := range map[State]uint32{Ready: 0, Delayed: 1000} {
+		m := NewMachine()
+		put := func(grouped bool) (bytes float64) {
+			before := heapBytes()
+			for i := range groups {
+				tags := Tags{}
+				if grouped {
+					tags.Group = fmt.Sprintf("customer-%06d", i)
+				}
+				m.PutTagged(0, NewJob{Tube: "t", TTR: 60, Delay: delay}, &tags)
+			}
+			return float64(heapBytes()-before) / groups
+		}
+		plain := put(false)
+		grouped := put(true)
+		t.Logf("%v: a job takes %.0f bytes, a group %.0f more", state, plain, grouped-plain)
+		if grouped-plain > 200 {
+			t.Errorf("%v: a group takes %.0f bytes", state, grouped-plain)
+		}
+		for id := uint64(groups + 1); id <= 2*groups; id++ {
+			m.Remove(0, m.Find(id))
+		}
+		if m.tubes["t"].lanes != nil || len(m.spareLanes) > maxSpareLanes {
+			t.Errorf("%v: %d lanes are kept", state, len(m.spareLanes))
+		}
+	}
+}
+
+// heapBytes returns how many bytes the heap has after a collection.
+func heapBytes() int64 {
+	var s runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&s)
+	return int64(s.HeapAlloc)
+}
 
 // BenchmarkGroupCycle puts, takes and deletes 16 jobs at a time beside 800 reserved ones: without
 // groups, and in random ones of 10,000 with a limit that does not bind. An operation is one job.
