@@ -132,8 +132,8 @@ func (lt *leaseSetTest) deleteAll(leased []storage.Op) {
 	}
 }
 
-// TestLeasesCost: a job that is leased and deleted with many others costs Redis as few commands as one that a
-// connection takes, but for three that are about the job alone. Its stats cost none.
+// TestLeasesCost: many jobs that are leased together cost Redis few commands, their stats included. To delete them costs two
+// for each.
 func TestLeasesCost(t *testing.T) {
 	lt := newLeaseSetTest(t)
 	do(lt.s, storage.Op{Kind: storage.Ref, Tubes: []string{"t"}, Delta: 1})

@@ -75,7 +75,7 @@
 --   each redis.call: half a microsecond, and what the command does
 --   each function definition, by the number of upvalues (locals from outside) that it uses.
 --     So the operations of nearly every batch, in fast/, are not functions, and those in
---     take.lua, slow/, tagged/ and bulk/ are defined by the first operation that needs them
+--     take.lua, leases.lua, slow/, tagged/ and bulk/ are defined by the first operation that needs them
 --   numbers passed to redis.call, which formats them with 17 digits. So it gets texts
 --   new strings, such as arguments and results of redis.call: Lua hashes all of their
 --     bytes, about a nanosecond each. So large records are kept out of here
