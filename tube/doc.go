@@ -19,7 +19,8 @@
 //     nothing for it.
 //   - Limits and groups: limits.go has what can be set, window.go the starts of a rate, throttle.go
 //     what restricts a group or a tube beyond its policy, starts.go whether a job may start, lanes.go
-//     and eligible.go which group comes next, groups.go and limitstats.go what is said of groups.
+//     and eligible.go which group comes next (lanetable.go and lanequeue.go are their data structures),
+//     groups.go and limitstats.go what is said of groups.
 //   - Flushes, moves and listings run in parts too (flush.go, movejobs.go, list.go).
 //   - A job whose time is over is deleted or parked (expiry.go), and SetAside buries a
 //     job whose body an engine cannot read. These have no row in the table: they
