@@ -117,6 +117,8 @@ var cases = map[string]func(*harness){
 	"groups: changed limits":                       testLimitsChange,
 	"groups: removed policy":                       testPolicyRemoved,
 	"groups: reserve-job":                          testReserveJobLimits,
+	"groups: seize":                                testSeize,
+	"groups: seize, strict":                        testSeizeStrict,
 	"groups: order":                                testGroupOrder,
 	"groups: several tubes":                        testGroupTubes,
 	"groups: weights":                              testWeights,

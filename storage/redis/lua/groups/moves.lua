@@ -32,10 +32,24 @@ function G.enter_new(tube, keys, pris, groups)
   add_all(t.ready, queue)
 end
 
+-- seized is called when a job of a group has been reserved by a move that is no start.
+local function seized(t, lane, id)
+  call('ZADD', t.reserved, '0', reserved_name(lane.group, id))
+  if lane.reserved then lane.reserved = lane.reserved + 1 end
+  dirty(t, lane)
+end
+
 -- started is called when a job has been reserved, by a move, that was not.
 function G.started(j, group)
   local t = group and open(j.tube) or find(j.tube)
   if not t then return end
+  if j.seized then
+    if group then
+      list(t)
+      seized(t, lane_of(t, group), sub(j.key, #PREFIX + 1))
+    end
+    return
+  end
   if t.rates then take_tokens(t, '', t.rates, 1) end
   if group then
     local id = sub(j.key, #PREFIX + 1)
