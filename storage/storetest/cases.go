@@ -43,6 +43,7 @@ var cases = map[string]func(*harness){
 	"oldest ready":         testOldestReady,
 	"import":               testImport,
 	"import beside others": testImportBeside,
+	"import: limits":       testImportLimited,
 
 	"tags: delay and at":      testTagsDelay,
 	"keys: duplicates":        testKeys,
