@@ -18,7 +18,7 @@ const (
 	// also → Job.
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as tube.Arrow.Sets
-	// says; for tube.Release, Bury and Park Args.Reason → for tube.ReserveJob ID, Body. If Holder is tube.LeaseHolder, Args.Lease is the
+	// says; for tube.Release, Bury and Park Args.Reason → for tube.ReserveJob and Seize ID, Body. If Holder is tube.LeaseHolder, Args.Lease is the
 	// token; NotFound if that is not the job's present lease.
 	Move
 	// SetPriority changes the priority of a job that is not reserved: ID, Pri → nothing.

@@ -13,6 +13,7 @@ func TestArrows(t *testing.T) {
 	want := map[Move][5]string{
 		Reserve:    {"reserved+reserves", ".", ".", ".", "."},
 		ReserveJob: {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
+		Seize:      {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
 		Delete:     {"invalid", "invalid", "invalid", "invalid", "."},
 		Release:    {".", ".", ".", "delayed+releases+pri+delay", "."},
 		Bury:       {".", ".", ".", "buried+buries+pri", "."},

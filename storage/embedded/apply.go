@@ -90,7 +90,7 @@ func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
 		job = e.machine.Move(now, op.Move, op.Holder, op.ID, terms)
 	}
 	op.Answer.NotFound = job == nil
-	if op.Move == tube.ReserveJob {
+	if op.Move.Brings() {
 		e.answerJob(b, op, job)
 	}
 }

@@ -89,7 +89,7 @@ func bringsBody(op *storage.Op) bool {
 	case storage.Take, storage.Peek, storage.PeekHead, storage.PeekKey:
 		return true
 	}
-	return op.Kind == storage.Move && op.Move == tube.ReserveJob
+	return op.Kind == storage.Move && op.Move.Brings()
 }
 
 func sameKind(a, b *storage.Op) bool { return a.Kind == b.Kind && a.Move == b.Move }

@@ -62,7 +62,7 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 		return
 	}
 	switch reserved := r.found(); {
-	case op.Move == tube.ReserveJob:
+	case op.Move.Brings():
 		id, job := p.nextTaken(r)
 		p.take(r, op, id, job, nil)
 	case reserved:

@@ -170,7 +170,7 @@ func (t *trip) findSoon() {
 	for i := t.next - 1; i >= t.first; i-- {
 		op := &t.batch.Ops[i]
 		takes := op.Kind == storage.Take
-		reserves := takes || op.Kind == storage.Move && op.Move == tube.ReserveJob
+		reserves := takes || op.Kind == storage.Move && op.Move.Brings()
 		switch {
 		case takes && op.Answer.NotFound:
 			at := partitionOfOp(op, len(t.store.parts))

@@ -134,7 +134,7 @@ func onlyReserves(batch []storage.Op) bool {
 		case op.Holder == tube.LeaseHolder: // a lease is a change
 			return false
 		case op.Kind == storage.Take, op.Kind == storage.Ref, op.Kind == storage.ReleaseAll:
-		case op.Kind == storage.Move && op.Move == tube.ReserveJob:
+		case op.Kind == storage.Move && op.Move.Brings():
 		default:
 			return false
 		}

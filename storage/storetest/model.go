@@ -250,7 +250,6 @@ func (m *Model) bury(j *modelJob) {
 
 func (m *Model) reserve(j *modelJob, h tube.Holder) {
 	j.state, j.holder = tube.Reserved, h
-	m.start(j)
 	m.touch(j)
 	j.counters[tube.Reserves]++
 	j.metadata.Parked = tube.NotParked
@@ -275,6 +274,7 @@ func (m *Model) take(op *storage.Op) {
 		j = nil
 	}
 	if answer(&op.Answer, j); j != nil {
+		m.start(j)
 		m.reserve(j, op.Holder)
 		if op.Holder == tube.LeaseHolder {
 			op.Answer.Result = &storage.Result{Lease: 1}
@@ -307,6 +307,9 @@ func (m *Model) move(op *storage.Op) {
 	case op.Move == tube.Delete && (mine || free):
 		m.remove(j)
 	case op.Move == tube.ReserveJob && free && m.mayStart(j):
+		m.start(j)
+		m.reserve(j, op.Holder)
+	case op.Move == tube.Seize && free:
 		m.reserve(j, op.Holder)
 	case op.Move == tube.KickJob && (j.state == tube.Delayed || j.state == tube.Buried):
 		m.kickOne(j)
@@ -336,7 +339,7 @@ func (m *Model) move(op *storage.Op) {
 		return
 	}
 	op.Answer.NotFound = false
-	if op.Move == tube.ReserveJob {
+	if op.Move.Brings() {
 		answer(&op.Answer, j)
 	}
 }

@@ -52,7 +52,7 @@ func (h *history) oneHolder(batch []storage.Op) {
 	holder := []tube.Holder{1, 2, 3, tube.LeaseHolder}[h.random.IntN(4)]
 	for i := range batch {
 		op := &batch[i]
-		sets := op.Kind == storage.Move && (op.Move == tube.ReserveJob || op.Move == tube.Touch)
+		sets := op.Kind == storage.Move && (op.Move.Brings() || op.Move == tube.Touch)
 		switch {
 		case op.Kind == storage.Take:
 			op.Holder = holder
@@ -140,7 +140,7 @@ func (h *history) oneInstance(batch []storage.Op) {
 	}
 	for i := range batch {
 		op := &batch[i]
-		reserves := op.Kind == storage.Take || op.Kind == storage.Move && op.Move == tube.ReserveJob
+		reserves := op.Kind == storage.Take || op.Kind == storage.Move && op.Move.Brings()
 		switch {
 		case len(batch) > 1 && (op.Kind == storage.Ref || op.Kind == storage.TubeStats): // these are for the first server
 			op.Kind = storage.Peek
@@ -201,7 +201,7 @@ func (h *history) randomRules() (rules tube.Rules) {
 func (h *history) randomLeased(op storage.Op) storage.Op {
 	r := h.random
 	op.Kind, op.Holder = storage.Move, tube.LeaseHolder
-	op.Move = []tube.Move{tube.Delete, tube.Release, tube.Release, tube.Snooze, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob}[r.IntN(8)]
+	op.Move = []tube.Move{tube.Delete, tube.Release, tube.Release, tube.Snooze, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob, tube.Seize}[r.IntN(9)]
 	op.Args = h.randomReason(op.Move, op.Args)
 	leased := h.model.sorted(tube.Reserved, func(j *modelJob) bool { return j.holder == tube.LeaseHolder })
 	if len(leased) > 0 && r.IntN(8) > 0 {

@@ -32,17 +32,23 @@ function G.enter_new(tube, keys, pris, groups)
   add_all(t.ready, queue)
 end
 
--- started is called when a job has been reserved, by a move, that was not.
+-- started is called when a job has been reserved, by a move, that was not. Only if it was not seized
+-- is that a start.
 function G.started(j, group)
   local t = group and open(j.tube) or find(j.tube)
   if not t then return end
-  if t.rates then take_tokens(t, '', t.rates, 1) end
+  if t.rates and not j.seized then take_tokens(t, '', t.rates, 1) end
   if group then
-    local id = sub(j.key, #PREFIX + 1)
+    local lane, id = lane_of(t, group), sub(j.key, #PREFIX + 1)
     list(t)
     call('ZADD', t.reserved, '0', reserved_name(group, id))
-    note_start(t, lane_of(t, group), id)
-  elseif t.listed and call('EXISTS', READY .. j.tube) == 1 then
+    if j.seized then
+      if lane.reserved then lane.reserved = lane.reserved + 1 end
+      dirty(t, lane)
+    else
+      note_start(t, lane, id)
+    end
+  elseif t.listed and not j.seized and call('EXISTS', READY .. j.tube) == 1 then
     t.plain_turn = next_turn(t)
   end
 end
