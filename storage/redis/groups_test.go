@@ -262,7 +262,7 @@ func TestRepairOfGroups(t *testing.T) {
 	client.ZAdd(ctx, p+"lane-reserved:t", goredis.Z{Member: "a\x00" + digits(2)})
 	client.ZRem(ctx, p+"lane-ready:t", p+digits(3))
 	client.HDel(ctx, p+"lanes:t", "b")
-	client.ZAdd(ctx, p+"eligible:t", goredis.Z{Member: strings.Repeat("0", 38) + "nobody"})
+	client.ZAdd(ctx, p+"eligible:t", goredis.Z{Member: strings.Repeat("0", 47) + "nobody"})
 	client.Del(ctx, p+"limited", p+"configured:t", p+"rechecks:t")
 	client.HSet(ctx, p+"group-tubes", "other", "")
 	client.HDel(ctx, p+"limit-policies", "t")

@@ -41,9 +41,9 @@ local sum = {
 }
 
 -- The same by tube: jobs put and deleted; jobs that have become ready, for each of which an
--- instance is woken (wakeups); bytes of bodies; and joined, joined-urgent.
+-- instance is woken (wakeups); bytes of bodies; and joined, joined-urgent, joined-lone.
 local totals, deletes, wakeups, bytes = {}, {}, {}, {}
-local joined, joined_urgent = {}, {}
+local joined, joined_urgent, joined_lone = {}, {}, {}
 
 -- The reply: the answers, the ids of jobs that were taken, the sizes of large records, and the
 -- records, after three places that are filled in last. carried is the size of these records in

@@ -19,7 +19,7 @@ while more do
     SLOW = SLOW or slow_functions()
     got, more, cut = SLOW.take_offered(tube, left)
   else
-    got, more, cut = reserve_first(tube, left)
+    got, more, cut = reserve_first(tube, left, READY .. tube)
   end
   left = left - got
   more = more and left > 0

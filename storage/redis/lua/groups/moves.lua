@@ -17,21 +17,6 @@ function G.enter_ready(j, group)
   call('ZADD', t.jobs, '0', ready_name(group, first))
 end
 
--- enter_new adds jobs that were put to the ready ones: keys, and parallel to them pris and groups.
-function G.enter_new(tube, keys, pris, groups)
-  local t, names, queue = open(tube), {}, {}
-  list(t)
-  read_lanes(t, groups)
-  for k, key in ipairs(keys) do
-    local first, group = first_of(pris[k], sub(key, #PREFIX + 1)), groups[k]
-    becomes_ready(t, t.lane[group], first)
-    names[2 * k - 1], names[2 * k] = '0', ready_name(group, first)
-    queue[2 * k - 1], queue[2 * k] = pris[k], key
-  end
-  add_all(t.jobs, names)
-  add_all(t.ready, queue)
-end
-
 -- started is called when a job has been reserved, by a move, that was not.
 function G.started(j, group)
   local t = group and open(j.tube) or find(j.tube)
@@ -59,6 +44,14 @@ local function leave_ready(t, lane, j, id)
   dirty(t, lane)
 end
 
+-- leave_ordinary removes a job of a group, which is not lone, from the ready or reserved ones.
+local function leave_ordinary(t, lane, j)
+  local id = sub(j.key, #PREFIX + 1)
+  leave_ready(t, lane, j, id)
+  call('ZREM', t.reserved, reserved_name(lane.group, id))
+  lane.reserved = false
+end
+
 -- note_leaving notes that jobs of groups have left the tube.
 local function note_leaving(t, groups)
   t.left = t.left or {}
@@ -72,13 +65,14 @@ function G.left(j, group)
   if not t then return end
   if j.state == 'reserved' then wakeups[j.tube] = (wakeups[j.tube] or 0) + 1 end
   if not group then return end
-  local lane, id = lane_of(t, group), sub(j.key, #PREFIX + 1)
   t.thinned = true
+  if leave_lone(t, group, j) then return end
+  local lane, id = lane_of(t, group), sub(j.key, #PREFIX + 1)
   if has(t, 'group-limits') then note_leaving(t, { group }) end
   if j.state == 'reserved' then
     call('ZREM', t.reserved, reserved_name(group, id))
     lane.reserved = false
-    if lane.first then dirty(t, lane) end
+    dirty(t, lane)
   elseif j.state == 'ready' then
     leave_ready(t, lane, j, id)
   else
@@ -104,7 +98,7 @@ end
 
 -- is_ready returns whether a job of a group is ready.
 function G.is_ready(j)
-  return call('ZSCORE', PREFIX .. 'lane-ready:' .. j.tube, j.key) ~= false
+  return is_lone_ready(j) or call('ZSCORE', PREFIX .. 'lane-ready:' .. j.tube, j.key) ~= false
 end
 
 -- held returns why a ready job is held.
@@ -112,7 +106,7 @@ function G.held(j, group)
   local t = find(j.tube)
   if not t then return NOT_HELD end
   if group then
-    local held = why_held(t, lane_of(t, group))
+    local held = why_held(t, view_lane(t, group))
     if held ~= NOT_HELD then return held end
   end
   return (tube_held(t))
@@ -130,7 +124,7 @@ end
 
 -- ready_in returns how many jobs of groups are ready in a tube.
 function G.ready_in(tube)
-  return call('ZCARD', PREFIX .. 'lane-ready:' .. tube)
+  return call('ZCARD', PREFIX .. 'lane-ready:' .. tube) + call('ZCARD', LONE_READY .. tube)
 end
 
 G.find = find
