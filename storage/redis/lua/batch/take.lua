@@ -25,12 +25,12 @@
 
 -- add_range adds the first jobs of a range to found, up to n jobs in total. place is the index
 -- of the range in names. It returns the new number of jobs.
-local function add_range(found, place, member, count, n)
+local function add_range(found, place, member, count, n, set_from)
   local size, terms, pri, ttr, inst = string.match(member, '^;(%d+);((%d+);(%d+);(.*))', KEY_LENGTH + 1)
   local first, wanted = sub(member, 1, KEY_LENGTH), math.min(size, n - count)
   local id, left = tonumber(sub(member, #PREFIX + 1, KEY_LENGTH)), size - wanted
   local cached = inst == INSTANCE and id >= CACHED_FROM
-  if not cached or wanted < LEASE_SET_FROM then
+  if not cached or wanted < set_from then
     found.keys[count + 1] = first
     for k = 1, wanted - 1 do found.keys[count + 1 + k] = key_of(id + k * partitions) end
   end
@@ -46,10 +46,11 @@ local function add_range(found, place, member, count, n)
   return count + wanted
 end
 
--- find_first finds up to n ready jobs of a queue, and changes nothing. It reads only a few
--- members at first, as they can be ranges.
+-- find_first finds up to n ready jobs of a queue, and changes nothing. set_from is from how many jobs on
+-- they become a lease set, LEASE_SET_FROM if it is nil. It reads only a few members at first, as they
+-- can be ranges.
 local FEW = 8
-function find_first(queue, n)
+function find_first(queue, n, set_from)
   local keys, names, sizes, count, used = {}, {}, {}, 0, 0
   local found = { keys = keys, names = names, sizes = sizes, ttrs = {}, cached = {}, joins = {},
     any_cached = false, urgent = 0, count = 0 }
@@ -61,7 +62,7 @@ function find_first(queue, n)
       local member = members[k]
       used = used + 1
       if #member > KEY_LENGTH then
-        count = add_range(found, used, member, count, n)
+        count = add_range(found, used, member, count, n, set_from or LEASE_SET_FROM)
       else
         count = count + 1
         keys[count], names[used], sizes[used] = member, member, 1
@@ -140,7 +141,7 @@ function hold(found, base, lone)
       if last_urgent then urgent = urgent + 1 end
     end
     local due = deadlines[ttr] or deadline_of(ttr)
-    if size >= LEASE_SET_FROM and (found.cached[place] or lone or sub(records[base + 1], 1, 1) < 'a') then
+    if size >= (lone and LONE_SET_FROM or LEASE_SET_FROM) and (found.cached[place] or lone or sub(records[base + 1], 1, 1) < 'a') then
       name = sub(name, 1, KEY_LENGTH) .. ';' .. size .. ';g' .. due
       entries[last + 1], entries[last + 2], last = due, name, last + 2
       sets = sets or {}
@@ -167,7 +168,7 @@ end
 -- may be more, and whether it got fewer because their records are too large. Two commands are
 -- cheaper than ZPOPMIN, which formats the scores and searches for each member.
 function reserve_first(tube, n, queue, lone)
-  local found, cut = find_first(queue, n), false
+  local found, cut = find_first(queue, n, lone and LONE_SET_FROM), false
   if found.count == 0 then return 0, false, false end
   largest = largest or tonumber(call('HGET', COUNTS, 'largest') or math.huge)
   if carried + found.count * largest > BUDGET then

@@ -1,5 +1,19 @@
 -- Puts of jobs with groups.
 
+-- set_all sets fields of a hash: alternately fields and values. A small hash is stored like a small set,
+-- and grows likewise, see add_all.
+local function set_all(key, fields)
+  if #fields >= 16 then
+    local have = call('HLEN', key)
+    if have < 128 and 2 * have + #fields > 128 then
+      call('HSET', key, '', string.rep('-', 65), unpack(fields))
+      call('HDEL', key, '')
+      return
+    end
+  end
+  call('HSET', key, unpack(fields))
+end
+
 -- enter_lone makes jobs lone: keys[k], for each k in which. With terms they are in ranges, for each of
 -- which the index of its first job, from 0, and how many it has are added to runs.
 local function enter_lone(t, keys, pris, which, terms, runs)
@@ -47,7 +61,7 @@ function G.enter_new(tube, keys, pris, groups, terms, runs)
     end
   end
   if lone[1] then
-    call('HSET', t.lone, unpack(fields))
+    set_all(t.lone, fields)
     enter_lone(t, keys, pris, lone, terms, runs)
   end
   if others[1] then enter_ordinary(t, keys, pris, groups, others) end

@@ -229,17 +229,24 @@ local function start_plain(t, q, n)
   return got, cut
 end
 
--- lone_before returns how many of the first lone jobs, up to n, come before the offer with a member.
+-- lone_before returns how many of the first lone jobs, up to n, come before the offer with a member. The
+-- first one does.
+local SOME = 8 -- how many members are read together
 local function lone_before(t, member, n)
-  local pri, rest, count = tonumber(sub(member, 1, 10)), sub(member, 11), 0
-  local heads = call('ZRANGE', t.lone_ready, '0', format('%d', n - 1), 'WITHSCORES')
-  for k = 1, #heads, 2 do
-    local head, its_pri = heads[k], tonumber(heads[k + 1])
-    if its_pri > pri or its_pri == pri and NO_LOAD .. sub(head, #PREFIX + 1, KEY_LENGTH) .. NO_SUB > rest then break end
-    count = count + (string.match(head, '^;(%d+)', KEY_LENGTH + 1) or 1)
-    if count >= n then break end
-  end
-  return math.max(math.min(count, n), 1)
+  local pri, rest, count, from = tonumber(sub(member, 1, 10)), sub(member, 11), 0, 0
+  local last = call('ZRANGE', t.lone_ready, '-1', '-1', 'WITHSCORES')
+  if tonumber(last[2]) <= pri and sub(rest, 1, #NO_LOAD) > NO_LOAD then return n end
+  repeat
+    local heads = call('ZRANGE', t.lone_ready, format('%d', from), format('%d', from + SOME - 1), 'WITHSCORES')
+    for k = 1, #heads, 2 do
+      local head, its_pri = heads[k], tonumber(heads[k + 1])
+      if its_pri > pri or its_pri == pri and NO_LOAD .. sub(head, #PREFIX + 1, KEY_LENGTH) .. NO_SUB > rest then return math.max(count, 1) end
+      count = count + (string.match(head, '^;(%d+)', KEY_LENGTH + 1) or 1)
+      if count >= n then return n end
+    end
+    from = from + SOME
+  until #heads < 2 * SOME
+  return count
 end
 
 -- start_lone takes up to n lone jobs, before the offer with a member. It returns what start_plain

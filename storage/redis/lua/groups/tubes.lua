@@ -53,19 +53,37 @@ local function policy_for(tube)
   return limited and string.find(limited, 'p') and OPS.has_policy(tube) and OPS.policy_of(tube) or {}
 end
 
+-- set_limits sets the limits of a tube to those of its policy. group-tubes has them as a text, LIMIT
+-- RATES STRICT GROUP-LIMIT GROUP-RATES, each rate as 0 or as N,N,N; '' if the policy must be looked up.
+local function set_limits(t, text)
+  local limit, rates, strict, group_limit, group_rates = string.match(text or '', '^(%d+) ([%d,]+) (%d) (%d+) ([%d,]+)$')
+  if limit then
+    t.limit, t.rates, t.strict, t.group_limit, t.group_rates = tonumber(limit), rates_of(rates), strict == '1', tonumber(group_limit), rates_of(group_rates)
+    return
+  end
+  local policy = policy_for(t.name)
+  t.limit, t.rates, t.strict = policy.concurrency or 0, tube_rates(policy), policy.group_order == STRICT
+  t.group_limit, t.group_rates = t.strict and 1 or policy.group_concurrency or 0, rates_of(policy.group_rate)
+end
+
+-- note_limits writes that text for a tube, which has jobs with groups, and returns whether it had none.
+local function note_limits(t)
+  local text = format('%d %s %d %d %s', t.limit, concat(t.rates or { '0' }, ','), t.strict and 1 or 0, t.group_limit, concat(t.group_rates or { '0' }, ','))
+  return call('HSET', PREFIX .. 'group-tubes', t.name, text) == 1
+end
+
 -- open returns what the batch knows of a tube, which need not exist.
 local function open(tube)
   if tubes[tube] then return tubes[tube] end
-  local policy = policy_for(tube)
+  local text = limited and string.find(limited, 'g') and call('HGET', PREFIX .. 'group-tubes', tube)
   local t = {
     name = tube, jobs = PREFIX .. 'lane-jobs:' .. tube, ready = PREFIX .. 'lane-ready:' .. tube,
     reserved = PREFIX .. 'lane-reserved:' .. tube, lanes = PREFIX .. 'lanes:' .. tube, eligible = PREFIX .. 'eligible:' .. tube,
     lone = PREFIX .. 'lone:' .. tube, lone_ready = LONE_READY .. tube,
-    limit = policy.concurrency or 0, rates = tube_rates(policy), strict = policy.group_order == STRICT,
-    group_limit = policy.group_order == STRICT and 1 or policy.group_concurrency or 0, group_rates = rates_of(policy.group_rate),
-    lane = {}, dirty = {}, counted = {}, windows = {}, rechecks = {}, unwritten = {},
-    listed = limited ~= nil and string.find(limited, 'g') ~= nil and call('HEXISTS', PREFIX .. 'group-tubes', tube) == 1,
+    lane = {}, dirty = {}, counted = {}, windows = {}, rechecks = {}, unwritten = {}, listed = text and true or false,
   }
+  set_limits(t, text)
+  if text == '' then note_limits(t) end
   tubes[tube] = t
   return t
 end
@@ -89,7 +107,7 @@ end
 local function list(t)
   if t.listed then return end
   t.listed = true
-  if call('HSET', PREFIX .. 'group-tubes', t.name, '') == 1 and not (limited and string.find(limited, 'g')) then set_flags() end
+  if note_limits(t) and not (limited and string.find(limited, 'g')) then set_flags() end
 end
 
 -- unlist notes that a tube has no jobs with groups any more, if that is so.

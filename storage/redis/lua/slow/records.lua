@@ -84,7 +84,7 @@ function OPS.fit(queue, found)
   local n = how_many_fit(found)
   if n == found.count then return found, false end
   if n == 0 then return { count = 0 }, true end
-  return find_first(queue, n), true
+  return find_first(queue, n, math.huge), true
 end
 
 -- drop_lost keeps the jobs in found that have a record, as single ones, with their records in
