@@ -19,20 +19,27 @@ local function delete_each(t, first, groups)
   return count, size
 end
 
--- leave_lanes removes jobs in ARGV, from an index on, from their groups. All are reserved.
-local function leave_lanes(t, first, groups)
-  local ids, lone, names = call('HMGET', t.lone, unpack(groups)), {}, {}
-  for k, group in ipairs(groups) do
-    local id = sub(ARGV[first + k - 1], #PREFIX + 1)
-    if ids[k] == id and not t.lane[group] then
-      lone[#lone + 1] = group
+-- leave_lanes removes n jobs in ARGV, from an index on, from their groups, which follow. All are reserved.
+local function leave_lanes(t, first, n)
+  local ids, lone, names, from = call('HMGET', t.lone, unpack(ARGV, first + n, first + 2 * n - 1)), {}, {}, #PREFIX + 1
+  local own, count, others, groups = t.lane, 0, {}, {}
+  for k = 1, n do
+    local id, group = sub(ARGV[first + k - 1], from), ARGV[first + n + k - 1]
+    if ids[k] == id and not own[group] then
+      count = count + 1
+      lone[count] = group
     else
-      local lane = lane_of(t, group)
-      names[#names + 1], lane.reserved = reserved_name(group, id), false
-      dirty(t, lane)
+      others[#others + 1], groups[#groups + 1] = id, group
     end
   end
-  if lone[1] then call('HDEL', t.lone, unpack(lone)) end
+  read_lanes(t, groups)
+  for k, group in ipairs(groups) do
+    local lane = own[group]
+    note_leaving(t, lane)
+    names[k], lane.reserved = reserved_name(group, others[k]), false
+    dirty(t, lane)
+  end
+  if count > 0 then call('HDEL', t.lone, unpack(lone)) end
   if names[1] then call('ZREM', t.reserved, unpack(names)) end
 end
 
@@ -54,19 +61,18 @@ end
 -- metadata than a group.
 OPS['grouped-delete'] = function(i)
   local t, in_sets, size, n = open(ARGV[i]), ARGV[i + 2] == '1', ARGV[i + 3], tonumber(ARGV[i + 4])
-  local first, groups = i + 5, { unpack(ARGV, i + 5 + n, i + 4 + 2 * n) }
+  local first, last = i + 5, i + 4 + 2 * n
   if are_held(first, n, in_sets) then
-    leave_lanes(t, first, groups)
+    leave_lanes(t, first, n)
     n = call('DEL', unpack(ARGV, first, first + n - 1))
     if in_sets then sum.grouped = sum.grouped - n end
     answer(1)
   else
-    n, size = delete_each(t, first, groups)
+    n, size = delete_each(t, first, { unpack(ARGV, first + n, last) })
   end
-  if has(t, 'group-limits') then note_leaving(t, groups) end
   t.thinned, sum.changed, sum.deleted = true, true, sum.deleted + n
   deletes[t.name], bytes[t.name] = (deletes[t.name] or 0) + n, (bytes[t.name] or 0) - size
   wakeups[t.name] = (wakeups[t.name] or 0) + n
   if ARGV[i + 1] ~= '1' then OPS.gone_from(t.name) end
-  return first + 2 * #groups
+  return last + 1
 end

@@ -44,17 +44,20 @@ local function parse_lane(t, group, text)
   return lane
 end
 
--- lane_of returns the lane of a group. If its job was lone, it is not any more.
+-- keep_lane returns the lane of a group that was read: the ID of its lone job, which it is not any more, or
+-- its record. lane_of does that for one that need not have been read.
 local unpack_lone -- see lone.lua
-local function lane_of(t, group)
-  local lane = t.lane[group]
-  if not lane then
-    local lone = t.listed and call('HGET', t.lone, group)
-    lane = parse_lane(t, group, not lone and call('HGET', t.lanes, group))
-    t.lane[group] = lane
-    if lone then unpack_lone(t, lane, lone) end
-  end
+local function keep_lane(t, group, lone, text)
+  local lane = parse_lane(t, group, not lone and text)
+  t.lane[group] = lane
+  if lone then unpack_lone(t, lane, lone) end
   return lane
+end
+
+local function lane_of(t, group)
+  if t.lane[group] then return t.lane[group] end
+  local lone = t.listed and call('HGET', t.lone, group)
+  return keep_lane(t, group, lone, not lone and call('HGET', t.lanes, group))
 end
 
 -- read_lanes reads the lanes of some groups together, whose jobs are not lone.

@@ -56,11 +56,12 @@ function unpack_lone(t, lane, id)
   if not j then
     call('ZREM', t.lone_ready, key)
   elseif leave_queue(t, j) then
-    lane.first, lane.single, lane.turn = first_of(j.pri, id), true, id .. NO_SUB
+    lane.first, lane.single, lane.turn, lane.reserved = first_of(j.pri, id), true, id .. NO_SUB, 0
     call('ZADD', t.ready, format('%.0f', j.pri), key)
     call('ZADD', t.jobs, '0', ready_name(lane.group, lane.first))
   else
     call('ZADD', t.reserved, '0', reserved_name(lane.group, id))
+    lane.reserved = 1
   end
   dirty(t, lane)
 end
@@ -88,13 +89,16 @@ local function is_rescanned(t)
   return t.rescans
 end
 
--- can_be_lone returns a function that says whether a job can be lone which is put into one of these
--- groups, by the index of that; nil if none can.
-local function can_be_lone(t, groups, first_id)
+-- NONE is what is known of groups, by their index, if nothing was set for any.
+local NONE = {}
+
+-- read_taken reads what keeps jobs from being lone that are put into these groups: four tables by the index
+-- of a group, in which something true does. It returns nil if none can be lone. first_id is the ID of the
+-- first job.
+local function read_taken(t, groups, first_id)
   read_turns(t)
   if not is_simple(t) or first_id .. NO_SUB <= t.counter or is_rescanned(t) then return nil end
-  local lone, lanes, none = call('HMGET', t.lone, unpack(groups)), call('HMGET', t.lanes, unpack(groups)), {}
-  local limits = has(t, 'group-limits') and call('HMGET', PREFIX .. 'group-limits:' .. t.name, unpack(groups)) or none
-  local pauses = has(t, 'group-pauses') and call('HMGET', PREFIX .. 'group-pauses:' .. t.name, unpack(groups)) or none
-  return function(k) return not (lone[k] or lanes[k] or limits[k] or pauses[k] or t.lane[groups[k]]) end
+  return call('HMGET', t.lone, unpack(groups)), call('HMGET', t.lanes, unpack(groups)),
+    has(t, 'group-limits') and call('HMGET', PREFIX .. 'group-limits:' .. t.name, unpack(groups)) or NONE,
+    has(t, 'group-pauses') and call('HMGET', PREFIX .. 'group-pauses:' .. t.name, unpack(groups)) or NONE
 end

@@ -44,18 +44,20 @@ local function leave_ready(t, lane, j, id)
   dirty(t, lane)
 end
 
+-- note_leaving notes that a job of a lane leaves the tube, if anything was set for groups.
+local function note_leaving(t, lane)
+  if not has(t, 'group-limits') then return end
+  t.left = t.left or {}
+  t.left[lane] = true
+end
+
 -- leave_ordinary removes a job of a group, which is not lone, from the ready or reserved ones.
 local function leave_ordinary(t, lane, j)
   local id = sub(j.key, #PREFIX + 1)
+  note_leaving(t, lane)
   leave_ready(t, lane, j, id)
   call('ZREM', t.reserved, reserved_name(lane.group, id))
   lane.reserved = false
-end
-
--- note_leaving notes that jobs of groups have left the tube.
-local function note_leaving(t, groups)
-  t.left = t.left or {}
-  for _, group in ipairs(groups) do t.left[lane_of(t, group)] = true end
 end
 
 -- left is called when a job has left the place of its state. A ready one of a group has yet to
@@ -68,7 +70,7 @@ function G.left(j, group)
   t.thinned = true
   if leave_lone(t, group, j) then return end
   local lane, id = lane_of(t, group), sub(j.key, #PREFIX + 1)
-  if has(t, 'group-limits') then note_leaving(t, { group }) end
+  note_leaving(t, lane)
   if j.state == 'reserved' then
     call('ZREM', t.reserved, reserved_name(group, id))
     lane.reserved = false
