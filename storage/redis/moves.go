@@ -91,8 +91,8 @@ func (p *partition) deletesHeld(c *call, op *storage.Op) bool {
 func (p *partition) sortDeletes(ops []*storage.Op) {
 	sort := func(op *storage.Op) (n int) {
 		held := p.holdings.get(op.ID)
-		if held == nil {
-			return 0
+		if held == nil || op.Holder == tube.LeaseHolder {
+			return -1
 		}
 		if held.metadata != 0 {
 			n = 2
@@ -195,6 +195,37 @@ func readKickPart(u *unit, part int) func(*partition, *reply, []*storage.Op) {
 		}
 		ops[0].Answer.Count = u.partial.jobs
 		u.partial, u.kick = partial{}, kickProgress{}
+	}
+}
+
+// deletesLeased returns whether op deletes a job on behalf of a client with a lease token.
+func deletesLeased(op *storage.Op) bool {
+	return op.Kind == storage.Move && op.Move == tube.Delete && op.Holder == tube.LeaseHolder
+}
+
+// encodeDeletesLeased appends the first such deletes, and returns how many.
+func encodeDeletesLeased(c *call, ops []*storage.Op) int {
+	n := alike(ops, deletesLeased)
+	c.words("delete-leased", n)
+	for _, op := range ops[:n] {
+		c.words(strconv.FormatUint(op.Args.Lease, 10))
+		c.addID(op.ID)
+	}
+	c.expect((*partition).readDeletesLeased, ops[:n]...)
+	return n
+}
+
+// readDeletesLeased reads the answers of delete-leased.
+func (p *partition) readDeletesLeased(r *reply, ops []*storage.Op) {
+	for _, op := range ops {
+		switch r.int() {
+		case 0:
+			op.Answer.NotFound = true
+		case 2:
+			run, f := r.ms(), p.flow.of(r.text())
+			f.Deletes++
+			f.Runs.Observe(run)
+		}
 	}
 }
 

@@ -35,15 +35,16 @@ local sum = {
   noted = nil, -- events counted by tube, see OPS.note in slow/tubes.lua
   refused = nil, -- what the reply says of puts refused because of quotas
   earliest = math.huge, -- when the first thing is due that the batch made due
+  lone = {}, -- changes of joined-lone by tube
   -- Changes of the counters with these names. There is none for ready jobs: their number
   -- follows from the others.
   urgent = 0, delayed = 0, buried = 0, deleted = 0, timeouts = 0, grouped = 0,
 }
 
 -- The same by tube: jobs put and deleted; jobs that have become ready, for each of which an
--- instance is woken (wakeups); bytes of bodies; and joined, joined-urgent, joined-lone.
+-- instance is woken (wakeups); bytes of bodies; and joined, joined-urgent.
 local totals, deletes, wakeups, bytes = {}, {}, {}, {}
-local joined, joined_urgent, joined_lone = {}, {}, {}
+local joined, joined_urgent = {}, {}
 
 -- The reply: the answers, the ids of jobs that were taken, the sizes of large records, and the
 -- records, after three places that are filled in last. carried is the size of these records in

@@ -50,7 +50,7 @@ end
 -- is_in_set returns whether this instance has a job in a lease set.
 local function is_in_set(key) return range_by_bytes(LEASE_SETS, key, partitions) ~= nil end
 
-OPS.load, OPS.length_of, OPS.add_record, OPS.is_in_set = load, length_of, add_record, is_in_set
+OPS.load, OPS.length_of, OPS.lengths, OPS.add_record, OPS.is_in_set = load, length_of, lengths, add_record, is_in_set
 
 -- add_any_size adds the records of jobs to the reply. It returns false if one of them is
 -- missing: then the reply is incomplete.
