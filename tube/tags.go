@@ -85,6 +85,12 @@ func (r *Rules) empty() bool {
 	return r.Retry == nil && r.Jitter == NoJitter && r.OnExpire == NoOnExpire && r.Max == 0 && r.Dead == "" && !r.HasKeyTTL
 }
 
+// OnlyGroup reports whether t says that the job is in a group, and nothing else.
+func (t *Tags) OnlyGroup() bool {
+	return t.Group != "" && t.Key == "" && !t.HasDelay && !t.HasAt && t.OnDuplicate == NotSaid && t.Expire == NoLifetime && t.ExpiresAt == 0 &&
+		t.Rules.empty() && t.Meta == nil && t.Trace == "" && t.Reason == ""
+}
+
 // Policy is what applies to the jobs of a tube that do not say otherwise, and the tube's
 // quotas. A policy is never changed, only replaced.
 type Policy struct {

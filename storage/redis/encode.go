@@ -167,6 +167,8 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 	switch {
 	case isPlainPut(op):
 		return &c.put
+	case isGroupedPut(op):
+		return &c.grouped
 	case isTaggedPut(op):
 		return &c.tagged
 	case op.Kind == storage.Take:
@@ -193,7 +195,8 @@ func (p *partition) seal(c *call) {
 		return
 	}
 	c.sealed = true
-	for _, seq := range []sequence{c.deletes, c.put, c.tagged, c.taken} {
+	p.sortDeletes(c.deletes)
+	for _, seq := range []sequence{c.deletes, c.put, c.grouped, c.tagged, c.taken} {
 		p.encodeOps(c, seq, nil)
 	}
 	for _, encode := range c.last {
@@ -213,6 +216,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 			encodeTakeBefore(c, op, u.limit)
 		case isPlainPut(op):
 			n = p.encodePuts(c, ops)
+		case isGroupedPut(op):
+			n = p.encodeGroupedPuts(c, ops)
 		case isTaggedPut(op):
 			n = p.encodeTaggedPuts(c, ops)
 		case takesLeaseOf(op):

@@ -21,7 +21,7 @@ func isTaggedPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Args
 // encodeTaggedPuts appends the first puts with tags, to one tube, and returns how many.
 func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
 	first := ops[0]
-	n := alike(ops, func(op *storage.Op) bool { return isTaggedPut(op) && op.Tube == first.Tube })
+	n := alike(ops, func(op *storage.Op) bool { return isTaggedPut(op) && !isGroupedPut(op) && op.Tube == first.Tube })
 	c.words("put-tagged", &first.Tube, boolArg(p.refs.isReported(first.Tube)), n)
 	for _, op := range ops[:n] {
 		c.addTaggedPut(op)

@@ -109,7 +109,7 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules, groups bo
 			h := newHistory(t, e, seed)
 			h.covered = covered
 			h.setRules(rules)
-			h.groups = groups
+			h.groups, h.light = groups, groups && seed%2 == 0
 			brief = max(h.engine.Brief, 1)
 			for range *steps / brief {
 				h.step()
@@ -168,6 +168,7 @@ type history struct {
 	model   *Model
 	rules   bool       // it contains tags, policies and leases
 	groups  bool       // with rules: it contains groups and limits
+	light   bool       // with groups: most jobs have no tag but a group, there are more groups, and few limits
 	empty   bool       // with rules: no job has a body
 	burying bool       // with rules: no job goes to a dead-letter tube
 	learner *idLearner // nil if the model can predict all ids

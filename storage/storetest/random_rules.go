@@ -64,6 +64,9 @@ func (h *history) oneHolder(batch []storage.Op) {
 
 func (h *history) randomTags() *tube.Tags {
 	r := h.random
+	if only := h.groupTags(); only != nil {
+		return only
+	}
 	tags := &tube.Tags{Rules: h.randomRules(), OnDuplicate: tube.OnDuplicate(r.IntN(4)), Key: []string{"", "k", "l", "m"}[r.IntN(4)], Group: h.randomGroup()}
 	if tags.HasDelay = r.IntN(4) == 0; tags.HasDelay {
 		tags.Delay = h.seconds()
@@ -124,7 +127,7 @@ func (h *history) tagPuts(batch []storage.Op) {
 	r := h.random
 	for i := range batch {
 		tags := h.randomTags()
-		if r.IntN(3) > 0 {
+		if r.IntN(3) > 0 && !tags.OnlyGroup() {
 			tags.Key = fmt.Sprint("n", r.IntN(40))
 		}
 		tags.HasDelay = tags.HasDelay && r.IntN(4) == 0

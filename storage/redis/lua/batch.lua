@@ -199,6 +199,7 @@ while ARGV[at] do
   else
     if word ~= 'put-delayed' then write_new_jobs() end
     SLOW = SLOW or slow_functions()
+    if sub(word, 1, 7) == 'grouped' then SLOW.groups() end
     at = SLOW[word](at + 1)
   end
 end

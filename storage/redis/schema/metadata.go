@@ -122,6 +122,21 @@ func AppendMetadata(b []byte, f *tube.Metadata) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(len(b)-from))
 }
 
+// AppendGroup appends the block of a job whose metadata says only that it is in a group.
+func AppendGroup(b []byte, group string) []byte {
+	b = appendShort(append(b, HasMore, 0, HasGroup), group)
+	return binary.BigEndian.AppendUint16(append(b, unchanged[:]...), uint16(groupBlock+len(group)))
+}
+
+// GroupBlock returns the size of that block in bytes.
+func GroupBlock(group string) int { return groupBlock + 2 + len(group) }
+
+// unchanged is the part of a block that changes, before its length, of a job that has just been put.
+var unchanged [ChangingMetadata - 2]byte
+
+// groupBlock is the length field of a block with an empty group.
+const groupBlock = 4 + len(unchanged)
+
 // appendHeaders appends meta and trace.
 func appendHeaders(b []byte, n *tube.Notes) []byte {
 	at := len(b)

@@ -14,7 +14,7 @@
 --include shared/limits.lua
 
 for _, tube in ipairs(call('HKEYS', PREFIX .. 'group-tubes')) do
-  if call('EXISTS', PREFIX .. 'lane-jobs:' .. tube, PREFIX .. 'lane-reserved:' .. tube) == 0 then
+  if call('EXISTS', PREFIX .. 'lane-jobs:' .. tube, PREFIX .. 'lane-reserved:' .. tube, PREFIX .. 'lone:' .. tube) == 0 then
     note('group-tubes has ' .. tube .. ', which has no jobs with groups')
     if REPAIR then call('HDEL', PREFIX .. 'group-tubes', tube) end
   end

@@ -22,7 +22,7 @@ local function enter_run()
   if not keys[1] then return end
   write_new_jobs()
   if run.groups then return enter_groups(tube) end
-  if limited then OPS.groups().plain_ready(tube) end
+  if limited then OPS.groups().plain_ready(tube, sub(keys[1], #PREFIX + 1)) end
   if #keys >= RANGE_FROM then
     call('ZADD', READY .. tube, pri, OPS.range_of(keys[1], #keys, run.terms))
     OPS.add_joined(tube, pri, #keys - 1)
