@@ -63,6 +63,9 @@ type Args struct {
 	Reason string // Move: see tube.Terms; a copy, at most tube.MaxReason bytes
 	Import *Import
 
+	Name     string // of a schedule
+	Schedule *tube.Schedule
+
 	Group       string // a group of Op.Tube
 	GroupConfig *tube.GroupConfig
 }
@@ -97,7 +100,7 @@ type Answer struct {
 
 // Result is the part of an answer that only few kinds of operations set.
 type Result struct {
-	Outcome tube.PutResult // never PutRefused: that is ErrNoSpace
+	Outcome tube.PutResult // PutRefused only for PutScheduled: else that is ErrNoSpace
 	State   tube.State     // of the job in a put's answer; Gone if only the tombstone of a job has the key
 	Lease   uint64
 	Policy  *tube.Policy
@@ -107,6 +110,9 @@ type Result struct {
 
 	Groups      []tube.GroupStats
 	GroupConfig *tube.GroupConfig
+
+	Schedules []*tube.Schedule // must not be changed
+	Now       tube.Instant     // the time of the store; of the parts of a store, the latest
 }
 
 // Figures are a store's part of the stats page.
