@@ -70,7 +70,8 @@ const (
 	// Occurrence → ID, Result.Outcome, Result.State. It counts the put in the Results of the record, also
 	// one that is refused: that is no error here, but Outcome tube.PutRefused.
 	PutScheduled
-	// GetSchedule reads a record, wherever it lives: Args.Name → Result.Schedules, one; Result.Now.
+	// GetSchedule reads a record, wherever it lives: Args.Name → Result.Schedules, one; Result.Now,
+	// also if it is NotFound.
 	GetSchedule
 	// ListSchedules lists the records, without bodies, in the order of their names: MaxJobs (up to
 	// tube.MaxListed), Args.Cursor ("": from the first) → Result.Schedules, Result.Cursor ("": there are
