@@ -343,7 +343,7 @@ func legTo(legs *[]*leg, at int) *leg {
 
 // stretch is consecutive operations that can be under way together: those of one partition,
 // together with refs of tubes in any partition, which are independent of everything elsewhere;
-// or only reads; or only takes.
+// or only reads; or only takes; or only puts of schedules.
 type stretch struct {
 	first  int     // partition of the first operation; several if there is none
 	same   bool    // all are in that one
@@ -359,6 +359,7 @@ const (
 	writes opClass = iota // or mixed
 	reads
 	takes
+	scheduledPuts
 )
 
 func newStretch() *stretch { return &stretch{first: several, same: true, where: several} }
@@ -391,6 +392,8 @@ func classOf(op *storage.Op) opClass {
 		return reads
 	case storage.Take:
 		return takes
+	case storage.SetSchedule, storage.PutScheduled:
+		return scheduledPuts
 	}
 	return writes
 }

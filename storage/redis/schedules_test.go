@@ -1,9 +1,14 @@
 package redis
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
@@ -53,4 +58,217 @@ func TestScheduledPutIsOnce(t *testing.T) {
 	}
 }
 
-var _ = fmt.Sprint
+// dueListener counts the reports that schedules are due.
+type dueListener struct {
+	nopListener
+	reports atomic.Int64
+}
+
+func (l *dueListener) SchedulesDue() { l.reports.Add(1) }
+
+// scheduleStore is a store whose clock is moved by hand.
+type scheduleStore struct {
+	*Store
+	dueListener
+}
+
+func newScheduleStore(t *testing.T, url string, partitions int, ahead *atomic.Int64) *scheduleStore {
+	t.Helper()
+	s := &scheduleStore{Store: openWith(t, Options{
+		URL: url, Partitions: partitions, Timeout: patient, skew: func() time.Duration { return time.Duration(ahead.Load()) },
+	})}
+	s.Listen(&s.dueListener)
+	return s
+}
+
+// due returns the names of the schedules that are due, which are claimed then.
+func (s *scheduleStore) due(t *testing.T, most uint32) (names []string) {
+	t.Helper()
+	a := do(s.Store, storage.Op{Kind: storage.DueSchedules, MaxJobs: most})
+	if a.Err != nil {
+		t.Fatal(a.Err)
+	}
+	for _, record := range a.Result.Schedules {
+		if names = append(names, record.Name); !bytes.Equal(record.Body, costBody) {
+			t.Errorf("the body of %s is %q", record.Name, record.Body)
+		}
+	}
+	return names
+}
+
+// reported returns whether a tick reports that schedules are due.
+func (s *scheduleStore) reported(t *testing.T) bool {
+	t.Helper()
+	before := s.reports.Load()
+	if _, err := s.TickAll(); err != nil {
+		t.Fatal(err)
+	}
+	return s.reports.Load() > before
+}
+
+// TestClaims: what one instance has claimed is due for no other one until the claim ends. Both report
+// what is due.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var ahead atomic.Int64
+	a, b := newScheduleStore(t, server.URL(), 1, &ahead), newScheduleStore(t, server.URL(), 1, &ahead)
+	at := func(in time.Duration) tube.Instant { return tube.Instant(time.Now().Add(in).UnixNano()) }
+	for name, due := range map[string]tube.Instant{"c": at(-time.Minute), "b": at(-time.Hour), "a": at(-time.Second), "later": at(time.Hour), "never": tube.Never} {
+		do(a.Store, scheduleOp(name, 1, due))
+	}
+	check := func(s *scheduleStore, reported bool, want ...string) {
+		t.Helper()
+		if got := s.reported(t); got != reported {
+			t.Errorf("reported: %v", got)
+		}
+		if got := s.due(t, uint32(max(len(want), 1))); !slices.Equal(got, want) {
+			t.Errorf("due are %q, want %q", got, want)
+		}
+	}
+	check(b, true, "b")
+	check(a, true, "c", "a")
+	check(b, false)
+	do(a.Store, scheduleOp("a", 2, at(-time.Second)))
+	check(b, true, "a")
+	do(a.Store, storage.Op{Kind: storage.DeleteSchedule, Args: &storage.Args{Name: "c"}})
+	ahead.Add(int64(tube.ClaimTime) + 1e7)
+	check(b, true, "b", "a")
+	check(a, false)
+	ahead.Add(int64(time.Hour))
+	check(a, true, "b", "a", "later")
+}
+
+// TestSchedulesOfPartitions: names are known in all partitions, wherever the tubes of schedules are.
+func TestSchedulesOfPartitions(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const of, n = 4, 20
+	var ahead atomic.Int64
+	s := newScheduleStore(t, server.URL(), of, &ahead)
+	ops := make([]storage.Op, n)
+	name := func(k int) string { return fmt.Sprintf("schedule-%02d", k) }
+	for k := range ops {
+		ops[k] = scheduledPut(name(k), 1, tube.Instant(k+1)*tube.Instant(time.Second), tube.Tags{})
+		ops[k].Tube = tubeIn(k%of, of)
+		ops[k].Args.Schedule.Tube = ops[k].Tube
+	}
+	storage.DoWait(s, ops)
+	var listed []string
+	for cursor, more := "", true; more; more = cursor != "" {
+		r := do(s.Store, storage.Op{Kind: storage.ListSchedules, MaxJobs: 3, Args: &storage.Args{Cursor: cursor}}).Result
+		for _, record := range r.Schedules {
+			listed = append(listed, record.Name)
+		}
+		if cursor = r.Cursor; len(listed) < n && len(listed)%3 > 0 || time.Since(time.Unix(0, int64(r.Now))).Abs() > time.Minute {
+			t.Fatalf("%d were listed: %+v", len(listed), r)
+		}
+	}
+	due := s.due(t, n)
+	for k := range ops {
+		a := getSchedule(s.Store, name(k))
+		if a.Err != nil || a.NotFound || a.Result.Schedules[0].Results.ID != ops[k].Answer.ID || ops[k].Answer.ID%of != uint64(k%of) {
+			t.Errorf("schedule %d: %+v", k, a)
+		}
+		if listed[k] != name(k) || due[k] != name(k) {
+			t.Errorf("listed are %q, due are %q", listed, due)
+		}
+		remove := storage.Op{Kind: storage.DeleteSchedule, Args: &storage.Args{Name: name(k)}}
+		if first, second := do(s.Store, remove), do(s.Store, remove); first.NotFound || !second.NotFound {
+			t.Errorf("schedule %d was not deleted once", k)
+		}
+	}
+	if a := getSchedule(s.Store, name(1)); !a.NotFound || len(listed) != n || len(due) != n {
+		t.Errorf("%+v, %d listed, %d due", a, len(listed), len(due))
+	}
+}
+
+// TestRepairOfSchedules damages what is known of schedules.
+func TestRepairOfSchedules(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	ctx, client, p := t.Context(), server.Client(t), "redstalk:{0}:"
+	s := openAt(t, server.URL(), patient)
+	for k, name := range []string{"a", "b", "c", "d", "e"} {
+		do(s, scheduleOp(name, 1, tube.Instant(k+1)*tube.Instant(time.Second)))
+	}
+	do(s, scheduleOp("never", 1, tube.Never))
+	do(s, storage.Op{Kind: storage.DueSchedules, MaxJobs: 1})
+	s.Close()
+	if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
+		t.Errorf("%q", wrong)
+	}
+	client.ZRem(ctx, p+"schedule-names", "a")
+	client.ZAdd(ctx, p+"schedule-dues", goredis.Z{Score: 1, Member: "a"}) // it is claimed, too
+	client.HSet(ctx, p+"schedules", "b", "?")
+	client.ZRem(ctx, p+"schedule-dues", "c")
+	client.HDel(ctx, p+"schedule-bodies", "d")
+	client.ZAdd(ctx, p+"schedule-dues", goredis.Z{Score: 7, Member: "e"}, goredis.Z{Score: 7, Member: "never"}, goredis.Z{Score: 7, Member: "nobody"})
+	client.ZAdd(ctx, p+"schedule-claims", goredis.Z{Score: 7, Member: "nothing"})
+	client.ZAdd(ctx, p+"schedule-names", goredis.Z{Score: 0, Member: "nowhere"})
+	client.HSet(ctx, p+"schedule-bodies", "none", "x")
+	want := []string{
+		"schedule a is not in schedule-names",
+		"schedule a: by its record it is due at 1000, and that is not so",
+		"schedule b: its record is broken",
+		"schedule c: by its record it is due at 3000, and that is not so",
+		"schedule d: by its record its body has 128 bytes, and it has 0",
+		"schedule e: by its record it is due at 5000, and that is not so",
+		"schedule never: by its record it is due at -, and that is not so",
+		"schedule-bodies has none: there is no such schedule",
+		"schedule-claims has nothing: there is no such schedule",
+		"schedule-dues has nobody: there is no such schedule",
+		"schedule-names has nowhere: there is no such schedule",
+	}
+	for _, repair := range []bool{false, true} {
+		if _, wrong := checkAt(t, server.URL(), repair); !slices.Equal(wrong, want) {
+			t.Errorf("%q", wrong)
+		}
+	}
+	if _, left := checkAt(t, server.URL(), false); len(left) > 0 {
+		t.Errorf("still wrong after the repair: %q", left)
+	}
+}
+
+// TestIdleWithSchedules: schedules of which none is due cost an instance no calls.
+func TestIdleWithSchedules(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var ahead atomic.Int64
+	s := newScheduleStore(t, server.URL(), 1, &ahead)
+	minute := func() int64 {
+		before := scriptCalls(t, server)
+		for end := ahead.Load() + int64(time.Minute); ahead.Load() < end; {
+			next, err := s.Tick()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ahead.Add(int64(next))
+		}
+		return scriptCalls(t, server) - before
+	}
+	n := 100_000
+	if testing.Short() {
+		n = 2_000
+	}
+	minute()
+	without := minute()
+	setSchedules(s.Store, n, tube.Instant(time.Now().Add(time.Hour).UnixNano()))
+	if with := minute(); without < 30 || with > without+1 { // a tick can be late
+		t.Errorf("%d calls a minute, and %d with schedules", without, with)
+	}
+	if s.reports.Load() > 0 {
+		t.Error("it was reported that schedules are due")
+	}
+}
+
+// setSchedules writes n schedules that are due then.
+func setSchedules(s *Store, n int, due tube.Instant) {
+	for from := 0; from < n; from += 500 {
+		var ops []storage.Op
+		for k := from; k < min(from+500, n); k++ {
+			ops = append(ops, scheduleOp(fmt.Sprintf("customer-%06d", k), 1, due))
+		}
+		storage.DoWait(s, ops)
+	}
+}
