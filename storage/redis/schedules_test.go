@@ -142,10 +142,17 @@ func TestClaims(t *testing.T) {
 // TestSchedulesOfPartitions: names are known in all partitions, wherever the tubes of schedules are.
 func TestSchedulesOfPartitions(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	for name, url := range map[string]func() string{
+		"one server": redistest.Start(t).URL, "cluster": redistest.StartCluster(t, 3, 0).URL,
+	} {
+		t.Run(name, func(t *testing.T) { testSchedulesOfPartitions(t, url()) })
+	}
+}
+
+func testSchedulesOfPartitions(t *testing.T, url string) {
 	const of, n = 4, 20
 	var ahead atomic.Int64
-	s := newScheduleStore(t, server.URL(), of, &ahead)
+	s := newScheduleStore(t, url, of, &ahead)
 	ops := make([]storage.Op, n)
 	name := func(k int) string { return fmt.Sprintf("schedule-%02d", k) }
 	for k := range ops {
@@ -271,4 +278,51 @@ func setSchedules(s *Store, n int, due tube.Instant) {
 		}
 		storage.DoWait(s, ops)
 	}
+}
+
+// BenchmarkScheduleMemory measures the memory that a schedule with a body of 128 bytes takes in Redis.
+//
+//	go test ./storage/redis -run '^$' -bench ScheduleMemory -benchtime 100000x
+func BenchmarkScheduleMemory(b *testing.B) {
+	server := redistest.Start(b)
+	client := server.Client(b)
+	s := openOn(b, server, "redstalk")
+	do(s, scheduleOp("first", 1, tube.Never))
+	before := used(b, client, "used_memory")
+	setSchedules(s, b.N, tube.Instant(time.Now().Add(time.Hour).UnixNano()))
+	b.ReportMetric((used(b, client, "used_memory")-before)/float64(b.N), "B/schedule")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkScheduledPuts measures what a put of a schedule costs Redis and the instance, of which size
+// many go to the store together; tagged is a put with a tag, without a schedule.
+//
+//	go test ./storage/redis -run '^$' -bench ScheduledPuts -benchtime 60000x
+func BenchmarkScheduledPuts(b *testing.B) {
+	for _, size := range []int{1, 16, 256} {
+		b.Run(fmt.Sprint("schedule/", size), func(b *testing.B) {
+			server := redistest.Start(b)
+			w := &scheduleWorker{storeWorker: storeWorker{store: openOn(b, server, "cost"), tube: "t"}}
+			setSchedules(w.store.(*Store), 1000, tube.Never)
+			benchmarkCost(b, server, "put", size, w)
+		})
+		b.Run(fmt.Sprint("tagged/", size), func(b *testing.B) {
+			server := redistest.Start(b)
+			benchmarkCost(b, server, "put", size, &taggedWorker{storeWorker{store: openOn(b, server, "cost"), tube: "t"}})
+		})
+	}
+}
+
+// scheduleWorker is a storeWorker whose jobs are put by schedules, by turns.
+type scheduleWorker struct {
+	storeWorker
+	next int
+}
+
+func (w *scheduleWorker) put(n int) {
+	w.do(n, func() storage.Op {
+		op := scheduledPut(fmt.Sprintf("customer-%06d", w.next%1000), 2+uint64(w.next/1000), tube.Never, tube.Tags{})
+		w.next++
+		return op
+	})
 }
