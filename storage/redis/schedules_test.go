@@ -135,8 +135,36 @@ func TestClaims(t *testing.T) {
 	ahead.Add(int64(tube.ClaimTime) + 1e7)
 	check(b, true, "b", "a")
 	check(a, false)
+	do(a.Store, scheduleOp("b", 2, tube.Never))
 	ahead.Add(int64(time.Hour))
-	check(a, true, "b", "a", "later")
+	check(a, true, "a", "later")
+	do(a.Store, scheduleOp("a", 3, tube.Never))
+	if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
+		t.Errorf("%q", wrong)
+	}
+}
+
+// TestScheduledPutBesideRefused: in the call of a put that was not made because another version of the
+// schedule is there, it is known which of the other puts a quota has refused.
+func TestScheduledPutBesideRefused(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, redistest.Start(t).URL(), patient)
+	setPolicy(s, "t", &tube.Policy{QuotaJobs: 1, HasQuotaJobs: true})
+	do(s, scheduleOp("often", 1, tube.Never))
+	ops := []storage.Op{
+		scheduledPut("often", 1, tube.Never, tube.Tags{}), put("x"), scheduledPut("often", 2, tube.Never, tube.Tags{}), put("y"),
+		putIn("other", 0), scheduledPut("often", 3, tube.Never, tube.Tags{Key: "k"}),
+	}
+	storage.DoWait(s, ops)
+	for i, want := range []storage.Answer{{NotFound: true}, {ID: 1}, {}, {Err: storage.ErrNoSpace}, {ID: 2}, {}} {
+		a := ops[i].Answer
+		if a.Err != want.Err || a.NotFound != want.NotFound || a.ID != want.ID || want.ID == 0 && want.Err == nil && !want.NotFound && a.Result.Outcome != tube.PutRefused {
+			t.Errorf("operation %d: %+v", i, a)
+		}
+	}
+	if got := getSchedule(s, "often").Result.Schedules[0]; got.Version != 3 || got.Results.Refused != 2 || got.Results.Put != 0 {
+		t.Errorf("%+v", got)
+	}
 }
 
 // TestSchedulesOfPartitions: names are known in all partitions, wherever the tubes of schedules are.
