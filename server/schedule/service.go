@@ -313,3 +313,12 @@ func (s *Service) write(ctx context.Context, p step) (a storage.Answer, written 
 	a = answers[0]
 	return a, a.Err == nil && !a.NotFound, a.Err
 }
+
+// Preview returns the next n times of a schedule, in its time zone; fewer if there are no more.
+func (s *Service) Preview(ctx context.Context, name string, n int, may May) ([]time.Time, error) {
+	record, now, err := s.Get(ctx, name, may)
+	if err != nil {
+		return nil, err
+	}
+	return Preview(&record.Timing, record.Begin, now, n)
+}
