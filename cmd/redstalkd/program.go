@@ -214,7 +214,9 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 	if err := p.startTasks(q); err != nil {
 		return errors.Join(err, p.shutdown(server.New(q, p.serverConfig()), listeners, q, store, old))
 	}
-	s := server.New(q, p.serverConfig())
+	config := p.serverConfig()
+	config.Schedules = p.schedules.Service
+	s := server.New(q, config)
 	go func() { served <- s.Serve(l) }()
 	if g := p.activeGuards.Load(); g.listener != nil {
 		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
