@@ -176,11 +176,11 @@ func setOneSchedule(t *task, args []string) error {
 		if !found {
 			return usage("%q is not TAG:VALUE", arg)
 		}
-		if named, value, found := strings.Cut(value, "="); found && name == "meta" {
-			s.words = append(s.words, metaWord(named, unquoted(value)))
-		} else {
-			s.words = append(s.words, name+":"+tagWord(unquoted(value)))
+		word := name + ":" + tagWord(unquoted(value))
+		if key, text, isMeta := strings.Cut(value, "="); isMeta && name == "meta" {
+			word = metaWord(key, unquoted(text))
 		}
+		s.words = append(s.words, word)
 	}
 	if err := s.check(); err != nil {
 		return usage("%v", err)
