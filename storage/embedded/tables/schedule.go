@@ -42,7 +42,10 @@ func DecodeSchedule(name string, from []byte) (s *tube.Schedule, rest []byte, er
 	if s, err = tube.ParseSchedule(string(text)); err != nil {
 		return nil, nil, fmt.Errorf("reading the schedule %q: %w", name, err)
 	}
-	s.Name, s.Version, s.Body, s.Results = name, version, bytes.Clone(body), r
+	s.Name, s.Version, s.Results = name, version, r
+	if len(body) > 0 {
+		s.Body = bytes.Clone(body)
+	}
 	return s, rest, nil
 }
 
