@@ -2,8 +2,8 @@ package tube
 
 import "container/heap"
 
-// alarm is the next due time of its owner: a tube, a holding, a throttle, the tombstones, the expiries
-// or the unchecked.
+// alarm is the next due time of its owner: a tube, a holding, a throttle, the tombstones, the expiries,
+// the unchecked or the schedules.
 type alarm struct {
 	at      Instant
 	pos     int      // index in alarms; -1: it is not set
@@ -13,6 +13,7 @@ type alarm struct {
 
 	throttle  *throttle // the owner if it is a throttle
 	unchecked bool      // the owner is the unchecked
+	schedules bool      // the owner is the schedules
 }
 
 // alarms is a container/heap of the alarms that are set, the earliest first.

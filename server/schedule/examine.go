@@ -9,7 +9,7 @@ import (
 
 const (
 	// countedExactly is how many missed occurrences of one downtime are counted one by one. If there are
-	// more, the others are not counted, so that a schedule of every second does not take minutes
+	// more, not all of the others are counted, so that a schedule of every second does not take minutes
 	// after a year.
 	countedExactly = 10_000
 

@@ -122,10 +122,12 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules, groups bo
 }
 
 func newHistory(t testing.TB, e *Engine, seed uint64) *history {
-	return &history{
+	h := &history{
 		harness: newHarness(t, e), model: NewModel(), covered: make(map[string]int),
 		random: rand.New(rand.NewPCG(seed, 0)), reserver: 1,
 	}
+	h.model.clock, h.model.runsByItself = tube.Instant(time.Now().UnixNano()), e.runsByItself()
+	return h
 }
 
 // setRules sets whether the history contains tags, policies and leases.
@@ -188,6 +190,8 @@ func (h *history) step() {
 		h.pass(h.randomTime())
 	} else if h.rules && h.random.IntN(20) == 0 {
 		h.pages(storage.Op{Kind: storage.ListJobs, Tube: tubeNames[h.random.IntN(len(tubeNames))], State: tube.Ready + tube.State(h.random.IntN(4)), MaxJobs: uint32(1 + h.random.IntN(4))})
+	} else if h.rules && h.random.IntN(40) == 0 {
+		h.schedulePages()
 	} else if h.groups && h.random.IntN(20) == 0 {
 		h.groupPages()
 	} else if h.engine.TwoInstances && h.random.IntN(12) == 0 {

@@ -37,7 +37,7 @@ const (
 	changes
 	oldJobs
 	newJobs
-	others // groups, tombstones, imports, last id, pauses, policies, first segment
+	others // groups, schedules, tombstones, imports, last id, pauses, policies, first segment
 	numFiles
 )
 

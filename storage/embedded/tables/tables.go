@@ -28,6 +28,7 @@ import (
 //	k TUBE 00 KEY  the tombstone of a key, see AppendTombstone
 //	r TUBE     policy, see AppendPolicy
 //	g TUBE 00 GROUP  what is set for a group of a tube, see AppendGroup
+//	h NAME     the record of a schedule, see AppendSchedule
 const (
 	layoutKey    byte = 'v'
 	segmentKey   byte = 's'
@@ -39,6 +40,7 @@ const (
 	tombstoneKey byte = 'k'
 	policyKey    byte = 'r'
 	groupKey     byte = 'g'
+	scheduleKey  byte = 'h'
 	importKey    byte = 'm' // sorts between the keys of the ingest file others
 
 	// LayoutVersion is the layout of the tables. Those of an older one are upgraded, see Upgrade;
