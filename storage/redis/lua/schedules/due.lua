@@ -12,7 +12,7 @@ end
 -- claim hands out a record that is due. It answers name, record and body.
 local function claim(name, record)
   call('ZREM', DUES, name)
-  call('ZADD', CLAIMS, format('%.0f', NOW_UP + CLAIM), name)
+  call('ZADD', CLAIMS, format('%.0f', NOW + CLAIM), name)
   answer_text(name)
   answer_text(record)
   answer_text(call('HGET', BODIES, name) or '')
