@@ -58,7 +58,7 @@ var layers = [][]importRule{
 	{ // what all listeners share
 		{"server/queue", "storage storage/body tube"},
 	},
-	{
+	{ // the schedules of the store
 		{"server/schedule", "server/queue storage tube tube/cron"},
 	},
 	{ // the sockets of sessions

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"time"
@@ -154,6 +156,8 @@ func schedulePage(record *tube.Schedule) []byte {
 	p.Uint("pri", uint64(record.Pri))
 	p.Uint("ttr", uint64(record.TTR))
 	p.Int("size", int64(len(record.Body)))
+	sum := sha256.Sum256(record.Body)
+	p.Bare("body-sha256", hex.EncodeToString(sum[:]))
 	addTiming(&p, &record.Timing)
 	p.Bare("overlap", protocol.Overlap(record.Overlap).String())
 	if record.HasCatchUp {

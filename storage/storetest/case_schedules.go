@@ -34,7 +34,11 @@ func fullSchedule(name string) *tube.Schedule {
 // dueIn returns the first record of a schedule that is due in that time, in whole seconds, for
 // tube "t".
 func (b *harness) dueIn(name string, in time.Duration) *tube.Schedule {
-	return &tube.Schedule{Name: name, Version: 1, Body: []byte("body of " + name), Tube: "t", TTR: 60, Due: b.at(in)}
+	return dueAt(name, b.at(in))
+}
+
+func dueAt(name string, due tube.Instant) *tube.Schedule {
+	return &tube.Schedule{Name: name, Version: 1, Body: []byte("body of " + name), Tube: "t", TTR: 60, Due: due}
 }
 
 // at returns the time by the clock of the store in that time, in whole milliseconds.
@@ -279,8 +283,9 @@ func testListSchedules(b *harness) {
 func testDueSchedules(b *harness) {
 	b.reopens = false // claims are lost
 	b.wantClaim("none", 9)
+	now := b.at(0)
 	for name, in := range map[string]time.Duration{"c": 40 * time.Second, "b": 30 * time.Second, "a": 40 * time.Second, "d": 20 * time.Second, "z": time.Hour} {
-		b.setSchedule(b.dueIn(name, in))
+		b.setSchedule(dueAt(name, now+tube.Instant(in)))
 	}
 	never := b.dueIn("never", 0)
 	never.Due = tube.Never
@@ -315,8 +320,9 @@ func testDueSchedules(b *harness) {
 // testClaimsEnd: the record that replaces a claimed one can be due at once, or later.
 func testClaimsEnd(b *harness) {
 	b.reopens = false
+	before := b.at(-time.Minute)
 	for _, name := range []string{"set", "put", "later", "never"} {
-		b.setSchedule(b.dueIn(name, -time.Minute))
+		b.setSchedule(dueAt(name, before))
 	}
 	b.wantClaim("at first", 9, "later", "never", "put", "set")
 	next := func(name string, in time.Duration) *tube.Schedule {

@@ -78,6 +78,7 @@ local function drop_put(record)
   adopted = adopted + 1
   call('DEL', STAGED .. adopted)
 end
+OPS.drop_put = drop_put
 
 -- admit_record returns whether the quotas of a tube admit a job without metadata, which then
 -- counts as put. Else it is refused, and its index is added to refused.
