@@ -63,7 +63,7 @@ func TestScheduledPowerCuts(t *testing.T) {
 	}
 	c.e.Close()
 	t.Logf("%d puts, %d power cuts", c.puts, c.cuts)
-	if c.cuts < puts/50 {
+	if c.cuts < puts/100 {
 		t.Errorf("only %d power cuts", c.cuts)
 	}
 }
@@ -93,7 +93,7 @@ func (c *scheduledCuts) begin(s scheduledState) {
 func (c *scheduledCuts) setPoints(on bool) {
 	c.crasher.mu.Lock()
 	defer c.crasher.mu.Unlock()
-	c.interval, c.mark = []int{20, 80, 400}[c.cuts%3], nil
+	c.interval, c.mark = []int{10, 40, 200}[c.cuts%3], nil
 	if on {
 		c.mark = c.markOf
 	}
