@@ -64,7 +64,7 @@ type Args struct {
 	Import *Import
 
 	Name     string // of a schedule
-	Schedule *tube.Schedule
+	Schedule *tube.Schedule // kept by the store, with its Body
 
 	Group       string // a group of Op.Tube
 	GroupConfig *tube.GroupConfig
