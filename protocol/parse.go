@@ -70,7 +70,7 @@ type Command struct {
 	TTR   uint32 // seconds, as sent: 0 stays 0 here
 
 	Timeout uint32 // seconds; reserve-with-timeout, reserve-batch and reserve-lease, at most 2^31-1
-	MaxJobs uint32 // kick, reserve-batch, list-jobs, list-clients, move-jobs: the largest number
+	MaxJobs uint32 // kick, reserve-batch, list-…, move-jobs, preview-schedule: the largest number
 	Weight  uint32 // watch: 1 to MaxWeight; 0 if the line has none
 	ByLease bool   // reserve-batch: the word lease
 	Info    bool   // reserve-batch, reserve-lease: the word info
@@ -104,13 +104,13 @@ type Command struct {
 	Lease  uint64 // the -lease commands; 0 is a malformed token, which no job has
 	State  State  // list-jobs, flush-tube, move-jobs
 	To     []byte // move-jobs: the second tube, valid by [ValidName], for as long as Name is
-	Key    string // find, delete-key: 1 to MaxKey printable characters; commands about a group: its name, valid by [ValidGroup]; a copy
-	Cursor string // list-jobs, list-clients: at most MaxCursor, list-groups: MaxGroupCursor printable characters; a copy, "" if there is none
+	Key    string // find, delete-key: 1 to MaxKey printable characters; commands about a group or a schedule: its name, valid by [ValidGroup] or [ValidSchedule]; a copy
+	Cursor string // list-jobs, list-clients: at most MaxCursor, list-groups: MaxGroupCursor, list-schedules: MaxSchedule printable characters; a copy, "" if there is none
 
 	spare   *Tags  // memory for Tags; nil: there is none
 	size    uint32 // verbs with a body: its announced length
 	junk    bool   // verbs with a body: something other than tags follows the length
-	badTags bool   // put: only tags follow the length, and they are invalid
+	badTags bool   // verbs with a body: what follows the length is invalid, and the body is skipped
 }
 
 // parseLine parses a line without its CRLF into c, which must be zero but for spare.

@@ -50,6 +50,8 @@ type Tags struct {
 	QuotaJobs, QuotaBytes uint64 // set-policy
 	Push                  Push   // set-policy
 
+	Schedule *ScheduleTags // set-schedule, preview-schedule and copies; nil: none of them
+
 	Meta      []Meta // put; 1 to MaxMeta
 	Trace     string // put; "": none
 	Reason    string // release, bury and copies: 1 to MaxReason bytes; "": none
@@ -103,7 +105,7 @@ func ParseOnExpire(word string) (a OnExpire, ok bool) {
 }
 
 // TagSet is a set of the commands that have tags.
-type TagSet uint8
+type TagSet uint16
 
 const (
 	TagsOfPut TagSet = 1 << iota
@@ -114,6 +116,9 @@ const (
 
 	// TagsOfCopy are further tags of a put, for the copy of a job of another server.
 	TagsOfCopy
+
+	TagsOfSchedule
+	TagsOfPreview
 )
 
 // Tag is a row of the table of tags.
@@ -128,27 +133,30 @@ type Tag struct {
 	read func(t *Tags, value []byte) bool
 }
 
-const putAndPolicy = TagsOfPut | TagsOfPolicy
+const (
+	putAndSchedule = TagsOfPut | TagsOfSchedule
+	putAndPolicy   = TagsOfPut | TagsOfPolicy
+)
 
 var tagTable = [...]Tag{
-	{"delay", TagsOfPut, "DURATION", "`DURATION` until the job is due", (*Tags).readDelay},
+	{"delay", putAndSchedule, "DURATION", "`DURATION` until the job is due", (*Tags).readDelay},
 	{"at", TagsOfPut, "TIME", "`TIME` when it is due", (*Tags).readAt},
-	{"key", TagsOfPut, "KEY", "`KEY`: the unique name of the job in its tube", (*Tags).readKey},
+	{"key", putAndSchedule, "KEY", "`KEY`: the unique name of the job in its tube", (*Tags).readKey},
 	{"on-duplicate", putAndPolicy, "WHAT", "`WHAT` to do if a job has the key: keep, replace or fail", (*Tags).readOnDuplicate},
-	{"key-ttl", putAndPolicy, "DURATION", "`DURATION` for which the key stays taken after the job is gone", (*Tags).readKeyTTL},
-	{"retry", putAndPolicy, "DURATIONS", "`DURATIONS`, separated by commas: delays after the first failure, the second and so on; or exp(FIRST,LONGEST,COUNT)", (*Tags).readRetry},
+	{"key-ttl", putAndPolicy | TagsOfSchedule, "DURATION", "`DURATION` for which the key stays taken after the job is gone", (*Tags).readKeyTTL},
+	{"retry", putAndPolicy | TagsOfSchedule, "DURATIONS", "`DURATIONS`, separated by commas: delays after the first failure, the second and so on; or exp(FIRST,LONGEST,COUNT)", (*Tags).readRetry},
 	{"jitter", putAndPolicy, "PERCENT", "spread each delay by up to `PERCENT`, from 0 to 100", (*Tags).readJitter},
-	{"max", putAndPolicy, "N", "park the job after `N` deliveries", (*Tags).readMax},
-	{"dead", putAndPolicy, "TUBE", "`TUBE` for the job when its retries or deliveries are used up", (*Tags).readDead},
-	{"expire", putAndPolicy, "DURATION", "`DURATION` for which the job is worth doing, from when it is first due", (*Tags).readExpire},
-	{"on-expire", putAndPolicy, "ACTION", "`ACTION` when that is over: delete or park", (*Tags).readOnExpire},
-	{metaTag, TagsOfPut, "NAME=VALUE", "`NAME=VALUE` for the worker; up to 16 times", (*Tags).readMeta},
-	{"trace", TagsOfPut, "TRACEPARENT", "W3C trace context, `TRACEPARENT`, for the worker", (*Tags).readTrace},
+	{"max", putAndPolicy | TagsOfSchedule, "N", "park the job after `N` deliveries", (*Tags).readMax},
+	{"dead", putAndPolicy | TagsOfSchedule, "TUBE", "`TUBE` for the job when its retries or deliveries are used up", (*Tags).readDead},
+	{"expire", putAndPolicy | TagsOfSchedule, "DURATION", "`DURATION` for which the job is worth doing, from when it is first due", (*Tags).readExpire},
+	{"on-expire", putAndPolicy | TagsOfSchedule, "ACTION", "`ACTION` when that is over: delete or park", (*Tags).readOnExpire},
+	{metaTag, putAndSchedule, "NAME=VALUE", "`NAME=VALUE` for the worker; up to 16 times", (*Tags).readMeta},
+	{"trace", putAndSchedule, "TRACEPARENT", "W3C trace context, `TRACEPARENT`, for the worker", (*Tags).readTrace},
 	{"expire-at", TagsOfCopy, "TIME", "`TIME` when it expires", (*Tags).readExpireAt},
 	{"failed-at", TagsOfCopy, "TIME", "`TIME` of the last failure", (*Tags).readFailedAt},
 	{"reason", TagsOfRelease | TagsOfBury | TagsOfCopy, "TEXT", "`TEXT` that says why the job has failed", (*Tags).readReason},
 	{"failure", TagsOfRelease, "no", "`no`: the release counts neither as a failure nor as a delivery", (*Tags).readFailure},
-	{"group", TagsOfPut, "GROUP", "`GROUP` of the job in its tube", (*Tags).readGroup},
+	{"group", putAndSchedule, "GROUP", "`GROUP` of the job in its tube", (*Tags).readGroup},
 	{"group-concurrency", TagsOfPolicy, "N", "at most `N` reserved jobs of each group", (*Tags).readGroupConcurrency},
 	{"group-rate", TagsOfPolicy, "RATES", "at most so many reserves of jobs of each group, such as `RATES` of 100/m,1000/h", (*Tags).readGroupRate},
 	{"group-order", TagsOfPolicy, "ORDER", "`ORDER` of the jobs of a group: fair, or strict for one at a time", (*Tags).readGroupOrder},
@@ -162,6 +170,17 @@ var tagTable = [...]Tag{
 	{"push-concurrency", TagsOfPolicy, "N", "at most `N` concurrent calls of each instance", (*Tags).readPushConcurrency},
 	{"push-timeout", TagsOfPolicy, "DURATION", "`DURATION` that a call may take", (*Tags).readPushTimeout},
 	{"push-rate", TagsOfPolicy, "RATE", "`RATE` of calls at most, such as 100/s", (*Tags).readPushRate},
+	{"cron", TagsOfSchedule, "EXPRESSION", "cron `EXPRESSION` in double quotes: when jobs are put", (*Tags).readCron},
+	{"every", TagsOfSchedule, "DURATION", "`DURATION` from one job to the next", (*Tags).readEvery},
+	{"tz", TagsOfSchedule | TagsOfPreview, "ZONE", "time `ZONE` of the expression; UTC by default", (*Tags).readZone},
+	{"overlap", TagsOfSchedule, "OVERLAP", "`OVERLAP`, if the job before is still there: skip, replace, allow or buffer-one", (*Tags).readOverlap},
+	{"catch-up", TagsOfSchedule, "DURATION", "`DURATION` by which a job that was missed can be put late", (*Tags).readCatchUp},
+	{"catch-up-all", TagsOfSchedule, "N", "put up to `N` jobs that were missed, not only the latest one", (*Tags).readCatchUpAll},
+	{"jitter", TagsOfSchedule, "SPREAD", "`SPREAD` over which the jobs of different schedules are distributed, with a unit; without one, the jitter of their retries", (*Tags).readSpread},
+	{"from", TagsOfSchedule, "TIME", "`TIME` of the first job at the earliest", (*Tags).readFrom},
+	{"until", TagsOfSchedule, "TIME", "`TIME` of the last job at the latest", (*Tags).readUntil},
+	{"schedule", TagsOfCopy, "NAME", "`NAME` of the schedule that has put it", (*Tags).readScheduleName},
+	{"nominal-ms", TagsOfCopy, "TIME", "`TIME` for which that was", (*Tags).readNominal},
 }
 
 // TagsIn returns the tags that a command knows.
@@ -276,7 +295,7 @@ func (t *Tags) contradiction() string {
 	case t.Reason != "" && t.NoFailure:
 		return "the tags reason and failure contradict each other"
 	}
-	return ""
+	return t.wrongOccurrence()
 }
 
 // Clone returns a copy of t, which can be nil.

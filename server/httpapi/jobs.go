@@ -290,7 +290,7 @@ func (svc *service) putCopy(ctx context.Context, s *tube.JobStats, body []byte, 
 	tags := new(tube.Tags)
 	if s.Metadata != nil {
 		tags.Rules = s.Metadata.Rules
-		tags.Group = s.Metadata.Group
+		tags.Group, tags.Occurrence = s.Metadata.Group, s.Metadata.Occurrence
 		if tags.Key = s.Metadata.Key; tags.Key != "" {
 			tags.OnDuplicate = tube.Fail
 		}

@@ -8,6 +8,7 @@ import (
 
 	"redstalk/server/access"
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
 	"redstalk/storage"
 	"redstalk/storage/telemetry"
 	"redstalk/tube"
@@ -15,10 +16,11 @@ import (
 
 // service has what all operations share. Each operation is a method of it.
 type service struct {
-	queue  *queue.Queue
-	access *access.Access // nil means that everybody may do everything
-	log    *slog.Logger
-	faults telemetry.Throttle // of log messages about unexpected errors
+	queue     *queue.Queue
+	schedules *schedule.Service
+	access    *access.Access // nil means that everybody may do everything
+	log       *slog.Logger
+	faults    telemetry.Throttle // of log messages about unexpected errors
 
 	aclMu  sync.Mutex      // guards acl and endACL
 	acl    context.Context // ends when the users file changes

@@ -216,9 +216,9 @@ func (r *diskImage) check(t testing.TB, clock *fakeClock, states []*storetest.Mo
 	}
 	e := waitingEngine{opened}
 	defer e.Close()
-	for left := time.Duration(0); left <= 0; { // as the model does
-		if left, err = e.Tick(); err != nil {
-			return fmt.Sprintf("its first Tick: %+v", err)
+	for next := time.Duration(0); next <= 0; { // what is over by now expires
+		if next, err = e.Tick(); err != nil {
+			return err.Error()
 		}
 	}
 	now := states[len(states)-1]
@@ -255,15 +255,15 @@ func sameInstants(reopened, running storage.Store, lastID uint64) string {
 	for i := range got {
 		g, w := got[i].Answer, want[i].Answer
 		switch {
-		case w.Job != nil && w.Job.State == tube.Reserved && w.Job.Holder != tube.LeaseHolder: // its reservation has ended
-			if g.Job != nil && (g.Job.Created != w.Job.Created || g.Job.Age != w.Job.Age) {
-				return fmt.Sprintf("job: %+v\nwas: %+v", *g.Job, *w.Job)
-			}
+		case w.Job != nil && w.Job.State == tube.Reserved && !w.Job.Leased && (g.Job == nil || g.Job.State != tube.Ready): // its rules apply, see Model.Reopen
 		case w.Job != nil:
-			job := *w.Job
-			job.Held = g.Job.Held // jobs that are not reserved any more hold no others
-			if !reflect.DeepEqual(*g.Job, job) {
-				return fmt.Sprintf("job: %+v\nwant: %+v", *g.Job, job)
+			job, again := *w.Job, *g.Job
+			if job.State == tube.Reserved && !job.Leased {
+				job.State, job.TimeLeft, job.Holder = tube.Ready, 0, 0
+			}
+			job.Held, again.Held = tube.NotHeld, tube.NotHeld // reservations and starts are lost
+			if !reflect.DeepEqual(again, job) {
+				return fmt.Sprintf("job: %+v\nwant: %+v", again, job)
 			}
 		case w.TubeStats != nil && g.TubeStats != nil && g.TubeStats.PauseLeft != w.TubeStats.PauseLeft:
 			return fmt.Sprintf("tube: %+v\nwant: %+v", *g.TubeStats, *w.TubeStats)
@@ -293,11 +293,14 @@ func TestPowerCut(t *testing.T) {
 	if testing.Short() {
 		steps /= 2
 	}
-	for i := range uint64(*walks) {
-		seed := storetest.FirstSeed() + i
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+	for i := range 2 * uint64(*walks) {
+		seed, rules := storetest.FirstSeed()+i/2, i%2 > 0
+		t.Run(fmt.Sprintf("seed %d, with rules: %v", seed, rules), func(t *testing.T) {
 			c := newCrasher(seed)
-			w := storetest.NewWalk(t, c.engine(), seed).WithRules()
+			w := storetest.NewWalk(t, c.engine(), seed)
+			if rules {
+				w.WithRules()
+			}
 			c.mu.Lock()
 			c.mark = w.Mark
 			c.mu.Unlock()

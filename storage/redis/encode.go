@@ -75,7 +75,7 @@ func loadOf(op *storage.Op) int {
 	switch op.Kind {
 	case storage.Kick:
 		return min(int(op.MaxJobs), maxMoves)
-	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs:
+	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs, storage.ListSchedules, storage.DueSchedules:
 		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
@@ -114,6 +114,8 @@ func (c *call) weigh(op *storage.Op) {
 	switch op.Kind {
 	case storage.Put:
 		c.bytes += len(op.Body)
+	case storage.SetSchedule, storage.PutScheduled:
+		c.bytes += len(op.Body) + len(op.Args.Schedule.Body)
 	case storage.ImportJobs:
 		for i := range op.Args.Import.Jobs {
 			c.bytes += len(op.Args.Import.Jobs[i].Body)
@@ -122,9 +124,13 @@ func (c *call) weigh(op *storage.Op) {
 	op.Answer.Err = c.refusal(op)
 }
 
-// makesJobs returns whether an operation needs memory in Redis for new jobs.
+// makesJobs returns whether an operation needs memory in Redis for new jobs, or for schedules.
 func makesJobs(op *storage.Op) bool {
-	return op.Kind == storage.Put || op.Kind == storage.BeginImport || op.Kind == storage.ImportJobs
+	switch op.Kind {
+	case storage.Put, storage.BeginImport, storage.ImportJobs, storage.SetSchedule, storage.PutScheduled:
+		return true
+	}
+	return false
 }
 
 // refuses returns whether an operation is answered without being sent.
@@ -145,7 +151,10 @@ func (c *call) refusal(op *storage.Op) error {
 }
 
 func (c *call) isTooLarge(op *storage.Op) bool {
-	if op.Kind == storage.ImportJobs {
+	switch op.Kind {
+	case storage.SetSchedule, storage.PutScheduled:
+		return max(len(op.Body), len(op.Args.Schedule.Body)) > c.body
+	case storage.ImportJobs:
 		return slices.ContainsFunc(op.Args.Import.Jobs, func(j storage.ImportJob) bool { return len(j.Body) > c.body })
 	}
 	return len(op.Body) > c.body
@@ -270,6 +279,8 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		p.encodeMany(c, u, op)
 	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.ListGroups, storage.PauseGroup:
 		p.encodeGroups(c, u, op)
+	case storage.SetSchedule, storage.PutScheduled, storage.GetSchedule, storage.ListSchedules, storage.DeleteSchedule, storage.DueSchedules:
+		p.encodeSchedules(c, op)
 	case storage.BeginImport, storage.ImportJobs:
 		p.encodeImport(c, op)
 	case storage.Ref:

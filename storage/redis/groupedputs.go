@@ -86,7 +86,7 @@ func readRuns(p *partition, r *reply, ops []*storage.Op, each func(run []*storag
 	p.numberPuts(r, ops)
 	for _, op := range ops {
 		if op.Answer.Err == nil {
-			op.Answer.Result = &storage.Result{State: tube.Ready}
+			op.Answer.State = tube.Ready
 		}
 	}
 	for range r.int64() {

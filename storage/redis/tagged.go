@@ -26,7 +26,6 @@ func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
 	for _, op := range ops[:n] {
 		c.addTaggedPut(op)
 	}
-	c.puts += n
 	c.expect((*partition).readTaggedPuts, ops[:n]...)
 	return n
 }
@@ -34,6 +33,7 @@ func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
 // addTaggedPut appends the arguments of a put with tags.
 func (c *call) addTaggedPut(op *storage.Op) {
 	tags := op.Args.Tags
+	c.puts++
 	how, ms := "in", int64(op.Delay)*1000
 	switch {
 	case tags.HasAt:
@@ -42,7 +42,7 @@ func (c *call) addTaggedPut(op *storage.Op) {
 		ms = tags.Delay.Milliseconds()
 	}
 	c.words(tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body), rangeTerms(op))
-	metadata := tube.Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes()}
+	metadata := tube.Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Occurrence: tags.Occurrence, Notes: tags.Notes()}
 	switch {
 	case tags.ExpiresAt != 0:
 		c.words(-int64(tags.ExpiresAt) / 1e6)

@@ -65,6 +65,8 @@ func differResult(got, want *storage.Result, maxDiff time.Duration) string {
 		return "jobs"
 	case (got.Cursor != "") != (want.Cursor != ""):
 		return "cursor"
+	case !slices.EqualFunc(got.Schedules, want.Schedules, sameSchedule):
+		return "schedules"
 	case !reflect.DeepEqual(got.GroupConfig, want.GroupConfig):
 		return "group config"
 	case !slices.EqualFunc(got.Groups, want.Groups, func(a, b tube.GroupStats) bool { return sameGroup(a, b, maxDiff) }):
@@ -172,12 +174,14 @@ func describeArgs(r *storage.Args) string {
 	switch {
 	case r == nil:
 		return ""
+	case r.Schedule != nil:
+		return fmt.Sprintf(", schedule %s, tags %+v", describeSchedule(r.Schedule), r.Tags)
 	case r.Tags != nil:
 		return fmt.Sprintf(", tags %+v", *r.Tags)
 	case r.Policy != nil:
 		return fmt.Sprintf(", policy %+v", *r.Policy)
 	}
-	return fmt.Sprintf(", key %q, to %q, cursor %q, lease %d, reason %q, group %q, config %+v", r.Key, r.To, r.Cursor, r.Lease, r.Reason, r.Group, r.GroupConfig)
+	return fmt.Sprintf(", name %q, key %q, to %q, cursor %q, lease %d, reason %q, group %q, config %+v", r.Name, r.Key, r.To, r.Cursor, r.Lease, r.Reason, r.Group, r.GroupConfig)
 }
 
 // show describes an answer.
@@ -212,10 +216,17 @@ func showResult(a *storage.Answer) string {
 	for i := range r.Groups {
 		s += fmt.Sprintf("\n\t%+v", r.Groups[i])
 	}
+	for _, record := range r.Schedules {
+		s += "\n\t" + describeSchedule(record)
+	}
 	if r.GroupConfig != nil {
 		s += fmt.Sprintf(", config %+v", *r.GroupConfig)
 	}
 	return s
+}
+
+func describeSchedule(s *tube.Schedule) string {
+	return fmt.Sprintf("%s, version %d, %s, body %.40q, results %+v", s.Name, s.Version, s.Text(), s.Body, s.Results)
 }
 
 func showJob(s *tube.JobStats) string {

@@ -24,6 +24,8 @@ func (h *history) randomRulesOp() storage.Op {
 	}
 	op = storage.Op{Tube: tubeNames[r.IntN(len(tubeNames))], ID: op.ID, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Args: &storage.Args{}}
 	switch n := r.IntN(100); {
+	case n < 15:
+		return h.randomScheduleOp(op)
 	case n < 40:
 		op.Kind, op.Body, op.Args.Tags = storage.Put, h.randomBody(), h.randomTags()
 	case n < 55:
@@ -75,6 +77,9 @@ func (h *history) randomTags() *tube.Tags {
 		tags.Expire = h.randomLifetime()
 	}
 	h.randomMeta(tags)
+	if r.IntN(8) == 0 {
+		tags.Occurrence = &tube.Occurrence{Schedule: "elsewhere", Nominal: tube.Instant(1+r.IntN(1e6)) * tube.Instant(time.Millisecond)}
+	}
 	return tags
 }
 
@@ -106,12 +111,19 @@ func (h *history) randomReason(move tube.Move, args *storage.Args) *storage.Args
 	return args
 }
 
-// randomAt gives a put a random time of day, often one that has passed.
+// randomAt gives a put, or the record of a schedule, a random time of day, often one that has
+// passed.
 func (h *history) randomAt(op *storage.Op) {
-	if h.engine.Now == nil || op.Kind != storage.Put || op.Args == nil || h.random.IntN(5) > 0 {
+	if h.engine.Now == nil || op.Args == nil {
 		return
 	}
 	h.model.clock = tube.Instant(h.engine.Now().Truncate(time.Millisecond).UnixNano())
+	if s := op.Args.Schedule; s != nil {
+		h.randomDue(s)
+	}
+	if op.Kind != storage.Put || h.random.IntN(5) > 0 {
+		return
+	}
 	in := (h.random.IntN(7) - 2) * h.engine.unit()
 	op.Args.Tags.At, op.Args.Tags.HasAt = h.model.clock+tube.Instant(in)*tube.Instant(time.Second), true
 	if h.random.IntN(3) == 0 {

@@ -91,6 +91,10 @@ func (c *checker) addKey(ctx context.Context, f *workerPool, p *checkedPartition
 		f.do(func() error { return c.checkGroups(ctx, p, "zscan", kind, name) })
 	case "lanes", "lone", "group-limits", "group-pauses", "starts":
 		f.do(func() error { return c.checkGroups(ctx, p, "hscan", kind, name) })
+	case "schedules", "schedule-bodies":
+		f.do(func() error { return c.checkSchedules(ctx, p, "hscan", kind) })
+	case "schedule-names", "schedule-dues", "schedule-claims":
+		f.do(func() error { return c.checkSchedules(ctx, p, "zscan", kind) })
 	case "expiring":
 		f.do(func() error { return c.checkExpiring(ctx, p) })
 	}

@@ -82,7 +82,7 @@
 
 -- Files: batch/ has the parts that every call runs, fast/ the operations of nearly every batch,
 -- slow/ the other operations and what they share, tagged/ what needs tags, policies or leases,
--- groups/ what needs groups or limits, bulk/ operations on many jobs, shared/ what fsck's scripts need too. A line '--include'
+-- groups/ what needs groups or limits, schedules/ the operations on schedules, bulk/ operations on many jobs, shared/ what fsck's scripts need too. A line '--include'
 -- stands for a file here, or for data that luadata.go generates.
 
 --include data: keys
@@ -137,6 +137,7 @@ function slow_functions()
 --include slow/peek.lua
 --include slow/stats.lua
 --include slow/refs.lua
+--include slow/schedules.lua
 --include slow/tick.lua
 --include slow/instances.lua
   local function define_tagged()
@@ -152,6 +153,11 @@ function slow_functions()
 --include tagged/put.lua
 --include tagged/leases.lua
 --include tagged/pending.lua
+  end
+  function define_schedules()
+--include data: schedules
+--include schedules/records.lua
+--include schedules/due.lua
   end
   function define_groups()
 --include groups/all.lua

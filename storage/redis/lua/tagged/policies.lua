@@ -78,6 +78,7 @@ local function drop_put(record)
   adopted = adopted + 1
   call('DEL', STAGED .. adopted)
 end
+OPS.drop_put = drop_put
 
 -- block_size returns the size of the metadata block at the end of a record that is put, in bytes.
 local function block_size(record)
