@@ -1,0 +1,24 @@
+<?php
+
+declare(strict_types=1);
+
+// Loads Composer's autoloader, or else the packages of Debian.
+
+if (is_file($autoload = __DIR__.'/../vendor/autoload.php')) {
+    require $autoload;
+
+    return;
+}
+foreach (['Psr/Log', 'Illuminate/Queue', 'Illuminate/Redis', 'Illuminate/Cache', 'Symfony/Component/Messenger', 'Symfony/Component/Messenger/Bridge/Redis'] as $package) {
+    @include_once "$package/autoload.php";
+}
+spl_autoload_register(static function (string $class): void {
+    foreach (['Redstalk\\Tests\\' => __DIR__, 'Redstalk\\' => __DIR__.'/../src'] as $prefix => $directory) {
+        $file = $directory.'/'.strtr(substr($class, strlen($prefix)), '\\', '/').'.php';
+        if (str_starts_with($class, $prefix) && is_file($file)) {
+            require $file;
+
+            return;
+        }
+    }
+});
