@@ -9,8 +9,9 @@ if (is_file($autoload = __DIR__.'/../vendor/autoload.php')) {
 
     return;
 }
-foreach (['Psr/Log', 'Illuminate/Queue', 'Illuminate/Redis', 'Illuminate/Cache', 'Symfony/Component/Messenger', 'Symfony/Component/Messenger/Bridge/Redis'] as $package) {
-    @include_once "$package/autoload.php";
+error_reporting(E_ALL & ~E_DEPRECATED); // of old packages on a newer PHP
+foreach (['Illuminate', 'Symfony/Component/Messenger', 'Symfony/Component/Messenger/Bridge/Redis', 'Symfony/Bundle/FrameworkBundle'] as $package) {
+    require_once "$package/autoload.php";
 }
 spl_autoload_register(static function (string $class): void {
     foreach (['Redstalk\\Tests\\' => __DIR__, 'Redstalk\\' => __DIR__.'/../src'] as $prefix => $directory) {

@@ -1,0 +1,174 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redstalk\Symfony;
+
+use Redstalk\Client;
+use Redstalk\Exception\NotFoundException;
+use Redstalk\Exception\RedstalkException;
+use Redstalk\Inspector;
+use Redstalk\Job;
+use Redstalk\OnDuplicate;
+use Redstalk\PutOptions;
+use Symfony\Component\Messenger\Envelope;
+use Symfony\Component\Messenger\Exception\LogicException;
+use Symfony\Component\Messenger\Exception\MessageDecodingFailedException;
+use Symfony\Component\Messenger\Exception\TransportException;
+use Symfony\Component\Messenger\Stamp\DelayStamp;
+use Symfony\Component\Messenger\Stamp\RedeliveryStamp;
+use Symfony\Component\Messenger\Stamp\TransportMessageIdStamp;
+use Symfony\Component\Messenger\Transport\Receiver\ListableReceiverInterface;
+use Symfony\Component\Messenger\Transport\Receiver\MessageCountAwareInterface;
+use Symfony\Component\Messenger\Transport\Serialization\SerializerInterface;
+use Symfony\Component\Messenger\Transport\TransportInterface;
+
+/** A tube. Bodies are those of Symfony's own transport for beanstalkd, so that its messages can be received. */
+final class RedstalkTransport implements TransportInterface, ListableReceiverInterface, MessageCountAwareInterface, KeepaliveReceiver
+{
+    private readonly Inspector $inspector;
+
+    /**
+     * @param int $timeout how many seconds get() waits for a message
+     * @param int $ttr seconds until a message whose worker has ended is delivered again
+     * @param int $repeatFor how many seconds the server remembers puts, so that they can be repeated; 0 for not at all
+     */
+    public function __construct(
+        private readonly Client $client,
+        private readonly SerializerInterface $serializer,
+        private readonly string $tube = 'default',
+        private readonly int $timeout = 0,
+        private readonly int $ttr = 90,
+        private readonly int $repeatFor = 0,
+    ) {
+        $this->inspector = new Inspector($client);
+    }
+
+    public function send(Envelope $envelope): Envelope
+    {
+        $body = json_encode($this->serializer->encode($envelope) + ['headers' => []]);
+        if ($body === false) {
+            throw new TransportException(json_last_error_msg());
+        }
+        $id = $this->try(fn () => $this->client->put($this->tube, $body, $this->options($envelope))->id);
+
+        return $envelope->with(new TransportMessageIdStamp((string) $id));
+    }
+
+    public function get(): iterable
+    {
+        $job = $this->try(fn () => $this->client->reserve($this->tube, $this->timeout));
+
+        return $job === null ? [] : [$this->envelope($job)];
+    }
+
+    public function ack(Envelope $envelope): void
+    {
+        $this->delete($envelope);
+    }
+
+    public function reject(Envelope $envelope): void
+    {
+        $this->delete($envelope);
+    }
+
+    /**
+     * Starts the TTR of a message again. A signal handler can call it, as messenger:consume --keepalive does: that goes over a
+     * second connection. With beanstalkd it does nothing while the first one is in use.
+     */
+    public function keepalive(Envelope $envelope, ?int $seconds = null): void
+    {
+        if ($seconds !== null && $seconds > $this->ttr) {
+            throw new TransportException("The option ttr ($this->ttr) is smaller than the keepalive interval ($seconds).");
+        }
+        $this->try(fn () => $this->job($envelope)->touch());
+    }
+
+    public function getMessageCount(): int
+    {
+        return $this->try(function () {
+            try {
+                $stats = $this->inspector->tube($this->tube);
+            } catch (NotFoundException) {
+                return 0; // it is empty
+            }
+
+            return $stats->ready + $stats->delayed;
+        });
+    }
+
+    public function all(?int $limit = null): iterable
+    {
+        foreach (['ready', 'delayed'] as $state) {
+            foreach ($this->inspector->jobs($this->tube, $state) as $stats) {
+                if ($limit !== null && $limit-- <= 0) {
+                    return;
+                }
+                if ($envelope = $this->find($stats->id)) {
+                    yield $envelope;
+                }
+            }
+        }
+    }
+
+    public function find(mixed $id): ?Envelope
+    {
+        $job = $this->try(fn () => $this->inspector->peek((int) $id));
+
+        return $job === null ? null : $this->envelope($job);
+    }
+
+    private function options(Envelope $envelope): PutOptions
+    {
+        $options = $envelope->last(RedstalkStamp::class)?->options ?? new PutOptions();
+        $changes = ['ttr' => $this->ttr, 'delay' => ($envelope->last(DelayStamp::class)?->getDelay() ?? 0) / 1000];
+        if ($options->key !== null && $envelope->last(RedeliveryStamp::class) !== null) {
+            $changes['onDuplicate'] = OnDuplicate::Replace; // the message that has failed still has the key
+        } elseif ($options->key === null && $this->repeatFor > 0) {
+            $changes += ['key' => bin2hex(random_bytes(10)), 'keyTtl' => $this->repeatFor];
+        }
+
+        return $options->with(...$changes);
+    }
+
+    private function envelope(Job $job): Envelope
+    {
+        try {
+            $message = json_decode($job->body, true);
+            if (!is_array($message) || !isset($message['body'])) {
+                throw new MessageDecodingFailedException("The body of job $job->id is not that of a message.");
+            }
+            $envelope = $this->serializer->decode($message);
+        } catch (MessageDecodingFailedException $e) {
+            $this->try(fn () => $job->lease === '' ? null : $job->delete());
+            throw $e;
+        }
+
+        return $envelope->with(new RedstalkReceivedStamp($job), new TransportMessageIdStamp((string) $job->id));
+    }
+
+    private function job(Envelope $envelope): Job
+    {
+        return $envelope->last(RedstalkReceivedStamp::class)?->job ?? throw new LogicException('The envelope has no RedstalkReceivedStamp.');
+    }
+
+    private function delete(Envelope $envelope): void
+    {
+        try {
+            $this->try(fn () => $this->job($envelope)->delete());
+        } catch (TransportException $e) {
+            if (!$e->getPrevious() instanceof NotFoundException) { // that one has a new owner, or is gone already
+                throw $e;
+            }
+        }
+    }
+
+    private function try(\Closure $do): mixed
+    {
+        try {
+            return $do();
+        } catch (RedstalkException $e) {
+            throw new TransportException($e->getMessage(), 0, $e);
+        }
+    }
+}
