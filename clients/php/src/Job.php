@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Redstalk;
 
 use Redstalk\Exception\NotFoundException;
+use Redstalk\Exception\UnavailableException;
 use Redstalk\Exception\UnknownOutcomeException;
 use Redstalk\Internal\Command;
 use Redstalk\Internal\Connection;
@@ -113,6 +114,9 @@ final class Job
     {
         if ($this->holder === null) {
             return $this->client->exec(new Command($line));
+        }
+        if ($this->holder->busy) {
+            throw new UnavailableException("the connection to which job $this->id belongs is in use"); // by what a signal has interrupted
         }
         if (!$this->holder->usable()) {
             throw new NotFoundException("job $this->id has gone back, since its connection was lost");

@@ -7,6 +7,8 @@ namespace Redstalk\Symfony;
 use Redstalk\Client;
 use Redstalk\Exception\NotFoundException;
 use Redstalk\Exception\RedstalkException;
+use Redstalk\Exception\UnavailableException;
+use Redstalk\Exception\UnknownOutcomeException;
 use Redstalk\Inspector;
 use Redstalk\Job;
 use Redstalk\OnDuplicate;
@@ -17,6 +19,7 @@ use Symfony\Component\Messenger\Exception\MessageDecodingFailedException;
 use Symfony\Component\Messenger\Exception\TransportException;
 use Symfony\Component\Messenger\Stamp\DelayStamp;
 use Symfony\Component\Messenger\Stamp\RedeliveryStamp;
+use Symfony\Component\Messenger\Stamp\SentToFailureTransportStamp;
 use Symfony\Component\Messenger\Stamp\TransportMessageIdStamp;
 use Symfony\Component\Messenger\Transport\Receiver\ListableReceiverInterface;
 use Symfony\Component\Messenger\Transport\Receiver\MessageCountAwareInterface;
@@ -74,14 +77,22 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
 
     /**
      * Starts the TTR of a message again. A signal handler can call it, as messenger:consume --keepalive does: that goes over a
-     * second connection. With beanstalkd it does nothing while the first one is in use.
+     * second connection while the first one is in use, which beanstalkd does not allow. If no server is there, the next call
+     * tries again.
+     *
+     * @throws TransportException if the message is no longer reserved
      */
     public function keepalive(Envelope $envelope, ?int $seconds = null): void
     {
         if ($seconds !== null && $seconds > $this->ttr) {
             throw new TransportException("The option ttr ($this->ttr) is smaller than the keepalive interval ($seconds).");
         }
-        $this->try(fn () => $this->job($envelope)->touch());
+        $this->try(function () use ($envelope): void {
+            try {
+                $this->job($envelope)->touch();
+            } catch (UnavailableException|UnknownOutcomeException) {
+            }
+        });
     }
 
     public function getMessageCount(): int
@@ -99,15 +110,19 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
 
     public function all(?int $limit = null): iterable
     {
-        foreach (['ready', 'delayed'] as $state) {
-            foreach ($this->inspector->jobs($this->tube, $state) as $stats) {
-                if ($limit !== null && $limit-- <= 0) {
-                    return;
-                }
-                if ($envelope = $this->find($stats->id)) {
-                    yield $envelope;
+        try {
+            foreach (['ready', 'delayed'] as $state) {
+                foreach ($this->inspector->jobs($this->tube, $state) as $stats) {
+                    if ($limit !== null && $limit-- <= 0) {
+                        return;
+                    }
+                    if ($envelope = $this->find($stats->id)) {
+                        yield $envelope;
+                    }
                 }
             }
+        } catch (RedstalkException $e) {
+            throw new TransportException($e->getMessage(), 0, $e);
         }
     }
 
@@ -120,7 +135,8 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
 
     private function options(Envelope $envelope): PutOptions
     {
-        $options = $envelope->last(RedstalkStamp::class)?->options ?? new PutOptions();
+        $stamp = $envelope->last(SentToFailureTransportStamp::class) === null ? $envelope->last(RedstalkStamp::class) : null;
+        $options = $stamp?->options ?? new PutOptions(); // failed messages neither expire nor replace each other
         $changes = ['ttr' => $this->ttr, 'delay' => ($envelope->last(DelayStamp::class)?->getDelay() ?? 0) / 1000];
         if ($options->key !== null && $envelope->last(RedeliveryStamp::class) !== null) {
             $changes['onDuplicate'] = OnDuplicate::Replace; // the message that has failed still has the key

@@ -12,7 +12,7 @@ use Symfony\Component\Messenger\Transport\Serialization\SerializerInterface;
 use Symfony\Component\Messenger\Transport\TransportFactoryInterface;
 use Symfony\Component\Messenger\Transport\TransportInterface;
 
-/** Makes transports of redstalk://USER:SECRET@HOST:PORT,HOST:PORT/TUBE?OPTION=VALUE; rediss-like, redstalks:// is with TLS. */
+/** Makes transports of redstalk://USER:SECRET@HOST:PORT,HOST:PORT/TUBE?OPTION=VALUE, or redstalks:// with TLS. */
 final class RedstalkTransportFactory implements TransportFactoryInterface
 {
     /**
@@ -33,7 +33,7 @@ final class RedstalkTransportFactory implements TransportFactoryInterface
     public function createTransport(string $dsn, array $options, SerializerInterface $serializer): TransportInterface
     {
         unset($options['transport_name']);
-        if (!preg_match('~^redstalk(s?)://(?:([^:@/]*):([^@/]*)@)?([^/?@]+)(?:/([^?]*))?(?:\?(.*))?$~D', $dsn, $part)) {
+        if (!preg_match('~^redstalk(s?)://(?:([^:@/]*)(?::([^@/]*))?@)?([^/?@]+)(?:/([^?]*))?(?:\?(.*))?$~D', $dsn, $part)) {
             throw new InvalidArgumentException('The DSN of redstalk is invalid.');
         }
         parse_str($part[6] ?? '', $query);
@@ -44,7 +44,7 @@ final class RedstalkTransportFactory implements TransportFactoryInterface
         $options += self::OPTIONS;
         $scheme = $part[1] === '' ? 'tcp' : 'tls';
         $tls = array_filter(array_intersect_key($options, array_flip(['cafile', 'local_cert', 'local_pk', 'peer_name'])));
-        $client = fn () => new Client(
+        $client = new Client(
             implode(',', array_map(fn ($address) => "$scheme://$address", explode(',', $part[4]))),
             user: rawurldecode($part[2]),
             secret: rawurldecode($part[3]),
@@ -54,7 +54,7 @@ final class RedstalkTransportFactory implements TransportFactoryInterface
         );
 
         return new RedstalkTransport(
-            $client(),
+            $client,
             $serializer,
             $options['tube_name'] ?: rawurldecode($part[5] ?? '') ?: 'default',
             (int) $options['timeout'],
