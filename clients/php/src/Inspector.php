@@ -36,7 +36,7 @@ final class Inspector
 
     public function tube(string $tube): TubeStats
     {
-        return new TubeStats(Page::values($this->page('stats-tube '.Text::tube($tube))));
+        return new TubeStats(Page::values($this->page('stats-tube ' . Text::tube($tube))));
     }
 
     public function job(int $id): JobStats
@@ -51,7 +51,7 @@ final class Inspector
      */
     public function jobs(string $tube, string $state = 'ready'): \Generator
     {
-        foreach ($this->rows('list-jobs '.Text::tube($tube)." $state", 'list-jobs') as $row) {
+        foreach ($this->rows('list-jobs ' . Text::tube($tube) . " $state", 'list-jobs') as $row) {
             yield new JobStats($row + ['tube' => $tube, 'state' => $state]);
         }
     }
@@ -83,7 +83,7 @@ final class Inspector
     /** Returns the job of a tube that has a key. */
     public function find(string $tube, string $key): ?Job
     {
-        return $this->found(Command::query('find '.Text::tube($tube).' '.Text::value($key), 'put-tags'));
+        return $this->found(Command::query('find ' . Text::tube($tube) . ' ' . Text::value($key), 'put-tags'));
     }
 
     /** Deletes a job that is not reserved by somebody else. */
@@ -101,7 +101,7 @@ final class Inspector
     {
         $deleted = 0;
         foreach (array_chunk($ids, 500) as $some) {
-            $deleted += $this->count(new Command('delete-batch '.implode(' ', $some), needs: 'batch'), 'DELETED_BATCH');
+            $deleted += $this->count(new Command('delete-batch ' . implode(' ', $some), needs: 'batch'), 'DELETED_BATCH');
         }
 
         return $deleted;
@@ -110,7 +110,7 @@ final class Inspector
     /** Deletes the job of a tube that has a key, even if it is reserved. */
     public function deleteKey(string $tube, string $key): void
     {
-        $this->do(new Command('delete-key '.Text::tube($tube).' '.Text::value($key), needs: 'put-tags'), 'DELETED');
+        $this->do(new Command('delete-key ' . Text::tube($tube) . ' ' . Text::value($key), needs: 'put-tags'), 'DELETED');
     }
 
     /** Makes up to $count buried jobs of a tube ready, or delayed ones if none is buried. Returns how many. */
@@ -128,7 +128,7 @@ final class Inspector
     /** Makes reserves from a tube wait so long; 0 ends that. */
     public function pause(string $tube, int $seconds): void
     {
-        $this->do(new Command('pause-tube '.Text::tube($tube)." $seconds", repeat: true), 'PAUSED');
+        $this->do(new Command('pause-tube ' . Text::tube($tube) . " $seconds", repeat: true), 'PAUSED');
     }
 
     /** Sends a dead letter back to its tube, with a new id, or kicks a buried job. */
@@ -140,7 +140,7 @@ final class Inspector
     /** Makes a ready or delayed job due after some time. */
     public function reschedule(int $id, float $delay): void
     {
-        $this->do(new Command("reschedule $id ".Text::duration($delay), needs: 'put-tags'), 'RESCHEDULED');
+        $this->do(new Command("reschedule $id " . Text::duration($delay), needs: 'put-tags'), 'RESCHEDULED');
     }
 
     /** Changes the priority of a job that is not reserved. */
@@ -152,13 +152,13 @@ final class Inspector
     /** Deletes the ready, delayed and buried jobs of a tube, or those in a state. Returns how many. */
     public function flush(string $tube, string $state = ''): int
     {
-        return $this->count(new Command(rtrim('flush-tube '.Text::tube($tube)." $state"), needs: 'flush'), 'FLUSHED');
+        return $this->count(new Command(rtrim('flush-tube ' . Text::tube($tube) . " $state"), needs: 'flush'), 'FLUSHED');
     }
 
     /** Moves the first jobs in a state other than reserved to another tube. Returns how many. */
     public function move(string $from, string $state, string $to, int $count): int
     {
-        return $this->count(new Command('move-jobs '.Text::tube($from)." $state ".Text::tube($to)." $count", needs: 'move'), 'MOVED');
+        return $this->count(new Command('move-jobs ' . Text::tube($from) . " $state " . Text::tube($to) . " $count", needs: 'move'), 'MOVED');
     }
 
     /** @return ?array<string, mixed> the tags of the policy of a tube or of PREFIX*; null if it has none */
@@ -174,7 +174,7 @@ final class Inspector
      */
     public function setPolicy(string $tube, array $tags): void
     {
-        $this->do(new Command("set-policy $tube".Text::tags($tags), needs: 'policy', repeat: true), 'SET');
+        $this->do(new Command("set-policy $tube" . Text::tags($tags), needs: 'policy', repeat: true), 'SET');
     }
 
     /** @return list<string> the tubes and patterns that have a policy */
@@ -190,13 +190,13 @@ final class Inspector
      */
     public function groups(string $tube): \Generator
     {
-        return $this->rows('list-groups '.Text::tube($tube), 'groups');
+        return $this->rows('list-groups ' . Text::tube($tube), 'groups');
     }
 
     /** @return ?array<string, mixed> the counts of a group and the limits that apply */
     public function group(string $tube, string $group): ?array
     {
-        return $this->optionalValues('stats-group '.Text::tube($tube).' '.Text::quote($group), 'groups');
+        return $this->optionalValues('stats-group ' . Text::tube($tube) . ' ' . Text::quote($group), 'groups');
     }
 
     /**
@@ -206,21 +206,21 @@ final class Inspector
      */
     public function setGroup(string $tube, string $group, array $tags): void
     {
-        $line = 'set-group '.Text::tube($tube).' '.Text::quote($group).Text::tags($tags);
+        $line = 'set-group ' . Text::tube($tube) . ' ' . Text::quote($group) . Text::tags($tags);
         $this->do(new Command($line, needs: 'groups', repeat: true), 'SET');
     }
 
     /** Makes the jobs of a group wait so long; 0 ends that. */
     public function pauseGroup(string $tube, string $group, int $seconds): void
     {
-        $line = 'pause-group '.Text::tube($tube).' '.Text::quote($group)." $seconds";
+        $line = 'pause-group ' . Text::tube($tube) . ' ' . Text::quote($group) . " $seconds";
         $this->do(new Command($line, needs: 'groups', repeat: true), 'PAUSED');
     }
 
     /** Deletes the ready, delayed and buried jobs of a group. Returns how many. */
     public function flushGroup(string $tube, string $group): int
     {
-        return $this->count(new Command('flush-group '.Text::tube($tube).' '.Text::quote($group), needs: 'groups'), 'FLUSHED');
+        return $this->count(new Command('flush-group ' . Text::tube($tube) . ' ' . Text::quote($group), needs: 'groups'), 'FLUSHED');
     }
 
     /**

@@ -68,7 +68,7 @@ final class Job
     /** Sets the job aside until it is kicked. */
     public function bury(string $reason = ''): void
     {
-        $this->finish('bury', ' '.$this->stats()->priority, 'BURIED', $this->reason($reason));
+        $this->finish('bury', ' ' . $this->stats()->priority, 'BURIED', $this->reason($reason));
     }
 
     /** Makes the job ready again at once. With redstalk that is no failure, and the delivery does not count. */
@@ -92,7 +92,7 @@ final class Job
 
     private function reason(string $text): string
     {
-        return $text === '' ? '' : ' reason:'.Text::quote(Text::reason($text));
+        return $text === '' ? '' : ' reason:' . Text::quote(Text::reason($text));
     }
 
     /** Sends a command about the reservation. Tags are left out if the server lacks them. */
@@ -104,7 +104,7 @@ final class Job
             return;
         }
         $this->client->exec(fn (Connection $c) => new Command(
-            "$verb-lease $this->id $this->lease$args".(isset($c->capabilities['reason']) ? $tags : ''),
+            "$verb-lease $this->id $this->lease$args" . (isset($c->capabilities['reason']) ? $tags : ''),
             needs: 'lease',
             repeat: true,
         ))->expect($verb, $word);
@@ -122,9 +122,9 @@ final class Job
             throw new NotFoundException("job $this->id has gone back, since its connection was lost");
         }
         try {
-            return $this->holder->exchange([new Command($line.(isset($this->holder->capabilities['reason']) ? $tags : ''))])[0];
+            return $this->holder->exchange([new Command($line . (isset($this->holder->capabilities['reason']) ? $tags : ''))])[0];
         } catch (ConnectionLost $e) {
-            throw new UnknownOutcomeException("$line: ".$e->getMessage(), previous: $e);
+            throw new UnknownOutcomeException("$line: " . $e->getMessage(), previous: $e);
         }
     }
 }

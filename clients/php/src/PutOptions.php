@@ -97,9 +97,9 @@ final class PutOptions
         }
         $line = sprintf('put %d %d %d %d', $this->priority, ceil($delay), max($this->ttr, 1), $length);
         if ($tagged && $this->at !== null) {
-            $line .= ' at:'.max((int) $this->at->format('Uv'), 0);
+            $line .= ' at:' . max((int) $this->at->format('Uv'), 0);
         } elseif ($tagged && fmod($delay, 1) > 0) {
-            $line .= ' delay:'.Text::duration($delay);
+            $line .= ' delay:' . Text::duration($delay);
         }
         foreach ($this->tagList as [$name, $value]) {
             $needs = self::NEEDS[$name] ?? 'put-tags';
@@ -109,7 +109,7 @@ final class PutOptions
             $line .= " $name:$value";
         }
         if (strlen($line) > self::MAX_LINE - 2) {
-            throw new InvalidArgumentException('the tags of the put are longer than '.self::MAX_LINE.' bytes');
+            throw new InvalidArgumentException('the tags of the put are longer than ' . self::MAX_LINE . ' bytes');
         }
 
         return $line;
@@ -120,7 +120,8 @@ final class PutOptions
     {
         $retry = is_array($this->retry) ? implode(',', array_map(Text::duration(...), $this->retry)) : $this->retry;
         $tags = [];
-        foreach ([
+        foreach (
+            [
             'key' => $this->key === null ? null : Text::word($this->key, 'key', 128),
             'on-duplicate' => $this->onDuplicate?->value,
             'key-ttl' => $this->keyTtl === null ? null : Text::duration($this->keyTtl),
@@ -132,13 +133,14 @@ final class PutOptions
             'on-expire' => $this->onExpire?->value,
             'group' => $this->group === null ? null : Text::quote($this->group),
             'trace' => $this->trace === null ? null : Text::word($this->trace, 'trace', 55),
-        ] as $name => $value) {
+            ] as $name => $value
+        ) {
             if ($value !== null) {
                 $tags[] = [$name, (string) $value];
             }
         }
         foreach ($this->meta as $name => $value) {
-            $tags[] = ['meta', Text::word((string) $name, 'meta', 128).'='.Text::quote($value)];
+            $tags[] = ['meta', Text::word((string) $name, 'meta', 128) . '=' . Text::quote($value)];
         }
 
         return $tags;

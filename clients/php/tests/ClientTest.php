@@ -111,7 +111,7 @@ final class ClientTest extends TestCase
         $client = new Client($server->address());
         $results = $client->putMany((function () {
             for ($i = 0; $i < 2500; $i++) {
-                yield ['t'.$i % 2, $i === 1500 ? str_repeat('x', 65536) : "job $i"];
+                yield ['t' . $i % 2, $i === 1500 ? str_repeat('x', 65536) : "job $i"];
             }
             yield ['no tube', ''];
         })());
@@ -136,8 +136,19 @@ final class ClientTest extends TestCase
         $server = Server::start($engine);
         $client = new Client($server->address());
         $inspector = new Inspector($client);
-        $options = new PutOptions(key: 'order-7', keyTtl: 60, retry: [0.001], dead: 'failed', meta: ['request' => "4 \"7\"\n11"], group: 'Ann & Co',
-            trace: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', expire: 3600, onExpire: OnExpire::Park, max: 5, jitter: 10);
+        $options = new PutOptions(
+            key: 'order-7',
+            keyTtl: 60,
+            retry: [0.001],
+            dead: 'failed',
+            meta: ['request' => "4 \"7\"\n11"],
+            group: 'Ann & Co',
+            trace: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+            expire: 3600,
+            onExpire: OnExpire::Park,
+            max: 5,
+            jitter: 10
+        );
         $id = $client->put('mails', 'x', $options)->id;
         self::assertSame([$id, 'READY'], array_values((array) $client->put('mails', 'x', $options)));
         self::assertThrows(DuplicateException::class, fn () => $client->put('mails', 'x', $options->with(onDuplicate: OnDuplicate::Fail)));
@@ -245,14 +256,16 @@ final class ClientTest extends TestCase
         $client = new Client($server->address());
         $inspector = new Inspector($client);
         self::assertSame([], $client->capabilities());
-        foreach ([
+        foreach (
+            [
             'put with key' => fn () => $client->put('mails', '', new PutOptions(key: 'k')),
             'put with group' => fn () => $client->put('mails', '', new PutOptions(group: 'g')),
             'set-policy' => fn () => $inspector->setPolicy('mails', ['max' => 1]),
             'list-jobs' => fn () => iterator_to_array($inspector->jobs('mails')),
             'delete-batch' => fn () => $inspector->deleteMany([1]),
             'watch' => fn () => $client->reserve(['a' => 1]),
-        ] as $feature => $do) {
+            ] as $feature => $do
+        ) {
             $e = self::assertThrows(UnsupportedException::class, $do);
             self::assertSame($feature, $e->feature);
         }

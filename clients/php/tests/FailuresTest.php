@@ -94,18 +94,22 @@ final class FailuresTest extends TestCase
         self::assertSame(3, (new Inspector($client))->tube('mails')->ready);
     }
 
+    /** A job goes on when the instance dies that has delivered it. */
     public function testSeveralAddresses(): void
     {
-        $redis = Server::start('redis');
-        $second = Server::start('memory');
-        $client = new Client("{$redis->address()}, {$second->address()}", timeout: 5);
-        foreach ([$redis, $second] as $server) {
-            $client->put('mails', 'x');
+        $one = Server::start('redis');
+        $two = $one->twin();
+        $client = new Client("{$one->address()}, {$two->address()}", timeout: 20);
+        foreach ([$one, $two, $one, $two] as $server) {
+            $id = $client->put('mails', 'x')->id;
+            $job = $client->reserve('mails');
             $server->kill();
-            $client->put('mails', 'x');
+            $job->touch();
+            self::assertSame($id, $job->id);
+            $job->delete();
             $server->run();
         }
-        self::assertCount(0, $client->putMany([]));
+        self::assertSame(0, (new Inspector($client))->tube('mails')->reserved);
     }
 
     public function testDraining(): void

@@ -14,19 +14,19 @@ final class ReadmeTest extends TestCase
 
     protected function setUp(): void
     {
-        $this->directory = sys_get_temp_dir().'/redstalk-php-readme-'.getmypid();
+        $this->directory = sys_get_temp_dir() . '/redstalk-php-readme-' . getmypid();
         mkdir($this->directory);
     }
 
     protected function tearDown(): void
     {
-        exec('rm -rf '.escapeshellarg($this->directory));
+        exec('rm -rf ' . escapeshellarg($this->directory));
     }
 
     /** Returns the first example that contains a text. */
     private static function example(string $text, Server $server): string
     {
-        preg_match_all('/^```(?:php|yaml)\n(.*?)^```$/ms', file_get_contents(__DIR__.'/../README.md'), $found);
+        preg_match_all('/^```(?:php|yaml)\n(.*?)^```$/ms', file_get_contents(__DIR__ . '/../README.md'), $found);
         foreach ($found[1] as $example) {
             if (str_contains($example, $text)) {
                 return str_replace(['127.0.0.1:11300', 'wait: 5'], [$server->address(), 'wait: 0'], $example);
@@ -45,7 +45,7 @@ final class ReadmeTest extends TestCase
     /** Runs PHP in the directory, and returns its output. */
     private static function php(string $directory, string $arguments): string
     {
-        exec('cd '.escapeshellarg($directory).' && QUEUE_CONNECTION=redstalk '.PHP_BINARY." $arguments 2>&1", $lines, $status);
+        exec('cd ' . escapeshellarg($directory) . ' && QUEUE_CONNECTION=redstalk ' . PHP_BINARY . " $arguments 2>&1", $lines, $status);
         self::assertSame(0, $status, implode("\n", $lines));
 
         return implode("\n", $lines);
@@ -53,14 +53,14 @@ final class ReadmeTest extends TestCase
 
     private static function bootstrap(): string
     {
-        return 'require '.var_export(__DIR__.'/bootstrap.php', true).';';
+        return 'require ' . var_export(__DIR__ . '/bootstrap.php', true) . ';';
     }
 
     public function testPlain(): void
     {
         $server = Server::start();
-        $this->write('vendor/autoload.php', '<?php '.self::bootstrap());
-        $this->write('example.php', "<?php\n".self::example('new Client(', $server));
+        $this->write('vendor/autoload.php', '<?php ' . self::bootstrap());
+        $this->write('example.php', "<?php\n" . self::example('new Client(', $server));
         self::assertSame('mail to ada@example.com', self::php($this->directory, 'example.php'));
     }
 
@@ -70,7 +70,7 @@ final class ReadmeTest extends TestCase
         $directory = App::create([]);
         $connection = self::example("'driver' => 'redstalk'", $server);
         file_put_contents("$directory/config/queue.php", "<?php return ['default' => env('QUEUE_CONNECTION'), 'connections' => [$connection], 'failed' => ['driver' => 'null']];");
-        file_put_contents("$directory/app/Jobs/SendWelcome.php", "<?php\n".self::example('class SendWelcome', $server));
+        file_put_contents("$directory/app/Jobs/SendWelcome.php", "<?php\n" . self::example('class SendWelcome', $server));
         $dispatch = "\$kernel->bootstrap();\nApp\\Jobs\\SendWelcome::dispatch('ada@example.com');\n";
         file_put_contents("$directory/dispatch.php", preg_replace('/^\s*exit\(.*$/m', $dispatch, file_get_contents("$directory/artisan")));
         self::php($directory, 'dispatch.php');
@@ -84,9 +84,9 @@ final class ReadmeTest extends TestCase
         $this->write('config/packages/messenger.yaml', self::example('failure_transport', $server));
         $this->write('config/packages/framework.yaml', "framework: { secret: x }\n");
         $this->write('config/services.yaml', "services:\n    _defaults: { autowire: true, autoconfigure: true }\n    App\\: { resource: '../src/' }\n    logger: { class: Psr\\Log\\NullLogger }\n"
-            ."    bus: { alias: messenger.default_bus, public: true }\n".self::example('RedstalkTransportFactory: ~', $server));
-        $this->write('src/Message/Welcome.php', "<?php\n".self::example('class Welcome', $server));
-        $this->write('src/MessageHandler/WelcomeHandler.php', "<?php\n".self::example('class WelcomeHandler', $server));
+            . "    bus: { alias: messenger.default_bus, public: true }\n" . self::example('RedstalkTransportFactory: ~', $server));
+        $this->write('src/Message/Welcome.php', "<?php\n" . self::example('class Welcome', $server));
+        $this->write('src/MessageHandler/WelcomeHandler.php', "<?php\n" . self::example('class WelcomeHandler', $server));
         $this->write('src/Kernel.php', '<?php
             namespace App;
             final class Kernel extends \Symfony\Component\HttpKernel\Kernel {
@@ -94,9 +94,9 @@ final class ReadmeTest extends TestCase
                 public function registerBundles(): iterable { return [new \Symfony\Bundle\FrameworkBundle\FrameworkBundle()]; }
                 public function getProjectDir(): string { return dirname(__DIR__); }
             }');
-        preg_match('/MESSENGER_TRANSPORT_DSN=(redstalk:[^`]+)/', file_get_contents(__DIR__.'/../README.md'), $dsn);
-        $this->write('bin/console', '<?php '.self::bootstrap().'
-            $_SERVER["MESSENGER_TRANSPORT_DSN"] = "'.str_replace('127.0.0.1:11300', $server->address(), $dsn[1]).'";
+        preg_match('/MESSENGER_TRANSPORT_DSN=(redstalk:[^`]+)/', file_get_contents(__DIR__ . '/../README.md'), $dsn);
+        $this->write('bin/console', '<?php ' . self::bootstrap() . '
+            $_SERVER["MESSENGER_TRANSPORT_DSN"] = "' . str_replace('127.0.0.1:11300', $server->address(), $dsn[1]) . '";
             spl_autoload_register(fn ($class) => @include dirname(__DIR__)."/src/".strtr(substr($class, 4), "\\\\", "/").".php");
             $kernel = new App\Kernel("prod", false);
             if ($argv[1] === "dispatch") {
@@ -111,7 +111,7 @@ final class ReadmeTest extends TestCase
 
     public function testComposerMetadata(): void
     {
-        exec('cd '.escapeshellarg(dirname(__DIR__)).' && composer validate --strict --no-interaction 2>&1', $lines, $status);
+        exec('cd ' . escapeshellarg(dirname(__DIR__)) . ' && composer validate --strict --no-interaction 2>&1', $lines, $status);
         self::assertSame(0, $status, implode("\n", $lines));
     }
 }

@@ -28,7 +28,7 @@ final class Server
         $socket = stream_socket_server('tcp://127.0.0.1:0');
         $this->port = (int) substr(strrchr(stream_socket_get_name($socket, false), ':'), 1);
         fclose($socket);
-        $this->directory = sys_get_temp_dir().'/redstalk-php-'.getmypid()."-$this->port";
+        $this->directory = sys_get_temp_dir() . '/redstalk-php-' . getmypid() . "-$this->port";
         mkdir($this->directory);
     }
 
@@ -52,6 +52,15 @@ final class Server
         return $server;
     }
 
+    /** Starts another redstalkd with the same store, which is a Redis. */
+    public function twin(): self
+    {
+        $twin = new self($this->command);
+        $twin->run();
+
+        return $twin;
+    }
+
     public static function startRedis(): self
     {
         $server = new self(['redis-server', '--bind', '127.0.0.1', '--port', '{port}', '--save', '', '--dir', '{dir}']);
@@ -62,7 +71,7 @@ final class Server
 
     public static function program(): string
     {
-        return getenv('REDSTALKD') ?: dirname(__DIR__, 3).'/bin/redstalkd';
+        return getenv('REDSTALKD') ?: dirname(__DIR__, 3) . '/bin/redstalkd';
     }
 
     public function address(): string
@@ -77,7 +86,7 @@ final class Server
         $this->process = proc_open($command, $this->streams(), $pipes);
         for ($end = microtime(true) + 20; !($socket = @stream_socket_client("tcp://{$this->address()}", $code, $message, 1)); usleep(5000)) {
             if (microtime(true) > $end || !proc_get_status($this->process)['running']) {
-                throw new \RuntimeException("{$command[0]} does not listen: ".file_get_contents("$this->directory/log"));
+                throw new \RuntimeException("{$command[0]} does not listen: " . file_get_contents("$this->directory/log"));
             }
         }
         fclose($socket);

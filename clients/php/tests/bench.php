@@ -22,8 +22,8 @@ use Symfony\Component\Messenger\Transport\Serialization\PhpSerializer;
 use Symfony\Component\EventDispatcher\EventDispatcher;
 use Symfony\Component\Messenger\Worker;
 
-require __DIR__.'/bootstrap.php';
-require __DIR__.'/Laravel/Jobs.php';
+require __DIR__ . '/bootstrap.php';
+require __DIR__ . '/Laravel/Jobs.php';
 
 $jobs = (int) ($argv[1] ?? 5000);
 $rounds = (int) ($argv[2] ?? 5);
@@ -100,5 +100,5 @@ foreach ($results as $driver => $all) {
 
         return sprintf('%s (%.0f)', number_format($rate), $processor);
     }, ['push', 'bulk', 'work']);
-    echo "| $driver | ".implode(' | ', $cells)." |\n";
+    echo "| $driver | " . implode(' | ', $cells) . " |\n";
 }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 // Loads Composer's autoloader, or else the packages of Debian.
 
-if (is_file($autoload = __DIR__.'/../vendor/autoload.php')) {
+if (is_file($autoload = __DIR__ . '/../vendor/autoload.php')) {
     require $autoload;
 
     return;
@@ -14,8 +14,8 @@ foreach (['Illuminate', 'Symfony/Component/Messenger', 'Symfony/Component/Messen
     require_once "$package/autoload.php";
 }
 spl_autoload_register(static function (string $class): void {
-    foreach (['Redstalk\\Tests\\' => __DIR__, 'Redstalk\\' => __DIR__.'/../src'] as $prefix => $directory) {
-        $file = $directory.'/'.strtr(substr($class, strlen($prefix)), '\\', '/').'.php';
+    foreach (['Redstalk\\Tests\\' => __DIR__, 'Redstalk\\' => __DIR__ . '/../src'] as $prefix => $directory) {
+        $file = $directory . '/' . strtr(substr($class, strlen($prefix)), '\\', '/') . '.php';
         if (str_starts_with($class, $prefix) && is_file($file)) {
             require $file;
 

@@ -62,7 +62,7 @@ final class Connection
                 $out .= "use $command->tube\r\n";
                 $used = $uses[$i] = $command->tube;
             }
-            $out .= $command->line."\r\n".($command->body === null ? '' : $command->body."\r\n");
+            $out .= $command->line . "\r\n" . ($command->body === null ? '' : $command->body . "\r\n");
             $wait += $command->wait;
         }
         $replies = [];
@@ -105,7 +105,7 @@ final class Connection
         $commands = [];
         foreach ($tubes as $tube => $weight) {
             if (!array_key_exists($tube, $this->watched) || $this->watched[$tube] !== $weight) {
-                $commands[] = new Command("watch $tube".($weight === null ? '' : " $weight"), needs: $weight === null ? '' : 'weights');
+                $commands[] = new Command("watch $tube" . ($weight === null ? '' : " $weight"), needs: $weight === null ? '' : 'weights');
             }
         }
         foreach (array_diff_key($this->watched, $tubes) as $tube => $_) {

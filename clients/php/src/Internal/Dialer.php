@@ -32,7 +32,7 @@ final class Dialer
         private readonly LoggerInterface $logger,
     ) {
         $this->addresses = preg_split('/[\s,]+/', $addresses, -1, PREG_SPLIT_NO_EMPTY) ?: [];
-        if ($this->addresses === [] || !preg_match('/^[!-~]*$/D', $name.$user) || strpbrk($secret, "\r\n") !== false) {
+        if ($this->addresses === [] || !preg_match('/^[!-~]*$/D', $name . $user) || strpbrk($secret, "\r\n") !== false) {
             throw new InvalidArgumentException('invalid address, user, secret or name of a connection');
         }
         shuffle($this->addresses);
@@ -77,7 +77,7 @@ final class Dialer
     {
         $unix = str_starts_with($address, 'unix:');
         $target = match (true) {
-            $unix => 'unix://'.substr($address, 5),
+            $unix => 'unix://' . substr($address, 5),
             str_contains($address, '://') => $address,
             default => "tcp://$address",
         };
@@ -97,7 +97,7 @@ final class Dialer
             restore_error_handler();
         }
         if ($stream === false) {
-            throw new ConnectionLost("cannot connect to $address: ".($message ?: implode('; ', $warnings)), false);
+            throw new ConnectionLost("cannot connect to $address: " . ($message ?: implode('; ', $warnings)), false);
         }
 
         return new Connection($stream, $address, $this->replyTimeout);

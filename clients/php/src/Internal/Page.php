@@ -55,8 +55,8 @@ final class Page
     /** @return array<string, mixed> */
     private static function map(string $text): array
     {
-        $list = '\[(?:'.self::QUOTED.'|[^]"])*\]';
-        preg_match_all('/([\w.-]+): ('.self::QUOTED."|$list|[^\" \\[]*?)(?=, |\\}\$)/", $text, $found, PREG_SET_ORDER);
+        $list = '\[(?:' . self::QUOTED . '|[^]"])*\]';
+        preg_match_all('/([\w.-]+): (' . self::QUOTED . "|$list|[^\" \\[]*?)(?=, |\\}\$)/", $text, $found, PREG_SET_ORDER);
         $map = [];
         foreach ($found as [, $key, $value]) {
             $map[$key] = self::value($value);

@@ -49,7 +49,7 @@ final class Pool
         }
         $this->connections = array_values(array_filter($this->connections, fn ($c) => $c->open));
         $until ??= self::now() + $this->timeout;
-        for ($failures = 1; ; $failures++) {
+        for ($failures = 1;; $failures++) {
             try {
                 return $this->connections[] = $this->dialer->dial();
             } catch (ConnectionLost $e) {
@@ -158,7 +158,7 @@ final class Pool
     {
         $class = $command->changes ? UnknownOutcomeException::class : UnavailableException::class;
 
-        return new $class($command->verb().': '.$cause->getMessage(), previous: $cause);
+        return new $class($command->verb() . ': ' . $cause->getMessage(), previous: $cause);
     }
 
     /** Waits, longer after more failures. */

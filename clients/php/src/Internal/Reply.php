@@ -103,6 +103,6 @@ final class Reply
         }
         $class = self::EXCEPTIONS[$this->word] ?? RedstalkException::class;
 
-        return new $class("$verb: the server replied ".trim("$this->word $this->args"));
+        return new $class("$verb: the server replied " . trim("$this->word $this->args"));
     }
 }

@@ -14,8 +14,8 @@ final class Text
 
     /** A character of UTF-8 that is no control character but a tab or a newline. */
     private const CHARACTER = '/[\x20-\x7E\n\t]|\xC2[\xA0-\xBF]|[\xC3-\xDF][\x80-\xBF]|\xE0[\xA0-\xBF][\x80-\xBF]'
-        .'|[\xE1-\xEC\xEE\xEF][\x80-\xBF]{2}|\xED[\x80-\x9F][\x80-\xBF]'
-        .'|\xF0[\x90-\xBF][\x80-\xBF]{2}|[\xF1-\xF3][\x80-\xBF]{3}|\xF4[\x80-\x8F][\x80-\xBF]{2}/';
+        . '|[\xE1-\xEC\xEE\xEF][\x80-\xBF]{2}|\xED[\x80-\x9F][\x80-\xBF]'
+        . '|\xF0[\x90-\xBF][\x80-\xBF]{2}|[\xF1-\xF3][\x80-\xBF]{3}|\xF4[\x80-\x8F][\x80-\xBF]{2}/';
 
     /** Returns the name of a tube if it is valid. */
     public static function tube(string $name): string
@@ -44,7 +44,7 @@ final class Text
             throw new InvalidArgumentException('a value of a tag has control characters, or is not UTF-8');
         }
 
-        return '"'.strtr($text, ['\\' => '\\\\', '"' => '\"', "\n" => '\n', "\t" => '\t']).'"';
+        return '"' . strtr($text, ['\\' => '\\\\', '"' => '\"', "\n" => '\n', "\t" => '\t']) . '"';
     }
 
     /** Returns the beginning of a text as the server accepts it for a reason: UTF-8 without control characters. */
@@ -60,7 +60,7 @@ final class Text
     {
         $ms = (int) round(max($seconds, 0) * 1000);
 
-        return $ms % 1000 === 0 ? intdiv($ms, 1000).'s' : "{$ms}ms";
+        return $ms % 1000 === 0 ? intdiv($ms, 1000) . 's' : "{$ms}ms";
     }
 
     /**
@@ -72,7 +72,7 @@ final class Text
     {
         $line = '';
         foreach ($tags as $name => $value) {
-            $line .= ' '.self::word($name, 'tag', 128).':'.self::value((string) $value);
+            $line .= ' ' . self::word($name, 'tag', 128) . ':' . self::value((string) $value);
         }
 
         return $line;

@@ -33,7 +33,7 @@ final class PolicyCommand extends Command
         foreach ($name === null ? $inspector->policies() : [$name] as $tube) {
             $policy = $inspector->policy($tube) ?? [];
             $tags = array_map(fn ($tag, $value) => "$tag:$value", array_keys($policy), $policy);
-            $this->line(trim("$tube  ".implode(' ', $tags)));
+            $this->line(trim("$tube  " . implode(' ', $tags)));
         }
 
         return 0;

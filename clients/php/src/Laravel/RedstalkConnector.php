@@ -26,18 +26,18 @@ final class RedstalkConnector implements ConnectorInterface
             secret: $config['secret'] ?? '',
             tls: $config['tls'] ?? [],
             name: $config['name'] ?? '',
-            timeout: $config['timeout'] ?? 10,
+            timeout: (float) ($config['timeout'] ?? 10),
             logger: $this->logger ?? new NullLogger(),
         );
 
         return new RedstalkQueue(
             $client,
             $config['queue'] ?? 'default',
-            $config['retry_after'] ?? 60,
-            $config['block_for'] ?? 0,
-            $config['after_commit'] ?? false,
+            (int) ($config['retry_after'] ?? 60),
+            (int) ($config['block_for'] ?? 0),
+            (bool) ($config['after_commit'] ?? false),
             isset($config['on_expire']) ? OnExpire::from($config['on_expire']) : null,
-            $config['repeat_for'] ?? 0,
+            (int) ($config['repeat_for'] ?? 0),
         );
     }
 }

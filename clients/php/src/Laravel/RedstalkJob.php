@@ -65,7 +65,7 @@ final class RedstalkJob extends Job implements JobContract
     /** Sets why the job has failed, for when it is released. */
     public function setReason(\Throwable $e): void
     {
-        $this->reason = $e::class.': '.$e->getMessage();
+        $this->reason = $e::class . ': ' . $e->getMessage();
     }
 
     private function finish(\Closure $finish): void

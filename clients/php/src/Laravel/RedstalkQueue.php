@@ -201,7 +201,7 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
     {
         $id = method_exists($job, 'uniqueId') ? $job->uniqueId() : $job->uniqueId ?? '';
         $for = method_exists($job, 'uniqueFor') ? $job->uniqueFor() : $job->uniqueFor ?? 0;
-        for ($key = $job::class.":$id"; ; $key .= "~$receipt->id") {
+        for ($key = $job::class . ":$id";; $key .= "~$receipt->id") {
             $word = preg_match('/^[!-~]{1,128}$/D', $key) ? $key : hash('sha256', $key);
             $receipt = $this->client->put($queue, $payload, $options->with(key: $word));
             if ($receipt->state === '' || $for <= 0 || $this->age($receipt->id) < $for) {

@@ -90,7 +90,7 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
         $this->try(function () use ($envelope): void {
             try {
                 $this->job($envelope)->touch();
-            } catch (UnavailableException|UnknownOutcomeException) {
+            } catch (UnavailableException | UnknownOutcomeException) {
             }
         });
     }

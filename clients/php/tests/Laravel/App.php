@@ -35,9 +35,9 @@ final class App
      */
     public static function create(array $connection): string
     {
-        $directory = sys_get_temp_dir().'/redstalk-php-laravel-'.getmypid();
+        $directory = sys_get_temp_dir() . '/redstalk-php-laravel-' . getmypid();
         @mkdir($directory);
-        register_shutdown_function(fn () => exec('rm -rf '.escapeshellarg($directory)));
+        register_shutdown_function(fn () => exec('rm -rf ' . escapeshellarg($directory)));
         foreach (['bootstrap/cache', 'config', 'app/Jobs', 'storage/logs'] as $sub) {
             @mkdir("$directory/$sub", recursive: true);
         }
@@ -46,7 +46,8 @@ final class App
             'Foundation\Providers\ConsoleSupportServiceProvider', 'Queue\QueueServiceProvider', 'Redis\RedisServiceProvider',
         ]);
         $database = ['driver' => 'sqlite', 'database' => ':memory:', 'prefix' => ''];
-        foreach ([
+        foreach (
+            [
             'app' => ['key' => '', 'env' => 'testing', 'debug' => true, 'timezone' => 'UTC', 'providers' => [...$providers, RedstalkServiceProvider::class], 'aliases' => []],
             'cache' => ['default' => 'array', 'prefix' => '', 'stores' => ['array' => ['driver' => 'array', 'serialize' => false]]],
             'database' => ['default' => 'sqlite', 'connections' => ['sqlite' => $database], 'redis' => ['client' => 'phpredis', 'default' => $connection['redis'] ?? []]],
@@ -54,8 +55,9 @@ final class App
             'queue' => ['default' => 'redstalk', 'connections' => ['redstalk' => $connection], 'failed' => [
                 'driver' => 'database-uuids', 'database' => 'sqlite', 'table' => 'failed_jobs',
             ]],
-        ] as $name => $config) {
-            file_put_contents("$directory/config/$name.php", '<?php return '.var_export($config, true).';');
+            ] as $name => $config
+        ) {
+            file_put_contents("$directory/config/$name.php", '<?php return ' . var_export($config, true) . ';');
         }
         file_put_contents("$directory/bootstrap/app.php", <<<'PHP'
             <?php
@@ -64,7 +66,7 @@ final class App
             $app->singleton(Illuminate\Contracts\Debug\ExceptionHandler::class, Illuminate\Foundation\Exceptions\Handler::class);
             return $app;
             PHP);
-        $bootstrap = var_export(dirname(__DIR__).'/bootstrap.php', true);
+        $bootstrap = var_export(dirname(__DIR__) . '/bootstrap.php', true);
         file_put_contents("$directory/artisan", <<<PHP
             <?php
             require $bootstrap;
@@ -105,7 +107,7 @@ final class App
     /** What the application has logged. */
     public function log(): string
     {
-        return file_get_contents($this->app->storagePath().'/logs/laravel.log');
+        return file_get_contents($this->app->storagePath() . '/logs/laravel.log');
     }
 
     public function queue(): RedstalkQueue

@@ -12,7 +12,7 @@ use Redstalk\Tests\Laravel\Jobs\Log;
 use Redstalk\Tests\Laravel\Jobs\Plain;
 use Redstalk\Tests\Server;
 
-require_once __DIR__.'/Jobs.php';
+require_once __DIR__ . '/Jobs.php';
 
 /** Laravel's worker goes through a backlog while the server is killed. */
 final class ChaosTest extends TestCase

@@ -20,7 +20,7 @@ use Redstalk\Tests\Laravel\Jobs\UntilProcessing;
 use Redstalk\Tests\Server;
 use Redstalk\Tests\Throws;
 
-require_once __DIR__.'/Jobs.php';
+require_once __DIR__ . '/Jobs.php';
 
 /** The driver in a Laravel application, with artisan queue:work. */
 final class QueueTest extends TestCase
@@ -83,7 +83,7 @@ final class QueueTest extends TestCase
         Failing::dispatch('mail');
         foreach ([10, 50] as $i => $backoff) {
             $app->work();
-            self::assertSame(['mail '.($i + 1)], Log::take());
+            self::assertSame(['mail ' . ($i + 1)], Log::take());
             $job = $inspector->job($inspector->peekDelayed('default')->id);
             self::assertEqualsWithDelta($backoff, $job->left, 2, 'backoff');
             self::assertSame($engine === 'beanstalkd' ? null : 'RuntimeException: no such user', $job->reason);
@@ -261,6 +261,14 @@ final class QueueTest extends TestCase
             self::assertStringContainsString('1500', $app->artisan('queue:clear redstalk --force'));
             self::assertSame(0, $app->queue()->size());
         }
+    }
+
+    public function testBlockFor(): void
+    {
+        $app = new App($server = Server::start(), ['block_for' => '20']);
+        $app->queue()->later(1, new Plain('soon'));
+        self::assertNull($app->queue()->pop('default', 1), 'only the first queue is waited for');
+        self::assertSame(1, $app->queue()->pop()?->attempts());
     }
 
     public function testLostLease(): void

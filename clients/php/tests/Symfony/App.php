@@ -28,7 +28,7 @@ final class App extends Kernel
     public function __construct(private readonly string $dsn, private readonly string $failed, private readonly int $retryDelay = 10_000)
     {
         parent::__construct('test', false);
-        $this->directory = sys_get_temp_dir().'/redstalk-php-symfony-'.getmypid().'-'.hash('crc32', "$dsn $retryDelay");
+        $this->directory = sys_get_temp_dir() . '/redstalk-php-symfony-' . getmypid() . '-' . hash('crc32', "$dsn $retryDelay");
         $this->boot();
     }
 
@@ -121,6 +121,6 @@ final class App extends Kernel
 
     public function __destruct()
     {
-        exec('rm -rf '.escapeshellarg($this->directory));
+        exec('rm -rf ' . escapeshellarg($this->directory));
     }
 }

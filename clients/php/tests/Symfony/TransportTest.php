@@ -147,8 +147,8 @@ final class TransportTest extends TestCase
         [$envelope] = $app->async()->get();
         pcntl_async_signals(true);
         pcntl_signal(SIGALRM, fn () => $app->async()->keepalive($envelope, 1));
-        $tick = proc_open(['sh', '-c', 'while kill -ALRM '.getmypid().'; do sleep 0.3; done'], [], $pipes);
-        for ($end = microtime(true) + 4; microtime(true) < $end; ) {
+        $tick = proc_open(['sh', '-c', 'while kill -ALRM ' . getmypid() . '; do sleep 0.3; done'], [], $pipes);
+        for ($end = microtime(true) + 4; microtime(true) < $end;) {
             $app->failed()->send($envelope);
         }
         self::assertSame([], [...$other->async()->get()]);
@@ -170,9 +170,9 @@ final class TransportTest extends TestCase
     public function testKeepaliveInterfaceOfSymfony7(): void
     {
         $code = 'namespace Symfony\Component\Messenger\Transport\Receiver { interface KeepaliveReceiverInterface extends ReceiverInterface {'
-            .'public function keepalive(\Symfony\Component\Messenger\Envelope $envelope, ?int $seconds = null): void; } }'
-            .'namespace { exit(is_subclass_of("Redstalk\Symfony\RedstalkTransport", "Symfony\Component\Messenger\Transport\Receiver\KeepaliveReceiverInterface") ? 7 : 1); }';
-        exec(sprintf('%s -r %s', PHP_BINARY, escapeshellarg('namespace { require '.var_export(dirname(__DIR__).'/bootstrap.php', true).'; }'.$code)), $output, $status);
+            . 'public function keepalive(\Symfony\Component\Messenger\Envelope $envelope, ?int $seconds = null): void; } }'
+            . 'namespace { exit(is_subclass_of("Redstalk\Symfony\RedstalkTransport", "Symfony\Component\Messenger\Transport\Receiver\KeepaliveReceiverInterface") ? 7 : 1); }';
+        exec(sprintf('%s -r %s', PHP_BINARY, escapeshellarg('namespace { require ' . var_export(dirname(__DIR__) . '/bootstrap.php', true) . '; }' . $code)), $output, $status);
         self::assertSame(7, $status, implode("\n", $output));
     }
 
