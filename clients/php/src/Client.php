@@ -140,6 +140,26 @@ final class Client
     }
 
     /**
+     * Reserves a job by its id, whatever its state. Also with redstalk it then belongs to the connection, and goes back when that is lost.
+     *
+     * @return ?Job null if there is no such job, it is reserved, or a limit holds it
+     */
+    public function reserveJob(int $id): ?Job
+    {
+        $holder = null;
+        $reply = $this->exec(function (Connection $c) use ($id, &$holder) {
+            $holder = $c;
+
+            return new Command("reserve-job $id", repeat: true, changes: false);
+        });
+        if ($reply->word === 'NOT_FOUND') {
+            return null;
+        }
+
+        return new Job($this, $id, (string) $reply->expect('reserve-job', 'RESERVED')->body, holder: $holder);
+    }
+
+    /**
      * Returns what the server can do beyond beanstalkd; nothing for beanstalkd itself. It is asked once for each connection.
      *
      * @return list<string>

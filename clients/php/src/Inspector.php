@@ -210,6 +210,12 @@ final class Inspector
         $this->do(new Command($line, needs: 'groups', repeat: true), 'SET');
     }
 
+    /** @return ?array<string, mixed> what setGroup has set */
+    public function groupSettings(string $tube, string $group): ?array
+    {
+        return $this->optionalValues('get-group ' . Text::tube($tube) . ' ' . Text::quote($group), 'groups');
+    }
+
     /** Makes the jobs of a group wait so long; 0 ends that. */
     public function pauseGroup(string $tube, string $group, int $seconds): void
     {

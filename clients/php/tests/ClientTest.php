@@ -61,6 +61,11 @@ final class ClientTest extends TestCase
         self::assertSame(1, $inspector->kick('mails', 10));
         self::assertSame("binary \0\r\n body", $inspector->peekReady('mails')->body);
 
+        self::assertNull($client->reserveJob(99));
+        $job = $client->reserveJob($receipt->id);
+        self::assertNull($client->reserveJob($receipt->id));
+        self::assertSame(["binary \0\r\n body", 1], [$job->body, $inspector->tube('mails')->reserved]);
+        $job->release();
         $job = $client->reserve('mails');
         $job->delete();
         $this->expectException(NotFoundException::class);
@@ -212,6 +217,7 @@ final class ClientTest extends TestCase
         }
         self::assertCount(150, iterator_to_array($inspector->jobs('mails'), false));
         $inspector->setGroup('mails', 'even', ['concurrency' => 5, 'rate' => '5/m,50/h']);
+        self::assertEquals(['concurrency' => 5, 'rate' => '5/m,50/h', 'weight' => 1, 'ttl' => '30d'], $inspector->groupSettings('mails', 'even'));
         $inspector->pauseGroup('mails', 'even', 60);
         $groups = array_column(iterator_to_array($inspector->groups('mails'), false), null, 'name');
         self::assertSame([75, 5, '5/m,50/h', 'paused'], [$groups['even']['ready'], $groups['even']['concurrency'], $groups['even']['rate'], $groups['even']['held']]);

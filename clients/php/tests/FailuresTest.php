@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Redstalk\Tests;
 
 use PHPUnit\Framework\TestCase;
+use Psr\Log\AbstractLogger;
 use Redstalk\Client;
 use Redstalk\Exception\DrainingException;
 use Redstalk\Exception\ForbiddenException;
@@ -23,7 +24,16 @@ final class FailuresTest extends TestCase
     public function testServerRestarts(): void
     {
         $server = Server::start('embedded');
-        $client = new Client($server->address());
+        $logger = new class extends AbstractLogger {
+            /** @var list<string> */
+            public array $lines = [];
+
+            public function log($level, $message, array $context = []): void
+            {
+                $this->lines[] = "$level $message";
+            }
+        };
+        $client = new Client($server->address(), logger: $logger);
         $id = $client->put('mails', 'before')->id;
         $job = $client->reserve('mails');
         $server->kill();
@@ -33,6 +43,7 @@ final class FailuresTest extends TestCase
         $server->run();
         $job->delete();
         self::assertSame('after', $client->reserve('mails')->body);
+        self::assertSame(array_fill(0, 3, 'debug redstalk: connected to {address}'), $logger->lines);
     }
 
     public function testReserveWaitsForARestart(): void
