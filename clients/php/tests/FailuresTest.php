@@ -71,7 +71,7 @@ final class FailuresTest extends TestCase
     public function testLostReply(): void
     {
         $server = Server::start();
-        $client = new Client($server->address(), timeout: 20, replyTimeout: 0.3);
+        $client = new Client($server->address(), timeout: 20, replyTimeout: 1);
         $inspector = new Inspector($client);
         $client->capabilities();
         $server->signal(SIGSTOP);
@@ -82,7 +82,7 @@ final class FailuresTest extends TestCase
         $server->signal(SIGSTOP);
         pcntl_async_signals(true);
         pcntl_signal(SIGALRM, fn () => $server->signal(SIGCONT));
-        pcntl_alarm(1);
+        pcntl_alarm(3);
         $client->put('mails', 'repeated', new PutOptions(key: 'k', keyTtl: 60));
         pcntl_signal(SIGALRM, SIG_DFL);
         self::assertSame(1, $inspector->tube('mails')->ready);
@@ -91,12 +91,12 @@ final class FailuresTest extends TestCase
     public function testLostRepliesToMany(): void
     {
         $server = Server::start();
-        $client = new Client($server->address(), timeout: 20, replyTimeout: 0.3);
+        $client = new Client($server->address(), timeout: 20, replyTimeout: 1);
         $client->capabilities();
         $server->signal(SIGSTOP);
         pcntl_async_signals(true);
         pcntl_signal(SIGALRM, fn () => $server->signal(SIGCONT));
-        pcntl_alarm(1);
+        pcntl_alarm(3);
         $results = $client->putMany([['mails', 'a'], ['mails', 'b', new PutOptions(key: 'b', keyTtl: 60)], ['mails', 'c']]);
         pcntl_signal(SIGALRM, SIG_DFL);
         self::assertInstanceOf(UnknownOutcomeException::class, $results[0]);
@@ -142,7 +142,7 @@ final class FailuresTest extends TestCase
     {
         $server = Server::start();
         $client = new Client($server->address());
-        $client->put('mails', 'held', new PutOptions(ttr: 2));
+        $client->put('mails', 'held', new PutOptions(ttr: 3));
         $job = $client->reserve('mails');
         pcntl_async_signals(true);
         $touched = 0;
@@ -152,7 +152,7 @@ final class FailuresTest extends TestCase
             pcntl_alarm(1);
         });
         pcntl_alarm(1);
-        $end = microtime(true) + 2.5;
+        $end = microtime(true) + 3.5;
         for ($i = 0; microtime(true) < $end; $i++) {
             self::assertSame($client->put('other', "$i")->id, $client->reserve('other')->id);
         }

@@ -74,7 +74,7 @@ class Until extends Plain
 {
     public function retryUntil(): \DateTimeInterface
     {
-        return new \DateTimeImmutable('+10 seconds');
+        return new \DateTimeImmutable('+100 seconds');
     }
 }
 
@@ -106,7 +106,7 @@ class UniqueByCache extends Plain implements ShouldBeUnique
 
 class UniqueFor extends Unique
 {
-    public int $uniqueFor = 1;
+    public int $uniqueFor = 3;
 }
 
 class UntilProcessing extends Plain implements ShouldBeUniqueUntilProcessing
