@@ -12,6 +12,7 @@ use Redstalk\Exception\UnknownOutcomeException;
 use Redstalk\Inspector;
 use Redstalk\Job;
 use Redstalk\OnDuplicate;
+use Redstalk\OnExpire;
 use Redstalk\PutOptions;
 use Symfony\Component\Messenger\Envelope;
 use Symfony\Component\Messenger\Exception\LogicException;
@@ -49,7 +50,10 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
 
     public function send(Envelope $envelope): Envelope
     {
-        $body = json_encode($this->serializer->encode($envelope) + ['headers' => []]);
+        $stamp = $envelope->last(RedstalkStamp::class);
+        $body = json_encode(
+            $this->serializer->encode($envelope) + ['headers' => []] + ($stamp === null ? [] : ['options' => self::pack($stamp->options)]),
+        );
         if ($body === false) {
             throw new TransportException(json_last_error_msg());
         }
@@ -137,7 +141,10 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
     {
         $stamp = $envelope->last(SentToFailureTransportStamp::class) === null ? $envelope->last(RedstalkStamp::class) : null;
         $options = $stamp?->options ?? new PutOptions(); // failed messages neither expire nor replace each other
-        $changes = ['ttr' => $this->ttr, 'delay' => ($envelope->last(DelayStamp::class)?->getDelay() ?? 0) / 1000];
+        $changes = ['ttr' => $this->ttr];
+        if ($delay = $envelope->last(DelayStamp::class)) {
+            $changes += ['delay' => $delay->getDelay() / 1000, 'at' => null];
+        }
         if ($options->key !== null && $envelope->last(RedeliveryStamp::class) !== null) {
             $changes['onDuplicate'] = OnDuplicate::Replace; // the message that has failed still has the key
         } elseif ($options->key === null && $this->repeatFor > 0) {
@@ -145,6 +152,27 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
         }
 
         return $options->with(...$changes);
+    }
+
+    /** @return array<string, mixed> what unpack() needs; without $at, which does not concern a retry */
+    private static function pack(PutOptions $options): array
+    {
+        $all = ['at' => null, 'onDuplicate' => $options->onDuplicate?->value, 'onExpire' => $options->onExpire?->value];
+
+        return array_filter($all + get_object_vars($options), fn ($value) => $value !== null && $value !== []);
+    }
+
+    /** @param array<string, mixed> $all */
+    private static function unpack(array $all): PutOptions
+    {
+        try {
+            $all['onDuplicate'] = OnDuplicate::tryFrom($all['onDuplicate'] ?? '');
+            $all['onExpire'] = OnExpire::tryFrom($all['onExpire'] ?? '');
+
+            return new PutOptions(...$all);
+        } catch (\Error | RedstalkException $e) {
+            throw new MessageDecodingFailedException($e->getMessage(), 0, $e);
+        }
     }
 
     private function envelope(Job $job): Envelope
@@ -155,6 +183,9 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
                 throw new MessageDecodingFailedException("The body of job $job->id is not that of a message.");
             }
             $envelope = $this->serializer->decode($message);
+            if (isset($message['options'])) {
+                $envelope = $envelope->with(new RedstalkStamp(self::unpack($message['options'])));
+            }
         } catch (MessageDecodingFailedException $e) {
             $this->try(fn () => $job->lease === '' ? null : $job->delete());
             throw $e;

@@ -8,12 +8,14 @@ use PHPUnit\Framework\TestCase;
 use Redstalk\Client;
 use Redstalk\Exception\UnsupportedException;
 use Redstalk\Inspector;
+use Redstalk\OnExpire;
 use Redstalk\PutOptions;
 use Redstalk\Symfony\RedstalkReceivedStamp;
 use Redstalk\Symfony\RedstalkStamp;
 use Redstalk\Symfony\RedstalkTransportFactory;
 use Redstalk\Tests\Server;
 use Redstalk\Tests\Throws;
+use Symfony\Component\Messenger\Envelope;
 use Symfony\Component\Messenger\Exception\InvalidArgumentException;
 use Symfony\Component\Messenger\Exception\MessageDecodingFailedException;
 use Symfony\Component\Messenger\Exception\TransportException;
@@ -119,7 +121,16 @@ final class TransportTest extends TestCase
     {
         $app = self::app($server = Server::start($engine));
         $inspector = new Inspector(new Client($server->address()));
-        $stamp = new RedstalkStamp(new PutOptions(priority: 5, key: 'welcome-7', keyTtl: 60, group: 'ann', meta: ['a' => 'b']));
+        $stamp = new RedstalkStamp(new PutOptions(
+            priority: 5,
+            key: 'welcome-7',
+            keyTtl: 60,
+            group: 'ann',
+            meta: ['a' => 'b'],
+            expire: 300,
+            onExpire: OnExpire::Park,
+            at: new \DateTimeImmutable('-1 minute'),
+        ));
         $app->dispatch('unique', $stamp);
         $app->dispatch('unique', $stamp);
         self::assertSame(1, $app->async()->getMessageCount());
@@ -129,6 +140,10 @@ final class TransportTest extends TestCase
         $app->handler()->do = fn () => throw new \RuntimeException('no');
         foreach (range(1, 4) as $try) {
             self::assertSame(['unique'], $app->consume(1));
+            if ($try < 4) {
+                $retry = $inspector->job($inspector->peekDelayed('async')->id);
+                self::assertSame([5, 'ann', 'park', ['a' => 'b']], [$retry->priority, $retry->group, $retry->all['on-expire'], $retry->meta]);
+            }
             $app->dispatch('unique', $stamp);
             $app->dispatch('unique', $stamp);
             $inspector->kick('async', 1);
@@ -180,7 +195,8 @@ final class TransportTest extends TestCase
     {
         $app = self::app($server = Server::start());
         $client = new Client($server->address());
-        foreach (['no json', '{"body": "no message"}'] as $body) {
+        $message = json_encode((new PhpSerializer())->encode(new Envelope(new Message('x'))) + ['options' => ['priority' => 'x']]);
+        foreach (['no json', '{"body": "no message"}', $message] as $body) {
             $client->put('async', $body);
             self::assertThrows(MessageDecodingFailedException::class, fn () => $app->async()->get());
         }
@@ -202,7 +218,7 @@ final class TransportTest extends TestCase
         $transport = $factory->createTransport("redstalk://u:p%40@127.0.0.1:1,{$server->address()}", ['transport_name' => 'x', 'tube_name' => 't', 'wait' => 0], new PhpSerializer());
         self::assertThrows(TransportException::class, fn () => $transport->get(), 'this server has no users');
         $transport = $factory->createTransport("redstalk://127.0.0.1:1,{$server->address()}/t?repeat_for=60", [], new PhpSerializer());
-        $transport->send(new \Symfony\Component\Messenger\Envelope(new Message('x')));
+        $transport->send(new Envelope(new Message('x')));
         $inspector = new Inspector(new Client($server->address()));
         self::assertNotNull($inspector->job($inspector->peekReady('t')->id)->key);
         $transport = $factory->createTransport("redstalks://{$server->address()}?wait=0", [], new PhpSerializer());
