@@ -74,14 +74,14 @@ final class FailuresTest extends TestCase
         $client = new Client($server->address(), timeout: 20, replyTimeout: 1);
         $inspector = new Inspector($client);
         $client->capabilities();
-        $server->signal(SIGSTOP);
+        $server->freeze();
         self::assertThrows(UnknownOutcomeException::class, fn () => $client->put('mails', 'once'));
-        $server->signal(SIGCONT);
+        $server->thaw();
         $client->reserve('mails', 5)->delete();
 
-        $server->signal(SIGSTOP);
+        $server->freeze();
         pcntl_async_signals(true);
-        pcntl_signal(SIGALRM, fn () => $server->signal(SIGCONT));
+        pcntl_signal(SIGALRM, fn () => $server->thaw());
         pcntl_alarm(3);
         $client->put('mails', 'repeated', new PutOptions(key: 'k', keyTtl: 60));
         pcntl_signal(SIGALRM, SIG_DFL);
@@ -93,9 +93,9 @@ final class FailuresTest extends TestCase
         $server = Server::start();
         $client = new Client($server->address(), timeout: 20, replyTimeout: 1);
         $client->capabilities();
-        $server->signal(SIGSTOP);
+        $server->freeze();
         pcntl_async_signals(true);
-        pcntl_signal(SIGALRM, fn () => $server->signal(SIGCONT));
+        pcntl_signal(SIGALRM, fn () => $server->thaw());
         pcntl_alarm(3);
         $results = $client->putMany([['mails', 'a'], ['mails', 'b', new PutOptions(key: 'b', keyTtl: 60)], ['mails', 'c']]);
         pcntl_signal(SIGALRM, SIG_DFL);

@@ -125,9 +125,21 @@ final class Server
         $this->process = proc_open(['sh', '-c', "sleep $seconds; kill -9 $pid; sleep 0.2; exec $command"], $this->streams(), $pipes);
     }
 
-    public function signal(int $signal): void
+    /** Stops the process, and waits until all its threads stand still. */
+    public function freeze(): void
     {
-        proc_terminate($this->process, $signal);
+        proc_terminate($this->process, SIGSTOP);
+        $states = '/proc/' . proc_get_status($this->process)['pid'] . '/task/*/stat';
+        do {
+            usleep(1000);
+            $running = array_filter(glob($states), fn ($file) => !preg_match('/\) T/', (string) @file_get_contents($file)));
+        } while ($running !== []);
+    }
+
+    /** Lets the process go on after freeze(). */
+    public function thaw(): void
+    {
+        proc_terminate($this->process, SIGCONT);
     }
 
     public function __destruct()
