@@ -36,17 +36,27 @@ func TestSchedules(t *testing.T) {
 	for _, name := range []string{"b", "c", "d"} {
 		a.want(204, "PUT", "/v1/schedules/"+name, `{"tube":"t","every":"1h","body_base64":"/w=="}`)
 	}
-	var names []string
+	if got := fmt.Sprint(a.listSchedules()); got != "[a/b b c d]" {
+		t.Errorf("schedules: %s", got)
+	}
+	a.runAndPause()
+}
+
+// listSchedules returns the names of all schedules, which it reads in pages.
+func (a *harness) listSchedules() (names []string) {
 	for page := (schedulesPage{}); len(names) == 0 || page.Next != ""; {
-		page = decode[schedulesPage](t, a.want(200, "GET", "/v1/schedules?limit=3&cursor="+url.QueryEscape(page.Next), ""))
+		page = decode[schedulesPage](a.t, a.want(200, "GET", "/v1/schedules?limit=3&cursor="+url.QueryEscape(page.Next), ""))
 		for i := range page.Schedules {
 			names = append(names, page.Schedules[i].Name)
 		}
 	}
-	if got := fmt.Sprint(names); got != "[a/b b c d]" {
-		t.Errorf("schedules: %s", got)
-	}
+	return names
+}
 
+// runAndPause runs, pauses, resumes and deletes the schedule b.
+func (a *harness) runAndPause() {
+	t := a.t
+	t.Helper()
 	first := decode[putAnswer](t, a.want(201, "POST", "/v1/schedules/b/run", ""))
 	again := decode[putAnswer](t, a.want(201, "POST", "/v1/schedules/b/run", ""))
 	if first.Duplicate || first.State != "ready" || !again.Duplicate || again.ID != first.ID {
