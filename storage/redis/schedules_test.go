@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -74,9 +75,15 @@ type scheduleStore struct {
 
 func newScheduleStore(t *testing.T, url string, partitions int, ahead *atomic.Int64) *scheduleStore {
 	t.Helper()
-	s := &scheduleStore{Store: openWith(t, Options{
-		URL: url, Partitions: partitions, Timeout: patient, skew: func() time.Duration { return time.Duration(ahead.Load()) },
-	})}
+	store, err := Open(t.Context(), Options{
+		URL: url, Partitions: partitions, Timeout: patient, Log: slog.New(slog.DiscardHandler),
+		skew: func() time.Duration { return time.Duration(ahead.Load()) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	s := &scheduleStore{Store: store}
 	s.Listen(&s.dueListener)
 	return s
 }
