@@ -173,8 +173,17 @@ func (s *newSchedule) setMeta(node *yaml.Node) error {
 	for _, name := range slices.Sorted(maps.Keys(meta)) {
 		s.words = append(s.words, metaWord(name, meta[name]))
 	}
-	s.shown["meta"] = fmt.Sprint(meta)
+	s.shown["meta"] = metaText(meta)
 	return nil
+}
+
+// metaText returns the names of meta with their values, in the order of the names.
+func metaText(meta map[string]string) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(meta)) {
+		words = append(words, name+"="+protocol.Quote(meta[name]))
+	}
+	return strings.Join(words, " ")
 }
 
 // setTag sets a tag with one value.
@@ -237,7 +246,7 @@ func settingsOf(page client.Page) (map[string]string, error) {
 		if err := node.Decode(&meta); err != nil {
 			return nil, fmt.Errorf("reading a page of get-schedule: %w", err)
 		}
-		settings["meta"] = fmt.Sprint(meta)
+		settings["meta"] = metaText(meta)
 	}
 	return settings, nil
 }
@@ -374,7 +383,7 @@ func (t *task) apply(do *appliedSchedule) (err error) {
 		if key == bodyKey {
 			text += separator + "body"
 		} else {
-			text += separator + fmt.Sprintf("%s %q -> %q", key, do.Changes[key][0], do.Changes[key][1])
+			text += separator + fmt.Sprintf("%s '%s' -> '%s'", key, do.Changes[key][0], do.Changes[key][1])
 		}
 		separator = ", "
 	}

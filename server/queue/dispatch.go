@@ -183,7 +183,7 @@ func (r *dispatchBatch) addTake(w *wait, waits bool) {
 	w.serving = true
 	r.waits = append(r.waits, w)
 	r.tubes += len(w.tubes)
-	take := storage.Op{Kind: storage.Take, Holder: w.waiter.holder, Tubes: w.tubes, First: w.first, Wait: waits}
+	take := storage.Op{Kind: storage.Take, Holder: w.waiter.holder, Tubes: w.tubes, First: w.first, Wait: waits, Info: w.info}
 	r.takes = append(r.takes, take)
 }
 

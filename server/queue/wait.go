@@ -32,6 +32,7 @@ type wait struct {
 	waiter  *Waiter
 	tubes   []string
 	first   bool            // of the first tube that has a job: storage.Op.First
+	info    bool            // storage.Op.Info
 	limit   time.Time       // zero if it has none
 	entries []waitlistEntry // in the waitlists of tubes, in that order; nil once the wait has ended
 	asFirst *list.Element   // in waitlists.firsts; nil if it is the first in no waitlist
@@ -80,7 +81,7 @@ const limitGrace = 2 * time.Millisecond
 // until the wait has ended. wakeUps is what Queue.WakeUps returned before the take. The wait
 // ends without a job soon after limit, unless that is storage.Forever.
 func (w *Waiter) Wait(take *storage.Op, wakeUps uint64, limit time.Duration) {
-	next := &wait{waiter: w, tubes: take.Tubes, first: take.First}
+	next := &wait{waiter: w, tubes: take.Tubes, first: take.First, info: take.Info}
 	limited := limit < storage.Forever
 	if limited {
 		limit += limitGrace

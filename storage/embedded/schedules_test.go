@@ -193,6 +193,12 @@ func (c *scheduledCuts) stateNow(latest scheduledState) scheduledState {
 			now.deleted[occurrence{name, v + 2}] = true
 		}
 	}
+	listed := do(c.t, c.e, storage.Op{Kind: storage.ListSchedules, MaxJobs: 100, Args: &storage.Args{}})[0].Answer.Result.Schedules
+	for _, s := range listed {
+		if len(listed) > len(now.versions) || s.Version != now.versions[s.Name] {
+			c.t.Fatalf("of %d records in a list one is version %d of %s", len(listed), s.Version, s.Name)
+		}
+	}
 	for cursor := ""; ; {
 		page := do(c.t, c.e, storage.Op{Kind: storage.ListJobs, Tube: "t", State: tube.Ready, MaxJobs: 100, Args: &storage.Args{Cursor: cursor}})[0].Answer.Result
 		for i := range page.Jobs {

@@ -178,10 +178,10 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 		return &c.put
 	case isTaggedPut(op):
 		return &c.tagged
-	case op.Kind == storage.Take && op.Holder != tube.LeaseHolder:
+	case op.Kind == storage.Take:
 		return &c.taken
-	case p.deletesHeld(c, op):
-		return &c.deletesHeld
+	case p.deletesHeld(c, op), deletesLeased(op):
+		return &c.deletes
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (p *partition) seal(c *call) {
 		return
 	}
 	c.sealed = true
-	for _, seq := range []sequence{c.deletesHeld, c.put, c.tagged, c.taken} {
+	for _, seq := range []sequence{c.deletes, c.put, c.tagged, c.taken} {
 		p.encodeOps(c, seq, nil)
 	}
 	for _, encode := range c.last {
@@ -224,6 +224,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 			n = p.encodePuts(c, ops)
 		case isTaggedPut(op):
 			n = p.encodeTaggedPuts(c, ops)
+		case takesLeaseOf(op):
+			n = encodeLeases(c, ops)
 		case op.Kind == storage.Take && op.Holder == tube.LeaseHolder:
 			c.addFirst(op)
 			encodeTakeLease(c, op, nil)
@@ -237,6 +239,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 			encodeTakeAny(c, op)
 		case p.deletesHeld(c, op):
 			n = p.encodeDeletesHeld(c, ops)
+		case deletesLeased(op):
+			n = encodeDeletesLeased(c, ops)
 		case op.Kind == storage.TubeStats:
 			n = p.encodeTubeStats(c, ops)
 		default:

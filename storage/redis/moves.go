@@ -178,6 +178,37 @@ func readKickPart(u *unit, part int) func(*partition, *reply, []*storage.Op) {
 	}
 }
 
+// deletesLeased returns whether op deletes a job on behalf of a client with a lease token.
+func deletesLeased(op *storage.Op) bool {
+	return op.Kind == storage.Move && op.Move == tube.Delete && op.Holder == tube.LeaseHolder
+}
+
+// encodeDeletesLeased appends the first such deletes, and returns how many.
+func encodeDeletesLeased(c *call, ops []*storage.Op) int {
+	n := alike(ops, deletesLeased)
+	c.words("delete-leased", n)
+	for _, op := range ops[:n] {
+		c.words(strconv.FormatUint(op.Args.Lease, 10))
+		c.addID(op.ID)
+	}
+	c.expect((*partition).readDeletesLeased, ops[:n]...)
+	return n
+}
+
+// readDeletesLeased reads the answers of delete-leased.
+func (p *partition) readDeletesLeased(r *reply, ops []*storage.Op) {
+	for _, op := range ops {
+		switch r.int() {
+		case 0:
+			op.Answer.NotFound = true
+		case 2:
+			run, f := r.ms(), p.flow.of(r.text())
+			f.Deletes++
+			f.Runs.Observe(run)
+		}
+	}
+}
+
 // encodeMoveLeased appends a move on behalf of a client with a lease token.
 func encodeMoveLeased(c *call, op *storage.Op) {
 	c.addReason(op)

@@ -22,8 +22,8 @@ func TestGoneBeforeAnsweredAgain(t *testing.T) {
 		size int
 		gone func(lt *leaseSetTest, id uint64)
 	}{
-		"lease":          {takeOf(tube.LeaseHolder, "t"), "take-lease", 10, (*leaseSetTest).surviveRestart},
-		"large lease":    {takeOf(tube.LeaseHolder, "t"), "take-lease", 20_000, (*leaseSetTest).surviveRestart},
+		"lease":          {takeOf(tube.LeaseHolder, "t"), "\r\nlease\r\n", 10, (*leaseSetTest).surviveRestart},
+		"large lease":    {takeOf(tube.LeaseHolder, "t"), "\r\nlease\r\n", 20_000, (*leaseSetTest).surviveRestart},
 		"lease of many":  {takeOf(tube.LeaseHolder, "other", "t"), "take-lease", 10, (*leaseSetTest).surviveRestart},
 		"take":           {takeOf(1, "t"), "\r\ntake\r\n", 10, (*leaseSetTest).deleteByKey},
 		"large take":     {takeOf(1, "t"), "\r\ntake\r\n", 20_000, (*leaseSetTest).deleteByKey},

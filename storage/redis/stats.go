@@ -2,6 +2,7 @@ package redis
 
 import (
 	"slices"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/lua"
@@ -60,25 +61,38 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 	if r.err != nil || s.Held > tube.LastHeld {
 		return nil
 	}
-	s.Tube, s.Pri, s.Delay, s.TTR, s.Created, s.Counters = rec.Tube(), rec.Pri(), rec.Delay(), rec.TTR(), rec.Created(), rec.Counters()
-	if s.State == tube.Reserved {
-		s.Counters[tube.Reserves]++ // the record counts it when the reservation ends
-	}
+	addRecord(s, rec)
 	if rec.HasMetadata() {
-		r.addMetadata(s)
+		block, policy, leased, pending := r.text(), r.policies(), r.found(), r.text()
+		if f, err := schema.ParseMetadata(block); err == nil { // else fsck reports it
+			f.PendingDead = pending
+			s.Metadata, s.Rules, s.Leased = f, f.Rules.Over(policy), leased
+		}
 	}
 	return s
 }
 
-// addMetadata reads what job-stats answers about a job with metadata.
-func (r *reply) addMetadata(s *tube.JobStats) {
-	block, policy, leased, bound := r.text(), r.policies(), r.found(), r.text()
-	f, err := schema.ParseMetadata(block)
-	if err != nil {
-		return // it is broken: fsck reports it
+// addRecord adds what the header of a record says.
+func addRecord(s *tube.JobStats, rec schema.Record) {
+	s.Tube, s.Pri, s.Delay, s.TTR, s.Created, s.Counters = rec.Tube(), rec.Pri(), rec.Delay(), rec.TTR(), rec.Created(), rec.Counters()
+	if s.State == tube.Reserved {
+		s.Counters[tube.Reserves]++ // the record counts it when the reservation ends
 	}
-	f.PendingDead = bound
-	s.Metadata, s.Rules, s.Leased = f, f.Rules.Over(policy), leased
+}
+
+// leasedStats returns the stats of a job that was leased just now, as job-stats would answer; nil if its metadata is
+// broken.
+func (p *partition) leasedStats(r *reply, id uint64, rec schema.Record, policy *tube.Policy) *tube.JobStats {
+	f, err := rec.Metadata()
+	if err != nil {
+		return nil
+	}
+	s := &tube.JobStats{
+		ID: id, State: tube.Reserved, Leased: true, Holder: tube.LeaseHolder, Metadata: f, Rules: f.Rules.Over(policy),
+		Age: max(time.Duration(p.redisTime(r)-rec.CreatedMs())*time.Millisecond, 0), TimeLeft: time.Duration(rec.TTR()) * time.Second,
+	}
+	addRecord(s, rec)
+	return s
 }
 
 // encodeTubeStats appends the first requests for stats of tubes, and returns how many.

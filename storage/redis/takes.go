@@ -116,24 +116,76 @@ func (p *partition) readTakeAny(r *reply, ops []*storage.Op) {
 	}
 }
 
-// readTakeLease reads a take with a lease, which is no holding of this instance. The job can be
-// gone if its lease ended before the reply was repeated: then another job is requested.
+// readTakeLease reads a take with a lease.
 func (p *partition) readTakeLease(r *reply, ops []*storage.Op) {
 	op := ops[0]
 	switch r.verdict(op) {
 	case lua.Refused:
-		op.Answer.NotFound, op.Answer.Soon = true, storage.Forever
+		noLease(op)
 	case lua.Done:
-		lease := uint64(r.parse(r.text()))
-		id, job := p.nextTaken(r)
-		if id == 0 {
-			r.cutOff(ops)
-			return
+		p.takeLease(r, op, uint64(r.parse(r.text())))
+	}
+}
+
+func noLease(op *storage.Op) { op.Answer.NotFound, op.Answer.Soon = true, storage.Forever }
+
+// takeLease answers a take with the next job that was taken, which is no holding of this instance. The
+// job can be gone if its lease ended before the reply was repeated: then another job is requested.
+func (p *partition) takeLease(r *reply, op *storage.Op, lease uint64) schema.Record {
+	id, job := p.nextTaken(r)
+	if id == 0 {
+		r.cutOff([]*storage.Op{op})
+		return ""
+	}
+	job.tube = nameFor(op, job.tube)
+	p.noteDelivered(r, op, &job)
+	op.Answer.ID, op.Answer.Body = id, job.body
+	op.Answer.Result = &storage.Result{Lease: lease}
+	return job.record
+}
+
+// takesLeaseOf returns whether op leases a job of one tube, with a body of any size.
+func takesLeaseOf(op *storage.Op) bool {
+	return op.Kind == storage.Take && op.Holder == tube.LeaseHolder && op.MaxBytes == 0 && len(op.Tubes) == 1
+}
+
+// encodeLeases appends the first takes with leases from one tube, and returns how many.
+func encodeLeases(c *call, ops []*storage.Op) int {
+	first, wait := ops[0], false
+	n := alike(ops, func(op *storage.Op) bool {
+		return takesLeaseOf(op) && op.Tubes[0] == first.Tubes[0] && op.Info == first.Info
+	})
+	for _, op := range ops[:n] {
+		wait = wait || op.Wait
+	}
+	c.words("lease", &first.Tubes[0], boolArg(wait), n, boolArg(first.Info))
+	c.expect((*partition).readLeases, ops[:n]...)
+	return n
+}
+
+// readLeases reads a sequence of takes with leases, like readTakes.
+func (p *partition) readLeases(r *reply, ops []*storage.Op) {
+	got := r.int()
+	if got < 0 {
+		got = min(-got-1, len(ops))
+		r.cutOff(ops[got:])
+		ops = ops[:got]
+	}
+	got = min(got, len(ops))
+	leases := make([]uint64, got)
+	for i := range leases {
+		leases[i] = r.count()
+	}
+	var policy *tube.Policy
+	if got > 0 && ops[0].Info {
+		policy = r.policies()
+	}
+	for i, op := range ops {
+		if i >= got {
+			noLease(op)
+		} else if rec := p.takeLease(r, op, leases[i]); op.Info && rec != "" {
+			op.Answer.Job = p.leasedStats(r, op.Answer.ID, rec, policy)
 		}
-		job.tube = nameFor(op, job.tube)
-		p.noteDelivered(r, op, &job)
-		op.Answer.ID, op.Answer.Body = id, job.body
-		op.Answer.Result = &storage.Result{Lease: lease}
 	}
 }
 

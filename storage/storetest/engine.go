@@ -90,7 +90,7 @@ func Run(t *testing.T, fresh func(testing.TB) *Engine) {
 	RunRules(t, fresh)
 }
 
-// RunRules runs only the random histories with rules, and with groups.
+// RunRules runs only the random histories with rules and schedules, and with groups.
 func RunRules(t *testing.T, fresh func(testing.TB) *Engine) {
 	t.Run("histories with rules", func(t *testing.T) { runHistories(t, fresh, true, false) })
 	t.Run("histories with groups", func(t *testing.T) { runHistories(t, fresh, true, true) })

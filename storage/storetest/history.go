@@ -92,7 +92,8 @@ func stretchRules(r tube.Rules, unit time.Duration) tube.Rules {
 }
 
 // runHistories runs the same random histories on the engine and the model and compares every
-// answer. With rules they contain tags, policies and leases; with groups also groups and limits.
+// answer. With rules they contain tags, policies, leases and schedules; with groups also groups and
+// limits.
 func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules, groups bool) {
 	covered, brief := make(map[string]int), 1
 	count := *histories
@@ -130,7 +131,7 @@ func newHistory(t testing.TB, e *Engine, seed uint64) *history {
 	return h
 }
 
-// setRules sets whether the history contains tags, policies and leases.
+// setRules sets whether the history contains tags, policies, leases and schedules.
 func (h *history) setRules(rules bool) {
 	h.rules = rules
 	switch {
@@ -168,7 +169,7 @@ func coverKey(s tube.State, m tube.Move, mine bool) string {
 type history struct {
 	*harness
 	model   *Model
-	rules   bool       // it contains tags, policies and leases
+	rules   bool       // it contains tags, policies, leases and schedules
 	groups  bool       // with rules: it contains groups and limits
 	empty   bool       // with rules: no job has a body
 	burying bool       // with rules: no job goes to a dead-letter tube

@@ -233,6 +233,34 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
+// TestStatsOfMany: jobs that are fetched together have their own stats, also if these are equal.
+func TestStatsOfMany(t *testing.T) {
+	onEngines(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {
+		if !on.Leases() {
+			t.Skip("beanstalkd sends no stats with a job")
+		}
+		ctx := limited(t)
+		for _, meta := range []string{"a", "a", "b"} {
+			if _, err := c.Put(ctx, "alike", nil, client.Meta("m", meta)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		consumer := c.Consume("alike")
+		defer consumer.Close()
+		jobs, err := consumer.ReserveBatch(ctx, 3, time.Second)
+		if err != nil || len(jobs) != 3 {
+			t.Fatalf("%d jobs, %v", len(jobs), err)
+		}
+		for i, want := range []string{"a", "a", "b"} {
+			s := jobs[i].Known()
+			if s == nil || s.ID != jobs[i].ID || s.Tube != "alike" || s.Meta["m"] != want {
+				t.Fatalf("job %d: %+v", jobs[i].ID, s)
+			}
+			s.Meta["m"] = "changed"
+		}
+	})
+}
+
 // TestMeta: headers, a trace and the reason of a failure come with the job, and are in its stats.
 func TestMeta(t *testing.T) {
 	onEngines(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {

@@ -1,9 +1,11 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -130,8 +132,14 @@ func (s *Consumer) calls(conn *conn, n int, wait int64) ([]*call, error) {
 func (s *Consumer) take(conn *conn, call *call, jobs []*Job, sent time.Time) ([]*Job, error) {
 	switch reply := &call.reply; reply.Word {
 	case "RESERVED", "LEASED", "RESERVED_BATCH":
+		var info []byte
+		var stats *Stats
 		for _, d := range reply.jobs {
-			jobs = append(jobs, s.client.job(conn, d, sent))
+			if !bytes.Equal(d.info, info) { // mostly all are equal, and reading one takes longer than the rest
+				info = d.info
+				stats, _ = parseInfo(info)
+			}
+			jobs = append(jobs, s.client.job(conn, d, sent, stats))
 		}
 	case "TIMED_OUT", "WATCHING", "DEADLINE_SOON":
 	default:
@@ -140,13 +148,13 @@ func (s *Consumer) take(conn *conn, call *call, jobs []*Job, sent time.Time) ([]
 	return jobs, nil
 }
 
-// job makes the job of a delivery.
-func (c *Client) job(conn *conn, d delivery, sent time.Time) *Job {
+// job makes the job of a delivery. stats, if not nil, is what its info says.
+func (c *Client) job(conn *conn, d delivery, sent time.Time, stats *Stats) *Job {
 	j := &Job{ID: d.id, Body: d.body, Lease: d.lease, Reserved: sent, client: c, conn: conn}
-	if d.info != nil {
-		if j.stats, _ = parseInfo(d.info); j.stats != nil {
-			j.stats.ID = d.id
-		}
+	if stats != nil {
+		own := *stats
+		own.ID, own.Meta = d.id, maps.Clone(stats.Meta)
+		j.stats = &own
 	}
 	return j
 }

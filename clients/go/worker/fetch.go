@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -93,22 +94,24 @@ func (r *run) returned() (settled func()) {
 	return func() { <-r.settling }
 }
 
-// acquire waits until a handler is free, and takes all that are, up to what one reserve can fetch. It
-// returns 0 if the context has ended.
+// acquire waits until a handler is free, and takes all that are, up to what one reserve can fetch. Handlers that are about
+// to return come too: their jobs often end together, since one reserve has fetched them. It returns 0 if the context has ended.
 func (r *run) acquire(ctx context.Context) int {
 	select {
 	case <-ctx.Done():
 		return 0
 	case <-r.free:
 	}
-	for n := 1; n < client.MaxBatch; n++ {
-		select {
-		case <-r.free:
-		default:
-			return n
+	n := 1
+	for before := 0; n > before; {
+		before = n
+		runtime.Gosched()
+		for n < client.MaxBatch && len(r.free) > 0 {
+			<-r.free
+			n++
 		}
 	}
-	return client.MaxBatch
+	return n
 }
 
 // fetchOne takes a job at a time and runs it. The job belongs to the connection of the consumer.

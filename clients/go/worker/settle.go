@@ -12,15 +12,18 @@ import (
 // settle does what the result of a handler means.
 func (r *run) settle(job *Job, result error) {
 	l := job.lease
+	cause := context.Cause(l.ctx)
+	lost := errors.Is(cause, ErrLeaseLost)
+	if result == nil && !lost {
+		r.attempt(l, "delete", l.job.Delete)
+		return
+	}
 	var skip *skipError
 	var snooze *snoozeError
 	log := r.config.Logger.With("job", job.ID, "tube", job.Tube)
-	cause := context.Cause(l.ctx)
 	switch {
-	case errors.Is(cause, ErrLeaseLost):
+	case lost:
 		log.Warn("job lost before its handler returned", "error", result)
-	case result == nil:
-		r.attempt(l, "delete", l.job.Delete)
 	case errors.As(result, &skip):
 		log.Warn("job skipped", "error", skip.err)
 		r.attempt(l, "bury", func(ctx context.Context) error { return l.job.Bury(ctx, client.Reason(fmt.Sprint(skip.err))) })

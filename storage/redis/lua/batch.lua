@@ -75,7 +75,7 @@
 --   each redis.call: half a microsecond, and what the command does
 --   each function definition, by the number of upvalues (locals from outside) that it uses.
 --     So the operations of nearly every batch, in fast/, are not functions, and those in
---     take.lua, slow/, tagged/ and bulk/ are defined by the first operation that needs them
+--     take.lua, leases.lua, slow/, tagged/ and bulk/ are defined by the first operation that needs them
 --   numbers passed to redis.call, which formats them with 17 digits. So it gets texts
 --   new strings, such as arguments and results of redis.call: Lua hashes all of their
 --     bytes, about a nanosecond each. So large records are kept out of here
@@ -99,6 +99,11 @@
 local find_first, reserve_first, hold, SLOW
 local define_take, slow_functions
 
+-- While leasing is set, reserve_first leases, and adds the answers that are tokens to tokens. The
+-- functions are nil until define_leases is called.
+local leasing, tokens = false, {}
+local lease, with_token, lease_large, large_tokens, delete_leased
+
 -- settle_lanes(ends) writes what has changed about groups, nil if nothing has; ends says that the
 -- batch does nothing else any more. See groups/settle.lua.
 local settle_lanes
@@ -106,6 +111,12 @@ local settle_lanes
 function define_take()
 --include data: terms
 --include batch/take.lua
+end
+
+local function define_leases()
+--include data: terms
+--include data: lease
+--include batch/leases.lua
 end
 
 -- What only jobs with tags, tubes with policies and leases need is defined when SLOW is asked
@@ -183,8 +194,10 @@ while ARGV[at] do
   local word = ARGV[at]
   if word == 'put' then
 --include fast/put.lua
-  elseif word == 'take' then
+  elseif word == 'take' or word == 'lease' then
 --include fast/take.lua
+  elseif word == 'delete-leased' then
+--include fast/delete_leased.lua
   elseif word == 'delete-held' then
 --include fast/delete_held.lua
   elseif word == 'drop-sets' then

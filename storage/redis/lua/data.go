@@ -19,6 +19,7 @@ var data = map[string]func() string{
 	"data: rules":             rules,
 	"data: verdicts":          verdicts,
 	"data: metadata":          metadata,
+	"data: lease":             lease,
 	"data: after":             after,
 	"data: placement":         placement,
 	"data: heartbeat-timeout": heartbeatTimeout,
@@ -47,9 +48,10 @@ func call() string {
 }
 
 // terms defines the offsets of the TTR and the priority in a record, from the first byte of
-// the one to the last byte of the other, and how to unpack the two. Lua counts from 1.
+// the one to the last byte of the other, how to unpack the two, and where the name of the tube
+// begins. Lua counts from 1.
 func terms() string {
-	return fmt.Sprintf("local TERMS, TERMS_FROM, TERMS_TO = '>I4I4', %d, %d\n", schema.TTRAt+1, schema.DelayAt)
+	return fmt.Sprintf("local TERMS, TERMS_FROM, TERMS_TO, NAME_AT = '>I4I4', %d, %d, %d\n", schema.TTRAt+1, schema.DelayAt, schema.NameAt+1)
 }
 
 // record is the layout of a record:

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"strings"
 
 	"redstalk/storage/redis/schema"
 	"redstalk/tube"
@@ -167,4 +168,21 @@ local function partition_of(name)
   return hash % partitions
 end
 `
+}
+
+// lease defines only_lease(token), which returns the metadata block of a job that has had no metadata before
+// a lease.
+func lease() string {
+	block := schema.AppendMetadata(nil, &tube.Metadata{})
+	at := len(block) - schema.LeaseToEnd
+	return fmt.Sprintf("local function only_lease(token) return '%s' .. struct.pack('>I8', token) .. '%s' end\n", escaped(block[:at]), escaped(block[at+8:]))
+}
+
+// escaped returns bytes as they are written in a string of Lua.
+func escaped(b []byte) string {
+	var s strings.Builder
+	for _, c := range b {
+		fmt.Fprintf(&s, "\\%03d", c)
+	}
+	return s.String()
 }

@@ -68,6 +68,9 @@ const (
 	// ChangingMetadata is the size of status and what follows it.
 	ChangingMetadata = 1 + 4 + 4 + 8 + 2
 
+	// LeaseToEnd is the size of lease and what follows it.
+	LeaseToEnd = 8 + 2
+
 	// ReasonHead is the size of the reason before its capacity of bytes, and ReasonStep the unit of
 	// that capacity, which includes 2 bytes of length.
 	ReasonHead = 2 + 8

@@ -8,7 +8,7 @@ local KEY_LENGTH = #PREFIX + ID_LENGTH -- of the key of a job
 
 local call, sub, format, concat = redis.call, string.sub, string.format, table.concat
 local READY, BATCH, COUNTS = PREFIX .. 'ready:', PREFIX .. 'batch:' .. INSTANCE, PREFIX .. 'counts'
-local RESERVED, LEASE_SETS = PREFIX .. 'reserved:' .. INSTANCE, PREFIX .. 'groups:' .. INSTANCE
+local RESERVED, LEASE_SETS, LEASES = PREFIX .. 'reserved:' .. INSTANCE, PREFIX .. 'groups:' .. INSTANCE, PREFIX .. 'leases'
 
 local partitions, partition, least, ahead, step = 1, 0, 0, 0, 0
 local void, registering, largest_put, staged = false, false, nil, 0

@@ -11,7 +11,8 @@
 --                   range, is wanted, its name is that of that part
 --   sizes           parallel to names: how many jobs it is
 --   ttrs            likewise: the TTR of a range; nil for a single job
---   cached          likewise: true for a range whose bodies are in the body cache
+--   cached          likewise: true for a range whose bodies are in the body cache, unless the jobs
+--                   are to be leased: then their records are needed
 --   keys            of the jobs; but not those of a cached range that becomes a lease set,
 --                   as they are not needed
 --   any_cached      whether there is a cached range
@@ -25,7 +26,7 @@ local function add_range(found, place, member, count, n)
   local size, terms, pri, ttr, inst = string.match(member, '^;(%d+);((%d+);(%d+);(.*))', KEY_LENGTH + 1)
   local first, wanted = sub(member, 1, KEY_LENGTH), math.min(size, n - count)
   local id, left = tonumber(sub(member, #PREFIX + 1, KEY_LENGTH)), size - wanted
-  local cached = inst == INSTANCE and id >= CACHED_FROM
+  local cached = not leasing and inst == INSTANCE and id >= CACHED_FROM
   if not cached or wanted < LEASE_SET_FROM then
     found.keys[count + 1] = first
     for k = 1, wanted - 1 do found.keys[count + 1 + k] = key_of(id + k * partitions) end
@@ -107,7 +108,9 @@ end
 -- The TTR of the previous single job, and whether it was urgent. Mostly the next one has the
 -- same terms, which are bytes of the record.
 local last_terms, last_ttr, last_urgent
-local function read_terms(terms)
+local function read_terms(record)
+  local terms = sub(record, TERMS_FROM, TERMS_TO)
+  if terms == last_terms then return end
   local ttr, pri = struct.unpack(TERMS, terms)
   last_terms, last_ttr, last_urgent = terms, ttr, pri < URGENT_BELOW
 end
@@ -130,8 +133,7 @@ function hold(found, base)
   for place, name in ipairs(found.names) do
     local size, ttr = found.sizes[place], found.ttrs[place]
     if not ttr then
-      local terms = sub(records[base + 1], TERMS_FROM, TERMS_TO)
-      if terms ~= last_terms then read_terms(terms) end
+      read_terms(records[base + 1])
       ttr = last_ttr
       if last_urgent then urgent = urgent + 1 end
     end
@@ -159,6 +161,27 @@ function hold(found, base)
   return urgent
 end
 
+-- lease makes the jobs in found leased ones: their records, which are in the reply after the first
+-- base ones, get tokens. It returns how many of the jobs are urgent.
+function lease(found, base)
+  local entries, writes, urgent = {}, {}, 0
+  for k, key in ipairs(found.keys) do
+    read_terms(records[base + k])
+    if last_urgent then urgent = urgent + 1 end
+    entries[#entries + 1], entries[#entries + 2] = deadlines[last_ttr] or deadline_of(last_ttr), key
+    local token = large_tokens[key]
+    if not token then
+      records[base + k], token = with_token(records[base + k])
+      writes[#writes + 1], writes[#writes + 2] = key, records[base + k]
+      if SLOW then SLOW.lengths[key] = nil end
+    end
+    tokens[#tokens + 1], taken[#taken + 1] = token, key
+  end
+  if writes[1] then call('MSET', unpack(writes)) end
+  if entries[1] then add_all(LEASES, entries) end
+  return urgent
+end
+
 -- reserve_first takes up to n ready jobs of a tube. It returns how many it got, whether there
 -- may be more, and whether it got fewer because their records are too large. Two commands are
 -- cheaper than ZPOPMIN, which formats the scores and searches for each member.
@@ -173,10 +196,11 @@ function reserve_first(tube, n)
   end
   local count, base, used = found.count, #records, #found.names
   for k = 1, #found.joins, 2 do add_joined(tube, found.joins[k], found.joins[k + 1]) end
+  if leasing then lease_large(found.keys) end
   add_records(tube, found)
   call('ZREMRANGEBYRANK', READY .. tube, '0', format('%d', used - 1))
   if found.rest then call('ZADD', READY .. tube, found.rest_pri, found.rest) end
-  sum.urgent = sum.urgent - found.urgent - hold(found, base)
+  sum.urgent = sum.urgent - (leasing and lease(found, base) or found.urgent + hold(found, base))
   sum.takes, sum.changed = sum.takes + found.count, true
   return found.count, count == n and not cut, cut
 end

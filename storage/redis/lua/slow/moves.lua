@@ -1,7 +1,5 @@
 -- How a job moves: out of the place of its state, along an arrow, into its new place.
 
-local LEASES = PREFIX .. 'leases'
-
 -- joined_in returns how many more ready jobs than members a tube has.
 local function joined_in(tube)
   return tonumber(call('HGET', PREFIX .. 'tube:' .. tube, 'joined') or 0) + (joined[tube] or 0)

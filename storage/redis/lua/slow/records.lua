@@ -47,7 +47,7 @@ local function add_record(key)
   return raw
 end
 
-OPS.load, OPS.length_of, OPS.add_record = load, length_of, add_record
+OPS.load, OPS.length_of, OPS.lengths, OPS.add_record = load, length_of, lengths, add_record
 
 -- add_any_size adds the records of jobs to the reply. It returns false if one of them is
 -- missing: then the reply is incomplete.

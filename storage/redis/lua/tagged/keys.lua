@@ -141,7 +141,7 @@ end
 function OPS.answer_metadata(j)
   local f, size = metadata_of(j), length_of(j.key)
   answer_text(not f and '' or call('GETRANGE', j.key, format('%d', size - f.length - 2), format('%d', size - 3)))
-  answer_text(concat(policy_texts(j.tube), '\n'))
+  answer_text(OPS.tube_policies(j.tube))
   answer(j.leased and 1 or 0)
   local pending = j.state == 'pending' and call('HGET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1))
   answer_text(pending and string.match(pending, '^%S+') or '')

@@ -23,6 +23,44 @@ local function next_ready(from, upto, bytes, limit_pri, limit)
   end
 end
 
+-- give_token gives a job, whose header is written later, the token of a new lease, and returns it.
+local function give_token(j)
+  local f = change_metadata(j)
+  f.lease = math.max(math.floor(MS * 1000), f.lease + 1)
+  save_metadata(j)
+  return f.lease
+end
+
+-- lease_large gives a job such a token if its record is large, and returns it; nil if it is not.
+function OPS.lease_large(key)
+  if length_of(key) < LARGE then return nil end
+  local j = load(key)
+  local token = give_token(j)
+  save(j)
+  return token
+end
+
+-- lease_ready leases a ready job, which is in no place any more, and returns the token.
+local function lease_ready(j)
+  local token = give_token(j)
+  j.leased = true
+  follow(j, 'reserve ready')
+  taken[#taken + 1] = j.key
+  add_record(j.key)
+  return token
+end
+
+-- lease_offered leases up to n of the next jobs of the tube in ARGV[at], in a batch with limits or
+-- groups, and adds the tokens to tokens. It returns what reserve_first returns.
+function OPS.lease_offered(at, n, tokens)
+  for got = 0, n - 1 do
+    local j, cut = next_ready(at, at, 0)
+    if not j then return got, false, cut or false end
+    tokens[#tokens + 1], sum.takes = format('%.0f;', lease_ready(j)), sum.takes + 1
+  end
+  return n, false, false
+end
+
 -- take-lease: leases the best ready job of several tubes
 --
 -- ARGV    'take-lease', wait, bytes, pri, id, n, tubes…
@@ -40,16 +78,27 @@ OPS['take-lease'] = function(i)
     if not cut and ARGV[i] == '1' then await(from, last) end
     return last + 1
   end
-  local f = change_metadata(j)
-  f.lease = math.max(math.floor(MS * 1000), f.lease + 1)
-  save_metadata(j)
-  j.leased = true
-  follow(j, 'reserve ready')
   answer(DONE)
-  answer_text(format('%.0f', f.lease))
-  taken[#taken + 1] = j.key
-  add_record(j.key)
+  answer_text(format('%.0f', lease_ready(j)))
   return last + 1
+end
+
+-- move_leased carries out move-leased.
+function OPS.move_leased(move, token, key, pri, delay)
+  local j, arrow = load(key), nil
+  if j and j.has_metadata then
+    locate(j, false)
+    j.mine = j.leased and metadata_of(j) ~= nil and format('%.0f', j.metadata.lease) == token
+    arrow = j.mine and arrow_for(j, move)
+  end
+  answer(arrow and 1 or 0)
+  if arrow then
+    j.stays = j.state == ARROW_TO[arrow]
+    leave_place(j)
+    if ARROW_SETS_PRI[arrow] then j.pri = tonumber(pri) end
+    if ARROW_SETS_DELAY[arrow] then j.delay = tonumber(delay) end
+    follow(j, arrow)
+  end
 end
 
 -- move-leased: moves a job along an arrow for the owner of its lease
@@ -58,19 +107,9 @@ end
 -- Keys    as move, and leases
 -- Answer  1; 0 if that is not its present lease
 OPS['move-leased'] = function(i)
-  local move, j, arrow = ARGV[i], load(ARGV[i + 2]), nil
-  if j and j.has_metadata then
-    locate(j, false)
-    j.mine = j.leased and metadata_of(j) ~= nil and format('%.0f', j.metadata.lease) == ARGV[i + 1]
-    arrow = j.mine and arrow_for(j, move)
-  end
-  answer(arrow and 1 or 0)
-  if arrow then
-    j.stays = j.state == ARROW_TO[arrow]
-    leave_place(j)
-    if ARROW_SETS_PRI[arrow] then j.pri = tonumber(ARGV[i + 3]) end
-    if ARROW_SETS_DELAY[arrow] then j.delay = tonumber(ARGV[i + 4]) end
-    follow(j, arrow)
-  end
+  OPS.move_leased(unpack(ARGV, i, i + 4))
   return i + 5
 end
+
+-- tube_policies returns the texts of the policies of a tube, a line each.
+function OPS.tube_policies(tube) return concat(policy_texts(tube), '\n') end

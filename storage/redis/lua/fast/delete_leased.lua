@@ -1,0 +1,10 @@
+-- delete-leased: deletes jobs for the owners of their leases
+--
+-- ARGV    'delete-leased', n, and n times: token, id
+-- Keys    as move-leased
+-- Answer  for each 0 if that is not its present lease, or 1; or 2, for how many ms it has run, and its
+--         tube, which the instance counts
+if not with_token then define_leases() end
+write_new_jobs()
+delete_leased(at + 2, at + 1 + 2 * ARGV[at + 1])
+at = at + 2 + 2 * ARGV[at + 1]
