@@ -2,6 +2,7 @@ package redis
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -360,4 +361,31 @@ func (w *scheduleWorker) put(n int) {
 		w.next++
 		return op
 	})
+}
+
+// TestSchedulesFull: without memory Redis accepts no schedules and no jobs of them. Those that are there
+// are due, and can be deleted.
+func TestSchedulesFull(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	var ahead atomic.Int64
+	s := newScheduleStore(t, server.URL(), 1, &ahead)
+	do(s.Store, scheduleOp("a", 1, 0))
+	client.ConfigSet(t.Context(), "maxmemory", "1")
+	for _, op := range []storage.Op{scheduledPut("a", 2, 0, tube.Tags{}), scheduleOp("a", 2, 0), scheduleOp("b", 1, 0)} {
+		if a := do(s.Store, op); !errors.Is(a.Err, storage.ErrNoSpace) {
+			t.Errorf("%v: %+v", op.Kind, a)
+		}
+	}
+	if got := s.due(t, 9); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("due are %q", got)
+	}
+	if a := do(s.Store, storage.Op{Kind: storage.DeleteSchedule, Args: &storage.Args{Name: "a"}}); a.Err != nil || a.NotFound {
+		t.Errorf("%+v", a)
+	}
+	client.ConfigSet(t.Context(), "maxmemory", "0")
+	if a := do(s.Store, scheduledPut("a", 1, 0, tube.Tags{})); a.ID != 1 {
+		t.Errorf("%+v", a)
+	}
 }
