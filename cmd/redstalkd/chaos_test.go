@@ -196,6 +196,7 @@ func (c *chaos) runRounds(rounds int) {
 	defer load.Wait()
 	defer stop()
 	defer c.printLogs()
+	c.setSchedules()
 	c.awaitPuts(100)
 	for number := range rounds {
 		c.round(number)
@@ -203,6 +204,7 @@ func (c *chaos) runRounds(rounds int) {
 	stop()
 	load.Wait()
 	c.fsck("when the load has ended")
+	c.checkSchedules()
 	c.audit(rounds)
 	c.t.Log(c.record.Report())
 }
