@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -387,5 +388,34 @@ func TestSchedulesFull(t *testing.T) {
 	client.ConfigSet(t.Context(), "maxmemory", "0")
 	if a := do(s.Store, scheduledPut("a", 1, 0, tube.Tags{})); a.ID != 1 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestSchedulesAfterKill: records, and what they have come to, survive the end of Redis and of the instance.
+func TestSchedulesAfterKill(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s := openAt(t, server.URL(), patient)
+	tags := tube.Tags{Key: "k"}
+	do(s, scheduleOp("often", 1, 0))
+	do(s, scheduledPut("often", 2, 0, tags))
+	do(s, scheduledPut("often", 3, tube.Instant(time.Hour), tags))
+	before := getSchedule(s, "often").Result.Schedules[0]
+	s.crash()
+	server.Kill()
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, server.URL(), patient)
+	a := getSchedule(s, "often")
+	if a.NotFound || !reflect.DeepEqual(a.Result.Schedules[0], before) || before.Results.Put != 1 || before.Results.Overlapped != 1 {
+		t.Errorf("after the restart %+v, before %+v", a, before)
+	}
+	if a := do(s, scheduledPut("often", 3, 0, tags)); !a.NotFound {
+		t.Errorf("an old version: %+v", a)
+	}
+	job := do(s, storage.Op{Kind: storage.JobStats, ID: 1}).Job
+	if want := (tube.Occurrence{Schedule: "often", Nominal: tube.Instant(2 * time.Second)}); job == nil || *job.Metadata.Occurrence != want {
+		t.Errorf("the job is %+v", job)
 	}
 }
