@@ -63,8 +63,8 @@ type Args struct {
 	Reason string // Move: see tube.Terms; a copy, at most tube.MaxReason bytes
 	Import *Import
 
-	Name     string // of a schedule
-	Schedule *tube.Schedule
+	Name     string         // of a schedule
+	Schedule *tube.Schedule // kept by the store, with its Body
 
 	Group       string // a group of Op.Tube
 	GroupConfig *tube.GroupConfig

@@ -108,8 +108,9 @@ func (all *schedules) queue(s *scheduled) {
 		all.unqueue(s)
 		return
 	case s.pos < 0:
-		heap.Push(&all.due, s)
+		heap.Push(&all.due, dueSchedule{due, s})
 	default:
+		all.due[s.pos].at = due
 		heap.Fix(&all.due, s.pos)
 	}
 	all.reportedAt = min(all.reportedAt, s.record.Due-1)
@@ -168,10 +169,11 @@ func (m *Machine) DueSchedules(now Instant, count int) (due []*Schedule) {
 	for n := 0; n < MaxListed && all.endClaim(now); n++ { // if there are more, Ticks end them
 	}
 	for range min(count, MaxListed) {
-		if len(all.due) == 0 || all.due[0].record.Due > now {
+		if len(all.due) == 0 || all.due[0].at > now {
 			break
 		}
-		s := heap.Pop(&all.due).(*scheduled)
+		s := all.due[0].schedule
+		all.unqueue(s)
 		s.claimed = now + Instant(ClaimTime)
 		all.claims = append(all.claims, claim{s, s.claimed})
 		due = append(due, s.record)
@@ -209,7 +211,7 @@ func (m *Machine) fireSchedules(now Instant) {
 func (m *Machine) rearmSchedules() {
 	all, at := &m.schedules, Never
 	if len(all.due) > 0 {
-		if at = all.due[0].record.Due; at <= all.reportedAt {
+		if at = all.due[0].at; at <= all.reportedAt {
 			at = all.reportedAt + reportAgain
 		}
 	}
@@ -230,35 +232,40 @@ func (m *Machine) TakeSchedulesDue() bool {
 func (m *Machine) RestoreSchedule(s *Schedule) { m.placeSchedule(nil, s) }
 
 // dueHeap is a container/heap of schedules, the one that is due first at its head.
-type dueHeap []*scheduled
+type dueHeap []dueSchedule
+
+// dueSchedule is a schedule and when its record is due.
+type dueSchedule struct {
+	at       Instant
+	schedule *scheduled
+}
 
 func (h dueHeap) Len() int { return len(h) }
 
 // Less orders schedules that are due at the same time by their names.
 func (h dueHeap) Less(i, j int) bool {
-	a, b := h[i].record, h[j].record
-	return a.Due < b.Due || a.Due == b.Due && a.Name < b.Name
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].schedule.record.Name < h[j].schedule.record.Name
 }
 
 func (h dueHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].pos, h[j].pos = i, j
+	h[i].schedule.pos, h[j].schedule.pos = i, j
 }
 
 // Push is for container/heap only.
 func (h *dueHeap) Push(x any) {
-	x.(*scheduled).pos = len(*h)
-	*h = append(*h, x.(*scheduled))
+	x.(dueSchedule).schedule.pos = len(*h)
+	*h = append(*h, x.(dueSchedule))
 }
 
 // Pop is for container/heap only.
 func (h *dueHeap) Pop() any {
 	last := len(*h) - 1
-	s := (*h)[last]
-	(*h)[last] = nil
+	x := (*h)[last]
+	(*h)[last] = dueSchedule{}
 	*h = (*h)[:last]
-	s.pos = -1
-	return s
+	x.schedule.pos = -1
+	return x
 }
 
 // scheduleList has the schedules in the order of their names. It is stored in parts, none of which is

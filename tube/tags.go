@@ -42,8 +42,9 @@ const (
 	Replace                    // the other job is removed, whoever holds it
 	Fail                       // nothing is put, and the client gets an error
 
-	// Follow is Keep, unless the other job has been started at least once: then the new job gets the key,
-	// and the other has none any more. Only schedules use it.
+	// Follow is Keep, unless the other job has been started at least once since it was put or replayed:
+	// then the new job gets the key, and the other has none any more, nor leaves a tombstone of it. Only
+	// schedules use it.
 	Follow
 )
 

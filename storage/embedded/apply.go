@@ -61,8 +61,10 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		e.applyGroup(now, op)
 	case storage.ListGroups:
 		return e.listGroups(now, op)
-	case storage.ListSchedules, storage.DueSchedules:
-		return e.pageOfSchedules(now, op)
+	case storage.ListSchedules:
+		return e.listSchedules(now, op)
+	case storage.DueSchedules:
+		return e.dueSchedules(now, op, p)
 	case storage.SetSchedule, storage.GetSchedule, storage.DeleteSchedule:
 		e.applySchedule(now, op)
 	case storage.PeekKey:

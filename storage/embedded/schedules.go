@@ -37,24 +37,31 @@ func (e *Engine) putScheduled(now tube.Instant, op *storage.Op) {
 	}
 }
 
-// recordsPerMove is how many records of schedules are read in the time in which one job is moved.
-const recordsPerMove = 4
-
-// pageOfSchedules carries out a ListSchedules or a DueSchedules. It returns false if it has to be
-// tried again later.
-func (e *Engine) pageOfSchedules(now tube.Instant, op *storage.Op) (done bool) {
-	if !e.mayBegin() {
+// listSchedules carries out a ListSchedules. It returns false if it has to be tried again later: no
+// more than one page is made under one hold of the lock.
+func (e *Engine) listSchedules(now tube.Instant, op *storage.Op) (done bool) {
+	if !e.mayBeginMany() {
 		return false
 	}
-	r := &storage.Result{Now: now}
-	if op.Kind == storage.DueSchedules {
-		r.Schedules = e.machine.DueSchedules(now, int(op.MaxJobs))
-	} else {
-		r.Schedules, r.Cursor = e.machine.ListSchedules(cursorOf(op), int(op.MaxJobs))
-	}
-	e.spend(len(r.Schedules) / recordsPerMove)
-	op.Answer.Result = r
+	page, next := e.machine.ListSchedules(cursorOf(op), int(op.MaxJobs))
+	e.spend(e.budget)
+	op.Answer.Result = &storage.Result{Schedules: page, Cursor: next, Now: now}
 	return true
+}
+
+// dueSchedules carries out a DueSchedules, or a part of it.
+func (e *Engine) dueSchedules(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+	if !p.begun {
+		p.begun, p.limit = true, int(min(op.MaxJobs, tube.MaxListed))
+		op.Answer.Result = new(storage.Result)
+	}
+	part := min(p.limit-p.done, e.budget+1)
+	due := e.machine.DueSchedules(now, max(part, 0))
+	e.spend(max(len(due)-1, 0))
+	p.done += len(due)
+	r := op.Answer.Result
+	r.Schedules, r.Now = append(r.Schedules, due...), now
+	return p.done == p.limit || len(due) < part
 }
 
 // scheduleSize is how many bytes the body of the record takes that op writes, if it writes one.

@@ -78,11 +78,11 @@ func NewTubeChanges() TubeChanges {
 // first what FirstSegment will return. The keys are in ascending order.
 func (in *Ingest) SetOthers(c TubeChanges, lastID, first uint64) error {
 	return errors.Join(
-		in.setGroups(c.Groups),
-		in.setSchedules(c.Schedules),
 		in.setTombstones(c.Tombstones),
+		in.setGroups(c.Groups),
 		in.setImports(c.Imports),
 		in.set(others, []byte{lastIDKey}, binary.BigEndian.AppendUint64(nil, lastID)),
+		in.setSchedules(c.Schedules),
 		in.setPauses(c.Pauses),
 		in.setPolicies(c.Policies),
 		in.set(others, []byte{segmentKey}, binary.BigEndian.AppendUint64(nil, first)),
