@@ -2,7 +2,10 @@ package redis
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -74,9 +77,15 @@ type scheduleStore struct {
 
 func newScheduleStore(t *testing.T, url string, partitions int, ahead *atomic.Int64) *scheduleStore {
 	t.Helper()
-	s := &scheduleStore{Store: openWith(t, Options{
-		URL: url, Partitions: partitions, Timeout: patient, skew: func() time.Duration { return time.Duration(ahead.Load()) },
-	})}
+	store, err := Open(t.Context(), Options{
+		URL: url, Partitions: partitions, Timeout: patient, Log: slog.New(slog.DiscardHandler),
+		skew: func() time.Duration { return time.Duration(ahead.Load()) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	s := &scheduleStore{Store: store}
 	s.Listen(&s.dueListener)
 	return s
 }
@@ -353,4 +362,60 @@ func (w *scheduleWorker) put(n int) {
 		w.next++
 		return op
 	})
+}
+
+// TestSchedulesFull: without memory Redis accepts no schedules and no jobs of them. Those that are there
+// are due, and can be deleted.
+func TestSchedulesFull(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	var ahead atomic.Int64
+	s := newScheduleStore(t, server.URL(), 1, &ahead)
+	do(s.Store, scheduleOp("a", 1, 0))
+	client.ConfigSet(t.Context(), "maxmemory", "1")
+	for _, op := range []storage.Op{scheduledPut("a", 2, 0, tube.Tags{}), scheduleOp("a", 2, 0), scheduleOp("b", 1, 0)} {
+		if a := do(s.Store, op); !errors.Is(a.Err, storage.ErrNoSpace) {
+			t.Errorf("%v: %+v", op.Kind, a)
+		}
+	}
+	if got := s.due(t, 9); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("due are %q", got)
+	}
+	if a := do(s.Store, storage.Op{Kind: storage.DeleteSchedule, Args: &storage.Args{Name: "a"}}); a.Err != nil || a.NotFound {
+		t.Errorf("%+v", a)
+	}
+	client.ConfigSet(t.Context(), "maxmemory", "0")
+	if a := do(s.Store, scheduledPut("a", 1, 0, tube.Tags{})); a.ID != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestSchedulesAfterKill: records, and what they have come to, survive the end of Redis and of the instance.
+func TestSchedulesAfterKill(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s := openAt(t, server.URL(), patient)
+	tags := tube.Tags{Key: "k"}
+	do(s, scheduleOp("often", 1, 0))
+	do(s, scheduledPut("often", 2, 0, tags))
+	do(s, scheduledPut("often", 3, tube.Instant(time.Hour), tags))
+	before := getSchedule(s, "often").Result.Schedules[0]
+	s.crash()
+	server.Kill()
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, server.URL(), patient)
+	a := getSchedule(s, "often")
+	if a.NotFound || !reflect.DeepEqual(a.Result.Schedules[0], before) || before.Results.Put != 1 || before.Results.Overlapped != 1 {
+		t.Errorf("after the restart %+v, before %+v", a, before)
+	}
+	if a := do(s, scheduledPut("often", 3, 0, tags)); !a.NotFound {
+		t.Errorf("an old version: %+v", a)
+	}
+	job := do(s, storage.Op{Kind: storage.JobStats, ID: 1}).Job
+	if want := (tube.Occurrence{Schedule: "often", Nominal: tube.Instant(2 * time.Second)}); job == nil || *job.Metadata.Occurrence != want {
+		t.Errorf("the job is %+v", job)
+	}
 }

@@ -154,11 +154,6 @@ function slow_functions()
 --include tagged/leases.lua
 --include tagged/pending.lua
   end
-  function define_schedules()
---include data: schedules
---include schedules/records.lua
---include schedules/due.lua
-  end
   function define_groups()
 --include groups/all.lua
   end

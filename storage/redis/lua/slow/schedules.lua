@@ -1,6 +1,10 @@
--- What the other files here need of schedules/, which is defined when a batch needs it.
+-- Schedules. Their operations, in schedules/, are defined when a batch needs them.
 
-local define_schedules
+local function define_schedules()
+--include data: schedules
+--include schedules/records.lua
+--include schedules/due.lua
+end
 local SCHEDULES -- what that has returned
 
 -- schedules: carries out an operation on schedules
