@@ -358,19 +358,8 @@ func modelTag(name, value string) (string, bool) {
 	switch name {
 	case "delay", "key-ttl", "ttl", "catch-up":
 		return modelTime(value)
-	case "every":
-		shown, ok := modelTime(value)
-		return shown, ok && shown != "0s"
-	case "cron":
-		return fmt.Sprintf("%q", value), 0 < len(value) && len(value) <= 256
-	case "tz":
-		return value, len(value) <= 256 && modelPlain.MatchString(value)
-	case "overlap":
-		return value, slices.Contains([]string{"skip", "replace", "allow", "buffer-one"}, value)
-	case "catch-up-all", "from":
-		return modelRange(name, value)
-	case "until":
-		return modelRange("from", value)
+	case "every", "cron", "tz", "overlap", "catch-up-all", "from", "until":
+		return modelScheduleTag(name, value)
 	case "group", "group-concurrency", "concurrency", "weight", "group-order", "group-rate", "rate":
 		return modelGroupTag(name, value)
 	case "push":
@@ -425,6 +414,24 @@ func modelTag(name, value string) (string, bool) {
 		times[i] = shown
 	}
 	return fmt.Sprint(times), true
+}
+
+// modelScheduleTag is modelTag for tags about schedules.
+func modelScheduleTag(name, value string) (string, bool) {
+	switch name {
+	case "every":
+		shown, ok := modelTime(value)
+		return shown, ok && shown != "0s"
+	case "cron":
+		return fmt.Sprintf("%q", value), 0 < len(value) && len(value) <= 256
+	case "tz":
+		return value, len(value) <= 256 && modelPlain.MatchString(value)
+	case "overlap":
+		return value, slices.Contains([]string{"skip", "replace", "allow", "buffer-one"}, value)
+	case "catch-up-all", "from":
+		return modelRange(name, value)
+	}
+	return modelRange("from", value)
 }
 
 // modelGroupTag is modelTag for tags about groups and limits.
