@@ -24,16 +24,16 @@ local function plain_member(t, q)
   return format('%012d%s', math.max(q.plain, 0) * 1000, t.plain_turn)
 end
 
--- read_entries reads the next entries of the index, up to n.
-local function read_entries(t, q, n)
-  local from = q.read
+-- read_entries reads the next entries of the index: few at first, as lone jobs can come before them.
+local function read_entries(t, q)
+  local from, n = q.read, q.want
   local found, groups = call('ZRANGE', t.eligible, format('%d', from), format('%d', from + n - 1)), {}
   for k, member in ipairs(found) do
     groups[k] = sub(member, ENTRY_LENGTH + 1)
     q.entries[from + k] = { member = member, group = groups[k], lane = false, first = false, key = false }
   end
   read_lanes(t, groups)
-  q.read, q.all = from + #found, #found < n
+  q.read, q.all, q.want = from + #found, #found < n, math.min(2 * n, 100)
 end
 
 -- again adds an offer of a lane that has started a job, or whose entry was wrong, to those that come
@@ -66,7 +66,7 @@ end
 -- put right when the tube is settled.
 local function first_entry(t, q)
   while true do
-    if not q.entries[q.at] and not q.all then read_entries(t, q, q.want) end
+    if not q.entries[q.at] and not q.all then read_entries(t, q) end
     local entry = q.entries[q.at]
     if not entry or entry.lane then return entry end
     local lane = lane_of(t, entry.group)
@@ -132,8 +132,8 @@ local function next_offer(t, q)
   return best, from_again, behind
 end
 
-local function new_queue(n)
-  return { entries = {}, at = 1, again = {}, read = 0, pending = 0, want = math.min(n, 100), got = 0, keys = {}, lanes = {}, ready = {}, reserved = {} }
+local function new_queue()
+  return { entries = {}, at = 1, again = {}, read = 0, pending = 0, want = 4, got = 0, keys = {}, lanes = {}, ready = {}, reserved = {} }
 end
 
 -- group_of_job returns the group of a job by its key; nil if it has no record.
@@ -147,7 +147,7 @@ end
 function G.offer(t)
   settle(t)
   if tube_held(t) ~= NOT_HELD then return nil end
-  local offer = next_offer(t, new_queue(1))
+  local offer = next_offer(t, new_queue())
   if not offer then return nil end
   return tonumber(sub(offer.member, 1, 10)), offer.key, offer.lane and offer.lane.group or offer.lone and group_of_job(offer.key)
 end
@@ -277,7 +277,7 @@ function G.take(t, n)
   if not reserve_first then define_take() end
   settle(t)
   local held, most = tube_held(t)
-  local q, cut = new_queue(n), false
+  local q, cut = new_queue(), false
   most = held == NOT_HELD and math.min(n, most) or 0
   while q.got < most and not cut do
     local offer, from_again, behind = next_offer(t, q)
