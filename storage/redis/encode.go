@@ -247,7 +247,7 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 		case deletesLeased(op):
 			n = encodeDeletesLeased(c, ops)
 		case op.Kind == storage.TubeStats:
-			n = p.encodeTubeStats(c, ops)
+			n = p.encodeTubeStats(c, u, ops)
 		default:
 			p.encodeOp(c, u, op)
 		}

@@ -95,16 +95,23 @@ func (p *partition) leasedStats(r *reply, id uint64, rec schema.Record, policy *
 	return s
 }
 
-// encodeTubeStats appends the first requests for stats of tubes, and returns how many.
-func (p *partition) encodeTubeStats(c *call, ops []*storage.Op) int {
-	n := alike(ops, func(op *storage.Op) bool { return op.Kind == storage.TubeStats })
-	c.words("tube-stats", n)
-	here := make([]refCounts, n)
-	for i, op := range ops[:n] {
-		here[i] = p.refs.counts(op.Tube)
-		c.words(&op.Tube)
+// encodeTubeStats appends the first requests for stats of tubes, and returns how many. u is the unit from
+// which they come.
+func (p *partition) encodeTubeStats(c *call, u *unit, ops []*storage.Op) int {
+	n := alike(ops, func(op *storage.Op) bool { return op.Kind == storage.TubeStats && op.Info == ops[0].Info })
+	fresh := slices.DeleteFunc(slices.Clone(ops[:n]), func(op *storage.Op) bool { return u.many.limits[op] != nil })
+	if len(fresh) > 0 {
+		c.words("tube-stats", len(fresh))
+		here := make([]refCounts, len(fresh))
+		for i, op := range fresh {
+			here[i] = p.refs.counts(op.Tube)
+			c.words(&op.Tube)
+		}
+		c.expect(readTubeStats(here), fresh...)
 	}
-	c.expect(readTubeStats(here), ops[:n]...)
+	if ops[0].Info {
+		encodeLimitStats(c, u, ops[:n])
+	}
 	return n
 }
 

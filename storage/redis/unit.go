@@ -207,6 +207,8 @@ type manyProgress struct {
 	groups   []tube.GroupStats
 	names    []string // of groups that were found, and come next; in their order
 	cut      bool     // whether more groups were found than these
+
+	limits map[*storage.Op]*limitProgress // of TubeStats whose figures about groups take further calls
 }
 
 // listPosition is the position of a job in a queue, as the script has it: its score and its

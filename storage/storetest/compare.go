@@ -120,7 +120,7 @@ func sameTube(got, want tube.TubeStats, maxDiff time.Duration) bool {
 	got.PauseLeft = want.PauseLeft
 	got.OldestReady, got.HasPolicy, got.Waits, got.Runs = 0, false, tube.Times{}, tube.Times{}
 	want.OldestReady, want.HasPolicy, want.Waits, want.Runs = 0, false, tube.Times{}, tube.Times{}
-	return same && got == want
+	return same && reflect.DeepEqual(got, want)
 }
 
 func sameGroup(got, want tube.GroupStats, maxDiff time.Duration) bool {
@@ -198,7 +198,7 @@ func show(a *storage.Answer) string {
 	case a.Job != nil:
 		return showJob(a.Job)
 	case a.TubeStats != nil:
-		return fmt.Sprintf("%+v", *a.TubeStats)
+		return fmt.Sprintf("%+v, limits %+v", *a.TubeStats, a.TubeStats.Limits)
 	case a.Stats != nil:
 		return fmt.Sprintf("%+v", a.Stats.Totals)
 	case a.Names != nil:

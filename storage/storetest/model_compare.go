@@ -50,7 +50,7 @@ func (m *Model) Reopened(keepsTubes bool, now *Model) *Model {
 func (m *Model) Differs(s storage.Store) string {
 	ops := []storage.Op{{Kind: storage.Stats}, {Kind: storage.Tubes}}
 	for _, name := range tubeNames {
-		ops = append(ops, storage.Op{Kind: storage.TubeStats, Tube: name}, storage.Op{Kind: storage.ListGroups, Tube: name, MaxJobs: 100})
+		ops = append(ops, storage.Op{Kind: storage.TubeStats, Tube: name, Info: true}, storage.Op{Kind: storage.ListGroups, Tube: name, MaxJobs: 100})
 		for _, group := range groupNames {
 			ops = append(ops, storage.Op{Kind: storage.GetGroup, Tube: name, Args: &storage.Args{Group: group}})
 		}

@@ -141,6 +141,38 @@ func (m *Model) groupStats(l modelLane) tube.GroupStats {
 	return s
 }
 
+// limitStats returns the figures about groups and limits of a tube, nil if it has neither.
+func (m *Model) limitStats(t *modelTube) *tube.LimitStats {
+	s, lanes := new(tube.LimitStats), make(map[modelLane]bool)
+	for _, j := range m.jobs {
+		if j.tube != t {
+			continue
+		}
+		lanes[j.lane()] = true
+		if j.state == tube.Ready {
+			s.Held[m.held(j.lane())]++
+		}
+	}
+	s.Held[tube.NotHeld] = 0
+	delete(lanes, modelLane{t.name, ""})
+	for l := range lanes {
+		if n := m.inLane(l, tube.Reserved); n > 0 {
+			s.Busiest = append(s.Busiest, tube.GroupCount{Name: l.group, Reserved: n})
+			if most := m.groupLimits(l).Concurrency; most > 0 && n >= uint64(most) {
+				s.Full++
+			}
+		}
+	}
+	slices.SortFunc(s.Busiest, func(a, b tube.GroupCount) int {
+		return cmp.Or(cmp.Compare(b.Reserved, a.Reserved), cmp.Compare(a.Name, b.Name))
+	})
+	s.Busiest = s.Busiest[:min(len(s.Busiest), tube.MaxBusiest)]
+	if s.Groups = uint64(len(lanes)); s.Groups == 0 && m.tubeLimits(t.name) == (tube.Limits{}) {
+		return nil
+	}
+	return s
+}
+
 // listGroups answers with a page of groups. A cursor means: behind the page that was listed last.
 func (m *Model) listGroups(op *storage.Op) {
 	names := make(map[string]bool)

@@ -30,7 +30,9 @@ func (m *Model) report(op *storage.Op, in func(*modelJob) bool) {
 	case storage.TubeStats:
 		t := m.find(op.Tube)
 		if a.NotFound = t == nil; t != nil {
-			a.TubeStats = m.tubeStats(t, in)
+			if a.TubeStats = m.tubeStats(t, in); op.Info {
+				a.TubeStats.Limits = m.limitStats(t)
+			}
 		}
 	case storage.Stats:
 		a.Stats = m.stats()

@@ -116,7 +116,7 @@ func (h *history) randomOp() storage.Op {
 	case n < 88:
 		return h.randomRef(op)
 	default:
-		op.Kind = randomReport(n)
+		op.Kind, op.Info = randomReport(n), true
 	}
 	return op
 }

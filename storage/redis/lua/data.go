@@ -144,7 +144,7 @@ func limits() string {
 	for _, p := range tube.RatePeriods {
 		fmt.Fprintf(&periods, "%d, ", p.Milliseconds())
 	}
-	return fmt.Sprintf("local PERIODS, STRICT = { %s}, %d\n", &periods, tube.Strict) +
+	return fmt.Sprintf("local PERIODS, STRICT, MAX_BUSIEST = { %s}, %d, %d\n", &periods, tube.Strict, tube.MaxBusiest) +
 		fmt.Sprintf("local NOT_HELD, HELD_BY_PAUSE, HELD_BY_CONCURRENCY, HELD_BY_RATE = %d, %d, %d, %d\n",
 			tube.NotHeld, tube.HeldByPause, tube.HeldByConcurrency, tube.HeldByRate)
 }

@@ -13,6 +13,7 @@
 --include groups/put.lua
 --include groups/delete.lua
 --include groups/commands.lua
+--include groups/figures.lua
 --include shared/limits.lua
 --include groups/policies.lua
 return G

@@ -155,6 +155,29 @@ OPS['tube-stats'] = function(i)
   return last + 1
 end
 
+-- limit-stats: returns figures about the groups and limits of tubes, as far as it gets
+--
+-- ARGV    'limit-stats', n, and for each tube its name, cursor, several
+--           cursor   '' at first, else from the answer before
+--           several  how many groups with several reserved jobs are known
+-- Keys    reads the keys of lanes and lone jobs, group-limits:, group-pauses: and starts:TUBE
+-- Answer  for each tube 0 if it has neither groups nor limits, else 1; the cursor with which to continue, ''
+--         if there is no more; how many ready jobs the lanes hold for each tube.Held but the first one; why
+--         the tube holds all jobs, a tube.Held; how many groups and how many full ones to add; and how
+--         many groups with reserved jobs, up to MAX_BUSIEST of which the name and the number follow
+local SPEND = 1000 -- about how many lanes are looked at, for all of the tubes
+OPS['limit-stats'] = function(i)
+  local last, left = i + 3 * ARGV[i], SPEND
+  for k = i + 1, last, 3 do
+    if limited then
+      left = OPS.groups().answer_figures(ARGV[k], ARGV[k + 1], tonumber(ARGV[k + 2]), left)
+    else
+      answer(0)
+    end
+  end
+  return last + 1
+end
+
 -- add-times: adds the times that jobs of a tube have waited and run since the last report of
 -- this instance, if the tube has a policy
 --
