@@ -123,9 +123,12 @@ end
 -- answer_figures answers limit-stats for one tube, and returns what is left to spend.
 function G.answer_figures(tube, cursor, several, left)
   local t = find(tube)
-  answer(t and 1 or 0)
-  if not t then return left end
-  settle(t)
+  if t then settle(t) end
+  if not t or not t.listed and t.limit == 0 and not t.rates then
+    answer(0)
+    return left
+  end
+  answer(1)
   local f = { held = { 0, 0, 0 }, groups = 0, full = 0, busy = {}, several = 0, wanted = MAX_BUSIEST - several, unfound = false }
   local after = ''
   if t.listed then after, left = count_on(t, f, cursor, left) end
