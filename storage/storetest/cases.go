@@ -105,6 +105,8 @@ var cases = map[string]func(*harness){
 	"groups: a limit that never binds":             testNeverBinds,
 	"groups: list":                                 testListGroups,
 	"groups: counts":                               testGroupCounts,
+	"groups: figures":                              testGroupFigures,
+	"groups: busiest":                              testBusiestGroups,
 	"groups: flush":                                testFlushGroup,
 	"groups: pause":                                testPauseGroup,
 	"groups: config":                               testGroupConfig,
