@@ -13,7 +13,7 @@ import (
 )
 
 // commandStat returns a figure of INFO commandstats, 0 if the command was never called.
-func commandStat(t *testing.T, server *redistest.Server, command, figure string) int64 {
+func commandStat(t testing.TB, server *redistest.Server, command, figure string) int64 {
 	t.Helper()
 	info, err := server.Client(t).Info(context.Background(), "commandstats").Result()
 	if err != nil {
@@ -29,7 +29,7 @@ func commandStat(t *testing.T, server *redistest.Server, command, figure string)
 }
 
 // scriptCalls returns the number of calls of the script.
-func scriptCalls(t *testing.T, server *redistest.Server) int64 {
+func scriptCalls(t testing.TB, server *redistest.Server) int64 {
 	t.Helper()
 	return commandStat(t, server, "evalsha", "calls") + commandStat(t, server, "eval", "calls")
 }

@@ -48,6 +48,7 @@ func testGroupFigures(b *harness) {
 	want.Held[tube.HeldByPause], want.Held[tube.HeldByConcurrency], want.Held[tube.HeldByRate] = 1, 3, 2
 	b.wantLimitStats("each kind of hold", &want)
 	b.setPolicy("t", &tube.Policy{Limits: tube.Limits{Concurrency: 3}})
+	b.advance(time.Second)                              // so the lanes are looked at again
 	want.Full, want.Held[tube.HeldByConcurrency] = 0, 4 // that of free, too
 	b.wantLimitStats("a lower limit of the tube", &want)
 	if s := b.tube("t"); s.Limits != nil {

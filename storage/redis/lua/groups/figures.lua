@@ -6,21 +6,29 @@
 -- How much a step looks at, and what that costs of what a call may spend.
 do
 local LANES, MEMBERS, LONE = '200', 50, '500'
-local LANES_COST, MEMBERS_COST, LONE_COST, CHECKED_COST = 200, 10, 30, 300
+local LANES_COST, LANE_COST, MEMBERS_COST, LONE_COST, CHECKED_COST = 60, 1, 10, 60, 500
 
--- look_at_lane adds a lane, by its record, to the figures f.
+-- is_idle returns whether no job of a lane with that record is reserved or held.
+local function is_idle(f, kind, text)
+  return not f.rescanned and (kind == 'e' or kind == 's') and sub(text, LOAD_FROM, LOAD_TO) == NO_LOAD
+end
+
+-- look_at_lane adds a lane, by its record, to the figures f, and returns what that has cost.
 local function look_at_lane(t, f, group, text)
-  local lane, kind = parse_lane(t, group, text), sub(text, 1, 1)
+  local kind = sub(text, 1, 1)
+  if is_idle(f, kind, text) then return 0 end
+  local lane = parse_lane(t, group, text)
   if lane.first and (f.rescanned or kind == 'n' or kind == 't') then
     local held = why_held(t, lane)
     if held ~= NOT_HELD then f.held[held] = f.held[held] + (lane.single and 1 or count_state(t, group, 'r')) end
   end
   local reserved = reserved_of(t, lane)
-  if reserved == 0 then return end
+  if reserved == 0 then return LANE_COST end
   local concurrency = limits_of(t, lane)
   if concurrency > 0 and reserved >= concurrency then f.full = f.full + 1 end
   if reserved > 1 then f.several = f.several + 1 end
   f.busy[#f.busy + 1] = { name = group, reserved = reserved }
+  return LANE_COST
 end
 
 -- Each step gets where it begins, adds to f, and returns where the next one of its kind begins, nil
@@ -28,12 +36,12 @@ end
 local steps = {}
 
 function steps.lanes(t, f, at)
-  local found = call('HSCAN', t.lanes, at == '' and '0' or at, 'COUNT', LANES)
+  local found, cost = call('HSCAN', t.lanes, at == '' and '0' or at, 'COUNT', LANES), LANES_COST
   f.rescanned = is_rescanned(t)
   for k = 1, #found[2], 2 do
-    if found[2][k] ~= '' then look_at_lane(t, f, found[2][k], found[2][k + 1]) end
+    if found[2][k] ~= '' then cost = cost + look_at_lane(t, f, found[2][k], found[2][k + 1]) end
   end
-  return found[1] ~= '0' and found[1] or nil, LANES_COST
+  return found[1] ~= '0' and found[1] or nil, cost
 end
 
 -- waiting looks at the first job of each group: that is a delayed or buried one if the group has any.

@@ -165,7 +165,7 @@ end
 --         if there is no more; how many ready jobs the lanes hold for each tube.Held but the first one; why
 --         the tube holds all jobs, a tube.Held; how many groups and how many full ones to add; and how
 --         many groups with reserved jobs, up to MAX_BUSIEST of which the name and the number follow
-local SPEND = 1000 -- about how many lanes are looked at, for all of the tubes
+local SPEND = 500 -- about as many lanes are looked at for all of the tubes, if each takes commands
 OPS['limit-stats'] = function(i)
   local last, left = i + 3 * ARGV[i], SPEND
   for k = i + 1, last, 3 do
