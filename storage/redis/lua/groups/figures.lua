@@ -96,11 +96,13 @@ function steps.lone(t, f, at)
   return after and after .. ' ' .. n, LONE_COST
 end
 
--- checked looks at each lone job by itself. It begins at '0' if not all that are reserved were found, else at ''.
+-- checked looks at each other lone job by itself. It begins at '0' if not all that are reserved were found,
+-- else at ''.
 function steps.checked(t, f, at)
   if at == '' then return nil, 0 end
+  local least = least_ready(t)
   return (look_at_lone(t, f, at, function(id)
-    local j = OPS.load(PREFIX .. id)
+    local j = id >= least and OPS.load(PREFIX .. id)
     return j and not OPS.is_in(t.lone_ready, j)
   end)), CHECKED_COST
 end
@@ -128,6 +130,21 @@ local function count_on(t, f, cursor, left)
   return '', left
 end
 
+-- answer_busy answers with the busiest groups of f. HSCAN can return an entry twice.
+local function answer_busy(f)
+  local top = {}
+  table.sort(f.busy, function(a, b) return a.reserved > b.reserved or a.reserved == b.reserved and a.name < b.name end)
+  for k, group in ipairs(f.busy) do
+    if #top == MAX_BUSIEST then break end
+    if k == 1 or f.busy[k - 1].name ~= group.name then top[#top + 1] = group end
+  end
+  answer(#top)
+  for _, group in ipairs(top) do
+    OPS.answer_text(group.name)
+    answer(group.reserved)
+  end
+end
+
 -- answer_figures answers limit-stats for one tube, and returns what is left to spend.
 function G.answer_figures(tube, cursor, several, left)
   local t = find(tube)
@@ -140,18 +157,12 @@ function G.answer_figures(tube, cursor, several, left)
   local f = { held = { 0, 0, 0 }, groups = 0, full = 0, busy = {}, several = 0, wanted = MAX_BUSIEST - several, unfound = false }
   local after = ''
   if t.listed then after, left = count_on(t, f, cursor, left) end
-  table.sort(f.busy, function(a, b) return a.reserved > b.reserved or a.reserved == b.reserved and a.name < b.name end)
   OPS.answer_text(after)
   for _, n in ipairs(f.held) do answer(n) end
   answer((tube_held(t)))
   answer(f.groups)
   answer(f.full)
-  local n = math.min(#f.busy, MAX_BUSIEST)
-  answer(n)
-  for k = 1, n do
-    OPS.answer_text(f.busy[k].name)
-    answer(f.busy[k].reserved)
-  end
+  answer_busy(f)
   return left
 end
 end
