@@ -100,6 +100,28 @@ func TestLimitStatsInSteps(t *testing.T) {
 	}
 }
 
+// TestBusiestOfFewGroups: reserved lone jobs are found among ready ones, also if they came later or earlier
+// than these; none is missing because another one is found twice.
+func TestBusiestOfFewGroups(t *testing.T) {
+	server := redistest.Start(t)
+	s := openAt(t, server.URL(), patient)
+	inSteps(t, s, 15, func(n int) storage.Op { return putPri("t", fmt.Sprintf("b%02d", n), 10) })
+	inSteps(t, s, 5, func(n int) storage.Op { return putPri("t", fmt.Sprintf("a%02d", n), 3) })
+	inSteps(t, s, 12, func(int) storage.Op { return take(1) })
+	calls := scriptCalls(t, server)
+	got := do(s, tubeInfo("t")).TubeStats.Limits
+	want := &tube.LimitStats{Groups: 20}
+	for _, name := range []string{"a00", "a01", "a02", "a03", "a04", "b00", "b01", "b02", "b03", "b04"} {
+		want.Busiest = append(want.Busiest, tube.GroupCount{Name: name, Reserved: 1})
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if n := scriptCalls(t, server) - calls; n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
 // TestLimitStatsCost: the figures cost a tube without groups next to nothing, and one with groups of lone
 // jobs that is not much more than stats without them.
 func TestLimitStatsCost(t *testing.T) {
