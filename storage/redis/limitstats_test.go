@@ -150,6 +150,29 @@ func TestLimitStatsCost(t *testing.T) {
 	}
 }
 
+// TestListGroupsCost: a page of groups takes few commands for each of them.
+func TestListGroupsCost(t *testing.T) {
+	for _, tc := range []struct {
+		what      string
+		jobs, max int // of each group, and commands
+	}{{"lone", 1, 4}, {"ordinary", 2, 8}} {
+		server := redistest.Start(t)
+		s := openWith(t, Options{URL: server.URL(), Timeout: patient})
+		const groups = 200
+		inSteps(t, s, tc.jobs*groups, func(n int) storage.Op { return putPri("t", fmt.Sprintf("g%03d", n%groups), uint32(n)) })
+		var got storage.Answer
+		most := mostCommands(t, server, func() {
+			got = do(s, storage.Op{Kind: storage.ListGroups, Tube: "t", MaxJobs: groups})
+		})
+		if got.Err != nil || len(got.Result.Groups) != groups || got.Result.Groups[7].Ready != uint64(tc.jobs) {
+			t.Fatalf("%s: %+v", tc.what, got)
+		}
+		if most > groups*tc.max+20 {
+			t.Errorf("%s: %d commands", tc.what, most)
+		}
+	}
+}
+
 // BenchmarkLimitStats measures the figures of a tube with b.N groups: with a lone job each, of which 1,000 are
 // reserved, without and with several priorities; with two jobs each, of which none, and with a limit one, are reserved;
 // and with a delayed job each. It reports Redis' time for all calls, and that of the mean one.

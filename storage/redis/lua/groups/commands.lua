@@ -89,8 +89,8 @@ local function ready_of(t, lane)
   return count_state(t, lane.group, 'r')
 end
 
--- answer_group answers with the stats of a group.
-local function answer_group(t, group, held_here)
+-- answer_group answers with the stats of a group. only_lone says that it has no jobs but a lone one, if any.
+local function answer_group(t, group, held_here, only_lone)
   local lane = view_lane(t, group)
   local concurrency, rates, weight = limits_of(t, lane)
   local ready, pause, held = ready_of(t, lane), pause_of(t, lane), NOT_HELD
@@ -98,9 +98,9 @@ local function answer_group(t, group, held_here)
   if ready > 0 and held == NOT_HELD then held = held_here end
   OPS.answer_text(group)
   answer(ready)
-  answer(count_state(t, group, 'd'))
+  answer(only_lone and 0 or count_state(t, group, 'd'))
   answer(reserved_of(t, lane))
-  answer(count_state(t, group, 'b'))
+  answer(only_lone and 0 or count_state(t, group, 'b'))
   answer(concurrency)
   for k = 1, #PERIODS do answer(rates and rates[k] or 0) end
   answer(weight)
@@ -157,6 +157,12 @@ local function next_known(group, at, last)
   return at <= last and ARGV[at] or nil, at
 end
 
+-- next_configured returns the first group behind another one for which something was set; nil if there
+-- is none.
+local function next_configured(t, group)
+  return call('ZRANGEBYLEX', PREFIX .. 'configured:' .. t.name, group == '' and '-' or '(' .. group, '+', 'LIMIT', '0', '1')[1]
+end
+
 -- list-groups: returns the stats of some groups of a tube, in the order of their names
 --
 -- ARGV    'list-groups', tube, limit, behind, n, names…
@@ -168,17 +174,18 @@ end
 OPS['list-groups'] = function(i)
   local t, limit, group = open(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2]
   local at, last, held, n, all = i + 4, i + 3 + ARGV[i + 3], tube_held(t), 0, false
+  local a, b, c = '', '', nil -- the next one of each list, read when the one before was used
   while n < limit and not all do
-    local a, b, c = next_group(t, group), nil, nil
-    b = call('ZRANGEBYLEX', PREFIX .. 'configured:' .. t.name, group == '' and '-' or '(' .. group, '+', 'LIMIT', '0', '1')[1]
+    if a and a <= group then a = next_group(t, group) end
+    if b and b <= group then b = next_configured(t, group) end
     c, at = next_known(group, at, last)
     group = a and (not b or a < b) and a or b
     group = group and (not c or group < c) and group or c
     all = not group
-    if group and is_known(t, group) then
+    if group and (group == a or is_known(t, group)) then
       n = n + 1
       answer(1)
-      answer_group(t, group, held)
+      answer_group(t, group, held, group ~= a)
     end
   end
   answer(0)
