@@ -90,7 +90,7 @@ class AsyncCommands:
 
     async def peek(self, id: int) -> Job:
         """Return a job without reserving it."""
-        return await self._run(self._session.peek(f"peek {id}"))
+        return await self._run(self._session.peek(f"peek {int(id)}"))
 
     async def peek_ready(self) -> Job:
         """Return the next ready job of the used tube."""

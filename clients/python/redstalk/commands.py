@@ -90,7 +90,7 @@ class Commands:
 
     def peek(self, id: int) -> Job:
         """Return a job without reserving it."""
-        return self._run(self._session.peek(f"peek {id}"))
+        return self._run(self._session.peek(f"peek {int(id)}"))
 
     def peek_ready(self) -> Job:
         """Return the next ready job of the used tube."""

@@ -112,7 +112,7 @@ class Operations(Session):
             self.hold(job)
             return job
 
-        return (yield from self.run(Request(f"reserve-job {id}", read)))
+        return (yield from self.run(Request(f"reserve-job {int(id)}", read)))
 
     def peek(self, line: str) -> Steps[Job]:
         return (yield from self.run(Request(line, self.found, repeat=True, tube=self.used if "-" in line else "")))
@@ -186,7 +186,7 @@ class Operations(Session):
                     pass
 
     def kick(self, bound: int) -> Steps[int]:
-        return (yield from self.run(Request(f"kick {bound}", request.expect("KICKED", request.count), tube=self.used)))
+        return (yield from self.run(Request(f"kick {int(bound)}", request.expect("KICKED", request.count), tube=self.used)))
 
     def listed(self, tube: str, state: str, count: int, cursor: str) -> Request[dict[str, Any]]:
         line = f"list-jobs {text.tube(tube)} {text.word('state', state)} {count} {cursor}".rstrip()
