@@ -44,6 +44,7 @@ class Run:
         self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self.free = threading.Semaphore(concurrency)
         self.held: set[WorkerJob] = set()
+        self.waiting: set[Client] = set()  # in a reserve, which is to be interrupted at shutdown
         self.lock = threading.Lock()
         self.stopping = threading.Event()
         self.threads: list[threading.Thread] = []
@@ -53,7 +54,9 @@ class Run:
         starter = self._thread(self._start)
         self.signals.get()
         self.stopping.set()
-        for client in [*self.fetchers]:
+        with self.lock:
+            waiting = list(self.waiting)
+        for client in waiting:
             client.interrupt()
         starter.join()
         left = self._shutdown()
@@ -84,9 +87,6 @@ class Run:
             self.threads.append(self._thread(functools.partial(self._fetch, client, leases)))
         if leases:
             self.threads += [self._thread(self._handle_queue) for _ in range(self.concurrency)]
-        if self.stopping.is_set():
-            for client in self.fetchers:
-                client.interrupt()
 
     def _pause(self, error: Exception, pause: float) -> float:
         if not self.stopping.is_set():
@@ -120,12 +120,23 @@ class Run:
         try:
             if count:
                 client.watch_only(self.tubes)
-                jobs = client.reserve_batch(count, _TAKE_WAIT)
+                jobs = self._reserve(client, count)
         finally:
             for job in jobs:
                 self.jobs.put(job)
             if count > len(jobs):
                 self.free.release(count - len(jobs))
+
+    def _reserve(self, client: Client, count: int) -> list[Job]:
+        with self.lock:
+            if self.stopping.is_set():
+                return []
+            self.waiting.add(client)
+        try:
+            return client.reserve_batch(count, _TAKE_WAIT)
+        finally:
+            with self.lock:
+                self.waiting.discard(client)
 
     def _fetch_one(self, client: Client) -> None:
         """Take a job and handle it, on the connection to which it belongs."""
@@ -139,7 +150,10 @@ class Run:
                 pass
         if job is None:
             client.watch_only(weights.keys())
-            job = client.reserve(_TAKE_WAIT)
+            jobs = self._reserve(client, 1)
+            if not jobs:
+                return
+            job = jobs[0]
         try:
             info = client.stats_job(job)
         except NotFoundError:
