@@ -52,7 +52,7 @@ class Run:
 
     def serve(self) -> int:
         starter = self._thread(self._start)
-        self.signals.get()
+        self._await_signal()
         self.stopping.set()
         with self.lock:
             waiting = list(self.waiting)
@@ -65,6 +65,14 @@ class Run:
         for client in [*self.fetchers, self.settler.client, self.toucher]:
             client.interrupt()
         return left
+
+    def _await_signal(self) -> None:
+        while True:
+            try:
+                self.signals.get(timeout=1)  # the handler runs late if the signal came to another thread
+                return
+            except queue.Empty:
+                continue
 
     def _thread(self, target: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=target, daemon=True)

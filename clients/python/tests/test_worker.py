@@ -220,6 +220,9 @@ class MemoryTest(Extensions, unittest.TestCase):
         command = [sys.executable, "-c", textwrap.dedent(program), str(self.server.port), self.tube]
         id = self.client.put("x")
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+            watchdog = threading.Timer(30, process.kill)
+            watchdog.start()
+            self.addCleanup(watchdog.cancel)
             assert process.stdout
             self.assertEqual(process.stdout.readline(), "started\n")
             process.send_signal(signal.SIGTERM)
@@ -237,6 +240,9 @@ class MemoryTest(Extensions, unittest.TestCase):
         self.client.put('{"task": "hello", "args": ["Ada"], "kwargs": {}}')
         command = [sys.executable, "-m", "redstalk", "tasks:app", "--concurrency", "2"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, cwd=directory) as process:
+            watchdog = threading.Timer(30, process.kill)
+            watchdog.start()
+            self.addCleanup(watchdog.cancel)
             assert process.stdout
             self.assertEqual(process.stdout.readline(), "hello Ada\n")
             process.send_signal(signal.SIGTERM)
