@@ -110,7 +110,7 @@ class Client(Commands):
     serve the same jobs. It connects with the first command, and again when the connection is lost. Threads can share a
     client, and take turns.
 
-    ``encoding`` is that of bodies that are str; with None all bodies are bytes. Times are in seconds: ``wait`` is how long a
+    ``encoding`` is that of bodies that are str; with None all bodies are bytes, as are those that it cannot decode. Times are in seconds: ``wait`` is how long a
     call waits for a server, ``reply_timeout`` how long for a reply.
     """
 
@@ -161,6 +161,10 @@ class Client(Commands):
         except StopIteration as stop:
             value: T = stop.value
             return value
+
+    def hand_over(self) -> None:
+        """Do not give back at close the jobs that are held now: another client finishes them by their leases."""
+        self._session.held.clear()
 
     def interrupt(self) -> None:
         """Close the client for good, from any thread. A reserve that waits raises ClosedError, or returns a job that arrives now."""

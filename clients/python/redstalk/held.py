@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import logging
 import threading
 import time
@@ -15,6 +14,7 @@ from .job import Job
 log = logging.getLogger("redstalk")
 
 _SHORTEST_TTR = 1.0
+_LONGEST_SLEEP = 60.0  # seconds
 
 
 class Skip(Exception):
@@ -95,22 +95,22 @@ class Heartbeats:
     """Touches jobs at a third of their TTR, in a thread."""
 
     def __init__(self) -> None:
-        self._due: list[tuple[float, int, WorkerJob]] = []
+        self._due: dict[WorkerJob, float] = {}  # by time.monotonic()
+        self._next = 0.0  # when the thread wakes up
         self._changed = threading.Condition()
         self._stopped = False
-        self._count = 0
         self._thread = threading.Thread(target=self._run, name="redstalk-heartbeats", daemon=True)
         self._thread.start()
 
     def add(self, job: WorkerJob) -> None:
-        self._schedule(job, job.touched + job.ttr / 3)
-
-    def _schedule(self, job: WorkerJob, due: float) -> None:
         with self._changed:
-            self._count += 1
-            heapq.heappush(self._due, (due, self._count, job))
-            if self._due[0][2] is job:
+            self._due[job] = job.touched + job.ttr / 3
+            if self._due[job] < self._next:
                 self._changed.notify()
+
+    def remove(self, job: WorkerJob) -> None:
+        with self._changed:
+            self._due.pop(job, None)
 
     def stop(self) -> None:
         with self._changed:
@@ -119,34 +119,36 @@ class Heartbeats:
         self._thread.join()
 
     def _run(self) -> None:
-        while job := self._next():
-            if not job.settled:
-                self._beat(job)
+        while job := self._wait():
+            due = self._beat(job)
+            with self._changed:
+                if due is None:
+                    self._due.pop(job, None)
+                elif job in self._due:
+                    self._due[job] = due
 
-    def _next(self) -> WorkerJob | None:
-        """Wait for the next job that is due. Settled jobs leave when they would be due."""
+    def _wait(self) -> WorkerJob | None:
+        """Wait for the next job that is due; None at the end."""
         with self._changed:
             while not self._stopped:
-                wait = self._due[0][0] - time.monotonic() if self._due else None
-                if wait is not None and wait <= 0:
-                    return heapq.heappop(self._due)[2]
+                job = min(self._due, key=self._due.__getitem__, default=None)
+                wait = self._due[job] - time.monotonic() if job else _LONGEST_SLEEP
+                if wait <= 0:
+                    return job
+                self._next = time.monotonic() + wait
                 self._changed.wait(wait)
         return None
 
-    def _beat(self, job: WorkerJob) -> None:
+    def _beat(self, job: WorkerJob) -> float | None:
+        """Touch a job and return when to do so again; None if it is lost."""
         try:
             job.touch()
+            return job.touched + job.ttr / 3
         except NotFoundError:
-            if not job.settled:
-                job.lose()
-            return
+            lost = True
         except Error as error:
             log.warning("cannot touch job %d: %s", job.id, error)
-            now = time.monotonic()
-            end = job.touched + job.ttr
-            if now >= end:
-                job.lose()
-            else:
-                self._schedule(job, min(now + min(job.ttr / 10, 1), end))
-            return
-        self.add(job)
+            lost = time.monotonic() >= job.touched + job.ttr
+        if lost and not job.settled:
+            job.lose()
+        return None if lost else min(time.monotonic() + min(job.ttr / 10, 1), job.touched + job.ttr)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import options, request, text
-from .errors import InvalidArgumentError, NotFoundError, NotIgnoredError, TimedOutError, UnknownResponseError
+from .errors import InvalidArgumentError, NotFoundError, NotIgnoredError, TimedOutError
 from .job import Job, JobId, JobOrID
 from .protocol import Delivery, Reply
 from .request import DEFAULT_PRIORITY, DEFAULT_TUBE, Request
@@ -35,24 +35,20 @@ class Operations(Session):
         return (yield from self.run(request.put(body, chosen, priority, delay, ttr, tags)))
 
     def use(self, tube: str) -> Steps[None]:
-        self.used = text.tube(tube)
-        yield from self.run(Request(f"use {tube}", request.expect("USING", request.nothing), tube=tube, repeat=True))
+        yield from self.run(Request(f"use {text.tube(tube)}", request.expect("USING", request.nothing), repeat=True))
+        self.used = self._using = tube
 
     def watch(self, tube: str, weight: int) -> Steps[int]:
-        self.watched[text.tube(tube)] = weight
-        return (yield from self._rewatch())
+        return (yield from self.watch_only({**self.watched, text.tube(tube): weight}))
 
     def ignore(self, tube: str) -> Steps[int]:
         if tube in self.watched and len(self.watched) == 1:
             raise NotIgnoredError("NOT_IGNORED")
-        self.watched.pop(tube, None)
-        return (yield from self._rewatch())
+        return (yield from self.watch_only({one: weight for one, weight in self.watched.items() if one != tube}))
 
     def watch_only(self, tubes: dict[str, int]) -> Steps[int]:
+        before = self.watched
         self.watched = {text.tube(tube): weight for tube, weight in tubes.items()} or {DEFAULT_TUBE: 0}
-        return (yield from self._rewatch())
-
-    def _rewatch(self) -> Steps[int]:
         try:
             if self.connected:
                 yield from self.update_watches()
@@ -61,6 +57,7 @@ class Operations(Session):
         except GeneratorExit:
             raise
         except BaseException:
+            self.watched = before
             yield from self.drop()
             raise
         yield from self.connect()
@@ -132,8 +129,8 @@ class Operations(Session):
             return body
         try:
             return body.decode(self._encoding)
-        except UnicodeDecodeError as error:
-            raise UnknownResponseError(f"a body is not {self._encoding}: use encoding=None") from error
+        except UnicodeDecodeError:
+            return body
 
     def finish(self, verb: str, job: JobOrID, args: str, word: str, tags: str = "") -> Steps[None]:
         """Send a command about a reservation, or about a job that nobody has reserved."""

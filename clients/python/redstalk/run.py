@@ -129,6 +129,7 @@ class Run:
             if count:
                 client.watch_only(self.tubes)
                 jobs = self._reserve(client, count)
+                client.hand_over()
         finally:
             for job in jobs:
                 self.jobs.put(job)
@@ -193,6 +194,7 @@ class Run:
                     return
             self.beats.add(job)
             error = self._call(job)
+            self.beats.remove(job)
             if job.lost:
                 log.warning("job %d was lost before its handler returned: %r", job.id, error)
                 job.claim()

@@ -108,14 +108,23 @@ class Session:
 
     def run(self, request: Request[T]) -> Steps[T]:
         """Send a request until it is answered, or cannot be repeated."""
-        deadline = time.monotonic() + self._wait
+        deadline: float | None = None  # from the first loss on
+        losses = 0
         while True:
             yield from self.connect(deadline)
+            began = time.monotonic()
             if request.connection and request.connection != self.connection:
                 raise NotFoundError("the connection to which the job belonged was lost")
             line = self._line(request)
-            reply = yield from self._attempt(request, line, deadline)
+            reply = yield from self._attempt(request, line)
             if reply is None:
+                now = time.monotonic()
+                if deadline is None or now - began > self._wait:
+                    deadline, losses = now + self._wait, 0
+                if now > deadline:
+                    raise UnavailableError("the connection was lost again and again")
+                yield Sleep(min(losses * _FIRST_PAUSE, _LONGEST_PAUSE))
+                losses += 1
                 continue
             if reply.word == "DRAINING" and request.fails_over and (self.leases or not self.held) and self._another():
                 yield from self._drop()
@@ -130,7 +139,7 @@ class Session:
                 yield from self._drop()
                 raise
 
-    def _attempt(self, request: Request[T], line: str, deadline: float) -> Steps[Reply | None]:
+    def _attempt(self, request: Request[T], line: str) -> Steps[Reply | None]:
         """Return the reply, or None if the request is to be sent again."""
         sent = False
         try:
@@ -148,8 +157,6 @@ class Session:
             if sent and not request.repeat:
                 verb = line.split(" ")[0]
                 raise UnknownOutcomeError(f"{verb}: the connection was lost, so it may have been carried out") from error
-            if time.monotonic() > deadline:
-                raise UnavailableError(str(error)) from error
             return None
         except GeneratorExit:
             raise
@@ -250,8 +257,8 @@ class Session:
         return any(self._avoid.get(address, 0) < time.monotonic() for address in self.addresses)
 
     def hold(self, job: Job) -> None:
-        """Remember a reserved job, so that it can be finished by its id."""
-        self.held[job.id] = job
+        """Remember a reserved job without its body, so that it can be finished by its id."""
+        self.held[job.id] = Job(job.id, b"", job.lease, job.info, job.reserved_at, job.connection)
         if len(self.held) > _MAX_HELD:
             del self.held[next(iter(self.held))]
 
