@@ -30,8 +30,8 @@ class ChaosTest(unittest.TestCase):
 
         with server.start("embedded") as s:
             worker = redstalk.Worker(s.address, ["chaos"], 20, wait=30)
-            serving = threading.Thread(target=worker.run, args=(handle, ()))
-            producers = [threading.Thread(target=produce, args=(s.address, part)) for part in range(4)]
+            serving = threading.Thread(target=worker.run, args=(handle, ()), daemon=True)
+            producers = [threading.Thread(target=produce, args=(s.address, part), daemon=True) for part in range(4)]
             for thread in (serving, *producers):
                 thread.start()
             for reached in kills.values():

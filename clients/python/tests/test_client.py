@@ -114,6 +114,13 @@ class OnServer:
         for peek in (c.peek_ready, c.peek_delayed, c.peek_buried):
             self.assertRaises(redstalk.NotFoundError, peek)
 
+    def test_bodies_that_are_no_text(self: Any) -> None:
+        c = self.tube_client()
+        self.assertRaises(TypeError, self.client(encoding=None).put, "a")
+        c.put(b"\xff")
+        c.put("ä".encode())
+        self.assertEqual([c.reserve(5).body, c.reserve(5).body], [b"\xff", "ä"])
+
     def test_tubes(self: Any) -> None:
         c = self.client()
         self.assertEqual((c.using(), c.watching()), ("default", ["default"]))

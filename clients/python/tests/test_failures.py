@@ -78,6 +78,16 @@ class LostTest(unittest.TestCase):
         c = self.client(self.fake("reserve", "RESERVED 7 1\r\nx", "UNKNOWN_COMMAND"))
         self.assertEqual(c.reserve().id, 7)
 
+    def test_lost_again_and_again(self) -> None:
+        def answer(connection: int, line: str) -> str | None:
+            return None if line.startswith("reserve") else CAPABILITIES
+
+        fake = self.enterContext(Fake(answer))
+        with redstalk.Client(fake.address, wait=0.5) as c:
+            self.assertRaises(redstalk.UnavailableError, c.reserve)
+        self.assertGreater(fake.connections, 2)
+        self.assertLess(fake.connections, 20)
+
     def test_job_is_lost_with_its_connection(self) -> None:
         fake = self.fake("stats", "RESERVED 7 1\r\nx", "UNKNOWN_COMMAND")
         c = self.client(fake)
