@@ -42,9 +42,15 @@ class Server:
                 socket.create_connection(self.address, 1).close()
                 return
             except OSError:
-                if time.monotonic() > end or self._process.poll() is not None:
+                if time.monotonic() > end or self._has_ended():
                     raise RuntimeError(Path(f"{self.directory}/log").read_text()) from None
-                time.sleep(0.01)
+
+    def _has_ended(self) -> bool:
+        """Wait a moment and report whether the process has ended."""
+        try:
+            return self._process is None or self._process.wait(0.01) is not None
+        except subprocess.TimeoutExpired:
+            return False
 
     def kill(self) -> None:
         if self._process:
