@@ -51,7 +51,7 @@ export function parseStats(page: Buffer | undefined): Stats {
   const stats: Stats = {};
   for (const line of (page ?? '').toString().split('\n')) {
     const colon = line.indexOf(': ');
-    if (colon > 0 && !line.startsWith(' ')) stats[line.slice(0, colon)] = scalar(line.slice(colon + 2));
+    if (colon > 0 && !/^[ -]/.test(line)) stats[line.slice(0, colon)] = scalar(line.slice(colon + 2));
   }
   return stats;
 }
