@@ -109,7 +109,8 @@ export class Connection {
     this.wireTube = 'default';
     const { user, secret, name } = this.options;
     const fail = (error: Error) => {
-      this.lastError = error;
+      // Then the socket's error says more.
+      if (!(error instanceof UnknownOutcomeError)) this.lastError = error;
       if (error instanceof UnauthorizedError) this.rejectWaiting(error);
       this.socket?.destroy();
     };
