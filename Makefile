@@ -23,9 +23,13 @@ BENCH_LOADS ?= 50c,50c-p16,50c-p32-put,500c,1c,tubes10k,50c-10k,50c-100k,50c-1m
 # detector needs a C compiler.
 APT_TOOLS = redis-server beanstalkd gcc
 
+# What clients/php is tested with.
+PHP_TOOLS = phpunit composer php-laravel-framework php-symfony-framework-bundle php-symfony-messenger \
+  php-symfony-redis-messenger php-symfony-yaml php-sqlite3 php-redis
+
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
+.PHONY: help build run test test-long test-php test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -58,7 +62,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestKeyedLies|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestTranscripts|TestExtensions)$$' ./cmd/redstalkd -args -every-engine
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaultProxy|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled|TestPasswordIsNotPrinted|TestDiskReserve|TestHowManyInstances|TestHostileBodies|TestPushLedgerKilled|TestDiskFull|TestClusterFailover)$$' ./cmd/redstalkd
+	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaultProxy|TestRateOfThreeInstances|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled|TestPasswordIsNotPrinted|TestDiskReserve|TestHowManyInstances|TestHostileBodies|TestPushLedgerKilled|TestDiskFull|TestClusterFailover)$$' ./cmd/redstalkd
 	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 2
 	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
 	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
@@ -68,6 +72,12 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(GO) test -race -count=1 -timeout 30m -run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 50000 -move-kills 4 -import-jobs 200000
 	$(GO) test -count=1 -timeout 15m -run '^TestRenameModule$$' .
 	cd clients/go && $(GO) test -race -count=1 -timeout 15m -run '^(TestChaos|TestManyJobs)$$' ./worker
+	$(MAKE) test-php
+
+# Most tests wait more than they compute, so several files are tested at the same time.
+test-php: build deps ## test clients/php with Laravel and Symfony on each engine and on beanstalkd
+	@sh tools/deps.sh $(PHP_TOOLS)
+	cd clients/php && find tests -name '*Test.php' | xargs -P 4 -n 1 timeout 300 phpunit
 
 # Chromium is large, so only those targets install it that need it.
 CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/httpapi/console

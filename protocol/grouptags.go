@@ -141,7 +141,7 @@ func parseListGroups(c *Command, args []byte) (ok bool) {
 
 func (t *Tags) readGroup(value []byte) bool {
 	t.Group = string(value)
-	return ValidGroup(t.Group)
+	return printable(value, MaxGroup) || ValidGroup(t.Group)
 }
 
 func (t *Tags) readGroupConcurrency(value []byte) bool {

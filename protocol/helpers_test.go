@@ -25,7 +25,7 @@ func show(c *Command) string {
 		}
 		return s
 	}
-	if !c.Counted || c.Producer != (c.Verb == Put) || (c.Body != nil) != (c.Verb == Put) {
+	if !c.Counted || c.Producer != (c.Verb == Put) || (c.Body != nil) != c.Verb.Spec().Body {
 		return fmt.Sprintf("inconsistent: %+v", *c)
 	}
 	switch c.Verb {
@@ -92,6 +92,14 @@ func showExtension(c *Command) string {
 		return fmt.Sprintf("%s %s %q%s", s, c.Name, c.Key, showTags(c.Tags))
 	case PauseGroup:
 		return fmt.Sprintf("%s %s %q %d", s, c.Name, c.Key, c.Delay)
+	case SetSchedule:
+		return fmt.Sprintf("%s %s %s %d %d %s%s", s, c.Key, c.Name, c.Pri, c.TTR, showBody(c.Body), showTags(c.Tags))
+	case GetSchedule, DeleteSchedule, PauseSchedule, ResumeSchedule, RunSchedule:
+		return fmt.Sprintf("%s %s", s, c.Key)
+	case ListSchedules:
+		return strings.TrimSuffix(fmt.Sprintf("%s %d %s", s, c.MaxJobs, c.Cursor), " ")
+	case PreviewSchedule:
+		return fmt.Sprintf("%s %s %d%s", s, c.Key, c.MaxJobs, showTags(c.Tags))
 	case Auth:
 		return fmt.Sprintf("%s %s %q", s, c.Name, c.Secret)
 	}
@@ -139,6 +147,20 @@ func showTags(t *Tags) (s string) {
 	} {
 		if one.said {
 			s += fmt.Sprint(" ", one.name, "=", one.value)
+		}
+	}
+	if sc := t.Schedule; sc != nil {
+		for _, one := range []struct {
+			name  string
+			said  bool
+			value any
+		}{
+			{"cron", sc.Cron != "", strconv.Quote(sc.Cron)}, {"every", sc.Every != 0, sc.Every}, {"tz", sc.Zone != "", sc.Zone}, {"overlap", sc.Overlap != 0, sc.Overlap},
+			{"catch-up", sc.HasCatchUp, sc.CatchUp}, {"catch-up-all", sc.CatchUpAll != 0, sc.CatchUpAll}, {"from", sc.From != 0, sc.From}, {"until", sc.Until != 0, sc.Until},
+		} {
+			if one.said {
+				s += fmt.Sprint(" ", one.name, "=", one.value)
+			}
 		}
 	}
 	if t.Meta != nil {

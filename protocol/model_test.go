@@ -28,8 +28,8 @@ func model(input string, maxBody uint64) (got []string) {
 		if m.fault != "" && modelHTTP.MatchString(line[:min(len(line), modelMaxLine(line))]) {
 			m = &modelLine{verb: "unknown", fault: "HTTP_REQUEST"}
 		}
-		if m.verb == "put" && m.fault == "" {
-			size := m.n[3]
+		if modelBodies[m.verb] && m.fault == "" {
+			size := m.n[len(m.n)-1]
 			if size <= maxBody && m.junk {
 				m.fault, m.counted = "BAD_FORMAT", true
 			} else {
@@ -38,13 +38,13 @@ func model(input string, maxBody uint64) (got []string) {
 				}
 				body, end := input[:size], input[size:size+2]
 				input = input[size+2:]
-				m.text = fmt.Sprintf("put %d %d %d %s%s", m.n[0], m.n[1], m.n[2], showBody([]byte(body)), m.tagText)
+				m.text = m.textWith(showBody([]byte(body)))
 				if size > maxBody {
 					m.fault, m.counted = "JOB_TOO_BIG", true
 				} else if m.badTags {
 					m.fault, m.counted = "BAD_FORMAT", true
 				} else if end != "\r\n" {
-					m.fault, m.counted, m.producer = "EXPECTED_CRLF", true, true
+					m.fault, m.counted, m.producer = "EXPECTED_CRLF", true, m.verb == "put"
 				}
 			}
 		}
@@ -52,8 +52,21 @@ func model(input string, maxBody uint64) (got []string) {
 	}
 }
 
+// modelBodies are the verbs with a body.
+var modelBodies = map[string]bool{"put": true, "set-schedule": true}
+
+// textWith returns the text of a valid command with such a body.
+func (m *modelLine) textWith(body string) string {
+	numbers := ""
+	for _, n := range m.n[:len(m.n)-1] {
+		numbers += fmt.Sprint(" ", n)
+	}
+	return m.verb + m.names + numbers + " " + body + m.tagText
+}
+
 type modelLine struct {
 	verb, fault, text, rest string
+	names                   string // set-schedule: those before the numbers
 	counted, producer       bool
 	n                       []uint64
 
@@ -93,7 +106,7 @@ var (
 func (m *modelLine) read(line string) {
 	for _, w := range strings.Split(matchOrder, ", ") {
 		args, found := strings.CutPrefix(line, strings.ReplaceAll(w, "_", " "))
-		if !found || args != "" && slices.Contains([]string{"drain", "undrain", "capabilities", "list-policies"}, w) || w == "list-clients" && args != "" && args[0] != ' ' {
+		if !found || args != "" && slices.Contains([]string{"drain", "undrain", "capabilities", "list-policies"}, w) || (w == "list-clients" || w == "list-schedules") && args != "" && args[0] != ' ' {
 			continue
 		}
 		m.verb = strings.TrimSuffix(w, "_")
@@ -199,6 +212,8 @@ func FuzzReader(f *testing.F) {
 		"client \"a b\"\r\nclient \"\"\r\nclient \"a\\\"ö\"\r\nclient \"a\\n\"\r\nclient \"a\" b\r\nclient \"" + strings.Repeat("a", 129) + "\"\r\nclient a\r\nclient  b-1:\r\nclient a b\r\nclient\r\nlist-clients\r\nlist-clients 7\r\nlist-clients 7 c:1\r\nlist-clients 0\r\nlist-clients \r\nlist-clientsx\r\nwatch a 1\r\nwatch a 1000\r\nwatch a 1001\r\nwatch a \r\nwatch  a 1\r\nwatch a 1 2\r\n",
 		"set-group a g concurrency:3 rate:1/s,2/h weight:5 ttl:30d\r\nset-group a \"g h\"\r\nget-group a \"g\\n\"\r\nstats-group a g\r\nlist-groups a 5 Zw\r\npause-group a g 7\r\nflush-group a \"g\"x\r\n",
 		"put 0 0 1 1 group:\"a b\"\r\nx\r\nput 0 0 1 5 group:\r\nstats\r\nset-policy a group-concurrency:3 group-rate:100/m,1000/h group-order:strict concurrency:50 rate:200\r\n",
+		"set-schedule a b 1 2 3 cron:\"0 1 * * *\" tz:Europe/Berlin overlap:buffer-one catch-up:1h from:5 key:k retry:1s\r\nabc\r\nset-schedule a b 1 2 3 every:5m x\r\nput\r\nset-schedule a b 1 2 3 cron:x every:1\r\nabcdeset-schedule a b 1 2\r\n",
+		"get-schedule a\r\nlist-schedules\r\nlist-schedules 5 a\r\ndelete-schedule a\r\npause-schedule a\r\nresume-schedule a b\r\nrun-schedule " + strings.Repeat("n", 101) + "\r\npreview-schedule a 5\r\npreview-schedule \"* * * * *\" 5 tz:UTC\r\npreview-schedule a 1001\r\npreview-schedule \"a\"5\r\n",
 		"auth user secret\r\nauth user a secret \r\nauth user\r\nauth  u  s\r\nauth " + strings.Repeat("u", 129) + " s\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",
@@ -224,7 +239,7 @@ func FuzzReader(f *testing.F) {
 // FuzzLine tests only the parser of lines.
 func FuzzLine(f *testing.F) {
 	for v := Unknown + 1; v < NumVerbs; v++ {
-		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x", "a g", `a "g h" 5`, "a g rate:1/m weight:2"} {
+		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x", "a g", `a "g h" 5`, "a g rate:1/m weight:2", "a b 1 2 3 every:5m", `a b 1 2 3 cron:"* * * * *" tz:x overlap:skip`, `"* * * * *" 7 tz:UTC`} {
 			f.Add(v.Spec().Prefix + args)
 		}
 	}
@@ -243,10 +258,10 @@ func FuzzLine(f *testing.F) {
 		parseLine(&c, []byte(line))
 		m := &modelLine{}
 		m.read(line)
-		if c.Verb == Put && c.Fault == NoFault {
-			c.Producer, c.Body = true, []byte{}
-			m.text = fmt.Sprintf("put %d %d %d %q%s", m.n[0], m.n[1], m.n[2], "", m.tagText)
-			if c.junk != m.junk || c.badTags != m.badTags || uint64(c.size) != m.n[3] {
+		if c.Verb.Spec().Body && c.Fault == NoFault && m.fault == "" {
+			c.Producer, c.Body = c.Verb == Put, []byte{}
+			m.text = m.textWith(`""`)
+			if c.junk != m.junk || c.badTags != m.badTags || uint64(c.size) != m.n[len(m.n)-1] {
 				t.Fatalf("%q: size %d, junk %v, bad tags %v", line, c.size, c.junk, c.badTags)
 			}
 			if m.junk || m.badTags {

@@ -22,11 +22,13 @@ var modelExtensions = map[string]string{
 	"release-lease_": "Q lease D D", "bury-lease_": "Q lease D", "list-jobs_": "name state listed? cursor?",
 	"find_": "name key", "delete-key_": "name key", "flush-tube_": "name state?", "move-jobs_": "name movable name moved",
 	"reschedule_": "Q time", "set-priority_": "Q D", "replay-job_": "Q", "client_": "key", "list-clients_": "listed? cursor?", "watch_": "name weight?",
-	"list-groups_": "name listed? groupcursor?",
+	"list-groups_": "name listed? groupcursor?", "list-schedules_": "listed? schedulecursor?",
+	"get-schedule_": "schedule", "delete-schedule_": "schedule", "pause-schedule_": "schedule", "resume-schedule_": "schedule", "run-schedule_": "schedule",
 }
 
 var modelKinds = map[string]*regexp.Regexp{
 	"lease": regexp.MustCompile(`^[!-~]{1,32}$`), "cursor": regexp.MustCompile(`^[!-~]{1,64}$`), "groupcursor": regexp.MustCompile(`^[!-~]{1,171}$`), "key": regexp.MustCompile(`^[!-~]{1,128}$`),
+	"schedule": regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,99}$`), "schedulecursor": regexp.MustCompile(`^[!-~]{1,100}$`),
 	"name": modelName, "info": regexp.MustCompile(`^info$`), "state": regexp.MustCompile(`^(ready|reserved|delayed|buried)$`), "movable": regexp.MustCompile(`^(ready|delayed|buried)$`),
 }
 
@@ -34,6 +36,7 @@ var modelKinds = map[string]*regexp.Regexp{
 var modelRanges = map[string][2]string{
 	"Q": {"0", "18446744073709551615"}, "D": {"0", "4294967295"}, "seconds": {"0", "2147483647"}, "listed": {"1", "1000"}, "weight": {"1", "1000"}, "batch": {"1", "1000"}, "moved": {"1", "4294967295"},
 	"at": {"0", "9223372036853"}, "max": {"1", "1000000"}, "push-concurrency": {"1", "10000"}, "rate": {"1", "1000000"}, "limit": {"1", "1000000"}, "port": {"1", "65535"},
+	"catch-up-all": {"1", "1000"}, "preview": {"1", "1000"}, "from": {"1", "9223372036853"},
 }
 
 // modelRange returns the number in a word, without leading zeros, if it is in the range of
@@ -76,6 +79,10 @@ func (m *modelLine) extension(w, args string) bool {
 		return modelName.MatchString(name) && !m.junk && !m.badTags
 	case "set-group_", "get-group_", "stats-group_", "pause-group_", "flush-group_":
 		return m.group(w, args)
+	case "set-schedule_":
+		return m.setSchedule(args)
+	case "preview-schedule_":
+		return m.preview(args)
 	}
 	kinds, found := modelExtensions[strings.TrimSuffix(w, "_")+"_"]
 	switch {
@@ -87,7 +94,7 @@ func (m *modelLine) extension(w, args string) bool {
 		name, ok := modelUnquote(strings.TrimLeft(args, " "))
 		m.text += " " + name
 		return ok && name != "" && len(name) <= 128 && !strings.ContainsAny(name, "\n\t")
-	case w == "list-clients" && args == "":
+	case (w == "list-clients" || w == "list-schedules") && args == "":
 		args, kinds = " 100", "listed"
 	}
 	if known := modelEndTags[w]; known != "" {
@@ -103,6 +110,40 @@ func (m *modelLine) extension(w, args string) bool {
 		return ok && !m.junk && !m.badTags
 	}
 	return m.words(strings.Fields(kinds), modelSpaces.Split(strings.TrimLeft(args, " "), -1))
+}
+
+var (
+	modelSetSchedule = regexp.MustCompile(`(?s)^ *([^ ]+) +([^ ]+)( .*)$`)
+	modelPreview     = regexp.MustCompile(`(?s)^ *("(?:\\.|[^"\\])*(?:"[^ ]*|\\?$)|[^ ]*)(.*)$`)
+)
+
+// setSchedule parses NAME TUBE PRI TTR SIZE and tags. All that is wrong with the tags is badTags.
+func (m *modelLine) setSchedule(args string) bool {
+	p := modelSetSchedule.FindStringSubmatch(args)
+	if p == nil || !modelKinds["schedule"].MatchString(p[1]) || !modelName.MatchString(p[2]) || !m.numbers("DDD…", p[3]) {
+		return false
+	}
+	m.names = " " + p[1] + " " + p[2]
+	m.tags(m.rest, modelScheduleTags)
+	m.badTags = m.badTags || m.junk || strings.Contains(m.tagText, " cron=") == strings.Contains(m.tagText, " every=")
+	m.junk = false
+	return true
+}
+
+// preview parses NAME N, or EXPRESSION N and tags.
+func (m *modelLine) preview(args string) bool {
+	p := modelPreview.FindStringSubmatch(args)
+	if !strings.HasPrefix(p[1], `"`) {
+		return m.words([]string{"schedule", "preview"}, modelSpaces.Split(strings.TrimLeft(args, " "), -1))
+	}
+	expression, ok := modelUnquote(p[1])
+	if !ok || expression == "" || len(expression) > 256 || !m.numbers("D…", p[2]) {
+		return false
+	}
+	n, ok := modelRange("preview", fmt.Sprint(m.n[0]))
+	m.tags(m.rest, "tz")
+	m.text += fmt.Sprintf("  %s cron=%q%s", n, expression, m.tagText)
+	return ok && !m.junk && !m.badTags
 }
 
 // modelGroup splits the arguments of such commands: a tube, a group that can be in quotes, and the rest.
@@ -191,11 +232,13 @@ func modelWord(kind, word string) (string, bool) {
 	return word, modelKinds[kind].MatchString(word)
 }
 
-// modelTags are the tags of put, of set-policy and of set-group, in the order of show.
+// modelTags are the tags of put, of set-policy, of set-group and of set-schedule, in the order of show.
 const (
 	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead meta trace expire-at failed-at reason group"
 	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate group-concurrency group-rate group-order concurrency rate"
 	modelGroupTags  = "concurrency rate weight ttl"
+
+	modelScheduleTags = "delay key key-ttl retry max dead meta trace group cron every tz overlap catch-up catch-up-all from until"
 )
 
 // modelEndTags are the tags of commands that end with some.
@@ -300,8 +343,8 @@ func (m *modelLine) tags(rest, known string) {
 			m.badTags = true
 		}
 	}
-	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace expire-at failed-at reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate group group-concurrency group-rate group-order concurrency rate weight ttl") {
-		if shown, ok := got[name]; ok {
+	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace expire-at failed-at reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate group group-concurrency group-rate group-order concurrency rate weight ttl cron every tz overlap catch-up catch-up-all from until") {
+		if shown, ok := got[name]; ok && shown != "skip" {
 			m.tagText += " " + name + "=" + shown
 		}
 	}
@@ -313,8 +356,10 @@ func (m *modelLine) tags(rest, known string) {
 // modelTag returns the value of a tag in the format of show, and whether it is valid.
 func modelTag(name, value string) (string, bool) {
 	switch name {
-	case "delay", "key-ttl", "ttl":
+	case "delay", "key-ttl", "ttl", "catch-up":
 		return modelTime(value)
+	case "every", "cron", "tz", "catch-up-all", "from", "until":
+		return modelScheduleTag(name, value)
 	case "group", "group-concurrency", "concurrency", "weight", "group-order", "group-rate", "rate":
 		return modelGroupTag(name, value)
 	case "push":
@@ -353,12 +398,10 @@ func modelTag(name, value string) (string, bool) {
 		return value, modelTrace.MatchString(value) && !strings.HasPrefix(value, "ff") && !strings.Contains(value, "-"+strings.Repeat("0", 16))
 	case "reason":
 		return value, 0 < len(value) && len(value) <= 512
-	case "failure":
-		return value, value == "no"
 	case "dead":
 		return value, modelName.MatchString(value)
-	case "on-duplicate":
-		return value, value == "keep" || value == "replace" || value == "fail"
+	case "failure", "on-duplicate", "overlap":
+		return value, slices.Contains(modelValues[name], value)
 	}
 	times := strings.Split(value, ",")
 	for i, one := range times {
@@ -369,6 +412,25 @@ func modelTag(name, value string) (string, bool) {
 		times[i] = shown
 	}
 	return fmt.Sprint(times), true
+}
+
+// modelValues are the values of tags that have only a few.
+var modelValues = map[string][]string{"failure": {"no"}, "on-duplicate": {"keep", "replace", "fail"}, "overlap": {"skip", "replace", "allow", "buffer-one"}}
+
+// modelScheduleTag is modelTag for tags about schedules.
+func modelScheduleTag(name, value string) (string, bool) {
+	switch name {
+	case "every":
+		shown, ok := modelTime(value)
+		return shown, ok && shown != "0s"
+	case "cron":
+		return fmt.Sprintf("%q", value), 0 < len(value) && len(value) <= 256
+	case "tz":
+		return value, len(value) <= 256 && modelPlain.MatchString(value)
+	case "catch-up-all", "from":
+		return modelRange(name, value)
+	}
+	return modelRange("from", value)
 }
 
 // modelGroupTag is modelTag for tags about groups and limits.
@@ -434,8 +496,12 @@ func modelMaxLine(line string) int {
 	switch word {
 	case "delete-batch":
 		return 16384
-	case "set-policy", "set-group", "get-group", "stats-group", "pause-group", "flush-group":
+	case "set-policy", "set-group", "get-group", "stats-group", "pause-group", "flush-group", "preview-schedule":
 		return 4096
+	case "set-schedule":
+		if m := (&modelLine{}); m.setSchedule(args) && (m.tagText != "" || m.badTags) {
+			return 4096
+		}
 	case "find", "delete-key", "list-jobs", "move-jobs", "list-groups":
 		return 450
 	case "put":

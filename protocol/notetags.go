@@ -177,16 +177,20 @@ var forms = map[string]string{
 	"TRACEPARENT": "the 55 characters of a W3C traceparent, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 	"TEXT":        `1 to 512 bytes in double quotes, with the escapes \" \\ \n \t`,
 	"no":          "no",
+	"EXPRESSION":  `a cron expression in double quotes, such as "30 2 * * 1-5"`,
+	"ZONE":        "a name of the tz database, such as Europe/Berlin",
+	"OVERLAP":     "skip, replace, allow or buffer-one",
+	"SPREAD":      "a duration with a unit, such as 5m, or a whole number from 0 to 100",
+	"NAME":        "the name of a schedule",
 }
 
 // WrongTags says what is wrong with the tags of a command, which are separated by spaces; "" if
 // nothing is.
 func WrongTags(tags string, in TagSet) string {
-	args := []byte(" " + tags)
-	if !onlyTags(args, in) {
+	wrong, ok := new(Tags).read([]byte(" "+tags), in)
+	if !ok {
 		return "there is something other than its tags"
 	}
-	_, wrong := readTags(args, in)
 	return wrong
 }
 

@@ -70,7 +70,7 @@ type Command struct {
 	TTR   uint32 // seconds, as sent: 0 stays 0 here
 
 	Timeout uint32 // seconds; reserve-with-timeout, reserve-batch and reserve-lease, at most 2^31-1
-	MaxJobs uint32 // kick, reserve-batch, list-jobs, list-clients, move-jobs: the largest number
+	MaxJobs uint32 // kick, reserve-batch, list-…, move-jobs, preview-schedule: the largest number
 	Weight  uint32 // watch: 1 to MaxWeight; 0 if the line has none
 	ByLease bool   // reserve-batch: the word lease
 	Info    bool   // reserve-batch, reserve-lease: the word info
@@ -95,7 +95,8 @@ type Command struct {
 	// ordinary slice.
 	Buffer Buffer
 
-	// Tags are nil if the line has none.
+	// Tags are nil if the line has none. They are valid until the next call of Next; the strings and
+	// slices in them are valid forever.
 	Tags *Tags
 	// Wrong says, with a Fault, which tag is wrong and what is expected; "": no tag is.
 	Wrong string
@@ -103,15 +104,16 @@ type Command struct {
 	Lease  uint64 // the -lease commands; 0 is a malformed token, which no job has
 	State  State  // list-jobs, flush-tube, move-jobs
 	To     []byte // move-jobs: the second tube, valid by [ValidName], for as long as Name is
-	Key    string // find, delete-key: 1 to MaxKey printable characters; commands about a group: its name, valid by [ValidGroup]; a copy
-	Cursor string // list-jobs, list-clients: at most MaxCursor, list-groups: MaxGroupCursor printable characters; a copy, "" if there is none
+	Key    string // find, delete-key: 1 to MaxKey printable characters; commands about a group or a schedule: its name, valid by [ValidGroup] or [ValidSchedule]; a copy
+	Cursor string // list-jobs, list-clients: at most MaxCursor, list-groups: MaxGroupCursor, list-schedules: MaxSchedule printable characters; a copy, "" if there is none
 
+	spare   *Tags  // memory for Tags; nil: there is none
 	size    uint32 // verbs with a body: its announced length
 	junk    bool   // verbs with a body: something other than tags follows the length
-	badTags bool   // put: only tags follow the length, and they are invalid
+	badTags bool   // verbs with a body: what follows the length is invalid, and the body is skipped
 }
 
-// parseLine parses a line without its CRLF into c, which must be zero.
+// parseLine parses a line without its CRLF into c, which must be zero but for spare.
 func parseLine(c *Command, line []byte) {
 	c.Verb = lookup(line)
 	if c.Verb == Unknown {
@@ -174,11 +176,19 @@ func parsePut(c *Command, args []byte) (ok bool) {
 // parsePutTags parses what follows the length. If that is not only tags, beanstalkd
 // treats it as junk, and so does this function.
 func (c *Command) parsePutTags(args []byte) {
-	if c.junk = !onlyTags(args, TagsOfPut|TagsOfCopy); c.junk {
-		return
+	ok := c.readTags(args, TagsOfPut|TagsOfCopy)
+	c.junk, c.badTags = !ok, ok && c.Tags == nil
+}
+
+// readTags parses args, and sets Tags or Wrong. ok is false if they are something other than tags.
+func (c *Command) readTags(args []byte, in TagSet) (ok bool) {
+	if c.spare == nil {
+		c.spare = new(Tags)
 	}
-	c.Tags, c.Wrong = readTags(args, TagsOfPut|TagsOfCopy)
-	c.badTags = c.Tags == nil
+	if c.Wrong, ok = c.spare.read(args, in); ok && c.Wrong == "" {
+		c.Tags = c.spare
+	}
+	return ok
 }
 
 // endTags parses tags, which must end the line.
@@ -186,11 +196,7 @@ func (c *Command) endTags(args []byte, in TagSet) bool {
 	if len(args) == 0 {
 		return true
 	}
-	if !onlyTags(args, in) {
-		return false
-	}
-	c.Tags, c.Wrong = readTags(args, in)
-	return c.Tags != nil
+	return c.readTags(args, in) && c.Tags != nil
 }
 
 // parseID parses ID, which must end the line.

@@ -46,7 +46,10 @@ func randomExtension(rnd *rand.Rand) string {
 	if strings.HasSuffix(v.String(), "-group") {
 		line, words = randomGroupLine(rnd, v), ""
 	}
-	if v == ListClients {
+	if v == SetSchedule || v == PreviewSchedule {
+		line, words = randomScheduleLine(rnd, v), ""
+	}
+	if v == ListClients || v == ListSchedules {
 		line += pick("", " ", " ", " ")
 	}
 	if rnd.IntN(20) == 0 {
@@ -85,6 +88,24 @@ func randomGroupLine(rnd *rand.Rand, v Verb) string {
 	return line
 }
 
+// randomScheduleLine returns a set-schedule or a preview-schedule, mostly a valid one.
+func randomScheduleLine(rnd *rand.Rand, v Verb) string {
+	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
+	line := v.Spec().Prefix + randomWord(rnd, "schedule") + pick(" ", " ", " ", " ", "  ", "")
+	if v == PreviewSchedule && rnd.IntN(2) == 0 {
+		line = v.Spec().Prefix + pick("", " ") + pick(`"* * * * *"`, `"@daily"`, `"a\"b"`, `"`, `""`, `"a`, `"a"b`, `"`+strings.Repeat("c", 257)+`"`) + pick(" ", " ", "")
+	}
+	if v == PreviewSchedule {
+		return line + pick("1", "1000", "0", "1001", "x", "") + pick("", " tz:UTC", " tz:", " tz:a tz:b", " cron:x")
+	}
+	line += randomWord(rnd, "name") + " " + pick("1", "0", "4294967296") + " 2 " + pick("4", "4", "4", "11", "x")
+	for range rnd.IntN(5) {
+		line += pick(" ", " ", "  ") + pick(`cron:"* * * * *"`, "every:5m", "every:0", "cron:", "tz:Europe/Berlin", `tz:"a b"`, "overlap:"+pick("skip", "replace", "allow", "buffer-one", "none"),
+			"catch-up:1h", "catch-up-all:"+pick("1", "1000", "1001", "0"), "from:"+randomWord(rnd, "Q"), "until:1", "at:1", "on-duplicate:keep", randomTag(rnd))
+	}
+	return line
+}
+
 // randomGroup returns the name of a group as a command has it, mostly a valid one.
 func randomGroup(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
@@ -101,6 +122,10 @@ func randomWord(rnd *rand.Rand, kind string) string {
 	switch kind {
 	case "groupcursor":
 		return pick("Zw", "~", strings.Repeat("c", 171), pick("\xff", strings.Repeat("c", 172)))
+	case "schedule":
+		return pick("a", "s-1", strings.Repeat("n", 100), pick("-a", strings.Repeat("n", 101)))
+	case "schedulecursor":
+		return pick("a", strings.Repeat("c", 100), strings.Repeat("c", 101))
 	case "name":
 		return pick("a", "tube", "a.b/c", strings.Repeat("n", 200), pick("-a", "a:", strings.Repeat("n", 201)))
 	case "state", "movable":

@@ -74,6 +74,7 @@ type Reader struct {
 	received uint64 // bytes, so far
 
 	state   streamState
+	tags    *Tags   // memory for those of a command; nil: none has had any
 	pending Command // inBody, inRefused: the command whose body is still arriving
 	name    []byte  // inBody: backs pending.Name, because buf moves before the body is complete
 	left    uint64  // inRefused: bytes still to be skipped
@@ -143,8 +144,9 @@ func (r *Reader) Full() bool { return r.Buffered() == maxBuffer }
 // verb has one. False means that the command has not arrived completely: call
 // Fill and try again. c has no meaning then.
 //
-// c.Name is valid until the next call of Next or Fill; c.Body and c.Buffer belong to
-// the caller. Next allocates only bodies and tags.
+// c.Name is valid until the next call of Next or Fill, c.Tags until the next call of Next; c.Body and c.Buffer belong to
+// the caller. Next allocates only bodies, and what tags
+// refer to.
 func (r *Reader) Next(c *Command) bool {
 	switch r.state {
 	case inLongLine:
@@ -169,10 +171,12 @@ func (r *Reader) Next(c *Command) bool {
 		return r.dropLine(c)
 	}
 	r.lo += n + len(crlf)
-	*c = Command{}
+	*c = Command{spare: r.tags}
 	line := window[:n]
 	if clean && bytes.IndexByte(line, 0) < 0 {
-		parseLine(c, line)
+		if parseLine(c, line); c.spare != nil {
+			r.tags = c.spare
+		}
 	} else {
 		c.Fault = BadFormat
 	}

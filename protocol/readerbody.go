@@ -14,7 +14,7 @@ func (r *Reader) lineRead(c *Command) bool {
 	case c.badTags:
 		return r.refuse(c, BadFormat)
 	}
-	c.Producer = true
+	c.Producer = c.Verb == Put
 	// The usual case: the body has arrived with its line.
 	if r.bodyArrived(c.size) {
 		r.copyBody(c)

@@ -50,6 +50,8 @@ type Tags struct {
 	QuotaJobs, QuotaBytes uint64 // set-policy
 	Push                  Push   // set-policy
 
+	Schedule *ScheduleTags // set-schedule, preview-schedule and copies; nil: none of them
+
 	Meta      []Meta // put; 1 to MaxMeta
 	Trace     string // put; "": none
 	Reason    string // release, bury and copies: 1 to MaxReason bytes; "": none
@@ -103,7 +105,7 @@ func ParseOnExpire(word string) (a OnExpire, ok bool) {
 }
 
 // TagSet is a set of the commands that have tags.
-type TagSet uint8
+type TagSet uint16
 
 const (
 	TagsOfPut TagSet = 1 << iota
@@ -114,6 +116,9 @@ const (
 
 	// TagsOfCopy are further tags of a put, for the copy of a job of another server.
 	TagsOfCopy
+
+	TagsOfSchedule
+	TagsOfPreview
 )
 
 // Tag is a row of the table of tags.
@@ -128,27 +133,30 @@ type Tag struct {
 	read func(t *Tags, value []byte) bool
 }
 
-const putAndPolicy = TagsOfPut | TagsOfPolicy
+const (
+	putAndSchedule = TagsOfPut | TagsOfSchedule
+	putAndPolicy   = TagsOfPut | TagsOfPolicy
+)
 
 var tagTable = [...]Tag{
-	{"delay", TagsOfPut, "DURATION", "`DURATION` until the job is due", (*Tags).readDelay},
+	{"delay", putAndSchedule, "DURATION", "`DURATION` until the job is due", (*Tags).readDelay},
 	{"at", TagsOfPut, "TIME", "`TIME` when it is due", (*Tags).readAt},
-	{"key", TagsOfPut, "KEY", "`KEY`: the unique name of the job in its tube", (*Tags).readKey},
+	{"key", putAndSchedule, "KEY", "`KEY`: the unique name of the job in its tube", (*Tags).readKey},
 	{"on-duplicate", putAndPolicy, "WHAT", "`WHAT` to do if a job has the key: keep, replace or fail", (*Tags).readOnDuplicate},
-	{"key-ttl", putAndPolicy, "DURATION", "`DURATION` for which the key stays taken after the job is gone", (*Tags).readKeyTTL},
-	{"retry", putAndPolicy, "DURATIONS", "`DURATIONS`, separated by commas: delays after the first failure, the second and so on; or exp(FIRST,LONGEST,COUNT)", (*Tags).readRetry},
+	{"key-ttl", putAndPolicy | TagsOfSchedule, "DURATION", "`DURATION` for which the key stays taken after the job is gone", (*Tags).readKeyTTL},
+	{"retry", putAndPolicy | TagsOfSchedule, "DURATIONS", "`DURATIONS`, separated by commas: delays after the first failure, the second and so on; or exp(FIRST,LONGEST,COUNT)", (*Tags).readRetry},
 	{"jitter", putAndPolicy, "PERCENT", "spread each delay by up to `PERCENT`, from 0 to 100", (*Tags).readJitter},
-	{"max", putAndPolicy, "N", "park the job after `N` deliveries", (*Tags).readMax},
-	{"dead", putAndPolicy, "TUBE", "`TUBE` for the job when its retries or deliveries are used up", (*Tags).readDead},
-	{"expire", putAndPolicy, "DURATION", "`DURATION` for which the job is worth doing, from when it is first due", (*Tags).readExpire},
-	{"on-expire", putAndPolicy, "ACTION", "`ACTION` when that is over: delete or park", (*Tags).readOnExpire},
-	{metaTag, TagsOfPut, "NAME=VALUE", "`NAME=VALUE` for the worker; up to 16 times", (*Tags).readMeta},
-	{"trace", TagsOfPut, "TRACEPARENT", "W3C trace context, `TRACEPARENT`, for the worker", (*Tags).readTrace},
+	{"max", putAndPolicy | TagsOfSchedule, "N", "park the job after `N` deliveries", (*Tags).readMax},
+	{"dead", putAndPolicy | TagsOfSchedule, "TUBE", "`TUBE` for the job when its retries or deliveries are used up", (*Tags).readDead},
+	{"expire", putAndPolicy | TagsOfSchedule, "DURATION", "`DURATION` for which the job is worth doing, from when it is first due", (*Tags).readExpire},
+	{"on-expire", putAndPolicy | TagsOfSchedule, "ACTION", "`ACTION` when that is over: delete or park", (*Tags).readOnExpire},
+	{metaTag, putAndSchedule, "NAME=VALUE", "`NAME=VALUE` for the worker; up to 16 times", (*Tags).readMeta},
+	{"trace", putAndSchedule, "TRACEPARENT", "W3C trace context, `TRACEPARENT`, for the worker", (*Tags).readTrace},
 	{"expire-at", TagsOfCopy, "TIME", "`TIME` when it expires", (*Tags).readExpireAt},
 	{"failed-at", TagsOfCopy, "TIME", "`TIME` of the last failure", (*Tags).readFailedAt},
 	{"reason", TagsOfRelease | TagsOfBury | TagsOfCopy, "TEXT", "`TEXT` that says why the job has failed", (*Tags).readReason},
 	{"failure", TagsOfRelease, "no", "`no`: the release counts neither as a failure nor as a delivery", (*Tags).readFailure},
-	{"group", TagsOfPut, "GROUP", "`GROUP` of the job in its tube", (*Tags).readGroup},
+	{"group", putAndSchedule, "GROUP", "`GROUP` of the job in its tube", (*Tags).readGroup},
 	{"group-concurrency", TagsOfPolicy, "N", "at most `N` reserved jobs of each group", (*Tags).readGroupConcurrency},
 	{"group-rate", TagsOfPolicy, "RATES", "at most so many reserves of jobs of each group, such as `RATES` of 100/m,1000/h", (*Tags).readGroupRate},
 	{"group-order", TagsOfPolicy, "ORDER", "`ORDER` of the jobs of a group: fair, or strict for one at a time", (*Tags).readGroupOrder},
@@ -162,6 +170,17 @@ var tagTable = [...]Tag{
 	{"push-concurrency", TagsOfPolicy, "N", "at most `N` concurrent calls of each instance", (*Tags).readPushConcurrency},
 	{"push-timeout", TagsOfPolicy, "DURATION", "`DURATION` that a call may take", (*Tags).readPushTimeout},
 	{"push-rate", TagsOfPolicy, "RATE", "`RATE` of calls at most, such as 100/s", (*Tags).readPushRate},
+	{"cron", TagsOfSchedule, "EXPRESSION", "cron `EXPRESSION` in double quotes: when jobs are put", (*Tags).readCron},
+	{"every", TagsOfSchedule, "DURATION", "`DURATION` from one job to the next", (*Tags).readEvery},
+	{"tz", TagsOfSchedule | TagsOfPreview, "ZONE", "time `ZONE` of the expression; UTC by default", (*Tags).readZone},
+	{"overlap", TagsOfSchedule, "OVERLAP", "`OVERLAP`, if the job before is still there: skip, replace, allow or buffer-one", (*Tags).readOverlap},
+	{"catch-up", TagsOfSchedule, "DURATION", "`DURATION` by which a job that was missed can be put late", (*Tags).readCatchUp},
+	{"catch-up-all", TagsOfSchedule, "N", "put up to `N` jobs that were missed, not only the latest one", (*Tags).readCatchUpAll},
+	{"jitter", TagsOfSchedule, "SPREAD", "`SPREAD` over which the jobs of different schedules are distributed, with a unit; without one, the jitter of their retries", (*Tags).readSpread},
+	{"from", TagsOfSchedule, "TIME", "`TIME` of the first job at the earliest", (*Tags).readFrom},
+	{"until", TagsOfSchedule, "TIME", "`TIME` of the last job at the latest", (*Tags).readUntil},
+	{"schedule", TagsOfCopy, "NAME", "`NAME` of the schedule that has put it", (*Tags).readScheduleName},
+	{"nominal-ms", TagsOfCopy, "TIME", "`TIME` for which that was", (*Tags).readNominal},
 }
 
 // TagsIn returns the tags that a command knows.
@@ -176,13 +195,20 @@ func TagsIn(in TagSet) (tags []Tag) {
 
 // findTag returns the row of tagTable with a name, -1 if it is no tag of these commands.
 func findTag(name []byte, in TagSet) int {
-	for i := range tagTable {
-		if tag := &tagTable[i]; tag.In&in != 0 && string(name) == tag.Name {
-			return i
-		}
+	if row, found := tagRows[string(name)]; found && tagTable[row].In&in != 0 {
+		return row
 	}
 	return -1
 }
+
+// tagRows are the rows of tagTable by their names.
+var tagRows = func() map[string]int {
+	rows := make(map[string]int)
+	for i, tag := range tagTable {
+		rows[tag.Name] = i
+	}
+	return rows
+}()
 
 // cutTag skips spaces and cuts a tag off, whose value can be invalid. row is its row in tagTable, -1
 // if it is no tag of these commands. The value is as it was sent.
@@ -219,53 +245,66 @@ func valueEnd(b []byte, named bool) int {
 	return len(b)
 }
 
-// onlyTags reports whether args are nothing but tags, each with spaces before it. Their
-// values can be invalid.
-func onlyTags(args []byte, in TagSet) bool {
-	for len(args) > 0 {
-		row := -1
-		if args[0] == ' ' {
-			row, _, args = cutTag(args, in)
-		}
-		if row < 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// readTags parses args, for which onlyTags is true. It returns nil, and what is wrong, if a value
-// is invalid, if a tag occurs twice, if two tags contradict each other, or if one needs another
-// that is missing.
-func readTags(args []byte, in TagSet) (t *Tags, wrong string) {
-	t = new(Tags)
+// read parses args. ok is false if they are something other than tags, each with spaces before it. If
+// they are only tags, wrong says whether a value is invalid, a tag occurs twice, two tags contradict
+// each other, or one needs another that is missing; else it is "".
+func (t *Tags) read(args []byte, in TagSet) (wrong string, ok bool) {
+	*t = Tags{}
 	seen := 0
 	for len(args) > 0 {
-		var row int
-		var value []byte
-		row, value, args = cutTag(args, in)
-		tag := &tagTable[row]
-		if seen&(1<<row) != 0 && tag.Name != metaTag {
-			return nil, "the tag " + tag.Name + " occurs twice"
+		row, value := -1, []byte(nil)
+		if args[0] == ' ' {
+			row, value, args = cutTag(args, in)
 		}
-		if plain, ok := tag.unquote(value); !ok || !tag.read(t, plain) {
-			return nil, tag.expected()
+		switch {
+		case row < 0:
+			return "", false
+		case wrong == "":
+			wrong = t.readTag(&tagTable[row], value, seen&(1<<row) != 0)
+			seen |= 1 << row
 		}
-		seen |= 1 << row
 	}
+	if wrong == "" {
+		wrong = t.contradiction()
+	}
+	return wrong, true
+}
+
+// readTag parses the value of a tag, and says what is wrong with it.
+func (t *Tags) readTag(tag *Tag, value []byte, twice bool) (wrong string) {
+	if twice && tag.Name != metaTag {
+		return "the tag " + tag.Name + " occurs twice"
+	}
+	if plain, ok := tag.unquote(value); !ok || !tag.read(t, plain) {
+		return tag.expected()
+	}
+	return ""
+}
+
+// contradiction says which tags contradict each other or need each other; "" if none do.
+func (t *Tags) contradiction() string {
 	switch {
 	case t.HasDelay && t.HasAt:
-		return nil, "the tags delay and at contradict each other"
+		return "the tags delay and at contradict each other"
 	case t.HasExpire && t.ExpireAt != 0:
-		return nil, "the tags expire and expire-at contradict each other"
+		return "the tags expire and expire-at contradict each other"
 	case t.FailedAt != 0 && t.Reason == "":
-		return nil, "the tag failed-at needs the tag reason"
+		return "the tag failed-at needs the tag reason"
 	case t.Push.URL == "" && t.Push != (Push{}):
-		return nil, "the tags push-concurrency, push-timeout and push-rate need the tag push"
+		return "the tags push-concurrency, push-timeout and push-rate need the tag push"
 	case t.Reason != "" && t.NoFailure:
-		return nil, "the tags reason and failure contradict each other"
+		return "the tags reason and failure contradict each other"
 	}
-	return t, ""
+	return t.wrongOccurrence()
+}
+
+// Clone returns a copy of t, which can be nil.
+func (t *Tags) Clone() *Tags {
+	if t == nil {
+		return nil
+	}
+	clone := *t
+	return &clone
 }
 
 func (t *Tags) readDelay(value []byte) bool {

@@ -64,6 +64,14 @@ const (
 	ListGroups
 	PauseGroup
 	FlushGroup
+	SetSchedule
+	GetSchedule
+	ListSchedules
+	DeleteSchedule
+	PauseSchedule
+	ResumeSchedule
+	RunSchedule
+	PreviewSchedule
 
 	// NumVerbs is the size of an array indexed by Verb, including Unknown.
 	NumVerbs
@@ -110,6 +118,9 @@ const twoNames = 450
 
 // free is what a command needs that concerns only its connection.
 var free = Need{Where: Free}
+
+// ofSchedule is what a command needs that reads schedules: it sees those of tubes on which this right is given.
+var ofSchedule = Need{MayRead | MayAdmin, Somewhere}
 
 const anyRight = MayPut | MayWork | MayRead | MayAdmin
 
@@ -169,6 +180,14 @@ var table = [NumVerbs]Spec{
 	ListGroups:         {Prefix: "list-groups ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListGroups},
 	PauseGroup:         {Prefix: "pause-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "PAUSED", Need: Need{MayWork, OfTube}, parse: parsePauseGroup},
 	FlushGroup:         {Prefix: "flush-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayAdmin, OfTube}, parse: parseGroup},
+	SetSchedule:        {Prefix: "set-schedule ", Extension: true, Body: true, MaxLine: MaxTagLine, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetSchedule},
+	GetSchedule:        {Prefix: "get-schedule ", Extension: true, Need: ofSchedule, parse: parseSchedule},
+	ListSchedules:      {Prefix: "list-schedules", Extension: true, Need: ofSchedule, parse: parseListSchedules},
+	DeleteSchedule:     {Prefix: "delete-schedule ", Extension: true, Done: "DELETED", Need: Need{MayAdmin, Somewhere}, parse: parseSchedule},
+	PauseSchedule:      {Prefix: "pause-schedule ", Extension: true, Done: "PAUSED", Need: Need{MayAdmin, Somewhere}, parse: parseSchedule},
+	ResumeSchedule:     {Prefix: "resume-schedule ", Extension: true, Done: "RESUMED", Need: Need{MayAdmin, Somewhere}, parse: parseSchedule},
+	RunSchedule:        {Prefix: "run-schedule ", Extension: true, Need: Need{MayAdmin, Somewhere}, parse: parseSchedule},
+	PreviewSchedule:    {Prefix: "preview-schedule ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: ofSchedule, parse: parsePreview},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the

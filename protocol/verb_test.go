@@ -10,7 +10,8 @@ import (
 const matchOrder = "put_, peek_, peek-ready, peek-delayed, peek-buried, reserve-with-timeout_, reserve-job_, reserve-batch_, reserve-lease_, reserve, " +
 	"delete_, delete-batch_, delete-lease_, delete-key_, release_, release-lease_, bury_, bury-lease_, kick_, kick-job_, touch_, touch-lease_, stats-job_, stats-tube_, stats-group_, stats, use_, watch_, ignore_, list-tubes-watched, " +
 	"list-tube-used, list-tubes, quit, pause-tube, drain, undrain, capabilities, reschedule_, set-priority_, set-policy_, get-policy_, list-policies, list-jobs_, find_, flush-tube_, move-jobs_, replay-job_, auth_, client_, list-clients, " +
-	"set-group_, get-group_, list-groups_, pause-group_, flush-group_"
+	"set-group_, get-group_, list-groups_, pause-group_, flush-group_, " +
+	"set-schedule_, get-schedule_, list-schedules, delete-schedule_, pause-schedule_, resume-schedule_, run-schedule_, preview-schedule_"
 
 // extensions are the words that beanstalkd does not know.
 var extensions = []string{
@@ -18,6 +19,7 @@ var extensions = []string{
 	"reserve-lease_", "delete-lease_", "touch-lease_", "release-lease_", "bury-lease_", "set-policy_", "get-policy_", "list-policies",
 	"list-jobs_", "find_", "delete-key_", "flush-tube_", "move-jobs_", "replay-job_", "auth_", "client_", "list-clients",
 	"set-group_", "get-group_", "stats-group_", "list-groups_", "pause-group_", "flush-group_",
+	"set-schedule_", "get-schedule_", "list-schedules", "delete-schedule_", "pause-schedule_", "resume-schedule_", "run-schedule_", "preview-schedule_",
 }
 
 func TestTable(t *testing.T) {

@@ -176,6 +176,14 @@ var samples = map[protocol.Verb]sample{
 	protocol.ListGroups:         {"", "list-groups t", "OK", false},
 	protocol.PauseGroup:         {"", "pause-group t g 0", "PAUSED", false},
 	protocol.FlushGroup:         {"", "flush-group t g", "FLUSHED 0", false},
+	protocol.SetSchedule:        {"", "set-schedule s t 0 60 1 every:1h\r\nx", "SET", false},
+	protocol.GetSchedule:        {"", "get-schedule none", "NOT_FOUND", false},
+	protocol.ListSchedules:      {"", "list-schedules", "OK", false},
+	protocol.DeleteSchedule:     {"", "delete-schedule none", "NOT_FOUND", false},
+	protocol.PauseSchedule:      {"", "pause-schedule none", "NOT_FOUND", false},
+	protocol.ResumeSchedule:     {"", "resume-schedule none", "NOT_FOUND", false},
+	protocol.RunSchedule:        {"", "run-schedule none", "NOT_FOUND", false},
+	protocol.PreviewSchedule:    {"", `preview-schedule "* * * * *" 1`, "OK", false},
 }
 
 // TestEveryVerbIsInTheTable: every verb has a row in the table of rights. Without one it would need
@@ -270,6 +278,8 @@ func (g *accessHarness) tryAll(name string, on, somewhere, every access.Right) {
 		}
 		want := samples[v].reply
 		switch {
+		case need.Met(has) && v == protocol.SetSchedule && has&access.Put == 0:
+			want = "FORBIDDEN" // it puts jobs, too
 		case need.Met(has):
 		case need.Where == access.OfJob && on == access.Nothing && somewhere != access.Nothing && v != protocol.DeleteBatch:
 			want = "NOT_FOUND"

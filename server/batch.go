@@ -223,6 +223,9 @@ type jobInfo struct {
 	Trace    string            `json:"trace,omitempty"`
 	Reason   string            `json:"reason,omitempty"` // of the last failure
 	FailedMs int64             `json:"failed-ms,omitempty"`
+
+	Schedule  string `json:"schedule,omitempty"` // that has put it
+	NominalMs int64  `json:"nominal-ms,omitempty"`
 }
 
 // noInfo is the info of a job that is gone by now: its reservation ended while the info was read.
@@ -279,11 +282,15 @@ func infoOf(j *tube.JobStats) []byte {
 	if m == nil {
 		m = new(tube.Metadata)
 	}
-	n := m.AllNotes()
+	n, o := m.AllNotes(), m.Occurrence
+	if o == nil {
+		o = new(tube.Occurrence)
+	}
 	info, err := json.Marshal(jobInfo{
 		Tube: j.Tube, Pri: j.Pri, TTR: j.TTR, Age: int64(j.Age / time.Second),
 		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key, Group: m.Group,
 		Retry: protocol.RetryText(j.Rules.Retry, j.Rules.Doubled), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
+		Schedule: o.Schedule, NominalMs: msOf(o.Nominal),
 	})
 	if err != nil {
 		return noInfo

@@ -29,7 +29,7 @@ func planListClients(s *session, c *protocol.Command, r *request) {
 	s.endsBurst = true
 	query, cursor := s.shownClients(), c.Cursor
 	query.Limit = int(c.MaxJobs)
-	r.ask = &peerQuestion{do: func(ctx context.Context, to *peerQuestion) { to.page, to.err = s.queue.ListClients(ctx, query, cursor) }}
+	r.ask = &question{do: func(ctx context.Context, to *question) { to.page, to.err = s.queue.ListClients(ctx, query, cursor) }}
 }
 
 // shownClients returns which connections the client may see: with admin on all tubes all, else those

@@ -2,6 +2,7 @@ package server
 
 import (
 	"strings"
+	"sync"
 
 	"redstalk/protocol"
 	"redstalk/storage"
@@ -38,22 +39,26 @@ func planPut(s *session, c *protocol.Command, r *request) {
 	s.bytes += len(c.Body)
 	op := storage.Op{Kind: storage.Put, Tube: s.used, Pri: c.Pri, Delay: c.Delay, TTR: c.TTR, Body: c.Body, Buffer: takeBuffer(c)}
 	if c.Tags != nil {
-		op.Args = &storage.Args{Tags: tagsOf(c.Tags)}
+		op.Args = putArgs.Get().(*storage.Args)
+		setTags(op.Args.Tags, c.Tags)
 	}
 	s.addOp(r, op)
 	c.Body = nil
 }
 
+// putArgs has the arguments of puts with tags, to be used again when the puts are answered.
+var putArgs = sync.Pool{New: func() any { return &storage.Args{Tags: new(tube.Tags)} }}
+
 func answerPut(s *session, _ *request, a *storage.Answer) {
 	switch {
-	case a.Result == nil || a.Result.Outcome == tube.PutNew:
+	case a.Outcome == tube.PutNew:
 		s.out.Inserted(a.ID)
-	case a.Result.Outcome == tube.PutDuplicate:
+	case a.Outcome == tube.PutDuplicate:
 		s.out.Duplicate(a.ID)
-	case a.Result.State == tube.Gone:
+	case a.State == tube.Gone:
 		s.out.InsertedAs(a.ID, "GONE")
 	default:
-		s.out.InsertedAs(a.ID, strings.ToUpper(a.Result.State.String()))
+		s.out.InsertedAs(a.ID, strings.ToUpper(a.State.String()))
 	}
 }
 

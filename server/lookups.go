@@ -64,7 +64,7 @@ func (s *session) planOfJob(c *protocol.Command, r *request) {
 		}
 	}
 	command := *c
-	command.List = slices.Clone(c.List)
+	command.List, command.Tags = slices.Clone(c.List), c.Tags.Clone()
 	p.lookups.commands = append(p.lookups.commands, lookup{command, len(s.requests) - 1, granted})
 	r.waitsForLookup = true
 }

@@ -76,6 +76,9 @@ func jobLine(j *tube.JobStats) *protocol.FlowMap {
 	if j.Metadata != nil && j.Metadata.Group != "" {
 		m.Quoted("group", j.Metadata.Group)
 	}
+	if j.Metadata != nil && j.Metadata.Occurrence != nil {
+		m.Bare("schedule", j.Metadata.Occurrence.Schedule)
+	}
 	if j.Held != tube.NotHeld {
 		m.Bare("held", j.Held.String())
 	}

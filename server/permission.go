@@ -20,7 +20,7 @@ func (s *session) planForPrincipal(c *protocol.Command, r *request) {
 			s.principal.denied = true
 			s.principal.updateUsed(s)
 		}
-	case c.Verb == protocol.Put && !s.principal.user.MayPut(len(c.Body)):
+	case (c.Verb == protocol.Put || c.Verb == protocol.SetSchedule) && !s.principal.user.MayPut(len(c.Body)):
 		refuse(c, r, (*protocol.Writer).OutOfMemory)
 	default:
 		handlers[c.Verb].plan(s, c, r)

@@ -35,17 +35,25 @@ func lifetimeOf(t *protocol.Tags) tube.Lifetime {
 	return tube.LifetimeOf(t.Expire)
 }
 
-// tagsOf translates the tags of a put for package tube.
-func tagsOf(t *protocol.Tags) *tube.Tags {
+// setTags translates the tags of a put for package tube.
+func setTags(to *tube.Tags, t *protocol.Tags) {
 	if t.Reason != "" && t.FailedAt == 0 {
 		t.FailedAt = time.Now().UnixMilli()
 	}
-	return &tube.Tags{
-		Delay: t.Delay, HasDelay: t.HasDelay, At: tube.Instant(t.At) * tube.Instant(time.Millisecond), HasAt: t.HasAt,
+	*to = tube.Tags{
+		Delay: t.Delay, HasDelay: t.HasDelay, At: instantOf(t.At), HasAt: t.HasAt,
 		Key: t.Key, OnDuplicate: tube.OnDuplicate(t.OnDuplicate), Rules: rulesOf(t), Expire: lifetimeOf(t),
 		Meta: metaOf(t.Meta), Trace: t.Trace, Group: t.Group,
-		ExpiresAt: tube.Instant(t.ExpireAt) * tube.Instant(time.Millisecond), Reason: t.Reason, FailedAt: tube.Instant(t.FailedAt) * tube.Instant(time.Millisecond),
+		ExpiresAt: instantOf(t.ExpireAt), Reason: t.Reason, FailedAt: instantOf(t.FailedAt), Occurrence: occurrenceOf(t.Schedule),
 	}
+}
+
+// occurrenceOf returns which schedule has put a copy, nil if none has.
+func occurrenceOf(t *protocol.ScheduleTags) *tube.Occurrence {
+	if t == nil || t.Name == "" {
+		return nil
+	}
+	return &tube.Occurrence{Schedule: t.Name, Nominal: instantOf(t.Nominal)}
 }
 
 // metaOf translates tags meta for package tube.
@@ -91,31 +99,36 @@ func planListPolicies(s *session, _ *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{Kind: storage.Policies})
 }
 
+// addRules adds rules and a lifetime as tags; jitter is the word for that of the retries.
+func addRules(page *protocol.Page, r *tube.Rules, expire tube.Lifetime, jitter string) {
+	if r.Retry != nil {
+		page.Bare("retry", protocol.RetryText(r.Retry, r.Doubled))
+	}
+	if r.Jitter != tube.NoJitter {
+		page.Uint(jitter, uint64(r.Percent()))
+	}
+	if r.Max > 0 {
+		page.Uint("max", uint64(r.Max))
+	}
+	if r.Dead != "" {
+		page.Bare("dead", r.Dead)
+	}
+	if r.HasKeyTTL {
+		page.Bare("key-ttl", protocol.Durations([]time.Duration{r.KeyTTL}))
+	}
+	if expire != tube.NoLifetime {
+		page.Bare("expire", protocol.Durations([]time.Duration{expire.Duration()}))
+	}
+	if r.OnExpire != tube.NoOnExpire {
+		page.Bare("on-expire", protocol.OnExpireWords[r.OnExpire])
+	}
+}
+
 // answerGetPolicy writes a policy as the tags that set it.
 func answerGetPolicy(s *session, _ *request, a *storage.Answer) {
 	var page protocol.Page
 	p := a.Result.Policy
-	if p.Retry != nil {
-		page.Bare("retry", protocol.RetryText(p.Retry, p.Doubled))
-	}
-	if p.Jitter != tube.NoJitter {
-		page.Uint("jitter", uint64(p.Percent()))
-	}
-	if p.Max > 0 {
-		page.Uint("max", uint64(p.Max))
-	}
-	if p.Dead != "" {
-		page.Bare("dead", p.Dead)
-	}
-	if p.HasKeyTTL {
-		page.Bare("key-ttl", protocol.Durations([]time.Duration{p.KeyTTL}))
-	}
-	if p.Expire != tube.NoLifetime {
-		page.Bare("expire", protocol.Durations([]time.Duration{p.Expire.Duration()}))
-	}
-	if p.OnExpire != tube.NoOnExpire {
-		page.Bare("on-expire", protocol.OnExpireWords[p.OnExpire])
-	}
+	addRules(&page, &p.Rules, p.Expire, "jitter")
 	if p.OnDuplicate != tube.NotSaid {
 		page.Bare("on-duplicate", protocol.OnDuplicate(p.OnDuplicate).String())
 	}

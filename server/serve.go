@@ -10,6 +10,7 @@ import (
 
 	"redstalk/server/netpoll"
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
 )
 
 // Serve accepts connections from l until Shutdown, or until accepting fails
@@ -136,6 +137,9 @@ func New(q *queue.Queue, config Config) *Server {
 	}
 	if config.Log == nil {
 		config.Log = slog.Default()
+	}
+	if config.Schedules == nil {
+		config.Schedules = schedule.New(q, config.Log)
 	}
 	s := &Server{
 		config: config, log: config.Log, queue: q,

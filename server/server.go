@@ -16,6 +16,7 @@ import (
 	"redstalk/server/limits"
 	"redstalk/server/netpoll"
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
 	"redstalk/storage/telemetry"
 )
 
@@ -51,6 +52,9 @@ type Config struct {
 	// connection beyond the limit is closed at once. 0 means DefaultMaxUnauthenticated. If the
 	// user anonymous has rights, this and AuthTimeout apply only to TLS handshakes.
 	MaxUnauthenticated int
+
+	// Schedules has the calls about schedules; nil means a new Service, whose Run nobody calls.
+	Schedules *schedule.Service
 
 	// Log is the logger; nil means slog.Default. Accepted and closed connections are logged at
 	// LevelInfo, each command and the first word of its reply at LevelDebug.

@@ -12,6 +12,7 @@ import (
 	"redstalk/server/limits"
 	"redstalk/server/netpoll"
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
 	"redstalk/storage"
 	"redstalk/storage/body"
 	"redstalk/tube"
@@ -25,13 +26,14 @@ import (
 // In plan.go commands become operations, in answer.go answers become replies. reserve.go has the
 // reserve that waits, sessionend.go the end.
 type session struct {
-	server *Server
-	queue  *queue.Queue
-	wire   netpoll.Wire
-	in     *protocol.Reader
-	out    *protocol.Writer
-	log    *slog.Logger // nil unless commands are logged
-	holder tube.Holder
+	server    *Server
+	queue     *queue.Queue
+	schedules *schedule.Service
+	wire      netpoll.Wire
+	in        *protocol.Reader
+	out       *protocol.Writer
+	log       *slog.Logger // nil unless commands are logged
+	holder    tube.Holder
 
 	signals   atomic.Uint32 // signals not handled yet, and running
 	done      chan struct{} // closed when the session has ended
@@ -97,7 +99,7 @@ const (
 	storing                 // for the store
 	waiting                 // for a job
 	verifying               // for the result of an auth
-	asking                  // for what other servers say
+	asking                  // for the answer to a question
 	ending                  // for the store to release what the connection held
 	delivering              // for the client to receive the last replies
 	ended
@@ -111,7 +113,7 @@ const (
 	stored            // the store is done
 	served            // the wait has an outcome
 	verified          // an auth has its result
-	asked             // other servers have answered
+	asked             // its question has an answer
 	describe          // somebody wants to know about the connection
 	aclChanged        // the file of users has changed
 	timerFired        // the timer has fired
@@ -163,7 +165,7 @@ type request struct {
 	timeout    time.Duration  // of a reserve
 	retaken    bool           // a reserve: its take was repeated, see retake
 	attempt    *authAttempt   // auth: the verification
-	ask        *peerQuestion  // list-clients, stats-job: what other servers are asked
+	ask        *question      // list-clients, stats-job: what other servers are asked
 	waited     bool           // a reserve: has waited
 	reply      func(*session) // writes the reply, if that is known already
 
@@ -231,7 +233,10 @@ func (s *session) addRef(role tube.Role, delta int, names ...string) {
 // releaseAnswers empties the batch. It releases the bodies that were not passed to the writer.
 func (s *session) releaseAnswers() {
 	for i := range s.batch.Ops {
-		s.batch.Ops[i].Answer.Buffer.Release()
+		op := &s.batch.Ops[i]
+		if op.Answer.Buffer.Release(); op.Kind == storage.Put && op.Args != nil {
+			putArgs.Put(op.Args)
+		}
 	}
 	clear(s.batch.Ops)
 	s.batch.Ops = s.batch.Ops[:0]

@@ -138,6 +138,10 @@ func addMetadata(p *protocol.Page, j *tube.JobStats) {
 	if m.Group != "" {
 		p.Quoted("group", m.Group)
 	}
+	if o := m.Occurrence; o != nil {
+		p.Bare("schedule", o.Schedule)
+		p.Int("nominal-ms", msOf(o.Nominal))
+	}
 	p.Word("retry", protocol.RetryText(j.Rules.Retry, j.Rules.Doubled))
 	if percent := j.Rules.Percent(); percent > 0 || j.Rules.Jitter != tube.NoJitter {
 		p.Uint("jitter", uint64(percent))

@@ -9,7 +9,7 @@ type Kind uint8
 // Any of them can be answered with NotFound or Err.
 const (
 	// Put creates a job: Tube, Pri, Delay, TTR, Body → ID. With Args.Tags also →
-	// Result.Outcome, Result.State; ID and State are those of another job if that has the key.
+	// Outcome, State; ID and State are those of another job if that has the key.
 	Put Kind = iota
 	// Take reserves the first job of several tubes: Holder, Tubes, Wait → ID, Body; or
 	// NotFound and Soon. For tube.LeaseHolder also → Result.Lease. With MaxBytes it is also
@@ -18,7 +18,7 @@ const (
 	// also → Job.
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as tube.Arrow.Sets
-	// says; for tube.Release, Bury and Park Args.Reason → for tube.ReserveJob ID, Body. If Holder is tube.LeaseHolder, Args.Lease is the
+	// says; for tube.Release, Bury and Park Args.Reason → for tube.ReserveJob and Seize ID, Body. If Holder is tube.LeaseHolder, Args.Lease is the
 	// token; NotFound if that is not the job's present lease.
 	Move
 	// SetPriority changes the priority of a job that is not reserved: ID, Pri → nothing.
@@ -62,6 +62,27 @@ const (
 	// PauseGroup pauses a group, which need not exist; with Delay 0 it ends the pause: Tube,
 	// Args.Group, Delay → nothing. Never NotFound.
 	PauseGroup
+	// SetSchedule writes the record of a schedule, which lives where its tube does: Tube,
+	// Args.Schedule → nothing. Its Version must be 1 more than that of the record which it replaces, else
+	// NotFound; without a record that is 0. Its Results are not written.
+	SetSchedule
+	// PutScheduled is a SetSchedule, and in the same step a Put: what both of them read; Args.Tags has the
+	// Occurrence → ID, Outcome, State. It counts the put in the Results of the record, also
+	// one that is refused: that is no error here, but Outcome tube.PutRefused.
+	PutScheduled
+	// GetSchedule reads a record, wherever it lives: Args.Name → Result.Schedules, one; Result.Now,
+	// also if it is NotFound.
+	GetSchedule
+	// ListSchedules lists the records, without bodies, in the order of their names: MaxJobs (up to
+	// tube.MaxListed), Args.Cursor ("": from the first) → Result.Schedules, Result.Cursor ("": there are
+	// no more), Result.Now. Never NotFound.
+	ListSchedules
+	// DeleteSchedule removes a record, wherever it lives: Args.Name → nothing.
+	DeleteSchedule
+	// DueSchedules returns records that are due, the earliest first, and claims them: for tube.ClaimTime
+	// they are returned to nobody else. MaxJobs → Result.Schedules, Result.Now. In a store of several
+	// parts MaxJobs is for each. Never NotFound.
+	DueSchedules
 	// ListJobs lists jobs of a tube in a state, in the order in which they would come out:
 	// Tube, State, MaxJobs (up to tube.MaxListed), Args.Cursor ("": from the first) →
 	// Result.Jobs, Result.Cursor ("": there are no more). The cursor is valid for a page of the
@@ -166,30 +187,36 @@ var kinds = [numKinds]KindSpec{
 	Reschedule: {Name: "reschedule", Subject: OfJob, Args: []Field{FieldID, FieldIn}, Change: func(m *tube.Machine, now tube.Instant, op *Op) bool {
 		return m.Reschedule(now, op.ID, op.In)
 	}},
-	Kick:        {Name: "kick", Subject: OfTube},
-	Peek:        {Name: "peek", Subject: OfJob},
-	PeekHead:    {Name: "peek-head", Subject: OfTube},
-	PeekKey:     {Name: "peek-key", Subject: OfTube},
-	DeleteKey:   {Name: "delete-key", Subject: OfTube},
-	FindKey:     {Name: "find-key"},
-	SetPolicy:   {Name: "set-policy", Subject: OfTube},
-	GetPolicy:   {Name: "get-policy", Subject: OfTube},
-	Policies:    {Name: "policies"},
-	SetGroup:    {Name: "set-group", Subject: OfTube},
-	GetGroup:    {Name: "get-group", Subject: OfTube},
-	GroupStats:  {Name: "group-stats", Subject: OfTube},
-	ListGroups:  {Name: "list-groups", Subject: OfTube},
-	PauseGroup:  {Name: "pause-group", Subject: OfTube},
-	ListJobs:    {Name: "list-jobs", Subject: OfTube},
-	Flush:       {Name: "flush", Subject: OfTube},
-	MoveJobs:    {Name: "move-jobs"},
-	Replay:      {Name: "replay", Subject: OfJob},
-	BeginImport: {Name: "begin-import", Subject: OfImport},
-	ImportJobs:  {Name: "import-jobs", Subject: OfImport},
-	JobStats:    {Name: "job-stats", Subject: OfJob},
-	TubeStats:   {Name: "tube-stats", Subject: OfTube},
-	Stats:       {Name: "stats"},
-	Tubes:       {Name: "tubes"},
+	Kick:           {Name: "kick", Subject: OfTube},
+	Peek:           {Name: "peek", Subject: OfJob},
+	PeekHead:       {Name: "peek-head", Subject: OfTube},
+	PeekKey:        {Name: "peek-key", Subject: OfTube},
+	DeleteKey:      {Name: "delete-key", Subject: OfTube},
+	FindKey:        {Name: "find-key"},
+	SetPolicy:      {Name: "set-policy", Subject: OfTube},
+	GetPolicy:      {Name: "get-policy", Subject: OfTube},
+	Policies:       {Name: "policies"},
+	SetGroup:       {Name: "set-group", Subject: OfTube},
+	GetGroup:       {Name: "get-group", Subject: OfTube},
+	GroupStats:     {Name: "group-stats", Subject: OfTube},
+	ListGroups:     {Name: "list-groups", Subject: OfTube},
+	PauseGroup:     {Name: "pause-group", Subject: OfTube},
+	SetSchedule:    {Name: "set-schedule", Subject: OfTube},
+	PutScheduled:   {Name: "put-scheduled", Subject: OfTube},
+	GetSchedule:    {Name: "get-schedule"},
+	ListSchedules:  {Name: "list-schedules"},
+	DeleteSchedule: {Name: "delete-schedule"},
+	DueSchedules:   {Name: "due-schedules"},
+	ListJobs:       {Name: "list-jobs", Subject: OfTube},
+	Flush:          {Name: "flush", Subject: OfTube},
+	MoveJobs:       {Name: "move-jobs"},
+	Replay:         {Name: "replay", Subject: OfJob},
+	BeginImport:    {Name: "begin-import", Subject: OfImport},
+	ImportJobs:     {Name: "import-jobs", Subject: OfImport},
+	JobStats:       {Name: "job-stats", Subject: OfJob},
+	TubeStats:      {Name: "tube-stats", Subject: OfTube},
+	Stats:          {Name: "stats"},
+	Tubes:          {Name: "tubes"},
 	Pause: {Name: "pause", Subject: OfTube, Args: []Field{FieldTube, FieldDelay}, Change: func(m *tube.Machine, now tube.Instant, op *Op) bool {
 		return m.Pause(now, op.Tube, op.Delay)
 	}},

@@ -54,7 +54,7 @@ type Op struct {
 
 // Args are arguments that only few kinds of operations have.
 type Args struct {
-	Tags   *tube.Tags
+	Tags   *tube.Tags // of a Put. The store must not keep them after Done, but what they refer to
 	Policy *tube.Policy
 	Key    string
 	To     string
@@ -62,6 +62,9 @@ type Args struct {
 	Lease  uint64
 	Reason string // Move: see tube.Terms; a copy, at most tube.MaxReason bytes
 	Import *Import
+
+	Name     string         // of a schedule
+	Schedule *tube.Schedule // kept by the store, with its Body
 
 	Group       string // a group of Op.Tube
 	GroupConfig *tube.GroupConfig
@@ -72,6 +75,9 @@ type Answer struct {
 	// NotFound: there is no such job or tube, or the move is not possible for the job. For
 	// Take: no job is ready.
 	NotFound bool
+
+	Outcome tube.PutResult // of a Put with tags; PutRefused only for PutScheduled: else that is ErrNoSpace
+	State   tube.State     // of the job in the answer to a Put with tags; Gone if only the tombstone of a job has the key
 
 	// Err, if it is not nil, says why the store could not carry out the operation. Only
 	// Count is set in that case: if a Kick, Flush or MoveJobs fails between two parts, it has
@@ -97,16 +103,17 @@ type Answer struct {
 
 // Result is the part of an answer that only few kinds of operations set.
 type Result struct {
-	Outcome tube.PutResult // never PutRefused: that is ErrNoSpace
-	State   tube.State     // of the job in a put's answer; Gone if only the tombstone of a job has the key
-	Lease   uint64
-	Policy  *tube.Policy
-	Jobs    []tube.JobStats
-	Cursor  string
-	Import  *ImportState
+	Lease  uint64
+	Policy *tube.Policy
+	Jobs   []tube.JobStats
+	Cursor string
+	Import *ImportState
 
 	Groups      []tube.GroupStats
 	GroupConfig *tube.GroupConfig
+
+	Schedules []*tube.Schedule // must not be changed
+	Now       tube.Instant     // the time of the store; of the parts of a store, the latest
 }
 
 // Figures are a store's part of the stats page.

@@ -70,6 +70,10 @@ type Listener interface {
 
 	// Due asks for a Tick after that time or earlier.
 	Due(in time.Duration)
+
+	// SchedulesDue reports that DueSchedules has something to return. A Tick reports that again until
+	// it is returned.
+	SchedulesDue()
 }
 
 // ErrNoSpace answers an operation for which the store has no room: its memory or its disk

@@ -2,17 +2,17 @@ package tube
 
 import "container/heap"
 
-// alarm is the next due time of its owner: a tube, a holding, a throttle, the tombstones, the expiries
-// or the unchecked.
+// alarm is the next due time of its owner: a tube, a holding, a throttle, the tombstones, the expiries,
+// the unchecked or the schedules.
 type alarm struct {
-	at      Instant
-	pos     int      // index in alarms; -1: it is not set
-	tube    *Tube    // the owner if it is a tube: delays and the pause
-	expires bool     // the owner is the expiries
-	holding *holding // the owner if it is a holding: TTR deadlines
-
-	throttle  *throttle // the owner if it is a throttle
+	at        Instant
+	pos       int32     // index in alarms; -1: it is not set
+	expires   bool      // the owner is the expiries
 	unchecked bool      // the owner is the unchecked
+	schedules bool      // the owner is the schedules
+	tube      *Tube     // the owner if it is a tube: delays and the pause
+	holding   *holding  // the owner if it is a holding: TTR deadlines
+	throttle  *throttle // the owner if it is a throttle
 }
 
 // alarms is a container/heap of the alarms that are set, the earliest first.
@@ -27,12 +27,12 @@ func (a alarms) Less(i, j int) bool {
 
 func (a alarms) Swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
-	a[i].pos, a[j].pos = i, j
+	a[i].pos, a[j].pos = int32(i), int32(j)
 }
 
 // Push is for container/heap only.
 func (a *alarms) Push(x any) {
-	x.(*alarm).pos = len(*a)
+	x.(*alarm).pos = int32(len(*a))
 	*a = append(*a, x.(*alarm))
 }
 
@@ -50,10 +50,10 @@ func (a *alarms) Pop() any {
 func (a *alarms) set(x *alarm, at Instant) {
 	switch {
 	case x.pos >= 0 && at == Never:
-		heap.Remove(a, x.pos)
+		heap.Remove(a, int(x.pos))
 	case x.pos >= 0 && at != x.at:
 		x.at = at
-		heap.Fix(a, x.pos)
+		heap.Fix(a, int(x.pos))
 	case x.pos < 0 && at != Never:
 		x.at = at
 		heap.Push(a, x)

@@ -4,11 +4,12 @@ package tube
 // among them, because it creates a job.
 type Move uint8
 
-// The moves. The first eight are commands. The next three happen without a command.
-// Park is for callers inside the process.
+// The moves. The first nine are commands, but for Seize. The next three happen without a command. Seize
+// and Park are for callers inside the process.
 const (
 	Reserve Move = iota
 	ReserveJob
+	Seize // a ReserveJob that no limit hinders, and that is no start: for what administrators do with a waiting job
 	Delete
 	Release
 	Bury
@@ -25,9 +26,12 @@ const (
 // String returns the name of the move: the word of the command, where there is one.
 // The Lua script of the Redis engine knows moves by these names.
 func (m Move) String() string {
-	return [NumMoves]string{"reserve", "reserve-job", "delete", "release", "bury",
+	return [NumMoves]string{"reserve", "reserve-job", "seize", "delete", "release", "bury",
 		"touch", "kick-job", "snooze", "expire", "give-back", "mature", "park"}[m]
 }
+
+// Brings reports whether the move reserves a job by its id, so that its body is part of the answer.
+func (m Move) Brings() bool { return m == ReserveJob || m == Seize }
 
 // Arrow is one row of the table: Move takes a job from From to To. If there is no
 // row for a state, the move is not possible in it: NOT_FOUND.
@@ -55,6 +59,9 @@ var arrows = []Arrow{
 	{ReserveJob, Ready, false, Reserved, Reserves, SetsNothing, NoOutcome},
 	{ReserveJob, Delayed, false, Reserved, Reserves, SetsNothing, NoOutcome},
 	{ReserveJob, Buried, false, Reserved, Reserves, SetsNothing, NoOutcome},
+	{Seize, Ready, false, Reserved, Reserves, SetsNothing, NoOutcome},
+	{Seize, Delayed, false, Reserved, Reserves, SetsNothing, NoOutcome},
+	{Seize, Buried, false, Reserved, Reserves, SetsNothing, NoOutcome},
 	{Delete, Ready, false, Gone, NoCounter, SetsNothing, NoOutcome},
 	{Delete, Delayed, false, Gone, NoCounter, SetsNothing, NoOutcome},
 	{Delete, Buried, false, Gone, NoCounter, SetsNothing, NoOutcome},

@@ -19,7 +19,10 @@
 //     nothing for it.
 //   - Limits and groups: limits.go has what can be set, window.go the starts of a rate, throttle.go
 //     what restricts a group or a tube beyond its policy, starts.go whether a job may start, lanes.go
-//     and eligible.go which group comes next, groups.go and limitstats.go what is said of groups.
+//     and eligible.go which group comes next (lanetable.go and lanequeue.go are their data structures),
+//     groups.go and limitstats.go what is said of groups.
+//   - Schedule is the record of a schedule (schedule.go), and schedules.go says which are due. When that
+//     is, and which record comes next, is decided elsewhere.
 //   - Flushes, moves and listings run in parts too (flush.go, movejobs.go, list.go).
 //   - A job whose time is over is deleted or parked (expiry.go), and SetAside buries a
 //     job whose body an engine cannot read. These have no row in the table: they
@@ -69,6 +72,7 @@
 //   - keys, tags, failures and deliveries, and why a job is parked,
 //   - tombstones: keys that stay taken after their jobs are gone, with their end,
 //   - policies,
+//   - the records of schedules, but not who has claimed one,
 //   - leases, with their tokens and deadlines.
 //
 // It does not keep other reservations: a job that was reserved is ready again. That counts as

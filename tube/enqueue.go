@@ -130,7 +130,7 @@ func (m *Machine) countReserved(j *Job, by int) {
 	if t.lanes != nil {
 		m.countInLane(m.laneOf(j), by)
 	}
-	if len(m.policies.own) > 0 && m.updateTakeable(t) {
+	if m.hasLimits(t) && m.updateTakeable(t) {
 		m.addWakeUp(t)
 	}
 }

@@ -91,12 +91,7 @@ func (m *Machine) anyIn(t *Tube, s State) *Job {
 	if q := t.queue(s); q.len() > 0 {
 		return q.head(&m.slab)
 	}
-	for _, l := range t.lanes.byName {
-		if l.ready.len() > 0 {
-			return l.ready.head(&m.slab)
-		}
-	}
-	return nil
+	return t.lanes.byName.withReady().ready.head(&m.slab)
 }
 
 // queue returns the queue of t for Ready, without those of groups, Delayed or Buried.

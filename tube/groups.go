@@ -43,7 +43,7 @@ func (m *Machine) groupIn(t *Tube, group string) *lane {
 	if t == nil || t.lanes == nil {
 		return nil
 	}
-	return t.lanes.byName[group]
+	return t.lanes.byName.find(group, hashOf(group))
 }
 
 // ListGroups returns the first count groups of a tube that GroupStats finds and whose names come
@@ -76,8 +76,8 @@ func (m *Machine) groupNames(tube, cursor string, n int) (names []string) {
 		}
 	}
 	if t := m.tubes[tube]; t != nil && t.lanes != nil {
-		for name := range t.lanes.byName {
-			add(name)
+		for l := range t.lanes.byName.all() {
+			add(l.name)
 		}
 	}
 	for _, th := range m.throttles {
@@ -93,7 +93,7 @@ func (m *Machine) groupNames(tube, cursor string, n int) (names []string) {
 // Never if there is none. If there are more than mostLanes groups, an older one can be missed.
 func (m *Machine) oldestInGroups(t *Tube) Instant {
 	oldest, n := Never, 0
-	for _, l := range t.lanes.byName {
+	for l := range t.lanes.byName.all() {
 		if n++; n > mostLanes {
 			break
 		}
@@ -110,28 +110,26 @@ const mostLanes = 1 << 14
 // firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
 func (m *Machine) firstReadies(t *Tube, n int) (jobs []*Job) {
 	f := fronts{}
-	add := func(q *queue, j *Job) {
+	add := func(q *laneQueue, j *Job) {
 		if j != nil {
 			heap.Push(&f, front{q, j})
 		}
 	}
-	add(&t.ready, t.ready.head(&m.slab))
-	for _, l := range t.lanes.byName {
+	add(&t.lanes.plain.ready, t.ready.head(&m.slab))
+	for l := range t.lanes.byName.all() {
 		add(&l.ready, l.ready.head(&m.slab))
 	}
 	for len(jobs) < n && len(f) > 0 {
 		first := heap.Pop(&f).(front)
 		jobs = append(jobs, first.job)
-		if next, _ := first.queue.next(&m.slab, positionOf(first.job), 1, len(first.queue.tree)+1); len(next) > 0 {
-			add(first.queue, next[0])
-		}
+		add(first.queue, first.queue.after(&m.slab, first.job))
 	}
 	return jobs
 }
 
 // front is a queue and one of its jobs.
 type front struct {
-	queue *queue
+	queue *laneQueue
 	job   *Job
 }
 

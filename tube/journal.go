@@ -30,6 +30,9 @@ type Journal interface {
 
 	// GroupSet reports the new record of a group of a tube; the zero value if there is none any more.
 	GroupSet(tube, group string, r GroupRecord)
+
+	// ScheduleSet reports the new record of a schedule; nil if there is none any more.
+	ScheduleSet(name string, s *Schedule)
 }
 
 // SetJournal sets the journal that receives the changes from now on; nil: none.

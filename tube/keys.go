@@ -79,6 +79,14 @@ func (m *Machine) forgetMetadata(now Instant, j *Job) {
 	delete(m.metadata, j.self)
 }
 
+// loseKey takes the key of j away from it, without a tombstone and without a report to the journal.
+func (m *Machine) loseKey(j *Job) {
+	f := m.metadata[j.self]
+	delete(m.keys, f.name)
+	f.name = ""
+	m.metadata[j.self] = f
+}
+
 // addTombstone makes a key stay taken.
 func (m *Machine) addTombstone(name string, g tombstone) {
 	m.tombstones.keys[name] = g

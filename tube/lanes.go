@@ -5,22 +5,27 @@ package tube
 type lane struct {
 	tube     *Tube     // nil: the lane has been removed
 	name     string    // of the group; "" for the plain lane
+	next     *lane     // in its bucket of the laneTable
 	throttle *throttle // of the group; nil: none
+	hash     uint32    // see hashOf
 	handle   uint32    // index in Machine.handles
 	jobs     uint32    // in any state
 
-	ready                     queue // of the plain lane: empty, because its ready jobs are in Tube.ready
+	ready                     laneQueue
 	reserved, delayed, buried uint32
 
-	turn    uint64 // when it had its last turn
-	pos     int32  // its index in lanes.eligible; -1: it is not there
-	stamp   uint32 // of the policies when it was last updated
-	counted laneCount
+	turn          uint64 // when it had its last turn
+	before, after *lane  // in the list of lanes.eligible
+	rank          int64  // in that list: of its next job
+	pos           int32  // its index in the heap of lanes.eligible; -1: it is not there
+	stamp         uint32 // of the policies when it was last updated
+	counted       laneCount
+	listed        bool // it is in that list
 }
 
 // lanes are the lanes of a tube that has groups.
 type lanes struct {
-	byName   map[string]*lane
+	byName   laneTable
 	plain    lane
 	eligible eligible // the lanes from which a job can be taken, as far as is known, see updateLane
 	live     int      // groups with ready or reserved jobs
@@ -60,16 +65,17 @@ func (m *Machine) joinGroup(j *Job, group string) {
 // openLane returns the lane of a group. It creates it if there is none.
 func (m *Machine) openLane(t *Tube, group string) *lane {
 	if t.lanes == nil {
-		t.lanes = &lanes{byName: make(map[string]*lane)}
-		t.lanes.plain = lane{tube: t, handle: t.handle, reserved: uint32(t.reserved), pos: -1}
+		t.lanes = new(lanes)
+		t.lanes.plain = lane{tube: t, handle: t.handle, ready: laneQueue{many: &t.ready}, reserved: uint32(t.reserved), pos: -1}
 		m.updateLane(&t.lanes.plain)
 	}
-	l := t.lanes.byName[group]
+	hash := hashOf(group)
+	l := t.lanes.byName.find(group, hash)
 	if l == nil {
 		l = m.newLane()
-		l.tube, l.name, l.throttle, l.handle = t, group, m.throttleOf(t.name, group), m.newHandle()
+		l.tube, l.name, l.hash, l.throttle, l.handle = t, group, hash, m.throttleOf(t.name, group), m.newHandle()
 		m.handles[l.handle] = handle{t, l}
-		t.lanes.byName[group] = l
+		t.lanes.byName.add(l)
 		limits, _ := m.limitsOf(l)
 		m.recheckTokens(l.throttle, limits.Rates)
 	}
@@ -83,11 +89,15 @@ func (m *Machine) leaveLane(now Instant, l *lane) {
 		return
 	}
 	t, th := l.tube, l.throttle
+	if l.isEligible() { // updateLane waits
+		t.lanes.eligible.remove(l)
+		m.updateTakeable(t)
+	}
 	l.count(NotHeld, false)
-	delete(t.lanes.byName, l.name)
+	t.lanes.byName.remove(l)
 	m.freeHandle(l.handle)
 	m.keepLane(l)
-	if len(t.lanes.byName) == 0 {
+	if t.lanes.byName.count == 0 {
 		t.lanes = nil
 		m.updateTakeable(t)
 	}
@@ -96,14 +106,13 @@ func (m *Machine) leaveLane(now Instant, l *lane) {
 	}
 }
 
-// maxSpare is how many removed lanes are kept to be used again.
+// maxSpareLanes is how many removed lanes are kept to be used again.
 const maxSpareLanes = 1024
 
 // keepLane keeps l, which is removed, to be used again.
 func (m *Machine) keepLane(l *lane) {
-	ready := l.ready
-	*l = lane{ready: ready, pos: -1}
-	if len(m.spareLanes) < maxSpareLanes && len(ready.ring.slots) <= minSlots {
+	*l = lane{pos: -1}
+	if len(m.spareLanes) < maxSpareLanes {
 		m.spareLanes = append(m.spareLanes, l)
 	}
 }
@@ -151,12 +160,12 @@ func (l *lane) isPlain() bool { return l.name == "" }
 
 // addReady adds j, a ready job, to its lane.
 func (m *Machine) addReady(l *lane, j *Job) {
-	q, before := l.queue(), l.live()
-	if q.add(&m.slab, j); !l.isPlain() {
+	before := l.live()
+	if l.ready.add(&m.slab, j); !l.isPlain() {
 		l.tube.lanes.ready++
 		l.countLive(before)
 	}
-	if q.len() == 1 {
+	if l.ready.len() == 1 {
 		l.takeTurn()
 	}
 	m.updateLane(l)
@@ -164,8 +173,9 @@ func (m *Machine) addReady(l *lane, j *Job) {
 
 // removeReady removes j, a ready job, from its lane.
 func (m *Machine) removeReady(l *lane, j *Job) {
-	q, before := l.queue(), l.live()
-	if q.remove(&m.slab, j); !l.isPlain() {
+	before := l.live()
+	if l.ready.remove(&m.slab, j); !l.isPlain() {
+		l.ready.shrink()
 		l.tube.lanes.ready--
 		l.countLive(before)
 	}
@@ -209,14 +219,6 @@ func (m *Machine) leaveHead(l *lane, j *Job) {
 	}
 }
 
-// queue returns the ready jobs of l.
-func (l *lane) queue() *queue {
-	if l.isPlain() {
-		return &l.tube.ready
-	}
-	return &l.ready
-}
-
 // head returns the job of l that must be finished before others can start, because it has started in
 // strict order; nil if there is none.
 func (m *Machine) head(l *lane) *Job {
@@ -234,21 +236,22 @@ func (m *Machine) next(l *lane) *Job {
 		}
 		return nil
 	}
-	return l.queue().head(&m.slab)
+	return l.ready.head(&m.slab)
 }
 
 // deferLanes lets updateLane wait for updateDeferred, because a lane changes several times in a row.
 func (m *Machine) deferLanes() { m.deferring = true }
 
-// updateDeferred updates the lane for which updateLane has waited.
-func (m *Machine) updateDeferred() {
+// updateDeferred updates the lane for which updateLane has waited, unless it has been removed, and t,
+// the tube in which a job has changed.
+func (m *Machine) updateDeferred(t *Tube) {
 	l := m.deferred
 	m.deferring, m.deferred = false, nil
-	if l != nil && l.tube != nil {
+	if l != nil && l.tube != nil && l.tube.lanes != nil {
 		m.updateLane(l)
-		if len(m.policies.own) > 0 {
-			l.tube.countHold(m.heldInTube(l.tube) != NotHeld)
-		}
+	}
+	if m.hasLimits(t) {
+		t.countHold(m.heldInTube(t) != NotHeld)
 	}
 }
 
@@ -265,13 +268,13 @@ func (m *Machine) updateLane(l *lane) {
 	}
 	t, next := l.tube, m.next(l)
 	if next == nil || held != NotHeld {
-		if l.pos >= 0 {
+		if l.isEligible() {
 			t.lanes.eligible.remove(l)
 			m.updateTakeable(t)
 		}
 		return
 	}
-	begins := l.pos < 0
+	begins := !l.isEligible()
 	t.lanes.eligible.set(place{next.rank, uint64(l.reserved) * 1000 / uint64(l.weight()), l.turn, l})
 	if begins {
 		m.updateTakeable(t)

@@ -89,12 +89,12 @@ func (t *Tube) countHold(held bool) {
 // LimitStats returns the figures about the groups and the limits of a tube; nil if it has none.
 func (m *Machine) LimitStats(name string) *LimitStats {
 	t := m.tubes[name]
-	if t == nil || t.lanes == nil && m.tubeLimits(t) == (Limits{}) {
+	if t == nil || t.lanes == nil && *m.tubeLimits(t) == (Limits{}) {
 		return nil
 	}
 	s, free := new(LimitStats), uint64(t.in(Ready))
 	if ls := t.lanes; ls != nil {
-		s.Held, s.Groups, s.Full, s.Busiest = ls.counts.held, uint64(len(ls.byName)), ls.counts.full, ls.counts.busiest()
+		s.Held, s.Groups, s.Full, s.Busiest = ls.counts.held, uint64(ls.byName.count), ls.counts.full, ls.counts.busiest()
 	}
 	for _, n := range s.Held {
 		free -= n

@@ -30,7 +30,7 @@ func (m *Machine) Head(tube string, s State) *Job {
 // firstReady returns the job that a Take would reserve, were the tube not paused; if limits hold
 // all of them, the first one by priority and id.
 func (m *Machine) firstReady(t *Tube) *Job {
-	if t.lanes == nil || len(t.lanes.eligible) > 0 && m.heldInTube(t) == NotHeld {
+	if t.lanes == nil || t.offers() && m.heldInTube(t) == NotHeld {
 		if t.in(Ready) == 0 {
 			return nil
 		}

@@ -25,6 +25,7 @@ type Machine struct {
 	expiries     expiries
 	policies     policies
 	throttles    map[string]*throttle // of groups and tubes, by keyName
+	schedules    schedules
 	unchecked    unchecked
 	spareLanes   []*lane
 	deferring    bool     // see deferLanes
@@ -63,6 +64,7 @@ func NewMachine() *Machine {
 	}
 	m.tombstones.alarm.pos, m.expiries.alarm.pos = -1, -1
 	m.expiries.alarm.expires = true
+	m.schedules.alarm = alarm{pos: -1, schedules: true}
 	m.unchecked.alarm = alarm{pos: -1, unchecked: true}
 	m.open(Default)
 	return m
@@ -153,11 +155,16 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 	case SetsPriAndDelay:
 		j.pri, j.delay = terms.Pri, terms.Delay
 	}
+	t := m.tubeOf(j)
 	if move == Delete {
-		m.tubeOf(j).deletes++
+		t.deletes++
 	}
 	if terms.Reason != "" {
 		m.noteReason(now, j, terms.Reason)
+	}
+	if t.lanes != nil {
+		m.deferLanes()
+		defer m.updateDeferred(t)
 	}
 	m.moveAlong(now, j, arrow, h)
 	if j.ID != id {
@@ -247,8 +254,8 @@ func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 }
 
 // Tick does up to limit of the things that are due: it makes delayed jobs ready, ends
-// pauses, takes back reservations whose TTR has run out, lets jobs expire, and frees keys. It
-// returns when the next thing is due. If that is now or earlier, limit was reached.
+// pauses, takes back reservations whose TTR has run out, lets jobs expire, frees keys, and notices
+// schedules that are due (TakeSchedulesDue). It returns when the next thing is due. If that is now or earlier, limit was reached.
 func (m *Machine) Tick(now Instant, limit int) Instant {
 	for ; limit > 0 && m.alarms.next() <= now; limit-- {
 		m.fire(now, m.alarms[0])
@@ -275,6 +282,10 @@ func (m *Machine) fire(now Instant, a *alarm) {
 	}
 	if a.unchecked {
 		m.checkNext(now)
+		return
+	}
+	if a.schedules {
+		m.fireSchedules(now)
 		return
 	}
 	if h := a.holding; h != nil {

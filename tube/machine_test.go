@@ -13,6 +13,7 @@ func TestArrows(t *testing.T) {
 	want := map[Move][5]string{
 		Reserve:    {"reserved+reserves", ".", ".", ".", "."},
 		ReserveJob: {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
+		Seize:      {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
 		Delete:     {"invalid", "invalid", "invalid", "invalid", "."},
 		Release:    {".", ".", ".", "delayed+releases+pri+delay", "."},
 		Bury:       {".", ".", ".", "buried+buries+pri", "."},
@@ -82,7 +83,7 @@ func (m *Machine) check(t testing.TB) {
 		t.Fatalf("totals %+v of %d jobs, want %+v of %d", m.totals, jobs, sum, m.jobs.len())
 	}
 	for i, a := range m.alarms {
-		if a.pos != i {
+		if int(a.pos) != i {
 			t.Fatalf("alarm %d has the index %d", i, a.pos)
 		}
 	}
@@ -117,9 +118,10 @@ func (m *Machine) checkLanes(t testing.TB, tb *Tube) {
 	}
 	m.checkCounts(t, ls)
 	live := 0
-	for name, l := range ls.byName {
+	for l := range ls.byName.all() {
+		name := l.name
 		n := counted[l]
-		if n == nil || l.name != name || l.tube != tb || m.handles[l.handle].lane != l {
+		if n == nil || ls.byName.find(name, hashOf(name)) != l || l.tube != tb || m.handles[l.handle].lane != l {
 			t.Fatalf("group %s of tube %s is not where it should be, or has no job", name, tb.name)
 		}
 		if l.jobs != n[Ready]+n[Delayed]+n[Reserved]+n[Buried] || uint32(l.ready.len()) != n[Ready] || l.delayed != n[Delayed] || l.reserved != n[Reserved] || l.buried != n[Buried] {
@@ -140,7 +142,7 @@ func (m *Machine) checkCounts(t testing.TB, ls *lanes) {
 	t.Helper()
 	var held [LastHeld + 1]uint64
 	full, busy := uint64(0), 0
-	for _, l := range ls.byName {
+	for l := range ls.byName.all() {
 		why, isFull := m.limitLane(l)
 		if why != NotHeld {
 			held[why] += uint64(l.ready.len())
@@ -163,14 +165,31 @@ func (m *Machine) checkCounts(t testing.TB, ls *lanes) {
 // checkEligible fails the test if a lane is wrongly eligible, or wrongly not.
 func (m *Machine) checkEligible(t testing.TB, l *lane) {
 	t.Helper()
-	e := l.tube.lanes.eligible
+	e := &l.tube.lanes.eligible
 	want := m.next(l) != nil && m.heldInLane(l) == NotHeld
-	if ok := l.pos >= 0 && int(l.pos) < len(e) && e[l.pos].lane == l; ok != want {
-		t.Fatalf("group %q of tube %s is at %d of %d eligible ones, want %v", l.name, l.tube.name, l.pos, len(e), want)
+	inHeap := l.pos >= 0 && int(l.pos) < len(e.heap) && e.heap[l.pos].lane == l
+	if ok := inHeap != e.lists(t, l); ok != want || inHeap != (l.pos >= 0) {
+		t.Fatalf("group %q of tube %s is at %d of %d eligible ones, listed: %v, want %v", l.name, l.tube.name, l.pos, len(e.heap), l.listed, want)
 	}
-	if want && l.pos > 0 && e[l.pos].before(&e[(l.pos-1)/4]) {
+	if want && l.pos > 0 && e.heap[l.pos].before(&e.heap[(l.pos-1)/4]) {
 		t.Fatalf("group %q of tube %s comes before its parent", l.name, l.tube.name)
 	}
+}
+
+// lists returns whether the list has a lane, and fails the test if the list is not in order.
+func (e *eligible) lists(t testing.TB, l *lane) (found bool) {
+	t.Helper()
+	var before *lane
+	for at := e.first; at != nil; before, at = at, at.after {
+		if at.before != before || !at.listed || at.reserved > 0 || before != nil && !before.place().before(at.place()) {
+			t.Fatalf("group %q is wrong in the list", at.name)
+		}
+		found = found || at == l
+	}
+	if e.last != before || found != l.listed {
+		t.Fatalf("the list does not end where it should, or group %q is listed: %v", l.name, l.listed)
+	}
+	return found
 }
 
 // whereIs returns the state of the queue that a job is in.
@@ -185,7 +204,7 @@ func (m *Machine) whereIs(j *Job) State {
 	switch {
 	case j.holder != 0 && holds(m.holdings[j.holder].jobs):
 		return Reserved
-	case holds(tb.ready), m.handles[j.tube].lane != nil && holds(m.handles[j.tube].lane.ready):
+	case m.isReadyIn(j, holds):
 		return Ready
 	case holds(tb.delayed):
 		return Delayed
@@ -193,6 +212,18 @@ func (m *Machine) whereIs(j *Job) State {
 		return Buried
 	}
 	return Gone
+}
+
+// isReadyIn reports whether j is among the ready jobs of its tube, or of its lane.
+func (m *Machine) isReadyIn(j *Job, holds func(queue) bool) bool {
+	switch l := m.handles[j.tube].lane; {
+	case l == nil:
+		return holds(m.tubeOf(j).ready)
+	case l.ready.many == nil:
+		return l.ready.one == j.self
+	default:
+		return l.ready.one == 0 && holds(*l.ready.many)
+	}
 }
 
 // FuzzMachine interprets the bytes as operations on a machine. It must never panic or become

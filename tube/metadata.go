@@ -17,11 +17,12 @@ type Metadata struct {
 	FailuresBefore, DeliveriesBefore uint32
 
 	Parked      Parked
-	PendingDead string // pending dead letter: the dead-letter tube it goes to; "": none
-	Lease       uint64 // the token of the last lease; 0: it was never leased
-	FromTube    string // a dead letter: the tube where it was exhausted
-	FromID      uint64 // a dead letter: its id there
-	Notes       *Notes // nil: none
+	PendingDead string      // pending dead letter: the dead-letter tube it goes to; "": none
+	Lease       uint64      // the token of the last lease; 0: it was never leased
+	FromTube    string      // a dead letter: the tube where it was exhausted
+	FromID      uint64      // a dead letter: its id there
+	Notes       *Notes      // nil: none
+	Occurrence  *Occurrence // nil: no schedule has put it
 
 	Expires Instant // when it expires, a whole millisecond; 0: never. The put has decided it
 }
@@ -140,7 +141,7 @@ func (m *Machine) share(r *Rules) {
 // zero reports whether f is empty, apart from the key and the group.
 func (f *Metadata) zero() bool {
 	return f.Rules.empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
-		f.Lease == 0 && f.FromTube == "" && f.Expires == 0 && f.Notes == nil
+		f.Lease == 0 && f.FromTube == "" && f.Expires == 0 && f.Notes == nil && f.Occurrence == nil
 }
 
 // rulesOf returns the rules that apply to j: its own, completed by those of its tube.

@@ -83,16 +83,18 @@ func (m *Machine) policyOf(tube string) *Policy {
 
 // policyOfTube is policyOf for a tube that exists.
 func (m *Machine) policyOfTube(t *Tube) *Policy {
-	if len(m.policies.own) == 0 {
-		return nil
-	}
 	if t.policyStamp != m.policies.stamp {
-		t.policy, t.policyStamp, t.limits = m.policyOf(t.name), m.policies.stamp, Limits{}
-		if t.policy != nil {
-			t.limits = t.policy.StartLimits()
-		}
+		m.refreshPolicy(t)
 	}
 	return t.policy
+}
+
+// refreshPolicy finds out what applies to t, after a policy has changed.
+func (m *Machine) refreshPolicy(t *Tube) {
+	t.policy, t.policyStamp, t.limits = m.policyOf(t.name), m.policies.stamp, Limits{}
+	if t.policy != nil {
+		t.limits = t.policy.StartLimits()
+	}
 }
 
 // unchecked are the lanes whose limits may have changed since they were updated.
@@ -126,7 +128,7 @@ func (m *Machine) tubeLimitsChanged(t *Tube) {
 	if t.lanes == nil {
 		return
 	}
-	for _, l := range t.lanes.byName {
+	for l := range t.lanes.byName.all() {
 		m.unchecked.lanes = append(m.unchecked.lanes, l)
 	}
 	m.alarms.set(&m.unchecked.alarm, 0)

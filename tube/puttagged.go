@@ -28,8 +28,13 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	}
 	old := m.ByKey(p.Tube, tags.Key)
 	policy := m.policyOf(p.Tube)
-	if a, taken := m.keyTaken(now, name, tags.onDuplicate(policy)); taken {
+	onDuplicate := tags.onDuplicate(policy)
+	if a, taken := m.keyTaken(now, name, onDuplicate); taken {
 		return a
+	}
+	var followed *Job
+	if onDuplicate == Follow {
+		followed, old = old, nil
 	}
 	if !m.admits(policy, p.Tube, len(p.Body), old) {
 		return PutAnswer{Result: PutRefused}
@@ -39,6 +44,9 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	if old != nil {
 		replaced = m.remove(now, old)
 	}
+	if followed != nil {
+		m.loseKey(followed)
+	}
 	if name != "" {
 		m.freeKey(name)
 	}
@@ -47,10 +55,13 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	if expires == 0 {
 		expires = expiresAt(now, policy, tags.Expire, wait)
 	}
-	m.setMetadata(j, Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes(), Expires: expires})
+	m.setMetadata(j, Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes(), Occurrence: tags.Occurrence, Expires: expires})
 	m.enterIn(now, j, wait)
 	m.journalPut(j, p)
 	m.journalRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together
+	if followed != nil {
+		m.journalChanged(followed)
+	}
 	return PutAnswer{ID: j.ID, State: j.state}
 }
 
@@ -74,6 +85,9 @@ func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate) (a
 	}
 	if r := m.keys[name]; r != 0 {
 		j := m.slab.at(r)
+		if onDuplicate == Follow && m.wasStarted(j) {
+			return a, false
+		}
 		a.ID, a.State = j.ID, j.state
 	} else if g, ok := m.tombstones.keys[name]; ok && g.until > now {
 		a.ID = g.id
@@ -84,6 +98,11 @@ func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate) (a
 		a.Result = PutDuplicate
 	}
 	return a, true
+}
+
+// wasStarted reports whether j was ever reserved. A job that a replay has sent back begins again.
+func (m *Machine) wasStarted(j *Job) bool {
+	return j.counters[Reserves] > 0 || m.metadataOf(j).DeliveriesBefore != 0
 }
 
 // Admits reports whether the policy of a tube allows one more job, of size bytes.

@@ -23,11 +23,16 @@ func (m *Machine) isStrict(l *lane) bool {
 }
 
 // tubeLimits returns the limits of a tube.
-func (m *Machine) tubeLimits(t *Tube) Limits {
-	if m.policyOfTube(t) == nil {
-		return Limits{}
+func (m *Machine) tubeLimits(t *Tube) *Limits {
+	if t.policyStamp != m.policies.stamp {
+		m.refreshPolicy(t)
 	}
-	return t.limits
+	return &t.limits
+}
+
+// hasLimits reports whether t has limits of its own.
+func (m *Machine) hasLimits(t *Tube) bool {
+	return len(m.policies.own) > 0 && *m.tubeLimits(t) != (Limits{})
 }
 
 // StartLimits returns the limits of a tube: Limits, and the rate of a webhook.

@@ -5,30 +5,32 @@ import (
 )
 
 // Tags are what a put can say about its job beyond priority, delay and TTR. The contract is
-// docs/extensions.md.
+// docs/extensions.md. As JSON they are part of the record of a schedule.
 type Tags struct {
 	// Delay, if HasDelay, is used instead of NewJob.Delay: whole milliseconds.
-	Delay    time.Duration
-	HasDelay bool
+	Delay    time.Duration `json:",omitzero"`
+	HasDelay bool          `json:",omitzero"`
 
 	// At, if HasAt, is when the job is due; it is ready at once if that has passed.
-	At    Instant
-	HasAt bool
+	At    Instant `json:",omitzero"`
+	HasAt bool    `json:",omitzero"`
 
-	Key         string      // the name of the job in its tube; "": none
-	Group       string      // of the job in its tube; "": none
-	OnDuplicate OnDuplicate // what happens if a job has the key already
-	Expire      Lifetime
-	Rules       // the job's own
+	Key         string      `json:",omitzero"` // the name of the job in its tube; "": none
+	Group       string      `json:",omitzero"` // of the job in its tube; "": none
+	OnDuplicate OnDuplicate `json:",omitzero"` // what happens if a job has the key already
+	Expire      Lifetime    `json:",omitzero"`
+	Rules                   // the job's own
 
-	Meta  []Meta // nil: none
-	Trace string // its W3C trace context; "": none
+	Meta  []Meta `json:",omitzero"` // nil: none
+	Trace string `json:",omitzero"` // its W3C trace context; "": none
 
 	// Of the copy of a job: ExpiresAt is used instead of Expire, unless it is 0; a whole millisecond. Reason
 	// and FailedAt are those of Notes.
-	ExpiresAt Instant
-	Reason    string
-	FailedAt  Instant
+	ExpiresAt Instant `json:",omitzero"`
+	Reason    string  `json:",omitzero"`
+	FailedAt  Instant `json:",omitzero"`
+
+	Occurrence *Occurrence `json:",omitzero"` // of the schedule that puts it, or of the job that it is a copy of; nil: none
 }
 
 // OnDuplicate says what a put does if a job of its tube has the key, or had it recently.
@@ -39,19 +41,24 @@ const (
 	Keep                       // nothing is put
 	Replace                    // the other job is removed, whoever holds it
 	Fail                       // nothing is put, and the client gets an error
+
+	// Follow is Keep, unless the other job has been started at least once since it was put or replayed:
+	// then the new job gets the key, and the other has none any more, nor leaves a tombstone of it. Only
+	// schedules use it.
+	Follow
 )
 
 // Rules are what a job's tags or a tube's policy say about failures and keys. A value that is
 // not set is zero. The small fields are together: there are Rules for every job with tags.
 type Rules struct {
-	Retry     []time.Duration // the waits after failures, see waitAfter; whole milliseconds
-	Max       uint32          // largest number of deliveries
-	Doubled   uint8           // Retry is the first and the longest of that many waits; 0: Retry is a list
-	Jitter    Jitter          // how far each wait is spread
-	HasKeyTTL bool
-	OnExpire  OnExpire      // what happens to a job when its time is over
-	Dead      string        // the tube where an exhausted job goes, instead of being buried
-	KeyTTL    time.Duration // how long a key stays taken after its job is gone; whole milliseconds
+	Retry     []time.Duration `json:",omitzero"` // the waits after failures, see waitAfter; whole milliseconds
+	Max       uint32          `json:",omitzero"` // largest number of deliveries
+	Doubled   uint8           `json:",omitzero"` // Retry is the first and the longest of that many waits; 0: Retry is a list
+	Jitter    Jitter          `json:",omitzero"` // how far each wait is spread
+	HasKeyTTL bool            `json:",omitzero"`
+	OnExpire  OnExpire        `json:",omitzero"` // what happens to a job when its time is over
+	Dead      string          `json:",omitzero"` // the tube where an exhausted job goes, instead of being buried
+	KeyTTL    time.Duration   `json:",omitzero"` // how long a key stays taken after its job is gone; whole milliseconds
 }
 
 // Over returns r, with the values it does not set taken from other, which may be nil.
@@ -83,6 +90,12 @@ func (r Rules) Over(other *Policy) Rules {
 // empty reports whether r sets nothing.
 func (r *Rules) empty() bool {
 	return r.Retry == nil && r.Jitter == NoJitter && r.OnExpire == NoOnExpire && r.Max == 0 && r.Dead == "" && !r.HasKeyTTL
+}
+
+// OnlyGroup reports whether t says that the job is in a group, and nothing else.
+func (t *Tags) OnlyGroup() bool {
+	return t.Group != "" && t.Key == "" && !t.HasDelay && !t.HasAt && t.OnDuplicate == NotSaid && t.Expire == NoLifetime && t.ExpiresAt == 0 &&
+		t.Rules.empty() && t.Meta == nil && t.Trace == "" && t.Reason == ""
 }
 
 // Policy is what applies to the jobs of a tube that do not say otherwise, and the tube's

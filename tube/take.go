@@ -60,10 +60,11 @@ func (m *Machine) take(now Instant, h Holder, best *Job) (*Job, Instant) {
 	if h == LeaseHolder {
 		m.lease(now, best)
 	}
+	t := m.tubeOf(best)
 	m.deferLanes()
 	m.moveAlong(now, best, arrowAt[Reserve][Ready], h)
 	m.started(now, best)
-	m.updateDeferred()
+	m.updateDeferred(t)
 	return best, Never
 }
 
@@ -111,7 +112,7 @@ func (m *Machine) nextIn(t *Tube) *Job {
 	if t.lanes == nil {
 		return t.ready.head(&m.slab)
 	}
-	return m.next(t.lanes.eligible[0].lane)
+	return m.next(t.lanes.eligible.next())
 }
 
 // watched caches the tubes of a list of names from one Take to the next. So a
@@ -185,7 +186,7 @@ func (m *Machine) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen,
 // its first ready job that can start or lost its last one, or when a pause or a limit of the tube
 // has changed. It returns whether t is takeable and was not before.
 func (m *Machine) updateTakeable(t *Tube) (begins bool) {
-	held := len(m.policies.own) > 0 && m.heldInTube(t) != NotHeld
+	held := m.hasLimits(t) && m.heldInTube(t) != NotHeld
 	ok := t.offers() && !t.paused() && !held
 	if !m.deferring {
 		t.countHold(held)
@@ -211,5 +212,5 @@ func (t *Tube) offers() bool {
 	if t.lanes == nil {
 		return t.ready.len() > 0
 	}
-	return len(t.lanes.eligible) > 0
+	return t.lanes.eligible.next() != nil
 }

@@ -12,9 +12,9 @@ type throttle struct {
 	pauseSeconds uint32
 	pauseUntil   Instant // 0: the group is not paused
 
-	head      uint64 // the job that has started last in strict order and still exists, not buried; 0: none
-	windows   windows
-	rateUntil Instant // no token is left until then; 0: as far as is known one is left
+	head      uint64   // the job that has started last in strict order and still exists, not buried; 0: none
+	windows   *windows // nil: nothing has started
+	rateUntil Instant  // no token is left until then; 0: as far as is known one is left
 
 	alarm alarm
 }
@@ -33,9 +33,10 @@ func (m *Machine) openThrottle(tube, group string) *throttle {
 	if th != nil {
 		return th
 	}
-	th = &throttle{tube: tube, group: group}
+	name := keyName(tube, group)
+	th = &throttle{tube: name[:len(tube)], group: name[len(tube)+1:]} // one string for all
 	th.alarm = alarm{pos: -1, throttle: th}
-	m.throttles[keyName(tube, group)] = th
+	m.throttles[name] = th
 	if t := m.tubes[tube]; t != nil {
 		m.setThrottle(t, group, th)
 	}
@@ -44,20 +45,16 @@ func (m *Machine) openThrottle(tube, group string) *throttle {
 
 // setThrottle lets a tube, or the lane of a group if there is one, know its throttle.
 func (m *Machine) setThrottle(t *Tube, group string, th *throttle) {
-	switch {
-	case group == "":
+	if group == "" {
 		t.throttle = th
-	case t.lanes != nil && t.lanes.byName[group] != nil:
-		t.lanes.byName[group].throttle = th
+	} else if l := m.groupIn(t, group); l != nil {
+		l.throttle = th
 	}
 }
 
 // laneOfThrottle returns the lane of the group of th; nil if the group has no job.
 func (m *Machine) laneOfThrottle(th *throttle) *lane {
-	if t := m.tubes[th.tube]; t != nil && t.lanes != nil {
-		return t.lanes.byName[th.group]
-	}
-	return nil
+	return m.groupIn(m.tubes[th.tube], th.group)
 }
 
 // throttleChanged is called when something in th has changed. It sets its alarm, updates what it
@@ -142,7 +139,7 @@ func (m *Machine) started(now Instant, j *Job) {
 	if l == nil {
 		return
 	}
-	if l.queue().len() > 0 {
+	if l.ready.len() > 0 {
 		l.takeTurn()
 	}
 	limits, strict := m.limitsOf(l)
@@ -161,6 +158,9 @@ func (m *Machine) started(now Instant, j *Job) {
 
 // useTokens takes a token of each rate that is set.
 func (m *Machine) useTokens(now Instant, th *throttle, rates Rates) {
+	if th.windows == nil {
+		th.windows = new(windows)
+	}
 	th.windows.add(now, rates)
 	m.checkTokens(now, th, rates)
 }

@@ -13,9 +13,13 @@ type starts struct {
 	count       uint32
 }
 
-// windowParts is how many parts a period has: starts within one part after the first of them are
-// together, and their tokens come back together. So a window has at most one entry more.
-const windowParts = 8
+// Starts are together, and their tokens come back together, if they are at the same time; or within
+// an eighth of the period, as long as they are less than a 64th of what the rate allows. So a window
+// has at most some 70 entries, and a rate that is used up loses little time.
+const (
+	windowParts = 8
+	rateParts   = 64
+)
 
 // windows are those of all rates, by RatePeriods.
 type windows [len(RatePeriods)]window
@@ -25,13 +29,17 @@ func (w *windows) add(now Instant, rates Rates) {
 	for i, n := range rates {
 		if n > 0 {
 			w[i].drop(now, RatePeriods[i])
-			w[i].add(now, RatePeriods[i])
+			w[i].add(now, RatePeriods[i], n)
 		}
 	}
 }
 
-// nextToken returns when each rate has a token, as far as is known now: now or earlier if they have.
+// nextToken returns when each rate has a token, as far as is known now: now or earlier if they have. w
+// can be nil.
 func (w *windows) nextToken(now Instant, rates Rates) (at Instant) {
+	if w == nil {
+		return 0
+	}
 	for i, n := range rates {
 		if n > 0 {
 			at = max(at, w[i].nextToken(now, RatePeriods[i], n))
@@ -40,15 +48,21 @@ func (w *windows) nextToken(now Instant, rates Rates) (at Instant) {
 	return at
 }
 
-// drop removes the starts whose tokens have come back.
+// drop removes the starts whose tokens have come back. w can be nil.
 func (w *windows) drop(now Instant) {
+	if w == nil {
+		return
+	}
 	for i := range w {
 		w[i].drop(now, RatePeriods[i])
 	}
 }
 
-// end returns when the last token comes back, 0 if none is taken.
+// end returns when the last token comes back, 0 if none is taken. w can be nil.
 func (w *windows) end() (at Instant) {
+	if w == nil {
+		return 0
+	}
 	for i := range w {
 		if n := len(w[i]); n > 0 {
 			at = max(at, w[i][n-1].last.Plus(RatePeriods[i]))
@@ -57,11 +71,14 @@ func (w *windows) end() (at Instant) {
 	return at
 }
 
-func (w *window) add(now Instant, period time.Duration) {
-	if n := len(*w); n > 0 && now < (*w)[n-1].first.Plus(period/windowParts) {
-		last := &(*w)[n-1]
-		last.last, last.count = now, last.count+1
-		return
+// add records a start, with a rate of n.
+func (w *window) add(now Instant, period time.Duration, n uint32) {
+	if len(*w) > 0 {
+		last := &(*w)[len(*w)-1]
+		if now == last.last || now < last.first.Plus(period/windowParts) && last.count*rateParts < n {
+			last.last, last.count = now, last.count+1
+			return
+		}
 	}
 	*w = append(*w, starts{now, now, 1})
 }

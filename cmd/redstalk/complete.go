@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -161,6 +162,8 @@ func argumentsOf(t *task, before []string, command *cli.Command) []candidate {
 		return found
 	case "move":
 		return plainCandidates("all")
+	case "schedules":
+		return plainCandidates(slices.Sorted(maps.Keys(scheduleActions))...)
 	case "kick":
 		return plainCandidates("1", "10", "100", "all")
 	case "completion":

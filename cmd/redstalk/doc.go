@@ -14,6 +14,7 @@
 //   - values.go: values of flags and words on the wire. output.go: tables, JSON, and
 //     escaping for terminals. job.go: a job in JSON, and from stats-job.
 //   - put.go, reserve.go and worker.go (reserve --exec), jobs.go, peek.go, list.go, tubes.go,
+//     groups.go, schedules.go and schedulesfile.go (schedules apply),
 //     stats.go, clients.go, top.go, export.go, import.go, movefrom.go: the commands.
 //   - reference.go and complete.go: the reference, the man page and shell completion,
 //     all generated from the table of commands.

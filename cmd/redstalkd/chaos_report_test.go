@@ -75,8 +75,8 @@ func ledgerNotes(runs []*chaos) string {
 				still++
 			}
 		}
-		fmt.Fprintf(&b, "%s: leases %s, of the past refused %s, puts repeated as their reply was lost %d, jobs with another id %s; not known to their clients are %d puts and %d deletes; `INTERNAL_ERROR` %d; the machine stood still in %d rounds",
-			c.name, thousands(record.Leases), thousands(record.PastRefused), record.Repeated, thousands(record.Renamed), record.PutsUnknown, record.DeletesUnknown, errors, still)
+		fmt.Fprintf(&b, "%s: leases %s, of the past refused %s, limits of groups reached %s, puts repeated as their reply was lost %d, jobs with another id %s; not known to their clients are %d puts and %d deletes; `INTERNAL_ERROR` %d; the machine stood still in %d rounds",
+			c.name, thousands(record.Leases), thousands(record.PastRefused), thousands(record.Full), record.Repeated, thousands(record.Renamed), record.PutsUnknown, record.DeletesUnknown, errors, still)
 		for _, why := range slices.Sorted(maps.Keys(record.Shared)) {
 			fmt.Fprintf(&b, "; handed out again, %s: %d", why, record.Shared[why])
 		}

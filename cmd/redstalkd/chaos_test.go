@@ -50,7 +50,8 @@ const (
 // Leasers put jobs with keys, and repeat that until they know the result. They lease them through
 // one instance and finish them through another, let them go to a dead-letter tube, and
 // move them. Each stays one job, in one place; a lease ends only with the TTR; and a lease that
-// is over is refused by every instance.
+// is over is refused by every instance. Their jobs are in groups, of which never more are leased than
+// the limit says, and none while the group is paused.
 //
 // Some clients put, reserve and finish up to 512 jobs with one packet. Bodies are
 // up to -z long. At any time, a tenth of the clients that hold jobs are frozen, with
@@ -137,7 +138,7 @@ func newChaos(t *testing.T, s *setup, seed uint64) *chaos {
 	}
 	c.record = ledger.New(ledger.Config{
 		Addrs: addrs, Seed: seed, Tubes: 8, Producers: 6, Consumers: 9, Kickers: 1, MaxBody: 600, LargestBody: chaosJobSize,
-		Bursters: 3, BurstPace: 500 * time.Millisecond, Leasers: 6, LeasePace: 5 * time.Millisecond, MinFreeze: longestFault() / 2, MaxFreeze: 10 * longestFault() / 6,
+		Bursters: 3, BurstPace: 500 * time.Millisecond, Leasers: 6, LeasePace: 5 * time.Millisecond, GroupLimit: 2, MinFreeze: longestFault() / 2, MaxFreeze: 10 * longestFault() / 6,
 		Pace: 25 * time.Millisecond, Hold: 30 * time.Millisecond, Patience: chaosPatience, Excuse: c.done.excuse,
 	})
 	return c
@@ -196,6 +197,7 @@ func (c *chaos) runRounds(rounds int) {
 	defer load.Wait()
 	defer stop()
 	defer c.printLogs()
+	c.setSchedules()
 	c.awaitPuts(100)
 	for number := range rounds {
 		c.round(number)
@@ -203,6 +205,7 @@ func (c *chaos) runRounds(rounds int) {
 	stop()
 	load.Wait()
 	c.fsck("when the load has ended")
+	c.checkSchedules()
 	c.audit(rounds)
 	c.t.Log(c.record.Report())
 }
@@ -365,7 +368,7 @@ func (c *chaos) audit(rounds int) {
 		c.t.Error(err)
 	}
 	c.fsck("at the end")
-	if r := c.record.Report(); r.PutsAcked < 50*rounds || r.DeletesAcked < 25*rounds || r.Leases < 5*rounds || r.Renamed == 0 || r.PastRefused == 0 {
+	if r := c.record.Report(); r.PutsAcked < 50*rounds || r.DeletesAcked < 25*rounds || r.Leases < 5*rounds || r.Renamed == 0 || r.PastRefused == 0 || r.Full == 0 {
 		c.t.Errorf("that was no load: %v", r)
 	}
 }

@@ -76,7 +76,7 @@ type killedServer struct {
 func newKilledServer(t *testing.T, c ledger.Config, flags ...string) *killedServer {
 	t.Helper()
 	port := child.FreePort()
-	c.Addrs, c.Producers, c.Consumers, c.Kickers, c.Leasers = []string{"127.0.0.1:" + port}, 16, 16, 1, 10
+	c.Addrs, c.Producers, c.Consumers, c.Kickers, c.Leasers, c.GroupLimit = []string{"127.0.0.1:" + port}, 16, 16, 1, 10, 2
 	v := &killedServer{
 		args:       append([]string{"-p", port, "-s", "1048576", "-b", t.TempDir()}, flags...),
 		rng:        rand.New(rand.NewPCG(c.Seed, 0)),
@@ -104,7 +104,7 @@ func (v *killedServer) runRounds(t *testing.T, rounds int) {
 	}
 	r := v.record.Report()
 	t.Logf("%d rounds: %v", rounds+1, r)
-	if r.PutsAcked < 20*rounds || r.DeletesAcked < 10*rounds || r.Broken == 0 || r.InternalErrors > 0 || r.Leases < 5*rounds {
+	if r.PutsAcked < 20*rounds || r.DeletesAcked < 10*rounds || r.Broken == 0 || r.InternalErrors > 0 || r.Leases < 5*rounds || r.Full < rounds/2 {
 		t.Errorf("that was no load: %v", r)
 	}
 }

@@ -39,6 +39,7 @@ type program struct {
 	observer   *metrics.Observer
 	tasks      *taskService                       // of the gateway zywaited; nil: not wanted
 	dispatcher atomic.Pointer[webhook.Dispatcher] // nil: nothing is pushed, or not yet
+	schedules  *runningSchedules                  // set by serveStore
 
 	// storeLimit is how long shutdown waits for the store, after the grace
 	// period of connections.
@@ -207,18 +208,22 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
 		Wanted: old.wanted(),
 	})
+	p.schedules = p.newSchedules(q)
 	p.startPushing(q, pushes)
 	old.start(q)
 	if err := p.startTasks(q); err != nil {
 		return errors.Join(err, p.shutdown(server.New(q, p.serverConfig()), listeners, q, store, old))
 	}
-	s := server.New(q, p.serverConfig())
+	config := p.serverConfig()
+	config.Schedules = p.schedules.Service
+	s := server.New(q, config)
 	go func() { served <- s.Serve(l) }()
 	if g := p.activeGuards.Load(); g.listener != nil {
 		go func() { served <- s.ServeTLS(g.listener, g.tls.Config()) }()
 		p.log.Info("serving", "listener", "tls", "addr", g.listener.Addr())
 	}
 	p.serveHTTP(listeners, q, served)
+	p.schedules.start()
 	p.observer.Serving(q) // when all listeners serve
 	p.log.Info("serving", "addr", l.Addr(), "store", redact.URL(p.engine.url))
 	p.ready(l.Addr())
@@ -282,6 +287,7 @@ func (p *program) shutdown(s *server.Server, listeners httpListeners, q *queue.Q
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
 		<-pushEnded
+		p.schedules.stop()
 		old.stop()
 		if err := q.Close(ctx); err != nil {
 			p.log.Warn("the store is still busy at the end", "err", err)

@@ -42,6 +42,9 @@ func parseTags(page client.Page, now time.Time) (t *protocol.Tags, left bool) {
 		t.ExpireAt = now.UnixMilli() + in
 		t.OnExpire, _ = protocol.ParseOnExpire(text("on-expire"))
 	}
+	if name := text("schedule"); name != "" {
+		t.Schedule = &protocol.ScheduleTags{Name: name, Nominal: number("nominal-ms")}
+	}
 	return t, text("from-tube") != ""
 }
 
@@ -84,6 +87,10 @@ func words(t *protocol.Tags, can func(extension string) bool) (all string, lost 
 	add(t.Reason != "", "restore", "reason:%s", protocol.Quote(t.Reason))
 	add(t.Reason != "" && t.FailedAt > 0, "restore", "failed-at:%d", t.FailedAt)
 	add(t.Trace != "", "meta", "trace:%s", t.Trace)
+	if s := t.Schedule; s != nil {
+		add(true, "schedules", "schedule:%s", s.Name)
+		add(true, "schedules", "nominal-ms:%d", s.Nominal)
+	}
 	for _, m := range t.Meta {
 		add(true, "meta", "meta:%s", m.Name+"="+protocol.Quote(m.Value))
 	}

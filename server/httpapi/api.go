@@ -10,6 +10,7 @@ import (
 
 	"redstalk/server/access"
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
 )
 
 // Config configures an API. The zero value is useful.
@@ -31,6 +32,9 @@ type Config struct {
 
 	// Access checks users and rights. If it is nil, everybody may do everything.
 	Access *access.Access
+
+	// Schedules are those of the store of the queue. nil means a Service without a log.
+	Schedules *schedule.Service
 
 	// History turns on polling of all tubes, for charts and for /v1/watch. The API must then
 	// be closed.
@@ -73,9 +77,12 @@ func New(q *queue.Queue, config Config) *API {
 	if config.Log == nil {
 		config.Log = slog.Default()
 	}
+	if config.Schedules == nil {
+		config.Schedules = schedule.New(q, nil)
+	}
 	api := &API{config: config, origins: newOrigins(config.Origins, config.Log), mux: http.NewServeMux(), paths: http.NewServeMux()}
 	api.service = &service{
-		queue: q, access: config.Access, log: config.Log,
+		queue: q, schedules: config.Schedules, access: config.Access, log: config.Log,
 		waiting: newLimiter(config.MaxWaiting), streams: newLimiter(config.MaxStreams), searches: newSearchQueue(),
 		sampler: newSampler(q), poller: newPoller(q),
 	}

@@ -56,6 +56,8 @@ type JobInfo struct {
 type NotesInfo struct {
 	Meta     map[string]string `json:"meta,omitempty" doc:"what the job was put with"`
 	Trace    string            `json:"trace,omitempty" doc:"the W3C traceparent that it was put with"`
+	Schedule string            `json:"schedule,omitempty" doc:"the schedule that has put it"`
+	Nominal  int64             `json:"nominal_ms,omitempty" doc:"the time of the schedule for which that was, in milliseconds since the Unix epoch"`
 	Reason   string            `json:"reason,omitempty" doc:"why it failed or was buried the last time that a reason was given"`
 	FailedMs int64             `json:"failed_ms,omitempty" doc:"when that was, in milliseconds since the Unix epoch"`
 }
@@ -67,6 +69,9 @@ func notesOf(f *tube.Metadata) (info NotesInfo) {
 	}
 	for _, m := range n.Meta {
 		info.Meta[m.Name] = m.Value
+	}
+	if f != nil && f.Occurrence != nil {
+		info.Schedule, info.Nominal = f.Occurrence.Schedule, msOf(f.Occurrence.Nominal)
 	}
 	info.Trace, info.Reason, info.FailedMs = n.Trace, n.Reason, int64(n.FailedAt)/int64(time.Millisecond)
 	return info

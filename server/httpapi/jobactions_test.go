@@ -52,6 +52,34 @@ func TestMoveJobsByID(t *testing.T) {
 	}
 }
 
+// TestActionsOnHeldJobs: no limit or pause hinders what is done with jobs by their ids, which is no start
+// either.
+func TestActionsOnHeldJobs(t *testing.T) {
+	t.Parallel()
+	a := start(t, Config{})
+	a.want(204, "PUT", "/v1/tubes/from/policy", `{"rate":"1/h","group_concurrency":1}`)
+	a.want(204, "PUT", "/v1/tubes/to/policy", `{"rate":"1/h","group_concurrency":1}`)
+	for range 4 {
+		a.want(201, "POST", "/v1/tubes/from/jobs", `{"body":"x","group":"g"}`)
+	}
+	a.want(204, "POST", "/v1/tubes/from/groups/g/pause?for=10m", "")
+	for _, action := range []string{`{"action":"bury","ids":[1,2]}`, `{"action":"move","ids":[1,2,3],"to":"to"}`} {
+		if got := a.act(action); len(got.Missed) > 0 {
+			t.Errorf("%s: %+v", action, got)
+		}
+	}
+	if got := decode[tubeInfo](t, a.want(200, "GET", "/v1/tubes/to", "")); got.Buried != 2 || got.Ready != 1 {
+		t.Errorf("moved: %+v", got)
+	}
+	for _, name := range []string{"from", "to"} {
+		a.want(204, "POST", "/v1/tubes/"+name+"/groups/g/pause?for=0", "")
+		page := decode[jobsPage](t, a.want(200, "GET", "/v1/tubes/"+name+"/jobs?state=ready", ""))
+		if len(page.Jobs) != 1 || page.Jobs[0].Held != "" {
+			t.Errorf("%s: the token of the rate was used: %+v", name, page.Jobs)
+		}
+	}
+}
+
 // TestMoveConflict: if the other tube has a job with the same key, a job is not moved and stays as it was.
 func TestMoveConflict(t *testing.T) {
 	t.Parallel()

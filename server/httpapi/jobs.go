@@ -230,7 +230,7 @@ func (svc *service) actionOf(ctx context.Context, in *actionInput) (func(context
 	}, nil
 }
 
-// buryJob buries a job that is not reserved. It reserves the job and buries it at once. If it
+// buryJob buries a job that is not reserved, whatever limits say. It reserves the job and buries it at once. If it
 // cannot be buried, the job is given back.
 func (svc *service) buryJob(ctx context.Context, id uint64) error {
 	s, err := svc.queue.JobStats(ctx, id)
@@ -239,7 +239,7 @@ func (svc *service) buryJob(ctx context.Context, id uint64) error {
 	}
 	holder := svc.queue.NewHolder()
 	defer svc.queue.ReleaseAll(context.WithoutCancel(ctx), holder)
-	if _, err := svc.queue.ReserveJob(ctx, holder, id); err != nil {
+	if _, err := svc.queue.Seize(ctx, holder, id); err != nil {
 		return err
 	}
 	return svc.queue.Bury(ctx, holder, id, s.Pri)
@@ -249,7 +249,7 @@ func (svc *service) buryJob(ctx context.Context, id uint64) error {
 // before it is buried.
 const hideFor = time.Minute
 
-// moveJob moves a job that is not reserved to another tube, where it has the same state and a
+// moveJob moves a job that is not reserved, whatever limits say, to another tube, where it has the same state and a
 // new id. It reserves the job, puts the copy, and then deletes the job: if it fails in between,
 // there are two jobs, never none. A job that cannot be moved stays as it was.
 func (svc *service) moveJob(ctx context.Context, id uint64, to string) error {
@@ -263,7 +263,7 @@ func (svc *service) moveJob(ctx context.Context, id uint64, to string) error {
 	ctx = context.WithoutCancel(ctx) // a move that has begun is completed
 	holder := svc.queue.NewHolder()
 	defer svc.queue.ReleaseAll(ctx, holder)
-	job, err := svc.queue.ReserveJob(ctx, holder, id)
+	job, err := svc.queue.Seize(ctx, holder, id)
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (svc *service) putCopy(ctx context.Context, s *tube.JobStats, body []byte, 
 	tags := new(tube.Tags)
 	if s.Metadata != nil {
 		tags.Rules = s.Metadata.Rules
-		tags.Group = s.Metadata.Group
+		tags.Group, tags.Occurrence = s.Metadata.Group, s.Metadata.Occurrence
 		if tags.Key = s.Metadata.Key; tags.Key != "" {
 			tags.OnDuplicate = tube.Fail
 		}

@@ -32,23 +32,30 @@ type newJob struct {
 
 // op returns the operation that puts the job.
 func (j *newJob) op(name string) (storage.Op, error) {
-	var body []byte
-	switch {
-	case j.Body != nil && j.Base64 != nil:
-		return storage.Op{}, invalid("body_base64: there is already a body")
-	case j.Base64 != nil:
-		body = *j.Base64
-	case j.Body == nil:
-		return storage.Op{}, invalid("body: it is missing")
-	case j.Body[0] == '"':
-		var err error
-		if body, err = jsontext.AppendUnquote(nil, j.Body); err != nil {
-			return storage.Op{}, invalid("body: %v", err)
-		}
-	default:
-		body = j.Body
+	body, err := j.body()
+	if err != nil {
+		return storage.Op{}, err
 	}
 	return j.Terms.op(name, body)
+}
+
+// body returns the body of the job.
+func (j *newJob) body() ([]byte, error) {
+	switch {
+	case j.Body != nil && j.Base64 != nil:
+		return nil, invalid("body_base64: there is already a body")
+	case j.Base64 != nil:
+		return *j.Base64, nil
+	case j.Body == nil:
+		return nil, invalid("body: it is missing")
+	case j.Body[0] != '"':
+		return j.Body, nil
+	}
+	body, err := jsontext.AppendUnquote(nil, j.Body)
+	if err != nil {
+		return nil, invalid("body: %v", err)
+	}
+	return body, nil
 }
 
 // Terms are the options of a put.
@@ -82,16 +89,10 @@ func (t *Terms) op(name string, body []byte) (storage.Op, error) {
 	if body == nil {
 		body = []byte{}
 	}
-	op := storage.Op{Kind: storage.Put, Tube: name, Pri: defaultPriority, TTR: defaultTTR, Body: body}
-	if t.Priority != nil {
-		op.Pri = *t.Priority
-	}
-	if t.TTR != nil {
-		seconds := time.Duration(*t.TTR) / time.Second
-		if seconds*time.Second != time.Duration(*t.TTR) || seconds < tube.MinTTR || seconds > math.MaxUint32 {
-			return op, invalid("ttr: it must be a whole number of seconds, at least 1")
-		}
-		op.TTR = uint32(seconds)
+	op := storage.Op{Kind: storage.Put, Tube: name, Body: body}
+	var err error
+	if op.Pri, op.TTR, err = t.priorityAndTTR(); err != nil {
+		return op, err
 	}
 	tags, err := t.tags()
 	if err != nil {
@@ -104,6 +105,22 @@ func (t *Terms) op(name string, body []byte) (storage.Op, error) {
 		op.Args = &storage.Args{Tags: tags}
 	}
 	return op, nil
+}
+
+// priorityAndTTR returns the priority, and the TTR in seconds.
+func (t *Terms) priorityAndTTR() (pri, ttr uint32, err error) {
+	pri, ttr = defaultPriority, defaultTTR
+	if t.Priority != nil {
+		pri = *t.Priority
+	}
+	if t.TTR != nil {
+		seconds := time.Duration(*t.TTR) / time.Second
+		if seconds*time.Second != time.Duration(*t.TTR) || seconds < tube.MinTTR || seconds > math.MaxUint32 {
+			return 0, 0, invalid("ttr: it must be a whole number of seconds, at least 1")
+		}
+		ttr = uint32(seconds)
+	}
+	return pri, ttr, nil
 }
 
 // tags returns the options that beanstalkd does not have, and the delay.
@@ -193,6 +210,32 @@ func (o *RuleOptions) rules() (r tube.Rules, what tube.OnDuplicate, err error) {
 		what = tube.OnDuplicate(*o.OnDuplicate)
 	}
 	return r, what, nil
+}
+
+// ruleOptionsOf describes rules and a lifetime.
+func ruleOptionsOf(r *tube.Rules, expire tube.Lifetime) (o RuleOptions) {
+	o.Retry = retriesOf(r)
+	if r.Jitter != tube.NoJitter {
+		percent := r.Percent()
+		o.Jitter = &percent
+	}
+	if r.Max > 0 {
+		o.Max = &r.Max
+	}
+	if r.Dead != "" {
+		o.Dead = &r.Dead
+	}
+	if expire != tube.NoLifetime {
+		left := duration(expire.Duration())
+		o.Expire = &left
+	}
+	if r.OnExpire != tube.NoOnExpire {
+		o.OnExpire = &protocol.OnExpireWords[r.OnExpire]
+	}
+	if r.HasKeyTTL {
+		o.KeyTTL = (*duration)(&r.KeyTTL)
+	}
+	return o
 }
 
 // lifetime returns how long the options let a job live.

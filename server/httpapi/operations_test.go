@@ -57,6 +57,22 @@ var steps = []struct {
 	{"GET", "/v1/tubes/{tube}/jobs", "/v1/tubes/g/jobs?state=ready", "", 200},
 	{"POST", "/v1/tubes/{tube}/groups/{group}/flush", "/v1/tubes/g/groups/a%2Fb%20c/flush", "", 200},
 	{"DELETE", "/v1/tubes/{tube}/groups/{group}", "/v1/tubes/g/groups/a%2Fb%20c", "", 204},
+	{"PUT", "/v1/schedules/{schedule}", "/v1/schedules/a%2Fb", `{"tube":"t","cron":"30 2 * * 1-5","tz":"Europe/Berlin","body":{"a":1},"retry":["1m"],"meta":{"a":"b"},"catch_up":"1h"}`, 204},
+	{"PUT", "/v1/schedules/{schedule}", "/v1/schedules/b", `{"tube":"t","every":"1h","body":"x"}`, 204},
+	{"PUT", "/v1/schedules/{schedule}", "/v1/schedules/c", `{"tube":"t","cron":"30 2 31 2 *","body":"x"}`, 422},
+	{"GET", "/v1/schedules", "/v1/schedules?limit=1", "", 200},
+	{"POST", "/v1/schedules/{schedule}/run", "/v1/schedules/b/run", "", 201},
+	{"POST", "/v1/schedules/{schedule}/run", "/v1/schedules/b/run", "", 201},
+	{"GET", "/v1/schedules/{schedule}", "/v1/schedules/a%2Fb", "", 200},
+	{"GET", "/v1/schedules/{schedule}", "/v1/schedules/b", "", 200},
+	{"GET", "/v1/schedules/{schedule}/preview", "/v1/schedules/b/preview?count=2", "", 200},
+	{"GET", "/v1/preview", "/v1/preview?cron=@daily&tz=America/New_York", "", 200},
+	{"GET", "/v1/preview", "/v1/preview?cron=@daily&tz=New%20York", "", 422},
+	{"POST", "/v1/schedules/{schedule}/pause", "/v1/schedules/b/pause", "", 204},
+	{"GET", "/v1/schedules/{schedule}", "/v1/schedules/b", "", 200},
+	{"POST", "/v1/schedules/{schedule}/resume", "/v1/schedules/b/resume", "", 204},
+	{"DELETE", "/v1/schedules/{schedule}", "/v1/schedules/b", "", 204},
+	{"DELETE", "/v1/schedules/{schedule}", "/v1/schedules/b", "", 404},
 	{"POST", "/v1/tubes/{tube}/pause", "/v1/tubes/t/pause?for=1h", "", 204},
 	{"POST", "/v1/tubes/{tube}/move", "/v1/tubes/t/move?state=delayed&to=u&n=5", "", 200},
 	{"DELETE", "/v1/tubes/{tube}/keys/{key}", "/v1/tubes/t/keys/k", "", 204},
@@ -123,7 +139,7 @@ func TestEnding(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	alone := map[string]bool{"/v1/server/drain": true, "/v1/server/undrain": true, "/v1/charts": true, "/v1/tubes/{tube}/chart": true, "/v1/caller": true, "/v1/store": true, "/v1/clients": true}
+	alone := map[string]bool{"/v1/server/drain": true, "/v1/server/undrain": true, "/v1/charts": true, "/v1/tubes/{tube}/chart": true, "/v1/caller": true, "/v1/store": true, "/v1/clients": true, "/v1/preview": true}
 	for _, step := range steps {
 		if step.at == "" || alone[step.path] {
 			continue

@@ -47,28 +47,7 @@ func (svc *service) policy(ctx context.Context, in *policyInput) (*policyOutput,
 }
 
 func policyInfoOf(p *tube.Policy) policyInfo {
-	var info policyInfo
-	info.Retry = retriesOf(&p.Rules)
-	if p.Jitter != tube.NoJitter {
-		percent := p.Percent()
-		info.Jitter = &percent
-	}
-	if p.Max > 0 {
-		info.Max = &p.Max
-	}
-	if p.Dead != "" {
-		info.Dead = &p.Dead
-	}
-	if p.Expire != tube.NoLifetime {
-		expire := duration(p.Expire.Duration())
-		info.Expire = &expire
-	}
-	if p.OnExpire != tube.NoOnExpire {
-		info.OnExpire = &protocol.OnExpireWords[p.OnExpire]
-	}
-	if p.HasKeyTTL {
-		info.KeyTTL = (*duration)(&p.KeyTTL)
-	}
+	info := policyInfo{RuleOptions: ruleOptionsOf(&p.Rules, p.Expire)}
 	if p.OnDuplicate != tube.NotSaid {
 		info.OnDuplicate = (*duplicate)(&p.OnDuplicate)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"redstalk/server/httpserve"
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
 	"redstalk/storage"
 )
 
@@ -113,6 +114,9 @@ func problemOf(err error) *problem {
 	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return newProblem(http.StatusRequestEntityTooLarge, "JOB_TOO_BIG", "the body has more than %d bytes", tooLong.Limit)
 	}
+	if wrong, ok := errors.AsType[*schedule.FieldError](err); ok && !errors.Is(err, queue.ErrTooBig) {
+		return invalid("%s: %v", fieldName(wrong.Field), wrong.Err)
+	}
 	partly, _ := errors.AsType[partialError](err)
 	for _, r := range knownErrors {
 		if errors.Is(err, r.err) {
@@ -125,6 +129,14 @@ func problemOf(err error) *problem {
 		}
 	}
 	return newProblem(http.StatusInternalServerError, codeInternal, "")
+}
+
+// fieldName returns the name in JSON of what is the tag of a schedule in the beanstalk protocol.
+func fieldName(tag string) string {
+	if tag == "jitter" {
+		return "spread"
+	}
+	return strings.ReplaceAll(tag, "-", "_")
 }
 
 // init makes huma report its errors as problems of this package.

@@ -107,7 +107,7 @@ func parseJob(name string, text []byte) (storage.Op, error) {
 // appendPutAnswer appends the fields of a putAnswer.
 func appendPutAnswer(b []byte, op *storage.Op) []byte {
 	a := &op.Answer
-	state, duplicate := stateWord(stateOfPut(op)), a.Result != nil && a.Result.Outcome != tube.PutNew
+	state, duplicate := stateWord(stateOfPut(op)), a.Outcome != tube.PutNew
 	b = append(b, `"id":`...)
 	b = strconv.AppendUint(b, a.ID, 10)
 	b = append(b, `,"state":"`...)
@@ -118,9 +118,9 @@ func appendPutAnswer(b []byte, op *storage.Op) []byte {
 
 // stateOfPut returns the state of the job in the answer to a put.
 func stateOfPut(op *storage.Op) tube.State {
-	switch r := op.Answer.Result; {
-	case r != nil:
-		return r.State
+	switch {
+	case op.Args != nil:
+		return op.Answer.State
 	case op.Delay > 0:
 		return tube.Delayed
 	}

@@ -177,7 +177,7 @@ func appendNotes(b []byte, s *tube.JobStats) []byte {
 		Retry retries `json:"retry,omitzero"`
 		NotesInfo
 	}{Retry: retriesOf(&s.Rules), NotesInfo: notesOf(s.Metadata)}
-	if rest.Retry.IsZero() && s.Metadata.AllNotes() == (*tube.Metadata)(nil).AllNotes() {
+	if rest.Retry.IsZero() && rest.Schedule == "" && s.Metadata.AllNotes() == (*tube.Metadata)(nil).AllNotes() {
 		return b
 	}
 	text, err := json.Marshal(rest)

@@ -66,7 +66,7 @@ func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error
 			return err
 		}
 		return svc.requireOnJob(r.Context(), u, need, id)
-	case Listed:
+	case Listed, OfSchedule:
 		return requireAnywhere(u, need)
 	}
 	if row.Right == access.Read {

@@ -29,6 +29,8 @@ const (
 	InQuery TubeAt = "query" // in the query, as tube, any number of times; the tube default if there is none
 	OfJob   TubeAt = "job"   // the tube of the job {id} in the path, or of the jobs in the body
 	Listed  TubeAt = "list"  // the answer lists tubes
+
+	OfSchedule TubeAt = "schedule" // the tube of the schedule {schedule} in the path
 )
 
 // Operation is the public description of an operation.

@@ -8,6 +8,7 @@ import (
 
 	"redstalk/server/access"
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
 	"redstalk/storage"
 	"redstalk/storage/telemetry"
 	"redstalk/tube"
@@ -15,10 +16,11 @@ import (
 
 // service has what all operations share. Each operation is a method of it.
 type service struct {
-	queue  *queue.Queue
-	access *access.Access // nil means that everybody may do everything
-	log    *slog.Logger
-	faults telemetry.Throttle // of log messages about unexpected errors
+	queue     *queue.Queue
+	schedules *schedule.Service
+	access    *access.Access // nil means that everybody may do everything
+	log       *slog.Logger
+	faults    telemetry.Throttle // of log messages about unexpected errors
 
 	aclMu  sync.Mutex      // guards acl and endACL
 	acl    context.Context // ends when the users file changes
@@ -69,7 +71,7 @@ func putFailure(a *storage.Answer) error {
 	switch {
 	case a.Err != nil:
 		return a.Err
-	case a.Result != nil && a.Result.Outcome == tube.PutDuplicate:
+	case a.Outcome == tube.PutDuplicate:
 		p := newProblem(http.StatusConflict, "DUPLICATE", "the job %d has the key", a.ID)
 		p.ID = a.ID
 		return p

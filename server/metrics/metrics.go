@@ -77,6 +77,9 @@ var definitions = []Definition{
 	{"redstalk_store_records_written_total", counter, nil, "Records written to the log; embedded engine only."},
 	{"redstalk_store_records_migrated_total", counter, nil, "Records written from the log to the tables; embedded engine only."},
 
+	{"redstalk_schedule_occurrences_total", counter, []string{"result"}, "Times of schedules that this instance has handled, by result: put, overlapped, refused, missed or stopped."},
+	{"redstalk_schedule_lag_seconds", histogram, nil, "Time from when a job of a schedule was due until it was put."},
+
 	{"redstalk_push_tubes", gauge, nil, "Tubes whose jobs this instance pushes."},
 	{"redstalk_push_waiting_tubes", gauge, nil, "Pushing tubes that may have jobs, but wait for concurrency, rate or target."},
 	{"redstalk_push_running_calls", gauge, nil, "Webhook and callback calls under way."},

@@ -20,6 +20,7 @@ import (
 
 	"redstalk/server/metrics"
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 	"redstalk/storage/telemetry"
@@ -397,6 +398,7 @@ func TestAllShown(t *testing.T) {
 	c.Sent.Add(6)
 	c.Results[1][queue.Done].Add(7)
 	i.o.Serving(q)
+	i.o.Scheduling(&schedule.New(q, nil).Counts)
 	expect(t, samples(t, i.o), map[string]string{
 		"redstalk_connections": "1", "redstalk_connections_accepted_total": "2", "redstalk_producer_connections": "3", "redstalk_worker_connections": "4",
 		"redstalk_received_bytes_total": "5", "redstalk_sent_bytes_total": "6", `redstalk_commands_total{command="put",result="ok"}`: "7",

@@ -17,6 +17,7 @@ import (
 
 	"redstalk/server/httpserve"
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
 	"redstalk/server/webhook"
 )
 
@@ -59,6 +60,8 @@ type Observer struct {
 	ending  bool
 	pushes  func() *webhook.Stats // nil if nothing is pushed
 	servers []*httpserve.Server
+
+	schedules *schedule.Counts // nil: not known
 
 	// snapshotMu guards the snapshot. It is held while one is taken, so concurrent scrapes get
 	// the same one.

@@ -247,6 +247,7 @@ func labelValues(label string) (all []string) {
 	if label == "state" {
 		return []string{"ready", "reserved", "delayed", "buried", "closed", "open", "half-open"}
 	}
+	all = []string{"overlapped", "missed"} // of schedules
 	for r := range queue.NumResults {
 		all = append(all, r.String())
 	}

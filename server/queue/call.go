@@ -113,7 +113,7 @@ func (q *Queue) refusalOfPut(bytes int) error {
 
 // reserves reports whether an operation may reserve a job.
 func reserves(op storage.Op) bool {
-	return op.Kind == storage.Take || op.Kind == storage.Move && op.Move == tube.ReserveJob
+	return op.Kind == storage.Take || op.Kind == storage.Move && op.Move.Brings()
 }
 
 // giveBack makes jobs ready again that were reserved by operations whose caller no longer

@@ -28,11 +28,7 @@ func (q *Queue) PutTagged(ctx context.Context, j NewJob, tags *tube.Tags) (tube.
 	if err := failure(a); err != nil {
 		return tube.PutAnswer{}, err
 	}
-	put := tube.PutAnswer{ID: a.ID}
-	if a.Result != nil {
-		put.Result, put.State = a.Result.Outcome, a.Result.State
-	}
-	return put, nil
+	return tube.PutAnswer{Result: a.Outcome, ID: a.ID, State: a.State}, nil
 }
 
 // ReserveLease is Reserve without a connection: any caller who knows the lease of the job

@@ -39,6 +39,13 @@ func (q *Queue) ReserveJob(ctx context.Context, holder tube.Holder, id uint64) (
 	return jobIn(&a), err
 }
 
+// Seize is ReserveJob, whatever the limits of the job's group and tube say. It uses none of their
+// tokens.
+func (q *Queue) Seize(ctx context.Context, holder tube.Holder, id uint64) (Job, error) {
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.Move, Move: tube.Seize, Holder: holder, ID: id})
+	return jobIn(&a), err
+}
+
 // Delete deletes a job.
 func (q *Queue) Delete(ctx context.Context, holder tube.Holder, id uint64) error {
 	return q.move(ctx, tube.Delete, holder, id, tube.Terms{})

@@ -61,7 +61,8 @@ type Queue struct {
 	holders  atomic.Uint64           // numbers handed out
 	draining atomic.Bool
 
-	closing chan struct{} // closed by Close
+	schedulesDue chan struct{} // has room for one
+	closing      chan struct{} // closed by Close
 }
 
 // New returns a queue on the store and becomes the store's listener. The store must be
@@ -77,7 +78,7 @@ func New(store storage.Store, config Config) *Queue {
 	}
 	q := &Queue{
 		config: config, store: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
-		bodies: body.NewPool(),
+		bodies: body.NewPool(), schedulesDue: make(chan struct{}, 1),
 	}
 	q.reporter, _ = store.(storage.Reporter)
 	if q.reporter != nil && config.NamedTubes != 0 {
@@ -108,6 +109,16 @@ func (l listener) WakeUp(tube string) bool {
 
 func (l listener) Waiting(tube string) int { return l.q.lists.waiting(tube) }
 func (l listener) Due(in time.Duration)    { l.q.timer.due(in) }
+
+func (l listener) SchedulesDue() {
+	select {
+	case l.q.schedulesDue <- struct{}{}:
+	default: // whoever receives has not yet done it
+	}
+}
+
+// SchedulesDue receives when the store has schedules that are due, see storage.Listener.
+func (q *Queue) SchedulesDue() <-chan struct{} { return q.schedulesDue }
 
 // Store returns the queue's store, for a listener that submits batches itself.
 func (q *Queue) Store() storage.Store { return q.store }

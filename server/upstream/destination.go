@@ -151,7 +151,7 @@ func (d *destination) Reveal(ctx context.Context, id uint64, j *migrate.Job) err
 	ops := []storage.Op{{Kind: storage.Reschedule, ID: id, In: j.Left(time.Now()).Round(time.Millisecond)}}
 	if j.State == migrate.Buried {
 		ops = []storage.Op{
-			{Kind: storage.Move, Move: tube.ReserveJob, Holder: d.holder, ID: id},
+			{Kind: storage.Move, Move: tube.Seize, Holder: d.holder, ID: id},
 			{Kind: storage.Move, Move: tube.Bury, Holder: d.holder, ID: id, Pri: j.Pri},
 		}
 	}

@@ -35,8 +35,9 @@ type Job struct {
 	Rules      tube.Rules    // its own; where it has none, those of its tube
 	FromTube   string        // for a dead letter: where it was parked; else ""
 	FromID     uint64
-	Notes      *tube.Notes // nil: none
-	Deadline   time.Time   // when its TTR ends, or a little earlier
+	Notes      *tube.Notes      // nil: none
+	Occurrence *tube.Occurrence // nil: no schedule has put it
+	Deadline   time.Time        // when its TTR ends, or a little earlier
 }
 
 // Verdict is what happens to a job after its call.

@@ -151,6 +151,10 @@ func (j *Job) addMetadata(h http.Header, now time.Time) {
 		h["Redstalk-From-Tube"] = []string{j.FromTube}
 		number("Redstalk-From-Job", j.FromID)
 	}
+	if o := j.Occurrence; o != nil {
+		h["Redstalk-Schedule"] = []string{o.Schedule}
+		number("Redstalk-Nominal-Ms", uint64(o.Nominal)/uint64(time.Millisecond))
+	}
 	if j.Notes != nil {
 		addNotes(h, j.Notes)
 	}

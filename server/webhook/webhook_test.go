@@ -50,7 +50,8 @@ func TestNotes(t *testing.T) {
 	})
 	w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
 	defer w.end()
-	put, err := w.PutTagged(t.Context(), queue.NewJob{Tube: "t", TTR: 60}, &tube.Tags{Group: "Ann & Co", Trace: trace, Meta: []tube.Meta{{Name: "user-id", Value: "a\nb"}}})
+	put, err := w.PutTagged(t.Context(), queue.NewJob{Tube: "t", TTR: 60}, &tube.Tags{Group: "Ann & Co", Trace: trace, Meta: []tube.Meta{{Name: "user-id", Value: "a\nb"}},
+		Occurrence: &tube.Occurrence{Schedule: "nightly", Nominal: tube.Instant(1767225600123 * time.Millisecond)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +59,9 @@ func TestNotes(t *testing.T) {
 	w.until("the job to be parked", func() bool { return w.job(put.ID).State == tube.Buried })
 	h := got.all()[0].header
 	if h.Get("traceparent") != trace || h.Get("Redstalk-Meta-User-Id") != "a b" || h.Get("Redstalk-Group") != "Ann & Co" {
+		t.Errorf("%v", h)
+	}
+	if h.Get("Redstalk-Schedule") != "nightly" || h.Get("Redstalk-Nominal-Ms") != "1767225600123" {
 		t.Errorf("%v", h)
 	}
 	n := w.job(put.ID).Metadata.AllNotes()

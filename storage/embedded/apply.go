@@ -29,7 +29,7 @@ func (e *Engine) mayBegin() bool { return e.budget > 0 }
 // if the rest has to be done later. The lock is held.
 func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *progress) (done bool) {
 	switch op.Kind {
-	case storage.Put:
+	case storage.Put, storage.PutScheduled:
 		return e.put(now, op, p)
 	case storage.Take:
 		return e.take(now, b, op)
@@ -61,6 +61,12 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		e.applyGroup(now, op)
 	case storage.ListGroups:
 		return e.listGroups(now, op)
+	case storage.ListSchedules:
+		return e.listSchedules(now, op)
+	case storage.DueSchedules:
+		return e.dueSchedules(now, op, p)
+	case storage.SetSchedule, storage.GetSchedule, storage.DeleteSchedule:
+		e.applySchedule(now, op)
 	case storage.PeekKey:
 		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Args.Key))
 	case storage.Peek:
@@ -90,18 +96,18 @@ func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
 		job = e.machine.Move(now, op.Move, op.Holder, op.ID, terms)
 	}
 	op.Answer.NotFound = job == nil
-	if op.Move == tube.ReserveJob {
+	if op.Move.Brings() {
 		e.answerJob(b, op, job)
 	}
 }
 
-// put carries out a Put. It returns false if it has to wait for room.
+// put carries out a Put or a PutScheduled. It returns false if it has to wait for room.
 func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	if e.journal != nil {
 		if p.needsRoom = !p.forced && e.journal.overLimit(); p.needsRoom {
 			return false
 		}
-		if !e.journal.guard.reserveRoom(len(op.Body)) {
+		if !e.journal.guard.reserveRoom(len(op.Body) + scheduleSize(op)) {
 			op.Answer.Err = storage.ErrNoSpace
 			op.Buffer.Release()
 			return true
@@ -109,6 +115,8 @@ func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) 
 	}
 	e.trimmer.work += uint64(len(op.Body) / bytesPerWork)
 	switch {
+	case op.Kind == storage.PutScheduled:
+		e.putScheduled(now, op)
 	case op.Args != nil:
 		e.putTagged(now, op)
 	case !e.machine.Admits(op.Tube, len(op.Body)):
@@ -279,8 +287,7 @@ func (e *Engine) putTagged(now tube.Instant, op *storage.Op) {
 		op.Answer.Err = storage.ErrNoSpace
 		return
 	}
-	op.Answer.ID = put.ID
-	op.Answer.Result = &storage.Result{Outcome: put.Result, State: put.State}
+	op.Answer.ID, op.Answer.Outcome, op.Answer.State = put.ID, put.Result, put.State
 }
 
 // answerLease answers with the lease of the job of a Take, which may be nil.

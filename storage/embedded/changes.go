@@ -20,6 +20,8 @@ const (
 
 	importEntry byte = 7 // like an entry about a tube, with the source in place of its name; an import mark, and the last id in 8 bytes
 	groupEntry  byte = 8 // length of the group in one byte, group, and what is set for it (see tables.AppendGroup)
+
+	scheduleEntry byte = 9 // like an entry about a tube, with the name of the schedule; 1 and the record (see tables.AppendSchedule), or 0: there is none any more
 )
 
 func appendEntry(to []byte, kind byte, id uint64) []byte {
@@ -127,6 +129,25 @@ func (j *journal) GroupSet(name, group string, r tube.GroupRecord) {
 	g.frame = tables.AppendGroup(append(g.frame, group...), &r)
 	g.size += len(g.frame) - start
 	j.window.Groups[tables.TubeKey{Tube: name, Key: group}] = r
+	j.countEntry()
+}
+
+// ScheduleSet implements tube.Journal. The frame never ends between a put and the record of its
+// schedule: a put leaves at most maxBatch bytes in it.
+func (j *journal) ScheduleSet(name string, s *tube.Schedule) {
+	g := j.filling
+	if g.size > maxBatch {
+		g.cut()
+	}
+	start := len(g.frame)
+	g.frame = appendTubeEntry(g.frame, scheduleEntry, name)
+	if s == nil {
+		g.frame = append(g.frame, 0)
+	} else {
+		g.frame = tables.AppendSchedule(append(g.frame, 1), s)
+	}
+	g.size += len(g.frame) - start
+	j.window.Schedules[name] = s
 	j.countEntry()
 }
 

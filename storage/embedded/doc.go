@@ -5,8 +5,8 @@
 //
 // Read the files in this order:
 //
-//   - engine.go: Engine, the lock around the Machine, the clock, and Do. apply.go, manyjobs.go
-//     and import.go carry out the operations. tick.go does what is due, and returns memory to the
+//   - engine.go: Engine, the lock around the Machine, the clock, and Do. apply.go, manyjobs.go,
+//     groups.go, schedules.go and import.go carry out the operations. tick.go does what is due, and returns memory to the
 //     operating system.
 //   - task.go: a task is a batch that is carried out in parts, or that waits. The worker, a
 //     goroutine that exists while there are tasks, does a part of each in turn. longwork.go

@@ -64,6 +64,7 @@ type nopListener struct{}
 
 func (nopListener) WakeUp(string) bool { return false }
 func (nopListener) Waiting(string) int { return 0 }
+func (nopListener) SchedulesDue()      {}
 func (nopListener) Due(time.Duration)  {}
 
 // Listen implements storage.Store.
@@ -172,7 +173,7 @@ func (e *Engine) onlyReserves(b *storage.Batch) bool {
 	for i := range b.Ops {
 		switch op := &b.Ops[i]; {
 		case op.Kind == storage.Ref, op.Kind == storage.ReleaseAll:
-		case op.Kind == storage.Take, op.Kind == storage.Move && op.Move == tube.ReserveJob:
+		case op.Kind == storage.Take, op.Kind == storage.Move && op.Move.Brings():
 			if op.Answer.ID > e.journal.durableID || op.Holder == tube.LeaseHolder {
 				return false
 			}

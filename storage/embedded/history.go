@@ -38,7 +38,7 @@ func (h *history) replay(frame []byte) (err error) {
 	for len(frame) > 0 {
 		kind := frame[0]
 		switch frame = frame[1:]; kind {
-		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry:
+		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry, scheduleEntry:
 			frame, err = h.tubeEntry(kind, frame)
 		default:
 			frame, err = h.entry(kind, frame)
@@ -111,6 +111,8 @@ func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 		return h.groupSet(of, b)
 	case importEntry:
 		return h.imported(of, b)
+	case scheduleEntry:
+		return h.scheduleSet(of, b)
 	}
 	if len(b) < tables.PauseSize {
 		return nil, errEntry
@@ -150,6 +152,19 @@ func (h *history) groupSet(of string, b []byte) (rest []byte, err error) {
 	}
 	r, rest, err := tables.DecodeGroup(b)
 	h.Groups[tables.TubeKey{Tube: of, Key: string(group)}] = r
+	return rest, err
+}
+
+// scheduleSet applies an entry about a schedule.
+func (h *history) scheduleSet(name string, b []byte) (rest []byte, err error) {
+	if len(b) < 1 || b[0] > 1 {
+		return nil, errEntry
+	}
+	var s *tube.Schedule
+	if rest = b[1:]; b[0] == 1 {
+		s, rest, err = tables.DecodeSchedule(name, rest)
+	}
+	h.Schedules[name] = s
 	return rest, err
 }
 

@@ -38,7 +38,7 @@ const progressEvery = time.Second
 // job that was reserved.
 func (l *loader) load() error {
 	l.begun, l.loggedAt = time.Now(), time.Now()
-	if err := errors.Join(l.loadPolicies(), l.loadGroups(), l.loadTombstones(), l.loadImports()); err != nil {
+	if err := errors.Join(l.loadPolicies(), l.loadGroups(), l.loadTombstones(), l.loadImports(), l.loadSchedules()); err != nil {
 		return err
 	}
 	if err := l.tables.Jobs(l.fromLog.names.name, l.loadStored); err != nil {
@@ -148,6 +148,22 @@ func (l *loader) loadPolicies() error {
 	for name, p := range l.fromLog.Policies {
 		l.machine.SetPolicy(name, p)
 		l.window.Policies[name] = p
+	}
+	return err
+}
+
+// loadSchedules brings back the records of schedules: each from the log or, if it is not there, from
+// the tables.
+func (l *loader) loadSchedules() error {
+	err := l.tables.Schedules(func(s *tube.Schedule) {
+		if _, later := l.fromLog.Schedules[s.Name]; !later {
+			l.machine.RestoreSchedule(s)
+		}
+	})
+	for name, s := range l.fromLog.Schedules {
+		if l.window.Schedules[name] = s; s != nil {
+			l.machine.RestoreSchedule(s)
+		}
 	}
 	return err
 }

@@ -24,8 +24,8 @@ type progress struct {
 	begun     bool
 	needsRoom bool       // it waits until the journal has room
 	forced    bool       // it has waited long enough
-	done      int        // jobs kicked or moved, or tubes referenced
-	limit     int        // jobs to kick or to move
+	done      int        // jobs kicked or moved, tubes referenced, or schedules claimed
+	limit     int        // jobs to kick or to move, or schedules to claim
 	from      tube.State // of the jobs to kick
 	flush     *tube.Flush
 	list      *tube.Listing

@@ -73,10 +73,13 @@ func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, er
 	if e.journal != nil {
 		changed = e.journal.handOverIfFull()
 	}
-	wakeUps := e.wakeUps()
+	wakeUps, schedulesDue := e.wakeUps(), e.machine.TakeSchedulesDue()
 	e.tickSize.adjust(e.now().Until(now))
 	e.mu.Unlock()
 	e.sendWakeUps(wakeUps)
+	if schedulesDue {
+		e.listener.SchedulesDue()
+	}
 	return next, now, changed, nil
 }
 

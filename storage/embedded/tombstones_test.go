@@ -51,7 +51,7 @@ func TestTombstonesAndPolicies(t *testing.T) {
 	do(t, e, storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "key"}})
 	for _, fill := range []bool{false, true, false} { // from the log, and then from the tables
 		reopen(fill)
-		if a := keyed(); a.ID != id || a.Result.Outcome != tube.PutExisting || a.Result.State != tube.Gone {
+		if a := keyed(); a.ID != id || a.Outcome != tube.PutExisting || a.State != tube.Gone {
 			t.Fatalf("a put with a key that has a tombstone answered %+v, %+v", a, a.Result)
 		}
 		if p := do(t, e, storage.Op{Kind: storage.GetPolicy, Tube: "p"})[0].Answer.Result.Policy; p.QuotaJobs != 5 || p.Max != 7 {
@@ -108,4 +108,51 @@ func TestLeaseOverRestart(t *testing.T) {
 		t.Errorf("the one that was touched: %+v", two)
 	}
 	do(t, e, storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: tube.LeaseHolder, ID: 2, Args: &storage.Args{Lease: second}})
+}
+
+// TestAllInOneWindow: everything that the tables keep gets there from one window, and is there for
+// the next process.
+func TestAllInOneWindow(t *testing.T) {
+	d := newDisk()
+	d.segment = crashSegment
+	o := d.options(t)
+	e := mustOpen(t, o)
+	tags := &tube.Tags{Key: "key", Rules: tube.Rules{KeyTTL: time.Hour, HasKeyTTL: true}}
+	group, schedule := &tube.GroupConfig{Weight: 3}, scheduledPut("schedule", 1, 100)
+	do(t, e,
+		storage.Op{Kind: storage.SetGroup, Tube: "t", Args: &storage.Args{Group: "g", GroupConfig: group}},
+		storage.Op{Kind: storage.Put, Tube: "t"},
+		schedule,
+		storage.Op{Kind: storage.Put, Tube: "t", Args: &storage.Args{Tags: tags}},
+		storage.Op{Kind: storage.DeleteKey, Tube: "t", Args: &storage.Args{Key: "key"}},
+		storage.Op{Kind: storage.SetPolicy, Tube: "t", Args: &storage.Args{Policy: &tube.Policy{Rules: fullRules}}},
+		storage.Op{Kind: storage.Pause, Tube: "t", Delay: 1000},
+		storage.Op{Kind: storage.BeginImport, Args: &storage.Args{Import: &storage.Import{Source: "source", Largest: 1}}},
+	)
+	fillSegment(t, e)
+	eventually(t, "the tables to catch up", func() bool { oldest, current := segments(e); return oldest == current })
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e = mustOpen(t, o)
+	defer e.Close()
+	answers := do(t, e,
+		storage.Op{Kind: storage.GetGroup, Tube: "t", Args: &storage.Args{Group: "g"}},
+		storage.Op{Kind: storage.GetSchedule, Args: &storage.Args{Name: "schedule"}},
+		storage.Op{Kind: storage.GetPolicy, Tube: "t"},
+		storage.Op{Kind: storage.TubeStats, Tube: "t"},
+		storage.Op{Kind: storage.Put, Tube: "t", Args: &storage.Args{Tags: tags}},
+	)
+	if g := answers[0].Answer.Result.GroupConfig; g.Weight != 3 {
+		t.Errorf("the group is %+v", g)
+	}
+	if s := answers[1].Answer.Result.Schedules[0]; s.Text() != schedule.Args.Schedule.Text() || s.Results.Put != 1 || len(s.Body) != 100 {
+		t.Errorf("the schedule is %+v", s)
+	}
+	if s := answers[3].Answer.TubeStats; s.Pause != 1000 {
+		t.Errorf("the tube is %+v", s)
+	}
+	if a := answers[4].Answer; a.Outcome != tube.PutExisting {
+		t.Errorf("the key is free: %+v", a)
+	}
 }

@@ -151,8 +151,8 @@ func (p *partition) encodeTick(c *call) {
 }
 
 // readTick reads how late the latest thing was that a tick has done, whether another instance
-// has something due, which jobs have expired, how many dead letters are pending, and which
-// reservations were flushed.
+// has something due, which jobs have expired, how many dead letters are pending, whether a schedule is
+// due, and which reservations were flushed.
 func (p *partition) readTick(r *reply) {
 	p.timerLag.record(r.ms())
 	p.background.elsewhere.Store(r.found())
@@ -162,6 +162,9 @@ func (p *partition) readTick(r *reply) {
 	p.background.nothingDue()
 	if r.int64() > 0 {
 		p.deadLetters.begin(p)
+	}
+	if r.found() {
+		p.listener.SchedulesDue()
 	}
 	p.dropFlushed(r)
 }

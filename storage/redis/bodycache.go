@@ -47,6 +47,7 @@ type cachedRange struct {
 	bodies [][]byte // nil where the job was taken
 	left   int
 	tube   string
+	groups []string // parallel to bodies; nil if the jobs have none
 	ttr    time.Duration
 	since  time.Time
 }
@@ -65,7 +66,7 @@ func (b *bodyCache) clear() { *b = bodyCache{limit: b.limit, step: b.step} }
 // room returns whether another range can be cached.
 func (b *bodyCache) room() bool { return b.bytes < b.limit }
 
-// keep caches a range that was put: jobs with the same tube and TTR.
+// keep caches a range that was put: jobs with the same tube and TTR, all with a group or none.
 func (b *bodyCache) keep(puts []*storage.Op, now time.Time) {
 	if b.done > 64 && b.done > len(b.ranges)/2 {
 		b.ranges = slices.DeleteFunc(b.ranges, func(r cachedRange) bool { return r.left == 0 })
@@ -78,6 +79,9 @@ func (b *bodyCache) keep(puts []*storage.Op, now time.Time) {
 	for i, op := range puts {
 		if cached.bodies[i] = op.Body; op.Body == nil {
 			cached.bodies[i] = []byte{}
+		}
+		if op.Args != nil {
+			cached.groups = append(cached.groups, op.Args.Tags.Group)
 		}
 		b.bytes += len(op.Body) + cacheCost
 	}
@@ -106,11 +110,15 @@ func (b *bodyCache) take(id uint64) (job, bool) {
 	body := cached.bodies[at]
 	cached.bodies[at] = nil
 	b.bytes -= len(body) + cacheCost
+	j := job{body: body, tube: cached.tube, ttr: cached.ttr, cached: cached.since}
+	if cached.groups != nil {
+		j.hasMetadata, j.group = true, cached.groups[at]
+	}
 	if cached.left--; cached.left == 0 {
-		cached.bodies = nil
+		cached.bodies, cached.groups = nil, nil
 		b.done++
 	}
-	return job{body: body, tube: cached.tube, ttr: cached.ttr, cached: cached.since}, true
+	return j, true
 }
 
 // has returns whether the body of a job is there. step is the difference between ids of the

@@ -170,7 +170,7 @@ func TestRepeatedPut(t *testing.T) {
 	}
 	a := do(other, op)
 	again := do(other, op)
-	if a.Err != nil || again.ID != a.ID || again.Result.Outcome != tube.PutExisting {
+	if a.Err != nil || again.ID != a.ID || again.Outcome != tube.PutExisting {
 		t.Fatalf("%+v, then %+v", a, again)
 	}
 	if total := do(other, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats.Total; total != 1 {
@@ -180,7 +180,7 @@ func TestRepeatedPut(t *testing.T) {
 	if a := do(other, move(tube.Delete, 1, a.ID)); a.NotFound {
 		t.Error("not deleted")
 	}
-	if gone := do(other, op); gone.ID != a.ID || gone.Result.State != tube.Gone {
+	if gone := do(other, op); gone.ID != a.ID || gone.State != tube.Gone {
 		t.Errorf("%+v", gone)
 	}
 }

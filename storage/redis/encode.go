@@ -75,7 +75,7 @@ func loadOf(op *storage.Op) int {
 	switch op.Kind {
 	case storage.Kick:
 		return min(int(op.MaxJobs), maxMoves)
-	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs:
+	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs, storage.ListSchedules, storage.DueSchedules:
 		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
@@ -89,7 +89,7 @@ func bringsBody(op *storage.Op) bool {
 	case storage.Take, storage.Peek, storage.PeekHead, storage.PeekKey:
 		return true
 	}
-	return op.Kind == storage.Move && op.Move == tube.ReserveJob
+	return op.Kind == storage.Move && op.Move.Brings()
 }
 
 func sameKind(a, b *storage.Op) bool { return a.Kind == b.Kind && a.Move == b.Move }
@@ -114,6 +114,8 @@ func (c *call) weigh(op *storage.Op) {
 	switch op.Kind {
 	case storage.Put:
 		c.bytes += len(op.Body)
+	case storage.SetSchedule, storage.PutScheduled:
+		c.bytes += len(op.Body) + len(op.Args.Schedule.Body)
 	case storage.ImportJobs:
 		for i := range op.Args.Import.Jobs {
 			c.bytes += len(op.Args.Import.Jobs[i].Body)
@@ -122,9 +124,13 @@ func (c *call) weigh(op *storage.Op) {
 	op.Answer.Err = c.refusal(op)
 }
 
-// makesJobs returns whether an operation needs memory in Redis for new jobs.
+// makesJobs returns whether an operation needs memory in Redis for new jobs, or for schedules.
 func makesJobs(op *storage.Op) bool {
-	return op.Kind == storage.Put || op.Kind == storage.BeginImport || op.Kind == storage.ImportJobs
+	switch op.Kind {
+	case storage.Put, storage.BeginImport, storage.ImportJobs, storage.SetSchedule, storage.PutScheduled:
+		return true
+	}
+	return false
 }
 
 // refuses returns whether an operation is answered without being sent.
@@ -145,7 +151,10 @@ func (c *call) refusal(op *storage.Op) error {
 }
 
 func (c *call) isTooLarge(op *storage.Op) bool {
-	if op.Kind == storage.ImportJobs {
+	switch op.Kind {
+	case storage.SetSchedule, storage.PutScheduled:
+		return max(len(op.Body), len(op.Args.Schedule.Body)) > c.body
+	case storage.ImportJobs:
 		return slices.ContainsFunc(op.Args.Import.Jobs, func(j storage.ImportJob) bool { return len(j.Body) > c.body })
 	}
 	return len(op.Body) > c.body
@@ -167,6 +176,8 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 	switch {
 	case isPlainPut(op):
 		return &c.put
+	case isGroupedPut(op):
+		return &c.grouped
 	case isTaggedPut(op):
 		return &c.tagged
 	case op.Kind == storage.Take:
@@ -193,7 +204,8 @@ func (p *partition) seal(c *call) {
 		return
 	}
 	c.sealed = true
-	for _, seq := range []sequence{c.deletes, c.put, c.tagged, c.taken} {
+	p.sortDeletes(c.deletes)
+	for _, seq := range []sequence{c.deletes, c.put, c.grouped, c.tagged, c.taken} {
 		p.encodeOps(c, seq, nil)
 	}
 	for _, encode := range c.last {
@@ -213,6 +225,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 			encodeTakeBefore(c, op, u.limit)
 		case isPlainPut(op):
 			n = p.encodePuts(c, ops)
+		case isGroupedPut(op):
+			n = p.encodeGroupedPuts(c, ops)
 		case isTaggedPut(op):
 			n = p.encodeTaggedPuts(c, ops)
 		case takesLeaseOf(op):
@@ -265,6 +279,8 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		p.encodeMany(c, u, op)
 	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.ListGroups, storage.PauseGroup:
 		p.encodeGroups(c, u, op)
+	case storage.SetSchedule, storage.PutScheduled, storage.GetSchedule, storage.ListSchedules, storage.DeleteSchedule, storage.DueSchedules:
+		p.encodeSchedules(c, op)
 	case storage.BeginImport, storage.ImportJobs:
 		p.encodeImport(c, op)
 	case storage.Ref:

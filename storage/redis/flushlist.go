@@ -44,10 +44,10 @@ func (p *partition) encodeMany(c *call, u *unit, op *storage.Op) {
 func (p *partition) encodeFlush(c *call, u *unit, op *storage.Op) {
 	m := &u.many
 	if !m.begun {
-		m.begun, m.states = true, "delayed buried ready lane-ready "
+		m.begun, m.states = true, "delayed buried ready lane-ready lone-ready "
 		switch op.State {
 		case tube.Ready:
-			m.states = "ready lane-ready "
+			m.states = "ready lane-ready lone-ready "
 		case tube.Delayed, tube.Buried:
 			m.states = op.State.String() + " "
 		}

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"slices"
 	"strconv"
 
 	"redstalk/storage"
@@ -10,10 +11,11 @@ import (
 
 // Operations on groups, both encoding and decoding: see lua/groups.
 
-// groupsTogether is how many groups of a list one call returns, and groupFlush how many jobs of a
-// group one call removes.
+// groupsTogether is how many groups of a list one call returns, groupsLookedAt among how many it looks
+// for some, and groupFlush how many jobs of a group one call removes.
 const (
 	groupsTogether = 200
+	groupsLookedAt = 2000
 	groupFlush     = 200
 )
 
@@ -83,7 +85,7 @@ func (p *partition) readGroupStats(r *reply, ops []*storage.Op) {
 }
 
 // encodeListGroups appends a part of a list of groups. The cursor is the name of the last group of
-// the page before.
+// the page before. First those are found which are in no order in Redis.
 func (p *partition) encodeListGroups(c *call, u *unit, op *storage.Op) {
 	m, count := &u.many, countOf(op)
 	if count == 0 {
@@ -91,24 +93,62 @@ func (p *partition) encodeListGroups(c *call, u *unit, op *storage.Op) {
 		return
 	}
 	if !m.begun {
-		m.begun = true
+		m.begun, m.last = true, "0"
 		if op.Args != nil {
 			m.holder = op.Args.Cursor
 		}
 	}
-	c.words("list-groups", op.Tube, min(count+1-len(m.groups), groupsTogether), m.holder)
-	c.expect(readListGroups(u), op)
+	if m.last != "" {
+		upto := ""
+		if len(m.names) > count {
+			upto = m.names[count]
+		}
+		c.words("find-groups", op.Tube, m.last, groupsLookedAt, m.holder, upto)
+		c.expect(readFindGroups(u, count), op)
+		return
+	}
+	for len(m.names) > 0 && m.names[0] <= m.holder {
+		m.names = m.names[1:]
+	}
+	names := m.names[:min(count+1-len(m.groups), groupsTogether, len(m.names))]
+	c.words("list-groups", op.Tube, min(count+1-len(m.groups), groupsTogether), m.holder, len(names))
+	for _, name := range names {
+		c.words(name)
+	}
+	c.expect(readListGroups(u, names), op)
 }
 
-// readListGroups reads a part of a list of groups: one more than a page has, if there are more.
-func readListGroups(u *unit) func(*partition, *reply, []*storage.Op) {
+// readFindGroups reads names of groups, of which the first ones of a page that begins behind others are
+// needed: one more than it has.
+func readFindGroups(u *unit, count int) func(*partition, *reply, []*storage.Op) {
+	return func(_ *partition, r *reply, ops []*storage.Op) {
+		m := &u.many
+		if m.last = r.text(); m.last == "0" {
+			m.last = ""
+		}
+		for range r.int64() {
+			m.names = append(m.names, r.text())
+		}
+		slices.Sort(m.names)
+		m.names = slices.Compact(m.names)
+		if len(m.names) > count+1 {
+			m.names, m.cut = m.names[:count+1], true
+		}
+		u.againLater()
+	}
+}
+
+// readListGroups reads a part of a list of groups: one more than a page has, if there are more. Of those that
+// were found before, the call was given some.
+func readListGroups(u *unit, given []string) func(*partition, *reply, []*storage.Op) {
 	return func(_ *partition, r *reply, ops []*storage.Op) {
 		m, count := &u.many, countOf(ops[0])
 		for r.err == nil && r.found() {
 			m.groups = append(m.groups, r.groupStats())
 			m.holder = m.groups[len(m.groups)-1].Name
 		}
-		if all := r.found(); r.err == nil && !all && len(m.groups) <= count {
+		all := r.found()
+		if r.err == nil && len(m.groups) <= count && (!all || m.moreNames(given)) {
 			u.againLater()
 			return
 		}
@@ -120,6 +160,23 @@ func readListGroups(u *unit) func(*partition, *reply, []*storage.Op) {
 		ops[0].Answer.Result = result
 		u.many = manyProgress{}
 	}
+}
+
+// moreNames returns whether there may be groups behind those that were given to a call and do not exist
+// any more, and continues with them.
+func (m *manyProgress) moreNames(given []string) bool {
+	rest := m.names[len(given):]
+	if len(rest) == 0 && !m.cut {
+		return false
+	}
+	if len(rest) == 0 {
+		m.last, m.cut = "0", false
+	}
+	m.names = rest
+	if len(given) > 0 {
+		m.holder = max(m.holder, given[len(given)-1])
+	}
+	return true
 }
 
 // encodeFlushGroup appends a part of a flush of a group.

@@ -73,16 +73,24 @@ func BenchmarkGroups(b *testing.B) {
 //
 //	go test ./storage/redis -run '^$' -bench GroupMemory -benchtime 100000x
 func BenchmarkGroupMemory(b *testing.B) {
+	plain := memoryOf(b, func(w storeWorker) worker { return &w })
+	grouped := memoryOf(b, func(w storeWorker) worker { return &groupWorker{w, 1 << 30, 0} })
+	b.ReportMetric(plain/float64(b.N), "B/job")
+	b.ReportMetric((grouped-plain)/float64(b.N), "B/group")
+	b.ReportMetric(0, "ns/op")
+}
+
+// memoryOf returns how many bytes b.N jobs take that a worker puts, 64 at a time.
+func memoryOf(b *testing.B, workerOf func(storeWorker) worker) float64 {
 	server := redistest.Start(b)
 	client := server.Client(b)
-	w := &groupWorker{storeWorker{store: openOn(b, server, "cost"), tube: "default"}, 1 << 30, 0}
+	w := workerOf(storeWorker{store: openOn(b, server, "cost"), tube: "default"})
 	w.put(1)
 	before := used(b, client, "used_memory")
 	for left := b.N; left > 0; left -= 64 {
 		w.put(min(left, 64))
 	}
-	b.ReportMetric((used(b, client, "used_memory")-before)/float64(b.N), "B/job")
-	b.ReportMetric(0, "ns/op")
+	return used(b, client, "used_memory") - before
 }
 
 // TestTakeBehindBlockedJobs: jobs of groups that are held cost a take nothing, however many they are.

@@ -262,10 +262,13 @@ func TestRepairOfGroups(t *testing.T) {
 	client.ZAdd(ctx, p+"lane-reserved:t", goredis.Z{Member: "a\x00" + digits(2)})
 	client.ZRem(ctx, p+"lane-ready:t", p+digits(3))
 	client.HDel(ctx, p+"lanes:t", "b")
-	client.ZAdd(ctx, p+"eligible:t", goredis.Z{Member: strings.Repeat("0", 38) + "nobody"})
+	client.ZAdd(ctx, p+"eligible:t", goredis.Z{Member: strings.Repeat("0", 47) + "nobody"})
 	client.Del(ctx, p+"limited", p+"configured:t", p+"rechecks:t")
 	client.HSet(ctx, p+"group-tubes", "other", "")
 	client.HDel(ctx, p+"limit-policies", "t")
+	client.HDel(ctx, p+"lone:lone", "l1")
+	client.HSet(ctx, p+"lone:lone", "ghost", digits(77))
+	client.HIncrBy(ctx, p+"tube:lone", "joined-lone", 3)
 	_, wrong := checkAt(t, redis.URL(), false)
 	text := strings.Join(wrong, "\n")
 	for _, want := range []string{
@@ -273,7 +276,8 @@ func TestRepairOfGroups(t *testing.T) {
 		"job " + digits(3) + ": by its record it should be in lane-ready:t, and it is nowhere", "group b has ready jobs, and is not in lanes:t",
 		"eligible:t has nobody", "it is not known that it has jobs with groups", "group-tubes has other", "limit-policies lacks t", "limited is wrong",
 		"group-pauses:t has c, which is not in configured:t", "group-pauses:t has c, which is not in rechecks:t",
-		"group-limits:t has a, which is not in rechecks:t",
+		"group-limits:t has a, which is not in rechecks:t", "lone:lone has ghost", "by its record it should be in lane-ready:lone, and it is in lone-ready:lone",
+		"joined-lone of tube:lone is 8, and should be 5",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("not found: %s", want)
@@ -309,6 +313,18 @@ func fillGroups(s *Store) {
 	pause := groupOp(storage.PauseGroup, "c")
 	pause.Delay = 1000
 	do(s, pause)
+	putLone(s, "lone", 0, 6)
+}
+
+// putLone puts jobs into the groups l and a number from one on, up to another, of a tube, in one batch.
+func putLone(s *Store, name string, from, upto int) {
+	var puts []storage.Op
+	for n := from; n < upto; n++ {
+		op := putGroup(fmt.Sprint("l", n))
+		op.Tube = name
+		puts = append(puts, op)
+	}
+	storage.DoWait(s, puts)
 }
 
 // checkGroupsWork checks that after a repair the groups of fillGroups can be used: nothing is reserved

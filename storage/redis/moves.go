@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"slices"
 	"strconv"
 
 	"redstalk/storage"
@@ -62,7 +63,7 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 		return
 	}
 	switch reserved := r.found(); {
-	case op.Move == tube.ReserveJob:
+	case op.Move.Brings():
 		id, job := p.nextTaken(r)
 		p.take(r, op, id, job, nil)
 	case reserved:
@@ -83,6 +84,25 @@ func (p *partition) deletesHeld(c *call, op *storage.Op) bool {
 	}
 	held := p.holdings.heldBy(op.Holder, op.ID, c.number)
 	return held != nil && held.metadata != otherMetadata
+}
+
+// sortDeletes orders deletes of jobs that are held so that those which can be encoded together are side
+// by side.
+func (p *partition) sortDeletes(ops []*storage.Op) {
+	sort := func(op *storage.Op) (n int) {
+		held := p.holdings.get(op.ID)
+		if held == nil || op.Holder == tube.LeaseHolder {
+			return -1
+		}
+		if held.metadata != 0 {
+			n = 2
+		}
+		if p.holdings.inSet(held) {
+			n++
+		}
+		return n
+	}
+	slices.SortStableFunc(ops, func(a, b *storage.Op) int { return sort(a) - sort(b) })
 }
 
 // encodeDeletesHeld appends the first deletes of jobs of one tube that their connections hold,
@@ -114,7 +134,7 @@ func (p *partition) encodeDeletesHeld(c *call, ops []*storage.Op) int {
 	if groups == nil {
 		c.words("delete-held", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, n)
 	} else {
-		c.words("delete-grouped", name, boolArg(p.refs.isReported(name)), size, n)
+		c.words("grouped-delete", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, n)
 	}
 	for _, op := range ops[:n] {
 		c.addID(op.ID)

@@ -145,6 +145,7 @@ type nopListener struct{}
 func (nopListener) WakeUp(string) bool { return true }
 
 func (nopListener) Waiting(string) int { return 0 }
+func (nopListener) SchedulesDue()      {}
 
 func (nopListener) Due(time.Duration) {}
 

@@ -78,7 +78,7 @@ func (r *renumbered) part(b *storage.Batch, from int) {
 }
 
 func puts(ops []storage.Op) bool {
-	return slices.ContainsFunc(ops, func(op storage.Op) bool { return op.Kind == storage.Put })
+	return slices.ContainsFunc(ops, func(op storage.Op) bool { return op.Kind == storage.Put || op.Kind == storage.PutScheduled })
 }
 
 // realID returns the id of a job as the store has it.
@@ -116,6 +116,9 @@ func (r *renumbered) answer(done, to []storage.Op) {
 			for i := range a.Result.Jobs {
 				a.Result.Jobs[i] = r.shownJob(a.Result.Jobs[i])
 			}
+			for i, s := range a.Result.Schedules {
+				a.Result.Schedules[i] = r.shownSchedule(s)
+			}
 		}
 		if slices.Equal(sorted(a.Names), sorted(modelled.Answer.Names)) {
 			a.Names = modelled.Answer.Names
@@ -143,6 +146,15 @@ func (r *renumbered) shownJob(s tube.JobStats) tube.JobStats {
 	}
 	s.ID = r.shown(s.ID)
 	return s
+}
+
+// shownSchedule does so with the id in the results of a schedule.
+func (r *renumbered) shownSchedule(s *tube.Schedule) *tube.Schedule {
+	record := *s
+	if record.Results.ID != 0 {
+		record.Results.ID = r.shown(record.Results.ID)
+	}
+	return &record
 }
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }

@@ -138,4 +138,5 @@ func (n chanWaiter) WakeUp(name string) bool {
 	return true
 }
 func (chanWaiter) Waiting(string) int { return 0 }
+func (chanWaiter) SchedulesDue()      {}
 func (chanWaiter) Due(time.Duration)  {}

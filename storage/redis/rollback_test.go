@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,6 +88,71 @@ func TestIDsGoOn(t *testing.T) {
 	}
 }
 
+// reclaimGone declares instances dead that do not exist any more, and lets another one give back what
+// they had reserved.
+func reclaimGone(t *testing.T, server *redistest.Server, by *Store, others ...*Store) {
+	t.Helper()
+	const key = "redstalk:{0}:reserved:"
+	names := []string{by.parts[0].instance.name()}
+	for _, s := range others {
+		names = append(names, s.parts[0].instance.name())
+	}
+	client, ctx := server.Client(t), context.Background()
+	for _, old := range client.Keys(ctx, key+"*").Val() {
+		if slices.Contains(names, old[len(key):]) {
+			continue
+		}
+		client.Set(ctx, "redstalk:{0}:batch:"+old[len(key):], "dead", 0)
+		if err := by.parts[0].do(func(c *call) {
+			c.add(func(r *reply) { r.int64() }, "reclaim", old[len(key):], maxMoves, -1)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestGroupsAfterRollback: after Redis has gone back in time no group is above its limit, and none is stuck:
+// what an instance held then is not held any more, and other instances go on.
+func TestGroupsAfterRollback(t *testing.T) {
+	server := redistest.Start(t)
+	a, b := openAt(t, server.URL(), patient), openAt(t, server.URL(), patient)
+	setPolicy(a, "t", &tube.Policy{GroupLimits: tube.Limits{Concurrency: 2, Rates: tube.Rates{0, 1000, 0}}})
+	for range 6 {
+		do(a, putGroup("g"))
+	}
+	for range 2 {
+		do(a, take(1))
+	}
+	how := rollbacks["an older snapshot"]
+	how.save(t, server)
+	for id := range uint64(2) { // in the snapshot they are reserved
+		do(a, move(tube.Delete, 1, 1+id))
+		do(b, take(2))
+	}
+	if s := groupStats(t, b, "g"); s.Reserved != 2 || s.Ready != 2 {
+		t.Fatalf("before: %+v", s)
+	}
+	how.lose(t, server)
+	for _, s := range []*Store{a, b} { // each continues under another name
+		do(s, storage.Op{Kind: storage.Put, Tube: "u", TTR: 600})
+	}
+	if got := do(b, take(3)); !got.NotFound {
+		t.Errorf("the limit is exceeded: %+v", got)
+	}
+	reclaimGone(t, server, b, a)
+	for range 3 {
+		x, y, z := do(b, take(3)), do(a, take(4)), do(b, take(3))
+		if x.NotFound || y.NotFound || !z.NotFound {
+			t.Errorf("took jobs %d, %d and %d, want two: %+v", x.ID, y.ID, z.ID, groupStats(t, b, "g"))
+		}
+		do(b, move(tube.Delete, 3, x.ID))
+		do(a, move(tube.Delete, 4, y.ID))
+	}
+	if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
+		t.Errorf("%q", wrong)
+	}
+}
+
 // TestForfeited: a connection no longer owns what it held when its instance lost contact, even
 // if there is a job with that id; after it has reserved that job again it does.
 func TestForfeited(t *testing.T) {
@@ -109,18 +175,7 @@ func TestForfeited(t *testing.T) {
 		}
 	}
 	other := openAt(t, server.URL(), patient)
-	instance := s.parts[0].instance.name()
-	const key = "redstalk:{0}:reserved:"
-	for _, old := range client.Keys(context.Background(), key+"*").Val() {
-		if old == key+instance {
-			continue
-		}
-		if err := other.parts[0].do(func(c *call) {
-			c.add(func(r *reply) { r.int64() }, "reclaim", old[len(key):], maxMoves, -1)
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	reclaimGone(t, server, other, s)
 	if got := do(s, move(tube.Delete, 1, 1)); !got.NotFound {
 		t.Errorf("deleted while it is ready for others: %+v", got)
 	}

@@ -170,7 +170,7 @@ func (t *trip) findSoon() {
 	for i := t.next - 1; i >= t.first; i-- {
 		op := &t.batch.Ops[i]
 		takes := op.Kind == storage.Take
-		reserves := takes || op.Kind == storage.Move && op.Move == tube.ReserveJob
+		reserves := takes || op.Kind == storage.Move && op.Move.Brings()
 		switch {
 		case takes && op.Answer.NotFound:
 			at := partitionOfOp(op, len(t.store.parts))
@@ -188,6 +188,10 @@ func (t *trip) findSoon() {
 func merge(op *storage.Op, a *storage.Answer) {
 	whole := &op.Answer
 	switch {
+	case op.Kind == storage.GetSchedule || op.Kind == storage.DeleteSchedule:
+		mergeOne(whole, a)
+	case op.Kind == storage.DueSchedules:
+		mergeDue(whole, a)
 	case whole.Err != nil:
 	case a.Err != nil:
 		*whole = storage.Answer{Err: a.Err, Count: a.Count}
@@ -202,6 +206,8 @@ func merge(op *storage.Op, a *storage.Answer) {
 		whole.Names = slices.Compact(whole.Names) // a pattern has its policy in every partition
 	case op.Kind == storage.FindKey:
 		mergeFound(whole, a)
+	case op.Kind == storage.ListSchedules:
+		mergeSchedules(op, a)
 	default:
 		*whole = *a
 	}
@@ -244,15 +250,37 @@ func (s *Store) soonWithout(h tube.Holder, but int, without map[uint64]bool) tim
 }
 
 // everywhere returns the legs of an operation that concerns all partitions, or those where its
-// holder has something.
+// holder has something, or those that do not fail.
 func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
-	op.Answer = storage.Answer{}
+	op.Answer = startOf(op)
 	for at, p := range t.store.parts {
 		if op.Kind != storage.ReleaseAll || p.holdings.holdsAny(op.Holder) {
 			legs = append(legs, &leg{partition: at, ops: []storage.Op{*op}, from: []int{t.next - 1}})
 		}
 	}
+	if op.Kind == storage.DueSchedules {
+		legs = t.working(legs)
+	}
 	return legs
+}
+
+// startOf returns the answer of an operation to which those of all partitions are added.
+func startOf(op *storage.Op) storage.Answer {
+	return storage.Answer{NotFound: op.Kind == storage.GetSchedule || op.Kind == storage.DeleteSchedule}
+}
+
+// working returns the legs to partitions that do not fail, or all if there are none.
+func (t *trip) working(legs []*leg) []*leg {
+	var working []*leg
+	for _, l := range legs {
+		if !t.store.parts[l.partition].failing.Load() {
+			working = append(working, l)
+		}
+	}
+	if len(working) == 0 {
+		return legs
+	}
+	return working
 }
 
 // nextLegs returns the legs of the next operations that can be under way together: at least the
@@ -315,7 +343,7 @@ func legTo(legs *[]*leg, at int) *leg {
 
 // stretch is consecutive operations that can be under way together: those of one partition,
 // together with refs of tubes in any partition, which are independent of everything elsewhere;
-// or only reads; or only takes.
+// or only reads; or only takes; or only puts of schedules.
 type stretch struct {
 	first  int     // partition of the first operation; several if there is none
 	same   bool    // all are in that one
@@ -331,6 +359,7 @@ const (
 	writes opClass = iota // or mixed
 	reads
 	takes
+	scheduledPuts
 )
 
 func newStretch() *stretch { return &stretch{first: several, same: true, where: several} }
@@ -363,6 +392,8 @@ func classOf(op *storage.Op) opClass {
 		return reads
 	case storage.Take:
 		return takes
+	case storage.SetSchedule, storage.PutScheduled:
+		return scheduledPuts
 	}
 	return writes
 }

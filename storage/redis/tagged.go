@@ -21,12 +21,11 @@ func isTaggedPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Args
 // encodeTaggedPuts appends the first puts with tags, to one tube, and returns how many.
 func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
 	first := ops[0]
-	n := alike(ops, func(op *storage.Op) bool { return isTaggedPut(op) && op.Tube == first.Tube })
+	n := alike(ops, func(op *storage.Op) bool { return isTaggedPut(op) && !isGroupedPut(op) && op.Tube == first.Tube })
 	c.words("put-tagged", &first.Tube, boolArg(p.refs.isReported(first.Tube)), n)
 	for _, op := range ops[:n] {
 		c.addTaggedPut(op)
 	}
-	c.puts += n
 	c.expect((*partition).readTaggedPuts, ops[:n]...)
 	return n
 }
@@ -34,6 +33,7 @@ func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
 // addTaggedPut appends the arguments of a put with tags.
 func (c *call) addTaggedPut(op *storage.Op) {
 	tags := op.Args.Tags
+	c.puts++
 	how, ms := "in", int64(op.Delay)*1000
 	switch {
 	case tags.HasAt:
@@ -42,7 +42,7 @@ func (c *call) addTaggedPut(op *storage.Op) {
 		ms = tags.Delay.Milliseconds()
 	}
 	c.words(tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body), rangeTerms(op))
-	metadata := tube.Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes()}
+	metadata := tube.Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Occurrence: tags.Occurrence, Notes: tags.Notes()}
 	switch {
 	case tags.ExpiresAt != 0:
 		c.words(-int64(tags.ExpiresAt) / 1e6)
@@ -91,13 +91,13 @@ func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 	case tube.PutNew:
 		p.numberPuts(r, ops)
 		p.holdings.drop(r.count())
-		op.Answer.Result = &storage.Result{State: schema.StateOf(r.text())}
+		op.Answer.State = schema.StateOf(r.text())
 		return
 	case tube.PutRefused:
 		op.Answer.Err = storage.ErrNoSpace
 	default:
-		op.Answer.ID = r.count()
-		op.Answer.Result = &storage.Result{Outcome: result, State: schema.StateOf(r.text())}
+		op.Answer.ID, op.Answer.Outcome = r.count(), result
+		op.Answer.State = schema.StateOf(r.text())
 	}
 	r.puts++
 }

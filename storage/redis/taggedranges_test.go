@@ -58,7 +58,7 @@ func TestTaggedRanges(t *testing.T) {
 	check("one replaced that was put just before", 13, 21, "1", "2", "3", "4;10;5;600", "14", "16;2;5000;600", "18;5;5000;600")
 	answers = putKeyed(s, 7, tube.Fail, "d0", "d1", "d0", "a5", "d2", "d3", "d4", "d5")
 	for i, want := range []uint64{23, 24, 23, 9, 25, 26, 27, 28} {
-		if a := answers[i]; a.Err != nil || a.ID != want || (a.Result.Outcome == tube.PutDuplicate) != (i == 2 || i == 3) {
+		if a := answers[i]; a.Err != nil || a.ID != want || (a.Outcome == tube.PutDuplicate) != (i == 2 || i == 3) {
 			t.Errorf("put %d: %+v", i, a)
 		}
 	}

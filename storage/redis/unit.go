@@ -198,13 +198,15 @@ func givesJob(op *storage.Op) bool {
 type manyProgress struct {
 	begun  bool
 	states string // still to be flushed, as the script expects them
-	last   string // the largest id to be flushed; "" at first
+	last   string // the largest id to be flushed; "" at first. Of groups the cursor with which finding them continues; "" at its end
 
 	position listPosition // after which the next part continues
 	holder   string       // whose reserved jobs come next; of groups the name, or the member, of the last one
 	had      int          // how many of this holder were found
 	found    []listed
 	groups   []tube.GroupStats
+	names    []string // of groups that were found, and come next; in their order
+	cut      bool     // whether more groups were found than these
 }
 
 // listPosition is the position of a job in a queue, as the script has it: its score and its

@@ -209,6 +209,47 @@ func testManyBlocked(b *harness) {
 	}
 }
 
+// testNeverBinds: a limit that never holds a job does not halve the throughput.
+func testNeverBinds(b *harness) {
+	b.reopens = false
+	b.usePlain()
+	never := tube.Limits{Concurrency: 1_000_000}
+	free, limited := time.Hour, time.Hour
+	for range 7 { // by turns, because others keep the machine busy
+		b.setPolicy("t", nil)
+		free = min(free, b.cycle("t"))
+		b.setPolicy("t", &tube.Policy{Limits: never, GroupLimits: never})
+		limited = min(limited, b.cycle("t"))
+	}
+	b.Logf("with the limit %v, without %v", limited, free)
+	if limited > 2*free {
+		b.Errorf("300 jobs take %v with a limit that never binds, and %v without", limited, free)
+	}
+}
+
+// cycle returns how long 300 jobs of a tube, in 100 groups, take from their puts to their deletes.
+func (b *harness) cycle(name string) time.Duration {
+	b.Helper()
+	const jobs = 300
+	groups := make([]string, jobs)
+	for i := range groups {
+		groups[i] = fmt.Sprint("g", i%100)
+	}
+	begun := time.Now()
+	b.putGroups(name, groups...)
+	takes := slices.Repeat([]storage.Op{{Kind: storage.Take, Holder: 1, Tubes: []string{name}}}, jobs)
+	b.batch(takes...)
+	deletes := make([]storage.Op, jobs)
+	for i := range deletes {
+		if takes[i].Answer.NotFound {
+			b.Fatal("a limit that never binds holds a job")
+		}
+		deletes[i] = storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: 1, ID: takes[i].Answer.ID}
+	}
+	b.batch(deletes...)
+	return time.Since(begun)
+}
+
 // fastestTake returns the shortest time of 20 takes of the only job of a tube that can be taken.
 func (b *harness) fastestTake(name, group string) time.Duration {
 	b.Helper()

@@ -103,7 +103,7 @@ func testWeights(b *harness) {
 }
 
 // testFairness: of k groups with a backlog each gets 1/k of 10,000 starts, to a tenth, however
-// large its backlog is, and however many work at a time.
+// large its backlog is, and however many work at a time; on two instances, on both.
 func testFairness(b *harness) {
 	b.reopens = false
 	b.usePlain()
@@ -120,17 +120,17 @@ func testFairness(b *harness) {
 		refill(group, 2*atOnce)
 	}
 	got := make(map[string]int)
-	for range starts / atOnce {
-		ops := make([]storage.Op, atOnce)
+	for round := range starts / atOnce {
+		worker, ops := tube.Holder(1+round%2), make([]storage.Op, atOnce)
 		for i := range ops {
-			ops[i] = storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{"t"}}
+			ops[i] = storage.Op{Kind: storage.Take, Holder: worker, Tubes: []string{"t"}}
 		}
 		b.batch(ops...)
 		ends, again := []storage.Op{}, []string{}
 		for i := range ops {
 			group := owner[ops[i].Answer.ID]
 			got[group]++
-			ends = append(ends, storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: 1, ID: ops[i].Answer.ID})
+			ends = append(ends, storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: worker, ID: ops[i].Answer.ID})
 			again = append(again, group)
 		}
 		b.batch(ends...)

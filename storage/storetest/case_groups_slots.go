@@ -277,6 +277,55 @@ func testReserveJobLimits(b *harness) {
 	b.must(tube.ReserveJob, 1, ids[0])
 }
 
+// testSeize: administrators get a waiting job whatever the limits say, which uses no token and is no
+// start; but a seized job is reserved, and so takes a slot.
+func testSeize(b *harness) {
+	b.reopens = false // rates are lost
+	limits := tube.Limits{Concurrency: 2, Rates: tube.Rates{0, 3, 0}}
+	for name, p := range map[string]*tube.Policy{"group": {GroupLimits: limits}, "tube": {Limits: limits}} {
+		b.setPolicy("t", p)
+		ids := b.putGroups("t", times(6, "g")...)
+		b.wantTake(1, "t", ids[0], ids[1])
+		b.must(tube.Seize, 2, ids[3])
+		b.wantCounts(name, "t", "g", 3, 0, 3, 0)
+		b.must(tube.Delete, 1, ids[0])
+		b.wantTake(1, "t")
+		b.must(tube.Bury, 2, ids[3])
+		b.pauseGroup("t", "g", 100)
+		b.must(tube.Seize, 2, ids[2])
+		b.must(tube.Seize, 2, ids[3])
+		b.must(tube.Release, 2, ids[3])
+		b.must(tube.Release, 2, ids[2])
+		b.pauseGroup("t", "g", 0)
+		b.advance(0)
+		b.wantTake(1, "t", ids[2])
+		b.must(tube.Delete, 1, ids[1])
+		b.wantHeld(name+": three have started", tube.HeldByRate, ids[3:]...)
+		b.must(tube.Seize, 2, ids[4])
+		if b.move(tube.Seize, 2, ids[2], 0, 0) {
+			b.Errorf("%s: a reserved job was seized", name)
+		}
+		b.flush("t", tube.Reserved)
+		b.flush("t", tube.Gone)
+		b.advance(2 * time.Minute)
+	}
+}
+
+// testSeizeStrict: a seized job does not become the one that the others of its group wait for.
+func testSeizeStrict(b *harness) {
+	b.reopens = false
+	b.setPolicy("t", strictPolicy())
+	ids := b.putGroups("t", "g", "g", "g")
+	b.must(tube.Seize, 2, ids[1])
+	b.wantTake(1, "t")
+	b.must(tube.Release, 2, ids[1])
+	b.wantTake(1, "t", ids[0])
+	b.must(tube.Seize, 2, ids[2])
+	b.must(tube.Delete, 2, ids[2])
+	b.wantTake(1, "t")
+	b.must(tube.Delete, 1, ids[0])
+}
+
 // testPauseGroup: a group can be paused, also before it exists; it ends by itself or by 0.
 func testPauseGroup(b *harness) {
 	b.pauseGroup("t", "g", 100)

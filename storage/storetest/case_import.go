@@ -109,6 +109,31 @@ func (b *harness) wantBuried(im *storage.Importing, jobs []storage.ImportJob, na
 	}
 }
 
+// testImportLimited: imported jobs, which have no groups, obey the limits of their tube, and take turns with
+// its groups.
+func testImportLimited(b *harness) {
+	b.reopens = false
+	b.setPolicy("import0", &tube.Policy{Limits: tube.Limits{Concurrency: 2}})
+	own := b.putGroup("import0", "g", 300)
+	var jobs []storage.ImportJob
+	for i := range 3 {
+		record := tube.Record{ID: uint64(i + 1), Tube: "import0", State: tube.Ready, Pri: 300, TTR: 100, Created: tube.Instant(b.began.UnixNano())}
+		jobs = append(jobs, storage.ImportJob{Record: record, Body: []byte("x")})
+	}
+	im := b.importJobs("limited", 10, jobs, 0)
+	first, second := b.take(1, "import0"), b.take(1, "import0")
+	if first != own && second != own || first == 0 || second == 0 {
+		b.Errorf("took %d and %d: job %d and an imported one take turns", first, second, own)
+	}
+	b.wantTake(1, "import0")
+	b.wantHeld("imported", tube.HeldByConcurrency, im.IDOf("import0", 3))
+	b.must(tube.Delete, 1, first)
+	if b.take(1, "import0") == 0 {
+		b.Error("the slot is not free")
+	}
+	b.wantTake(1, "import0")
+}
+
 // testImport: jobs of another server keep all that they have; an interrupted import resumes, and a
 // finished one is not repeated.
 func testImport(b *harness) {

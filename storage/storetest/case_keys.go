@@ -13,7 +13,7 @@ import (
 func (b *harness) putTagged(name string, tags tube.Tags) (a storage.Answer) {
 	b.Helper()
 	a = b.do(storage.Op{Kind: storage.Put, Tube: name, Pri: 10, TTR: 60, Body: []byte("body"), Args: &storage.Args{Tags: &tags}})
-	if a.Result == nil {
+	if a.Err != nil {
 		b.Fatalf("a put with tags was answered %+v", a)
 	}
 	return a
@@ -24,11 +24,11 @@ func (b *harness) putTagged(name string, tags tube.Tags) (a storage.Answer) {
 func (b *harness) putNew(name string, tags tube.Tags) uint64 {
 	b.Helper()
 	a := b.putTagged(name, tags)
-	if a.Result.Outcome != tube.PutNew {
+	if a.Outcome != tube.PutNew {
 		b.Fatalf("a put into %s with %+v was answered %+v, job %d", name, tags, *a.Result, a.ID)
 	}
-	if stats := b.do(storage.Op{Kind: storage.JobStats, ID: a.ID}); a.Result.State != stats.Job.State {
-		b.Errorf("a put with %+v was answered %v, but the job is %v", tags, a.Result.State, stats.Job.State)
+	if stats := b.do(storage.Op{Kind: storage.JobStats, ID: a.ID}); a.State != stats.Job.State {
+		b.Errorf("a put with %+v was answered %v, but the job is %v", tags, a.State, stats.Job.State)
 	}
 	return a.ID
 }
@@ -36,7 +36,7 @@ func (b *harness) putNew(name string, tags tube.Tags) uint64 {
 // wantPut puts a job, which must not succeed, because job id has its key, or had it.
 func (b *harness) wantPut(name string, tags tube.Tags, want tube.PutResult, id uint64, state tube.State) {
 	b.Helper()
-	if a := b.putTagged(name, tags); a.Result.Outcome != want || a.ID != id || a.Result.State != state {
+	if a := b.putTagged(name, tags); a.Outcome != want || a.ID != id || a.State != state {
 		b.Errorf("a put with key %s was answered %+v, job %d; want outcome %d, job %d, %v", tags.Key, *a.Result, a.ID, want, id, state)
 	}
 }

@@ -22,6 +22,10 @@ func differ(got, want *storage.Answer, unit int) string {
 		return "found"
 	case got.ID != want.ID:
 		return "id"
+	case got.Outcome != want.Outcome:
+		return "outcome"
+	case got.State != want.State:
+		return "state"
 	case string(got.Body) != string(want.Body):
 		return "body"
 	case got.Count != want.Count:
@@ -53,10 +57,6 @@ func differResult(got, want *storage.Result, maxDiff time.Duration) string {
 	}
 	same := func(a, b tube.JobStats) bool { return sameJob(a, b, maxDiff) }
 	switch {
-	case got.Outcome != want.Outcome:
-		return "outcome"
-	case got.State != want.State:
-		return "state"
 	case (got.Lease != 0) != (want.Lease != 0):
 		return "lease"
 	case !reflect.DeepEqual(got.Policy, want.Policy):
@@ -65,6 +65,8 @@ func differResult(got, want *storage.Result, maxDiff time.Duration) string {
 		return "jobs"
 	case (got.Cursor != "") != (want.Cursor != ""):
 		return "cursor"
+	case !slices.EqualFunc(got.Schedules, want.Schedules, sameSchedule):
+		return "schedules"
 	case !reflect.DeepEqual(got.GroupConfig, want.GroupConfig):
 		return "group config"
 	case !slices.EqualFunc(got.Groups, want.Groups, func(a, b tube.GroupStats) bool { return sameGroup(a, b, maxDiff) }):
@@ -134,7 +136,7 @@ func onlyReserves(batch []storage.Op) bool {
 		case op.Holder == tube.LeaseHolder: // a lease is a change
 			return false
 		case op.Kind == storage.Take, op.Kind == storage.Ref, op.Kind == storage.ReleaseAll:
-		case op.Kind == storage.Move && op.Move == tube.ReserveJob:
+		case op.Kind == storage.Move && op.Move.Brings():
 		default:
 			return false
 		}
@@ -172,12 +174,14 @@ func describeArgs(r *storage.Args) string {
 	switch {
 	case r == nil:
 		return ""
+	case r.Schedule != nil:
+		return fmt.Sprintf(", schedule %s, tags %+v", describeSchedule(r.Schedule), r.Tags)
 	case r.Tags != nil:
 		return fmt.Sprintf(", tags %+v", *r.Tags)
 	case r.Policy != nil:
 		return fmt.Sprintf(", policy %+v", *r.Policy)
 	}
-	return fmt.Sprintf(", key %q, to %q, cursor %q, lease %d, reason %q, group %q, config %+v", r.Key, r.To, r.Cursor, r.Lease, r.Reason, r.Group, r.GroupConfig)
+	return fmt.Sprintf(", name %q, key %q, to %q, cursor %q, lease %d, reason %q, group %q, config %+v", r.Name, r.Key, r.To, r.Cursor, r.Lease, r.Reason, r.Group, r.GroupConfig)
 }
 
 // show describes an answer.
@@ -200,22 +204,29 @@ func show(a *storage.Answer) string {
 	case a.Names != nil:
 		return fmt.Sprint(a.Names)
 	}
-	return fmt.Sprintf("job %d %.40q of %d bytes, count %d", a.ID, a.Body, len(a.Body), a.Count)
+	return fmt.Sprintf("job %d %.40q of %d bytes, count %d, outcome %d, state %v", a.ID, a.Body, len(a.Body), a.Count, a.Outcome, a.State)
 }
 
 func showResult(a *storage.Answer) string {
 	r := a.Result
-	s := fmt.Sprintf("job %d, not found: %v, outcome %d, state %v, lease %d, policy %+v, cursor %q", a.ID, a.NotFound, r.Outcome, r.State, r.Lease, r.Policy, r.Cursor)
+	s := fmt.Sprintf("job %d, not found: %v, lease %d, policy %+v, cursor %q", a.ID, a.NotFound, r.Lease, r.Policy, r.Cursor)
 	for i := range r.Jobs {
 		s += "\n\t" + showJob(&r.Jobs[i])
 	}
 	for i := range r.Groups {
 		s += fmt.Sprintf("\n\t%+v", r.Groups[i])
 	}
+	for _, record := range r.Schedules {
+		s += "\n\t" + describeSchedule(record)
+	}
 	if r.GroupConfig != nil {
 		s += fmt.Sprintf(", config %+v", *r.GroupConfig)
 	}
 	return s
+}
+
+func describeSchedule(s *tube.Schedule) string {
+	return fmt.Sprintf("%s, version %d, %s, body %.40q, results %+v", s.Name, s.Version, s.Text(), s.Body, s.Results)
 }
 
 func showJob(s *tube.JobStats) string {

@@ -90,7 +90,7 @@ func Run(t *testing.T, fresh func(testing.TB) *Engine) {
 	RunRules(t, fresh)
 }
 
-// RunRules runs only the random histories with rules, and with groups.
+// RunRules runs only the random histories with rules and schedules, and with groups.
 func RunRules(t *testing.T, fresh func(testing.TB) *Engine) {
 	t.Run("histories with rules", func(t *testing.T) { runHistories(t, fresh, true, false) })
 	t.Run("histories with groups", func(t *testing.T) { runHistories(t, fresh, true, true) })
@@ -99,7 +99,7 @@ func RunRules(t *testing.T, fresh func(testing.TB) *Engine) {
 // RunImport runs only the cases about imports. It is for a store whose ids are not as Run
 // expects them, because it is divided.
 func RunImport(t *testing.T, fresh func(testing.TB) *Engine) {
-	for _, name := range []string{"import", "import beside others"} {
+	for _, name := range []string{"import", "import beside others", "import: limits"} {
 		t.Run(name, func(t *testing.T) { cases[name](newHarness(t, fresh(t))) })
 	}
 }

@@ -49,10 +49,11 @@ func (b *harness) close() {
 
 // listener is the storage.Listener of a harness.
 type listener struct {
-	mu      sync.Mutex
-	wakeUps map[string]int
-	due     time.Duration
-	waiters []chan struct{} // see notify
+	mu        sync.Mutex
+	wakeUps   map[string]int
+	schedules int // reports that schedules are due
+	due       time.Duration
+	waiters   []chan struct{} // see notify
 }
 
 func (e *listener) WakeUp(tube string) bool {
@@ -69,6 +70,12 @@ func (e *listener) WakeUp(tube string) bool {
 }
 
 func (e *listener) Waiting(string) int { return 0 }
+
+func (e *listener) SchedulesDue() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.schedules++
+}
 
 func (e *listener) Due(in time.Duration) {
 	e.mu.Lock()

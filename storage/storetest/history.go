@@ -92,7 +92,8 @@ func stretchRules(r tube.Rules, unit time.Duration) tube.Rules {
 }
 
 // runHistories runs the same random histories on the engine and the model and compares every
-// answer. With rules they contain tags, policies and leases; with groups also groups and limits.
+// answer. With rules they contain tags, policies, leases and schedules; with groups also groups and
+// limits.
 func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules, groups bool) {
 	covered, brief := make(map[string]int), 1
 	count := *histories
@@ -109,7 +110,7 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules, groups bo
 			h := newHistory(t, e, seed)
 			h.covered = covered
 			h.setRules(rules)
-			h.groups = groups
+			h.groups, h.light = groups, groups && seed%2 == 0
 			brief = max(h.engine.Brief, 1)
 			for range *steps / brief {
 				h.step()
@@ -122,13 +123,15 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules, groups bo
 }
 
 func newHistory(t testing.TB, e *Engine, seed uint64) *history {
-	return &history{
+	h := &history{
 		harness: newHarness(t, e), model: NewModel(), covered: make(map[string]int),
 		random: rand.New(rand.NewPCG(seed, 0)), reserver: 1,
 	}
+	h.model.clock, h.model.runsByItself = tube.Instant(time.Now().UnixNano()), e.runsByItself()
+	return h
 }
 
-// setRules sets whether the history contains tags, policies and leases.
+// setRules sets whether the history contains tags, policies, leases and schedules.
 func (h *history) setRules(rules bool) {
 	h.rules = rules
 	switch {
@@ -166,8 +169,9 @@ func coverKey(s tube.State, m tube.Move, mine bool) string {
 type history struct {
 	*harness
 	model   *Model
-	rules   bool       // it contains tags, policies and leases
+	rules   bool       // it contains tags, policies, leases and schedules
 	groups  bool       // with rules: it contains groups and limits
+	light   bool       // with groups: most jobs have no tag but a group, there are more groups, and few limits
 	empty   bool       // with rules: no job has a body
 	burying bool       // with rules: no job goes to a dead-letter tube
 	learner *idLearner // nil if the model can predict all ids
@@ -188,6 +192,8 @@ func (h *history) step() {
 		h.pass(h.randomTime())
 	} else if h.rules && h.random.IntN(20) == 0 {
 		h.pages(storage.Op{Kind: storage.ListJobs, Tube: tubeNames[h.random.IntN(len(tubeNames))], State: tube.Ready + tube.State(h.random.IntN(4)), MaxJobs: uint32(1 + h.random.IntN(4))})
+	} else if h.rules && h.random.IntN(40) == 0 {
+		h.schedulePages()
 	} else if h.groups && h.random.IntN(20) == 0 {
 		h.groupPages()
 	} else if h.engine.TwoInstances && h.random.IntN(12) == 0 {

@@ -34,9 +34,14 @@ type Model struct {
 	moved       *modelJob      // that moves within its lane in this step
 	listedGroup string         // the last group that was listed
 
+	schedules      map[string]modelSchedule
+	listedSchedule string // the last schedule that was listed
+	runsByItself   bool   // the clock of the store does, so claims can end at any time
+
 	// hint is the id that the store has answered to the next operation. It decides where the order
 	// is undefined.
-	hint uint64
+	hint    uint64
+	hintDue []*tube.Schedule // likewise the records
 
 	// With learns the ids of new jobs are above provisional until they are learned.
 	learns  bool
@@ -76,7 +81,7 @@ type modelTube struct {
 
 // NewModel returns a Model without jobs.
 func NewModel() *Model {
-	m := &Model{policies: make(map[string]*tube.Policy), tombstones: make(map[modelKey]modelTombstone), groups: make(map[modelLane]*modelGroup), turns: make(map[string]int)}
+	m := &Model{policies: make(map[string]*tube.Policy), tombstones: make(map[modelKey]modelTombstone), groups: make(map[modelLane]*modelGroup), turns: make(map[string]int), schedules: make(map[string]modelSchedule)}
 	m.open(tube.Default)
 	return m
 }
@@ -182,6 +187,8 @@ func (m *Model) Do(op *storage.Op) {
 		m.replay(op)
 	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.ListGroups, storage.PauseGroup:
 		m.aboutGroups(op)
+	case storage.SetSchedule, storage.PutScheduled, storage.GetSchedule, storage.ListSchedules, storage.DeleteSchedule, storage.DueSchedules:
+		m.aboutSchedules(op)
 	default:
 		m.report(op, in)
 	}
@@ -250,7 +257,6 @@ func (m *Model) bury(j *modelJob) {
 
 func (m *Model) reserve(j *modelJob, h tube.Holder) {
 	j.state, j.holder = tube.Reserved, h
-	m.start(j)
 	m.touch(j)
 	j.counters[tube.Reserves]++
 	j.metadata.Parked = tube.NotParked
@@ -275,6 +281,7 @@ func (m *Model) take(op *storage.Op) {
 		j = nil
 	}
 	if answer(&op.Answer, j); j != nil {
+		m.start(j)
 		m.reserve(j, op.Holder)
 		if op.Holder == tube.LeaseHolder {
 			op.Answer.Result = &storage.Result{Lease: 1}
@@ -307,6 +314,9 @@ func (m *Model) move(op *storage.Op) {
 	case op.Move == tube.Delete && (mine || free):
 		m.remove(j)
 	case op.Move == tube.ReserveJob && free && m.mayStart(j):
+		m.start(j)
+		m.reserve(j, op.Holder)
+	case op.Move == tube.Seize && free:
 		m.reserve(j, op.Holder)
 	case op.Move == tube.KickJob && (j.state == tube.Delayed || j.state == tube.Buried):
 		m.kickOne(j)
@@ -336,7 +346,7 @@ func (m *Model) move(op *storage.Op) {
 		return
 	}
 	op.Answer.NotFound = false
-	if op.Move == tube.ReserveJob {
+	if op.Move.Brings() {
 		answer(&op.Answer, j)
 	}
 }

@@ -12,6 +12,7 @@ import (
 func (m *Model) Clone() *Model {
 	c := *m
 	c.policies, c.tombstones, c.turns = maps.Clone(m.policies), maps.Clone(m.tombstones), maps.Clone(m.turns)
+	c.schedules = maps.Clone(m.schedules)
 	c.groups = make(map[modelLane]*modelGroup)
 	for l, g := range m.groups {
 		group := *g
@@ -57,7 +58,10 @@ func (m *Model) Differs(s storage.Store) string {
 			ops = append(ops, storage.Op{Kind: storage.PeekHead, Tube: name, State: state})
 		}
 	}
-	ops = append(ops, storage.Op{Kind: storage.Policies})
+	for _, name := range scheduleNames {
+		ops = append(ops, storage.Op{Kind: storage.GetSchedule, Args: &storage.Args{Name: name}})
+	}
+	ops = append(ops, storage.Op{Kind: storage.Policies}, storage.Op{Kind: storage.ListSchedules, MaxJobs: 100, Args: &storage.Args{}})
 	for _, name := range policyScopes {
 		ops = append(ops, storage.Op{Kind: storage.GetPolicy, Tube: name})
 	}
@@ -68,8 +72,11 @@ func (m *Model) Differs(s storage.Store) string {
 }
 
 // DiffersApart compares what only shows when both are emptied: the order of delayed and buried
-// jobs, and the id of the next job. Both are changed.
+// jobs, the schedules that are due, and the id of the next job. Both are changed.
 func (m *Model) DiffersApart(s storage.Store) string {
+	if diff := m.agrees(s, storage.Op{Kind: storage.DueSchedules, MaxJobs: 100}); diff != "" {
+		return diff
+	}
 	for _, name := range tubeNames {
 		for _, state := range []tube.State{tube.Delayed, tube.Buried} {
 			head := storage.Op{Kind: storage.PeekHead, Tube: name, State: state}
@@ -92,9 +99,12 @@ func (m *Model) DiffersApart(s storage.Store) string {
 
 // follow carries out an operation that the store has answered so.
 func (m *Model) follow(op *storage.Op, answered *storage.Answer) {
-	m.hint = answered.ID
+	m.hint, m.hintDue = answered.ID, nil
+	if r := answered.Result; r != nil {
+		m.hintDue = r.Schedules
+	}
 	m.Do(op)
-	m.hint = 0
+	m.hint, m.hintDue = 0, nil
 }
 
 // agrees carries out the operations on both. It returns in what their answers differ; "" if in

@@ -78,15 +78,15 @@ func (m *Model) hasTokens(l modelLane, rates tube.Rates) bool {
 	return true
 }
 
-// takeTokens takes a token of each of these rates. Tokens that are taken within an eighth of the
-// period come back together.
+// takeTokens takes a token of each of these rates. Tokens that are taken at the same time come back
+// together, and up to a 64th of them if they are taken within an eighth of the period.
 func (m *Model) takeTokens(l modelLane, rates tube.Rates) {
 	for i, most := range rates {
 		windows := slices.Clone(m.group(l).starts[i])
 		switch n := len(windows) - 1; {
 		case most == 0:
 			continue
-		case n >= 0 && m.now-windows[n].first < tube.RatePeriods[i]/8:
+		case n >= 0 && (m.now == windows[n].last || m.now-windows[n].first < tube.RatePeriods[i]/8 && 64*windows[n].count < most):
 			windows[n].last, windows[n].count = m.now, windows[n].count+1
 		default:
 			windows = append(windows, modelWindow{m.now, m.now, 1})

@@ -85,6 +85,10 @@ func (m *Model) putTagged(op *storage.Op) {
 		tags = op.Args.Tags
 	}
 	old, onDuplicate := m.keyed(op.Tube, tags.Key), m.onDuplicate(op.Tube, tags)
+	var followed *modelJob
+	if onDuplicate == tube.Follow && old != nil && old.wasStarted() {
+		followed, old = old, nil
+	}
 	if onDuplicate != tube.Replace && m.answerTaken(&op.Answer, modelKey{op.Tube, tags.Key}, old, onDuplicate) {
 		return
 	}
@@ -96,8 +100,12 @@ func (m *Model) putTagged(op *storage.Op) {
 	if old != nil {
 		m.remove(old)
 	}
+	if followed != nil {
+		followed.metadata.Key = ""
+	}
 	delete(m.tombstones, modelKey{op.Tube, tags.Key})
 	j.metadata.Key, j.metadata.Group, j.metadata.Rules = tags.Key, tags.Group, tags.Rules
+	j.metadata.Occurrence = tags.Occurrence
 	if tags.Meta != nil || tags.Trace != "" || tags.Reason != "" {
 		j.metadata.Notes = &tube.Notes{Meta: tags.Meta, Trace: tags.Trace, Reason: tags.Reason, FailedAt: tags.FailedAt}
 	}
@@ -114,7 +122,7 @@ func (m *Model) putTagged(op *storage.Op) {
 		j.expires, j.expiresOrder = max(m.now+time.Duration(tags.ExpiresAt-m.clock), 1), m.step
 	}
 	if op.Args != nil {
-		op.Answer.Result = &storage.Result{State: j.state}
+		op.Answer.State = j.state
 	}
 }
 
@@ -178,12 +186,12 @@ func (m *Model) answerTaken(a *storage.Answer, key modelKey, old *modelJob, onDu
 	if old == nil && !found {
 		return false
 	}
-	a.Result = &storage.Result{Outcome: tube.PutExisting}
+	a.Outcome = tube.PutExisting
 	if onDuplicate == tube.Fail {
-		a.Result.Outcome = tube.PutDuplicate
+		a.Outcome = tube.PutDuplicate
 	}
 	if a.ID = stone.id; old != nil {
-		a.ID, a.Result.State = old.id, old.state
+		a.ID, a.State = old.id, old.state
 	}
 	return true
 }
@@ -282,7 +290,7 @@ func (m *Model) sendPending() {
 	for _, j := range pending {
 		op := &storage.Op{Tube: m.rules(j).Dead, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)}
 		dead := m.put(op)
-		dead.metadata = tube.Metadata{Group: j.metadata.Group, FromTube: j.tube.name, FromID: j.id, Notes: j.metadata.Notes}
+		dead.metadata = tube.Metadata{Group: j.metadata.Group, FromTube: j.tube.name, FromID: j.id, Notes: j.metadata.Notes, Occurrence: j.metadata.Occurrence}
 		dead.origKey = j.metadata.Key
 		if m.learns {
 			m.sent = append(m.sent, dead)

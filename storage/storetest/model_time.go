@@ -78,6 +78,7 @@ func (m *Model) endings() (all []ending) {
 // totals start again at zero, and tubes are in the order of their oldest jobs.
 func (m *Model) Reopen(keepsTubes bool) {
 	m.step++
+	m.doubtClaims()
 	ready := m.readyLanes()
 	if !keepsTubes {
 		m.reopenTubes()

@@ -10,18 +10,38 @@ import (
 // groupNames are the groups of a random history.
 var groupNames = []string{"g", "h", "other group"}
 
+// manyGroupNames are those of a history with more groups.
+var manyGroupNames = append([]string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, groupNames...)
+
+// someGroup returns a group.
+func (h *history) someGroup() string {
+	names := groupNames
+	if h.light {
+		names = manyGroupNames
+	}
+	return names[h.random.IntN(len(names))]
+}
+
 // randomGroup returns a group, or none.
 func (h *history) randomGroup() string {
 	if !h.groups || h.random.IntN(3) == 0 {
 		return ""
 	}
-	return groupNames[h.random.IntN(len(groupNames))]
+	return h.someGroup()
+}
+
+// groupTags returns tags that say only the group of a job, nil if it should have others too.
+func (h *history) groupTags() *tube.Tags {
+	if !h.light || h.random.IntN(5) == 0 {
+		return nil
+	}
+	return &tube.Tags{Group: h.someGroup()}
 }
 
 // randomGroupOp makes op an operation about a group.
 func (h *history) randomGroupOp(op storage.Op) storage.Op {
 	r := h.random
-	op.Tube, op.Args = policyTubes[r.IntN(len(policyTubes))], &storage.Args{Group: groupNames[r.IntN(len(groupNames))]}
+	op.Tube, op.Args = policyTubes[r.IntN(len(policyTubes))], &storage.Args{Group: h.someGroup()}
 	switch n := r.IntN(12); {
 	case n < 3:
 		op.Kind, op.Args.GroupConfig = storage.SetGroup, h.randomGroupConfig()
@@ -69,6 +89,10 @@ func (h *history) randomLimits() (l tube.Limits) {
 func (h *history) limitPolicy(p *tube.Policy, pattern bool) {
 	r := h.random
 	if !h.groups {
+		return
+	}
+	if h.light && r.IntN(3) > 0 {
+		p.GroupLimits.Concurrency = uint32(r.IntN(4))
 		return
 	}
 	if r.IntN(4) == 0 {

@@ -24,6 +24,8 @@ func (h *history) randomRulesOp() storage.Op {
 	}
 	op = storage.Op{Tube: tubeNames[r.IntN(len(tubeNames))], ID: op.ID, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Args: &storage.Args{}}
 	switch n := r.IntN(100); {
+	case n < 15:
+		return h.randomScheduleOp(op)
 	case n < 40:
 		op.Kind, op.Body, op.Args.Tags = storage.Put, h.randomBody(), h.randomTags()
 	case n < 55:
@@ -52,7 +54,7 @@ func (h *history) oneHolder(batch []storage.Op) {
 	holder := []tube.Holder{1, 2, 3, tube.LeaseHolder}[h.random.IntN(4)]
 	for i := range batch {
 		op := &batch[i]
-		sets := op.Kind == storage.Move && (op.Move == tube.ReserveJob || op.Move == tube.Touch)
+		sets := op.Kind == storage.Move && (op.Move.Brings() || op.Move == tube.Touch)
 		switch {
 		case op.Kind == storage.Take:
 			op.Holder = holder
@@ -64,6 +66,9 @@ func (h *history) oneHolder(batch []storage.Op) {
 
 func (h *history) randomTags() *tube.Tags {
 	r := h.random
+	if only := h.groupTags(); only != nil {
+		return only
+	}
 	tags := &tube.Tags{Rules: h.randomRules(), OnDuplicate: tube.OnDuplicate(r.IntN(4)), Key: []string{"", "k", "l", "m"}[r.IntN(4)], Group: h.randomGroup()}
 	if tags.HasDelay = r.IntN(4) == 0; tags.HasDelay {
 		tags.Delay = h.seconds()
@@ -72,6 +77,9 @@ func (h *history) randomTags() *tube.Tags {
 		tags.Expire = h.randomLifetime()
 	}
 	h.randomMeta(tags)
+	if r.IntN(8) == 0 {
+		tags.Occurrence = &tube.Occurrence{Schedule: "elsewhere", Nominal: tube.Instant(1+r.IntN(1e6)) * tube.Instant(time.Millisecond)}
+	}
 	return tags
 }
 
@@ -103,12 +111,19 @@ func (h *history) randomReason(move tube.Move, args *storage.Args) *storage.Args
 	return args
 }
 
-// randomAt gives a put a random time of day, often one that has passed.
+// randomAt gives a put, or the record of a schedule, a random time of day, often one that has
+// passed.
 func (h *history) randomAt(op *storage.Op) {
-	if h.engine.Now == nil || op.Kind != storage.Put || op.Args == nil || h.random.IntN(5) > 0 {
+	if h.engine.Now == nil || op.Args == nil {
 		return
 	}
 	h.model.clock = tube.Instant(h.engine.Now().Truncate(time.Millisecond).UnixNano())
+	if s := op.Args.Schedule; s != nil {
+		h.randomDue(s)
+	}
+	if op.Kind != storage.Put || h.random.IntN(5) > 0 {
+		return
+	}
 	in := (h.random.IntN(7) - 2) * h.engine.unit()
 	op.Args.Tags.At, op.Args.Tags.HasAt = h.model.clock+tube.Instant(in)*tube.Instant(time.Second), true
 	if h.random.IntN(3) == 0 {
@@ -124,7 +139,7 @@ func (h *history) tagPuts(batch []storage.Op) {
 	r := h.random
 	for i := range batch {
 		tags := h.randomTags()
-		if r.IntN(3) > 0 {
+		if r.IntN(3) > 0 && !tags.OnlyGroup() {
 			tags.Key = fmt.Sprint("n", r.IntN(40))
 		}
 		tags.HasDelay = tags.HasDelay && r.IntN(4) == 0
@@ -140,7 +155,7 @@ func (h *history) oneInstance(batch []storage.Op) {
 	}
 	for i := range batch {
 		op := &batch[i]
-		reserves := op.Kind == storage.Take || op.Kind == storage.Move && op.Move == tube.ReserveJob
+		reserves := op.Kind == storage.Take || op.Kind == storage.Move && op.Move.Brings()
 		switch {
 		case len(batch) > 1 && (op.Kind == storage.Ref || op.Kind == storage.TubeStats): // these are for the first server
 			op.Kind = storage.Peek
@@ -201,7 +216,7 @@ func (h *history) randomRules() (rules tube.Rules) {
 func (h *history) randomLeased(op storage.Op) storage.Op {
 	r := h.random
 	op.Kind, op.Holder = storage.Move, tube.LeaseHolder
-	op.Move = []tube.Move{tube.Delete, tube.Release, tube.Release, tube.Snooze, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob}[r.IntN(8)]
+	op.Move = []tube.Move{tube.Delete, tube.Release, tube.Release, tube.Snooze, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob, tube.Seize}[r.IntN(9)]
 	op.Args = h.randomReason(op.Move, op.Args)
 	leased := h.model.sorted(tube.Reserved, func(j *modelJob) bool { return j.holder == tube.LeaseHolder })
 	if len(leased) > 0 && r.IntN(8) > 0 {

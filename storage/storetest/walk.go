@@ -25,12 +25,11 @@ func NewWalk(t testing.TB, e *Engine, seed uint64) *Walk {
 	return &Walk{h: h}
 }
 
-// WithRules adds tags, policies and leases to the history from now on, and groups to every second
-// one.
-func (w *Walk) WithRules() *Walk {
+// WithRules adds tags, policies, leases and schedules to the history from now on, and groups to every
+// second one.
+func (w *Walk) WithRules() {
 	w.h.setRules(true)
 	w.h.groups = w.h.random.IntN(2) == 0
-	return w
 }
 
 // Step does a step. It fails the test if an answer differs from the model's. It returns false

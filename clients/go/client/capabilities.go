@@ -10,21 +10,22 @@ type Capability string
 
 // The capabilities that this module uses.
 const (
-	PutTags  Capability = "put-tags"  // tags of put: keys, retries, dead letters
-	Metas    Capability = "meta"      // the tags meta and trace of put
-	Expires  Capability = "expire"    // the tags expire and on-expire
-	Backoffs Capability = "backoff"   // retry:exp and the tag jitter
-	Reasons  Capability = "reason"    // the tags reason and failure:no of release and bury
-	Policies Capability = "policy"    // policies of tubes
-	Leases   Capability = "lease"     // reserve-lease and its like
-	ListJobs Capability = "list-jobs" // list-jobs
-	Flush    Capability = "flush"     // flush-tube
-	Move     Capability = "move"      // move-jobs
-	Replay   Capability = "replay"    // replay-job
-	Drain    Capability = "drain"     // drain, undrain
-	Batch    Capability = "batch"     // reserve-batch, delete-batch
-	Groups   Capability = "groups"    // groups of jobs, limits and rates
-	Info     Capability = "info"      // reserve-batch COUNT SECONDS lease info
+	PutTags   Capability = "put-tags"  // tags of put: keys, retries, dead letters
+	Metas     Capability = "meta"      // the tags meta and trace of put
+	Expires   Capability = "expire"    // the tags expire and on-expire
+	Backoffs  Capability = "backoff"   // retry:exp and the tag jitter
+	Reasons   Capability = "reason"    // the tags reason and failure:no of release and bury
+	Policies  Capability = "policy"    // policies of tubes
+	Leases    Capability = "lease"     // reserve-lease and its like
+	ListJobs  Capability = "list-jobs" // list-jobs
+	Flush     Capability = "flush"     // flush-tube
+	Move      Capability = "move"      // move-jobs
+	Replay    Capability = "replay"    // replay-job
+	Drain     Capability = "drain"     // drain, undrain
+	Batch     Capability = "batch"     // reserve-batch, delete-batch
+	Groups    Capability = "groups"    // groups of jobs, limits and rates
+	Schedules Capability = "schedules" // schedules
+	Info      Capability = "info"      // reserve-batch COUNT SECONDS lease info
 )
 
 // capabilities is what a server can do beyond beanstalkd, which has none.

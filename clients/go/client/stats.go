@@ -38,6 +38,9 @@ type Stats struct {
 	Trace  string            // W3C traceparent of the put
 	Reason string            // of the last failure
 	Failed time.Time         // when that was
+
+	Schedule string    // that has put it; empty: none
+	Nominal  time.Time // the time of the schedule for which that was
 }
 
 // parseStats reads a page of stats-job.
@@ -51,6 +54,7 @@ func parseStats(page []byte) *Stats {
 		Key: v["key"], Group: v["group"], Held: v["held"], Retry: v["retry"], Max: int(v.uint("max")), Dead: v["dead"], Parked: v["parked"],
 		FromTube: v["from-tube"], FromID: v.uint("from-id"),
 		Trace: v["trace"], Reason: v["reason"], Failed: v.time("failed-ms"), Meta: parseFlow(v["meta"]),
+		Schedule: v["schedule"], Nominal: v.time("nominal-ms"),
 	}
 	if _, ok := v["failures"]; ok { // since the job was kicked
 		s.Failures, s.Deliveries = int(v.uint("failures")), int(v.uint("deliveries"))
@@ -76,6 +80,8 @@ func parseInfo(line []byte) (*Stats, error) {
 		Reason     string
 		Retry      string
 		FailedMs   int64 `json:"failed-ms"`
+		Schedule   string
+		NominalMs  int64 `json:"nominal-ms"`
 	}
 	if err := json.Unmarshal(line, &in); err != nil || in.Tube == "" { // the reservation has ended meanwhile
 		return nil, err
@@ -84,9 +90,13 @@ func parseInfo(line []byte) (*Stats, error) {
 		Tube: in.Tube, State: "reserved", Priority: in.Pri,
 		TTR: time.Duration(in.TTR * float64(time.Second)), Age: time.Duration(in.Age * float64(time.Second)),
 		Deliveries: in.Deliveries, Failures: in.Failures, Key: in.Key, Group: in.Group, Meta: in.Meta, Trace: in.Trace, Reason: in.Reason, Retry: in.Retry,
+		Schedule: in.Schedule,
 	}
 	if in.FailedMs != 0 {
 		s.Failed = time.UnixMilli(in.FailedMs)
+	}
+	if in.NominalMs != 0 {
+		s.Nominal = time.UnixMilli(in.NominalMs)
 	}
 	return s, nil
 }

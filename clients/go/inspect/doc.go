@@ -1,4 +1,4 @@
-// Package inspect shows and changes the tubes, jobs and policies of a server.
+// Package inspect shows and changes the tubes, jobs, policies, groups and schedules of a server.
 //
 //	in := inspect.New(c) // a *client.Client
 //	tubes, err := in.Tubes(ctx)

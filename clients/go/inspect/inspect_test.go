@@ -23,6 +23,7 @@ func TestInspect(t *testing.T) {
 				testJobs(t, c)
 				testPolicies(t, c)
 				testGroups(t, c)
+				testSchedules(t, c)
 			} else {
 				_, err := inspect.New(c).Flush(t.Context(), "a", "")
 				wantUnsupported(t, err, "flush-tube")
@@ -174,5 +175,76 @@ func testGroups(t *testing.T, c *client.Client) {
 	}
 	if _, err := in.Group(ctx, "groups", name); n != 1 || !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("%d groups, and then %v", n, err)
+	}
+}
+
+func testSchedules(t *testing.T, c *client.Client) {
+	in, ctx := inspect.New(c), t.Context()
+	set := client.Schedule{
+		Tube: "reports", Cron: "30 2 * * 1-5", Zone: "Asia/Kolkata", From: time.UnixMilli(1), Until: time.Now().Add(time.Hour * 24 * 365), Spread: 1500 * time.Millisecond,
+		Overlap: client.BufferOne, CatchUp: 2 * time.Hour, CatchUpAll: 3,
+	}
+	options := []client.PutOption{client.Priority(5), client.TTR(2 * time.Minute), client.Delay(0), client.Meta("a", "b \"c\""), client.Retry(time.Minute), client.Key("k")}
+	for range 2 {
+		if err := c.SetSchedule(ctx, "nightly", set, []byte("all"), options...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.SetSchedule(ctx, "rare", client.Schedule{Tube: "reports", Every: 36 * time.Hour}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range []client.Schedule{{Tube: "reports", Cron: "61 * * * *"}, {Tube: "reports", Cron: "@daily", Zone: "Nowhere"}, {Tube: "a b", Every: time.Hour}, {Tube: "reports"}} {
+		if err := c.SetSchedule(ctx, "wrong", wrong, nil); !errors.Is(err, client.ErrInvalid) {
+			t.Errorf("%+v: %v", wrong, err)
+		}
+	}
+	times, err := in.NextTimes(ctx, "nightly", 2)
+	if err != nil || len(times) != 2 || times[0].UTC().Format("15:04") != "21:00" {
+		t.Errorf("%v, %v", times, err)
+	}
+	if times, err := in.NextTimesOf(ctx, "@daily", "", 1); err != nil || len(times) != 1 || times[0].UTC().Format("15:04") != "00:00" {
+		t.Errorf("%v, %v", times, err)
+	}
+	put, err := c.RunSchedule(ctx, "nightly")
+	if err != nil || put.State != "" {
+		t.Fatalf("%+v, %v", put, err)
+	}
+	id := put.ID
+	if again, err := c.RunSchedule(ctx, "nightly"); err != nil || again.State != "READY" || again.ID != id {
+		t.Errorf("%+v, %v", again, err)
+	}
+	stats, err := c.JobStats(ctx, id)
+	if err != nil || stats.Schedule != "nightly" || stats.Key != "k" || stats.Meta["a"] != "b \"c\"" || time.Since(stats.Nominal).Abs() > time.Minute || stats.TTR != 2*time.Minute {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	s, err := in.Schedule(ctx, "nightly")
+	if err != nil || s.Zone != "Asia/Kolkata" || s.Put != 1 || s.Overlapped != 1 || s.LastResult != "overlapped" || s.LastID != id || !s.Next.Equal(times[0]) || s.Due.Sub(s.Next) > 1500*time.Millisecond {
+		t.Errorf("%+v, %v", s, err)
+	}
+	changeSchedules(t, in)
+}
+
+// changeSchedules pauses, resumes, lists and deletes schedules.
+func changeSchedules(t *testing.T, in *inspect.Inspector) {
+	ctx := t.Context()
+	if err := in.PauseSchedule(ctx, "rare"); err != nil {
+		t.Error(err)
+	}
+	var names []string
+	for s, err := range in.Schedules(ctx) {
+		if names = append(names, s.Name); err != nil || s.Paused != (s.Name == "rare") || s.Name == "rare" && s.Every != 36*time.Hour {
+			t.Errorf("%+v, %v", s, err)
+		}
+	}
+	if err := in.ResumeSchedule(ctx, "rare"); err != nil || len(names) != 2 {
+		t.Errorf("%v, %v", names, err)
+	}
+	for _, name := range names {
+		if err := in.DeleteSchedule(ctx, name); err != nil {
+			t.Error(err)
+		}
+		if err := in.DeleteSchedule(ctx, name); !errors.Is(err, client.ErrNotFound) {
+			t.Error(err)
+		}
 	}
 }

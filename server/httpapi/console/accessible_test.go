@@ -74,6 +74,13 @@ var views = []struct {
 		b.dialog("limits")
 	}},
 	{"parked", "#/parked", "parked", func(b *tab) { b.awaitRows(3) }},
+	{"schedules", "#/schedules", "schedules", func(b *tab) { b.awaitRows(2) }},
+	{"schedule", "#/schedules/nightly", "schedules", func(b *tab) { b.dialog("schedule") }},
+	{"set", "#/schedules/nightly", "schedules", func(b *tab) {
+		b.dialog("schedule")
+		b.clickAction("edit")
+		b.dialog("set")
+	}},
 	{"workers", "#/workers", "workers", func(b *tab) { b.awaitRows(2) }},
 	{"client", "#/workers", "workers", func(b *tab) {
 		b.awaitRows(2)
@@ -124,6 +131,7 @@ func populated(t *testing.T) *testServer {
 	s.put("letters", terms{"body": `{"to": "Ann", "n": 1.5, "ok": true, "none": null, "list": ["a"]}`, "key": "k", "max": 3, "retry": []string{"10s"}, "dead": "lost"})
 	connectWorkers(s)
 	putMails(s)
+	setSchedules(s)
 	s.call("POST", tubePath("thumbnails")+"/pause?for=1h", nil, nil)
 	s.call("PUT", tubePath("invoices")+"/policy", map[string]any{"max": 3}, nil)
 	return s
@@ -163,7 +171,7 @@ func TestFocusSeen(t *testing.T) {
 	t.Parallel()
 	b := populated(t).blank(t)
 	b.theme("light")
-	for _, page := range []string{"", "#/tube/invoices", "#/put", "#/parked", "#/workers", "#/server"} {
+	for _, page := range []string{"", "#/tube/invoices", "#/put", "#/parked", "#/schedules", "#/workers", "#/server"} {
 		b.goTo("?" + url.QueryEscape(page) + page)
 		b.await(`document.querySelector("#main[data-ready=true]")`)
 		b.tabThroughAll(page)

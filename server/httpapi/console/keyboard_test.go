@@ -88,7 +88,7 @@ func TestKeys(t *testing.T) {
 	b.screenshot("keys")
 	b.keys(kb.Escape)
 	b.awaitGone("dialog")
-	for key, view := range map[string]string{"p": "parked", "w": "workers", "n": "put", "s": "server"} {
+	for key, view := range map[string]string{"p": "parked", "c": "schedules", "w": "workers", "n": "put", "s": "server"} {
 		b.keys("t")
 		b.ready("overview")
 		b.keys(key)

@@ -37,7 +37,7 @@ const (
 	changes
 	oldJobs
 	newJobs
-	others // groups, tombstones, imports, last id, pauses, policies, first segment
+	others // tombstones, groups, imports, last id, schedules, pauses, policies, first segment
 	numFiles
 )
 

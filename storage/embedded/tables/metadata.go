@@ -53,6 +53,7 @@ const (
 	ttlField              // GroupConfig.TTL
 	forgetField           // GroupRecord.ForgetAt, ns since the epoch
 	pausedField           // GroupRecord.PauseSeconds, and PauseUntil in ns since the epoch
+	occurrenceField       // Metadata.Occurrence: Schedule, and Nominal in ms since the epoch
 )
 
 // appendMetadata appends the block of a job's metadata.
@@ -74,6 +75,9 @@ func appendMetadata(to []byte, m *tube.Metadata) []byte {
 	b = appendMoreRules(b, &m.Rules)
 	b = appendNumber(b, expiresField, uint64(m.Expires/tube.Instant(time.Millisecond)))
 	b = appendString(b, groupField, m.Group)
+	if o := m.Occurrence; o != nil {
+		b = binary.AppendUvarint(appendLong(append(b, occurrenceField), o.Schedule), inMS(o.Nominal))
+	}
 	return appendBlock(to, b)
 }
 
@@ -322,6 +326,8 @@ func decodeMetadata(from []byte, name func([]byte) string) (m *tube.Metadata, re
 			b.note(tag, m)
 		case groupField:
 			m.Group = string(b.long())
+		case occurrenceField:
+			m.Occurrence = &tube.Occurrence{Schedule: name(b.long()), Nominal: b.instant()}
 		case expiresField:
 			m.Expires = tube.Instant(b.number(uint64(tube.Latest/tube.Instant(time.Millisecond)))) * tube.Instant(time.Millisecond)
 		default:

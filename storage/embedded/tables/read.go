@@ -113,6 +113,18 @@ func (t *Tables) Groups(do func(group TubeKey, r tube.GroupRecord)) error {
 	})
 }
 
+// Schedules calls do with every record of a schedule, in the order of their names.
+func (t *Tables) Schedules(do func(s *tube.Schedule)) error {
+	return t.each(scheduleKey, func(key, value []byte) error {
+		s, rest, err := DecodeSchedule(string(key[1:]), value)
+		if err != nil || len(rest) > 0 {
+			return fmt.Errorf("reading the schedule %q: %w", key[1:], errSchedule)
+		}
+		do(s)
+		return nil
+	})
+}
+
 // Imports calls do with every import.
 func (t *Tables) Imports(do func(source string, m ImportMark)) error {
 	return t.each(importKey, func(key, value []byte) error {

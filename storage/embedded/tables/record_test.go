@@ -24,6 +24,9 @@ var records = []tube.Record{
 		Parked: tube.ParkedDeliveries, PendingDead: "morgue", Lease: 9, FromTube: "from", FromID: 1 << 50,
 	}},
 	{ID: 6, Tube: "t", State: tube.Ready, Metadata: &tube.Metadata{}},
+	{ID: 7, Tube: "t", State: tube.Ready, Metadata: &tube.Metadata{
+		Group: "g", Occurrence: &tube.Occurrence{Schedule: "s", Nominal: 1_790_000_000_123 * tube.Instant(time.Millisecond)},
+	}},
 }
 
 // TestRecords: a record is decoded as it was encoded, and the bytes behind it are returned.
@@ -83,6 +86,30 @@ func TestPolicies(t *testing.T) {
 		got, rest, err := DecodePolicy("t", append(AppendPolicy(nil, &p), 1), name)
 		if err != nil || len(rest) != 1 || !reflect.DeepEqual(*got, p) {
 			t.Errorf("it is %+v, %v; want %+v", got, err, p)
+		}
+	}
+}
+
+// TestSchedules: the record of a schedule is decoded as it was encoded.
+func TestSchedules(t *testing.T) {
+	for _, s := range []tube.Schedule{
+		{Name: "s", Version: 1},
+		{
+			Name: "s", Version: 1<<64 - 1, Body: []byte("\x00body"), Tube: "t", Pri: 1, TTR: 2, Tags: &tube.Tags{Key: "k", Rules: fullRules},
+			Timing: tube.Timing{Cron: "@daily", Zone: "Europe/Berlin"}, Due: tube.Never, Next: tube.Latest, Results: tube.ScheduleResults{
+				Put: 1, Overlapped: 1<<64 - 1, Refused: 3, At: tube.Latest, Nominal: 5e6, Result: tube.PutRefused, ID: 1 << 60,
+			},
+		},
+	} {
+		b := append(AppendSchedule(nil, &s), "rest"...)
+		got, rest, err := DecodeSchedule("s", b)
+		if err != nil || string(rest) != "rest" || !reflect.DeepEqual(*got, s) {
+			t.Errorf("it is %+v, %q, %v; want %+v", got, rest, err, s)
+		}
+		for n := range len(b) - len("rest") {
+			if _, _, err := DecodeSchedule("s", b[:n]); err == nil {
+				t.Errorf("%d bytes of a schedule are taken for all of it", n)
+			}
 		}
 	}
 }

@@ -27,7 +27,11 @@ import (
 //	p TUBE     pause: seconds (4 bytes), until (8 bytes, ns since the epoch)
 //	k TUBE 00 KEY  the tombstone of a key, see AppendTombstone
 //	r TUBE     policy, see AppendPolicy
-//	g TUBE 00 GROUP  what is set for a group of a tube, see AppendGroup
+//	l TUBE 00 GROUP  what is set for a group of a tube, see AppendGroup
+//	o NAME     the record of a schedule, see AppendSchedule
+//
+// Pebble takes over the files of an Ingest only if their ranges of keys do not overlap: between two
+// keys of the file others there can be none of another file.
 const (
 	layoutKey    byte = 'v'
 	segmentKey   byte = 's'
@@ -38,8 +42,9 @@ const (
 	pauseKey     byte = 'p'
 	tombstoneKey byte = 'k'
 	policyKey    byte = 'r'
-	groupKey     byte = 'g'
-	importKey    byte = 'm' // sorts between the keys of the ingest file others
+	groupKey     byte = 'l'
+	scheduleKey  byte = 'o'
+	importKey    byte = 'm'
 
 	// LayoutVersion is the layout of the tables. Those of an older one are upgraded, see Upgrade;
 	// others are refused. Layout 1, of 0.1.0, has no notes in its metadata.

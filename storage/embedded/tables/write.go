@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"maps"
@@ -62,13 +63,14 @@ type TubeChanges struct {
 	Policies   map[string]*tube.Policy // nil: the tube no longer has one
 	Imports    map[string]ImportMark   // by source
 	Groups     map[TubeKey]tube.GroupRecord
+	Schedules  map[string]*tube.Schedule // nil: there is none any more
 }
 
 // NewTubeChanges returns TubeChanges without any change.
 func NewTubeChanges() TubeChanges {
 	return TubeChanges{
 		make(map[string]Pause), make(map[TubeKey]Tombstone), make(map[string]*tube.Policy), make(map[string]ImportMark),
-		make(map[TubeKey]tube.GroupRecord),
+		make(map[TubeKey]tube.GroupRecord), make(map[string]*tube.Schedule),
 	}
 }
 
@@ -76,10 +78,11 @@ func NewTubeChanges() TubeChanges {
 // first what FirstSegment will return. The keys are in ascending order.
 func (in *Ingest) SetOthers(c TubeChanges, lastID, first uint64) error {
 	return errors.Join(
-		in.setGroups(c.Groups),
 		in.setTombstones(c.Tombstones),
+		in.setGroups(c.Groups),
 		in.setImports(c.Imports),
 		in.set(others, []byte{lastIDKey}, binary.BigEndian.AppendUint64(nil, lastID)),
+		in.setSchedules(c.Schedules),
 		in.setPauses(c.Pauses),
 		in.setPolicies(c.Policies),
 		in.set(others, []byte{segmentKey}, binary.BigEndian.AppendUint64(nil, first)),
@@ -89,15 +92,31 @@ func (in *Ingest) SetOthers(c TubeChanges, lastID, first uint64) error {
 // comparesPerYield is how many comparisons of a sort are made between two calls of yield.
 const comparesPerYield = 64
 
-func (in *Ingest) setTombstones(tombs map[TubeKey]Tombstone) (err error) {
+// yielding returns compare for a long sort, with calls of yield.
+func yielding[T any](in *Ingest, compare func(a, b T) int) func(a, b T) int {
 	n := 0
-	keys := slices.SortedFunc(maps.Keys(tombs), func(a, b TubeKey) int {
+	return func(a, b T) int {
 		if n++; n%comparesPerYield == 0 {
 			in.yield()
 		}
-		return a.compare(b)
-	})
-	for _, k := range keys {
+		return compare(a, b)
+	}
+}
+
+func (in *Ingest) setSchedules(schedules map[string]*tube.Schedule) (err error) {
+	for _, name := range slices.SortedFunc(maps.Keys(schedules), yielding(in, cmp.Compare[string])) {
+		s, key := schedules[name], append([]byte{scheduleKey}, name...)
+		if s == nil {
+			err = errors.Join(err, in.delete(others, key))
+		} else {
+			err = errors.Join(err, in.set(others, key, AppendSchedule(nil, s)))
+		}
+	}
+	return err
+}
+
+func (in *Ingest) setTombstones(tombs map[TubeKey]Tombstone) (err error) {
+	for _, k := range slices.SortedFunc(maps.Keys(tombs), yielding(in, TubeKey.compare)) {
 		if tomb := tombs[k]; tomb.Until == 0 {
 			err = errors.Join(err, in.delete(others, k.tablesKey(tombstoneKey)))
 		} else {

@@ -182,22 +182,23 @@ func (c *checker) countTubes(ctx context.Context, p *checkedPartition, t *partit
 func (c *checker) countSome(ctx context.Context, p *checkedPartition, t *partitionCounts, names []string) (n int, err error) {
 	args := []string{"tubes"}
 	for _, name := range names {
-		args = append(args, name, strconv.Itoa(t.reserved[name]), "", "")
+		args = append(args, name, strconv.Itoa(t.reserved[name]), "", "", "")
 	}
 	reply, err := c.addTubes(ctx, p, t, args)
 	if err != nil || reply.int(1) == 0 {
 		return reply.int(0), err
 	}
 	n = reply.int(0)
-	all, urgent := 0, 0
+	all, urgent, lone := 0, 0, 0
 	err = c.walk(ctx, p, []string{"joined", names[n]}, func(reply checkReply) {
 		all += reply.int(1)
 		urgent += reply.int(2)
+		lone += reply.int(3)
 	})
 	if err != nil {
 		return n, err
 	}
-	_, err = c.addTubes(ctx, p, t, []string{"tubes", names[n], strconv.Itoa(t.reserved[names[n]]), strconv.Itoa(all), strconv.Itoa(urgent)})
+	_, err = c.addTubes(ctx, p, t, []string{"tubes", names[n], strconv.Itoa(t.reserved[names[n]]), strconv.Itoa(all), strconv.Itoa(urgent), strconv.Itoa(lone)})
 	return n + 1, err
 }
 

@@ -48,8 +48,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Check compares the records of jobs with the queues, both ways, and the counters and policies
-// with what is there. It reports the faults, and returns how many jobs it has checked. Instances can be
+// Check compares the records of jobs with the queues, both ways, and the counters, policies and
+// schedules with what is there. It reports the faults, and returns how many jobs it has checked. Instances can be
 // running: one script sees all or nothing of one of their calls, and what takes several scripts
 // is compared only if nothing has changed meanwhile. With repair no instance may be running,
 // and faults are corrected. No script keeps Redis busy for long.

@@ -83,14 +83,18 @@ func (c *checker) addKey(ctx context.Context, f *workerPool, p *checkedPartition
 		p.queues = append(p.queues, key)
 	case "groups":
 		p.holders[name] = true
-	case "ready", "lane-ready", "delayed", "buried", "leases":
+	case "ready", "lane-ready", "lone-ready", "delayed", "buried", "leases":
 		p.queues = append(p.queues, key)
 	case "keys":
 		f.do(func() error { return c.checkKeys(ctx, p, name) })
 	case "lane-jobs", "lane-reserved", "eligible", "configured", "rechecks":
 		f.do(func() error { return c.checkGroups(ctx, p, "zscan", kind, name) })
-	case "lanes", "group-limits", "group-pauses", "starts":
+	case "lanes", "lone", "group-limits", "group-pauses", "starts":
 		f.do(func() error { return c.checkGroups(ctx, p, "hscan", kind, name) })
+	case "schedules", "schedule-bodies":
+		f.do(func() error { return c.checkSchedules(ctx, p, "hscan", kind) })
+	case "schedule-names", "schedule-dues", "schedule-claims":
+		f.do(func() error { return c.checkSchedules(ctx, p, "zscan", kind) })
 	case "expiring":
 		f.do(func() error { return c.checkExpiring(ctx, p) })
 	}
@@ -139,7 +143,7 @@ func (c *checker) checkGroups(ctx context.Context, p *checkedPartition, scan, ki
 		}
 		cursor = next
 	}
-	if kind != "lane-jobs" && kind != "lane-reserved" {
+	if kind != "lane-jobs" && kind != "lane-reserved" && kind != "lone" {
 		return nil
 	}
 	_, _, err := c.ask(ctx, p, groupsScript, []string{kind, name}) // whether the tube is known

@@ -82,7 +82,7 @@
 
 -- Files: batch/ has the parts that every call runs, fast/ the operations of nearly every batch,
 -- slow/ the other operations and what they share, tagged/ what needs tags, policies or leases,
--- groups/ what needs groups or limits, bulk/ operations on many jobs, shared/ what fsck's scripts need too. A line '--include'
+-- groups/ what needs groups or limits, schedules/ the operations on schedules, bulk/ operations on many jobs, shared/ what fsck's scripts need too. A line '--include'
 -- stands for a file here, or for data that luadata.go generates.
 
 --include data: keys
@@ -137,6 +137,7 @@ function slow_functions()
 --include slow/peek.lua
 --include slow/stats.lua
 --include slow/refs.lua
+--include slow/schedules.lua
 --include slow/tick.lua
 --include slow/instances.lua
   local function define_tagged()
@@ -199,6 +200,7 @@ while ARGV[at] do
   else
     if word ~= 'put-delayed' then write_new_jobs() end
     SLOW = SLOW or slow_functions()
+    if sub(word, 1, 7) == 'grouped' then SLOW.groups() end
     at = SLOW[word](at + 1)
   end
 end

@@ -26,6 +26,7 @@ var data = map[string]func() string{
 	"data: counters":          counters,
 	"data: times":             times,
 	"data: limits":            limits,
+	"data: schedules":         schedules,
 }
 
 // keys defines the format of ids in keys, and below which priority a job is urgent.
@@ -146,6 +147,11 @@ func limits() string {
 	return fmt.Sprintf("local PERIODS, STRICT = { %s}, %d\n", &periods, tube.Strict) +
 		fmt.Sprintf("local NOT_HELD, HELD_BY_PAUSE, HELD_BY_CONCURRENCY, HELD_BY_RATE = %d, %d, %d, %d\n",
 			tube.NotHeld, tube.HeldByPause, tube.HeldByConcurrency, tube.HeldByRate)
+}
+
+// schedules defines for how many ms a schedule is claimed.
+func schedules() string {
+	return fmt.Sprintf("local CLAIM = %d\n", tube.ClaimTime.Milliseconds())
 }
 
 // counters is the names of the counters of a job.

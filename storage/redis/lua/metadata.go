@@ -23,7 +23,7 @@ import (
 //     CHANGING; pack_reason(f) returns these bytes.
 //
 // The fields of the table are key (empty if there is none), void, retry (nil, or ms), doubled,
-// jitter, on_expire and group (nil), max (0: no limit), dead (empty), key_ttl (nil, or ms), from_tube
+// jitter, on_expire and group (nil), occurrence (nil, or its bytes in the block), max (0: no limit), dead (empty), key_ttl (nil, or ms), from_tube
 // (empty), from_id, parked (a tube.Parked), failures_before, deliveries_before, lease, and length;
 // flags; headers (nil, or their bytes in the block), capacity (0, or that of the reason), and with
 // that reason and failed_ms; expires (nil, or ms). more_at and more_end are how many bytes of the
@@ -35,6 +35,7 @@ func metadata() string {
 		fmt.Sprintf("local HAS_HEADERS, HAS_REASON, REASON_HEAD, REASON_STEP = %d, %d, %d, %d\n", schema.HasHeaders, schema.HasReason, schema.ReasonHead, schema.ReasonStep) +
 		fmt.Sprintf("local HAS_RETRY, HAS_MAX, HAS_DEAD, HAS_KEY_TTL, HAS_FROM = %d, %d, %d, %d, %d\n", schema.HasRetry, schema.HasMax, schema.HasDead, schema.HasKeyTTL, schema.HasFrom) +
 		fmt.Sprintf("local HAS_MORE, HAS_DOUBLED, HAS_JITTER, HAS_ON_EXPIRE, HAS_EXPIRES, HAS_GROUP = %d, %d, %d, %d, %d, %d\n", schema.HasMore, schema.HasDoubled, schema.HasJitter, schema.HasOnExpire, schema.HasExpires, schema.HasGroup) +
+		fmt.Sprintf("local HAS_OCCURRENCE = %d\n", schema.HasOccurrence) +
 		metadataText
 }
 
@@ -47,6 +48,11 @@ local function read_more(f, text, at, start)
   if has(HAS_JITTER) then f.jitter, at = struct.unpack('B', text, at) end
   if has(HAS_ON_EXPIRE) then f.on_expire, at = struct.unpack('B', text, at) end
   if has(HAS_GROUP) then f.group, at = struct.unpack('Bc0', text, at) end
+  if has(HAS_OCCURRENCE) then
+    local from = at
+    at = at + 1 + string.byte(text, at) + 8
+    f.occurrence = string.sub(text, from, at - 1)
+  end
   if has(HAS_EXPIRES) then
     f.expires_at = at - start
     f.expires, at = struct.unpack('>I8', text, at)
@@ -150,7 +156,7 @@ end
 func placement() string {
 	return fmt.Sprintf("local PUT_NEW, PUT_TOMBSTONE, PUT_DUPLICATE, PUT_REFUSED = %d, %d, %d, %d\n",
 		tube.PutNew, tube.PutExisting, tube.PutDuplicate, tube.PutRefused) +
-		fmt.Sprintf("local REPLACE, FAIL, RANGE_FROM = %d, %d, %d\n", tube.Replace, tube.Fail, schema.RangeFrom) + `
+		fmt.Sprintf("local REPLACE, FAIL, RANGE_FROM, FOLLOW = %d, %d, %d, %d\n", tube.Replace, tube.Fail, schema.RangeFrom, tube.Follow) + `
 local function partition_of(name)
   if partitions == 1 then return 0 end
   local hash = 2166136261

@@ -27,6 +27,7 @@ import (
 //	jitter             2: per cent
 //	on-expire          4: a tube.OnExpire
 //	group              16: its name
+//	occurrence         32: schedule, and its nominal time, ms
 //	expires            8: when, ms since the epoch
 //	headers            32: size of what follows in 2 bytes; trace, '' if none; and of each meta its
 //	                   name, and its value after 2 bytes of length
@@ -56,6 +57,7 @@ const (
 	HasOnExpire
 	HasExpires
 	HasGroup
+	HasOccurrence
 )
 
 const (
@@ -79,7 +81,7 @@ const (
 	MaxGrowth = 1100
 
 	// MaxMetadata is an upper limit of the size of a block.
-	MaxMetadata = MaxGrowth + 2 + 1 + 55 + 1024 + 16*(1+2)
+	MaxMetadata = MaxGrowth + 2 + 1 + 55 + 1024 + 16*(1+2) + 1 + 255 + 8
 
 	// LowerCase is added to the letter of a job with metadata.
 	LowerCase = 'a' - 'A'
@@ -122,6 +124,21 @@ func AppendMetadata(b []byte, f *tube.Metadata) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(len(b)-from))
 }
 
+// AppendGroup appends the block of a job whose metadata says only that it is in a group.
+func AppendGroup(b []byte, group string) []byte {
+	b = appendShort(append(b, HasMore, 0, HasGroup), group)
+	return binary.BigEndian.AppendUint16(append(b, unchanged[:]...), uint16(groupBlock+len(group)))
+}
+
+// GroupBlock returns the size of that block in bytes.
+func GroupBlock(group string) int { return groupBlock + 2 + len(group) }
+
+// unchanged is the part of a block that changes, before its length, of a job that has just been put.
+var unchanged [ChangingMetadata - 2]byte
+
+// groupBlock is the length field of a block with an empty group.
+const groupBlock = 4 + len(unchanged)
+
 // appendHeaders appends meta and trace.
 func appendHeaders(b []byte, n *tube.Notes) []byte {
 	at := len(b)
@@ -138,7 +155,7 @@ func appendReason(b []byte, n *tube.Notes) []byte {
 	size := 2 + len(n.Reason)
 	capacity := (size + ReasonStep - 1) / ReasonStep * ReasonStep
 	b = binary.BigEndian.AppendUint16(b, uint16(capacity))
-	b = binary.BigEndian.AppendUint64(b, uint64(n.FailedAt)/uint64(time.Millisecond))
+	b = appendMs(b, n.FailedAt)
 	return append(appendText(b, n.Reason), make([]byte, capacity-size)...)
 }
 
@@ -163,7 +180,7 @@ func metadataFlags(f *tube.Metadata) (flags byte) {
 func moreFlags(f *tube.Metadata) (flags byte) {
 	for flag, ok := range map[byte]bool{
 		HasDoubled: f.Doubled > 0, HasJitter: f.Jitter != tube.NoJitter, HasOnExpire: f.OnExpire != tube.NoOnExpire, HasExpires: f.Expires != 0,
-		HasGroup: f.Group != "",
+		HasGroup: f.Group != "", HasOccurrence: f.Occurrence != nil,
 	} {
 		if ok {
 			flags |= flag
@@ -191,8 +208,11 @@ func appendMore(b []byte, f *tube.Metadata) []byte {
 	if flags&HasGroup != 0 {
 		b = appendShort(b, f.Group)
 	}
+	if flags&HasOccurrence != 0 {
+		b = appendMs(appendShort(b, f.Occurrence.Schedule), f.Occurrence.Nominal)
+	}
 	if flags&HasExpires != 0 {
-		b = binary.BigEndian.AppendUint64(b, uint64(f.Expires/tube.Instant(time.Millisecond)))
+		b = appendMs(b, f.Expires)
 	}
 	return b
 }
@@ -212,10 +232,17 @@ func (r *metadataReader) readMore(f *tube.Metadata) {
 	if flags&HasGroup != 0 {
 		f.Group = r.short()
 	}
+	if flags&HasOccurrence != 0 {
+		f.Occurrence = &tube.Occurrence{Schedule: r.short(), Nominal: tube.Instant(r.ms())}
+	}
 	if flags&HasExpires != 0 {
-		f.Expires = tube.Instant(r.number(8)) * tube.Instant(time.Millisecond)
+		f.Expires = tube.Instant(r.ms())
 	}
 	r.bad = r.bad || f.OnExpire > tube.LastOnExpire || f.Doubled > 0 && len(f.Retry) != 2
+}
+
+func appendMs(b []byte, at tube.Instant) []byte {
+	return binary.BigEndian.AppendUint64(b, uint64(at/tube.Instant(time.Millisecond)))
 }
 
 func appendShort(b []byte, text string) []byte { return append(append(b, byte(len(text))), text...) }

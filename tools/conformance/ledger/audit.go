@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -180,6 +181,7 @@ func (l *Ledger) live(ctx context.Context) (n int, ok bool) {
 // dead become ready later than others.
 func (l *Ledger) drain(ctx context.Context) error {
 	tubes := l.allTubes()
+	vain := make([]int, len(tubes))
 	for {
 		n, ok := l.live(ctx)
 		switch {
@@ -191,12 +193,18 @@ func (l *Ledger) drain(ctx context.Context) error {
 		l.audit(func(c *client, number int) {
 			for i := number; i < len(tubes); i += auditors {
 				c.kickAll(ctx, tubes[i])
-				c.deleteAll(ctx, tubes[i])
+				vain[i] = c.empty(ctx, tubes[i], vain[i])
 			}
 		})
+		if l.Report().Stuck > 0 {
+			return errStuck
+		}
 		pause(ctx)
 	}
 }
+
+// errStuck ends a Drain that would have no end.
+var errStuck = errors.New("there are jobs that nobody gets")
 
 // kickAll kicks the buried jobs of a tube and then the delayed ones.
 func (c *client) kickAll(ctx context.Context, name string) {
@@ -210,9 +218,31 @@ func (c *client) kickAll(ctx context.Context, name string) {
 	}
 }
 
-// deleteAll deletes the ready jobs of a tube, many with one packet. It closes the
-// connection, which watches only that tube.
-func (c *client) deleteAll(ctx context.Context, name string) {
+// empty deletes the ready jobs of a tube. If it has limits, and jobs, it waits for the first one; it
+// returns how many times it has waited in vain, with those before that.
+func (c *client) empty(ctx context.Context, name string, vain int) int {
+	if c.ledger.config.GroupLimit == 0 || !slices.Contains(c.ledger.keyed, name) {
+		c.deleteAll(ctx, name, 0)
+		return 0
+	}
+	n, end := 0, unknown
+	if c.connect(ctx) {
+		n, end = c.statsTube(name)
+	}
+	if end != done || n == 0 || c.deleteAll(ctx, name, longestWait) {
+		return 0
+	}
+	if vain++; vain > 1 && c.connect(ctx) {
+		if n, end = c.statsTube(name); end == done && n > 0 {
+			c.ledger.stuck(name, n)
+		}
+	}
+	return vain
+}
+
+// deleteAll deletes the ready jobs of a tube, many with one packet, and waits for the first one. It closes
+// the connection, which watches only that tube. It returns whether there could have been a job.
+func (c *client) deleteAll(ctx context.Context, name string, wait time.Duration) (any bool) {
 	defer c.close()
 	c.close()
 	for c.connect(ctx) {
@@ -224,14 +254,17 @@ func (c *client) deleteAll(ctx context.Context, name string) {
 		unsure := false
 		sent, since := c.ledger.sending(), time.Now()
 		for range drainBatch {
-			requests = append(requests, request{text: "reserve-with-timeout 0\r\n", want: "RESERVED", settle: func(r reply) {
+			text := fmt.Sprintf("reserve-with-timeout %d\r\n", int(wait.Seconds()))
+			requests = append(requests, request{text: text, want: "RESERVED", wait: wait, settle: func(r reply) {
 				unsure = unsure || r.end == unknown
 				if r.end == done {
-					got = append(got, c.toDelete(r, sent, since))
+					got = append(got, c.toDelete(r, name, sent, since))
 				}
 			}})
+			wait = 0
 		}
 		c.exchange(requests, nil)
+		any = any || unsure || len(got) > 0
 		switch {
 		case len(got) > 0 && c.conn != nil:
 			var deletes []request
@@ -242,20 +275,21 @@ func (c *client) deleteAll(ctx context.Context, name string) {
 		case len(got) > 0 || unsure:
 			pause(ctx)
 		case len(got) == 0:
-			return
+			return any
 		}
 	}
+	return true
 }
 
 // toDelete checks a job that was delivered, records that it is about
 // to be deleted, and returns the command.
-func (c *client) toDelete(r reply, sent uint64, since time.Time) func() request {
+func (c *client) toDelete(r reply, name string, sent uint64, since time.Time) func() request {
 	text := fmt.Sprintf("delete %d\r\n", r.id)
 	e := c.ledger.seen(r.id, r.body, sent)
 	if e == nil {
 		return func() request { return request{text: text, want: "DELETED", settle: none} }
 	}
-	c.handedOut(e, sent, &hold{addr: c.at, since: since})
+	c.handedOut(e, sent, &hold{addr: c.at, since: since, tube: name})
 	return func() request {
 		h := c.giveUp(e)
 		c.ledger.deleting(e)

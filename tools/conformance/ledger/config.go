@@ -20,6 +20,10 @@ type Config struct {
 	Leasers   int
 	LeasePace time.Duration
 
+	// GroupLimit, if not 0, is how many jobs of a group can be reserved in a tube at a time. Leasers put
+	// their jobs into groups then, and pause these now and then.
+	GroupLimit int
+
 	// Settle is how long the move of their jobs from one tube to another may take; 20 s if 0.
 	Settle time.Duration
 

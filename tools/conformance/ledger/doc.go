@@ -44,6 +44,9 @@
 //   - Its job may get another id, in its dead-letter tube or when it is moved. It is there
 //     under one of them at a time, and can be found by its key in one tube (Twice, Lost). On
 //     its way it may be in both or in neither, for some seconds.
+//   - With Config.GroupLimit, never more jobs of a group are reserved in a tube than that, and none while
+//     the group is paused (Exceeded). When the tubes are emptied, a client that waits for a job gets one
+//     as long as there are some (Stuck).
 //   - Each lease of an id is larger than those before (Tokens). Only the TTR ends it:
 //     there is no excuse (Contested, Robbed). Whatever is asked with one that is over is
 //     refused, by whichever server (Obeyed).

@@ -20,6 +20,8 @@ type hold struct {
 
 	// lease reports that the reservation belongs to no connection: only the TTR ends it.
 	lease bool
+
+	tube string // the tube of the job; "" if it is not known
 }
 
 // Excuses that do not depend on the server.
@@ -72,6 +74,7 @@ func (c *client) handedOut(e *entry, sent uint64, h *hold) {
 				e, h.addr, clockTime(h.since), other.addr, clockTime(other.since), clockTime(time.Now()))
 		}
 	}
+	l.checkLimits(e, h, sent)
 	if !c.ending {
 		c.drop(e)
 		e.held = slices.DeleteFunc(e.held, func(other *hold) bool { return other.lease && l.excused(e, other) != "" })

@@ -37,6 +37,9 @@ func (l *Ledger) beginKeyed(producer int, rng *rand.Rand) *entry {
 	defer l.mu.Unlock()
 	e.key = fmt.Sprintf("%s-%d-%d", l.config.Name, e.producer, e.seq)
 	e.tube = l.keyed[rng.IntN(len(l.keyed)-1)]
+	if l.config.GroupLimit > 0 && rng.IntN(5) > 0 {
+		e.group = groupName(rng.IntN(groups))
+	}
 	e.line = l.keyedLine(e, rng)
 	return e
 }

@@ -49,7 +49,7 @@ var keyedLies = []keyedLie{
 	{"none", func(_ *forger, s storage.Store, op *storage.Op) { honestly(s, op) },
 		func(ledger.Report) int { return 0 }},
 	{"a put with a key is done twice", func(_ *forger, s storage.Store, op *storage.Op) {
-		if honestly(s, op); op.Kind == storage.Put && op.Args != nil && op.Answer.Result.Outcome != tube.PutNew {
+		if honestly(s, op); op.Kind == storage.Put && op.Args != nil && op.Answer.Outcome != tube.PutNew {
 			again := *op
 			again.Args = &storage.Args{Tags: &tube.Tags{}}
 			honestly(s, &again)
@@ -80,6 +80,22 @@ var keyedLies = []keyedLie{
 				Args: &storage.Args{Lease: op.Answer.Result.Lease}})
 		}
 	}, func(r ledger.Report) int { return min(r.Contested, r.Robbed) }},
+	{"a lease is beyond the limit", func(_ *forger, s storage.Store, op *storage.Op) {
+		if op.Kind != storage.SetPolicy {
+			honestly(s, op)
+		}
+	}, func(r ledger.Report) int { return r.Exceeded }},
+	{"a lease of a paused group", func(_ *forger, s storage.Store, op *storage.Op) {
+		if op.Kind != storage.PauseGroup {
+			honestly(s, op)
+		}
+	}, func(r ledger.Report) int { return r.Exceeded }},
+	{"a group is blocked for ever", func(_ *forger, s storage.Store, op *storage.Op) {
+		if op.Kind == storage.PauseGroup {
+			op.Delay = 3600
+		}
+		honestly(s, op)
+	}, func(r ledger.Report) int { return r.Stuck }},
 	{"a moved job stays where it was", func(f *forger, s storage.Store, op *storage.Op) {
 		if op.Kind != storage.MoveJobs || op.State != tube.Ready {
 			honestly(s, op)
@@ -114,7 +130,7 @@ func TestKeyedLies(t *testing.T) {
 			t.Parallel()
 			r, err := lie.load(t)
 			if lie.name == "none" {
-				if err != nil || r.Renamed < 20 || r.PastRefused < 20 || r.Repeated < 2 {
+				if err != nil || r.Renamed < 20 || r.PastRefused < 20 || r.Repeated < 2 || r.Full < 20 || r.Pauses < 5 {
 					t.Error(r, err)
 				}
 			} else if err == nil || lie.got(r) == 0 {
@@ -128,7 +144,7 @@ func TestKeyedLies(t *testing.T) {
 func (lie *keyedLie) load(t *testing.T) (ledger.Report, error) {
 	f := &forger{leases: make(map[uint64]uint64)}
 	addr := serve(t, &liar{embedded.NewMemory(), func(s storage.Store, op *storage.Op) { lie.do(f, s, op) }}, func(l net.Listener) net.Listener { return torn{l} })
-	record := ledger.New(ledger.Config{Addrs: []string{addr}, Seed: 1, MaxBody: 300, Leasers: 6, LeasePace: time.Millisecond, Settle: 500 * time.Millisecond})
+	record := ledger.New(ledger.Config{Addrs: []string{addr}, Seed: 1, MaxBody: 300, Leasers: 6, LeasePace: time.Millisecond, GroupLimit: 2, Settle: 500 * time.Millisecond})
 	ctx, stop := context.WithTimeout(context.Background(), 2*patience)
 	defer stop()
 	running, enough := context.WithCancel(ctx)

@@ -29,6 +29,7 @@ type leaser struct {
 	leases   []*lease // leases that it has done nothing with yet
 	again    *entry   // its put is to be repeated
 	watching *wire    // the connection that watches its tubes; a new one does not yet
+	only     string   // the only tube that it watches; "" if there are more
 }
 
 // lease puts jobs with keys, leases some and finishes them, through changing servers.
@@ -48,7 +49,8 @@ func (l *Ledger) lease(ctx context.Context, c *client, number int) {
 	l.abandon(b.again)
 }
 
-// watch makes a new connection watch the tubes of leasers, with or without that of dead letters.
+// watch makes a new connection watch the tubes of leasers, with or without that of dead letters; or,
+// if there are limits, mostly one of them.
 func (b *leaser) watch() (requests []request) {
 	if b.watching == b.wire {
 		return nil
@@ -57,6 +59,11 @@ func (b *leaser) watch() (requests []request) {
 	tubes := b.ledger.keyed
 	if b.rng.IntN(3) == 0 {
 		tubes = tubes[:len(tubes)-1]
+	}
+	b.only = ""
+	if b.ledger.config.GroupLimit > 0 && b.rng.IntN(3) > 0 {
+		b.only = b.tube()
+		tubes = []string{b.only}
 	}
 	for _, name := range tubes {
 		requests = append(requests, request{text: fmt.Sprintf("watch %s\r\n", name), want: "WATCHING", settle: none})
@@ -81,6 +88,8 @@ func (b *leaser) next() []request {
 		return b.tryPast()
 	case n < 98:
 		return []request{b.move()}
+	case n < 99 && b.ledger.config.GroupLimit > 0:
+		return []request{b.pauseGroup()}
 	}
 	return []request{
 		{text: fmt.Sprintf("use %s\r\n", b.tube()), want: "USING", settle: none},
@@ -107,7 +116,7 @@ func (b *leaser) put(e *entry) []request {
 // take leases a job if one becomes ready within a second.
 func (b *leaser) take() request {
 	wait := time.Duration(b.rng.IntN(4)/3) * time.Second
-	sent, since := b.ledger.sending(), time.Now()
+	sent, since, only := b.ledger.sending(), time.Now(), b.only
 	return request{text: fmt.Sprintf("reserve-lease %d\r\n", int(wait.Seconds())), want: "LEASED", wait: wait, settle: func(r reply) {
 		if r.end != done {
 			return
@@ -116,7 +125,7 @@ func (b *leaser) take() request {
 		if e == nil {
 			return
 		}
-		x := &lease{e: e, id: r.id, token: r.token, h: &hold{addr: b.at, since: since, lease: true}}
+		x := &lease{e: e, id: r.id, token: r.token, h: &hold{addr: b.at, since: since, lease: true, tube: only}}
 		b.ledger.tokenGiven(x, sent)
 		b.handedOut(e, sent, x.h)
 		b.leases = append(b.leases, x)
@@ -190,6 +199,9 @@ func (b *leaser) move() request {
 // keyedLine makes the line of a put with random tags, without its end.
 func (l *Ledger) keyedLine(e *entry, rng *rand.Rand) string {
 	line := fmt.Sprintf("put %d %d %d %d key:%s key-ttl:1h", rng.Uint32N(100), rng.IntN(8)/7, int(e.ttr.Seconds()), len(l.body(e)), e.key)
+	if e.group != "" {
+		line += " group:" + e.group
+	}
 	line += []string{"", " retry:100ms,400ms", " retry:0,1s,0"}[rng.IntN(3)]
 	if rng.IntN(2) == 0 {
 		line += fmt.Sprintf(" max:%d", 1+rng.IntN(4))

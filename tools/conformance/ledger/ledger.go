@@ -25,6 +25,7 @@ type Ledger struct {
 	ids     map[uint64]*entry // every id that was ever seen
 	others  map[uint64]bool   // ids of jobs that other programs have put, see Foreign
 	past    []lease           // some ended leases
+	lanes   map[lane]*laneRecord
 	report  Report
 
 	asking     map[*client]time.Time    // clients that have no reply yet, and since when
@@ -53,6 +54,7 @@ type entry struct {
 	// For keyed puts only. They are repeated until there is a reply.
 	key   string
 	tube  string
+	group string // "" for none
 	line  string // the command, without its end
 	tried bool
 	acked uint64 // the event of the first reply that notified of the job
@@ -69,7 +71,7 @@ func New(config Config) *Ledger {
 	l := &Ledger{
 		config: config, slots: make(chan struct{}, config.Backlog), next: make([]int, config.Producers+config.Bursters+config.Leasers),
 		entries: make(map[putKey]*entry), ids: make(map[uint64]*entry), others: make(map[uint64]bool),
-		report: Report{Shared: make(map[string]int)},
+		report: Report{Shared: make(map[string]int)}, lanes: make(map[lane]*laneRecord),
 		asking: make(map[*client]time.Time), unanswered: make(map[string]time.Duration),
 	}
 	for i := range config.Tubes {

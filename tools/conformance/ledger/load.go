@@ -36,6 +36,7 @@ func (l *Ledger) Run(ctx context.Context) {
 			})
 		}
 	}
+	l.setLimits(ctx)
 	start(l.config.Producers, l.produce)
 	start(l.config.Consumers, l.consume)
 	start(l.config.Kickers, l.kick)

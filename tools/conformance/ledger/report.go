@@ -37,10 +37,13 @@ type Report struct {
 	// jobs that were found under another id, refused ended leases.
 	Repeated, Leases, Moved, Renamed, PastRefused int
 
+	// Counts of limits: reservations that were the last one that a limit allows, and paused groups.
+	Full, Pauses int
+
 	// Faults of the server; see the package comment.
 	Lost, Undead, DeletedTwice, Twice, Reused, Changed, Strange, Miscounted, Garbled int
 	Contested, Robbed                                                                int
-	Tokens, Obeyed                                                                   int
+	Tokens, Obeyed, Exceeded, Stuck                                                  int
 
 	// Faults describes the first of them.
 	Faults []string
@@ -111,6 +114,9 @@ func (r Report) String() string {
 		s += fmt.Sprintf(", leases %d, of the past refused %d, puts repeated %d, jobs moved %d, with another id %d",
 			r.Leases, r.PastRefused, r.Repeated, r.Moved, r.Renamed)
 	}
+	if r.Full > 0 {
+		s += fmt.Sprintf(", limits reached %d, groups paused %d", r.Full, r.Pauses)
+	}
 	s += fmt.Sprintf("; lost %d, back from the dead %d, deleted twice %d, put twice %d, ids reused %d",
 		r.Lost, r.Undead, r.DeletedTwice, r.Twice, r.Reused)
 	for _, rare := range []struct {
@@ -123,6 +129,8 @@ func (r Report) String() string {
 		{"taken from who had it", r.Robbed},
 		{"leases that do not grow", r.Tokens},
 		{"leases of the past that were obeyed", r.Obeyed},
+		{"reserved though a limit or a pause held it", r.Exceeded},
+		{"tubes whose jobs nobody gets", r.Stuck},
 	} {
 		if rare.n > 0 {
 			s += fmt.Sprintf(", %s %d", rare.name, rare.n)

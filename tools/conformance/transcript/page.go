@@ -17,7 +17,7 @@ func unquote(s string) string {
 // pageLine is one line of a stats page as it came.
 type pageLine struct{ key, value string }
 
-var pageKey = regexp.MustCompile(`^[a-z-]+$`)
+var pageKey = regexp.MustCompile(`^[a-z0-9-]+$`)
 
 // yaml splits the body of an OK reply into its lines.
 func yaml(r reply) ([]string, error) {

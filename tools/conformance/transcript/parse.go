@@ -147,7 +147,7 @@ var (
 	dialogue  = regexp.MustCompile(`^([a-z][a-z0-9]*)(>>|~>|\?>|>|<|=)(?: (.*))?$`)
 	windowed  = regexp.MustCompile(`^(\[[^\]]*\]) ?(.*)$`)
 	dataReply = regexp.MustCompile(`^((RESERVED|FOUND) \S+|LEASED \S+ \S+|OK) [^ ]+$`)
-	indented  = regexp.MustCompile(`^\s+([a-z-]+): (.*)$`)
+	indented  = regexp.MustCompile(`^\s+([a-z0-9-]+): (.*)$`)
 )
 
 type parser struct {

@@ -63,6 +63,8 @@ async function answer(reply) {
 export const tubePath = name => "/v1/tubes/" + encodeURIComponent(name).replace(/\./g, "%2E");
 export const tubePage = name => "#/tube/" + encodeURIComponent(name);
 export const groupPage = (name, group) => tubePage(name) + "/groups/" + encodeURIComponent(group);
+export const schedulePath = name => "/v1/schedules/" + encodeURIComponent(name).replace(/\./g, "%2E");
+export const schedulePage = name => "#/schedules/" + encodeURIComponent(name);
 export const jobPage = id => "#/job/" + id;
 export const workersPage = filter => "#/workers/" + encodeURIComponent(filter);
 

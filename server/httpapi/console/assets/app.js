@@ -8,6 +8,7 @@ import { put } from "./put.js";
 import { parked } from "./parked.js";
 import { server } from "./server.js";
 import { workers } from "./workers.js";
+import { schedules } from "./schedules.js";
 
 const main = document.getElementById("main");
 let leave = null; // ends the current view
@@ -21,6 +22,7 @@ const views = {
   find: { name: "find", title: "Find", view: find, right: "read" },
   put: { name: "put", title: "Put", view: put, right: "put" },
   parked: { name: "parked", title: "Parked", view: parked, right: "read" },
+  schedules: { name: "schedules", title: "Schedules", view: schedules, right: "read" },
   workers: { name: "workers", title: "Workers", view: workers, right: "read" },
   server: { name: "server", title: "Server", view: server, right: "read" },
 };
@@ -81,12 +83,12 @@ function showState() {
 }
 
 // The keyboard shortcuts, as the dialog of ? lists them.
-const help = [["t", "tubes"], ["p", "parked jobs"], ["w", "workers"], ["n", "put a job"], ["s", "server"], ["/", "filter or search"],
+const help = [["t", "tubes"], ["p", "parked jobs"], ["c", "schedules"], ["w", "workers"], ["n", "put a job"], ["s", "server"], ["/", "filter or search"],
   ["↑ ↓ j k", "move in a table"], ["Enter", "open"], ["x", "select"], ["← →", "previous or next job"], ["r", "refresh"], ["Esc", "close; back to the tubes"]];
 
 document.addEventListener("keydown", event => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]),textarea,select,dialog") || main.dataset.view === "signin") return;
-  const pages = { t: "#/", p: "#/parked", w: "#/workers", n: "#/put", s: "#/server" };
+  const pages = { t: "#/", p: "#/parked", c: "#/schedules", w: "#/workers", n: "#/put", s: "#/server" };
   if (Object.hasOwn(pages, event.key)) location.hash = pages[event.key];
   else if (event.key === "/") (main.querySelector("input[type=search]") ?? document.querySelector("#find input")).focus();
   else if (event.key === "r") main.querySelector("[data-read]")?.click();

@@ -12,7 +12,7 @@ local RESERVED, LEASE_SETS, LEASES = PREFIX .. 'reserved:' .. INSTANCE, PREFIX .
 
 local partitions, partition, least, ahead, step = 1, 0, 0, 0, 0
 local void, registering, largest_put, staged = false, false, nil, 0
-local LEASE_SET_FROM, BUDGET = 16, 1048576
+local LEASE_SET_FROM, LONE_SET_FROM, BUDGET = 16, 4, 1048576
 if OPTIONS ~= '' then
   local option = {}
   for name, value in string.gmatch(OPTIONS, '(%l+)=(%-?%d+)') do option[name] = tonumber(value) end
@@ -20,7 +20,7 @@ if OPTIONS ~= '' then
   ahead, step = option.ahead or 0, option.step or 0
   void, registering, largest_put = option.void == 1, option.register == 1, option.largest
   staged = option.staged or 0
-  LEASE_SET_FROM, BUDGET, LARGE = option.leaseset or LEASE_SET_FROM, option.budget or BUDGET, option.large or LARGE
+  LEASE_SET_FROM, LONE_SET_FROM, BUDGET, LARGE = option.leaseset or LEASE_SET_FROM, option.leaseset or LONE_SET_FROM, option.budget or BUDGET, option.large or LARGE
   -- Redis lets a script write if its first write needs no memory.
   if option.full then call('DEL', PREFIX .. 'none') end
 end

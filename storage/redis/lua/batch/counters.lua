@@ -16,12 +16,15 @@ end
 for tube, by in pairs(joined_urgent) do
   if by ~= 0 then call('HINCRBY', PREFIX .. 'tube:' .. tube, 'joined-urgent', format('%d', by)) end
 end
+for tube, by in pairs(sum.lone) do
+  if by ~= 0 then call('HINCRBY', PREFIX .. 'tube:' .. tube, 'joined-lone', format('%d', by)) end
+end
 for tube, by in pairs(deletes) do call('HINCRBY', PREFIX .. 'tube:' .. tube, 'deletes', format('%d', by)) end
 if sum.deleted ~= 0 then call('HINCRBY', COUNTS, 'deleted', format('%d', sum.deleted)) end
 if sum.urgent ~= 0 then call('HINCRBY', COUNTS, 'urgent', format('%d', sum.urgent)) end
 if sum.grouped ~= 0 then call('HINCRBY', COUNTS, 'grouped', format('%d', sum.grouped)) end
 if SLOW then SLOW.write_slow_counters() end
 if limited then -- what comes now can write counters again
-  totals, bytes, joined, joined_urgent, deletes = {}, {}, {}, {}, {}
+  totals, bytes, joined, joined_urgent, deletes, sum.lone = {}, {}, {}, {}, {}, {}
 end
 

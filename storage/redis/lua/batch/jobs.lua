@@ -44,8 +44,10 @@ local function range_of(key, n, terms)
   return key .. ';' .. n .. ';' .. terms
 end
 
--- add_joined adds to the difference between jobs and members in ready:TUBE.
-local function add_joined(tube, pri, by)
+-- add_joined adds to the difference between jobs and members in ready:TUBE and lone-ready:TUBE; lone
+-- says that it is the latter.
+local function add_joined(tube, pri, by, lone)
+  if lone then sum.lone[tube] = (sum.lone[tube] or 0) + by end
   joined[tube] = (joined[tube] or 0) + by
   if tonumber(pri) < URGENT_BELOW then joined_urgent[tube] = (joined_urgent[tube] or 0) + by end
 end

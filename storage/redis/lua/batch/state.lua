@@ -35,6 +35,7 @@ local sum = {
   noted = nil, -- events counted by tube, see OPS.note in slow/tubes.lua
   refused = nil, -- what the reply says of puts refused because of quotas
   earliest = math.huge, -- when the first thing is due that the batch made due
+  lone = {}, -- changes of joined-lone by tube
   -- Changes of the counters with these names. There is none for ready jobs: their number
   -- follows from the others.
   urgent = 0, delayed = 0, buried = 0, deleted = 0, timeouts = 0, grouped = 0,

@@ -19,15 +19,19 @@
 --   urgent          how many jobs of ranges are urgent
 --   joins           alternately a priority, and the change of joined for it
 --   rest, rest_pri  what is left of the last range, and its priority
+--
+-- queue, in the comments, is ready:TUBE, or lone-ready:TUBE with the ready jobs of groups that have no
+-- other one, see groups/lone.lua; lone says that it is that. Its jobs have metadata which says only
+-- their group, unless they are single members.
 
 -- add_range adds the first jobs of a range to found, up to n jobs in total. place is the index
 -- of the range in names. It returns the new number of jobs.
-local function add_range(found, place, member, count, n)
+local function add_range(found, place, member, count, n, set_from)
   local size, terms, pri, ttr, inst = string.match(member, '^;(%d+);((%d+);(%d+);(.*))', KEY_LENGTH + 1)
   local first, wanted = sub(member, 1, KEY_LENGTH), math.min(size, n - count)
   local id, left = tonumber(sub(member, #PREFIX + 1, KEY_LENGTH)), size - wanted
   local cached = not leasing and inst == INSTANCE and id >= CACHED_FROM
-  if not cached or wanted < LEASE_SET_FROM then
+  if not cached or wanted < set_from then
     found.keys[count + 1] = first
     for k = 1, wanted - 1 do found.keys[count + 1 + k] = key_of(id + k * partitions) end
   end
@@ -43,22 +47,23 @@ local function add_range(found, place, member, count, n)
   return count + wanted
 end
 
--- find_first finds up to n ready jobs of a tube, and changes nothing. It reads only a few
--- members at first, as they can be ranges.
+-- find_first finds up to n ready jobs of a queue, and changes nothing. set_from is from how many jobs on
+-- they become a lease set, LEASE_SET_FROM if it is nil. It reads only a few members at first, as they
+-- can be ranges.
 local FEW = 8
-function find_first(tube, n)
+function find_first(queue, n, set_from)
   local keys, names, sizes, count, used = {}, {}, {}, 0, 0
   local found = { keys = keys, names = names, sizes = sizes, ttrs = {}, cached = {}, joins = {},
     any_cached = false, urgent = 0, count = 0 }
   repeat
     local want = used == 0 and n > FEW and FEW or n - count
-    local members = call('ZRANGE', READY .. tube, format('%d', used), format('%d', used + want - 1))
+    local members = call('ZRANGE', queue, format('%d', used), format('%d', used + want - 1))
     for k = 1, #members do
       if count == n then break end
       local member = members[k]
       used = used + 1
       if #member > KEY_LENGTH then
-        count = add_range(found, used, member, count, n)
+        count = add_range(found, used, member, count, n, set_from or LEASE_SET_FROM)
       else
         count = count + 1
         keys[count], names[used], sizes[used] = member, member, 1
@@ -84,12 +89,12 @@ end
 
 -- add_records adds the records of the jobs in found to the reply, where they are needed. Jobs
 -- without a record are dropped.
-local function add_records(tube, found)
+local function add_records(queue, found)
   local keys, base, sized = not_cached(found), #records, #sizes
   if not keys[1] then return end
   if largest >= LARGE then
     SLOW = SLOW or slow_functions()
-    if not SLOW.add_any_size(keys) then SLOW.drop_lost(tube, found, base, sized) end
+    if not SLOW.add_any_size(keys) then SLOW.drop_lost(queue, found, base, sized) end
     return
   end
   local raw, at = call('MGET', unpack(keys)), base
@@ -101,7 +106,7 @@ local function add_records(tube, found)
   end
   if at < base + #keys then
     SLOW = SLOW or slow_functions()
-    SLOW.drop_lost(tube, found, base, sized)
+    SLOW.drop_lost(queue, found, base, sized)
   end
 end
 
@@ -125,10 +130,10 @@ local function deadline_of(ttr)
 end
 
 -- hold makes the jobs in found reserved jobs of this instance. Those of one range become a
--- lease set if they are many and have no metadata (all jobs of a range have it, or none). The
--- records that the instance needs are in the reply after the first base ones. It returns how
--- many of the single jobs are urgent.
-function hold(found, base)
+-- lease set if they are many and have no metadata (all jobs of a range have it, or none) but perhaps
+-- a group, if they are lone. The records that the instance needs are in the reply after the first base
+-- ones. It returns how many of the single jobs are urgent.
+function hold(found, base, lone)
   local entries, last, sets, before, urgent = {}, 0, nil, 0, 0
   for place, name in ipairs(found.names) do
     local size, ttr = found.sizes[place], found.ttrs[place]
@@ -138,7 +143,7 @@ function hold(found, base)
       if last_urgent then urgent = urgent + 1 end
     end
     local due = deadlines[ttr] or deadline_of(ttr)
-    if size >= LEASE_SET_FROM and (found.cached[place] or sub(records[base + 1], 1, 1) < 'a') then
+    if size >= (lone and LONE_SET_FROM or LEASE_SET_FROM) and (found.cached[place] or lone or sub(records[base + 1], 1, 1) < 'a') then
       name = sub(name, 1, KEY_LENGTH) .. ';' .. size .. ';g' .. due
       entries[last + 1], entries[last + 2], last = due, name, last + 2
       sets = sets or {}
@@ -182,25 +187,25 @@ function lease(found, base)
   return urgent
 end
 
--- reserve_first takes up to n ready jobs of a tube. It returns how many it got, whether there
+-- reserve_first takes up to n ready jobs of a tube, from a queue. It returns how many it got, whether there
 -- may be more, and whether it got fewer because their records are too large. Two commands are
 -- cheaper than ZPOPMIN, which formats the scores and searches for each member.
-function reserve_first(tube, n)
-  local found, cut = find_first(tube, n), false
+function reserve_first(tube, n, queue, lone)
+  local found, cut = find_first(queue, n, lone and LONE_SET_FROM), false
   if found.count == 0 then return 0, false, false end
   largest = largest or tonumber(call('HGET', COUNTS, 'largest') or math.huge)
   if carried + found.count * largest > BUDGET then
     SLOW = SLOW or slow_functions()
-    found, cut = SLOW.fit(tube, found)
+    found, cut = SLOW.fit(queue, found)
     if found.count == 0 then return 0, false, true end
   end
   local count, base, used = found.count, #records, #found.names
-  for k = 1, #found.joins, 2 do add_joined(tube, found.joins[k], found.joins[k + 1]) end
+  for k = 1, #found.joins, 2 do add_joined(tube, found.joins[k], found.joins[k + 1], lone) end
   if leasing then lease_large(found.keys) end
-  add_records(tube, found)
-  call('ZREMRANGEBYRANK', READY .. tube, '0', format('%d', used - 1))
-  if found.rest then call('ZADD', READY .. tube, found.rest_pri, found.rest) end
-  sum.urgent = sum.urgent - (leasing and lease(found, base) or found.urgent + hold(found, base))
+  add_records(queue, found)
+  call('ZREMRANGEBYRANK', queue, '0', format('%d', used - 1))
+  if found.rest then call('ZADD', queue, found.rest_pri, found.rest) end
+  sum.urgent = sum.urgent - (leasing and lease(found, base) or found.urgent + hold(found, base, lone))
   sum.takes, sum.changed = sum.takes + found.count, true
   return found.count, count == n and not cut, cut
 end

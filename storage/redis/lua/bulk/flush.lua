@@ -30,11 +30,11 @@ end
 -- count_left counts that n jobs of a tube have left a queue. They were a member of it, with that
 -- score.
 local function count_left(tube, state, member, score, n)
-  if state ~= 'ready' and state ~= 'lane-ready' then
+  if not string.find(state, 'ready$') then
     sum[state] = sum[state] - n
     return
   end
-  if #member > KEY_LENGTH then add_joined(tube, score, 1 - n) end
+  if #member > KEY_LENGTH then add_joined(tube, score, 1 - n, state == 'lone-ready') end
   if tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent - n end
 end
 
@@ -60,7 +60,7 @@ local function flush_queue(tube, state, w, last, limit)
   end
   if gone[1] then call('ZREM', queue, unpack(gone)) end
   local ended = not members[at] and #members < 2 * most
-  return remove_records(tube, state == 'lane-ready' and 'ready' or state, keys), ended
+  return remove_records(tube, string.match(state, 'ready$') or state, keys), ended
 end
 
 -- remove_from removes jobs with a group from a tube, which are all in one state.
@@ -82,8 +82,8 @@ OPS.last_number = last_number
 -- flush: removes some jobs of a tube that are ready, delayed or buried
 --
 -- ARGV    'flush', tube, states, limit, last, score, key
---           states      of the jobs, in this order, each followed by a space; lane-ready stands for
---                       the ready ones with groups
+--           states      of the jobs, in this order, each followed by a space; lane-ready and lone-ready
+--                       stand for the ready ones with groups
 --           limit       about how many jobs at most
 --           last        the largest id of a job to be removed; '' in the first part
 --           score, key  position in the queue of the first state after which to continue
@@ -96,7 +96,7 @@ OPS['flush'] = function(i)
   local last, w, count = tonumber(ARGV[i + 3]), { score = ARGV[i + 4], key = ARGV[i + 5] }, 0
   repeat
     local state, n, ended = string.match(states, '^[%l-]+'), 0, true
-    if limited or state ~= 'lane-ready' then n, ended = flush_queue(tube, state, w, last or math.huge, left) end
+    if limited or not string.find(state, '-ready') then n, ended = flush_queue(tube, state, w, last or math.huge, left) end
     count, left = count + n, left - n
     if ended then states, w.score, w.key = string.match(states, ' (.*)'), '', '' end
   until states == '' or left <= 0 or not ended

@@ -4,9 +4,12 @@
 
 -- leave_queue removes the first n jobs of a member from a queue of a tube.
 local function leave_queue(tube, state, member, score, n)
-  local queue = PREFIX .. state .. ':' .. tube
-  call('ZREM', queue, member)
-  if state == 'ready' and limited then call('ZREM', PREFIX .. 'lane-ready:' .. tube, member) end
+  local queue, lone = PREFIX .. state .. ':' .. tube, false
+  if call('ZREM', queue, member) == 0 and state == 'ready' and limited then
+    queue = PREFIX .. 'lone-ready:' .. tube
+    lone = call('ZREM', queue, member) == 1
+    if not lone then call('ZREM', PREFIX .. 'lane-ready:' .. tube, member) end
+  end
   if state ~= 'ready' then
     sum[state] = sum[state] - n
     return
@@ -14,10 +17,10 @@ local function leave_queue(tube, state, member, score, n)
   if tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent - n end
   if #member == KEY_LENGTH then return end
   local size, terms = string.match(member, '^;(%d+);(.*)', KEY_LENGTH + 1)
-  add_joined(tube, score, 1 - size)
+  add_joined(tube, score, 1 - size, lone)
   if tonumber(size) > n then
     call('ZADD', queue, score, range_of(key_of(id_of(member) + n * partitions), size - n, terms))
-    add_joined(tube, score, size - n - 1)
+    add_joined(tube, score, size - n - 1, lone)
   end
 end
 

@@ -35,11 +35,10 @@ local function members_behind(queue, w, limit)
   return call('ZRANGE', queue, format('%d', low), format('%d', low + limit - 1), 'WITHSCORES')
 end
 
--- ready_behind is members_behind for all ready jobs of a tube, those with groups too. The second
--- result says whether there are no more.
-local function ready_behind(tube, w, limit)
-  local a, b = members_behind(READY .. tube, w, limit), members_behind(PREFIX .. 'lane-ready:' .. tube, w, limit)
-  local all, x, y, both = #a < 2 * limit and #b < 2 * limit, 1, 1, {}
+-- merge returns up to limit of the first members of two queues, alternately with their scores, and
+-- whether these are all.
+local function merge(a, b, limit)
+  local x, y, both = 1, 1, {}
   while #both < 2 * limit and (a[x] or b[y]) do
     local p, q = tonumber(a[x + 1]), tonumber(b[y + 1])
     if not a[x] or b[y] and (q < p or q == p and b[y] < a[x]) then
@@ -48,7 +47,20 @@ local function ready_behind(tube, w, limit)
       both[#both + 1], both[#both + 2], x = a[x], a[x + 1], x + 2
     end
   end
-  return both, all and not a[x] and not b[y]
+  return both, not a[x] and not b[y]
+end
+
+-- ready_behind is members_behind for all ready jobs of a tube, those with groups too. The second
+-- result says whether there are no more.
+local function ready_behind(tube, w, limit)
+  local found, all = {}, true
+  for _, queue in ipairs({ 'ready:', 'lane-ready:', 'lone-ready:' }) do
+    local more, whole = members_behind(PREFIX .. queue .. tube, w, limit), nil
+    if #more == 2 * limit then all = false end
+    found, whole = merge(found, more, limit)
+    all = all and whole
+  end
+  return found, all
 end
 
 -- queue_behind returns the next members of the queue of a state behind a position, as members_behind

@@ -124,7 +124,7 @@ local function count_reserved(inst, from)
   return -1
 end
 
--- joined_by returns how many more jobs than one a member of ready:TUBE is, and how many of
+-- joined_by returns how many more jobs than one a member of ready:TUBE or lone-ready:TUBE is, and how many of
 -- these are urgent.
 local function joined_by(member)
   if #member <= KEY_LENGTH then return 0, 0 end
@@ -134,20 +134,24 @@ local function joined_by(member)
 end
 
 -- count_joined returns how many more ready jobs than members a tube has, how many of them are
--- urgent, and the next rank; from is a rank too. Reading a member is about as much work as a
--- call.
+-- urgent, how many are lone, and the next rank; from is a rank too: those in lone-ready:TUBE follow those in
+-- ready:TUBE. Reading a member is about as much work as a call.
 local function count_joined(tube, from)
-  local all, urgent = 0, 0
+  local all, urgent, lone, plain = 0, 0, 0, call('ZCARD', PREFIX .. 'ready:' .. tube)
   repeat
-    local members = call('ZRANGE', PREFIX .. 'ready:' .. tube, rank(from), rank(from + 999))
-    work, from = work + 1 + #members, from + #members
+    local is_lone = from >= plain
+    local at = is_lone and from - plain or from
+    local upto = is_lone and at + 999 or math.min(at + 999, plain - 1)
+    local members = call('ZRANGE', PREFIX .. (is_lone and 'lone-ready:' or 'ready:') .. tube, rank(at), rank(upto))
+    work, from = work + 2 + #members, from + #members
     for _, member in ipairs(members) do
       local more, more_urgent = joined_by(member)
       all, urgent = all + more, urgent + more_urgent
+      if is_lone then lone = lone + more end
     end
-    if #members < 1000 then return all, urgent, -1 end
+    if is_lone and #members < 1000 then return all, urgent, lone, -1 end
   until exhausted()
-  return all, urgent, from
+  return all, urgent, lone, from
 end
 
 local function check_timers(tube)
@@ -174,21 +178,23 @@ local function compare_totals(tube, total, deleted, jobs)
   end
 end
 
--- check_tube checks the counters of a tube with that many reserved jobs. all and urgent are the
+-- check_tube checks the counters of a tube with that many reserved jobs. all, urgent and lone are the
 -- sums of what count_joined returns. If they are nil they are counted here, unless there are
 -- too many members: then the tube is not checked, and false is returned.
-local function check_tube(tube, is_reserved, all, urgent)
-  local members, key = call('ZCARD', PREFIX .. 'ready:' .. tube), 'tube:' .. tube
+local function check_tube(tube, is_reserved, all, urgent, lone)
+  local key = 'tube:' .. tube
+  local members = call('ZCARD', PREFIX .. 'ready:' .. tube) + call('ZCARD', PREFIX .. 'lone-ready:' .. tube)
   local report = all and doubt_about(tube) or note
   if not all and members > MOST then return false end
-  if not all then all, urgent = count_joined(tube, 0) end
+  if not all then all, urgent, lone = count_joined(tube, 0) end
   compare(report, key, 'joined', all)
   compare(report, key, 'joined-urgent', urgent)
+  compare(report, key, 'joined-lone', lone)
   local have = call('HMGET', PREFIX .. key, 'joined', 'joined-urgent', 'total', 'deletes', 'pending')
   local ready = members + number(have[1]) + call('ZCARD', PREFIX .. 'lane-ready:' .. tube)
   local delayed, buried = call('ZCARD', PREFIX .. 'delayed:' .. tube), call('ZCARD', PREFIX .. 'buried:' .. tube) + number(have[5])
   sum.ready, sum.delayed, sum.buried = sum.ready + ready, sum.delayed + delayed, sum.buried + buried
-  for _, queue in ipairs({ 'ready:', 'lane-ready:' }) do
+  for _, queue in ipairs({ 'ready:', 'lane-ready:', 'lone-ready:' }) do
     sum.urgent = sum.urgent + call('ZCOUNT', PREFIX .. queue .. tube, '-inf', '(' .. URGENT_BELOW)
   end
   sum.urgent = sum.urgent + number(have[2])
@@ -231,20 +237,20 @@ function STEPS.reserved()
   return next_rank, held, in_sets, tubes
 end
 
--- joined tube from → next rank, all, urgent
+-- joined tube from → next rank, all, urgent, lone
 function STEPS.joined()
-  local all, urgent, next_rank = count_joined(ARGV[5], number(ARGV[6]))
-  return next_rank, all, urgent
+  local all, urgent, lone, next_rank = count_joined(ARGV[5], number(ARGV[6]))
+  return next_rank, all, urgent, lone
 end
 
--- tubes {tube reserved all urgent}… → how many were checked; 1 if the next one has so many members
--- that its all and urgent must be given; and the sums urgent, ready, delayed, buried
+-- tubes {tube reserved all urgent lone}… → how many were checked; 1 if the next one has so many members
+-- that its all, urgent and lone must be given; and the sums urgent, ready, delayed, buried
 function STEPS.tubes()
   local done, too_many = 0, 0
-  for k = 5, #ARGV, 4 do
+  for k = 5, #ARGV, 5 do
     if exhausted() then break end
-    local all, urgent = tonumber(ARGV[k + 2]), tonumber(ARGV[k + 3])
-    if not check_tube(ARGV[k], number(ARGV[k + 1]), all, urgent) then
+    local all, urgent, lone = tonumber(ARGV[k + 2]), tonumber(ARGV[k + 3]), tonumber(ARGV[k + 4])
+    if not check_tube(ARGV[k], number(ARGV[k + 1]), all, urgent, lone) then
       too_many = 1
       break
     end

@@ -14,9 +14,11 @@
 --include shared/limits.lua
 
 for _, tube in ipairs(call('HKEYS', PREFIX .. 'group-tubes')) do
-  if call('EXISTS', PREFIX .. 'lane-jobs:' .. tube, PREFIX .. 'lane-reserved:' .. tube) == 0 then
+  if call('EXISTS', PREFIX .. 'lane-jobs:' .. tube, PREFIX .. 'lane-reserved:' .. tube, PREFIX .. 'lone:' .. tube) == 0 then
     note('group-tubes has ' .. tube .. ', which has no jobs with groups')
     if REPAIR then call('HDEL', PREFIX .. 'group-tubes', tube) end
+  elseif REPAIR then
+    call('HSET', PREFIX .. 'group-tubes', tube, '') -- the limits of its policies are read again
   end
 end
 

@@ -10,7 +10,7 @@
 -- ARGV[4]  the key after the prefix, up to the ':', one of CHECKS
 -- ARGV[5]  tube
 -- ARGV[6…] members of the sorted set, or fields of the hash. Without any, whether the tube is known as
---          one with groups is checked, by lane-jobs or lane-reserved
+--          one with groups is checked, by lane-jobs, lane-reserved or lone
 --
 -- Reply: how many of these were checked, from the first one on, at least one; and a text for each
 -- fault
@@ -90,17 +90,49 @@ end
 -- single, see groups/lanes.lua; nil if there is no record.
 local function read_lane(group)
   local text = call('HGET', key_of('lanes'), group) or ''
-  local kind, entry, first = string.match(text, '^([es])(' .. string.rep('%d', 38) .. ')(%d+)$')
+  local kind, entry, first = string.match(text, '^([es])(' .. string.rep('%d', 47) .. ')(%d+)$')
   if kind then return first, entry .. group, kind == 's' end
-  kind, first = string.match(text, '^([nt])' .. string.rep('%d', 16) .. '(%d+)$')
+  kind, first = string.match(text, '^([nt])' .. string.rep('%d', 25) .. '(%d+)$')
   return first, '', kind == 't'
+end
+
+-- has_reserved returns whether a group has reserved jobs that are not lone.
+local function has_reserved(group)
+  return call('ZRANGEBYLEX', key_of('lane-reserved'), '[' .. group .. '\0', '(' .. group .. '\1', 'LIMIT', '0', '1')[1] ~= nil
+end
+
+-- make_ordinary makes a job that was said to be lone an ordinary one of its group. A range that has it is
+-- put right by the check of the job.
+local function make_ordinary(group, id, j)
+  local pri = call('ZSCORE', key_of('lone-ready'), PREFIX .. id)
+  if pri then
+    call('ZREM', key_of('lone-ready'), PREFIX .. id)
+    call('ZADD', key_of('lane-ready'), pri, PREFIX .. id)
+    call('ZADD', key_of('lane-jobs'), '0', lane_name(j, 'r', id))
+  elseif STATE[j.letter] == 'ready' then
+    call('ZADD', key_of('lane-reserved'), '0', group .. '\0' .. id)
+  end
+end
+
+-- A lone job is the only one of its group that is ready or reserved. One that is not becomes an
+-- ordinary one when the group is looked at again.
+CHECKS['lone'] = function(group)
+  local id = call('HGET', QUEUE, group)
+  local j = job_of(group, id)
+  if j and STATE[j.letter] == 'ready' and call('HEXISTS', key_of('lanes'), group) == 0 then return end
+  note('lone:' .. tube .. ' has ' .. group .. ': its job is not the only one that is ready or reserved')
+  if not REPAIR then return end
+  call('HDEL', QUEUE, group)
+  if j then make_ordinary(group, id, j) end
+  rebuild(tube)
 end
 
 CHECKS['lanes'] = function(group)
   if group == '' or is_waiting() then return end
   local has, entry, single = read_lane(group)
+  if call('HGET', key_of('lanes'), group) == 'x' then has = '' end
   local ready = call('ZRANGEBYLEX', key_of('lane-jobs'), '[' .. group .. '\0r', '(' .. group .. '\0s', 'LIMIT', '0', '2')
-  if not has or has ~= sub(ready[1] or '', #group + 3) or single and ready[2] then
+  if not has or has == '' and not has_reserved(group) or has ~= sub(ready[1] or '', #group + 3) or single and ready[2] then
     note_lane('lanes:' .. tube .. ' has ' .. group .. ': its jobs are others')
   elseif entry ~= '' and not call('ZSCORE', key_of('eligible'), entry) then
     note_lane('lanes:' .. tube .. ' has ' .. group .. ': it is not in eligible:' .. tube)
@@ -108,7 +140,7 @@ CHECKS['lanes'] = function(group)
 end
 
 CHECKS['eligible'] = function(member)
-  local group = sub(member, 39)
+  local group = sub(member, 48)
   local _, entry = read_lane(group)
   if entry ~= member then note_lane('eligible:' .. tube .. ' has ' .. group .. ', which lanes:' .. tube .. ' does not say') end
 end
@@ -159,7 +191,7 @@ CHECKS['rechecks'] = function(group)
   if REPAIR then call('ZADD', PREFIX .. 'timers', '0', 'g:' .. tube) end
 end
 
-local HASHES = { lanes = true, ['group-limits'] = true, ['group-pauses'] = true, starts = true }
+local HASHES = { lanes = true, lone = true, ['group-limits'] = true, ['group-pauses'] = true, starts = true }
 local done = 0
 for k = 6, #ARGV do
   if done > 0 and exhausted() then break end
@@ -168,5 +200,5 @@ for k = 6, #ARGV do
   end
   done, work = done + 1, work + 6
 end
-if not ARGV[6] and (kind == 'lane-jobs' or call('EXISTS', key_of('lane-jobs')) == 0) then check_group_tube(tube) end
+if not ARGV[6] and (kind == 'lane-jobs' or kind == 'lone' or call('EXISTS', key_of('lane-jobs')) == 0) then check_group_tube(tube) end
 return { done, wrong }

@@ -71,7 +71,7 @@ end
 -- check_metadata checks the metadata block of a job, that its tube knows its key, and when it
 -- expires, and sets j.group. It returns the size of the block in bytes.
 local function check_metadata(key, j)
-  j.group = ''
+  j.group, j.key = '', key
   if j.letter < 'a' then return 0 end
   work = work + 2
   local f = read_metadata(key)

@@ -9,13 +9,14 @@ local function is_record(raw) return #raw >= NAME_AT - 1 end
 -- record is broken.
 local function queue_of(j)
   local state = STATE[j.letter]
-  if state == 'ready' and j.group ~= '' then state = 'lane-ready' end
+  if state == 'ready' and j.group ~= '' then state = lone_id(j.tube, j.group) == id_text(j.key) and 'lone-ready' or 'lane-ready' end
   return state and state .. ':' .. j.tube
 end
 
 -- job_of reads the header and the group of a job from its record.
 local function job_of(key, raw)
   local j = read_header(raw)
+  j.key = key
   read_group(key, j)
   return j
 end
@@ -25,7 +26,7 @@ end
 local function queues_with(key, tube)
   local found, score = {}, nil
   work = work + 4
-  for _, queue in ipairs({ 'ready:', 'lane-ready:', 'delayed:', 'buried:' }) do
+  for _, queue in ipairs({ 'ready:', 'lane-ready:', 'lone-ready:', 'delayed:', 'buried:' }) do
     local at = call('ZSCORE', PREFIX .. queue .. tube, key)
     if at then found[#found + 1], score = queue .. tube, at end
   end
@@ -78,11 +79,11 @@ end
 -- places_of returns where a job is, a table:
 --   keys         of the sorted sets, after the prefix
 --   score        in the last of them in which it is a single member
---   range        the range that has it
+--   range, queue the range that has it, and the queue of that
 --   set, set_of  the lease set that has it, and its instance
 local function places_of(key, j)
   local found, score = queues_with(key, j.tube)
-  local ready = 'ready:' .. j.tube
+  local ready = (j.group ~= '' and 'lone-ready:' or 'ready:') .. j.tube
   local single, places = found[1] == ready, { keys = found, score = score }
   add_reserved(places, key)
   add_other_places(places, key)
@@ -92,7 +93,7 @@ local function places_of(key, j)
     places.range = range_by_priority(PREFIX .. ready, key, j.pri, STEP)
     work = work + 20
   end
-  if places.range then found[#found + 1] = ready end
+  if places.range then found[#found + 1], places.queue = ready, ready end
   return places
 end
 
@@ -131,7 +132,7 @@ end
 local function put_right(key, j, places)
   work = work + 10 + 2 * size_of(places.set) + size_of(places.range)
   if places.set then split_lease_set(PREFIX, places.set_of, places.set, STEP) end
-  if places.range then dissolve_range(PREFIX .. 'ready:' .. j.tube, places.range, STEP, { [key] = true }) end
+  if places.range then dissolve_range(PREFIX .. places.queue, places.range, STEP, { [key] = true }) end
   for _, queue in ipairs(places.keys) do
     if queue == 'pending' then
       call('HDEL', PREFIX .. queue, id_text(key))

@@ -5,7 +5,7 @@
 -- ARGV[2]  number of partitions
 -- ARGV[3]  how much work the call can do, see start.lua
 -- ARGV[4…] members, two arguments for each: its queue, a key after the prefix, that is ready:TUBE,
---          lane-ready:TUBE, delayed:TUBE, buried:TUBE, reserved:INST or leases, or '' for the queue of the
+--          lane-ready:TUBE, lone-ready:TUBE, delayed:TUBE, buried:TUBE, reserved:INST or leases, or '' for the queue of the
 --          previous member; and the whole key of a job, a range or a lease set
 --
 -- Reply: how many of these members were checked, from the first one on, at least one; and a
@@ -76,7 +76,7 @@ end
 local function check_member(member)
   work = work + 1
   if not call('ZSCORE', PREFIX .. queue, member) then return end
-  local keys = (kind == 'ready' or kind == 'reserved') and keys_of(member, STEP) or { member }
+  local keys = (kind == 'ready' or kind == 'lone-ready' or kind == 'reserved') and keys_of(member, STEP) or { member }
   local faults, elsewhere, together = {}, {}, #keys > 1
   work = work + (together and 2 or 1) * #keys
   for _, key in ipairs(keys) do

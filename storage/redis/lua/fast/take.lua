@@ -28,7 +28,7 @@ while more do
       got, more, cut = SLOW.take_offered(tube, left)
     end
   else
-    got, more, cut = reserve_first(tube, left)
+    got, more, cut = reserve_first(tube, left, READY .. tube)
   end
   left = left - got
   more = more and left > 0

@@ -5,10 +5,12 @@
 --include groups/tubes.lua
 --include groups/rates.lua
 --include groups/lanes.lua
+--include groups/lone.lua
 --include groups/settle.lua
 --include groups/moves.lua
 --include groups/take.lua
 --include groups/due.lua
+--include groups/put.lua
 --include groups/delete.lua
 --include groups/commands.lua
 --include shared/limits.lua

@@ -83,11 +83,17 @@ local function count_state(t, group, letter)
   return call('ZLEXCOUNT', t.jobs, '[' .. low, '(' .. low .. ':') -- a digit follows, which is less
 end
 
+-- ready_of returns how many jobs of a lane are ready.
+local function ready_of(t, lane)
+  if lane.lone then return lane.first and 1 or 0 end
+  return count_state(t, lane.group, 'r')
+end
+
 -- answer_group answers with the stats of a group.
 local function answer_group(t, group, held_here)
-  local lane = lane_of(t, group)
+  local lane = view_lane(t, group)
   local concurrency, rates, weight = limits_of(t, lane)
-  local ready, pause, held = count_state(t, group, 'r'), pause_of(t, lane), NOT_HELD
+  local ready, pause, held = ready_of(t, lane), pause_of(t, lane), NOT_HELD
   if ready > 0 then held = why_held(t, lane) end
   if ready > 0 and held == NOT_HELD then held = held_here end
   OPS.answer_text(group)
@@ -104,7 +110,9 @@ end
 
 -- is_known returns whether a group has a job, or something was set for it.
 local function is_known(t, group)
-  return any_job(t, group) or override_of(t, lane_of(t, group)) or pause_of(t, lane_of(t, group)) > 0
+  if any_job(t, group) then return true end
+  local lane = view_lane(t, group)
+  return override_of(t, lane) or pause_of(t, lane) > 0
 end
 
 -- group-stats: returns the stats of a group
@@ -121,20 +129,51 @@ OPS['group-stats'] = function(i)
   return i + 2
 end
 
+-- find-groups: finds groups of a tube whose job is lone, in the order in which Redis has them. It is called
+-- until all were looked at
+--
+-- ARGV    'find-groups', tube, cursor, count, behind, upto
+--           cursor        0 for the first part, else the answer of the part before
+--           count         about how many to look at
+--           behind, upto  only names between these; upto '' for all behind
+-- Keys    reads lone:TUBE
+-- Answer  the cursor of the next part, 0 if this was the last; how many names, and the names. Some can
+--         come twice
+OPS['find-groups'] = function(i)
+  local behind, upto, names = ARGV[i + 3], ARGV[i + 4], {}
+  local found = call('HSCAN', PREFIX .. 'lone:' .. ARGV[i], ARGV[i + 1], 'COUNT', ARGV[i + 2])
+  for k = 1, #found[2], 2 do
+    local name = found[2][k]
+    if name > behind and (upto == '' or name < upto) then names[#names + 1] = name end
+  end
+  OPS.answer_text(found[1])
+  OPS.answer_names(names)
+  return i + 5
+end
+
+-- next_known returns the first name behind a group of those in ARGV[at … last], and the index after it.
+local function next_known(group, at, last)
+  while at <= last and ARGV[at] <= group do at = at + 1 end
+  return at <= last and ARGV[at] or nil, at
+end
+
 -- list-groups: returns the stats of some groups of a tube, in the order of their names
 --
--- ARGV    'list-groups', tube, limit, behind
---           limit   how many at most
---           behind  the group after which they are; '' for the first ones
+-- ARGV    'list-groups', tube, limit, behind, n, names…
+--           limit     how many at most
+--           behind    the group after which they are; '' for the first ones
+--           n, names  the groups that find-groups has found, in their order
 -- Keys    as group-stats, and configured:TUBE
 -- Answer  for each 1 and as group-stats; then 0, and 1 if these are all, else 0
 OPS['list-groups'] = function(i)
   local t, limit, group = open(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2]
-  local held, n, all = tube_held(t), 0, false
+  local at, last, held, n, all = i + 4, i + 3 + ARGV[i + 3], tube_held(t), 0, false
   while n < limit and not all do
-    local a = next_group(t, group)
-    local b = call('ZRANGEBYLEX', PREFIX .. 'configured:' .. t.name, group == '' and '-' or '(' .. group, '+', 'LIMIT', '0', '1')[1]
+    local a, b, c = next_group(t, group), nil, nil
+    b = call('ZRANGEBYLEX', PREFIX .. 'configured:' .. t.name, group == '' and '-' or '(' .. group, '+', 'LIMIT', '0', '1')[1]
+    c, at = next_known(group, at, last)
     group = a and (not b or a < b) and a or b
+    group = group and (not c or group < c) and group or c
     all = not group
     if group and is_known(t, group) then
       n = n + 1
@@ -144,7 +183,7 @@ OPS['list-groups'] = function(i)
   end
   answer(0)
   answer(all and 1 or 0)
-  return i + 3
+  return last + 1
 end
 
 -- flush-group: removes some jobs of a group that are ready, delayed or buried
@@ -157,6 +196,7 @@ end
 -- Answer  how many were removed, and for the next part last and behind, which is '' if nothing is left
 OPS['flush-group'] = function(i)
   local t, group, limit = open(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
+  lane_of(t, group)
   local last, behind, keys = tonumber(ARGV[i + 3]), ARGV[i + 4], { b = {}, d = {}, r = {} }
   local low = behind == '' and '[' .. group .. '\0' or '(' .. behind
   local members = call('ZRANGEBYLEX', t.jobs, low, '(' .. group .. '\1', 'LIMIT', '0', limit)

@@ -5,8 +5,10 @@ local function delete_each(t, first, groups)
   for k, group in ipairs(groups) do
     local key = ARGV[first + k - 1]
     local j = OPS.load(key)
+    if call('ZREM', RESERVED, key) == 0 and j and OPS.is_in_set(key) then sum.grouped = sum.grouped - 1 end
     if j then
-      leave_ready(t, t.lane[group], j, sub(key, #PREFIX + 1))
+      j.state = 'ready'
+      if not leave_lone(t, group, j) then leave_ordinary(t, lane_of(t, group), j) end
       count, size = count + 1, size + OPS.size_of(j)
       call('DEL', key)
     end
@@ -17,36 +19,60 @@ local function delete_each(t, first, groups)
   return count, size
 end
 
--- delete-grouped: deletes jobs with groups of a tube that connections of this instance hold
+-- leave_lanes removes n jobs in ARGV, from an index on, from their groups, which follow. All are reserved.
+local function leave_lanes(t, first, n)
+  local ids, lone, names, from = call('HMGET', t.lone, unpack(ARGV, first + n, first + 2 * n - 1)), {}, {}, #PREFIX + 1
+  local own, count, others, groups = t.lane, 0, {}, {}
+  for k = 1, n do
+    local id, group = sub(ARGV[first + k - 1], from), ARGV[first + n + k - 1]
+    if ids[k] == id and not own[group] then
+      count = count + 1
+      lone[count] = group
+    else
+      others[#others + 1], groups[#groups + 1] = id, group
+    end
+  end
+  read_lanes(t, groups)
+  for k, group in ipairs(groups) do
+    local lane = own[group]
+    note_leaving(t, lane)
+    names[k], lane.reserved = reserved_name(group, others[k]), false
+    dirty(t, lane)
+  end
+  if count > 0 then call('HDEL', t.lone, unpack(lone)) end
+  if names[1] then call('ZREM', t.reserved, unpack(names)) end
+end
+
+-- are_held returns whether this instance has reserved n jobs in ARGV, from an index on, and removes them
+-- from those. If they are in lease sets they stay there.
+local function are_held(first, n, in_sets)
+  if in_sets then return call('EXISTS', PREFIX .. 'flushed:' .. INSTANCE) == 0 end
+  return call('ZREM', RESERVED, unpack(ARGV, first, first + n - 1)) == n
+end
+
+-- grouped-delete: deletes jobs with groups of a tube that connections of this instance hold
 --
--- ARGV    'delete-grouped', tube, known, size, n, ids…, groups…
---           known, size  as delete-held
+-- ARGV    'grouped-delete', tube, known, in_sets, size, n, ids…, groups…
+--           known, in_sets, size  as delete-held
 -- Keys    as delete-held, and those of the lanes
 -- Answer  as delete-held
 --
 -- As by delete-held the records are not read. So it can be used only for jobs that have no other
 -- metadata than a group.
-OPS['delete-grouped'] = function(i)
-  local t, n, size, names = open(ARGV[i]), tonumber(ARGV[i + 3]), ARGV[i + 2], {}
-  local first, groups = i + 4, { unpack(ARGV, i + 4 + n, i + 3 + 2 * n) }
-  local all = call('ZREM', RESERVED, unpack(ARGV, first, first + n - 1)) == n
-  read_lanes(t, groups)
-  for k, group in ipairs(groups) do
-    local lane = t.lane[group]
-    names[k], lane.reserved = reserved_name(group, sub(ARGV[first + k - 1], #PREFIX + 1)), false
-    if lane.first then dirty(t, lane) end
-  end
-  call('ZREM', t.reserved, unpack(names))
-  if all then
-    call('DEL', unpack(ARGV, first, first + n - 1))
+OPS['grouped-delete'] = function(i)
+  local t, in_sets, size, n = open(ARGV[i]), ARGV[i + 2] == '1', ARGV[i + 3], tonumber(ARGV[i + 4])
+  local first, last = i + 5, i + 4 + 2 * n
+  if are_held(first, n, in_sets) then
+    leave_lanes(t, first, n)
+    n = call('DEL', unpack(ARGV, first, first + n - 1))
+    if in_sets then sum.grouped = sum.grouped - n end
     answer(1)
   else
-    n, size = delete_each(t, first, groups)
+    n, size = delete_each(t, first, { unpack(ARGV, first + n, last) })
   end
-  if has(t, 'group-limits') then note_leaving(t, groups) end
   t.thinned, sum.changed, sum.deleted = true, true, sum.deleted + n
   deletes[t.name], bytes[t.name] = (deletes[t.name] or 0) + n, (bytes[t.name] or 0) - size
   wakeups[t.name] = (wakeups[t.name] or 0) + n
   if ARGV[i + 1] ~= '1' then OPS.gone_from(t.name) end
-  return first + 2 * #groups
+  return last + 1
 end

@@ -5,7 +5,7 @@
 -- any_job returns whether a group has a job.
 local function any_job(t, group)
   local low, high = '[' .. group .. '\0', '(' .. group .. '\1'
-  return call('ZRANGEBYLEX', t.jobs, low, high, 'LIMIT', '0', '1')[1] or call('ZRANGEBYLEX', t.reserved, low, high, 'LIMIT', '0', '1')[1]
+  return call('HGET', t.lone, group) or call('ZRANGEBYLEX', t.jobs, low, high, 'LIMIT', '0', '1')[1] or call('ZRANGEBYLEX', t.reserved, low, high, 'LIMIT', '0', '1')[1]
 end
 
 -- is_configured updates whether set-group or pause-group has set anything for a group.
@@ -91,7 +91,7 @@ local function rescan(t, limit)
     end
     local lane = lane_of(t, group)
     lane.first, lane.reserved = STALE, false
-    if has_ready(t, lane) and lane.turn == 0 then lane.turn = next_turn(t) end
+    if has_ready(t, lane) and lane.turn == NO_TURN then lane.turn = next_turn(t) end
     dirty(t, lane)
   end
   call('HSET', PREFIX .. 'rescans', t.name, group)
@@ -121,7 +121,7 @@ function G.fire(tube, limit)
   recheck(t, groups)
   if call('HEXISTS', PREFIX .. 'rescans', tube) == 1 then
     n = n + rescan(t, math.max(limit - n, 1))
-    if call('EXISTS', t.jobs, t.reserved) > 0 then list(t) end
+    if call('EXISTS', t.jobs, t.reserved, t.lone) > 0 then list(t) end
   end
   settle(t)
   set_timer(t)

@@ -10,49 +10,57 @@
 --   config    what was set for it, false: unknown. A table of override, what set-group has set, false
 --             for nothing, and pause, until when it is paused, 0 for never
 --
--- An entry is PRI LOAD TURN GROUP, 10, 12 and 16 digits and the name: the priority of the job that
+-- An entry is PRI LOAD TURN GROUP, 10, 12 and 25 digits and the name: the priority of the job that
 -- would start, and LOAD the thousandths of reserved jobs by the weight. All have score 0, so they are
 -- in that order.
 --
 -- lanes:TUBE has a record of each lane that has ready jobs: 'e' or 's', PRI, LOAD and TURN of its entry,
--- and FIRST; without an entry 'n' or 't', TURN and FIRST. With s and t the lane is single.
+-- and FIRST; without an entry 'n' or 't', TURN and FIRST. With s and t the lane is single. The record
+-- of a lane that has only reserved ones is 'x'.
 --
 -- Whoever changes which jobs of a lane are reserved lets its load be computed anew, from
 -- lane-reserved:TUBE. So the load says how many they are, and a take believes it as long as they are
 -- less than half of the limit. Beyond that it counts them.
 
-local ENTRY_LENGTH, TURN_AT = 38, 23 -- of an entry without its group, and where its turn begins
+local ENTRY_LENGTH, TURN_AT, TURN_LENGTH = 47, 23, 25 -- of an entry without its group, and where its turn begins
 local LOAD_FROM, LOAD_TO = 12, 23 -- in a record
 local STALE = ''
+local ONLY_RESERVED = 'x'
 local UNSET = { override = false, pause = 0 } -- the config of most lanes
 
 -- parse_lane returns a lane by its record; false if it has none.
 local function parse_lane(t, group, text)
   local lane = {
-    group = group, turn = 0, member = false, first = false, single = false, reserved = false, fresh = false, config = false,
+    group = group, turn = NO_TURN, member = false, first = false, single = false, reserved = false, fresh = false, config = false,
   }
   lane.fresh = nil
-  if not text then return lane end
+  if not text or text == ONLY_RESERVED then return lane end
   local turn_at, kind = 2, sub(text, 1, 1)
   if kind == 'e' or kind == 's' then
     lane.member, turn_at = sub(text, 2, ENTRY_LENGTH + 1) .. group, TURN_AT + 1
     if not has(t, 'group-limits') then lane.reserved = sub(text, LOAD_FROM, LOAD_TO) / 1000 end
   end
-  lane.turn, lane.first, lane.single = tonumber(sub(text, turn_at, turn_at + 15)), sub(text, turn_at + 16), kind == 's' or kind == 't'
+  lane.turn, lane.first, lane.single = sub(text, turn_at, turn_at + TURN_LENGTH - 1), sub(text, turn_at + TURN_LENGTH), kind == 's' or kind == 't'
   return lane
 end
 
--- lane_of returns the lane of a group.
+-- keep_lane returns the lane of a group that was read: the ID of its lone job, which it is not any more, or
+-- its record. lane_of does that for one that need not have been read.
+local unpack_lone -- see lone.lua
+local function keep_lane(t, group, lone, text)
+  local lane = parse_lane(t, group, not lone and text)
+  t.lane[group] = lane
+  if lone then unpack_lone(t, lane, lone) end
+  return lane
+end
+
 local function lane_of(t, group)
-  local lane = t.lane[group]
-  if not lane then
-    lane = parse_lane(t, group, call('HGET', t.lanes, group))
-    t.lane[group] = lane
-  end
-  return lane
+  if t.lane[group] then return t.lane[group] end
+  local lone = t.listed and call('HGET', t.lone, group)
+  return keep_lane(t, group, lone, not lone and call('HGET', t.lanes, group))
 end
 
--- read_lanes reads the lanes of some groups together.
+-- read_lanes reads the lanes of some groups together, whose jobs are not lone.
 local function read_lanes(t, groups)
   local missing, lanes = {}, t.lane
   for _, group in ipairs(groups) do
@@ -203,15 +211,16 @@ local function next_of(t, lane)
   local reserved, o = reserved_of(t, lane), lane.config.override
   if head then first = first_of(head.pri, sub(head.key, #PREFIX + 1)) end
   local load = math.floor(reserved * 1000 / (o and o.weight or 1))
-  return format('%s%012d%016d%s', sub(first, 1, 10), load, lane.turn, lane.group), first
+  return format('%s%012d%s%s', sub(first, 1, 10), load, lane.turn, lane.group), first
 end
 
 local function dirty(t, lane) t.dirty[lane], lane.fresh = true, nil end
 
--- becomes_ready is called when a job becomes ready, before it is in the sets.
-local function becomes_ready(t, lane, first)
+-- becomes_ready is called when a job becomes ready, before it is in the sets. put says that it was just
+-- put.
+local function becomes_ready(t, lane, first, put)
   local ready = has_ready(t, lane)
-  if not ready then lane.turn = next_turn(t) end
+  if not ready then lane.turn = put and turn_of(t, sub(first, 11)) or next_turn(t) end
   if not ready or first < ready then
     lane.first = first
     dirty(t, lane)

@@ -17,32 +17,23 @@ function G.enter_ready(j, group)
   call('ZADD', t.jobs, '0', ready_name(group, first))
 end
 
--- enter_new adds jobs that were put to the ready ones: keys, and parallel to them pris and groups.
-function G.enter_new(tube, keys, pris, groups)
-  local t, names, queue = open(tube), {}, {}
-  list(t)
-  read_lanes(t, groups)
-  for k, key in ipairs(keys) do
-    local first, group = first_of(pris[k], sub(key, #PREFIX + 1)), groups[k]
-    becomes_ready(t, t.lane[group], first)
-    names[2 * k - 1], names[2 * k] = '0', ready_name(group, first)
-    queue[2 * k - 1], queue[2 * k] = pris[k], key
-  end
-  add_all(t.jobs, names)
-  add_all(t.ready, queue)
-end
-
--- started is called when a job has been reserved, by a move, that was not.
+-- started is called when a job has been reserved, by a move, that was not. Only if it was not seized
+-- is that a start.
 function G.started(j, group)
   local t = group and open(j.tube) or find(j.tube)
   if not t then return end
-  if t.rates then take_tokens(t, '', t.rates, 1) end
+  if t.rates and not j.seized then take_tokens(t, '', t.rates, 1) end
   if group then
-    local id = sub(j.key, #PREFIX + 1)
+    local lane, id = lane_of(t, group), sub(j.key, #PREFIX + 1)
     list(t)
     call('ZADD', t.reserved, '0', reserved_name(group, id))
-    note_start(t, lane_of(t, group), id)
-  elseif t.listed and call('EXISTS', READY .. j.tube) == 1 then
+    if j.seized then
+      if lane.reserved then lane.reserved = lane.reserved + 1 end
+      dirty(t, lane)
+    else
+      note_start(t, lane, id)
+    end
+  elseif t.listed and not j.seized and call('EXISTS', READY .. j.tube) == 1 then
     t.plain_turn = next_turn(t)
   end
 end
@@ -59,10 +50,20 @@ local function leave_ready(t, lane, j, id)
   dirty(t, lane)
 end
 
--- note_leaving notes that jobs of groups have left the tube.
-local function note_leaving(t, groups)
+-- note_leaving notes that a job of a lane leaves the tube, if anything was set for groups.
+local function note_leaving(t, lane)
+  if not has(t, 'group-limits') then return end
   t.left = t.left or {}
-  for _, group in ipairs(groups) do t.left[lane_of(t, group)] = true end
+  t.left[lane] = true
+end
+
+-- leave_ordinary removes a job of a group, which is not lone, from the ready or reserved ones.
+local function leave_ordinary(t, lane, j)
+  local id = sub(j.key, #PREFIX + 1)
+  note_leaving(t, lane)
+  leave_ready(t, lane, j, id)
+  call('ZREM', t.reserved, reserved_name(lane.group, id))
+  lane.reserved = false
 end
 
 -- left is called when a job has left the place of its state. A ready one of a group has yet to
@@ -72,13 +73,14 @@ function G.left(j, group)
   if not t then return end
   if j.state == 'reserved' then wakeups[j.tube] = (wakeups[j.tube] or 0) + 1 end
   if not group then return end
-  local lane, id = lane_of(t, group), sub(j.key, #PREFIX + 1)
   t.thinned = true
-  if has(t, 'group-limits') then note_leaving(t, { group }) end
+  if leave_lone(t, group, j) then return end
+  local lane, id = lane_of(t, group), sub(j.key, #PREFIX + 1)
+  note_leaving(t, lane)
   if j.state == 'reserved' then
     call('ZREM', t.reserved, reserved_name(group, id))
     lane.reserved = false
-    if lane.first then dirty(t, lane) end
+    dirty(t, lane)
   elseif j.state == 'ready' then
     leave_ready(t, lane, j, id)
   else
@@ -104,7 +106,7 @@ end
 
 -- is_ready returns whether a job of a group is ready.
 function G.is_ready(j)
-  return call('ZSCORE', PREFIX .. 'lane-ready:' .. j.tube, j.key) ~= false
+  return is_lone_ready(j) or call('ZSCORE', PREFIX .. 'lane-ready:' .. j.tube, j.key) ~= false
 end
 
 -- held returns why a ready job is held.
@@ -112,7 +114,7 @@ function G.held(j, group)
   local t = find(j.tube)
   if not t then return NOT_HELD end
   if group then
-    local held = why_held(t, lane_of(t, group))
+    local held = why_held(t, view_lane(t, group))
     if held ~= NOT_HELD then return held end
   end
   return (tube_held(t))
@@ -130,7 +132,7 @@ end
 
 -- ready_in returns how many jobs of groups are ready in a tube.
 function G.ready_in(tube)
-  return call('ZCARD', PREFIX .. 'lane-ready:' .. tube)
+  return call('ZCARD', PREFIX .. 'lane-ready:' .. tube) + call('ZCARD', LONE_READY .. tube)
 end
 
 G.find = find

@@ -25,6 +25,9 @@ function G.policy_changes(name, starts)
   local n = starts and call('HSET', all, name, '') or not starts and call('HDEL', all, name)
   limits = starts or n == 1
   if n == 1 then set_flags() end
+  for _, tube in ipairs(limits and call('HKEYS', PREFIX .. 'group-tubes') or {}) do
+    if concerns(name, tube) then call('HSET', PREFIX .. 'group-tubes', tube, '') end
+  end
 end
 
 -- SCAN_NOW is how many groups are looked at again at once, when a policy changes; the timers of their

@@ -1,7 +1,10 @@
 -- Rates: at most N starts in any period of each length. starts:TUBE has for each group, '' for the
 -- tube, and each period of a rate the entries FIRST,LAST,COUNT; of the starts that count. A start
--- within an eighth of the period after FIRST is added to the last entry, so there are few. The
--- tokens of an entry come back one period after LAST.
+-- within an eighth of the period after FIRST is added to the last entry, unless that has PARTS-th of
+-- N starts, so there are few. The tokens of an entry come back one period after LAST: soon after each
+-- start where it matters, which is where all of them are used.
+
+local PARTS = 64
 
 -- entries_of returns the entries of a group for a period, without those whose tokens are back.
 local function entries_of(t, group, k)
@@ -48,7 +51,7 @@ local function take_tokens(t, group, rates, n)
     if most > 0 then
       local entries = entries_of(t, group, k)
       local e = entries[#entries]
-      if not e or NOW_UP - e.first >= PERIODS[k] / 8 then
+      if not e or NOW_UP ~= e.last and (NOW_UP - e.first >= PERIODS[k] / 8 or e.count * PARTS >= most) then
         e = { first = NOW_UP, last = NOW_UP, count = 0 }
         entries[#entries + 1] = e
       end

@@ -13,12 +13,16 @@ local function settle_lane(t, lane, w)
   end
   local text
   if not has_ready(t, lane) then
-    w.gone[#w.gone + 1], lane.turn = lane.group, 0
-    return
+    lane.turn = NO_TURN
+    if reserved_of(t, lane) == 0 then
+      w.gone[#w.gone + 1] = lane.group
+      return
+    end
+    text = ONLY_RESERVED
   elseif member then
     text = (lane.single and 's' or 'e') .. sub(member, 1, ENTRY_LENGTH) .. lane.first
   else
-    text = format('%s%016d%s', lane.single and 't' or 'n', lane.turn, lane.first)
+    text = (lane.single and 't' or 'n') .. lane.turn .. lane.first
   end
   w.records[#w.records + 1], w.records[#w.records + 2] = lane.group, text
 end
@@ -59,12 +63,9 @@ end
 local function write_lanes(t, w)
   if w.out[1] then call('ZREM', t.eligible, unpack(w.out)) end
   if w.into[1] then call('ZADD', t.eligible, unpack(w.into)) end
-  if t.turned then w.records[#w.records + 1], w.records[#w.records + 2] = '', format('%.0f %.0f', t.counter, t.plain_turn) end
+  if t.turned then w.records[#w.records + 1], w.records[#w.records + 2] = '', t.counter .. ' ' .. t.plain_turn end
   if w.records[1] then call('HSET', t.lanes, unpack(w.records)) end
-  if w.gone[1] and call('HDEL', t.lanes, unpack(w.gone)) > 0 and call('HLEN', t.lanes) == 1 then
-    call('DEL', t.lanes)
-    t.counter, t.plain_turn = 0, 0
-  end
+  if w.gone[1] then call('HDEL', t.lanes, unpack(w.gone)) end
   t.turned = false
 end
 
@@ -90,7 +91,7 @@ local function startable(t, most)
   local held, left = tube_held(t)
   if held ~= NOT_HELD then return 0 end
   most = math.min(most, left)
-  local n = call('ZCARD', READY .. t.name) + OPS.joined_in(t.name)
+  local n = call('ZCARD', READY .. t.name) + OPS.joined_in(t.name) + call('ZCARD', t.lone_ready)
   local entries = n < most and call('ZRANGE', t.eligible, '0', format('%d', math.min(most, 1000) - 1)) or {}
   for _, entry in ipairs(entries) do
     if n >= most then break end
@@ -121,6 +122,6 @@ end
 
 -- wake_all wakes as many clients as jobs of a tube may start.
 local function wake_all(tube)
-  local n = call('ZCARD', READY .. tube) + OPS.joined_in(tube) + call('ZCARD', PREFIX .. 'lane-ready:' .. tube)
+  local n = call('ZCARD', READY .. tube) + OPS.joined_in(tube) + G.ready_in(tube)
   if n > 0 then wakeups[tube] = (wakeups[tube] or 0) + n end
 end

@@ -2,8 +2,9 @@
 --   key      of the job
 --   member   as in eligible:TUBE, whose order is that of offers; of the plain lane, from where its
 --            load begins, only if it is needed
---   lane     nil for the plain lane
+--   lane     nil for the plain lane, and for a lone job
 --   first    of a lane: FIRST of the job
+--   lone     true for a lone job
 
 -- plain_offer returns the offer of the plain lane; nil if it has no ready job. It is read once, until
 -- that job is taken.
@@ -19,26 +20,20 @@ end
 -- jobs.
 local function plain_member(t, q)
   read_turns(t)
-  q.plain = q.plain or reserved_in(t) - call('ZCARD', t.reserved)
-  return format('%012d%016d', math.max(q.plain, 0) * 1000, t.plain_turn)
+  q.plain = q.plain or reserved_in(t) - call('ZCARD', t.reserved) - lone_reserved(t)
+  return format('%012d%s', math.max(q.plain, 0) * 1000, t.plain_turn)
 end
 
--- is_rescanned returns whether the groups of a tube are still looked at again, see due.lua.
-local function is_rescanned(t)
-  t.rescans = call('HEXISTS', PREFIX .. 'rescans', t.name) == 1
-  return t.rescans
-end
-
--- read_entries reads the next entries of the index, up to n.
-local function read_entries(t, q, n)
-  local from = q.read
+-- read_entries reads the next entries of the index: few at first, as lone jobs can come before them.
+local function read_entries(t, q)
+  local from, n = q.read, q.want
   local found, groups = call('ZRANGE', t.eligible, format('%d', from), format('%d', from + n - 1)), {}
   for k, member in ipairs(found) do
     groups[k] = sub(member, ENTRY_LENGTH + 1)
     q.entries[from + k] = { member = member, group = groups[k], lane = false, first = false, key = false }
   end
   read_lanes(t, groups)
-  q.read, q.all = from + #found, #found < n
+  q.read, q.all, q.want = from + #found, #found < n, math.min(2 * n, 100)
 end
 
 -- again adds an offer of a lane that has started a job, or whose entry was wrong, to those that come
@@ -71,7 +66,7 @@ end
 -- put right when the tube is settled.
 local function first_entry(t, q)
   while true do
-    if not q.entries[q.at] and not q.all then read_entries(t, q, q.want) end
+    if not q.entries[q.at] and not q.all then read_entries(t, q) end
     local entry = q.entries[q.at]
     if not entry or entry.lane then return entry end
     local lane = lane_of(t, entry.group)
@@ -90,19 +85,61 @@ local function group_offer(t, q)
   return entry, false
 end
 
--- next_offer returns the offer of a tube whose limits allow a start; nil if there is none.
-local function next_offer(t, q)
-  local plain, group, from_again = plain_offer(t, q), nil, false
-  if t.listed then group, from_again = group_offer(t, q) end
-  if not group or not plain then return plain or group, from_again end
-  local pri = sub(plain.member, 1, 10)
-  if pri == sub(group.member, 1, 10) then plain.member = pri .. plain_member(t, q) end
-  if plain.member < group.member then return plain end
-  return group, from_again
+-- unpack_first makes the first lone job an ordinary one, because the policy of the tube has changed.
+local function unpack_first(t, q, key)
+  local j = OPS.load(key)
+  local group = j and OPS.read_group(j)
+  if group and is_lone(t, group, key) then
+    again(t, q, lane_of(t, group))
+  else
+    leave_queue(t, j or { tube = t.name, key = key, pri = 0 })
+  end
 end
 
-local function new_queue(n)
-  return { entries = {}, at = 1, again = {}, read = 0, pending = 0, want = math.min(n, 100), got = 0, keys = {}, lanes = {}, ready = {}, reserved = {} }
+-- lone_offer returns the offer of the lone jobs; nil if there is none. It is read once, until that job
+-- is taken.
+local function lone_offer(t, q)
+  while q.lone == nil do
+    local head = call('ZRANGE', t.lone_ready, '0', '0', 'WITHSCORES')
+    local key = head[1] and sub(head[1], 1, KEY_LENGTH)
+    if not key then
+      q.lone = false
+    elseif is_simple(t) then
+      q.lone = { member = format('%010d', head[2]) .. NO_LOAD .. sub(key, #PREFIX + 1) .. NO_SUB, key = key, lone = true }
+    else
+      unpack_first(t, q, key)
+    end
+  end
+  return q.lone or nil
+end
+
+-- next_offer returns the offer of a tube whose limits allow a start; nil if there is none. The second
+-- result says whether it is one of again; the third is the member of the one that comes after a lone
+-- job, nil if there is none.
+local function next_offer(t, q)
+  local plain, lone, group, from_again = plain_offer(t, q), nil, nil, false
+  if t.listed then
+    lone = lone_offer(t, q)
+    group, from_again = group_offer(t, q)
+  end
+  local best, behind = group, nil
+  if lone and (not group or lone.member < group.member) then best, behind = lone, group and group.member end
+  if not best or not plain then return plain or best, from_again, behind end
+  local pri = sub(plain.member, 1, 10)
+  plain.member = pri .. (pri == sub(best.member, 1, 10) and plain_member(t, q) or '')
+  if plain.member < best.member then return plain end
+  if not behind or plain.member < behind then behind = plain.member end
+  return best, from_again, behind
+end
+
+local function new_queue()
+  return { entries = {}, at = 1, again = {}, read = 0, pending = 0, want = 4, got = 0, keys = {}, lanes = {}, ready = {}, reserved = {} }
+end
+
+-- group_of_job returns the group of a job by its key; nil if it has no record.
+local function group_of_job(key)
+  local j = OPS.load(key)
+  return j and OPS.read_group(j) or nil
 end
 
 -- offer returns the next job of a tube, nil if none may start: its priority, its key, and its
@@ -110,20 +147,21 @@ end
 function G.offer(t)
   settle(t)
   if tube_held(t) ~= NOT_HELD then return nil end
-  local offer = next_offer(t, new_queue(1))
+  local offer = next_offer(t, new_queue())
   if not offer then return nil end
-  return tonumber(sub(offer.member, 1, 10)), offer.key, offer.lane and offer.lane.group
+  return tonumber(sub(offer.member, 1, 10)), offer.key, offer.lane and offer.lane.group or offer.lone and group_of_job(offer.key)
 end
 
 -- peek returns the key of the next job of a tube, or if none may start that of the first ready one.
 function G.peek(t)
   local _, key = G.offer(t)
   if key then return key end
-  local plain = call('ZRANGE', READY .. t.name, '0', '0', 'WITHSCORES')
-  local group = call('ZRANGE', t.ready, '0', '0', 'WITHSCORES')
-  local first = plain[1] and sub(plain[1], 1, KEY_LENGTH)
-  local a, b = tonumber(plain[2]), tonumber(group[2])
-  if not first or group[1] and (b < a or b == a and group[1] < first) then return group[1] end
+  local first, pri = nil, nil
+  for _, queue in ipairs({ READY .. t.name, t.ready, t.lone_ready }) do
+    local head = call('ZRANGE', queue, '0', '0', 'WITHSCORES')
+    local its_key, its_pri = sub(head[1] or '', 1, KEY_LENGTH), tonumber(head[2])
+    if head[1] and (not first or its_pri < pri or its_pri == pri and its_key < first) then first, pri = its_key, its_pri end
+  end
   return first
 end
 
@@ -183,11 +221,42 @@ end
 local function start_plain(t, q, n)
   finish(t, q)
   q.plain_head = nil
-  local got, _, cut = reserve_first(t.name, n)
+  local got, _, cut = reserve_first(t.name, n, READY .. t.name)
   if got == 0 then return 0, cut end
   if t.rates then take_tokens(t, '', t.rates, got) end
   q.plain = q.plain and q.plain + got
   if t.listed and call('EXISTS', READY .. t.name) == 1 then t.plain_turn = next_turn(t) end
+  return got, cut
+end
+
+-- lone_before returns how many of the first lone jobs, up to n, come before the offer with a member. The
+-- first one does.
+local SOME = 8 -- how many members are read together
+local function lone_before(t, member, n)
+  local pri, rest, count, from = tonumber(sub(member, 1, 10)), sub(member, 11), 0, 0
+  local last = call('ZRANGE', t.lone_ready, '-1', '-1', 'WITHSCORES')
+  if tonumber(last[2]) <= pri and sub(rest, 1, #NO_LOAD) > NO_LOAD then return n end
+  repeat
+    local heads = call('ZRANGE', t.lone_ready, format('%d', from), format('%d', from + SOME - 1), 'WITHSCORES')
+    for k = 1, #heads, 2 do
+      local head, its_pri = heads[k], tonumber(heads[k + 1])
+      if its_pri > pri or its_pri == pri and NO_LOAD .. sub(head, #PREFIX + 1, KEY_LENGTH) .. NO_SUB > rest then return math.max(count, 1) end
+      count = count + (string.match(head, '^;(%d+)', KEY_LENGTH + 1) or 1)
+      if count >= n then return n end
+    end
+    from = from + SOME
+  until #heads < 2 * SOME
+  return count
+end
+
+-- start_lone takes up to n lone jobs, before the offer with a member. It returns what start_plain
+-- returns.
+local function start_lone(t, q, member, n)
+  finish(t, q)
+  q.lone = nil
+  if member and n > 1 then n = lone_before(t, member, n) end
+  local got, _, cut = reserve_first(t.name, n, t.lone_ready, true)
+  if got > 0 and t.rates then take_tokens(t, '', t.rates, got) end
   return got, cut
 end
 
@@ -208,10 +277,10 @@ function G.take(t, n)
   if not reserve_first then define_take() end
   settle(t)
   local held, most = tube_held(t)
-  local q, cut = new_queue(n), false
+  local q, cut = new_queue(), false
   most = held == NOT_HELD and math.min(n, most) or 0
   while q.got < most and not cut do
-    local offer, from_again = next_offer(t, q)
+    local offer, from_again, behind = next_offer(t, q)
     if not offer then break end
     if offer.lane then
       cut = not fits_too(q, offer.key)
@@ -221,7 +290,11 @@ function G.take(t, n)
       end
     else
       local got
-      got, cut = start_plain(t, q, t.listed and 1 or most - q.got)
+      if offer.lone then
+        got, cut = start_lone(t, q, behind, most - q.got)
+      else
+        got, cut = start_plain(t, q, t.listed and 1 or most - q.got)
+      end
       q.got, q.pending = q.got + got, 0
       if got == 0 and not cut then break end
     end

@@ -1,5 +1,5 @@
 -- Tubes with limits or jobs with groups. t, below, is what the batch knows of such a tube:
---   name          of the tube; jobs, ready, reserved, lanes, eligible: the keys of its lanes
+--   name          of the tube; jobs, ready, reserved, lanes, eligible, lone, lone_ready: the keys of its lanes
 --   limit, rates  of the tube: most reserved jobs, 0 for no limit, and starts by period, nil if none
 --   group_limit, group_rates, strict  what its policy says of each group
 --   lane          lanes by group, as far as the batch has needed them; dirty: those to be settled;
@@ -7,7 +7,7 @@
 --   unwritten     by lane: how many of its reserved jobs are not yet in the sets
 --   windows       starts by group, '' for the tube; see rates.lua
 --   rechecks      by group, '' for the tube: when it must be looked at again
---   counter       the last turn that was given to a lane; plain_turn: that of the plain lane
+--   counter       the last turn that was given, see turn_of; plain_turn: that of the plain lane
 --   thinned       whether a job with a group has left the tube
 
 local tubes = {} -- by name; false for a tube that nothing limits
@@ -53,18 +53,37 @@ local function policy_for(tube)
   return limited and string.find(limited, 'p') and OPS.has_policy(tube) and OPS.policy_of(tube) or {}
 end
 
+-- set_limits sets the limits of a tube to those of its policy. group-tubes has them as a text, LIMIT
+-- RATES STRICT GROUP-LIMIT GROUP-RATES, each rate as 0 or as N,N,N; '' if the policy must be looked up.
+local function set_limits(t, text)
+  local limit, rates, strict, group_limit, group_rates = string.match(text or '', '^(%d+) ([%d,]+) (%d) (%d+) ([%d,]+)$')
+  if limit then
+    t.limit, t.rates, t.strict, t.group_limit, t.group_rates = tonumber(limit), rates_of(rates), strict == '1', tonumber(group_limit), rates_of(group_rates)
+    return
+  end
+  local policy = policy_for(t.name)
+  t.limit, t.rates, t.strict = policy.concurrency or 0, tube_rates(policy), policy.group_order == STRICT
+  t.group_limit, t.group_rates = t.strict and 1 or policy.group_concurrency or 0, rates_of(policy.group_rate)
+end
+
+-- note_limits writes that text for a tube, which has jobs with groups, and returns whether it had none.
+local function note_limits(t)
+  local text = format('%d %s %d %d %s', t.limit, concat(t.rates or { '0' }, ','), t.strict and 1 or 0, t.group_limit, concat(t.group_rates or { '0' }, ','))
+  return call('HSET', PREFIX .. 'group-tubes', t.name, text) == 1
+end
+
 -- open returns what the batch knows of a tube, which need not exist.
 local function open(tube)
   if tubes[tube] then return tubes[tube] end
-  local policy = policy_for(tube)
+  local text = limited and string.find(limited, 'g') and call('HGET', PREFIX .. 'group-tubes', tube)
   local t = {
     name = tube, jobs = PREFIX .. 'lane-jobs:' .. tube, ready = PREFIX .. 'lane-ready:' .. tube,
     reserved = PREFIX .. 'lane-reserved:' .. tube, lanes = PREFIX .. 'lanes:' .. tube, eligible = PREFIX .. 'eligible:' .. tube,
-    limit = policy.concurrency or 0, rates = tube_rates(policy), strict = policy.group_order == STRICT,
-    group_limit = policy.group_order == STRICT and 1 or policy.group_concurrency or 0, group_rates = rates_of(policy.group_rate),
-    lane = {}, dirty = {}, counted = {}, windows = {}, rechecks = {}, unwritten = {},
-    listed = limited ~= nil and string.find(limited, 'g') ~= nil and call('HEXISTS', PREFIX .. 'group-tubes', tube) == 1,
+    lone = PREFIX .. 'lone:' .. tube, lone_ready = LONE_READY .. tube,
+    lane = {}, dirty = {}, counted = {}, windows = {}, rechecks = {}, unwritten = {}, listed = text and true or false,
   }
+  set_limits(t, text)
+  if text == '' then note_limits(t) end
   tubes[tube] = t
   return t
 end
@@ -88,14 +107,15 @@ end
 local function list(t)
   if t.listed then return end
   t.listed = true
-  if call('HSET', PREFIX .. 'group-tubes', t.name, '') == 1 and not (limited and string.find(limited, 'g')) then set_flags() end
+  if note_limits(t) and not (limited and string.find(limited, 'g')) then set_flags() end
 end
 
 -- unlist notes that a tube has no jobs with groups any more, if that is so.
 local function unlist(t)
   t.thinned = false
-  if call('EXISTS', t.jobs, t.reserved) > 0 then return end
-  t.listed = false
+  if call('EXISTS', t.jobs, t.reserved, t.lone) > 0 then return end
+  call('DEL', t.lanes)
+  t.listed, t.counter = false, nil
   call('HDEL', PREFIX .. 'group-tubes', t.name)
   set_flags()
 end
@@ -107,24 +127,50 @@ local function has(t, hash)
   return t[hash]
 end
 
--- read_turns reads the counter of turns of a tube, and the turn of its plain lane.
+-- Turns are texts of 25 digits. A job that is put gives its lane its ID and NO_SUB; any other turn is
+-- the last ID so far and a number. So the turns of jobs that are put need not be written, see lone.lua.
+local NO_SUB = '000000000'
+local NO_TURN = string.rep('0', ID_LENGTH) .. NO_SUB
+
+-- read_turns reads the last turn of a tube that was no ID, and the turn of its plain lane.
 local function read_turns(t)
   if t.counter then return end
   local counter, plain = string.match(call('HGET', t.lanes, '') or '', '^(%d+) (%d+)$')
-  t.counter, t.plain_turn = tonumber(counter or 0), tonumber(plain or 0)
+  t.counter, t.plain_turn = counter or NO_TURN, plain or NO_TURN
+end
+
+-- last_put returns the ID of the last job that was put, or could have been.
+local last_number
+local function last_put()
+  if ARGV[4] == '0' then last_number = last_number or tonumber(call('HGET', COUNTS, 'ids') or 0) end
+  return format(ID_FORMAT, (last_number or first_number - 1 + sum.puts) * partitions + partition)
 end
 
 -- next_turn returns the turn of a lane that gets behind all others.
 local function next_turn(t)
   read_turns(t)
-  t.counter, t.turned = t.counter + 1, true
+  local last, sub_number = last_put(), 1
+  if last .. NO_SUB < t.counter then
+    last, sub_number = sub(t.counter, 1, ID_LENGTH), sub(t.counter, ID_LENGTH + 1) + 1
+  end
+  t.counter, t.turned = last .. format('%09d', sub_number), true
   return t.counter
 end
 
--- plain_ready is called before jobs without a group become ready in a tube.
-function G.plain_ready(tube)
+-- turn_of returns the turn of a lane whose job with that ID was just put.
+local function turn_of(t, id)
+  read_turns(t)
+  local turn = id .. NO_SUB
+  return turn > t.counter and turn or next_turn(t)
+end
+
+-- plain_ready is called before jobs without a group become ready in a tube; id is the ID of the first
+-- of them if it exists already, else nil.
+function G.plain_ready(tube, id)
   local t = find(tube)
-  if t and t.listed and call('EXISTS', READY .. tube) == 0 then t.plain_turn = next_turn(t) end
+  if not t or not t.listed or call('EXISTS', READY .. tube) == 1 then return end
+  t.plain_turn = id and turn_of(t, id) or next_turn(t)
+  t.turned = true
 end
 
 -- reserved_in returns how many jobs of a tube are reserved.
@@ -132,6 +178,6 @@ local function reserved_in(t)
   OPS.write_counters()
   local have = call('HMGET', PREFIX .. 'tube:' .. t.name, 'total', 'deletes', 'joined', 'pending')
   local left = (have[1] or 0) - (have[2] or 0) - (have[3] or 0) - (have[4] or 0)
-  for _, queue in ipairs({ 'ready:', 'lane-ready:', 'delayed:', 'buried:' }) do left = left - call('ZCARD', PREFIX .. queue .. t.name) end
+  for _, queue in ipairs({ 'ready:', 'lane-ready:', 'lone-ready:', 'delayed:', 'buried:' }) do left = left - call('ZCARD', PREFIX .. queue .. t.name) end
   return left
 end

@@ -9,11 +9,12 @@
 -- Keys    reads and writes the record; removes the job from ready:, delayed: or buried:TUBE or
 --         reserved:INST, of this instance, and adds it to another; writes groups:INST, timers,
 --         tube:TUBE, counts
--- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job the job is also in the
---         reply's ids and records. Or NOT_FOUND, or, for reserve-job, CUT
+-- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job and seize the job is also in
+--         the reply's ids and records. Or NOT_FOUND, or, for these two, CUT
 OPS['move'] = function(i)
   local move, mine, key, pri, delay = ARGV[i], ARGV[i + 1] == '1', ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  local brings = move == 'reserve-job'
+  local seizes = move == 'seize'
+  local brings = seizes or move == 'reserve-job'
   if brings and not fits(key) then
     answer(CUT)
     return i + 5
@@ -21,12 +22,12 @@ OPS['move'] = function(i)
   local j = load(key)
   if j then locate(j, mine) end
   local arrow = j and arrow_for(j, move)
-  if arrow and brings and limited and not OPS.groups().may_start(j, group_of(j)) then arrow = nil end
+  if arrow and brings and not seizes and limited and not OPS.groups().may_start(j, group_of(j)) then arrow = nil end
   if not arrow then
     answer(NOT_FOUND)
     return i + 5
   end
-  j.stays = j.state == ARROW_TO[arrow]
+  j.stays, j.seized = j.state == ARROW_TO[arrow], seizes
   leave_place(j)
   if ARROW_SETS_PRI[arrow] then j.pri = tonumber(pri) end
   if ARROW_SETS_DELAY[arrow] then j.delay = tonumber(delay) end

@@ -5,17 +5,20 @@ local function joined_in(tube)
   return tonumber(call('HGET', PREFIX .. 'tube:' .. tube, 'joined') or 0) + (joined[tube] or 0)
 end
 
--- is_ready returns whether a job is ready. If it is in a range, j.range is that range,
+-- is_in returns whether a ready job is in a queue. If it is in a range, j.range is that range,
 -- j.range_size how many jobs it has, and j.range_before how many of them precede j.
-local function is_ready(j)
-  if group_of(j) then return OPS.groups().is_ready(j) end
-  local queue = READY .. j.tube
+local function is_in(queue, j)
   if call('ZSCORE', queue, j.key) then return true end
   j.range, j.range_size, j.range_before = range_by_bytes(queue, j.key, partitions)
   if not j.range and joined_in(j.tube) ~= 0 then
     j.range, j.range_size, j.range_before = range_by_priority(queue, j.key, j.pri, partitions)
   end
   return j.range ~= nil
+end
+
+local function is_ready(j)
+  if group_of(j) then return OPS.groups().is_ready(j) end
+  return is_in(READY .. j.tube, j)
 end
 
 -- locate determines whether a job that is 'ready' by its record is reserved. mine says whether
@@ -27,22 +30,23 @@ local function locate(j, mine)
   if j.has_metadata and not mine then OPS.locate_tagged(j) end
 end
 
--- leave_range removes a ready job from its range. Up to two parts of that are left.
-local function leave_range(j)
+-- leave_range removes a ready job from its range in a queue. Up to two parts of that are left.
+local function leave_range(queue, j, lone)
   local pri, parts = format('%.0f', j.pri), {}
   local terms = string.match(j.range, '^;%d+;(.*)', KEY_LENGTH + 1)
   local function add_part(first, n)
     if n == 0 then return end
     parts[#parts + 1], parts[#parts + 2] = pri, range_of(first, n, terms)
-    add_joined(j.tube, pri, n - 1)
+    add_joined(j.tube, pri, n - 1, lone)
   end
   add_part(sub(j.range, 1, KEY_LENGTH), j.range_before)
   add_part(key_of(id_of(j.key) + partitions), j.range_size - j.range_before - 1)
-  call('ZREM', READY .. j.tube, j.range)
-  call('ZADD', READY .. j.tube, unpack(parts))
-  add_joined(j.tube, pri, 1 - j.range_size)
+  call('ZREM', queue, j.range)
+  call('ZADD', queue, unpack(parts))
+  add_joined(j.tube, pri, 1 - j.range_size, lone)
   j.range = nil
 end
+OPS.is_in, OPS.leave_range = is_in, leave_range
 
 -- split splits an instance's lease set, and returns the keys of the jobs that are left.
 local function split(inst, member)
@@ -69,10 +73,12 @@ local function leave_place(j)
   elseif j.state == 'reserved' then
     unreserve(INSTANCE, j.key)
   elseif j.state == 'ready' then
-    if j.range then
-      leave_range(j)
-    elseif not j.group then
-      call('ZREM', READY .. j.tube, j.key)
+    if not j.group then
+      if j.range then
+        leave_range(READY .. j.tube, j)
+      else
+        call('ZREM', READY .. j.tube, j.key)
+      end
     end
     if j.pri < URGENT_BELOW then sum.urgent = sum.urgent - 1 end
   else

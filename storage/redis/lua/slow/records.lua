@@ -47,7 +47,10 @@ local function add_record(key)
   return raw
 end
 
-OPS.load, OPS.length_of, OPS.lengths, OPS.add_record = load, length_of, lengths, add_record
+-- is_in_set returns whether this instance has a job in a lease set.
+local function is_in_set(key) return range_by_bytes(LEASE_SETS, key, partitions) ~= nil end
+
+OPS.load, OPS.length_of, OPS.lengths, OPS.add_record, OPS.is_in_set = load, length_of, lengths, add_record, is_in_set
 
 -- add_any_size adds the records of jobs to the reply. It returns false if one of them is
 -- missing: then the reply is incomplete.
@@ -77,18 +80,18 @@ local function how_many_fit(found)
 end
 
 -- fit returns as much of found as the reply can return, and whether that is less.
-function OPS.fit(tube, found)
+function OPS.fit(queue, found)
   local n = how_many_fit(found)
   if n == found.count then return found, false end
   if n == 0 then return { count = 0 }, true end
-  return find_first(tube, n), true
+  return find_first(queue, n, math.huge), true
 end
 
 -- drop_lost keeps the jobs in found that have a record, as single ones, with their records in
 -- the reply after the first base ones, of which sized are large. The others are no longer
 -- counted as urgent.
-function OPS.drop_lost(tube, found, base, sized)
-  local scores = call('ZRANGE', READY .. tube, '0', format('%d', #found.names - 1), 'WITHSCORES')
+function OPS.drop_lost(queue, found, base, sized)
+  local scores = call('ZRANGE', queue, '0', format('%d', #found.names - 1), 'WITHSCORES')
   local left, ones = {}, {}
   for at = #records, base + 1, -1 do records[at] = nil end
   for at = #sizes, sized + 1, -1 do sizes[at] = nil end
@@ -115,7 +118,7 @@ function OPS.delete_each(tube, from, upto)
     size = size + math.max(call('STRLEN', ARGV[k]) - #tube - NAME_AT + 1, 0)
     local deleted = call('DEL', ARGV[k])
     each[#each + 1], count = deleted, count + deleted
-    if call('ZREM', RESERVED, ARGV[k]) == 0 and range_by_bytes(LEASE_SETS, ARGV[k], partitions) then
+    if call('ZREM', RESERVED, ARGV[k]) == 0 and is_in_set(ARGV[k]) then
       sum.grouped = sum.grouped - deleted
     end
     call('ZREM', READY .. tube, ARGV[k])

@@ -121,9 +121,10 @@ local function answer_tube(tube, any_pause)
   local members = call('ZCARD', READY .. tube)
   local urgent, oldest = look_at_ready(READY .. tube, members)
   local in_groups = ready_in_groups(tube)
-  if in_groups > 0 then
-    local more, age = look_at_ready(PREFIX .. 'lane-ready:' .. tube, in_groups)
-    urgent, oldest, members = urgent + more, math.max(oldest, age), members + in_groups
+  for _, queue in ipairs(in_groups > 0 and { 'lane-ready:', 'lone-ready:' } or {}) do
+    local n = call('ZCARD', PREFIX .. queue .. tube)
+    local more, age = look_at_ready(PREFIX .. queue .. tube, n)
+    urgent, oldest, members = urgent + more, math.max(oldest, age), members + n
   end
   local pause, left = 0, 0
   if any_pause then pause, left = pause_of(tube) end

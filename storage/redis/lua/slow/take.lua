@@ -37,7 +37,7 @@ OPS.best_of = best_of
 local function take_offered(tube, n)
   local t = limits_in(tube)
   if t then return OPS.groups().take(t, n) end
-  return reserve_first(tube, n)
+  return reserve_first(tube, n, READY .. tube)
 end
 OPS.take_offered = take_offered
 

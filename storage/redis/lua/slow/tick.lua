@@ -171,11 +171,11 @@ end
 -- Keys    moves ids from delayed:TUBE, reserved:INST and leases to ready:TUBE; reads and writes the
 --         records; splits lease sets in groups:INST; writes timers, paused, counts; reads
 --         instances and their reserved:INST; takes from expiring, tombstones and tombstones:TIME; deletes
---         key:TUBE KEY
+--         key:TUBE KEY; reads schedule-dues, schedule-claims
 -- Answer  by how many ms the latest thing was late; 1 if another instance has something due, else
 --         0; for how many jobs the TTR has ended, and their keys; how many dead letters are
---         pending; how many reservations of this instance were flushed, jobs and lease sets, and
---         their names
+--         pending; 1 if a schedule is due, else 0; how many reservations of this instance were
+--         flushed, jobs and lease sets, and their names
 OPS['tick'] = function(i)
   local limit, expired, late, held, lapsed = tonumber(ARGV[i]), {}, 0, 0, 0
   limit, late = fire_timers(limit)
@@ -195,6 +195,7 @@ OPS['tick'] = function(i)
   answer(#expired)
   for _, key in ipairs(expired) do say(key) end
   answer(call('HLEN', PREFIX .. 'pending'))
+  answer(OPS.note_schedules() and 1 or 0)
   tell_flushed(tonumber(ARGV[i]))
   return i + 1
 end

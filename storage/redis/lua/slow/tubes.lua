@@ -101,7 +101,7 @@ local function flush()
     if count_up(PREFIX .. 'tube:' .. tube, 'total', by) == by then open_tube(tube) end
     totals[tube] = nil
   end
-  for field, changes in pairs({ deletes = deletes, bytes = bytes, joined = joined, ['joined-urgent'] = joined_urgent }) do
+  for field, changes in pairs({ deletes = deletes, bytes = bytes, joined = joined, ['joined-urgent'] = joined_urgent, ['joined-lone'] = sum.lone }) do
     for tube, by in pairs(changes) do
       count_up(PREFIX .. 'tube:' .. tube, field, by)
       changes[tube] = nil

@@ -78,12 +78,20 @@ local function drop_put(record)
   adopted = adopted + 1
   call('DEL', STAGED .. adopted)
 end
+OPS.drop_put = drop_put
 
--- admit_record returns whether the quotas of a tube admit a job without metadata, which then
--- counts as put. Else it is refused, and its index is added to refused.
+-- block_size returns the size of the metadata block at the end of a record that is put, in bytes.
+local function block_size(record)
+  local last = record ~= '' and sub(record, -2) or call('GETRANGE', STAGED .. adopted + 1, '-2', '-1')
+  return struct.unpack('>I2', last) + 2
+end
+
+-- admit_record returns whether the quotas of a tube admit a job, which then counts as put. Else it is
+-- refused, and its index is added to refused.
 local refused = {}
-function OPS.admit_record(tube, limits, record)
+function OPS.admit_record(tube, limits, record, has_metadata)
   local size = (record ~= '' and #record or call('STRLEN', STAGED .. adopted + 1)) - NAME_AT + 1 - #tube
+  if has_metadata then size = size - block_size(record) end
   if has_room(tube, limits, size) then
     totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + size
     return true

@@ -22,7 +22,7 @@ local function enter_run()
   if not keys[1] then return end
   write_new_jobs()
   if run.groups then return enter_groups(tube) end
-  if limited then OPS.groups().plain_ready(tube) end
+  if limited then OPS.groups().plain_ready(tube, sub(keys[1], #PREFIX + 1)) end
   if #keys >= RANGE_FROM then
     call('ZADD', READY .. tube, pri, OPS.range_of(keys[1], #keys, run.terms))
     OPS.add_joined(tube, pri, #keys - 1)
@@ -72,20 +72,40 @@ local function enter_new(tube, key, how, ms, terms, group)
   return 'delayed'
 end
 
--- is_taken returns whether a put must make no job because its key is taken, by a job or a
--- tombstone, and answers that. other is the job that has the key, nil if there is none.
+-- TAKE_OVER stands for FOLLOW if the other job has been started.
+local TAKE_OVER = 'take over'
+
+-- has_started returns whether a job was ever reserved, since it was last sent back by replay.
+local function has_started(j)
+  locate(j, false)
+  local f = metadata_of(j)
+  return j.state == 'reserved' or j.reserves > 0 or f ~= nil and f.deliveries_before > 0
+end
+
+-- lose_key takes the key of a job away, without leaving a tombstone.
+local function lose_key(j)
+  local f = metadata_of(j)
+  if not f then return end
+  f.key, f.void = '', true
+  OPS.save_metadata(j)
+end
+
+-- is_taken finds out whether a put must make no job because its key is taken, by a job or a
+-- tombstone, and answers that. other is the job that has the key, nil if there is none. It returns the
+-- outcome and the id of the other job; nil if the key is free.
 local function is_taken(tube, key, what, other)
-  if what == REPLACE then return false end
+  if what == REPLACE or what == TAKE_OVER then return nil end
   local number, state = other and sub(other.key, #PREFIX + 1) or tombstone_of(tube, key), 'gone'
-  if not number then return false end
+  if not number then return nil end
   if other then
     locate(other, false)
     state = other.state
   end
-  answer(what == FAIL and PUT_DUPLICATE or PUT_TOMBSTONE)
+  local outcome = what == FAIL and PUT_DUPLICATE or PUT_TOMBSTONE
+  answer(outcome)
   answer(number)
   answer_text(state)
-  return true
+  return outcome, number
 end
 
 -- job_with returns the job of a tube that has a job key, which can be one of the run; nil if
@@ -108,24 +128,30 @@ end
 -- NEW_READY is the usual answer.
 local NEW_READY = format('%d;0;5:ready', PUT_NEW)
 
--- put_one carries out one of the puts of put-tagged, whose arguments begin at i. It returns
--- whether it has made a job.
+-- put_one carries out one of the puts of put-tagged, whose arguments begin at i. It returns the
+-- outcome, and the id of the job that it has made, or that has prevented it.
 local function put_one(tube, i)
   local key, what, size, record = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 4]), ARGV[i + 8]
   local limits, policy, old, held = limits_of(tube), OPS.policy_of(tube), job_with(tube, key), 0
   if what == 0 and policy then what = policy.on_duplicate end
-  if is_taken(tube, key, what, old) then
+  if what == FOLLOW and old and has_started(old) then what = TAKE_OVER end
+  local outcome, other = is_taken(tube, key, what, old)
+  if outcome then
     drop_put(record)
-    return false
+    return outcome, other
   end
-  if limits and not has_room(tube, limits, size, old and size_of(old)) then
+  if limits and not has_room(tube, limits, size, old and what ~= TAKE_OVER and size_of(old)) then
     answer(PUT_REFUSED)
     drop_put(record)
-    return false
+    return PUT_REFUSED, 0
   end
   totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + size, true
   local job = new_job(record)
-  if old and remove(old) then held = sub(old.key, #PREFIX + 1) end
+  if what == TAKE_OVER then
+    lose_key(old)
+  elseif old and remove(old) then
+    held = sub(old.key, #PREFIX + 1)
+  end
   if key ~= '' then give_key(tube, key, job) end
   local state = enter_new(tube, job, ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 5], ARGV[i + 7])
   expire_new(job, tonumber(ARGV[i + 6]), policy, ARGV[i + 2], tonumber(ARGV[i + 3]))
@@ -136,7 +162,7 @@ local function put_one(tube, i)
     answer(held)
     answer_text(state)
   end
-  return true
+  return PUT_NEW, sub(job, #PREFIX + 1)
 end
 
 -- put-tagged: adds jobs with tags to a tube, except for those whose key is taken, or for which
@@ -159,11 +185,36 @@ end
 -- Answer  for each put PUT_NEW, whose number follows from the first one, which each reply has, and
 --         the id of the job that was replaced, if it was reserved, else 0, and the state of the
 --         new job; PUT_TOMBSTONE or PUT_DUPLICATE, id and state of the other job, 'gone' for a tombstone; or PUT_REFUSED
-local PUT_ARGUMENTS = 9 -- of each put
+OPS.PUT_ARGUMENTS = 9 -- of each put
 OPS['put-tagged'] = function(i)
-  local tube, from, last, any = ARGV[i], i + 3, i + 2 + PUT_ARGUMENTS * ARGV[i + 2], false
-  for k = from, last, PUT_ARGUMENTS do any = put_one(tube, k) or any end
+  local n = tonumber(ARGV[i + 2])
+  OPS.put_tagged(ARGV[i], i + 3, n, ARGV[i + 1] == '1')
+  return i + 3 + OPS.PUT_ARGUMENTS * n
+end
+
+-- put_tagged carries out n puts into a tube, whose arguments begin at i. It returns what put_one
+-- returns for the last one.
+function OPS.put_tagged(tube, i, n, known)
+  local any, outcome, id = false, nil, nil
+  for k = i, i + OPS.PUT_ARGUMENTS * (n - 1), OPS.PUT_ARGUMENTS do
+    outcome, id = put_one(tube, k)
+    any = any or outcome == PUT_NEW
+  end
   enter_run()
-  if any and ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
-  return last + 1
+  if any and not known then OPS.put_in(tube) end
+  return outcome, id
+end
+
+-- count_put counts a put in the results of a schedule, and returns these: put, overlapped, refused, at,
+-- nominal, result, id, see tube.ScheduleResults.
+function OPS.count_put(results, nominal, outcome, id)
+  local put, overlapped, refused = string.match(results, '^(%d+) (%d+) (%d+)')
+  if outcome == PUT_NEW then
+    put = put + 1
+  elseif outcome == PUT_REFUSED then
+    refused = refused + 1
+  else
+    overlapped = overlapped + 1
+  end
+  return format('%.0f %.0f %.0f %.0f %s %d %.0f', put, overlapped, refused, NOW, nominal, outcome, id)
 end

@@ -8,18 +8,20 @@ import (
 	"redstalk/tube"
 )
 
-// peerQuestion is what a command wants to know of other servers. From the moment when started is set, it
+// question is what a command needs that takes long: what other servers know, or several steps in the
+// store. From the moment when started is set, it
 // belongs to the asking goroutine, until that signals the session.
-type peerQuestion struct {
-	do      func(context.Context, *peerQuestion)
+type question struct {
+	do      func(context.Context, *question)
 	started bool
 
 	page   *queue.ClientPage // the answer of list-clients
 	holder string            // of stats-job: the name of the connection
+	reply  func(*session)    // of commands about schedules: writes the reply, unless there is an err
 	err    error
 }
 
-// wantsToAsk reports whether a command has to ask other servers before it is answered.
+// wantsToAsk reports whether a command has a question that must be asked before it is answered.
 func (s *session) wantsToAsk(r *request) bool {
 	if r.verb == protocol.StatsJob && r.ask == nil && r.op >= 0 && r.reply == nil {
 		s.planAskHolder(r)
@@ -65,7 +67,7 @@ func (s *session) planAskHolder(r *request) {
 	}
 	job := *a.Job
 	if _, other := s.queue.NameOfHolder(&job); other {
-		r.ask = &peerQuestion{do: func(ctx context.Context, to *peerQuestion) { to.holder = s.askHolder(ctx, &job) }}
+		r.ask = &question{do: func(ctx context.Context, to *question) { to.holder = s.askHolder(ctx, &job) }}
 	}
 }
 

@@ -1,0 +1,10 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redstalk\Exception;
+
+/** No server accepts puts at present. */
+final class DrainingException extends RedstalkException
+{
+}

@@ -1,0 +1,10 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redstalk\Exception;
+
+/** The body exceeds the largest size that the server accepts. */
+final class JobTooBigException extends RedstalkException
+{
+}

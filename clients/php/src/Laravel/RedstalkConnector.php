@@ -1,0 +1,43 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redstalk\Laravel;
+
+use Illuminate\Queue\Connectors\ConnectorInterface;
+use Psr\Log\LoggerInterface;
+use Psr\Log\NullLogger;
+use Redstalk\Client;
+use Redstalk\OnExpire;
+
+/** Makes the queue of a connection in config/queue.php. */
+final class RedstalkConnector implements ConnectorInterface
+{
+    public function __construct(private readonly ?LoggerInterface $logger = null)
+    {
+    }
+
+    /** @param array<string, mixed> $config its keys are in the README */
+    public function connect(array $config): RedstalkQueue
+    {
+        $client = new Client(
+            $config['host'] ?? '127.0.0.1:11300',
+            user: $config['user'] ?? '',
+            secret: $config['secret'] ?? '',
+            tls: $config['tls'] ?? [],
+            name: $config['name'] ?? '',
+            timeout: (float) ($config['timeout'] ?? 10),
+            logger: $this->logger ?? new NullLogger(),
+        );
+
+        return new RedstalkQueue(
+            $client,
+            $config['queue'] ?? 'default',
+            (int) ($config['retry_after'] ?? 60),
+            (int) ($config['block_for'] ?? 0),
+            (bool) ($config['after_commit'] ?? false),
+            isset($config['on_expire']) ? OnExpire::from($config['on_expire']) : null,
+            (int) ($config['repeat_for'] ?? 0),
+        );
+    }
+}

@@ -1,0 +1,81 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redstalk\Laravel;
+
+use Illuminate\Container\Container;
+use Illuminate\Contracts\Queue\Job as JobContract;
+use Illuminate\Queue\Jobs\Job;
+use Redstalk\Exception\NotFoundException;
+use Redstalk\Job as ReservedJob;
+
+/** A job that a worker has popped. */
+final class RedstalkJob extends Job implements JobContract
+{
+    private string $reason = '';
+
+    public function __construct(Container $container, private readonly ReservedJob $job, string $connectionName, string $queue)
+    {
+        $this->container = $container;
+        $this->connectionName = $connectionName;
+        $this->queue = $queue;
+    }
+
+    public function delete(): void
+    {
+        parent::delete();
+        $this->finish(fn () => $this->job->delete());
+    }
+
+    /** Gives the job back. Without a delay the retry waits of the queue's policy apply, if there are any. */
+    public function release($delay = 0): void
+    {
+        parent::release($delay);
+        $this->finish(fn () => $this->job->release($this->secondsUntil($delay), $this->reason));
+    }
+
+    /** Sets the job aside until it is kicked or replayed. */
+    public function bury(): void
+    {
+        parent::delete();
+        $this->finish(fn () => $this->job->bury($this->reason));
+    }
+
+    public function attempts(): int
+    {
+        return $this->job->stats()->deliveries;
+    }
+
+    public function getJobId(): int
+    {
+        return $this->job->id;
+    }
+
+    public function getRawBody(): string
+    {
+        return $this->job->body;
+    }
+
+    public function getRedstalkJob(): ReservedJob
+    {
+        return $this->job;
+    }
+
+    /** Sets why the job has failed, for when it is released. */
+    public function setReason(\Throwable $e): void
+    {
+        $this->reason = $e::class . ': ' . $e->getMessage();
+    }
+
+    private function finish(\Closure $finish): void
+    {
+        try {
+            $finish();
+        } catch (NotFoundException $e) {
+            if ($this->container->bound('log')) {
+                $this->container->make('log')->warning("redstalk: job {$this->job->id} is no longer reserved by this worker: retry_after was over, or it was deleted");
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redstalk\Laravel;
+
+use Illuminate\Contracts\Queue\ClearableQueue;
+use Illuminate\Contracts\Queue\Queue as QueueContract;
+use Illuminate\Contracts\Queue\ShouldBeUnique;
+use Illuminate\Contracts\Queue\ShouldBeUniqueUntilProcessing;
+use Illuminate\Queue\Queue;
+use Redstalk\Client;
+use Redstalk\Exception\NotFoundException;
+use Redstalk\Exception\RedstalkException;
+use Redstalk\Inspector;
+use Redstalk\OnExpire;
+use Redstalk\PutOptions;
+use Redstalk\Receipt;
+use Redstalk\TubeStats;
+
+/** A connection of the driver "redstalk". A queue is a tube. */
+final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
+{
+    /** @var list<array{string, string, PutOptions}>|null the jobs of a bulk() under way */
+    private ?array $bulk = null;
+
+    /**
+     * @param int $retryAfter the TTR of jobs in seconds
+     * @param int $blockFor how many seconds pop() waits for a job
+     * @param ?OnExpire $onExpire what the server does with jobs after their retryUntil; null: the worker fails them
+     * @param int $repeatFor how many seconds the server remembers puts, so that they can be repeated; 0 for not at all
+     */
+    public function __construct(
+        private readonly Client $client,
+        private readonly string $default = 'default',
+        private readonly int $retryAfter = 60,
+        private readonly int $blockFor = 0,
+        bool $dispatchAfterCommit = false,
+        private readonly ?OnExpire $onExpire = null,
+        private readonly int $repeatFor = 0,
+    ) {
+        $this->dispatchAfterCommit = $dispatchAfterCommit;
+    }
+
+    /** Returns how many jobs are ready, delayed or reserved. */
+    public function size($queue = null): int
+    {
+        $stats = $this->stats($queue);
+
+        return $stats === null ? 0 : $stats->ready + $stats->delayed + $stats->reserved;
+    }
+
+    public function pendingSize($queue = null): int
+    {
+        return $this->stats($queue)->ready ?? 0;
+    }
+
+    public function delayedSize($queue = null): int
+    {
+        return $this->stats($queue)->delayed ?? 0;
+    }
+
+    public function reservedSize($queue = null): int
+    {
+        return $this->stats($queue)->reserved ?? 0;
+    }
+
+    /** Returns the Unix time when the oldest ready job was pushed. Without a policy of the tube, that of the next job. */
+    public function creationTimeOfOldestPendingJob($queue = null): ?int
+    {
+        $stats = $this->stats($queue);
+        if (($stats->ready ?? 0) === 0) {
+            return null;
+        }
+        $age = $stats->oldestReady ?? $this->inspector()->peekReady($this->getQueue($queue))?->stats()->age;
+
+        return $age === null ? null : time() - $age;
+    }
+
+    public function push($job, $data = '', $queue = null): mixed
+    {
+        return $this->enqueue($job, $data, $queue, null);
+    }
+
+    public function later($delay, $job, $data = '', $queue = null): mixed
+    {
+        return $this->enqueue($job, $data, $queue, $delay);
+    }
+
+    /** @param array{delay?: mixed} $options */
+    public function pushRaw($payload, $queue = null, array $options = []): mixed
+    {
+        return $this->put(null, $payload, $queue, $options['delay'] ?? null);
+    }
+
+    /** Pushes jobs without waiting for each reply. Their JobQueued events have no id. */
+    public function bulk($jobs, $data = '', $queue = null): void
+    {
+        $this->bulk = [];
+        try {
+            foreach ((array) $jobs as $job) {
+                $this->enqueue($job, $data, $queue, $job->delay ?? null);
+            }
+            $jobs = $this->bulk;
+        } finally {
+            $this->bulk = null;
+        }
+        foreach ($this->client->putMany($jobs) as $result) {
+            if ($result instanceof RedstalkException) {
+                throw $result;
+            }
+        }
+    }
+
+    /** @param int $index only the first of several queues is waited for */
+    public function pop($queue = null, $index = 0): ?RedstalkJob
+    {
+        $queue = $this->getQueue($queue);
+        $job = $this->client->reserve($queue, $index === 0 ? $this->blockFor : 0);
+
+        return $job === null ? null : new RedstalkJob($this->container, $job, $this->connectionName, $queue);
+    }
+
+    /** Deletes the jobs of a queue that are not reserved, and returns how many. */
+    public function clear($queue): int
+    {
+        return $this->inspector()->flush($this->getQueue($queue));
+    }
+
+    public function getQueue(?string $queue): string
+    {
+        return $queue ?: $this->default;
+    }
+
+    public function getClient(): Client
+    {
+        return $this->client;
+    }
+
+    public function inspector(): Inspector
+    {
+        return new Inspector($this->client);
+    }
+
+    private function stats(?string $queue): ?TubeStats
+    {
+        try {
+            return $this->inspector()->tube($this->getQueue($queue));
+        } catch (NotFoundException) {
+            return null; // it is empty
+        }
+    }
+
+    private function enqueue(mixed $job, mixed $data, ?string $queue, mixed $delay): mixed
+    {
+        return $this->enqueueUsing(
+            $job,
+            $this->createPayload($job, $this->getQueue($queue), $data),
+            $queue,
+            $delay,
+            fn ($payload, $queue) => $this->put($job, $payload, $queue, $delay),
+        );
+    }
+
+    /** Puts a job, or adds it to the bulk. Returns its id if it is known. */
+    private function put(mixed $job, string $payload, ?string $queue, mixed $delay): ?int
+    {
+        $options = $this->options($job, $delay === null ? 0 : $this->secondsUntil($delay));
+        $unique = $job instanceof ShouldBeUnique && !$job instanceof ShouldBeUniqueUntilProcessing;
+        if ($unique) {
+            return $this->putUnique($job, $payload, $this->getQueue($queue), $options)->id;
+        }
+        if ($this->repeatFor > 0) {
+            $options = $options->with(key: bin2hex(random_bytes(10)), keyTtl: $this->repeatFor);
+        }
+        if ($this->bulk !== null) {
+            $this->bulk[] = [$this->getQueue($queue), $payload, $options];
+
+            return null;
+        }
+
+        return $this->client->put($this->getQueue($queue), $payload, $options)->id;
+    }
+
+    private function options(mixed $job, int $delay): PutOptions
+    {
+        $group = is_object($job) ? $job->messageGroup ?? (method_exists($job, 'messageGroup') ? $job->messageGroup() : null) : null;
+        $until = $this->onExpire !== null && is_object($job) && !$job instanceof \Closure ? $this->getJobExpiration($job) : null;
+
+        return new PutOptions(
+            ttr: $this->retryAfter,
+            delay: $delay,
+            group: $group === null ? null : (string) $group,
+            expire: $until === null ? null : max($until - time() - $delay, 1),
+            onExpire: $until === null ? null : $this->onExpire,
+        );
+    }
+
+    /** Puts a job unless one with its unique id exists that is younger than uniqueFor. */
+    private function putUnique(ShouldBeUnique $job, string $payload, string $queue, PutOptions $options): Receipt
+    {
+        $id = method_exists($job, 'uniqueId') ? $job->uniqueId() : $job->uniqueId ?? '';
+        $for = method_exists($job, 'uniqueFor') ? $job->uniqueFor() : $job->uniqueFor ?? 0;
+        for ($key = $job::class . ":$id";; $key .= "~$receipt->id") {
+            $word = preg_match('/^[!-~]{1,128}$/D', $key) ? $key : hash('sha256', $key);
+            $receipt = $this->client->put($queue, $payload, $options->with(key: $word));
+            if ($receipt->state === '' || $for <= 0 || $this->age($receipt->id) < $for) {
+                return $receipt;
+            }
+        }
+    }
+
+    private function age(int $id): int
+    {
+        try {
+            return $this->inspector()->job($id)->age;
+        } catch (NotFoundException) {
+            return 0; // it was done a moment ago
+        }
+    }
+}

@@ -1,0 +1,221 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redstalk\Symfony;
+
+use Redstalk\Client;
+use Redstalk\Exception\NotFoundException;
+use Redstalk\Exception\RedstalkException;
+use Redstalk\Exception\UnavailableException;
+use Redstalk\Exception\UnknownOutcomeException;
+use Redstalk\Inspector;
+use Redstalk\Job;
+use Redstalk\OnDuplicate;
+use Redstalk\OnExpire;
+use Redstalk\PutOptions;
+use Symfony\Component\Messenger\Envelope;
+use Symfony\Component\Messenger\Exception\LogicException;
+use Symfony\Component\Messenger\Exception\MessageDecodingFailedException;
+use Symfony\Component\Messenger\Exception\TransportException;
+use Symfony\Component\Messenger\Stamp\DelayStamp;
+use Symfony\Component\Messenger\Stamp\RedeliveryStamp;
+use Symfony\Component\Messenger\Stamp\SentToFailureTransportStamp;
+use Symfony\Component\Messenger\Stamp\TransportMessageIdStamp;
+use Symfony\Component\Messenger\Transport\Receiver\ListableReceiverInterface;
+use Symfony\Component\Messenger\Transport\Receiver\MessageCountAwareInterface;
+use Symfony\Component\Messenger\Transport\Serialization\SerializerInterface;
+use Symfony\Component\Messenger\Transport\TransportInterface;
+
+/** A tube. Bodies are those of Symfony's own transport for beanstalkd, so that its messages can be received. */
+final class RedstalkTransport implements TransportInterface, ListableReceiverInterface, MessageCountAwareInterface, KeepaliveReceiver
+{
+    private readonly Inspector $inspector;
+
+    /**
+     * @param int $timeout how many seconds get() waits for a message
+     * @param int $ttr seconds until a message whose worker has ended is delivered again
+     * @param int $repeatFor how many seconds the server remembers puts, so that they can be repeated; 0 for not at all
+     */
+    public function __construct(
+        private readonly Client $client,
+        private readonly SerializerInterface $serializer,
+        private readonly string $tube = 'default',
+        private readonly int $timeout = 0,
+        private readonly int $ttr = 90,
+        private readonly int $repeatFor = 0,
+    ) {
+        $this->inspector = new Inspector($client);
+    }
+
+    public function send(Envelope $envelope): Envelope
+    {
+        $stamp = $envelope->last(RedstalkStamp::class);
+        $body = json_encode(
+            $this->serializer->encode($envelope) + ['headers' => []] + ($stamp === null ? [] : ['options' => self::pack($stamp->options)]),
+        );
+        if ($body === false) {
+            throw new TransportException(json_last_error_msg());
+        }
+        $id = $this->try(fn () => $this->client->put($this->tube, $body, $this->options($envelope))->id);
+
+        return $envelope->with(new TransportMessageIdStamp((string) $id));
+    }
+
+    public function get(): iterable
+    {
+        $job = $this->try(fn () => $this->client->reserve($this->tube, $this->timeout));
+
+        return $job === null ? [] : [$this->envelope($job)];
+    }
+
+    public function ack(Envelope $envelope): void
+    {
+        $this->delete($envelope);
+    }
+
+    public function reject(Envelope $envelope): void
+    {
+        $this->delete($envelope);
+    }
+
+    /**
+     * Starts the TTR of a message again. A signal handler can call it, as messenger:consume --keepalive does: that goes over a
+     * second connection while the first one is in use, which beanstalkd does not allow. If no server is there, the next call
+     * tries again.
+     *
+     * @throws TransportException if the message is no longer reserved
+     */
+    public function keepalive(Envelope $envelope, ?int $seconds = null): void
+    {
+        if ($seconds !== null && $seconds > $this->ttr) {
+            throw new TransportException("The option ttr ($this->ttr) is smaller than the keepalive interval ($seconds).");
+        }
+        $this->try(function () use ($envelope): void {
+            try {
+                $this->job($envelope)->touch();
+            } catch (UnavailableException | UnknownOutcomeException) {
+            }
+        });
+    }
+
+    public function getMessageCount(): int
+    {
+        return $this->try(function () {
+            try {
+                $stats = $this->inspector->tube($this->tube);
+            } catch (NotFoundException) {
+                return 0; // it is empty
+            }
+
+            return $stats->ready + $stats->delayed;
+        });
+    }
+
+    public function all(?int $limit = null): iterable
+    {
+        try {
+            foreach (['ready', 'delayed'] as $state) {
+                foreach ($this->inspector->jobs($this->tube, $state) as $stats) {
+                    if ($limit !== null && $limit-- <= 0) {
+                        return;
+                    }
+                    if ($envelope = $this->find($stats->id)) {
+                        yield $envelope;
+                    }
+                }
+            }
+        } catch (RedstalkException $e) {
+            throw new TransportException($e->getMessage(), 0, $e);
+        }
+    }
+
+    public function find(mixed $id): ?Envelope
+    {
+        $job = $this->try(fn () => $this->inspector->peek((int) $id));
+
+        return $job === null ? null : $this->envelope($job);
+    }
+
+    private function options(Envelope $envelope): PutOptions
+    {
+        $stamp = $envelope->last(SentToFailureTransportStamp::class) === null ? $envelope->last(RedstalkStamp::class) : null;
+        $options = $stamp?->options ?? new PutOptions(); // failed messages neither expire nor replace each other
+        $changes = ['ttr' => $this->ttr];
+        if ($delay = $envelope->last(DelayStamp::class)) {
+            $changes += ['delay' => $delay->getDelay() / 1000, 'at' => null];
+        }
+        if ($options->key !== null && $envelope->last(RedeliveryStamp::class) !== null) {
+            $changes['onDuplicate'] = OnDuplicate::Replace; // the message that has failed still has the key
+        } elseif ($options->key === null && $this->repeatFor > 0) {
+            $changes += ['key' => bin2hex(random_bytes(10)), 'keyTtl' => $this->repeatFor];
+        }
+
+        return $options->with(...$changes);
+    }
+
+    /** @return array<string, mixed> what unpack() needs; without $at, which does not concern a retry */
+    private static function pack(PutOptions $options): array
+    {
+        $all = ['at' => null, 'onDuplicate' => $options->onDuplicate?->value, 'onExpire' => $options->onExpire?->value];
+
+        return array_filter($all + get_object_vars($options), fn ($value) => $value !== null && $value !== []);
+    }
+
+    /** @param array<string, mixed> $all */
+    private static function unpack(array $all): PutOptions
+    {
+        try {
+            $all['onDuplicate'] = OnDuplicate::tryFrom($all['onDuplicate'] ?? '');
+            $all['onExpire'] = OnExpire::tryFrom($all['onExpire'] ?? '');
+
+            return new PutOptions(...$all);
+        } catch (\Error | RedstalkException $e) {
+            throw new MessageDecodingFailedException($e->getMessage(), 0, $e);
+        }
+    }
+
+    private function envelope(Job $job): Envelope
+    {
+        try {
+            $message = json_decode($job->body, true);
+            if (!is_array($message) || !isset($message['body'])) {
+                throw new MessageDecodingFailedException("The body of job $job->id is not that of a message.");
+            }
+            $envelope = $this->serializer->decode($message);
+            if (isset($message['options'])) {
+                $envelope = $envelope->with(new RedstalkStamp(self::unpack($message['options'])));
+            }
+        } catch (MessageDecodingFailedException $e) {
+            $this->try(fn () => $job->lease === '' ? null : $job->delete());
+            throw $e;
+        }
+
+        return $envelope->with(new RedstalkReceivedStamp($job), new TransportMessageIdStamp((string) $job->id));
+    }
+
+    private function job(Envelope $envelope): Job
+    {
+        return $envelope->last(RedstalkReceivedStamp::class)?->job ?? throw new LogicException('The envelope has no RedstalkReceivedStamp.');
+    }
+
+    private function delete(Envelope $envelope): void
+    {
+        try {
+            $this->try(fn () => $this->job($envelope)->delete());
+        } catch (TransportException $e) {
+            if (!$e->getPrevious() instanceof NotFoundException) { // that one has a new owner, or is gone already
+                throw $e;
+            }
+        }
+    }
+
+    private function try(\Closure $do): mixed
+    {
+        try {
+            return $do();
+        } catch (RedstalkException $e) {
+            throw new TransportException($e->getMessage(), 0, $e);
+        }
+    }
+}

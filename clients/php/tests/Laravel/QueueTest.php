@@ -1,0 +1,289 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Redstalk\Tests\Laravel;
+
+use Illuminate\Queue\Events\JobQueued;
+use PHPUnit\Framework\TestCase;
+use Redstalk\Exception\UnsupportedException;
+use Redstalk\Inspector;
+use Redstalk\Tests\Laravel\Jobs\Failing;
+use Redstalk\Tests\Laravel\Jobs\Group;
+use Redstalk\Tests\Laravel\Jobs\Log;
+use Redstalk\Tests\Laravel\Jobs\Plain;
+use Redstalk\Tests\Laravel\Jobs\Unique;
+use Redstalk\Tests\Laravel\Jobs\UniqueByCache;
+use Redstalk\Tests\Laravel\Jobs\UniqueFor;
+use Redstalk\Tests\Laravel\Jobs\Until;
+use Redstalk\Tests\Laravel\Jobs\UntilProcessing;
+use Redstalk\Tests\Server;
+use Redstalk\Tests\Throws;
+
+require_once __DIR__ . '/Jobs.php';
+
+/** The driver in a Laravel application, with artisan queue:work. */
+final class QueueTest extends TestCase
+{
+    use Throws;
+
+    protected function setUp(): void
+    {
+        Log::take();
+        Log::$do = null;
+    }
+
+    /** @return iterable<string, array{string}> */
+    public static function everyServer(): iterable
+    {
+        foreach (Server::ENGINES as $engine) {
+            yield $engine => [$engine];
+        }
+    }
+
+    /** @return iterable<string, array{string}> */
+    public static function everyEngine(): iterable
+    {
+        foreach (array_diff(Server::ENGINES, ['beanstalkd']) as $engine) {
+            yield $engine => [$engine];
+        }
+    }
+
+    /** @dataProvider everyServer */
+    public function testDelayAndSizes(string $engine): void
+    {
+        $app = new App($server = Server::start($engine));
+        $queue = $app->queue();
+        self::assertSame([0, 0, null], [$queue->size(), $queue->pendingSize(), $queue->creationTimeOfOldestPendingJob()]);
+        Plain::dispatch('now');
+        Plain::dispatch('later')->delay(now()->addMinute());
+        Plain::dispatch('other')->onQueue('other');
+        $queue->later(30, new Plain('soon'));
+        self::assertSame([3, 1, 2, 0], [$queue->size(), $queue->pendingSize(), $queue->delayedSize(), $queue->reservedSize()]);
+        self::assertEqualsWithDelta(time(), $queue->creationTimeOfOldestPendingJob(), 10);
+        Log::$do = function (Plain $job) use ($queue): void {
+            self::assertSame(1, $queue->reservedSize($job->name === 'other' ? 'other' : null));
+        };
+        $app->work('--queue=other,default');
+        self::assertSame(['other 1', 'now 1'], Log::take());
+        $inspector = new Inspector($queue->getClient());
+        self::assertEqualsWithDelta(30, $inspector->job($inspector->peekDelayed('default')->id)->left, 10);
+        self::assertSame(2, $inspector->kick('default', 10));
+        $app->work();
+        self::assertEqualsCanonicalizing(['later 1', 'soon 1'], Log::take());
+        self::assertSame(0, $queue->size());
+    }
+
+    /** @dataProvider everyServer */
+    public function testRetriesAndFailedJobs(string $engine): void
+    {
+        $app = new App($server = Server::start($engine));
+        $app->createFailedJobsTable();
+        $inspector = $app->queue()->inspector();
+        Failing::dispatch('mail');
+        foreach ([10, 50] as $i => $backoff) {
+            $app->work();
+            self::assertSame(['mail ' . ($i + 1)], Log::take());
+            $job = $inspector->job($inspector->peekDelayed('default')->id);
+            self::assertEqualsWithDelta($backoff, $job->left, 5, 'backoff');
+            self::assertSame($engine === 'beanstalkd' ? null : 'RuntimeException: no such user', $job->reason);
+            $inspector->kick('default', 1);
+        }
+        $app->work();
+        self::assertSame(['mail 3', 'mail failed: no such user'], Log::take());
+        self::assertSame(0, $app->queue()->size());
+        self::assertSame(1, $app->app['db']->table('failed_jobs')->count());
+
+        $app->artisan('queue:retry all');
+        $app->work();
+        self::assertSame(['mail 1'], Log::take());
+        self::assertSame(0, $app->app['db']->table('failed_jobs')->count());
+    }
+
+    public function testReleaseAndFailInTheJob(): void
+    {
+        $app = new App($server = Server::start());
+        Plain::dispatch('mail');
+        Log::$do = fn (Plain $job) => $job->attempts() < 3 ? $job->release() : $job->fail(new \RuntimeException('enough'));
+        $app->work('--tries=5');
+        self::assertSame(['mail 1', 'mail 2', 'mail 3', 'mail failed: enough'], Log::take());
+        self::assertSame(0, $app->queue()->size());
+    }
+
+    /** The waits of a policy apply to jobs without a backoff. */
+    public function testPolicy(): void
+    {
+        $app = new App($server = Server::start());
+        self::assertSame("mails  retry:70s,1m dead:mails-failed\n", $app->artisan('redstalk:policy mails retry:70s,1m dead:mails-failed'));
+        self::assertSame("mails  retry:70s,1m dead:mails-failed\n", $app->artisan('redstalk:policy'));
+        Plain::dispatch('mail')->onQueue('mails');
+        Log::$do = fn () => throw new \RuntimeException('no');
+        $app->work('--queue=mails --tries=5');
+        $inspector = $app->queue()->inspector();
+        self::assertEqualsWithDelta(70, $inspector->job($inspector->peekDelayed('mails')->id)->left, 10);
+        self::assertSame("mails\n", $app->artisan('redstalk:policy mails --delete'));
+        self::assertSame('', $app->artisan('redstalk:policy'));
+    }
+
+    /** @dataProvider everyEngine */
+    public function testUnique(string $engine): void
+    {
+        $app = new App($server = Server::start($engine));
+        $queue = $app->queue();
+        Unique::dispatch('a');
+        Unique::dispatch('a');
+        Unique::dispatch('b');
+        self::assertSame(2, $queue->size());
+        Log::$do = function (): void {
+            Log::$do = null;
+            Unique::dispatch('a'); // is not done yet
+            throw new \RuntimeException('no');
+        };
+        $app->work('--tries=2 --backoff=60 --max-jobs=1');
+        Unique::dispatch('a');
+        self::assertSame([1, 1], [$queue->pendingSize(), $queue->delayedSize()], 'a job that waits for its retry is unique');
+        $queue->inspector()->kick('default', 1);
+        $app->work('--tries=2');
+        Unique::dispatch('a');
+        Unique::dispatch('a');
+        self::assertSame(1, $queue->size(), 'it is done');
+        self::assertSame(['a 1', 'a 2', 'b 1'], [Log::$lines[0], ...array_slice(Log::take(), 1)]);
+    }
+
+    public function testUniqueInOtherWays(): void
+    {
+        $app = new App($server = Server::start());
+        $queue = $app->queue();
+        $queue->push(new UniqueByCache('a')); // not through the cache's lock
+        UniqueByCache::dispatch('a');
+        self::assertSame(1, $queue->size());
+        $app->work();
+        UniqueByCache::dispatch('a');
+        UniqueByCache::dispatch('a');
+        self::assertSame(1, $queue->size(), 'the lock was released');
+        $queue->clear('default');
+
+        $queue->bulk([new Unique('c'), new Unique('c'), new Plain()]);
+        self::assertSame(2, $queue->size());
+        $queue->clear('default');
+
+        UntilProcessing::dispatch('d');
+        UntilProcessing::dispatch('d');
+        Log::take();
+        Log::$do = function (): void {
+            Log::$do = null;
+            UntilProcessing::dispatch('d');
+            UntilProcessing::dispatch('d');
+        };
+        $app->work();
+        self::assertSame(['d 1', 'd 1'], Log::take(), 'unique until it is processed');
+
+        $id = $queue->push(new UniqueFor(str_repeat('long ü ', 30)));
+        self::assertSame($id, $queue->push(new UniqueFor(str_repeat('long ü ', 30))));
+        while ($queue->inspector()->job($id)->age < 3) {
+            usleep(50_000);
+        }
+        $second = $queue->push(new UniqueFor(str_repeat('long ü ', 30)));
+        self::assertNotSame($id, $second, 'uniqueFor is over');
+        self::assertSame($second, $queue->push(new UniqueFor(str_repeat('long ü ', 30))));
+    }
+
+    public function testRetryUntil(): void
+    {
+        $app = new App($server = Server::start());
+        $app->queue()->push(new Until());
+        self::assertArrayNotHasKey('expires-ms', $app->queue()->inspector()->job(1)->all);
+
+        $app = new App($server, ['on_expire' => 'park']);
+        $job = $app->queue()->inspector()->job($app->queue()->push(new Until()));
+        self::assertEqualsWithDelta(100_000, $job->all['expires-ms'], 20_000);
+        self::assertSame('park', $job->all['on-expire']);
+        $job = $app->queue()->inspector()->job($app->queue()->later(50, new Until()));
+        self::assertEqualsWithDelta(100_000, $job->all['expires-ms'], 20_000);
+    }
+
+    public function testAfterCommit(): void
+    {
+        $app = new App($server = Server::start());
+        $database = $app->app['db'];
+        $database->transaction(function () use ($app): void {
+            Plain::dispatch('after')->afterCommit();
+            Plain::dispatch('at once');
+            $app->queue()->bulk([(new Plain('bulk'))->afterCommit()]);
+            self::assertSame(1, $app->queue()->size());
+        });
+        self::assertSame(3, $app->queue()->size());
+        $database->beginTransaction();
+        Plain::dispatch('never')->afterCommit();
+        $database->rollBack();
+        self::assertSame(3, $app->queue()->size());
+
+        $app = new App($server, ['after_commit' => true]);
+        $app->app['db']->transaction(function () use ($app): void {
+            Plain::dispatch('after');
+            self::assertSame(3, $app->queue()->size());
+        });
+        self::assertSame(4, $app->queue()->size());
+    }
+
+    /** @dataProvider everyEngine */
+    public function testWithoutOverlapping(string $engine): void
+    {
+        $app = new App($server = Server::start($engine));
+        $queue = $app->queue();
+        $queue->inspector()->setPolicy('default', ['group-concurrency' => 1]);
+        foreach (['ann', 'ann', 'bob'] as $name) {
+            Group::dispatch($name);
+        }
+        $ann = $queue->pop();
+        self::assertSame('bob', unserialize($queue->pop()->payload()['data']['command'])->name);
+        self::assertNull($queue->pop(), 'a job of ann is running');
+        $ann->delete();
+        self::assertSame('ann', unserialize($queue->pop()->payload()['data']['command'])->name);
+    }
+
+    /** @dataProvider everyServer */
+    public function testBulk(string $engine): void
+    {
+        $app = new App($server = Server::start($engine));
+        $queued = 0;
+        $app->app['events']->listen(JobQueued::class, function () use (&$queued): void {
+            $queued++;
+        });
+        $jobs = array_map(fn ($i) => new Plain("$i"), range(1, 1500));
+        $jobs[0]->delay(60);
+        $app->queue()->bulk($jobs);
+        self::assertSame([1499, 1, 1500], [$app->queue()->pendingSize(), $app->queue()->delayedSize(), $queued]);
+        if ($engine === 'beanstalkd') {
+            self::assertThrows(UnsupportedException::class, fn () => $app->queue()->clear('default'));
+            self::assertThrows(UnsupportedException::class, fn () => Unique::dispatch('a'));
+        } else {
+            self::assertStringContainsString('1500', $app->artisan('queue:clear redstalk --force'));
+            self::assertSame(0, $app->queue()->size());
+        }
+    }
+
+    public function testBlockFor(): void
+    {
+        $app = new App($server = Server::start(), ['block_for' => '20']);
+        $app->queue()->later(1, new Plain('soon'));
+        self::assertNull($app->queue()->pop('default', 1), 'only the first queue is waited for');
+        self::assertSame(1, $app->queue()->pop()?->attempts());
+    }
+
+    public function testLostLease(): void
+    {
+        $app = new App($server = Server::start(), ['retry_after' => 3]);
+        Plain::dispatch('slow');
+        $first = $app->queue()->pop();
+        while (($second = $app->queue()->pop()) === null) {
+            usleep(20_000);
+        }
+        self::assertSame([1, 2], [$first->attempts(), $second->attempts()]);
+        $first->delete();
+        self::assertSame(1, $app->queue()->size(), 'the second worker has it');
+        self::assertStringContainsString('no longer reserved', $app->log());
+        $second->delete();
+        self::assertSame(0, $app->queue()->size());
+    }
+}

@@ -1,0 +1,25 @@
+<?php
+
+declare(strict_types=1);
+
+// Loads Composer's autoloader, or else the packages of Debian.
+
+if (is_file($autoload = __DIR__ . '/../vendor/autoload.php')) {
+    require $autoload;
+
+    return;
+}
+error_reporting(E_ALL & ~E_DEPRECATED); // of old packages on a newer PHP
+foreach (['Illuminate', 'Symfony/Component/Messenger', 'Symfony/Component/Messenger/Bridge/Redis', 'Symfony/Bundle/FrameworkBundle'] as $package) {
+    require_once "$package/autoload.php";
+}
+spl_autoload_register(static function (string $class): void {
+    foreach (['Redstalk\\Tests\\' => __DIR__, 'Redstalk\\' => __DIR__ . '/../src'] as $prefix => $directory) {
+        $file = $directory . '/' . strtr(substr($class, strlen($prefix)), '\\', '/') . '.php';
+        if (str_starts_with($class, $prefix) && is_file($file)) {
+            require $file;
+
+            return;
+        }
+    }
+});

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"go.yaml.in/yaml/v3"
+
+	"redstalk/protocol"
+	"redstalk/protocol/client"
+)
+
+func schedulesCommand() *cli.Command {
+	var tags strings.Builder
+	for _, tag := range protocol.TagsIn(protocol.TagsOfSchedule) {
+		fmt.Fprintf(&tags, " %s:%s", tag.Name, tag.Kind)
+	}
+	return &cli.Command{
+		Name: "schedules", Action: withConn(anyNumber, schedules),
+		ArgsUsage: "[set NAME TAG:VALUE... | get|delete|pause|resume|run NAME | preview NAME|EXPRESSION | apply FILE]",
+		Usage:     "list the schedules, or set, show, delete, pause, resume, run or preview one, or make them those of a YAML file (extension schedules)",
+		Description: "set puts jobs with the body of --body or of standard input. Tags:" + tags.String() + ". Example: redstalk schedules set nightly 'cron:30 2 * * *' tz:Europe/Berlin -t reports --body all. " +
+			"apply creates, changes and deletes schedules until the server has those of FILE, and prints what it has done; - is standard input.",
+		Flags: []cli.Flag{
+			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 10, Usage: "preview: show `N` times"},
+			&cli.StringFlag{Name: "tz", Usage: "preview: the time `ZONE` of the expression; UTC by default"},
+			tubeFlag(),
+			&cli.UintFlag{Name: "pri", Aliases: []string{"p"}, Value: defaultPri, Usage: "set: `PRI` of the jobs"},
+			durationFlag("ttr", defaultTTR, "set: `DURATION` that a worker may take, in whole seconds"),
+			&cli.StringFlag{Name: "body", Usage: "set: `BODY` of the jobs, instead of standard input"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "apply: only print what would be done"},
+			&cli.BoolFlag{Name: "prune", Value: true, Usage: "apply: delete schedules that are not in the file; --prune=false leaves them"},
+		},
+	}
+}
+
+// The defaults of the jobs of a schedule.
+const (
+	defaultPri = 1024
+	defaultTTR = time.Minute
+)
+
+// scheduleActions are the first arguments of the command, with the functions and how many more
+// arguments they take.
+var scheduleActions = map[string]struct {
+	arguments
+	do func(t *task, args []string) error
+}{
+	"set":     {arguments{2, -1}, setOneSchedule},
+	"get":     {arguments{1, 1}, getSchedule},
+	"delete":  {arguments{1, 1}, changeSchedule("deleting", "DELETED", "delete")},
+	"pause":   {arguments{1, 1}, changeSchedule("pausing", "PAUSED", "pause")},
+	"resume":  {arguments{1, 1}, changeSchedule("resuming", "RESUMED", "resume")},
+	"run":     {arguments{1, 1}, runSchedule},
+	"preview": {arguments{1, 1}, previewSchedule},
+	"apply":   {arguments{1, 1}, applySchedules},
+}
+
+func schedules(t *task) error {
+	args := t.Args().Slice()
+	if len(args) == 0 {
+		if err := t.require("schedules", "schedules"); err != nil {
+			return err
+		}
+		return listSchedules(t)
+	}
+	action, known := scheduleActions[args[0]]
+	args = args[1:]
+	if !known || len(args) < action.least || action.most >= 0 && len(args) > action.most {
+		return usage("schedules needs no argument, or %s", t.Command.ArgsUsage)
+	}
+	if err := t.require("schedules", "schedules"); err != nil {
+		return err
+	}
+	return action.do(t, args)
+}
+
+// scheduleStats is a schedule as list-schedules shows it.
+type scheduleStats struct {
+	Name        string `json:"name"`
+	Tube        string `json:"tube"`
+	Cron        string `json:"cron,omitempty"`
+	Every       string `json:"every,omitempty"`
+	Zone        string `json:"tz,omitempty" yaml:"tz"`
+	Paused      bool   `json:"paused"`
+	NextMs      int64  `json:"next-ms" yaml:"next-ms"` // 0: there is none
+	DueMs       int64  `json:"due-ms" yaml:"due-ms"`
+	LastMs      int64  `json:"last-ms" yaml:"last-ms"`
+	Put         uint64 `json:"put"`
+	Overlapped  uint64 `json:"overlapped"`
+	Refused     uint64 `json:"refused"`
+	Missed      uint64 `json:"missed"`
+	Stopped     uint64 `json:"stopped"`
+	LastPutMs   int64  `json:"last-put-ms" yaml:"last-put-ms"`
+	LastNominal int64  `json:"last-nominal-ms" yaml:"last-nominal-ms"`
+	LastID      uint64 `json:"last-id" yaml:"last-id"`
+	LastResult  string `json:"last-result" yaml:"last-result"`
+}
+
+// row returns the cells of a schedule in the table.
+func (s *scheduleStats) row() []string {
+	when, next := s.Cron, "-"
+	if when == "" {
+		when = "every " + s.Every
+	}
+	switch {
+	case s.Paused:
+		next = "paused"
+	case s.NextMs > 0:
+		next = time.UnixMilli(s.NextMs).Format("2006-01-02 15:04:05 -0700")
+	}
+	return []string{
+		s.Name, s.Tube, oneLine(when), dash(s.Zone, ""), next, dash(s.LastResult, "none"), fmt.Sprint(s.Put), fmt.Sprint(s.Overlapped + s.Refused + s.Missed + s.Stopped),
+	}
+}
+
+func listSchedules(t *task) error {
+	b := &table{head: []string{"SCHEDULE", "TUBE", "TIMES", "ZONE", "NEXT", "LAST RESULT", "PUT", "SKIPPED"}, left: 6}
+	err := t.eachSchedule(func(s *scheduleStats) error {
+		if t.Bool("json") {
+			return t.printJSON(s)
+		}
+		b.add(s.row()...)
+		return nil
+	})
+	if err != nil || t.Bool("json") {
+		return err
+	}
+	return b.print(t.out)
+}
+
+// eachSchedule calls a function for each schedule, in the order of their names.
+func (t *task) eachSchedule(f func(*scheduleStats) error) error {
+	for cursor := ""; ; {
+		text, err := t.page("listing schedules", strings.TrimSpace(fmt.Sprintf("list-schedules %d %s", maxPageJobs, cursor)))
+		if err != nil {
+			return err
+		}
+		var page struct {
+			Next      string
+			Schedules []scheduleStats
+		}
+		if err := yaml.Unmarshal([]byte(text), &page); err != nil {
+			return fmt.Errorf("reading a page of list-schedules: %w", err)
+		}
+		for i := range page.Schedules {
+			if err := f(&page.Schedules[i]); err != nil {
+				return err
+			}
+		}
+		if cursor = page.Next; cursor == "" || t.Context.Context.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// checkSchedule checks the name of a schedule.
+func checkSchedule(name string) error {
+	if !protocol.ValidSchedule([]byte(name)) {
+		return usage("%q is not the name of a schedule: that of a tube, of at most %d bytes", name, protocol.MaxSchedule)
+	}
+	return nil
+}
+
+// setOneSchedule is the action set.
+func setOneSchedule(t *task, args []string) error {
+	s := &newSchedule{name: args[0], tube: t.tube(), pri: uint64(t.Uint("pri")), ttr: wholeSeconds(t.duration("ttr")), body: []byte(t.String("body"))}
+	if err := checkSchedule(s.name); err != nil {
+		return err
+	}
+	for _, arg := range args[1:] {
+		name, value, found := strings.Cut(arg, ":")
+		if !found {
+			return usage("%q is not TAG:VALUE", arg)
+		}
+		word := name + ":" + tagWord(unquoted(value))
+		if key, text, isMeta := strings.Cut(value, "="); isMeta && name == "meta" {
+			word = metaWord(key, unquoted(text))
+		}
+		s.words = append(s.words, word)
+	}
+	if err := s.check(); err != nil {
+		return usage("%v", err)
+	}
+	if !t.IsSet("body") {
+		var err error
+		if s.body, err = readAll(t); err != nil {
+			return err
+		}
+	}
+	if err := t.setSchedule(s); err != nil {
+		return err
+	}
+	return t.printDone(map[string]any{"set": s.name}, "schedule %s set", s.name)
+}
+
+// tagWord returns the value of a tag as it is sent: in quotes if it needs them.
+func tagWord(value string) string {
+	if checkWord("", value) != nil || value[0] == '"' {
+		return protocol.Quote(value)
+	}
+	return value
+}
+
+// setSchedule sends a set-schedule.
+func (t *task) setSchedule(s *newSchedule) error {
+	doing := "setting schedule " + s.name
+	r, err := t.request(doing, s.command())
+	if err == nil && string(r.Line) != "SET" {
+		err = replyError(doing, r)
+		if string(r.Line) == "BAD_FORMAT" {
+			err = fmt.Errorf("%w: the expression or the time zone is invalid, there is no such time, or two tags contradict each other", err)
+		}
+	}
+	return err
+}
+
+func getSchedule(t *task, args []string) error {
+	page, err := t.pageOfSchedule(args[0])
+	if err != nil {
+		return err
+	}
+	return t.printPage(page)
+}
+
+// pageOfSchedule returns the page of a schedule.
+func (t *task) pageOfSchedule(name string) (client.Page, error) {
+	if err := checkSchedule(name); err != nil {
+		return "", err
+	}
+	return t.page("reading schedule "+name, "get-schedule "+name)
+}
+
+// changeSchedule returns an action that is a command with the name of a schedule, whose reply is done.
+func changeSchedule(doing, done, command string) func(t *task, args []string) error {
+	return func(t *task, args []string) error {
+		name := args[0]
+		if err := checkSchedule(name); err != nil {
+			return err
+		}
+		if _, err := t.expect(doing+" schedule "+name, done, command+"-schedule "+name); err != nil {
+			return err
+		}
+		return t.printDone(map[string]any{strings.ToLower(done): name}, "schedule %s %s", name, strings.ToLower(done))
+	}
+}
+
+func runSchedule(t *task, args []string) error {
+	if err := checkSchedule(args[0]); err != nil {
+		return err
+	}
+	doing := "running schedule " + args[0]
+	r, err := t.request(doing, "run-schedule "+args[0])
+	if err != nil {
+		return err
+	}
+	return t.printPut(doing, r, new(putOptions))
+}
+
+func previewSchedule(t *task, args []string) error {
+	n := t.Uint("count")
+	if n < 1 || n > protocol.MaxPreview {
+		return usage("--count must be from 1 to %d", protocol.MaxPreview)
+	}
+	times, err := t.preview(args[0], t.String("tz"), n)
+	if err != nil {
+		return err
+	}
+	return t.result(times, func(w io.Writer) error { return printNames(w, times) })
+}
+
+// preview returns the next times of a schedule, or of a cron expression in a time zone, "" for UTC.
+func (t *task) preview(of, zone string, n uint) ([]string, error) {
+	command := fmt.Sprintf("preview-schedule %s %d", of, n)
+	if strings.ContainsAny(of, " @") {
+		if command = fmt.Sprintf("preview-schedule %s %d", protocol.Quote(of), n); zone != "" {
+			command += " tz:" + tagWord(zone)
+		}
+	} else if err := checkSchedule(of); err != nil {
+		return nil, err
+	}
+	return t.names("previewing "+of, command)
+}

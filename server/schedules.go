@@ -1,0 +1,319 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/server/access"
+	"redstalk/server/queue"
+	"redstalk/server/schedule"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// This file has the commands about schedules. Each can take several steps in the store, so it runs on a
+// goroutine of its own, see question.
+
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.SetSchedule:     {planSetSchedule, answerSchedule},
+		protocol.GetSchedule:     {planGetSchedule, answerSchedule},
+		protocol.ListSchedules:   {planListSchedules, answerSchedule},
+		protocol.DeleteSchedule:  {planScheduleChange((*schedule.Service).Delete), answerSchedule},
+		protocol.PauseSchedule:   {planScheduleChange((*schedule.Service).Pause), answerSchedule},
+		protocol.ResumeSchedule:  {planScheduleChange((*schedule.Service).Resume), answerSchedule},
+		protocol.RunSchedule:     {planRunSchedule, answerSchedule},
+		protocol.PreviewSchedule: {planPreviewSchedule, answerSchedule},
+	})
+}
+
+// askSchedules makes a command wait for do, which returns what writes its reply.
+func (s *session) askSchedules(r *request, do func(ctx context.Context) (reply func(*session), err error)) {
+	s.endsBurst = true
+	r.ask = &question{do: func(ctx context.Context, to *question) { to.reply, to.err = do(ctx) }}
+}
+
+// answerSchedule answers a command about schedules.
+func answerSchedule(s *session, r *request, _ *storage.Answer) {
+	var wrong *schedule.FieldError
+	switch err := r.ask.err; {
+	case err == nil:
+		r.ask.reply(s)
+	case errors.As(err, &wrong):
+		r.wrong = err.Error()
+		s.out.BadFormat()
+	case errors.Is(err, queue.ErrNotFound):
+		s.out.NotFound()
+	case errors.Is(err, errForbidden):
+		s.out.Forbidden()
+	case errors.Is(err, queue.ErrDraining):
+		s.out.Draining()
+	default:
+		s.fail(r, err)
+	}
+}
+
+// errForbidden is the error of what the client may not do, though it knows of the tube.
+var errForbidden = errors.New("permission denied")
+
+// mayWith returns who may do something with schedules: those who have all of these rights on its tube. A
+// schedule of a tube on which the client has no right at all is not found.
+func (s *session) mayWith(all access.Right) schedule.May {
+	if s.principal == nil {
+		return nil
+	}
+	user := s.principal.user
+	return func(tubeName string) error {
+		switch has := user.On(tubeName); {
+		case has == access.Nothing:
+			return queue.ErrNotFound
+		case has&all != all:
+			return errForbidden
+		}
+		return nil
+	}
+}
+
+// mayRead is mayWith for commands that change nothing: one of two rights is enough.
+func (s *session) mayRead() schedule.May {
+	read, admin := s.mayWith(access.Read), s.mayWith(access.Admin)
+	if read == nil {
+		return nil
+	}
+	return func(tubeName string) error {
+		if read(tubeName) == nil {
+			return nil
+		}
+		return admin(tubeName)
+	}
+}
+
+func planSetSchedule(s *session, c *protocol.Command, r *request) {
+	set := scheduleOf(c)
+	takeBuffer(c).Release()
+	c.Body = nil
+	may := s.mayWith(access.Admin | access.Put)
+	s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+		return func(s *session) { s.out.Done(protocol.SetSchedule) }, s.schedules.Set(ctx, set, may)
+	})
+}
+
+// scheduleOf translates a set-schedule for package tube. The body is a copy.
+func scheduleOf(c *protocol.Command) *tube.Schedule {
+	t, tags := c.Tags.Schedule, new(tube.Tags)
+	setTags(tags, c.Tags)
+	return &tube.Schedule{
+		Name: c.Key, Tube: string(c.Name), Pri: c.Pri, TTR: c.TTR, Body: slices.Clone(c.Body), Tags: tags,
+		Timing: timingOf(t), Overlap: tube.Overlap(t.Overlap),
+		CatchUp: t.CatchUp, HasCatchUp: t.HasCatchUp, CatchUpAll: t.CatchUpAll,
+	}
+}
+
+// timingOf translates when a schedule puts jobs.
+func timingOf(t *protocol.ScheduleTags) tube.Timing {
+	return tube.Timing{Cron: t.Cron, Every: t.Every, Zone: t.Zone, From: instantOf(t.From), Until: instantOf(t.Until), Spread: t.Spread}
+}
+
+// instantOf converts milliseconds since the Unix epoch.
+func instantOf(ms int64) tube.Instant { return tube.Instant(ms) * tube.Instant(time.Millisecond) }
+
+// planScheduleChange returns the plan of a command that changes a schedule and answers with a word.
+func planScheduleChange(change func(*schedule.Service, context.Context, string, schedule.May) error) func(*session, *protocol.Command, *request) {
+	return func(s *session, c *protocol.Command, r *request) {
+		name, verb, may := c.Key, c.Verb, s.mayWith(access.Admin)
+		s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+			return func(s *session) { s.out.Done(verb) }, change(s.schedules, ctx, name, may)
+		})
+	}
+}
+
+func planRunSchedule(s *session, c *protocol.Command, r *request) {
+	name, may := c.Key, s.mayWith(access.Admin|access.Put)
+	s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+		a, err := s.schedules.Put(ctx, name, may)
+		return func(s *session) { answerPut(s, nil, &a) }, err
+	})
+}
+
+func planGetSchedule(s *session, c *protocol.Command, r *request) {
+	name, may := c.Key, s.mayRead()
+	s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+		record, _, err := s.schedules.Get(ctx, name, may)
+		return func(s *session) { s.out.OK(schedulePage(record)) }, err
+	})
+}
+
+// schedulePage returns the page of a schedule: what it puts, as the tags that set it, where it stands, and
+// what came of it.
+func schedulePage(record *tube.Schedule) []byte {
+	var p protocol.Page
+	p.Bare("name", record.Name)
+	p.Bare("tube", record.Tube)
+	p.Uint("pri", uint64(record.Pri))
+	p.Uint("ttr", uint64(record.TTR))
+	p.Int("size", int64(len(record.Body)))
+	sum := sha256.Sum256(record.Body)
+	p.Bare("body-sha256", hex.EncodeToString(sum[:]))
+	addTiming(&p, &record.Timing)
+	p.Bare("overlap", protocol.Overlap(record.Overlap).String())
+	if record.HasCatchUp {
+		p.Bare("catch-up", protocol.Durations([]time.Duration{record.CatchUp}))
+	}
+	if record.CatchUpAll > 0 {
+		p.Uint("catch-up-all", uint64(record.CatchUpAll))
+	}
+	if record.Tags != nil {
+		addPutTags(&p, record.Tags)
+	}
+	p.Bool("paused", record.Paused)
+	for _, n := range scheduleNumbers(record) {
+		p.Int(n.word, n.number)
+	}
+	p.Bare("last-result", lastResult(record))
+	return p.Bytes()
+}
+
+// addTiming adds when a schedule puts jobs, as tags.
+func addTiming(p *protocol.Page, t *tube.Timing) {
+	if t.Cron != "" {
+		p.Quoted("cron", t.Cron)
+	}
+	if t.Every > 0 {
+		p.Bare("every", protocol.Durations([]time.Duration{t.Every}))
+	}
+	if t.Zone != "" {
+		p.Bare("tz", t.Zone)
+	}
+	if t.From > 0 {
+		p.Int("from", msOf(t.From))
+	}
+	if t.Until > 0 {
+		p.Int("until", msOf(t.Until))
+	}
+	if t.Spread > 0 {
+		p.Bare("jitter", protocol.Durations([]time.Duration{t.Spread}))
+	}
+}
+
+// addPutTags adds the tags that the jobs of a schedule get.
+func addPutTags(p *protocol.Page, t *tube.Tags) {
+	if t.HasDelay {
+		p.Bare("delay", protocol.Durations([]time.Duration{t.Delay}))
+	}
+	if t.Key != "" {
+		p.Quoted("key", t.Key)
+	}
+	if t.Group != "" {
+		p.Quoted("group", t.Group)
+	}
+	addRules(p, &t.Rules, t.Expire, "retry-jitter")
+	if notes := t.Notes(); notes != nil {
+		addNotes(p, notes)
+	}
+}
+
+type wordNumber struct {
+	word   string
+	number int64
+}
+
+// scheduleNumbers returns the numbers of a schedule; 0 for times that are not known.
+func scheduleNumbers(record *tube.Schedule) []wordNumber {
+	r := &record.Results
+	due := record.Due
+	if due == tube.Never {
+		due = 0
+	}
+	return []wordNumber{
+		{"next-ms", msOf(record.Next)}, {"due-ms", msOf(due)}, {"last-ms", msOf(record.Last)},
+		{"put", int64(r.Put)}, {"overlapped", int64(r.Overlapped)}, {"refused", int64(r.Refused)},
+		{"missed", int64(record.Missed)}, {"stopped", int64(record.Stopped)},
+		{"last-put-ms", msOf(r.At)}, {"last-nominal-ms", msOf(r.Nominal)}, {"last-id", int64(r.ID)},
+	}
+}
+
+// lastResult returns the word for what came of the last put.
+func lastResult(record *tube.Schedule) string {
+	switch r := &record.Results; {
+	case r.At == 0:
+		return "none"
+	case r.Result == tube.PutNew:
+		return "put"
+	case r.Result == tube.PutRefused:
+		return "refused"
+	}
+	return "overlapped"
+}
+
+// msOf converts an instant to milliseconds since the Unix epoch.
+func msOf(i tube.Instant) int64 { return int64(i) / int64(time.Millisecond) }
+
+func planListSchedules(s *session, c *protocol.Command, r *request) {
+	count, cursor, may := c.MaxJobs, c.Cursor, s.mayRead()
+	s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+		list, next, err := s.schedules.List(ctx, count, cursor, may)
+		return func(s *session) { s.out.OK(schedulesPage(list, next)) }, err
+	})
+}
+
+// schedulesPage returns the page of list-schedules: the cursor of the next page, and a line for each
+// schedule.
+func schedulesPage(list []*tube.Schedule, next string) []byte {
+	var p protocol.Page
+	p.Word("next", next)
+	p.List("schedules", len(list))
+	for _, record := range list {
+		m := new(protocol.FlowMap)
+		m.Bare("name", record.Name)
+		m.Bare("tube", record.Tube)
+		if record.Cron != "" {
+			m.Quoted("cron", record.Cron)
+		} else {
+			m.Bare("every", protocol.Durations([]time.Duration{record.Every}))
+		}
+		if record.Zone != "" {
+			m.Bare("tz", record.Zone)
+		}
+		m.Bool("paused", record.Paused)
+		for _, n := range scheduleNumbers(record) {
+			m.Int(n.word, n.number)
+		}
+		m.Bare("last-result", lastResult(record))
+		p.Flow(m)
+	}
+	return p.Bytes()
+}
+
+func planPreviewSchedule(s *session, c *protocol.Command, r *request) {
+	name, n, may := c.Key, int(c.MaxJobs), s.mayRead()
+	var expression *tube.Timing
+	if c.Tags != nil {
+		t := timingOf(c.Tags.Schedule)
+		expression = &t
+	}
+	s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+		var list []time.Time
+		var err error
+		if expression != nil {
+			now := tube.Instant(time.Now().UnixNano())
+			list, err = schedule.Preview(expression, now, now, n)
+		} else {
+			list, err = s.schedules.Preview(ctx, name, n, may)
+		}
+		return func(s *session) { s.out.OK(timesPage(list)) }, err
+	})
+}
+
+// timesPage returns a list of times with their zones.
+func timesPage(list []time.Time) []byte {
+	var p protocol.Page
+	for _, t := range list {
+		p.Item(t.Format(time.RFC3339))
+	}
+	return p.Bytes()
+}

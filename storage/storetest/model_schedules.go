@@ -1,0 +1,149 @@
+package storetest
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// Schedules in the model.
+
+// modelSchedule is a record, with the ids that the model gave.
+type modelSchedule struct {
+	record  tube.Schedule // At of its Results is 1 if it was ever put
+	due     time.Duration
+	claimed time.Duration // until then nobody else gets it; 0: it is not claimed
+	unsure  bool          // the claim can have ended earlier
+}
+
+// aboutSchedules carries out an operation on records of schedules.
+func (m *Model) aboutSchedules(op *storage.Op) {
+	a := &op.Answer
+	switch op.Kind {
+	case storage.SetSchedule:
+		if a.NotFound = !m.isNext(op.Args.Schedule); !a.NotFound {
+			m.setSchedule(op.Args.Schedule)
+		}
+	case storage.PutScheduled:
+		m.putScheduled(op)
+	case storage.GetSchedule:
+		s, found := m.schedules[op.Args.Name]
+		if a.NotFound = !found; found {
+			a.Result = &storage.Result{Schedules: []*tube.Schedule{&s.record}}
+		}
+	case storage.ListSchedules:
+		a.Result = m.listSchedules(op)
+	case storage.DeleteSchedule:
+		_, found := m.schedules[op.Args.Name]
+		a.NotFound = !found
+		delete(m.schedules, op.Args.Name)
+	case storage.DueSchedules:
+		a.Result = &storage.Result{Schedules: m.claimSchedules(int(op.MaxJobs))}
+	}
+}
+
+// isNext reports whether s can be written: it replaces the version that there is, 0 for none.
+func (m *Model) isNext(s *tube.Schedule) bool {
+	return s.Version == m.schedules[s.Name].record.Version+1
+}
+
+// tooLate is how long nothing waits.
+const tooLate = time.Duration(math.MaxInt64 / 2)
+
+// setSchedule writes a record, which ends the claim of the one before.
+func (m *Model) setSchedule(s *tube.Schedule) {
+	next := modelSchedule{record: *s, due: m.now + min(max(s.Due.Until(m.clock), 0), tooLate)}
+	next.record.Results = m.schedules[s.Name].record.Results
+	m.schedules[s.Name] = next
+}
+
+// putScheduled carries out a PutScheduled.
+func (m *Model) putScheduled(op *storage.Op) {
+	a, name := &op.Answer, op.Args.Schedule.Name
+	if a.NotFound = !m.isNext(op.Args.Schedule); a.NotFound {
+		return
+	}
+	m.putTagged(op)
+	if a.Err != nil {
+		a.Err, a.Outcome = nil, tube.PutRefused
+	}
+	m.setSchedule(op.Args.Schedule)
+	s := m.schedules[name]
+	r := &s.record.Results
+	switch a.Outcome {
+	case tube.PutNew:
+		r.Put++
+	case tube.PutRefused:
+		r.Refused++
+	default:
+		r.Overlapped++
+	}
+	r.At, r.Nominal, r.Result, r.ID = 1, op.Args.Tags.Occurrence.Nominal, a.Outcome, a.ID
+	m.schedules[name] = s
+}
+
+// wasStarted reports whether a job was ever reserved, since it was last sent back by a replay.
+func (j *modelJob) wasStarted() bool {
+	return j.counters[tube.Reserves] > 0 || j.metadata.DeliveriesBefore != 0
+}
+
+// listSchedules answers with a page of records. A cursor means: behind the page that was listed
+// last.
+func (m *Model) listSchedules(op *storage.Op) *storage.Result {
+	r := &storage.Result{}
+	for _, name := range slices.Sorted(maps.Keys(m.schedules)) {
+		if op.Args.Cursor != "" && name <= m.listedSchedule {
+			continue
+		}
+		if len(r.Schedules) == int(op.MaxJobs) {
+			r.Cursor = "more"
+			break
+		}
+		s := m.schedules[name].record
+		s.Body = nil
+		r.Schedules, m.listedSchedule = append(r.Schedules, &s), name
+	}
+	return r
+}
+
+// claimSchedules returns up to n records that are due, and claims them. If it is not known whether
+// the claim of one has ended, the store decides.
+func (m *Model) claimSchedules(n int) (due []*tube.Schedule) {
+	for name, s := range m.schedules {
+		given := s.unsure && slices.ContainsFunc(m.hintDue, func(s *tube.Schedule) bool { return s.Name == name })
+		if s.due <= m.now && (s.claimed <= m.now || given) {
+			due = append(due, &s.record)
+		}
+	}
+	slices.SortFunc(due, func(a, b *tube.Schedule) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Name, b.Name)) })
+	due = due[:min(n, len(due))]
+	for _, s := range due {
+		m.schedules[s.Name] = modelSchedule{record: *s, due: m.schedules[s.Name].due, claimed: m.now + tube.ClaimTime, unsure: m.runsByItself}
+	}
+	return due
+}
+
+// doubtClaims makes all claims unsure: a store that is opened need not know them.
+func (m *Model) doubtClaims() {
+	for name, s := range m.schedules {
+		s.unsure = true
+		m.schedules[name] = s
+	}
+}
+
+// sameSchedule compares records. Of when the last put was, only whether there was one is compared.
+func sameSchedule(got, want *tube.Schedule) bool {
+	return bytes.Equal(got.Body, want.Body) && got.Text() == want.Text() && got.Name == want.Name && got.Version == want.Version &&
+		sameResults(got.Results, want.Results)
+}
+
+func sameResults(got, want tube.ScheduleResults) bool {
+	got.At, want.At = min(got.At, 1), min(want.At, 1)
+	return got == want
+}
