@@ -61,7 +61,7 @@ test('a put whose reply is lost is repeated with key and key-ttl only', async t 
 });
 
 test('after a lost connection the watched tubes and the used one are as before', async t => {
-  const store = `embedded:${directory(t)}`;
+  const store = `embedded:${directory()}`;
   const port = await freePort();
   const server = await serve(t, store, ['-f', '0'], port);
   const c = connect(t, { port });
@@ -101,7 +101,7 @@ test('a server that does not answer counts as lost', async t => {
 });
 
 test('TLS, user and secret', async t => {
-  const dir = directory(t);
+  const dir = directory();
   const [cert, key, access] = ['cert', 'key', 'access'].map(name => join(dir, name));
   execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=localhost',
     '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1', '-keyout', key, '-out', cert], { stdio: 'ignore' });

@@ -31,7 +31,6 @@ test('the quick start runs, and ends with Ctrl-C', async t => {
 });
 
 test('the program of the client runs', async t => {
-  // The job would be delayed for longer than the reserve waits, if it did.
   const [output, code] = await run(t, programs[1]);
   assert.equal(code, 0);
   assert.match(output, /^ada \{\n(.*\n)*.*meta: \{ request: '4711' \}/);

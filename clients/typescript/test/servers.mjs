@@ -42,9 +42,10 @@ export async function start(t, program, args, port) {
   return { port, stop, child };
 }
 
-export function directory(t) {
+/** A directory that is removed when all servers have ended. */
+export function directory() {
   const dir = mkdtempSync(join(tmpdir(), 'redstalk-ts-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
+  process.on('exit', () => rmSync(dir, { recursive: true, force: true }));
   return dir;
 }
 
@@ -59,7 +60,7 @@ export async function serveKind(t, kind) {
   const port = await freePort();
   if (kind === 'beanstalkd') return start(t, 'beanstalkd', ['-l', '127.0.0.1', '-p', String(port)], port);
   if (kind === 'memory') return serve(t, 'memory:');
-  const dir = directory(t);
+  const dir = directory();
   if (kind === 'embedded') return serve(t, `embedded:${dir}`);
   await start(t, 'redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', dir], port);
   return serve(t, `redis://127.0.0.1:${port}/0`);

@@ -142,7 +142,7 @@ test('beanstalkd: backoffStrategy retries, and attempts are unsupported', async 
 });
 
 test('10,000 jobs, and the server killed twice in the middle: nothing is lost', { timeout: 90_000 }, async t => {
-  const store = `embedded:${directory(t)}`;
+  const store = `embedded:${directory()}`;
   const port = await freePort();
   let server = await serve(t, store, ['-f', '0'], port);
   const total = 10_000;
