@@ -57,6 +57,8 @@ export class Worker<T = any, R = any> extends EventEmitter {
   private readonly fetcher: Client;
   private readonly keeper: Client;
   private readonly concurrency: number;
+  /** The connections of the handlers, on servers without leases. */
+  private readonly slots = new Set<Client>();
   private readonly running = new Set<Promise<void>>();
   private closing = false;
   private done?: Promise<void>;
@@ -90,7 +92,7 @@ export class Worker<T = any, R = any> extends EventEmitter {
   }
 
   private async end(): Promise<void> {
-    await Promise.all([this.fetcher.close(), this.keeper.close()]);
+    await Promise.all([this.fetcher, this.keeper, ...this.slots].map(client => client.close()));
   }
 
   private report<K extends keyof Events<T, R>>(event: K, ...args: Events<T, R>[K]): void {
@@ -155,12 +157,14 @@ export class Worker<T = any, R = any> extends EventEmitter {
   /** One handler with a connection of its own, for servers without leases. */
   private async slot(): Promise<void> {
     const client = new Client(this.options.connection);
+    this.slots.add(client);
     await this.listen(client);
     while (!this.closing) {
       const sent = Date.now();
       const job = await this.attempt(() => client.reserveWithTimeout(reserveSeconds).catch(none));
       if (job) await this.handle(new Lease(client, job, sent));
     }
+    this.slots.delete(client);
     await client.close();
   }
 
