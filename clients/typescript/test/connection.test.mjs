@@ -65,7 +65,8 @@ test('after a lost connection the watched tubes and the used one are as before',
   const port = await freePort();
   const server = await serve(t, store, ['-f', '0'], port);
   const c = connect(t, { port });
-  await c.use('a');
+  await c.use('c');
+  await c.put('before');
   await c.watch('a', 3);
   await c.watch('b');
   await c.ignore('default');
@@ -79,7 +80,7 @@ test('after a lost connection the watched tubes and the used one are as before',
   assert.equal((await waiting).payload, 'x');
   assert.deepEqual((await c.listTubesWatched()).sort(), ['a', 'b']);
   const { id } = await c.put('y');
-  assert.equal((await c.statsJob(id)).tube, 'a');
+  assert.equal((await c.statsJob(id)).tube, 'c');
 });
 
 test('the next address is tried, and without any a command fails after its wait', async t => {

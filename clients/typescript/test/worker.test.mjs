@@ -116,6 +116,18 @@ for (const kind of engines) {
   });
 }
 
+test('a job that arrives while the worker closes is given back, and has not failed', async t => {
+  const { port } = await serveKind(t, 'memory');
+  const { queue, worker } = pair(t, port, () => assert.fail('handled'), { concurrency: 2 });
+  const watching = async () => (await queue.client.statsTube('mail').catch(() => ({})))['current-waiting'] === 1;
+  while (!(await watching()));
+  const closed = worker.close();
+  const { id } = await queue.add('a', 1);
+  await closed;
+  const { state, failures, deliveries, reserves } = await queue.client.statsJob(id);
+  assert.deepEqual([state, failures ?? 0, deliveries ?? 0, reserves], ['ready', 0, 0, 1]);
+});
+
 test('a worker whose job was taken away is told, and its result dropped', async t => {
   const { port } = await serveKind(t, 'memory');
   const { queue, worker } = pair(t, port, job => new Promise(resolve => job.signal.addEventListener('abort', () => resolve())));
