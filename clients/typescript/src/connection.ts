@@ -172,6 +172,8 @@ export class Connection {
     this.watchReply();
     if (pending.ok.includes(reply.words[0] ?? '')) pending.resolve(reply);
     else pending.reject(errorOf(reply.words, pending.line.split(' ', 1)[0] ?? ''));
+    // The server may read the body as a command, and then the next reply would be that of another one.
+    if (pending.body && reply.words[0] === 'BAD_FORMAT') this.socket?.destroy();
   }
 
   /** Limits how long the next reply may take. */
