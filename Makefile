@@ -29,7 +29,7 @@ PHP_TOOLS = phpunit composer php-laravel-framework php-symfony-framework-bundle 
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-php test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
+.PHONY: help build run test test-long test-php test-python test-typescript test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -73,11 +73,23 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(GO) test -count=1 -timeout 15m -run '^TestRenameModule$$' .
 	cd clients/go && $(GO) test -race -count=1 -timeout 15m -run '^(TestChaos|TestManyJobs)$$' ./worker
 	$(MAKE) test-php
+	$(MAKE) test-python
+	$(MAKE) test-typescript
 
 # Most tests wait more than they compute, so several files are tested at the same time.
 test-php: build deps ## test clients/php with Laravel and Symfony on each engine and on beanstalkd
 	@sh tools/deps.sh $(PHP_TOOLS)
 	cd clients/php && find tests -name '*Test.php' | xargs -P 4 -n 1 timeout 300 phpunit
+
+test-python: build deps ## test clients/python on each engine and on beanstalkd
+	@sh tools/deps.sh python3 python3-mypy openssl
+	cd clients/python && /usr/bin/python3 -m mypy redstalk
+	cd clients/python && ls tests/test_*.py | xargs -P 4 -n 1 timeout 120 python3 -W ignore -m unittest
+
+# The compiler is the only thing that comes from npm. Where npm has no network, nothing is tested.
+test-typescript: build deps ## test clients/typescript on each engine and on beanstalkd
+	@sh tools/deps.sh nodejs npm openssl
+	cd clients/typescript && if npm ci --ignore-scripts --no-audit --no-fund; then timeout 120 npm test; else echo "clients/typescript was not tested: npm has failed" >&2; fi
 
 # Chromium is large, so only those targets install it that need it.
 CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/httpapi/console

@@ -358,7 +358,7 @@ func modelTag(name, value string) (string, bool) {
 	switch name {
 	case "delay", "key-ttl", "ttl", "catch-up":
 		return modelTime(value)
-	case "every", "cron", "tz", "overlap", "catch-up-all", "from", "until":
+	case "every", "cron", "tz", "catch-up-all", "from", "until":
 		return modelScheduleTag(name, value)
 	case "group", "group-concurrency", "concurrency", "weight", "group-order", "group-rate", "rate":
 		return modelGroupTag(name, value)
@@ -398,12 +398,10 @@ func modelTag(name, value string) (string, bool) {
 		return value, modelTrace.MatchString(value) && !strings.HasPrefix(value, "ff") && !strings.Contains(value, "-"+strings.Repeat("0", 16))
 	case "reason":
 		return value, 0 < len(value) && len(value) <= 512
-	case "failure":
-		return value, value == "no"
 	case "dead":
 		return value, modelName.MatchString(value)
-	case "on-duplicate":
-		return value, value == "keep" || value == "replace" || value == "fail"
+	case "failure", "on-duplicate", "overlap":
+		return value, slices.Contains(modelValues[name], value)
 	}
 	times := strings.Split(value, ",")
 	for i, one := range times {
@@ -416,6 +414,9 @@ func modelTag(name, value string) (string, bool) {
 	return fmt.Sprint(times), true
 }
 
+// modelValues are the values of tags that have only a few.
+var modelValues = map[string][]string{"failure": {"no"}, "on-duplicate": {"keep", "replace", "fail"}, "overlap": {"skip", "replace", "allow", "buffer-one"}}
+
 // modelScheduleTag is modelTag for tags about schedules.
 func modelScheduleTag(name, value string) (string, bool) {
 	switch name {
@@ -426,8 +427,6 @@ func modelScheduleTag(name, value string) (string, bool) {
 		return fmt.Sprintf("%q", value), 0 < len(value) && len(value) <= 256
 	case "tz":
 		return value, len(value) <= 256 && modelPlain.MatchString(value)
-	case "overlap":
-		return value, slices.Contains([]string{"skip", "replace", "allow", "buffer-one"}, value)
 	case "catch-up-all", "from":
 		return modelRange(name, value)
 	}

@@ -146,6 +146,7 @@ var tagTable = [...]Tag{
 	{"key-ttl", putAndPolicy | TagsOfSchedule, "DURATION", "`DURATION` for which the key stays taken after the job is gone", (*Tags).readKeyTTL},
 	{"retry", putAndPolicy | TagsOfSchedule, "DURATIONS", "`DURATIONS`, separated by commas: delays after the first failure, the second and so on; or exp(FIRST,LONGEST,COUNT)", (*Tags).readRetry},
 	{"jitter", putAndPolicy, "PERCENT", "spread each delay by up to `PERCENT`, from 0 to 100", (*Tags).readJitter},
+	{"jitter", TagsOfSchedule, "SPREAD", "`SPREAD` over which the jobs of different schedules are distributed, with a unit; without one, the jitter of their retries", (*Tags).readSpread},
 	{"max", putAndPolicy | TagsOfSchedule, "N", "park the job after `N` deliveries", (*Tags).readMax},
 	{"dead", putAndPolicy | TagsOfSchedule, "TUBE", "`TUBE` for the job when its retries or deliveries are used up", (*Tags).readDead},
 	{"expire", putAndPolicy | TagsOfSchedule, "DURATION", "`DURATION` for which the job is worth doing, from when it is first due", (*Tags).readExpire},
@@ -176,7 +177,6 @@ var tagTable = [...]Tag{
 	{"overlap", TagsOfSchedule, "OVERLAP", "`OVERLAP`, if the job before is still there: skip, replace, allow or buffer-one", (*Tags).readOverlap},
 	{"catch-up", TagsOfSchedule, "DURATION", "`DURATION` by which a job that was missed can be put late", (*Tags).readCatchUp},
 	{"catch-up-all", TagsOfSchedule, "N", "put up to `N` jobs that were missed, not only the latest one", (*Tags).readCatchUpAll},
-	{"jitter", TagsOfSchedule, "SPREAD", "`SPREAD` over which the jobs of different schedules are distributed, with a unit; without one, the jitter of their retries", (*Tags).readSpread},
 	{"from", TagsOfSchedule, "TIME", "`TIME` of the first job at the earliest", (*Tags).readFrom},
 	{"until", TagsOfSchedule, "TIME", "`TIME` of the last job at the latest", (*Tags).readUntil},
 	{"schedule", TagsOfCopy, "NAME", "`NAME` of the schedule that has put it", (*Tags).readScheduleName},
@@ -195,16 +195,20 @@ func TagsIn(in TagSet) (tags []Tag) {
 
 // findTag returns the row of tagTable with a name, -1 if it is no tag of these commands.
 func findTag(name []byte, in TagSet) int {
-	if row, found := tagRows[string(name)]; found && tagTable[row].In&in != 0 {
-		return row
+	row, found := tagRows[string(name)]
+	for ; found && row < len(tagTable) && string(name) == tagTable[row].Name; row++ {
+		if tagTable[row].In&in != 0 {
+			return row
+		}
 	}
 	return -1
 }
 
-// tagRows are the rows of tagTable by their names.
+// tagRows are the rows of tagTable by their names. If several have the same name they are together, and
+// it is the first one.
 var tagRows = func() map[string]int {
 	rows := make(map[string]int)
-	for i, tag := range tagTable {
+	for i, tag := range slices.Backward(tagTable[:]) {
 		rows[tag.Name] = i
 	}
 	return rows

@@ -192,3 +192,27 @@ func TestLimitsFit(t *testing.T) {
 		}
 	}
 }
+
+// TestJitter: the tag is a percentage, and of a schedule also a duration.
+func TestJitter(t *testing.T) {
+	for _, c := range []struct {
+		tag       string
+		in        TagSet
+		want      bool
+		percent   uint8
+		spreadSec int
+	}{
+		{" jitter:5", TagsOfPut, true, 5, 0}, {" jitter:100", TagsOfPolicy, true, 100, 0}, {" jitter:5m", TagsOfPut, false, 0, 0}, {" jitter:5m", TagsOfPolicy, false, 0, 0},
+		{" jitter:101", TagsOfPut, false, 0, 0}, {" jitter:7", TagsOfSchedule, true, 7, 0}, {" jitter:5m", TagsOfSchedule, true, 0, 300}, {" jitter:5w", TagsOfSchedule, false, 0, 0},
+		{" jitter:1 jitter:5m", TagsOfSchedule, false, 0, 0}, {" jitter:5", TagsOfGroup, false, 0, 0},
+	} {
+		var tags Tags
+		wrong, only := tags.read([]byte(c.tag), c.in)
+		if got := wrong == "" && only; got != c.want {
+			t.Errorf("%q in %d: %q, %v", c.tag, c.in, wrong, only)
+		}
+		if c.want && (tags.Jitter != c.percent || tags.schedule().Spread.Seconds() != float64(c.spreadSec)) {
+			t.Errorf("%q: %d %%, %v", c.tag, tags.Jitter, tags.Schedule.Spread)
+		}
+	}
+}

@@ -125,7 +125,7 @@ func instantOf(ms int64) tube.Instant { return tube.Instant(ms) * tube.Instant(t
 // planScheduleChange returns the plan of a command that changes a schedule and answers with a word.
 func planScheduleChange(change func(*schedule.Service, context.Context, string, schedule.May) error) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
-		name, verb, may := c.Key, c.Verb, s.mayWith(access.Admin)
+		name, verb, may := c.Key, c.Verb, s.mayWith(access.Admin|access.Put)
 		s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
 			return func(s *session) { s.out.Done(verb) }, change(s.schedules, ctx, name, may)
 		})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
 	"redstalk/storage"
 )
 
@@ -560,7 +561,7 @@ func TestOutOfDescriptors(t *testing.T) {
 }
 
 // TestVersion: version is the number of beanstalkd's version alone, since clients compare it as a number.
-// redstalk's version is in the last line.
+// redstalk's version is in the last line but one, before the database of time zones.
 func TestVersion(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()
@@ -570,15 +571,16 @@ func TestVersion(t *testing.T) {
 				t.Errorf("version: %s", got)
 			}
 			c.send("stats")
-			last := ""
+			lines := []string{""}
 			for line := range c.lines {
 				if line == "" {
 					break
 				}
-				last = line
+				lines = append(lines, line)
 			}
-			if last != want {
-				t.Errorf("the last line is %s, want %s", last, want)
+			last := lines[len(lines)-2:]
+			if last[0] != want || last[1] != fmt.Sprintf("redstalk-time-zones: %q", schedule.ZoneDatabase()) {
+				t.Errorf("the last lines are %q, want %s and the time zones", last, want)
 			}
 		}
 	})

@@ -5,6 +5,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -63,6 +64,7 @@ func answerStats(s *session, _ *request, a *storage.Answer) {
 	}
 	if v.Version != "" {
 		addText(&p, quote, "redstalk-version", v.Version)
+		p.Quoted("redstalk-time-zones", schedule.ZoneDatabase())
 	}
 	s.out.OK(p.Bytes())
 }

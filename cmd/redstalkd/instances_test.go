@@ -174,14 +174,14 @@ func TestHowManyInstances(t *testing.T) {
 			if took := watch.took(); took > 5*time.Second {
 				t.Errorf("the killed one counted for %v", took)
 			}
-			if page := first.page("stats"); !strings.HasSuffix(page, "\n"+key+": 2\nredstalk-version: "+Version+"\n") {
-				t.Errorf("%s and the version are not the last keys of\n%s", key, page)
+			if page := first.page("stats"); !strings.Contains(page, "\n"+key+": 2\nredstalk-version: "+Version+"\nredstalk-time-zones: ") {
+				t.Errorf("%s, the version and the time zones are not the last keys of\n%s", key, page)
 			}
 		})
 	}
 	for _, store := range []string{"memory:", "embedded:" + t.TempDir()} {
 		_, addr := serve(t, "-p0", "--store", store)
-		page := strings.TrimSuffix(dial(t, addr).page("stats"), "\nredstalk-version: "+Version+"\n")
+		page, _, _ := strings.Cut(dial(t, addr).page("stats"), "\nredstalk-version: "+Version+"\n")
 		if !strings.HasPrefix(page[strings.LastIndex(page, "\n"):], "\nplatform: ") {
 			t.Errorf("with %s something else than the version follows beanstalkd's last key:\n%s", store, page)
 		}

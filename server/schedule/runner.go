@@ -14,9 +14,9 @@ import (
 
 const (
 	// mostDue is how many due records are asked for at a time, of each part of a store.
-	mostDue = 256
+	mostDue = 64
 	// mostOps is how many operations are submitted at a time.
-	mostOps = 256
+	mostOps = 64
 )
 
 // Counts are what a Service has done since it was created.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"strconv"
+	"sync"
 	"time"
 
 	"redstalk/tube"
@@ -72,6 +73,9 @@ func (t *times) next(after tube.Instant) tube.Instant {
 	}
 	return 0
 }
+
+// ZoneDatabase says which database of time zones is used, and its version, if that is known.
+var ZoneDatabase = sync.OnceValue(cron.ZoneDatabase)
 
 // at converts an instant.
 func at(i tube.Instant) time.Time { return time.Unix(0, int64(i)) }

@@ -145,7 +145,7 @@ func (e *Engine) endHold(h *hold, batches []*storage.Batch) {
 func (e *Engine) afterHold(h *hold) {
 	e.sendWakeUps(h.wakeUps)
 	if h.next < h.due {
-		e.listener.Due(h.next.Until(h.now))
+		e.listener.Due(untilDue(h.next, h.now))
 	}
 	endBatches(h.done)
 }

@@ -82,7 +82,7 @@ func (e *Engine) notifyListener() {
 	wakeUps, next, now := e.wakeUps(), e.machine.Next(), e.now()
 	e.mu.Unlock()
 	e.sendWakeUps(wakeUps)
-	e.listener.Due(next.Until(now))
+	e.listener.Due(untilDue(next, now))
 }
 
 // bodyUnreadable is called when the body of an answer cannot be read. It changes the

@@ -38,7 +38,16 @@ func (e *Engine) Tick() (time.Duration, error) {
 	if commit != nil {
 		e.journal.commit(commit, nil)
 	}
-	return next.Until(now), nil
+	return untilDue(next, now), nil
+}
+
+// untilDue returns how long until the next thing is due, negative if it is late. What has no time, but is to be
+// done at once, is due at the instant 0.
+func untilDue(next, now tube.Instant) time.Duration {
+	if next == 0 {
+		return 0
+	}
+	return next.Until(now)
 }
 
 // tickOn does further parts of what is due, at most tickParts in all. logged is for tickPart.

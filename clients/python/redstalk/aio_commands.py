@@ -1,0 +1,225 @@
+"""The commands of the asynchronous client; those of beanstalkd have the names that greenstalk gives them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, TypeVar, Unpack
+
+from . import options, request, text
+from .job import Job, JobId, JobOrID, Stats
+from .operations import Operations
+from .options import GroupLimits, Policy, Tags
+from .request import DEFAULT_DELAY, DEFAULT_PRIORITY, DEFAULT_TTR
+from .session import Steps
+from .text import Seconds
+
+T = TypeVar("T")
+
+
+class AsyncCommands:
+    """The methods of :class:`AsyncClient`. They raise the exceptions of redstalk.errors."""
+
+    _session: Operations
+
+    async def _run(self, steps: Steps[T]) -> T:
+        raise NotImplementedError
+
+    async def put(
+        self,
+        body: bytes | str,
+        priority: int = DEFAULT_PRIORITY,
+        delay: Seconds = DEFAULT_DELAY,
+        ttr: Seconds = DEFAULT_TTR,
+        *,
+        tube: str | None = None,
+        **tags: Unpack[Tags],
+    ) -> JobId:
+        """Put a job into a tube, by default the used one, and return its id.
+
+        If the connection is lost after the put was sent, it is repeated if it has a key and a key_ttl. Otherwise
+        UnknownOutcomeError is raised: the job may be there.
+        """
+        return await self._run(self._session.put(body, tube, priority, delay, ttr, tags))
+
+    async def use(self, tube: str) -> None:
+        """Put later jobs into a tube."""
+        await self._run(self._session.use(tube))
+
+    async def watch(self, tube: str, weight: int = 0) -> int:
+        """Reserve from a tube too, and return the number of watched tubes. Weights need redstalk."""
+        return await self._run(self._session.watch(tube, weight))
+
+    async def ignore(self, tube: str) -> int:
+        """Stop watching a tube, and return the number of watched tubes."""
+        return await self._run(self._session.ignore(tube))
+
+    async def watch_only(self, tubes: Mapping[str, int] | Iterable[str]) -> int:
+        """Watch these tubes and no others."""
+        weights = dict(tubes) if isinstance(tubes, Mapping) else dict.fromkeys(tubes, 0)
+        return await self._run(self._session.watch_only(weights))
+
+    async def reserve(self, timeout: Seconds | None = None) -> Job:
+        """Reserve a job; raise TimedOutError if there is none for that time, in seconds."""
+        return await self._run(self._session.reserve(timeout))
+
+    async def reserve_batch(self, count: int, timeout: Seconds = 0) -> list[Job]:
+        """Reserve up to count jobs, at most 100, that are ready; wait for the first one. With beanstalkd at most one."""
+        return await self._run(self._session.reserve_batch(count, timeout))
+
+    async def reserve_job(self, id: int) -> Job:
+        """Reserve a job by its id. It has no lease, so it belongs to the connection."""
+        return await self._run(self._session.reserve_job(id))
+
+    async def delete(self, job: JobOrID) -> None:
+        """Delete a job: it is done."""
+        await self._run(self._session.finish("delete", job, "", "DELETED"))
+
+    async def touch(self, job: JobOrID) -> None:
+        """Start the TTR of a reserved job again."""
+        await self._run(self._session.finish("touch", job, "", "TOUCHED"))
+
+    async def release(
+        self, job: JobOrID, priority: int | None = None, delay: Seconds = 0, *, reason: str = "", failure: bool = True
+    ) -> None:
+        """Give a reserved job back. That is a failure, for this reason, unless failure is false. Its priority stays if that is known."""
+        await self._run(self._session.release(job, priority, delay, reason, failure))
+
+    async def bury(self, job: JobOrID, priority: int | None = None, *, reason: str = "") -> None:
+        """Set a reserved job aside until it is kicked."""
+        await self._run(self._session.bury(job, priority, reason))
+
+    async def peek(self, id: int) -> Job:
+        """Return a job without reserving it."""
+        return await self._run(self._session.peek(f"peek {int(id)}"))
+
+    async def peek_ready(self) -> Job:
+        """Return the next ready job of the used tube."""
+        return await self._run(self._session.peek("peek-ready"))
+
+    async def peek_delayed(self) -> Job:
+        """Return the delayed job of the used tube that is due first."""
+        return await self._run(self._session.peek("peek-delayed"))
+
+    async def peek_buried(self) -> Job:
+        """Return the oldest buried job of the used tube."""
+        return await self._run(self._session.peek("peek-buried"))
+
+    async def kick(self, bound: int) -> int:
+        """Make up to so many buried, or else delayed, jobs of the used tube ready, and return their number."""
+        return await self._run(self._session.kick(bound))
+
+    async def kick_job(self, job: JobOrID) -> None:
+        """Make a buried or delayed job ready."""
+        await self._run(self._session.run(request.simple(f"kick-job {request.id_of(job)}", "KICKED")))
+
+    async def stats_job(self, job: JobOrID) -> Stats:
+        """Return what the server knows about a job."""
+        return await self._run(self._session.run(request.paged(f"stats-job {request.id_of(job)}")))
+
+    async def stats_tube(self, tube: str) -> Stats:
+        """Return the counts of a tube."""
+        return await self._run(self._session.run(request.paged(f"stats-tube {text.tube(tube)}")))
+
+    async def stats(self) -> Stats:
+        """Return the counts of the server."""
+        return await self._run(self._session.run(request.paged("stats")))
+
+    async def tubes(self) -> list[str]:
+        """Return the tubes that exist."""
+        return await self._run(self._session.run(request.Request("list-tubes", request.expect("OK", request.names), repeat=True)))
+
+    async def using(self) -> str:
+        """Return the tube that is used."""
+        return self._session.used
+
+    async def watching(self) -> list[str]:
+        """Return the tubes that are watched."""
+        return list(self._session.watched)
+
+    async def pause_tube(self, tube: str, delay: Seconds) -> None:
+        """Deliver no job of a tube for some time."""
+        await self._run(self._session.run(request.simple(f"pause-tube {text.tube(tube)} {text.whole(delay)}", "PAUSED")))
+
+    async def capabilities(self) -> frozenset[str]:
+        """Return what the server can do beyond beanstalkd, which it is asked once for each connection."""
+        await self._run(self._session.connect())
+        return self._session.capabilities
+
+    async def find(self, tube: str, key: str) -> Job:
+        """Return the job of a tube that has a key."""
+        line = f"find {text.tube(tube)} {text.word('key', key)}"
+        return await self._run(self._session.run(request.extension(line, "FOUND", self._session.found, "put-tags", repeat=True)))
+
+    async def delete_key(self, tube: str, key: str) -> None:
+        """Delete the job of a tube that has a key, even if it is reserved."""
+        await self._run(self._session.run(request.extension(f"delete-key {text.tube(tube)} {text.word('key', key)}", "DELETED", request.nothing, "put-tags")))
+
+    async def set_policy(self, tube: str, **policy: Unpack[Policy]) -> None:
+        """Set the policy of a tube, or of all that begin with PREFIX if tube is "PREFIX*". Without tags, delete it."""
+        line = f"set-policy {text.word('tube', tube)}{options.line(options.pairs(policy))}"
+        await self._run(self._session.run(request.extension(line, "SET", request.nothing, "policy", repeat=True)))
+
+    async def get_policy(self, tube: str) -> dict[str, Any]:
+        """Return the policy of a tube or PREFIX*."""
+        return await self._run(self._session.run(request.extension(f"get-policy {text.word('tube', tube)}", "OK", request.page, "policy", repeat=True)))
+
+    async def policies(self) -> list[str]:
+        """Return the tubes and prefixes that have a policy."""
+        return await self._run(self._session.run(request.extension("list-policies", "OK", request.names, "policy", repeat=True)))
+
+    async def set_group(self, tube: str, group: str, **limits: Unpack[GroupLimits]) -> None:
+        """Set limits and weight of a group, instead of those of the policy. Without any, delete them."""
+        line = request.group("set-group", tube, group) + options.line(options.pairs(limits))
+        await self._run(self._session.run(request.extension(line, "SET", request.nothing, "groups", repeat=True)))
+
+    async def get_group(self, tube: str, group: str) -> dict[str, Any]:
+        """Return what set_group has set."""
+        return await self._run(self._session.run(request.extension(request.group("get-group", tube, group), "OK", request.page, "groups", repeat=True)))
+
+    async def stats_group(self, tube: str, group: str) -> Stats:
+        """Return the counts of a group, and its limits."""
+        return await self._run(self._session.run(request.extension(request.group("stats-group", tube, group), "OK", request.page, "groups", repeat=True)))
+
+    async def pause_group(self, tube: str, group: str, delay: Seconds) -> None:
+        """Deliver no job of a group for some time."""
+        line = f"{request.group('pause-group', tube, group)} {text.whole(delay)}"
+        await self._run(self._session.run(request.extension(line, "PAUSED", request.nothing, "groups")))
+
+    async def flush_group(self, tube: str, group: str) -> int:
+        """Delete the ready, delayed and buried jobs of a group, and return their number."""
+        return await self._run(self._session.run(request.extension(request.group("flush-group", tube, group), "FLUSHED", request.count, "groups")))
+
+    async def list_groups(self, tube: str, count: int = 100, cursor: str = "") -> dict[str, Any]:
+        """Return a page of groups: "groups", and "next", the cursor of the next page."""
+        line = f"list-groups {text.tube(tube)} {count} {cursor}".rstrip()
+        return await self._run(self._session.run(request.extension(line, "OK", request.page, "groups", repeat=True)))
+
+    async def flush_tube(self, tube: str, state: str = "") -> int:
+        """Delete the jobs of a tube, or those in a state, and return their number."""
+        return await self._run(self._session.run(request.extension(f"flush-tube {text.tube(tube)} {state}".rstrip(), "FLUSHED", request.count, "flush")))
+
+    async def move_jobs(self, source: str, state: str, target: str, count: int) -> int:
+        """Move jobs in a state to another tube, and return their number."""
+        line = f"move-jobs {text.tube(source)} {text.word('state', state)} {text.tube(target)} {count}"
+        return await self._run(self._session.run(request.extension(line, "MOVED", request.count, "move")))
+
+    async def replay_job(self, job: JobOrID) -> None:
+        """Send a dead letter back to its tube, or kick a buried job."""
+        await self._run(self._session.run(request.extension(f"replay-job {request.id_of(job)}", "REPLAYED", request.nothing, "replay")))
+
+    async def reschedule(self, job: JobOrID, delay: Seconds) -> None:
+        """Make a ready or delayed job due after a delay."""
+        await self._run(self._session.run(request.extension(f"reschedule {request.id_of(job)} {text.duration(delay)}", "RESCHEDULED", request.nothing, "put-tags")))
+
+    async def set_priority(self, job: JobOrID, priority: int) -> None:
+        """Change the priority of a job that is not reserved."""
+        await self._run(self._session.run(request.extension(f"set-priority {request.id_of(job)} {priority}", "UPDATED", request.nothing, "put-tags")))
+
+    async def list_jobs(self, tube: str, state: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield the jobs of a tube in a state: ready, delayed, reserved or buried."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await self._run(self._session.run(self._session.listed(tube, state, 100, cursor)))
+            for job in page["jobs"]:
+                yield job
+            cursor = page["next"] or None

@@ -1,0 +1,131 @@
+"""The tags of a put and of a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Literal, TypedDict
+
+from . import text
+from .errors import InvalidArgumentError
+from .text import Seconds
+
+
+class Tags(TypedDict, total=False):
+    """Options of a put that need redstalk; docs/extensions.md says what each one does."""
+
+    at: datetime  # when the job is due
+    key: str  # the deduplication key
+    key_ttl: Seconds  # how long the key stays taken after the job is gone
+    on_duplicate: Literal["keep", "replace", "fail"]
+    retry: Sequence[Seconds] | str  # waits after failures, or "exp(1s,1h,10)"
+    jitter: int  # per cent
+    max_deliveries: int
+    dead: str  # the dead-letter tube
+    expire: Seconds
+    on_expire: Literal["delete", "park"]
+    meta: Mapping[str, str]
+    trace: str  # a W3C traceparent
+    group: str
+
+
+class PutOptions(Tags, total=False):
+    """All options of a put. Priority, delay and TTR work with beanstalkd too."""
+
+    tube: str  # by default the one that is used
+    priority: int  # 0 is the most urgent; 65536 by default
+    delay: Seconds
+    ttr: Seconds  # time to run: when the job of a dead worker comes again; 60 s by default
+
+
+class Policy(TypedDict, total=False):
+    """Tags for all jobs of a tube, and limits of the tube and its groups."""
+
+    key_ttl: Seconds
+    on_duplicate: Literal["keep", "replace", "fail"]
+    retry: Sequence[Seconds] | str
+    jitter: int
+    max_deliveries: int
+    dead: str
+    expire: Seconds
+    on_expire: Literal["delete", "park"]
+    quota_jobs: int
+    quota_bytes: int
+    group_concurrency: int
+    group_rate: str
+    group_order: Literal["fair", "strict"]
+    concurrency: int
+    rate: str
+    push: str
+
+
+class GroupLimits(TypedDict, total=False):
+    """What applies to one group instead of the policy."""
+
+    concurrency: int
+    rate: str
+    weight: int
+    ttl: Seconds
+
+
+_DURATIONS = ("key_ttl", "expire", "ttl")
+
+#: The capabilities that tags need, beyond put-tags.
+_NEEDS = {
+    "retry=exp": "backoff",
+    "jitter": "backoff",
+    "expire": "expire",
+    "on_expire": "expire",
+    "meta": "meta",
+    "trace": "meta",
+    "group": "groups",
+}
+
+
+def needs(tags: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the capabilities that a put with these tags needs, with the feature for the error."""
+    needed = []
+    for name, value in tags:
+        needed.append(("put-tags", f"put with {name}"))
+        more = _NEEDS.get("retry=exp" if name == "retry" and value.startswith("exp(") else name)
+        if more:
+            needed.append((more, f"put with {name}"))
+    return needed
+
+
+def pairs(tags: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return the tags with their values as they are sent; names are those of Python."""
+    result: list[tuple[str, str]] = []
+    for name, value in tags.items():
+        if name == "meta" and isinstance(value, Mapping):
+            result += [("meta", f"{text.meta_name(key)}={text.quoted(item)}") for key, item in value.items()]
+        elif value is not None:
+            result.append((name, _value(name, value)))
+    return result
+
+
+def _value(name: str, value: object) -> str:
+    if name == "at" and isinstance(value, datetime):
+        return str(max(round(value.timestamp() * 1000), 0))
+    if name in _DURATIONS:
+        return text.duration(value)  # type: ignore[arg-type]
+    if name == "retry" and not isinstance(value, str):
+        return text.word(name, ",".join(text.duration(wait) for wait in value))  # type: ignore[attr-defined]
+    if name == "group":
+        if not value:
+            raise InvalidArgumentError("an empty group")
+        return text.quoted(str(value))
+    if name == "dead":
+        return text.tube(str(value))
+    return text.word(name, str(value))
+
+
+def line(tags: list[tuple[str, str]]) -> str:
+    """Return tags as they continue a line."""
+    return "".join(f" {'max' if name == 'max_deliveries' else name.replace('_', '-')}:{value}" for name, value in tags)
+
+
+def idempotent(tags: Mapping[str, object]) -> bool:
+    """Report whether a put with these tags has no further effect when it is repeated."""
+    ttl = tags.get("key_ttl")
+    return bool(tags.get("key") and ttl and text.seconds(ttl) > 0 and tags.get("on_duplicate", "keep") == "keep")  # type: ignore[arg-type]

@@ -1,0 +1,127 @@
+"""Requests: what is sent, and what its reply means. Both clients share them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from . import options, text
+from .errors import DuplicateError, InvalidArgumentError
+from .job import Job, JobId, JobOrID
+from .protocol import Reply
+
+T = TypeVar("T")
+
+DEFAULT_TUBE = "default"
+DEFAULT_PRIORITY = 2**16
+DEFAULT_DELAY = 0
+DEFAULT_TTR = 60
+
+
+@dataclass(slots=True)
+class Request(Generic[T]):
+    """A command, and how to read its reply."""
+
+    line: str
+    read: Callable[[Reply], T]
+    body: bytes | None = None
+    tube: str = ""  # to be used before; empty: it does not matter
+    repeat: bool = False  # it can be sent again if its reply is lost
+    wait: float = 0  # how long the server can take, beside the reply timeout
+    needs: list[tuple[str, str]] = field(default_factory=list)  # capabilities with the feature for the error
+    plain: str = ""  # the line for a server that lacks a capability in needs, if there is one
+    connection: int = 0  # the only connection on which it makes sense, if not 0
+    fails_over: bool = False  # to another address if this server drains
+
+    def encoded(self, line: str) -> bytes:
+        data = line.encode() + b"\r\n"
+        return data if self.body is None else data + self.body + b"\r\n"
+
+
+def expect(word: str, result: Callable[[Reply], T]) -> Callable[[Reply], T]:
+    """Return a reader that raises unless the reply has this word."""
+
+    def read(reply: Reply) -> T:
+        if reply.word != word:
+            raise reply.error()
+        return result(reply)
+
+    return read
+
+
+def nothing(reply: Reply) -> None:
+    """Ignore what follows the word."""
+
+
+def count(reply: Reply) -> int:
+    return int(reply.args[0])
+
+
+def page(reply: Reply) -> dict[str, Any]:
+    return text.page(reply.body)
+
+
+def names(reply: Reply) -> list[str]:
+    return text.names(reply.body)
+
+
+def simple(line: str, word: str) -> Request[None]:
+    """Return a command that changes something and has no result."""
+    return Request(line, expect(word, nothing))
+
+
+def extension(line: str, word: str, result: Callable[[Reply], T], capability: str, repeat: bool = False) -> Request[T]:
+    """Return a command that beanstalkd does not have."""
+    return Request(line, expect(word, result), needs=[(capability, line.split(" ")[0])], repeat=repeat)
+
+
+def paged(line: str) -> Request[dict[str, Any]]:
+    """Return a command that only reads a page."""
+    return Request(line, expect("OK", page), repeat=True)
+
+
+def group(verb: str, tube: str, name: str) -> str:
+    return f"{verb} {text.tube(tube)} {text.quoted(name)}"
+
+
+def id_of(job: JobOrID) -> int:
+    return job.id if isinstance(job, Job) else int(job)
+
+
+def put(body: bytes, tube: str, priority: int, delay: text.Seconds, ttr: text.Seconds, tags: options.Tags) -> Request[JobId]:
+    """Return a put. Fractions of a delay need redstalk; beanstalkd gets whole seconds."""
+    if not 0 <= priority < 2**32:
+        raise InvalidArgumentError(f"priority {priority}")
+    plain = f"put {priority} {text.whole(delay)} {max(text.whole(ttr), 1)} {len(body)}"
+    due = tags.get("at")
+    if not tags and (isinstance(delay, int) or text.seconds(delay) == text.whole(delay)):
+        return Request(plain, _inserted, body, tube, fails_over=True)
+    pairs = options.pairs(tags)
+    needed = options.needs(pair for pair in pairs if pair[0] != "at")
+    line = plain
+    if due is None and text.seconds(delay) != text.whole(delay):
+        line += f" delay:{text.duration(delay)}"
+    line += options.line(pairs)
+    if due and not needed:
+        plain = f"put {priority} {_until(due)} {max(text.whole(ttr), 1)} {len(body)}"
+    if not needed:  # only at or a fraction of the delay
+        return Request(line, _inserted, body, tube, needs=[("put-tags", "")], plain=plain, fails_over=True)
+    return Request(line, _inserted, body, tube, options.idempotent(tags), needs=needed, fails_over=True)
+
+
+def _until(due: datetime) -> int:
+    return text.whole(due.timestamp() - time.time())
+
+
+def _inserted(reply: Reply) -> JobId:
+    if reply.word != "INSERTED":
+        if reply.word == "DUPLICATE":
+            raise DuplicateError(int(reply.args[0]))
+        raise reply.error()
+    id = JobId(reply.args[0])
+    if len(reply.args) > 1:
+        id.state = reply.args[1]
+    return id

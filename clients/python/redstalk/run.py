@@ -1,0 +1,243 @@
+"""One run of a worker: the threads that fetch and handle jobs, and the shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .backoff import Backoff
+from .client import Client
+from .errors import ClosedError, Error, NotFoundError, TimedOutError
+from .held import Heartbeats, WorkerJob
+from .job import Job
+from .operations import MAX_BATCH
+from .settler import FIRST_PAUSE, LONGEST_PAUSE, Settler
+
+log = logging.getLogger("redstalk")
+
+Handler = Callable[[WorkerJob], Any]
+
+_TAKE_WAIT = 5  # seconds that a reserve waits
+_LAST_SECOND = 1.0  # for handlers after they were cancelled
+
+
+class Run:
+    """One call of Worker.run."""
+
+    def __init__(
+        self, connect: Callable[[], Client], handler: Handler, tubes: dict[str, int], concurrency: int,
+        backoff: Backoff, shutdown_timeout: float, signals: queue.SimpleQueue[int],
+    ) -> None:  # fmt: skip
+        self.connect, self.handler, self.tubes, self.concurrency = connect, handler, tubes, concurrency
+        self.shutdown_timeout, self.signals = shutdown_timeout, signals
+        self.settler = Settler(connect(), backoff)
+        self.toucher = connect()  # touches jobs with a lease
+        self.fetchers: list[Client] = []
+        self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.free = threading.Semaphore(concurrency)
+        self.held: set[WorkerJob] = set()
+        self.waiting: set[Client] = set()  # in a reserve, which is to be interrupted at shutdown
+        self.lock = threading.Lock()
+        self.stopping = threading.Event()
+        self.threads: list[threading.Thread] = []
+        self.beats = Heartbeats()
+
+    def serve(self) -> int:
+        starter = self._thread(self._start)
+        self._await_signal()
+        self.stopping.set()
+        with self.lock:
+            waiting = list(self.waiting)
+        for client in waiting:
+            client.interrupt()
+        starter.join()
+        left = self._shutdown()
+        self.settler.ended = True
+        self.beats.stop()
+        for client in [*self.fetchers, self.settler.client, self.toucher]:
+            client.interrupt()
+        return left
+
+    def _await_signal(self) -> None:
+        while True:
+            try:
+                self.signals.get(timeout=1)  # the handler runs late if the signal came to another thread
+                return
+            except queue.Empty:
+                continue
+
+    def _thread(self, target: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=target, daemon=True)
+        thread.start()
+        return thread
+
+    def _start(self) -> None:
+        """Start the threads: with leases one that fetches for all handlers, else one for each."""
+        pause = FIRST_PAUSE
+        while not self.stopping.is_set():
+            try:
+                self.settler.client.capabilities()
+                break
+            except Error as error:
+                pause = self._pause(error, pause)
+        leases = self.settler.client.leases
+        for _ in range(1 if leases else self.concurrency):
+            client = self.connect()
+            self.fetchers.append(client)
+            self.threads.append(self._thread(functools.partial(self._fetch, client, leases)))
+        if leases:
+            self.threads += [self._thread(self._handle_queue) for _ in range(self.concurrency)]
+
+    def _pause(self, error: Exception, pause: float) -> float:
+        if not self.stopping.is_set():
+            log.warning("no jobs can be fetched: %s", error)
+            self.stopping.wait(pause)
+        return min(2 * pause, LONGEST_PAUSE)
+
+    def _fetch(self, client: Client, leases: bool) -> None:
+        pause = FIRST_PAUSE
+        while not self.stopping.is_set():
+            try:
+                if leases:
+                    self._fetch_many(client)
+                else:
+                    self._fetch_one(client)
+                pause = FIRST_PAUSE
+            except (ClosedError, TimedOutError):
+                continue
+            except Error as error:
+                pause = self._pause(error, pause)
+        if leases:
+            for _ in range(self.concurrency):
+                self.jobs.put(None)
+
+    def _fetch_many(self, client: Client) -> None:
+        """Take as many jobs as handlers are free."""
+        count = 1 if self.free.acquire(timeout=1) else 0
+        while 0 < count < MAX_BATCH and self.free.acquire(blocking=False):
+            count += 1
+        jobs: list[Job] = []
+        try:
+            if count:
+                client.watch_only(self.tubes)
+                jobs = self._reserve(client, count)
+                client.hand_over()
+        finally:
+            for job in jobs:
+                self.jobs.put(job)
+            if count > len(jobs):
+                self.free.release(count - len(jobs))
+
+    def _reserve(self, client: Client, count: int) -> list[Job]:
+        with self.lock:
+            if self.stopping.is_set():
+                return []
+            self.waiting.add(client)
+        try:
+            return client.reserve_batch(count, _TAKE_WAIT)
+        finally:
+            with self.lock:
+                self.waiting.discard(client)
+
+    def _fetch_one(self, client: Client) -> None:
+        """Take a job and handle it, on the connection to which it belongs."""
+        job: Job | None = None
+        weights = self.tubes
+        if len(set(weights.values())) > 1:
+            client.watch_only(random.choices(list(weights), list(weights.values())))
+            try:
+                job = client.reserve(0)
+            except TimedOutError:
+                pass
+        if job is None:
+            client.watch_only(weights.keys())
+            jobs = self._reserve(client, 1)
+            if not jobs:
+                return
+            job = jobs[0]
+        try:
+            info = client.stats_job(job)
+        except NotFoundError:
+            return
+        failures = info.get("failures", info["releases"] + info["timeouts"])
+        job.info = {"tube": info["tube"], "pri": info["pri"], "ttr": info["ttr"], "failures": failures}
+        self._process(WorkerJob(job, client))
+
+    def _handle_queue(self) -> None:
+        while (job := self.jobs.get()) is not None:
+            try:
+                self._process(WorkerJob(job, self.toucher))
+            finally:
+                self.free.release()
+
+    def _process(self, job: WorkerJob) -> None:
+        """Call the handler for a job and settle it."""
+        with self.lock:
+            self.held.add(job)
+        try:
+            if self.stopping.is_set():
+                self.settler.give_back(job)
+                return
+            if time.monotonic() - job.touched > job.ttr / 3:
+                try:
+                    job.touch()
+                except Error as late:
+                    log.info("job %d arrived too late and is not handled: %s", job.id, late)
+                    return
+            self.beats.add(job)
+            error = self._call(job)
+            self.beats.remove(job)
+            if job.lost:
+                log.warning("job %d was lost before its handler returned: %r", job.id, error)
+                job.claim()
+            else:
+                self.settler.settle(job, error)
+        finally:
+            with self.lock:
+                self.held.discard(job)
+
+    def _call(self, job: WorkerJob) -> BaseException | None:
+        try:
+            result = self.handler(job)
+            if inspect.iscoroutine(result):
+                asyncio.run(result)
+        except BaseException as error:  # SystemExit of a handler is its failure too
+            return error
+        return None
+
+    def _shutdown(self) -> int:
+        if self._join(self.shutdown_timeout, until_signal=True):
+            return 0
+        self.settler.aborted = True
+        with self.lock:
+            left = list(self.held)
+        for job in left:
+            job.cancelled.set()
+        if self._join(_LAST_SECOND):
+            return 0
+        unfinished = 0
+        with self.lock:
+            left = list(self.held)
+        for job in left:
+            if not job.settled:
+                unfinished += 1
+                self.settler.give_back(job)
+        return unfinished
+
+    def _join(self, timeout: float, until_signal: bool = False) -> bool:
+        """Wait until all threads have ended."""
+        end = time.monotonic() + timeout
+        for thread in self.threads:
+            while thread.is_alive() and time.monotonic() < end:
+                if until_signal and not self.signals.empty():
+                    return False
+                thread.join(0.05)
+        return not any(thread.is_alive() for thread in self.threads)

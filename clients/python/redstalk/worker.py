@@ -1,0 +1,67 @@
+"""A worker: it takes jobs and calls handlers in threads."""
+
+from __future__ import annotations
+
+import queue
+import signal
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .backoff import Backoff, exponential
+from .client import Client
+from .run import Handler, Run
+from .session import Address
+
+
+class Worker:
+    """Takes jobs from tubes and calls a handler, in up to ``concurrency`` threads.
+
+    ``tubes`` are names, or names with weights: with {"urgent": 6, "bulk": 1} six of seven jobs come from the first while both
+    have jobs. A handler that returns has done the job, so it is deleted; an exception is a failure. A coroutine function is run in
+    the thread. ``settings`` are those of :class:`Client`.
+    """
+
+    def __init__(
+        self,
+        address: Address | Iterable[Address] = ("127.0.0.1", 11300),
+        tubes: Mapping[str, int] | Iterable[str] = ("default",),
+        concurrency: int = 10,
+        *,
+        backoff: Backoff | None = None,
+        shutdown_timeout: float = 25,
+        **settings: Any,
+    ) -> None:
+        self.tubes = dict(tubes) if isinstance(tubes, Mapping) else dict.fromkeys([tubes] if isinstance(tubes, str) else tubes, 1)
+        if not self.tubes or concurrency < 1 or min(self.tubes.values()) < 1:
+            raise ValueError("a worker needs tubes with positive weights, and a positive concurrency")
+        self.concurrency = concurrency
+        self.backoff = backoff or exponential()
+        self.shutdown_timeout = shutdown_timeout
+        self._address, self._settings = address, settings
+        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def connect(self) -> Client:
+        """Return a new client."""
+        return Client(self._address, **self._settings)
+
+    def stop(self) -> None:
+        """Do what the first signal does, from any thread."""
+        self._signals.put(0)
+
+    def run(self, handler: Handler, signals: Iterable[int] = (signal.SIGINT, signal.SIGTERM)) -> int:
+        """Take jobs until a signal comes, or stop is called. Return the number of handlers that did not return in time.
+
+        Then it takes no more jobs and waits for the handlers, up to shutdown_timeout. After that, or at a second signal, it sets
+        ``cancelled`` of their jobs, and a second later it gives their jobs back: they are ready at once, and have not failed.
+        """
+
+        def received(number: int, _: Any) -> None:
+            self._signals.put(number)
+
+        before = {number: signal.signal(number, received) for number in signals}
+        settings = (self.connect, handler, self.tubes, self.concurrency, self.backoff, self.shutdown_timeout)
+        try:
+            return Run(*settings, self._signals).serve()
+        finally:
+            for number, old in before.items():
+                signal.signal(number, old)

@@ -1,0 +1,255 @@
+"""Tests of both clients, for subclasses of TestCase with a server."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from datetime import datetime, timedelta
+from typing import Any
+
+import redstalk
+from tests import server
+
+
+class Blocking:
+    """An AsyncClient whose methods wait, so that both clients pass the same tests."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self._runner = asyncio.Runner()
+        self._client = self._runner.run(self._make(args, settings))
+
+    async def _make(self, args: Any, settings: Any) -> redstalk.AsyncClient:
+        return redstalk.AsyncClient(*args, **settings)
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = getattr(self._client, name)(*args, **kwargs)
+            if inspect.isasyncgen(result):
+                return self._runner.run(self._collect(result))
+            return self._runner.run(result)
+
+        return call
+
+    async def _collect(self, items: Any) -> list[Any]:
+        return [item async for item in items]
+
+    def __enter__(self) -> Blocking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self._runner.close()
+
+
+class OnServer:
+    """Tests of the commands that every server has; for a subclass of TestCase."""
+
+    engine = "memory"
+    make: Any = redstalk.Client
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.server = server.start(cls.engine)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.server.stop()
+
+    def client(self: Any, **settings: Any) -> Any:
+        client = type(self).make(self.server.address, **settings)
+        self.enterContext(client)
+        return client
+
+    def tube_client(self: Any, **settings: Any) -> Any:
+        """Return a client that uses and watches only a tube of this test."""
+        tube = self.id().replace("_", "-").rpartition(".")[2] + f"-{id(self)}"
+        return self.client(use=tube, watch=tube, **settings)
+
+    def test_put_reserve_delete(self: Any) -> None:
+        c = self.tube_client()
+        id = c.put("jäb", priority=3, ttr=120)
+        job = c.reserve(timeout=5)
+        self.assertEqual((job.id, job.body), (id, "jäb"))
+        stats = c.stats_job(job)
+        self.assertEqual((stats["pri"], stats["ttr"], stats["state"]), (3, 120, "reserved"))
+        c.delete(job)
+        for gone in (c.delete, c.stats_job, c.touch):
+            self.assertRaises(redstalk.NotFoundError, gone, job)
+        self.assertRaises(redstalk.NotFoundError, c.peek, id)
+        with self.assertRaises(redstalk.TimedOutError):
+            c.reserve(timeout=0)
+
+    def test_ids_of_held_jobs(self: Any) -> None:
+        c = self.tube_client()
+        id = c.put("a")
+        c.reserve(0)
+        c.touch(id)
+        c.release(id, delay=0)
+        c.reserve(5)
+        c.bury(id)
+        self.assertEqual(c.peek_buried().id, id)
+        self.assertEqual(c.kick(10), 1)
+        c.reserve(5)
+        c.delete(id)
+
+    def test_release_bury_kick_peek(self: Any) -> None:
+        c = self.tube_client(encoding=None)
+        id = c.put(b"\xff\r\n\x00")
+        self.assertEqual(c.peek_ready().body, b"\xff\r\n\x00")
+        c.release(c.reserve(0), priority=7, delay=100)
+        self.assertEqual(c.peek_delayed().id, id)
+        self.assertEqual(c.stats_job(id)["pri"], 7)
+        c.kick_job(id)
+        c.bury(c.reserve(5), priority=9)
+        self.assertEqual((c.peek_buried().id, c.stats_job(id)["pri"]), (id, 9))
+        c.kick_job(id)
+        job = c.reserve_job(id)
+        self.assertEqual(job.body, b"\xff\r\n\x00")
+        c.touch(job)
+        c.delete(job)
+        for peek in (c.peek_ready, c.peek_delayed, c.peek_buried):
+            self.assertRaises(redstalk.NotFoundError, peek)
+
+    def test_bodies_that_are_no_text(self: Any) -> None:
+        c = self.tube_client()
+        self.assertRaises(TypeError, self.client(encoding=None).put, "a")
+        c.put(b"\xff")
+        c.put("ä".encode())
+        self.assertEqual([c.reserve(5).body, c.reserve(5).body], [b"\xff", "ä"])
+
+    def test_tubes(self: Any) -> None:
+        c = self.client()
+        self.assertEqual((c.using(), c.watching()), ("default", ["default"]))
+        c.use("one")
+        self.assertIn("one", c.tubes())
+        self.assertEqual(c.watch("two"), 2)
+        self.assertEqual(c.ignore("default"), 1)
+        self.assertRaises(redstalk.NotIgnoredError, c.ignore, "two")
+        self.assertEqual((c.using(), c.watching()), ("one", ["two"]))
+        c.put("a", tube="two")
+        self.assertEqual(c.using(), "one")
+        self.assertIn("two", c.tubes())
+        self.assertEqual(c.stats_tube("two")["current-jobs-ready"], 1)
+        c.pause_tube("two", 60)
+        self.assertRaises(redstalk.TimedOutError, c.reserve, 0)
+        c.pause_tube("two", 0)
+        c.delete(c.reserve(5))
+        self.assertGreater(c.stats()["total-jobs"], 0)
+
+    def test_refusals(self: Any) -> None:
+        c = self.tube_client()
+        self.assertRaises(redstalk.JobTooBigError, c.put, "x" * 70000)
+        self.assertRaises(redstalk.InvalidArgumentError, c.use, "a b")
+        self.assertRaises(redstalk.InvalidArgumentError, c.put, "a", tube="a\r\nb")
+        self.assertRaises(redstalk.InvalidArgumentError, c.put, "a", priority=-1)
+        self.assertRaises(redstalk.NotFoundError, c.stats_tube, "no-such-tube")
+        self.assertEqual(c.reserve_batch(3), [])
+        self.assertEqual(c.put("x", delay=timedelta(hours=1), ttr=0).state, "")
+
+    def test_held_jobs_go_back_with_close(self: Any) -> None:
+        a = self.tube_client()
+        b = self.client(watch=a.using())
+        id = a.put("x")
+        b.reserve(5)
+        b.close()
+        job = a.reserve(5)
+        self.assertEqual((job.id, job.info.get("failures", 0)), (id, 0))
+        self.assertRaises(redstalk.ClosedError, b.reserve)
+
+
+class Extensions(OnServer):
+    """Tests of what only redstalk has."""
+
+    def test_keys(self: Any) -> None:
+        c = self.tube_client()
+        tube = c.using()
+        id = c.put("a", key="k", key_ttl=60)
+        again = c.put("b", key="k", key_ttl=60)
+        self.assertEqual((again, again.state), (id, "READY"))
+        self.assertEqual(c.find(tube, "k").body, "a")
+        with self.assertRaises(redstalk.DuplicateError) as caught:
+            c.put("b", key="k", on_duplicate="fail")
+        self.assertEqual(caught.exception.id, id)
+        c.delete_key(tube, "k")
+        self.assertEqual(c.put("b", key="k", key_ttl=60).state, "GONE")
+
+    def test_tags_and_info(self: Any) -> None:
+        c = self.tube_client()
+        tube = c.using()
+        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        c.put(
+            "a", delay=0.02, ttr=90, key="k", retry=[0.5, 60], jitter=0, max_deliveries=9, dead="morgue", expire=3600, on_expire="park",
+            meta={"request": 'a "b"\n\\'}, trace=trace, group="Ann & Co",
+        )  # fmt: skip
+        job = c.reserve(5)
+        info = {key: job.info[key] for key in ("tube", "pri", "ttr", "key", "retry", "meta", "trace", "failures")}
+        self.assertEqual(info, {
+            "tube": tube, "pri": 65536, "ttr": 90, "key": "k", "retry": "500ms,1m", "meta": {"request": 'a "b"\n\\'},
+            "trace": trace, "failures": 0,
+        })  # fmt: skip
+        stats = c.stats_job(job)
+        self.assertEqual((stats["max"], stats["dead"], stats["group"]), (9, "morgue", "Ann & Co"))
+        c.release(job, reason='bröken: "x"')
+        listed = list(c.list_jobs(tube, "delayed"))
+        self.assertEqual([(job.id, 'bröken: "x"')], [(one["id"], one["reason"]) for one in listed])
+        job = c.reserve(5)
+        self.assertEqual(job.info["failures"], 1)
+        c.release(job, failure=False)
+        self.assertEqual(c.reserve(5).info["failures"], 1)
+        c.put("later", at=datetime.now() + timedelta(hours=1))
+        self.assertIn(c.peek_delayed().body, "later")
+        c.put("exp", retry="exp(1s,10s,3)")
+
+    def test_leases(self: Any) -> None:
+        c, other = self.tube_client(), self.client()
+        for body in "abc":
+            c.put(body)
+        jobs = c.reserve_batch(10, 5)
+        self.assertEqual([job.body for job in jobs], ["a", "b", "c"])
+        self.assertTrue(all(job.lease for job in jobs))
+        other.touch(jobs[0])
+        other.delete(jobs[0])
+        other.bury(jobs[1], reason="why")
+        other.release(jobs[2])
+        again = c.reserve(5)
+        self.assertGreater(again.lease, jobs[2].lease)
+        self.assertRaises(redstalk.NotFoundError, other.delete, jobs[2])
+        c.delete(again)
+
+    def test_policies_and_groups(self: Any) -> None:
+        c = self.tube_client()
+        tube = c.using()
+        c.set_policy(tube, retry=[10, 60], dead="morgue", group_concurrency=1)
+        self.assertEqual(c.get_policy(tube), {"retry": "10s,1m", "dead": "morgue", "group-concurrency": 1})
+        self.assertIn(tube, c.policies())
+        for body in "ab":
+            c.put(body, group="Ann & Co")
+        c.reserve(5)
+        self.assertEqual(c.reserve_batch(1), [])
+        self.assertEqual(c.stats_group(tube, "Ann & Co")["held"], "concurrency")
+        c.set_group(tube, "Ann & Co", concurrency=2, weight=3)
+        self.assertEqual(c.get_group(tube, "Ann & Co")["weight"], 3)
+        self.assertEqual(c.list_groups(tube)["groups"][0]["name"], "Ann & Co")
+        c.pause_group(tube, "Ann & Co", 60)
+        self.assertEqual(c.reserve_batch(1), [])
+        self.assertEqual(c.flush_group(tube, "Ann & Co"), 1)
+        c.set_policy(tube)
+        self.assertRaises(redstalk.NotFoundError, c.get_policy, tube)
+
+    def test_moves(self: Any) -> None:
+        c = self.tube_client()
+        tube = c.using()
+        id = c.put("a", delay=60)
+        c.reschedule(id, 0)
+        c.set_priority(id, 4)
+        self.assertEqual(c.stats_job(id)["pri"], 4)
+        self.assertEqual(c.move_jobs(tube, "ready", tube + "-2", 10), 1)
+        for _ in range(150):
+            c.put("x", tube=tube + "-2")
+        self.assertEqual(len(list(c.list_jobs(tube + "-2", "ready"))), 151)
+        self.assertEqual(c.flush_tube(tube + "-2"), 151)
+        id = c.put("a")
+        c.bury(c.reserve(5))
+        c.replay_job(id)
+        self.assertEqual(c.stats_job(id)["state"], "ready")
+        self.assertIn("lease", c.capabilities())

@@ -1,0 +1,265 @@
+"""Workers on each engine and on beanstalkd."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import redstalk
+from tests import server
+
+logging.getLogger("redstalk").addHandler(logging.NullHandler())
+
+
+class Running:
+    """A worker in a thread."""
+
+    def __init__(self, worker: redstalk.Worker, handler: Callable[[redstalk.WorkerJob], Any]) -> None:
+        self.worker = worker
+        self.left: int | None = None
+        self._thread = threading.Thread(target=self._run, args=(handler,))
+        self._thread.start()
+
+    def _run(self, handler: Callable[[redstalk.WorkerJob], Any]) -> None:
+        self.left = self.worker.run(handler, signals=())
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self.worker.stop()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+
+class OnServer:
+    engine = "memory"
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.server = server.start(cls.engine)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.server.stop()
+
+    def setUp(self: Any) -> None:
+        self.tube = f"worker-{id(self)}"
+        self.client = self.enterContext(redstalk.Client(self.server.address, use=self.tube, watch=self.tube))
+
+    def worker(self: Any, handler: Any, tubes: Any = None, **settings: Any) -> Running:
+        running: Running = self.enterContext(Running(redstalk.Worker(self.server.address, tubes or [self.tube], **settings), handler))
+        return running
+
+    def until(self: Any, condition: Callable[[], Any]) -> Any:
+        end = time.monotonic() + 20
+        while not (result := condition()):
+            self.assertLess(time.monotonic(), end)
+            threading.Event().wait(0.01)
+        return result
+
+    def state(self: Any, id: int) -> Any:
+        try:
+            return self.client.stats_job(id)["state"]
+        except redstalk.NotFoundError:
+            return "gone"
+
+    def test_returns_and_exceptions(self: Any) -> None:
+        tries: dict[Any, int] = {}
+
+        def handle(job: redstalk.WorkerJob) -> None:
+            tries[job.body] = tries.get(job.body, 0) + 1
+            if job.body == "skip":
+                raise redstalk.Skip("bad address")
+            if tries[job.body] == 1 and job.body == "snooze":
+                raise redstalk.Snooze(1)
+            if tries[job.body] < 3 and job.body == "fail" or job.body == "always":
+                raise ValueError("no")
+
+        self.worker(handle, backoff=redstalk.intervals(0, 0))
+        ids = {body: self.client.put(body) for body in ("done", "fail", "always", "skip", "snooze")}
+        states = {"done": "gone", "fail": "gone", "always": "buried", "skip": "buried", "snooze": "gone"}
+        self.until(lambda: {body: self.state(id) for body, id in ids.items()} == states)
+        self.assertEqual(tries, {"done": 1, "fail": 3, "always": 3, "skip": 1, "snooze": 2})
+
+    def test_touches(self: Any) -> None:
+        calls = []
+        over = threading.Event()
+
+        def handle(job: redstalk.WorkerJob) -> None:
+            calls.append(job.id)
+            over.wait(3)
+
+        self.worker(handle)
+        id = self.client.put("slow", ttr=1)
+        self.until(lambda: self.state(id) == "gone")
+        self.assertEqual(calls, [id])
+
+    def test_lost_job(self: Any) -> None:
+        lost = threading.Event()
+
+        def handle(job: redstalk.WorkerJob) -> None:
+            if lost.is_set():
+                return
+            self.client.delete(job.job) if job.lease else job.client.delete(job.job)
+            if job.cancelled.wait(10):
+                lost.set()
+
+        self.worker(handle)
+        self.client.put("x", ttr=1)
+        self.assertTrue(lost.wait(10))
+
+    def test_gives_back(self: Any) -> None:
+        started = threading.Event()
+        over = threading.Event()
+
+        def handle(job: redstalk.WorkerJob) -> None:
+            started.set()
+            over.wait(20)
+
+        running = self.worker(handle, shutdown_timeout=0)
+        self.addCleanup(over.set)
+        id = self.client.put("x")
+        self.assertTrue(started.wait(10))
+        running.stop()
+        self.assertEqual(running.left, 1)
+        job = self.client.reserve(5)
+        self.assertEqual(job.id, id)
+        stats = self.client.stats_job(job)
+        self.assertEqual(stats.get("failures", 0), 0)
+
+    def test_stop_waits(self: Any) -> None:
+        started = threading.Event()
+
+        def handle(job: redstalk.WorkerJob) -> None:
+            started.set()
+            threading.Event().wait(0.5)
+
+        running = self.worker(handle)
+        id = self.client.put("x")
+        self.assertTrue(started.wait(10))
+        running.stop()
+        self.assertEqual((running.left, self.state(id)), (0, "gone"))
+
+    def test_weights(self: Any) -> None:
+        many, few = self.tube + "-many", self.tube + "-few"
+        handled: list[str] = []
+        for i in range(150):
+            for tube in (many, few):
+                self.client.put(f"{i}", tube=tube)
+        self.worker(lambda job: handled.append(job.tube), {many: 9, few: 1}, concurrency=2)
+        self.until(lambda: len(handled) >= 300)
+        self.assertGreater(handled[:100].count(many), 70)
+        self.assertGreater(handled[:150].count(few), 0)
+
+    def test_tasks(self: Any) -> None:
+        app = redstalk.App(self.server.address)
+        self.addCleanup(app.client.close)
+        done: list[Any] = []
+
+        @app.task(tube=self.tube)
+        def add(a: int, b: int = 1) -> int:
+            done.append(a + b)
+            return a + b
+
+        @app.task(tube=self.tube, name="slow")
+        async def later(a: int) -> None:
+            done.append(a)
+
+        self.assertEqual(add(1, b=2), 3)
+        self.assertRaises(TypeError, add.send, 1, 2, 3)
+        add.send(4, b=5)
+        add.send_with_options((7,), priority=1, delay=1)
+        later.send(100)
+        odd = self.client.put('{"task": "other"}')
+        self.enterContext(Running(app.worker(), app.handle))
+        self.until(lambda: sorted(done) == [3, 8, 9, 100])
+        self.until(lambda: self.state(odd) == "buried")
+
+
+class Extensions(OnServer):
+    def test_server_retries(self: Any) -> None:
+        seen: list[tuple[int, str]] = []
+
+        def handle(job: redstalk.WorkerJob) -> None:
+            seen.append((job.failures, job.reason))
+            raise ValueError("no")
+
+        self.worker(handle, tubes=[self.tube])
+        self.client.put("x", retry=[0.01, 0.01], dead=self.tube + "-dead", meta={"a": "b"})
+        dead = self.enterContext(redstalk.Client(self.server.address, watch=self.tube + "-dead")).reserve(20)
+        self.assertEqual(dead.info["reason"], "ValueError: no")
+        self.assertEqual(seen, [(0, ""), (1, "ValueError: no"), (2, "ValueError: no")])
+
+
+class MemoryTest(Extensions, unittest.TestCase):
+    def test_signals(self) -> None:
+        program = """
+            import os, sys, threading, redstalk
+            worker = redstalk.Worker(("127.0.0.1", int(sys.argv[1])), [sys.argv[2]])
+            def handle(job):
+                print("started", flush=True)
+                threading.Event().wait(60)
+            print(worker.run(handle), flush=True)
+            os._exit(0)
+        """
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        command = [sys.executable, "-c", textwrap.dedent(program), str(self.server.port), self.tube]
+        id = self.client.put("x")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+            watchdog = threading.Timer(30, process.kill)
+            watchdog.start()
+            self.addCleanup(watchdog.cancel)
+            assert process.stdout
+            self.assertEqual(process.stdout.readline(), "started\n")
+            process.send_signal(signal.SIGTERM)
+            self.assertRaises(redstalk.TimedOutError, self.client.reserve, 1)  # it waits for the handler
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.stdout.readline(), "1\n")
+        self.assertEqual(self.client.reserve(5).id, id)
+
+    def test_command(self) -> None:
+        directory = self.server.directory
+        source = f"import redstalk\napp = redstalk.App(('127.0.0.1', {self.server.port}))\n"
+        source += f"@app.task(tube='{self.tube}')\ndef hello(name):\n    print('hello', name, flush=True)\n"
+        Path(directory, "tasks.py").write_text(source)
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        self.client.put('{"task": "hello", "args": ["Ada"], "kwargs": {}}')
+        command = [sys.executable, "-m", "redstalk", "tasks:app", "--concurrency", "2"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, cwd=directory) as process:
+            watchdog = threading.Timer(30, process.kill)
+            watchdog.start()
+            self.addCleanup(watchdog.cancel)
+            assert process.stdout
+            self.assertEqual(process.stdout.readline(), "hello Ada\n")
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(20), 0)
+
+
+class EmbeddedTest(Extensions, unittest.TestCase):
+    engine = "embedded"
+
+
+class RedisTest(Extensions, unittest.TestCase):
+    engine = "redis"
+
+
+class BeanstalkdTest(OnServer, unittest.TestCase):
+    engine = "beanstalkd"
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,162 @@
+import { Commands, Job, job, outcomeTags, ReleaseOptions } from './commands.js';
+import type { Need } from './put.js';
+import { duration, Duration, parseList, parsePage, parseStats, quote, Stats, Value, whole, word } from './text.js';
+
+/** A state of jobs. */
+export type State = 'ready' | 'delayed' | 'reserved' | 'buried';
+
+/** A page of a list. `next` is the cursor of the next page, empty at the end. */
+export interface Page {
+  next: string;
+  entries: Record<string, Value>[];
+}
+
+/** Tags of a policy or of a group, as the server calls them: `{ retry: '10s,1m', dead: 'mails-failed' }`. */
+export type Tags = Record<string, string | number>;
+
+const lease: Need = ['lease', 'leases'];
+const policy: Need = ['policy', 'policies'];
+const groups: Need = ['groups', 'groups'];
+const keys: Need = ['put-tags', 'keys'];
+
+/** A client of beanstalkd and redstalk: one connection, which pipelines commands and reconnects. */
+export class Client extends Commands {
+  /** What the server can do beyond beanstalkd; asked once for each connection. */
+  capabilities(): Promise<ReadonlySet<string>> {
+    return this.connection.features();
+  }
+
+  /** Reserves a job with a lease, or throws TimedOutError after so many seconds. The lease outlives the connection. */
+  async reserveLease(seconds: number): Promise<Job> {
+    const line = `reserve-lease ${whole(seconds, 'seconds')} info`;
+    const needs: Need[] = [lease, ['info', 'the info of a reserve']];
+    const reply = await this.connection.send({ line, ok: ['LEASED'], needs, waits: seconds * 1000, safe: true });
+    return job(reply.jobs![0]!);
+  }
+
+  /** Reserves up to `count` jobs with their info, and waits so many seconds for the first one. */
+  async reserveBatch(count: number, options: { seconds?: number; lease?: boolean } = {}): Promise<Job[]> {
+    const { seconds = 0 } = options;
+    const line = `reserve-batch ${whole(count, 'count')} ${whole(seconds, 'seconds')}${options.lease ? ' lease' : ''} info`;
+    const needs: Need[] = [['batch', 'reserve-batch'], ['info', 'the info of a reserve']];
+    if (options.lease) needs.push(lease);
+    const reply = await this.connection.send({ line, ok: ['RESERVED_BATCH'], needs, waits: seconds * 1000, safe: true });
+    return (reply.jobs ?? []).map(job);
+  }
+
+  /** Deletes up to 1,000 jobs; resolves to how many were deleted, and how many were missing. */
+  async deleteBatch(ids: string[]): Promise<{ deleted: number; missing: number }> {
+    const line = `delete-batch ${ids.map(id => whole(id, 'id')).join(' ')}`;
+    const { words } = await this.run(line, 'DELETED_BATCH', ['batch', 'delete-batch']);
+    return { deleted: Number(words[1]), missing: Number(words[2]) };
+  }
+
+  async deleteLease(id: string, token: string): Promise<void> {
+    await this.run(`delete-lease ${whole(id, 'id')} ${whole(token, 'lease')}`, 'DELETED', lease);
+  }
+
+  async touchLease(id: string, token: string): Promise<void> {
+    await this.read(`touch-lease ${whole(id, 'id')} ${whole(token, 'lease')}`, 'TOUCHED', lease);
+  }
+
+  async releaseLease(id: string, token: string, options: ReleaseOptions = {}): Promise<void> {
+    const [tags, needs] = outcomeTags(options);
+    const numbers = `${whole(options.priority ?? 1024, 'priority')} ${whole(options.delay ?? 0, 'delay')}`;
+    const line = `release-lease ${whole(id, 'id')} ${whole(token, 'lease')} ${numbers}${tags}`;
+    await this.connection.send({ line, ok: ['RELEASED', 'BURIED'], needs: [lease, ...needs] });
+  }
+
+  async buryLease(id: string, token: string, options: { priority?: number; reason?: string } = {}): Promise<void> {
+    const [tags, needs] = outcomeTags({ reason: options.reason });
+    const line = `bury-lease ${whole(id, 'id')} ${whole(token, 'lease')} ${whole(options.priority ?? 1024, 'priority')}${tags}`;
+    await this.connection.send({ line, ok: ['BURIED'], needs: [lease, ...needs] });
+  }
+
+  /** The job that has a key in a tube. */
+  async find(tube: string, key: string): Promise<Job> {
+    const { words, body } = await this.read(`find ${word(tube, 'tube')} ${word(key, 'key')}`, 'FOUND', keys);
+    return job({ id: words[1]!, body: body! });
+  }
+
+  /** Deletes the job that has a key, even if it is reserved. */
+  async deleteKey(tube: string, key: string): Promise<void> {
+    await this.run(`delete-key ${word(tube, 'tube')} ${word(key, 'key')}`, 'DELETED', keys);
+  }
+
+  /** Sets the policy of a tube or `prefix*`; without tags deletes it. */
+  async setPolicy(tube: string, tags: Tags = {}): Promise<void> {
+    await this.read(`set-policy ${word(tube, 'tube')}${tagText(tags)}`, 'SET', policy);
+  }
+
+  async getPolicy(tube: string): Promise<Stats> {
+    return parseStats((await this.read(`get-policy ${word(tube, 'tube')}`, 'OK', policy)).body);
+  }
+
+  async listPolicies(): Promise<string[]> {
+    return parseList((await this.read('list-policies', 'OK', policy)).body);
+  }
+
+  /** Sets limits and the weight of a group; without tags deletes them. */
+  async setGroup(tube: string, group: string, tags: Tags = {}): Promise<void> {
+    await this.read(`set-group ${word(tube, 'tube')} ${quote(group)}${tagText(tags)}`, 'SET', groups);
+  }
+
+  async getGroup(tube: string, group: string): Promise<Stats> {
+    return parseStats((await this.read(`get-group ${word(tube, 'tube')} ${quote(group)}`, 'OK', groups)).body);
+  }
+
+  async statsGroup(tube: string, group: string): Promise<Stats> {
+    return parseStats((await this.read(`stats-group ${word(tube, 'tube')} ${quote(group)}`, 'OK', groups)).body);
+  }
+
+  async listGroups(tube: string, options: { count?: number; cursor?: string } = {}): Promise<Page> {
+    return parsePage((await this.read(`list-groups ${word(tube, 'tube')}${pageText(options)}`, 'OK', groups)).body);
+  }
+
+  /** No job of the group is reserved for so many seconds; 0 ends that. */
+  async pauseGroup(tube: string, group: string, seconds: number): Promise<void> {
+    await this.read(`pause-group ${word(tube, 'tube')} ${quote(group)} ${whole(seconds, 'seconds')}`, 'PAUSED', groups);
+  }
+
+  /** Deletes the ready, delayed and buried jobs of a group; resolves to their number. */
+  async flushGroup(tube: string, group: string): Promise<number> {
+    const { words } = await this.run(`flush-group ${word(tube, 'tube')} ${quote(group)}`, 'FLUSHED', groups);
+    return Number(words[1]);
+  }
+
+  /** A page of the jobs of a tube, in delivery order. */
+  async listJobs(tube: string, state: State, options: { count?: number; cursor?: string } = {}): Promise<Page> {
+    const line = `list-jobs ${word(tube, 'tube')} ${state}${pageText(options)}`;
+    return parsePage((await this.read(line, 'OK', ['list-jobs', 'list-jobs'])).body);
+  }
+
+  /** Deletes the ready, delayed and buried jobs of a tube, or those in a state; resolves to their number. */
+  async flushTube(tube: string, state?: State): Promise<number> {
+    const line = `flush-tube ${word(tube, 'tube')}${state ? ` ${state}` : ''}`;
+    return Number((await this.run(line, 'FLUSHED', ['flush', 'flush-tube'])).words[1]);
+  }
+
+  /** Moves the first jobs in a state to another tube; resolves to their number. */
+  async moveJobs(from: string, state: State, to: string, count: number): Promise<number> {
+    const line = `move-jobs ${word(from, 'tube')} ${state} ${word(to, 'tube')} ${whole(count, 'count')}`;
+    return Number((await this.run(line, 'MOVED', ['move', 'move-jobs'])).words[1]);
+  }
+
+  /** Gives a job another chance that has failed for good. */
+  async replayJob(id: string): Promise<void> {
+    await this.run(`replay-job ${whole(id, 'id')}`, 'REPLAYED', ['replay', 'replay-job']);
+  }
+
+  /** Makes a ready or delayed job due after a duration. */
+  async reschedule(id: string, after: Duration): Promise<void> {
+    await this.run(`reschedule ${whole(id, 'id')} ${duration(after, 'after')}`, 'RESCHEDULED', ['list-jobs', 'reschedule']);
+  }
+}
+
+function tagText(tags: Tags): string {
+  return Object.entries(tags).map(([name, value]) => ` ${word(name, 'tag')}:${word(String(value), name)}`).join('');
+}
+
+function pageText({ count, cursor }: { count?: number; cursor?: string }): string {
+  return `${count || cursor ? ` ${whole(count ?? 100, 'count')}` : ''}${cursor ? ` ${word(cursor, 'cursor')}` : ''}`;
+}

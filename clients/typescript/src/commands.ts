@@ -1,0 +1,219 @@
+import { Connection, Command } from './connection.js';
+import type { ConnectionOptions } from './options.js';
+import { Need, putLine, PutOptions, Receipt } from './put.js';
+import type { RawJob, Reply } from './reply.js';
+import { cut, parseList, parseStats, quote, Stats, whole, word } from './text.js';
+
+/** A job as the server sent it. */
+export interface Job {
+  id: string;
+  body: Buffer;
+  /** The body as text. */
+  payload: string;
+  /** The lease, if it was reserved with one. It grows with each delivery, so it is a fencing token too. */
+  lease?: string;
+  /** What the server knows about the job, where it was asked for. */
+  info?: JobInfo;
+}
+
+/** What comes with a job that was reserved with `info`. Empty if the reservation has ended. */
+export interface JobInfo {
+  tube?: string;
+  pri?: number;
+  /** Seconds. */
+  ttr?: number;
+  age?: number;
+  deliveries?: number;
+  failures?: number;
+  key?: string;
+  retry?: string;
+  meta?: Record<string, string>;
+  trace?: string;
+  reason?: string;
+}
+
+/** Options of a release. Delay in whole seconds; the other ones need a redstalk. */
+export interface ReleaseOptions {
+  priority?: number;
+  delay?: number;
+  /** Why the job failed; at most 512 bytes are kept. */
+  reason?: string;
+  /** False: the job has not failed, and the delivery does not count. */
+  failure?: boolean;
+}
+
+/** The commands of beanstalkd. Ids are text, for they can exceed a number. */
+export class Commands {
+  protected readonly connection: Connection;
+  private used = 'default';
+
+  constructor(options: ConnectionOptions = {}) {
+    this.connection = new Connection(options);
+  }
+
+  /** Puts a job. Throws UnknownOutcomeError if the connection is lost and the put has no `key` and `keyTtl`. */
+  async put(payload: string | Uint8Array, options: PutOptions = {}): Promise<Receipt> {
+    const body = typeof payload === 'string' ? Buffer.from(payload) : payload;
+    const tube = word(options.tube ?? this.used, 'tube');
+    const { words } = await this.connection.send({ ...putLine(body.length, options), body, tube, ok: ['INSERTED'] });
+    return words[2] ? { id: words[1]!, state: words[2] } : { id: words[1]! };
+  }
+
+  /** Chooses the tube of puts, peeks and kicks. It is sent with the next of them. */
+  async use(tube: string): Promise<string> {
+    return (this.used = word(tube, 'tube'));
+  }
+
+  /** Waits for a job, for as long as it takes. Everything that this client sends afterwards waits as well. */
+  async reserve(): Promise<Job> {
+    return toJob(await this.connection.send({ line: 'reserve', ok: ['RESERVED'], safe: true, waits: Infinity }));
+  }
+
+  /** Waits so many seconds for a job, else throws TimedOutError. */
+  async reserveWithTimeout(seconds: number): Promise<Job> {
+    const line = `reserve-with-timeout ${whole(seconds, 'seconds')}`;
+    return toJob(await this.connection.send({ line, ok: ['RESERVED'], safe: true, waits: seconds * 1000 }));
+  }
+
+  async reserveJob(id: string): Promise<Job> {
+    return toJob(await this.run(`reserve-job ${whole(id, 'id')}`, 'RESERVED'));
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.run(`delete ${whole(id, 'id')}`, 'DELETED');
+  }
+
+  /** Gives a reserved job back. Resolves to `BURIED` if the server had no memory for it. */
+  async release(id: string, options: ReleaseOptions = {}): Promise<'RELEASED' | 'BURIED'> {
+    const [tags, needs] = outcomeTags(options);
+    const line = `release ${whole(id, 'id')} ${whole(options.priority ?? 1024, 'priority')} ${whole(options.delay ?? 0, 'delay')}${tags}`;
+    const { words } = await this.connection.send({ line, ok: ['RELEASED', 'BURIED'], needs });
+    return words[0] as 'RELEASED' | 'BURIED';
+  }
+
+  async bury(id: string, options: { priority?: number; reason?: string } = {}): Promise<void> {
+    const [tags, needs] = outcomeTags({ reason: options.reason });
+    const line = `bury ${whole(id, 'id')} ${whole(options.priority ?? 1024, 'priority')}${tags}`;
+    await this.connection.send({ line, ok: ['BURIED'], needs });
+  }
+
+  /** Restarts the TTR of a reserved job. */
+  async touch(id: string): Promise<void> {
+    await this.read(`touch ${whole(id, 'id')}`, 'TOUCHED');
+  }
+
+  /** Watches a tube, and resolves to the number of watched tubes. A weight from 1 to 1,000 needs a redstalk. */
+  async watch(tube: string, weight = 0): Promise<number> {
+    const line = `watch ${word(tube, 'tube')}${weight ? ` ${whole(weight, 'weight')}` : ''}`;
+    const needs: Need[] = weight ? [['weights', 'weights of tubes']] : [];
+    const { words } = await this.connection.send({ line, ok: ['WATCHING'], safe: true, needs });
+    this.connection.watched.set(tube, weight || (this.connection.watched.get(tube) ?? 0));
+    return Number(words[1]);
+  }
+
+  /** Ends watching a tube, and resolves to the number of watched tubes. */
+  async ignore(tube: string): Promise<number> {
+    const { words } = await this.read(`ignore ${word(tube, 'tube')}`, 'WATCHING');
+    this.connection.watched.delete(tube);
+    return Number(words[1]);
+  }
+
+  /** Makes up to so many buried jobs of the used tube ready, or else delayed ones; resolves to their number. */
+  async kick(bound: number): Promise<number> {
+    const line = `kick ${whole(bound, 'bound')}`;
+    const { words } = await this.connection.send({ line, ok: ['KICKED'], tube: this.used });
+    return Number(words[1]);
+  }
+
+  async kickJob(id: string): Promise<void> {
+    await this.run(`kick-job ${whole(id, 'id')}`, 'KICKED');
+  }
+
+  async peek(id: string): Promise<Job> {
+    return toJob(await this.read(`peek ${whole(id, 'id')}`, 'FOUND'));
+  }
+
+  async peekReady(): Promise<Job> {
+    return this.peekState('ready');
+  }
+
+  async peekDelayed(): Promise<Job> {
+    return this.peekState('delayed');
+  }
+
+  async peekBuried(): Promise<Job> {
+    return this.peekState('buried');
+  }
+
+  private async peekState(state: string): Promise<Job> {
+    return toJob(await this.connection.send({ line: `peek-${state}`, ok: ['FOUND'], tube: this.used, safe: true }));
+  }
+
+  async stats(): Promise<Stats> {
+    return parseStats((await this.read('stats')).body);
+  }
+
+  async statsJob(id: string): Promise<Stats> {
+    return parseStats((await this.read(`stats-job ${whole(id, 'id')}`)).body);
+  }
+
+  async statsTube(tube: string): Promise<Stats> {
+    return parseStats((await this.read(`stats-tube ${word(tube, 'tube')}`)).body);
+  }
+
+  async listTubes(): Promise<string[]> {
+    return parseList((await this.read('list-tubes')).body);
+  }
+
+  async listTubeUsed(): Promise<string> {
+    return this.used;
+  }
+
+  async listTubesWatched(): Promise<string[]> {
+    return parseList((await this.read('list-tubes-watched')).body);
+  }
+
+  /** No job of the tube is reserved for so many seconds; 0 ends that. */
+  async pauseTube(tube: string, { delay }: { delay: number }): Promise<void> {
+    await this.read(`pause-tube ${word(tube, 'tube')} ${whole(delay, 'delay')}`, 'PAUSED');
+  }
+
+  /** Closes the connection at once. Commands without a reply fail with ClosedError; reserved jobs without a lease are ready again. */
+  async quit(): Promise<void> {
+    this.connection.close();
+  }
+
+  /** The same as quit. */
+  async close(): Promise<void> {
+    this.connection.close();
+  }
+
+  /** Sends a command that changes something, so that it is not repeated. */
+  protected run(line: string, ok: string, feature?: Need, more: Partial<Command> = {}): Promise<Reply> {
+    return this.connection.send({ line, ok: [ok], needs: feature && [feature], ...more });
+  }
+
+  /** Sends a command that can be repeated. */
+  protected read(line: string, ok = 'OK', feature?: Need): Promise<Reply> {
+    return this.run(line, ok, feature, { safe: true });
+  }
+}
+
+/** The tags of a release or bury, and what they need. */
+export function outcomeTags(options: { reason?: string; failure?: boolean }): [string, Need[]] {
+  let tags = options.reason === undefined ? '' : ` reason:${quote(cut(options.reason, 512))}`;
+  if (options.failure === false) tags += ' failure:no';
+  return [tags, tags ? [['reason', options.failure === false ? 'a release that is no failure' : 'reasons']] : []];
+}
+
+function toJob(reply: Reply): Job {
+  return job(reply.jobs?.[0] ?? { id: reply.words[1] ?? '', body: reply.body ?? Buffer.alloc(0) });
+}
+
+/** The job of a reply. */
+export function job(raw: RawJob): Job {
+  const { info, ...rest } = raw;
+  const result = { ...rest, ...(info === undefined ? {} : { info: JSON.parse(info) as JobInfo }) };
+  return Object.defineProperty(result, 'payload', { get: () => raw.body.toString(), enumerable: false }) as Job;
+}
+

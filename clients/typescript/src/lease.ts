@@ -1,0 +1,125 @@
+import type { Client } from './client.js';
+import type { Job } from './commands.js';
+import { ClosedError, NotFoundError, UnknownOutcomeError, UnrecoverableError } from './errors.js';
+
+const retryPause = 100;
+
+/** A held job: touched at each third of its TTR, and settled in the end. */
+export class Lease {
+  /** How often the job has failed before. */
+  failures = 0;
+  private readonly abort = new AbortController();
+  private ttr = 1000;
+  private priority = 1024;
+  private retries = false;
+  /** Until when the job is ours for certain, in milliseconds since 1970. */
+  private deadline = 0;
+  private timer?: NodeJS.Timeout;
+  private ended = false;
+
+  /** `sent` is when the reserve was sent, in milliseconds since 1970: the TTR cannot have begun before. */
+  constructor(private readonly client: Client, readonly job: Job, private readonly sent: number) {}
+
+  get signal(): AbortSignal {
+    return this.abort.signal;
+  }
+
+  /** Learns about the job, and begins to touch it. False if it is no longer held. */
+  async begin(): Promise<boolean> {
+    const { info } = this.job;
+    if (info?.ttr !== undefined) this.learn(info.ttr, info.pri ?? 1024, info.failures ?? 0, info.retry);
+    else {
+      const stats = await this.client.statsJob(this.job.id);
+      const failures = stats['failures'] ?? Number(stats['releases']) + Number(stats['timeouts']);
+      this.learn(Number(stats['ttr']), Number(stats['pri']), Number(failures), stats['retry']);
+    }
+    this.deadline = this.sent + this.ttr;
+    if (Date.now() - this.sent > this.ttr / 3) await this.touch();
+    else this.schedule();
+    return !this.signal.aborted;
+  }
+
+  private learn(ttr: number, priority: number, failures: number, retry: unknown): void {
+    this.ttr = Math.max(1, ttr) * 1000;
+    this.priority = priority;
+    this.failures = failures;
+    this.retries = retry !== undefined && retry !== '';
+  }
+
+  private schedule(pause = this.ttr / 3): void {
+    if (!this.ended) this.timer = setTimeout(() => void this.touch(), Math.min(pause, 2 ** 31 - 1));
+  }
+
+  private async touch(): Promise<void> {
+    const sent = Date.now();
+    if (sent >= this.deadline) return this.lose();
+    // A touch without an answer must not outlive the lease.
+    const over = setTimeout(() => this.lose(), Math.min(this.deadline - sent, 2 ** 31 - 1));
+    try {
+      const { id, lease } = this.job;
+      await (lease ? this.client.touchLease(id, lease) : this.client.touch(id));
+      this.deadline = sent + this.ttr;
+      this.schedule();
+    } catch (error) {
+      if (error instanceof NotFoundError || error instanceof ClosedError) this.lose();
+      else this.schedule(Math.min(retryPause, this.ttr / 10));
+    } finally {
+      clearTimeout(over);
+    }
+  }
+
+  private lose(): void {
+    if (!this.ended) this.abort.abort(new Error('the job is no longer held'));
+  }
+
+  /** Ends the touching. */
+  end(): void {
+    this.ended = true;
+    clearTimeout(this.timer);
+  }
+
+  /** Deletes the job. False if it is no longer held. */
+  delete(): Promise<boolean> {
+    const { id, lease } = this.job;
+    return this.settle(() => (lease ? this.client.deleteLease(id, lease) : this.client.delete(id)));
+  }
+
+  /** Gives the job back, which has not failed. */
+  async giveBack(): Promise<void> {
+    await this.release(0, this.job.lease ? { failure: false } : {});
+  }
+
+  /** Lets the server retry the job, or does so after what `backoff` says; else buries it. False if it is no longer held. */
+  async fail(error: Error, backoff?: (attemptsMade: number, error: Error) => number): Promise<boolean> {
+    const reason = this.job.lease ? error.message : undefined;
+    const wait = this.retries ? 0 : (backoff?.(this.failures + 1, error) ?? -1);
+    if (wait >= 0 && !(error instanceof UnrecoverableError)) return this.release(Math.ceil(wait / 1000), { reason });
+    const { id, lease } = this.job;
+    const options = { priority: this.priority, reason };
+    return this.settle(() => (lease ? this.client.buryLease(id, lease, options) : this.client.bury(id, options)));
+  }
+
+  private release(delay: number, tags: { reason?: string; failure?: boolean }): Promise<boolean> {
+    const { id, lease } = this.job;
+    const options = { priority: this.priority, delay, ...tags };
+    return this.settle(async () => void (await (lease ? this.client.releaseLease(id, lease, options) : this.client.release(id, options))));
+  }
+
+  /** Settles the job by a call, again and again while the server fails and the lease lasts. */
+  private async settle(call: () => Promise<void>): Promise<boolean> {
+    if (this.signal.aborted) return false;
+    for (let sent = false; ; ) {
+      try {
+        await call();
+        this.end();
+        return true;
+      } catch (error) {
+        // What was sent before may have been done.
+        if (error instanceof NotFoundError) return sent;
+        if (error instanceof ClosedError || !this.job.lease || Date.now() > this.deadline) throw error;
+        sent ||= error instanceof UnknownOutcomeError;
+        await new Promise(resolve => setTimeout(resolve, retryPause));
+      }
+    }
+  }
+}

@@ -1,0 +1,96 @@
+/** A job within a reply. `info` is its line of JSON, where it was asked for. */
+export interface RawJob {
+  id: string;
+  lease?: string;
+  body: Buffer;
+  info?: string;
+}
+
+/** A reply: the words of its line, and what followed. */
+export interface Reply {
+  words: string[];
+  body?: Buffer;
+  jobs?: RawJob[];
+}
+
+/** For each first word, at which word the lengths of what follows the line begin. */
+const lengthsAt: Record<string, number> = { OK: 1, FOUND: 2, RESERVED: 2, LEASED: 3 };
+
+/** Cuts a stream into replies. */
+export class ReplyParser {
+  private chunks: Buffer[] = [];
+  private size = 0;
+  private needed = 0;
+
+  /** Adds bytes, and returns the replies that are complete now. */
+  push(chunk: Buffer): Reply[] {
+    this.chunks.push(chunk);
+    this.size += chunk.length;
+    if (this.size < this.needed) return [];
+    const data = this.chunks.length === 1 ? chunk : Buffer.concat(this.chunks);
+    const replies: Reply[] = [];
+    let at = 0;
+    for (;;) {
+      const next = this.one(data, at);
+      if (!next) break;
+      replies.push(next.reply);
+      at = next.end;
+    }
+    this.needed -= at;
+    this.chunks = at < data.length ? [data.subarray(at)] : [];
+    this.size = data.length - at;
+    return replies;
+  }
+
+  /** The reply at an offset. Undefined if it is incomplete; then needed is how many bytes of data there must be at least. */
+  private one(data: Buffer, at: number): { reply: Reply; end: number } | undefined {
+    const first = this.part(data, at);
+    if (!first) return undefined;
+    const { words } = first;
+    if (words[0] !== 'RESERVED_BATCH') {
+      const [body, info] = first.bodies;
+      const reply: Reply = { words, body };
+      if (body && (words[0] === 'RESERVED' || words[0] === 'LEASED')) reply.jobs = [rawJob(words, body, info)];
+      return { reply, end: first.end };
+    }
+    const jobs: RawJob[] = [];
+    let end = first.end;
+    for (let left = Number(words[1]); left > 0; left--) {
+      const part = this.part(data, end);
+      if (!part) return undefined;
+      jobs.push(rawJob(part.words, part.bodies[0] ?? Buffer.alloc(0), part.bodies[1]));
+      end = part.end;
+    }
+    return { reply: { words, jobs }, end };
+  }
+
+  /** One line and the bodies whose lengths are on it. */
+  private part(data: Buffer, at: number): { words: string[]; bodies: Buffer[]; end: number } | undefined {
+    const eol = data.indexOf('\r\n', at);
+    if (eol < 0) {
+      this.needed = data.length + 1;
+      return undefined;
+    }
+    const words = data.toString('utf8', at, eol).split(' ');
+    const bodies: Buffer[] = [];
+    let end = eol + 2;
+    const from = lengthsAt[words[0] ?? ''];
+    for (const word of from ? words.slice(from) : []) {
+      const length = Number(word);
+      if (data.length < end + length + 2) {
+        this.needed = end + length + 2;
+        return undefined;
+      }
+      bodies.push(data.subarray(end, end + length));
+      end += length + 2;
+    }
+    return { words, bodies, end };
+  }
+}
+
+function rawJob(words: string[], body: Buffer, info?: Buffer): RawJob {
+  const job: RawJob = { id: words[1] ?? '', body };
+  if (words[0] === 'LEASED') job.lease = words[2];
+  if (info) job.info = info.toString();
+  return job;
+}

@@ -1,0 +1,215 @@
+import { EventEmitter } from 'node:events';
+import { Client } from './client.js';
+import type { Job as Held } from './commands.js';
+import { ClosedError, TimedOutError } from './errors.js';
+import { Lease } from './lease.js';
+import type { ConnectionOptions } from './options.js';
+
+/** A job as a processor sees it. */
+export interface Job<T = any> {
+  /** The id that the server gave. */
+  id: string;
+  name: string;
+  data: T;
+  queueName: string;
+  /** How often the job has failed before. */
+  attemptsMade: number;
+  /** What a service can compare to refuse a worker that comes too late: it grows with each delivery. Empty on beanstalkd. */
+  token: string;
+  /** Aborted when the job is no longer held: another worker may have it, and the result is dropped. */
+  signal: AbortSignal;
+}
+
+/** Handles a job: the job is deleted if it resolves, and has failed if it throws. */
+export type Processor<T = any, R = any> = (job: Job<T>) => Promise<R> | R;
+
+/** Options of a worker. */
+export interface WorkerOptions {
+  connection?: ConnectionOptions;
+  /** How many jobs are handled at a time; 1 by default. */
+  concurrency?: number;
+  /** False: the worker starts with run(). */
+  autorun?: boolean;
+  settings?: {
+    /** The wait in milliseconds before a job without `attempts` is tried again; negative: it is buried, as without this. */
+    backoffStrategy?: (attemptsMade: number, error: Error) => number;
+  };
+}
+
+interface Events<T, R> {
+  active: [job: Job<T>];
+  completed: [job: Job<T>, result: R];
+  failed: [job: Job<T>, error: Error];
+  stalled: [jobId: string];
+  error: [error: Error];
+  closed: [];
+}
+
+/** How long a reserve waits, in seconds, and so how long close() waits at most for one. */
+const reserveSeconds = 1;
+const errorPause = 200;
+
+/**
+ * Handles the jobs of a tube. On redstalk, one connection reserves jobs with leases, and another one keeps and settles
+ * them; on beanstalkd, each of the handlers has a connection.
+ */
+export class Worker<T = any, R = any> extends EventEmitter {
+  private readonly fetcher: Client;
+  private readonly keeper: Client;
+  private readonly concurrency: number;
+  /** The connections of the handlers, on servers without leases. */
+  private readonly slots = new Set<Client>();
+  private readonly running = new Set<Promise<void>>();
+  private closing = false;
+  private done?: Promise<void>;
+  private wake = () => {};
+
+  constructor(readonly name: string, private readonly processor: Processor<T, R>, private readonly options: WorkerOptions = {}) {
+    super();
+    this.concurrency = options.concurrency ?? 1;
+    this.fetcher = new Client(options.connection);
+    this.keeper = new Client(options.connection);
+    if (options.autorun !== false) void this.run();
+  }
+
+  /** Handles jobs until close(). */
+  run(): Promise<void> {
+    return (this.done ??= this.work());
+  }
+
+  /** Takes no more jobs, waits for the handlers, and closes the connections; with `force` it does not wait for handlers. */
+  async close(force = false): Promise<void> {
+    this.closing = true;
+    this.wake();
+    if (force) await this.end();
+    await this.done;
+    await this.end();
+    this.report('closed');
+  }
+
+  override on<K extends keyof Events<T, R>>(event: K, listener: (...args: Events<T, R>[K]) => void): this {
+    return super.on(event, listener as (...args: unknown[]) => void);
+  }
+
+  private async end(): Promise<void> {
+    await Promise.all([this.fetcher, this.keeper, ...this.slots].map(client => client.close()));
+  }
+
+  private report<K extends keyof Events<T, R>>(event: K, ...args: Events<T, R>[K]): void {
+    // An error event that nobody listens to would end the process.
+    if (event !== 'error' || this.listenerCount('error')) this.emit(event, ...args);
+  }
+
+  private async work(): Promise<void> {
+    const features = await this.attempt(() => this.fetcher.capabilities());
+    if (!features) return;
+    if (['lease', 'batch', 'info', 'reason'].every(name => features.has(name))) {
+      await this.listen(this.fetcher);
+      await this.fetchLeased();
+      await Promise.all(this.running);
+      return;
+    }
+    await Promise.all(Array.from({ length: this.concurrency }, () => this.slot()));
+  }
+
+  /** Calls until it succeeds; undefined if the worker closes first. */
+  private async attempt<V>(call: () => Promise<V>): Promise<V | undefined> {
+    while (!this.closing) {
+      try {
+        return await call();
+      } catch (error) {
+        if (error instanceof ClosedError) return undefined;
+        this.report('error', error as Error);
+        await new Promise(resolve => setTimeout(resolve, errorPause));
+      }
+    }
+    return undefined;
+  }
+
+  private async listen(client: Client): Promise<void> {
+    await this.attempt(async () => {
+      await client.watch(this.name);
+      if (this.name !== 'default') await client.ignore('default');
+    });
+  }
+
+  private async fetchLeased(): Promise<void> {
+    while (!this.closing) {
+      const free = Math.min(1000, this.concurrency - this.running.size);
+      if (free < 1) {
+        await new Promise<void>(resolve => { this.wake = resolve; });
+        continue;
+      }
+      const sent = Date.now();
+      const jobs = (await this.attempt(() => this.fetcher.reserveBatch(free, { seconds: reserveSeconds, lease: true }))) ?? [];
+      for (const job of jobs) this.start(new Lease(this.keeper, job, sent));
+    }
+  }
+
+  private start(lease: Lease): void {
+    const running = this.handle(lease).finally(() => {
+      this.running.delete(running);
+      this.wake();
+    });
+    this.running.add(running);
+  }
+
+  /** One handler with a connection of its own, for servers without leases. */
+  private async slot(): Promise<void> {
+    const client = new Client(this.options.connection);
+    this.slots.add(client);
+    await this.listen(client);
+    while (!this.closing) {
+      const sent = Date.now();
+      const job = await this.attempt(() => client.reserveWithTimeout(reserveSeconds).catch(none));
+      if (job) await this.handle(new Lease(client, job, sent));
+    }
+    this.slots.delete(client);
+    await client.close();
+  }
+
+  private async handle(lease: Lease): Promise<void> {
+    try {
+      if (!(await lease.begin())) return this.report('stalled', lease.job.id);
+      if (this.closing) return await lease.giveBack();
+      const job = toJob<T>(this.name, lease);
+      this.report('active', job);
+      let result: R;
+      try {
+        result = await this.processor(job);
+      } catch (thrown) {
+        const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+        if (!(await lease.fail(error, this.options.settings?.backoffStrategy))) return this.report('stalled', job.id);
+        return this.report('failed', job, error);
+      }
+      if (!(await lease.delete())) return this.report('stalled', job.id);
+      this.report('completed', job, result);
+    } catch (error) {
+      if (!(error instanceof ClosedError)) this.report('error', error as Error);
+    } finally {
+      lease.end();
+    }
+  }
+}
+
+function none(error: Error): undefined {
+  if (error instanceof TimedOutError) return undefined;
+  throw error;
+}
+
+function toJob<T>(queueName: string, lease: Lease): Job<T> {
+  const { id } = lease.job;
+  const { name, data } = parse(lease.job);
+  return { id, name, data: data as T, queueName, attemptsMade: lease.failures, token: lease.job.lease ?? '', signal: lease.signal };
+}
+
+/** The name and data of a body; a body that no Queue has made is data without a name. */
+function parse(job: Held): { name: string; data: unknown } {
+  try {
+    const value = JSON.parse(job.payload) as { name?: unknown; data?: unknown } | null;
+    if (typeof value?.name === 'string') return { name: value.name, data: value.data };
+  } catch {
+    // No JSON.
+  }
+  return { name: '', data: job.payload };
+}

@@ -1,0 +1,70 @@
+// Servers for the tests: each on a free port of 127.0.0.1, ended by its process when the test ends.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import net from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const redstalkd = process.env.REDSTALKD ?? fileURLToPath(new URL('../../../bin/redstalkd', import.meta.url));
+
+export async function freePort() {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** Resolves when the port accepts a connection; fails if the process ends first. */
+async function accepts(port, child) {
+  for (;;) {
+    if (child.exitCode !== null) throw new Error(`${child.spawnfile} ended with ${child.exitCode}`);
+    const socket = net.connect(port, '127.0.0.1');
+    const connected = await new Promise(resolve => socket.once('connect', () => resolve(true)).once('error', () => resolve(false)));
+    socket.destroy();
+    if (connected) return;
+    await new Promise(resolve => setTimeout(resolve, 20));
+  }
+}
+
+export async function start(t, program, args, port) {
+  const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'inherit'] });
+  const stop = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  };
+  t.after(stop);
+  await accepts(port, child);
+  return { port, stop, child };
+}
+
+/** A directory that is removed when all servers have ended. */
+export function directory() {
+  const dir = mkdtempSync(join(tmpdir(), 'redstalk-ts-'));
+  process.on('exit', () => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** Starts a redstalkd on a store. */
+export async function serve(t, store, args = [], port) {
+  port ??= await freePort();
+  return start(t, redstalkd, ['-l', '127.0.0.1', '-p', String(port), '--store', store, ...args], port);
+}
+
+/** Starts a server of a kind: memory, embedded, redis or beanstalkd. */
+export async function serveKind(t, kind) {
+  const port = await freePort();
+  if (kind === 'beanstalkd') return start(t, 'beanstalkd', ['-l', '127.0.0.1', '-p', String(port)], port);
+  if (kind === 'memory') return serve(t, 'memory:');
+  const dir = directory();
+  if (kind === 'embedded') return serve(t, `embedded:${dir}`);
+  await start(t, 'redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', dir], port);
+  return serve(t, `redis://127.0.0.1:${port}/0`);
+}
+
+export const engines = ['memory', 'embedded', 'redis'];
+export const kinds = [...engines, 'beanstalkd'];

@@ -1,0 +1,14 @@
+// Only compiled: what must be accepted, and what must not.
+import { Queue, Worker, Client, type Job, type PutOptions } from 'redstalk';
+const q = new Queue<{ to: string }>('mail');
+void q.add('a', { to: 'x' }, { attempts: 3, backoff: { type: 'exponential', delay: 1 } });
+// @ts-expect-error wrong data
+void q.add('a', { to: 1 });
+// @ts-expect-error wrong option
+void q.add('a', { to: 'x' }, { attempt: 3 });
+const w = new Worker<{ to: string }, number>('mail', async (job: Job<{ to: string }>) => job.data.to.length);
+w.on('completed', (job, result) => { const n: number = result; const t: string = job.data.to; void n; void t; });
+// @ts-expect-error no such event
+w.on('complete', () => {});
+const o: PutOptions = { key: 'x' };
+void new Client().put('x', o);
