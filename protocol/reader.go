@@ -64,6 +64,7 @@ type Reader struct {
 	vecs    VecReader             // src, if it is a VecReader
 	buffers func(size int) Buffer // see UseBuffers; nil: none are used
 	maxBody uint64                // bytes, without the CRLF
+	maxPut  uint64                // the same for put
 
 	buf        []byte // buf[lo:hi] has arrived and is not consumed yet
 	lo, hi     int
@@ -96,7 +97,7 @@ type Reader struct {
 // changed to the nearer end of that range.
 func NewReader(src io.Reader, maxBody int) *Reader {
 	maxBody = min(max(maxBody, 0), MaxBody)
-	r := &Reader{src: src, maxBody: uint64(maxBody), buf: make([]byte, minBuffer)}
+	r := &Reader{src: src, maxBody: uint64(maxBody), maxPut: uint64(maxBody), buf: make([]byte, minBuffer)}
 	r.vecs, _ = src.(VecReader)
 	return r
 }
@@ -108,9 +109,11 @@ func (r *Reader) Received() uint64 { return r.received }
 // that many bytes, or nil if the body should be an ordinary slice.
 func (r *Reader) UseBuffers(get func(size int) Buffer) { r.buffers = get }
 
-// LimitBody changes the limit on bodies for the commands that Next finds from now on. For
-// maxBody see NewReader.
-func (r *Reader) LimitBody(maxBody int) { r.maxBody = uint64(min(max(maxBody, 0), MaxBody)) }
+// LimitBody changes the limits on the bodies of puts and of other commands that Next finds from now on. See
+// maxBody of NewReader.
+func (r *Reader) LimitBody(maxPut, maxBody int) {
+	r.maxPut, r.maxBody = uint64(min(max(maxPut, 0), MaxBody)), uint64(min(max(maxBody, 0), MaxBody))
+}
 
 // Close releases the memory of a body that has not arrived completely. The Reader must
 // not be used any more.

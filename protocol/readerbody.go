@@ -5,8 +5,12 @@ package protocol
 // the line has junk at its end, while the body of any other line with junk is
 // parsed as commands. The body of a line with invalid tags is skipped.
 func (r *Reader) lineRead(c *Command) bool {
+	limit := r.maxBody
+	if c.Verb == Put {
+		limit = r.maxPut
+	}
 	switch {
-	case uint64(c.size) > r.maxBody:
+	case uint64(c.size) > limit:
 		return r.refuse(c, JobTooBig)
 	case c.junk:
 		c.Fault = BadFormat

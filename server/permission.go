@@ -8,7 +8,7 @@ import (
 // planForPrincipal is plan for a session that has a principal.
 func (s *session) planForPrincipal(c *protocol.Command, r *request) {
 	switch {
-	case c.Verb == protocol.Put && s.principal.used&access.Put == 0 && (c.Fault == protocol.NoFault || c.Fault == protocol.JobTooBig):
+	case s.principal.mayNotSend(c) && (c.Fault == protocol.NoFault || c.Fault == protocol.JobTooBig):
 		r.fault = protocol.NoFault // see updateUsed
 		refuse(c, r, (*protocol.Writer).Forbidden)
 	case c.Fault != protocol.NoFault:
@@ -25,6 +25,17 @@ func (s *session) planForPrincipal(c *protocol.Command, r *request) {
 	default:
 		handlers[c.Verb].plan(s, c, r)
 	}
+}
+
+// mayNotSend reports whether the body of a command was skipped, because the command is refused whatever it says.
+func (p *principal) mayNotSend(c *protocol.Command) bool {
+	switch c.Verb {
+	case protocol.Put:
+		return p.used&access.Put == 0
+	case protocol.SetSchedule:
+		return p.user.Anywhere()&access.Put == 0
+	}
+	return false
 }
 
 // may reports whether the principal may use a command that names no job.

@@ -168,11 +168,14 @@ func (p *principal) updateUsed(s *session) {
 	if p.used = p.user.On(s.used); p.denied {
 		p.used = access.Nothing
 	}
+	maxPut, maxBody := 0, 0 // the bodies of what will be refused are skipped
 	if p.used&access.Put != 0 {
-		s.in.LimitBody(s.queue.MaxJobSize())
-	} else {
-		s.in.LimitBody(0)
+		maxPut = s.queue.MaxJobSize()
 	}
+	if p.user.Anywhere()&access.Put != 0 {
+		maxBody = s.queue.MaxJobSize()
+	}
+	s.in.LimitBody(maxPut, maxBody)
 }
 
 // useAccepted is called when a use is not refused.
