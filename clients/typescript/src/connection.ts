@@ -55,7 +55,8 @@ export class Connection {
     if (this.closed) return Promise.reject(new ClosedError('the client is closed'));
     return new Promise((resolve, reject) => {
       const pending: Pending = { ...command, resolve, reject };
-      if (this.ready) this.write(pending);
+      // A socket that this side has destroyed reports its end later.
+      if (this.ready && !this.socket?.destroyed) this.write(pending);
       else this.hold(pending);
     });
   }

@@ -112,7 +112,9 @@ function putOptions(o: JobOptions): PutOptions {
   if (waits <= 32) {
     put.retry = Array.from({ length: waits }, (_, n) => Math.min(exponential ? first * 2 ** n : first, longestWait));
   } else {
-    put.retry = { first, longest: exponential ? longestWait : first, count: waits };
+    // The server's delays that double are at least 1 ms.
+    const shortest = Math.max(0.001, first);
+    put.retry = { first: shortest, longest: exponential && first ? longestWait : shortest, count: waits };
     put.jitter = 0;
   }
   return put;

@@ -81,8 +81,7 @@ export class Worker<T = any, R = any> extends EventEmitter {
   async close(force = false): Promise<void> {
     this.closing = true;
     this.wake();
-    if (force) await this.end();
-    await this.done;
+    if (!force) await this.done;
     await this.end();
     this.report('closed');
   }

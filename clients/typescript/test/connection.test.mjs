@@ -83,6 +83,13 @@ test('after a lost connection the watched tubes and the used one are as before',
   assert.equal((await c.statsJob(id)).tube, 'c');
 });
 
+test('what is called after a put was refused as malformed is sent on a new connection', async t => {
+  const { port } = await serve(t, 'memory:');
+  const c = connect(t, { port });
+  await assert.rejects(c.put('x', { dead: 'a/'.repeat(200) }), { code: 'BAD_FORMAT' });
+  assert.equal((await c.put('y')).id, '1');
+});
+
 test('the next address is tried, and without any a command fails after its wait', async t => {
   const { port, stop } = await serve(t, 'memory:');
   const none = await freePort();

@@ -55,15 +55,21 @@ export async function serve(t, store, args = [], port) {
   return start(t, redstalkd, ['-l', '127.0.0.1', '-p', String(port), '--store', store, ...args], port);
 }
 
+/** Starts a Redis that writes nothing to the disk. */
+export async function startRedis(t) {
+  const port = await freePort();
+  return start(t, 'redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', directory()], port);
+}
+
 /** Starts a server of a kind: memory, embedded, redis or beanstalkd. */
 export async function serveKind(t, kind) {
-  const port = await freePort();
-  if (kind === 'beanstalkd') return start(t, 'beanstalkd', ['-l', '127.0.0.1', '-p', String(port)], port);
+  if (kind === 'beanstalkd') {
+    const port = await freePort();
+    return start(t, 'beanstalkd', ['-l', '127.0.0.1', '-p', String(port)], port);
+  }
   if (kind === 'memory') return serve(t, 'memory:');
-  const dir = directory();
-  if (kind === 'embedded') return serve(t, `embedded:${dir}`);
-  await start(t, 'redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', dir], port);
-  return serve(t, `redis://127.0.0.1:${port}/0`);
+  if (kind === 'embedded') return serve(t, `embedded:${directory()}`);
+  return serve(t, `redis://127.0.0.1:${(await startRedis(t)).port}/0`);
 }
 
 export const engines = ['memory', 'embedded', 'redis'];

@@ -128,6 +128,32 @@ test('a job that arrives while the worker closes is given back, and has not fail
   assert.deepEqual([state, failures ?? 0, deliveries ?? 0, reserves], ['ready', 0, 0, 1]);
 });
 
+test('a forced close does not wait for the handler', async t => {
+  const { port } = await serveKind(t, 'memory');
+  let finish;
+  const handled = new Promise(resolve => { finish = resolve; });
+  const { queue, worker } = pair(t, port, () => handled);
+  const active = once(worker, 'active');
+  await queue.add('a', 1);
+  await active;
+  let completed = 0;
+  worker.on('completed', () => completed++);
+  await worker.close(true);
+  finish();
+  await handled;
+  assert.equal(completed, 0);
+  assert.equal((await queue.getJobCounts()).active, 1);
+});
+
+test('many attempts, with and without a backoff', async t => {
+  const { port } = await serveKind(t, 'memory');
+  const { queue } = pair(t, port, () => {}, { autorun: false });
+  for (const [backoff, retry] of [[undefined, 'exp(1ms,1ms,250)'], [{ type: 'exponential', delay: 1000 }, 'exp(1s,3650d,250)']]) {
+    const { id } = await queue.add('a', 1, { attempts: 251, backoff });
+    assert.equal((await queue.client.statsJob(id)).retry, retry);
+  }
+});
+
 test('a worker whose job was taken away is told, and its result dropped', async t => {
   const { port } = await serveKind(t, 'memory');
   const { queue, worker } = pair(t, port, job => new Promise(resolve => job.signal.addEventListener('abort', () => resolve())));
