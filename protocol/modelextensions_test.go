@@ -120,8 +120,11 @@ var (
 // setSchedule parses NAME TUBE PRI TTR SIZE and tags. All that is wrong with the tags is badTags.
 func (m *modelLine) setSchedule(args string) bool {
 	p := modelSetSchedule.FindStringSubmatch(args)
-	if p == nil || !modelKinds["schedule"].MatchString(p[1]) || !modelName.MatchString(p[2]) || !m.numbers("DDD…", p[3]) {
+	if p == nil || !m.numbers("DDD…", p[3]) {
 		return false
+	}
+	if m.badTags = !modelKinds["schedule"].MatchString(p[1]) || !modelName.MatchString(p[2]); m.badTags {
+		return true
 	}
 	m.names = " " + p[1] + " " + p[2]
 	m.tags(m.rest, modelScheduleTags)

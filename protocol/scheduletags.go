@@ -130,14 +130,11 @@ func (t *Tags) wrongOccurrence() string {
 	return ""
 }
 
-// parseSetSchedule parses NAME TUBE PRI TTR SIZE TAG:VALUE... The body is skipped if the tags are wrong.
+// parseSetSchedule parses NAME TUBE PRI TTR SIZE TAG:VALUE... The body is skipped if the names or the tags
+// are wrong.
 func parseSetSchedule(c *Command, args []byte) (ok bool) {
-	if args, ok = c.readScheduleName(args); !ok {
-		return false
-	}
-	if c.Name, args, ok = readName(args); !ok {
-		return false
-	}
+	args, validName := c.readScheduleName(args)
+	tubeName, args, validTube := readName(args)
 	if c.Pri, args, ok = u32(args); !ok {
 		return false
 	}
@@ -147,6 +144,11 @@ func parseSetSchedule(c *Command, args []byte) (ok bool) {
 	if c.size, args, ok = u32(args); !ok {
 		return false
 	}
+	if !validName || !validTube {
+		c.Key, c.Wrong, c.badTags = "", "the name of the schedule or of its tube is invalid", true
+		return true
+	}
+	c.Name = tubeName
 	if !c.readTags(args, TagsOfSchedule) {
 		c.Wrong = "there is something other than tags"
 	}

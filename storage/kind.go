@@ -70,14 +70,15 @@ const (
 	// Occurrence → ID, Outcome, State. It counts the put in the Results of the record, also
 	// one that is refused: that is no error here, but Outcome tube.PutRefused.
 	PutScheduled
-	// GetSchedule reads a record, wherever it lives: Args.Name → Result.Schedules, one; Result.Now,
-	// also if it is NotFound.
+	// GetSchedule reads a record, wherever it lives: Args.Name → Result.Schedules, Result.Now. In a
+	// store of several parts each can have a record of that name; otherwise it is one.
 	GetSchedule
 	// ListSchedules lists the records, without bodies, in the order of their names: MaxJobs (up to
 	// tube.MaxListed), Args.Cursor ("": from the first) → Result.Schedules, Result.Cursor ("": there are
 	// no more), Result.Now. Never NotFound.
 	ListSchedules
-	// DeleteSchedule removes a record, wherever it lives: Args.Name → nothing.
+	// DeleteSchedule removes a record, wherever it lives, or with Tube only where that lives: Args.Name →
+	// nothing.
 	DeleteSchedule
 	// DueSchedules returns records that are due, the earliest first, and claims them: for tube.ClaimTime
 	// they are returned to nobody else. MaxJobs → Result.Schedules, Result.Now. In a store of several

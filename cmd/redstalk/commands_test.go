@@ -185,6 +185,7 @@ var extensions = []step{
 	{args: "schedules set never cron:@yearly tz:UTC --tz UTC --body x", code: exitUsage, err: "tz occurs twice"},
 	{args: "schedules set never cron:@sometimes --body x", code: exitFailed, err: "BAD_FORMAT: the expression or the time zone is invalid"},
 	{args: "schedules set never every:1ms --body x", code: exitUsage, err: "every must be at least 1s"},
+	{args: "schedules set hourly every:1h -t other --body x", code: exitFailed, err: "its tube is h, and cannot be changed"},
 	{args: "schedules set never every:1h from:noon --body x", code: exitUsage, err: `from:noon: "noon" is not a time`},
 	{args: "schedules set never every:1h foo:1 --body x", code: exitUsage, err: "foo:1: there is no such setting"},
 	{args: "schedules set never tz:UTC --body x", code: exitUsage, err: "one of the tags cron and every"},

@@ -9,7 +9,7 @@ import (
 // The calls of this file read and remove the records of schedules. Package schedule decides what is
 // in them.
 
-// GetSchedule returns a record, and the time of the store, also with ErrNotFound.
+// GetSchedule returns the records of a name, usually one, and the time of the store.
 func (q *Queue) GetSchedule(ctx context.Context, name string) (*storage.Result, error) {
 	a, err := q.doOne(ctx, storage.Op{Kind: storage.GetSchedule, Args: &storage.Args{Name: name}})
 	return a.Result, err
@@ -22,9 +22,9 @@ func (q *Queue) ListSchedules(ctx context.Context, count uint32, cursor string) 
 	return a.Result, err
 }
 
-// DeleteSchedule removes a record.
-func (q *Queue) DeleteSchedule(ctx context.Context, name string) error {
-	_, err := q.doOne(ctx, storage.Op{Kind: storage.DeleteSchedule, Args: &storage.Args{Name: name}})
+// DeleteSchedule removes the record of a name that lives where a tube does.
+func (q *Queue) DeleteSchedule(ctx context.Context, name, tubeName string) error {
+	_, err := q.doOne(ctx, storage.Op{Kind: storage.DeleteSchedule, Tube: tubeName, Args: &storage.Args{Name: name}})
 	return err
 }
 

@@ -113,27 +113,30 @@ func (a *access) Do(batches ...*storage.Batch) {
 // TestInstances: three instances, which stand still for up to minutes, lose operations and answers, and are
 // replaced, put one job for each minute of a week, or count that minute as missed.
 func TestInstances(t *testing.T) {
-	for seed := range uint64(3) {
+	seeds, minutes := 3, 10_000
+	if testing.Short() {
+		seeds, minutes = 1, 1_000
+	}
+	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { runInstances(t, seed) })
+			synctest.Test(t, func(t *testing.T) { runInstances(t, seed, minutes) })
 		})
 	}
 }
 
 const (
 	longestHeld       = 400 * time.Second
-	minutes           = 10_000
 	minutelySchedules = 3
 )
 
-func runInstances(t *testing.T, seed uint64) {
+func runInstances(t *testing.T, seed uint64, minutes int) {
 	store := &sharedStore{Store: embedded.NewMemory()}
 	store.Store.Listen(store)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	setMinutely(t, store.Store)
 	begun := time.Now()
 	stops := []func(){}
-	for n := 0; time.Since(begun) < minutes*time.Minute; n++ {
+	for n := 0; time.Since(begun) < time.Duration(minutes)*time.Minute; n++ {
 		if len(stops) == 3 {
 			k := rng.IntN(3)
 			stops[k]()
@@ -146,7 +149,7 @@ func runInstances(t *testing.T, seed uint64) {
 		stop()
 	}
 	<-time.After(longestHeld) // operations of instances that are gone can still arrive
-	checkMinutely(t, store.Store)
+	checkMinutely(t, store.Store, minutes)
 	store.Store.Close()
 }
 
@@ -182,7 +185,7 @@ func setMinutely(t *testing.T, store storage.Store) {
 }
 
 // checkMinutely checks that no minute has two jobs, and that each has one or is missed.
-func checkMinutely(t *testing.T, store storage.Store) {
+func checkMinutely(t *testing.T, store storage.Store, minutes int) {
 	put := make(map[tube.Occurrence]int)
 	for cursor := ""; ; {
 		ops := []storage.Op{{Kind: storage.ListJobs, Tube: "t", State: tube.Ready, MaxJobs: tube.MaxListed, Args: &storage.Args{Cursor: cursor}}}
@@ -205,7 +208,7 @@ func checkMinutely(t *testing.T, store storage.Store) {
 		ops := []storage.Op{{Kind: storage.GetSchedule, Args: &storage.Args{Name: fmt.Sprint("s", i)}}}
 		storage.DoWait(store, ops)
 		s := ops[0].Answer.Result.Schedules[0]
-		if passed := uint64((s.Last - wholeMs(s.Begin)) / tube.Instant(time.Minute)); s.Results.Put+s.Missed != passed || passed < minutes-20 || s.Results.Put < minutes/2 {
+		if passed := uint64((s.Last - wholeMs(s.Begin)) / tube.Instant(time.Minute)); s.Results.Put+s.Missed != passed || passed < uint64(minutes-20) || s.Results.Put < uint64(minutes/2) {
 			t.Errorf("%s: %d put and %d missed of %d", s.Name, s.Results.Put, s.Missed, passed)
 		}
 		t.Logf("%s: %d put, %d missed", s.Name, s.Results.Put, s.Missed)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"redstalk/server/queue"
@@ -55,10 +57,9 @@ const tries = 20
 // errContended is returned after that many tries.
 var errContended = fmt.Errorf("the schedule is changed by others all the time: %w", storage.ErrUnavailable)
 
-// Set creates a schedule, or replaces the one of that name. What set says of its jobs, its Timing,
-// Overlap and catch-up is used. If its Timing is that of the schedule before, it keeps its place and its
-// pause. Errors of what set says are a FieldError. may is asked about the tube of the
-// schedule before, too.
+// Set creates a schedule, or replaces the one of that name, whose tube must be the same. What set says
+// of its jobs, its Timing, Overlap and catch-up is used. If its Timing is that of the schedule before, it
+// keeps its place and its pause. Errors of what set says are a FieldError.
 func (s *Service) Set(ctx context.Context, set *tube.Schedule, may May) error {
 	if err := check(set, s.queue.MaxJobSize()); err != nil {
 		return err
@@ -81,10 +82,8 @@ func (s *Service) trySet(ctx context.Context, set *tube.Schedule, may May) (done
 	if err != nil && !errors.Is(err, queue.ErrNotFound) {
 		return false, err
 	}
-	if old != nil {
-		if err := may.check(old.Tube); err != nil {
-			return false, err
-		}
+	if err := mayReplace(old, set, may); err != nil {
+		return false, err
 	}
 	record, err := replace(old, set, wholeMs(now))
 	if err != nil || old != nil && reflect.DeepEqual(old, record) {
@@ -95,21 +94,37 @@ func (s *Service) trySet(ctx context.Context, set *tube.Schedule, may May) (done
 		return false, err
 	}
 	_, written, err := s.write(ctx, step{record: record})
-	if err != nil || written || old == nil || old.Tube == record.Tube {
+	if err != nil || !written || old != nil {
 		return written, err
 	}
-	// The record before can be in another part of the store. If so, it is removed first, so that there are
-	// never two; else it was changed meanwhile.
-	latest, _, err := s.read(ctx, set.Name)
-	if err != nil || latest.Version != old.Version {
-		return false, nil
+	return true, s.keepOne(ctx, set, may)
+}
+
+// keepOne is called when a schedule was created. If another one of that name was created at the same time
+// for another tube, in another part of the store, read has kept one of the two.
+func (s *Service) keepOne(ctx context.Context, set *tube.Schedule, may May) error {
+	kept, _, err := s.read(ctx, set.Name)
+	if errors.Is(err, queue.ErrNotFound) { // somebody has deleted it
+		return nil
 	}
-	if err := s.queue.DeleteSchedule(ctx, set.Name); err != nil {
-		return false, err
+	if err != nil {
+		return err
 	}
-	record.Version = 1
-	_, written, err = s.write(ctx, step{record: record})
-	return written, err
+	return mayReplace(kept, set, may)
+}
+
+// mayReplace returns why a schedule, which may be nil, cannot be replaced.
+func mayReplace(old, set *tube.Schedule, may May) error {
+	if old == nil {
+		return nil
+	}
+	if err := may.check(old.Tube); err != nil {
+		return err
+	}
+	if old.Tube != set.Tube {
+		return &FieldError{"tube", fmt.Errorf("the schedule is for the tube %q: delete it before you set it for another one", old.Tube)}
+	}
+	return nil
 }
 
 // replace returns the record of what set says, in place of old, which may be nil. Its Version is that of
@@ -192,33 +207,48 @@ func (s *Service) Get(ctx context.Context, name string, may May) (*tube.Schedule
 	return record, now, nil
 }
 
-// read returns a record, and the time of the store, also with queue.ErrNotFound.
+// read returns a record, and the time of the store, also with queue.ErrNotFound. Of several records of that
+// name, which were created at the same time in different parts of the store, it keeps one, and removes the
+// others: whoever reads them keeps the same one.
 func (s *Service) read(ctx context.Context, name string) (*tube.Schedule, tube.Instant, error) {
 	r, err := s.queue.GetSchedule(ctx, name)
-	now := tube.Instant(time.Now().UnixNano())
-	if r != nil {
-		now = r.Now
-	}
 	if err != nil {
-		return nil, now, err
+		return nil, tube.Instant(time.Now().UnixNano()), err
 	}
-	return r.Schedules[0], now, nil
-}
-
-// List returns up to count schedules, without bodies, in the order of their names, starting behind a
-// cursor; "" is the beginning. next is the cursor of the following ones, "" if there are none. Those
-// that may refuses are left out.
-func (s *Service) List(ctx context.Context, count uint32, cursor string, may May) (list []*tube.Schedule, next string, err error) {
-	r, err := s.queue.ListSchedules(ctx, count, cursor)
-	if err != nil {
-		return nil, "", err
-	}
-	for _, one := range r.Schedules {
-		if may.check(one.Tube) == nil {
-			list = append(list, one)
+	slices.SortFunc(r.Schedules, func(a, b *tube.Schedule) int { return strings.Compare(a.Tube, b.Tube) })
+	for _, other := range r.Schedules[1:] {
+		s.log.Warn("a schedule was set for two tubes at the same time; the first one is kept", "schedule", name, "kept", r.Schedules[0].Tube, "removed", other.Tube)
+		if err := s.queue.DeleteSchedule(ctx, name, other.Tube); err != nil && !errors.Is(err, queue.ErrNotFound) {
+			return nil, 0, err
 		}
 	}
-	return list, r.Cursor, nil
+	return r.Schedules[0], r.Now, nil
+}
+
+// List returns up to count schedules that may allows, without bodies, in the order of their names, starting
+// behind a cursor; "" is the beginning. next is the cursor of the following ones, "" if there are none.
+func (s *Service) List(ctx context.Context, count uint32, cursor string, may May) (list []*tube.Schedule, next string, err error) {
+	for {
+		r, err := s.queue.ListSchedules(ctx, count, cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		if may == nil {
+			return r.Schedules, r.Cursor, nil
+		}
+		for _, one := range r.Schedules {
+			if may.check(one.Tube) != nil {
+				continue
+			}
+			if len(list) == int(count) {
+				return list, list[count-1].Name, nil
+			}
+			list = append(list, one)
+		}
+		if cursor = r.Cursor; cursor == "" {
+			return list, "", nil
+		}
+	}
 }
 
 // Delete removes a schedule. Its jobs stay.
@@ -227,7 +257,7 @@ func (s *Service) Delete(ctx context.Context, name string, may May) error {
 	if err != nil {
 		return err
 	}
-	if err := s.queue.DeleteSchedule(ctx, name); err != nil {
+	if err := s.queue.DeleteSchedule(ctx, name, old.Tube); err != nil {
 		return err
 	}
 	return s.setGroup(ctx, old, nil)

@@ -50,6 +50,9 @@ func partitionOfOp(op *storage.Op, of int) int {
 		}
 		return partitionOfTubes(op.Tubes, of)
 	}
+	if op.Kind == storage.DeleteSchedule && op.Tube != "" {
+		return schema.PartitionOf(op.Tube, of)
+	}
 	return several
 }
 

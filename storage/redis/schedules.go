@@ -135,11 +135,14 @@ func (p *partition) readDueSchedules(r *reply, ops []*storage.Op) {
 
 // Answers of several partitions to an operation on schedules are merged.
 
-// mergeOne adds the answer of one partition about a schedule, which only one of them has: others can
-// fail.
+// mergeOne adds the answer of one partition about a schedule, which usually only one of them has: others
+// can fail.
 func mergeOne(whole, a *storage.Answer) {
-	switch {
+	switch found := a.Err == nil && !a.NotFound; {
 	case whole.Err == nil && !whole.NotFound:
+		if found && whole.Result != nil {
+			addSchedules(whole.Result, a.Result)
+		}
 	case a.Err == nil && !a.NotFound:
 		*whole = *a
 	case a.Err != nil && whole.Err == nil:

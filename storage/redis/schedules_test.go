@@ -225,6 +225,27 @@ func testSchedulesOfPartitions(t *testing.T, url string) {
 	if a := getSchedule(s.Store, name(1)); !a.NotFound || len(listed) != n || len(due) != n {
 		t.Errorf("%+v, %d listed, %d due", a, len(listed), len(due))
 	}
+	testSameName(t, s.Store, of)
+}
+
+// testSameName: two partitions can have records of one name, which are read together and removed one by one.
+func testSameName(t *testing.T, s *Store, of int) {
+	t.Helper()
+	for k := range 2 {
+		op := scheduledPut("same", 1, tube.Instant(time.Second), tube.Tags{})
+		op.Tube, op.Args.Schedule.Tube = tubeIn(k, of), tubeIn(k, of)
+		do(s, op)
+	}
+	if a := getSchedule(s, "same"); a.Err != nil || len(a.Result.Schedules) != 2 {
+		t.Errorf("of two records were read: %+v", a)
+	}
+	remove := storage.Op{Kind: storage.DeleteSchedule, Tube: tubeIn(1, of), Args: &storage.Args{Name: "same"}}
+	if first, second := do(s, remove), do(s, remove); first.NotFound || !second.NotFound {
+		t.Error("the second one was not deleted once")
+	}
+	if a := getSchedule(s, "same"); a.NotFound || len(a.Result.Schedules) != 1 || a.Result.Schedules[0].Tube != tubeIn(0, of) {
+		t.Errorf("after that: %+v", a)
+	}
 }
 
 // TestRepairOfSchedules damages what is known of schedules.
