@@ -284,26 +284,30 @@ func previewSchedule(t *task, args []string) error {
 	if n < 1 || n > protocol.MaxPreview {
 		return usage("--count must be from 1 to %d", protocol.MaxPreview)
 	}
-	times, err := t.preview(args[0], t.String("tz"), n)
+	of, zone := args[0], t.String("tz")
+	preview := func() ([]string, error) { return t.previewExpression(of, zone, n) }
+	if !strings.ContainsAny(of, " @") {
+		if err := checkSchedule(of); err != nil {
+			return err
+		}
+		if zone != "" {
+			return usage("--tz is for an expression: the schedule %s has a time zone of its own", of)
+		}
+		preview = func() ([]string, error) { return t.names("previewing "+of, fmt.Sprintf("preview-schedule %s %d", of, n)) }
+	}
+	times, err := preview()
 	if err != nil {
 		return err
 	}
 	return t.result(times, func(w io.Writer) error { return printNames(w, times) })
 }
 
-// preview returns the next times of a schedule, or of a cron expression in a time zone, "" for UTC.
-func (t *task) preview(of, zone string, n uint) ([]string, error) {
-	command := fmt.Sprintf("preview-schedule %s %d", of, n)
-	if strings.ContainsAny(of, " @") {
-		if command = fmt.Sprintf("preview-schedule %s %d", protocol.Quote(of), n); zone != "" {
-			command += " tz:" + tagWord(zone)
-		}
-	} else if err := checkSchedule(of); err != nil {
-		return nil, err
-	} else if zone != "" {
-		return nil, usage("--tz is for an expression: the schedule %s has a time zone of its own", of)
+// previewExpression returns the next times of a cron expression in a time zone, "" for UTC.
+func (t *task) previewExpression(expression, zone string, n uint) ([]string, error) {
+	doing, command := "previewing "+expression, fmt.Sprintf("preview-schedule %s %d", protocol.Quote(expression), n)
+	if zone != "" {
+		command += " tz:" + tagWord(zone)
 	}
-	doing := "previewing " + of
 	r, err := t.request(doing, command)
 	if err != nil {
 		return nil, err

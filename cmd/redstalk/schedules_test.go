@@ -117,6 +117,9 @@ func TestBadSchedules(t *testing.T) {
 func TestBadScheduleLater(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t, redstalkd, "--store", "memory:", "--max-job-size", "10")
+	if got := runIn(t.Context(), "", "-s", addr, "schedules", "set", "a", "every:2h", "--body", ""); got.code != 0 {
+		t.Fatalf("setting a: %+v", got)
+	}
 	for settings, want := range map[string]string{
 		"cron: '61 * * * *'":                          "the expression or the time zone is invalid",
 		"cron: '0 0 30 2 *'":                          "there is no such time",
@@ -126,6 +129,7 @@ func TestBadScheduleLater(t *testing.T) {
 		"cron: '0 0 1 3 *', from: 2090-01-01T00:00:00Z, until: 2090-02-01T00:00:00Z": "there is no time",
 		"every: 10d, from: 2020-01-01T00:00:00Z, until: 2020-01-05T00:00:00Z":        "there is no time",
 		"every: 1h, body: 0123456789a":                                               "body: it has 11 bytes, more than the 10",
+		"cron: a":                                                                    "the expression or the time zone is invalid", // not the schedule a
 	} {
 		file := "schedules:\n  a: {every: 1h}\n  b: {" + settings + "}\n"
 		for _, flags := range [][]string{{"--dry-run"}, nil} {
@@ -135,11 +139,11 @@ func TestBadScheduleLater(t *testing.T) {
 			}
 		}
 	}
-	if got := runIn(t.Context(), "", "-s", addr, "schedules", "--json"); got.out != "" {
-		t.Errorf("there are schedules: %s", got.out)
+	if got := runIn(t.Context(), "", "-s", addr, "schedules", "--json"); strings.Count(got.out, "\n") != 1 {
+		t.Errorf("the schedules are %s", got.out)
 	}
 	const good = "schedules: {a: {cron: '0 0 1 3 *', from: 2090-01-01T00:00:00Z, until: 2090-03-01T00:00:00Z, body: 0123456789}, b: {every: 10d, from: 2090-01-01T00:00:00Z, until: 2090-01-01T00:00:00Z}}"
-	if got := runIn(t.Context(), good, "-s", addr, "schedules", "apply", "-"); got.out != "created a\ncreated b\n" {
+	if got := runIn(t.Context(), good, "-s", addr, "schedules", "apply", "-"); got.out != "changed a: body, cron '' -> '0 0 1 3 *', every '2h' -> '', from '' -> '3786912000000', until '' -> '3792009600000'\ncreated b\n" {
 		t.Errorf("times that are far away: %+v", got)
 	}
 }

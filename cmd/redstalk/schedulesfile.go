@@ -432,7 +432,7 @@ func (t *task) firstOfCron(s *newSchedule, now time.Time) (time.Time, error) {
 	if s.from.After(now) {
 		n = protocol.MaxPreview
 	}
-	times, err := t.preview(s.shown["cron"], s.shown["tz"], n)
+	times, err := t.previewExpression(s.shown["cron"], s.shown["tz"], n)
 	if err == nil && len(times) == 0 {
 		err = errors.New("there is no such time")
 	}
