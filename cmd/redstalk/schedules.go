@@ -293,7 +293,9 @@ func previewSchedule(t *task, args []string) error {
 		if zone != "" {
 			return usage("--tz is for an expression: the schedule %s has a time zone of its own", of)
 		}
-		preview = func() ([]string, error) { return t.names("previewing "+of, fmt.Sprintf("preview-schedule %s %d", of, n)) }
+		preview = func() ([]string, error) {
+			return t.names("previewing "+of, fmt.Sprintf("preview-schedule %s %d", of, n))
+		}
 	}
 	times, err := preview()
 	if err != nil {
