@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,11 +24,12 @@ func schedulesCommand() *cli.Command {
 		ArgsUsage: "[set NAME TAG:VALUE... | get|delete|pause|resume|run NAME | preview NAME|EXPRESSION | apply FILE]",
 		Usage:     "list the schedules, or set, show, delete, pause, resume, run or preview one, or make them those of a YAML file (extension schedules)",
 		Description: "set puts jobs with the body of --body or of standard input. Tags:" + tags.String() + ". Example: redstalk schedules set nightly 'cron:30 2 * * *' tz:Europe/Berlin -t reports --body all. " +
-			"apply creates, changes and deletes schedules until the server has those of FILE, and prints what it has done; - is standard input.",
+			"A TIME is as that of put --at. The tube of a schedule cannot be changed: delete it first. " +
+			"apply creates, changes, moves and deletes schedules until the server has those of FILE, and prints what it has done; - is standard input.",
 		Flags: []cli.Flag{
 			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 10, Usage: "preview: show `N` times"},
-			&cli.StringFlag{Name: "tz", Usage: "preview: the time `ZONE` of the expression; UTC by default"},
-			tubeFlag(),
+			&cli.StringFlag{Name: "tz", Usage: "set, preview: the time `ZONE` of the expression; UTC by default"},
+			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Value: "default", Usage: "set: `TUBE` of the jobs"},
 			&cli.UintFlag{Name: "pri", Aliases: []string{"p"}, Value: defaultPri, Usage: "set: `PRI` of the jobs"},
 			durationFlag("ttr", defaultTTR, "set: `DURATION` that a worker may take, in whole seconds"),
 			&cli.StringFlag{Name: "body", Usage: "set: `BODY` of the jobs, instead of standard input"},
@@ -43,39 +45,43 @@ const (
 	defaultTTR = time.Minute
 )
 
-// scheduleActions are the first arguments of the command, with the functions and how many more
-// arguments they take.
+// scheduleActions are the first arguments of the command, with the functions, how many more arguments
+// they take, and those of the flags that only some actions take.
 var scheduleActions = map[string]struct {
 	arguments
-	do func(t *task, args []string) error
+	do    func(t *task, args []string) error
+	flags []string
 }{
-	"set":     {arguments{2, -1}, setOneSchedule},
-	"get":     {arguments{1, 1}, getSchedule},
-	"delete":  {arguments{1, 1}, changeSchedule("deleting", "DELETED", "delete")},
-	"pause":   {arguments{1, 1}, changeSchedule("pausing", "PAUSED", "pause")},
-	"resume":  {arguments{1, 1}, changeSchedule("resuming", "RESUMED", "resume")},
-	"run":     {arguments{1, 1}, runSchedule},
-	"preview": {arguments{1, 1}, previewSchedule},
-	"apply":   {arguments{1, 1}, applySchedules},
+	"set":     {arguments{2, -1}, setOneSchedule, []string{"tz", "tube", "pri", "ttr", "body"}},
+	"get":     {arguments{1, 1}, getSchedule, nil},
+	"delete":  {arguments{1, 1}, changeSchedule("deleting", "DELETED", "delete"), nil},
+	"pause":   {arguments{1, 1}, changeSchedule("pausing", "PAUSED", "pause"), nil},
+	"resume":  {arguments{1, 1}, changeSchedule("resuming", "RESUMED", "resume"), nil},
+	"run":     {arguments{1, 1}, runSchedule, nil},
+	"preview": {arguments{1, 1}, previewSchedule, []string{"count", "tz"}},
+	"apply":   {arguments{1, 1}, applySchedules, []string{"dry-run", "prune"}},
 }
 
 func schedules(t *task) error {
 	args := t.Args().Slice()
-	if len(args) == 0 {
-		if err := t.require("schedules", "schedules"); err != nil {
-			return err
+	name, do := "the list", func(t *task, _ []string) error { return listSchedules(t) }
+	var flags []string
+	if len(args) > 0 {
+		action, known := scheduleActions[args[0]]
+		name, do, flags, args = args[0], action.do, action.flags, args[1:]
+		if !known || len(args) < action.least || action.most >= 0 && len(args) > action.most {
+			return usage("schedules needs no argument, or %s", t.Command.ArgsUsage)
 		}
-		return listSchedules(t)
 	}
-	action, known := scheduleActions[args[0]]
-	args = args[1:]
-	if !known || len(args) < action.least || action.most >= 0 && len(args) > action.most {
-		return usage("schedules needs no argument, or %s", t.Command.ArgsUsage)
+	for _, flag := range t.Command.Flags {
+		if flag := flag.Names()[0]; t.IsSet(flag) && !slices.Contains(flags, flag) {
+			return usage("%s does not take --%s", name, flag)
+		}
 	}
 	if err := t.require("schedules", "schedules"); err != nil {
 		return err
 	}
-	return action.do(t, args)
+	return do(t, args)
 }
 
 // scheduleStats is a schedule as list-schedules shows it.
@@ -167,20 +173,24 @@ func checkSchedule(name string) error {
 
 // setOneSchedule is the action set.
 func setOneSchedule(t *task, args []string) error {
-	s := &newSchedule{name: args[0], tube: t.tube(), pri: uint64(t.Uint("pri")), ttr: wholeSeconds(t.duration("ttr")), body: []byte(t.String("body"))}
-	if err := checkSchedule(s.name); err != nil {
+	if err := checkSchedule(args[0]); err != nil {
 		return err
+	}
+	s := scheduleNamed(args[0])
+	s.tube, s.pri, s.ttr, s.body = t.tube(), uint64(t.Uint("pri")), wholeSeconds(t.duration("ttr")), []byte(t.String("body"))
+	if t.IsSet("tz") {
+		args = append(args, "tz:"+t.String("tz"))
 	}
 	for _, arg := range args[1:] {
 		name, value, found := strings.Cut(arg, ":")
 		if !found {
 			return usage("%q is not TAG:VALUE", arg)
 		}
-		word := name + ":" + tagWord(unquoted(value))
 		if key, text, isMeta := strings.Cut(value, "="); isMeta && name == "meta" {
-			word = metaWord(key, unquoted(text))
+			s.words = append(s.words, metaWord(key, unquoted(text)))
+		} else if err := s.setTag(name, unquoted(value)); err != nil {
+			return usage("%s: %v", arg, err)
 		}
-		s.words = append(s.words, word)
 	}
 	if err := s.check(); err != nil {
 		return usage("%v", err)
@@ -212,10 +222,19 @@ func (t *task) setSchedule(s *newSchedule) error {
 	if err == nil && string(r.Line) != "SET" {
 		err = replyError(doing, r)
 		if string(r.Line) == "BAD_FORMAT" {
-			err = fmt.Errorf("%w: the expression or the time zone is invalid, there is no such time, or two tags contradict each other", err)
+			err = fmt.Errorf("%w: %s", err, t.reasonOf(s))
 		}
 	}
 	return err
+}
+
+// reasonOf says why the server has refused a schedule with BAD_FORMAT.
+func (t *task) reasonOf(s *newSchedule) string {
+	page, err := t.pageOfSchedule(s.name)
+	if now, ok := page.Value("tube"); err == nil && ok && unquoted(now) != s.tube {
+		return fmt.Sprintf("its tube is %s, and cannot be changed: delete the schedule first", unquoted(now))
+	}
+	return "the expression or the time zone is invalid, or there is no such time"
 }
 
 func getSchedule(t *task, args []string) error {
@@ -265,22 +284,41 @@ func previewSchedule(t *task, args []string) error {
 	if n < 1 || n > protocol.MaxPreview {
 		return usage("--count must be from 1 to %d", protocol.MaxPreview)
 	}
-	times, err := t.preview(args[0], t.String("tz"), n)
+	of, zone := args[0], t.String("tz")
+	preview := func() ([]string, error) { return t.previewExpression(of, zone, n) }
+	if !strings.ContainsAny(of, " @") {
+		if err := checkSchedule(of); err != nil {
+			return err
+		}
+		if zone != "" {
+			return usage("--tz is for an expression: the schedule %s has a time zone of its own", of)
+		}
+		preview = func() ([]string, error) {
+			return t.names("previewing "+of, fmt.Sprintf("preview-schedule %s %d", of, n))
+		}
+	}
+	times, err := preview()
 	if err != nil {
 		return err
 	}
 	return t.result(times, func(w io.Writer) error { return printNames(w, times) })
 }
 
-// preview returns the next times of a schedule, or of a cron expression in a time zone, "" for UTC.
-func (t *task) preview(of, zone string, n uint) ([]string, error) {
-	command := fmt.Sprintf("preview-schedule %s %d", of, n)
-	if strings.ContainsAny(of, " @") {
-		if command = fmt.Sprintf("preview-schedule %s %d", protocol.Quote(of), n); zone != "" {
-			command += " tz:" + tagWord(zone)
-		}
-	} else if err := checkSchedule(of); err != nil {
+// previewExpression returns the next times of a cron expression in a time zone, "" for UTC.
+func (t *task) previewExpression(expression, zone string, n uint) ([]string, error) {
+	doing, command := "previewing "+expression, fmt.Sprintf("preview-schedule %s %d", protocol.Quote(expression), n)
+	if zone != "" {
+		command += " tz:" + tagWord(zone)
+	}
+	r, err := t.request(doing, command)
+	if err != nil {
 		return nil, err
 	}
-	return t.names("previewing "+of, command)
+	if r.Word != client.OK {
+		if err = replyError(doing, r); string(r.Line) == "BAD_FORMAT" {
+			err = fmt.Errorf("%w: the expression or the time zone is invalid", err)
+		}
+		return nil, err
+	}
+	return itemsOf(client.Page(r.Body)), nil
 }

@@ -59,7 +59,17 @@ change other: meta 'a="1 \" é" b="2"' -> 'a="1 \" é" b="3"', retry-jitter '20'
 	if got := apply(second, "--prune=false"); got.out != done {
 		t.Errorf("applied: %+v, want %s", got, done)
 	}
-	if got := apply(second, "--json"); got.out != `{"name":"hourly","action":"delete"}`+"\n" {
+	moved := strings.NewReplacer("tube: reports", "tube: mail", "max: 5", "max: 6").Replace(second)
+	if got := apply(moved, "--prune=false --dry-run"); got.out != "would move nightly to mail: max '5' -> '6'\n" {
+		t.Errorf("a dry run of a move: %+v", got)
+	}
+	if got := apply(moved, "--prune=false"); got.out != "moved nightly to mail: max '5' -> '6'\n" {
+		t.Errorf("moved: %+v", got)
+	}
+	if got := runIn(t.Context(), "", "-s", addr, "schedules", "get", "nightly", "--json"); !strings.Contains(got.out, `"tube":"mail"`) {
+		t.Errorf("nightly, which was moved, is %s", got.out)
+	}
+	if got := apply(moved, "--json"); got.out != `{"name":"hourly","action":"delete"}`+"\n" {
 		t.Errorf("pruned: %+v", got)
 	}
 	if got := apply("schedules: {}", ""); got.out != "deleted hourly2\ndeleted nightly\ndeleted other\n" {
@@ -87,6 +97,12 @@ func TestBadSchedules(t *testing.T) {
 		"schedules: {a: {every: 1s, overlap: x}}":            "overlap",
 		"schedules: {a: {every: 1s}, a: {every: 1s}}":        "already defined",
 		"schedules: {a: {every: 1s, on-duplicate: replace}}": "no such setting",
+
+		"schedules: {a: {every: 999ms}}":                                                       "every must be at least 1s",
+		"schedules: {a: {every: 1s, jitter: 25h}}":                                             "jitter must be at most 24h",
+		"schedules: {a: {every: 1s, key: k, overlap: allow}}":                                  "key and overlap:allow contradict",
+		"schedules: {a: {every: 1s, group: g, overlap: buffer-one}}":                           "group and overlap:buffer-one contradict",
+		"schedules: {a: {every: 1s, from: 2090-01-02T00:00:00Z, until: 2090-01-01T00:00:00Z}}": "until is before from",
 	} {
 		if got := runIn(t.Context(), file, "-s", addr, "schedules", "apply", "-"); got.code != exitUsage || got.out != "" || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v, want %s", file, got, want)
@@ -94,5 +110,40 @@ func TestBadSchedules(t *testing.T) {
 	}
 	if got := runIn(t.Context(), "", "-s", addr, "schedules", "apply", "/nowhere"); got.code != exitUsage || !strings.Contains(got.err, "/nowhere") {
 		t.Errorf("no file: %+v", got)
+	}
+}
+
+// TestBadScheduleLater: what only the server, or the time, can show to be a fault is found before anything is changed.
+func TestBadScheduleLater(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t, redstalkd, "--store", "memory:", "--max-job-size", "10")
+	if got := runIn(t.Context(), "", "-s", addr, "schedules", "set", "a", "every:2h", "--body", ""); got.code != 0 {
+		t.Fatalf("setting a: %+v", got)
+	}
+	for settings, want := range map[string]string{
+		"cron: '61 * * * *'":                          "the expression or the time zone is invalid",
+		"cron: '0 0 30 2 *'":                          "there is no such time",
+		"cron: '@daily', tz: Nowhere/At_All":          "the expression or the time zone is invalid",
+		"cron: '@daily', until: 2020-01-01T00:00:00Z": "until 2020-01-01T00:00:00Z: there is no time",
+		"every: 1h, until: 2020-01-01T00:00:00Z":      "there is no time",
+		"cron: '0 0 1 3 *', from: 2090-01-01T00:00:00Z, until: 2090-02-01T00:00:00Z": "there is no time",
+		"every: 10d, from: 2020-01-01T00:00:00Z, until: 2020-01-05T00:00:00Z":        "there is no time",
+		"every: 1h, body: 0123456789a":                                               "body: it has 11 bytes, more than the 10",
+		"cron: a":                                                                    "the expression or the time zone is invalid", // not the schedule a
+	} {
+		file := "schedules:\n  a: {every: 1h}\n  b: {" + settings + "}\n"
+		for _, flags := range [][]string{{"--dry-run"}, nil} {
+			got := runIn(t.Context(), file, append([]string{"-s", addr, "schedules", "apply", "-"}, flags...)...)
+			if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "schedule b: ") || !strings.Contains(got.err, want) || !strings.Contains(got.err, "nothing was changed") {
+				t.Errorf("%s with %q: %+v, want %s", settings, flags, got, want)
+			}
+		}
+	}
+	if got := runIn(t.Context(), "", "-s", addr, "schedules", "--json"); strings.Count(got.out, "\n") != 1 {
+		t.Errorf("the schedules are %s", got.out)
+	}
+	const good = "schedules: {a: {cron: '0 0 1 3 *', from: 2090-01-01T00:00:00Z, until: 2090-03-01T00:00:00Z, body: 0123456789}, b: {every: 10d, from: 2090-01-01T00:00:00Z, until: 2090-01-01T00:00:00Z}}"
+	if got := runIn(t.Context(), good, "-s", addr, "schedules", "apply", "-"); got.out != "changed a: body, cron '' -> '0 0 1 3 *', every '2h' -> '', from '' -> '3786912000000', until '' -> '3792009600000'\ncreated b\n" {
+		t.Errorf("times that are far away: %+v", got)
 	}
 }

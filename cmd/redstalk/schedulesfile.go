@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -28,7 +29,14 @@ type newSchedule struct {
 	ttr        int64 // seconds
 	body       []byte
 	words      []string          // its tags
-	shown      map[string]string // of one in a file: its settings, as settingsOf returns them
+	shown      map[string]string // its settings, as settingsOf returns them; until it is parsed only its tags
+
+	from, until time.Time // zero: not set
+}
+
+// scheduleNamed returns a schedule with the defaults.
+func scheduleNamed(name string) *newSchedule {
+	return &newSchedule{name: name, tube: "default", pri: defaultPri, ttr: wholeSeconds(defaultTTR), shown: map[string]string{"overlap": protocol.OverlapWords[0]}}
 }
 
 // command returns the command that sets the schedule, without the last CR LF.
@@ -37,11 +45,17 @@ func (s *newSchedule) command() string {
 	return strings.Join(words, " ") + "\r\n" + string(s.body)
 }
 
-// check returns what is wrong with the schedule, as far as this program knows.
+// Limits of the server.
+const (
+	leastPeriod   = time.Second
+	longestSpread = 24 * time.Hour
+)
+
+// check returns what is wrong with the schedule, as far as this program knows whatever the time is.
 func (s *newSchedule) check() error {
-	has := func(tag string) bool {
-		return slices.ContainsFunc(s.words, func(word string) bool { return strings.HasPrefix(word, tag+":") })
-	}
+	has := func(tag string) bool { return s.shown[tag] != "" }
+	every, _ := protocol.ParseDuration(s.shown["every"])
+	spread, _ := protocol.ParseDuration(s.shown["jitter"])
 	wrong := protocol.WrongTags(strings.Join(s.words, " "), protocol.TagsOfSchedule)
 	switch {
 	case !protocol.ValidName([]byte(s.tube)):
@@ -52,6 +66,16 @@ func (s *newSchedule) check() error {
 		return errors.New(wrong)
 	case has("cron") == has("every"):
 		return errors.New("there must be one of the tags cron and every")
+	case has("every") && every < leastPeriod:
+		return fmt.Errorf("every must be at least %v", leastPeriod)
+	case spread > longestSpread:
+		return fmt.Errorf("jitter must be at most %v", longestSpread)
+	case has("key") && s.shown["overlap"] == "allow":
+		return errors.New("key and overlap:allow contradict each other")
+	case has("group") && s.shown["overlap"] == "buffer-one":
+		return errors.New("group and overlap:buffer-one contradict each other: the jobs have a group of their own")
+	case !s.until.IsZero() && s.until.Before(s.from):
+		return errors.New("until is before from")
 	}
 	return nil
 }
@@ -95,7 +119,7 @@ func parseSchedule(name string, settings map[string]yaml.Node) (*newSchedule, er
 	if err := checkSchedule(name); err != nil {
 		return nil, err
 	}
-	s := &newSchedule{name: name, tube: "default", pri: defaultPri, ttr: wholeSeconds(defaultTTR), shown: map[string]string{"overlap": protocol.OverlapWords[0]}}
+	s := scheduleNamed(name)
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		node := settings[key]
 		if node.Kind == yaml.AliasNode {
@@ -201,6 +225,11 @@ func (s *newSchedule) setTag(name, text string) error {
 		}
 		text = fmt.Sprint(when.UnixMilli())
 		shown = text
+		if name == "from" {
+			s.from = when
+		} else {
+			s.until = when
+		}
 	case "SPREAD", "DURATION":
 		if _, err := strconv.ParseUint(text, 10, 8); err == nil && kind == "SPREAD" {
 			s.words, s.shown["retry-jitter"] = append(s.words, name+":"+text), text
@@ -268,7 +297,7 @@ func changesOf(now, then map[string]string) map[string][2]string {
 // appliedSchedule is what is done with a schedule.
 type appliedSchedule struct {
 	Name    string               `json:"name"`
-	Action  string               `json:"action"` // create, change, delete
+	Action  string               `json:"action"` // create, change, move, delete
 	DryRun  bool                 `json:"dry_run,omitempty"`
 	Changes map[string][2]string `json:"changes,omitempty"` // by key: the value before and after
 
@@ -283,7 +312,7 @@ func applySchedules(t *task, args []string) error {
 	}
 	plan, err := t.planSchedules(file)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; nothing was changed", err)
 	}
 	for i := range plan {
 		if t.Context.Context.Err() != nil {
@@ -316,8 +345,8 @@ func (t *task) planSchedules(file []*newSchedule) (plan []appliedSchedule, err e
 		if do.Action == "" {
 			continue
 		}
-		if err := t.checkTimes(s); err != nil {
-			return nil, err
+		if err := t.checkStep(&do); err != nil {
+			return nil, fmt.Errorf("schedule %s: %w", s.name, err)
 		}
 		plan = append(plan, do)
 	}
@@ -345,47 +374,139 @@ func (t *task) compareSchedule(s *newSchedule) (action string, changes map[strin
 	if changes = changesOf(now, s.shown); len(changes) == 0 {
 		return "", nil, nil
 	}
+	if _, moved := changes["tube"]; moved {
+		return "move", changes, nil
+	}
 	return "change", changes, nil
 }
 
-// checkTimes makes the server check the cron expression and the time zone of a schedule, so that a fault
-// is found before anything is changed.
-func (t *task) checkTimes(s *newSchedule) error {
-	if s.shown["cron"] == "" {
-		return nil
+// timingKeys are the settings with which a schedule begins anew if one of them changes.
+var timingKeys = []string{"cron", "every", "tz", "from", "until", "jitter"}
+
+// checkStep finds what the server would refuse in a step of the plan that sets a schedule.
+func (t *task) checkStep(do *appliedSchedule) error {
+	anew := do.Action != "change" || slices.ContainsFunc(timingKeys, func(key string) bool { _, changes := do.Changes[key]; return changes })
+	if anew {
+		if err := t.checkTimes(do.set); err != nil {
+			return err
+		}
 	}
-	times, err := t.preview(s.shown["cron"], s.shown["tz"], 1)
+	return t.checkBody(do.set)
+}
+
+// checkTimes checks that there is a time from now on. The server checks the cron expression and the time
+// zone.
+func (t *task) checkTimes(s *newSchedule) error {
+	now := time.Now()
+	var first time.Time
+	if every, ok := protocol.ParseDuration(s.shown["every"]); ok {
+		first = firstEvery(every, s.from, now)
+	} else {
+		var err error
+		if first, err = t.firstOfCron(s, now); err != nil {
+			return fmt.Errorf("cron %q, tz %q: %w", s.shown["cron"], s.shown["tz"], err)
+		}
+	}
+	if !s.until.IsZero() && (s.until.Before(now) || s.until.Before(first)) {
+		return fmt.Errorf("until %s: there is no time from now on", s.until.UTC().Format(time.RFC3339Nano))
+	}
+	return nil
+}
+
+// firstEvery returns the first time of a schedule that is set now and whose times are counted from from; zero:
+// from now.
+func firstEvery(every time.Duration, from, now time.Time) time.Time {
+	switch {
+	case from.IsZero():
+		return now.Add(every)
+	case from.After(now):
+		return from
+	}
+	return now.Add(every - now.Sub(from)%every)
+}
+
+// firstOfCron returns the first time of a cron expression, zero if it is further from now than a preview
+// goes.
+func (t *task) firstOfCron(s *newSchedule, now time.Time) (time.Time, error) {
+	n := uint(1)
+	if s.from.After(now) {
+		n = protocol.MaxPreview
+	}
+	times, err := t.previewExpression(s.shown["cron"], s.shown["tz"], n)
 	if err == nil && len(times) == 0 {
 		err = errors.New("there is no such time")
 	}
-	if err != nil {
-		return fmt.Errorf("schedule %s: cron %q, tz %q: %w; nothing was changed", s.name, s.shown["cron"], s.shown["tz"], err)
+	for _, text := range times {
+		if first, err := time.Parse(time.RFC3339, text); err != nil || !first.Before(s.from) {
+			return first, err
+		}
+	}
+	return time.Time{}, err
+}
+
+// checkBody checks the length of a body. A client without the right to read it does not know the limit.
+func (t *task) checkBody(s *newSchedule) error {
+	if t.maxBody == 0 {
+		page, err := t.page("reading the limits of the server", "stats")
+		if err != nil && codeOf(err) != exitForbidden {
+			return err
+		}
+		t.maxBody = math.MaxInt
+		if text, ok := page.Value("max-job-size"); ok {
+			if t.maxBody, err = strconv.Atoi(text); err != nil {
+				return fmt.Errorf("reading a page of stats: %w", err)
+			}
+		}
+	}
+	if len(s.body) > t.maxBody {
+		return fmt.Errorf("body: it has %d bytes, more than the %d of the server's --max-job-size", len(s.body), t.maxBody)
 	}
 	return nil
 }
 
 // apply does one step of the plan, unless this is a dry run, and prints it.
-func (t *task) apply(do *appliedSchedule) (err error) {
-	if !do.DryRun && do.set == nil {
-		_, err = t.expect("deleting schedule "+do.Name, "DELETED", "delete-schedule "+do.Name)
-	} else if !do.DryRun {
-		err = t.setSchedule(do.set)
-	}
-	if gone := do.set == nil && codeOf(err) == exitNothing; err != nil && !gone {
-		return err
+func (t *task) apply(do *appliedSchedule) error {
+	if !do.DryRun {
+		if err := t.changeTo(do); err != nil {
+			return err
+		}
 	}
 	text := do.Action + "d " + do.Name
 	if do.DryRun {
 		text = "would " + do.Action + " " + do.Name
 	}
+	if do.Action == "move" {
+		text += " to " + do.set.tube
+	}
 	separator := ": "
 	for _, key := range slices.Sorted(maps.Keys(do.Changes)) {
-		if key == bodyKey {
+		switch {
+		case key == "tube":
+			continue // it is said above
+		case key == bodyKey:
 			text += separator + "body"
-		} else {
+		default:
 			text += separator + fmt.Sprintf("%s '%s' -> '%s'", key, do.Changes[key][0], do.Changes[key][1])
 		}
 		separator = ", "
 	}
 	return t.printDone(do, "%s", text)
+}
+
+// changeTo carries out a step of the plan. The tube of a schedule cannot be changed, so it is deleted and set.
+func (t *task) changeTo(do *appliedSchedule) error {
+	if do.set == nil || do.Action == "move" {
+		_, err := t.expect("deleting schedule "+do.Name, "DELETED", "delete-schedule "+do.Name)
+		if err != nil && codeOf(err) != exitNothing {
+			return err
+		}
+	}
+	if do.set == nil {
+		return nil
+	}
+	err := t.setSchedule(do.set)
+	if err != nil && do.Action == "move" {
+		return fmt.Errorf("%w; it was deleted from its tube before: apply the file again", err)
+	}
+	return err
 }

@@ -20,6 +20,7 @@ type task struct {
 
 	capabilities []string // of the server; nil until asked for
 	used         string   // the tube of the connection, "" until use was sent
+	maxBody      int      // the longest body that the server takes; 0 until asked for
 }
 
 // arguments is the least and the largest number of arguments of a command; most < 0 is no
@@ -135,13 +136,18 @@ func (t *task) names(doing, command string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := []string{}
+	return itemsOf(page), nil
+}
+
+// itemsOf returns the items of a page that is a list.
+func itemsOf(page client.Page) []string {
+	items := []string{}
 	for line := range strings.Lines(string(page)) {
-		if name, ok := strings.CutPrefix(line, "- "); ok {
-			names = append(names, unquoted(strings.TrimSuffix(name, "\n")))
+		if item, ok := strings.CutPrefix(line, "- "); ok {
+			items = append(items, unquoted(strings.TrimSuffix(item, "\n")))
 		}
 	}
-	return names, nil
+	return items
 }
 
 // use makes tube the used tube of the connection, unless it is already.
