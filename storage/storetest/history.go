@@ -117,7 +117,7 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules, groups bo
 			}
 		})
 	}
-	if len(covered) > 0 && *histories*(*steps)/brief >= 4000 {
+	if len(covered) > 0 && count*(*steps)/brief >= 4000 {
 		reportCoverage(t, covered)
 	}
 }
