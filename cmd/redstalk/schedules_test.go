@@ -5,16 +5,8 @@ import (
 	"testing"
 )
 
-// TestApplySchedules: apply makes the schedules those of a file, and says what it does. A dry run, and a
-// file with a fault, change nothing.
-func TestApplySchedules(t *testing.T) {
-	t.Parallel()
-	addr := ours(t)
-	apply := func(file, flags string) outcome {
-		t.Helper()
-		return runIn(t.Context(), file, append([]string{"-s", addr, "schedules", "apply", "-"}, strings.Fields(flags)...)...)
-	}
-	const first = `schedules:
+// appliedSchedules is a file of schedules.
+const appliedSchedules = `schedules:
   nightly: {tube: reports, cron: "30 2 * * *", tz: Europe/Berlin, body: all, retry: [10s, 60s], max: 5, dead: morgue, key: k, key-ttl: 1m, group: g h}
   hourly: &hourly
     every: 60m
@@ -33,6 +25,17 @@ func TestApplySchedules(t *testing.T) {
     body: {x: [1, null]}
   other: {<<: *hourly, jitter: 20, overlap: buffer-one, body: ""}
 `
+
+// TestApplySchedules: apply makes the schedules those of a file, and says what it does. A dry run, and a
+// file with a fault, change nothing.
+func TestApplySchedules(t *testing.T) {
+	t.Parallel()
+	addr := ours(t)
+	apply := func(file, flags string) outcome {
+		t.Helper()
+		return runIn(t.Context(), file, append([]string{"-s", addr, "schedules", "apply", "-"}, strings.Fields(flags)...)...)
+	}
+	const first = appliedSchedules
 	if got := apply(first, "--dry-run"); got.code != 0 || got.out != "would create hourly\nwould create nightly\nwould create other\n" {
 		t.Errorf("a dry run: %+v", got)
 	}
