@@ -9,7 +9,8 @@ import (
 // The calls of this file read and remove the records of schedules. Package schedule decides what is
 // in them.
 
-// GetSchedule returns the records of a name, usually one, and the time of the store.
+// GetSchedule returns the records of a name, usually one, and the time of the store; on some stores that
+// also with ErrNotFound.
 func (q *Queue) GetSchedule(ctx context.Context, name string) (*storage.Result, error) {
 	a, err := q.doOne(ctx, storage.Op{Kind: storage.GetSchedule, Args: &storage.Args{Name: name}})
 	return a.Result, err

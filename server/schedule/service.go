@@ -213,7 +213,11 @@ func (s *Service) Get(ctx context.Context, name string, may May) (*tube.Schedule
 func (s *Service) read(ctx context.Context, name string) (*tube.Schedule, tube.Instant, error) {
 	r, err := s.queue.GetSchedule(ctx, name)
 	if err != nil {
-		return nil, tube.Instant(time.Now().UnixNano()), err
+		now := tube.Instant(time.Now().UnixNano())
+		if r != nil && r.Now != 0 { // the clocks of servers on a store can differ
+			now = r.Now
+		}
+		return nil, now, err
 	}
 	slices.SortFunc(r.Schedules, func(a, b *tube.Schedule) int { return strings.Compare(a.Tube, b.Tube) })
 	for _, other := range r.Schedules[1:] {

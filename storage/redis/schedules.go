@@ -147,6 +147,8 @@ func mergeOne(whole, a *storage.Answer) {
 		*whole = *a
 	case a.Err != nil && whole.Err == nil:
 		*whole = storage.Answer{Err: a.Err}
+	case whole.Err == nil:
+		whole.Result = a.Result // has the time
 	}
 }
 
