@@ -84,6 +84,34 @@ const (
 	// they are returned to nobody else. MaxJobs → Result.Schedules, Result.Now. In a store of several
 	// parts MaxJobs is for each. Never NotFound.
 	DueSchedules
+	// SealBatch says that a batch, which need not exist, gets no more members: Args.Name → nothing. Each part of
+	// the store then has a record of it; if some could not be reached the answer is an error, and the
+	// operation can be repeated. Never NotFound.
+	SealBatch
+	// GetBatch reads the records of a batch: Args.Name → Result.Batches, one for each part that has one, in the
+	// order of parts, with After; Result.Now. NotFound if there is none; an error if one part could not be
+	// read.
+	GetBatch
+	// ListBatches lists batches in the order of their names: MaxJobs (up to tube.MaxListed names),
+	// Args.Cursor ("": from the first) → Result.Batches, the records of all parts, those of one name together;
+	// Result.Cursor ("": there are no more), Result.Now. Never NotFound.
+	ListBatches
+	// ListMembers lists the members of a batch that exist, in no particular order: Args.Name, MaxJobs (up to
+	// tube.MaxListed), Args.Cursor → Result.Jobs, Result.Cursor ("": there are no more), perhaps with an
+	// empty page before that. Never NotFound.
+	ListMembers
+	// CancelBatch seals a batch, and removes its members that are not reserved, as CancelBatch counts them: gone:
+	// Args.Name → Count. It works in parts. NotFound if there is no such batch.
+	CancelBatch
+	// DueBatches returns the records of batches that are due, one or more parts of each, the earliest first, and claims them: for
+	// tube.ClaimTime they are returned to nobody else, unless they become due anew. MaxJobs → Result.Batches, Result.Now. In a
+	// store of several parts MaxJobs is for each. Never NotFound.
+	DueBatches
+	// SettleBatch carries out a verdict in one part of the store, with up to MaxJobs after-jobs: Args.Name,
+	// Args.Settle, MaxJobs → Count. If there are more, the record is due again at once, otherwise at Settle.Due, and the
+	// claim has ended. NotFound, and nothing is done, if there is no record or its Stamp is another one, or Forget
+	// is not possible: the record is then due at once.
+	SettleBatch
 	// ListJobs lists jobs of a tube in a state, in the order in which they would come out:
 	// Tube, State, MaxJobs (up to tube.MaxListed), Args.Cursor ("": from the first) →
 	// Result.Jobs, Result.Cursor ("": there are no more). The cursor is valid for a page of the
@@ -150,6 +178,7 @@ const (
 	OfTubes                 // Op.Tubes
 	OfJob                   // Op.ID
 	OfImport                // Args.Import.Part
+	OfPart                  // Args.Settle.Part
 )
 
 // Field is a field of Op.
@@ -208,6 +237,13 @@ var kinds = [numKinds]KindSpec{
 	ListSchedules:  {Name: "list-schedules"},
 	DeleteSchedule: {Name: "delete-schedule"},
 	DueSchedules:   {Name: "due-schedules"},
+	SealBatch:      {Name: "seal-batch"},
+	GetBatch:       {Name: "get-batch"},
+	ListBatches:    {Name: "list-batches"},
+	ListMembers:    {Name: "list-members"},
+	CancelBatch:    {Name: "cancel-batch"},
+	DueBatches:     {Name: "due-batches"},
+	SettleBatch:    {Name: "settle-batch", Subject: OfPart},
 	ListJobs:       {Name: "list-jobs", Subject: OfTube},
 	Flush:          {Name: "flush", Subject: OfTube},
 	MoveJobs:       {Name: "move-jobs"},

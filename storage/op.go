@@ -63,7 +63,9 @@ type Args struct {
 	Reason string // Move: see tube.Terms; a copy, at most tube.MaxReason bytes
 	Import *Import
 
-	Name     string         // of a schedule
+	Settle *tube.Settlement
+
+	Name     string         // of a schedule or a batch
 	Schedule *tube.Schedule // kept by the store, with its Body
 
 	Group       string // a group of Op.Tube
@@ -76,7 +78,7 @@ type Answer struct {
 	// Take: no job is ready.
 	NotFound bool
 
-	Outcome tube.PutResult // of a Put with tags; PutRefused only for PutScheduled: else that is ErrNoSpace
+	Outcome tube.PutResult // of a Put with tags; PutRefused only for PutScheduled: else that is ErrNoSpace; with PutSealed nothing was put
 	State   tube.State     // of the job in the answer to a Put with tags; Gone if only the tombstone of a job has the key
 
 	// Err, if it is not nil, says why the store could not carry out the operation. Only
@@ -113,6 +115,7 @@ type Result struct {
 	GroupConfig *tube.GroupConfig
 
 	Schedules []*tube.Schedule // must not be changed
+	Batches   []*tube.JobBatch // must not be changed
 	Now       tube.Instant     // the time of the store; of the parts of a store, the latest
 }
 

@@ -72,8 +72,9 @@ type Listener interface {
 	Due(in time.Duration)
 
 	// SchedulesDue reports that DueSchedules has something to return. A Tick reports that again until
-	// it is returned.
+	// it is returned. BatchesDue does so for DueBatches.
 	SchedulesDue()
+	BatchesDue()
 }
 
 // ErrNoSpace answers an operation for which the store has no room: its memory or its disk

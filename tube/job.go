@@ -148,8 +148,8 @@ type JobStats struct {
 	Rules    Rules
 	Leased   bool
 
-	// Held is why a ready job cannot be reserved now because of limits; NotHeld if it can, and for
-	// jobs in other states.
+	// Held is why a ready job cannot be reserved now because of limits, or HeldByBatch for a delayed job that waits for
+	// a batch; NotHeld for all others.
 	Held Held
 
 	// Holder is the connection of this server that holds the job, LeaseHolder if it is leased; 0

@@ -33,6 +33,10 @@ type Journal interface {
 
 	// ScheduleSet reports the new record of a schedule; nil if there is none any more.
 	ScheduleSet(name string, s *Schedule)
+
+	// BatchSet reports the new record of a batch; nil if there is none any more. Of it Name, Created, TTL, Sealed,
+	// Done, Gone, Verdict and Due survive a restart; the rest follows from the jobs. It is valid only during the call.
+	BatchSet(name string, b *JobBatch)
 }
 
 // SetJournal sets the journal that receives the changes from now on; nil: none.

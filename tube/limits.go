@@ -56,13 +56,14 @@ const (
 	HeldByPause
 	HeldByConcurrency
 	HeldByRate
+	HeldByBatch // a delayed job without a due time: it runs after a batch
 
 	// LastHeld is the largest of them.
-	LastHeld = HeldByRate
+	LastHeld = HeldByBatch
 )
 
 // String returns the word in list-jobs.
-func (h Held) String() string { return [...]string{"", "paused", "concurrency", "rate"}[h] }
+func (h Held) String() string { return [...]string{"", "paused", "concurrency", "rate", "batch"}[h] }
 
 // GroupStats is what stats-group prints about a group.
 type GroupStats struct {

@@ -24,6 +24,11 @@ type Metadata struct {
 	Notes       *Notes      // nil: none
 	Occurrence  *Occurrence // nil: no schedule has put it
 
+	// Batch is the batch of which it is a member; "": none. After is the batch after which it runs, as long
+	// as it is held or parked because of that; "": none. AfterAll is that of Tags.
+	Batch, After string
+	AfterAll     bool
+
 	Expires Instant // when it expires, a whole millisecond; 0: never. The put has decided it
 }
 
@@ -141,7 +146,8 @@ func (m *Machine) share(r *Rules) {
 // zero reports whether f is empty, apart from the key and the group.
 func (f *Metadata) zero() bool {
 	return f.Rules.empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
-		f.Lease == 0 && f.FromTube == "" && f.Expires == 0 && f.Notes == nil && f.Occurrence == nil
+		f.Lease == 0 && f.FromTube == "" && f.Expires == 0 && f.Notes == nil && f.Occurrence == nil &&
+		f.Batch == "" && f.After == ""
 }
 
 // rulesOf returns the rules that apply to j: its own, completed by those of its tube.

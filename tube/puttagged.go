@@ -10,6 +10,7 @@ const (
 	PutExisting                   // another job has the key, or had it recently: nothing was put
 	PutDuplicate                  // the same, and the client asked for an error
 	PutRefused                    // the tube has reached its quota of jobs or bytes
+	PutSealed                     // the batch of which it would be a member is sealed
 )
 
 // PutAnswer is the answer to a put with tags: the new job, or the job that has the key.

@@ -30,6 +30,14 @@ type Tags struct {
 	Reason    string  `json:",omitzero"`
 	FailedAt  Instant `json:",omitzero"`
 
+	// Batch is the batch of which the job is a member; "": of none. BatchTTL is its JobBatch.TTL, unless that is
+	// set already; 0: not said. After is the batch after which the job runs; "": of none. AfterAll says that it
+	// also runs if members are parked or gone. Neither HasAt nor an After equal to Batch goes with an After.
+	Batch    string        `json:",omitzero"`
+	BatchTTL time.Duration `json:",omitzero"`
+	After    string        `json:",omitzero"`
+	AfterAll bool          `json:",omitzero"`
+
 	Occurrence *Occurrence `json:",omitzero"` // of the schedule that puts it, or of the job that it is a copy of; nil: none
 }
 
@@ -95,7 +103,7 @@ func (r *Rules) empty() bool {
 // OnlyGroup reports whether t says that the job is in a group, and nothing else.
 func (t *Tags) OnlyGroup() bool {
 	return t.Group != "" && t.Key == "" && !t.HasDelay && !t.HasAt && t.OnDuplicate == NotSaid && t.Expire == NoLifetime && t.ExpiresAt == 0 &&
-		t.Rules.empty() && t.Meta == nil && t.Trace == "" && t.Reason == ""
+		t.Rules.empty() && t.Meta == nil && t.Trace == "" && t.Reason == "" && t.Batch == "" && t.After == ""
 }
 
 // Policy is what applies to the jobs of a tube that do not say otherwise, and the tube's
@@ -153,13 +161,17 @@ const (
 	ParkedRefused           // its consumer rejected it for good
 	ParkedExpired           // its time was over
 
+	// The two reasons for after-jobs, see Verdict.
+	ParkedBatchFailed
+	ParkedBatchUnsealed
+
 	// LastParked is the largest of them.
-	LastParked = ParkedExpired
+	LastParked = ParkedBatchUnsealed
 )
 
 // String returns the word that stats-job prints.
 func (p Parked) String() string {
-	return [...]string{"", "retries", "deliveries", "refused", "expired"}[p]
+	return [...]string{"", "retries", "deliveries", "refused", "expired", "batch-failed", "batch-unsealed"}[p]
 }
 
 // Failures returns how many failures these counters have seen since the put: releases and

@@ -199,4 +199,5 @@ type nopListener struct{}
 func (nopListener) WakeUp(string) bool { return false }
 func (nopListener) Waiting(string) int { return 0 }
 func (nopListener) SchedulesDue()      {}
+func (nopListener) BatchesDue()        {}
 func (nopListener) Due(time.Duration)  {}

@@ -62,6 +62,7 @@ type Queue struct {
 	draining atomic.Bool
 
 	schedulesDue chan struct{} // has room for one
+	batchesDue   chan struct{} // has room for one
 	closing      chan struct{} // closed by Close
 }
 
@@ -78,7 +79,7 @@ func New(store storage.Store, config Config) *Queue {
 	}
 	q := &Queue{
 		config: config, store: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
-		bodies: body.NewPool(), schedulesDue: make(chan struct{}, 1),
+		bodies: body.NewPool(), schedulesDue: make(chan struct{}, 1), batchesDue: make(chan struct{}, 1),
 	}
 	q.reporter, _ = store.(storage.Reporter)
 	if q.reporter != nil && config.NamedTubes != 0 {
@@ -116,6 +117,16 @@ func (l listener) SchedulesDue() {
 	default: // whoever receives has not yet done it
 	}
 }
+
+func (l listener) BatchesDue() {
+	select {
+	case l.q.batchesDue <- struct{}{}:
+	default: // whoever receives has not yet done it
+	}
+}
+
+// BatchesDue receives when the store has batches that are due, see storage.Listener.
+func (q *Queue) BatchesDue() <-chan struct{} { return q.batchesDue }
 
 // SchedulesDue receives when the store has schedules that are due, see storage.Listener.
 func (q *Queue) SchedulesDue() <-chan struct{} { return q.schedulesDue }

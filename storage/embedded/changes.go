@@ -168,3 +168,6 @@ func (j *journal) endFrame() {
 		g.cut()
 	}
 }
+
+// BatchSet is not written yet.
+func (j *journal) BatchSet(name string, b *tube.JobBatch) {}

@@ -146,6 +146,7 @@ func (nopListener) WakeUp(string) bool { return true }
 
 func (nopListener) Waiting(string) int { return 0 }
 func (nopListener) SchedulesDue()      {}
+func (nopListener) BatchesDue()        {}
 
 func (nopListener) Due(time.Duration) {}
 

@@ -52,6 +52,7 @@ type listener struct {
 	mu        sync.Mutex
 	wakeUps   map[string]int
 	schedules int // reports that schedules are due
+	batches   int // reports that batches are due
 	due       time.Duration
 	waiters   []chan struct{} // see notify
 }
@@ -75,6 +76,12 @@ func (e *listener) SchedulesDue() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.schedules++
+}
+
+func (e *listener) BatchesDue() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.batches++
 }
 
 func (e *listener) Due(in time.Duration) {

@@ -1,0 +1,97 @@
+package tube
+
+import "time"
+
+// JobBatch is what a part of a store knows of a batch: a set of jobs, its members, after which other
+// jobs are to run, its after-jobs. A store has several parts if it is divided (partitions of Redis); each
+// counts the members in its own tubes, and has the after-jobs of its own tubes. Whether a batch has ended
+// is not decided here but by package server/jobbatch, which looks at all parts and answers with a
+// Settlement. The contract is docs/extensions.md.
+//
+// A member is pending until it ends. It is parked while it is buried, or is a dead letter (Metadata.Home is
+// not empty). It is done once it was deleted, in whatever state, by Move Delete; it is gone once it was
+// removed in another way: by DeleteKey, Flush, CancelBatch, replacement (unless by a job of the same batch)
+// or at the end of its time. A job that is moved, sent to a dead-letter tube or back is still the same
+// member: the new job takes its place in the same step.
+type JobBatch struct {
+	Name string
+	Part int // which part of the store this is; 0 if there is only one
+
+	Created Instant       // when this part first heard of the batch; a whole millisecond
+	TTL     time.Duration // what the first put said that set it; whole milliseconds; 0: none has
+	Sealed  bool          // no more members come
+
+	// Of the members that are or were in this part. Pending and Parked ones exist.
+	Pending, Parked, Done, Gone uint64
+
+	// Stamp grows whenever a member becomes pending, and when the batch is sealed. As long as it is the
+	// same, Pending has not grown.
+	Stamp uint64
+
+	// AfterHeld is how many after-jobs are held in this part; AfterFailed, how many are parked in it because of
+	// the batch. After are the first of them all, by id, without bodies; only GetBatch says it.
+	AfterHeld, AfterFailed uint64
+	After                  []JobStats
+
+	Verdict Verdict // the last one, see Settlement
+	Due     Instant // when this part is to be examined next; Never: not until something happens
+}
+
+// Verdict is what is known of a batch as a whole.
+type Verdict uint8
+
+const (
+	BatchOpen     Verdict = iota // nothing: after-jobs stay held
+	BatchFailing                 // a member is gone, others are pending or may come: jobs with after: are parked
+	BatchUnsealed                // it was not sealed in time: all after-jobs are parked
+	BatchFailed                  // sealed, none is pending, some are parked or gone: jobs with after: are parked, with after-all: run
+	BatchDone                    // sealed, and all members are done: all after-jobs run, those that were parked before too
+
+	// LastVerdict is the largest of them.
+	LastVerdict = BatchDone
+)
+
+// String returns the word that stats-batch prints, if the batch is not sealed.
+func (v Verdict) String() string {
+	return [...]string{"open", "failing", "unsealed", "failed", "done"}[v]
+}
+
+// Settlement carries a verdict out in one part of a store.
+type Settlement struct {
+	Part    int
+	Stamp   uint64 // of the part, as it was when the verdict was found; with another one nothing is done
+	Verdict Verdict
+	Due     Instant // when the part is to be examined again if nothing happens; Never: not
+
+	// Forget removes the record instead, if it has no members that exist and no after-jobs.
+	Forget bool
+}
+
+// DefaultBatchTTL is how long a batch may stay unsealed, and how long its record is kept after its end, if no put says it.
+const DefaultBatchTTL = 24 * time.Hour
+
+// MaxAfter is how many after-jobs JobBatch.After can have.
+const MaxAfter = 100
+
+// Fate returns what a verdict does with an after-job; all says that it has after-all, not after.
+func (v Verdict) Fate(all bool) Fate {
+	switch {
+	case v == BatchDone, v == BatchFailed && all:
+		return FateRun
+	case v == BatchUnsealed:
+		return FateParkUnsealed
+	case !all && (v == BatchFailing || v == BatchFailed):
+		return FateParkFailed
+	}
+	return FateHeld
+}
+
+// Fate is what a verdict does with an after-job.
+type Fate uint8
+
+const (
+	FateHeld         Fate = iota // it stays as it is, held or parked
+	FateRun                      // a held job, or one that is parked because of the batch, becomes due
+	FateParkFailed               // a held job is parked: ParkedBatchFailed
+	FateParkUnsealed             // a held job is parked: ParkedBatchUnsealed
+)
