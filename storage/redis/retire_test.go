@@ -139,4 +139,5 @@ func (n chanWaiter) WakeUp(name string) bool {
 }
 func (chanWaiter) Waiting(string) int { return 0 }
 func (chanWaiter) SchedulesDue()      {}
+func (chanWaiter) BatchesDue()        {}
 func (chanWaiter) Due(time.Duration)  {}

@@ -125,6 +125,7 @@ func (h *chanListener) WakeUp(name string) bool {
 func (*chanListener) Waiting(string) int { return 0 }
 func (*chanListener) Due(time.Duration)  {}
 func (*chanListener) SchedulesDue()      {}
+func (*chanListener) BatchesDue()        {}
 
 // TestManyTubesInSteps: takes from very many tubes, and lists of them, are done in short calls,
 // and find the best job.
