@@ -63,6 +63,8 @@ func (s *sharedStore) Due(in time.Duration) {
 	}
 }
 
+func (s *sharedStore) BatchesDue() {}
+
 func (s *sharedStore) SchedulesDue() {
 	for _, l := range s.all() {
 		l.SchedulesDue()
