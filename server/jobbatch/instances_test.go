@@ -81,7 +81,6 @@ type world struct {
 	batches map[string]*ledger
 	open    []string // not sealed
 	members []uint64
-	of      map[uint64]string
 	afters  map[uint64]*after
 }
 

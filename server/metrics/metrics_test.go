@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"redstalk/server/metrics"
 	"redstalk/server/jobbatch"
+	"redstalk/server/metrics"
 	"redstalk/server/queue"
 	"redstalk/server/schedule"
 	"redstalk/storage"

@@ -32,7 +32,7 @@ type Access struct {
 
 // Open returns the access of one more instance.
 func (s *SharedStore) Open(seed uint64) *Access {
-	a := &Access{Shared: s, rng: rand.New(rand.NewPCG(seed, 0))}
+	a := &Access{SharedStore: s, rng: rand.New(rand.NewPCG(seed, 0))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.accesses = append(s.accesses, a)
@@ -112,4 +112,3 @@ func (a *Access) Do(batches ...*storage.Batch) {
 		}()
 	}
 }
-
