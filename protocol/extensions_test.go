@@ -137,6 +137,25 @@ var extended = map[string]string{
 	"auth":          unknown,
 	"authx a b":     unknown,
 
+	"seal-batch a":                    "seal-batch a",
+	"stats-batch  a:b":                "stats-batch a:b",
+	"cancel-batch {batch}":            "cancel-batch {batch}",
+	"seal-batch {batch}b":             "seal-batch BAD_FORMAT",
+	"seal-batch a b":                  "seal-batch BAD_FORMAT",
+	"seal-batch é":                    "seal-batch BAD_FORMAT",
+	"seal-batch ":                     "seal-batch BAD_FORMAT",
+	"seal-batch":                      unknown,
+	"list-batches":                    "list-batches 100",
+	"list-batches 7 {batch}":          "list-batches 7 {batch}",
+	"list-batches 7 {batch}b":         "list-batches BAD_FORMAT",
+	"list-batches ":                   "list-batches BAD_FORMAT",
+	"list-batchesx":                   unknown,
+	"list-members a":                  "list-members a 100",
+	"list-members {batch} 7 {cursor}": "list-members {batch} 7 {cursor}",
+	"list-members a 7 {cursor+}":      "list-members BAD_FORMAT",
+	"list-members a 1001":             "list-members BAD_FORMAT",
+	"list-members":                    unknown,
+
 	"get-policy a":      "get-policy a",
 	"get-policy {name}": "get-policy {name}",
 	"get-policy ":       "get-policy BAD_FORMAT",
@@ -279,6 +298,7 @@ var extended = map[string]string{
 func TestExtensions(t *testing.T) {
 	fill := strings.NewReplacer(
 		"{name}", strings.Repeat("n", MaxName), "{name+}", strings.Repeat("n", MaxName+1),
+		"{batch}", strings.Repeat("b", MaxBatchName),
 		"{key}", strings.Repeat("~", MaxKey), "{key+}", strings.Repeat("~", MaxKey+1),
 		"{cursor}", strings.Repeat("!", MaxCursor), "{cursor+}", strings.Repeat("!", MaxCursor+1),
 		"{groupcursor}", strings.Repeat("!", MaxGroupCursor), "{groupcursor+}", strings.Repeat("!", MaxGroupCursor+1),

@@ -94,9 +94,11 @@ func showExtension(c *Command) string {
 		return fmt.Sprintf("%s %s %q %d", s, c.Name, c.Key, c.Delay)
 	case SetSchedule:
 		return fmt.Sprintf("%s %s %s %d %d %s%s", s, c.Key, c.Name, c.Pri, c.TTR, showBody(c.Body), showTags(c.Tags))
-	case GetSchedule, DeleteSchedule, PauseSchedule, ResumeSchedule, RunSchedule:
+	case GetSchedule, DeleteSchedule, PauseSchedule, ResumeSchedule, RunSchedule, SealBatch, StatsBatch, CancelBatch:
 		return fmt.Sprintf("%s %s", s, c.Key)
-	case ListSchedules:
+	case ListMembers:
+		return strings.TrimSuffix(fmt.Sprintf("%s %s %d %s", s, c.Key, c.MaxJobs, c.Cursor), " ")
+	case ListSchedules, ListBatches:
 		return strings.TrimSuffix(fmt.Sprintf("%s %d %s", s, c.MaxJobs, c.Cursor), " ")
 	case PreviewSchedule:
 		return fmt.Sprintf("%s %s %d%s", s, c.Key, c.MaxJobs, showTags(c.Tags))
@@ -144,6 +146,8 @@ func showTags(t *Tags) (s string) {
 		{"group-rate", t.GroupLimits.Rates != (Rates{}), t.GroupLimits.Rates}, {"group-order", t.GroupOrder != NoGroupOrder, GroupOrderWords[t.GroupOrder]},
 		{"concurrency", t.Limits.Concurrency != 0, t.Limits.Concurrency}, {"rate", t.Limits.Rates != (Rates{}), t.Limits.Rates},
 		{"weight", t.Weight != 0, t.Weight}, {"ttl", t.HasTTL, t.TTL},
+		{"batch", t.Batch.Name != "", t.Batch.Name}, {"batch-ttl", t.Batch.TTL != 0, t.Batch.TTL},
+		{"after", t.Batch.After != "", t.Batch.After}, {"after-all", t.Batch.AfterAll != "", t.Batch.AfterAll},
 	} {
 		if one.said {
 			s += fmt.Sprint(" ", one.name, "=", one.value)

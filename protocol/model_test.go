@@ -106,7 +106,7 @@ var (
 func (m *modelLine) read(line string) {
 	for _, w := range strings.Split(matchOrder, ", ") {
 		args, found := strings.CutPrefix(line, strings.ReplaceAll(w, "_", " "))
-		if !found || args != "" && slices.Contains([]string{"drain", "undrain", "capabilities", "list-policies"}, w) || (w == "list-clients" || w == "list-schedules") && args != "" && args[0] != ' ' {
+		if !found || args != "" && slices.Contains([]string{"drain", "undrain", "capabilities", "list-policies"}, w) || slices.Contains(modelLists, w) && args != "" && args[0] != ' ' {
 			continue
 		}
 		m.verb = strings.TrimSuffix(w, "_")
@@ -214,6 +214,8 @@ func FuzzReader(f *testing.F) {
 		"put 0 0 1 1 group:\"a b\"\r\nx\r\nput 0 0 1 5 group:\r\nstats\r\nset-policy a group-concurrency:3 group-rate:100/m,1000/h group-order:strict concurrency:50 rate:200\r\n",
 		"set-schedule a b 1 2 3 cron:\"0 1 * * *\" tz:Europe/Berlin overlap:buffer-one catch-up:1h from:5 key:k retry:1s\r\nabc\r\nset-schedule a b 1 2 3 every:5m x\r\nput\r\nset-schedule a b 1 2 3 cron:x every:1\r\nabcdeset-schedule a b 1 2\r\n",
 		"get-schedule a\r\nlist-schedules\r\nlist-schedules 5 a\r\ndelete-schedule a\r\npause-schedule a\r\nresume-schedule a b\r\nrun-schedule " + strings.Repeat("n", 101) + "\r\npreview-schedule a 5\r\npreview-schedule \"* * * * *\" 5 tz:UTC\r\npreview-schedule a 1001\r\npreview-schedule \"a\"5\r\n",
+		"put 0 0 1 1 batch:b batch-ttl:1h after-all:c\r\nx\r\nput 0 0 1 5 after:a batch:a\r\nstats\r\nput 0 0 1 5 after:a after-all:b\r\nstats\r\nput 0 0 1 5 batch-ttl:5\r\nstats\r\n",
+		"seal-batch a\r\nstats-batch a:b\r\nlist-batches\r\nlist-batches 5 a\r\nlist-batchesx\r\nlist-members a\r\nlist-members a 5 c:1\r\ncancel-batch " + strings.Repeat("n", 101) + "\r\n",
 		"auth user secret\r\nauth user a secret \r\nauth user\r\nauth  u  s\r\nauth " + strings.Repeat("u", 129) + " s\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",
@@ -239,7 +241,7 @@ func FuzzReader(f *testing.F) {
 // FuzzLine tests only the parser of lines.
 func FuzzLine(f *testing.F) {
 	for v := Unknown + 1; v < NumVerbs; v++ {
-		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x", "a g", `a "g h" 5`, "a g rate:1/m weight:2", "a b 1 2 3 every:5m", `a b 1 2 3 cron:"* * * * *" tz:x overlap:skip`, `"* * * * *" 7 tz:UTC`} {
+		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x", "a g", `a "g h" 5`, "a g rate:1/m weight:2", "a b 1 2 3 every:5m", "a batch:b after:c", `a b 1 2 3 cron:"* * * * *" tz:x overlap:skip`, `"* * * * *" 7 tz:UTC`} {
 			f.Add(v.Spec().Prefix + args)
 		}
 	}

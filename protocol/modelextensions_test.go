@@ -24,13 +24,17 @@ var modelExtensions = map[string]string{
 	"reschedule_": "Q time", "set-priority_": "Q D", "replay-job_": "Q", "client_": "key", "list-clients_": "listed? cursor?", "watch_": "name weight?",
 	"list-groups_": "name listed? groupcursor?", "list-schedules_": "listed? schedulecursor?",
 	"get-schedule_": "schedule", "delete-schedule_": "schedule", "pause-schedule_": "schedule", "resume-schedule_": "schedule", "run-schedule_": "schedule",
+	"seal-batch_": "batchname", "stats-batch_": "batchname", "cancel-batch_": "batchname", "list-batches_": "listed? batchname?", "list-members_": "batchname listed? cursor?",
 }
 
 var modelKinds = map[string]*regexp.Regexp{
 	"lease": regexp.MustCompile(`^[!-~]{1,32}$`), "cursor": regexp.MustCompile(`^[!-~]{1,64}$`), "groupcursor": regexp.MustCompile(`^[!-~]{1,171}$`), "key": regexp.MustCompile(`^[!-~]{1,128}$`),
-	"schedule": regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,99}$`), "schedulecursor": regexp.MustCompile(`^[!-~]{1,100}$`),
+	"schedule": regexp.MustCompile(`^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,99}$`), "batchname": regexp.MustCompile(`^[!-~]{1,100}$`), "schedulecursor": regexp.MustCompile(`^[!-~]{1,100}$`),
 	"name": modelName, "info": regexp.MustCompile(`^info$`), "state": regexp.MustCompile(`^(ready|reserved|delayed|buried)$`), "movable": regexp.MustCompile(`^(ready|delayed|buried)$`),
 }
+
+// modelLists are the words that can be followed by a count and a cursor.
+var modelLists = []string{"list-clients", "list-schedules", "list-batches"}
 
 // modelRanges has the kinds that are numbers, with the lowest and the highest value.
 var modelRanges = map[string][2]string{
@@ -94,7 +98,7 @@ func (m *modelLine) extension(w, args string) bool {
 		name, ok := modelUnquote(strings.TrimLeft(args, " "))
 		m.text += " " + name
 		return ok && name != "" && len(name) <= 128 && !strings.ContainsAny(name, "\n\t")
-	case (w == "list-clients" || w == "list-schedules") && args == "":
+	case slices.Contains(modelLists, w) && args == "":
 		args, kinds = " 100", "listed"
 	}
 	if known := modelEndTags[w]; known != "" {
@@ -237,7 +241,7 @@ func modelWord(kind, word string) (string, bool) {
 
 // modelTags are the tags of put, of set-policy, of set-group and of set-schedule, in the order of show.
 const (
-	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead meta trace expire-at failed-at reason group"
+	modelPutTags    = "delay at key on-duplicate key-ttl retry max dead meta trace expire-at failed-at reason group batch batch-ttl after after-all"
 	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate group-concurrency group-rate group-order concurrency rate"
 	modelGroupTags  = "concurrency rate weight ttl"
 
@@ -340,13 +344,16 @@ func (m *modelLine) tags(rest, known string) {
 	if _, reason := got["reason"]; reason && got["failure"] != "" || !reason && got["failed-at"] != "" {
 		m.badTags = true
 	}
+	if modelWrongBatch(got) {
+		m.badTags = true
+	}
 	for _, name := range []string{"push-concurrency", "push-timeout", "push-rate"} {
 		_, push := got["push"]
 		if _, ok := got[name]; ok && !push {
 			m.badTags = true
 		}
 	}
-	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace expire-at failed-at reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate group group-concurrency group-rate group-order concurrency rate weight ttl cron every tz overlap catch-up catch-up-all from until") {
+	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace expire-at failed-at reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate group group-concurrency group-rate group-order concurrency rate weight ttl batch batch-ttl after after-all cron every tz overlap catch-up catch-up-all from until") {
 		if shown, ok := got[name]; ok && shown != "skip" {
 			m.tagText += " " + name + "=" + shown
 		}
@@ -354,6 +361,13 @@ func (m *modelLine) tags(rest, known string) {
 	if metas != nil {
 		m.tagText += fmt.Sprintf(" meta=%q", metas)
 	}
+}
+
+// modelWrongBatch reports whether tags about batches contradict each other or others.
+func modelWrongBatch(got map[string]string) bool {
+	_, at := got["at"]
+	after, all := got["after"], got["after-all"]
+	return after != "" && all != "" || after+all != "" && (at || after+all == got["batch"]) || got["batch-ttl"] != "" && got["batch"]+after+all == ""
 }
 
 // modelTag returns the value of a tag in the format of show, and whether it is valid.
@@ -365,6 +379,11 @@ func modelTag(name, value string) (string, bool) {
 		return modelScheduleTag(name, value)
 	case "group", "group-concurrency", "concurrency", "weight", "group-order", "group-rate", "rate":
 		return modelGroupTag(name, value)
+	case "batch", "after", "after-all":
+		return value, modelKinds["batchname"].MatchString(value)
+	case "batch-ttl":
+		shown, ok := modelTime(value)
+		return shown, ok && shown != "0s"
 	case "push":
 		p := modelURL.FindStringSubmatch(value)
 		if p == nil || len(value) > 512 {

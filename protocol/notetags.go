@@ -181,6 +181,7 @@ var forms = map[string]string{
 	"ZONE":        "a name of the tz database, such as Europe/Berlin",
 	"OVERLAP":     "skip, replace, allow or buffer-one",
 	"SPREAD":      "a duration with a unit, such as 5m, or a whole number from 0 to 100",
+	"BATCH":       "1 to 100 printable ASCII characters without spaces",
 	"NAME":        "the name of a schedule",
 }
 

@@ -104,8 +104,8 @@ type Command struct {
 	Lease  uint64 // the -lease commands; 0 is a malformed token, which no job has
 	State  State  // list-jobs, flush-tube, move-jobs
 	To     []byte // move-jobs: the second tube, valid by [ValidName], for as long as Name is
-	Key    string // find, delete-key: 1 to MaxKey printable characters; commands about a group or a schedule: its name, valid by [ValidGroup] or [ValidSchedule]; a copy
-	Cursor string // list-jobs, list-clients: at most MaxCursor, list-groups: MaxGroupCursor, list-schedules: MaxSchedule printable characters; a copy, "" if there is none
+	Key    string // find, delete-key: 1 to MaxKey printable characters; commands about a group, a schedule or a batch: its name, valid by [ValidGroup], [ValidSchedule] or [ValidBatch]; a copy
+	Cursor string // list-jobs, list-clients, list-members: at most MaxCursor, list-groups: MaxGroupCursor, list-schedules: MaxSchedule, list-batches: MaxBatchName printable characters; a copy, "" if there is none
 
 	spare   *Tags  // memory for Tags; nil: there is none
 	size    uint32 // verbs with a body: its announced length

@@ -49,7 +49,7 @@ func randomExtension(rnd *rand.Rand) string {
 	if v == SetSchedule || v == PreviewSchedule {
 		line, words = randomScheduleLine(rnd, v), ""
 	}
-	if v == ListClients || v == ListSchedules {
+	if v == ListClients || v == ListSchedules || v == ListBatches {
 		line += pick("", " ", " ", " ")
 	}
 	if rnd.IntN(20) == 0 {
@@ -120,6 +120,8 @@ func randomWord(rnd *rand.Rand, kind string) string {
 		kind = pick("Q", "name", "key", "state", "lease", "time", "cursor")
 	}
 	switch kind {
+	case "batchname":
+		return pick("b", "c", "a:b", strings.Repeat("n", 100), pick("é", strings.Repeat("n", 101)))
 	case "groupcursor":
 		return pick("Zw", "~", strings.Repeat("c", 171), pick("\xff", strings.Repeat("c", 172)))
 	case "schedule":
@@ -169,6 +171,10 @@ func randomNote(rnd *rand.Rand) string {
 func randomTag(rnd *rand.Rand) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	switch rnd.IntN(20) {
+	case 2, 3, 4:
+		return pick("batch", "after", "after-all") + ":" + randomWord(rnd, "batchname")
+	case 5:
+		return pick("batch-ttl:", "batch:b batch-ttl:") + pick("1h", "250ms", "0", randomWord(rnd, "time"))
 	case 0:
 		return pick("foo", "foo:1", "key", ":", "key-ttl", "delays:1")
 	case 1:

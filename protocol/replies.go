@@ -68,6 +68,12 @@ func (w *Writer) Leased(id, lease uint64, body []byte, buf Releaser) {
 // Reserved.
 func (w *Writer) Found(id uint64, body []byte, buf Releaser) { w.job("FOUND", id, body, buf) }
 
+// BatchSealed answers a put of a member of a batch that is sealed: "BATCH_SEALED".
+func (w *Writer) BatchSealed() { w.word("BATCH_SEALED") }
+
+// Cancelled answers cancel-batch: "CANCELLED n"; n is how many jobs were removed.
+func (w *Writer) Cancelled(n int) { w.number("CANCELLED", uint64(n)) }
+
 // FlushedJobs answers flush-tube: "FLUSHED n".
 func (w *Writer) FlushedJobs(n uint64) { w.number("FLUSHED", n) }
 

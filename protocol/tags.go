@@ -50,6 +50,8 @@ type Tags struct {
 	QuotaJobs, QuotaBytes uint64 // set-policy
 	Push                  Push   // set-policy
 
+	Batch BatchTags // put
+
 	Schedule *ScheduleTags // set-schedule, preview-schedule and copies; nil: none of them
 
 	Meta      []Meta // put; 1 to MaxMeta
@@ -158,6 +160,10 @@ var tagTable = [...]Tag{
 	{"reason", TagsOfRelease | TagsOfBury | TagsOfCopy, "TEXT", "`TEXT` that says why the job has failed", (*Tags).readReason},
 	{"failure", TagsOfRelease, "no", "`no`: the release counts neither as a failure nor as a delivery", (*Tags).readFailure},
 	{"group", putAndSchedule, "GROUP", "`GROUP` of the job in its tube", (*Tags).readGroup},
+	{"batch", TagsOfPut, "BATCH", "`BATCH` of which the job is a member", (*Tags).readBatch},
+	{"batch-ttl", TagsOfPut, "DURATION", "`DURATION` that the batch can stay unsealed, and is known after its end", (*Tags).readBatchTTL},
+	{"after", TagsOfPut, "BATCH", "`BATCH` after which the job runs, if all its members are done", (*Tags).readAfter},
+	{"after-all", TagsOfPut, "BATCH", "`BATCH` after which the job runs, also if members have failed", (*Tags).readAfterAll},
 	{"group-concurrency", TagsOfPolicy, "N", "at most `N` reserved jobs of each group", (*Tags).readGroupConcurrency},
 	{"group-rate", TagsOfPolicy, "RATES", "at most so many reserves of jobs of each group, such as `RATES` of 100/m,1000/h", (*Tags).readGroupRate},
 	{"group-order", TagsOfPolicy, "ORDER", "`ORDER` of the jobs of a group: fair, or strict for one at a time", (*Tags).readGroupOrder},
@@ -298,6 +304,9 @@ func (t *Tags) contradiction() string {
 		return "the tags push-concurrency, push-timeout and push-rate need the tag push"
 	case t.Reason != "" && t.NoFailure:
 		return "the tags reason and failure contradict each other"
+	}
+	if wrong := t.wrongBatch(); wrong != "" {
+		return wrong
 	}
 	return t.wrongOccurrence()
 }

@@ -10,44 +10,50 @@ import (
 var (
 	longKey   = strings.Repeat("k", MaxKey)
 	longName  = strings.Repeat("n", MaxName)
+	longBatch = strings.Repeat("b", MaxBatchName)
 	longGroup = strings.Repeat("g", MaxGroup)
 	longRetry = strings.TrimSuffix(strings.Repeat("1ms,", MaxRetry), ",")
 )
 
 // goodTags has valid tags of a put, and their meaning.
 var goodTags = map[string]string{
-	"delay:250ms":           "delay=250ms",
-	"delay:90":              "delay=1m30s",
-	"delay:0":               "delay=0s",
-	"delay:3650d":           "delay=87600h0m0s",
-	"at:0":                  "at=0",
-	"at:001":                "at=1",
-	"at:9223372036853":      "at=9223372036853",
-	"key:a":                 "key=a",
-	"key:a:b,c":             "key=a:b,c",
-	"key::":                 "key=:",
-	"key:key:a":             "key=key:a",
-	"key:!~":                "key=!~",
-	"key:" + longKey:        "key=" + longKey,
-	"on-duplicate:keep":     "on-duplicate=keep",
-	"on-duplicate:replace":  "on-duplicate=replace",
-	"on-duplicate:fail":     "on-duplicate=fail",
-	"key-ttl:36h":           "key-ttl=36h0m0s",
-	"retry:0":               "retry=[0s]",
-	"retry:2m,10m,10m,1h":   "retry=[2m0s 10m0s 10m0s 1h0m0s]",
-	"retry:" + longRetry:    "retry=[" + strings.ReplaceAll(longRetry, ",", " ") + "]",
-	"max:1":                 "max=1",
-	"max:0001000000":        "max=1000000",
-	"dead:a":                "dead=a",
-	"dead:" + longName:      "dead=" + longName,
-	"max:3  dead:d   key:k": "key=k max=3 dead=d",
-	" key:k":                "key=k",
-	"group:a":               "group=a",
-	"group:a:b,c":           "group=a:b,c",
-	`group:"a b\n\"é\\"`:    "group=a b\n\"é\\",
-	`group:"a" key:k`:       "key=k group=a",
-	"group:" + longGroup:    "group=" + longGroup,
-	"key:delay:1 delay:1":   "delay=1s key=delay:1",
+	"delay:250ms":                         "delay=250ms",
+	"delay:90":                            "delay=1m30s",
+	"delay:0":                             "delay=0s",
+	"delay:3650d":                         "delay=87600h0m0s",
+	"at:0":                                "at=0",
+	"at:001":                              "at=1",
+	"at:9223372036853":                    "at=9223372036853",
+	"key:a":                               "key=a",
+	"key:a:b,c":                           "key=a:b,c",
+	"key::":                               "key=:",
+	"key:key:a":                           "key=key:a",
+	"key:!~":                              "key=!~",
+	"key:" + longKey:                      "key=" + longKey,
+	"on-duplicate:keep":                   "on-duplicate=keep",
+	"on-duplicate:replace":                "on-duplicate=replace",
+	"on-duplicate:fail":                   "on-duplicate=fail",
+	"key-ttl:36h":                         "key-ttl=36h0m0s",
+	"retry:0":                             "retry=[0s]",
+	"retry:2m,10m,10m,1h":                 "retry=[2m0s 10m0s 10m0s 1h0m0s]",
+	"retry:" + longRetry:                  "retry=[" + strings.ReplaceAll(longRetry, ",", " ") + "]",
+	"max:1":                               "max=1",
+	"max:0001000000":                      "max=1000000",
+	"dead:a":                              "dead=a",
+	"dead:" + longName:                    "dead=" + longName,
+	"max:3  dead:d   key:k":               "key=k max=3 dead=d",
+	" key:k":                              "key=k",
+	"group:a":                             "group=a",
+	"group:a:b,c":                         "group=a:b,c",
+	`group:"a b\n\"é\\"`:                  "group=a b\n\"é\\",
+	`group:"a" key:k`:                     "key=k group=a",
+	"group:" + longGroup:                  "group=" + longGroup,
+	"batch:a":                             "batch=a",
+	"batch:a:b after:b":                   "batch=a:b after=b",
+	`batch:"a" batch-ttl:90 after-all:!~`: "batch=a batch-ttl=1m30s after-all=!~",
+	"after:a batch-ttl:1h delay:5":        "delay=5s batch-ttl=1h0m0s after=a",
+	"batch:" + longBatch:                  "batch=" + longBatch,
+	"key:delay:1 delay:1":                 "delay=1s key=delay:1",
 	"key:k key-ttl:1 retry:1s,1m max:9 dead:d on-duplicate:keep at:7": "at=7 key=k on-duplicate=keep key-ttl=1s retry=[1s 1m0s] max=9 dead=d",
 }
 
@@ -63,6 +69,8 @@ var wrongTags = []string{
 	"max:", "max:0", "max:1000001", "max:4294967297", "max:1s", "max:-1",
 	"dead:", "dead:-a", "dead:a:b", "dead:" + longName + "n",
 	"group:", `group:""`, `group:"a`, `group:"a"b`, "group:é", "group:\x7f", `group:"a` + "\t" + `"`, `group:"\x"`, `group:"` + "\xff" + `"`, "group:" + longGroup + "g",
+	"batch:", "batch:é", `batch:"a b"`, "batch:" + longBatch + "b", "batch:a batch:a", "after:", "after:" + longBatch + "b", "after-all:", "batch-ttl:1h", "batch:a batch-ttl:0", "batch:a batch-ttl:x",
+	"after:a after-all:b", "after-all:a after:a", "after:a after:a", "after:a batch:a", "batch:a after-all:a", "after:a at:5", "at:0 after-all:a",
 	`group:"` + strings.Repeat("é", MaxGroup/2) + `g"`, "group:a group:b",
 	"key:a key:a", "delay:1 delay:2", "max:1 dead:a max:1", "delay:1 at:1", "at:1 max:2 delay:1", "max:1 key:", "key: max:1",
 }
@@ -71,7 +79,7 @@ var wrongTags = []string{
 var noTags = []string{
 	" ", "  ", " foo", " key", " key:a ", " key:a  ", " key:a foo", " foo key:a", " foo key:", " key: foo", "key:a", "x key:a", "\tkey:a",
 	" Key:a", " quota-jobs:1", " quota-bytes:1", " :a", " :", " keys:a", " key\t:a", " 1", " key:a key:a 1",
-	" concurrency:1", " rate:1", " weight:1", " ttl:1", " group-rate:1", " groups:a",
+	" concurrency:1", " rate:1", " weight:1", " ttl:1", " group-rate:1", " groups:a", " batches:a", " after",
 }
 
 func TestTags(t *testing.T) {

@@ -45,6 +45,8 @@ var replies = []struct {
 	{"SET\r\n", func(w *Writer) { w.Done(SetPolicy) }},
 	{"LEASED 1 00000000000000000007 3\r\njob\r\n", func(w *Writer) { w.Leased(1, 7, aJob, nil) }},
 	{"LEASED 1 18446744073709551615 0\r\n\r\n", func(w *Writer) { w.Leased(1, 1<<64-1, nil, nil) }},
+	{"BATCH_SEALED\r\n", func(w *Writer) { w.BatchSealed() }},
+	{"CANCELLED 3\r\n", func(w *Writer) { w.Cancelled(3) }},
 	{"FLUSHED 3\r\n", func(w *Writer) { w.FlushedJobs(3) }},
 	{"MOVED 0\r\n", func(w *Writer) { w.Moved(0) }},
 	{"DELETED_BATCH 3 1\r\n", func(w *Writer) { w.DeletedBatch(3, 1) }},

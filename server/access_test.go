@@ -183,6 +183,11 @@ var samples = map[protocol.Verb]sample{
 	protocol.PauseSchedule:      {"", "pause-schedule none", "NOT_FOUND", false},
 	protocol.ResumeSchedule:     {"", "resume-schedule none", "NOT_FOUND", false},
 	protocol.RunSchedule:        {"", "run-schedule none", "NOT_FOUND", false},
+	protocol.SealBatch:          {"", "seal-batch none", "SEALED", false},
+	protocol.StatsBatch:         {"", "stats-batch none", "NOT_FOUND", false},
+	protocol.ListBatches:        {"", "list-batches", "OK", false},
+	protocol.ListMembers:        {"", "list-members none", "OK", false},
+	protocol.CancelBatch:        {"", "cancel-batch none", "NOT_FOUND", false},
 	protocol.PreviewSchedule:    {"", `preview-schedule "* * * * *" 1`, "OK", false},
 }
 

@@ -224,6 +224,7 @@ type jobInfo struct {
 	Reason   string            `json:"reason,omitempty"` // of the last failure
 	FailedMs int64             `json:"failed-ms,omitempty"`
 
+	Batch     string `json:"batch,omitempty"`    // of which it is a member
 	Schedule  string `json:"schedule,omitempty"` // that has put it
 	NominalMs int64  `json:"nominal-ms,omitempty"`
 }
@@ -290,7 +291,7 @@ func infoOf(j *tube.JobStats) []byte {
 		Tube: j.Tube, Pri: j.Pri, TTR: j.TTR, Age: int64(j.Age / time.Second),
 		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key, Group: m.Group,
 		Retry: protocol.RetryText(j.Rules.Retry, j.Rules.Doubled), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
-		Schedule: o.Schedule, NominalMs: msOf(o.Nominal),
+		Batch: m.Batch, Schedule: o.Schedule, NominalMs: msOf(o.Nominal),
 	})
 	if err != nil {
 		return noInfo

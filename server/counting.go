@@ -37,6 +37,8 @@ func resultOf(v protocol.Verb, word string) queue.Result {
 		return queue.BadRequest
 	case "FORBIDDEN", "UNAUTHORIZED":
 		return queue.Forbidden
+	case "BATCH_SEALED":
+		return queue.Refused
 	case "DRAINING":
 		if v == protocol.Put {
 			return queue.Refused

@@ -55,6 +55,8 @@ func answerPut(s *session, _ *request, a *storage.Answer) {
 		s.out.Inserted(a.ID)
 	case a.Outcome == tube.PutDuplicate:
 		s.out.Duplicate(a.ID)
+	case a.Outcome == tube.PutSealed:
+		s.out.BatchSealed()
 	case a.State == tube.Gone:
 		s.out.InsertedAs(a.ID, "GONE")
 	default:

@@ -65,6 +65,12 @@ func answerListJobs(s *session, _ *request, a *storage.Answer) {
 func jobLine(j *tube.JobStats) *protocol.FlowMap {
 	m := new(protocol.FlowMap)
 	m.Uint("id", j.ID)
+	addJob(m, j)
+	return m
+}
+
+// addJob adds what lists say of a job, but for its id.
+func addJob(m *protocol.FlowMap, j *tube.JobStats) {
 	m.Uint("pri", uint64(j.Pri))
 	m.Int("age", int64(j.Age/time.Second))
 	m.Int("due-ms", int64(j.TimeLeft/time.Millisecond))
@@ -78,6 +84,12 @@ func jobLine(j *tube.JobStats) *protocol.FlowMap {
 	}
 	if j.Metadata != nil && j.Metadata.Occurrence != nil {
 		m.Bare("schedule", j.Metadata.Occurrence.Schedule)
+	}
+	if j.Metadata != nil && j.Metadata.Batch != "" {
+		m.Quoted("batch", j.Metadata.Batch)
+	}
+	if j.Metadata != nil && j.Metadata.After != "" {
+		m.Quoted(afterWord(j.Metadata), j.Metadata.After)
 	}
 	if j.Held != tube.NotHeld {
 		m.Bare("held", j.Held.String())
@@ -96,5 +108,4 @@ func jobLine(j *tube.JobStats) *protocol.FlowMap {
 		m.Quoted("reason", n.Reason)
 		m.Int("failed-ms", failedMs(n))
 	}
-	return m
 }

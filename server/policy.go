@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"time"
 
 	"redstalk/protocol"
@@ -45,6 +46,7 @@ func setTags(to *tube.Tags, t *protocol.Tags) {
 		Key: t.Key, OnDuplicate: tube.OnDuplicate(t.OnDuplicate), Rules: rulesOf(t), Expire: lifetimeOf(t),
 		Meta: metaOf(t.Meta), Trace: t.Trace, Group: t.Group,
 		ExpiresAt: instantOf(t.ExpireAt), Reason: t.Reason, FailedAt: instantOf(t.FailedAt), Occurrence: occurrenceOf(t.Schedule),
+		Batch: t.Batch.Name, BatchTTL: t.Batch.TTL, After: cmp.Or(t.Batch.After, t.Batch.AfterAll), AfterAll: t.Batch.AfterAll != "",
 	}
 }
 

@@ -2,9 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	"redstalk/protocol"
 	"redstalk/server/queue"
+	"redstalk/server/schedule"
+	"redstalk/storage"
 	"redstalk/tube"
 )
 
@@ -17,8 +20,34 @@ type question struct {
 
 	page   *queue.ClientPage // the answer of list-clients
 	holder string            // of stats-job: the name of the connection
-	reply  func(*session)    // of commands about schedules: writes the reply, unless there is an err
+	reply  func(*session)    // of commands about schedules and batches: writes the reply, unless there is an err
 	err    error
+}
+
+// ask makes a command wait for do, which returns what writes its reply.
+func (s *session) ask(r *request, do func(ctx context.Context) (reply func(*session), err error)) {
+	s.endsBurst = true
+	r.ask = &question{do: func(ctx context.Context, to *question) { to.reply, to.err = do(ctx) }}
+}
+
+// answerAsked answers such a command.
+func answerAsked(s *session, r *request, _ *storage.Answer) {
+	var wrong *schedule.FieldError
+	switch err := r.ask.err; {
+	case err == nil:
+		r.ask.reply(s)
+	case errors.As(err, &wrong):
+		r.wrong = err.Error()
+		s.out.BadFormat()
+	case errors.Is(err, queue.ErrNotFound):
+		s.out.NotFound()
+	case errors.Is(err, errForbidden):
+		s.out.Forbidden()
+	case errors.Is(err, queue.ErrDraining):
+		s.out.Draining()
+	default:
+		s.fail(r, err)
+	}
 }
 
 // wantsToAsk reports whether a command has a question that must be asked before it is answered.

@@ -12,7 +12,6 @@ import (
 	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/server/schedule"
-	"redstalk/storage"
 	"redstalk/tube"
 )
 
@@ -21,41 +20,15 @@ import (
 
 func init() {
 	addVerbs(map[protocol.Verb]handler{
-		protocol.SetSchedule:     {planSetSchedule, answerSchedule},
-		protocol.GetSchedule:     {planGetSchedule, answerSchedule},
-		protocol.ListSchedules:   {planListSchedules, answerSchedule},
-		protocol.DeleteSchedule:  {planScheduleChange((*schedule.Service).Delete), answerSchedule},
-		protocol.PauseSchedule:   {planScheduleChange((*schedule.Service).Pause), answerSchedule},
-		protocol.ResumeSchedule:  {planScheduleChange((*schedule.Service).Resume), answerSchedule},
-		protocol.RunSchedule:     {planRunSchedule, answerSchedule},
-		protocol.PreviewSchedule: {planPreviewSchedule, answerSchedule},
+		protocol.SetSchedule:     {planSetSchedule, answerAsked},
+		protocol.GetSchedule:     {planGetSchedule, answerAsked},
+		protocol.ListSchedules:   {planListSchedules, answerAsked},
+		protocol.DeleteSchedule:  {planScheduleChange((*schedule.Service).Delete), answerAsked},
+		protocol.PauseSchedule:   {planScheduleChange((*schedule.Service).Pause), answerAsked},
+		protocol.ResumeSchedule:  {planScheduleChange((*schedule.Service).Resume), answerAsked},
+		protocol.RunSchedule:     {planRunSchedule, answerAsked},
+		protocol.PreviewSchedule: {planPreviewSchedule, answerAsked},
 	})
-}
-
-// askSchedules makes a command wait for do, which returns what writes its reply.
-func (s *session) askSchedules(r *request, do func(ctx context.Context) (reply func(*session), err error)) {
-	s.endsBurst = true
-	r.ask = &question{do: func(ctx context.Context, to *question) { to.reply, to.err = do(ctx) }}
-}
-
-// answerSchedule answers a command about schedules.
-func answerSchedule(s *session, r *request, _ *storage.Answer) {
-	var wrong *schedule.FieldError
-	switch err := r.ask.err; {
-	case err == nil:
-		r.ask.reply(s)
-	case errors.As(err, &wrong):
-		r.wrong = err.Error()
-		s.out.BadFormat()
-	case errors.Is(err, queue.ErrNotFound):
-		s.out.NotFound()
-	case errors.Is(err, errForbidden):
-		s.out.Forbidden()
-	case errors.Is(err, queue.ErrDraining):
-		s.out.Draining()
-	default:
-		s.fail(r, err)
-	}
 }
 
 // errForbidden is the error of what the client may not do, though it knows of the tube.
@@ -98,7 +71,7 @@ func planSetSchedule(s *session, c *protocol.Command, r *request) {
 	takeBuffer(c).Release()
 	c.Body = nil
 	may := s.mayWith(access.Admin | access.Put)
-	s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
 		return func(s *session) { s.out.Done(protocol.SetSchedule) }, s.schedules.Set(ctx, set, may)
 	})
 }
@@ -126,7 +99,7 @@ func instantOf(ms int64) tube.Instant { return tube.Instant(ms) * tube.Instant(t
 func planScheduleChange(change func(*schedule.Service, context.Context, string, schedule.May) error) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
 		name, verb, may := c.Key, c.Verb, s.mayWith(access.Admin|access.Put)
-		s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+		s.ask(r, func(ctx context.Context) (func(*session), error) {
 			return func(s *session) { s.out.Done(verb) }, change(s.schedules, ctx, name, may)
 		})
 	}
@@ -134,7 +107,7 @@ func planScheduleChange(change func(*schedule.Service, context.Context, string, 
 
 func planRunSchedule(s *session, c *protocol.Command, r *request) {
 	name, may := c.Key, s.mayWith(access.Admin|access.Put)
-	s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
 		a, err := s.schedules.Put(ctx, name, may)
 		return func(s *session) { answerPut(s, nil, &a) }, err
 	})
@@ -142,7 +115,7 @@ func planRunSchedule(s *session, c *protocol.Command, r *request) {
 
 func planGetSchedule(s *session, c *protocol.Command, r *request) {
 	name, may := c.Key, s.mayRead()
-	s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
 		record, _, err := s.schedules.Get(ctx, name, may)
 		return func(s *session) { s.out.OK(schedulePage(record)) }, err
 	})
@@ -255,7 +228,7 @@ func msOf(i tube.Instant) int64 { return int64(i) / int64(time.Millisecond) }
 
 func planListSchedules(s *session, c *protocol.Command, r *request) {
 	count, cursor, may := c.MaxJobs, c.Cursor, s.mayRead()
-	s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
 		list, next, err := s.schedules.List(ctx, count, cursor, may)
 		return func(s *session) { s.out.OK(schedulesPage(list, next)) }, err
 	})
@@ -296,7 +269,7 @@ func planPreviewSchedule(s *session, c *protocol.Command, r *request) {
 		t := timingOf(c.Tags.Schedule)
 		expression = &t
 	}
-	s.askSchedules(r, func(ctx context.Context) (func(*session), error) {
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
 		var list []time.Time
 		var err error
 		if expression != nil {

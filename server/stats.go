@@ -144,6 +144,12 @@ func addMetadata(p *protocol.Page, j *tube.JobStats) {
 		p.Bare("schedule", o.Schedule)
 		p.Int("nominal-ms", msOf(o.Nominal))
 	}
+	if m.Batch != "" {
+		p.Quoted("batch", m.Batch)
+	}
+	if m.After != "" {
+		p.Quoted(afterWord(m), m.After)
+	}
 	p.Word("retry", protocol.RetryText(j.Rules.Retry, j.Rules.Doubled))
 	if percent := j.Rules.Percent(); percent > 0 || j.Rules.Jitter != tube.NoJitter {
 		p.Uint("jitter", uint64(percent))
@@ -166,6 +172,14 @@ func addMetadata(p *protocol.Page, j *tube.JobStats) {
 		p.Bare("lease", "yes")
 	}
 	addNotes(p, m.AllNotes())
+}
+
+// afterWord returns the tag that made a job an after-job.
+func afterWord(m *tube.Metadata) string {
+	if m.AfterAll {
+		return "after-all"
+	}
+	return "after"
 }
 
 // addNotes adds the lines of stats-job for what a job has of meta, trace and reason.

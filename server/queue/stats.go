@@ -38,7 +38,7 @@ const (
 	Soon                     // a reserve was refused because a TTR is about to end
 	Duplicate                // a put was refused because of its key
 	Full                     // there is no room
-	Refused                  // a put during draining
+	Refused                  // a put during draining, or into a batch that is sealed
 	BadRequest               // the client violated the protocol or a limit
 	Forbidden                // permission denied, or not authenticated
 	Failed                   // the store failed

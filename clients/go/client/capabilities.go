@@ -25,6 +25,7 @@ const (
 	Batch     Capability = "batch"     // reserve-batch, delete-batch
 	Groups    Capability = "groups"    // groups of jobs, limits and rates
 	Schedules Capability = "schedules" // schedules
+	Batches   Capability = "batches"   // batches of jobs, after which others run
 	Info      Capability = "info"      // reserve-batch COUNT SECONDS lease info
 )
 

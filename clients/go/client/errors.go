@@ -37,6 +37,9 @@ var (
 	// ErrDuplicate means that the key of a put with [FailIfTaken] is taken.
 	ErrDuplicate = errors.New("the key is taken")
 
+	// ErrBatchSealed means that the batch of a put is sealed: it gets no more members.
+	ErrBatchSealed = errors.New("the batch is sealed")
+
 	// ErrDraining means that no server accepts puts at present.
 	ErrDraining = errors.New("the server is draining")
 
@@ -95,6 +98,7 @@ var wordErrors = map[string]error{
 	"TIMED_OUT":       ErrNoJob,
 	"DEADLINE_SOON":   ErrDeadlineSoon,
 	"DUPLICATE":       ErrDuplicate,
+	"BATCH_SEALED":    ErrBatchSealed,
 	"DRAINING":        ErrDraining,
 	"JOB_TOO_BIG":     ErrTooBig,
 	"OUT_OF_MEMORY":   ErrOutOfMemory,

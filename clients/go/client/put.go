@@ -29,7 +29,7 @@ const (
 //
 // A put is sent again by itself if it was certainly not carried out, and if it has a [Key] with
 // a [KeyTTL]. Otherwise, if the reply is lost or the context ends after it was sent, the error
-// is an [ErrUnknownOutcome]: the job may be there. Errors of the server are [ErrDuplicate],
+// is an [ErrUnknownOutcome]: the job may be there. Errors of the server are [ErrDuplicate], [ErrBatchSealed],
 // [ErrTooBig], [ErrOutOfMemory], [ErrDraining] and [ErrForbidden]; of the client [ErrInvalid],
 // [ErrUnsupported], [ErrUnavailable] and [ErrClosed].
 func (c *Client) Put(ctx context.Context, tube string, body []byte, opts ...PutOption) (Receipt, error) {

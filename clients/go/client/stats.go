@@ -26,11 +26,11 @@ type Stats struct {
 
 	Key      string
 	Group    string
-	Held     string // why a ready job cannot be reserved now: concurrency, rate or paused; only from [Client.JobStats]
+	Held     string // why a ready job cannot be reserved now: concurrency, rate or paused; batch: a delayed one waits for a batch; only from [Client.JobStats]
 	Retry    string // the waits of the server, of the job or of its tube's policy, as in 10s,1m
 	Max      int    // deliveries; 0: no limit
 	Dead     string // its dead-letter tube
-	Parked   string // why it was buried by the server: retries, deliveries or refused
+	Parked   string // why it was buried by the server: retries, deliveries, refused, expired, batch-failed or batch-unsealed
 	FromTube string // of a dead letter: its original tube
 	FromID   uint64 // of a dead letter: its original id
 
@@ -41,6 +41,10 @@ type Stats struct {
 
 	Schedule string    // that has put it; empty: none
 	Nominal  time.Time // the time of the schedule for which that was
+
+	Batch    string // of which it is a member; empty: none
+	After    string // the batch for which it waits, if all members are done; only from [Client.JobStats]
+	AfterAll string // the same, however they end
 }
 
 // parseStats reads a page of stats-job.
@@ -55,6 +59,7 @@ func parseStats(page []byte) *Stats {
 		FromTube: v["from-tube"], FromID: v.uint("from-id"),
 		Trace: v["trace"], Reason: v["reason"], Failed: v.time("failed-ms"), Meta: parseFlow(v["meta"]),
 		Schedule: v["schedule"], Nominal: v.time("nominal-ms"),
+		Batch: v["batch"], After: v["after"], AfterAll: v["after-all"],
 	}
 	if _, ok := v["failures"]; ok { // since the job was kicked
 		s.Failures, s.Deliveries = int(v.uint("failures")), int(v.uint("deliveries"))
@@ -80,6 +85,7 @@ func parseInfo(line []byte) (*Stats, error) {
 		Reason     string
 		Retry      string
 		FailedMs   int64 `json:"failed-ms"`
+		Batch      string
 		Schedule   string
 		NominalMs  int64 `json:"nominal-ms"`
 	}
@@ -90,7 +96,7 @@ func parseInfo(line []byte) (*Stats, error) {
 		Tube: in.Tube, State: "reserved", Priority: in.Pri,
 		TTR: time.Duration(in.TTR * float64(time.Second)), Age: time.Duration(in.Age * float64(time.Second)),
 		Deliveries: in.Deliveries, Failures: in.Failures, Key: in.Key, Group: in.Group, Meta: in.Meta, Trace: in.Trace, Reason: in.Reason, Retry: in.Retry,
-		Schedule: in.Schedule,
+		Batch: in.Batch, Schedule: in.Schedule,
 	}
 	if in.FailedMs != 0 {
 		s.Failed = time.UnixMilli(in.FailedMs)
@@ -120,14 +126,17 @@ func (v values) time(key string) time.Time {
 	return time.UnixMilli(int64(v.uint(key)))
 }
 
-// parseFlow reads a dictionary in one line, {a: "x", b: "y"}; nil if there is none.
+// parseFlow reads a dictionary in one line, {a: "x", b: 1}; nil if there is none.
 func parseFlow(text string) map[string]string {
 	var all map[string]string
 	for rest := strings.TrimPrefix(text, "{"); ; rest = strings.TrimPrefix(rest, ", ") {
 		key, after, found := strings.Cut(rest, ": ")
 		value, err := strconv.QuotedPrefix(after)
-		if !found || err != nil {
+		if !found {
 			return all
+		}
+		if err != nil {
+			value = after[:strings.IndexAny(after+"}", ",}")]
 		}
 		if all == nil {
 			all = map[string]string{}

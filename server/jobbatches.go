@@ -1,0 +1,144 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/server/access"
+	"redstalk/server/jobbatch"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// This file has the commands about batches.
+
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.SealBatch:   {planSealBatch, answerDone},
+		protocol.StatsBatch:  {planStatsBatch, answerAsked},
+		protocol.ListBatches: {planListBatches, answerAsked},
+		protocol.ListMembers: {planListMembers, answerListMembers},
+		protocol.CancelBatch: {planCancelBatch, answerAsked},
+	})
+}
+
+func planSealBatch(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.SealBatch, Args: &storage.Args{Name: c.Key}})
+}
+
+func planCancelBatch(s *session, c *protocol.Command, r *request) {
+	name := c.Key
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
+		n, err := s.batches.Cancel(ctx, name)
+		return func(s *session) { s.out.Cancelled(n) }, err
+	})
+}
+
+func planStatsBatch(s *session, c *protocol.Command, r *request) {
+	name := c.Key
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
+		summary, err := s.batches.Get(ctx, name)
+		return func(s *session) { s.out.OK(batchPage(summary, s.readableJobs(summary.After))) }, err
+	})
+}
+
+// readableJobs returns those of the jobs in tubes that the client may read.
+func (s *session) readableJobs(jobs []tube.JobStats) []tube.JobStats {
+	if s.principal == nil || s.principal.user.Everywhere()&access.Read != 0 {
+		return jobs
+	}
+	return slices.DeleteFunc(slices.Clone(jobs), func(j tube.JobStats) bool { return s.principal.user.On(j.Tube)&access.Read == 0 })
+}
+
+// batchPage returns the page of stats-batch; after are the jobs after the batch.
+func batchPage(summary *jobbatch.Summary, after []tube.JobStats) []byte {
+	var p protocol.Page
+	p.Quoted("name", summary.Name)
+	p.Bare("state", summary.State)
+	p.Bool("sealed", summary.Sealed)
+	for _, n := range batchCounts(summary) {
+		p.Uint(n.word, n.count)
+	}
+	p.Int("age", int64(summary.Age/time.Second))
+	p.Int("ttl-ms", summary.TTL.Milliseconds())
+	p.List("after", len(after))
+	for i := range after {
+		p.Flow(afterLine(&after[i]))
+	}
+	return p.Bytes()
+}
+
+// batchCounts returns the numbers of members and after-jobs of a batch.
+func batchCounts(s *jobbatch.Summary) []wordCount {
+	return []wordCount{
+		{"total", s.Total()}, {"pending", s.Pending}, {"parked", s.Parked}, {"done", s.Done}, {"gone", s.Gone},
+		{"after-held", s.AfterHeld}, {"after-failed", s.AfterFailed},
+	}
+}
+
+// afterLine returns the line of stats-batch for an after-job.
+func afterLine(j *tube.JobStats) *protocol.FlowMap {
+	m := new(protocol.FlowMap)
+	m.Uint("id", j.ID)
+	m.Bare("tube", j.Tube)
+	m.Bare("state", j.State.String())
+	if f := j.Metadata; f != nil {
+		m.Bool("all", f.AfterAll)
+		if f.Batch != "" {
+			m.Quoted("batch", f.Batch)
+		}
+	}
+	return m
+}
+
+func planListBatches(s *session, c *protocol.Command, r *request) {
+	count, cursor := c.MaxJobs, c.Cursor
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
+		list, next, err := s.batches.List(ctx, count, cursor)
+		return func(s *session) { s.out.OK(batchesPage(list, next)) }, err
+	})
+}
+
+// batchesPage returns the page of list-batches: the cursor of the next page, and a line for each batch.
+func batchesPage(list []jobbatch.Summary, next string) []byte {
+	var p protocol.Page
+	p.Quoted("next", next)
+	p.List("batches", len(list))
+	for i := range list {
+		summary := &list[i]
+		m := new(protocol.FlowMap)
+		m.Quoted("name", summary.Name)
+		m.Bare("state", summary.State)
+		m.Bool("sealed", summary.Sealed)
+		for _, n := range batchCounts(summary) {
+			m.Uint(n.word, n.count)
+		}
+		m.Int("age", int64(summary.Age/time.Second))
+		m.Int("ttl-ms", summary.TTL.Milliseconds())
+		p.Flow(m)
+	}
+	return p.Bytes()
+}
+
+func planListMembers(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.ListMembers, MaxJobs: c.MaxJobs, Args: &storage.Args{Name: c.Key, Cursor: c.Cursor}})
+}
+
+// answerListMembers writes a page like that of list-jobs, with the members that the client may read.
+func answerListMembers(s *session, _ *request, a *storage.Answer) {
+	var p protocol.Page
+	jobs := s.readableJobs(a.Result.Jobs)
+	p.Word("next", a.Result.Cursor)
+	p.List("jobs", len(jobs))
+	for i := range jobs {
+		m := new(protocol.FlowMap)
+		m.Uint("id", jobs[i].ID)
+		m.Bare("tube", jobs[i].Tube)
+		m.Bare("state", jobs[i].State.String())
+		addJob(m, &jobs[i])
+		p.Flow(m)
+	}
+	s.out.OK(p.Bytes())
+}
