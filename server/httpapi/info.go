@@ -37,16 +37,20 @@ type JobInfo struct {
 	Leased     bool    `json:"leased,omitempty" doc:"reserved with a lease"`
 	Key        string  `json:"key,omitempty"`
 	Group      string  `json:"group,omitempty"`
-	Held       string  `json:"held,omitempty" enum:"paused,concurrency,rate" doc:"why a ready job cannot be reserved now: its group is paused, or a limit of the group or the tube"`
+	Held       string  `json:"held,omitempty" enum:"paused,concurrency,rate,batch" doc:"why a ready job cannot be reserved now: its group is paused, or a limit of the group or the tube; batch: a delayed job runs after a batch"`
 	Retry      retries `json:"retry,omitzero"`
 	Jitter     uint8   `json:"jitter,omitempty" doc:"by how many per cent each delay is spread"`
 	Max        uint32  `json:"max,omitempty"`
 	Dead       string  `json:"dead,omitempty"`
-	Parked     string  `json:"parked,omitempty" enum:"retries,deliveries,refused,expired" doc:"why the server buried it; missing if a worker did"`
+	Parked     string  `json:"parked,omitempty" enum:"retries,deliveries,refused,expired,batch-failed,batch-unsealed" doc:"why the server buried it; missing if a worker did"`
 	FromTube   string  `json:"from_tube,omitempty" doc:"for a job in a dead-letter tube: the tube it came from"`
 	FromID     uint64  `json:"from_id,omitempty"`
 	Expires    *int64  `json:"expires_ms,omitempty" doc:"time until it expires"`
 	OnExpire   string  `json:"on_expire,omitempty" enum:"delete,park"`
+
+	Batch    string `json:"batch,omitempty" doc:"the batch of which it is a member"`
+	After    string `json:"after,omitempty" doc:"the batch after which it runs"`
+	AfterAll string `json:"after_all,omitempty" doc:"the batch after which it runs, even if members are parked or gone"`
 
 	NotesInfo
 	Excerpt string `json:"excerpt,omitempty" doc:"a part of the body, if requested"`
@@ -97,6 +101,11 @@ func infoOf(s *tube.JobStats) JobInfo {
 		Failures: f.Failures(&s.Counters), Deliveries: f.Deliveries(&s.Counters),
 		Leased: s.Leased, Key: f.Key, Group: f.Group, Held: s.Held.String(), Max: s.Rules.Max, Dead: s.Rules.Dead, Parked: f.Parked.String(),
 		FromTube: f.FromTube, FromID: f.FromID, NotesInfo: notesOf(f), Retry: retriesOf(&s.Rules), Jitter: s.Rules.Percent(),
+	}
+	if info.Batch = f.Batch; f.AfterAll {
+		info.AfterAll = f.After
+	} else {
+		info.After = f.After
 	}
 	if f.Expires != 0 {
 		left := s.ExpiresIn().Milliseconds()

@@ -69,6 +69,11 @@ type Terms struct {
 
 	Meta  map[string]string `json:"meta,omitempty" doc:"names with values for the worker: at most 16, with 1,024 bytes together"`
 	Trace *string           `json:"trace,omitempty" minLength:"55" maxLength:"55" doc:"a W3C traceparent for the worker"`
+
+	Batch    *string   `json:"batch,omitempty" minLength:"1" maxLength:"100" doc:"the batch of which the job is a member"`
+	BatchTTL *duration `json:"batch_ttl,omitempty" doc:"how long that batch, or the one after which the job runs, can stay unsealed"`
+	After    *string   `json:"after,omitempty" minLength:"1" maxLength:"100" doc:"the batch whose members must all be done before the job runs"`
+	AfterAll *string   `json:"after_all,omitempty" minLength:"1" maxLength:"100" doc:"the batch whose members must all have ended, even parked or gone, before the job runs; instead of after"`
 	RuleOptions
 }
 
@@ -149,6 +154,9 @@ func (t *Terms) tags() (*tube.Tags, error) {
 			return nil, invalidGroup(tags.Group)
 		}
 	}
+	if err := t.addBatch(tags); err != nil {
+		return nil, err
+	}
 	err := t.addNotes(tags)
 	if err != nil {
 		return nil, err
@@ -156,6 +164,43 @@ func (t *Terms) tags() (*tube.Tags, error) {
 	tags.Expire = t.lifetime()
 	tags.Rules, tags.OnDuplicate, err = t.rules()
 	return tags, err
+}
+
+// addBatch adds the batch of the job, and the one after which it runs.
+func (t *Terms) addBatch(tags *tube.Tags) error {
+	after := t.After
+	if tags.AfterAll = t.AfterAll != nil; tags.AfterAll {
+		after = t.AfterAll
+	}
+	switch {
+	case t.After != nil && t.AfterAll != nil:
+		return invalid("after_all: there is already an after")
+	case after != nil && t.At != nil:
+		return invalid("at: a job after a batch has no time; it can have a delay")
+	case after != nil && t.Batch != nil && *after == *t.Batch:
+		return invalid("after: the job would wait for itself, it is a member of that batch")
+	case t.BatchTTL != nil && t.Batch == nil && after == nil:
+		return invalid("batch_ttl: there is no batch")
+	case t.BatchTTL != nil && *t.BatchTTL <= 0:
+		return invalid("batch_ttl: it must be more than 0")
+	}
+	for _, b := range []struct {
+		field string
+		name  *string
+		to    *string
+	}{{"batch", t.Batch, &tags.Batch}, {"after", after, &tags.After}} {
+		if b.name == nil {
+			continue
+		}
+		if err := checkBatch(b.field, *b.name); err != nil {
+			return err
+		}
+		*b.to = *b.name
+	}
+	if t.BatchTTL != nil {
+		tags.BatchTTL = time.Duration(*t.BatchTTL)
+	}
+	return nil
 }
 
 // addNotes adds meta, in the order of the names, and the trace.

@@ -31,6 +31,11 @@ type rawPutInput struct {
 	Meta  []string `query:"meta,explode" doc:"NAME=VALUE, any number of times"`
 	Trace string   `query:"trace"`
 
+	Batch    string `query:"batch"`
+	BatchTTL string `query:"batch_ttl"`
+	After    string `query:"after"`
+	AfterAll string `query:"after_all"`
+
 	Body newJob
 }
 

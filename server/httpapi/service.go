@@ -77,6 +77,8 @@ func putFailure(a *storage.Answer) error {
 		p := newProblem(http.StatusConflict, "DUPLICATE", "the job %d has the key", a.ID)
 		p.ID = a.ID
 		return p
+	case a.Outcome == tube.PutSealed:
+		return newProblem(http.StatusConflict, "BATCH_SEALED", "the batch is sealed: it gets no more members")
 	}
 	return nil
 }

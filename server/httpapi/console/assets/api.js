@@ -65,6 +65,8 @@ export const tubePage = name => "#/tube/" + encodeURIComponent(name);
 export const groupPage = (name, group) => tubePage(name) + "/groups/" + encodeURIComponent(group);
 export const schedulePath = name => "/v1/schedules/" + encodeURIComponent(name).replace(/\./g, "%2E");
 export const schedulePage = name => "#/schedules/" + encodeURIComponent(name);
+export const batchPath = name => "/v1/batches/" + encodeURIComponent(name).replace(/\./g, "%2E");
+export const batchPage = name => "#/batches/" + encodeURIComponent(name);
 export const jobPage = id => "#/job/" + id;
 export const workersPage = filter => "#/workers/" + encodeURIComponent(filter);
 

@@ -9,6 +9,7 @@ import { parked } from "./parked.js";
 import { server } from "./server.js";
 import { workers } from "./workers.js";
 import { schedules } from "./schedules.js";
+import { batches } from "./batches.js";
 
 const main = document.getElementById("main");
 let leave = null; // ends the current view
@@ -23,6 +24,7 @@ const views = {
   put: { name: "put", title: "Put", view: put, right: "put" },
   parked: { name: "parked", title: "Parked", view: parked, right: "read" },
   schedules: { name: "schedules", title: "Schedules", view: schedules, right: "read" },
+  batches: { name: "batches", title: "Batches", view: batches, right: "read" },
   workers: { name: "workers", title: "Workers", view: workers, right: "read" },
   server: { name: "server", title: "Server", view: server, right: "read" },
 };
@@ -83,12 +85,12 @@ function showState() {
 }
 
 // The keyboard shortcuts, as the dialog of ? lists them.
-const help = [["t", "tubes"], ["p", "parked jobs"], ["c", "schedules"], ["w", "workers"], ["n", "put a job"], ["s", "server"], ["/", "filter or search"],
+const help = [["t", "tubes"], ["p", "parked jobs"], ["c", "schedules"], ["b", "batches"], ["w", "workers"], ["n", "put a job"], ["s", "server"], ["/", "filter or search"],
   ["↑ ↓ j k", "move in a table"], ["Enter", "open"], ["x", "select"], ["← →", "previous or next job"], ["r", "refresh"], ["Esc", "close; back to the tubes"]];
 
 document.addEventListener("keydown", event => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]),textarea,select,dialog") || main.dataset.view === "signin") return;
-  const pages = { t: "#/", p: "#/parked", c: "#/schedules", w: "#/workers", n: "#/put", s: "#/server" };
+  const pages = { t: "#/", p: "#/parked", c: "#/schedules", b: "#/batches", w: "#/workers", n: "#/put", s: "#/server" };
   if (Object.hasOwn(pages, event.key)) location.hash = pages[event.key];
   else if (event.key === "/") (main.querySelector("input[type=search]") ?? document.querySelector("#find input")).focus();
   else if (event.key === "r") main.querySelector("[data-read]")?.click();

@@ -1,6 +1,6 @@
 // One job: its properties and its body, and the actions on one or several jobs.
 import { make, number, span, ago, both, bytes, plural, note, attempt, ask, button, durations, wrongDuration } from "./ui.js";
-import { call, tubes, may, mayOn, readRights, tubePage, jobPage, groupPage, schedulePage, workersPage } from "./api.js";
+import { call, tubes, may, mayOn, readRights, tubePage, jobPage, groupPage, schedulePage, batchPage, workersPage } from "./api.js";
 import { bodyView } from "./body.js";
 import { copyToPut } from "./put.js";
 
@@ -8,7 +8,7 @@ import { copyToPut } from "./put.js";
 export const isLetter = job => !!job.from_tube && job.from_tube !== job.tube;
 
 // whyHeld says why a ready job waits.
-export const whyHeld = { paused: "The group is paused", concurrency: "As many jobs of the group or the tube are reserved as the limit allows", rate: "As many jobs of the group or the tube were reserved as the rate allows" };
+export const whyHeld = { paused: "The group is paused", concurrency: "As many jobs of the group or the tube are reserved as the limit allows", rate: "As many jobs of the group or the tube were reserved as the rate allows", batch: "It runs after a batch" };
 export const heldBadge = (held, text = "held: " + held, first = "") => make("span", { className: "badge" + first, title: whyHeld[held] ?? "" }, text);
 // groupBadge returns the group of a job in a list, after its key.
 export const groupBadge = j => j.group && make("span", { className: "badge soft" + (j.key ? "" : " first") }, "group " + j.group);
@@ -170,7 +170,8 @@ export function properties(job) {
   const times = n => plural(n, "time");
   const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Put", ago(Date.now() - job.age * 1000)],
     job.due_ms !== 0 && [job.state === "reserved" ? "TTR ends in" : "Due in", both(span(job.due_ms), Date.now() + job.due_ms)], job.state !== "delayed" && job.delay > 0 && ["Delay", span(job.delay * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
-    job.schedule && ["Schedule", both(make("a", { href: schedulePage(job.schedule) }, job.schedule), job.nominal_ms)], job.key && ["Key", job.key], job.group && ["Group", make("a", { href: groupPage(job.tube, job.group) }, job.group)], job.retry && ["Retry delays", [job.retry].flat().join(", ") + (job.jitter ? `, spread by ${job.jitter} %` : "")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],
+    job.schedule && ["Schedule", both(make("a", { href: schedulePage(job.schedule) }, job.schedule), job.nominal_ms)], job.batch && ["Batch", make("a", { href: batchPage(job.batch) }, job.batch)], (job.after ?? job.after_all) && [job.after ? "After the batch" : "After the end of the batch", make("a", { href: batchPage(job.after ?? job.after_all) }, job.after ?? job.after_all)],
+    job.key && ["Key", job.key], job.group && ["Group", make("a", { href: groupPage(job.tube, job.group) }, job.group)], job.retry && ["Retry delays", [job.retry].flat().join(", ") + (job.jitter ? `, spread by ${job.jitter} %` : "")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],
     job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], holder(job) && ["Held by", holder(job)],
     expiry(job), job.reason && ["Reason", job.reason], job.failed_ms && ["Failed", ago(job.failed_ms)],
     ["Reserved", times(job.reserves)], ["Timed out", times(job.timeouts)], ["Released", times(job.releases)], ["Buried", times(job.buries)], ["Kicked", times(job.kicks)], ["Failures", number(job.failures)], ["Deliveries", number(job.deliveries)],

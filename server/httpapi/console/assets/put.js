@@ -2,7 +2,7 @@
 import { make, fieldOf, attempt, note, ask, remember, button, plural, save, wrongDuration, delays } from "./ui.js";
 import { call, tubes, tubePath } from "./api.js";
 
-const names = ["tube", "body", "encoding", "priority", "delay", "at", "ttr", "key", "on_duplicate", "key_ttl", "group", "retry", "jitter", "max", "dead", "expire", "on_expire", "trace", "meta"];
+const names = ["tube", "body", "encoding", "priority", "delay", "at", "ttr", "key", "on_duplicate", "key_ttl", "group", "batch", "after", "after_all", "retry", "jitter", "max", "dead", "expire", "on_expire", "trace", "meta"];
 const advanced = names.slice(names.indexOf("key"));
 
 let copied = null; // initial values of the form
@@ -21,7 +21,7 @@ export function copyToPut(job) {
   const text = typeof job.body === "string";
   copied = {
     tube: job.tube, encoding: text ? "text" : "base64", body: text ? job.body : job.body_base64 ?? "", priority: job.priority, ttr: job.ttr + "s", delay: "0",
-    key: job.key ?? "", group: job.group ?? "", retry: [job.retry ?? []].flat().join(", "), jitter: job.jitter ?? "", max: job.max ?? "", dead: job.dead ?? "",
+    key: job.key ?? "", group: job.group ?? "", batch: "", after: "", after_all: "", retry: [job.retry ?? []].flat().join(", "), jitter: job.jitter ?? "", max: job.max ?? "", dead: job.dead ?? "",
     trace: job.trace ?? "", meta: metaText(job.meta ?? {}),
   };
   location.hash = "#/put/" + encodeURIComponent(job.tube);
@@ -47,6 +47,8 @@ class Put {
       { name: "on_duplicate", label: "If the key is taken", value: "", options: [{ value: "", label: "default of the tube" }, "keep", "replace", "fail"] },
       { name: "key_ttl", label: "Keep the key taken for", placeholder: "1h", help: "After the job is gone" },
       { name: "group", label: "Group", maxLength: 128, help: "Limits apply to each group of a tube" },
+      { name: "batch", label: "Batch", maxLength: 100, help: "The job is a member of it" }, { name: "after", label: "After the batch", maxLength: 100, help: "It runs when all members are done" },
+      { name: "after_all", label: "After the end of the batch", maxLength: 100, help: "Even if members are parked or gone" },
       { name: "retry", label: "Retry delays", placeholder: "10s, 1m, 10m" },
       { name: "jitter", label: "Spread of these delays", type: "number", min: 0, max: 100, help: "In per cent" },
       { name: "max", label: "Maximum deliveries", type: "number", min: 1, max: 1000000 },
@@ -122,7 +124,7 @@ class Put {
     }
     if (v("encoding") === "base64") j.body_base64 = body.replace(/\s+/g, "");
     else j.body = body;
-    for (const name of ["key", "on_duplicate", "key_ttl", "group", "dead", "expire", "on_expire", "trace"]) if (v(name)) j[name] = v(name);
+    for (const name of ["key", "on_duplicate", "key_ttl", "group", "batch", "after", "after_all", "dead", "expire", "on_expire", "trace"]) if (v(name)) j[name] = v(name);
     if (v("retry")) j.retry = delays(v("retry"));
     for (const name of ["jitter", "max"]) if (v(name)) j[name] = Number(v(name));
     if (v("meta")) j.meta = metaOf(this.by.meta.value());

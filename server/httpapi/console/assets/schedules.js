@@ -1,15 +1,9 @@
 // The schedules of the store: when they put jobs, what came of that, and the actions on one of them.
 import { make, ask, note, plural, number, span, moment, both, attempt, button, wrongDuration } from "./ui.js";
 import { call, may, mayOn, readRights, tubes, tubePage, jobPage, schedulePath } from "./api.js";
-import { Rows } from "./rows.js";
+import { ListPage, addressable, properties } from "./list.js";
 
-const page = 1000, most = 10_000; // schedules of one request, and of one click
-const every = 3000; // ms between two requests, if one is enough for all schedules
 const previewed = 10;
-const narrow = matchMedia("(max-width: 720px)");
-
-// Browsers remove the segments . and .. from a path, however they are encoded, and would call another operation.
-const addressable = name => name !== "." && name !== "..";
 const mayChange = tube => mayOn(tube, "admin") && mayOn(tube, "put");
 
 const times = s => s.cron ?? "every " + s.every;
@@ -37,64 +31,10 @@ export function schedules(main, name = "") {
   return () => view.end();
 }
 
-class Schedules {
+class Schedules extends ListPage {
   constructor(main, name) {
-    Object.assign(this, { main, all: [], next: "", order: { key: "name", down: false }, ended: false, shown: "" });
-    this.filter = make("input", { type: "search", id: "filter", placeholder: "Name, tube or zone", "aria-label": "Filter schedules", autocomplete: "off", spellcheck: false, oninput: () => this.draw() });
-    this.rows = new Rows({ label: "Schedules", columns: this.chosen(), sort: this.order, onsort: order => { this.order = order; this.draw(); }, idOf: s => s.name, open: s => attempt(() => this.open(s.name)) });
-    this.empty = make("p", { className: "empty", hidden: true });
-    this.status = make("span", { className: "soft", role: "status" });
-    this.more = make("button", { type: "button", id: "more", hidden: true, onclick: () => attempt(() => this.read(false)) }, "More");
-    main.append(make("div", { className: "bar" }, make("h1", {}, "Schedules"), this.filter, may("admin") && may("put") && button("new", "New schedule", () => this.edit(), "main"),
-      make("button", { type: "button", id: "read", "data-read": "", onclick: () => attempt(() => this.read(true)) }, "Refresh")),
-    this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more));
-    this.resized = () => this.draw();
-    narrow.addEventListener("change", this.resized);
-    this.timers = [setInterval(() => { if (!document.hidden && this.single) this.read(true).catch(() => {}); }, every), setInterval(() => this.rows.soon(), 1000)];
-    attempt(async () => {
-      await this.read(true);
-      if (name && !this.ended) await this.open(name);
-    });
-  }
-
-  end() {
-    this.ended = true;
-    this.timers.forEach(clearInterval);
-    narrow.removeEventListener("change", this.resized);
-  }
-
-  // chosen returns the columns that fit, and in which a schedule has something.
-  chosen() { return columns.filter(c => (!narrow.matches || c.phone) && (!c.has || this.all.some(c.has))); }
-
-  async read(refresh) {
-    const reading = this.reading = {};
-    let all = refresh ? [] : this.all, next = refresh ? "" : this.next;
-    const before = all.length;
-    do {
-      const got = await call("GET", "/v1/schedules", { query: { limit: page, cursor: next } });
-      if (this.ended || this.reading !== reading) return;
-      all = all.concat(got.schedules);
-      next = got.next;
-    } while (next && all.length - before < most);
-    Object.assign(this, { all, next, single: all.length <= page });
-    this.main.dataset.ready = "true";
-    this.draw();
-  }
-
-  draw() {
-    const chosen = this.chosen(), shown = chosen.map(c => c.key).join();
-    if (shown !== this.shown) this.rows.setColumns(chosen);
-    this.shown = shown;
-    const text = this.filter.value.trim().toLowerCase(), by = columns.find(c => c.key === this.order.key).value, sign = this.order.down ? -1 : 1;
-    const list = this.all.filter(s => [s.name, s.tube, s.tz ?? ""].some(word => word.toLowerCase().includes(text))).map(s => ({ s, value: by(s) }))
-      .sort((a, b) => (a.value < b.value ? -1 : a.value > b.value ? 1 : 0) * sign || (a.s.name < b.s.name ? -1 : 1)).map(({ s }) => s);
-    this.rows.set(list);
-    this.rows.element.hidden = !list.length;
-    this.empty.hidden = list.length > 0 || !this.main.dataset.ready;
-    this.empty.textContent = this.all.length ? "No schedule matches the filter." : "There is no schedule.";
-    const status = list.length ? `${this.next ? "The first " : ""}${plural(list.length, "schedule")}: ${number(list.filter(s => s.paused).length)} paused.` : "";
-    if (this.status.textContent !== status) this.status.textContent = status; // screen readers read it out
-    this.more.hidden = !this.next;
+    super(main, name, { noun: "schedule", key: "schedules", path: "/v1/schedules", columns, filter: "Name, tube or zone", words: s => [s.name, s.tube, s.tz ?? ""],
+      summary: list => number(list.filter(s => s.paused).length) + " paused", actions: may("admin") && may("put") && button("new", "New schedule", () => this.edit(), "main") });
   }
 
   // open shows a schedule, its next times, and the actions on it.
@@ -105,12 +45,8 @@ class Schedules {
     const upcoming = path && !s.paused ? (await call("GET", path + "/preview", { query: { count: previewed } })).times : [];
     await readRights([s.tube]);
     if (this.ended) return;
-    const d = make("dialog", { "data-dialog": "schedule", className: "middle", "aria-label": "Schedule " + name },
-      make("div", { className: "bar tight" }, make("h2", { tabIndex: -1, autofocus: true }, name, s.paused && make("span", { className: "badge" }, "paused")), make("button", { type: "button", className: "quiet", "aria-label": "Close", "data-do": "close", onclick: () => d.close() }, "×")),
-      properties(s), upcoming.length > 0 && timesTable(s, upcoming), make("div", { className: "buttons" }, this.buttons(s, () => d.close())));
-    d.addEventListener("close", () => d.remove());
-    document.body.append(d);
-    d.showModal();
+    this.dialog("schedule", name, s.paused && make("span", { className: "badge" }, "paused"),
+      close => [propertiesOf(s), upcoming.length > 0 && timesTable(s, upcoming), make("div", { className: "buttons" }, this.buttons(s, close))]);
   }
 
   // buttons returns the buttons for the actions that the user may do. done is called after an action.
@@ -166,15 +102,15 @@ class Schedules {
   }
 }
 
-// properties returns the properties of a schedule as a list.
-function properties(s) {
+// propertiesOf returns the properties of a schedule as a list.
+function propertiesOf(s) {
   const catchUp = [s.catch_up && `up to ${s.catch_up} late`, s.catch_up_all && `up to ${plural(s.catch_up_all, "job")}`].filter(Boolean).join(", ");
   const body = s.body ?? (s.body_base64 && "base64: " + s.body_base64) ?? "";
   const rows = [["Tube", make("a", { href: tubePage(s.tube) }, s.tube)], ["Times", times(s)], ["Zone", s.tz ?? "UTC"], s.from && ["From", moment(s.from)], s.until && ["Until", moment(s.until)], s.spread && ["Spread", s.spread],
     ["If the job before is there", s.overlap], catchUp && ["Missed jobs", catchUp], ["Put", number(s.put)], ["Skipped", number(skipped(s)) + (skipped(s) ? ` (${whySkipped(s)})` : "")],
     s.last_result && ["Last result", both(make("span", {}, s.last_result + " ", s.last_id > 0 && make("a", { href: jobPage(s.last_id) }, "job " + s.last_id)), s.last_put_ms)],
     s.last_nominal_ms && ["That was for", moment(s.last_nominal_ms)], ["Priority", s.priority], ["Time to run", s.ttr], ["Body", body.length > 300 ? body.slice(0, 300) + "…" : body || "–"]];
-  return make("dl", { className: "properties" }, rows.filter(Boolean).map(([k, v]) => make("div", {}, make("dt", {}, k), make("dd", {}, v))));
+  return properties(rows);
 }
 
 // inZone formats a time with an offset as the server has sent it, in the zone of the schedule.
