@@ -58,21 +58,22 @@ var layers = [][]importRule{
 	{ // what all listeners share
 		{"server/queue", "storage storage/body tube"},
 	},
-	{ // the schedules of the store
+	{ // the schedules and batches of the store
 		{"server/schedule", "server/queue storage tube tube/cron"},
+		{"server/jobbatch", "server/queue storage tube"},
 	},
 	{ // the sockets of sessions
 		{"server/netpoll", "protocol server/queue storage"},
 	},
 	{ // listeners, and what runs beside them
-		{"server", "protocol server/access server/limits server/netpoll server/queue server/schedule storage storage/body tube"},
-		{"server/httpapi", "protocol server/access server/httpserve server/queue server/schedule storage tube"},
+		{"server", "protocol server/access server/jobbatch server/limits server/netpoll server/queue server/schedule storage storage/body tube"},
+		{"server/httpapi", "protocol server/access server/httpserve server/jobbatch server/queue server/schedule storage tube"},
 		{"server/webhook", "protocol server/queue storage tube"},
 		{"server/upstream", "protocol protocol/client protocol/migrate server/queue storage tube"},
 		{"server/gateway", "protocol server/access server/httpserve server/queue storage tube"},
 	},
 	{
-		{"server/metrics", "server/httpserve server/queue server/schedule server/webhook storage tube"},
+		{"server/metrics", "server/httpserve server/jobbatch server/queue server/schedule server/webhook storage tube"},
 		{"server/gateway/ouqiang", "server/gateway server/httpserve server/queue storage"},
 		{"server/gateway/ruffianjiang", "protocol server/gateway server/httpserve server/queue storage tube"},
 		{"server/gateway/zywaited", "server/access server/gateway server/gateway/zywaited/pb server/httpserve server/queue server/webhook tube"},
@@ -80,7 +81,7 @@ var layers = [][]importRule{
 	{ // programs
 		{"cmd/redstalk", "protocol protocol/client protocol/migrate"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
-			"server/httpapi server/httpapi/console server/httpserve server/limits server/metrics server/queue server/schedule server/upstream server/webhook " +
+			"server/httpapi server/httpapi/console server/httpserve server/jobbatch server/limits server/metrics server/queue server/schedule server/upstream server/webhook " +
 			"storage storage/beanstalkd storage/embedded storage/redact storage/redis storage/redis/fsck storage/redis/schema tube"},
 	},
 }

@@ -13,7 +13,7 @@ import (
 
 func newSession(s *Server, holder tube.Holder) *session {
 	ss := &session{
-		server: s, queue: s.queue, schedules: s.config.Schedules, holder: holder, done: make(chan struct{}),
+		server: s, queue: s.queue, schedules: s.config.Schedules, batches: s.config.Batches, holder: holder, done: make(chan struct{}),
 		used: tube.Default, watched: newWatchlist(tube.Default),
 	}
 	ss.waiter = s.queue.NewWaiter(holder, func() { ss.signal(served) })

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"redstalk/server/jobbatch"
 	"redstalk/server/netpoll"
 	"redstalk/server/queue"
 	"redstalk/server/schedule"
@@ -140,6 +141,9 @@ func New(q *queue.Queue, config Config) *Server {
 	}
 	if config.Schedules == nil {
 		config.Schedules = schedule.New(q, config.Log)
+	}
+	if config.Batches == nil {
+		config.Batches = jobbatch.New(q, config.Log)
 	}
 	s := &Server{
 		config: config, log: config.Log, queue: q,

@@ -13,6 +13,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/server/access"
+	"redstalk/server/jobbatch"
 	"redstalk/server/limits"
 	"redstalk/server/netpoll"
 	"redstalk/server/queue"
@@ -55,6 +56,9 @@ type Config struct {
 
 	// Schedules has the calls about schedules; nil means a new Service, whose Run nobody calls.
 	Schedules *schedule.Service
+
+	// Batches has the calls about batches; nil means a new Service, whose Run nobody calls.
+	Batches *jobbatch.Service
 
 	// Log is the logger; nil means slog.Default. Accepted and closed connections are logged at
 	// LevelInfo, each command and the first word of its reply at LevelDebug.

@@ -9,6 +9,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/server/access"
+	"redstalk/server/jobbatch"
 	"redstalk/server/limits"
 	"redstalk/server/netpoll"
 	"redstalk/server/queue"
@@ -29,6 +30,7 @@ type session struct {
 	server    *Server
 	queue     *queue.Queue
 	schedules *schedule.Service
+	batches   *jobbatch.Service
 	wire      netpoll.Wire
 	in        *protocol.Reader
 	out       *protocol.Writer

@@ -89,12 +89,12 @@ const (
 	// operation can be repeated. Never NotFound.
 	SealBatch
 	// GetBatch reads the records of a batch: Args.Name → Result.Batches, one for each part that has one, in the
-	// order of parts, with After; Result.Now. NotFound if there is none; an error if one part could not be
+	// order of parts, with After; Result.Parts, Result.Now. NotFound if there is none; an error if one part could not be
 	// read.
 	GetBatch
 	// ListBatches lists batches in the order of their names: MaxJobs (up to tube.MaxListed names),
 	// Args.Cursor ("": from the first) → Result.Batches, the records of all parts, those of one name together;
-	// Result.Cursor ("": there are no more), Result.Now. Never NotFound.
+	// Result.Parts, Result.Cursor ("": there are no more), Result.Now. Never NotFound.
 	ListBatches
 	// ListMembers lists the members of a batch that exist, in no particular order: Args.Name, MaxJobs (up to
 	// tube.MaxListed), Args.Cursor → Result.Jobs, Result.Cursor ("": there are no more), perhaps with an

@@ -116,6 +116,7 @@ type Result struct {
 
 	Schedules []*tube.Schedule // must not be changed
 	Batches   []*tube.JobBatch // must not be changed
+	Parts     int              // GetBatch: how many parts the store has
 	Now       tube.Instant     // the time of the store; of the parts of a store, the latest
 }
 

@@ -34,6 +34,7 @@ type JobBatch struct {
 	After                  []JobStats
 
 	Verdict Verdict // the last one, see Settlement
+	Since   Instant // when it became that; a whole millisecond; 0 if there was no Settlement
 	Due     Instant // when this part is to be examined next; Never: not until something happens
 }
 
@@ -46,14 +47,15 @@ const (
 	BatchUnsealed                // it was not sealed in time: all after-jobs are parked
 	BatchFailed                  // sealed, none is pending, some are parked or gone: jobs with after: are parked, with after-all: run
 	BatchDone                    // sealed, and all members are done: all after-jobs run, those that were parked before too
+	BatchCyclic                  // its members wait for its after-jobs: all after-jobs are parked
 
 	// LastVerdict is the largest of them.
-	LastVerdict = BatchDone
+	LastVerdict = BatchCyclic
 )
 
-// String returns the word that stats-batch prints, if the batch is not sealed.
+// String returns a word for it.
 func (v Verdict) String() string {
-	return [...]string{"open", "failing", "unsealed", "failed", "done"}[v]
+	return [...]string{"open", "failing", "unsealed", "failed", "done", "cyclic"}[v]
 }
 
 // Settlement carries a verdict out in one part of a store.
@@ -80,7 +82,7 @@ func (v Verdict) Fate(all bool) Fate {
 		return FateRun
 	case v == BatchUnsealed:
 		return FateParkUnsealed
-	case !all && (v == BatchFailing || v == BatchFailed):
+	case v == BatchCyclic, !all && (v == BatchFailing || v == BatchFailed):
 		return FateParkFailed
 	}
 	return FateHeld

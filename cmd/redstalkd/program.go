@@ -39,7 +39,7 @@ type program struct {
 	observer   *metrics.Observer
 	tasks      *taskService                       // of the gateway zywaited; nil: not wanted
 	dispatcher atomic.Pointer[webhook.Dispatcher] // nil: nothing is pushed, or not yet
-	schedules  *runningSchedules                  // set by serveStore
+	runners    *runners                           // set by serveStore
 
 	// storeLimit is how long shutdown waits for the store, after the grace
 	// period of connections.
@@ -208,14 +208,14 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
 		Wanted: old.wanted(),
 	})
-	p.schedules = p.newSchedules(q)
+	p.runners = p.newRunners(q)
 	p.startPushing(q, pushes)
 	old.start(q)
 	if err := p.startTasks(q); err != nil {
 		return errors.Join(err, p.shutdown(server.New(q, p.serverConfig()), listeners, q, store, old))
 	}
 	config := p.serverConfig()
-	config.Schedules = p.schedules.Service
+	config.Schedules, config.Batches = p.runners.schedules, p.runners.batches
 	s := server.New(q, config)
 	go func() { served <- s.Serve(l) }()
 	if g := p.activeGuards.Load(); g.listener != nil {
@@ -223,7 +223,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 		p.log.Info("serving", "listener", "tls", "addr", g.listener.Addr())
 	}
 	p.serveHTTP(listeners, q, served)
-	p.schedules.start()
+	p.runners.start()
 	p.observer.Serving(q) // when all listeners serve
 	p.log.Info("serving", "addr", l.Addr(), "store", redact.URL(p.engine.url))
 	p.ready(l.Addr())
@@ -287,7 +287,7 @@ func (p *program) shutdown(s *server.Server, listeners httpListeners, q *queue.Q
 			p.log.Warn("connections were cut off at the end of the grace period", "grace", p.grace)
 		}
 		<-pushEnded
-		p.schedules.stop()
+		p.runners.stop()
 		old.stop()
 		if err := q.Close(ctx); err != nil {
 			p.log.Warn("the store is still busy at the end", "err", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"redstalk/server/access"
+	"redstalk/server/jobbatch"
 	"redstalk/server/queue"
 	"redstalk/server/schedule"
 )
@@ -35,6 +36,9 @@ type Config struct {
 
 	// Schedules are those of the store of the queue. nil means a Service without a log.
 	Schedules *schedule.Service
+
+	// Batches are those of the store of the queue. nil means a Service without a log.
+	Batches *jobbatch.Service
 
 	// History turns on polling of all tubes, for charts and for /v1/watch. The API must then
 	// be closed.
@@ -80,9 +84,12 @@ func New(q *queue.Queue, config Config) *API {
 	if config.Schedules == nil {
 		config.Schedules = schedule.New(q, nil)
 	}
+	if config.Batches == nil {
+		config.Batches = jobbatch.New(q, nil)
+	}
 	api := &API{config: config, origins: newOrigins(config.Origins, config.Log), mux: http.NewServeMux(), paths: http.NewServeMux()}
 	api.service = &service{
-		queue: q, schedules: config.Schedules, access: config.Access, log: config.Log,
+		queue: q, schedules: config.Schedules, batches: config.Batches, access: config.Access, log: config.Log,
 		waiting: newLimiter(config.MaxWaiting), streams: newLimiter(config.MaxStreams), searches: newSearchQueue(),
 		sampler: newSampler(q), poller: newPoller(q),
 	}

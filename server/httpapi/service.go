@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"redstalk/server/access"
+	"redstalk/server/jobbatch"
 	"redstalk/server/queue"
 	"redstalk/server/schedule"
 	"redstalk/storage"
@@ -18,6 +19,7 @@ import (
 type service struct {
 	queue     *queue.Queue
 	schedules *schedule.Service
+	batches   *jobbatch.Service
 	access    *access.Access // nil means that everybody may do everything
 	log       *slog.Logger
 	faults    telemetry.Throttle // of log messages about unexpected errors

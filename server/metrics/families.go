@@ -49,6 +49,7 @@ func (o *Observer) fill(fs families, f *metadata) {
 	}
 	o.addTubes(fs, f)
 	o.addSchedules(fs)
+	o.addBatches(fs)
 	if stats := o.pushStats(); stats != nil {
 		o.addPushes(fs, stats)
 	}

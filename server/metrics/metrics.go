@@ -80,6 +80,10 @@ var definitions = []Definition{
 	{"redstalk_schedule_occurrences_total", counter, []string{"result"}, "Times of schedules that this instance has handled, by result: put, overlapped, refused, missed or stopped."},
 	{"redstalk_schedule_lag_seconds", histogram, nil, "Time from when a job of a schedule was due until it was put."},
 
+	{"redstalk_batches_total", counter, []string{"state"}, "Batches that this instance has found in a state: done, failed, failing, unsealed or cyclic."},
+	{"redstalk_batch_after_jobs_total", counter, []string{"state"}, "After-jobs that this instance has let run, or parked, because of the state of their batch."},
+	{"redstalk_batches_cancelled_total", counter, nil, "Batches that were cancelled by this instance."},
+
 	{"redstalk_push_tubes", gauge, nil, "Tubes whose jobs this instance pushes."},
 	{"redstalk_push_waiting_tubes", gauge, nil, "Pushing tubes that may have jobs, but wait for concurrency, rate or target."},
 	{"redstalk_push_running_calls", gauge, nil, "Webhook and callback calls under way."},

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"redstalk/server/httpserve"
+	"redstalk/server/jobbatch"
 	"redstalk/server/queue"
 	"redstalk/server/schedule"
 	"redstalk/server/webhook"
@@ -62,6 +63,7 @@ type Observer struct {
 	servers []*httpserve.Server
 
 	schedules *schedule.Counts // nil: not known
+	batches   *jobbatch.Counts // nil: not known
 
 	// snapshotMu guards the snapshot. It is held while one is taken, so concurrent scrapes get
 	// the same one.

@@ -245,7 +245,7 @@ func (k knownMetrics) check(expr string) (problems []string) {
 
 func labelValues(label string) (all []string) {
 	if label == "state" {
-		return []string{"ready", "reserved", "delayed", "buried", "closed", "open", "half-open"}
+		return []string{"ready", "reserved", "delayed", "buried", "closed", "open", "half-open", "failed", "unsealed", "cyclic"}
 	}
 	all = []string{"overlapped", "missed"} // of schedules
 	for r := range queue.NumResults {

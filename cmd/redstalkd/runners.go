@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"redstalk/server/jobbatch"
+	"redstalk/server/queue"
+	"redstalk/server/schedule"
+)
+
+// runners do what is due in a store without a client asking for it: they put the jobs of schedules, and let
+// after-jobs of batches run.
+type runners struct {
+	schedules *schedule.Service
+	batches   *jobbatch.Service
+
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// newRunners returns the runners of a queue's store. They do nothing before start.
+func (p *program) newRunners(q *queue.Queue) *runners {
+	r := &runners{schedules: schedule.New(q, p.log), batches: jobbatch.New(q, p.log), cancel: func() {}}
+	p.observer.Scheduling(&r.schedules.Counts)
+	p.observer.Batching(&r.batches.Counts)
+	return r
+}
+
+func (r *runners) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	r.ended.Go(func() { r.schedules.Run(ctx) })
+	r.ended.Go(func() { r.batches.Run(ctx) })
+}
+
+// stop ends what start has begun, and waits until it has ended.
+func (r *runners) stop() {
+	r.cancel()
+	r.ended.Wait()
+}
