@@ -3,8 +3,11 @@ package redis
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/redistest"
@@ -327,5 +330,67 @@ func testAfterJobs(t *testing.T, s *Store) {
 	}
 	if a := do(s, batchOp(storage.GetBatch, "b")); !a.NotFound {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestCheckOfBatches: fsck finds what is wrong with batches, and repairs it.
+func TestCheckOfBatches(t *testing.T) {
+	redis := redistest.Start(t)
+	ctx, client, p := t.Context(), redis.Client(t), "redstalk:{0}:"
+	s := openAt(t, redis.URL(), patient)
+	var ids []uint64
+	for _, name := range []string{"a", "b", "c"} {
+		for range 3 {
+			ids = append(ids, do(s, putTags("t", tube.Tags{Batch: name})).ID)
+		}
+		ids = append(ids, do(s, putTags("t", tube.Tags{After: name})).ID)
+	}
+	do(s, move(tube.ReserveJob, 1, ids[1]))
+	do(s, move(tube.Bury, 1, ids[1]))
+	do(s, batchOp(storage.SealBatch, "d"))
+	if jobs, wrong := checkAt(t, redis.URL(), false); jobs != len(ids) || len(wrong) > 0 {
+		t.Fatalf("%d jobs, %q", jobs, wrong)
+	}
+	s.Close()
+	key := func(n int) string { return p + digits(ids[n]) }
+	client.HSet(ctx, p+"job-batches", "a", "1000 0 0 4 0 0 0 4 0 5000", "d", "nonsense")
+	client.HDel(ctx, p+"job-batches", "b")
+	client.RPop(ctx, p+"members:c")
+	client.ZAdd(ctx, p+"delayed:t", goredis.Z{Score: 7, Member: key(3)})
+	client.ZAdd(ctx, p+"after:a", goredis.Z{Score: 2, Member: key(3)}, goredis.Z{Score: 0, Member: key(0)})
+	client.ZRem(ctx, p+"job-batch-names", "c")
+	client.ZAdd(ctx, p+"job-batch-claims", goredis.Z{Score: 9, Member: "e"})
+	client.RPush(ctx, p+"members:f", "1")
+	wants := []string{
+		"batch a: by its record 4 members are pending and 0 parked, and it has 2 and 1", "batch d: its record is broken",
+		"job " + digits(ids[4]) + ": its batch b is not known", "job " + digits(ids[7]) + ": its batch b is not known",
+		fmt.Sprintf("members:c lacks job %d", ids[10]), "job " + digits(ids[3]) + ": it waits for the batch a, and is due",
+		"job " + digits(ids[3]) + ": the batch a does not know its state", "after:a has " + digits(ids[0]) + ": no such job waits for it",
+		"batch c is not in job-batch-names", "job-batch-claims has e: there is no such batch", "members has f: there is no such batch",
+	}
+	_, wrong := checkAt(t, redis.URL(), false)
+	text := strings.Join(wrong, "\n")
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("not found: %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+	for n := 0; n < 2; n++ { // what a repair has made is checked by the next one
+		checkAt(t, redis.URL(), true)
+	}
+	if _, left := checkAt(t, redis.URL(), false); len(left) > 0 {
+		t.Errorf("still wrong after the repair: %q", left)
+	}
+	s = openAt(t, redis.URL(), patient)
+	if due := dueOf(t, s); !slices.Contains(due, "a") || !slices.Contains(due, "b") {
+		t.Errorf("due: %q", due)
+	}
+	for name, n := range map[string]uint64{"a": 2, "b": 3, "c": 3} {
+		if sum := batchSum(t, s, name); sum.Pending != n || sum.AfterHeld != 1 || len(membersOf(t, s, name)) != 3 {
+			t.Errorf("%s: %+v", name, sum)
+		}
 	}
 }
