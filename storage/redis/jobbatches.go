@@ -103,7 +103,7 @@ func (p *partition) encodeJobBatches(c *call, u *unit, op *storage.Op) {
 		c.words("job-batches", "get", op.Args.Name)
 		c.expect((*partition).readGetBatch, op)
 	case storage.ListBatches:
-		encodeListBatches(c, op)
+		p.encodeListBatches(c, op)
 	case storage.DueBatches:
 		c.words("job-batches", "due", int(min(op.MaxJobs, maxDue)))
 		c.expect((*partition).readDueBatches, op)
@@ -130,7 +130,7 @@ func (p *partition) readJobBatch(r *reply, name string) *tube.JobBatch {
 
 func (p *partition) readGetBatch(r *reply, ops []*storage.Op) {
 	a := &ops[0].Answer
-	a.Result = &storage.Result{Now: r.instant()}
+	a.Result = &storage.Result{Now: r.instant(), Parts: p.of}
 	if a.NotFound = !r.found(); a.NotFound {
 		return
 	}
@@ -155,10 +155,10 @@ func (r *reply) readJobs() (jobs []tube.JobStats) {
 }
 
 // encodeListBatches appends a list of batches. The cursor is the name of the last one of the page before.
-func encodeListBatches(c *call, op *storage.Op) {
+func (p *partition) encodeListBatches(c *call, op *storage.Op) {
 	count, cursor := countOf(op), ""
 	if count == 0 {
-		op.Answer.Result = &storage.Result{}
+		op.Answer.Result = &storage.Result{Parts: p.of}
 		return
 	}
 	if op.Args != nil {
@@ -169,7 +169,7 @@ func encodeListBatches(c *call, op *storage.Op) {
 }
 
 func (p *partition) readListBatches(r *reply, ops []*storage.Op) {
-	result, last := &storage.Result{Now: r.instant()}, ""
+	result, last := &storage.Result{Now: r.instant(), Parts: p.of}, ""
 	more := r.found()
 	for range r.int64() {
 		last = r.text()
@@ -319,7 +319,7 @@ func mergeBatch(whole, a *storage.Answer) {
 // addBatches adds the records of one partition, and its time.
 func addBatches(to, from *storage.Result) {
 	to.Batches = append(to.Batches, from.Batches...)
-	to.Now = max(to.Now, from.Now)
+	to.Now, to.Parts = max(to.Now, from.Now), from.Parts
 }
 
 // mergeDueBatches adds the records of one partition that are due, the earliest first. Others can fail.

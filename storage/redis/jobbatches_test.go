@@ -353,7 +353,7 @@ func TestCheckOfBatches(t *testing.T) {
 	}
 	s.Close()
 	key := func(n int) string { return p + digits(ids[n]) }
-	client.HSet(ctx, p+"job-batches", "a", "1000 0 0 4 0 0 0 4 0 5000", "d", "nonsense")
+	client.HSet(ctx, p+"job-batches", "a", "1000 0 0 4 0 0 0 4 0 0 5000", "d", "nonsense")
 	client.HDel(ctx, p+"job-batches", "b")
 	client.RPop(ctx, p+"members:c")
 	client.ZAdd(ctx, p+"delayed:t", goredis.Z{Score: 7, Member: key(3)})

@@ -15,10 +15,11 @@ import (
 //	created, ttl      in ms
 //	sealed            1 or 0
 //	pending, parked, done, gone, stamp, verdict
+//	since             when that became the verdict, in ms; 0 if it never did
 //	due               in ms, NeverDue if it is never due
 //
 // lua/jobbatches reads and writes it.
-const jobBatchWords = 10
+const jobBatchWords = 11
 
 var errBrokenJobBatch = errors.New("the record of a batch is broken")
 
@@ -39,7 +40,7 @@ func ParseJobBatch(name, record string) (*tube.JobBatch, error) {
 	b := &tube.JobBatch{
 		Name: name, Created: instantOf(numbers[0]), TTL: time.Duration(numbers[1]) * time.Millisecond, Sealed: numbers[2] == 1,
 		Pending: numbers[3], Parked: numbers[4], Done: numbers[5], Gone: numbers[6], Stamp: numbers[7],
-		Verdict: tube.Verdict(numbers[8]), Due: instantOf(numbers[9]),
+		Verdict: tube.Verdict(numbers[8]), Since: instantOf(numbers[9]), Due: instantOf(numbers[10]),
 	}
 	if words[jobBatchWords-1] == NeverDue {
 		b.Due = tube.Never

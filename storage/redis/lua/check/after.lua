@@ -10,7 +10,7 @@ local function require_record(key, name)
   note('job ' .. id_text(key) .. ': its batch ' .. name .. ' is not known')
   if not REPAIR then return end
   local now = string.format('%.0f', call('TIME')[1] * 1000)
-  call('HSET', PREFIX .. 'job-batches', name, now .. ' 0 0 0 0 0 0 0 0 ' .. now)
+  call('HSET', PREFIX .. 'job-batches', name, now .. ' 0 0 0 0 0 0 0 0 0 ' .. now)
   call('ZADD', PREFIX .. 'job-batch-names', '0', name)
   call('ZADD', PREFIX .. 'job-batch-dues', now, name)
 end

@@ -47,7 +47,7 @@ end
 -- check_record checks a record. If it was removed meanwhile nothing is wrong.
 local function check_record(name, pending, parked)
   local head, has_pending, has_parked, middle, stamp, verdict, due =
-    string.match(call('HGET', RECORDS, name) or '', '^(%d+ %d+ [01]) (%d+) (%d+) (%d+ %d+) (%d+) (%d+) (%S+)$')
+    string.match(call('HGET', RECORDS, name) or '', '^(%d+ %d+ [01]) (%d+) (%d+) (%d+ %d+) (%d+) (%d+ %d+) (%S+)$')
   if not head then return end
   if not call('ZSCORE', NAMES, name) then
     note('batch ' .. name .. ' is not in job-batch-names')

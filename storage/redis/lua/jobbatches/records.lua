@@ -1,6 +1,6 @@
 -- The records of batches of jobs. The hash job-batches has them by name, as texts: package schema
 -- describes the form. b, below, is a record as a table with these fields: name, created, ttl, sealed, pending,
--- parked, done, gone, stamp, verdict and due, math.huge for never. A batch of operations reads each record
+-- parked, done, gone, stamp, verdict, since and due, math.huge for never. A batch of operations reads each record
 -- once, changes the table, and writes it at its end. A record is in job-batch-dues by when it is due, or, if it was
 -- handed out because of that, in job-batch-claims by when the claim ends.
 
@@ -19,20 +19,20 @@ local dirty = {} -- those that must be written
 
 -- unpack_record returns the record with a name in a text; nil if that is broken, or false.
 local function unpack_record(name, text)
-  local created, ttl, sealed, pending, parked, done, gone, stamp, verdict, due =
-    string.match(text or '', '^(%d+) (%d+) ([01]) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+  local created, ttl, sealed, pending, parked, done, gone, stamp, verdict, since, due =
+    string.match(text or '', '^(%d+) (%d+) ([01]) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
   if not created then return nil end
   return {
     name = name, created = tonumber(created), ttl = tonumber(ttl), sealed = sealed == '1', pending = tonumber(pending), parked = tonumber(parked),
-    done = tonumber(done), gone = tonumber(gone), stamp = tonumber(stamp), verdict = tonumber(verdict), due = tonumber(due) or math.huge,
+    done = tonumber(done), gone = tonumber(gone), stamp = tonumber(stamp), verdict = tonumber(verdict), since = tonumber(since), due = tonumber(due) or math.huge,
   }
 end
 
 local function due_text(b) return b.due < math.huge and format('%.0f', b.due) or NEVER end
 
 local function pack_record(b)
-  return format('%.0f %.0f %d %.0f %.0f %.0f %.0f %.0f %d %s', b.created, b.ttl, b.sealed and 1 or 0, b.pending, b.parked, b.done, b.gone,
-    b.stamp, b.verdict, due_text(b))
+  return format('%.0f %.0f %d %.0f %.0f %.0f %.0f %.0f %d %.0f %s', b.created, b.ttl, b.sealed and 1 or 0, b.pending, b.parked, b.done, b.gone,
+    b.stamp, b.verdict, b.since, due_text(b))
 end
 
 -- record_of returns the record with a name; false if there is none.
@@ -68,7 +68,7 @@ end
 local function make(name, ttl)
   local b, is_new = record_of(name), false
   if not b then
-    b, is_new = { name = name, created = NOW, ttl = 0, sealed = false, pending = 0, parked = 0, done = 0, gone = 0, stamp = 0, verdict = OPEN, due = math.huge }, true
+    b, is_new = { name = name, created = NOW, ttl = 0, sealed = false, pending = 0, parked = 0, done = 0, gone = 0, stamp = 0, verdict = OPEN, since = 0, due = math.huge }, true
     records[name] = b
     call('ZADD', NAMES, '0', name)
     set_deadline(b)
@@ -90,7 +90,7 @@ end
 local function seal(b)
   if b.sealed then return end
   b.sealed, b.stamp = true, b.stamp + 1
-  changed(b)
+  due_now(b)
 end
 
 -- add_members adds n jobs with consecutive numbers, of which key is the first, to the index of members.
