@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"redstalk/storage"
@@ -47,4 +48,42 @@ func BenchmarkMemberMemory(b *testing.B) {
 	b.ReportMetric(plain/float64(b.N), "B/job")
 	b.ReportMetric((member-plain)/float64(b.N), "B/member")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkMembersInPipelines measures puts of 50 connections at the same time, 16 in a pipeline of each.
+//
+//	go test ./storage/redis -run '^$' -bench MembersInPipelines -benchtime 1000000x
+func BenchmarkMembersInPipelines(b *testing.B) {
+	const connections, pipelined = 50, 16
+	for _, name := range []string{"plain", "member"} {
+		b.Run(name, func(b *testing.B) {
+			server := redistest.Start(b)
+			client, s := server.Client(b), openOn(b, server, "cost")
+			newWorker := func() worker {
+				w := storeWorker{store: s, tube: "default"}
+				if name == "member" {
+					return &memberWorker{w}
+				}
+				return &w
+			}
+			newWorker().put(1)
+			before, spent := used(b, client, "used_memory"), commandStat(b, server, "evalsha", "usec")
+			b.ResetTimer()
+			var all sync.WaitGroup
+			for range connections {
+				all.Go(func() {
+					w := newWorker()
+					for left := b.N / connections; left > 0; left -= pipelined {
+						w.put(pipelined)
+					}
+				})
+			}
+			all.Wait()
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "puts/s")
+			b.ReportMetric(float64(commandStat(b, server, "evalsha", "usec")-spent)/float64(b.N), "redis-µs/put")
+			b.ReportMetric((used(b, client, "used_memory")-before)/float64(b.N), "B/job")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
 }
