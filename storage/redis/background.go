@@ -152,7 +152,7 @@ func (p *partition) encodeTick(c *call) {
 
 // readTick reads how late the latest thing was that a tick has done, whether another instance
 // has something due, which jobs have expired, how many dead letters are pending, whether a schedule is
-// due, and which reservations were flushed.
+// due, or a batch of jobs, and which reservations were flushed.
 func (p *partition) readTick(r *reply) {
 	p.timerLag.record(r.ms())
 	p.background.elsewhere.Store(r.found())
@@ -165,6 +165,9 @@ func (p *partition) readTick(r *reply) {
 	}
 	if r.found() {
 		p.listener.SchedulesDue()
+	}
+	if r.found() {
+		p.listener.BatchesDue()
 	}
 	p.dropFlushed(r)
 }

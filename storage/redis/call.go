@@ -99,10 +99,10 @@ type encoding struct {
 type sequence []*storage.Op
 
 // sequences are those of a call, in their order.
-type sequences struct{ deletes, put, grouped, tagged, taken sequence }
+type sequences struct{ deletes, put, grouped, members, tagged, taken sequence }
 
 func (s *sequences) empty() {
-	for _, seq := range []*sequence{&s.deletes, &s.put, &s.grouped, &s.tagged, &s.taken} {
+	for _, seq := range []*sequence{&s.deletes, &s.put, &s.grouped, &s.members, &s.tagged, &s.taken} {
 		clear(*seq)
 		*seq = (*seq)[:0]
 	}

@@ -212,7 +212,7 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 		c.addStaged(l.movedRecord())
 	} else {
 		op := storage.Op{Tube: l.to, Pri: l.job.pri, TTR: uint32(l.job.ttr.Seconds()), Body: l.job.body}
-		c.addRecordWith(&op, &tube.Metadata{Key: l.key, FromTube: l.job.tube, FromID: l.id, Group: l.metadata.Group, Occurrence: l.metadata.Occurrence, Notes: l.metadata.Notes})
+		c.addRecordWith(&op, &tube.Metadata{Key: l.key, FromTube: l.job.tube, FromID: l.id, Group: l.metadata.Group, Occurrence: l.metadata.Occurrence, Notes: l.metadata.Notes, Batch: l.metadata.Batch})
 	}
 	c.puts++
 	c.bytes += len(l.job.body)

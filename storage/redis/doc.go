@@ -19,6 +19,7 @@
 //     servers. deadletter: how an exhausted job reaches another partition.
 //   - groups: operations on groups. What a take or a move knows of groups is in lua/groups.
 //   - schedules: operations on schedules. A put of one is a put with tags.
+//   - jobbatches: operations on batches of jobs, and puts of their members. lua/jobbatches counts these.
 //   - flushlist and movejobs: flushes, lists, and moves to another tube, in steps.
 //   - large: how the records of large jobs bypass the script.
 //   - send: how a call is sent and its reply received. Package conn below has the connections.

@@ -75,7 +75,8 @@ func loadOf(op *storage.Op) int {
 	switch op.Kind {
 	case storage.Kick:
 		return min(int(op.MaxJobs), maxMoves)
-	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs, storage.ListSchedules, storage.DueSchedules:
+	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs, storage.ListSchedules, storage.DueSchedules,
+		storage.ListBatches, storage.ListMembers, storage.CancelBatch, storage.DueBatches, storage.SettleBatch:
 		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
@@ -101,7 +102,7 @@ func (p *partition) isLong(op *storage.Op) bool {
 		return op.MaxJobs > maxMoves
 	case storage.ReleaseAll:
 		return p.holdings.countOf(op.Holder) > maxMoves
-	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs, storage.ListGroups:
+	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs, storage.ListGroups, storage.ListMembers, storage.CancelBatch, storage.SettleBatch:
 		return true
 	}
 	return false
@@ -178,6 +179,8 @@ func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 		return &c.put
 	case isGroupedPut(op):
 		return &c.grouped
+	case isMemberPut(op):
+		return &c.members
 	case isTaggedPut(op):
 		return &c.tagged
 	case op.Kind == storage.Take:
@@ -205,7 +208,7 @@ func (p *partition) seal(c *call) {
 	}
 	c.sealed = true
 	p.sortDeletes(c.deletes)
-	for _, seq := range []sequence{c.deletes, c.put, c.grouped, c.tagged, c.taken} {
+	for _, seq := range []sequence{c.deletes, c.put, c.grouped, c.members, c.tagged, c.taken} {
 		p.encodeOps(c, seq, nil)
 	}
 	for _, encode := range c.last {
@@ -227,6 +230,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 			n = p.encodePuts(c, ops)
 		case isGroupedPut(op):
 			n = p.encodeGroupedPuts(c, ops)
+		case isMemberPut(op):
+			n = p.encodeMemberPuts(c, ops)
 		case isTaggedPut(op):
 			n = p.encodeTaggedPuts(c, ops)
 		case takesLeaseOf(op):
@@ -281,6 +286,8 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		p.encodeGroups(c, u, op)
 	case storage.SetSchedule, storage.PutScheduled, storage.GetSchedule, storage.ListSchedules, storage.DeleteSchedule, storage.DueSchedules:
 		p.encodeSchedules(c, op)
+	case storage.SealBatch, storage.GetBatch, storage.ListBatches, storage.ListMembers, storage.CancelBatch, storage.DueBatches, storage.SettleBatch:
+		p.encodeJobBatches(c, u, op)
 	case storage.BeginImport, storage.ImportJobs:
 		p.encodeImport(c, op)
 	case storage.Ref:

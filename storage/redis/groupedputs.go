@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"slices"
+
 	"redstalk/storage"
 	"redstalk/storage/redis/schema"
 	"redstalk/tube"
@@ -56,18 +58,24 @@ func (p *partition) encodeGroupedPuts(c *call, ops []*storage.Op) int {
 
 // addGroupedRecord appends the record of a job that is put into a group.
 func (c *call) addGroupedRecord(op *storage.Op) {
-	group, from := op.Args.Tags.Group, len(c.text)
+	var block [schema.MaxGroupBlock]byte
+	c.addRecordWithBlock(op, schema.AppendGroup(block[:0], op.Args.Tags.Group))
+}
+
+// addRecordWithBlock appends the record of a ready job with such a metadata block.
+func (c *call) addRecordWithBlock(op *storage.Op, block []byte) {
+	from := len(c.text)
 	plain := storage.Op{Tube: op.Tube, Pri: op.Pri, TTR: op.TTR}
 	c.text = schema.AppendHead(c.text, &plain, c.created)
 	c.text[from+schema.LetterAt] += schema.LowerCase
 	head := c.text[from:len(c.text):len(c.text)]
-	size := len(head) + len(op.Body) + schema.GroupBlock(group)
+	size := len(head) + len(op.Body) + len(block)
 	c.most = max(c.most, size+schema.MaxGrowth)
 	if size >= c.largeFrom {
-		c.stage(stagedRecord{head: head, body: op.Body, metadata: schema.AppendGroup(nil, group)})
+		c.stage(stagedRecord{head: head, body: op.Body, metadata: slices.Clone(block)})
 		return
 	}
-	c.text = schema.AppendGroup(append(c.text, op.Body...), group)
+	c.text = append(append(c.text, op.Body...), block...)
 	c.args = append(c.args, c.text[from:len(c.text):len(c.text)])
 }
 

@@ -78,7 +78,7 @@ func (m *manyProgress) keepLimits(op *storage.Op, l *limitProgress) {
 // read adds a part of the figures, and returns what holds all jobs of the tube.
 func (l *limitProgress) read(r *reply) tube.Held {
 	l.cursor = r.text()
-	for held := tube.NotHeld + 1; held <= tube.LastHeld; held++ {
+	for held := tube.NotHeld + 1; held <= tube.HeldByRate; held++ {
 		l.sum.Held[held] += r.count()
 	}
 	whole := tube.Held(r.int64())

@@ -44,11 +44,16 @@ func partitionOfOp(op *storage.Op, of int) int {
 		return int(op.ID % uint64(of))
 	case storage.OfImport:
 		return op.Args.Import.Part
+	case storage.OfPart:
+		return op.Args.Settle.Part
 	case storage.OfTubes:
 		if op.Kind == storage.Take && len(op.Tubes) > maxTubes {
 			return several
 		}
 		return partitionOfTubes(op.Tubes, of)
+	}
+	if op.Kind == storage.ListMembers {
+		return parseMembersCursor(op.Args.Cursor).part % of
 	}
 	if op.Kind == storage.DeleteSchedule && op.Tube != "" {
 		return schema.PartitionOf(op.Tube, of)

@@ -22,6 +22,8 @@ type trip struct {
 	since time.Time
 	next  int // operation that is not under way yet
 
+	sealed bool // the next operation is a CancelBatch, and its batch is sealed
+
 	first int          // first operation of the legs
 	legs  []*leg       // under way
 	left  atomic.Int32 // how many of these are not answered
@@ -80,8 +82,12 @@ func (t *trip) advance(out unitsByPartition) {
 				return
 			}
 			continue
+		case at == several && op.Kind == storage.CancelBatch && !t.sealed:
+			t.sealFirst(op)
+			return
 		case at == several && op.Kind != storage.Ref:
 			t.next++
+			t.sealed = false
 			t.legs = t.everywhere(op)
 		default:
 			t.legs = t.nextLegs()
@@ -190,6 +196,8 @@ func merge(op *storage.Op, a *storage.Answer) {
 	switch {
 	case op.Kind == storage.GetSchedule || op.Kind == storage.DeleteSchedule:
 		mergeOne(whole, a)
+	case op.Kind == storage.DueBatches:
+		mergeDueBatches(whole, a)
 	case op.Kind == storage.DueSchedules:
 		mergeDue(whole, a)
 	case whole.Err != nil:
@@ -208,6 +216,10 @@ func merge(op *storage.Op, a *storage.Answer) {
 		mergeFound(whole, a)
 	case op.Kind == storage.ListSchedules:
 		mergeSchedules(op, a)
+	case op.Kind == storage.GetBatch, op.Kind == storage.CancelBatch:
+		mergeBatch(whole, a)
+	case op.Kind == storage.ListBatches:
+		mergeBatches(op, a)
 	default:
 		*whole = *a
 	}
@@ -258,7 +270,7 @@ func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 			legs = append(legs, &leg{partition: at, ops: []storage.Op{*op}, from: []int{t.next - 1}})
 		}
 	}
-	if op.Kind == storage.DueSchedules {
+	if op.Kind == storage.DueSchedules || op.Kind == storage.DueBatches {
 		legs = t.working(legs)
 	}
 	return legs
@@ -266,7 +278,11 @@ func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 
 // startOf returns the answer of an operation to which those of all partitions are added.
 func startOf(op *storage.Op) storage.Answer {
-	return storage.Answer{NotFound: op.Kind == storage.GetSchedule || op.Kind == storage.DeleteSchedule}
+	switch op.Kind {
+	case storage.GetSchedule, storage.DeleteSchedule, storage.GetBatch, storage.CancelBatch:
+		return storage.Answer{NotFound: true}
+	}
+	return storage.Answer{}
 }
 
 // working returns the legs to partitions that do not fail, or all if there are none.

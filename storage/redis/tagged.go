@@ -21,7 +21,9 @@ func isTaggedPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Args
 // encodeTaggedPuts appends the first puts with tags, to one tube, and returns how many.
 func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
 	first := ops[0]
-	n := alike(ops, func(op *storage.Op) bool { return isTaggedPut(op) && !isGroupedPut(op) && op.Tube == first.Tube })
+	n := alike(ops, func(op *storage.Op) bool {
+		return isTaggedPut(op) && !isGroupedPut(op) && !isMemberPut(op) && op.Tube == first.Tube
+	})
 	c.words("put-tagged", &first.Tube, boolArg(p.refs.isReported(first.Tube)), n)
 	for _, op := range ops[:n] {
 		c.addTaggedPut(op)
@@ -42,7 +44,10 @@ func (c *call) addTaggedPut(op *storage.Op) {
 		ms = tags.Delay.Milliseconds()
 	}
 	c.words(tags.Key, int(tags.OnDuplicate), how, ms, len(op.Body), rangeTerms(op))
-	metadata := tube.Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Occurrence: tags.Occurrence, Notes: tags.Notes()}
+	metadata := tube.Metadata{
+		Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Occurrence: tags.Occurrence, Notes: tags.Notes(),
+		Batch: tags.Batch, After: tags.After, AfterAll: tags.AfterAll,
+	}
 	switch {
 	case tags.ExpiresAt != 0:
 		c.words(-int64(tags.ExpiresAt) / 1e6)
@@ -51,7 +56,7 @@ func (c *call) addTaggedPut(op *storage.Op) {
 	default:
 		c.words(tags.Expire.Duration().Milliseconds())
 	}
-	c.words(tags.Group)
+	c.words(tags.Group, batchesText(tags))
 	if tags.Expire.Duration() > 0 || tags.ExpiresAt != 0 {
 		metadata.Expires = tube.Instant(time.Millisecond) // the script knows when
 	}
@@ -95,6 +100,8 @@ func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 		return
 	case tube.PutRefused:
 		op.Answer.Err = storage.ErrNoSpace
+	case tube.PutSealed:
+		op.Answer.Outcome = result
 	default:
 		op.Answer.ID, op.Answer.Outcome = r.count(), result
 		op.Answer.State = schema.StateOf(r.text())

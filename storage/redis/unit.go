@@ -208,6 +208,8 @@ type manyProgress struct {
 	names    []string // of groups that were found, and come next; in their order
 	cut      bool     // whether more groups were found than these
 
+	jobs []tube.JobStats // members of a batch; there last is the position of the index at which the next part begins
+
 	limits map[*storage.Op]*limitProgress // of TubeStats whose figures about groups take further calls
 }
 

@@ -86,6 +86,10 @@ func (c *checker) run(ctx context.Context, watchFor time.Duration) error {
 		if p.bodies, err = c.newBodies(ctx, p); err != nil {
 			return err
 		}
+		p.members = make(members)
+		if p.before, err = c.changes(ctx, p); err != nil {
+			return err
+		}
 	}
 	if err := c.scanAll(ctx); err != nil {
 		return err
@@ -95,6 +99,9 @@ func (c *checker) run(ctx context.Context, watchFor time.Duration) error {
 	}
 	for _, p := range c.parts {
 		if _, _, err := c.ask(ctx, p, flagsScript, nil); err != nil {
+			return err
+		}
+		if err := c.checkBatches(ctx, p); err != nil {
 			return err
 		}
 		if err := c.count(ctx, p); err != nil {

@@ -18,6 +18,8 @@ type checkedPartition struct {
 	queues  []string        // keys after the prefix, to be checked
 	holders map[string]bool // instances that have reserved jobs
 	bodies  bodies          // guarded by checker.mu
+	members members         // guarded by checker.mu
+	before  string          // what changes has returned before the jobs were checked
 }
 
 // jobsOf returns how many jobs a member of a queue is: more than one for a range.

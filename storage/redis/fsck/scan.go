@@ -95,6 +95,12 @@ func (c *checker) addKey(ctx context.Context, f *workerPool, p *checkedPartition
 		f.do(func() error { return c.checkSchedules(ctx, p, "hscan", kind) })
 	case "schedule-names", "schedule-dues", "schedule-claims":
 		f.do(func() error { return c.checkSchedules(ctx, p, "zscan", kind) })
+	case "job-batch-names", "job-batch-dues", "job-batch-claims":
+		f.do(func() error { return c.checkBatchEntries(ctx, p, kind) })
+	case "after":
+		f.do(func() error { return c.checkAfterJobs(ctx, p, name) })
+	case "members":
+		f.do(func() error { return c.askOfBatches(ctx, p, []string{"members"}, []string{name}) })
 	case "expiring":
 		f.do(func() error { return c.checkExpiring(ctx, p) })
 	}
@@ -116,6 +122,8 @@ func (c *checker) checkJobs(ctx context.Context, f *workerPool, p *checkedPartit
 			sizes, _ := reply[2].([]any)
 			c.mu.Lock()
 			p.bodies.add(jobs, sizes)
+			found, _ := reply[3].([]any)
+			p.members.add(p, found)
 			jobs = jobs[n:]
 			c.jobs += n
 			c.mu.Unlock()

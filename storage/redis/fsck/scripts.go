@@ -9,14 +9,15 @@ import (
 )
 
 var (
-	jobsScript      = lua.Load("check/jobs.lua")
-	membersScript   = lua.Load("check/members.lua")
-	countsScript    = lua.Load("check/counts.lua")
-	keysScript      = lua.Load("check/keys.lua")
-	expiringScript  = lua.Load("check/expiring.lua")
-	groupsScript    = lua.Load("check/groups.lua")
-	flagsScript     = lua.Load("check/flags.lua")
-	schedulesScript = lua.Load("check/schedules.lua")
+	jobsScript       = lua.Load("check/jobs.lua")
+	membersScript    = lua.Load("check/members.lua")
+	countsScript     = lua.Load("check/counts.lua")
+	keysScript       = lua.Load("check/keys.lua")
+	expiringScript   = lua.Load("check/expiring.lua")
+	groupsScript     = lua.Load("check/groups.lua")
+	flagsScript      = lua.Load("check/flags.lua")
+	schedulesScript  = lua.Load("check/schedules.lua")
+	jobBatchesScript = lua.Load("check/jobbatches.lua")
 )
 
 // ask runs a script that checks jobs, members, keys or expiring, and reports the faults. It returns how

@@ -82,7 +82,7 @@
 
 -- Files: batch/ has the parts that every call runs, fast/ the operations of nearly every batch,
 -- slow/ the other operations and what they share, tagged/ what needs tags, policies or leases,
--- groups/ what needs groups or limits, schedules/ the operations on schedules, bulk/ operations on many jobs, shared/ what fsck's scripts need too. A line '--include'
+-- groups/ what needs groups or limits, schedules/ the operations on schedules, jobbatches/ what needs batches of jobs, bulk/ operations on many jobs, shared/ what fsck's scripts need too. A line '--include'
 -- stands for a file here, or for data that luadata.go generates.
 
 --include data: keys
@@ -123,12 +123,14 @@ end
 -- for a function that it does not have, and after that what operations on many jobs need.
 function slow_functions()
 --include data: record
+--include data: held
 --include data: rules
 --include data: verdicts
 --include data: times
 --include shared/ranges.lua
 --include slow/tubes.lua
 --include slow/groups.lua
+--include slow/jobbatches.lua
 --include slow/records.lua
 --include slow/moves.lua
 --include slow/put.lua
@@ -153,6 +155,14 @@ function slow_functions()
 --include tagged/put.lua
 --include tagged/leases.lua
 --include tagged/pending.lua
+  end
+  function define_job_batches()
+--include data: jobbatches
+--include jobbatches/records.lua
+--include jobbatches/members.lua
+--include jobbatches/put.lua
+--include jobbatches/commands.lua
+--include jobbatches/settle.lua
   end
   function define_groups()
 --include groups/all.lua

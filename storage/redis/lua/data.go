@@ -13,6 +13,7 @@ import (
 var data = map[string]func() string{
 	"data: keys":              keys,
 	"data: sizes":             sizes,
+	"data: held":              held,
 	"data: call":              call,
 	"data: terms":             terms,
 	"data: record":            record,
@@ -27,11 +28,17 @@ var data = map[string]func() string{
 	"data: times":             times,
 	"data: limits":            limits,
 	"data: schedules":         schedules,
+	"data: jobbatches":        jobBatches,
 }
 
 // keys defines the format of ids in keys, and below which priority a job is urgent.
 func keys() string {
 	return fmt.Sprintf("local ID_LENGTH, ID_FORMAT, URGENT_BELOW = %d, '%%0%d.0f', %d\n", schema.IDLen, schema.IDLen, tube.UrgentBelow)
+}
+
+// held defines the score of held after-jobs in delayed:TUBE, and the answer that says why they are held.
+func held() string {
+	return fmt.Sprintf("local HELD_SCORE, HELD_BY_BATCH = '%d', '%d;'\n", int64(schema.HeldScore), tube.HeldByBatch)
 }
 
 // sizes defines from which size on a record is large, and the offset for GETRANGE of the
@@ -152,6 +159,14 @@ func limits() string {
 // schedules defines for how many ms a schedule is claimed.
 func schedules() string {
 	return fmt.Sprintf("local CLAIM = %d\n", tube.ClaimTime.Milliseconds())
+}
+
+// jobBatches defines for how many ms the record of a batch is claimed, when one is due that no put says to be, why
+// after-jobs are parked, and the verdict that nothing is known.
+func jobBatches() string {
+	return fmt.Sprintf("local CLAIM, DEFAULT_TTL, OPEN = %d, %d, %d\n", tube.ClaimTime.Milliseconds(), tube.DefaultBatchTTL.Milliseconds(), tube.BatchOpen) +
+		fmt.Sprintf("local NOT_PARKED, PARKED_FAILED, PARKED_UNSEALED = %d, %d, %d\n", tube.NotParked, tube.ParkedBatchFailed, tube.ParkedBatchUnsealed) +
+		fmt.Sprintf("local MAX_AFTER = %d\n", tube.MaxAfter)
 }
 
 // counters is the names of the counters of a job.

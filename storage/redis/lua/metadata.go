@@ -24,7 +24,7 @@ import (
 //
 // The fields of the table are key (empty if there is none), void, retry (nil, or ms), doubled,
 // jitter, on_expire and group (nil), occurrence (nil, or its bytes in the block), max (0: no limit), dead (empty), key_ttl (nil, or ms), from_tube
-// (empty), from_id, parked (a tube.Parked), failures_before, deliveries_before, lease, and length;
+// (empty), from_id, batch (nil), after (nil; after_void if it has ended) and after_all (1 or 0), parked (a tube.Parked), failures_before, deliveries_before, lease, and length;
 // flags; headers (nil, or their bytes in the block), capacity (0, or that of the reason), and with
 // that reason and failed_ms; expires (nil, or ms). more_at and more_end are how many bytes of the
 // block come before the fields that HAS_MORE announces, and up to their end; expires_at is nil, or
@@ -35,7 +35,7 @@ func metadata() string {
 		fmt.Sprintf("local HAS_HEADERS, HAS_REASON, REASON_HEAD, REASON_STEP = %d, %d, %d, %d\n", schema.HasHeaders, schema.HasReason, schema.ReasonHead, schema.ReasonStep) +
 		fmt.Sprintf("local HAS_RETRY, HAS_MAX, HAS_DEAD, HAS_KEY_TTL, HAS_FROM = %d, %d, %d, %d, %d\n", schema.HasRetry, schema.HasMax, schema.HasDead, schema.HasKeyTTL, schema.HasFrom) +
 		fmt.Sprintf("local HAS_MORE, HAS_DOUBLED, HAS_JITTER, HAS_ON_EXPIRE, HAS_EXPIRES, HAS_GROUP = %d, %d, %d, %d, %d, %d\n", schema.HasMore, schema.HasDoubled, schema.HasJitter, schema.HasOnExpire, schema.HasExpires, schema.HasGroup) +
-		fmt.Sprintf("local HAS_OCCURRENCE = %d\n", schema.HasOccurrence) +
+		fmt.Sprintf("local HAS_OCCURRENCE, HAS_BATCH, HAS_AFTER, AFTER_VOID = %d, %d, %d, %d\n", schema.HasOccurrence, schema.HasBatch, schema.HasAfter, schema.AfterVoid) +
 		metadataText
 }
 
@@ -53,6 +53,8 @@ local function read_more(f, text, at, start)
     at = at + 1 + string.byte(text, at) + 8
     f.occurrence = string.sub(text, from, at - 1)
   end
+  if has(HAS_BATCH) then f.batch, at = struct.unpack('Bc0', text, at) end
+  if has(HAS_AFTER) then f.after, f.after_all, at = struct.unpack('Bc0B', text, at) end
   if has(HAS_EXPIRES) then
     f.expires_at = at - start
     f.expires, at = struct.unpack('>I8', text, at)
@@ -95,7 +97,9 @@ local function unpack_whole(text)
   local status
   status, f.failures_before, f.deliveries_before, f.lease = struct.unpack('>BI4I4I8', text, #text - CHANGING + 1)
   f.void, f.parked = status >= KEY_VOID, status % KEY_VOID
+  f.after_void, f.parked = f.parked >= AFTER_VOID, f.parked % AFTER_VOID
   if f.void then f.key = '' end
+  if f.after_void then f.after = nil end
   return f
 end
 local function unpack_metadata(text)
@@ -109,7 +113,7 @@ local function read_metadata(key)
   return unpack_metadata(text)
 end
 local function pack_changing(f)
-  local status = f.parked + (f.void and KEY_VOID or 0)
+  local status = f.parked + (f.void and KEY_VOID or 0) + (f.after_void and AFTER_VOID or 0)
   return struct.pack('>BI4I4I8I2', status, f.failures_before, f.deliveries_before, f.lease, f.length)
 end
 local function reason_size(f)
@@ -154,8 +158,8 @@ end
 
 // placement is partitionOf, and the constants of puts with tags.
 func placement() string {
-	return fmt.Sprintf("local PUT_NEW, PUT_TOMBSTONE, PUT_DUPLICATE, PUT_REFUSED = %d, %d, %d, %d\n",
-		tube.PutNew, tube.PutExisting, tube.PutDuplicate, tube.PutRefused) +
+	return fmt.Sprintf("local PUT_NEW, PUT_TOMBSTONE, PUT_DUPLICATE, PUT_REFUSED, PUT_SEALED = %d, %d, %d, %d, %d\n",
+		tube.PutNew, tube.PutExisting, tube.PutDuplicate, tube.PutRefused, tube.PutSealed) +
 		fmt.Sprintf("local REPLACE, FAIL, RANGE_FROM, FOLLOW = %d, %d, %d, %d\n", tube.Replace, tube.Fail, schema.RangeFrom, tube.Follow) + `
 local function partition_of(name)
   if partitions == 1 then return 0 end

@@ -19,6 +19,10 @@ const (
 	// lua/keys.md.
 	RangeFrom = 4
 
+	// HeldScore is the score of held after-jobs in delayed:TUBE, beyond all times. Redis writes numbers below 1<<52
+	// without an exponent.
+	HeldScore = 4e15
+
 	// IDLen is the length of an id in keys.
 	IDLen = 16
 )

@@ -28,12 +28,14 @@ import (
 //	on-expire          4: a tube.OnExpire
 //	group              16: its name
 //	occurrence         32: schedule, and its nominal time, ms
+//	batch              64: its name
+//	after              128: name of the batch, and 1 for AfterAll, else 0
 //	expires            8: when, ms since the epoch
 //	headers            32: size of what follows in 2 bytes; trace, '' if none; and of each meta its
 //	                   name, and its value after 2 bytes of length
 //	reason             64: capacity in 2 bytes; when it was said, ms; and as many bytes as the
 //	                   capacity says: the text after 2 bytes of length, and anything
-//	status             tube.Parked, and KeyVoid
+//	status             tube.Parked, KeyVoid and AfterVoid
 //	failures before, deliveries before, lease
 //	length             of everything before it
 //
@@ -58,12 +60,17 @@ const (
 	HasExpires
 	HasGroup
 	HasOccurrence
+	HasBatch
+	HasAfter
 )
 
 const (
 	// KeyVoid in the status means that the job does not own the key in its block: another job
 	// has it.
 	KeyVoid = 1 << 7
+
+	// AfterVoid in the status means that the job does not wait for the batch in its block any more.
+	AfterVoid = 1 << 6
 
 	// ChangingMetadata is the size of status and what follows it.
 	ChangingMetadata = 1 + 4 + 4 + 8 + 2
@@ -81,7 +88,7 @@ const (
 	MaxGrowth = 1100
 
 	// MaxMetadata is an upper limit of the size of a block.
-	MaxMetadata = MaxGrowth + 2 + 1 + 55 + 1024 + 16*(1+2) + 1 + 255 + 8
+	MaxMetadata = MaxGrowth + 2 + 1 + 55 + 1024 + 16*(1+2) + 1 + 255 + 8 + 2*(1+255) + 1
 
 	// LowerCase is added to the letter of a job with metadata.
 	LowerCase = 'a' - 'A'
@@ -130,8 +137,14 @@ func AppendGroup(b []byte, group string) []byte {
 	return binary.BigEndian.AppendUint16(append(b, unchanged[:]...), uint16(groupBlock+len(group)))
 }
 
-// GroupBlock returns the size of that block in bytes.
-func GroupBlock(group string) int { return groupBlock + 2 + len(group) }
+// MaxGroupBlock is an upper limit of the size of that block in bytes.
+const MaxGroupBlock = 4 + ChangingMetadata + 255
+
+// AppendBatch appends the block of a job whose metadata says only that it is a member of a batch.
+func AppendBatch(b []byte, name string) []byte {
+	b = appendShort(append(b, HasMore, 0, HasBatch), name)
+	return binary.BigEndian.AppendUint16(append(b, unchanged[:]...), uint16(groupBlock+len(name)))
+}
 
 // unchanged is the part of a block that changes, before its length, of a job that has just been put.
 var unchanged [ChangingMetadata - 2]byte
@@ -180,7 +193,7 @@ func metadataFlags(f *tube.Metadata) (flags byte) {
 func moreFlags(f *tube.Metadata) (flags byte) {
 	for flag, ok := range map[byte]bool{
 		HasDoubled: f.Doubled > 0, HasJitter: f.Jitter != tube.NoJitter, HasOnExpire: f.OnExpire != tube.NoOnExpire, HasExpires: f.Expires != 0,
-		HasGroup: f.Group != "", HasOccurrence: f.Occurrence != nil,
+		HasGroup: f.Group != "", HasOccurrence: f.Occurrence != nil, HasBatch: f.Batch != "", HasAfter: f.After != "",
 	} {
 		if ok {
 			flags |= flag
@@ -211,6 +224,12 @@ func appendMore(b []byte, f *tube.Metadata) []byte {
 	if flags&HasOccurrence != 0 {
 		b = appendMs(appendShort(b, f.Occurrence.Schedule), f.Occurrence.Nominal)
 	}
+	if flags&HasBatch != 0 {
+		b = appendShort(b, f.Batch)
+	}
+	if flags&HasAfter != 0 {
+		b = append(appendShort(b, f.After), boolByte(f.AfterAll))
+	}
 	if flags&HasExpires != 0 {
 		b = appendMs(b, f.Expires)
 	}
@@ -235,10 +254,23 @@ func (r *metadataReader) readMore(f *tube.Metadata) {
 	if flags&HasOccurrence != 0 {
 		f.Occurrence = &tube.Occurrence{Schedule: r.short(), Nominal: tube.Instant(r.ms())}
 	}
+	if flags&HasBatch != 0 {
+		f.Batch = r.short()
+	}
+	if flags&HasAfter != 0 {
+		f.After, f.AfterAll = r.short(), r.number(1) == 1
+	}
 	if flags&HasExpires != 0 {
 		f.Expires = tube.Instant(r.ms())
 	}
 	r.bad = r.bad || f.OnExpire > tube.LastOnExpire || f.Doubled > 0 && len(f.Retry) != 2
+}
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func appendMs(b []byte, at tube.Instant) []byte {
@@ -307,7 +339,10 @@ func ParseMetadata(block string) (*tube.Metadata, error) {
 	if status&KeyVoid != 0 {
 		f.Key = ""
 	}
-	f.Parked = tube.Parked(status &^ KeyVoid)
+	if status&AfterVoid != 0 {
+		f.After, f.AfterAll = "", false
+	}
+	f.Parked = tube.Parked(status &^ (KeyVoid | AfterVoid))
 	f.FailuresBefore, f.DeliveriesBefore, f.Lease = uint32(r.number(4)), uint32(r.number(4)), r.number(8)
 	if r.bad || r.rest != "" || f.Parked > tube.LastParked {
 		return nil, errBrokenMetadata

@@ -12,6 +12,7 @@ local function remove_records(tube, state, keys)
       local j = load(key)
       j.state = state
       left(j)
+      OPS.ended_batch(j)
       size = size + size_of(j)
       OPS.forget_metadata(j)
     elseif letter ~= '' then

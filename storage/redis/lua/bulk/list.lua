@@ -7,7 +7,10 @@ local function answer_listed(j, state, score, leased)
   answer(sub(j.key, #PREFIX + 1))
   answer_text(score)
   answer(size_of(j))
-  answer_located(j, (state == 'reserved' or state == 'delayed') and time_left(tonumber(score)) or 0)
+  local left = 0
+  if state == 'delayed' then left = delayed_left(j, score) end
+  if state == 'reserved' then left = time_left(tonumber(score)) end
+  answer_located(j, left)
 end
 
 -- list: lists some jobs of a tube that are ready, delayed or buried, in their order

@@ -65,6 +65,8 @@ local function copy_to(key, state, to, new, again)
   local size = #raw - NAME_AT + 1 - #j.tube
   if j.has_metadata then size = size - unpack_metadata(raw).length - 2 end
   local body, block = sub(raw, NAME_AT + #j.tube, NAME_AT - 1 + #j.tube + size), moved_metadata(j, raw, to, new, again)
+  local batches = OPS.job_batches_of(j)
+  if batches then batches.moved(j, state, to, new) end
   j.letter = block == '' and LETTER[state] or string.lower(LETTER[state])
   for _, counter in ipairs(COUNTERS) do j[counter] = 0 end
   j.name_length = #to
@@ -108,6 +110,7 @@ local function enter_moved(to, state, jobs, scores, groups)
   sum[state] = sum[state] + n
   if state == 'buried' then return end
   local timer, first = call('ZSCORE', PREFIX .. 'timers', 'd:' .. to), tonumber(scores[1])
+  if scores[1] == HELD_SCORE then return end
   if not timer or tonumber(timer) > first then call('ZADD', PREFIX .. 'timers', scores[1], 'd:' .. to) end
   note_due(first)
 end
@@ -149,6 +152,8 @@ local function set_move_pending(j, state, to, score, change)
     f.key, f.void = '', true
   end
   if change then change(j, f) end
+  local batches = OPS.job_batches_of(j)
+  if batches then batches.sent(j, state) end
   OPS.save_metadata(j)
   j.state = 'buried'
   save(j)

@@ -24,6 +24,7 @@
 --include data: keys
 --include data: sizes
 --include data: record
+--include data: held
 --include data: heartbeat-timeout
 --include check/start.lua
 --include shared/ranges.lua
@@ -157,7 +158,7 @@ end
 local function check_timers(tube)
   local due = call('ZRANGE', PREFIX .. 'delayed:' .. tube, '0', '0', 'WITHSCORES')[2]
   local timer = due and call('ZSCORE', PREFIX .. 'timers', 'd:' .. tube)
-  if due and (not timer or number(timer) > number(due)) then
+  if due and due ~= HELD_SCORE and (not timer or number(timer) > number(due)) then
     note('tube ' .. tube .. ': no timer for its first delayed job')
     if REPAIR then call('ZADD', PREFIX .. 'timers', due, 'd:' .. tube) end
   end

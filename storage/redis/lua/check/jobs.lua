@@ -8,18 +8,20 @@
 -- ARGV[4…] ids, whole keys
 --
 -- Reply: how many of these jobs were checked, from the first one on, at least one; a text for
--- each fault; and for each job its tube and the size of its body in bytes, '' if its record is
--- broken
+-- each fault; for each job its tube and the size of its body in bytes, '' if its record is
+-- broken; and for each member of a batch its key, the batch, and 'pending' or 'parked'
 
 --include data: keys
 --include data: sizes
 --include data: record
+--include data: held
 --include data: metadata
 --include data: heartbeat-timeout
 --include check/start.lua
 --include shared/ranges.lua
 --include check/lanes.lua
 --include check/locations.lua
+--include check/after.lua
 
 local listed = {} -- by tube: true, or false if it is not listed
 local function is_listed(tube)
@@ -79,7 +81,7 @@ local function check_metadata(key, j)
     note('job ' .. id_text(key) .. ': its metadata is broken')
     return 0
   end
-  j.group = f.group or ''
+  j.group, j.after, j.metadata = f.group or '', f.after, f
   local number = string.format('%.0f', tonumber(id_text(key)))
   local has = f.key ~= '' and call('HGET', PREFIX .. 'keys:' .. j.tube, f.key)
   if f.key ~= '' and has ~= number then
@@ -106,7 +108,7 @@ local function check_job(key, raw)
     return
   end
   add_size(j.tube, call('STRLEN', key) - NAME_AT + 1 - #j.tube - check_metadata(key, j))
-  local found = queues_with(key, j.tube)
+  local found, score = queues_with(key, j.tube)
   if not is_in_place(j, found) then
     local places = places_of(key, j)
     if not is_right(j, places.keys) then
@@ -115,6 +117,7 @@ local function check_job(key, raw)
     end
     found = places.keys
   end
+  if j.metadata then check_batches(key, j, found[1], score) end
   if j.group ~= '' then check_lane(key, j, found[1]) end
   check_listed(key, j.tube)
 end
@@ -131,4 +134,4 @@ for k = 4, #ARGV do
     add_size('', 0)
   end
 end
-return { done, wrong, sizes }
+return { done, wrong, sizes, members }

@@ -6,7 +6,7 @@ local sub = string.sub
 local function read_group(key, j)
   local f = j.letter >= 'a' and read_metadata(key)
   work = work + 1
-  j.group = f and f.group or ''
+  j.group, j.after = f and f.group or '', f and f.after
 end
 
 -- lane_name returns the member of lane-jobs:TUBE for a job in a state, by its letter there.

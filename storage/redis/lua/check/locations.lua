@@ -1,6 +1,6 @@
 -- Where a job is, for the checks of jobs and of members, and how it is corrected: it is removed
 -- from all places and put where its record says. A reserved job becomes ready. A delayed one
--- that is nowhere becomes due.
+-- that is nowhere becomes due, unless it waits for a batch.
 
 -- is_record returns whether a text is long enough to be a record.
 local function is_record(raw) return #raw >= NAME_AT - 1 end
@@ -124,6 +124,7 @@ local function enter_queue(key, j, score)
   elseif state == 'buried' then
     call('ZADD', queue, call('HINCRBY', PREFIX .. 'counts', 'burials', '1'), key)
   else
+    if j.after then score = HELD_SCORE end
     call('ZADD', queue, score or string.format('%.0f', call('TIME')[1] * 1000), key)
     call('ZADD', PREFIX .. 'timers', '0', 'd:' .. j.tube)
   end

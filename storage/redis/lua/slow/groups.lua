@@ -26,4 +26,5 @@ end
 -- before it has.
 local function left(j)
   if limited then OPS.groups().left(j, group_of(j)) end
+  if j.has_metadata then OPS.left_batch(j) end
 end

@@ -72,6 +72,11 @@ OPS['set-priority'] = function(i)
   return i + 2
 end
 
+-- is_held returns whether a delayed job waits for a batch.
+local function is_held(j)
+  return j.state == 'delayed' and call('ZSCORE', PREFIX .. 'delayed:' .. j.tube, j.key) == HELD_SCORE
+end
+
 -- reschedule: makes a ready or delayed job due at another time
 --
 -- ARGV    'reschedule', id, ms
@@ -81,7 +86,7 @@ end
 -- Answer  1, or 0 if there is no such job
 OPS['reschedule'] = function(i)
   local j, ms = adjustable(ARGV[i]), tonumber(ARGV[i + 1])
-  if not j or j.state ~= 'ready' and j.state ~= 'delayed' then
+  if not j or j.state ~= 'ready' and j.state ~= 'delayed' or is_held(j) then
     answer(0)
     return i + 2
   end
@@ -106,7 +111,7 @@ local function kickable(tube)
   return KICK_ORDER[#KICK_ORDER]
 end
 
--- kick: makes buried or delayed jobs of a tube ready
+-- kick: makes buried or delayed jobs of a tube ready, but no delayed ones that wait for a batch
 --
 -- ARGV    'kick', tube, limit, state
 --           limit  how many at most; a batch can only kick so many
@@ -118,7 +123,7 @@ OPS['kick'] = function(i)
   local tube, limit, state = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
   if state == '' then state = kickable(tube) end
   local queue = PREFIX .. state .. ':' .. tube
-  local keys = limit > 0 and call('ZRANGE', queue, '0', format('%d', limit - 1)) or {}
+  local keys = limit > 0 and call('ZRANGEBYSCORE', queue, '-inf', '(' .. HELD_SCORE, 'LIMIT', '0', format('%d', limit)) or {}
   follow_all(queue, state, keys, 'kick-job ' .. state)
   answer(#keys)
   answer_text(state)

@@ -154,6 +154,7 @@ local function enter(j, state)
     enter_buried(j)
     if group_of(j) then OPS.groups().entered(j, j.group) end
   end
+  if j.has_metadata then OPS.entered_batch(j) end
 end
 
 -- arrow_for returns the arrow for a move of a located job; nil if there is none, or it is only
@@ -178,7 +179,10 @@ end
 -- delete deletes a job that is in no place any more.
 local function delete(j)
   bytes[j.tube] = (bytes[j.tube] or 0) - size_of(j)
-  if j.has_metadata then OPS.forget_metadata(j) end
+  if j.has_metadata then
+    OPS.ended_batch(j)
+    OPS.forget_metadata(j)
+  end
   lengths[j.key] = nil
   call('DEL', j.key)
   sum.deleted = sum.deleted + 1
@@ -207,6 +211,7 @@ local function follow(j, arrow)
   sum.changed = true
   if to == 'gone' then
     if j.leased and j.metadata then OPS.note_run(j.tube, math.max(MS - j.metadata.lease / 1000, 0)) end
+    j.ends = 'done'
     delete(j)
     return
   end

@@ -15,14 +15,14 @@ OPS['schedules'] = function(i)
   return SCHEDULES[ARGV[i]](i + 1)
 end
 
--- REPORT_AGAIN is after how many ms it is reported again that a schedule is due.
+-- REPORT_AGAIN is after how many ms it is reported again that a record is due.
 local REPORT_AGAIN = 1000
 
--- note_schedules notes when a schedule is due that nobody has claimed, or a claim ends. It returns
--- whether that is now.
-function OPS.note_schedules()
+-- note_dues notes when a record is due that nobody has claimed, or a claim ends, by the sorted sets of
+-- these. It returns whether that is now.
+function OPS.note_dues(dues, claims)
   local first = math.huge
-  for _, set in ipairs({ 'schedule-dues', 'schedule-claims' }) do
+  for _, set in ipairs({ dues, claims }) do
     local at = call('ZRANGE', PREFIX .. set, '0', '0', 'WITHSCORES')[2]
     if at then first = math.min(first, tonumber(at)) end
   end
@@ -33,3 +33,6 @@ function OPS.note_schedules()
   end
   return first <= NOW
 end
+
+-- note_schedules does that for schedules.
+function OPS.note_schedules() return OPS.note_dues('schedule-dues', 'schedule-claims') end

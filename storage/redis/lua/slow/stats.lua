@@ -26,13 +26,21 @@ local function reserved_until(key)
   return NOW, ''
 end
 
+-- delayed_left returns what time_left does for a delayed job with that score. One that waits for a batch
+-- has no such time, and gets j.held.
+local function delayed_left(j, score)
+  j.held = score == HELD_SCORE
+  return j.held and 0 or time_left(tonumber(score or NOW))
+end
+
 -- answer_located answers job-stats for a located job that is due in that many ms.
 local function answer_located(j, left)
   answer_text(j.state == 'pending' and 'buried' or j.state)
   answer(math.max(NOW - j.created, 0))
   answer(left)
   answer_text(sub(j.raw, 1, NAME_AT - 1 + #j.tube))
-  say(limited and j.state == 'ready' and OPS.groups().held(j, group_of(j)) .. ';' or '0;')
+  local held = limited and j.state == 'ready' and OPS.groups().held(j, group_of(j)) .. ';' or '0;'
+  say(j.held and HELD_BY_BATCH or held)
   if j.has_metadata then OPS.answer_metadata(j) end
 end
 
@@ -46,7 +54,7 @@ local function answer_stats(j)
     left, inst = reserved_until(j.key)
     left = time_left(left)
   elseif j.state == 'delayed' then
-    left = time_left(tonumber(call('ZSCORE', PREFIX .. 'delayed:' .. j.tube, j.key) or NOW))
+    left = delayed_left(j, call('ZSCORE', PREFIX .. 'delayed:' .. j.tube, j.key))
   end
   answer_located(j, left)
   return inst

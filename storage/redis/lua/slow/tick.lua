@@ -77,7 +77,7 @@ local function mature(tube, limit)
   local keys = call('ZRANGEBYSCORE', queue, '-inf', format('%.0f', NOW), 'LIMIT', '0', format('%d', limit))
   follow_all(queue, 'delayed', keys, 'mature delayed')
   local head = call('ZRANGE', queue, '0', '0', 'WITHSCORES')
-  if head[1] then
+  if head[1] and head[2] ~= HELD_SCORE then
     call('ZADD', PREFIX .. 'timers', head[2], 'd:' .. tube)
   else
     call('ZREM', PREFIX .. 'timers', 'd:' .. tube)
@@ -171,10 +171,10 @@ end
 -- Keys    moves ids from delayed:TUBE, reserved:INST and leases to ready:TUBE; reads and writes the
 --         records; splits lease sets in groups:INST; writes timers, paused, counts; reads
 --         instances and their reserved:INST; takes from expiring, tombstones and tombstones:TIME; deletes
---         key:TUBE KEY; reads schedule-dues, schedule-claims
+--         key:TUBE KEY; reads schedule-dues, schedule-claims, job-batch-dues, job-batch-claims
 -- Answer  by how many ms the latest thing was late; 1 if another instance has something due, else
 --         0; for how many jobs the TTR has ended, and their keys; how many dead letters are
---         pending; 1 if a schedule is due, else 0; how many reservations of this instance were
+--         pending; 1 if a schedule is due, else 0; the same for batches of jobs; how many reservations of this instance were
 --         flushed, jobs and lease sets, and their names
 OPS['tick'] = function(i)
   local limit, expired, late, held, lapsed = tonumber(ARGV[i]), {}, 0, 0, 0
@@ -196,6 +196,8 @@ OPS['tick'] = function(i)
   for _, key in ipairs(expired) do say(key) end
   answer(call('HLEN', PREFIX .. 'pending'))
   answer(OPS.note_schedules() and 1 or 0)
+  if sum.job_batches then sum.job_batches.write() end
+  answer(OPS.note_dues('job-batch-dues', 'job-batch-claims') and 1 or 0)
   tell_flushed(tonumber(ARGV[i]))
   return i + 1
 end

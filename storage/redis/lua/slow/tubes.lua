@@ -129,4 +129,5 @@ function OPS.write_slow_counters()
     if sum[name] ~= 0 then count_up(COUNTS, name, sum[name]) end
   end
   if sum.unput > 0 then OPS.return_numbers() end
+  if sum.job_batches then sum.job_batches.write() end
 end

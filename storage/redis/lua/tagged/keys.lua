@@ -66,8 +66,9 @@ local function take_from_holder(j)
   end
 end
 
--- remove deletes a job in any state and of any holder. It returns whether it was reserved.
-local function remove(j)
+-- remove deletes a job in any state and of any holder; batch is that of the job which replaces it, nil if
+-- there is none. It returns whether it was reserved.
+local function remove(j, batch)
   locate(j, false)
   local reserved = j.state == 'reserved'
   if reserved then
@@ -79,6 +80,8 @@ local function remove(j)
     leave_place(j)
   end
   sum.changed = true
+  local f = batch and metadata_of(j)
+  if f and f.batch == batch then j.ends = 'replaced' end
   delete(j)
   return reserved
 end

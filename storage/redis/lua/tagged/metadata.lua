@@ -10,6 +10,7 @@ local function metadata_of(j)
   end
   return j.metadata
 end
+OPS.metadata_of = metadata_of
 
 -- read_group returns the group of a job, false if it has none.
 function OPS.read_group(j)

@@ -20,18 +20,20 @@ end
 OPS.more_key = more_key
 
 -- dead_record returns the record of a dead letter in its new tube: its header, the tube, the
--- body, and metadata with a key, its origin, and the group, the occurrence, the headers and the reason in f.
+-- body, and metadata with a key, its origin, and the group, the occurrence, the batch, the headers and the reason in f.
 local function dead_record(j, f, tube, key, body)
   local head = pack_header({
     letter = 'r', ttr = j.ttr, pri = j.pri, delay = 0, created = NOW, reserves = 0, timeouts = 0, releases = 0,
     buries = 0, kicks = 0, name_length = #tube,
   })
-  local more = (f.group and HAS_GROUP or 0) + (f.occurrence and HAS_OCCURRENCE or 0)
+  local more = (f.group and HAS_GROUP or 0) + (f.occurrence and HAS_OCCURRENCE or 0) + (f.batch and HAS_BATCH or 0)
   local flags = HAS_FROM + (more > 0 and HAS_MORE or 0) + (f.headers and HAS_HEADERS or 0) + (f.capacity > 0 and HAS_REASON or 0)
   local from = struct.pack('>BBc0Bc0I8', flags, #key, key, #j.tube, j.tube, tonumber(sub(j.key, #PREFIX + 1)))
   if more > 0 then from = from .. string.char(more) end
   if f.group then from = from .. struct.pack('Bc0', #f.group, f.group) end
-  from = from .. (f.occurrence or '') .. (f.headers or '') .. pack_reason(f)
+  from = from .. (f.occurrence or '')
+  if f.batch then from = from .. struct.pack('Bc0', #f.batch, f.batch) end
+  from = from .. (f.headers or '') .. pack_reason(f)
   local changing = { parked = NOT_PARKED, failures_before = 0, deliveries_before = 0, lease = 0, length = #from + CHANGING - 2 }
   return head .. tube .. body .. from .. pack_changing(changing)
 end
@@ -49,6 +51,8 @@ local function send_here(j, tube)
   OPS.note('puts', tube, 1)
   enter_ready(dead)
   OPS.put_in(tube)
+  if f.batch then OPS.job_batches().sent_here(j, dead.key) end
+  j.ends = 'moved'
   delete(j)
 end
 

@@ -14,11 +14,14 @@ function OPS.set_pending(j, tube)
   end
   count_up(PREFIX .. 'tube:' .. j.tube, 'pending', 1)
   j.state, sum.buried = 'buried', sum.buried + 1
+  OPS.entered_batch(j)
   note_due(NOW)
 end
 
 -- clear_pending is called for a pending job that is about to be removed.
 function OPS.clear_pending(j)
+  local batches = OPS.job_batches_of(j)
+  if batches then batches.left_pending(j) end
   call('HDEL', PREFIX .. 'pending', sub(j.key, #PREFIX + 1))
   count_up(PREFIX .. 'tube:' .. j.tube, 'pending', -1)
   sum.buried = sum.buried - 1
@@ -87,6 +90,7 @@ OPS['arrive'] = function(i)
     give_key(tube, key, job)
   end
   if j.has_metadata and metadata_of(j).expires then OPS.add_expiry(job, j.metadata.expires) end
+  if j.has_metadata and (j.metadata.batch or j.metadata.after) then OPS.job_batches().arrived(j, ARGV[i + 5]) end
   call('SET', mark, sub(job, #PREFIX + 1), 'EX', MARKED_FOR)
   totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true
   OPS.note('puts', tube, 1)
@@ -105,7 +109,7 @@ OPS['depart'] = function(i)
   local j = load(ARGV[i])
   if j and call('HEXISTS', PREFIX .. 'pending', sub(j.key, #PREFIX + 1)) == 1 then
     OPS.clear_pending(j)
-    sum.changed = true
+    sum.changed, j.ends = true, 'moved'
     delete(j)
   end
   answer(1)

@@ -72,6 +72,16 @@ local function enter_new(tube, key, how, ms, terms, group)
   return 'delayed'
 end
 
+-- enter_held makes a job that was put wait for a batch. It returns its state.
+local function enter_held(tube, key, _, ms, _, group, batches)
+  write_new_jobs()
+  local j = load(key)
+  j.group, j.delay = group ~= '' and group, math.min(math.ceil(ms / 1000), 4294967295)
+  batches.hold(j)
+  save(j)
+  return 'delayed'
+end
+
 -- TAKE_OVER stands for FOLLOW if the other job has been started.
 local TAKE_OVER = 'take over'
 
@@ -131,14 +141,20 @@ local NEW_READY = format('%d;0;5:ready', PUT_NEW)
 -- put_one carries out one of the puts of put-tagged, whose arguments begin at i. It returns the
 -- outcome, and the id of the job that it has made, or that has prevented it.
 local function put_one(tube, i)
-  local key, what, size, record = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 4]), ARGV[i + 8]
+  local key, what, size, record = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 4]), ARGV[i + 9]
   local limits, policy, old, held = limits_of(tube), OPS.policy_of(tube), job_with(tube, key), 0
+  local batches = ARGV[i + 8] ~= '' and OPS.job_batches().read(ARGV[i + 8])
   if what == 0 and policy then what = policy.on_duplicate end
   if what == FOLLOW and old and has_started(old) then what = TAKE_OVER end
   local outcome, other = is_taken(tube, key, what, old)
   if outcome then
     drop_put(record)
     return outcome, other
+  end
+  if batches and batches.is_sealed() then
+    answer(PUT_SEALED)
+    drop_put(record)
+    return PUT_SEALED, 0
   end
   if limits and not has_room(tube, limits, size, old and what ~= TAKE_OVER and size_of(old)) then
     answer(PUT_REFUSED)
@@ -149,11 +165,13 @@ local function put_one(tube, i)
   local job = new_job(record)
   if what == TAKE_OVER then
     lose_key(old)
-  elseif old and remove(old) then
+  elseif old and remove(old, batches and batches.batch) then
     held = sub(old.key, #PREFIX + 1)
   end
   if key ~= '' then give_key(tube, key, job) end
-  local state = enter_new(tube, job, ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 5], ARGV[i + 7])
+  if batches then batches.join(job) end
+  local enters = batches and batches.after and enter_held or enter_new
+  local state = enters(tube, job, ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 5], ARGV[i + 7], batches)
   expire_new(job, tonumber(ARGV[i + 6]), policy, ARGV[i + 2], tonumber(ARGV[i + 3]))
   if held == 0 and state == 'ready' then
     say(NEW_READY)
@@ -169,7 +187,7 @@ end
 -- the tube has no room
 --
 -- ARGV    'put-tagged', tube, known, n, and of each put key, on_duplicate, how, ms, size, terms,
---         expire, group, record
+--         expire, group, batches, record
 --           known         1 if the tube certainly exists
 --           key           '' if it has none
 --           on_duplicate  a tube.OnDuplicate
@@ -179,13 +197,15 @@ end
 --           expire        in how many ms it expires from when it is due, 0 for never; '' if the policy says;
 --                         negative for the time by the clock of Redis at which it does
 --           group         '' if it has none
+--           batches       'TTL;ALL;LENGTH:BATCH' and AFTER: of which batch it is a member, with the length of that name,
+--                         and after which it runs; TTL in ms, 0 if not said; ALL is 1 for after-all; '' if both are ''
 --           record        of a ready job, with metadata
 -- Keys    writes the records, ready: or delayed:TUBE, timers, keys:TUBE, key:TUBE KEY, tube:TUBE,
---         counts, and the keys of the lanes; reads policies, quotas; removes the jobs that had the keys, as delete-key
+--         counts, and the keys of the lanes; reads policies, quotas; removes the jobs that had the keys, as delete-key; of batches job-batches, after:BATCH, members:BATCH
 -- Answer  for each put PUT_NEW, whose number follows from the first one, which each reply has, and
 --         the id of the job that was replaced, if it was reserved, else 0, and the state of the
---         new job; PUT_TOMBSTONE or PUT_DUPLICATE, id and state of the other job, 'gone' for a tombstone; or PUT_REFUSED
-OPS.PUT_ARGUMENTS = 9 -- of each put
+--         new job; PUT_TOMBSTONE or PUT_DUPLICATE, id and state of the other job, 'gone' for a tombstone; or PUT_SEALED or PUT_REFUSED
+OPS.PUT_ARGUMENTS = 10 -- of each put
 OPS['put-tagged'] = function(i)
   local n = tonumber(ARGV[i + 2])
   OPS.put_tagged(ARGV[i], i + 3, n, ARGV[i + 1] == '1')

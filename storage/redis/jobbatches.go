@@ -1,0 +1,397 @@
+package redis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"redstalk/storage"
+	"redstalk/storage/redis/schema"
+	"redstalk/tube"
+)
+
+// Operations on batches of jobs, both encoding and decoding: see lua/jobbatches.
+
+const (
+	// maxMembers is how many members of a batch one call lists at most, and maxSettled for how many jobs one call
+	// carries out a settlement.
+	maxMembers = 250
+	maxSettled = 250
+)
+
+// batchesText returns what the argument batches of a put with tags is, see lua/tagged/put.lua.
+func batchesText(t *tube.Tags) string {
+	if t.Batch == "" && t.After == "" {
+		return ""
+	}
+	return fmt.Sprintf("%d;%s;%d:%s%s", t.BatchTTL.Milliseconds(), boolArg(t.AfterAll), len(t.Batch), t.Batch, t.After)
+}
+
+// isMemberPut returns whether op puts a member of a batch, without a delay or other tags.
+func isMemberPut(op *storage.Op) bool {
+	if !isTaggedPut(op) || op.Delay != 0 || op.Args.Tags.Batch == "" || op.Args.Tags.Group != "" {
+		return false
+	}
+	tags := *op.Args.Tags
+	tags.Group, tags.Batch = tags.Batch, ""
+	return tags.OnlyGroup()
+}
+
+// encodeMemberPuts appends the first puts of members of one batch, to one tube, and returns how many. Those with the
+// same priority and TTR become a range.
+func (p *partition) encodeMemberPuts(c *call, ops []*storage.Op) int {
+	first, same, urgent := ops[0], true, 0
+	batch, ttl := first.Args.Tags.Batch, first.Args.Tags.BatchTTL
+	n := alike(ops, func(op *storage.Op) bool {
+		if !isMemberPut(op) || op.Tube != first.Tube || op.Args.Tags.Batch != batch || op.Args.Tags.BatchTTL != ttl {
+			return false
+		}
+		same = same && op.Pri == first.Pri && op.TTR == first.TTR
+		return true
+	})
+	ops = ops[:n]
+	for _, op := range ops {
+		if op.Pri < tube.UrgentBelow {
+			urgent++
+		}
+	}
+	c.words("job-batches", "put", &first.Tube, boolArg(p.refs.isReported(first.Tube)), n, urgent, sizeOf(ops))
+	if same = same && n >= schema.RangeFrom; same {
+		c.words(&first.Pri, rangeTerms(first))
+	} else {
+		c.words("", "")
+	}
+	c.words(batch, ttl.Milliseconds())
+	block := schema.AppendBatch(nil, batch)
+	for _, op := range ops {
+		if !same {
+			c.words(&op.Pri)
+		}
+		c.addRecordWithBlock(op, block)
+	}
+	c.puts += n
+	c.expect(readMemberPuts, ops...)
+	return n
+}
+
+// readMemberPuts reads the answer to puts of members.
+func readMemberPuts(p *partition, r *reply, ops []*storage.Op) {
+	if !r.found() {
+		for _, op := range ops {
+			op.Answer.Outcome = tube.PutSealed
+		}
+		r.puts += len(ops)
+		return
+	}
+	p.numberPuts(r, ops)
+	for _, op := range ops {
+		if op.Answer.Err == nil {
+			op.Answer.State = tube.Ready
+		}
+	}
+}
+
+// encodeJobBatches appends an operation on batches, or the next part of one.
+func (p *partition) encodeJobBatches(c *call, u *unit, op *storage.Op) {
+	switch op.Kind {
+	case storage.SealBatch:
+		c.words("job-batches", "seal", op.Args.Name)
+		c.expect((*partition).readFound, op)
+	case storage.GetBatch:
+		c.words("job-batches", "get", op.Args.Name)
+		c.expect((*partition).readGetBatch, op)
+	case storage.ListBatches:
+		p.encodeListBatches(c, op)
+	case storage.DueBatches:
+		c.words("job-batches", "due", int(min(op.MaxJobs, maxDue)))
+		c.expect((*partition).readDueBatches, op)
+	case storage.ListMembers:
+		p.encodeListMembers(c, u, op)
+	case storage.CancelBatch:
+		c.words("job-batches", "cancel", op.Args.Name, u.many.last, c.stepSize(&p.batchSizes.flush))
+		c.expect(readCancelBatch(u), op)
+	case storage.SettleBatch:
+		encodeSettleBatch(c, u, op)
+	}
+}
+
+// readJobBatch reads a record; nil if it is broken: only fsck reports that.
+func (p *partition) readJobBatch(r *reply, name string) *tube.JobBatch {
+	b, err := schema.ParseJobBatch(name, r.text())
+	held, failed := r.count(), r.count()
+	if err != nil {
+		return nil
+	}
+	b.Part, b.AfterHeld, b.AfterFailed = p.number, held, failed
+	return b
+}
+
+func (p *partition) readGetBatch(r *reply, ops []*storage.Op) {
+	a := &ops[0].Answer
+	a.Result = &storage.Result{Now: r.instant(), Parts: p.of}
+	if a.NotFound = !r.found(); a.NotFound {
+		return
+	}
+	b := p.readJobBatch(r, ops[0].Args.Name)
+	after := r.readJobs()
+	if a.NotFound = b == nil; b != nil {
+		b.After = after
+		a.Result.Batches = []*tube.JobBatch{b}
+	}
+}
+
+// readJobs reads jobs with their sizes.
+func (r *reply) readJobs() (jobs []tube.JobStats) {
+	for range r.int64() {
+		id, size := r.count(), r.int()
+		if s := r.jobStats(id); s != nil {
+			s.Size = size
+			jobs = append(jobs, *s)
+		}
+	}
+	return jobs
+}
+
+// encodeListBatches appends a list of batches. The cursor is the name of the last one of the page before.
+func (p *partition) encodeListBatches(c *call, op *storage.Op) {
+	count, cursor := countOf(op), ""
+	if count == 0 {
+		op.Answer.Result = &storage.Result{Parts: p.of}
+		return
+	}
+	if op.Args != nil {
+		cursor = op.Args.Cursor
+	}
+	c.words("job-batches", "list", count, cursor)
+	c.expect((*partition).readListBatches, op)
+}
+
+func (p *partition) readListBatches(r *reply, ops []*storage.Op) {
+	result, last := &storage.Result{Now: r.instant(), Parts: p.of}, ""
+	more := r.found()
+	for range r.int64() {
+		last = r.text()
+		if b := p.readJobBatch(r, last); b != nil {
+			result.Batches = append(result.Batches, b)
+		}
+	}
+	if more {
+		result.Cursor = last
+	}
+	ops[0].Answer.Result = result
+}
+
+func (p *partition) readDueBatches(r *reply, ops []*storage.Op) {
+	result := &storage.Result{Now: r.instant()}
+	for range r.int64() {
+		if b := p.readJobBatch(r, r.text()); b != nil {
+			result.Batches = append(result.Batches, b)
+		}
+	}
+	ops[0].Answer.Result = result
+}
+
+// membersCursor is where a page of the members of a batch begins: in a partition, at a position of its index, as
+// the script has it.
+type membersCursor struct {
+	part     int
+	position string
+}
+
+// parseMembersCursor reads a cursor, 'PART.PLACE.OFFSET'; "" is the beginning, and so is an invalid one.
+func parseMembersCursor(text string) (c membersCursor) {
+	words := strings.Split(text, ".")
+	if len(words) != 3 {
+		return c
+	}
+	var numbers [3]uint64
+	for i, word := range words {
+		n, err := strconv.ParseUint(word, 10, 48)
+		if err != nil {
+			return c
+		}
+		numbers[i] = n
+	}
+	return membersCursor{int(numbers[0]), fmt.Sprintf("%d %d", numbers[1], numbers[2])}
+}
+
+// text returns the cursor as a text.
+func (c membersCursor) text() string {
+	return fmt.Sprintf("%d.%s", c.part, strings.ReplaceAll(c.position, " ", "."))
+}
+
+// encodeListMembers appends a part of a list of members. A page has members of one partition only.
+func (p *partition) encodeListMembers(c *call, u *unit, op *storage.Op) {
+	m, count := &u.many, countOf(op)
+	if count == 0 {
+		op.Answer.Result = &storage.Result{}
+		return
+	}
+	if !m.begun {
+		m.begun, m.last = true, parseMembersCursor(op.Args.Cursor).position
+	}
+	limit := min(count-len(m.jobs), maxMembers, c.stepSize(&p.batchSizes.list))
+	c.words("job-batches", "members", op.Args.Name, m.last, limit)
+	c.expect(readListMembers(u, count), op)
+}
+
+// readListMembers reads a part of a list of members, of which a page has that many.
+func readListMembers(u *unit, count int) func(*partition, *reply, []*storage.Op) {
+	return func(p *partition, r *reply, ops []*storage.Op) {
+		m := &u.many
+		m.last = r.text()
+		m.jobs = append(m.jobs, r.readJobs()...)
+		if m.last != "" && len(m.jobs) < count {
+			u.againLater()
+			return
+		}
+		result := &storage.Result{Jobs: m.jobs}
+		if m.last != "" {
+			result.Cursor = membersCursor{p.number, m.last}.text()
+		} else if p.number+1 < p.of {
+			result.Cursor = membersCursor{p.number + 1, "0 0"}.text()
+		}
+		ops[0].Answer.Result = result
+		u.many = manyProgress{}
+	}
+}
+
+// readCancelBatch reads the answer to a part of CancelBatch.
+func readCancelBatch(u *unit) func(*partition, *reply, []*storage.Op) {
+	return func(_ *partition, r *reply, ops []*storage.Op) {
+		more := ""
+		if found := r.found(); found {
+			u.partial.add(ops[0], r.int())
+			more = r.text()
+		} else if u.many.last == "" {
+			ops[0].Answer.NotFound = true
+		}
+		u.many.last = more
+		u.goOnFlushing(more != "", ops[0])
+	}
+}
+
+// encodeSettleBatch appends a part of a settlement.
+func encodeSettleBatch(c *call, u *unit, op *storage.Op) {
+	s := op.Args.Settle
+	limit := min(int(op.MaxJobs)-u.partial.jobs, maxSettled)
+	c.words("job-batches", "settle", op.Args.Name, strconv.FormatUint(s.Stamp, 10), int(s.Verdict), schema.DueText(s.Due), boolArg(s.Forget),
+		fateWord(s.Verdict.Fate(false)), fateWord(s.Verdict.Fate(true)), limit)
+	c.expect(readSettleBatch(u, limit), op)
+}
+
+// fateWord returns the name of a fate in the script.
+func fateWord(f tube.Fate) string {
+	return [...]string{tube.FateHeld: "held", tube.FateRun: "run", tube.FateParkFailed: "failed", tube.FateParkUnsealed: "unsealed"}[f]
+}
+
+// readSettleBatch reads the answer to a part of a settlement. If a later part is not possible any more, the record
+// is due.
+func readSettleBatch(u *unit, limit int) func(*partition, *reply, []*storage.Op) {
+	return func(_ *partition, r *reply, ops []*storage.Op) {
+		op, n := ops[0], 0
+		if r.found() {
+			n = r.int()
+		} else if u.partial.op != op {
+			op.Answer.NotFound = true
+		}
+		u.partial.add(op, n)
+		u.goOnFlushing(n == limit && n > 0 && u.partial.jobs < int(op.MaxJobs), op)
+	}
+}
+
+// Answers of several partitions are merged.
+
+// mergeBatch adds the answer of one partition about a batch.
+func mergeBatch(whole, a *storage.Answer) {
+	if whole.Result == nil {
+		whole.Result = &storage.Result{}
+	}
+	whole.NotFound = whole.NotFound && a.NotFound
+	whole.Count += a.Count
+	if a.Result != nil {
+		addBatches(whole.Result, a.Result)
+	}
+}
+
+// addBatches adds the records of one partition, and its time.
+func addBatches(to, from *storage.Result) {
+	to.Batches = append(to.Batches, from.Batches...)
+	to.Now, to.Parts = max(to.Now, from.Now), from.Parts
+}
+
+// mergeDueBatches adds the records of one partition that are due, the earliest first. Others can fail.
+func mergeDueBatches(whole, a *storage.Answer) {
+	switch {
+	case a.Err != nil:
+		if whole.Result == nil {
+			whole.Err = a.Err
+		}
+		return
+	case whole.Result == nil:
+		*whole = *a
+		return
+	}
+	addBatches(whole.Result, a.Result)
+	slices.SortFunc(whole.Result.Batches, func(a, b *tube.JobBatch) int {
+		return cmp.Or(cmp.Compare(a.Due, b.Due), compareBatches(a, b))
+	})
+}
+
+func compareBatches(a, b *tube.JobBatch) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Part, b.Part))
+}
+
+// mergeBatches adds a page of the batches of one partition to one of all.
+func mergeBatches(op *storage.Op, a *storage.Answer) {
+	whole := &op.Answer
+	if whole.Result == nil {
+		*whole = *a
+		return
+	}
+	result, end := whole.Result, whole.Result.Cursor
+	if other := a.Result.Cursor; end == "" || other != "" && other < end {
+		end = other
+	}
+	addBatches(result, a.Result)
+	slices.SortFunc(result.Batches, compareBatches)
+	if end != "" {
+		result.Batches = slices.DeleteFunc(result.Batches, func(b *tube.JobBatch) bool { return b.Name > end })
+	}
+	names := 0
+	for i, b := range result.Batches {
+		if i > 0 && b.Name == result.Batches[i-1].Name {
+			continue
+		}
+		if names++; names > countOf(op) {
+			result.Batches, end = result.Batches[:i], result.Batches[i-1].Name
+			break
+		}
+	}
+	result.Cursor = end
+}
+
+// sealFirst seals the batch of a CancelBatch in all partitions, if there is one, before its members are removed
+// anywhere.
+func (t *trip) sealFirst(op *storage.Op) {
+	get := &storage.Batch{Ops: []storage.Op{{Kind: storage.GetBatch, Args: op.Args}}}
+	seal := &storage.Batch{Ops: []storage.Op{{Kind: storage.SealBatch, Args: op.Args}}}
+	end := func(a storage.Answer) {
+		op.Answer = storage.Answer{NotFound: a.NotFound, Err: a.Err}
+		if t.sealed = !a.NotFound && a.Err == nil; !t.sealed {
+			t.next++
+		}
+		t.goOn()
+	}
+	seal.Done = func() { end(seal.Ops[0].Answer) }
+	get.Done = func() {
+		if a := get.Ops[0].Answer; a.NotFound || a.Err != nil {
+			end(a)
+			return
+		}
+		t.store.route([]*storage.Batch{seal})
+	}
+	t.store.route([]*storage.Batch{get})
+}

@@ -1,0 +1,154 @@
+-- The records of batches of jobs. The hash job-batches has them by name, as texts: package schema
+-- describes the form. b, below, is a record as a table with these fields: name, created, ttl, sealed, pending,
+-- parked, done, gone, stamp, verdict, since and due, math.huge for never. A batch of operations reads each record
+-- once, changes the table, and writes it at its end. A record is in job-batch-dues by when it is due, or, if it was
+-- handed out because of that, in job-batch-claims by when the claim ends.
+
+local call, sub, format = redis.call, string.sub, string.format
+local RECORDS, NAMES = PREFIX .. 'job-batches', PREFIX .. 'job-batch-names'
+local DUES, CLAIMS = PREFIX .. 'job-batch-dues', PREFIX .. 'job-batch-claims'
+local AFTER, MEMBERS, NEVER = PREFIX .. 'after:', PREFIX .. 'members:', '-'
+
+-- B has the functions that other files need, B.commands the operations by their names, each given the index of
+-- its first argument. It returns the index after its last one.
+local B = { commands = {} }
+local COMMANDS = B.commands
+
+local records = {} -- by name, as far as they were read; false if there is none
+local dirty = {} -- those that must be written
+
+-- unpack_record returns the record with a name in a text; nil if that is broken, or false.
+local function unpack_record(name, text)
+  local created, ttl, sealed, pending, parked, done, gone, stamp, verdict, since, due =
+    string.match(text or '', '^(%d+) (%d+) ([01]) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+  if not created then return nil end
+  return {
+    name = name, created = tonumber(created), ttl = tonumber(ttl), sealed = sealed == '1', pending = tonumber(pending), parked = tonumber(parked),
+    done = tonumber(done), gone = tonumber(gone), stamp = tonumber(stamp), verdict = tonumber(verdict), since = tonumber(since), due = tonumber(due) or math.huge,
+  }
+end
+
+local function due_text(b) return b.due < math.huge and format('%.0f', b.due) or NEVER end
+
+local function pack_record(b)
+  return format('%.0f %.0f %d %.0f %.0f %.0f %.0f %.0f %d %.0f %s', b.created, b.ttl, b.sealed and 1 or 0, b.pending, b.parked, b.done, b.gone,
+    b.stamp, b.verdict, b.since, due_text(b))
+end
+
+-- record_of returns the record with a name; false if there is none.
+local function record_of(name)
+  if records[name] == nil then records[name] = unpack_record(name, call('HGET', RECORDS, name)) or false end
+  return records[name]
+end
+
+-- change notes that a record must be written.
+local function change(b)
+  dirty[b], sum.job_batches, sum.changed = true, B, true
+end
+
+-- set_due sets when a record is due, and ends its claim.
+local function set_due(b, at)
+  b.due, b.moved = at, true
+  change(b)
+end
+
+-- due_now makes a record due. It is not due later than before.
+local function due_now(b) set_due(b, math.min(b.due, NOW)) end
+
+-- set_deadline makes a record due when the batch must have been sealed, unless it is due already.
+local function set_deadline(b)
+  if b.due > NOW then
+    set_due(b, b.created + (b.ttl > 0 and b.ttl or DEFAULT_TTL))
+  else
+    due_now(b)
+  end
+end
+
+-- make returns the record with a name, a new one if there is none, and whether it is new. ttl is 0 if none is said.
+local function make(name, ttl)
+  local b, is_new = record_of(name), false
+  if not b then
+    b, is_new = { name = name, created = NOW, ttl = 0, sealed = false, pending = 0, parked = 0, done = 0, gone = 0, stamp = 0, verdict = OPEN, since = 0, due = math.huge }, true
+    records[name] = b
+    call('ZADD', NAMES, '0', name)
+    set_deadline(b)
+  end
+  if ttl > 0 and b.ttl == 0 then
+    b.ttl = ttl
+    change(b)
+    if not b.sealed then set_deadline(b) end
+  end
+  return b, is_new
+end
+
+-- changed is called when the counts of a record have changed: it is due if its members have ended.
+local function changed(b)
+  change(b)
+  if b.sealed and b.pending == 0 then due_now(b) end
+end
+
+local function seal(b)
+  if b.sealed then return end
+  b.sealed, b.stamp = true, b.stamp + 1
+  due_now(b)
+end
+
+-- add_members adds n jobs with consecutive numbers, of which key is the first, to the index of members.
+local function add_members(b, key, n)
+  local first = tonumber(sub(key, #PREFIX + 1, KEY_LENGTH))
+  b.added = b.added or {}
+  local last = b.added[#b.added]
+  if last and last.first + last.n * partitions == first then
+    last.n = last.n + n
+  else
+    b.added[#b.added + 1] = { first = first, n = n }
+  end
+  change(b)
+end
+
+-- write_members appends what was added to the index, as 'ID', or 'ID;COUNT' for several jobs.
+local MOST = 1000 -- arguments of a command
+local function write_members(b)
+  local names = {}
+  for k, added in ipairs(b.added or {}) do
+    names[#names + 1] = added.n > 1 and format('%.0f;%d', added.first, added.n) or format('%.0f', added.first)
+    if #names == MOST or k == #b.added then
+      call('RPUSH', MEMBERS .. b.name, unpack(names))
+      names = {}
+    end
+  end
+  b.added = nil
+end
+
+-- write_due puts a record where it belongs because of when it is due.
+local function write_due(b)
+  call('ZREM', CLAIMS, b.name)
+  if b.due == math.huge then
+    call('ZREM', DUES, b.name)
+  else
+    call('ZADD', DUES, due_text(b), b.name)
+    note_due(b.due)
+  end
+  b.moved = false
+end
+
+-- write writes the records that have changed.
+function B.write()
+  for b in pairs(dirty) do
+    call('HSET', RECORDS, b.name, pack_record(b))
+    write_members(b)
+    if b.moved then write_due(b) end
+    dirty[b] = nil
+  end
+  sum.job_batches = nil
+end
+
+-- remove_record removes a record and all that belongs to it.
+local function remove_record(b)
+  B.write()
+  records[b.name] = false
+  call('HDEL', RECORDS, b.name)
+  for _, set in ipairs({ NAMES, DUES, CLAIMS }) do call('ZREM', set, b.name) end
+  call('UNLINK', MEMBERS .. b.name, AFTER .. b.name)
+  sum.changed = true
+end

@@ -1,0 +1,98 @@
+-- Settlements.
+
+-- run lets a job run that was held, or parked because of the batch.
+local function run(j, f)
+  f.after, f.after_void, f.parked = nil, true, NOT_PARKED
+  OPS.save_metadata(j)
+  enter(j, 'delayed') -- without a delay it is ready
+end
+
+-- park parks a held job.
+local function park(j, f, why)
+  f.parked = why
+  OPS.save_metadata(j)
+  OPS.note('parked', j.tube, 1)
+  enter(j, 'buried')
+  add_after(f, j.key, 'buried')
+end
+
+-- FATES is what a fate does, and the least numbers of the jobs that it changes in after:BATCH.
+local FATES = {
+  held = { numbers = {} },
+  run = { numbers = { 0, PARKED }, carry_out = run },
+  failed = { numbers = { 0 }, carry_out = function(j, f) park(j, f, PARKED_FAILED) end },
+  unsealed = { numbers = { 0 }, carry_out = function(j, f) park(j, f, PARKED_UNSEALED) end },
+}
+
+-- settle_job carries out a fate for an after-job of a batch, and returns whether there is that job.
+local function settle_job(name, key, fates)
+  local j = load(key)
+  local f = j and j.has_metadata and OPS.metadata_of(j)
+  if not f or f.after ~= name then
+    call('ZREM', AFTER .. name, key)
+    return false
+  end
+  j.settled = true
+  leave_place(j)
+  fates[f.after_all].carry_out(j, f)
+  save(j)
+  return true
+end
+
+-- settle_some does that for up to limit of the jobs that have such a fate, and returns how many.
+local function settle_some(name, numbers, fates, limit)
+  local n = 0
+  for _, key in ipairs(first_after(name, numbers, limit)) do
+    if settle_job(name, key, fates) then n = n + 1 end
+  end
+  return n
+end
+
+-- forget removes a record if nothing needs it, and returns whether it has.
+local function forget(b)
+  if b.pending + b.parked > 0 or call('ZCARD', AFTER .. b.name) > 0 then return false end
+  remove_record(b)
+  return true
+end
+
+-- settle carries out the settlement whose arguments begin at i, and returns how many jobs it has changed; nil
+-- if it is not possible.
+local function settle(b, i)
+  if format('%.0f', b.stamp) ~= ARGV[i + 1] then return nil end
+  if ARGV[i + 4] == '1' then return forget(b) and 0 or nil end
+  local fates, numbers = { [0] = FATES[ARGV[i + 5]], [1] = FATES[ARGV[i + 6]] }, {}
+  for all = 0, 1 do
+    for _, number in ipairs(fates[all].numbers) do numbers[#numbers + 1] = number + all end
+  end
+  local verdict = tonumber(ARGV[i + 2])
+  if b.verdict ~= verdict then b.verdict, b.since = verdict, NOW end
+  local n = settle_some(b.name, numbers, fates, tonumber(ARGV[i + 7]))
+  set_due(b, tonumber(ARGV[i + 3]) or math.huge)
+  if first_after(b.name, numbers, 1)[1] then due_now(b) end
+  return n
+end
+
+-- job-batches settle: carries out a verdict
+--
+-- ARGV    'job-batches', 'settle', name, stamp, verdict, due, forget, after, after_all, limit
+--           stamp             of the record; with another one nothing is done
+--           due               when it is due next, ms; NEVER for never
+--           forget            1 to remove it instead
+--           after, after_all  what becomes of such after-jobs, one of FATES
+--           limit             how many jobs at most
+-- Keys    writes job-batches, -dues and -claims, after:BATCH, the records; moves the jobs from delayed: and buried:TUBE to
+--         ready:, delayed: and buried:TUBE; writes timers, counts
+-- Answer  1, and how many jobs it has changed; or 0 if nothing was done: then the record, if there is one, is due
+function COMMANDS.settle(i)
+  local b = record_of(ARGV[i])
+  local n = b and settle(b, i)
+  answer(n and 1 or 0)
+  if n then
+    answer(n)
+  elseif b then
+    due_now(b)
+  end
+  return i + 8
+end
+
+return B
