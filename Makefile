@@ -27,6 +27,10 @@ APT_TOOLS = redis-server beanstalkd gcc
 PHP_TOOLS = phpunit composer php-laravel-framework php-symfony-framework-bundle php-symfony-messenger \
   php-symfony-redis-messenger php-symfony-yaml php-sqlite3 php-redis
 
+# And the other clients.
+PYTHON_TOOLS = python3 python3-mypy openssl
+TYPESCRIPT_TOOLS = nodejs npm openssl
+
 .DEFAULT_GOAL := help
 
 .PHONY: help build run test test-long test-php test-python test-typescript test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
@@ -76,6 +80,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(LONG_REDSTALKD) -test.timeout 30m -test.run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' -move-jobs 30000 -move-kills 3 -import-jobs 100000
 	$(GO) test -count=1 -timeout 15m -run '^TestRenameModule$$' .
 	cd clients/go && $(LONG) -timeout 15m -run '^(TestChaos|TestManyJobs)$$' ./worker
+	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) # now, as apt runs only once at a time
 	$(MAKE) -j 2 --output-sync test-php test-python test-typescript
 
 # Most tests wait more than they compute, so several files are tested at the same time.
@@ -84,13 +89,13 @@ test-php: build deps ## test clients/php with Laravel and Symfony on each engine
 	cd clients/php && find tests -name '*Test.php' | xargs -P 4 -n 1 timeout 300 phpunit
 
 test-python: build deps ## test clients/python on each engine and on beanstalkd
-	@sh tools/deps.sh python3 python3-mypy openssl
+	@sh tools/deps.sh $(PYTHON_TOOLS)
 	cd clients/python && /usr/bin/python3 -m mypy redstalk
 	cd clients/python && ls tests/test_*.py | xargs -P 4 -n 1 timeout 120 python3 -W ignore -m unittest
 
 # The compiler is the only thing that comes from npm. Where npm has no network, nothing is tested.
 test-typescript: build deps ## test clients/typescript on each engine and on beanstalkd
-	@sh tools/deps.sh nodejs npm openssl
+	@sh tools/deps.sh $(TYPESCRIPT_TOOLS)
 	cd clients/typescript && if npm ci --ignore-scripts --no-audit --no-fund; then timeout 120 npm test; else echo "clients/typescript was not tested: npm has failed" >&2; fi
 
 # Chromium is large, so only those targets install it that need it.
