@@ -27,6 +27,10 @@ APT_TOOLS = redis-server beanstalkd gcc
 PHP_TOOLS = phpunit composer php-laravel-framework php-symfony-framework-bundle php-symfony-messenger \
   php-symfony-redis-messenger php-symfony-yaml php-sqlite3 php-redis
 
+# And the other clients.
+PYTHON_TOOLS = python3 python3-mypy openssl
+TYPESCRIPT_TOOLS = nodejs npm openssl
+
 .DEFAULT_GOAL := help
 
 .PHONY: help build run test test-long test-php test-python test-typescript test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
@@ -51,30 +55,33 @@ test: deps ## run the tests that fit into minutes, installing what they need
 	cd clients/go && $(GO) test -short -race -vet=off -timeout 15m -ldflags='-s -w' ./...
 	cd clients/go/otel && $(GO) test -short -race -vet=off -timeout 5m ./...
 
-# First everything, without -short; then the random tests again, at more length.
+# First everything, without -short; then the random tests again, at more length. The test program of
+# cmd/redstalkd is linked once for all its lines, and like the others without debug information.
+LONG = $(GO) test -race -vet=off -count=1 -ldflags='-s -w'
+LONG_REDSTALKD = cd cmd/redstalkd && ../../bin/redstalkd.test
 test-long: deps ## run the tests that make test leaves out, and the random ones at more length
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 15 -walks 8 -large-segments 4
-	$(GO) test -race -count=1 -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 30
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash|TestManyBodiesAreNotHeld|TestTasksBehindTheTables|TestFrames|TestDamagedTable|TestTasksGoOn|TestCutOrRemoved|TestWrittenWhileHeavyIsSynced|TestClosedWhileSyncing)$$' ./storage/embedded -args -faults 3 -stress 3s
-	$(GO) test -race -count=1 -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 15
-	$(GO) test -race -count=1 -timeout 25m -run '^(TestSuite.*|TestTwoInstances|TestGroupsOfTwoInstances|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 12
-	$(GO) test -race -count=1 -timeout 15m -run '^TestAgainstItself$$' ./tools/conformance/differ -args -plain 1000 -timed 100
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestKeyedLies|TestInstances|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./server/schedule ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestTranscripts|TestExtensions)$$' ./cmd/redstalkd -args -every-engine
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestFaultProxy|TestRateOfThreeInstances|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled|TestPasswordIsNotPrinted|TestDiskReserve|TestHowManyInstances|TestHostileBodies|TestPushLedgerKilled|TestDiskFull|TestClusterFailover)$$' ./cmd/redstalkd
-	$(GO) test -race -count=1 -timeout 15m -run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' ./cmd/redstalkd -args -rare 2
-	$(GO) test -race -count=1 -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
-	$(GO) test -race -count=1 -timeout 15m -run '^TestCrash' ./cmd/redstalkd -args -crash-rounds 10
-	$(GO) test -race -count=1 -timeout 30m -run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' ./cmd/redstalkd -args -differ-commands 3000
-	$(GO) test -race -count=1 -timeout 30m -run '^TestChaos$$' ./cmd/redstalkd -args -ha-long -chaos-rounds 2
+	$(LONG) -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 10 -walks 5 -large-segments 4
+	$(LONG) -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 15
+	$(LONG) -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash|TestManyBodiesAreNotHeld|TestTasksBehindTheTables|TestFrames|TestDamagedTable|TestTasksGoOn|TestCutOrRemoved|TestWrittenWhileHeavyIsSynced|TestClosedWhileSyncing)$$' ./storage/embedded -args -faults 3 -stress 3s
+	$(LONG) -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 10
+	$(LONG) -timeout 25m -run '^(TestSuite.*|TestTwoInstances|TestGroupsOfTwoInstances|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 5
+	$(LONG) -timeout 15m -run '^TestAgainstItself$$' ./tools/conformance/differ -args -plain 1000 -timed 100
+	$(LONG) -timeout 15m -run '^(TestKeyedLies|TestInstances|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./server/schedule ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
+	$(LONG) -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
+	$(LONG) -c -o bin/redstalkd.test ./cmd/redstalkd
+	$(LONG_REDSTALKD) -test.timeout 15m -test.run '^(TestTranscripts|TestExtensions)$$' -every-engine
+	$(LONG_REDSTALKD) -test.timeout 15m -test.run '^(TestFaultProxy|TestRateOfThreeInstances|TestSlotMigration|TestGatewayInstances|TestPushLedger|TestImportKilled|TestPasswordIsNotPrinted|TestDiskReserve|TestHowManyInstances|TestHostileBodies|TestPushLedgerKilled|TestDiskFull|TestClusterFailover)$$'
+	$(LONG_REDSTALKD) -test.timeout 15m -test.run '^(TestLateness|TestDueAtTheLimit|TestWaitsThatEndWhenDue)$$' -rare 2
+	$(LONG) -timeout 15m -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 10000
+	$(LONG_REDSTALKD) -test.timeout 15m -test.run '^TestCrash' -crash-rounds 6
+	$(LONG_REDSTALKD) -test.timeout 30m -test.run '^TestDiffer(OnTwoInstances|InPartitions|OnCluster)?$$' -differ-commands 2000
+	$(LONG_REDSTALKD) -test.timeout 30m -test.run '^TestChaos$$' -ha-long -chaos-rounds 2
 	$(GO) test -count=1 -timeout 15m -run '^TestAsBeanstalkdReads$$' ./storage/beanstalkd -args -binlog-seeds 25
-	$(GO) test -race -count=1 -timeout 30m -run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' ./cmd/redstalkd -args -move-jobs 50000 -move-kills 4 -import-jobs 200000
+	$(LONG_REDSTALKD) -test.timeout 30m -test.run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' -move-jobs 30000 -move-kills 3 -import-jobs 100000
 	$(GO) test -count=1 -timeout 15m -run '^TestRenameModule$$' .
-	cd clients/go && $(GO) test -race -count=1 -timeout 15m -run '^(TestChaos|TestManyJobs)$$' ./worker
-	$(MAKE) test-php
-	$(MAKE) test-python
-	$(MAKE) test-typescript
+	cd clients/go && $(LONG) -timeout 15m -run '^(TestChaos|TestManyJobs)$$' ./worker
+	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) # now, as apt runs only once at a time
+	$(MAKE) -j 2 --output-sync test-php test-python test-typescript
 
 # Most tests wait more than they compute, so several files are tested at the same time.
 test-php: build deps ## test clients/php with Laravel and Symfony on each engine and on beanstalkd
@@ -82,13 +89,13 @@ test-php: build deps ## test clients/php with Laravel and Symfony on each engine
 	cd clients/php && find tests -name '*Test.php' | xargs -P 4 -n 1 timeout 300 phpunit
 
 test-python: build deps ## test clients/python on each engine and on beanstalkd
-	@sh tools/deps.sh python3 python3-mypy openssl
+	@sh tools/deps.sh $(PYTHON_TOOLS)
 	cd clients/python && /usr/bin/python3 -m mypy redstalk
 	cd clients/python && ls tests/test_*.py | xargs -P 4 -n 1 timeout 120 python3 -W ignore -m unittest
 
 # The compiler is the only thing that comes from npm. Where npm has no network, nothing is tested.
 test-typescript: build deps ## test clients/typescript on each engine and on beanstalkd
-	@sh tools/deps.sh nodejs npm openssl
+	@sh tools/deps.sh $(TYPESCRIPT_TOOLS)
 	cd clients/typescript && if npm ci --ignore-scripts --no-audit --no-fund; then timeout 120 npm test; else echo "clients/typescript was not tested: npm has failed" >&2; fi
 
 # Chromium is large, so only those targets install it that need it.

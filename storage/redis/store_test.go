@@ -5,6 +5,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +17,10 @@ import (
 	"redstalk/storage/redis/schema"
 	"redstalk/storage/storetest"
 )
+
+// onlyErrors is the log of the suite. Its clock moves by hand and its servers do not persist, so each store
+// would warn of both.
+var onlyErrors = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 
 // engines opens stores on one Redis, each engine in a namespace of its own, with
 // a clock that is moved by hand, and with lease sets of two jobs. Every second one
@@ -39,6 +45,7 @@ func (e *engines) fresh(testing.TB) *storetest.Engine {
 		URL: e.url, Namespace: e.namespace(e.opened), Partitions: e.partitions,
 		skew:         func() time.Duration { return time.Duration(ahead.Load()) },
 		leaseSetFrom: 2, noBodyCache: e.opened%2 == 0, largeFrom: e.largeFrom, tickPatience: patient,
+		Log: onlyErrors,
 	}
 	open := func(t testing.TB) storage.Store {
 		s, err := Open(context.Background(), o)

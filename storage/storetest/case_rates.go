@@ -59,6 +59,7 @@ func (b *harness) startsIn(d, period time.Duration) (starts []moment) {
 // testRateExact: with a rate of 100/s there are exactly 100 starts a second, in virtual time.
 func testRateExact(b *harness) {
 	b.reopens = false // rates are lost
+	b.usePlain()
 	limits, period := tube.Limits{Rates: tube.Rates{100, 0, 0}}, time.Second
 	if b.engine.runsByItself() {
 		limits, period = perMinute(100), time.Minute

@@ -319,7 +319,9 @@ func (h *history) follow(batch []storage.Op) {
 			mine[i].Answer.Soon = batch[i].Answer.Soon
 		}
 		if diff := differ(&batch[i].Answer, &mine[i].Answer, h.engine.unit()); diff != "" {
-			h.Fatalf("the store and the model differ: %s\nmodel: %s%s\nafter:\n%s", diff, show(&mine[i].Answer), h.model.describeLanes(), strings.Join(h.log, "\n"))
+			last := len(h.log) - 1
+			h.Fatalf("the store and the model differ: %s\n%s\nmodel: %s%s\nafter:\n%s",
+				diff, h.log[last], show(&mine[i].Answer), h.model.describeLanes(), strings.Join(h.log[:last], "\n"))
 		}
 		h.learnLease(&batch[i])
 	}

@@ -31,7 +31,7 @@ func (h *history) randomScheduleOp(op storage.Op) storage.Op {
 	case n < 15:
 		op.Kind, op.MaxJobs = storage.ListSchedules, 100
 	case n < 16:
-		op.Kind = storage.DeleteSchedule
+		op.Kind, op.Tube = storage.DeleteSchedule, []string{"", scheduleTubes[name]}[r.IntN(2)]
 	default:
 		op.Kind, op.MaxJobs = storage.DueSchedules, uint32(1+r.IntN(3))
 		if h.learner != nil { // it can have several parts
