@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -114,6 +116,20 @@ func TestUnknownVariables(t *testing.T) {
 	_, _, log := runCheck(nil, unknown)
 	if !strings.Contains(log, "unknown variables: REDSTALK_MAX_JOBSIZE, REDSTALK_PROT, REDSTALK_VERSION;") || strings.Contains(log, "sesame") {
 		t.Errorf("%s", log)
+	}
+}
+
+// TestPackagedSettings: the server accepts all values of the packaged file of settings together, also those in comments.
+func TestPackagedSettings(t *testing.T) {
+	t.Parallel()
+	text := must(os.ReadFile("../../tools/packages/redstalkd.env"))(t)
+	variables := make(map[string]string)
+	for _, m := range regexp.MustCompile(`(?m)^#?(REDSTALK_\w+)=(.*)$`).FindAllStringSubmatch(string(text), -1) {
+		variables[m[1]] = m[2]
+	}
+	s, err := configure(nil, func(name string) (string, bool) { value, found := variables[name]; return value, found }, io.Discard)
+	if err != nil || len(s.origins) != len(variables) {
+		t.Errorf("%v; %d of %d variables are read", err, len(s.origins), len(variables))
 	}
 }
 
