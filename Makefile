@@ -29,7 +29,7 @@ PHP_TOOLS = phpunit composer php-laravel-framework php-symfony-framework-bundle 
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-php test-python test-typescript test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
+.PHONY: help build run test test-long test-php test-python test-typescript test-clients test-prometheus test-kubernetes deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -75,6 +75,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(MAKE) test-php
 	$(MAKE) test-python
 	$(MAKE) test-typescript
+	$(MAKE) test-kubernetes
 
 # Most tests wait more than they compute, so several files are tested at the same time.
 test-php: build deps ## test clients/php with Laravel and Symfony on each engine and on beanstalkd
@@ -148,6 +149,10 @@ test-clients: deps ## run third-party clients (PHP, Ruby, Node, Go, nc) on beans
 test-prometheus: build deps ## let a real Prometheus scrape two instances on one Redis for a minute, with the alert rules
 	@sh tools/deps.sh prometheus curl
 	@sh tools/prometheus.sh
+
+# Helm, Kustomize and the types of Kubernetes are a module of their own: the server does not depend on them.
+test-kubernetes: ## render the Helm chart and the Kustomize directories, and check every object against the Go types of Kubernetes
+	cd tools/deploy/kubernetes && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 attack: build deps ## attack a running redstalk with what hurts queue servers, and print the effect on other clients; ATTACKS=a,b selects
 	bin/stalkbench attack --bin bin/redstalkd --only '$(ATTACKS)'
