@@ -104,6 +104,28 @@ func TestCheckReadsFiles(t *testing.T) {
 	}
 }
 
+// TestCheckOldProgram: values of the file of an older program have its path as their source, unless a flag overrides them.
+func TestCheckOldProgram(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "dq.ini")
+	text := "bind_address = 127.0.0.1:9277\nqueue_block_timeout = 100\nredis.host = 10.0.0.5:6379\nredis.password = open-sesame\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, log := runCheck([]string{"ouqiang", "-c", file, "--gateway-wait", "7s"}, nil)
+	for _, want := range []string{
+		`gateway +ouqiang=127\.0\.0\.1:9277 +` + file, `store +redis://xxxxx@10\.0\.0\.5:6379\S* +` + file,
+		`gateway-wait +7s +--gateway-wait`, `port +0 +in place of an old program`, `max-job-size +16777216 +in place of an old program`,
+	} {
+		if code != 0 || !regexp.MustCompile(`(?m)^`+want+`$`).MatchString(out) {
+			t.Errorf("%d, no %q in\n%s%s", code, want, out, log)
+		}
+	}
+	if strings.Contains(out+log, "sesame") {
+		t.Error(out, log)
+	}
+}
+
 // TestUnknownVariables: a variable that is no setting is warned of, unless the client redstalk or Kubernetes means it.
 func TestUnknownVariables(t *testing.T) {
 	t.Parallel()

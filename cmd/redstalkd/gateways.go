@@ -166,12 +166,13 @@ func readOldProgram(args []string) (rest []string, apply func(*settings) error, 
 			return nil, nil, usageError("%s needs the name of a file", old.flag)
 		}
 	}
-	if apply, err = old.read(path); err != nil {
+	change, err := old.read(path)
+	if err != nil {
 		return nil, nil, failure(exitUsage, "%w", err)
 	}
 	return rest, func(s *settings) error {
 		before := *s
-		err := apply(s)
+		err := change(s)
 		s.recordFile(path, &before)
 		return err
 	}, nil

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kedacore/keda/v2/apis/keda/v1alpha1"
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	strict "sigs.k8s.io/json"
 )
@@ -31,7 +31,25 @@ var kinds = map[string]func() any{
 	"policy/v1/PodDisruptionBudget":           func() any { return new(policy.PodDisruptionBudget) },
 	"networking.k8s.io/v1/NetworkPolicy":      func() any { return new(networking.NetworkPolicy) },
 	"monitoring.coreos.com/v1/ServiceMonitor": func() any { return new(monitoring.ServiceMonitor) },
-	"keda.sh/v1alpha1/ScaledObject":           func() any { return new(v1alpha1.ScaledObject) },
+	"keda.sh/v1alpha1/ScaledObject":           func() any { return new(scaledObject) },
+}
+
+// scaledObject has what the example uses of keda.sh/v1alpha1. KEDA's own types would bring in all of its module.
+type scaledObject struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		ScaleTargetRef struct {
+			Name string `json:"name"`
+		} `json:"scaleTargetRef"`
+		MinReplicaCount int32 `json:"minReplicaCount"`
+		MaxReplicaCount int32 `json:"maxReplicaCount"`
+		Triggers        []struct {
+			Type       string            `json:"type"`
+			MetricType string            `json:"metricType"`
+			Metadata   map[string]string `json:"metadata"`
+		} `json:"triggers"`
+	} `json:"spec"`
 }
 
 // typed returns an object as a value of the Go type of its kind. Unknown and repeated fields are errors.
@@ -67,7 +85,7 @@ type deployed struct {
 	budget   *policy.PodDisruptionBudget
 	policies []*networking.NetworkPolicy
 	monitor  *monitoring.ServiceMonitor
-	scaled   *v1alpha1.ScaledObject
+	scaled   *scaledObject
 }
 
 func sorted(t *testing.T, objects []map[string]any) (d deployed) {
@@ -91,7 +109,7 @@ func sorted(t *testing.T, objects []map[string]any) (d deployed) {
 			d.policies = append(d.policies, o)
 		case *monitoring.ServiceMonitor:
 			d.monitor = o
-		case *v1alpha1.ScaledObject:
+		case *scaledObject:
 			d.scaled = o
 		}
 	}
@@ -294,8 +312,8 @@ func TestValues(t *testing.T) {
 		"engine: redis":                                            "redis.url",
 		"redis: {url: 'http://redis'}":                             "url",
 		"engine: embedded\nreplica: 2":                             "replica",
-		"engine: embedded\nsettings: {PORT: 7}":                    "settings",
-		"engine: embedded\nsettings: {max: 7}":                     "settings",
+		"engine: embedded\nsettings: {PORT: 7}":                    "PORT",
+		"engine: embedded\nsettings: {max: 7}":                     "max",
 		"engine: embedded\ngrace: 20":                              "grace",
 		"engine: embedded\nvolume: {size: big}":                    "size",
 		"engine: embedded\nvolume: {accessModes: [ReadWriteMany]}": "accessModes",
