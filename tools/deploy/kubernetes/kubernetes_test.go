@@ -198,6 +198,11 @@ func (d *deployed) checkPod(t *testing.T) {
 			t.Errorf("the variable %s is %q", e.Name, e.Value)
 		}
 	}
+	for _, arg := range c.Args {
+		if name, _, _ := strings.Cut(arg, "="); !strings.Contains(string(flags), "`"+name) {
+			t.Errorf("there is no flag %s", name)
+		}
+	}
 	switch {
 	case d.workload == "Deployment" && (env["REDSTALK_STORE"] != "" || c.EnvFrom[0].SecretRef.Name == ""):
 		t.Errorf("the store: %v, %v", env, c.EnvFrom)
@@ -312,8 +317,8 @@ func TestValues(t *testing.T) {
 		"engine: redis":                                            "redis.url",
 		"redis: {url: 'http://redis'}":                             "url",
 		"engine: embedded\nreplica: 2":                             "replica",
-		"engine: embedded\nsettings: {PORT: 7}":                    "PORT",
-		"engine: embedded\nsettings: {max: 7}":                     "max",
+		"engine: embedded\nsettings: {port: 7}":                    "port",
+		"engine: embedded\nsettings: {MAX: 7}":                     "MAX",
 		"engine: embedded\ngrace: 20":                              "grace",
 		"engine: embedded\nvolume: {size: big}":                    "size",
 		"engine: embedded\nvolume: {accessModes: [ReadWriteMany]}": "accessModes",
@@ -323,10 +328,8 @@ func TestValues(t *testing.T) {
 			t.Errorf("%q: %v", values, err)
 		}
 	}
-	env := sorted(t, render(t, "queue", everything)).pod.Spec.Containers[0].Env
-	for _, want := range []core.EnvVar{{Name: "REDSTALK_MAX_JOB_SIZE", Value: "104857600"}, {Name: "REDSTALK_VERBOSE", Value: "1"}, {Name: "REDSTALK_QUOTE_STATS", Value: "true"}} {
-		if !slices.Contains(env, want) {
-			t.Errorf("there is no %v in %v", want, env)
-		}
+	args := sorted(t, render(t, "queue", everything)).pod.Spec.Containers[0].Args
+	if want := []string{"--access=/etc/redstalk/users.yml", "--max-job-size=104857600", "--quote-stats=true", "--verbose=1"}; !slices.Equal(args, want) {
+		t.Errorf("the arguments are %v, want %v", args, want)
 	}
 }

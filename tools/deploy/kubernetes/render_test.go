@@ -51,7 +51,7 @@ redis: {existingSecret: redis-url}
 image: {tag: 1.2.3, pullPolicy: Always}
 imagePullSecrets: [{name: registry}]
 volume: {storageClassName: fast, size: 5Gi, accessModes: [ReadWriteOncePod]}
-settings: {MAX_JOB_SIZE: 104857600, VERBOSE: 1, QUOTE_STATS: true, ACCESS: /etc/redstalk/users.yml}
+settings: {max-job-size: 104857600, verbose: 1, quote-stats: true, access: /etc/redstalk/users.yml}
 envFrom: [{secretRef: {name: more}}]
 extraVolumes: [{name: users, secret: {secretName: users}}]
 extraVolumeMounts: [{name: users, mountPath: /etc/redstalk, readOnly: true}]

@@ -74,6 +74,14 @@ spec:
       {{- with .Values.image.pullPolicy }}
       imagePullPolicy: {{ . }}
       {{- end }}
+      {{- with .Values.settings }}
+      {{- /* As variables, those of TLS would also be read by redstalk in preStop, which has others of the same names. */}}
+      args:
+        {{- range $name, $value := . }}
+        {{- /* Without int64 a large number would be written with an exponent. */}}
+        - {{ printf "--%s=%v" $name (kindIs "float64" $value | ternary (int64 $value) $value) | quote }}
+        {{- end }}
+      {{- end }}
       {{- if or (eq .Values.engine "redis") .Values.envFrom }}
       envFrom:
         {{- if eq .Values.engine "redis" }}
@@ -88,10 +96,6 @@ spec:
         - {name: REDSTALK_LISTEN, value: 0.0.0.0}
         - {name: REDSTALK_HTTP, value: "0.0.0.0:8080"}
         - {name: REDSTALK_GRACE, value: {{ .Values.grace }}}
-        {{- range $name, $value := .Values.settings }}
-        {{- /* Without int64 a large number would be written with an exponent. */}}
-        - {name: REDSTALK_{{ $name }}, value: {{ (kindIs "float64" $value | ternary (int64 $value) $value) | toString | quote }}}
-        {{- end }}
       ports:
         - {name: beanstalk, containerPort: 11300}
         - {name: http, containerPort: 8080}
