@@ -33,7 +33,7 @@ TYPESCRIPT_TOOLS = nodejs npm openssl
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-php test-python test-typescript test-clients test-prometheus deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
+.PHONY: help build run test test-long test-php test-python test-typescript test-clients test-prometheus test-kubernetes deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -66,7 +66,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(LONG) -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 10
 	$(LONG) -timeout 25m -run '^(TestSuite.*|TestTwoInstances|TestGroupsOfTwoInstances|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 5
 	$(LONG) -timeout 15m -run '^TestAgainstItself$$' ./tools/conformance/differ -args -plain 1000 -timed 100
-	$(LONG) -timeout 15m -run '^(TestKeyedLies|TestInstances|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./server/schedule ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
+	$(LONG) -timeout 15m -run '^(TestKeyedLies|TestInstances|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./server/schedule ./server/jobbatch ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
 	$(LONG) -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
 	$(LONG) -c -o bin/redstalkd.test ./cmd/redstalkd
 	$(LONG_REDSTALKD) -test.timeout 15m -test.run '^(TestTranscripts|TestExtensions)$$' -every-engine
@@ -81,7 +81,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(GO) test -count=1 -timeout 15m -run '^TestRenameModule$$' .
 	cd clients/go && $(LONG) -timeout 15m -run '^(TestChaos|TestManyJobs)$$' ./worker
 	@sh tools/deps.sh $(PHP_TOOLS) $(PYTHON_TOOLS) $(TYPESCRIPT_TOOLS) # now, as apt runs only once at a time
-	$(MAKE) -j 2 --output-sync test-php test-python test-typescript
+	$(MAKE) -j 2 --output-sync test-php test-python test-typescript test-kubernetes
 
 # Most tests wait more than they compute, so several files are tested at the same time.
 test-php: build deps ## test clients/php with Laravel and Symfony on each engine and on beanstalkd
@@ -155,6 +155,10 @@ test-clients: deps ## run third-party clients (PHP, Ruby, Node, Go, nc) on beans
 test-prometheus: build deps ## let a real Prometheus scrape two instances on one Redis for a minute, with the alert rules
 	@sh tools/deps.sh prometheus curl
 	@sh tools/prometheus.sh
+
+# Helm, Kustomize and the types of Kubernetes are a module of their own: the server does not depend on them.
+test-kubernetes: ## render the Helm chart and the Kustomize directories, and check every object against the Go types of Kubernetes
+	cd tools/deploy/kubernetes && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 attack: build deps ## attack a running redstalk with what hurts queue servers, and print the effect on other clients; ATTACKS=a,b selects
 	bin/stalkbench attack --bin bin/redstalkd --only '$(ATTACKS)'

@@ -298,7 +298,7 @@ func tryMake(t *testing.T, args []string) {
 func tryServer(t *testing.T, dir, line string) {
 	elsewhere := redisURL.ReplaceAllString(line, "${1}127.0.0.1:1")
 	cmd := exec.Command("sh", "-c", "exec "+elsewhere+" -p 0 -V")
-	cmd.Dir = t.TempDir()
+	cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "REDSTALK_STORE_TIMEOUT=100ms")
 	if err := os.Symlink(filepath.Join(dir, "bin"), filepath.Join(cmd.Dir, "bin")); err != nil {
 		t.Fatal(err)
 	}

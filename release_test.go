@@ -26,8 +26,14 @@ func TestVersion(t *testing.T) {
 	if got := find("CHANGELOG.md", `^## \[(.*)\] - \d{4}-\d\d-\d\d$`); got != version {
 		t.Errorf("the newest version in CHANGELOG.md is %s, want %s", got, version)
 	}
-	if got := find("tools/deploy/kubernetes/redstalk.yaml", `image: redstalk:(\S+)$`); got != version {
-		t.Errorf("the image for Kubernetes is %s, want %s", got, version)
+	const deploy = "tools/deploy/kubernetes/"
+	for path, expression := range map[string]string{
+		"kustomize/redis/kustomization.yaml": `newTag: (\S+)$`, "kustomize/embedded/kustomization.yaml": `newTag: (\S+)$`,
+		"helm/redstalk/Chart.yaml": `^appVersion: (\S+)$`,
+	} {
+		if got := find(deploy+path, expression); got != version {
+			t.Errorf("the image of %s is %s, want %s", deploy+path, got, version)
+		}
 	}
 }
 

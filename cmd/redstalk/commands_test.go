@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -483,6 +484,24 @@ func TestCutCharacters(t *testing.T) {
 	}
 	if got, _ := os.ReadFile(screen.Name()); string(got) != `ä€😀\xe2\x82x\xff\u202e`+"\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestDrainWaits: drain --wait ends after that time, and the server refuses puts meanwhile.
+func TestDrainWaits(t *testing.T) {
+	t.Parallel()
+	addr := ours(t)
+	began := time.Now()
+	if got := runIn(t.Context(), "", "drain", "--wait", "200ms", "-s", addr); got.code != 0 || time.Since(began) < 200*time.Millisecond {
+		t.Errorf("%+v after %v", got, time.Since(began))
+	}
+	ctx, end := context.WithCancel(t.Context())
+	outcomes := make(chan outcome)
+	go func() { outcomes <- runIn(ctx, "", "drain", "--wait", "1h", "-s", addr) }()
+	await(t, "a drain", func() bool { return strings.Contains(on(t, addr)("stats", "--json"), `"draining":true`) })
+	end()
+	if got := <-outcomes; got.code != exitInterrupted {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -244,8 +245,12 @@ func printNames(w io.Writer, names []string) error {
 func drainCommand() *cli.Command {
 	return &cli.Command{
 		Name: "drain", Action: withConn(noArguments, drain),
-		Usage: "make the server refuse every put, or accept puts again (extension drain)",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "off", Usage: "accept puts again"}},
+		Usage:       "make the server refuse every put, or accept puts again (extension drain)",
+		Description: "With --wait it is what an orchestrator runs before it stops a server: producers put elsewhere, and workers finish their jobs.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "off", Usage: "accept puts again"},
+			durationFlag("wait", 0, "`DURATION` to wait before the command ends"),
+		},
 	}
 }
 
@@ -260,5 +265,13 @@ func drain(t *task) error {
 	if _, err := t.expect("draining", want, command); err != nil {
 		return err
 	}
-	return t.printDone(map[string]any{"draining": !t.Bool("off")}, "%s", strings.ToLower(strings.ReplaceAll(want, "_", " ")))
+	if err := t.printDone(map[string]any{"draining": !t.Bool("off")}, "%s", strings.ToLower(strings.ReplaceAll(want, "_", " "))); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(t.duration("wait")):
+		return nil
+	case <-t.Context.Context.Done():
+		return interrupted("the server goes on draining")
+	}
 }

@@ -38,7 +38,7 @@ func (s *settings) storeOptions() []*option {
 		{name: "partitions", value: "N", set: s.setPartitions, initial: "1, on a cluster 16",
 			help: "divide the tubes into N partitions in Redis; it cannot be changed later"},
 		{name: "store-timeout", value: "DURATION", set: s.setStoreTimeout, initial: s.engine.timeout.String(),
-			help: "while Redis fails, let commands wait this long before INTERNAL_ERROR"},
+			help: "while Redis fails, let commands wait this long before INTERNAL_ERROR, and a start\nbefore it gives up"},
 		{name: "wait-replicas", value: "N", set: s.setWaitReplicas, initial: "0",
 			help: "with Redis, reply only when N replicas have the change"},
 		{name: "allow-eviction", set: setBool(&s.engine.allowEviction),
@@ -84,7 +84,7 @@ func (s *settings) httpOptions() []*option {
 	return []*option{
 		{name: "http", value: "ADDR", set: setAddress(&s.http.addr),
 			help: "serve HTTP on HOST:PORT, :PORT or unix:PATH"},
-		{name: "http-host", value: "NAMES", set: s.setHosts,
+		{name: "http-host", value: "NAMES", set: s.setHosts, repeated: true,
 			help: "names to accept in the header Host of HTTP requests, beside those of this\nmachine, such as queue.example.org; *.example.org for all its subdomains, * for any;\ncan be repeated, or several with commas"},
 		{name: "http-origin", value: "ORIGINS", set: s.setOrigins,
 			help: "other sites, such as https://ops.example.org, whose pages may use the HTTP API\nfrom a browser; several with commas"},
@@ -136,6 +136,9 @@ func (s *settings) otherOptions() []*option {
 			help: "format of the log on standard error: text or json"},
 		{short: 'V', name: "verbose", set: s.setVerbose,
 			help: "log more than warnings and errors: connections, and with -VV commands;\nthe variable is a number"},
+		{name: "check",
+			help: "print the configuration and where each value comes from, read the files that it\n" +
+				"names, and exit"},
 		{short: 'v', name: "version", help: "print the version"},
 		{short: 'h', name: "help", help: "print this help"},
 		{short: 'c', name: "c", hidden: true, set: s.ignore("-c")},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ type gatewaySettings struct {
 // gatewayOptions are the flags of the gateways to clients of older systems.
 func (s *settings) gatewayOptions() []*option {
 	return []*option{
-		{name: "gateway", value: "NAME=ADDR", set: s.setGateway,
+		{name: "gateway", value: "NAME=ADDR", set: s.setGateway, repeated: true,
 			help: "serve clients of an older system on an address like that of --http: ouqiang,\n" +
 				"ruffianjiang, zywaited or zywaited-grpc; can be repeated, or several with commas"},
 		{name: "gateway-wait", value: "DURATION", set: s.setGatewayWait, initial: ouqiang.DefaultBlock.String(),
@@ -165,10 +166,41 @@ func readOldProgram(args []string) (rest []string, apply func(*settings) error, 
 			return nil, nil, usageError("%s needs the name of a file", old.flag)
 		}
 	}
-	if apply, err = old.read(path); err != nil {
+	change, err := old.read(path)
+	if err != nil {
 		return nil, nil, failure(exitUsage, "%w", err)
 	}
-	return rest, apply, nil
+	return rest, func(s *settings) error {
+		before := *s
+		err := change(s)
+		s.recordFile(path, &before)
+		return err
+	}, nil
+}
+
+// recordFile notes what the file of an old program has changed, for --check.
+func (s *settings) recordFile(path string, before *settings) {
+	if s.engine.url != before.engine.url {
+		s.origins["store"] = origin{s.engine.url, path}
+	}
+	if s.gateways.wait != before.gateways.wait {
+		s.origins["gateway-wait"] = origin{s.gateways.wait.String(), path}
+	}
+	if s.maxJobSize != before.maxJobSize {
+		s.origins["max-job-size"] = origin{strconv.Itoa(s.maxJobSize), "in place of an old program"}
+	}
+	if s.port != before.port {
+		s.origins["port"] = origin{strconv.Itoa(s.port), "in place of an old program"}
+	}
+	all := make([]string, len(s.gateways.wanted))
+	for i, g := range s.gateways.wanted {
+		all[i] = g.name + "=" + g.addr
+	}
+	source := path
+	if from := s.origins["gateway"].source; from != "" {
+		source = from + ", " + path
+	}
+	s.origins["gateway"] = origin{strings.Join(all, ","), source}
 }
 
 func (s *settings) applyOuqiang(f *ouqiang.File) error {

@@ -11,6 +11,7 @@ type commandLine struct {
 	flags []givenOption   // in their order
 	given map[string]bool // by long name
 	ask   string          // "help" or "version": then nothing else counts
+	check bool            // --check was given
 }
 
 // givenOption is an option of a command line with its value; a switch has the value "true".
@@ -135,6 +136,10 @@ func (p *argParser) add(o *option, name, value string, attached bool) error {
 	}
 	if o.name == "help" || o.name == "version" {
 		p.line.ask = o.name
+		return nil
+	}
+	if o.name == "check" {
+		p.line.check = true
 		return nil
 	}
 	p.line.given[o.name] = true

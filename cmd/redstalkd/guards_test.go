@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -304,21 +303,6 @@ func TestUnixOptions(t *testing.T) {
 		if code != exitListen || !strings.Contains(stderr, want) {
 			t.Errorf("%s: %d, %s", args, code, stderr)
 		}
-	}
-}
-
-// TestHangup: without anything to read again, SIGHUP does what it does by itself.
-func TestHangup(t *testing.T) {
-	t.Parallel()
-	// A child process inherits ignored signals, as from nohup, but not handled
-	// ones.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	p, _ := serve(t, "-p0")
-	p.signal(t, syscall.SIGHUP)
-	if p.code(t); p.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGHUP {
-		t.Errorf("%v", p.Cmd.ProcessState)
 	}
 }
 

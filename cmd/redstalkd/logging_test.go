@@ -51,7 +51,7 @@ func TestJSONLog(t *testing.T) {
 // TestPasswordIsNotPrinted: the password is in no output, on success or failure.
 func TestPasswordIsNotPrinted(t *testing.T) {
 	atLength(t)
-	const secret = "open-sesame"
+	const secret, soon = "open-sesame", "REDSTALK_STORE_TIMEOUT=50ms"
 	var out strings.Builder
 	for _, store := range []string{
 		"redis://u:" + secret + "@127.0.0.1:1/0", // nobody listens there
@@ -67,14 +67,16 @@ func TestPasswordIsNotPrinted(t *testing.T) {
 			{"-VVp0", "--store", store}, {"-VVp0", "--store=" + store}, {"-VVp0", store},
 			{"-VVp0", "-u", store}, {"-VVp0", "-l", store}, {"-z", store},
 		} {
-			code, stdout, stderr := run(t, command(args...))
+			cmd := command(args...)
+			cmd.Env = append(cmd.Env, soon)
+			code, stdout, stderr := run(t, cmd)
 			if code == 0 {
 				t.Errorf("%q: %d", args, code)
 			}
 			fmt.Fprintf(&out, "%q\n%s%s", strings.ReplaceAll(strings.Join(args, " "), secret, "*"), stdout, stderr)
 		}
 		cmd := command("-VVp0", "--log-format", "json")
-		cmd.Env = append(cmd.Env, "REDSTALK_STORE="+store)
+		cmd.Env = append(cmd.Env, "REDSTALK_STORE="+store, soon)
 		_, stdout, stderr := run(t, cmd)
 		out.WriteString(stdout + stderr)
 	}

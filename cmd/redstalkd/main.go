@@ -27,7 +27,7 @@ func main() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
 	m := Main{
-		LookupEnv: os.LookupEnv, Signals: signals, Stdin: os.Stdin,
+		LookupEnv: os.LookupEnv, Environ: os.Environ(), Signals: signals, Stdin: os.Stdin,
 		Notify: func(s os.Signal) { signal.Notify(signals, s) },
 	}
 	code := m.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
@@ -56,6 +56,9 @@ func raiseMaxProcs(env func(string) (string, bool)) {
 type Main struct {
 	// LookupEnv is the environment, as os.LookupEnv.
 	LookupEnv func(name string) (value string, found bool)
+
+	// Environ lists the environment, as os.Environ, for warnings of unknown variables.
+	Environ []string
 
 	// Signals delivers SIGUSR1, SIGUSR2, SIGTERM and SIGINT, and the signals that Notify
 	// subscribes to.
@@ -114,15 +117,16 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	if err != nil {
 		return err
 	}
-	s, err := configure(args, env, stdout)
+	s, err := readSettings(args, env, stdout)
 	if err != nil || s == nil {
 		return err
 	}
 	if err := takeOver(s); err != nil {
 		return err
 	}
-	if m.Notify != nil && (s.pushes.secrets != "" || s.guards.wanted()) {
-		m.Notify(syscall.SIGHUP)
+	s.warnUnknownVariables(m.Environ)
+	if m.Notify != nil {
+		m.Notify(syscall.SIGHUP) // which would end a subcommand
 	}
 	s.engine.log, s.engine.logging = newLog(log.Writer, s), log
 	s.engine.maxJobSize = s.maxJobSize
@@ -144,6 +148,9 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	}
 	for _, w := range s.warnings {
 		p.log.Warn(w)
+	}
+	if s.check {
+		return p.checkConfiguration(stdout)
 	}
 	return p.run(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,13 +28,18 @@ type option struct {
 	checkVariable func(value string) error
 
 	rivals []string // options on the command line that override the variable of this one
+
+	repeated bool // further values are added to the first one, and do not replace it
 }
 
 func (o *option) takesValue() bool { return o.value != "" }
 
+// variablePrefix is what the names of all variables begin with.
+const variablePrefix = "REDSTALK_"
+
 // env is the name of the option's environment variable.
 func (o *option) env() string {
-	return "REDSTALK_" + strings.ToUpper(strings.ReplaceAll(o.name, "-", "_"))
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(o.name, "-", "_"))
 }
 
 // title is the option as it is written on the command line.
@@ -77,9 +83,27 @@ func isServiceLink(name, value string) bool {
 	return err == nil
 }
 
-// configure reads the command line and the environment. It returns nil settings if it has printed
-// all that was asked for: the help or the version.
+// ofService matches what Kubernetes adds to the prefix in the variables of services whose names begin with redstalk.
+var ofService = regexp.MustCompile(`^(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+
+// clientVariables are those of the program redstalk, which can have the same environment.
+var clientVariables = map[string]bool{
+	"SERVER": true, "TIMEOUT": true, "AUTH_USER": true, "SECRET": true, "SECRET_FILE": true, "TLS_CA": true, "TLS_NAME": true,
+	"JOB_ID": true, "JOB_TUBE": true, "JOB_RESERVES": true,
+}
+
+// configure is readSettings for subcommands, which do not have --check.
 func configure(args []string, env func(string) (string, bool), stdout io.Writer) (*settings, error) {
+	s, err := readSettings(args, env, stdout)
+	if err == nil && s != nil && s.check {
+		return nil, usageError("--check is for the server, and not for a subcommand")
+	}
+	return s, err
+}
+
+// readSettings reads the command line and the environment. It returns nil settings if it has printed
+// all that was asked for: the help or the version.
+func readSettings(args []string, env func(string) (string, bool), stdout io.Writer) (*settings, error) {
 	s := defaults()
 	options := s.options()
 	line, err := parseArgs(args, options)
@@ -93,6 +117,7 @@ func configure(args []string, env func(string) (string, bool), stdout io.Writer)
 	case "help":
 		return nil, printHelp(stdout, options)
 	}
+	s.check = line.check
 	if err := s.readEnvironment(options, line, env); err != nil {
 		return nil, err
 	}
@@ -100,6 +125,7 @@ func configure(args []string, env func(string) (string, bool), stdout io.Writer)
 		if err := g.set(g.text); err != nil {
 			return nil, failure(exitUsage, "%s: %w", g.title(), redact.Error(g.text, err))
 		}
+		s.record(g.option, g.text, "--"+g.name)
 	}
 	return s, s.finish(line)
 }
@@ -127,6 +153,7 @@ func (s *settings) readEnvironment(options []*option, line *commandLine, env fun
 		if err != nil {
 			return failure(exitUsage, "%s: %w", o.env(), redact.Error(value, err))
 		}
+		s.record(o, value, o.env())
 	}
 	if len(links) > 0 {
 		s.warn("ignoring %s, which Kubernetes has set for a service", strings.Join(links, ", "))
@@ -160,5 +187,5 @@ An option overrides its environment variable, named in brackets.
 %s
 Signals: SIGTERM and SIGINT end the server in good order, a second one at once;
 SIGUSR1 starts drain mode, in which every put is refused, and SIGUSR2 ends it.
-With --access, TLS or --push-secrets, SIGHUP makes the server read their files again.
+SIGHUP makes the server read the files of --access, TLS and --push-secrets again.
 `

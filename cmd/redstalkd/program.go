@@ -63,8 +63,7 @@ func (p *program) run(ctx context.Context) error {
 			case sig == syscall.SIGUSR2:
 				p.drain.set(false)
 			case sig == syscall.SIGHUP:
-				p.reloadPush()
-				p.activeGuards.Load().reload(p.log)
+				p.reload()
 			case ctx.Err() == nil:
 				p.log.Info("ending", "signal", sig)
 				stop()
@@ -73,6 +72,16 @@ func (p *program) run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// reload reads the files again that are read again on SIGHUP, if there are any.
+func (p *program) reload() {
+	if p.pushes.secrets == "" && !p.guards.wanted() {
+		p.log.Warn("ignoring SIGHUP: only the files of --access, --tls, --http-tls and --push-secrets are read again, and none is given")
+		return
+	}
+	p.reloadPush()
+	p.activeGuards.Load().reload(p.log)
 }
 
 // serve is the program from listening to shutdown, which begins when ctx is done.

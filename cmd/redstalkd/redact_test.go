@@ -38,7 +38,7 @@ func TestNothingTellsSecrets(t *testing.T) {
 			}
 			for _, args := range lines {
 				var out strings.Builder
-				set := map[string]string{}
+				set := map[string]string{"REDSTALK_STORE_TIMEOUT": "2ms"}
 				if i%2 == 0 {
 					set["REDSTALK_STORE"] = raw
 				}

@@ -16,6 +16,7 @@ import (
 	"redstalk/storage/beanstalkd"
 	"redstalk/storage/embedded"
 	"redstalk/storage/redact"
+	"redstalk/storage/redis"
 )
 
 // TestRetryWhileTaken: how long a start waits for what another process uses, in virtual time.
@@ -36,10 +37,12 @@ func TestRetryWhileTaken(t *testing.T) {
 		{errAnswers, time.Hour, takenTimeout, true, 0},
 		{failure(exitListen, "%w", redact.Error("", syscall.EADDRINUSE)), time.Hour, takenTimeout, true, 0},
 		{errors.New("another"), time.Hour, 0, true, 0},
+		{fmt.Errorf("opening: %w", redis.ErrUnreachable), 3 * time.Second, 3 * time.Second, false, 1},
+		{fmt.Errorf("opening: %w", redis.ErrUnreachable), time.Hour, 5 * time.Second, true, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			log := newOutput()
-			s := &settings{grace: 3 * time.Second, engine: engine{log: slog.New(slog.NewTextHandler(log, nil))}}
+			s := &settings{grace: 3 * time.Second, engine: engine{timeout: 5 * time.Second, log: slog.New(slog.NewTextHandler(log, nil))}}
 			began := time.Now()
 			_, err := retryWhileTaken(t.Context(), s, func() (int, error) {
 				if time.Since(began) < test.for_ {

@@ -31,7 +31,9 @@ type settings struct {
 	upstreamRate float64
 	guards       guardSettings
 
-	given    map[string]bool // listen, port, store, binlog: given by flag or variable
+	check    bool              // print the configuration instead of serving
+	origins  map[string]origin // of the values that are no defaults, by the name of the option
+	given    map[string]bool   // listen, port, store, binlog: given by flag or variable
 	warnings []string
 }
 
@@ -79,6 +81,7 @@ func defaults() *settings {
 		metrics: defaultMetrics(),
 		guards:  guardSettings{authTimeout: server.DefaultAuthTimeout, unauthenticated: server.DefaultMaxUnauthenticated},
 		given:   make(map[string]bool),
+		origins: make(map[string]origin),
 	}
 }
 

@@ -72,6 +72,25 @@ func classify(err error) error {
 	return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 }
 
+// ErrUnreachable: Open has failed because no server accepts calls yet: it does not listen, loads its
+// data, or is no primary. That can end by itself, unlike a wrong password.
+var ErrUnreachable = errors.New("Redis accepts no calls")
+
+// openError wraps an error of Open. It is an ErrUnreachable where that applies.
+func openError(a *conn.Address, err error) error {
+	wrapped := fmt.Errorf("using Redis at %s: %w", a.Where(), a.Redactor().Error(err))
+	temporary := conn.IsTemporary(err) && !conn.NeedsOperator(err)
+	if _, network := errors.AsType[net.Error](err); temporary || network || errors.Is(err, io.EOF) || errors.Is(err, conn.ErrNoNode) {
+		return unreachableError{wrapped}
+	}
+	return wrapped
+}
+
+type unreachableError struct{ error }
+
+func (e unreachableError) Unwrap() error        { return e.error }
+func (e unreachableError) Is(target error) bool { return target == ErrUnreachable }
+
 // registrationError is the error of a registration, whose outcome does not matter.
 type registrationError struct{ error }
 

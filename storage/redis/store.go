@@ -47,13 +47,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	all, err := checkAndPrepare(ctx, pool, &o)
 	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("using Redis at %s: %w", a.Where(), a.Redactor().Error(err))
+		return nil, openError(a, err)
 	}
 	s := newStore(pool, o, all)
 	if err := s.each(func(p *partition) error { return p.do(func(*call) {}) }); err != nil {
 		s.closeConnections()
 		s.end()
-		return nil, fmt.Errorf("using Redis at %s: %w", a.Where(), a.Redactor().Error(err))
+		return nil, openError(a, err)
 	}
 	return s, nil
 }

@@ -42,6 +42,18 @@ mkdir "$STAGES/bin"
 GOBIN=$STAGES/bin GOFLAGS=-mod=mod $GO install $NFPM
 $GO build -o "$STAGES/bin/" ./tools/packages/sbom ./tools/packages/notices
 
+# The pages with their pictures, what they link to, and what Prometheus and Grafana load.
+doc=$STAGES/doc
+mkdir -p "$doc/docs/console" "$doc/tools" "$STAGES/share"
+cp README.md CHANGELOG.md "$doc/"
+cp docs/*.md "$doc/docs/"
+cp docs/console/*.png "$doc/docs/console/"
+cp -R tools/deploy "$doc/tools/"
+find "$doc/tools" -name '*.go' -delete
+rm -f "$doc/tools/deploy/kubernetes/go.mod" "$doc/tools/deploy/kubernetes/go.sum"
+cp docs/alerts.yml docs/grafana.json "$STAGES/share/"
+chmod -R u=rwX,go=rX "$doc" "$STAGES/share"
+
 for ARCH in amd64 arm64; do
   STAGE=$STAGES/redstalk-$VERSION-$ARCH
   export ARCH STAGE
@@ -54,6 +66,7 @@ for ARCH in amd64 arm64; do
   done
   cp LICENSE tools/packages/redstalk.service tools/packages/redstalk@.service tools/packages/redstalk.socket tools/packages/redstalkd.env \
     tools/packages/sysusers.conf "$STAGE/"
+  cp -R "$STAGES/doc" "$STAGES/share" "$STAGE/"
   tar -C "$STAGES" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "redstalk-$VERSION-$ARCH" |
     gzip -n9 >"$OUT/redstalk_${VERSION}_$ARCH.tar.gz"
   rm -rf "$OUT/linux_$ARCH"

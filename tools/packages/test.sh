@@ -34,9 +34,13 @@ echo "ok: the files of the image are there"
 for arch in amd64:x86_64 arm64:aarch64; do
   deb=$WORK/one/redstalk_${VERSION}_${arch%:*}.deb rpm=$WORK/one/redstalk_${VERSION}_${arch%:*}.rpm
   dpkg-deb --fsys-tarfile "$deb" | tar t | grep -v '/$' | sed 's/^\.//' | sort >"$WORK/deb.files"
-  rpm -qlp "$rpm" | sort >"$WORK/rpm.files"
+  rpm -qp --queryformat '[%{FILEMODES:perms} %{FILENAMES}\n]' "$rpm" | sed -n 's/^[^d]\S* //p' | sort >"$WORK/rpm.files"
   cmp "$WORK/deb.files" "$WORK/rpm.files" || fail "$rpm has other files than the .deb"
   grep -qx /usr/share/doc/redstalk/NOTICES "$WORK/deb.files" || fail "$deb has no notices"
+  for file in docs/*.md docs/alerts.yml docs/grafana.json docs/console/*.png; do
+    grep -qx "/usr/share/doc/redstalk/$file" "$WORK/deb.files" || fail "$deb has no $file"
+  done
+  grep -qx /usr/share/redstalk/alerts.yml "$WORK/deb.files" || fail "$deb has no alerts"
   test "$(rpm -qp --queryformat '%{NAME} %{VERSION} %{ARCH}' "$rpm")" = "redstalk $VERSION ${arch#*:}" || fail "the names in $rpm"
   test "$(rpm -qcp "$rpm")" = /etc/redstalk/redstalkd.env || fail "the settings in $rpm"
   rpm -qp --scripts "$rpm" | grep -q systemd-sysusers || fail "the scripts in $rpm"

@@ -1,0 +1,8 @@
+// Package kubernetes has no code: it contains what runs redstalk on Kubernetes, for Kustomize and for Helm, and
+// tests that render both and check every object against the Go types of its kind. It is a module of its own, so
+// that the server does not depend on those.
+//
+//   - kustomize/redis and kustomize/embedded, which share kustomize/base; kustomize/monitoring is a component with
+//     a ServiceMonitor, and kustomize/keda an example that scales workers.
+//   - helm/redstalk: a chart for both engines.
+package kubernetes
