@@ -39,6 +39,9 @@ func (p *page) testFollow(t *testing.T, dir string) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			look(t, languages[language])
+			if _, err := os.Stat("clients/typescript/dist"); language == "Node" && err != nil {
+				t.Skip(err)
+			}
 			p.follow(t, dir, language)
 		})
 	}
