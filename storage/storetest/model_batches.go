@@ -240,8 +240,10 @@ func (m *Model) settle(op *storage.Op) {
 		m.batchDue(b)
 		return
 	}
-	if s.Forget { // of all parts at the same time
-		delete(m.batches, name)
+	if s.Forget { // the history does that for one part after the other
+		if m.parts = slices.DeleteFunc(slices.Clone(m.parts), func(p *tube.JobBatch) bool { return p == part }); len(m.parts) == 0 {
+			delete(m.batches, name)
+		}
 		return
 	}
 	b.verdicts[s.Part] = s.Verdict

@@ -121,7 +121,7 @@ func (h *history) settle(name string) {
 	if read == nil {
 		return
 	}
-	verdict, parts := h.rightVerdict(read), slices.Clone(read.Batches)
+	verdict, parts := verdictOf(*sumBatches(read.Batches)[0]), slices.Clone(read.Batches)
 	if r.IntN(3) == 0 {
 		verdict = tube.Verdict(r.IntN(int(tube.LastVerdict) + 1))
 	}
@@ -149,18 +149,4 @@ func (h *history) settle(name string) {
 	if forget {
 		delete(h.stamps, name)
 	}
-}
-
-// rightVerdict returns what follows from records, without their age.
-func (h *history) rightVerdict(read *storage.Result) tube.Verdict {
-	s := sumBatches(read.Batches)[0]
-	switch ended := s.Sealed && s.Pending == 0; {
-	case ended && s.Parked+s.Gone == 0:
-		return tube.BatchDone
-	case ended:
-		return tube.BatchFailed
-	case s.Gone > 0:
-		return tube.BatchFailing
-	}
-	return tube.BatchOpen
 }
