@@ -1,7 +1,8 @@
 -- Settlements.
 
--- run lets a job run that was held, or parked because of the batch.
+-- run lets a job run that was held, or parked because of the batch. After that it does not expire if its time is over.
 local function run(j, f)
+  if j.was_buried then OPS.live_on(j) end
   f.after, f.after_void, f.parked = nil, true, NOT_PARKED
   OPS.save_metadata(j)
   enter(j, 'delayed') -- without a delay it is ready
@@ -32,7 +33,7 @@ local function settle_job(name, key, fates)
     call('ZREM', AFTER .. name, key)
     return false
   end
-  j.settled = true
+  j.settled, j.was_buried = true, j.state == 'buried'
   leave_place(j)
   fates[f.after_all].carry_out(j, f)
   save(j)
