@@ -129,15 +129,13 @@ func newChaos(t *testing.T, s *setup, seed uint64) *chaos {
 	wanted := regexp.MustCompile(*chaosFaults)
 	c.faults = slices.DeleteFunc(slices.Concat(instanceFaults, c.faults), func(f *fault) bool { return !wanted.MatchString(f.name) })
 	t.Logf("%d kinds of faults: %s", len(c.faults), strings.Join(namesOf(c.faults), " | "))
-	var addrs []string
 	for i := range instances {
 		in := c.newInstance(i)
 		c.instances = append(c.instances, in)
-		addrs = append(addrs, in.addr)
 		c.launch(in)
 	}
 	c.record = ledger.New(ledger.Config{
-		Addrs: addrs, Seed: seed, Tubes: 8, Producers: 6, Consumers: 9, Kickers: 1, MaxBody: 600, LargestBody: chaosJobSize,
+		Addrs: c.addrs(), Seed: seed, Tubes: 8, Producers: 6, Consumers: 9, Kickers: 1, MaxBody: 600, LargestBody: chaosJobSize,
 		Bursters: 3, BurstPace: 500 * time.Millisecond, Leasers: 6, LeasePace: 5 * time.Millisecond, GroupLimit: 2, MinFreeze: longestFault() / 2, MaxFreeze: 10 * longestFault() / 6,
 		Pace: 25 * time.Millisecond, Hold: 30 * time.Millisecond, Patience: chaosPatience, Excuse: c.done.excuse,
 	})
@@ -194,6 +192,8 @@ func (c *chaos) runRounds(rounds int) {
 	ctx, stop := context.WithCancel(context.Background())
 	var load sync.WaitGroup
 	load.Go(func() { c.record.Run(ctx) })
+	batches, batchSeed := c.newBatches(c.addrs()), c.rng.Uint64()
+	load.Go(func() { batches.run(ctx, batchSeed) })
 	defer load.Wait()
 	defer stop()
 	defer c.printLogs()
@@ -206,8 +206,17 @@ func (c *chaos) runRounds(rounds int) {
 	load.Wait()
 	c.fsck("when the load has ended")
 	c.checkSchedules()
+	batches.check()
 	c.audit(rounds)
 	c.t.Log(c.record.Report())
+}
+
+// addrs returns where clients find the instances.
+func (c *chaos) addrs() (addrs []string) {
+	for _, in := range c.instances {
+		addrs = append(addrs, in.addr)
+	}
+	return addrs
 }
 
 // round causes faults, and waits until everything has recovered.

@@ -67,6 +67,8 @@ func differResult(got, want *storage.Result, maxDiff time.Duration) string {
 		return "cursor"
 	case !slices.EqualFunc(got.Schedules, want.Schedules, sameSchedule):
 		return "schedules"
+	case !sameBatches(got.Batches, want.Batches):
+		return "batches"
 	case !reflect.DeepEqual(got.GroupConfig, want.GroupConfig):
 		return "group config"
 	case !slices.EqualFunc(got.Groups, want.Groups, func(a, b tube.GroupStats) bool { return sameGroup(a, b, maxDiff) }):
@@ -176,6 +178,8 @@ func describeArgs(r *storage.Args) string {
 		return ""
 	case r.Schedule != nil:
 		return fmt.Sprintf(", schedule %s, tags %+v", describeSchedule(r.Schedule), r.Tags)
+	case r.Settle != nil:
+		return fmt.Sprintf(", batch %q, %+v", r.Name, *r.Settle)
 	case r.Tags != nil:
 		return fmt.Sprintf(", tags %+v", *r.Tags)
 	case r.Policy != nil:
@@ -215,6 +219,9 @@ func showResult(a *storage.Answer) string {
 	}
 	for i := range r.Groups {
 		s += fmt.Sprintf("\n\t%+v", r.Groups[i])
+	}
+	for _, record := range r.Batches {
+		s += fmt.Sprintf("\n\t%+v", *record)
 	}
 	for _, record := range r.Schedules {
 		s += "\n\t" + describeSchedule(record)

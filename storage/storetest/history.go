@@ -58,6 +58,7 @@ func stretchArgs(op *storage.Op, unit time.Duration) {
 	if args.Tags != nil {
 		tags := *args.Tags
 		tags.Delay *= unit
+		tags.BatchTTL *= unit
 		tags.Expire = stretchLifetime(tags.Expire, unit)
 		tags.Rules = stretchRules(tags.Rules, unit)
 		args.Tags = &tags
@@ -125,7 +126,7 @@ func runHistories(t *testing.T, fresh func(testing.TB) *Engine, rules, groups bo
 func newHistory(t testing.TB, e *Engine, seed uint64) *history {
 	h := &history{
 		harness: newHarness(t, e), model: NewModel(), covered: make(map[string]int),
-		random: rand.New(rand.NewPCG(seed, 0)), reserver: 1,
+		random: rand.New(rand.NewPCG(seed, 0)), reserver: 1, stamps: make(map[string]batchStamp),
 	}
 	h.model.clock, h.model.runsByItself = tube.Instant(time.Now().UnixNano()), e.runsByItself()
 	return h
@@ -134,6 +135,7 @@ func newHistory(t testing.TB, e *Engine, seed uint64) *history {
 // setRules sets whether the history contains tags, policies, leases and schedules.
 func (h *history) setRules(rules bool) {
 	h.rules = rules
+	h.model.knowsDue = !h.engine.LearnIDs && !h.engine.runsByItself() && !h.engine.TwoInstances
 	switch {
 	case rules && h.engine.LearnIDs:
 		h.learner = newIDLearner(h)
@@ -176,6 +178,8 @@ type history struct {
 	burying bool       // with rules: no job goes to a dead-letter tube
 	learner *idLearner // nil if the model can predict all ids
 
+	stamps map[string]batchStamp // of batches, as they were last read since the store was opened
+
 	reserver tube.Holder // with Engine.TwoInstances: the only holder that reserves now, 1 or 2
 
 	random  *rand.Rand
@@ -194,6 +198,8 @@ func (h *history) step() {
 		h.pages(storage.Op{Kind: storage.ListJobs, Tube: tubeNames[h.random.IntN(len(tubeNames))], State: tube.Ready + tube.State(h.random.IntN(4)), MaxJobs: uint32(1 + h.random.IntN(4))})
 	} else if h.rules && h.random.IntN(40) == 0 {
 		h.schedulePages()
+	} else if h.rules && h.random.IntN(8) == 0 {
+		h.aboutBatches()
 	} else if h.groups && h.random.IntN(20) == 0 {
 		h.groupPages()
 	} else if h.engine.TwoInstances && h.random.IntN(12) == 0 {
@@ -258,6 +264,7 @@ func (h *history) reopen() {
 	}
 	h.open()
 	h.model.Reopen(h.engine.KeepsTubes)
+	clear(h.stamps)
 	h.trail.add(h.model)
 	h.learner.learnRest()
 }

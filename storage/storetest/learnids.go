@@ -156,7 +156,7 @@ func (l *idLearner) search(j *modelJob) *tube.JobStats {
 			metadata = *stats.Metadata
 		}
 		stats.Metadata = &metadata
-		same := !l.known[stats.ID] && metadata.FromID == j.metadata.FromID && metadata.Group == j.metadata.Group && stats.Size == len(j.body) && stats.Pri == j.pri
+		same := !l.known[stats.ID] && metadata.FromID == j.metadata.FromID && metadata.Group == j.metadata.Group && metadata.Batch == j.metadata.Batch && metadata.After == j.metadata.After && stats.Size == len(j.body) && stats.Pri == j.pri
 		if same && (metadata.Key == j.metadata.Key || j.origKey != "") && (found == nil || stats.ID < found.ID) {
 			found = &stats
 		}

@@ -38,10 +38,16 @@ type Model struct {
 	listedSchedule string // the last schedule that was listed
 	runsByItself   bool   // the clock of the store does, so claims can end at any time
 
+	batches     map[string]*modelBatch
+	listedBatch string           // the last batch that was listed
+	parts       []*tube.JobBatch // the records of a batch that is settled next, as the history has read them
+	knowsDue    bool             // it is known when batches are due: the store has one part, and dead letters take no time
+
 	// hint is the id that the store has answered to the next operation. It decides where the order
 	// is undefined.
-	hint    uint64
-	hintDue []*tube.Schedule // likewise the records
+	hint        uint64
+	hintDue     []*tube.Schedule // likewise the records
+	hintBatches []*tube.JobBatch
 
 	// With learns the ids of new jobs are above provisional until they are learned.
 	learns  bool
@@ -66,6 +72,7 @@ type modelJob struct {
 	lease           uint64        // its last token, as reported by the store; 0: not yet reported
 	leases          uint64        // the largest token that it had
 	origKey         string        // of a dead letter: the key of its original job
+	held            bool          // it waits for a batch
 	head            bool          // it started last in its group, while that was strict, and has not left it
 }
 
@@ -81,7 +88,7 @@ type modelTube struct {
 
 // NewModel returns a Model without jobs.
 func NewModel() *Model {
-	m := &Model{policies: make(map[string]*tube.Policy), tombstones: make(map[modelKey]modelTombstone), groups: make(map[modelLane]*modelGroup), turns: make(map[string]int), schedules: make(map[string]modelSchedule)}
+	m := &Model{policies: make(map[string]*tube.Policy), tombstones: make(map[modelKey]modelTombstone), groups: make(map[modelLane]*modelGroup), turns: make(map[string]int), schedules: make(map[string]modelSchedule), batches: make(map[string]*modelBatch)}
 	m.open(tube.Default)
 	return m
 }
@@ -150,7 +157,7 @@ func (m *Model) Do(op *storage.Op) {
 	op.Answer = storage.Answer{}
 	a := &op.Answer
 	in := func(j *modelJob) bool { return j.tube.name == op.Tube }
-	ready := m.readyLanes()
+	ready, counts := m.readyLanes(), m.batchCounts()
 	switch op.Kind {
 	case storage.Put:
 		m.putTagged(op)
@@ -189,9 +196,12 @@ func (m *Model) Do(op *storage.Op) {
 		m.aboutGroups(op)
 	case storage.SetSchedule, storage.PutScheduled, storage.GetSchedule, storage.ListSchedules, storage.DeleteSchedule, storage.DueSchedules:
 		m.aboutSchedules(op)
+	case storage.SealBatch, storage.GetBatch, storage.ListBatches, storage.CancelBatch, storage.DueBatches, storage.SettleBatch:
+		m.aboutBatches(op)
 	default:
 		m.report(op, in)
 	}
+	m.dueSince(counts)
 	m.drop()
 	m.giveTurns(ready)
 	m.seeGroups(nil)
@@ -256,6 +266,7 @@ func (m *Model) bury(j *modelJob) {
 }
 
 func (m *Model) reserve(j *modelJob, h tube.Holder) {
+	j.leaveAfter()
 	j.state, j.holder = tube.Reserved, h
 	m.touch(j)
 	j.counters[tube.Reserves]++
@@ -312,7 +323,7 @@ func (m *Model) move(op *storage.Op) {
 	}
 	switch {
 	case op.Move == tube.Delete && (mine || free):
-		m.remove(j)
+		m.done(j)
 	case op.Move == tube.ReserveJob && free && m.mayStart(j):
 		m.start(j)
 		m.reserve(j, op.Holder)
@@ -360,7 +371,7 @@ func reasonOf(op *storage.Op) string {
 
 func (m *Model) reschedule(op *storage.Op) {
 	j := m.job(op.ID)
-	op.Answer.NotFound = j == nil || j.state != tube.Ready && j.state != tube.Delayed
+	op.Answer.NotFound = j == nil || j.held || j.state != tube.Ready && j.state != tube.Delayed
 	if op.Answer.NotFound {
 		return
 	}
@@ -383,7 +394,7 @@ func (m *Model) kick(op *storage.Op, in func(*modelJob) bool) int {
 	}
 	n := 0
 	for ; n < int(op.MaxJobs); n++ {
-		j := m.first(from, in)
+		j := m.first(from, func(j *modelJob) bool { return in(j) && !j.held })
 		if j == nil {
 			break
 		}

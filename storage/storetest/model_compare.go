@@ -12,7 +12,12 @@ import (
 func (m *Model) Clone() *Model {
 	c := *m
 	c.policies, c.tombstones, c.turns = maps.Clone(m.policies), maps.Clone(m.tombstones), maps.Clone(m.turns)
-	c.schedules = maps.Clone(m.schedules)
+	c.schedules, c.batches = maps.Clone(m.schedules), make(map[string]*modelBatch)
+	for name, b := range m.batches {
+		batch := *b
+		batch.verdicts = maps.Clone(b.verdicts)
+		c.batches[name] = &batch
+	}
 	c.groups = make(map[modelLane]*modelGroup)
 	for l, g := range m.groups {
 		group := *g
@@ -61,6 +66,10 @@ func (m *Model) Differs(s storage.Store) string {
 	for _, name := range scheduleNames {
 		ops = append(ops, storage.Op{Kind: storage.GetSchedule, Args: &storage.Args{Name: name}})
 	}
+	for _, name := range batchNames {
+		ops = append(ops, storage.Op{Kind: storage.GetBatch, Args: &storage.Args{Name: name}})
+	}
+	ops = append(ops, storage.Op{Kind: storage.ListBatches, MaxJobs: 100, Args: &storage.Args{}})
 	ops = append(ops, storage.Op{Kind: storage.Policies}, storage.Op{Kind: storage.ListSchedules, MaxJobs: 100, Args: &storage.Args{}})
 	for _, name := range policyScopes {
 		ops = append(ops, storage.Op{Kind: storage.GetPolicy, Tube: name})
@@ -72,9 +81,9 @@ func (m *Model) Differs(s storage.Store) string {
 }
 
 // DiffersApart compares what only shows when both are emptied: the order of delayed and buried
-// jobs, the schedules that are due, and the id of the next job. Both are changed.
+// jobs, the schedules and batches that are due, and the id of the next job. Both are changed.
 func (m *Model) DiffersApart(s storage.Store) string {
-	if diff := m.agrees(s, storage.Op{Kind: storage.DueSchedules, MaxJobs: 100}); diff != "" {
+	if diff := m.agrees(s, storage.Op{Kind: storage.DueSchedules, MaxJobs: 100}, storage.Op{Kind: storage.DueBatches, MaxJobs: 100}); diff != "" {
 		return diff
 	}
 	for _, name := range tubeNames {
@@ -99,12 +108,12 @@ func (m *Model) DiffersApart(s storage.Store) string {
 
 // follow carries out an operation that the store has answered so.
 func (m *Model) follow(op *storage.Op, answered *storage.Answer) {
-	m.hint, m.hintDue = answered.ID, nil
+	m.hint, m.hintDue, m.hintBatches = answered.ID, nil, nil
 	if r := answered.Result; r != nil {
-		m.hintDue = r.Schedules
+		m.hintDue, m.hintBatches = r.Schedules, r.Batches
 	}
 	m.Do(op)
-	m.hint, m.hintDue = 0, nil
+	m.hint, m.hintDue, m.hintBatches = 0, nil, nil
 }
 
 // agrees carries out the operations on both. It returns in what their answers differ; "" if in

@@ -41,6 +41,7 @@ func (m *Model) moveTo(j *modelJob, to string) {
 		m.bury(moved)
 	}
 	moved.metadata, moved.leases, moved.expires, moved.expiresOrder = j.metadata, j.leases, j.expires, j.expiresOrder
+	moved.held, j.metadata.Batch = j.held, ""
 	moved.metadata.FailuresBefore -= j.counters[tube.Releases] + j.counters[tube.Timeouts]
 	moved.metadata.DeliveriesBefore -= j.counters[tube.Reserves]
 	if m.keyed(to, j.metadata.Key) != moved {

@@ -92,12 +92,19 @@ func (m *Model) putTagged(op *storage.Op) {
 	if onDuplicate != tube.Replace && m.answerTaken(&op.Answer, modelKey{op.Tube, tags.Key}, old, onDuplicate) {
 		return
 	}
+	if b := m.batches[tags.Batch]; b != nil && b.sealed {
+		op.Answer.Outcome = tube.PutSealed
+		return
+	}
 	if !m.hasRoom(op.Tube, len(op.Body), old) {
 		op.Answer.Err = storage.ErrNoSpace
 		return
 	}
 	j := m.put(op)
 	if old != nil {
+		if old.metadata.Batch == tags.Batch { // the new one takes its place
+			old.metadata.Batch = ""
+		}
 		m.remove(old)
 	}
 	if followed != nil {
@@ -121,6 +128,7 @@ func (m *Model) putTagged(op *storage.Op) {
 	if m.setExpiry(j, tags.Expire); tags.ExpiresAt != 0 {
 		j.expires, j.expiresOrder = max(m.now+time.Duration(tags.ExpiresAt-m.clock), 1), m.step
 	}
+	m.joinBatches(j, tags)
 	if op.Args != nil {
 		op.Answer.State = j.state
 	}
@@ -149,6 +157,7 @@ func (m *Model) isOver(j *modelJob) bool { return j.expires != 0 && j.expires <=
 func (m *Model) expire(j *modelJob) {
 	j.tube.expired++
 	rules := m.rules(j)
+	j.leaveAfter()
 	if rules.OnExpire != tube.ExpirePark {
 		m.remove(j)
 		return
@@ -223,6 +232,9 @@ func (m *Model) remove(j *modelJob) {
 		m.tombstones[modelKey{j.tube.name, j.metadata.Key}] = modelTombstone{j.id, m.now + ttl}
 	}
 	j.tube.deletes++
+	if b := m.batches[j.metadata.Batch]; b != nil {
+		b.gone++
+	}
 	m.jobs = slices.DeleteFunc(m.jobs, func(other *modelJob) bool { return other == j })
 	m.drop()
 }
@@ -290,7 +302,8 @@ func (m *Model) sendPending() {
 	for _, j := range pending {
 		op := &storage.Op{Tube: m.rules(j).Dead, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)}
 		dead := m.put(op)
-		dead.metadata = tube.Metadata{Group: j.metadata.Group, FromTube: j.tube.name, FromID: j.id, Notes: j.metadata.Notes, Occurrence: j.metadata.Occurrence}
+		dead.metadata = tube.Metadata{Group: j.metadata.Group, FromTube: j.tube.name, FromID: j.id, Notes: j.metadata.Notes, Occurrence: j.metadata.Occurrence, Batch: j.metadata.Batch}
+		j.metadata.Batch = ""
 		dead.origKey = j.metadata.Key
 		if m.learns {
 			m.sent = append(m.sent, dead)
@@ -339,6 +352,7 @@ func (m *Model) kickOne(j *modelJob) {
 	if j.state == tube.Buried && m.isOver(j) {
 		j.expires = 0
 	}
+	j.leaveAfter()
 	if j.metadata.Parked != tube.NotParked {
 		j.metadata.Parked = tube.NotParked
 		j.metadata.FailuresBefore = j.counters[tube.Releases] + j.counters[tube.Timeouts]
@@ -355,6 +369,7 @@ func (m *Model) replay(op *storage.Op) {
 	case j == nil || j.state == tube.Reserved:
 		op.Answer.NotFound = true
 	case j.metadata.FromTube != "" && j.metadata.FromTube != j.tube.name:
+		j.leaveAfter()
 		j.state, j.metadata.Parked = tube.Ready, tube.NotParked
 		j.metadata.FailuresBefore = j.counters[tube.Releases] + j.counters[tube.Timeouts]
 		j.metadata.DeliveriesBefore = j.counters[tube.Reserves]

@@ -135,6 +135,9 @@ func (m *Model) doubtClaims() {
 		s.unsure = true
 		m.schedules[name] = s
 	}
+	for _, b := range m.batches {
+		b.unsure = true
+	}
 }
 
 // sameSchedule compares records. Of when the last put was, only whether there was one is compared.

@@ -45,7 +45,9 @@ func (m *Model) report(op *storage.Op, in func(*modelJob) bool) {
 
 func (m *Model) jobStats(j *modelJob) *tube.JobStats {
 	s := &tube.JobStats{ID: j.id, Tube: j.tube.name, State: j.state, Pri: j.pri, Delay: j.delay, TTR: j.ttr, Counters: j.counters}
-	if j.state == tube.Delayed || j.state == tube.Reserved {
+	if j.held {
+		s.Held = tube.HeldByBatch
+	} else if j.state == tube.Delayed || j.state == tube.Reserved {
 		s.TimeLeft = j.due - m.now
 	}
 	if j.state == tube.Ready {

@@ -30,6 +30,7 @@ func (m *Model) Tick(then time.Duration) {
 		}
 	}
 	for _, e := range m.endings() {
+		counts := m.batchCounts()
 		switch j := e.job; {
 		case e.ttr:
 			j.counters[tube.Timeouts]++
@@ -40,6 +41,7 @@ func (m *Model) Tick(then time.Duration) {
 			m.expire(j)
 		}
 		m.sendPending()
+		m.dueSince(counts)
 	}
 	m.giveTurns(ready)
 	m.seeGroups(busy)
@@ -79,7 +81,7 @@ func (m *Model) endings() (all []ending) {
 func (m *Model) Reopen(keepsTubes bool) {
 	m.step++
 	m.doubtClaims()
-	ready := m.readyLanes()
+	ready, counts := m.readyLanes(), m.batchCounts()
 	if !keepsTubes {
 		m.reopenTubes()
 	}
@@ -93,6 +95,7 @@ func (m *Model) Reopen(keepsTubes bool) {
 	}
 	m.drop()
 	m.sendPending()
+	m.dueSince(counts)
 	m.giveTurns(ready)
 	if !keepsTubes {
 		m.reopenGroups()

@@ -70,6 +70,7 @@ func (h *history) randomTags() *tube.Tags {
 		return only
 	}
 	tags := &tube.Tags{Rules: h.randomRules(), OnDuplicate: tube.OnDuplicate(r.IntN(4)), Key: []string{"", "k", "l", "m"}[r.IntN(4)], Group: h.randomGroup()}
+	h.randomBatchTags(tags)
 	if tags.HasDelay = r.IntN(4) == 0; tags.HasDelay {
 		tags.Delay = h.seconds()
 	}
@@ -121,7 +122,10 @@ func (h *history) randomAt(op *storage.Op) {
 	if s := op.Args.Schedule; s != nil {
 		h.randomDue(s)
 	}
-	if op.Kind != storage.Put || h.random.IntN(5) > 0 {
+	if s := op.Args.Settle; s != nil && s.Due == 0 {
+		s.Due = h.model.clock + tube.Instant(h.random.IntN(5)*h.engine.unit())*tube.Instant(time.Second)
+	}
+	if op.Kind != storage.Put || op.Args.Tags.After != "" || h.random.IntN(5) > 0 {
 		return
 	}
 	in := (h.random.IntN(7) - 2) * h.engine.unit()

@@ -1,0 +1,347 @@
+package storetest
+
+import (
+	"time"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+func (b *harness) aboutBatch(kind storage.Kind, name string) storage.Answer {
+	b.Helper()
+	return b.do(storage.Op{Kind: kind, MaxJobs: 100, Args: &storage.Args{Name: name}})
+}
+
+// batchParts returns the records of a batch.
+func (b *harness) batchParts(name string) []*tube.JobBatch {
+	b.Helper()
+	a := b.aboutBatch(storage.GetBatch, name)
+	if a.NotFound {
+		return nil
+	}
+	b.checkNow(a.Result)
+	return a.Result.Batches
+}
+
+// batchSum returns the sum of the records of a batch, with that of the stamps; empty if there is none.
+func (b *harness) batchSum(name string) (sum tube.JobBatch) {
+	b.Helper()
+	parts := b.batchParts(name)
+	for _, s := range sumBatches(parts) {
+		sum = *s
+	}
+	for _, p := range parts {
+		sum.Stamp += p.Stamp
+	}
+	return sum
+}
+
+// members are the counts of a batch.
+type members struct{ pending, parked, done, gone uint64 }
+
+func (b *harness) wantMembers(what, name string, want members) {
+	b.Helper()
+	if s := b.batchSum(name); (members{s.Pending, s.Parked, s.Done, s.Gone}) != want {
+		b.Fatalf("%s: the members of %s are %+v, want %+v", what, name, s, want)
+	}
+}
+
+func (b *harness) seal(name string) {
+	b.Helper()
+	b.aboutBatch(storage.SealBatch, name)
+}
+
+// settle carries out a verdict in all parts, and returns how many jobs that has changed.
+func (b *harness) settle(name string, v tube.Verdict) (n int) {
+	b.Helper()
+	for _, p := range b.batchParts(name) {
+		a := b.settlePart(name, tube.Settlement{Part: p.Part, Stamp: p.Stamp, Verdict: v, Due: tube.Never}, 100)
+		if a.NotFound {
+			b.Fatalf("part %d of %s was not settled", p.Part, name)
+		}
+		n += a.Count
+	}
+	return n
+}
+
+func (b *harness) settlePart(name string, s tube.Settlement, limit uint32) storage.Answer {
+	b.Helper()
+	return b.do(storage.Op{Kind: storage.SettleBatch, MaxJobs: limit, Args: &storage.Args{Name: name, Settle: &s}})
+}
+
+// decide finds the verdict about a batch, and carries it out.
+func (b *harness) decide(name string) tube.Verdict {
+	b.Helper()
+	v := verdictOf(b.batchSum(name))
+	b.settle(name, v)
+	return v
+}
+
+// wantAfter checks a job that runs after a batch. Its state says how far it is: Delayed is held, Ready may run,
+// Buried is parked.
+func (b *harness) wantAfter(what string, id uint64, state tube.State, why tube.Parked) {
+	b.Helper()
+	s, held, after := b.job(id), tube.NotHeld, state == tube.Delayed || why == tube.ParkedBatchFailed || why == tube.ParkedBatchUnsealed
+	if state == tube.Delayed {
+		held = tube.HeldByBatch
+	}
+	f := tube.Metadata{}
+	if s.Metadata != nil {
+		f = *s.Metadata
+	}
+	if s.State != state || s.Held != held || s.TimeLeft != 0 && held != tube.NotHeld || f.Parked != why || (f.After != "") != after {
+		b.Fatalf("%s: the after-job is %s, want %v, %q, %q", what, showJob(&s), state, held, why)
+	}
+}
+
+func member(name string) tube.Tags { return tube.Tags{Batch: name} }
+
+// afterJobs puts one job with after: and one with after-all: into tube "after".
+func (b *harness) afterJobs(name string) (after, all uint64) {
+	b.Helper()
+	return b.putNew("after", tube.Tags{After: name}), b.putNew("after", tube.Tags{After: name, AfterAll: true})
+}
+
+// memberEnd is a way in which a member of a batch is parked or ends, or does not.
+type memberEnd struct {
+	tags tube.Tags
+	do   func(b *harness, id uint64)
+	want members
+}
+
+// fail lets a job end as its rules say.
+func failOnce(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.must(tube.Release, 1, id) }
+
+func buryJob(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.must(tube.Bury, 1, id) }
+
+// theDead returns the dead letter in tube "morgue".
+func theDead(b *harness, id uint64) uint64 { b.awaitSent(id); return b.head("morgue", tube.Ready) }
+
+var toMorgue = tube.Rules{Max: 1, Dead: "morgue"}
+
+var (
+	pending = members{pending: 1}
+	parked  = members{parked: 1}
+	done    = members{done: 1}
+	gone    = members{gone: 1}
+)
+
+// memberEnds are the ways for a job in tube "t" with the key "k".
+var memberEnds = map[string]memberEnd{
+	"deleted":               {do: func(b *harness, id uint64) { b.must(tube.Delete, 1, id) }, want: done},
+	"deleted by its holder": {do: func(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.must(tube.Delete, 1, id) }, want: done},
+	"deleted while delayed": {tags: tube.Tags{HasDelay: true, Delay: time.Hour}, do: func(b *harness, id uint64) { b.must(tube.Delete, 1, id) }, want: done},
+	"deleted while buried":  {do: func(b *harness, id uint64) { buryJob(b, id); b.must(tube.Delete, 1, id) }, want: done},
+	"deleted by lease": {do: func(b *harness, id uint64) {
+		leased, token := b.lease("t")
+		if leased != id || !b.leased(tube.Delete, id, token) {
+			b.Error("the lease cannot be deleted")
+		}
+	}, want: done},
+	"deleted by its key":   {do: func(b *harness, id uint64) { b.deleteKey("t", "k") }, want: gone},
+	"flushed":              {do: func(b *harness, id uint64) { b.flush("t", tube.Gone) }, want: gone},
+	"flushed while buried": {do: func(b *harness, id uint64) { buryJob(b, id); b.flush("t", tube.Buried) }, want: gone},
+	"cancelled":            {do: func(b *harness, id uint64) { b.aboutBatch(storage.CancelBatch, "x") }, want: gone},
+	"expired":              {tags: expire(5 * time.Second), do: func(b *harness, id uint64) { b.advance(6 * time.Second) }, want: gone},
+	"expired: parked":      {tags: tube.Tags{Expire: tube.LifetimeOf(5 * time.Second), Rules: tube.Rules{OnExpire: tube.ExpirePark}}, do: func(b *harness, id uint64) { b.advance(6 * time.Second) }, want: parked},
+	"replaced":             {do: func(b *harness, id uint64) { b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace}) }, want: gone},
+	"replaced by one of another batch": {do: func(b *harness, id uint64) {
+		b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace, Batch: "y"})
+	}, want: gone},
+	"replaced by a member": {do: func(b *harness, id uint64) { b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace, Batch: "x"}) }, want: pending},
+	"parked one replaced by a member": {do: func(b *harness, id uint64) {
+		buryJob(b, id)
+		b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace, Batch: "x"})
+	}, want: pending},
+	"its key is kept":       {do: func(b *harness, id uint64) { b.putTagged("t", tube.Tags{Key: "k", Batch: "x"}) }, want: pending},
+	"reserved":              {do: func(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id) }, want: pending},
+	"holder gone":           {do: func(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.giveBack(1) }, want: pending},
+	"TTR over":              {do: func(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.advance(70 * time.Second) }, want: pending},
+	"released":              {do: failOnce, want: pending},
+	"buried":                {do: buryJob, want: parked},
+	"exhausted":             {tags: tube.Tags{Rules: tube.Rules{Max: 1}}, do: failOnce, want: parked},
+	"exhausted by TTR":      {tags: tube.Tags{Rules: tube.Rules{Max: 1}}, do: func(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.advance(70 * time.Second) }, want: parked},
+	"kicked":                {do: func(b *harness, id uint64) { buryJob(b, id); b.kick("t", 1) }, want: pending},
+	"kicked by id":          {do: func(b *harness, id uint64) { buryJob(b, id); b.must(tube.KickJob, 1, id) }, want: pending},
+	"replayed":              {do: func(b *harness, id uint64) { buryJob(b, id); b.replay(id) }, want: pending},
+	"reserved while buried": {do: func(b *harness, id uint64) { buryJob(b, id); b.must(tube.ReserveJob, 1, id) }, want: pending},
+	"buried again":          {do: func(b *harness, id uint64) { buryJob(b, id); buryJob(b, id) }, want: parked},
+	"a dead letter":         {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) { failOnce(b, id); theDead(b, id) }, want: parked},
+	"a reserved dead letter": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) {
+		failOnce(b, id)
+		b.must(tube.ReserveJob, 1, theDead(b, id))
+	}, want: parked},
+	"a dead letter kicked": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) {
+		failOnce(b, id)
+		buryJob(b, theDead(b, id))
+		b.kick("morgue", 1)
+	}, want: parked},
+	"a dead letter deleted":  {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) { failOnce(b, id); b.must(tube.Delete, 1, theDead(b, id)) }, want: done},
+	"a dead letter flushed":  {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) { failOnce(b, id); theDead(b, id); b.flush("morgue", tube.Gone) }, want: gone},
+	"a dead letter replayed": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) { failOnce(b, id); b.replay(theDead(b, id)) }, want: pending},
+	"a dead letter moved back": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) {
+		failOnce(b, id)
+		theDead(b, id)
+		b.moveJobs("morgue", tube.Ready, "t", 9)
+	}, want: pending},
+	"moved": {do: func(b *harness, id uint64) { b.moveJobs("t", tube.Ready, "u", 9) }, want: pending},
+	"moved and deleted": {do: func(b *harness, id uint64) {
+		b.moveJobs("t", tube.Ready, "u", 9)
+		b.must(tube.Delete, 1, b.head("u", tube.Ready))
+	}, want: done},
+	"moved while buried": {do: func(b *harness, id uint64) { buryJob(b, id); b.moveJobs("t", tube.Buried, "u", 9) }, want: parked},
+}
+
+// testMemberEnds: a member is counted once, whatever becomes of it, and the after-jobs never run too early and never wait
+// for ever.
+func testMemberEnds(b *harness) {
+	for what, end := range memberEnds {
+		tags := end.tags
+		tags.Key, tags.Batch = "k", "x"
+		id := b.putNew("t", tags)
+		after, all := b.afterJobs("x")
+		b.seal("x")
+		b.wantMembers("before "+what, "x", pending)
+		end.do(b, id)
+		b.wantMembers(what, "x", end.want)
+		b.decide("x")
+		b.wantAfterEnd(what, end.want, after, all)
+		for _, name := range []string{"t", "u", "morgue", "after"} {
+			b.flushHeld(name)
+		}
+		b.forgetBatch("x")
+		b.forgetBatch("y")
+	}
+}
+
+// wantAfterEnd checks the after-jobs of a sealed batch of one member.
+func (b *harness) wantAfterEnd(what string, m members, after, all uint64) {
+	b.Helper()
+	switch m {
+	case done:
+		b.wantAfter(what, after, tube.Ready, tube.NotParked)
+		b.wantAfter(what, all, tube.Ready, tube.NotParked)
+	case pending:
+		b.wantAfter(what, after, tube.Delayed, tube.NotParked)
+		b.wantAfter(what, all, tube.Delayed, tube.NotParked)
+	default:
+		b.wantAfter(what, after, tube.Buried, tube.ParkedBatchFailed)
+		b.wantAfter(what, all, tube.Ready, tube.NotParked)
+	}
+}
+
+// flushHeld removes all jobs of a tube, also those that are reserved by connection 1.
+func (b *harness) flushHeld(name string) {
+	b.Helper()
+	b.giveBack(1)
+	b.advance(0)
+	b.flush(name, tube.Gone)
+}
+
+// forgetBatch removes the records of a batch.
+func (b *harness) forgetBatch(name string) {
+	b.Helper()
+	for _, p := range b.batchParts(name) {
+		if b.settlePart(name, tube.Settlement{Part: p.Part, Stamp: p.Stamp, Verdict: p.Verdict, Due: tube.Never, Forget: true}, 1).NotFound {
+			b.Fatalf("%s was not forgotten: %+v", name, p)
+		}
+	}
+}
+
+// testBatchBeforeSealed: nothing runs before all members were put, even if those so far are done.
+func testBatchBeforeSealed(b *harness) {
+	after, all := b.afterJobs("x")
+	b.must(tube.Delete, 1, b.putNew("t", member("x")))
+	b.wantMembers("one is done", "x", done)
+	if v := b.decide("x"); v != tube.BatchOpen {
+		b.Errorf("before it is sealed: %v", v)
+	}
+	b.wantAfter("not sealed", after, tube.Delayed, tube.NotParked)
+	b.advance(time.Hour)
+	b.wantAfter("an hour later", all, tube.Delayed, tube.NotParked)
+	second := b.putNew("t", member("x"))
+	b.seal("x")
+	b.decide("x")
+	b.wantAfter("one is pending", after, tube.Delayed, tube.NotParked)
+	b.must(tube.Delete, 1, second)
+	b.decide("x")
+	b.wantAfter("done", after, tube.Ready, tube.NotParked)
+	b.wantAfter("done", all, tube.Ready, tube.NotParked)
+	b.wantMembers("done", "x", members{done: 2})
+}
+
+// testEmptyBatch: an empty batch that is sealed is done, and so is what is put after it later.
+func testEmptyBatch(b *harness) {
+	b.seal("x")
+	if s := b.batchSum("x"); !s.Sealed || s.Stamp == 0 {
+		b.Fatalf("sealed: %+v", s)
+	}
+	b.seal("x")
+	after, all := b.afterJobs("x")
+	b.decide("x")
+	b.wantAfter("empty", after, tube.Ready, tube.NotParked)
+	b.wantAfter("empty", all, tube.Ready, tube.NotParked)
+}
+
+// testPutSealed: a sealed batch gets no members; a key that is taken is answered first.
+func testPutSealed(b *harness) {
+	id := b.putNew("t", tube.Tags{Batch: "x", Key: "k"})
+	b.must(tube.ReserveJob, 1, id)
+	again := b.putNew("t", member("x")) // it puts itself again while it is reserved
+	b.seal("x")
+	before := b.batchSum("x")
+	b.wantPut("t", member("x"), tube.PutSealed, 0, tube.Gone)
+	b.wantPut("t", tube.Tags{Batch: "x", Key: "other", BatchTTL: time.Minute, After: "y"}, tube.PutSealed, 0, tube.Gone)
+	b.wantPut("t", tube.Tags{Batch: "x", Key: "k"}, tube.PutExisting, id, tube.Reserved)
+	b.wantPut("t", tube.Tags{Batch: "x", Key: "k", OnDuplicate: tube.Fail}, tube.PutDuplicate, id, tube.Reserved)
+	b.setPolicy("t", &tube.Policy{QuotaJobs: 1, HasQuotaJobs: true})
+	b.wantPut("t", member("x"), tube.PutSealed, 0, tube.Gone)
+	if s := b.batchSum("x"); s.Stamp != before.Stamp || s.Pending != 2 || s.TTL != 0 || b.batchParts("y") != nil || b.tube("t").Total != 2 {
+		b.Errorf("puts that were refused have left %+v", s)
+	}
+	if !b.refused(storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Args: &storage.Args{Tags: &tube.Tags{Batch: "z", After: "y"}}}) || b.batchParts("z") != nil || b.batchParts("y") != nil {
+		b.Error("a put beyond a quota has made a batch")
+	}
+	b.must(tube.Delete, 1, id)
+	b.must(tube.Delete, 1, again)
+	b.wantMembers("both are done", "x", members{done: 2})
+}
+
+// testBatchStamp: the stamp grows when a member becomes pending and when the batch is sealed, and only then.
+func testBatchStamp(b *harness) {
+	b.reopens = false // the stamp is not kept
+	last := uint64(0)
+	check := func(what string, grows bool) {
+		b.Helper()
+		if s := b.batchSum("x").Stamp; (s > last) != grows || s < last {
+			b.Fatalf("%s: the stamp is %d after %d", what, s, last)
+		} else {
+			last = s
+		}
+	}
+	id := b.putNew("t", member("x"))
+	check("put", true)
+	b.putNew("t", member("x"))
+	check("put another", true)
+	b.must(tube.ReserveJob, 1, id)
+	check("reserved", false)
+	b.must(tube.Release, 1, id)
+	check("released", false)
+	buryJob(b, id)
+	check("buried", false)
+	b.must(tube.KickJob, 1, id)
+	check("kicked", true)
+	b.afterJobs("x")
+	check("after-jobs", false)
+	b.settle("x", tube.BatchOpen)
+	check("settled", false)
+	buryJob(b, id)
+	b.must(tube.ReserveJob, 1, id)
+	check("reserved while buried", true)
+	b.must(tube.Delete, 1, id)
+	check("deleted", false)
+	b.seal("x")
+	check("sealed", true)
+	b.seal("x")
+	check("sealed again", false)
+}
