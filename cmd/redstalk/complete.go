@@ -164,6 +164,8 @@ func argumentsOf(t *task, before []string, command *cli.Command) []candidate {
 		return plainCandidates("all")
 	case "schedules":
 		return plainCandidates(slices.Sorted(maps.Keys(scheduleActions))...)
+	case "batch":
+		return plainCandidates(slices.Sorted(maps.Keys(batchActions))...)
 	case "kick":
 		return plainCandidates("1", "10", "100", "all")
 	case "completion":

@@ -22,12 +22,13 @@ func importCommand() *cli.Command {
 		Name: "import", ArgsUsage: "[FILE]", Action: withConn(arguments{0, 1}, importJobs),
 		Usage: "put jobs from the output of export, read from a file or standard input",
 		Description: "Jobs get new ids. Delayed jobs keep their due time; if it has passed they are ready at once. Reserved ones become ready. Buried ones are put with a " +
-			"long delay, reserved and buried, so that no worker can reserve them meanwhile. All keep the reason of the last failure, and when it was. Lines are checked one by one as they are read: import stops at the " +
+			"long delay, reserved and buried, so that no worker can reserve them meanwhile. All keep the reason of the last failure, and when it was. Batches begin anew, without what was done before, and open: " +
+			"seal them with redstalk batch seal. Lines are checked one by one as they are read: import stops at the " +
 			"first bad one, and reports how many lines were put; --skip continues from there.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` for all jobs, instead of their own"},
 			&cli.IntFlag{Name: "skip", Usage: "`N`: skip the first N lines"},
-			&cli.BoolFlag{Name: "drop-tags", Usage: "drop all tags, such as key, retry and meta, if the server has no put-tags; the group, if it has no groups"},
+			&cli.BoolFlag{Name: "drop-tags", Usage: "drop all tags, such as key, retry and meta, if the server has no put-tags; the group and the batches, if it has none"},
 		},
 	}
 }
@@ -35,13 +36,13 @@ func importCommand() *cli.Command {
 // importer is one run of import.
 type importer struct {
 	*task
-	groups bool // the server has groups,
-	tags   bool // put-tags,
-	copies bool // and those of copies
-	lines  int  // lines read
-	less   int  // jobs without tags that they had
-	put    int
-	bar    *progress
+	groups, batches bool // the server has groups, batches,
+	tags            bool // put-tags,
+	copies          bool // and those of copies
+	lines           int  // lines read
+	less            int  // jobs without tags that they had
+	put             int
+	bar             *progress
 }
 
 func importJobs(t *task) error {
@@ -58,6 +59,9 @@ func importJobs(t *task) error {
 		return err
 	}
 	if m.groups, err = t.supports("groups"); err != nil {
+		return err
+	}
+	if m.batches, err = t.supports("batches"); err != nil {
 		return err
 	}
 	m.bar = startProgress(t, "importing", size)
@@ -178,15 +182,20 @@ func (m *importer) read(line []byte) (*entry, error) {
 	if j.At > maxDueTime.UnixMilli() {
 		return nil, fmt.Errorf("at is %d, and the latest due time is %d", j.At, maxDueTime.UnixMilli())
 	}
-	if j.Group != "" && !m.groups && m.tags && m.Bool("drop-tags") {
-		j.Group = ""
+	if m.tags && m.Bool("drop-tags") && m.lacks(j) {
+		if !m.groups {
+			j.Group = ""
+		}
+		if !m.batches {
+			j.Batch, j.After, j.AfterAll = "", "", ""
+		}
 		m.less++
 	}
 	tags, err := j.tags()
 	if err != nil {
 		return nil, err
 	}
-	if len(tags) > 0 && (!m.tags || j.Group != "" && !m.groups) {
+	if len(tags) > 0 && (!m.tags || m.lacks(j)) {
 		if !m.Bool("drop-tags") {
 			return nil, failure{exitExtension, fmt.Errorf("the job has %s, which this server does not support: use --drop-tags to drop them", strings.Join(tags, " "))}
 		}
@@ -196,10 +205,15 @@ func (m *importer) read(line []byte) (*entry, error) {
 	if m.copies && protocol.ValidReason(j.Reason) {
 		tags = append(tags, reasonTags(j.Reason, j.Failed)...)
 	}
-	if j.At > 0 && j.State == "delayed" && m.tags {
+	if j.At > 0 && j.State == "delayed" && m.tags && j.After+j.AfterAll == "" {
 		tags = append(tags, fmt.Sprintf("at:%d", j.At))
 	}
 	return &entry{j, body, tags}, nil
+}
+
+// lacks reports whether the server has no groups or batches, and the job needs them.
+func (m *importer) lacks(j *job) bool {
+	return !m.groups && j.Group != "" || !m.batches && j.Batch+j.After+j.AfterAll != ""
 }
 
 // reasonTags returns the tags of a put that say why the job it copies has failed, and when, in ms

@@ -31,7 +31,10 @@ type job struct {
 
 	Key         string   `json:"key,omitempty"`
 	Group       string   `json:"group,omitempty"`
-	Held        string   `json:"held,omitempty"` // why a ready job cannot be reserved now
+	Batch       string   `json:"batch,omitempty"`     // of which it is a member
+	After       string   `json:"after,omitempty"`     // the batch that must be done before
+	AfterAll    string   `json:"after_all,omitempty"` // the batch that must have ended before
+	Held        string   `json:"held,omitempty"`      // why a ready job cannot be reserved now, or a delayed one waits for a batch
 	OnDuplicate string   `json:"on_duplicate,omitempty"`
 	KeyTTL      string   `json:"key_ttl,omitempty"`
 	Retry       []string `json:"retry,omitempty"`
@@ -102,6 +105,7 @@ func (j *job) readPage(p client.Page) {
 	j.Key, j.Dead, j.Parked, j.Max = text("key"), text("dead"), text("parked"), uint32(number("max"))
 	j.FromTube, j.FromID = text("from-tube"), uint64(number("from-id"))
 	j.Group, j.Held = text("group"), text("held")
+	j.Batch, j.After, j.AfterAll = text("batch"), text("after"), text("after-all")
 	meta, _ := p.Value("meta")
 	j.Meta, j.Trace, j.Reason, j.Failed = flowMap(meta), text("trace"), text("reason"), number("failed-ms")
 	j.Holder = text("holder")
@@ -151,7 +155,7 @@ func (j *job) tags() ([]string, error) {
 	values := map[string]string{
 		"key": j.Key, "group": j.Group, "on-duplicate": j.OnDuplicate, "key-ttl": j.KeyTTL,
 		"retry": strings.Join(j.Retry, ","), "jitter": j.Jitter, "max": optional(j.Max), "dead": j.Dead, "trace": j.Trace,
-		"expire": j.Expire, "on-expire": j.OnExpire,
+		"expire": j.Expire, "on-expire": j.OnExpire, "batch": j.Batch, "after": j.After, "after-all": j.AfterAll,
 	}
 	words, err := tagWords(func(name string) string { return values[name] })
 	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {

@@ -31,6 +31,9 @@ type listedJob struct {
 	TTR      uint32 `yaml:"ttr"`
 	Key      string `yaml:"key"`
 	Group    string `yaml:"group"`
+	Batch    string `yaml:"batch"`
+	After    string `yaml:"after"`
+	AfterAll string `yaml:"after-all"`
 	Held     string `yaml:"held"`
 	Parked   string `yaml:"parked"`
 	FailedMS int64  `yaml:"failed-ms"`
@@ -50,6 +53,7 @@ func (l *listedJob) job(tube, state string, now time.Time) *job {
 		Failed: l.FailedMS, Reason: l.Reason, FromTube: l.FromTube, FromID: l.FromID,
 		Reserves: l.Reserves, Timeouts: l.Timeouts, Releases: l.Releases, Buries: l.Buries, Kicks: l.Kicks,
 	}
+	j.Batch, j.After, j.AfterAll = l.Batch, l.After, l.AfterAll
 	j.setLeft(l.DueMS, now)
 	return j
 }

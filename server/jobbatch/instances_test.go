@@ -36,6 +36,13 @@ func runInstances(t *testing.T, seed uint64, batches int) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &world{t: t, store: store.Store, rng: rng, batches: map[string]*ledger{}, afters: map[uint64]*after{}}
 	var stops []func()
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+		<-time.After(storetest.LongestHeld) // operations of instances that are gone can still arrive
+		store.Store.Close()
+	}()
 	for n := 0; len(w.batches) < batches; n++ {
 		if len(stops) == 3 {
 			k := rng.IntN(3)
@@ -49,11 +56,6 @@ func runInstances(t *testing.T, seed uint64, batches int) {
 		}
 	}
 	w.finish()
-	for _, stop := range stops {
-		stop()
-	}
-	<-time.After(storetest.LongestHeld) // operations of instances that are gone can still arrive
-	store.Store.Close()
 }
 
 // runInstance runs an instance until it is stopped.
