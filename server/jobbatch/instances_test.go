@@ -109,6 +109,16 @@ func (w *world) do(op storage.Op) *storage.Answer {
 	return &ops[0].Answer
 }
 
+func (w *world) get(batch string) tube.JobBatch {
+	r := w.do(storage.Op{Kind: storage.GetBatch, Args: &storage.Args{Name: batch}}).Result
+	if r == nil || len(r.Batches) == 0 {
+		return tube.JobBatch{}
+	}
+	b := *r.Batches[0]
+	b.After = nil
+	return b
+}
+
 func (w *world) put(tubeName string, tags *tube.Tags) uint64 {
 	return w.do(storage.Op{Kind: storage.Put, Tube: tubeName, TTR: 1 << 30, Args: &storage.Args{Tags: tags}}).ID
 }
@@ -216,18 +226,18 @@ func (w *world) forget(id uint64, gone bool) {
 	}
 }
 
-// note notes which batches are complete or ended now.
+// note notes which batches are complete or ended now. A member that runs after another batch can have been parked, and let go
+// again, since the last look.
 func (w *world) note() {
 	for _, b := range w.batches {
-		parked := 0
-		for _, is := range b.live {
-			if is {
-				parked++
+		mayBeParked := 0
+		for id, parked := range b.live {
+			if parked || w.afters[id] != nil {
+				mayBeParked++
 			}
 		}
-		ended := b.sealed && len(b.live) == parked
-		b.wasEnded = b.wasEnded || ended
-		b.wasComplete = b.wasComplete || ended && parked == 0 && b.gone == 0
+		b.wasEnded = b.wasEnded || b.sealed && len(b.live) == mayBeParked
+		b.wasComplete = b.wasComplete || b.sealed && len(b.live) == 0 && b.gone == 0
 	}
 }
 
@@ -247,6 +257,7 @@ func (w *world) check() {
 			delete(w.afters, id)
 			w.do(storage.Op{Kind: storage.Move, Move: tube.Delete, ID: id})
 			w.forget(id, false)
+			w.note()
 		case tube.Buried:
 			w.setParked(id, true)
 		case tube.Delayed:
@@ -275,7 +286,7 @@ func (w *world) finish() {
 	for id, a := range w.afters {
 		j := w.do(storage.Op{Kind: storage.JobStats, ID: id}).Job
 		if j.State != tube.Buried || w.batches[a.batch].wasComplete {
-			w.t.Errorf("the job %d after %s is %v at the end, %v", id, a.batch, j.State, j.Metadata.Parked)
+			w.t.Errorf("the job %d after %s is %v at the end, %v; the batch is %+v", id, a.batch, j.State, j.Metadata.Parked, w.get(a.batch))
 		}
 	}
 }
