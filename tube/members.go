@@ -162,7 +162,9 @@ func (m *Machine) restoreInBatch(now Instant, j *Job, batch string) {
 		m.join(j, b)
 		is := m.memberIs(j)
 		m.countMember(b, is, 1)
-		j.batch |= is
+		if j.batch |= is; is == countedPending {
+			b.record.Stamp++
+		}
 	}
 	if after := m.metadataOf(j).After; after != "" {
 		m.addAfter(j, m.restoredBatch(now, after))

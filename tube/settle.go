@@ -156,7 +156,7 @@ func (m *Machine) SettleBatch(now Instant, name string, s *Settlement, limit int
 		m.forgetBatch(b)
 		return 0, false, true
 	}
-	if r.Verdict != s.Verdict {
+	if r.Verdict != s.Verdict || r.Since == 0 {
 		r.Verdict, r.Since = s.Verdict, inMilliseconds(now)
 		m.batchChanged(b)
 	}
@@ -288,6 +288,9 @@ func (m *Machine) RestoreBatch(r JobBatch) {
 	b := &batched{record: JobBatch{
 		Name: r.Name, Created: r.Created, TTL: r.TTL, Sealed: r.Sealed, Done: r.Done, Gone: r.Gone, Verdict: r.Verdict, Since: r.Since, Due: r.Due,
 	}, place: dueSlot{due: r.Due, pos: -1}}
+	if r.Sealed {
+		b.record.Stamp = 1
+	}
 	m.batches.list.insert(b)
 	m.batches.dues.queue(b)
 	m.rearmBatches()

@@ -132,9 +132,13 @@ type batchCounts struct {
 	sealed                      bool
 }
 
-// sameBatches compares the sums of records.
+// sameBatches compares the sums of records, in whatever order they are.
 func sameBatches(got, want []*tube.JobBatch) bool {
-	return reflect.DeepEqual(sumBatches(got), sumBatches(want))
+	return reflect.DeepEqual(sumBatches(byName(got)), sumBatches(byName(want)))
+}
+
+func byName(parts []*tube.JobBatch) []*tube.JobBatch {
+	return slices.SortedStableFunc(slices.Values(parts), func(a, b *tube.JobBatch) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 func (m *Model) batchCounts() map[string]batchCounts {
