@@ -22,11 +22,11 @@ func (m *Machine) SetPriority(id uint64, pri uint32) bool {
 }
 
 // Reschedule makes a ready or delayed job due after in; at once if in is zero. It returns
-// false if there is no such job. No counter grows. The job's delay becomes in, rounded up
+// false if there is no such job, or if it waits for a batch. No counter grows. The job's delay becomes in, rounded up
 // to whole seconds.
 func (m *Machine) Reschedule(now Instant, id uint64, in time.Duration) bool {
 	j := m.Find(id)
-	if j == nil || j.state != Ready && j.state != Delayed {
+	if j == nil || j.state != Ready && j.state != Delayed || j.batch&isHeld != 0 {
 		return false
 	}
 	m.dequeue(j)

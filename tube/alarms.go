@@ -3,13 +3,14 @@ package tube
 import "container/heap"
 
 // alarm is the next due time of its owner: a tube, a holding, a throttle, the tombstones, the expiries,
-// the unchecked or the schedules.
+// the unchecked, the schedules or the batches.
 type alarm struct {
 	at        Instant
 	pos       int32     // index in alarms; -1: it is not set
 	expires   bool      // the owner is the expiries
 	unchecked bool      // the owner is the unchecked
 	schedules bool      // the owner is the schedules
+	batches   bool      // the owner is the batches
 	tube      *Tube     // the owner if it is a tube: delays and the pause
 	holding   *holding  // the owner if it is a holding: TTR deadlines
 	throttle  *throttle // the owner if it is a throttle

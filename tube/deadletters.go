@@ -113,10 +113,10 @@ func (m *Machine) pendingJob(id uint64) *Job {
 }
 
 // sendDeadLetter creates a copy of j in its dead-letter tube and removes j. The new job has the
-// body, priority, TTR, key, notes and occurrence of j; it has no key if that key is taken there.
+// body, priority, TTR, key, batch, notes and occurrence of j; it has no key if that key is taken there.
 func (m *Machine) sendDeadLetter(now Instant, j *Job, body []byte, buf Buffer) {
 	from, to := m.tubeOf(j).name, m.metadataOf(j).PendingDead
-	metadata := Metadata{Key: m.keyOf(j), Group: m.groupOf(j), FromTube: from, FromID: j.ID, Notes: m.metadataOf(j).Notes, Occurrence: m.metadataOf(j).Occurrence}
+	metadata := Metadata{Key: m.keyOf(j), Group: m.groupOf(j), Batch: m.batchNameOf(j), FromTube: from, FromID: j.ID, Notes: m.metadataOf(j).Notes, Occurrence: m.metadataOf(j).Occurrence}
 	if m.ByKey(to, metadata.Key) != nil {
 		metadata.Key = ""
 	}
@@ -128,6 +128,7 @@ func (m *Machine) sendDeadLetter(now Instant, j *Job, body []byte, buf Buffer) {
 	m.freeKey(keyName(to, metadata.Key))
 	m.setMetadata(dead, metadata)
 	m.enqueue(dead, Ready, int64(dead.pri))
+	m.takePlace(now, dead, j)
 	m.journalPut(dead, p)
 	m.Remove(now, j)
 }

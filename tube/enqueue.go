@@ -1,7 +1,7 @@
 package tube
 
 // enter gives j, which is in no queue, a new state and adds it to the queue of that
-// state. Delayed becomes Ready if the job has no delay. h is nil unless to is
+// state. Gone means that it is done. Delayed becomes Ready if the job has no delay. h is nil unless to is
 // Reserved.
 func (m *Machine) enter(now Instant, j *Job, to State, h *holding) {
 	if to == Delayed && j.delay == 0 {
@@ -18,6 +18,9 @@ func (m *Machine) enter(now Instant, j *Job, to State, h *holding) {
 	case Reserved:
 		m.enqueueReserved(now, j, h)
 	case Gone:
+		if j.batch != 0 {
+			m.leaveBatches(now, j, true)
+		}
 		m.forget(now, j)
 	}
 }
@@ -66,6 +69,9 @@ func (m *Machine) reserve(j *Job, h *holding, deadline int64) {
 // forget removes j, which is in no queue. j must not be used any more.
 func (m *Machine) forget(now Instant, j *Job) {
 	t, l := m.tubeOf(j), m.handles[j.tube].lane
+	if j.batch != 0 {
+		m.leaveBatches(now, j, false)
+	}
 	if j.hasMetadata {
 		m.forgetMetadata(now, j)
 	}

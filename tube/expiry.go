@@ -132,13 +132,14 @@ func (m *Machine) fireExpiry(now Instant) {
 	}
 	id, size := j.ID, j.size
 	m.dequeue(j)
-	m.lapse(now, j)
-	if j.ID != id {
+	if m.lapse(now, j); j.ID != id {
 		m.journalRemoved(removed{id, size})
-		return
+	} else {
+		m.recount(now, j)
+		m.journalChanged(j)
+		m.sendIfPending(now, j)
 	}
-	m.journalChanged(j)
-	m.sendIfPending(now, j)
+	m.journalBatches()
 }
 
 // lapse deletes or parks j, which is in no queue, because its time is over.
@@ -147,6 +148,7 @@ func (m *Machine) lapse(now Instant, j *Job) {
 	t.expired++
 	t.flow.Expired++
 	if rules.OnExpire == ExpirePark {
+		m.clearAfter(j)
 		m.park(j, ParkedExpired, rules.Dead)
 		return
 	}

@@ -115,8 +115,9 @@ type Job struct {
 	pos             uint32 // its number in the ring, or its index in the tree, of its present queue
 	self            ref
 	state           State
-	inRing          bool // pos is a number in the ring, not an index in the tree
-	hasMetadata     bool // it is in Machine.metadata
+	inRing          bool  // pos is a number in the ring, not an index in the tree
+	hasMetadata     bool  // it is in Machine.metadata
+	batch           uint8 // what it has to do with batches, see isMember
 
 	// since has two meanings. While the job was never delivered: how long after created it
 	// became due. While it is reserved: how long after its delivery the TTR last began.
@@ -179,7 +180,9 @@ func (m *Machine) jobStats(now Instant, j *Job) JobStats {
 	if j.state == Ready {
 		s.Held = m.heldReady(now, j)
 	}
-	if j.state == Reserved || j.state == Delayed {
+	if j.batch&isHeld != 0 {
+		s.Held = HeldByBatch
+	} else if j.state == Reserved || j.state == Delayed {
 		s.TimeLeft = time.Duration(Instant(j.rank) - now)
 	}
 	return s

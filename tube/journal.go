@@ -118,7 +118,11 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 		}
 		m.setMetadata(j, *r.Metadata)
 	}
-	return m.restoreState(now, j, r)
+	if err := m.restoreState(now, j, r); err != nil || r.Metadata == nil {
+		return err
+	}
+	m.restoreInBatch(now, j, r.Metadata.Batch)
+	return nil
 }
 
 // restoreState puts j, which is in no queue, into the queue that its record says.
@@ -199,9 +203,11 @@ func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
 			m.journalRemoved(removed{id, size})
 			continue
 		}
+		m.recount(now, j)
 		m.journalChanged(j)
 		m.sendIfPending(now, j)
 	}
+	m.journalBatches()
 	m.wereReserved = m.wereReserved[n:]
 	if more = len(m.wereReserved) > 0; !more {
 		m.restoreLanes()

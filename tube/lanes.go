@@ -52,8 +52,10 @@ func (m *Machine) groupOf(j *Job) string {
 	return ""
 }
 
-// isTagged reports whether j has metadata, which can be only its group.
-func (m *Machine) isTagged(j *Job) bool { return j.hasMetadata || m.handles[j.tube].lane != nil }
+// isTagged reports whether j has metadata, which can be only its group or its batch.
+func (m *Machine) isTagged(j *Job) bool {
+	return j.hasMetadata || j.batch != 0 || m.handles[j.tube].lane != nil
+}
 
 // joinGroup adds j, which is in no queue and has no group, to a group of its tube.
 func (m *Machine) joinGroup(j *Job, group string) {

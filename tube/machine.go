@@ -26,6 +26,7 @@ type Machine struct {
 	policies     policies
 	throttles    map[string]*throttle // of groups and tubes, by keyName
 	schedules    schedules
+	batches      jobBatches
 	unchecked    unchecked
 	spareLanes   []*lane
 	deferring    bool     // see deferLanes
@@ -64,7 +65,8 @@ func NewMachine() *Machine {
 	}
 	m.tombstones.alarm.pos, m.expiries.alarm.pos = -1, -1
 	m.expiries.alarm.expires = true
-	m.schedules.alarm = alarm{pos: -1, schedules: true}
+	m.schedules.dues.alarm = alarm{pos: -1, schedules: true}
+	m.batches.dues.alarm = alarm{pos: -1, batches: true}
 	m.unchecked.alarm = alarm{pos: -1, unchecked: true}
 	m.open(Default)
 	return m
@@ -183,6 +185,10 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 		m.touch(now, j)
 		return
 	}
+	inBatch := j.batch != 0
+	if inBatch && arrow.To != Gone {
+		m.clearAfter(j)
+	}
 	if arrow.Counts != NoCounter {
 		j.counters[arrow.Counts]++
 	}
@@ -202,6 +208,9 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	} else {
 		m.enter(now, j, arrow.To, to)
 	}
+	if inBatch {
+		m.recount(now, j) // nothing if j is gone
+	}
 	switch {
 	case m.journal == nil:
 	case j.ID != id:
@@ -211,6 +220,9 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	}
 	if hasRules {
 		m.sendIfPending(now, j)
+	}
+	if inBatch {
+		m.journalBatches()
 	}
 }
 
@@ -247,15 +259,18 @@ func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 	if j == nil || j.state == Buried || j.state == Reserved && j.holder != h {
 		return false
 	}
+	m.clearAfter(j)
 	m.dequeue(j)
 	m.enter(now, j, Buried, nil)
+	m.recount(now, j)
 	m.journalChanged(j)
+	m.journalBatches()
 	return true
 }
 
 // Tick does up to limit of the things that are due: it makes delayed jobs ready, ends
 // pauses, takes back reservations whose TTR has run out, lets jobs expire, frees keys, and notices
-// schedules that are due (TakeSchedulesDue). It returns when the next thing is due. If that is now or earlier, limit was reached.
+// schedules and batches that are due (TakeSchedulesDue, TakeBatchesDue). It returns when the next thing is due. If that is now or earlier, limit was reached.
 func (m *Machine) Tick(now Instant, limit int) Instant {
 	for ; limit > 0 && m.alarms.next() <= now; limit-- {
 		m.fire(now, m.alarms[0])
@@ -285,7 +300,13 @@ func (m *Machine) fire(now Instant, a *alarm) {
 		return
 	}
 	if a.schedules {
-		m.fireSchedules(now)
+		m.schedules.dues.fire(now)
+		m.rearmSchedules()
+		return
+	}
+	if a.batches {
+		m.batches.dues.fire(now)
+		m.rearmBatches()
 		return
 	}
 	if h := a.holding; h != nil {

@@ -57,7 +57,7 @@ func splitName(name string) (tube, key string) {
 	return tube, key
 }
 
-// metadataOf returns the metadata of j without its key and its group. It must not be changed.
+// metadataOf returns the metadata of j without its key, its group and its batch. It must not be changed.
 func (m *Machine) metadataOf(j *Job) *Metadata {
 	if j.hasMetadata {
 		if f := m.metadata[j.self]; f.more != nil {
@@ -67,7 +67,7 @@ func (m *Machine) metadataOf(j *Job) *Metadata {
 	return &noMetadata
 }
 
-// changeMetadata returns the metadata of j without its key and its group, for a change.
+// changeMetadata returns the metadata of j without its key, its group and its batch, for a change.
 func (m *Machine) changeMetadata(j *Job) *Metadata {
 	f := m.metadata[j.self]
 	if !j.hasMetadata || f.more == nil {
@@ -100,27 +100,28 @@ func (m *Machine) allMetadata(j *Job) *Metadata {
 // copyMetadata copies the metadata of j.
 func (m *Machine) copyMetadata(j *Job, to *Metadata) {
 	*to = *m.metadataOf(j)
-	to.Key, to.Group = m.keyOf(j), m.groupOf(j)
+	to.Key, to.Group, to.Batch = m.keyOf(j), m.groupOf(j), m.batchNameOf(j)
 }
 
-// setMetadata sets the metadata of j, which has none yet. The key must be free.
+// setMetadata sets the metadata of j, which has none yet. The key must be free. The caller makes j a member of its
+// batch when it is in a queue.
 func (m *Machine) setMetadata(j *Job, of Metadata) {
 	var f metadata
 	if of.Key != "" {
 		f.name = keyName(m.tubeOf(j).name, of.Key)
 		m.keys[f.name] = j.self
 	}
-	grouped := of.Group != ""
-	if grouped {
+	known := of.Group != "" || of.Batch != ""
+	if of.Group != "" {
 		m.joinGroup(j, of.Group)
 	}
-	of.Key, of.Group = "", ""
+	of.Key, of.Group, of.Batch = "", "", ""
 	if !of.zero() {
 		m.share(&of.Rules)
 		f.more = new(Metadata)
 		*f.more = of
 	}
-	if j.hasMetadata = !grouped || f != (metadata{}); j.hasMetadata {
+	if j.hasMetadata = !known || f != (metadata{}); j.hasMetadata {
 		m.metadata[j.self] = f
 	}
 	if of.Expires != 0 {

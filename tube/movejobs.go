@@ -57,6 +57,7 @@ func (m *Machine) replaceBy(now Instant, j *Job, to string, metadata Metadata, e
 		m.setMetadata(moved, metadata)
 	}
 	enter(moved)
+	m.takePlace(now, moved, j)
 	m.journalPut(moved, p)
 	m.freeKey(keyName(to, metadata.Key))
 	m.Remove(now, j)
@@ -65,7 +66,7 @@ func (m *Machine) replaceBy(now Instant, j *Job, to string, metadata Metadata, e
 // movedMetadata returns the metadata of j after a move to another tube.
 func (m *Machine) movedMetadata(j *Job, to string) Metadata {
 	f := *m.metadataOf(j)
-	f.Key, f.Group, f.PendingDead = m.keyOf(j), m.groupOf(j), ""
+	f.Key, f.Group, f.Batch, f.PendingDead = m.keyOf(j), m.groupOf(j), m.batchNameOf(j), ""
 	if m.ByKey(to, f.Key) != nil {
 		f.Key = ""
 	}

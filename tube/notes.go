@@ -49,7 +49,7 @@ func (m *Machine) noteReason(now Instant, j *Job, reason string) {
 // notesTTR reports whether it is recorded that the TTR of j has run out. Other jobs are as in
 // beanstalkd, and cost nothing.
 func (m *Machine) notesTTR(j *Job) bool {
-	return m.policyOfTube(m.tubeOf(j)) != nil || m.keyOf(j) != "" || m.groupOf(j) != "" || !m.metadataOf(j).zero()
+	return m.policyOfTube(m.tubeOf(j)) != nil || m.keyOf(j) != "" || m.groupOf(j) != "" || j.batch&isMember != 0 || !m.metadataOf(j).zero()
 }
 
 // discount makes the present delivery of j, which ends as no failure, count neither as a failure

@@ -33,6 +33,9 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	if a, taken := m.keyTaken(now, name, onDuplicate); taken {
 		return a
 	}
+	if tags.Batch != "" && m.isSealed(tags.Batch) {
+		return PutAnswer{Result: PutSealed}
+	}
 	var followed *Job
 	if onDuplicate == Follow {
 		followed, old = old, nil
@@ -43,6 +46,7 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	j := m.newJob(now, p) // first, so that the tube is not removed
 	var replaced removed
 	if old != nil {
+		m.uncount(old, tags.Batch)
 		replaced = m.remove(now, old)
 	}
 	if followed != nil {
@@ -56,14 +60,28 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	if expires == 0 {
 		expires = expiresAt(now, policy, tags.Expire, wait)
 	}
-	m.setMetadata(j, Metadata{Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes(), Occurrence: tags.Occurrence, Expires: expires})
-	m.enterIn(now, j, wait)
+	m.setMetadata(j, tags.metadata(expires))
+	if tags.After != "" {
+		m.holdAfter(j, wait)
+	} else {
+		m.enterIn(now, j, wait)
+	}
+	m.joinByPut(now, j, tags)
 	m.journalPut(j, p)
 	m.journalRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together
 	if followed != nil {
 		m.journalChanged(followed)
 	}
+	m.journalBatches()
 	return PutAnswer{ID: j.ID, State: j.state}
+}
+
+// metadata returns the metadata of a job that is put with these tags and expires at that time.
+func (tags *Tags) metadata(expires Instant) Metadata {
+	return Metadata{
+		Key: tags.Key, Group: tags.Group, Rules: tags.Rules, Notes: tags.Notes(), Occurrence: tags.Occurrence, Expires: expires,
+		Batch: tags.Batch, After: tags.After, AfterAll: tags.AfterAll,
+	}
 }
 
 // onDuplicate returns what a put does if its key is taken. p is the policy of its tube, which can be
@@ -141,7 +159,7 @@ func (t *Tags) wait(now Instant, delay uint32) time.Duration {
 // enterIn makes j, which is in no queue, due after a wait; ready if that is zero. Its delay
 // becomes the wait, rounded up to whole seconds.
 func (m *Machine) enterIn(now Instant, j *Job, wait time.Duration) {
-	j.delay = uint32(min((wait+time.Second-1)/time.Second, 1<<32-1))
+	j.delay = wholeSeconds(wait)
 	if wait > 0 {
 		m.enqueue(j, Delayed, int64(now.Plus(wait)))
 	} else {
@@ -150,9 +168,17 @@ func (m *Machine) enterIn(now Instant, j *Job, wait time.Duration) {
 	}
 }
 
+// wholeSeconds returns a wait, rounded up to whole seconds.
+func wholeSeconds(wait time.Duration) uint32 {
+	return uint32(min((wait+time.Second-1)/time.Second, 1<<32-1))
+}
+
 // Remove removes a job, whatever its state and holder. It counts as deleted from its
 // tube.
-func (m *Machine) Remove(now Instant, j *Job) { m.journalRemoved(m.remove(now, j)) }
+func (m *Machine) Remove(now Instant, j *Job) {
+	m.journalRemoved(m.remove(now, j))
+	m.journalBatches()
+}
 
 // removed is what is reported to the journal about a removed job. The zero value is none.
 type removed struct {

@@ -76,7 +76,7 @@ var OverlapWords = []string{"skip", "replace", "allow", "buffer-one"}
 type ScheduleResults struct {
 	Put        uint64 // jobs
 	Overlapped uint64 // puts that another job prevented, see Overlap
-	Refused    uint64 // puts that the quota of the tube prevented
+	Refused    uint64 // puts that the quota of the tube prevented, or that the batch was sealed
 
 	// Of the last put: when it was, its nominal time, and its result. ID is the new job, or the job that
 	// has prevented it.
@@ -90,7 +90,7 @@ func (r *ScheduleResults) Count(now, nominal Instant, a PutAnswer) {
 	switch a.Result {
 	case PutNew:
 		r.Put++
-	case PutRefused:
+	case PutRefused, PutSealed:
 		r.Refused++
 	default:
 		r.Overlapped++

@@ -9,7 +9,7 @@ import (
 
 // TestScheduleList inserts and removes many schedules in random order.
 func TestScheduleList(t *testing.T) {
-	var l scheduleList
+	var l sorted[string, *scheduled]
 	r := rand.New(rand.NewPCG(1, 1))
 	var want []string // sorted
 	for i := range 6000 {

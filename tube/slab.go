@@ -25,11 +25,12 @@ type slab struct {
 // chunk is a part of a slab.
 type chunk struct {
 	jobs      *[perChunk]Job
-	bodies    *[perChunk][]byte // nil while no body is in memory; see fewJobs
-	buffers   *[perChunk]Buffer // of the bodies that have one; nil until one has
-	bodyCount int               // bodies in memory
-	used      int               // slots that hold a job
-	free      int32             // first free slot, whose rank is the next one; -1: there is none
+	bodies    *[perChunk][]byte   // nil while no body is in memory; see fewJobs
+	buffers   *[perChunk]Buffer   // of the bodies that have one; nil until one has
+	batches   *[perChunk]*batched // of the members of batches; nil until there is one
+	bodyCount int                 // bodies in memory
+	used      int                 // slots that hold a job
+	free      int32               // first free slot, whose rank is the next one; -1: there is none
 }
 
 func newChunk() *chunk {
@@ -116,6 +117,16 @@ func (s *slab) buffer(j *Job) Buffer {
 		return buf[n&(perChunk-1)]
 	}
 	return nil
+}
+
+// batch returns where the batch of j is, a member of one.
+func (s *slab) batch(j *Job) **batched {
+	n := uint32(j.self) - 1
+	c := s.chunks[n>>slotBits]
+	if c.batches == nil {
+		c.batches = new([perChunk]*batched)
+	}
+	return &c.batches[n&(perChunk-1)]
 }
 
 // keep sets the body of j and releases the previous one. A nil body only drops the

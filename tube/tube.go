@@ -11,6 +11,7 @@ type Tube struct {
 	throttle               *throttle // nil: none
 	reserved               int       // its jobs that are reserved, by any holder
 	urgent                 int       // its jobs that are urgent
+	waiting                int       // its delayed jobs that wait for a batch
 
 	jobs            int    // its jobs in any state
 	bytes           uint64 // of their bodies

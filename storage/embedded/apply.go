@@ -65,6 +65,10 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		return e.listSchedules(now, op)
 	case storage.DueSchedules:
 		return e.dueSchedules(now, op, p)
+	case storage.ListBatches, storage.ListMembers, storage.DueBatches, storage.CancelBatch, storage.SettleBatch:
+		return e.applyBatchInParts(now, op, p)
+	case storage.SealBatch, storage.GetBatch:
+		e.applyBatch(now, op)
 	case storage.SetSchedule, storage.GetSchedule, storage.DeleteSchedule:
 		e.applySchedule(now, op)
 	case storage.PeekKey:

@@ -21,6 +21,8 @@ const (
 	importEntry byte = 7 // like an entry about a tube, with the source in place of its name; an import mark, and the last id in 8 bytes
 	groupEntry  byte = 8 // length of the group in one byte, group, and what is set for it (see tables.AppendGroup)
 
+	batchEntry byte = 10 // like an entry about a tube, with the name of the batch; 1 and the record (see tables.AppendBatch), or 0: there is none any more
+
 	scheduleEntry byte = 9 // like an entry about a tube, with the name of the schedule; 1 and the record (see tables.AppendSchedule), or 0: there is none any more
 )
 
@@ -151,6 +153,22 @@ func (j *journal) ScheduleSet(name string, s *tube.Schedule) {
 	j.countEntry()
 }
 
+// BatchSet implements tube.Journal. The frame never ends between the change of a job and the record of its batch.
+func (j *journal) BatchSet(name string, b *tube.JobBatch) {
+	g := j.filling
+	start := len(g.frame)
+	g.frame = appendTubeEntry(g.frame, batchEntry, name)
+	if b == nil {
+		g.frame = append(g.frame, 0)
+		j.window.Batches[name] = nil
+	} else {
+		g.frame = tables.AppendBatch(append(g.frame, 1), b)
+		j.window.setBatch(name, b)
+	}
+	g.size += len(g.frame) - start
+	j.countEntry()
+}
+
 // countEntry counts an entry. The lock is held.
 func (j *journal) countEntry() {
 	j.written++
@@ -168,6 +186,3 @@ func (j *journal) endFrame() {
 		g.cut()
 	}
 }
-
-// BatchSet is not written yet.
-func (j *journal) BatchSet(name string, b *tube.JobBatch) {}

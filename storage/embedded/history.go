@@ -38,7 +38,7 @@ func (h *history) replay(frame []byte) (err error) {
 	for len(frame) > 0 {
 		kind := frame[0]
 		switch frame = frame[1:]; kind {
-		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry, scheduleEntry:
+		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry, scheduleEntry, batchEntry:
 			frame, err = h.tubeEntry(kind, frame)
 		default:
 			frame, err = h.entry(kind, frame)
@@ -113,6 +113,8 @@ func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 		return h.imported(of, b)
 	case scheduleEntry:
 		return h.scheduleSet(of, b)
+	case batchEntry:
+		return h.batchSet(of, b)
 	}
 	if len(b) < tables.PauseSize {
 		return nil, errEntry
@@ -165,6 +167,19 @@ func (h *history) scheduleSet(name string, b []byte) (rest []byte, err error) {
 		s, rest, err = tables.DecodeSchedule(name, rest)
 	}
 	h.Schedules[name] = s
+	return rest, err
+}
+
+// batchSet applies an entry about a batch.
+func (h *history) batchSet(name string, b []byte) (rest []byte, err error) {
+	if len(b) < 1 || b[0] > 1 {
+		return nil, errEntry
+	}
+	var r *tube.JobBatch
+	if rest = b[1:]; b[0] == 1 {
+		r, rest, err = tables.DecodeBatch(name, rest)
+	}
+	h.Batches[name] = r
 	return rest, err
 }
 

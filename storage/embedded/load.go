@@ -38,7 +38,7 @@ const progressEvery = time.Second
 // job that was reserved.
 func (l *loader) load() error {
 	l.begun, l.loggedAt = time.Now(), time.Now()
-	if err := errors.Join(l.loadPolicies(), l.loadGroups(), l.loadTombstones(), l.loadImports(), l.loadSchedules()); err != nil {
+	if err := errors.Join(l.loadPolicies(), l.loadGroups(), l.loadTombstones(), l.loadImports(), l.loadSchedules(), l.loadBatches()); err != nil {
 		return err
 	}
 	if err := l.tables.Jobs(l.fromLog.names.name, l.loadStored); err != nil {
@@ -163,6 +163,21 @@ func (l *loader) loadSchedules() error {
 	for name, s := range l.fromLog.Schedules {
 		if l.window.Schedules[name] = s; s != nil {
 			l.machine.RestoreSchedule(s)
+		}
+	}
+	return err
+}
+
+// loadBatches brings back the records of batches, likewise. The jobs, which are counted in them, come later.
+func (l *loader) loadBatches() error {
+	err := l.tables.Batches(func(r *tube.JobBatch) {
+		if _, later := l.fromLog.Batches[r.Name]; !later {
+			l.machine.RestoreBatch(*r)
+		}
+	})
+	for name, r := range l.fromLog.Batches {
+		if l.window.Batches[name] = r; r != nil {
+			l.machine.RestoreBatch(*r)
 		}
 	}
 	return err

@@ -24,10 +24,11 @@ type progress struct {
 	begun     bool
 	needsRoom bool       // it waits until the journal has room
 	forced    bool       // it has waited long enough
-	done      int        // jobs kicked or moved, tubes referenced, or schedules claimed
-	limit     int        // jobs to kick or to move, or schedules to claim
+	done      int        // jobs kicked, moved or settled, tubes referenced, or schedules or batches claimed
+	limit     int        // jobs to kick or to move, or schedules or batches to claim
 	from      tube.State // of the jobs to kick
 	flush     *tube.Flush
+	cancel    *tube.Cancellation
 	list      *tube.Listing
 }
 

@@ -82,12 +82,15 @@ func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, er
 	if e.journal != nil {
 		changed = e.journal.handOverIfFull()
 	}
-	wakeUps, schedulesDue := e.wakeUps(), e.machine.TakeSchedulesDue()
+	wakeUps, schedulesDue, batchesDue := e.wakeUps(), e.machine.TakeSchedulesDue(), e.machine.TakeBatchesDue()
 	e.tickSize.adjust(e.now().Until(now))
 	e.mu.Unlock()
 	e.sendWakeUps(wakeUps)
 	if schedulesDue {
 		e.listener.SchedulesDue()
+	}
+	if batchesDue {
+		e.listener.BatchesDue()
 	}
 	return next, now, changed, nil
 }

@@ -295,8 +295,6 @@ func testBatchTTL(b *harness) {
 	b.putNew("t", tube.Tags{Batch: "short", BatchTTL: time.Second})
 	b.putNew("t", member("later"))
 	b.putNew("t", tube.Tags{Batch: "later", BatchTTL: 50 * time.Second})
-	b.putNew("after", tube.Tags{After: "default"})
-	b.settle("default", tube.BatchOpen)
 	b.putNew("t", member("default"))
 	if s := b.batchSum("short"); s.TTL != 40*time.Second {
 		b.Errorf("the TTL is %v", s.TTL)

@@ -37,7 +37,7 @@ const (
 	changes
 	oldJobs
 	newJobs
-	others // tombstones, groups, imports, last id, schedules, pauses, policies, first segment
+	others // tombstones, groups, imports, last id, schedules, pauses, batches, policies, first segment
 	numFiles
 )
 

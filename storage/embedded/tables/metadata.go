@@ -54,6 +54,9 @@ const (
 	forgetField           // GroupRecord.ForgetAt, ns since the epoch
 	pausedField           // GroupRecord.PauseSeconds, and PauseUntil in ns since the epoch
 	occurrenceField       // Metadata.Occurrence: Schedule, and Nominal in ms since the epoch
+	batchField            // Metadata.Batch
+	afterField            // Metadata.After
+	afterAllField         // the same, with Metadata.AfterAll
 )
 
 // appendMetadata appends the block of a job's metadata.
@@ -78,7 +81,11 @@ func appendMetadata(to []byte, m *tube.Metadata) []byte {
 	if o := m.Occurrence; o != nil {
 		b = binary.AppendUvarint(appendLong(append(b, occurrenceField), o.Schedule), inMS(o.Nominal))
 	}
-	return appendBlock(to, b)
+	after := afterField
+	if m.AfterAll {
+		after = afterAllField
+	}
+	return appendBlock(to, appendString(appendString(b, batchField, m.Batch), after, m.After))
 }
 
 func appendNotes(b []byte, n *tube.Notes) []byte {
@@ -328,6 +335,10 @@ func decodeMetadata(from []byte, name func([]byte) string) (m *tube.Metadata, re
 			m.Group = string(b.long())
 		case occurrenceField:
 			m.Occurrence = &tube.Occurrence{Schedule: name(b.long()), Nominal: b.instant()}
+		case batchField:
+			m.Batch = name(b.long())
+		case afterField, afterAllField:
+			m.After, m.AfterAll = name(b.long()), tag == afterAllField
 		case expiresField:
 			m.Expires = tube.Instant(b.number(uint64(tube.Latest/tube.Instant(time.Millisecond)))) * tube.Instant(time.Millisecond)
 		default:

@@ -125,6 +125,18 @@ func (t *Tables) Schedules(do func(s *tube.Schedule)) error {
 	})
 }
 
+// Batches calls do with every record of a batch, in the order of their names.
+func (t *Tables) Batches(do func(r *tube.JobBatch)) error {
+	return t.each(batchKey, func(key, value []byte) error {
+		r, rest, err := DecodeBatch(string(key[1:]), value)
+		if err != nil || len(rest) > 0 {
+			return fmt.Errorf("reading the batch %q: %w", key[1:], errBatch)
+		}
+		do(r)
+		return nil
+	})
+}
+
 // Imports calls do with every import.
 func (t *Tables) Imports(do func(source string, m ImportMark)) error {
 	return t.each(importKey, func(key, value []byte) error {

@@ -33,7 +33,7 @@ func DecodeSchedule(name string, from []byte) (s *tube.Schedule, rest []byte, er
 	r := tube.ScheduleResults{
 		Put: b.number(math.MaxUint64), Overlapped: b.number(math.MaxUint64), Refused: b.number(math.MaxUint64),
 		At: b.instant(), Nominal: b.instant(),
-		Result: tube.PutResult(b.number(uint64(tube.PutRefused))), ID: b.number(math.MaxUint64),
+		Result: tube.PutResult(b.number(uint64(tube.PutSealed))), ID: b.number(math.MaxUint64),
 	}
 	text, body := b.long(), b.long()
 	if b.bad || len(b.rest) > 0 {

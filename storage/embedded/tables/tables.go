@@ -29,6 +29,7 @@ import (
 //	r TUBE     policy, see AppendPolicy
 //	l TUBE 00 GROUP  what is set for a group of a tube, see AppendGroup
 //	o NAME     the record of a schedule, see AppendSchedule
+//	q NAME     the record of a batch, see AppendBatch
 //
 // Pebble takes over the files of an Ingest only if their ranges of keys do not overlap: between two
 // keys of the file others there can be none of another file.
@@ -44,6 +45,7 @@ const (
 	policyKey    byte = 'r'
 	groupKey     byte = 'l'
 	scheduleKey  byte = 'o'
+	batchKey     byte = 'q'
 	importKey    byte = 'm'
 
 	// LayoutVersion is the layout of the tables. Those of an older one are upgraded, see Upgrade;

@@ -64,13 +64,14 @@ type TubeChanges struct {
 	Imports    map[string]ImportMark   // by source
 	Groups     map[TubeKey]tube.GroupRecord
 	Schedules  map[string]*tube.Schedule // nil: there is none any more
+	Batches    map[string]*tube.JobBatch // likewise
 }
 
 // NewTubeChanges returns TubeChanges without any change.
 func NewTubeChanges() TubeChanges {
 	return TubeChanges{
 		make(map[string]Pause), make(map[TubeKey]Tombstone), make(map[string]*tube.Policy), make(map[string]ImportMark),
-		make(map[TubeKey]tube.GroupRecord), make(map[string]*tube.Schedule),
+		make(map[TubeKey]tube.GroupRecord), make(map[string]*tube.Schedule), make(map[string]*tube.JobBatch),
 	}
 }
 
@@ -84,6 +85,7 @@ func (in *Ingest) SetOthers(c TubeChanges, lastID, first uint64) error {
 		in.set(others, []byte{lastIDKey}, binary.BigEndian.AppendUint64(nil, lastID)),
 		in.setSchedules(c.Schedules),
 		in.setPauses(c.Pauses),
+		in.setBatches(c.Batches),
 		in.setPolicies(c.Policies),
 		in.set(others, []byte{segmentKey}, binary.BigEndian.AppendUint64(nil, first)),
 	)
@@ -110,6 +112,18 @@ func (in *Ingest) setSchedules(schedules map[string]*tube.Schedule) (err error) 
 			err = errors.Join(err, in.delete(others, key))
 		} else {
 			err = errors.Join(err, in.set(others, key, AppendSchedule(nil, s)))
+		}
+	}
+	return err
+}
+
+func (in *Ingest) setBatches(batches map[string]*tube.JobBatch) (err error) {
+	for _, name := range slices.SortedFunc(maps.Keys(batches), yielding(in, cmp.Compare[string])) {
+		r, key := batches[name], append([]byte{batchKey}, name...)
+		if r == nil {
+			err = errors.Join(err, in.delete(others, key))
+		} else {
+			err = errors.Join(err, in.set(others, key, AppendBatch(nil, r)))
 		}
 	}
 	return err

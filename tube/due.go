@@ -1,0 +1,165 @@
+package tube
+
+import (
+	"container/heap"
+	"time"
+)
+
+// dueRecord is a schedule or a batch: a record that is due at a time, and then handed out to somebody.
+type dueRecord interface {
+	comparable
+	key() string
+	slot() *dueSlot
+}
+
+// dueSlot is what a dueRecord has for dues.
+type dueSlot struct {
+	due     Instant // Never: it is not due
+	pos     int     // in dues.heap; -1: it is not there
+	claimed Instant // when its claim ends; 0: it has none
+}
+
+// dues has the records that are due at some time.
+type dues[T dueRecord] struct {
+	heap   dueHeap[T] // those with a time, except the claimed ones
+	claims []claim[T] // in the order in which they end
+	alarm  alarm
+
+	reported   bool    // take has something to report
+	reportedAt Instant // what was due by then was reported
+}
+
+// claim is void if its record has another claim by now, or none.
+type claim[T dueRecord] struct {
+	of    T
+	until Instant
+}
+
+// reportAgain is after how long it is reported again that a record is due, if nobody has claimed it.
+const reportAgain = Instant(time.Second)
+
+// queue puts x, which is not claimed, where it belongs. It is reported once it is due, also if
+// others that were due before were reported already.
+func (d *dues[T]) queue(x T) {
+	s := x.slot()
+	s.claimed = 0
+	switch {
+	case s.due == Never:
+		d.unqueue(x)
+		return
+	case s.pos < 0:
+		heap.Push(&d.heap, dueAt[T]{s.due, x})
+	default:
+		d.heap[s.pos].at = s.due
+		heap.Fix(&d.heap, s.pos)
+	}
+	d.reportedAt = min(d.reportedAt, s.due-1)
+}
+
+// unqueue takes x out of the heap, if it is there. Its claim is void.
+func (d *dues[T]) unqueue(x T) {
+	s := x.slot()
+	if s.claimed = 0; s.pos >= 0 {
+		heap.Remove(&d.heap, s.pos)
+	}
+}
+
+// claim returns up to count records that are due, at most MaxListed, the earliest first, and
+// claims them: for ClaimTime they are not returned again.
+func (d *dues[T]) claim(now Instant, count int) (due []T) {
+	for n := 0; n < MaxListed && d.endClaim(now); n++ { // if there are more, Ticks end them
+	}
+	for range min(count, MaxListed) {
+		if len(d.heap) == 0 || d.heap[0].at > now {
+			break
+		}
+		x := d.heap[0].of
+		d.unqueue(x)
+		until := now + Instant(ClaimTime)
+		x.slot().claimed = until
+		d.claims = append(d.claims, claim[T]{x, until})
+		due = append(due, x)
+	}
+	return due
+}
+
+// endClaim ends the claim that ends first, if that is over by now. It returns whether it was.
+func (d *dues[T]) endClaim(now Instant) bool {
+	if len(d.claims) == 0 || d.claims[0].until > now {
+		return false
+	}
+	c := d.claims[0]
+	d.claims[0] = claim[T]{}
+	if d.claims = d.claims[1:]; len(d.claims) == 0 {
+		d.claims = nil
+	}
+	if c.of.slot().claimed == c.until {
+		d.queue(c.of)
+	}
+	return true
+}
+
+// fire ends a claim or, if none has ended, reports that a record is due.
+func (d *dues[T]) fire(now Instant) {
+	if !d.endClaim(now) {
+		d.reported, d.reportedAt = true, now
+	}
+}
+
+// next returns when fire is to be called.
+func (d *dues[T]) next() Instant {
+	at := Never
+	if len(d.heap) > 0 {
+		if at = d.heap[0].at; at <= d.reportedAt {
+			at = d.reportedAt + reportAgain
+		}
+	}
+	if len(d.claims) > 0 {
+		at = min(at, d.claims[0].until)
+	}
+	return at
+}
+
+// take returns whether fire has found that a record is due, since the last call.
+func (d *dues[T]) take() bool {
+	due := d.reported
+	d.reported = false
+	return due
+}
+
+// dueHeap is a container/heap of records, the one that is due first at its head.
+type dueHeap[T dueRecord] []dueAt[T]
+
+// dueAt is a record and when it is due.
+type dueAt[T dueRecord] struct {
+	at Instant
+	of T
+}
+
+func (h dueHeap[T]) Len() int { return len(h) }
+
+// Less orders records that are due at the same time by their names.
+func (h dueHeap[T]) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].of.key() < h[j].of.key()
+}
+
+func (h dueHeap[T]) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].of.slot().pos, h[j].of.slot().pos = i, j
+}
+
+// Push is for container/heap only.
+func (h *dueHeap[T]) Push(x any) {
+	x.(dueAt[T]).of.slot().pos = len(*h)
+	*h = append(*h, x.(dueAt[T]))
+}
+
+// Pop is for container/heap only.
+func (h *dueHeap[T]) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	(*h)[last] = dueAt[T]{}
+	*h = (*h)[:last]
+	x.of.slot().pos = -1
+	return x
+}
