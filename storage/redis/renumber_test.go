@@ -102,7 +102,7 @@ func (r *renumbered) answer(done, to []storage.Op) {
 		a := done[i].Answer
 		modelled := to[i]
 		r.model.Do(&modelled)
-		if done[i].Kind == storage.Put && a.Err == nil {
+		if done[i].Kind == storage.Put && a.Err == nil && a.ID != 0 {
 			r.real = append(r.real, a.ID)
 		}
 		if a.ID != 0 {
@@ -115,6 +115,11 @@ func (r *renumbered) answer(done, to []storage.Op) {
 		if a.Result != nil {
 			for i := range a.Result.Jobs {
 				a.Result.Jobs[i] = r.shownJob(a.Result.Jobs[i])
+			}
+			for _, b := range a.Result.Batches {
+				for i := range b.After {
+					b.After[i] = r.shownJob(b.After[i])
+				}
 			}
 			for i, s := range a.Result.Schedules {
 				a.Result.Schedules[i] = r.shownSchedule(s)

@@ -66,7 +66,7 @@ local function settle(b, i)
     for _, number in ipairs(fates[all].numbers) do numbers[#numbers + 1] = number + all end
   end
   local verdict = tonumber(ARGV[i + 2])
-  if b.verdict ~= verdict then b.verdict, b.since = verdict, NOW end
+  if b.verdict ~= verdict or b.since == 0 then b.verdict, b.since = verdict, NOW end
   local n = settle_some(b.name, numbers, fates, tonumber(ARGV[i + 7]))
   set_due(b, tonumber(ARGV[i + 3]) or math.huge)
   if first_after(b.name, numbers, 1)[1] then due_now(b) end
