@@ -92,6 +92,9 @@ func (s *session) count(r *request) {
 	}
 }
 
+// The counters have room for every verb.
+var _ [queue.MaxCommands - protocol.NumVerbs]struct{}
+
 func (s *session) countCommand(v protocol.Verb) { s.queue.Counters.Commands[v].Add(1) }
 
 // noteProducer counts the connection as a producer if ok is set, once.

@@ -45,6 +45,7 @@ func parseTags(page client.Page, now time.Time) (t *protocol.Tags, left bool) {
 	if name := text("schedule"); name != "" {
 		t.Schedule = &protocol.ScheduleTags{Name: name, Nominal: number("nominal-ms")}
 	}
+	t.Batch = protocol.BatchTags{Name: text("batch"), After: text("after"), AfterAll: text("after-all")}
 	return t, text("from-tube") != ""
 }
 
@@ -91,6 +92,9 @@ func words(t *protocol.Tags, can func(extension string) bool) (all string, lost 
 		add(true, "schedules", "schedule:%s", s.Name)
 		add(true, "schedules", "nominal-ms:%d", s.Nominal)
 	}
+	add(t.Batch.Name != "", "batches", "batch:%s", t.Batch.Name)
+	add(t.Batch.After != "", "batches", "after:%s", t.Batch.After)
+	add(t.Batch.AfterAll != "", "batches", "after-all:%s", t.Batch.AfterAll)
 	for _, m := range t.Meta {
 		add(true, "meta", "meta:%s", m.Name+"="+protocol.Quote(m.Value))
 	}

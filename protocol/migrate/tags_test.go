@@ -28,14 +28,14 @@ func described(t *testing.T, addr, tube, state string) string {
 	for line := range strings.Lines(text) {
 		name, _, _ := strings.Cut(line, ":")
 		switch name {
-		case "tube", "state", "pri", "ttr", "key", "group", "retry", "jitter", "max", "dead", "expires-ms", "on-expire", "meta", "trace", "reason", "failed-ms":
+		case "tube", "state", "pri", "ttr", "key", "group", "retry", "jitter", "max", "dead", "expires-ms", "on-expire", "meta", "trace", "reason", "failed-ms", "batch":
 			kept = append(kept, line)
 		}
 	}
 	return strings.Join(kept, "")
 }
 
-const fullTags = `group:"a \"b\"" retry:exp(1s,1h,5) jitter:20 max:7 dead:graves expire:2401h on-expire:park meta:a="x \"1\"" meta:b=y trace:00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`
+const fullTags = `group:"a \"b\"" retry:exp(1s,1h,5) jitter:20 max:7 dead:graves expire:2401h on-expire:park meta:a="x \"1\"" meta:b=y trace:00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 batch:"b#1"`
 
 // putFull puts a job with all tags, and fails it once, into a tube and a state.
 func putFull(t *testing.T, addr, tube string, state State, key string) {
@@ -68,7 +68,7 @@ func TestTagsCome(t *testing.T) {
 		putFull(t, from, string(state), state, "k")
 		putFull(t, from, "taken", state, "same-"+string(state))
 		want[state] = described(t, from, string(state), string(state))
-		if n := strings.Count(want[state], "\n"); n != 16 {
+		if n := strings.Count(want[state], "\n"); n != 17 {
 			t.Fatalf("%d lines: %s", n, want[state])
 		}
 	}

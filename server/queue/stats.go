@@ -12,7 +12,7 @@ import (
 
 // MaxCommands is the size of arrays indexed by the number of a command. The listeners agree
 // on what the numbers mean.
-const MaxCommands = 64
+const MaxCommands = 96
 
 // Counters are the counters of the listeners. They only ever change by Add.
 type Counters struct {
