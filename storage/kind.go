@@ -108,7 +108,7 @@ const (
 	// store of several parts MaxJobs is for each. Never NotFound.
 	DueBatches
 	// SettleBatch carries out a verdict in one part of the store, with up to MaxJobs after-jobs: Args.Name,
-	// Args.Settle, MaxJobs → Count. If there are more, the record is due again at once, otherwise at Settle.Due, and the
+	// Args.Settle, MaxJobs → Count. If there are more, or the record overtakes the settlement, it is due again at once, otherwise at Settle.Due, and the
 	// claim has ended. NotFound, and nothing is done, if there is no record or its Stamp is another one, or Forget
 	// is not possible: the record is then due at once.
 	SettleBatch

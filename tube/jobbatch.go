@@ -65,8 +65,24 @@ type Settlement struct {
 	Verdict Verdict
 	Due     Instant // when the part is to be examined again if nothing happens; Never: not
 
+	// These are of the record of the part from which the verdict follows, see Overtakes.
+	Pending, Parked, Gone uint64
+	TTL                   time.Duration
+
 	// Forget removes the record instead, if it has no members that exist and no after-jobs.
 	Forget bool
+}
+
+// Settlement returns the settlement of a part with this record.
+func (b *JobBatch) Settlement(v Verdict, due Instant) *Settlement {
+	return &Settlement{Part: b.Part, Stamp: b.Stamp, Verdict: v, Due: due, Pending: b.Pending, Parked: b.Parked, Gone: b.Gone, TTL: b.TTL}
+}
+
+// Overtakes reports whether b, the record of a part now, has changed since the verdict of s was found in such a way that it must be
+// examined at once, whatever s says: the last pending member has ended, or a parked one after it, the first one is gone, or the TTL was set.
+func (b *JobBatch) Overtakes(s *Settlement) bool {
+	ended := b.Sealed && b.Pending == 0 && (s.Pending != 0 || b.Parked != s.Parked || b.Gone != s.Gone)
+	return ended || b.Gone > 0 && s.Gone == 0 || b.TTL != s.TTL
 }
 
 // DefaultBatchTTL is how long a batch may stay unsealed, and how long its record is kept after its end, if no put says it.

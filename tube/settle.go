@@ -167,12 +167,13 @@ func (m *Machine) SettleBatch(now Instant, name string, s *Settlement, limit int
 		}
 		m.carryOut(now, j, fate)
 	}
-	if j, _ := m.nextFated(b); j != nil {
+	j, _ := m.nextFated(b)
+	if more = j != nil; more || r.Overtakes(s) {
 		m.setBatchDue(b, min(r.Due, now))
-		return changed, true, true
+	} else {
+		m.setBatchDue(b, s.Due)
 	}
-	m.setBatchDue(b, s.Due)
-	return changed, false, true
+	return changed, more, true
 }
 
 // nextFated returns the first job that the verdict about b changes, and how; nil if there is none.

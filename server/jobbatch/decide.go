@@ -113,7 +113,8 @@ func (b *batch) settlements(v tube.Verdict) (others, due []*tube.Settlement) {
 	s := b.summary()
 	next, forget := b.next(v, &s)
 	for _, p := range b.parts {
-		settle := &tube.Settlement{Part: p.Part, Stamp: p.Stamp, Verdict: v, Due: next, Forget: forget}
+		settle := p.Settlement(v, next)
+		settle.Forget = forget
 		switch {
 		case p.Due <= b.now:
 			due = append(due, settle)

@@ -278,7 +278,8 @@ func encodeSettleBatch(c *call, u *unit, op *storage.Op) {
 	s := op.Args.Settle
 	limit := min(int(op.MaxJobs)-u.partial.jobs, maxSettled)
 	c.words("job-batches", "settle", op.Args.Name, strconv.FormatUint(s.Stamp, 10), int(s.Verdict), schema.DueText(s.Due), boolArg(s.Forget),
-		fateWord(s.Verdict.Fate(false)), fateWord(s.Verdict.Fate(true)), limit)
+		fateWord(s.Verdict.Fate(false)), fateWord(s.Verdict.Fate(true)), limit,
+		strconv.FormatUint(s.Pending, 10), strconv.FormatUint(s.Parked, 10), strconv.FormatUint(s.Gone, 10), s.TTL.Milliseconds())
 	c.expect(readSettleBatch(u, limit), op)
 }
 

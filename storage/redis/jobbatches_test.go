@@ -226,7 +226,7 @@ func settle(t *testing.T, s *Store, name string, v tube.Verdict, most uint32) (n
 	t.Helper()
 	for _, b := range do(s, batchOp(storage.GetBatch, name)).Result.Batches {
 		op := batchOp(storage.SettleBatch, name)
-		op.MaxJobs, op.Args.Settle = most, &tube.Settlement{Part: b.Part, Stamp: b.Stamp, Verdict: v, Due: tube.Never}
+		op.MaxJobs, op.Args.Settle = most, b.Settlement(v, tube.Never)
 		a := do(s, op)
 		if a.NotFound || a.Err != nil {
 			t.Errorf("settling part %d: %+v", b.Part, a)

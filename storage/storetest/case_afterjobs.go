@@ -526,3 +526,26 @@ func testBatchesTogether(b *harness) {
 		b.Errorf("in the end: %+v", s)
 	}
 }
+
+// testOvertaken: a settlement whose verdict was found before the last member ended, or the first one was gone, does not put off that the
+// record is examined.
+func testOvertaken(b *harness) {
+	b.reopens = false
+	for what, end := range map[string]func(id uint64){
+		"the last one is done": func(id uint64) { b.must(tube.Delete, 1, id) },
+		"the first is gone":    func(uint64) { b.deleteKey("t", "k") },
+	} {
+		id := b.putNew("t", tube.Tags{Batch: what, Key: "k"})
+		b.putNew("t", tube.Tags{After: what})
+		b.seal(what)
+		b.wantDueBatches("sealed", what)
+		parts := b.batchParts(what)
+		end(id)
+		for _, p := range parts {
+			if b.settlePart(what, *p.Settlement(tube.BatchOpen, tube.Never), 9).NotFound {
+				b.Errorf("%s: part %d was not settled", what, p.Part)
+			}
+		}
+		b.wantDueBatches(what, what)
+	}
+}

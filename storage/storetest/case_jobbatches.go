@@ -55,7 +55,7 @@ func (b *harness) seal(name string) {
 func (b *harness) settle(name string, v tube.Verdict) (n int) {
 	b.Helper()
 	for _, p := range b.batchParts(name) {
-		a := b.settlePart(name, tube.Settlement{Part: p.Part, Stamp: p.Stamp, Verdict: v, Due: tube.Never}, 100)
+		a := b.settlePart(name, *p.Settlement(v, tube.Never), 100)
 		if a.NotFound {
 			b.Fatalf("part %d of %s was not settled", p.Part, name)
 		}

@@ -152,6 +152,7 @@ var cases = map[string]func(*harness){
 	"batches: held jobs removed":                   testAfterRemoved,
 	"batches: fates":                               testFates,
 	"batches: settle":                              testSettle,
+	"batches: settle what was overtaken":           testOvertaken,
 	"batches: unmet":                               testUnmet,
 	"batches: chains":                              testChains,
 	"batches: due":                                 testDueBatches,

@@ -264,7 +264,7 @@ func (m *Model) settle(op *storage.Op) {
 	for _, j := range jobs[:op.Answer.Count] {
 		m.carryOut(j, s.Verdict.Fate(j.metadata.AfterAll))
 	}
-	if b.due, b.claimed = m.now+min(max(s.Due.Until(m.clock), 0), tooLate), 0; op.Answer.Count < len(jobs) {
+	if b.due, b.claimed = m.now+min(max(s.Due.Until(m.clock), 0), tooLate), 0; op.Answer.Count < len(jobs) || part.Overtakes(s) {
 		m.batchDue(b)
 	}
 }

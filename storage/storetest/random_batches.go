@@ -137,7 +137,8 @@ func (h *history) settle(name string) {
 	}
 	h.model.parts = read.Batches
 	for _, p := range parts {
-		s := &tube.Settlement{Part: p.Part, Stamp: p.Stamp + wrong, Verdict: verdict, Forget: forget}
+		s := p.Settlement(verdict, 0)
+		s.Stamp, s.Forget = s.Stamp+wrong, forget
 		if r.IntN(2) == 0 || h.engine.Now == nil {
 			s.Due = tube.Never
 		}

@@ -56,6 +56,12 @@ local function forget(b)
   return true
 end
 
+-- overtakes is tube.JobBatch.Overtakes; the counts and the TTL that were read begin at i.
+local function overtakes(b, i)
+  local pending, parked, gone, ttl = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  return b.sealed and b.pending == 0 and (pending ~= 0 or parked ~= b.parked or gone ~= b.gone) or b.gone > 0 and gone == 0 or b.ttl ~= ttl
+end
+
 -- settle carries out the settlement whose arguments begin at i, and returns how many jobs it has changed; nil
 -- if it is not possible.
 local function settle(b, i)
@@ -69,18 +75,20 @@ local function settle(b, i)
   if b.verdict ~= verdict or b.since == 0 then b.verdict, b.since = verdict, NOW end
   local n = settle_some(b.name, numbers, fates, tonumber(ARGV[i + 7]))
   set_due(b, tonumber(ARGV[i + 3]) or math.huge)
-  if first_after(b.name, numbers, 1)[1] then due_now(b) end
+  if overtakes(b, i + 8) or first_after(b.name, numbers, 1)[1] then due_now(b) end
   return n
 end
 
 -- job-batches settle: carries out a verdict
 --
--- ARGV    'job-batches', 'settle', name, stamp, verdict, due, forget, after, after_all, limit
+-- ARGV    'job-batches', 'settle', name, stamp, verdict, due, forget, after, after_all, limit, pending, parked,
+--         gone, ttl
 --           stamp             of the record; with another one nothing is done
 --           due               when it is due next, ms; NEVER for never
 --           forget            1 to remove it instead
 --           after, after_all  what becomes of such after-jobs, one of FATES
 --           limit             how many jobs at most
+--           pending … ttl     of the record that the verdict follows from; ttl in ms, 0 if none is said
 -- Keys    writes job-batches, -dues and -claims, after:BATCH, the records; moves the jobs from delayed: and buried:TUBE to
 --         ready:, delayed: and buried:TUBE; writes timers, counts
 -- Answer  1, and how many jobs it has changed; or 0 if nothing was done: then the record, if there is one, is due
@@ -93,7 +101,7 @@ function COMMANDS.settle(i)
   elseif b then
     due_now(b)
   end
-  return i + 8
+  return i + 12
 end
 
 return B
