@@ -85,7 +85,7 @@ func (m *Machine) seal(now Instant, b *batched) {
 		b.record.Sealed = true
 		b.record.Stamp++
 		m.batchChanged(b)
-		m.batchDueNow(now, b)
+		m.dueIfEnded(now, b)
 	}
 }
 
@@ -265,15 +265,15 @@ func (m *Machine) CancelBatch(now Instant, name string) *Cancellation {
 func (c *Cancellation) Removed() int { return c.found }
 
 // CancelSome does a part of a cancellation: it removes up to limit members that are not reserved, or examines a number of ids that
-// takes as long. It returns how much of limit it has used, and whether the cancellation has ended.
-func (m *Machine) CancelSome(now Instant, c *Cancellation, limit int) (work int, ended bool) {
-	b, ids := m.findBatch(c.name), 0
+// takes as long. It returns whether the cancellation has ended.
+func (m *Machine) CancelSome(now Instant, c *Cancellation, limit int) (ended bool) {
+	b := m.findBatch(c.name)
 	if b == nil {
-		return 0, true
+		return true
 	}
 	before := c.found
 	c.next = m.visit(b, c.next, limit*slotsPerMove, func(j *Job) bool {
-		if ids++; j.state == Reserved {
+		if j.state == Reserved {
 			return true
 		}
 		c.found++
@@ -281,7 +281,7 @@ func (m *Machine) CancelSome(now Instant, c *Cancellation, limit int) (work int,
 		return c.found-before < limit
 	})
 	m.journalBatches()
-	return max(c.found-before, limit*min(1, ids), 1), c.next == 0
+	return c.next == 0
 }
 
 // RestoreBatch brings back what survives of a batch, of which there must be none yet. It comes before the jobs.

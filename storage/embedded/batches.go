@@ -116,8 +116,8 @@ func (e *Engine) cancelBatch(now tube.Instant, op *storage.Op, p *progress) (don
 			return true
 		}
 	}
-	work, done := e.machine.CancelSome(now, p.cancel, e.budget)
-	e.spend(work)
+	done = e.machine.CancelSome(now, p.cancel, e.budget)
+	e.spend(e.budget)
 	op.Answer.Count = p.cancel.Removed()
 	return done
 }
