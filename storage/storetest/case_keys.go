@@ -25,7 +25,7 @@ func (b *harness) putNew(name string, tags tube.Tags) uint64 {
 	b.Helper()
 	a := b.putTagged(name, tags)
 	if a.Outcome != tube.PutNew {
-		b.Fatalf("a put into %s with %+v was answered %+v, job %d", name, tags, *a.Result, a.ID)
+		b.Fatalf("a put into %s with %+v was answered %+v", name, tags, a)
 	}
 	if stats := b.do(storage.Op{Kind: storage.JobStats, ID: a.ID}); a.State != stats.Job.State {
 		b.Errorf("a put with %+v was answered %v, but the job is %v", tags, a.State, stats.Job.State)
