@@ -331,20 +331,3 @@ func sumBatches(parts []*tube.JobBatch) (sums []*tube.JobBatch) {
 	}
 	return sums
 }
-
-// onlyNames keeps of records that are due only whose they are, each name once: a store returns those of the parts that are
-// due, in the order of their times.
-func onlyNames(r *storage.Result) {
-	if r == nil {
-		return
-	}
-	var names []string
-	for _, b := range r.Batches {
-		names = append(names, b.Name)
-	}
-	slices.Sort(names)
-	r.Batches = nil
-	for _, name := range slices.Compact(names) {
-		r.Batches = append(r.Batches, &tube.JobBatch{Name: name})
-	}
-}
