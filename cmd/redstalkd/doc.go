@@ -12,7 +12,7 @@
 //
 //   - main.go: the entry, and the subcommands; program.go: start, serve, stop.
 //   - flags.go: the table of flags; options.go and getopt.go: how they are read;
-//     settings.go: what they set; setters.go: how values are read.
+//     settings.go: what they set; setters.go: how values are read; check.go: --check.
 //   - listen.go, systemd.go, unixoptions.go, retry.go: sockets.
 //     httplisteners.go, gateways.go, guards.go (access and TLS), push.go,
 //     metrics.go, upstream.go: what is served beside the beanstalk port.
@@ -59,7 +59,7 @@
 //	111  cannot listen
 //
 // A start waits for the address or directory of a process that is shutting down,
-// see retry.go. Before every exit other than 0 there is one line on standard error
+// and for a Redis that cannot be reached yet, see retry.go. Before every exit other than 0 there is one line on standard error
 // that begins with "redstalkd: ".
 //
 // # Where it differs from beanstalkd
@@ -70,6 +70,7 @@
 //   - -f defaults to 0: a reply is sent when the change is on disk, except for the
 //     count of reservations, see package embedded.
 //   - -u also drops the supplementary groups.
+//   - SIGHUP makes it read files again, and without such files it is ignored.
 //   - The socket file of a server that still answers is not replaced, and the
 //     server's own socket file is removed at shutdown.
 //   - Connections are limited (--max-connections), by default so that 128
