@@ -171,7 +171,8 @@ func (r *reader) run(t *testing.T, at int, command string, want []string) {
 		cmd.Dir, cmd.Env, cmd.WaitDelay = r.dir, r.env, time.Second
 		out, err := cmd.CombinedOutput()
 		cancel()
-		got := strings.Split(strings.TrimSuffix(r.page.Replace(string(out)), "\n"), "\n")
+		text := strings.ReplaceAll(r.page.Replace(string(out)), "\r", "") // which a terminal does not show
+		got := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		if slices.EqualFunc(want, got, matches) || len(want) == 0 && len(out) == 0 {
 			return
 		}
