@@ -478,8 +478,8 @@ func look(t *testing.T, program string) string {
 	return path
 }
 
-// redisServer starts a Redis without persistence, and returns its port.
-func redisServer(t *testing.T) (port string) {
+// freePort returns a port that nobody uses.
+func freePort(t *testing.T) (port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -487,6 +487,13 @@ func redisServer(t *testing.T) (port string) {
 	}
 	_, port, _ = net.SplitHostPort(l.Addr().String())
 	l.Close()
+	return port
+}
+
+// redisServer starts a Redis without persistence, and returns its port.
+func redisServer(t *testing.T) (port string) {
+	t.Helper()
+	port = freePort(t)
 	cmd := exec.Command(look(t, "redis-server"), "--port", port, "--bind", "127.0.0.1", "--save", "")
 	cmd.Dir = t.TempDir()
 	if err := cmd.Start(); err != nil {

@@ -96,8 +96,9 @@ func newReader(t *testing.T, dir string) *reader {
 	}
 	addr, http := serve(t, dir, "embedded:jobs", "--http", "127.0.0.1:0")
 	_, port, _ := strings.Cut(addr, ":")
-	r.here = strings.NewReplacer("127.0.0.1:11300", addr, "127.0.0.1 11300", "127.0.0.1 "+port, "127.0.0.1:11380", http)
-	r.page = strings.NewReplacer(addr, "127.0.0.1:11300", http, "127.0.0.1:11380")
+	second := freePort(t) // of a server that the page starts itself
+	r.here = strings.NewReplacer("127.0.0.1:11300", addr, "127.0.0.1 11300", "127.0.0.1 "+port, "127.0.0.1:11380", http, "11301", second)
+	r.page = strings.NewReplacer(addr, "127.0.0.1:11300", http, "127.0.0.1:11380", "127.0.0.1:"+second, "127.0.0.1:11301")
 	r.env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "REDSTALK_SERVER="+addr,
 		"PYTHONPATH="+filepath.Join(root, "clients/python"), "GOFLAGS=-mod=mod", "GOWORK=off")
 	return r
@@ -159,7 +160,7 @@ func (r *reader) enter(t *testing.T, name string, b block) {
 }
 
 // shows matches commands that change nothing. A reader who is too early for what a worker
-// does looks again.
+// does, or for a server that has just been started, tries again.
 var shows = regexp.MustCompile(`^redstalk (parked|tubes|stats|list|clients)\b`)
 
 // run runs a command until it ends, and compares what it prints.
@@ -170,14 +171,16 @@ func (r *reader) run(t *testing.T, at int, command string, want []string) {
 		cmd.Dir, cmd.Env, cmd.WaitDelay = r.dir, r.env, time.Second
 		out, err := cmd.CombinedOutput()
 		cancel()
-		got := strings.Split(strings.TrimSuffix(r.page.Replace(string(out)), "\n"), "\n")
+		text := strings.ReplaceAll(r.page.Replace(string(out)), "\r", "") // which a terminal does not show
+		got := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		if slices.EqualFunc(want, got, matches) || len(want) == 0 && len(out) == 0 {
 			return
 		}
 		if strings.Contains(string(out), "command not found") {
 			t.Skipf("%s", out)
 		}
-		if !shows.MatchString(command) || time.Now().After(deadline) {
+		early := shows.MatchString(command) || strings.Contains(string(out), "connection refused")
+		if !early || time.Now().After(deadline) {
 			t.Errorf("line %d: %s (%v) printed\n%s", at, command, err, out)
 			return
 		}
@@ -198,6 +201,9 @@ type terminal struct {
 
 // open runs a command until the end of the test.
 func (r *reader) open(t *testing.T, command string) *terminal {
+	if program, _, _ := strings.Cut(command, " "); !strings.HasPrefix(program, "redstalk") {
+		look(t, program)
+	}
 	cmd := exec.Command("bash", "-c", "exec "+r.here.Replace(command))
 	cmd.Dir, cmd.Env = r.dir, r.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // go run has a child
