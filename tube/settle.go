@@ -85,7 +85,7 @@ func (m *Machine) seal(now Instant, b *batched) {
 		b.record.Sealed = true
 		b.record.Stamp++
 		m.batchChanged(b)
-		m.dueIfEnded(now, b)
+		m.batchDueNow(now, b)
 	}
 }
 

@@ -155,7 +155,7 @@ func (m *Model) batchCounts() map[string]batchCounts {
 func (m *Model) dueSince(before map[string]batchCounts) {
 	for name, now := range m.batchCounts() {
 		was := before[name]
-		if now.gone > 0 && was.gone == 0 || now != was && now.sealed && now.pending == 0 {
+		if now.gone > 0 && was.gone == 0 || now.sealed && !was.sealed || now != was && now.sealed && now.pending == 0 {
 			m.batchDue(m.batches[name])
 		}
 	}
