@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,11 +39,14 @@ func TestMembersAreCountedOnce(t *testing.T) {
 	}
 	t.Log("seed", seed)
 	for _, partitions := range []int{1, 16} {
-		for name, large := range map[string]int{"usual": 0, "large": 1} {
+		for name, large := range map[string]int{"usual": 0, "large": 1, "lost answers": 0} {
 			t.Run(fmt.Sprint(name, partitions), func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
 				o := Options{URL: server.URL(), Partitions: partitions, Timeout: patient, largeFrom: large}
+				if name == "lost answers" {
+					o.URL = losingAnswers(t, server)
+				}
 				m := &membersTest{
 					t: t, s: openWith(t, o), client: server.Client(t), rng: rand.New(rand.NewPCG(seed, uint64(partitions+large))), put: map[string]uint64{}, done: map[string]uint64{},
 					mine: map[uint64]bool{}, lease: map[uint64]uint64{},
@@ -55,10 +59,25 @@ func TestMembersAreCountedOnce(t *testing.T) {
 						m.check()
 					}
 				}
-				wantNoFaults(t, m.s.parts[0].options)
+				o = m.s.parts[0].options
+				o.URL = server.URL()
+				wantNoFaults(t, o)
 			})
 		}
 	}
+}
+
+// losingAnswers returns the URL of a proxy that loses some of the answers of a server.
+func losingAnswers(t *testing.T, server *redistest.Server) string {
+	proxy := redistest.NewProxy(t, server)
+	var answers atomic.Int64
+	proxy.Intercept(func([]byte) redistest.Fate { return redistest.Pass }, func(piece []byte) redistest.Fate {
+		if isAnswer(piece) && answers.Add(1)%50 == 0 {
+			return redistest.Cut
+		}
+		return redistest.Pass
+	})
+	return proxy.URL()
 }
 
 func (m *membersTest) tube() string { return m.tubes[m.rng.IntN(len(m.tubes))] }
