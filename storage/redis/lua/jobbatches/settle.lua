@@ -95,5 +95,3 @@ function COMMANDS.settle(i)
   end
   return i + 8
 end
-
-return B
