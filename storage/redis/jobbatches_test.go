@@ -289,12 +289,7 @@ func testAfterJobs(t *testing.T, s *Store) {
 	}
 	dueOf(t, s) // in several partitions the first after-job has made a record
 	do(s, batchOp(storage.SealBatch, "b"))
-	if a := do(s, putTags(to, tube.Tags{Batch: "b"})); a.Outcome != tube.PutSealed || a.ID != 0 || a.Err != nil {
-		t.Errorf("%+v", a)
-	}
-	if a := do(s, putTags(to, tube.Tags{Batch: "b", Key: "x"})); a.Outcome != tube.PutSealed || a.ID != 0 || a.Err != nil {
-		t.Errorf("%+v", a)
-	}
+	wantSealed(t, s, to)
 	do(s, move(tube.ReserveJob, 1, member))
 	do(s, move(tube.Bury, 1, member))
 	if due := dueOf(t, s); len(due) != 1 {
@@ -321,6 +316,23 @@ func testAfterJobs(t *testing.T, s *Store) {
 	if sum := batchSum(t, s, "b"); sum.AfterHeld+sum.AfterFailed+sum.Pending+sum.Parked != 0 || sum.Done != 1 {
 		t.Errorf("%+v", sum)
 	}
+	forgetBatch(t, s)
+}
+
+// wantSealed checks that the batch b gets no more members.
+func wantSealed(t *testing.T, s *Store, to string) {
+	t.Helper()
+	if a := do(s, putTags(to, tube.Tags{Batch: "b"})); a.Outcome != tube.PutSealed || a.ID != 0 || a.Err != nil {
+		t.Errorf("%+v", a)
+	}
+	if a := do(s, putTags(to, tube.Tags{Batch: "b", Key: "x"})); a.Outcome != tube.PutSealed || a.ID != 0 || a.Err != nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+// forgetBatch lets the batch b be forgotten in all partitions.
+func forgetBatch(t *testing.T, s *Store) {
+	t.Helper()
 	for _, b := range do(s, batchOp(storage.GetBatch, "b")).Result.Batches {
 		op := batchOp(storage.SettleBatch, "b")
 		op.Args.Settle = &tube.Settlement{Part: b.Part, Stamp: b.Stamp, Forget: true}

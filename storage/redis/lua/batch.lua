@@ -123,7 +123,6 @@ end
 -- for a function that it does not have, and after that what operations on many jobs need.
 function slow_functions()
 --include data: record
---include data: held
 --include data: rules
 --include data: verdicts
 --include data: times
@@ -155,14 +154,6 @@ function slow_functions()
 --include tagged/put.lua
 --include tagged/leases.lua
 --include tagged/pending.lua
-  end
-  function define_job_batches()
---include data: jobbatches
---include jobbatches/records.lua
---include jobbatches/members.lua
---include jobbatches/put.lua
---include jobbatches/commands.lua
---include jobbatches/settle.lua
   end
   function define_groups()
 --include groups/all.lua

@@ -13,7 +13,6 @@ import (
 var data = map[string]func() string{
 	"data: keys":              keys,
 	"data: sizes":             sizes,
-	"data: held":              held,
 	"data: call":              call,
 	"data: terms":             terms,
 	"data: record":            record,
@@ -34,11 +33,6 @@ var data = map[string]func() string{
 // keys defines the format of ids in keys, and below which priority a job is urgent.
 func keys() string {
 	return fmt.Sprintf("local ID_LENGTH, ID_FORMAT, URGENT_BELOW = %d, '%%0%d.0f', %d\n", schema.IDLen, schema.IDLen, tube.UrgentBelow)
-}
-
-// held defines the score of held after-jobs in delayed:TUBE, and the answer that says why they are held.
-func held() string {
-	return fmt.Sprintf("local HELD_SCORE, HELD_BY_BATCH = '%d', '%d;'\n", int64(schema.HeldScore), tube.HeldByBatch)
 }
 
 // sizes defines from which size on a record is large, and the offset for GETRANGE of the
@@ -66,6 +60,7 @@ func terms() string {
 //   - NAME_AT is where the name of the tube begins. CREATED_FROM and CREATED_TO are the first
 //     and the last byte of the creation time, as GETRANGE counts.
 //   - PRIORITIES is among how many priorities the oldest ready job is looked for.
+//   - HELD_SCORE is the score of held after-jobs in delayed:TUBE, HELD_BY_BATCH the answer that says why they are held.
 //   - LETTER maps the word of a state to the letter in the record of a job without metadata.
 //     STATE is the reverse, also for jobs with metadata.
 //   - read_header(raw) returns a table of the fields of a record, and of its tube.
@@ -86,6 +81,7 @@ func record() string {
 	}
 	fmt.Fprintf(&s, "local NAME_AT = %d\n", schema.NameAt+1)
 	fmt.Fprintf(&s, "local CREATED_FROM, CREATED_TO, PRIORITIES = '%d', '%d', %d\n", schema.CreatedAt, schema.CountersAt-1, tube.MaxPriorities)
+	fmt.Fprintf(&s, "local HELD_SCORE, HELD_BY_BATCH = '%d', '%d;'\n", int64(schema.HeldScore), tube.HeldByBatch)
 	fmt.Fprintf(&s, "local LETTER, STATE = { %s}, { %s}\n", &letter, &state)
 	fmt.Fprintf(&s, "local function read_header(raw)\n  local %s = struct.unpack('%s', raw)\n", strings.Join(names, ", "), format)
 	fmt.Fprintf(&s, "  local name = string.sub(raw, NAME_AT, NAME_AT - 1 + name_length)\n  return { tube = name, %s }\nend\n", strings.Join(table, ", "))

@@ -24,7 +24,6 @@
 --include data: keys
 --include data: sizes
 --include data: record
---include data: held
 --include data: heartbeat-timeout
 --include check/start.lua
 --include shared/ranges.lua

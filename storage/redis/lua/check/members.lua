@@ -14,7 +14,6 @@
 --include data: keys
 --include data: sizes
 --include data: record
---include data: held
 --include data: heartbeat-timeout
 --include check/start.lua
 --include data: metadata

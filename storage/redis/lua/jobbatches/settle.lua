@@ -103,5 +103,3 @@ function COMMANDS.settle(i)
   end
   return i + 12
 end
-
-return B

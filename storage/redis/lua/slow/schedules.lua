@@ -1,4 +1,4 @@
--- Schedules. Their operations, in schedules/, are defined when a batch needs them.
+-- Schedules. Their operations, in schedules/, are defined when a batch needs them. So is jobbatches/.
 
 local function define_schedules()
 --include data: schedules
@@ -6,6 +6,10 @@ local function define_schedules()
 --include schedules/due.lua
 end
 local SCHEDULES -- what that has returned
+
+function define_job_batches()
+--include jobbatches/all.lua
+end
 
 -- schedules: carries out an operation on schedules
 --
