@@ -336,23 +336,7 @@ func (m *modelLine) tags(rest, known string) {
 		}
 		got[name] = shown
 	}
-	if _, delay := got["delay"]; delay {
-		if _, at := got["at"]; at {
-			m.badTags = true
-		}
-	}
-	if _, reason := got["reason"]; reason && got["failure"] != "" || !reason && got["failed-at"] != "" {
-		m.badTags = true
-	}
-	if modelWrongBatch(got) {
-		m.badTags = true
-	}
-	for _, name := range []string{"push-concurrency", "push-timeout", "push-rate"} {
-		_, push := got["push"]
-		if _, ok := got[name]; ok && !push {
-			m.badTags = true
-		}
-	}
+	m.badTags = m.badTags || modelContradiction(got)
 	for _, name := range strings.Fields("delay at key on-duplicate key-ttl retry max dead trace expire-at failed-at reason failure quota-jobs quota-bytes push push-concurrency push-timeout push-rate group group-concurrency group-rate group-order concurrency rate weight ttl batch batch-ttl after after-all cron every tz overlap catch-up catch-up-all from until") {
 		if shown, ok := got[name]; ok && shown != "skip" {
 			m.tagText += " " + name + "=" + shown
@@ -363,9 +347,17 @@ func (m *modelLine) tags(rest, known string) {
 	}
 }
 
-// modelWrongBatch reports whether tags about batches contradict each other or others.
-func modelWrongBatch(got map[string]string) bool {
-	_, at := got["at"]
+// modelContradiction reports whether tags contradict each other, or one of them needs another.
+func modelContradiction(got map[string]string) bool {
+	has := func(name string) bool { _, ok := got[name]; return ok }
+	if has("delay") && has("at") || has("reason") && got["failure"] != "" || !has("reason") && got["failed-at"] != "" || modelWrongBatch(got, has("at")) {
+		return true
+	}
+	return !has("push") && (has("push-concurrency") || has("push-timeout") || has("push-rate"))
+}
+
+// modelWrongBatch is modelContradiction for tags about batches.
+func modelWrongBatch(got map[string]string, at bool) bool {
 	after, all := got["after"], got["after-all"]
 	return after != "" && all != "" || after+all != "" && (at || after+all == got["batch"]) || got["batch-ttl"] != "" && got["batch"]+after+all == ""
 }
@@ -385,17 +377,7 @@ func modelTag(name, value string) (string, bool) {
 		shown, ok := modelTime(value)
 		return shown, ok && shown != "0s"
 	case "push":
-		p := modelURL.FindStringSubmatch(value)
-		if p == nil || len(value) > 512 {
-			return "", false
-		}
-		if addr, ok := strings.CutPrefix(p[1], "["); ok {
-			if ip := net.ParseIP(addr[:len(addr)-1]); ip == nil {
-				return "", false
-			}
-		}
-		_, ok := modelRange("port", strings.TrimPrefix(p[2], ":"))
-		return value, ok || p[2] == ""
+		return value, modelPush(value)
 	case "push-rate":
 		number, unit, found := strings.Cut(value, "/")
 		if !found {
@@ -434,6 +416,19 @@ func modelTag(name, value string) (string, bool) {
 		times[i] = shown
 	}
 	return fmt.Sprint(times), true
+}
+
+// modelPush reports whether a URL can be pushed to.
+func modelPush(url string) bool {
+	p := modelURL.FindStringSubmatch(url)
+	if p == nil || len(url) > 512 {
+		return false
+	}
+	if addr, ok := strings.CutPrefix(p[1], "["); ok && net.ParseIP(addr[:len(addr)-1]) == nil {
+		return false
+	}
+	_, ok := modelRange("port", strings.TrimPrefix(p[2], ":"))
+	return ok || p[2] == ""
 }
 
 // modelValues are the values of tags that have only a few.

