@@ -27,7 +27,9 @@ func restored(t *testing.T, from string, buried bool) (*Engine, Restored) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mustOpen(t, Options{Dir: to}), r
+	e := mustOpen(t, Options{Dir: to})
+	t.Cleanup(func() { e.Close() })
+	return e, r
 }
 
 // backedUp is an engine on the real file system with jobs in the log and in the tables, and a backup.

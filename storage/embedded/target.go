@@ -108,6 +108,9 @@ func (t *target) removeLeft() error {
 // complete gives the directory its name. Everything in it is on the disk.
 func (t *target) complete() error {
 	err := errors.Join(t.fs.Remove(t.fs.PathJoin(t.partial, lockName)), wal.SyncDir(t.fs, t.partial))
+	if info, missing := t.fs.Stat(t.path); err == nil && missing == nil && info.IsDir() {
+		err = t.fs.Remove(t.path) // which fails unless it is empty
+	}
 	if err == nil {
 		err = t.fs.Rename(t.partial, t.path)
 	}
