@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -130,7 +131,7 @@ func (m *Main) verify(ctx context.Context, args []string, _ func(string) (string
 
 // restore is `redstalkd restore --from PATH --to DIR [--as buried]`: it makes the directory of an embedded engine from a
 // backup.
-func (m *Main) restore(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error {
+func (m *Main) restore(ctx context.Context, args []string, _ func(string) (string, bool), stdout, stderr io.Writer) error {
 	said, err := readOptions("restore", args, map[string]bool{"--from": true, "--to": true, "--as": true}, "--from", "--to")
 	if err != nil {
 		return err
@@ -138,14 +139,11 @@ func (m *Main) restore(ctx context.Context, args []string, env func(string) (str
 	if as := said["--as"]; as != "" && as != "buried" {
 		return usageError("--as: %q is not buried, which is all there is", as)
 	}
-	s, err := configure(nil, env, stdout)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := m.untilSignal(ctx)
 	defer cancel()
 	r, err := embedded.Restore(ctx, embedded.RestoreOptions{
-		From: said["--from"], To: said["--to"], Buried: said["--as"] != "", Log: newLog(stderr, s),
+		From: said["--from"], To: said["--to"], Buried: said["--as"] != "",
+		Log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	switch {
 	case errors.Is(err, storage.ErrBackupPath):

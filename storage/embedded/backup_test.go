@@ -95,6 +95,7 @@ func TestRestoreBuried(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	e := mustOpen(t, Options{Dir: filepath.Join(dir, "jobs")})
+	t.Cleanup(func() { e.Close() })
 	put := func(name string, delay uint32) uint64 {
 		return do(t, e, storage.Op{Kind: storage.Put, Tube: name, TTR: 600, Delay: delay, Body: []byte("x")})[0].Answer.ID
 	}
@@ -246,6 +247,7 @@ func TestBackupInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	fs := newHookFS(ownerFS{vfs.Default})
 	e := mustOpen(t, Options{Dir: filepath.Join(dir, "jobs"), fs: fs})
+	t.Cleanup(func() { e.Close() })
 	backup := filepath.Join(dir, "backup")
 	partial := backup + partialSuffix
 	if err := errors.Join(os.Mkdir(partial, 0o700), os.WriteFile(filepath.Join(partial, lockName), nil, 0o600)); err != nil {
@@ -328,8 +330,8 @@ func TestBackupWalk(t *testing.T) {
 			if rules {
 				w.WithRules()
 			}
-			for step := 0; step < *walkSteps/2 && w.Step(); step++ {
-				if step%20 != 19 {
+			for step := 0; step < *walkSteps && w.Step(); step++ {
+				if step%5 != 4 {
 					continue
 				}
 				w.Acknowledge()
@@ -373,6 +375,7 @@ func TestBackupWhileWindowsWait(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	e := mustOpen(t, Options{Dir: filepath.Join(dir, "jobs"), segment: minFileSize, windowBytes: -1})
+	t.Cleanup(func() { e.Close() })
 	end := e.journal.log.Hold()
 	for range 6 {
 		fillSegment(t, e)
