@@ -116,7 +116,7 @@ func TestKillDuringBackup(t *testing.T) {
 	for round := range 6 {
 		to := filepath.Join(s.dir, fmt.Sprint("backup", round))
 		asking := start(t, command("backup", "--server", s.http, "--to", to))
-		<-time.After(time.Duration(rng.IntN(80)) * time.Millisecond)
+		<-time.After(time.Duration(rng.IntN(100*(round+1))) * time.Millisecond)
 		if round%2 == 0 {
 			s.signal(t, syscall.SIGKILL)
 			s.code(t)

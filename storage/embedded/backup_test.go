@@ -201,7 +201,7 @@ func TestBackupPath(t *testing.T) {
 	dir := t.TempDir()
 	jobs := filepath.Join(dir, "jobs")
 	e := mustOpen(t, Options{Dir: jobs})
-	for _, made := range []string{"full/x", "empty", "foreign.partial"} {
+	for _, made := range []string{"full/x", "empty", "foreign.partial/x", "new.partial"} {
 		if err := os.MkdirAll(filepath.Join(dir, made), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +278,7 @@ func TestBackupInterrupted(t *testing.T) {
 		case !ended && !errors.Is(err, failed):
 			t.Fatal(err)
 		case !ended:
-			if left, _ := filepath.Glob(backup + "*"); len(left) > 0 {
+			if left, _ := filepath.Glob(backup + "*"); len(left) > 0 && n > 0 { // the first one is to lock what was left
 				t.Fatalf("operation %d: %v was left", n, left)
 			}
 		}

@@ -82,6 +82,7 @@ func beginTarget(fs vfs.FS, path string) (*target, error) {
 	}
 	lock, err := fs.Lock(fs.PathJoin(t.partial, lockName))
 	if err != nil {
+		t.fs.Remove(t.partial)
 		return nil, fmt.Errorf("locking %s: %w", t.partial, err)
 	}
 	t.lock = lock
@@ -93,6 +94,9 @@ func beginTarget(fs vfs.FS, path string) (*target, error) {
 func (t *target) removeLeft() error {
 	name := t.fs.PathJoin(t.partial, lockName)
 	if _, err := t.fs.Stat(name); err != nil {
+		if names, err := t.fs.List(t.partial); err == nil && len(names) == 0 {
+			return nil // it died before it could lock the directory
+		}
 		return fmt.Errorf("%w: %s exists, and is nothing that an interrupted backup or restore has left", storage.ErrBackupPath, t.partial)
 	}
 	lock, err := t.fs.Lock(name)
@@ -105,9 +109,10 @@ func (t *target) removeLeft() error {
 	return nil
 }
 
-// complete gives the directory its name. Everything in it is on the disk.
+// complete gives the directory its name. Everything in it is on the disk. The file of the lock goes last: a directory with
+// the temporary name must have it.
 func (t *target) complete() error {
-	err := errors.Join(t.fs.Remove(t.fs.PathJoin(t.partial, lockName)), wal.SyncDir(t.fs, t.partial))
+	err := wal.SyncDir(t.fs, t.partial)
 	if info, missing := t.fs.Stat(t.path); err == nil && missing == nil && info.IsDir() {
 		err = t.fs.Remove(t.path) // which fails unless it is empty
 	}
@@ -120,7 +125,7 @@ func (t *target) complete() error {
 	if err != nil {
 		return fmt.Errorf("completing %s: %w", t.path, err)
 	}
-	err = t.lock.Close()
+	err = errors.Join(t.fs.Remove(t.fs.PathJoin(t.path, lockName)), t.lock.Close())
 	t.lock = nil
 	return err
 }
