@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -130,57 +131,12 @@ func TestDamagedBackup(t *testing.T) {
 	t.Parallel()
 	_, backup := backedUp(t)
 	seen := make(map[string]bool)
-	check := func(path, name string) {
-		t.Helper()
-		_, faults, err := VerifyBackup(t.Context(), backup)
-		if name == manifestName && errors.Is(err, ErrNoManifest) {
-			return
-		}
-		if err != nil || len(faults) != 1 || !strings.Contains(faults[0].Error(), name) {
-			t.Errorf("%s: %v, %v", path, faults, err)
-		}
-		to := filepath.Join(t.TempDir(), "restored")
-		if _, err := Restore(t.Context(), RestoreOptions{From: backup, To: to}); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: restoring: %v", path, err)
-		}
-		if left, _ := filepath.Glob(to + "*"); len(left) > 0 {
-			t.Errorf("%s: %v was left", path, left)
-		}
-	}
 	err := filepath.Walk(backup, func(path string, info os.FileInfo, err error) error {
 		if err != nil || info.IsDir() {
 			return err
 		}
-		name, _ := filepath.Rel(backup, path)
-		kind := strings.TrimRight(strings.TrimLeft(filepath.Base(name), "0123456789"), "0123456789")
-		seen[kind] = true
-		was, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		write := func(b []byte) error { return errors.Join(os.Remove(path), os.WriteFile(path, b, 0o600)) } // not into a link
-		for _, at := range []int{0, len(was) / 2, len(was) - 1} {
-			if len(was) == 0 {
-				continue
-			}
-			now := []byte(string(was))
-			now[at] ^= 1
-			if err := write(now); err != nil {
-				return err
-			}
-			check(fmt.Sprintf("%s, byte %d", name, at), name)
-		}
-		if len(was) > 0 {
-			if err := write(was[:len(was)-1]); err != nil {
-				return err
-			}
-			check(name+", cut", name)
-		}
-		if err := os.Remove(path); err != nil {
-			return err
-		}
-		check(name+", removed", name)
-		return os.WriteFile(path, was, 0o600)
+		seen[strings.TrimRight(strings.TrimLeft(filepath.Base(path), "0123456789"), "0123456789")] = true
+		return damageFile(t, backup, path)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -192,6 +148,57 @@ func TestDamagedBackup(t *testing.T) {
 		if !seen[kind] {
 			t.Errorf("there was no file %s among %v", kind, seen)
 		}
+	}
+}
+
+// damageFile changes a file of a backup in several ways, checks each, and restores the file.
+func damageFile(t *testing.T, backup, path string) error {
+	name, err := filepath.Rel(backup, path)
+	if err != nil {
+		return err
+	}
+	was, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	write := func(b []byte) error { return errors.Join(os.Remove(path), os.WriteFile(path, b, 0o600)) } // not into a link
+	if len(was) > 0 {
+		for _, at := range []int{0, len(was) / 2, len(was) - 1} {
+			now := bytes.Clone(was)
+			now[at] ^= 1
+			if err := write(now); err != nil {
+				return err
+			}
+			wantDamaged(t, backup, name, fmt.Sprintf("byte %d", at))
+		}
+		if err := write(was[:len(was)-1]); err != nil {
+			return err
+		}
+		wantDamaged(t, backup, name, "cut")
+	}
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	wantDamaged(t, backup, name, "removed")
+	return os.WriteFile(path, was, 0o600)
+}
+
+// wantDamaged checks that a backup is found to be damaged in one file.
+func wantDamaged(t *testing.T, backup, name, how string) {
+	t.Helper()
+	_, faults, err := VerifyBackup(t.Context(), backup)
+	if name == manifestName && errors.Is(err, ErrNoManifest) {
+		return
+	}
+	if err != nil || len(faults) != 1 || !strings.Contains(faults[0].Error(), name) {
+		t.Errorf("%s, %s: %v, %v", name, how, faults, err)
+	}
+	to := filepath.Join(t.TempDir(), "restored")
+	if _, err := Restore(t.Context(), RestoreOptions{From: backup, To: to}); err == nil || !strings.Contains(err.Error(), name) {
+		t.Errorf("%s, %s: restoring: %v", name, how, err)
+	}
+	if left, _ := filepath.Glob(to + "*"); len(left) > 0 {
+		t.Errorf("%s, %s: %v was left", name, how, left)
 	}
 }
 
@@ -240,33 +247,20 @@ func TestBackupPath(t *testing.T) {
 	}
 }
 
-// TestBackupInterrupted: a backup that was canceled, or that met a faulty disk, leaves nothing, and the engine goes on. One that
-// was killed leaves a directory with another name, which the next one removes. A second one at the same time is refused.
-func TestBackupInterrupted(t *testing.T) {
+// TestBackupOnFaultyDisk: a backup that meets a faulty disk leaves nothing, and the engine goes on.
+func TestBackupOnFaultyDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	fs := newHookFS(ownerFS{vfs.Default})
 	e := mustOpen(t, Options{Dir: filepath.Join(dir, "jobs"), fs: fs})
 	t.Cleanup(func() { e.Close() })
 	backup := filepath.Join(dir, "backup")
-	partial := backup + partialSuffix
-	if err := errors.Join(os.Mkdir(partial, 0o700), os.WriteFile(filepath.Join(partial, lockName), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	below := func(op errorfs.Op) bool { return strings.HasPrefix(op.Path, backup) }
 	failed := errors.New("a test fails it")
 	for n, ended := 0, false; !ended; n++ {
-		count := 0
-		var mu sync.Mutex
+		var count atomic.Int64
 		fs.set(func(op errorfs.Op) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if count++; below(op) && isWriting(op) && count > n {
-				count = -1 << 40
+			if strings.HasPrefix(op.Path, backup) && isWriting(op) && count.Add(1) == int64(n+1) {
 				return failed
-			}
-			if !below(op) {
-				count--
 			}
 			return nil
 		})
@@ -278,7 +272,7 @@ func TestBackupInterrupted(t *testing.T) {
 		case !ended && !errors.Is(err, failed):
 			t.Fatal(err)
 		case !ended:
-			if left, _ := filepath.Glob(backup + "*"); len(left) > 0 && n > 0 { // the first one is to lock what was left
+			if left, _ := filepath.Glob(backup + "*"); len(left) > 0 {
 				t.Fatalf("operation %d: %v was left", n, left)
 			}
 		}
@@ -286,22 +280,39 @@ func TestBackupInterrupted(t *testing.T) {
 	if _, faults, err := VerifyBackup(t.Context(), backup); err != nil || len(faults) > 0 {
 		t.Errorf("%v %v", faults, err)
 	}
+	do(t, e, storage.Op{Kind: storage.Put, Tube: "a", TTR: 60, Body: []byte("it goes on")})
+}
+
+// TestBackupCanceled: a backup that was canceled leaves nothing, not even what an earlier process has left. A second one at
+// the same time is refused.
+func TestBackupCanceled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fs := newHookFS(ownerFS{vfs.Default})
+	e := mustOpen(t, Options{Dir: filepath.Join(dir, "jobs"), fs: fs})
+	t.Cleanup(func() { e.Close() })
+	backup := filepath.Join(dir, "backup")
+	partial := backup + partialSuffix
+	if err := errors.Join(os.Mkdir(partial, 0o700), os.WriteFile(filepath.Join(partial, lockName), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
+	second := errors.New("it was not tried")
 	fs.set(func(op errorfs.Op) error {
-		if strings.HasPrefix(op.Path, backup+"2") {
+		if strings.HasPrefix(op.Path, backup) && ctx.Err() == nil {
 			cancel()
-			if _, err := e.Backup(t.Context(), backup+"3"); !errors.Is(err, storage.ErrBackupRunning) {
-				return fmt.Errorf("a second backup: %w", err)
-			}
+			_, second = e.Backup(t.Context(), filepath.Join(dir, "second"))
 		}
 		return nil
 	})
-	_, err := e.Backup(ctx, backup+"2")
+	_, err := e.Backup(ctx, backup)
 	fs.set(nil)
-	if left, _ := filepath.Glob(backup + "2*"); !errors.Is(err, context.Canceled) || len(left) > 0 {
+	if left, _ := filepath.Glob(backup + "*"); !errors.Is(err, context.Canceled) || len(left) > 0 {
 		t.Errorf("canceled: %v, and %v was left", err, left)
 	}
-	do(t, e, storage.Op{Kind: storage.Put, Tube: "a", TTR: 60, Body: []byte("it goes on")})
+	if !errors.Is(second, storage.ErrBackupRunning) {
+		t.Errorf("a second backup: %v", second)
+	}
 }
 
 // isWriting reports whether an operation changes something that a backup needs; what it tidies up
