@@ -207,7 +207,7 @@ var (
 // in other pages that do not exist.
 func testFlags(t *testing.T, dir string) {
 	help, known := helpOf(t, dir, "redstalkd", "-h"), []string{
-		"--repair", "--from", "--dry-run", "--ids", "--to", "--format", "--at-once", "--rate", "--wait", "--argon", "--cost", "--cluster-pipeline", "--include", "REDSTALK_BEANSTALKD",
+		"--repair", "--from", "--dry-run", "--ids", "--to", "--format", "--at-once", "--rate", "--wait", "--argon", "--cost", "--cluster-pipeline", "--include", "--as", "REDSTALK_BEANSTALKD",
 	}
 	var want, got []flagRow
 	for _, m := range helpFlag.FindAllStringSubmatch(help, -1) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,7 +32,7 @@ type chaosBatches struct {
 
 	mu      sync.Mutex
 	batches map[string]*chaosBatch
-	buried  map[uint64]bool // jobs whose bury was sent. They are kicked one by one: kick would let jobs run whose batch has failed
+	buried  map[uint64]int // how often the bury of a job was sent, until it is kicked. They are kicked one by one: kick would let jobs run whose batch has failed
 }
 
 // chaosBatch is what the test knows of a batch.
@@ -45,7 +44,7 @@ type chaosBatch struct {
 }
 
 func (c *chaos) newBatches(addrs []string) *chaosBatches {
-	return &chaosBatches{t: c.t, addrs: addrs, put: c.record.Foreign, batches: map[string]*chaosBatch{}, buried: map[uint64]bool{}}
+	return &chaosBatches{t: c.t, addrs: addrs, put: c.record.Foreign, batches: map[string]*chaosBatch{}, buried: map[uint64]int{}}
 }
 
 // run puts batches until ctx ends, and works on them until all are done.
@@ -214,7 +213,7 @@ func (b *chaosBatches) workOnce(conn *protoclient.Conn, rng *rand.Rand) bool {
 		return err == nil
 	case n == 2:
 		b.mu.Lock()
-		b.buried[id] = true
+		b.buried[id]++
 		b.mu.Unlock()
 		_, err = askTwo(conn, fmt.Sprintf("use default\r\nbury %d 0\r\n", id))
 		return err == nil
@@ -249,15 +248,15 @@ func (b *chaosBatches) hasRun(name string) {
 // kick kicks jobs that were buried.
 func (b *chaosBatches) kick(conn *protoclient.Conn) bool {
 	b.mu.Lock()
-	ids := slices.Collect(maps.Keys(b.buried))
+	buried := maps.Clone(b.buried)
 	b.mu.Unlock()
-	for _, id := range ids {
+	for id, times := range buried {
 		line, err := askTwo(conn, fmt.Sprintf("use default\r\nkick-job %d\r\n", id))
 		if err != nil || line != "KICKED" && line != "NOT_FOUND" {
 			return false
 		}
 		b.mu.Lock()
-		if line == "KICKED" {
+		if line == "KICKED" && b.buried[id] == times {
 			delete(b.buried, id)
 		}
 		b.mu.Unlock()

@@ -18,7 +18,7 @@
 //     metrics.go, upstream.go: what is served beside the beanstalk port.
 //   - engine.go: stores. autoimport.go: the import of a
 //     beanstalkd binlog at the first start.
-//   - import.go, export.go, fsck.go, healthcheck.go, secret.go: the subcommands.
+//   - import.go, export.go, backup.go, fsck.go, healthcheck.go, secret.go: the subcommands.
 //   - log.go, linesink.go, progress.go, exit.go: output.
 //
 // # The order of starting
@@ -39,7 +39,8 @@
 //
 // With a subcommand as the first word nothing is served: fsck checks the jobs in
 // Redis, import reads the jobs of a beanstalkd binlog, and export writes such a
-// binlog; healthcheck asks a running server, and secret hashes a secret.
+// binlog; backup makes a running server write a backup, restore and verify read one; healthcheck asks a
+// running server, and secret hashes a secret.
 //
 // # Shutdown
 //
@@ -50,7 +51,7 @@
 //
 //	0    stopped by a signal; also -h and -v
 //	1    every error without a code of its own, such as a store that cannot be opened
-//	4    fsck has found a fault, or import a damaged file
+//	4    fsck or verify has found a fault, or import a damaged file
 //	5    the command line or the environment is wrong
 //	10   another process uses the directory of the embedded engine, or of the binlog
 //	32   the user of -u cannot be looked up

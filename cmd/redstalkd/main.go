@@ -100,7 +100,8 @@ func (m *Main) Run(ctx context.Context, args []string, stdout, stderr io.Writer)
 type subcommand func(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) error
 
 func (m *Main) commands() map[string]subcommand {
-	return map[string]subcommand{"fsck": m.fsck, "import": m.importJobs, "export": m.export, "healthcheck": m.healthcheck, "secret": m.secret}
+	return map[string]subcommand{"fsck": m.fsck, "import": m.importJobs, "export": m.export, "healthcheck": m.healthcheck, "secret": m.secret,
+		"backup": m.backup, "restore": m.restore, "verify": m.verify}
 }
 
 func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer, log *logging) error {

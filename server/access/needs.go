@@ -30,9 +30,10 @@ const (
 )
 
 // needs is what all operations of all listeners need, by their word in the beanstalk protocol.
-// HTTP has three more.
+// HTTP has four more.
 var needs = func() map[string]Need {
 	all := map[string]Need{
+		"backup":  {One: Admin, Where: Everywhere},
 		"batch":   {One: Put, Where: OfTube},
 		"events":  {One: Read, Where: OfTubes},
 		"metrics": {One: Read, Where: Everywhere},

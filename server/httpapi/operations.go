@@ -66,7 +66,7 @@ func (svc *service) instanceOperations() []*row {
 		"Server-sent events named tubes. Without a tube: all tubes, at most 1,000."), svc.events)
 	events.extraStatuses = []int{429}
 	return append([]*row{
-		events,
+		events, svc.backupOperation(),
 		typed(svc, Operation{"GET", "/v1/server", rightOf(protocol.Stats), NoTube}, doc("server", "Get the instance and the totals of its store", 200, ""), svc.server),
 		typed(svc, Operation{"POST", "/v1/server/drain", rightOf(protocol.Drain), NoTube}, doc("drain", "Make this instance refuse puts", 204, ""), svc.drain),
 		typed(svc, Operation{"POST", "/v1/server/undrain", rightOf(protocol.Undrain), NoTube}, doc("undrain", "Make this instance accept puts again", 204, ""), svc.undrain),

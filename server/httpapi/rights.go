@@ -20,6 +20,10 @@ import (
 // request.
 func (svc *service) authorize(w http.ResponseWriter, r *http.Request, row *row) bool {
 	u := access.UserIn(r.Context())
+	if u == nil && row.local && !fromThisMachine(r) {
+		newProblem(http.StatusForbidden, codeForbidden, "without a users file only clients on the server's machine may do that").Write(w)
+		return false
+	}
 	if u == nil || u.Everywhere()&row.Right != 0 {
 		return true
 	}

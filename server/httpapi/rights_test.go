@@ -40,7 +40,7 @@ var accessNames = map[string]string{
 	"GET /v1/schedules": "list-schedules", "GET /v1/schedules/{schedule}": "get-schedule", "PUT /v1/schedules/{schedule}": "set-schedule",
 	"DELETE /v1/schedules/{schedule}": "delete-schedule", "POST /v1/schedules/{schedule}/pause": "pause-schedule", "POST /v1/schedules/{schedule}/resume": "resume-schedule",
 	"POST /v1/schedules/{schedule}/run": "run-schedule", "GET /v1/schedules/{schedule}/preview": "preview-schedule", "GET /v1/preview": "preview-schedule",
-	"GET /v1/store": "stats", "GET /v1/clients": "list-clients",
+	"GET /v1/store": "stats", "POST /v1/server/backup": "backup", "GET /v1/clients": "list-clients",
 }
 
 // requests has a request for each operation, on the tube t and the job {id}. The job has the key k; it is reserved
@@ -102,6 +102,7 @@ var requests = map[string]struct {
 	"GET /v1/events":                             {"/v1/events", "", 200},
 	"GET /v1/server":                             {"/v1/server", "", 200},
 	"POST /v1/server/drain":                      {"/v1/server/drain", "", 204},
+	"POST /v1/server/backup":                     {"/v1/server/backup", `{"to":"x"}`, 422},
 	"POST /v1/server/undrain":                    {"/v1/server/undrain", "", 204},
 }
 

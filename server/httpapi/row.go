@@ -44,6 +44,7 @@ type Operation struct {
 type row struct {
 	Operation
 	anyBody bool // the body can have any content type
+	local   bool // without a users file, only for clients on this machine
 
 	doc      huma.Operation
 	register func(api huma.API, doc huma.Operation) // adds it to the document and to huma

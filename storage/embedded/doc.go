@@ -28,6 +28,8 @@
 //   - guard.go: how much space the disk has left, and whether puts are refused.
 //   - directory.go, ownerfs.go: locking the directory for this process, noticing that it was
 //     removed or replaced, and creating files for their owner only.
+//   - backup.go, copier.go, manifest.go: writing a backup of an engine in use. restore.go: Restore and
+//     VerifyBackup. target.go: a directory that gets its name when it is complete.
 //   - metrics.go: counters.
 //
 // The rules are in package tube, and waiting for jobs is in package server/queue. Without a

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -19,6 +20,10 @@ type Engine struct {
 	free     func()   // returns memory to the operating system
 	metrics  metrics
 	freeing  sync.WaitGroup
+
+	backingUp   sync.Mutex      // held while a backup is written
+	lifetime    context.Context // ends when Close is called
+	endLifetime context.CancelFunc
 
 	mu      sync.Mutex
 	machine *tube.Machine
@@ -56,6 +61,7 @@ func newEngine(clock func() time.Time) *Engine {
 		free: debug.FreeOSMemory, metrics: newMetrics(), taskSize: newBatchSize(partWork), tickSize: newBatchSize(tickPart),
 	}
 	e.idle = sync.NewCond(&e.mu)
+	e.lifetime, e.endLifetime = context.WithCancel(context.Background())
 	return e
 }
 
@@ -223,6 +229,7 @@ func (e *Engine) Close() error {
 		e.idle.Wait()
 	}
 	e.mu.Unlock()
+	e.endBackup()
 	e.freeing.Wait()
 	if already || e.journal == nil {
 		return nil

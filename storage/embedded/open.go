@@ -174,6 +174,7 @@ func (j *journal) start(o *Options) {
 	j.durableID = j.machine.LastID()
 	j.window.base, j.window.last = j.durableID, j.durableID
 	j.tables.RemoveIngestFiles() // of the last process
+	j.removeSnapshot()
 	for range committers {
 		j.committers.Go(j.commitHandedOver)
 	}

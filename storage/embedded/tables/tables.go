@@ -166,6 +166,15 @@ func (t *Tables) Compact() error {
 	return t.db.Compact(context.Background(), []byte{bodyKey}, []byte{jobKey + 1}, false)
 }
 
+// Checkpoint writes the tables as they are now to a directory that must not exist. It links the
+// files that never change, if it is on the same file system.
+func (t *Tables) Checkpoint(dir string) error {
+	if err := t.db.Checkpoint(dir); err != nil {
+		return fmt.Errorf("writing a checkpoint of the tables: %w", err)
+	}
+	return nil
+}
+
 // EmptyCache drops the blocks of files that Pebble has cached, so that their memory can be
 // given back to the operating system.
 func (t *Tables) EmptyCache() { t.cache.Reserve(cacheSize)() }

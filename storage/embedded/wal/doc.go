@@ -6,7 +6,7 @@
 // on the goroutine that wants them.
 //
 // Read the files in this order: log.go (Log), frame.go and header.go (the format), append.go,
-// sync.go, rotate.go and prepare.go (the next segment), open.go and replay.go (recovery),
+// sync.go, rotate.go and prepare.go (the next segment), open.go and replay.go (recovery), snapshot.go,
 // identity.go and directory.go (what somebody else can do to the files).
 //
 // # Segments

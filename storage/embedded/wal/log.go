@@ -51,6 +51,9 @@ type Log struct {
 	oldest      uint64       // segment that is not released
 	next        *segment     // is prepared; nil: none is
 	reusable    []string     // paths of released segments to use again, in the order of their numbers
+	holds       int          // see Hold
+	heldBack    uint64       // segments up to this one are to be released when no Hold is left
+	linked      uint64       // segments up to this one have other links, see CopyTo: they are not used again
 	preparing   bool         // the next segment is being prepared
 	retry       int64        // preparing has failed: try again when end is here
 	idle        sync.Cond    // signals that preparing is false

@@ -76,6 +76,9 @@ func (l *Log) endSegment() error {
 // released several at a time needs no new ones: writing over an old file costs a third of
 // making a new one.
 func (l *Log) Release(number uint64) {
+	if l.holdBack(number) {
+		return
+	}
 	for _, path := range l.release(number) {
 		if err := l.fs.Remove(path); err != nil {
 			l.log.Warn("an old segment of the log cannot be removed", "err", err)
@@ -88,8 +91,13 @@ func (l *Log) Release(number uint64) {
 func (l *Log) release(number uint64) (remove []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var linked []string
 	for ; l.oldest <= number; l.oldest++ {
-		l.reusable = append(l.reusable, l.path(l.oldest))
+		if l.oldest <= l.linked {
+			linked = append(linked, l.path(l.oldest))
+		} else {
+			l.reusable = append(l.reusable, l.path(l.oldest))
+		}
 	}
 	keep := int(l.header.number + 1 - l.oldest)
 	if l.closed {
@@ -97,5 +105,5 @@ func (l *Log) release(number uint64) (remove []string) {
 	}
 	excess := max(len(l.reusable)-keep, 0)
 	remove, l.reusable = slices.Clone(l.reusable[:excess]), slices.Delete(l.reusable, 0, excess)
-	return remove
+	return append(remove, linked...)
 }
