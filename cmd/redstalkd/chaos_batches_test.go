@@ -96,7 +96,7 @@ func (b *chaosBatches) empty(rng *rand.Rand) bool {
 				return false
 			}
 			for _, state := range []string{"ready", "reserved", "delayed", "buried"} {
-				if n, is := strings.CutPrefix(line, "current-jobs-"+state+": "); is && n != "0" {
+				if n, is := strings.CutPrefix(line, "current-jobs-"+state+": "); is && strings.TrimSpace(n) != "0" {
 					return false
 				}
 			}
@@ -141,8 +141,10 @@ func (b *chaosBatches) insist(rng *rand.Rand, commands, want string) {
 		}
 		if err == nil && strings.HasPrefix(line, want) {
 			var id uint64
-			fmt.Sscanf(line, "INSERTED %d", &id)
-			b.put(id)
+			if fields := strings.Fields(line); len(fields) == 2 { // else a put before was carried out
+				fmt.Sscan(fields[1], &id)
+				b.put(id)
+			}
 			return
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -7,6 +7,7 @@ import (
 	stdlog "log"
 	"net"
 	"os"
+	"slices"
 	"os/signal"
 	"runtime"
 	"syscall"
@@ -111,7 +112,11 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	}
 	if len(args) > 0 {
 		if do := m.commands()[args[0]]; do != nil {
-			return do(ctx, args[1:], env, stdout, stderr)
+			if slices.Contains(args, "-h") || slices.Contains(args, "--help") {
+				args = []string{"-h"}
+			} else {
+				return do(ctx, args[1:], env, stdout, stderr)
+			}
 		}
 	}
 	args, takeOver, err := readOldProgram(args)
