@@ -7,9 +7,9 @@ import (
 	stdlog "log"
 	"net"
 	"os"
-	"slices"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
