@@ -19,7 +19,7 @@ func init() {
 		protocol.SealBatch:   {planSealBatch, answerDone},
 		protocol.StatsBatch:  {planStatsBatch, answerAsked},
 		protocol.ListBatches: {planListBatches, answerAsked},
-		protocol.ListMembers: {planListMembers, answerListMembers},
+		protocol.ListMembers: {planListMembers, answerAsked},
 		protocol.CancelBatch: {planCancelBatch, answerAsked},
 	})
 }
@@ -123,14 +123,17 @@ func batchesPage(list []jobbatch.Summary, next string) []byte {
 }
 
 func planListMembers(s *session, c *protocol.Command, r *request) {
-	s.addOp(r, storage.Op{Kind: storage.ListMembers, MaxJobs: c.MaxJobs, Args: &storage.Args{Name: c.Key, Cursor: c.Cursor}})
+	name, count, cursor := c.Key, c.MaxJobs, c.Cursor
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
+		jobs, next, err := s.batches.Members(ctx, name, count, cursor)
+		return func(s *session) { s.out.OK(membersPage(s.readableJobs(jobs), next)) }, err
+	})
 }
 
-// answerListMembers writes a page like that of list-jobs, with the members that the client may read.
-func answerListMembers(s *session, _ *request, a *storage.Answer) {
+// membersPage returns a page like that of list-jobs.
+func membersPage(jobs []tube.JobStats, next string) []byte {
 	var p protocol.Page
-	jobs := s.readableJobs(a.Result.Jobs)
-	p.Word("next", a.Result.Cursor)
+	p.Word("next", next)
 	p.List("jobs", len(jobs))
 	for i := range jobs {
 		m := new(protocol.FlowMap)
@@ -140,5 +143,5 @@ func answerListMembers(s *session, _ *request, a *storage.Answer) {
 		addJob(m, &jobs[i])
 		p.Flow(m)
 	}
-	s.out.OK(p.Bytes())
+	return p.Bytes()
 }

@@ -35,7 +35,7 @@ type Journal interface {
 	ScheduleSet(name string, s *Schedule)
 
 	// BatchSet reports the new record of a batch; nil if there is none any more. Of it Name, Created, TTL, Sealed,
-	// Done, Gone, Verdict, Since and Due survive a restart; the rest follows from the jobs. It is valid only during the call.
+	// Done, Gone, Verdict and Since survive a restart; the rest follows from the jobs. It is valid only during the call.
 	BatchSet(name string, b *JobBatch)
 }
 

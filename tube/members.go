@@ -71,6 +71,7 @@ func (m *Machine) openBatch(now Instant, name string) (b *batched, made bool) {
 	b = &batched{record: JobBatch{Name: name, Created: inMilliseconds(now), Due: Never}, place: dueSlot{due: Never, pos: -1}}
 	m.batches.list.insert(b)
 	m.setBatchDue(b, b.deadline())
+	m.batchChanged(b)
 	return b, true
 }
 

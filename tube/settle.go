@@ -30,10 +30,7 @@ func (m *Machine) journalBatches() {
 
 // setBatchDue sets when b is due. Its claim ends.
 func (m *Machine) setBatchDue(b *batched, at Instant) {
-	if at != b.record.Due {
-		b.record.Due, b.place.due = at, at
-		m.batchChanged(b)
-	}
+	b.record.Due, b.place.due = at, at
 	m.batches.dues.queue(b)
 	m.rearmBatches()
 }
@@ -284,11 +281,12 @@ func (m *Machine) CancelSome(now Instant, c *Cancellation, limit int) (ended boo
 	return c.next == 0
 }
 
-// RestoreBatch brings back what survives of a batch, of which there must be none yet. It comes before the jobs.
+// RestoreBatch brings back what survives of a batch, of which there must be none yet. It comes before the jobs. The batch is due: what
+// was to be done about it need not survive.
 func (m *Machine) RestoreBatch(r JobBatch) {
 	b := &batched{record: JobBatch{
-		Name: r.Name, Created: r.Created, TTL: r.TTL, Sealed: r.Sealed, Done: r.Done, Gone: r.Gone, Verdict: r.Verdict, Since: r.Since, Due: r.Due,
-	}, place: dueSlot{due: r.Due, pos: -1}}
+		Name: r.Name, Created: r.Created, TTL: r.TTL, Sealed: r.Sealed, Done: r.Done, Gone: r.Gone, Verdict: r.Verdict, Since: r.Since, Due: r.Created,
+	}, place: dueSlot{due: r.Created, pos: -1}}
 	if r.Sealed {
 		b.record.Stamp = 1
 	}

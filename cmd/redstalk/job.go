@@ -32,6 +32,7 @@ type job struct {
 	Key         string   `json:"key,omitempty"`
 	Group       string   `json:"group,omitempty"`
 	Batch       string   `json:"batch,omitempty"`     // of which it is a member
+	BatchTTL    string   `json:"batch_ttl,omitempty"` // how long that batch, or the one after which it runs, can stay unsealed
 	After       string   `json:"after,omitempty"`     // the batch that must be done before
 	AfterAll    string   `json:"after_all,omitempty"` // the batch that must have ended before
 	Held        string   `json:"held,omitempty"`      // why a ready job cannot be reserved now, or a delayed one waits for a batch
@@ -155,7 +156,7 @@ func (j *job) tags() ([]string, error) {
 	values := map[string]string{
 		"key": j.Key, "group": j.Group, "on-duplicate": j.OnDuplicate, "key-ttl": j.KeyTTL,
 		"retry": strings.Join(j.Retry, ","), "jitter": j.Jitter, "max": optional(j.Max), "dead": j.Dead, "trace": j.Trace,
-		"expire": j.Expire, "on-expire": j.OnExpire, "batch": j.Batch, "after": j.After, "after-all": j.AfterAll,
+		"expire": j.Expire, "on-expire": j.OnExpire, "batch": j.Batch, "batch-ttl": j.BatchTTL, "after": j.After, "after-all": j.AfterAll,
 	}
 	words, err := tagWords(func(name string) string { return values[name] })
 	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {

@@ -141,7 +141,7 @@ func TestFileOfDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
+	found := regexp.MustCompile("(?s)```yaml[^\n]*\n(.*?)```").FindAllSubmatch(page, -1)
 	if len(found) != 1 {
 		t.Fatalf("%d files of users on the page", len(found))
 	}

@@ -11,7 +11,7 @@ import (
 // kinds are the types of the fields for the kinds of tags.
 var kinds = map[string]string{
 	"DURATION": "*httpapi.duration", "DURATIONS": "httpapi.retries", "TIME": "*int64", "N": "*uint32 *uint64", "PERCENT": "*uint8", "ACTION": "*string",
-	"KEY": "*string", "TUBE": "*string", "URL": "*string", "RATE": "*string", "WHAT": "*httpapi.duplicate", "RATES": "*string", "ORDER": "*string", "GROUP": "*string", "NAME=VALUE": "map[string]string", "TRACEPARENT": "*string",
+	"KEY": "*string", "TUBE": "*string", "URL": "*string", "RATE": "*string", "WHAT": "*httpapi.duplicate", "RATES": "*string", "ORDER": "*string", "GROUP": "*string", "BATCH": "*string", "NAME=VALUE": "map[string]string", "TRACEPARENT": "*string",
 }
 
 // TestOptionsAreTags: the options of a put are the tags, the priority and the TTR; those of a policy are its tags.

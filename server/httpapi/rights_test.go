@@ -40,6 +40,8 @@ var accessNames = map[string]string{
 	"GET /v1/schedules": "list-schedules", "GET /v1/schedules/{schedule}": "get-schedule", "PUT /v1/schedules/{schedule}": "set-schedule",
 	"DELETE /v1/schedules/{schedule}": "delete-schedule", "POST /v1/schedules/{schedule}/pause": "pause-schedule", "POST /v1/schedules/{schedule}/resume": "resume-schedule",
 	"POST /v1/schedules/{schedule}/run": "run-schedule", "GET /v1/schedules/{schedule}/preview": "preview-schedule", "GET /v1/preview": "preview-schedule",
+	"POST /v1/batches": "put", "GET /v1/batches": "list-batches", "GET /v1/batches/{batch}": "stats-batch", "GET /v1/batches/{batch}/members": "list-members",
+	"POST /v1/batches/{batch}/seal": "seal-batch", "DELETE /v1/batches/{batch}": "cancel-batch",
 	"GET /v1/store": "stats", "POST /v1/server/backup": "backup", "GET /v1/clients": "list-clients",
 }
 
@@ -99,6 +101,12 @@ var requests = map[string]struct {
 	"POST /v1/schedules/{schedule}/run":          {"/v1/schedules/s/run", "", 201},
 	"GET /v1/schedules/{schedule}/preview":       {"/v1/schedules/s/preview", "", 200},
 	"GET /v1/preview":                            {"/v1/preview?cron=@daily", "", 200},
+	"POST /v1/batches":                           {"/v1/batches", `{"members":[{"tube":"t","body":"x"}]}`, 201},
+	"GET /v1/batches":                            {"/v1/batches", "", 200},
+	"GET /v1/batches/{batch}":                    {"/v1/batches/b", "", 200},
+	"GET /v1/batches/{batch}/members":            {"/v1/batches/b/members", "", 200},
+	"POST /v1/batches/{batch}/seal":              {"/v1/batches/b/seal", "", 204},
+	"DELETE /v1/batches/{batch}":                 {"/v1/batches/b", "", 200},
 	"GET /v1/events":                             {"/v1/events", "", 200},
 	"GET /v1/server":                             {"/v1/server", "", 200},
 	"POST /v1/server/drain":                      {"/v1/server/drain", "", 204},
@@ -241,6 +249,9 @@ func (g *guarded) wantStatus(op Operation, user string, want int) {
 		g.t.Fatal(err)
 	}
 	if err := g.api.service.schedules.Set(ctx, &tube.Schedule{Name: "s", Tube: "t", TTR: 1, Timing: tube.Timing{Every: time.Hour}}, nil); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := g.queue.SealBatch(ctx, "b"); err != nil {
 		g.t.Fatal(err)
 	}
 	id, lease := fmt.Sprint(put.ID), ""

@@ -69,8 +69,22 @@ func (s *Service) List(ctx context.Context, count uint32, cursor string) (list [
 	return list, r.Cursor, nil
 }
 
-// Members returns up to count members that exist; cursor and next are as in List, and a page can be empty though there
+// mostPages is how many pages of the store Members makes one of.
+const mostPages = 64
+
+// Members returns up to count members that exist; cursor and next are as in List. A page can be shorter though there
 // are more.
 func (s *Service) Members(ctx context.Context, name string, count uint32, cursor string) (jobs []tube.JobStats, next string, err error) {
-	return s.queue.ListMembers(ctx, name, count, cursor)
+	next = cursor
+	for range mostPages {
+		var more []tube.JobStats
+		more, next, err = s.queue.ListMembers(ctx, name, count-uint32(len(jobs)), next)
+		if err != nil {
+			return nil, "", err
+		}
+		if jobs = append(jobs, more...); next == "" || len(jobs) >= int(count) {
+			break
+		}
+	}
+	return jobs, next, nil
 }

@@ -99,6 +99,9 @@ func (m *Model) Reopen(keepsTubes bool) {
 	m.giveTurns(ready)
 	if !keepsTubes {
 		m.reopenGroups()
+		for _, b := range m.batches { // all are examined again
+			b.due, b.claimed = 0, 0
+		}
 	}
 	m.seeGroups(nil)
 }

@@ -12,18 +12,15 @@ import (
 
 var errBatch = errors.New("not the record of a batch")
 
-// AppendBatch appends the block of what survives of a batch: Created, TTL and Since in ms, Sealed as 0 or 1, Done, Gone, Verdict and
-// Due + 1 in ns, or 0 if that is Never, as varints.
+// AppendBatch appends the block of what survives of a batch: Created, TTL and Since in ms, Sealed as 0 or 1, Done, Gone and Verdict, as
+// varints.
 func AppendBatch(to []byte, r *tube.JobBatch) []byte {
 	var room [blockRoom]byte
-	b, sealed, due := append(room[:0], blockVersion), uint64(0), uint64(0)
+	b, sealed := append(room[:0], blockVersion), uint64(0)
 	if r.Sealed {
 		sealed = 1
 	}
-	if r.Due != tube.Never {
-		due = uint64(max(r.Due, 0)) + 1
-	}
-	for _, n := range [...]uint64{inMS(r.Created), uint64(r.TTL / time.Millisecond), sealed, r.Done, r.Gone, uint64(r.Verdict), inMS(r.Since), due} {
+	for _, n := range [...]uint64{inMS(r.Created), uint64(r.TTL / time.Millisecond), sealed, r.Done, r.Gone, uint64(r.Verdict), inMS(r.Since)} {
 		b = binary.AppendUvarint(b, n)
 	}
 	return appendBlock(to, b)
@@ -34,10 +31,7 @@ func DecodeBatch(name string, from []byte) (r *tube.JobBatch, rest []byte, err e
 	b, rest := cutBlock(from)
 	r = &tube.JobBatch{
 		Name: name, Created: b.instant(), TTL: b.duration(), Sealed: b.number(1) == 1, Done: b.number(math.MaxUint64), Gone: b.number(math.MaxUint64),
-		Verdict: tube.Verdict(b.number(uint64(tube.LastVerdict))), Since: b.instant(), Due: tube.Never,
-	}
-	if due := b.number(math.MaxInt64); due > 0 {
-		r.Due = tube.Instant(due - 1)
+		Verdict: tube.Verdict(b.number(uint64(tube.LastVerdict))), Since: b.instant(),
 	}
 	if b.bad || len(b.rest) > 0 {
 		return nil, nil, fmt.Errorf("reading the batch %q: %w", name, errBatch)

@@ -12,7 +12,7 @@ local tries = { -- '=' stands for the key again
   'DEL', 'TIME', 'SET 0', 'GET', 'STRLEN', 'GETRANGE 0 1', 'SETRANGE 0 x', 'EXISTS', 'DEL', 'MSET 0', 'MGET', 'PERSIST', 'RENAME =', 'APPEND x', 'DEL',
   'HSET a 0', 'HSETNX a 0', 'HGET a', 'HMGET a', 'HGETALL', 'HINCRBY a 1', 'HEXISTS a', 'HLEN', 'HKEYS', 'HSCAN 0', 'HDEL a', 'DEL',
   'ZADD 0 a', 'ZCARD', 'ZCOUNT 0 1', 'ZSCORE a', 'ZRANK a', 'ZRANGE 0 0', 'ZREVRANGE 0 0', 'ZREVRANGEBYLEX + -', 'ZRANGEBYLEX - +', 'ZLEXCOUNT - +', 'ZRANGEBYSCORE 0 1',
-  'ZPOPMIN', 'ZREMRANGEBYRANK 0 0', 'ZREM a', 'DEL', 'RPUSH a', 'LPOP', 'DEL',
+  'ZPOPMIN', 'ZREMRANGEBYRANK 0 0', 'ZREM a', 'DEL', 'RPUSH a', 'LRANGE 0 0', 'LPOP', 'DEL',
 }
 local failed = {}
 for n, try in ipairs(tries) do

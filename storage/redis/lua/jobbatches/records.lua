@@ -149,6 +149,6 @@ local function remove_record(b)
   records[b.name] = false
   call('HDEL', RECORDS, b.name)
   for _, set in ipairs({ NAMES, DUES, CLAIMS }) do call('ZREM', set, b.name) end
-  call('UNLINK', MEMBERS .. b.name, AFTER .. b.name)
+  call('DEL', MEMBERS .. b.name, AFTER .. b.name)
   sum.changed = true
 end
