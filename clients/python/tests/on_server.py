@@ -309,7 +309,7 @@ class Extensions(OnServer):
         tube = c.using()
         start = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
         c.set_schedule(
-            "007", tube, "ä", 3, ttr=90, every=3600, start=start, until=start + timedelta(days=1), spread=0.5, overlap="skip", catch_up=60,
+            "007", tube, "ä", 3, ttr=90, every=timedelta(hours=1), start=start, until=start + timedelta(days=1), spread=0.5, overlap="skip", catch_up=60,
             catch_up_all=2, retry=[1, 60], meta={"a": "b c"},
         )  # fmt: skip
         one = c.get_schedule("007")
