@@ -3,10 +3,11 @@
 from .aio import AsyncClient
 from .app import App, Task
 from .backoff import exponential, intervals
+from .batches import AsyncBatch, Batch
 from .client import Client
 from .errors import *  # noqa: F403
 from .job import Job, JobId, Stats
-from .options import GroupLimits, Policy, PutOptions, Tags
+from .options import GroupLimits, Policy, PutOptions, ScheduleOptions, Tags
 from .request import DEFAULT_DELAY, DEFAULT_PRIORITY, DEFAULT_TTR, DEFAULT_TUBE
 from .held import Skip, Snooze, WorkerJob
 from .worker import Worker

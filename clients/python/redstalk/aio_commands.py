@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar, Unpack
 
 from . import options, request, text
+from .batches import AsyncBatch
 from .job import Job, JobId, JobOrID, Stats
 from .operations import Operations
-from .options import GroupLimits, Policy, Tags
+from .options import GroupLimits, Policy, ScheduleOptions, Tags
 from .request import DEFAULT_DELAY, DEFAULT_PRIORITY, DEFAULT_TTR
 from .session import Steps
 from .text import Seconds
@@ -223,3 +225,57 @@ class AsyncCommands:
             for job in page["jobs"]:
                 yield job
             cursor = page["next"] or None
+
+    def batch(self, name: str) -> AsyncBatch:
+        """Return a batch, without asking the server."""
+        return AsyncBatch(self, name)
+
+    async def set_schedule(
+        self,
+        name: str,
+        tube: str,
+        body: bytes | str,
+        priority: int = DEFAULT_PRIORITY,
+        delay: Seconds = DEFAULT_DELAY,
+        ttr: Seconds = DEFAULT_TTR,
+        **options: Unpack[ScheduleOptions],
+    ) -> None:
+        """Create a schedule, or replace the one with that name. While its times stay the same it keeps its place."""
+        await self._run(self._session.run(request.set_schedule(name, tube, self._session.encoded(body), priority, delay, ttr, options)))
+
+    async def get_schedule(self, name: str) -> Stats:
+        """Return what a schedule puts and when, and what came of it."""
+        return await self._run(self._session.run(request.schedule("get-schedule", name, "OK", request.typed)))
+
+    async def list_schedules(self) -> AsyncIterator[Stats]:
+        """Yield the schedules, by name."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await self._run(self._session.run(request.schedules(cursor)))
+            for schedule in page["schedules"]:
+                yield schedule
+            cursor = page["next"] or None
+
+    async def delete_schedule(self, name: str) -> None:
+        """Delete a schedule. Its jobs stay."""
+        await self._run(self._session.run(request.schedule("delete-schedule", name, "DELETED", request.nothing, repeat=False)))
+
+    async def pause_schedule(self, name: str) -> None:
+        """Stop a schedule until resume_schedule."""
+        await self._run(self._session.run(request.schedule("pause-schedule", name, "PAUSED", request.nothing)))
+
+    async def resume_schedule(self, name: str) -> None:
+        """Start a paused schedule again. Times that have passed meanwhile are skipped."""
+        await self._run(self._session.run(request.schedule("resume-schedule", name, "RESUMED", request.nothing)))
+
+    async def run_schedule(self, name: str) -> JobId:
+        """Put a job of a schedule now, and return its id. Its state is that of the job that has prevented it, if one has."""
+        return await self._run(self._session.run(request.schedule("run-schedule", name, "INSERTED", request.inserted, repeat=False)))
+
+    async def preview_schedule(self, name: str, count: int = 10) -> list[datetime]:
+        """Return the next times of a schedule, at most 1000."""
+        return await self._run(self._session.run(request.preview(text.tube(name), count)))
+
+    async def preview_cron(self, cron: str, count: int = 10, tz: str = "UTC") -> list[datetime]:
+        """Return the next times of a cron expression, at most 1000."""
+        return await self._run(self._session.run(request.preview(text.quoted(cron), count, f" tz:{text.quoted(tz)}")))

@@ -37,6 +37,10 @@ class BadFormatError(BeanstalkdError):
     """The server cannot read the command: an argument is invalid."""
 
 
+class BatchSealedError(BeanstalkdError):
+    """The batch of a put is sealed: it takes no more members."""
+
+
 class BuriedError(BeanstalkdError):
     """The server had too little memory to make the job ready, so it is buried."""
 
@@ -78,7 +82,7 @@ class JobTooBigError(BeanstalkdError):
 
 
 class NotFoundError(BeanstalkdError):
-    """There is no such job, key, tube or policy, or the job is not in a state for that, or no longer reserved."""
+    """There is no such job, key, tube, policy, schedule or batch, or the job is not in a state for that, or no longer reserved."""
 
 
 class NotIgnoredError(BeanstalkdError):
@@ -107,6 +111,7 @@ class UnknownResponseError(Error):
 
 REPLIES: dict[str, type[BeanstalkdError]] = {
     "BAD_FORMAT": BadFormatError,
+    "BATCH_SEALED": BatchSealedError,
     "BURIED": BuriedError,
     "DEADLINE_SOON": DeadlineSoonError,
     "DRAINING": DrainingError,

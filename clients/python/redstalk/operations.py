@@ -27,12 +27,16 @@ class Operations(Session):
         self._encoding = encoding
 
     def put(self, body: bytes | str, tube: str | None, priority: int, delay: Seconds, ttr: Seconds, tags: options.Tags) -> Steps[JobId]:
-        if isinstance(body, str):
-            if self._encoding is None:
-                raise TypeError("Unable to encode string with no encoding set")
-            body = body.encode(self._encoding)
         chosen = self.used if tube is None else text.tube(tube)
-        return (yield from self.run(request.put(body, chosen, priority, delay, ttr, tags)))
+        return (yield from self.run(request.put(self.encoded(body), chosen, priority, delay, ttr, tags)))
+
+    def encoded(self, body: bytes | str) -> bytes:
+        """Return the body as it is sent."""
+        if not isinstance(body, str):
+            return body
+        if self._encoding is None:
+            raise TypeError("Unable to encode string with no encoding set")
+        return body.encode(self._encoding)
 
     def use(self, tube: str) -> Steps[None]:
         yield from self.run(Request(f"use {text.tube(tube)}", request.expect("USING", request.nothing), repeat=True))

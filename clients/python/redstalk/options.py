@@ -11,13 +11,11 @@ from .errors import InvalidArgumentError
 from .text import Seconds
 
 
-class Tags(TypedDict, total=False):
-    """Options of a put that need redstalk; docs/extensions.md says what each one does."""
+class _JobTags(TypedDict, total=False):
+    """Tags of jobs, whether a put or a schedule puts them."""
 
-    at: datetime  # when the job is due
     key: str  # the deduplication key
     key_ttl: Seconds  # how long the key stays taken after the job is gone
-    on_duplicate: Literal["keep", "replace", "fail"]
     retry: Sequence[Seconds] | str  # waits after failures, or "exp(1s,1h,10)"
     jitter: int  # per cent
     max_deliveries: int
@@ -27,6 +25,31 @@ class Tags(TypedDict, total=False):
     meta: Mapping[str, str]
     trace: str  # a W3C traceparent
     group: str
+    batch: str  # the batch of which the job is a member
+    after: str  # the batch that must be done before the job runs
+    after_all: str  # the batch that must have ended before the job runs
+    batch_ttl: Seconds  # how long that batch can stay unsealed
+
+
+class Tags(_JobTags, total=False):
+    """Options of a put that need redstalk; docs/extensions.md says what each one does."""
+
+    at: datetime  # when the job is due
+    on_duplicate: Literal["keep", "replace", "fail"]
+
+
+class ScheduleOptions(_JobTags, total=False):
+    """The times of a schedule, and the tags of its jobs. It has either cron or every."""
+
+    cron: str  # such as "30 2 * * 1-5" or "@daily"
+    every: Seconds  # from one job to the next, at least 1
+    tz: str  # the time zone of cron, such as "Europe/Berlin"; UTC by default
+    start: datetime  # the first possible time (from)
+    until: datetime  # the last possible time
+    spread: Seconds  # each job is put later by a part of it (jitter), so that not all schedules put at once
+    overlap: Literal["skip", "replace", "allow", "buffer-one"]  # what happens if the job before is still there
+    catch_up: Seconds  # how late a missed job can be put
+    catch_up_all: int  # how many missed jobs are put; by default the latest
 
 
 class PutOptions(Tags, total=False):
@@ -68,7 +91,12 @@ class GroupLimits(TypedDict, total=False):
     ttl: Seconds
 
 
-_DURATIONS = ("key_ttl", "expire", "ttl")
+_DURATIONS = ("key_ttl", "expire", "ttl", "batch_ttl", "every", "spread", "catch_up")
+_TIMES = ("at", "start", "until")
+_BATCHES = ("batch", "after", "after_all")
+
+#: The tags that are called otherwise on the wire.
+_WIRE = {"max_deliveries": "max", "start": "from", "spread": "jitter"}
 
 #: The capabilities that tags need, beyond put-tags.
 _NEEDS = {
@@ -79,6 +107,10 @@ _NEEDS = {
     "meta": "meta",
     "trace": "meta",
     "group": "groups",
+    "batch": "batches",
+    "after": "batches",
+    "after_all": "batches",
+    "batch_ttl": "batches",
 }
 
 
@@ -105,7 +137,7 @@ def pairs(tags: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def _value(name: str, value: object) -> str:
-    if name == "at" and isinstance(value, datetime):
+    if name in _TIMES and isinstance(value, datetime):
         return str(max(round(value.timestamp() * 1000), 0))
     if name in _DURATIONS:
         return text.duration(value)  # type: ignore[arg-type]
@@ -117,12 +149,16 @@ def _value(name: str, value: object) -> str:
         return text.quoted(str(value))
     if name == "dead":
         return text.tube(str(value))
+    if name in _BATCHES:
+        return text.batch(str(value))
+    if name in ("cron", "tz"):
+        return text.quoted(str(value))
     return text.word(name, str(value))
 
 
 def line(tags: list[tuple[str, str]]) -> str:
     """Return tags as they continue a line."""
-    return "".join(f" {'max' if name == 'max_deliveries' else name.replace('_', '-')}:{value}" for name, value in tags)
+    return "".join(f" {_WIRE.get(name) or name.replace('_', '-')}:{value}" for name, value in tags)
 
 
 def idempotent(tags: Mapping[str, object]) -> bool:

@@ -83,6 +83,57 @@ def paged(line: str) -> Request[dict[str, Any]]:
     return Request(line, expect("OK", page), repeat=True)
 
 
+def batch(verb: str, name: str, word: str, result: Callable[[Reply], T], repeat: bool = True) -> Request[T]:
+    """Return a command about a batch."""
+    return extension(f"{verb} {text.batch(name)}", word, result, "batches", repeat)
+
+
+def schedule(verb: str, name: str, word: str, result: Callable[[Reply], T], repeat: bool = True) -> Request[T]:
+    """Return a command about a schedule."""
+    return extension(f"{verb} {text.tube(name)}", word, result, "schedules", repeat)
+
+
+def schedules(cursor: str) -> Request[dict[str, Any]]:
+    """Return the command for a page of schedules."""
+    return extension(f"list-schedules 100 {cursor}".rstrip(), "OK", typed, "schedules", repeat=True)
+
+
+def set_schedule(
+    name: str, tube: str, body: bytes, priority: int, delay: text.Seconds, ttr: text.Seconds, tags: options.ScheduleOptions
+) -> Request[None]:
+    """Return the command that sets a schedule. To send it again does no harm."""
+    if not 0 <= priority < 2**32:
+        raise InvalidArgumentError(f"priority {priority}")
+    line = f"set-schedule {text.tube(name)} {text.tube(tube)} {priority} {max(text.whole(ttr), 1)} {len(body)}"
+    if text.seconds(delay):
+        line += f" delay:{text.duration(delay)}"
+    command = extension(line + options.line(options.pairs(tags)), "SET", nothing, "schedules", repeat=True)
+    command.body = body
+    return command
+
+
+def preview(what: str, count: int, tags: str = "") -> Request[list[datetime]]:
+    """Return the command for the next times of a schedule, or of an expression in quotes."""
+    return extension(f"preview-schedule {what} {int(count)}{tags}", "OK", _times, "schedules", repeat=True)
+
+
+def _times(reply: Reply) -> list[datetime]:
+    return [datetime.fromisoformat(one) for one in names(reply)]
+
+
+def typed(reply: Reply) -> dict[str, Any]:
+    """Read a page about batches or schedules, whose flags are bools and whose names are str, also if they are digits."""
+    return {key: _typed(key, value) for key, value in page(reply).items()}
+
+
+def _typed(key: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [{name: _typed(name, one) for name, one in item.items()} for item in value]
+    if key in ("sealed", "paused", "all"):
+        return value == "true"
+    return str(value) if key in ("name", "tube", "batch", "next") else value
+
+
 def group(verb: str, tube: str, name: str) -> str:
     return f"{verb} {text.tube(tube)} {text.quoted(name)}"
 
@@ -98,7 +149,7 @@ def put(body: bytes, tube: str, priority: int, delay: text.Seconds, ttr: text.Se
     plain = f"put {priority} {text.whole(delay)} {max(text.whole(ttr), 1)} {len(body)}"
     due = tags.get("at")
     if not tags and (isinstance(delay, int) or text.seconds(delay) == text.whole(delay)):
-        return Request(plain, _inserted, body, tube, fails_over=True)
+        return Request(plain, inserted, body, tube, fails_over=True)
     pairs = options.pairs(tags)
     needed = options.needs(pair for pair in pairs if pair[0] != "at")
     line = plain
@@ -108,15 +159,15 @@ def put(body: bytes, tube: str, priority: int, delay: text.Seconds, ttr: text.Se
     if due and not needed:
         plain = f"put {priority} {_until(due)} {max(text.whole(ttr), 1)} {len(body)}"
     if not needed:  # only at or a fraction of the delay
-        return Request(line, _inserted, body, tube, needs=[("put-tags", "")], plain=plain, fails_over=True)
-    return Request(line, _inserted, body, tube, options.idempotent(tags), needs=needed, fails_over=True)
+        return Request(line, inserted, body, tube, needs=[("put-tags", "")], plain=plain, fails_over=True)
+    return Request(line, inserted, body, tube, options.idempotent(tags), needs=needed, fails_over=True)
 
 
 def _until(due: datetime) -> int:
     return text.whole(due.timestamp() - time.time())
 
 
-def _inserted(reply: Reply) -> JobId:
+def inserted(reply: Reply) -> JobId:
     if reply.word != "INSERTED":
         if reply.word == "DUPLICATE":
             raise DuplicateError(int(reply.args[0]))

@@ -34,6 +34,13 @@ def word(what: str, value: str) -> str:
     return value
 
 
+def batch(name: str) -> str:
+    """Return the name, if a batch can have it."""
+    if len(name) > 100:
+        raise InvalidArgumentError(f"batch {name!r}")
+    return word("batch", name)
+
+
 def meta_name(name: str) -> str:
     if not _META.fullmatch(name):
         raise InvalidArgumentError(f"meta {name!r}")
@@ -76,8 +83,8 @@ _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[{}\[\],]|[^\s,{}\[\]":]+:(?= )|[^,{
 
 
 def scalar(value: str) -> Any:
-    """Return the value of a key: an int or a str."""
-    if value.isdecimal():
+    """Return the value of a key: an int, or a str, as a name such as 007 is."""
+    if value.isdecimal() and (value == "0" or value[0] != "0"):
         return int(value)
     if value.startswith('"'):
         return json.loads(value, strict=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import redstalk
@@ -14,16 +14,27 @@ from tests import server
 class Blocking:
     """An AsyncClient whose methods wait, so that both clients pass the same tests."""
 
+    _target: Any
+
     def __init__(self, *args: Any, **settings: Any) -> None:
         self._runner = asyncio.Runner()
-        self._client = self._runner.run(self._make(args, settings))
+        self._target = self._runner.run(self._make(args, settings))
+
+    @classmethod
+    def _over(cls, runner: asyncio.Runner, batch: redstalk.AsyncBatch) -> Blocking:
+        """Return a batch whose methods wait."""
+        blocking = cls.__new__(cls)
+        blocking._runner, blocking._target = runner, batch
+        return blocking
 
     async def _make(self, args: Any, settings: Any) -> redstalk.AsyncClient:
         return redstalk.AsyncClient(*args, **settings)
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any, **kwargs: Any) -> Any:
-            result = getattr(self._client, name)(*args, **kwargs)
+            result = getattr(self._target, name)(*args, **kwargs)
+            if isinstance(result, redstalk.AsyncBatch):
+                return Blocking._over(self._runner, result)
             if inspect.isasyncgen(result):
                 return self._runner.run(self._collect(result))
             return self._runner.run(result)
@@ -253,3 +264,85 @@ class Extensions(OnServer):
         c.replay_job(id)
         self.assertEqual(c.stats_job(id)["state"], "ready")
         self.assertIn("lease", c.capabilities())
+
+    def test_batches(self: Any) -> None:
+        c = self.tube_client()
+        tube = c.using()
+        batch = c.batch(tube)
+        self.assertRaises(redstalk.NotFoundError, batch.stats)
+        members = [batch.add("1", batch_ttl=3600), batch.add("2", priority=1)]
+        then = batch.then("done", tube=tube + "-mails", batch=tube + "-next")
+        stats = c.stats_job(then)
+        self.assertEqual([stats[key] for key in ("state", "held", "after", "batch")], ["delayed", "batch", tube, tube + "-next"])
+        batch.seal()
+        with self.assertRaises(redstalk.BatchSealedError):
+            batch.add("3")
+        stats = batch.stats()
+        self.assertEqual([stats[key] for key in ("name", "state", "sealed", "total", "pending", "ttl-ms")], [tube, "sealed", True, 2, 2, 3_600_000])
+        self.assertEqual(stats["after"], [{"id": then, "tube": tube + "-mails", "state": "delayed", "all": False, "batch": tube + "-next"}])
+        self.assertEqual(c.reserve_batch(9, 5)[0].body, "2")
+        c.watch(tube + "-mails")
+        c.delete(members[0])
+        self.assertEqual(c.reserve_batch(9), [])
+        c.delete(members[1])
+        self.assertEqual((c.reserve(10).body, batch.stats()["state"]), ("done", "done"))
+
+    def test_cancelled_batch(self: Any) -> None:
+        c = self.tube_client()
+        tube = c.using()
+        batch = c.batch(tube)
+        for _ in range(3):
+            c.put("x", tube=tube + "-rows", batch=tube)
+        c.put("done", after=tube)
+        batch.then_all("ended")
+        self.assertEqual(batch.cancel(), 3)
+        self.assertEqual(c.reserve(10).body, "ended")
+        stats = batch.stats()
+        self.assertEqual([stats[key] for key in ("state", "gone", "after-failed")], ["failed", 3, 1])
+        self.assertEqual([(one["state"], one["all"]) for one in stats["after"]], [("buried", False)])
+        for name in ("a b", "", "x" * 101):
+            self.assertRaises(redstalk.InvalidArgumentError, c.put, "a", batch=name)
+            self.assertRaises(redstalk.InvalidArgumentError, c.batch(name).seal)
+
+    def test_schedules(self: Any) -> None:
+        c = self.tube_client()
+        tube = c.using()
+        start = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+        c.set_schedule(
+            "007", tube, "ä", 3, ttr=90, every=timedelta(hours=1), start=start, until=start + timedelta(days=1), spread=0.5, overlap="skip", catch_up=60,
+            catch_up_all=2, retry=[1, 60], meta={"a": "b c"},
+        )  # fmt: skip
+        one = c.get_schedule("007")
+        self.assertEqual([one[key] for key in ("name", "tube", "pri", "ttr", "every", "paused", "put")], ["007", tube, 3, 90, "1h", False, 0])
+        self.assertEqual(one["next-ms"], start.timestamp() * 1000)
+        self.assertEqual(c.preview_schedule("007", 2), [start, start + timedelta(hours=1)])
+        c.pause_schedule("007")
+        self.assertEqual([one["paused"] for one in c.list_schedules() if one["name"] == "007"], [True])
+        c.resume_schedule("007")
+        self.assertIs(c.get_schedule("007")["paused"], False)
+        id = c.run_schedule("007")
+        again = c.run_schedule("007")
+        self.assertEqual((id.state, again, again.state), ("", id, "READY"))
+        job = c.reserve(5)
+        self.assertEqual((job.id, job.body, job.info["meta"], job.info["retry"]), (id, "ä", {"a": "b c"}, "1s,1m"))
+        self.assertEqual(c.stats_job(job)["schedule"], "007")
+        c.delete_schedule("007")
+        for call in (c.get_schedule, c.delete_schedule, c.pause_schedule, c.resume_schedule, c.run_schedule, c.preview_schedule):
+            self.assertRaises(redstalk.NotFoundError, call, "007")
+
+    def test_schedules_with_cron(self: Any) -> None:
+        c = self.tube_client()
+        name = c.using()[-100:].lstrip("-")
+        c.set_schedule(name, c.using(), "a", delay=1.5, cron="30 2 * * 1-5", tz="Europe/Berlin")
+        c.set_schedule(name, c.using(), b"b", cron="30 2 * * 1-5", tz="Europe/Berlin")
+        [time] = c.preview_schedule(name, 1)
+        self.assertEqual((time.hour, time.minute), (2, 30))
+        self.assertEqual([time], c.preview_cron("30 2 * * 1-5", 1, "Europe/Berlin"))
+        self.assertEqual(len(c.preview_cron("@daily")), 10)
+        for n in range(100, 250):
+            c.set_schedule(f"{n}", c.using(), "a", every=3600)
+        names = [one["name"] for one in c.list_schedules()]
+        self.assertEqual([one for one in names if one.isdecimal()], [f"{n}" for n in range(100, 250)])
+        self.assertRaises(redstalk.BadFormatError, c.set_schedule, "a", c.using(), "a", cron="* *")
+        self.assertRaises(redstalk.BadFormatError, c.preview_cron, "* *")
+        self.assertRaises(redstalk.InvalidArgumentError, c.set_schedule, "a b", c.using(), "a", every=1)

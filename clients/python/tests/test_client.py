@@ -26,9 +26,11 @@ class MemoryTest(Extensions, unittest.TestCase):
         self.assertEqual(len({job.id for job in jobs}), 800)
 
     def test_same_methods(self) -> None:
-        for name, method in inspect.getmembers(Commands, inspect.isfunction):
-            parameters = inspect.signature(method).parameters
-            self.assertEqual(parameters, inspect.signature(getattr(AsyncCommands, name)).parameters, name)
+        for kind, asynchronous in ((Commands, AsyncCommands), (redstalk.Batch, redstalk.AsyncBatch)):
+            for name, method in inspect.getmembers(kind, inspect.isfunction):
+                if name != "__init__":
+                    parameters = inspect.signature(method).parameters
+                    self.assertEqual(parameters, inspect.signature(getattr(asynchronous, name)).parameters, name)
 
 
 class EmbeddedTest(Extensions, unittest.TestCase):
@@ -59,6 +61,9 @@ class BeanstalkdTest(OnServer, unittest.TestCase):
             "set-policy": lambda: c.set_policy("a", retry=[1]),
             "list-jobs": lambda: list(c.list_jobs("a", "ready")),
             "find": lambda: c.find("a", "k"),
+            "put with after": lambda: c.batch("b").then("a"),
+            "seal-batch": lambda: c.batch("b").seal(),
+            "set-schedule": lambda: c.set_schedule("s", "a", "a", every=1),
             "pause-group": lambda: c.pause_group("a", "g", 1),
         }.items():
             with self.assertRaises(redstalk.UnsupportedError) as caught:

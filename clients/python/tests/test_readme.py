@@ -68,6 +68,15 @@ class ReadmeTest(unittest.TestCase):
             self.assertEqual((stats["retry"], stats["meta"]), ("10s,1m", {"request": "4711"}))
         self.finish(self.process(self.program("Worker(", "worker.py")), "mails ada@example.com\n")
 
+    def test_batches_and_schedules(self) -> None:
+        self.assertEqual(self.run_program(self.program("batch.seal()", "batch.py")), "2\n")
+        self.assertEqual(self.run_program(self.program("cron=", "schedule.py")).count(" 02:30:00+0"), 3)
+        with redstalk.Client(self.server.address, watch="rows") as c:
+            for job in c.reserve_batch(2, 5):
+                c.delete(job)
+            c.watch_only(["mails"])
+            self.assertEqual(c.reserve(10).body, "all rows are there")
+
     def test_reserving(self) -> None:
         with redstalk.Client(self.server.address) as c:
             c.put("x", tube="mails")
