@@ -10,7 +10,7 @@ const meanings = {
   failing: "a member is gone, so it cannot be done any more", unsealed: "it was not sealed in time", cyclic: "its members wait for jobs that wait for the batch",
 };
 const ended = b => b.total - b.pending;
-const badge = b => make("span", { className: "badge first " + (wrong.has(b.state) ? "buried" : b.state === "done" ? "ready" : ""), title: meanings[b.state] }, b.state);
+const badge = (b, first = "") => make("span", { className: "badge " + first + (wrong.has(b.state) ? "buried" : b.state === "done" ? "ready" : ""), title: meanings[b.state] }, b.state);
 
 // bar returns a bar with the shares of the members that are done, parked, gone and pending.
 function bar(b) {
@@ -24,7 +24,7 @@ function bar(b) {
 
 const columns = [
   { key: "name", label: "Batch", min: 96, grow: 3, phone: true, cell: b => b.name, value: b => b.name },
-  { key: "state", label: "State", min: 84, grow: 1, phone: true, stamp: b => b.state, cell: badge, value: b => b.state },
+  { key: "state", label: "State", min: 84, grow: 1, phone: true, stamp: b => b.state, cell: b => badge(b, "first "), value: b => b.state },
   { key: "progress", label: "Progress", min: 96, grow: 2, phone: true, stamp: b => [b.done, b.parked, b.gone, b.total].join(), cell: bar, value: b => b.total ? ended(b) / b.total : 1 },
   { key: "total", label: "Members", min: 66, number: true, cell: b => number(b.total), value: b => b.total },
   { key: "pending", label: "Pending", min: 66, number: true, cell: b => number(b.pending), value: b => b.pending },
