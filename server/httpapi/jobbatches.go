@@ -249,6 +249,9 @@ func (svc *service) batchPuts(ctx context.Context, b *newBatch) (name string, op
 	if len(b.Members) > maxBatch || len(b.After) > maxBatch {
 		return "", nil, invalid("members, after: there are %d and %d jobs; the limit is %d of each per request", len(b.Members), len(b.After), maxBatch)
 	}
+	if len(b.Members)+len(b.After) == 0 && b.Seal != nil && !*b.Seal {
+		return "", nil, invalid("members: there is no job, and seal is false")
+	}
 	if name = newBatchName(); b.Name != nil {
 		if name = *b.Name; checkBatch("name", name) != nil {
 			return "", nil, checkBatch("name", name)

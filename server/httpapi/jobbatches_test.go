@@ -81,6 +81,7 @@ func TestWrongBatches(t *testing.T) {
 	a.want(204, "PUT", "/v1/tubes/full/policy", `{"quota_jobs":1}`)
 	for body, want := range map[string]string{
 		`{"name":"a b"}`: "name:",
+		`{"seal":false}`: "members:",
 		`{"members":[{"tube":"t","body":"x"},{"tube":"-","body":"x"}]}`:                    "members[1]: tube:",
 		`{"members":[{"tube":"t","body":"x","batch":"b"}]}`:                                "members[0]",
 		`{"after":[{"tube":"t","body":"x","after":"b"}]}`:                                  "after[0]",

@@ -75,7 +75,7 @@ var steps = []struct {
 	{"DELETE", "/v1/schedules/{schedule}", "/v1/schedules/b", "", 404},
 	{"POST", "/v1/batches", "/v1/batches", `{"name":"a/b","members":[{"tube":"b","body":"x"},{"tube":"b","body":"y","key":"k"}],"after":[{"tube":"b","body":"z","all":true}]}`, 201},
 	{"POST", "/v1/batches", "/v1/batches", `{"name":"a/b","members":[{"tube":"b","body":"x"}]}`, 409},
-	{"POST", "/v1/batches", "/v1/batches", `{"name":"open","ttl":"1h","seal":false}`, 201},
+	{"POST", "/v1/batches", "/v1/batches", `{"name":"open","ttl":"1h","seal":false,"members":[{"tube":"b","body":"x"}]}`, 201},
 	{"GET", "/v1/batches", "/v1/batches?limit=1", "", 200},
 	{"GET", "/v1/batches/{batch}", "/v1/batches/a%2Fb", "", 200},
 	{"GET", "/v1/batches/{batch}/members", "/v1/batches/a%2Fb/members?limit=1", "", 200},

@@ -263,7 +263,7 @@ func TestPasswordsBySentinels(t *testing.T) {
 }
 
 // documented are the permissions in docs/redis.md.
-const documented = `evalsha eval blpop lpop rpush hsetnx hset hget hmget hgetall hdel hincrby hexists hlen hkeys hscan
+const documented = `evalsha eval blpop lpop lrange rpush hsetnx hset hget hmget hgetall hdel hincrby hexists hlen hkeys hscan
 	get set strlen mget mset getrange setrange append del exists rename persist
 	zadd zrem zpopmin zremrangebyrank zrange zrangebyscore zrevrange zrevrangebylex zrangebylex zlexcount zscore zcard zcount zrank
 	time info config|get wait cluster|slots cluster|myid`
