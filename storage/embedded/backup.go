@@ -61,6 +61,7 @@ func (e *Engine) Backup(ctx context.Context, dir string) (b storage.Backup, err 
 func (e *Engine) endBackup() {
 	e.endLifetime()
 	e.backingUp.Lock()
+	//lint:ignore SA2001 this waits for the one that is being written
 	e.backingUp.Unlock()
 }
 

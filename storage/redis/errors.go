@@ -74,7 +74,7 @@ func classify(err error) error {
 
 // ErrUnreachable: Open has failed because no server accepts calls yet: it does not listen, loads its
 // data, or is no primary. That can end by itself, unlike a wrong password.
-var ErrUnreachable = errors.New("Redis accepts no calls")
+var ErrUnreachable = errors.New("the Redis server accepts no calls")
 
 // openError wraps an error of Open. It is an ErrUnreachable where that applies.
 func openError(a *conn.Address, err error) error {
