@@ -183,7 +183,7 @@ var samples = map[protocol.Verb]sample{
 	protocol.PauseSchedule:      {"", "pause-schedule none", "NOT_FOUND", false},
 	protocol.ResumeSchedule:     {"", "resume-schedule none", "NOT_FOUND", false},
 	protocol.RunSchedule:        {"", "run-schedule none", "NOT_FOUND", false},
-	protocol.SealBatch:          {"", "seal-batch none", "SEALED", false},
+	protocol.SealBatch:          {"", "seal-batch sealed", "SEALED", false},
 	protocol.StatsBatch:         {"", "stats-batch none", "NOT_FOUND", false},
 	protocol.ListBatches:        {"", "list-batches", "OK", false},
 	protocol.ListMembers:        {"", "list-members none", "OK", false},
