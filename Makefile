@@ -60,7 +60,7 @@ test: deps ## run the tests that fit into minutes, installing what they need
 LONG = $(GO) test -race -vet=off -count=1 -ldflags='-s -w'
 LONG_REDSTALKD = cd cmd/redstalkd && ../../bin/redstalkd.test
 test-long: deps ## run the tests that make test leaves out, and the random ones at more length
-	$(LONG) -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut)$$' ./storage/embedded -args -histories 10 -walks 5 -large-segments 4
+	$(LONG) -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut|TestDamagedBackup|TestBackupWalk)$$' ./storage/embedded -args -histories 10 -walks 5 -large-segments 4
 	$(LONG) -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 15
 	$(LONG) -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash|TestManyBodiesAreNotHeld|TestTasksBehindTheTables|TestFrames|TestDamagedTable|TestTasksGoOn|TestCutOrRemoved|TestWrittenWhileHeavyIsSynced|TestClosedWhileSyncing)$$' ./storage/embedded -args -faults 3 -stress 3s
 	$(LONG) -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 10

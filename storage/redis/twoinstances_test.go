@@ -123,6 +123,9 @@ func TestTwoInstances(t *testing.T) {
 
 // TestGroupsOfTwoInstances runs the cases about groups, limits and rates on two instances.
 func TestGroupsOfTwoInstances(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test-long runs it")
+	}
 	t.Parallel()
 	e := &engines{url: redistest.Start(t).URL(), partitions: 1}
 	storetest.RunGroups(t, e.freshOfTwo)
