@@ -72,5 +72,6 @@ func (m *Machine) movedMetadata(j *Job, to string) Metadata {
 	}
 	f.FailuresBefore -= j.counters.Failures()
 	f.DeliveriesBefore -= j.counters.Deliveries()
+	f.LeaveHome(m.tubeOf(j).name)
 	return f
 }

@@ -23,6 +23,14 @@ func (f *Metadata) home(tube string) string {
 	return f.FromTube
 }
 
+// LeaveHome makes the metadata of a job that leaves a tube forget that it was a dead letter, if it was
+// exhausted in that tube and has come back. Else it would be a dead letter again in any other tube.
+func (f *Metadata) LeaveHome(tube string) {
+	if f.FromTube == tube {
+		f.FromTube, f.FromID = "", 0
+	}
+}
+
 // SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is
 // ready, and its failures and deliveries count from zero.
 func (m *Machine) SendBack(now Instant, j *Job) {

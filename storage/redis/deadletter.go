@@ -268,6 +268,7 @@ func (l *deadLetter) movedRecord() stagedRecord {
 	rec, f := l.job.record, *l.metadata
 	counters := rec.Counters()
 	f.Key = l.key
+	f.LeaveHome(l.job.tube)
 	f.FailuresBefore -= counters.Failures()
 	f.DeliveriesBefore -= counters.Deliveries()
 	head := append([]byte(rec[:schema.CountersAt]), make([]byte, schema.NameLengthAt-schema.CountersAt)...)

@@ -185,12 +185,36 @@ var memberEnds = map[string]memberEnd{
 		theDead(b, id)
 		b.moveJobs("morgue", tube.Ready, "t", 9)
 	}, want: pending},
+	"a replayed dead letter moved": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) {
+		failOnce(b, id)
+		b.replay(theDead(b, id))
+		moveFromHome(b)
+	}, want: pending},
+	"a dead letter moved back and on": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) {
+		failOnce(b, id)
+		theDead(b, id)
+		b.moveJobs("morgue", tube.Ready, "t", 9)
+		moveFromHome(b)
+	}, want: pending},
 	"moved": {do: func(b *harness, id uint64) { b.moveJobs("t", tube.Ready, "u", 9) }, want: pending},
 	"moved and deleted": {do: func(b *harness, id uint64) {
 		b.moveJobs("t", tube.Ready, "u", 9)
 		b.must(tube.Delete, 1, b.head("u", tube.Ready))
 	}, want: done},
 	"moved while buried": {do: func(b *harness, id uint64) { buryJob(b, id); b.moveJobs("t", tube.Buried, "u", 9) }, want: parked},
+}
+
+// moveFromHome moves a job from "t", where it was exhausted and to which it has come back, to "u". It is no dead letter there.
+func moveFromHome(b *harness) {
+	b.moveJobs("t", tube.Ready, "u", 9)
+	id := b.head("u", tube.Ready)
+	s := b.job(id)
+	if s.Metadata.FromTube != "" || s.Metadata.FromID != 0 || s.Metadata.Key != "k" || s.Metadata.Batch != "x" {
+		b.Errorf("moved from where it was exhausted: %+v", s.Metadata)
+	}
+	if b.replay(id) {
+		b.Error("it was replayed")
+	}
 }
 
 // testMemberEnds: a member is counted once, whatever becomes of it, and the after-jobs never run too early and never wait

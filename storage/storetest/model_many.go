@@ -42,6 +42,9 @@ func (m *Model) moveTo(j *modelJob, to string) {
 	}
 	moved.metadata, moved.leases, moved.expires, moved.expiresOrder = j.metadata, j.leases, j.expires, j.expiresOrder
 	moved.held, j.metadata.Batch = j.held, ""
+	if j.metadata.FromTube == j.tube.name {
+		moved.metadata.FromTube, moved.metadata.FromID = "", 0
+	}
 	moved.metadata.FailuresBefore -= j.counters[tube.Releases] + j.counters[tube.Timeouts]
 	moved.metadata.DeliveriesBefore -= j.counters[tube.Reserves]
 	if m.keyed(to, j.metadata.Key) != moved {

@@ -26,9 +26,9 @@ import (
 // jitter, on_expire and group (nil), occurrence (nil, or its bytes in the block), max (0: no limit), dead (empty), key_ttl (nil, or ms), from_tube
 // (empty), from_id, batch (nil), after (nil; after_void if it has ended) and after_all (1 or 0), parked (a tube.Parked), failures_before, deliveries_before, lease, and length;
 // flags; headers (nil, or their bytes in the block), capacity (0, or that of the reason), and with
-// that reason and failed_ms; expires (nil, or ms). more_at and more_end are how many bytes of the
-// block come before the fields that HAS_MORE announces, and up to their end; expires_at is nil, or
-// the same for expires.
+// that reason and failed_ms; expires (nil, or ms). from_at is how many bytes of the block come before
+// from_tube, more_at how many before the fields that HAS_MORE announces, and more_end how many up to
+// their end; expires_at is nil, or how many come before expires.
 func metadata() string {
 	return fmt.Sprintf("local CHANGING, MAX_GROWTH, KEY_VOID = %d, %d, %d\n", schema.ChangingMetadata, schema.MaxGrowth, schema.KeyVoid) +
 		fmt.Sprintf("local REASON_TTR = '%s'\n", tube.ReasonTTR) +
@@ -73,6 +73,7 @@ local function read_optional(f, text, at, flags, start)
   if has(HAS_MAX) then f.max, at = struct.unpack('>I4', text, at) end
   if has(HAS_DEAD) then f.dead, at = struct.unpack('Bc0', text, at) end
   if has(HAS_KEY_TTL) then f.key_ttl, at = struct.unpack('>I8', text, at) end
+  f.from_at = at - start
   if has(HAS_FROM) then f.from_tube, f.from_id, at = struct.unpack('>Bc0I8', text, at) end
   f.more_at = at - start
   if has(HAS_MORE) then at = read_more(f, text, at, start) end

@@ -29,6 +29,15 @@ local function start_again(j, f)
   f.parked, f.failures_before, f.deliveries_before = 0, (j.releases + j.timeouts) % 4294967296, j.reserves
 end
 
+-- leave_home makes a job that leaves the tube where it was exhausted, and to which it has come back, forget
+-- that it was a dead letter. It returns its metadata block without the part that changes.
+local function leave_home(j, f, block)
+  if f.from_tube == '' or f.from_tube ~= j.tube then return block end
+  local n = f.more_at - f.from_at
+  f.from_tube, f.from_id, f.length = '', 0, f.length - n
+  return string.char(f.flags - HAS_FROM) .. sub(block, 2, f.from_at) .. sub(block, f.more_at + 1)
+end
+
 -- moved_metadata returns the metadata block that a job gets in another tube, whose record is
 -- raw: '' if it needs none. Its counters begin at zero there; the metadata has their former
 -- values, unless it starts again. The job `new` gets the key, if it is free there. Here the key
@@ -40,6 +49,7 @@ local function moved_metadata(j, raw, to, new, again)
     block = sub(raw, #raw - f.length - 1, #raw - CHANGING)
     j.metadata = f
     OPS.forget_metadata(j)
+    block = leave_home(j, f, block)
     if f.expires then OPS.add_expiry(new, f.expires) end
     if f.key ~= '' then
       f.void = OPS.by_key(to, f.key) ~= nil
