@@ -81,6 +81,12 @@ var views = []struct {
 		b.clickAction("edit")
 		b.dialog("set")
 	}},
+	{"batches", "#/batches", "batches", func(b *tab) { b.awaitRows(3) }},
+	{"batch", "#/batches", "batches", func(b *tab) {
+		b.awaitRows(3)
+		b.openBatch("thumbnails")
+		b.await("document.querySelectorAll('[data-jobs=\"Jobs after it\"] tbody tr').length === 1")
+	}},
 	{"workers", "#/workers", "workers", func(b *tab) { b.awaitRows(2) }},
 	{"client", "#/workers", "workers", func(b *tab) {
 		b.awaitRows(2)
@@ -132,6 +138,7 @@ func populated(t *testing.T) *testServer {
 	connectWorkers(s)
 	putMails(s)
 	setSchedules(s)
+	putBatches(s)
 	s.call("POST", tubePath("thumbnails")+"/pause?for=1h", nil, nil)
 	s.call("PUT", tubePath("invoices")+"/policy", map[string]any{"max": 3}, nil)
 	return s
@@ -171,7 +178,7 @@ func TestFocusSeen(t *testing.T) {
 	t.Parallel()
 	b := populated(t).blank(t)
 	b.theme("light")
-	for _, page := range []string{"", "#/tube/invoices", "#/put", "#/parked", "#/schedules", "#/workers", "#/server"} {
+	for _, page := range []string{"", "#/tube/invoices", "#/put", "#/parked", "#/schedules", "#/batches", "#/workers", "#/server"} {
 		b.goTo("?" + url.QueryEscape(page) + page)
 		b.await(`document.querySelector("#main[data-ready=true]")`)
 		b.tabThroughAll(page)
