@@ -22,6 +22,7 @@ import (
 const (
 	alerts    = "../../docs/alerts.yml"
 	dashboard = "../../docs/grafana.json"
+	runbook   = "../../docs/troubleshooting.md"
 )
 
 // rules is a file of Prometheus rules.
@@ -63,7 +64,7 @@ func TestAlerts(t *testing.T) {
 			if _, err := time.ParseDuration(rule.For); rule.For != "" && err != nil {
 				t.Error(err)
 			}
-			for _, problem := range known.check(rule.Expr) {
+			for _, problem := range append(known.check(rule.Expr), checkRunbook(readAll(t, runbook), rule.Annotations["runbook_url"])...) {
 				t.Errorf("%s: %s", rule.Alert, problem)
 			}
 		}
@@ -71,6 +72,27 @@ func TestAlerts(t *testing.T) {
 	if len(seen) < 10 {
 		t.Errorf("only %d alerts", len(seen))
 	}
+}
+
+var punctuation = regexp.MustCompile(`[^a-z0-9_ -]`)
+
+// checkRunbook returns what is wrong with the address of a heading in a page: each must say causes, and what to do about them.
+func checkRunbook(page, url string) []string {
+	anchor, ok := strings.CutPrefix(url, filepath.Base(runbook)+"#")
+	if !ok {
+		return []string{fmt.Sprintf("its runbook_url is %q", url)}
+	}
+	for _, section := range strings.Split(page, "\n## ")[1:] {
+		heading, text, _ := strings.Cut(section, "\n")
+		if strings.ReplaceAll(punctuation.ReplaceAllString(strings.ToLower(heading), ""), " ", "-") != anchor {
+			continue
+		}
+		if !regexp.MustCompile(`\n\| (cause \| check|reply \| cause) \| fix \|\n`).MatchString(text) {
+			return []string{heading + " has no table of causes, checks and fixes"}
+		}
+		return nil
+	}
+	return []string{"there is no heading " + anchor}
 }
 
 // TestAlertsByPromtool checks the rules with promtool, where it is installed.
