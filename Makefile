@@ -5,7 +5,7 @@ STORE   ?= embedded:./redstalk-data
 LISTEN  ?= 127.0.0.1
 PORT    ?= 11300
 HTTP    ?= 127.0.0.1:11380
-VERSION ?= 0.1.0
+VERSION ?= 0.2.0
 CONTAINER ?= docker
 FUZZTIME ?= 30s
 CRASH_ROUNDS ?= 50
@@ -33,7 +33,7 @@ TYPESCRIPT_TOOLS = nodejs npm openssl
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run test test-long test-php test-python test-typescript test-clients test-prometheus test-kubernetes deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
+.PHONY: help build run quick test test-long test-php test-python test-typescript test-clients test-prometheus test-kubernetes deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -47,10 +47,17 @@ build: ## build bin/redstalkd and the tools beside it
 run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; STORE=redis://127.0.0.1:6379/0 serves from Redis
 	bin/redstalkd -V -l $(LISTEN) -p $(PORT) --http '$(HTTP)' --store '$(STORE)'
 
+# Everything but the durable engines, whole programs and tools. What has not changed is not tested again.
+quick: ## an answer within a minute: the rules, the protocol, the server, the API and the memory engine, without -race
+	$(GO) test -short $$($(GO) list ./cmd/... ./protocol/... ./server/... ./storage/... ./tube/... | grep -vE '/(cmd/redstalkd|storage/embedded|storage/redis|redistest)$$')
+	$(GO) test -short -run '^TestMemory$$' ./storage/embedded
+
 # Most packages wait more than they compute, so several are tested at the same time, and the
 # slowest start first. Test programs are linked without debug information, which takes half the
 # time. go vet runs in make check.
 test: deps ## run the tests that fit into minutes, installing what they need
+	@echo "All packages with -race, on the memory and the embedded engine, a real Redis and the real beanstalkd; then clients/go."
+	@echo "Not run: what takes longer (make test-long), the console (make test-console), other clients (make test-php test-python test-typescript)."
 	$(GO) test -short -race -vet=off -p 4 -parallel 6 -timeout 15m -ldflags='-s -w' ./storage/redis ./cmd/redstalkd ./server ./storage/embedded ./...
 	cd clients/go && $(GO) test -short -race -vet=off -timeout 15m -ldflags='-s -w' ./...
 	cd clients/go/otel && $(GO) test -short -race -vet=off -timeout 5m ./...

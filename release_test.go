@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestVersion: the version in the Makefile is the newest of CHANGELOG.md, and that of the examples.
+// TestVersion: the version in the Makefile is the newest of CHANGELOG.md, and that of the examples and clients.
 func TestVersion(t *testing.T) {
 	find := func(path, expression string) string {
 		text, err := os.ReadFile(path)
@@ -28,11 +28,12 @@ func TestVersion(t *testing.T) {
 	}
 	const deploy = "tools/deploy/kubernetes/"
 	for path, expression := range map[string]string{
-		"kustomize/redis/kustomization.yaml": `newTag: (\S+)$`, "kustomize/embedded/kustomization.yaml": `newTag: (\S+)$`,
-		"helm/redstalk/Chart.yaml": `^appVersion: (\S+)$`,
+		deploy + "kustomize/redis/kustomization.yaml": `newTag: (\S+)$`, deploy + "kustomize/embedded/kustomization.yaml": `newTag: (\S+)$`,
+		deploy + "helm/redstalk/Chart.yaml": `^appVersion: (\S+)$`,
+		"clients/python/pyproject.toml":     `^version = "(\S+)"$`, "clients/typescript/package.json": `^  "version": "(\S+)",$`,
 	} {
-		if got := find(deploy+path, expression); got != version {
-			t.Errorf("the image of %s is %s, want %s", deploy+path, got, version)
+		if got := find(path, expression); got != version {
+			t.Errorf("the version in %s is %s, want %s", path, got, version)
 		}
 	}
 }
