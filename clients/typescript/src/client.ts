@@ -1,15 +1,11 @@
-import { Commands, Job, job, outcomeTags, ReleaseOptions } from './commands.js';
-import type { Need } from './put.js';
-import { duration, Duration, parseList, parsePage, parseStats, quote, Stats, Value, whole, word } from './text.js';
+import { Batch, batchStats, BatchStats, listBatches } from './batch.js';
+import { Commands, Job, job, outcomeTags, receipt, ReleaseOptions } from './commands.js';
+import type { Need, Receipt } from './put.js';
+import { need as schedules, Schedule, ScheduleOptions, setSchedule, toSchedule } from './schedule.js';
+import { duration, Duration, Page, pageText, parseList, parsePage, parseStats, quote, Stats, whole, word } from './text.js';
 
 /** A state of jobs. */
 export type State = 'ready' | 'delayed' | 'reserved' | 'buried';
-
-/** A page of a list. `next` is the cursor of the next page, empty at the end. */
-export interface Page {
-  next: string;
-  entries: Record<string, Value>[];
-}
 
 /** Tags of a policy or of a group, as the server calls them: `{ retry: '10s,1m', dead: 'mails-failed' }`. */
 export type Tags = Record<string, string | number>;
@@ -147,6 +143,65 @@ export class Client extends Commands {
     await this.run(`replay-job ${whole(id, 'id')}`, 'REPLAYED', ['replay', 'replay-job']);
   }
 
+  /** A batch: a set of jobs after which other jobs run. Nothing is sent. */
+  batch(name: string): Batch {
+    return new Batch(name, this, command => this.connection.send(command));
+  }
+
+  /** A page of the batches, by name. */
+  async listBatches(options: { count?: number; cursor?: string } = {}): Promise<{ next: string; batches: BatchStats[] }> {
+    const { next, entries } = parsePage((await this.connection.send(listBatches(options))).body);
+    return { next, batches: entries.map(entry => batchStats(entry)) };
+  }
+
+  /** Creates a schedule, or replaces the one with that name. While its times stay the same it goes on as before. */
+  async setSchedule(name: string, tube: string, payload: string | Uint8Array, options: ScheduleOptions): Promise<void> {
+    await this.connection.send(setSchedule(name, tube, Buffer.from(payload), options));
+  }
+
+  async getSchedule(name: string): Promise<Schedule> {
+    return toSchedule(parseStats((await this.read(`get-schedule ${word(name, 'schedule')}`, 'OK', schedules)).body));
+  }
+
+  /** A page of the schedules, by name. */
+  async listSchedules(options: { count?: number; cursor?: string } = {}): Promise<{ next: string; schedules: Schedule[] }> {
+    const { next, entries } = parsePage((await this.read(`list-schedules${pageText(options)}`, 'OK', schedules)).body);
+    return { next, schedules: entries.map(toSchedule) };
+  }
+
+  /** Deletes a schedule. Its jobs stay. */
+  async deleteSchedule(name: string): Promise<void> {
+    await this.run(`delete-schedule ${word(name, 'schedule')}`, 'DELETED', schedules);
+  }
+
+  async pauseSchedule(name: string): Promise<void> {
+    await this.read(`pause-schedule ${word(name, 'schedule')}`, 'PAUSED', schedules);
+  }
+
+  /** Starts a paused schedule again. Times that have passed meanwhile are skipped. */
+  async resumeSchedule(name: string): Promise<void> {
+    await this.read(`resume-schedule ${word(name, 'schedule')}`, 'RESUMED', schedules);
+  }
+
+  /** Puts a job of a schedule now. */
+  async runSchedule(name: string): Promise<Receipt> {
+    return receipt(await this.run(`run-schedule ${word(name, 'schedule')}`, 'INSERTED', schedules));
+  }
+
+  /** The next times of a schedule. */
+  previewSchedule(name: string, count = 10): Promise<Date[]> {
+    return this.times(`${word(name, 'schedule')} ${whole(count, 'count')}`);
+  }
+
+  /** The next times of a cron expression. */
+  previewCron(cron: string, count = 10, tz = 'UTC'): Promise<Date[]> {
+    return this.times(`${quote(cron)} ${whole(count, 'count')} tz:${word(tz, 'tz')}`);
+  }
+
+  private async times(what: string): Promise<Date[]> {
+    return parseList((await this.read(`preview-schedule ${what}`, 'OK', schedules)).body).map(time => new Date(time));
+  }
+
   /** Makes a ready or delayed job due after a duration. */
   async reschedule(id: string, after: Duration): Promise<void> {
     await this.run(`reschedule ${whole(id, 'id')} ${duration(after, 'after')}`, 'RESCHEDULED', ['list-jobs', 'reschedule']);
@@ -155,8 +210,4 @@ export class Client extends Commands {
 
 function tagText(tags: Tags): string {
   return Object.entries(tags).map(([name, value]) => ` ${word(name, 'tag')}:${word(String(value), name)}`).join('');
-}
-
-function pageText({ count, cursor }: { count?: number; cursor?: string }): string {
-  return `${count || cursor ? ` ${whole(count ?? 100, 'count')}` : ''}${cursor ? ` ${word(cursor, 'cursor')}` : ''}`;
 }

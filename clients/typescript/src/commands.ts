@@ -1,4 +1,5 @@
 import { Connection, Command } from './connection.js';
+import { DrainingError, UnavailableError } from './errors.js';
 import type { ConnectionOptions } from './options.js';
 import { Need, putLine, PutOptions, Receipt } from './put.js';
 import type { RawJob, Reply } from './reply.js';
@@ -46,6 +47,7 @@ export interface ReleaseOptions {
 export class Commands {
   protected readonly connection: Connection;
   private used = 'default';
+  private elsewhere?: Connection[];
 
   constructor(options: ConnectionOptions = {}) {
     this.connection = new Connection(options);
@@ -55,8 +57,24 @@ export class Commands {
   async put(payload: string | Uint8Array, options: PutOptions = {}): Promise<Receipt> {
     const body = typeof payload === 'string' ? Buffer.from(payload) : payload;
     const tube = word(options.tube ?? this.used, 'tube');
-    const { words } = await this.connection.send({ ...putLine(body.length, options), body, tube, ok: ['INSERTED'] });
-    return words[2] ? { id: words[1]!, state: words[2] } : { id: words[1]! };
+    return receipt(await this.sendPut({ ...putLine(body.length, options), body, tube, ok: ['INSERTED'] }));
+  }
+
+  /** Sends a put, and if the server drains, to the other addresses. These have connections of their own, as leases and reserved jobs are with the first. */
+  private async sendPut(command: Command): Promise<Reply> {
+    try {
+      return await this.connection.send(command);
+    } catch (error) {
+      if (!(error instanceof DrainingError)) throw error;
+      for (const other of this.elsewhere ??= this.connection.others()) {
+        try {
+          return await other.send(command);
+        } catch (refusal) {
+          if (!(refusal instanceof DrainingError || refusal instanceof UnavailableError)) throw refusal;
+        }
+      }
+      throw error;
+    }
   }
 
   /** Chooses the tube of puts, peeks and kicks. It is sent with the next of them. */
@@ -180,12 +198,12 @@ export class Commands {
 
   /** Closes the connection at once. Commands without a reply fail with ClosedError; reserved jobs without a lease are ready again. */
   async quit(): Promise<void> {
-    this.connection.close();
+    for (const connection of [this.connection, ...(this.elsewhere ?? [])]) connection.close();
   }
 
   /** The same as quit. */
-  async close(): Promise<void> {
-    this.connection.close();
+  close(): Promise<void> {
+    return this.quit();
   }
 
   /** Sends a command that changes something, so that it is not repeated. */
@@ -197,6 +215,11 @@ export class Commands {
   protected read(line: string, ok = 'OK', feature?: Need): Promise<Reply> {
     return this.run(line, ok, feature, { safe: true });
   }
+}
+
+/** What a put did, by its reply. */
+export function receipt({ words }: Reply): Receipt {
+  return words[2] ? { id: words[1]!, state: words[2] } : { id: words[1]! };
 }
 
 /** The tags of a release or bury, and what they need. */

@@ -67,6 +67,12 @@ export class Connection {
     return this.capabilities;
   }
 
+  /** New connections, one for each address, for what this one's server refuses. They do not wait long for one that is down. */
+  others(): Connection[] {
+    const { addresses = [], wait = 10_000 } = this.options;
+    return addresses.length < 2 ? [] : addresses.map(address => new Connection({ ...this.options, addresses: [address], wait: Math.min(wait, 1_000) }));
+  }
+
   /** Closes the connection. Commands without a reply fail. */
   close(): void {
     this.closed = true;

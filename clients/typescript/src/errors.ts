@@ -21,8 +21,11 @@ export class TimedOutError extends ServerError {}
 /** The TTR of a job that this connection holds ends within a second, so the server returned from the reserve. */
 export class DeadlineSoonError extends ServerError {}
 
-/** The server accepts no puts at the moment. */
+/** No server accepts puts at the moment. */
 export class DrainingError extends ServerError {}
+
+/** A put of a member of a batch that is sealed. */
+export class BatchSealedError extends ServerError {}
 
 /** A put with `onDuplicate: 'fail'` found its key taken by the job `id`. */
 export class DuplicateError extends ServerError {
@@ -58,6 +61,7 @@ const classes: Record<string, typeof ServerError> = {
   TIMED_OUT: TimedOutError,
   DEADLINE_SOON: DeadlineSoonError,
   DRAINING: DrainingError,
+  BATCH_SEALED: BatchSealedError,
   UNAUTHORIZED: UnauthorizedError,
   FORBIDDEN: UnauthorizedError,
 };

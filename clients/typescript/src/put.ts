@@ -34,6 +34,12 @@ export interface PutOptions {
   /** A W3C traceparent. */
   trace?: string;
   group?: string;
+  /** The batch of which the job is a member; or which must be done, or have ended, before the job runs. */
+  batch?: string;
+  after?: string;
+  afterAll?: string;
+  /** How long the batch can stay unsealed; 24 hours by default. */
+  batchTtl?: Duration;
 }
 
 /** What a put did: `state` is set if another job has the key; then `id` is that job. */
@@ -66,7 +72,8 @@ export function putLine(bytes: number, o: PutOptions): PutLine {
 
 type Tag = [name: string, value: string, capability: string];
 
-function tagsOf(o: PutOptions): Tag[] {
+/** The tags of a put but its delay, each with the capability that it needs. */
+export function tagsOf(o: PutOptions): Tag[] {
   const tags: Tag[] = [];
   const add = (name: string, value: string | undefined, capability = 'put-tags') => {
     if (value !== undefined) tags.push([name, value, capability]);
@@ -85,6 +92,10 @@ function tagsOf(o: PutOptions): Tag[] {
   for (const [name, value] of Object.entries(o.meta ?? {})) add('meta', `${word(name, 'meta')}=${quote(value)}`, 'meta');
   add('trace', some(o.trace, s => word(s, 'trace')), 'meta');
   add('group', some(o.group, quote), 'groups');
+  add('batch', some(o.batch, name => word(name, 'batch')), 'batches');
+  add('after', some(o.after, name => word(name, 'after')), 'batches');
+  add('after-all', some(o.afterAll, name => word(name, 'afterAll')), 'batches');
+  add('batch-ttl', some(o.batchTtl, d => duration(d, 'batchTtl')), 'batches');
   return tags;
 }
 

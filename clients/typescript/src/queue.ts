@@ -1,6 +1,9 @@
 import { Client } from './client.js';
+import { NotFoundError, RedstalkError } from './errors.js';
 import type { ConnectionOptions } from './options.js';
 import type { PutOptions } from './put.js';
+import type { Schedule, ScheduleOptions } from './schedule.js';
+import type { Stats } from './text.js';
 
 /** Options of a queue. */
 export interface QueueOptions {
@@ -10,7 +13,7 @@ export interface QueueOptions {
 }
 
 /** Options of a job; times are in milliseconds, as in BullMQ, except in those of PutOptions. */
-export interface JobOptions extends Pick<PutOptions, 'ttr' | 'keyTtl' | 'onDuplicate' | 'dead' | 'expire' | 'onExpire' | 'group' | 'meta' | 'trace'> {
+export interface JobOptions extends Pick<PutOptions, 'ttr' | 'keyTtl' | 'onDuplicate' | 'dead' | 'expire' | 'onExpire' | 'group' | 'meta' | 'trace' | 'batch' | 'after' | 'afterAll'> {
   delay?: number;
   /** How often the job is tried before it is buried; 1 by default. */
   attempts?: number;
@@ -20,6 +23,28 @@ export interface JobOptions extends Pick<PutOptions, 'ttr' | 'keyTtl' | 'onDupli
   jobId?: string;
   /** 0, the default, is the most urgent. */
   priority?: number;
+}
+
+/** When a job scheduler adds jobs; times are in milliseconds. It has either `pattern` or `every`. */
+export interface RepeatOptions extends Pick<ScheduleOptions, 'tz' | 'overlap' | 'catchUpAll'> {
+  /** A cron expression. */
+  pattern?: string;
+  /** At least 1,000. */
+  every?: number;
+  startDate?: Date | number | string;
+  endDate?: Date | number | string;
+  /** Each job is added later by a part of this. */
+  spread?: number;
+  /** How late a missed job can be added. */
+  catchUp?: number;
+}
+
+/** The jobs of a scheduler. */
+export interface JobTemplate<T> {
+  /** By default the id of the scheduler. */
+  name?: string;
+  data?: T;
+  opts?: Omit<JobOptions, 'jobId' | 'keyTtl' | 'onDuplicate'>;
 }
 
 /** What was added. */
@@ -55,14 +80,54 @@ export class Queue<T = unknown> {
   /** How many jobs are waiting, delayed, active, and failed for good. */
   async getJobCounts(): Promise<{ waiting: number; delayed: number; active: number; failed: number }> {
     const tubes = await this.client.listTubes();
-    const stats = tubes.includes(this.name) ? await this.client.statsTube(this.name).catch(none) : {};
+    const stats = tubes.includes(this.name) ? await this.client.statsTube(this.name).catch(ifMissing<Stats>({})) : {};
     const count = (state: string) => Number(stats[`current-jobs-${state}`] ?? 0);
     return { waiting: count('ready'), delayed: count('delayed'), active: count('reserved'), failed: count('buried') };
   }
 
-  /** Deletes the job with a jobId in any state. */
-  remove(jobId: string): Promise<void> {
-    return this.client.deleteKey(this.name, jobId);
+  /** Deletes the job with a jobId in any state; resolves to 1, or to 0 if there is none. */
+  remove(jobId: string): Promise<0 | 1> {
+    return this.client.deleteKey(this.name, jobId).then((): 1 => 1, ifMissing(0));
+  }
+
+  /** Adds jobs at times, until it is removed; or changes what it adds, and when. The names of schedulers are those of all queues: one of another queue is an error. */
+  async upsertJobScheduler(id: string, repeat: RepeatOptions, template: JobTemplate<T> = {}): Promise<Schedule> {
+    const { pattern, every, startDate, endDate, spread, catchUp, ...rest } = repeat;
+    const times: ScheduleOptions = { ...rest, cron: pattern };
+    if (every !== undefined) times.every = every / 1000;
+    if (startDate !== undefined) times.from = new Date(startDate);
+    if (endDate !== undefined) times.until = new Date(endDate);
+    if (spread !== undefined) times.spread = spread / 1000;
+    if (catchUp !== undefined) times.catchUp = catchUp / 1000;
+    const { name = id, data, opts } = template;
+    const { jobId: _, keyTtl: __, onDuplicate: ___, ...defaults } = this.options.defaultJobOptions ?? {};
+    const found = await this.client.getSchedule(id).catch(ifMissing(undefined));
+    if (found && found.tube !== this.name) throw new RedstalkError(`the job scheduler ${id} is one of the queue ${found.tube}`);
+    await this.client.setSchedule(id, this.name, JSON.stringify({ name, data }), { ...times, ...putOptions({ ...defaults, ...opts }) });
+    return this.client.getSchedule(id);
+  }
+
+  /** Resolves to whether there was such a scheduler in this queue. Jobs that it has added stay. */
+  async removeJobScheduler(id: string): Promise<boolean> {
+    if (!(await this.getJobScheduler(id))) return false;
+    return this.client.deleteSchedule(id).then(() => true, ifMissing(false));
+  }
+
+  async getJobScheduler(id: string): Promise<Schedule | undefined> {
+    const found = await this.client.getSchedule(id).catch(ifMissing(undefined));
+    return found?.tube === this.name ? found : undefined;
+  }
+
+  /** The schedulers of this queue, by name. */
+  async getJobSchedulers(): Promise<Schedule[]> {
+    const found: Schedule[] = [];
+    let cursor: string | undefined;
+    do {
+      const { next, schedules } = await this.client.listSchedules({ count: 1000, cursor });
+      found.push(...schedules.filter(schedule => schedule.tube === this.name));
+      cursor = next;
+    } while (cursor);
+    return found;
   }
 
   /** Gives all jobs another chance that have failed for good; resolves to their number. */
@@ -90,9 +155,12 @@ export class Queue<T = unknown> {
   }
 }
 
-function none(error: Error & { code?: string }): Record<string, never> {
-  if (error.code === 'NOT_FOUND') return {};
-  throw error;
+/** Stands for what is not there. */
+function ifMissing<V>(value: V): (error: Error) => V {
+  return error => {
+    if (error instanceof NotFoundError) return value;
+    throw error;
+  };
 }
 
 const longestWait = 3650 * 24 * 3600;

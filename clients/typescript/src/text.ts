@@ -7,6 +7,12 @@ export type Value = string | number | Value[] | { [key: string]: Value };
 /** Values by their names, as the server calls them. */
 export type Stats = Record<string, string | number>;
 
+/** A page of a list. `next` is the cursor of the next page, empty at the end. */
+export interface Page {
+  next: string;
+  entries: Record<string, Value>[];
+}
+
 /** Checks a word of a command, so that nobody can smuggle in another command. */
 export function word(text: string, what: string): string {
   if (!/^[\x21-\x7e]+$/.test(text)) throw new TypeError(`${what} must be printable ASCII without spaces: ${JSON.stringify(text)}`);
@@ -63,10 +69,15 @@ export function parseList(page: Buffer | undefined): string[] {
 }
 
 /** Parses a page with the cursor `next` and one entry on each line. */
-export function parsePage(page: Buffer | undefined): { next: string; entries: Record<string, Value>[] } {
+export function parsePage(page: Buffer | undefined): Page {
   const lines = (page ?? '').toString().split('\n');
   const entries = lines.filter(line => line.startsWith('- {')).map(line => flow(line.slice(2)));
   return { next: String(parseStats(page)['next'] ?? ''), entries };
+}
+
+/** The end of a line that asks for a page. */
+export function pageText({ count, cursor }: { count?: number; cursor?: string }): string {
+  return `${count || cursor ? ` ${whole(count ?? 100, 'count')}` : ''}${cursor ? ` ${word(cursor, 'cursor')}` : ''}`;
 }
 
 function scalar(text: string): string | number {

@@ -26,7 +26,7 @@ async function run(t, program, until) {
 }
 
 test('the quick start runs, and ends with Ctrl-C', async t => {
-  assert.equal(programs.length, 2);
+  assert.equal(programs.length, 3);
   assert.deepEqual(await run(t, programs[0], /\n/), ['welcome mail to ada@example.com\n', 0, null]);
 });
 
@@ -34,4 +34,10 @@ test('the program of the client runs', async t => {
   const [output, code] = await run(t, programs[1]);
   assert.equal(code, 0);
   assert.match(output, /^ada \{\n(.*\n)*.*meta: \{ request: '4711' \}/);
+});
+
+test('the program of batches and schedules runs', async t => {
+  const [output, code] = await run(t, programs[2]);
+  assert.equal(code, 0);
+  assert.match(output, /^2\n(\d{4}-\d\d-\d\dT0[01]:30:00.000Z\n){3}$/);
 });

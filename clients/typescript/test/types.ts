@@ -12,3 +12,10 @@ w.on('completed', (job, result) => { const n: number = result; const t: string =
 w.on('complete', () => {});
 const o: PutOptions = { key: 'x' };
 void new Client().put('x', o);
+const b = new Client().batch('import');
+void b.add('x', { tube: 'rows' });
+// @ts-expect-error a batch cannot be awaited
+void b.then;
+void q.upsertJobScheduler('digest', { pattern: '@daily', tz: 'Europe/Berlin' }, { data: { to: 'x' }, opts: { attempts: 3 } });
+// @ts-expect-error the jobs of a schedule have no jobId
+void q.upsertJobScheduler('digest', { every: 1000 }, { opts: { jobId: 'x' } });
