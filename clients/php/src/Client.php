@@ -59,7 +59,7 @@ final class Client
      * Puts a job into a tube.
      *
      * @throws UnknownOutcomeException if the reply was lost and the options have no key and key-ttl: the job may be there
-     * @throws RedstalkException Duplicate, Draining, JobTooBig, OutOfMemory, Forbidden, InvalidArgument, Unsupported, Unavailable
+     * @throws RedstalkException Duplicate, BatchSealed, Draining, JobTooBig, OutOfMemory, Forbidden, InvalidArgument, Unsupported, Unavailable
      */
     public function put(string $tube, string $body, PutOptions $options = new PutOptions()): Receipt
     {
@@ -157,6 +157,12 @@ final class Client
         }
 
         return new Job($this, $id, (string) $reply->expect('reserve-job', 'RESERVED')->body, holder: $holder);
+    }
+
+    /** Returns a batch: a set of jobs after which other jobs run. Nothing is sent. */
+    public function batch(string $name): Batch
+    {
+        return new Batch($this, $name);
     }
 
     /**

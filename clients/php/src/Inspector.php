@@ -230,6 +230,18 @@ final class Inspector
     }
 
     /**
+     * Lists the batches by name. It needs batches.
+     *
+     * @return \Generator<BatchStats>
+     */
+    public function batches(): \Generator
+    {
+        foreach ($this->rows('list-batches', 'batches') as $row) {
+            yield new BatchStats($row);
+        }
+    }
+
+    /**
      * Lists the connections of the server, or of all that share a Redis.
      *
      * @return \Generator<array<string, mixed>>

@@ -19,6 +19,7 @@ final class PutOptions
     /** The capability that a tag needs beyond put-tags. */
     private const NEEDS = [
         'meta' => 'meta', 'trace' => 'meta', 'expire' => 'expire', 'on-expire' => 'expire', 'jitter' => 'backoff', 'group' => 'groups',
+        'batch' => 'batches', 'after' => 'batches', 'after-all' => 'batches', 'batch-ttl' => 'batches',
     ];
 
     /** The longest line of a put with tags, in bytes. */
@@ -42,6 +43,10 @@ final class PutOptions
      * @param ?string $group the group of the job in its tube, such as a customer
      * @param array<string, string> $meta headers for the worker
      * @param ?string $trace a W3C traceparent
+     * @param ?string $batch the batch of which the job is a member, see Batch
+     * @param ?string $after the batch that must be done before the job runs
+     * @param ?string $afterAll the batch that must have ended before the job runs
+     * @param ?float $batchTtl how long that batch can stay unsealed, 24 hours by default
      */
     public function __construct(
         public readonly int $priority = self::DEFAULT_PRIORITY,
@@ -60,6 +65,10 @@ final class PutOptions
         public readonly ?string $group = null,
         public readonly array $meta = [],
         public readonly ?string $trace = null,
+        public readonly ?string $batch = null,
+        public readonly ?string $after = null,
+        public readonly ?string $afterAll = null,
+        public readonly ?float $batchTtl = null,
     ) {
         $this->tagList = $this->tags();
         if ($priority < 0 || $priority > 0xFFFFFFFF) {
@@ -101,15 +110,28 @@ final class PutOptions
         } elseif ($tagged && fmod($delay, 1) > 0) {
             $line .= ' delay:' . Text::duration($delay);
         }
-        foreach ($this->tagList as [$name, $value]) {
-            $needs = self::NEEDS[$name] ?? 'put-tags';
-            if (!$tagged || !isset($capabilities[$needs])) {
-                throw new UnsupportedException("put with $name");
-            }
-            $line .= " $name:$value";
-        }
+        $line .= $this->tagsFor($capabilities, 'put');
         if (strlen($line) > self::MAX_LINE - 2) {
             throw new InvalidArgumentException('the tags of the put are longer than ' . self::MAX_LINE . ' bytes');
+        }
+
+        return $line;
+    }
+
+    /**
+     * @internal Returns the tags but those of the delay, each with a space before.
+     *
+     * @param array<string, true> $capabilities of the server
+     * @throws UnsupportedException
+     */
+    public function tagsFor(array $capabilities, string $verb): string
+    {
+        $line = '';
+        foreach ($this->tagList as [$name, $value]) {
+            if (!isset($capabilities['put-tags'], $capabilities[self::NEEDS[$name] ?? 'put-tags'])) {
+                throw new UnsupportedException("$verb with $name");
+            }
+            $line .= " $name:$value";
         }
 
         return $line;
@@ -132,6 +154,10 @@ final class PutOptions
             'expire' => $this->expire === null ? null : Text::duration($this->expire),
             'on-expire' => $this->onExpire?->value,
             'group' => $this->group === null ? null : Text::quote($this->group),
+            'batch' => $this->batch === null ? null : Text::tube($this->batch),
+            'after' => $this->after === null ? null : Text::tube($this->after),
+            'after-all' => $this->afterAll === null ? null : Text::tube($this->afterAll),
+            'batch-ttl' => $this->batchTtl === null ? null : Text::duration($this->batchTtl),
             'trace' => $this->trace === null ? null : Text::word($this->trace, 'trace', 55),
             ] as $name => $value
         ) {

@@ -64,6 +64,14 @@ final class ReadmeTest extends TestCase
         self::assertSame('mail to ada@example.com', self::php($this->directory, 'example.php'));
     }
 
+    public function testBatchesAndSchedules(): void
+    {
+        $server = Server::start();
+        $this->write('vendor/autoload.php', '<?php ' . self::bootstrap());
+        $this->write('example.php', "<?php\n" . self::example('new Schedules(', $server));
+        self::assertSame("2\n02:30\n02:30\n02:30", self::php($this->directory, 'example.php'));
+    }
+
     public function testLaravel(): void
     {
         $server = Server::start();

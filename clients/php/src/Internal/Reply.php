@@ -15,6 +15,7 @@ final class Reply
         'NOT_FOUND' => Exception\NotFoundException::class,
         'DEADLINE_SOON' => Exception\DeadlineSoonException::class,
         'DUPLICATE' => Exception\DuplicateException::class,
+        'BATCH_SEALED' => Exception\BatchSealedException::class,
         'DRAINING' => Exception\DrainingException::class,
         'JOB_TOO_BIG' => Exception\JobTooBigException::class,
         'OUT_OF_MEMORY' => Exception\OutOfMemoryException::class,
