@@ -104,6 +104,23 @@ final class App
         });
     }
 
+    public function createBatchesTable(): void
+    {
+        $this->app['db']->connection()->getSchemaBuilder()->create('job_batches', function ($table): void {
+            $table->string('id')->primary();
+            foreach (['name', 'failed_job_ids'] as $column) {
+                $table->text($column);
+            }
+            $table->text('options')->nullable();
+            foreach (['total_jobs', 'pending_jobs', 'failed_jobs', 'created_at'] as $column) {
+                $table->integer($column);
+            }
+            foreach (['cancelled_at', 'finished_at'] as $column) {
+                $table->integer($column)->nullable();
+            }
+        });
+    }
+
     /** What the application has logged. */
     public function log(): string
     {

@@ -6,6 +6,7 @@ declare(strict_types=1);
 
 namespace Redstalk\Tests\Laravel\Jobs;
 
+use Illuminate\Bus\Batchable;
 use Illuminate\Bus\Queueable;
 use Illuminate\Contracts\Queue\ShouldBeUnique;
 use Illuminate\Contracts\Queue\ShouldBeUniqueUntilProcessing;
@@ -51,6 +52,11 @@ class Plain implements ShouldQueue
     {
         Log::$lines[] = "$this->name failed: {$e->getMessage()}";
     }
+}
+
+class Member extends Plain
+{
+    use Batchable;
 }
 
 class Failing extends Plain

@@ -11,6 +11,7 @@ use Redstalk\Inspector;
 use Redstalk\Tests\Laravel\Jobs\Failing;
 use Redstalk\Tests\Laravel\Jobs\Group;
 use Redstalk\Tests\Laravel\Jobs\Log;
+use Redstalk\Tests\Laravel\Jobs\Member;
 use Redstalk\Tests\Laravel\Jobs\Plain;
 use Redstalk\Tests\Laravel\Jobs\Unique;
 use Redstalk\Tests\Laravel\Jobs\UniqueByCache;
@@ -72,6 +73,18 @@ final class QueueTest extends TestCase
         $app->work();
         self::assertEqualsCanonicalizing(['later 1', 'soon 1'], Log::take());
         self::assertSame(0, $queue->size());
+    }
+
+    /** @dataProvider everyServer */
+    public function testBatchOfLaravel(string $engine): void
+    {
+        $app = new App($server = Server::start($engine));
+        $app->createBatchesTable();
+        $batch = $app->app[\Illuminate\Contracts\Bus\Dispatcher::class]->batch([new Member('one'), new Member('two')])->dispatch();
+        self::assertSame(2, $app->queue()->size());
+        $app->work();
+        self::assertSame(['one 1', 'two 1'], Log::take());
+        self::assertTrue($batch->fresh()->finished());
     }
 
     /** @dataProvider everyServer */
