@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -21,6 +20,8 @@ const (
 	batchMakers   = 2
 	batchWorkers  = 4
 	mostMembers   = 12
+	mostBatches   = 100              // about how many are not done; more would only make the audit of a slow machine longer
+	mostKicks     = 5                // in a row
 	batchPatience = 10 * time.Second // of one command
 )
 
@@ -31,6 +32,7 @@ type chaosBatches struct {
 	put   func(id uint64) // is told each job
 
 	mu      sync.Mutex
+	ran     int // batches whose job after them was deleted
 	batches map[string]*chaosBatch
 	buried  map[uint64]int // how often the bury of a job was sent, until it is kicked. They are kicked one by one: kick would let jobs run whose batch has failed
 }
@@ -58,7 +60,9 @@ func (b *chaosBatches) run(ctx context.Context, seed uint64) {
 		makers.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, uint64(100+i)))
 			for n := 0; ctx.Err() == nil; n++ {
-				b.make(fmt.Sprintf("batch-%d-%d", i, n), rng)
+				if b.unfinished() < mostBatches {
+					b.make(fmt.Sprintf("batch-%d-%d", i, n), rng)
+				}
 				time.Sleep(50 * time.Millisecond)
 			}
 		})
@@ -245,12 +249,25 @@ func (b *chaosBatches) hasRun(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.batches[name].ran = true
+	b.ran++
 }
 
-// kick kicks jobs that were buried.
+// unfinished returns after how many batches the job has not run.
+func (b *chaosBatches) unfinished() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.batches) - b.ran
+}
+
+// kick kicks some jobs that were buried.
 func (b *chaosBatches) kick(conn *protoclient.Conn) bool {
 	b.mu.Lock()
-	buried := maps.Clone(b.buried)
+	buried := map[uint64]int{}
+	for id, times := range b.buried {
+		if buried[id] = times; len(buried) == mostKicks {
+			break
+		}
+	}
 	b.mu.Unlock()
 	for id, times := range buried {
 		line, err := askTwo(conn, fmt.Sprintf("use default\r\nkick-job %d\r\n", id))
