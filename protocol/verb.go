@@ -267,3 +267,15 @@ func (v Verb) Spec() Spec {
 // StatVerbs returns the verbs with a counter, in the order of the stats page. The
 // slice is shared and must not be changed.
 func StatVerbs() []Verb { return statVerbs[:len(statVerbs):len(statVerbs)] }
+
+// Administers reports whether the verb changes what is not only the business of its client: many jobs, a
+// policy, a schedule, or what a group or a tube may do. Operators want to know who did that.
+func (v Verb) Administers() bool {
+	switch v {
+	case GetPolicy, ListPolicies, GetGroup: // they only read
+		return false
+	case PauseGroup: // which workers may do, too
+		return true
+	}
+	return v.Spec().Need.One == MayAdmin
+}

@@ -22,13 +22,15 @@ const (
 //
 // A Writer belongs to one goroutine at a time.
 type Writer struct {
-	dst      io.Writer
-	buf      []byte
-	refs     []ref
-	refBytes int    // bytes of all refs
-	last     string // word of the last reply
-	sent     uint64 // bytes of replies that were passed to dst
-	err      error  // of the first flush that failed
+	dst           io.Writer
+	buf           []byte
+	refs          []ref
+	refBytes      int    // bytes of all refs
+	last          string // word of the last reply
+	lastNumber    uint64 // and the number after it
+	lastHasNumber bool
+	sent          uint64 // bytes of replies that were passed to dst
+	err           error  // of the first flush that failed
 
 	// pieces is what one flush sends, if there are refs. bufs is the same for
 	// net.Buffers, and the memory behind vec. net.Buffers moves the beginning of
@@ -77,6 +79,10 @@ func (w *Writer) Sent() uint64 { return w.sent }
 // Last returns the word of the last reply ("RESERVED"), "" before the first. It is
 // meant for the log of a verbose server.
 func (w *Writer) Last() string { return w.last }
+
+// LastNumber returns the number after that word; ok is false if the reply had none. Of a reply with a body it
+// is an id.
+func (w *Writer) LastNumber() (n uint64, ok bool) { return w.lastNumber, w.lastHasNumber }
 
 // Flush sends all collected replies. Without a large body that is one Write. With
 // one, they are sent in pieces: to a [VecWriter] with one call, else as net.Buffers,
@@ -168,14 +174,14 @@ func (w *Writer) sendBuffers() error {
 
 // word appends a reply that is only a word.
 func (w *Writer) word(word string) {
-	w.last = word
+	w.last, w.lastHasNumber = word, false
 	w.buf = append(w.buf, word...)
 	w.buf = append(w.buf, '\r', '\n')
 }
 
 // begin appends the word and the number at the beginning of a line.
 func (w *Writer) begin(word string, n uint64) {
-	w.last = word
+	w.last, w.lastNumber, w.lastHasNumber = word, n, true
 	w.buf = append(w.buf, word...)
 	w.buf = append(w.buf, ' ')
 	w.buf = strconv.AppendUint(w.buf, n, 10)

@@ -47,6 +47,9 @@ func (s *session) reply(r *request) {
 	s.count(r)
 	s.respond(r)
 	s.countResult(r.verb)
+	if r.audited {
+		s.audit(r)
+	}
 	switch {
 	case s.log == nil:
 	case r.wrong != "":

@@ -60,6 +60,10 @@ type Config struct {
 	// Batches has the calls about batches; nil means a new Service, whose Run nobody calls.
 	Batches *jobbatch.Service
 
+	// Audit gets a line for each command that [protocol.Verb.Administers], with who has sent it and what came of
+	// it. The word of the command is the message. It must not block; nil means that nobody wants to know.
+	Audit *slog.Logger
+
 	// Log is the logger; nil means slog.Default. Accepted and closed connections are logged at
 	// LevelInfo, each command and the first word of its reply at LevelDebug.
 	Log *slog.Logger

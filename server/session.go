@@ -171,6 +171,9 @@ type request struct {
 	waited     bool           // a reserve: has waited
 	reply      func(*session) // writes the reply, if that is known already
 
+	audited     bool   // it is an administrative act that is logged
+	auditTarget string // what that is about
+
 	waitsForLookup bool // see lookups.go
 }
 

@@ -71,7 +71,7 @@
 //   - -f defaults to 0: a reply is sent when the change is on disk, except for the
 //     count of reservations, see package embedded.
 //   - -u also drops the supplementary groups.
-//   - SIGHUP makes it read files again, and without such files it is ignored.
+//   - SIGHUP makes it read files again and open that of --audit again, and without such files it is ignored.
 //   - The socket file of a server that still answers is not replaced, and the
 //     server's own socket file is removed at shutdown.
 //   - Connections are limited (--max-connections), by default so that 128

@@ -132,6 +132,8 @@ func (s *settings) otherOptions() []*option {
 			help: "at shutdown, how long connections may take to finish what they have sent"},
 		{name: "quote-stats", set: setBool(&s.quoteStats),
 			help: "quote strings on stats pages, as beanstalkd 1.13 does"},
+		{name: "audit", value: "FILE", set: setNonEmpty(&s.auditPath),
+			help: "append a line of JSON for each administrative act to this file; opened again on\nSIGHUP"},
 		{name: "log-format", value: "FORMAT", set: s.setLogFormat, initial: "text",
 			help: "format of the log on standard error: text or json"},
 		{short: 'V', name: "verbose", set: s.setVerbose,

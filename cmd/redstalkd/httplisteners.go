@@ -199,7 +199,7 @@ func (listeners httpListeners) close() {
 func (p *program) openHTTPAPI(q *queue.Queue) (http.Handler, func()) {
 	d := httpapi.New(q, httpapi.Config{
 		Version: Version, Origins: p.http.origins, MaxWaiting: p.http.maxWaiting, Handlers: p.consoleHandlers(q), Log: p.log,
-		Access: p.activeGuards.Load().access, Schedules: p.runners.schedules, Batches: p.runners.batches, History: true,
+		Access: p.activeGuards.Load().access, Schedules: p.runners.schedules, Batches: p.runners.batches, Audit: p.audit, History: true,
 	})
 	return d, d.Close
 }

@@ -192,5 +192,6 @@ An option overrides its environment variable, named in brackets.
 %s
 Signals: SIGTERM and SIGINT end the server in good order, a second one at once;
 SIGUSR1 starts drain mode, in which every put is refused, and SIGUSR2 ends it.
-SIGHUP makes the server read the files of --access, TLS and --push-secrets again.
+SIGHUP makes the server read the files of --access, TLS and --push-secrets again,
+and open that of --audit again.
 `

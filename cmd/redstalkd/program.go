@@ -41,6 +41,10 @@ type program struct {
 	dispatcher atomic.Pointer[webhook.Dispatcher] // nil: nothing is pushed, or not yet
 	runners    *runners                           // set by serveStore
 
+	audit     *slog.Logger // of administrative acts; nil: not wanted, like the next two
+	auditFile *auditFile
+	auditSink *lineSink
+
 	// storeLimit is how long shutdown waits for the store, after the grace
 	// period of connections.
 	storeLimit time.Duration
@@ -76,10 +80,14 @@ func (p *program) run(ctx context.Context) error {
 
 // reload reads the files again that are read again on SIGHUP, if there are any.
 func (p *program) reload() {
-	if p.pushes.secrets == "" && !p.guards.wanted() {
-		p.log.Warn("ignoring SIGHUP: only the files of --access, --tls, --http-tls and --push-secrets are read again, and none is given")
+	if p.pushes.secrets == "" && !p.guards.wanted() && p.auditPath == "" {
+		p.log.Warn("ignoring SIGHUP: only the files of --access, --tls, --http-tls and --push-secrets are read again and that of --audit is opened again, and none is given")
 		return
 	}
+	if p.auditFile != nil {
+		p.auditFile.reopen()
+	}
+	p.act("reload")
 	p.reloadPush()
 	p.activeGuards.Load().reload(p.log)
 }
@@ -108,6 +116,10 @@ func (p *program) serve(ctx context.Context) error {
 	}
 	defer g.close()
 	p.activeGuards.Store(g)
+	if err := p.openAudit(); err != nil {
+		return err
+	}
+	defer p.endAudit()
 	p.warnUnprotected(l)
 	if p.user != "" {
 		if err := become(p.user); err != nil {
@@ -169,7 +181,7 @@ func (p *program) serverConfig() server.Config {
 	c := server.Config{
 		QuoteStats: p.quoteStats, Log: p.log,
 		Limits: p.sharedLimits, IdleTimeout: p.limits.idleTimeout, WriteTimeout: p.limits.writeTimeout,
-		Access: p.activeGuards.Load().access, AuthTimeout: p.guards.authTimeout, MaxUnauthenticated: p.guards.unauthenticated,
+		Access: p.activeGuards.Load().access, Audit: p.audit, AuthTimeout: p.guards.authTimeout, MaxUnauthenticated: p.guards.unauthenticated,
 	}
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = -1 // 0 asks the server for its default
@@ -259,9 +271,11 @@ func (p *program) applyDrain(q *queue.Queue) {
 	if p.drain.on.Load() {
 		q.Drain()
 		p.log.Info("draining: every put is refused from now on")
+		p.act("drain")
 	} else {
 		q.Undrain()
 		p.log.Info("not draining: puts are accepted from now on")
+		p.act("undrain")
 	}
 }
 

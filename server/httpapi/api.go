@@ -49,6 +49,10 @@ type Config struct {
 	// match no other pattern.
 	Handlers map[string]http.Handler
 
+	// Audit gets a line for each request that changes something and needs the right admin, with who has sent it and
+	// what came of it. The id of the operation is the message. It must not block; nil means that nobody wants to know.
+	Audit *slog.Logger
+
 	// Log gets messages for the operator. nil means slog.Default.
 	Log *slog.Logger
 }
@@ -89,7 +93,7 @@ func New(q *queue.Queue, config Config) *API {
 	}
 	api := &API{config: config, origins: newOrigins(config.Origins, config.Log), mux: http.NewServeMux(), paths: http.NewServeMux()}
 	api.service = &service{
-		queue: q, schedules: config.Schedules, batches: config.Batches, access: config.Access, log: config.Log,
+		queue: q, schedules: config.Schedules, batches: config.Batches, access: config.Access, log: config.Log, audit: config.Audit,
 		waiting: newLimiter(config.MaxWaiting), streams: newLimiter(config.MaxStreams), searches: newSearchQueue(),
 		sampler: newSampler(q), poller: newPoller(q),
 	}

@@ -81,6 +81,11 @@ func (svc *service) guard(row *row, h http.HandlerFunc) http.HandlerFunc {
 		if r = svc.authenticate(w, r); r == nil {
 			return
 		}
+		if svc.audit != nil && row.administers() {
+			audited := &auditedWriter{ResponseWriter: w}
+			defer svc.logAct(audited, r, row)
+			w = audited
+		}
 		if p := row.check(r); p != nil {
 			p.Write(w)
 			return

@@ -22,6 +22,7 @@ type service struct {
 	batches   *jobbatch.Service
 	access    *access.Access // nil means that everybody may do everything
 	log       *slog.Logger
+	audit     *slog.Logger       // nil: nobody wants to know
 	faults    telemetry.Throttle // of log messages about unexpected errors
 
 	aclMu  sync.Mutex      // guards acl and endACL

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestAudit: each administrative act has a line, from whichever entrance it comes, and nothing else has one.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "acts.log")
+	p, addr := serve(t, "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--audit", file)
+	c := dial(t, addr)
+	c.ask("use mails\r\n", "USING mails")
+	c.ask("put 0 0 60 6\r\nsecret\r\n", "INSERTED 1")
+	c.ask("flush-tube mails\r\n", "FLUSHED 1")
+	c.ask("set-policy mails max:3\r\n", "SET")
+	c.ask("get-policy nothing\r\n", "NOT_FOUND")
+	c.ask("move-jobs mails ready other 5\r\n", "MOVED 0")
+	c.ask("pause-group mails acme 10\r\n", "PAUSED")
+	c.ask("cancel-batch none\r\n", "NOT_FOUND")
+	c.ask("kick 7\r\n", "KICKED 0")
+	r, err := http.NewRequest("DELETE", "http://"+p.stderr.await(t, `msg=listening listener=http addr=(\S+)`)+"/v1/tubes/mails/jobs?state=buried", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Redstalk", "console")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatal(answer, err)
+	}
+	answer.Body.Close()
+	want := []string{
+		`"act":"flush-tube","target":"mails","user":"","entrance":"beanstalk"`, `"result":"FLUSHED","count":1}`,
+		`"act":"set-policy","target":"mails"`,
+		`"act":"move-jobs","target":"mails other"`,
+		`"act":"pause-group","target":"mails acme"`,
+		`"act":"cancel-batch","target":"none"`, `"result":"NOT_FOUND"}`,
+		`"act":"kick","target":"mails"`,
+		`"act":"flush","target":"mails","user":"","entrance":"console"`, `"request":"DELETE /v1/tubes/mails/jobs?state=buried","result":200,"answer":{`,
+	}
+	lines := awaitActs(t, file, 7)
+	at := 0
+	for _, part := range want {
+		i := strings.Index(lines[at:], part)
+		if i < 0 {
+			t.Fatalf("%s is missing in\n%s", part, lines[at:])
+		}
+		at += i
+	}
+	if strings.Contains(lines, "secret") {
+		t.Errorf("a body is in the file:\n%s", lines)
+	}
+
+	if err := os.Rename(file, file+".1"); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(t, syscall.SIGHUP)
+	if lines := awaitActs(t, file, 1); !strings.Contains(lines, `"act":"reload"`) {
+		t.Error(lines)
+	}
+}
+
+// awaitActs waits until a file has n lines, and returns them.
+func awaitActs(t *testing.T, file string, n int) string {
+	t.Helper()
+	var text []byte
+	for end := time.Now().Add(patience); bytes.Count(text, []byte("\n")) < n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("there are not %d lines:\n%s", n, text)
+		}
+		text, _ = os.ReadFile(file)
+	}
+	for line := range bytes.Lines(text) {
+		if !json.Valid(line) {
+			t.Errorf("no JSON: %s", line)
+		}
+	}
+	return string(text)
+}
