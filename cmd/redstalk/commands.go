@@ -12,7 +12,7 @@ func commands() []*cli.Command {
 		inCategory("Jobs", putCommand(), reserveCommand(), peekCommand(), listCommand(), findCommand()),
 		inCategory("Jobs", jobCommands()...),
 		inCategory("Tubes", tubesCommand(), topCommand(), parkedCommand(), pauseCommand(), flushCommand(), moveCommand(), policyCommand(), groupsCommand(), groupCommand(), schedulesCommand(), batchesCommand(), batchCommand()),
-		inCategory("Servers", statsCommand(), clientsCommand(), drainCommand(), exportCommand(), importCommand(), moveFromCommand()),
+		inCategory("Servers", statusCommand(), statsCommand(), clientsCommand(), drainCommand(), exportCommand(), importCommand(), moveFromCommand()),
 		inCategory("This program", completionCommand(), manCommand()),
 		[]*cli.Command{completeCommand(), referenceCommand()},
 	)

@@ -19,6 +19,7 @@ const (
 	exitExtension = 5
 	exitForbidden = 6
 	exitJobs      = 7
+	exitTrouble   = 8
 
 	exitInterrupted = 130
 )
@@ -36,6 +37,7 @@ var exitCodes = []struct {
 	{exitExtension, "the server lacks an extension that the command needs; nothing was changed"},
 	{exitForbidden, "the server requires a user and a secret, or this user may not do that"},
 	{exitJobs, "reserve --exec: at least one job failed"},
+	{exitTrouble, "status: something needs attention"},
 	{exitInterrupted, "stopped by SIGINT or SIGTERM before everything was done"},
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -34,7 +35,6 @@ func run(ctx context.Context, io stdio, args []string) int {
 }
 
 func newApp(io stdio) *cli.App {
-	usageError := func(_ *cli.Context, err error, _ bool) error { return failure{exitUsage, err} }
 	app := &cli.App{
 		Name:                      "redstalk",
 		Usage:                     "put, run, show, move and copy the jobs of a beanstalk server",
@@ -79,5 +79,67 @@ func unknownCommand(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return cli.ShowAppHelp(c)
 	}
-	return usage("there is no command %q; redstalk --help lists them", c.Args().First())
+	word := c.Args().First()
+	var names []string
+	for _, command := range c.App.VisibleCommands() {
+		names = append(names, command.Name)
+	}
+	if close := closest(word, names); close != "" {
+		return usage("there is no command %q; did you mean %s?", word, close)
+	}
+	return usage("there is no command %q; redstalk --help lists them", word)
+}
+
+// closest returns the word that another one was perhaps meant to be: at most a third of its letters are wrong, missing or
+// too many. It is "" if there is none.
+func closest(word string, words []string) string {
+	best, least := "", max(len(word), 6)/3+1
+	for _, one := range words {
+		if d := distance(word, one); d < least {
+			best, least = one, d
+		}
+	}
+	return best
+}
+
+// distance returns how many letters must be put in, left out or changed to make one word of another (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0]++
+		for j := range len(b) {
+			changed := diagonal
+			if a[i] != b[j] {
+				changed++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(changed, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// usageError adds to an error about an unknown flag which one was perhaps meant.
+func usageError(c *cli.Context, err error, _ bool) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	name = strings.TrimLeft(name, "-")
+	if !unknown || name == "" {
+		return failure{exitUsage, err}
+	}
+	flags := commonFlags()
+	if c.Command != nil {
+		flags = append(flags, c.Command.Flags...)
+	}
+	var names []string
+	for _, f := range flags {
+		names = append(names, f.Names()...)
+	}
+	if close := closest(name, names); close != "" {
+		return usage("there is no flag --%s; did you mean --%s?", name, close)
+	}
+	return usage("there is no flag --%s", name)
 }

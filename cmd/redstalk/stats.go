@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +18,11 @@ func tubesCommand() *cli.Command {
 	return &cli.Command{
 		Name: "tubes", Action: withConn(noArguments, tubes),
 		Usage: "list the tubes with their jobs",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "names", Usage: "names only"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "names", Usage: "names only"},
+			filterFlag(),
+			&cli.StringFlag{Name: "sort", Value: "name", Usage: "sort by `COLUMN`: name, ready, urgent, reserved, delayed, buried, waiting or total; numbers with the largest first"},
+		},
 	}
 }
 
@@ -35,27 +42,60 @@ type tubeStats struct {
 	Paused   uint64 `json:"paused_for"` // remaining seconds
 }
 
+// filterFlag selects tubes by their names.
+func filterFlag() cli.Flag {
+	return &cli.StringFlag{Name: "filter", Usage: "only tubes whose names match this `PATTERN`, such as mail*, or contain it"}
+}
+
+// matches reports whether a name matches the pattern of --filter: it has *, ? or [, or else the name contains it.
+func matches(pattern, name string) bool {
+	if !strings.ContainsAny(pattern, "*?[") {
+		return strings.Contains(name, pattern)
+	}
+	is, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(name, "/", "\x00")) // a slash is no separator here
+	return is && err == nil
+}
+
+// columns are the numbers by which tubes can be sorted.
+var columns = map[string]func(s *tubeStats) uint64{
+	"name":     func(*tubeStats) uint64 { return 0 },
+	"ready":    func(s *tubeStats) uint64 { return s.Ready },
+	"urgent":   func(s *tubeStats) uint64 { return s.Urgent },
+	"reserved": func(s *tubeStats) uint64 { return s.Reserved },
+	"delayed":  func(s *tubeStats) uint64 { return s.Delayed },
+	"buried":   func(s *tubeStats) uint64 { return s.Buried },
+	"waiting":  func(s *tubeStats) uint64 { return s.Waiting },
+	"total":    func(s *tubeStats) uint64 { return s.Total },
+}
+
 func tubes(t *task) error {
+	by := columns[t.String("sort")]
+	if by == nil {
+		return usage("--sort cannot be %q", t.String("sort"))
+	}
 	if t.Bool("names") {
 		names, err := t.names("listing tubes", "list-tubes")
 		if err != nil {
 			return err
 		}
+		names = slices.DeleteFunc(names, func(name string) bool { return !matches(t.String("filter"), name) })
 		return t.result(names, func(w io.Writer) error { return printNames(w, names) })
 	}
 	all, err := t.allTubes()
 	if err != nil {
 		return err
 	}
+	slices.SortStableFunc(all, func(a, b tubeStats) int { return cmp.Compare(by(&b), by(&a)) })
 	return t.result(all, tableOfTubes(all).print)
 }
 
-// allTubes requests the counters of all tubes.
+// allTubes requests the counters of all tubes that --filter selects.
 func (t *task) allTubes() ([]tubeStats, error) {
 	names, err := t.names("listing tubes", "list-tubes")
 	if err != nil {
 		return nil, err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !matches(t.String("filter"), name) })
 	all := []tubeStats{}
 	err = t.pipeline("reading tubes", len(names), func(out []byte, i int) []byte { return fmt.Appendf(out, "stats-tube %s\r\n", names[i]) }, func(i int, r *client.Reply) error {
 		if r.Word == client.OK {

@@ -1,28 +1,23 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 )
 
 func topCommand() *cli.Command {
 	return &cli.Command{
 		Name: "top", Action: withConn(noArguments, top),
-		Usage: "show the tubes and their rates, live",
-		Description: "Keys: q ends, arrow keys and page up and down move, n r d u b w p sort by name, ready, delayed, reserved (in use), buried, waiting or puts a second. " +
-			"With --json each update is a line.",
+		Usage:       "show the tubes and their rates, live",
+		Description: "Keys: ? shows the keys. On a narrow terminal the last columns are left out. With --json each update is a line.",
 		Flags: []cli.Flag{
 			&cli.GenericFlag{Name: "every", Value: &duration{2 * time.Second}, Usage: "`DURATION` between updates"},
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Usage: "end after `N` updates; 0 for no limit on a terminal, 1 elsewhere"},
-			&cli.StringFlag{Name: "filter", Usage: "only tubes with this `TEXT` in their names"},
+			filterFlag(),
 			&cli.StringFlag{Name: "sort", Value: "name", Usage: "sort by `COLUMN`: name, ready, delayed, reserved, buried, waiting, puts or deletes"},
 		},
 	}
@@ -54,11 +49,16 @@ var sortKeys = map[byte]string{'n': "name", 'r': "ready", 'd': "delayed", 'u': "
 type screen struct {
 	*task
 	order     string
-	from      int // the first visible row
 	tubes     []tubeRates
 	last      map[string]tubeStats
 	at        time.Time // of last
 	refreshes int
+
+	// Of a live screen:
+	from, row int      // the first visible row, and the one on which the cursor is
+	open      string   // the tube that is shown; "": the table is
+	about     []string // the lines about that tube
+	help      bool     // the keys are shown
 }
 
 func top(t *task) error {
@@ -105,9 +105,7 @@ func (s *screen) refresh() error {
 			m.DeleteRate = float64(tube.Deletes-before.Deletes) / passed
 		}
 		last[tube.Name] = tube
-		if strings.Contains(tube.Name, s.String("filter")) {
-			s.tubes = append(s.tubes, m)
-		}
+		s.tubes = append(s.tubes, m)
 	}
 	s.last, s.at = last, now
 	s.refreshes++
@@ -137,121 +135,4 @@ func rate(r float64) string {
 		return fmt.Sprintf("%.1f", r)
 	}
 	return grouped(uint64(r + 0.5))
-}
-
-// runLive shows the table on the alternate screen of the terminal and handles keys, until q.
-func (s *screen) runLive() error {
-	in := s.in.(*os.File)
-	before, err := term.MakeRaw(int(in.Fd()))
-	if err != nil {
-		return fmt.Errorf("reading keys from the terminal: %w", err)
-	}
-	fmt.Fprint(raw(s.stdio.out), "\x1b[?1049h\x1b[?25l")
-	defer func() {
-		fmt.Fprint(raw(s.stdio.out), "\x1b[?25h\x1b[?1049l")
-		term.Restore(int(in.Fd()), before)
-	}()
-	ticker := time.NewTicker(s.duration("every"))
-	defer ticker.Stop()
-	keys := readKeys(in)
-	for fresh := true; ; {
-		if fresh {
-			if err := s.refresh(); err != nil {
-				return err
-			}
-		}
-		s.draw()
-		if most := s.Int("count"); most > 0 && s.refreshes >= most {
-			return nil
-		}
-		select {
-		case <-ticker.C:
-			fresh = true
-		case key := <-keys:
-			fresh = false
-			if s.handleKey(key) {
-				return nil
-			}
-		case <-s.Context.Context.Done():
-			return nil
-		}
-	}
-}
-
-// readKeys delivers typed keys. Its goroutine ends with the process.
-func readKeys(in *os.File) <-chan string {
-	keys := make(chan string)
-	go func() {
-		var buf [16]byte
-		for {
-			n, err := in.Read(buf[:])
-			if err != nil {
-				return
-			}
-			keys <- string(buf[:n])
-		}
-	}()
-	return keys
-}
-
-// handleKey handles a key, and reports whether it ends the program.
-func (s *screen) handleKey(key string) (end bool) {
-	page := max(1, s.height()-3)
-	switch key {
-	case "q", "Q", "\x03", "\x1b":
-		return true
-	case "\x1b[A", "k":
-		s.from--
-	case "\x1b[B", "j":
-		s.from++
-	case "\x1b[5~":
-		s.from -= page
-	case "\x1b[6~", " ":
-		s.from += page
-	default:
-		if order := sortKeys[key[0]]; order != "" {
-			s.order, s.from = order, 0
-			s.sort()
-		}
-	}
-	s.from = max(0, min(s.from, len(s.tubes)-page))
-	return false
-}
-
-func (s *screen) height() int {
-	_, height, err := term.GetSize(int(raw(s.stdio.out).(*os.File).Fd()))
-	if err != nil {
-		return 24
-	}
-	return height
-}
-
-// draw writes the whole screen in one write.
-func (s *screen) draw() {
-	width, height, err := term.GetSize(int(raw(s.stdio.out).(*os.File).Fd()))
-	if err != nil {
-		width, height = 80, 24
-	}
-	b := s.table()
-	widths := b.widths()
-	var out bytes.Buffer
-	row := func(style, text string) {
-		text = printable([]byte(text))
-		if runes := []rune(text); len(runes) > width {
-			text = string(runes[:width])
-		}
-		fmt.Fprintf(&out, "%s%s\x1b[0m\x1b[K\r\n", style, text)
-	}
-	out.WriteString("\x1b[H")
-	row("", fmt.Sprintf("%s  %s  %s  by %s  (q ends)", s.String("server"), s.at.Format(time.TimeOnly), nounFor(len(s.tubes), "tube"), s.order))
-	row("\x1b[7m", b.line(b.head, widths))
-	for i := s.from; i < min(len(b.rows), s.from+height-3); i++ {
-		style := ""
-		if s.tubes[i].Buried > 0 {
-			style = "\x1b[33m"
-		}
-		row(style, b.line(b.rows[i], widths))
-	}
-	out.WriteString("\x1b[J")
-	raw(s.stdio.out).Write(out.Bytes())
 }
