@@ -212,8 +212,12 @@ func TestServerAway(t *testing.T) {
 	b.ignore("ERR_|Failed to load resource")
 	s.Kill()
 	b.await(`document.querySelector("#live").dataset.state === "lost"`)
+	b.awaitText("connection lost since ")
+	b.await(`document.querySelector("main").hasAttribute("data-old")`)
+	b.screenshot("away")
 	s.start(strings.TrimPrefix(s.url, "http://"))
 	s.put("emails", manyJobs(2)...)
 	b.awaitCell("emails", "ready", "5")
 	b.await(`document.querySelector("#live").dataset.state === "live"`)
+	b.await(`!document.querySelector("main").hasAttribute("data-old")`)
 }

@@ -3,8 +3,13 @@
 package console_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -75,7 +80,7 @@ func TestCharts(t *testing.T) {
 func TestTubeOfNothing(t *testing.T) {
 	t.Parallel()
 	b := startServer(t).open(t, "#/tube/none")
-	b.awaitText("No job is ready")
+	b.awaitText("There is no such tube")
 }
 
 // openJob opens the dialog of a job in the table.
@@ -120,6 +125,66 @@ func TestBodyFormats(t *testing.T) {
 		b.click("[data-form=php]")
 		b.closeJob()
 	}
+}
+
+// TestPackedBody: what gzip or zlib has packed is shown, as much as a page can show of it.
+func TestPackedBody(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	pack := func(w func(io.Writer) io.WriteCloser, text string) terms {
+		var out bytes.Buffer
+		packer := w(&out)
+		if _, err := io.WriteString(packer, text); err != nil {
+			t.Fatal(err)
+		}
+		if err := packer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return terms{"body_base64": base64.StdEncoding.EncodeToString(out.Bytes())}
+	}
+	withGzip, withZlib := func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }, func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }
+	ids := s.put("packed", pack(withGzip, `{"to": "Ann"}`), pack(withZlib, "plain text"), pack(withGzip, strings.Repeat("bomb ", 4<<20)), terms{"body_base64": "H4sIAAAA"})
+	b := s.open(t, "#/tube/packed")
+	for i, shown := range []string{`"Ann"`, "plain text", "The first MiB", "cannot be unpacked"} {
+		b.openJob(ids[i])
+		b.await(`document.querySelector("dialog [aria-pressed=true][data-form=unpacked]")`)
+		b.awaitText(shown)
+		b.click("[data-form=hex]")
+		b.awaitText("000000")
+		b.closeJob()
+	}
+}
+
+// TestEditAndRequeue: a job that has failed is put again with another body, and then deleted. A dead letter goes back to its tube.
+func TestEditAndRequeue(t *testing.T) {
+	onEach(t, func(t *testing.T, s *testServer) {
+		parked := parkJobs(s, "mails", 1)[0]
+		dead := s.put("lost", terms{"body": "with a key", "key": "k"})[0]
+		b := s.open(t, "#/tube/mails")
+		b.awaitRows(1)
+		b.openJob(parked)
+		b.clickAction("edit")
+		b.ready("put")
+		b.awaitText("is deleted when this one was put")
+		b.fill(putField("body"), "mended")
+		b.clickAction("put")
+		b.awaitMessage("is deleted.")
+		b.dialog("job")
+		b.awaitText("mended")
+		if got := s.tube("mails"); got.Ready != 1 || got.Buried != 0 {
+			t.Errorf("tube %+v", got)
+		}
+		b.goTo(fmt.Sprint("#/job/", dead))
+		b.dialog("job")
+		b.clickAction("edit")
+		b.ready("put")
+		b.fill(putField("body"), "replaced")
+		b.clickAction("put")
+		b.awaitMessage("is deleted.")
+		if got := s.tube("lost"); got.Ready != 1 {
+			t.Errorf("tube %+v", got)
+		}
+	})
 }
 
 // TestTubeFirstState: if a tube has no ready jobs, another state is shown first.

@@ -104,13 +104,14 @@ export function follow(subscriber) {
 }
 
 // stream is the state of the event stream: connecting, live, paused (by the user), suspended (the page is
-// hidden), lost (no connection), or unavailable (the store is). reason says more.
-export const stream = { state: "connecting", reason: "", at: 0 };
+// hidden), lost (no connection), or unavailable (the store is), since when in ms since 1970. reason says more.
+export const stream = { state: "connecting", since: 0, reason: "", at: 0 };
 const stale = 60_000; // ms without data after which the connection counts as lost
 const suspendAfter = 60_000; // ms after which a hidden page ends its stream
 let wanted = true, connection = null; // an AbortController
 
 function set(state, reason = "") {
+  if (state !== stream.state) stream.since = Date.now();
   Object.assign(stream, { state, reason });
   for (const s of subscribers) s();
 }

@@ -78,7 +78,9 @@ function theme(next) {
 const stateTexts = { connecting: "connecting", live: "live", paused: "updates paused", suspended: "suspended", lost: "connection lost", unavailable: "store unavailable" };
 
 function showState() {
-  const e = document.getElementById("live"), text = stateTexts[stream.state];
+  const e = document.getElementById("live"), old = stream.state === "lost" || stream.state === "unavailable";
+  const text = stateTexts[stream.state] + (old ? " since " + new Date(stream.since).toLocaleTimeString() : "");
+  main.toggleAttribute("data-old", old); // what the page shows is not true any more
   if (e.textContent !== text) e.textContent = text;
   e.dataset.state = stream.state;
   e.title = stream.reason;

@@ -1,5 +1,5 @@
-// Views of a body: text, JSON, PHP-serialized, base64, hex.
-import { make, withMarks, note } from "./ui.js";
+// Views of a body: text, JSON, PHP-serialized, base64, hex, and what gzip or zlib has packed.
+import { make, withMarks, note, save } from "./ui.js";
 
 // bytesOf returns the bytes of a job's body.
 export function bytesOf(job) {
@@ -13,18 +13,23 @@ const maxShown = 256 * 1024; // characters of a body that are shown
 // searched for.
 export function bodyView(job, word = "") {
   const bytes = bytesOf(job), text = job.body;
-  const forms = [["text", "Text"], ["json", "JSON"], ["php", "PHP"], ["base64", "Base64"], ["hex", "Hex"]];
+  const packed = packing(bytes);
+  const forms = [...packed ? [["unpacked", "Unpacked"]] : [], ["text", "Text"], ["json", "JSON"], ["php", "PHP"], ["base64", "Base64"], ["hex", "Hex"]];
   const box = make("div", { className: "body" });
   const buttons = forms.map(([form, label]) => make("button", { type: "button", "aria-pressed": "false", "data-form": form, onclick: () => show(form) }, label));
-  function show(form) {
+  let shown = "";
+  async function show(form) {
+    shown = form;
     buttons.forEach((b, i) => b.setAttribute("aria-pressed", forms[i][0] === form));
+    let view;
     try {
-      box.replaceChildren(views[form](bytes, text, word));
+      view = form === "unpacked" ? await unpackedView(bytes, packed, word) : views[form](bytes, text, word);
     } catch (err) {
-      box.replaceChildren(make("p", { className: "problem" }, err.message));
+      view = make("p", { className: "problem" }, err.message);
     }
+    if (shown === form) box.replaceChildren(view);
   }
-  show(best(bytes, text));
+  show(packed ? "unpacked" : best(bytes, text));
   async function copy() {
     try {
       await navigator.clipboard.writeText(text ?? hex(bytes));
@@ -34,7 +39,39 @@ export function bodyView(job, word = "") {
     }
   }
   return make("div", {}, make("div", { className: "tabs", role: "group", "aria-label": "Body format" }, buttons,
-    make("button", { type: "button", className: "quiet", "data-action": "copy-body", onclick: copy }, "Copy")), box);
+    make("button", { type: "button", className: "quiet", "data-action": "copy-body", onclick: copy }, "Copy"),
+    make("button", { type: "button", className: "quiet", "data-action": "download-body", onclick: () => save(`job-${job.id}.bin`, bytes, "application/octet-stream") }, "Download")), box);
+}
+
+const maxUnpacked = 1024 * 1024; // bytes
+
+// packing returns the format of DecompressionStream that a body begins like, "" if none.
+function packing([first, second]) {
+  if (first === 0x1f && second === 0x8b) return "gzip";
+  return first === 0x78 && (first * 256 + second) % 31 === 0 ? "deflate" : ""; // the header of zlib
+}
+
+// unpack returns the beginning of what is packed in a body, and whether there is more.
+async function unpack(bytes, format) {
+  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream(format)).getReader(), parts = [];
+  let size = 0;
+  try {
+    while (size <= maxUnpacked) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      parts.push(value);
+      size += value.length;
+    }
+  } catch {
+    throw new Error("The body begins like packed data, but cannot be unpacked.");
+  }
+  reader.cancel().catch(() => {});
+  return { inside: new Uint8Array(await new Blob(parts).arrayBuffer()).subarray(0, maxUnpacked), more: size > maxUnpacked };
+}
+
+async function unpackedView(bytes, format, word) {
+  const { inside, more } = await unpack(bytes, format), text = textOf(inside);
+  return make("div", {}, make("p", { className: "soft intro" }, `Packed by ${format === "gzip" ? "gzip" : "zlib"}.` + (more ? " The first MiB:" : "")), views[more ? text === undefined ? "hex" : "text" : best(inside, text)](inside, text, word));
 }
 
 function best(bytes, text) {

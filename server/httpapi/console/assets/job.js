@@ -132,6 +132,7 @@ export class JobDialog {
     }
     await readRights([job.tube]);
     this.draw([properties(job), bodyView(job, this.word), make("div", { className: "buttons" },
+      may("put") && job.state !== "reserved" && mayOn(job.tube, "work") && button("edit", "Edit and requeue", () => { this.dialog.close(); copyToPut(job, true); }, "left"),
       may("put") && button("copy", "Copy to Put", () => { this.dialog.close(); copyToPut(job); }, "left"),
       mayOn(job.tube, "admin") && actionButtons([job], async () => { this.dialog.close(); await this.done?.(); }))], job);
   }

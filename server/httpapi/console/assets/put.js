@@ -1,11 +1,12 @@
 // The form to put a job. Samples are stored in the browser.
 import { make, fieldOf, attempt, note, ask, remember, button, plural, save, wrongDuration, delays } from "./ui.js";
-import { call, tubes, tubePath } from "./api.js";
+import { call, tubes, tubePath, jobPage } from "./api.js";
 
 const names = ["tube", "body", "encoding", "priority", "delay", "at", "ttr", "key", "on_duplicate", "key_ttl", "group", "batch", "after", "after_all", "retry", "jitter", "max", "dead", "expire", "on_expire", "trace", "meta"];
 const advanced = names.slice(names.indexOf("key"));
 
 let copied = null; // initial values of the form
+let replaced = null; // the job that is deleted when the form was sent, null for none
 
 // A header for the worker is a line NAME=VALUE of the field meta. In values, \n, \t and \\ stand for LF, tab and backslash.
 const escapes = { "\\": "\\\\", "\n": "\\n", "\t": "\\t" };
@@ -16,15 +17,17 @@ const metaOf = text => Object.fromEntries(text.split("\n").filter(line => line.t
   return [line.slice(0, at).trim(), line.slice(at + 1).replace(/\\([\\nt])/g, (_, c) => ({ n: "\n", t: "\t" })[c] ?? c)];
 }));
 
-// copyToPut opens the form with the values of a job.
-export function copyToPut(job) {
-  const text = typeof job.body === "string";
+// copyToPut opens the form with the values of a job. With replace that job is deleted after the new one was put;
+// a dead letter goes back to the tube that it came from.
+export function copyToPut(job, replace = false) {
+  const text = typeof job.body === "string", tube = replace && job.from_tube || job.tube;
+  replaced = replace ? job : null;
   copied = {
-    tube: job.tube, encoding: text ? "text" : "base64", body: text ? job.body : job.body_base64 ?? "", priority: job.priority, ttr: job.ttr + "s", delay: "0",
+    tube, on_duplicate: replace && job.key ? "replace" : "", encoding: text ? "text" : "base64", body: text ? job.body : job.body_base64 ?? "", priority: job.priority, ttr: job.ttr + "s", delay: "0",
     key: job.key ?? "", group: job.group ?? "", batch: "", after: "", after_all: "", retry: [job.retry ?? []].flat().join(", "), jitter: job.jitter ?? "", max: job.max ?? "", dead: job.dead ?? "",
     trace: job.trace ?? "", meta: metaText(job.meta ?? {}),
   };
-  location.hash = "#/put/" + encodeURIComponent(job.tube);
+  location.hash = "#/put/" + encodeURIComponent(tube);
 }
 
 export function put(main, tubeName = "") {
@@ -73,7 +76,8 @@ class Put {
     this.by.body.input.addEventListener("keydown", e => { if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) attempt(() => this.send()); });
     this.by.encoding.input.addEventListener("change", () => this.describe());
     if (copied) this.fill(copied);
-    copied = null;
+    [this.replaced, copied, replaced] = [replaced, null, null];
+    if (this.replaced) this.bodyInfo.before(make("p", { className: "soft bodyinfo" }, `Job ${this.replaced.id} of ${this.replaced.tube} is deleted when this one was put.`));
     this.drawSamples();
     this.describe();
     if (!matchMedia("(pointer: coarse)").matches) this.by.body.input.focus();
@@ -136,7 +140,21 @@ class Put {
     remember.set("put.tube", name);
     if (this.value("encoding") === "lines") return this.sendLines(path, body.split("\n").filter(Boolean));
     const got = await call("POST", path, { body: this.job(body) });
+    if (this.replaced && !got.duplicate) return this.deleteReplaced(got);
     note(got.duplicate ? `Job ${got.id} already has the key; it is ${got.state}.` : `Job ${got.id} was put into ${name}; it is ${got.state}.`, got.duplicate);
+  }
+
+  // deleteReplaced deletes the job in whose place the new one was put.
+  async deleteReplaced(put) {
+    const old = this.replaced, now = `Job ${put.id} was put into ${this.value("tube")}`;
+    this.replaced = null;
+    try {
+      await call("DELETE", "/v1/jobs/" + old.id);
+    } catch (err) {
+      if (err.status !== 404) throw new Error(`${now}, but job ${old.id} was not deleted: ${err.message}`);
+    }
+    note(`${now}; job ${old.id} is deleted.`);
+    location.hash = jobPage(put.id);
   }
 
   async sendLines(path, lines) {

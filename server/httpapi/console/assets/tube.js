@@ -1,6 +1,6 @@
 // One tube: its charts, its jobs by state, and the actions on them.
 import { make, number, span, bytes, plural, note, attempt, ask, rate, button, withMarks, durations, wrongDuration, two } from "./ui.js";
-import { call, tubes, follow, may, mayOn, readRights, tubePath, tubePage, jobPage } from "./api.js";
+import { call, tubes, stream, follow, may, mayOn, readRights, tubePath, tubePage, jobPage } from "./api.js";
 import { Rows } from "./rows.js";
 import { chart } from "./chart.js";
 import { Groups, hasGroupTag } from "./groups.js";
@@ -168,6 +168,8 @@ class TubeView {
   }
 
   counts() { return tubes.get(this.name) ?? {}; }
+  // missing returns whether the tube certainly does not exist.
+  missing() { return stream.state === "live" && !tubes.has(this.name); }
   count(state) { return this.counts()[state] ?? 0; }
 
   // tabKey moves between the tabs with the arrow keys.
@@ -222,9 +224,9 @@ class TubeView {
 
   drawFigures(t) {
     const all = [["urgent", "urgent", number(t.urgent ?? 0)], ["waiting", "waiting", number(t.waiting ?? 0)], ["put_rate", "puts/s", rate(t.put_rate)], ["delete_rate", "done/s", rate(t.delete_rate)],
-      ["oldest", "oldest", t.oldest_at ? span(Date.now() - t.oldest_at) : "–"], ["wait_p95_ms", "p95 wait", t.wait_p95_ms >= 0 ? "≤ " + span(t.wait_p95_ms) : "–"], ["watching", "watching", number(t.watching ?? 0)], ["total", "put so far", number(t.total ?? 0)]];
+      ["oldest", "oldest", t.oldest_at ? span(Date.now() - t.oldest_at) : "–"], ["wait_p95_ms", "p95 wait", t.wait_p95_ms >= 0 ? "≤ " + span(t.wait_p95_ms) : "–", "95 of 100 jobs of the last minutes were delivered at most that long after they were due. Waits are counted in classes, and this is the upper bound of one"], ["watching", "watching", number(t.watching ?? 0)], ["total", "put so far", number(t.total ?? 0)]];
     if (!this.figures) {
-      this.figures = all.map(([key, label]) => make("div", { className: "tile", "data-sum": key }, make("b", {}), make("span", {}, label)));
+      this.figures = all.map(([key, label, , title]) => make("div", { className: "tile", "data-sum": key, title: title ?? "" }, make("b", {}), make("span", {}, label)));
       this.summary.append(...this.figures);
     }
     all.forEach(([, , text], i) => { const e = this.figures[i].firstChild; if (e.textContent !== text) e.textContent = text; });
@@ -295,7 +297,7 @@ class TubeView {
     if (this.jobs.length) this.settled = true;
     this.rows.element.hidden = !this.jobs.length;
     this.empty.hidden = this.jobs.length > 0;
-    this.empty.textContent = this.text ? "Nothing was found" + (this.next ? " so far." : ".") : `No job is ${this.state}.`;
+    this.empty.textContent = this.text ? "Nothing was found" + (this.next ? " so far." : ".") : this.missing() ? "There is no such tube: it has no jobs, and nobody uses or watches it." : `No job is ${this.state}.`;
     this.more.hidden = !this.next && !this.further;
     this.more.textContent = this.text ? "Search further" : "More";
     this.status.textContent = this.text ? `Examined ${plural(this.examined, "job")}, found ${number(this.jobs.length)}` + (this.next || this.further ? "; there are more jobs to examine." : ".")
