@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/urfave/cli/v2"
 
@@ -62,10 +63,10 @@ func newDialer(t *task) (*dialer, error) {
 	return l, err
 }
 
-// wireSecret checks that a secret can be sent as one word. Its error does not show the secret.
+// wireSecret checks that a secret can be sent as the rest of a line. Its error does not show the secret.
 func wireSecret(secret string) error {
-	if checkWord("", secret) != nil {
-		return usage("the secret for --user is missing, or has spaces or characters other than ASCII: set REDSTALK_SECRET or --secret-file")
+	if secret == "" || strings.ContainsFunc(secret, unicode.IsControl) {
+		return usage("the secret for --user is missing, or has control characters: set REDSTALK_SECRET or --secret-file")
 	}
 	return nil
 }

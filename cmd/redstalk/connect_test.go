@@ -106,7 +106,7 @@ func TestTLS(t *testing.T) {
 
 // TestSecrets: a secret is read from the file or the environment, sent, and never shown.
 func TestSecrets(t *testing.T) {
-	const secret = "hunter2-hunter2"
+	const secret = "hunter2 – hunter2"
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%v: sent %q", args, line)
 		}
 	}
-	t.Setenv("REDSTALK_SECRET", secret+" ")
+	t.Setenv("REDSTALK_SECRET", secret+"\n")
 	if got := runIn(t.Context(), "", "put", "x", "--user", "app", "-s", l.Addr().String()); got.code != exitUsage || strings.Contains(got.err, secret) {
 		t.Errorf("%+v", got)
 	}

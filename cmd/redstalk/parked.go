@@ -18,6 +18,7 @@ func parkedCommand() *cli.Command {
 		Usage:       "list the jobs that have failed for good: parked jobs and dead letters (extension list-jobs)",
 		Description: "SINCE is when the job failed last, or became a dead letter; \"after\" is the time of the put, if that is not recorded.",
 		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE`, like an argument; can be repeated"},
 			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 100, Usage: "list at most `N` jobs"},
 			&cli.BoolFlag{Name: "all", Usage: "list all jobs"},
 		},
@@ -35,7 +36,8 @@ func parked(t *task) error {
 	if t.Bool("all") {
 		most = 1 << 62
 	}
-	for _, name := range t.Args().Slice() {
+	names := append(t.StringSlice("tube"), t.Args().Slice()...)
+	for _, name := range names {
 		if err := checkWord("the tube", name); err != nil {
 			return err
 		}
@@ -44,7 +46,7 @@ func parked(t *task) error {
 		return err
 	}
 	b := &table{head: []string{"ID", "TUBE", "REASON", "SINCE", "BODY"}, left: 5}
-	err := t.allParked(t.Args().Slice(), most, func(jobs []*job) error {
+	err := t.allParked(names, most, func(jobs []*job) error {
 		some, err := t.withExcerpts(jobs)
 		for _, j := range some {
 			if t.Bool("json") && err == nil {

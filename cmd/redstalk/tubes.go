@@ -188,7 +188,10 @@ func policyCommand() *cli.Command {
 		Name: "policy", ArgsUsage: "[TUBE|PREFIX* [TAG:VALUE...]]", Action: withConn(anyNumber, policy),
 		Usage:       "list the tubes with a policy, or show or set the policy of a tube or of all whose names begin with PREFIX (extension policy)",
 		Description: "Tags:" + tags.String() + ". They replace the previous policy. Example: retry:10s,1m max:10 on-duplicate:keep.",
-		Flags:       []cli.Flag{&cli.BoolFlag{Name: "remove", Usage: "remove the policy"}},
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` or PREFIX*, instead of the first argument"},
+			&cli.BoolFlag{Name: "remove", Usage: "remove the policy"},
+		},
 	}
 }
 
@@ -197,6 +200,9 @@ func policy(t *task) error {
 		return err
 	}
 	words := t.Args().Slice()
+	if tube := t.String("tube"); tube != "" {
+		words = append([]string{tube}, words...)
+	}
 	for _, w := range words {
 		if err := checkWord("a tag", w); err != nil {
 			return err
