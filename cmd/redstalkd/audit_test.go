@@ -86,3 +86,13 @@ func awaitActs(t *testing.T, file string, n int) string {
 	}
 	return string(text)
 }
+
+// TestAuditDiskFull: an act is carried out also if its line cannot be written, and the log says so.
+func TestAuditDiskFull(t *testing.T) {
+	t.Parallel()
+	p, addr := serve(t, "-p0", "--store", "memory:", "--audit", "/dev/full")
+	c := dial(t, addr)
+	c.ask("pause-tube default 0\r\n", "PAUSED")
+	p.stderr.await(t, "(acts could not be written).*no space left")
+	c.ask("flush-tube default\r\n", "FLUSHED 0")
+}
