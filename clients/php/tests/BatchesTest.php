@@ -52,13 +52,18 @@ final class BatchesTest extends TestCase
         self::assertSame(['log', 'mail'], $ran);
 
         $other = $client->batch('12');
-        $other->add('rows', 'x');
-        self::assertSame(1, $other->cancel());
+        $client->putMany(array_map(fn ($n) => ['rows', (string) $n, new PutOptions(batch: '12')], range(1, 250)));
+        self::assertCount(250, iterator_to_array($other->members(), false));
+        $other->after('mails', 'parked');
+        $other->afterAll('mails', 'in any case');
+        self::assertSame(250, $other->cancel());
+        self::assertSame('in any case', $client->reserve('mails', 10)->body);
+        self::assertSame(1, (new Inspector($client))->tube('mails')->buried);
         $found = [];
         foreach ((new Inspector($client))->batches() as $one) {
             $found[$one->name] = [$one->state, $one->done, $one->gone];
         }
-        self::assertSame([12 => ['failed', 0, 1], 'import-7' => ['done', 2, 0]], $found);
+        self::assertSame([12 => ['failed', 0, 250], 'import-7' => ['done', 2, 0]], $found);
         self::assertThrows(NotFoundException::class, fn () => $client->batch('none')->stats());
         self::assertThrows(InvalidArgumentException::class, fn () => $client->batch("a\r\nb"));
     }
@@ -100,6 +105,14 @@ final class BatchesTest extends TestCase
             [
             'put with batch' => fn () => $client->batch('b')->add('t', 'x'),
             'put with after' => fn () => $client->batch('b')->after('t', 'x'),
+            'put with after-all' => fn () => $client->batch('b')->afterAll('t', 'x'),
+            'stats-batch' => fn () => $client->batch('b')->stats(),
+            'list-members' => fn () => iterator_to_array($client->batch('b')->members()),
+            'cancel-batch' => fn () => $client->batch('b')->cancel(),
+            'list-batches' => fn () => iterator_to_array((new Inspector($client))->batches()),
+            'get-schedule' => fn () => (new Schedules($client))->get('s'),
+            'run-schedule' => fn () => (new Schedules($client))->run('s'),
+            'preview-schedule' => fn () => (new Schedules($client))->previewCron('@daily'),
             'seal-batch' => fn () => $client->batch('b')->seal(),
             'set-schedule' => fn () => (new Schedules($client))->set('s', 't', 'x', new Times(every: 1)),
             'list-schedules' => fn () => iterator_to_array((new Schedules($client))->all()),

@@ -75,6 +75,25 @@ final class QueueTest extends TestCase
         self::assertSame(0, $queue->size());
     }
 
+    /**
+     * Jobs that the driver beanstalkd of Laravel has put are worked on: their bodies are what every driver makes.
+     *
+     * @dataProvider everyServer
+     */
+    public function testJobsOfTheBeanstalkdDriver(string $engine): void
+    {
+        $app = new App($server = Server::start($engine));
+        $body = json_encode([
+            'uuid' => '7b0f0a4e-1c1b-4b60-8d7e-0a7f5cbb1c55', 'displayName' => Plain::class, 'job' => 'Illuminate\\Queue\\CallQueuedHandler@call', 'maxTries' => null,
+            'maxExceptions' => null, 'failOnTimeout' => false, 'backoff' => null, 'timeout' => null, 'retryUntil' => null,
+            'data' => ['commandName' => Plain::class, 'command' => serialize(new Plain('old'))],
+        ]);
+        $app->queue()->getClient()->put('default', $body);
+        $app->work();
+        self::assertSame(['old 1'], Log::take());
+        self::assertSame(0, $app->queue()->size());
+    }
+
     /** @dataProvider everyServer */
     public function testBatchOfLaravel(string $engine): void
     {

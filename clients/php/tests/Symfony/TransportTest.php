@@ -126,6 +126,7 @@ final class TransportTest extends TestCase
             key: 'welcome-7',
             keyTtl: 60,
             group: 'ann',
+            batch: 'mailing',
             meta: ['a' => 'b'],
             expire: 300,
             onExpire: OnExpire::Park,
@@ -136,6 +137,7 @@ final class TransportTest extends TestCase
         self::assertSame(1, $app->async()->getMessageCount());
         $job = $inspector->job($inspector->peekReady('async')->id);
         self::assertSame([5, 'welcome-7', 'ann', ['a' => 'b']], [$job->priority, $job->key, $job->group, $job->meta]);
+        self::assertSame(1, (new Client($server->address()))->batch('mailing')->stats()->pending);
 
         $app->handler()->do = fn () => throw new \RuntimeException('no');
         foreach (range(1, 4) as $try) {
