@@ -66,7 +66,7 @@ func (s *testServer) signIn(t *testing.T, page, name string) *tab {
 func (b *tab) wantActions(want ...string) {
 	b.t.Helper()
 	got := eval[string](b, `[...new Set([...document.querySelectorAll("[data-action]")].filter(e => e.checkVisibility()).map(e => e.dataset.action))]
-		.filter(a => !["copy", "copy-body", "signin", "signout", "unmark"].includes(a)).sort().join(" ")`)
+		.filter(a => !["copy", "copy-body", "download-body", "signin", "signout", "unmark"].includes(a)).sort().join(" ")`)
 	if got != strings.Join(want, " ") {
 		b.t.Errorf("the page offers: %s; want: %s", got, strings.Join(want, " "))
 	}
