@@ -17,7 +17,7 @@ func (s *Server) ServeTLS(l net.Listener, config *tls.Config) error {
 	return s.serve(l, func(conn net.Conn) {
 		if s.handshakes.Add(1) > int64(s.config.MaxUnauthenticated) {
 			s.handshakes.Add(-1)
-			s.refuse(conn)
+			s.refuse(conn, "too many TLS handshakes at a time (--max-unauthenticated); further connections are closed at once", s.config.MaxUnauthenticated)
 			return
 		}
 		go func() {

@@ -70,9 +70,13 @@ func (s *Server) admit(conn net.Conn) *session {
 		s.mu.Unlock()
 		conn.Close()
 		return nil
-	case s.tooManyUnauthenticated(), !s.config.Limits.Enter():
+	case s.tooManyUnauthenticated():
 		s.mu.Unlock()
-		s.refuse(conn)
+		s.refuse(conn, "too many unauthenticated connections (--max-unauthenticated); further ones are closed at once", s.config.MaxUnauthenticated)
+		return nil
+	case !s.config.Limits.Enter():
+		s.mu.Unlock()
+		s.refuse(conn, tooManyConnections, s.config.Limits.MaxConnections())
 		return nil
 	}
 	ss := newSession(s, s.queue.NewHolder())
@@ -85,11 +89,13 @@ func (s *Server) admit(conn net.Conn) *session {
 	return ss
 }
 
-// refuse closes a connection that exceeds a limit. The client sees the end of the stream instead
+const tooManyConnections = "too many connections (--max-connections); further ones are closed at once"
+
+// refuse closes a connection that exceeds a limit, and logs why. The client sees the end of the stream instead
 // of waiting for an answer.
-func (s *Server) refuse(conn net.Conn) {
+func (s *Server) refuse(conn net.Conn, why string, limit int) {
 	conn.Close()
-	s.refusedLog.Warn(s.log, "too many connections; further ones are closed at once", "limit", s.config.Limits.MaxConnections())
+	s.refusedLog.Warn(s.log, why, "limit", limit)
 }
 
 // backoff delays retries of something that fails for lack of resources, so that the retries do

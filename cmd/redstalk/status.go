@@ -14,7 +14,7 @@ func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "status", Action: withConn(noArguments, status),
 		Usage:       "show on one screen whether the server and its tubes are well",
-		Description: "Lists tubes that are paused, have buried jobs, or have ready jobs of which none is reserved while nobody waits for one. If there is one, or the server drains, the exit code is 8.",
+		Description: "Lists tubes that are paused, have buried jobs, or have ready jobs of which none is reserved while nobody waits for one; so dead letters are listed until they are replayed. If there is one, or the server drains, the exit code is 8.",
 		Flags:       []cli.Flag{filterFlag()},
 	}
 }

@@ -252,7 +252,7 @@ func drainCommand() *cli.Command {
 	return &cli.Command{
 		Name: "drain", Action: withConn(noArguments, drain),
 		Usage:       "make the server refuse every put, or accept puts again (extension drain)",
-		Description: "With --wait it is what an orchestrator runs before it stops a server: producers put elsewhere, and workers finish their jobs.",
+		Description: "With --wait it is what an orchestrator runs before it stops a server: producers put elsewhere, and workers finish their jobs. It waits also if the server has refused.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "off", Usage: "accept puts again"},
 			durationFlag("wait", 0, "`DURATION` to wait before the command ends"),
@@ -260,7 +260,19 @@ func drainCommand() *cli.Command {
 	}
 }
 
+// drain drains the server, and then waits as long as --wait says, even if that was refused: an orchestrator stops the server
+// after that.
 func drain(t *task) error {
+	err := setDraining(t)
+	select {
+	case <-time.After(t.duration("wait")):
+		return err
+	case <-t.Context.Context.Done():
+		return interrupted("the server goes on draining")
+	}
+}
+
+func setDraining(t *task) error {
 	if err := t.require("drain", "drain"); err != nil {
 		return err
 	}
@@ -271,13 +283,5 @@ func drain(t *task) error {
 	if _, err := t.expect("draining", want, command); err != nil {
 		return err
 	}
-	if err := t.printDone(map[string]any{"draining": !t.Bool("off")}, "%s", strings.ToLower(strings.ReplaceAll(want, "_", " "))); err != nil {
-		return err
-	}
-	select {
-	case <-time.After(t.duration("wait")):
-		return nil
-	case <-t.Context.Context.Done():
-		return interrupted("the server goes on draining")
-	}
+	return t.printDone(map[string]any{"draining": !t.Bool("off")}, "%s", strings.ToLower(strings.ReplaceAll(want, "_", " ")))
 }

@@ -245,7 +245,7 @@ func TestHTTPDiskFull(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfAllDoors: the bound on connections is one for all listeners together.
+// TestConnectionsOfAllListeners: the limit of connections is one for all listeners together, but that HTTP has 32 more.
 func TestConnectionsOfAllListeners(t *testing.T) {
 	t.Parallel()
 	p, addr := serve(t, "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--gateway", "ouqiang=127.0.0.1:0", "--max-connections", "3")
@@ -268,6 +268,11 @@ func TestConnectionsOfAllListeners(t *testing.T) {
 	}
 	if _, err := get(gate); err != nil {
 		t.Fatal(err)
+	}
+	for range 32 { // beyond the limit, for probes and scrapes
+		if _, err := get(web); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, addr := range []string{addr, web, gate} {
 		if _, err := get(addr); err == nil {

@@ -25,7 +25,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !d.config.Limits.Enter() {
+		if !d.config.Limits.EnterHTTP() {
 			c.Close()
 			d.refused.Warn(d.log, "too many connections; further ones are closed at once", "limit", d.config.Limits.MaxConnections())
 			continue

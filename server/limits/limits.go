@@ -34,13 +34,22 @@ func (b *Limits) MaxConnections() int {
 	return int(b.max)
 }
 
+// reserved is how many connections beyond the limit HTTP can have: probes and scrapes must be answered, above all
+// when clients have taken all others.
+const reserved = 32
+
 // Enter counts a connection until Leave is called. If the connection would exceed the limit,
 // it is not counted, and Enter returns false.
-func (b *Limits) Enter() bool {
+func (b *Limits) Enter() bool { return b.enter(0) }
+
+// EnterHTTP is Enter for a connection of a listener for HTTP.
+func (b *Limits) EnterHTTP() bool { return b.enter(reserved) }
+
+func (b *Limits) enter(more int64) bool {
 	if b == nil {
 		return true
 	}
-	if n := b.connections.Add(1); b.max > 0 && n > b.max {
+	if n := b.connections.Add(1); b.max > 0 && n > b.max+more {
 		b.connections.Add(-1)
 		return false
 	}

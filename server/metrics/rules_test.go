@@ -216,7 +216,7 @@ var (
 	matcher   = regexp.MustCompile(`^\s*([a-z_]+)\s*(?:=~|!~|!=|=)`)
 	values    = regexp.MustCompile(`(state|result)(?:=~|!~|!=|=)"([^"]*)"`)
 	words     = []string{
-		"sum", "max", "min", "count", "rate", "increase", "histogram_quantile", "and", "or", "unless", "by", "on", "without", "e",
+		"sum", "max", "min", "count", "rate", "increase", "histogram_quantile", "and", "or", "unless", "by", "on", "without", "offset", "e", "h",
 	}
 )
 
