@@ -19,7 +19,7 @@ final class Page
         $values = [];
         foreach (explode("\n", $page) as $line) {
             [$key, $value] = explode(':', rtrim($line, "\r"), 2) + [1 => null];
-            if ($value !== null) {
+            if ($value !== null && !str_starts_with($key, '-')) {
                 $values[$key] = self::value(ltrim($value));
             }
         }
