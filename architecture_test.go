@@ -62,6 +62,9 @@ var layers = [][]importRule{
 		{"server/schedule", "server/queue storage tube tube/cron"},
 		{"server/jobbatch", "server/queue storage tube"},
 	},
+	{ // what looks at the operations of the queue
+		{"server/tracing", "storage tube"},
+	},
 	{ // the sockets of sessions
 		{"server/netpoll", "protocol server/queue storage"},
 	},
@@ -81,7 +84,7 @@ var layers = [][]importRule{
 	{ // programs
 		{"cmd/redstalk", "protocol protocol/client protocol/migrate"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
-			"server/httpapi server/httpapi/console server/httpserve server/jobbatch server/limits server/metrics server/queue server/schedule server/upstream server/webhook " +
+			"server/httpapi server/httpapi/console server/httpserve server/jobbatch server/limits server/metrics server/queue server/schedule server/tracing server/upstream server/webhook " +
 			"storage storage/beanstalkd storage/embedded storage/redact storage/redis storage/redis/fsck storage/redis/schema tube"},
 	},
 }
@@ -103,6 +106,7 @@ var onlyHere = map[string][]string{
 	"github.com/prometheus/client_golang": {"redstalk/server/metrics"},
 	"go.yaml.in/yaml/v3":                  {"redstalk/cmd/redstalk", "redstalk/server/access"},
 	"golang.org/x/crypto":                 {"redstalk/server/access"},
+	"go.opentelemetry.io/otel":            {"redstalk/server/tracing"},
 	"gopkg.in/ini.v1":                     {"redstalk/server/gateway/ouqiang"},
 	"github.com/danielgtaylor/huma/v2":    {"redstalk/server/httpapi"},
 	"github.com/sony/gobreaker/v2":        {"redstalk/server/webhook"},

@@ -15,7 +15,7 @@ const (
 	// NotFound and Soon. For tube.LeaseHolder also → Result.Lease. With MaxBytes it is also
 	// NotFound if the body of that job has more bytes. With First it is the best job of the
 	// first of the tubes that has one and is not paused; else the best of all. With Info perhaps
-	// also → Job.
+	// also → Job. With Trace, and a job that has a trace, also → Result.Traced.
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as tube.Arrow.Sets
 	// says; for tube.Release, Bury and Park Args.Reason → for tube.ReserveJob and Seize ID, Body. If Holder is tube.LeaseHolder, Args.Lease is the

@@ -32,6 +32,7 @@ type Op struct {
 	State tube.State
 	Wait  bool // Take: the connection will wait for a wake-up if there is no job
 	Info  bool // Take: the stats of the job are wanted; a store can answer with them (Job). TubeStats: Limits are wanted
+	Trace bool // Take, and Move for tube.ReserveJob: Result.Traced is wanted
 	First bool // Take: of the first tube in Tubes that has a ready job, whatever its priority
 
 	Pri      uint32
@@ -106,6 +107,7 @@ type Answer struct {
 // Result is the part of an answer that only few kinds of operations set.
 type Result struct {
 	Lease  uint64
+	Traced *tube.JobStats // with Op.Trace, of a job with a trace; only what its put and the counters say
 	Policy *tube.Policy
 	Jobs   []tube.JobStats
 	Cursor string

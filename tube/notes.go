@@ -38,6 +38,9 @@ func (t *Tags) Notes() *Notes {
 	return &Notes{Meta: t.Meta, Trace: t.Trace, Reason: t.Reason, FailedAt: t.FailedAt}
 }
 
+// TraceOf returns the W3C trace context of the put of j; "" if there is none.
+func (m *Machine) TraceOf(j *Job) string { return m.metadataOf(j).AllNotes().Trace }
+
 // noteReason records why a delivery of j has failed.
 func (m *Machine) noteReason(now Instant, j *Job, reason string) {
 	f := m.changeMetadata(j)

@@ -134,6 +134,8 @@ func (s *settings) otherOptions() []*option {
 			help: "quote strings on stats pages, as beanstalkd 1.13 does"},
 		{name: "audit", value: "FILE", set: setNonEmpty(&s.auditPath),
 			help: "append a line of JSON for each administrative act to this file; opened again on\nSIGHUP"},
+		{name: "otlp", value: "URL", set: s.setOTLP,
+			help: "send spans of jobs with a trace to this OpenTelemetry collector, such as\nhttp://127.0.0.1:4318"},
 		{name: "log-format", value: "FORMAT", set: s.setLogFormat, initial: "text",
 			help: "format of the log on standard error: text or json"},
 		{short: 'V', name: "verbose", set: s.setVerbose,

@@ -224,10 +224,15 @@ func connectionsFor(descriptors uint64, pushes int) int {
 
 // serveStore serves the jobs of a store. The error that ends a listener comes from served.
 func (p *program) serveStore(ctx context.Context, l net.Listener, listeners httpListeners, pushes webhook.Config, store storage.Store, served chan error) error {
+	through, endTracing, err := p.openTracing()
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	defer endTracing()
 	old := p.newMigrator()
 	q := queue.New(store, queue.Config{
 		MaxJobSize: p.maxJobSize, Version: Version, NamedTubes: p.metrics.namedTubes(), Log: p.log, MayPush: p.mayPush(),
-		Wanted: old.wanted(),
+		Wanted: old.wanted(), Through: through,
 	})
 	p.runners = p.newRunners(q)
 	p.startPushing(q, pushes)
@@ -250,7 +255,6 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 	p.ready(l.Addr())
 	p.notify("READY=1")
 
-	var err error
 	for running := true; running; {
 		select {
 		case <-p.drain.changed:

@@ -11,6 +11,7 @@ import (
 
 	"redstalk/server/httpapi"
 	"redstalk/server/httpserve"
+	"redstalk/server/tracing"
 	"redstalk/storage/redis"
 	"redstalk/storage/redis/schema"
 )
@@ -189,6 +190,14 @@ func (s *settings) setGrace(v string) error {
 		return fmt.Errorf("%q is not a duration such as 5s or 500ms", v)
 	}
 	s.grace = d
+	return nil
+}
+
+func (s *settings) setOTLP(v string) error {
+	if err := tracing.CheckURL(v); err != nil {
+		return err
+	}
+	s.otlp = v
 	return nil
 }
 

@@ -30,6 +30,7 @@ type settings struct {
 	upstream     string // address of the old server whose jobs are migrated; "": none
 	upstreamRate float64
 	guards       guardSettings
+	otlp         string // base URL of the collector of spans; "": none
 	auditPath    string // of the file to which administrative acts are logged; "": none
 
 	check    bool              // print the configuration instead of serving

@@ -63,9 +63,9 @@ func (q *Queue) do(ctx context.Context, ops []storage.Op) ([]storage.Answer, err
 	done := make(chan struct{})
 	batch := &storage.Batch{Ops: slices.Clone(ops), Done: func() { close(done) }}
 	if ctx.Done() == nil {
-		q.store.Do(batch)
+		q.through.Do(batch)
 	} else {
-		go q.store.Do(batch) // this can take as long as the store likes
+		go q.through.Do(batch) // this can take as long as the store likes
 	}
 	select {
 	case <-done:
@@ -129,7 +129,7 @@ func (q *Queue) giveBack(ops []storage.Op) {
 	if len(moves) == 0 {
 		return
 	}
-	storage.DoWait(q.store, moves)
+	storage.DoWait(q.through, moves)
 	for i := range moves {
 		if err := moves[i].Answer.Err; err != nil && !errors.Is(err, storage.ErrClosed) {
 			q.config.Log.Warn("a job whose caller is gone is given back late", "job", moves[i].ID, "err", err)

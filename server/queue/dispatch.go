@@ -81,7 +81,7 @@ func (q *Queue) dispatcher() {
 		case <-q.lists.wakeDispatcher:
 		}
 		for b := q.NextDispatch(); b != nil; b = q.NextDispatch() {
-			storage.DoBatch(q.store, b)
+			storage.DoBatch(q.through, b)
 		}
 	}
 }

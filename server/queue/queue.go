@@ -32,6 +32,10 @@ type Config struct {
 	// Log receives messages for operators; nil means slog.Default.
 	Log *slog.Logger
 
+	// Through, if not nil, returns a store that passes all on to the store of the queue. Operations
+	// are submitted to it.
+	Through func(storage.Store) storage.Store
+
 	// Wanted, if not nil, is called with tubes for which somebody wants a job when the store has
 	// none. It must return quickly, must not call the queue, and must not keep the slice.
 	Wanted func(tubes []string)
@@ -48,6 +52,7 @@ type Queue struct {
 
 	config   Config
 	store    storage.Store
+	through  storage.Store    // to which operations are submitted: the store, or what Config.Through has returned
 	reporter storage.Reporter // the store, if it counts what it does
 	bodies   *body.Pool
 	lists    waitlists
@@ -78,8 +83,11 @@ func New(store storage.Store, config Config) *Queue {
 		config.Log = slog.Default()
 	}
 	q := &Queue{
-		config: config, store: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
+		config: config, store: store, through: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
 		bodies: body.NewPool(), schedulesDue: make(chan struct{}, 1), batchesDue: make(chan struct{}, 1),
+	}
+	if config.Through != nil {
+		q.through = config.Through(store)
 	}
 	q.reporter, _ = store.(storage.Reporter)
 	if q.reporter != nil && config.NamedTubes != 0 {
@@ -131,8 +139,8 @@ func (q *Queue) BatchesDue() <-chan struct{} { return q.batchesDue }
 // SchedulesDue receives when the store has schedules that are due, see storage.Listener.
 func (q *Queue) SchedulesDue() <-chan struct{} { return q.schedulesDue }
 
-// Store returns the queue's store, for a listener that submits batches itself.
-func (q *Queue) Store() storage.Store { return q.store }
+// Store returns the store for a listener that submits batches itself.
+func (q *Queue) Store() storage.Store { return q.through }
 
 // Bodies returns the pool for bodies of jobs that listeners put with Do.
 func (q *Queue) Bodies() *body.Pool { return q.bodies }

@@ -81,7 +81,7 @@ func (q *Queue) refTubes(tubes []string) (unref func()) {
 	counted := make(chan struct{})
 	count := func(delta int) {
 		for part := range slices.Chunk(tubes, maxTubesPerRef) {
-			storage.DoWait(q.store, []storage.Op{{Kind: storage.Ref, Tubes: part, Role: tube.Watching, Delta: delta}})
+			storage.DoWait(q.through, []storage.Op{{Kind: storage.Ref, Tubes: part, Role: tube.Watching, Delta: delta}})
 		}
 	}
 	go func() {

@@ -102,6 +102,7 @@ func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
 	op.Answer.NotFound = job == nil
 	if op.Move.Brings() {
 		e.answerJob(b, op, job)
+		e.answerTraced(now, op, job)
 	}
 }
 
@@ -153,6 +154,7 @@ func (e *Engine) take(now tube.Instant, b *storage.Batch, op *storage.Op) (done 
 		op.Answer.Soon = soon.Until(now)
 	}
 	e.answerLease(op, job)
+	e.answerTraced(now, op, job)
 	if op.Info && job != nil {
 		s, _ := e.machine.JobStats(now, job.ID)
 		op.Answer.Job = &s
@@ -299,6 +301,18 @@ func (e *Engine) answerLease(op *storage.Op, job *tube.Job) {
 	if op.Holder == tube.LeaseHolder && job != nil {
 		op.Answer.Result = &storage.Result{Lease: e.machine.Lease(job)}
 	}
+}
+
+// answerTraced adds the stats of a job with a trace to the answer, if they are wanted.
+func (e *Engine) answerTraced(now tube.Instant, op *storage.Op, job *tube.Job) {
+	if !op.Trace || job == nil || e.machine.TraceOf(job) == "" {
+		return
+	}
+	if op.Answer.Result == nil {
+		op.Answer.Result = &storage.Result{}
+	}
+	s, _ := e.machine.JobStats(now, job.ID)
+	op.Answer.Result.Traced = &s
 }
 
 // applyKeyOrPolicy carries out operations on keys and policies.

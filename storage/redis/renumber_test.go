@@ -113,6 +113,10 @@ func (r *renumbered) answer(done, to []storage.Op) {
 			a.Job = &job
 		}
 		if a.Result != nil {
+			if a.Result.Traced != nil {
+				job := r.shownJob(*a.Result.Traced)
+				a.Result.Traced = &job
+			}
 			for i := range a.Result.Jobs {
 				a.Result.Jobs[i] = r.shownJob(a.Result.Jobs[i])
 			}

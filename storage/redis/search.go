@@ -206,7 +206,7 @@ func (s *search) takeFrom(best int, second *head, out unitsByPartition) {
 	}
 	takes := make([]storage.Op, len(s.open))
 	for i, op := range s.open {
-		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: tubes, First: first, MaxBytes: op.MaxBytes}
+		takes[i] = storage.Op{Kind: storage.Take, Holder: op.Holder, Tubes: tubes, First: first, Trace: op.Trace, MaxBytes: op.MaxBytes}
 	}
 	u := &unit{since: s.trip.since, batch: &storage.Batch{Ops: takes}}
 	if !first {

@@ -138,9 +138,9 @@ func (p *partition) takeLease(r *reply, op *storage.Op, lease uint64) schema.Rec
 		return ""
 	}
 	job.tube = nameFor(op, job.tube)
-	p.noteDelivered(r, op, &job)
 	op.Answer.ID, op.Answer.Body = id, job.body
 	op.Answer.Result = &storage.Result{Lease: lease}
+	p.noteDelivered(r, op, &job)
 	return job.record
 }
 
@@ -266,6 +266,9 @@ func (p *partition) noteDelivered(r *reply, op *storage.Op, j *job) {
 	}
 	f := p.flow.of(j.tube)
 	f.Counts[tube.Reserves]++
+	if op.Trace && j.record != "" && j.record.HasMetadata() {
+		p.answerTraced(r, op, j.record)
+	}
 	switch {
 	case !j.cached.IsZero():
 		f.Waits.Observe(r.sent.Sub(j.cached))
@@ -274,6 +277,23 @@ func (p *partition) noteDelivered(r *reply, op *storage.Op, j *job) {
 			f.Waits.Observe(time.Duration(p.redisTime(r)-due(j.record)) * time.Millisecond)
 		}
 	}
+}
+
+// answerTraced adds the stats of a job with a trace to the answer.
+func (p *partition) answerTraced(r *reply, op *storage.Op, rec schema.Record) {
+	f, err := rec.Metadata()
+	if err != nil || f.AllNotes().Trace == "" { // fsck reports the first
+		return
+	}
+	if op.Answer.Result == nil {
+		op.Answer.Result = new(storage.Result)
+	}
+	s := &tube.JobStats{
+		ID: op.Answer.ID, State: tube.Reserved, Metadata: f,
+		Age: max(time.Duration(p.redisTime(r)-rec.CreatedMs())*time.Millisecond, 0),
+	}
+	addRecord(s, rec)
+	op.Answer.Result.Traced = s
 }
 
 // redisTime returns about when Redis has carried out a call, in ms.

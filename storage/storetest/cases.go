@@ -87,6 +87,7 @@ var cases = map[string]func(*harness){
 	"list: while changing":    testListWhileChanging,
 	"many: all three":         testMany,
 	"notes: meta":             testMeta,
+	"notes: traced":           testTraced,
 	"notes: reason":           testReason,
 	"notes: leased":           testReasonLeased,
 	"notes: TTR":              testReasonTTR,
