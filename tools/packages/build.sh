@@ -60,13 +60,13 @@ for ARCH in amd64 arm64; do
   mkdir "$STAGE"
   GOOS=linux GOARCH=$ARCH $GO build -ldflags "-s -w -buildid= -X main.Version=$VERSION" -o "$STAGE/" ./cmd/redstalk ./cmd/redstalkd
   GO=$GO GOOS=linux GOARCH=$ARCH "$STAGES/bin/notices" ./cmd/redstalk ./cmd/redstalkd >"$STAGE/NOTICES"
+  cp -R "$STAGES/doc" "$STAGES/share" "$STAGE/"
   cp "$native"/*.gz "$native"/redstalk.bash "$native"/redstalk.zsh "$native"/redstalk.fish "$STAGE/"
   for kind in deb rpm; do
     "$STAGES/bin/nfpm" package --config tools/packages/nfpm.yaml --packager $kind --target "$OUT/redstalk_${VERSION}_$ARCH.$kind" >"$STAGES/said" || { cat "$STAGES/said" >&2; exit 1; }
   done
   cp LICENSE tools/packages/redstalk.service tools/packages/redstalk@.service tools/packages/redstalk.socket tools/packages/redstalkd.env \
     tools/packages/sysusers.conf "$STAGE/"
-  cp -R "$STAGES/doc" "$STAGES/share" "$STAGE/"
   tar -C "$STAGES" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "redstalk-$VERSION-$ARCH" |
     gzip -n9 >"$OUT/redstalk_${VERSION}_$ARCH.tar.gz"
   rm -rf "$OUT/linux_$ARCH"
