@@ -108,7 +108,7 @@ func (b *batch) unchanged(before *batch) bool {
 }
 
 // settlements returns what is to be told the parts, to those that are not due before the others: whoever
-// is told last is due again if this server dies before that.
+// is told last is due again if this server dies before that. A part that is idle is only told to forget the batch.
 func (b *batch) settlements(v tube.Verdict) (others, due []*tube.Settlement) {
 	s := b.summary()
 	next, forget := b.next(v, &s)
@@ -118,11 +118,16 @@ func (b *batch) settlements(v tube.Verdict) (others, due []*tube.Settlement) {
 		switch {
 		case p.Due <= b.now:
 			due = append(due, settle)
-		case forget || p.Verdict != v || p.AfterHeld > 0 && v != tube.BatchOpen || p.AfterFailed > 0 && v == tube.BatchDone:
+		case forget || !b.idle(p) && p.Verdict != v || p.AfterHeld > 0 && v != tube.BatchOpen || p.AfterFailed > 0 && v == tube.BatchDone:
 			others = append(others, settle)
 		}
 	}
 	return others, due
+}
+
+// idle reports whether a part is not due, never had a member, and has no after-job. If it gets one, it is due.
+func (b *batch) idle(p *tube.JobBatch) bool {
+	return p.Due > b.now && p.Pending+p.Parked+p.Done+p.Gone+p.AfterHeld+p.AfterFailed == 0
 }
 
 // next returns when the batch is to be examined again though nothing has happened, and whether it is to
@@ -132,6 +137,9 @@ func (b *batch) next(v tube.Verdict, s *Summary) (at tube.Instant, forget bool) 
 	case ended(v), v == tube.BatchUnsealed:
 		since := tube.Instant(0)
 		for _, p := range b.parts {
+			if b.idle(p) {
+				continue
+			}
 			if p.Verdict != v {
 				return b.now.Plus(s.TTL), false
 			}

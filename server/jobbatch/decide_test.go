@@ -40,13 +40,28 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestOrder: parts that are due are told last, so that somebody else goes on if this server dies before that.
+// TestOrder: parts that are due are told last, so that somebody else goes on if this server dies before that. One that never had a job
+// of the batch is not told.
 func TestOrder(t *testing.T) {
-	b := &batch{of: 3, now: 1000, parts: []*tube.JobBatch{
-		{Part: 0, Sealed: true, Created: 1, Due: 1000}, {Part: 1, Sealed: true, Created: 1, Due: tube.Never}, {Part: 2, Sealed: true, Created: 1, Due: tube.Never, Verdict: tube.BatchDone},
+	b := &batch{of: 4, now: 1000, parts: []*tube.JobBatch{
+		{Part: 0, Sealed: true, Created: 1, Due: 1000}, {Part: 1, Sealed: true, Created: 1, Due: tube.Never, Done: 1},
+		{Part: 2, Sealed: true, Created: 1, Due: tube.Never, Done: 1, Verdict: tube.BatchDone}, {Part: 3, Sealed: true, Created: 1, Due: 2000},
 	}}
 	others, due := b.settlements(tube.BatchDone)
 	if len(others) != 1 || others[0].Part != 1 || len(due) != 1 || due[0].Part != 0 {
+		t.Errorf("others %v, due %v", others, due)
+	}
+}
+
+// TestForgottenEverywhere: parts that were never told the end of a batch forget it with the others.
+func TestForgottenEverywhere(t *testing.T) {
+	b := &batch{of: 3, now: 1000 + tube.Instant(time.Second), parts: []*tube.JobBatch{
+		{Part: 0, Sealed: true, TTL: time.Second, Due: 1000 + tube.Instant(time.Second), Verdict: tube.BatchDone, Since: 1000, Done: 1},
+		{Part: 1, Sealed: true, TTL: time.Second, Due: 3000 + tube.Instant(time.Second)},
+		{Part: 2, Sealed: true, TTL: time.Second, Due: tube.Never, Verdict: tube.BatchDone, Since: 990, Done: 1},
+	}}
+	others, due := b.settlements(tube.BatchDone)
+	if len(others) != 2 || len(due) != 1 || !others[0].Forget || !others[1].Forget || !due[0].Forget {
 		t.Errorf("others %v, due %v", others, due)
 	}
 }

@@ -42,7 +42,8 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// examineDue examines batches that are due, perhaps not all. It returns whether there were any.
+// examineDue examines batches that are due, perhaps not all. It returns whether there can be more; the store reports
+// those that have become due meanwhile.
 func (s *Service) examineDue(ctx context.Context) (more bool) {
 	due, err := s.queue.DueBatches(ctx, mostDue)
 	if err != nil {
@@ -63,7 +64,7 @@ func (s *Service) examineDue(ctx context.Context) (more bool) {
 		return true
 	}
 	s.settle(ctx, batches, verdicts)
-	return true
+	return len(due.Batches) >= mostDue
 }
 
 // namesOf returns the names of batches, each once.

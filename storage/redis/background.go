@@ -164,9 +164,11 @@ func (p *partition) readTick(r *reply) {
 		p.deadLetters.begin(p)
 	}
 	if r.found() {
+		p.background.schedulesDue.Store(true)
 		p.listener.SchedulesDue()
 	}
 	if r.found() {
+		p.background.batchesDue.Store(true)
 		p.listener.BatchesDue()
 	}
 	p.dropFlushed(r)

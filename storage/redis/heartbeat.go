@@ -110,6 +110,9 @@ func (k *clock) setRedisTime(redis int64) { k.said, k.at = redis, time.Now() }
 type background struct {
 	elsewhere atomic.Bool // another instance has something due, as of the last tick
 
+	// A tick has reported schedules or batches that are due, and nobody has asked for them since.
+	schedulesDue, batchesDue atomic.Bool
+
 	mu      sync.Mutex
 	running bool
 	beat    time.Time // when the last heartbeat was requested

@@ -97,7 +97,7 @@ func readMemberPuts(p *partition, r *reply, ops []*storage.Op) {
 func (p *partition) encodeJobBatches(c *call, u *unit, op *storage.Op) {
 	switch op.Kind {
 	case storage.SealBatch:
-		c.words("job-batches", "seal", op.Args.Name)
+		c.words("job-batches", "seal", op.Args.Name, boolArg(p.number == homeOf(op.Args.Name, p.of)))
 		c.expect((*partition).readFound, op)
 	case storage.GetBatch:
 		c.words("job-batches", "get", op.Args.Name)
@@ -116,6 +116,10 @@ func (p *partition) encodeJobBatches(c *call, u *unit, op *storage.Op) {
 		encodeSettleBatch(c, u, op)
 	}
 }
+
+// homeOf returns the partition of a batch that is sealed last, and in which it is examined then. Where the members are
+// does not depend on it.
+func homeOf(batch string, of int) int { return schema.PartitionOf(batch, of) }
 
 // readJobBatch reads a record; nil if it is broken: only fsck reports that.
 func (p *partition) readJobBatch(r *reply, name string) *tube.JobBatch {
@@ -372,6 +376,24 @@ func mergeBatches(op *storage.Op, a *storage.Answer) {
 		}
 	}
 	result.Cursor = end
+}
+
+// sealOthers returns the legs of a SealBatch that come first: to all partitions but the home of the batch.
+func (t *trip) sealOthers(op *storage.Op) []*leg {
+	t.next++
+	legs := t.everywhere(op)
+	t.next--
+	home := homeOf(op.Args.Name, len(t.store.parts))
+	return slices.Delete(legs, home, home+1)
+}
+
+// sealHome returns the leg that comes last, none if one of those has failed.
+func (t *trip) sealHome(op *storage.Op) []*leg {
+	t.next++
+	if op.Answer.Err != nil {
+		return nil
+	}
+	return []*leg{{partition: homeOf(op.Args.Name, len(t.store.parts)), ops: []storage.Op{*op}, from: []int{t.next - 1}}}
 }
 
 // sealFirst seals the batch of a CancelBatch in all partitions, if there is one, before its members are removed

@@ -22,7 +22,7 @@ type trip struct {
 	since time.Time
 	next  int // operation that is not under way yet
 
-	sealed bool // the next operation is a CancelBatch, and its batch is sealed
+	sealed bool // the next operation is a CancelBatch, and its batch is sealed; or a SealBatch that is done in all partitions but one
 
 	first int          // first operation of the legs
 	legs  []*leg       // under way
@@ -85,6 +85,10 @@ func (t *trip) advance(out unitsByPartition) {
 		case at == several && op.Kind == storage.CancelBatch && !t.sealed:
 			t.sealFirst(op)
 			return
+		case at == several && op.Kind == storage.SealBatch && !t.sealed:
+			t.sealed, t.legs = true, t.sealOthers(op)
+		case at == several && op.Kind == storage.SealBatch:
+			t.sealed, t.legs = false, t.sealHome(op)
 		case at == several && op.Kind != storage.Ref:
 			t.next++
 			t.sealed = false
@@ -271,9 +275,28 @@ func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 		}
 	}
 	if op.Kind == storage.DueSchedules || op.Kind == storage.DueBatches {
-		legs = t.working(legs)
+		legs = t.working(t.reported(op.Kind, legs))
 	}
 	return legs
+}
+
+// reported returns the legs to partitions that have reported something due since they were asked last, or all if none
+// has. A report that is lost so, or of which not all was returned, comes again with a tick.
+func (t *trip) reported(kind storage.Kind, legs []*leg) []*leg {
+	var reported []*leg
+	for _, l := range legs {
+		is := &t.store.parts[l.partition].background.batchesDue
+		if kind == storage.DueSchedules {
+			is = &t.store.parts[l.partition].background.schedulesDue
+		}
+		if is.Swap(false) {
+			reported = append(reported, l)
+		}
+	}
+	if len(reported) == 0 {
+		return legs
+	}
+	return reported
 }
 
 // startOf returns the answer of an operation to which those of all partitions are added.

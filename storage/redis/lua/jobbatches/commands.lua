@@ -33,13 +33,14 @@ end
 
 -- job-batches seal: says that a batch gets no more members
 --
--- ARGV    'job-batches', 'seal', name
+-- ARGV    'job-batches', 'seal', name, home
+--           home  1 in the home partition of the batch, which is sealed last, else 0
 -- Keys    writes job-batches, job-batch-names, -dues and -claims
 -- Answer  1
 function COMMANDS.seal(i)
-  seal((make(ARGV[i], 0)))
+  seal(make(ARGV[i], 0), ARGV[i + 1] == '1')
   answer(1)
-  return i + 1
+  return i + 2
 end
 
 -- job-batches get: returns a record, and its first after-jobs
@@ -142,7 +143,7 @@ function COMMANDS.cancel(i)
   local b, n = record_of(ARGV[i]), 0
   answer(b and 1 or 0)
   if not b then return i + 3 end
-  seal(b)
+  seal(b, true)
   local at = walk_members(b.name, ARGV[i + 1], tonumber(ARGV[i + 2]), function(j)
     locate(j, false)
     if j.state == 'reserved' or j.state == 'pending' then return end

@@ -87,10 +87,17 @@ local function changed(b)
   if b.sealed and b.pending == 0 then due_now(b) end
 end
 
-local function seal(b)
+-- seal seals a batch. In its home partition it is due then. In the others nothing need be done about a record without
+-- pending members before the home has the whole batch forgotten; it is due long after that, in case the home was lost.
+local function seal(b, is_home)
   if b.sealed then return end
   b.sealed, b.stamp = true, b.stamp + 1
-  due_now(b)
+  if is_home then
+    due_now(b)
+  elseif b.due > NOW then
+    set_due(b, b.created + 2 * (b.ttl > 0 and b.ttl or DEFAULT_TTL))
+  end
+  change(b)
 end
 
 -- add_members adds n jobs with consecutive numbers, of which key is the first, to the index of members.
