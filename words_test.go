@@ -38,6 +38,9 @@ func TestRetiredWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !mayHaveRetired(filepath.Base(path) + string(text)) {
+			continue
+		}
 		lines := strings.Split(string(text), "\n")
 		for i, line := range append([]string{filepath.Base(path)}, lines...) { // line 0 is the file's name
 			for _, found := range retired.FindAllString(line, -1) {
@@ -46,6 +49,18 @@ func TestRetiredWords(t *testing.T) {
 			}
 		}
 	}
+}
+
+// mayHaveRetired reports whether a text has the letters of a retired word. With -race the expression takes half a minute
+// for the whole tree.
+func mayHaveRetired(text string) bool {
+	text = strings.ToLower(text)
+	for word := range retiredWords {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestRetired checks what the expression matches.
