@@ -127,9 +127,9 @@ const (
 	// Args.To, MaxJobs → Count. It works in parts. State is tube.Ready, tube.Delayed or
 	// tube.Buried; with others, and to the same tube, nothing is moved. The jobs get new ids,
 	// in their order. Buried ones come after all that are buried in the new tube. Their
-	// counters begin at zero, but failures and deliveries go on. A key that is taken in the
-	// new tube is lost, and is free in the old tube at once. They keep all else. Never
-	// NotFound.
+	// counters begin at zero, but failures and deliveries go on, unless a dead letter comes
+	// back to where it was exhausted. A key that is taken in the new tube is lost, and is free
+	// in the old tube at once. They keep all else. Never NotFound.
 	MoveJobs
 	// Replay gives a job another chance that has failed for good: ID → nothing. A job that came
 	// to its tube as a dead letter goes back to the tube where it was exhausted, as by MoveJobs,

@@ -112,11 +112,20 @@ func (m *Machine) pendingJob(id uint64) *Job {
 	return nil
 }
 
+// DeadLetter returns the metadata of the dead letter of job id, which was exhausted in a tube and has the
+// metadata f. It has no own rules if that job is a dead letter itself: they are not for its new home.
+func (f *Metadata) DeadLetter(tube string, id uint64) Metadata {
+	return Metadata{
+		Key: f.Key, Group: f.Group, Batch: f.Batch, Rules: f.OwnRules(tube),
+		FromTube: tube, FromID: id, Notes: f.Notes, Occurrence: f.Occurrence,
+	}
+}
+
 // sendDeadLetter creates a copy of j in its dead-letter tube and removes j. The new job has the
-// body, priority, TTR, key, batch, notes and occurrence of j; it has no key if that key is taken there.
+// body, priority and TTR of j; it has no key if that of j is taken there.
 func (m *Machine) sendDeadLetter(now Instant, j *Job, body []byte, buf Buffer) {
-	from, to := m.tubeOf(j).name, m.metadataOf(j).PendingDead
-	metadata := Metadata{Key: m.keyOf(j), Group: m.groupOf(j), Batch: m.batchNameOf(j), FromTube: from, FromID: j.ID, Notes: m.metadataOf(j).Notes, Occurrence: m.metadataOf(j).Occurrence}
+	f := m.allMetadata(j)
+	to, metadata := f.PendingDead, f.DeadLetter(m.tubeOf(j).name, j.ID)
 	if m.ByKey(to, metadata.Key) != nil {
 		metadata.Key = ""
 	}

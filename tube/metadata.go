@@ -9,7 +9,7 @@ import (
 type Metadata struct {
 	Key   string
 	Group string
-	Rules
+	Rules // those of its put, see OwnRules
 
 	// FailuresBefore and DeliveriesBefore are subtracted from the counters: the failures
 	// and deliveries before the job was parked and kicked, which no longer count. After a
@@ -153,5 +153,6 @@ func (f *Metadata) zero() bool {
 
 // rulesOf returns the rules that apply to j: its own, completed by those of its tube.
 func (m *Machine) rulesOf(j *Job) Rules {
-	return m.metadataOf(j).Rules.Over(m.policyOfTube(m.tubeOf(j)))
+	t := m.tubeOf(j)
+	return m.metadataOf(j).OwnRules(t.name).Over(m.policyOfTube(t))
 }

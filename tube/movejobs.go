@@ -24,7 +24,7 @@ func (m *Machine) CountIn(tube string, s State) int {
 
 // MoveTo creates a copy of j in another tube, and removes j. j must not be reserved, and its
 // body must be in memory. The new job has the same state, due time and all else, with three
-// exceptions. Its counters begin at zero, while its failures and deliveries go on. If it is
+// exceptions. Its counters begin at zero, see Metadata.Move. If it is
 // buried, it comes after all other buried jobs of the tube. If another job of the tube has its
 // key, it has no key. In the old tube the key of j stays taken as if j had been deleted.
 func (m *Machine) MoveTo(now Instant, j *Job, to string) {
@@ -70,8 +70,6 @@ func (m *Machine) movedMetadata(j *Job, to string) Metadata {
 	if m.ByKey(to, f.Key) != nil {
 		f.Key = ""
 	}
-	f.FailuresBefore -= j.counters.Failures()
-	f.DeliveriesBefore -= j.counters.Deliveries()
-	f.LeaveHome(m.tubeOf(j).name)
+	f.Move(m.tubeOf(j).name, to, &j.counters)
 	return f
 }

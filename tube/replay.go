@@ -23,19 +23,35 @@ func (f *Metadata) home(tube string) string {
 	return f.FromTube
 }
 
-// LeaveHome makes the metadata of a job that leaves a tube forget that it was a dead letter, if it was
-// exhausted in that tube and has come back. Else it would be a dead letter again in any other tube.
-func (f *Metadata) LeaveHome(tube string) {
-	if f.FromTube == tube {
-		f.FromTube, f.FromID = "", 0
+// OwnRules returns those of its own rules that apply to a job in a tube: none of a dead letter. It keeps
+// them for when it is back.
+func (f *Metadata) OwnRules(tube string) Rules {
+	if f.home(tube) != "" {
+		return Rules{}
 	}
+	return f.Rules
 }
 
-// SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is
-// ready, and its failures and deliveries count from zero.
+// Move changes the metadata of a job that has these counters and is moved from one tube to another. There
+// its counters begin at zero, while its failures and deliveries go on; those of a dead letter that is
+// moved home begin at zero. A job that has been at home and leaves is no dead letter any more: else it
+// would be one in any other tube.
+func (f *Metadata) Move(from, to string, c *Counters) {
+	switch f.FromTube {
+	case to:
+		f.FailuresBefore, f.DeliveriesBefore = 0, 0
+		return
+	case from:
+		f.FromTube, f.FromID = "", 0
+	}
+	f.FailuresBefore -= c.Failures()
+	f.DeliveriesBefore -= c.Deliveries()
+}
+
+// SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is ready.
 func (m *Machine) SendBack(now Instant, j *Job) {
 	metadata := m.movedMetadata(j, m.Home(j))
-	metadata.Parked, metadata.FailuresBefore, metadata.DeliveriesBefore = NotParked, 0, 0
+	metadata.Parked = NotParked
 	m.replaceBy(now, j, metadata.FromTube, metadata, func(back *Job) {
 		back.dueSince(now)
 		m.enqueue(back, Ready, int64(back.pri))

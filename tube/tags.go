@@ -103,7 +103,7 @@ func (r *Rules) empty() bool {
 // OnlyGroup reports whether t says that the job is in a group, and nothing else.
 func (t *Tags) OnlyGroup() bool {
 	return t.Group != "" && t.Key == "" && !t.HasDelay && !t.HasAt && t.OnDuplicate == NotSaid && t.Expire == NoLifetime && t.ExpiresAt == 0 &&
-		t.Rules.empty() && t.Meta == nil && t.Trace == "" && t.Reason == "" && t.Batch == "" && t.After == ""
+		t.Rules.empty() && t.Meta == nil && t.Trace == "" && t.Reason == "" && t.Batch == "" && t.After == "" && t.Occurrence == nil
 }
 
 // Policy is what applies to the jobs of a tube that do not say otherwise, and the tube's

@@ -46,8 +46,25 @@ func TestFeatures(t *testing.T) {
 		a.want(204, "POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s", job.ID, job.Lease), "")
 		dead := a.reserve("tube=morgue&wait=60s")
 		info := decode[JobInfo](t, a.want(200, "GET", fmt.Sprintf("/v1/jobs/%d", dead[0].ID), ""))
-		if info.FromTube != "source" || info.FromID != job.ID || info.Key != "k" {
+		if info.FromTube != "source" || info.FromID != job.ID || info.Key != "k" || info.Max != 0 || info.Dead != "" {
 			t.Errorf("%+v", info)
+		}
+		if own := info.AfterReplay; own == nil || *own.Max != 1 || *own.Dead != "morgue" {
+			t.Errorf("after a replay: %+v", own)
+		}
+		a.want(204, "POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s", dead[0].ID, dead[0].Lease), "")
+	})
+	t.Run("moved from there", func(t *testing.T) {
+		for _, to := range []string{"source", "elsewhere"} {
+			dead := a.reserve("tube=morgue&wait=60s")[0]
+			a.want(204, "POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s", dead.ID, dead.Lease), "")
+			a.want(200, "POST", "/v1/jobs/actions", fmt.Sprintf(`{"action":"move","ids":[%d],"to":%q}`, dead.ID, to))
+			job := a.reserve("tube=" + to)[0]
+			info := decode[JobInfo](t, a.want(200, "GET", fmt.Sprintf("/v1/jobs/%d", job.ID), ""))
+			if home := to == "source"; info.FromTube != "" || info.AfterReplay != nil || (info.Max == 1) != home || (info.Dead == "morgue") != home {
+				t.Errorf("moved to %s: %+v", to, info)
+			}
+			a.want(204, "POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s", job.ID, job.Lease), "") // at home it is exhausted again
 		}
 	})
 	t.Run("consumers of topics", a.consumers)

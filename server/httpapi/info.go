@@ -52,6 +52,8 @@ type JobInfo struct {
 	After    string `json:"after,omitempty" doc:"the batch after which it runs"`
 	AfterAll string `json:"after_all,omitempty" doc:"the batch after which it runs, even if members are parked or gone"`
 
+	AfterReplay *RuleOptions `json:"after_replay,omitempty" doc:"for a job in a dead-letter tube: its rules when it is back"`
+
 	NotesInfo
 	Excerpt string `json:"excerpt,omitempty" doc:"a part of the body, if requested"`
 }
@@ -101,6 +103,10 @@ func infoOf(s *tube.JobStats) JobInfo {
 		Failures: f.Failures(&s.Counters), Deliveries: f.Deliveries(&s.Counters),
 		Leased: s.Leased, Key: f.Key, Group: f.Group, Held: s.Held.String(), Max: s.Rules.Max, Dead: s.Rules.Dead, Parked: f.Parked.String(),
 		FromTube: f.FromTube, FromID: f.FromID, NotesInfo: notesOf(f), Retry: retriesOf(&s.Rules), Jitter: s.Rules.Percent(),
+	}
+	if s.Home() != "" {
+		own := ruleOptionsOf(&f.Rules, tube.NoLifetime)
+		info.AfterReplay = &own
 	}
 	if info.Batch = f.Batch; f.AfterAll {
 		info.AfterAll = f.After

@@ -289,7 +289,9 @@ func (svc *service) putCopy(ctx context.Context, s *tube.JobStats, body []byte, 
 	op := storage.Op{Kind: storage.Put, Tube: to, Pri: s.Pri, TTR: s.TTR, Body: body}
 	tags := new(tube.Tags)
 	if s.Metadata != nil {
-		tags.Rules = s.Metadata.Rules
+		if home := s.Home(); home == "" || home == to { // else they do not apply
+			tags.Rules = s.Metadata.Rules
+		}
 		tags.Group, tags.Occurrence = s.Metadata.Group, s.Metadata.Occurrence
 		if tags.Key = s.Metadata.Key; tags.Key != "" {
 			tags.OnDuplicate = tube.Fail

@@ -212,7 +212,9 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 		c.addStaged(l.movedRecord())
 	} else {
 		op := storage.Op{Tube: l.to, Pri: l.job.pri, TTR: uint32(l.job.ttr.Seconds()), Body: l.job.body}
-		c.addRecordWith(&op, &tube.Metadata{Key: l.key, FromTube: l.job.tube, FromID: l.id, Group: l.metadata.Group, Occurrence: l.metadata.Occurrence, Notes: l.metadata.Notes, Batch: l.metadata.Batch})
+		metadata := l.metadata.DeadLetter(l.job.tube, l.id)
+		metadata.Key = l.key
+		c.addRecordWith(&op, &metadata)
 	}
 	c.puts++
 	c.bytes += len(l.job.body)
@@ -268,9 +270,7 @@ func (l *deadLetter) movedRecord() stagedRecord {
 	rec, f := l.job.record, *l.metadata
 	counters := rec.Counters()
 	f.Key = l.key
-	f.LeaveHome(l.job.tube)
-	f.FailuresBefore -= counters.Failures()
-	f.DeliveriesBefore -= counters.Deliveries()
+	f.Move(l.job.tube, l.to, &counters)
 	head := append([]byte(rec[:schema.CountersAt]), make([]byte, schema.NameLengthAt-schema.CountersAt)...)
 	head = append(append(head, byte(len(l.to))), l.to...)
 	head[schema.LetterAt] = schema.Letter(schema.StateOf(l.state))

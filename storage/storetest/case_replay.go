@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"reflect"
+	"strings"
 	"time"
 
 	"redstalk/storage"
@@ -25,7 +27,7 @@ func (b *harness) replay(id uint64) bool {
 // returns its ids in both tubes.
 func (b *harness) exhaust(tags tube.Tags, body string) (id, dead uint64) {
 	b.Helper()
-	tags.Rules = tube.Rules{Max: 1, Dead: "morgue", KeyTTL: tags.KeyTTL, HasKeyTTL: tags.HasKeyTTL}
+	tags.Max, tags.Dead = 1, "morgue"
 	id = b.do(storage.Op{Kind: storage.Put, Tube: "t", Pri: 10, TTR: 77, Body: []byte(body), Args: &storage.Args{Tags: &tags}}).ID
 	b.must(tube.ReserveJob, 1, id)
 	b.must(tube.Release, 1, id)
@@ -125,4 +127,135 @@ func testReplayKeys(b *harness) {
 	if b.peekKey("t", "k").NotFound {
 		b.Error("a tombstone has taken the key of the job that came back")
 	}
+}
+
+// wantOwnRules checks the rules that a job was put with, and the rules that apply to it.
+func (b *harness) wantOwnRules(what string, id uint64, own, apply tube.Rules) {
+	b.Helper()
+	if s := b.job(id); s.Metadata == nil || !reflect.DeepEqual(s.Metadata.Rules, own) || !reflect.DeepEqual(s.Rules, apply) {
+		b.Fatalf("%s: %+v, with metadata %+v", what, s, s.Metadata)
+	}
+}
+
+// failThere lets job id, which is not reserved, fail twice more than its own rules allow. They must not apply.
+func (b *harness) failThere(id uint64, apply tube.Rules) {
+	b.Helper()
+	own := b.job(id).Metadata.Rules
+	for range 3 {
+		b.must(tube.ReserveJob, 1, id)
+		b.must(tube.Release, 1, id)
+	}
+	b.wantRetries("a dead letter that fails", id, tube.Ready, tube.NotParked, 3, 3)
+	b.wantOwnRules("a dead letter that fails", id, own, apply)
+}
+
+// testReplayRules: the own rules of a job do not apply while it is a dead letter, and apply again when it
+// has been sent back.
+func testReplayRules(b *harness) {
+	b.ref(tube.Using, 1, "t", "morgue", "u")
+	waits := []time.Duration{0, 250 * time.Millisecond}
+	for _, rules := range []tube.Rules{
+		{Retry: waits, KeyTTL: 100 * time.Second, HasKeyTTL: true},
+		{Retry: []time.Duration{time.Second, time.Hour}, Doubled: 7, Jitter: tube.JitterOf(3), OnExpire: tube.ExpirePark},
+		{},
+	} {
+		for _, tags := range []tube.Tags{{}, {Key: "k", Group: "g", Batch: "x", Meta: someMeta()}} {
+			body := strings.Repeat("x", 20_000*len(tags.Key))
+			tags.Rules = rules
+			_, dead := b.exhaust(tags, body)
+			rules.Max, rules.Dead = 1, "morgue"
+			b.wantOwnRules("a dead letter", dead, rules, tube.Rules{})
+			b.failThere(dead, tube.Rules{})
+			b.replay(dead)
+			back := b.head("t", tube.Ready)
+			b.wantOwnRules("sent back", back, rules, rules)
+			b.wantRetries("sent back", back, tube.Ready, tube.NotParked, 0, 0)
+			b.must(tube.ReserveJob, 1, back)
+			b.must(tube.Release, 1, back)
+			b.awaitSent(back)
+			dead = b.head("morgue", tube.Ready)
+			b.wantOwnRules("a dead letter once more", dead, rules, tube.Rules{})
+			if a := b.do(storage.Op{Kind: storage.Peek, ID: dead}); string(a.Body) != body || b.job(dead).Metadata.Key != tags.Key {
+				b.Errorf("a dead letter once more: %+v with %d bytes", b.job(dead).Metadata, len(a.Body))
+			}
+			b.must(tube.Delete, 1, dead)
+			b.flush("t", tube.Gone)
+			b.advance(101 * time.Second) // the end of the tombstone
+		}
+	}
+}
+
+// testReplayCircle: a job that is replayed has all its retries again, and then becomes a dead letter again.
+func testReplayCircle(b *harness) {
+	rules := tube.Rules{Retry: []time.Duration{0, 0}, Dead: "morgue"}
+	id := b.putNew("t", tube.Tags{Rules: rules})
+	for range 3 {
+		for failures := range uint32(3) {
+			b.wantRetries("at home", id, tube.Ready, tube.NotParked, failures, failures)
+			b.must(tube.ReserveJob, 1, id)
+			b.must(tube.Release, 1, id)
+		}
+		b.awaitSent(id)
+		dead := b.head("morgue", tube.Ready)
+		b.must(tube.ReserveJob, 1, dead)
+		b.giveBack(1)
+		b.must(tube.ReserveJob, 1, dead)
+		b.must(tube.Release, 1, dead)
+		b.replay(dead)
+		id = b.head("t", tube.Ready)
+	}
+}
+
+// testReplayByMoves: a dead letter has its own rules again after each way home, and nowhere else.
+func testReplayByMoves(b *harness) {
+	rules := tube.Rules{Max: 1, Dead: "morgue"}
+	_, dead := b.exhaust(tube.Tags{}, "body")
+	b.failThere(dead, tube.Rules{})
+	b.moveJobs("morgue", tube.Ready, "u", 1)
+	moved := b.head("u", tube.Ready)
+	b.wantOwnRules("moved elsewhere", moved, rules, tube.Rules{})
+	b.wantRetries("moved elsewhere", moved, tube.Ready, tube.NotParked, 3, 3)
+	b.moveJobs("u", tube.Ready, "t", 1)
+	back := b.head("t", tube.Ready)
+	b.wantOwnRules("moved home", back, rules, rules)
+	b.wantRetries("moved home", back, tube.Ready, tube.NotParked, 0, 0)
+	b.moveJobs("t", tube.Ready, "u", 1) // it is no dead letter any more
+	moved = b.head("u", tube.Ready)
+	b.wantOwnRules("moved from home", moved, rules, rules)
+	b.must(tube.Delete, 1, moved)
+
+	_, dead = b.exhaust(tube.Tags{}, "body")
+	b.setPolicy("morgue", &tube.Policy{Rules: tube.Rules{Retry: []time.Duration{0}}})
+	b.must(tube.ReserveJob, 1, dead)
+	b.must(tube.Release, 1, dead)
+	b.must(tube.ReserveJob, 1, dead)
+	b.must(tube.Release, 1, dead)
+	b.wantRetries("by the policy of the dead-letter tube", dead, tube.Buried, tube.ParkedRetries, 2, 2)
+	b.moveJobs("morgue", tube.Buried, "t", 1)
+	back = b.head("t", tube.Buried)
+	b.wantRetries("moved home while it is parked", back, tube.Buried, tube.ParkedRetries, 0, 0)
+	b.must(tube.KickJob, 1, back)
+	b.wantOwnRules("kicked at home", back, rules, rules)
+	b.must(tube.Delete, 1, back)
+}
+
+// testReplayChain: a dead letter that becomes a dead letter again, by the policy of its tube, has no rules of
+// its own any more.
+func testReplayChain(b *harness) {
+	policy := tube.Rules{Max: 1, Dead: "graves"}
+	b.setPolicy("morgue", &tube.Policy{Rules: policy})
+	_, dead := b.exhaust(tube.Tags{}, "body")
+	b.wantOwnRules("the policy of its tube", dead, tube.Rules{Max: 1, Dead: "morgue"}, policy)
+	b.must(tube.ReserveJob, 1, dead)
+	b.must(tube.Release, 1, dead)
+	b.awaitSent(dead)
+	last := b.head("graves", tube.Ready)
+	if s := b.job(last); s.Metadata == nil || s.Metadata.FromTube != "morgue" || s.Metadata.FromID != dead {
+		b.Errorf("the dead letter of a dead letter: %+v, %+v", s, s.Metadata)
+	}
+	b.wantOwnRules("the dead letter of a dead letter", last, tube.Rules{}, tube.Rules{})
+	b.replay(last)
+	back := b.head("morgue", tube.Ready)
+	b.wantOwnRules("sent back to a dead-letter tube", back, tube.Rules{}, policy)
+	b.must(tube.Delete, 1, back)
 }

@@ -162,11 +162,11 @@ func testDeadLetters(b *harness) {
 		b.Fatalf("in the dead-letter tube there is job %d with %q", a.ID, a.Body)
 	}
 	s := b.job(a.ID)
-	want := tube.Metadata{Key: "k", FromTube: "t", FromID: id}
+	want := tube.Metadata{Key: "k", Rules: rules, FromTube: "t", FromID: id}
 	if s.Tube != "morgue" || s.State != tube.Ready || s.Pri != 33 || s.TTR != 77 || s.Delay != 0 || s.Counters != (tube.Counters{}) {
 		b.Errorf("the dead letter: %+v", s)
 	}
-	if s.Metadata.Key != want.Key || s.Metadata.FromTube != want.FromTube || s.Metadata.FromID != id || s.Metadata.Max != 0 || s.Metadata.Parked != tube.NotParked {
+	if !reflect.DeepEqual(*s.Metadata, want) {
 		b.Errorf("its metadata: %+v", s.Metadata)
 	}
 	b.wantPut("t", tube.Tags{Key: "k"}, tube.PutExisting, id, tube.Gone)

@@ -586,6 +586,9 @@ func testOccurrence(b *harness) {
 	b.must(tube.Bury, 1, id)
 	b.must(tube.KickJob, 1, id)
 	b.wantOccurrence("kicked", id, "(elsewhere)", 1)
+	for _, tags := range []tube.Tags{{Group: "g", Occurrence: only.Occurrence}, {Batch: "x", Occurrence: only.Occurrence}} {
+		b.wantOccurrence("a copy in a group or a batch", b.putNew("t", tags), "(elsewhere)", 1)
+	}
 	b.wantOccurrence("of no schedule", b.putNew("t", tube.Tags{Key: "k"}), "", 0)
 }
 

@@ -90,12 +90,13 @@ func sameJob(got, want tube.JobStats, maxDiff time.Duration) bool {
 	return same && reflect.DeepEqual(got, want)
 }
 
-// expiresIn returns how long it is until a job expires, 0 if it does not.
+// expiresIn returns how long it is until a job expires, 0 if it does not or its time is over: since when is
+// not compared, because over a long history the two clocks drift apart.
 func expiresIn(s *tube.JobStats) time.Duration {
 	if s.Metadata == nil || s.Metadata.Expires == 0 {
 		return 0
 	}
-	return s.ExpiresIn()
+	return max(s.ExpiresIn(), 0)
 }
 
 // compareMetadata makes the metadata of two jobs comparable. Empty metadata is removed. The token

@@ -84,7 +84,7 @@ func (m *Model) done(j *modelJob) {
 
 // isParked reports whether a member is parked.
 func (j *modelJob) isParked() bool {
-	return j.state == tube.Buried || j.metadata.FromTube != "" && j.metadata.FromTube != j.tube.name
+	return j.state == tube.Buried || j.isDeadLetter()
 }
 
 // countMembers counts the members of a batch that are parked, or those that are not.

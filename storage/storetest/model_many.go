@@ -47,6 +47,9 @@ func (m *Model) moveTo(j *modelJob, to string) {
 	}
 	moved.metadata.FailuresBefore -= j.counters[tube.Releases] + j.counters[tube.Timeouts]
 	moved.metadata.DeliveriesBefore -= j.counters[tube.Reserves]
+	if j.isDeadLetter() && j.metadata.FromTube == to {
+		moved.metadata.FailuresBefore, moved.metadata.DeliveriesBefore = 0, 0
+	}
 	if m.keyed(to, j.metadata.Key) != moved {
 		moved.metadata.Key = ""
 	} else {

@@ -21,10 +21,18 @@ type modelTombstone struct {
 	until time.Duration
 }
 
-// rules returns the rules that apply to a job: what it was put with, completed by the present
-// policy of its tube.
+// isDeadLetter reports whether a job is one that has not come home.
+func (j *modelJob) isDeadLetter() bool {
+	return j.metadata.FromTube != "" && j.metadata.FromTube != j.tube.name
+}
+
+// rules returns the rules that apply to a job: what it was put with, unless it is a dead letter, completed
+// by the present policy of its tube.
 func (m *Model) rules(j *modelJob) tube.Rules {
 	r := j.metadata.Rules
+	if j.isDeadLetter() {
+		r = tube.Rules{}
+	}
 	for _, p := range m.policiesOf(j.tube.name) {
 		r = completed(r, p)
 	}
@@ -303,6 +311,9 @@ func (m *Model) sendPending() {
 		op := &storage.Op{Tube: m.rules(j).Dead, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)}
 		dead := m.put(op)
 		dead.metadata = tube.Metadata{Group: j.metadata.Group, FromTube: j.tube.name, FromID: j.id, Notes: j.metadata.Notes, Occurrence: j.metadata.Occurrence, Batch: j.metadata.Batch}
+		if !j.isDeadLetter() {
+			dead.metadata.Rules = j.metadata.Rules
+		}
 		j.metadata.Batch = ""
 		dead.origKey = j.metadata.Key
 		if m.learns {
@@ -368,11 +379,9 @@ func (m *Model) replay(op *storage.Op) {
 	switch {
 	case j == nil || j.state == tube.Reserved:
 		op.Answer.NotFound = true
-	case j.metadata.FromTube != "" && j.metadata.FromTube != j.tube.name:
+	case j.isDeadLetter():
 		j.leaveAfter()
 		j.state, j.metadata.Parked = tube.Ready, tube.NotParked
-		j.metadata.FailuresBefore = j.counters[tube.Releases] + j.counters[tube.Timeouts]
-		j.metadata.DeliveriesBefore = j.counters[tube.Reserves]
 		m.moveTo(j, j.metadata.FromTube)
 		if m.learns {
 			m.left = append(m.left, j.id)

@@ -85,7 +85,8 @@ func (m *Model) Reopen(keepsTubes bool) {
 	if !keepsTubes {
 		m.reopenTubes()
 	}
-	for _, j := range slices.Clone(m.jobs) {
+	byID := func(a, b *modelJob) int { return cmp.Compare(a.id, b.id) } // the ids of dead letters can be in another order, see idLearner
+	for _, j := range slices.SortedFunc(slices.Values(m.jobs), byID) {
 		if j.state == tube.Reserved && j.holder != tube.LeaseHolder {
 			m.endDelivery(j, false, 0)
 		}

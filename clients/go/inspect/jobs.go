@@ -127,8 +127,8 @@ func (in *Inspector) SetPriority(ctx context.Context, id uint64, priority uint32
 }
 
 // Replay gives a job that has failed for good another chance: a dead letter goes back to the tube that it came from, where it
-// gets a new id, and a buried job is kicked. Its failures and deliveries count from zero. A job that is neither is a
-// [client.ErrNotFound].
+// gets a new id, and a buried job is kicked. Its failures and deliveries count from zero, by the same rules as after the put. A
+// job that is neither is a [client.ErrNotFound].
 func (in *Inspector) Replay(ctx context.Context, id uint64) error {
 	_, err := in.change(ctx, "REPLAYED", client.Command{Line: fmt.Sprintf("replay-job %d", id), Needs: client.Replay})
 	return err

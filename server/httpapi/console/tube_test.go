@@ -185,6 +185,25 @@ func TestEditAndRequeue(t *testing.T) {
 		if got := s.tube("lost"); got.Ready != 1 {
 			t.Errorf("tube %+v", got)
 		}
+		s.put("source", terms{"retry": []string{"0s", "1s"}, "jitter": 7, "max": 1, "dead": "morgue", "body": "letter"})
+		for _, action := range []string{"replay", "requeue"} { // what the job was put with applies again
+			s.apply(s.reserve("source", 1), "release")
+			s.awaitTube("morgue", 1, 0, 0, 0)
+			letter := s.jobs("morgue", "ready")[0].ID
+			if action == "replay" {
+				s.call("POST", fmt.Sprintf("/v1/jobs/%d/replay", letter), nil, nil)
+				continue
+			}
+			b.goTo(fmt.Sprint("#/job/", letter))
+			b.dialog("job")
+			b.awaitText("retry delays 0s, 1s · delays spread by 7 % · at most 1 delivery · dead-letter tube morgue")
+			b.clickAction("edit")
+			b.ready("put")
+			b.clickAction("put")
+			b.awaitMessage("is deleted.")
+		}
+		s.apply(s.reserve("source", 1), "release")
+		s.awaitTube("morgue", 1, 0, 0, 0)
 	})
 }
 

@@ -3,6 +3,7 @@ import { make, number, span, ago, both, bytes, plural, note, attempt, ask, butto
 import { call, tubes, may, mayOn, readRights, tubePage, jobPage, groupPage, schedulePage, batchPage, workersPage } from "./api.js";
 import { bodyView } from "./body.js";
 import { copyToPut } from "./put.js";
+import { policyText } from "./policy.js";
 
 // isLetter returns whether a job came to its tube as a dead letter.
 export const isLetter = job => !!job.from_tube && job.from_tube !== job.tube;
@@ -173,7 +174,7 @@ export function properties(job) {
     job.due_ms !== 0 && [job.state === "reserved" ? "TTR ends in" : "Due in", both(span(job.due_ms), Date.now() + job.due_ms)], job.state !== "delayed" && job.delay > 0 && ["Delay", span(job.delay * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
     job.schedule && ["Schedule", both(make("a", { href: schedulePage(job.schedule) }, job.schedule), job.nominal_ms)], job.batch && ["Batch", make("a", { href: batchPage(job.batch) }, job.batch)], (job.after ?? job.after_all) && [job.after ? "After the batch" : "After the end of the batch", make("a", { href: batchPage(job.after ?? job.after_all) }, job.after ?? job.after_all)],
     job.key && ["Key", job.key], job.group && ["Group", make("a", { href: groupPage(job.tube, job.group) }, job.group)], job.retry && ["Retry delays", [job.retry].flat().join(", ") + (job.jitter ? `, spread by ${job.jitter} %` : "")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],
-    job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], holder(job) && ["Held by", holder(job)],
+    job.dead && ["Dead-letter tube", make("a", { href: tubePage(job.dead) }, job.dead)], job.from_tube && ["From", make("span", {}, make("a", { href: tubePage(job.from_tube) }, job.from_tube), `, job ${job.from_id}`)], job.after_replay && ["After a replay", policyText(job.after_replay) || "as its tube says"], holder(job) && ["Held by", holder(job)],
     expiry(job), job.reason && ["Reason", job.reason], job.failed_ms && ["Failed", ago(job.failed_ms)],
     ["Reserved", times(job.reserves)], ["Timed out", times(job.timeouts)], ["Released", times(job.releases)], ["Buried", times(job.buries)], ["Kicked", times(job.kicks)], ["Failures", number(job.failures)], ["Deliveries", number(job.deliveries)],
     job.trace && ["Trace context", job.trace], ...Object.entries(job.meta ?? {}).map(([name, value]) => ["Header " + name, value])];

@@ -21,10 +21,11 @@ const metaOf = text => Object.fromEntries(text.split("\n").filter(line => line.t
 // a dead letter goes back to the tube that it came from.
 export function copyToPut(job, replace = false) {
   const text = typeof job.body === "string", tube = replace && job.from_tube || job.tube;
+  const rules = tube === job.tube ? job : job.after_replay;
   replaced = replace ? job : null;
   copied = {
     tube, on_duplicate: replace && job.key ? "replace" : "", encoding: text ? "text" : "base64", body: text ? job.body : job.body_base64 ?? "", priority: job.priority, ttr: job.ttr + "s", delay: "0",
-    key: job.key ?? "", group: job.group ?? "", batch: "", after: "", after_all: "", retry: [job.retry ?? []].flat().join(", "), jitter: job.jitter ?? "", max: job.max ?? "", dead: job.dead ?? "",
+    key: job.key ?? "", group: job.group ?? "", batch: "", after: "", after_all: "", key_ttl: rules.key_ttl ?? "", retry: [rules.retry ?? []].flat().join(", "), jitter: rules.jitter ?? "", max: rules.max ?? "", dead: rules.dead ?? "",
     trace: job.trace ?? "", meta: metaText(job.meta ?? {}),
   };
   location.hash = "#/put/" + encodeURIComponent(tube);

@@ -24,9 +24,15 @@ local function leave_queue(tube, state, member, score, n)
   end
 end
 
--- start_again makes a job count from zero that has failed for good.
+-- count_again makes the failures and deliveries of a job count from zero.
+local function count_again(j, f)
+  f.failures_before, f.deliveries_before = (j.releases + j.timeouts) % 4294967296, j.reserves
+end
+
+-- start_again does that with a job that has failed for good.
 local function start_again(j, f)
-  f.parked, f.failures_before, f.deliveries_before = 0, (j.releases + j.timeouts) % 4294967296, j.reserves
+  f.parked = 0
+  count_again(j, f)
 end
 
 -- leave_home makes a job that leaves the tube where it was exhausted, and to which it has come back, forget
@@ -40,7 +46,7 @@ end
 
 -- moved_metadata returns the metadata block that a job gets in another tube, whose record is
 -- raw: '' if it needs none. Its counters begin at zero there; the metadata has their former
--- values, unless it starts again. The job `new` gets the key, if it is free there. Here the key
+-- values, unless it starts again, or is a dead letter that comes home. The job `new` gets the key, if it is free there. Here the key
 -- becomes a tombstone as if j had been deleted.
 local function moved_metadata(j, raw, to, new, again)
   local f = j.has_metadata and unpack_metadata(raw)
@@ -58,7 +64,7 @@ local function moved_metadata(j, raw, to, new, again)
   else
     f = { parked = 0, failures_before = 0, deliveries_before = 0, lease = 0, length = CHANGING }
   end
-  if again then start_again(j, f) end
+  if again then start_again(j, f) elseif f.from_tube == to then count_again(j, f) end
   f.failures_before = (f.failures_before - j.releases - j.timeouts) % 4294967296
   f.deliveries_before = (f.deliveries_before - j.reserves) % 4294967296
   if not j.has_metadata and f.failures_before + f.deliveries_before == 0 then return '' end

@@ -19,17 +19,30 @@ local function more_key()
 end
 OPS.more_key = more_key
 
+-- dead_rules returns the own rules of a job as they are in its metadata block: those before HAS_FROM with their
+-- flags, and those after HAS_MORE with theirs.
+local function dead_rules(j, block)
+  local own = own_rules(j)
+  local rules, more = own.from_at and sub(block, 3 + string.byte(block, 2), own.from_at) or '', ''
+  if own.doubled then more = string.char(own.doubled) end
+  if own.jitter then more = more .. string.char(own.jitter) end
+  if own.on_expire then more = more .. string.char(own.on_expire) end
+  return rules, own.flags % HAS_FROM, more, (own.doubled and HAS_DOUBLED or 0) + (own.jitter and HAS_JITTER or 0) + (own.on_expire and HAS_ON_EXPIRE or 0)
+end
+
 -- dead_record returns the record of a dead letter in its new tube: its header, the tube, the
--- body, and metadata with a key, its origin, and the group, the occurrence, the batch, the headers and the reason in f.
-local function dead_record(j, f, tube, key, body)
+-- body, and metadata with a key, its origin, its own rules from its block, and the group, the occurrence, the batch, the
+-- headers and the reason in f.
+local function dead_record(j, f, tube, key, body, block)
   local head = pack_header({
     letter = 'r', ttr = j.ttr, pri = j.pri, delay = 0, created = NOW, reserves = 0, timeouts = 0, releases = 0,
     buries = 0, kicks = 0, name_length = #tube,
   })
-  local more = (f.group and HAS_GROUP or 0) + (f.occurrence and HAS_OCCURRENCE or 0) + (f.batch and HAS_BATCH or 0)
-  local flags = HAS_FROM + (more > 0 and HAS_MORE or 0) + (f.headers and HAS_HEADERS or 0) + (f.capacity > 0 and HAS_REASON or 0)
-  local from = struct.pack('>BBc0Bc0I8', flags, #key, key, #j.tube, j.tube, tonumber(sub(j.key, #PREFIX + 1)))
-  if more > 0 then from = from .. string.char(more) end
+  local rules, flags, more_rules, more = dead_rules(j, block)
+  more = more + (f.group and HAS_GROUP or 0) + (f.occurrence and HAS_OCCURRENCE or 0) + (f.batch and HAS_BATCH or 0)
+  flags = flags + HAS_FROM + (more > 0 and HAS_MORE or 0) + (f.headers and HAS_HEADERS or 0) + (f.capacity > 0 and HAS_REASON or 0)
+  local from = struct.pack('BBc0', flags, #key, key) .. rules .. struct.pack('>Bc0I8', #j.tube, j.tube, tonumber(sub(j.key, #PREFIX + 1)))
+  if more > 0 then from = from .. string.char(more) .. more_rules end
   if f.group then from = from .. struct.pack('Bc0', #f.group, f.group) end
   from = from .. (f.occurrence or '')
   if f.batch then from = from .. struct.pack('Bc0', #f.batch, f.batch) end
@@ -45,7 +58,7 @@ local function send_here(j, tube)
   local body = sub(raw, NAME_AT + #j.tube, #raw - f.length - 2)
   local key = by_key(tube, f.key) and '' or f.key
   local dead = { tube = tube, pri = j.pri, key = more_key(), group = f.group or false }
-  call('SET', dead.key, dead_record(j, f, tube, key, body))
+  call('SET', dead.key, dead_record(j, f, tube, key, body, sub(raw, #raw - f.length - 1)))
   if key ~= '' then give_key(tube, key, dead.key) end
   totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + #body
   OPS.note('puts', tube, 1)

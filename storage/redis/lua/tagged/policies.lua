@@ -49,9 +49,18 @@ function OPS.policy_of(tube)
   return policies[tube] or nil
 end
 
--- rules_of returns the rules of a job: its own, and for the rest those of its tube.
+-- own_rules returns the metadata of a job, for the rules in it: those of its put. A dead letter keeps them for when
+-- it is back; until then it has none.
+local NO_RULES = { max = 0, dead = '', flags = 0 }
+local function own_rules(j)
+  local f = metadata_of(j)
+  if not f or f.from_tube ~= '' and f.from_tube ~= j.tube then return NO_RULES end
+  return f
+end
+
+-- rules_of returns the rules that apply to a job: its own, and for the rest those of its tube.
 local function rules_of(j)
-  local f, p = metadata_of(j) or { max = 0, dead = '' }, OPS.policy_of(j.tube) or { max = 0, dead = '' }
+  local f, p = own_rules(j), OPS.policy_of(j.tube) or NO_RULES
   local waits = f.retry and f or p
   return {
     retry = waits.retry, doubled = waits.doubled, jitter = f.jitter or p.jitter, on_expire = f.on_expire or p.on_expire, max = f.max > 0 and f.max or p.max, dead = f.dead ~= '' and f.dead or p.dead,
