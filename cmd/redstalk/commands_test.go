@@ -148,6 +148,8 @@ var extensions = []step{
 	{args: "parked -t w -t nowhere --json", out: `{"id":10,"tube":"w",.*}` + "\n"},
 	{args: "parked morgue --json", out: `{"id":9,"tube":"morgue",.*"from_tube":"w","from_id":8,.*"excerpt":"letter"}` + "\n"},
 	{args: "parked w nowhere --json", out: `{"id":10,"tube":"w",.*"parked":"deliveries",.*}` + "\n"},
+	{args: "status --filter morgue", out: `(?s).*\n1 ready \(1 of them dead letters\), 0 reserved, 0 delayed, 0 buried\n`},
+	{args: "status --filter morgue --json", out: `{.*"dead_letters":1,.*"trouble":\[\]}\n`},
 	{args: "replay", code: exitUsage, err: "--tube or --all"},
 	{args: "replay 9 --all", code: exitUsage},
 	{args: "replay --all --rate fast", code: exitUsage, err: "fast"},

@@ -70,6 +70,7 @@ type Observer struct {
 	snapshotMu sync.Mutex
 	last       *snapshot
 	listing    listing
+	targets    deadLetterTargets
 }
 
 // New returns an Observer of an instance that is loading its store.

@@ -30,7 +30,7 @@ const (
 	concurrentSteps = 8
 
 	// maxListAge is how long a list of tubes is used if it has more tubes than are shown by
-	// name.
+	// name, and how long what policies say is.
 	maxListAge = 10 * time.Second
 )
 
@@ -50,12 +50,20 @@ type metadata struct {
 	flows    map[string]*tube.Flow
 	rest     tube.Flow
 	complete bool // tubes has all that must be shown by name
+
+	deadLetters map[string]bool // those of tubes that are for dead letters
 }
 
 // listing is a recent list of tubes.
 type listing struct {
 	names []string
 	at    time.Time
+}
+
+// deadLetterTargets are the tubes that policies name as dead-letter tube.
+type deadLetterTargets struct {
+	tubes map[string]bool
+	at    time.Time // zero: never read
 }
 
 // current returns a snapshot that is at most maxSnapshotAge old.
@@ -77,7 +85,7 @@ func (o *Observer) current() *snapshot {
 
 // collect asks the queue and the store.
 func (o *Observer) collect() *metadata {
-	f := &metadata{unready: o.Unready(), flows: make(map[string]*tube.Flow)}
+	f := &metadata{unready: o.Unready(), flows: make(map[string]*tube.Flow), deadLetters: make(map[string]bool)}
 	if f.q, _ = o.state(); f.q == nil {
 		return f
 	}
@@ -94,7 +102,7 @@ func (o *Observer) collect() *metadata {
 	defer cancel()
 	var err error
 	if f.stats, err = f.q.Stats(ctx); err == nil {
-		f.tubes, err = o.askTubes(ctx, f)
+		err = o.askTubes(ctx, f)
 	}
 	if f.complete = err == nil; err != nil {
 		o.config.Log.Debug("the store has not answered a scrape", "err", err)
@@ -102,26 +110,45 @@ func (o *Observer) collect() *metadata {
 	return f
 }
 
-// askTubes returns the stats of the tubes that are shown by name and exist.
-func (o *Observer) askTubes(ctx context.Context, f *metadata) ([]*tube.TubeStats, error) {
+// part is what is known of some of the tubes.
+type part struct {
+	stats       []*tube.TubeStats
+	deadLetters []string // the tubes for dead letters
+}
+
+// askTubes asks for the stats of the tubes that are shown by name and exist.
+func (o *Observer) askTubes(ctx context.Context, f *metadata) error {
 	names, err := o.names(ctx, f)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	parts := slices.Collect(slices.Chunk(names, tubesPerStep))
-	stats := make([][]*tube.TubeStats, len(parts))
+	targets, err := o.askTargets(ctx, f)
+	if err != nil {
+		return err
+	}
+	chunks := slices.Collect(slices.Chunk(names, tubesPerStep))
+	parts := make([]part, len(chunks))
 	steps, ctx := errgroup.WithContext(ctx)
 	steps.SetLimit(concurrentSteps)
-	for i, part := range parts {
+	for i, some := range chunks {
 		steps.Go(func() (err error) {
-			stats[i], err = askStep(ctx, f.q, part)
-			return err
+			p := &parts[i]
+			if p.stats, err = askStep(ctx, f.q, some); err != nil {
+				return err
+			}
+			return p.askDeadLetters(ctx, f.q, targets)
 		})
 	}
 	if err := steps.Wait(); err != nil {
-		return nil, err
+		return err
 	}
-	return slices.Concat(stats...), nil
+	for i := range parts {
+		f.tubes = append(f.tubes, parts[i].stats...)
+		for _, name := range parts[i].deadLetters {
+			f.deadLetters[name] = true
+		}
+	}
+	return nil
 }
 
 // askStep returns the stats of those of the tubes that exist.
@@ -144,6 +171,43 @@ func askStep(ctx context.Context, q *queue.Queue, names []string) ([]*tube.TubeS
 		}
 	}
 	return stats, nil
+}
+
+// askTargets returns the tubes that policies name as dead-letter tube.
+func (o *Observer) askTargets(ctx context.Context, f *metadata) (map[string]bool, error) {
+	if time.Since(o.targets.at) < maxListAge {
+		return o.targets.tubes, nil
+	}
+	tubes, err := f.q.DeadLetterTubes(ctx)
+	if err == nil {
+		o.targets = deadLetterTargets{tubes, time.Now()}
+	}
+	return tubes, err
+}
+
+// askDeadLetters sets which of the tubes are for dead letters. The targets are those of policies.
+func (p *part) askDeadLetters(ctx context.Context, q *queue.Queue, targets map[string]bool) error {
+	var ops []storage.Op
+	for _, t := range p.stats {
+		if targets[t.Name] {
+			p.deadLetters = append(p.deadLetters, t.Name)
+		} else if t.Ready > 0 {
+			ops = append(ops, queue.FirstIn(t.Name, tube.Ready))
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	answers, err := q.Do(ctx, ops...)
+	for i := range answers {
+		if err := answers[i].Err; err != nil {
+			return err
+		}
+		if queue.IsDeadLetter(&answers[i]) {
+			p.deadLetters = append(p.deadLetters, ops[i].Tube)
+		}
+	}
+	return err
 }
 
 // names returns the tubes that are shown by name, sorted: those that the store counts by

@@ -15,7 +15,44 @@ import (
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
+	"redstalk/tube"
 )
+
+// TestTubesForDeadLetters: a tube is for dead letters if a policy names it, within ten seconds, or if its first
+// ready job is one.
+func TestTubesForDeadLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInstance(t, 10)
+		i.put(t, "named", 0)
+		i.put(t, "other", 0)
+		must[tube.PutAnswer](t)(i.PutTagged(background, queue.NewJob{Tube: "jobs", TTR: 60}, &tube.Tags{Rules: tube.Rules{Max: 1, Dead: "tagged"}}))
+		id := i.reserve(t, "jobs", 0)
+		if err := i.Release(background, i.h, id, tube.Terms{}); err != nil {
+			t.Fatal(err)
+		}
+		want := func(tubes ...string) {
+			t.Helper()
+			time.Sleep(2 * time.Second)
+			var got []string
+			for name, value := range samples(t, i.o) {
+				if rest, ok := strings.CutPrefix(name, `redstalk_tube_for_dead_letters{tube="`); ok && value == "1" {
+					got = append(got, strings.TrimSuffix(rest, `"}`))
+				}
+			}
+			if slices.Sort(got); !slices.Equal(got, tubes) {
+				t.Errorf("%v, want %v", got, tubes)
+			}
+		}
+		want("tagged")
+		if err := i.SetPolicy(background, "jobs", &tube.Policy{Rules: tube.Rules{Dead: "named"}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		want("named", "tagged")
+		must[int](t)(i.Flush(background, "tagged", tube.Ready))
+		want("named")
+	})
+}
 
 // TestUncountedTubesShown: where the store counts fewer tubes by name than are shown, other
 // tubes are shown too, up to the limit, also those that were created after the last scrape.
