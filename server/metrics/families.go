@@ -116,7 +116,7 @@ func (o *Observer) addTubes(fs families, f *metadata) {
 		fs.addBool("redstalk_tube_for_dead_letters", f.deadLetters[t.Name], t.Name)
 		fs.addLimits(t.Name, t.Limits)
 	}
-	if f.complete && f.stats != nil && f.stats.Tubes > uint64(len(f.tubes)) {
+	if f.stats != nil && f.stats.Tubes > uint64(len(f.tubes)) {
 		fs.addOthers(f)
 	}
 	names := make([]string, 0, len(f.flows))

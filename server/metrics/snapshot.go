@@ -42,14 +42,13 @@ type snapshot struct {
 
 // metadata is what a snapshot is computed from.
 type metadata struct {
-	unready  string
-	q        *queue.Queue // nil if there is none
-	report   storage.Report
-	stats    *queue.Stats      // nil if the store did not answer
-	tubes    []*tube.TubeStats // those that are shown by name, sorted by name
-	flows    map[string]*tube.Flow
-	rest     tube.Flow
-	complete bool // tubes has all that must be shown by name
+	unready string
+	q       *queue.Queue // nil if there is none
+	report  storage.Report
+	stats   *queue.Stats      // nil if the store did not answer this or one of the questions about tubes
+	tubes   []*tube.TubeStats // all those that are shown by name, sorted by name
+	flows   map[string]*tube.Flow
+	rest    tube.Flow
 
 	deadLetters map[string]bool // those of tubes that are for dead letters
 }
@@ -104,7 +103,8 @@ func (o *Observer) collect() *metadata {
 	if f.stats, err = f.q.Stats(ctx); err == nil {
 		err = o.askTubes(ctx, f)
 	}
-	if f.complete = err == nil; err != nil {
+	if err != nil {
+		f.stats = nil // alerts rely on it: all figures of the store are shown, or none
 		o.config.Log.Debug("the store has not answered a scrape", "err", err)
 	}
 	return f

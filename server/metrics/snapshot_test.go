@@ -194,6 +194,26 @@ func TestConcurrentSteps(t *testing.T) {
 	})
 }
 
+// TestAllFiguresOrNone: a store that does not answer the questions about tubes in time has no figures at all, as the
+// alerts expect.
+func TestAllFiguresOrNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{Engine: embedded.NewMemory(), proceed: make(chan struct{})}
+		q := queue.New(store, queue.Config{})
+		o := metrics.New(metrics.Config{Tubes: 10})
+		o.Serving(q)
+		if all := samples(t, o); all["redstalk_tubes"] != "" || all["redstalk_store_up"] != "1" {
+			t.Errorf("%v tubes, the store is up: %v", all["redstalk_tubes"], all["redstalk_store_up"])
+		}
+		close(store.proceed)
+		time.Sleep(2 * time.Second)
+		if all := samples(t, o); all["redstalk_tubes"] != "1" {
+			t.Errorf("%v tubes", all["redstalk_tubes"])
+		}
+		q.Close(background)
+	})
+}
+
 // BenchmarkScrape scrapes a thousand tubes, all of whose metrics have values.
 func BenchmarkScrape(b *testing.B) {
 	i := newInstance(b, 1000)
