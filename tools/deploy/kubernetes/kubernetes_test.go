@@ -12,6 +12,7 @@ import (
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -28,6 +29,7 @@ var kinds = map[string]func() any{
 	"v1/Service":                              func() any { return new(core.Service) },
 	"apps/v1/Deployment":                      func() any { return new(apps.Deployment) },
 	"apps/v1/StatefulSet":                     func() any { return new(apps.StatefulSet) },
+	"batch/v1/Job":                            func() any { return new(batch.Job) },
 	"policy/v1/PodDisruptionBudget":           func() any { return new(policy.PodDisruptionBudget) },
 	"networking.k8s.io/v1/NetworkPolicy":      func() any { return new(networking.NetworkPolicy) },
 	"monitoring.coreos.com/v1/ServiceMonitor": func() any { return new(monitoring.ServiceMonitor) },
@@ -284,6 +286,32 @@ func (d *deployed) checkScaling(t *testing.T) {
 	}
 }
 
+// TestRestore: the example of a restore works on the volume of the StatefulSet, as its user, and with flags of the command.
+func TestRestore(t *testing.T) {
+	job := typed(t, build(t, "restore")[0]).(*batch.Job).Spec.Template.Spec
+	set := sorted(t, build(t, "embedded"))
+	c, volume := job.Containers[0], set.volumes[0].Name
+	if claim := job.Volumes[0].PersistentVolumeClaim.ClaimName; claim != volume+"-redstalk-0" || job.Volumes[0].Name != volume {
+		t.Errorf("the claim is %s", claim)
+	}
+	if !reflect.DeepEqual(c.VolumeMounts, set.pod.Spec.Containers[0].VolumeMounts) || !reflect.DeepEqual(job.SecurityContext, set.pod.Spec.SecurityContext) ||
+		!reflect.DeepEqual(c.SecurityContext, set.pod.Spec.Containers[0].SecurityContext) || c.Image != set.pod.Spec.Containers[0].Image {
+		t.Errorf("%+v, but the server has %+v", job, set.pod.Spec)
+	}
+	page, err := os.ReadFile("../../../docs/backup.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := c.Command[3], c.Command[5]
+	if !slices.Equal(c.Command, []string{"/usr/bin/redstalkd", "restore", "--from", from, "--to", to}) {
+		t.Errorf("the command is %v", c.Command)
+	}
+	restored := sorted(t, render(t, "redstalk", "engine: embedded\nvolume: {directory: "+strings.TrimPrefix(to, "/data/")+"}")).pod.Spec.Containers[0]
+	if got := restored.Env[0].Value; got != "embedded:"+to || !strings.Contains(string(page), "REDSTALK_STORE="+got) || !strings.Contains(string(page), "--to "+from+"\n") {
+		t.Errorf("the store is %s, and the page says something else", got)
+	}
+}
+
 // TestSamePods: Kustomize and Helm make the same pods, policies and services.
 func TestSamePods(t *testing.T) {
 	for dir, values := range map[string]string{"redis": "redis: {url: 'redis://redis:6379/0'}", "embedded": "engine: embedded\nnetworkPolicy: {egress: []}"} {
@@ -319,6 +347,7 @@ func TestValues(t *testing.T) {
 		"engine: embedded\nreplica: 2":                             "replica",
 		"engine: embedded\nsettings: {port: 7}":                    "port",
 		"engine: embedded\nsettings: {MAX: 7}":                     "MAX",
+		"engine: embedded\nvolume: {directory: ../x}":              "directory",
 		"engine: embedded\ngrace: 20":                              "grace",
 		"engine: embedded\nvolume: {size: big}":                    "size",
 		"engine: embedded\nvolume: {accessModes: [ReadWriteMany]}": "accessModes",
