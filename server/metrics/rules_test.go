@@ -137,10 +137,11 @@ func TestDashboard(t *testing.T) {
 	}
 	var d struct {
 		Panels []struct {
-			ID      int
-			Title   string
-			GridPos struct{ X, Y, W, H int }
-			Targets []struct{ Expr string }
+			ID          int
+			Title       string
+			Description string
+			GridPos     struct{ X, Y, W, H int }
+			Targets     []struct{ Expr string }
 		}
 		Templating struct {
 			List []struct{ Name, Definition string }
@@ -163,6 +164,9 @@ func TestDashboard(t *testing.T) {
 		}
 		for _, target := range p.Targets {
 			queries++
+			if strings.Contains(target.Expr, "unless on (instance) redstalk_store_silence_seconds") && strings.Contains(p.Description, "Redis") {
+				t.Errorf("%s shows engines without Redis, and says %q", p.Title, p.Description)
+			}
 			for _, problem := range known.check(target.Expr) {
 				t.Errorf("%s: %s", p.Title, problem)
 			}

@@ -33,6 +33,7 @@ var kinds = map[string]func() any{
 	"policy/v1/PodDisruptionBudget":           func() any { return new(policy.PodDisruptionBudget) },
 	"networking.k8s.io/v1/NetworkPolicy":      func() any { return new(networking.NetworkPolicy) },
 	"monitoring.coreos.com/v1/ServiceMonitor": func() any { return new(monitoring.ServiceMonitor) },
+	"monitoring.coreos.com/v1/PrometheusRule": func() any { return new(monitoring.PrometheusRule) },
 	"keda.sh/v1alpha1/ScaledObject":           func() any { return new(scaledObject) },
 }
 
@@ -87,6 +88,7 @@ type deployed struct {
 	budget   *policy.PodDisruptionBudget
 	policies []*networking.NetworkPolicy
 	monitor  *monitoring.ServiceMonitor
+	rule     *monitoring.PrometheusRule
 	scaled   *scaledObject
 }
 
@@ -111,6 +113,8 @@ func sorted(t *testing.T, objects []map[string]any) (d deployed) {
 			d.policies = append(d.policies, o)
 		case *monitoring.ServiceMonitor:
 			d.monitor = o
+		case *monitoring.PrometheusRule:
+			d.rule = o
 		case *scaledObject:
 			d.scaled = o
 		}
@@ -133,8 +137,8 @@ func TestObjects(t *testing.T) {
 			if onRedis := d.workload == "Deployment"; onRedis != (d.budget != nil) || onRedis == (d.volumes != nil) || (d.replicas > 1) != onRedis {
 				t.Errorf("%s with %d replicas, budget %v, volumes %v", d.workload, d.replicas, d.budget, d.volumes)
 			}
-			if want := strings.Contains(r.name, "monitoring") || strings.Contains(r.name, "everything"); want != (d.monitor != nil) {
-				t.Errorf("ServiceMonitor: %v", d.monitor)
+			if want := strings.Contains(r.name, "monitoring") || strings.Contains(r.name, "everything"); want != (d.monitor != nil) || want != (d.rule != nil) {
+				t.Errorf("ServiceMonitor: %v, PrometheusRule: %v", d.monitor, d.rule)
 			}
 		})
 	}
@@ -351,6 +355,8 @@ func TestValues(t *testing.T) {
 		"engine: embedded\ngrace: 20":                              "grace",
 		"engine: embedded\nvolume: {size: big}":                    "size",
 		"engine: embedded\nvolume: {accessModes: [ReadWriteMany]}": "accessModes",
+		"engine: embedded\nservice: {type: LoadBalancer}":          "networkPolicy.clients",
+		"engine: embedded\nprometheusRule: {runbooks: wiki}":       "runbooks",
 		"redis: {url: 'redis://h'}\nreplicas: 0":                   "replicas",
 	} {
 		if _, err := tryRender(t, "redstalk", values); err == nil || !strings.Contains(err.Error(), want) {
