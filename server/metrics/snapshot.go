@@ -185,13 +185,15 @@ func (o *Observer) askTargets(ctx context.Context, f *metadata) (map[string]bool
 	return tubes, err
 }
 
-// askDeadLetters sets which of the tubes are for dead letters. The targets are those of policies.
+// askDeadLetters sets which of the tubes are for dead letters. The targets are those of policies. Others are recognized
+// by their first ready job, if nobody works on them: only then it matters. In a tube with groups or limits that job would be looked
+// for among all jobs of the store.
 func (p *part) askDeadLetters(ctx context.Context, q *queue.Queue, targets map[string]bool) error {
 	var ops []storage.Op
 	for _, t := range p.stats {
 		if targets[t.Name] {
 			p.deadLetters = append(p.deadLetters, t.Name)
-		} else if t.Ready > 0 {
+		} else if idle := t.Ready > 0 && t.Reserved == 0 && t.Waiting == 0; idle && t.Limits == nil {
 			ops = append(ops, queue.FirstIn(t.Name, tube.Ready))
 		}
 	}

@@ -44,6 +44,16 @@ func TestTubesForDeadLetters(t *testing.T) {
 			}
 		}
 		want("tagged")
+		i.reserve(t, "tagged", 0) // somebody works on it, so it is a tube like others
+		must[tube.PutAnswer](t)(i.PutTagged(background, queue.NewJob{Tube: "jobs", TTR: 60}, &tube.Tags{Rules: tube.Rules{Max: 1, Dead: "tagged"}}))
+		if err := i.Release(background, i.h, i.reserve(t, "jobs", 0), tube.Terms{}); err != nil {
+			t.Fatal(err)
+		}
+		want()
+		if err := i.ReleaseAll(background, i.h); err != nil {
+			t.Fatal(err)
+		}
+		want("tagged")
 		if err := i.SetPolicy(background, "jobs", &tube.Policy{Rules: tube.Rules{Dead: "named"}}); err != nil {
 			t.Fatal(err)
 		}
