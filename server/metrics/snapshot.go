@@ -30,7 +30,7 @@ const (
 	concurrentSteps = 8
 
 	// maxListAge is how long a list of tubes is used if it has more tubes than are shown by
-	// name, and how long what policies say is.
+	// name, and how long it is used which tubes are for dead letters.
 	maxListAge = 10 * time.Second
 )
 
@@ -50,7 +50,7 @@ type metadata struct {
 	flows   map[string]*tube.Flow
 	rest    tube.Flow
 
-	deadLetters map[string]bool // those of tubes that are for dead letters
+	deadLetters map[string]bool // the tubes for dead letters
 }
 
 // listing is a recent list of tubes.
@@ -59,8 +59,8 @@ type listing struct {
 	at    time.Time
 }
 
-// deadLetterTargets are the tubes that policies name as dead-letter tube.
-type deadLetterTargets struct {
+// deadLetterTubes are the tubes for dead letters, of some time ago.
+type deadLetterTubes struct {
 	tubes map[string]bool
 	at    time.Time // zero: never read
 }
@@ -84,7 +84,7 @@ func (o *Observer) current() *snapshot {
 
 // collect asks the queue and the store.
 func (o *Observer) collect() *metadata {
-	f := &metadata{unready: o.Unready(), flows: make(map[string]*tube.Flow), deadLetters: make(map[string]bool)}
+	f := &metadata{unready: o.Unready(), flows: make(map[string]*tube.Flow)}
 	if f.q, _ = o.state(); f.q == nil {
 		return f
 	}
@@ -101,54 +101,44 @@ func (o *Observer) collect() *metadata {
 	defer cancel()
 	var err error
 	if f.stats, err = f.q.Stats(ctx); err == nil {
-		err = o.askTubes(ctx, f)
+		f.tubes, err = o.askTubes(ctx, f)
+	}
+	if err == nil {
+		f.deadLetters, err = o.askDeadLetters(ctx, f)
 	}
 	if err != nil {
-		f.stats = nil // alerts rely on it: all figures of the store are shown, or none
+		f.stats, f.tubes = nil, nil // alerts rely on it: all figures of the store are shown, or none
 		o.config.Log.Debug("the store has not answered a scrape", "err", err)
 	}
 	return f
 }
 
-// part is what is known of some of the tubes.
-type part struct {
-	stats       []*tube.TubeStats
-	deadLetters []string // the tubes for dead letters
-}
-
-// askTubes asks for the stats of the tubes that are shown by name and exist.
-func (o *Observer) askTubes(ctx context.Context, f *metadata) error {
+// askTubes returns the stats of the tubes that are shown by name and exist.
+func (o *Observer) askTubes(ctx context.Context, f *metadata) ([]*tube.TubeStats, error) {
 	names, err := o.names(ctx, f)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	targets, err := o.askTargets(ctx, f)
+	parts := slices.Collect(slices.Chunk(names, tubesPerStep))
+	stats := make([][]*tube.TubeStats, len(parts))
+	err = inSteps(ctx, len(parts), func(ctx context.Context, i int) (err error) {
+		stats[i], err = askStep(ctx, f.q, parts[i])
+		return err
+	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	chunks := slices.Collect(slices.Chunk(names, tubesPerStep))
-	parts := make([]part, len(chunks))
+	return slices.Concat(stats...), nil
+}
+
+// inSteps calls step with each number below n, several at a time, until one fails.
+func inSteps(ctx context.Context, n int, step func(ctx context.Context, i int) error) error {
 	steps, ctx := errgroup.WithContext(ctx)
 	steps.SetLimit(concurrentSteps)
-	for i, some := range chunks {
-		steps.Go(func() (err error) {
-			p := &parts[i]
-			if p.stats, err = askStep(ctx, f.q, some); err != nil {
-				return err
-			}
-			return p.askDeadLetters(ctx, f.q, targets)
-		})
+	for i := range n {
+		steps.Go(func() error { return step(ctx, i) })
 	}
-	if err := steps.Wait(); err != nil {
-		return err
-	}
-	for i := range parts {
-		f.tubes = append(f.tubes, parts[i].stats...)
-		for _, name := range parts[i].deadLetters {
-			f.deadLetters[name] = true
-		}
-	}
-	return nil
+	return steps.Wait()
 }
 
 // askStep returns the stats of those of the tubes that exist.
@@ -173,43 +163,42 @@ func askStep(ctx context.Context, q *queue.Queue, names []string) ([]*tube.TubeS
 	return stats, nil
 }
 
-// askTargets returns the tubes that policies name as dead-letter tube.
-func (o *Observer) askTargets(ctx context.Context, f *metadata) (map[string]bool, error) {
-	if time.Since(o.targets.at) < maxListAge {
-		return o.targets.tubes, nil
+// askDeadLetters returns which tubes are for dead letters: those that policies name, and others by their first ready
+// job, if nobody works on them: only then it matters. In a tube with groups or limits that job would be looked for among
+// all jobs of the store. The answer can be maxListAge old.
+func (o *Observer) askDeadLetters(ctx context.Context, f *metadata) (map[string]bool, error) {
+	if time.Since(o.deadLetters.at) < maxListAge {
+		return o.deadLetters.tubes, nil
 	}
 	tubes, err := f.q.DeadLetterTubes(ctx)
-	if err == nil {
-		o.targets = deadLetterTargets{tubes, time.Now()}
+	if err != nil {
+		return nil, err
 	}
-	return tubes, err
-}
-
-// askDeadLetters sets which of the tubes are for dead letters. The targets are those of policies. Others are recognized
-// by their first ready job, if nobody works on them: only then it matters. In a tube with groups or limits that job would be looked
-// for among all jobs of the store.
-func (p *part) askDeadLetters(ctx context.Context, q *queue.Queue, targets map[string]bool) error {
 	var ops []storage.Op
-	for _, t := range p.stats {
-		if targets[t.Name] {
-			p.deadLetters = append(p.deadLetters, t.Name)
-		} else if idle := t.Ready > 0 && t.Reserved == 0 && t.Waiting == 0; idle && t.Limits == nil {
+	for _, t := range f.tubes {
+		if idle := t.Ready > 0 && t.Reserved == 0 && t.Waiting == 0; idle && t.Limits == nil && !tubes[t.Name] {
 			ops = append(ops, queue.FirstIn(t.Name, tube.Ready))
 		}
 	}
-	if len(ops) == 0 {
-		return nil
+	parts := slices.Collect(slices.Chunk(ops, tubesPerStep))
+	answers := make([][]storage.Answer, len(parts))
+	err = inSteps(ctx, len(parts), func(ctx context.Context, i int) (err error) {
+		answers[i], err = f.q.Do(ctx, parts[i]...)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	answers, err := q.Do(ctx, ops...)
-	for i := range answers {
-		if err := answers[i].Err; err != nil {
-			return err
+	for i, a := range slices.Concat(answers...) {
+		if a.Err != nil {
+			return nil, a.Err
 		}
-		if queue.IsDeadLetter(&answers[i]) {
-			p.deadLetters = append(p.deadLetters, ops[i].Tube)
+		if queue.IsDeadLetter(&a) {
+			tubes[ops[i].Tube] = true
 		}
 	}
-	return err
+	o.deadLetters = deadLetterTubes{tubes, time.Now()}
+	return tubes, nil
 }
 
 // names returns the tubes that are shown by name, sorted: those that the store counts by

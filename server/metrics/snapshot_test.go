@@ -18,8 +18,8 @@ import (
 	"redstalk/tube"
 )
 
-// TestTubesForDeadLetters: a tube is for dead letters if a policy names it, within ten seconds, or if its first
-// ready job is one.
+// TestTubesForDeadLetters: a tube is for dead letters if a policy names it, or if nobody works on it and its first
+// ready job is one. It is within ten seconds.
 func TestTubesForDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance(t, 10)
@@ -32,7 +32,7 @@ func TestTubesForDeadLetters(t *testing.T) {
 		}
 		want := func(tubes ...string) {
 			t.Helper()
-			time.Sleep(2 * time.Second)
+			time.Sleep(11 * time.Second)
 			var got []string
 			for name, value := range samples(t, i.o) {
 				if rest, ok := strings.CutPrefix(name, `redstalk_tube_for_dead_letters{tube="`); ok && value == "1" {
@@ -57,7 +57,6 @@ func TestTubesForDeadLetters(t *testing.T) {
 		if err := i.SetPolicy(background, "jobs", &tube.Policy{Rules: tube.Rules{Dead: "named"}}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second)
 		want("named", "tagged")
 		must[int](t)(i.Flush(background, "tagged", tube.Ready))
 		want("named")
