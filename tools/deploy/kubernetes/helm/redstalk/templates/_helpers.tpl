@@ -73,7 +73,6 @@ spec:
       imagePullPolicy: {{ . }}
       {{- end }}
       {{- with .Values.settings }}
-      {{- /* As variables, those of TLS would also be read by redstalk in preStop, which has others of the same names. */}}
       args:
         {{- range $name, $value := . }}
         {{- /* Without int64 a large number would be written with an exponent. */}}
