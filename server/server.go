@@ -99,6 +99,7 @@ type Server struct {
 	refusedLog      telemetry.Throttle // refused connections
 	handshakeLog    telemetry.Throttle // failed TLS handshakes
 	noSpaceLog      telemetry.Throttle // commands that failed for lack of space
+	quotaLog        telemetry.Throttle // puts that a quota has refused
 	httpLog         telemetry.Throttle // connections on which HTTP was spoken
 	acceptLog       telemetry.Throttle // failed attempts to accept
 

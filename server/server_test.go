@@ -330,6 +330,28 @@ func TestStoreFails(t *testing.T) {
 	})
 }
 
+// TestQuotaIsLogged: the log says that a quota has refused a put, not that the store is full; and which tube
+// it is, as far as the command names one.
+func TestQuotaIsLogged(t *testing.T) {
+	withLimits(t, Config{}, func(h *harness, log *logBuffer) {
+		c := h.connect()
+		for _, command := range []string{"set-policy t quota-jobs:1", "use t"} {
+			c.ask(command)
+		}
+		c.put(60, "x")
+		c.sendRaw("put 0 0 60 1\r\nx\r\n")
+		c.want("OUT_OF_MEMORY")
+		if log.count("no space") > 0 || log.count(`tube=t`) != 1 || log.count("has reached its quota") != 1 {
+			t.Errorf("%s", &log.text)
+		}
+		c.sendRaw("set-schedule s t 0 60 1 every:1h\r\nx\r\n")
+		c.want("SET")
+		if got := c.ask("run-schedule s"); got != "OUT_OF_MEMORY" {
+			t.Error(got)
+		}
+	})
+}
+
 // TestTakeFailsForWaiter: if the take of the dispatcher fails, the waiter gets the job when the store works
 // again.
 func TestTakeFailsForWaiter(t *testing.T) {

@@ -48,6 +48,10 @@ func (s *session) fail(r *request, err error) {
 		s.out.JobTooBig()
 		return
 	}
+	if errors.Is(err, storage.ErrQuota) {
+		s.refusePut(r, err)
+		return
+	}
 	if errors.Is(err, storage.ErrNoSpace) { // puts can fail for a long time, and the store logs why
 		s.server.noSpaceLog.Warn(s.server.log, failed, "verb", r.verb.String(), "err", err)
 		s.out.OutOfMemory()
@@ -55,6 +59,16 @@ func (s *session) fail(r *request, err error) {
 	}
 	s.server.log.Warn(failed, "verb", r.verb.String(), "err", err)
 	s.out.InternalError()
+}
+
+// refusePut answers a put that a quota does not allow, or the run of a schedule.
+func (s *session) refusePut(r *request, err error) {
+	about := []any{"verb", r.verb.String(), "err", err}
+	if r.op >= 0 {
+		about = append(about, "tube", s.batch.Ops[r.op].Tube)
+	}
+	s.server.quotaLog.Warn(s.server.log, "a put was refused", about...)
+	s.out.OutOfMemory()
 }
 
 // list answers with a list of tube names.

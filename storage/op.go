@@ -79,7 +79,7 @@ type Answer struct {
 	// Take: no job is ready.
 	NotFound bool
 
-	Outcome tube.PutResult // of a Put with tags; PutRefused only for PutScheduled: else that is ErrNoSpace; with PutSealed nothing was put
+	Outcome tube.PutResult // of a Put with tags; PutRefused only for PutScheduled: else that is ErrQuota; with PutSealed nothing was put
 	State   tube.State     // of the job in the answer to a Put with tags; Gone if only the tombstone of a job has the key
 
 	// Err, if it is not nil, says why the store could not carry out the operation. Only

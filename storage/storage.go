@@ -81,6 +81,14 @@ type Listener interface {
 // is full. In the protocol it is OUT_OF_MEMORY.
 var ErrNoSpace = errors.New("no space left in the store")
 
+// ErrQuota answers a put that a quota of its tube does not allow. It is an ErrNoSpace as well.
+var ErrQuota error = quotaError{}
+
+type quotaError struct{}
+
+func (quotaError) Error() string { return "the tube has reached its quota" }
+func (quotaError) Unwrap() error { return ErrNoSpace }
+
 // ErrTooBig answers the put of a job that is larger than the store or the server accepts. In
 // the protocol it is JOB_TOO_BIG.
 var ErrTooBig = errors.New("the job is too big")

@@ -186,7 +186,7 @@ type listedMember struct {
 }
 
 func listMembers(t *task, name string) error {
-	b := &table{head: []string{"ID", "TUBE", "STATE", "PRI", "AGE", "DUE IN", "SIZE", "TRIES", "PARKED"}}
+	b := &table{head: []string{"ID", "TUBE", "STATE", "PRI", "AGE", "DUE IN", "SIZE", "TRIES", "REASON"}}
 	for cursor, more := "", true; more && t.Context.Context.Err() == nil; more = cursor != "" {
 		var page struct {
 			Next string
@@ -199,7 +199,7 @@ func listMembers(t *task, name string) error {
 			m := &page.Jobs[i]
 			j := m.job(m.Tube, m.State, time.Now())
 			if !t.Bool("json") {
-				b.add(fmt.Sprint(j.ID), j.Tube, j.State, fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), j.Parked)
+				b.add(fmt.Sprint(j.ID), j.Tube, j.State, fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), reasonText(j))
 			} else if err := t.printJSON(j); err != nil {
 				return err
 			}

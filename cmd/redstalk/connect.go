@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -15,9 +16,14 @@ import (
 	"redstalk/protocol/client"
 )
 
-// commonFlags are the flags of every command.
+// commonFlags are the flags of every command. No variable is one of redstalkd, which can have the same environment.
 func commonFlags() []cli.Flag {
-	env := func(name string) []string { return []string{"REDSTALK_" + name} }
+	env := func(names ...string) (all []string) {
+		for _, name := range names {
+			all = append(all, "REDSTALK_"+name)
+		}
+		return all
+	}
 	return []cli.Flag{
 		&cli.StringFlag{Name: "server", Aliases: []string{"s"}, Value: "127.0.0.1:11300", EnvVars: env("SERVER"), Usage: "`ADDR` of the server: HOST:PORT or unix:PATH"},
 		&cli.BoolFlag{Name: "json", Usage: "print results as JSON, one value per line"},
@@ -25,11 +31,11 @@ func commonFlags() []cli.Flag {
 		&cli.GenericFlag{Name: "timeout", Value: &duration{10 * time.Second}, EnvVars: env("TIMEOUT"), Usage: "`DURATION` to wait for the connection and for each reply"},
 		&cli.StringFlag{Name: "user", EnvVars: env("AUTH_USER"), Usage: "`USER` to log in as. The secret is in REDSTALK_SECRET or in --secret-file"},
 		&cli.StringFlag{Name: "secret-file", EnvVars: env("SECRET_FILE"), Usage: "`FILE` whose first line is the secret"},
-		&cli.BoolFlag{Name: "tls", EnvVars: env("TLS"), Usage: "use TLS"},
-		&cli.StringFlag{Name: "tls-ca", EnvVars: env("TLS_CA"), Usage: "`FILE` of authorities (PEM) to trust instead of the system's; implies --tls"},
-		&cli.StringFlag{Name: "tls-cert", EnvVars: env("TLS_CERT"), Usage: "`FILE` of the client certificate (PEM); implies --tls"},
-		&cli.StringFlag{Name: "tls-key", EnvVars: env("TLS_KEY"), Usage: "`FILE` of the key of that certificate (PEM)"},
-		&cli.StringFlag{Name: "tls-name", EnvVars: env("TLS_NAME"), Usage: "`NAME` that the server's certificate must have, if not that of the address"},
+		&cli.BoolFlag{Name: "tls", EnvVars: env("CLIENT_TLS"), Usage: "use TLS"},
+		&cli.StringFlag{Name: "tls-ca", EnvVars: env("CLIENT_TLS_CA", "TLS_CA"), Usage: "`FILE` of authorities (PEM) to trust instead of the system's; implies --tls"},
+		&cli.StringFlag{Name: "tls-cert", EnvVars: env("CLIENT_TLS_CERT"), Usage: "`FILE` of the client certificate (PEM); implies --tls"},
+		&cli.StringFlag{Name: "tls-key", EnvVars: env("CLIENT_TLS_KEY"), Usage: "`FILE` of the key of that certificate (PEM)"},
+		&cli.StringFlag{Name: "tls-name", EnvVars: env("CLIENT_TLS_NAME", "TLS_NAME"), Usage: "`NAME` that the server's certificate must have, if not that of the address"},
 		&cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help, or with a command the help of the command"},
 		&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version"},
 	}
@@ -87,9 +93,15 @@ func secretOf(path string) (string, error) {
 	return strings.TrimRight(first, "\r"), nil
 }
 
+// serverTLS is the variable that was that of --tls in 0.1.0. Its users must not be without TLS unnoticed.
+const serverTLS = "REDSTALK_TLS"
+
 // tlsOf reads the flags of TLS. It returns nil if none is set.
 func tlsOf(t *task) (*tls.Config, error) {
 	ca, cert, key, name := t.String("tls-ca"), t.String("tls-cert"), t.String("tls-key"), t.String("tls-name")
+	if wanted, err := strconv.ParseBool(os.Getenv(serverTLS)); err == nil && wanted && !t.IsSet("tls") {
+		return nil, usage("%s is a variable of redstalkd, and no longer of redstalk: set REDSTALK_CLIENT_TLS", serverTLS)
+	}
 	if !t.Bool("tls") && ca == "" && cert == "" && key == "" && name == "" {
 		return nil, nil
 	}

@@ -13,9 +13,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/urfave/cli/v2"
 )
 
 // certificate makes a certificate that is its own authority, and the files of it and its key.
@@ -144,4 +147,35 @@ func TestSecrets(t *testing.T) {
 	if got := runIn(t.Context(), "", "put", "x", "--user", "app", "-s", l.Addr().String()); got.code != exitUsage || strings.Contains(got.err, secret) {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestVariables: one environment is for both programs. No variable of redstalk is one of redstalkd, and those of its TLS
+// mean nothing here; but who relied on REDSTALK_TLS=1 in 0.1.0 is not without TLS unnoticed.
+func TestVariables(t *testing.T) {
+	page, err := os.ReadFile("../../docs/flags.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofServer := regexp.MustCompile("`REDSTALK_TLS\\w*`").FindAllString(string(page), -1)
+	if len(ofServer) < 4 {
+		t.Fatalf("the page has only %v", ofServer)
+	}
+	for _, f := range commonFlags() {
+		for _, variable := range f.(cli.DocGenerationFlag).GetEnvVars() {
+			if strings.Contains(string(page), "| `"+variable+"` |") {
+				t.Errorf("%s is a variable of redstalkd, too", variable)
+			}
+		}
+	}
+	addr := ours(t)
+	for _, variable := range ofServer {
+		t.Setenv(strings.Trim(variable, "`"), "/nowhere:11301")
+	}
+	on(t, addr)("tubes")
+	t.Setenv("REDSTALK_TLS", "1")
+	if got := runIn(t.Context(), "", "tubes", "-s", addr); got.code != exitUsage || !strings.Contains(got.err, "REDSTALK_CLIENT_TLS") {
+		t.Errorf("%+v", got)
+	}
+	t.Setenv("REDSTALK_CLIENT_TLS", "0")
+	on(t, addr)("tubes")
 }

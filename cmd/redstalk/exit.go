@@ -103,6 +103,8 @@ func replyError(doing string, r *client.Reply) error {
 		return notFound("%s: timed out", doing)
 	case "UNKNOWN_COMMAND":
 		return failure{exitExtension, fmt.Errorf("%s: the server does not know this command", doing)}
+	case "INTERNAL_ERROR":
+		return failure{exitFailed, fmt.Errorf("%w: its store has failed, or is away; the log of the server says why", err)}
 	case "UNAUTHORIZED", "FORBIDDEN":
 		return failure{exitForbidden, err}
 	}

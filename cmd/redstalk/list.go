@@ -12,7 +12,8 @@ import (
 func listCommand() *cli.Command {
 	return &cli.Command{
 		Name: "list", Action: withConn(noArguments, list),
-		Usage: "list the jobs of a tube in their order of delivery (extension list-jobs)",
+		Usage:       "list the jobs of a tube in their order of delivery (extension list-jobs)",
+		Description: "REASON is where a dead letter comes from, why the server has parked a job, and the reason of the last failure, as far as each is known.",
 		Flags: []cli.Flag{
 			tubeFlag(), stateFlag("ready", strings.Join(states, ", ")),
 			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 100, Usage: "list at most `N` jobs"},
@@ -119,10 +120,10 @@ func list(t *task) error {
 			return nil
 		})
 	}
-	b := &table{head: []string{"ID", "PRI", "AGE", "DUE IN", "SIZE", "TRIES", "KEY", "PARKED"}}
+	b := &table{head: []string{"ID", "PRI", "AGE", "DUE IN", "SIZE", "TRIES", "KEY", "REASON"}}
 	err := t.allJobs(t.tube(), state, most, func(jobs []*job) error {
 		for _, j := range jobs {
-			b.add(fmt.Sprint(j.ID), fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), j.Key, j.Parked)
+			b.add(fmt.Sprint(j.ID), fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), j.Key, reasonText(j))
 		}
 		return nil
 	})

@@ -79,7 +79,26 @@ func moveFrom(t *task) error {
 	began := time.Now()
 	moved, left, err := m.Run(t.Context.Context)
 	n.bar.end()
-	return errors.Join(n.print(t), t.printMove(from, moved, left, time.Since(began), err))
+	return errors.Join(n.print(t), t.printMove(from, moved, left, time.Since(began), err), t.printConnected(from, old))
+}
+
+// printConnected reports that clients still use the old server, whose next jobs would be left there.
+func (t *task) printConnected(from string, old *client.Conn) error {
+	others := uint64(0)
+	for end := time.Now().Add(time.Second); ; { // a server can take a moment to notice that the connections of the move have ended
+		page, err := old.Page("stats")
+		if err != nil {
+			return nil // the move itself has said what is wrong
+		}
+		if others = max(numberOf(page, "current-connections"), 1) - 1; others == 0 || !time.Now().Before(end) || t.Context.Context.Err() != nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if others > 0 {
+		t.infof("redstalk: %s still connected to %s: move again when they use the new server", nounFor(others, "client"), from)
+	}
+	return nil
 }
 
 // jobsOf returns the number of jobs of a server that can be moved.

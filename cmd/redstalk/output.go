@@ -164,6 +164,17 @@ func (b *table) print(w io.Writer) error {
 	return outputError(err)
 }
 
+// printRows prints the table without its head.
+func (b *table) printRows(w io.Writer) error {
+	widths := b.widths()
+	for _, row := range b.rows {
+		if _, err := fmt.Fprintln(w, b.line(row, widths)); err != nil {
+			return outputError(err)
+		}
+	}
+	return nil
+}
+
 // printBody writes a body unchanged, or on a terminal with a LF.
 func (t *task) printBody(body []byte) error {
 	if onTerminal(t.out) {

@@ -146,11 +146,9 @@ func (t *task) allParked(names []string, most uint64, take func([]*job) error) e
 		isTarget := targets[name]
 		for _, state := range []string{"buried", "delayed", "ready"} {
 			if state != "buried" && !isTarget {
-				first, _, err := t.pageOfJobs(name, state, 1, "")
-				if err != nil {
+				if first, err := t.firstIsDeadLetter(name, state); err != nil {
 					return err
-				}
-				if len(first) == 0 || !first[0].isDeadLetter() {
+				} else if !first {
 					continue
 				}
 			}
@@ -173,6 +171,12 @@ func (t *task) allParked(names []string, most uint64, take func([]*job) error) e
 		}
 	}
 	return t.Context.Context.Err()
+}
+
+// firstIsDeadLetter reports whether the first job of a tube in a state came there as a dead letter.
+func (t *task) firstIsDeadLetter(name, state string) (bool, error) {
+	first, _, err := t.pageOfJobs(name, state, 1, "")
+	return err == nil && len(first) > 0 && first[0].isDeadLetter(), err
 }
 
 // errEnough ends allJobs.

@@ -167,13 +167,7 @@ func (t *task) printPage(page client.Page) error {
 	for key, value := range entries(page) {
 		b.add(key, unquoted(value))
 	}
-	widths := b.widths()
-	for _, row := range b.rows {
-		if _, err := fmt.Fprintln(t.out, b.line(row, widths)); err != nil {
-			return outputError(err)
-		}
-	}
-	return nil
+	return b.printRows(t.out)
 }
 
 // entries iterates over the entries of a page, in its order.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,7 +15,7 @@ func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "status", Action: withConn(noArguments, status),
 		Usage:       "show on one screen whether the server and its tubes are well",
-		Description: "Lists tubes that are paused, have buried jobs, or have ready jobs of which none is reserved while nobody waits for one; so dead letters are listed until they are replayed. If there is one, or the server drains, the exit code is 8.",
+		Description: "Lists tubes that are paused, have buried jobs, or have ready jobs of which none is reserved while nobody waits for one. Ready dead letters are only counted: tubes that a policy names as dead, or whose first ready job is one, need no worker. If a tube is listed, or the server drains, the exit code is 8.",
 		Flags:       []cli.Flag{filterFlag()},
 	}
 }
@@ -29,6 +30,7 @@ type serverStatus struct {
 	Workers     uint64        `json:"workers"`
 	Tubes       int           `json:"tubes"`
 	Ready       uint64        `json:"ready"`
+	DeadLetters uint64        `json:"dead_letters"` // ready jobs in tubes for dead letters that nobody works on
 	Reserved    uint64        `json:"reserved"`
 	Delayed     uint64        `json:"delayed"`
 	Buried      uint64        `json:"buried"`
@@ -50,7 +52,11 @@ func status(t *task) error {
 	if err != nil {
 		return err
 	}
-	s := statusOf(page, all)
+	dead, err := t.idleDeadLetters(all)
+	if err != nil {
+		return err
+	}
+	s := statusOf(page, all, dead)
 	s.Server = t.String("server")
 	if err := t.result(s, s.print); err != nil {
 		return err
@@ -61,8 +67,32 @@ func status(t *task) error {
 	return nil
 }
 
-// statusOf returns what follows from the statistics of a server and its tubes.
-func statusOf(page client.Page, all []tubeStats) *serverStatus {
+// idleDeadLetters returns which of the tubes that nobody works on are for dead letters.
+func (t *task) idleDeadLetters(all []tubeStats) (map[string]bool, error) {
+	dead := make(map[string]bool)
+	if has, err := t.supports("list-jobs"); err != nil || !has || !slices.ContainsFunc(all, tubeStats.lacksWorkers) {
+		return dead, err
+	}
+	targets, err := t.deadLetterTubes()
+	if err != nil {
+		return dead, err
+	}
+	for i := range all {
+		name := all[i].Name
+		if !all[i].lacksWorkers() {
+			continue
+		}
+		if dead[name] = targets[name]; !dead[name] {
+			if dead[name], err = t.firstIsDeadLetter(name, "ready"); err != nil {
+				return dead, err
+			}
+		}
+	}
+	return dead, nil
+}
+
+// statusOf returns what follows from the statistics of a server and its tubes; dead are the idle ones for dead letters.
+func statusOf(page client.Page, all []tubeStats, dead map[string]bool) *serverStatus {
 	s := &serverStatus{
 		Version: "beanstalkd", Uptime: numberOf(page, "uptime"), Connections: numberOf(page, "current-connections"), Workers: numberOf(page, "current-workers"),
 		Tubes: len(all), Trouble: []tubeTrouble{},
@@ -77,22 +107,30 @@ func statusOf(page client.Page, all []tubeStats) *serverStatus {
 	for i := range all {
 		one := &all[i]
 		s.Ready, s.Reserved, s.Delayed, s.Buried = s.Ready+one.Ready, s.Reserved+one.Reserved, s.Delayed+one.Delayed, s.Buried+one.Buried
-		for _, what := range one.trouble() {
+		if dead[one.Name] {
+			s.DeadLetters += one.Ready
+		}
+		for _, what := range one.trouble(dead[one.Name]) {
 			s.Trouble = append(s.Trouble, tubeTrouble{one.Name, what})
 		}
 	}
 	return s
 }
 
-// trouble returns what is wrong with a tube.
-func (s *tubeStats) trouble() (all []string) {
+// lacksWorkers reports whether a tube has ready jobs and nobody who takes or has taken one.
+func (s tubeStats) lacksWorkers() bool {
+	return s.Ready > 0 && s.Reserved == 0 && s.Waiting == 0 && s.Paused == 0
+}
+
+// trouble returns what is wrong with a tube, which can be one for dead letters.
+func (s *tubeStats) trouble(isDead bool) (all []string) {
 	if s.Paused > 0 {
 		all = append(all, "paused for "+formatSeconds(int64(s.Paused)))
 	}
 	if s.Buried > 0 {
 		all = append(all, grouped(s.Buried)+" buried")
 	}
-	if s.Ready > 0 && s.Reserved == 0 && s.Waiting == 0 && s.Paused == 0 {
+	if s.lacksWorkers() && !isDead {
 		all = append(all, grouped(s.Ready)+" ready, and no worker")
 	}
 	return all
@@ -103,10 +141,14 @@ func (s *serverStatus) print(w io.Writer) error {
 	if s.Draining {
 		draining = ", drains: it refuses puts"
 	}
-	_, err := fmt.Fprintf(w, "%s at %s, up %s%s\n%s, %s, %s\n%s ready, %s reserved, %s delayed, %s buried\n",
+	dead := ""
+	if s.DeadLetters > 0 {
+		dead = " (" + grouped(s.DeadLetters) + " of them dead letters)"
+	}
+	_, err := fmt.Fprintf(w, "%s at %s, up %s%s\n%s, %s, %s\n%s ready%s, %s reserved, %s delayed, %s buried\n",
 		s.Version, s.Server, time.Duration(s.Uptime)*time.Second, draining,
 		nounFor(s.Tubes, "tube"), nounFor(s.Connections, "connection"), nounFor(s.Workers, "worker"),
-		grouped(s.Ready), grouped(s.Reserved), grouped(s.Delayed), grouped(s.Buried))
+		grouped(s.Ready), dead, grouped(s.Reserved), grouped(s.Delayed), grouped(s.Buried))
 	if err != nil || len(s.Trouble) == 0 {
 		return outputError(err)
 	}

@@ -98,7 +98,9 @@ func (t *task) tube() string { return t.String("tube") }
 // request sends one command, given without its CR LF, and returns the reply, which is valid until
 // the next request. doing describes the request in errors.
 func (t *task) request(doing, command string) (reply *client.Reply, err error) {
-	err = t.conn.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error { reply = r; return nil })
+	err = t.watchSilence(func() error {
+		return t.conn.Ask([]byte(command+"\r\n"), 1, func(r *client.Reply) error { reply = r; return nil })
+	})
 	if err != nil {
 		return nil, connectionError(doing, err)
 	}
@@ -201,7 +203,9 @@ func (t *task) pipeline(doing string, n int, command func(out []byte, i int) []b
 			out = command(out, to)
 		}
 		at := from
-		err := t.conn.Ask(out, to-from, func(r *client.Reply) error { at++; return take(at-1, r) })
+		err := t.watchSilence(func() error {
+			return t.conn.Ask(out, to-from, func(r *client.Reply) error { at++; return take(at-1, r) })
+		})
 		if err != nil {
 			return connectionError(doing, err)
 		}

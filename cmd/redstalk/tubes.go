@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
 
@@ -177,66 +176,6 @@ func move(t *task) error {
 	}
 	fmt.Sscan(moved, &n)
 	return t.printDone(map[string]any{"moved": n}, "%s moved", nounFor(n, "job"))
-}
-
-func policyCommand() *cli.Command {
-	var tags strings.Builder
-	for _, tag := range protocol.TagsIn(protocol.TagsOfPolicy) {
-		fmt.Fprintf(&tags, " %s:%s", tag.Name, tag.Kind)
-	}
-	return &cli.Command{
-		Name: "policy", ArgsUsage: "[TUBE|PREFIX* [TAG:VALUE...]]", Action: withConn(anyNumber, policy),
-		Usage:       "list the tubes with a policy, or show or set the policy of a tube or of all whose names begin with PREFIX (extension policy)",
-		Description: "Tags:" + tags.String() + ". They replace the previous policy. Example: retry:10s,1m max:10 on-duplicate:keep.",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` or PREFIX*, instead of the first argument"},
-			&cli.BoolFlag{Name: "remove", Usage: "remove the policy"},
-		},
-	}
-}
-
-func policy(t *task) error {
-	if err := t.require("policy", "policy"); err != nil {
-		return err
-	}
-	words := t.Args().Slice()
-	if tube := t.String("tube"); tube != "" {
-		words = append([]string{tube}, words...)
-	}
-	for _, w := range words {
-		if err := checkWord("a tag", w); err != nil {
-			return err
-		}
-	}
-	switch {
-	case len(words) == 0:
-		return listPolicies(t)
-	case t.Bool("remove") && len(words) > 1:
-		return usage("--remove takes a tube only")
-	case t.Bool("remove") || len(words) > 1:
-		doing := "setting the policy of " + words[0]
-		r, err := t.request(doing, "set-policy "+strings.Join(words, " "))
-		if err == nil && string(r.Line) != "SET" {
-			err = explained(replyError(doing, r), r, strings.Join(words[1:], " "), protocol.TagsOfPolicy)
-		}
-		if err != nil {
-			return err
-		}
-		return t.printDone(map[string]any{"set": words[0]}, "policy of %s set", words[0])
-	}
-	page, err := t.page("asking for the policy of "+words[0], "get-policy "+words[0])
-	if err != nil {
-		return err
-	}
-	return t.printPage(page)
-}
-
-func listPolicies(t *task) error {
-	names, err := t.names("listing policies", "list-policies")
-	if err != nil {
-		return err
-	}
-	return t.result(names, func(w io.Writer) error { return printNames(w, names) })
 }
 
 func printNames(w io.Writer, names []string) error {

@@ -100,3 +100,19 @@ func TestAuditDiskFull(t *testing.T) {
 	p.stderr.await(t, "(acts could not be written).*no space left")
 	c.ask("flush-tube default\r\n", "FLUSHED 0")
 }
+
+// TestAuditToStdout: acts go to standard output, where containers want them, also after SIGHUP.
+func TestAuditToStdout(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("it needs /dev/stdout of Linux")
+	}
+	p, addr := serve(t, "-p0", "--store", "memory:", "--audit", "/dev/stdout")
+	c := dial(t, addr)
+	c.ask("pause-tube default 0\r\n", "PAUSED")
+	p.stdout.await(t, `("act":"pause-tube")`)
+	p.signal(t, syscall.SIGHUP)
+	p.stdout.await(t, `("act":"reload")`)
+	c.ask("flush-tube default\r\n", "FLUSHED 0")
+	p.stdout.await(t, `("act":"flush-tube")`)
+}

@@ -129,7 +129,7 @@ func TestCheckOldProgram(t *testing.T) {
 // TestUnknownVariables: a variable that is no setting is warned of, unless the client redstalk or Kubernetes means it.
 func TestUnknownVariables(t *testing.T) {
 	t.Parallel()
-	known := map[string]string{"PORT": "7", "SECRET": "s", "AUTH_USER": "u", "SERVICE_HOST": "h", "SERVICE_PORT_HTTP": "1", "PORT_11300_TCP_ADDR": "h", "WEB_SERVICE_PORT": "1", "EMPTY": ""}
+	known := map[string]string{"PORT": "7", "SECRET": "s", "AUTH_USER": "u", "CLIENT_TLS_NAME": "n", "SERVICE_HOST": "h", "SERVICE_PORT_HTTP": "1", "PORT_11300_TCP_ADDR": "h", "WEB_SERVICE_PORT": "1", "EMPTY": ""}
 	if _, _, log := runCheck(nil, known); log != "" {
 		t.Errorf("%s", log)
 	}

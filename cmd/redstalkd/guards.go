@@ -113,11 +113,7 @@ func (g *guards) reload(log *slog.Logger) {
 	if g == nil {
 		return
 	}
-	if g.access != nil {
-		if err := g.access.Reload(); err != nil {
-			log.Error("the file of users is faulty; the previous one stays in use", "err", err)
-		}
-	}
+	g.reloadUsers(log)
 	for _, c := range []*access.Certificates{g.tls, g.httpTLS} {
 		if c == nil {
 			continue
@@ -125,6 +121,16 @@ func (g *guards) reload(log *slog.Logger) {
 		if err := c.Reload(); err != nil {
 			log.Error("the certificates cannot be used; the previous ones stay in use", "err", err)
 		}
+	}
+}
+
+// reloadUsers rereads the file of users. A faulty file changes nothing.
+func (g *guards) reloadUsers(log *slog.Logger) {
+	if g == nil || g.access == nil {
+		return
+	}
+	if err := g.access.Reload(); err != nil {
+		log.Error("the file of users is faulty; the previous one stays in use", "err", err)
 	}
 }
 

@@ -301,6 +301,20 @@ func TestUpstreamUnreachable(t *testing.T) {
 	}
 }
 
+// TestUpstreamEndsClean: a server that was stopped, and started without --upstream, has no tube of the bookkeeping.
+func TestUpstreamEndsClean(t *testing.T) {
+	t.Parallel()
+	_, from := serve(t, "-p0")
+	dir := t.TempDir()
+	p, _ := serve(t, "-p0", "-b", dir, "--upstream", from)
+	p.stderr.await(t, `(the old server has no jobs left)`)
+	p.end(t)
+	_, addr := serve(t, "-p0", "-b", dir)
+	if list := askPage(t, dialOld(t, addr), "list-tubes"); strings.TrimSpace(list) != "---\n- default" {
+		t.Errorf("%q", list)
+	}
+}
+
 // TestUpstreamTags: jobs of a redstalk behind this one come with their tags, in every state; a job whose
 // key another one has here comes without it, which the log says.
 func TestUpstreamTags(t *testing.T) {

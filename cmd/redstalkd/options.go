@@ -89,6 +89,7 @@ var ofService = regexp.MustCompile(`^(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PO
 // clientVariables are those of the program redstalk, which can have the same environment.
 var clientVariables = map[string]bool{
 	"SERVER": true, "TIMEOUT": true, "AUTH_USER": true, "SECRET": true, "SECRET_FILE": true, "TLS_CA": true, "TLS_NAME": true,
+	"CLIENT_TLS": true, "CLIENT_TLS_CA": true, "CLIENT_TLS_CERT": true, "CLIENT_TLS_KEY": true, "CLIENT_TLS_NAME": true,
 	"JOB_ID": true, "JOB_TUBE": true, "JOB_RESERVES": true,
 }
 

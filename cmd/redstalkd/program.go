@@ -54,10 +54,16 @@ type program struct {
 func (p *program) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := make(chan error, 1)
+	ended, files := make(chan error, 1), p.watchedFiles()
 	go func() { ended <- p.serve(ctx) }()
+	checks := time.NewTicker(watchInterval)
+	defer checks.Stop()
 	for {
 		select {
+		case <-checks.C:
+			for _, f := range files {
+				f.check()
+			}
 		case err := <-ended:
 			return err
 		case sig := <-p.signals:
@@ -67,6 +73,9 @@ func (p *program) run(ctx context.Context) error {
 			case sig == syscall.SIGUSR2:
 				p.drain.set(false)
 			case sig == syscall.SIGHUP:
+				for _, f := range files {
+					f.wasRead()
+				}
 				p.reload()
 			case ctx.Err() == nil:
 				p.log.Info("ending", "signal", sig)

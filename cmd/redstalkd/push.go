@@ -25,7 +25,7 @@ func (s *settings) pushOptions() []*option {
 			help: "let tubes push their jobs to these: host names, *.DOMAIN, addresses and networks,\n" +
 				"each with or without :PORT, separated by commas; * is every public host"},
 		{name: "push-secrets", value: "FILE", set: setNonEmpty(&s.pushes.secrets),
-			help: "sign webhooks with the secrets of this file; reread on SIGHUP"},
+			help: "sign webhooks with the secrets of this file; reread when it changes"},
 		{name: "push-ca", value: "FILE", set: setNonEmpty(&s.pushes.ca),
 			help: "when pushing, trust the certificates of this file instead of the system's"},
 		{name: "push-proxy", set: setBool(&s.pushes.proxy),

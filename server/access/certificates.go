@@ -105,14 +105,23 @@ func (f *CertificateFiles) stamp() (stamp string) {
 		if path == "" {
 			continue
 		}
-		info, err := os.Stat(path)
-		if err != nil {
-			stamp += "missing;"
-			continue
+		of, found := StampOf(path)
+		if !found {
+			of = "missing"
 		}
-		stamp += fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size(), " ", inode(info), ";")
+		stamp += of + ";"
 	}
 	return stamp
+}
+
+// StampOf returns a text that changes when a file does, or another one takes its place. found is false if
+// there is none.
+func StampOf(path string) (stamp string, found bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", false
+	}
+	return fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size(), " ", inode(info)), true
 }
 
 // read returns a configuration from the files. Its errors quote nothing of the key.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"redstalk/storage"
+	"redstalk/server/queue"
 	"redstalk/tube"
 )
 
@@ -46,7 +46,7 @@ func (svc *service) parked(ctx context.Context, in *parkedInput) (*parkedOutput,
 	slices.Sort(names)
 	s := &parkedSearch{svc: svc, page: parkedPage{Jobs: []JobInfo{}}, dead: in.Dead, end: time.Now().Add(searchLimit)}
 	if s.dead {
-		if s.targets, err = svc.deadLetterTubes(ctx); err != nil {
+		if s.targets, err = svc.queue.DeadLetterTubes(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +115,7 @@ func (s *parkedSearch) statesIn(ctx context.Context, name string) ([]tube.State,
 	}
 	isTarget := s.targets[name]
 	if !isTarget {
-		answers, err := s.svc.queue.Do(ctx, firstIn(name, tube.Ready), firstIn(name, tube.Delayed))
+		answers, err := s.svc.queue.Do(ctx, queue.FirstIn(name, tube.Ready), queue.FirstIn(name, tube.Delayed))
 		if err != nil {
 			return nil, err
 		}
@@ -123,18 +123,13 @@ func (s *parkedSearch) statesIn(ctx context.Context, name string) ([]tube.State,
 			if answers[i].Err != nil {
 				return nil, answers[i].Err
 			}
-			jobs := answers[i].Result.Jobs
-			isTarget = isTarget || len(jobs) > 0 && jobs[0].Home() != ""
+			isTarget = isTarget || queue.IsDeadLetter(&answers[i])
 		}
 	}
 	if isTarget {
 		return []tube.State{tube.Buried, tube.Delayed, tube.Ready}, nil
 	}
 	return []tube.State{tube.Buried}, nil
-}
-
-func firstIn(name string, state tube.State) storage.Op {
-	return storage.Op{Kind: storage.ListJobs, Tube: name, State: state, MaxJobs: 1, Args: &storage.Args{}}
 }
 
 func (s *parkedSearch) add(jobs []tube.JobStats) {
@@ -144,29 +139,4 @@ func (s *parkedSearch) add(jobs []tube.JobStats) {
 			s.page.Jobs = append(s.page.Jobs, infoOf(&jobs[i]))
 		}
 	}
-}
-
-// deadLetterTubes returns the tubes that a policy names as dead-letter tube.
-func (svc *service) deadLetterTubes(ctx context.Context) (map[string]bool, error) {
-	targets := make(map[string]bool)
-	names, err := svc.queue.Policies(ctx)
-	for some := range slices.Chunk(names, tubesPerCall) {
-		ops := make([]storage.Op, len(some))
-		for i, name := range some {
-			ops[i] = storage.Op{Kind: storage.GetPolicy, Tube: name}
-		}
-		answers, err := svc.queue.Do(ctx, ops...)
-		if err != nil {
-			return nil, err
-		}
-		for i := range answers {
-			if answers[i].Err != nil {
-				return nil, answers[i].Err
-			}
-			if r := answers[i].Result; !answers[i].NotFound && r.Policy != nil && r.Policy.Dead != "" {
-				targets[r.Policy.Dead] = true
-			}
-		}
-	}
-	return targets, err
 }

@@ -113,9 +113,10 @@ func (o *Observer) addTubes(fs families, f *metadata) {
 		fs.add("redstalk_tube_oldest_ready_seconds", t.OldestReady.Seconds(), t.Name)
 		fs.add("redstalk_tube_waiting_reserves", float64(t.Waiting), t.Name)
 		fs.addBool("redstalk_tube_paused", t.Pause > 0, t.Name)
+		fs.addBool("redstalk_tube_for_dead_letters", f.deadLetters[t.Name], t.Name)
 		fs.addLimits(t.Name, t.Limits)
 	}
-	if f.complete && f.stats != nil && f.stats.Tubes > uint64(len(f.tubes)) {
+	if f.stats != nil && f.stats.Tubes > uint64(len(f.tubes)) {
 		fs.addOthers(f)
 	}
 	names := make([]string, 0, len(f.flows))

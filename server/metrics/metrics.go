@@ -30,6 +30,7 @@ var definitions = []Definition{
 	{"redstalk_tube_oldest_ready_seconds", gauge, tubeLabel, "Time since the put of the oldest ready job of a tube; 0 if none is ready."},
 	{"redstalk_tube_waiting_reserves", gauge, tubeLabel, "Reserves that wait for a job of a tube."},
 	{"redstalk_tube_paused", gauge, tubeLabel, "1 if a tube is paused, else 0."},
+	{"redstalk_tube_for_dead_letters", gauge, tubeLabel, "1 if a tube is for dead letters: a policy names it as dead, or nobody works on it and its first ready job is one (not of tubes with groups or limits); else 0."},
 	{"redstalk_tube_puts_total", counter, tubeLabel, "Jobs added to a tube by a put, a move, or as dead letters."},
 	{"redstalk_tube_deliveries_total", counter, tubeLabel, "Reservations of jobs of a tube; a job counts each time."},
 	{"redstalk_tube_deletes_total", counter, tubeLabel, "Jobs of a tube that were deleted or removed in another way."},

@@ -67,9 +67,10 @@ type Observer struct {
 
 	// snapshotMu guards the snapshot. It is held while one is taken, so concurrent scrapes get
 	// the same one.
-	snapshotMu sync.Mutex
-	last       *snapshot
-	listing    listing
+	snapshotMu  sync.Mutex
+	last        *snapshot
+	listing     listing
+	deadLetters deadLetterTubes
 }
 
 // New returns an Observer of an instance that is loading its store.

@@ -30,7 +30,7 @@ const (
 	concurrentSteps = 8
 
 	// maxListAge is how long a list of tubes is used if it has more tubes than are shown by
-	// name.
+	// name, and how long it is used which tubes are for dead letters.
 	maxListAge = 10 * time.Second
 )
 
@@ -42,20 +42,27 @@ type snapshot struct {
 
 // metadata is what a snapshot is computed from.
 type metadata struct {
-	unready  string
-	q        *queue.Queue // nil if there is none
-	report   storage.Report
-	stats    *queue.Stats      // nil if the store did not answer
-	tubes    []*tube.TubeStats // those that are shown by name, sorted by name
-	flows    map[string]*tube.Flow
-	rest     tube.Flow
-	complete bool // tubes has all that must be shown by name
+	unready string
+	q       *queue.Queue // nil if there is none
+	report  storage.Report
+	stats   *queue.Stats      // nil if the store did not answer this or one of the questions about tubes
+	tubes   []*tube.TubeStats // all those that are shown by name, sorted by name
+	flows   map[string]*tube.Flow
+	rest    tube.Flow
+
+	deadLetters map[string]bool // the tubes for dead letters
 }
 
 // listing is a recent list of tubes.
 type listing struct {
 	names []string
 	at    time.Time
+}
+
+// deadLetterTubes are the tubes for dead letters, of some time ago.
+type deadLetterTubes struct {
+	tubes map[string]bool
+	at    time.Time // zero: never read
 }
 
 // current returns a snapshot that is at most maxSnapshotAge old.
@@ -96,7 +103,11 @@ func (o *Observer) collect() *metadata {
 	if f.stats, err = f.q.Stats(ctx); err == nil {
 		f.tubes, err = o.askTubes(ctx, f)
 	}
-	if f.complete = err == nil; err != nil {
+	if err == nil {
+		f.deadLetters, err = o.askDeadLetters(ctx, f)
+	}
+	if err != nil {
+		f.stats, f.tubes = nil, nil // alerts rely on it: all figures of the store are shown, or none
 		o.config.Log.Debug("the store has not answered a scrape", "err", err)
 	}
 	return f
@@ -110,18 +121,24 @@ func (o *Observer) askTubes(ctx context.Context, f *metadata) ([]*tube.TubeStats
 	}
 	parts := slices.Collect(slices.Chunk(names, tubesPerStep))
 	stats := make([][]*tube.TubeStats, len(parts))
-	steps, ctx := errgroup.WithContext(ctx)
-	steps.SetLimit(concurrentSteps)
-	for i, part := range parts {
-		steps.Go(func() (err error) {
-			stats[i], err = askStep(ctx, f.q, part)
-			return err
-		})
-	}
-	if err := steps.Wait(); err != nil {
+	err = inSteps(ctx, len(parts), func(ctx context.Context, i int) (err error) {
+		stats[i], err = askStep(ctx, f.q, parts[i])
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return slices.Concat(stats...), nil
+}
+
+// inSteps calls step with each number below n, several at a time, until one fails.
+func inSteps(ctx context.Context, n int, step func(ctx context.Context, i int) error) error {
+	steps, ctx := errgroup.WithContext(ctx)
+	steps.SetLimit(concurrentSteps)
+	for i := range n {
+		steps.Go(func() error { return step(ctx, i) })
+	}
+	return steps.Wait()
 }
 
 // askStep returns the stats of those of the tubes that exist.
@@ -144,6 +161,44 @@ func askStep(ctx context.Context, q *queue.Queue, names []string) ([]*tube.TubeS
 		}
 	}
 	return stats, nil
+}
+
+// askDeadLetters returns which tubes are for dead letters: those that policies name, and others by their first ready
+// job, if nobody works on them: only then it matters. In a tube with groups or limits that job would be looked for among
+// all jobs of the store. The answer can be maxListAge old.
+func (o *Observer) askDeadLetters(ctx context.Context, f *metadata) (map[string]bool, error) {
+	if time.Since(o.deadLetters.at) < maxListAge {
+		return o.deadLetters.tubes, nil
+	}
+	tubes, err := f.q.DeadLetterTubes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ops []storage.Op
+	for _, t := range f.tubes {
+		if idle := t.Ready > 0 && t.Reserved == 0 && t.Waiting == 0; idle && t.Limits == nil && !tubes[t.Name] {
+			ops = append(ops, queue.FirstIn(t.Name, tube.Ready))
+		}
+	}
+	parts := slices.Collect(slices.Chunk(ops, tubesPerStep))
+	answers := make([][]storage.Answer, len(parts))
+	err = inSteps(ctx, len(parts), func(ctx context.Context, i int) (err error) {
+		answers[i], err = f.q.Do(ctx, parts[i]...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range slices.Concat(answers...) {
+		if a.Err != nil {
+			return nil, a.Err
+		}
+		if queue.IsDeadLetter(&a) {
+			tubes[ops[i].Tube] = true
+		}
+	}
+	o.deadLetters = deadLetterTubes{tubes, time.Now()}
+	return tubes, nil
 }
 
 // names returns the tubes that are shown by name, sorted: those that the store counts by

@@ -15,7 +15,53 @@ import (
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
+	"redstalk/tube"
 )
+
+// TestTubesForDeadLetters: a tube is for dead letters if a policy names it, or if nobody works on it and its first
+// ready job is one. It is within ten seconds.
+func TestTubesForDeadLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInstance(t, 10)
+		i.put(t, "named", 0)
+		i.put(t, "other", 0)
+		must[tube.PutAnswer](t)(i.PutTagged(background, queue.NewJob{Tube: "jobs", TTR: 60}, &tube.Tags{Rules: tube.Rules{Max: 1, Dead: "tagged"}}))
+		id := i.reserve(t, "jobs", 0)
+		if err := i.Release(background, i.h, id, tube.Terms{}); err != nil {
+			t.Fatal(err)
+		}
+		want := func(tubes ...string) {
+			t.Helper()
+			time.Sleep(11 * time.Second)
+			var got []string
+			for name, value := range samples(t, i.o) {
+				if rest, ok := strings.CutPrefix(name, `redstalk_tube_for_dead_letters{tube="`); ok && value == "1" {
+					got = append(got, strings.TrimSuffix(rest, `"}`))
+				}
+			}
+			if slices.Sort(got); !slices.Equal(got, tubes) {
+				t.Errorf("%v, want %v", got, tubes)
+			}
+		}
+		want("tagged")
+		i.reserve(t, "tagged", 0) // somebody works on it, so it is a tube like others
+		must[tube.PutAnswer](t)(i.PutTagged(background, queue.NewJob{Tube: "jobs", TTR: 60}, &tube.Tags{Rules: tube.Rules{Max: 1, Dead: "tagged"}}))
+		if err := i.Release(background, i.h, i.reserve(t, "jobs", 0), tube.Terms{}); err != nil {
+			t.Fatal(err)
+		}
+		want()
+		if err := i.ReleaseAll(background, i.h); err != nil {
+			t.Fatal(err)
+		}
+		want("tagged")
+		if err := i.SetPolicy(background, "jobs", &tube.Policy{Rules: tube.Rules{Dead: "named"}}); err != nil {
+			t.Fatal(err)
+		}
+		want("named", "tagged")
+		must[int](t)(i.Flush(background, "tagged", tube.Ready))
+		want("named")
+	})
+}
 
 // TestUncountedTubesShown: where the store counts fewer tubes by name than are shown, other
 // tubes are shown too, up to the limit, also those that were created after the last scrape.
@@ -152,6 +198,26 @@ func TestConcurrentSteps(t *testing.T) {
 		synctest.Wait()
 		if n := store.asked.Load(); n != 32 {
 			t.Errorf("it was asked %d times", n)
+		}
+		q.Close(background)
+	})
+}
+
+// TestAllFiguresOrNone: a store that does not answer the questions about tubes in time has no figures at all, as the
+// alerts expect.
+func TestAllFiguresOrNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{Engine: embedded.NewMemory(), proceed: make(chan struct{})}
+		q := queue.New(store, queue.Config{})
+		o := metrics.New(metrics.Config{Tubes: 10})
+		o.Serving(q)
+		if all := samples(t, o); all["redstalk_tubes"] != "" || all["redstalk_store_up"] != "1" {
+			t.Errorf("%v tubes, the store is up: %v", all["redstalk_tubes"], all["redstalk_store_up"])
+		}
+		close(store.proceed)
+		time.Sleep(2 * time.Second)
+		if all := samples(t, o); all["redstalk_tubes"] != "1" {
+			t.Errorf("%v tubes", all["redstalk_tubes"])
 		}
 		q.Close(background)
 	})

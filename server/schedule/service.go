@@ -303,7 +303,7 @@ func (s *Service) Resume(ctx context.Context, name string, may May) error {
 }
 
 // Put puts a job of a schedule now, and changes nothing else. The answer is that of a put, but
-// storage.ErrNoSpace if the quota of the tube prevents it.
+// storage.ErrQuota if the quota of the tube prevents it.
 func (s *Service) Put(ctx context.Context, name string, may May) (storage.Answer, error) {
 	if s.queue.Draining() {
 		return storage.Answer{}, queue.ErrDraining
@@ -312,7 +312,7 @@ func (s *Service) Put(ctx context.Context, name string, may May) (storage.Answer
 		return true, wholeMs(now), nil
 	})
 	if err == nil && a.Outcome == tube.PutRefused {
-		err = storage.ErrNoSpace
+		err = storage.ErrQuota
 	}
 	return a, err
 }

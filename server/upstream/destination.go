@@ -17,9 +17,12 @@ import (
 type destination struct {
 	queue  *queue.Queue
 	holder tube.Holder
+	lock   uint64 // the job that is the lock; 0: it has no lock
 }
 
-func newDestination(q *queue.Queue) *destination { return &destination{q, q.NewHolder()} }
+func newDestination(q *queue.Queue) *destination {
+	return &destination{queue: q, holder: q.NewHolder()}
+}
 
 // hideDelay is the delay of hidden jobs, in seconds.
 const hideDelay = uint32(migrate.HideFor / time.Second)
@@ -35,11 +38,20 @@ func (d *destination) Lock(ctx context.Context, from string) error {
 	if errors.Is(err, queue.ErrNotFound) {
 		return migrate.ErrBusy
 	}
+	if err == nil {
+		d.lock = put.ID
+	}
 	return err
 }
 
-// Close implements migrate.Target.
-func (d *destination) Close() error { return d.queue.ReleaseAll(context.Background(), d.holder) }
+// Close implements migrate.Target. If the process is killed, the lock becomes a ready job, which the next
+// process reserves.
+func (d *destination) Close() error {
+	if d.lock != 0 {
+		d.Remove(context.Background(), d.lock) // if that fails it is released, as if the process were killed
+	}
+	return d.queue.ReleaseAll(context.Background(), d.holder)
+}
 
 // Write implements migrate.Target.
 func (d *destination) Write(ctx context.Context, n *migrate.Note) (uint64, error) {

@@ -125,7 +125,7 @@ func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) 
 	case op.Args != nil:
 		e.putTagged(now, op)
 	case !e.machine.Admits(op.Tube, len(op.Body)):
-		op.Answer.Err = storage.ErrNoSpace
+		op.Answer.Err = storage.ErrQuota
 		op.Buffer.Release()
 	default:
 		op.Answer.ID = e.machine.Put(now, newJob(op)).ID
@@ -290,7 +290,7 @@ func (e *Engine) putTagged(now tube.Instant, op *storage.Op) {
 		op.Buffer.Release()
 	}
 	if put.Result == tube.PutRefused {
-		op.Answer.Err = storage.ErrNoSpace
+		op.Answer.Err = storage.ErrQuota
 		return
 	}
 	op.Answer.ID, op.Answer.Outcome, op.Answer.State = put.ID, put.Result, put.State

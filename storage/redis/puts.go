@@ -124,7 +124,7 @@ func (p *partition) numberPuts(r *reply, ops []*storage.Op) (all bool) {
 	all = true
 	for _, op := range ops {
 		if r.puts++; r.refused[r.puts] {
-			op.Answer.Err, all = storage.ErrNoSpace, false
+			op.Answer.Err, all = storage.ErrQuota, false
 			continue
 		}
 		op.Answer.ID = r.id*uint64(p.of) + uint64(p.number)

@@ -165,7 +165,7 @@ func TestScheduledPutBesideRefused(t *testing.T) {
 		putIn("other", 0), scheduledPut("often", 3, tube.Never, tube.Tags{Key: "k"}),
 	}
 	storage.DoWait(s, ops)
-	for i, want := range []storage.Answer{{NotFound: true}, {ID: 1}, {}, {Err: storage.ErrNoSpace}, {ID: 2}, {}} {
+	for i, want := range []storage.Answer{{NotFound: true}, {ID: 1}, {}, {Err: storage.ErrQuota}, {ID: 2}, {}} {
 		a := ops[i].Answer
 		if a.Err != want.Err || a.NotFound != want.NotFound || a.ID != want.ID || want.ID == 0 && want.Err == nil && !want.NotFound && a.Outcome != tube.PutRefused {
 			t.Errorf("operation %d: %+v", i, a)

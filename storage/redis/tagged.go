@@ -99,7 +99,7 @@ func (p *partition) readTaggedPut(r *reply, ops []*storage.Op) {
 		op.Answer.State = schema.StateOf(r.text())
 		return
 	case tube.PutRefused:
-		op.Answer.Err = storage.ErrNoSpace
+		op.Answer.Err = storage.ErrQuota
 	case tube.PutSealed:
 		op.Answer.Outcome = result
 	default:

@@ -46,7 +46,7 @@ func (b *harness) refused(op storage.Op) bool {
 	b.Helper()
 	sent := lent([]storage.Op{op})
 	storage.DoWait(b.store, sent)
-	if err := sent[0].Answer.Err; err != nil && !errors.Is(err, storage.ErrNoSpace) {
+	if err := sent[0].Answer.Err; err != nil && !errors.Is(err, storage.ErrQuota) {
 		b.Fatal(err)
 	}
 	return sent[0].Answer.Err != nil

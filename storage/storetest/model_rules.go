@@ -105,7 +105,7 @@ func (m *Model) putTagged(op *storage.Op) {
 		return
 	}
 	if !m.hasRoom(op.Tube, len(op.Body), old) {
-		op.Answer.Err = storage.ErrNoSpace
+		op.Answer.Err = storage.ErrQuota
 		return
 	}
 	j := m.put(op)

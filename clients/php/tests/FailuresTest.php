@@ -43,7 +43,7 @@ final class FailuresTest extends TestCase
         $server->run();
         $job->delete();
         self::assertSame('after', $client->reserve('mails')->body);
-        self::assertSame(array_fill(0, 3, 'debug redstalk: connected to {address}'), $logger->lines);
+        self::assertSame(array_fill(0, 3, 'debug redstalk: connected to '.$server->address()), $logger->lines);
     }
 
     public function testReserveWaitsForARestart(): void

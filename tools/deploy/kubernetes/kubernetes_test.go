@@ -12,6 +12,7 @@ import (
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -28,9 +29,11 @@ var kinds = map[string]func() any{
 	"v1/Service":                              func() any { return new(core.Service) },
 	"apps/v1/Deployment":                      func() any { return new(apps.Deployment) },
 	"apps/v1/StatefulSet":                     func() any { return new(apps.StatefulSet) },
+	"batch/v1/Job":                            func() any { return new(batch.Job) },
 	"policy/v1/PodDisruptionBudget":           func() any { return new(policy.PodDisruptionBudget) },
 	"networking.k8s.io/v1/NetworkPolicy":      func() any { return new(networking.NetworkPolicy) },
 	"monitoring.coreos.com/v1/ServiceMonitor": func() any { return new(monitoring.ServiceMonitor) },
+	"monitoring.coreos.com/v1/PrometheusRule": func() any { return new(monitoring.PrometheusRule) },
 	"keda.sh/v1alpha1/ScaledObject":           func() any { return new(scaledObject) },
 }
 
@@ -85,6 +88,7 @@ type deployed struct {
 	budget   *policy.PodDisruptionBudget
 	policies []*networking.NetworkPolicy
 	monitor  *monitoring.ServiceMonitor
+	rule     *monitoring.PrometheusRule
 	scaled   *scaledObject
 }
 
@@ -109,6 +113,8 @@ func sorted(t *testing.T, objects []map[string]any) (d deployed) {
 			d.policies = append(d.policies, o)
 		case *monitoring.ServiceMonitor:
 			d.monitor = o
+		case *monitoring.PrometheusRule:
+			d.rule = o
 		case *scaledObject:
 			d.scaled = o
 		}
@@ -131,8 +137,8 @@ func TestObjects(t *testing.T) {
 			if onRedis := d.workload == "Deployment"; onRedis != (d.budget != nil) || onRedis == (d.volumes != nil) || (d.replicas > 1) != onRedis {
 				t.Errorf("%s with %d replicas, budget %v, volumes %v", d.workload, d.replicas, d.budget, d.volumes)
 			}
-			if want := strings.Contains(r.name, "monitoring") || strings.Contains(r.name, "everything"); want != (d.monitor != nil) {
-				t.Errorf("ServiceMonitor: %v", d.monitor)
+			if want := strings.Contains(r.name, "monitoring") || strings.Contains(r.name, "everything"); want != (d.monitor != nil) || want != (d.rule != nil) {
+				t.Errorf("ServiceMonitor: %v, PrometheusRule: %v", d.monitor, d.rule)
 			}
 		})
 	}
@@ -284,6 +290,32 @@ func (d *deployed) checkScaling(t *testing.T) {
 	}
 }
 
+// TestRestore: the example of a restore works on the volume of the StatefulSet, as its user, and with flags of the command.
+func TestRestore(t *testing.T) {
+	job := typed(t, build(t, "restore")[0]).(*batch.Job).Spec.Template.Spec
+	set := sorted(t, build(t, "embedded"))
+	c, volume := job.Containers[0], set.volumes[0].Name
+	if claim := job.Volumes[0].PersistentVolumeClaim.ClaimName; claim != volume+"-redstalk-0" || job.Volumes[0].Name != volume {
+		t.Errorf("the claim is %s", claim)
+	}
+	if !reflect.DeepEqual(c.VolumeMounts, set.pod.Spec.Containers[0].VolumeMounts) || !reflect.DeepEqual(job.SecurityContext, set.pod.Spec.SecurityContext) ||
+		!reflect.DeepEqual(c.SecurityContext, set.pod.Spec.Containers[0].SecurityContext) || c.Image != set.pod.Spec.Containers[0].Image {
+		t.Errorf("%+v, but the server has %+v", job, set.pod.Spec)
+	}
+	page, err := os.ReadFile("../../../docs/backup.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := c.Command[3], c.Command[5]
+	if !slices.Equal(c.Command, []string{"/usr/bin/redstalkd", "restore", "--from", from, "--to", to}) {
+		t.Errorf("the command is %v", c.Command)
+	}
+	restored := sorted(t, render(t, "redstalk", "engine: embedded\nvolume: {directory: "+strings.TrimPrefix(to, "/data/")+"}")).pod.Spec.Containers[0]
+	if got := restored.Env[0].Value; got != "embedded:"+to || !strings.Contains(string(page), "REDSTALK_STORE="+got) || !strings.Contains(string(page), "--to "+from+"\n") {
+		t.Errorf("the store is %s, and the page says something else", got)
+	}
+}
+
 // TestSamePods: Kustomize and Helm make the same pods, policies and services.
 func TestSamePods(t *testing.T) {
 	for dir, values := range map[string]string{"redis": "redis: {url: 'redis://redis:6379/0'}", "embedded": "engine: embedded\nnetworkPolicy: {egress: []}"} {
@@ -319,9 +351,12 @@ func TestValues(t *testing.T) {
 		"engine: embedded\nreplica: 2":                             "replica",
 		"engine: embedded\nsettings: {port: 7}":                    "port",
 		"engine: embedded\nsettings: {MAX: 7}":                     "MAX",
+		"engine: embedded\nvolume: {directory: ../x}":              "directory",
 		"engine: embedded\ngrace: 20":                              "grace",
 		"engine: embedded\nvolume: {size: big}":                    "size",
 		"engine: embedded\nvolume: {accessModes: [ReadWriteMany]}": "accessModes",
+		"engine: embedded\nservice: {type: LoadBalancer}":          "networkPolicy.clients",
+		"engine: embedded\nprometheusRule: {runbooks: wiki}":       "runbooks",
 		"redis: {url: 'redis://h'}\nreplicas: 0":                   "replicas",
 	} {
 		if _, err := tryRender(t, "redstalk", values); err == nil || !strings.Contains(err.Error(), want) {

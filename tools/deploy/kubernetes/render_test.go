@@ -30,7 +30,7 @@ type rendering struct {
 // renderings are all ways of deploying that are checked.
 func renderings(t *testing.T) []rendering {
 	t.Helper()
-	on := "serviceMonitor: {enabled: true, labels: {release: prometheus}}\n"
+	on := "serviceMonitor: {enabled: true, labels: {release: prometheus}}\nprometheusRule: {enabled: true, labels: {release: prometheus}}\n"
 	return []rendering{
 		{"kustomize/redis", build(t, "redis")},
 		{"kustomize/embedded", build(t, "embedded")},
@@ -55,7 +55,8 @@ settings: {max-job-size: 104857600, verbose: 1, quote-stats: true, access: /etc/
 envFrom: [{secretRef: {name: more}}]
 extraVolumes: [{name: users, secret: {secretName: users}}]
 extraVolumeMounts: [{name: users, mountPath: /etc/redstalk, readOnly: true}]
-service: {type: LoadBalancer, annotations: {a: b}}
+service: {type: LoadBalancer, annotations: {a: b}, externalTrafficPolicy: Local}
+networkPolicy: {clients: [{podSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}]}
 podAnnotations: {c: d}
 podLabels: {e: f}
 nodeSelector: {disk: ssd}

@@ -53,7 +53,7 @@ final class Dialer
             try {
                 $connection = $this->connect($address);
                 $this->handshake($connection);
-                $this->logger->debug('redstalk: connected to {address}', ['address' => $address]);
+                $this->logger->debug("redstalk: connected to $address", ['address' => $address]);
 
                 return $connection;
             } catch (ConnectionLost $e) {

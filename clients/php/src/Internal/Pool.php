@@ -121,7 +121,7 @@ final class Pool
             }
             $replies = $sent === [] ? [] : $connection->exchange(array_values($sent));
         } catch (ConnectionLost $lost) {
-            $this->logger->info('redstalk: {reason}', ['reason' => $lost->getMessage()]);
+            $this->logger->info('redstalk: '.$lost->getMessage());
             $this->dialer->failed($connection->address); // so that another one is tried first
             $replies = $lost->replies;
             $failed = $lost->sent;

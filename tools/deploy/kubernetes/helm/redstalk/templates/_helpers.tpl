@@ -54,10 +54,8 @@ spec:
     runAsNonRoot: true
     runAsUser: 65532
     runAsGroup: 65532
-    {{- if eq .Values.engine "embedded" }}
     fsGroup: 65532
     fsGroupChangePolicy: OnRootMismatch
-    {{- end }}
     seccompProfile: {type: RuntimeDefault}
   {{- if eq .Values.engine "redis" }}
   topologySpreadConstraints:
@@ -75,7 +73,6 @@ spec:
       imagePullPolicy: {{ . }}
       {{- end }}
       {{- with .Values.settings }}
-      {{- /* As variables, those of TLS would also be read by redstalk in preStop, which has others of the same names. */}}
       args:
         {{- range $name, $value := . }}
         {{- /* Without int64 a large number would be written with an exponent. */}}
@@ -91,7 +88,7 @@ spec:
       {{- end }}
       env:
         {{- if eq .Values.engine "embedded" }}
-        - {name: REDSTALK_STORE, value: "embedded:/data/jobs"}
+        - {name: REDSTALK_STORE, value: "embedded:/data/{{ .Values.volume.directory }}"}
         {{- end }}
         - {name: REDSTALK_LISTEN, value: 0.0.0.0}
         - {name: REDSTALK_HTTP, value: "0.0.0.0:8080"}
