@@ -36,11 +36,20 @@ func (s *screen) runLive() error {
 	}()
 	ticker := time.NewTicker(s.duration("every"))
 	defer ticker.Stop()
-	keys := readKeys(in)
+	keys, ended := readKeys(in)
 	for fresh := true; ; {
 		if fresh {
-			if err := s.refreshLive(); err != nil {
-				return err
+			done := make(chan error, 1)
+			go func() { done <- s.refreshLive() }()
+			select {
+			case err := <-done:
+				if err != nil {
+					return err
+				}
+			case <-ended: // the server may be slow to answer, or never do
+				return nil
+			case <-s.Context.Context.Done():
+				return nil
 			}
 		}
 		s.draw()
@@ -50,6 +59,8 @@ func (s *screen) runLive() error {
 		select {
 		case <-ticker.C:
 			fresh = true
+		case <-ended:
+			return nil
 		case key := <-keys:
 			open := s.open
 			if s.handleKey(key) {
@@ -101,9 +112,10 @@ func (s *screen) describeTube(name string) (lines []string, err error) {
 	return lines, nil
 }
 
-// readKeys delivers typed keys. Its goroutine ends with the process.
-func readKeys(in *os.File) <-chan string {
-	keys := make(chan string)
+// readKeys delivers typed keys, and closes ended at one that ends the program. What is typed beyond a few keys while nobody
+// takes them is dropped. Its goroutine ends with the process.
+func readKeys(in *os.File) (_ <-chan string, ended <-chan struct{}) {
+	keys, end := make(chan string, 64), make(chan struct{})
 	go func() {
 		var buf [16]byte
 		for {
@@ -112,12 +124,22 @@ func readKeys(in *os.File) <-chan string {
 				return
 			}
 			for _, key := range splitKeys(string(buf[:n])) {
-				keys <- key
+				if ends(key) {
+					close(end)
+					return
+				}
+				select {
+				case keys <- key:
+				default:
+				}
 			}
 		}
 	}()
-	return keys
+	return keys, end
 }
+
+// ends reports whether a key ends the program, whatever is shown.
+func ends(key string) bool { return key == "q" || key == "Q" || key == "\x03" }
 
 // splitKeys returns the keys in what was read together. A sequence of escape, [ and what follows up to a letter or ~ is
 // one key.
@@ -140,8 +162,6 @@ func (s *screen) handleKey(key string) (end bool) {
 	_, height := s.size()
 	page := max(1, height-3)
 	switch key {
-	case "q", "Q", "\x03":
-		return true
 	case "?":
 		s.help = !s.help
 	case "\x1b", "\x7f", "\b":

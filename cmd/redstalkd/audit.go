@@ -17,7 +17,11 @@ type auditFile struct {
 	log    *slog.Logger
 	failed telemetry.Throttle
 
-	mu   sync.Mutex
+	// Of Write only:
+	written *os.File // the last file to which was written
+	cut     bool     // it ends in the middle of a line
+
+	mu   sync.Mutex // not held while a line is written, which can take for ever
 	file *os.File
 }
 
@@ -58,18 +62,45 @@ func openAppend(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o600)
 }
 
-// Write implements io.Writer.
+// endsInLine reports whether a regular file ends in the middle of a line, as after a full disk.
+func endsInLine(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	var last [1]byte
+	_, err = file.ReadAt(last[:], info.Size()-1)
+	return err == nil && last[0] != '\n'
+}
+
+// Write implements io.Writer, for one goroutine.
 func (f *auditFile) Write(lines []byte) (int, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	n, err := f.file.Write(lines)
+	file := f.file
+	f.mu.Unlock()
+	if file != f.written {
+		f.written, f.cut = file, endsInLine(f.path)
+	}
+	if f.cut {
+		lines = append([]byte{'\n'}, lines...)
+	}
+	n, err := file.Write(lines)
+	if n > 0 {
+		f.cut = lines[n-1] != '\n'
+	}
 	if err != nil {
 		f.failed.Error(f.log, "acts could not be written to the file of --audit", "err", err)
 	}
 	return n, err
 }
 
-// reopen opens the file again, which somebody has renamed. If that fails the old one stays in use.
+// reopen opens the file again, which somebody has renamed. If that fails the old one stays in use. What is being written to the
+// old one, such as a pipe that nobody reads, is given up.
 func (f *auditFile) reopen() {
 	file, err := openAppend(f.path)
 	if err != nil {
@@ -77,9 +108,10 @@ func (f *auditFile) reopen() {
 		return
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.file.Close()
+	old := f.file
 	f.file = file
+	f.mu.Unlock()
+	old.Close()
 }
 
 // act logs an act of a signal.

@@ -129,3 +129,83 @@ func TestTakeBehindBlockedJobs(t *testing.T) {
 		t.Error("groups that are held are in the index")
 	}
 }
+
+// putGroups puts jobs into the groups g0, g1, … of tube t, one into each.
+func putGroups(t *testing.T, s *Store, groups int) {
+	t.Helper()
+	for from := 0; from < groups; from += 500 {
+		ops := make([]storage.Op, min(500, groups-from))
+		for n := range ops {
+			ops[n] = storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Args: &storage.Args{Tags: &tube.Tags{Group: fmt.Sprint("g", from+n)}}}
+		}
+		storage.DoWait(s, ops)
+		for n := range ops {
+			if err := ops[n].Answer.Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// countTaken takes jobs until there are none, and returns how many.
+func countTaken(t *testing.T, s *Store) (n int) {
+	t.Helper()
+	for {
+		ops := make([]storage.Op, 100)
+		for i := range ops {
+			ops[i] = take(1)
+		}
+		storage.DoWait(s, ops)
+		for i := range ops {
+			if err := ops[i].Answer.Err; err != nil {
+				t.Fatal(err)
+			}
+			if ops[i].Answer.NotFound {
+				return n
+			}
+			n++
+		}
+	}
+}
+
+// TestTakeAfterPolicyChange: a take that follows a change of the policy costs no more with many groups.
+func TestTakeAfterPolicyChange(t *testing.T) {
+	const groups, most = 6000, 8000
+	rate := func(n uint32) *tube.Policy { return &tube.Policy{GroupLimits: tube.Limits{Rates: tube.Rates{n}}} }
+	for name, c := range map[string]struct {
+		before, after *tube.Policy
+		jobs          int // in each group
+		taken         int // before the change
+		left          int // to be taken after it
+	}{
+		"jobs alone in their groups get a rate": {&tube.Policy{GroupLimits: tube.Limits{Concurrency: 1}}, rate(1_000_000), 1, 0, groups},
+		"a lower limit, which all groups reach": {&tube.Policy{GroupLimits: tube.Limits{Concurrency: 2}}, &tube.Policy{GroupLimits: tube.Limits{Concurrency: 1}}, 2, groups, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			s := openWith(t, Options{URL: server.URL(), Timeout: patient})
+			setPolicy(s, "t", c.before)
+			for range c.jobs {
+				putGroups(t, s, groups)
+			}
+			for range c.taken {
+				do(s, take(1))
+			}
+			calls := mostCommands(t, server, func() {
+				setPolicy(s, "t", c.after)
+				if a := do(s, take(1)); a.Err != nil || a.NotFound != (c.left == 0) {
+					t.Errorf("the take: %+v", a)
+				}
+			})
+			if calls > most {
+				t.Errorf("a call of the script makes %d commands", calls)
+			}
+			if n := countTaken(t, s); c.left > 0 && n != c.left-1 || c.left == 0 && n > 0 {
+				t.Errorf("%d further jobs are taken", n)
+			}
+			if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
+				t.Errorf("%q", wrong[:min(len(wrong), 3)])
+			}
+		})
+	}
+}

@@ -103,7 +103,8 @@ func TestBodyFormats(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	ids := s.put("forms", terms{"body": "plain text"}, terms{"body": `{"to": {"name": "Ann", "list": [1, 2, {"deep": true}]}, "n": 12.5}`},
-		terms{"body": `O:4:"User":2:{s:4:"name";s:4:"Zoë";s:2:"on";b:1;}`}, terms{"body": "aGVsbG8gd29ybGQ="}, terms{"body_base64": "AAH//kE="})
+		terms{"body": `O:4:"User":2:{s:4:"name";s:4:"Zoë";s:2:"on";b:1;}`}, terms{"body": "aGVsbG8gd29ybGQ="}, terms{"body_base64": "AAH//kE="},
+		terms{"body": strings.Repeat("[", 5000) + strings.Repeat("]", 5000)}) // too deep for a tree
 	b := s.open(t, "#/tube/forms")
 	for i, test := range []struct{ pressed, shown, form, then string }{
 		{"text", "plain text", "hex", "70 6c 61 69 6e 20 74 65"},
@@ -111,6 +112,7 @@ func TestBodyFormats(t *testing.T) {
 		{"php", "Zoë", "base64", "Tzo0OiJVc2VyIjoyOntzOjQ6Im5hbWUi"},
 		{"text", "aGVsbG8gd29ybGQ=", "base64", "hello world"},
 		{"hex", "00 01 ff fe 41", "base64", "AAH//kE="},
+		{"text", "[[[[", "hex", "5b 5b 5b"},
 	} {
 		b.openJob(ids[i])
 		b.await(fmt.Sprintf(`document.querySelector("dialog [aria-pressed=true][data-form=%s]")`, test.pressed))

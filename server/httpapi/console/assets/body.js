@@ -77,7 +77,7 @@ async function unpackedView(bytes, format, word) {
 function best(bytes, text) {
   if (text === undefined || text === null) return "hex";
   if (/^\s*[[{]/.test(text)) {
-    try { JSON.parse(text); return "json"; } catch { /* text */ }
+    try { readJSON(text); return "json"; } catch { /* text, or too deep */ }
   }
   if (/^(a|O):\d+:/.test(text)) {
     try { unserialize(bytes); return "php"; } catch { /* text */ }

@@ -80,10 +80,12 @@ local function next_group(t, group)
 end
 
 -- rescan looks at up to limit groups of a tube, from where the last one has ended, and returns how
--- many. What the index says of them is computed from the jobs.
+-- many. What the index says of them is computed from the jobs. First the jobs become ordinary ones that
+-- must not be lone any more.
 local function rescan(t, limit)
   local group = call('HGET', PREFIX .. 'rescans', t.name) or ''
-  for n = 1, limit do
+  local unpacked = is_simple(t) and 0 or unpack_some(t, limit)
+  for n = unpacked + 1, limit do
     group = next_group(t, group)
     if not group then
       call('HDEL', PREFIX .. 'rescans', t.name)

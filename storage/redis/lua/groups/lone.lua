@@ -66,6 +66,24 @@ function unpack_lone(t, lane, id)
   dirty(t, lane)
 end
 
+-- unpack_key makes a job in lone-ready:TUBE, by its key, an ordinary one. It returns its lane; nil if it had none.
+local function unpack_key(t, key)
+  local j = OPS.load(key)
+  local group = j and OPS.read_group(j)
+  if group and is_lone(t, group, key) then return lane_of(t, group) end
+  leave_queue(t, j or { tube = t.name, key = key, pri = 0 })
+end
+
+-- unpack_some makes up to limit of the first jobs in lone-ready:TUBE ordinary ones, and returns how many there were.
+local function unpack_some(t, limit)
+  for n = 1, limit do
+    local first = call('ZRANGE', t.lone_ready, '0', '0')[1]
+    if not first then return n - 1 end
+    unpack_key(t, sub(first, 1, KEY_LENGTH))
+  end
+  return limit
+end
+
 -- view_lane returns the lane of a group, to be looked at. A lone job stays lone.
 local function view_lane(t, group)
   local id = not t.lane[group] and t.listed and call('HGET', t.lone, group)

@@ -62,6 +62,10 @@ local function is_true(t, entry, lane)
   return true
 end
 
+-- MOST_WRONG is how many entries and lone jobs a take puts right at most, after a policy has changed. Then it finds
+-- no more, until the timer of the tube has looked at all and wakes clients.
+local MOST_WRONG = 250
+
 -- first_entry returns the offer of the first entry, of those that were read, which is true. Others are
 -- put right when the tube is settled.
 local function first_entry(t, q)
@@ -69,9 +73,10 @@ local function first_entry(t, q)
     if not q.entries[q.at] and not q.all then read_entries(t, q) end
     local entry = q.entries[q.at]
     if not entry or entry.lane then return entry end
+    if t.rescans and q.wrong >= MOST_WRONG then return nil end
     local lane = lane_of(t, entry.group)
     if is_true(t, entry, lane) then return entry end
-    q.at = q.at + 1
+    q.at, q.wrong = q.at + 1, q.wrong + 1
     dirty(t, lane)
     again(t, q, lane)
   end
@@ -85,29 +90,24 @@ local function group_offer(t, q)
   return entry, false
 end
 
--- unpack_first makes the first lone job an ordinary one, because the policy of the tube has changed.
-local function unpack_first(t, q, key)
-  local j = OPS.load(key)
-  local group = j and OPS.read_group(j)
-  if group and is_lone(t, group, key) then
-    again(t, q, lane_of(t, group))
-  else
-    leave_queue(t, j or { tube = t.name, key = key, pri = 0 })
-  end
-end
-
 -- lone_offer returns the offer of the lone jobs; nil if there is none. It is read once, until that job
--- is taken.
+-- is taken. If the policy of the tube has changed, so that jobs cannot be lone, it makes those ordinary
+-- that come before the offers of groups, see rescan for the others.
 local function lone_offer(t, q)
   while q.lone == nil do
     local head = call('ZRANGE', t.lone_ready, '0', '0', 'WITHSCORES')
     local key = head[1] and sub(head[1], 1, KEY_LENGTH)
+    local member = key and format('%010d', head[2]) .. NO_LOAD .. sub(key, #PREFIX + 1) .. NO_SUB
     if not key then
       q.lone = false
     elseif is_simple(t) then
-      q.lone = { member = format('%010d', head[2]) .. NO_LOAD .. sub(key, #PREFIX + 1) .. NO_SUB, key = key, lone = true }
+      q.lone = { member = member, key = key, lone = true }
     else
-      unpack_first(t, q, key)
+      local group = group_offer(t, q)
+      if group and group.member < member or q.wrong >= MOST_WRONG then return nil end
+      q.wrong = q.wrong + 1
+      local lane = unpack_key(t, key)
+      if lane then again(t, q, lane) end
     end
   end
   return q.lone or nil
@@ -133,7 +133,7 @@ local function next_offer(t, q)
 end
 
 local function new_queue()
-  return { entries = {}, at = 1, again = {}, read = 0, pending = 0, want = 4, got = 0, keys = {}, lanes = {}, ready = {}, reserved = {} }
+  return { entries = {}, at = 1, again = {}, read = 0, wrong = 0, pending = 0, want = 4, got = 0, keys = {}, lanes = {}, ready = {}, reserved = {} }
 end
 
 -- group_of_job returns the group of a job by its key; nil if it has no record.
