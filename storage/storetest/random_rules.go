@@ -293,8 +293,20 @@ func (h *history) randomMany(op storage.Op) storage.Op {
 		op.Kind = storage.Flush
 	case 1, 2, 3:
 		op.Kind = storage.MoveJobs
+		h.moveSentBack(&op)
 	default:
 		op.Kind = storage.ListJobs
 	}
 	return op
+}
+
+// moveSentBack makes a move of jobs mostly one from a tube and state where a job is that was a dead letter and has come back,
+// if there is one: by itself that is very rare.
+func (h *history) moveSentBack(op *storage.Op) {
+	for _, j := range h.model.jobs {
+		if j.metadata.FromTube == j.tube.name && j.state != tube.Reserved && h.random.IntN(4) > 0 {
+			op.Tube, op.State = j.tube.name, j.state
+			return
+		}
+	}
 }
