@@ -73,7 +73,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(LONG) -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 10
 	$(LONG) -timeout 25m -run '^(TestSuite.*|TestTwoInstances|TestGroupsOfTwoInstances|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 5
 	$(LONG) -timeout 15m -run '^TestAgainstItself$$' ./tools/conformance/differ -args -plain 1000 -timed 100
-	$(LONG) -timeout 15m -run '^(TestKeyedLies|TestInstances|TestSchedule|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./server/schedule ./server/jobbatch ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
+	$(LONG) -timeout 15m -run '^(TestKeyedLies|TestInstances|TestSchedule|TestLimitStats|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./tube ./server/schedule ./server/jobbatch ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
 	$(LONG) -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
 	$(LONG) -c -o bin/redstalkd.test ./cmd/redstalkd
 	$(LONG_REDSTALKD) -test.timeout 15m -test.run '^(TestTranscripts|TestExtensions)$$' -every-engine

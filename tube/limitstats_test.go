@@ -21,7 +21,11 @@ var groupPolicies = []*Policy{
 // TestLimitStats: after any operations the figures about groups and limits are those that follow from
 // the stats of all jobs and groups.
 func TestLimitStats(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 8
+	}
+	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		m, now := NewMachine(), Instant(time.Hour)
 		for range 400 {

@@ -21,7 +21,7 @@ import (
 func TestInstances(t *testing.T) {
 	seeds, batches := 20, 200
 	if testing.Short() {
-		seeds, batches = 3, 100
+		seeds, batches = 1, 100
 	}
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
