@@ -5,7 +5,7 @@ import { Rows } from "./rows.js";
 import { chart } from "./chart.js";
 import { Groups, hasGroupTag } from "./groups.js";
 import { policyDialog, policyLine, readPolicy } from "./policy.js";
-import { JobDialog, actionButtons, heldBadge, groupBadge } from "./job.js";
+import { JobDialog, actionButtons, heldBadge, groupBadge, isLetter } from "./job.js";
 
 const states = ["ready", "reserved", "delayed", "buried"];
 const tabs = [...states, "groups"];
@@ -29,7 +29,7 @@ export const jobColumns = {
 const keyColumn = view => ({ key: "key", label: "Key and body", min: 180, grow: 9, phone: true, stamp: j => j, cell: j => {
   const key = j.key && make("b", { className: "keyword" }, withMarks(j.key, view.text)), body = j.excerpt && make("code", { className: "excerpt" }, withMarks(j.excerpt, view.text));
   const badges = [groupBadge(j), j.held && heldBadge(j.held), j.parked && make("span", { className: "badge warn" }, "parked: " + j.parked),
-    j.from_tube && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease")];
+    isLetter(j) && make("span", { className: "badge soft" }, "from " + j.from_tube), j.leased && make("span", { className: "badge soft" }, "lease")];
   return j.group ? two([key, body], badges) : make("span", {}, key, badges, body);
 } });
 
