@@ -114,7 +114,7 @@ func runProgram(t *testing.T, path, addr string) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		last = lines.Text()
 	}
-	if err := cmd.Wait(); err != nil || !strings.Contains(last, "<nil>") {
+	if err := cmd.Wait(); err != nil || !strings.Contains(last, "shutting down") {
 		t.Errorf("%v; last line %q", err, last)
 	}
 }
