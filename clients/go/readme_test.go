@@ -72,7 +72,7 @@ func TestReadmePrograms(t *testing.T) {
 	if n := strings.Count(hello, "\n") + 1; n > 24 {
 		t.Errorf("the worker has %d lines", n)
 	}
-	if n := strings.Count(programs[0], "\n"); n > 25 {
+	if n := strings.Count(programs[0], "\n"); n > 26 {
 		t.Errorf("the quick start has %d lines", n)
 	}
 	for i, program := range programs {
