@@ -44,7 +44,7 @@ build: ## build bin/redstalkd and the tools beside it
 	$(GO) build -o bin/stalkbench ./tools/bench
 	$(GO) build -o bin/transcript ./tools/conformance/play
 
-run: build ## build and serve on 127.0.0.1:11300, and HTTP on 127.0.0.1:11380; STORE=redis://127.0.0.1:6379/0 serves from Redis
+run: build ## build and serve on PORT=11300 of 127.0.0.1, and HTTP=127.0.0.1:11380; STORE=redis://127.0.0.1:6379/0 serves from Redis
 	bin/redstalkd -V -l $(LISTEN) -p $(PORT) --http '$(HTTP)' --store '$(STORE)'
 
 # Everything but the durable engines, whole programs and tools. What has not changed is not tested again.

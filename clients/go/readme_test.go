@@ -72,7 +72,7 @@ func TestReadmePrograms(t *testing.T) {
 	if n := strings.Count(hello, "\n") + 1; n > 24 {
 		t.Errorf("the worker has %d lines", n)
 	}
-	if n := strings.Count(programs[0], "\n"); n > 25 {
+	if n := strings.Count(programs[0], "\n"); n > 26 {
 		t.Errorf("the quick start has %d lines", n)
 	}
 	for i, program := range programs {
@@ -114,7 +114,7 @@ func runProgram(t *testing.T, path, addr string) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		last = lines.Text()
 	}
-	if err := cmd.Wait(); err != nil || !strings.Contains(last, "<nil>") {
+	if err := cmd.Wait(); err != nil || !strings.Contains(last, "shutting down") {
 		t.Errorf("%v; last line %q", err, last)
 	}
 }

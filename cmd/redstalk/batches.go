@@ -199,7 +199,7 @@ func listMembers(t *task, name string) error {
 			m := &page.Jobs[i]
 			j := m.job(m.Tube, m.State, time.Now())
 			if !t.Bool("json") {
-				b.add(fmt.Sprint(j.ID), j.Tube, j.State, fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), reasonText(j))
+				b.add(fmt.Sprint(j.ID), j.Tube, j.State, fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), stateReasonText(j))
 			} else if err := t.printJSON(j); err != nil {
 				return err
 			}

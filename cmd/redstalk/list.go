@@ -13,7 +13,7 @@ func listCommand() *cli.Command {
 	return &cli.Command{
 		Name: "list", Action: withConn(noArguments, list),
 		Usage:       "list the jobs of a tube in their order of delivery (extension list-jobs)",
-		Description: "REASON is where a dead letter comes from, why the server has parked a job, and the reason of the last failure, as far as each is known.",
+		Description: "REASON is what holds a job that waits, where a dead letter comes from, why the server has parked a job, and the reason of the last failure, as far as each is known.",
 		Flags: []cli.Flag{
 			tubeFlag(), stateFlag("ready", strings.Join(states, ", ")),
 			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 100, Usage: "list at most `N` jobs"},
@@ -123,7 +123,7 @@ func list(t *task) error {
 	b := &table{head: []string{"ID", "PRI", "AGE", "DUE IN", "SIZE", "TRIES", "KEY", "REASON"}}
 	err := t.allJobs(t.tube(), state, most, func(jobs []*job) error {
 		for _, j := range jobs {
-			b.add(fmt.Sprint(j.ID), fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), j.Key, reasonText(j))
+			b.add(fmt.Sprint(j.ID), fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), j.Key, stateReasonText(j))
 		}
 		return nil
 	})
@@ -131,6 +131,18 @@ func list(t *task) error {
 		return err
 	}
 	return b.print(t.out)
+}
+
+// stateReasonText is why a job waits, and why it has failed.
+func stateReasonText(j *job) string {
+	failed := reasonText(j)
+	switch {
+	case j.Held == "":
+		return failed
+	case failed == "":
+		return "held: " + j.Held
+	}
+	return "held: " + j.Held + "; " + failed
 }
 
 func leftText(j *job) string {

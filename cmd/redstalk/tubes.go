@@ -29,7 +29,9 @@ func pause(t *task) error {
 	if t.IsSet("group") {
 		return pauseGroup(t, s)
 	}
-	if _, err := t.expect("pausing tube "+t.tube(), "PAUSED", fmt.Sprintf("pause-tube %s %d", t.tube(), s)); err != nil {
+	if _, err := t.expect("pausing tube "+t.tube(), "PAUSED", fmt.Sprintf("pause-tube %s %d", t.tube(), s)); codeOf(err) == exitNothing {
+		return notFound("there is no tube %s: it has no jobs, and no client uses or watches it", t.tube())
+	} else if err != nil {
 		return err
 	}
 	if s == 0 {

@@ -20,12 +20,12 @@ async function run(t, program, until) {
   let output = '';
   for await (const data of child.stdout) {
     output += data;
-    if (until?.test(output)) child.kill('SIGINT');
+    if (until?.test(output)) child.kill('SIGTERM');
   }
   return [output, ...(await exit)];
 }
 
-test('the quick start runs, and ends with Ctrl-C', async t => {
+test('the quick start runs, and ends with SIGTERM', async t => {
   assert.equal(programs.length, 3);
   assert.deepEqual(await run(t, programs[0], /\n/), ['welcome mail to ada@example.com\n', 0, null]);
 });
