@@ -174,7 +174,10 @@ function putOptions(o: JobOptions): PutOptions {
     put.keyTtl ??= '1h';
   }
   const waits = attempts - 1;
-  if (waits < 1) return put;
+  if (waits < 1) {
+    // A worker leaves to the server only what has `retry`; `max` makes the first failure the last one.
+    return o.dead === undefined ? put : { ...put, retry: [0], max: 1 };
+  }
   const first = (typeof backoff === 'number' ? backoff : backoff.delay) / 1000;
   const exponential = typeof backoff === 'object' && backoff.type === 'exponential';
   if (waits <= 32) {

@@ -12,7 +12,7 @@ export interface Job<T = any> {
   name: string;
   data: T;
   queueName: string;
-  /** How often the job has failed before. */
+  /** How often the job has failed before; in the events `completed` and `failed`, with this attempt. */
   attemptsMade: number;
   /** What a service can compare to refuse a worker that comes too late: it grows with each delivery. Empty on beanstalkd. */
   token: string;
@@ -179,9 +179,11 @@ export class Worker<T = any, R = any> extends EventEmitter {
       } catch (thrown) {
         const error = thrown instanceof Error ? thrown : new Error(String(thrown));
         if (!(await lease.fail(error, this.options.settings?.backoffStrategy))) return this.report('stalled', job.id);
+        job.attemptsMade++;
         return this.report('failed', job, error);
       }
       if (!(await lease.delete())) return this.report('stalled', job.id);
+      job.attemptsMade++;
       this.report('completed', job, result);
     } catch (error) {
       if (!(error instanceof ClosedError)) this.report('error', error as Error);
