@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 
@@ -132,6 +133,9 @@ func tlsOf(t *task) (*tls.Config, error) {
 // connect makes a connection, and authenticates it if there is a user.
 func (l *dialer) connect() (*client.Conn, error) {
 	conn, err := client.DialTLS(l.addr, l.tls, l.limit)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		err = fmt.Errorf("%w: --server or REDSTALK_SERVER says where the server is", err)
+	}
 	if err != nil {
 		return nil, failure{exitServer, err}
 	}
