@@ -109,6 +109,15 @@ func (rs *runs) overdue(now time.Time) (found []*run) {
 	return found
 }
 
+// forget removes a run whose TTR has not run out.
+func (rs *runs) forget(h tube.Holder, id uint64, now time.Time) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if r := rs.by[h][id]; r != nil && now.Before(r.deadline) {
+		rs.remove(h, id)
+	}
+}
+
 // extend moves the deadline of a run, if it is still known.
 func (rs *runs) extend(h tube.Holder, id uint64, deadline func(*run) time.Time) {
 	rs.mu.Lock()
