@@ -135,7 +135,8 @@ func (t *Tracer) begin(h tube.Holder, job *tube.JobStats, now time.Time) {
 	r := &run{holder: h, job: job, began: now}
 	r.deadline = now.Add(r.ttr())
 	old, full := t.runs.begin(r)
-	if old != nil { // the same holder gets it again, so its TTR has run out
+	// The same holder gets it again: its TTR has run out, or it was a lease that has ended through another server.
+	if old != nil && job.Counters[tube.Timeouts] > old.job.Counters[tube.Timeouts] {
 		t.run(old, earlier(old.deadline, now), tube.ReasonTTR, tube.ReasonTTR)
 	}
 	if full {

@@ -215,6 +215,9 @@ func TestFinishedElsewhere(t *testing.T) {
 			other(tube.Touch)
 		}
 		h.want()
+		other(tube.Release)
+		lease = h.take(tube.LeaseHolder, "a").Result.Lease
+		h.want()
 		other(tube.Delete)
 		time.Sleep(time.Minute)
 		h.want()
