@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // TestWatchedFile: a file is reread once it has changed and stayed the same for one interval; not while it is missing, and
@@ -45,6 +46,33 @@ func TestWatchedFile(t *testing.T) {
 	f.wasRead()
 	check(2)
 	check(2)
+}
+
+// TestWatchedAttributes: a file is reread also if it only became readable, or has another content with the same size and time.
+func TestWatchedAttributes(t *testing.T) {
+	t.Parallel()
+	path, reads := filepath.Join(t.TempDir(), "f"), 0
+	at := time.Now().Add(-time.Hour)
+	write := func(text string) {
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a")
+	f := &watchedFile{path: path, reread: func() { reads++ }}
+	f.wasRead()
+	for i, change := range []func() error{
+		func() error { return os.Chmod(path, 0o640) },
+		func() error { write("b"); return nil },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		f.check()
+		if f.check(); reads != i+1 {
+			t.Errorf("after change %d: read %d times", i, reads)
+		}
+	}
 }
 
 // TestMountedUsers: users in a volume that Kubernetes replaces as a whole, by a symbolic link, are read without a signal.

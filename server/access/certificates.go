@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // CertificateFiles are the files of a TLS port, in PEM format.
@@ -114,14 +115,15 @@ func (f *CertificateFiles) stamp() (stamp string) {
 	return stamp
 }
 
-// StampOf returns a text that changes when a file does, or another one takes its place. found is false if
+// StampOf returns a text that changes when a file or its mode does, or another one takes its place. found is false if
 // there is none.
 func StampOf(path string) (stamp string, found bool) {
-	info, err := os.Stat(path)
-	if err != nil {
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil {
 		return "", false
 	}
-	return fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size(), " ", inode(info)), true
+	// The time of the last change of attributes: programs that copy files set the time of the content.
+	return fmt.Sprint(s.Ino, " ", s.Size, " ", s.Mtim.Nano(), " ", s.Ctim.Nano()), true
 }
 
 // read returns a configuration from the files. Its errors quote nothing of the key.

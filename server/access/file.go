@@ -48,6 +48,9 @@ func parseFile(text []byte, accountOf func(name string) *account) (*file, error)
 	if err := decoder.Decode(&d); err != nil {
 		return nil, describeYAML(err)
 	}
+	if d.Users == nil { // half written, perhaps: nobody is to be locked out
+		return nil, errNoUsers
+	}
 	if err := decoder.Decode(new(document)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is more than one YAML document in it")
 	}
@@ -71,13 +74,15 @@ func parseFile(text []byte, accountOf func(name string) *account) (*file, error)
 	return f, nil
 }
 
+var errNoUsers = errors.New("the file is empty; without users it must contain users: []")
+
 var yamlLine = regexp.MustCompile(`\bline (\d+)`)
 
 // describeYAML returns an error that says where a file is invalid. The library's errors
 // quote text, which may be a secret.
 func describeYAML(err error) error {
 	if errors.Is(err, io.EOF) {
-		return errors.New("the file is empty; without users it must contain users: []")
+		return errNoUsers
 	}
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("line %s is not valid YAML, or its value is not of the expected kind", m[1])

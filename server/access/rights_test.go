@@ -78,6 +78,9 @@ func TestRights(t *testing.T) {
 // faulty are invalid files, with the errors.
 var faulty = map[string]string{
 	"":                                      "the file is empty",
+	"users:\n":                              "the file is empty",
+	"{}":                                    "the file is empty",
+	"null":                                  "the file is empty",
 	"users: 7":                              "line 1 is not valid YAML, or its value is not of the expected kind",
 	"users: [\n  {nme: s3cret}]":            "line 2 is not valid YAML",
 	"users: [{name: [s3cret]}]":             "line 1",

@@ -109,6 +109,15 @@ func (rs *runs) overdue(now time.Time) (found []*run) {
 	return found
 }
 
+// forget removes a run whose TTR has not run out.
+func (rs *runs) forget(h tube.Holder, id uint64, now time.Time) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if r := rs.by[h][id]; r != nil && now.Before(r.deadline) {
+		rs.remove(h, id)
+	}
+}
+
 // extend moves the deadline of a run, if it is still known.
 func (rs *runs) extend(h tube.Holder, id uint64, deadline func(*run) time.Time) {
 	rs.mu.Lock()
@@ -126,7 +135,8 @@ func (t *Tracer) begin(h tube.Holder, job *tube.JobStats, now time.Time) {
 	r := &run{holder: h, job: job, began: now}
 	r.deadline = now.Add(r.ttr())
 	old, full := t.runs.begin(r)
-	if old != nil { // the same holder gets it again, so its TTR has run out
+	// The same holder gets it again: its TTR has run out, or it was a lease that has ended through another server.
+	if old != nil && job.Counters[tube.Timeouts] > old.job.Counters[tube.Timeouts] {
 		t.run(old, earlier(old.deadline, now), tube.ReasonTTR, tube.ReasonTTR)
 	}
 	if full {

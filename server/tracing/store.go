@@ -88,7 +88,9 @@ func (t *Tracer) done(ops []storage.Op, began time.Time) {
 			if isTraced(op) {
 				t.put(op, began, now)
 			}
-		case a.Err != nil || a.NotFound:
+		case a.Err != nil:
+		case a.NotFound:
+			t.lost(op, now)
 		case a.Result != nil && a.Result.Traced != nil:
 			if job := a.Result.Traced; sampled(job.Metadata.AllNotes().Trace) {
 				t.wait(job, now)
@@ -117,6 +119,19 @@ func (t *Tracer) moved(op *storage.Op, now time.Time) {
 		}
 		t.run(r, now, outcome, failure)
 	}
+}
+
+// lost forgets the run of a job that its worker does not hold any more, unless its TTR has run out: somebody else has removed
+// it, by its key or with its batch. A lease that is not found can be an old one of a job that runs.
+func (t *Tracer) lost(op *storage.Op, now time.Time) {
+	if op.Kind == storage.Move && op.Holder != tube.LeaseHolder && endsRun(op.Move) {
+		t.runs.forget(op.Holder, op.ID, now)
+	}
+}
+
+// endsRun reports whether a move is one of the worker that has the job.
+func endsRun(m tube.Move) bool {
+	return m == tube.Delete || m == tube.Release || m == tube.Bury || m == tube.Touch
 }
 
 // endedBy says how a move has ended a reservation.

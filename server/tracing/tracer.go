@@ -135,9 +135,12 @@ func (t *Tracer) export(n *tube.Notes, s span) {
 	out.End(trace.WithTimestamp(s.to))
 }
 
-// parentOf returns a context with the trace of a job as the parent of a span.
+// flagsAt is where the flags of a traceparent are.
+const flagsAt = len("00-") + 32 + len("-") + 16 + len("-")
+
+// parentOf returns a context with the trace of a job, which is sampled, as the parent of a span.
 func parentOf(n *tube.Notes) context.Context {
-	carrier := propagation.MapCarrier{"traceparent": n.Trace}
+	carrier := propagation.MapCarrier{"traceparent": n.Trace[:flagsAt] + "01"} // the library refuses flags that it does not know
 	for _, m := range n.Meta {
 		if m.Name == "tracestate" {
 			carrier["tracestate"] = m.Value
@@ -148,11 +151,10 @@ func parentOf(n *tube.Notes) context.Context {
 
 // sampled reports whether a W3C traceparent says that somebody wants spans of its trace.
 func sampled(traceparent string) bool {
-	const flags = len("00-") + 32 + len("-") + 16 + len("-")
-	if len(traceparent) < flags+2 {
+	if len(traceparent) < flagsAt+2 {
 		return false
 	}
-	b, err := strconv.ParseUint(traceparent[flags:flags+2], 16, 8)
+	b, err := strconv.ParseUint(traceparent[flagsAt:flagsAt+2], 16, 8)
 	return err == nil && b&1 != 0
 }
 
@@ -175,7 +177,8 @@ func (t *Tracer) wait(job *tube.JobStats, now time.Time) {
 	notes, began := job.Metadata.AllNotes(), time.Time{}
 	switch {
 	case notes.FailedAt != 0:
-		began = now.Add(notes.FailedAt.Until(job.Created + tube.Instant(job.Age))) // FailedAt is by the clock of the store
+		// FailedAt is by the clock of the store, or of a client that has copied the job.
+		began = now.Add(min(0, notes.FailedAt.Until(job.Created+tube.Instant(job.Age))))
 	case job.Metadata.Deliveries(&job.Counters) == 1:
 		began = now.Add(-job.Age)
 	default:

@@ -164,6 +164,40 @@ func TestDeadLetter(t *testing.T) {
 	})
 }
 
+// TestRemoved: a run has no span if somebody else has removed the job, as its worker learns; in particular its TTR did not run out.
+func TestRemoved(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		id := h.put("a", 0, tube.Tags{Trace: aTrace, Key: "k"})
+		h.take(1, "a")
+		h.spans.Reset()
+		h.must(storage.Op{Kind: storage.DeleteKey, Tube: "a", Args: &storage.Args{Key: "k"}})
+		if a, err := h.Do(context.Background(), storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: 1, ID: id}); err != nil || !a[0].NotFound {
+			t.Fatal(a, err)
+		}
+		time.Sleep(time.Minute)
+		h.want()
+	})
+}
+
+// TestClockAhead: a job that failed in the future, by the clock of the program that has copied it, has not waited yet.
+func TestClockAhead(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		ahead := tube.Instant(time.Now().Add(time.Hour).UnixNano())
+		h.put("a", 0, tube.Tags{Trace: aTrace, Reason: "down", FailedAt: ahead})
+		h.spans.Reset()
+		h.take(1, "a")
+		h.want("wait a 0s")
+	})
+}
+
+// TestUnknownFlags: flags of a later version of traceparent do not matter.
+func TestUnknownFlags(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		h.put("a", 0, tube.Tags{Trace: strings.TrimSuffix(aTrace, "01") + "ff"})
+		h.want("put a 0s inserted")
+	})
+}
+
 // TestFinishedElsewhere: what another server does with a lease is not this server's to say.
 func TestFinishedElsewhere(t *testing.T) {
 	withHarness(t, func(h *harness) {
@@ -180,6 +214,9 @@ func TestFinishedElsewhere(t *testing.T) {
 			time.Sleep(8 * time.Second)
 			other(tube.Touch)
 		}
+		h.want()
+		other(tube.Release)
+		lease = h.take(tube.LeaseHolder, "a").Result.Lease
 		h.want()
 		other(tube.Delete)
 		time.Sleep(time.Minute)

@@ -53,6 +53,9 @@ func ParseSecrets(text []byte) (*Secrets, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
+	if s.lines == nil { // half written, perhaps: calls are not to go without signatures
+		return nil, errors.New("there is no secret in it")
+	}
 	return s, nil
 }
 

@@ -94,6 +94,16 @@ func TestSecretsRefused(t *testing.T) {
 	}
 }
 
+// TestNoSecrets: without a secret calls would have no signatures, so a file that is empty or half written changes nothing.
+func TestNoSecrets(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "\n", "# secrets\n"} {
+		if _, err := ParseSecrets([]byte(text)); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
 // TestRetryIn parses both forms of Retry-After.
 func TestRetryIn(t *testing.T) {
 	t.Parallel()

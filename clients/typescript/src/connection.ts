@@ -104,7 +104,14 @@ export class Connection {
     const connecting = setTimeout(() => socket.destroy(new Error('no connection in time')), this.replyTimeout());
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 30_000);
-    socket.on('data', chunk => { for (const reply of parser.push(chunk)) this.receive(reply); });
+    socket.on('data', chunk => {
+      if (socket.destroyed) return;
+      try {
+        for (const reply of parser.push(chunk)) this.receive(reply);
+      } catch (error) {
+        socket.destroy(error as Error);
+      }
+    });
     socket.on('error', error => { this.lastError = error; });
     socket.on('end', () => socket.destroy());
     socket.on('close', () => { clearTimeout(connecting); if (this.socket === socket) this.lost(); });

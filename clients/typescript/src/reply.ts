@@ -22,7 +22,7 @@ export class ReplyParser {
   private size = 0;
   private needed = 0;
 
-  /** Adds bytes, and returns the replies that are complete now. */
+  /** Adds bytes, and returns the replies that are complete now. Throws if what came can be no reply. */
   push(chunk: Buffer): Reply[] {
     this.chunks.push(chunk);
     this.size += chunk.length;
@@ -55,7 +55,7 @@ export class ReplyParser {
     }
     const jobs: RawJob[] = [];
     let end = first.end;
-    for (let left = Number(words[1]); left > 0; left--) {
+    for (let left = lengthOf(words[1]); left > 0; left--) {
       const part = this.part(data, end);
       if (!part) return undefined;
       jobs.push(rawJob(part.words, part.bodies[0] ?? Buffer.alloc(0), part.bodies[1]));
@@ -76,16 +76,23 @@ export class ReplyParser {
     let end = eol + 2;
     const from = lengthsAt[words[0] ?? ''];
     for (const word of from ? words.slice(from) : []) {
-      const length = Number(word);
+      const length = lengthOf(word);
       if (data.length < end + length + 2) {
         this.needed = end + length + 2;
         return undefined;
       }
+      if (data.toString('latin1', end + length, end + length + 2) !== '\r\n') throw new Error('a body in a reply does not end where it should');
       bodies.push(data.subarray(end, end + length));
       end += length + 2;
     }
     return { words, bodies, end };
   }
+}
+
+/** A number of bytes or of jobs. Any other text would move the place where the next reply begins. */
+function lengthOf(word = ''): number {
+  if (!/^\d{1,10}$/.test(word)) throw new Error('a reply has no valid length');
+  return Number(word);
 }
 
 function rawJob(words: string[], body: Buffer, info?: Buffer): RawJob {

@@ -135,3 +135,22 @@ test('the package can be required', async t => {
   t.after(() => c.close());
   assert.equal((await c.put('x')).id, '1');
 });
+
+test('replies without a valid length end the connection', { timeout: 10_000 }, async t => {
+  const garbage = ['RESERVED x y', 'OK -10', 'OK 99999999999999999999', 'RESERVED_BATCH x', 'OK 1\r\nabcd'];
+  const server = net.createServer(socket => {
+    socket.on('error', () => {});
+    socket.once('data', () => {
+      socket.write('OK 4\r\n---\n\r\n'); // capabilities
+      socket.once('data', () => socket.write(`${garbage[0]}\r\n`));
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  while (garbage.length) {
+    const c = connect(t, { port: server.address().port });
+    await assert.rejects(c.delete('1'), UnknownOutcomeError, garbage[0]);
+    c.close();
+    garbage.shift();
+  }
+});
