@@ -414,6 +414,16 @@ func TestBrokenImport(t *testing.T) {
 	}
 }
 
+// TestImportDeadLetters: import says how many jobs are no dead letters any more.
+func TestImportDeadLetters(t *testing.T) {
+	t.Parallel()
+	const lines = `{"tube":"a","body":"x","from_tube":"b","from_id":3}` + "\n" + `{"tube":"b","body":"home again","from_tube":"b","from_id":4}` + "\n"
+	got := runIn(t.Context(), lines, "import", "-s", ours(t))
+	if got.code != 0 || !strings.Contains(got.err, "2 jobs imported") || !strings.Contains(got.err, "1 dead letter became ordinary") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestFullDisk: an error of writing the output is not reported as one of the server.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()

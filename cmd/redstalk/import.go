@@ -41,6 +41,7 @@ type importer struct {
 	copies          bool // and those of copies
 	lines           int  // lines read
 	less            int  // jobs without tags that they had
+	letters         int  // dead letters, which are ordinary jobs now
 	put             int
 	bar             *progress
 }
@@ -76,6 +77,9 @@ func importJobs(t *task) error {
 		return interrupted(fmt.Sprintf("continue with --skip %d", m.put))
 	}
 	t.infof("redstalk: %s imported", nounFor(m.put-min(m.put, t.Int("skip")), "job"))
+	if m.letters > 0 {
+		t.infof("redstalk: %s became ordinary: replay cannot send such a job back", nounFor(m.letters, "dead letter"))
+	}
 	if m.less > 0 {
 		t.infof("redstalk: %s without tags, which this server does not support", nounFor(m.less, "job"))
 	}
@@ -259,6 +263,9 @@ func (m *importer) putAll(jobs []*entry) error {
 	err := m.pipeline("importing jobs", len(real), func(out []byte, i int) []byte { return real[i].appendPut(out, now) }, func(i int, r *client.Reply) error {
 		if r.Word != client.Inserted {
 			return replyError(fmt.Sprintf("importing job %d of tube %s", real[i].ID, real[i].Tube), r)
+		}
+		if real[i].FromTube != "" && real[i].FromTube != real[i].Tube {
+			m.letters++
 		}
 		if m.put++; len(r.Rest) > 0 {
 			m.infof("redstalk: tube %[2]s already has a job with the key %[1]s; it was not changed", real[i].Key, real[i].Tube)
