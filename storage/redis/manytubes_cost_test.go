@@ -51,7 +51,7 @@ func tickUntilIdle(t *testing.T, s *Store) {
 // TestPatternPolicyInSteps: after a change of the policy of a pattern no call of the script looks at all tubes
 // that it concerns. The limit holds in all of them at once, and where it is gone jobs can soon be taken.
 func TestPatternPolicyInSteps(t *testing.T) {
-	const tubes, most = 3000, 6000
+	const tubes, higher, most = 600, 1 + 10 + 100, 4500
 	server := redistest.Start(t)
 	s := openWith(t, Options{URL: server.URL(), Timeout: patient})
 	for range 3 {
@@ -62,7 +62,9 @@ func TestPatternPolicyInSteps(t *testing.T) {
 	limit := func(n uint32) *tube.Policy { return &tube.Policy{GroupLimits: tube.Limits{Concurrency: n}} }
 	inSteps := func(what func()) {
 		t.Helper()
-		if calls := mostCommands(t, server, what); calls > most {
+		calls := mostCommands(t, server, what)
+		t.Logf("%d commands", calls)
+		if calls > most {
 			t.Errorf("a call of the script makes %d commands", calls)
 		}
 	}
@@ -82,13 +84,13 @@ func TestPatternPolicyInSteps(t *testing.T) {
 		tickUntilIdle(t, s)
 	})
 	takeAll("a limit is raised", tubes)
-	takeAll("another one is higher", 1111)
+	takeAll("another one is higher", higher)
 	inSteps(func() {
 		setPolicy(s, "tube-1*", nil)
 		setPolicy(s, "*", nil)
 		tickUntilIdle(t, s)
 	})
-	takeAll("no limit is left", tubes-1111)
+	takeAll("no limit is left", tubes-higher)
 	if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
 		t.Errorf("%q", wrong[:min(len(wrong), 3)])
 	}
