@@ -284,10 +284,10 @@ func (m *Machine) updateLane(l *lane) {
 	}
 }
 
-// isCurrent reports whether l is known to be eligible if it is among the eligible lanes: no policy has
-// changed since it was updated, and it has no limits that depend on time.
+// isCurrent reports whether l is known to be eligible if it is among the eligible lanes of a takeable tube: no policy
+// has changed since they were updated, and they have no limits that depend on time.
 func (l *lane) isCurrent(stamp uint32) bool {
-	return l.stamp == stamp && l.throttle == nil && l.tube.throttle == nil
+	return l.stamp == stamp && l.tube.checkedStamp == stamp && l.throttle == nil && l.tube.throttle == nil
 }
 
 func (l *lane) weight() uint32 {
