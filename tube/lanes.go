@@ -78,6 +78,7 @@ func (m *Machine) openLane(t *Tube, group string) *lane {
 		l.tube, l.name, l.hash, l.throttle, l.handle = t, group, hash, m.throttleOf(t.name, group), m.newHandle()
 		m.handles[l.handle] = handle{t, l}
 		t.lanes.byName.add(l)
+		m.noteGroup(t.name, group)
 		limits, _ := m.limitsOf(l)
 		m.recheckTokens(l.throttle, limits.Rates)
 	}
