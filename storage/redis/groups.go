@@ -2,6 +2,7 @@ package redis
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"redstalk/storage"
@@ -121,7 +122,7 @@ func readFindGroups(u *unit) func(*partition, *reply, []*storage.Op) {
 			m.last = ""
 		}
 		for range r.int64() {
-			m.names.add(r.text())
+			m.names.add(strings.Clone(r.text()))
 		}
 		u.againLater()
 	}
