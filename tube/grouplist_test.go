@@ -19,6 +19,20 @@ func (m *Machine) listGroups(now Instant, tube, cursor string, count, limit int)
 	}
 }
 
+// readGroups returns the names of all groups of tube t, and calls a function between the parts of pages.
+func (m *Machine) readGroups(now Instant, between func()) (names []string) {
+	for cursor, more := "", true; more; more = cursor != "" {
+		l, ended := NewGroupListing("t", cursor, 700), false
+		for page := []GroupStats(nil); !ended; between() {
+			page, cursor, _, ended = m.ListGroupsSome(now, l, 100)
+			for i := 0; ended && i < len(page); i++ {
+				names = append(names, page[i].Name)
+			}
+		}
+	}
+	return names
+}
+
 // TestGroupPages: pages that are made in parts, while groups come and go, have all groups that are there all the
 // time, and in the end exactly those that are there.
 func TestGroupPages(t *testing.T) {
@@ -51,22 +65,10 @@ func TestGroupPages(t *testing.T) {
 				}
 			}
 		}
-		read := func(between func()) (names []string) {
-			for cursor, more := "", true; more; more = cursor != "" {
-				l, ended := NewGroupListing("t", cursor, 700), false
-				for page := []GroupStats(nil); !ended; between() {
-					page, cursor, _, ended = m.ListGroupsSome(now, l, 100)
-					for i := 0; ended && i < len(page); i++ {
-						names = append(names, page[i].Name)
-					}
-				}
-			}
-			return names
-		}
 		for range 400 {
 			change()
 		}
-		names := read(change)
+		names := m.readGroups(now, change)
 		if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {
 			t.Fatal("the groups are not in order")
 		}
@@ -82,7 +84,7 @@ func TestGroupPages(t *testing.T) {
 		for i := range always {
 			all[fmt.Sprintf("always-%d", i)] = true
 		}
-		if names, want := read(func() {}), slices.Sorted(maps.Keys(all)); !slices.Equal(names, want) {
+		if names, want := m.readGroups(now, func() {}), slices.Sorted(maps.Keys(all)); !slices.Equal(names, want) {
 			t.Fatalf("%d groups, want %d", len(names), len(want))
 		}
 	}
