@@ -3,12 +3,13 @@ package tube
 import "container/heap"
 
 // alarm is the next due time of its owner: a tube, a holding, a throttle, the tombstones, the expiries,
-// the unchecked, the schedules or the batches.
+// the unchecked, the listed groups, the schedules or the batches.
 type alarm struct {
 	at        Instant
 	pos       int32     // index in alarms; -1: it is not set
 	expires   bool      // the owner is the expiries
 	unchecked bool      // the owner is the unchecked
+	listed    bool      // the owner is the listed groups
 	schedules bool      // the owner is the schedules
 	batches   bool      // the owner is the batches
 	tube      *Tube     // the owner if it is a tube: delays and the pause

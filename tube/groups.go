@@ -46,49 +46,6 @@ func (m *Machine) groupIn(t *Tube, group string) *lane {
 	return t.lanes.byName.find(group, hashOf(group))
 }
 
-// ListGroups returns the first count groups of a tube that GroupStats finds and whose names come
-// after a cursor, in the order of their names, and the cursor of the next ones; "" if there are none.
-func (m *Machine) ListGroups(now Instant, tube, cursor string, count int) (page []GroupStats, next string) {
-	count = min(count, MaxListed)
-	names := m.groupNames(tube, cursor, count+1)
-	if len(names) > count {
-		names, next = names[:count], names[count-1]
-	}
-	for _, name := range names {
-		if s, found := m.GroupStats(now, tube, name); found {
-			page = append(page, s)
-		}
-	}
-	return page, next
-}
-
-// groupNames returns, in order, the first n names of groups of a tube after a cursor that have a job, a
-// config or a pause.
-func (m *Machine) groupNames(tube, cursor string, n int) (names []string) {
-	last := ""
-	add := func(name string) {
-		if name <= cursor || last != "" && name > last {
-			return
-		}
-		if names = append(names, name); len(names) == 4*n {
-			slices.Sort(names)
-			names, last = names[:n], names[n-1]
-		}
-	}
-	if t := m.tubes[tube]; t != nil && t.lanes != nil {
-		for l := range t.lanes.byName.all() {
-			add(l.name)
-		}
-	}
-	for _, th := range m.throttles {
-		if th.tube == tube && th.group != "" && (th.config != nil || th.pauseUntil != 0) && m.laneOfThrottle(th) == nil {
-			add(th.group)
-		}
-	}
-	slices.Sort(names)
-	return names[:min(n, len(names))]
-}
-
 // oldestInGroups returns when the oldest ready job of those that come first in their groups was put;
 // Never if there is none. If there are more than mostLanes groups, an older one can be missed.
 func (m *Machine) oldestInGroups(t *Tube) Instant {

@@ -78,6 +78,7 @@ func (m *Machine) openLane(t *Tube, group string) *lane {
 		l.tube, l.name, l.hash, l.throttle, l.handle = t, group, hash, m.throttleOf(t.name, group), m.newHandle()
 		m.handles[l.handle] = handle{t, l}
 		t.lanes.byName.add(l)
+		m.noteGroup(t.name, group)
 		limits, _ := m.limitsOf(l)
 		m.recheckTokens(l.throttle, limits.Rates)
 	}
@@ -284,10 +285,10 @@ func (m *Machine) updateLane(l *lane) {
 	}
 }
 
-// isCurrent reports whether l is known to be eligible if it is among the eligible lanes: no policy has
-// changed since it was updated, and it has no limits that depend on time.
+// isCurrent reports whether l is known to be eligible if it is among the eligible lanes of a takeable tube: no policy
+// has changed since they were updated, and they have no limits that depend on time.
 func (l *lane) isCurrent(stamp uint32) bool {
-	return l.stamp == stamp && l.throttle == nil && l.tube.throttle == nil
+	return l.stamp == stamp && l.tube.checkedStamp == stamp && l.throttle == nil && l.tube.throttle == nil
 }
 
 func (l *lane) weight() uint32 {

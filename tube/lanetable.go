@@ -98,6 +98,28 @@ func (t *laneTable) all() iter.Seq[*lane] {
 	}
 }
 
+// scanEnd is where a scan ends that begins at 0.
+const scanEnd = 1 << 32
+
+// scan calls a function for the lanes of a bucket, and returns where the scan continues. The table can be
+// changed between its calls: a lane that is there all the time is found, perhaps twice. A place in the scan is a
+// hash with its bits reversed: so the hashes of a bucket, which end alike, are consecutive places, before and
+// after it is split.
+func (t *laneTable) scan(at uint64, examine func(*lane)) (next uint64) {
+	if t.buckets.n == 0 {
+		return scanEnd
+	}
+	hash, mask := bits.Reverse32(uint32(at)), uint32(1)<<bits.Len(uint(t.buckets.n-1))-1
+	if half := (mask + 1) / 2; int(hash&mask|half) >= t.buckets.n {
+		mask >>= 1 // the bucket is not split yet
+	}
+	for l := *t.buckets.at(int(hash & mask)); l != nil; l = l.next {
+		examine(l)
+	}
+	size := uint64(scanEnd) >> bits.Len32(mask)
+	return at&^(size-1) + size
+}
+
 // withReady returns a lane with ready jobs, nil if there is none. It begins where the last one was, so
 // that a flush does not examine the same buckets for each job.
 func (t *laneTable) withReady() *lane {

@@ -73,7 +73,7 @@ func randomGroupStep(m *Machine, now *Instant, rnd *rand.Rand) {
 func (m *Machine) checkLimitStats(t *testing.T, now Instant, name string) {
 	t.Helper()
 	got := m.LimitStats(name)
-	groups, _ := m.ListGroups(now, name, "", MaxListed)
+	groups := m.listGroups(now, name, "", MaxListed, 1<<20)
 	var want LimitStats
 	for _, g := range groups {
 		if g.Ready+g.Delayed+g.Reserved+g.Buried > 0 {

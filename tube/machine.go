@@ -6,39 +6,41 @@ import "time"
 // the table of arrows. It is not safe for concurrent use, and it reads no clock:
 // methods that depend on time take now, which must not go backwards.
 type Machine struct {
-	slab         slab
-	jobs         index
-	tubes        map[string]*Tube
-	order        []*Tube  // in the order of list-tubes
-	handles      []handle // by Job.tube
-	spare        []uint32 // free indexes of handles
-	holdings     map[Holder]*holding
-	recent       *holding // the one that was used last; nil if it was removed
-	alarms       alarms
-	journal      Journal // nil if nothing has to survive
-	woken        []*Tube // tubes in which a job became ready, see WakeUps
-	takeable     []*Tube // tubes that are not paused and have a ready job
-	watched      watched // the tubes of the last Take from many
-	metadata     map[ref]metadata
-	keys         map[string]ref // jobs with a key, by keyName
-	tombstones   tombstones     // keys that stay taken although their jobs are gone
-	expiries     expiries
-	policies     policies
-	throttles    map[string]*throttle // of groups and tubes, by keyName
-	schedules    schedules
-	batches      jobBatches
-	unchecked    unchecked
-	spareLanes   []*lane
-	deferring    bool     // see deferLanes
-	deferred     *lane    // likewise
-	reported     Metadata // of the job that is being reported to the journal
-	lastRules    Rules    // of the last job that had some, see share
-	pendingDead  idQueue  // pending dead letters, see NextPending
-	wereReserved []uint64 // restored jobs that were reserved, for EndRestore
-	lastID       uint64
-	burials      int64 // number of the last burial
-	totals       Totals
-	flows        *Flows
+	slab          slab
+	jobs          index
+	tubes         map[string]*Tube
+	order         []*Tube  // in the order of list-tubes
+	handles       []handle // by Job.tube
+	spare         []uint32 // free indexes of handles
+	holdings      map[Holder]*holding
+	recent        *holding // the one that was used last; nil if it was removed
+	alarms        alarms
+	journal       Journal // nil if nothing has to survive
+	woken         []*Tube // tubes in which a job became ready, see WakeUps
+	takeable      []*Tube // tubes that are not paused and have a ready job
+	watched       watched // the tubes of the last Take from many
+	metadata      map[ref]metadata
+	keys          map[string]ref // jobs with a key, by keyName
+	tombstones    tombstones     // keys that stay taken although their jobs are gone
+	expiries      expiries
+	policies      policies
+	throttles     map[string]*throttle // of groups and tubes, by keyName
+	throttleOrder []*throttle          // all, in no order
+	listed        listedGroups
+	schedules     schedules
+	batches       jobBatches
+	unchecked     unchecked
+	spareLanes    []*lane
+	deferring     bool     // see deferLanes
+	deferred      *lane    // likewise
+	reported      Metadata // of the job that is being reported to the journal
+	lastRules     Rules    // of the last job that had some, see share
+	pendingDead   idQueue  // pending dead letters, see NextPending
+	wereReserved  []uint64 // restored jobs that were reserved, for EndRestore
+	lastID        uint64
+	burials       int64 // number of the last burial
+	totals        Totals
+	flows         *Flows
 }
 
 // Totals are the counts over all tubes, as stats prints them.
@@ -68,6 +70,7 @@ func NewMachine() *Machine {
 	m.schedules.dues.alarm = alarm{pos: -1, schedules: true}
 	m.batches.dues.alarm = alarm{pos: -1, batches: true}
 	m.unchecked.alarm = alarm{pos: -1, unchecked: true}
+	m.listed.alarm = alarm{pos: -1, listed: true}
 	m.open(Default)
 	return m
 }
@@ -297,6 +300,10 @@ func (m *Machine) fire(now Instant, a *alarm) {
 	}
 	if a.unchecked {
 		m.checkNext(now)
+		return
+	}
+	if a.listed {
+		m.dropNames()
 		return
 	}
 	if a.schedules {

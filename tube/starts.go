@@ -124,7 +124,11 @@ func (m *Machine) heldReady(now Instant, j *Job) Held {
 // the Take does not find it again.
 func (m *Machine) mayTake(now Instant, j *Job) bool {
 	t, l := m.tubeOf(j), m.laneOf(j)
-	if m.unlimited(t) || l != nil && l.isCurrent(m.policies.stamp) || m.held(now, j) == NotHeld {
+	if m.unlimited(t) || l != nil && l.isCurrent(m.policies.stamp) {
+		return true
+	}
+	if m.held(now, j) == NotHeld {
+		t.checkedStamp = m.policies.stamp
 		return true
 	}
 	if l != nil {

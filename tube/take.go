@@ -186,6 +186,7 @@ func (m *Machine) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen,
 // its first ready job that can start or lost its last one, or when a pause or a limit of the tube
 // has changed. It returns whether t is takeable and was not before.
 func (m *Machine) updateTakeable(t *Tube) (begins bool) {
+	t.checkedStamp = m.policies.stamp
 	held := m.hasLimits(t) && m.heldInTube(t) != NotHeld
 	ok := t.offers() && !t.paused() && !held
 	if !m.deferring {

@@ -17,6 +17,7 @@ type throttle struct {
 	rateUntil Instant  // no token is left until then; 0: as far as is known one is left
 
 	alarm alarm
+	index int // in Machine.throttleOrder
 }
 
 // throttleOf returns the throttle of a group, or with group "" of a tube; nil if there is none.
@@ -36,7 +37,9 @@ func (m *Machine) openThrottle(tube, group string) *throttle {
 	name := keyName(tube, group)
 	th = &throttle{tube: name[:len(tube)], group: name[len(tube)+1:]} // one string for all
 	th.alarm = alarm{pos: -1, throttle: th}
-	m.throttles[name] = th
+	th.index = len(m.throttleOrder)
+	m.throttles[name], m.throttleOrder = th, append(m.throttleOrder, th)
+	m.noteGroup(tube, group)
 	if t := m.tubes[tube]; t != nil {
 		m.setThrottle(t, group, th)
 	}
@@ -64,7 +67,7 @@ func (m *Machine) throttleChanged(th *throttle) {
 	t := m.tubes[th.tube]
 	l := m.laneOfThrottle(th)
 	if th.config == nil && th.pauseUntil == 0 && th.head == 0 && th.windows.end() == 0 {
-		delete(m.throttles, keyName(th.tube, th.group))
+		m.removeThrottle(th)
 		if t != nil {
 			m.setThrottle(t, th.group, nil)
 		}
@@ -75,6 +78,16 @@ func (m *Machine) throttleChanged(th *throttle) {
 	case t != nil && th.group == "" && m.updateTakeable(t):
 		m.addWakeUp(t)
 	}
+}
+
+// removeThrottle removes th from those of the Machine.
+func (m *Machine) removeThrottle(th *throttle) {
+	delete(m.throttles, keyName(th.tube, th.group))
+	last := len(m.throttleOrder) - 1
+	moved := m.throttleOrder[last]
+	m.throttleOrder[th.index], moved.index = moved, th.index
+	m.throttleOrder[last] = nil
+	m.throttleOrder = m.throttleOrder[:last]
 }
 
 // rearmThrottle sets the alarm of th to the next thing that is due in it. Windows in which no token

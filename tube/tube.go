@@ -35,6 +35,8 @@ type Tube struct {
 	policy      *Policy // what applied when the stamp of all policies was this, see policyOfTube
 	policyStamp uint32
 	limits      Limits // of that policy
+
+	checkedStamp uint32 // the stamp of all policies when it was last found to be takeable or not
 }
 
 // TubeStats is what stats-tube prints about a tube.

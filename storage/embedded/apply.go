@@ -60,7 +60,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.PauseGroup:
 		e.applyGroup(now, op)
 	case storage.ListGroups:
-		return e.listGroups(now, op)
+		return e.listGroups(now, op, p)
 	case storage.ListSchedules:
 		return e.listSchedules(now, op)
 	case storage.DueSchedules:

@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 	"redstalk/storage/storetest"
 	"redstalk/tube"
 )
@@ -185,6 +187,46 @@ func damageFile(t *testing.T, backup, path string) error {
 	}
 	wantDamaged(t, backup, name, "removed")
 	return os.WriteFile(path, was, 0o600)
+}
+
+// TestPipeInBackup: a file of a backup that has become a pipe is reported, and not waited for.
+func TestPipeInBackup(t *testing.T) {
+	t.Parallel()
+	_, backup := backedUp(t)
+	logs, err := filepath.Glob(filepath.Join(backup, "log.*"))
+	if err != nil || len(logs) == 0 {
+		t.Fatal(err)
+	}
+	for _, path := range []string{logs[0], filepath.Join(backup, manifestName)} {
+		if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		wantDamaged(t, backup, filepath.Base(path), "a pipe")
+	}
+}
+
+// TestBackupOfAnotherLayout: a backup of a layout that is not supported is refused, by its manifest.
+func TestBackupOfAnotherLayout(t *testing.T) {
+	t.Parallel()
+	_, backup := backedUp(t)
+	fs := ownerFS{vfs.Default}
+	m, err := readManifest(fs, backup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, layout := range []int{0, tables.LayoutVersion + 1} {
+		if m.Layout = layout; m.write(fs, backup) != nil {
+			t.Fatal("the manifest cannot be written")
+		}
+		want := fmt.Sprintf("layout %d is not supported", layout)
+		if _, _, err := VerifyBackup(t.Context(), backup); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("verifying: %v", err)
+		}
+		to := filepath.Join(t.TempDir(), "restored")
+		if _, err := Restore(t.Context(), RestoreOptions{From: backup, To: to}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("restoring: %v", err)
+		}
+	}
 }
 
 // wantDamaged checks that a backup is found to be damaged in one file.

@@ -60,9 +60,21 @@ func (c *copier) tree(from, to string) (all []manifestFile, err error) {
 	return all, nil
 }
 
+// openRegular opens a file to be read. It refuses what is no regular file: a pipe could be waited for in vain.
+func openRegular(fs vfs.FS, path string) (vfs.File, error) {
+	info, err := fs.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return fs.Open(path, vfs.SequentialReadsOption)
+}
+
 // file copies a file, or links it. The result has no name. If to is "" the file is only read.
 func (c *copier) file(from, to string) (f manifestFile, err error) {
-	in, err := c.fs.Open(from, vfs.SequentialReadsOption)
+	in, err := openRegular(c.fs, from)
 	if err != nil {
 		return f, err
 	}

@@ -24,14 +24,18 @@ func (e *Engine) applyGroup(now tube.Instant, op *storage.Op) {
 	}
 }
 
-// listGroups carries out a ListGroups. It returns false if it has to be tried again later. It examines
-// the names of all groups of the tube, so no more than one page is made under one hold of the lock.
-func (e *Engine) listGroups(now tube.Instant, op *storage.Op) (done bool) {
+// listGroups carries out a ListGroups, or a part of it.
+func (e *Engine) listGroups(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	if !e.mayBeginMany() {
 		return false
 	}
-	groups, next := e.machine.ListGroups(now, op.Tube, cursorOf(op), int(op.MaxJobs))
-	e.spend(e.budget)
-	op.Answer.Result = &storage.Result{Groups: groups, Cursor: next}
-	return true
+	if !p.begun {
+		p.begun, p.groups = true, tube.NewGroupListing(op.Tube, cursorOf(op), int(op.MaxJobs))
+	}
+	groups, next, work, done := e.machine.ListGroupsSome(now, p.groups, e.budget)
+	e.spend(work)
+	if done {
+		op.Answer.Result = &storage.Result{Groups: groups, Cursor: next}
+	}
+	return done
 }

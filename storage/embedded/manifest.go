@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage"
+	"redstalk/storage/embedded/tables"
 )
 
 // manifest describes a backup. Its file is written last. The first line has the digest of the
@@ -78,7 +79,7 @@ func digestOf(b []byte) string {
 // readManifest reads the manifest of a backup.
 func readManifest(fs vfs.FS, dir string) (*manifest, error) {
 	path := fs.PathJoin(dir, manifestName)
-	f, err := fs.Open(path)
+	f, err := openRegular(fs, path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoManifest, err)
 	}
@@ -91,6 +92,9 @@ func readManifest(fs vfs.FS, dir string) (*manifest, error) {
 	m := new(manifest)
 	if string(first) != manifestPrefix+digestOf(text) || json.Unmarshal(text, m) != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, errDamaged)
+	}
+	if err := tables.CheckLayout(m.Layout); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	for i := range m.Files {
 		if name := filepath.FromSlash(m.Files[i].Name); !filepath.IsLocal(name) || strings.HasPrefix(name, manifestName) {

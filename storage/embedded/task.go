@@ -30,6 +30,7 @@ type progress struct {
 	flush     *tube.Flush
 	cancel    *tube.Cancellation
 	list      *tube.Listing
+	groups    *tube.GroupListing
 }
 
 func (t *task) ended() bool { return t.next == len(t.batch.Ops) }

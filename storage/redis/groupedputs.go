@@ -44,6 +44,7 @@ func (p *partition) encodeGroupedPuts(c *call, ops []*storage.Op) int {
 	}
 	for _, op := range ops {
 		c.words(op.Args.Tags.Group)
+		p.groupNames.notePut(op)
 	}
 	for _, op := range ops {
 		if !same {

@@ -1,8 +1,9 @@
 package redis
 
 import (
-	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/schema"
@@ -15,7 +16,7 @@ import (
 // for some, and groupFlush how many jobs of a group one call removes.
 const (
 	groupsTogether = 200
-	groupsLookedAt = 2000
+	groupsLookedAt = 1000
 	groupFlush     = 200
 )
 
@@ -93,62 +94,75 @@ func (p *partition) encodeListGroups(c *call, u *unit, op *storage.Op) {
 		return
 	}
 	if !m.begun {
-		m.begun, m.last = true, "0"
-		if op.Args != nil {
+		if m.begun = true; op.Args != nil {
 			m.holder = op.Args.Cursor
 		}
-	}
-	if m.last != "" {
-		upto := ""
-		if len(m.names) > count {
-			upto = m.names[count]
+		found := false
+		if m.names, found = p.namesFor(op.Tube, m.holder); !found {
+			m.last = "0"
 		}
-		c.words("find-groups", op.Tube, m.last, groupsLookedAt, m.holder, upto)
-		c.expect(readFindGroups(u, count), op)
-		return
 	}
-	for len(m.names) > 0 && m.names[0] <= m.holder {
-		m.names = m.names[1:]
+	if m.last == "" {
+		names, more := m.names.behind(m.holder, groupsTogether)
+		if len(names) > 0 || !more {
+			encodeGroupsNamed(c, u, op, names, more)
+			return
+		}
+		m.names.upto, m.names.since, m.last = "", time.Now(), "0"
 	}
-	names := m.names[:min(count+1-len(m.groups), groupsTogether, len(m.names))]
-	c.words("list-groups", op.Tube, min(count+1-len(m.groups), groupsTogether), m.holder, len(names))
-	for _, name := range names {
-		c.words(name)
-	}
-	c.expect(readListGroups(u, names), op)
+	c.words("find-groups", op.Tube, m.last, groupsLookedAt, m.holder, m.names.upto)
+	c.expect(readFindGroups(u), op)
 }
 
-// readFindGroups reads names of groups, of which the first ones of a page that begins behind others are
-// needed: one more than it has.
-func readFindGroups(u *unit, count int) func(*partition, *reply, []*storage.Op) {
+// readFindGroups reads names of groups.
+func readFindGroups(u *unit) func(*partition, *reply, []*storage.Op) {
 	return func(_ *partition, r *reply, ops []*storage.Op) {
 		m := &u.many
 		if m.last = r.text(); m.last == "0" {
 			m.last = ""
 		}
 		for range r.int64() {
-			m.names = append(m.names, r.text())
-		}
-		slices.Sort(m.names)
-		m.names = slices.Compact(m.names)
-		if len(m.names) > count+1 {
-			m.names, m.cut = m.names[:count+1], true
+			m.names.add(strings.Clone(r.text()))
 		}
 		u.againLater()
 	}
 }
 
-// readListGroups reads a part of a list of groups: one more than a page has, if there are more. Of those that
-// were found before, the call was given some.
-func readListGroups(u *unit, given []string) func(*partition, *reply, []*storage.Op) {
-	return func(_ *partition, r *reply, ops []*storage.Op) {
+// encodeGroupsNamed appends a part of a list of groups, among which are those with these names, if they still
+// exist. more says that others follow, which were found or not yet.
+func encodeGroupsNamed(c *call, u *unit, op *storage.Op, names []string, more bool) {
+	limit := min(countOf(op)+1-len(u.many.groups), groupsTogether)
+	c.words("list-groups", op.Tube, limit, u.many.holder, boolArg(more), len(names))
+	for _, name := range names {
+		c.words(name)
+	}
+	last := ""
+	if more {
+		last = names[len(names)-1]
+	}
+	c.expect(readListGroups(u, last), op)
+}
+
+// How a part of a list of groups has ended.
+const (
+	groupsEnded = 1 // there are no more
+	namesUsed   = 2 // the names that were given are used up, and there are more
+)
+
+// readListGroups reads a part of a list of groups: one more than a page has, if there are more. last is the
+// last name that was given to it, if others follow.
+func readListGroups(u *unit, last string) func(*partition, *reply, []*storage.Op) {
+	return func(p *partition, r *reply, ops []*storage.Op) {
 		m, count := &u.many, countOf(ops[0])
 		for r.err == nil && r.found() {
 			m.groups = append(m.groups, r.groupStats())
 			m.holder = m.groups[len(m.groups)-1].Name
 		}
-		all := r.found()
-		if r.err == nil && len(m.groups) <= count && (!all || m.moreNames(given)) {
+		end := r.int64()
+		if end == namesUsed {
+			m.holder = max(m.holder, last)
+		}
+		if r.err == nil && len(m.groups) <= count && end != groupsEnded {
 			u.againLater()
 			return
 		}
@@ -157,26 +171,10 @@ func readListGroups(u *unit, given []string) func(*partition, *reply, []*storage
 			result.Groups = m.groups[:count]
 			result.Cursor = m.groups[count-1].Name
 		}
+		m.names.after = result.Cursor
 		ops[0].Answer.Result = result
 		u.many = manyProgress{}
 	}
-}
-
-// moreNames returns whether there may be groups behind those that were given to a call and do not exist
-// any more, and continues with them.
-func (m *manyProgress) moreNames(given []string) bool {
-	rest := m.names[len(given):]
-	if len(rest) == 0 && !m.cut {
-		return false
-	}
-	if len(rest) == 0 {
-		m.last, m.cut = "0", false
-	}
-	m.names = rest
-	if len(given) > 0 {
-		m.holder = max(m.holder, given[len(given)-1])
-	}
-	return true
 }
 
 // encodeFlushGroup appends a part of a flush of a group.

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -185,6 +186,67 @@ func TestListLoneGroups(t *testing.T) {
 		}
 		if size > 3 && seen != groups {
 			t.Errorf("pages of %d have %d groups", size, seen)
+		}
+	}
+}
+
+// pagesOf reads the groups of tube t in pages, and calls a function between them.
+func pagesOf(t *testing.T, s *Store, size uint32, between func(page int)) (names []string) {
+	t.Helper()
+	for page, cursor := 1, ""; ; page++ {
+		a := do(s, storage.Op{Kind: storage.ListGroups, Tube: "t", MaxJobs: size, Args: &storage.Args{Cursor: cursor}})
+		if a.Err != nil {
+			t.Fatal(a.Err)
+		}
+		for _, g := range a.Result.Groups {
+			names = append(names, g.Name)
+		}
+		if cursor = a.Result.Cursor; cursor == "" {
+			return names
+		}
+		between(page)
+	}
+}
+
+// TestPagesOfLoneGroups: the pages of a list find what is there when they are read, though the names are not found again
+// for each of them.
+func TestPagesOfLoneGroups(t *testing.T) {
+	const groups, size = 3000, 100
+	for most, mostCalls := range map[int]int64{mostNames: 60, 350: 110} {
+		server := redistest.Start(t)
+		s := openWith(t, Options{URL: server.URL(), Timeout: patient})
+		s.parts[0].mostNames = most
+		putIn := func(name string) { do(s, putGroup(name)) }
+		inSteps(t, s, groups, func(n int) storage.Op { return putPri("t", fmt.Sprintf("g%04d", n), uint32(n)) })
+		putIn("z")
+		var want []string
+		for n := range groups {
+			want = append(want, fmt.Sprintf("g%04d", n))
+		}
+		before := scriptCalls(t, server)
+		got := pagesOf(t, s, size, func(page int) {
+			begun := scriptCalls(t, server)
+			defer func() { before += scriptCalls(t, server) - begun }()
+			switch page {
+			case 5:
+				putIn("g2000-new")
+				putIn("a") // before the page
+				want = append(want[:2001:2001], append([]string{"g2000-new"}, want[2001:]...)...)
+			case 6:
+				do(s, storage.Op{Kind: storage.PauseGroup, Tube: "t", Delay: 60, Args: &storage.Args{Group: "g2500"}}) // it is no longer lone
+				var ops []storage.Op
+				for n := 700; n < 1500; n++ {
+					ops = append(ops, storage.Op{Kind: storage.Flush, Tube: "t", Args: &storage.Args{Group: fmt.Sprintf("g%04d", n)}})
+				}
+				storage.DoWait(s, append(ops, storage.Op{Kind: storage.Flush, Tube: "t", Args: &storage.Args{Group: "z"}}))
+				want = slices.Concat(want[:700], want[1500:])
+			}
+		})
+		if calls := scriptCalls(t, server) - before; calls > mostCalls {
+			t.Errorf("%d calls of the script, want %d", calls, mostCalls)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d groups, want %d", len(got), len(want))
 		}
 	}
 }

@@ -65,6 +65,9 @@ type partition struct {
 	bodies    *bodyCache
 	leftOver  []string // staged keys to be deleted, see large.go
 	refs      *tubeRefs
+
+	groupNames *groupNames
+	mostNames  int // groupNames.most
 }
 
 func newPartition(pool *conn.Pool, o Options, all *idOrder, lag *timerLag, number int) *partition {
@@ -72,7 +75,7 @@ func newPartition(pool *conn.Pool, o Options, all *idOrder, lag *timerLag, numbe
 		prefix: schema.KeyPrefix(o.Namespace, number), number: number, of: o.Partitions,
 		pool: pool, link: newLink(pool, o), options: o, log: o.Log, timerLag: lag, listener: nopListener{}, ended: make(chan struct{}),
 		clock: clock{skew: o.skew}, ids: ids{order: all, of: o.Partitions},
-		holdings: newHoldings(o.Partitions > 1), bodies: newBodyCache(o), refs: newTubeRefs(),
+		holdings: newHoldings(o.Partitions > 1), bodies: newBodyCache(o), refs: newTubeRefs(), groupNames: &groupNames{}, mostNames: mostNames,
 		questions: newQuestions(), flow: newTubeFlows(), stats: newStoreStats(), ticks: &atomic.Int32{}, senders: &atomic.Int32{},
 	}
 	if p.of > 1 {

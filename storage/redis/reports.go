@@ -20,6 +20,7 @@ func (p *partition) encodeHeartbeat(c *call) {
 	}
 	c.add(p.readHeartbeat, args...)
 	c.add(p.readIDs, "ids", p.ids.least())
+	p.dropOldNames()
 }
 
 // readHeartbeat queues calls for the rest of the work about instances that were declared dead.

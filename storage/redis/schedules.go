@@ -29,6 +29,7 @@ func (p *partition) encodeSchedules(c *call, op *storage.Op) {
 		c.addSchedule(op.Args.Schedule)
 		c.words(&op.Tube, boolArg(p.refs.isReported(op.Tube)))
 		c.addTaggedPut(op)
+		p.groupNames.notePut(op)
 		c.expect((*partition).readPutScheduled, op)
 	case storage.GetSchedule:
 		c.words("schedules", "get", op.Args.Name)

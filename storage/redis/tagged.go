@@ -27,6 +27,7 @@ func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
 	c.words("put-tagged", &first.Tube, boolArg(p.refs.isReported(first.Tube)), n)
 	for _, op := range ops[:n] {
 		c.addTaggedPut(op)
+		p.groupNames.notePut(op)
 	}
 	c.expect((*partition).readTaggedPuts, ops[:n]...)
 	return n

@@ -205,8 +205,7 @@ type manyProgress struct {
 	had      int          // how many of this holder were found
 	found    []listed
 	groups   []tube.GroupStats
-	names    []string // of groups that were found, and come next; in their order
-	cut      bool     // whether more groups were found than these
+	names    *groupNames
 
 	jobs []tube.JobStats // members of a batch; there last is the position of the index at which the next part begins
 

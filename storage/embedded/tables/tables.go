@@ -113,13 +113,24 @@ func (t *Tables) FirstSegment() (first uint64, err error) {
 		return 0, fmt.Errorf("reading the layout: %w", err)
 	}
 	defer closer.Close()
-	if len(value) != 1 || value[0] < oldestLayout || value[0] > LayoutVersion {
-		return 0, fmt.Errorf("layout %x is not supported; this redstalk supports layouts up to %d", value, LayoutVersion)
+	if len(value) != 1 {
+		return 0, fmt.Errorf("layout %x is not supported", value)
+	}
+	if err := CheckLayout(int(value[0])); err != nil {
+		return 0, err
 	}
 	if first, err = t.number(segmentKey); err == nil && first == 0 {
 		err = errors.New("the key s is missing")
 	}
 	return first, err
+}
+
+// CheckLayout returns an error if tables of a layout are not supported.
+func CheckLayout(layout int) error {
+	if layout < oldestLayout || layout > LayoutVersion {
+		return fmt.Errorf("layout %d is not supported; this redstalk supports layouts from %d to %d", layout, oldestLayout, LayoutVersion)
+	}
+	return nil
 }
 
 // WriteLayout writes the layout version into new tables.

@@ -43,9 +43,11 @@ end
 
 local g = call('EXISTS', PREFIX .. 'group-tubes') == 1 and 'g' or ''
 local flags = g .. (call('EXISTS', PREFIX .. 'limit-policies') == 1 and 'p' or '')
-if (call('GET', PREFIX .. 'limited') or '') ~= flags then
+local have = call('GET', PREFIX .. 'limited') or ''
+local generation = string.match(have, '%d*$')
+if string.sub(have, 1, #have - #generation) ~= flags then
   note('limited is wrong')
-  if REPAIR and flags ~= '' then call('SET', PREFIX .. 'limited', flags) end
+  if REPAIR and flags ~= '' then call('SET', PREFIX .. 'limited', flags .. generation) end
   if REPAIR and flags == '' then call('DEL', PREFIX .. 'limited') end
 end
 return { 1, wrong }

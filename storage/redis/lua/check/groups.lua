@@ -31,7 +31,7 @@ local function key_of(what) return PREFIX .. what .. ':' .. tube end
 -- is_waiting returns whether everything about the lanes of the tube is to be computed anew.
 local waiting
 local function is_waiting()
-  if waiting == nil then waiting = call('HEXISTS', PREFIX .. 'rescans', tube) == 1 end
+  if waiting == nil then waiting = call('HEXISTS', PREFIX .. 'rescans', tube) + call('HEXISTS', PREFIX .. 'rescans', '') > 0 end
   return waiting
 end
 

@@ -165,23 +165,25 @@ end
 
 -- list-groups: returns the stats of some groups of a tube, in the order of their names
 --
--- ARGV    'list-groups', tube, limit, behind, n, names…
+-- ARGV    'list-groups', tube, limit, behind, more, n, names…
 --           limit     how many at most
 --           behind    the group after which they are; '' for the first ones
---           n, names  the groups that find-groups has found, in their order
+--           n, names  groups that find-groups has found, in their order
+--           more      1 if it has found others behind these, or may; else 0
 -- Keys    as group-stats, and configured:TUBE
--- Answer  for each 1 and as group-stats; then 0, and 1 if these are all, else 0
+-- Answer  for each 1 and as group-stats; then 0, and 1 if these are all, 2 if the next ones are behind the last name
+--         that was given and it has found more, else 0
 OPS['list-groups'] = function(i)
-  local t, limit, group = open(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2]
-  local at, last, held, n, all = i + 4, i + 3 + ARGV[i + 3], tube_held(t), 0, false
+  local t, limit, group, more = open(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3] == '1'
+  local at, last, held, n, ended = i + 5, i + 4 + ARGV[i + 4], tube_held(t), 0, 0
   local a, b, c = '', '', nil -- the next one of each list, read when the one before was used
-  while n < limit and not all do
+  while n < limit and ended == 0 do
     if a and a <= group then a = next_group(t, group) end
     if b and b <= group then b = next_configured(t, group) end
     c, at = next_known(group, at, last)
     group = a and (not b or a < b) and a or b
     group = group and (not c or group < c) and group or c
-    all = not group
+    if more and not c then ended, group = 2, nil elseif not group then ended = 1 end
     if group and (group == a or is_known(t, group)) then
       n = n + 1
       answer(1)
@@ -189,7 +191,7 @@ OPS['list-groups'] = function(i)
     end
   end
   answer(0)
-  answer(all and 1 or 0)
+  answer(ended)
   return last + 1
 end
 

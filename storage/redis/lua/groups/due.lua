@@ -1,6 +1,7 @@
 -- What is due in a tube: rechecks:TUBE has its groups, '' for the tube itself, by the time when they
 -- must be looked at again. rescans has the tubes of which all groups must be, because a policy has
--- changed, each with the last group that was, if any; or because fsck has repaired it.
+-- changed, each with the last group that was, if any; or because fsck has repaired it. At '' it has how
+-- far the tubes were looked at after a change of the policy of a pattern, see policies.lua.
 
 -- any_job returns whether a group has a job.
 local function any_job(t, group)
@@ -115,6 +116,7 @@ end
 -- fire does up to limit things that are due in a tube, and returns how many. A repair of fsck can
 -- have removed the tube from those that have groups, so that is noted again.
 function G.fire(tube, limit)
+  if tube == '' then return G.rescan_tubes(limit) end
   local t, queue = open(tube), PREFIX .. 'rechecks:' .. tube
   sum.changed = true
   local groups = call('ZRANGEBYSCORE', queue, '-inf', format('%.0f', NOW), 'LIMIT', '0', format('%d', limit))
@@ -131,15 +133,17 @@ function G.fire(tube, limit)
   return n
 end
 
--- begin_rescan looks at the groups of a tube again, up to limit of them now, and wakes clients.
+-- begin_rescan looks at the groups of a tube again, up to limit of them now, and wakes clients. It returns
+-- how many it has looked at.
 local function begin_rescan(tube, limit)
-  local t = find(tube)
+  local t, n = find(tube), 0
   if t and t.listed then
     call('HSET', PREFIX .. 'rescans', tube, '')
     t.rescans = nil
-    if limit > 0 then rescan(t, limit) end
+    if limit > 0 then n = rescan(t, limit) end
     settle(t)
     set_timer(t)
   end
   wake_all(tube)
+  return n
 end

@@ -9,15 +9,20 @@
 --   rechecks      by group, '' for the tube: when it must be looked at again
 --   counter       the last turn that was given, see turn_of; plain_turn: that of the plain lane
 --   thinned       whether a job with a group has left the tube
+--   renewed       whether the batch has found that other limits apply than before
 
 local tubes = {} -- by name; false for a tube that nothing limits
 
--- set_flags writes what the key limited says: g if a tube has jobs with groups, and p if a policy
--- limits starts.
-local function set_flags()
+-- generation returns how often the policy of a pattern has changed, as a text; '' for never. It counts
+-- while a tube has jobs with groups: what group-tubes has of another generation may be outdated.
+local function generation() return limited and string.match(limited, '%d+') or '' end
+
+-- set_flags writes what the key limited says: g if a tube has jobs with groups, p if a policy limits
+-- starts, and the generation, which is as before unless it is given.
+local function set_flags(of)
   local g = call('EXISTS', PREFIX .. 'group-tubes') == 1 and 'g' or ''
   local p = call('EXISTS', PREFIX .. 'limit-policies') == 1 and 'p' or ''
-  limited = g .. p
+  limited = g .. p .. (g == 'g' and (of or generation()) or '')
   if limited == '' then
     call('DEL', PREFIX .. 'limited')
     limited = nil
@@ -54,22 +59,40 @@ local function policy_for(tube)
 end
 
 -- set_limits sets the limits of a tube to those of its policy. group-tubes has them as a text, LIMIT
--- RATES STRICT GROUP-LIMIT GROUP-RATES, each rate as 0 or as N,N,N; '' if the policy must be looked up.
+-- RATES STRICT GROUP-LIMIT GROUP-RATES, each rate as 0 or as N,N,N, and the generation if there is one; ''
+-- if the policy must be looked up. It returns whether the text says what applies.
 local function set_limits(t, text)
-  local limit, rates, strict, group_limit, group_rates = string.match(text or '', '^(%d+) ([%d,]+) (%d) (%d+) ([%d,]+)$')
-  if limit then
+  local limit, rates, strict, group_limit, group_rates, of = string.match(text or '', '^(%d+) ([%d,]+) (%d) (%d+) ([%d,]+) ?(%d*)$')
+  if limit and of == generation() then
     t.limit, t.rates, t.strict, t.group_limit, t.group_rates = tonumber(limit), rates_of(rates), strict == '1', tonumber(group_limit), rates_of(group_rates)
-    return
+    return true
   end
   local policy = policy_for(t.name)
   t.limit, t.rates, t.strict = policy.concurrency or 0, tube_rates(policy), policy.group_order == STRICT
   t.group_limit, t.group_rates = t.strict and 1 or policy.group_concurrency or 0, rates_of(policy.group_rate)
+  return false
+end
+
+-- limits_text returns that text for a tube, without the generation.
+local function limits_text(t)
+  return format('%d %s %d %d %s', t.limit, concat(t.rates or { '0' }, ','), t.strict and 1 or 0, t.group_limit, concat(t.group_rates or { '0' }, ','))
 end
 
 -- note_limits writes that text for a tube, which has jobs with groups, and returns whether it had none.
 local function note_limits(t)
-  local text = format('%d %s %d %d %s', t.limit, concat(t.rates or { '0' }, ','), t.strict and 1 or 0, t.group_limit, concat(t.group_rates or { '0' }, ','))
-  return call('HSET', PREFIX .. 'group-tubes', t.name, text) == 1
+  local of = generation()
+  return call('HSET', PREFIX .. 'group-tubes', t.name, limits_text(t) .. (of == '' and '' or ' ' .. of)) == 1
+end
+
+-- renew_limits replaces the text of a tube, which is outdated. If other limits apply than it says, a tick
+-- looks at the groups again, see due.lua.
+local function renew_limits(t, text)
+  note_limits(t)
+  if string.match(text, '^%d+ [%d,]+ %d %d+ [%d,]+') == limits_text(t) then return end
+  t.renewed = true
+  call('HSET', PREFIX .. 'rescans', t.name, '')
+  call('ZADD', PREFIX .. 'timers', format('%.0f', NOW), 'g:' .. t.name)
+  OPS.note_due(NOW)
 end
 
 -- open returns what the batch knows of a tube, which need not exist.
@@ -82,9 +105,8 @@ local function open(tube)
     lone = PREFIX .. 'lone:' .. tube, lone_ready = LONE_READY .. tube,
     lane = {}, dirty = {}, counted = {}, windows = {}, rechecks = {}, unwritten = {}, listed = text and true or false,
   }
-  set_limits(t, text)
-  if text == '' then note_limits(t) end
   tubes[tube] = t
+  if not set_limits(t, text) and text then renew_limits(t, text) end
   return t
 end
 

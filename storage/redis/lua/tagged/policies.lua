@@ -149,7 +149,7 @@ end
 --           limits  what concerns puts: quotas, 'JOBS BYTES', - where there is none; '' if nothing does
 --           starts  1 if it limits which jobs may start, else 0
 -- Keys    writes policies and quotas; of a pattern prefixes and prefix-limits; limit-policies,
---         limited, rescans, timers
+--         limited, group-tubes, rescans, timers
 -- Answer  1
 OPS['set-policy'] = function(i)
   local name = ARGV[i]
