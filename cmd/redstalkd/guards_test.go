@@ -73,6 +73,9 @@ func TestSecret(t *testing.T) {
 func userFile(t *testing.T, path string, users ...[4]string) {
 	t.Helper()
 	text := "users:\n"
+	if len(users) == 0 {
+		text = "users: []\n"
+	}
 	for _, u := range users {
 		text += fmt.Sprintf("- {name: %s, secrets: [%q], rights: [{tubes: [%q], may: [%s]}]}\n", u[0], u[1], u[2], u[3])
 	}
@@ -314,7 +317,7 @@ func TestReloadNotRegular(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	certificate(t, dir)
 	userFile(t, at("users.yml"))
-	if err := os.WriteFile(at("secrets"), nil, 0o600); err != nil {
+	if err := os.WriteFile(at("secrets"), []byte("* whsec_YW5vdGhlci1zZWNyZXQtb2YtMzItYnl0ZXMhISEh\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"key.pem", "users.yml"} {

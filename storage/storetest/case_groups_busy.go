@@ -202,10 +202,16 @@ func testManyBlocked(b *harness) {
 	if s := b.tube("t"); s.Reserved != blocked/20+1 || b.take(1, "t") != 0 {
 		b.Fatalf("not one job of each group is reserved: %+v", s)
 	}
-	free, eligible := b.fastestTake("u", ""), b.fastestTake("t", "eligible")
-	b.Logf("a take beside %d held jobs takes %v, one without %v", blocked, eligible, free)
-	if eligible-free > limit {
-		b.Errorf("the fastest of 20 takes takes %v, and %v without held jobs", eligible, free)
+	const tries = 5 // a sync of the disk can take longer than the limit all the time of a try
+	for try := range tries {
+		free, eligible := b.fastestTake("u", ""), b.fastestTake("t", "eligible")
+		b.Logf("a take beside %d held jobs takes %v, one without %v", blocked, eligible, free)
+		if eligible-free <= limit {
+			return
+		}
+		if try == tries-1 {
+			b.Errorf("the fastest of 20 takes takes %v, and %v without held jobs, and no try before was better", eligible, free)
+		}
 	}
 }
 
