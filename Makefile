@@ -68,10 +68,10 @@ LONG = $(GO) test -race -vet=off -count=1 -ldflags='-s -w'
 LONG_REDSTALKD = cd cmd/redstalkd && ../../bin/redstalkd.test
 test-long: deps ## run the tests that make test leaves out, and the random ones at more length
 	$(LONG) -timeout 15m -run '^(TestMemory|TestJournal|TestPowerCut|TestDamagedBackup|TestBackupWalk)$$' ./storage/embedded -args -histories 10 -walks 5 -large-segments 4
-	$(LONG) -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 15
+	$(LONG) -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 8
 	$(LONG) -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash|TestManyBodiesAreNotHeld|TestTasksBehindTheTables|TestFrames|TestDamagedTable|TestTasksGoOn|TestCutOrRemoved|TestWrittenWhileHeavyIsSynced|TestClosedWhileSyncing)$$' ./storage/embedded -args -faults 3 -stress 3s
 	$(LONG) -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 10
-	$(LONG) -timeout 25m -run '^(TestSuite.*|TestTwoInstances|TestGroupsOfTwoInstances|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 5
+	$(LONG) -timeout 25m -run '^(TestSuite.*|TestTwoInstances|TestGroupsOfTwoInstances|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 4
 	$(LONG) -timeout 15m -run '^TestAgainstItself$$' ./tools/conformance/differ -args -plain 1000 -timed 100
 	$(LONG) -timeout 15m -run '^(TestKeyedLies|TestInstances|TestSchedule|TestLimitStats|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./tube ./server/schedule ./server/jobbatch ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
 	$(LONG) -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
