@@ -175,8 +175,6 @@ final class ClientTest extends TestCase
         self::assertSame(1, $inspector->tube('mails')->ready);
         $inspector->deleteKey('mails', 'order-7');
         self::assertNull($inspector->find('mails', 'order-7'));
-        self::assertSame('', $client->put('mails', 'x', $options)->state);
-        $client->reserve('mails')->delete();
         self::assertSame('GONE', $client->put('mails', 'x', $options)->state);
     }
 
