@@ -211,7 +211,8 @@ func (t *Tracer) examine(ctx context.Context, s storage.Store, overdue []*run) (
 // examined decides what has become of a run, from the stats of its job; nil: it is gone.
 func (t *Tracer) examined(r *run, job *tube.JobStats, now time.Time) {
 	if job != nil && job.State == tube.Reserved && job.Counters[tube.Reserves] == r.job.Counters[tube.Reserves] {
-		t.runs.extend(r.holder, r.job.ID, func(*run) time.Time { return now.Add(job.TimeLeft) }) // touched through another server
+		// It was touched through another server, or the store is late: then it is asked again after slack, and not at once.
+		t.runs.extend(r.holder, r.job.ID, func(*run) time.Time { return now.Add(max(job.TimeLeft, 0)) })
 		return
 	}
 	if !t.runs.endIf(r) {

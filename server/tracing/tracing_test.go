@@ -224,6 +224,20 @@ func TestFinishedElsewhere(t *testing.T) {
 	})
 }
 
+// TestLateStore: a store that is late with TTRs is not asked about the same runs again and again.
+func TestLateStore(t *testing.T) {
+	tracer, now := new(Tracer), time.Now()
+	r := &run{holder: 1, job: &tube.JobStats{ID: 1}, deadline: now.Add(-time.Minute)}
+	tracer.runs.begin(r)
+	tracer.examined(r, &tube.JobStats{ID: 1, State: tube.Reserved, TimeLeft: -time.Minute}, now)
+	if n := len(tracer.runs.overdue(now)); n != 0 {
+		t.Error("a run that was examined is overdue at once")
+	}
+	if n := len(tracer.runs.overdue(now.Add(slack + time.Second))); n != 1 {
+		t.Error("the run is not examined again later")
+	}
+}
+
 // TestUnsampled: without a trace, or one that nobody samples, there are no spans.
 func TestUnsampled(t *testing.T) {
 	withHarness(t, func(h *harness) {
