@@ -10,8 +10,10 @@
 //   - [Reader] (reader.go; bodies in readerbody.go, reads from the source in
 //     readerfill.go): framing. It finds lines and bodies in the stream,
 //     however the bytes were split on the way, and returns one [Command] at a
-//     time. parse.go parses the arguments, extensions.go those of commands that
-//     beanstalkd does not know, and tags.go and pushtags.go the tags.
+//     time. parse.go parses the arguments with numbers.go, extensions.go those of commands that
+//     beanstalkd does not know. tags.go has the table of tags; grouptags.go, scheduletags.go,
+//     batchtags.go, notetags.go and pushtags.go parse the values of some.
+//   - [Right] (rights.go): the rights that users can have, and which a verb needs.
 //   - [Writer] (writer.go, replies.go): one method for each reply. Replies are collected and
 //     sent in one burst.
 //   - [Page] (page.go) and [FlowMap] (flowmap.go): the YAML of the stats and list

@@ -10,7 +10,8 @@
 //   - plan.go, answer.go: how commands become operations, and answers become replies.
 //   - verbs.go: the table of verbs. Each row has two functions: how the verb is planned, and
 //     how it is answered. The rows stand with these functions in jobs.go, tubes.go, stats.go,
-//     reserve.go, lease.go, batch.go, manage.go, policy.go, auth.go, clients.go and connection.go.
+//     reserve.go, lease.go, batch.go, groups.go, schedules.go, jobbatches.go, manage.go, policy.go,
+//     auth.go, clients.go and connection.go.
 //   - server.go, serve.go, handshake.go: Server: accepting, limits on connections, TLS
 //     handshakes, shutdown.
 //   - principal.go, grants.go, permission.go, lookups.go: the user that a session acts as, and
@@ -18,7 +19,9 @@
 //   - timelimits.go, unread.go, incoming.go: limits on idle and stalled connections, on replies
 //     that are not read, and on bodies that have come in part.
 //   - read.go, sessionend.go: reading from a connection, and its end.
-//   - inquiry.go, peerquestion.go: what a connection says of itself, and waiting for other servers.
+//   - question.go: commands that ask other servers or take several steps in the store, on a goroutine
+//     of their own. inquiry.go: what a connection says of itself.
+//   - audit.go: administrative acts for the audit log.
 //   - watchlist.go, counting.go: the tubes that a connection watches; counters.
 //
 // Files call only what stands below them: run.go is at the top of a session, verbs.go and

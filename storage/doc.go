@@ -6,9 +6,9 @@
 //
 //   - storage.go: Store, the interface of an engine; Listener, which receives its wake-ups;
 //     the errors.
-//   - op.go: Batch and Op, the operations and their answers.
-//   - report.go and topology.go: what a store can count, and what it knows of other processes.
-//   - import.go: importing the jobs of another server.
+//   - op.go: Batch and Op, the operations and their answers. kind.go: the table of the kinds of operations.
+//   - report.go, topology.go and peers.go: what a store can count, and what it knows of other processes.
+//   - import.go: importing the jobs of another server. backup.go: writing a backup of the store.
 //
 // # The contract of a store
 //

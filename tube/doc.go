@@ -10,17 +10,25 @@
 //
 //   - Job, State and the table of arrows (arrows.go): one row for each way in which
 //     a job can move, with the counter that grows and the terms that the job takes.
-//   - Machine: all jobs of one server in memory. It follows the table.
+//   - Machine: all jobs of one server in memory. It follows the table. tube.go: one tube. holding.go:
+//     the jobs that one holder has reserved. lookup.go: reading without changing.
+//   - kick.go, adjust.go, setaside.go: kicks, changes of priority and due time, and jobs that are buried
+//     whoever holds them.
 //   - KickSome, ReleaseSome and Tick with a limit are parts of commands that can
 //     take long. They let an engine serve other commands in between.
-//   - Metadata is what a job can have beyond beanstalkd (tags.go, metadata.go): its key
-//     (keys.go), its retries and dead letters (deadletters.go) and its lease (lease.go).
-//     Tubes can have policies. Most jobs have no metadata, and cost
-//     nothing for it.
+//   - journal.go: what a Machine reports of its changes, and how it is restored from that.
+//   - alarms.go: when something is due next. due.go: named records that are due, and who has claimed one.
+//   - flow.go: what happened in a tube since the start, for metrics.
+//   - Metadata is what a job can have beyond beanstalkd (tags.go, metadata.go, notes.go): its key
+//     (keys.go), its retries and dead letters (retry.go, deadletters.go, replay.go) and its lease
+//     (lease.go). puttagged.go puts such a job. Tubes can have policies (policies.go). Most jobs have
+//     no metadata, and cost nothing for it.
 //   - Limits and groups: limits.go has what can be set, window.go the starts of a rate, throttle.go
 //     what restricts a group or a tube beyond its policy, starts.go whether a job may start, lanes.go
 //     and eligible.go which group comes next (lanetable.go and lanequeue.go are their data structures),
-//     groups.go and limitstats.go what is said of groups.
+//     groups.go, grouplist.go and limitstats.go what is said of groups.
+//   - Job batches: jobbatch.go has the record, members.go counts members and after-jobs, settle.go what becomes of
+//     the after-jobs.
 //   - Schedule is the record of a schedule (schedule.go), and schedules.go says which are due. When that
 //     is, and which record comes next, is decided elsewhere.
 //   - Flushes, moves and listings run in parts too (flush.go, movejobs.go, list.go).
@@ -29,7 +37,8 @@
 //     depend on no command.
 //   - Margin, UrgentBelow, MinTTR and Default are the constants of the rules.
 //   - The data structures are in slab.go (memory of jobs), index.go (jobs by id),
-//     queue.go, ring.go and tree.go (jobs in order).
+//     queue.go, ring.go and tree.go (jobs in order), iterate.go (queues in order, from any place), idqueue.go
+//     (ids in order of arrival), sorted.go and parts.go (lists).
 //
 // # Who uses it
 //

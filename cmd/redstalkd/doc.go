@@ -14,8 +14,10 @@
 //   - flags.go: the table of flags; options.go and getopt.go: how they are read;
 //     settings.go: what they set; setters.go: how values are read; check.go: --check.
 //   - listen.go, systemd.go, unixoptions.go, retry.go: sockets.
-//     httplisteners.go, gateways.go, guards.go (access and TLS), push.go,
+//     httplisteners.go, gateways.go (nogateways.go without them), guards.go (access and TLS), push.go,
 //     metrics.go, upstream.go: what is served beside the beanstalk port.
+//   - runners.go: schedules and batches, which run without a client. tracing.go: --otlp. audit.go:
+//     --audit. watchedfile.go: files that are read again when they have changed.
 //   - engine.go: stores. autoimport.go: the import of a
 //     beanstalkd binlog at the first start.
 //   - import.go, export.go, backup.go, fsck.go, healthcheck.go, secret.go: the subcommands.

@@ -14,7 +14,7 @@ import (
 // clients of both servers do not notice.
 const defaultUpstreamRate = 500
 
-// upstreamRateOption is the row of --upstream.
+// upstreamOption is the row of --upstream.
 func (s *settings) upstreamOption() *option {
 	return &option{name: "upstream", value: "ADDR", set: s.setUpstream,
 		help: "serve in front of an old beanstalk server: its jobs are migrated when a client\nwants them, and in the background"}

@@ -16,16 +16,19 @@
 //     a proof that no HTML form of another site sent it.
 //   - put.go, batch.go, reserve.go, finish.go: the frequent operations. They parse requests and
 //     write JSON themselves, with request.go.
-//   - jobs.go, search.go, tubes.go, policy.go, server.go, clients.go, store.go: all other operations, as
-//     functions of a typed input, which huma parses and validates. Both kinds are documented by
-//     types.
+//   - jobs.go, parked.go, search.go, tubes.go, policy.go, groups.go, schedules.go, jobbatches.go, server.go,
+//     clients.go, store.go, backup.go: all other operations, as functions of a typed input, which huma parses
+//     and validates. Both kinds are documented by types.
 //   - events.go: the event streams.
 //   - service.go: what all operations share. Each operation is a method of service.
 //   - sampler.go polls tubes once a second for /v1/events. poller.go polls all tubes for
 //     /v1/watch (watch.go) and for the charts (charts.go).
-//   - newjob.go, info.go, values.go: jobs, tubes and other values in JSON and in queries.
+//   - newjob.go, info.go, scheduleinfo.go, values.go: jobs, tubes, schedules and other values in JSON and in
+//     queries.
 //   - request.go: bodies of requests and answers.
-//   - limiter.go: limits for requests that take long, shared fairly between clients.
+//   - limiter.go: limits for requests that take long, shared fairly between clients. waiting.go: the
+//     requests that wait for a job, for lists of connections.
+//   - audit.go: administrative acts for the audit log.
 //   - problem.go: errors as clients see them, as RFC 9457 problem documents.
 //
 // # Not in this package

@@ -7,7 +7,8 @@
 //
 //   - queue.go: Queue, one for each store. Its methods are the blocking API for callers in
 //     the process: call.go (Do), jobs.go (one call for each beanstalk command), reserve.go,
-//     extensions.go (tags, keys, policies, leases) and leased.go (many leases at once).
+//     extensions.go (tags, keys, policies, leases), leased.go (many leases at once), groups.go,
+//     schedules.go, batches.go (job batches), deadletters.go and backup.go.
 //   - wait.go: Waiter waits for a job on behalf of one holder, without a goroutine. The
 //     loops of package server use it directly; Queue.Reserve is built on it. The file
 //     follows a wait from its beginning to its end; waitlimit.go is what happens at its limit.
@@ -18,7 +19,8 @@
 //   - timer.go: the timer of the store.
 //   - clients.go, holders.go, takers.go: the connections of all servers on the store, and who
 //     holds a job or has taken its lease.
-//   - stats.go, report.go: counters and the stats pages as values.
+//   - stats.go, report.go: counters and the stats pages as values. machine_linux.go: what the
+//     system says about the machine.
 //
 // # What is elsewhere
 //

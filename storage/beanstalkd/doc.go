@@ -4,7 +4,8 @@
 // # Where to read
 //
 //   - Open reads a directory into a Binlog: what is known of each live job, and where its body
-//     is. Binlog.Each then reads the jobs one by one, with their bodies (binlog.go, bodies.go).
+//     is. Binlog.Each then reads the jobs one by one, with their bodies (binlog.go, bodies.go). The
+//     lock of the directory is in lock_unix.go.
 //   - The formats: version 7, which beanstalkd 1.5 to 1.13 write, version 5 of 1.4, and
 //     version 8 of a fork, which is 7 with checksums (format.go, scan.go).
 //   - Write creates a directory of version 7 that beanstalkd opens (write.go).

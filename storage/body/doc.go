@@ -5,7 +5,8 @@
 // # Where to read
 //
 //   - Buffer (buffer.go): the memory of one body, and its reference count.
-//   - Pool (pool.go): where Buffers come from, and where their memory returns to.
+//   - Pool (pool.go): where Buffers come from, and where their memory returns to. poison_on.go and
+//     poison_off.go choose whether released memory is overwritten, see Tests.
 //
 // Small bodies have no Buffer: they are ordinary slices. The package does not know what
 // is in a body, and imports no other package of redstalk.

@@ -5,8 +5,9 @@
 //
 // Read the files in this order:
 //
-//   - engine.go: Engine, the lock around the Machine, the clock, and Do. apply.go, manyjobs.go,
-//     groups.go, schedules.go and import.go carry out the operations. tick.go does what is due, and returns memory to the
+//   - options.go: what can be chosen. engine.go: Engine, the lock around the Machine, the clock, and Do.
+//     apply.go, manyjobs.go, groups.go, schedules.go, batches.go (job batches), holders.go and import.go carry
+//     out the operations. tick.go does what is due, and returns memory to the
 //     operating system.
 //   - task.go: a task is a batch that is carried out in parts, or that waits. The worker, a
 //     goroutine that exists while there are tasks, does a part of each in turn. longwork.go
@@ -26,7 +27,7 @@
 //   - open.go, load.go, history.go: Open restores the Machine from tables and log,
 //     and refuses a damaged or foreign directory.
 //   - guard.go: how much space the disk has left, and whether puts are refused.
-//   - directory.go, ownerfs.go: locking the directory for this process, noticing that it was
+//   - directory.go, flock_unix.go, ownerfs.go: locking the directory for this process, noticing that it was
 //     removed or replaced, and creating files for their owner only.
 //   - backup.go, copier.go, manifest.go: writing a backup of an engine in use. restore.go: Restore and
 //     VerifyBackup. target.go: a directory that gets its name when it is complete.

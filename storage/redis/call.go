@@ -143,7 +143,7 @@ func (c *call) isFull() bool { return c.ops >= maxOps || c.bytes >= maxBytes }
 
 func (c *call) isEmpty() bool { return len(c.args) == lua.HeadArgs }
 
-// hasUpkeep returns whether one of the units is background work.
+// hasBackground returns whether one of the units is background work.
 func (c *call) hasBackground() bool {
 	for _, u := range c.units {
 		if u.background != nil {

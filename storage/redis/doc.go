@@ -17,7 +17,8 @@
 //     Package schema has the records of jobs, and their keys.
 //   - tagged and import: operations on jobs with tags, policies and leases, and jobs of other
 //     servers. deadletter: how an exhausted job reaches another partition.
-//   - groups: operations on groups. What a take or a move knows of groups is in lua/groups.
+//   - groups: operations on groups. What a take or a move knows of groups is in lua/groups. groupedputs:
+//     puts whose only tag is a group. groupnames: pages of groups. limitstats: figures about them.
 //   - schedules: operations on schedules. A put of one is a put with tags.
 //   - jobbatches: operations on batches of jobs, and puts of their members. lua/jobbatches counts these.
 //   - flushlist and movejobs: flushes, lists, and moves to another tube, in steps.
@@ -36,7 +37,8 @@
 //   - wakeups: how an instance learns that a tube has a job for a client that waits here.
 //   - peers: questions of instances to each other.
 //   - topology: servers and instances.
-//   - startcheck: what is checked before anything is used. servercheck: what a server allows.
+//   - startcheck: what is checked before anything is used. servercheck: what a server allows. upgrade:
+//     from the layout of an older version.
 //
 // Not here: rules (package tube) and waiting (package server/queue). Only the scripts know the
 // keys, except for the keys of layout, instances and versions, and the kinds that fsck scans for.
@@ -55,5 +57,3 @@
 // and an id says its partition. Nothing in memory is needed to find a job again: an instance
 // that dies is noticed when its heartbeats stop, and any other instance gives back what it held.
 package redis
-
-import ()

@@ -123,7 +123,7 @@ func breaksInCalls(n int64) map[string]func(*redistest.Proxy) {
 	}
 }
 
-// TestUpkeepIsAlone: what expires in a tick is no longer held, which a call that is encoded
+// TestBackgroundWorkIsAlone: what expires in a tick is no longer held, which a call that is encoded
 // before the reply would not know. So none is encoded while the call under way has background
 // work in it.
 func TestBackgroundWorkIsAlone(t *testing.T) {

@@ -76,7 +76,7 @@ func rangeTerms(op *storage.Op) string {
 	return fmt.Sprintf("%d;%d;", op.Pri, max(op.TTR, tube.MinTTR))
 }
 
-// putsTogether returns how many of the first puts form one operation: all to one tube with one
+// consecutivePuts returns how many of the first puts form one operation: all to one tube with one
 // delay. Without a delay they either all have the same priority and TTR, or are a mix without
 // long streaks of the same.
 func consecutivePuts(ops []*storage.Op) (n int, same bool) {

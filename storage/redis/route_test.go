@@ -110,7 +110,7 @@ func opOf(word string) storage.Op {
 	return op
 }
 
-// openInParts opens a store with as many partitions as a cluster has.
+// openPartitioned opens a store with as many partitions as a cluster has.
 func openPartitioned(t *testing.T, url string, l storage.Listener) *Store {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -123,7 +123,7 @@ func openPartitioned(t *testing.T, url string, l storage.Listener) *Store {
 	return s
 }
 
-// tubesApart returns names of tubes, each in another partition.
+// tubesInPartitions returns names of tubes, each in another partition.
 func tubesInPartitions(n int) (names []string) {
 	for p := range n {
 		names = append(names, tubeIn(p, clusterPartitions))

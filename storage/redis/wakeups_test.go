@@ -46,7 +46,7 @@ func (w *wakeUpTest) instance(partitions int) waitingInstance {
 	return waitingInstance{s, woken}
 }
 
-// waits makes an instance wait, from a later millisecond on than those before.
+// wait makes an instance wait, from a later millisecond on than those before.
 func (w *wakeUpTest) wait(s waitingInstance, names ...string) {
 	w.Helper()
 	if a := do(s.Store, takeFrom(9, true, names...)); !a.NotFound {

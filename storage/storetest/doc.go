@@ -8,12 +8,14 @@
 //   - engine.go: Engine and Run.
 //   - Tests of single rules (cases.go and case_*.go), written from the behaviour of
 //     beanstalkd.
-//   - Random histories (history.go, random.go), which run on the engine and on Model, a
+//   - Random histories (history.go, random.go and random_*.go), which run on the engine and on Model, a
 //     second implementation of the rules that is simple enough to be trusted (model*.go).
-//     compare.go compares the answers.
+//     compare.go compares the answers; learnids.go tells the model which ids the store has chosen.
 //   - Walk (walk.go): a random history that a test runs step by step, for tests of what
 //     survives a power failure.
-//   - harness (harness.go): a store under test, with helpers for tests.
+//   - harness (harness.go): a store under test, with helpers for tests. shared.go: a store that several
+//     tests use at the same time.
+//   - data.go: checks data that released versions have written.
 //   - buffers.go: bodies in Buffers, which are released as early as a listener of the server
 //     may do it.
 //

@@ -79,7 +79,7 @@ func checkInserted(t *counters, reply *client.Reply, last *uint64) bool {
 	return true
 }
 
-// takeReserved verifies the reply to a reserve: a job with the body that
+// checkReserved verifies the reply to a reserve: a job with the body that
 // was put.
 func checkReserved(t *counters, reply *client.Reply, body []byte) bool {
 	if reply.Word != client.Reserved {
@@ -93,7 +93,7 @@ func checkReserved(t *counters, reply *client.Reply, body []byte) bool {
 	return true
 }
 
-// takeDeleted verifies the reply to a delete.
+// checkDeleted verifies the reply to a delete.
 func checkDeleted(t *counters, reply *client.Reply) {
 	if reply.Word != client.Deleted {
 		t.unexpected("delete", reply)

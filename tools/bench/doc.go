@@ -46,11 +46,11 @@
 //
 // # Files
 //
-// Read in this order: session.go defines what a load is to its driver. cycle.go, flow.go and
-// expire.go are the loads as state machines, http.go the one over HTTP, and counters.go verifies
-// and counts replies. drive.go and drive_linux.go drive them; secure_linux.go has TLS for the latter.
+// Read in this order: main.go has the commands. session.go defines what a load is to its driver. cycle.go, flow.go and
+// expire.go are the loads as state machines, groups.go their jobs in groups, http.go the one over HTTP, and
+// counters.go verifies and counts replies, with hist.go. drive.go and drive_linux.go (drive_other.go without epoll) drive them; secure_linux.go has TLS for the latter.
 // target.go makes connections, and credentials.go certificates and users. prepare.go makes and
-// deletes jobs; run.go runs one load and report.go shows it. loads.go has the named loads;
+// deletes jobs; run.go runs one load, proc.go measures the server's processes, and report.go shows it. loads.go has the named loads;
 // compare.go, servers.go, table.go and svg.go run them on several servers and
 // show the result. Package attack, below this one, is stalkbench attack. The protocol is read by package
 // protocol/client.

@@ -7,7 +7,7 @@
 //
 // Read the files in this order: log.go (Log), frame.go and header.go (the format), append.go,
 // sync.go, rotate.go and prepare.go (the next segment), open.go and replay.go (recovery), snapshot.go,
-// identity.go and directory.go (what somebody else can do to the files).
+// identity.go, identity_unix.go and directory.go (what somebody else can do to the files).
 //
 // # Segments
 //

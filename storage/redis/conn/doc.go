@@ -9,8 +9,8 @@
 //   - errors: what the errors of Redis mean. server: whether another Redis process answers than
 //     before. retire: connections that are given up.
 //   - socket: a connection of its own for a link. resp and outgoing: the protocol, and how large
-//     texts are sent without being copied. deadline: time limits for progress. blocking_linux
-//     and blocking_other: how a reply is waited for.
+//     texts are sent without being copied. deadline: time limits for progress. blocking_linux.go
+//     and blocking_other.go: how a reply is waited for.
 //
 // # Two paths
 //

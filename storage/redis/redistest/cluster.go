@@ -32,7 +32,7 @@ func StartCluster(tb testing.TB, primaries, replicas int, args ...string) *Clust
 	return startCluster(tb, terms{}, primaries, replicas, args...)
 }
 
-// StartClusterBehind is StartCluster with each node behind proxies, one for
+// StartClusterWithProxies is StartCluster with each node behind proxies, one for
 // clients and replicas, and one for other nodes.
 func StartClusterWithProxies(tb testing.TB, primaries, replicas int, args ...string) *Cluster {
 	tb.Helper()
@@ -147,7 +147,7 @@ func (c *Cluster) awaitKnown(tb testing.TB) {
 	}
 }
 
-// AwaitWhole waits until every node finds the cluster in order, and every
+// AwaitHealthy waits until every node finds the cluster in order, and every
 // replica follows.
 func (c *Cluster) AwaitHealthy(tb testing.TB) {
 	tb.Helper()

@@ -39,7 +39,7 @@ func (of *Part) End() {
 	of.p.parts = slices.DeleteFunc(of.p.parts, func(p *Part) bool { return p == of })
 }
 
-// Judge decides about every piece of a request and of a reply.
+// Intercept decides about every piece of a request and of a reply.
 func (of *Part) Intercept(request, answer Interceptor) {
 	of.p.mu.Lock()
 	defer of.p.mu.Unlock()

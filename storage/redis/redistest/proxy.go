@@ -123,7 +123,7 @@ func (p *Proxy) shut() {
 // URL is how an engine reaches the server through the proxy.
 func (p *Proxy) URL() string { return "redis://" + p.Addr + "/0" }
 
-// Judge decides about every piece of a request and of a reply.
+// Intercept decides about every piece of a request and of a reply.
 func (p *Proxy) Intercept(request, answer Interceptor) { p.all.Intercept(request, answer) }
 
 // Answer makes the proxy answer requests, which then never reach the server, unless the answer

@@ -58,7 +58,7 @@ func Start(tb testing.TB, args ...string) *Server {
 	return start(tb, terms{}, args...)
 }
 
-// StartBehind is Start behind a proxy.
+// StartWithProxy is Start behind a proxy.
 func StartWithProxy(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return start(tb, terms{behind: true}, args...)

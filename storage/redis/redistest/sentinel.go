@@ -30,7 +30,7 @@ func StartSentinels(tb testing.TB, replicas int, args ...string) *Sentinels {
 	return startSentinels(tb, terms{}, replicas, args...)
 }
 
-// StartSentinelsBehind is StartSentinels with each server, but no sentinel,
+// StartSentinelsWithProxies is StartSentinels with each server, but no sentinel,
 // behind a proxy.
 func StartSentinelsWithProxies(tb testing.TB, replicas int, args ...string) *Sentinels {
 	tb.Helper()
@@ -87,7 +87,7 @@ func (s *Sentinels) agree(ctx context.Context) bool {
 	return true
 }
 
-// AwaitWhole waits until the sentinels agree on the primary, all others are
+// AwaitHealthy waits until the sentinels agree on the primary, all others are
 // replicas of it, and it has all that they have; and returns it.
 func (s *Sentinels) AwaitHealthy(tb testing.TB) *Server {
 	tb.Helper()

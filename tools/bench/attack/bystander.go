@@ -127,7 +127,7 @@ func overlap(w wait, elsewhere []wait) (most time.Duration) {
 	return most
 }
 
-// part returns the wait that a part of all waits, which are sorted, do not exceed.
+// quantile returns the wait that a part of all waits, which are sorted, do not exceed.
 func quantile(waits []time.Duration, of float64) time.Duration {
 	if len(waits) == 0 {
 		return 0

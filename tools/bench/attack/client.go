@@ -49,7 +49,7 @@ func bulkTaking(c *client.Conn, n int, add func(out []byte, i int) []byte, take 
 	return nil
 }
 
-// line sends one command, and returns how long its reply took.
+// command sends one command, and returns how long its reply took.
 func command(c *client.Conn, format string, args ...any) (time.Duration, error) {
 	begun := time.Now()
 	err := c.Ask(fmt.Appendf(nil, format+"\r\n", args...), 1, func(r *client.Reply) error { return nil })

@@ -13,7 +13,7 @@
 //
 //   - main.go: the list of attacks, the table.
 //   - cluster.go: servers and their memory and processor time; redis.go: redis-server and its
-//     longest call.
+//     longest call. link.go: a slow line.
 //   - client.go: commands in bulk. bystander.go: a client that works during an attack
 //     and records how long it waits.
 //   - waits.go, large.go, burst.go, tubes.go, holders.go, moves.go, millions.go, check.go: the

@@ -30,7 +30,7 @@ func hold(at *instance, n int) (*client.Conn, error) {
 	return c, err
 }
 
-// ready waits until n jobs of the tube that hold uses are ready.
+// awaitReady waits until n jobs of the tube that hold uses are ready.
 func awaitReady(at *instance, n int) error {
 	c, err := dial(at.addr)
 	if err != nil {

@@ -11,12 +11,13 @@
 // script is reduced to the few commands that show it, and printed in the
 // format of tools/conformance/transcript, ready for testdata/transcripts.
 //
-//   - [Run] plays scripts until enough commands have been compared.
+//   - differ.go: [Run] plays scripts until enough commands have been compared.
 //   - differences.go: everything that may differ, with reasons.
-//   - generate.go: the commands that are sent. rules.go: what is not sent, because the order of
+//   - script.go: a script and its steps. generate.go: the commands that are sent; malform.go makes some malformed. rules.go: what is not sent, because the order of
 //     events on a server would be random.
-//   - episode.go: one script on one pair of servers. idle.go: how it knows
-//     that all replies have arrived. compare.go: whether they are equal. clock.go:
+//   - episode.go: one script on one pair of servers (side.go); learn.go: what replies mean for the
+//     commands after them. idle.go: how it knows
+//     that all replies have arrived. compare.go, page.go: whether they are equal. clock.go:
 //     events by time.
 //   - frame.go, sentcommand.go: the commands in a stream of bytes, and what follows from their
 //     bytes alone. The package does not know the rules of the queue; the judge does.

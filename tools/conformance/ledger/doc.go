@@ -15,6 +15,10 @@
 //   - Check and Drain: the audits.
 //   - Report: the figures and the faults.
 //
+// Read config.go, ledger.go and load.go first. Then client.go and exchange.go (requests and what they leave
+// unknown), holds.go and freeze.go (who has a job, and clients that freeze), burst.go, leaser.go, keyed.go and
+// limits.go (the loads beyond plain jobs), body.go, audit.go and keyedaudit.go (the audits), report.go.
+//
 // Starting, killing and cutting off servers is left to the
 // tests. The package has no knowledge of redstalk; it talks to
 // any server of the protocol, through a third-party client.

@@ -409,7 +409,7 @@ func TestHonest(t *testing.T) {
 	}
 }
 
-// TestSilence: the time of a client without an answer is recorded, and
+// TestUnanswered: the time of a client without an answer is recorded, and
 // the load still ends.
 func TestUnanswered(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

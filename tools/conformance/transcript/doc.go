@@ -8,6 +8,13 @@
 // redstalk, and imports nothing outside tools/conformance, so the same files
 // test redstalk, beanstalkd and any other server of the protocol.
 //
+// # Files
+//
+//   - parse.go, directive.go, text.go, load.go: reading files.
+//   - play.go, steps.go, expect.go, page.go, dialog.go, due.go: playing them, and comparing replies.
+//   - target.go, start.go, link.go: the server, and connections to it.
+//   - late.go: machines that are too slow. record.go: the recorder.
+//
 // The invariant: every transcript in testdata/transcripts holds on the real
 // beanstalkd. Where redstalk deliberately differs, the file says so in an
 // `only` block with the reason; everything outside such blocks is true of
