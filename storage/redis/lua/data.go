@@ -26,6 +26,7 @@ var data = map[string]func() string{
 	"data: counters":          counters,
 	"data: times":             times,
 	"data: limits":            limits,
+	"data: policies":          policies,
 	"data: schedules":         schedules,
 	"data: jobbatches":        jobBatches,
 }
@@ -172,4 +173,17 @@ func counters() string {
 		fmt.Fprintf(&names, "'%s', ", c)
 	}
 	return fmt.Sprintf("local COUNTERS = { %s}\n", &names)
+}
+
+// policies is how the words of a policy's text are read:
+//
+//   - POLICY_FIELD maps the name of a word to that of the field in the policy's table.
+//   - POLICY_KIND maps it to the kind of its value, a schema.PolicyKind.
+func policies() string {
+	var fields, kinds strings.Builder
+	for name, kind := range schema.PolicyWords() {
+		fmt.Fprintf(&fields, "['%s'] = '%s', ", name, strings.ReplaceAll(name, "-", "_"))
+		fmt.Fprintf(&kinds, "['%s'] = '%s', ", name, kind)
+	}
+	return fmt.Sprintf("local POLICY_FIELD = { %s}\nlocal POLICY_KIND = { %s}\n", &fields, &kinds)
 }

@@ -3,7 +3,9 @@ package lua
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,6 +89,20 @@ func TestPlacementInLua(t *testing.T) {
 			if err != nil || got != schema.PartitionOf(name, of) {
 				t.Errorf("%s of %d: %d, %v, want %d", name, of, got, err, schema.PartitionOf(name, of))
 			}
+		}
+	}
+}
+
+// TestPolicyFields checks that the scripts use no field of a policy that its text does not have: a misspelled one would
+// be nil, which means that it is not set.
+func TestPolicyFields(t *testing.T) {
+	known := make(map[string]bool)
+	for name := range schema.PolicyWords() {
+		known["policy."+strings.ReplaceAll(name, "-", "_")] = true
+	}
+	for _, used := range regexp.MustCompile(`\bpolicy\.[a-z_]+`).FindAllString(BatchText(), -1) {
+		if !known[used] {
+			t.Errorf("a script uses %s, and there is no such field", used)
 		}
 	}
 }

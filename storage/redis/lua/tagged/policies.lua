@@ -1,19 +1,22 @@
 -- Policies and quotas of tubes.
 
+--include data: policies
+
+local function numbers(value)
+  local list = {}
+  for n in string.gmatch(value, '%d+') do list[#list + 1] = tonumber(n) end
+  return list
+end
+
+local READ_POLICY = { number = tonumber, text = tostring, list = numbers }
+
 -- complete adds what a policy lacks from the text of another one, see policy.go. doubled
 -- belongs to the retry of the same one.
 local function complete(policy, text)
   local waits = policy.retry == nil
   for name, value in string.gmatch(text, '([%l-]+):(%S*)') do
-    local field = string.gsub(name, '-', '_')
-    if name == 'retry' and waits then
-      policy.retry = {}
-      for ms in string.gmatch(value, '%d+') do policy.retry[#policy.retry + 1] = tonumber(ms) end
-    elseif name == 'dead' or name == 'rate' or name == 'group-rate' then
-      policy[field] = policy[field] or value
-    elseif policy[field] == nil and (name ~= 'doubled' or waits) then
-      policy[field] = tonumber(value)
-    end
+    local field = POLICY_FIELD[name]
+    if policy[field] == nil and (name ~= 'doubled' or waits) then policy[field] = READ_POLICY[POLICY_KIND[name]](value) end
   end
 end
 
@@ -34,10 +37,8 @@ local function policy_texts(tube)
   return texts
 end
 
--- policy_of returns the policy that applies to a tube, nil if there is none: a table with retry,
--- doubled, jitter, max, dead, key_ttl and on_expire like that of unpack_metadata, and with
--- on_duplicate, expire, quota_jobs, quota_bytes, concurrency, group_concurrency, group_order,
--- push_rate and push_every, numbers; and rate and group_rate, texts.
+-- policy_of returns the policy that applies to a tube, nil if there is none: a table with the fields of POLICY_FIELD
+-- that are set. max, dead and on_duplicate are 0, '' and 0 if they are not.
 function OPS.policy_of(tube)
   if any_policy == false then return nil end
   if policies[tube] == nil then
