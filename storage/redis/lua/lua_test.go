@@ -3,6 +3,7 @@ package lua
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -106,3 +107,37 @@ func TestPolicyFields(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesInTables checks that the scripts use no function of one of their tables that no file defines. Such a name is
+// nil until it is called, and OPS would first define all operations to find it.
+func TestNamesInTables(t *testing.T) {
+	used, defined := make(map[string]string), make(map[string]bool)
+	err := fs.WalkDir(Files, ".", func(path string, _ fs.DirEntry, err error) error {
+		text, _ := Files.ReadFile(path) // a directory has none
+		for line := range strings.Lines(string(text)) {
+			code, _, _ := strings.Cut(line, "--")
+			for _, name := range inTable.FindAllString(code, -1) {
+				used[name] = path
+			}
+			head := inTable.FindAllString(beforeAssignment.FindString(code), -1)
+			for _, name := range head {
+				defined[name] = true
+			}
+		}
+		return err
+	})
+	if err != nil || len(defined) < 100 {
+		t.Fatalf("found %d definitions, %v", len(defined), err)
+	}
+	for name, path := range used {
+		if !defined[strings.Replace(name, "SLOW.", "OPS.", 1)] {
+			t.Errorf("%s uses %s, which no file defines", path, name)
+		}
+	}
+}
+
+// inTable matches a name in one of the scripts' tables of functions; beforeAssignment, where such names are defined.
+var (
+	inTable          = regexp.MustCompile(`\b(OPS|SLOW|COMMANDS|STEPS|G|B)\.[a-z_]+`)
+	beforeAssignment = regexp.MustCompile(`^\s*(function [^(]*\(|[^=]*=[^=])`)
+)

@@ -11,8 +11,8 @@ local AFTER, MEMBERS, NEVER = PREFIX .. 'after:', PREFIX .. 'members:', '-'
 
 -- B has the functions that other files need, B.commands the operations by their names, each given the index of
 -- its first argument. It returns the index after its last one.
-local B = { commands = {} }
-local COMMANDS = B.commands
+local COMMANDS = {}
+local B = { commands = COMMANDS }
 
 local records = {} -- by name, as far as they were read; false if there is none
 local dirty = {} -- those that must be written
