@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"time"
+
+	"redstalk/clients/go/internal/usercode"
 )
 
 // An Option changes how a [Client] connects.
@@ -57,4 +59,4 @@ func ReplyTimeout(d time.Duration) Option { return func(o *options) { o.replyTim
 func Wait(d time.Duration) Option { return func(o *options) { o.wait = d } }
 
 // Logger receives a line for each connection that is made or lost. By default there is none.
-func Logger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
+func Logger(l *slog.Logger) Option { return func(o *options) { o.logger = usercode.Logger(l) } }

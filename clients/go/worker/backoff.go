@@ -9,6 +9,8 @@ import (
 // false, the job is buried.
 type Backoff func(failures int) (wait time.Duration, ok bool)
 
+var defaultBackoff = Exponential(time.Second, time.Hour, 0)
+
 // Exponential waits first, then twice as long each time, up to longest, and up to a tenth longer or
 // shorter, so that jobs that failed together do not come together. After limit failures the job is buried; 0 is no limit.
 func Exponential(first, longest time.Duration, limit int) Backoff {

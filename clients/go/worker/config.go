@@ -5,6 +5,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"redstalk/clients/go/internal/usercode"
 )
 
 // Config is the configuration of a [Worker]. The zero value is ready to use.
@@ -24,7 +26,8 @@ type Config struct {
 	ShutdownTimeout time.Duration
 
 	// Backoff decides about a failed job for which the server has no retry waits.
-	// By default Exponential(time.Second, time.Hour, 0).
+	// By default Exponential(time.Second, time.Hour, 0), which also applies if it panics, or returns a wait
+	// that is too long for the server.
 	Backoff Backoff
 
 	// Logger receives failures of jobs and of the connection; slog.Default() by default.
@@ -42,11 +45,12 @@ func (c *Config) setDefaults() {
 		c.ShutdownTimeout = 25 * time.Second
 	}
 	if c.Backoff == nil {
-		c.Backoff = Exponential(time.Second, time.Hour, 0)
+		c.Backoff = defaultBackoff
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Logger = usercode.Logger(c.Logger)
 	if c.Signals == nil {
 		c.Signals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"redstalk/clients/go/internal/usercode"
 )
 
 // Causes why the context of a handler ends, for [context.Cause].
@@ -44,3 +46,14 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Valu
 
 // errExited is the failure of a handler that has ended its goroutine.
 var errExited = errors.New("the handler called runtime.Goexit")
+
+// A shownError is the error of a handler with its text, which is read once, since the method may panic.
+type shownError struct {
+	text string
+	err  error
+}
+
+func shown(err error) *shownError { return &shownError{usercode.Text(err), err} }
+
+func (e *shownError) Error() string { return e.text }
+func (e *shownError) Unwrap() error { return e.err }

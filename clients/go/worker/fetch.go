@@ -43,6 +43,10 @@ func (r *run) leases(ctx context.Context) (bool, error) {
 			r.reasons.Store(slices.Contains(all, client.Reasons))
 			return slices.Contains(all, client.Leases), nil
 		}
+		if errors.Is(err, client.ErrClosed) {
+			r.broken <- err
+			return false, err
+		}
 		if pause = r.pause(ctx, pause, err); ctx.Err() != nil {
 			return false, err
 		}
@@ -81,6 +85,7 @@ func (r *run) fetchMany(ctx context.Context) {
 		if err == nil {
 			pause = firstPause
 		} else if pause = r.pause(ctx, pause, err); errors.Is(err, client.ErrClosed) {
+			r.broken <- err
 			return
 		}
 	}
@@ -131,6 +136,7 @@ func (r *run) fetchOne(ctx context.Context) {
 		if err == nil {
 			pause = firstPause
 		} else if pause = r.pause(ctx, pause, err); errors.Is(err, client.ErrClosed) {
+			r.broken <- err
 			return
 		}
 	}

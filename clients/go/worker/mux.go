@@ -13,7 +13,7 @@ type Handler func(ctx context.Context, job *Job) error
 // A Middleware wraps handlers, for example to log or to measure.
 type Middleware func(next Handler) Handler
 
-// A Mux has a handler for each tube.
+// A Mux has a handler for each tube. The zero value has none.
 type Mux struct {
 	handlers   map[string]Handler
 	middleware []Middleware
@@ -23,7 +23,12 @@ type Mux struct {
 func NewMux() *Mux { return &Mux{handlers: map[string]Handler{}} }
 
 // Handle sets the handler of a tube.
-func (m *Mux) Handle(tube string, h Handler) { m.handlers[tube] = h }
+func (m *Mux) Handle(tube string, h Handler) {
+	if m.handlers == nil {
+		m.handlers = map[string]Handler{}
+	}
+	m.handlers[tube] = h
+}
 
 // Use adds middleware around all handlers. The first one is the outermost.
 func (m *Mux) Use(middleware ...Middleware) { m.middleware = append(m.middleware, middleware...) }
@@ -32,6 +37,9 @@ func (m *Mux) Use(middleware ...Middleware) { m.middleware = append(m.middleware
 func (m *Mux) wrapped() map[string]Handler {
 	all := make(map[string]Handler, len(m.handlers))
 	for tube, h := range m.handlers {
+		if h == nil {
+			continue
+		}
 		h = recovered(h)
 		for _, wrap := range slices.Backward(m.middleware) {
 			h = wrap(h)

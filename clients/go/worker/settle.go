@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"time"
 
 	"redstalk/clients/go/client"
+	"redstalk/clients/go/internal/usercode"
 )
 
 // settle does what the result of a handler means.
@@ -18,47 +21,85 @@ func (r *run) settle(job *Job, result error) {
 		r.attempt(l, "delete", l.job.Delete)
 		return
 	}
-	var skip *skipError
-	var snooze *snoozeError
 	log := r.config.Logger.With("job", job.ID, "tube", job.Tube)
-	switch {
+	switch skip, snooze := meaning(result); {
 	case lost:
-		log.Warn("job lost before its handler returned", "error", result)
-	case errors.As(result, &skip):
-		log.Warn("job skipped", "error", skip.err)
-		r.attempt(l, "bury", func(ctx context.Context) error { return l.job.Bury(ctx, client.Reason(fmt.Sprint(skip.err))) })
-	case errors.As(result, &snooze):
+		log.Warn("job lost before its handler returned", "error", shown(result))
+	case skip != nil:
+		reason := shown(skip.err)
+		log.Warn("job skipped", "error", reason)
+		r.attempt(l, "bury", func(ctx context.Context) error { return l.job.Bury(ctx, client.Reason(reason.text)) })
+	case snooze != nil && snooze.wait <= maxDelay:
 		r.attempt(l, "snooze", func(ctx context.Context) error {
 			return l.job.Release(ctx, max(snooze.wait, time.Second), client.NoFailure())
 		})
 	case errors.Is(cause, ErrShutdown):
 		r.giveBack(l)
 	default:
-		r.attempt(l, "fail", func(ctx context.Context) error { return r.fail(ctx, job, result) })
+		r.attempt(l, "fail", r.failure(job, result))
 	}
+}
+
+// maxDelay is the longest delay that a server accepts.
+const maxDelay = (1<<32 - 1) * time.Second
+
+// meaning returns what is special about the error of a handler. A method of the error that panics says nothing.
+func meaning(result error) (skip *skipError, snooze *snoozeError) {
+	_ = usercode.Call(func() {
+		if !errors.As(result, &skip) {
+			errors.As(result, &snooze)
+		}
+	})
+	return skip, snooze
 }
 
 func (r *run) giveBack(l *lease) { r.attempt(l, "give back", l.job.GiveBack) }
 
-// fail releases or buries a job that has failed.
-func (r *run) fail(ctx context.Context, job *Job, reason error) error {
-	held, why := job.lease.job, client.Reason(reason.Error())
-	s, err := r.failed(ctx, held)
-	if err != nil {
-		return err
+// failure returns a function that releases or buries a job that has failed, and that can be called again. What is to be
+// done is decided once.
+func (r *run) failure(job *Job, result error) func(context.Context) error {
+	held, reason := job.lease.job, shown(result)
+	why := client.Reason(reason.text)
+	var settle func(context.Context) error
+	return func(ctx context.Context) error {
+		if settle != nil {
+			return settle(ctx)
+		}
+		s, err := r.failed(ctx, held)
+		if err != nil {
+			return err
+		}
+		log := r.config.Logger.With("job", job.ID, "tube", job.Tube, "failures", s.Failures+1, "error", reason)
+		wait, bury := r.afterFailure(s, log)
+		settle = func(ctx context.Context) error { return held.Release(ctx, wait, why) }
+		if bury {
+			settle = func(ctx context.Context) error { return held.Bury(ctx, why) }
+		}
+		return settle(ctx)
 	}
-	log := r.config.Logger.With("job", job.ID, "tube", job.Tube, "failures", s.Failures+1, "error", reason)
+}
+
+// afterFailure returns how long a job that has failed waits, or that it is buried. A Backoff that fails is replaced by the default one.
+func (r *run) afterFailure(s *client.Stats, log *slog.Logger) (wait time.Duration, bury bool) {
 	if s.Retry != "" {
 		log.Warn("job failed", "retry", s.Retry)
-		return held.Release(ctx, 0, why)
+		return 0, false
 	}
-	wait, ok := r.config.Backoff(s.Failures + 1)
-	if !ok {
+	var again bool
+	fault := usercode.Call(func() { wait, again = r.config.Backoff(s.Failures + 1) })
+	if fault == nil && again && wait > maxDelay {
+		fault = fmt.Errorf("no server can wait for %v", wait)
+	}
+	if fault != nil {
+		log.Error("the Backoff of the worker has failed, so the default one applies", "fault", fault)
+		wait, again = defaultBackoff(s.Failures + 1)
+	}
+	if again {
+		log.Warn("job failed", "wait", wait)
+	} else {
 		log.Error("job failed for the last time, and is buried")
-		return held.Bury(ctx, why)
 	}
-	log.Warn("job failed", "wait", wait)
-	return held.Release(ctx, wait, why)
+	return wait, !again
 }
 
 // failed returns the failures and the retry waits of a job. Servers that do not send both with the job are asked.
@@ -69,7 +110,8 @@ func (r *run) failed(ctx context.Context, job *client.Job) (*client.Stats, error
 	return r.client.JobStats(ctx, job.ID)
 }
 
-// attempt settles a job by f. With a lease it tries again while the server fails, until the lease is over.
+// attempt settles a job by f. With a lease it tries again while the server fails, until the lease is over, but not what the
+// server refuses for good.
 func (r *run) attempt(l *lease, what string, f func(context.Context) error) {
 	deadline := l.deadline()
 	if deadline.IsZero() {
@@ -82,9 +124,12 @@ func (r *run) attempt(l *lease, what string, f func(context.Context) error) {
 		if err == nil {
 			return
 		}
-		again := l.job.Lease != "" && !errors.Is(err, client.ErrNotFound) && !errors.Is(err, client.ErrClosed)
-		if !again || time.Now().After(deadline) {
-			r.config.Logger.Warn("cannot settle a job, so it may come again", "what", what, "job", l.job.ID, "error", err)
+		if refused := isOneOf(err, refusals); refused || isOneOf(err, ends) || l.job.Lease == "" || time.Now().After(deadline) {
+			level := slog.LevelWarn
+			if refused {
+				level = slog.LevelError
+			}
+			r.config.Logger.Log(r.ended, level, "cannot settle a job, so it may come again", "what", what, "job", l.job.ID, "error", err)
 			return
 		}
 		select {
@@ -93,4 +138,14 @@ func (r *run) attempt(l *lease, what string, f func(context.Context) error) {
 			return
 		}
 	}
+}
+
+// Errors after which another attempt to settle a job would fail as well.
+var (
+	refusals = []error{client.ErrForbidden, client.ErrInvalid, client.ErrTooBig, client.ErrUnauthorized, client.ErrUnsupported}
+	ends     = []error{client.ErrNotFound, client.ErrClosed}
+)
+
+func isOneOf(err error, kinds []error) bool {
+	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }

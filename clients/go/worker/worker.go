@@ -28,7 +28,8 @@ func New(c *client.Client, config Config) *Worker {
 }
 
 // Run takes jobs and calls the handlers of mux until the context ends or a signal comes. While no server
-// is available, it waits for one.
+// is available, or it refuses the worker, that is logged and tried again. If the client is closed, Run shuts down and returns
+// [client.ErrClosed].
 //
 // Then it takes no more jobs, waits for the handlers, and returns nil. After ShutdownTimeout, or a second
 // signal, it ends their contexts. A second later it gives back the jobs whose handlers have still not returned, and
@@ -38,6 +39,7 @@ func (w *Worker) Run(ctx context.Context, mux *Mux) error {
 	r := &run{
 		Worker: w, handlers: mux.wrapped(),
 		free: make(chan struct{}, w.config.Concurrency), settling: make(chan struct{}, w.config.Concurrency), held: map[*lease]struct{}{},
+		broken: make(chan error, w.config.Concurrency),
 	}
 	weights := w.config.Tubes
 	if weights == nil {
@@ -60,6 +62,8 @@ type run struct {
 	picker   *picker
 	free     chan struct{} // has an element for each handler that could be running
 	settling chan struct{} // has an element for each job whose handler has returned, and that is being settled
+
+	broken chan error // receives why no more jobs can be fetched, once from each fetcher
 
 	abort context.Context // the parent of all handlers' contexts
 	ended context.Context // ends when Run returns
@@ -105,13 +109,16 @@ func (r *run) serve(ctx context.Context) error {
 	fetching, stop := context.WithCancel(ctx)
 	defer stop()
 	r.running.Go(func() { r.fetch(fetching) })
+	var broken error
 	select {
 	case <-ctx.Done():
 	case s := <-signals:
 		r.config.Logger.Info("shutting down", "signal", s)
+	case broken = <-r.broken:
+		broken = fmt.Errorf("worker: %w", broken)
 	}
 	stop()
-	return r.shutdown(abortNow, signals)
+	return errors.Join(broken, r.shutdown(abortNow, signals))
 }
 
 // The last time that handlers have to return after their contexts have ended.

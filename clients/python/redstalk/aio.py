@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Iterable
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from .aio_commands import AsyncCommands
 from .client import tubes_of
 from .errors import ClosedError, Error
+from .forks import renew_in_child
 from .operations import Operations, addresses_of
 from .request import DEFAULT_TUBE
 from .session import Address, Close, Connect, Exchange, Idle, Sleep, Steps
@@ -73,6 +75,23 @@ class AsyncTransport:
             self._streams[1].close()
             self._streams = None
 
+    def abandon(self) -> AsyncTransport:
+        """Close the descriptor of this process alone, and return a new transport.
+
+        To close the stream would take the socket out of the epoll set, which the parent still uses.
+        """
+        if self._streams is not None:
+            _abandoned.append(self._streams)  # also its destructor would
+            descriptor = self._streams[1].get_extra_info("socket").fileno()
+            if descriptor >= 0:
+                null = os.open(os.devnull, os.O_RDWR)
+                os.dup2(null, descriptor, inheritable=False)
+                os.close(null)
+        return AsyncTransport(self._tls)
+
+
+_abandoned: list[object] = []
+
 
 class AsyncClient(AsyncCommands):
     """A client of redstalk or beanstalkd for asyncio, with the arguments and methods of :class:`Client`.
@@ -102,6 +121,12 @@ class AsyncClient(AsyncCommands):
         )  # fmt: skip
         self._transport = AsyncTransport(tls)
         self._lock = asyncio.Lock()
+        renew_in_child(self)
+
+    def _forked(self) -> None:
+        self._lock = asyncio.Lock()
+        self._session.forked()
+        self._transport = self._transport.abandon()
 
     async def _run(self, steps: Steps[T]) -> T:
         async with self._lock:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from .commands import Commands
 from .errors import ClosedError, Error
+from .forks import renew_in_child
 from .operations import Operations, addresses_of
 from .request import DEFAULT_TUBE
 from .session import Address, Close, Connect, Exchange, Idle, Sleep, Steps
@@ -102,6 +103,12 @@ class Transport:
             self._socket.close()
             self._socket = None
 
+    def abandon(self) -> Transport:
+        """Close the descriptor of this process alone, and return a new transport."""
+        if self._socket is not None:
+            self._socket.close()
+        return Transport(self._tls)
+
 
 class Client(Commands):
     """A client of redstalk or beanstalkd.
@@ -112,6 +119,8 @@ class Client(Commands):
 
     ``encoding`` is that of bodies that are str; with None all bodies are bytes, as are those that it cannot decode. Times are in seconds: ``wait`` is how long a
     call waits for a server, ``reply_timeout`` how long for a reply.
+
+    After a fork the child connects anew, and holds none of the jobs of its parent.
     """
 
     def __init__(
@@ -135,6 +144,12 @@ class Client(Commands):
         )  # fmt: skip
         self._transport = Transport(tls)
         self._lock = threading.Lock()
+        renew_in_child(self)
+
+    def _forked(self) -> None:
+        self._lock = threading.Lock()  # another thread of the parent may have it
+        self._session.forked()
+        self._transport = self._transport.abandon()
 
     @property
     def leases(self) -> bool:

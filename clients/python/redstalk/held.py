@@ -10,8 +10,7 @@ from typing import Any
 from .client import Client
 from .errors import Error, NotFoundError
 from .job import Job
-
-log = logging.getLogger("redstalk")
+from .report import named, report
 
 _SHORTEST_TTR = 1.0
 _LONGEST_SLEEP = 60.0  # seconds
@@ -41,6 +40,11 @@ class WorkerJob:
         self.job = job
         self.client = client  # that finishes and touches it
         self.info: dict[str, Any] = job.info
+        # What the worker needs, whatever the handler does with info.
+        self._priority: int | None = job.info.get("pri")
+        self._ttr = max(float(job.info.get("ttr", _SHORTEST_TTR)), _SHORTEST_TTR)
+        self._retries = bool(job.info.get("retry"))
+        self._failures = int(job.info.get("failures", 0))
         self.touched = job.reserved_at  # when the TTR started, or earlier
         self.lost = False
         self._settled = False
@@ -63,11 +67,21 @@ class WorkerJob:
     @property
     def failures(self) -> int:
         """How often the job has failed before."""
-        return int(self.info.get("failures", 0))
+        return self._failures
 
     @property
     def ttr(self) -> float:
-        return max(float(self.info.get("ttr", _SHORTEST_TTR)), _SHORTEST_TTR)
+        return self._ttr
+
+    @property
+    def priority(self) -> int | None:
+        """The priority; None if the server has not said it."""
+        return self._priority
+
+    @property
+    def retries(self) -> bool:
+        """Whether the server has waits for the time after a failure."""
+        return self._retries
 
     @property
     def settled(self) -> bool:
@@ -120,7 +134,12 @@ class Heartbeats:
 
     def _run(self) -> None:
         while job := self._wait():
-            due = self._beat(job)
+            try:
+                due = self._beat(job)
+            except BaseException as error:  # this thread must go on for the other jobs
+                report(logging.ERROR, "job %d is touched no more: %s", job.id, named(error))
+                due = None
+                job.lose()
             with self._changed:
                 if due is None:
                     self._due.pop(job, None)
@@ -147,7 +166,7 @@ class Heartbeats:
         except NotFoundError:
             lost = True
         except Error as error:
-            log.warning("cannot touch job %d: %s", job.id, error)
+            report(logging.WARNING, "cannot touch job %d: %s", job.id, named(error))
             lost = time.monotonic() >= job.touched + job.ttr
         if lost and not job.settled:
             job.lose()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import logging
+import os
 import queue
 import random
+import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
 
 from .backoff import Backoff
 from .client import Client
@@ -19,9 +22,8 @@ from .errors import ClosedError, Error, NotFoundError, TimedOutError
 from .held import Heartbeats, WorkerJob
 from .job import Job
 from .operations import MAX_BATCH
+from .report import named, report
 from .settler import FIRST_PAUSE, LONGEST_PAUSE, Settler
-
-log = logging.getLogger("redstalk")
 
 Handler = Callable[[WorkerJob], Any]
 
@@ -48,23 +50,31 @@ class Run:
         self.lock = threading.Lock()
         self.stopping = threading.Event()
         self.threads: list[threading.Thread] = []
+        self.fault: BaseException | None = None  # of a thread, without which the worker cannot work
         self.beats = Heartbeats()
 
     def serve(self) -> int:
         starter = self._thread(self._start)
-        self._await_signal()
-        self.stopping.set()
-        with self.lock:
-            waiting = list(self.waiting)
-        for client in waiting:
-            client.interrupt()
+        try:
+            self._await_signal()
+        finally:
+            self._stop_fetching()
         starter.join()
         left = self._shutdown()
         self.settler.ended = True
         self.beats.stop()
         for client in [*self.fetchers, self.settler.client, self.toucher]:
             client.interrupt()
+        if self.fault is not None:
+            raise self.fault
         return left
+
+    def _stop_fetching(self) -> None:
+        self.stopping.set()
+        with self.lock:
+            waiting = list(self.waiting)
+        for client in waiting:
+            client.interrupt()
 
     def _await_signal(self) -> None:
         while True:
@@ -75,9 +85,18 @@ class Run:
                 continue
 
     def _thread(self, target: Callable[[], None]) -> threading.Thread:
-        thread = threading.Thread(target=target, daemon=True)
+        thread = threading.Thread(target=self._guarded, args=(target,), daemon=True)
         thread.start()
         return thread
+
+    def _guarded(self, target: Callable[[], None]) -> None:
+        """Call the target, and end the run if that raises an exception."""
+        try:
+            target()
+        except BaseException as error:
+            self.fault = error if self.fault is None else self.fault
+            if not self.stopping.is_set():
+                self.signals.put(0)
 
     def _start(self) -> None:
         """Start the threads: with leases one that fetches for all handlers, else one for each."""
@@ -98,11 +117,19 @@ class Run:
 
     def _pause(self, error: Exception, pause: float) -> float:
         if not self.stopping.is_set():
-            log.warning("no jobs can be fetched: %s", error)
+            report(logging.WARNING, "no jobs can be fetched: %s", error)
             self.stopping.wait(pause)
         return min(2 * pause, LONGEST_PAUSE)
 
     def _fetch(self, client: Client, leases: bool) -> None:
+        try:
+            self._fetch_until_stopped(client, leases)
+        finally:
+            if leases:
+                for _ in range(self.concurrency):
+                    self.jobs.put(None)
+
+    def _fetch_until_stopped(self, client: Client, leases: bool) -> None:
         pause = FIRST_PAUSE
         while not self.stopping.is_set():
             try:
@@ -115,9 +142,6 @@ class Run:
                 continue
             except Error as error:
                 pause = self._pause(error, pause)
-        if leases:
-            for _ in range(self.concurrency):
-                self.jobs.put(None)
 
     def _fetch_many(self, client: Client) -> None:
         """Take as many jobs as handlers are free."""
@@ -185,30 +209,46 @@ class Run:
         try:
             if self.stopping.is_set():
                 self.settler.give_back(job)
-                return
-            if time.monotonic() - job.touched > job.ttr / 3:
-                try:
-                    job.touch()
-                except Error as late:
-                    log.info("job %d arrived too late and is not handled: %s", job.id, late)
-                    return
-            self.beats.add(job)
-            error = self._call(job)
-            self.beats.remove(job)
-            if job.lost:
-                log.warning("job %d was lost before its handler returned: %r", job.id, error)
-                job.claim()
-            else:
-                self.settler.settle(job, error)
+            elif self._in_time(job):
+                self._handle(job)
+        except BaseException as error:  # such as one that was set in this thread from another one
+            report(logging.ERROR, "job %d is not settled, so it may come again: %s", job.id, named(error), error=error)
         finally:
+            self.beats.remove(job)
             with self.lock:
                 self.held.discard(job)
+
+    def _in_time(self, job: WorkerJob) -> bool:
+        """Report whether the job is still held. Touch it if that is not sure."""
+        if time.monotonic() - job.touched <= job.ttr / 3:
+            return True
+        try:
+            job.touch()
+            return True
+        except Error as late:
+            report(logging.INFO, "job %d arrived too late and is not handled: %s", job.id, late)
+            return False
+
+    def _handle(self, job: WorkerJob) -> None:
+        self.beats.add(job)
+        process = os.getpid()
+        error = self._call(job)
+        if os.getpid() != process:
+            _end_child(error)
+        self.beats.remove(job)
+        if job.lost:
+            report(logging.WARNING, "job %d was lost before its handler returned: %s", job.id, named(error) if error is not None else "it has not failed")
+            job.claim()
+        else:
+            self.settler.settle(job, error)
 
     def _call(self, job: WorkerJob) -> BaseException | None:
         try:
             result = self.handler(job)
-            if inspect.iscoroutine(result):
-                asyncio.run(result)
+            if inspect.isawaitable(result):
+                asyncio.run(_awaited(result))
+            elif inspect.isgenerator(result) or inspect.isasyncgen(result):
+                raise TypeError("the handler is a generator, so nothing of it has run")
         except BaseException as error:  # SystemExit of a handler is its failure too
             return error
         return None
@@ -241,3 +281,18 @@ class Run:
                     return False
                 thread.join(0.05)
         return not any(thread.is_alive() for thread in self.threads)
+
+
+async def _awaited(result: Awaitable[Any]) -> None:
+    await result
+
+
+def _end_child(error: BaseException | None) -> NoReturn:
+    """End a process that a handler has forked and that returns from it: only the parent settles the job."""
+    done = error is None or isinstance(error, SystemExit) and not error.code
+    if not done:
+        report(logging.ERROR, "a process that a handler has forked ends", error=error)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(0 if done else 1)

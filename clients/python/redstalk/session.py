@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from . import text
 from .errors import (
     ClosedError,
-
     Error,
     InvalidArgumentError,
     NotFoundError,
@@ -249,6 +248,11 @@ class Session:
     def drop(self) -> Steps[None]:
         """Close the connection. Jobs without a lease go back."""
         yield from self._drop()
+
+    def forked(self) -> None:
+        """Forget the connection and the jobs of the parent process."""
+        self._address = None
+        self.held.clear()
 
     def _another(self) -> bool:
         """Avoid the current address, and report whether another one has not failed recently."""

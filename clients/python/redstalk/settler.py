@@ -5,15 +5,28 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
-from .backoff import Backoff
+from . import text
+from .backoff import Backoff, exponential
 from .client import Client
-from .errors import ClosedError, Error, NotFoundError
+from .errors import (
+    ClosedError,
+    DrainingError,
+    InternalError,
+    NotFoundError,
+    OutOfMemoryError,
+    UnavailableError,
+    UnknownOutcomeError,
+    UnknownResponseError,
+)
 from .held import Skip, Snooze, WorkerJob
-
-log = logging.getLogger("redstalk")
+from .report import named, report, text_of
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds
+
+#: After these the next attempt can succeed; everything else is refused for good.
+_PASSING = (UnavailableError, UnknownOutcomeError, UnknownResponseError, InternalError, OutOfMemoryError, DrainingError)
 
 
 class Settler:
@@ -27,54 +40,71 @@ class Settler:
 
     def settle(self, job: WorkerJob, error: BaseException | None) -> None:
         """Do what the result of the handler means, unless the job is settled."""
-        self._once(job, lambda: self._result(job, error))
+        if not job.claim():
+            return
+        try:
+            do = self._result(job, error)
+        except BaseException as fault:  # of a class of the user
+            do = self._failure(job, fault)
+        self._carry_out(job, do)
 
     def give_back(self, job: WorkerJob) -> None:
         """Make the job ready again, which is no failure, unless it is settled."""
-        self._once(job, lambda: self._give_back(job))
+        if job.claim():
+            self._carry_out(job, self._return(job))
 
-    def _result(self, job: WorkerJob, error: BaseException | None) -> None:
-        client = self.client if job.lease else job.client
+    def _result(self, job: WorkerJob, error: BaseException | None) -> Callable[[], None]:
+        """Return what the result means. User code, such as a backoff, is called here, once."""
+        client = self._client_of(job)
         if error is None:
-            client.delete(job.job)
-        elif isinstance(error, Skip):
-            log.warning("job %d skipped: %s", job.id, error)
-            client.bury(job.job, job.info["pri"], reason=str(error))
-        elif isinstance(error, Snooze):
-            client.release(job.job, job.info["pri"], error.seconds, failure=False)
-        elif self.aborted:
-            self._give_back(job)
-        else:
-            self._fail(job, client, error)
+            return partial(client.delete, job.job)
+        if isinstance(error, Skip):
+            reason = text_of(error)
+            report(logging.WARNING, "job %d skipped: %s", job.id, reason)
+            return partial(client.bury, job.job, job.priority, reason=reason)
+        if isinstance(error, Snooze):
+            wait = text.delay(error.seconds)
+            return partial(client.release, job.job, job.priority, wait, failure=False)
+        return self._return(job) if self.aborted else self._failure(job, error)
 
-    def _fail(self, job: WorkerJob, client: Client, error: BaseException) -> None:
-        reason = f"{type(error).__name__}: {error}"
-        log.warning("job %d failed: %s", job.id, reason, exc_info=error)
-        wait = 0 if job.info.get("retry") else self._backoff(job.failures + 1)
+    def _failure(self, job: WorkerJob, error: BaseException) -> Callable[[], None]:
+        reason, client = named(error), self._client_of(job)
+        report(logging.WARNING, "job %d failed: %s", job.id, reason, error=error)
+        wait = 0 if job.retries else self._wait(job)
         if wait is None:
-            client.bury(job.job, job.info["pri"], reason=reason)
-        else:
-            client.release(job.job, job.info["pri"], wait, reason=reason)
+            return partial(client.bury, job.job, job.priority, reason=reason)
+        return partial(client.release, job.job, job.priority, wait, reason=reason)
 
-    def _give_back(self, job: WorkerJob) -> None:
+    def _wait(self, job: WorkerJob) -> int | None:
+        """Return what the backoff says, or the default one if it raises an exception or its result is of no use."""
+        try:
+            wait = self._backoff(job.failures + 1)
+            return None if wait is None else text.delay(wait)
+        except BaseException as fault:
+            report(logging.ERROR, "the backoff of the worker has failed, so job %d waits as by default: %s", job.id, named(fault), error=fault)
+            return text.delay(exponential()(job.failures + 1) or 0)
+
+    def _return(self, job: WorkerJob) -> Callable[[], None]:
         if job.lease:
-            self.client.release(job.job, job.info.get("pri"), failure=False)
-        else:
-            job.client.interrupt()  # the job goes back with its connection
+            return partial(self.client.release, job.job, job.priority, failure=False)
+        return job.client.interrupt  # the job goes back with its connection
 
-    def _once(self, job: WorkerJob, do: Callable[[], None]) -> None:
-        """Settle the job unless somebody has. With a lease try again until the TTR ends."""
-        if not job.claim():
-            return
+    def _client_of(self, job: WorkerJob) -> Client:
+        return self.client if job.lease else job.client
+
+    def _carry_out(self, job: WorkerJob, do: Callable[[], None]) -> None:
+        """Settle the job. With a lease try again until the TTR ends, unless the server refuses for good."""
         pause = FIRST_PAUSE
         while True:
             try:
                 do()
                 return
-            except Error as error:
+            except BaseException as error:
                 over = time.monotonic() > job.touched + job.ttr
-                if not job.lease or over or self.ended or isinstance(error, NotFoundError | ClosedError):
-                    log.warning("cannot settle job %d, so it may come again: %s", job.id, error)
+                passing = isinstance(error, _PASSING)
+                if not passing or not job.lease or over or self.ended:
+                    level = logging.WARNING if passing or isinstance(error, NotFoundError | ClosedError) else logging.ERROR
+                    report(level, "cannot settle job %d, so it may come again: %s", job.id, named(error))
                     return
-                time.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)

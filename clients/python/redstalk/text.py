@@ -18,6 +18,7 @@ _META = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[^\n\t -~\u00a0-\U0010ffff]|[\ud800-\udfff\ufffd]")
 
 _MAX_REASON = 512  # bytes
+_MAX_DELAY = 2**32 - 1  # seconds
 
 
 def tube(name: str) -> str:
@@ -71,6 +72,14 @@ def seconds(value: Seconds) -> float:
 def whole(value: Seconds) -> int:
     """Return whole seconds, rounded up."""
     return math.ceil(seconds(value))
+
+
+def delay(value: Seconds) -> int:
+    """Return whole seconds for which a server can delay a job."""
+    number = whole(value)
+    if number > _MAX_DELAY:
+        raise InvalidArgumentError(f"delay {value!r}")
+    return number
 
 
 def duration(value: Seconds) -> str:

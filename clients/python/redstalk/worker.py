@@ -34,6 +34,8 @@ class Worker:
         self.tubes = dict(tubes) if isinstance(tubes, Mapping) else dict.fromkeys([tubes] if isinstance(tubes, str) else tubes, 1)
         if not self.tubes or concurrency < 1 or min(self.tubes.values()) < 1:
             raise ValueError("a worker needs tubes with positive weights, and a positive concurrency")
+        if not shutdown_timeout >= 0:
+            raise ValueError(f"shutdown_timeout {shutdown_timeout!r}")
         self.concurrency = concurrency
         self.backoff = backoff or exponential()
         self.shutdown_timeout = shutdown_timeout
@@ -53,6 +55,9 @@ class Worker:
 
         Then it takes no more jobs and waits for the handlers, up to shutdown_timeout. After that, or at a second signal, it sets
         ``cancelled`` of their jobs, and a second later it gives their jobs back: they are ready at once, and have not failed.
+
+        What a handler or the backoff raises is a failure of its job alone. While no jobs can be fetched, that is logged. If the
+        worker cannot work at all, as when no thread can be started, it ends with that exception.
         """
 
         def received(number: int, _: Any) -> None:

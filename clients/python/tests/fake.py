@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Fake:
-    """Accepts connections one after another, and answers each command by a function; None closes the connection."""
+    """Accepts connections, and answers each command by a function; None closes the connection."""
 
     def __init__(self, answer: Callable[[int, str], str | None]) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -25,17 +25,20 @@ class Fake:
             except OSError:
                 return
             self.connections += 1
-            with connection, connection.makefile("rwb") as stream:
-                self._serve(stream)
+            threading.Thread(target=self._serve, args=(connection, self.connections), daemon=True).start()
 
-    def _serve(self, stream: object) -> None:
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        with connection, connection.makefile("rwb") as stream:
+            self._answer_all(stream, number)
+
+    def _answer_all(self, stream: object, number: int) -> None:
         try:
             for raw in iter(stream.readline, b""):  # type: ignore[attr-defined]
                 line = raw.decode().rstrip("\r\n")
                 if line.startswith("put "):
                     stream.readline()  # type: ignore[attr-defined]
                 self.lines.append(line)
-                reply = self._answer(self.connections, line)
+                reply = self._answer(number, line)
                 if reply is None:
                     return
                 stream.write(reply.encode() + b"\r\n")  # type: ignore[attr-defined]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import ssl
 import subprocess
 import tempfile
 import threading
 import unittest
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +142,66 @@ class LostTest(unittest.TestCase):
 
         with server.start() as s:
             asyncio.run(run(s.address))
+
+
+class ForkTest(unittest.TestCase):
+    """A client that is connected before a fork has a connection of its own in the child."""
+
+    def setUp(self) -> None:
+        self.server = self.enterContext(server.start())
+
+    def in_child(self, work: Callable[[], bool]) -> Callable[[], None]:
+        """Call work in a new process, and return what waits for its success."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads
+            pid = os.fork()
+        if pid == 0:
+            signal.alarm(20)
+            os._exit(0 if work() else 1)
+        return lambda: self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
+    def test_client(self) -> None:
+        c = self.enterContext(redstalk.Client(self.server.address))
+        c.put("held")
+        held = c.reserve(5)
+
+        def work() -> bool:
+            right = all(c.peek(c.put(f"child {i}")).body == f"child {i}" for i in range(100))
+            c.close()  # gives back no job of the parent
+            return right
+
+        with c._lock:  # as if another thread were using the client
+            child = self.in_child(work)
+        self.assertTrue(all(c.peek(c.put(f"parent {i}")).body == f"parent {i}" for i in range(100)))
+        child()
+        self.assertEqual(c.stats_job(held)["state"], "reserved")
+        self.assertEqual(c.stats()["current-connections"], 1)
+
+    def test_asyncio(self) -> None:
+        async def puts(c: redstalk.AsyncClient, name: str) -> bool:
+            return all([(await c.peek(await c.put(f"{name} {i}"))).body == f"{name} {i}" for i in range(100)])
+
+        async def run() -> None:
+            async with redstalk.AsyncClient(self.server.address) as c:
+                await c.tubes()
+                child = self.in_child(lambda: asyncio.new_event_loop().run_until_complete(puts(c, "child")))
+                self.assertTrue(await puts(c, "parent"))
+                child()
+
+        asyncio.run(run())
+
+    def test_job_without_a_lease(self) -> None:
+        c = redstalk.Client(self.enterContext(server.start("beanstalkd")).address)
+        self.addCleanup(c.close)
+        c.put("a")
+        job = c.reserve(5)
+
+        def work() -> bool:
+            self.assertRaises(redstalk.NotFoundError, c.delete, job)
+            return True
+
+        self.in_child(work)()
+        c.delete(job)
 
 
 class ServerTest(unittest.TestCase):

@@ -17,6 +17,7 @@ from typing import Any
 
 import redstalk
 from tests import server
+from tests.fake import Fake
 
 logging.getLogger("redstalk").addHandler(logging.NullHandler())
 
@@ -203,6 +204,124 @@ class Extensions(OnServer):
         dead = self.enterContext(redstalk.Client(self.server.address, watch=self.tube + "-dead")).reserve(20)
         self.assertEqual(dead.info["reason"], "ValueError: no")
         self.assertEqual(seen, [(0, ""), (1, "ValueError: no"), (2, "ValueError: no")])
+
+
+class Textless(Exception):
+    """An exception whose text cannot be read, as of a response that is not there."""
+
+    def __str__(self) -> str:
+        return str(self.response.text)  # type: ignore[attr-defined]
+
+
+class Nameless(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise SystemExit
+
+
+class Odd(Textless, metaclass=Nameless):
+    """An exception that answers no question."""
+
+    __class__ = property(lambda self: 1 / 0)  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        raise ValueError
+
+
+class Endless(redstalk.Snooze):
+    def __init__(self) -> None:
+        self.seconds = 10**400
+
+
+def _spoil(job: redstalk.WorkerJob) -> None:
+    job.info.clear()
+    raise ValueError
+
+
+def _generator(job: redstalk.WorkerJob) -> Any:
+    yield job
+
+
+class _Faulty(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        raise SystemExit("the log")
+
+
+class FaultsTest(unittest.TestCase):
+    """Whatever user code does is a failure of its job alone."""
+
+    def setUp(self) -> None:
+        served = self.enterContext(server.start())
+        self.address = served.address
+        self.client = self.enterContext(redstalk.Client(self.address, use="faults"))
+
+    def run_faults(self, faults: list[Any], **settings: Any) -> list[dict[str, Any]]:
+        """Fail a job in each way, one after another, and then do a good one. Return the stats of those that have failed."""
+        ids = [self.client.put(str(n)) for n in range(len(faults))]
+        good, done = self.client.put("good"), threading.Event()
+
+        def handle(job: redstalk.WorkerJob) -> Any:
+            if job.body == "good":
+                return done.set()
+            fault = faults[int(job.body)]
+            if isinstance(fault, BaseException | type) or type(fault) is Odd:
+                raise fault
+            return fault(job)
+
+        with Running(redstalk.Worker(self.address, ["faults"], concurrency=1, **settings), handle):
+            self.assertTrue(done.wait(20))
+        self.assertRaises(redstalk.NotFoundError, self.client.stats_job, good)
+        return [self.client.stats_job(id) for id in ids]
+
+    def test_results(self) -> None:
+        def child(job: redstalk.WorkerJob) -> None:
+            if pid := os.fork():
+                os.waitpid(pid, 0)
+                raise ValueError("the parent's failure")
+
+        faults = [Textless(), Odd(), SystemExit(0), KeyboardInterrupt(), GeneratorExit(), Endless(), redstalk.Snooze(10**12), redstalk.Snooze(float("nan")),
+                  redstalk.Snooze(float("inf")), ValueError("\ud800"), ValueError('"\\' * 600), ValueError("\r\n\0"), _spoil, _generator, child]  # fmt: skip
+        log = logging.getLogger("redstalk")
+        faulty = _Faulty()
+        for with_log in (True, False):
+            if not with_log:
+                log.addFilter(faulty)
+                self.addCleanup(log.removeFilter, faulty)
+            for stats in self.run_faults(faults, backoff=lambda failures: 3600):
+                self.assertEqual((stats["state"], stats["failures"]), ("delayed", 1), stats)
+            self.client.flush_tube("faults")
+        self.assertEqual(self.run_faults([redstalk.Skip(Textless())])[0]["state"], "buried")
+
+    def test_backoff(self) -> None:
+        values = [float("nan"), float("inf"), 2**32, 10**400, -1, "soon", object(), Textless(), SystemExit(), redstalk.Snooze]
+
+        def backoff(failures: int) -> Any:
+            value = values.pop()
+            if isinstance(value, BaseException | type):
+                raise value
+            return value
+
+        for stats in self.run_faults([ValueError("the job's own")] * len(values), backoff=backoff):
+            self.assertGreaterEqual(stats["failures"], 1)
+            self.assertEqual(stats["reason"], "ValueError: the job's own")
+
+    def test_refused_for_good(self) -> None:
+        def answer(connection: int, line: str) -> str | None:
+            if line == "capabilities":
+                page = "---\n- lease\n- info\n- reason\n"
+                return f"OK {len(page)}\r\n{page}"
+            if line.startswith("reserve"):
+                info = '{"tube":"default","pri":1,"ttr":3600}'
+                return f"RESERVED_BATCH 1\r\nLEASED 7 1 0 {len(info)}\r\n\r\n{info}"
+            return "WATCHING 1" if line.startswith("watch") else "FORBIDDEN"
+
+        fake, calls = self.enterContext(Fake(answer)), threading.Semaphore(0)
+        self.enterContext(Running(redstalk.Worker(fake.address, concurrency=1), lambda job: calls.release()))
+        for _ in range(3):  # each delivery is refused once
+            self.assertTrue(calls.acquire(timeout=5))
+
+    def test_worker_that_cannot_work(self) -> None:
+        self.assertRaises(UnicodeError, redstalk.Worker("a" * 64 + ":1").run, print, signals=())
 
 
 class MemoryTest(Extensions, unittest.TestCase):
