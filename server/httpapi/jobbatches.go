@@ -333,7 +333,7 @@ func newBatchName() string {
 	return "batch-" + hex.EncodeToString(b[:])
 }
 
-// putTogether puts jobs, whose answers it sets. If one is refused, it deletes the others again, as far as nobody has
+// putTogether puts jobs, whose answers it sets. If one is refused, it withdraws the others, as far as nobody has
 // reserved them.
 func (svc *service) putTogether(ctx context.Context, ops []storage.Op) error {
 	if len(ops) == 0 {
@@ -344,18 +344,18 @@ func (svc *service) putTogether(ctx context.Context, ops []storage.Op) error {
 	if err != nil {
 		return err
 	}
-	var deletes []storage.Op
+	var puts []storage.Op
 	for i := range answers {
 		ops[i].Answer = answers[i]
 		if failure := putFailure(&answers[i]); failure != nil {
 			err = failure
 		} else if answers[i].Outcome == tube.PutNew {
-			deletes = append(deletes, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: answers[i].ID})
+			puts = append(puts, storage.Op{Kind: storage.Move, Move: tube.Withdraw, ID: answers[i].ID})
 		}
 	}
-	if err != nil && len(deletes) > 0 {
-		if _, failed := svc.queue.Do(ctx, deletes...); failed != nil {
-			svc.log.Warn("jobs of a batch that was refused could not be deleted again", "jobs", len(deletes), "err", failed)
+	if err != nil && len(puts) > 0 {
+		if _, failed := svc.queue.Do(ctx, puts...); failed != nil {
+			svc.log.Warn("jobs of a batch that was refused could not be withdrawn", "jobs", len(puts), "err", failed)
 		}
 	}
 	return err
