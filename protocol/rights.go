@@ -52,6 +52,7 @@ const (
 	OfTube                  // on the tube that it names, or that the connection uses
 	OfTubes                 // on at least one of several tubes; the others are left out
 	OfJob                   // on the tube of the job that it names by its id
+	OfBatch                 // on the tubes of the batch that it names
 	Free                    // on none: it concerns only the caller
 )
 

@@ -155,7 +155,7 @@ var table = [NumVerbs]Spec{
 	StatsJob:           {Prefix: "stats-job ", Counter: "cmd-stats-job", Need: Need{MayRead, OfJob}, parse: parseID},
 	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", Need: Need{MayRead, OfTube}, parse: parseName},
 	StatsGroup:         {Prefix: "stats-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayRead, OfTube}, parse: parseGroup},
-	StatsBatch:         {Prefix: "stats-batch ", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseBatch},
+	StatsBatch:         {Prefix: "stats-batch ", Extension: true, Need: Need{MayRead, OfBatch}, parse: parseBatch},
 	Stats:              {Prefix: "stats", Exact: true, Counter: "cmd-stats", Need: Need{MayRead, Somewhere}},
 	Use:                {Prefix: "use ", Counter: "cmd-use", Need: Need{anyRight, OfTube}, parse: parseName},
 	Watch:              {Prefix: "watch ", Counter: "cmd-watch", Need: Need{MayWork, OfTube}, parse: parseWatch},
@@ -194,10 +194,10 @@ var table = [NumVerbs]Spec{
 	ResumeSchedule:     {Prefix: "resume-schedule ", Extension: true, Done: "RESUMED", Need: Need{MayAdmin, Somewhere}, parse: parseSchedule},
 	RunSchedule:        {Prefix: "run-schedule ", Extension: true, Need: Need{MayAdmin, Somewhere}, parse: parseSchedule},
 	PreviewSchedule:    {Prefix: "preview-schedule ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: ofSchedule, parse: parsePreview},
-	SealBatch:          {Prefix: "seal-batch ", Extension: true, Done: "SEALED", Need: Need{MayPut, Somewhere}, parse: parseBatch},
+	SealBatch:          {Prefix: "seal-batch ", Extension: true, Done: "SEALED", Need: Need{MayPut, OfBatch}, parse: parseBatch},
 	ListBatches:        {Prefix: "list-batches", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListBatches},
-	ListMembers:        {Prefix: "list-members ", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListMembers},
-	CancelBatch:        {Prefix: "cancel-batch ", Extension: true, Need: Need{MayAdmin, Everywhere}, parse: parseBatch},
+	ListMembers:        {Prefix: "list-members ", Extension: true, Need: Need{MayRead, OfBatch}, parse: parseListMembers},
+	CancelBatch:        {Prefix: "cancel-batch ", Extension: true, Need: Need{MayAdmin, OfBatch}, parse: parseBatch},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the

@@ -278,6 +278,11 @@ func (g *accessHarness) tryAll(name string, on, somewhere, every access.Right) {
 		has := map[access.Where]access.Right{
 			access.OfTube: on, access.OfJob: on, access.OfTubes: somewhere, access.Somewhere: somewhere, access.Everywhere: every,
 		}[need.Where]
+		if need.Where == access.OfBatch {
+			if has = every; somewhere == access.Put { // only who can put somewhere has batches
+				has = somewhere
+			}
+		}
 		if isReserve(v) {
 			has = on // the client watches no other tube on which it could have rights
 		}

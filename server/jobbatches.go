@@ -8,15 +8,14 @@ import (
 	"redstalk/protocol"
 	"redstalk/server/access"
 	"redstalk/server/jobbatch"
-	"redstalk/storage"
 	"redstalk/tube"
 )
 
-// This file has the commands about batches.
+// This file has the commands about batches. Their names are whole, see principal.completeBatches.
 
 func init() {
 	addVerbs(map[protocol.Verb]handler{
-		protocol.SealBatch:   {planSealBatch, answerDone},
+		protocol.SealBatch:   {planSealBatch, answerAsked},
 		protocol.StatsBatch:  {planStatsBatch, answerAsked},
 		protocol.ListBatches: {planListBatches, answerAsked},
 		protocol.ListMembers: {planListMembers, answerAsked},
@@ -25,7 +24,10 @@ func init() {
 }
 
 func planSealBatch(s *session, c *protocol.Command, r *request) {
-	s.addOp(r, storage.Op{Kind: storage.SealBatch, Args: &storage.Args{Name: c.Key}})
+	name := c.Key
+	s.ask(r, func(ctx context.Context) (func(*session), error) {
+		return func(s *session) { s.out.Done(protocol.SealBatch) }, s.batches.Seal(ctx, name)
+	})
 }
 
 func planCancelBatch(s *session, c *protocol.Command, r *request) {
@@ -94,9 +96,16 @@ func afterLine(j *tube.JobStats) *protocol.FlowMap {
 }
 
 func planListBatches(s *session, c *protocol.Command, r *request) {
-	count, cursor := c.MaxJobs, c.Cursor
+	count, cursor, list := c.MaxJobs, c.Cursor, s.batches.List
+	if p := s.principal; p != nil {
+		if prefixes, all := p.user.ReadableBatches(); !all {
+			list = func(ctx context.Context, count uint32, cursor string) ([]jobbatch.Summary, string, error) {
+				return s.batches.ListOf(ctx, prefixes, count, cursor)
+			}
+		}
+	}
 	s.ask(r, func(ctx context.Context) (func(*session), error) {
-		list, next, err := s.batches.List(ctx, count, cursor)
+		list, next, err := list(ctx, count, cursor)
 		return func(s *session) { s.out.OK(batchesPage(list, next)) }, err
 	})
 }

@@ -12,6 +12,9 @@ func (s *session) planForPrincipal(c *protocol.Command, r *request) {
 		r.fault = protocol.NoFault // see updateUsed
 		refuse(c, r, (*protocol.Writer).Forbidden)
 	case c.Fault != protocol.NoFault:
+	case !s.principal.completeBatches(c):
+		r.wrong = "the name of the batch is too long with that of its owner before it"
+		refuse(c, r, (*protocol.Writer).BadFormat)
 	case needs[c.Verb].Where == access.OfJob:
 		s.planOfJob(c, r)
 	case !s.principal.may(s, c):
@@ -51,6 +54,8 @@ func (p *principal) may(s *session, c *protocol.Command) bool {
 		return need.Met(p.user.Anywhere()) && (!isReserve(c.Verb) || len(p.workTubes(s)) > 0)
 	case access.Somewhere:
 		return need.Met(p.user.Anywhere())
+	case access.OfBatch:
+		return need.Met(p.user.OnBatch(c.Key))
 	default:
 		return need.Met(p.user.Everywhere())
 	}
@@ -66,8 +71,25 @@ func (p *principal) mayReach(c *protocol.Command) bool {
 	case t == nil:
 		return true
 	case c.Verb != protocol.SetPolicy:
-		return t.Dead == "" || p.user.On(t.Dead)&access.Put != 0
+		return (t.Dead == "" || p.user.On(t.Dead)&access.Put != 0) && p.user.MayJoin(t.Batch.Name, t.Batch.After+t.Batch.AfterAll)
 	}
 	name := string(c.Name)
 	return (t.Dead == "" || p.user.MayRedirect(name, t.Dead)) && (t.Push.URL == "" || p.user.MayRedirect(name, ""))
+}
+
+// completeBatches makes the names of batches in a command whole. It returns false if one is too long then.
+func (p *principal) completeBatches(c *protocol.Command) bool {
+	var names []*string
+	if needs[c.Verb].Where == access.OfBatch {
+		names = append(names, &c.Key)
+	}
+	if t := c.Tags; t != nil {
+		names = append(names, &t.Batch.Name, &t.Batch.After, &t.Batch.AfterAll)
+	}
+	for _, name := range names {
+		if *name = p.user.WholeBatch(*name); len(*name) > protocol.MaxBatchName {
+			return false
+		}
+	}
+	return true
 }

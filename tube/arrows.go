@@ -4,8 +4,8 @@ package tube
 // among them, because it creates a job.
 type Move uint8
 
-// The moves. The first nine are commands, but for Seize. The next three happen without a command. Seize
-// and Park are for callers inside the process.
+// The moves. The first nine are commands, but for Seize. The next three happen without a command. Seize,
+// Park and Withdraw are for callers inside the process.
 const (
 	Reserve Move = iota
 	ReserveJob
@@ -20,6 +20,7 @@ const (
 	GiveBack // the holder's connection is gone
 	Mature   // the delay is over
 	Park     // the holder of a lease rejects the job, see Refused; only for LeaseHolder
+	Withdraw // takes a put back: a Delete that neither its batches nor its key remember
 	NumMoves
 )
 
@@ -27,7 +28,7 @@ const (
 // The Lua script of the Redis engine knows moves by these names.
 func (m Move) String() string {
 	return [NumMoves]string{"reserve", "reserve-job", "seize", "delete", "release", "bury",
-		"touch", "kick-job", "snooze", "expire", "give-back", "mature", "park"}[m]
+		"touch", "kick-job", "snooze", "expire", "give-back", "mature", "park", "withdraw"}[m]
 }
 
 // Brings reports whether the move reserves a job by its id, so that its body is part of the answer.
@@ -76,6 +77,9 @@ var arrows = []Arrow{
 	{Expire, Reserved, false, Ready, Timeouts, SetsNothing, Failure},
 	{GiveBack, Reserved, true, Ready, NoCounter, SetsNothing, Lost},
 	{Mature, Delayed, false, Ready, NoCounter, SetsNothing, NoOutcome},
+	{Withdraw, Ready, false, Gone, NoCounter, SetsNothing, NoOutcome},
+	{Withdraw, Delayed, false, Gone, NoCounter, SetsNothing, NoOutcome},
+	{Withdraw, Buried, false, Gone, NoCounter, SetsNothing, NoOutcome},
 }
 
 // Arrows returns a copy of the table, for engines that do not use a Machine.

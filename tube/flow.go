@@ -205,7 +205,7 @@ func (m *Machine) countArrow(now Instant, j *Job, arrow *Arrow) {
 			f.Waits.Observe(time.Duration(now-j.created) - j.since.duration())
 		}
 		j.since = 0
-	case arrow.Move == Delete:
+	case arrow.To == Gone:
 		f.Deletes++
 		if arrow.From == Reserved {
 			f.Runs.Observe(time.Duration(now - j.delivered()))

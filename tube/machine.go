@@ -161,8 +161,11 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 		j.pri, j.delay = terms.Pri, terms.Delay
 	}
 	t := m.tubeOf(j)
-	if move == Delete {
+	if arrow.To == Gone {
 		t.deletes++
+	}
+	if move == Withdraw {
+		defer m.dropUnusedBatches(now, m.unput(j))
 	}
 	if terms.Reason != "" {
 		m.noteReason(now, j, terms.Reason)

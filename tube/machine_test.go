@@ -24,6 +24,7 @@ func TestArrows(t *testing.T) {
 		Expire:     {".", ".", ".", "ready+timeouts", "ready+timeouts"},
 		GiveBack:   {".", ".", ".", "ready", "."},
 		Mature:     {".", "ready", ".", ".", "."},
+		Withdraw:   {"invalid", "invalid", "invalid", ".", "."},
 	}
 	names := [NumCounters]string{"reserves", "timeouts", "releases", "buries", "kicks"}
 	sets := [...]string{SetsNothing: "", SetsPri: "+pri", SetsPriAndDelay: "+pri+delay"}

@@ -250,6 +250,33 @@ func (m *Machine) uncount(j *Job, batch string) {
 	}
 }
 
+// unput makes neither the key of j nor the batch of which it is a member remember it, because it will be withdrawn. It returns
+// its batches.
+func (m *Machine) unput(j *Job) (batches []*batched) {
+	if j.hasMetadata {
+		m.loseKey(j)
+	}
+	if b := m.batchOf(j); b != nil {
+		m.uncount(j, b.record.Name)
+		batches = append(batches, b)
+	}
+	if j.batch&isAfter != 0 {
+		batches = append(batches, m.findBatch(m.metadataOf(j).After))
+	}
+	return batches
+}
+
+// dropUnusedBatches removes the records of those batches that only withdrawn jobs have named.
+func (m *Machine) dropUnusedBatches(now Instant, batches []*batched) {
+	for _, b := range batches {
+		if r := &b.record; r.Sealed || r.Pending+r.Parked+r.Done+r.Gone+r.AfterHeld+r.AfterFailed > 0 {
+			m.dueIfEnded(now, b)
+		} else {
+			m.forgetBatch(b)
+		}
+	}
+}
+
 // holdAfter puts j, which is in no queue, where it waits for a batch. It becomes due after the wait when that ends.
 func (m *Machine) holdAfter(j *Job, wait time.Duration) {
 	j.delay = wholeSeconds(wait)

@@ -55,6 +55,7 @@ func parseFile(text []byte, accountOf func(name string) *account) (*file, error)
 		return nil, errors.New("there is more than one YAML document in it")
 	}
 	f := &file{users: make(map[string]*User)}
+	var inOrder []*User
 	for i := range d.Users {
 		u, err := d.user(i)
 		if err != nil {
@@ -65,7 +66,9 @@ func parseFile(text []byte, accountOf func(name string) *account) (*file, error)
 		}
 		u.account = accountOf(u.name)
 		f.users[u.name] = u
+		inOrder = append(inOrder, u)
 	}
+	setBatchOwners(inOrder)
 	if f.anonymous = f.users[anonymous]; f.anonymous == nil {
 		f.anonymous = &User{name: anonymous, account: accountOf(anonymous)}
 	}

@@ -25,6 +25,7 @@ const (
 	OfTube     = protocol.OfTube
 	OfJob      = protocol.OfJob
 	OfTubes    = protocol.OfTubes
+	OfBatch    = protocol.OfBatch
 	Somewhere  = protocol.Somewhere
 	Everywhere = protocol.Everywhere
 )

@@ -34,6 +34,9 @@ type User struct {
 	account    *account
 	anywhere   Right // rights on at least one tube
 	everywhere Right // rights on every tube
+
+	batchOwner  string              // before the names of the user's own batches; "": they have no owner
+	batchOwners map[string][]string // of all users: the globs of the tubes in which they can have jobs
 }
 
 // Name returns the user's name in the file; "anonymous" for unauthenticated clients.
@@ -130,7 +133,7 @@ func (r *rule) covers(tube string) bool {
 }
 
 // matches reports whether a glob matches a name: * stands for any number of any bytes, ? for
-// one. It takes at most as many steps as the product of the lengths.
+// one. If name is a glob, too, only the * of the other matches its *. It takes at most as many steps as the product of the lengths.
 func matches(glob, name string) bool {
 	star, from := -1, 0 // the last *, and where the name continued behind it
 	g, n := 0, 0
@@ -139,7 +142,7 @@ func matches(glob, name string) bool {
 		case g < len(glob) && glob[g] == '*':
 			star, from = g, n
 			g++
-		case g < len(glob) && (glob[g] == '?' || glob[g] == name[n]):
+		case g < len(glob) && (glob[g] == '?' && name[n] != '*' || glob[g] == name[n]):
 			g++
 			n++
 		case star >= 0:

@@ -21,16 +21,17 @@ func (svc *service) jobBatchOperations() []*row {
 	const path, one = "/v1/batches", "/v1/batches/{batch}"
 	put := direct[newBatchInput, newBatchOutput](svc, Operation{"POST", path, access.Put, Listed}, doc("putBatchOfJobs", "Put the members of a batch, and the jobs after it", 201,
 		"After that it is sealed, unless seal is false. If a job cannot be put, those that were put are deleted again, as far as nobody has reserved them."), svc.putJobBatch)
-	put.extraStatuses = []int{409, 413, 429, 507}
+	seal := typed(svc, Operation{"POST", one + "/seal", rightOf(protocol.SealBatch), OfBatch}, doc("sealBatch", "Say that a batch gets no more members", 204, ""), svc.sealBatch)
+	put.extraStatuses, seal.extraStatuses = []int{409, 413, 429, 507}, []int{507}
 	return []*row{
 		put,
 		typed(svc, Operation{"GET", path, rightOf(protocol.ListBatches), Listed}, doc("batches", "List batches", 200, "Sorted by name."), svc.listBatches),
-		typed(svc, Operation{"GET", one, rightOf(protocol.StatsBatch), Listed}, doc("batch", "Get a batch", 200, "With the first jobs after it."), svc.jobBatch),
-		typed(svc, Operation{"GET", one + "/members", rightOf(protocol.ListMembers), Listed}, doc("members", "List the members of a batch that exist", 200,
+		typed(svc, Operation{"GET", one, rightOf(protocol.StatsBatch), OfBatch}, doc("batch", "Get a batch", 200, "With the first jobs after it."), svc.jobBatch),
+		typed(svc, Operation{"GET", one + "/members", rightOf(protocol.ListMembers), OfBatch}, doc("members", "List the members of a batch that exist", 200,
 			"In no particular order, and without those of tubes that the user may not read."), svc.listMembers),
-		typed(svc, Operation{"POST", one + "/seal", rightOf(protocol.SealBatch), Listed}, doc("sealBatch", "Say that a batch gets no more members", 204, ""), svc.sealBatch),
-		typed(svc, Operation{"DELETE", one, rightOf(protocol.CancelBatch), NoTube}, doc("cancelBatch", "Delete the members of a batch that are not reserved", 200,
-			"It also seals the batch."), svc.cancelBatch),
+		seal,
+		typed(svc, Operation{"DELETE", one, rightOf(protocol.CancelBatch), OfBatch}, doc("cancelBatch", "Delete the members of a batch that are not reserved", 200,
+			"It also seals the batch. One that has ended, and has no jobs any more, is forgotten: its name is free."), svc.cancelBatch),
 	}
 }
 
@@ -39,7 +40,11 @@ type BatchPath struct {
 	Batch string `path:"batch" minLength:"1" maxLength:"100" doc:"write / as %2F"`
 }
 
-func (in *BatchPath) checkName() error { return checkBatch("batch", in.Batch) }
+// checkName makes the name whole, or returns the problem if it is none.
+func (in *BatchPath) checkName(ctx context.Context) (err error) {
+	in.Batch, err = wholeBatch(ctx, "batch", in.Batch)
+	return err
+}
 
 // checkBatch returns the problem for a name that is not the name of a batch.
 func checkBatch(field, name string) error {
@@ -87,7 +92,7 @@ type batchesPage struct {
 }
 
 func (svc *service) listBatches(ctx context.Context, in *batchesInput) (*batchesOutput, error) {
-	list, next, err := svc.batches.List(ctx, uint32(in.Limit), in.Cursor)
+	list, next, err := svc.readableBatches(ctx, uint32(in.Limit), in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +101,16 @@ func (svc *service) listBatches(ctx context.Context, in *batchesInput) (*batches
 		page.Batches[i] = batchInfoOf(&list[i])
 	}
 	return &batchesOutput{page}, nil
+}
+
+// readableBatches lists the batches that the user of a request may see.
+func (svc *service) readableBatches(ctx context.Context, count uint32, cursor string) ([]jobbatch.Summary, string, error) {
+	if u := access.UserIn(ctx); u != nil {
+		if prefixes, all := u.ReadableBatches(); !all {
+			return svc.batches.ListOf(ctx, prefixes, count, cursor)
+		}
+	}
+	return svc.batches.List(ctx, count, cursor)
 }
 
 type jobBatchOutput struct{ Body batchWithAfter }
@@ -107,7 +122,7 @@ type batchWithAfter struct {
 }
 
 func (svc *service) jobBatch(ctx context.Context, in *BatchPath) (*jobBatchOutput, error) {
-	if err := in.checkName(); err != nil {
+	if err := in.checkName(ctx); err != nil {
 		return nil, err
 	}
 	s, err := svc.batches.Get(ctx, in.Batch)
@@ -143,7 +158,7 @@ type membersPage struct {
 }
 
 func (svc *service) listMembers(ctx context.Context, in *membersInput) (*membersOutput, error) {
-	if err := in.checkName(); err != nil {
+	if err := in.checkName(ctx); err != nil {
 		return nil, err
 	}
 	jobs, next, err := svc.batches.Members(ctx, in.Batch, uint32(in.Limit), in.Cursor)
@@ -154,7 +169,7 @@ func (svc *service) listMembers(ctx context.Context, in *membersInput) (*members
 }
 
 func (svc *service) sealBatch(ctx context.Context, in *BatchPath) (*noOutput, error) {
-	if err := in.checkName(); err != nil {
+	if err := in.checkName(ctx); err != nil {
 		return nil, err
 	}
 	return nil, svc.batches.Seal(context.WithoutCancel(ctx), in.Batch)
@@ -167,7 +182,7 @@ type cancelOutput struct {
 }
 
 func (svc *service) cancelBatch(ctx context.Context, in *BatchPath) (*cancelOutput, error) {
-	if err := in.checkName(); err != nil {
+	if err := in.checkName(ctx); err != nil {
 		return nil, err
 	}
 	out := new(cancelOutput)
@@ -253,9 +268,13 @@ func (svc *service) batchPuts(ctx context.Context, b *newBatch) (name string, op
 		return "", nil, invalid("members: there is no job, and seal is false")
 	}
 	if name = newBatchName(); b.Name != nil {
-		if name = *b.Name; checkBatch("name", name) != nil {
-			return "", nil, checkBatch("name", name)
-		}
+		name = *b.Name
+	}
+	if name, err = wholeBatch(ctx, "name", name); err != nil {
+		return "", nil, err
+	}
+	if u := access.UserIn(ctx); u != nil && u.OnBatch(name)&access.Put == 0 { // it is sealed, even if it has no members
+		return "", nil, forbidden()
 	}
 	add := func(field string, i int, j *memberJob, change func(*Terms)) error {
 		if j.Batch != nil && field == "members" || j.After != nil && field == "after" || j.AfterAll != nil && field == "after" {
@@ -314,7 +333,7 @@ func newBatchName() string {
 	return "batch-" + hex.EncodeToString(b[:])
 }
 
-// putTogether puts jobs, whose answers it sets. If one is refused, it deletes the others again, as far as nobody has
+// putTogether puts jobs, whose answers it sets. If one is refused, it withdraws the others, as far as nobody has
 // reserved them.
 func (svc *service) putTogether(ctx context.Context, ops []storage.Op) error {
 	if len(ops) == 0 {
@@ -325,18 +344,18 @@ func (svc *service) putTogether(ctx context.Context, ops []storage.Op) error {
 	if err != nil {
 		return err
 	}
-	var deletes []storage.Op
+	var puts []storage.Op
 	for i := range answers {
 		ops[i].Answer = answers[i]
 		if failure := putFailure(&answers[i]); failure != nil {
 			err = failure
 		} else if answers[i].Outcome == tube.PutNew {
-			deletes = append(deletes, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: answers[i].ID})
+			puts = append(puts, storage.Op{Kind: storage.Move, Move: tube.Withdraw, ID: answers[i].ID})
 		}
 	}
-	if err != nil && len(deletes) > 0 {
-		if _, failed := svc.queue.Do(ctx, deletes...); failed != nil {
-			svc.log.Warn("jobs of a batch that was refused could not be deleted again", "jobs", len(deletes), "err", failed)
+	if err != nil && len(puts) > 0 {
+		if _, failed := svc.queue.Do(ctx, puts...); failed != nil {
+			svc.log.Warn("jobs of a batch that was refused could not be withdrawn", "jobs", len(puts), "err", failed)
 		}
 	}
 	return err

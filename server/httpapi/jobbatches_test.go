@@ -70,6 +70,12 @@ func TestBatchesByName(t *testing.T) {
 	if page = decode[batchesPage](t, a.want(200, "GET", "/v1/batches?cursor="+url.QueryEscape(page.Next), "")); len(page.Batches) != 1 || page.Batches[0].State != "done" || page.Next != "" {
 		t.Errorf("%+v", page)
 	}
+	if got := a.want(200, "DELETE", "/v1/batches/c", "").body; !strings.Contains(got, `"removed":0`) {
+		t.Error(got)
+	}
+	a.want(404, "GET", "/v1/batches/c", "")
+	a.want(200, "DELETE", one, "") // a job waits for it
+	a.want(200, "GET", one, "")
 	a.want(404, "GET", "/v1/batches/none", "")
 	a.want(404, "DELETE", "/v1/batches/none", "")
 }
@@ -100,6 +106,13 @@ func TestWrongBatches(t *testing.T) {
 		t.Error(p.body)
 	}
 	a.want(404, "GET", "/v1/tubes/t", "")
+	a.want(201, "POST", "/v1/batches", `{"name":"q","members":[{"tube":"t","body":"x"}]}`)
+	if p := a.want(409, "POST", "/v1/batches", `{"name":"q2","members":[{"tube":"t","body":"x"},{"tube":"t","body":"x","batch_ttl":"1h","key":"k"}],"after":[{"tube":"t","body":"x"},{"tube":"t","body":"x","key":"k","on_duplicate":"fail"}]}`); !strings.Contains(p.body, "DUPLICATE") {
+		t.Error(p.body)
+	}
+	if page := decode[batchesPage](t, a.want(200, "GET", "/v1/batches", "")); len(page.Batches) != 1 || page.Batches[0].Total != 1 {
+		t.Errorf("after batches that were refused: %+v", page)
+	}
 	for field, query := range map[string]string{"after_all": "after=a&after_all=b", "at": "after=a&at=5", "batch_ttl": "batch_ttl=5s", "batch": "batch=%20"} {
 		if p := a.want(422, "POST", "/v1/tubes/t/jobs?"+query, "x", "Content-Type: application/octet-stream"); !strings.Contains(p.body, field+":") {
 			t.Errorf("%s: %s", query, p.body)

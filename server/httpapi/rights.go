@@ -70,6 +70,11 @@ func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error
 			return err
 		}
 		return svc.requireOnJob(r.Context(), u, need, id)
+	case OfBatch:
+		if u.OnBatch(u.WholeBatch(r.PathValue("batch")))&need == 0 {
+			return errForbidden
+		}
+		return nil
 	case Listed, OfSchedule:
 		return requireAnywhere(u, need)
 	}
@@ -165,9 +170,33 @@ func checkPut(ctx context.Context, op *storage.Op) error {
 		if err := checkOtherTube(ctx, access.Put, op.Args.Tags.Dead); err != nil {
 			return err
 		}
+		if err := checkBatches(u, op.Args.Tags); err != nil {
+			return err
+		}
 	}
 	if !u.MayPut(len(op.Body)) {
 		return tooMany("the user has exceeded its rate limits for puts")
 	}
 	return nil
+}
+
+// checkBatches makes the names of the batches of a job whole, and returns an error if the user may not put that job.
+func checkBatches(u *access.User, tags *tube.Tags) error {
+	for field, name := range map[string]*string{"batch": &tags.Batch, "after": &tags.After} {
+		if *name = u.WholeBatch(*name); *name != "" && checkBatch(field, *name) != nil {
+			return checkBatch(field, *name)
+		}
+	}
+	if !u.MayJoin(tags.Batch, tags.After) {
+		return forbidden()
+	}
+	return nil
+}
+
+// wholeBatch returns the whole name of what the user of a request calls a batch, or the problem if that is none.
+func wholeBatch(ctx context.Context, field, name string) (string, error) {
+	if u := access.UserIn(ctx); u != nil {
+		name = u.WholeBatch(name)
+	}
+	return name, checkBatch(field, name)
 }

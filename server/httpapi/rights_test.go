@@ -224,6 +224,8 @@ func (g *guarded) statusFor(op Operation, tubes, right string) int {
 		return 404
 	case !has:
 		return 403
+	case need.Where == access.OfBatch && tubes != "*" && right != "put": // only who can put somewhere has batches
+		return 403
 	case op.Tube == OfSchedule && !onT && op.Method != "PUT":
 		return 404
 	case op.Tube == OfSchedule && op.Right == access.Admin:

@@ -30,6 +30,7 @@ const (
 	OfJob   TubeAt = "job"   // the tube of the job {id} in the path, or of the jobs in the body
 	Listed  TubeAt = "list"  // the answer lists tubes
 
+	OfBatch    TubeAt = "batch"    // the tubes of the batch {batch} in the path
 	OfSchedule TubeAt = "schedule" // the tube of the schedule {schedule} in the path
 )
 

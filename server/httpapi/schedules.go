@@ -135,6 +135,11 @@ func (svc *service) setSchedule(ctx context.Context, in *setScheduleInput) (*noO
 			return nil, err
 		}
 	}
+	if u := access.UserIn(ctx); u != nil {
+		if err := checkBatches(u, set.Tags); err != nil {
+			return nil, err
+		}
+	}
 	return nil, svc.schedules.Set(ctx, set, mayChangeSchedules(ctx))
 }
 

@@ -25,6 +25,9 @@ type Summary struct {
 // Total returns how many members the batch has had.
 func (s *Summary) Total() uint64 { return s.Pending + s.Parked + s.Done + s.Gone }
 
+// jobs returns how many jobs of the batch exist: members, and jobs that run after it.
+func (s *Summary) jobs() uint64 { return s.Pending + s.Parked + s.AfterHeld + s.AfterFailed }
+
 // batch is what all parts of a store know of one batch.
 type batch struct {
 	name  string
@@ -135,20 +138,23 @@ func (b *batch) idle(p *tube.JobBatch) bool {
 func (b *batch) next(v tube.Verdict, s *Summary) (at tube.Instant, forget bool) {
 	switch {
 	case ended(v), v == tube.BatchUnsealed:
-		since := tube.Instant(0)
+		since, ttl := tube.Instant(0), s.TTL
+		if s.Total() == 0 {
+			ttl = min(ttl, unusedTTL)
+		}
 		for _, p := range b.parts {
 			if b.idle(p) {
 				continue
 			}
 			if p.Verdict != v {
-				return b.now.Plus(s.TTL), false
+				return b.now.Plus(ttl), false
 			}
 			since = max(since, p.Since)
 		}
-		if at = since.Plus(s.TTL); at > b.now {
+		if at = since.Plus(ttl); at > b.now {
 			return at, false
 		}
-		return b.now.Plus(s.TTL), s.Pending+s.Parked+s.AfterHeld+s.AfterFailed == 0
+		return b.now.Plus(ttl), s.jobs() == 0
 	case s.Sealed:
 		return tube.Never, false
 	}

@@ -2,9 +2,16 @@ package jobbatch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"redstalk/server/queue"
+	"redstalk/storage"
 	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
@@ -19,27 +26,77 @@ type Service struct {
 	queue     *queue.Queue
 	log       *slog.Logger
 	logFailed telemetry.Throttle
+	unused    *rate.Limiter // seals of batches that no job has named
 }
+
+const (
+	// unusedTTL is how long the record of a batch without members is kept after its end, at most.
+	unusedTTL = 10 * time.Minute
+	// unusedPerSecond is how many batches that no job has named can be sealed per second, after the first unusedBurst.
+	unusedPerSecond, unusedBurst = 10, 1000
+)
+
+var errUnused = fmt.Errorf("%w: too many batches that no job has named were sealed lately", storage.ErrQuota)
 
 // New returns a Service for the batches of a queue's store. log may be nil: then nothing is logged.
 func New(q *queue.Queue, log *slog.Logger) *Service {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{queue: q, log: log}
+	return &Service{queue: q, log: log, unused: rate.NewLimiter(unusedPerSecond, unusedBurst)}
 }
 
-// Seal says that no more members come. The batch need not exist: an empty one is done at once. After an error it
-// can be sealed again.
-func (s *Service) Seal(ctx context.Context, name string) error { return s.queue.SealBatch(ctx, name) }
+// Seal says that no more members come. The batch need not exist: an empty one is done at once. If that is done too often the
+// error is a storage.ErrQuota. After an error the batch can be sealed again.
+func (s *Service) Seal(ctx context.Context, name string) error {
+	switch _, err := s.queue.GetBatch(ctx, name); {
+	case errors.Is(err, queue.ErrNotFound) && !s.unused.Allow():
+		return errUnused
+	case err != nil && !errors.Is(err, queue.ErrNotFound):
+		return err
+	}
+	return s.queue.SealBatch(ctx, name)
+}
 
-// Cancel seals a batch and removes its members that are not reserved. It returns how many these were.
-func (s *Service) Cancel(ctx context.Context, name string) (int, error) {
-	n, err := s.queue.CancelBatch(ctx, name)
+// Cancel seals a batch and removes its members that are not reserved. It returns how many these were. A batch that has ended,
+// and has no jobs any more, is forgotten instead: its name is free.
+func (s *Service) Cancel(ctx context.Context, name string) (n int, err error) {
+	forgotten, err := s.forgetEnded(ctx, name)
+	if err == nil && !forgotten {
+		n, err = s.queue.CancelBatch(ctx, name)
+	}
 	if err == nil {
 		s.Counts.Cancelled.Add(1)
 	}
 	return n, err
+}
+
+// forgetEnded removes the record of a batch that has ended and has no jobs, and returns whether it has done that.
+func (s *Service) forgetEnded(ctx context.Context, name string) (bool, error) {
+	batches, err := s.read(ctx, []string{name})
+	if err == nil {
+		err = s.readAgain(ctx, batches)
+	}
+	if err != nil {
+		return false, err
+	}
+	b := batches[0]
+	sum := b.summary()
+	v := b.verdict(&sum)
+	if len(b.parts) == 0 || !ended(v) && v != tube.BatchUnsealed || sum.jobs() > 0 {
+		return false, nil
+	}
+	ops := make([]storage.Op, len(b.parts))
+	for i, p := range b.parts {
+		settle := p.Settlement(v, tube.Never)
+		settle.Forget = true
+		ops[i] = settleOps(name, []*tube.Settlement{settle})[0]
+	}
+	answers, err := s.queue.Do(ctx, ops...)
+	for i := range answers {
+		err = errors.Join(err, answers[i].Err)
+	}
+	return true, err
 }
 
 // Get returns a batch, with its first after-jobs.
@@ -50,6 +107,29 @@ func (s *Service) Get(ctx context.Context, name string) (*Summary, error) {
 	}
 	summary := batchOf(name, r).summary()
 	return &summary, nil
+}
+
+// ListOf is List of the batches whose names begin with one of these prefixes, which end with ~ and are in their order. What
+// follows the prefix has no other ~.
+func (s *Service) ListOf(ctx context.Context, prefixes []string, count uint32, cursor string) (list []Summary, next string, err error) {
+	for _, prefix := range prefixes {
+		for from := max(prefix, cursor); strings.HasPrefix(from, prefix); {
+			if len(list) == int(count) {
+				return list, list[len(list)-1].Name, nil
+			}
+			page, more, err := s.List(ctx, count-uint32(len(list)), from)
+			if err != nil {
+				return nil, "", err
+			}
+			for i := range page {
+				if rest, is := strings.CutPrefix(page[i].Name, prefix); is && !strings.Contains(rest, "~") {
+					list = append(list, page[i])
+				}
+			}
+			from = more
+		}
+	}
+	return list, "", nil
 }
 
 // List returns up to count batches in the order of their names, starting behind a cursor; "" is the beginning. next

@@ -372,3 +372,32 @@ func testBatchStamp(b *harness) {
 	b.seal("x")
 	check("sealed again", false)
 }
+
+// testWithdrawn: jobs that are withdrawn leave nothing behind, neither in batches nor in the records of batches that nothing else
+// has named, nor a key that stays taken.
+func testWithdrawn(b *harness) {
+	withdraw := func(ids ...uint64) {
+		for _, id := range ids {
+			b.must(tube.Withdraw, 0, id)
+		}
+	}
+	withdraw(b.putNew("t", tube.Tags{Batch: "x", Key: "k", Rules: tube.Rules{KeyTTL: time.Hour}}), b.putNew("u", tube.Tags{After: "x", Batch: "y"}))
+	if got := b.listBatches(9); len(got) != 0 {
+		b.Errorf("after all were withdrawn: %q", got)
+	}
+	kept := b.putNew("t", tube.Tags{Batch: "x", Key: "k"})
+	after, x := b.putNew("t", tube.Tags{After: "x"}), member("x")
+	delayed := b.do(storage.Op{Kind: storage.Put, Tube: "u", Delay: 9, TTR: 60, Args: &storage.Args{Tags: &x}}).ID
+	b.must(tube.ReserveJob, 1, kept)
+	if b.move(tube.Withdraw, 0, kept, 0, 0) || b.move(tube.Withdraw, 1, kept, 0, 0) {
+		b.Error("a reserved job was withdrawn")
+	}
+	b.seal("x")
+	b.must(tube.Delete, 1, kept)
+	withdraw(delayed)
+	b.wantMembers("withdrawn", "x", members{done: 1})
+	if v := b.decide("x"); v != tube.BatchDone {
+		b.Errorf("the verdict is %v", v)
+	}
+	b.wantAfter("done", after, tube.Ready, tube.NotParked)
+}

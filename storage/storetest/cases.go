@@ -162,6 +162,7 @@ var cases = map[string]func(*harness){
 	"batches: chains":                              testChains,
 	"batches: due":                                 testDueBatches,
 	"batches: gone":                                testBatchGone,
+	"batches: withdrawn":                           testWithdrawn,
 	"batches: ttl":                                 testBatchTTL,
 	"batches: forget":                              testForgetBatch,
 	"batches: list":                                testListBatches,

@@ -64,17 +64,30 @@ function B.entered(j)
   end
 end
 
+-- end_member counts the end of a member.
+local function end_member(b, j)
+  local how = j.ends or 'gone'
+  uncount(b, j.was or kind_of(j.metadata, j.tube, j.state))
+  if how == 'done' or how == 'gone' then b[how] = b[how] + 1 end
+  changed(b)
+  if how == 'gone' and b.gone == 1 then due_now(b) end
+end
+
+-- drop_unused removes a record if only withdrawn jobs have named the batch.
+local function drop_unused(b)
+  if not b or b.sealed or b.pending + b.parked + b.done + b.gone > 0 or call('ZCARD', AFTER .. b.name) > 0 then return end
+  remove_record(b)
+end
+
 -- ended is called before the record of a job is deleted, see OPS.ended_batch.
 function B.ended(j)
   local f = j.metadata
   if f.after then call('ZREM', AFTER .. f.after, j.key) end
   local b = batch_of(f)
-  if not b then return end
-  local how = j.ends or 'gone'
-  uncount(b, j.was or kind_of(f, j.tube, j.state))
-  if how == 'done' or how == 'gone' then b[how] = b[how] + 1 end
-  changed(b)
-  if how == 'gone' and b.gone == 1 then due_now(b) end
+  if b then end_member(b, j) end
+  if j.ends ~= 'withdrawn' then return end
+  drop_unused(b)
+  if f.after then drop_unused(record_of(f.after)) end
 end
 
 -- moved is called for a job in whose place there is a new one, in a tube of this partition and in a state.

@@ -34,7 +34,7 @@ function OPS.entered_batch(j)
 end
 
 -- ended_batch is called before the record of such a job is deleted. j.ends says how it ends: 'done',
--- 'moved' if another job has taken its place, 'replaced', or nil if it is gone.
+-- 'moved' if another job has taken its place, 'replaced', 'withdrawn', or nil if it is gone.
 function OPS.ended_batch(j)
   local batches = OPS.job_batches_of(j)
   if batches then batches.ended(j) end

@@ -27,7 +27,7 @@ OPS['move'] = function(i)
     answer(NOT_FOUND)
     return i + 5
   end
-  j.stays, j.seized = j.state == ARROW_TO[arrow], seizes
+  j.stays, j.seized, j.ends = j.state == ARROW_TO[arrow], seizes, move == 'withdraw' and 'withdrawn' or nil
   leave_place(j)
   if ARROW_SETS_PRI[arrow] then j.pri = tonumber(pri) end
   if ARROW_SETS_DELAY[arrow] then j.delay = tonumber(delay) end

@@ -211,7 +211,7 @@ local function follow(j, arrow)
   sum.changed = true
   if to == 'gone' then
     if j.leased and j.metadata then OPS.note_run(j.tube, math.max(MS - j.metadata.lease / 1000, 0)) end
-    j.ends = 'done'
+    j.ends = j.ends or 'done'
     delete(j)
     return
   end

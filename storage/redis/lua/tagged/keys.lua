@@ -36,13 +36,13 @@ local function leave_tombstone(tube, key, number, ttl)
 end
 
 -- forget_metadata is called for a job that is about to be deleted. Its key stays taken for as
--- long as the rules say.
+-- long as the rules say, unless its put is withdrawn.
 function OPS.forget_metadata(j)
   local f = metadata_of(j)
   OPS.drop_expiry(j)
   if not f or f.key == '' then return end
   call('HDEL', PREFIX .. 'keys:' .. j.tube, f.key)
-  local ttl = rules_of(j).key_ttl or 0
+  local ttl = j.ends ~= 'withdrawn' and rules_of(j).key_ttl or 0
   if ttl > 0 then leave_tombstone(j.tube, f.key, tonumber(sub(j.key, #PREFIX + 1)), ttl) end
 end
 
