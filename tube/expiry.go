@@ -87,8 +87,7 @@ func expiresAt(now Instant, p *Policy, own Lifetime, wait time.Duration) Instant
 	if own.Duration() == 0 {
 		return 0
 	}
-	const ms = Instant(time.Millisecond)
-	return min((now.Plus(wait).Plus(own.Duration())+ms-1)/ms*ms, Latest)
+	return inWholeMilliseconds(now.Plus(wait).Plus(own.Duration()))
 }
 
 // expireLater adds a job to the expiries.
@@ -118,8 +117,23 @@ func (m *Machine) rearmExpiries() {
 
 // isOver reports whether the time of j is over.
 func (m *Machine) isOver(now Instant, j *Job) bool {
-	at := m.metadataOf(j).Expires
-	return at != 0 && at <= now
+	f := m.metadataOf(j)
+	return f.Expires != 0 && f.Expires <= now && f.After == ""
+}
+
+// startExpiry lets the time of j begin, which waits for no batch any more. Until then Metadata.Expires is when j would have
+// expired had it not waited.
+func (m *Machine) startExpiry(now Instant, j *Job, f *Metadata) {
+	if f.Expires != 0 {
+		f.Expires = inWholeMilliseconds(f.Expires.Plus(now.Until(j.created)))
+		m.expireLater(j, f.Expires)
+	}
+}
+
+// inWholeMilliseconds rounds up, to Latest at most.
+func inWholeMilliseconds(t Instant) Instant {
+	const ms = Instant(time.Millisecond)
+	return min((t+ms-1)/ms*ms, Latest)
 }
 
 // fireExpiry does what is due for the job that expires first. One that is reserved expires if it
@@ -148,7 +162,6 @@ func (m *Machine) lapse(now Instant, j *Job) {
 	t.expired++
 	t.flow.Expired++
 	if rules.OnExpire == ExpirePark {
-		m.clearAfter(j)
 		m.park(j, ParkedExpired, rules.Dead)
 		return
 	}

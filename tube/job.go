@@ -160,9 +160,12 @@ type JobStats struct {
 	HeldAt string
 }
 
-// ExpiresIn returns how long it is until the job expires, which can be negative. It is for a job
-// with Metadata.Expires.
+// ExpiresIn returns how long it is until the job expires, which can be negative; if it waits for a batch, how long it will be from
+// when it is due then. It is for a job with Metadata.Expires.
 func (s *JobStats) ExpiresIn() time.Duration {
+	if s.Metadata.After != "" {
+		return s.Metadata.Expires.Until(s.Created) - time.Duration(s.Delay)*time.Second
+	}
 	return s.Metadata.Expires.Until(s.Created + Instant(s.Age))
 }
 

@@ -193,7 +193,7 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 	}
 	inBatch := j.batch != 0
 	if inBatch && arrow.To != Gone {
-		m.clearAfter(j)
+		m.clearAfter(now, j)
 	}
 	if arrow.Counts != NoCounter {
 		j.counters[arrow.Counts]++
@@ -265,7 +265,7 @@ func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
 	if j == nil || j.state == Buried || j.state == Reserved && j.holder != h {
 		return false
 	}
-	m.clearAfter(j)
+	m.clearAfter(now, j)
 	m.dequeue(j)
 	m.enter(now, j, Buried, nil)
 	m.recount(now, j)

@@ -321,12 +321,13 @@ func (m *Machine) removeAfter(j *Job) {
 	j.batch &^= isAfter
 }
 
-// clearAfter makes j an ordinary job, if it runs after a batch.
-func (m *Machine) clearAfter(j *Job) {
+// clearAfter makes j an ordinary job, if it runs after a batch. Its time begins.
+func (m *Machine) clearAfter(now Instant, j *Job) {
 	if j.batch&isAfter != 0 {
 		m.removeAfter(j)
 		f := m.changeMetadata(j)
 		f.After, f.AfterAll = "", false
+		m.startExpiry(now, j, f)
 	}
 }
 

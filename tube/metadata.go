@@ -29,7 +29,9 @@ type Metadata struct {
 	Batch, After string
 	AfterAll     bool
 
-	Expires Instant // when it expires, a whole millisecond; 0: never. The put has decided it
+	// Expires is when it expires, a whole millisecond; 0: never. The put has decided it. With After, its time has not begun: it is when the
+	// job would expire if it had not had to wait.
+	Expires Instant
 }
 
 // Failures returns what Rules.After counts as failures of a job with these counters.
@@ -124,7 +126,7 @@ func (m *Machine) setMetadata(j *Job, of Metadata) {
 	if j.hasMetadata = !known || f != (metadata{}); j.hasMetadata {
 		m.metadata[j.self] = f
 	}
-	if of.Expires != 0 {
+	if of.Expires != 0 && of.After == "" {
 		m.expireLater(j, of.Expires)
 	}
 }

@@ -56,6 +56,9 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 		m.freeKey(name)
 	}
 	wait := tags.wait(now, p.Delay)
+	if tags.After != "" {
+		wait = time.Duration(wholeSeconds(wait)) * time.Second // its delay is kept so until the batch ends
+	}
 	expires := tags.ExpiresAt
 	if expires == 0 {
 		expires = expiresAt(now, policy, tags.Expire, wait)

@@ -200,7 +200,7 @@ func (m *Machine) nextFated(b *batched) (*Job, Fate) {
 func (m *Machine) carryOut(now Instant, j *Job, fate Fate) {
 	m.dequeue(j)
 	if fate == FateRun {
-		m.clearAfter(j)
+		m.clearAfter(now, j)
 		m.letRun(now, j)
 	} else {
 		b := m.findBatch(m.metadataOf(j).After)
@@ -212,15 +212,10 @@ func (m *Machine) carryOut(now Instant, j *Job, fate Fate) {
 	m.journalChanged(j)
 }
 
-// letRun makes j, which was held or parked and is in no queue, due: now, or after its delay. A job whose time is over
-// does not expire any more, as after a kick.
+// letRun makes j, which was held or parked and is in no queue, due: now, or after its delay.
 func (m *Machine) letRun(now Instant, j *Job) {
 	if j.state == Buried {
-		f := m.changeMetadata(j)
-		if f.Parked = NotParked; m.isOver(now, j) {
-			m.expireNoMore(j)
-			f.Expires = 0
-		}
+		m.changeMetadata(j).Parked = NotParked
 	}
 	if j.delay == 0 {
 		j.dueSince(now)

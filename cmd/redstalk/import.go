@@ -209,7 +209,7 @@ func (m *importer) read(line []byte) (*entry, error) {
 	if m.copies && protocol.ValidReason(j.Reason) {
 		tags = append(tags, reasonTags(j.Reason, j.Failed)...)
 	}
-	if j.At > 0 && j.State == "delayed" && m.tags && j.After+j.AfterAll == "" {
+	if j.At > 0 && j.State == "delayed" && m.tags && !j.waitsForBatch() {
 		tags = append(tags, fmt.Sprintf("at:%d", j.At))
 	}
 	return &entry{j, body, tags}, nil
@@ -235,10 +235,12 @@ const untilBuried = time.Hour
 
 func (e *entry) appendPut(out []byte, now time.Time) []byte {
 	delay := time.Duration(0)
-	switch e.State {
-	case "delayed":
+	switch {
+	case e.waitsForBatch():
+		delay = time.Duration(e.Delay) * time.Second
+	case e.State == "delayed":
 		delay = delayAt(e.At, now)
-	case "buried":
+	case e.State == "buried":
 		delay = untilBuried
 	}
 	return appendPut(out, e.Priority, delay, int64(e.TTR), e.bytes, e.tags)

@@ -27,7 +27,8 @@ type job struct {
 	Age      int64  `json:"age,omitempty"` // seconds
 	At       int64  `json:"at,omitempty"`  // of a delayed job: when it is due, milliseconds since 1970
 	Left     int64  `json:"left_ms,omitempty"`
-	Size     int    `json:"size,omitempty"` // of the body, bytes
+	Delay    uint32 `json:"delay,omitempty"` // of a job that waits for a batch: seconds from the end of that until it is due
+	Size     int    `json:"size,omitempty"`  // of the body, bytes
 
 	Key         string   `json:"key,omitempty"`
 	Group       string   `json:"group,omitempty"`
@@ -121,11 +122,18 @@ func (j *job) readPage(p client.Page) {
 	if _, exact := p.Value("due-ms"); exact {
 		left = number("due-ms")
 	}
-	j.setLeft(left, time.Now())
+	if j.waitsForBatch() {
+		j.Delay = uint32(number("delay"))
+	} else {
+		j.setLeft(left, time.Now())
+	}
 	if expires, ok := p.Value("expires-ms"); ok {
 		j.setExpiry(expires, text("on-expire"))
 	}
 }
+
+// waitsForBatch reports whether the job is delayed until a batch has ended.
+func (j *job) waitsForBatch() bool { return j.State == "delayed" && j.After+j.AfterAll != "" }
 
 // setExpiry sets when the job expires from the milliseconds until then. A buried job whose time is
 // over never expires.

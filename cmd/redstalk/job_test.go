@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"redstalk/protocol/client"
 )
 
 // TestTagsOfJob: a line of an export can set each tag of a put.
@@ -123,5 +126,18 @@ func TestReasonOfCommand(t *testing.T) {
 			t.Errorf("%s is not in %s", want, page)
 		}
 		on(t, addr)("flush", "-t", "e", "--yes")
+	}
+}
+
+// TestWaitingJobIsCopied: an export and an import keep the delay and the time of a job that waits for a batch, which both begin later.
+func TestWaitingJobIsCopied(t *testing.T) {
+	e := &entry{job: new(job)}
+	e.readPage(client.Page("---\nstate: delayed\ndelay: 30\ntime-left: 0\nafter: \"b\"\nexpires-ms: 20000\non-expire: delete\n"))
+	tags, err := e.job.tags()
+	if e.tags = tags; err != nil || e.At != 0 {
+		t.Errorf("due at %d, %v", e.At, err)
+	}
+	if got := string(e.appendPut(nil, time.Now())); got != "put 0 30 0 0 expire:20000ms on-expire:delete after:b\r\n\r\n" {
+		t.Errorf("%q", got)
 	}
 }

@@ -46,7 +46,7 @@
 // # What is not preserved
 //
 // Ids, age and counters: jobs are put again. Reserved jobs stay with their workers until the
-// workers have finished them.
+// workers have finished them. A batch that is under way stays on the source: see batches.go.
 //
 // # Invariants
 //

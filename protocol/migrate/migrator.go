@@ -88,8 +88,11 @@ func (c *Migrator) Next(ctx context.Context, tube string) (Outcome, error) {
 	if errors.Is(err, errNotFound) {
 		return Lost, nil
 	}
+	if err == nil {
+		err = c.checkJob(f.tags)
+	}
 	if err != nil {
-		return None, err
+		return None, err // the job is given back when the connection ends
 	}
 	n := c.newNote(id, &f)
 	n.State, n.Body = Ready, body
@@ -110,6 +113,9 @@ func (c *Migrator) Head(ctx context.Context, tube string, state State) (Outcome,
 	case errors.Is(err, errNotFound), err == nil && State(f.state) != state:
 		return Lost, nil
 	case err != nil:
+		return None, err
+	}
+	if err := c.checkJob(f.tags); err != nil {
 		return None, err
 	}
 	n := c.newNote(id, &f)

@@ -83,7 +83,8 @@ func (m *Mover) Run(ctx context.Context) (moved uint64, left Left, err error) {
 	}
 }
 
-// connect creates the Migrators, and completes with the first one what an earlier Run has left.
+// connect creates the Migrators, completes with the first one what an earlier Run has left, and refuses to begin while batches
+// are under way.
 func (m *Mover) connect(ctx context.Context) error {
 	m.migrators = nil
 	for range max(m.Migrators, 1) {
@@ -98,7 +99,10 @@ func (m *Mover) connect(ctx context.Context) error {
 	}
 	n, err := m.migrators[0].Resume(ctx)
 	m.moved.Add(uint64(n))
-	return err
+	if err != nil {
+		return err
+	}
+	return m.migrators[0].CheckBatches()
 }
 
 func (m *Mover) close() {

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -35,14 +36,17 @@ func described(t *testing.T, addr, tube, state string) string {
 	return strings.Join(kept, "")
 }
 
-const fullTags = `group:"a \"b\"" retry:exp(1s,1h,5) jitter:20 max:7 dead:graves expire:2401h on-expire:park meta:a="x \"1\"" meta:b=y trace:00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 batch:"b#1"`
+const fullTags = `group:"a \"b\"" retry:exp(1s,1h,5) jitter:20 max:7 dead:graves expire:2401h on-expire:park meta:a="x \"1\"" meta:b=y trace:00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`
 
 // putFull puts a job with all tags, and fails it once, into a tube and a state.
 func putFull(t *testing.T, addr, tube string, state State, key string) {
 	t.Helper()
-	c := dial(t, addr)
+	c, tags := dial(t, addr), fullTags
+	if state == Buried { // with pending members the batch would be under way
+		tags += ` batch:"b#1"`
+	}
 	ask(t, c, "use %s", tube)
-	id := strings.Fields(ask(t, c, "put 5 0 60 4 key:%s %s\r\nbody", key, fullTags))[1]
+	id := strings.Fields(ask(t, c, "put 5 0 60 4 key:%s %s\r\nbody", key, tags))[1]
 	ask(t, c, "reserve-job %s", id)
 	delay := 0
 	if state == Delayed {
@@ -68,7 +72,7 @@ func TestTagsCome(t *testing.T) {
 		putFull(t, from, string(state), state, "k")
 		putFull(t, from, "taken", state, "same-"+string(state))
 		want[state] = described(t, from, string(state), string(state))
-		if n := strings.Count(want[state], "\n"); n != 17 {
+		if n := strings.Count(want[state], "\n"); n != 16+strings.Count(want[state], "batch:") {
 			t.Fatalf("%d lines: %s", n, want[state])
 		}
 	}
@@ -121,5 +125,46 @@ func TestKilledWithKeys(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestBatchUnderWay: while a batch is under way nothing is moved, and the error names it; nor is a member of one that was begun since, or
+// a job after it. When nothing of the batch is left to wait for, all is moved.
+func TestBatchUnderWay(t *testing.T) {
+	t.Parallel()
+	from, to := redstalk(t, queue.Config{}), redstalk(t, queue.Config{})
+	old := dial(t, from)
+	var under *UnderWay
+	refused := func(want string) {
+		t.Helper()
+		m := &Mover{Connect: func(context.Context) (*Migrator, error) { return migrator(t, from, to), nil }}
+		if n, _, err := m.Run(context.Background()); n != 0 || !errors.As(err, &under) || !strings.Contains(err.Error(), want) {
+			t.Errorf("moved %d, %v", n, err)
+		}
+	}
+	ask(t, old, "use a")
+	ask(t, old, "put 0 0 60 1\r\nx")
+	ask(t, old, "put 0 0 60 1 batch:B\r\nm")
+	refused(`B (pending members: 1, jobs after it: 0)`)
+	ask(t, old, "use z")
+	ask(t, old, "put 0 0 60 1 after:B\r\na")
+	ask(t, old, "seal-batch B")
+	refused(`B (pending members: 1, jobs after it: 1)`)
+	c := migrator(t, from, to)
+	for _, next := range []func() (Outcome, error){
+		func() (Outcome, error) { return c.Head(context.Background(), "z", Delayed) },
+		func() (Outcome, error) { c.Next(context.Background(), "a"); return c.Next(context.Background(), "a") },
+	} {
+		if done, err := next(); done == Migrated || !errors.As(err, &under) {
+			t.Errorf("begun since: %v, %v", done, err)
+		}
+	}
+	c.Close()
+	ask(t, old, "watch a")
+	ask(t, old, "reserve-with-timeout 5") // the migrator gives it back
+	ask(t, old, "delete 2")
+	ask(t, old, "kick-job 3") // this server has nobody who examines batches
+	if n, left := move(t, from, to, 2); n != 1 || left != (Left{}) {
+		t.Errorf("in the end: moved %d, and left %+v", n, left)
 	}
 }

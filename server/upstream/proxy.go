@@ -196,6 +196,9 @@ func (f *Proxy) migrateAll(ctx context.Context) error {
 	if _, err := migrators[0].Resume(ctx); err != nil {
 		return err
 	}
+	if err := migrators[0].CheckBatches(); err != nil {
+		return err
+	}
 	f.config.Log.Info("bringing over the jobs of the old server", "addr", f.config.Addr)
 	return f.runMigrators(ctx, migrators[:backgroundMigrators], migrators[backgroundMigrators:])
 }

@@ -64,11 +64,11 @@ func testAfterRemoved(b *harness) {
 	b.seal("x")
 	for what, remove := range map[string]func(id uint64){
 		"deleted": func(id uint64) { b.must(tube.Delete, 1, id) }, "its key": func(uint64) { b.deleteKey("t", "k") },
-		"flushed": func(uint64) { b.flush("t", tube.Delayed) }, "expired": func(uint64) { b.advance(7 * time.Second) },
+		"flushed":   func(uint64) { b.flush("t", tube.Delayed) },
 		"replaced":  func(uint64) { b.must(tube.Delete, 1, b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace})) },
 		"cancelled": func(uint64) { b.aboutBatch(storage.CancelBatch, "y") },
 	} {
-		id := b.putNew("t", tube.Tags{After: "x", Batch: "y", Key: "k", Expire: tube.LifetimeOf(5 * time.Second)})
+		id := b.putNew("t", tube.Tags{After: "x", Batch: "y", Key: "k"})
 		if s, y := b.batchSum("x"), b.batchSum("y"); s.AfterHeld != 1 || y.Pending != 1 {
 			b.Fatalf("before %s: %+v, %+v", what, s, y)
 		}
@@ -160,6 +160,48 @@ func testSettle(b *harness) {
 	if b.job(delayed).State != tube.Ready || b.job(large).State != tube.Ready {
 		b.Error("the delay is not over")
 	}
+}
+
+// testAfterExpires: the time of an after-job, its own or that of the policy, begins when it waits for its batch no longer, whatever ends
+// that, and from when it is due.
+func testAfterExpires(b *harness) {
+	b.ref(tube.Watching, 1, "after")
+	b.setPolicy("after", &tube.Policy{Expire: tube.LifetimeOf(20 * time.Second)})
+	first := expire(20 * time.Second)
+	first.After, first.Batch = "x", "y"
+	own, policy := b.putNew("t", first), b.putNew("after", tube.Tags{After: "x"})
+	delayed := b.putNew("after", tube.Tags{After: "x", HasDelay: true, Delay: 30 * time.Second})
+	at := tube.Instant(b.began.Add(20 * time.Second).Truncate(time.Millisecond).UnixNano())
+	moved, copied := b.putNew("u", first), b.putNew("t", tube.Tags{After: "x", ExpiresAt: at})
+	kicked, reserved, parked := b.putNew("t", first), b.putNew("t", first), b.putNew("t", first)
+	b.moveJobs("u", tube.Delayed, "v", 1)
+	moved = b.head("v", tube.Delayed)
+	all := map[string]uint64{"its own": own, "the policy": policy, "delayed": delayed, "moved": moved, "copied": copied, "kicked": kicked, "parked": parked}
+	b.advance(time.Hour)
+	for what, id := range all {
+		b.wantAfter(what, id, tube.Delayed, tube.NotParked)
+		b.wantExpiry(what+", waits", id, 20*time.Second)
+	}
+	b.must(tube.KickJob, 1, kicked)
+	b.wantExpiry("kicked", kicked, 20*time.Second)
+	b.must(tube.ReserveJob, 1, reserved)
+	b.wantExpiry("reserved by its id", reserved, 20*time.Second)
+	b.must(tube.Delete, 1, reserved)
+	b.settle("x", tube.BatchFailing)
+	b.wantAfter("failing", parked, tube.Buried, tube.ParkedBatchFailed)
+	b.advance(time.Second)
+	b.settle("x", tube.BatchDone)
+	for what, id := range all {
+		b.wantExpiry(what+", runs", id, map[string]time.Duration{"delayed": 50 * time.Second}[what]+map[bool]time.Duration{true: 20 * time.Second}[what != "delayed"])
+	}
+	b.advance(21 * time.Second)
+	for what, id := range all {
+		if gone := b.job(id).State == tube.Gone; gone != (what != "delayed") {
+			b.Errorf("%s: after its time it is gone: %v", what, gone)
+		}
+	}
+	b.advance(30 * time.Second)
+	b.wantExpired("after", 2)
 }
 
 // partOf returns the record of the part that has an after-job; with 0, the first one.

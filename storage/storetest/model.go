@@ -66,6 +66,7 @@ type modelJob struct {
 	order           int           // of buried jobs: the number of the burial; of delayed and reserved jobs: the step in which due was set
 	expires         time.Duration // when its time is over; 0: never
 	expiresOrder    int           // the step in which that was decided
+	waitsSince      time.Duration // an after-job: when it was put; its time has not begun
 	counters        tube.Counters
 	body            string
 	metadata        tube.Metadata // Lease is 1 if the job was ever leased, not the token
@@ -266,7 +267,7 @@ func (m *Model) bury(j *modelJob) {
 }
 
 func (m *Model) reserve(j *modelJob, h tube.Holder) {
-	j.leaveAfter()
+	m.leaveAfter(j)
 	j.state, j.holder = tube.Reserved, h
 	m.touch(j)
 	j.counters[tube.Reserves]++

@@ -61,7 +61,7 @@ func (m *Model) joinBatches(j *modelJob, tags *tube.Tags) {
 		m.batchDue(b)
 	}
 	j.metadata.After, j.metadata.AfterAll = tags.After, tags.AfterAll
-	j.state, j.due, j.order, j.held = tube.Delayed, heldDue, 0, true
+	j.state, j.due, j.order, j.held, j.waitsSince = tube.Delayed, heldDue, 0, true, m.now
 }
 
 // verdict returns the last verdict of a store of one part.
@@ -70,8 +70,13 @@ func (b *modelBatch) verdict() tube.Verdict { return b.verdicts[0] }
 // batchDue makes b due now.
 func (m *Model) batchDue(b *modelBatch) { b.due, b.claimed = min(b.due, m.now), 0 }
 
-// leaveAfter makes a job that runs after a batch an ordinary one.
-func (j *modelJob) leaveAfter() { j.held, j.metadata.After, j.metadata.AfterAll = false, "", false }
+// leaveAfter makes a job that runs after a batch an ordinary one, whose time begins.
+func (m *Model) leaveAfter(j *modelJob) {
+	if j.metadata.After != "" && j.expires != 0 {
+		j.expires, j.expiresOrder = j.expires+m.now-j.waitsSince, m.step
+	}
+	j.held, j.metadata.After, j.metadata.AfterAll = false, "", false
+}
 
 // done removes a job that is done.
 func (m *Model) done(j *modelJob) {
@@ -282,10 +287,7 @@ func (m *Model) part(name string, part int) *tube.JobBatch {
 // carryOut does with a job that runs after a batch what a verdict says.
 func (m *Model) carryOut(j *modelJob, fate tube.Fate) {
 	if fate == tube.FateRun {
-		if j.state == tube.Buried && m.isOver(j) {
-			j.expires = 0
-		}
-		j.leaveAfter()
+		m.leaveAfter(j)
 		j.metadata.Parked = tube.NotParked
 		m.wait(j, time.Duration(j.delay)*time.Second)
 		return

@@ -41,7 +41,7 @@ func (m *Model) moveTo(j *modelJob, to string) {
 		m.bury(moved)
 	}
 	moved.metadata, moved.leases, moved.expires, moved.expiresOrder = j.metadata, j.leases, j.expires, j.expiresOrder
-	moved.held, j.metadata.Batch = j.held, ""
+	moved.held, moved.waitsSince, j.metadata.Batch = j.held, j.waitsSince, ""
 	if j.metadata.FromTube == j.tube.name {
 		moved.metadata.FromTube, moved.metadata.FromID = "", 0
 	}

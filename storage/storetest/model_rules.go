@@ -133,7 +133,7 @@ func (m *Model) putTagged(op *storage.Op) {
 		j.delay = inSeconds(tags.Delay)
 		m.wait(j, tags.Delay)
 	}
-	if m.setExpiry(j, tags.Expire); tags.ExpiresAt != 0 {
+	if m.setExpiry(j, tags); tags.ExpiresAt != 0 {
 		j.expires, j.expiresOrder = max(m.now+time.Duration(tags.ExpiresAt-m.clock), 1), m.step
 	}
 	m.joinBatches(j, tags)
@@ -143,7 +143,8 @@ func (m *Model) putTagged(op *storage.Op) {
 }
 
 // setExpiry decides when a job that was put expires.
-func (m *Model) setExpiry(j *modelJob, own tube.Lifetime) {
+func (m *Model) setExpiry(j *modelJob, tags *tube.Tags) {
+	own := tags.Expire
 	for _, p := range m.policiesOf(j.tube.name) {
 		if own == tube.NoLifetime {
 			own = p.Expire
@@ -153,19 +154,22 @@ func (m *Model) setExpiry(j *modelJob, own tube.Lifetime) {
 		return
 	}
 	j.expires, j.expiresOrder = m.now+own.Duration(), m.step
-	if j.state == tube.Delayed {
+	if tags.After != "" {
+		j.expires += time.Duration(j.delay) * time.Second
+	} else if j.state == tube.Delayed {
 		j.expires = j.due + own.Duration()
 	}
 }
 
 // isOver reports whether the time of a job is over.
-func (m *Model) isOver(j *modelJob) bool { return j.expires != 0 && j.expires <= m.now }
+func (m *Model) isOver(j *modelJob) bool {
+	return j.expires != 0 && j.expires <= m.now && j.metadata.After == ""
+}
 
 // expire deletes or parks a job whose time is over.
 func (m *Model) expire(j *modelJob) {
 	j.tube.expired++
 	rules := m.rules(j)
-	j.leaveAfter()
 	if rules.OnExpire != tube.ExpirePark {
 		m.remove(j)
 		return
@@ -363,7 +367,7 @@ func (m *Model) kickOne(j *modelJob) {
 	if j.state == tube.Buried && m.isOver(j) {
 		j.expires = 0
 	}
-	j.leaveAfter()
+	m.leaveAfter(j)
 	if j.metadata.Parked != tube.NotParked {
 		j.metadata.Parked = tube.NotParked
 		j.metadata.FailuresBefore = j.counters[tube.Releases] + j.counters[tube.Timeouts]
@@ -380,7 +384,7 @@ func (m *Model) replay(op *storage.Op) {
 	case j == nil || j.state == tube.Reserved:
 		op.Answer.NotFound = true
 	case j.isDeadLetter():
-		j.leaveAfter()
+		m.leaveAfter(j)
 		j.state, j.metadata.Parked = tube.Ready, tube.NotParked
 		m.moveTo(j, j.metadata.FromTube)
 		if m.learns {

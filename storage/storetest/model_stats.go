@@ -56,6 +56,9 @@ func (m *Model) jobStats(j *modelJob) *tube.JobStats {
 	metadata := j.metadata
 	if j.expires != 0 { // at the instant 0, see expiresIn
 		metadata.Expires = tube.Instant(j.expires-m.now) | 1
+		if metadata.After != "" {
+			metadata.Expires = tube.Instant(j.expires-j.waitsSince) | 1
+		}
 	}
 	s.Metadata, s.Rules = &metadata, m.rules(j)
 	s.Leased = j.state == tube.Reserved && j.holder == tube.LeaseHolder

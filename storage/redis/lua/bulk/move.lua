@@ -56,7 +56,7 @@ local function moved_metadata(j, raw, to, new, again)
     j.metadata = f
     OPS.forget_metadata(j)
     block = leave_home(j, f, block)
-    if f.expires then OPS.add_expiry(new, f.expires) end
+    OPS.add_expiry(new, f)
     if f.key ~= '' then
       f.void = OPS.by_key(to, f.key) ~= nil
       if not f.void then OPS.give_key(to, f.key, new) end

@@ -60,11 +60,11 @@ local function waits(key, j)
 end
 
 -- check_expiring checks that a job is in expiring with its time. Others than those that wait need
--- not be: a tick removes them when their time is over.
+-- not be: a tick removes them when their time is over. The time of an after-job has not begun.
 local function check_expiring(key, j, ends)
   local at = call('ZSCORE', PREFIX .. 'expiring', key)
   work = work + 1
-  if at and tonumber(at) == ends or not at and not waits(key, j) then return end
+  if at and tonumber(at) == ends or not at and (j.after or not waits(key, j)) then return end
   note(string.format('job %s: it expires at %.0f, and in expiring that is %s', id_text(key), ends, at or 'nowhere'))
   if REPAIR then call('ZADD', PREFIX .. 'expiring', string.format('%.0f', ends), key) end
 end

@@ -56,6 +56,7 @@ function B.entered(j)
   if f.after and not j.settled then
     f.after, f.after_void = nil, true
     OPS.save_metadata(j)
+    OPS.start_expiry(j)
   end
   if j.was then
     local is = kind_of(f, j.tube, j.state)

@@ -1,10 +1,10 @@
 -- Settlements.
 
--- run lets a job run that was held, or parked because of the batch. After that it does not expire if its time is over.
+-- run lets a job run that was held, or parked because of the batch.
 local function run(j, f)
-  if j.was_buried then OPS.live_on(j) end
   f.after, f.after_void, f.parked = nil, true, NOT_PARKED
   OPS.save_metadata(j)
+  OPS.start_expiry(j)
   enter(j, 'delayed') -- without a delay it is ready
 end
 
@@ -33,7 +33,7 @@ local function settle_job(name, key, fates)
     call('ZREM', AFTER .. name, key)
     return false
   end
-  j.settled, j.was_buried = true, j.state == 'buried'
+  j.settled = true
   leave_place(j)
   fates[f.after_all].carry_out(j, f)
   save(j)

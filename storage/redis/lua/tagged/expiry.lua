@@ -1,19 +1,21 @@
 -- Jobs that expire. The metadata of such a job has when. The sorted set expiring has it too, until
 -- that time, for a tick: then ready and delayed jobs end. One that is reserved then ends when it
--- comes back, and a buried one does not expire.
+-- comes back, and a buried one does not expire. The time of an after-job begins when it waits for its batch no
+-- longer: until then its metadata has when it would expire if it had not had to wait, and it is not in expiring.
 
 local EXPIRING = PREFIX .. 'expiring'
 
 -- is_over returns whether the time of a job is over.
 local function is_over(j)
   local f = metadata_of(j)
-  return f ~= nil and f.expires ~= nil and f.expires <= NOW
+  return f ~= nil and f.expires ~= nil and f.expires <= NOW and not f.after
 end
 
--- add_expiry adds a job to those that expire, and drop_expiry removes it.
-function OPS.add_expiry(key, at)
-  call('ZADD', EXPIRING, format('%.0f', at), key)
-  note_due(at)
+-- add_expiry adds a job with this metadata to those that expire, if it is one of them; drop_expiry removes it.
+function OPS.add_expiry(key, f)
+  if not f.expires or f.after then return end
+  call('ZADD', EXPIRING, format('%.0f', f.expires), key)
+  note_due(f.expires)
 end
 
 function OPS.drop_expiry(j)
@@ -55,8 +57,16 @@ function OPS.set_expiry(j, own, policy, due)
   if ms == 0 then return false end
   local at = ms < 0 and -ms or due + ms
   write_expiry(j, at)
-  OPS.add_expiry(j.key, at)
+  OPS.add_expiry(j.key, j.metadata)
   return true
+end
+
+-- start_expiry lets the time of a job begin, which waits for no batch any more.
+function OPS.start_expiry(j)
+  local f = metadata_of(j)
+  if not f.expires then return end
+  write_expiry(j, f.expires + NOW_UP - j.created)
+  OPS.add_expiry(j.key, f)
 end
 
 -- expire_put does that for jobs that were put without tags, and are due after a delay in ms.
@@ -106,7 +116,7 @@ function OPS.expire_due(upto, limit)
   for _, key in ipairs(keys) do
     local j = load(key)
     if j then locate(j, false) end
-    if j and (j.state == 'ready' or j.state == 'delayed') then
+    if j and (j.state == 'ready' or j.state == 'delayed') and is_over(j) then
       leave_place(j)
       lapse(j)
     end

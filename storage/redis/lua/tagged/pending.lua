@@ -89,7 +89,7 @@ OPS['arrive'] = function(i)
   elseif key ~= '' then
     give_key(tube, key, job)
   end
-  if j.has_metadata and metadata_of(j).expires then OPS.add_expiry(job, j.metadata.expires) end
+  if j.has_metadata then OPS.add_expiry(job, metadata_of(j)) end
   if j.has_metadata and (j.metadata.batch or j.metadata.after) then OPS.job_batches().arrived(j, ARGV[i + 5]) end
   call('SET', mark, sub(job, #PREFIX + 1), 'EX', MARKED_FOR)
   totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true

@@ -131,8 +131,9 @@ end
 local function expire_new(key, own, policy, how, ms)
   if not own and not (policy and policy.expire) then return end
   write_new_jobs()
-  local wait = how == 'at' and ms - NOW_UP or ms
-  OPS.set_expiry(load(key), own, policy, NOW_UP + math.max(wait, 0))
+  local j, wait = load(key), how == 'at' and ms - NOW_UP or ms
+  local due = metadata_of(j).after and j.created + j.delay * 1000 or NOW_UP + math.max(wait, 0)
+  OPS.set_expiry(j, own, policy, due)
 end
 
 -- NEW_READY is the usual answer.
