@@ -5,7 +5,7 @@
 //
 // Read the files in this order:
 //
-//   - engine.go: Engine, the lock around the Machine, the clock, and Do. apply.go, manyjobs.go,
+//   - engine.go: Engine, the lock around the Machine, and Do. clock.go: the clocks. apply.go, manyjobs.go,
 //     groups.go, schedules.go and import.go carry out the operations. tick.go does what is due, and returns memory to the
 //     operating system.
 //   - task.go: a task is a batch that is carried out in parts, or that waits. The worker, a
@@ -102,7 +102,7 @@
 // survive a restart anyway.
 //
 // Package tube says what else survives. Time goes on while the process is down: a delay that is
-// over by then is over.
+// over by then is over. All instants on the disk are wall times.
 //
 // # What others can do to the directory
 //
