@@ -75,6 +75,10 @@ type Listener interface {
 	// it is returned. BatchesDue does so for DueBatches.
 	SchedulesDue()
 	BatchesDue()
+
+	// ClockSetBack reports that the clock of the store was set back by a second or more, by about so much.
+	// If a store has several parts, each reports it.
+	ClockSetBack(by time.Duration)
 }
 
 // ErrNoSpace answers an operation for which the store has no room: its memory or its disk

@@ -31,6 +31,7 @@
 //     the after-jobs.
 //   - Schedule is the record of a schedule (schedule.go), and schedules.go says which are due. When that
 //     is, and which record comes next, is decided elsewhere.
+//   - Of the times, wallclock.go says which are those of the wall clock.
 //   - Flushes, moves and listings run in parts too (flush.go, movejobs.go, list.go).
 //   - A job whose time is over is deleted or parked (expiry.go), and SetAside buries a
 //     job whose body an engine cannot read. These have no row in the table: they

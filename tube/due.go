@@ -56,6 +56,19 @@ func (d *dues[T]) queue(x T) {
 	d.reportedAt = min(d.reportedAt, s.due-1)
 }
 
+// clockSet is called when the clock has jumped ahead by that much, or back if it is negative. Claims last as
+// long as before.
+func (d *dues[T]) clockSet(by Instant) {
+	d.reportedAt += by
+	for i := range d.claims {
+		c := &d.claims[i]
+		if s := c.of.slot(); s.claimed == c.until {
+			s.claimed += by
+		}
+		c.until += by
+	}
+}
+
 // unqueue takes x out of the heap, if it is there. Its claim is void.
 func (d *dues[T]) unqueue(x T) {
 	s := x.slot()

@@ -29,6 +29,7 @@ func (m *Machine) enter(now Instant, j *Job, to State, h *holding) {
 // than Reserved.
 func (m *Machine) enqueue(j *Job, to State, rank int64) {
 	j.state, j.rank = to, rank
+	j.place &^= byWallTime
 	t, s := m.tubeOf(j), &m.slab
 	switch to {
 	case Ready:
@@ -61,6 +62,7 @@ func (m *Machine) enqueueReserved(now Instant, j *Job, h *holding) {
 func (m *Machine) reserve(j *Job, h *holding, deadline int64) {
 	j.holder = h.holder
 	j.state, j.rank = Reserved, deadline
+	j.place &^= byWallTime
 	h.jobs.add(&m.slab, j)
 	m.countReserved(j, 1)
 	m.alarms.set(&h.alarm, m.nextDue(h))
@@ -121,6 +123,7 @@ func (m *Machine) touch(now Instant, j *Job) {
 	h := m.holdingOf(j.holder)
 	h.jobs.remove(&m.slab, j)
 	j.rank = int64(now.After(j.ttr))
+	j.place &^= byWallTime
 	h.jobs.add(&m.slab, j)
 	m.alarms.set(&h.alarm, m.nextDue(h))
 	if j.holder == LeaseHolder {

@@ -3,7 +3,8 @@ package tube
 import "time"
 
 // Instant is a point in time, in nanoseconds since the Unix epoch. The rules only
-// compare instants and add to them. The engine decides which clock they come from.
+// compare instants and add to them. The engine decides which clock they come from; see
+// Machine.SetWallClock for what must follow the wall clock.
 type Instant int64
 
 // Never is later than every instant that can be reached.
@@ -115,7 +116,7 @@ type Job struct {
 	pos             uint32 // its number in the ring, or its index in the tree, of its present queue
 	self            ref
 	state           State
-	inRing          bool  // pos is a number in the ring, not an index in the tree
+	place           uint8 // where and how it is in its present queue, see inRing
 	hasMetadata     bool  // it is in Machine.metadata
 	batch           uint8 // what it has to do with batches, see isMember
 
@@ -136,7 +137,7 @@ type JobStats struct {
 	Tube            string
 	State           State
 	Pri, Delay, TTR uint32        // delay and TTR in seconds, as last set
-	Created         Instant       // when it was put, by the store's clock
+	Created         Instant       // when it was put, by the wall clock of the store
 	Age             time.Duration // since then
 	TimeLeft        time.Duration // delayed and reserved jobs: until due; may be negative
 	File            int           // number of the file that holds the record; 0 if none
@@ -174,7 +175,7 @@ func (m *Machine) jobStats(now Instant, j *Job) JobStats {
 	s := JobStats{
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr,
-		Created: j.created, Age: time.Duration(max(now-j.created, 0)), Counters: j.counters,
+		Created: m.Wall(j.created), Age: time.Duration(max(now-j.created, 0)), Counters: j.counters,
 	}
 	if m.isTagged(j) {
 		s.Metadata, s.Rules = m.allMetadata(j), m.rulesOf(j)

@@ -5,7 +5,7 @@ import "fmt"
 // Journal receives every change that must survive a restart, so that no caller has to
 // decide what to write. The Machine calls its methods in the middle of a change, on the
 // goroutine that called the Machine. They must not call the Machine and must not fail.
-// The Metadata of a Record is valid only during the call.
+// The Metadata of a Record is valid only during the call. All instants are wall times.
 type Journal interface {
 	// Put reports a new job. The journal can keep body, which does not change, if it
 	// retains buf, which may be nil.
@@ -43,7 +43,7 @@ type Journal interface {
 func (m *Machine) SetJournal(j Journal) { m.journal = j }
 
 // Record is what survives a restart of a job: everything but its reservation. A lease
-// survives too.
+// survives too. Its instants are wall times.
 type Record struct {
 	ID              uint64
 	Tube            string
@@ -63,7 +63,7 @@ func (m *Machine) record(j *Job, metadata *Metadata) Record {
 	r := Record{
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr, Size: j.size,
-		Created: j.created, Counters: j.counters,
+		Created: m.Wall(j.created), Counters: j.counters,
 	}
 	if m.isTagged(j) {
 		r.Metadata = metadata
@@ -71,10 +71,12 @@ func (m *Machine) record(j *Job, metadata *Metadata) Record {
 	}
 	switch j.state {
 	case Reserved:
-		if r.Rank = j.rank; j.holder != LeaseHolder {
+		if r.Rank = int64(m.Wall(Instant(j.rank))); j.holder != LeaseHolder {
 			r.State, r.Held, r.Rank = Ready, true, 0
 		}
-	case Delayed, Buried:
+	case Delayed:
+		r.Rank = int64(m.Wall(Instant(j.rank)))
+	case Buried:
 		r.Rank = j.rank
 	}
 	return r
@@ -103,7 +105,7 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	}
 	t := m.open(r.Tube)
 	j := m.slab.alloc()
-	j.ID, j.tube, j.created = r.ID, t.handle, r.Created
+	j.ID, j.tube, j.created = r.ID, t.handle, min(r.Created, now) // the wall clock can have been set back
 	j.pri, j.delay, j.ttr, j.size, j.counters = r.Pri, r.Delay, max(r.TTR, MinTTR), r.Size, r.Counters
 	if len(body) > 0 {
 		m.slab.keep(j, body, nil)
@@ -129,7 +131,7 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 	switch {
 	case r.State == Reserved:
-		m.restoreLease(j, r.Rank)
+		m.restoreLease(j, min(r.Rank, int64(now.After(j.ttr))))
 	case r.State == Buried:
 		m.burials = max(m.burials, r.Rank)
 		m.enqueue(j, Buried, r.Rank)
@@ -138,6 +140,7 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 		}
 	case r.State == Delayed && Instant(r.Rank) > now:
 		m.enqueue(j, Delayed, r.Rank)
+		j.place |= byWallTime
 	case r.State == Delayed || r.State == Ready:
 		j.dueSince(r.Created.After(r.Delay))
 		if r.State == Delayed {
@@ -171,8 +174,11 @@ func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
 	if m.jobs.get(r.ID) != 0 {
 		return false
 	}
-	r.Metadata, r.Held, r.Size = nil, false, uint32(len(body))
-	if r.State == Buried {
+	r.Metadata, r.Held, r.Size, r.Created = nil, false, uint32(len(body)), m.fromWall(r.Created)
+	switch r.State {
+	case Delayed:
+		r.Rank = int64(m.fromWall(Instant(r.Rank)))
+	case Buried:
 		r.Rank = m.burials + 1
 	}
 	if m.Restore(now, r, body) != nil {

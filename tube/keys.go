@@ -123,7 +123,7 @@ func (m *Machine) rearmKeys() {
 func (m *Machine) journalKey(name string, g tombstone) {
 	if m.journal != nil {
 		tube, key := splitName(name)
-		m.journal.KeyTombstone(tube, key, g.id, g.until)
+		m.journal.KeyTombstone(tube, key, g.id, m.Wall(g.until))
 	}
 }
 

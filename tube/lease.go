@@ -32,4 +32,5 @@ func (m *Machine) MoveLeased(now Instant, move Move, token uint64, id uint64, te
 // restoreLease makes j, which is in no queue, reserved by its lease until a deadline.
 func (m *Machine) restoreLease(j *Job, deadline int64) {
 	m.reserve(j, m.hold(LeaseHolder), deadline)
+	j.place |= byWallTime
 }

@@ -28,6 +28,7 @@ type Machine struct {
 	throttleOrder []*throttle          // all, in no order
 	listed        listedGroups
 	schedules     schedules
+	wallAhead     Instant // see SetWallClock
 	batches       jobBatches
 	unchecked     unchecked
 	spareLanes    []*lane
@@ -310,7 +311,7 @@ func (m *Machine) fire(now Instant, a *alarm) {
 		return
 	}
 	if a.schedules {
-		m.schedules.dues.fire(now)
+		m.schedules.dues.fire(m.Wall(now))
 		m.rearmSchedules()
 		return
 	}

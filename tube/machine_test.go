@@ -196,7 +196,7 @@ func (e *eligible) lists(t testing.TB, l *lane) (found bool) {
 // whereIs returns the state of the queue that a job is in.
 func (m *Machine) whereIs(j *Job) State {
 	holds := func(q queue) bool {
-		if j.inRing {
+		if j.place&inRing != 0 {
 			return len(q.ring.slots) > 0 && *q.ring.at(j.pos) == j.self && j.pos-q.ring.from < q.ring.to-q.ring.from
 		}
 		return int(j.pos) < len(q.tree) && q.tree[j.pos] == j.self

@@ -89,7 +89,7 @@ func (m *Machine) keyOf(j *Job) string {
 	return key
 }
 
-// allMetadata returns the metadata of j, nil if it has none.
+// allMetadata returns the metadata of j for others, nil if it has none.
 func (m *Machine) allMetadata(j *Job) *Metadata {
 	if !m.isTagged(j) {
 		return nil
@@ -99,10 +99,10 @@ func (m *Machine) allMetadata(j *Job) *Metadata {
 	return all
 }
 
-// copyMetadata copies the metadata of j.
+// copyMetadata copies the metadata of j for others: Expires is a wall time.
 func (m *Machine) copyMetadata(j *Job, to *Metadata) {
 	*to = *m.metadataOf(j)
-	to.Key, to.Group, to.Batch = m.keyOf(j), m.groupOf(j), m.batchNameOf(j)
+	to.Key, to.Group, to.Batch, to.Expires = m.keyOf(j), m.groupOf(j), m.batchNameOf(j), m.Wall(to.Expires)
 }
 
 // setMetadata sets the metadata of j, which has none yet. The key must be free. The caller makes j a member of its

@@ -37,6 +37,7 @@ func (m *Machine) MoveTo(now Instant, j *Job, to string) {
 			m.enqueue(moved, Ready, int64(j.pri))
 		case Delayed:
 			m.enqueue(moved, Delayed, j.rank)
+			moved.place |= j.place & byWallTime
 		case Buried:
 			m.burials++
 			m.enqueue(moved, Buried, m.burials)

@@ -1,14 +1,12 @@
 package tube
 
-import "time"
-
 // Notes are what is known of a job for people and for its workers. No rule depends on them. They
 // are never changed, only replaced.
 type Notes struct {
 	Meta     []Meta  // what it was put with, in that order
 	Trace    string  // the W3C trace context of its put; "": none
 	Reason   string  // why its last failure happened, or why it was buried, as far as that was said; "": not said
-	FailedAt Instant // when that was said, in whole milliseconds; 0 without a Reason
+	FailedAt Instant // when that was said, a wall time in whole milliseconds; 0 without a Reason
 }
 
 // Meta is a name with its value that a put adds to a job.
@@ -45,7 +43,7 @@ func (m *Machine) TraceOf(j *Job) string { return m.metadataOf(j).AllNotes().Tra
 func (m *Machine) noteReason(now Instant, j *Job, reason string) {
 	f := m.changeMetadata(j)
 	n := *f.AllNotes()
-	n.Reason, n.FailedAt = reason, now-now%Instant(time.Millisecond)
+	n.Reason, n.FailedAt = reason, inMilliseconds(m.Wall(now))
 	f.Notes = &n
 }
 

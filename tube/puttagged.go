@@ -55,11 +55,11 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	if name != "" {
 		m.freeKey(name)
 	}
-	wait := tags.wait(now, p.Delay)
+	wait := tags.wait(m.Wall(now), p.Delay)
 	if tags.After != "" {
 		wait = time.Duration(wholeSeconds(wait)) * time.Second // its delay is kept so until the batch ends
 	}
-	expires := tags.ExpiresAt
+	expires := m.fromWall(tags.ExpiresAt)
 	if expires == 0 {
 		expires = expiresAt(now, policy, tags.Expire, wait)
 	}
@@ -68,6 +68,9 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 		m.holdAfter(j, wait)
 	} else {
 		m.enterIn(now, j, wait)
+		if tags.HasAt {
+			j.place |= byWallTime
+		}
 	}
 	m.joinByPut(now, j, tags)
 	m.journalPut(j, p)
@@ -147,8 +150,8 @@ func (m *Machine) admits(p *Policy, tube string, size int, old *Job) bool {
 	return p.Admits(jobs, bytes, uint64(size))
 }
 
-// wait returns how long after now a job is due that was put with these tags and a delay in
-// seconds. It ends at Latest or earlier.
+// wait returns how long after now, a wall time, a job is due that was put with these tags and a delay
+// in seconds. It ends at Latest or earlier.
 func (t *Tags) wait(now Instant, delay uint32) time.Duration {
 	switch {
 	case t.HasAt:

@@ -12,6 +12,12 @@ type queue struct {
 	tree tree
 }
 
+// The bits of Job.place.
+const (
+	inRing     uint8 = 1 << iota // Job.pos is a number in the ring, not an index in the tree
+	byWallTime                   // its rank is a wall time, see followWallClock
+)
+
 // before orders the jobs of a queue.
 func before(a, b *Job) bool {
 	if a.rank != b.rank {
@@ -39,20 +45,33 @@ func (q *queue) head(s *slab) *Job {
 
 // add adds j. Its rank must not change while it is in the queue.
 func (q *queue) add(s *slab, j *Job) {
-	j.inRing = q.ring.len() == 0 || before(q.ring.tail(s), j)
-	if j.inRing {
+	if q.ring.len() == 0 || before(q.ring.tail(s), j) {
+		j.place |= inRing
 		q.ring.add(s, j)
 	} else {
+		j.place &^= inRing
 		q.tree.add(s, j)
 	}
 }
 
 // remove removes j, which must be in the queue.
 func (q *queue) remove(s *slab, j *Job) {
-	if j.inRing {
+	if j.place&inRing != 0 {
 		q.ring.remove(s, j)
 	} else {
 		q.tree.remove(s, j)
+	}
+}
+
+// each calls do for each job, in no particular order. do must not change the order.
+func (q *queue) each(s *slab, do func(*Job)) {
+	for at := q.ring.from; at != q.ring.to; at++ {
+		if self := *q.ring.at(at); self != 0 {
+			do(s.at(self))
+		}
+	}
+	for _, self := range q.tree {
+		do(s.at(self))
 	}
 }
 

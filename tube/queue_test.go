@@ -66,8 +66,8 @@ func checkTree(t *testing.T, s *slab, q tree) {
 	t.Helper()
 	for i := range q {
 		j := s.at(q[i])
-		if j.inRing || int(j.pos) != i {
-			t.Fatalf("job %d at %d of the tree has position %d, in the ring %v", j.ID, i, j.pos, j.inRing)
+		if j.place&inRing != 0 || int(j.pos) != i {
+			t.Fatalf("job %d at %d of the tree has position %d, in the ring %v", j.ID, i, j.pos, j.place&inRing != 0)
 		}
 		if parent := (i - 1) / 4; i > 0 && before(j, s.at(q[parent])) {
 			t.Fatalf("job %d at %d comes before its parent", j.ID, i)
@@ -84,8 +84,8 @@ func checkRing(t *testing.T, s *slab, r *ring) {
 			continue
 		}
 		j := s.at(*r.at(number))
-		if !j.inRing || j.pos != number {
-			t.Fatalf("job %d at %d of the ring has position %d, in the ring %v", j.ID, number, j.pos, j.inRing)
+		if j.place&inRing == 0 || j.pos != number {
+			t.Fatalf("job %d at %d of the ring has position %d, in the ring %v", j.ID, number, j.pos, j.place&inRing != 0)
 		}
 		if last != nil && !before(last, j) {
 			t.Fatalf("job %d is before job %d", last.ID, j.ID)

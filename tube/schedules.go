@@ -1,8 +1,7 @@
 package tube
 
-import "time"
-
-// schedules are the records of a Machine. Nobody changes a record: it is replaced.
+// schedules are the records of a Machine. Nobody changes a record: it is replaced. Records have wall times, and
+// so have dues.
 type schedules struct {
 	list sorted[string, *scheduled]
 	dues dues[*scheduled]
@@ -47,7 +46,7 @@ func (m *Machine) PutScheduled(now Instant, p NewJob, tags *Tags, s *Schedule) (
 	}
 	a = m.PutTagged(now, p, tags)
 	results := old.results()
-	results.Count(now-now%Instant(time.Millisecond), tags.Occurrence.Nominal, a)
+	results.Count(inMilliseconds(m.Wall(now)), tags.Occurrence.Nominal, a)
 	m.writeSchedule(old, s, results) // after the put: the journal can split the changes before a put, and these two must stay together
 	return a, true
 }
@@ -123,7 +122,7 @@ func (m *Machine) DeleteSchedule(name string) bool {
 // DueSchedules returns up to count records that are due, at most MaxListed, the earliest first, and
 // claims them: for ClaimTime they are not returned again. They must not be changed.
 func (m *Machine) DueSchedules(now Instant, count int) (due []*Schedule) {
-	for _, s := range m.schedules.dues.claim(now, count) {
+	for _, s := range m.schedules.dues.claim(m.Wall(now), count) {
 		due = append(due, s.record)
 	}
 	m.rearmSchedules()
@@ -131,7 +130,9 @@ func (m *Machine) DueSchedules(now Instant, count int) (due []*Schedule) {
 }
 
 // rearmSchedules sets the alarm of the schedules.
-func (m *Machine) rearmSchedules() { m.alarms.set(&m.schedules.dues.alarm, m.schedules.dues.next()) }
+func (m *Machine) rearmSchedules() {
+	m.alarms.set(&m.schedules.dues.alarm, m.fromWall(m.schedules.dues.next()))
+}
 
 // TakeSchedulesDue returns whether a Tick has found that a schedule is due, since the last call.
 func (m *Machine) TakeSchedulesDue() bool { return m.schedules.dues.take() }

@@ -21,7 +21,7 @@ func (m *Machine) journalBatches() {
 	for i, b := range m.batches.dirty {
 		m.batches.dirty[i] = nil
 		if b.dirty && m.journal != nil {
-			m.journal.BatchSet(b.record.Name, &b.record)
+			m.journal.BatchSet(b.record.Name, m.copyBatch(b))
 		}
 		b.dirty = false
 	}
@@ -59,14 +59,16 @@ func (m *Machine) TakeBatchesDue() bool { return m.batches.dues.take() }
 // claims them: for ClaimTime they are not returned again, unless they become due anew.
 func (m *Machine) DueBatches(now Instant, count int) (due []*JobBatch) {
 	for _, b := range m.batches.dues.claim(now, count) {
-		due = append(due, b.copy())
+		due = append(due, m.copyBatch(b))
 	}
 	m.rearmBatches()
 	return due
 }
 
-func (b *batched) copy() *JobBatch {
+// copyBatch returns the record of b for others: its instants are wall times.
+func (m *Machine) copyBatch(b *batched) *JobBatch {
 	r := b.record
+	r.Created, r.Since, r.Due = m.Wall(r.Created), m.Wall(r.Since), m.Wall(r.Due)
 	return &r
 }
 
@@ -92,7 +94,7 @@ func (m *Machine) Batch(now Instant, name string) *JobBatch {
 	if b == nil {
 		return nil
 	}
-	r := b.copy()
+	r := m.copyBatch(b)
 	var cursor uint64
 	for len(r.After) < MaxAfter {
 		var first uint64
@@ -130,7 +132,7 @@ func (m *Machine) ListBatches(cursor string, count int) (page []*JobBatch, next 
 			}
 			return page, next
 		}
-		page = append(page, b.copy())
+		page = append(page, m.copyBatch(b))
 	}
 	return page, ""
 }
@@ -168,7 +170,7 @@ func (m *Machine) SettleBatch(now Instant, name string, s *Settlement, limit int
 	if more = j != nil; more || r.Overtakes(s) {
 		m.setBatchDue(b, min(r.Due, now))
 	} else {
-		m.setBatchDue(b, s.Due)
+		m.setBatchDue(b, m.fromWall(s.Due))
 	}
 	return changed, more, true
 }

@@ -253,7 +253,7 @@ type GroupRecord struct {
 func (m *Machine) journalThrottle(th *throttle) {
 	th.journaled = th.forgetAt
 	if m.journal != nil {
-		m.journal.GroupSet(th.tube, th.group, GroupRecord{th.config, th.forgetAt, th.pauseSeconds, th.pauseUntil})
+		m.journal.GroupSet(th.tube, th.group, GroupRecord{th.config, m.Wall(th.forgetAt), th.pauseSeconds, m.Wall(th.pauseUntil)})
 	}
 }
 

@@ -105,7 +105,7 @@ func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 	m.updateTakeable(t)
 	m.rearm(t)
 	if m.journal != nil {
-		m.journal.Paused(name, seconds, t.pauseUntil)
+		m.journal.Paused(name, seconds, m.Wall(t.pauseUntil))
 	}
 	return true
 }

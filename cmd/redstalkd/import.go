@@ -201,3 +201,5 @@ func (nopListener) Waiting(string) int { return 0 }
 func (nopListener) SchedulesDue()      {}
 func (nopListener) BatchesDue()        {}
 func (nopListener) Due(time.Duration)  {}
+
+func (nopListener) ClockSetBack(time.Duration) {}

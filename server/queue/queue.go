@@ -67,6 +67,7 @@ type Queue struct {
 	draining atomic.Bool
 
 	schedulesDue chan struct{} // has room for one
+	clockSetBack chan time.Duration
 	batchesDue   chan struct{} // has room for one
 	closing      chan struct{} // closed by Close
 }
@@ -84,7 +85,7 @@ func New(store storage.Store, config Config) *Queue {
 	}
 	q := &Queue{
 		config: config, store: store, through: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
-		bodies: body.NewPool(), schedulesDue: make(chan struct{}, 1), batchesDue: make(chan struct{}, 1),
+		bodies: body.NewPool(), schedulesDue: make(chan struct{}, 1), clockSetBack: make(chan time.Duration, 4), batchesDue: make(chan struct{}, 1),
 	}
 	if config.Through != nil {
 		q.through = config.Through(store)
@@ -126,6 +127,13 @@ func (l listener) SchedulesDue() {
 	}
 }
 
+func (l listener) ClockSetBack(by time.Duration) {
+	select {
+	case l.q.clockSetBack <- by:
+	default: // others are waiting already
+	}
+}
+
 func (l listener) BatchesDue() {
 	select {
 	case l.q.batchesDue <- struct{}{}:
@@ -135,6 +143,9 @@ func (l listener) BatchesDue() {
 
 // BatchesDue receives when the store has batches that are due, see storage.Listener.
 func (q *Queue) BatchesDue() <-chan struct{} { return q.batchesDue }
+
+// ClockSetBack receives by how much the clock of the store was set back, see storage.Listener.
+func (q *Queue) ClockSetBack() <-chan time.Duration { return q.clockSetBack }
 
 // SchedulesDue receives when the store has schedules that are due, see storage.Listener.
 func (q *Queue) SchedulesDue() <-chan struct{} { return q.schedulesDue }

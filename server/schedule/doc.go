@@ -6,6 +6,7 @@
 //   - times.go: the times of a schedule.
 //   - examine.go: what is done when a schedule is due.
 //   - runner.go: Service.Run, which does it.
+//   - setback.go: what is done when the clock of the store is set back.
 //   - service.go: the calls that set, change and list schedules.
 //
 // # No leader

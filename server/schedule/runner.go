@@ -27,12 +27,26 @@ type Counts struct {
 	Lag *telemetry.Histogram
 }
 
-// Run puts the jobs of schedules that are due, until ctx ends. While the queue is draining it waits.
+// Run puts the jobs of schedules that are due, until ctx ends. While the queue is draining it waits. It lets
+// schedules go on if the clock of the store is set back, also if that was before.
 func (s *Service) Run(ctx context.Context) {
+	var back time.Duration // 0: only the records can tell
+	check := time.NewTimer(0)
+	defer check.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case by := <-s.queue.ClockSetBack():
+			back = max(back, by)
+			check.Reset(setBackAfter)
+		case <-check.C:
+			if err := s.clockSetBack(ctx, back); err != nil {
+				s.failed("schedules could not be examined for a clock that was set back", err)
+				check.Reset(tube.ClaimTime)
+			} else {
+				back = 0
+			}
 		case <-s.queue.SchedulesDue():
 		}
 		for ctx.Err() == nil && !s.queue.Draining() && s.putDue(ctx) {

@@ -27,9 +27,10 @@ const MaxName = 100
 type Service struct {
 	Counts Counts
 
-	queue     *queue.Queue
-	log       *slog.Logger
-	logFailed telemetry.Throttle
+	queue      *queue.Queue
+	log        *slog.Logger
+	logFailed  telemetry.Throttle
+	logSetBack telemetry.Throttle
 }
 
 // New returns a Service for the schedules of a queue's store. log may be nil: then nothing is logged.
@@ -143,7 +144,8 @@ func replace(old, set *tube.Schedule, now tube.Instant) (*tube.Schedule, error) 
 	if old != nil && old.Timing == set.Timing {
 		record.Begin, record.Last, record.Next, record.Due = old.Begin, old.Last, old.Next, old.Due
 		record.Paused, record.Missed, record.Stopped = old.Paused, old.Missed, old.Stopped
-		return &record, nil
+		_, err := goOnIfAhead(&record, now)
+		return &record, err
 	}
 	all, err := timesOf(&set.Timing, now)
 	if err != nil {
@@ -283,6 +285,9 @@ func (s *Service) Resume(ctx context.Context, name string, may May) error {
 	_, err := s.change(ctx, name, may, func(record *tube.Schedule, now tube.Instant) (bool, tube.Instant, error) {
 		if !record.Paused {
 			return false, 0, nil
+		}
+		if _, err := goOnIfAhead(record, now); err != nil {
+			return false, 0, err
 		}
 		all, err := timesOf(&record.Timing, record.Begin)
 		if err != nil {

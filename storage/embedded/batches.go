@@ -12,7 +12,7 @@ func (e *Engine) applyBatch(now tube.Instant, op *storage.Op) {
 		e.machine.SealBatch(now, op.Args.Name)
 		return
 	}
-	r := &storage.Result{Parts: 1, Now: now}
+	r := &storage.Result{Parts: 1, Now: e.machine.Wall(now)}
 	b := e.machine.Batch(now, op.Args.Name)
 	if a.NotFound, a.Result = b == nil, r; b == nil {
 		return
@@ -46,7 +46,7 @@ func (e *Engine) listBatches(now tube.Instant, op *storage.Op) (done bool) {
 	}
 	page, next := e.machine.ListBatches(cursorOf(op), int(op.MaxJobs))
 	e.spend(e.budget)
-	op.Answer.Result = &storage.Result{Batches: page, Cursor: next, Parts: 1, Now: now}
+	op.Answer.Result = &storage.Result{Batches: page, Cursor: next, Parts: 1, Now: e.machine.Wall(now)}
 	return true
 }
 
@@ -78,7 +78,7 @@ func (e *Engine) dueBatches(now tube.Instant, op *storage.Op, p *progress) (done
 	e.spend(max(len(due)-1, 0))
 	p.done += len(due)
 	r := op.Answer.Result
-	r.Batches, r.Now = append(r.Batches, due...), now
+	r.Batches, r.Now = append(r.Batches, due...), e.machine.Wall(now)
 	return p.done == p.limit || len(due) < part
 }
 

@@ -5,9 +5,9 @@
 //
 // Read the files in this order:
 //
-//   - options.go: what can be chosen. engine.go: Engine, the lock around the Machine, the clock, and Do.
-//     apply.go, manyjobs.go, groups.go, schedules.go, batches.go (job batches), holders.go and import.go carry
-//     out the operations. tick.go does what is due, and returns memory to the
+//   - options.go: what can be chosen. engine.go: Engine, the lock around the Machine, and Do. clock.go: the
+//     clocks. apply.go, manyjobs.go, groups.go, schedules.go, batches.go (job batches), holders.go and import.go
+//     carry out the operations. tick.go does what is due, and returns memory to the
 //     operating system.
 //   - task.go: a task is a batch that is carried out in parts, or that waits. The worker, a
 //     goroutine that exists while there are tasks, does a part of each in turn. longwork.go
@@ -103,7 +103,7 @@
 // survive a restart anyway.
 //
 // Package tube says what else survives. Time goes on while the process is down: a delay that is
-// over by then is over.
+// over by then is over. All instants on the disk are wall times.
 //
 // # What others can do to the directory
 //

@@ -30,6 +30,7 @@ type Engine struct {
 	imports map[string]tables.ImportMark // by source
 	closed  bool
 	trimmer trimmer
+	setBack time.Duration // by how much the wall clock was set back, which the listener does not know yet
 
 	// The current hold of the lock:
 	budget        int          // work that may still be begun, see partWork
@@ -74,14 +75,10 @@ func (nopListener) SchedulesDue()      {}
 func (nopListener) BatchesDue()        {}
 func (nopListener) Due(time.Duration)  {}
 
+func (nopListener) ClockSetBack(time.Duration) {}
+
 // Listen implements storage.Store.
 func (e *Engine) Listen(l storage.Listener) { e.listener = l }
-
-// now returns the time. It reads the wall clock only once, at the start, and then adds the time
-// of the monotonic clock: so a step of the wall clock moves no deadline.
-func (e *Engine) now() tube.Instant {
-	return tube.Instant(e.start.UnixNano() + int64(e.clock().Sub(e.start)))
-}
 
 // Do implements storage.Store.
 func (e *Engine) Do(batches ...*storage.Batch) { e.DoPolling(nil, batches...) }
@@ -118,6 +115,7 @@ func (e *Engine) DoPolling(poll func(read bool) int, batches ...*storage.Batch) 
 type hold struct {
 	now     tube.Instant
 	due     tube.Instant // when the next thing was due before
+	setBack time.Duration
 	next    tube.Instant // when the next thing is due now
 	wakeUps []string     // tubes in which a job became ready
 	done    []*storage.Batch
@@ -129,14 +127,16 @@ type hold struct {
 // beginHold is called at the beginning of a hold of the lock.
 func (e *Engine) beginHold() hold {
 	e.budget, e.fullBudget, e.namesLookedUp = partWork, partWork, false
-	return hold{now: e.now(), due: e.machine.Next()}
+	h := hold{due: e.machine.Next()}
+	h.now = e.followWallClock()
+	return h
 }
 
 // endHold is called at the end of a hold of the lock, after the batches were carried out.
 func (e *Engine) endHold(h *hold, batches []*storage.Batch) {
 	e.machine.ForgetWatched()
 	h.next = e.machine.Next()
-	h.wakeUps = e.wakeUps()
+	h.wakeUps, h.setBack = e.wakeUps(), e.takeSetBack()
 	e.startSender()
 	batches, changed := e.makeTasks(batches)
 	if e.journal == nil || e.closed && e.pending == 0 {
@@ -151,6 +151,7 @@ func (e *Engine) endHold(h *hold, batches []*storage.Batch) {
 // not wait. The lock is not held.
 func (e *Engine) afterHold(h *hold) {
 	e.sendWakeUps(h.wakeUps)
+	e.sendSetBack(h.setBack)
 	if h.next < h.due {
 		e.listener.Due(untilDue(h.next, h.now))
 	}

@@ -172,15 +172,21 @@ func (l *loader) loadSchedules() error {
 func (l *loader) loadBatches() error {
 	err := l.tables.Batches(func(r *tube.JobBatch) {
 		if _, later := l.fromLog.Batches[r.Name]; !later {
-			l.machine.RestoreBatch(*r)
+			l.restoreBatch(*r)
 		}
 	})
 	for name, r := range l.fromLog.Batches {
 		if l.window.Batches[name] = r; r != nil {
-			l.machine.RestoreBatch(*r)
+			l.restoreBatch(*r)
 		}
 	}
 	return err
+}
+
+// restoreBatch gives the record of a batch to the machine. The wall clock can have been set back: then it began now.
+func (l *loader) restoreBatch(r tube.JobBatch) {
+	r.Created, r.Since = min(r.Created, l.now), min(r.Since, l.now)
+	l.machine.RestoreBatch(r)
 }
 
 // loadTombstones brings back the tombstones: each from the log or, if it is not there, from the

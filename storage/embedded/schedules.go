@@ -20,7 +20,7 @@ func (e *Engine) applySchedule(now tube.Instant, op *storage.Op) {
 	case storage.GetSchedule:
 		s := m.Schedule(op.Args.Name)
 		if a.NotFound = s == nil; s != nil {
-			a.Result = &storage.Result{Schedules: []*tube.Schedule{s}, Now: now}
+			a.Result = &storage.Result{Schedules: []*tube.Schedule{s}, Now: e.machine.Wall(now)}
 		}
 	}
 }
@@ -44,7 +44,7 @@ func (e *Engine) listSchedules(now tube.Instant, op *storage.Op) (done bool) {
 	}
 	page, next := e.machine.ListSchedules(cursorOf(op), int(op.MaxJobs))
 	e.spend(e.budget)
-	op.Answer.Result = &storage.Result{Schedules: page, Cursor: next, Now: now}
+	op.Answer.Result = &storage.Result{Schedules: page, Cursor: next, Now: e.machine.Wall(now)}
 	return true
 }
 
@@ -59,7 +59,7 @@ func (e *Engine) dueSchedules(now tube.Instant, op *storage.Op, p *progress) (do
 	e.spend(max(len(due)-1, 0))
 	p.done += len(due)
 	r := op.Answer.Result
-	r.Schedules, r.Now = append(r.Schedules, due...), now
+	r.Schedules, r.Now = append(r.Schedules, due...), e.machine.Wall(now)
 	return p.done == p.limit || len(due) < part
 }
 

@@ -77,15 +77,17 @@ func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, er
 		e.mu.Unlock()
 		return 0, 0, false, storage.ErrClosed
 	}
-	now = e.now()
+	now = e.followWallClock()
 	next = e.machine.Tick(now, e.tickSize.size)
 	if e.journal != nil {
 		changed = e.journal.handOverIfFull()
 	}
+	setBack := e.takeSetBack()
 	wakeUps, schedulesDue, batchesDue := e.wakeUps(), e.machine.TakeSchedulesDue(), e.machine.TakeBatchesDue()
 	e.tickSize.adjust(e.now().Until(now))
 	e.mu.Unlock()
 	e.sendWakeUps(wakeUps)
+	e.sendSetBack(setBack)
 	if schedulesDue {
 		e.listener.SchedulesDue()
 	}

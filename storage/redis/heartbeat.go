@@ -102,8 +102,18 @@ func (k *clock) redis() int64 {
 	return k.said + k.now().Sub(k.at).Milliseconds()
 }
 
-// setRedisTime records the time that Redis has just reported, in ms.
-func (k *clock) setRedisTime(redis int64) { k.said, k.at = redis, time.Now() }
+// setRedisTime records the time that Redis has just reported, in ms, to a call that was sent then, by the local
+// clock. It returns by how much the clock of Redis was set back since the report before, at least.
+func (k *clock) setRedisTime(redis int64, sent time.Time) (setBack time.Duration) {
+	if !k.at.IsZero() {
+		setBack = time.Duration(k.said-redis)*time.Millisecond + sent.Sub(k.at)
+	}
+	k.said, k.at = redis, time.Now()
+	return setBack
+}
+
+// leastSetBack is from which step back the listener is told.
+const leastSetBack = time.Second
 
 // background schedules the background work of a partition: heartbeats, and what is due. Times are
 // by the local clock, which is moved like that of Redis in tests.

@@ -153,6 +153,8 @@ func (nopListener) BatchesDue()        {}
 
 func (nopListener) Due(time.Duration) {}
 
+func (nopListener) ClockSetBack(time.Duration) {}
+
 // submitOrFail submits units. If the partition has ended they end with ErrClosed.
 func (p *partition) submitOrFail(poll func(read bool) int, units ...*unit) {
 	if !p.submitPolling(poll, units...) {

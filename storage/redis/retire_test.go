@@ -141,3 +141,5 @@ func (chanWaiter) Waiting(string) int { return 0 }
 func (chanWaiter) SchedulesDue()      {}
 func (chanWaiter) BatchesDue()        {}
 func (chanWaiter) Due(time.Duration)  {}
+
+func (chanWaiter) ClockSetBack(time.Duration) {}

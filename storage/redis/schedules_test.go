@@ -440,3 +440,34 @@ func TestSchedulesAfterKill(t *testing.T) {
 		t.Errorf("the job is %+v", job)
 	}
 }
+
+// setBackListener notes by how much the clock was set back.
+type setBackListener struct {
+	nopListener
+	by atomic.Int64
+}
+
+func (l *setBackListener) ClockSetBack(by time.Duration) { l.by.Add(int64(by)) }
+
+// TestClockSetBack: a heartbeat notices that the clock of Redis was set back, by how much, and once. Time that passes
+// between calls, or a clock that is set ahead, is no such step.
+func TestClockSetBack(t *testing.T) {
+	var step, skew atomic.Int64
+	s := openWith(t, Options{
+		URL: redistest.Start(t).URL(), Timeout: patient, redisStep: func() time.Duration { return time.Duration(step.Load()) },
+		skew: func() time.Duration { return time.Duration(skew.Load()) },
+	})
+	var heard setBackListener
+	s.Listen(&heard)
+	for _, c := range []struct{ by, passes, want time.Duration }{
+		{0, time.Hour, 0}, {time.Hour, 0, 0}, {-48 * time.Hour, time.Minute, 48 * time.Hour}, {0, time.Minute, 0}, {49 * time.Hour, 0, 0},
+	} {
+		skew.Add(int64(c.passes))
+		step.Add(int64(c.by))
+		do(s, put("x"))
+		do(s, put("x"))
+		if got := time.Duration(heard.by.Swap(0)).Round(time.Minute); got != c.want {
+			t.Errorf("after a step of %v it is set back by %v", c.by, got)
+		}
+	}
+}

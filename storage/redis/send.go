@@ -144,7 +144,9 @@ func (p *partition) receiveReply(c *call) (*reply, error) {
 	}
 	r, err := parseReply(answer, p.prefix, p.of, c.sent)
 	if err == nil && r.clock != 0 {
-		p.clock.setRedisTime(r.clock)
+		if by := p.clock.setRedisTime(r.clock, c.begun); by >= leastSetBack {
+			p.listener.ClockSetBack(by)
+		}
 	}
 	return r, err
 }

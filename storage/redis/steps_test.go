@@ -127,6 +127,8 @@ func (*chanListener) Due(time.Duration)  {}
 func (*chanListener) SchedulesDue()      {}
 func (*chanListener) BatchesDue()        {}
 
+func (*chanListener) ClockSetBack(time.Duration) {}
+
 // TestManyTubesInSteps: takes from very many tubes, and lists of them, are done in short calls,
 // and find the best job.
 func TestManyTubesInSteps(t *testing.T) {

@@ -72,6 +72,8 @@ func (e *listener) WakeUp(tube string) bool {
 
 func (e *listener) Waiting(string) int { return 0 }
 
+func (e *listener) ClockSetBack(time.Duration) {}
+
 func (e *listener) SchedulesDue() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

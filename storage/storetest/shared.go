@@ -66,6 +66,12 @@ func (s *SharedStore) BatchesDue() {
 	}
 }
 
+func (s *SharedStore) ClockSetBack(by time.Duration) {
+	for _, l := range s.all() {
+		l.ClockSetBack(by)
+	}
+}
+
 func (s *SharedStore) SchedulesDue() {
 	for _, l := range s.all() {
 		l.SchedulesDue()

@@ -1,0 +1,167 @@
+package embedded
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// setClock is a clock that moves only by advance, and whose wall clock can be set.
+type setClock struct {
+	*fakeClock
+	ahead atomic.Int64 // of the wall clock, in whole seconds
+}
+
+// now returns what time.Now does after the wall clock was set: the monotonic reading goes on. In a
+// time.Time with a monotonic reading, the upper bits of the first word are the seconds of the wall clock.
+func (c *setClock) now() time.Time {
+	t := c.fakeClock.now()
+	*(*uint64)(unsafe.Pointer(&t)) += uint64(c.ahead.Load()) << 30
+	return t
+}
+
+func (c *setClock) wall() tube.Instant { return tube.Instant(c.now().UnixNano()) }
+
+// setBacks is a listener that notes how far the clock was set back.
+type setBacks struct {
+	nopListener
+	by time.Duration
+}
+
+func (l *setBacks) ClockSetBack(by time.Duration) { l.by += by }
+
+// clocked is an engine whose wall clock is set.
+type clocked struct {
+	*testing.T
+	*setClock
+	*Engine
+	heard setBacks
+}
+
+func newClocked(t *testing.T, open func(clock func() time.Time) *Engine) *clocked {
+	c := &clocked{T: t, setClock: &setClock{fakeClock: newFakeClock()}}
+	c.reopen(open)
+	return c
+}
+
+func (c *clocked) reopen(open func(clock func() time.Time) *Engine) {
+	c.Engine = open(c.setClock.now)
+	c.Listen(&c.heard)
+}
+
+// put puts a job with tags into a tube of that name.
+func (c *clocked) put(name string, tags tube.Tags) uint64 {
+	c.Helper()
+	return do(c, c, storage.Op{Kind: storage.Put, Tube: name, TTR: 3600, Args: &storage.Args{Tags: &tags}})[0].Answer.ID
+}
+
+// left checks in how many seconds a job is due.
+func (c *clocked) left(id uint64, want time.Duration) {
+	c.Helper()
+	j := do(c, c, storage.Op{Kind: storage.JobStats, ID: id})[0].Answer.Job
+	if got := j.TimeLeft.Round(time.Millisecond); got != want {
+		c.Errorf("job %d has %v left, want %v", id, got, want)
+	}
+	if off := c.wall() - j.Created - tube.Instant(j.Age); off.Until(0).Abs() > time.Millisecond {
+		c.Errorf("job %d: created and age are %v off the wall clock", id, time.Duration(off))
+	}
+}
+
+// due checks whether a schedule is due.
+func (c *clocked) due(want bool) {
+	c.Helper()
+	r := do(c, c, storage.Op{Kind: storage.DueSchedules, MaxJobs: 1})[0].Answer.Result
+	if off := r.Now - c.wall(); off > 0 || off < -tube.Instant(time.Millisecond) || len(r.Schedules) == 1 != want {
+		c.Errorf("%d schedules are due, by a clock that is %v off", len(r.Schedules), time.Duration(off))
+	}
+}
+
+// schedule sets the record of a schedule that is due in that time.
+func (c *clocked) schedule(version uint64, in time.Duration) {
+	c.Helper()
+	do(c, c, storage.Op{Kind: storage.SetSchedule, Tube: "t", Args: &storage.Args{Schedule: &tube.Schedule{Name: "s", Version: version, Tube: "t", Due: c.wall().Plus(in)}}})
+}
+
+// TestWallClockSet: schedules and jobs with a time of the wall clock follow it when it is set, or the machine has slept; TTRs,
+// leases and delays do not.
+func TestWallClockSet(t *testing.T) {
+	c := newClocked(t, newEngine)
+	c.schedule(1, 90*time.Minute)
+	at := c.wall().Plus(2 * time.Hour)
+	early, late := c.put("t", tube.Tags{HasAt: true, At: at, Expire: tube.LifetimeOf(time.Minute)}), c.put("t", tube.Tags{HasDelay: true, Delay: 90 * time.Minute})
+	leased := c.put("leased", tube.Tags{})
+	do(t, c, storage.Op{Kind: storage.Take, Tubes: []string{"leased"}, Holder: tube.LeaseHolder})
+
+	for _, step := range []time.Duration{time.Hour, -27 * time.Hour, 26 * time.Hour, 50 * time.Hour, -24 * time.Hour} {
+		c.setClock.ahead.Add(int64(step / time.Second))
+		if _, err := c.Tick(); err != nil {
+			t.Fatal(err)
+		}
+		if want := max(-step, 0); c.heard.by != want {
+			t.Errorf("after a step of %v it was set back by %v", step, c.heard.by)
+		}
+		c.heard.by = 0
+		if step == 50*time.Hour { // early was due, and is gone
+			early = 0
+			c.due(true)
+		}
+		if early != 0 {
+			c.left(early, at.Until(c.wall()).Round(time.Millisecond))
+		}
+		c.left(late, 90*time.Minute)
+		c.left(leased, time.Hour)
+	}
+}
+
+// TestWallClockSetSchedules: a schedule is due by the wall clock, and a claim of it ends in time when that is set back.
+func TestWallClockSetSchedules(t *testing.T) {
+	c := newClocked(t, newEngine)
+	c.schedule(1, time.Hour)
+	c.setClock.ahead.Store(3599)
+	c.due(false)
+	c.setClock.ahead.Store(3600)
+	c.due(true)
+	c.setClock.ahead.Store(-9000)
+	c.due(false)
+	c.setClock.ahead.Store(-9000)
+	c.schedule(2, 2*time.Second)
+	c.advance(2 * time.Second)
+	c.due(true)
+	c.setClock.ahead.Store(-20000)
+	c.schedule(3, -time.Second)
+	c.due(true)
+	c.advance(tube.ClaimTime)
+	c.due(true)
+}
+
+// TestWallClockRestart: what is stored are wall times, as they are when that is written; what was delayed at a
+// start follows the wall clock.
+func TestWallClockRestart(t *testing.T) {
+	d := newDisk()
+	open := func(clock func() time.Time) *Engine {
+		o := d.options(t)
+		o.clock = clock
+		return mustOpen(t, o)
+	}
+	c := newClocked(t, open)
+	at := c.wall().Plus(30 * 24 * time.Hour)
+	first := c.put("t", tube.Tags{HasAt: true, At: at})
+	c.setClock.ahead.Store(int64(24 * time.Hour / time.Second))
+	second := c.put("t", tube.Tags{HasDelay: true, Delay: time.Hour})
+	c.Close()
+	c.reopen(open)
+	c.left(first, 29*24*time.Hour)
+	c.left(second, time.Hour)
+	c.Close()
+
+	c.setClock.ahead.Store(-int64(365 * 24 * time.Hour / time.Second)) // as on a machine without a battery
+	c.reopen(open)
+	c.setClock.ahead.Store(int64(24 * time.Hour / time.Second))
+	c.left(first, 29*24*time.Hour)
+	c.left(second, time.Hour)
+	c.Close()
+}

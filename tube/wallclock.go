@@ -1,0 +1,82 @@
+package tube
+
+import "slices"
+
+// The instants that a Machine is given come from a clock that never jumps, so that no TTR, delay or rate
+// depends on whether somebody sets the wall clock, or on how long the computer sleeps. Three kinds of times
+// are wall times, and follow it: those of schedules, those of puts with Tags.At, and those of delayed jobs and
+// leases that were restored, since no other clock goes on over a restart. All instants that leave a Machine,
+// for its journal or for people, are wall times too.
+
+// SetWallClock says how far the wall clock is ahead of the instants that the Machine is given, in whole
+// milliseconds; negative if it is behind. That is 0 in the beginning. If it changes, all jobs that are
+// delayed or leased are examined.
+func (m *Machine) SetWallClock(ahead Instant) {
+	by := ahead - m.wallAhead
+	if by == 0 {
+		return
+	}
+	m.wallAhead = ahead
+	m.schedules.dues.clockSet(by)
+	m.rearmSchedules()
+	for _, t := range m.order {
+		if m.followWallClock(&t.delayed, by) {
+			m.rearm(t)
+		}
+	}
+	if h := m.holdings[LeaseHolder]; h != nil && m.followWallClock(&h.jobs, by) {
+		m.alarms.set(&h.alarm, m.nextDue(h))
+	}
+}
+
+// WallAhead returns what SetWallClock has set.
+func (m *Machine) WallAhead() Instant { return m.wallAhead }
+
+// Wall converts an instant to a wall time. 0 and Never stay what they are.
+func (m *Machine) Wall(i Instant) Instant { return i.shifted(m.wallAhead) }
+
+// fromWall is the reverse of Wall.
+func (m *Machine) fromWall(i Instant) Instant { return i.shifted(-m.wallAhead) }
+
+// shifted returns the instant that much later, at most Latest, if it is neither 0 nor Never.
+func (t Instant) shifted(by Instant) Instant {
+	if by == 0 || t == 0 || t == Never {
+		return t
+	}
+	return min(t, Latest-max(by, 0)) + by
+}
+
+// followWallClock is called when the wall clock has jumped by that much. It moves jobs of q, whose ranks are
+// times, that are due at a wall time. It returns whether there are any.
+func (m *Machine) followWallClock(q *queue, by Instant) bool {
+	found := false
+	q.each(&m.slab, func(j *Job) {
+		if j.place&byWallTime != 0 {
+			j.rank, found = int64(Instant(j.rank).shifted(-by)), true
+			m.expireLaterBy(j, -by)
+		}
+	})
+	if !found {
+		return false
+	}
+	jobs := make([]*Job, 0, q.len())
+	q.each(&m.slab, func(j *Job) { jobs = append(jobs, j) })
+	slices.SortFunc(jobs, compareJobs)
+	*q = queue{}
+	for _, j := range jobs {
+		q.add(&m.slab, j)
+	}
+	return true
+}
+
+// expireLaterBy makes j expire that much later, if it does: its time counts from when it is due.
+func (m *Machine) expireLaterBy(j *Job, by Instant) {
+	at := m.metadataOf(j).Expires
+	if at == 0 {
+		return
+	}
+	at = at.shifted(by)
+	m.changeMetadata(j).Expires = at
+	m.expireNoMore(j)
+	m.expireLater(j, at)
+}
