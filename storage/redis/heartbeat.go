@@ -19,6 +19,9 @@ const (
 	// logLagEvery how often.
 	minLoggedLag = time.Second
 	logLagEvery  = 10 * time.Second
+
+	// minLoggedStep is from which step of the clock of Redis on it is logged. A reply can be late by less.
+	minLoggedStep = 10 * time.Second
 )
 
 // heartbeat is what a partition knows of its own heartbeats, and of those of the other
@@ -102,8 +105,18 @@ func (k *clock) redis() int64 {
 	return k.said + k.now().Sub(k.at).Milliseconds()
 }
 
-// setRedisTime records the time that Redis has just reported, in ms.
-func (k *clock) setRedisTime(redis int64) { k.said, k.at = redis, time.Now() }
+// setRedisTime records the time that Redis has just reported, in ms. It returns by how much the clock of Redis was set
+// since the last time, as far as it is worth a line in the log: 0 if it was not.
+func (k *clock) setRedisTime(redis int64) (step time.Duration) {
+	now := time.Now()
+	if !k.at.IsZero() {
+		step = time.Duration(redis-k.said)*time.Millisecond - now.Sub(k.at)
+	}
+	if k.said, k.at = redis, now; step.Abs() < minLoggedStep {
+		return 0
+	}
+	return step.Round(time.Second)
+}
 
 // background schedules the background work of a partition: heartbeats, and what is due. Times are
 // by the local clock, which is moved like that of Redis in tests.

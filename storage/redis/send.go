@@ -144,7 +144,9 @@ func (p *partition) receiveReply(c *call) (*reply, error) {
 	}
 	r, err := parseReply(answer, p.prefix, p.of, c.sent)
 	if err == nil && r.clock != 0 {
-		p.clock.setRedisTime(r.clock)
+		if step := p.clock.setRedisTime(r.clock); step != 0 {
+			p.log.Warn("the clock of Redis was set, unless this machine was suspended: what is due shifts by the step", "by", step)
+		}
 	}
 	return r, err
 }
