@@ -36,6 +36,10 @@ type Report struct {
 	// is known.
 	Unavailable error
 
+	// Refusing says why the store takes no new jobs at present, without an address or a secret; nil if it takes them, as far as is
+	// known.
+	Refusing error
+
 	// SinceContact is how long ago another process that the store needs has answered last;
 	// negative if there is no such process.
 	SinceContact time.Duration

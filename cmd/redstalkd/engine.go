@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -101,4 +102,21 @@ func openRedis(ctx context.Context, e engine) (storage.Store, error) {
 		return nil, err // and not store: a nil *redis.Store in a Store is not nil
 	}
 	return store, nil
+}
+
+// hasCertificates reports whether the URL of the store names files of certificates.
+func (e *engine) hasCertificates() bool {
+	_, query, _ := strings.Cut(e.url, "?")
+	values, _ := url.ParseQuery(query)
+	return strings.HasPrefix(e.url, "rediss") && (values.Has("ca") || values.Has("cert"))
+}
+
+// checkCertificates logs if these files cannot be used. Each connection reads them anyway.
+func (e *engine) checkCertificates() {
+	if !e.hasCertificates() {
+		return
+	}
+	if err := redis.CheckURL(e.url); err != nil {
+		e.log.Error("the certificates for Redis cannot be used; the previous ones stay in use", "err", err)
+	}
 }

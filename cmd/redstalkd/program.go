@@ -89,8 +89,8 @@ func (p *program) run(ctx context.Context) error {
 
 // reload reads the files again that are read again on SIGHUP, if there are any.
 func (p *program) reload() {
-	if p.pushes.secrets == "" && !p.guards.wanted() && p.auditPath == "" {
-		p.log.Warn("ignoring SIGHUP: only the files of --access, --tls, --http-tls and --push-secrets are read again and that of --audit is opened again, and none is given")
+	if p.pushes.secrets == "" && !p.guards.wanted() && p.auditPath == "" && !p.engine.hasCertificates() {
+		p.log.Warn("ignoring SIGHUP: only the files of --access, --tls, --http-tls, --push-secrets and rediss:// are read again and that of --audit is opened again, and none is given")
 		return
 	}
 	if p.auditFile != nil {
@@ -98,6 +98,7 @@ func (p *program) reload() {
 	}
 	p.act("reload")
 	p.reloadPush()
+	p.engine.checkCertificates()
 	p.activeGuards.Load().reload(p.log)
 }
 

@@ -122,8 +122,12 @@ func (o *Observer) Unready() string {
 		return "the store is being loaded"
 	}
 	var reasons []string
-	if q.Report().Unavailable != nil {
+	report := q.Report()
+	if report.Unavailable != nil {
 		reasons = append(reasons, "the store cannot be reached")
+	}
+	if report.Refusing != nil {
+		reasons = append(reasons, "no jobs can be put: "+report.Refusing.Error())
 	}
 	if q.Draining() {
 		reasons = append(reasons, "the instance drains")

@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -32,7 +33,11 @@ func (a *unreachableStore) Report() storage.Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.Engine.Report()
-	r.Unavailable = a.err
+	if errors.Is(a.err, storage.ErrNoSpace) {
+		r.Refusing = a.err
+	} else {
+		r.Unavailable = a.err
+	}
 	return r
 }
 
@@ -63,8 +68,10 @@ func TestReady(t *testing.T) {
 		expect(t, samples(t, o), map[string]string{"redstalk_store_up": "0"})
 		q.Drain()
 		wantReady(503, "the store cannot be reached; the instance drains")
-		store.set(nil)
 		q.Undrain()
+		store.set(storage.ErrNoSpace)
+		wantReady(503, "no jobs can be put: no space left in the store")
+		store.set(nil)
 		wantReady(200, "ready")
 		o.Ending()
 		wantReady(503, "the instance is shutting down")

@@ -247,6 +247,58 @@ func TestRateIsShared(t *testing.T) {
 	}
 }
 
+// TestRatesAfterClockBack: when the clock of Redis goes back, a start counts for a period from then on and no longer; and what a
+// tick was to look at is looked at.
+func TestRatesAfterClockBack(t *testing.T) {
+	const jobs = 4
+	limits := tube.Limits{Rates: tube.Rates{0, 2, 0}}
+	for name, policy := range map[string]*tube.Policy{"tube": {Limits: limits}, "group": {GroupLimits: limits}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var step, ahead atomic.Int64
+			server := redistest.Start(t)
+			s := openWith(t, Options{
+				URL: server.URL(), Timeout: patient, redisStep: func() time.Duration { return time.Duration(step.Load()) },
+				skew: func() time.Duration { return time.Duration(ahead.Load()) },
+			})
+			setPolicy(s, "t", policy)
+			for range jobs {
+				do(s, putGroup("g"))
+			}
+			started := func() (n int) {
+				for !do(s, takeFrom(1, false, "t")).NotFound {
+					n++
+				}
+				return n
+			}
+			pass := func(d time.Duration) {
+				for ; d > 0; d -= 10 * time.Second {
+					ahead.Add(int64(10 * time.Second))
+					if _, err := s.TickAll(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if n := started(); n != 2 {
+				t.Fatalf("%d jobs have started at once", n)
+			}
+			step.Store(int64(-7 * 24 * time.Hour))
+			pass(10 * time.Second)
+			if n := started(); n != 0 {
+				t.Errorf("%d more within the minute", n)
+			}
+			pass(time.Minute)
+			if n := started(); n != 2 {
+				t.Errorf("%d have started after a minute", n)
+			}
+			s.Close()
+			if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
+				t.Errorf("%q", wrong)
+			}
+		})
+	}
+}
+
 // TestRepairOfGroups damages everything about groups, and then finds and corrects it.
 func TestRepairOfGroups(t *testing.T) {
 	redis := redistest.Start(t)

@@ -19,6 +19,10 @@ const (
 	// logLagEvery how often.
 	minLoggedLag = time.Second
 	logLagEvery  = 10 * time.Second
+
+	// leastSetBack and leastSetAhead are from which step of the clock of Redis on it is noticed. What is taken for a step
+	// ahead can be how late the reply before was.
+	leastSetBack, leastSetAhead = time.Second, 10 * time.Second
 )
 
 // heartbeat is what a partition knows of its own heartbeats, and of those of the other
@@ -103,17 +107,16 @@ func (k *clock) redis() int64 {
 }
 
 // setRedisTime records the time that Redis has just reported, in ms, to a call that was sent then, by the local
-// clock. It returns by how much the clock of Redis was set back since the report before, at least.
-func (k *clock) setRedisTime(redis int64, sent time.Time) (setBack time.Duration) {
+// clock. It returns by how much the clock of Redis was set since the report before, at least: negative if it was set back.
+func (k *clock) setRedisTime(redis int64, sent time.Time) (step time.Duration) {
+	now := time.Now()
 	if !k.at.IsZero() {
-		setBack = time.Duration(k.said-redis)*time.Millisecond + sent.Sub(k.at)
+		passed, least, most := time.Duration(redis-k.said)*time.Millisecond, sent.Sub(k.at), now.Sub(k.at)
+		step = passed - min(max(passed, least), most)
 	}
-	k.said, k.at = redis, time.Now()
-	return setBack
+	k.said, k.at = redis, now
+	return step
 }
-
-// leastSetBack is from which step back the listener is told.
-const leastSetBack = time.Second
 
 // background schedules the background work of a partition: heartbeats, and what is due. Times are
 // by the local clock, which is moved like that of Redis in tests.

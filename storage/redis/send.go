@@ -144,11 +144,19 @@ func (p *partition) receiveReply(c *call) (*reply, error) {
 	}
 	r, err := parseReply(answer, p.prefix, p.of, c.sent)
 	if err == nil && r.clock != 0 {
-		if by := p.clock.setRedisTime(r.clock, c.begun); by >= leastSetBack {
-			p.listener.ClockSetBack(by)
+		if step := p.clock.setRedisTime(r.clock, c.begun); step <= -leastSetBack || step >= leastSetAhead {
+			p.clockSet(step)
 		}
 	}
 	return r, err
+}
+
+// clockSet is called when the clock of Redis was set by that much.
+func (p *partition) clockSet(by time.Duration) {
+	p.log.Warn("the clock of Redis was set, unless this machine was suspended: what is due shifts by the step", "by", by.Round(time.Second))
+	if by < 0 {
+		p.listener.ClockSetBack(-by)
+	}
 }
 
 // noteFailure is called after a call that could not be sent or was not answered.

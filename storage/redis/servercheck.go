@@ -19,13 +19,14 @@ import (
 )
 
 // What a server allows is inspected before the first call, and again whenever that may have
-// changed: when another process answers, when a call has failed, and once a minute. So no
-// script fails halfway because a command is forbidden, and no job is put where it would be
-// deleted.
+// changed: when another process answers, when a call has failed, and every two seconds. So no
+// script fails halfway because a command is forbidden, and no job is put for long where it would
+// be deleted.
 
 const (
-	// inspectEvery is how often the settings are read, which can change while Redis runs.
-	inspectEvery = time.Minute
+	// inspectEvery is how often the settings are read, which can change while Redis runs, and how
+	// many keys it has evicted.
+	inspectEvery = 2 * time.Second
 
 	// reinspectEvery is how often failing calls cause an inspection of their server.
 	reinspectEvery = time.Second
@@ -44,7 +45,7 @@ const (
 // capabilities is what a server allows, as far as known. It is immutable.
 type capabilities struct {
 	missing []string // commands that are forbidden or renamed
-	policy  string   // maxmemory-policy; "" if unknown
+	evicted evicted  // its policy is the maxmemory-policy; "" if unknown
 	record  int      // size of the largest record, in bytes
 	known   bool     // record is the server's setting, and not the default
 	refusal error    // the error for all new jobs; nil if they are accepted
@@ -68,7 +69,7 @@ func (c *capabilities) cannotStage() bool {
 }
 
 // evicts returns whether the server deletes jobs when its memory is full.
-func (c *capabilities) evicts() bool { return strings.HasPrefix(c.policy, "allkeys") }
+func (c *capabilities) evicts() bool { return strings.HasPrefix(c.evicted.policy, "allkeys") }
 
 // body returns the size of the largest body, in bytes.
 func (c *capabilities) body() int { return c.record - recordOverhead }
@@ -87,9 +88,9 @@ func inspect(ctx context.Context, node conn.Node, prefix string, o *Options, try
 	if err != nil && !conn.Forbids(err, "info") {
 		return nil, err
 	}
-	c.policy = conn.InfoValue(info, "maxmemory_policy")
+	c.evicted = evictedOf(info)
 	if c.evicts() && !o.AllowEviction {
-		c.refusal = fmt.Errorf("%w: the maxmemory-policy of Redis is %s, by which it deletes jobs", storage.ErrNoSpace, c.policy)
+		c.refusal = fmt.Errorf("%w: the maxmemory-policy of Redis is %s, by which it deletes jobs", storage.ErrNoSpace, c.evicted.policy)
 	}
 	most, isMost := setting(replies[1], defaultBulk)
 	room, isRoom := setting(replies[2], defaultBuffer)
@@ -228,9 +229,9 @@ func (p *partition) setCapabilities(caps *capabilities) {
 	}
 	switch {
 	case caps.refusal != nil:
-		f.complaints.Error(p.log, "Redis deletes jobs when its memory is full, so no jobs are put", "maxmemory-policy", caps.policy)
+		f.complaints.Error(p.log, "Redis deletes jobs when its memory is full, so no jobs are put", "maxmemory-policy", caps.evicted.policy)
 	case was.refusal != nil:
-		p.log.Info("jobs are put again", "maxmemory-policy", caps.policy)
+		p.log.Info("jobs are put again", "maxmemory-policy", caps.evicted.policy)
 	}
 	if caps.cannotStage() && !was.cannotStage() {
 		warnOfStaging(p.log)
@@ -269,28 +270,53 @@ func (s *Store) inspectPeriodically(ctx context.Context) {
 	defer close(s.watched)
 	ticker := time.NewTicker(s.parts[0].options.inspectEvery)
 	defer ticker.Stop()
+	noted := evictions{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		for _, p := range s.parts {
-			p.recheck(ctx)
-		}
+		s.recheck(ctx, noted)
 	}
 }
 
-// recheck inspects the settings of the server. Forbidden commands show when they are used.
-func (p *partition) recheck(ctx context.Context) {
-	node, err := p.pool.Node(ctx, p.prefix)
-	if err != nil {
-		return // calls fail as well, and log it
+// recheck inspects the settings of the servers, each once and all at the same time, and notes what they have evicted. Forbidden
+// commands show when they are used.
+func (s *Store) recheck(ctx context.Context, noted evictions) {
+	parts := make(map[conn.Node][]*partition)
+	for _, p := range s.parts {
+		if node, err := p.pool.Node(ctx, p.prefix); err == nil { // else calls fail as well, and log it
+			parts[node] = append(parts[node], p)
+		}
 	}
-	caps, err := inspect(ctx, node, p.prefix, &p.options, false)
-	if err != nil {
-		return
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for node, of := range parts {
+		all.Go(func() {
+			caps, err := inspect(ctx, node, of[0].prefix, &of[0].options, false)
+			if err != nil {
+				return
+			}
+			for _, p := range of {
+				own := *caps
+				own.missing = p.server.capabilities.Load().missing
+				p.setCapabilities(&own)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			noted.note(s.log, node.Addr(), caps.evicted)
+		})
 	}
-	caps.missing = p.server.capabilities.Load().missing
-	p.setCapabilities(caps)
+	all.Wait()
+}
+
+// refusal returns why Redis gets no new jobs at present; nil if it does.
+func (s *Store) refusal() error {
+	for _, p := range s.parts {
+		if err := p.server.capabilities.Load().refusal; err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/redistest"
 	"redstalk/tube"
 )
@@ -107,6 +109,42 @@ func TestEvictionSet(t *testing.T) {
 	}
 	client.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru")
 	eventually(t, "puts go on", func() bool { return do(s, put("x")).Err == nil })
+}
+
+// TestEvictionIsLogged: evicted keys are logged once, with their number; those of a volatile policy are not, as they are no jobs. While
+// the policy evicts jobs, the report says that none are put.
+func TestEvictionIsLogged(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, ctx := server.Client(t), t.Context()
+	set := func(name, value string) {
+		if err := client.ConfigSet(ctx, name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, log := logged(t, Options{URL: server.URL(), Timeout: patient, Partitions: 2, inspectEvery: 10 * time.Millisecond})
+	set("maxmemory-policy", "volatile-ttl")
+	fill := func(expiry time.Duration) {
+		for i := range 2000 {
+			client.Set(ctx, fmt.Sprint("other", i), strings.Repeat("x", 2000), expiry)
+		}
+	}
+	fill(time.Hour)
+	set("maxmemory", "2mb")
+	eventually(t, "keys are evicted", func() bool { return conn.InfoValue(client.Info(ctx).Val(), "evicted_keys") != "0" })
+	set("maxmemory", "0")
+	s.recheck(ctx, evictions{})
+	if s.Report().Refusing != nil || log.has("evicted") {
+		t.Errorf("under a volatile policy: %v", s.Report().Refusing)
+	}
+	set("maxmemory-policy", "allkeys-random")
+	eventually(t, "puts are refused", func() bool { return errors.Is(s.Report().Refusing, storage.ErrNoSpace) })
+	fill(0)
+	set("maxmemory", "2mb")
+	eventually(t, "it is logged", func() bool { return log.has("Redis has evicted keys") && log.has("fsck") })
+	set("maxmemory", "0")
+	set("maxmemory-policy", "noeviction")
+	eventually(t, "puts go on", func() bool { return s.Report().Refusing == nil && do(s, put("x")).Err == nil })
 }
 
 // TestTooLargeForRedis: the put of a job that Redis does not accept is refused, and no other

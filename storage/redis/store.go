@@ -28,6 +28,12 @@ type Store struct {
 	watched chan struct{}      // closed when that has ended
 }
 
+// CheckURL returns an error if a URL is malformed, or the files of certificates that it names cannot be used.
+func CheckURL(url string) error {
+	_, err := conn.Parse(url, time.Second)
+	return err
+}
+
 // Open connects to Redis, checks that it and the namespace can be used, and registers the
 // instance.
 func Open(ctx context.Context, o Options) (*Store, error) {
@@ -40,6 +46,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	o.kind, o.Log = a.Kind(), a.Redactor().Logger(o.Log)
+	a.SetLog(o.Log)
 	if o.Partitions, err = partitionsFor(o.Partitions, a.Kind()); err != nil {
 		return nil, err
 	}
@@ -213,6 +220,7 @@ func (s *Store) Report() storage.Report {
 	e := s.stats
 	r := storage.Report{
 		Calls: e.calls.Read(), Operations: e.operations.Read(), Retries: e.retries.Load(), Replays: e.replays.Load(),
+		Refusing: s.refusal(),
 	}
 	for _, p := range s.parts {
 		p.flow.mu.Lock()

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -41,6 +42,41 @@ func TestTLS(t *testing.T) {
 			t.Errorf("with %v: %v, want %s", pairs, err, want)
 		}
 	}
+}
+
+// TestCertificatesAreReplaced: each new connection uses the files as they are then; while they are invalid, as they were before.
+func TestCertificatesAreReplaced(t *testing.T) {
+	files, others := redistest.NewCertificates(t), redistest.NewCertificates(t)
+	server, addr := redistest.StartTLS(t, files)
+	query := url.Values{"ca": {files.CA}, "cert": {files.ClientCert}, "key": {files.ClientKey}}
+	s := openAt(t, "rediss://"+addr+"/0?"+query.Encode(), patient)
+	client, ctx := server.Client(t), context.Background()
+	replace := func(file, by string) {
+		text, err := os.ReadFile(by)
+		if err == nil {
+			err = os.WriteFile(file, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconnect := func(what string) {
+		if err := client.Do(ctx, "client", "kill", "type", "normal", "skipme", "yes").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if a := do(s, put("x")); a.Err != nil {
+			t.Errorf("%s: %v", what, a.Err)
+		}
+	}
+	replace(files.CA, files.ClientKey)
+	reconnect("no certificate in the file")
+	replace(files.CA, others.CA)
+	replace(files.ClientCert, others.ClientCert)
+	replace(files.ClientKey, others.ClientKey)
+	if err := client.Do(ctx, "config", "set", "tls-ca-cert-file", others.CA, "tls-cert-file", others.ServerCert, "tls-key-file", others.ServerKey).Err(); err != nil {
+		t.Fatal(err)
+	}
+	reconnect("other certificates")
 }
 
 // newLock is a lock for a user with the documented permissions.

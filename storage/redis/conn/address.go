@@ -1,13 +1,11 @@
 package conn
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +25,8 @@ type Address struct {
 	known    bool             // sentinels need the same user and password as Redis
 	options  *goredis.Options // for every connection; Addr is that of a single server
 	redactor *redact.Redactor
+
+	certificates *certificates // nil without TLS
 }
 
 // Kind says how Redis is deployed.
@@ -161,7 +161,8 @@ func splitURL(text string) (*Address, error) {
 	} else if a.options.TLSConfig != nil {
 		a.options.TLSConfig.ServerName = "" // each server has its own name
 	}
-	return a, files.into(a.options)
+	a.certificates, err = loadCertificates(files, a.options.TLSConfig)
+	return a, err
 }
 
 // withoutValues returns an error of go-redis about a URL without any part of the URL.
@@ -235,43 +236,14 @@ func (a *Address) Where() string { return strings.Join(a.hosts, ", ") }
 // AUTH, or a proxy in front of one, can quote what it was sent.
 func (a *Address) Redactor() *redact.Redactor { return a.redactor }
 
+// SetLog makes it logged when the certificates have changed. It must be called before a pool is made.
+func (a *Address) SetLog(log *slog.Logger) {
+	if a.certificates != nil {
+		a.certificates.log = log
+	}
+}
+
 // SetTimeout changes the limit for requests and replies, before a pool is made.
 func (a *Address) SetTimeout(limit time.Duration) {
 	a.options.ReadTimeout, a.options.WriteTimeout = limit, limit
-}
-
-// tlsFiles are names of PEM files, and the name that the certificates of the servers must have.
-// Each can be empty.
-type tlsFiles struct{ ca, cert, key, name string }
-
-// into configures connections to use the files.
-func (f tlsFiles) into(o *goredis.Options) error {
-	if f == (tlsFiles{}) {
-		return nil
-	}
-	if o.TLSConfig == nil {
-		return errors.New("ca, cert, key and server_name are for rediss://")
-	}
-	if f.name != "" {
-		o.TLSConfig.ServerName = f.name
-	}
-	if f.ca != "" {
-		text, err := os.ReadFile(f.ca)
-		if err != nil {
-			return fmt.Errorf("reading the certificates of authorities: %w", err)
-		}
-		o.TLSConfig.RootCAs = x509.NewCertPool()
-		if !o.TLSConfig.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("there is no certificate in %s", f.ca)
-		}
-	}
-	if f.cert == "" && f.key == "" {
-		return nil
-	}
-	own, err := tls.LoadX509KeyPair(f.cert, f.key)
-	if err != nil {
-		return fmt.Errorf("reading the certificate and key of this client: %w", err)
-	}
-	o.TLSConfig.Certificates = []tls.Certificate{own}
-	return nil
 }

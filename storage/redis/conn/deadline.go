@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	goredis "github.com/redis/go-redis/v9"
 )
 
 // conn is a connection to Redis with deadlines for progress. go-redis and socket.go set one
@@ -155,19 +153,19 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	return c.Conn.(syscall.Conn).SyscallConn()
 }
 
-// dialer returns the function that dials connections with these options.
-func dialer(o *goredis.Options) func(context.Context, string, string) (net.Conn, error) {
-	plain := net.Dialer{Timeout: o.DialTimeout}
+// dialer returns the function that dials connections to an address.
+func dialer(a *Address) func(context.Context, string, string) (net.Conn, error) {
+	plain := net.Dialer{Timeout: a.options.DialTimeout}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		raw, err := plain.DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
 		c := &conn{Conn: raw}
-		if o.TLSConfig == nil {
+		if a.certificates == nil {
 			return c, nil
 		}
-		return encrypt(ctx, c, addr, o.TLSConfig)
+		return encrypt(ctx, c, addr, a.certificates.current())
 	}
 }
 

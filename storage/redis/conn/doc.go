@@ -3,7 +3,7 @@
 //
 // # Reading order
 //
-//   - address: what a URL means.
+//   - address: what a URL means. certificates: the files that it names.
 //   - pool: all connections of a process, and which server has which key. node: commands to one
 //     server, and their replies. link: commands of one caller that sends much.
 //   - errors: what the errors of Redis mean. server: whether another Redis process answers than

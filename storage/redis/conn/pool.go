@@ -41,7 +41,7 @@ func NewPool(a *Address, connections int) *Pool {
 	if connections > 0 {
 		a.options.PoolSize = max(a.options.PoolSize, connections)
 	}
-	a.options.Dialer = dialer(a.options)
+	a.options.Dialer = dialer(a)
 	switch a.kind {
 	case Single:
 		p.one = goredis.NewClient(a.options)

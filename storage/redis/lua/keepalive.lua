@@ -18,5 +18,6 @@ end
 call('DEL', PREFIX .. 'none') -- a write that needs no memory allows the next one when memory is full
 local clock = call('TIME')
 local now = math.floor(clock[1] * 1000 + clock[2] / 1000) + ARGV[2]
-call('ZADD', PREFIX .. 'instances', 'XX', string.format('%.0f', now), INSTANCE)
+local last = call('ZSCORE', PREFIX .. 'instances', INSTANCE) -- only 'beat' moves it back, when the clock was set back
+call('ZADD', PREFIX .. 'instances', 'XX', string.format('%.0f', math.max(now, (last or 0) + 1)), INSTANCE)
 return 1

@@ -1,8 +1,10 @@
 -- What follows when a policy is set that limits which jobs may start, or no longer does.
 
+local CLOCK = '' -- stands for the name of a policy, if the clock was set back instead
+
 -- concerns returns whether the policy with a name, of a tube or a pattern, is for a tube.
 local function concerns(name, tube)
-  return name == tube or sub(name, -1) == '*' and sub(tube, 1, #name - 1) == sub(name, 1, -2)
+  return name == CLOCK or name == tube or sub(name, -1) == '*' and sub(tube, 1, #name - 1) == sub(name, 1, -2)
 end
 
 -- note_limiting notes which policies limit starts, of a program that did not know.
@@ -34,20 +36,28 @@ end
 
 -- When the policy of a pattern has changed, the tubes that have groups are looked at in steps, then those
 -- in which clients wait. A tube that is used before its turn finds by itself that its limits have changed,
--- see renew_limits.
+-- see renew_limits. The same is done when the clock was set back: then it concerns the tubes with starts and those
+-- that are still to be looked at, whose timers are late. Instead of the pattern there is CLOCK.
 local SETS = { 'group-tubes', 'limited-waits' }
 
 -- TUBE_COST is what looking at a tube costs, in groups.
 local TUBE_COST = 5
 
+-- must_look returns whether a tube that has groups concerns what has changed.
+local function must_look(t, name)
+  return t.renewed or name == CLOCK and (has(t, 'starts') or call('HEXISTS', PREFIX .. 'rescans', t.name) == 1)
+end
+
 -- look_at_groups looks at a tube that has groups, and at up to limit of those. It returns how many.
-local function look_at_groups(tube, limit)
+local function look_at_groups(tube, name, limit)
   local t = find(tube)
-  return t and t.renewed and begin_rescan(tube, limit) or 0
+  return t and must_look(t, name) and begin_rescan(tube, limit) or 0
 end
 
 -- look_at_waits wakes clients that wait in a tube, if the policy with a name concerns it.
 local function look_at_waits(tube, name)
+  local t = name == CLOCK and find(tube)
+  if t then drop_starts(t, '') end
   if call('EXISTS', PREFIX .. 'waiting:' .. tube) == 0 then
     call('HDEL', PREFIX .. 'limited-waits', tube)
   elseif concerns(name, tube) and call('HEXISTS', PREFIX .. 'group-tubes', tube) == 0 then
@@ -62,7 +72,7 @@ local function look_at_tubes(which, cursor, name, left)
   for k = 1, #found[2], 2 do
     left = left - TUBE_COST
     if which == 1 then
-      left = left - look_at_groups(found[2][k], math.max(left, 0))
+      left = left - look_at_groups(found[2][k], name, math.max(left, 0))
     else
       look_at_waits(found[2][k], name)
     end
@@ -94,12 +104,19 @@ end
 -- begin_tubes lets the tubes be looked at that the policy of a pattern concerns. If that of another one has
 -- changed before, and they were not yet, it concerns all.
 local function begin_tubes(name)
-  local before = string.match(call('HGET', PREFIX .. 'rescans', '') or '', '^%d %d+ (.*)$')
-  call('HSET', PREFIX .. 'rescans', '', '1 0 ' .. ((before or name) == name and name or '*'))
+  local before = string.match(call('HGET', PREFIX .. 'rescans', '') or '', '^%d %d+ (.*)$') or name
+  if before ~= name then name = (before == CLOCK or name == CLOCK) and CLOCK or '*' end
+  call('HSET', PREFIX .. 'rescans', '', '1 0 ' .. name)
 end
 
 -- SCAN_NOW is how many groups are looked at again at once, when a policy changes; timers continue.
 local SCAN_NOW = 500
+
+-- clock_went_back is called when the clock was set back.
+function G.clock_went_back()
+  begin_tubes(CLOCK)
+  G.rescan_tubes(SCAN_NOW)
+end
 
 -- policy_changed is called after that. The tubes that it concerns have groups, or clients wait there.
 function G.policy_changed(name)

@@ -2,9 +2,22 @@
 -- tube, and each period of a rate the entries FIRST,LAST,COUNT; of the starts that count. A start
 -- within an eighth of the period after FIRST is added to the last entry, unless that has PARTS-th of
 -- N starts, so there are few. The tokens of an entry come back one period after LAST: soon after each
--- start where it matters, which is where all of them are used.
+-- start where it matters, which is where all of them are used. A start is never later than now: those that
+-- are, because the clock was set back, count as starts of now.
 
 local PARTS = 64
+
+-- bring_back makes entries that are later than now one of now, and returns whether there were any.
+local function bring_back(entries)
+  local last = { first = NOW_UP, last = NOW_UP, count = 0 }
+  while entries[1] and entries[#entries].last > NOW_UP do
+    local e = table.remove(entries)
+    last.first, last.count = math.min(last.first, e.first), last.count + e.count
+  end
+  if last.count == 0 then return false end
+  entries[#entries + 1] = last
+  return true
+end
 
 -- entries_of returns the entries of a group for a period, without those whose tokens are back.
 local function entries_of(t, group, k)
@@ -19,6 +32,7 @@ local function entries_of(t, group, k)
     for first, last, count in string.gmatch(text, '(%d+),(%d+),(%d+);') do
       windows[k][#windows[k] + 1] = { first = tonumber(first), last = tonumber(last), count = tonumber(count) }
     end
+    if bring_back(windows[k]) then windows.changed[k] = true end
   end
   while windows[k][1] and windows[k][1].last + PERIODS[k] <= NOW do
     table.remove(windows[k], 1)

@@ -164,6 +164,16 @@ local function end_claims(limit)
   end
 end
 
+-- clock_went_back makes records due that are due later, at most MOST_BACK, the earliest first: one that was due stays
+-- it, and one that was not sealed in time by a wrong clock is looked at again.
+local MOST_BACK = 10000
+function B.clock_went_back()
+  for _, name in ipairs(call('ZRANGEBYSCORE', DUES, '(' .. format('%.0f', NOW), '+inf', 'LIMIT', '0', MOST_BACK)) do
+    local b = record_of(name)
+    if b then due_now(b) end
+  end
+end
+
 -- job-batches due: returns records that are due, the earliest first, and claims them. That is not recorded: if
 -- the reply is lost, nobody gets them until the claims end
 --

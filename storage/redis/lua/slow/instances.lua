@@ -129,6 +129,27 @@ local function register()
   if not limited and call('EXISTS', PREFIX .. 'policies') == 1 then OPS.groups().note_limiting() end
 end
 
+-- claims_back lets no claim end later than one that is made now.
+local function claims_back(set)
+--include data: schedules
+  local at = format('%.0f', NOW + CLAIM)
+  for _, name in ipairs(call('ZRANGEBYSCORE', PREFIX .. set, '(' .. at, '+inf')) do call('ZADD', PREFIX .. set, at, name) end
+end
+
+-- notice_step finds out whether the clock was set back since the last heartbeat of any instance. Then what is due stays
+-- due, and starts are not later than now.
+local function notice_step()
+  local instances, now = PREFIX .. 'instances', format('%.0f', NOW)
+  local ahead = call('ZRANGEBYSCORE', instances, '(' .. now, '+inf')
+  if not ahead[1] then return end
+  for _, inst in ipairs(ahead) do call('ZADD', instances, now, inst) end
+  claims_back('schedule-claims')
+  claims_back('job-batch-claims')
+  OPS.job_batches().clock_went_back()
+  if limited then OPS.groups().clock_went_back() end
+  sum.changed = true
+end
+
 -- beat: records a heartbeat of this instance, and declares the instances dead that it has seen
 -- silent
 --
@@ -140,7 +161,8 @@ end
 --                     may have been delayed too, and come next
 --           instance  is declared dead if its last heartbeat is still `seen`, as an answer had it
 --           for long  1 if the instance that has declared it dead before may be dead itself
--- Keys    reads and writes instances; writes tubes, batch:INST of dead ones, counts; then as reclaim
+-- Keys    reads and writes instances; writes tubes, batch:INST of dead ones, counts; then as reclaim. If the clock was set
+--         back, writes schedule-claims, job-batch-claims, job-batch-dues, rescans, timers; and as tick
 -- Answer  for how many instances there is more to do, and for each its name and where reclaim
 --         continues; the names and last heartbeats of all instances
 --         where reclaim goes on; the names and last heartbeats of all instances
@@ -149,6 +171,7 @@ OPS['beat'] = function(i)
   local limit, home, sent, n = tonumber(ARGV[i]), ARGV[i + 1] == '1', ARGV[i + 2], tonumber(ARGV[i + 3])
   if home then open_tube(DEFAULT_TUBE) end
   if registering then register() end
+  notice_step()
   call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), INSTANCE)
   local names, rests = {}, {}
   if math.abs(NOW - sent) < HELD_UP then names, rests = declare_silent_dead(i + 4, n, limit) end
