@@ -66,6 +66,9 @@ func answerStats(s *session, _ *request, a *storage.Answer) {
 		addText(&p, quote, "redstalk-version", v.Version)
 		p.Quoted("redstalk-time-zones", schedule.ZoneDatabase())
 	}
+	if v.Log.Refusing != "" {
+		p.Quoted("redstalk-puts-refused", v.Log.Refusing)
+	}
 	s.out.OK(p.Bytes())
 }
 

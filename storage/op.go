@@ -137,4 +137,5 @@ type Log struct {
 	OldestIndex, CurrentIndex       uint64
 	RecordsMigrated, RecordsWritten uint64
 	MaxSize                         uint64 // of one file in bytes
+	Refusing                        string // as in Disk
 }

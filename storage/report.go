@@ -51,4 +51,6 @@ type Report struct {
 type Disk struct {
 	Log  uint64 // segments of its log, including those kept for reuse
 	Free uint64 // free space on the file system of its files; 0 if that is not known
+
+	Refusing string // why puts are refused for lack of room, for operators; "": they are not
 }

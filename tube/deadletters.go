@@ -93,9 +93,10 @@ func (m *Machine) SendPending(now Instant, id uint64, body []byte) {
 	}
 }
 
-// CancelPending leaves the pending dead letter id where it is, buried.
-func (m *Machine) CancelPending(id uint64) {
+// CancelPending leaves the pending dead letter id where it is, buried, with a reason.
+func (m *Machine) CancelPending(now Instant, id uint64, reason string) {
 	if j := m.pendingJob(id); j != nil {
+		m.noteReason(now, j, reason)
 		m.changeMetadata(j).PendingDead = ""
 		m.journalChanged(j)
 	}

@@ -258,14 +258,15 @@ func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (m
 	return true
 }
 
-// SetAside buries job id, because its body cannot be read. It does nothing if a
+// SetAside buries job id, with a reason, because its body is damaged. It does nothing if a
 // holder other than h has reserved the job. No counter grows, because no client
 // asked for it. It returns whether the job was buried.
-func (m *Machine) SetAside(now Instant, h Holder, id uint64) bool {
+func (m *Machine) SetAside(now Instant, h Holder, id uint64, reason string) bool {
 	j := m.Find(id)
 	if j == nil || j.state == Buried || j.state == Reserved && j.holder != h {
 		return false
 	}
+	m.noteReason(now, j, reason)
 	m.clearAfter(now, j)
 	m.dequeue(j)
 	m.enter(now, j, Buried, nil)

@@ -268,7 +268,7 @@ func perform(m *Machine, now *Instant, opcode, a, b byte) {
 	case 10:
 		m.ReleaseSome(*now, holder, int(a%4))
 	case 11:
-		m.SetAside(*now, holder, id)
+		m.SetAside(*now, holder, id, "damaged")
 	case 12:
 		m.takeOfMany(*now, holder, int(a%32))
 	}
@@ -412,15 +412,37 @@ func TestSetAside(t *testing.T) {
 	m := NewMachine()
 	id := m.Put(0, NewJob{Tube: "t"}).ID
 	m.Take(0, 1, []string{"t"})
-	if m.SetAside(0, 2, id) {
+	if m.SetAside(0, 2, id, "damaged") {
 		t.Error("another holder's job was set aside")
 	}
-	if !m.SetAside(0, 1, id) || m.SetAside(0, 1, id) {
+	if !m.SetAside(0, 1, id, "damaged") || m.SetAside(0, 1, id, "damaged") {
 		t.Error("the job was not set aside exactly once")
 	}
 	s, _ := m.JobStats(0, id)
-	if s.State != Buried || s.Counters != (Counters{Reserves: 1}) {
+	if s.State != Buried || s.Counters != (Counters{Reserves: 1}) || s.Metadata.AllNotes().Reason != "damaged" {
 		t.Errorf("set aside: %+v", s)
+	}
+	m.check(t)
+}
+
+// TestUntake: a take that is undone counts as no delivery, so no limit of deliveries is reached.
+func TestUntake(t *testing.T) {
+	m := NewMachine()
+	m.SetPolicy("t", &Policy{Rules: Rules{Max: 1}})
+	id := m.Put(0, NewJob{Tube: "t"}).ID
+	for range 3 {
+		if j, _ := m.Take(0, 1, []string{"t"}); j == nil {
+			t.Fatal("the job is not ready")
+		}
+		m.Untake(0, 2, id)
+		if s, _ := m.JobStats(0, id); s.State != Reserved {
+			t.Errorf("undone for another holder: %+v", s)
+		}
+		m.Untake(0, 1, id)
+		if s, _ := m.JobStats(0, id); s.State != Ready || s.Counters != (Counters{}) {
+			t.Errorf("undone: %+v", s)
+		}
+		m.Untake(0, 1, id)
 	}
 	m.check(t)
 }

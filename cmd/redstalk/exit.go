@@ -105,6 +105,8 @@ func replyError(doing string, r *client.Reply) error {
 		return failure{exitExtension, fmt.Errorf("%s: the server does not know this command", doing)}
 	case "INTERNAL_ERROR":
 		return failure{exitFailed, fmt.Errorf("%w: its store has failed, or is away; the log of the server says why", err)}
+	case "OUT_OF_MEMORY":
+		return failure{exitFailed, fmt.Errorf("%w: the quota of the tube is used up, or the store lacks room (--disk-reserve of the server): redstalk status says which", err)}
 	case "UNAUTHORIZED", "FORBIDDEN":
 		return failure{exitForbidden, err}
 	}

@@ -15,7 +15,7 @@ func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name: "status", Action: withConn(noArguments, status),
 		Usage:       "show on one screen whether the server and its tubes are well",
-		Description: "Lists tubes that are paused, have buried jobs, or have ready jobs of which none is reserved while nobody waits for one. Ready dead letters are only counted: tubes that a policy names as dead, or whose first ready job is one, need no worker. If a tube is listed, or the server drains, the exit code is 8.",
+		Description: "Lists tubes that are paused, have buried jobs, or have ready jobs of which none is reserved while nobody waits for one. Ready dead letters are only counted: tubes that a policy names as dead, or whose first ready job is one, need no worker. If a tube is listed, or the server drains or refuses puts, the exit code is 8.",
 		Flags:       []cli.Flag{filterFlag()},
 	}
 }
@@ -26,6 +26,7 @@ type serverStatus struct {
 	Version     string        `json:"version"`
 	Uptime      uint64        `json:"uptime"` // seconds
 	Draining    bool          `json:"draining"`
+	PutsRefused string        `json:"puts_refused,omitempty"` // why the store takes no puts
 	Connections uint64        `json:"connections"`
 	Workers     uint64        `json:"workers"`
 	Tubes       int           `json:"tubes"`
@@ -61,7 +62,7 @@ func status(t *task) error {
 	if err := t.result(s, s.print); err != nil {
 		return err
 	}
-	if s.Draining || len(s.Trouble) > 0 {
+	if s.Draining || s.PutsRefused != "" || len(s.Trouble) > 0 {
 		return failure{exitTrouble, fmt.Errorf("")}
 	}
 	return nil
@@ -104,6 +105,8 @@ func statusOf(page client.Page, all []tubeStats, dead map[string]bool) *serverSt
 	}
 	draining, _ := page.Value("draining")
 	s.Draining = draining == "true"
+	refused, _ := page.Value("redstalk-puts-refused")
+	s.PutsRefused = unquoted(refused)
 	for i := range all {
 		one := &all[i]
 		s.Ready, s.Reserved, s.Delayed, s.Buried = s.Ready+one.Ready, s.Reserved+one.Reserved, s.Delayed+one.Delayed, s.Buried+one.Buried
@@ -140,6 +143,9 @@ func (s *serverStatus) print(w io.Writer) error {
 	draining := ""
 	if s.Draining {
 		draining = ", drains: it refuses puts"
+	}
+	if s.PutsRefused != "" {
+		draining += "\nputs are refused: " + s.PutsRefused
 	}
 	dead := ""
 	if s.DeadLetters > 0 {

@@ -34,6 +34,7 @@ type engine struct {
 	syncEvery time.Duration // embedded: 0 is before every reply; see neverSync
 	fileSize  int64         // embedded: bytes of a log segment
 	reserve   int64         // embedded: bytes of disk space to keep free
+	newStore  bool          // embedded: see embedded.Options.NewStore
 }
 
 // neverSync, as engine.syncEvery, lets the operating system decide when changes
@@ -55,9 +56,13 @@ func openStore(ctx context.Context, e engine) (storage.Store, error) {
 }
 
 func openEmbedded(dir string, e engine) (storage.Store, error) {
+	limit := descriptors()
+	if 0 < limit && limit < minDescriptors {
+		return nil, fmt.Errorf("this process may open %d files, and the embedded engine needs %d: raise the limit (ulimit -n, LimitNOFILE)", limit, minDescriptors)
+	}
 	var once sync.Once // a second caller waits until the process exits
 	store, err := embedded.Open(embedded.Options{
-		Dir: dir, SyncEvery: e.syncEvery, FileSize: e.fileSize, Reserve: e.reserve, Log: e.log,
+		Dir: dir, SyncEvery: e.syncEvery, FileSize: e.fileSize, Reserve: e.reserve, NewStore: e.newStore, OpenFiles: tableFiles(limit), Log: e.log,
 		Fatal: func(err error) {
 			once.Do(func() { e.logging.exit(exitFailure, fatalMessage(dir, err)+"\n") })
 		},
@@ -66,6 +71,23 @@ func openEmbedded(dir string, e engine) (storage.Store, error) {
 		return nil, err // and not store: a nil *embedded.Engine in a Store is not nil
 	}
 	return store, nil
+}
+
+const (
+	minDescriptors = 56
+
+	// engineFiles is how many descriptors the embedded engine needs beside those of its tables: for the log, the
+	// files that it writes, directories and locks; and the program for its listeners.
+	engineFiles = 24
+)
+
+// tableFiles returns how many files of the tables can be open: with engineFiles more they fit into what connectionsFor
+// leaves of the descriptors. 0 means that the limit is not known.
+func tableFiles(descriptors uint64) int {
+	if descriptors == 0 {
+		return 0
+	}
+	return int(min(reservedDescriptors, descriptors/2)) - engineFiles
 }
 
 // fatalMessage is the last line of a process that the embedded engine ends.

@@ -45,6 +45,8 @@ func (s *settings) storeOptions() []*option {
 			help: "accept a Redis that evicts keys, jobs among them, when it is full"},
 		{short: 'b', name: "binlog", value: "DIR", set: s.setBinlog, rivals: []string{"store"},
 			help: "store jobs in this directory: the same as --store embedded:DIR"},
+		{name: "new-store", set: setBool(&s.engine.newStore),
+			help: "with embedded:DIR, make a new store even if DIR has other files in it"},
 		s.noImportOption(), s.upstreamOption(), s.upstreamRateOption(),
 		{short: 'f', name: "fsync-ms", value: "MS", set: s.setSync, checkVariable: wholeNumber(maxSyncMS), rivals: []string{"no-fsync"}, initial: "0",
 			help: "with embedded:DIR, sync to disk within MS milliseconds;\n0 is before every reply"},

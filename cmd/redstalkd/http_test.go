@@ -226,10 +226,10 @@ func TestHTTPWaitsCount(t *testing.T) {
 	c.awaitFigure("stats-tube polled", "current-waiting", "0")
 }
 
-// TestHTTPDiskFull: puts are refused while there is no room, and all else continues.
+// TestHTTPDiskFull: puts are refused while there is no room, and all else continues. Whoever asks is told why.
 func TestHTTPDiskFull(t *testing.T) {
 	t.Parallel()
-	_, url := serveHTTP(t, "--store", "embedded:"+t.TempDir(), "--disk-reserve", "1000000000000000000")
+	p, url := serveHTTP(t, "--store", "embedded:"+t.TempDir(), "--disk-reserve", "1000000000000000000")
 	for path, want := range map[string]string{"": `"OUT_OF_MEMORY"`, "/batch": `"status":507`} {
 		body := map[string]string{"": `{"body":"x"}`, "/batch": `[{"body":"x"}]`}[path]
 		status, text := ask(t, "POST", url+"/v1/tubes/t/jobs"+path, body)
@@ -242,6 +242,12 @@ func TestHTTPDiskFull(t *testing.T) {
 	}
 	if status, text := ask(t, "GET", url+"/v1/server", ""); status != 200 || !strings.Contains(text, `"jobs":0`) {
 		t.Errorf("the server without room: %d %s", status, text)
+	}
+	p.stderr.await(t, `(--disk-reserve) is free on the disk: puts are refused`)
+	for _, path := range []string{"/readyz", "/v1/store"} {
+		if status, text := ask(t, "GET", url+path, ""); status != 200 || !strings.Contains(text, "--disk-reserve") {
+			t.Errorf("%s without room: %d %s", path, status, text)
+		}
 	}
 }
 

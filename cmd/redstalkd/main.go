@@ -23,6 +23,7 @@ var Version = "dev"
 
 func main() {
 	raiseMaxProcs(os.LookupEnv)
+	limitMemory(os.LookupEnv, int64(len(ballast)))
 	signal.Ignore(syscall.SIGPIPE)
 	stdlog.SetOutput(io.Discard) // net/http logs there what clients send
 	signals := make(chan os.Signal, 8)

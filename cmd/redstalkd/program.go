@@ -222,10 +222,13 @@ func (p *program) newSharedLimits() *limits.Limits {
 	return limits.New(connections, p.limits.unread, p.limits.incoming)
 }
 
+// reservedDescriptors is how many descriptors connections leave, or half of them if there are fewer.
+const reservedDescriptors = 128
+
 // connectionsFor returns how many connections leave enough of the descriptors
 // for everything else, which includes the given number of concurrent pushes.
 func connectionsFor(descriptors uint64, pushes int) int {
-	others := uint64(128 + pushes)
+	others := uint64(reservedDescriptors + pushes)
 	if descriptors > math.MaxInt32 {
 		return 0
 	}

@@ -32,6 +32,7 @@ type storeInfo struct {
 
 	LogBytes        uint64 `json:"log_bytes" doc:"size of the log on disk; 0 if there is none"`
 	FreeBytes       uint64 `json:"free_bytes" doc:"free space on the disk of the store; 0 if unknown"`
+	PutsRefused     string `json:"puts_refused,omitempty" doc:"why puts are refused for lack of room; missing if they are not"`
 	RecordsWritten  uint64 `json:"records_written" doc:"records written to the log"`
 	RecordsMigrated uint64 `json:"records_migrated" doc:"records moved from the log to the tables"`
 
@@ -126,7 +127,7 @@ func (i *storeInfo) addCounts(r *storage.Report) {
 		i.Syncs, i.SyncP95 = r.Syncs.Count(), milliseconds(r.Syncs)
 	}
 	if r.Disk != nil {
-		i.LogBytes, i.FreeBytes = r.Disk.Log, r.Disk.Free
+		i.LogBytes, i.FreeBytes, i.PutsRefused = r.Disk.Log, r.Disk.Free, r.Disk.Refusing
 	}
 }
 

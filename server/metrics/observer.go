@@ -172,7 +172,17 @@ func (o *Observer) serveReady(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, http.StatusServiceUnavailable, reason)
 		return
 	}
-	writeText(w, http.StatusOK, "ready")
+	writeText(w, http.StatusOK, "ready"+o.refusing())
+}
+
+// refusing says that the store has no room for puts, for an instance that is ready for everything else.
+func (o *Observer) refusing() string {
+	if q, _ := o.state(); q != nil {
+		if r := q.Report(); r.Disk != nil && r.Disk.Refusing != "" {
+			return ", but puts are refused: " + r.Disk.Refusing
+		}
+	}
+	return ""
 }
 
 // serveMetrics answers with all metrics as text. It does not compress them, which would take

@@ -3,6 +3,7 @@ package embedded
 import (
 	"redstalk/storage"
 	"redstalk/storage/body"
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
@@ -54,7 +55,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.BeginImport:
 		e.beginImport(op)
 	case storage.Move:
-		e.move(now, b, op)
+		return e.move(now, b, op, p)
 	case storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
 		e.applyKeyOrPolicy(now, op)
 	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.PauseGroup:
@@ -87,8 +88,14 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	return true
 }
 
-// move carries out a Move.
-func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
+// move carries out a Move. It returns false if it has to wait for the body of the job: a job whose
+// body cannot be read is not reserved.
+func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op, p *progress) (done bool) {
+	if op.Move.Brings() {
+		if done := e.loadBrought(now, op, p); done || len(p.needed) > 0 {
+			return done
+		}
+	}
 	var job *tube.Job
 	terms := tube.Terms{Pri: op.Pri, Delay: op.Delay}
 	if op.Args != nil {
@@ -104,6 +111,28 @@ func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op) {
 		e.answerJob(b, op, job)
 		e.answerTraced(now, op, job)
 	}
+	return true
+}
+
+// loadBrought asks for the body of the job that a Move reserves, if it is on disk only. It returns true
+// if that cannot be read; then the answer is complete, and the job stays where it is unless it is damaged.
+func (e *Engine) loadBrought(now tube.Instant, op *storage.Op, p *progress) (failed bool) {
+	j := e.machine.Find(op.ID)
+	if j == nil || j.State() == tube.Reserved {
+		return false
+	}
+	if e.lacksBody(p, j) {
+		p.begun, p.needed = true, append(p.needed, j.ID)
+		return false
+	}
+	err := p.unreadable[j.ID]
+	if err == nil {
+		return false
+	}
+	if op.Answer = unreadable(err); tables.IsDamage(err) {
+		e.bury(now, op.Holder, j.ID, err)
+	}
+	return true
 }
 
 // put carries out a Put or a PutScheduled. It returns false if it has to wait for room.

@@ -424,6 +424,9 @@ func checkBackup(t *testing.T, w *storetest.Walk, d *disk, path string) {
 	if _, err := vfs.Clone(d.fs, copied.fs, path, o.Dir); err != nil {
 		t.Fatal(err)
 	}
+	if err := copied.fs.Remove(copied.fs.PathJoin(o.Dir, manifestName)); err != nil { // it is no backup any more
+		t.Fatal(err)
+	}
 	r := diskImage{fs: copied.fs}
 	if diff := r.check(t, d.clock, w.Since(mark), w.Store()); diff != "" {
 		t.Errorf("the backup %s differs: %s", path, diff)

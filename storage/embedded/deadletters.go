@@ -3,6 +3,7 @@ package embedded
 import (
 	"time"
 
+	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
@@ -90,8 +91,8 @@ func (e *Engine) splitSendable(ids []uint64) (now, lacking []uint64) {
 	return ids, lacking
 }
 
-// sendLoaded moves jobs, with the bodies that were read. A job whose body cannot be read stays
-// buried; but if the disk fails, and not the body, all are tried again later. The lock is held.
+// sendLoaded moves jobs, with the bodies that were read. A job whose body is damaged stays
+// buried; if a body cannot be read for another reason, all are tried again later. The lock is held.
 func (e *Engine) sendLoaded(now tube.Instant, ids []uint64, bodies []loadedBody) {
 	read := make(map[uint64]loadedBody, len(bodies))
 	for _, b := range bodies {
@@ -102,14 +103,14 @@ func (e *Engine) sendLoaded(now tube.Instant, ids []uint64, bodies []loadedBody)
 		j := e.machine.Find(id)
 		switch {
 		case j == nil:
-		case b.err != nil && !e.journal.bodyReads.failed(b.err):
+		case b.err != nil && !tables.IsDamage(b.err):
 			e.journal.bodyReads.report("jobs cannot be sent to dead-letter tubes yet: bodies cannot be read from the journal", id, b.err)
 			e.machine.RequeuePending(ids[i:]...)
 			e.sendAt = now + sendAgain
 			return
 		case b.err != nil:
-			e.machine.CancelPending(id)
-			e.journal.bodyReads.report("a job stays buried and is not sent to its dead-letter tube: its body cannot be read from the journal", id, b.err)
+			e.machine.CancelPending(now, id, damagedReason)
+			e.journal.bodyReads.report("a job stays buried and is not sent to its dead-letter tube: its body is damaged", id, b.err)
 		case !wasRead && e.onDiskOnly(j): // its body was in memory a moment ago
 			e.machine.RequeuePending(ids[i:]...)
 			return

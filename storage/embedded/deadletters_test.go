@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -97,8 +99,8 @@ func TestDeadLettersAfterStart(t *testing.T) {
 	wantDead(t, last, bodies)
 }
 
-// TestUnreadableDeadLetter: a job whose body cannot be read stays buried, and is not tried
-// again. If the disk fails, it is tried again.
+// TestUnreadableDeadLetter: a job whose body cannot be read is tried again. If the body is damaged, it stays
+// buried, with a reason.
 func TestUnreadableDeadLetter(t *testing.T) {
 	d := newDisk()
 	d.segment = crashSegment
@@ -126,23 +128,22 @@ func TestUnreadableDeadLetter(t *testing.T) {
 	e = mustOpen(t, o) // has not read the bodies yet
 	defer e.Close()
 	fs.set(failReads(errors.New("broken")))
-	e.journal.bodyReads.failures.Store(maxFailures - 1)
 	d.clock.advance(101 * time.Second)
 	e.Tick()
-	eventually(t, "a job to be given up", func() bool {
-		s := do(t, e, storage.Op{Kind: storage.JobStats, ID: 1})[0].Answer.Job
-		return s.State == tube.Buried && s.Metadata.PendingDead == "" && s.Metadata.Parked == tube.ParkedDeliveries
-	})
-	eventually(t, "the sender to wait", func() bool {
+	waits := func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return !e.sending && e.machine.PendingDeadLetters() == 3
-	})
-	fs.set(nil)
+		return !e.sending && e.machine.PendingDeadLetters() == 4
+	}
+	eventually(t, "the sender to wait", waits)
+	fs.set(failReads(pebble.ErrCorruption))
 	d.clock.advance(2 * time.Second)
 	e.Tick()
-	eventually(t, "the others to be sent", func() bool {
-		s := statsOf(t, e, "t")
-		return s.Buried == 1 && s.Ready == 0 && statsOf(t, e, "morgue").Ready == 3
+	eventually(t, "the jobs to be given up", func() bool {
+		s := do(t, e, storage.Op{Kind: storage.JobStats, ID: 1})[0].Answer.Job
+		return s.State == tube.Buried && s.Metadata.PendingDead == "" && s.Metadata.Parked == tube.ParkedDeliveries && s.Metadata.AllNotes().Reason == damagedReason
 	})
+	if s := statsOf(t, e, "t"); s.Buried != 4 {
+		t.Errorf("%d jobs are buried, want 4", s.Buried)
+	}
 }

@@ -6,11 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"redstalk/storage/embedded/tables"
 	"redstalk/storage/embedded/wal"
@@ -58,21 +55,6 @@ func (l *directoryLock) Close() error { return errors.Join(l.file.Close(), l.dir
 func Exists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, tables.DirName))
 	return err == nil
-}
-
-// refuseForeign fails if the directory contains a binlog of beanstalkd: the engine does not
-// read it, and its jobs would seem to be lost.
-func refuseForeign(fs vfs.FS, dir string) error {
-	names, err := fs.List(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if number, ok := strings.CutPrefix(name, "binlog."); ok && strings.Trim(number, "0123456789") == "" {
-			return fmt.Errorf("there is a binlog of beanstalkd (%s): import its jobs, or choose another directory", name)
-		}
-	}
-	return nil
 }
 
 const (
@@ -132,14 +114,17 @@ func (o *ownership) tablesLost() error {
 }
 
 // watchDirectory regularly checks that the directory is still the engine's, until the journal
-// ends.
-func (j *journal) watchDirectory() {
+// ends. It makes the spare file when the disk has room; spare is its size, 0 for none.
+func (j *journal) watchDirectory(spare int64) {
 	ticker := time.NewTicker(checkWhenIdle)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
 			j.requireOwnership()
+			if spare > 0 && makeSpare(j.guard.fs, j.dir, spare) {
+				spare = 0
+			}
 		case <-j.ended:
 			return
 		}

@@ -23,11 +23,14 @@
 //     bodies are only in the tables. Until then such a job is a pending dead letter: buried,
 //     with a mark.
 //   - fetch.go: reading a body for an answer. loadbodies.go: reading bodies that an operation
-//     needs to go on. A job whose body cannot be read is buried when it would be reserved.
+//     needs to go on. A job whose body is damaged is buried when it would be reserved. If a body cannot be read
+//     for another reason, its job stays where it is.
 //   - open.go, load.go, history.go: Open restores the Machine from tables and log,
 //     and refuses a damaged or foreign directory.
-//   - guard.go: how much space the disk has left, and whether puts are refused.
-//   - directory.go, flock_unix.go, ownerfs.go: locking the directory for this process, noticing that it was
+//   - guard.go: how much space the disk has left, and whether puts are refused. spare.go: a file that makes
+//     room for a start on a full disk.
+//   - foreign.go: which directories are refused. directory.go, flock_unix.go, ownerfs.go: locking the directory
+//     for this process, noticing that it was
 //     removed or replaced, and creating files for their owner only.
 //   - backup.go, copier.go, manifest.go: writing a backup of an engine in use. restore.go: Restore and
 //     VerifyBackup. target.go: a directory that gets its name when it is complete.

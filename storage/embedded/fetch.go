@@ -1,10 +1,8 @@
 package embedded
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 
 	"redstalk/storage"
 	"redstalk/storage/embedded/tables"
@@ -57,8 +55,8 @@ func (e *Engine) bodiesFetched(tasks []*task) {
 	e.tasksEnded(len(ended))
 }
 
-// fetchBody reads the body of an answer. If it cannot be read, and the job was reserved for
-// this answer, the job is buried, and a take continues with the next job.
+// fetchBody reads the body of an answer. If it cannot be read, and the job was taken for this
+// answer, the job is put back or, if it is damaged, buried; then the take continues with the next job.
 func (e *Engine) fetchBody(from tables.Snapshot, op *storage.Op) {
 	body, err := from.Body(op.Answer.ID)
 	if err != nil {
@@ -73,7 +71,6 @@ func (e *Engine) fetchBody(from tables.Snapshot, op *storage.Op) {
 		snapshot.Close()
 	}
 	op.Answer.Body = body
-	e.journal.bodyReads.succeeded()
 }
 
 // notifyListener notifies the listener of jobs that can be taken, and of the next due time.
@@ -86,28 +83,50 @@ func (e *Engine) notifyListener() {
 }
 
 // bodyUnreadable is called when the body of an answer cannot be read. It changes the
-// answer: to an error or, for a take, to another job. If the body of that job is on disk
-// only as well, again is true and the caller reads the body from the snapshot, which it
+// answer: to an error or, for a take of a damaged job, to another job. If the body of that job is
+// on disk only as well, again is true and the caller reads the body from the snapshot, which it
 // closes. Otherwise the answer is complete.
 func (e *Engine) bodyUnreadable(op *storage.Op, err error) (from tables.Snapshot, again bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	id, now := op.Answer.ID, e.now()
-	op.Answer = storage.Answer{Err: fmt.Errorf("%w: %w", storage.ErrUnavailable, err)}
-	reserved := op.Kind == storage.Take || op.Kind == storage.Move
-	if !reserved || !e.journal.bodyReads.failed(err) {
-		e.journal.bodyReads.report("a body cannot be read from the journal", id, err)
-		if reserved {
-			e.machine.Move(now, tube.GiveBack, op.Holder, id, tube.Terms{})
+	id, now, held := op.Answer.ID, e.now(), e.stillHeld(op)
+	op.Answer = unreadable(err)
+	if op.Kind == storage.Take && tables.IsDamage(err) {
+		if held {
+			e.bury(now, op.Holder, id, err)
 		}
-		return from, false
+		return e.takeNext(now, op)
 	}
-	e.machine.SetAside(now, op.Holder, id)
-	e.journal.bodyReads.report("a job whose body cannot be read from the journal is buried", id, err)
-	if op.Kind == storage.Move {
-		return from, false
+	e.journal.bodyReads.report("a body cannot be read from the journal; its job stays where it is", id, err)
+	if held {
+		e.machine.Untake(now, op.Holder, id)
 	}
-	return e.takeNext(now, op)
+	return from, false
+}
+
+// unreadable is the answer if a body cannot be read.
+func unreadable(err error) storage.Answer {
+	return storage.Answer{Err: fmt.Errorf("%w: %w", storage.ErrUnavailable, err)}
+}
+
+// stillHeld reports whether the job of a take is still reserved by it: its TTR may have run out while its
+// body was read. The lock is held.
+func (e *Engine) stillHeld(op *storage.Op) bool {
+	if op.Kind != storage.Take {
+		return false
+	}
+	j := e.machine.Find(op.Answer.ID)
+	return j != nil && (op.Holder != tube.LeaseHolder || e.machine.Lease(j) == op.Answer.Result.Lease)
+}
+
+// damagedReason is the reason of a job that was buried because its body is damaged.
+const damagedReason = "the body is damaged on the disk"
+
+// bury buries a job whose body is damaged. The lock is held.
+func (e *Engine) bury(now tube.Instant, h tube.Holder, id uint64, err error) {
+	if e.machine.SetAside(now, h, id, damagedReason) {
+		e.journal.bodyReads.report("a job whose body cannot be read from the journal, since it is damaged, is buried", id, err)
+	}
 }
 
 // takeNext carries out a Take once more. It returns what bodyUnreadable returns. The lock is
@@ -129,32 +148,12 @@ func (e *Engine) takeNext(now tube.Instant, op *storage.Op) (from tables.Snapsho
 	return e.journal.tables.Snapshot(), true
 }
 
-// bodyReads counts and logs failures to read bodies.
+// bodyReads logs failures to read bodies.
 type bodyReads struct {
-	failures atomic.Int64 // in a row
-	log      *slog.Logger
-	limited  telemetry.Throttle
+	log     *slog.Logger
+	limited telemetry.Throttle
 }
 
-// maxFailures is how many failures in a row are attributed to damaged files. After more, the
-// disk is at fault, and no further job is buried until a body could be read.
-const maxFailures = 256
-
-func (r *bodyReads) succeeded() {
-	if r.failures.Load() != 0 {
-		r.failures.Store(0)
-	}
-}
-
-// failed counts a failure, and returns whether the job has to be buried.
-func (r *bodyReads) failed(err error) bool {
-	if errors.Is(err, ErrGone) {
-		return false // the tables are not where they were; the job is intact
-	}
-	return tables.IsDamage(err) || r.failures.Add(1) <= maxFailures
-}
-
-// report logs a failure.
 func (r *bodyReads) report(what string, job uint64, err error) {
 	r.limited.Error(r.log, what, "job", job, "err", err.Error())
 }

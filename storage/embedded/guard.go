@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -49,10 +50,7 @@ func (g *guard) reserveRoom(bytes int) bool {
 	if g.reserve <= 0 || g.unknown {
 		return true
 	}
-	if now := g.clock(); now.Sub(g.readAt) >= readDiskEvery {
-		g.readAt = now
-		g.readDisk()
-	}
+	g.refresh()
 	// A body is written at least twice: to the log and to a table.
 	need := 2*int64(bytes) + perPut
 	g.setLow(g.available < need)
@@ -61,6 +59,31 @@ func (g *guard) reserveRoom(bytes int) bool {
 	}
 	g.available -= need
 	return true
+}
+
+// refresh reads the free space, if it was not read lately.
+func (g *guard) refresh() {
+	if now := g.clock(); now.Sub(g.readAt) >= readDiskEvery {
+		g.readAt = now
+		g.readDisk()
+	}
+}
+
+// refusing returns why puts are refused at present; "" if they are not.
+func (g *guard) refusing() string {
+	if g.stalled() {
+		return "the tables of the store cannot be written"
+	}
+	if g.reserve <= 0 || g.unknown {
+		return ""
+	}
+	if g.refresh(); g.unknown {
+		return ""
+	}
+	if g.setLow(g.available < perPut); !g.low {
+		return ""
+	}
+	return fmt.Sprintf("less than --disk-reserve (%d bytes) is free on the disk", g.reserve)
 }
 
 func (g *guard) readDisk() {
@@ -82,7 +105,7 @@ func (g *guard) setLow(low bool) {
 	g.low = low
 	free := g.available + g.reserve
 	if low {
-		g.limited.Error(g.log, "the disk is nearly full: puts are refused", "dir", g.dir, "free", free, "reserve", g.reserve)
+		g.limited.Error(g.log, "less than --disk-reserve is free on the disk: puts are refused", "dir", g.dir, "free", free, "reserve", g.reserve)
 	} else {
 		g.limited.Warn(g.log, "the disk has room for puts again", "dir", g.dir, "free", free)
 	}

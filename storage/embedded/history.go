@@ -12,7 +12,7 @@ import (
 
 // image is what a part of the log says about a job at its end.
 type image struct {
-	record tube.Record
+	record []byte // encoded, which takes a third of the memory; all images exist at the same time
 	body   []byte // nil if it was not put in this part of the log, or has none
 	put    bool
 	gone   bool
@@ -62,21 +62,24 @@ func (h *history) entry(kind byte, b []byte) (rest []byte, err error) {
 		im.gone, im.body = true, nil
 		return rest, nil
 	}
-	if im.record, rest, err = tables.DecodeRecord(id, rest, h.names.name); err != nil {
+	record := rest
+	r, rest, err := tables.DecodeRecord(id, record, h.names.name)
+	if err != nil {
 		return nil, err
 	}
+	im.record = append(im.record[:0], record[:len(record)-len(rest)]...)
 	switch kind {
 	case changedEntry:
 		return rest, nil
 	case putEntry:
-		return h.body(im, rest)
+		return h.body(im, &r, rest)
 	}
 	return nil, errEntry
 }
 
 // body applies the body of a job that was put. It returns the bytes behind it.
-func (h *history) body(im *image, b []byte) (rest []byte, err error) {
-	id, size := im.record.ID, im.record.Size
+func (h *history) body(im *image, r *tube.Record, b []byte) (rest []byte, err error) {
+	id, size := r.ID, r.Size
 	if uint64(len(b)) < uint64(size) {
 		return nil, fmt.Errorf("reading the body of job %d: %w", id, errEntry)
 	}

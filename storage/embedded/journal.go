@@ -106,5 +106,6 @@ func (j *journal) figures() storage.Log {
 	return storage.Log{
 		OldestIndex: oldest, CurrentIndex: current, MaxSize: j.maxSize,
 		RecordsWritten: j.written, RecordsMigrated: j.tables.Migrated(),
+		Refusing: j.guard.refusing(),
 	}
 }

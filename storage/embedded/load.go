@@ -67,7 +67,10 @@ func (l *loader) loadStored(r tube.Record, body []byte) error {
 			return nil
 		}
 		l.window.jobs[r.ID] = isChanged
-		r = im.record
+		var err error
+		if r, err = l.decode(r.ID, im); err != nil {
+			return err
+		}
 	}
 	return l.restore(r, l.keepable(r, body))
 }
@@ -92,7 +95,18 @@ func (l *loader) loadLogged(id uint64, im *image) error {
 		return fmt.Errorf("reading the log's record of job %d: %w", id, errNoJob)
 	}
 	l.window.jobs[id] = isNew
-	return l.restore(im.record, im.body)
+	r, err := l.decode(id, im)
+	if err != nil {
+		return err
+	}
+	l.fromLog.jobs[id] = nil // frees its memory
+	return l.restore(r, im.body)
+}
+
+// decode returns the record of an image.
+func (l *loader) decode(id uint64, im *image) (tube.Record, error) {
+	r, _, err := tables.DecodeRecord(id, im.record, l.fromLog.names.name)
+	return r, err
 }
 
 // restore gives a job to the machine.

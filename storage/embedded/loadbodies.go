@@ -3,7 +3,6 @@ package embedded
 import (
 	"time"
 
-	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
 
@@ -75,14 +74,7 @@ func (e *Engine) readBodies(ids []uint64) []loadedBody {
 	for i, id := range ids {
 		y.work()
 		body, err := from.Body(id)
-		if err != nil && !tables.IsDamage(err) {
-			// Pebble returns the error of a file that could not be opened to one more
-			// reader, even if the file can be opened by then.
-			body, err = from.Body(id)
-		}
-		if bodies[i] = (loadedBody{id, body, err}); err == nil {
-			e.journal.bodyReads.succeeded()
-		}
+		bodies[i] = loadedBody{id, body, err}
 	}
 	return bodies
 }

@@ -1,8 +1,6 @@
 package embedded
 
 import (
-	"fmt"
-
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -91,7 +89,12 @@ func (e *Engine) moveJobs(now tube.Instant, op *storage.Op, p *progress) (done b
 	e.spend(workPerCopy * max(len(jobs)-1, 0))
 	p.forced = false
 	op.Answer.Count = p.done
-	return p.done == p.limit || len(jobs) == 0 && e.mayBegin()
+	if done = p.done == p.limit || len(jobs) == 0 && e.mayBegin(); done && p.done == 0 {
+		for _, err := range p.unreadable {
+			op.Answer = unreadable(err)
+		}
+	}
+	return done
 }
 
 // replay carries out a Replay. It returns false if it has to wait for room, or for the body of
@@ -117,7 +120,7 @@ func (e *Engine) replay(now tube.Instant, op *storage.Op, p *progress) (done boo
 	}
 	switch err := p.unreadable[j.ID]; {
 	case err != nil:
-		op.Answer.Err = fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+		op.Answer = unreadable(err)
 	case !e.hasRoomFor(j):
 		op.Answer.Err = storage.ErrNoSpace
 	default:

@@ -53,5 +53,8 @@ func (j *journal) disk() *storage.Disk {
 	if usage, err := j.guard.fs.GetDiskUsage(j.dir); err == nil {
 		d.Free = usage.AvailBytes
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	d.Refusing = j.guard.refusing()
 	return d
 }

@@ -16,6 +16,8 @@ import (
 // another process uses the directory, and wal.ErrDamaged if the log is damaged.
 func Open(o Options) (*Engine, error) {
 	o.setDefaults()
+	fatal := o.Fatal
+	o.Fatal = func(err error) { fatal(explainFull(o.Dir, err)) }
 	e := newEngine(o.clock)
 	j, err := openJournal(&o, e)
 	if err != nil {
@@ -31,17 +33,20 @@ func openJournal(o *Options, e *Engine) (*journal, error) {
 	if err := wal.MakeDir(o.fs, o.Dir); err != nil {
 		return nil, err
 	}
-	if err := refuseForeign(o.fs, o.Dir); err != nil {
-		return nil, err
+	if !o.restoring {
+		if err := refuseForeign(o.fs, o.Dir, o.NewStore); err != nil {
+			return nil, err
+		}
 	}
 	lock, err := lockDirectory(o)
 	if err != nil {
 		return nil, err
 	}
+	freeSpare(o)
 	j := newJournal(o, e, lock)
 	if err := j.open(o, e.now()); err != nil {
 		lock.Close()
-		return nil, err
+		return nil, explainFull(o.Dir, err)
 	}
 	return j, nil
 }
@@ -83,10 +88,12 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 		err = j.tables.WriteLayout()
 	}
 	if err == nil {
+		release := j.tables.LimitCache()
 		err = j.load(fromLog, now)
+		release()
 	}
 	if err == nil {
-		err = j.tables.Upgrade()
+		err = j.upgrade()
 	}
 	if err != nil {
 		j.log.Abandon()
@@ -96,10 +103,21 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 	return nil
 }
 
+// upgrade gives tables of an older layout the present one.
+func (j *journal) upgrade() error {
+	layout, err := j.tables.Layout()
+	if err != nil || layout == tables.LayoutVersion {
+		return err
+	}
+	j.slog.Warn("the layout of the store is upgraded: older versions of redstalk refuse it from now on, and only a backup made before leads back",
+		"dir", j.dir, "from", layout, "to", tables.LayoutVersion)
+	return j.tables.Upgrade()
+}
+
 // openTables opens the tables. It refuses tables that lack something which is no longer in
 // the log.
 func openTables(o *Options) (*tables.Tables, error) {
-	options := tables.Options{FS: o.fs, Dir: o.Dir, Log: o.Log, Fatal: o.Fatal}
+	options := tables.Options{FS: o.fs, Dir: o.Dir, Log: o.Log, Fatal: o.Fatal, OpenFiles: o.OpenFiles}
 	if err := checkTables(o, options); err != nil {
 		return nil, err
 	}
@@ -180,7 +198,10 @@ func (j *journal) start(o *Options) {
 	}
 	j.checkpointer.Add(1)
 	go j.writeWindows()
-	go j.watchDirectory()
+	go j.watchDirectory(o.spare)
+	j.mu.Lock()
+	j.guard.refusing() // logs a disk that is too small
+	j.mu.Unlock()
 	if oldest, current := j.log.Segments(); oldest < current {
 		j.mu.Lock()
 		j.window.segment = current - 1

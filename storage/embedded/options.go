@@ -31,6 +31,12 @@ type Options struct {
 	// means DefaultKeepBodies.
 	KeepBodies int64
 
+	// NewStore says that a new store may be made in a directory that has other files in it.
+	NewStore bool
+
+	// OpenFiles is how many files of the tables are kept open. 0 means 1000.
+	OpenFiles int
+
 	// Log receives messages for the operator. Nil means slog.Default.
 	Log *slog.Logger
 
@@ -38,7 +44,9 @@ type Options struct {
 	// the cause and exits with code 1.
 	Fatal func(error)
 
+	restoring   bool             // Dir is not complete, see target
 	segment     int64            // for tests: bytes; overrides FileSize unless it is 0
+	spare       int64            // size of the spare file; 0 with a file system of tests: there is none
 	windowBytes int64            // for tests: overrides the constant of that name unless it is 0; negative: windows are not held back
 	fs          vfs.FS           // for tests: nil is the real file system
 	clock       func() time.Time // for tests: nil is time.Now
@@ -67,7 +75,7 @@ func (o *Options) setDefaults() {
 		o.Log = slog.Default()
 	}
 	if o.fs == nil {
-		o.fs = ownerFS{vfs.Default}
+		o.fs, o.spare = ownerFS{vfs.Default}, spareBytes
 	}
 	if o.clock == nil {
 		o.clock = time.Now

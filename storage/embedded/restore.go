@@ -140,7 +140,7 @@ func (o *RestoreOptions) copyTo(ctx context.Context, m *manifest, dir string) er
 
 // prepare opens an engine on the copy, and makes the changes that distinguish it from the backup.
 func (o *RestoreOptions) prepare(ctx context.Context, m *manifest, dir string, r *Restored) (err error) {
-	e, err := Open(Options{Dir: dir, Log: o.Log, Fatal: o.Fatal, fs: o.fs, clock: o.now})
+	e, err := Open(Options{Dir: dir, restoring: true, Log: o.Log, Fatal: o.Fatal, fs: o.fs, clock: o.now})
 	if err != nil {
 		return fmt.Errorf("opening the restored store: %w", err)
 	}

@@ -2,12 +2,15 @@ package embedded
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"redstalk/storage/embedded/tables"
@@ -22,7 +25,8 @@ const leaseOfData = 1795730901580636
 func TestUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	unpack(t, "../../testdata/data-0.1.0/embedded.tar.gz", dir)
-	e, err := Open(Options{Dir: dir, FileSize: minFileSize, Log: slog.New(slog.DiscardHandler)})
+	var logged bytes.Buffer
+	e, err := Open(Options{Dir: dir, FileSize: minFileSize, Log: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +34,20 @@ func TestUpgrade(t *testing.T) {
 	storetest.CheckData(t, waitingEngine{e}, leaseOfData)
 	if is, err := e.journal.tables.Layout(); err != nil || is != tables.LayoutVersion {
 		t.Errorf("after the upgrade the layout is %d, %v", is, err)
+	}
+	if !strings.Contains(logged.String(), "older versions of redstalk refuse it") {
+		t.Errorf("the log says: %s", &logged)
+	}
+}
+
+// TestPackageKnowsTheLayout: the package starts no version that upgrades the layout.
+func TestPackageKnowsTheLayout(t *testing.T) {
+	script, err := os.ReadFile("../../tools/packages/postinstall.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("\nLAYOUT=%d SINCE=", tables.LayoutVersion); !strings.Contains(string(script), want) {
+		t.Errorf("postinstall.sh lacks %q: set it, and since which version", want)
 	}
 }
 

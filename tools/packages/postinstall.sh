@@ -3,12 +3,15 @@
 # rpm: $1 is 1 for the first package, more for an upgrade.
 set -e
 
-upgrade=
+# The layout of the embedded engine (tables.LayoutVersion), and the first version that has it.
+LAYOUT=2 SINCE=0.2.0
+
+upgrade= before=
 case "$1" in
-  configure) [ -z "$2" ] || upgrade=1 ;;
+  configure) [ -z "$2" ] || upgrade=1 before=$2 ;;
   abort-*) exit 0 ;;
   1) ;;
-  *) upgrade=1 ;;
+  *) upgrade=1 before=$(rpm -q --qf '%{VERSION}\n' redstalk 2>/dev/null | sort -V | head -n 1) ;;
 esac
 
 if command -v systemd-sysusers >/dev/null 2>&1; then
@@ -23,7 +26,14 @@ chgrp redstalk /etc/redstalk/redstalkd.env
 
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
-if [ -n "$upgrade" ]; then
+oldest=$(printf '%s\n' "${before:-$SINCE}" $SINCE | sort -V | head -n 1)
+if [ -n "$upgrade" ] && [ "$oldest" != $SINCE ]; then
+  cat >&2 <<END
+redstalk $before is still running. The next start gives its data layout $LAYOUT, which $before refuses: there is no way back but a
+backup (/usr/share/doc/redstalk/docs/backup.md). To go on: make one, and systemctl restart redstalk.
+To stay: install redstalk $before again.
+END
+elif [ -n "$upgrade" ]; then
   systemctl try-restart redstalk.service 'redstalk@*.service'
 else
   systemctl enable --now redstalk.service || echo "redstalk does not start: journalctl -u redstalk says why" >&2

@@ -3,6 +3,7 @@ package tables
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -40,7 +41,13 @@ func (fs *checkedFS) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 	if err := fs.check(); err != nil {
 		return nil, err
 	}
-	return fs.FS.Open(name, o...)
+	f, err := fs.FS.Open(name, o...)
+	if errors.Is(err, os.ErrNotExist) {
+		if gone := fs.check(); gone != nil {
+			return nil, gone // it was renamed after the first check
+		}
+	}
+	return f, err
 }
 
 // Link implements vfs.FS.

@@ -1,10 +1,12 @@
 package tables
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -15,6 +17,16 @@ import (
 
 // DirName is the directory of Pebble's files, in the engine's directory.
 const DirName = "tables"
+
+// IsFile reports whether a name is that of a file of Pebble's that only its directory has.
+func IsFile(name string) bool {
+	for _, prefix := range []string{"marker.", "MANIFEST-", "OPTIONS-", "temporary."} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
 
 const (
 	// memTableSize is how many bytes Pebble collects in memory before it writes a
@@ -30,6 +42,11 @@ type Options struct {
 	FS  vfs.FS
 	Dir string // the engine's directory: the tables are in a directory in it
 	Log *slog.Logger
+
+	// OpenFiles is how many files of the tables are kept open at most, in so far as no more are read at the same time. 0 means
+	// 1000.
+	OpenFiles int
+
 	// Fatal is called with the cause when the tables cannot go on. It must not return.
 	Fatal func(error)
 }
@@ -48,7 +65,9 @@ func Open(o Options) (*Tables, error) {
 		return nil, err
 	}
 	cache := pebble.NewCache(cacheSize)
-	db, err := openPebble(&o, dir, cache)
+	files := pebble.NewFileCache(1, cmp.Or(o.OpenFiles, 1000))
+	defer files.Unref() // Pebble has a reference of its own
+	db, err := openPebble(&o, dir, cache, files)
 	if err != nil {
 		cache.Unref()
 		return nil, errors.Join(err, dir.Close())
@@ -72,9 +91,9 @@ func ReadFirstSegment(o Options) (first uint64, err error) {
 	return first, errors.Join(err, db.Close())
 }
 
-func openPebble(o *Options, dir *wal.Directory, cache *pebble.Cache) (*pebble.DB, error) {
+func openPebble(o *Options, dir *wal.Directory, cache *pebble.Cache, files *pebble.FileCache) (*pebble.DB, error) {
 	return pebble.Open(o.FS.PathJoin(o.Dir, DirName), &pebble.Options{
-		FS: &checkedFS{o.FS, o.Fatal, dir}, Cache: cache,
+		FS: &checkedFS{o.FS, o.Fatal, dir}, Cache: cache, FileCache: files,
 		DisableWAL:                  true,
 		MemTableSize:                memTableSize,
 		MemTableStopWritesThreshold: 4,

@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"redstalk/storage/embedded/wal"
 	"redstalk/tube"
 )
 
@@ -183,7 +185,17 @@ func (s Snapshot) Close() { s.s.Close() }
 // Body reads the body of a job that has one.
 func (t *Tables) Body(id uint64) ([]byte, error) { return readBody(t.db, id) }
 
+// readBody tries twice: Pebble returns the error of a file that could not be opened to one more
+// reader, even if the file can be opened by then.
 func readBody(from pebble.Reader, id uint64) ([]byte, error) {
+	body, err := tryBody(from, id)
+	if err != nil && !IsDamage(err) {
+		body, err = tryBody(from, id)
+	}
+	return body, err
+}
+
+func tryBody(from pebble.Reader, id uint64) ([]byte, error) {
 	body, err := readInline(from, id)
 	if err == nil && len(body) == 0 {
 		body, err = get(from, idKey(nil, bodyKey, id), func(value []byte) ([]byte, error) { return value, nil })
@@ -213,8 +225,16 @@ func get(from pebble.Reader, key []byte, part func([]byte) ([]byte, error)) ([]b
 	return bytes.Clone(p), err
 }
 
-// IsDamage reports whether an error says that data is damaged or missing, so that it is of
-// no use to try again.
+// IsDamage reports whether an error says that data is damaged or missing for good: a checksum is
+// wrong, or a file is missing or ends too early. All other errors may pass.
 func IsDamage(err error) bool {
-	return errors.Is(err, pebble.ErrCorruption) || errors.Is(err, pebble.ErrNotFound) || errors.Is(err, errRecord)
+	if errors.Is(err, wal.ErrGone) {
+		return false // the files are elsewhere
+	}
+	for _, damage := range []error{pebble.ErrNotFound, errRecord, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, damage) {
+			return true
+		}
+	}
+	return pebble.IsCorruptionError(err) // errors.Is does not see Pebble's marks
 }

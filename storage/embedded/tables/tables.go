@@ -190,6 +190,9 @@ func (t *Tables) Checkpoint(dir string) error {
 // given back to the operating system.
 func (t *Tables) EmptyCache() { t.cache.Reserve(cacheSize)() }
 
+// LimitCache keeps the cache small until release is called: a start reads each block once.
+func (t *Tables) LimitCache() (release func()) { return t.cache.Reserve(cacheSize - cacheSize/16) }
+
 // CacheBytes returns how many bytes of its files Pebble has cached.
 func (t *Tables) CacheBytes() int64 { return t.cache.Metrics().Size }
 

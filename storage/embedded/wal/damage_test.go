@@ -71,7 +71,7 @@ func write(t testing.TB, closed, reopened bool) *written {
 	w.names, _ = mem.List(dir)
 	slices.Sort(w.names)
 	for _, name := range w.names {
-		data, err := readFile(mem, mem.PathJoin(dir, name))
+		data, err := readFile(mem, mem.PathJoin(dir, name), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

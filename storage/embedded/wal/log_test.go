@@ -176,7 +176,7 @@ func TestUnused(t *testing.T) {
 	fs := newMem(t)
 	var want []string
 	for n := range 4 {
-		f, err := fs.Create(fs.PathJoin(dir, newName), vfs.WriteCategoryUnspecified)
+		f, err := fs.Create(fs.PathJoin(dir, NewName), vfs.WriteCategoryUnspecified)
 		if err != nil {
 			t.Fatal(err)
 		}

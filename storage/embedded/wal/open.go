@@ -3,8 +3,8 @@ package wal
 import "fmt"
 
 // Open opens the log in a directory, replays its frames from segment first on, and begins a new
-// segment. If first is 0 the log need not exist, and all of it is replayed. replay may keep the
-// payload that it gets.
+// segment. If first is 0 the log need not exist, and all of it is replayed. The payload is
+// valid until replay returns.
 func Open(o Options, first uint64, replay func(payload []byte) error) (*Log, error) {
 	mustExist := first > 0
 	first = max(first, 1)

@@ -11,8 +11,8 @@ import (
 // segment grows from there.
 const maxZeros = 16 << 20
 
-// newName is the name of a segment that is being prepared.
-const newName = prefix + "new"
+// NewName is the name of a segment that is being prepared.
+const NewName = prefix + "new"
 
 // prepareNext starts to prepare the next segment in the background.
 func (l *Log) prepareNext() {
@@ -52,7 +52,7 @@ func (l *Log) prepareSegment(number uint64) {
 // A segment gets its name when all of it is on the disk. So a segment without a header is
 // damaged.
 func (l *Log) prepare(number uint64, reused string, zeros int64) (*segment, error) {
-	path, made := l.path(number), l.fs.PathJoin(l.dir, newName)
+	path, made := l.path(number), l.fs.PathJoin(l.dir, NewName)
 	file, info, err := l.makeFile(made, number, reused, zeros)
 	if err == nil {
 		if err = errors.Join(l.fs.Rename(made, path), SyncDir(l.fs, l.dir)); err != nil {

@@ -39,6 +39,27 @@ func Numbers(fs vfs.FS, dir string) ([]uint64, error) {
 	return numbers, nil
 }
 
+// Exists reports whether a directory has a segment: a file with the name and the header of one.
+func Exists(fs vfs.FS, dir string) bool {
+	numbers, err := Numbers(fs, dir)
+	if err != nil {
+		return false
+	}
+	for _, number := range numbers {
+		f, err := fs.Open(fs.PathJoin(dir, prefix+strconv.FormatUint(number, 10)))
+		if err != nil {
+			continue
+		}
+		b := make([]byte, segmentHeader)
+		_, err = io.ReadFull(f, b)
+		f.Close()
+		if _, ok := decodeHeader(b, number); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // reader replays segments.
 type reader struct {
 	*Log
@@ -50,6 +71,7 @@ type reader struct {
 	end       int64  // where its frames end
 	continued bool   // the frame there says that the log continues
 	data      []byte // all of the file
+	spare     []byte // the memory of the one before it
 }
 
 // read replays all segments from first on. It returns the number of the first one that does not
@@ -70,7 +92,8 @@ func (r *reader) read(first uint64, mustExist bool, numbers []uint64) (unused ui
 			}
 			return number, r.checkUnused(numbers[i+1:])
 		}
-		r.number, r.header, r.data = number, h, data
+		r.spare, r.data = r.data[:0], data // data is not overwritten while it is the last segment
+		r.number, r.header = number, h
 		if err := r.frames(); err != nil {
 			return 0, fmt.Errorf("reading %s: %w", r.path(number), err)
 		}
@@ -88,9 +111,10 @@ func (r *reader) missing(number uint64) error {
 
 // segment reads a segment and its header. Every segment has one.
 func (r *reader) segment(number uint64) (h header, data []byte, err error) {
-	if data, err = readFile(r.fs, r.path(number)); err != nil {
+	if data, err = readFile(r.fs, r.path(number), r.spare); err != nil {
 		return h, nil, err
 	}
+	r.spare = data[:0]
 	h, ok := decodeHeader(data, number)
 	if !ok {
 		return h, nil, fmt.Errorf("%w: %s has no header of segment %d", ErrDamaged, r.path(number), number)
@@ -163,7 +187,8 @@ func (r *reader) frames() error {
 	}
 }
 
-func readFile(fs vfs.FS, path string) ([]byte, error) {
+// readFile reads a file, into room if that is large enough.
+func readFile(fs vfs.FS, path string, room []byte) ([]byte, error) {
 	f, err := fs.Open(path, vfs.SequentialReadsOption)
 	if err != nil {
 		return nil, fmt.Errorf("opening a segment: %w", err)
@@ -173,7 +198,7 @@ func readFile(fs vfs.FS, path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	data := make([]byte, info.Size())
+	data := slices.Grow(room[:0], int(info.Size()))[:info.Size()]
 	if _, err := io.ReadFull(f, data); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}

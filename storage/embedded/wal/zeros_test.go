@@ -33,7 +33,7 @@ func TestFill(t *testing.T) {
 	if err := fill(&invertingFile{f}, size); err != nil {
 		t.Fatal(err)
 	}
-	data, err := readFile(fs, "zeros")
+	data, err := readFile(fs, "zeros", nil)
 	if err != nil || len(data) != size {
 		t.Fatalf("%d bytes, %v", len(data), err)
 	}

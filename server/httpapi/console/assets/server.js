@@ -48,7 +48,7 @@ class Server {
 
   instance(s, store) {
     const cpu = this.per("cpu");
-    return card("instance", "This instance", properties([["Version", s.version || "–"], ["Host", s.hostname], ["Process", String(s.pid)], ["Id", make("code", {}, s.id)], ["Uptime", span(s.uptime * 1000)], ["Accepts puts", dot(!s.draining, s.draining ? "no, draining" : "yes")],
+    return card("instance", "This instance", properties([["Version", s.version || "–"], ["Host", s.hostname], ["Process", String(s.pid)], ["Id", make("code", {}, s.id)], ["Uptime", span(s.uptime * 1000)], ["Accepts puts", dot(!s.draining && !store.puts_refused, s.draining ? "no, draining" : store.puts_refused ? "no: " + store.puts_refused : "yes")],
       ["Connections", number(s.connections)], ["Waiting reserves", number(s.waiting)], ["Memory", bytes(store.memory_bytes), `${bytes(store.heap_bytes)} of it in use`], ["CPU", cpu === null ? "…" : (cpu * 100).toFixed(0) + " % of a core"], ["Goroutines", number(store.goroutines)],
       ["Maximum job size", bytes(s.max_job_size)], caller.user && ["Signed in as", caller.user]]));
   }
