@@ -70,7 +70,7 @@ func (p *program) openGuards(ctx context.Context) (*guards, error) {
 	if g.tls, err = p.openCertificates(&p.guards.tls, "tls"); err != nil {
 		return nil, err
 	}
-	if g.httpTLS, err = p.openCertificates(&p.guards.httpTLS, "http-tls", "h2", "http/1.1"); err != nil {
+	if g.httpTLS, err = p.openCertificates(&p.guards.httpTLS, "http-tls", "http/1.1"); err != nil {
 		return nil, err
 	}
 	if addr := p.guards.tls.addr; addr != "" {

@@ -24,6 +24,11 @@ type Config struct {
 	// TLS, if not nil, is used to encrypt connections. If it is nil, they are not encrypted.
 	TLS *tls.Config
 
+	// HTTP2 turns on HTTP/2 without TLS, for clients that begin with it, as those of gRPC do.
+	// An HTTP/2 connection can hold many requests at once, so what all of them hold together
+	// is limited.
+	HTTP2 bool
+
 	// Hosts are the names that requests may have in the Host header, as [Host] returns them, in
 	// addition to those of this machine: *.example.org stands for all names with that ending, *
 	// for any. If it is empty, only listeners on loopback addresses check the header.
@@ -67,9 +72,6 @@ const (
 	// MaxHeader is the largest header of a request, in bytes, including the request line.
 	MaxHeader = 64 << 10
 
-	// MaxStreams limits the concurrent requests of an HTTP/2 connection.
-	MaxStreams = 250
-
 	// handlersGrace is how long Shutdown waits for handlers whose connections it has cut off.
 	handlersGrace = time.Second
 )
@@ -90,6 +92,7 @@ type Server struct {
 	slowAnswers slowAnswers
 	leaveLimits func() // leaves the limits
 	requests    requests
+	streams     *limits.Shares // concurrent requests over HTTP/2, by address
 
 	refused, faults, unread, slowBodies telemetry.Throttle
 }
@@ -105,7 +108,7 @@ func New(h http.Handler, config Config) *Server {
 	if config.WriteTimeout == 0 {
 		config.WriteTimeout = DefaultWriteTimeout
 	}
-	d := &Server{config: config, log: config.Log.With("listener", config.Name), handler: h}
+	d := &Server{config: config, log: config.Log.With("listener", config.Name), handler: h, streams: limits.NewShares(MaxAllStreams)}
 	d.ending, d.end = context.WithCancel(context.Background())
 	d.server = &http.Server{
 		Handler:           http.HandlerFunc(d.serve),
@@ -114,7 +117,6 @@ func New(h http.Handler, config Config) *Server {
 		IdleTimeout:       config.IdleTimeout,
 		MaxHeaderBytes:    MaxHeader - netHTTPSlop,
 		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: MaxStreams, SendPingTimeout: time.Minute},
 		ErrorLog:          slog.NewLogLogger(faultLog{d}, slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.Background(), endingKey{}, d.ending)
@@ -130,8 +132,9 @@ func New(h http.Handler, config Config) *Server {
 	}
 	d.leaveLimits = config.Limits.Join(d.slowAnswers.readers)
 	d.server.Protocols.SetHTTP1(true)
-	d.server.Protocols.SetHTTP2(true)
-	d.server.Protocols.SetUnencryptedHTTP2(true)
+	if config.HTTP2 {
+		d.enableHTTP2()
+	}
 	return d
 }
 
@@ -190,8 +193,18 @@ func (d *Server) serve(w http.ResponseWriter, r *http.Request) {
 	d.handlers.Add(1)
 	defer d.handlers.Done()
 	a := &answer{ResponseWriter: w, srv: d, began: time.Now()}
+	a.conn, _ = r.Context().Value(connKey{}).(*conn)
+	if a.conn != nil && r.ProtoMajor >= 2 {
+		if !a.conn.runStream() {
+			return
+		}
+		defer a.conn.endStream()
+		if r.Context().Err() != nil {
+			return // the client has taken it back
+		}
+	}
 	defer a.count()
-	if a.conn, _ = r.Context().Value(connKey{}).(*conn); a.conn != nil && !a.conn.hosts.allows(r.Host) {
+	if a.conn != nil && !a.conn.hosts.allows(r.Host) {
 		refuseHost(a, r)
 		return
 	}

@@ -49,7 +49,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 
 func TestProtocols(t *testing.T) {
 	t.Parallel()
-	_, addr := start(t, http.HandlerFunc(echo), httpserve.Config{})
+	_, addr := start(t, http.HandlerFunc(echo), httpserve.Config{HTTP2: true})
 	for version, set := range map[string]func(*http.Protocols){
 		"HTTP/1.1": func(p *http.Protocols) { p.SetHTTP1(true) },
 		"HTTP/2.0": func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
@@ -75,7 +75,7 @@ func TestProtocols(t *testing.T) {
 func TestConnContext(t *testing.T) {
 	t.Parallel()
 	type key struct{}
-	config := httpserve.Config{ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+	config := httpserve.Config{HTTP2: true, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, key{}, c.RemoteAddr().String())
 	}}
 	_, addr := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
