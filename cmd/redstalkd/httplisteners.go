@@ -115,7 +115,7 @@ func (p *program) startServing(d *httpListener, h http.Handler, served chan<- er
 		config.ConnContext = access.WithConn
 	}
 	if d.tls {
-		config.TLS = p.activeGuards.Load().httpTLS.Config()
+		config.TLS, config.HandshakeTimeout = p.activeGuards.Load().httpTLS.Config(), p.guards.authTimeout
 	}
 	d.server = httpserve.New(h, config)
 	p.observer.ObserveHTTP(d.server)

@@ -24,6 +24,10 @@ type Config struct {
 	// TLS, if not nil, is used to encrypt connections. If it is nil, they are not encrypted.
 	TLS *tls.Config
 
+	// HandshakeTimeout limits a TLS handshake, and the time in which the header of a request
+	// must arrive. 0, or more than HeaderTimeout, means HeaderTimeout.
+	HandshakeTimeout time.Duration
+
 	// HTTP2 turns on HTTP/2 without TLS, for clients that begin with it, as those of gRPC do.
 	// An HTTP/2 connection can hold many requests at once, so what all of them hold together
 	// is limited.
@@ -113,7 +117,7 @@ func New(h http.Handler, config Config) *Server {
 	d.server = &http.Server{
 		Handler:           http.HandlerFunc(d.serve),
 		TLSConfig:         config.TLS,
-		ReadHeaderTimeout: HeaderTimeout,
+		ReadHeaderTimeout: config.headerTimeout(),
 		IdleTimeout:       config.IdleTimeout,
 		MaxHeaderBytes:    MaxHeader - netHTTPSlop,
 		Protocols:         new(http.Protocols),
@@ -137,6 +141,17 @@ func New(h http.Handler, config Config) *Server {
 	}
 	return d
 }
+
+// headerTimeout is the one of net/http, which applies to TLS handshakes as well.
+func (c *Config) headerTimeout() time.Duration {
+	if c.TLS == nil || c.HandshakeTimeout <= 0 {
+		return HeaderTimeout
+	}
+	return min(HeaderTimeout, c.HandshakeTimeout)
+}
+
+// codeUnsupported is the code of the problem that a request is of HTTP/2.
+const codeUnsupported = "UNSUPPORTED"
 
 // netHTTPSlop is what net/http adds to MaxHeaderBytes.
 const netHTTPSlop = 4096
@@ -194,7 +209,7 @@ func (d *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer d.handlers.Done()
 	a := &answer{ResponseWriter: w, srv: d, began: time.Now()}
 	a.conn, _ = r.Context().Value(connKey{}).(*conn)
-	if a.conn != nil && r.ProtoMajor >= 2 {
+	if r.ProtoMajor >= 2 && d.config.HTTP2 && a.conn != nil {
 		if !a.conn.runStream() {
 			return
 		}
@@ -204,18 +219,26 @@ func (d *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	defer a.count()
-	if a.conn != nil && !a.conn.hosts.allows(r.Host) {
+	switch {
+	case r.ProtoMajor >= 2 && !d.config.HTTP2:
+		NewProblem(http.StatusHTTPVersionNotSupported, codeUnsupported, "HTTP/2 is not served here").Write(a)
+	case a.conn != nil && !a.conn.hosts.allows(r.Host):
 		refuseHost(a, r)
-		return
+	default:
+		d.handle(a, r)
 	}
+}
+
+// handle calls the handler for a request that is not refused.
+func (d *Server) handle(a *answer, r *http.Request) {
 	if r.Body != http.NoBody {
 		// net/http continues with its own request when the handler has ended: from the body there
 		// it knows whether a client still waits for permission to send one.
 		r = r.WithContext(r.Context())
 		if d.config.MaxBody > 0 {
-			r.Body = http.MaxBytesReader(w, r.Body, d.config.MaxBody)
+			r.Body = http.MaxBytesReader(a.ResponseWriter, r.Body, d.config.MaxBody)
 		}
-		body := newTimedBody(w, r, d)
+		body := newTimedBody(a.ResponseWriter, r, d)
 		defer body.end()
 		r.Body = body
 	}

@@ -3,6 +3,7 @@ package httpserve_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -237,4 +238,14 @@ func TestMaxConnections(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestHandshakeTimeout: a TLS handshake that stands still is ended.
+func TestHandshakeTimeout(t *testing.T) {
+	t.Parallel()
+	serveVirtualWith(t, echo, httpserve.Config{TLS: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }}, HandshakeTimeout: 2 * time.Second}, func(t *testing.T, p *pipes) {
+		if text, after := answered(t, p.dial()); text != "" || after != 2*time.Second {
+			t.Errorf("%q after %v", text, after)
+		}
+	})
 }
