@@ -70,7 +70,7 @@ var layers = [][]importRule{
 	},
 	{ // listeners, and what runs beside them
 		{"server", "protocol server/access server/jobbatch server/limits server/netpoll server/queue server/schedule storage storage/body tube"},
-		{"server/httpapi", "protocol server/access server/httpserve server/jobbatch server/queue server/schedule storage tube"},
+		{"server/httpapi", "protocol server/access server/httpserve server/jobbatch server/limits server/queue server/schedule storage tube"},
 		{"server/webhook", "protocol server/queue storage tube"},
 		{"server/upstream", "protocol protocol/client protocol/migrate server/queue storage tube"},
 		{"server/gateway", "protocol server/access server/httpserve server/queue storage tube"},

@@ -77,7 +77,7 @@ func (p *program) gatewayListeners() (listeners httpListeners) {
 			h, closed := open(p, q)
 			return p.gateways.sites.Protect(h), closed
 		}
-		listeners = append(listeners, &httpListener{name: g.name, addr: g.addr, open: protected})
+		listeners = append(listeners, &httpListener{name: g.name, addr: g.addr, open: protected, http2: g.name == "zywaited-grpc"})
 	}
 	return listeners
 }

@@ -70,7 +70,7 @@ func (p *program) openGuards(ctx context.Context) (*guards, error) {
 	if g.tls, err = p.openCertificates(&p.guards.tls, "tls"); err != nil {
 		return nil, err
 	}
-	if g.httpTLS, err = p.openCertificates(&p.guards.httpTLS, "http-tls", "h2", "http/1.1"); err != nil {
+	if g.httpTLS, err = p.openCertificates(&p.guards.httpTLS, "http-tls", "http/1.1"); err != nil {
 		return nil, err
 	}
 	if addr := p.guards.tls.addr; addr != "" {
@@ -134,10 +134,26 @@ func (g *guards) reloadUsers(log *slog.Logger) {
 	}
 }
 
-// warnUnprotected logs a warning if anybody in the network has all rights.
-func (p *program) warnUnprotected(l net.Listener) {
-	tcp, ok := l.Addr().(*net.TCPAddr)
-	if ok && !tcp.IP.IsLoopback() && p.guards.access == "" && p.guards.tls.addr == "" {
-		p.log.Warn(fmt.Sprintf("everybody who reaches %s may do everything; see --access and --tls", l.Addr()))
+// warnUnprotected logs a warning for each listener through which anybody in the network has all
+// rights: there are no users, and a client needs no certificate. g is open.
+func (p *program) warnUnprotected(g *guards, l net.Listener, others httpListeners) {
+	if p.guards.access != "" {
+		return
+	}
+	p.warnReachable("beanstalk", l)
+	if g.listener != nil && p.guards.tls.files.ClientCA == "" {
+		p.warnReachable("tls", g.listener)
+	}
+	for _, d := range others {
+		if !d.tls || p.guards.httpTLS.files.ClientCA == "" {
+			p.warnReachable(d.name, d.listener)
+		}
+	}
+}
+
+// warnReachable logs a warning if a listener can be reached from other machines.
+func (p *program) warnReachable(name string, l net.Listener) {
+	if tcp, ok := l.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
+		p.log.Warn(fmt.Sprintf("everybody who reaches %s may do everything; see --access and --tls", l.Addr()), "listener", name)
 	}
 }

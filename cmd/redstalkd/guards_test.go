@@ -257,8 +257,8 @@ func TestGuardFailures(t *testing.T) {
 	}
 }
 
-// TestWarnsOfOpenPorts: the program warns of a port that everybody can reach, unless there are
-// users or TLS.
+// TestWarnsOfOpenPorts: the program warns of each port that everybody can reach, unless there
+// are users or clients need a certificate.
 func TestWarnsOfOpenPorts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -267,7 +267,10 @@ func TestWarnsOfOpenPorts(t *testing.T) {
 	const warning = "may do everything; see --access and --tls"
 	secured := "--tls 127.0.0.1:0 --tls-cert " + filepath.Join(dir, "cert.pem") + " --tls-key " + filepath.Join(dir, "key.pem")
 	for args, want := range map[string]int{
-		"-l 0.0.0.0": 1, "-l 127.0.0.1": 0, "-l 0.0.0.0 " + secured: 0, "-l 0.0.0.0 --access " + filepath.Join(dir, "users.yml"): 0,
+		"-l 0.0.0.0": 1, "-l 127.0.0.1": 0, "-l 0.0.0.0 " + secured: 1, "-l 0.0.0.0 --access " + filepath.Join(dir, "users.yml"): 0,
+		"-l 127.0.0.1 --http 0.0.0.0:0": 1, "--http :0 --access " + filepath.Join(dir, "users.yml"): 0, "--http 127.0.0.1:0": 0,
+		"--gateway ouqiang=0.0.0.0:0,zywaited-grpc=0.0.0.0:0": 2, strings.ReplaceAll(secured, "127.0.0.1", "0.0.0.0"): 1,
+		"--http-tls 0.0.0.0:0 " + secured: 1, "--http-tls 0.0.0.0:0 --tls-client-ca " + filepath.Join(dir, "cert.pem") + " " + secured: 0,
 	} {
 		p, _ := serve(t, append(strings.Fields(args), "-p0")...)
 		if got := strings.Count(p.stderr.String(), warning); got != want {

@@ -20,7 +20,8 @@ type httpListener struct {
 	name string // for the log and for errors
 	addr string // HOST:PORT, :PORT or unix:PATH; "": not wanted
 
-	tls bool // with the certificates of --http-tls
+	tls   bool // with the certificates of --http-tls
+	http2 bool // unencrypted HTTP/2, too
 
 	// identifies reports whether the handler authenticates requests itself. If it is false and
 	// there is a file of users, requests are authenticated before the handler, and the
@@ -106,7 +107,7 @@ func (p *program) serveHTTP(listeners httpListeners, q *queue.Queue, served chan
 // startServing starts a listener with the handler h.
 func (p *program) startServing(d *httpListener, h http.Handler, served chan<- error) {
 	config := httpserve.Config{
-		Name: d.name, Log: p.log,
+		Name: d.name, Log: p.log, HTTP2: d.http2,
 		Hosts: p.http.hosts, Address: d.addr,
 		Limits: p.sharedLimits, WriteTimeout: p.serverConfig().WriteTimeout,
 	}
@@ -114,7 +115,7 @@ func (p *program) startServing(d *httpListener, h http.Handler, served chan<- er
 		config.ConnContext = access.WithConn
 	}
 	if d.tls {
-		config.TLS = p.activeGuards.Load().httpTLS.Config()
+		config.TLS, config.HandshakeTimeout = p.activeGuards.Load().httpTLS.Config(), p.guards.authTimeout
 	}
 	d.server = httpserve.New(h, config)
 	p.observer.ObserveHTTP(d.server)

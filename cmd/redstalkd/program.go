@@ -130,7 +130,7 @@ func (p *program) serve(ctx context.Context) error {
 		return err
 	}
 	defer p.endAudit()
-	p.warnUnprotected(l)
+	p.warnUnprotected(g, l, listeners)
 	if p.user != "" {
 		if err := become(p.user); err != nil {
 			return err

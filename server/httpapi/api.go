@@ -10,6 +10,7 @@ import (
 
 	"redstalk/server/access"
 	"redstalk/server/jobbatch"
+	"redstalk/server/limits"
 	"redstalk/server/queue"
 	"redstalk/server/schedule"
 )
@@ -94,7 +95,7 @@ func New(q *queue.Queue, config Config) *API {
 	api := &API{config: config, origins: newOrigins(config.Origins, config.Log), mux: http.NewServeMux(), paths: http.NewServeMux()}
 	api.service = &service{
 		queue: q, schedules: config.Schedules, batches: config.Batches, access: config.Access, log: config.Log, audit: config.Audit,
-		waiting: newLimiter(config.MaxWaiting), streams: newLimiter(config.MaxStreams), searches: newSearchQueue(),
+		waiting: limits.NewShares(config.MaxWaiting), streams: limits.NewShares(config.MaxStreams), searches: newSearchQueue(),
 		sampler: newSampler(q), poller: newPoller(q),
 	}
 	q.ServeClients(&api.service.reserves)

@@ -112,7 +112,7 @@ func (svc *service) openStream(w http.ResponseWriter, r *http.Request) *stream {
 		return nil
 	}
 	client := svc.clientOf(r)
-	if !svc.streams.acquire(client) {
+	if !svc.streams.Acquire(client) {
 		svc.fail(w, r, tooMany("too many event streams are open"))
 		return nil
 	}
@@ -122,7 +122,7 @@ func (svc *service) openStream(w http.ResponseWriter, r *http.Request) *stream {
 	return &stream{ctx: ctx, w: w, control: http.NewResponseController(w), end: func() {
 		endChange()
 		cancel()
-		svc.streams.release(client)
+		svc.streams.Release(client)
 	}}
 }
 

@@ -104,7 +104,7 @@ func TestMaxStreams(t *testing.T) {
 		t.Error("there is no Retry-After")
 	}
 	leave()
-	for limit := time.Now().Add(time.Minute); inUse(a.api.service.streams) > 0; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); a.api.service.streams.InUse() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("the stream has not ended")
 		}
@@ -147,12 +147,12 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if inUse(api.service.streams) != 1 {
+		if api.service.streams.InUse() != 1 {
 			t.Error("there is no open stream")
 		}
 		time.Sleep(eventLimit + 2*sampleEvery)
 		synctest.Wait()
-		if n := inUse(api.service.streams); n != 0 || api.service.sampler.stop != nil {
+		if n := api.service.streams.InUse(); n != 0 || api.service.sampler.stop != nil {
 			t.Errorf("%d streams are open after %v without reading", n, eventLimit)
 		}
 		clientConn.Close()

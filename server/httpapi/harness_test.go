@@ -166,10 +166,3 @@ func must[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
-
-// inUse returns how many requests a limiter has admitted.
-func inUse(l *limiter) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.inUse
-}

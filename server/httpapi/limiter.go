@@ -6,45 +6,11 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"redstalk/server/limits"
 )
 
-// This file limits requests that take long: streams, waiting reserves, and searches.
-
-// limiter limits how many requests of a kind run at the same time. A client that already has
-// as many as are still free gets no more, so that there is always one left for another client.
-// The unknown client, "", is not limited in this way.
-type limiter struct {
-	limit int
-
-	mu       sync.Mutex // guards the fields below
-	inUse    int
-	byClient map[string]int
-}
-
-func newLimiter(limit int) *limiter { return &limiter{limit: limit, byClient: make(map[string]int)} }
-
-// acquire reports whether a client can start a request. If so, release must be called at its
-// end.
-func (l *limiter) acquire(client string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	free := l.limit - l.inUse
-	if free <= 0 || client != "" && l.byClient[client] >= free {
-		return false
-	}
-	l.inUse++
-	l.byClient[client]++
-	return true
-}
-
-func (l *limiter) release(client string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.inUse--
-	if l.byClient[client]--; l.byClient[client] == 0 {
-		delete(l.byClient, client)
-	}
-}
+// This file limits searches.
 
 const (
 	// maxSearches is the maximum number of searches, running and queued.
@@ -59,7 +25,7 @@ const (
 
 // searchQueue runs searches on at most half of the processors. It alternates between clients.
 type searchQueue struct {
-	*limiter
+	*limits.Shares
 	atOnce int
 
 	mu      sync.Mutex // guards the fields below
@@ -75,17 +41,17 @@ type queuedSearch struct {
 }
 
 func newSearchQueue() *searchQueue {
-	return &searchQueue{limiter: newLimiter(maxSearches), atOnce: max(1, runtime.GOMAXPROCS(0)/2)}
+	return &searchQueue{Shares: limits.NewShares(maxSearches), atOnce: max(1, runtime.GOMAXPROCS(0)/2)}
 }
 
 // admit waits until a search can run. The search must call end when it has run.
 func (q *searchQueue) admit(ctx context.Context, client string) (end func(), err error) {
-	if !q.acquire(client) {
+	if !q.Acquire(client) {
 		return nil, tooMany("too many searches are queued")
 	}
 	end = func() {
 		q.next()
-		q.release(client)
+		q.Release(client)
 	}
 	search := q.enqueue(client)
 	limit := time.NewTimer(searchWait)
@@ -99,7 +65,7 @@ func (q *searchQueue) admit(ctx context.Context, client string) (end func(), err
 		err = tooMany("other searches take too long")
 	}
 	if q.abandon(search) {
-		q.release(client)
+		q.Release(client)
 	} else {
 		end()
 	}

@@ -9,37 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redstalk/server/limits"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 )
-
-// TestLimiter: no client has more requests than are free, so that there is always one for another client.
-func TestLimiter(t *testing.T) {
-	l := newLimiter(100)
-	for _, of := range []struct {
-		client string
-		want   int
-	}{{"a", 50}, {"b", 25}, {"c", 13}, {"d", 6}, {"e", 3}, {"f", 2}, {"g", 1}, {"h", 0}, {"", 0}} {
-		n := 0
-		for l.acquire(of.client) {
-			n++
-		}
-		if n != of.want {
-			t.Errorf("%q has %d requests, want %d", of.client, n, of.want)
-		}
-	}
-	l.release("a")
-	if l.acquire("a") || !l.acquire("h") {
-		t.Error("the client with the most requests gets the free one")
-	}
-	unknown := newLimiter(10)
-	for i := range 11 {
-		if unknown.acquire("") != (i < 10) {
-			t.Errorf("request %d", i)
-		}
-	}
-}
 
 // TestSearchQueue: a limited number of searches runs at a time, alternating between users. A search that is
 // cancelled or that times out in the queue does not run.
@@ -91,8 +65,8 @@ func TestSearchQueue(t *testing.T) {
 		if served < 10 || served > 11 || served+refused != maxSearches {
 			t.Errorf("%d were served, %d refused", served, refused)
 		}
-		if queue.running != 0 || len(queue.waiting) != 0 || inUse(queue.limiter) != 0 {
-			t.Errorf("%d run, %d wait, %d are in use", queue.running, len(queue.waiting), inUse(queue.limiter))
+		if queue.running != 0 || len(queue.waiting) != 0 || queue.InUse() != 0 {
+			t.Errorf("%d run, %d wait, %d are in use", queue.running, len(queue.waiting), queue.InUse())
 		}
 	})
 }
@@ -153,7 +127,7 @@ func TestHeadOfStreams(t *testing.T) {
 func TestLimitsPerUser(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, "small t work,read", "root * read,work")
-	g.api.service.streams.limit, g.api.service.waiting.limit = 4, 4
+	g.api.service.streams, g.api.service.waiting = limits.NewShares(4), limits.NewShares(4)
 	const small, root = "Authorization: Bearer small:small", "Authorization: Bearer root:root"
 	for range 2 {
 		g.stream("?tube=t", small)
@@ -172,7 +146,7 @@ func TestSearchesOfOneClient(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
 	for range maxSearches / 2 {
-		a.api.service.searches.acquire("127.0.0.1")
+		a.api.service.searches.Acquire("127.0.0.1")
 	}
 	for _, path := range []string{"/v1/tubes/t/search?state=ready&text=x", "/v1/parked", "/v1/tubes/t/jobs?state=ready&excerpt=true"} {
 		if got := a.want(429, "GET", path, ""); got.header.Get("Retry-After") == "" {
@@ -180,6 +154,6 @@ func TestSearchesOfOneClient(t *testing.T) {
 		}
 	}
 	a.want(200, "GET", "/v1/tubes/t/jobs?state=ready", "")
-	a.api.service.searches.limiter.release("127.0.0.1")
+	a.api.service.searches.Release("127.0.0.1")
 	a.want(200, "GET", "/v1/parked", "")
 }

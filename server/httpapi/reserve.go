@@ -73,11 +73,11 @@ func (svc *service) reserve(w http.ResponseWriter, r *http.Request) {
 		if svc.access != nil {
 			client = svc.clientOf(r)
 		}
-		if !svc.waiting.acquire(client) {
+		if !svc.waiting.Acquire(client) {
 			svc.fail(w, r, tooMany("too many requests are waiting for jobs"))
 			return
 		}
-		defer svc.waiting.release(client)
+		defer svc.waiting.Release(client)
 		defer svc.reserves.add(svc.queue.NewHolder(), r, request.tubes)()
 	}
 	jobs, err := svc.reserveJobs(r, request)

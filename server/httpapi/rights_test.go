@@ -448,7 +448,7 @@ func TestChangeEndsWaiting(t *testing.T) {
 			waits <- got
 		}()
 	}
-	for limit := time.Now().Add(time.Minute); inUse(g.api.service.streams) == 0 || g.queue.Waiters() == 0; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); g.api.service.streams.InUse() == 0 || g.queue.Waiters() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("no request waits")
 		}

@@ -8,6 +8,7 @@ import (
 
 	"redstalk/server/access"
 	"redstalk/server/jobbatch"
+	"redstalk/server/limits"
 	"redstalk/server/queue"
 	"redstalk/server/schedule"
 	"redstalk/storage"
@@ -29,10 +30,10 @@ type service struct {
 	acl    context.Context // ends when the users file changes
 	endACL context.CancelCauseFunc
 
-	waiting  *limiter // requests that wait for a job
+	waiting  *limits.Shares // requests that wait for a job
 	reserves waitingReserves
-	streams  *limiter     // open event streams
-	searches *searchQueue // searches, running and queued
+	streams  *limits.Shares // open event streams
+	searches *searchQueue   // searches, running and queued
 
 	sampler *sampler // for /v1/events
 	poller  *poller  // for /v1/watch and the charts

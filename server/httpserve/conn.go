@@ -50,6 +50,8 @@ type conn struct {
 	mu    sync.Mutex
 	ahead readAheadState
 	gone  atomic.Bool // the client has closed it while a request waited
+
+	streams streams // only with HTTP/2
 }
 
 // writePart is how much of an answer a client must read within the WriteTimeout, in bytes.
@@ -98,6 +100,7 @@ func (c *conn) Close() error {
 		c.srv.connections.Add(-1)
 		c.srv.config.Limits.Leave()
 		c.srv.fresh.remove(c)
+		c.closeStreams()
 	})
 	return c.Conn.Close()
 }

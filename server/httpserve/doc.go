@@ -4,9 +4,9 @@
 //
 // # Reading order
 //
-//   - server.go: Server serves HTTP/1.0, HTTP/1.1 and HTTP/2 (over TLS, or unencrypted to
-//     clients that begin with it, h2c), within limits of size and time, and shuts down in
-//     good order.
+//   - server.go: Server serves HTTP/1.0 and HTTP/1.1, within limits of size and time, and
+//     shuts down in good order.
+//   - streams.go: HTTP/2, where it is wanted, and what its clients may hold together.
 //   - conn.go: a connection whose client must read its answers in time.
 //   - answer.go: the response writer of handlers. It records how the request was answered,
 //     for metrics (requests.go), and how much of a large answer the client has not read

@@ -41,6 +41,7 @@ func TestHosts(t *testing.T) {
 		{httpserve.Config{Hosts: named("queue.example.org")}, any, "queue.example.org 10.0.0.1:80 [fe80::1] localhost", "evil.example"},
 		{httpserve.Config{Hosts: named("queue.example.org")}, &net.UnixAddr{}, "evil.example", ""},
 	} {
+		test.config.HTTP2 = true
 		addr := startAt(t, test.addr, test.config)
 		for _, set := range []func(*http.Protocols){
 			func(p *http.Protocols) { p.SetHTTP1(true) },

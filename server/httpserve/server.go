@@ -24,6 +24,15 @@ type Config struct {
 	// TLS, if not nil, is used to encrypt connections. If it is nil, they are not encrypted.
 	TLS *tls.Config
 
+	// HandshakeTimeout limits a TLS handshake, and the time in which the header of a request
+	// must arrive. 0, or more than HeaderTimeout, means HeaderTimeout.
+	HandshakeTimeout time.Duration
+
+	// HTTP2 turns on HTTP/2 without TLS, for clients that begin with it, as those of gRPC do.
+	// An HTTP/2 connection can hold many requests at once, so what all of them hold together
+	// is limited.
+	HTTP2 bool
+
 	// Hosts are the names that requests may have in the Host header, as [Host] returns them, in
 	// addition to those of this machine: *.example.org stands for all names with that ending, *
 	// for any. If it is empty, only listeners on loopback addresses check the header.
@@ -67,9 +76,6 @@ const (
 	// MaxHeader is the largest header of a request, in bytes, including the request line.
 	MaxHeader = 64 << 10
 
-	// MaxStreams limits the concurrent requests of an HTTP/2 connection.
-	MaxStreams = 250
-
 	// handlersGrace is how long Shutdown waits for handlers whose connections it has cut off.
 	handlersGrace = time.Second
 )
@@ -90,6 +96,7 @@ type Server struct {
 	slowAnswers slowAnswers
 	leaveLimits func() // leaves the limits
 	requests    requests
+	streams     *limits.Shares // concurrent requests over HTTP/2, by address
 
 	refused, faults, unread, slowBodies telemetry.Throttle
 }
@@ -105,16 +112,15 @@ func New(h http.Handler, config Config) *Server {
 	if config.WriteTimeout == 0 {
 		config.WriteTimeout = DefaultWriteTimeout
 	}
-	d := &Server{config: config, log: config.Log.With("listener", config.Name), handler: h}
+	d := &Server{config: config, log: config.Log.With("listener", config.Name), handler: h, streams: limits.NewShares(MaxAllStreams)}
 	d.ending, d.end = context.WithCancel(context.Background())
 	d.server = &http.Server{
 		Handler:           http.HandlerFunc(d.serve),
 		TLSConfig:         config.TLS,
-		ReadHeaderTimeout: HeaderTimeout,
+		ReadHeaderTimeout: config.headerTimeout(),
 		IdleTimeout:       config.IdleTimeout,
 		MaxHeaderBytes:    MaxHeader - netHTTPSlop,
 		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: MaxStreams, SendPingTimeout: time.Minute},
 		ErrorLog:          slog.NewLogLogger(faultLog{d}, slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.Background(), endingKey{}, d.ending)
@@ -130,10 +136,22 @@ func New(h http.Handler, config Config) *Server {
 	}
 	d.leaveLimits = config.Limits.Join(d.slowAnswers.readers)
 	d.server.Protocols.SetHTTP1(true)
-	d.server.Protocols.SetHTTP2(true)
-	d.server.Protocols.SetUnencryptedHTTP2(true)
+	if config.HTTP2 {
+		d.enableHTTP2()
+	}
 	return d
 }
+
+// headerTimeout is the one of net/http, which applies to TLS handshakes as well.
+func (c *Config) headerTimeout() time.Duration {
+	if c.TLS == nil || c.HandshakeTimeout <= 0 {
+		return HeaderTimeout
+	}
+	return min(HeaderTimeout, c.HandshakeTimeout)
+}
+
+// codeUnsupported is the code of the problem that a request is of HTTP/2.
+const codeUnsupported = "UNSUPPORTED"
 
 // netHTTPSlop is what net/http adds to MaxHeaderBytes.
 const netHTTPSlop = 4096
@@ -190,19 +208,37 @@ func (d *Server) serve(w http.ResponseWriter, r *http.Request) {
 	d.handlers.Add(1)
 	defer d.handlers.Done()
 	a := &answer{ResponseWriter: w, srv: d, began: time.Now()}
-	defer a.count()
-	if a.conn, _ = r.Context().Value(connKey{}).(*conn); a.conn != nil && !a.conn.hosts.allows(r.Host) {
-		refuseHost(a, r)
-		return
+	a.conn, _ = r.Context().Value(connKey{}).(*conn)
+	if r.ProtoMajor >= 2 && d.config.HTTP2 && a.conn != nil {
+		if !a.conn.runStream() {
+			return
+		}
+		defer a.conn.endStream()
+		if r.Context().Err() != nil {
+			return // the client has taken it back
+		}
 	}
+	defer a.count()
+	switch {
+	case r.ProtoMajor >= 2 && !d.config.HTTP2:
+		NewProblem(http.StatusHTTPVersionNotSupported, codeUnsupported, "HTTP/2 is not served here").Write(a)
+	case a.conn != nil && !a.conn.hosts.allows(r.Host):
+		refuseHost(a, r)
+	default:
+		d.handle(a, r)
+	}
+}
+
+// handle calls the handler for a request that is not refused.
+func (d *Server) handle(a *answer, r *http.Request) {
 	if r.Body != http.NoBody {
 		// net/http continues with its own request when the handler has ended: from the body there
 		// it knows whether a client still waits for permission to send one.
 		r = r.WithContext(r.Context())
 		if d.config.MaxBody > 0 {
-			r.Body = http.MaxBytesReader(w, r.Body, d.config.MaxBody)
+			r.Body = http.MaxBytesReader(a.ResponseWriter, r.Body, d.config.MaxBody)
 		}
-		body := newTimedBody(w, r, d)
+		body := newTimedBody(a.ResponseWriter, r, d)
 		defer body.end()
 		r.Body = body
 	}

@@ -3,6 +3,7 @@ package httpserve_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -49,7 +50,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 
 func TestProtocols(t *testing.T) {
 	t.Parallel()
-	_, addr := start(t, http.HandlerFunc(echo), httpserve.Config{})
+	_, addr := start(t, http.HandlerFunc(echo), httpserve.Config{HTTP2: true})
 	for version, set := range map[string]func(*http.Protocols){
 		"HTTP/1.1": func(p *http.Protocols) { p.SetHTTP1(true) },
 		"HTTP/2.0": func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
@@ -75,7 +76,7 @@ func TestProtocols(t *testing.T) {
 func TestConnContext(t *testing.T) {
 	t.Parallel()
 	type key struct{}
-	config := httpserve.Config{ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+	config := httpserve.Config{HTTP2: true, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, key{}, c.RemoteAddr().String())
 	}}
 	_, addr := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -237,4 +238,14 @@ func TestMaxConnections(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestHandshakeTimeout: a TLS handshake that stands still is ended.
+func TestHandshakeTimeout(t *testing.T) {
+	t.Parallel()
+	serveVirtualWith(t, echo, httpserve.Config{TLS: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }}, HandshakeTimeout: 2 * time.Second}, func(t *testing.T, p *pipes) {
+		if text, after := answered(t, p.dial()); text != "" || after != 2*time.Second {
+			t.Errorf("%q after %v", text, after)
+		}
+	})
 }

@@ -45,7 +45,7 @@ func tryUnread(t *testing.T, set func(*http.Protocols)) (fair bool) {
 		if n, err := w.Write(large); err != nil || n < size {
 			failed.Add(1)
 		}
-	}), httpserve.Config{Limits: limits.New(0, most, 0), WriteTimeout: time.Hour})
+	}), httpserve.Config{Limits: limits.New(0, most, 0), WriteTimeout: time.Hour, HTTP2: true})
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	set(transport.Protocols)
 	defer transport.CloseIdleConnections()

@@ -164,6 +164,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	c.ahead.reading = true
 	c.mu.Unlock()
 	n, err := c.Conn.Read(p)
+	if c.srv.config.HTTP2 && err == nil {
+		n, err = c.admitStreams(p[:n])
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ahead.reading = false; err == nil {

@@ -164,7 +164,7 @@ func withAndWithoutTLS(t *testing.T, test func(t *testing.T, h *waiter, dial fun
 func TestGoneWhileWaitingHTTP2(t *testing.T) {
 	t.Parallel()
 	h := newWaiter()
-	_, addr := start(t, h, httpserve.Config{})
+	_, addr := start(t, h, httpserve.Config{HTTP2: true})
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{Protocols: protocols}

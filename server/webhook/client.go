@@ -45,17 +45,17 @@ const (
 type client struct {
 	allow    *Allow
 	resolver *net.Resolver
-	direct   http.RoundTripper
-	proxied  http.RoundTripper // nil if proxies are not used
+	direct   *route
+	proxied  *route // nil if proxies are not used
 	proxy    func(*http.Request) (*url.URL, error)
 }
 
 func newClient(c *Config) *client {
-	cl := &client{allow: c.Allow, resolver: c.Resolver, direct: c.transport}
-	if cl.direct == nil {
+	cl := &client{allow: c.Allow, resolver: c.Resolver, direct: &route{c.transport, c.transport}}
+	if c.transport == nil {
 		direct := newTransport(c.CAs, c.TargetConcurrency)
 		direct.DialContext = cl.dial
-		cl.direct = direct
+		cl.direct = newRoute(direct)
 	}
 	if c.Proxy {
 		cl.proxy = c.proxyOf
@@ -64,7 +64,7 @@ func newClient(c *Config) *client {
 		}
 		proxied := newTransport(c.CAs, c.TargetConcurrency)
 		proxied.Proxy = cl.proxy // dials only the proxy, which the operator has chosen
-		cl.proxied = proxied
+		cl.proxied = newRoute(proxied)
 	}
 	return cl
 }
@@ -155,14 +155,14 @@ func (f hop) RoundTrip(req *http.Request) (*http.Response, error) {
 // send sends a request and returns the answer with the beginning of its body. It does not follow redirects.
 // The context of the request must have a deadline.
 func (c *client) send(req *http.Request) (*http.Response, error) {
-	transport := c.direct
+	by := c.direct
 	if c.proxied != nil {
 		proxy, err := c.proxy(req)
 		if err != nil {
 			return nil, fmt.Errorf("choosing a proxy: %w", err)
 		}
 		if proxy != nil {
-			transport = c.proxied
+			by = c.proxied
 		}
 	}
 	if c.allow == nil || !c.allow.Target(req.URL) {
@@ -170,7 +170,7 @@ func (c *client) send(req *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
-	answer, err := transport.RoundTrip(req.WithContext(ctx))
+	answer, err := by.send(req.WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}

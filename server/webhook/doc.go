@@ -19,6 +19,7 @@
 //     found by polling.
 //   - allow.go, client.go: Allow, the list of what requests may be sent to, and the one HTTP
 //     client, which obeys it.
+//   - route.go: a request whose used connection turns out to be closed is sent once more.
 //   - stats.go: Stats, for the metrics.
 //   - gateway.go: what gateways use.
 //

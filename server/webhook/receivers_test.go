@@ -165,6 +165,7 @@ func TestUnreliable(t *testing.T) {
 	at, _ := hostileReceiver(t, func(c net.Conn, call int) {
 		switch {
 		case call%7 == 0:
+			io.WriteString(c, "H") // without a byte, on a used connection, the call would be repeated
 			c.Close()
 		case call%11 == 0:
 			io.WriteString(c, "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n")
@@ -297,3 +298,74 @@ func TestProxy(t *testing.T) {
 
 // Do2 is Dispatcher.Do: the queue also has a Do.
 func (w *harness) Do2(req *http.Request) (*http.Response, error) { return w.Dispatcher.Do(req) }
+
+// TestStaleConnections: a call whose used connection is closed without a byte of an answer is
+// made once more, on a new connection, and counts as one.
+func TestStaleConnections(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sound   func(call int, used bool) bool
+		calls   int32 // of three jobs
+		results [NumResults]uint64
+	}{
+		"closes used connections":   {func(_ int, used bool) bool { return !used }, 4, [NumResults]uint64{Delivered: 3}},
+		"closes all but the first":  {func(call int, _ bool) bool { return call == 1 }, 4, [NumResults]uint64{Delivered: 1, Broken: 2}},
+		"closes new ones otherwise": {func(call int, _ bool) bool { return call > 1 }, 3, [NumResults]uint64{Delivered: 2, Broken: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var used sync.Map
+			at, called := hostileReceiver(t, func(conn net.Conn, call int) {
+				_, again := used.LoadOrStore(conn, true)
+				if !c.sound(call, again) {
+					conn.Close()
+					return
+				}
+				io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			})
+			w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
+			defer w.end()
+			w.push("t", tube.Policy{Rules: tube.Rules{Retry: []time.Duration{time.Hour}}, Push: tube.Push{URL: at, Concurrency: 1}})
+			for n := range uint64(3) {
+				w.put("t", "x")
+				w.until("it was called", func() bool {
+					s := w.Dispatcher.Stats()
+					return s.Leased == 0 && len(s.Tubes) > 0 && s.Tubes[0].Calls[Delivered]+s.Tubes[0].Calls[Broken] == n+1
+				})
+			}
+			if got := w.Dispatcher.Stats().Tubes[0].Calls; got != c.results || called.Load() != c.calls {
+				t.Errorf("%d calls, %v; want %d, %v", called.Load(), got, c.calls, c.results)
+			}
+		})
+	}
+}
+
+// TestResetRequests: a request that an HTTP/2 server ends alone is not repeated, since the
+// server has seen it.
+func TestResetRequests(t *testing.T) {
+	t.Parallel()
+	var called atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if called.Add(1) > 1 {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	cas := x509.NewCertPool()
+	cas.AddCert(s.Certificate())
+	w := newHarness(t, Config{Allow: allow(t, "127.0.0.1"), CAs: cas})
+	defer w.end()
+	w.push("t", tube.Policy{Rules: tube.Rules{Retry: []time.Duration{time.Hour}}, Push: tube.Push{URL: s.URL, Concurrency: 1}})
+	for n := range uint64(2) {
+		w.put("t", "x")
+		w.until("it was called", func() bool {
+			s := w.Dispatcher.Stats()
+			return s.Leased == 0 && len(s.Tubes) > 0 && s.Tubes[0].Calls[Delivered]+s.Tubes[0].Calls[Broken] == n+1
+		})
+	}
+	if called.Load() != 2 {
+		t.Errorf("%d requests for two jobs", called.Load())
+	}
+}
