@@ -31,6 +31,9 @@ func work(t *task, tubes []string, wait time.Duration) error {
 	}
 	killCtx, stop := context.WithCancel(context.Background())
 	defer stop()
+	var stopReaping func()
+	w.reaper, stopReaping = newReaper()
+	defer stopReaping()
 	defer w.watchSignals(stop)()
 	defer context.AfterFunc(t.Context.Context, func() { t.infof("redstalk: taking no more jobs, waiting for running commands") })()
 	errs := make(chan error, t.Int("jobs"))
@@ -60,6 +63,7 @@ type workers struct {
 	wait      time.Duration
 	command   string
 	onFailure string // what to do with failed jobs
+	reaper    *reaper
 
 	mu           sync.Mutex
 	left         int // jobs that may still be started, if --count is set
@@ -261,10 +265,10 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 		fmt.Sprintf("REDSTALK_JOB_ID=%d", c.id), "REDSTALK_JOB_TUBE="+c.job.Tube, fmt.Sprintf("REDSTALK_JOB_RESERVES=%d", c.job.Reserves))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second // for processes that the command leaves behind with our output open
-	if err := cmd.Start(); err != nil {
+	if err := c.reaper.start(cmd); err != nil {
 		return nil, fmt.Errorf("starting the command: %w", err)
 	}
-	go func() { end <- commandError(cmd.Wait()) }()
+	go func() { end <- commandError(c.reaper.wait(cmd)) }()
 	return cmd, nil
 }
 
