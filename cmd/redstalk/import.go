@@ -65,7 +65,7 @@ func importJobs(t *task) error {
 	if m.batches, err = t.supports("batches"); err != nil {
 		return err
 	}
-	m.bar = startProgress(t, "importing", size)
+	m.bar = startNotes(t, "importing", size, func() string { return nounFor(m.put, "job") })
 	ctx, stop := context.WithCancel(t.Context.Context)
 	defer stop()
 	err = m.all(ctx, startLines(ctx, in))

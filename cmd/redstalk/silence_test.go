@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"redstalk/storage/redis/redistest"
@@ -25,4 +30,50 @@ func TestSilence(t *testing.T) {
 	if got = runIn(t.Context(), "", "stats", "--server", addr, "--timeout", "2500ms", "--quiet"); strings.Count(got.err, "\n") != 1 {
 		t.Errorf("with --quiet: %q", got.err)
 	}
+}
+
+// TestProgress: a command whose work grows with the jobs says how far it is, also if that takes longer than --timeout.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	var left atomic.Int64
+	left.Store(1000)
+	release := make(chan struct{})
+	addr := fakeServer(t, func(line string) string {
+		switch {
+		case strings.HasPrefix(line, "stats-tube"):
+			page := fmt.Sprintf("---\ncurrent-jobs-ready: %d\n", left.Load())
+			if left.Add(-300) == 400 {
+				close(release)
+			}
+			return fmt.Sprintf("OK %d\r\n%s\r\n", len(page), page)
+		case strings.HasPrefix(line, "flush-tube"):
+			<-release
+			return "FLUSHED 1000\r\n"
+		}
+		return "OK 12\r\n---\n- flush\n\r\n"
+	})
+	got := runIn(t.Context(), "", "flush", "-t", "a", "--yes", "--server", addr, "--timeout", "1s")
+	if got.code != 0 || got.out != "1,000 jobs deleted\n" || !strings.HasPrefix(got.err, "redstalk: flushing tube a: 30%, 300 of 1,000\n") || strings.Contains(got.err, "away") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// fakeServer answers each line as a function says.
+func fakeServer(t *testing.T, answer func(line string) string) (addr string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			go func() {
+				defer conn.Close()
+				for in := bufio.NewScanner(conn); in.Scan(); {
+					io.WriteString(conn, answer(in.Text()))
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
 }
