@@ -262,7 +262,7 @@ func (m *importer) putAll(jobs []*entry) error {
 	}
 	err := m.pipeline("importing jobs", len(real), func(out []byte, i int) []byte { return real[i].appendPut(out, now) }, func(i int, r *client.Reply) error {
 		if r.Word != client.Inserted {
-			return replyError(fmt.Sprintf("importing job %d of tube %s", real[i].ID, real[i].Tube), r)
+			return m.tooBig(replyError(fmt.Sprintf("importing job %d of tube %s", real[i].ID, real[i].Tube), r), r)
 		}
 		if real[i].FromTube != "" && real[i].FromTube != real[i].Tube {
 			m.letters++

@@ -56,7 +56,7 @@ func newApp(io stdio) *cli.App {
 		Metadata:                  map[string]any{"stdio": io},
 	}
 	for _, c := range app.Commands {
-		c.OnUsageError, c.HideHelp = usageError, true
+		c.OnUsageError, c.HideHelp, c.CustomHelpTemplate = usageError, true, helpTemplate(c.Name)
 	}
 	return app
 }

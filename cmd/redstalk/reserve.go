@@ -178,7 +178,7 @@ const longestWait = time.Minute
 // then; one with a lease still arrives, since the connection is first closed only for sending.
 func awaitJob(ctx context.Context, conn *client.Conn, limit time.Duration, command string, wait time.Duration, take func(*client.Reply)) error {
 	defer context.AfterFunc(ctx, func() {
-		if half, ok := conn.Conn.(interface{ CloseWrite() error }); ok && command == "reserve-lease" && half.CloseWrite() == nil {
+		if half, ok := conn.Conn.(*firstReply); ok && command == "reserve-lease" && half.CloseWrite() == nil {
 			time.AfterFunc(time.Second, func() { conn.Close() })
 			return
 		}

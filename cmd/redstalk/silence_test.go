@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"sync/atomic"
@@ -54,6 +56,36 @@ func TestProgress(t *testing.T) {
 	})
 	got := runIn(t.Context(), "", "flush", "-t", "a", "--yes", "--server", addr, "--timeout", "1s")
 	if got.code != 0 || got.out != "1,000 jobs deleted\n" || !strings.HasPrefix(got.err, "redstalk: flushing tube a: 30%, 300 of 1,000\n") || strings.Contains(got.err, "away") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestHTTPPort: an HTTP port as --server is recognized, also while it waits for more of a request.
+func TestHTTPPort(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	waits := fakeServer(t, func(line string) string { // for what a preface of HTTP/2 is long
+		if len(line) < 24 {
+			return ""
+		}
+		return "HTTP/1.1 400 Bad Request\r\n\r\n"
+	})
+	for _, addr := range []string{server.Listener.Addr().String(), waits} {
+		for _, args := range []string{"status", "put x", "reserve --exec true --wait forever"} {
+			got := runIn(t.Context(), "", append(strings.Fields(args), "--server", addr)...)
+			if got.code != exitServer || !strings.Contains(got.err, addr+" is an HTTP port") || strings.Contains(got.err, "no reply") {
+				t.Errorf("%s: %+v", args, got)
+			}
+		}
+	}
+}
+
+// TestTooBig: a body that is too long is refused with the limit.
+func TestTooBig(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t, redstalkd, "--store", "memory:", "-z", "1000")
+	if got := runIn(t.Context(), strings.Repeat("x", 1001), "put", "--server", addr); got.code != exitFailed || !strings.Contains(got.err, "longer than 1,000 bytes") {
 		t.Errorf("%+v", got)
 	}
 }

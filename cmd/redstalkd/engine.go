@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -65,6 +66,21 @@ func openEmbedded(dir string, e engine) (storage.Store, error) {
 		return nil, err // and not store: a nil *embedded.Engine in a Store is not nil
 	}
 	return store, nil
+}
+
+// describe returns which engine it is and where it keeps the jobs, for the log.
+func (e engine) describe() []any {
+	scheme, dir, _ := strings.Cut(e.url, ":")
+	switch scheme {
+	case "memory":
+		return []any{"engine", scheme}
+	case "embedded":
+		if full, err := filepath.Abs(dir); err == nil {
+			dir = full
+		}
+		return []any{"engine", scheme, "dir", dir}
+	}
+	return []any{"engine", "redis", "store", redact.URL(e.url)}
 }
 
 // fatalMessage is the last line of a process that the embedded engine ends.
