@@ -51,9 +51,9 @@
 // in it, and after a line end that falls across a 224-byte window, beanstalkd loses
 // the next line. Here the line is one BAD_FORMAT, and the next one is read.
 //
-// A put line is an extension if only known tags follow the length. Only such a line can
-// be longer than others, and the body of one whose tags are invalid is skipped. Every
-// other put line is answered as beanstalkd answers it.
+// A put line is an extension if it has a colon, which those of beanstalkd's clients never have.
+// Only such a line can be longer than others. If it is malformed, its body is skipped: it is not
+// parsed as commands. Every other put line is answered as beanstalkd answers it.
 //
 // # Adding a command
 //
@@ -64,7 +64,7 @@
 //   - If beanstalkd does not know the command, set Extension in its row.
 //   - If the command is counted, add it to statVerbs.
 //   - If the command has a body, set Body in its row, and make its parser set
-//     size (and junk, if something follows the size). The Reader does the rest,
+//     size (and junk, if something follows the size), and lengthAt. The Reader does the rest,
 //     also for a command with a name and a body.
 //
 // A new tag is a field of [Tags], and a row of tagTable with a function that parses its

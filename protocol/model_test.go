@@ -20,8 +20,8 @@ func model(input string, maxBody uint64) (got []string) {
 		}
 		input = rest
 		m := &modelLine{}
-		if len(line)+2 > modelMaxLine(line) || strings.ContainsAny(line, "\r\x00") {
-			m.verb, m.fault = "unknown", "BAD_FORMAT"
+		if long := len(line)+2 > modelMaxLine(line); long || strings.ContainsAny(line, "\r\x00") {
+			m.bad(line, long)
 		} else {
 			m.read(line)
 		}
@@ -40,9 +40,9 @@ func model(input string, maxBody uint64) (got []string) {
 				input = input[size+2:]
 				m.text = m.textWith(showBody([]byte(body)))
 				if size > maxBody {
-					m.fault, m.counted = "JOB_TOO_BIG", true
+					m.fault, m.counted = "JOB_TOO_BIG", !m.malformed
 				} else if m.badTags {
-					m.fault, m.counted = "BAD_FORMAT", true
+					m.fault, m.counted = "BAD_FORMAT", !m.malformed
 				} else if end != "\r\n" {
 					m.fault, m.counted, m.producer = "EXPECTED_CRLF", true, m.verb == "put"
 				}
@@ -72,6 +72,7 @@ type modelLine struct {
 
 	tagText       string // the tags in the format of show
 	junk, badTags bool
+	malformed     bool // with badTags: not only the tags are
 }
 
 func (m *modelLine) show() string {
@@ -124,11 +125,14 @@ func (m *modelLine) args(w, args string) bool {
 	case "quit":
 		return true
 	case "put_":
-		ok := m.numbers("DDDD…", args)
-		if ok {
-			m.tags(m.rest, modelPutTags)
+		if !m.numbers("DDDD…", args) {
+			return m.skip(w, args)
 		}
-		return ok
+		m.tags(m.rest, modelPutTags)
+		if m.junk && strings.Contains(m.rest, ":") {
+			m.junk, m.badTags = false, true
+		}
+		return true
 	case "use_", "ignore_", "stats-tube_", "get-policy_":
 		m.text += " " + args
 		return modelName.MatchString(args)
@@ -211,6 +215,8 @@ func FuzzReader(f *testing.F) {
 		"POST / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("GET", 70) + " / HTTP/1.1\r\nhOsT:" + strings.Repeat("a", 300) + "\r\nHost\r\nuse /a HTTP/1.1\r\nfind /a HTTP/1.1\r\nGET / HTTP/1.1 \r\n / HTTP/1.1\r\n",
 		"client \"a b\"\r\nclient \"\"\r\nclient \"a\\\"ö\"\r\nclient \"a\\n\"\r\nclient \"a\" b\r\nclient \"" + strings.Repeat("a", 129) + "\"\r\nclient a\r\nclient  b-1:\r\nclient a b\r\nclient\r\nlist-clients\r\nlist-clients 7\r\nlist-clients 7 c:1\r\nlist-clients 0\r\nlist-clients \r\nlist-clientsx\r\nwatch a 1\r\nwatch a 1000\r\nwatch a 1001\r\nwatch a \r\nwatch  a 1\r\nwatch a 1 2\r\n",
 		"set-group a g concurrency:3 rate:1/s,2/h weight:5 ttl:30d\r\nset-group a \"g h\"\r\nget-group a \"g\\n\"\r\nstats-group a g\r\nlist-groups a 5 Zw\r\npause-group a g 7\r\nflush-group a \"g\"x\r\n",
+		"put 0 0 1 5 retries:5s\r\nstats\r\nput 0 0 x 5 retry:5s\r\nstats\r\nput 0 0 1 5 key:a\x00\r\nstats\r\nput retry:1 0 meta:a=\"b 7\" 1 5 6\r\nstats\r\nput 0 0 1 101 :\r\n" + strings.Repeat("z", 103) + "stats\r\n",
+		"put 0 0 1 5 x:" + strings.Repeat("x", 4999) + "\r\nstats\r\nput 0 0 1 5 x:\r\r\nstats\r\nset-schedule a:b c 1 2s 5 x:1\r\nstats\r\nput 0 0 1 x:5\r\nstats\r\n",
 		"put 0 0 1 1 group:\"a b\"\r\nx\r\nput 0 0 1 5 group:\r\nstats\r\nset-policy a group-concurrency:3 group-rate:100/m,1000/h group-order:strict concurrency:50 rate:200\r\n",
 		"set-schedule a b 1 2 3 cron:\"0 1 * * *\" tz:Europe/Berlin overlap:buffer-one catch-up:1h from:5 key:k retry:1s\r\nabc\r\nset-schedule a b 1 2 3 every:5m x\r\nput\r\nset-schedule a b 1 2 3 cron:x every:1\r\nabcdeset-schedule a b 1 2\r\n",
 		"get-schedule a\r\nlist-schedules\r\nlist-schedules 5 a\r\ndelete-schedule a\r\npause-schedule a\r\nresume-schedule a b\r\nrun-schedule " + strings.Repeat("n", 101) + "\r\npreview-schedule a 5\r\npreview-schedule \"* * * * *\" 5 tz:UTC\r\npreview-schedule a 1001\r\npreview-schedule \"a\"5\r\n",
@@ -245,9 +251,12 @@ func FuzzLine(f *testing.F) {
 			f.Add(v.Spec().Prefix + args)
 		}
 	}
-	for _, group := range [][]string{wrongTags, noTags, slices.Collect(maps.Keys(goodTags)), slices.Collect(maps.Keys(extended))} {
+	for _, group := range [][]string{wrongTags, noTags, strangeTags, slices.Collect(maps.Keys(goodTags)), slices.Collect(maps.Keys(extended))} {
 		for _, end := range group {
 			f.Add("put 1 2 3 4 " + end)
+			f.Add("put 1 2 3 4" + end)
+			f.Add("put 1 " + end + " 2 3 4")
+			f.Add("set-schedule a b 1 x 4 " + end)
 			f.Add("set-policy a " + end)
 			f.Add(end)
 		}

@@ -125,7 +125,7 @@ var (
 func (m *modelLine) setSchedule(args string) bool {
 	p := modelSetSchedule.FindStringSubmatch(args)
 	if p == nil || !m.numbers("DDD…", p[3]) {
-		return false
+		return m.skip("set-schedule_", args)
 	}
 	if m.badTags = !modelKinds["schedule"].MatchString(p[1]) || !modelName.MatchString(p[2]); m.badTags {
 		return true
@@ -523,16 +523,61 @@ func modelMaxLine(line string) int {
 		return 450
 	case "put":
 		m := &modelLine{}
-		if m.numbers("DDDD…", args) && m.rest != "" {
-			if m.tags(m.rest, modelPutTags); !m.junk {
-				return 4096
-			}
+		if m.args("put_", args) && m.rest+m.tagText != "" && !m.junk || m.malformed {
+			return 4096
 		}
 	case "release", "bury", "release-lease", "bury-lease":
 		m := &modelLine{verb: word}
-		if m.args(word+"_", args); m.rest != "" && !m.junk && (m.tagText != "" || m.badTags) {
+		if m.args(word+"_", args); m.rest != "" && (!m.junk && (m.tagText != "" || m.badTags) || strings.Contains(m.rest, ":")) {
 			return 4096
 		}
 	}
 	return 224
+}
+
+// skip is for arguments of a verb with a body that are malformed: its body is skipped if the length can be told, and
+// there is a colon.
+func (m *modelLine) skip(w, args string) bool {
+	if !strings.Contains(args, ":") {
+		return false
+	}
+	for _, tags := range []bool{true, false} {
+		rest, words := " "+args, []string(nil)
+		for strings.Trim(rest, " ") != "" {
+			p := modelWordOfMeta.FindStringSubmatch(rest)
+			if p == nil {
+				p = modelWordOfTag.FindStringSubmatch(rest)
+			}
+			if isTag := tags && p != nil && !strings.ContainsAny((p[1] + ":")[:1], "0123456789"); !isTag {
+				p = modelAnyWord.FindStringSubmatch(rest)
+				words = append(words, p[1])
+			}
+			rest = rest[len(p[0]):]
+		}
+		m.n = nil
+		if at := map[string]int{"put_": 3, "set-schedule_": 4}[w]; at < len(words) && m.numbers("D…", words[at]) {
+			m.badTags, m.malformed = true, true
+			return true
+		}
+	}
+	return false
+}
+
+var modelAnyWord = regexp.MustCompile(`(?s)^ +([^ ]+)`)
+
+// bad is for a line that is not parsed: it is too long, or has a NUL or a CR.
+func (m *modelLine) bad(line string, long bool) {
+	if long {
+		line = line[:min(len(line), modelMaxLine(line))]
+		if last := strings.LastIndex(line, " ") + 1; !strings.Contains(line[last:], ":") {
+			line = line[:last]
+		}
+	}
+	for w := range modelBodies {
+		if args, ok := strings.CutPrefix(line, w+" "); ok && m.skip(w+"_", args) {
+			m.verb = w
+			return
+		}
+	}
+	m.verb, m.fault = "unknown", "BAD_FORMAT"
 }

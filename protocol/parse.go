@@ -128,8 +128,26 @@ func parseLine(c *Command, line []byte) {
 	default:
 		c.Counted = true
 	}
+	if spec.Body && (c.junk || c.Fault != NoFault) {
+		c.skipBody(spec, args)
+	}
 	if len(line) > MaxLine-len(crlf) && spec.MaxLine == MaxTagLine && !spec.Long && c.Tags == nil && c.Wrong == "" {
 		*c = Command{Fault: BadFormat} // only a line with tags can be that long
+	}
+}
+
+// skipBody makes the Reader skip the body of a line that is malformed, if the line has tags.
+func (c *Command) skipBody(spec *Spec, args []byte) {
+	size, ok := c.size, bytes.IndexByte(args, ':') >= 0
+	if c.Fault != NoFault {
+		size, ok = spec.skippedBody(args)
+	}
+	if !ok {
+		return
+	}
+	c.size, c.junk, c.badTags, c.Fault = size, false, true, NoFault
+	if c.Wrong == "" {
+		c.Wrong = "a number before the tags is malformed"
 	}
 }
 
@@ -173,8 +191,7 @@ func parsePut(c *Command, args []byte) (ok bool) {
 	return true
 }
 
-// parsePutTags parses what follows the length. If that is not only tags, beanstalkd
-// treats it as junk, and so does this function.
+// parsePutTags parses what follows the length. What is not only tags is junk.
 func (c *Command) parsePutTags(args []byte) {
 	ok := c.readTags(args, TagsOfPut|TagsOfCopy)
 	c.junk, c.badTags = !ok, ok && c.Tags == nil
@@ -185,7 +202,9 @@ func (c *Command) readTags(args []byte, in TagSet) (ok bool) {
 	if c.spare == nil {
 		c.spare = new(Tags)
 	}
-	if c.Wrong, ok = c.spare.read(args, in); ok && c.Wrong == "" {
+	if c.Wrong, ok = c.spare.read(args, in); !ok {
+		c.Wrong = strange(args, in)
+	} else if c.Wrong == "" {
 		c.Tags = c.spare
 	}
 	return ok

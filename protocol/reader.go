@@ -80,7 +80,7 @@ type Reader struct {
 	name    []byte  // inBody: backs pending.Name, because buf moves before the body is complete
 	left    uint64  // inRefused: bytes still to be skipped
 
-	longHTTP bool // inLongLine: it begins as a line of an HTTP request
+	long *Command // inLongLine: what the line is answered with; nil: BadFormat
 
 	// inBody: memory for a body that is too large to wait for in buf, or for a part of it.
 	// Nil: the body is collected in buf.
@@ -170,7 +170,7 @@ func (r *Reader) Next(c *Command) bool {
 		if len(window) < r.longest(window) {
 			return false
 		}
-		r.state, r.longHTTP = inLongLine, isHTTP(window)
+		r.state, r.long = inLongLine, longLine(window)
 		return r.dropLine(c)
 	}
 	r.lo += n + len(crlf)
@@ -181,7 +181,7 @@ func (r *Reader) Next(c *Command) bool {
 			r.tags = c.spare
 		}
 	} else {
-		c.Fault = BadFormat
+		*c = skippedLine(line, "the line has a NUL or a lone CR")
 	}
 	if c.Fault != NoFault && isHTTP(line) {
 		*c = Command{Fault: HTTPRequest}
@@ -251,10 +251,24 @@ func (r *Reader) dropLine(c *Command) bool {
 		return false
 	}
 	r.lo += n + len(crlf)
-	r.state = inLine
-	*c = Command{Fault: BadFormat}
-	if r.longHTTP {
-		c.Fault = HTTPRequest
+	*c, r.state = Command{Fault: BadFormat}, inLine
+	if r.long != nil {
+		*c, r.long = *r.long, nil
 	}
-	return true
+	return c.Fault != NoFault || r.lineRead(c)
+}
+
+// longLine returns what a line with this beginning is answered with when it is too long, nil for BadFormat.
+func longLine(begin []byte) *Command {
+	if isHTTP(begin) {
+		return &Command{Fault: HTTPRequest}
+	}
+	if last := bytes.LastIndexByte(begin, ' ') + 1; bytes.IndexByte(begin[last:], ':') < 0 {
+		begin = begin[:last] // the last word may be a number of which digits are missing
+	}
+	if c := skippedLine(begin, "the line is too long"); c.Fault == NoFault {
+		skipped := c // so that only this one is allocated
+		return &skipped
+	}
+	return nil
 }

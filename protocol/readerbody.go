@@ -3,7 +3,7 @@ package protocol
 // lineRead continues with a command whose line is read and whose body follows. The
 // order of the checks is beanstalkd's: a body that is too big is skipped even if
 // the line has junk at its end, while the body of any other line with junk is
-// parsed as commands. The body of a line with invalid tags is skipped.
+// parsed as commands. The body of a line with something like tags is skipped.
 func (r *Reader) lineRead(c *Command) bool {
 	limit := r.maxBody
 	if c.Verb == Put {

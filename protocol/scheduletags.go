@@ -149,7 +149,7 @@ func parseSetSchedule(c *Command, args []byte) (ok bool) {
 		return true
 	}
 	c.Name = tubeName
-	if !c.readTags(args, TagsOfSchedule) {
+	if !c.readTags(args, TagsOfSchedule) && c.Wrong == "" {
 		c.Wrong = "there is something other than tags"
 	}
 	if c.Tags != nil {

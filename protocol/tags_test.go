@@ -76,10 +76,13 @@ var wrongTags = []string{
 }
 
 // noTags are ends of put lines that are handled as in beanstalkd.
-var noTags = []string{
-	" ", "  ", " foo", " key", " key:a ", " key:a  ", " key:a foo", " foo key:a", " foo key:", " key: foo", "key:a", "x key:a", "\tkey:a",
-	" Key:a", " quota-jobs:1", " quota-bytes:1", " :a", " :", " keys:a", " key\t:a", " 1", " key:a key:a 1",
-	" concurrency:1", " rate:1", " weight:1", " ttl:1", " group-rate:1", " groups:a", " batches:a", " after",
+var noTags = []string{" ", "  ", " foo", " key", " key=a", "x", "\tkey", " 1", " after", " key ttl 5"}
+
+// strangeTags are ends of put lines with words that look like tags and are none of a put, or that are in the wrong place.
+var strangeTags = []string{
+	" key:a ", " key:a  ", " key:a foo", " foo key:a", " foo key:", " key: foo", "key:a", "x key:a", "\tkey:a", " retries:5s", ` foo:"a b" 7`, " max=5 key:a",
+	" Key:a", " quota-jobs:1", " quota-bytes:1", " :a", " :", " keys:a", " key\t:a", " kéy:a", " key:a key:a 1", " key : a", ` meta:a="b c" x`,
+	" concurrency:1", " push:http://a", " rate:1", " weight:1", " ttl:1", " group-rate:1", " groups:a", " batches:a", " a:" + longName + longName,
 }
 
 func TestTags(t *testing.T) {
@@ -87,7 +90,7 @@ func TestTags(t *testing.T) {
 		check(t, "put 1 2 3 1 "+tags+"\r\na\r\n"+used+"\r\n", 5, `put 1 2 3 "a" `+want, used)
 		check(t, "put 1 2 3 6 "+tags+"\r\nabcdef\r\n"+used+"\r\n", 5, "put JOB_TOO_BIG counted", used)
 		check(t, "put 1 2 3 1 "+tags+"\r\nabc"+used+"\r\n", 5, "put EXPECTED_CRLF counted producer", used)
-		check(t, "put 1 2 x 1 "+tags[:min(len(tags), 100)]+"\r\n"+used+"\r\n", 5, "put BAD_FORMAT", used)
+		check(t, "put 1 2 x 1 "+tags+"\r\nabc"+used+"\r\n", 5, "put BAD_FORMAT", used)
 	}
 }
 
@@ -112,13 +115,59 @@ func TestNoTags(t *testing.T) {
 	}
 }
 
+// TestStrangeTags checks that no body is parsed as commands if its line has something like a tag, however
+// wrong the line is.
+func TestStrangeTags(t *testing.T) {
+	const body = "\r\nstats\r\n" + used + "\r\n"
+	for _, end := range strangeTags {
+		check(t, "put 1 2 3 5"+end+body, 5, "put BAD_FORMAT counted", used)
+		check(t, "put 1 2 3 5"+end+body, 4, "put JOB_TOO_BIG counted", used)
+		check(t, "set-schedule a b 1 2 5"+end+body, 5, "set-schedule BAD_FORMAT counted", used)
+		check(t, "put 1 2 3 x"+end[:min(len(end), 99)]+body, 5, "put BAD_FORMAT", "stats", used)
+	}
+	for _, line := range []string{
+		"put 1 5s 3 5 key:a", "put -1 2 3 5 key:a", "put 1 2 4294967296 5 foo:a", "put key:a 1 2 3 5", "put 1 2 key:a 3 5", "put 1 2 3 key:a 5 max:7", "put  x  y  z  5  key:a",
+		`put meta:a="1 2 3 4 5 6" 1 2 3 5`, `put foo:"1 2 3 4 5 6" 1 2 3 5`, "put 1 2 3 5 key:a\x00", "put 1 2 3 5\x00 key:a", "put 1 2 3 5 key:a\r", "put 1 2 3 5 meta:a=b\rdelete",
+		"put 1 2 3 5 meta:a=" + strings.Repeat("x", MaxTagLine), "put 1 2 3 5" + strings.Repeat(" key:a", 1000), "put x 2 3 5" + strings.Repeat(" key:a", 1000),
+		"set-schedule a b 1 2s 5 every:1h", "set-schedule a:b c 1 2s 5 every:1h", "set-schedule every:1h a b 1 2 5 x", "set-schedule a b 1 2 5 every:1h\x00",
+		"set-schedule a b 1 2 5 every:1h meta:a=" + strings.Repeat("x", MaxTagLine),
+	} {
+		verb, _, _ := strings.Cut(line, " ")
+		check(t, line+body, 5, verb+" BAD_FORMAT", used)
+		check(t, line+body[:len("\r\nstats\r")], 5)
+	}
+	for _, line := range []string{"put 1 2 3 key:a", "put 1 2 3 4294967296 key:a", "put 1 2 3 -5 key:a", "put key:a"} { // there is no length
+		check(t, line+body, 5, "put BAD_FORMAT", "stats", used)
+	}
+	check(t, "put 1 2 3 5 "+strings.Repeat("x", MaxTagLine)+":"+body, 5, bad, "stats", used)
+}
+
+// TestStrangeTagsAreNamed checks what the log says about words that are no tags of their line.
+func TestStrangeTagsAreNamed(t *testing.T) {
+	for line, want := range map[string]string{
+		"put 1 2 3 0 retries:5s": `there is no tag "retries"; did you mean retry?`, "put 1 2 3 0 key:a mxa:5": `there is no tag "mxa"; did you mean max?`,
+		"put 1 2 3 0 unlike-any:5": `there is no tag "unlike-any"`, "put 1 2 3 0 quota-jobs:5": "the tag quota-jobs is one of other commands",
+		"put 1 2 3 0 key:a max 5": `"max" is no tag: there is no colon`, "put 1 2 3 0key:a": "a space is missing before a tag", "put 1 2 3 0 key:a ": "there is a space after the last tag",
+		"put 1 2s 3 0 key:a": "a number before the tags is malformed", "put 1 2 3 0 key:\x00": "the line has a NUL or a lone CR",
+		"put 1 2 3 0 key:a x:" + strings.Repeat("x", MaxTagLine): "the line is too long",
+		"set-schedule a b 1 2 0 evry:5":                          `there is no tag "evry"; did you mean every?`, "release 1 2 3 reasn:a": `there is no tag "reasn"; did you mean reason?`,
+		"set-policy a retries:5": `there is no tag "retries"; did you mean retry?`, "put 1 2 3 0 junk": "",
+	} {
+		r := NewReader(strings.NewReader(line+"\r\n\r\n"), 5)
+		var c Command
+		if more(t, r, &c); c.Fault != BadFormat || c.Wrong != want {
+			t.Errorf("%q: %v, %q, want %q", line[:min(len(line), 50)], c.Fault, c.Wrong, want)
+		}
+	}
+}
+
 // TestLongPutLine checks that only a put line with tags can be longer than others.
 func TestLongPutLine(t *testing.T) {
 	fill := func(line string, size int) string {
 		return strings.Replace(line, "{}", strings.Repeat("0", size-len(line)+len("{}")-len(crlf)), 1) + "\r\nstats\r\n"
 	}
 	for _, size := range []int{MaxLine - 1, MaxLine, MaxLine + 1, MaxLine + 2, 300, MaxTagLine - 1, MaxTagLine, MaxTagLine + 1, 5000} {
-		for _, line := range []string{"put 0 0 1 5 {}", "put 0 0 1 5{} key:a", "put 0 0 1 {}5", "put 0 0 1 {}5 x:a", "put 0 0 1 x{}", "put {}", "put 0 0 1 {}5 key:a foo", "put 0 0 1 {}5 key:a "} {
+		for _, line := range []string{"put 0 0 1 5 {}", "put 0 0 1 5{} key:a", "put 0 0 1 {}5", "put 0 0 1 x{}", "put {}"} {
 			want := []string{bad, "stats"}
 			if size <= MaxLine {
 				want = model(fill(line, size), 9)
@@ -127,6 +176,7 @@ func TestLongPutLine(t *testing.T) {
 		}
 		for line, text := range map[string]string{
 			"put 0 0 1 {}5 key:a": `put 0 0 1 "stats" key=a`, "put {} 0 1 5 max:7": `put 0 0 1 "stats" max=7`, "put 0 0 1 5 max:{}7": `put 0 0 1 "stats" max=7`,
+			"put 0 0 1 {}5 x:a": "put BAD_FORMAT counted", "put 0 0 1 {}5 key:a foo": "put BAD_FORMAT counted", "put 0 0 1 {}5 key:a ": "put BAD_FORMAT counted",
 			"put 0 0 1 5 max:{}": "put BAD_FORMAT counted", "put 0 0 1 {}5 key:": "put BAD_FORMAT counted", "put 0 0 1 {}77 key:": "put JOB_TOO_BIG counted",
 		} {
 			want := []string{text}
@@ -134,14 +184,14 @@ func TestLongPutLine(t *testing.T) {
 				want = nil // its body never ends
 			}
 			if size > MaxTagLine {
-				want = []string{bad, "stats"}
+				want = model(fill(line, size), 9)
 			}
 			check(t, fill(line, size), 9, want...)
 		}
 	}
 	nul := "put 0 0 1 5 key:" + strings.Repeat("k", 100) + "\x00" + strings.Repeat(" max:1", 50) + "\r\nstats\r\n"
-	check(t, nul, 9, bad, "stats")
-	check(t, strings.Replace(nul, "\x00", "\r", 1), 9, bad, "stats")
+	check(t, nul, 9, "put BAD_FORMAT")
+	check(t, strings.Replace(nul, "\x00", "\r", 1), 9, "put BAD_FORMAT")
 }
 
 // TestTagsOutlive checks that tags do not change with the read buffer.

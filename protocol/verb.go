@@ -96,6 +96,8 @@ type Spec struct {
 	// Body says that a body follows the line. parse sets Command.size to its
 	// length.
 	Body bool
+	// lengthAt is how many words come before the length of the body.
+	lengthAt int
 	// MaxLine is the longest line of the verb in bytes, including CRLF. 0 means the
 	// constant MaxLine. MaxTagLine applies only to lines with tags, unless Long is set; others are limited
 	// by the constant.
@@ -130,7 +132,7 @@ var ofSchedule = Need{MayRead | MayAdmin, Somewhere}
 const anyRight = MayPut | MayWork | MayRead | MayAdmin
 
 var table = [NumVerbs]Spec{
-	Put:                {Prefix: "put ", Body: true, MaxLine: MaxTagLine, Counter: "cmd-put", Need: Need{MayPut, OfTube}, parse: parsePut},
+	Put:                {Prefix: "put ", Body: true, lengthAt: 3, MaxLine: MaxTagLine, Counter: "cmd-put", Need: Need{MayPut, OfTube}, parse: parsePut},
 	Peek:               {Prefix: "peek ", Counter: "cmd-peek", Need: Need{MayRead, OfJob}, parse: parseID},
 	PeekReady:          {Prefix: "peek-ready", Exact: true, Counter: "cmd-peek-ready", Need: Need{MayRead, OfTube}},
 	PeekDelayed:        {Prefix: "peek-delayed", Exact: true, Counter: "cmd-peek-delayed", Need: Need{MayRead, OfTube}},
@@ -186,7 +188,7 @@ var table = [NumVerbs]Spec{
 	ListGroups:         {Prefix: "list-groups ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListGroups},
 	PauseGroup:         {Prefix: "pause-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Done: "PAUSED", Need: Need{MayWork, OfTube}, parse: parsePauseGroup},
 	FlushGroup:         {Prefix: "flush-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayAdmin, OfTube}, parse: parseGroup},
-	SetSchedule:        {Prefix: "set-schedule ", Extension: true, Body: true, MaxLine: MaxTagLine, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetSchedule},
+	SetSchedule:        {Prefix: "set-schedule ", Extension: true, Body: true, lengthAt: 4, MaxLine: MaxTagLine, Done: "SET", Need: Need{MayAdmin, OfTube}, parse: parseSetSchedule},
 	GetSchedule:        {Prefix: "get-schedule ", Extension: true, Need: ofSchedule, parse: parseSchedule},
 	ListSchedules:      {Prefix: "list-schedules", Extension: true, Need: ofSchedule, parse: parseListSchedules},
 	DeleteSchedule:     {Prefix: "delete-schedule ", Extension: true, Done: "DELETED", Need: Need{MayAdmin, Somewhere}, parse: parseSchedule},

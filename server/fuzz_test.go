@@ -37,6 +37,7 @@ func FuzzConnection(f *testing.F) {
 		"reserve\r\nreserve\r\nput 0 0 60 1\r\nx\r\n",
 		"put 1 0 60 1 key:k retry:1s max:1 dead:d\r\nx\r\nreserve\r\nrelease 1 0 0\r\nfind d k\r\nstats-job 2\r\ndelete-key d k\r\n",
 		"put 1 0 9 1 key:k key-ttl:1\r\nx\r\nput 1 0 9 1 key:k on-duplicate:replace\r\ny\r\nput 0 0 9 3 key:\r\nabc\r\ndelete 2\r\nput 1 0 9 1 key:k\r\nz\r\n",
+		"put 0 0 9 9 retries:5s\r\ndelete 91\r\nput key:a 0 0 9 4 x\r\nquit\r\nput 0 0 9 40 a:b\r\nquit\r\n",
 		"set-policy t max:1 quota-jobs:1\r\nuse t\r\nput 0 0 9 1\r\nx\r\nput 0 0 9 1\r\nx\r\nget-policy t\r\nlist-policies\r\nset-policy t\r\n",
 		"put 0 0 9 1\r\nx\r\nreserve-lease 1\r\ntouch-lease 1 00000946684800000000\r\ndelete-lease 1 x\r\nreserve-lease 0\r\n",
 		"put 0 0 9 1\r\nx\r\nlist-jobs default ready 1\r\nmove-jobs default ready t 5\r\nflush-tube t\r\nflush-tube default reserved\r\n",

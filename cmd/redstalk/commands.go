@@ -13,7 +13,7 @@ func commands() []*cli.Command {
 		inCategory("Jobs", jobCommands()...),
 		inCategory("Tubes", tubesCommand(), topCommand(), parkedCommand(), pauseCommand(), flushCommand(), moveCommand(), policyCommand(), groupsCommand(), groupCommand(), schedulesCommand(), batchesCommand(), batchCommand()),
 		inCategory("Servers", statusCommand(), statsCommand(), clientsCommand(), drainCommand(), exportCommand(), importCommand(), moveFromCommand()),
-		inCategory("This program", completionCommand(), manCommand()),
+		inCategory("This program", helpCommand(), versionCommand(), completionCommand(), manCommand()),
 		[]*cli.Command{completeCommand(), referenceCommand()},
 	)
 }

@@ -140,6 +140,7 @@ func (l *dialer) connect() (*client.Conn, error) {
 		return nil, failure{exitServer, err}
 	}
 	conn.Timeout = l.limit
+	conn.Conn = &firstReply{Conn: conn.Conn, dialer: l}
 	if l.user == "" {
 		return conn, nil
 	}

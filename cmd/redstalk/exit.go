@@ -132,3 +132,23 @@ func fileError(what, path string, err error) error {
 	}
 	return failure{exitUsage, fmt.Errorf("reading %s %s: %w", what, path, err)}
 }
+
+// tooBig adds the server's limit to the error of a JOB_TOO_BIG. It asks another connection, since more replies can follow on the task's own.
+func (t *task) tooBig(err error, r *client.Reply) error {
+	if string(r.Line) != "JOB_TOO_BIG" {
+		return err
+	}
+	limit := 0
+	if other, dialErr := t.dialer.connect(); dialErr == nil {
+		page, _ := other.Page("stats")
+		limit = maxBodyOf(page)
+		other.Close()
+	}
+	if limit == 0 {
+		return fmt.Errorf("%w: the body is longer than the server's --max-job-size", err)
+	}
+	return fmt.Errorf("%w: the body is longer than %s bytes, the server's --max-job-size (-z)", err, grouped(uint64(limit)))
+}
+
+// maxBodyOf returns the longest body that a server takes, from its page of stats; 0 if that is unknown.
+func maxBodyOf(stats client.Page) int { return int(numberOf(stats, "max-job-size")) }

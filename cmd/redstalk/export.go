@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -270,40 +269,4 @@ func patternsIn(page string) []string {
 	}
 	slices.SortFunc(patterns, func(a, b string) int { return len(b) - len(a) })
 	return patterns
-}
-
-// progress is a progress bar on a terminal. A nil progress shows nothing.
-type progress struct {
-	to        io.Writer
-	what      string
-	done, all uint64
-	shown     uint64 // percent
-}
-
-func startProgress(t *task, what string, all uint64) *progress {
-	if !onTerminal(t.err) || t.Bool("quiet") || all == 0 {
-		return nil
-	}
-	return &progress{to: raw(t.err), what: what, all: all, shown: 101}
-}
-
-func (p *progress) add(n uint64) {
-	if p == nil {
-		return
-	}
-	p.done += n
-	percent := min(100, 100*p.done/p.all)
-	if percent == p.shown {
-		return
-	}
-	p.shown = percent
-	full := int(percent) * 30 / 100
-	fmt.Fprintf(p.to, "\r%s [%s%s] %3d%%  %s", p.what, strings.Repeat("#", full), strings.Repeat(".", 30-full), percent, grouped(p.done))
-}
-
-// end removes the bar.
-func (p *progress) end() {
-	if p != nil {
-		fmt.Fprint(p.to, "\r\x1b[K")
-	}
 }

@@ -65,7 +65,7 @@ func importJobs(t *task) error {
 	if m.batches, err = t.supports("batches"); err != nil {
 		return err
 	}
-	m.bar = startProgress(t, "importing", size)
+	m.bar = startNotes(t, "importing", size, func() string { return nounFor(m.put, "job") })
 	ctx, stop := context.WithCancel(t.Context.Context)
 	defer stop()
 	err = m.all(ctx, startLines(ctx, in))
@@ -264,7 +264,7 @@ func (m *importer) putAll(jobs []*entry) error {
 	}
 	err := m.pipeline("importing jobs", len(real), func(out []byte, i int) []byte { return real[i].appendPut(out, now) }, func(i int, r *client.Reply) error {
 		if r.Word != client.Inserted {
-			return replyError(fmt.Sprintf("importing job %d of tube %s", real[i].ID, real[i].Tube), r)
+			return m.tooBig(replyError(fmt.Sprintf("importing job %d of tube %s", real[i].ID, real[i].Tube), r), r)
 		}
 		if real[i].FromTube != "" && real[i].FromTube != real[i].Tube {
 			m.letters++

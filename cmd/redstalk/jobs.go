@@ -150,6 +150,9 @@ func kick(t *task) error {
 			return err
 		}
 	}
+	if err := t.checkTube(t.tube()); err != nil { // use would create it
+		return err
+	}
 	if err := t.use(t.tube()); err != nil {
 		return err
 	}

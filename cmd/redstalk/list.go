@@ -110,24 +110,25 @@ func list(t *task) error {
 	if t.Bool("all") {
 		most = 1 << 62
 	}
-	if t.Bool("json") {
-		return t.allJobs(t.tube(), state, most, func(jobs []*job) error {
-			for _, j := range jobs {
+	b := &table{head: []string{"ID", "PRI", "AGE", "DUE IN", "SIZE", "TRIES", "KEY", "REASON"}}
+	found := false
+	err := t.allJobs(t.tube(), state, most, func(jobs []*job) error {
+		for _, j := range jobs {
+			found = true
+			if t.Bool("json") {
 				if err := t.printJSON(j); err != nil {
 					return err
 				}
+				continue
 			}
-			return nil
-		})
-	}
-	b := &table{head: []string{"ID", "PRI", "AGE", "DUE IN", "SIZE", "TRIES", "KEY", "REASON"}}
-	err := t.allJobs(t.tube(), state, most, func(jobs []*job) error {
-		for _, j := range jobs {
 			b.add(fmt.Sprint(j.ID), fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), j.Key, stateReasonText(j))
 		}
 		return nil
 	})
-	if err != nil {
+	if err == nil && !found {
+		err = t.checkTube(t.tube())
+	}
+	if err != nil || t.Bool("json") {
 		return err
 	}
 	return b.print(t.out)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"redstalk/protocol"
 )
 
 // Version is that of this program. The Makefile sets it, with -ldflags "-X main.Version=1.2.3".
@@ -54,7 +56,7 @@ func newApp(io stdio) *cli.App {
 		Metadata:                  map[string]any{"stdio": io},
 	}
 	for _, c := range app.Commands {
-		c.OnUsageError, c.HideHelp = usageError, true
+		c.OnUsageError, c.HideHelp, c.CustomHelpTemplate = usageError, true, helpTemplate(c.Name)
 	}
 	return app
 }
@@ -84,43 +86,10 @@ func unknownCommand(c *cli.Context) error {
 	for _, command := range c.App.VisibleCommands() {
 		names = append(names, command.Name)
 	}
-	if close := closest(word, names); close != "" {
+	if close := protocol.Closest(word, names); close != "" {
 		return usage("there is no command %q; did you mean %s?", word, close)
 	}
 	return usage("there is no command %q; redstalk --help lists them", word)
-}
-
-// closest returns the word that another one was perhaps meant to be: at most a third of its letters are wrong, missing or
-// too many. It is "" if there is none.
-func closest(word string, words []string) string {
-	best, least := "", max(len(word), 6)/3+1
-	for _, one := range words {
-		if d := distance(word, one); d < least {
-			best, least = one, d
-		}
-	}
-	return best
-}
-
-// distance returns how many letters must be put in, left out or changed to make one word of another (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0]++
-		for j := range len(b) {
-			changed := diagonal
-			if a[i] != b[j] {
-				changed++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(changed, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // usageError adds to an error about an unknown flag which one was perhaps meant.
@@ -138,7 +107,7 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	for _, f := range flags {
 		names = append(names, f.Names()...)
 	}
-	if close := closest(name, names); close != "" {
+	if close := protocol.Closest(name, names); close != "" {
 		return usage("there is no flag --%s; did you mean --%s?", name, close)
 	}
 	return usage("there is no flag --%s", name)

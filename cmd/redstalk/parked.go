@@ -45,6 +45,14 @@ func parked(t *task) error {
 	if err := t.require("list-jobs", "parked"); err != nil {
 		return err
 	}
+	var missing error
+	for _, name := range names {
+		if err := t.checkTube(name); codeOf(err) == exitNothing && err != nil {
+			missing = err
+		} else if err != nil {
+			return err
+		}
+	}
 	b := &table{head: []string{"ID", "TUBE", "REASON", "SINCE", "BODY"}, left: 5}
 	err := t.allParked(names, most, func(jobs []*job) error {
 		some, err := t.withExcerpts(jobs)
@@ -56,10 +64,10 @@ func parked(t *task) error {
 		}
 		return err
 	})
-	if err != nil || t.Bool("json") {
-		return err
+	if err == nil && !t.Bool("json") {
+		err = b.print(t.out)
 	}
-	return b.print(t.out)
+	return cmp.Or(err, missing)
 }
 
 // isDeadLetter reports whether a job came to its tube as a dead letter.

@@ -172,7 +172,7 @@ func (m *putOptions) put(out, body []byte) []byte {
 // printPut prints the result of a put.
 func (t *task) printPut(doing string, r *client.Reply, m *putOptions) error {
 	if r.Word != client.Inserted {
-		return explained(replyError(doing, r), r, strings.Join(m.tags, " "), protocol.TagsOfPut)
+		return explained(t.tooBig(replyError(doing, r), r), r, strings.Join(m.tags, " "), protocol.TagsOfPut)
 	}
 	state := strings.ToLower(string(r.Rest))
 	value := struct {

@@ -169,3 +169,28 @@ func TestShells(t *testing.T) {
 		}
 	}
 }
+
+// TestExamples: each command has examples in its help, whose flags exist.
+func TestExamples(t *testing.T) {
+	for _, c := range newApp(stdio{}).VisibleCommands() {
+		if len(examples[c.Name]) == 0 {
+			t.Errorf("%s has no example", c.Name)
+		}
+		for _, example := range examples[c.Name] {
+			_, line, found := strings.Cut(example, "redstalk "+c.Name)
+			args := strings.Fields(c.Name + strings.NewReplacer("<", " ", ">", " ", "|", " ", ")", "", "'", "").Replace(line))
+			if got := runIn(t.Context(), "", append(args, "--help")...); !found || got.code != 0 || !strings.Contains(got.out, "EXAMPLES:\n   ") || !strings.Contains(got.out, example) {
+				t.Errorf("%s: %+v", example, got)
+			}
+		}
+	}
+	for _, args := range [][]string{{"help"}, {"help", "put"}, {"version"}} {
+		flag := append([]string{"--" + args[0]}, args[1:]...)
+		if got, want := runIn(t.Context(), "", args...), runIn(t.Context(), "", flag...); got != want || got.code != 0 || got.out == "" {
+			t.Errorf("%v: %+v, want %+v", args, got, want)
+		}
+	}
+	if got := runIn(t.Context(), "", "help", "nothing"); got.code != exitUsage {
+		t.Errorf("%+v", got)
+	}
+}

@@ -21,7 +21,8 @@ func reserveCommand() *cli.Command {
 			"With --exec the shell runs CMD for each job, with the body on standard input and REDSTALK_JOB_ID, REDSTALK_JOB_TUBE and REDSTALK_JOB_RESERVES " +
 			"in the environment. Exit code 0 deletes the job. With any other the job has failed: see --on-failure. While CMD runs, redstalk touches the job " +
 			"before its TTR ends. After the first SIGINT or SIGTERM redstalk takes no more jobs and waits for running commands; the second one kills these, and " +
-			"their jobs are released.\n\n" +
+			"their jobs are released. With a server that has leases, a job is reserved by one: commands go on while the server starts again, and a redstalk that is " +
+			"killed keeps its jobs until their TTR ends.\n\n" +
 			"If no job is ready, reserve ends at once: without --exec with exit code 3, with --exec with 0 (7 if a job failed). --wait makes it wait.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "tube", Aliases: []string{"t"}, Usage: "`TUBE` to reserve from; can be repeated (default: default)"},
@@ -174,9 +175,15 @@ const longestWait = time.Minute
 
 // awaitJob waits for a job and passes it to take. If the wait times out, take is not called and there
 // is no error. When ctx is done, the connection is closed, and the server releases a job that it sends
-// then.
+// then; one with a lease still arrives, since the connection is first closed only for sending.
 func awaitJob(ctx context.Context, conn *client.Conn, limit time.Duration, command string, wait time.Duration, take func(*client.Reply)) error {
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer context.AfterFunc(ctx, func() {
+		if half, ok := conn.Conn.(*firstReply); ok && command == "reserve-lease" && half.CloseWrite() == nil {
+			time.AfterFunc(time.Second, func() { conn.Close() })
+			return
+		}
+		conn.Close()
+	})()
 	for end := time.Now().Add(wait); ; {
 		now := longestWait
 		if wait != forever {

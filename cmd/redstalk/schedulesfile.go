@@ -451,11 +451,8 @@ func (t *task) checkBody(s *newSchedule) error {
 		if err != nil && codeOf(err) != exitForbidden {
 			return err
 		}
-		t.maxBody = math.MaxInt
-		if text, ok := page.Value("max-job-size"); ok {
-			if t.maxBody, err = strconv.Atoi(text); err != nil {
-				return fmt.Errorf("reading a page of stats: %w", err)
-			}
+		if t.maxBody = maxBodyOf(page); t.maxBody == 0 {
+			t.maxBody = math.MaxInt
 		}
 	}
 	if len(s.body) > t.maxBody {

@@ -79,13 +79,14 @@ func tubes(t *task) error {
 			return err
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return !matches(t.String("filter"), name) })
+		slices.Sort(names)
 		return t.result(names, func(w io.Writer) error { return printNames(w, names) })
 	}
 	all, err := t.allTubes()
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(all, func(a, b tubeStats) int { return cmp.Compare(by(&b), by(&a)) })
+	slices.SortFunc(all, func(a, b tubeStats) int { return cmp.Or(cmp.Compare(by(&b), by(&a)), cmp.Compare(a.Name, b.Name)) })
 	return t.result(all, tableOfTubes(all).print)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -38,10 +39,23 @@ type serverStatus struct {
 	Trouble     []tubeTrouble `json:"trouble"`
 }
 
+// maxTrouble is how many lines about tubes are printed, so that all fits on a screen of 24 lines.
+const maxTrouble = 15
+
+// The kinds of trouble.
+const (
+	troublePaused   = "paused"
+	troubleBuried   = "buried"
+	troubleNoWorker = "no worker"
+)
+
 // tubeTrouble is a tube with what is wrong.
 type tubeTrouble struct {
 	Tube string `json:"tube"`
 	What string `json:"what"`
+
+	kind string
+	size uint64 // jobs that are concerned; the largest come first
 }
 
 func status(t *task) error {
@@ -113,10 +127,9 @@ func statusOf(page client.Page, all []tubeStats, dead map[string]bool) *serverSt
 		if dead[one.Name] {
 			s.DeadLetters += one.Ready
 		}
-		for _, what := range one.trouble(dead[one.Name]) {
-			s.Trouble = append(s.Trouble, tubeTrouble{one.Name, what})
-		}
+		s.Trouble = append(s.Trouble, one.trouble(dead[one.Name])...)
 	}
+	slices.SortStableFunc(s.Trouble, func(a, b tubeTrouble) int { return cmp.Compare(b.size, a.size) })
 	return s
 }
 
@@ -126,15 +139,15 @@ func (s tubeStats) lacksWorkers() bool {
 }
 
 // trouble returns what is wrong with a tube, which can be one for dead letters.
-func (s *tubeStats) trouble(isDead bool) (all []string) {
+func (s *tubeStats) trouble(isDead bool) (all []tubeTrouble) {
 	if s.Paused > 0 {
-		all = append(all, "paused for "+formatSeconds(int64(s.Paused)))
+		all = append(all, tubeTrouble{s.Name, "paused for " + formatSeconds(int64(s.Paused)), troublePaused, s.Ready})
 	}
 	if s.Buried > 0 {
-		all = append(all, grouped(s.Buried)+" buried")
+		all = append(all, tubeTrouble{s.Name, grouped(s.Buried) + " buried", troubleBuried, s.Buried})
 	}
 	if s.lacksWorkers() && !isDead {
-		all = append(all, grouped(s.Ready)+" ready, and no worker")
+		all = append(all, tubeTrouble{s.Name, grouped(s.Ready) + " ready, and no worker", troubleNoWorker, s.Ready})
 	}
 	return all
 }
@@ -159,8 +172,17 @@ func (s *serverStatus) print(w io.Writer) error {
 		return outputError(err)
 	}
 	b := &table{head: []string{"TUBE", "TROUBLE"}, left: 2}
-	for _, one := range s.Trouble {
+	for _, one := range s.Trouble[:min(len(s.Trouble), maxTrouble)] {
 		b.add(one.Tube, one.What)
 	}
-	return b.print(w)
+	if err := b.print(w); err != nil || len(s.Trouble) <= maxTrouble {
+		return err
+	}
+	counts := make(map[string]int)
+	for _, one := range s.Trouble {
+		counts[one.kind]++
+	}
+	_, err = fmt.Fprintf(w, "and %s more; of all, %d are paused, %d have buried jobs, %d have no worker: --filter or --json shows them\n",
+		grouped(uint64(len(s.Trouble)-maxTrouble)), counts[troublePaused], counts[troubleBuried], counts[troubleNoWorker])
+	return outputError(err)
 }

@@ -18,9 +18,10 @@ type task struct {
 	dialer *dialer
 	conn   *client.Conn
 
-	capabilities []string // of the server; nil until asked for
-	used         string   // the tube of the connection, "" until use was sent
-	maxBody      int      // the longest body that the server takes; 0 until asked for
+	capabilities []string  // of the server; nil until asked for
+	used         string    // the tube of the connection, "" until use was sent
+	maxBody      int       // the longest body that the server takes; 0 until asked for
+	progress     *progress // of a long command; nil: there is none
 }
 
 // arguments is the least and the largest number of arguments of a command; most < 0 is no

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"redstalk/protocol"
 )
 
 // TestSplitKeys: keys that were typed fast are told apart.
@@ -32,7 +34,7 @@ func TestTopNarrow(t *testing.T) {
 func TestClosest(t *testing.T) {
 	words := []string{"tubes", "put", "reserve", "stats", "status", "schedules"}
 	for word, want := range map[string]string{"tbues": "tubes", "tube": "tubes", "resrve": "reserve", "stat": "stats", "schedule": "schedules", "xyzzy": "", "": "", "q": ""} {
-		if got := closest(word, words); got != want {
+		if got := protocol.Closest(word, words); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}

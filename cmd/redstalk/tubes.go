@@ -30,7 +30,7 @@ func pause(t *task) error {
 		return pauseGroup(t, s)
 	}
 	if _, err := t.expect("pausing tube "+t.tube(), "PAUSED", fmt.Sprintf("pause-tube %s %d", t.tube(), s)); codeOf(err) == exitNothing {
-		return notFound("there is no tube %s: it has no jobs, and no client uses or watches it", t.tube())
+		return noTube(t.tube())
 	} else if err != nil {
 		return err
 	}
@@ -38,6 +38,21 @@ func pause(t *task) error {
 		return t.printDone(map[string]any{"paused": 0}, "tube %s is not paused", t.tube())
 	}
 	return t.printDone(map[string]any{"paused": s}, "tube %s paused for %s", t.tube(), formatSeconds(s))
+}
+
+// noTube is the error if there is no such tube.
+func noTube(name string) error {
+	return notFound("there is no tube %s: it has no jobs, and no client uses or watches it", name)
+}
+
+// checkTube returns an error if there is no such tube, or if the server cannot be asked. A user without the right to read
+// is not told.
+func (t *task) checkTube(name string) error {
+	r, err := t.request("reading tube "+name, "stats-tube "+name)
+	if err == nil && r.Word == client.NotFound {
+		err = noTube(name)
+	}
+	return err
 }
 
 func yesFlag() cli.Flag {
@@ -75,7 +90,8 @@ func flush(t *task) error {
 		return err
 	}
 	if atOnce {
-		err = flushAtOnce(t, &n)
+		command := strings.TrimSpace("flush-tube " + t.tube() + " " + t.String("state"))
+		n, err = t.longRequest("flushing tube "+t.tube(), "FLUSHED", command, from, n)
 	} else if from[0] == "reserved" {
 		err = t.require("flush", "flush --state reserved")
 	} else {
@@ -90,10 +106,18 @@ func flush(t *task) error {
 // countJobs returns the number of jobs of the tube in these states.
 func countJobs(t *task, in []string) (n uint64, err error) {
 	page, err := t.page("reading tube "+t.tube(), "stats-tube "+t.tube())
-	for _, state := range in {
+	if codeOf(err) == exitNothing && err != nil {
+		err = noTube(t.tube())
+	}
+	return jobsIn(page, in), err
+}
+
+// jobsIn returns the number of jobs in some states, from the page of a tube.
+func jobsIn(page client.Page, states []string) (n uint64) {
+	for _, state := range states {
 		n += numberOf(page, "current-jobs-"+state)
 	}
-	return n, err
+	return n
 }
 
 // numberOf returns a number of a page, or 0 if it is missing.
@@ -101,13 +125,6 @@ func numberOf(page client.Page, key string) uint64 {
 	value, _ := page.Value(key)
 	n, _ := strconv.ParseUint(value, 10, 64)
 	return n
-}
-
-func flushAtOnce(t *task, n *uint64) error {
-	command := strings.TrimSpace("flush-tube " + t.tube() + " " + t.String("state"))
-	count, err := t.expect("flushing tube "+t.tube(), "FLUSHED", command)
-	fmt.Sscan(count, n)
-	return err
 }
 
 // flushOneByOne deletes one job after the other, for a server without the extension. It ends when there
@@ -172,11 +189,10 @@ func move(t *task) error {
 	if err := confirm(t, fmt.Sprintf("Move %s (%s) from %s to %s?", nounFor(min(n, count), "job"), state, t.tube(), to)); err != nil {
 		return err
 	}
-	moved, err := t.expect("moving jobs", "MOVED", fmt.Sprintf("move-jobs %s %s %s %d", t.tube(), state, to, n))
+	n, err = t.longRequest("moving jobs of "+t.tube(), "MOVED", fmt.Sprintf("move-jobs %s %s %s %d", t.tube(), state, to, n), []string{state}, min(n, count))
 	if err != nil {
 		return err
 	}
-	fmt.Sscan(moved, &n)
 	return t.printDone(map[string]any{"moved": n}, "%s moved", nounFor(n, "job"))
 }
 

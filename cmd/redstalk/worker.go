@@ -31,6 +31,9 @@ func work(t *task, tubes []string, wait time.Duration) error {
 	}
 	killCtx, stop := context.WithCancel(context.Background())
 	defer stop()
+	var stopReaping func()
+	w.reaper, stopReaping = newReaper()
+	defer stopReaping()
 	defer w.watchSignals(stop)()
 	defer context.AfterFunc(t.Context.Context, func() { t.infof("redstalk: taking no more jobs, waiting for running commands") })()
 	errs := make(chan error, t.Int("jobs"))
@@ -60,6 +63,7 @@ type workers struct {
 	wait      time.Duration
 	command   string
 	onFailure string // what to do with failed jobs
+	reaper    *reaper
 
 	mu           sync.Mutex
 	left         int // jobs that may still be started, if --count is set
@@ -145,25 +149,18 @@ func (w *workers) run(killCtx context.Context) error {
 	}
 }
 
-// runOnce works on one connection. It sets began when that is made.
+// runOnce works until a connection fails that no lease outlives. It sets began when the first one is made.
 func (w *workers) runOnce(killCtx context.Context, began *bool) error {
-	conn, err := w.dialer.connect()
-	if err != nil {
+	l := &workerConn{workers: w}
+	if err := l.connect(); err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { l.conn.Close() }()
 	*began = true
-	if err := watch(conn, w.tubes); err != nil {
-		return err
-	}
-	reasons, err := knowsReasons(conn)
-	if err != nil {
-		return err
-	}
 	for w.Context.Context.Err() == nil && w.takeSlot() {
 		var c *current
-		err := awaitJob(w.Context.Context, conn, w.dialer.limit, "reserve-with-timeout", w.wait, func(r *client.Reply) {
-			c = &current{workers: w, conn: conn, reasons: reasons, id: r.ID, body: bytes.Clone(r.Body)}
+		err := awaitJob(w.Context.Context, l.conn, w.dialer.limit, l.reserve, w.wait, func(r *client.Reply) {
+			c = &current{workerConn: l, killCtx: killCtx, id: r.ID, lease: string(r.Rest), leaseEnd: time.Now().Add(w.dialer.limit), body: bytes.Clone(r.Body)}
 		})
 		if c == nil {
 			w.returnSlot()
@@ -171,39 +168,70 @@ func (w *workers) runOnce(killCtx context.Context, began *bool) error {
 		if err != nil || c == nil {
 			return err
 		}
-		if err := c.process(killCtx); err != nil {
+		if err := c.process(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// knowsReasons asks whether a server stores why jobs fail.
-func knowsReasons(conn *client.Conn) (has bool, err error) {
-	err = conn.Ask([]byte("capabilities\r\n"), 1, func(r *client.Reply) error {
-		has = r.Word == client.OK && strings.Contains(string(r.Body), "- reason\n")
-		return nil
-	})
+// workerConn is the connection of one worker. While the worker has a job with a lease, a new one can replace it.
+type workerConn struct {
+	*workers
+	conn    *client.Conn
+	reserve string // the command; with leases, if the server has them: a restart of the server does not end these
+	reasons bool   // the server stores why jobs fail
+}
+
+// connect makes the connection, or replaces it.
+func (l *workerConn) connect() error {
+	conn, err := l.dialer.connect()
 	if err != nil {
-		return false, connectionError("asking what the server can do", err)
+		return err
 	}
-	return has, nil
+	if err = watch(conn, l.tubes); err == nil {
+		err = conn.Ask([]byte("capabilities\r\n"), 1, func(r *client.Reply) error {
+			l.reserve, l.reasons = "reserve-with-timeout", r.Word == client.OK && strings.Contains(string(r.Body), "- reason\n")
+			if r.Word == client.OK && strings.Contains(string(r.Body), "- lease\n") {
+				l.reserve = "reserve-lease"
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		conn.Close()
+		return connectionError("asking what the server can do", err)
+	}
+	if l.conn != nil {
+		l.conn.Close()
+	}
+	l.conn = conn
+	return nil
 }
 
 // current is a job that a worker has reserved.
 type current struct {
-	*workers
-	conn    *client.Conn
-	reasons bool // the server stores reasons
-	id      uint64
-	body    []byte
-	job     job
-	lost    bool // the reservation ended before the command
-	said    lastLine
+	*workerConn
+	killCtx  context.Context
+	id       uint64
+	lease    string    // "": the connection holds the job
+	leaseEnd time.Time // with a lease: until when new connections are tried
+	body     []byte
+	job      job
+	lost     bool // the reservation ended before the command
+	said     lastLine
+}
+
+// jobCommand returns a command about the job: by its lease, if it has one. more are further arguments.
+func (c *current) jobCommand(verb, more string) string {
+	if c.lease != "" {
+		return fmt.Sprintf("%s-lease %d %s%s", verb, c.id, c.lease, more)
+	}
+	return fmt.Sprintf("%s %d%s", verb, c.id, more)
 }
 
 // process runs the command and finishes the job. Its error is one of the connection.
-func (c *current) process(killCtx context.Context) error {
+func (c *current) process() error {
 	if err := c.readStats(); err != nil {
 		return err
 	}
@@ -211,15 +239,31 @@ func (c *current) process(killCtx context.Context) error {
 	began := time.Now()
 	cmd, err := c.start(end)
 	if err != nil {
-		return err // the job has not failed: the server releases it when the connection closes
+		c.giveBack()
+		return err
 	}
-	err = c.waitAndTouch(killCtx, cmd, end)
-	if killCtx.Err() != nil {
-		return interrupted("job released") // by the end of the connection
+	err = c.waitAndTouch(cmd, end)
+	if c.killCtx.Err() != nil {
+		c.giveBack()
+		return interrupted("job released")
 	}
 	result, finishErr := c.finish(err)
 	c.record(result, err, time.Since(began))
 	return finishErr
+}
+
+// giveBack releases a job that has not failed. Without a lease the end of the connection does it.
+func (c *current) giveBack() {
+	if c.lease == "" {
+		return
+	}
+	more := fmt.Sprintf(" %d 0", c.job.Priority)
+	if c.reasons {
+		more += " failure:no"
+	}
+	if err := c.request(c.jobCommand("release", more), func(*client.Reply) {}); err != nil {
+		c.infof("redstalk: job %d stays reserved until its lease ends: %v", c.id, err)
+	}
 }
 
 // request sends a command on the worker's connection and passes its reply to take.
@@ -231,14 +275,39 @@ func (c *current) request(command string, take func(*client.Reply)) error {
 	return nil
 }
 
+// insist is request, and with a lease repeats it on new connections as long as the lease can last: perhaps the
+// server starts again. repeated says that it did.
+func (c *current) insist(command string, take func(*client.Reply)) (repeated bool, err error) {
+	for attempt := 0; ; attempt++ {
+		err = c.request(command, take)
+		if err == nil || c.lease == "" || time.Now().After(c.leaseEnd) {
+			return attempt > 0, err
+		}
+		if attempt == 0 {
+			c.infof("redstalk: %v; connecting again", err)
+		}
+		select {
+		case <-time.After(pauses[min(attempt, 1)]):
+		case <-c.killCtx.Done():
+			return true, err
+		}
+		c.connect() // if that fails, so does the next request
+	}
+}
+
 // readStats requests the TTR of the job, and the values for the command's environment.
 func (c *current) readStats() error {
-	return c.request(fmt.Sprintf("stats-job %d", c.id), func(r *client.Reply) {
+	_, err := c.insist(fmt.Sprintf("stats-job %d", c.id), func(r *client.Reply) {
 		if r.Word == client.OK {
 			c.job.readPage(client.Page(r.Body))
+			c.leaseEnd = time.Now().Add(c.ttr())
 		}
 	})
+	return err
 }
+
+// ttr returns the TTR of the job.
+func (c *current) ttr() time.Duration { return time.Duration(max(c.job.TTR, 1)) * time.Second }
 
 // start starts the command. Its result is sent to end. It has its own process group, so that
 // signals from a terminal reach only redstalk.
@@ -261,10 +330,10 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 		fmt.Sprintf("REDSTALK_JOB_ID=%d", c.id), "REDSTALK_JOB_TUBE="+c.job.Tube, fmt.Sprintf("REDSTALK_JOB_RESERVES=%d", c.job.Reserves))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second // for processes that the command leaves behind with our output open
-	if err := cmd.Start(); err != nil {
+	if err := c.reaper.start(cmd); err != nil {
 		return nil, fmt.Errorf("starting the command: %w", err)
 	}
-	go func() { end <- commandError(cmd.Wait()) }()
+	go func() { end <- commandError(c.reaper.wait(cmd)) }()
 	return cmd, nil
 }
 
@@ -300,10 +369,10 @@ func commandError(err error) error {
 }
 
 // waitAndTouch waits for the end of the command, and touches the job three times per TTR.
-func (c *current) waitAndTouch(killCtx context.Context, cmd *exec.Cmd, end <-chan error) error {
-	ticker := time.NewTicker(time.Duration(max(c.job.TTR, 1)) * time.Second / 3)
+func (c *current) waitAndTouch(cmd *exec.Cmd, end <-chan error) error {
+	ticker := time.NewTicker(c.ttr() / 3)
 	defer ticker.Stop()
-	kill := killCtx.Done()
+	kill := c.killCtx.Done()
 	for {
 		select {
 		case err := <-end:
@@ -323,8 +392,19 @@ func (c *current) touch() {
 	if c.lost {
 		return
 	}
-	err := c.request(fmt.Sprintf("touch %d", c.id), func(r *client.Reply) { c.lost = string(r.Line) != "TOUCHED" })
-	if c.lost = c.lost || err != nil; c.lost {
+	touch := func() error {
+		return c.request(c.jobCommand("touch", ""), func(r *client.Reply) {
+			c.lost, c.leaseEnd = string(r.Line) != "TOUCHED", time.Now().Add(c.ttr())
+		})
+	}
+	err := touch()
+	if err != nil && c.lease != "" {
+		if err = c.connect(); err == nil {
+			err = touch()
+		}
+	}
+	mayRecover := c.lease != "" && time.Now().Before(c.leaseEnd)
+	if c.lost = c.lost || err != nil && !mayRecover; c.lost {
 		c.infof("redstalk: the reservation of job %d ended while its command runs: it may run twice", c.id)
 	}
 }
@@ -332,25 +412,38 @@ func (c *current) touch() {
 // finish deletes, buries or releases the job, and returns what was done: deleted, buried, released, or
 // lost if the server refused. failed is the error of the command.
 func (c *current) finish(failed error) (result string, err error) {
-	command, want := fmt.Sprintf("delete %d", c.id), "DELETED"
+	command, want := c.jobCommand("delete", ""), "DELETED"
 	if failed != nil {
 		release, err := c.shouldRelease()
 		if err != nil {
 			return "lost", err
 		}
-		command, want = fmt.Sprintf("bury %d %d", c.id, c.job.Priority), "BURIED"
+		command, want = c.jobCommand("bury", fmt.Sprintf(" %d", c.job.Priority)), "BURIED"
 		if release {
-			command, want = fmt.Sprintf("release %d %d %d", c.id, c.job.Priority, wholeSeconds(c.duration("delay"))), "RELEASED"
+			command, want = c.jobCommand("release", fmt.Sprintf(" %d %d", c.job.Priority, wholeSeconds(c.duration("delay")))), "RELEASED"
 		}
 		command += reasonWord(c.reason(failed))
 	}
 	result = "lost"
-	err = c.request(command, func(r *client.Reply) {
+	repeated, err := c.insist(command, func(r *client.Reply) {
 		if string(r.Line) == want {
 			result = strings.ToLower(want)
 		}
 	})
+	if err == nil && repeated && result == "lost" && c.wasFinished(want) {
+		result = strings.ToLower(want)
+	}
 	return result, err
+}
+
+// wasFinished reports whether a command whose reply was lost was carried out after all: its repetition was refused.
+func (c *current) wasFinished(want string) (was bool) {
+	states := map[string][]string{"DELETED": {""}, "BURIED": {"buried"}, "RELEASED": {"ready", "delayed"}}
+	err := c.request(fmt.Sprintf("stats-job %d", c.id), func(r *client.Reply) {
+		state, _ := client.Page(r.Body).Value("state")
+		was = slices.Contains(states[want], state) && (r.Word == client.OK || r.Word == client.NotFound)
+	})
+	return was && err == nil
 }
 
 // reason returns why the command has failed: the last line of its standard error, or how it ended.
@@ -391,7 +484,7 @@ func (c *current) shouldRelease() (bool, error) {
 		return true, nil
 	}
 	has := false
-	err := c.request("get-policy "+c.job.Tube, func(r *client.Reply) {
+	_, err := c.insist("get-policy "+c.job.Tube, func(r *client.Reply) {
 		if r.Word == client.OK {
 			_, retry := client.Page(r.Body).Value("retry")
 			_, most := client.Page(r.Body).Value("max")

@@ -5,11 +5,15 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"redstalk/tools/conformance/child"
 )
 
 var execJobs = flag.Int("exec-jobs", 300, "how many jobs reserve --exec is killed in the middle of")
@@ -23,13 +27,13 @@ type workshop struct {
 	n        int
 }
 
-func newWorkshop(t *testing.T, addr string, n int) *workshop {
+func newWorkshop(t *testing.T, addr string, n int, more ...string) *workshop {
 	w := &workshop{t, addr, filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "may"), n}
 	var lines strings.Builder
 	for i := range n {
 		fmt.Fprintln(&lines, i)
 	}
-	if got := runIn(t.Context(), lines.String(), "put", "--lines", "-t", "work", "-s", addr); got.code != 0 {
+	if got := runIn(t.Context(), lines.String(), append([]string{"put", "--lines", "-t", "work", "-s", addr}, more...)...); got.code != 0 {
 		t.Fatal(got)
 	}
 	return w
@@ -70,6 +74,63 @@ func (w *workshop) hasLeft(ready, reserved int) bool {
 	return strings.Contains(left, fmt.Sprintf(`"ready":%d,`, ready)) && strings.Contains(left, fmt.Sprintf(`"reserved":%d,`, reserved))
 }
 
+// TestServerStartsAgain: the server starts again while a command runs. It runs once, since the job has a lease.
+func TestServerStartsAgain(t *testing.T) {
+	t.Parallel()
+	store := "embedded:" + t.TempDir()
+	server, addr := child.Serve(t, exec.Command(redstalkd, "--store", store))
+	w := newWorkshop(t, addr, 2) // the command of the second job waits
+	var said buffer
+	cmd := program(t, &said, w.args("--wait", "forever", "--count", "2")...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the first job", func() bool { return w.hasLeft(0, 1) })
+	server.Kill()
+	w.goOn()
+	await(t, "another try", func() bool { return strings.Contains(said.String(), "connecting again") })
+	again, err := child.Start(exec.Command(redstalkd, "--store", store, "-l", addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Kill()
+	if err := cmd.Wait(); err != nil || len(w.results()) != 2 {
+		t.Errorf("%v, results %q: %s", err, w.results(), said.String())
+	}
+	if left := w.left(); strings.Trim(left, `:,"abcdefghijklmnopqrstuvwxyz0`) != "" {
+		t.Errorf("left: %s", left)
+	}
+}
+
+// TestOrphansOfProcessOne: in a container, redstalk is process 1, and reaps what commands leave behind.
+func TestOrphansOfProcessOne(t *testing.T) {
+	if runtime.GOOS != "linux" || os.Getuid() != 0 || exec.Command("unshare", "-pf", "true").Run() != nil {
+		t.Skip("only root can make process 1 on Linux")
+	}
+	t.Parallel()
+	w := newWorkshop(t, ours(t), 10)
+	var said buffer
+	inside := program(t, &said)
+	cmd := exec.Command("unshare", "-pf", "--mount-proc", inside.Path, "-s", w.addr, "reserve", "-t", "work", "--wait", "forever", "--exec", "true & exit 0")
+	cmd.Env, cmd.Stderr = inside.Env, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	var one string // process 1
+	defer func() { exec.Command("kill", "-9", one).Run() }()
+	zombies := func() (n int) {
+		out, _ := exec.Command("ps", "-o", "stat=", "--ppid", one).Output()
+		return strings.Count(string(out), "Z")
+	}
+	await(t, "the jobs", func() bool {
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", cmd.Process.Pid))
+		one = strings.TrimSpace(string(children))
+		return w.hasLeft(0, 0) && one != ""
+	})
+	await(t, "the end of zombies", func() bool { return zombies() == 0 })
+}
+
 // TestKilledInTheMiddle: reserve --exec is killed when half of the jobs are done and some are
 // running, and started again. Every job is done, and only those that were running can be done twice.
 func TestKilledInTheMiddle(t *testing.T) {
@@ -81,7 +142,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const atATime = 8
-			w := newWorkshop(t, start(t), *execJobs)
+			w := newWorkshop(t, start(t), *execJobs, "--ttr", "2") // a lease ends with it
 			var said buffer
 			first := program(t, &said, w.args("--jobs", fmt.Sprint(atATime))...)
 			if err := first.Start(); err != nil {
@@ -91,7 +152,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 			first.Process.Kill()
 			w.goOn() // also ends the commands that were left behind, and have our pipe
 			first.Wait()
-			if got := runIn(t.Context(), "", w.args("--jobs", fmt.Sprint(atATime))...); got.code != 0 {
+			if got := runIn(t.Context(), "", w.args("--jobs", fmt.Sprint(atATime), "--wait", "3s")...); got.code != 0 {
 				t.Fatalf("the second run: %+v", got)
 			}
 			results := w.results()

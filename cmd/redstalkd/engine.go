@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -88,6 +89,21 @@ func tableFiles(descriptors uint64) int {
 		return 0
 	}
 	return int(min(reservedDescriptors, descriptors/2)) - engineFiles
+}
+
+// describe returns which engine it is and where it keeps the jobs, for the log.
+func (e engine) describe() []any {
+	scheme, dir, _ := strings.Cut(e.url, ":")
+	switch scheme {
+	case "memory":
+		return []any{"engine", scheme}
+	case "embedded":
+		if full, err := filepath.Abs(dir); err == nil {
+			dir = full
+		}
+		return []any{"engine", scheme, "dir", dir}
+	}
+	return []any{"engine", "redis", "store", redact.URL(e.url)}
 }
 
 // fatalMessage is the last line of a process that the embedded engine ends.

@@ -142,6 +142,8 @@ func (s *settings) otherOptions() []*option {
 			help: "format of the log on standard error: text or json"},
 		{short: 'V', name: "verbose", set: s.setVerbose,
 			help: "log more than warnings and errors: connections, and with -VV commands;\nthe variable is a number"},
+		{short: 'q', name: "quiet", set: setBool(&s.quiet),
+			help: "do not log the line that says when it serves, and with what"},
 		{name: "check",
 			help: "print the configuration and where each value comes from, read the files that it\n" +
 				"names, and exit"},

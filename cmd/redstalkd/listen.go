@@ -39,7 +39,10 @@ func (p *program) listen(ctx context.Context) (net.Listener, error) {
 	default:
 		l, err = p.listenTCP(ctx, p.addr, p.port)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, failure(exitListen, "cannot listen: %w: another server has the port, perhaps a beanstalkd; -p chooses another port", redact.Error(p.addr, err))
+	case err != nil:
 		return nil, failure(exitListen, "cannot listen: %w", redact.Error(p.addr, err))
 	}
 	return l, nil

@@ -30,6 +30,18 @@ func newLog(w io.Writer, s *settings) *slog.Logger {
 	case s.verbosity > 1:
 		level = slog.LevelDebug
 	}
+	return logAt(level, w, s)
+}
+
+// newAnnouncer returns the log of the line that says that the server serves. It also shows without -V, unless -q is set.
+func newAnnouncer(w io.Writer, s *settings) *slog.Logger {
+	if s.quiet {
+		return newLog(w, s)
+	}
+	return logAt(slog.LevelInfo, w, s)
+}
+
+func logAt(level slog.Level, w io.Writer, s *settings) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: stringValues}
 	to := func(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, options)) }
 	if s.logJSON {

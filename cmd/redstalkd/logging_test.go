@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -10,14 +11,25 @@ import (
 	"redstalk/storage/embedded"
 )
 
-func TestQuietByDefault(t *testing.T) {
-	p := runInside(t, &Main{}, "-p0")
+// TestQuiet: by default only one line says that the server serves, and with -q none.
+func TestQuiet(t *testing.T) {
+	dir := t.TempDir()
+	for args, want := range map[string]string{
+		"-p0 -q": "^$", "-p0": `^time=\S+ level=INFO msg=serving addr=127.0.0.1:\d+ version=dev engine=memory\n$`,
+		"-p0 --store embedded:" + dir: `^time=\S+ level=INFO msg=serving addr=127.0.0.1:\d+ version=dev engine=embedded dir=` + dir + `\n$`,
+	} {
+		testQuiet(t, strings.Fields(args), want)
+	}
+}
+
+func testQuiet(t *testing.T, args []string, want string) {
+	p := runInside(t, &Main{}, append(args, "-l", "127.0.0.1")...)
 	c := dial(t, receive(t, p.addr).String())
 	c.ask("put 0 0 9 1\r\na\r\nnonsense\r\n", "INSERTED 1", "UNKNOWN_COMMAND")
 	c.conn.Close()
 	p.stop()
-	if code := receive(t, p.code); code != 0 || p.stderr.String() != "" {
-		t.Errorf("%d, %q", code, p.stderr)
+	if code := receive(t, p.code); code != 0 || !regexp.MustCompile(want).MatchString(p.stderr.String()) {
+		t.Errorf("%v: %d, %q", args, code, p.stderr)
 	}
 }
 
@@ -43,7 +55,7 @@ func TestJSONLog(t *testing.T) {
 	p := runInside(t, &Main{}, "-p0", "-Vc", "--log-format=json")
 	addr := receive(t, p.addr).String()
 	p.stderr.await(t, `"level":"WARN","msg":"flag -c is out of use and ignored"`)
-	p.stderr.await(t, `"msg":"serving","addr":"`+addr+`","store":"memory:"`)
+	p.stderr.await(t, `"msg":"serving","addr":"`+addr+`","version":"dev","engine":"memory"`)
 	dial(t, addr).ask("watch a\r\n", "WATCHING 2")
 	p.stderr.await(t, `"msg":"connection accepted",.*"from":"127.0.0.1:`)
 }

@@ -138,7 +138,7 @@ func (m *Main) run(ctx context.Context, args []string, stdout, stderr io.Writer,
 	s.engine.log, s.engine.logging = newLog(log.Writer, s), log
 	s.engine.maxJobSize = s.maxJobSize
 	p := &program{
-		settings: s, log: s.engine.log, env: env, signals: m.Signals,
+		settings: s, log: s.engine.log, announce: newAnnouncer(log.Writer, s), env: env, signals: m.Signals,
 		ready: m.Ready, open: m.open, drain: drainSwitch{changed: make(chan struct{}, 1)}, storeLimit: m.storeLimit,
 	}
 	p.observer = metrics.New(metrics.Config{

@@ -27,6 +27,7 @@ const storeLimit = 10 * time.Second
 type program struct {
 	*settings
 	log          *slog.Logger
+	announce     *slog.Logger
 	env          func(string) (string, bool)
 	signals      <-chan os.Signal
 	ready        func(net.Addr)
@@ -264,7 +265,7 @@ func (p *program) serveStore(ctx context.Context, l net.Listener, listeners http
 	p.serveHTTP(listeners, q, served)
 	p.runners.start()
 	p.observer.Serving(q) // when all listeners serve
-	p.log.Info("serving", "addr", l.Addr(), "store", redact.URL(p.engine.url))
+	p.announce.Info("serving", append([]any{"addr", l.Addr(), "version", Version}, p.engine.describe()...)...)
 	p.ready(l.Addr())
 	p.notify("READY=1")
 

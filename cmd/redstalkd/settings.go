@@ -18,6 +18,7 @@ type settings struct {
 	maxJobSize   int    // bytes, as in queue.Config; negative: empty bodies only
 	quoteStats   bool
 	verbosity    int
+	quiet        bool // no line when it serves
 	logJSON      bool
 	grace        time.Duration
 	limits       limitSettings

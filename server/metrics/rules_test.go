@@ -30,6 +30,7 @@ type rules struct {
 	Groups []struct {
 		Name  string
 		Rules []struct {
+			Record      string
 			Alert       string
 			Expr        string
 			For         string
@@ -56,6 +57,13 @@ func TestAlerts(t *testing.T) {
 	known, seen := newKnownMetrics(t), map[string]bool{}
 	for _, g := range r.Groups {
 		for _, rule := range g.Rules {
+			if rule.Record != "" {
+				for _, problem := range known.check(rule.Expr) {
+					t.Errorf("%s: %s", rule.Record, problem)
+				}
+				known[rule.Record] = []string{"tube"} // for the rules after it
+				continue
+			}
 			if rule.Alert == "" || seen[rule.Alert] || rule.Labels["severity"] == "" ||
 				rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
 				t.Errorf("%s: %+v is incomplete, or its name is not unique", g.Name, rule)
@@ -233,13 +241,13 @@ func (k knownMetrics) has(name string) bool { return k[name] != nil }
 
 var (
 	texts     = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-	selectors = regexp.MustCompile(`\b([a-z_][a-z0-9_]*)(?:\{([^}]*)\})?`)
+	selectors = regexp.MustCompile(`\b([a-z_][a-z0-9_:]*)(?:\{([^}]*)\})?`)
 	grouping  = regexp.MustCompile(`\b(by|without|on|ignoring) ?\(([^)]*)\)`)
 	windows   = regexp.MustCompile(`\[[^\]]*\]`)
 	matcher   = regexp.MustCompile(`^\s*([a-z_]+)\s*(?:=~|!~|!=|=)`)
 	values    = regexp.MustCompile(`(state|result)(?:=~|!~|!=|=)"([^"]*)"`)
 	words     = []string{
-		"sum", "max", "min", "count", "rate", "increase", "histogram_quantile", "last_over_time", "and", "or", "unless", "by", "on", "without", "offset", "e", "h",
+		"sum", "max", "min", "count", "rate", "increase", "histogram_quantile", "last_over_time", "min_over_time", "and", "or", "unless", "by", "on", "without", "offset", "e", "h",
 	}
 )
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
@@ -79,6 +80,9 @@ var ErrUnreachable = errors.New("the Redis server accepts no calls")
 // openError wraps an error of Open. It is an ErrUnreachable where that applies.
 func openError(a *conn.Address, err error) error {
 	wrapped := fmt.Errorf("using Redis at %s: %w", a.Where(), a.Redactor().Error(err))
+	if strings.Contains(err.Error(), "NOAUTH") {
+		wrapped = fmt.Errorf("%w; it wants a password, and the URL has none: redis://:PASSWORD@HOST:PORT, or redis://USER:PASSWORD@HOST:PORT", wrapped)
+	}
 	temporary := conn.IsTemporary(err) && !conn.NeedsOperator(err)
 	if _, network := errors.AsType[net.Error](err); temporary || network || errors.Is(err, io.EOF) || errors.Is(err, conn.ErrNoNode) {
 		return unreachableError{wrapped}

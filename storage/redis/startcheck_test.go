@@ -218,3 +218,19 @@ func TestPasswordChanged(t *testing.T) {
 		}
 	}
 }
+
+// TestNoPassword: a server that wants a password says so, and where to put it.
+func TestNoPassword(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	if err := server.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), Options{URL: server.URL(), Timeout: hasty})
+	if err == nil || !strings.Contains(err.Error(), "NOAUTH") || !strings.Contains(err.Error(), "redis://:PASSWORD@HOST:PORT") {
+		t.Error(err)
+	}
+	if _, err = Open(t.Context(), Options{URL: strings.Replace(server.URL(), "//", "//:wrong@", 1), Timeout: hasty}); err == nil || strings.Contains(err.Error(), "wants a password") {
+		t.Error(err)
+	}
+}

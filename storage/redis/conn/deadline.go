@@ -37,7 +37,7 @@ const maxPiece = 64 << 10
 // Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.retirer.retired(c) {
-		return 0, errRetired
+		return 0, c.retirer.retiredError()
 	}
 	sent := 0
 	for {
@@ -148,7 +148,7 @@ func limitUntil(t time.Time) time.Duration {
 // connection counts as closed.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	if c.retirer.retired(c) {
-		return nil, errRetired
+		return nil, c.retirer.retiredError()
 	}
 	return c.Conn.(syscall.Conn).SyscallConn()
 }

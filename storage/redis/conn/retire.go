@@ -2,7 +2,6 @@ package conn
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync/atomic"
 	"time"
@@ -15,11 +14,20 @@ import (
 // server that is no longer the primary. go-redis does that itself for some errors, but not if a
 // proxy has put words before them. It is a hook of go-redis.
 type retirer struct {
-	at atomic.Int64 // connections dialed until then are retired, ns since the epoch; 0: none
+	at  atomic.Int64           // connections dialed until then are retired, ns since the epoch; 0: none
+	why atomic.Pointer[string] // what that server has answered
 }
 
-// errRetired: a connection was given up.
-var errRetired = errors.New("the connection leads to a server that has refused to do it")
+// errRetired is the error of a connection that was given up. It does not wrap the answer that is the reason, since
+// it means something else: a new connection may be accepted.
+type errRetired struct{ why string }
+
+func (e errRetired) Error() string {
+	return "the connection leads to a server that has refused to do it: " + e.why
+}
+
+// retiredError returns the error of connections that are given up.
+func (d *retirer) retiredError() error { return errRetired{*d.why.Load()} } // why is set before at
 
 // retireOnRefusal retires connections of a client when errors of Redis demand it.
 func retireOnRefusal(client *goredis.Client) { client.AddHook(&retirer{}) }
@@ -31,6 +39,8 @@ func (d *retirer) retired(c *conn) bool { return d != nil && c.dialed.UnixNano()
 // it.
 func (d *retirer) retireIf(sent time.Time, answered error) {
 	if closesConnection(answered) {
+		why := answerOf(answered)
+		d.why.Store(&why)
 		d.at.Store(sent.UnixNano())
 	}
 }
