@@ -60,12 +60,12 @@ var errPanic = errors.New("the handler panicked")
 // end ends a span with the result of f, also if that panics.
 func end(span trace.Span, f func() error) error {
 	err := errPanic
+	defer span.End() // also if the methods of err panic
 	defer func() {
 		if err != nil {
 			span.RecordError(err)
 			span.SetStatus(codes.Error, err.Error())
 		}
-		span.End()
 	}()
 	err = f()
 	return err

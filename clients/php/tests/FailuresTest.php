@@ -10,10 +10,12 @@ use Redstalk\Client;
 use Redstalk\Exception\DrainingException;
 use Redstalk\Exception\ForbiddenException;
 use Redstalk\Exception\InvalidArgumentException;
+use Redstalk\Exception\NotFoundException;
 use Redstalk\Exception\UnauthorizedException;
 use Redstalk\Exception\UnavailableException;
 use Redstalk\Exception\UnknownOutcomeException;
 use Redstalk\Inspector;
+use Redstalk\Job;
 use Redstalk\PutOptions;
 
 /** What the client does when something fails, and how it lets itself in. */
@@ -44,6 +46,58 @@ final class FailuresTest extends TestCase
         $job->delete();
         self::assertSame('after', $client->reserve('mails')->body);
         self::assertSame(array_fill(0, 3, 'debug redstalk: connected to '.$server->address()), $logger->lines);
+    }
+
+    /** @return iterable<string, array{string}> */
+    public static function forks(): iterable
+    {
+        yield 'redstalk' => ['memory'];
+        yield 'beanstalkd' => ['beanstalkd'];
+    }
+
+    /**
+     * In a new process a client has a connection of its own.
+     *
+     * @dataProvider forks
+     */
+    public function testFork(string $engine): void
+    {
+        $server = Server::start($engine);
+        $client = new Client($server->address());
+        $client->put('held', 'x');
+        $job = $client->reserve('held');
+        $puts = function (string $name) use ($client): bool {
+            $inspector = new Inspector($client);
+            for ($i = 0; $i < 100; $i++) {
+                if ($inspector->peek($client->put('fork', "$name $i")->id)?->body !== "$name $i") {
+                    return false;
+                }
+            }
+
+            return true;
+        };
+        $child = pcntl_fork();
+        if ($child === 0) {
+            pcntl_alarm(20);
+            $right = $puts('child') && ($engine === 'memory' || self::isLost($job));
+            $client->close();
+            posix_kill(getmypid(), $right ? SIGKILL : SIGTERM); // without what PHPUnit does at the end
+        }
+        self::assertTrue($puts('parent'));
+        pcntl_waitpid($child, $status);
+        self::assertSame(SIGKILL, pcntl_wtermsig($status));
+        $job->delete();
+    }
+
+    private static function isLost(Job $job): bool
+    {
+        try {
+            $job->delete();
+        } catch (NotFoundException) {
+            return true;
+        }
+
+        return false;
     }
 
     public function testReserveWaitsForARestart(): void

@@ -26,6 +26,6 @@ def named(error: BaseException) -> str:
 
 def report(level: int, message: str, *args: object, error: BaseException | None = None) -> None:
     """Log a message, with the traceback of an exception."""
-    trace = (type(error), error, error.__traceback__) if error is not None else None
     with contextlib.suppress(BaseException):
+        trace = (type(error), error, error.__traceback__) if error is not None else None
         log.log(level, message, *args, exc_info=trace)

@@ -223,6 +223,7 @@ class Odd(Textless, metaclass=Nameless):
     """An exception that answers no question."""
 
     __class__ = property(lambda self: 1 / 0)  # type: ignore[assignment]
+    __traceback__ = property(lambda self: 1 / 0)  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
         raise ValueError

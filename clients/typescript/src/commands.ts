@@ -53,6 +53,16 @@ export class Commands {
     this.connection = new Connection(options);
   }
 
+  /** Whether there is a connection at the moment. */
+  get connected(): boolean {
+    return this.connection.connected;
+  }
+
+  /** Why there was no connection the last time, if that is known. */
+  get trouble(): Error | undefined {
+    return this.connection.trouble;
+  }
+
   /** Puts a job. Throws UnknownOutcomeError if the connection is lost and the put has no `key` and `keyTtl`. */
   async put(payload: string | Uint8Array, options: PutOptions = {}): Promise<Receipt> {
     const body = typeof payload === 'string' ? Buffer.from(payload) : payload;

@@ -5,6 +5,7 @@ import { ConnectionOptions, parseAddresses } from './options.js';
 import type { Need } from './put.js';
 import { Reply, ReplyParser } from './reply.js';
 import { parseList, quote } from './text.js';
+import { messageOf } from './usercode.js';
 
 /** A command on its way. */
 export interface Command {
@@ -61,6 +62,15 @@ export class Connection {
     });
   }
 
+  get connected(): boolean {
+    return this.ready;
+  }
+
+  /** Why there was no connection the last time, if that is known. */
+  get trouble(): Error | undefined {
+    return this.lastError;
+  }
+
   /** What the server can do beyond beanstalkd. Waits for a connection. */
   async features(): Promise<ReadonlySet<string>> {
     if (!this.ready) await this.send({ line: 'list-tube-used', ok: ['USING'], safe: true });
@@ -85,7 +95,7 @@ export class Connection {
     const wait = this.options.wait ?? 10_000;
     pending.timer = setTimeout(() => {
       this.waiting = this.waiting.filter(other => other !== pending);
-      pending.reject(new UnavailableError(`no server after ${wait} ms: ${this.lastError?.message ?? 'no connection'}`));
+      pending.reject(new UnavailableError(`no server after ${wait} ms: ${this.lastError ? messageOf(this.lastError) : 'no connection'}`));
     }, wait);
     this.waiting.push(pending);
     if (!this.socket && !this.retryTimer) this.connect();

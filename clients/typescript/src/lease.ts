@@ -1,8 +1,14 @@
 import type { Client } from './client.js';
 import type { Job } from './commands.js';
-import { ClosedError, NotFoundError, UnknownOutcomeError, UnrecoverableError } from './errors.js';
+import { ClosedError, NotFoundError, ServerError, UnavailableError, UnknownOutcomeError, UnrecoverableError } from './errors.js';
+import { messageOf } from './usercode.js';
 
 const retryPause = 100;
+/** The longest delay that a server accepts, in milliseconds. */
+const longestDelay = (2 ** 32 - 1) * 1000;
+
+/** Says how many milliseconds a job waits after a failure; negative or undefined: it is buried. */
+export type Backoff = (attemptsMade: number, error: Error) => number | undefined | Promise<number | undefined>;
 
 /** A held job: touched at each third of its TTR, and settled in the end. */
 export class Lease {
@@ -62,7 +68,7 @@ export class Lease {
       this.schedule();
     } catch (error) {
       if (error instanceof NotFoundError || error instanceof ClosedError) this.lose();
-      else this.schedule(Math.min(retryPause, this.ttr / 10));
+      else this.schedule(isPassing(error) ? Math.min(retryPause, this.ttr / 10) : undefined);
     } finally {
       clearTimeout(over);
     }
@@ -89,14 +95,25 @@ export class Lease {
     await this.release(0, this.job.lease ? { failure: false } : {});
   }
 
-  /** Lets the server retry the job, or does so after what `backoff` says; else buries it. False if it is no longer held. */
-  async fail(error: Error, backoff?: (attemptsMade: number, error: Error) => number): Promise<boolean> {
-    const reason = this.job.lease ? error.message : undefined;
-    const wait = this.retries ? 0 : (backoff?.(this.failures + 1, error) ?? -1);
-    if (wait >= 0 && !(error instanceof UnrecoverableError)) return this.release(Math.ceil(wait / 1000), { reason });
+  /**
+   * Lets the server retry the job, or does so after what `backoff` says; else buries it. False if it is no longer held. A `backoff` that
+   * fails is reported, and counts as none.
+   */
+  async fail(error: Error, backoff: Backoff | undefined, report: (fault: unknown) => void): Promise<boolean> {
+    const reason = this.job.lease ? messageOf(error) : undefined;
+    const final = error instanceof UnrecoverableError;
+    const wait = final ? -1 : this.retries ? 0 : await this.wait(error, backoff).catch(fault => { report(fault); return -1; });
+    if (wait >= 0) return this.release(Math.ceil(wait / 1000), { reason });
     const { id, lease } = this.job;
     const options = { priority: this.priority, reason };
     return this.settle(() => (lease ? this.client.buryLease(id, lease, options) : this.client.bury(id, options)));
+  }
+
+  /** What `backoff` says; an error if that is of no use. */
+  private async wait(error: Error, backoff?: Backoff): Promise<number> {
+    const wait = Number((await backoff?.(this.failures + 1, error)) ?? -1);
+    if (!(wait <= longestDelay)) throw new RangeError(`the backoffStrategy says ${wait}`);
+    return wait;
   }
 
   private release(delay: number, tags: { reason?: string; failure?: boolean }): Promise<boolean> {
@@ -105,7 +122,7 @@ export class Lease {
     return this.settle(async () => void (await (lease ? this.client.releaseLease(id, lease, options) : this.client.release(id, options))));
   }
 
-  /** Settles the job by a call, again and again while the server fails and the lease lasts. */
+  /** Settles the job by a call, again and again while the server fails and the lease lasts, but not what it refuses for good. */
   private async settle(call: () => Promise<void>): Promise<boolean> {
     if (this.signal.aborted) return false;
     for (let sent = false; ; ) {
@@ -116,10 +133,18 @@ export class Lease {
       } catch (error) {
         // What was sent before may have been done.
         if (error instanceof NotFoundError) return sent;
-        if (error instanceof ClosedError || !this.job.lease || Date.now() > this.deadline) throw error;
+        if (!isPassing(error) || !this.job.lease || Date.now() > this.deadline) throw error;
         sent ||= error instanceof UnknownOutcomeError;
         await new Promise(resolve => setTimeout(resolve, retryPause));
       }
     }
   }
+}
+
+const passingCodes = ['INTERNAL_ERROR', 'OUT_OF_MEMORY', 'DRAINING'];
+
+/** Whether another attempt can succeed; else it was refused for good. */
+function isPassing(error: unknown): boolean {
+  if (error instanceof ServerError) return passingCodes.includes(error.code);
+  return error instanceof UnavailableError || error instanceof UnknownOutcomeError;
 }

@@ -39,7 +39,7 @@ export function quote(text: string): string {
     .replace(/\n/g, '\\n')
     .replace(/\t/g, '\\t')
     // eslint-disable-next-line no-control-regex
-    .replace(/[\x00-\x1f\x7f]/g, ' ');
+    .replace(/[\x00-\x1f\x7f-\x9f]/g, ' ');
   return `"${escaped}"`;
 }
 

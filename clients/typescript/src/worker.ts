@@ -2,8 +2,10 @@ import { EventEmitter } from 'node:events';
 import { Client } from './client.js';
 import type { Job as Held } from './commands.js';
 import { ClosedError, TimedOutError } from './errors.js';
-import { Lease } from './lease.js';
+import { Backoff, Lease } from './lease.js';
 import type { ConnectionOptions } from './options.js';
+import { word } from './text.js';
+import { messageOf, toError } from './usercode.js';
 
 /** A job as a processor sees it. */
 export interface Job<T = any> {
@@ -31,8 +33,8 @@ export interface WorkerOptions {
   /** False: the worker starts with run(). */
   autorun?: boolean;
   settings?: {
-    /** The wait in milliseconds before a job without `attempts` is tried again; negative: it is buried, as without this. */
-    backoffStrategy?: (attemptsMade: number, error: Error) => number;
+    /** The wait in milliseconds before a job without `attempts` is tried again; negative: it is buried, as without this, and if this fails. */
+    backoffStrategy?: Backoff;
   };
 }
 
@@ -48,10 +50,14 @@ interface Events<T, R> {
 /** How long a reserve waits, in seconds, and so how long close() waits at most for one. */
 const reserveSeconds = 1;
 const errorPause = 200;
+/** After how many milliseconds without a connection a worker says so, if nobody listens to its errors; and how often it repeats a line. */
+const silence = 2_000;
+const repeatLine = 60_000;
 
 /**
  * Handles the jobs of a tube. On redstalk, one connection reserves jobs with leases, and another one keeps and settles
- * them; on beanstalkd, each of the handlers has a connection.
+ * them; on beanstalkd, each of the handlers has a connection. Whatever a processor, a backoffStrategy or a listener throws, the worker goes on.
+ * Errors are lines on stderr if nobody listens to `error`.
  */
 export class Worker<T = any, R = any> extends EventEmitter {
   private readonly fetcher: Client;
@@ -63,10 +69,15 @@ export class Worker<T = any, R = any> extends EventEmitter {
   private closing = false;
   private done?: Promise<void>;
   private wake = () => {};
+  private lastLine = '';
+  private lastLineAt = 0;
 
   constructor(readonly name: string, private readonly processor: Processor<T, R>, private readonly options: WorkerOptions = {}) {
-    super();
+    super({ captureRejections: true });
+    word(name, 'queue');
     this.concurrency = options.concurrency ?? 1;
+    if (typeof processor !== 'function') throw new TypeError('the processor of a worker must be a function');
+    if (!Number.isInteger(this.concurrency) || this.concurrency < 1) throw new TypeError(`concurrency must be a positive whole number: ${options.concurrency}`);
     this.fetcher = new Client(options.connection);
     this.keeper = new Client(options.connection);
     if (options.autorun !== false) void this.run();
@@ -81,7 +92,7 @@ export class Worker<T = any, R = any> extends EventEmitter {
   async close(force = false): Promise<void> {
     this.closing = true;
     this.wake();
-    if (!force) await this.done;
+    if (!force) await this.fetched();
     await this.end();
     this.report('closed');
   }
@@ -90,13 +101,49 @@ export class Worker<T = any, R = any> extends EventEmitter {
     return super.on(event, listener as (...args: unknown[]) => void);
   }
 
+  /** Waits until nothing is fetched or handled. A connection that is lost has no job that arrives, so it is not waited for. */
+  private async fetched(): Promise<void> {
+    const check = () => {
+      for (const client of [this.fetcher, ...this.slots]) if (!client.connected) void client.close();
+    };
+    check();
+    const timer = setInterval(check, errorPause);
+    await this.done;
+    clearInterval(timer);
+  }
+
   private async end(): Promise<void> {
     await Promise.all([this.fetcher, this.keeper, ...this.slots].map(client => client.close()));
   }
 
+  /** Called with what the promise of an asynchronous listener rejects with. */
+  override [EventEmitter.captureRejectionSymbol](thrown: unknown, event: string): void {
+    this.listenerFailed(event, thrown);
+  }
+
   private report<K extends keyof Events<T, R>>(event: K, ...args: Events<T, R>[K]): void {
     // An error event that nobody listens to would end the process.
-    if (event !== 'error' || this.listenerCount('error')) this.emit(event, ...args);
+    if (event === 'error' && !this.listenerCount('error')) return this.print(args[0] as Error);
+    try {
+      this.emit(event, ...args);
+    } catch (thrown) {
+      this.listenerFailed(event, thrown);
+    }
+  }
+
+  private listenerFailed(event: string, thrown: unknown): void {
+    const error = toError(thrown);
+    if (event === 'error') this.print(error);
+    else this.report('error', error);
+  }
+
+  /** Prints an error as one line, but the same again only after a while. */
+  private print(error: Error): void {
+    const line = `redstalk: worker of ${this.name}: ${messageOf(error).replace(/\s+/g, ' ')}`;
+    if (line === this.lastLine && Date.now() - this.lastLineAt < repeatLine) return;
+    this.lastLine = line;
+    this.lastLineAt = Date.now();
+    console.error(line);
   }
 
   private async work(): Promise<void> {
@@ -114,15 +161,24 @@ export class Worker<T = any, R = any> extends EventEmitter {
   /** Calls until it succeeds; undefined if the worker closes first. */
   private async attempt<V>(call: () => Promise<V>): Promise<V | undefined> {
     while (!this.closing) {
+      const late = setTimeout(() => this.printTrouble(), silence);
       try {
         return await call();
       } catch (error) {
         if (error instanceof ClosedError) return undefined;
-        this.report('error', error as Error);
+        this.report('error', toError(error));
         await new Promise(resolve => setTimeout(resolve, errorPause));
+      } finally {
+        clearTimeout(late);
       }
     }
     return undefined;
+  }
+
+  /** Says why there is no connection, before the wait for one is over. */
+  private printTrouble(): void {
+    const { connected, trouble } = this.fetcher;
+    if (!connected && trouble && !this.closing && !this.listenerCount('error')) this.print(trouble);
   }
 
   private async listen(client: Client): Promise<void> {
@@ -177,16 +233,15 @@ export class Worker<T = any, R = any> extends EventEmitter {
       try {
         result = await this.processor(job);
       } catch (thrown) {
-        const error = thrown instanceof Error ? thrown : new Error(String(thrown));
-        if (!(await lease.fail(error, this.options.settings?.backoffStrategy))) return this.report('stalled', job.id);
-        job.attemptsMade++;
-        return this.report('failed', job, error);
+        const error = toError(thrown);
+        const fault = (thrown: unknown) => this.report('error', toError(thrown));
+        if (!(await lease.fail(error, this.options.settings?.backoffStrategy, fault))) return this.report('stalled', lease.job.id);
+        return this.report('failed', tried(job, lease), error);
       }
-      if (!(await lease.delete())) return this.report('stalled', job.id);
-      job.attemptsMade++;
-      this.report('completed', job, result);
+      if (!(await lease.delete())) return this.report('stalled', lease.job.id);
+      this.report('completed', tried(job, lease), result);
     } catch (error) {
-      if (!(error instanceof ClosedError)) this.report('error', error as Error);
+      if (!(error instanceof ClosedError)) this.report('error', toError(error));
     } finally {
       lease.end();
     }
@@ -202,6 +257,14 @@ function toJob<T>(queueName: string, lease: Lease): Job<T> {
   const { id } = lease.job;
   const { name, data } = parse(lease.job);
   return { id, name, data: data as T, queueName, attemptsMade: lease.failures, token: lease.job.lease ?? '', signal: lease.signal };
+}
+
+/** The job after an attempt. Its processor may have frozen it. */
+function tried<T>(job: Job<T>, lease: Lease): Job<T> {
+  const attemptsMade = lease.failures + 1;
+  if (Object.isFrozen(job)) return { ...job, attemptsMade };
+  job.attemptsMade = attemptsMade;
+  return job;
 }
 
 /** The name and data of a body; a body that no Queue has made is data without a name. */

@@ -32,12 +32,18 @@ final class Connection
 
     private int $timeout = 0;
 
+    private readonly int $process;
+
+    /** @var list<resource> streams with TLS of a parent process: to close one would end the connection of the parent */
+    private static array $inherited = [];
+
     /**
      * @param resource $stream
      * @param float $replyTimeout seconds
      */
     public function __construct(private $stream, public readonly string $address, private readonly float $replyTimeout)
     {
+        $this->process = getmypid();
     }
 
     /**
@@ -49,6 +55,7 @@ final class Connection
      */
     public function exchange(array $commands): array
     {
+        $this->leaveToParent();
         if ($this->busy || !$this->open) {
             throw new ConnectionLost("the connection to $this->address is in use", false);
         }
@@ -161,6 +168,7 @@ final class Connection
     /** Whether the connection can be used: no reply is awaited, and the other side has not closed it. */
     public function usable(): bool
     {
+        $this->leaveToParent();
         if ($this->busy || !$this->open) {
             return false;
         }
@@ -182,9 +190,22 @@ final class Connection
 
     public function close(): void
     {
+        $this->leaveToParent();
         if ($this->open) {
             $this->open = false;
             @fclose($this->stream);
+        }
+    }
+
+    /** Gives the connection up in a process that was forked since: replies to its parent arrive on it. */
+    private function leaveToParent(): void
+    {
+        if ($this->open && $this->process !== getmypid()) {
+            if (isset(stream_get_meta_data($this->stream)['crypto'])) {
+                self::$inherited[] = $this->stream;
+            }
+            $this->stream = null; // closes only the descriptor of this process
+            $this->open = $this->busy = false;
         }
     }
 

@@ -15,6 +15,8 @@ final class RedstalkJob extends Job implements JobContract
 {
     private string $reason = '';
 
+    private bool $replaced = false;
+
     public function __construct(Container $container, private readonly ReservedJob $job, string $connectionName, string $queue)
     {
         $this->container = $container;
@@ -68,8 +70,17 @@ final class RedstalkJob extends Job implements JobContract
         $this->reason = $e::class . ': ' . $e->getMessage();
     }
 
+    /** Notes that the next job of its chain takes its key, and so deletes this one. */
+    public function replaced(): void
+    {
+        $this->replaced = true;
+    }
+
     private function finish(\Closure $finish): void
     {
+        if ($this->replaced) {
+            return;
+        }
         try {
             $finish();
         } catch (NotFoundException $e) {

@@ -13,6 +13,7 @@ use Redstalk\Client;
 use Redstalk\Exception\NotFoundException;
 use Redstalk\Exception\RedstalkException;
 use Redstalk\Inspector;
+use Redstalk\OnDuplicate;
 use Redstalk\OnExpire;
 use Redstalk\PutOptions;
 use Redstalk\Receipt;
@@ -23,6 +24,9 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
 {
     /** @var list<array{string, string, PutOptions}>|null the jobs of a bulk() under way */
     private ?array $bulk = null;
+
+    /** The job that was popped last. */
+    private ?RedstalkJob $popped = null;
 
     /**
      * @param int $retryAfter the TTR of jobs in seconds
@@ -116,9 +120,10 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
     public function pop($queue = null, $index = 0): ?RedstalkJob
     {
         $queue = $this->getQueue($queue);
+        KeyLock::forgetReleased();
         $job = $this->client->reserve($queue, $index === 0 ? $this->blockFor : 0);
 
-        return $job === null ? null : new RedstalkJob($this->container, $job, $this->connectionName, $queue);
+        return $this->popped = $job === null ? null : new RedstalkJob($this->container, $job, $this->connectionName, $queue);
     }
 
     /** Deletes the jobs of a queue that are not reserved, and returns how many. */
@@ -166,8 +171,7 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
     private function put(mixed $job, string $payload, ?string $queue, mixed $delay): ?int
     {
         $options = $this->options($job, $delay === null ? 0 : $this->secondsUntil($delay));
-        $unique = $job instanceof ShouldBeUnique && !$job instanceof ShouldBeUniqueUntilProcessing;
-        if ($unique) {
+        if ($this->hasKey($job)) {
             return $this->putUnique($job, $payload, $this->getQueue($queue), $options)->id;
         }
         if ($this->repeatFor > 0) {
@@ -196,18 +200,47 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
         );
     }
 
+    /**
+     * Whether a job gets a key. Others have at most Laravel's own lock: if that is theirs, they must not be refused here. As in Laravel, a
+     * job is not unique within a batch, nor as the first one of a chain that is not dispatched by itself.
+     */
+    private function hasKey(mixed $job): bool
+    {
+        return $job instanceof ShouldBeUnique && !$job instanceof ShouldBeUniqueUntilProcessing
+            && in_array(UniqueOnServer::class, class_uses_recursive($job), true)
+            && ($job->batchId ?? null) === null && (($job->chained ?? []) === [] || KeyLock::wasAcquired($job));
+    }
+
     /** Puts a job unless one with its unique id exists that is younger than uniqueFor. */
     private function putUnique(ShouldBeUnique $job, string $payload, string $queue, PutOptions $options): Receipt
     {
-        $id = method_exists($job, 'uniqueId') ? $job->uniqueId() : $job->uniqueId ?? '';
         $for = method_exists($job, 'uniqueFor') ? $job->uniqueFor() : $job->uniqueFor ?? 0;
-        for ($key = $job::class . ":$id";; $key .= "~$receipt->id") {
+        for ($key = self::key($job);; $key .= "~$receipt->id") {
             $word = preg_match('/^[!-~]{1,128}$/D', $key) ? $key : hash('sha256', $key);
             $receipt = $this->client->put($queue, $payload, $options->with(key: $word));
+            if ($receipt->state !== '' && $this->popped?->getJobId() === $receipt->id && self::hasRun($job)) {
+                $receipt = $this->client->put($queue, $payload, $options->with(key: $word, onDuplicate: OnDuplicate::Replace));
+                $this->popped->replaced();
+
+                return $receipt;
+            }
             if ($receipt->state === '' || $for <= 0 || $this->age($receipt->id) < $for) {
                 return $receipt;
             }
         }
+    }
+
+    /** Whether the job that was popped has run and has the unique id of this one, which is then the next one of its chain. */
+    private static function hasRun(ShouldBeUnique $job): bool
+    {
+        $before = KeyLock::released();
+
+        return $before instanceof ShouldBeUnique && self::key($before) === self::key($job);
+    }
+
+    private static function key(ShouldBeUnique $job): string
+    {
+        return $job::class . ':' . (method_exists($job, 'uniqueId') ? $job->uniqueId() : $job->uniqueId ?? '');
     }
 
     private function age(int $id): int

@@ -4,7 +4,6 @@ declare(strict_types=1);
 
 namespace Redstalk\Laravel;
 
-use Illuminate\Cache\NullStore;
 use Illuminate\Cache\Repository;
 
 /**
@@ -15,6 +14,6 @@ trait UniqueOnServer
 {
     public function uniqueVia(): Repository
     {
-        return new Repository(new NullStore()); // its locks are always free
+        return new Repository(new KeyStore($this)); // its locks are always free
     }
 }

@@ -110,6 +110,16 @@ class UniqueByCache extends Plain implements ShouldBeUnique
     }
 }
 
+class UniqueMember extends UniqueByCache
+{
+    use Batchable;
+}
+
+class UniqueMemberOnServer extends UniqueMember
+{
+    use UniqueOnServer;
+}
+
 class UniqueFor extends Unique
 {
     public int $uniqueFor = 3;

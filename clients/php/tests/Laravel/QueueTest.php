@@ -16,6 +16,8 @@ use Redstalk\Tests\Laravel\Jobs\Plain;
 use Redstalk\Tests\Laravel\Jobs\Unique;
 use Redstalk\Tests\Laravel\Jobs\UniqueByCache;
 use Redstalk\Tests\Laravel\Jobs\UniqueFor;
+use Redstalk\Tests\Laravel\Jobs\UniqueMember;
+use Redstalk\Tests\Laravel\Jobs\UniqueMemberOnServer;
 use Redstalk\Tests\Laravel\Jobs\Until;
 use Redstalk\Tests\Laravel\Jobs\UntilProcessing;
 use Redstalk\Tests\Server;
@@ -186,9 +188,9 @@ final class QueueTest extends TestCase
     {
         $app = new App($server = Server::start());
         $queue = $app->queue();
-        $queue->push(new UniqueByCache('a')); // not through the cache's lock
+        $queue->push(new UniqueByCache('a'));
         UniqueByCache::dispatch('a');
-        self::assertSame(1, $queue->size());
+        self::assertSame(2, $queue->size(), 'as in Laravel, only a dispatch asks for the lock');
         $app->work();
         UniqueByCache::dispatch('a');
         UniqueByCache::dispatch('a');
@@ -218,6 +220,56 @@ final class QueueTest extends TestCase
         $second = $queue->push(new UniqueFor(str_repeat('long ü ', 30)));
         self::assertNotSame($id, $second, 'uniqueFor is over');
         self::assertSame($second, $queue->push(new UniqueFor(str_repeat('long ü ', 30))));
+    }
+
+    /** @return iterable<string, array{string, class-string<UniqueMember>}> */
+    public static function uniqueMembers(): iterable
+    {
+        yield 'lock, beanstalkd' => ['beanstalkd', UniqueMember::class];
+        yield 'lock' => ['memory', UniqueMember::class];
+        yield 'key' => ['memory', UniqueMemberOnServer::class];
+    }
+
+    /**
+     * As with each driver, uniqueness does not apply in a batch, nor to the first job of a chain; the next one is put when the one before has run.
+     *
+     * @param class-string<UniqueMember> $class
+     * @dataProvider uniqueMembers
+     */
+    public function testUniqueInBatchesAndChains(string $engine, string $class): void
+    {
+        $app = new App($server = Server::start($engine));
+        $app->createBatchesTable();
+        $bus = $app->app[\Illuminate\Contracts\Bus\Dispatcher::class];
+        $jobs = fn () => [new $class('same'), new $class('same'), new $class('same')];
+        $batch = $bus->batch($jobs())->dispatch();
+        self::assertSame(3, $app->queue()->size());
+        $app->work();
+        self::assertTrue($batch->fresh()->finished());
+        self::assertCount(3, Log::take());
+
+        $bus->chain($jobs())->dispatch();
+        $bus->chain($jobs())->dispatch(); // another chain, at the same time
+        self::assertSame(2, $app->queue()->size());
+        $bus->batch([$jobs()])->dispatch();
+        $app->work();
+        self::assertSame(0, $app->queue()->size());
+        self::assertGreaterThanOrEqual(6, count($lines = Log::take()));
+        self::assertLessThanOrEqual(9, count($lines));
+
+        $bus->chain($jobs())->dispatch();
+        Log::$do = function (UniqueMember $job) use ($class): void {
+            $class::dispatch('same'); // is refused but while the first one runs, which has no lock
+        };
+        $app->work('--max-jobs=1');
+        Log::$do = null;
+        $class::dispatch('same');
+        $app->work();
+        self::assertSame(0, $app->queue()->size());
+        $class::dispatch('same');
+        $class::dispatch('same');
+        self::assertSame(1, $app->queue()->size(), 'no lock is left');
+        self::assertStringNotContainsString('no longer reserved', @$app->log());
     }
 
     public function testRetryUntil(): void
