@@ -25,7 +25,7 @@ func batchCommand() *cli.Command {
 		Name: "batch", ArgsUsage: "NAME | seal|cancel|members NAME", Action: withConn(arguments{1, 2}, batch),
 		Usage: "show a batch and the jobs after it, say that it gets no more members, delete its members that are not reserved, or list its members (extension batches)",
 		Description: "put --batch puts members, and put --after and --after-all jobs that run after them. They begin when the batch is sealed and its members have ended. " +
-			"cancel seals the batch, too; it asks first.",
+			"cancel seals the batch, too; it asks first. A batch that has ended, and has no jobs any more, is forgotten by it: the name is free.",
 		Flags: []cli.Flag{yesFlag()},
 	}
 }
@@ -165,8 +165,11 @@ func cancelBatch(t *task, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := confirm(t, fmt.Sprintf("Delete up to %s of batch %s?", nounFor(s.Pending+s.Parked, "job"), name)); err != nil {
-		return err
+	jobs := s.Pending + s.Parked
+	if jobs > 0 {
+		if err := confirm(t, fmt.Sprintf("Delete up to %s of batch %s?", nounFor(jobs, "job"), name)); err != nil {
+			return err
+		}
 	}
 	count, err := t.expect("cancelling batch "+name, "CANCELLED", "cancel-batch "+name)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 func (svc *service) jobBatchOperations() []*row {
 	const path, one = "/v1/batches", "/v1/batches/{batch}"
 	put := direct[newBatchInput, newBatchOutput](svc, Operation{"POST", path, access.Put, Listed}, doc("putBatchOfJobs", "Put the members of a batch, and the jobs after it", 201,
-		"After that it is sealed, unless seal is false. If a job cannot be put, those that were put are deleted again, as far as nobody has reserved them."), svc.putJobBatch)
+		"After that it is sealed, unless seal is false. If a job cannot be put, the others are withdrawn, as far as nobody has reserved them."), svc.putJobBatch)
 	seal := typed(svc, Operation{"POST", one + "/seal", rightOf(protocol.SealBatch), OfBatch}, doc("sealBatch", "Say that a batch gets no more members", 204, ""), svc.sealBatch)
 	put.extraStatuses, seal.extraStatuses = []int{409, 413, 429, 507}, []int{507}
 	return []*row{

@@ -48,7 +48,8 @@ func (b *JobBatch) Seal(ctx context.Context) error {
 }
 
 // Cancel seals the batch, and deletes the members that are not reserved. It returns how many; those that are reserved end as
-// they end. If the reply is lost, the error is an [ErrUnknownOutcome]; it does no harm to cancel again.
+// they end. If the reply is lost, the error is an [ErrUnknownOutcome]. A batch that has ended, and has no jobs any more, is
+// forgotten instead: its name is free.
 func (b *JobBatch) Cancel(ctx context.Context) (deleted int, err error) {
 	line, err := b.line("cancel-batch")
 	if err != nil {

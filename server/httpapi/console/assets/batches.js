@@ -9,6 +9,7 @@ const meanings = {
   open: "more members can come", sealed: "no more members come, and some are pending", done: "all members are done", failed: "all members have ended, but some are parked or gone",
   failing: "a member is gone, so it cannot be done any more", unsealed: "it was not sealed in time", cyclic: "its members wait for jobs that wait for the batch",
 };
+const isOver = b => b.sealed && b.pending + b.parked + b.after_held + b.after_failed === 0;
 const ended = b => b.total - b.pending;
 const badge = (b, first = "") => make("span", { className: "badge " + first + (wrong.has(b.state) ? "buried" : b.state === "done" ? "ready" : ""), title: meanings[b.state] }, b.state);
 
@@ -60,7 +61,7 @@ class Batches extends ListPage {
   buttons(b, done) {
     if (!addressable(b.name)) return [make("span", { className: "soft" }, "Browsers cannot send this name in an address. Use the command line.")];
     const action = (name, label, f, className) => button(name, label, async () => { if (await f.call(this, b)) { done(); await this.read(true); } }, className);
-    return [may("admin") && b.pending + b.parked > 0 && action("cancel", "Cancel", this.cancel, "danger left"), may("put") && !b.sealed && action("seal", "Seal", this.seal, "main")].filter(Boolean);
+    return [may("admin") && b.pending + b.parked > 0 && action("cancel", "Cancel", this.cancel, "danger left"), may("admin") && isOver(b) && action("forget", "Forget", this.forget, "left"), may("put") && !b.sealed && action("seal", "Seal", this.seal, "main")].filter(Boolean);
   }
 
   async cancel(b) {
@@ -68,6 +69,12 @@ class Batches extends ListPage {
     if (!await ask({ name: "cancel", title: `Cancel the batch ${b.name}?`, text, action: "Cancel the batch", danger: true })) return false;
     const got = await call("DELETE", batchPath(b.name));
     note(`${plural(got.removed, "member")} deleted.`);
+    return true;
+  }
+
+  async forget(b) {
+    await call("DELETE", batchPath(b.name));
+    note("The batch is forgotten, its name is free.");
     return true;
   }
 
