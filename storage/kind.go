@@ -103,9 +103,10 @@ const (
 	// CancelBatch seals a batch, and removes its members that are not reserved, as CancelBatch counts them: gone:
 	// Args.Name → Count. It works in parts. NotFound if there is no such batch.
 	CancelBatch
-	// DueBatches returns the records of batches that are due, one or more parts of each, the earliest first, and claims them: for
+	// DueBatches returns the records of batches that are due, one or more parts of each, the earliest first, and claims them. If there are
+	// more than MaxJobs, some of the latest can be among them, so that one that has just ended does not wait for all others. For
 	// tube.ClaimTime they are returned to nobody else, unless they become due anew. MaxJobs → Result.Batches, Result.Now. In a
-	// store of several parts MaxJobs is for each. Never NotFound.
+	// store of several parts MaxJobs is for each, which can return fewer though there are more. Never NotFound.
 	DueBatches
 	// SettleBatch carries out a verdict in one part of the store, with up to MaxJobs after-jobs: Args.Name,
 	// Args.Settle, MaxJobs → Count. If there are more, or the record overtakes the settlement, it is due again at once, otherwise at Settle.Due, and the

@@ -8,7 +8,7 @@ type PutResult uint8
 const (
 	PutNew       PutResult = iota // a job was created
 	PutExisting                   // another job has the key, or had it recently: nothing was put
-	PutDuplicate                  // the same, and the client asked for an error
+	PutDuplicate                  // the same, and the client asked for an error, or the job is no member of the batch of the put
 	PutRefused                    // the tube has reached its quota of jobs or bytes
 	PutSealed                     // the batch of which it would be a member is sealed
 )
@@ -30,7 +30,7 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	old := m.ByKey(p.Tube, tags.Key)
 	policy := m.policyOf(p.Tube)
 	onDuplicate := tags.onDuplicate(policy)
-	if a, taken := m.keyTaken(now, name, onDuplicate); taken {
+	if a, taken := m.keyTaken(now, name, onDuplicate, tags.Batch); taken {
 		return a
 	}
 	if tags.Batch != "" && m.isSealed(tags.Batch) {
@@ -103,8 +103,9 @@ func (tags *Tags) onDuplicate(p *Policy) OnDuplicate {
 }
 
 // keyTaken reports whether a put must create no job because its key is taken, and what its
-// answer is then. name is "" if it has no key.
-func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate) (a PutAnswer, taken bool) {
+// answer is then. name is "" if it has no key. Unless the job that has it is a member of the put's batch, if there is one, the client must
+// learn that its batch does not wait for that job.
+func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate, batch string) (a PutAnswer, taken bool) {
 	if name == "" || onDuplicate == Replace {
 		return a, false
 	}
@@ -114,6 +115,9 @@ func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate) (a
 			return a, false
 		}
 		a.ID, a.State = j.ID, j.state
+		if batch != "" && m.batchNameOf(j) != batch {
+			onDuplicate = Fail
+		}
 	} else if g, ok := m.tombstones.keys[name]; ok && g.until > now {
 		a.ID = g.id
 	} else {

@@ -61,6 +61,9 @@ func (h *Remote) put(tube string, pri, ttr uint32, body []byte, tags string) (li
 		return nil
 	})
 	h.used = tube
+	if err == nil && len(line) == 2 && line[0] == "DUPLICATE" { // the key is that of a job of another batch
+		return append(line, ""), nil
+	}
 	if err == nil && (len(line) < 2 || line[0] != "INSERTED") {
 		return nil, &Refusal{strings.Join(line, " ")}
 	}

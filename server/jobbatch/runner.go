@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// mostDue is how many due records are asked for at a time, of each part of a store. They are examined together.
+	// mostDue is how many due records are asked for at a time, of each part of a store, which can return fewer. They are examined together.
 	mostDue = 64
 	// mostAfter is how many after-jobs are let go or parked by one operation.
 	mostAfter = 256
@@ -42,8 +42,8 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// examineDue examines batches that are due, perhaps not all. It returns whether there can be more; the store reports
-// those that have become due meanwhile.
+// examineDue examines batches that are due, perhaps not all. It returns whether there can be more. One call must be short, because a
+// batch that has just ended waits for it.
 func (s *Service) examineDue(ctx context.Context) (more bool) {
 	due, err := s.queue.DueBatches(ctx, mostDue)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Service) examineDue(ctx context.Context) (more bool) {
 		return true
 	}
 	s.settle(ctx, batches, verdicts)
-	return len(due.Batches) >= mostDue
+	return true
 }
 
 // namesOf returns the names of batches, each once.

@@ -105,7 +105,7 @@ func (p *partition) encodeJobBatches(c *call, u *unit, op *storage.Op) {
 	case storage.ListBatches:
 		p.encodeListBatches(c, op)
 	case storage.DueBatches:
-		c.words("job-batches", "due", int(min(op.MaxJobs, maxDue)))
+		c.words("job-batches", "due", p.mostDueBatches(op))
 		c.expect((*partition).readDueBatches, op)
 	case storage.ListMembers:
 		p.encodeListMembers(c, u, op)
@@ -115,6 +115,12 @@ func (p *partition) encodeJobBatches(c *call, u *unit, op *storage.Op) {
 	case storage.SettleBatch:
 		encodeSettleBatch(c, u, op)
 	}
+}
+
+// mostDueBatches returns how many batches that are due a partition returns: of several partitions each returns few, because
+// each batch is read from all of them.
+func (p *partition) mostDueBatches(op *storage.Op) int {
+	return min(int(min(op.MaxJobs, maxDue)), max(int(op.MaxJobs)/p.of, 4))
 }
 
 // homeOf returns the partition of a batch that is sealed last, and in which it is examined then. Where the members are

@@ -417,3 +417,36 @@ func TestCheckOfBatches(t *testing.T) {
 		}
 	}
 }
+
+// TestLatestDueBatch: of many batches that are due the one that has become so last does not wait for all others, and each is returned once.
+func TestLatestDueBatch(t *testing.T) {
+	server := redistest.Start(t)
+	s := openWith(t, Options{URL: server.URL(), Timeout: patient})
+	client := server.Client(t)
+	for i := range 40 {
+		do(s, batchOp(storage.SealBatch, fmt.Sprint("b", i)))
+	}
+	keys, err := client.Keys(t.Context(), "*job-batch-dues").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
+	for i := range 40 {
+		client.ZAdd(t.Context(), keys[0], goredis.Z{Score: float64(i + 1), Member: fmt.Sprint("b", i)})
+	}
+	due := func() (names []string) {
+		for _, b := range do(s, storage.Op{Kind: storage.DueBatches, MaxJobs: 8}).Result.Batches {
+			names = append(names, b.Name)
+		}
+		return names
+	}
+	if got, want := due(), []string{"b0", "b1", "b2", "b3", "b4", "b5", "b39", "b38"}; !slices.Equal(got, want) {
+		t.Errorf("first %v, want %v", got, want)
+	}
+	seen := 8
+	for names := due(); len(names) > 0; names = due() {
+		seen += len(names)
+	}
+	if seen != 40 {
+		t.Errorf("%d were returned", seen)
+	}
+}

@@ -311,6 +311,28 @@ func testEmptyBatch(b *harness) {
 	b.wantAfter("empty", all, tube.Ready, tube.NotParked)
 }
 
+// testPutKeyTaken: a put of a member whose key a job has that is no member of the batch says so, and adds nothing; repeated, or with the
+// tombstone of a key, it is answered as ever.
+func testPutKeyTaken(b *harness) {
+	plain, other := b.putNew("t", tube.Tags{Key: "plain"}), b.putNew("t", tube.Tags{Key: "other", Batch: "y"})
+	own := b.putNew("t", tube.Tags{Key: "own", Batch: "x"})
+	b.must(tube.ReserveJob, 1, other)
+	for _, on := range []tube.OnDuplicate{tube.NotSaid, tube.Keep, tube.Fail, tube.Follow} {
+		b.wantPut("t", tube.Tags{Key: "plain", Batch: "x", OnDuplicate: on}, tube.PutDuplicate, plain, tube.Ready)
+		if on != tube.Follow { // that is for the next run of a job that was started
+			b.wantPut("t", tube.Tags{Key: "other", Batch: "x", OnDuplicate: on}, tube.PutDuplicate, other, tube.Reserved)
+		}
+	}
+	b.wantPut("t", tube.Tags{Key: "own", Batch: "x"}, tube.PutExisting, own, tube.Ready)
+	b.wantPut("t", tube.Tags{Key: "plain", After: "x"}, tube.PutExisting, plain, tube.Ready)
+	b.wantMembers("nothing was added", "x", pending)
+	b.putNew("t", tube.Tags{Key: "plain", Batch: "x", OnDuplicate: tube.Replace})
+	b.wantMembers("replaced", "x", members{pending: 2})
+	done := b.putNew("t", tube.Tags{Key: "done", Rules: tube.Rules{KeyTTL: time.Hour, HasKeyTTL: true}})
+	b.must(tube.Delete, 1, done)
+	b.wantPut("t", tube.Tags{Key: "done", Batch: "x"}, tube.PutExisting, done, tube.Gone)
+}
+
 // testPutSealed: a sealed batch gets no members; a key that is taken is answered first.
 func testPutSealed(b *harness) {
 	id := b.putNew("t", tube.Tags{Batch: "x", Key: "k"})

@@ -151,6 +151,7 @@ var cases = map[string]func(*harness){
 	"batches: each end of a member":                testMemberEnds,
 	"batches: not before it is sealed":             testBatchBeforeSealed,
 	"batches: empty":                               testEmptyBatch,
+	"batches: put of a key that is taken":          testPutKeyTaken,
 	"batches: put into a sealed one":               testPutSealed,
 	"batches: stamp":                               testBatchStamp,
 	"batches: held jobs":                           testAfterHeld,

@@ -97,6 +97,9 @@ func (m *Model) putTagged(op *storage.Op) {
 	if onDuplicate == tube.Follow && old != nil && old.wasStarted() {
 		followed, old = old, nil
 	}
+	if old != nil && tags.Batch != "" && old.metadata.Batch != tags.Batch && onDuplicate != tube.Replace {
+		onDuplicate = tube.Fail
+	}
 	if onDuplicate != tube.Replace && m.answerTaken(&op.Answer, modelKey{op.Tube, tags.Key}, old, onDuplicate) {
 		return
 	}

@@ -174,7 +174,17 @@ function B.clock_went_back()
   end
 end
 
--- job-batches due: returns records that are due, the earliest first, and claims them. That is not recorded: if
+-- names_due returns the names of up to limit records that are due: the earliest ones, and if there are more some of the latest,
+-- so that a batch that has just ended does not wait for thousands that have ended before.
+local function names_due(limit)
+  local now, latest = format('%.0f', NOW), math.ceil((limit - 1) / 4)
+  local names = call('ZRANGEBYSCORE', DUES, '-inf', now, 'LIMIT', '0', format('%d', limit))
+  if #names < limit then return names end
+  for k, name in ipairs(call('ZREVRANGEBYSCORE', DUES, now, '-inf', 'LIMIT', '0', format('%d', latest))) do names[limit - latest + k] = name end
+  return names
+end
+
+-- job-batches due: returns records that are due, the earliest first, and claims them. Of many, also some of the latest. That is not recorded: if
 -- the reply is lost, nobody gets them until the claims end
 --
 -- ARGV    'job-batches', 'due', limit
@@ -185,7 +195,7 @@ function COMMANDS.due(i)
   local found = {}
   B.write()
   end_claims(ARGV[i])
-  for _, name in ipairs(call('ZRANGEBYSCORE', DUES, '-inf', format('%.0f', NOW), 'LIMIT', '0', ARGV[i])) do
+  for _, name in ipairs(names_due(tonumber(ARGV[i]))) do
     found[#found + 1] = record_of(name) or nil
     call('ZREM', DUES, name)
     if record_of(name) then call('ZADD', CLAIMS, format('%.0f', NOW + CLAIM), name) end

@@ -101,9 +101,9 @@ local function lose_key(j)
 end
 
 -- is_taken finds out whether a put must make no job because its key is taken, by a job or a
--- tombstone, and answers that. other is the job that has the key, nil if there is none. It returns the
--- outcome and the id of the other job; nil if the key is free.
-local function is_taken(tube, key, what, other)
+-- tombstone, and answers that. other is the job that has the key, nil if there is none; batch that of the put, or nil: a
+-- job that has the key and is no member of it is a duplicate. It returns the outcome and the id of the other job; nil if the key is free.
+local function is_taken(tube, key, what, other, batch)
   if what == REPLACE or what == TAKE_OVER then return nil end
   local number, state = other and sub(other.key, #PREFIX + 1) or tombstone_of(tube, key), 'gone'
   if not number then return nil end
@@ -111,7 +111,8 @@ local function is_taken(tube, key, what, other)
     locate(other, false)
     state = other.state
   end
-  local outcome = what == FAIL and PUT_DUPLICATE or PUT_TOMBSTONE
+  local foreign = other and batch and metadata_of(other).batch ~= batch
+  local outcome = (what == FAIL or foreign) and PUT_DUPLICATE or PUT_TOMBSTONE
   answer(outcome)
   answer(number)
   answer_text(state)
@@ -147,7 +148,7 @@ local function put_one(tube, i)
   local batches = ARGV[i + 8] ~= '' and OPS.job_batches().read(ARGV[i + 8])
   if what == 0 and policy then what = policy.on_duplicate end
   if what == FOLLOW and old and has_started(old) then what = TAKE_OVER end
-  local outcome, other = is_taken(tube, key, what, old)
+  local outcome, other = is_taken(tube, key, what, old, batches and batches.batch)
   if outcome then
     drop_put(record)
     return outcome, other
