@@ -97,7 +97,8 @@ func (m *Model) putTagged(op *storage.Op) {
 	if onDuplicate == tube.Follow && old != nil && old.wasStarted() {
 		followed, old = old, nil
 	}
-	if onDuplicate != tube.Replace && m.answerTaken(&op.Answer, modelKey{op.Tube, tags.Key}, old, onDuplicate) {
+	byJob := op.Kind == storage.PutScheduled // only a job prevents it
+	if onDuplicate != tube.Replace && (old != nil || !byJob) && m.answerTaken(&op.Answer, modelKey{op.Tube, tags.Key}, old, onDuplicate) {
 		return
 	}
 	if b := m.batches[tags.Batch]; b != nil && b.sealed {
