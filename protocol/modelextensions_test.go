@@ -245,7 +245,7 @@ const (
 	modelPolicyTags = "on-duplicate key-ttl retry max dead quota-jobs quota-bytes push push-concurrency push-timeout push-rate group-concurrency group-rate group-order concurrency rate"
 	modelGroupTags  = "concurrency rate weight ttl"
 
-	modelScheduleTags = "delay key key-ttl retry max dead meta trace group cron every tz overlap catch-up catch-up-all from until"
+	modelScheduleTags = "delay key key-ttl retry max dead meta trace group batch batch-ttl after after-all cron every tz overlap catch-up catch-up-all from until"
 )
 
 // modelEndTags are the tags of commands that end with some.

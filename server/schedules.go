@@ -184,9 +184,26 @@ func addPutTags(p *protocol.Page, t *tube.Tags) {
 	if t.Group != "" {
 		p.Quoted("group", t.Group)
 	}
+	addBatchTags(p, t)
 	addRules(p, &t.Rules, t.Expire, "retry-jitter")
 	if notes := t.Notes(); notes != nil {
 		addNotes(p, notes)
+	}
+}
+
+// addBatchTags adds the tags about batches.
+func addBatchTags(p *protocol.Page, t *tube.Tags) {
+	if t.Batch != "" {
+		p.Quoted("batch", t.Batch)
+	}
+	if t.BatchTTL != 0 {
+		p.Bare("batch-ttl", protocol.Durations([]time.Duration{t.BatchTTL}))
+	}
+	switch {
+	case t.After != "" && t.AfterAll:
+		p.Quoted("after-all", t.After)
+	case t.After != "":
+		p.Quoted("after", t.After)
 	}
 }
 
@@ -219,6 +236,8 @@ func lastResult(record *tube.Schedule) string {
 		return "put"
 	case r.Result == tube.PutRefused:
 		return "refused"
+	case r.Result == tube.PutSealed:
+		return "sealed"
 	}
 	return "overlapped"
 }

@@ -23,6 +23,11 @@ type PutAnswer struct {
 // PutTagged creates a job with tags, as Put does, unless its key is taken or the tube has
 // reached its quota. If nothing was put, the Buffer of the job still belongs to the caller.
 func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
+	return m.putTagged(now, p, tags, true)
+}
+
+// putTagged is PutTagged. keyTTL says whether a key is also taken because a job had it recently.
+func (m *Machine) putTagged(now Instant, p NewJob, tags *Tags, keyTTL bool) PutAnswer {
 	name := ""
 	if tags.Key != "" {
 		name = keyName(p.Tube, tags.Key)
@@ -30,7 +35,7 @@ func (m *Machine) PutTagged(now Instant, p NewJob, tags *Tags) PutAnswer {
 	old := m.ByKey(p.Tube, tags.Key)
 	policy := m.policyOf(p.Tube)
 	onDuplicate := tags.onDuplicate(policy)
-	if a, taken := m.keyTaken(now, name, onDuplicate, tags.Batch); taken {
+	if a, taken := m.keyTaken(now, name, onDuplicate, keyTTL, tags.Batch); taken {
 		return a
 	}
 	if tags.Batch != "" && m.isSealed(tags.Batch) {
@@ -103,9 +108,9 @@ func (tags *Tags) onDuplicate(p *Policy) OnDuplicate {
 }
 
 // keyTaken reports whether a put must create no job because its key is taken, and what its
-// answer is then. name is "" if it has no key. Unless the job that has it is a member of the put's batch, if there is one, the client must
-// learn that its batch does not wait for that job.
-func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate, batch string) (a PutAnswer, taken bool) {
+// answer is then. name is "" if it has no key; keyTTL says whether a tombstone prevents it too. Unless the job that has the key is
+// a member of the put's batch, if there is one, the client must learn that its batch does not wait for that job.
+func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate, keyTTL bool, batch string) (a PutAnswer, taken bool) {
 	if name == "" || onDuplicate == Replace {
 		return a, false
 	}
@@ -118,7 +123,7 @@ func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate, ba
 		if batch != "" && m.batchNameOf(j) != batch {
 			onDuplicate = Fail
 		}
-	} else if g, ok := m.tombstones.keys[name]; ok && g.until > now {
+	} else if g, ok := m.tombstones.keys[name]; ok && keyTTL && g.until > now {
 		a.ID = g.id
 	} else {
 		return a, false

@@ -37,14 +37,14 @@ func (m *Machine) SetSchedule(s *Schedule) bool {
 }
 
 // PutScheduled is SetSchedule, and PutTagged before it, the result of which is counted in the record:
-// the record is written whatever that result is. tags must have an Occurrence. If it returns false,
+// the record is written whatever that result is. A key is taken only while its job exists. tags must have an Occurrence. If it returns false,
 // nothing was done. If nothing was put, the Buffer of the job still belongs to the caller.
 func (m *Machine) PutScheduled(now Instant, p NewJob, tags *Tags, s *Schedule) (a PutAnswer, ok bool) {
 	old, ok := m.isNext(s)
 	if !ok {
 		return a, false
 	}
-	a = m.PutTagged(now, p, tags)
+	a = m.putTagged(now, p, tags, false)
 	results := old.results()
 	results.Count(inMilliseconds(m.Wall(now)), tags.Occurrence.Nominal, a)
 	m.writeSchedule(old, s, results) // after the put: the journal can split the changes before a put, and these two must stay together

@@ -130,11 +130,11 @@ type ScheduleInfo struct {
 
 	Put        uint64 `json:"put" doc:"jobs put"`
 	Overlapped uint64 `json:"overlapped" doc:"jobs not put because another one was there"`
-	Refused    uint64 `json:"refused" doc:"jobs not put because the tube had reached its quota"`
+	Refused    uint64 `json:"refused" doc:"jobs not put because the tube had reached its quota, or the batch was sealed"`
 	Missed     uint64 `json:"missed" doc:"jobs not put because no server was there in time"`
 	Stopped    uint64 `json:"stopped" doc:"jobs not put because the schedule was paused"`
 
-	LastResult  string `json:"last_result,omitempty" enum:"put,overlapped,refused" doc:"what came of the last put; missing if there was none"`
+	LastResult  string `json:"last_result,omitempty" enum:"put,overlapped,refused,sealed" doc:"what came of the last put; missing if there was none"`
 	LastPut     int64  `json:"last_put_ms,omitempty" doc:"when that was, in milliseconds since the Unix epoch"`
 	LastNominal int64  `json:"last_nominal_ms,omitempty" doc:"the time for which that was, in milliseconds since the Unix epoch"`
 	LastID      uint64 `json:"last_id,omitempty" doc:"the job that was put, or that has prevented it"`
@@ -166,6 +166,8 @@ func scheduleInfoOf(s *tube.Schedule) ScheduleInfo {
 		info.LastResult = "put"
 	case r.Result == tube.PutRefused:
 		info.LastResult = "refused"
+	case r.Result == tube.PutSealed:
+		info.LastResult = "sealed"
 	}
 	return info
 }
@@ -193,6 +195,12 @@ func termsOf(s *tube.Schedule) (t Terms) {
 		t.Delay = (*duration)(&tags.Delay)
 	}
 	t.Key, t.Group, t.Trace = pointer(tags.Key), pointer(tags.Group), pointer(tags.Trace)
+	t.Batch, t.BatchTTL = pointer(tags.Batch), pointer(duration(tags.BatchTTL))
+	if tags.AfterAll {
+		t.AfterAll = pointer(tags.After)
+	} else {
+		t.After = pointer(tags.After)
+	}
 	for _, m := range tags.Meta {
 		if t.Meta == nil {
 			t.Meta = make(map[string]string, len(tags.Meta))

@@ -20,7 +20,7 @@ func (svc *service) scheduleOperations() []*row {
 	setRow := typed(svc, Operation{"PUT", one, rightOf(protocol.SetSchedule), OfSchedule}, set, svc.setSchedule)
 	run := typed(svc, Operation{"POST", one + "/run", rightOf(protocol.RunSchedule), OfSchedule}, doc("runSchedule", "Put a job of a schedule now", 201,
 		"The times of the schedule do not change by that."), svc.runSchedule)
-	setRow.extraStatuses, run.extraStatuses = []int{413, 507}, []int{507}
+	setRow.extraStatuses, run.extraStatuses = []int{413, 507}, []int{409, 507}
 	return []*row{
 		typed(svc, Operation{"GET", path, rightOf(protocol.ListSchedules), Listed}, doc("schedules", "List schedules", 200,
 			"Sorted by name, without the bodies of their jobs."), svc.listSchedules),
@@ -168,6 +168,9 @@ func (svc *service) runSchedule(ctx context.Context, in *SchedulePath) (*putOutp
 		return nil, err
 	}
 	a, err := svc.schedules.Put(context.WithoutCancel(ctx), in.Schedule, mayChangeSchedules(ctx))
+	if err == nil {
+		err = putFailure(&a)
+	}
 	if err != nil {
 		return nil, err
 	}

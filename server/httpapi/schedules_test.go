@@ -42,6 +42,20 @@ func TestSchedules(t *testing.T) {
 	a.runAndPause()
 }
 
+// TestSchedulesOfBatches: what is set about batches is shown, and a run into a sealed one says so.
+func TestSchedulesOfBatches(t *testing.T) {
+	t.Parallel()
+	a := start(t, Config{})
+	a.want(204, "PUT", "/v1/schedules/s", `{"tube":"t","every":"1h","overlap":"allow","body":"x","batch":"b","batch_ttl":"2h","after":"c"}`)
+	a.want(201, "POST", "/v1/schedules/s/run", "")
+	a.want(204, "POST", "/v1/batches/b/seal", "")
+	a.want(409, "POST", "/v1/schedules/s/run", "")
+	info := decode[ScheduleInfo](t, a.want(200, "GET", "/v1/schedules/s", ""))
+	if value(info.Batch) != "b" || value(info.BatchTTL) != duration(2*time.Hour) || value(info.After) != "c" || info.AfterAll != nil || info.Put != 1 || info.Refused != 1 || info.LastResult != "sealed" {
+		t.Errorf("%+v", info)
+	}
+}
+
 // listSchedules returns the names of all schedules, which it reads in pages.
 func (a *harness) listSchedules() (names []string) {
 	for page := (schedulesPage{}); len(names) == 0 || page.Next != ""; {

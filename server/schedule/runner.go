@@ -113,6 +113,9 @@ func (s *Service) count(p *step, a *storage.Answer, now tube.Instant) {
 	case tube.PutRefused:
 		s.Counts.Refused.Add(1)
 		s.log.Warn("a job of a schedule was not put: the tube has reached its quota", "schedule", p.record.Name, "tube", p.record.Tube)
+	case tube.PutSealed:
+		s.Counts.Refused.Add(1)
+		s.log.Warn("a job of a schedule was not put: its batch is sealed", "schedule", p.record.Name, "batch", p.record.Tags.Batch)
 	default:
 		s.Counts.Overlapped.Add(1)
 		s.log.Info("a job of a schedule was not put: the one before is still there", "schedule", p.record.Name, "job", a.ID)

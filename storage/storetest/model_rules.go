@@ -100,7 +100,8 @@ func (m *Model) putTagged(op *storage.Op) {
 	if old != nil && tags.Batch != "" && old.metadata.Batch != tags.Batch && onDuplicate != tube.Replace {
 		onDuplicate = tube.Fail
 	}
-	if onDuplicate != tube.Replace && m.answerTaken(&op.Answer, modelKey{op.Tube, tags.Key}, old, onDuplicate) {
+	byJob := op.Kind == storage.PutScheduled // only a job prevents it
+	if onDuplicate != tube.Replace && (old != nil || !byJob) && m.answerTaken(&op.Answer, modelKey{op.Tube, tags.Key}, old, onDuplicate) {
 		return
 	}
 	if b := m.batches[tags.Batch]; b != nil && b.sealed {

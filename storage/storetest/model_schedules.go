@@ -79,7 +79,7 @@ func (m *Model) putScheduled(op *storage.Op) {
 	switch a.Outcome {
 	case tube.PutNew:
 		r.Put++
-	case tube.PutRefused:
+	case tube.PutRefused, tube.PutSealed:
 		r.Refused++
 	default:
 		r.Overlapped++

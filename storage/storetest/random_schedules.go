@@ -22,7 +22,6 @@ func (h *history) randomScheduleOp(op storage.Op) storage.Op {
 		op.Kind, op.Args.Schedule = storage.SetSchedule, h.randomSchedule(name)
 	case n < 11:
 		op.Kind, op.Body, op.Args.Tags, op.Args.Schedule = storage.PutScheduled, h.randomBody(), h.randomTags(), h.randomSchedule(name)
-		op.Args.Tags.Batch, op.Args.Tags.BatchTTL, op.Args.Tags.After, op.Args.Tags.AfterAll = "", 0, "", false
 		op.Args.Tags.OnDuplicate = tube.OnDuplicate(r.IntN(int(tube.Follow) + 1))
 		op.Args.Tags.Occurrence = &tube.Occurrence{Schedule: name, Nominal: tube.Instant(1+r.IntN(1e6)) * tube.Instant(time.Millisecond)}
 		op.Args.Schedule.Body = bytes.Clone(op.Body)

@@ -27,7 +27,7 @@ type Schedule struct {
 	Missed     int // jobs not put because no server was there in time
 	Stopped    int // jobs not put because the schedule was paused
 
-	LastResult  string    // of the last put: put, overlapped or refused; empty: there was none
+	LastResult  string    // of the last put: put, overlapped, refused or sealed; empty: there was none
 	LastPut     time.Time // when that was
 	LastNominal time.Time // the time for which that was
 	LastID      uint64    // the job that was put, or that has prevented it

@@ -8,9 +8,9 @@ const mayChange = tube => mayOn(tube, "admin") && mayOn(tube, "put");
 
 const times = s => s.cron ?? "every " + s.every;
 const skipped = s => s.overlapped + s.refused + s.missed + s.stopped;
-const whySkipped = s => [["overlapped", "the job before was still there"], ["refused", "the tube was full"], ["missed", "no server was there in time"], ["stopped", "paused"]]
+const whySkipped = s => [["overlapped", "the job before was still there"], ["refused", "the tube was full, or the batch sealed"], ["missed", "no server was there in time"], ["stopped", "paused"]]
   .filter(([key]) => s[key]).map(([key, why]) => `${number(s[key])}: ${why}`).join("; ");
-const results = { put: ["put", "ready"], overlapped: ["overlapped", ""], refused: ["refused", "buried"] };
+const results = { put: ["put", "ready"], overlapped: ["overlapped", ""], refused: ["refused", "buried"], sealed: ["batch sealed", "buried"] };
 const resultBadge = s => s.last_result ? make("span", { className: "badge first " + results[s.last_result][1], title: moment(s.last_put_ms) }, results[s.last_result][0]) : make("span", { className: "soft" }, "–");
 const left = s => s.next_ms - Date.now();
 const next = s => s.paused ? make("span", { className: "badge first" }, "paused") : !s.next_ms ? make("span", { className: "soft" }, "ended") : make("span", { title: moment(s.next_ms) }, left(s) < 1000 ? "now" : "in " + span(left(s)));

@@ -92,7 +92,7 @@ function COMMANDS.put(i)
     OPS.drop_put(ARGV[put + OPS.PUT_ARGUMENTS - 1])
     return put + OPS.PUT_ARGUMENTS
   end
-  local outcome, id = OPS.put_tagged(tube, put, 1, ARGV[put - 1] == '1')
+  local outcome, id = OPS.put_tagged(tube, put, 1, ARGV[put - 1] == '1', true)
   write(record, OPS.count_put(results, ARGV[i], outcome, id))
   return put + OPS.PUT_ARGUMENTS
 end

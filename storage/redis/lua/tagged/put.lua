@@ -102,10 +102,11 @@ end
 
 -- is_taken finds out whether a put must make no job because its key is taken, by a job or a
 -- tombstone, and answers that. other is the job that has the key, nil if there is none; batch that of the put, or nil: a
--- job that has the key and is no member of it is a duplicate. It returns the outcome and the id of the other job; nil if the key is free.
-local function is_taken(tube, key, what, other, batch)
+-- job that has the key and is no member of it is a duplicate. A put of a schedule is only prevented by a job. It returns the
+-- outcome and the id of the other job; nil if the key is free.
+local function is_taken(tube, key, what, other, batch, scheduled)
   if what == REPLACE or what == TAKE_OVER then return nil end
-  local number, state = other and sub(other.key, #PREFIX + 1) or tombstone_of(tube, key), 'gone'
+  local number, state = other and sub(other.key, #PREFIX + 1) or not scheduled and tombstone_of(tube, key), 'gone'
   if not number then return nil end
   if other then
     locate(other, false)
@@ -142,13 +143,13 @@ local NEW_READY = format('%d;0;5:ready', PUT_NEW)
 
 -- put_one carries out one of the puts of put-tagged, whose arguments begin at i. It returns the
 -- outcome, and the id of the job that it has made, or that has prevented it.
-local function put_one(tube, i)
+local function put_one(tube, i, scheduled)
   local key, what, size, record = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 4]), ARGV[i + 9]
   local limits, policy, old, held = limits_of(tube), OPS.policy_of(tube), job_with(tube, key), 0
   local batches = ARGV[i + 8] ~= '' and OPS.job_batches().read(ARGV[i + 8])
   if what == 0 and policy then what = policy.on_duplicate end
   if what == FOLLOW and old and has_started(old) then what = TAKE_OVER end
-  local outcome, other = is_taken(tube, key, what, old, batches and batches.batch)
+  local outcome, other = is_taken(tube, key, what, old, batches and batches.batch, scheduled)
   if outcome then
     drop_put(record)
     return outcome, other
@@ -214,12 +215,12 @@ OPS['put-tagged'] = function(i)
   return i + 3 + OPS.PUT_ARGUMENTS * n
 end
 
--- put_tagged carries out n puts into a tube, whose arguments begin at i. It returns what put_one
--- returns for the last one.
-function OPS.put_tagged(tube, i, n, known)
+-- put_tagged carries out n puts into a tube, whose arguments begin at i; scheduled if they are of a schedule. It
+-- returns what put_one returns for the last one.
+function OPS.put_tagged(tube, i, n, known, scheduled)
   local any, outcome, id = false, nil, nil
   for k = i, i + OPS.PUT_ARGUMENTS * (n - 1), OPS.PUT_ARGUMENTS do
-    outcome, id = put_one(tube, k)
+    outcome, id = put_one(tube, k, scheduled)
     any = any or outcome == PUT_NEW
   end
   enter_run()
@@ -233,7 +234,7 @@ function OPS.count_put(results, nominal, outcome, id)
   local put, overlapped, refused = string.match(results, '^(%d+) (%d+) (%d+)')
   if outcome == PUT_NEW then
     put = put + 1
-  elseif outcome == PUT_REFUSED then
+  elseif outcome == PUT_REFUSED or outcome == PUT_SEALED then
     refused = refused + 1
   else
     overlapped = overlapped + 1
