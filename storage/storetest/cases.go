@@ -156,6 +156,7 @@ var cases = map[string]func(*harness){
 	"batches: held jobs":                           testAfterHeld,
 	"batches: held jobs removed":                   testAfterRemoved,
 	"batches: fates":                               testFates,
+	"batches: unsealed reopens":                    testUnsealedReopens,
 	"batches: settle":                              testSettle,
 	"batches: settle what was overtaken":           testOvertaken,
 	"batches: unmet":                               testUnmet,
