@@ -144,3 +144,12 @@ func TestMembersListed(t *testing.T) {
 		t.Errorf("%d members are listed", len(seen))
 	}
 }
+
+// TestRestoredBatchIsDue: a restored batch is examined at once, also if the clock is behind that of its beginning.
+func TestRestoredBatchIsDue(t *testing.T) {
+	m := NewMachine()
+	m.RestoreBatch(JobBatch{Name: "b", Created: Instant(24 * time.Hour), Verdict: BatchUnsealed, Since: Instant(48 * time.Hour)})
+	if due := m.DueBatches(Instant(time.Hour), 10); len(due) != 1 || due[0].Due > Instant(time.Hour) {
+		t.Errorf("due: %+v", due)
+	}
+}

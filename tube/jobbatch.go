@@ -112,4 +112,9 @@ const (
 	FateRun                      // a held job, or one that is parked because of the batch, becomes due
 	FateParkFailed               // a held job is parked: ParkedBatchFailed
 	FateParkUnsealed             // a held job is parked: ParkedBatchUnsealed
+	FateWait                     // a parked job is held again: see Reopens
 )
+
+// Reopens reports whether a verdict says that a batch is not BatchUnsealed any more: it was sealed after all, or the clock that has
+// said so was wrong. Then the jobs that are parked, and would be held by the new verdict, are held again, before b has that one.
+func (b *JobBatch) Reopens(v Verdict) bool { return b.Verdict == BatchUnsealed && v != BatchUnsealed }

@@ -155,19 +155,20 @@ func (m *Machine) SettleBatch(now Instant, name string, s *Settlement, limit int
 		m.forgetBatch(b)
 		return 0, false, true
 	}
-	if r.Verdict != s.Verdict || r.Since == 0 {
-		r.Verdict, r.Since = s.Verdict, inMilliseconds(now)
-		m.batchChanged(b)
-	}
 	for ; changed < limit; changed++ {
-		j, fate := m.nextFated(b)
+		j, fate := m.nextFated(b, s.Verdict)
 		if j == nil {
 			break
 		}
 		m.carryOut(now, j, fate)
 	}
-	j, _ := m.nextFated(b)
-	if more = j != nil; more || r.Overtakes(s) {
+	j, _ := m.nextFated(b, s.Verdict)
+	more = j != nil
+	if r.Since == 0 || r.Verdict != s.Verdict && !(more && r.Reopens(s.Verdict)) {
+		r.Verdict, r.Since = s.Verdict, inMilliseconds(now)
+		m.batchChanged(b)
+	}
+	if more || r.Overtakes(s) {
 		m.setBatchDue(b, min(r.Due, now))
 	} else {
 		m.setBatchDue(b, m.fromWall(s.Due))
@@ -175,8 +176,8 @@ func (m *Machine) SettleBatch(now Instant, name string, s *Settlement, limit int
 	return changed, more, true
 }
 
-// nextFated returns the first job that the verdict about b changes, and how; nil if there is none.
-func (m *Machine) nextFated(b *batched) (*Job, Fate) {
+// nextFated returns the first job that a verdict about b changes, and how; nil if there is none.
+func (m *Machine) nextFated(b *batched, v Verdict) (*Job, Fate) {
 	first, fate := jobID(0), FateHeld
 	consider := func(l *sorted[uint64, jobID], is Fate) {
 		if id, found := l.first(); found && (first == 0 || id < first) {
@@ -184,12 +185,14 @@ func (m *Machine) nextFated(b *batched) (*Job, Fate) {
 		}
 	}
 	for all := range 2 {
-		is := b.record.Verdict.Fate(all == 1)
-		if is != FateHeld {
+		switch is := v.Fate(all == 1); {
+		case is == FateRun:
 			consider(&b.held[all], is)
-		}
-		if is == FateRun {
 			consider(&b.parked[all], is)
+		case is != FateHeld:
+			consider(&b.held[all], is)
+		case b.record.Reopens(v):
+			consider(&b.parked[all], FateWait)
 		}
 	}
 	if first == 0 {
@@ -207,7 +210,12 @@ func (m *Machine) carryOut(now Instant, j *Job, fate Fate) {
 	} else {
 		b := m.findBatch(m.metadataOf(j).After)
 		m.removeAfter(j)
-		m.park(j, map[Fate]Parked{FateParkFailed: ParkedBatchFailed, FateParkUnsealed: ParkedBatchUnsealed}[fate], "")
+		if fate == FateWait {
+			m.changeMetadata(j).Parked = NotParked
+			m.enqueue(j, Delayed, int64(Never))
+		} else {
+			m.park(j, map[Fate]Parked{FateParkFailed: ParkedBatchFailed, FateParkUnsealed: ParkedBatchUnsealed}[fate], "")
+		}
 		m.addAfter(j, b)
 	}
 	m.recount(now, j)
@@ -282,8 +290,8 @@ func (m *Machine) CancelSome(now Instant, c *Cancellation, limit int) (ended boo
 // was to be done about it need not survive.
 func (m *Machine) RestoreBatch(r JobBatch) {
 	b := &batched{record: JobBatch{
-		Name: r.Name, Created: r.Created, TTL: r.TTL, Sealed: r.Sealed, Done: r.Done, Gone: r.Gone, Verdict: r.Verdict, Since: r.Since, Due: r.Created,
-	}, place: dueSlot{due: r.Created, pos: -1}}
+		Name: r.Name, Created: r.Created, TTL: r.TTL, Sealed: r.Sealed, Done: r.Done, Gone: r.Gone, Verdict: r.Verdict, Since: r.Since,
+	}, place: dueSlot{pos: -1}}
 	if r.Sealed {
 		b.record.Stamp = 1
 	}

@@ -120,6 +120,40 @@ func (b *harness) wantFate(v tube.Verdict, id uint64, all bool) {
 	}
 }
 
+// testUnsealedReopens: jobs that were parked because their batch was not sealed in time wait again once it has another verdict that lets
+// them wait, also in parts; and over a restart.
+func testUnsealedReopens(b *harness) {
+	const jobs = 3
+	b.reopens = false // the stamp is not kept
+	b.putNew("t", member("x"))
+	var after, all [jobs]uint64
+	for i := range jobs {
+		after[i], all[i] = b.afterJobs("x")
+	}
+	b.settle("x", tube.BatchUnsealed)
+	for i := range jobs {
+		b.wantFate(tube.BatchUnsealed, after[i], false)
+		b.wantFate(tube.BatchUnsealed, all[i], true)
+	}
+	part := b.partOf("x", after[0])
+	s := tube.Settlement{Part: part.Part, Stamp: part.Stamp, Verdict: tube.BatchOpen, Due: tube.Never}
+	if n := b.settlePart("x", s, 2).Count; n != 2 {
+		b.Errorf("%d jobs wait again, of 2", n)
+	}
+	b.restart()
+	if n := b.settle("x", tube.BatchOpen); n != 2*jobs-2 {
+		b.Errorf("then %d jobs wait again", n)
+	}
+	for i := range jobs {
+		b.wantFate(tube.BatchOpen, after[i], false)
+		b.wantFate(tube.BatchOpen, all[i], true)
+	}
+	if n := b.settle("x", tube.BatchFailing); n != jobs {
+		b.Errorf("%d jobs are parked when a member is gone", n)
+	}
+	b.wantDoneRuns("x", append(after[:], all[:]...)...)
+}
+
 // wantDoneRuns checks that after-jobs run once their batch is done.
 func (b *harness) wantDoneRuns(name string, ids ...uint64) {
 	b.Helper()

@@ -158,6 +158,7 @@ var cases = map[string]func(*harness){
 	"batches: held jobs removed":                   testAfterRemoved,
 	"batches: fates":                               testFates,
 	"batches: an after-job expires":                testAfterExpires,
+	"batches: unsealed reopens":                    testUnsealedReopens,
 	"batches: settle":                              testSettle,
 	"batches: settle what was overtaken":           testOvertaken,
 	"batches: unmet":                               testUnmet,

@@ -256,18 +256,21 @@ func (m *Model) settle(op *storage.Op) {
 		}
 		return
 	}
-	b.verdicts[s.Part] = s.Verdict
+	reopens := b.verdicts[s.Part] == tube.BatchUnsealed && s.Verdict != tube.BatchUnsealed
 	var jobs []*modelJob
 	for _, j := range m.afterJobs(name) {
 		fate := s.Verdict.Fate(j.metadata.AfterAll)
 		here := slices.ContainsFunc(part.After, func(a tube.JobStats) bool { return a.ID == j.id })
-		if here && (fate == tube.FateRun || fate != tube.FateHeld && j.held) {
+		if here && (fate == tube.FateRun || fate != tube.FateHeld && j.held || fate == tube.FateHeld && reopens && !j.held) {
 			jobs = append(jobs, j)
 		}
 	}
 	op.Answer.Count = min(len(jobs), int(op.MaxJobs))
 	for _, j := range jobs[:op.Answer.Count] {
 		m.carryOut(j, s.Verdict.Fate(j.metadata.AfterAll))
+	}
+	if !reopens || op.Answer.Count == len(jobs) {
+		b.verdicts[s.Part] = s.Verdict
 	}
 	if b.due, b.claimed = m.now+min(max(s.Due.Until(m.clock), 0), tooLate), 0; op.Answer.Count < len(jobs) || part.Overtakes(s) {
 		m.batchDue(b)
@@ -290,6 +293,11 @@ func (m *Model) carryOut(j *modelJob, fate tube.Fate) {
 		m.leaveAfter(j)
 		j.metadata.Parked = tube.NotParked
 		m.wait(j, time.Duration(j.delay)*time.Second)
+		return
+	}
+	if fate == tube.FateHeld { // again
+		j.metadata.Parked = tube.NotParked
+		j.state, j.due, j.order, j.held = tube.Delayed, heldDue, 0, true
 		return
 	}
 	m.bury(j)

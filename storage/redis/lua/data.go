@@ -159,9 +159,9 @@ func schedules() string {
 }
 
 // jobBatches defines for how many ms the record of a batch is claimed, when one is due that no put says to be, why
-// after-jobs are parked, and the verdict that nothing is known.
+// after-jobs are parked, and the verdicts that nothing is known, and that a batch was not sealed in time.
 func jobBatches() string {
-	return fmt.Sprintf("local CLAIM, DEFAULT_TTL, OPEN = %d, %d, %d\n", tube.ClaimTime.Milliseconds(), tube.DefaultBatchTTL.Milliseconds(), tube.BatchOpen) +
+	return fmt.Sprintf("local CLAIM, DEFAULT_TTL, OPEN, UNSEALED = %d, %d, %d, %d\n", tube.ClaimTime.Milliseconds(), tube.DefaultBatchTTL.Milliseconds(), tube.BatchOpen, tube.BatchUnsealed) +
 		fmt.Sprintf("local NOT_PARKED, PARKED_FAILED, PARKED_UNSEALED = %d, %d, %d\n", tube.NotParked, tube.ParkedBatchFailed, tube.ParkedBatchUnsealed) +
 		fmt.Sprintf("local MAX_AFTER = %d\n", tube.MaxAfter)
 }

@@ -6,7 +6,7 @@ local putting = {} -- what B.read has read
 --   batch, after  the names; nil if there is none
 --   is_sealed()   whether the batch is sealed
 --   join(key)     counts the new job as a member, and makes the records
---   hold(j)       puts it, which has no place yet, into that of jobs that wait
+--   hold(j)       puts it, which has no place yet, into that of jobs that wait; with f, the metadata of a job, one that was put before
 function B.read(text)
   local ttl, all, length, names = string.match(text, '^(%d+);([01]);(%d+):(.*)$')
   length = tonumber(length)
@@ -33,12 +33,12 @@ function B.join(key)
   end
 end
 
-function B.hold(j)
+function B.hold(j, f)
   j.state = 'delayed'
   call('ZADD', PREFIX .. 'delayed:' .. j.tube, HELD_SCORE, j.key)
   sum.delayed = sum.delayed + 1
   if j.group then OPS.groups().entered(j, j.group) end
-  add_after(putting, j.key, j.state)
+  add_after(f or putting, j.key, j.state)
 end
 
 -- put_each puts jobs into a tube one by one. i is the index of the first record, after its priority if step

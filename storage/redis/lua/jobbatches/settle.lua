@@ -17,11 +17,20 @@ local function park(j, f, why)
   add_after(f, j.key, 'buried')
 end
 
+-- wait lets a parked job wait for the batch again.
+local function wait(j, f)
+  f.parked = NOT_PARKED
+  OPS.save_metadata(j)
+  B.hold(j, f)
+  OPS.entered_batch(j)
+end
+
 -- FATES is what a fate does, and the least numbers of the jobs that it changes in after:BATCH.
 local FATES = {
   held = { numbers = {} },
   run = { numbers = { 0, PARKED }, carry_out = run },
   failed = { numbers = { 0 }, carry_out = function(j, f) park(j, f, PARKED_FAILED) end },
+  wait = { numbers = { PARKED }, carry_out = wait },
   unsealed = { numbers = { 0 }, carry_out = function(j, f) park(j, f, PARKED_UNSEALED) end },
 }
 
@@ -67,15 +76,17 @@ end
 local function settle(b, i)
   if format('%.0f', b.stamp) ~= ARGV[i + 1] then return nil end
   if ARGV[i + 4] == '1' then return forget(b) and 0 or nil end
-  local fates, numbers = { [0] = FATES[ARGV[i + 5]], [1] = FATES[ARGV[i + 6]] }, {}
+  local verdict, fates, numbers = tonumber(ARGV[i + 2]), { [0] = FATES[ARGV[i + 5]], [1] = FATES[ARGV[i + 6]] }, {}
+  local reopens = b.verdict == UNSEALED and verdict ~= UNSEALED -- see tube.JobBatch.Reopens
   for all = 0, 1 do
+    if reopens and fates[all] == FATES.held then fates[all] = FATES.wait end
     for _, number in ipairs(fates[all].numbers) do numbers[#numbers + 1] = number + all end
   end
-  local verdict = tonumber(ARGV[i + 2])
-  if b.verdict ~= verdict or b.since == 0 then b.verdict, b.since = verdict, NOW end
   local n = settle_some(b.name, numbers, fates, tonumber(ARGV[i + 7]))
+  local more = first_after(b.name, numbers, 1)[1]
+  if b.since == 0 or b.verdict ~= verdict and not (more and reopens) then b.verdict, b.since = verdict, NOW end
   set_due(b, tonumber(ARGV[i + 3]) or math.huge)
-  if overtakes(b, i + 8) or first_after(b.name, numbers, 1)[1] then due_now(b) end
+  if overtakes(b, i + 8) or more then due_now(b) end
   return n
 end
 
