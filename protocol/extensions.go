@@ -312,6 +312,7 @@ func parseMoveJobs(c *Command, args []byte) (ok bool) {
 // cannot push: nothing says which tubes there are to be watched.
 func parseSetPolicy(c *Command, args []byte) bool {
 	c.Name, args = nextWord(args)
+	c.List = args
 	if !ValidScope(c.Name) || !c.endTags(args, TagsOfPolicy) {
 		return false
 	}

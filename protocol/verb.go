@@ -270,6 +270,9 @@ func (v Verb) Spec() Spec {
 // slice is shared and must not be changed.
 func StatVerbs() []Verb { return statVerbs[:len(statVerbs):len(statVerbs)] }
 
+// Deletes reports whether the verb can delete jobs that its client has not reserved.
+func (v Verb) Deletes() bool { return v == Delete || v == DeleteBatch || v == DeleteKey }
+
 // Administers reports whether the verb changes what is not only the business of its client: many jobs, a
 // policy, a schedule, or what a group or a tube may do. Operators want to know who did that.
 func (v Verb) Administers() bool {

@@ -47,7 +47,7 @@ func (s *session) reply(r *request) {
 	s.count(r)
 	s.respond(r)
 	s.countResult(r.verb)
-	if r.audited {
+	if r.act != nil {
 		s.audit(r)
 	}
 	switch {

@@ -53,6 +53,7 @@ func answerReservedLease(s *session, _ *request, a *storage.Answer) {
 // noteReserved records what others ask later about a job that was reserved.
 func (s *session) noteReserved(a *storage.Answer) {
 	s.principal.noteReserved(a.ID)
+	s.noteOwn(a.ID)
 	if s.name != "" && a.Result != nil {
 		s.queue.NoteLease(a.ID, a.Result.Lease, s.holder, s.name)
 	}

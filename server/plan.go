@@ -45,8 +45,8 @@ func (s *session) mustHold(v protocol.Verb) bool {
 func (s *session) plan(c *protocol.Command) {
 	s.requests = append(s.requests, request{verb: c.Verb, fault: c.Fault, wrong: c.Wrong, counted: c.Counted, producer: c.Producer, op: -1})
 	r := &s.requests[len(s.requests)-1]
-	if s.server.config.Audit != nil && c.Fault == protocol.NoFault && c.Verb.Administers() {
-		r.audited, r.auditTarget = true, s.auditTarget(c)
+	if s.server.config.Audit != nil && c.Fault == protocol.NoFault && (c.Verb.Administers() || c.Verb.Deletes()) {
+		s.planAudit(c, r)
 	}
 	switch {
 	case c.Fault == protocol.HTTPRequest:

@@ -164,6 +164,7 @@ func (s *session) takeTubes() (tubes []string, first bool) {
 
 func answerReserved(s *session, _ *request, a *storage.Answer) {
 	s.principal.noteReserved(a.ID)
+	s.noteOwn(a.ID)
 	s.out.Reserved(a.ID, a.Body, a.Buffer)
 	a.Buffer = nil // the writer releases it
 }

@@ -83,6 +83,7 @@ type session struct {
 	unread atomic.Int64 // bytes of replies that the client has not read, see updateUnread
 
 	principal *principal // who the client is; nil: everybody may do everything
+	recent    []uint64   // jobs that it has reserved, for the audit; nil: none
 
 	timer      *time.Timer // of phase delivering
 	closeDelay time.Duration
@@ -171,8 +172,7 @@ type request struct {
 	waited     bool           // a reserve: has waited
 	reply      func(*session) // writes the reply, if that is known already
 
-	audited     bool   // it is an administrative act that is logged
-	auditTarget string // what that is about
+	act *act // it is an act that is logged; nil: it is none
 
 	waitsForLookup bool // see lookups.go
 }

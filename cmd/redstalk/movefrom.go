@@ -67,7 +67,11 @@ func moveFrom(t *task) error {
 	}
 	defer old.Close()
 	old.Timeout = t.dialer.limit
-	all, err := jobsOf(old)
+	var all uint64
+	err = t.watchSilenceOf(from, "it hangs, or it is no beanstalk server", func() (err error) {
+		all, err = jobsOf(old)
+		return err
+	})
 	if err != nil {
 		return connectionError("asking "+from, err)
 	}

@@ -17,6 +17,11 @@ const silenceLimit = 2 * time.Second
 // the error of a request that has timed out says the same. A new connection could not find out more: while the
 // store is away, the server answers no command of it.
 func (t *task) watchSilence(ask func() error) error {
+	return t.watchSilenceOf(t.dialer.addr, "its store (Redis, or the disk) is away or busy, or the server hangs; its log and /readyz say which", ask)
+}
+
+// watchSilenceOf is watchSilence for the server at addr, with the cause of its silence.
+func (t *task) watchSilenceOf(addr, cause string, ask func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- ask() }()
 	select {
@@ -24,11 +29,10 @@ func (t *task) watchSilence(ask func() error) error {
 		return err
 	case <-time.After(silenceLimit):
 	}
-	const cause = "its store (Redis, or the disk) is away or busy, or the server hangs; its log and /readyz say which"
 	if p := t.progress; p != nil {
 		t.infof("%v; the server is busy", p)
 	} else {
-		t.infof("redstalk: connected to %s, but no reply for %s: %s. Waiting up to %s", t.dialer.addr, silenceLimit, cause, t.dialer.limit)
+		t.infof("redstalk: connected to %s, but no reply for %s: %s. Waiting up to %s", addr, silenceLimit, cause, t.dialer.limit)
 	}
 	err := <-done
 	var timeout net.Error

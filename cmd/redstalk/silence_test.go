@@ -109,3 +109,17 @@ func fakeServer(t *testing.T, answer func(line string) string) (addr string) {
 	}()
 	return l.Addr().String()
 }
+
+// TestSilentOldServer: move-from says that the server from which it moves does not answer.
+func TestSilentOldServer(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	got := runIn(t.Context(), "", "move-from", silent.Addr().String(), "--timeout", "2500ms")
+	if want := "redstalk: connected to " + silent.Addr().String() + ", but no reply for 2s"; got.code != exitServer || !strings.HasPrefix(got.err, want) {
+		t.Errorf("%d %q", got.code, got.err)
+	}
+}

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -40,8 +42,8 @@ func TestAudit(t *testing.T) {
 	}
 	answer.Body.Close()
 	want := []string{
-		`"act":"flush-tube","target":"mails","user":"","entrance":"beanstalk"`, `"result":"FLUSHED","count":1}`,
-		`"act":"set-policy","target":"mails"`,
+		`"act":"flush-tube","target":"mails","user":"","entrance":"beanstalk"`, `"result":"FLUSHED","count":1,"tube":"mails"}`,
+		`"act":"set-policy","target":"mails"`, `"values":"max:3"}`,
 		`"act":"move-jobs","target":"mails other"`,
 		`"act":"pause-group","target":"mails acme"`,
 		`"act":"cancel-batch","target":"none"`, `"result":"NOT_FOUND"}`,
@@ -67,6 +69,65 @@ func TestAudit(t *testing.T) {
 	p.signal(t, syscall.SIGHUP)
 	if lines := awaitActs(t, file, 1); !strings.Contains(lines, `"act":"reload"`) {
 		t.Error(lines)
+	}
+}
+
+// TestAuditOfJobs: what is done to jobs that are not reserved has a line with their ids and tubes, and
+// what workers do to theirs has none.
+func TestAuditOfJobs(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "acts.log")
+	p, addr := serve(t, "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--push-allow", "localhost", "--audit", file)
+	url := "http://" + p.stderr.await(t, `msg=listening listener=http addr=(\S+)`)
+	c := dial(t, addr)
+	for id := range 12 {
+		c.ask("put 0 0 60 1\r\nx\r\n", fmt.Sprint("INSERTED ", id+1))
+	}
+	c.ask("reserve-job 1\r\n", "RESERVED 1 1")
+	c.line() // the body
+	c.ask("delete 1\r\n", "DELETED")
+	d := dial(t, addr)
+	d.ask("reserve-job 2\r\n", "RESERVED 2 1")
+	d.line()
+	c.ask("delete 2\r\n", "NOT_FOUND")
+	d.ask("bury 2 0\r\n", "BURIED")
+	c.ask("delete 2\r\n", "DELETED")
+	c.ask("delete-batch 3 4 99\r\n", "DELETED_BATCH 2 1")
+	c.ask("kick-job 5\r\n", "NOT_FOUND")
+	c.ask("set-policy default push:http://localhost:1/secret max:9\r\n", "SET")
+	console := func(method, path, body string) {
+		r := must(http.NewRequest(method, url+path, strings.NewReader(body)))(t)
+		r.Header.Set("X-Redstalk", "console")
+		r.Header.Set("Content-Type", "application/json")
+		answer := must(http.DefaultClient.Do(r))(t)
+		answer.Body.Close()
+		if answer.StatusCode >= 300 {
+			t.Errorf("%s %s: %d", method, path, answer.StatusCode)
+		}
+	}
+	console("POST", "/v1/jobs/actions", `{"action":"priority","priority":7,"ids":[6,7]}`)
+	console("POST", "/v1/jobs/actions", `{"action":"bury","ids":[6,7]}`)
+	console("POST", "/v1/jobs/7/kick", "")
+	console("DELETE", "/v1/jobs/8", "")
+	console("POST", "/v1/jobs/finish", `[{"id":9},{"id":10}]`)
+	console("PUT", "/v1/tubes/mails/policy", `{"max":4}`)
+	lines := awaitActs(t, file, 10)
+	for i, want := range []string{
+		`"act":"delete","target":"2",.*"result":"DELETED","tube":"default","ids":\[2\]}`,
+		`"act":"delete-batch",.*"count":2,"tube":"default","ids":\[3,4\]}`,
+		`"act":"kick-job","target":"5",.*"tube":"default","ids":\[5\]}`,
+		`"act":"set-policy","target":"default",.*"values":"push:http://localhost:1/... max:9"}`,
+		`"act":"priority",.*"entrance":"console",.*"tube":"default","ids":\[6,7\],"values":{"priority":7}}`,
+		`"act":"bury",.*"tube":"default","ids":\[6,7\],"values":{}}`,
+		`"act":"kickJob","target":"7",.*"tube":"default","ids":\[7\]}`,
+		`"act":"delete","target":"8",.*"tube":"default","ids":\[8\]}`,
+		`"act":"delete",.*"tube":"default","ids":\[9,10\]}`,
+		`"act":"setPolicy","target":"mails",.*"values":{"max":4}}`,
+	} {
+		line := strings.Split(lines, "\n")[i]
+		if !regexp.MustCompile(want).MatchString(line) {
+			t.Errorf("%s does not match %s", line, want)
+		}
 	}
 }
 

@@ -80,7 +80,7 @@ func (p *program) listenHTTP(ctx context.Context) (listeners httpListeners, err 
 func (p *program) serveEarly(listeners httpListeners, served chan<- error) {
 	for _, d := range listeners {
 		if d.early != nil {
-			d.opened = new(lateHandler)
+			d.opened = newLateHandler()
 			p.startServing(d, d.early(p, d.opened), served)
 		}
 	}

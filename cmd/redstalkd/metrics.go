@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"redstalk/server/httpserve"
@@ -51,19 +50,37 @@ func (s *settings) setReadyLag(v string) error {
 	return nil
 }
 
-// lateHandler passes requests on to a handler that is set later. Until then it answers 503.
-type lateHandler struct{ handler atomic.Pointer[http.Handler] }
+// loadingWait is how long a request waits for the store at the start. That of a small store is open
+// sooner.
+const loadingWait = 5 * time.Second
 
-func (l *lateHandler) open(h http.Handler) { l.handler.Store(&h) }
+// lateHandler passes requests on to a handler that is set later. Until then they wait, but not for
+// long; then the answer is 503.
+type lateHandler struct {
+	handler http.Handler
+	opened  chan struct{} // closed when there is a handler
+}
+
+func newLateHandler() *lateHandler { return &lateHandler{opened: make(chan struct{})} }
+
+func (l *lateHandler) open(h http.Handler) {
+	l.handler = h
+	close(l.opened)
+}
 
 // ServeHTTP implements http.Handler.
 func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := l.handler.Load()
-	if h == nil {
-		problem := httpserve.NewProblem(http.StatusServiceUnavailable, "LOADING", "the store is being loaded")
-		problem.RetryAfter = 1
-		problem.Write(w)
+	limit := time.NewTimer(loadingWait)
+	defer limit.Stop()
+	select {
+	case <-l.opened:
+		l.handler.ServeHTTP(w, r)
 		return
+	case <-limit.C:
+	case <-r.Context().Done():
+	case <-httpserve.Ending(r.Context()):
 	}
-	(*h).ServeHTTP(w, r)
+	problem := httpserve.NewProblem(http.StatusServiceUnavailable, "LOADING", "the store is being loaded")
+	problem.RetryAfter = 1
+	problem.Write(w)
 }

@@ -329,7 +329,9 @@ func (p *program) shutdown(s *server.Server, listeners httpListeners, q *queue.Q
 		}
 		<-pushEnded
 		p.runners.stop()
-		old.stop()
+		if err := old.stop(ctx); err != nil {
+			p.log.Warn("the server of --upstream has not answered by the end of the grace period", "grace", p.grace)
+		}
 		if err := q.Close(ctx); err != nil {
 			p.log.Warn("the store is still busy at the end", "err", err)
 		}

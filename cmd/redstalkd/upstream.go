@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -65,8 +66,9 @@ func (f *migrator) start(q *queue.Queue) {
 	}
 }
 
-func (f *migrator) stop() {
-	if f != nil {
-		f.Stop()
+func (f *migrator) stop(ctx context.Context) error {
+	if f == nil {
+		return nil
 	}
+	return f.Stop(ctx)
 }

@@ -99,6 +99,7 @@ func (svc *service) batch(w http.ResponseWriter, r *http.Request, write func([]b
 	})
 	if err == nil && status == http.StatusNoContent {
 		err = svc.checkFinishes(r.Context(), all)
+		svc.noteJobs(r.Context(), "delete", withoutLease(all)...)
 	}
 	if err == nil {
 		err = svc.execute(r.Context(), all)
@@ -149,6 +150,16 @@ func parseBatch(text []byte, parse func([]byte) (storage.Op, error)) (all []batc
 		all[i].op, all[i].err = parse(element)
 	}
 	return all, nil
+}
+
+// withoutLease returns the jobs of a batch that are deleted although the client has not reserved them.
+func withoutLease(all []batchItem) (ids []uint64) {
+	for i := range all {
+		if all[i].err == nil && all[i].op.Holder != tube.LeaseHolder {
+			ids = append(ids, all[i].op.ID)
+		}
+	}
+	return ids
 }
 
 // checkFinishes sets the error of each job of a batch that the user may not finish.

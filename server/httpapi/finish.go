@@ -65,6 +65,9 @@ func (svc *service) moveLeased(w http.ResponseWriter, r *http.Request, move tube
 	if err == nil {
 		err = svc.keepPriority(r, &op)
 	}
+	if err == nil && move == tube.Delete && op.Holder != tube.LeaseHolder {
+		svc.noteJobs(r.Context(), "delete", op.ID)
+	}
 	if err == nil {
 		err = svc.doMove(r.Context(), op)
 	}

@@ -81,11 +81,8 @@ func (svc *service) guard(row *row, h http.HandlerFunc) http.HandlerFunc {
 		if r = svc.authenticate(w, r); r == nil {
 			return
 		}
-		if svc.audit != nil && row.administers() {
-			audited := &auditedWriter{ResponseWriter: w}
-			defer svc.logAct(audited, r, row)
-			w = audited
-		}
+		w, r, logged := svc.beginAct(w, r, row)
+		defer logged()
 		if p := row.check(r); p != nil {
 			p.Write(w)
 			return

@@ -133,12 +133,17 @@ func (svc *service) setPriority(ctx context.Context, in *priorityInput) (*noOutp
 
 type actionInput struct {
 	Body struct {
-		Action   string   `json:"action" enum:"delete,kick,replay,bury,reschedule,priority,move"`
-		IDs      []uint64 `json:"ids" minItems:"1" maxItems:"1000" nullable:"false"`
-		In       string   `json:"in,omitempty" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"for reschedule: time until the jobs are ready"`
-		Priority *uint32  `json:"priority,omitempty" doc:"for priority: the new priority"`
-		To       string   `json:"to,omitempty" maxLength:"200" doc:"for move: the other tube; the jobs get new ids and their failures are counted from 0"`
+		Action string   `json:"action" enum:"delete,kick,replay,bury,reschedule,priority,move"`
+		IDs    []uint64 `json:"ids" minItems:"1" maxItems:"1000" nullable:"false"`
+		ActionValues
 	}
+}
+
+// ActionValues are the values of an action.
+type ActionValues struct {
+	In       string  `json:"in,omitempty" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"for reschedule: time until the jobs are ready"`
+	Priority *uint32 `json:"priority,omitempty" doc:"for priority: the new priority"`
+	To       string  `json:"to,omitempty" maxLength:"200" doc:"for move: the other tube; the jobs get new ids and their failures are counted from 0"`
 }
 
 type actionOutput struct{ Body actionInfo }
@@ -154,6 +159,10 @@ func (svc *service) act(ctx context.Context, in *actionInput) (*actionOutput, er
 	do, err := svc.actionOf(ctx, in)
 	if err != nil {
 		return nil, err
+	}
+	svc.noteJobs(ctx, in.Body.Action, in.Body.IDs...)
+	if note := actIn(ctx); note != nil {
+		note.values = in.Body.ActionValues
 	}
 	info := actionInfo{Missed: []uint64{}}
 	for _, id := range in.Body.IDs {

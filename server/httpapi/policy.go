@@ -66,6 +66,16 @@ func policyInfoOf(p *tube.Policy) policyInfo {
 	return info
 }
 
+// audited returns the policy without what may be secret in the URL of a target.
+func (info *policyInfo) audited() policyInfo {
+	shown := *info
+	if info.Push != nil {
+		push := protocol.HideURL(*info.Push)
+		shown.Push = &push
+	}
+	return shown
+}
+
 type setPolicyInput struct {
 	TubePath
 	Body policyInfo
@@ -73,6 +83,9 @@ type setPolicyInput struct {
 
 func (svc *service) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutput, error) {
 	info := &in.Body
+	if note := actIn(ctx); note != nil {
+		note.values = info.audited()
+	}
 	p := new(tube.Policy)
 	var err error
 	if p.Rules, p.OnDuplicate, err = info.rules(); err != nil {

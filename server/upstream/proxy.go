@@ -82,11 +82,16 @@ func (f *Proxy) Start(q *queue.Queue) {
 	}()
 }
 
-// Stop ends that, after the jobs that are being migrated have arrived. The queue must still
-// be open.
-func (f *Proxy) Stop() {
+// Stop ends that, after the jobs that are being migrated have arrived, or when ctx ends: then
+// the old server has not answered. The queue must still be open.
+func (f *Proxy) Stop(ctx context.Context) error {
 	f.stop()
-	<-f.ended
+	select {
+	case <-f.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Wanted records that somebody wants a job of one of these tubes, and none is here.
