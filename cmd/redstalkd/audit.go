@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -93,14 +95,24 @@ func (f *auditFile) Write(lines []byte) (int, error) {
 	if n > 0 {
 		f.cut = lines[n-1] != '\n'
 	}
+	if errors.Is(err, os.ErrClosed) && f.replaced(file) {
+		return f.Write(lines[bytes.LastIndexByte(lines[:n], '\n')+1:]) // whole lines, to the new file
+	}
 	if err != nil {
 		f.failed.Error(f.log, "acts could not be written to the file of --audit", "err", err)
 	}
 	return n, err
 }
 
-// reopen opens the file again, which somebody has renamed. If that fails the old one stays in use. What is being written to the
-// old one, such as a pipe that nobody reads, is given up.
+// replaced reports whether reopen has put another file in the place of this one.
+func (f *auditFile) replaced(file *os.File) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file != file
+}
+
+// reopen opens the file again, which somebody has renamed. If that fails the old one stays in use. The lines that are
+// being written to the old one, such as a pipe that nobody reads, are written to the new one.
 func (f *auditFile) reopen() {
 	file, err := openAppend(f.path)
 	if err != nil {

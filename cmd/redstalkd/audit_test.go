@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -176,4 +178,34 @@ func TestAuditToStdout(t *testing.T) {
 	p.stdout.await(t, `("act":"reload")`)
 	c.ask("flush-tube default\r\n", "FLUSHED 0")
 	p.stdout.await(t, `("act":"flush-tube")`)
+}
+
+// TestAuditReopenLosesNothing: lines that are being written when the file is opened again are all in
+// the old one or in the new one.
+func TestAuditReopenLosesNothing(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &auditFile{path: filepath.Join(t.TempDir(), "acts.log"), log: slog.New(slog.DiscardHandler), file: w}
+	var lines, old bytes.Buffer
+	for i := range 50_000 { // more than a pipe holds
+		fmt.Fprintf(&lines, "{%d}\n", i)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := f.Write(lines.Bytes())
+		written <- err
+	}()
+	io.CopyN(&old, r, 1)
+	f.reopen()
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	io.Copy(&old, r)
+	whole := old.Bytes()[:bytes.LastIndexByte(old.Bytes(), '\n')+1]
+	if both := append(whole, must(os.ReadFile(f.path))(t)...); !bytes.Equal(both, lines.Bytes()) {
+		t.Errorf("%d bytes instead of %d", len(both), lines.Len())
+	}
 }

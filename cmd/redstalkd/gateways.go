@@ -69,13 +69,23 @@ var gatewayTable = map[string]func(p *program, q *queue.Queue) (h http.Handler, 
 	},
 }
 
+// withoutCache keeps answers, which have jobs in them, out of caches.
+func withoutCache(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 {
+			w.Header().Set("Cache-Control", "no-store")
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // gatewayListeners are the listeners of the wanted gateways.
 func (p *program) gatewayListeners() (listeners httpListeners) {
 	for _, g := range p.gateways.wanted {
 		open := gatewayTable[g.name]
 		protected := func(p *program, q *queue.Queue) (http.Handler, func()) {
 			h, closed := open(p, q)
-			return p.gateways.sites.Protect(h), closed
+			return withoutCache(p.gateways.sites.Protect(h)), closed
 		}
 		listeners = append(listeners, &httpListener{name: g.name, addr: g.addr, open: protected, http2: g.name == "zywaited-grpc"})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -115,6 +116,7 @@ func listenFile(ctx context.Context, path string) (net.Listener, error) {
 	if len(path) > maxUnixPath {
 		return nil, fmt.Errorf("the path of a unix socket has at most %d bytes, this one %d: %s", maxUnixPath, len(path), path)
 	}
+	defer lockDirectory(path)()
 	if err := removeStale(ctx, path); err != nil {
 		return nil, err
 	}
@@ -143,6 +145,18 @@ func fileName(path string) string {
 		return "./" + path
 	}
 	return path
+}
+
+// lockDirectory keeps other servers from looking at the socket files of a directory until unlock is
+// called: one that is bound and does not listen yet looks like that of a dead server. If the
+// directory cannot be locked, there is no lock.
+func lockDirectory(path string) (unlock func()) {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return func() {}
+	}
+	syscall.Flock(int(dir.Fd()), syscall.LOCK_EX)
+	return func() { dir.Close() }
 }
 
 // removeStale removes the socket file of a dead server at path. It fails if a server

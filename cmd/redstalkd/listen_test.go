@@ -232,3 +232,33 @@ func TestDescriptorLimit(t *testing.T) {
 		t.Errorf("%s", limits)
 	}
 }
+
+// TestUnixSocketAtOnce: of several servers that start at the same time, one gets the socket of a
+// dead one.
+func TestUnixSocketAtOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	for range 100 {
+		stale := must(net.ListenUnix("unix", &net.UnixAddr{Name: path}))(t)
+		stale.SetUnlinkOnClose(false)
+		stale.Close()
+		taken := make(chan net.Listener, 4)
+		for range cap(taken) {
+			go func() {
+				l, _ := listenFile(t.Context(), path)
+				taken <- l
+			}()
+		}
+		n := 0
+		for range cap(taken) {
+			if l := <-taken; l != nil {
+				n++
+				defer l.Close()
+			}
+		}
+		if n != 1 {
+			t.Fatalf("%d servers have the socket", n)
+		}
+		os.Remove(path)
+	}
+}

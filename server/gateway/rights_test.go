@@ -68,7 +68,7 @@ func guardedOn(t *testing.T, store storage.Store, users ...string) *guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httpserve.New(g.users.Protect(zywaited.NewGRPC(s), access.Nothing), httpserve.Config{Log: log})
+	server := httpserve.New(g.users.Protect(zywaited.NewGRPC(s), access.Nothing), httpserve.Config{HTTP2: true, Log: log})
 	go server.Serve(l)
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

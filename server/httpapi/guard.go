@@ -74,10 +74,13 @@ func checkPath(r *http.Request) *problem {
 	return nil
 }
 
+var noStore = []string{"no-store"}
+
 // guard returns a handler that checks the user, the request and the rights, and then calls h.
 func (svc *service) guard(row *row, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		httpserve.Name(w, row.doc.OperationID)
+		w.Header()["Cache-Control"] = noStore // jobs are nobody else's business
 		if r = svc.authenticate(w, r); r == nil {
 			return
 		}

@@ -121,6 +121,9 @@ func TestOperations(t *testing.T) {
 		}
 		counts[fmt.Sprint(operationOf(a.api.huma, &row{Operation: Operation{Method: step.method, Path: step.path}}).OperationID, " ", step.status)]++
 		got := a.want(step.status, step.method, strings.ReplaceAll(step.at, "{lease}", lease), step.body)
+		if got.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s %s: %v", step.method, step.at, got.header)
+		}
 		if step.path == "/v1/reserve" && got.status == 200 {
 			lease = decode[[]leasedJob](t, got)[0].Lease
 		}

@@ -39,9 +39,6 @@ type Config struct {
 // tracesPath is where a collector takes spans, see https://opentelemetry.io/docs/specs/otlp/#otlphttp-request.
 const tracesPath = "/v1/traces"
 
-// maxQueued limits the spans that wait to be sent.
-const maxQueued = 16384
-
 // CheckURL returns an error if a URL is not one of a collector.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
@@ -63,6 +60,7 @@ type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	log      *slog.Logger
+	queued   *queued // nil: spans are exported at once
 	runs     runs
 	full     telemetry.Throttle
 	ended    chan struct{} // closed when the goroutine of Watch has ended; nil before
@@ -87,10 +85,13 @@ func New(c Config) (*Tracer, error) {
 	}
 	failed := new(telemetry.Throttle)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		failed.Error(c.Log, "spans could not be sent", "err", err)
+		failed.Error(c.Log, "spans could not be sent", "err", cut(err.Error()))
 	}))
-	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithBatcher(exporter, sdktrace.WithMaxQueueSize(maxQueued)))
-	return newTracer(provider, c.Log), nil
+	waiting := &queued{SpanExporter: exporter, log: c.Log}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithBatcher(waiting, sdktrace.WithMaxQueueSize(maxQueued)))
+	t := newTracer(provider, c.Log)
+	t.queued = waiting
+	return t, nil
 }
 
 func newTracer(p *sdktrace.TracerProvider, log *slog.Logger) *Tracer {
@@ -120,6 +121,9 @@ type span struct {
 
 // export exports a span as a child of the one in the notes of a job.
 func (t *Tracer) export(n *tube.Notes, s span) {
+	if !t.queued.admit() {
+		return
+	}
 	attributes := append(s.more,
 		attribute.String("messaging.system", "redstalk"),
 		attribute.String("messaging.operation.name", s.operation),

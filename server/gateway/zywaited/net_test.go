@@ -57,7 +57,7 @@ func startWith(t *testing.T, cas *x509.CertPool, timeout time.Duration) pb.Delay
 		t.Fatal(err)
 	}
 	l := listen(t)
-	server := httpserve.New(zywaited.NewGRPC(s), httpserve.Config{Log: log})
+	server := httpserve.New(zywaited.NewGRPC(s), httpserve.Config{HTTP2: true, Log: log})
 	go server.Serve(l)
 	client, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
