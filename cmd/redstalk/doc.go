@@ -9,11 +9,12 @@
 //   - main.go: the entry. commands.go: the table of commands.
 //   - task.go: how every command starts: it checks the number of arguments and makes the
 //     connection. exit.go: how errors become exit codes. connect.go: the flags of every
-//     command: address, TLS and authentication. silence.go: says that a reply is late.
-//   - argorder.go: flags can follow arguments.
+//     command: address, TLS and authentication. silence.go: says that a reply is late. httpport.go: recognizes
+//     an HTTP port as address.
+//   - argorder.go: flags can follow arguments. examples.go: the examples in the help.
 //   - values.go: values of flags and words on the wire. output.go: tables, JSON, and
-//     escaping for terminals. job.go: a job in JSON, and from stats-job.
-//   - put.go, reserve.go and worker.go (reserve --exec), jobs.go, peek.go, list.go, parked.go, replay.go,
+//     escaping for terminals. progress.go: how far a long command is. job.go: a job in JSON, and from stats-job.
+//   - put.go, reserve.go and worker.go (reserve --exec; reaper_linux.go reaps orphans), jobs.go, peek.go, list.go, parked.go, replay.go,
 //     tubes.go, policy.go, groups.go, schedules.go and schedulesfile.go (schedules apply), batches.go,
 //     status.go, stats.go, clients.go, top.go and toplive.go, export.go, import.go, movefrom.go: the commands.
 //   - reference.go and complete.go: the reference, the man page and shell completion,

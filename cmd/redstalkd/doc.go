@@ -18,7 +18,7 @@
 //     metrics.go, upstream.go: what is served beside the beanstalk port.
 //   - runners.go: schedules and batches, which run without a client. tracing.go: --otlp. audit.go:
 //     --audit. watchedfile.go: files that are read again when they have changed.
-//   - engine.go: stores. autoimport.go: the import of a
+//   - memlimit.go: how much memory Go may use. engine.go: stores. autoimport.go: the import of a
 //     beanstalkd binlog at the first start.
 //   - import.go, export.go, backup.go, fsck.go, healthcheck.go, secret.go: the subcommands.
 //   - log.go, linesink.go, progress.go, exit.go: output.

@@ -5,7 +5,7 @@
 //
 //   - access.go: Access has the users of the current file, and what stays when a new file is
 //     read. readfile.go and file.go read and parse the file.
-//   - rights.go: a User and its rights on tubes.
+//   - rights.go: a User and its rights on tubes. batches.go: whose batches a user has.
 //   - needs.go: the one table of what each operation of each listener needs.
 //   - verify.go: Authenticate verifies a secret. It compares the secret with hashes (hash.go),
 //     which is slow on purpose, so a verified login is cached under a keyed hash until the

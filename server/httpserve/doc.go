@@ -6,7 +6,8 @@
 //
 //   - server.go: Server serves HTTP/1.0 and HTTP/1.1, within limits of size and time, and
 //     shuts down in good order.
-//   - streams.go: HTTP/2, where it is wanted, and what its clients may hold together.
+//   - streams.go: HTTP/2, where it is wanted, and what its clients may hold together. frames.go:
+//     the form of what they send.
 //   - conn.go: a connection whose client must read its answers in time.
 //   - answer.go: the response writer of handlers. It records how the request was answered,
 //     for metrics (requests.go), and how much of a large answer the client has not read

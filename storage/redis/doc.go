@@ -37,7 +37,8 @@
 //   - wakeups: how an instance learns that a tube has a job for a client that waits here.
 //   - peers: questions of instances to each other.
 //   - topology: servers and instances.
-//   - startcheck: what is checked before anything is used. servercheck: what a server allows. upgrade:
+//   - startcheck: what is checked before anything is used. servercheck: what a server allows. evictions:
+//     keys that Redis has evicted. upgrade:
 //     from the layout of an older version.
 //
 // Not here: rules (package tube) and waiting (package server/queue). Only the scripts know the
