@@ -18,6 +18,8 @@ func HideURL(text string) string {
 var urlInTags = regexp.MustCompile(`https?://[^\s"]*`)
 
 // HideURLs returns the tags of a line with their URLs as HideURL returns them.
-func HideURLs(tags []byte) string { return string(urlInTags.ReplaceAllFunc(bytes.TrimSpace(tags), hide)) }
+func HideURLs(tags []byte) string {
+	return string(urlInTags.ReplaceAllFunc(bytes.TrimSpace(tags), hide))
+}
 
 func hide(text []byte) []byte { return []byte(HideURL(string(text))) }
