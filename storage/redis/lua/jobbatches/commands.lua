@@ -180,7 +180,8 @@ local function names_due(limit)
   local now, latest = format('%.0f', NOW), math.ceil((limit - 1) / 4)
   local names = call('ZRANGEBYSCORE', DUES, '-inf', now, 'LIMIT', '0', format('%d', limit))
   if #names < limit then return names end
-  for k, name in ipairs(call('ZREVRANGEBYSCORE', DUES, now, '-inf', 'LIMIT', '0', format('%d', latest))) do names[limit - latest + k] = name end
+  local due = call('ZCOUNT', DUES, '-inf', now)
+  for k, name in ipairs(call('ZRANGE', DUES, format('%d', due - latest), format('%d', due - 1))) do names[limit - latest + k] = name end
   return names
 end
 
