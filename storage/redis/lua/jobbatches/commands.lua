@@ -181,7 +181,7 @@ local function names_due(limit)
   local names = call('ZRANGEBYSCORE', DUES, '-inf', now, 'LIMIT', '0', format('%d', limit))
   if #names < limit then return names end
   local due = call('ZCOUNT', DUES, '-inf', now)
-  for k, name in ipairs(call('ZRANGE', DUES, format('%d', due - latest), format('%d', due - 1))) do names[limit - latest + k] = name end
+  for k, name in ipairs(call('ZRANGE', DUES, format('%d', due - latest), format('%d', due - 1))) do names[limit + 1 - k] = name end
   return names
 end
 
