@@ -202,7 +202,7 @@ func tubeCandidates(t *task, before []string) (found []candidate) {
 		return nil
 	}
 	defer conn.Close()
-	names, err := (&task{Context: t.Context, conn: conn}).names("listing tubes", "list-tubes")
+	names, err := (&task{Context: t.Context, dialer: l, conn: conn}).names("listing tubes", "list-tubes")
 	if err != nil {
 		return nil
 	}
