@@ -117,11 +117,11 @@ func tryCurl(t *testing.T, url, cert, key string) {
 		args []string
 	}{
 		{`{"id":1,"state":"ready"`, []string{at + "/v1/tubes/jobs/jobs", "-u", "app:sesame", "--json", `{"body":"x"}`}},
-		{" 2 403", []string{at + "/v1/tubes/certified/jobs", "-u", "app:sesame", "--json", `{"body":"x"}`}},
-		{" 2 401", []string{at + "/v1/tubes/jobs", "-u", "app:no"}},
+		{" 1.1 403", []string{at + "/v1/tubes/certified/jobs", "-u", "app:sesame", "--json", `{"body":"x"}`}},
+		{" 1.1 401", []string{at + "/v1/tubes/jobs", "-u", "app:no"}},
 		{" 1.1 401", []string{at + "/v1/tubes/jobs", "--http1.1"}},
-		{" 2 201", []string{at + "/v1/tubes/certified/jobs", "--cert", cert, "--key", key, "--json", `{"body":"x"}`}},
-		{" 2 403", []string{at + "/v1/tubes/jobs", "--cert", cert, "--key", key}},
+		{" 1.1 201", []string{at + "/v1/tubes/certified/jobs", "--cert", cert, "--key", key, "--json", `{"body":"x"}`}},
+		{" 1.1 403", []string{at + "/v1/tubes/jobs", "--cert", cert, "--key", key}},
 	} {
 		if got := curl(c.args...); !strings.Contains(got, c.want) {
 			t.Errorf("%v: %s, want %s", c.args, got, c.want)

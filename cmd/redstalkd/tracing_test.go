@@ -94,5 +94,5 @@ func TestNoCollector(t *testing.T) {
 	client.ask("put 0 0 60 4 trace:00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\nbody\r\n", "INSERTED 1")
 	client.ask("reserve\r\n", "RESERVED 1 4", "body")
 	p.end(t)
-	p.stderr.await(t, `msg="(spans could not be sent|the last spans could not be sent)"`)
+	p.stderr.await(t, `msg="(spans could not be sent, and were dropped|the last spans could not be sent)"`)
 }
