@@ -32,7 +32,6 @@ type setBackTest struct {
 	*harness
 	store *reporter
 	log   *bytes.Buffer
-	run   func()
 }
 
 func withSetBack(t *testing.T, last time.Duration, paused bool, test func(*setBackTest)) {

@@ -206,10 +206,11 @@ func testAfterExpires(b *harness) {
 	own, policy := b.putNew("t", first), b.putNew("after", tube.Tags{After: "x"})
 	delayed := b.putNew("after", tube.Tags{After: "x", HasDelay: true, Delay: 30 * time.Second})
 	at := tube.Instant(b.began.Add(20 * time.Second).Truncate(time.Millisecond).UnixNano())
-	moved, copied := b.putNew("u", first), b.putNew("t", tube.Tags{After: "x", ExpiresAt: at})
+	b.putNew("u", first)
+	copied := b.putNew("t", tube.Tags{After: "x", ExpiresAt: at})
 	kicked, reserved, parked := b.putNew("t", first), b.putNew("t", first), b.putNew("t", first)
 	b.moveJobs("u", tube.Delayed, "v", 1)
-	moved = b.head("v", tube.Delayed)
+	moved := b.head("v", tube.Delayed)
 	all := map[string]uint64{"its own": own, "the policy": policy, "delayed": delayed, "moved": moved, "copied": copied, "kicked": kicked, "parked": parked}
 	b.advance(time.Hour)
 	for what, id := range all {
