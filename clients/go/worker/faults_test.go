@@ -64,7 +64,6 @@ func TestFaultsOfHandlers(t *testing.T) {
 		"long snooze":  func() error { return worker.Snooze(math.MaxInt64) },
 		"panic nil":    func() error { panic((*coded)(nil)) },
 		"panic exits":  func() error { panic(exiting{}) },
-		"nil map":      func() error { var m map[string]int; m["a"] = 1; return nil },
 		"hostile text": func() error { return errors.New(strings.Repeat("\x00\xff\r\n\"\\\u2028", 300)) },
 	}
 	c := client.New(testserver.Memory(t).Addr())
