@@ -106,6 +106,22 @@ func (e *Engine) replay(now tube.Instant, op *storage.Op, p *progress) (done boo
 		op.Answer.NotFound = j == nil || j.State() != tube.Buried || e.machine.Move(now, tube.KickJob, 0, op.ID, tube.Terms{}) == nil
 		return true
 	}
+	return e.moveAlone(op, p, j, func() { e.machine.SendBack(now, j) })
+}
+
+// moveJob carries out a MoveJob. It returns false as replay does.
+func (e *Engine) moveJob(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+	p.begun = true
+	j := e.machine.Find(op.ID)
+	if op.Answer.NotFound = j == nil || e.machine.TubeOf(j) == op.Args.To; op.Answer.NotFound {
+		return true
+	}
+	return e.moveAlone(op, p, j, func() { e.machine.MoveTo(now, j, op.Args.To) })
+}
+
+// moveAlone moves a job to another tube, unless it is reserved. It returns false if it has to wait for room, or for the
+// body of the job.
+func (e *Engine) moveAlone(op *storage.Op, p *progress, j *tube.Job, move func()) (done bool) {
 	if op.Answer.NotFound = j.State() == tube.Reserved; op.Answer.NotFound {
 		return true
 	}
@@ -124,7 +140,7 @@ func (e *Engine) replay(now tube.Instant, op *storage.Op, p *progress) (done boo
 	case !e.hasRoomFor(j):
 		op.Answer.Err = storage.ErrNoSpace
 	default:
-		e.machine.SendBack(now, j)
+		move()
 	}
 	return true
 }
