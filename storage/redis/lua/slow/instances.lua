@@ -173,6 +173,7 @@ OPS['beat'] = function(i)
   if home then open_tube(DEFAULT_TUBE) end
   if registering then register() end
   notice_step()
+  if call('HEXISTS', COUNTS, 'batches-back') == 1 then OPS.job_batches().look_again() end
   call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), INSTANCE)
   local names, rests = {}, {}
   if math.abs(NOW - sent) < HELD_UP then names, rests = declare_silent_dead(i + 4, n, limit) end
