@@ -132,6 +132,9 @@ const (
 	// back to where it was exhausted. A key that is taken in the new tube is lost, and is free
 	// in the old tube at once. They keep all else. Never NotFound.
 	MoveJobs
+	// MoveJob moves a job to another tube, as MoveJobs does: ID, Args.To → nothing. NotFound if it is reserved,
+	// or in that tube. An engine may do the second half of the way later, but nobody else gets the job meanwhile.
+	MoveJob
 	// Replay gives a job another chance that has failed for good: ID → nothing. A job that came
 	// to its tube as a dead letter goes back to the tube where it was exhausted, as by MoveJobs,
 	// but ready, and with failures and deliveries from zero. Any other job is kicked, if it is
@@ -248,6 +251,7 @@ var kinds = [numKinds]KindSpec{
 	ListJobs:       {Name: "list-jobs", Subject: OfTube},
 	Flush:          {Name: "flush", Subject: OfTube},
 	MoveJobs:       {Name: "move-jobs"},
+	MoveJob:        {Name: "move-job", Subject: OfJob},
 	Replay:         {Name: "replay", Subject: OfJob},
 	BeginImport:    {Name: "begin-import", Subject: OfImport},
 	ImportJobs:     {Name: "import-jobs", Subject: OfImport},

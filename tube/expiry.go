@@ -107,6 +107,12 @@ func (m *Machine) expireNoMore(j *Job) {
 	}
 }
 
+// reorderExpiries is called when times in the expiries have changed.
+func (m *Machine) reorderExpiries() {
+	heap.Init(&m.expiries.heap)
+	m.rearmExpiries()
+}
+
 func (m *Machine) rearmExpiries() {
 	at := Never
 	if m.expiries.heap.Len() > 0 {

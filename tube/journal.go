@@ -221,7 +221,7 @@ func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
 	return more
 }
 
-// RestorePause brings back the pause of a tube. It returns false if the pause is over, or if
+// RestorePause brings back the pause of a tube. If the wall clock was set back, it begins anew. It returns false if the pause is over, or if
 // there is no such tube: a tube without a job does not survive a restart, because no
 // connection uses or watches it.
 func (m *Machine) RestorePause(now Instant, name string, seconds uint32, until Instant) bool {
@@ -229,7 +229,7 @@ func (m *Machine) RestorePause(now Instant, name string, seconds uint32, until I
 	if t == nil || until <= now {
 		return false
 	}
-	t.pauseSeconds, t.pauseUntil = seconds, until
+	t.pauseSeconds, t.pauseUntil = seconds, min(until, now.After(seconds))
 	m.updateTakeable(t)
 	m.rearm(t)
 	return true

@@ -22,6 +22,9 @@ func (m *Machine) CountIn(tube string, s State) int {
 	return 0
 }
 
+// TubeOf returns the name of the tube of j.
+func (m *Machine) TubeOf(j *Job) string { return m.tubeOf(j).name }
+
 // MoveTo creates a copy of j in another tube, and removes j. j must not be reserved, and its
 // body must be in memory. The new job has the same state, due time and all else, with three
 // exceptions. Its counters begin at zero, see Metadata.Move. If it is

@@ -258,10 +258,13 @@ func (m *Machine) journalThrottle(th *throttle) {
 }
 
 // RestoreGroup brings back a group's record. It must be called before the jobs are restored. What is
-// over ends with the next Tick.
-func (m *Machine) RestoreGroup(tube, group string, r GroupRecord) {
+// over ends with the next Tick; nothing lasts longer from now on than it was set to.
+func (m *Machine) RestoreGroup(now Instant, tube, group string, r GroupRecord) {
 	th := m.openThrottle(tube, group)
 	th.config, th.forgetAt, th.journaled = r.Config, r.ForgetAt, r.ForgetAt
-	th.pauseSeconds, th.pauseUntil = r.PauseSeconds, r.PauseUntil
+	if r.Config != nil && r.ForgetAt != 0 {
+		th.forgetAt = min(r.ForgetAt, now.Plus(r.Config.TTL))
+	}
+	th.pauseSeconds, th.pauseUntil = r.PauseSeconds, min(r.PauseUntil, now.After(r.PauseSeconds))
 	m.rearmThrottle(th)
 }

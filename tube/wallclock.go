@@ -1,7 +1,5 @@
 package tube
 
-import "slices"
-
 // The instants that a Machine is given come from a clock that never jumps, so that no TTR, delay or rate
 // depends on whether somebody sets the wall clock, or on how long the computer sleeps. Three kinds of times
 // are wall times, and follow it: those of schedules, those of puts with Tags.At, and those of delayed jobs and
@@ -47,36 +45,53 @@ func (t Instant) shifted(by Instant) Instant {
 }
 
 // followWallClock is called when the wall clock has jumped by that much. It moves jobs of q, whose ranks are
-// times, that are due at a wall time. It returns whether there are any.
+// times, that are due at a wall time. It returns whether there are any. Their order stays, and so does that of all others: as
+// few as possible leave the queue meanwhile.
 func (m *Machine) followWallClock(q *queue, by Instant) bool {
-	found := false
-	q.each(&m.slab, func(j *Job) {
-		if j.place&byWallTime != 0 {
-			j.rank, found = int64(Instant(j.rank).shifted(-by)), true
-			m.expireLaterBy(j, -by)
-		}
-	})
-	if !found {
+	moving := 0
+	q.each(&m.slab, func(j *Job) { moving += int(j.place & byWallTime / byWallTime) })
+	if moving == 0 {
 		return false
 	}
-	jobs := make([]*Job, 0, q.len())
-	q.each(&m.slab, func(j *Job) { jobs = append(jobs, j) })
-	slices.SortFunc(jobs, compareJobs)
-	*q = queue{}
-	for _, j := range jobs {
+	few := uint8(byWallTime)
+	if moving > q.len()/2 {
+		few = 0
+	}
+	out := make([]*Job, 0, min(moving, q.len()-moving))
+	q.each(&m.slab, func(j *Job) {
+		if j.place&byWallTime == few {
+			out = append(out, j)
+		}
+	})
+	for _, j := range out {
+		q.remove(&m.slab, j)
+	}
+	shift := func(j *Job) {
+		j.rank = int64(Instant(j.rank).shifted(-by))
+		m.expireLaterBy(j, -by)
+	}
+	if few == 0 {
+		q.each(&m.slab, shift)
+	}
+	for _, j := range out {
+		if few != 0 {
+			shift(j)
+		}
 		q.add(&m.slab, j)
 	}
+	m.reorderExpiries()
 	return true
 }
 
-// expireLaterBy makes j expire that much later, if it does: its time counts from when it is due.
+// expireLaterBy makes j expire that much later, if it does: its time counts from when it is due. Then reorderExpiries must be
+// called.
 func (m *Machine) expireLaterBy(j *Job, by Instant) {
-	at := m.metadataOf(j).Expires
-	if at == 0 {
+	f := m.metadataOf(j)
+	if f.Expires == 0 {
 		return
 	}
-	at = at.shifted(by)
-	m.changeMetadata(j).Expires = at
-	m.expireNoMore(j)
-	m.expireLater(j, at)
+	f.Expires = f.Expires.shifted(by)
+	if place, found := m.expiries.heap.place[j.ID]; found {
+		m.expiries.heap.entries.at(int(place)).at = f.Expires
+	}
 }

@@ -61,7 +61,7 @@ func TestFeatures(t *testing.T) {
 			a.want(200, "POST", "/v1/jobs/actions", fmt.Sprintf(`{"action":"move","ids":[%d],"to":%q}`, dead.ID, to))
 			job := a.reserve("tube=" + to)[0]
 			info := decode[JobInfo](t, a.want(200, "GET", fmt.Sprintf("/v1/jobs/%d", job.ID), ""))
-			if home := to == "source"; info.FromTube != "" || info.AfterReplay != nil || (info.Max == 1) != home || (info.Dead == "morgue") != home {
+			if home := to == "source"; info.FromTube != "source" || (info.AfterReplay == nil) != home || (info.Max == 1) != home || (info.Dead == "morgue") != home {
 				t.Errorf("moved to %s: %+v", to, info)
 			}
 			a.want(204, "POST", fmt.Sprintf("/v1/jobs/%d/release?lease=%s", job.ID, job.Lease), "") // at home it is exhausted again

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"redstalk/server/jobbatch"
 	"redstalk/tube"
 )
 
@@ -49,6 +50,21 @@ func TestMoveJobsByID(t *testing.T) {
 	}
 	if got := a.call("GET", "/v1/tubes/from", ""); got.status == 200 && decode[tubeInfo](t, got).Ready != 0 {
 		t.Errorf("there are jobs left: %s", got.body)
+	}
+}
+
+// TestMoveKeepsBatches: a moved after-job still waits, and a moved member is not done.
+func TestMoveKeepsBatches(t *testing.T) {
+	t.Parallel()
+	a := start(t, Config{})
+	go jobbatch.New(a.queue, nil).Run(t.Context())
+	a.want(201, "POST", "/v1/batches", `{"name":"b","members":[{"tube":"from","body":"member"}],"after":[{"tube":"from","body":"after","expire":"1h","meta":{"a":"b"}}]}`)
+	if got := a.act(`{"action":"move","ids":[1,2],"to":"to"}`); got.Done != 2 {
+		t.Fatalf("moving: %+v", got)
+	}
+	got := decode[batchWithAfter](t, a.want(200, "GET", "/v1/batches/b", ""))
+	if got.Pending != 1 || got.Done != 0 || len(got.After) != 1 || got.After[0].Tube != "to" || got.After[0].Held != "batch" || got.After[0].Meta["a"] != "b" {
+		t.Errorf("%+v", got)
 	}
 }
 

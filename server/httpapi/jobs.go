@@ -1,16 +1,15 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"redstalk/protocol"
 	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/storage"
-	"redstalk/tube"
 )
 
 // jobChanges are the operations of administrators on single jobs.
@@ -143,7 +142,7 @@ type actionInput struct {
 type ActionValues struct {
 	In       string  `json:"in,omitempty" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"for reschedule: time until the jobs are ready"`
 	Priority *uint32 `json:"priority,omitempty" doc:"for priority: the new priority"`
-	To       string  `json:"to,omitempty" maxLength:"200" doc:"for move: the other tube; the jobs get new ids and their failures are counted from 0"`
+	To       string  `json:"to,omitempty" maxLength:"200" doc:"for move: the other tube; the jobs get new ids"`
 }
 
 type actionOutput struct{ Body actionInfo }
@@ -254,91 +253,20 @@ func (svc *service) buryJob(ctx context.Context, id uint64) error {
 	return svc.queue.Bury(ctx, holder, id, s.Pri)
 }
 
-// hideFor is the delay of a job that is to be buried in its new tube, so that no worker gets it
-// before it is buried.
-const hideFor = time.Minute
-
-// moveJob moves a job that is not reserved, whatever limits say, to another tube, where it has the same state and a
-// new id. It reserves the job, puts the copy, and then deletes the job: if it fails in between,
-// there are two jobs, never none. A job that cannot be moved stays as it was.
+// moveJob moves a job that is not reserved, whatever limits say, to another tube. If its key is taken there, it stays
+// where it is.
 func (svc *service) moveJob(ctx context.Context, id uint64, to string) error {
 	s, err := svc.queue.JobStats(ctx, id)
 	if err != nil {
 		return err
 	}
-	if s.Tube == to || s.State == tube.Reserved || checkRedirect(ctx, s.Tube, to) != nil {
+	if checkRedirect(ctx, s.Tube, to) != nil {
 		return queue.ErrNotFound
 	}
-	ctx = context.WithoutCancel(ctx) // a move that has begun is completed
-	holder := svc.queue.NewHolder()
-	defer svc.queue.ReleaseAll(ctx, holder)
-	job, err := svc.queue.Seize(ctx, holder, id)
-	if err != nil {
-		return err
-	}
-	newID, err := svc.putCopy(ctx, s, job.Body, to)
-	if err != nil {
-		return errors.Join(err, svc.restore(ctx, holder, s))
-	}
-	if err := svc.queue.Delete(ctx, holder, id); err != nil {
-		return err
-	}
-	if s.State != tube.Buried {
-		return nil
-	}
-	if err := svc.buryJob(ctx, newID); !errors.Is(err, queue.ErrNotFound) {
-		return err
-	}
-	return nil // not found: somebody has already deleted or reserved the copy
-}
-
-// putCopy puts a copy of a job into another tube. If the key is taken there, it returns
-// queue.ErrNotFound.
-func (svc *service) putCopy(ctx context.Context, s *tube.JobStats, body []byte, to string) (id uint64, err error) {
-	op := storage.Op{Kind: storage.Put, Tube: to, Pri: s.Pri, TTR: s.TTR, Body: body}
-	tags := new(tube.Tags)
-	if s.Metadata != nil {
-		if home := s.Home(); home == "" || home == to { // else they do not apply
-			tags.Rules = s.Metadata.Rules
-		}
-		tags.Group, tags.Occurrence = s.Metadata.Group, s.Metadata.Occurrence
-		if tags.Key = s.Metadata.Key; tags.Key != "" {
-			tags.OnDuplicate = tube.Fail
+	if s.Metadata != nil && s.Metadata.Key != "" {
+		if _, err := svc.queue.PeekKey(ctx, to, s.Metadata.Key); !errors.Is(err, queue.ErrNotFound) {
+			return cmp.Or(err, queue.ErrNotFound)
 		}
 	}
-	switch s.State {
-	case tube.Delayed:
-		tags.Delay, tags.HasDelay = max(s.TimeLeft, 0).Truncate(time.Millisecond), true
-	case tube.Buried:
-		tags.Delay, tags.HasDelay = hideFor, true
-	}
-	if s.Metadata != nil && s.Metadata.Expires != 0 { // counted from when the copy is due
-		tags.Expire = tube.LifetimeOf(max((s.ExpiresIn() - tags.Delay).Truncate(time.Millisecond), time.Millisecond))
-	}
-	if s.Metadata != nil || tags.HasDelay {
-		op.Args = &storage.Args{Tags: tags}
-	}
-	answers, err := svc.queue.Do(ctx, op)
-	if err == nil {
-		err = putFailure(&answers[0])
-	}
-	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusConflict {
-		err = queue.ErrNotFound
-	}
-	if err != nil {
-		return 0, err
-	}
-	return answers[0].ID, nil
-}
-
-// restore returns a reserved job to the state that it had.
-func (svc *service) restore(ctx context.Context, holder tube.Holder, s *tube.JobStats) error {
-	if s.State == tube.Buried {
-		return svc.queue.Bury(ctx, holder, s.ID, s.Pri)
-	}
-	seconds := (max(s.TimeLeft, 0) + time.Second - 1) / time.Second
-	if s.State != tube.Delayed {
-		seconds = 0
-	}
-	return svc.queue.Release(ctx, holder, s.ID, tube.Terms{Pri: s.Pri, Delay: uint32(seconds)})
+	return svc.queue.MoveJob(ctx, id, to)
 }

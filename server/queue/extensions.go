@@ -116,6 +116,12 @@ func (q *Queue) Flush(ctx context.Context, name string, s tube.State) (int, erro
 	return a.Count, err
 }
 
+// MoveJob moves a job to another tube, as MoveJobs does. It returns ErrNotFound if the job is reserved, or in that tube.
+func (q *Queue) MoveJob(ctx context.Context, id uint64, to string) error {
+	_, err := q.doOne(ctx, storage.Op{Kind: storage.MoveJob, ID: id, Args: &storage.Args{To: to}})
+	return err
+}
+
 // MoveJobs moves the first jobs of a tube in a state, up to count of them, to another tube.
 // It returns how many jobs it has moved.
 func (q *Queue) MoveJobs(ctx context.Context, from string, s tube.State, to string, count uint32) (int, error) {

@@ -48,8 +48,8 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		return e.flush(now, op, p)
 	case storage.MoveJobs:
 		return e.moveJobs(now, op, p)
-	case storage.Replay:
-		return e.replay(now, op, p)
+	case storage.MoveJob, storage.Replay:
+		return e.moveOne(now, op, p)
 	case storage.ImportJobs:
 		return e.importJobs(now, op, p)
 	case storage.BeginImport:

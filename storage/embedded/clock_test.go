@@ -165,3 +165,45 @@ func TestWallClockRestart(t *testing.T) {
 	c.left(second, time.Hour)
 	c.Close()
 }
+
+// TestRestartWithEarlierClock: if the wall clock was set back while the engine was stopped, no pause or taken key lasts longer than it was to.
+func TestRestartWithEarlierClock(t *testing.T) {
+	d := newDisk()
+	open := func(clock func() time.Time) *Engine {
+		o := d.options(t)
+		o.clock = clock
+		return mustOpen(t, o)
+	}
+	c := newClocked(t, open)
+	key := tube.Tags{Key: "k", Rules: tube.Rules{KeyTTL: time.Minute, HasKeyTTL: true}}
+	c.put("paused", tube.Tags{})
+	c.put("grouped", tube.Tags{Group: "g"})
+	do(t, c, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: c.put("keyed", key)},
+		storage.Op{Kind: storage.Pause, Tube: "paused", Delay: 60},
+		storage.Op{Kind: storage.PauseGroup, Tube: "grouped", Delay: 60, Args: &storage.Args{Group: "g"}})
+	c.Close()
+
+	c.setClock.ahead.Store(-int64(7 * 24 * time.Hour / time.Second))
+	c.reopen(open)
+	free := func() (n int) {
+		ops := []storage.Op{
+			{Kind: storage.Take, Tubes: []string{"paused"}, Holder: 1}, {Kind: storage.Take, Tubes: []string{"grouped"}, Holder: 1},
+			{Kind: storage.Put, Tube: "keyed", TTR: 3600, Args: &storage.Args{Tags: &key}},
+		}
+		storage.DoWait(c, ops)
+		for i := range ops {
+			if !ops[i].Answer.NotFound && ops[i].Answer.Outcome == tube.PutNew {
+				n++
+			}
+		}
+		return n
+	}
+	if c.advance(58 * time.Second); free() != 0 {
+		t.Error("something has ended early")
+	}
+	c.advance(4 * time.Second)
+	if _, err := c.Tick(); err != nil || free() != 3 {
+		t.Errorf("something has not ended (%v)", err)
+	}
+	c.Close()
+}

@@ -23,6 +23,7 @@ type history struct {
 	jobs map[uint64]*image
 	tables.TubeChanges
 	lastID  uint64
+	latest  tube.Instant // when the latest job was put
 	names   interner
 	entries int
 }
@@ -67,6 +68,7 @@ func (h *history) entry(kind byte, b []byte) (rest []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
+	h.latest = max(h.latest, r.Created)
 	im.record = append(im.record[:0], record[:len(record)-len(rest)]...)
 	switch kind {
 	case changedEntry:

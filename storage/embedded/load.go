@@ -38,7 +38,7 @@ const progressEvery = time.Second
 // job that was reserved.
 func (l *loader) load() error {
 	l.begun, l.loggedAt = time.Now(), time.Now()
-	if err := errors.Join(l.loadPolicies(), l.loadGroups(), l.loadTombstones(), l.loadImports(), l.loadSchedules(), l.loadBatches()); err != nil {
+	if err := errors.Join(l.loadPolicies(), l.loadGroups(), l.loadImports(), l.loadSchedules(), l.loadBatches()); err != nil {
 		return err
 	}
 	if err := l.tables.Jobs(l.fromLog.names.name, l.loadStored); err != nil {
@@ -49,7 +49,7 @@ func (l *loader) load() error {
 			return err
 		}
 	}
-	if err := l.loadPauses(); err != nil {
+	if err := errors.Join(l.loadPauses(), l.loadTombstones()); err != nil {
 		return err
 	}
 	l.machine.SkipTo(l.fromLog.lastID)
@@ -111,6 +111,7 @@ func (l *loader) decode(id uint64, im *image) (tube.Record, error) {
 
 // restore gives a job to the machine.
 func (l *loader) restore(r tube.Record, body []byte) error {
+	l.fromLog.latest = max(l.fromLog.latest, r.Created)
 	if l.jobs++; l.jobs%10_000 == 0 && time.Since(l.loggedAt) >= progressEvery {
 		l.loggedAt = time.Now()
 		l.log.Warn("loading the jobs; clients wait until that is done", "so far", l.jobs)
@@ -123,12 +124,12 @@ func (l *loader) restore(r tube.Record, body []byte) error {
 func (l *loader) loadGroups() error {
 	err := l.tables.Groups(func(k tables.TubeKey, r tube.GroupRecord) {
 		if _, later := l.fromLog.Groups[k]; !later {
-			l.machine.RestoreGroup(k.Tube, k.Key, r)
+			l.machine.RestoreGroup(l.now, k.Tube, k.Key, r)
 		}
 	})
 	for k, r := range l.fromLog.Groups {
 		if l.window.Groups[k] = r; r != (tube.GroupRecord{}) {
-			l.machine.RestoreGroup(k.Tube, k.Key, r)
+			l.machine.RestoreGroup(l.now, k.Tube, k.Key, r)
 		}
 	}
 	return err
@@ -218,9 +219,14 @@ func (l *loader) loadTombstones() error {
 	return err
 }
 
-// restoreTombstone gives a tombstone to the machine, unless its time is over.
+// restoreTombstone gives a tombstone to the machine, unless its time is over. If the wall clock was set back meanwhile, it ends
+// that much earlier: by at least as much as the latest job lies ahead.
 func (l *loader) restoreTombstone(key tables.TubeKey, tomb tables.Tombstone) {
-	if !l.machine.RestoreKey(l.now, key.Tube, key.Key, tomb.ID, tomb.Until) {
+	until := tomb.Until
+	if until != 0 {
+		until -= max(l.fromLog.latest-l.now, 0)
+	}
+	if !l.machine.RestoreKey(l.now, key.Tube, key.Key, tomb.ID, until) {
 		l.window.Tombstones[key] = tables.Tombstone{}
 	}
 }

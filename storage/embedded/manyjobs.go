@@ -97,15 +97,25 @@ func (e *Engine) moveJobs(now tube.Instant, op *storage.Op, p *progress) (done b
 	return done
 }
 
-// replay carries out a Replay. It returns false if it has to wait for room, or for the body of
-// the job.
-func (e *Engine) replay(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+// moveOne carries out a MoveJob or a Replay. It returns false if it has to wait for room, or for the body of the job.
+func (e *Engine) moveOne(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	p.begun = true
 	j := e.machine.Find(op.ID)
-	if j == nil || e.machine.Home(j) == "" {
-		op.Answer.NotFound = j == nil || j.State() != tube.Buried || e.machine.Move(now, tube.KickJob, 0, op.ID, tube.Terms{}) == nil
+	switch {
+	case j == nil, op.Kind == storage.MoveJob && e.machine.TubeOf(j) == op.Args.To:
+		op.Answer.NotFound = true
 		return true
+	case op.Kind == storage.MoveJob:
+		return e.moveAlone(op, p, j, func() { e.machine.MoveTo(now, j, op.Args.To) })
+	case e.machine.Home(j) != "":
+		return e.moveAlone(op, p, j, func() { e.machine.SendBack(now, j) })
 	}
+	op.Answer.NotFound = j.State() != tube.Buried || e.machine.Move(now, tube.KickJob, 0, op.ID, tube.Terms{}) == nil
+	return true
+}
+
+// moveAlone moves a job to another tube, unless it is reserved. It returns false as moveOne does.
+func (e *Engine) moveAlone(op *storage.Op, p *progress, j *tube.Job, move func()) (done bool) {
 	if op.Answer.NotFound = j.State() == tube.Reserved; op.Answer.NotFound {
 		return true
 	}
@@ -124,7 +134,7 @@ func (e *Engine) replay(now tube.Instant, op *storage.Op, p *progress) (done boo
 	case !e.hasRoomFor(j):
 		op.Answer.Err = storage.ErrNoSpace
 	default:
-		e.machine.SendBack(now, j)
+		move()
 	}
 	return true
 }

@@ -307,6 +307,11 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		c.words("replay")
 		c.addID(op.ID)
 		c.expect((*partition).readFound, op)
+	case storage.MoveJob:
+		c.words("move-job")
+		c.addID(op.ID)
+		c.words(op.Args.To)
+		c.expect((*partition).readFound, op)
 	case storage.JobStats:
 		c.words("job-stats")
 		c.addID(op.ID)

@@ -247,6 +247,31 @@ func TestRateIsShared(t *testing.T) {
 	}
 }
 
+// TestPauseAfterClockBack: when the clock of Redis goes back, the pause of a tube lasts no longer than it was to.
+func TestPauseAfterClockBack(t *testing.T) {
+	t.Parallel()
+	var step, ahead atomic.Int64
+	s := openWith(t, Options{
+		URL: redistest.Start(t).URL(), Timeout: patient, redisStep: func() time.Duration { return time.Duration(step.Load()) },
+		skew: func() time.Duration { return time.Duration(ahead.Load()) },
+	})
+	do(s, put("x"))
+	do(s, storage.Op{Kind: storage.Pause, Tube: "t", Delay: 60})
+	step.Store(int64(-7 * 24 * time.Hour))
+	for range 7 {
+		if !do(s, takeFrom(1, false, "t")).NotFound {
+			t.Fatal("the pause has ended early")
+		}
+		ahead.Add(int64(10 * time.Second))
+		if _, err := s.TickAll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if do(s, takeFrom(1, false, "t")).NotFound {
+		t.Error("the pause has not ended")
+	}
+}
+
 // TestRatesAfterClockBack: when the clock of Redis goes back, a start counts for a period from then on and no longer; and what a
 // tick was to look at is looked at.
 func TestRatesAfterClockBack(t *testing.T) {

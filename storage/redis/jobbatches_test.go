@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -448,5 +449,33 @@ func TestLatestDueBatch(t *testing.T) {
 	}
 	if seen != 40 {
 		t.Errorf("%d were returned", seen)
+	}
+}
+
+// TestBatchesAfterClockBack: when the clock of Redis goes back, all records of batches are looked at again, some with each heartbeat.
+func TestBatchesAfterClockBack(t *testing.T) {
+	t.Parallel()
+	const batches = 1200
+	var step atomic.Int64
+	server := redistest.Start(t)
+	s := openWith(t, Options{URL: server.URL(), Timeout: patient, redisStep: func() time.Duration { return time.Duration(step.Load()) }})
+	ops := make([]storage.Op, batches)
+	for i := range ops {
+		ops[i] = storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Args: &storage.Args{Tags: &tube.Tags{Batch: fmt.Sprint("b", i)}}}
+	}
+	storage.DoWait(s, ops)
+	step.Store(int64(-7 * 24 * time.Hour))
+	client := server.Client(t)
+	due := func() int64 {
+		p := s.parts[0]
+		p.do(func(*call) { p.heartbeat.last = time.Time{} })
+		p.do(p.encodeHeartbeat)
+		now := time.Now().Add(time.Duration(step.Load()) + time.Hour).UnixMilli()
+		return client.ZCount(t.Context(), s.parts[0].prefix+"job-batch-dues", "-inf", fmt.Sprint(now)).Val()
+	}
+	for _, want := range []int64{500, 1000, batches} {
+		if got := due(); got != want {
+			t.Errorf("%d are due, want %d", got, want)
+		}
 	}
 }

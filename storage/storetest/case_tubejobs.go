@@ -251,6 +251,49 @@ func testMoveParked(b *harness) {
 	b.wantRetries("exhausted again", moved, tube.Buried, tube.ParkedDeliveries, 1, 1)
 }
 
+// testMoveJob moves single jobs in each state: they keep what they are and what they wait for.
+func testMoveJob(b *harness) {
+	b.putNew("t", member("x"))
+	move := func(id uint64, to string) bool {
+		return !b.do(storage.Op{Kind: storage.MoveJob, ID: id, Args: &storage.Args{To: to}}).NotFound
+	}
+	tags := tube.Tags{Group: "g", Batch: "y", Expire: tube.LifetimeOf(time.Hour), Meta: []tube.Meta{{Name: "a", Value: "b"}}}
+	for state, enter := range map[string]func(id uint64){
+		"ready": func(uint64) {}, "held": func(uint64) {}, "delayed": func(uint64) {},
+		"buried": func(id uint64) { b.must(tube.ReserveJob, 1, id); b.must(tube.Bury, 1, id) },
+	} {
+		tags.Key, tags.After, tags.Delay, tags.HasDelay = state, "", 0, state == "delayed"
+		if state == "held" {
+			tags.After = "x"
+		} else if state == "delayed" {
+			tags.Delay = time.Minute
+		}
+		id := b.putNew("t", tags)
+		enter(id)
+		before, batch := b.job(id), b.batchSum("y")
+		if !move(id, "u") {
+			b.Fatalf("%s: not moved", state)
+		}
+		b.awaitSent(id)
+		after := b.job(b.peekKey("u", state).ID)
+		m := after.Metadata
+		if after.State != before.State || m.Group != "g" || m.Batch != "y" || m.After != tags.After || m.Expires != before.Metadata.Expires || len(m.AllNotes().Meta) != 1 ||
+			!near(after.TimeLeft, before.TimeLeft, 5*time.Second) {
+			b.Errorf("%s: it was %s\nand is %s", state, showJob(&before), showJob(&after))
+		}
+		if s := b.batchSum("y"); s.Pending != batch.Pending || s.Parked != batch.Parked || s.Done+s.Gone != 0 {
+			b.Errorf("%s: the batch was %+v, and is %+v", state, batch, s)
+		}
+		if move(after.ID, "u") {
+			b.Error("moved to its own tube")
+		}
+	}
+	held := b.putNew("t", tube.Tags{})
+	if b.must(tube.ReserveJob, 1, held); move(held, "u") || move(999999, "u") {
+		b.Error("moved what is reserved or gone")
+	}
+}
+
 // testListJobs lists jobs in each state.
 func testListJobs(b *harness) {
 	b.wantList("nothing", tube.Ready)

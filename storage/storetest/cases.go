@@ -78,6 +78,7 @@ var cases = map[string]func(*harness){
 	"flush: each state":       testFlush,
 	"flush: keys":             testFlushKeys,
 	"move: each state":        testMoveJobs,
+	"move: one job":           testMoveJob,
 	"move: metadata":          testMoveMetadata,
 	"move: parked":            testMoveParked,
 	"replay: dead letters":    testReplayDeadLetters,

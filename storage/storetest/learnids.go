@@ -77,7 +77,7 @@ func (l *idLearner) learn(got, want uint64) uint64 {
 	if j != nil {
 		j.id = got
 	}
-	if j == nil || j.metadata.FromID == 0 {
+	if j == nil || j.metadata.FromID == 0 && !j.movedAlone {
 		l.newIDs = append(l.newIDs, got)
 		if got <= l.largest {
 			l.h.Fatalf("a new job has the id %d after %d", got, l.largest)

@@ -74,6 +74,7 @@ type modelJob struct {
 	leases          uint64        // the largest token that it had
 	origKey         string        // of a dead letter: the key of its original job
 	held            bool          // it waits for a batch
+	movedAlone      bool          // by a MoveJob: it can get its id late
 	head            bool          // it started last in its group, while that was strict, and has not left it
 }
 
@@ -191,6 +192,8 @@ func (m *Model) Do(op *storage.Op) {
 		m.many(op, in)
 	case storage.PeekKey, storage.DeleteKey, storage.FindKey:
 		m.byKey(op)
+	case storage.MoveJob:
+		m.moveOne(op)
 	case storage.Replay:
 		m.replay(op)
 	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.ListGroups, storage.PauseGroup:

@@ -33,9 +33,21 @@ func (m *Model) many(op *storage.Op, in func(*modelJob) bool) {
 	}
 }
 
-// moveTo creates a copy of j in another tube and removes j.
-func (m *Model) moveTo(j *modelJob, to string) {
-	moved := m.put(&storage.Op{Tube: to, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)})
+// moveOne carries out a MoveJob.
+func (m *Model) moveOne(op *storage.Op) {
+	j := m.job(op.ID)
+	if op.Answer.NotFound = j == nil || j.state == tube.Reserved || j.tube.name == op.Args.To; op.Answer.NotFound {
+		return
+	}
+	m.moveTo(j, op.Args.To).movedAlone = true
+	if m.learns {
+		m.left = append(m.left, j.id)
+	}
+}
+
+// moveTo creates a copy of j in another tube, which it returns, and removes j.
+func (m *Model) moveTo(j *modelJob, to string) (moved *modelJob) {
+	moved = m.put(&storage.Op{Tube: to, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)})
 	moved.delay, moved.due, moved.order = j.delay, j.due, j.order
 	if moved.state = j.state; j.state == tube.Buried {
 		m.bury(moved)
@@ -56,6 +68,7 @@ func (m *Model) moveTo(j *modelJob, to string) {
 		delete(m.tombstones, modelKey{to, j.metadata.Key})
 	}
 	m.remove(j)
+	return moved
 }
 
 // list answers with a page of jobs. A cursor means: behind the page that was listed last.

@@ -268,8 +268,12 @@ func (h *history) randomPolicy(op storage.Op) storage.Op {
 	return op
 }
 
-// randomReplay makes op a replay, mostly of a dead letter.
+// randomReplay makes op a move of a job, or a replay, mostly of a dead letter.
 func (h *history) randomReplay(op storage.Op) storage.Op {
+	if h.random.IntN(4) == 0 {
+		op.Kind, op.Args.To = storage.MoveJob, policyTubes[h.random.IntN(len(policyTubes))]
+		return op
+	}
 	op.Kind = storage.Replay
 	var dead []uint64
 	for _, j := range h.model.jobs {

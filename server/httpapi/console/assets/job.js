@@ -21,7 +21,7 @@ const actions = {
   bury: { states: ["ready", "delayed"], label: "Bury", text: "They are buried until somebody kicks them." },
   reschedule: { states: ["ready", "delayed"], label: "Reschedule", fields: () => [{ name: "in", label: "Due in", value: "10m", help: durations + "; 0 is now" }], check: v => wrongDuration(v.in) },
   priority: { states: ["ready", "delayed", "buried"], label: "Priority", title: "Change the priority of", fields: j => [{ name: "priority", label: "Priority", type: "number", value: j?.priority ?? 1024, required: true, max: 4294967295, help: "Jobs with a lower number come first" }] },
-  move: { states: ["ready", "delayed", "buried"], label: "Move", text: "They get new ids, and their failures are counted from 0.", fields: j => [{ name: "to", label: "To tube", required: true, suggest: [...tubes.keys()].filter(n => n !== j?.tube).slice(0, 500) }] },
+  move: { states: ["ready", "delayed", "buried"], label: "Move", text: "They get new ids, and keep all else.", fields: j => [{ name: "to", label: "To tube", required: true, suggest: [...tubes.keys()].filter(n => n !== j?.tube).slice(0, 500) }] },
   delete: { states: ["ready", "delayed", "buried"], label: "Delete", text: "This cannot be undone.", danger: true },
 };
 

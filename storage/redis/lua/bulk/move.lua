@@ -71,13 +71,10 @@ local function moved_metadata(j, raw, to, new, again)
   return block .. pack_changing(f)
 end
 
--- copy_to creates the job `new` from a job, in another tube, and returns the size of its body and its
--- group, false if it has none. again says that its failures and deliveries count from zero.
-local function copy_to(key, state, to, new, again)
-  local raw = call('GET', key)
-  local j = job_from(key, raw)
-  j.state = state
-  if not again then left(j) end
+-- copy_to creates the job `new` from a job, which has left its place and whose record is raw, in another tube, and
+-- returns the size of its body and its group, false if it has none. again says that its failures and deliveries count
+-- from zero.
+local function copy_to(j, raw, state, to, new, again)
   local size = #raw - NAME_AT + 1 - #j.tube
   if j.has_metadata then size = size - unpack_metadata(raw).length - 2 end
   local body, block = sub(raw, NAME_AT + #j.tube, NAME_AT - 1 + #j.tube + size), moved_metadata(j, raw, to, new, again)
@@ -151,7 +148,11 @@ local function move_here(tube, state, to, keys, scores)
   for k, key in ipairs(keys) do
     jobs[k] = key_of((first_number + sum.puts) * partitions + partition)
     sum.puts = sum.puts + 1
-    one, groups[k] = copy_to(key, state, to, jobs[k])
+    local raw = call('GET', key)
+    local j = job_from(key, raw)
+    j.state = state
+    left(j)
+    one, groups[k] = copy_to(j, raw, state, to, jobs[k])
     size = size + one
   end
   replace(tube, to, keys, size)
@@ -254,20 +255,26 @@ OPS['move-jobs'] = function(i)
   return i + 6
 end
 
--- send_back moves a dead letter, which is in no queue any more, to the tube where it was
--- exhausted. It becomes ready.
-local function send_back(j, home)
-  local score = format('%.0f', j.pri)
-  if partition_of(home) ~= partition or length_of(j.key) >= LARGE then
-    set_move_pending(j, 'ready', home, score, start_again)
+-- move_alone moves a job, which has left its place, to another tube, where it has a state and a score. again says that
+-- its failures and deliveries count from zero.
+local function move_alone(j, to, state, score, again)
+  if partition_of(to) ~= partition or length_of(j.key) >= LARGE then
+    set_move_pending(j, state, to, score, again and start_again)
     return
   end
-  local back = OPS.more_key()
-  local size, group = copy_to(j.key, 'ready', home, back, true)
-  replace(j.tube, home, { j.key }, size)
-  enter_moved(home, 'ready', { back }, { score }, { group })
-  OPS.put_in(home)
+  local new = OPS.more_key()
+  local size, group = copy_to(j, call('GET', j.key), state, to, new, again)
+  replace(j.tube, to, { j.key }, size)
+  enter_moved(to, state, { new }, { score }, { group })
+  OPS.put_in(to)
   OPS.gone_from(j.tube)
+end
+
+-- find_waiting returns a job that is ready, delayed or buried, nil if it is not.
+local function find_waiting(id)
+  local j = load(id)
+  if j then locate(j, false) end
+  return j and (j.state == 'ready' or j.state == 'delayed' or j.state == 'buried') and j or nil
 end
 
 -- replay: sends a dead letter back to where it was exhausted, or kicks a buried job
@@ -276,15 +283,13 @@ end
 -- Keys    as move-jobs of one job, or as move with kick-job
 -- Answer  1, or 0 if it is no such job
 OPS['replay'] = function(i)
-  local j = load(ARGV[i])
-  if j then locate(j, false) end
-  local waits = j and (j.state == 'ready' or j.state == 'delayed' or j.state == 'buried')
-  local f = waits and j.has_metadata and read_metadata(j.key)
+  local j = find_waiting(ARGV[i])
+  local f = j and j.has_metadata and read_metadata(j.key)
   local home = f and f.from_tube ~= j.tube and f.from_tube or ''
   if home ~= '' then
     leave_place(j)
-    send_back(j, home)
-  elseif waits and j.state == 'buried' then
+    move_alone(j, home, 'ready', format('%.0f', j.pri), true)
+  elseif j and j.state == 'buried' then
     leave_place(j)
     follow(j, 'kick-job buried')
   else
@@ -294,4 +299,23 @@ OPS['replay'] = function(i)
   sum.changed = true
   answer(1)
   return i + 1
+end
+
+-- move-job: moves a job that is not reserved to another tube, or makes it pending
+--
+-- ARGV    'move-job', id, to
+-- Keys    as move-jobs of one job
+-- Answer  1, or 0 if it is no such job, or in that tube
+OPS['move-job'] = function(i)
+  local j, to = find_waiting(ARGV[i]), ARGV[i + 1]
+  local moves = j and j.tube ~= to
+  if moves then
+    local state = j.state
+    local score = state == 'ready' and format('%.0f', j.pri) or call('ZSCORE', PREFIX .. state .. ':' .. j.tube, j.key)
+    leave_place(j)
+    move_alone(j, to, state, score, false)
+    sum.changed = true
+  end
+  answer(moves and 1 or 0)
+  return i + 2
 end

@@ -164,14 +164,20 @@ local function end_claims(limit)
   end
 end
 
--- clock_went_back makes records due that are due later, at most MOST_BACK, the earliest first: one that was due stays
--- it, and one that was not sealed in time by a wrong clock is looked at again.
-local MOST_BACK = 10000
+-- clock_went_back says that all records that are due later are to be looked at: one that was due stays it, and so does one that was
+-- not sealed in time by a wrong clock. look_again makes some of them due, the earliest first; the rest follows with the next heartbeats.
+local MOST_BACK = 500
 function B.clock_went_back()
-  for _, name in ipairs(call('ZRANGEBYSCORE', DUES, '(' .. format('%.0f', NOW), '+inf', 'LIMIT', '0', MOST_BACK)) do
+  call('HSET', COUNTS, 'batches-back', call('ZCOUNT', DUES, '(' .. format('%.0f', NOW), '+inf'))
+end
+function B.look_again()
+  local names = call('ZRANGEBYSCORE', DUES, '(' .. format('%.0f', NOW), '+inf', 'LIMIT', '0', format('%d', MOST_BACK))
+  for _, name in ipairs(names) do
     local b = record_of(name)
     if b then due_now(b) end
   end
+  if #names < MOST_BACK or count_up(COUNTS, 'batches-back', -MOST_BACK) <= 0 then call('HDEL', COUNTS, 'batches-back') end
+  sum.changed = true
 end
 
 -- names_due returns the names of up to limit records that are due: the earliest ones, and if there are more some of the latest,

@@ -137,7 +137,7 @@ local function claims_back(set)
 end
 
 -- notice_step finds out whether the clock was set back since the last heartbeat of any instance. Then what is due stays
--- due, and starts are not later than now.
+-- due, starts are not later than now, and pauses of tubes last no longer than they were to.
 local function notice_step()
   local instances, now = PREFIX .. 'instances', format('%.0f', NOW)
   local ahead = call('ZRANGEBYSCORE', instances, '(' .. now, '+inf')
@@ -145,6 +145,7 @@ local function notice_step()
   for _, inst in ipairs(ahead) do call('ZADD', instances, now, inst) end
   claims_back('schedule-claims')
   claims_back('job-batch-claims')
+  OPS.pauses_back()
   OPS.job_batches().clock_went_back()
   if limited then OPS.groups().clock_went_back() end
   sum.changed = true
@@ -162,7 +163,7 @@ end
 --           instance  is declared dead if its last heartbeat is still `seen`, as an answer had it
 --           for long  1 if the instance that has declared it dead before may be dead itself
 -- Keys    reads and writes instances; writes tubes, batch:INST of dead ones, counts; then as reclaim. If the clock was set
---         back, writes schedule-claims, job-batch-claims, job-batch-dues, rescans, timers; and as tick
+--         back, writes schedule-claims, job-batch-claims, job-batch-dues, rescans, paused, timers; and as tick
 -- Answer  for how many instances there is more to do, and for each its name and where reclaim
 --         continues; the names and last heartbeats of all instances
 --         where reclaim goes on; the names and last heartbeats of all instances
@@ -172,6 +173,7 @@ OPS['beat'] = function(i)
   if home then open_tube(DEFAULT_TUBE) end
   if registering then register() end
   notice_step()
+  if call('HEXISTS', COUNTS, 'batches-back') == 1 then OPS.job_batches().look_again() end
   call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), INSTANCE)
   local names, rests = {}, {}
   if math.abs(NOW - sent) < HELD_UP then names, rests = declare_silent_dead(i + 4, n, limit) end

@@ -50,6 +50,20 @@ local function resume(tube)
   wakeups[tube] = (wakeups[tube] or 0) + call('ZCARD', READY .. tube) + joined_in(tube) + ready_in_groups(tube)
 end
 
+-- pauses_back lets no pause of a tube end later than one that begins now.
+function OPS.pauses_back()
+  local all = call('HGETALL', PREFIX .. 'paused')
+  for k = 1, #all, 2 do
+    local seconds, till = string.match(all[k + 1], '(%d+) (%d+)')
+    local at = NOW_UP + seconds * 1000
+    if tonumber(till) > at then
+      call('HSET', PREFIX .. 'paused', all[k], format('%.0f %.0f', seconds, at))
+      call('ZADD', PREFIX .. 'timers', format('%.0f', at), 'p:' .. all[k])
+      note_due(at)
+    end
+  end
+end
+
 -- pause: pauses a tube, or ends its pause
 --
 -- ARGV    'pause', tube, seconds
