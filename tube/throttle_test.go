@@ -29,3 +29,42 @@ func TestStatsLoseNoWakeUp(t *testing.T) {
 		}
 	}
 }
+
+// TestUntakeReturnsTokens: a take that is undone uses up no start of a rate, of the tube or of a group, nor that of another job.
+func TestUntakeReturnsTokens(t *testing.T) {
+	for _, group := range []string{"", "g"} {
+		m := NewMachine()
+		p := &Policy{Rules: Rules{}}
+		rates := Rates{2} // each second
+		if group == "" {
+			p.Limits.Rates = rates
+		} else {
+			p.GroupLimits.Rates = rates
+		}
+		m.SetPolicy("t", p)
+		for range 3 {
+			m.PutTagged(0, NewJob{Tube: "t", TTR: 10}, &Tags{Group: group})
+		}
+		now := Instant(0)
+		take := func() *Job { j, _ := m.Take(now, 1, []string{"t"}); return j }
+		id := take().ID
+		now = now.Plus(400 * time.Millisecond)
+		take()
+		if j := take(); j != nil {
+			t.Fatalf("group %q: a third start", group)
+		}
+		m.WakeUps(func(string) {})
+		m.Untake(now, 1, id)
+		woken := 0
+		if m.WakeUps(func(string) { woken++ }); woken != 1 {
+			t.Errorf("group %q: %d wake-ups", group, woken)
+		}
+		if j := take(); j == nil || j.ID != id {
+			t.Errorf("group %q: the start of the take that was undone is not given back: %v", group, j)
+		}
+		if j := take(); j != nil {
+			t.Errorf("group %q: the start of the other take was given back", group)
+		}
+		m.check(t)
+	}
+}

@@ -1,6 +1,9 @@
 package tube
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // window is the starts of the last period of one rate, together where they were close. A start
 // takes a token, which comes back one period later; so in any period there are at most as many
@@ -31,6 +34,13 @@ func (w *windows) add(now Instant, rates Rates) {
 			w[i].drop(now, RatePeriods[i])
 			w[i].add(now, RatePeriods[i], n)
 		}
+	}
+}
+
+// undo forgets a start at that time, in each window.
+func (w *windows) undo(at Instant) {
+	for i := range w {
+		w[i].undo(at)
 	}
 }
 
@@ -105,4 +115,16 @@ func (w window) nextToken(now Instant, period time.Duration, n uint32) Instant {
 		}
 	}
 	return at
+}
+
+// undo forgets a start at that time, if it is still known.
+func (w *window) undo(at Instant) {
+	for i := range *w {
+		if s := &(*w)[i]; s.first <= at && at <= s.last {
+			if s.count--; s.count == 0 {
+				*w = slices.Delete(*w, i, i+1)
+			}
+			return
+		}
+	}
 }

@@ -10,17 +10,9 @@ import (
 	"redstalk/tube"
 )
 
-// image is what a part of the log says about a job at its end.
-type image struct {
-	record []byte // encoded, which takes a third of the memory; all images exist at the same time
-	body   []byte // nil if it was not put in this part of the log, or has none
-	put    bool
-	gone   bool
-}
-
 // history is what a part of the log says after all of it was replayed.
 type history struct {
-	jobs map[uint64]*image
+	jobs images
 	tables.TubeChanges
 	lastID  uint64
 	latest  tube.Instant // when the latest job was put
@@ -29,7 +21,7 @@ type history struct {
 }
 
 func newHistory(names interner) *history {
-	return &history{jobs: make(map[uint64]*image), TubeChanges: tables.NewTubeChanges(), names: names}
+	return &history{jobs: newImages(), TubeChanges: tables.NewTubeChanges(), names: names}
 }
 
 var errEntry = errors.New("not an entry of the log")
@@ -58,7 +50,7 @@ func (h *history) entry(kind byte, b []byte) (rest []byte, err error) {
 	if n <= 0 || id == 0 {
 		return nil, errEntry
 	}
-	im, rest := h.image(id), b[n:]
+	im, rest := h.jobs.open(id), b[n:]
 	if kind == deletedEntry {
 		im.gone, im.body = true, nil
 		return rest, nil
@@ -69,7 +61,7 @@ func (h *history) entry(kind byte, b []byte) (rest []byte, err error) {
 		return nil, err
 	}
 	h.latest = max(h.latest, r.Created)
-	im.record = append(im.record[:0], record[:len(record)-len(rest)]...)
+	im.record = string(record[:len(record)-len(rest)])
 	switch kind {
 	case changedEntry:
 		return rest, nil
@@ -88,16 +80,6 @@ func (h *history) body(im *image, r *tube.Record, b []byte) (rest []byte, err er
 	im.put, im.body = true, bytes.Clone(b[:size])
 	h.lastID = max(h.lastID, id)
 	return b[size:], nil
-}
-
-// image returns the image of a job. It creates it if there is none.
-func (h *history) image(id uint64) *image {
-	im := h.jobs[id]
-	if im == nil {
-		im = new(image)
-		h.jobs[id] = im
-	}
-	return im
 }
 
 // tubeEntry applies an entry about a tube. It returns the bytes behind it.

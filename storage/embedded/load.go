@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"redstalk/storage/embedded/tables"
@@ -44,10 +42,8 @@ func (l *loader) load() error {
 	if err := l.tables.Jobs(l.fromLog.names.name, l.loadStored); err != nil {
 		return err
 	}
-	for _, id := range slices.Sorted(maps.Keys(l.fromLog.jobs)) {
-		if err := l.loadLogged(id, l.fromLog.jobs[id]); err != nil {
-			return err
-		}
+	if err := l.fromLog.jobs.drain(l.loadLogged); err != nil {
+		return err
 	}
 	if err := errors.Join(l.loadPauses(), l.loadTombstones()); err != nil {
 		return err
@@ -60,8 +56,8 @@ func (l *loader) load() error {
 // loadStored brings back a job that is in the tables, and takes it out of fromLog. Its record
 // is the one in the log, if there is one there.
 func (l *loader) loadStored(r tube.Record, body []byte) error {
-	if im := l.fromLog.jobs[r.ID]; im != nil {
-		delete(l.fromLog.jobs, r.ID)
+	if im := l.fromLog.jobs.find(r.ID); im != nil {
+		l.fromLog.jobs.remove(r.ID)
 		if im.gone {
 			l.window.jobs[r.ID] = isGoneLarge
 			return nil
@@ -94,18 +90,19 @@ func (l *loader) loadLogged(id uint64, im *image) error {
 	case !im.put:
 		return fmt.Errorf("reading the log's record of job %d: %w", id, errNoJob)
 	}
-	l.window.jobs[id] = isNew
+	if id <= l.window.base {
+		l.window.jobs[id] = isNew
+	}
 	r, err := l.decode(id, im)
 	if err != nil {
 		return err
 	}
-	l.fromLog.jobs[id] = nil // frees its memory
 	return l.restore(r, im.body)
 }
 
 // decode returns the record of an image.
 func (l *loader) decode(id uint64, im *image) (tube.Record, error) {
-	r, _, err := tables.DecodeRecord(id, im.record, l.fromLog.names.name)
+	r, _, err := tables.DecodeRecord(id, []byte(im.record), l.fromLog.names.name)
 	return r, err
 }
 

@@ -174,6 +174,7 @@ func (j *journal) load(fromLog *history, now tube.Instant) error {
 		return err
 	}
 	j.machine.SkipTo(lastID)
+	j.window.base = windowBase(lastID, fromLog)
 	l := &loader{
 		tables: j.tables, machine: j.machine, imports: j.imports, now: now, log: j.slog, fromLog: fromLog, window: j.window, keep: j.keep,
 	}
@@ -186,11 +187,24 @@ func (j *journal) load(fromLog *history, now tube.Instant) error {
 	return nil
 }
 
+// sparseIDs is how many ids may be looked at for each job in the log, at most.
+const sparseIDs = 4
+
+// windowBase returns the base of the window of a log that was replayed: lastID, the last of the tables, so that the window
+// needs no entry for each job of the log. But if most of the ids after it are of no job, as in the log of an
+// import, it is the last id.
+func windowBase(lastID uint64, fromLog *history) uint64 {
+	if end := max(lastID, fromLog.lastID); (end-lastID)/sparseIDs > uint64(fromLog.jobs.count) {
+		return end
+	}
+	return lastID
+}
+
 // start starts the journal's goroutines, and begins to write the log that was replayed to the
 // tables.
 func (j *journal) start(o *Options) {
 	j.durableID = j.machine.LastID()
-	j.window.base, j.window.last = j.durableID, j.durableID
+	j.window.last = j.durableID
 	j.tables.RemoveIngestFiles() // of the last process
 	j.removeSnapshot()
 	for range committers {
