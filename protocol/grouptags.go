@@ -120,6 +120,7 @@ func parseGroup(c *Command, args []byte) bool {
 // parseSetGroup parses TUBE GROUP [TAG:VALUE]..., which must end the line.
 func parseSetGroup(c *Command, args []byte) bool {
 	args, ok := c.readGroup(args)
+	c.List = args
 	return ok && c.endTags(args, TagsOfGroup)
 }
 

@@ -83,7 +83,7 @@ type Command struct {
 	// a name and a body.
 	Name []byte
 	// List has the ids of delete-batch as they were sent, 1 to [MaxBatch] of them:
-	// [IDs] parses it. Of set-policy it is the tags as they were sent. It is valid for as long as Name is.
+	// [IDs] parses it. Of set-policy, set-group and set-schedule it is the tags as they were sent. It is valid for as long as Name is.
 	List []byte
 	// Secret is the secret of auth, not empty. It is valid for as long as Name is, and must
 	// not be logged.

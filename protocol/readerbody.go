@@ -1,5 +1,7 @@
 package protocol
 
+import "bytes"
+
 // lineRead continues with a command whose line is read and whose body follows. The
 // order of the checks is beanstalkd's: a body that is too big is skipped even if
 // the line has junk at its end, while the body of any other line with junk is
@@ -69,6 +71,7 @@ func (r *Reader) awaitBody(c *Command) {
 		r.name = append(r.name[:0], c.Name...)
 		r.pending.Name = r.name
 	}
+	r.pending.List = bytes.Clone(c.List) // of set-schedule, which is rare
 }
 
 // refuse sets the fault of a command, and skips its body.

@@ -148,7 +148,7 @@ func parseSetSchedule(c *Command, args []byte) (ok bool) {
 		c.Key, c.Wrong, c.badTags = "", "the name of the schedule or of its tube is invalid", true
 		return true
 	}
-	c.Name = tubeName
+	c.Name, c.List = tubeName, args
 	if !c.readTags(args, TagsOfSchedule) && c.Wrong == "" {
 		c.Wrong = "there is something other than tags"
 	}

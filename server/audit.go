@@ -35,7 +35,7 @@ func (s *session) auditTarget(c *protocol.Command) string {
 // act is what a line of the audit says about a command.
 type act struct {
 	target, tube string
-	values       string // of a policy
+	values       string // of a policy, a group or a schedule
 	lookups      int    // index in batch.Ops of the lookups of the jobs that it names
 	ids          []uint64
 }
@@ -84,10 +84,15 @@ func (s *session) planAudit(c *protocol.Command, r *request) {
 	case needs[c.Verb].Where == access.OfTube:
 		a.tube = string(c.Name)
 	}
-	if c.Verb == protocol.SetPolicy {
+	if setsValues(c.Verb) {
 		a.values = protocol.HideURLs(c.List)
 	}
 	r.act = a
+}
+
+// setsValues reports whether the audit says what the tags of a verb are.
+func setsValues(v protocol.Verb) bool {
+	return v == protocol.SetPolicy || v == protocol.SetGroup || v == protocol.SetSchedule
 }
 
 // audit logs an act that was answered, unless it is a worker's own.
@@ -112,7 +117,7 @@ func (s *session) audit(r *request) {
 	if len(a.ids) > 0 {
 		args = append(args, "ids", a.ids)
 	}
-	if r.verb == protocol.SetPolicy {
+	if setsValues(r.verb) {
 		args = append(args, "values", a.values)
 	}
 	s.server.config.Audit.Info(r.verb.String(), args...)

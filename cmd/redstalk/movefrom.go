@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -75,6 +76,16 @@ func moveFrom(t *task) error {
 	if err != nil {
 		return connectionError("asking "+from, err)
 	}
+	err = t.watchSilence(func() error {
+		here, err := t.newRemote()
+		if err == nil {
+			here.Close()
+		}
+		return err
+	})
+	if err != nil {
+		return connectionError("asking "+t.dialer.addr, err)
+	}
 	n := &moveCounts{jobs: make(map[string]map[migrate.State]int), bar: startProgress(t, "moving", all)}
 	m := &migrate.Mover{
 		Connect:   func(context.Context) (*migrate.Migrator, error) { return t.newMigrator(from) },
@@ -116,8 +127,8 @@ func jobsOf(c *client.Conn) (n uint64, err error) {
 	return n, err
 }
 
-// newMigrator makes a migrator with its connections to both servers.
-func (t *task) newMigrator(from string) (*migrate.Migrator, error) {
+// newRemote connects to the server that receives the jobs.
+func (t *task) newRemote() (*migrate.Remote, error) {
 	to, err := t.dialer.connect()
 	if err != nil {
 		return nil, err
@@ -125,18 +136,30 @@ func (t *task) newMigrator(from string) (*migrate.Migrator, error) {
 	here, err := migrate.NewRemote(to)
 	if err != nil {
 		to.Close()
+		if timeout := net.Error(nil); errors.As(err, &timeout) {
+			return nil, err
+		}
 		return nil, failure{exitExtension, err}
+	}
+	return here, nil
+}
+
+// newMigrator makes a migrator with its connections to both servers.
+func (t *task) newMigrator(from string) (*migrate.Migrator, error) {
+	here, err := t.newRemote()
+	if err != nil {
+		return nil, err
 	}
 	old, err := client.Dial(from, t.dialer.limit)
 	if err != nil {
-		to.Close()
+		here.Close()
 		return nil, failure{exitServer, err}
 	}
 	old.Timeout = t.dialer.limit
 	c, err := migrate.New(old, from, here)
 	if err != nil {
 		old.Close()
-		to.Close()
+		here.Close()
 	}
 	return c, err
 }

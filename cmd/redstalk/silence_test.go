@@ -110,7 +110,7 @@ func fakeServer(t *testing.T, answer func(line string) string) (addr string) {
 	return l.Addr().String()
 }
 
-// TestSilentOldServer: move-from says that the server from which it moves does not answer.
+// TestSilentOldServer: move-from says that the server from which it moves, or that to which it does, does not answer.
 func TestSilentOldServer(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,8 +118,11 @@ func TestSilentOldServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	got := runIn(t.Context(), "", "move-from", silent.Addr().String(), "--timeout", "2500ms")
-	if want := "redstalk: connected to " + silent.Addr().String() + ", but no reply for 2s"; got.code != exitServer || !strings.HasPrefix(got.err, want) {
-		t.Errorf("%d %q", got.code, got.err)
+	addr := silent.Addr().String()
+	for _, args := range [][]string{{addr}, {startServer(t, redstalkd, "--store", "memory:"), "--to", addr}} {
+		got := runIn(t.Context(), "", append([]string{"move-from", "--timeout", "2500ms"}, args...)...)
+		if want := "redstalk: connected to " + addr + ", but no reply for 2s"; got.code != exitServer || !strings.HasPrefix(got.err, want) {
+			t.Errorf("%q: %d %q", args, got.code, got.err)
+		}
 	}
 }

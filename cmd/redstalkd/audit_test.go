@@ -97,6 +97,9 @@ func TestAuditOfJobs(t *testing.T) {
 	c.ask("delete-batch 3 4 99\r\n", "DELETED_BATCH 2 1")
 	c.ask("kick-job 5\r\n", "NOT_FOUND")
 	c.ask("set-policy default push:http://localhost:1/secret max:9\r\n", "SET")
+	c.ask("set-group default g concurrency:2\r\n", "SET")
+	body := strings.Repeat("secret", 2000) // more than one read
+	c.ask(fmt.Sprintf("set-schedule s default 0 60 %d every:1h meta:k=v\r\n%s\r\n", len(body), body), "SET")
 	console := func(method, path, body string) {
 		r := must(http.NewRequest(method, url+path, strings.NewReader(body)))(t)
 		r.Header.Set("X-Redstalk", "console")
@@ -113,18 +116,27 @@ func TestAuditOfJobs(t *testing.T) {
 	console("DELETE", "/v1/jobs/8", "")
 	console("POST", "/v1/jobs/finish", `[{"id":9},{"id":10}]`)
 	console("PUT", "/v1/tubes/mails/policy", `{"max":4}`)
-	lines := awaitActs(t, file, 10)
+	console("PUT", "/v1/tubes/mails/groups/g", `{"concurrency":3}`)
+	console("PUT", "/v1/schedules/s2", `{"tube":"mails","every":"2h","body":"secret"}`)
+	lines := awaitActs(t, file, 14)
+	if strings.Contains(lines, "/secret") || strings.Contains(lines, `"secret`) {
+		t.Error("the audit has a secret")
+	}
 	for i, want := range []string{
 		`"act":"delete","target":"2",.*"result":"DELETED","tube":"default","ids":\[2\]}`,
 		`"act":"delete-batch",.*"count":2,"tube":"default","ids":\[3,4\]}`,
 		`"act":"kick-job","target":"5",.*"tube":"default","ids":\[5\]}`,
 		`"act":"set-policy","target":"default",.*"values":"push:http://localhost:1/... max:9"}`,
+		`"act":"set-group","target":"default g",.*"values":"concurrency:2"}`,
+		`"act":"set-schedule",.*"values":"every:1h meta:k=v"}`,
 		`"act":"priority",.*"entrance":"console",.*"tube":"default","ids":\[6,7\],"values":{"priority":7}}`,
 		`"act":"bury",.*"tube":"default","ids":\[6,7\],"values":{}}`,
 		`"act":"kickJob","target":"7",.*"tube":"default","ids":\[7\]}`,
 		`"act":"delete","target":"8",.*"tube":"default","ids":\[8\]}`,
 		`"act":"delete",.*"tube":"default","ids":\[9,10\]}`,
 		`"act":"setPolicy","target":"mails",.*"values":{"max":4}}`,
+		`"act":"setGroup",.*"values":{"concurrency":3}}`,
+		`"act":"setSchedule",.*"values":{"tube":"mails","every":"2h".*}`,
 	} {
 		line := strings.Split(lines, "\n")[i]
 		if !regexp.MustCompile(want).MatchString(line) {

@@ -201,6 +201,9 @@ func (svc *service) setGroup(ctx context.Context, in *setGroupInput) (*noOutput,
 	if err != nil {
 		return nil, err
 	}
+	if note := actIn(ctx); note != nil {
+		note.values = in.Body
+	}
 	return nil, svc.queue.SetGroup(ctx, in.Tube, in.Group, config)
 }
 

@@ -123,6 +123,11 @@ func (svc *service) setSchedule(ctx context.Context, in *setScheduleInput) (*noO
 	if err := in.checkName(); err != nil {
 		return nil, err
 	}
+	if note := actIn(ctx); note != nil {
+		shown := in.Body
+		shown.Body, shown.Base64 = nil, nil // a job's body is in no log
+		note.values = shown
+	}
 	set, err := in.Body.schedule(in.Schedule)
 	if err != nil {
 		return nil, err
