@@ -20,6 +20,7 @@ func (p *program) openTracing() (through func(storage.Store) storage.Store, end 
 	if err != nil {
 		return nil, nil, failure(exitFailure, "--otlp: %w", err)
 	}
+	p.observer.Tracing(t.Dropped)
 	return t.Store, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), spanGrace)
 		defer cancel()

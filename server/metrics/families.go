@@ -50,6 +50,7 @@ func (o *Observer) fill(fs families, f *metadata) {
 	o.addTubes(fs, f)
 	o.addSchedules(fs)
 	o.addBatches(fs)
+	o.addTracing(fs)
 	if stats := o.pushStats(); stats != nil {
 		o.addPushes(fs, stats)
 	}

@@ -85,6 +85,8 @@ var definitions = []Definition{
 	{"redstalk_batch_after_jobs_total", counter, []string{"state"}, "After-jobs that this instance has let run, or parked, because of the state of their batch."},
 	{"redstalk_batches_cancelled_total", counter, nil, "Batches that were cancelled by this instance."},
 
+	{"redstalk_spans_dropped_total", counter, nil, "Spans of --otlp that were dropped, because the collector is too slow or away."},
+
 	{"redstalk_push_tubes", gauge, nil, "Tubes whose jobs this instance pushes."},
 	{"redstalk_push_waiting_tubes", gauge, nil, "Pushing tubes that may have jobs, but wait for concurrency, rate or target."},
 	{"redstalk_push_running_calls", gauge, nil, "Webhook and callback calls under way."},

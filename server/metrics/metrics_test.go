@@ -405,8 +405,9 @@ func TestAllShown(t *testing.T) {
 	batches.After[tube.BatchDone].Add(13)
 	batches.Cancelled.Add(14)
 	i.o.Batching(batches)
+	i.o.Tracing(func() uint64 { return 15 })
 	expect(t, samples(t, i.o), map[string]string{
-		`redstalk_batches_total{state="done"}`: "12", `redstalk_batch_after_jobs_total{state="done"}`: "13", "redstalk_batches_cancelled_total": "14",
+		`redstalk_batches_total{state="done"}`: "12", `redstalk_batch_after_jobs_total{state="done"}`: "13", "redstalk_batches_cancelled_total": "14", "redstalk_spans_dropped_total": "15",
 		"redstalk_connections": "1", "redstalk_connections_accepted_total": "2", "redstalk_producer_connections": "3", "redstalk_worker_connections": "4",
 		"redstalk_received_bytes_total": "5", "redstalk_sent_bytes_total": "6", `redstalk_commands_total{command="put",result="ok"}`: "7",
 		"redstalk_store_retries_total": "8", "redstalk_store_replays_total": "9", "redstalk_store_log_bytes": "10", "redstalk_store_disk_free_bytes": "11",

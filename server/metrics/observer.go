@@ -64,6 +64,7 @@ type Observer struct {
 
 	schedules *schedule.Counts // nil: not known
 	batches   *jobbatch.Counts // nil: not known
+	dropped   func() uint64    // spans; nil: none are sent
 
 	// snapshotMu guards the snapshot. It is held while one is taken, so concurrent scrapes get
 	// the same one.

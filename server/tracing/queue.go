@@ -28,6 +28,14 @@ type queued struct {
 	full, failed telemetry.Throttle
 }
 
+// Dropped returns how many spans were dropped so far.
+func (t *Tracer) Dropped() uint64 {
+	if t.queued == nil {
+		return 0
+	}
+	return t.queued.dropped.Load()
+}
+
 // admit reports whether there is room for a span.
 func (q *queued) admit() bool {
 	if q == nil { // without a queue

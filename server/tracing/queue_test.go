@@ -29,7 +29,7 @@ func TestDroppedSpans(t *testing.T) {
 			t.Fatal("a span was dropped")
 		}
 	}
-	if q.admit() || q.dropped.Load() != 1 || !strings.Contains(log.String(), `"so far"=1`) {
+	if q.admit() || (&Tracer{queued: q}).Dropped() != 1 || !strings.Contains(log.String(), `"so far"=1`) {
 		t.Errorf("%d dropped: %s", q.dropped.Load(), &log)
 	}
 	log.Reset()

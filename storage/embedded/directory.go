@@ -42,7 +42,7 @@ func lockDirectory(o *Options) (*directoryLock, error) {
 	if err == nil {
 		return &directoryLock{dir, file}, nil
 	}
-	if !errors.Is(err, os.ErrPermission) {
+	if failed := (*os.PathError)(nil); !errors.As(err, &failed) { // otherwise the file cannot be opened
 		err = fmt.Errorf("%w: %w", ErrLocked, err)
 	}
 	return nil, errors.Join(err, dir.Close())

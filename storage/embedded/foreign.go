@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -24,6 +25,9 @@ var ownNames = []string{"LOCK", "lock", "lost+found", ".snapshot", ".DS_Store", 
 // other files in it.
 func refuseForeign(fs vfs.FS, dir string, create bool) error {
 	names, err := fs.List(dir)
+	if errors.Is(err, syscall.ENOTDIR) {
+		return fmt.Errorf("%w: it is a file, not a directory", ErrForeign)
+	}
 	if err != nil {
 		return err
 	}

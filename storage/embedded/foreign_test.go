@@ -3,9 +3,12 @@ package embedded
 import (
 	"context"
 	"errors"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -128,5 +131,29 @@ func TestErrForeign(t *testing.T) {
 	write(t, d.fs, "jobs/notes.txt")
 	if _, err := Open(d.options(t)); !errors.Is(err, ErrForeign) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestNoDirectory: what cannot be a directory of a store is named: a file, and a directory that can only be read, which is
+// not in use by another process.
+func TestNoDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Dir: file}); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "it is a file") {
+		t.Errorf("a file: %v", err)
+	}
+	d := newDisk()
+	o, hooked := d.options(t), newHookFS(d.fs)
+	hooked.set(func(op errorfs.Op) error {
+		if path.Base(op.Path) == "LOCK" {
+			return &os.PathError{Op: "open", Path: op.Path, Err: syscall.EROFS}
+		}
+		return nil
+	})
+	o.fs = hooked
+	if _, err := Open(o); !errors.Is(err, syscall.EROFS) || errors.Is(err, ErrLocked) {
+		t.Errorf("read-only: %v", err)
 	}
 }
