@@ -81,25 +81,7 @@ func TestAuditOfJobs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "acts.log")
 	p, addr := serve(t, "-p0", "--store", "memory:", "--http", "127.0.0.1:0", "--push-allow", "localhost", "--audit", file)
 	url := "http://" + p.stderr.await(t, `msg=listening listener=http addr=(\S+)`)
-	c := dial(t, addr)
-	for id := range 12 {
-		c.ask("put 0 0 60 1\r\nx\r\n", fmt.Sprint("INSERTED ", id+1))
-	}
-	c.ask("reserve-job 1\r\n", "RESERVED 1 1")
-	c.line() // the body
-	c.ask("delete 1\r\n", "DELETED")
-	d := dial(t, addr)
-	d.ask("reserve-job 2\r\n", "RESERVED 2 1")
-	d.line()
-	c.ask("delete 2\r\n", "NOT_FOUND")
-	d.ask("bury 2 0\r\n", "BURIED")
-	c.ask("delete 2\r\n", "DELETED")
-	c.ask("delete-batch 3 4 99\r\n", "DELETED_BATCH 2 1")
-	c.ask("kick-job 5\r\n", "NOT_FOUND")
-	c.ask("set-policy default push:http://localhost:1/secret max:9\r\n", "SET")
-	c.ask("set-group default g concurrency:2\r\n", "SET")
-	body := strings.Repeat("secret", 2000) // more than one read
-	c.ask(fmt.Sprintf("set-schedule s default 0 60 %d every:1h meta:k=v\r\n%s\r\n", len(body), body), "SET")
+	actOnWire(t, addr)
 	console := func(method, path, body string) {
 		r := must(http.NewRequest(method, url+path, strings.NewReader(body)))(t)
 		r.Header.Set("X-Redstalk", "console")
@@ -143,6 +125,30 @@ func TestAuditOfJobs(t *testing.T) {
 			t.Errorf("%s does not match %s", line, want)
 		}
 	}
+}
+
+// actOnWire puts twelve jobs, and does something to five of them and to the tube.
+func actOnWire(t *testing.T, addr string) {
+	t.Helper()
+	c := dial(t, addr)
+	for id := range 12 {
+		c.ask("put 0 0 60 1\r\nx\r\n", fmt.Sprint("INSERTED ", id+1))
+	}
+	c.ask("reserve-job 1\r\n", "RESERVED 1 1")
+	c.line() // the body
+	c.ask("delete 1\r\n", "DELETED")
+	d := dial(t, addr)
+	d.ask("reserve-job 2\r\n", "RESERVED 2 1")
+	d.line()
+	c.ask("delete 2\r\n", "NOT_FOUND")
+	d.ask("bury 2 0\r\n", "BURIED")
+	c.ask("delete 2\r\n", "DELETED")
+	c.ask("delete-batch 3 4 99\r\n", "DELETED_BATCH 2 1")
+	c.ask("kick-job 5\r\n", "NOT_FOUND")
+	c.ask("set-policy default push:http://localhost:1/secret max:9\r\n", "SET")
+	c.ask("set-group default g concurrency:2\r\n", "SET")
+	body := strings.Repeat("secret", 2000) // more than one read
+	c.ask(fmt.Sprintf("set-schedule s default 0 60 %d every:1h meta:k=v\r\n%s\r\n", len(body), body), "SET")
 }
 
 // awaitActs waits until a file has n lines, and returns them.

@@ -458,7 +458,8 @@ func TestClockSetBack(t *testing.T) {
 		skew: func() time.Duration { return time.Duration(skew.Load()) },
 	})
 	var heard setBackListener
-	s.Listen(&heard)
+	p := s.parts[0]
+	p.do(func(*call) { p.listener = &heard })
 	for _, c := range []struct{ by, passes, want time.Duration }{
 		{0, time.Hour, 0}, {time.Hour, 0, 0}, {-48 * time.Hour, time.Minute, 48 * time.Hour}, {0, time.Minute, 0}, {49 * time.Hour, 0, 0},
 	} {
