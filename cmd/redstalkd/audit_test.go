@@ -74,6 +74,19 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+// askAsConsole makes a request as the console does, which must succeed.
+func askAsConsole(t *testing.T, method, url, body string) {
+	t.Helper()
+	r := must(http.NewRequest(method, url, strings.NewReader(body)))(t)
+	r.Header.Set("X-Redstalk", "console")
+	r.Header.Set("Content-Type", "application/json")
+	answer := must(http.DefaultClient.Do(r))(t)
+	answer.Body.Close()
+	if answer.StatusCode >= 300 {
+		t.Errorf("%s %s: %d", method, url, answer.StatusCode)
+	}
+}
+
 // TestAuditOfJobs: what is done to jobs that are not reserved has a line with their ids and tubes, and
 // what workers do to theirs has none.
 func TestAuditOfJobs(t *testing.T) {
@@ -100,16 +113,7 @@ func TestAuditOfJobs(t *testing.T) {
 	c.ask("set-group default g concurrency:2\r\n", "SET")
 	body := strings.Repeat("secret", 2000) // more than one read
 	c.ask(fmt.Sprintf("set-schedule s default 0 60 %d every:1h meta:k=v\r\n%s\r\n", len(body), body), "SET")
-	console := func(method, path, body string) {
-		r := must(http.NewRequest(method, url+path, strings.NewReader(body)))(t)
-		r.Header.Set("X-Redstalk", "console")
-		r.Header.Set("Content-Type", "application/json")
-		answer := must(http.DefaultClient.Do(r))(t)
-		answer.Body.Close()
-		if answer.StatusCode >= 300 {
-			t.Errorf("%s %s: %d", method, path, answer.StatusCode)
-		}
-	}
+	console := func(method, path, body string) { askAsConsole(t, method, url+path, body) }
 	console("POST", "/v1/jobs/actions", `{"action":"priority","priority":7,"ids":[6,7]}`)
 	console("POST", "/v1/jobs/actions", `{"action":"bury","ids":[6,7]}`)
 	console("POST", "/v1/jobs/7/kick", "")
