@@ -36,6 +36,7 @@ type journal struct {
 	syncs       *telemetry.Histogram // how long batches waited for a sync
 
 	ended        chan struct{}  // closed when the journal ends
+	watcher      sync.WaitGroup // the goroutine that watches the directory
 	committers   sync.WaitGroup // goroutines that commit what no caller commits
 	checkpoints  chan *window   // has room for all windows that can exist
 	checkpointer sync.WaitGroup // the goroutine that writes windows to the tables
@@ -78,6 +79,7 @@ func (j *journal) close() error {
 	j.commits.Broadcast()
 	j.cond.Broadcast()
 	j.mu.Unlock()
+	j.watcher.Wait()
 	j.committers.Wait()
 	close(j.checkpoints)
 	j.checkpointer.Wait()

@@ -212,7 +212,7 @@ func (j *journal) start(o *Options) {
 	}
 	j.checkpointer.Add(1)
 	go j.writeWindows()
-	go j.watchDirectory(o.spare)
+	j.watcher.Go(func() { j.watchDirectory(o.spare) })
 	j.mu.Lock()
 	j.guard.refusing() // logs a disk that is too small
 	j.mu.Unlock()
