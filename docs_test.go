@@ -15,6 +15,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/tools/conformance/compile"
+	"redstalk/tube/field"
 )
 
 // docs_test.go checks README.md and the pages of docs/ against the programs:
@@ -598,7 +599,7 @@ func TestTagTable(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z-]+)`").FindAllStringSubmatch(table, -1) {
 		got = append(got, m[1])
 	}
-	for _, tag := range protocol.TagsIn(protocol.TagsOfPut) {
+	for _, tag := range protocol.TagsIn(field.InPut) {
 		want = append(want, tag.Name)
 	}
 	if !slices.Equal(got, want) {

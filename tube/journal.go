@@ -162,7 +162,7 @@ func (m *Machine) parkedIfLost(j *Job) bool {
 		return false
 	}
 	f, rules := m.metadataOf(j), m.rulesOf(j)
-	parked, _ := rules.After(j.ID, Lost, f.Failures(&j.counters), f.Deliveries(&j.counters))
+	parked, _ := After(&rules, j.ID, Lost, f.Failures(&j.counters), f.Deliveries(&j.counters))
 	return parked != NotParked
 }
 

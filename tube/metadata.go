@@ -141,14 +141,14 @@ func (m *Machine) share(r *Rules) {
 	if len(r.Retry) > 0 && slices.Equal(r.Retry, last.Retry) {
 		r.Retry = last.Retry
 	}
-	if !r.empty() {
+	if !r.Empty() {
 		*last = *r
 	}
 }
 
 // zero reports whether f is empty, apart from the key and the group.
 func (f *Metadata) zero() bool {
-	return f.Rules.empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
+	return f.Rules.Empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
 		f.Lease == 0 && f.FromTube == "" && f.Expires == 0 && f.Notes == nil && f.Occurrence == nil &&
 		f.Batch == "" && f.After == ""
 }
@@ -156,5 +156,5 @@ func (f *Metadata) zero() bool {
 // rulesOf returns the rules that apply to j: its own, completed by those of its tube.
 func (m *Machine) rulesOf(j *Job) Rules {
 	t := m.tubeOf(j)
-	return m.metadataOf(j).OwnRules(t.name).Over(m.policyOfTube(t))
+	return m.policyOfTube(t).RulesOver(m.metadataOf(j).OwnRules(t.name))
 }

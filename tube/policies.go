@@ -189,34 +189,3 @@ func (m *Machine) checkNext(now Instant) {
 		m.updateLane(l)
 	}
 }
-
-// Over returns p, with the tags it does not set taken from other. Both can be nil, and are not
-// changed.
-func (p *Policy) Over(other *Policy) *Policy {
-	if p == nil || other == nil {
-		if p == nil {
-			return other
-		}
-		return p
-	}
-	merged := *p
-	merged.Rules = p.Rules.Over(other)
-	if p.Expire == NoLifetime {
-		merged.Expire = other.Expire
-	}
-	if p.OnDuplicate == NotSaid {
-		merged.OnDuplicate = other.OnDuplicate
-	}
-	if !p.HasQuotaJobs {
-		merged.QuotaJobs, merged.HasQuotaJobs = other.QuotaJobs, other.HasQuotaJobs
-	}
-	if !p.HasQuotaBytes {
-		merged.QuotaBytes, merged.HasQuotaBytes = other.QuotaBytes, other.HasQuotaBytes
-	}
-	merged.Limits = p.Limits.Over(other.Limits)
-	merged.GroupLimits = p.GroupLimits.Over(other.GroupLimits)
-	if p.GroupOrder == NoGroupOrder {
-		merged.GroupOrder = other.GroupOrder
-	}
-	return &merged
-}

@@ -10,6 +10,7 @@ import (
 	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // This file has the operations about the groups of a tube.
@@ -60,7 +61,7 @@ func limitOptionsOf(l tube.Limits) (o LimitOptions) {
 	if l.Concurrency > 0 {
 		o.Concurrency = &l.Concurrency
 	}
-	if rates := protocol.Rates(l.Rates).String(); rates != "" {
+	if rates := l.Rates.String(); rates != "" {
 		o.Rate = &rates
 	}
 	return o
@@ -69,14 +70,14 @@ func limitOptionsOf(l tube.Limits) (o LimitOptions) {
 // limits returns the limits that the options describe. Their names begin with prefix.
 func (o *LimitOptions) limits(prefix string) (l tube.Limits, err error) {
 	if o.Concurrency != nil {
-		if l.Concurrency = *o.Concurrency; l.Concurrency < 1 || l.Concurrency > protocol.MaxLimit {
-			return l, invalid("%sconcurrency: it must be from 1 to %d", prefix, protocol.MaxLimit)
+		if l.Concurrency = *o.Concurrency; l.Concurrency < 1 || l.Concurrency > field.MaxLimit {
+			return l, invalid("%sconcurrency: it must be from 1 to %d", prefix, field.MaxLimit)
 		}
 	}
 	if o.Rate != nil {
-		rates, ok := protocol.ParseRates([]byte(*o.Rate))
+		rates, ok := field.ParseRates([]byte(*o.Rate))
 		if !ok {
-			return l, invalid("%srate: it must be one or several different rates such as 100/s, 100/m or 1000/h, with commas, at most %d each", prefix, protocol.MaxLimit)
+			return l, invalid("%srate: it must be one or several different rates such as 100/s, 100/m or 1000/h, with commas, at most %d each", prefix, field.MaxLimit)
 		}
 		l.Rates = tube.Rates(rates)
 	}

@@ -15,6 +15,7 @@ import (
 	"redstalk/protocol"
 	"redstalk/storage"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // The defaults of a put.
@@ -232,8 +233,8 @@ func (o *RuleOptions) rules() (r tube.Rules, what tube.OnDuplicate, err error) {
 		r.Jitter = tube.JitterOf(*o.Jitter)
 	}
 	if o.Max != nil {
-		if r.Max = *o.Max; r.Max < 1 || r.Max > protocol.MaxDeliveries {
-			return r, what, invalid("max: it must be from 1 to %d", protocol.MaxDeliveries)
+		if r.Max = *o.Max; r.Max < 1 || r.Max > field.MaxDeliveries {
+			return r, what, invalid("max: it must be from 1 to %d", field.MaxDeliveries)
 		}
 	}
 	if o.Dead != nil {
@@ -242,11 +243,9 @@ func (o *RuleOptions) rules() (r tube.Rules, what tube.OnDuplicate, err error) {
 		}
 	}
 	if o.OnExpire != nil {
-		action, ok := protocol.ParseOnExpire(*o.OnExpire)
-		if !ok {
+		if !field.Named(field.OfRules, "on-expire").Parse(&r, []byte(*o.OnExpire)) {
 			return r, what, invalid("on_expire: %q is not delete or park", *o.OnExpire)
 		}
-		r.OnExpire = tube.OnExpire(action)
 	}
 	if o.KeyTTL != nil {
 		r.KeyTTL, r.HasKeyTTL = time.Duration(*o.KeyTTL), true
@@ -275,7 +274,7 @@ func ruleOptionsOf(r *tube.Rules, expire tube.Lifetime) (o RuleOptions) {
 		o.Expire = &left
 	}
 	if r.OnExpire != tube.NoOnExpire {
-		o.OnExpire = &protocol.OnExpireWords[r.OnExpire]
+		o.OnExpire = &field.OnExpireWords[r.OnExpire]
 	}
 	if r.HasKeyTTL {
 		o.KeyTTL = (*duration)(&r.KeyTTL)

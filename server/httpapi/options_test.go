@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"redstalk/protocol"
+	"redstalk/tube/field"
 )
 
 // kinds are the types of the fields for the kinds of tags.
@@ -17,12 +18,12 @@ var kinds = map[string]string{
 // TestOptionsAreTags: the options of a put are the tags, the priority and the TTR; those of a policy are its tags.
 func TestOptionsAreTags(t *testing.T) {
 	t.Parallel()
-	wantTags(t, reflect.TypeFor[Terms](), "json", protocol.TagsOfPut, "priority", "ttr")
-	wantTags(t, reflect.TypeFor[policyInfo](), "json", protocol.TagsOfPolicy)
-	wantTags(t, reflect.TypeFor[rawPutInput](), "query", protocol.TagsOfPut, "priority", "ttr")
+	wantTags(t, reflect.TypeFor[Terms](), "json", field.InPut, "priority", "ttr")
+	wantTags(t, reflect.TypeFor[policyInfo](), "json", field.InPolicy)
+	wantTags(t, reflect.TypeFor[rawPutInput](), "query", field.InPut, "priority", "ttr")
 }
 
-func wantTags(t *testing.T, options reflect.Type, key string, set protocol.TagSet, others ...string) {
+func wantTags(t *testing.T, options reflect.Type, key string, set field.Commands, others ...string) {
 	t.Helper()
 	have := optionFields(options, key)
 	for _, name := range others {

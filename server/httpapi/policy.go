@@ -9,6 +9,7 @@ import (
 	"redstalk/protocol"
 	"redstalk/server/queue"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // policyInfo is the policy of a tube, or of all tubes of a pattern: the defaults for its jobs, its quotas and its push target.
@@ -60,7 +61,7 @@ func policyInfoOf(p *tube.Policy) policyInfo {
 	group := limitOptionsOf(p.GroupLimits)
 	info.LimitOptions, info.GroupConcurrency, info.GroupRate = limitOptionsOf(p.Limits), group.Concurrency, group.Rate
 	if p.GroupOrder != tube.NoGroupOrder {
-		info.GroupOrder = &protocol.GroupOrderWords[p.GroupOrder]
+		info.GroupOrder = &field.GroupOrderWords[p.GroupOrder]
 	}
 	info.showPush(&p.Push)
 	return info
@@ -132,11 +133,9 @@ func (p *policyInfo) setLimits(to *tube.Policy) (err error) {
 	if to.GroupLimits, err = group.limits("group_"); err != nil || p.GroupOrder == nil {
 		return err
 	}
-	order, ok := protocol.ParseGroupOrder(*p.GroupOrder)
-	if !ok {
+	if !field.Named(field.OfPolicy, "group-order").Parse(to, []byte(*p.GroupOrder)) {
 		return invalid("group_order: %q is not fair or strict", *p.GroupOrder)
 	}
-	to.GroupOrder = tube.GroupOrder(order)
 	return nil
 }
 
@@ -152,7 +151,7 @@ func (p *policyInfo) showPush(push *tube.Push) {
 		p.PushTimeout = (*duration)(&push.Timeout)
 	}
 	if push.Rate > 0 {
-		rate := protocol.PushRate{Calls: push.Rate, Every: push.RateEvery}.String()
+		rate := field.RateText(push.Rate, push.RateEvery)
 		p.PushRate = &rate
 	}
 }
@@ -165,25 +164,24 @@ func (p *policyInfo) push() (push tube.Push, err error) {
 		}
 		return push, nil
 	}
-	if push.URL = *p.Push; !protocol.ValidPushURL([]byte(push.URL)) {
-		return push, invalid("push: it must be an http or https URL without user and fragment, of at most %d bytes", protocol.MaxPushURL)
+	if push.URL = *p.Push; !field.ValidPushURL([]byte(push.URL)) {
+		return push, invalid("push: it must be an http or https URL without user and fragment, of at most %d bytes", field.MaxPushURL)
 	}
 	if p.PushConcurrency != nil {
-		if push.Concurrency = *p.PushConcurrency; push.Concurrency < 1 || push.Concurrency > protocol.MaxPushConcurrency {
-			return push, invalid("push_concurrency: it must be from 1 to %d", protocol.MaxPushConcurrency)
+		if push.Concurrency = *p.PushConcurrency; push.Concurrency < 1 || push.Concurrency > field.MaxPushConcurrency {
+			return push, invalid("push_concurrency: it must be from 1 to %d", field.MaxPushConcurrency)
 		}
 	}
 	if p.PushTimeout != nil {
-		if push.Timeout = time.Duration(*p.PushTimeout); push.Timeout <= 0 || push.Timeout > protocol.MaxPushTimeout {
-			return push, invalid("push_timeout: it must be from 1ms to %v", protocol.MaxPushTimeout)
+		if push.Timeout = time.Duration(*p.PushTimeout); push.Timeout <= 0 || push.Timeout > field.MaxPushTimeout {
+			return push, invalid("push_timeout: it must be from 1ms to %v", field.MaxPushTimeout)
 		}
 	}
 	if p.PushRate != nil {
-		rate, ok := protocol.ParsePushRate([]byte(*p.PushRate))
-		if !ok {
-			return push, invalid("push_rate: it must be a rate such as 100, 100/s, 100/m or 100/h, at most %d", protocol.MaxPushRate)
+		var ok bool
+		if push.Rate, push.RateEvery, ok = field.ParseRate([]byte(*p.PushRate)); !ok {
+			return push, invalid("push_rate: it must be a rate such as 100, 100/s, 100/m or 100/h, at most %d", field.MaxLimit)
 		}
-		push.Rate, push.RateEvery = rate.Calls, rate.Every
 	}
 	return push, nil
 }
