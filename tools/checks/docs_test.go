@@ -1,4 +1,4 @@
-package redstalk_test
+package checks
 
 import (
 	"bufio"
@@ -39,20 +39,20 @@ type block struct {
 // pages reads the whole documentation.
 func pages(t *testing.T) []*page {
 	t.Helper()
-	paths, err := filepath.Glob("docs/*.md")
+	paths, err := filepath.Glob(at("docs/*.md"))
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no pages below docs: ", err)
 	}
 	var all []*page
-	for _, path := range append(paths, "README.md", "CHANGELOG.md") {
-		all = append(all, readPage(t, path))
+	for _, path := range append(paths, at("README.md"), at("CHANGELOG.md")) {
+		all = append(all, readPage(t, strings.TrimPrefix(path, root+"/")))
 	}
 	return all
 }
 
 func readPage(t *testing.T, path string) *page {
 	t.Helper()
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(at(path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func readPage(t *testing.T, path string) *page {
 }
 
 func TestReadmeIsShort(t *testing.T) {
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile(at("README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func checkLink(t *testing.T, all []*page, from *page, to string) {
 	if file != "" {
 		path = filepath.Join(filepath.Dir(from.path), file)
 	}
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(at(path)); err != nil {
 		t.Errorf("%s: %s leads to no file", from.path, to)
 		return
 	}
@@ -168,16 +168,13 @@ func workshop(t *testing.T) string {
 	}
 	bin := filepath.Join(dir, "bin")
 	for into, packages := range map[string]string{
-		bin + "/": "./cmd/...", bin + "/stalkbench": "./tools/bench", bin + "/transcript": "./tools/conformance/play",
+		bin + "/": module + "/cmd/...", bin + "/stalkbench": tools + "/bench", bin + "/transcript": conformance + "/play",
 	} {
 		if err := compile.Program(into, packages); err != nil {
 			t.Fatal(err)
 		}
 	}
-	root, err := filepath.Abs(".")
-	if err == nil {
-		err = os.Symlink(filepath.Join(root, "testdata"), filepath.Join(dir, "testdata"))
-	}
+	err = os.Symlink(at("testdata"), filepath.Join(dir, "testdata"))
 	for _, old := range []string{"delay-queue.conf", "config/config.toml"} { // of docs/gateways.md
 		if err == nil {
 			err = os.MkdirAll(filepath.Dir(filepath.Join(dir, old)), 0o755)
@@ -300,7 +297,7 @@ func (b *block) try(t *testing.T, dir string) {
 
 // tryMake runs make in dry-run mode.
 func tryMake(t *testing.T, args []string) {
-	makefile, err := os.ReadFile("Makefile")
+	makefile, err := os.ReadFile(at("Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +306,9 @@ func tryMake(t *testing.T, args []string) {
 			t.Errorf("the Makefile knows no %s", m[1])
 		}
 	}
-	if out, err := exec.Command("make", append([]string{"-n"}, args...)...).CombinedOutput(); err != nil {
+	cmd := exec.Command("make", append([]string{"-n"}, args...)...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("make %v: %v\n%s", args, err, out)
 	}
 }
@@ -359,7 +358,7 @@ func tryTest(t *testing.T, args []string) {
 	var files []string
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "./") {
-			files, _ = filepath.Glob(filepath.Join(arg, "*_test.go"))
+			files, _ = filepath.Glob(at(filepath.Join(arg, "*_test.go")))
 		}
 	}
 	var text []byte
@@ -611,7 +610,7 @@ func TestTagTable(t *testing.T) {
 func TestNames(t *testing.T) {
 	files, known := tracked(t, "*.go", "*.lua"), map[string]bool{}
 	for _, path := range files {
-		text, err := os.ReadFile(path)
+		text, err := os.ReadFile(at(path))
 		if err != nil {
 			t.Fatal(err)
 		}
