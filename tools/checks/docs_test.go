@@ -39,13 +39,9 @@ type block struct {
 // pages reads the whole documentation.
 func pages(t *testing.T) []*page {
 	t.Helper()
-	paths, err := filepath.Glob(at("docs/*.md"))
-	if err != nil || len(paths) == 0 {
-		t.Fatal("no pages below docs: ", err)
-	}
 	var all []*page
-	for _, path := range append(paths, at("README.md"), at("CHANGELOG.md")) {
-		all = append(all, readPage(t, strings.TrimPrefix(path, root+"/")))
+	for _, path := range append(tracked(t, "docs/*.md"), "README.md", "CHANGELOG.md") {
+		all = append(all, readPage(t, path))
 	}
 	return all
 }
