@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 
