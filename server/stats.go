@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"time"
 
 	"redstalk/protocol"
@@ -168,6 +169,11 @@ func addMetadata(p *protocol.Page, j *tube.JobStats) {
 		p.Int("expires-ms", j.ExpiresIn().Milliseconds())
 		p.Bare("on-expire", field.OnExpireWords[max(j.Rules.OnExpire, tube.ExpireDelete)])
 	}
+	for _, f := range field.OfRules {
+		if f.In != 0 && !slices.Contains(rulesAbove, f.Name) && f.IsSet(&j.Rules) {
+			p.Bare(f.Name, f.Format(&j.Rules))
+		}
+	}
 	if m.FromTube != "" {
 		p.Bare("from-tube", m.FromTube)
 		p.Uint("from-id", m.FromID)
@@ -177,6 +183,9 @@ func addMetadata(p *protocol.Page, j *tube.JobStats) {
 	}
 	addNotes(p, m.AllNotes())
 }
+
+// rulesAbove are the rules that have lines of their own. That of a key is over when its job is: no line shows it.
+var rulesAbove = []string{"retry", "jitter", "max", "dead", "on-expire", "key-ttl"}
 
 // afterWord returns the tag that made a job an after-job.
 func afterWord(m *tube.Metadata) string {

@@ -105,7 +105,7 @@ func infoOf(s *tube.JobStats) JobInfo {
 		FromTube: f.FromTube, FromID: f.FromID, NotesInfo: notesOf(f), Retry: retriesOf(&s.Rules), Jitter: s.Rules.Percent(),
 	}
 	if s.Home() != "" {
-		own := ruleOptionsOf(&f.Rules, tube.NoLifetime)
+		own := ruleOptions.of(&tube.Policy{Rules: f.Rules})
 		info.AfterReplay = &own
 	}
 	if info.Batch = f.Batch; f.AfterAll {

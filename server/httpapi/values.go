@@ -63,8 +63,11 @@ func tubesIn(query url.Values) ([]string, error) {
 
 // invalidTube returns the problem for a parameter that is not a tube name.
 func invalidTube(parameter, name string) *problem {
-	return invalid("%s: %q is not a tube name: 1 to %d letters, digits and -+/;.$_(), not starting with -", parameter, name, protocol.MaxName)
+	return invalid("%s: "+notTube, parameter, name, protocol.MaxName)
 }
+
+// notTube says of a word that it is not a tube name, whose longest length follows.
+const notTube = "%q is not a tube name: 1 to %d letters, digits and -+/;.$_(), not starting with -"
 
 // stateNames maps the values of the parameter state to states.
 var stateNames = map[string]tube.State{"": tube.Gone, "ready": tube.Ready, "reserved": tube.Reserved, "delayed": tube.Delayed, "buried": tube.Buried}
@@ -76,6 +79,8 @@ func parseUint32(word string) (uint32, error) {
 	}
 	return uint32(n), nil
 }
+
+func parseUint64(word string) (uint64, error) { return strconv.ParseUint(word, 10, 64) }
 
 func parsePercent(word string) (uint8, error) {
 	n, err := strconv.ParseUint(word, 10, 8)
