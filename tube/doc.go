@@ -19,7 +19,7 @@
 //   - journal.go: what a Machine reports of its changes, and how it is restored from that.
 //   - alarms.go: when something is due next. due.go: named records that are due, and who has claimed one.
 //   - flow.go: what happened in a tube since the start, for metrics.
-//   - Metadata is what a job can have beyond beanstalkd (tags.go, metadata.go, notes.go): its key
+//   - Metadata is what a job can have beyond beanstalkd (fields.go, tags.go, metadata.go, notes.go): its key
 //     (keys.go), its retries and dead letters (retry.go, deadletters.go, replay.go) and its lease
 //     (lease.go). puttagged.go puts such a job. Tubes can have policies (policies.go). Most jobs have
 //     no metadata, and cost nothing for it.

@@ -17,9 +17,12 @@ import (
 // the packages that it may import directly. A package imports only from layers below its
 // own. It may always import storage/telemetry.
 var layers = [][]importRule{
+	{ // what both the protocol and the rules have to know
+		{"tube/field", ""},
+	},
 	{ // values and formats
-		{"protocol", ""},
-		{"tube", ""},
+		{"protocol", "tube/field"},
+		{"tube", "tube/field"},
 		{"tube/cron", ""},
 		{"storage/body", ""},
 		{"storage/telemetry", ""},
@@ -33,16 +36,16 @@ var layers = [][]importRule{
 		{"storage", "tube storage/body"},
 		{"storage/embedded/wal", ""},
 		{"storage/redis/conn", "storage/redact"},
-		{"protocol/migrate", "protocol protocol/client"},
+		{"protocol/migrate", "protocol protocol/client tube/field"},
 		{"server/httpserve", "server/limits"},
 		{"server/access", "protocol"},
 	},
 	{ // data of engines
-		{"storage/embedded/tables", "storage/embedded/wal tube"},
-		{"storage/redis/schema", "storage tube"},
+		{"storage/embedded/tables", "storage/embedded/wal tube tube/field"},
+		{"storage/redis/schema", "storage tube tube/field"},
 	},
 	{
-		{"storage/redis/lua", "storage/redis/conn storage/redis/schema tube"},
+		{"storage/redis/lua", "storage/redis/conn storage/redis/schema tube tube/field"},
 	},
 	{
 		{"storage/redis/fsck", "storage/redis/conn storage/redis/lua storage/redis/schema"},
@@ -66,8 +69,8 @@ var layers = [][]importRule{
 		{"server/netpoll", "protocol server/queue storage"},
 	},
 	{ // listeners, and what runs beside them
-		{"server", "protocol server/access server/jobbatch server/limits server/netpoll server/queue server/schedule storage storage/body tube"},
-		{"server/httpapi", "protocol server/access server/httpserve server/jobbatch server/limits server/queue server/schedule storage tube"},
+		{"server", "protocol server/access server/jobbatch server/limits server/netpoll server/queue server/schedule storage storage/body tube tube/field"},
+		{"server/httpapi", "protocol server/access server/httpserve server/jobbatch server/limits server/queue server/schedule storage tube tube/field"},
 		{"server/webhook", "protocol server/queue storage tube"},
 		{"server/upstream", "protocol protocol/client protocol/migrate server/queue storage tube"},
 		{"server/gateway", "protocol server/access server/httpserve server/queue storage tube"},
@@ -75,11 +78,11 @@ var layers = [][]importRule{
 	{
 		{"server/metrics", "server/httpserve server/jobbatch server/queue server/schedule server/webhook storage tube"},
 		{"server/gateway/ouqiang", "server/gateway server/httpserve server/queue storage"},
-		{"server/gateway/ruffianjiang", "protocol server/gateway server/httpserve server/queue storage tube"},
+		{"server/gateway/ruffianjiang", "protocol server/gateway server/httpserve server/queue storage tube tube/field"},
 		{"server/gateway/zywaited", "server/access server/gateway server/gateway/zywaited/pb server/httpserve server/queue server/webhook tube"},
 	},
 	{ // programs
-		{"cmd/redstalk", "protocol protocol/client protocol/migrate"},
+		{"cmd/redstalk", "protocol protocol/client protocol/migrate tube/field"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
 			"server/httpapi server/httpapi/console server/httpserve server/jobbatch server/limits server/metrics server/queue server/schedule server/tracing server/upstream server/webhook " +
 			"storage storage/beanstalkd storage/embedded storage/redact storage/redis storage/redis/fsck storage/redis/schema tube"},

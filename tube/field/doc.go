@@ -6,5 +6,5 @@
 //
 //   - rules.go: Rules, which puts and policies have, and their rows. policy.go: Policy, and its rows.
 //   - field.go: what a row says. rows.go: functions that make rows.
-//   - values.go: the types of the values. duration.go, retry.go, rate.go: values with a text form of their own.
+//   - values.go: the types of the values. duration.go, retry.go, rate.go, names.go: values with a text form of their own.
 package field
