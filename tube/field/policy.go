@@ -152,7 +152,13 @@ var (
 		f := count(Field[Policy]{Name: "push-rate", In: InPolicy, Value: "RATE", Help: "`RATE` of calls at most, such as 100/s"},
 			MaxLimit, func(p *Policy) *uint32 { return &p.Push.Rate })
 		f.Kind = Rate
-		f.parse = func(p *Policy, text []byte) (ok bool) { p.Push.Rate, p.Push.RateEvery, ok = ParseRate(text); return ok }
+		f.parse = func(p *Policy, text []byte) bool {
+			n, every, ok := ParseRate(text)
+			if ok {
+				p.Push.Rate, p.Push.RateEvery = n, every
+			}
+			return ok
+		}
 		f.format = func(p *Policy) string { return RateText(p.Push.Rate, p.Push.RateEvery) }
 		return f
 	}()

@@ -45,7 +45,13 @@ func text[T any](f Field[T], valid func([]byte) bool, of func(*T) *string) Field
 // rates makes a row of rates.
 func rates[T any](f Field[T], of func(*T) *Rates) Field[T] {
 	f.Kind = Rate
-	f.parse = func(v *T, text []byte) (ok bool) { *of(v), ok = ParseRates(text); return ok }
+	f.parse = func(v *T, text []byte) bool {
+		r, ok := ParseRates(text)
+		if ok {
+			*of(v) = r
+		}
+		return ok
+	}
 	f.format = func(v *T) string { return of(v).String() }
 	f.load = func(v *T, text string) bool { return loadRates(of(v), text) }
 	f.store = func(v *T) string {

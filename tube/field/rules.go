@@ -68,7 +68,13 @@ var OfRules = []Field[Rules]{
 		Name: "retry", In: everywhere, Capability: "put-tags", Value: "DURATIONS",
 		Help: "`DURATIONS`, separated by commas: delays after the first failure, the second and so on; or exp(FIRST,LONGEST,COUNT)",
 		Kind: Retry, Stored: Stored{Tag: 2, Flag: 1 << 0},
-		parse:  func(r *Rules, text []byte) (ok bool) { r.Retry, r.Doubled, ok = ParseRetry(text); return ok },
+		parse: func(r *Rules, text []byte) bool {
+			waits, doubled, ok := ParseRetry(text)
+			if ok {
+				r.Retry, r.Doubled = waits, doubled
+			}
+			return ok
+		},
 		format: func(r *Rules) string { return RetryText(r.Retry, r.Doubled) },
 		load:   loadRetry, store: storedRetry,
 	},
