@@ -38,11 +38,14 @@ func (u *User) putGlobs() (globs []string) {
 	return slices.Compact(globs)
 }
 
-// WholeBatch returns the whole name of the batch that the user calls name: one of the user's own, unless name has an owner.
-// "" stays "".
+// WholeBatch returns the whole name of the batch that the user calls name: one of the user's own, unless name has an owner,
+// or begins with ~ and has none. "" stays "".
 func (u *User) WholeBatch(name string) string {
-	if name == "" || u.batchOwner == "" || strings.Contains(name, "~") {
+	switch i := strings.LastIndexByte(name, '~'); {
+	case name == "" || name == "~" || u.batchOwner == "" || i > 0:
 		return name
+	case i == 0:
+		return name[1:]
 	}
 	return u.batchOwner + "~" + name
 }

@@ -178,7 +178,7 @@ func (t *Terms) addBatch(tags *tube.Tags) error {
 	case after != nil && t.At != nil:
 		return invalid("at: a job after a batch has no time; it can have a delay")
 	case after != nil && t.Batch != nil && *after == *t.Batch:
-		return invalid("after: the job would wait for itself, it is a member of that batch")
+		return invalid("%s: the job would wait for itself, it is a member of that batch", afterField(tags.AfterAll))
 	case t.BatchTTL != nil && t.Batch == nil && after == nil:
 		return invalid("batch_ttl: there is no batch")
 	case t.BatchTTL != nil && *t.BatchTTL <= 0:
@@ -188,7 +188,7 @@ func (t *Terms) addBatch(tags *tube.Tags) error {
 		field string
 		name  *string
 		to    *string
-	}{{"batch", t.Batch, &tags.Batch}, {"after", after, &tags.After}} {
+	}{{"batch", t.Batch, &tags.Batch}, {afterField(tags.AfterAll), after, &tags.After}} {
 		if b.name == nil {
 			continue
 		}
@@ -201,6 +201,14 @@ func (t *Terms) addBatch(tags *tube.Tags) error {
 		tags.BatchTTL = time.Duration(*t.BatchTTL)
 	}
 	return nil
+}
+
+// afterField returns the field with the batch after which a job runs.
+func afterField(all bool) string {
+	if all {
+		return "after_all"
+	}
+	return "after"
 }
 
 // addNotes adds meta, in the order of the names, and the trace.

@@ -23,7 +23,7 @@ func newHuma(version string, mux adapter) huma.API {
 			enc.SetEscapeHTML(false)
 			return enc.Encode(v)
 		},
-		Unmarshal: func(data []byte, v any) error { return strict.Unmarshal(data, v) },
+		Unmarshal: func(data []byte, v any) error { return jsonProblem(strict.Unmarshal(data, v)) },
 	}
 	return huma.NewAPI(huma.Config{
 		OpenAPI: &huma.OpenAPI{

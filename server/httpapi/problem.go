@@ -167,6 +167,9 @@ func describe(err error) string {
 		return err.Error()
 	}
 	at := d.Location
+	if at == "body" && !strings.HasPrefix(d.Message, "expected ") { // what jsonProblem says has the place
+		return d.Message
+	}
 	for _, of := range []string{"body.", "query.", "path."} {
 		at = strings.TrimPrefix(at, of)
 	}

@@ -182,13 +182,21 @@ func checkPut(ctx context.Context, op *storage.Op) error {
 
 // checkBatches makes the names of the batches of a job whole, and returns an error if the user may not put that job.
 func checkBatches(u *access.User, tags *tube.Tags) error {
-	for field, name := range map[string]*string{"batch": &tags.Batch, "after": &tags.After} {
-		if *name = u.WholeBatch(*name); *name != "" && checkBatch(field, *name) != nil {
-			return checkBatch(field, *name)
+	batch, after := u.WholeBatch(tags.Batch), u.WholeBatch(tags.After)
+	tags.Batch, tags.After = batch, after
+	for _, b := range []struct {
+		field, name string
+		may         bool
+	}{{"batch", batch, u.MayJoin(batch, "")}, {afterField(tags.AfterAll), after, u.MayJoin("", after)}} {
+		if b.name == "" {
+			continue
 		}
-	}
-	if !u.MayJoin(tags.Batch, tags.After) {
-		return forbidden()
+		if err := checkBatch(b.field, b.name); err != nil {
+			return err
+		}
+		if !b.may {
+			return newProblem(http.StatusForbidden, codeForbidden, "%s: %s", b.field, forbidden().Detail)
+		}
 	}
 	return nil
 }

@@ -157,6 +157,9 @@ func TestRefusedSchedules(t *testing.T) {
 		{"/v1/schedules/s", `{"tube":"t","cron":"@daily","from":-1,"body":"x"}`, "from: "},
 		{"/v1/schedules/s", `{"tube":"t","cron":"@daily","body":"x","ttr":"1500ms"}`, `"detail":"ttr: `},
 		{"/v1/schedules/s", `{"tube":"t","cron":"@daily","body":"x","paused":true}`, "paused"},
+		{"/v1/schedules/s", `{"tube":"t","cron":"@daily","body":"x","batch":"b","batch_ttl":"4000d"}`, `"detail":"batch_ttl: \"4000d\"`},
+		{"/v1/schedules/s", `{"tube":"t","cron":"@daily","body":"x","batch":"b","after_all":"b"}`, `"detail":"after_all: `},
+		{"/v1/schedules/s", `[]`, `"detail":"body: `},
 		{"/v1/schedules/%20", `{"tube":"t","cron":"@daily","body":"x"}`, `"detail":"schedule: `},
 		{"/v1/schedules/" + strings.Repeat("a", 101), `{"tube":"t","cron":"@daily","body":"x"}`, "schedule: "},
 	} {

@@ -21,7 +21,8 @@ const (
 	maxStreamData = 64 << 10  // received and not read yet, of a request, in bytes
 	maxConnData   = 256 << 10 // of a connection
 
-	maxStreamsWait = time.Second // how long a connection waits for room, about
+	maxStreamsWait  = 5 * time.Second       // how long a connection waits for room, about
+	maxStreamsPause = 64 * time.Millisecond // between two looks whether there is room
 )
 
 var errStreams = errors.New("too many requests at once")
@@ -46,35 +47,32 @@ type streams struct {
 	closed  bool
 }
 
-// admitStreams waits until there is room for the requests that begin in p, which was read. It
+// admitStreams waits until there is room for all requests that begin in p, which was read. It
 // returns what Read returns.
 func (c *conn) admitStreams(p []byte) (int, error) {
-	n, pause := c.streams.frames.requestsIn(p), time.Millisecond
-	for n > 0 {
-		if c.beginStream() {
-			n--
-			continue
-		}
-		if pause > maxStreamsWait/2 {
+	n, began := c.streams.frames.requestsIn(p), time.Now()
+	for pause := time.Millisecond; !c.beginStreams(n); pause = min(2*pause, maxStreamsPause) {
+		if time.Since(began) > maxStreamsWait {
 			c.srv.refused.Warn(c.srv.log, "connections with too many requests at once over HTTP/2 were closed", "limit", MaxStreams, "all", MaxAllStreams)
 			return 0, errStreams
 		}
 		time.Sleep(pause)
-		pause *= 2
 	}
 	return len(p), nil
 }
 
-// beginStream counts a request, if there is room.
-func (c *conn) beginStream() bool {
+// beginStreams counts n requests, if there is room. While a connection waits it has none of them, or others
+// that also have a part would wait for it.
+func (c *conn) beginStreams(n int) bool {
 	s := &c.streams
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed && (s.begun >= MaxStreams || !c.srv.streams.Acquire(c.address())) {
+	switch {
+	case n == 0 || s.closed:
+	case s.begun+n > MaxStreams || !c.srv.streams.AcquireAll(c.address(), n):
 		return false
-	}
-	if !s.closed {
-		s.begun++
+	default:
+		s.begun += n
 	}
 	return true
 }

@@ -82,6 +82,34 @@ func TestStreamsAreBounded(t *testing.T) {
 	})
 }
 
+// TestStreamsOfMany: connections of one address that begin more requests together than it can have wait for
+// room, not for each other.
+func TestStreamsOfMany(t *testing.T) {
+	t.Parallel()
+	const conns, each = 12, httpserve.MaxStreams
+	var served atomic.Int64
+	h := func(_ http.ResponseWriter, r *http.Request) {
+		time.Sleep(time.Duration(served.Add(1)) * time.Millisecond) // they end one by one
+	}
+	serveVirtualWith(t, h, httpserve.Config{HTTP2: true}, func(t *testing.T, p *pipes) {
+		var b bytes.Buffer
+		b.Write(resets(0))
+		for i := range uint32(each) {
+			b.Write(frame(1, 5, 2*i+1, "\x82\x86\x84\x01\x01x")) // GET, http, /, and a host
+		}
+		for range conns {
+			c := p.dial()
+			defer c.Close()
+			go io.Copy(io.Discard, c)
+			go c.Write(b.Bytes())
+		}
+		time.Sleep(20 * time.Second)
+		if n := served.Load(); n != conns*each {
+			t.Errorf("%d requests of %d were served", n, conns*each)
+		}
+	})
+}
+
 // TestNoHTTP2: without Config.HTTP2 a client that begins with HTTP/2 gets an error at once.
 func TestNoHTTP2(t *testing.T) {
 	t.Parallel()

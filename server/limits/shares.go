@@ -18,15 +18,18 @@ func NewShares(limit int) *Shares { return &Shares{limit: limit, byClient: make(
 
 // Acquire reports whether a client can start a request. If so, Release must be called at its
 // end.
-func (l *Shares) Acquire(client string) bool {
+func (l *Shares) Acquire(client string) bool { return l.AcquireAll(client, 1) }
+
+// AcquireAll is Acquire for n requests, which is at least 1: it starts all or none.
+func (l *Shares) AcquireAll(client string, n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	free := l.limit - l.inUse
-	if free <= 0 || client != "" && l.byClient[client] >= free {
+	free := l.limit - l.inUse - (n - 1) // for the last of them
+	if free <= 0 || client != "" && l.byClient[client]+n-1 >= free {
 		return false
 	}
-	l.inUse++
-	l.byClient[client]++
+	l.inUse += n
+	l.byClient[client] += n
 	return true
 }
 

@@ -3,6 +3,8 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -54,18 +56,19 @@ func refuseForeign(fs vfs.FS, dir string, create bool) error {
 // refusePart fails if a directory is a backup or a part of a store, or has the binlog of a beanstalkd: the engine
 // does not read that, and its jobs would seem to be lost.
 func refusePart(fs vfs.FS, dir string, names []string) error {
-	dir = strings.TrimRight(dir, "/")
-	base := fs.PathBase(dir)
+	dir = filepath.Clean(dir)
+	place := placeOf(dir)
+	base, above := fs.PathBase(place), fs.PathDir(place)
 	switch {
 	case slices.Contains(names, manifestName):
 		return fmt.Errorf("%w: it is a backup; redstalkd restore --from %s --to DIR makes a store from it", ErrForeign, dir)
 	case strings.HasSuffix(base, partialSuffix) && slices.Contains(names, lockName):
 		return fmt.Errorf("%w: it is what an interrupted backup or restore has left", ErrForeign)
 	case slices.ContainsFunc(names, tables.IsFile):
-		return fmt.Errorf("%w: it has the tables of a store, whose directory is %s", ErrForeign, fs.PathDir(dir))
+		return fmt.Errorf("%w: it has the tables of a store, whose directory is %s", ErrForeign, above)
 	case base == snapshotName || base == tables.DirName:
-		if above, err := fs.List(fs.PathDir(dir)); err == nil && isStore(fs, fs.PathDir(dir), above) {
-			return fmt.Errorf("%w: it is a part of the store in %s", ErrForeign, fs.PathDir(dir))
+		if beside, err := fs.List(above); err == nil && isStore(fs, above, beside) {
+			return fmt.Errorf("%w: it is a part of the store in %s", ErrForeign, above)
 		}
 	}
 	for _, name := range names {
@@ -74,6 +77,31 @@ func refusePart(fs vfs.FS, dir string, names []string) error {
 		}
 	}
 	return nil
+}
+
+// placeOf returns the path to a directory without links, such as that of "."; the given path if it is not on the real
+// file system.
+func placeOf(dir string) string {
+	if place, err := filepath.EvalSymlinks(dir); err == nil {
+		if place, err = filepath.Abs(place); err == nil {
+			return place
+		}
+	}
+	return dir
+}
+
+// explainLink adds to the error of making a directory that a symbolic link is in its place, which leads nowhere.
+func explainLink(err error) error {
+	failed, ok := errors.AsType[*os.PathError](err)
+	if !ok {
+		return err
+	}
+	to, wrong := os.Readlink(failed.Path)
+	if wrong != nil {
+		return err
+	}
+	_, wrong = os.Stat(failed.Path)
+	return fmt.Errorf("%s is a symbolic link to %s, where no directory is: %w", failed.Path, to, wrong)
 }
 
 // isStore reports whether a directory with these names is that of an engine, perhaps of one whose first start was

@@ -134,6 +134,25 @@ func TestErrForeign(t *testing.T) {
 	}
 }
 
+// TestOtherPaths: what an interrupted backup has left is recognised by whatever path, and a link that leads nowhere is named.
+func TestOtherPaths(t *testing.T) {
+	at := t.TempDir()
+	left, link, lost := filepath.Join(at, "b.partial"), filepath.Join(at, "link"), filepath.Join(at, "lost")
+	err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, lockName), nil, 0o600), os.Symlink("b.partial", link), os.Symlink("none", lost))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{link: "an interrupted backup", left + "/.": "an interrupted backup", lost: "lost is a symbolic link to none,", lost + "/jobs": "lost is a symbolic link to none,"} {
+		e, err := Open(Options{Dir: dir})
+		if err == nil {
+			err = e.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", dir, err, want)
+		}
+	}
+}
+
 // TestNoDirectory: what cannot be a directory of a store is named: a file, and a directory that can only be read, which is
 // not in use by another process.
 func TestNoDirectory(t *testing.T) {

@@ -31,7 +31,7 @@ func Open(o Options) (*Engine, error) {
 
 func openJournal(o *Options, e *Engine) (*journal, error) {
 	if err := wal.MakeDir(o.fs, o.Dir); err != nil {
-		return nil, err
+		return nil, explainLink(err)
 	}
 	if !o.restoring {
 		if err := refuseForeign(o.fs, o.Dir, o.NewStore); err != nil {
