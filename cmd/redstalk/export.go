@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"redstalk/protocol/client"
+	"redstalk/tube/field"
 )
 
 func exportCommand() *cli.Command {
@@ -208,22 +209,18 @@ func (e *exporter) dropPolicyTags(j *job) error {
 	if err != nil {
 		return err
 	}
-	if strings.Join(j.Retry, ",") == policy["retry"] {
-		j.Retry = nil
-	}
-	if j.Jitter == policy["jitter"] || j.Retry == nil {
-		j.Jitter = ""
-	}
-	if optional(j.Max) == policy["max"] {
-		j.Max = 0
-	}
-	if j.Dead == policy["dead"] {
-		j.Dead = ""
-	}
-	if j.OnExpire == policy["on-expire"] {
-		j.OnExpire = ""
-	}
+	dropIf(strings.Join(j.Retry, ",") == policy["retry"], &j.Retry)
+	dropIf(j.Jitter == policy["jitter"] || j.Retry == nil, &j.Jitter)
+	dropIf(optional(j.Max) == policy["max"], &j.Max)
+	dropIf(j.Dead == policy["dead"], &j.Dead)
+	dropIf(j.OnExpire == policy["on-expire"], &j.OnExpire)
 	return nil
+}
+
+func dropIf[T any](ofPolicy bool, tag *T) {
+	if ofPolicy {
+		*tag = *new(T)
+	}
 }
 
 // policyOf returns the tags that the jobs of a tube have from its policy, or else from that of the
@@ -248,9 +245,9 @@ func (e *exporter) policyOf(tube string) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range []string{"retry", "jitter", "max", "dead", "on-expire"} {
-			if value, ok := client.Page(r.Body).Value(name); ok && policy[name] == "" {
-				policy[name] = unquoted(value)
+		for _, rule := range field.OfRules {
+			if value, ok := client.Page(r.Body).Value(rule.Name); ok && policy[rule.Name] == "" {
+				policy[rule.Name] = unquoted(value)
 			}
 		}
 	}

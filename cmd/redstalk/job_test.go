@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"redstalk/protocol/client"
+	"redstalk/tube/field"
 )
 
 // TestTagsOfJob: a line of an export can set each tag of a put.
@@ -95,11 +96,14 @@ func TestExportDropsPolicyTags(t *testing.T) {
 	on(t, addr)("policy", "mai*", "max:8", "retry:exp(1s,1m,5)")
 	on(t, addr)("policy", "mail", "dead:own")
 	on(t, addr)("put", "-t", "mail", "--expire", "1h", "plain")
-	on(t, addr)("put", "-t", "mail", "--max", "9", "--dead", "all", "--retry", "1s", "--on-expire", "delete", "--expire", "1h", "own")
+	on(t, addr)("put", "-t", "mail", "--max", "9", "--dead", "all", "--retry", "1s", "--jitter", "7", "--on-expire", "delete", "--expire", "1h", "own")
 	exported := strings.Split(on(t, addr)("export"), "\n")
-	for _, tag := range []string{"max", "dead", "retry", "jitter", "on_expire"} {
-		if strings.Contains(exported[0], `"`+tag+`":`) {
-			t.Errorf("%s of a policy is exported: %s", tag, exported[0])
+	for _, rule := range field.OfRules {
+		if rule.In&field.InPut == 0 || rule.Name == "key-ttl" { // the page of a job does not show it
+			continue
+		}
+		if member := `"` + rule.JSON() + `":`; strings.Contains(exported[0], member) || !strings.Contains(exported[1], member) {
+			t.Errorf("%s of a policy is exported, or that of a job is not: %s", rule.Name, exported)
 		}
 	}
 	for _, part := range []string{`"retry":["1s"]`, `"max":9`, `"dead":"all"`, `"on_expire":"delete"`} {

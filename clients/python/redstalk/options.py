@@ -79,7 +79,10 @@ class Policy(TypedDict, total=False):
     group_order: Literal["fair", "strict"]
     concurrency: int
     rate: str
-    push: str
+    push: str  # a URL
+    push_concurrency: int
+    push_timeout: Seconds
+    push_rate: str  # such as "100/s"
 
 
 class GroupLimits(TypedDict, total=False):
@@ -91,7 +94,7 @@ class GroupLimits(TypedDict, total=False):
     ttl: Seconds
 
 
-_DURATIONS = ("key_ttl", "expire", "ttl", "batch_ttl", "every", "spread", "catch_up")
+_DURATIONS = ("key_ttl", "expire", "ttl", "batch_ttl", "every", "spread", "catch_up", "push_timeout")
 _TIMES = ("at", "start", "until")
 _BATCHES = ("batch", "after", "after_all")
 

@@ -1,0 +1,32 @@
+"""The options of commands and the tags that the server knows are the same."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import unittest
+
+from redstalk import options, request
+from redstalk.options import GroupLimits, Policy, PutOptions, ScheduleOptions
+from tests.server import PROGRAM
+
+#: Arguments of the commands that are not tags.
+PLAIN = {"name", "tube", "body", "priority", "ttr", "tags"}
+
+
+class FieldsTest(unittest.TestCase):
+    def test_options(self) -> None:
+        fields = json.loads(subprocess.check_output([PROGRAM, "--fields"]))
+        for command, names in (
+            ("put", {*PutOptions.__annotations__}),
+            ("set-policy", {*Policy.__annotations__}),
+            ("set-group", {*GroupLimits.__annotations__}),
+            ("set-schedule", {*ScheduleOptions.__annotations__, *inspect.signature(request.set_schedule).parameters}),
+        ):
+            known = {field["name"]: field["value"] for field in fields if command in field["in"]}
+            tags = {options.line([(name, "")]).strip(" :"): name for name in names - PLAIN}
+            self.assertEqual(set(tags), set(known), command)
+            for tag, name in tags.items():
+                if known[tag] == "DURATION" and name != "delay":  # which is an argument of its own
+                    self.assertEqual(options.pairs({name: 1.5}), [(name, "1500ms")])
