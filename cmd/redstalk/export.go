@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -210,7 +211,11 @@ func (e *exporter) dropPolicyTags(j *job) error {
 		return err
 	}
 	dropIf(strings.Join(j.Retry, ",") == policy["retry"], &j.Retry)
-	dropIf(j.Jitter == policy["jitter"] || j.Retry == nil, &j.Jitter)
+	jitter := policy["jitter"]
+	if jitter == "" && j.Retry == nil && strings.HasPrefix(policy["retry"], "exp(") {
+		jitter = strconv.Itoa(field.JitterOfDoubled) // what stats-job shows if nobody says otherwise
+	}
+	dropIf(j.Jitter == jitter, &j.Jitter)
 	dropIf(optional(j.Max) == policy["max"], &j.Max)
 	dropIf(j.Dead == policy["dead"], &j.Dead)
 	dropIf(j.OnExpire == policy["on-expire"], &j.OnExpire)

@@ -96,6 +96,7 @@ func TestExportDropsPolicyTags(t *testing.T) {
 	on(t, addr)("policy", "mai*", "max:8", "retry:exp(1s,1m,5)")
 	on(t, addr)("policy", "mail", "dead:own")
 	on(t, addr)("put", "-t", "mail", "--expire", "1h", "plain")
+	on(t, addr)("policy", "spread", "retry:exp(1s,1m,5)")
 	on(t, addr)("put", "-t", "mail", "--max", "9", "--dead", "all", "--retry", "1s", "--jitter", "7", "--on-expire", "delete", "--expire", "1h", "own")
 	exported := strings.Split(on(t, addr)("export"), "\n")
 	for _, rule := range field.OfRules {
@@ -105,6 +106,13 @@ func TestExportDropsPolicyTags(t *testing.T) {
 		if member := `"` + rule.JSON() + `":`; strings.Contains(exported[0], member) || !strings.Contains(exported[1], member) {
 			t.Errorf("%s of a policy is exported, or that of a job is not: %s", rule.Name, exported)
 		}
+	}
+	on(t, addr)("policy", "--remove", "*")
+	on(t, addr)("put", "-t", "spread", "plain")
+	on(t, addr)("put", "-t", "spread", "--retry", "exp(1s,1m,5)", "--jitter", "7", "own")
+	spread := strings.Split(on(t, addr)("export", "-t", "spread"), "\n")
+	if strings.Contains(spread[0], "jitter") || !strings.Contains(spread[1], `"jitter":"7"`) {
+		t.Errorf("the jitter of a policy's retry is exported, or that of a job is not: %s", spread)
 	}
 	for _, part := range []string{`"retry":["1s"]`, `"max":9`, `"dead":"all"`, `"on_expire":"delete"`} {
 		if !strings.Contains(exported[1], part) {
