@@ -17,7 +17,7 @@
 //   - KickSome, ReleaseSome and Tick with a limit are parts of commands that can
 //     take long. They let an engine serve other commands in between.
 //   - journal.go: what a Machine reports of its changes, and how it is restored from that.
-//   - alarms.go: when something is due next. due.go: named records that are due, and who has claimed one.
+//   - tick.go: what is done when something is due; alarms.go: when that is next. due.go: named records that are due, and who has claimed one.
 //   - flow.go: what happened in a tube since the start, for metrics.
 //   - Metadata is what a job can have beyond beanstalkd (tags.go, metadata.go, notes.go): its key
 //     (keys.go), its retries and dead letters (retry.go, deadletters.go, replay.go) and its lease
@@ -39,7 +39,7 @@
 //   - Margin, UrgentBelow, MinTTR and Default are the constants of the rules.
 //   - The data structures are in slab.go (memory of jobs), index.go (jobs by id),
 //     queue.go, ring.go and tree.go (jobs in order), iterate.go (queues in order, from any place), idqueue.go
-//     (ids in order of arrival), sorted.go and parts.go (lists).
+//     (ids in order of arrival), heap.go, sorted.go and parts.go (lists).
 //
 // # Who uses it
 //

@@ -1,9 +1,6 @@
 package tube
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 // Lifetime is how long a job is worth doing, from when it is first due: 1 ms plus that time, which
 // is whole milliseconds; or NoLifetime, if that is not set. A time of zero means for ever.
@@ -37,7 +34,8 @@ const (
 // expiries has the jobs that can expire, by when. A job that was reserved or buried at that time
 // is not in it any more.
 type expiries struct {
-	heap  expiryHeap
+	heap  heap[expiry]
+	place map[uint64]uint32 // in the heap, by the ids of jobs
 	alarm alarm
 }
 
@@ -46,36 +44,20 @@ type expiry struct {
 	id uint64
 }
 
-// expiryHeap is a container/heap, the earliest first. It knows where each job is.
-type expiryHeap struct {
-	entries parts[expiry]
-	place   map[uint64]uint32
+func newExpiries() expiries {
+	place := make(map[uint64]uint32)
+	moved := func(x expiry, to int) {
+		if to < 0 {
+			delete(place, x.id)
+		} else {
+			place[x.id] = uint32(to)
+		}
+	}
+	return expiries{heap: heap[expiry]{moved: moved}, place: place}
 }
 
-func (h *expiryHeap) Len() int { return h.entries.n }
-
-func (h *expiryHeap) Less(i, j int) bool {
-	a, b := h.entries.at(i), h.entries.at(j)
-	return a.at < b.at || a.at == b.at && a.id < b.id
-}
-
-func (h *expiryHeap) Swap(i, j int) {
-	a, b := h.entries.at(i), h.entries.at(j)
-	*a, *b = *b, *a
-	h.place[a.id], h.place[b.id] = uint32(i), uint32(j)
-}
-
-// Push is for container/heap only.
-func (h *expiryHeap) Push(x any) {
-	h.place[x.(expiry).id] = uint32(h.entries.n)
-	h.entries.push(x.(expiry))
-}
-
-// Pop is for container/heap only.
-func (h *expiryHeap) Pop() any {
-	x := h.entries.pop()
-	delete(h.place, x.id)
-	return x
+func (e expiry) before(other expiry) bool {
+	return e.at < other.at || e.at == other.at && e.id < other.id
 }
 
 // expiresAt returns when a job expires that is put now, and due after wait; 0 if never. own is
@@ -92,31 +74,28 @@ func expiresAt(now Instant, p *Policy, own Lifetime, wait time.Duration) Instant
 
 // expireLater adds a job to the expiries.
 func (m *Machine) expireLater(j *Job, at Instant) {
-	if m.expiries.heap.place == nil {
-		m.expiries.heap.place = make(map[uint64]uint32)
-	}
-	heap.Push(&m.expiries.heap, expiry{at, j.ID})
+	m.expiries.heap.add(expiry{at, j.ID})
 	m.rearmExpiries()
 }
 
 // expireNoMore removes a job from the expiries, if it is there.
 func (m *Machine) expireNoMore(j *Job) {
-	if place, found := m.expiries.heap.place[j.ID]; found {
-		heap.Remove(&m.expiries.heap, int(place))
+	if place, found := m.expiries.place[j.ID]; found {
+		m.expiries.heap.remove(int(place))
 		m.rearmExpiries()
 	}
 }
 
 // reorderExpiries is called when times in the expiries have changed.
 func (m *Machine) reorderExpiries() {
-	heap.Init(&m.expiries.heap)
+	m.expiries.heap.sort()
 	m.rearmExpiries()
 }
 
 func (m *Machine) rearmExpiries() {
 	at := Never
-	if m.expiries.heap.Len() > 0 {
-		at = m.expiries.heap.entries.at(0).at
+	if m.expiries.heap.len() > 0 {
+		at = m.expiries.heap.first().at
 	}
 	m.alarms.set(&m.expiries.alarm, at)
 }
@@ -145,7 +124,7 @@ func inWholeMilliseconds(t Instant) Instant {
 // fireExpiry does what is due for the job that expires first. One that is reserved expires if it
 // comes back, and a buried one does not expire.
 func (m *Machine) fireExpiry(now Instant) {
-	j := m.Find(m.expiries.heap.entries.at(0).id)
+	j := m.Find(m.expiries.heap.first().id)
 	m.expireNoMore(j)
 	if j.state == Reserved || j.state == Buried {
 		return

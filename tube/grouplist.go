@@ -1,7 +1,6 @@
 package tube
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 )
@@ -62,7 +61,7 @@ type groupNames struct {
 	found     bool
 
 	unsorted []string
-	sorted   nameLists
+	sorted   heap[nameList]
 	noted    int // names that were added by noteGroup
 }
 
@@ -157,44 +156,29 @@ func (n *groupNames) add(name string) int {
 func (n *groupNames) sort() {
 	if len(n.unsorted) > 0 {
 		slices.Sort(n.unsorted)
-		heap.Push(&n.sorted, n.unsorted)
+		n.sorted.add(n.unsorted)
 		n.unsorted = nil
 	}
 }
 
 // first returns the first name; false if there is none. The same name can follow again.
 func (n *groupNames) first() (name string, ok bool) {
-	if n.sort(); len(n.sorted) == 0 {
+	if n.sort(); n.sorted.len() == 0 {
 		return "", false
 	}
-	return n.sorted[0][0], true
+	return n.sorted.first()[0], true
 }
 
 // drop drops the first name.
 func (n *groupNames) drop() {
-	if list := &n.sorted[0]; len(*list) > 1 {
-		*list = (*list)[1:]
-		heap.Fix(&n.sorted, 0)
+	if list := n.sorted.first(); len(list) > 1 {
+		n.sorted.fix(0, list[1:])
 	} else {
-		heap.Pop(&n.sorted)
+		n.sorted.take()
 	}
 }
 
-// nameLists is a container/heap of sorted lists, none of which is empty: that with the first name first.
-type nameLists [][]string
+// nameList is a sorted list that is not empty.
+type nameList []string
 
-func (l nameLists) Len() int           { return len(l) }
-func (l nameLists) Less(i, j int) bool { return l[i][0] < l[j][0] }
-func (l nameLists) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-
-// Push is for container/heap only.
-func (l *nameLists) Push(x any) { *l = append(*l, x.([]string)) }
-
-// Pop is for container/heap only.
-func (l *nameLists) Pop() any {
-	last := len(*l) - 1
-	x := (*l)[last]
-	(*l)[last] = nil
-	*l = (*l)[:last]
-	return x
-}
+func (l nameList) before(other nameList) bool { return l[0] < other[0] }

@@ -2,7 +2,6 @@ package tube
 
 import (
 	"cmp"
-	"container/heap"
 	"maps"
 	"slices"
 )
@@ -66,18 +65,18 @@ const mostLanes = 1 << 14
 
 // firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
 func (m *Machine) firstReadies(t *Tube, n int) (jobs []*Job) {
-	f := fronts{}
+	var fronts heap[front]
 	add := func(q *laneQueue, j *Job) {
 		if j != nil {
-			heap.Push(&f, front{q, j})
+			fronts.add(front{q, j})
 		}
 	}
 	add(&t.lanes.plain.ready, t.ready.head(&m.slab))
 	for l := range t.lanes.byName.all() {
 		add(&l.ready, l.ready.head(&m.slab))
 	}
-	for len(jobs) < n && len(f) > 0 {
-		first := heap.Pop(&f).(front)
+	for len(jobs) < n && fronts.len() > 0 {
+		first := fronts.take()
 		jobs = append(jobs, first.job)
 		add(first.queue, first.queue.after(&m.slab, first.job))
 	}
@@ -90,23 +89,7 @@ type front struct {
 	job   *Job
 }
 
-// fronts is a container/heap, the first job first.
-type fronts []front
-
-func (f fronts) Len() int           { return len(f) }
-func (f fronts) Less(i, j int) bool { return before(f[i].job, f[j].job) }
-func (f fronts) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-
-// Push is for container/heap only.
-func (f *fronts) Push(x any) { *f = append(*f, x.(front)) }
-
-// Pop is for container/heap only.
-func (f *fronts) Pop() any {
-	last := len(*f) - 1
-	x := (*f)[last]
-	*f = (*f)[:last]
-	return x
-}
+func (f front) before(other front) bool { return before(f.job, other.job) }
 
 // restoreLanes gives turns and heads to the lanes, after all jobs are restored: turns in the order of
 // the ready job of each lane that was put first. The head is a delayed job that was reserved before,

@@ -24,7 +24,7 @@ func (m *Machine) hold(h Holder) *holding {
 	held := m.holdingOf(h)
 	if held == nil {
 		held = &holding{holder: h}
-		held.alarm = alarm{pos: -1, holding: held}
+		held.alarm.owner = held
 		m.holdings[h] = held
 	}
 	return held

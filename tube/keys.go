@@ -2,7 +2,6 @@ package tube
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"time"
 )
@@ -17,7 +16,7 @@ type tombstone struct {
 // its key has another end by now, or no tombstone.
 type tombstones struct {
 	keys  map[string]tombstone
-	order keyEnds
+	order heap[keyEnd]
 	alarm alarm
 }
 
@@ -27,18 +26,8 @@ type keyEnd struct {
 	name string
 }
 
-// keyEnds is a container/heap, the earliest first.
-type keyEnds struct{ parts[keyEnd] }
-
-func (k *keyEnds) Len() int           { return k.n }
-func (k *keyEnds) Less(i, j int) bool { return k.at(i).at < k.at(j).at }
-func (k *keyEnds) Swap(i, j int)      { a, b := k.at(i), k.at(j); *a, *b = *b, *a }
-
-// Push is for container/heap only.
-func (k *keyEnds) Push(x any) { k.push(x.(keyEnd)) }
-
-// Pop is for container/heap only.
-func (k *keyEnds) Pop() any { return k.pop() }
+func (k keyEnd) before(other keyEnd) bool { return k.at < other.at }
+func (keyEnd) moved(int)                  {}
 
 // ByKey returns the job of a tube that has a key, or nil.
 func (m *Machine) ByKey(tube, key string) *Job {
@@ -90,7 +79,7 @@ func (m *Machine) loseKey(j *Job) {
 // addTombstone makes a key stay taken.
 func (m *Machine) addTombstone(name string, g tombstone) {
 	m.tombstones.keys[name] = g
-	heap.Push(&m.tombstones.order, keyEnd{g.until, name})
+	m.tombstones.order.add(keyEnd{g.until, name})
 	m.rearmKeys()
 	m.journalKey(name, g)
 }
@@ -105,7 +94,7 @@ func (m *Machine) freeKey(name string) {
 
 // fireKeys removes the tombstone that ends first, or drops a void entry.
 func (m *Machine) fireKeys() {
-	end := heap.Pop(&m.tombstones.order).(keyEnd)
+	end := m.tombstones.order.take()
 	if m.tombstones.keys[end.name].until == end.at {
 		m.freeKey(end.name)
 	}
@@ -114,8 +103,8 @@ func (m *Machine) fireKeys() {
 
 func (m *Machine) rearmKeys() {
 	at := Never
-	if m.tombstones.order.Len() > 0 {
-		at = m.tombstones.order.at(0).at
+	if m.tombstones.order.len() > 0 {
+		at = m.tombstones.order.first().at
 	}
 	m.alarms.set(&m.tombstones.alarm, at)
 }
@@ -135,7 +124,7 @@ func (m *Machine) RestoreKey(now Instant, tube, key string, id uint64, until Ins
 	}
 	name := keyName(tube, key)
 	m.tombstones.keys[name] = tombstone{id, until}
-	heap.Push(&m.tombstones.order, keyEnd{until, name})
+	m.tombstones.order.add(keyEnd{until, name})
 	m.rearmKeys()
 	return true
 }

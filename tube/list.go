@@ -1,7 +1,6 @@
 package tube
 
 import (
-	"container/heap"
 	"fmt"
 	"slices"
 )
@@ -18,7 +17,7 @@ type Listing struct {
 	count int  // the largest number of jobs in the page
 	begun bool // whether scan has begun
 	scan  scan
-	found latest // the first count+1 jobs behind after that were seen so far
+	found heap[lastFirst] // the first count+1 jobs behind after that were seen so far
 }
 
 // NewListing returns the page of up to count jobs that begins behind a cursor; "" is the
@@ -57,13 +56,11 @@ func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats,
 	})
 	work = int(l.scan.next-slots) / slotsPerMove
 	if ended {
-		slices.SortFunc(l.found, func(a, b position) int {
-			if a.before(b) {
-				return -1
-			}
-			return 1
-		})
-		jobs, cursor = m.page(now, l, l.found)
+		found := make([]position, l.found.len())
+		for i := range slices.Backward(found) {
+			found[i] = l.found.take().position
+		}
+		jobs, cursor = m.page(now, l, found)
 	}
 	return jobs, cursor, work + len(jobs), ended
 }
@@ -90,11 +87,10 @@ const nodesPerMove = 8
 func (l *Listing) add(p position) {
 	switch {
 	case !l.after.before(p):
-	case len(l.found) <= l.count:
-		heap.Push(&l.found, p)
-	case p.before(l.found[0]):
-		l.found[0] = p
-		heap.Fix(&l.found, 0)
+	case l.found.len() <= l.count:
+		l.found.add(lastFirst{p})
+	case p.before(l.found.first().position):
+		l.found.fix(0, lastFirst{p})
 	}
 }
 
@@ -117,19 +113,7 @@ func (m *Machine) page(now Instant, l *Listing, found []position) (jobs []JobSta
 	return jobs, cursor
 }
 
-// latest is a container/heap of positions, the last one first.
-type latest []position
+// lastFirst is a position in a heap that has the last one first.
+type lastFirst struct{ position }
 
-func (l latest) Len() int           { return len(l) }
-func (l latest) Less(i, j int) bool { return l[j].before(l[i]) }
-func (l latest) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-
-// Push is for container/heap only.
-func (l *latest) Push(x any) { *l = append(*l, x.(position)) }
-
-// Pop is for container/heap only.
-func (l *latest) Pop() any {
-	last := (*l)[len(*l)-1]
-	*l = (*l)[:len(*l)-1]
-	return last
-}
+func (p lastFirst) before(other lastFirst) bool { return other.position.before(p.position) }

@@ -65,13 +65,17 @@ func NewMachine() *Machine {
 		throttles:  make(map[string]*throttle),
 		policies:   policies{own: make(map[string]*Policy)},
 		flows:      NewFlows(RoomFor(DefaultNamed)),
+		alarms:     newAlarms(),
+		expiries:   newExpiries(),
+		schedules:  schedules{dues: newDues[*scheduled]()},
+		batches:    jobBatches{dues: newDues[*batched]()},
 	}
-	m.tombstones.alarm.pos, m.expiries.alarm.pos = -1, -1
-	m.expiries.alarm.expires = true
-	m.schedules.dues.alarm = alarm{pos: -1, schedules: true}
-	m.batches.dues.alarm = alarm{pos: -1, batches: true}
-	m.unchecked.alarm = alarm{pos: -1, unchecked: true}
-	m.listed.alarm = alarm{pos: -1, listed: true}
+	m.tombstones.alarm.owner = &m.tombstones
+	m.expiries.alarm = alarm{owner: &m.expiries, last: true}
+	m.schedules.dues.alarm.owner = &m.schedules
+	m.batches.dues.alarm.owner = &m.batches
+	m.unchecked.alarm.owner = &m.unchecked
+	m.listed.alarm.owner = &m.listed
 	m.open(Default)
 	return m
 }
@@ -274,64 +278,4 @@ func (m *Machine) SetAside(now Instant, h Holder, id uint64, reason string) bool
 	m.journalChanged(j)
 	m.journalBatches()
 	return true
-}
-
-// Tick does up to limit of the things that are due: it makes delayed jobs ready, ends
-// pauses, takes back reservations whose TTR has run out, lets jobs expire, frees keys, and notices
-// schedules and batches that are due (TakeSchedulesDue, TakeBatchesDue). It returns when the next thing is due. If that is now or earlier, limit was reached.
-func (m *Machine) Tick(now Instant, limit int) Instant {
-	for ; limit > 0 && m.alarms.next() <= now; limit-- {
-		m.fire(now, m.alarms[0])
-	}
-	return m.alarms.next()
-}
-
-// Next returns when the next thing is due, or Never.
-func (m *Machine) Next() Instant { return m.alarms.next() }
-
-// fire does one thing that is due for the alarm a.
-func (m *Machine) fire(now Instant, a *alarm) {
-	if a == &m.tombstones.alarm {
-		m.fireKeys()
-		return
-	}
-	if a == &m.expiries.alarm {
-		m.fireExpiry(now)
-		return
-	}
-	if a.throttle != nil {
-		m.fireThrottle(now, a.throttle)
-		return
-	}
-	if a.unchecked {
-		m.checkNext(now)
-		return
-	}
-	if a.listed {
-		m.dropNames()
-		return
-	}
-	if a.schedules {
-		m.schedules.dues.fire(m.Wall(now))
-		m.rearmSchedules()
-		return
-	}
-	if a.batches {
-		m.batches.dues.fire(now)
-		m.rearmBatches()
-		return
-	}
-	if h := a.holding; h != nil {
-		m.totals.Timeouts++
-		m.moveAlong(now, h.jobs.head(&m.slab), arrowAt[Expire][Reserved], h.holder)
-		return
-	}
-	t := a.tube
-	if j := t.delayed.head(&m.slab); j != nil && Instant(j.rank) <= now {
-		m.moveAlong(now, j, arrowAt[Mature][Delayed], 0)
-		return
-	}
-	m.resume(t)
-	m.rearm(t)
-	m.addWakeUp(t)
 }

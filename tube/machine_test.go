@@ -83,9 +83,9 @@ func (m *Machine) check(t testing.TB) {
 	if sum != m.totals || jobs != m.jobs.len() {
 		t.Fatalf("totals %+v of %d jobs, want %+v of %d", m.totals, jobs, sum, m.jobs.len())
 	}
-	for i, a := range m.alarms {
-		if int(a.pos) != i {
-			t.Fatalf("alarm %d has the index %d", i, a.pos)
+	for i := range m.alarms.len() {
+		if a := *m.alarms.at(i); int(a.pos) != i+1 {
+			t.Fatalf("alarm %d has the index %d", i, a.pos-1)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (m *Machine) openBatch(now Instant, name string) (b *batched, made bool) {
 	if b = m.findBatch(name); b != nil {
 		return b, false
 	}
-	b = &batched{record: JobBatch{Name: name, Created: inMilliseconds(now), Due: Never}, place: dueSlot{due: Never, pos: -1}}
+	b = &batched{record: JobBatch{Name: name, Created: inMilliseconds(now), Due: Never}, place: dueSlot{due: Never}}
 	m.batches.list.insert(b)
 	m.setBatchDue(b, b.deadline())
 	m.batchChanged(b)

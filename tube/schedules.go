@@ -73,7 +73,7 @@ func (m *Machine) writeSchedule(old *scheduled, s *Schedule, results ScheduleRes
 // placeSchedule makes s the record of old, which is nil if there is none.
 func (m *Machine) placeSchedule(old *scheduled, s *Schedule) {
 	if old == nil {
-		old = &scheduled{record: s, place: dueSlot{pos: -1}}
+		old = &scheduled{record: s}
 		m.schedules.list.insert(old)
 	}
 	old.record, old.place.due = s, s.Due

@@ -291,7 +291,7 @@ func (m *Machine) CancelSome(now Instant, c *Cancellation, limit int) (ended boo
 func (m *Machine) RestoreBatch(r JobBatch) {
 	b := &batched{record: JobBatch{
 		Name: r.Name, Created: r.Created, TTL: r.TTL, Sealed: r.Sealed, Done: r.Done, Gone: r.Gone, Verdict: r.Verdict, Since: r.Since,
-	}, place: dueSlot{pos: -1}}
+	}}
 	if r.Sealed {
 		b.record.Stamp = 1
 	}

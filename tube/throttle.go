@@ -36,7 +36,7 @@ func (m *Machine) openThrottle(tube, group string) *throttle {
 	}
 	name := keyName(tube, group)
 	th = &throttle{tube: name[:len(tube)], group: name[len(tube)+1:]} // one string for all
-	th.alarm = alarm{pos: -1, throttle: th}
+	th.alarm.owner = th
 	th.index = len(m.throttleOrder)
 	m.throttles[name], m.throttleOrder = th, append(m.throttleOrder, th)
 	m.noteGroup(tube, group)

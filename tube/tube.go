@@ -166,7 +166,7 @@ func (m *Machine) open(name string) *Tube {
 	if t == nil {
 		t = &Tube{name: name, index: len(m.order), handle: m.newHandle(), flow: m.flows.Open(name)}
 		m.handles[t.handle], t.throttle = handle{tube: t}, m.throttleOf(name, "")
-		t.alarm = alarm{pos: -1, tube: t}
+		t.alarm.owner = t
 		m.tubes[name] = t
 		m.order = append(m.order, t)
 		m.recheckTokens(t.throttle, m.tubeLimits(t).Rates)

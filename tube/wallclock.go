@@ -91,7 +91,7 @@ func (m *Machine) expireLaterBy(j *Job, by Instant) {
 		return
 	}
 	f.Expires = f.Expires.shifted(by)
-	if place, found := m.expiries.heap.place[j.ID]; found {
-		m.expiries.heap.entries.at(int(place)).at = f.Expires
+	if place, found := m.expiries.place[j.ID]; found {
+		m.expiries.heap.at(int(place)).at = f.Expires
 	}
 }

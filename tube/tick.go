@@ -1,0 +1,49 @@
+package tube
+
+// Tick does up to limit of the things that are due: it makes delayed jobs ready, ends
+// pauses, takes back reservations whose TTR has run out, lets jobs expire, frees keys, and notices
+// schedules and batches that are due (TakeSchedulesDue, TakeBatchesDue). It returns when the next thing is due. If that is now or earlier, limit was reached.
+func (m *Machine) Tick(now Instant, limit int) Instant {
+	for ; limit > 0 && m.alarms.next() <= now; limit-- {
+		m.alarms.first().owner.fire(m, now)
+	}
+	return m.alarms.next()
+}
+
+// Next returns when the next thing is due, or Never.
+func (m *Machine) Next() Instant { return m.alarms.next() }
+
+// fire lets a job go on whose delay is over, or ends the pause.
+func (t *Tube) fire(m *Machine, now Instant) {
+	if j := t.delayed.head(&m.slab); j != nil && Instant(j.rank) <= now {
+		m.moveAlong(now, j, arrowAt[Mature][Delayed], 0)
+		return
+	}
+	m.resume(t)
+	m.rearm(t)
+	m.addWakeUp(t)
+}
+
+// fire ends the reservation whose TTR has run out.
+func (h *holding) fire(m *Machine, now Instant) {
+	m.totals.Timeouts++
+	m.moveAlong(now, h.jobs.head(&m.slab), arrowAt[Expire][Reserved], h.holder)
+}
+
+func (*expiries) fire(m *Machine, now Instant)    { m.fireExpiry(now) }
+func (*tombstones) fire(m *Machine, _ Instant)    { m.fireKeys() }
+func (th *throttle) fire(m *Machine, now Instant) { m.fireThrottle(now, th) }
+func (*unchecked) fire(m *Machine, now Instant)   { m.checkNext(now) }
+func (*listedGroups) fire(m *Machine, _ Instant)  { m.dropNames() }
+
+// fire notices that a schedule is due.
+func (s *schedules) fire(m *Machine, now Instant) {
+	s.dues.fire(m.Wall(now))
+	m.rearmSchedules()
+}
+
+// fire notices that a batch is due.
+func (b *jobBatches) fire(m *Machine, now Instant) {
+	b.dues.fire(now)
+	m.rearmBatches()
+}
