@@ -10,7 +10,8 @@
 //
 //   - Job, State and the table of arrows (arrows.go): one row for each way in which
 //     a job can move, with the counter that grows and the terms that the job takes.
-//   - Machine: all jobs of one server in memory. It follows the table. tube.go: one tube. holding.go:
+//   - Machine: all jobs of one server in memory. It follows the table. Its floors are in machine.go, the lowest one in
+//     base.go. tube.go: one tube. holding.go:
 //     the jobs that one holder has reserved. lookup.go: reading without changing.
 //   - kick.go, adjust.go, setaside.go: kicks, changes of priority and due time, and jobs that are buried
 //     whoever holds them.

@@ -3,7 +3,7 @@ package tube
 // enter gives j, which is in no queue, a new state and adds it to the queue of that
 // state. Gone means that it is done. Delayed becomes Ready if the job has no delay. h is nil unless to is
 // Reserved.
-func (m *Machine) enter(now Instant, j *Job, to State, h *holding) {
+func (m *queues) enter(now Instant, j *Job, to State, h *holding) {
 	if to == Delayed && j.delay == 0 {
 		to = Ready
 	}
@@ -27,7 +27,7 @@ func (m *Machine) enter(now Instant, j *Job, to State, h *holding) {
 
 // enqueue adds j, which is in no queue, to the queue of its tube for a state other
 // than Reserved.
-func (m *Machine) enqueue(j *Job, to State, rank int64) {
+func (m *queues) enqueue(j *Job, to State, rank int64) {
 	j.state, j.rank = to, rank
 	j.place &^= byWallTime
 	t, s := m.tubeOf(j), &m.slab
@@ -45,7 +45,7 @@ func (m *Machine) enqueue(j *Job, to State, rank int64) {
 		t.delayed.add(s, j)
 		m.countInGroup(j, 1)
 		m.totals.Delayed++
-		m.rearm(t)
+		m.rearmTube(t)
 	case Buried:
 		t.buried.add(s, j)
 		m.countInGroup(j, 1)
@@ -54,12 +54,12 @@ func (m *Machine) enqueue(j *Job, to State, rank int64) {
 }
 
 // enqueueReserved makes j, which is in no queue, a reservation of h for its TTR.
-func (m *Machine) enqueueReserved(now Instant, j *Job, h *holding) {
+func (m *queues) enqueueReserved(now Instant, j *Job, h *holding) {
 	m.reserve(j, h, int64(now.After(j.ttr)))
 }
 
 // reserve makes j, which is in no queue, a reservation of h until a deadline.
-func (m *Machine) reserve(j *Job, h *holding, deadline int64) {
+func (m *queues) reserve(j *Job, h *holding, deadline int64) {
 	j.holder = h.holder
 	j.state, j.rank = Reserved, deadline
 	j.place &^= byWallTime
@@ -69,7 +69,7 @@ func (m *Machine) reserve(j *Job, h *holding, deadline int64) {
 }
 
 // forget removes j, which is in no queue. j must not be used any more.
-func (m *Machine) forget(now Instant, j *Job) {
+func (m *queues) forget(now Instant, j *Job) {
 	t, l := m.tubeOf(j), m.handles[j.tube].lane
 	if j.batch != 0 {
 		m.leaveBatches(now, j, false)
@@ -81,7 +81,7 @@ func (m *Machine) forget(now Instant, j *Job) {
 		m.leaveHead(l, j)
 		m.leaveLane(now, l)
 	}
-	m.jobs.delete(j.ID)
+	m.byID.delete(j.ID)
 	t.bytes -= uint64(j.size)
 	m.slab.release(j)
 	t.jobs--
@@ -89,7 +89,7 @@ func (m *Machine) forget(now Instant, j *Job) {
 }
 
 // dequeue removes j from its queue.
-func (m *Machine) dequeue(j *Job) {
+func (m *queues) dequeue(j *Job) {
 	t, s := m.tubeOf(j), &m.slab
 	switch j.state {
 	case Ready:
@@ -104,7 +104,7 @@ func (m *Machine) dequeue(j *Job) {
 		t.delayed.remove(s, j)
 		m.countInGroup(j, -1)
 		m.totals.Delayed--
-		m.rearm(t)
+		m.rearmTube(t)
 	case Buried:
 		t.buried.remove(s, j)
 		m.countInGroup(j, -1)
@@ -119,7 +119,7 @@ func (m *Machine) dequeue(j *Job) {
 }
 
 // touch lets the TTR of j, which is reserved, begin anew.
-func (m *Machine) touch(now Instant, j *Job) {
+func (m *queues) touch(now Instant, j *Job) {
 	h := m.holdingOf(j.holder)
 	h.jobs.remove(&m.slab, j)
 	j.rank = int64(now.After(j.ttr))
@@ -132,14 +132,14 @@ func (m *Machine) touch(now Instant, j *Job) {
 }
 
 // countReserved adds to the number of reserved jobs, to which j begins or ceases to belong.
-func (m *Machine) countReserved(j *Job, by int) {
+func (m *queues) countReserved(j *Job, by int) {
 	t := m.tubeOf(j)
 	t.reserved += by
 	m.totals.Reserved += uint64(by)
 	if t.lanes != nil {
 		m.countInLane(m.laneOf(j), by)
 	}
-	if m.hasLimits(t) && m.updateTakeable(t) {
+	if m.policies.limit(t) && m.updateTakeable(t) {
 		m.addWakeUp(t)
 	}
 }
@@ -147,7 +147,7 @@ func (m *Machine) countReserved(j *Job, by int) {
 // countReady adds by to the number of ready jobs and, if j is urgent, of urgent
 // jobs. It uses the rank of j, not its priority, because release and bury change
 // the priority while the rank is still that of another queue.
-func (m *Machine) countReady(j *Job, by int) {
+func (m *jobs) countReady(j *Job, by int) {
 	m.totals.Ready += uint64(by)
 	if j.rank < UrgentBelow {
 		m.tubeOf(j).urgent += by

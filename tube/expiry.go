@@ -34,6 +34,7 @@ const (
 // expiries has the jobs that can expire, by when. A job that was reserved or buried at that time
 // is not in it any more.
 type expiries struct {
+	*base
 	heap  heap[expiry]
 	place map[uint64]uint32 // in the heap, by the ids of jobs
 	alarm alarm
@@ -44,7 +45,7 @@ type expiry struct {
 	id uint64
 }
 
-func newExpiries() expiries {
+func newExpiries(b *base) expiries {
 	place := make(map[uint64]uint32)
 	moved := func(x expiry, to int) {
 		if to < 0 {
@@ -53,7 +54,7 @@ func newExpiries() expiries {
 			place[x.id] = uint32(to)
 		}
 	}
-	return expiries{heap: heap[expiry]{moved: moved}, place: place}
+	return expiries{base: b, heap: heap[expiry]{moved: moved}, place: place}
 }
 
 func (e expiry) before(other expiry) bool {
@@ -72,46 +73,53 @@ func expiresAt(now Instant, p *Policy, own Lifetime, wait time.Duration) Instant
 	return inWholeMilliseconds(now.Plus(wait).Plus(own.Duration()))
 }
 
-// expireLater adds a job to the expiries.
-func (m *Machine) expireLater(j *Job, at Instant) {
-	m.expiries.heap.add(expiry{at, j.ID})
-	m.rearmExpiries()
+// add adds a job.
+func (e *expiries) add(id uint64, at Instant) {
+	e.heap.add(expiry{at, id})
+	e.rearm()
 }
 
-// expireNoMore removes a job from the expiries, if it is there.
-func (m *Machine) expireNoMore(j *Job) {
-	if place, found := m.expiries.place[j.ID]; found {
-		m.expiries.heap.remove(int(place))
-		m.rearmExpiries()
+// remove removes a job, if it is there.
+func (e *expiries) remove(id uint64) {
+	if place, found := e.place[id]; found {
+		e.heap.remove(int(place))
+		e.rearm()
 	}
 }
 
-// reorderExpiries is called when times in the expiries have changed.
-func (m *Machine) reorderExpiries() {
-	m.expiries.heap.sort()
-	m.rearmExpiries()
+// change changes when a job expires, if it is there. Then sort must be called.
+func (e *expiries) change(id uint64, at Instant) {
+	if place, found := e.place[id]; found {
+		e.heap.at(int(place)).at = at
+	}
 }
 
-func (m *Machine) rearmExpiries() {
+// sort is called when times have changed.
+func (e *expiries) sort() {
+	e.heap.sort()
+	e.rearm()
+}
+
+func (e *expiries) rearm() {
 	at := Never
-	if m.expiries.heap.len() > 0 {
-		at = m.expiries.heap.first().at
+	if e.heap.len() > 0 {
+		at = e.heap.first().at
 	}
-	m.alarms.set(&m.expiries.alarm, at)
+	e.alarms.set(&e.alarm, at)
 }
 
 // isOver reports whether the time of j is over.
-func (m *Machine) isOver(now Instant, j *Job) bool {
+func (m *jobs) isOver(now Instant, j *Job) bool {
 	f := m.metadataOf(j)
 	return f.Expires != 0 && f.Expires <= now && f.After == ""
 }
 
 // startExpiry lets the time of j begin, which waits for no batch any more. Until then Metadata.Expires is when j would have
 // expired had it not waited.
-func (m *Machine) startExpiry(now Instant, j *Job, f *Metadata) {
+func (m *jobs) startExpiry(now Instant, j *Job, f *Metadata) {
 	if f.Expires != 0 {
 		f.Expires = inWholeMilliseconds(f.Expires.Plus(now.Until(j.created)))
-		m.expireLater(j, f.Expires)
+		m.expiries.add(j.ID, f.Expires)
 	}
 }
 
@@ -123,9 +131,9 @@ func inWholeMilliseconds(t Instant) Instant {
 
 // fireExpiry does what is due for the job that expires first. One that is reserved expires if it
 // comes back, and a buried one does not expire.
-func (m *Machine) fireExpiry(now Instant) {
+func (m *times) expireNext(now Instant) {
 	j := m.Find(m.expiries.heap.first().id)
-	m.expireNoMore(j)
+	m.expiries.remove(j.ID)
 	if j.state == Reserved || j.state == Buried {
 		return
 	}
@@ -142,7 +150,7 @@ func (m *Machine) fireExpiry(now Instant) {
 }
 
 // lapse deletes or parks j, which is in no queue, because its time is over.
-func (m *Machine) lapse(now Instant, j *Job) {
+func (m *times) lapse(now Instant, j *Job) {
 	t, rules := m.tubeOf(j), m.rulesOf(j)
 	t.expired++
 	t.flow.Expired++

@@ -194,7 +194,7 @@ func (j *Job) delivered() Instant {
 }
 
 // countArrow updates the tube's flow before j moves along an arrow.
-func (m *Machine) countArrow(now Instant, j *Job, arrow *Arrow) {
+func (m *jobs) countArrow(now Instant, j *Job, arrow *Arrow) {
 	f := m.tubeOf(j).flow
 	if arrow.Counts != NoCounter {
 		f.Counts[arrow.Counts]++
@@ -231,7 +231,7 @@ const (
 
 // oldestReady returns when the oldest ready job of t was put, Never if none is ready. In the
 // ring the first job of each priority is its oldest, because ids grow with time.
-func (m *Machine) oldestReady(t *Tube) Instant {
+func (m *jobs) oldestReady(t *Tube) Instant {
 	oldest, after := Never, start
 	if t.lanes != nil {
 		oldest = m.oldestInGroups(t)
@@ -252,7 +252,7 @@ func (m *Machine) oldestReady(t *Tube) Instant {
 
 // NameTubes sets how many tubes are counted by name: the first n that exist. It must be called
 // before anything is counted.
-func (m *Machine) NameTubes(n int) {
+func (m *jobs) NameTubes(n int) {
 	m.flows = NewFlows(RoomFor(n))
 	for _, t := range m.order {
 		t.flow = m.flows.Open(t.name)
@@ -261,4 +261,4 @@ func (m *Machine) NameTubes(n int) {
 
 // Flows returns the flows of the tubes that are counted by name, in no particular order, and
 // the sum of all other tubes.
-func (m *Machine) Flows() (named []NamedFlow, rest Flow) { return m.flows.Named(), m.flows.Rest }
+func (m *jobs) Flows() (named []NamedFlow, rest Flow) { return m.flows.Named(), m.flows.Rest }

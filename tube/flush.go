@@ -11,7 +11,7 @@ type Flush struct {
 }
 
 // NewGroupFlush returns a Flush of the jobs of a group that are now ready, delayed or buried.
-func (m *Machine) NewGroupFlush(tube, group string) *Flush {
+func (m *jobs) NewGroupFlush(tube, group string) *Flush {
 	f := m.NewFlush(tube, Gone)
 	f.group = group
 	return f
@@ -19,7 +19,7 @@ func (m *Machine) NewGroupFlush(tube, group string) *Flush {
 
 // NewFlush returns a Flush of the jobs of a tube that are now in state s; if s is Gone, of those
 // that are ready, delayed or buried.
-func (m *Machine) NewFlush(tube string, s State) *Flush {
+func (m *jobs) NewFlush(tube string, s State) *Flush {
 	return &Flush{tube: tube, state: s, last: m.lastID, scan: m.beginScan()}
 }
 
@@ -87,7 +87,7 @@ func (t *Tube) in(s State) int {
 }
 
 // anyIn returns a job of t that is in a state, of which there is one.
-func (m *Machine) anyIn(t *Tube, s State) *Job {
+func (m *jobs) anyIn(t *Tube, s State) *Job {
 	if q := t.queue(s); q.len() > 0 {
 		return q.head(&m.slab)
 	}

@@ -22,7 +22,7 @@ func NewGroupListing(tube, cursor string, count int) *GroupListing {
 
 // ListGroupsSome does a part of a page. limit and work are as with FlushSome. At the end it returns the page, and the
 // cursor of the next one; "" if there are no more groups.
-func (m *Machine) ListGroupsSome(now Instant, l *GroupListing, limit int) (page []GroupStats, next string, work int, ended bool) {
+func (m *groups) ListGroupsSome(now Instant, l *GroupListing, limit int) (page []GroupStats, next string, work int, ended bool) {
 	if l.names == nil {
 		l.names = m.namesFor(l)
 	}
@@ -79,7 +79,7 @@ type listedGroups struct {
 }
 
 // namesFor returns the names with which a page begins.
-func (m *Machine) namesFor(l *GroupListing) *groupNames {
+func (m *groups) namesFor(l *GroupListing) *groupNames {
 	if n := m.listed.names; n != nil && n.tube == l.tube && n.after == l.last && l.last != "" {
 		n.after = ""
 		return n
@@ -89,7 +89,7 @@ func (m *Machine) namesFor(l *GroupListing) *groupNames {
 }
 
 // keepNames keeps names for the page behind a cursor.
-func (m *Machine) keepNames(now Instant, n *groupNames, cursor string) {
+func (m *groups) keepNames(now Instant, n *groupNames, cursor string) {
 	if n.after = cursor; n != m.listed.names {
 		return
 	}
@@ -101,13 +101,13 @@ func (m *Machine) keepNames(now Instant, n *groupNames, cursor string) {
 }
 
 // dropNames is called when the names have not been used for long.
-func (m *Machine) dropNames() {
+func (m *groups) dropNames() {
 	m.listed.names = nil
 	m.alarms.set(&m.listed.alarm, Never)
 }
 
 // noteGroup is called when there is something new about a group.
-func (m *Machine) noteGroup(tube, group string) {
+func (m *groups) noteGroup(tube, group string) {
 	n := m.listed.names
 	if n == nil || n.tube != tube {
 		return
@@ -120,7 +120,7 @@ func (m *Machine) noteGroup(tube, group string) {
 
 // findNames examines further lanes and throttles, and returns how much work that was. A throttle that is removed from
 // throttleOrder is replaced by the last one, which was examined.
-func (m *Machine) findNames(n *groupNames, limit int) (work int) {
+func (m *groups) findNames(n *groupNames, limit int) (work int) {
 	looked := 0
 	if t := m.tubes[n.tube]; t == nil || t.lanes == nil {
 		n.at = scanEnd

@@ -10,7 +10,7 @@ import (
 
 // GroupStats returns what stats-group prints about a group; false if it has no job, no config and is
 // not paused.
-func (m *Machine) GroupStats(now Instant, tube, group string) (GroupStats, bool) {
+func (m *groups) GroupStats(now Instant, tube, group string) (GroupStats, bool) {
 	th, l := m.throttleOf(tube, group), m.groupIn(m.tubes[tube], group)
 	if l == nil && (th == nil || th.config == nil && th.pauseUntil == 0) {
 		return GroupStats{}, false
@@ -38,7 +38,7 @@ func (m *Machine) GroupStats(now Instant, tube, group string) (GroupStats, bool)
 }
 
 // groupIn returns the lane of a group of t, which may be nil; nil if it has no job.
-func (m *Machine) groupIn(t *Tube, group string) *lane {
+func (m *jobs) groupIn(t *Tube, group string) *lane {
 	if t == nil || t.lanes == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (m *Machine) groupIn(t *Tube, group string) *lane {
 
 // oldestInGroups returns when the oldest ready job of those that come first in their groups was put;
 // Never if there is none. If there are more than mostLanes groups, an older one can be missed.
-func (m *Machine) oldestInGroups(t *Tube) Instant {
+func (m *jobs) oldestInGroups(t *Tube) Instant {
 	oldest, n := Never, 0
 	for l := range t.lanes.byName.all() {
 		if n++; n > mostLanes {
@@ -64,7 +64,7 @@ func (m *Machine) oldestInGroups(t *Tube) Instant {
 const mostLanes = 1 << 14
 
 // firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
-func (m *Machine) firstReadies(t *Tube, n int) (jobs []*Job) {
+func (m *jobs) firstReadies(t *Tube, n int) (jobs []*Job) {
 	var fronts heap[front]
 	add := func(q *laneQueue, j *Job) {
 		if j != nil {
@@ -94,7 +94,7 @@ func (f front) before(other front) bool { return before(f.job, other.job) }
 // restoreLanes gives turns and heads to the lanes, after all jobs are restored: turns in the order of
 // the ready job of each lane that was put first. The head is a delayed job that was reserved before,
 // or else a ready one.
-func (m *Machine) restoreLanes() {
+func (m *groups) restoreLanes() {
 	first, heads := make(map[*lane]uint64), make(map[*lane]*Job)
 	all := m.beginScan()
 	all.pass(&m.slab, 1<<62, func(j *Job) bool {

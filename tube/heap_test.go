@@ -32,7 +32,7 @@ func TestHeap(t *testing.T) {
 
 // TestHeapKnowsPlaces checks that elements know their indexes, by which they are fixed and removed.
 func TestHeapKnowsPlaces(t *testing.T) {
-	e, times := newExpiries(), make(map[uint64]Instant)
+	e, times := newExpiries(new(base)), make(map[uint64]Instant)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
 		id, at := r.Uint64N(500), Instant(r.IntN(1000))

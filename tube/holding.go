@@ -12,7 +12,7 @@ type holding struct {
 // holdingOf returns the holding of h, nil if h has never reserved anything. It caches
 // the last holder, because a holder that sends many commands asks many times in a
 // row.
-func (m *Machine) holdingOf(h Holder) *holding {
+func (m *queues) holdingOf(h Holder) *holding {
 	if m.recent == nil || m.recent.holder != h {
 		m.recent = m.holdings[h]
 	}
@@ -20,7 +20,7 @@ func (m *Machine) holdingOf(h Holder) *holding {
 }
 
 // hold returns the holding of h, creating it if needed.
-func (m *Machine) hold(h Holder) *holding {
+func (m *queues) hold(h Holder) *holding {
 	held := m.holdingOf(h)
 	if held == nil {
 		held = &holding{holder: h}
@@ -31,7 +31,7 @@ func (m *Machine) hold(h Holder) *holding {
 }
 
 // Held returns how many jobs h has reserved.
-func (m *Machine) Held(h Holder) int {
+func (m *queues) Held(h Holder) int {
 	if held := m.holdings[h]; held != nil {
 		return held.jobs.len()
 	}
@@ -39,7 +39,7 @@ func (m *Machine) Held(h Holder) int {
 }
 
 // FirstHeld returns the ids of up to n jobs that h has reserved, the next whose TTR ends first.
-func (m *Machine) FirstHeld(h Holder, n int) (ids []uint64) {
+func (m *queues) FirstHeld(h Holder, n int) (ids []uint64) {
 	held := m.holdings[h]
 	if held == nil || n < 1 {
 		return nil
@@ -52,7 +52,7 @@ func (m *Machine) FirstHeld(h Holder, n int) (ids []uint64) {
 }
 
 // nextDue returns the earliest deadline in h, or Never.
-func (m *Machine) nextDue(h *holding) Instant {
+func (m *queues) nextDue(h *holding) Instant {
 	if j := h.jobs.head(&m.slab); j != nil {
 		return Instant(j.rank)
 	}
@@ -60,7 +60,7 @@ func (m *Machine) nextDue(h *holding) Instant {
 }
 
 // deadlineSoon returns when h must be answered DEADLINE_SOON, or Never.
-func (m *Machine) deadlineSoon(h Holder) Instant {
+func (m *queues) deadlineSoon(h Holder) Instant {
 	if h == LeaseHolder {
 		return Never // a caller that asks for a lease holds nothing
 	}

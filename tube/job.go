@@ -171,7 +171,7 @@ func (s *JobStats) ExpiresIn() time.Duration {
 }
 
 // jobStats returns what stats-job prints about j.
-func (m *Machine) jobStats(now Instant, j *Job) JobStats {
+func (m *groups) jobStats(now Instant, j *Job) JobStats {
 	s := JobStats{
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr,

@@ -39,9 +39,6 @@ type Journal interface {
 	BatchSet(name string, b *JobBatch)
 }
 
-// SetJournal sets the journal that receives the changes from now on; nil: none.
-func (m *Machine) SetJournal(j Journal) { m.journal = j }
-
 // Record is what survives a restart of a job: everything but its reservation. A lease
 // survives too. Its instants are wall times.
 type Record struct {
@@ -59,7 +56,7 @@ type Record struct {
 
 // record returns what survives of j. Its Metadata, if it has any, is written to metadata, which
 // the Record then points to.
-func (m *Machine) record(j *Job, metadata *Metadata) Record {
+func (m *jobs) record(j *Job, metadata *Metadata) Record {
 	r := Record{
 		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
 		Pri: j.pri, Delay: j.delay, TTR: j.ttr, Size: j.size,
@@ -88,7 +85,7 @@ func (a *Arrow) durable() bool { return a.Counts != NoCounter || a.Move == GiveB
 
 // Record returns what survives of a job, and its body if that is in memory. The Metadata of the
 // record, if it has any, is written to metadata, which the Record then points to.
-func (m *Machine) Record(id uint64, metadata *Metadata) (r Record, body []byte, found bool) {
+func (m *jobs) Record(id uint64, metadata *Metadata) (r Record, body []byte, found bool) {
 	j := m.Find(id)
 	if j == nil {
 		return r, nil, false
@@ -100,7 +97,7 @@ func (m *Machine) Record(id uint64, metadata *Metadata) (r Record, body []byte, 
 // policies. body is kept, not copied; nil means that the body is stored elsewhere. An error
 // means that the record is invalid. EndRestore must be called after the last job.
 func (m *Machine) Restore(now Instant, r Record, body []byte) error {
-	if r.ID == 0 || m.jobs.get(r.ID) != 0 {
+	if r.ID == 0 || m.byID.get(r.ID) != 0 {
 		return fmt.Errorf("job id %d is zero or used twice", r.ID)
 	}
 	t := m.open(r.Tube)
@@ -110,7 +107,7 @@ func (m *Machine) Restore(now Instant, r Record, body []byte) error {
 	if len(body) > 0 {
 		m.slab.keep(j, body, nil)
 	}
-	m.jobs.set(j.ID, j.self)
+	m.byID.set(j.ID, j.self)
 	m.lastID = max(m.lastID, j.ID)
 	t.jobs++
 	t.bytes += uint64(j.size)
@@ -157,7 +154,7 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 }
 
 // parkedIfLost reports whether j must be parked if its reservation ended without a result.
-func (m *Machine) parkedIfLost(j *Job) bool {
+func (m *jobs) parkedIfLost(j *Job) bool {
 	if !m.hasRules(j) {
 		return false
 	}
@@ -171,7 +168,7 @@ func (m *Machine) parkedIfLost(j *Job) bool {
 // count as used, see SkipTo. The job counts as put. Adopt returns false, and does nothing, if
 // the job exists already. The body is kept, not copied.
 func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
-	if m.jobs.get(r.ID) != 0 {
+	if m.byID.get(r.ID) != 0 {
 		return false
 	}
 	r.Metadata, r.Held, r.Size, r.Created = nil, false, uint32(len(body)), m.fromWall(r.Created)
@@ -221,22 +218,32 @@ func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
 	return more
 }
 
+// RestoreKey brings back a tombstone: a key that stays taken although its job is gone. It
+// returns false if its time is over.
+func (m *jobs) RestoreKey(now Instant, tube, key string, id uint64, until Instant) bool {
+	if until <= now {
+		return false
+	}
+	m.keys.restore(keyName(tube, key), tombstone{id, until})
+	return true
+}
+
 // RestorePause brings back the pause of a tube. If the wall clock was set back, it begins anew. It returns false if the pause is over, or if
 // there is no such tube: a tube without a job does not survive a restart, because no
 // connection uses or watches it.
-func (m *Machine) RestorePause(now Instant, name string, seconds uint32, until Instant) bool {
+func (m *queues) RestorePause(now Instant, name string, seconds uint32, until Instant) bool {
 	t := m.tubes[name]
 	if t == nil || until <= now {
 		return false
 	}
 	t.pauseSeconds, t.pauseUntil = seconds, min(until, now.After(seconds))
 	m.updateTakeable(t)
-	m.rearm(t)
+	m.rearmTube(t)
 	return true
 }
 
 // LastID returns the largest id that was used so far.
-func (m *Machine) LastID() uint64 { return m.lastID }
+func (m *jobs) LastID() uint64 { return m.lastID }
 
 // SkipTo makes all ids up to id count as used.
-func (m *Machine) SkipTo(id uint64) { m.lastID = max(m.lastID, id) }
+func (m *jobs) SkipTo(id uint64) { m.lastID = max(m.lastID, id) }

@@ -7,13 +7,13 @@ import "time"
 
 // lease gives j, which is about to be reserved, a token larger than all its earlier ones. The
 // token comes from the clock, so that it stays unique even if the last state of the job is lost.
-func (m *Machine) lease(now Instant, j *Job) {
+func (m *jobs) lease(now Instant, j *Job) {
 	f := m.changeMetadata(j)
 	f.Lease = max(uint64(now)/uint64(time.Microsecond), f.Lease+1)
 }
 
 // Lease returns the token of the present lease of j, 0 if it has none.
-func (m *Machine) Lease(j *Job) uint64 {
+func (m *jobs) Lease(j *Job) uint64 {
 	if j.state != Reserved || j.holder != LeaseHolder {
 		return 0
 	}
@@ -30,7 +30,7 @@ func (m *Machine) MoveLeased(now Instant, move Move, token uint64, id uint64, te
 }
 
 // restoreLease makes j, which is in no queue, reserved by its lease until a deadline.
-func (m *Machine) restoreLease(j *Job, deadline int64) {
+func (m *queues) restoreLease(j *Job, deadline int64) {
 	m.reserve(j, m.hold(LeaseHolder), deadline)
 	j.place |= byWallTime
 }

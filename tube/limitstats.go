@@ -87,9 +87,9 @@ func (t *Tube) countHold(held bool) {
 }
 
 // LimitStats returns the figures about the groups and the limits of a tube; nil if it has none.
-func (m *Machine) LimitStats(name string) *LimitStats {
+func (m *groups) LimitStats(name string) *LimitStats {
 	t := m.tubes[name]
-	if t == nil || t.lanes == nil && *m.tubeLimits(t) == (Limits{}) {
+	if t == nil || t.lanes == nil && *m.policies.limitsOf(t) == (Limits{}) {
 		return nil
 	}
 	s, free := new(LimitStats), uint64(t.in(Ready))

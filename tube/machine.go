@@ -5,43 +5,68 @@ import "time"
 // Machine is all jobs, tubes and reservations of one server, in memory. It follows
 // the table of arrows. It is not safe for concurrent use, and it reads no clock:
 // methods that depend on time take now, which must not go backwards.
+//
+// It is built in floors. Each is a struct that contains the one below it, so it can call what is on the floors
+// below, and nothing above: Machine (commands), times, queues, members, groups, jobs, base. Receivers of all floors are called m.
 type Machine struct {
-	slab          slab
-	jobs          index
-	tubes         map[string]*Tube
-	order         []*Tube  // in the order of list-tubes
-	handles       []handle // by Job.tube
-	spare         []uint32 // free indexes of handles
-	holdings      map[Holder]*holding
-	recent        *holding // the one that was used last; nil if it was removed
-	alarms        alarms
-	journal       Journal // nil if nothing has to survive
-	woken         []*Tube // tubes in which a job became ready, see WakeUps
-	takeable      []*Tube // tubes that are not paused and have a ready job
-	watched       watched // the tubes of the last Take from many
-	metadata      map[ref]metadata
-	keys          map[string]ref // jobs with a key, by keyName
-	tombstones    tombstones     // keys that stay taken although their jobs are gone
-	expiries      expiries
-	policies      policies
+	times
+	schedules
+	wereReserved []uint64 // restored jobs that were reserved, for EndRestore
+}
+
+// times is the floor of what becomes of jobs whose delivery has failed, or whose time is over.
+type times struct {
+	queues
+	pendingDead idQueue // pending dead letters, see NextPending
+}
+
+// queues is the floor on which jobs change their state: the only one that moves them between queues.
+type queues struct {
+	members
+	holdings map[Holder]*holding
+	recent   *holding // the one that was used last; nil if it was removed
+	burials  int64    // number of the last burial
+	watched  watched  // the tubes of the last Take from many
+}
+
+// members is the floor of job batches: which jobs belong to them, and which wait for them.
+type members struct {
+	groups
+	batches jobBatches
+}
+
+// groups is the floor of groups and limits: which job may start, and which is next.
+type groups struct {
+	jobs
+	takeable      []*Tube              // tubes that are not paused and have a ready job
+	woken         []*Tube              // tubes in which a job became ready, see WakeUps
 	throttles     map[string]*throttle // of groups and tubes, by keyName
 	throttleOrder []*throttle          // all, in no order
 	listed        listedGroups
-	schedules     schedules
-	wallAhead     Instant // see SetWallClock
-	batches       jobBatches
 	unchecked     unchecked
 	spareLanes    []*lane
-	deferring     bool     // see deferLanes
-	deferred      *lane    // likewise
-	reported      Metadata // of the job that is being reported to the journal
-	lastRules     Rules    // of the last job that had some, see share
-	pendingDead   idQueue  // pending dead letters, see NextPending
-	wereReserved  []uint64 // restored jobs that were reserved, for EndRestore
-	lastID        uint64
-	burials       int64 // number of the last burial
-	totals        Totals
-	flows         *Flows
+	deferring     bool  // see deferLanes
+	deferred      *lane // likewise
+}
+
+// jobs is the floor of what there is: jobs, tubes, keys and policies.
+type jobs struct {
+	base
+	slab      slab
+	byID      index
+	tubes     map[string]*Tube
+	order     []*Tube  // in the order of list-tubes
+	handles   []handle // by Job.tube
+	spare     []uint32 // free indexes of handles
+	metadata  map[ref]metadata
+	lastRules Rules // of the last job that had some, see share
+	keys      keys
+	expiries  expiries
+	policies  policies
+	reported  Metadata // of the job that is being reported to the journal
+	lastID    uint64
+	totals    Totals
+	flows     *Flows
 }
 
 // Totals are the counts over all tubes, as stats prints them.
@@ -55,27 +80,16 @@ type Totals struct {
 // NewMachine returns a Machine without jobs, in which only the tube "default"
 // exists. The first job gets the id 1.
 func NewMachine() *Machine {
-	m := &Machine{
-		jobs:       newIndex(),
-		tubes:      make(map[string]*Tube),
-		holdings:   make(map[Holder]*holding),
-		metadata:   make(map[ref]metadata),
-		keys:       make(map[string]ref),
-		tombstones: tombstones{keys: make(map[string]tombstone)},
-		throttles:  make(map[string]*throttle),
-		policies:   policies{own: make(map[string]*Policy)},
-		flows:      NewFlows(RoomFor(DefaultNamed)),
-		alarms:     newAlarms(),
-		expiries:   newExpiries(),
-		schedules:  schedules{dues: newDues[*scheduled]()},
-		batches:    jobBatches{dues: newDues[*batched]()},
-	}
-	m.tombstones.alarm.owner = &m.tombstones
-	m.expiries.alarm = alarm{owner: &m.expiries, last: true}
-	m.schedules.dues.alarm.owner = &m.schedules
-	m.batches.dues.alarm.owner = &m.batches
-	m.unchecked.alarm.owner = &m.unchecked
-	m.listed.alarm.owner = &m.listed
+	m := new(Machine)
+	m.alarms = newAlarms()
+	m.byID, m.tubes, m.metadata = newIndex(), make(map[string]*Tube), make(map[ref]metadata)
+	m.keys, m.expiries, m.policies.own = newKeys(&m.base), newExpiries(&m.base), make(map[string]*Policy)
+	m.flows = NewFlows(RoomFor(DefaultNamed))
+	m.throttles, m.holdings = make(map[string]*throttle), make(map[Holder]*holding)
+	m.batches.dues, m.schedules = newDues[*batched](), newSchedules(&m.base)
+	m.keys.alarm.owner, m.expiries.alarm = &m.keys, alarm{owner: &m.expiries, last: true}
+	m.batches.dues.alarm.owner, m.schedules.dues.alarm.owner = &m.batches, &m.schedules
+	m.unchecked.alarm.owner, m.listed.alarm.owner = &m.unchecked, &m.listed
 	m.open(Default)
 	return m
 }
@@ -99,7 +113,7 @@ type Buffer interface {
 // name.
 func (m *Machine) Put(now Instant, p NewJob) *Job {
 	j := m.newJob(now, p)
-	if len(m.policies.own) > 0 {
+	if m.policies.any() {
 		if at := expiresAt(now, m.policyOf(p.Tube), NoLifetime, time.Duration(p.Delay)*time.Second); at != 0 {
 			m.setMetadata(j, Metadata{Expires: at})
 		}
@@ -110,7 +124,7 @@ func (m *Machine) Put(now Instant, p NewJob) *Job {
 }
 
 // newJob creates a job that is in no queue yet.
-func (m *Machine) newJob(now Instant, p NewJob) *Job {
+func (m *queues) newJob(now Instant, p NewJob) *Job {
 	t := m.open(p.Tube)
 	m.lastID++
 	j := m.slab.alloc()
@@ -119,7 +133,7 @@ func (m *Machine) newJob(now Instant, p NewJob) *Job {
 	if len(p.Body) > 0 {
 		m.slab.keep(j, p.Body, p.Buffer)
 	}
-	m.jobs.set(j.ID, j.self)
+	m.byID.set(j.ID, j.self)
 	t.jobs++
 	t.bytes += uint64(j.size)
 	t.total++
@@ -129,7 +143,7 @@ func (m *Machine) newJob(now Instant, p NewJob) *Job {
 }
 
 // journalPut reports a new job to the journal.
-func (m *Machine) journalPut(j *Job, p NewJob) {
+func (m *jobs) journalPut(j *Job, p NewJob) {
 	if m.journal != nil {
 		m.journal.Put(m.record(j, &m.reported), p.Body, p.Buffer)
 	}

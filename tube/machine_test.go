@@ -49,7 +49,7 @@ func TestArrows(t *testing.T) {
 func (m *Machine) check(t testing.TB) {
 	t.Helper()
 	var sum Totals
-	for id, r := range m.jobs.all(t) {
+	for id, r := range m.byID.all(t) {
 		j := m.slab.at(r)
 		if j.ID != id || j.self != r {
 			t.Fatalf("job %d is not where it should be", id)
@@ -80,8 +80,8 @@ func (m *Machine) check(t testing.TB) {
 		t.Fatalf("%d tubes are takeable, and %d listed as such", takeable, len(m.takeable))
 	}
 	sum.Jobs, sum.Timeouts = m.totals.Jobs, m.totals.Timeouts
-	if sum != m.totals || jobs != m.jobs.len() {
-		t.Fatalf("totals %+v of %d jobs, want %+v of %d", m.totals, jobs, sum, m.jobs.len())
+	if sum != m.totals || jobs != m.byID.len() {
+		t.Fatalf("totals %+v of %d jobs, want %+v of %d", m.totals, jobs, sum, m.byID.len())
 	}
 	for i := range m.alarms.len() {
 		if a := *m.alarms.at(i); int(a.pos) != i+1 {
@@ -108,7 +108,7 @@ func (m *Machine) checkLanes(t testing.TB, tb *Tube) {
 		return
 	}
 	counted := make(map[*lane]*[numStates]uint32)
-	for _, r := range m.jobs.all(t) {
+	for _, r := range m.byID.all(t) {
 		if j := m.slab.at(r); m.tubeOf(j) == tb {
 			l := m.laneOf(j)
 			if counted[l] == nil {

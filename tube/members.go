@@ -51,7 +51,7 @@ const (
 )
 
 // findBatch returns a batch, nil if there is none of that name.
-func (m *Machine) findBatch(name string) *batched {
+func (m *members) findBatch(name string) *batched {
 	all := &m.batches
 	if all.recent == nil || all.recent.record.Name != name {
 		b := all.list.find(name)
@@ -64,7 +64,7 @@ func (m *Machine) findBatch(name string) *batched {
 }
 
 // openBatch returns a batch. It makes one if there is none of that name.
-func (m *Machine) openBatch(now Instant, name string) (b *batched, made bool) {
+func (m *members) openBatch(now Instant, name string) (b *batched, made bool) {
 	if b = m.findBatch(name); b != nil {
 		return b, false
 	}
@@ -76,7 +76,7 @@ func (m *Machine) openBatch(now Instant, name string) (b *batched, made bool) {
 }
 
 // openFor is openBatch for a put that says what the TTL is, unless that is 0.
-func (m *Machine) openFor(now Instant, name string, ttl time.Duration) (b *batched, made bool) {
+func (m *members) openFor(now Instant, name string, ttl time.Duration) (b *batched, made bool) {
 	b, made = m.openBatch(now, name)
 	if ttl == 0 || b.record.TTL != 0 {
 		return b, made
@@ -94,13 +94,13 @@ func (b *batched) deadline() Instant {
 }
 
 // isSealed reports whether a batch gets no more members.
-func (m *Machine) isSealed(name string) bool {
+func (m *members) isSealed(name string) bool {
 	b := m.findBatch(name)
 	return b != nil && b.record.Sealed
 }
 
 // batchOf returns the batch of which j is a member, nil if it is of none.
-func (m *Machine) batchOf(j *Job) *batched {
+func (m *jobs) batchOf(j *Job) *batched {
 	if j.batch&isMember == 0 {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (m *Machine) batchOf(j *Job) *batched {
 }
 
 // batchNameOf returns the name of the batch of which j is a member, "" if it is of none.
-func (m *Machine) batchNameOf(j *Job) string {
+func (m *jobs) batchNameOf(j *Job) string {
 	if b := m.batchOf(j); b != nil {
 		return b.record.Name
 	}
@@ -116,14 +116,14 @@ func (m *Machine) batchNameOf(j *Job) string {
 }
 
 // join makes j, which is in a queue, a member of b. It is not counted yet.
-func (m *Machine) join(j *Job, b *batched) {
+func (m *members) join(j *Job, b *batched) {
 	j.batch |= isMember
 	*m.slab.batch(j) = b
 	b.addMember(j.ID)
 }
 
 // joinByPut makes j, which was put with these tags and is in a queue, what they say.
-func (m *Machine) joinByPut(now Instant, j *Job, tags *Tags) {
+func (m *members) joinByPut(now Instant, j *Job, tags *Tags) {
 	ttl := tags.BatchTTL
 	if tags.Batch != "" {
 		b, _ := m.openFor(now, tags.Batch, ttl)
@@ -143,7 +143,7 @@ func (m *Machine) joinByPut(now Instant, j *Job, tags *Tags) {
 
 // takePlace makes j, which is in a queue, what old is, which is about to be removed: a member of the same batch, and
 // a job that runs after one.
-func (m *Machine) takePlace(now Instant, j, old *Job) {
+func (m *members) takePlace(now Instant, j, old *Job) {
 	if b := m.batchOf(old); b != nil {
 		m.join(j, b)
 		j.batch |= old.batch & counted
@@ -157,7 +157,7 @@ func (m *Machine) takePlace(now Instant, j, old *Job) {
 }
 
 // restoreInBatch makes j, which is restored and in a queue, what its metadata says.
-func (m *Machine) restoreInBatch(now Instant, j *Job, batch string) {
+func (m *members) restoreInBatch(now Instant, j *Job, batch string) {
 	if batch != "" {
 		b := m.restoredBatch(now, batch)
 		m.join(j, b)
@@ -173,7 +173,7 @@ func (m *Machine) restoreInBatch(now Instant, j *Job, batch string) {
 }
 
 // restoredBatch returns a batch of which a job is restored. It has a record, or is due.
-func (m *Machine) restoredBatch(now Instant, name string) *batched {
+func (m *members) restoredBatch(now Instant, name string) *batched {
 	b, made := m.openBatch(now, name)
 	if made {
 		m.batchDueNow(now, b)
@@ -182,7 +182,7 @@ func (m *Machine) restoredBatch(now Instant, name string) *batched {
 }
 
 // memberIs returns how j is to be counted.
-func (m *Machine) memberIs(j *Job) uint8 {
+func (m *jobs) memberIs(j *Job) uint8 {
 	if j.state == Buried || m.Home(j) != "" {
 		return countedParked
 	}
@@ -190,7 +190,7 @@ func (m *Machine) memberIs(j *Job) uint8 {
 }
 
 // recount counts j anew, which is in a queue and perhaps a member, after it was put or has changed.
-func (m *Machine) recount(now Instant, j *Job) {
+func (m *members) recount(now Instant, j *Job) {
 	if j.batch&isMember == 0 {
 		return
 	}
@@ -207,7 +207,7 @@ func (m *Machine) recount(now Instant, j *Job) {
 	m.dueIfEnded(now, b)
 }
 
-func (m *Machine) countMember(b *batched, is uint8, by int) {
+func (m *members) countMember(b *batched, is uint8, by int) {
 	switch is {
 	case countedPending:
 		b.record.Pending += uint64(by)
@@ -217,7 +217,7 @@ func (m *Machine) countMember(b *batched, is uint8, by int) {
 }
 
 // leaveBatches takes j, which is in no queue and will be removed, out of its batches. done says that it is done.
-func (m *Machine) leaveBatches(now Instant, j *Job, done bool) {
+func (m *members) leaveBatches(now Instant, j *Job, done bool) {
 	if j.batch&isAfter != 0 {
 		m.removeAfter(j)
 	}
@@ -232,7 +232,7 @@ func (m *Machine) leaveBatches(now Instant, j *Job, done bool) {
 }
 
 // countEnd counts a member of b that has ended.
-func (m *Machine) countEnd(now Instant, b *batched, done bool) {
+func (m *members) countEnd(now Instant, b *batched, done bool) {
 	m.batchChanged(b)
 	if done {
 		b.record.Done++
@@ -243,7 +243,7 @@ func (m *Machine) countEnd(now Instant, b *batched, done bool) {
 }
 
 // uncount makes the removal of j no end of a member, because a new member takes its place.
-func (m *Machine) uncount(j *Job, batch string) {
+func (m *members) uncount(j *Job, batch string) {
 	if b := m.batchOf(j); b != nil && b.record.Name == batch {
 		m.countMember(b, j.batch&counted, -1)
 		j.batch &^= counted
@@ -252,7 +252,7 @@ func (m *Machine) uncount(j *Job, batch string) {
 
 // unput makes neither the key of j nor the batch of which it is a member remember it, because it will be withdrawn. It returns
 // its batches.
-func (m *Machine) unput(j *Job) (batches []*batched) {
+func (m *members) unput(j *Job) (batches []*batched) {
 	if j.hasMetadata {
 		m.loseKey(j)
 	}
@@ -267,7 +267,7 @@ func (m *Machine) unput(j *Job) (batches []*batched) {
 }
 
 // dropUnusedBatches removes the records of those batches that only withdrawn jobs have named.
-func (m *Machine) dropUnusedBatches(now Instant, batches []*batched) {
+func (m *members) dropUnusedBatches(now Instant, batches []*batched) {
 	for _, b := range batches {
 		if r := &b.record; r.Sealed || r.Pending+r.Parked+r.Done+r.Gone+r.AfterHeld+r.AfterFailed > 0 {
 			m.dueIfEnded(now, b)
@@ -278,13 +278,13 @@ func (m *Machine) dropUnusedBatches(now Instant, batches []*batched) {
 }
 
 // holdAfter puts j, which is in no queue, where it waits for a batch. It becomes due after the wait when that ends.
-func (m *Machine) holdAfter(j *Job, wait time.Duration) {
+func (m *queues) holdAfter(j *Job, wait time.Duration) {
 	j.delay = wholeSeconds(wait)
 	m.enqueue(j, Delayed, int64(Never))
 }
 
 // afters returns the list in which j, which runs after b, is.
-func (m *Machine) afters(b *batched, j *Job) *sorted[uint64, jobID] {
+func (m *members) afters(b *batched, j *Job) *sorted[uint64, jobID] {
 	all := 0
 	if m.metadataOf(j).AfterAll {
 		all = 1
@@ -296,7 +296,7 @@ func (m *Machine) afters(b *batched, j *Job) *sorted[uint64, jobID] {
 }
 
 // addAfter records that j runs after b. It is held, or parked because of b.
-func (m *Machine) addAfter(j *Job, b *batched) {
+func (m *members) addAfter(j *Job, b *batched) {
 	if j.state == Delayed {
 		j.batch |= isHeld
 		b.record.AfterHeld++
@@ -309,7 +309,7 @@ func (m *Machine) addAfter(j *Job, b *batched) {
 }
 
 // removeAfter is the reverse of addAfter.
-func (m *Machine) removeAfter(j *Job) {
+func (m *members) removeAfter(j *Job) {
 	b := m.findBatch(m.metadataOf(j).After)
 	m.afters(b, j).remove(j.ID)
 	if j.batch&isHeld != 0 {
@@ -322,7 +322,7 @@ func (m *Machine) removeAfter(j *Job) {
 }
 
 // clearAfter makes j an ordinary job, if it runs after a batch. Its time begins.
-func (m *Machine) clearAfter(now Instant, j *Job) {
+func (m *members) clearAfter(now Instant, j *Job) {
 	if j.batch&isAfter != 0 {
 		m.removeAfter(j)
 		f := m.changeMetadata(j)
@@ -356,7 +356,7 @@ func (b *batched) addMember(id uint64) {
 
 // visit calls each with the members of b whose ids are not below next, in their order, until it returns false. each may
 // remove the job. It returns the next id, 0 if there are no more, after it has examined limit ids.
-func (m *Machine) visit(b *batched, next uint64, limit int, each func(*Job) bool) uint64 {
+func (m *members) visit(b *batched, next uint64, limit int, each func(*Job) bool) uint64 {
 	at, _ := slices.BinarySearchFunc(b.members, next, func(r idRange, id uint64) int { return cmp.Compare(r.last, id) })
 	for ; at < len(b.members); at++ {
 		for next = max(next, b.members[at].first); next <= b.members[at].last; {
@@ -374,7 +374,7 @@ func (m *Machine) visit(b *batched, next uint64, limit int, each func(*Job) bool
 
 // ListMembers returns up to count members of a batch that exist, at most MaxListed, starting at a cursor, and the cursor of the
 // next ones; "" if there are no more. It examines no more than limit ids: a page can be shorter, or empty.
-func (m *Machine) ListMembers(now Instant, name, cursor string, count, limit int) (jobs []JobStats, next string) {
+func (m *members) ListMembers(now Instant, name, cursor string, count, limit int) (jobs []JobStats, next string) {
 	b, count := m.findBatch(name), min(count, MaxListed)
 	from, err := uint64(0), error(nil)
 	if cursor != "" {

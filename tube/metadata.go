@@ -1,9 +1,6 @@
 package tube
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Metadata is what is known of a job beyond what every job has. Most jobs have none.
 type Metadata struct {
@@ -49,18 +46,8 @@ type metadata struct {
 // noMetadata is the metadata of a job that has none.
 var noMetadata Metadata
 
-// keyName is the name of a key inside the Machine: it includes the tube. No tube name
-// contains a zero byte.
-func keyName(tube, key string) string { return tube + "\x00" + key }
-
-// splitName is the reverse of keyName.
-func splitName(name string) (tube, key string) {
-	tube, key, _ = strings.Cut(name, "\x00")
-	return tube, key
-}
-
 // metadataOf returns the metadata of j without its key, its group and its batch. It must not be changed.
-func (m *Machine) metadataOf(j *Job) *Metadata {
+func (m *jobs) metadataOf(j *Job) *Metadata {
 	if j.hasMetadata {
 		if f := m.metadata[j.self]; f.more != nil {
 			return f.more
@@ -70,7 +57,7 @@ func (m *Machine) metadataOf(j *Job) *Metadata {
 }
 
 // changeMetadata returns the metadata of j without its key, its group and its batch, for a change.
-func (m *Machine) changeMetadata(j *Job) *Metadata {
+func (m *jobs) changeMetadata(j *Job) *Metadata {
 	f := m.metadata[j.self]
 	if !j.hasMetadata || f.more == nil {
 		j.hasMetadata = true
@@ -81,7 +68,7 @@ func (m *Machine) changeMetadata(j *Job) *Metadata {
 }
 
 // keyOf returns the key of j, "" if it has none.
-func (m *Machine) keyOf(j *Job) string {
+func (m *jobs) keyOf(j *Job) string {
 	if !j.hasMetadata {
 		return ""
 	}
@@ -90,7 +77,7 @@ func (m *Machine) keyOf(j *Job) string {
 }
 
 // allMetadata returns the metadata of j for others, nil if it has none.
-func (m *Machine) allMetadata(j *Job) *Metadata {
+func (m *jobs) allMetadata(j *Job) *Metadata {
 	if !m.isTagged(j) {
 		return nil
 	}
@@ -100,18 +87,18 @@ func (m *Machine) allMetadata(j *Job) *Metadata {
 }
 
 // copyMetadata copies the metadata of j for others: Expires is a wall time.
-func (m *Machine) copyMetadata(j *Job, to *Metadata) {
+func (m *jobs) copyMetadata(j *Job, to *Metadata) {
 	*to = *m.metadataOf(j)
 	to.Key, to.Group, to.Batch, to.Expires = m.keyOf(j), m.groupOf(j), m.batchNameOf(j), m.Wall(to.Expires)
 }
 
 // setMetadata sets the metadata of j, which has none yet. The key must be free. The caller makes j a member of its
 // batch when it is in a queue.
-func (m *Machine) setMetadata(j *Job, of Metadata) {
+func (m *groups) setMetadata(j *Job, of Metadata) {
 	var f metadata
 	if of.Key != "" {
 		f.name = keyName(m.tubeOf(j).name, of.Key)
-		m.keys[f.name] = j.self
+		m.keys.jobs[f.name] = j.self
 	}
 	known := of.Group != "" || of.Batch != ""
 	if of.Group != "" {
@@ -127,13 +114,34 @@ func (m *Machine) setMetadata(j *Job, of Metadata) {
 		m.metadata[j.self] = f
 	}
 	if of.Expires != 0 && of.After == "" {
-		m.expireLater(j, of.Expires)
+		m.expiries.add(j.ID, of.Expires)
 	}
+}
+
+// forgetMetadata removes the metadata of j, which is about to be removed. Its key stays taken
+// for as long as the rules say.
+func (m *jobs) forgetMetadata(now Instant, j *Job) {
+	m.expiries.remove(j.ID)
+	if name := m.metadata[j.self].name; name != "" {
+		delete(m.keys.jobs, name)
+		if ttl := m.rulesOf(j).KeyTTL; ttl > 0 {
+			m.keys.leave(name, tombstone{j.ID, now + Instant(ttl)})
+		}
+	}
+	delete(m.metadata, j.self)
+}
+
+// loseKey takes the key of j away from it, without a tombstone and without a report to the journal.
+func (m *jobs) loseKey(j *Job) {
+	f := m.metadata[j.self]
+	delete(m.keys.jobs, f.name)
+	f.name = ""
+	m.metadata[j.self] = f
 }
 
 // share makes r use the memory of the last job's rules, as far as they are equal. Most jobs
 // of a tube have the same rules, and the garbage collector would visit each copy.
-func (m *Machine) share(r *Rules) {
+func (m *jobs) share(r *Rules) {
 	last := &m.lastRules
 	if r.Dead == last.Dead {
 		r.Dead = last.Dead
@@ -154,7 +162,7 @@ func (f *Metadata) zero() bool {
 }
 
 // rulesOf returns the rules that apply to j: its own, completed by those of its tube.
-func (m *Machine) rulesOf(j *Job) Rules {
+func (m *jobs) rulesOf(j *Job) Rules {
 	t := m.tubeOf(j)
-	return m.metadataOf(j).OwnRules(t.name).Over(m.policyOfTube(t))
+	return m.metadataOf(j).OwnRules(t.name).Over(m.policies.ofTube(t))
 }

@@ -2,7 +2,7 @@ package tube
 
 // FirstJobs returns the first n jobs of a tube in a state, in the order in which they would
 // come out; none if the state is Reserved or Gone.
-func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
+func (m *jobs) FirstJobs(tube string, s State, n int) []*Job {
 	t := m.tubes[tube]
 	if t == nil || s == Reserved || s == Gone {
 		return nil
@@ -15,7 +15,7 @@ func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
 }
 
 // CountIn returns how many jobs of a tube are in a state.
-func (m *Machine) CountIn(tube string, s State) int {
+func (m *jobs) CountIn(tube string, s State) int {
 	if t := m.tubes[tube]; t != nil {
 		return t.in(s)
 	}
@@ -23,14 +23,14 @@ func (m *Machine) CountIn(tube string, s State) int {
 }
 
 // TubeOf returns the name of the tube of j.
-func (m *Machine) TubeOf(j *Job) string { return m.tubeOf(j).name }
+func (m *jobs) TubeOf(j *Job) string { return m.tubeOf(j).name }
 
 // MoveTo creates a copy of j in another tube, and removes j. j must not be reserved, and its
 // body must be in memory. The new job has the same state, due time and all else, with three
 // exceptions. Its counters begin at zero, see Metadata.Move. If it is
 // buried, it comes after all other buried jobs of the tube. If another job of the tube has its
 // key, it has no key. In the old tube the key of j stays taken as if j had been deleted.
-func (m *Machine) MoveTo(now Instant, j *Job, to string) {
+func (m *times) MoveTo(now Instant, j *Job, to string) {
 	m.replaceBy(now, j, to, m.movedMetadata(j, to), func(moved *Job) {
 		switch j.state {
 		case Ready:
@@ -50,7 +50,7 @@ func (m *Machine) MoveTo(now Instant, j *Job, to string) {
 
 // replaceBy creates a copy of j with this metadata in another tube, and removes j. enter puts the
 // copy into a queue.
-func (m *Machine) replaceBy(now Instant, j *Job, to string, metadata Metadata, enter func(moved *Job)) {
+func (m *times) replaceBy(now Instant, j *Job, to string, metadata Metadata, enter func(moved *Job)) {
 	p := NewJob{Tube: to, Pri: j.pri, Delay: j.delay, TTR: j.ttr, Body: m.Body(j), Buffer: m.Buffer(j)}
 	if p.Buffer != nil {
 		p.Buffer.Retain()
@@ -63,12 +63,12 @@ func (m *Machine) replaceBy(now Instant, j *Job, to string, metadata Metadata, e
 	enter(moved)
 	m.takePlace(now, moved, j)
 	m.journalPut(moved, p)
-	m.freeKey(keyName(to, metadata.Key))
+	m.keys.free(keyName(to, metadata.Key))
 	m.Remove(now, j)
 }
 
 // movedMetadata returns the metadata of j after a move to another tube.
-func (m *Machine) movedMetadata(j *Job, to string) Metadata {
+func (m *jobs) movedMetadata(j *Job, to string) Metadata {
 	f := *m.metadataOf(j)
 	f.Key, f.Group, f.Batch, f.PendingDead = m.keyOf(j), m.groupOf(j), m.batchNameOf(j), ""
 	if m.ByKey(to, f.Key) != nil {

@@ -37,10 +37,10 @@ func (t *Tags) Notes() *Notes {
 }
 
 // TraceOf returns the W3C trace context of the put of j; "" if there is none.
-func (m *Machine) TraceOf(j *Job) string { return m.metadataOf(j).AllNotes().Trace }
+func (m *jobs) TraceOf(j *Job) string { return m.metadataOf(j).AllNotes().Trace }
 
 // noteReason records why a delivery of j has failed.
-func (m *Machine) noteReason(now Instant, j *Job, reason string) {
+func (m *jobs) noteReason(now Instant, j *Job, reason string) {
 	f := m.changeMetadata(j)
 	n := *f.AllNotes()
 	n.Reason, n.FailedAt = reason, inMilliseconds(m.Wall(now))
@@ -49,13 +49,13 @@ func (m *Machine) noteReason(now Instant, j *Job, reason string) {
 
 // notesTTR reports whether it is recorded that the TTR of j has run out. Other jobs are as in
 // beanstalkd, and cost nothing.
-func (m *Machine) notesTTR(j *Job) bool {
-	return m.policyOfTube(m.tubeOf(j)) != nil || m.keyOf(j) != "" || m.groupOf(j) != "" || j.batch&isMember != 0 || !m.metadataOf(j).zero()
+func (m *jobs) notesTTR(j *Job) bool {
+	return m.policies.ofTube(m.tubeOf(j)) != nil || m.keyOf(j) != "" || m.groupOf(j) != "" || j.batch&isMember != 0 || !m.metadataOf(j).zero()
 }
 
 // discount makes the present delivery of j, which ends as no failure, count neither as a failure
 // nor as a delivery.
-func (m *Machine) discount(j *Job) {
+func (m *jobs) discount(j *Job) {
 	f := m.changeMetadata(j)
 	f.FailuresBefore++
 	f.DeliveriesBefore++

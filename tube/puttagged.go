@@ -58,7 +58,7 @@ func (m *Machine) putTagged(now Instant, p NewJob, tags *Tags, keyTTL bool) PutA
 		m.loseKey(followed)
 	}
 	if name != "" {
-		m.freeKey(name)
+		m.keys.free(name)
 	}
 	wait := tags.wait(m.Wall(now), p.Delay)
 	if tags.After != "" {
@@ -87,6 +87,21 @@ func (m *Machine) putTagged(now Instant, p NewJob, tags *Tags, keyTTL bool) PutA
 	return PutAnswer{ID: j.ID, State: j.state}
 }
 
+// PutScheduled is SetSchedule, and PutTagged before it, the result of which is counted in the record:
+// the record is written whatever that result is. A key is taken only while its job exists. tags must have an Occurrence. If it returns false,
+// nothing was done. If nothing was put, the Buffer of the job still belongs to the caller.
+func (m *Machine) PutScheduled(now Instant, p NewJob, tags *Tags, s *Schedule) (a PutAnswer, ok bool) {
+	old, ok := m.schedules.isNext(s)
+	if !ok {
+		return a, false
+	}
+	a = m.putTagged(now, p, tags, false)
+	results := old.results()
+	results.Count(inMilliseconds(m.Wall(now)), tags.Occurrence.Nominal, a)
+	m.schedules.write(old, s, results) // after the put: the journal can split the changes before a put, and these two must stay together
+	return a, true
+}
+
 // metadata returns the metadata of a job that is put with these tags and expires at that time.
 func (tags *Tags) metadata(expires Instant) Metadata {
 	return Metadata{
@@ -110,11 +125,11 @@ func (tags *Tags) onDuplicate(p *Policy) OnDuplicate {
 // keyTaken reports whether a put must create no job because its key is taken, and what its
 // answer is then. name is "" if it has no key; keyTTL says whether a tombstone prevents it too. Unless the job that has the key is
 // a member of the put's batch, if there is one, the client must learn that its batch does not wait for that job.
-func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate, keyTTL bool, batch string) (a PutAnswer, taken bool) {
+func (m *jobs) keyTaken(now Instant, name string, onDuplicate OnDuplicate, keyTTL bool, batch string) (a PutAnswer, taken bool) {
 	if name == "" || onDuplicate == Replace {
 		return a, false
 	}
-	if r := m.keys[name]; r != 0 {
+	if r := m.keys.jobs[name]; r != 0 {
 		j := m.slab.at(r)
 		if onDuplicate == Follow && m.wasStarted(j) {
 			return a, false
@@ -123,7 +138,7 @@ func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate, ke
 		if batch != "" && m.batchNameOf(j) != batch {
 			onDuplicate = Fail
 		}
-	} else if g, ok := m.tombstones.keys[name]; ok && keyTTL && g.until > now {
+	} else if g, ok := m.keys.tombstones[name]; ok && keyTTL && g.until > now {
 		a.ID = g.id
 	} else {
 		return a, false
@@ -135,17 +150,17 @@ func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate, ke
 }
 
 // wasStarted reports whether j was ever reserved. A job that a replay has sent back begins again.
-func (m *Machine) wasStarted(j *Job) bool {
+func (m *jobs) wasStarted(j *Job) bool {
 	return j.counters[Reserves] > 0 || m.metadataOf(j).DeliveriesBefore != 0
 }
 
 // Admits reports whether the policy of a tube allows one more job, of size bytes.
-func (m *Machine) Admits(tube string, size int) bool {
+func (m *jobs) Admits(tube string, size int) bool {
 	return m.admits(m.policyOf(tube), tube, size, nil)
 }
 
 // admits is Admits for a job that replaces another job, which may be nil.
-func (m *Machine) admits(p *Policy, tube string, size int, old *Job) bool {
+func (m *jobs) admits(p *Policy, tube string, size int, old *Job) bool {
 	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes {
 		return true
 	}
@@ -173,7 +188,7 @@ func (t *Tags) wait(now Instant, delay uint32) time.Duration {
 
 // enterIn makes j, which is in no queue, due after a wait; ready if that is zero. Its delay
 // becomes the wait, rounded up to whole seconds.
-func (m *Machine) enterIn(now Instant, j *Job, wait time.Duration) {
+func (m *queues) enterIn(now Instant, j *Job, wait time.Duration) {
 	j.delay = wholeSeconds(wait)
 	if wait > 0 {
 		m.enqueue(j, Delayed, int64(now.Plus(wait)))
@@ -190,7 +205,7 @@ func wholeSeconds(wait time.Duration) uint32 {
 
 // Remove removes a job, whatever its state and holder. It counts as deleted from its
 // tube.
-func (m *Machine) Remove(now Instant, j *Job) {
+func (m *queues) Remove(now Instant, j *Job) {
 	m.journalRemoved(m.remove(now, j))
 	m.journalBatches()
 }
@@ -202,7 +217,7 @@ type removed struct {
 }
 
 // remove is Remove without a report to the journal.
-func (m *Machine) remove(now Instant, j *Job) removed {
+func (m *queues) remove(now Instant, j *Job) removed {
 	r := removed{j.ID, j.size}
 	t := m.tubeOf(j)
 	t.deletes++
@@ -212,7 +227,7 @@ func (m *Machine) remove(now Instant, j *Job) removed {
 	return r
 }
 
-func (m *Machine) journalRemoved(r removed) {
+func (m *jobs) journalRemoved(r removed) {
 	if m.journal != nil && r.id != 0 {
 		m.journal.Deleted(r.id, r.size)
 	}

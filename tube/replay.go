@@ -5,7 +5,7 @@ package tube
 
 // Home returns the tube to which a replay sends j back; "" if j did not come to its tube as a
 // dead letter.
-func (m *Machine) Home(j *Job) string { return m.metadataOf(j).home(m.tubeOf(j).name) }
+func (m *jobs) Home(j *Job) string { return m.metadataOf(j).home(m.tubeOf(j).name) }
 
 // Home is Machine.Home for the job that s describes.
 func (s *JobStats) Home() string {
@@ -49,7 +49,7 @@ func (f *Metadata) Move(from, to string, c *Counters) {
 }
 
 // SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is ready.
-func (m *Machine) SendBack(now Instant, j *Job) {
+func (m *times) SendBack(now Instant, j *Job) {
 	metadata := m.movedMetadata(j, m.Home(j))
 	metadata.Parked = NotParked
 	m.replaceBy(now, j, metadata.FromTube, metadata, func(back *Job) {

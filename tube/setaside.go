@@ -29,7 +29,7 @@ func (m *Machine) Untake(now Instant, h Holder, id uint64) {
 }
 
 // returnTokens gives back the tokens that a start at that time has taken. th may be nil.
-func (m *Machine) returnTokens(now, start Instant, th *throttle) {
+func (m *groups) returnTokens(now, start Instant, th *throttle) {
 	if th == nil || th.windows == nil {
 		return
 	}
@@ -37,7 +37,7 @@ func (m *Machine) returnTokens(now, start Instant, th *throttle) {
 	if l := m.laneOfThrottle(th); l != nil {
 		m.checkRates(now, l)
 	} else if t := m.tubes[th.tube]; t != nil && th.group == "" {
-		m.checkTokens(now, th, m.tubeLimits(t).Rates)
+		m.checkTokens(now, th, m.policies.limitsOf(t).Rates)
 	}
 	m.throttleChanged(th)
 }

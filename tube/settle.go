@@ -5,7 +5,7 @@ import "time"
 // The records of batches, and what becomes of the jobs that run after them.
 
 // batchChanged records that the journal lacks the record of b, until journalBatches.
-func (m *Machine) batchChanged(b *batched) {
+func (m *members) batchChanged(b *batched) {
 	if !b.dirty {
 		b.dirty = true
 		m.batches.dirty = append(m.batches.dirty, b)
@@ -14,7 +14,7 @@ func (m *Machine) batchChanged(b *batched) {
 
 // journalBatches reports the records that have changed to the journal. It is called after the changes of jobs that have
 // caused that: the journal can split the changes before a put, and these must stay together.
-func (m *Machine) journalBatches() {
+func (m *members) journalBatches() {
 	if len(m.batches.dirty) == 0 {
 		return
 	}
@@ -29,35 +29,35 @@ func (m *Machine) journalBatches() {
 }
 
 // setBatchDue sets when b is due. Its claim ends.
-func (m *Machine) setBatchDue(b *batched, at Instant) {
+func (m *members) setBatchDue(b *batched, at Instant) {
 	b.record.Due, b.place.due = at, at
 	m.batches.dues.queue(b)
 	m.rearmBatches()
 }
 
 // batchDueNow makes b due now, if it is not due yet or claimed.
-func (m *Machine) batchDueNow(now Instant, b *batched) {
+func (m *members) batchDueNow(now Instant, b *batched) {
 	if b.record.Due > now || b.place.claimed != 0 {
 		m.setBatchDue(b, min(b.record.Due, now))
 	}
 }
 
 // dueIfEnded makes b due now if no member is pending and none will be, as far as is known here.
-func (m *Machine) dueIfEnded(now Instant, b *batched) {
+func (m *members) dueIfEnded(now Instant, b *batched) {
 	if b.record.Sealed && b.record.Pending == 0 {
 		m.batchDueNow(now, b)
 	}
 }
 
 // rearmBatches sets the alarm of the batches.
-func (m *Machine) rearmBatches() { m.alarms.set(&m.batches.dues.alarm, m.batches.dues.next()) }
+func (m *members) rearmBatches() { m.alarms.set(&m.batches.dues.alarm, m.batches.dues.next()) }
 
 // TakeBatchesDue returns whether a Tick has found that a batch is due, since the last call.
-func (m *Machine) TakeBatchesDue() bool { return m.batches.dues.take() }
+func (m *members) TakeBatchesDue() bool { return m.batches.dues.take() }
 
 // DueBatches returns up to count records that are due, at most MaxListed, the earliest first, and
 // claims them: for ClaimTime they are not returned again, unless they become due anew.
-func (m *Machine) DueBatches(now Instant, count int) (due []*JobBatch) {
+func (m *members) DueBatches(now Instant, count int) (due []*JobBatch) {
 	for _, b := range m.batches.dues.claim(now, count) {
 		due = append(due, m.copyBatch(b))
 	}
@@ -66,20 +66,20 @@ func (m *Machine) DueBatches(now Instant, count int) (due []*JobBatch) {
 }
 
 // copyBatch returns the record of b for others: its instants are wall times.
-func (m *Machine) copyBatch(b *batched) *JobBatch {
+func (m *members) copyBatch(b *batched) *JobBatch {
 	r := b.record
 	r.Created, r.Since, r.Due = m.Wall(r.Created), m.Wall(r.Since), m.Wall(r.Due)
 	return &r
 }
 
 // SealBatch says that a batch, which need not exist, gets no more members.
-func (m *Machine) SealBatch(now Instant, name string) {
+func (m *members) SealBatch(now Instant, name string) {
 	b, _ := m.openBatch(now, name)
 	m.seal(now, b)
 	m.journalBatches()
 }
 
-func (m *Machine) seal(now Instant, b *batched) {
+func (m *members) seal(now Instant, b *batched) {
 	if !b.record.Sealed {
 		b.record.Sealed = true
 		b.record.Stamp++
@@ -89,7 +89,7 @@ func (m *Machine) seal(now Instant, b *batched) {
 }
 
 // Batch returns the record of a batch, with the first after-jobs; nil if there is none of that name.
-func (m *Machine) Batch(now Instant, name string) *JobBatch {
+func (m *members) Batch(now Instant, name string) *JobBatch {
 	b := m.findBatch(name)
 	if b == nil {
 		return nil
@@ -123,7 +123,7 @@ func (b *batched) lists() [4]*sorted[uint64, jobID] {
 
 // ListBatches returns the records of the first count batches whose names come after a cursor, in their order, and
 // the cursor of the next ones; "" if there are none. count can be up to MaxListed.
-func (m *Machine) ListBatches(cursor string, count int) (page []*JobBatch, next string) {
+func (m *members) ListBatches(cursor string, count int) (page []*JobBatch, next string) {
 	count = min(count, MaxListed)
 	for b := range m.batches.list.after(cursor) {
 		if len(page) == count {
@@ -177,7 +177,7 @@ func (m *Machine) SettleBatch(now Instant, name string, s *Settlement, limit int
 }
 
 // nextFated returns the first job that a verdict about b changes, and how; nil if there is none.
-func (m *Machine) nextFated(b *batched, v Verdict) (*Job, Fate) {
+func (m *members) nextFated(b *batched, v Verdict) (*Job, Fate) {
 	first, fate := jobID(0), FateHeld
 	consider := func(l *sorted[uint64, jobID], is Fate) {
 		if id, found := l.first(); found && (first == 0 || id < first) {
@@ -223,7 +223,7 @@ func (m *Machine) carryOut(now Instant, j *Job, fate Fate) {
 }
 
 // letRun makes j, which was held or parked and is in no queue, due: now, or after its delay.
-func (m *Machine) letRun(now Instant, j *Job) {
+func (m *queues) letRun(now Instant, j *Job) {
 	if j.state == Buried {
 		m.changeMetadata(j).Parked = NotParked
 	}
@@ -234,7 +234,7 @@ func (m *Machine) letRun(now Instant, j *Job) {
 }
 
 // forgetBatch removes the record of b, which has neither members nor after-jobs.
-func (m *Machine) forgetBatch(b *batched) {
+func (m *members) forgetBatch(b *batched) {
 	name := b.record.Name
 	m.batches.list.remove(name)
 	m.batches.dues.unqueue(b)
@@ -253,7 +253,7 @@ type Cancellation struct {
 }
 
 // CancelBatch seals a batch, and returns a Cancellation of its members; nil if there is no such batch.
-func (m *Machine) CancelBatch(now Instant, name string) *Cancellation {
+func (m *members) CancelBatch(now Instant, name string) *Cancellation {
 	b := m.findBatch(name)
 	if b == nil {
 		return nil
@@ -288,7 +288,7 @@ func (m *Machine) CancelSome(now Instant, c *Cancellation, limit int) (ended boo
 
 // RestoreBatch brings back what survives of a batch, of which there must be none yet. It comes before the jobs. The batch is due: what
 // was to be done about it need not survive.
-func (m *Machine) RestoreBatch(r JobBatch) {
+func (m *members) RestoreBatch(r JobBatch) {
 	b := &batched{record: JobBatch{
 		Name: r.Name, Created: r.Created, TTL: r.TTL, Sealed: r.Sealed, Done: r.Done, Gone: r.Gone, Verdict: r.Verdict, Since: r.Since,
 	}}

@@ -4,11 +4,11 @@ package tube
 // say.
 
 // limitsOf returns the limits of a lane, and whether its jobs are in strict order.
-func (m *Machine) limitsOf(l *lane) (limits Limits, strict bool) {
+func (m *groups) limitsOf(l *lane) (limits Limits, strict bool) {
 	if l.isPlain() {
 		return limits, false
 	}
-	if p := m.policyOfTube(l.tube); p != nil {
+	if p := m.policies.ofTube(l.tube); p != nil {
 		limits, strict = p.GroupLimits, p.GroupOrder == Strict
 	}
 	if l.throttle != nil && l.throttle.config != nil {
@@ -17,22 +17,9 @@ func (m *Machine) limitsOf(l *lane) (limits Limits, strict bool) {
 	return limits, strict
 }
 
-func (m *Machine) isStrict(l *lane) bool {
+func (m *groups) isStrict(l *lane) bool {
 	_, strict := m.limitsOf(l)
 	return strict
-}
-
-// tubeLimits returns the limits of a tube.
-func (m *Machine) tubeLimits(t *Tube) *Limits {
-	if t.policyStamp != m.policies.stamp {
-		m.refreshPolicy(t)
-	}
-	return &t.limits
-}
-
-// hasLimits reports whether t has limits of its own.
-func (m *Machine) hasLimits(t *Tube) bool {
-	return len(m.policies.own) > 0 && *m.tubeLimits(t) != (Limits{})
 }
 
 // StartLimits returns the limits of a tube: Limits, and the rate of a webhook.
@@ -48,13 +35,13 @@ func (p *Policy) StartLimits() Limits {
 
 // heldInLane returns why no job of l can start, as far as its group is concerned. Of a rate it knows
 // what checkRates has found.
-func (m *Machine) heldInLane(l *lane) Held {
+func (m *groups) heldInLane(l *lane) Held {
 	held, _ := m.limitLane(l)
 	return held
 }
 
 // limitLane is heldInLane, and returns whether l has as many reserved jobs as it can have.
-func (m *Machine) limitLane(l *lane) (held Held, full bool) {
+func (m *groups) limitLane(l *lane) (held Held, full bool) {
 	if l.isPlain() {
 		return NotHeld, false
 	}
@@ -76,8 +63,8 @@ func (m *Machine) limitLane(l *lane) (held Held, full bool) {
 }
 
 // heldInTube is heldInLane for a tube. A pause of the tube plays no part.
-func (m *Machine) heldInTube(t *Tube) Held {
-	switch limits := m.tubeLimits(t); {
+func (m *groups) heldInTube(t *Tube) Held {
+	switch limits := m.policies.limitsOf(t); {
 	case limits.Concurrency > 0 && t.reserved >= int(limits.Concurrency):
 		return HeldByConcurrency
 	case t.throttle != nil && t.throttle.rateUntil != 0:
@@ -87,7 +74,7 @@ func (m *Machine) heldInTube(t *Tube) Held {
 }
 
 // checkRates finds out whether the rates of a lane have a token.
-func (m *Machine) checkRates(now Instant, l *lane) {
+func (m *groups) checkRates(now Instant, l *lane) {
 	if l.throttle != nil {
 		limits, _ := m.limitsOf(l)
 		m.checkTokens(now, l.throttle, limits.Rates)
@@ -95,7 +82,7 @@ func (m *Machine) checkRates(now Instant, l *lane) {
 }
 
 // held returns why j, which is not reserved, cannot start.
-func (m *Machine) held(now Instant, j *Job) Held {
+func (m *groups) held(now Instant, j *Job) Held {
 	t, l := m.tubeOf(j), m.laneOf(j)
 	if l != nil {
 		m.checkRates(now, l)
@@ -104,16 +91,16 @@ func (m *Machine) held(now Instant, j *Job) Held {
 		}
 	}
 	if t.throttle != nil {
-		m.checkTokens(now, t.throttle, m.tubeLimits(t).Rates)
+		m.checkTokens(now, t.throttle, m.policies.limitsOf(t).Rates)
 	}
 	return m.heldInTube(t)
 }
 
 // unlimited reports whether nothing limits the starts of jobs of t.
-func (m *Machine) unlimited(t *Tube) bool { return t.lanes == nil && len(m.policies.own) == 0 }
+func (m *jobs) unlimited(t *Tube) bool { return t.lanes == nil && !m.policies.any() }
 
 // heldReady is held for a ready job.
-func (m *Machine) heldReady(now Instant, j *Job) Held {
+func (m *groups) heldReady(now Instant, j *Job) Held {
 	if m.unlimited(m.tubeOf(j)) {
 		return NotHeld
 	}
@@ -122,7 +109,7 @@ func (m *Machine) heldReady(now Instant, j *Job) Held {
 
 // mayTake reports whether j, which a Take has found, may start now. If not, it takes note, so that
 // the Take does not find it again.
-func (m *Machine) mayTake(now Instant, j *Job) bool {
+func (m *groups) mayTake(now Instant, j *Job) bool {
 	t, l := m.tubeOf(j), m.laneOf(j)
 	if m.unlimited(t) || l != nil && l.isCurrent(m.policies.stamp) {
 		return true
@@ -140,7 +127,7 @@ func (m *Machine) mayTake(now Instant, j *Job) bool {
 
 // mayReserve reports whether j, which is not reserved, may start because somebody asks for it by
 // its id.
-func (m *Machine) mayReserve(now Instant, j *Job) bool {
+func (m *groups) mayReserve(now Instant, j *Job) bool {
 	if m.unlimited(m.tubeOf(j)) {
 		return true
 	}

@@ -108,7 +108,7 @@ func (m *Machine) better(best *Job, t *Tube) *Job {
 }
 
 // nextIn returns the job that a Take from t gets. t must be takeable.
-func (m *Machine) nextIn(t *Tube) *Job {
+func (m *groups) nextIn(t *Tube) *Job {
 	if t.lanes == nil {
 		return t.ready.head(&m.slab)
 	}
@@ -154,7 +154,7 @@ func (m *Machine) bestOfMany(names []string) (best *Job) {
 }
 
 // lookUp finds the tubes of names and remembers them.
-func (m *Machine) lookUp(names []string) {
+func (m *queues) lookUp(names []string) {
 	w := &m.watched
 	w.names, w.tubes = names, w.tubes[:0]
 	w.stamp++
@@ -169,7 +169,7 @@ func (m *Machine) lookUp(names []string) {
 
 // ForgetWatched makes the Machine forget the names of the last Take. Call it before
 // a slice that was passed to Take is changed or used for another list.
-func (m *Machine) ForgetWatched() {
+func (m *queues) ForgetWatched() {
 	if m.watched.names != nil {
 		m.watched.names = nil
 		clear(m.watched.tubes)
@@ -180,14 +180,14 @@ func (m *Machine) ForgetWatched() {
 // TakeWork returns the cost of TakeFirst, and of Takes from more than FewTubes, since the start: how
 // many tubes they have examined, and how many names they have looked up.
 // Takes that follow each other with the same slice look up its names once.
-func (m *Machine) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen, m.watched.namesSeen }
+func (m *queues) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen, m.watched.namesSeen }
 
 // updateTakeable keeps Machine.takeable up to date. It is called when t may have got
 // its first ready job that can start or lost its last one, or when a pause or a limit of the tube
 // has changed. It returns whether t is takeable and was not before.
-func (m *Machine) updateTakeable(t *Tube) (begins bool) {
+func (m *groups) updateTakeable(t *Tube) (begins bool) {
 	t.checkedStamp = m.policies.stamp
-	held := m.hasLimits(t) && m.heldInTube(t) != NotHeld
+	held := m.policies.limit(t) && m.heldInTube(t) != NotHeld
 	ok := t.offers() && !t.paused() && !held
 	if !m.deferring {
 		t.countHold(held)

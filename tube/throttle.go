@@ -21,7 +21,7 @@ type throttle struct {
 }
 
 // throttleOf returns the throttle of a group, or with group "" of a tube; nil if there is none.
-func (m *Machine) throttleOf(tube, group string) *throttle {
+func (m *groups) throttleOf(tube, group string) *throttle {
 	if len(m.throttles) == 0 {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (m *Machine) throttleOf(tube, group string) *throttle {
 }
 
 // openThrottle is throttleOf, but creates it if there is none.
-func (m *Machine) openThrottle(tube, group string) *throttle {
+func (m *groups) openThrottle(tube, group string) *throttle {
 	th := m.throttleOf(tube, group)
 	if th != nil {
 		return th
@@ -47,7 +47,7 @@ func (m *Machine) openThrottle(tube, group string) *throttle {
 }
 
 // setThrottle lets a tube, or the lane of a group if there is one, know its throttle.
-func (m *Machine) setThrottle(t *Tube, group string, th *throttle) {
+func (m *groups) setThrottle(t *Tube, group string, th *throttle) {
 	if group == "" {
 		t.throttle = th
 	} else if l := m.groupIn(t, group); l != nil {
@@ -56,13 +56,13 @@ func (m *Machine) setThrottle(t *Tube, group string, th *throttle) {
 }
 
 // laneOfThrottle returns the lane of the group of th; nil if the group has no job.
-func (m *Machine) laneOfThrottle(th *throttle) *lane {
+func (m *groups) laneOfThrottle(th *throttle) *lane {
 	return m.groupIn(m.tubes[th.tube], th.group)
 }
 
 // throttleChanged is called when something in th has changed. It sets its alarm, updates what it
 // restricts, and removes th if there is nothing left in it.
-func (m *Machine) throttleChanged(th *throttle) {
+func (m *groups) throttleChanged(th *throttle) {
 	m.rearmThrottle(th)
 	t := m.tubes[th.tube]
 	l := m.laneOfThrottle(th)
@@ -81,7 +81,7 @@ func (m *Machine) throttleChanged(th *throttle) {
 }
 
 // removeThrottle removes th from those of the Machine.
-func (m *Machine) removeThrottle(th *throttle) {
+func (m *groups) removeThrottle(th *throttle) {
 	delete(m.throttles, keyName(th.tube, th.group))
 	last := len(m.throttleOrder) - 1
 	moved := m.throttleOrder[last]
@@ -92,7 +92,7 @@ func (m *Machine) removeThrottle(th *throttle) {
 
 // rearmThrottle sets the alarm of th to the next thing that is due in it. Windows in which no token
 // is needed are only cleared when the last token has come back.
-func (m *Machine) rearmThrottle(th *throttle) {
+func (m *groups) rearmThrottle(th *throttle) {
 	at := Never
 	for _, due := range [...]Instant{th.pauseUntil, th.rateUntil, th.forgetAt, th.windows.end()} {
 		if due != 0 {
@@ -103,7 +103,7 @@ func (m *Machine) rearmThrottle(th *throttle) {
 }
 
 // fireThrottle does what is due in th.
-func (m *Machine) fireThrottle(now Instant, th *throttle) {
+func (m *groups) fireThrottle(now Instant, th *throttle) {
 	if th.pauseUntil != 0 && th.pauseUntil <= now {
 		th.pauseSeconds, th.pauseUntil = 0, 0
 		m.journalThrottle(th)
@@ -128,7 +128,7 @@ func (m *Machine) fireThrottle(now Instant, th *throttle) {
 const journalParts = 8
 
 // keepConfig keeps the config of th, if it has one, for its whole TTL from now on.
-func (m *Machine) keepConfig(now Instant, th *throttle) {
+func (m *groups) keepConfig(now Instant, th *throttle) {
 	if th.config == nil || th.config.TTL == 0 {
 		return
 	}
@@ -140,12 +140,12 @@ func (m *Machine) keepConfig(now Instant, th *throttle) {
 }
 
 // started records that j has just been reserved by a command.
-func (m *Machine) started(now Instant, j *Job) {
+func (m *groups) started(now Instant, j *Job) {
 	t, l := m.tubeOf(j), m.laneOf(j)
-	if l == nil && len(m.policies.own) == 0 {
+	if l == nil && !m.policies.any() {
 		return
 	}
-	if rates := m.tubeLimits(t).Rates; rates != (Rates{}) {
+	if rates := m.policies.limitsOf(t).Rates; rates != (Rates{}) {
 		m.useTokens(now, m.openThrottle(t.name, ""), rates)
 		m.updateTakeable(t)
 	}
@@ -170,7 +170,7 @@ func (m *Machine) started(now Instant, j *Job) {
 }
 
 // useTokens takes a token of each rate that is set.
-func (m *Machine) useTokens(now Instant, th *throttle, rates Rates) {
+func (m *groups) useTokens(now Instant, th *throttle, rates Rates) {
 	if th.windows == nil {
 		th.windows = new(windows)
 	}
@@ -179,7 +179,7 @@ func (m *Machine) useTokens(now Instant, th *throttle, rates Rates) {
 }
 
 // checkTokens finds out whether there is a token of each rate.
-func (m *Machine) checkTokens(now Instant, th *throttle, rates Rates) {
+func (m *groups) checkTokens(now Instant, th *throttle, rates Rates) {
 	waits := th.rateUntil != 0
 	th.rateUntil = 0
 	if at := th.windows.nextToken(now, rates); at > now {
@@ -192,7 +192,7 @@ func (m *Machine) checkTokens(now Instant, th *throttle, rates Rates) {
 
 // recheckTokens is checkTokens for limits that may have changed. th may be nil. If the token came
 // back in the past, the next Tick notices that.
-func (m *Machine) recheckTokens(th *throttle, rates Rates) {
+func (m *groups) recheckTokens(th *throttle, rates Rates) {
 	if th != nil {
 		th.rateUntil = th.windows.nextToken(0, rates)
 		m.rearmThrottle(th)
@@ -201,7 +201,7 @@ func (m *Machine) recheckTokens(th *throttle, rates Rates) {
 
 // SetGroup sets what applies to a group of a tube instead of the policy; nil removes it. Neither
 // the tube nor the group need exist. The config must not be changed after that.
-func (m *Machine) SetGroup(now Instant, tube, group string, config *GroupConfig) {
+func (m *groups) SetGroup(now Instant, tube, group string, config *GroupConfig) {
 	if config == nil && m.throttleOf(tube, group) == nil {
 		return
 	}
@@ -218,7 +218,7 @@ func (m *Machine) SetGroup(now Instant, tube, group string, config *GroupConfig)
 }
 
 // Group returns what SetGroup has set for a group of a tube; nil if that is nothing.
-func (m *Machine) Group(tube, group string) *GroupConfig {
+func (m *groups) Group(tube, group string) *GroupConfig {
 	if th := m.throttleOf(tube, group); th != nil {
 		return th.config
 	}
@@ -227,7 +227,7 @@ func (m *Machine) Group(tube, group string) *GroupConfig {
 
 // PauseGroup lets no job of a group start for that many seconds; 0 ends the pause. Neither the tube
 // nor the group need exist.
-func (m *Machine) PauseGroup(now Instant, tube, group string, seconds uint32) {
+func (m *groups) PauseGroup(now Instant, tube, group string, seconds uint32) {
 	if seconds == 0 && m.throttleOf(tube, group) == nil {
 		return
 	}
@@ -250,7 +250,7 @@ type GroupRecord struct {
 }
 
 // journalThrottle reports th to the journal.
-func (m *Machine) journalThrottle(th *throttle) {
+func (m *groups) journalThrottle(th *throttle) {
 	th.journaled = th.forgetAt
 	if m.journal != nil {
 		m.journal.GroupSet(th.tube, th.group, GroupRecord{th.config, m.Wall(th.forgetAt), th.pauseSeconds, m.Wall(th.pauseUntil)})
@@ -259,7 +259,7 @@ func (m *Machine) journalThrottle(th *throttle) {
 
 // RestoreGroup brings back a group's record. It must be called before the jobs are restored. What is
 // over ends with the next Tick; nothing lasts longer from now on than it was set to.
-func (m *Machine) RestoreGroup(now Instant, tube, group string, r GroupRecord) {
+func (m *groups) RestoreGroup(now Instant, tube, group string, r GroupRecord) {
 	th := m.openThrottle(tube, group)
 	th.config, th.forgetAt, th.journaled = r.Config, r.ForgetAt, r.ForgetAt
 	if r.Config != nil && r.ForgetAt != 0 {

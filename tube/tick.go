@@ -20,7 +20,7 @@ func (t *Tube) fire(m *Machine, now Instant) {
 		return
 	}
 	m.resume(t)
-	m.rearm(t)
+	m.rearmTube(t)
 	m.addWakeUp(t)
 }
 
@@ -30,8 +30,8 @@ func (h *holding) fire(m *Machine, now Instant) {
 	m.moveAlong(now, h.jobs.head(&m.slab), arrowAt[Expire][Reserved], h.holder)
 }
 
-func (*expiries) fire(m *Machine, now Instant)    { m.fireExpiry(now) }
-func (*tombstones) fire(m *Machine, _ Instant)    { m.fireKeys() }
+func (*expiries) fire(m *Machine, now Instant)    { m.expireNext(now) }
+func (k *keys) fire(*Machine, Instant)            { k.freeNext() }
 func (th *throttle) fire(m *Machine, now Instant) { m.fireThrottle(now, th) }
 func (*unchecked) fire(m *Machine, now Instant)   { m.checkNext(now) }
 func (*listedGroups) fire(m *Machine, _ Instant)  { m.dropNames() }
@@ -39,7 +39,7 @@ func (*listedGroups) fire(m *Machine, _ Instant)  { m.dropNames() }
 // fire notices that a schedule is due.
 func (s *schedules) fire(m *Machine, now Instant) {
 	s.dues.fire(m.Wall(now))
-	m.rearmSchedules()
+	s.rearm()
 }
 
 // fire notices that a batch is due.

@@ -68,7 +68,7 @@ const (
 // Ref adds delta to the number of connections that refer to a tube in a role. It
 // creates the tube if delta is positive and there is none of that name. It removes
 // the tube if nothing keeps it alive any more.
-func (m *Machine) Ref(name string, role Role, delta int) {
+func (m *queues) Ref(name string, role Role, delta int) {
 	t := m.tubes[name]
 	if t == nil {
 		if delta <= 0 {
@@ -88,7 +88,7 @@ func (m *Machine) Ref(name string, role Role, delta int) {
 
 // Pause makes Take find nothing in a tube for that many seconds; 0 ends the pause. It
 // returns false if there is no such tube.
-func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
+func (m *queues) Pause(now Instant, name string, seconds uint32) bool {
 	t := m.tubes[name]
 	if t == nil {
 		return false
@@ -96,14 +96,14 @@ func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 	t.pauses++
 	if seconds == 0 {
 		m.resume(t)
-		m.rearm(t)
+		m.rearmTube(t)
 		m.addWakeUp(t)
 		return true
 	}
 	t.pauseSeconds = seconds
 	t.pauseUntil = now.After(seconds)
 	m.updateTakeable(t)
-	m.rearm(t)
+	m.rearmTube(t)
 	if m.journal != nil {
 		m.journal.Paused(name, seconds, m.Wall(t.pauseUntil))
 	}
@@ -113,7 +113,7 @@ func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
 func (t *Tube) paused() bool { return t.pauseUntil != 0 }
 
 // resume ends the pause of t, if it has one.
-func (m *Machine) resume(t *Tube) {
+func (m *queues) resume(t *Tube) {
 	if !t.paused() {
 		return
 	}
@@ -126,7 +126,7 @@ func (m *Machine) resume(t *Tube) {
 
 // TubeStats returns what stats-tube prints about a tube; false if there is none of
 // that name.
-func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
+func (m *groups) TubeStats(now Instant, name string) (TubeStats, bool) {
 	t := m.tubes[name]
 	if t == nil {
 		return TubeStats{}, false
@@ -152,7 +152,7 @@ func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
 
 // Tubes returns the names of all tubes in beanstalkd's order: in the order of
 // creation, except that the last one takes the position of one that is removed.
-func (m *Machine) Tubes() []string {
+func (m *jobs) Tubes() []string {
 	names := make([]string, len(m.order))
 	for i, t := range m.order {
 		names[i] = t.name
@@ -161,7 +161,7 @@ func (m *Machine) Tubes() []string {
 }
 
 // open returns the tube of that name. It creates it if there is none.
-func (m *Machine) open(name string) *Tube {
+func (m *queues) open(name string) *Tube {
 	t := m.tubes[name]
 	if t == nil {
 		t = &Tube{name: name, index: len(m.order), handle: m.newHandle(), flow: m.flows.Open(name)}
@@ -169,14 +169,14 @@ func (m *Machine) open(name string) *Tube {
 		t.alarm.owner = t
 		m.tubes[name] = t
 		m.order = append(m.order, t)
-		m.recheckTokens(t.throttle, m.tubeLimits(t).Rates)
+		m.recheckTokens(t.throttle, m.policies.limitsOf(t).Rates)
 		m.ForgetWatched()
 	}
 	return t
 }
 
 // tubeOf returns the tube of j.
-func (m *Machine) tubeOf(j *Job) *Tube { return m.handles[j.tube].tube }
+func (m *jobs) tubeOf(j *Job) *Tube { return m.handles[j.tube].tube }
 
 // handle is what Job.tube stands for: a tube, and the lane of the job's group if it has one.
 type handle struct {
@@ -185,13 +185,13 @@ type handle struct {
 }
 
 // freeHandle lets an index of handles be used again.
-func (m *Machine) freeHandle(i uint32) {
+func (m *jobs) freeHandle(i uint32) {
 	m.handles[i] = handle{}
 	m.spare = append(m.spare, i)
 }
 
 // newHandle returns a free index of handles.
-func (m *Machine) newHandle() uint32 {
+func (m *jobs) newHandle() uint32 {
 	if n := len(m.spare); n > 0 {
 		h := m.spare[n-1]
 		m.spare = m.spare[:n-1]
@@ -202,7 +202,7 @@ func (m *Machine) newHandle() uint32 {
 }
 
 // dropUnused removes t if nothing keeps it alive.
-func (m *Machine) dropUnused(t *Tube) {
+func (m *queues) dropUnused(t *Tube) {
 	if t.jobs > 0 || t.using > 0 || t.watching > 0 || t.name == Default {
 		return
 	}
@@ -219,8 +219,8 @@ func (m *Machine) dropUnused(t *Tube) {
 	m.order = m.order[:last]
 }
 
-// rearm sets the tube's alarm to the next thing that is due in it.
-func (m *Machine) rearm(t *Tube) {
+// rearmTube sets the tube's alarm to the next thing that is due in it.
+func (m *queues) rearmTube(t *Tube) {
 	at := Never
 	if j := t.delayed.head(&m.slab); j != nil {
 		at = Instant(j.rank)
@@ -232,7 +232,7 @@ func (m *Machine) rearm(t *Tube) {
 }
 
 // addWakeUp records that a job can now be taken from t.
-func (m *Machine) addWakeUp(t *Tube) {
+func (m *groups) addWakeUp(t *Tube) {
 	if !t.woken && t.takeableAt != 0 {
 		t.woken = true
 		m.woken = append(m.woken, t)
@@ -241,7 +241,7 @@ func (m *Machine) addWakeUp(t *Tube) {
 
 // WakeUps calls wake with the name of each tube in which a job has become available
 // since the last call. Some of these jobs may have been taken since.
-func (m *Machine) WakeUps(wake func(tube string)) {
+func (m *groups) WakeUps(wake func(tube string)) {
 	for i, t := range m.woken {
 		t.woken = false
 		m.woken[i] = nil
