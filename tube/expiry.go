@@ -108,12 +108,6 @@ func (e *expiries) rearm() {
 	e.alarms.set(&e.alarm, at)
 }
 
-// isOver reports whether the time of j is over.
-func (m *jobs) isOver(now Instant, j *Job) bool {
-	f := m.metadataOf(j)
-	return f.Expires != 0 && f.Expires <= now && f.After == ""
-}
-
 // startExpiry lets the time of j begin, which waits for no batch any more. Until then Metadata.Expires is when j would have
 // expired had it not waited.
 func (m *jobs) startExpiry(now Instant, j *Job, f *Metadata) {
@@ -121,44 +115,4 @@ func (m *jobs) startExpiry(now Instant, j *Job, f *Metadata) {
 		f.Expires = inWholeMilliseconds(f.Expires.Plus(now.Until(j.created)))
 		m.expiries.add(j.ID, f.Expires)
 	}
-}
-
-// inWholeMilliseconds rounds up, to Latest at most.
-func inWholeMilliseconds(t Instant) Instant {
-	const ms = Instant(time.Millisecond)
-	return min((t+ms-1)/ms*ms, Latest)
-}
-
-// fireExpiry does what is due for the job that expires first. One that is reserved expires if it
-// comes back, and a buried one does not expire.
-func (m *times) expireNext(now Instant) {
-	j := m.Find(m.expiries.heap.first().id)
-	m.expiries.remove(j.ID)
-	if j.state == Reserved || j.state == Buried {
-		return
-	}
-	id, size := j.ID, j.size
-	m.dequeue(j)
-	if m.lapse(now, j); j.ID != id {
-		m.journalRemoved(removed{id, size})
-	} else {
-		m.recount(now, j)
-		m.journalChanged(j)
-		m.sendIfPending(now, j)
-	}
-	m.journalBatches()
-}
-
-// lapse deletes or parks j, which is in no queue, because its time is over.
-func (m *times) lapse(now Instant, j *Job) {
-	t, rules := m.tubeOf(j), m.rulesOf(j)
-	t.expired++
-	t.flow.Expired++
-	if rules.OnExpire == ExpirePark {
-		m.park(j, ParkedExpired, rules.Dead)
-		return
-	}
-	t.deletes++
-	t.flow.Deletes++
-	m.forget(now, j)
 }

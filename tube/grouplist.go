@@ -24,7 +24,7 @@ func NewGroupListing(tube, cursor string, count int) *GroupListing {
 // cursor of the next one; "" if there are no more groups.
 func (m *groups) ListGroupsSome(now Instant, l *GroupListing, limit int) (page []GroupStats, next string, work int, ended bool) {
 	if l.names == nil {
-		l.names = m.namesFor(l)
+		l.names = m.listed.namesFor(l, len(m.throttles.order))
 	}
 	work = m.findNames(l.names, limit)
 	for ; work < limit && l.names.found; work++ {
@@ -45,81 +45,82 @@ func (m *groups) ListGroupsSome(now Instant, l *GroupListing, limit int) (page [
 		l.names.drop()
 	}
 	if ended = l.names.found && work < limit; ended {
-		m.keepNames(now, l.names, next)
+		m.listed.keep(now, l.names, next)
 	}
 	return l.page, next, work, ended
 }
 
 // groupNames are names of groups of a tube that were found for a page, and are used for the next ones: so a page
-// costs as much with many groups as with few. Groups that come meanwhile are added, see noteGroup.
+// costs as much with many groups as with few. Groups that come meanwhile are added, see listedGroups.note.
 type groupNames struct {
 	tube, from string // only names after that
 	after      string // the last group of the page before; "" while a page is made
 
 	at        uint64 // where laneTable.scan continues
-	throttles int    // how many of Machine.throttleOrder are not examined
+	throttles int    // how many of Machine.throttles are not examined
 	found     bool
 
 	unsorted []string
 	sorted   heap[nameList]
-	noted    int // names that were added by noteGroup
+	noted    int // names that were added by note
 }
 
 const (
 	sortedTogether = 2048    // names
 	lookedPerMove  = 4       // buckets or throttles that can be examined, or names added, while a job is moved
-	mostNoted      = 1 << 17 // names that noteGroup adds
+	mostNoted      = 1 << 17 // names that note adds
 	groupNamesAge  = 10 * time.Second
 )
 
 // listedGroups has the names for the next page of the list that was begun last; nil if there are none.
 type listedGroups struct {
+	*base
 	names *groupNames
 	alarm alarm // when they are dropped
 }
 
 // namesFor returns the names with which a page begins.
-func (m *groups) namesFor(l *GroupListing) *groupNames {
-	if n := m.listed.names; n != nil && n.tube == l.tube && n.after == l.last && l.last != "" {
+func (listed *listedGroups) namesFor(l *GroupListing, throttles int) *groupNames {
+	if n := listed.names; n != nil && n.tube == l.tube && n.after == l.last && l.last != "" {
 		n.after = ""
 		return n
 	}
-	m.listed.names = &groupNames{tube: l.tube, from: l.last, throttles: len(m.throttleOrder)}
-	return m.listed.names
+	listed.names = &groupNames{tube: l.tube, from: l.last, throttles: throttles}
+	return listed.names
 }
 
-// keepNames keeps names for the page behind a cursor.
-func (m *groups) keepNames(now Instant, n *groupNames, cursor string) {
-	if n.after = cursor; n != m.listed.names {
+// keep keeps names for the page behind a cursor.
+func (listed *listedGroups) keep(now Instant, n *groupNames, cursor string) {
+	if n.after = cursor; n != listed.names {
 		return
 	}
 	at := now.Plus(groupNamesAge)
 	if cursor == "" {
-		m.listed.names, at = nil, Never
+		listed.names, at = nil, Never
 	}
-	m.alarms.set(&m.listed.alarm, at)
+	listed.alarms.set(&listed.alarm, at)
 }
 
-// dropNames is called when the names have not been used for long.
-func (m *groups) dropNames() {
-	m.listed.names = nil
-	m.alarms.set(&m.listed.alarm, Never)
+// drop is called when the names have not been used for long.
+func (listed *listedGroups) drop() {
+	listed.names = nil
+	listed.alarms.set(&listed.alarm, Never)
 }
 
-// noteGroup is called when there is something new about a group.
-func (m *groups) noteGroup(tube, group string) {
-	n := m.listed.names
+// note is called when there is something new about a group.
+func (listed *listedGroups) note(tube, group string) {
+	n := listed.names
 	if n == nil || n.tube != tube {
 		return
 	}
 	n.add(group)
 	if n.noted++; n.noted > mostNoted {
-		m.listed.names = nil
+		listed.names = nil
 	}
 }
 
 // findNames examines further lanes and throttles, and returns how much work that was. A throttle that is removed from
-// throttleOrder is replaced by the last one, which was examined.
+// throttles.order is replaced by the last one, which was examined.
 func (m *groups) findNames(n *groupNames, limit int) (work int) {
 	looked := 0
 	if t := m.tubes[n.tube]; t == nil || t.lanes == nil {
@@ -130,10 +131,10 @@ func (m *groups) findNames(n *groupNames, limit int) (work int) {
 			looked++
 		}
 	}
-	n.throttles = min(n.throttles, len(m.throttleOrder))
+	n.throttles = min(n.throttles, len(m.throttles.order))
 	for ; looked < limit*lookedPerMove && n.throttles > 0; looked++ {
 		n.throttles--
-		if th := m.throttleOrder[n.throttles]; th.tube == n.tube {
+		if th := m.throttles.order[n.throttles]; th.tube == n.tube {
 			looked += n.add(th.group)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // GroupStats returns what stats-group prints about a group; false if it has no job, no config and is
 // not paused.
 func (m *groups) GroupStats(now Instant, tube, group string) (GroupStats, bool) {
-	th, l := m.throttleOf(tube, group), m.groupIn(m.tubes[tube], group)
+	th, l := m.throttles.of(tube, group), m.groupIn(m.tubes[tube], group)
 	if l == nil && (th == nil || th.config == nil && th.pauseUntil == 0) {
 		return GroupStats{}, false
 	}
@@ -36,60 +36,6 @@ func (m *groups) GroupStats(now Instant, tube, group string) (GroupStats, bool) 
 	}
 	return s, true
 }
-
-// groupIn returns the lane of a group of t, which may be nil; nil if it has no job.
-func (m *jobs) groupIn(t *Tube, group string) *lane {
-	if t == nil || t.lanes == nil {
-		return nil
-	}
-	return t.lanes.byName.find(group, hashOf(group))
-}
-
-// oldestInGroups returns when the oldest ready job of those that come first in their groups was put;
-// Never if there is none. If there are more than mostLanes groups, an older one can be missed.
-func (m *jobs) oldestInGroups(t *Tube) Instant {
-	oldest, n := Never, 0
-	for l := range t.lanes.byName.all() {
-		if n++; n > mostLanes {
-			break
-		}
-		if j := l.ready.head(&m.slab); j != nil {
-			oldest = min(oldest, j.created)
-		}
-	}
-	return oldest
-}
-
-// mostLanes is how many groups are examined for the oldest ready job.
-const mostLanes = 1 << 14
-
-// firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
-func (m *jobs) firstReadies(t *Tube, n int) (jobs []*Job) {
-	var fronts heap[front]
-	add := func(q *laneQueue, j *Job) {
-		if j != nil {
-			fronts.add(front{q, j})
-		}
-	}
-	add(&t.lanes.plain.ready, t.ready.head(&m.slab))
-	for l := range t.lanes.byName.all() {
-		add(&l.ready, l.ready.head(&m.slab))
-	}
-	for len(jobs) < n && fronts.len() > 0 {
-		first := fronts.take()
-		jobs = append(jobs, first.job)
-		add(first.queue, first.queue.after(&m.slab, first.job))
-	}
-	return jobs
-}
-
-// front is a queue and one of its jobs.
-type front struct {
-	queue *laneQueue
-	job   *Job
-}
-
-func (f front) before(other front) bool { return before(f.job, other.job) }
 
 // restoreLanes gives turns and heads to the lanes, after all jobs are restored: turns in the order of
 // the ready job of each lane that was put first. The head is a delayed job that was reserved before,
@@ -129,4 +75,66 @@ func headBefore(j, other *Job) bool {
 		return other == nil || j.state == Delayed
 	}
 	return j.ID < other.ID
+}
+
+// SetGroup sets what applies to a group of a tube instead of the policy; nil removes it. Neither
+// the tube nor the group need exist. The config must not be changed after that.
+func (m *groups) SetGroup(now Instant, tube, group string, config *GroupConfig) {
+	if config == nil && m.throttles.of(tube, group) == nil {
+		return
+	}
+	th := m.openThrottle(tube, group)
+	th.config, th.forgetAt = config, 0
+	if config != nil && config.TTL > 0 {
+		th.forgetAt = now.Plus(config.TTL)
+	}
+	m.throttles.report(th)
+	if l := m.laneOfThrottle(th); l != nil {
+		m.checkRates(now, l)
+	}
+	m.throttleChanged(th)
+}
+
+// Group returns what SetGroup has set for a group of a tube; nil if that is nothing.
+func (m *groups) Group(tube, group string) *GroupConfig {
+	if th := m.throttles.of(tube, group); th != nil {
+		return th.config
+	}
+	return nil
+}
+
+// PauseGroup lets no job of a group start for that many seconds; 0 ends the pause. Neither the tube
+// nor the group need exist.
+func (m *groups) PauseGroup(now Instant, tube, group string, seconds uint32) {
+	if seconds == 0 && m.throttles.of(tube, group) == nil {
+		return
+	}
+	th := m.openThrottle(tube, group)
+	th.pauseSeconds, th.pauseUntil = seconds, 0
+	if seconds > 0 {
+		th.pauseUntil = now.After(seconds)
+	}
+	m.throttles.report(th)
+	m.throttleChanged(th)
+}
+
+// GroupRecord is what survives a restart of a group that has no policy of its own, or is paused. The
+// zero value is nothing.
+type GroupRecord struct {
+	Config       *GroupConfig
+	ForgetAt     Instant // when the Config is forgotten, if the group has no job then; 0: never
+	PauseSeconds uint32  // as the client asked for it
+	PauseUntil   Instant // 0: the group is not paused
+}
+
+// RestoreGroup brings back a group's record. It must be called before the jobs are restored. What is
+// over ends with the next Tick; nothing lasts longer from now on than it was set to.
+func (m *groups) RestoreGroup(now Instant, tube, group string, r GroupRecord) {
+	th := m.openThrottle(tube, group)
+	th.config, th.forgetAt, th.journaled = r.Config, r.ForgetAt, r.ForgetAt
+	if r.Config != nil && r.ForgetAt != 0 {
+		th.forgetAt = min(r.ForgetAt, now.Plus(r.Config.TTL))
+	}
+	th.pauseSeconds, th.pauseUntil = r.PauseSeconds, min(r.PauseUntil, now.After(r.PauseSeconds))
+	m.throttles.rearm(th)
 }

@@ -1,6 +1,6 @@
 package tube
 
-import "math"
+import "time"
 
 // holding is the set of jobs that one holder has reserved.
 type holding struct {
@@ -71,27 +71,26 @@ func (m *queues) deadlineSoon(h Holder) Instant {
 	return m.nextDue(held) - Instant(Margin)
 }
 
-// ReleaseAll makes all jobs that h holds ready, and forgets h. No counter grows.
-func (m *Machine) ReleaseAll(now Instant, h Holder) {
-	for left := true; left; {
-		_, left = m.ReleaseSome(now, h, math.MaxInt)
-	}
+// restoreLease makes j, which is in no queue, reserved by its lease until a deadline.
+func (m *queues) restoreLease(j *Job, deadline int64) {
+	m.reserve(j, m.hold(LeaseHolder), deadline)
+	j.place |= byWallTime
 }
 
-// ReleaseSome does a part of ReleaseAll: it gives back up to limit jobs. It returns how
-// many, and whether there are more. If there are no more, h is forgotten.
-func (m *Machine) ReleaseSome(now Instant, h Holder, limit int) (n int, left bool) {
-	held := m.holdings[h]
-	if held == nil {
-		return 0, false
+// A lease is a reservation that no connection holds: any connection that knows its token can
+// finish the job. Only the TTR ends a lease, so it survives a restart.
+
+// lease gives j, which is about to be reserved, a token larger than all its earlier ones. The
+// token comes from the clock, so that it stays unique even if the last state of the job is lost.
+func (m *queues) lease(now Instant, j *Job) {
+	f := m.metadata.change(j)
+	f.Lease = max(uint64(now)/uint64(time.Microsecond), f.Lease+1)
+}
+
+// Lease returns the token of the present lease of j, 0 if it has none.
+func (m *queues) Lease(j *Job) uint64 {
+	if j.state != Reserved || j.holder != LeaseHolder {
+		return 0
 	}
-	for ; held.jobs.len() > 0; n++ {
-		if n == limit {
-			return n, true
-		}
-		m.moveAlong(now, held.jobs.head(&m.slab), arrowAt[GiveBack][Reserved], h)
-	}
-	delete(m.holdings, h)
-	m.recent = nil
-	return n, false
+	return m.metadata.of(j).Lease
 }

@@ -78,14 +78,6 @@ func (sum *laneCounts) setBusy(l *lane, busy bool) {
 	sum.busy[last], sum.busy, *at = nil, sum.busy[:last], 0
 }
 
-// countHold records whether limits of t hold jobs. It counts when that begins.
-func (t *Tube) countHold(held bool) {
-	if held = held && t.offers(); held && !t.held {
-		t.flow.Holds++
-	}
-	t.held = held
-}
-
 // LimitStats returns the figures about the groups and the limits of a tube; nil if it has none.
 func (m *groups) LimitStats(name string) *LimitStats {
 	t := m.tubes[name]

@@ -47,40 +47,6 @@ func (m *jobs) KeyTombstone(now Instant, tube, key string) (id uint64, left time
 	return g.id, g.until.Until(now), ok && g.until > now
 }
 
-// Head returns the first job of a tube in a state: the next one to be reserved,
-// the next one to become ready, or the one that was buried first. It returns nil
-// if there is none, or for another state.
-func (m *groups) Head(tube string, s State) *Job {
-	t := m.tubes[tube]
-	if t == nil {
-		return nil
-	}
-	switch s {
-	case Ready:
-		return m.firstReady(t)
-	case Delayed:
-		return t.delayed.head(&m.slab)
-	case Buried:
-		return t.buried.head(&m.slab)
-	}
-	return nil
-}
-
-// firstReady returns the job that a Take would reserve, were the tube not paused; if limits hold
-// all of them, the first one by priority and id.
-func (m *groups) firstReady(t *Tube) *Job {
-	if t.lanes == nil || t.offers() && m.heldInTube(t) == NotHeld {
-		if t.in(Ready) == 0 {
-			return nil
-		}
-		return m.nextIn(t)
-	}
-	if jobs := m.firstReadies(t, 1); len(jobs) > 0 {
-		return jobs[0]
-	}
-	return nil
-}
-
 // Body returns the body of j if it is in memory. It returns nil if the job has no
 // body, or if DropBody was called.
 func (m *jobs) Body(j *Job) []byte { return m.slab.body(j) }
@@ -98,15 +64,6 @@ func (m *jobs) KeepBody(j *Job, body []byte) { m.slab.keep(j, body, nil) }
 // DropBody drops the body of j from memory. The caller stores it elsewhere.
 func (m *jobs) DropBody(j *Job) { m.slab.keep(j, nil, nil) }
 
-// JobStats returns what stats-job prints about job id; false if there is none.
-func (m *groups) JobStats(now Instant, id uint64) (JobStats, bool) {
-	j := m.Find(id)
-	if j == nil {
-		return JobStats{}, false
-	}
-	return m.jobStats(now, j), true
-}
-
 // HolderOf returns the holder of a job; 0 if it is not reserved.
 func (m *jobs) HolderOf(id uint64) Holder {
 	if j := m.Find(id); j != nil {
@@ -115,9 +72,127 @@ func (m *jobs) HolderOf(id uint64) Holder {
 	return 0
 }
 
-// Totals returns the counts over all tubes.
-func (m *jobs) Totals() Totals {
-	t := m.totals
-	t.Tubes = uint64(len(m.order))
-	return t
+// tubeOf returns the tube of j.
+func (m *jobs) tubeOf(j *Job) *Tube { return m.handles.list[j.tube].tube }
+
+// Tubes returns the names of all tubes in beanstalkd's order: in the order of
+// creation, except that the last one takes the position of one that is removed.
+func (m *jobs) Tubes() []string {
+	names := make([]string, len(m.order))
+	for i, t := range m.order {
+		names[i] = t.name
+	}
+	return names
+}
+
+// laneOf returns the lane of j: that of its group, or the plain one; nil if the tube has no groups.
+func (m *jobs) laneOf(j *Job) *lane {
+	h := &m.handles.list[j.tube]
+	if h.lane == nil && h.tube.lanes != nil {
+		return &h.tube.lanes.plain
+	}
+	return h.lane
+}
+
+// groupOf returns the group of j, "" if it has none.
+func (m *jobs) groupOf(j *Job) string {
+	if l := m.handles.list[j.tube].lane; l != nil {
+		return l.name
+	}
+	return ""
+}
+
+// FirstJobs returns the first n jobs of a tube in a state, in the order in which they would
+// come out; none if the state is Reserved or Gone.
+func (m *jobs) FirstJobs(tube string, s State, n int) []*Job {
+	t := m.tubes[tube]
+	if t == nil || s == Reserved || s == Gone {
+		return nil
+	}
+	if s == Ready && t.lanes != nil {
+		return m.firstReadies(t, n)
+	}
+	jobs, _ := t.queue(s).next(&m.slab, start, n, 1)
+	return jobs
+}
+
+// CountIn returns how many jobs of a tube are in a state.
+func (m *jobs) CountIn(tube string, s State) int {
+	if t := m.tubes[tube]; t != nil {
+		return t.in(s)
+	}
+	return 0
+}
+
+// TubeOf returns the name of the tube of j.
+func (m *jobs) TubeOf(j *Job) string { return m.tubeOf(j).name }
+
+// firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
+func (m *jobs) firstReadies(t *Tube, n int) (jobs []*Job) {
+	var fronts heap[front]
+	add := func(q *laneQueue, j *Job) {
+		if j != nil {
+			fronts.add(front{q, j})
+		}
+	}
+	add(&t.lanes.plain.ready, t.ready.head(&m.slab))
+	for l := range t.lanes.byName.all() {
+		add(&l.ready, l.ready.head(&m.slab))
+	}
+	for len(jobs) < n && fronts.len() > 0 {
+		first := fronts.take()
+		jobs = append(jobs, first.job)
+		add(first.queue, first.queue.after(&m.slab, first.job))
+	}
+	return jobs
+}
+
+// front is a queue and one of its jobs.
+type front struct {
+	queue *laneQueue
+	job   *Job
+}
+
+func (f front) before(other front) bool { return before(f.job, other.job) }
+
+// groupIn returns the lane of a group of t, which may be nil; nil if it has no job.
+func (m *jobs) groupIn(t *Tube, group string) *lane {
+	if t == nil || t.lanes == nil {
+		return nil
+	}
+	return t.lanes.byName.find(group, hashOf(group))
+}
+
+// batchOf returns the batch of which j is a member, nil if it is of none.
+func (m *jobs) batchOf(j *Job) *batched {
+	if j.batch&isMember == 0 {
+		return nil
+	}
+	return *m.slab.batch(j)
+}
+
+// batchNameOf returns the name of the batch of which j is a member, "" if it is of none.
+func (m *jobs) batchNameOf(j *Job) string {
+	if b := m.batchOf(j); b != nil {
+		return b.record.Name
+	}
+	return ""
+}
+
+// Home returns the tube to which a replay sends j back; "" if j did not come to its tube as a
+// dead letter.
+func (m *jobs) Home(j *Job) string { return m.metadata.of(j).home(m.tubeOf(j).name) }
+
+// Home is Machine.Home for the job that s describes.
+func (s *JobStats) Home() string {
+	if s.Metadata == nil {
+		return ""
+	}
+	return s.Metadata.home(s.Tube)
+}
+
+// isOver reports whether the time of j is over.
+func (m *jobs) isOver(now Instant, j *Job) bool {
+	f := m.metadata.of(j)
+	return f.Expires != 0 && f.Expires <= now && f.After == ""
 }

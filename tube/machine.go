@@ -1,26 +1,26 @@
 package tube
 
-import "time"
+import "math"
 
 // Machine is all jobs, tubes and reservations of one server, in memory. It follows
 // the table of arrows. It is not safe for concurrent use, and it reads no clock:
 // methods that depend on time take now, which must not go backwards.
 //
-// It is built in floors. Each is a struct that contains the one below it, so it can call what is on the floors
-// below, and nothing above: Machine (commands), times, queues, members, groups, jobs, base. Receivers of all floors are called m.
+// It is built in floors. Each is a struct that contains the one below it: its methods can call what is below them, and
+// nothing above. On each floor the receiver is called m: it is the Machine from that floor down.
 type Machine struct {
 	times
 	schedules
 	wereReserved []uint64 // restored jobs that were reserved, for EndRestore
 }
 
-// times is the floor of what becomes of jobs whose delivery has failed, or whose time is over.
+// times is the floor of what becomes of a job whose delivery has failed, or whose time is over.
 type times struct {
 	queues
 	pendingDead idQueue // pending dead letters, see NextPending
 }
 
-// queues is the floor on which jobs change their state: the only one that moves them between queues.
+// queues is the floor on which jobs come, change their state, and go; and tubes with them.
 type queues struct {
 	members
 	holdings map[Holder]*holding
@@ -29,52 +29,46 @@ type queues struct {
 	watched  watched  // the tubes of the last Take from many
 }
 
-// members is the floor of job batches: which jobs belong to them, and which wait for them.
+// members is the floor that knows which jobs belong to a batch, and which wait for one.
 type members struct {
 	groups
-	batches jobBatches
+	batches
 }
 
-// groups is the floor of groups and limits: which job may start, and which is next.
+// groups is the floor of what people set for groups and tubes, and what they see of them and of jobs.
 type groups struct {
-	jobs
-	takeable      []*Tube              // tubes that are not paused and have a ready job
-	woken         []*Tube              // tubes in which a job became ready, see WakeUps
-	throttles     map[string]*throttle // of groups and tubes, by keyName
-	throttleOrder []*throttle          // all, in no order
-	listed        listedGroups
-	unchecked     unchecked
-	spareLanes    []*lane
-	deferring     bool  // see deferLanes
-	deferred      *lane // likewise
+	turns
+	unchecked unchecked
 }
 
-// jobs is the floor of what there is: jobs, tubes, keys and policies.
+// turns is the floor that knows which job may start, and which one is next.
+type turns struct {
+	jobs
+	takeable   []*Tube // tubes that are not paused and have a ready job
+	woken      []*Tube // tubes in which a job became ready, see WakeUps
+	throttles  throttles
+	listed     listedGroups
+	spareLanes []*lane
+	deferring  bool  // see deferLanes
+	deferred   *lane // likewise
+}
+
+// jobs is the floor of what there is: jobs with all that is known of them, tubes, keys and policies.
 type jobs struct {
 	base
-	slab      slab
-	byID      index
-	tubes     map[string]*Tube
-	order     []*Tube  // in the order of list-tubes
-	handles   []handle // by Job.tube
-	spare     []uint32 // free indexes of handles
-	metadata  map[ref]metadata
-	lastRules Rules // of the last job that had some, see share
-	keys      keys
-	expiries  expiries
-	policies  policies
-	reported  Metadata // of the job that is being reported to the journal
-	lastID    uint64
-	totals    Totals
-	flows     *Flows
-}
-
-// Totals are the counts over all tubes, as stats prints them.
-type Totals struct {
-	Urgent, Ready, Reserved, Delayed, Buried uint64 // jobs now
-	Jobs                                     uint64 // jobs ever put
-	Timeouts                                 uint64 // reservations that ran out
-	Tubes                                    uint64
+	slab     slab
+	byID     index
+	tubes    map[string]*Tube
+	order    []*Tube // in the order of list-tubes
+	handles  handles // by Job.tube
+	metadata metadataTable
+	keys     keys
+	expiries expiries
+	policies policies
+	reported Metadata // of the job that is being reported to the journal
+	lastID   uint64
+	totals   Totals
+	flows    *Flows
 }
 
 // NewMachine returns a Machine without jobs, in which only the tube "default"
@@ -82,71 +76,17 @@ type Totals struct {
 func NewMachine() *Machine {
 	m := new(Machine)
 	m.alarms = newAlarms()
-	m.byID, m.tubes, m.metadata = newIndex(), make(map[string]*Tube), make(map[ref]metadata)
+	m.byID, m.tubes, m.metadata.byJob = newIndex(), make(map[string]*Tube), make(map[ref]metadata)
 	m.keys, m.expiries, m.policies.own = newKeys(&m.base), newExpiries(&m.base), make(map[string]*Policy)
 	m.flows = NewFlows(RoomFor(DefaultNamed))
-	m.throttles, m.holdings = make(map[string]*throttle), make(map[Holder]*holding)
-	m.batches.dues, m.schedules = newDues[*batched](), newSchedules(&m.base)
+	m.throttles, m.listed.base = throttles{base: &m.base, byName: make(map[string]*throttle)}, &m.base
+	m.holdings = make(map[Holder]*holding)
+	m.batches, m.schedules = batches{of: &m.base, dues: newDues[*batched]()}, newSchedules(&m.base)
 	m.keys.alarm.owner, m.expiries.alarm = &m.keys, alarm{owner: &m.expiries, last: true}
 	m.batches.dues.alarm.owner, m.schedules.dues.alarm.owner = &m.batches, &m.schedules
 	m.unchecked.alarm.owner, m.listed.alarm.owner = &m.unchecked, &m.listed
 	m.open(Default)
 	return m
-}
-
-// NewJob is what a put asks for. Delay and TTR are in seconds.
-type NewJob struct {
-	Tube            string
-	Pri, Delay, TTR uint32
-	Body            []byte // kept, not copied
-	Buffer          Buffer // of Body, or nil; the Machine takes over one reference
-}
-
-// Buffer is the reference-counted memory of a body. The Machine has one reference while
-// it has the body in memory. Both methods may be called with a lock held.
-type Buffer interface {
-	Retain()  // adds a reference
-	Release() // drops a reference
-}
-
-// Put creates a job and returns it. It creates the tube if there is none of that
-// name.
-func (m *Machine) Put(now Instant, p NewJob) *Job {
-	j := m.newJob(now, p)
-	if m.policies.any() {
-		if at := expiresAt(now, m.policyOf(p.Tube), NoLifetime, time.Duration(p.Delay)*time.Second); at != 0 {
-			m.setMetadata(j, Metadata{Expires: at})
-		}
-	}
-	m.enter(now, j, Delayed, nil)
-	m.journalPut(j, p)
-	return j
-}
-
-// newJob creates a job that is in no queue yet.
-func (m *queues) newJob(now Instant, p NewJob) *Job {
-	t := m.open(p.Tube)
-	m.lastID++
-	j := m.slab.alloc()
-	j.ID, j.tube, j.created = m.lastID, t.handle, now
-	j.pri, j.delay, j.ttr, j.size = p.Pri, p.Delay, max(p.TTR, MinTTR), uint32(len(p.Body))
-	if len(p.Body) > 0 {
-		m.slab.keep(j, p.Body, p.Buffer)
-	}
-	m.byID.set(j.ID, j.self)
-	t.jobs++
-	t.bytes += uint64(j.size)
-	t.total++
-	t.flow.Puts++
-	m.totals.Jobs++
-	return j
-}
-
-// journalPut reports a new job to the journal.
-func (m *jobs) journalPut(j *Job, p NewJob) {
-	if m.journal != nil {
-		m.journal.Put(m.record(j, &m.reported), p.Body, p.Buffer)
-	}
 }
 
 // Terms come with a command that moves a job. Arrow.Sets says whether the job takes the priority
@@ -247,7 +187,7 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 		m.sendIfPending(now, j)
 	}
 	if inBatch {
-		m.journalBatches()
+		m.batches.report()
 	}
 }
 
@@ -276,20 +216,36 @@ func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (m
 	return true
 }
 
-// SetAside buries job id, with a reason, because its body is damaged. It does nothing if a
-// holder other than h has reserved the job. No counter grows, because no client
-// asked for it. It returns whether the job was buried.
-func (m *Machine) SetAside(now Instant, h Holder, id uint64, reason string) bool {
-	j := m.Find(id)
-	if j == nil || j.state == Buried || j.state == Reserved && j.holder != h {
-		return false
+// MoveLeased is Move for a caller that has a lease token. It returns nil if token is not the
+// present lease of the job.
+func (m *Machine) MoveLeased(now Instant, move Move, token uint64, id uint64, terms Terms) *Job {
+	if j := m.Find(id); j == nil || token == 0 || m.Lease(j) != token {
+		return nil
 	}
-	m.noteReason(now, j, reason)
-	m.clearAfter(now, j)
-	m.dequeue(j)
-	m.enter(now, j, Buried, nil)
-	m.recount(now, j)
-	m.journalChanged(j)
-	m.journalBatches()
-	return true
+	return m.Move(now, move, LeaseHolder, id, terms)
+}
+
+// ReleaseAll makes all jobs that h holds ready, and forgets h. No counter grows.
+func (m *Machine) ReleaseAll(now Instant, h Holder) {
+	for left := true; left; {
+		_, left = m.ReleaseSome(now, h, math.MaxInt)
+	}
+}
+
+// ReleaseSome does a part of ReleaseAll: it gives back up to limit jobs. It returns how
+// many, and whether there are more. If there are no more, h is forgotten.
+func (m *Machine) ReleaseSome(now Instant, h Holder, limit int) (n int, left bool) {
+	held := m.holdings[h]
+	if held == nil {
+		return 0, false
+	}
+	for ; held.jobs.len() > 0; n++ {
+		if n == limit {
+			return n, true
+		}
+		m.moveAlong(now, held.jobs.head(&m.slab), arrowAt[GiveBack][Reserved], h)
+	}
+	delete(m.holdings, h)
+	m.recent = nil
+	return n, false
 }

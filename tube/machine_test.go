@@ -122,7 +122,7 @@ func (m *Machine) checkLanes(t testing.TB, tb *Tube) {
 	for l := range ls.byName.all() {
 		name := l.name
 		n := counted[l]
-		if n == nil || ls.byName.find(name, hashOf(name)) != l || l.tube != tb || m.handles[l.handle].lane != l {
+		if n == nil || ls.byName.find(name, hashOf(name)) != l || l.tube != tb || m.handles.list[l.handle].lane != l {
 			t.Fatalf("group %s of tube %s is not where it should be, or has no job", name, tb.name)
 		}
 		if l.jobs != n[Ready]+n[Delayed]+n[Reserved]+n[Buried] || uint32(l.ready.len()) != n[Ready] || l.delayed != n[Delayed] || l.reserved != n[Reserved] || l.buried != n[Buried] {
@@ -217,7 +217,7 @@ func (m *Machine) whereIs(j *Job) State {
 
 // isReadyIn reports whether j is among the ready jobs of its tube, or of its lane.
 func (m *Machine) isReadyIn(j *Job, holds func(queue) bool) bool {
-	switch l := m.handles[j.tube].lane; {
+	switch l := m.handles.list[j.tube].lane; {
 	case l == nil:
 		return holds(m.tubeOf(j).ready)
 	case l.ready.many == nil:

@@ -1,30 +1,5 @@
 package tube
 
-// FirstJobs returns the first n jobs of a tube in a state, in the order in which they would
-// come out; none if the state is Reserved or Gone.
-func (m *jobs) FirstJobs(tube string, s State, n int) []*Job {
-	t := m.tubes[tube]
-	if t == nil || s == Reserved || s == Gone {
-		return nil
-	}
-	if s == Ready && t.lanes != nil {
-		return m.firstReadies(t, n)
-	}
-	jobs, _ := t.queue(s).next(&m.slab, start, n, 1)
-	return jobs
-}
-
-// CountIn returns how many jobs of a tube are in a state.
-func (m *jobs) CountIn(tube string, s State) int {
-	if t := m.tubes[tube]; t != nil {
-		return t.in(s)
-	}
-	return 0
-}
-
-// TubeOf returns the name of the tube of j.
-func (m *jobs) TubeOf(j *Job) string { return m.tubeOf(j).name }
-
 // MoveTo creates a copy of j in another tube, and removes j. j must not be reserved, and its
 // body must be in memory. The new job has the same state, due time and all else, with three
 // exceptions. Its counters begin at zero, see Metadata.Move. If it is
@@ -68,12 +43,22 @@ func (m *times) replaceBy(now Instant, j *Job, to string, metadata Metadata, ent
 }
 
 // movedMetadata returns the metadata of j after a move to another tube.
-func (m *jobs) movedMetadata(j *Job, to string) Metadata {
-	f := *m.metadataOf(j)
-	f.Key, f.Group, f.Batch, f.PendingDead = m.keyOf(j), m.groupOf(j), m.batchNameOf(j), ""
+func (m *times) movedMetadata(j *Job, to string) Metadata {
+	f := *m.metadata.of(j)
+	f.Key, f.Group, f.Batch, f.PendingDead = m.metadata.key(j), m.groupOf(j), m.batchNameOf(j), ""
 	if m.ByKey(to, f.Key) != nil {
 		f.Key = ""
 	}
 	f.Move(m.tubeOf(j).name, to, &j.counters)
 	return f
+}
+
+// SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is ready.
+func (m *times) SendBack(now Instant, j *Job) {
+	metadata := m.movedMetadata(j, m.Home(j))
+	metadata.Parked = NotParked
+	m.replaceBy(now, j, metadata.FromTube, metadata, func(back *Job) {
+		back.dueSince(now)
+		m.enqueue(back, Ready, int64(back.pri))
+	})
 }

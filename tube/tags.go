@@ -1,8 +1,6 @@
 package tube
 
-import (
-	"time"
-)
+import "time"
 
 // Tags are what a put can say about its job beyond priority, delay and TTR. The contract is
 // docs/extensions.md. As JSON they are part of the record of a schedule.

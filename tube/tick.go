@@ -34,16 +34,16 @@ func (*expiries) fire(m *Machine, now Instant)    { m.expireNext(now) }
 func (k *keys) fire(*Machine, Instant)            { k.freeNext() }
 func (th *throttle) fire(m *Machine, now Instant) { m.fireThrottle(now, th) }
 func (*unchecked) fire(m *Machine, now Instant)   { m.checkNext(now) }
-func (*listedGroups) fire(m *Machine, _ Instant)  { m.dropNames() }
+func (l *listedGroups) fire(*Machine, Instant)    { l.drop() }
 
 // fire notices that a schedule is due.
-func (s *schedules) fire(m *Machine, now Instant) {
-	s.dues.fire(m.Wall(now))
-	s.rearm()
+func (all *schedules) fire(m *Machine, now Instant) {
+	all.dues.fire(m.Wall(now))
+	all.rearm()
 }
 
 // fire notices that a batch is due.
-func (b *jobBatches) fire(m *Machine, now Instant) {
-	b.dues.fire(now)
-	m.rearmBatches()
+func (all *batches) fire(_ *Machine, now Instant) {
+	all.dues.fire(now)
+	all.rearm()
 }

@@ -27,18 +27,10 @@ func (m *Machine) SetWallClock(ahead Instant) {
 	}
 }
 
-// shifted returns the instant that much later, at most Latest, if it is neither 0 nor Never.
-func (t Instant) shifted(by Instant) Instant {
-	if by == 0 || t == 0 || t == Never {
-		return t
-	}
-	return min(t, Latest-max(by, 0)) + by
-}
-
 // followWallClock is called when the wall clock has jumped by that much. It moves jobs of q, whose ranks are
 // times, that are due at a wall time. It returns whether there are any. Their order stays, and so does that of all others: as
 // few as possible leave the queue meanwhile.
-func (m *queues) followWallClock(q *queue, by Instant) bool {
+func (m *Machine) followWallClock(q *queue, by Instant) bool {
 	moving := 0
 	q.each(&m.slab, func(j *Job) { moving += int(j.place & byWallTime / byWallTime) })
 	if moving == 0 {
@@ -76,8 +68,8 @@ func (m *queues) followWallClock(q *queue, by Instant) bool {
 
 // expireLaterBy makes j expire that much later, if it does: its time counts from when it is due. Then the expiries must be
 // sorted.
-func (m *jobs) expireLaterBy(j *Job, by Instant) {
-	f := m.metadataOf(j)
+func (m *Machine) expireLaterBy(j *Job, by Instant) {
+	f := m.metadata.of(j)
 	if f.Expires == 0 {
 		return
 	}

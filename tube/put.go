@@ -2,6 +2,35 @@ package tube
 
 import "time"
 
+// NewJob is what a put asks for. Delay and TTR are in seconds.
+type NewJob struct {
+	Tube            string
+	Pri, Delay, TTR uint32
+	Body            []byte // kept, not copied
+	Buffer          Buffer // of Body, or nil; the Machine takes over one reference
+}
+
+// Buffer is the reference-counted memory of a body. The Machine has one reference while
+// it has the body in memory. Both methods may be called with a lock held.
+type Buffer interface {
+	Retain()  // adds a reference
+	Release() // drops a reference
+}
+
+// Put creates a job and returns it. It creates the tube if there is none of that
+// name.
+func (m *Machine) Put(now Instant, p NewJob) *Job {
+	j := m.newJob(now, p)
+	if m.policies.any() {
+		if at := expiresAt(now, m.policyOf(p.Tube), NoLifetime, time.Duration(p.Delay)*time.Second); at != 0 {
+			m.setMetadata(j, Metadata{Expires: at})
+		}
+	}
+	m.enter(now, j, Delayed, nil)
+	m.journalPut(j, p)
+	return j
+}
+
 // PutResult is the result of a put with tags.
 type PutResult uint8
 
@@ -38,7 +67,7 @@ func (m *Machine) putTagged(now Instant, p NewJob, tags *Tags, keyTTL bool) PutA
 	if a, taken := m.keyTaken(now, name, onDuplicate, keyTTL, tags.Batch); taken {
 		return a
 	}
-	if tags.Batch != "" && m.isSealed(tags.Batch) {
+	if tags.Batch != "" && m.batches.isSealed(tags.Batch) {
 		return PutAnswer{Result: PutSealed}
 	}
 	var followed *Job
@@ -83,7 +112,7 @@ func (m *Machine) putTagged(now Instant, p NewJob, tags *Tags, keyTTL bool) PutA
 	if followed != nil {
 		m.journalChanged(followed)
 	}
-	m.journalBatches()
+	m.batches.report()
 	return PutAnswer{ID: j.ID, State: j.state}
 }
 
@@ -125,7 +154,7 @@ func (tags *Tags) onDuplicate(p *Policy) OnDuplicate {
 // keyTaken reports whether a put must create no job because its key is taken, and what its
 // answer is then. name is "" if it has no key; keyTTL says whether a tombstone prevents it too. Unless the job that has the key is
 // a member of the put's batch, if there is one, the client must learn that its batch does not wait for that job.
-func (m *jobs) keyTaken(now Instant, name string, onDuplicate OnDuplicate, keyTTL bool, batch string) (a PutAnswer, taken bool) {
+func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate, keyTTL bool, batch string) (a PutAnswer, taken bool) {
 	if name == "" || onDuplicate == Replace {
 		return a, false
 	}
@@ -150,17 +179,17 @@ func (m *jobs) keyTaken(now Instant, name string, onDuplicate OnDuplicate, keyTT
 }
 
 // wasStarted reports whether j was ever reserved. A job that a replay has sent back begins again.
-func (m *jobs) wasStarted(j *Job) bool {
-	return j.counters[Reserves] > 0 || m.metadataOf(j).DeliveriesBefore != 0
+func (m *Machine) wasStarted(j *Job) bool {
+	return j.counters[Reserves] > 0 || m.metadata.of(j).DeliveriesBefore != 0
 }
 
 // Admits reports whether the policy of a tube allows one more job, of size bytes.
-func (m *jobs) Admits(tube string, size int) bool {
+func (m *Machine) Admits(tube string, size int) bool {
 	return m.admits(m.policyOf(tube), tube, size, nil)
 }
 
 // admits is Admits for a job that replaces another job, which may be nil.
-func (m *jobs) admits(p *Policy, tube string, size int, old *Job) bool {
+func (m *Machine) admits(p *Policy, tube string, size int, old *Job) bool {
 	if p == nil || !p.HasQuotaJobs && !p.HasQuotaBytes {
 		return true
 	}
@@ -184,51 +213,4 @@ func (t *Tags) wait(now Instant, delay uint32) time.Duration {
 		return t.Delay
 	}
 	return time.Duration(delay) * time.Second
-}
-
-// enterIn makes j, which is in no queue, due after a wait; ready if that is zero. Its delay
-// becomes the wait, rounded up to whole seconds.
-func (m *queues) enterIn(now Instant, j *Job, wait time.Duration) {
-	j.delay = wholeSeconds(wait)
-	if wait > 0 {
-		m.enqueue(j, Delayed, int64(now.Plus(wait)))
-	} else {
-		j.dueSince(now)
-		m.enqueue(j, Ready, int64(j.pri))
-	}
-}
-
-// wholeSeconds returns a wait, rounded up to whole seconds.
-func wholeSeconds(wait time.Duration) uint32 {
-	return uint32(min((wait+time.Second-1)/time.Second, 1<<32-1))
-}
-
-// Remove removes a job, whatever its state and holder. It counts as deleted from its
-// tube.
-func (m *queues) Remove(now Instant, j *Job) {
-	m.journalRemoved(m.remove(now, j))
-	m.journalBatches()
-}
-
-// removed is what is reported to the journal about a removed job. The zero value is none.
-type removed struct {
-	id   uint64
-	size uint32
-}
-
-// remove is Remove without a report to the journal.
-func (m *queues) remove(now Instant, j *Job) removed {
-	r := removed{j.ID, j.size}
-	t := m.tubeOf(j)
-	t.deletes++
-	t.flow.Deletes++
-	m.dequeue(j)
-	m.forget(now, j)
-	return r
-}
-
-func (m *jobs) journalRemoved(r removed) {
-	if m.journal != nil && r.id != 0 {
-		m.journal.Deleted(r.id, r.size)
-	}
 }
