@@ -130,7 +130,7 @@ func (m *queues) reserve(j *Job, h *holding, deadline int64) {
 	j.place &^= byWallTime
 	h.jobs.add(&m.slab, j)
 	m.countReserved(j, 1)
-	m.alarms.set(&h.alarm, m.nextDue(h))
+	m.alarms.set(&h.alarm, h.due(&m.slab))
 }
 
 // Remove removes a job, whatever its state and holder. It counts as deleted from its
@@ -177,7 +177,7 @@ func (m *queues) dequeue(j *Job) {
 		j.holder = 0
 		h.jobs.remove(s, j)
 		m.countReserved(j, -1)
-		m.alarms.set(&h.alarm, m.nextDue(h))
+		m.alarms.set(&h.alarm, h.due(&m.slab))
 	}
 }
 
@@ -188,7 +188,7 @@ func (m *queues) touch(now Instant, j *Job) {
 	j.rank = int64(now.After(j.ttr))
 	j.place &^= byWallTime
 	h.jobs.add(&m.slab, j)
-	m.alarms.set(&h.alarm, m.nextDue(h))
+	m.alarms.set(&h.alarm, h.due(&m.slab))
 	if j.holder == LeaseHolder {
 		m.journalChanged(j)
 	}

@@ -19,7 +19,11 @@ func (h *heap[T]) first() T { return *h.at(0) }
 
 func (h *heap[T]) add(x T) {
 	h.push(x)
-	h.up(h.n-1, x)
+	if last := h.n - 1; last > 0 {
+		h.up(last, x)
+	} else if h.moved != nil {
+		h.moved(x, 0)
+	}
 }
 
 // take removes and returns the first element.
@@ -41,7 +45,7 @@ func (h *heap[T]) remove(i int) {
 
 // fix replaces the element at an index by x, which can be the same with another place in the order.
 func (h *heap[T]) fix(i int, x T) {
-	if i > 0 && x.before(*h.at((i - 1) / 4)) {
+	if i > 0 && x.before(*h.at(above(i))) {
 		h.up(i, x)
 	} else {
 		h.down(i, x)
@@ -50,20 +54,23 @@ func (h *heap[T]) fix(i int, x T) {
 
 // sort restores the order after elements have changed in place.
 func (h *heap[T]) sort() {
-	for i := (h.n - 2) / 4; i >= 0; i-- {
+	for i := (h.n+2)/4 - 1; i >= 0; i-- { // from the last node that has children
 		h.down(i, *h.at(i))
 	}
 }
 
+// above returns the index of the node above that at i, which is not the root.
+func above(i int) int { return int(uint(i-1) / 4) }
+
 // up puts x where it belongs between the root and index i, which is free.
 func (h *heap[T]) up(i int, x T) {
 	for i > 0 {
-		parent := *h.at((i - 1) / 4)
+		parent := *h.at(above(i))
 		if !x.before(parent) {
 			break
 		}
 		h.put(i, parent)
-		i = (i - 1) / 4
+		i = above(i)
 	}
 	h.put(i, x)
 }

@@ -52,11 +52,17 @@ func TestHeapKnowsPlaces(t *testing.T) {
 			t.Fatalf("%d elements, %d places, want %d", e.heap.len(), len(e.place), len(times))
 		}
 	}
-	for last := (expiry{}); e.heap.len() > 0; {
+	for id := range times {
+		times[id] += Instant(r.IntN(1000)) - 500
+		e.change(id, times[id])
+	}
+	e.heap.sort()
+	for last := (expiry{at: -500}); e.heap.len() > 0; {
 		x := e.heap.take()
 		if x.before(last) || x.at != times[x.id] {
 			t.Fatalf("%v after %v, want its time to be %d", x, last, times[x.id])
 		}
 		last = x
 	}
+	e.heap.sort() // it is empty
 }

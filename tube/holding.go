@@ -51,9 +51,9 @@ func (m *queues) FirstHeld(h Holder, n int) (ids []uint64) {
 	return ids
 }
 
-// nextDue returns the earliest deadline in h, or Never.
-func (m *queues) nextDue(h *holding) Instant {
-	if j := h.jobs.head(&m.slab); j != nil {
+// due returns the earliest deadline in h, or Never.
+func (h *holding) due(s *slab) Instant {
+	if j := h.jobs.head(s); j != nil {
 		return Instant(j.rank)
 	}
 	return Never
@@ -68,7 +68,7 @@ func (m *queues) deadlineSoon(h Holder) Instant {
 	if held == nil || held.jobs.len() == 0 {
 		return Never
 	}
-	return m.nextDue(held) - Instant(Margin)
+	return held.due(&m.slab) - Instant(Margin)
 }
 
 // restoreLease makes j, which is in no queue, reserved by its lease until a deadline.

@@ -61,14 +61,14 @@ type jobs struct {
 	tubes    map[string]*Tube
 	order    []*Tube // in the order of list-tubes
 	handles  handles // by Job.tube
-	metadata metadataTable
-	keys     keys
-	expiries expiries
-	policies policies
-	reported Metadata // of the job that is being reported to the journal
 	lastID   uint64
 	totals   Totals
 	flows    *Flows
+	policies policies
+	keys     keys
+	expiries expiries
+	metadata metadataTable
+	reported Metadata // of the job that is being reported to the journal
 }
 
 // NewMachine returns a Machine without jobs, in which only the tube "default"

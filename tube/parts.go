@@ -9,7 +9,7 @@ type parts[T any] struct {
 
 const perPart = 4096
 
-func (p *parts[T]) at(i int) *T { return &p.list[i/perPart][i%perPart] }
+func (p *parts[T]) at(i int) *T { return &p.list[uint(i)/perPart][uint(i)%perPart] }
 
 func (p *parts[T]) push(x T) {
 	if p.n == len(p.list)*perPart {
@@ -26,7 +26,7 @@ func (p *parts[T]) pop() T {
 	at := p.at(p.n)
 	x := *at
 	*at = none
-	last, n := p.n/perPart, p.n%perPart
+	last, n := uint(p.n)/perPart, uint(p.n)%perPart
 	p.list[last] = p.list[last][:n]
 	if n == 0 && last > 0 { // the first part stays: many lists are often empty
 		p.list[last] = nil

@@ -23,7 +23,7 @@ func (m *Machine) SetWallClock(ahead Instant) {
 		}
 	}
 	if h := m.holdings[LeaseHolder]; h != nil && m.followWallClock(&h.jobs, by) {
-		m.alarms.set(&h.alarm, m.nextDue(h))
+		m.alarms.set(&h.alarm, h.due(&m.slab))
 	}
 }
 
