@@ -44,7 +44,7 @@
 //
 // The floor turns:
 //
-//   - starts.go: whether a job may start. lanes.go: which group comes next. limitstats.go: what is counted
+//   - starts.go: whether a job may start. lanes.go: which group comes next. lanecount.go: what is counted
 //     meanwhile. throttle.go: what restricts a group or a tube beyond its policy. takeable.go: the tubes
 //     from which a job can be taken.
 //   - Their data structures: eligible.go, lanetable.go and lanequeue.go, and window.go, the starts of a rate

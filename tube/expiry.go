@@ -116,3 +116,9 @@ func (m *jobs) startExpiry(now Instant, j *Job, f *Metadata) {
 		m.expiries.add(j.ID, f.Expires)
 	}
 }
+
+// isOver reports whether the time of j is over.
+func (m *jobs) isOver(now Instant, j *Job) bool {
+	f := m.metadata.of(j)
+	return f.Expires != 0 && f.Expires <= now && f.After == ""
+}

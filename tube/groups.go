@@ -2,11 +2,10 @@ package tube
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
-// What is known of the groups of a tube.
+// What is set for the groups of a tube, and what is known of them.
 
 // GroupStats returns what stats-group prints about a group; false if it has no job, no config and is
 // not paused.
@@ -35,46 +34,6 @@ func (m *groups) GroupStats(now Instant, tube, group string) (GroupStats, bool) 
 		s.PauseLeft = th.pauseUntil.Until(now)
 	}
 	return s, true
-}
-
-// restoreLanes gives turns and heads to the lanes, after all jobs are restored: turns in the order of
-// the ready job of each lane that was put first. The head is a delayed job that was reserved before,
-// or else a ready one.
-func (m *groups) restoreLanes() {
-	first, heads := make(map[*lane]uint64), make(map[*lane]*Job)
-	all := m.beginScan()
-	all.pass(&m.slab, 1<<62, func(j *Job) bool {
-		l := m.laneOf(j)
-		if l == nil {
-			return true
-		}
-		if id, found := first[l]; j.state == Ready && (!found || j.ID < id) {
-			first[l] = j.ID
-		}
-		if j.counters[Reserves] > 0 && (j.state == Delayed || j.state == Ready) && m.isStrict(l) && headBefore(j, heads[l]) {
-			heads[l] = j
-		}
-		return true
-	})
-	order := slices.Collect(maps.Keys(first))
-	slices.SortFunc(order, func(a, b *lane) int { return cmp.Compare(first[a], first[b]) })
-	for _, l := range order {
-		l.takeTurn()
-	}
-	for l, head := range heads {
-		m.openThrottle(l.tube.name, l.name).head = head.ID
-	}
-	for l := range first {
-		m.updateLane(l)
-	}
-}
-
-// headBefore reports whether j rather than other, which may be nil, was the head of its lane.
-func headBefore(j, other *Job) bool {
-	if other == nil || j.state != other.state {
-		return other == nil || j.state == Delayed
-	}
-	return j.ID < other.ID
 }
 
 // SetGroup sets what applies to a group of a tube instead of the policy; nil removes it. Neither
@@ -137,4 +96,58 @@ func (m *groups) RestoreGroup(now Instant, tube, group string, r GroupRecord) {
 	}
 	th.pauseSeconds, th.pauseUntil = r.PauseSeconds, min(r.PauseUntil, now.After(r.PauseSeconds))
 	m.throttles.rearm(th)
+}
+
+// MaxBusiest is how many groups LimitStats has.
+const MaxBusiest = 10
+
+// LimitStats are figures about the groups and the limits of a tube.
+type LimitStats struct {
+	Held    [LastHeld + 1]uint64 // ready jobs by what holds them; those that are not held are not counted
+	Groups  uint64               // groups with a job
+	Full    uint64               // those of them with as many reserved jobs as they can have
+	Busiest []GroupCount         // up to MaxBusiest groups with the most reserved jobs, the largest number first
+}
+
+// GroupCount is a group and how many reserved jobs it has.
+type GroupCount struct {
+	Name     string
+	Reserved uint64
+}
+
+// LimitStats returns the figures about the groups and the limits of a tube; nil if it has none.
+func (m *groups) LimitStats(name string) *LimitStats {
+	t := m.tubes[name]
+	if t == nil || t.lanes == nil && *m.policies.limitsOf(t) == (Limits{}) {
+		return nil
+	}
+	s, free := new(LimitStats), uint64(t.in(Ready))
+	if ls := t.lanes; ls != nil {
+		s.Held, s.Groups, s.Full, s.Busiest = ls.counts.held, uint64(ls.byName.count), ls.counts.full, ls.counts.busiest()
+	}
+	for _, n := range s.Held {
+		free -= n
+	}
+	if held := m.heldInTube(t); held != NotHeld {
+		s.Held[held] += free
+	}
+	return s
+}
+
+// busiest returns the groups with the most reserved jobs.
+func (sum *laneCounts) busiest() (top []GroupCount) {
+	for _, l := range sum.busy {
+		one := GroupCount{l.name, uint64(l.reserved)}
+		at, _ := slices.BinarySearchFunc(top, one, GroupCount.compare)
+		if at < MaxBusiest {
+			top = slices.Insert(top, at, one)
+			top = top[:min(len(top), MaxBusiest)]
+		}
+	}
+	return top
+}
+
+// compare orders groups by their reserved jobs, the largest number first, then by name.
+func (g GroupCount) compare(other GroupCount) int {
+	return cmp.Or(cmp.Compare(other.Reserved, g.Reserved), cmp.Compare(g.Name, other.Name))
 }

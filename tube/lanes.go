@@ -220,6 +220,14 @@ func (m *turns) next(l *lane) *Job {
 	return l.ready.head(&m.slab)
 }
 
+// nextIn returns the job that a Take from t gets. t must be takeable.
+func (m *turns) nextIn(t *Tube) *Job {
+	if t.lanes == nil {
+		return t.ready.head(&m.slab)
+	}
+	return m.next(t.lanes.eligible.next())
+}
+
 // deferLanes lets updateLane wait for updateDeferred, because a lane changes several times in a row.
 func (m *turns) deferLanes() { m.deferring = true }
 
@@ -274,12 +282,4 @@ func (l *lane) weight() uint32 {
 		return l.throttle.config.Weight
 	}
 	return 1
-}
-
-// nextIn returns the job that a Take from t gets. t must be takeable.
-func (m *turns) nextIn(t *Tube) *Job {
-	if t.lanes == nil {
-		return t.ready.head(&m.slab)
-	}
-	return m.next(t.lanes.eligible.next())
 }

@@ -117,3 +117,79 @@ func (m *Machine) page(now Instant, l *Listing, found []position) (jobs []JobSta
 type lastFirst struct{ position }
 
 func (p lastFirst) before(other lastFirst) bool { return other.position.before(p.position) }
+
+// Head returns the first job of a tube in a state: the next one to be reserved,
+// the next one to become ready, or the one that was buried first. It returns nil
+// if there is none, or for another state.
+func (m *Machine) Head(tube string, s State) *Job {
+	t := m.tubes[tube]
+	if t == nil {
+		return nil
+	}
+	switch s {
+	case Ready:
+		return m.firstReady(t)
+	case Delayed:
+		return t.delayed.head(&m.slab)
+	case Buried:
+		return t.buried.head(&m.slab)
+	}
+	return nil
+}
+
+// firstReady returns the job that a Take would reserve, were the tube not paused; if limits hold
+// all of them, the first one by priority and id.
+func (m *Machine) firstReady(t *Tube) *Job {
+	if t.lanes == nil || t.offers() && m.heldInTube(t) == NotHeld {
+		if t.in(Ready) == 0 {
+			return nil
+		}
+		return m.nextIn(t)
+	}
+	if jobs := m.firstReadies(t, 1); len(jobs) > 0 {
+		return jobs[0]
+	}
+	return nil
+}
+
+// FirstJobs returns the first n jobs of a tube in a state, in the order in which they would
+// come out; none if the state is Reserved or Gone.
+func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
+	t := m.tubes[tube]
+	if t == nil || s == Reserved || s == Gone {
+		return nil
+	}
+	if s == Ready && t.lanes != nil {
+		return m.firstReadies(t, n)
+	}
+	jobs, _ := t.queue(s).next(&m.slab, start, n, 1)
+	return jobs
+}
+
+// firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
+func (m *Machine) firstReadies(t *Tube, n int) (jobs []*Job) {
+	var fronts heap[front]
+	add := func(q *laneQueue, j *Job) {
+		if j != nil {
+			fronts.add(front{q, j})
+		}
+	}
+	add(&t.lanes.plain.ready, t.ready.head(&m.slab))
+	for l := range t.lanes.byName.all() {
+		add(&l.ready, l.ready.head(&m.slab))
+	}
+	for len(jobs) < n && fronts.len() > 0 {
+		first := fronts.take()
+		jobs = append(jobs, first.job)
+		add(first.queue, first.queue.after(&m.slab, first.job))
+	}
+	return jobs
+}
+
+// front is a queue and one of its jobs.
+type front struct {
+	queue *laneQueue
+	job   *Job
+}
+
+func (f front) before(other front) bool { return before(f.job, other.job) }

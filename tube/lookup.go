@@ -102,20 +102,6 @@ func (m *jobs) groupOf(j *Job) string {
 	return ""
 }
 
-// FirstJobs returns the first n jobs of a tube in a state, in the order in which they would
-// come out; none if the state is Reserved or Gone.
-func (m *jobs) FirstJobs(tube string, s State, n int) []*Job {
-	t := m.tubes[tube]
-	if t == nil || s == Reserved || s == Gone {
-		return nil
-	}
-	if s == Ready && t.lanes != nil {
-		return m.firstReadies(t, n)
-	}
-	jobs, _ := t.queue(s).next(&m.slab, start, n, 1)
-	return jobs
-}
-
 // CountIn returns how many jobs of a tube are in a state.
 func (m *jobs) CountIn(tube string, s State) int {
 	if t := m.tubes[tube]; t != nil {
@@ -126,34 +112,6 @@ func (m *jobs) CountIn(tube string, s State) int {
 
 // TubeOf returns the name of the tube of j.
 func (m *jobs) TubeOf(j *Job) string { return m.tubeOf(j).name }
-
-// firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
-func (m *jobs) firstReadies(t *Tube, n int) (jobs []*Job) {
-	var fronts heap[front]
-	add := func(q *laneQueue, j *Job) {
-		if j != nil {
-			fronts.add(front{q, j})
-		}
-	}
-	add(&t.lanes.plain.ready, t.ready.head(&m.slab))
-	for l := range t.lanes.byName.all() {
-		add(&l.ready, l.ready.head(&m.slab))
-	}
-	for len(jobs) < n && fronts.len() > 0 {
-		first := fronts.take()
-		jobs = append(jobs, first.job)
-		add(first.queue, first.queue.after(&m.slab, first.job))
-	}
-	return jobs
-}
-
-// front is a queue and one of its jobs.
-type front struct {
-	queue *laneQueue
-	job   *Job
-}
-
-func (f front) before(other front) bool { return before(f.job, other.job) }
 
 // groupIn returns the lane of a group of t, which may be nil; nil if it has no job.
 func (m *jobs) groupIn(t *Tube, group string) *lane {
@@ -182,17 +140,3 @@ func (m *jobs) batchNameOf(j *Job) string {
 // Home returns the tube to which a replay sends j back; "" if j did not come to its tube as a
 // dead letter.
 func (m *jobs) Home(j *Job) string { return m.metadata.of(j).home(m.tubeOf(j).name) }
-
-// Home is Machine.Home for the job that s describes.
-func (s *JobStats) Home() string {
-	if s.Metadata == nil {
-		return ""
-	}
-	return s.Metadata.home(s.Tube)
-}
-
-// isOver reports whether the time of j is over.
-func (m *jobs) isOver(now Instant, j *Job) bool {
-	f := m.metadata.of(j)
-	return f.Expires != 0 && f.Expires <= now && f.After == ""
-}

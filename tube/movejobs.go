@@ -53,6 +53,9 @@ func (m *times) movedMetadata(j *Job, to string) Metadata {
 	return f
 }
 
+// A replay gives a job another chance that has failed for good: a job in a dead-letter tube goes
+// back to the tube where it was exhausted, and a buried job is kicked.
+
 // SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is ready.
 func (m *times) SendBack(now Instant, j *Job) {
 	metadata := m.movedMetadata(j, m.Home(j))

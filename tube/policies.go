@@ -137,3 +137,14 @@ func (p *Policy) Over(other *Policy) *Policy {
 	}
 	return &merged
 }
+
+// StartLimits returns the limits of a tube: Limits, and the rate of a webhook.
+func (p *Policy) StartLimits() Limits {
+	limits := p.Limits
+	for i, period := range RatePeriods {
+		if n := p.Push.Rate; n > 0 && p.Push.RateEvery == period && (limits.Rates[i] == 0 || n < limits.Rates[i]) {
+			limits.Rates[i] = n
+		}
+	}
+	return limits
+}

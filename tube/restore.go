@@ -1,6 +1,11 @@
 package tube
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // Restore brings back a job from its record. Jobs can come in any order, but after the
 // policies. body is kept, not copied; nil means that the body is stored elsewhere. An error
@@ -155,4 +160,44 @@ func (m *Machine) parkedIfLost(j *Job) bool {
 	f, rules := m.metadata.of(j), m.rulesOf(j)
 	parked, _ := rules.After(j.ID, Lost, f.Failures(&j.counters), f.Deliveries(&j.counters))
 	return parked != NotParked
+}
+
+// restoreLanes gives turns and heads to the lanes, after all jobs are restored: turns in the order of
+// the ready job of each lane that was put first. The head is a delayed job that was reserved before,
+// or else a ready one.
+func (m *Machine) restoreLanes() {
+	first, heads := make(map[*lane]uint64), make(map[*lane]*Job)
+	all := m.beginScan()
+	all.pass(&m.slab, 1<<62, func(j *Job) bool {
+		l := m.laneOf(j)
+		if l == nil {
+			return true
+		}
+		if id, found := first[l]; j.state == Ready && (!found || j.ID < id) {
+			first[l] = j.ID
+		}
+		if j.counters[Reserves] > 0 && (j.state == Delayed || j.state == Ready) && m.isStrict(l) && headBefore(j, heads[l]) {
+			heads[l] = j
+		}
+		return true
+	})
+	order := slices.Collect(maps.Keys(first))
+	slices.SortFunc(order, func(a, b *lane) int { return cmp.Compare(first[a], first[b]) })
+	for _, l := range order {
+		l.takeTurn()
+	}
+	for l, head := range heads {
+		m.openThrottle(l.tube.name, l.name).head = head.ID
+	}
+	for l := range first {
+		m.updateLane(l)
+	}
+}
+
+// headBefore reports whether j rather than other, which may be nil, was the head of its lane.
+func headBefore(j, other *Job) bool {
+	if other == nil || j.state != other.state {
+		return other == nil || j.state == Delayed
+	}
+	return j.ID < other.ID
 }

@@ -2,7 +2,7 @@ package tube
 
 import "strconv"
 
-// The records of batches, and what becomes of the jobs that run after them.
+// What becomes of the jobs that run after a batch, and of its members when it is cancelled.
 
 // Batch returns the record of a batch, with the first after-jobs; nil if there is none of that name.
 func (m *Machine) Batch(now Instant, name string) *JobBatch {

@@ -22,17 +22,6 @@ func (m *turns) isStrict(l *lane) bool {
 	return strict
 }
 
-// StartLimits returns the limits of a tube: Limits, and the rate of a webhook.
-func (p *Policy) StartLimits() Limits {
-	limits := p.Limits
-	for i, period := range RatePeriods {
-		if n := p.Push.Rate; n > 0 && p.Push.RateEvery == period && (limits.Rates[i] == 0 || n < limits.Rates[i]) {
-			limits.Rates[i] = n
-		}
-	}
-	return limits
-}
-
 // heldInLane returns why no job of l can start, as far as its group is concerned. Of a rate it knows
 // what checkRates has found.
 func (m *turns) heldInLane(l *lane) Held {

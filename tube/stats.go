@@ -41,6 +41,14 @@ func (s *JobStats) ExpiresIn() time.Duration {
 	return s.Metadata.Expires.Until(s.Created + Instant(s.Age))
 }
 
+// Home is Machine.Home for the job that s describes.
+func (s *JobStats) Home() string {
+	if s.Metadata == nil {
+		return ""
+	}
+	return s.Metadata.home(s.Tube)
+}
+
 // JobStats returns what stats-job prints about job id; false if there is none.
 func (m *groups) JobStats(now Instant, id uint64) (JobStats, bool) {
 	j := m.Find(id)

@@ -53,40 +53,6 @@ func (m *turns) WakeUps(wake func(tube string)) {
 	m.woken = m.woken[:0]
 }
 
-// Head returns the first job of a tube in a state: the next one to be reserved,
-// the next one to become ready, or the one that was buried first. It returns nil
-// if there is none, or for another state.
-func (m *groups) Head(tube string, s State) *Job {
-	t := m.tubes[tube]
-	if t == nil {
-		return nil
-	}
-	switch s {
-	case Ready:
-		return m.firstReady(t)
-	case Delayed:
-		return t.delayed.head(&m.slab)
-	case Buried:
-		return t.buried.head(&m.slab)
-	}
-	return nil
-}
-
-// firstReady returns the job that a Take would reserve, were the tube not paused; if limits hold
-// all of them, the first one by priority and id.
-func (m *groups) firstReady(t *Tube) *Job {
-	if t.lanes == nil || t.offers() && m.heldInTube(t) == NotHeld {
-		if t.in(Ready) == 0 {
-			return nil
-		}
-		return m.nextIn(t)
-	}
-	if jobs := m.firstReadies(t, 1); len(jobs) > 0 {
-		return jobs[0]
-	}
-	return nil
-}
-
 // watched caches the tubes of a list of names from one Take to the next. So a
 // connection that watches very many tubes, and sends many reserves at once, does
 // not look up all names for each of them. The list is identified by the address and
