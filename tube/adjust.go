@@ -35,16 +35,9 @@ func (m *Machine) Reschedule(now Instant, id uint64, in time.Duration) bool {
 	return true
 }
 
-// Kick makes up to limit jobs of a tube ready and returns how many. It kicks buried
-// jobs, in the order of burying, if there are any; else delayed jobs, in the order of
-// due times, but none that wait for a batch. It never kicks both.
-func (m *Machine) Kick(now Instant, tube string, limit uint32) int {
-	from, n := m.Kickable(tube)
-	return m.KickSome(now, tube, from, min(int(limit), n))
-}
-
-// Kickable returns which jobs a kick of the tube would move: all jobs in the state from,
-// and their number.
+// Kickable returns which jobs a kick of the tube would move: those in the state from,
+// and their number. It kicks buried jobs, in the order of burying, if there are any; else delayed jobs,
+// in the order of due times, but none that wait for a batch. It never kicks both.
 func (m *Machine) Kickable(tube string) (from State, jobs int) {
 	t := m.tubes[tube]
 	switch {
@@ -56,7 +49,7 @@ func (m *Machine) Kickable(tube string) (from State, jobs int) {
 	return Delayed, t.delayed.len() - t.waiting
 }
 
-// KickSome does a part of a kick of jobs in the state from: it makes up to limit of
+// KickSome does a part of a kick of jobs in the state from, see Kickable: it makes up to limit of
 // them ready and returns how many. Fewer than limit means that there are no more.
 func (m *Machine) KickSome(now Instant, tube string, from State, limit int) int {
 	t := m.tubes[tube]

@@ -3,7 +3,6 @@ package tube
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // Find returns job id, or nil.
@@ -38,13 +37,6 @@ func (m *jobs) FindKey(key string) (jobs []*Job) {
 	}
 	slices.SortFunc(jobs, func(a, b *Job) int { return cmp.Compare(a.ID, b.ID) })
 	return jobs
-}
-
-// KeyTombstone returns which job had a key of a tube that has a tombstone, and how long the key
-// stays taken; false if there is none.
-func (m *jobs) KeyTombstone(now Instant, tube, key string) (id uint64, left time.Duration, ok bool) {
-	g, ok := m.keys.tombstones[keyName(tube, key)]
-	return g.id, g.until.Until(now), ok && g.until > now
 }
 
 // Body returns the body of j if it is in memory. It returns nil if the job has no

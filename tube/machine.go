@@ -1,7 +1,5 @@
 package tube
 
-import "math"
-
 // Machine is all jobs, tubes and reservations of one server, in memory. It follows
 // the table of arrows. It is not safe for concurrent use, and it reads no clock:
 // methods that depend on time take now, which must not go backwards.
@@ -225,14 +223,7 @@ func (m *Machine) MoveLeased(now Instant, move Move, token uint64, id uint64, te
 	return m.Move(now, move, LeaseHolder, id, terms)
 }
 
-// ReleaseAll makes all jobs that h holds ready, and forgets h. No counter grows.
-func (m *Machine) ReleaseAll(now Instant, h Holder) {
-	for left := true; left; {
-		_, left = m.ReleaseSome(now, h, math.MaxInt)
-	}
-}
-
-// ReleaseSome does a part of ReleaseAll: it gives back up to limit jobs. It returns how
+// ReleaseSome makes up to limit of the jobs that h holds ready; no counter grows. It returns how
 // many, and whether there are more. If there are no more, h is forgotten.
 func (m *Machine) ReleaseSome(now Instant, h Holder, limit int) (n int, left bool) {
 	held := m.holdings[h]

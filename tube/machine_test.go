@@ -2,6 +2,7 @@ package tube
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 )
@@ -44,6 +45,15 @@ func TestArrows(t *testing.T) {
 		}
 	}
 }
+
+// Kick kicks up to limit jobs of a tube and returns how many.
+func (m *Machine) Kick(now Instant, tube string, limit uint32) int {
+	from, n := m.Kickable(tube)
+	return m.KickSome(now, tube, from, min(int(limit), n))
+}
+
+// ReleaseAll makes all jobs that h holds ready.
+func (m *Machine) ReleaseAll(now Instant, h Holder) { m.ReleaseSome(now, h, math.MaxInt) }
 
 // check fails the test if the machine is inconsistent.
 func (m *Machine) check(t testing.TB) {
