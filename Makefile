@@ -49,7 +49,7 @@ run: build ## build and serve on PORT=11300 of 127.0.0.1, and HTTP=127.0.0.1:113
 
 # Everything but the durable engines, whole programs and tools. What has not changed is not tested again.
 quick: ## an answer within a minute: the rules, the protocol, the server, the API and the memory engine, without -race
-	$(GO) test -short $$($(GO) list ./cmd/... ./protocol/... ./server/... ./storage/... ./tube/... | grep -vE '/(cmd/redstalkd|storage/embedded|storage/redis|redistest)$$')
+	$(GO) test -short $$($(GO) list ./cmd/... ./protocol/... ./server/... ./storage/... ./tube/... | grep -vE '/(cmd/redstalkd|storage/embedded|storage/redis)$$')
 	$(GO) test -short -run '^TestMemory$$' ./storage/embedded
 
 # Most packages wait more than they compute, so several are tested at the same time, and the
@@ -58,7 +58,7 @@ quick: ## an answer within a minute: the rules, the protocol, the server, the AP
 test: deps ## run the tests that fit into minutes, installing what they need
 	@echo "All packages with -race, on the memory and the embedded engine, a real Redis and the real beanstalkd; then clients/go."
 	@echo "Not run: what takes longer (make test-long), the console (make test-console), other clients (make test-php test-python test-typescript)."
-	$(GO) test -short -race -vet=off -p 4 -parallel 6 -timeout 15m -ldflags='-s -w' ./storage/redis ./cmd/redstalkd ./server ./storage/embedded ./...
+	$(GO) test -short -race -vet=off -p 4 -parallel 6 -timeout 15m -ldflags='-s -w' ./storage/redis ./cmd/redstalkd ./server ./storage/embedded ./tools/checks ./...
 	cd clients/go && $(GO) test -short -race -vet=off -timeout 15m -ldflags='-s -w' ./...
 	cd clients/go/otel && $(GO) test -short -race -vet=off -timeout 5m ./...
 
@@ -204,7 +204,7 @@ fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API
 	$(GO) test ./server/httpapi -run '^$$' -fuzz '^FuzzQuery$$' -fuzztime $(FUZZTIME)
 
 release-check: check test test-long test-console test-clients test-packages crash chaos oracle attack fuzz ## everything that must pass before a release; it takes hours. CRASH_ROUNDS, CHAOS_ROUNDS, COMMANDS and FUZZTIME set the amount
-	$(GO) test -count=1 -timeout 15m -run '^TestRenameModule$$' .
+	$(GO) test -count=1 -timeout 15m -run '^TestRenameModule$$' ./tools/checks
 
 check: ## gofmt, go mod tidy, vet, staticcheck, govulncheck, and builds for other systems
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi

@@ -12,7 +12,7 @@
 //     however the bytes were split on the way, and returns one [Command] at a
 //     time. parse.go parses the arguments with numbers.go, extensions.go those of commands that
 //     beanstalkd does not know. tags.go has the table of tags; grouptags.go, scheduletags.go,
-//     batchtags.go, notetags.go and pushtags.go parse the values of some. strangetags.go finds what a misspelled
+//     batchtags.go and notetags.go parse the values of some. strangetags.go finds what a misspelled
 //     tag was meant to be, with closest.go. hideurl.go: URLs without secrets.
 //   - [Right] (rights.go): the rights that users can have, and which a verb needs.
 //   - [Writer] (writer.go, replies.go): one method for each reply. Replies are collected and

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"math"
+	"redstalk/tube/field"
 	"time"
 	"unicode"
 )
@@ -107,32 +108,12 @@ func parseIDAndTime(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
-// MaxDuration is the longest allowed duration: ten years.
-const MaxDuration = 10 * 365 * 24 * time.Hour
-
-// units are the units of durations, by the letters after the number. No letters mean seconds.
-var units = []struct {
-	letters string
-	length  time.Duration
-}{{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"", time.Second}}
-
 // duration skips spaces and parses a number with a unit, followed by a space or the end of
 // the line.
 func duration(b []byte) (d time.Duration, rest []byte, ok bool) {
-	n, rest, ok := u64(b)
-	if !ok {
-		return 0, rest, false
-	}
-	unit := rest
-	if end := bytes.IndexByte(rest, ' '); end >= 0 {
-		unit = rest[:end]
-	}
-	for _, u := range units {
-		if string(unit) == u.letters {
-			return time.Duration(n) * u.length, rest[len(unit):], n <= uint64(MaxDuration/u.length)
-		}
-	}
-	return 0, rest, false
+	word, rest := nextWord(b)
+	d, ok = field.ParseDuration(word)
+	return d, rest, ok
 }
 
 // nextWord skips spaces and returns what is before the next space. The word is empty if
@@ -167,7 +148,7 @@ func parseReleaseLease(c *Command, args []byte) (ok bool) {
 		return false
 	}
 	c.Delay, args, ok = u32(args)
-	return ok && c.endTags(args, TagsOfRelease)
+	return ok && c.endTags(args, field.InRelease)
 }
 
 // parseBuryLease parses ID LEASE PRI [TAG:VALUE]..., which must end the line.
@@ -176,7 +157,7 @@ func parseBuryLease(c *Command, args []byte) (ok bool) {
 		return false
 	}
 	c.Pri, args, ok = u32(args)
-	return ok && c.endTags(args, TagsOfBury)
+	return ok && c.endTags(args, field.InBury)
 }
 
 // readLease parses ID LEASE. A token that this server cannot have made is lease 0.
@@ -185,10 +166,10 @@ func (c *Command) readLease(args []byte) (rest []byte, ok bool) {
 		return args, false
 	}
 	token, rest := nextWord(args)
-	if lease, more, ok := digits(token); ok && len(more) == 0 && len(token) == leaseDigits {
+	if lease, more, ok := field.Digits(token); ok && len(more) == 0 && len(token) == leaseDigits {
 		c.Lease = lease
 	}
-	return rest, printable(token, MaxLease)
+	return rest, field.Printable(token, MaxLease)
 }
 
 // AppendLease appends a lease as it is in the protocol: the tokens of later leases are greater
@@ -246,7 +227,7 @@ func (c *Command) readListed(args []byte, maxCursor int) (ok bool) {
 	}
 	cursor, args := nextWord(args)
 	c.Cursor = string(cursor)
-	return printable(cursor, maxCursor) && len(args) == 0
+	return field.Printable(cursor, maxCursor) && len(args) == 0
 }
 
 // parseListClients parses [COUNT [CURSOR]], which must end the line.
@@ -259,7 +240,7 @@ func parseNameClient(c *Command, args []byte) (ok bool) {
 		return ok && 0 < len(c.Name) && len(c.Name) <= MaxClient && bytes.IndexFunc(c.Name, unicode.IsControl) < 0
 	}
 	c.Name, args = nextWord(args)
-	return printable(c.Name, MaxClient) && len(args) == 0
+	return field.Printable(c.Name, MaxClient) && len(args) == 0
 }
 
 // parseWatch parses TUBE [WEIGHT], which must end the line.
@@ -280,7 +261,7 @@ func parseKey(c *Command, args []byte) (ok bool) {
 	}
 	key, args := nextWord(args)
 	c.Key = string(key)
-	return printable(key, MaxKey) && len(args) == 0
+	return field.Printable(key, MaxKey) && len(args) == 0
 }
 
 // parseFlush parses TUBE [STATE], which must end the line.
@@ -313,7 +294,7 @@ func parseMoveJobs(c *Command, args []byte) (ok bool) {
 func parseSetPolicy(c *Command, args []byte) bool {
 	c.Name, args = nextWord(args)
 	c.List = args
-	if !ValidScope(c.Name) || !c.endTags(args, TagsOfPolicy) {
+	if !ValidScope(c.Name) || !c.endTags(args, field.InPolicy) {
 		return false
 	}
 	if c.Tags != nil && c.Tags.Push.URL != "" && !ValidName(c.Name) {
@@ -327,7 +308,7 @@ func parseSetPolicy(c *Command, args []byte) bool {
 // more spaces.
 func parseAuth(c *Command, args []byte) bool {
 	user, rest := nextWord(args)
-	if !printable(user, MaxUser) || len(rest) < 2 {
+	if !field.Printable(user, MaxUser) || len(rest) < 2 {
 		return false
 	}
 	c.Name, c.Secret = user, rest[1:]

@@ -352,11 +352,6 @@ func TestStateWords(t *testing.T) {
 			t.Errorf("state %d is %q, want %q", uint8(s), got, want)
 		}
 	}
-	for d, want := range map[OnDuplicate]string{NotSaid: "", Keep: "keep", Replace: "replace", Fail: "fail", Fail + 1: ""} {
-		if got := d.String(); got != want {
-			t.Errorf("%d is %q, want %q", uint8(d), got, want)
-		}
-	}
 }
 
 // TestLeaseOnTheWire checks that the token of a reply can be used in a command.

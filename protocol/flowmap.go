@@ -2,8 +2,6 @@ package protocol
 
 import (
 	"strconv"
-	"strings"
-	"time"
 )
 
 // FlowMap builds a YAML map in flow style, on one line. The zero FlowMap is empty and ready to
@@ -72,40 +70,4 @@ func (m *FlowMap) QuotedList(key string, all []string) {
 		m.b = appendQuoted(m.b, v)
 	}
 	m.b = append(m.b, ']')
-}
-
-// Durations formats durations as in a tag: separated by commas, each as a whole number of its
-// largest unit.
-func Durations(all []time.Duration) string {
-	words := make([]string, len(all))
-	for i, d := range all {
-		words[i] = durationWord(d)
-	}
-	return strings.Join(words, ",")
-}
-
-// durationWord formats a duration of whole milliseconds.
-func durationWord(d time.Duration) string {
-	best := "ms"
-	for _, u := range units[:len(units)-1] { // the last one has no letters
-		if d%u.length == 0 && (d != 0 || u.letters == "s") {
-			best = u.letters
-		}
-	}
-	for _, u := range units {
-		if u.letters == best {
-			return strconv.FormatInt(int64(d/u.length), 10) + best
-		}
-	}
-	return ""
-}
-
-// ParseDuration parses a duration as in a tag: a whole number with a unit, or without one for
-// seconds, at most [MaxDuration].
-func ParseDuration(word string) (d time.Duration, ok bool) {
-	if word == "" || word[0] == ' ' {
-		return 0, false
-	}
-	ok = wholeDuration(&d, []byte(word))
-	return d, ok
 }

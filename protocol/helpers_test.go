@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
+	"redstalk/tube/field"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,16 +136,16 @@ func showTags(t *Tags) (s string) {
 		value any
 	}{
 		{"delay", t.HasDelay, t.Delay}, {"at", t.HasAt, t.At}, {"key", t.Key != "", t.Key},
-		{"on-duplicate", t.OnDuplicate != NotSaid, t.OnDuplicate}, {"key-ttl", t.HasKeyTTL, t.KeyTTL},
+		{"on-duplicate", t.OnDuplicate != field.NotSaid, field.OnDuplicateWords[t.OnDuplicate]}, {"key-ttl", t.HasKeyTTL, t.KeyTTL},
 		{"retry", t.Retry != nil, t.Retry}, {"max", t.Max != 0, t.Max}, {"dead", t.Dead != "", t.Dead},
 		{"trace", t.Trace != "", t.Trace},
 		{"expire-at", t.ExpireAt != 0, t.ExpireAt}, {"failed-at", t.FailedAt != 0, t.FailedAt}, {"reason", t.Reason != "", t.Reason}, {"failure", t.NoFailure, "no"},
 		{"quota-jobs", t.HasQuotaJobs, t.QuotaJobs}, {"quota-bytes", t.HasQuotaBytes, t.QuotaBytes},
 		{"push", t.Push.URL != "", t.Push.URL}, {"push-concurrency", t.Push.Concurrency != 0, t.Push.Concurrency},
-		{"push-timeout", t.Push.Timeout != 0, t.Push.Timeout}, {"push-rate", t.Push.Rate.Calls != 0, t.Push.Rate},
+		{"push-timeout", t.Push.Timeout != 0, t.Push.Timeout}, {"push-rate", t.Push.Rate != 0, field.RateText(t.Push.Rate, t.Push.RateEvery)},
 		{"group", t.Group != "", t.Group}, {"group-concurrency", t.GroupLimits.Concurrency != 0, t.GroupLimits.Concurrency},
-		{"group-rate", t.GroupLimits.Rates != (Rates{}), t.GroupLimits.Rates}, {"group-order", t.GroupOrder != NoGroupOrder, GroupOrderWords[t.GroupOrder]},
-		{"concurrency", t.Limits.Concurrency != 0, t.Limits.Concurrency}, {"rate", t.Limits.Rates != (Rates{}), t.Limits.Rates},
+		{"group-rate", t.GroupLimits.Rates != (field.Rates{}), t.GroupLimits.Rates}, {"group-order", t.GroupOrder != field.NoGroupOrder, field.GroupOrderWords[t.GroupOrder]},
+		{"concurrency", t.Limits.Concurrency != 0, t.Limits.Concurrency}, {"rate", t.Limits.Rates != (field.Rates{}), t.Limits.Rates},
 		{"weight", t.Weight != 0, t.Weight}, {"ttl", t.HasTTL, t.TTL},
 		{"batch", t.Batch.Name != "", t.Batch.Name}, {"batch-ttl", t.Batch.TTL != 0, t.Batch.TTL},
 		{"after", t.Batch.After != "", t.Batch.After}, {"after-all", t.Batch.AfterAll != "", t.Batch.AfterAll},

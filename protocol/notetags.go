@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"redstalk/tube/field"
 	"regexp"
 	"strings"
 	"unicode"
@@ -34,7 +35,7 @@ func (tag *Tag) unquote(value []byte) ([]byte, bool) {
 		head = bytes.IndexByte(value, '=') + 1
 	}
 	if head == len(value) || value[head] != '"' || head == 0 && tag.Name == metaTag {
-		return value, printable(value, MaxTagLine)
+		return value, field.Printable(value, MaxTagLine)
 	}
 	plain, ok := unquote(value[head:])
 	return append(value[:head:head], plain...), ok
@@ -187,7 +188,7 @@ var forms = map[string]string{
 
 // WrongTags says what is wrong with the tags of a command, which are separated by spaces; "" if
 // nothing is.
-func WrongTags(tags string, in TagSet) string {
+func WrongTags(tags string, in field.Commands) string {
 	wrong, ok := new(Tags).read([]byte(" "+tags), in)
 	if !ok {
 		return "there is something other than its tags"

@@ -1,6 +1,10 @@
 package protocol
 
-import "math"
+import (
+	"math"
+
+	"redstalk/tube/field"
+)
 
 func skipSpaces(b []byte) []byte {
 	for len(b) > 0 && b[0] == ' ' {
@@ -12,29 +16,13 @@ func skipSpaces(b []byte) []byte {
 // u64 skips spaces (no other white space) and parses decimal digits without a
 // sign. ok is false if there are no digits, or if the number does not fit.
 func u64(b []byte) (n uint64, rest []byte, ok bool) {
-	return digits(skipSpaces(b))
+	return field.Digits(skipSpaces(b))
 }
 
 // u32 is u64 for numbers up to 2^32-1.
 func u32(b []byte) (n uint32, rest []byte, ok bool) {
 	wide, rest, ok := u64(b)
 	return uint32(wide), rest, ok && wide <= math.MaxUint32
-}
-
-// digits parses one or more decimal digits. Leading zeros are allowed.
-func digits(b []byte) (n uint64, rest []byte, ok bool) {
-	i := 0
-	for ; i < len(b); i++ {
-		d := uint64(b[i] - '0')
-		if d > 9 {
-			break
-		}
-		if n > math.MaxUint64/10 || n*10 > math.MaxUint64-d {
-			return 0, b[i:], false
-		}
-		n = n*10 + d
-	}
-	return n, b[i:], i > 0
 }
 
 // strtoul is C's strtoul in base 10 on a 64-bit machine: white space, a sign,
@@ -48,7 +36,7 @@ func strtoul(b []byte) (n uint64, ok bool) {
 	if negative || len(b) > 0 && b[0] == '+' {
 		b = b[1:]
 	}
-	n, _, ok = digits(b)
+	n, _, ok = field.Digits(b)
 	if negative {
 		n = -n
 	}

@@ -3,6 +3,7 @@ package protocol
 import (
 	"bytes"
 	"math"
+	"redstalk/tube/field"
 	"time"
 )
 
@@ -193,12 +194,12 @@ func parsePut(c *Command, args []byte) (ok bool) {
 
 // parsePutTags parses what follows the length. What is not only tags is junk.
 func (c *Command) parsePutTags(args []byte) {
-	ok := c.readTags(args, TagsOfPut|TagsOfCopy)
+	ok := c.readTags(args, field.InPut|field.InCopy)
 	c.junk, c.badTags = !ok, ok && c.Tags == nil
 }
 
 // readTags parses args, and sets Tags or Wrong. ok is false if they are something other than tags.
-func (c *Command) readTags(args []byte, in TagSet) (ok bool) {
+func (c *Command) readTags(args []byte, in field.Commands) (ok bool) {
 	if c.spare == nil {
 		c.spare = new(Tags)
 	}
@@ -211,7 +212,7 @@ func (c *Command) readTags(args []byte, in TagSet) (ok bool) {
 }
 
 // endTags parses tags, which must end the line.
-func (c *Command) endTags(args []byte, in TagSet) bool {
+func (c *Command) endTags(args []byte, in field.Commands) bool {
 	if len(args) == 0 {
 		return true
 	}
@@ -233,7 +234,7 @@ func parseRelease(c *Command, args []byte) (ok bool) {
 		return false
 	}
 	c.Delay, args, ok = u32(args)
-	return ok && c.endTags(args, TagsOfRelease)
+	return ok && c.endTags(args, field.InRelease)
 }
 
 // parseBury parses ID PRI [TAG:VALUE]..., which must end the line.
@@ -242,7 +243,7 @@ func parseBury(c *Command, args []byte) (ok bool) {
 		return false
 	}
 	c.Pri, args, ok = u32(args)
-	return ok && c.endTags(args, TagsOfBury)
+	return ok && c.endTags(args, field.InBury)
 }
 
 // parseIDAndPri parses ID PRI, which must end the line.
@@ -294,7 +295,7 @@ func ValidScope(name []byte) bool {
 func parsePause(c *Command, args []byte) (ok bool) {
 	args = skipSpaces(args)
 	n := 0
-	for n < len(args) && nameByte[args[n]] {
+	for n < len(args) && field.TubeByte[args[n]] {
 		n++
 	}
 	if n == 0 {
@@ -310,24 +311,5 @@ func parsePause(c *Command, args []byte) (ok bool) {
 	return true
 }
 
-// nameByte says which bytes can occur in a tube's name.
-var nameByte = func() (set [256]bool) {
-	for _, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()") {
-		set[b] = true
-	}
-	return set
-}()
-
-// ValidName reports whether name can be a tube's name: 1 to [MaxName] bytes of
-// A-Z a-z 0-9 - + / ; . $ _ ( ), the first one not '-'.
-func ValidName(name []byte) bool {
-	if len(name) == 0 || len(name) > MaxName || name[0] == '-' {
-		return false
-	}
-	for _, b := range name {
-		if !nameByte[b] {
-			return false
-		}
-	}
-	return true
-}
+// ValidName reports whether name can be a tube's name, see [field.ValidTube].
+func ValidName(name []byte) bool { return field.ValidTube(name) }

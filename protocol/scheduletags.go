@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"redstalk/tube/field"
 	"slices"
 	"time"
 )
@@ -79,7 +80,7 @@ func (t *Tags) readEvery(value []byte) bool {
 
 func (t *Tags) readZone(value []byte) bool {
 	t.schedule().Zone = string(value)
-	return printable(value, MaxCron)
+	return field.Printable(value, MaxCron)
 }
 
 func (t *Tags) readOverlap(value []byte) (ok bool) {
@@ -99,8 +100,8 @@ func (t *Tags) readCatchUpAll(value []byte) bool {
 // readSpread reads the tag jitter of a schedule: with a unit it spreads the occurrences, without one it
 // is that of other puts.
 func (t *Tags) readSpread(value []byte) bool {
-	if _, rest, ok := digits(value); ok && len(rest) == 0 {
-		return t.readJitter(value)
+	if _, rest, ok := field.Digits(value); ok && len(rest) == 0 {
+		return field.Named(field.OfPolicy, "jitter").Parse(&t.Policy, value)
 	}
 	return wholeDuration(&t.schedule().Spread, value)
 }
@@ -149,7 +150,7 @@ func parseSetSchedule(c *Command, args []byte) (ok bool) {
 		return true
 	}
 	c.Name, c.List = tubeName, args
-	if !c.readTags(args, TagsOfSchedule) && c.Wrong == "" {
+	if !c.readTags(args, field.InSchedule) && c.Wrong == "" {
 		c.Wrong = "there is something other than tags"
 	}
 	if c.Tags != nil {
@@ -194,7 +195,7 @@ func parsePreview(c *Command, args []byte) (ok bool) {
 		return false
 	}
 	cron := string(expression) // endTags must not find it changed
-	if c.MaxJobs, args, ok = u32(args[end:]); !ok || c.MaxJobs < 1 || c.MaxJobs > MaxPreview || !c.endTags(args, TagsOfPreview) {
+	if c.MaxJobs, args, ok = u32(args[end:]); !ok || c.MaxJobs < 1 || c.MaxJobs > MaxPreview || !c.endTags(args, field.InPreview) {
 		return false
 	}
 	if c.Tags == nil {

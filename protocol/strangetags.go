@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"redstalk/tube/field"
 	"strconv"
 )
 
@@ -61,7 +62,7 @@ func skippedLine(line []byte, why string) Command {
 
 // strange says which word in args is no tag of these commands, and what was perhaps meant. It returns "" if
 // args have no colon: then they are junk, as beanstalkd has it.
-func strange(args []byte, in TagSet) string {
+func strange(args []byte, in field.Commands) string {
 	if bytes.IndexByte(args, ':') < 0 {
 		return ""
 	}
@@ -77,7 +78,7 @@ func strange(args []byte, in TagSet) string {
 }
 
 // noTag says why a word is no tag of these commands.
-func noTag(word []byte, in TagSet) string {
+func noTag(word []byte, in field.Commands) string {
 	name, _, found := bytes.Cut(word, []byte(":"))
 	short := string(name[:min(len(name), 64)])
 	_, known := tagRows[short]

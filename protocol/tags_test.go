@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"math"
+	"redstalk/tube/field"
 	"strings"
 	"testing"
 )
@@ -12,7 +13,7 @@ var (
 	longName  = strings.Repeat("n", MaxName)
 	longBatch = strings.Repeat("b", MaxBatchName)
 	longGroup = strings.Repeat("g", MaxGroup)
-	longRetry = strings.TrimSuffix(strings.Repeat("1ms,", MaxRetry), ",")
+	longRetry = strings.TrimSuffix(strings.Repeat("1ms,", field.MaxRetry), ",")
 )
 
 // goodTags has valid tags of a put, and their meaning.
@@ -232,8 +233,8 @@ func TestBegunTags(t *testing.T) {
 // TestLimitsFit checks that the longest lines are long enough for the longest words.
 func TestLimitsFit(t *testing.T) {
 	put := fmt.Sprint("put 4294967295 4294967295 4294967295 ", MaxBody, " delay:86400000ms key:", longKey, " on-duplicate:replace key-ttl:3650d retry:",
-		strings.Repeat("86400s,", MaxRetry-1), "1 max:1000000 dead:", longName, "\r\n")
-	policy := fmt.Sprint("set-policy ", longName, " retry:", strings.Repeat("86400s,", MaxRetry-1), "1 max:1000000 dead:", longName,
+		strings.Repeat("86400s,", field.MaxRetry-1), "1 max:1000000 dead:", longName, "\r\n")
+	policy := fmt.Sprint("set-policy ", longName, " retry:", strings.Repeat("86400s,", field.MaxRetry-1), "1 max:1000000 dead:", longName,
 		" key-ttl:3650d on-duplicate:replace quota-jobs:", uint64(math.MaxUint64), " quota-bytes:", uint64(math.MaxUint64), "\r\n")
 	move := fmt.Sprint("move-jobs ", longName, " delayed ", longName, " 4294967295\r\n")
 	flush := fmt.Sprint("flush-tube ", longName, " reserved\r\n")
@@ -255,21 +256,21 @@ func TestLimitsFit(t *testing.T) {
 func TestJitter(t *testing.T) {
 	for _, c := range []struct {
 		tag       string
-		in        TagSet
+		in        field.Commands
 		want      bool
-		percent   uint8
+		jitter    field.Jitter
 		spreadSec int
 	}{
-		{" jitter:5", TagsOfPut, true, 5, 0}, {" jitter:100", TagsOfPolicy, true, 100, 0}, {" jitter:5m", TagsOfPut, false, 0, 0}, {" jitter:5m", TagsOfPolicy, false, 0, 0},
-		{" jitter:101", TagsOfPut, false, 0, 0}, {" jitter:7", TagsOfSchedule, true, 7, 0}, {" jitter:5m", TagsOfSchedule, true, 0, 300}, {" jitter:5w", TagsOfSchedule, false, 0, 0},
-		{" jitter:1 jitter:5m", TagsOfSchedule, false, 0, 0}, {" jitter:5", TagsOfGroup, false, 0, 0},
+		{" jitter:5", field.InPut, true, field.JitterOf(5), 0}, {" jitter:100", field.InPolicy, true, field.JitterOf(100), 0}, {" jitter:5m", field.InPut, false, 0, 0}, {" jitter:5m", field.InPolicy, false, 0, 0},
+		{" jitter:101", field.InPut, false, 0, 0}, {" jitter:7", field.InSchedule, true, field.JitterOf(7), 0}, {" jitter:5m", field.InSchedule, true, 0, 300}, {" jitter:5w", field.InSchedule, false, 0, 0},
+		{" jitter:1 jitter:5m", field.InSchedule, false, 0, 0}, {" jitter:5", field.InGroup, false, 0, 0},
 	} {
 		var tags Tags
 		wrong, only := tags.read([]byte(c.tag), c.in)
 		if got := wrong == "" && only; got != c.want {
 			t.Errorf("%q in %d: %q, %v", c.tag, c.in, wrong, only)
 		}
-		if c.want && (tags.Jitter != c.percent || tags.schedule().Spread.Seconds() != float64(c.spreadSec)) {
+		if c.want && (tags.Jitter != c.jitter || tags.schedule().Spread.Seconds() != float64(c.spreadSec)) {
 			t.Errorf("%q: %d %%, %v", c.tag, tags.Jitter, tags.Schedule.Spread)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"redstalk/protocol"
 	"redstalk/server/access"
 	"redstalk/storage"
-	"redstalk/storage/storetest/engines"
+	"redstalk/tools/engines"
 )
 
 // userSecret is the secret of all users in these tests, and userSecretHash its hash. Comparing with it

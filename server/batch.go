@@ -7,6 +7,7 @@ import (
 	"redstalk/protocol"
 	"redstalk/storage"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // This file has reserve-batch and delete-batch. Each of them is several operations, which are next
@@ -290,7 +291,7 @@ func infoOf(j *tube.JobStats) []byte {
 	info, err := json.Marshal(jobInfo{
 		Tube: j.Tube, Pri: j.Pri, TTR: j.TTR, Age: int64(j.Age / time.Second),
 		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key, Group: m.Group,
-		Retry: protocol.RetryText(j.Rules.Retry, j.Rules.Doubled), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
+		Retry: field.RetryText(j.Rules.Retry, j.Rules.Doubled), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
 		Batch: m.Batch, Schedule: o.Schedule, NominalMs: msOf(o.Nominal),
 	})
 	if err != nil {

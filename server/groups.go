@@ -7,6 +7,7 @@ import (
 	"redstalk/protocol"
 	"redstalk/storage"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // This file has the commands about groups.
@@ -20,11 +21,6 @@ func init() {
 		protocol.PauseGroup: {planPauseGroup, answerDone},
 		protocol.FlushGroup: {planGroup(storage.Flush), func(s *session, _ *request, a *storage.Answer) { s.out.FlushedJobs(uint64(a.Count)) }},
 	})
-}
-
-// limitsOf translates limits for package tube.
-func limitsOf(l protocol.Limits) tube.Limits {
-	return tube.Limits{Concurrency: l.Concurrency, Rates: tube.Rates(l.Rates)}
 }
 
 // planGroup returns the plan of a command about a group of a tube.
@@ -43,7 +39,7 @@ func groupConfigOf(t *protocol.Tags) *tube.GroupConfig {
 	if t == nil {
 		return nil
 	}
-	config := &tube.GroupConfig{Limits: limitsOf(t.Limits), Weight: max(t.Weight, 1), TTL: tube.DefaultGroupTTL}
+	config := &tube.GroupConfig{Limits: t.Limits, Weight: max(t.Weight, 1), TTL: tube.DefaultGroupTTL}
 	if t.HasTTL {
 		config.TTL = t.TTL
 	}
@@ -69,20 +65,10 @@ func planListGroups(s *session, c *protocol.Command, r *request) {
 func answerGetGroup(s *session, _ *request, a *storage.Answer) {
 	var page protocol.Page
 	config := a.Result.GroupConfig
-	addLimits(&page, "", config.Limits)
+	addFields(&page, &tube.Policy{Limits: config.Limits}, "")
 	page.Uint("weight", uint64(config.Weight))
-	page.Bare("ttl", protocol.Durations([]time.Duration{config.TTL}))
+	page.Bare("ttl", field.Durations(config.TTL))
 	s.out.OK(page.Bytes())
-}
-
-// addLimits adds limits to a page as tags.
-func addLimits(page *protocol.Page, prefix string, l tube.Limits) {
-	if l.Concurrency > 0 {
-		page.Uint(prefix+"concurrency", uint64(l.Concurrency))
-	}
-	if rates := protocol.Rates(l.Rates); rates != (protocol.Rates{}) {
-		page.Bare(prefix+"rate", rates.String())
-	}
 }
 
 func answerStatsGroup(s *session, _ *request, a *storage.Answer) {
@@ -139,7 +125,7 @@ func rateWord(g *tube.GroupStats) string {
 	if g.Rates == (tube.Rates{}) {
 		return "none"
 	}
-	return protocol.Rates(g.Rates).String()
+	return g.Rates.String()
 }
 
 // heldWord returns why ready jobs are held, "no" if they are not.

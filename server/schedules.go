@@ -13,6 +13,7 @@ import (
 	"redstalk/server/queue"
 	"redstalk/server/schedule"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // This file has the commands about schedules. Each can take several steps in the store, so it runs on a
@@ -135,7 +136,7 @@ func schedulePage(record *tube.Schedule) []byte {
 	addTiming(&p, &record.Timing)
 	p.Bare("overlap", protocol.Overlap(record.Overlap).String())
 	if record.HasCatchUp {
-		p.Bare("catch-up", protocol.Durations([]time.Duration{record.CatchUp}))
+		p.Bare("catch-up", field.Durations(record.CatchUp))
 	}
 	if record.CatchUpAll > 0 {
 		p.Uint("catch-up-all", uint64(record.CatchUpAll))
@@ -157,7 +158,7 @@ func addTiming(p *protocol.Page, t *tube.Timing) {
 		p.Quoted("cron", t.Cron)
 	}
 	if t.Every > 0 {
-		p.Bare("every", protocol.Durations([]time.Duration{t.Every}))
+		p.Bare("every", field.Durations(t.Every))
 	}
 	if t.Zone != "" {
 		p.Bare("tz", t.Zone)
@@ -169,14 +170,14 @@ func addTiming(p *protocol.Page, t *tube.Timing) {
 		p.Int("until", msOf(t.Until))
 	}
 	if t.Spread > 0 {
-		p.Bare("jitter", protocol.Durations([]time.Duration{t.Spread}))
+		p.Bare("jitter", field.Durations(t.Spread))
 	}
 }
 
 // addPutTags adds the tags that the jobs of a schedule get.
 func addPutTags(p *protocol.Page, t *tube.Tags) {
 	if t.HasDelay {
-		p.Bare("delay", protocol.Durations([]time.Duration{t.Delay}))
+		p.Bare("delay", field.Durations(t.Delay))
 	}
 	if t.Key != "" {
 		p.Quoted("key", t.Key)
@@ -185,7 +186,7 @@ func addPutTags(p *protocol.Page, t *tube.Tags) {
 		p.Quoted("group", t.Group)
 	}
 	addBatchTags(p, t)
-	addRules(p, &t.Rules, t.Expire, "retry-jitter")
+	addFields(p, &tube.Policy{Rules: t.Rules, Expire: t.Expire}, "retry-jitter")
 	if notes := t.Notes(); notes != nil {
 		addNotes(p, notes)
 	}
@@ -197,7 +198,7 @@ func addBatchTags(p *protocol.Page, t *tube.Tags) {
 		p.Quoted("batch", t.Batch)
 	}
 	if t.BatchTTL != 0 {
-		p.Bare("batch-ttl", protocol.Durations([]time.Duration{t.BatchTTL}))
+		p.Bare("batch-ttl", field.Durations(t.BatchTTL))
 	}
 	switch {
 	case t.After != "" && t.AfterAll:
@@ -266,7 +267,7 @@ func schedulesPage(list []*tube.Schedule, next string) []byte {
 		if record.Cron != "" {
 			m.Quoted("cron", record.Cron)
 		} else {
-			m.Bare("every", protocol.Durations([]time.Duration{record.Every}))
+			m.Bare("every", field.Durations(record.Every))
 		}
 		if record.Zone != "" {
 			m.Bare("tz", record.Zone)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"time"
 
 	"redstalk/protocol"
@@ -8,6 +9,7 @@ import (
 	"redstalk/server/schedule"
 	"redstalk/storage"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 func init() {
@@ -153,7 +155,7 @@ func addMetadata(p *protocol.Page, j *tube.JobStats) {
 	if m.After != "" {
 		p.Quoted(afterWord(m), m.After)
 	}
-	p.Word("retry", protocol.RetryText(j.Rules.Retry, j.Rules.Doubled))
+	p.Word("retry", field.RetryText(j.Rules.Retry, j.Rules.Doubled))
 	if percent := j.Rules.Percent(); percent > 0 || j.Rules.Jitter != tube.NoJitter {
 		p.Uint("jitter", uint64(percent))
 	}
@@ -165,7 +167,12 @@ func addMetadata(p *protocol.Page, j *tube.JobStats) {
 	p.Int("due-ms", int64(j.TimeLeft/time.Millisecond))
 	if m.Expires != 0 {
 		p.Int("expires-ms", j.ExpiresIn().Milliseconds())
-		p.Bare("on-expire", protocol.OnExpireWords[max(j.Rules.OnExpire, tube.ExpireDelete)])
+		p.Bare("on-expire", field.OnExpireWords[max(j.Rules.OnExpire, tube.ExpireDelete)])
+	}
+	for _, f := range field.OfRules {
+		if f.In != 0 && !slices.Contains(rulesAbove, f.Name) && f.IsSet(&j.Rules) {
+			p.Bare(f.Name, f.Format(&j.Rules))
+		}
 	}
 	if m.FromTube != "" {
 		p.Bare("from-tube", m.FromTube)
@@ -176,6 +183,9 @@ func addMetadata(p *protocol.Page, j *tube.JobStats) {
 	}
 	addNotes(p, m.AllNotes())
 }
+
+// rulesAbove are the rules that have lines of their own. That of a key is over when its job is: no line shows it.
+var rulesAbove = []string{"retry", "jitter", "max", "dead", "on-expire", "key-ttl"}
 
 // afterWord returns the tag that made a job an after-job.
 func afterWord(m *tube.Metadata) string {
@@ -242,7 +252,7 @@ func answerStatsTube(s *session, _ *request, a *storage.Answer) {
 // The last bucket has no bound.
 var timesLabels = func() (labels []string) {
 	for _, d := range tube.TimesBounds() {
-		labels = append(labels, protocol.Durations([]time.Duration{d}))
+		labels = append(labels, field.Durations(d))
 	}
 	return append(labels, "more")
 }()

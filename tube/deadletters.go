@@ -12,7 +12,7 @@ func (m *times) requeueOrPark(now Instant, j *Job, o Outcome, asked uint32) {
 		return
 	}
 	f, rules := m.metadata.of(j), m.rulesOf(j)
-	parked, wait := rules.After(j.ID, o, f.Failures(&j.counters), f.Deliveries(&j.counters))
+	parked, wait := After(&rules, j.ID, o, f.Failures(&j.counters), f.Deliveries(&j.counters))
 	switch {
 	case parked != NotParked:
 		m.park(j, parked, rules.Dead)

@@ -55,8 +55,8 @@
 //   - journal.go: what a Machine reports of its changes.
 //   - metadata.go: what a job can have beyond beanstalkd, see Metadata. Most jobs have none, and cost nothing for it.
 //   - lookup.go: reading without changing.
-//   - notes.go, retry.go, expiry.go, keys.go, policies.go and tags.go: the parts of metadata, and what puts and
-//     policies say of them.
+//   - notes.go, retry.go, expiry.go, keys.go, policies.go, tags.go and fields.go: the parts of metadata, and what
+//     puts and policies say of them.
 //   - tube.go: one tube. flow.go: what happened in it since the start, for metrics.
 //   - job.go: Job, State, and the constants of the rules. base.go: when something is due next.
 //

@@ -2,35 +2,6 @@ package tube
 
 import "time"
 
-// Lifetime is how long a job is worth doing, from when it is first due: 1 ms plus that time, which
-// is whole milliseconds; or NoLifetime, if that is not set. A time of zero means for ever.
-type Lifetime time.Duration
-
-const NoLifetime Lifetime = 0
-
-// LifetimeOf returns a Lifetime of that time.
-func LifetimeOf(d time.Duration) Lifetime { return Lifetime(d + time.Millisecond) }
-
-// Duration returns the time; zero is for ever.
-func (l Lifetime) Duration() time.Duration {
-	if l == NoLifetime {
-		return 0
-	}
-	return time.Duration(l) - time.Millisecond
-}
-
-// OnExpire says what happens to a job when its time is over.
-type OnExpire uint8
-
-const (
-	NoOnExpire OnExpire = iota // the tube's policy decides, or else ExpireDelete
-	ExpireDelete
-	ExpirePark // it is parked as ParkedExpired
-
-	// LastOnExpire is the largest of them.
-	LastOnExpire = ExpirePark
-)
-
 // expiries has the jobs that can expire, by when. A job that was reserved or buried at that time
 // is not in it any more.
 type expiries struct {

@@ -6,7 +6,7 @@ import "time"
 // jobs are to run, its after-jobs. A store has several parts if it is divided (partitions of Redis); each
 // counts the members in its own tubes, and has the after-jobs of its own tubes. Whether a batch has ended
 // is not decided here but by package server/jobbatch, which looks at all parts and answers with a
-// Settlement. The contract is docs/extensions.md.
+// Settlement. The contract is docs/batches.md.
 //
 // A member is pending until it ends. It is parked while it is buried, or is a dead letter (Metadata.Home is
 // not empty). It is done once it was deleted, in whatever state, by Move Delete; it is gone once it was

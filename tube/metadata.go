@@ -93,7 +93,7 @@ func (m *metadataTable) share(r *Rules) {
 	if len(r.Retry) > 0 && slices.Equal(r.Retry, last.Retry) {
 		r.Retry = last.Retry
 	}
-	if !r.empty() {
+	if !r.Empty() {
 		*last = *r
 	}
 }
@@ -124,7 +124,7 @@ func (m *jobs) loseKey(j *Job) {
 
 // zero reports whether f is empty, apart from the key and the group.
 func (f *Metadata) zero() bool {
-	return f.Rules.empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
+	return f.Rules.Empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
 		f.Lease == 0 && f.FromTube == "" && f.Expires == 0 && f.Notes == nil && f.Occurrence == nil &&
 		f.Batch == "" && f.After == ""
 }
@@ -132,7 +132,7 @@ func (f *Metadata) zero() bool {
 // rulesOf returns the rules that apply to j: its own, completed by those of its tube.
 func (m *jobs) rulesOf(j *Job) Rules {
 	t := m.tubeOf(j)
-	return m.metadata.of(j).OwnRules(t.name).Over(m.policies.ofTube(t))
+	return m.policies.ofTube(t).RulesOver(m.metadata.of(j).OwnRules(t.name))
 }
 
 // home returns FromTube; "" if that is the tube in which the job is.

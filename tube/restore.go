@@ -158,7 +158,7 @@ func (m *Machine) parkedIfLost(j *Job) bool {
 		return false
 	}
 	f, rules := m.metadata.of(j), m.rulesOf(j)
-	parked, _ := rules.After(j.ID, Lost, f.Failures(&j.counters), f.Deliveries(&j.counters))
+	parked, _ := After(&rules, j.ID, Lost, f.Failures(&j.counters), f.Deliveries(&j.counters))
 	return parked != NotParked
 }
 

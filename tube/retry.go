@@ -2,45 +2,18 @@ package tube
 
 import "time"
 
-// MaxDoubled is the largest Rules.Doubled.
-const MaxDoubled = 250
-
-// Jitter says by what part of its length a wait is lengthened or shortened at most: 1 plus the
-// per cent, which are at most 100; or NoJitter, if that is not set.
-type Jitter uint8
-
-// NoJitter says that the jitter is not set.
-const NoJitter Jitter = 0
-
-// JitterOfDoubled is by how many per cent doubled waits are spread unless the rules say otherwise.
-const JitterOfDoubled = 10
-
-// JitterOf returns a Jitter of that many per cent.
-func JitterOf(percent uint8) Jitter { return Jitter(percent) + 1 }
-
-// Percent returns by how many per cent waits are spread.
-func (r *Rules) Percent() uint8 {
-	switch {
-	case r.Jitter != NoJitter:
-		return uint8(r.Jitter) - 1
-	case r.Doubled > 0:
-		return JitterOfDoubled
-	}
-	return 0
-}
-
-// After decides what happens to job id when a delivery has ended. failures and deliveries are
+// After decides what rules say about job id when a delivery has ended. failures and deliveries are
 // its numbers including this one, since the put, or since it was last kicked while it was
 // parked. If it is not parked, it is due after wait.
-func (r *Rules) After(id uint64, o Outcome, failures, deliveries uint32) (p Parked, wait time.Duration) {
+func After(r *Rules, id uint64, o Outcome, failures, deliveries uint32) (p Parked, wait time.Duration) {
 	if o == Refused {
 		return ParkedRefused, 0
 	}
 	if o == Failure && len(r.Retry) > 0 {
-		if int64(failures) > int64(r.retries()) {
+		if int64(failures) > int64(retries(r)) {
 			return ParkedRetries, 0
 		}
-		wait = spread(r.waitAfter(max(failures, 1)), r.Percent(), id, failures)
+		wait = spread(waitAfter(r, max(failures, 1)), r.Percent(), id, failures)
 	}
 	if r.Max > 0 && deliveries >= r.Max {
 		return ParkedDeliveries, 0
@@ -49,7 +22,7 @@ func (r *Rules) After(id uint64, o Outcome, failures, deliveries uint32) (p Park
 }
 
 // retries returns after how many failures there is a wait.
-func (r *Rules) retries() int {
+func retries(r *Rules) int {
 	if r.Doubled > 0 {
 		return int(r.Doubled)
 	}
@@ -58,7 +31,7 @@ func (r *Rules) retries() int {
 
 // waitAfter returns the wait after a failure, the first of which is 1: what the list says; or, if
 // waits are doubled, twice the wait before it, up to the longest.
-func (r *Rules) waitAfter(failure uint32) time.Duration {
+func waitAfter(r *Rules, failure uint32) time.Duration {
 	if r.Doubled == 0 {
 		return r.Retry[failure-1]
 	}

@@ -9,7 +9,7 @@ import (
 // Schedule is the record of a schedule, which puts jobs at set times. When these are is not
 // decided here: a store keeps the record, says when it is due, and changes it only for a caller who
 // has read its latest version. A Schedule is never changed, only replaced. The contract is
-// docs/extensions.md.
+// docs/schedules.md.
 type Schedule struct {
 	Name    string `json:"-"`
 	Version uint64 `json:"-"` // of the first record 1, of each record that replaces one 1 more

@@ -12,6 +12,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/protocol/client"
+	"redstalk/tube/field"
 )
 
 func completionCommand() *cli.Command {
@@ -138,7 +139,7 @@ func valuesOf(t *task, before []string, f cli.Flag) []candidate {
 	}
 	switch f.Names()[0] {
 	case "on-duplicate":
-		return plainCandidates(protocol.OnDuplicateWords...)
+		return plainCandidates(field.OnDuplicateWords[1:]...)
 	case "state":
 		return plainCandidates(states...)
 	case "on-failure":
@@ -156,7 +157,7 @@ func argumentsOf(t *task, before []string, command *cli.Command) []candidate {
 	switch command.Name {
 	case "policy":
 		found := tubeCandidates(t, before)
-		for _, tag := range protocol.TagsIn(protocol.TagsOfPolicy) {
+		for _, tag := range protocol.TagsIn(field.InPolicy) {
 			found = append(found, candidate{tag.Name + ":", strings.ReplaceAll(tag.Help, "`", "")})
 		}
 		return found

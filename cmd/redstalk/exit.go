@@ -8,6 +8,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/protocol/client"
+	"redstalk/tube/field"
 )
 
 // Exit codes.
@@ -115,7 +116,7 @@ func replyError(doing string, r *client.Reply) error {
 
 // explained adds to the error of a BAD_FORMAT what is wrong with the tags of the command, if that is
 // the reason.
-func explained(err error, r *client.Reply, tags string, in protocol.TagSet) error {
+func explained(err error, r *client.Reply, tags string, in field.Commands) error {
 	if string(r.Line) == "BAD_FORMAT" {
 		if wrong := protocol.WrongTags(tags, in); wrong != "" {
 			return fmt.Errorf("%w: %s", err, wrong)

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"redstalk/protocol"
+	"redstalk/tube/field"
 )
 
 func groupsCommand() *cli.Command {
@@ -25,7 +26,7 @@ func groupsCommand() *cli.Command {
 
 func groupCommand() *cli.Command {
 	var tags strings.Builder
-	for _, tag := range protocol.TagsIn(protocol.TagsOfGroup) {
+	for _, tag := range protocol.TagsIn(field.InGroup) {
 		fmt.Fprintf(&tags, " %s:%s", tag.Name, tag.Kind)
 	}
 	return &cli.Command{
@@ -168,7 +169,7 @@ func setGroup(t *task, name, tags string) error {
 	doing := "setting the limits of group " + name
 	r, err := t.request(doing, strings.TrimSpace("set-group "+t.tube()+" "+name+" "+tags))
 	if err == nil && string(r.Line) != "SET" {
-		err = explained(replyError(doing, r), r, tags, protocol.TagsOfGroup)
+		err = explained(replyError(doing, r), r, tags, field.InGroup)
 	}
 	if err != nil {
 		return err

@@ -10,11 +10,12 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/protocol/client"
+	"redstalk/tube/field"
 )
 
 func policyCommand() *cli.Command {
 	var tags strings.Builder
-	for _, tag := range protocol.TagsIn(protocol.TagsOfPolicy) {
+	for _, tag := range protocol.TagsIn(field.InPolicy) {
 		fmt.Fprintf(&tags, " %s:%s", tag.Name, tag.Kind)
 	}
 	return &cli.Command{
@@ -50,7 +51,7 @@ func policy(t *task) error {
 		doing := "setting the policy of " + words[0]
 		r, err := t.request(doing, "set-policy "+strings.Join(words, " "))
 		if err == nil && string(r.Line) != "SET" {
-			err = explained(replyError(doing, r), r, strings.Join(words[1:], " "), protocol.TagsOfPolicy)
+			err = explained(replyError(doing, r), r, strings.Join(words[1:], " "), field.InPolicy)
 		}
 		if err != nil {
 			return err

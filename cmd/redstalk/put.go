@@ -15,6 +15,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/protocol/client"
+	"redstalk/tube/field"
 )
 
 func putCommand() *cli.Command {
@@ -36,7 +37,7 @@ func putCommand() *cli.Command {
 // plainTags are the tags of a put that have flags of their own: not the due time, which a server
 // without tags knows as well.
 func plainTags() []protocol.Tag {
-	return slices.DeleteFunc(protocol.TagsIn(protocol.TagsOfPut), func(tag protocol.Tag) bool { return tag.Name == "delay" || tag.Name == "at" })
+	return slices.DeleteFunc(protocol.TagsIn(field.InPut), func(tag protocol.Tag) bool { return tag.Name == "delay" || tag.Name == "at" })
 }
 
 func tagFlags() (flags []cli.Flag) {
@@ -172,7 +173,7 @@ func (m *putOptions) put(out, body []byte) []byte {
 // printPut prints the result of a put.
 func (t *task) printPut(doing string, r *client.Reply, m *putOptions) error {
 	if r.Word != client.Inserted {
-		return explained(t.tooBig(replyError(doing, r), r), r, strings.Join(m.tags, " "), protocol.TagsOfPut)
+		return explained(t.tooBig(replyError(doing, r), r), r, strings.Join(m.tags, " "), field.InPut)
 	}
 	state := strings.ToLower(string(r.Rest))
 	value := struct {

@@ -12,11 +12,12 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/protocol/client"
+	"redstalk/tube/field"
 )
 
 func schedulesCommand() *cli.Command {
 	var tags strings.Builder
-	for _, tag := range protocol.TagsIn(protocol.TagsOfSchedule) {
+	for _, tag := range protocol.TagsIn(field.InSchedule) {
 		fmt.Fprintf(&tags, " %s:%s", tag.Name, tag.Kind)
 	}
 	return &cli.Command{

@@ -20,6 +20,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/protocol/client"
+	"redstalk/tube/field"
 )
 
 // newSchedule is a schedule that is to be set.
@@ -54,9 +55,9 @@ const (
 // check returns what is wrong with the schedule, as far as this program knows whatever the time is.
 func (s *newSchedule) check() error {
 	has := func(tag string) bool { return s.shown[tag] != "" }
-	every, _ := protocol.ParseDuration(s.shown["every"])
-	spread, _ := protocol.ParseDuration(s.shown["jitter"])
-	wrong := protocol.WrongTags(strings.Join(s.words, " "), protocol.TagsOfSchedule)
+	every, _ := field.ParseDuration(s.shown["every"])
+	spread, _ := field.ParseDuration(s.shown["jitter"])
+	wrong := protocol.WrongTags(strings.Join(s.words, " "), field.InSchedule)
 	switch {
 	case !protocol.ValidName([]byte(s.tube)):
 		return fmt.Errorf("%q is not the name of a tube", s.tube)
@@ -212,12 +213,12 @@ func metaText(meta map[string]string) string {
 
 // setTag sets a tag with one value.
 func (s *newSchedule) setTag(name, text string) error {
-	i := slices.IndexFunc(protocol.TagsIn(protocol.TagsOfSchedule), func(tag protocol.Tag) bool { return tag.Name == name })
+	i := slices.IndexFunc(protocol.TagsIn(field.InSchedule), func(tag protocol.Tag) bool { return tag.Name == name })
 	if i < 0 {
 		return errors.New("there is no such setting")
 	}
 	shown := text
-	switch kind := protocol.TagsIn(protocol.TagsOfSchedule)[i].Kind; kind {
+	switch kind := protocol.TagsIn(field.InSchedule)[i].Kind; kind {
 	case "TIME":
 		when, err := parseTime(text)
 		if err != nil {
@@ -235,12 +236,12 @@ func (s *newSchedule) setTag(name, text string) error {
 			s.words, s.shown["retry-jitter"] = append(s.words, name+":"+text), text
 			return nil
 		}
-		if d, ok := protocol.ParseDuration(text); ok {
-			shown = protocol.Durations([]time.Duration{d})
+		if d, ok := field.ParseDuration(text); ok {
+			shown = field.Durations(d)
 		}
 	case "DURATIONS":
-		if waits, doubled, ok := protocol.ParseRetry(text); ok {
-			shown = protocol.RetryText(waits, doubled)
+		if waits, doubled, ok := field.ParseRetry([]byte(text)); ok {
+			shown = field.RetryText(waits, doubled)
 		}
 	}
 	if name == "cron" {
@@ -267,7 +268,7 @@ func settingsOf(page client.Page) (map[string]string, error) {
 	for _, key := range []string{"tube", "pri", "ttr", bodyKey, "retry-jitter"} {
 		keep(key)
 	}
-	for _, tag := range protocol.TagsIn(protocol.TagsOfSchedule) {
+	for _, tag := range protocol.TagsIn(field.InSchedule) {
 		keep(tag.Name)
 	}
 	if node, ok := all["meta"]; ok {
@@ -399,7 +400,7 @@ func (t *task) checkStep(do *appliedSchedule) error {
 func (t *task) checkTimes(s *newSchedule) error {
 	now := time.Now()
 	var first time.Time
-	if every, ok := protocol.ParseDuration(s.shown["every"]); ok {
+	if every, ok := field.ParseDuration(s.shown["every"]); ok {
 		first = firstEvery(every, s.from, now)
 	} else {
 		var err error

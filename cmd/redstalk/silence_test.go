@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/child"
+	"redstalk/tools/redistest"
 )
 
 // TestSilence: while the store does not answer, redstalk says so, before and after it has given up.

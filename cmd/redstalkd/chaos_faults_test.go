@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // fault is a fault to be injected in a round.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // onDisk makes a Redis server write everything to disk before it answers.

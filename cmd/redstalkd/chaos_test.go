@@ -13,10 +13,10 @@ import (
 	"time"
 
 	protoclient "redstalk/protocol/client"
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/busy"
 	"redstalk/tools/conformance/child"
 	"redstalk/tools/conformance/ledger"
+	"redstalk/tools/redistest"
 )
 
 var (

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // runCheck runs the program inside the test with --check and these arguments and variables (REDSTALK_ is added).

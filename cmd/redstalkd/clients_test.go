@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/child"
 	"redstalk/tools/conformance/compile"
+	"redstalk/tools/redistest"
 )
 
 // withClients reports whether what tools/clients.sh installs is there.

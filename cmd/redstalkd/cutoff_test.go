@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestGoneAndBack: an instance stands still, or its machine is silently cut off,

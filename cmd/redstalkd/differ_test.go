@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/differ"
 	dialogue "redstalk/tools/conformance/transcript"
+	"redstalk/tools/redistest"
 )
 
 var (

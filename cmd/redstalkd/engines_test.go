@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // rare multiplies the repetitions of tests that look for rare events.

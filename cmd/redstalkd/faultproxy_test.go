@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/busy"
+	"redstalk/tools/redistest"
 )
 
 // shortTimeout is the --store-timeout of the instance in TestFaultProxy that soon

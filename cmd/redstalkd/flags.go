@@ -148,6 +148,7 @@ func (s *settings) otherOptions() []*option {
 			help: "print the configuration and where each value comes from, read the files that it\n" +
 				"names, and exit"},
 		{short: 'v', name: "version", help: "print the version"},
+		{name: "fields", help: "print the tags of puts, policies, groups and schedules as JSON"},
 		{short: 'h', name: "help", help: "print this help"},
 		{short: 'c', name: "c", hidden: true, set: s.ignore("-c")},
 		{short: 'n', name: "n", hidden: true, set: s.ignore("-n")},

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestFsckOnTerminal: progress goes to a terminal only, and nothing of it is left in

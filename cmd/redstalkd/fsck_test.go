@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestFsck: a job that has lost its place is found, and given it back.

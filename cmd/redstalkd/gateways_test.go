@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // furtherTags are the build tags of the binary beside those of every test.

@@ -10,7 +10,7 @@ import (
 type commandLine struct {
 	flags []givenOption   // in their order
 	given map[string]bool // by long name
-	ask   string          // "help" or "version": then nothing else counts
+	ask   string          // "help", "version" or "fields": then nothing else counts
 	check bool            // --check was given
 }
 
@@ -134,7 +134,7 @@ func (p *argParser) add(o *option, name, value string, attached bool) error {
 	case !attached:
 		value = "true"
 	}
-	if o.name == "help" || o.name == "version" {
+	if o.name == "help" || o.name == "version" || o.name == "fields" {
 		p.line.ask = o.name
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/compile"
+	"redstalk/tools/redistest"
 )
 
 var growth = flag.Duration("growth", 0, "how long each load of TestGrowth lasts; 0: it is not run")

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/busy"
 	"redstalk/tools/conformance/ledger"
+	"redstalk/tools/redistest"
 )
 
 var haLong = flag.Bool("ha-long", false, "also run what takes long of the tests in which Redis fails over")

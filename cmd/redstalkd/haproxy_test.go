@@ -10,8 +10,8 @@ import (
 	"time"
 
 	raw "redstalk/protocol/client"
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/child"
+	"redstalk/tools/redistest"
 )
 
 // TestBehindHAProxy: with the example configuration, clients are distributed to two instances. When one

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/busy"
+	"redstalk/tools/redistest"
 )
 
 // serveHTTP starts the binary with these arguments and an HTTP API, and returns its URL.

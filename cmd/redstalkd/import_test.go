@@ -17,8 +17,8 @@ import (
 
 	raw "redstalk/protocol/client"
 	"redstalk/storage/beanstalkd"
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/child"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/busy"
+	"redstalk/tools/redistest"
 )
 
 // twoInstances starts two instances on one Redis.

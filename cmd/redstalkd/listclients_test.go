@@ -10,7 +10,7 @@ import (
 	"time"
 
 	protoclient "redstalk/protocol/client"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestClientsOfAllInstances: list-clients lists the connections of three instances, a page at a time;

@@ -11,7 +11,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/embedded"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // awaitReady waits for this response of /readyz. Failed requests are repeated.

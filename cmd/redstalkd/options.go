@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"redstalk/server"
 	"redstalk/storage/redact"
 )
 
@@ -103,7 +104,7 @@ func configure(args []string, env func(string) (string, bool), stdout io.Writer)
 }
 
 // readSettings reads the command line and the environment. It returns nil settings if it has printed
-// all that was asked for: the help or the version.
+// all that was asked for: the help, the version or the fields.
 func readSettings(args []string, env func(string) (string, bool), stdout io.Writer) (*settings, error) {
 	s := defaults()
 	options := s.options()
@@ -115,6 +116,8 @@ func readSettings(args []string, env func(string) (string, bool), stdout io.Writ
 	case "version":
 		fmt.Fprintln(stdout, "redstalkd", Version)
 		return nil, nil
+	case "fields":
+		return nil, server.WriteFields(stdout)
 	case "help":
 		return nil, printHelp(stdout, options)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestWakeInPartitions: a put on one instance wakes a reserve that waits on

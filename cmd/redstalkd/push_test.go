@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // pushLedger is a receiver that records pushes. It refuses some,

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	protoclient "redstalk/protocol/client"
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/busy"
+	"redstalk/tools/redistest"
 )
 
 // TestRateOfThreeInstances: workers wait on three instances for jobs with a rate of 100 a second, of

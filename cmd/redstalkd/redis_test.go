@@ -10,7 +10,7 @@ import (
 
 	"github.com/beanstalkd/go-beanstalk"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestKilledOnRedis kills the program with three thousand jobs in Redis and

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/child"
+	"redstalk/tools/redistest"
 )
 
 // tasksPatience is the timeout of one run of tasks.js, which takes about a minute.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	dialogue "redstalk/tools/conformance/transcript"
+	"redstalk/tools/redistest"
 )
 
 // transcriptSlack is how late a timed reply may come while many transcripts

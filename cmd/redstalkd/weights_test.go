@@ -9,7 +9,7 @@ import (
 	"time"
 
 	protoclient "redstalk/protocol/client"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // weightedWorkers are connections that reserve with weights from the tubes a, b and c, and delete what

@@ -9,6 +9,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/protocol/client"
+	"redstalk/tube/field"
 )
 
 // Between two redstalks the tags of a job come with it. Those that it has from a policy become its own:
@@ -28,10 +29,11 @@ func parseTags(page client.Page, now time.Time) (t *protocol.Tags, left bool) {
 		n, _ := strconv.ParseInt(text(key), 10, 64)
 		return n
 	}
-	t = &protocol.Tags{Key: text("key"), Group: text("group"), Max: uint32(number("max")), Dead: text("dead"), Trace: text("trace"), Reason: text("reason"), FailedAt: number("failed-ms")}
-	t.Retry, t.Doubled, _ = protocol.ParseRetry(text("retry"))
-	if _, has := page.Value("jitter"); has {
-		t.Jitter, t.HasJitter = uint8(number("jitter")), true
+	t = &protocol.Tags{Key: text("key"), Group: text("group"), Trace: text("trace"), Reason: text("reason"), FailedAt: number("failed-ms")}
+	for _, f := range field.OfRules {
+		if value := text(f.Name); value != "" && f.In != 0 {
+			f.Parse(&t.Rules, []byte(value)) // a max of 0, which is none, sets nothing
+		}
 	}
 	meta, _ := page.Value("meta")
 	for _, m := range metaEntry.FindAllStringSubmatch(meta, -1) {
@@ -40,7 +42,8 @@ func parseTags(page client.Page, now time.Time) (t *protocol.Tags, left bool) {
 	// One that is buried, and whose time is over, does not expire any more.
 	if in := number("expires-ms"); in > 0 || in < 0 && text("state") != "buried" {
 		t.ExpireAt = now.UnixMilli() + in
-		t.OnExpire, _ = protocol.ParseOnExpire(text("on-expire"))
+	} else {
+		t.OnExpire = field.NoOnExpire
 	}
 	if name := text("schedule"); name != "" {
 		t.Schedule = &protocol.ScheduleTags{Name: name, Nominal: number("nominal-ms")}
@@ -74,16 +77,14 @@ func words(t *protocol.Tags, can func(extension string) bool) (all string, lost 
 		}
 		lost = lost || set && !can(extension)
 	}
-	retry := "put-tags"
-	if t.Doubled > 0 {
-		retry = "backoff"
+	for _, f := range field.OfRules {
+		needs := f.Capability
+		if f.Kind == field.Retry && t.Doubled > 0 {
+			needs = "backoff"
+		}
+		add(f.In != 0 && f.IsSet(&t.Rules), needs, "%s", f.Name+":"+f.Format(&t.Rules))
 	}
-	add(t.Retry != nil, retry, "retry:%s", protocol.RetryText(t.Retry, t.Doubled))
-	add(t.HasJitter && t.Jitter > 0, "backoff", "jitter:%d", t.Jitter)
-	add(t.Max > 0, "put-tags", "max:%d", t.Max)
-	add(t.Dead != "", "put-tags", "dead:%s", t.Dead)
 	add(t.Group != "", "groups", "group:%s", protocol.Quote(t.Group))
-	add(t.OnExpire != 0, "expire", "on-expire:%s", protocol.OnExpireWords[t.OnExpire])
 	add(t.ExpireAt != 0, "restore", "expire-at:%d", t.ExpireAt)
 	add(t.Reason != "", "restore", "reason:%s", protocol.Quote(t.Reason))
 	add(t.Reason != "" && t.FailedAt > 0, "restore", "failed-at:%d", t.FailedAt)

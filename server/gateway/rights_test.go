@@ -29,7 +29,7 @@ import (
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/storage/embedded"
-	"redstalk/storage/storetest/engines"
+	"redstalk/tools/engines"
 	"redstalk/tube"
 )
 

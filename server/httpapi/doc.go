@@ -23,7 +23,7 @@
 //   - service.go: what all operations share. Each operation is a method of service.
 //   - sampler.go polls tubes once a second for /v1/events. poller.go polls all tubes for
 //     /v1/watch (watch.go) and for the charts (charts.go).
-//   - newjob.go, info.go, scheduleinfo.go, values.go: jobs, tubes, schedules and other values in JSON and in
+//   - newjob.go, info.go, scheduleinfo.go, values.go, fields.go: jobs, tubes, schedules and other values in JSON and in
 //     queries.
 //   - request.go: bodies of requests and answers.
 //   - limiter.go: limits for requests that take long, shared fairly between clients. waiting.go: the

@@ -55,34 +55,6 @@ type LimitOptions struct {
 	Rate        *string `json:"rate,omitempty" maxLength:"64" doc:"the maximum number of reserves in any period of each length, such as 100/m,1000/h"`
 }
 
-// limitOptionsOf describes limits.
-func limitOptionsOf(l tube.Limits) (o LimitOptions) {
-	if l.Concurrency > 0 {
-		o.Concurrency = &l.Concurrency
-	}
-	if rates := protocol.Rates(l.Rates).String(); rates != "" {
-		o.Rate = &rates
-	}
-	return o
-}
-
-// limits returns the limits that the options describe. Their names begin with prefix.
-func (o *LimitOptions) limits(prefix string) (l tube.Limits, err error) {
-	if o.Concurrency != nil {
-		if l.Concurrency = *o.Concurrency; l.Concurrency < 1 || l.Concurrency > protocol.MaxLimit {
-			return l, invalid("%sconcurrency: it must be from 1 to %d", prefix, protocol.MaxLimit)
-		}
-	}
-	if o.Rate != nil {
-		rates, ok := protocol.ParseRates([]byte(*o.Rate))
-		if !ok {
-			return l, invalid("%srate: it must be one or several different rates such as 100/s, 100/m or 1000/h, with commas, at most %d each", prefix, protocol.MaxLimit)
-		}
-		l.Rates = tube.Rates(rates)
-	}
-	return l, nil
-}
-
 // groupConfig is what is set for one group, over the policy of its tube.
 type groupConfig struct {
 	LimitOptions
@@ -96,9 +68,11 @@ func (c *groupConfig) config() (config *tube.GroupConfig, err error) {
 		return nil, nil
 	}
 	config = &tube.GroupConfig{Weight: 1, TTL: tube.DefaultGroupTTL}
-	if config.Limits, err = c.limits(""); err != nil {
+	var p tube.Policy
+	if err := limitOptions.read(&c.LimitOptions, &p); err != nil {
 		return nil, err
 	}
+	config.Limits = p.Limits
 	if c.Weight != nil {
 		if config.Weight = *c.Weight; config.Weight < 1 || config.Weight > tube.MaxGroupWeight {
 			return nil, invalid("weight: it must be from 1 to %d", tube.MaxGroupWeight)
@@ -126,7 +100,7 @@ type GroupInfo struct {
 func groupInfoOf(s *tube.GroupStats) GroupInfo {
 	return GroupInfo{
 		Name: s.Name, Ready: s.Ready, Delayed: s.Delayed, Reserved: s.Reserved, Buried: s.Buried,
-		LimitOptions: limitOptionsOf(s.Limits), Weight: s.Weight, PauseLeft: s.PauseLeft.Milliseconds(), Held: s.Held.String(),
+		LimitOptions: limitOptions.of(&tube.Policy{Limits: s.Limits}), Weight: s.Weight, PauseLeft: s.PauseLeft.Milliseconds(), Held: s.Held.String(),
 	}
 }
 
@@ -184,7 +158,7 @@ func (svc *service) group(ctx context.Context, in *GroupPath) (*groupOutput, err
 		return nil, err
 	}
 	ttl := duration(config.TTL)
-	out.Body.Set = &groupConfig{limitOptionsOf(config.Limits), &config.Weight, &ttl}
+	out.Body.Set = &groupConfig{limitOptions.of(&tube.Policy{Limits: config.Limits}), &config.Weight, &ttl}
 	return out, nil
 }
 

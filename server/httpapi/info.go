@@ -7,11 +7,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"redstalk/protocol"
 	"redstalk/server/access"
 	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // This file has the descriptions of jobs and tubes in answers.
@@ -105,7 +105,7 @@ func infoOf(s *tube.JobStats) JobInfo {
 		FromTube: f.FromTube, FromID: f.FromID, NotesInfo: notesOf(f), Retry: retriesOf(&s.Rules), Jitter: s.Rules.Percent(),
 	}
 	if s.Home() != "" {
-		own := ruleOptionsOf(&f.Rules, tube.NoLifetime)
+		own := ruleOptions.of(&tube.Policy{Rules: f.Rules})
 		info.AfterReplay = &own
 	}
 	if info.Batch = f.Batch; f.AfterAll {
@@ -115,7 +115,7 @@ func infoOf(s *tube.JobStats) JobInfo {
 	}
 	if f.Expires != 0 {
 		left := s.ExpiresIn().Milliseconds()
-		info.Expires, info.OnExpire = &left, protocol.OnExpireWords[max(s.Rules.OnExpire, tube.ExpireDelete)]
+		info.Expires, info.OnExpire = &left, field.OnExpireWords[max(s.Rules.OnExpire, tube.ExpireDelete)]
 	}
 	return info
 }

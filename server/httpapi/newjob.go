@@ -157,12 +157,12 @@ func (t *Terms) tags() (*tube.Tags, error) {
 	if err := t.addBatch(tags); err != nil {
 		return nil, err
 	}
-	err := t.addNotes(tags)
-	if err != nil {
+	if err := t.addNotes(tags); err != nil {
 		return nil, err
 	}
-	tags.Expire = t.lifetime()
-	tags.Rules, tags.OnDuplicate, err = t.rules()
+	var p tube.Policy
+	err := ruleOptions.read(&t.RuleOptions, &p)
+	tags.Rules, tags.Expire, tags.OnDuplicate = p.Rules, p.Expire, p.OnDuplicate
 	return tags, err
 }
 
@@ -222,75 +222,6 @@ func (t *Terms) addNotes(tags *tube.Tags) error {
 	return nil
 }
 
-// rules returns the rules for retries, dead letters and keys.
-func (o *RuleOptions) rules() (r tube.Rules, what tube.OnDuplicate, err error) {
-	r.Retry, r.Doubled = o.Retry.waits, o.Retry.doubled
-	if o.Jitter != nil {
-		if *o.Jitter > 100 {
-			return r, what, invalid("jitter: it must be from 0 to 100")
-		}
-		r.Jitter = tube.JitterOf(*o.Jitter)
-	}
-	if o.Max != nil {
-		if r.Max = *o.Max; r.Max < 1 || r.Max > protocol.MaxDeliveries {
-			return r, what, invalid("max: it must be from 1 to %d", protocol.MaxDeliveries)
-		}
-	}
-	if o.Dead != nil {
-		if r.Dead = *o.Dead; !protocol.ValidName([]byte(r.Dead)) {
-			return r, what, invalidTube("dead", r.Dead)
-		}
-	}
-	if o.OnExpire != nil {
-		action, ok := protocol.ParseOnExpire(*o.OnExpire)
-		if !ok {
-			return r, what, invalid("on_expire: %q is not delete or park", *o.OnExpire)
-		}
-		r.OnExpire = tube.OnExpire(action)
-	}
-	if o.KeyTTL != nil {
-		r.KeyTTL, r.HasKeyTTL = time.Duration(*o.KeyTTL), true
-	}
-	if o.OnDuplicate != nil {
-		what = tube.OnDuplicate(*o.OnDuplicate)
-	}
-	return r, what, nil
-}
-
-// ruleOptionsOf describes rules and a lifetime.
-func ruleOptionsOf(r *tube.Rules, expire tube.Lifetime) (o RuleOptions) {
-	o.Retry = retriesOf(r)
-	if r.Jitter != tube.NoJitter {
-		percent := r.Percent()
-		o.Jitter = &percent
-	}
-	if r.Max > 0 {
-		o.Max = &r.Max
-	}
-	if r.Dead != "" {
-		o.Dead = &r.Dead
-	}
-	if expire != tube.NoLifetime {
-		left := duration(expire.Duration())
-		o.Expire = &left
-	}
-	if r.OnExpire != tube.NoOnExpire {
-		o.OnExpire = &protocol.OnExpireWords[r.OnExpire]
-	}
-	if r.HasKeyTTL {
-		o.KeyTTL = (*duration)(&r.KeyTTL)
-	}
-	return o
-}
-
-// lifetime returns how long the options let a job live.
-func (o *RuleOptions) lifetime() tube.Lifetime {
-	if o.Expire == nil {
-		return tube.NoLifetime
-	}
-	return tube.LifetimeOf(time.Duration(*o.Expire))
-}
-
 func invalidKey(key string) *problem {
 	return invalid("key: %q is not a key: 1 to %d printable ASCII characters without spaces", key, protocol.MaxKey)
 }
@@ -322,26 +253,8 @@ func optionFields(of reflect.Type, key string) map[string]reflect.StructField {
 var termFields = optionFields(reflect.TypeFor[Terms](), "json")
 
 // set sets an option to the value of a query parameter.
-func (t *Terms) set(name, value string) (err error) {
-	switch field := reflect.ValueOf(t).Elem().FieldByIndex(termFields[name].Index).Addr().Interface().(type) {
-	case **uint32:
-		*field, err = parsed(value, parseUint32)
-	case **int64:
-		*field, err = parsed(value, parseTime)
-	case **duration:
-		*field, err = parsed(value, parseDuration)
-	case **duplicate:
-		*field, err = parsed(value, parseDuplicate)
-	case **string:
-		*field = &value
-	case **uint8:
-		*field, err = parsed(value, parsePercent)
-	case *retries:
-		*field, err = parseRetries(value)
-	case *map[string]string:
-		err = addMeta(field, value)
-	}
-	return err
+func (t *Terms) set(name, value string) error {
+	return setOption(reflect.ValueOf(t).Elem().FieldByIndex(termFields[name].Index).Addr().Interface(), value)
 }
 
 // addMeta adds NAME=VALUE.

@@ -14,9 +14,9 @@ func (svc *service) table() []*row {
 }
 
 func (svc *service) jobOperations() []*row {
-	put := direct[rawPutInput, putOutput](svc, Operation{"POST", "/v1/tubes/{tube}/jobs", rightOf(protocol.Put), InPath}, doc("put", "Put a job", 201,
+	put := direct[putInput, putOutput](svc, Operation{"POST", "/v1/tubes/{tube}/jobs", rightOf(protocol.Put), InPath}, doc("put", "Put a job", 201,
 		"With the content type application/json the request body describes the job. With any other content type it is the body of the job, and the query has the options."), svc.put)
-	put.anyBody, put.extraStatuses = true, []int{409, 413, 507}
+	put.anyBody, put.extraQuery, put.extraStatuses = true, termsInQuery, []int{409, 413, 507}
 	put.extraBodies = map[string]*huma.Schema{"application/octet-stream": {Type: huma.TypeString, Format: "binary"}}
 	putBatch := direct[batchInput, batchOutput](svc, Operation{"POST", "/v1/tubes/{tube}/jobs/batch", rightOf(protocol.Put), InPath}, doc("putBatch", "Put up to 1,000 jobs", 200,
 		"The answer has a result for each job, in the same order."), svc.putBatch)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"redstalk/protocol"
+	"redstalk/tube/field"
 )
 
 // kinds are the types of the fields for the kinds of tags.
@@ -17,14 +18,13 @@ var kinds = map[string]string{
 // TestOptionsAreTags: the options of a put are the tags, the priority and the TTR; those of a policy are its tags.
 func TestOptionsAreTags(t *testing.T) {
 	t.Parallel()
-	wantTags(t, reflect.TypeFor[Terms](), "json", protocol.TagsOfPut, "priority", "ttr")
-	wantTags(t, reflect.TypeFor[policyInfo](), "json", protocol.TagsOfPolicy)
-	wantTags(t, reflect.TypeFor[rawPutInput](), "query", protocol.TagsOfPut, "priority", "ttr")
+	wantTags(t, reflect.TypeFor[Terms](), field.InPut, "priority", "ttr")
+	wantTags(t, reflect.TypeFor[policyInfo](), field.InPolicy)
 }
 
-func wantTags(t *testing.T, options reflect.Type, key string, set protocol.TagSet, others ...string) {
+func wantTags(t *testing.T, options reflect.Type, set field.Commands, others ...string) {
 	t.Helper()
-	have := optionFields(options, key)
+	have := optionFields(options, "json")
 	for _, name := range others {
 		if have[name].Type == nil {
 			t.Errorf("%v has no %s", options, name)
@@ -33,7 +33,7 @@ func wantTags(t *testing.T, options reflect.Type, key string, set protocol.TagSe
 	}
 	for _, tag := range protocol.TagsIn(set) {
 		name := strings.ReplaceAll(tag.Name, "-", "_")
-		if kind := have[name].Type; kind == nil || key == "json" && !strings.Contains(kinds[tag.Kind], kind.String()) {
+		if kind := have[name].Type; kind == nil || !strings.Contains(kinds[tag.Kind], kind.String()) {
 			t.Errorf("%s of %v is %v, and the tag %s", name, options, kind, tag.Kind)
 		}
 		delete(have, name)

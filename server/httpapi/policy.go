@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"time"
 
 	"redstalk/protocol"
 	"redstalk/server/queue"
@@ -43,27 +42,7 @@ func (svc *service) policy(ctx context.Context, in *policyInput) (*policyOutput,
 	if err != nil {
 		return nil, err
 	}
-	return &policyOutput{policyInfoOf(p)}, nil
-}
-
-func policyInfoOf(p *tube.Policy) policyInfo {
-	info := policyInfo{RuleOptions: ruleOptionsOf(&p.Rules, p.Expire)}
-	if p.OnDuplicate != tube.NotSaid {
-		info.OnDuplicate = (*duplicate)(&p.OnDuplicate)
-	}
-	if p.HasQuotaJobs {
-		info.QuotaJobs = &p.QuotaJobs
-	}
-	if p.HasQuotaBytes {
-		info.QuotaBytes = &p.QuotaBytes
-	}
-	group := limitOptionsOf(p.GroupLimits)
-	info.LimitOptions, info.GroupConcurrency, info.GroupRate = limitOptionsOf(p.Limits), group.Concurrency, group.Rate
-	if p.GroupOrder != tube.NoGroupOrder {
-		info.GroupOrder = &protocol.GroupOrderWords[p.GroupOrder]
-	}
-	info.showPush(&p.Push)
-	return info
+	return &policyOutput{policyOptions.of(p)}, nil
 }
 
 // audited returns the policy without what may be secret in the URL of a target.
@@ -87,27 +66,16 @@ func (svc *service) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutpu
 		note.values = info.audited()
 	}
 	p := new(tube.Policy)
-	var err error
-	if p.Rules, p.OnDuplicate, err = info.rules(); err != nil {
+	if err := policyOptions.read(info, p); err != nil {
 		return nil, err
 	}
-	p.Expire = info.lifetime()
+	if p.Push.URL == "" && p.Push != (tube.Push{}) {
+		return nil, invalid("push: it is missing, and the other push fields need it")
+	}
 	if p.Dead != "" {
 		if err := checkRedirect(ctx, in.Tube, p.Dead); err != nil {
 			return nil, err
 		}
-	}
-	if info.QuotaJobs != nil {
-		p.QuotaJobs, p.HasQuotaJobs = *info.QuotaJobs, true
-	}
-	if info.QuotaBytes != nil {
-		p.QuotaBytes, p.HasQuotaBytes = *info.QuotaBytes, true
-	}
-	if err := info.setLimits(p); err != nil {
-		return nil, err
-	}
-	if p.Push, err = info.push(); err != nil {
-		return nil, err
 	}
 	if p.Push.URL != "" {
 		if tube.IsPattern(in.Tube) {
@@ -121,71 +89,6 @@ func (svc *service) setPolicy(ctx context.Context, in *setPolicyInput) (*noOutpu
 		p = nil
 	}
 	return nil, svc.queue.SetPolicy(ctx, in.Tube, p)
-}
-
-// setLimits sets the limits of a policy.
-func (p *policyInfo) setLimits(to *tube.Policy) (err error) {
-	if to.Limits, err = p.limits(""); err != nil {
-		return err
-	}
-	group := LimitOptions{p.GroupConcurrency, p.GroupRate}
-	if to.GroupLimits, err = group.limits("group_"); err != nil || p.GroupOrder == nil {
-		return err
-	}
-	order, ok := protocol.ParseGroupOrder(*p.GroupOrder)
-	if !ok {
-		return invalid("group_order: %q is not fair or strict", *p.GroupOrder)
-	}
-	to.GroupOrder = tube.GroupOrder(order)
-	return nil
-}
-
-// showPush sets the push fields from the push target of a policy.
-func (p *policyInfo) showPush(push *tube.Push) {
-	if push.URL != "" {
-		p.Push = &push.URL
-	}
-	if push.Concurrency > 0 {
-		p.PushConcurrency = &push.Concurrency
-	}
-	if push.Timeout > 0 {
-		p.PushTimeout = (*duration)(&push.Timeout)
-	}
-	if push.Rate > 0 {
-		rate := protocol.PushRate{Calls: push.Rate, Every: push.RateEvery}.String()
-		p.PushRate = &rate
-	}
-}
-
-// push returns the push target that the push fields describe.
-func (p *policyInfo) push() (push tube.Push, err error) {
-	if p.Push == nil {
-		if p.PushConcurrency != nil || p.PushTimeout != nil || p.PushRate != nil {
-			return push, invalid("push: it is missing, and the other push fields need it")
-		}
-		return push, nil
-	}
-	if push.URL = *p.Push; !protocol.ValidPushURL([]byte(push.URL)) {
-		return push, invalid("push: it must be an http or https URL without user and fragment, of at most %d bytes", protocol.MaxPushURL)
-	}
-	if p.PushConcurrency != nil {
-		if push.Concurrency = *p.PushConcurrency; push.Concurrency < 1 || push.Concurrency > protocol.MaxPushConcurrency {
-			return push, invalid("push_concurrency: it must be from 1 to %d", protocol.MaxPushConcurrency)
-		}
-	}
-	if p.PushTimeout != nil {
-		if push.Timeout = time.Duration(*p.PushTimeout); push.Timeout <= 0 || push.Timeout > protocol.MaxPushTimeout {
-			return push, invalid("push_timeout: it must be from 1ms to %v", protocol.MaxPushTimeout)
-		}
-	}
-	if p.PushRate != nil {
-		rate, ok := protocol.ParsePushRate([]byte(*p.PushRate))
-		if !ok {
-			return push, invalid("push_rate: it must be a rate such as 100, 100/s, 100/m or 100/h, at most %d", protocol.MaxPushRate)
-		}
-		push.Rate, push.RateEvery = rate.Calls, rate.Every
-	}
-	return push, nil
 }
 
 func (svc *service) deletePolicy(ctx context.Context, in *TubePath) (*noOutput, error) {

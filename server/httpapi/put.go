@@ -2,41 +2,41 @@ package httpapi
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"redstalk/storage"
 	"redstalk/tube"
+
+	"github.com/danielgtaylor/huma/v2"
 )
 
-// rawPutInput documents a put.
-type rawPutInput struct {
+// putInput documents a put; its query parameters, for requests that are not JSON, are the options of Terms.
+type putInput struct {
 	TubePath
-	Priority    uint32 `query:"priority" doc:"the query parameters are for requests that are not JSON"`
-	Delay       string `query:"delay"`
-	At          int64  `query:"at"`
-	TTR         string `query:"ttr"`
-	Key         string `query:"key"`
-	Group       string `query:"group"`
-	OnDuplicate string `query:"on_duplicate" enum:"keep,replace,fail"`
-	KeyTTL      string `query:"key_ttl"`
-	Retry       string `query:"retry" doc:"durations separated by commas, or exp(FIRST,LONGEST,COUNT)"`
-	Jitter      uint8  `query:"jitter" maximum:"100"`
-	Expire      string `query:"expire"`
-	OnExpire    string `query:"on_expire" enum:"delete,park"`
-	Max         uint32 `query:"max"`
-	Dead        string `query:"dead"`
-
-	Meta  []string `query:"meta,explode" doc:"NAME=VALUE, any number of times"`
-	Trace string   `query:"trace"`
-
-	Batch    string `query:"batch"`
-	BatchTTL string `query:"batch_ttl"`
-	After    string `query:"after"`
-	AfterAll string `query:"after_all"`
-
 	Body newJob
+}
+
+// termsInQuery documents the query parameters of a put.
+func termsInQuery(registry huma.Registry) (all []*huma.Param) {
+	for _, name := range slices.Sorted(maps.Keys(termFields)) {
+		schema := huma.SchemaFromField(registry, termFields[name], "")
+		schema.Nullable = false
+		p := &huma.Param{Name: name, In: "query", Description: schema.Description, Schema: schema}
+		switch name {
+		case "meta":
+			explode := true
+			p.Schema, p.Explode = &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}, &explode
+			p.Description = "NAME=VALUE, any number of times"
+		case "retry":
+			p.Schema, p.Description = &huma.Schema{Type: huma.TypeString}, "durations separated by commas, or exp(FIRST,LONGEST,COUNT)"
+		}
+		all = append(all, p)
+	}
+	return all
 }
 
 // putOutput documents the answer to a put.

@@ -52,6 +52,7 @@ type row struct {
 	direct   http.HandlerFunc                       // if not nil, serves it instead of huma
 
 	// The part of the documentation that does not follow from the types.
+	extraQuery    func(huma.Registry) []*huma.Param
 	extraStatuses []int                   // further statuses of problems
 	extraBodies   map[string]*huma.Schema // further request bodies, by content type
 	noBody        string                  // what the answer 204 means, if 200 is possible as well
@@ -95,6 +96,9 @@ func (row *row) document(api huma.API) {
 
 	row.query = make(map[string]bool)
 	operation := operationOf(api, row)
+	if row.extraQuery != nil {
+		operation.Parameters = append(operation.Parameters, row.extraQuery(api.OpenAPI().Components.Schemas)...)
+	}
 	for _, p := range operation.Parameters {
 		if p.In == "query" {
 			row.query[p.Name] = p.Schema.Type == huma.TypeArray

@@ -207,6 +207,6 @@ func termsOf(s *tube.Schedule) (t Terms) {
 		}
 		t.Meta[m.Name] = m.Value
 	}
-	t.RuleOptions = ruleOptionsOf(&tags.Rules, tags.Expire)
+	t.RuleOptions = ruleOptions.of(&tube.Policy{Rules: tags.Rules, Expire: tags.Expire})
 	return t
 }

@@ -14,6 +14,7 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // This file has the values that several operations have in their paths, queries and bodies.
@@ -62,8 +63,11 @@ func tubesIn(query url.Values) ([]string, error) {
 
 // invalidTube returns the problem for a parameter that is not a tube name.
 func invalidTube(parameter, name string) *problem {
-	return invalid("%s: %q is not a tube name: 1 to %d letters, digits and -+/;.$_(), not starting with -", parameter, name, protocol.MaxName)
+	return invalid("%s: "+notTube, parameter, name, protocol.MaxName)
 }
+
+// notTube says of a word that it is not a tube name, whose longest length follows.
+const notTube = "%q is not a tube name: 1 to %d letters, digits and -+/;.$_(), not starting with -"
 
 // stateNames maps the values of the parameter state to states.
 var stateNames = map[string]tube.State{"": tube.Gone, "ready": tube.Ready, "reserved": tube.Reserved, "delayed": tube.Delayed, "buried": tube.Buried}
@@ -75,6 +79,8 @@ func parseUint32(word string) (uint32, error) {
 	}
 	return uint32(n), nil
 }
+
+func parseUint64(word string) (uint64, error) { return strconv.ParseUint(word, 10, 64) }
 
 func parsePercent(word string) (uint8, error) {
 	n, err := strconv.ParseUint(word, 10, 8)
@@ -96,7 +102,7 @@ func parseTime(word string) (int64, error) {
 // parseSeconds parses a duration of whole seconds, for fields that the beanstalk protocol has
 // in seconds only.
 func parseSeconds(name, word string) (uint32, error) {
-	d, ok := protocol.ParseDuration(word)
+	d, ok := field.ParseDuration(word)
 	if !ok || d%time.Second != 0 || d/time.Second > math.MaxUint32 {
 		return 0, invalid("%s: %q is not a duration in whole seconds", name, word)
 	}
@@ -107,7 +113,7 @@ func parseSeconds(name, word string) (uint32, error) {
 type duration time.Duration
 
 func parseDuration(word string) (duration, error) {
-	d, ok := protocol.ParseDuration(word)
+	d, ok := field.ParseDuration(word)
 	if !ok {
 		return 0, fmt.Errorf("%q is not a duration: a whole number of seconds, or one with the unit ms, s, m, h or d; at most ten years", word)
 	}
@@ -129,7 +135,7 @@ func (d *duration) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 
 // MarshalJSON encodes the duration as a whole number of the largest possible unit.
 func (d duration) MarshalJSON() ([]byte, error) {
-	return strconv.AppendQuote(nil, protocol.Durations([]time.Duration{time.Duration(d)})), nil
+	return strconv.AppendQuote(nil, field.Durations(time.Duration(d))), nil
 }
 
 // Schema implements huma.SchemaProvider.
@@ -158,8 +164,8 @@ func (r retries) IsZero() bool { return len(r.waits) == 0 }
 
 func parseRetries(word string) (r retries, err error) {
 	var ok bool
-	if r.waits, r.doubled, ok = protocol.ParseRetry(word); !ok {
-		return r, fmt.Errorf("%q is not 1 to %d durations, or exp(FIRST,LONGEST,COUNT)", word, protocol.MaxRetry)
+	if r.waits, r.doubled, ok = field.ParseRetry([]byte(word)); !ok {
+		return r, fmt.Errorf("%q is not 1 to %d durations, or exp(FIRST,LONGEST,COUNT)", word, field.MaxRetry)
 	}
 	return r, nil
 }
@@ -177,8 +183,8 @@ func (r *retries) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
 	if err = strict.UnmarshalDecode(dec, &list); err != nil {
 		return err
 	}
-	if len(list) == 0 || len(list) > protocol.MaxRetry {
-		return fmt.Errorf("there must be 1 to %d durations", protocol.MaxRetry)
+	if len(list) == 0 || len(list) > field.MaxRetry {
+		return fmt.Errorf("there must be 1 to %d durations", field.MaxRetry)
 	}
 	for _, wait := range list {
 		r.waits = append(r.waits, time.Duration(wait))
@@ -189,7 +195,7 @@ func (r *retries) UnmarshalJSONFrom(dec *jsontext.Decoder) (err error) {
 // MarshalJSON encodes an array of durations, or exp(FIRST,LONGEST,COUNT).
 func (r retries) MarshalJSON() ([]byte, error) {
 	if r.doubled > 0 {
-		return strconv.AppendQuote(nil, protocol.RetryText(r.waits, r.doubled)), nil
+		return strconv.AppendQuote(nil, field.RetryText(r.waits, r.doubled)), nil
 	}
 	list := make([]duration, len(r.waits))
 	for i, wait := range r.waits {
@@ -200,7 +206,7 @@ func (r retries) MarshalJSON() ([]byte, error) {
 
 // Schema implements huma.SchemaProvider.
 func (retries) Schema(registry huma.Registry) *huma.Schema {
-	least, most := 1, protocol.MaxRetry
+	least, most := 1, field.MaxRetry
 	return &huma.Schema{
 		OneOf: []*huma.Schema{
 			{Type: huma.TypeArray, Items: duration(0).Schema(registry), MinItems: &least, MaxItems: &most},
@@ -215,7 +221,7 @@ func (retries) Schema(registry huma.Registry) *huma.Schema {
 type duplicate tube.OnDuplicate
 
 func parseDuplicate(word string) (duplicate, error) {
-	d, known := protocol.ParseOnDuplicate(word)
+	d, known := field.ParseOnDuplicate(word)
 	if !known {
 		return 0, fmt.Errorf("%q is not keep, replace or fail", word)
 	}
@@ -234,13 +240,13 @@ func (d *duplicate) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 
 // MarshalJSON encodes keep, replace or fail.
 func (d duplicate) MarshalJSON() ([]byte, error) {
-	return strconv.AppendQuote(nil, protocol.OnDuplicate(d).String()), nil
+	return strconv.AppendQuote(nil, field.OnDuplicateWords[d]), nil
 }
 
 // Schema implements huma.SchemaProvider.
 func (duplicate) Schema(huma.Registry) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString, Description: "what to do if a job already has the key; the default is keep"}
-	for _, word := range protocol.OnDuplicateWords {
+	for _, word := range field.OnDuplicateWords[1:] {
 		s.Enum = append(s.Enum, word)
 	}
 	return s

@@ -12,7 +12,7 @@ import (
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 	"redstalk/storage/redis"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -111,10 +111,7 @@ func tagsOf(t *protocol.Tags) tube.Tags {
 	}
 	tags.Key, tags.Group, tags.Trace, tags.Reason = t.Key, t.Group, t.Trace, t.Reason
 	tags.FailedAt, tags.ExpiresAt = tube.Instant(t.FailedAt)*ms, tube.Instant(t.ExpireAt)*ms
-	tags.Rules = tube.Rules{Retry: t.Retry, Doubled: t.Doubled, Max: t.Max, Dead: t.Dead, OnExpire: tube.OnExpire(t.OnExpire)}
-	if t.HasJitter {
-		tags.Jitter = tube.JitterOf(t.Jitter)
-	}
+	tags.Rules = t.Rules
 	for _, m := range t.Meta {
 		tags.Meta = append(tags.Meta, tube.Meta(m))
 	}

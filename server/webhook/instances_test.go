@@ -10,7 +10,7 @@ import (
 
 	"redstalk/server/queue"
 	"redstalk/storage/redis"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // lateLine is the log message about lateness.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"redstalk/storage/redis/conn"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // commandStat returns a figure of INFO commandstats, 0 if the command was never called.

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/fsck"
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/tools/conformance/busy"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

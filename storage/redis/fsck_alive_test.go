@@ -10,7 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage/redis/fsck"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // briefWatch is fsck.Options.WatchFor where nobody lives whose heartbeats have to be waited for.

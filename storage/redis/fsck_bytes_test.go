@@ -9,7 +9,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/fsck"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestCheckOfBytesBesideInstances: bytes of a tube that changes while they are counted, or just

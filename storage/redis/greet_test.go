@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestLateGreeting: a late reply to the greeting of a new connection is not taken for the reply

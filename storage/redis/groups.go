@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/schema"
 	"redstalk/tube"
 )
 
@@ -44,7 +43,7 @@ func encodeSetGroup(c *call, op *storage.Op) {
 	if g := op.Args.GroupConfig; g == nil {
 		c.words("", "", "", "")
 	} else {
-		c.words(strconv.FormatUint(uint64(g.Concurrency), 10), schema.RatesText(g.Rates), int(max(g.Weight, 1)), g.TTL.Milliseconds())
+		c.words(strconv.FormatUint(uint64(g.Concurrency), 10), g.Rates.Stored(), int(max(g.Weight, 1)), g.TTL.Milliseconds())
 	}
 	c.expect((*partition).readFound, op)
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
+	"redstalk/tools/redistest"
 )
 
 // TestHeartbeats: a delayed heartbeat does not declare an instance dead that could not send one

@@ -9,7 +9,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestClosedWhileIdle: a connection that Redis has closed while it was idle is reopened before

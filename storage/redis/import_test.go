@@ -14,9 +14,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/storetest"
 	"redstalk/tools/conformance/busy"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -7,8 +7,8 @@ import (
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

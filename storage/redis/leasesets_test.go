@@ -13,8 +13,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/busy"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

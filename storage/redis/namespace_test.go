@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"redstalk/storage/redis/fsck"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestNamespaces: an invalid namespace is refused before Redis is contacted; all others are

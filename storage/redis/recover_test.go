@@ -13,8 +13,8 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/fsck"
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -9,7 +9,7 @@ import (
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestFirstBatchOnce: the first batch under a name is not repeated after the instance was

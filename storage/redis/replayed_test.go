@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // stickyProxy is a proxy that keeps existing connections on the old primary when a standby

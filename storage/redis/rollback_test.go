@@ -12,8 +12,8 @@ import (
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/fsck"
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"redstalk/storage/redact"
 	"redstalk/storage/redis/fsck"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // leaks returns whether a text contains a part of a secret, of four characters or more.

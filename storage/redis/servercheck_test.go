@@ -12,7 +12,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

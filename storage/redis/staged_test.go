@@ -16,7 +16,7 @@ import (
 	"redstalk/storage"
 	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/lua"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

@@ -66,7 +66,7 @@ func (r *reply) jobStats(id uint64) *tube.JobStats {
 		block, policy, leased, pending := r.text(), r.policies(), r.found(), r.text()
 		if f, err := schema.ParseMetadata(block); err == nil { // else fsck reports it
 			f.PendingDead = pending
-			s.Metadata, s.Rules, s.Leased = f, f.OwnRules(s.Tube).Over(policy), leased
+			s.Metadata, s.Rules, s.Leased = f, policy.RulesOver(f.OwnRules(s.Tube)), leased
 		}
 	}
 	return s
@@ -88,7 +88,7 @@ func (p *partition) leasedStats(r *reply, id uint64, rec schema.Record, policy *
 		return nil
 	}
 	s := &tube.JobStats{
-		ID: id, State: tube.Reserved, Leased: true, Holder: tube.LeaseHolder, Metadata: f, Rules: f.OwnRules(rec.Tube()).Over(policy),
+		ID: id, State: tube.Reserved, Leased: true, Holder: tube.LeaseHolder, Metadata: f, Rules: policy.RulesOver(f.OwnRules(rec.Tube())),
 		Age: max(time.Duration(p.redisTime(r)-rec.CreatedMs())*time.Millisecond, 0), TimeLeft: time.Duration(rec.TTR()) * time.Second,
 	}
 	addRecord(s, rec)

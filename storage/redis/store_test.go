@@ -13,9 +13,9 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/fsck"
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/storage/storetest"
+	"redstalk/tools/redistest"
 )
 
 // onlyErrors is the log of the suite. Its clock moves by hand and its servers do not persist, so each store

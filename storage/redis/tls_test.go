@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

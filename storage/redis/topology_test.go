@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
+	"redstalk/tools/redistest"
 )
 
 // TestTopology: the topology has the instances with their heartbeats, and the server with its

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/storage/storetest"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 

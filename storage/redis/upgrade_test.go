@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redstalk/storage/redis/fsck"
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
 	"redstalk/storage/storetest"
+	"redstalk/tools/redistest"
 )
 
 // leaseOfData is the lease in testdata/data-0.1.0/redis.txt.

@@ -10,7 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"redstalk/storage"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // wakeUpTest is instances that share a Redis. An instance waits after a take with Wait has

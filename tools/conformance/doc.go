@@ -24,6 +24,6 @@
 // their own, package answer, and each writes its commands itself. The standard library is enough for transcript and
 // differ; ledger uses go-beanstalk, a third-party client.
 //
-// Only tests and tools import a judge, the server never. architecture_test.go at the
-// root of the module checks both rules. A judge's own tests may start a redstalkd.
+// Only tests and tools import a judge, the server never. tools/checks/architecture_test.go
+// checks both rules. A judge's own tests may start a redstalkd.
 package conformance

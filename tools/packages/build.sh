@@ -44,9 +44,10 @@ $GO build -o "$STAGES/bin/" ./tools/packages/sbom ./tools/packages/notices
 
 # The pages with their pictures, what they link to, and what Prometheus and Grafana load.
 doc=$STAGES/doc
-mkdir -p "$doc/docs/console" "$doc/tools" "$STAGES/share"
+mkdir -p "$doc/docs/benchmarks" "$doc/docs/console" "$doc/tools" "$STAGES/share"
 cp README.md CHANGELOG.md "$doc/"
 cp docs/*.md "$doc/docs/"
+cp docs/benchmarks/*.md "$doc/docs/benchmarks/"
 cp docs/console/*.png "$doc/docs/console/"
 cp -R tools/deploy "$doc/tools/"
 find "$doc/tools" -name '*.go' -delete

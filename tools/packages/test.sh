@@ -37,7 +37,7 @@ for arch in amd64:x86_64 arm64:aarch64; do
   rpm -qp --queryformat '[%{FILEMODES:perms} %{FILENAMES}\n]' "$rpm" | sed -n 's/^[^d]\S* //p' | sort >"$WORK/rpm.files"
   cmp "$WORK/deb.files" "$WORK/rpm.files" || fail "$rpm has other files than the .deb"
   grep -qx /usr/share/doc/redstalk/NOTICES "$WORK/deb.files" || fail "$deb has no notices"
-  for file in docs/*.md docs/alerts.yml docs/grafana.json docs/console/*.png; do
+  for file in docs/*.md docs/benchmarks/*.md docs/alerts.yml docs/grafana.json docs/console/*.png; do
     grep -qx "/usr/share/doc/redstalk/$file" "$WORK/deb.files" || fail "$deb has no $file"
   done
   grep -qx /usr/share/redstalk/alerts.yml "$WORK/deb.files" || fail "$deb has no alerts"

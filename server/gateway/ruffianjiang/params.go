@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"redstalk/protocol"
 	"redstalk/server/gateway"
 	"redstalk/storage"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // params are the parameters of a request: those of the URL's query, then those of the form.
@@ -149,7 +149,7 @@ func readPush(p *params, zone *time.Location) (*push, error) {
 func (u *push) readExtensions(p *params) (err error) {
 	u.key, _ = p.get("key")
 	if word, ok := p.get("on-duplicate"); ok {
-		what, ok := protocol.ParseOnDuplicate(word)
+		what, ok := field.ParseOnDuplicate(word)
 		if !ok {
 			return errors.New("on-duplicate is keep, replace or fail")
 		}
@@ -162,8 +162,8 @@ func (u *push) readExtensions(p *params) (err error) {
 	}
 	if v, ok := p.get("max"); ok {
 		n, err := strconv.ParseUint(v, 10, 32)
-		if err != nil || n == 0 || n > protocol.MaxDeliveries {
-			return fmt.Errorf("max is from 1 to %d deliveries", protocol.MaxDeliveries)
+		if err != nil || n == 0 || n > field.MaxDeliveries {
+			return fmt.Errorf("max is from 1 to %d deliveries", field.MaxDeliveries)
 		}
 		u.tags.Max = uint32(n)
 	}
@@ -185,13 +185,13 @@ func readRetry(list string) ([]time.Duration, error) {
 	if braces {
 		words = words[2:]
 	}
-	if len(words) > protocol.MaxRetry {
-		return nil, fmt.Errorf("retry has at most %d durations", protocol.MaxRetry)
+	if len(words) > field.MaxRetry {
+		return nil, fmt.Errorf("retry has at most %d durations", field.MaxRetry)
 	}
 	waits := make([]time.Duration, len(words))
 	for i, word := range words {
 		var ok bool
-		if waits[i], ok = protocol.ParseDuration(strings.TrimSpace(word)); !ok {
+		if waits[i], ok = field.ParseDuration(strings.TrimSpace(word)); !ok {
 			return nil, fmt.Errorf("retry: %q is no duration such as 10m", word)
 		}
 	}
@@ -213,7 +213,7 @@ func readPop(p *params) (n int, wait time.Duration, err error) {
 	}
 	if v, ok := p.get("wait"); ok {
 		var ok bool
-		if wait, ok = protocol.ParseDuration(v); !ok {
+		if wait, ok = field.ParseDuration(v); !ok {
 			return 0, 0, fmt.Errorf("wait: %q is no duration such as 30s", v)
 		}
 	}

@@ -19,13 +19,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"redstalk/protocol"
 	"redstalk/server/gateway/ruffianjiang"
 	"redstalk/server/httpserve"
 	"redstalk/server/queue"
 	"redstalk/server/webhook"
 	"redstalk/storage/embedded"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // TestText: the paths, their parameters, and the errors, in the order of the old program's
@@ -195,9 +195,9 @@ func TestLimits(t *testing.T) {
 			{"POST /push", "topic=t&delayTime=1&ttrTime=1", "message", strings.Repeat("m", 1000), strings.Repeat("m", 1001)},
 			{"POST /push", "message=m&delayTime=1&ttrTime=1", "topic", " ", ""},
 			{"POST /push", push, "max", "1", "0"},
-			{"POST /push", push, "max", fmt.Sprint(protocol.MaxDeliveries), fmt.Sprint(protocol.MaxDeliveries + 1)},
-			{"POST /push", push, "retry", retry(protocol.MaxRetry), retry(protocol.MaxRetry + 1)},
-			{"POST /push", push, "retry", "{0,0," + retry(protocol.MaxRetry) + "}", "{0,0," + retry(protocol.MaxRetry+1) + "}"},
+			{"POST /push", push, "max", fmt.Sprint(field.MaxDeliveries), fmt.Sprint(field.MaxDeliveries + 1)},
+			{"POST /push", push, "retry", retry(field.MaxRetry), retry(field.MaxRetry + 1)},
+			{"POST /push", push, "retry", "{0,0," + retry(field.MaxRetry) + "}", "{0,0," + retry(field.MaxRetry+1) + "}"},
 			{"POST /push", push, "retry", "{0,0,1s}", "{0,1s}"},
 			{"GET /pop/none", "", "n", "1", "0"},
 			{"GET /pop/none", "", "n", "1000", "1001"},

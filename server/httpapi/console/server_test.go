@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/tools/conformance/child"
 	"redstalk/tools/conformance/compile"
+	"redstalk/tools/redistest"
 )
 
 // This file starts the servers under test, and changes and reads their state over HTTP.

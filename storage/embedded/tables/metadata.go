@@ -18,52 +18,39 @@ const blockVersion = 1
 // blockRoom is a size in bytes that is enough for most blocks.
 const blockRoom = 256
 
+// The tags of fields that have no row of their own in package field.
 const (
-	keyField         byte = iota + 1
-	retryField            // their number, and the durations
-	maxField              //
-	deadField             //
-	keyTTLField           // may be 0
-	failuresField         // Metadata.FailuresBefore
-	deliveriesField       // Metadata.DeliveriesBefore
-	parkedField           //
-	pendingField          // Metadata.PendingDead
-	leaseField            //
-	fromField             // Metadata.FromTube, Metadata.FromID
-	duplicateField        // Policy.OnDuplicate
-	jobsField             // Policy.QuotaJobs, may be 0
-	bytesField            // Policy.QuotaBytes, may be 0
-	pushField             // Push.URL
-	callsField            // Push.Concurrency
-	timeoutField          // Push.Timeout
-	rateField             // Push.Rate, Push.RateEvery
-	metaField             // how many, and name and value of each
-	traceField            //
-	reasonField           // Notes.Reason, Notes.FailedAt in ms
-	doubledField          // Rules.Doubled
-	jitterField           // Rules.Jitter
-	onExpireField         // Rules.OnExpire
-	expireField           // Policy.Expire
-	expiresField          // Metadata.Expires, ms since the epoch
-	groupField            // Metadata.Group
-	limitsField           // Policy.Limits: concurrency, and the number of each of tube.RatePeriods
-	groupLimitsField      // Policy.GroupLimits, or GroupConfig.Limits, likewise
-	orderField            // Policy.GroupOrder
-	weightField           // GroupConfig.Weight
-	ttlField              // GroupConfig.TTL
-	forgetField           // GroupRecord.ForgetAt, ns since the epoch
-	pausedField           // GroupRecord.PauseSeconds, and PauseUntil in ns since the epoch
-	occurrenceField       // Metadata.Occurrence: Schedule, and Nominal in ms since the epoch
-	batchField            // Metadata.Batch
-	afterField            // Metadata.After
-	afterAllField         // the same, with Metadata.AfterAll
+	keyField         byte = 1
+	retryField       byte = 2  // their number, and the durations
+	failuresField    byte = 6  // Metadata.FailuresBefore
+	deliveriesField  byte = 7  // Metadata.DeliveriesBefore
+	parkedField      byte = 8  //
+	pendingField     byte = 9  // Metadata.PendingDead
+	leaseField       byte = 10 //
+	fromField        byte = 11 // Metadata.FromTube, Metadata.FromID
+	rateField        byte = 18 // Push.Rate, Push.RateEvery
+	metaField        byte = 19 // how many, and name and value of each
+	traceField       byte = 20 //
+	reasonField      byte = 21 // Notes.Reason, Notes.FailedAt in ms
+	expiresField     byte = 26 // Metadata.Expires, ms since the epoch
+	groupField       byte = 27 // Metadata.Group
+	limitsField      byte = 28 // Policy.Limits: concurrency, and the number of each of tube.RatePeriods
+	groupLimitsField byte = 29 // Policy.GroupLimits, or GroupConfig.Limits, likewise
+	weightField      byte = 31 // GroupConfig.Weight
+	ttlField         byte = 32 // GroupConfig.TTL
+	forgetField      byte = 33 // GroupRecord.ForgetAt, ns since the epoch
+	pausedField      byte = 34 // GroupRecord.PauseSeconds, and PauseUntil in ns since the epoch
+	occurrenceField  byte = 35 // Metadata.Occurrence: Schedule, and Nominal in ms since the epoch
+	batchField       byte = 36 // Metadata.Batch
+	afterField       byte = 37 // Metadata.After
+	afterAllField    byte = 38 // the same, with Metadata.AfterAll
+	lastField        byte = math.MaxUint8
 )
 
 // appendMetadata appends the block of a job's metadata.
 func appendMetadata(to []byte, m *tube.Metadata) []byte {
 	var room [blockRoom]byte
-	b := appendString(append(room[:0], blockVersion), keyField, m.Key)
-	b = appendRules(b, &m.Rules)
+	b := appendRules(appendString(append(room[:0], blockVersion), keyField, m.Key), &m.Rules)
 	b = appendNumber(b, failuresField, uint64(m.FailuresBefore))
 	b = appendNumber(b, deliveriesField, uint64(m.DeliveriesBefore))
 	b = appendNumber(b, parkedField, uint64(m.Parked))
@@ -75,7 +62,7 @@ func appendMetadata(to []byte, m *tube.Metadata) []byte {
 	if m.Notes != nil {
 		b = appendNotes(b, m.Notes)
 	}
-	b = appendMoreRules(b, &m.Rules)
+	b = appendRows(b, rulesRows, &m.Rules, reasonField, expiresField)
 	b = appendNumber(b, expiresField, uint64(m.Expires/tube.Instant(time.Millisecond)))
 	b = appendString(b, groupField, m.Group)
 	if o := m.Occurrence; o != nil {
@@ -85,7 +72,8 @@ func appendMetadata(to []byte, m *tube.Metadata) []byte {
 	if m.AfterAll {
 		after = afterAllField
 	}
-	return appendBlock(to, appendString(appendString(b, batchField, m.Batch), after, m.After))
+	b = appendString(appendString(b, batchField, m.Batch), after, m.After)
+	return appendBlock(to, appendRows(b, rulesRows, &m.Rules, afterAllField, lastField))
 }
 
 func appendNotes(b []byte, n *tube.Notes) []byte {
@@ -106,15 +94,16 @@ func appendNotes(b []byte, n *tube.Notes) []byte {
 func AppendPolicy(to []byte, p *tube.Policy) []byte {
 	var room [blockRoom]byte
 	b := appendRules(append(room[:0], blockVersion), &p.Rules)
-	b = appendNumber(b, duplicateField, uint64(p.OnDuplicate))
-	b = appendKnown(b, jobsField, p.HasQuotaJobs, p.QuotaJobs)
-	b = appendKnown(b, bytesField, p.HasQuotaBytes, p.QuotaBytes)
-	b = appendPush(b, &p.Push)
-	b = appendMoreRules(b, &p.Rules)
-	b = appendKnown(b, expireField, p.Expire != tube.NoLifetime, uint64(p.Expire.Duration()/time.Millisecond))
+	b = appendRows(b, policyRows, p, fromField, rateField)
+	if p.Push.Rate > 0 {
+		b = binary.AppendUvarint(appendNumber(b, rateField, uint64(p.Push.Rate)), uint64(p.Push.RateEvery/time.Millisecond))
+	}
+	b = appendRows(b, rulesRows, &p.Rules, reasonField, expiresField)
+	b = appendRows(b, policyRows, p, reasonField, expiresField)
 	b = appendLimits(appendLimits(b, limitsField, p.Limits), groupLimitsField, p.GroupLimits)
-	b = appendNumber(b, orderField, uint64(p.GroupOrder))
-	return appendBlock(to, b)
+	b = appendRows(b, policyRows, p, groupLimitsField, afterAllField)
+	b = appendRows(b, rulesRows, &p.Rules, afterAllField, lastField)
+	return appendBlock(to, appendRows(b, policyRows, p, afterAllField, lastField))
 }
 
 // appendLimits appends limits unless they are empty.
@@ -183,16 +172,6 @@ func DecodeGroup(from []byte) (r tube.GroupRecord, rest []byte, err error) {
 	return r, rest, nil
 }
 
-func appendPush(b []byte, p *tube.Push) []byte {
-	b = appendString(b, pushField, p.URL)
-	b = appendNumber(b, callsField, uint64(p.Concurrency))
-	b = appendNumber(b, timeoutField, uint64(p.Timeout/time.Millisecond))
-	if p.Rate == 0 {
-		return b
-	}
-	return binary.AppendUvarint(appendNumber(b, rateField, uint64(p.Rate)), uint64(p.RateEvery/time.Millisecond))
-}
-
 func appendRules(b []byte, r *tube.Rules) []byte {
 	if r.Retry != nil {
 		b = binary.AppendUvarint(append(b, retryField), uint64(len(r.Retry)))
@@ -200,15 +179,7 @@ func appendRules(b []byte, r *tube.Rules) []byte {
 			b = binary.AppendUvarint(b, uint64(wait/time.Millisecond))
 		}
 	}
-	b = appendNumber(b, maxField, uint64(r.Max))
-	b = appendString(b, deadField, r.Dead)
-	return appendKnown(b, keyTTLField, r.HasKeyTTL, uint64(r.KeyTTL/time.Millisecond))
-}
-
-// appendMoreRules appends the fields of rules that come after all others.
-func appendMoreRules(b []byte, r *tube.Rules) []byte {
-	b = appendNumber(appendNumber(b, doubledField, uint64(r.Doubled)), jitterField, uint64(r.Jitter))
-	return appendNumber(b, onExpireField, uint64(r.OnExpire))
+	return appendRows(b, rulesRows, r, retryField, failuresField)
 }
 
 // appendNumber appends a number unless it is 0.
@@ -371,24 +342,11 @@ func (b *block) note(tag byte, m *tube.Metadata) {
 
 // rule reads a field of tube.Rules.
 func (b *block) rule(tag byte, r *tube.Rules, name func([]byte) string) {
-	switch tag {
-	case retryField:
+	if tag == retryField {
 		r.Retry = b.durations()
-	case maxField:
-		r.Max = uint32(b.number(math.MaxUint32))
-	case deadField:
-		r.Dead = name(b.long())
-	case keyTTLField:
-		r.KeyTTL, r.HasKeyTTL = b.duration(), true
-	case doubledField:
-		r.Doubled = uint8(b.number(tube.MaxDoubled))
-	case jitterField:
-		r.Jitter = tube.Jitter(b.number(uint64(tube.JitterOf(100))))
-	case onExpireField:
-		r.OnExpire = tube.OnExpire(b.number(uint64(tube.LastOnExpire)))
-	default:
-		b.bad = true
+		return
 	}
+	readRow(b, rulesRows.byTag[tag], r, name)
 }
 
 // DecodePolicy reads the block of the policy of a tube. It also returns the bytes behind it.
@@ -397,30 +355,18 @@ func DecodePolicy(tubeName string, from []byte, name func([]byte) string) (p *tu
 	p = new(tube.Policy)
 	for tag, more := b.next(); more; tag, more = b.next() {
 		switch tag {
-		case duplicateField:
-			p.OnDuplicate = tube.OnDuplicate(b.number(uint64(tube.Fail)))
-		case jobsField:
-			p.QuotaJobs, p.HasQuotaJobs = b.number(math.MaxUint64), true
-		case bytesField:
-			p.QuotaBytes, p.HasQuotaBytes = b.number(math.MaxUint64), true
-		case pushField:
-			p.Push.URL = string(b.long())
-		case callsField:
-			p.Push.Concurrency = uint32(b.number(math.MaxUint32))
-		case timeoutField:
-			p.Push.Timeout = b.duration()
 		case rateField:
 			p.Push.Rate, p.Push.RateEvery = uint32(b.number(math.MaxUint32)), b.duration()
-		case expireField:
-			p.Expire = tube.LifetimeOf(b.duration())
 		case limitsField:
 			p.Limits = b.limits()
 		case groupLimitsField:
 			p.GroupLimits = b.limits()
-		case orderField:
-			p.GroupOrder = tube.GroupOrder(b.number(uint64(tube.Strict)))
 		default:
-			b.rule(tag, &p.Rules, name)
+			if f := policyRows.byTag[tag]; f != nil {
+				readRow(&b, f, p, name)
+			} else {
+				b.rule(tag, &p.Rules, name)
+			}
 		}
 	}
 	if b.bad {

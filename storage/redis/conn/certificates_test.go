@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // TestCertificatesAreLogged: it is logged when the files have changed, and once if they are faulty.

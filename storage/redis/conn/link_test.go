@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // poolOn returns a pool of connections to a server, and its only node.

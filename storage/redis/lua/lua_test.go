@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"redstalk/storage/redis/redistest"
 	"redstalk/storage/redis/schema"
+	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 
@@ -70,7 +70,7 @@ return { why, string.format('%.0f', wait) }`
 					if err != nil {
 						t.Fatal(err)
 					}
-					why, wait := r.After(id, o, failures, deliveries)
+					why, wait := tube.After(&r, id, o, failures, deliveries)
 					if want := []any{int64(why), fmt.Sprint(wait.Milliseconds())}; !slices.Equal(got, want) {
 						t.Errorf("%+v, job %d after %d, %d failures, %d deliveries: %v, want %v", r, id, o, failures, deliveries, got, want)
 					}

@@ -2,10 +2,12 @@ package lua
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"redstalk/storage/redis/schema"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // What Lua knows of jobs with tags, and of the rules of tubes: see data.
@@ -22,21 +24,49 @@ import (
 //   - reason_size(f) returns how many bytes the reason has in the block, before the last
 //     CHANGING; pack_reason(f) returns these bytes.
 //
-// The fields of the table are key (empty if there is none), void, retry (nil, or ms), doubled,
-// jitter, on_expire and group (nil), occurrence (nil, or its bytes in the block), max (0: no limit), dead (empty), key_ttl (nil, or ms), from_tube
+// The fields of the table are key (empty if there is none), void; of RULES those that are set, durations in ms;
+// group (nil), occurrence (nil, or its bytes in the block), from_tube
 // (empty), from_id, batch (nil), after (nil; after_void if it has ended) and after_all (1 or 0), parked (a tube.Parked), failures_before, deliveries_before, lease, and length;
 // flags; headers (nil, or their bytes in the block), capacity (0, or that of the reason), and with
 // that reason and failed_ms; expires (nil, or ms). from_at is how many bytes of the block come before
 // from_tube, more_at how many before the fields that HAS_MORE announces, and more_end how many up to
-// their end; expires_at is nil, or how many come before expires.
+// their end; rules_end is nil, or how many come up to the end of the rules among them, and more_rules has their flags;
+// expires_at is nil, or how many come before expires.
 func metadata() string {
 	return fmt.Sprintf("local CHANGING, MAX_GROWTH, KEY_VOID = %d, %d, %d\n", schema.ChangingMetadata, schema.MaxGrowth, schema.KeyVoid) +
 		fmt.Sprintf("local REASON_TTR = '%s'\n", tube.ReasonTTR) +
 		fmt.Sprintf("local HAS_HEADERS, HAS_REASON, REASON_HEAD, REASON_STEP = %d, %d, %d, %d\n", schema.HasHeaders, schema.HasReason, schema.ReasonHead, schema.ReasonStep) +
-		fmt.Sprintf("local HAS_RETRY, HAS_MAX, HAS_DEAD, HAS_KEY_TTL, HAS_FROM = %d, %d, %d, %d, %d\n", schema.HasRetry, schema.HasMax, schema.HasDead, schema.HasKeyTTL, schema.HasFrom) +
-		fmt.Sprintf("local HAS_MORE, HAS_DOUBLED, HAS_JITTER, HAS_ON_EXPIRE, HAS_EXPIRES, HAS_GROUP = %d, %d, %d, %d, %d, %d\n", schema.HasMore, schema.HasDoubled, schema.HasJitter, schema.HasOnExpire, schema.HasExpires, schema.HasGroup) +
+		fmt.Sprintf("local HAS_FROM, HAS_MORE, HAS_EXPIRES, HAS_GROUP = %d, %d, %d, %d\n", schema.HasFrom, schema.HasMore, schema.HasExpires, schema.HasGroup) +
 		fmt.Sprintf("local HAS_OCCURRENCE, HAS_BATCH, HAS_AFTER, AFTER_VOID = %d, %d, %d, %d\n", schema.HasOccurrence, schema.HasBatch, schema.HasAfter, schema.AfterVoid) +
-		metadataText
+		readRules() + metadataText
+}
+
+// readRules defines RULES, the names of the rules in a block, and two functions that read those which flags announce
+// into f: of the flags, and of the flags after HAS_MORE. They return where the next field is.
+func readRules() string {
+	var names, low, high strings.Builder
+	for _, f := range schema.RulesRows {
+		flag, to := f.Stored.Flag, &low
+		if flag > math.MaxUint8 {
+			flag, to = flag>>8, &high
+		}
+		fmt.Fprintf(&names, "'%s', ", f.JSON())
+		fmt.Fprintf(to, "  if flags %% %d >= %d then %s end\n", 2*flag, flag, readRule(f))
+	}
+	const function = "local function %s(f, flags, text, at)\n%s  return at\nend\n"
+	return fmt.Sprintf("local RULES = { %s}\n", &names) + fmt.Sprintf(function, "read_rules", &low) + fmt.Sprintf(function, "read_more_rules", &high)
+}
+
+// readRule returns the statement that reads a rule.
+func readRule(f *field.Field[tube.Rules]) string {
+	const list = "local n; n, at = struct.unpack('B', text, at); f.%[1]s = {}; for k = 1, n do f.%[1]s[k], at = struct.unpack('>I8', text, at) end"
+	switch f.Kind {
+	case field.Retry:
+		return fmt.Sprintf(list, f.JSON())
+	case field.Text:
+		return fmt.Sprintf("f.%s, at = struct.unpack('Bc0', text, at)", f.JSON())
+	}
+	return fmt.Sprintf("f.%s, at = struct.unpack('>I%d', text, at)", f.JSON(), f.Stored.Width)
 }
 
 const metadataText = `
@@ -44,9 +74,8 @@ local function read_more(f, text, at, start)
   local flags
   local function has(flag) return flags % (2 * flag) >= flag end
   flags, at = struct.unpack('B', text, at)
-  if has(HAS_DOUBLED) then f.doubled, at = struct.unpack('B', text, at) end
-  if has(HAS_JITTER) then f.jitter, at = struct.unpack('B', text, at) end
-  if has(HAS_ON_EXPIRE) then f.on_expire, at = struct.unpack('B', text, at) end
+  at = read_more_rules(f, flags, text, at)
+  f.more_rules, f.rules_end = flags % HAS_EXPIRES, at - start
   if has(HAS_GROUP) then f.group, at = struct.unpack('Bc0', text, at) end
   if has(HAS_OCCURRENCE) then
     local from = at
@@ -64,15 +93,7 @@ local function read_more(f, text, at, start)
 end
 local function read_optional(f, text, at, flags, start)
   local function has(flag) return flags % (2 * flag) >= flag end
-  if has(HAS_RETRY) then
-    local n
-    n, at = struct.unpack('B', text, at)
-    f.retry = {}
-    for k = 1, n do f.retry[k], at = struct.unpack('>I8', text, at) end
-  end
-  if has(HAS_MAX) then f.max, at = struct.unpack('>I4', text, at) end
-  if has(HAS_DEAD) then f.dead, at = struct.unpack('Bc0', text, at) end
-  if has(HAS_KEY_TTL) then f.key_ttl, at = struct.unpack('>I8', text, at) end
+  at = read_rules(f, flags, text, at)
   f.from_at = at - start
   if has(HAS_FROM) then f.from_tube, f.from_id, at = struct.unpack('>Bc0I8', text, at) end
   f.more_at = at - start
@@ -91,7 +112,7 @@ local function unpack_whole(text)
   local n = #text >= CHANGING + 2 and struct.unpack('>I2', text, #text - 1) or 0
   local at = #text - 1 - n
   if n < CHANGING or at < 1 then return nil end
-  local f = { max = 0, dead = '', from_tube = '', from_id = 0, length = n, capacity = 0 }
+  local f = { from_tube = '', from_id = 0, length = n, capacity = 0 }
   local start = at
   f.flags, f.key, at = struct.unpack('BBc0', text, at)
   read_optional(f, text, at, f.flags, start)

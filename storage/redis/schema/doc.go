@@ -5,7 +5,7 @@
 //
 //   - keys: the beginning of all keys, the ids of jobs in keys, and the partition of a tube.
 //     namespace: which namespaces can be used.
-//   - record: the record of a job. metadata: what that of a job with tags has in addition.
+//   - record: the record of a job. metadata, rules: what that of a job with tags has in addition.
 //     states: the words for its state. policy: that of a tube. schedule and
 //     jobbatch: the records of schedules and of batches.
 //   - times: the histograms of a tube. heartbeats: when an instance is dead.

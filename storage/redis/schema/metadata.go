@@ -41,23 +41,19 @@ import (
 //
 // Only reason, status and what follows ever change: in place, unless a reason is longer than the
 // capacity: then the block is written anew, with a larger one. Expires can become 0.
+//
+// The bits of the rules are those of field.OfRules: the low byte has those of the flags, the high byte those of
+// the more flags. They are in the block in the order of their bits.
 const (
-	HasRetry = 1 << iota
-	HasMax
-	HasDead
-	HasKeyTTL
-	HasFrom
+	HasFrom = 1 << (iota + 4)
 	HasHeaders
 	HasReason
 	HasMore
 )
 
-// The bits of the flags after HasMore.
+// The bits of the flags after HasMore that are not in field.OfRules.
 const (
-	HasDoubled = 1 << iota
-	HasJitter
-	HasOnExpire
-	HasExpires
+	HasExpires = 1 << (iota + 3)
 	HasGroup
 	HasOccurrence
 	HasBatch
@@ -97,27 +93,15 @@ const (
 // AppendMetadata appends a block.
 func AppendMetadata(b []byte, f *tube.Metadata) []byte {
 	from := len(b)
-	flags := metadataFlags(f)
+	flags, more := metadataFlags(f)
 	b = appendShort(append(b, flags), f.Key)
-	if flags&HasRetry != 0 {
-		b = append(b, byte(len(f.Retry)))
-		for _, wait := range f.Retry {
-			b = binary.BigEndian.AppendUint64(b, uint64(wait.Milliseconds()))
-		}
-	}
-	if flags&HasMax != 0 {
-		b = binary.BigEndian.AppendUint32(b, f.Max)
-	}
-	if flags&HasDead != 0 {
-		b = appendShort(b, f.Dead)
-	}
-	if flags&HasKeyTTL != 0 {
-		b = binary.BigEndian.AppendUint64(b, uint64(f.KeyTTL.Milliseconds()))
-	}
+	b = appendRules(b, &f.Rules, uint16(flags))
 	if flags&HasFrom != 0 {
 		b = binary.BigEndian.AppendUint64(appendShort(b, f.FromTube), f.FromID)
 	}
-	b = appendMore(b, f)
+	if more != 0 {
+		b = appendMore(b, f, more)
+	}
 	if flags&HasHeaders != 0 {
 		b = appendHeaders(b, f.Notes)
 	}
@@ -177,47 +161,27 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(text))), text...)
 }
 
-func metadataFlags(f *tube.Metadata) (flags byte) {
-	for flag, ok := range map[byte]bool{
-		HasRetry: len(f.Retry) > 0, HasMax: f.Max > 0, HasDead: f.Dead != "", HasKeyTTL: f.HasKeyTTL, HasFrom: f.FromTube != "",
-		HasHeaders: f.AllNotes().Meta != nil || f.AllNotes().Trace != "", HasReason: f.AllNotes().Reason != "",
-		HasMore: moreFlags(f) != 0,
-	} {
-		if ok {
-			flags |= flag
-		}
-	}
-	return flags
+// metadataFlags returns what f has: the flags of the block, and those after HasMore.
+func metadataFlags(f *tube.Metadata) (flags, more byte) {
+	notes := f.AllNotes()
+	rules := rulesFlags(&f.Rules)
+	more = byte(rules>>8) | bit(HasExpires, f.Expires != 0) | bit(HasGroup, f.Group != "") | bit(HasOccurrence, f.Occurrence != nil) |
+		bit(HasBatch, f.Batch != "") | bit(HasAfter, f.After != "")
+	flags = byte(rules) | bit(HasFrom, f.FromTube != "") | bit(HasHeaders, notes.Meta != nil || notes.Trace != "") |
+		bit(HasReason, notes.Reason != "") | bit(HasMore, more != 0)
+	return flags, more
 }
 
-func moreFlags(f *tube.Metadata) (flags byte) {
-	for flag, ok := range map[byte]bool{
-		HasDoubled: f.Doubled > 0, HasJitter: f.Jitter != tube.NoJitter, HasOnExpire: f.OnExpire != tube.NoOnExpire, HasExpires: f.Expires != 0,
-		HasGroup: f.Group != "", HasOccurrence: f.Occurrence != nil, HasBatch: f.Batch != "", HasAfter: f.After != "",
-	} {
-		if ok {
-			flags |= flag
-		}
+func bit(flag byte, is bool) byte {
+	if is {
+		return flag
 	}
-	return flags
+	return 0
 }
 
 // appendMore appends the fields that HasMore announces.
-func appendMore(b []byte, f *tube.Metadata) []byte {
-	flags := moreFlags(f)
-	if flags == 0 {
-		return b
-	}
-	b = append(b, flags)
-	if flags&HasDoubled != 0 {
-		b = append(b, f.Doubled)
-	}
-	if flags&HasJitter != 0 {
-		b = append(b, f.Percent())
-	}
-	if flags&HasOnExpire != 0 {
-		b = append(b, byte(f.OnExpire))
-	}
+func appendMore(b []byte, f *tube.Metadata, flags byte) []byte {
+	b = appendRules(append(b, flags), &f.Rules, uint16(flags)<<8)
 	if flags&HasGroup != 0 {
 		b = appendShort(b, f.Group)
 	}
@@ -228,7 +192,7 @@ func appendMore(b []byte, f *tube.Metadata) []byte {
 		b = appendShort(b, f.Batch)
 	}
 	if flags&HasAfter != 0 {
-		b = append(appendShort(b, f.After), boolByte(f.AfterAll))
+		b = append(appendShort(b, f.After), bit(1, f.AfterAll))
 	}
 	if flags&HasExpires != 0 {
 		b = appendMs(b, f.Expires)
@@ -239,15 +203,7 @@ func appendMore(b []byte, f *tube.Metadata) []byte {
 // readMore reads the fields that HasMore announces.
 func (r *metadataReader) readMore(f *tube.Metadata) {
 	flags := byte(r.number(1))
-	if flags&HasDoubled != 0 {
-		f.Doubled = uint8(r.number(1))
-	}
-	if flags&HasJitter != 0 {
-		f.Jitter = tube.JitterOf(uint8(r.number(1)))
-	}
-	if flags&HasOnExpire != 0 {
-		f.OnExpire = tube.OnExpire(r.number(1))
-	}
+	r.rules(&f.Rules, uint16(flags)<<8)
 	if flags&HasGroup != 0 {
 		f.Group = r.short()
 	}
@@ -263,14 +219,7 @@ func (r *metadataReader) readMore(f *tube.Metadata) {
 	if flags&HasExpires != 0 {
 		f.Expires = tube.Instant(r.ms())
 	}
-	r.bad = r.bad || f.OnExpire > tube.LastOnExpire || f.Doubled > 0 && len(f.Retry) != 2
-}
-
-func boolByte(b bool) byte {
-	if b {
-		return 1
-	}
-	return 0
+	r.bad = r.bad || f.Doubled > 0 && len(f.Retry) != 2
 }
 
 func appendMs(b []byte, at tube.Instant) []byte {
@@ -312,20 +261,7 @@ func ParseMetadata(block string) (*tube.Metadata, error) {
 	r, f := &metadataReader{rest: block}, new(tube.Metadata)
 	flags := byte(r.number(1))
 	f.Key = r.short()
-	if flags&HasRetry != 0 {
-		for range r.number(1) {
-			f.Retry = append(f.Retry, r.ms())
-		}
-	}
-	if flags&HasMax != 0 {
-		f.Max = uint32(r.number(4))
-	}
-	if flags&HasDead != 0 {
-		f.Dead = r.short()
-	}
-	if f.HasKeyTTL = flags&HasKeyTTL != 0; f.HasKeyTTL {
-		f.KeyTTL = r.ms()
-	}
+	r.rules(&f.Rules, uint16(flags))
 	if flags&HasFrom != 0 {
 		f.FromTube, f.FromID = r.short(), r.number(8)
 	}

@@ -20,7 +20,7 @@
 //     attacks; pair.go: how those with a million jobs are measured.
 //   - costs.go: the cost of jobs with tags in memory and time.
 //   - http.go, push.go: attacks over HTTP and by pushes, and the throughput figures for these in
-//     docs/benchmarks.md.
+//     docs/benchmarks.
 //
 // Ordinary throughput is measured by stalkbench run and compare; run is also used by http-rate. Whether a
 // server keeps what it has acknowledged is tested by the ledger and the tests of cmd/redstalkd.

@@ -40,8 +40,12 @@ end
 local function leave_home(j, f, block)
   if f.from_tube == '' or f.from_tube ~= j.tube then return block end
   local n = f.more_at - f.from_at
+  block = string.char(f.flags - HAS_FROM) .. sub(block, 2, f.from_at) .. sub(block, f.more_at + 1)
   f.from_tube, f.from_id, f.length = '', 0, f.length - n
-  return string.char(f.flags - HAS_FROM) .. sub(block, 2, f.from_at) .. sub(block, f.more_at + 1)
+  for _, place in ipairs({ 'more_at', 'rules_end', 'expires_at', 'more_end' }) do
+    if f[place] then f[place] = f[place] - n end
+  end
+  return block
 end
 
 -- moved_metadata returns the metadata block that a job gets in another tube, whose record is

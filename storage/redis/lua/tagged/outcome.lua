@@ -23,11 +23,9 @@ OPS.more_key = more_key
 -- flags, and those after HAS_MORE with theirs.
 local function dead_rules(j, block)
   local own = own_rules(j)
-  local rules, more = own.from_at and sub(block, 3 + string.byte(block, 2), own.from_at) or '', ''
-  if own.doubled then more = string.char(own.doubled) end
-  if own.jitter then more = more .. string.char(own.jitter) end
-  if own.on_expire then more = more .. string.char(own.on_expire) end
-  return rules, own.flags % HAS_FROM, more, (own.doubled and HAS_DOUBLED or 0) + (own.jitter and HAS_JITTER or 0) + (own.on_expire and HAS_ON_EXPIRE or 0)
+  local rules = own.from_at and sub(block, 3 + string.byte(block, 2), own.from_at) or ''
+  local more = own.rules_end and sub(block, own.more_at + 2, own.rules_end) or ''
+  return rules, own.flags % HAS_FROM, more, own.more_rules or 0
 end
 
 -- dead_record returns the record of a dead letter in its new tube: its header, the tube, the

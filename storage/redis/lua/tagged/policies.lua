@@ -45,28 +45,31 @@ function OPS.policy_of(tube)
     local policy, texts = {}, policy_texts(tube)
     for _, text in ipairs(texts) do complete(policy, text) end
     policies[tube] = texts[1] ~= nil and policy
-    policy.max, policy.dead, policy.on_duplicate = policy.max or 0, policy.dead or '', policy.on_duplicate or 0
+    policy.on_duplicate = policy.on_duplicate or 0
   end
   return policies[tube] or nil
 end
 
 -- own_rules returns the metadata of a job, for the rules in it: those of its put. A dead letter keeps them for when
 -- it is back; until then it has none.
-local NO_RULES = { max = 0, dead = '', flags = 0 }
+local NO_RULES = { flags = 0 }
 local function own_rules(j)
   local f = metadata_of(j)
   if not f or f.from_tube ~= '' and f.from_tube ~= j.tube then return NO_RULES end
   return f
 end
 
--- rules_of returns the rules that apply to a job: its own, and for the rest those of its tube.
+-- rules_of returns the rules that apply to a job, a table with those of RULES that are set: its own, and for the rest
+-- those of its tube. max and dead are 0 and '' if they are not set.
 local function rules_of(j)
-  local f, p = own_rules(j), OPS.policy_of(j.tube) or NO_RULES
-  local waits = f.retry and f or p
-  return {
-    retry = waits.retry, doubled = waits.doubled, jitter = f.jitter or p.jitter, on_expire = f.on_expire or p.on_expire, max = f.max > 0 and f.max or p.max, dead = f.dead ~= '' and f.dead or p.dead,
-    key_ttl = f.key_ttl or p.key_ttl,
-  }
+  local f, p, rules = own_rules(j), OPS.policy_of(j.tube) or NO_RULES, {}
+  for _, name in ipairs(RULES) do
+    rules[name] = f[name]
+    if rules[name] == nil then rules[name] = p[name] end
+  end
+  rules.doubled = (f.retry and f or p).doubled -- it belongs to the retry of the same one
+  rules.max, rules.dead = rules.max or 0, rules.dead or ''
+  return rules
 end
 
 -- has_room returns whether the quotas of a tube allow one more job with a body of that size.

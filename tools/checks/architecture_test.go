@@ -1,7 +1,4 @@
-// Package redstalk_test checks the whole tree: the layers of packages,
-// the shape of the code, its words, and the pages. docs/architecture.md explains the
-// layers.
-package redstalk_test
+package checks
 
 import (
 	"bytes"
@@ -20,9 +17,12 @@ import (
 // the packages that it may import directly. A package imports only from layers below its
 // own. It may always import storage/telemetry.
 var layers = [][]importRule{
+	{ // what both the protocol and the rules have to know
+		{"tube/field", ""},
+	},
 	{ // values and formats
-		{"protocol", ""},
-		{"tube", ""},
+		{"protocol", "tube/field"},
+		{"tube", "tube/field"},
 		{"tube/cron", ""},
 		{"storage/body", ""},
 		{"storage/telemetry", ""},
@@ -36,16 +36,16 @@ var layers = [][]importRule{
 		{"storage", "tube storage/body"},
 		{"storage/embedded/wal", ""},
 		{"storage/redis/conn", "storage/redact"},
-		{"protocol/migrate", "protocol protocol/client"},
+		{"protocol/migrate", "protocol protocol/client tube/field"},
 		{"server/httpserve", "server/limits"},
 		{"server/access", "protocol"},
 	},
 	{ // data of engines
-		{"storage/embedded/tables", "storage/embedded/wal tube"},
-		{"storage/redis/schema", "storage tube"},
+		{"storage/embedded/tables", "storage/embedded/wal tube tube/field"},
+		{"storage/redis/schema", "storage tube tube/field"},
 	},
 	{
-		{"storage/redis/lua", "storage/redis/conn storage/redis/schema tube"},
+		{"storage/redis/lua", "storage/redis/conn storage/redis/schema tube tube/field"},
 	},
 	{
 		{"storage/redis/fsck", "storage/redis/conn storage/redis/lua storage/redis/schema"},
@@ -69,8 +69,8 @@ var layers = [][]importRule{
 		{"server/netpoll", "protocol server/queue storage"},
 	},
 	{ // listeners, and what runs beside them
-		{"server", "protocol server/access server/jobbatch server/limits server/netpoll server/queue server/schedule storage storage/body tube"},
-		{"server/httpapi", "protocol server/access server/httpserve server/jobbatch server/limits server/queue server/schedule storage tube"},
+		{"server", "protocol server/access server/jobbatch server/limits server/netpoll server/queue server/schedule storage storage/body tube tube/field"},
+		{"server/httpapi", "protocol server/access server/httpserve server/jobbatch server/limits server/queue server/schedule storage tube tube/field"},
 		{"server/webhook", "protocol server/queue storage tube"},
 		{"server/upstream", "protocol protocol/client protocol/migrate server/queue storage tube"},
 		{"server/gateway", "protocol server/access server/httpserve server/queue storage tube"},
@@ -78,11 +78,11 @@ var layers = [][]importRule{
 	{
 		{"server/metrics", "server/httpserve server/jobbatch server/queue server/schedule server/webhook storage tube"},
 		{"server/gateway/ouqiang", "server/gateway server/httpserve server/queue storage"},
-		{"server/gateway/ruffianjiang", "protocol server/gateway server/httpserve server/queue storage tube"},
+		{"server/gateway/ruffianjiang", "protocol server/gateway server/httpserve server/queue storage tube tube/field"},
 		{"server/gateway/zywaited", "server/access server/gateway server/gateway/zywaited/pb server/httpserve server/queue server/webhook tube"},
 	},
 	{ // programs
-		{"cmd/redstalk", "protocol protocol/client protocol/migrate"},
+		{"cmd/redstalk", "protocol protocol/client protocol/migrate tube/field"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
 			"server/httpapi server/httpapi/console server/httpserve server/jobbatch server/limits server/metrics server/queue server/schedule server/tracing server/upstream server/webhook " +
 			"storage storage/beanstalkd storage/embedded storage/redact storage/redis storage/redis/fsck storage/redis/schema tube"},
@@ -93,7 +93,10 @@ var layers = [][]importRule{
 type importRule struct{ pkg, imports string }
 
 // notProduct are the directories whose packages only tests and tools may import.
-var notProduct = []string{"redstalk/tools", "redstalk/storage/storetest", "redstalk/storage/redis/redistest"}
+var notProduct = []string{tools, "redstalk/storage/storetest"}
+
+// tools is the directory of what only tests and other tools may import.
+const tools = "redstalk/tools"
 
 // conformance is the directory of the judges, which can test any beanstalk server.
 const conformance = "redstalk/tools/conformance"
@@ -101,7 +104,7 @@ const conformance = "redstalk/tools/conformance"
 // onlyHere lists the only packages that may import a module directly, or a part of it: the
 // longest path that matches decides.
 var onlyHere = map[string][]string{
-	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis/conn", "redstalk/storage/redis/redistest"},
+	"github.com/redis/go-redis/v9":        {"redstalk/storage/redis/conn", "redstalk/tools/redistest"},
 	"github.com/cockroachdb/pebble/v2":    {"redstalk/storage/embedded/tables"},
 	"github.com/prometheus/client_golang": {"redstalk/server/metrics"},
 	"go.yaml.in/yaml/v3":                  {"redstalk/cmd/redstalk", "redstalk/server/access"},
@@ -131,7 +134,9 @@ type listed struct {
 // packages returns the packages of this module and all their dependencies, by import path. It runs
 // the go command only once, since each run takes a second.
 var packages = sync.OnceValues(func() (map[string]*listed, error) {
-	out, err := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,DepOnly,Imports,Deps", "./...").Output()
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,DepOnly,Imports,Deps", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
@@ -201,7 +206,7 @@ func TestLayers(t *testing.T) {
 		}
 	}
 	for _, pkg := range ours(t, module) {
-		if !known[pkg.ImportPath] && !isTool(pkg.ImportPath) && pkg.ImportPath != module {
+		if !known[pkg.ImportPath] && !isTool(pkg.ImportPath) {
 			t.Errorf("%s is in no layer", pkg.ImportPath)
 		}
 	}
@@ -209,7 +214,7 @@ func TestLayers(t *testing.T) {
 
 // module is the path of this module.
 var module = func() string {
-	text, _ := os.ReadFile("go.mod") // if it is missing, no package is found
+	text, _ := os.ReadFile(at("go.mod")) // if it is missing, no package is found
 	line, _, _ := strings.Cut(string(text), "\n")
 	return strings.TrimPrefix(line, "module ")
 }()
@@ -249,11 +254,11 @@ func TestJudgesAreIndependent(t *testing.T) {
 }
 
 // TestToolsStayOutside: packages for tools and tests are not in programs that people
-// install.
+// install, and nothing outside tools needs a tool, except in tests.
 func TestToolsStayOutside(t *testing.T) {
 	for _, pkg := range ours(t, module) {
 		for _, dep := range pkg.Imports {
-			if isTool(dep) && !isTool(pkg.ImportPath) {
+			if isTool(dep) && !isTool(pkg.ImportPath) || within(dep, tools) && !within(pkg.ImportPath, tools) {
 				t.Errorf("%s is neither a test nor a tool and must not import %s", pkg.ImportPath, dep)
 			}
 		}

@@ -1,4 +1,4 @@
-package redstalk_test
+package checks
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ const mostLines = 60
 func TestFunctionsAreShort(t *testing.T) {
 	for _, path := range tracked(t, "*.go") {
 		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(set, at(path), nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestFunctionsAreShort(t *testing.T) {
 		}
 	}
 	for _, path := range tracked(t, "*.lua") {
-		text, err := os.ReadFile(path)
+		text, err := os.ReadFile(at(path))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,9 @@ func TestFunctionsAreShort(t *testing.T) {
 // when files were added or removed.
 func tracked(t *testing.T, patterns ...string) (paths []string) {
 	t.Helper()
-	out, err := exec.Command("git", append([]string{"ls-files", "-z", "--"}, patterns...)...).Output()
+	cmd := exec.Command("git", append([]string{"ls-files", "-z", "--"}, patterns...)...)
+	cmd.Dir = root
+	out, err := cmd.Output()
 	if err != nil {
 		t.Skipf("listing the files that git knows: %v", err)
 	}
@@ -55,7 +57,7 @@ func tracked(t *testing.T, patterns ...string) (paths []string) {
 	for path := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		if dir := filepath.Dir(path); !there[dir] {
 			there[dir] = true
-			entries, _ := os.ReadDir(dir)
+			entries, _ := os.ReadDir(at(dir))
 			for _, entry := range entries {
 				there[filepath.Join(dir, entry.Name())] = !entry.IsDir()
 			}

@@ -1,4 +1,4 @@
-package redstalk_test
+package checks
 
 import (
 	"go/ast"
@@ -29,7 +29,7 @@ func TestPackageFiles(t *testing.T) {
 		}
 	}
 	for dir, names := range files {
-		text, err := os.ReadFile(filepath.Join(dir, "doc.go"))
+		text, err := os.ReadFile(at(filepath.Join(dir, "doc.go")))
 		if err != nil {
 			continue // a package of few files, whose comment is in one of them
 		}
@@ -62,7 +62,7 @@ func namesFile(comment, file string) bool {
 // exists returns whether a file that a text in dir names is there, from dir or from the root.
 func exists(dir, named string) bool {
 	for _, from := range []string{dir, "."} {
-		if found, _ := filepath.Glob(filepath.Join(from, named)); found != nil {
+		if found, _ := filepath.Glob(at(filepath.Join(from, named))); found != nil {
 			return true
 		}
 	}
@@ -77,7 +77,7 @@ func TestNamesInPages(t *testing.T) {
 	known := identifiers(t)
 	all := tracked(t, "*.go", "*.lua")
 	for _, page := range []string{"docs/architecture.md", "docs/CONTRIBUTING.md", "docs/testing.md"} {
-		text, err := os.ReadFile(page)
+		text, err := os.ReadFile(at(page))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestNamesInPages(t *testing.T) {
 func identifiers(t *testing.T) map[string]bool {
 	known := make(map[string]bool)
 	for _, name := range tracked(t, "*.go") {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), at(name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func identifiers(t *testing.T) map[string]bool {
 // comment that does not was left behind by a renaming.
 func TestCommentsBeginWithNames(t *testing.T) {
 	for _, name := range tracked(t, "*.go") {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), at(name), nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ var pattern = regexp.MustCompile(`run '\^\(?(Test[^']*?)\)?(?:\$\$)?'`)
 // TestMakefileNamesTests checks that each name in the Makefile's lists of tests is that of a test. go test says nothing
 // about one that is gone.
 func TestMakefileNamesTests(t *testing.T) {
-	text, err := os.ReadFile("Makefile")
+	text, err := os.ReadFile(at("Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}

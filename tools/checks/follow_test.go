@@ -1,4 +1,4 @@
-package redstalk_test
+package checks
 
 import (
 	"bufio"
@@ -39,7 +39,7 @@ func (p *page) testFollow(t *testing.T, dir string) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			look(t, languages[language])
-			if _, err := os.Stat("clients/typescript/dist"); language == "Node" && err != nil {
+			if _, err := os.Stat(at("clients/typescript/dist")); language == "Node" && err != nil {
 				t.Skip(err)
 			}
 			p.follow(t, dir, language)
@@ -76,16 +76,12 @@ type reader struct {
 // newReader starts a server, in a directory from which ../clients are the clients, installed
 // without a network.
 func newReader(t *testing.T, dir string) *reader {
-	root, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
 	top := t.TempDir()
 	r := &reader{dir: filepath.Join(top, "mails"), terminals: make(map[string]*terminal)}
-	typescript := filepath.Join(root, "clients/typescript")
+	typescript := at("clients/typescript")
 	for _, err := range []error{
 		os.MkdirAll(filepath.Join(r.dir, "node_modules"), 0o755),
-		os.Symlink(filepath.Join(root, "clients"), filepath.Join(top, "clients")),
+		os.Symlink(at("clients"), filepath.Join(top, "clients")),
 		os.Symlink(typescript, filepath.Join(r.dir, "node_modules/redstalk")),
 		os.MkdirAll(filepath.Join(r.dir, "vendor"), 0o755),
 		os.WriteFile(filepath.Join(r.dir, "vendor/autoload.php"), fmt.Appendf(nil, autoload, root), 0o644),
@@ -100,7 +96,7 @@ func newReader(t *testing.T, dir string) *reader {
 	r.here = strings.NewReplacer("127.0.0.1:11300", addr, "127.0.0.1 11300", "127.0.0.1 "+port, "127.0.0.1:11380", http, "11301", second)
 	r.page = strings.NewReplacer(addr, "127.0.0.1:11300", http, "127.0.0.1:11380", "127.0.0.1:"+second, "127.0.0.1:11301")
 	r.env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "REDSTALK_SERVER="+addr,
-		"PYTHONPATH="+filepath.Join(root, "clients/python"), "GOFLAGS=-mod=mod", "GOWORK=off")
+		"PYTHONPATH="+at("clients/python"), "GOFLAGS=-mod=mod", "GOWORK=off")
 	return r
 }
 

@@ -1,4 +1,4 @@
-package redstalk_test
+package checks
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 // TestVersion: the version in the Makefile is the newest of CHANGELOG.md, and that of the examples and clients.
 func TestVersion(t *testing.T) {
 	find := func(path, expression string) string {
-		text, err := os.ReadFile(path)
+		text, err := os.ReadFile(at(path))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestVersion(t *testing.T) {
 func TestRenameModule(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range tracked(t, "*") {
-		text, err := os.ReadFile(path)
+		text, err := os.ReadFile(at(path))
 		if err == nil {
 			err = os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755)
 		}

@@ -10,7 +10,7 @@ import (
 	"redstalk/storage"
 	"redstalk/storage/embedded"
 	"redstalk/storage/redis"
-	"redstalk/storage/redis/redistest"
+	"redstalk/tools/redistest"
 )
 
 // All are the names of all engines, Durable those of the engines whose data outlives the process.
