@@ -1,7 +1,6 @@
 package tube
 
-// What monitoring shows of groups and limits. It is counted with each change of a lane, so that nothing
-// has to be searched for.
+// What LimitStats shows is counted with each change of a lane, so that nothing has to be searched for.
 
 // laneCounts are the sums of what the lanes of a tube count.
 type laneCounts struct {
