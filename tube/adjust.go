@@ -35,9 +35,78 @@ func (m *Machine) Reschedule(now Instant, id uint64, in time.Duration) bool {
 	return true
 }
 
-// journalChanged reports the new state of j to the journal.
-func (m *Machine) journalChanged(j *Job) {
-	if m.journal != nil {
-		m.journal.Changed(m.record(j, &m.reported))
+// Kickable returns which jobs a kick of the tube would move: those in the state from,
+// and their number. It kicks buried jobs, in the order of burying, if there are any; else delayed jobs,
+// in the order of due times, but none that wait for a batch. It never kicks both.
+func (m *Machine) Kickable(tube string) (from State, jobs int) {
+	t := m.tubes[tube]
+	switch {
+	case t == nil:
+		return Buried, 0
+	case t.buried.len() > 0:
+		return Buried, t.buried.len()
+	}
+	return Delayed, t.delayed.len() - t.waiting
+}
+
+// KickSome does a part of a kick of jobs in the state from, see Kickable: it makes up to limit of
+// them ready and returns how many. Fewer than limit means that there are no more.
+func (m *Machine) KickSome(now Instant, tube string, from State, limit int) int {
+	t := m.tubes[tube]
+	if t == nil {
+		return 0
+	}
+	q, n := &t.buried, t.buried.len()
+	if from == Delayed {
+		q, n = &t.delayed, t.delayed.len()-t.waiting // those that wait are the last
+	}
+	n = min(limit, n)
+	for range n {
+		m.moveAlong(now, q.head(&m.slab), arrowAt[KickJob][from], 0)
+	}
+	return n
+}
+
+// SetAsideWith is SetAside for any job that is not buried, whoever has reserved it.
+func (m *Machine) SetAsideWith(now Instant, id uint64, reason string) bool {
+	j := m.Find(id)
+	return j != nil && m.SetAside(now, j.holder, id, reason)
+}
+
+// SetAside buries job id, with a reason, because its body is damaged. It does nothing if a
+// holder other than h has reserved the job. No counter grows, because no client
+// asked for it. It returns whether the job was buried.
+func (m *Machine) SetAside(now Instant, h Holder, id uint64, reason string) bool {
+	j := m.Find(id)
+	if j == nil || j.state == Buried || j.state == Reserved && j.holder != h {
+		return false
+	}
+	m.noteReason(now, j, reason)
+	m.clearAfter(now, j)
+	m.dequeue(j)
+	m.enter(now, j, Buried, nil)
+	m.recount(now, j)
+	m.journalChanged(j)
+	m.batches.report()
+	return true
+}
+
+// Untake undoes the Take of job id by h, whose body cannot be read at present: the job is where it
+// was, and the Take counts neither as a delivery nor as a reservation nor as a start of a rate. It does nothing if h
+// does not hold the job.
+func (m *Machine) Untake(now Instant, h Holder, id uint64) {
+	j := m.Find(id)
+	if j == nil || j.state != Reserved || j.holder != h {
+		return
+	}
+	j.counters[Reserves]--
+	start, name, group := Instant(j.rank).Plus(-time.Duration(j.ttr)*time.Second), m.tubeOf(j).name, ""
+	if l := m.laneOf(j); l != nil {
+		group = l.name
+	}
+	m.moveAlong(now, j, arrowAt[GiveBack][Reserved], h)
+	m.returnTokens(now, start, m.throttles.of(name, ""))
+	if group != "" {
+		m.returnTokens(now, start, m.throttles.of(name, group))
 	}
 }

@@ -158,8 +158,8 @@ func TestKeys(t *testing.T) {
 	m.Move(at(time.Minute), Delete, 0, 4, Terms{})
 	for next := m.Next(); next != Never; next = m.Tick(next, 1) {
 	}
-	if len(m.tombstones.keys) != 0 || m.tombstones.order.Len() != 0 || m.tubes["t"] != nil {
-		t.Errorf("what is left: %v", m.tombstones)
+	if len(m.keys.tombstones) != 0 || m.keys.ends.len() != 0 || m.tubes["t"] != nil {
+		t.Errorf("what is left: %v", m.keys.tombstones)
 	}
 }
 

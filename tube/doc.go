@@ -4,42 +4,67 @@
 //
 // # Where to read
 //
-// Read arrows.go first: it is the table of state transitions. Then job.go, machine.go
-// (all jobs in memory, and how a job moves along an arrow), enqueue.go (the only
-// functions that change a state) and take.go (which job a reserve gets).
+// The files are listed from top to bottom: a function calls what stands further down, and seldom something
+// above it. Machine is built in floors, which are structs in machine.go. Each contains the one below it, and can call
+// nothing above, which the compiler checks.
 //
-//   - Job, State and the table of arrows (arrows.go): one row for each way in which
-//     a job can move, with the counter that grows and the terms that the job takes.
-//   - Machine: all jobs of one server in memory. It follows the table. tube.go: one tube. holding.go:
-//     the jobs that one holder has reserved. lookup.go: reading without changing.
-//   - kick.go, adjust.go, setaside.go: kicks, changes of priority and due time, and jobs that are buried
-//     whoever holds them.
-//   - KickSome, ReleaseSome and Tick with a limit are parts of commands that can
-//     take long. They let an engine serve other commands in between.
-//   - journal.go: what a Machine reports of its changes, and how it is restored from that.
-//   - alarms.go: when something is due next. due.go: named records that are due, and who has claimed one.
-//   - flow.go: what happened in a tube since the start, for metrics.
-//   - Metadata is what a job can have beyond beanstalkd (fields.go, tags.go, metadata.go, notes.go): its key
-//     (keys.go), its retries and dead letters (retry.go, deadletters.go, replay.go) and its lease
-//     (lease.go). puttagged.go puts such a job. Tubes can have policies (policies.go). Most jobs have
-//     no metadata, and cost nothing for it.
-//   - Limits and groups: limits.go has what can be set, window.go the starts of a rate, throttle.go
-//     what restricts a group or a tube beyond its policy, starts.go whether a job may start, lanes.go
-//     and eligible.go which group comes next (lanetable.go and lanequeue.go are their data structures),
-//     groups.go, grouplist.go and limitstats.go what is said of groups.
-//   - Job batches: jobbatch.go has the record, members.go counts members and after-jobs, settle.go what becomes of
-//     the after-jobs.
-//   - Schedule is the record of a schedule (schedule.go), and schedules.go says which are due. When that
-//     is, and which record comes next, is decided elsewhere.
-//   - Of the times, wallclock.go says which are those of the wall clock.
-//   - Flushes, moves and listings run in parts too (flush.go, movejobs.go, list.go).
-//   - A job whose time is over is deleted or parked (expiry.go), and SetAside buries a
-//     job whose body an engine cannot read. These have no row in the table: they
-//     depend on no command.
-//   - Margin, UrgentBelow, MinTTR and Default are the constants of the rules.
-//   - The data structures are in slab.go (memory of jobs), index.go (jobs by id),
-//     queue.go, ring.go and tree.go (jobs in order), iterate.go (queues in order, from any place), idqueue.go
-//     (ids in order of arrival), sorted.go and parts.go (lists).
+// The commands, on the top floor, Machine:
+//
+//   - arrows.go: the table of state transitions. One row for each way in which a job can move, with the
+//     counter that grows and the terms that the job takes. Read it first.
+//   - machine.go: the floors, and how a job moves along an arrow. ReleaseSome, KickSome and Tick with a limit
+//     are parts of commands that can take long. They let an engine serve other commands in between.
+//   - put.go: how a job is put. take.go: which job a reserve gets. tick.go: what happens when something is due.
+//   - adjust.go: kicks, changes of priority and due time, and jobs that are buried whoever holds them.
+//     flush.go and list.go run in parts.
+//   - wallclock.go says which times are those of the wall clock. restore.go: how a Machine is restored.
+//   - schedules.go: the records of schedules (schedule.go), and which are due. When that is, and which record comes next, is
+//     decided elsewhere. settle.go: what becomes of the jobs that run after a batch.
+//
+// The floor times:
+//
+//   - movejobs.go: jobs that go to another tube. deadletters.go: retries, parking, expiry and dead letters. A job
+//     that expires, and one that is set aside because an engine cannot read its body, have no row in the
+//     table: they depend on no command.
+//
+// The floor queues:
+//
+//   - enqueue.go: the only functions that change a state, and how jobs come and go. tubes.go: how tubes
+//     come and go, and their pauses. holding.go: the jobs that one holder has reserved, and leases.
+//
+// The floor members:
+//
+//   - members.go: which jobs are members of a batch, and which run after one. batches.go: the batches, and their
+//     records (jobbatch.go). due.go: named records that are due, and who has claimed one.
+//
+// The floor groups:
+//
+//   - stats.go: what is said of jobs and tubes. groups.go and grouplist.go: what is set for groups and said
+//     of them. recheck.go: what happens when a policy changes.
+//
+// The floor turns:
+//
+//   - starts.go: whether a job may start. lanes.go: which group comes next. lanecount.go: what is counted
+//     meanwhile. throttle.go: what restricts a group or a tube beyond its policy. takeable.go: the tubes
+//     from which a job can be taken.
+//   - Their data structures: eligible.go, lanetable.go and lanequeue.go, and window.go, the starts of a rate
+//     (limits.go).
+//
+// The floor jobs, with its parts, and below it base:
+//
+//   - journal.go: what a Machine reports of its changes.
+//   - metadata.go: what a job can have beyond beanstalkd, see Metadata. Most jobs have none, and cost nothing for it.
+//   - lookup.go: reading without changing.
+//   - notes.go, retry.go, expiry.go, keys.go, policies.go, tags.go and fields.go: the parts of metadata, and what
+//     puts and policies say of them.
+//   - tube.go: one tube. flow.go: what happened in it since the start, for metrics.
+//   - job.go: Job, State, and the constants of the rules. base.go: when something is due next.
+//
+// Data structures that know no more than jobs:
+//
+//   - iterate.go (queues in order, from any place), queue.go, ring.go and tree.go (jobs in order), index.go (jobs by id), slab.go
+//     (memory of jobs).
+//   - idqueue.go (ids in order of arrival), heap.go, sorted.go and parts.go (lists), instant.go (points in time).
 //
 // # Who uses it
 //

@@ -1,9 +1,6 @@
 package tube
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 // dueRecord is a schedule or a batch: a record that is due at a time, and then handed out to somebody.
 type dueRecord interface {
@@ -15,18 +12,22 @@ type dueRecord interface {
 // dueSlot is what a dueRecord has for dues.
 type dueSlot struct {
 	due     Instant // Never: it is not due
-	pos     int     // in dues.heap; -1: it is not there
+	pos     int     // its index in dues.heap, counted from 1; 0: it is not there
 	claimed Instant // when its claim ends; 0: it has none
 }
 
 // dues has the records that are due at some time.
 type dues[T dueRecord] struct {
-	heap   dueHeap[T] // those with a time, except the claimed ones
-	claims []claim[T] // in the order in which they end
+	heap   heap[dueAt[T]] // those with a time, except the claimed ones
+	claims []claim[T]     // in the order in which they end
 	alarm  alarm
 
 	reported   bool    // take has something to report
 	reportedAt Instant // what was due by then was reported
+}
+
+func newDues[T dueRecord]() dues[T] {
+	return dues[T]{heap: heap[dueAt[T]]{moved: func(d dueAt[T], to int) { d.of.slot().pos = to + 1 }}}
 }
 
 // claim is void if its record has another claim by now, or none.
@@ -47,11 +48,10 @@ func (d *dues[T]) queue(x T) {
 	case s.due == Never:
 		d.unqueue(x)
 		return
-	case s.pos < 0:
-		heap.Push(&d.heap, dueAt[T]{s.due, x})
+	case s.pos == 0:
+		d.heap.add(dueAt[T]{s.due, x})
 	default:
-		d.heap[s.pos].at = s.due
-		heap.Fix(&d.heap, s.pos)
+		d.heap.fix(s.pos-1, dueAt[T]{s.due, x})
 	}
 	d.reportedAt = min(d.reportedAt, s.due-1)
 }
@@ -72,8 +72,8 @@ func (d *dues[T]) clockSet(by Instant) {
 // unqueue takes x out of the heap, if it is there. Its claim is void.
 func (d *dues[T]) unqueue(x T) {
 	s := x.slot()
-	if s.claimed = 0; s.pos >= 0 {
-		heap.Remove(&d.heap, s.pos)
+	if s.claimed = 0; s.pos > 0 {
+		d.heap.remove(s.pos - 1)
 	}
 }
 
@@ -83,10 +83,10 @@ func (d *dues[T]) claim(now Instant, count int) (due []T) {
 	for n := 0; n < MaxListed && d.endClaim(now); n++ { // if there are more, Ticks end them
 	}
 	for range min(count, MaxListed) {
-		if len(d.heap) == 0 || d.heap[0].at > now {
+		if d.heap.len() == 0 || d.heap.first().at > now {
 			break
 		}
-		x := d.heap[0].of
+		x := d.heap.first().of
 		d.unqueue(x)
 		until := now + Instant(ClaimTime)
 		x.slot().claimed = until
@@ -122,8 +122,8 @@ func (d *dues[T]) fire(now Instant) {
 // next returns when fire is to be called.
 func (d *dues[T]) next() Instant {
 	at := Never
-	if len(d.heap) > 0 {
-		if at = d.heap[0].at; at <= d.reportedAt {
+	if d.heap.len() > 0 {
+		if at = d.heap.first().at; at <= d.reportedAt {
 			at = d.reportedAt + reportAgain
 		}
 	}
@@ -140,39 +140,13 @@ func (d *dues[T]) take() bool {
 	return due
 }
 
-// dueHeap is a container/heap of records, the one that is due first at its head.
-type dueHeap[T dueRecord] []dueAt[T]
-
 // dueAt is a record and when it is due.
 type dueAt[T dueRecord] struct {
 	at Instant
 	of T
 }
 
-func (h dueHeap[T]) Len() int { return len(h) }
-
-// Less orders records that are due at the same time by their names.
-func (h dueHeap[T]) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].of.key() < h[j].of.key()
-}
-
-func (h dueHeap[T]) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].of.slot().pos, h[j].of.slot().pos = i, j
-}
-
-// Push is for container/heap only.
-func (h *dueHeap[T]) Push(x any) {
-	x.(dueAt[T]).of.slot().pos = len(*h)
-	*h = append(*h, x.(dueAt[T]))
-}
-
-// Pop is for container/heap only.
-func (h *dueHeap[T]) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	(*h)[last] = dueAt[T]{}
-	*h = (*h)[:last]
-	x.of.slot().pos = -1
-	return x
+// before orders records that are due at the same time by their names.
+func (d dueAt[T]) before(other dueAt[T]) bool {
+	return d.at < other.at || d.at == other.at && d.of.key() < other.of.key()
 }

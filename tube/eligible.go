@@ -101,7 +101,8 @@ func (l *lane) place() *place { return &place{rank: l.rank, turn: l.turn} }
 // isEligible reports whether l is among the eligible lanes.
 func (l *lane) isEligible() bool { return l.listed || l.pos >= 0 }
 
-// laneHeap is a heap of lanes in which each node has up to four children, the next lane first.
+// laneHeap is a heap of lanes in which each node has up to four children, the next lane first. With heap, a change
+// among 1,000 lanes would take 60 ns instead of 40, because that calls before.
 type laneHeap []place
 
 // set adds a lane, or moves it to another place.

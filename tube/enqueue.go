@@ -1,9 +1,56 @@
 package tube
 
+import "time"
+
+// newJob creates a job that is in no queue yet.
+func (m *queues) newJob(now Instant, p NewJob) *Job {
+	t := m.open(p.Tube)
+	m.lastID++
+	j := m.slab.alloc()
+	j.ID, j.tube, j.created = m.lastID, t.handle, now
+	j.pri, j.delay, j.ttr, j.size = p.Pri, p.Delay, max(p.TTR, MinTTR), uint32(len(p.Body))
+	if len(p.Body) > 0 {
+		m.slab.keep(j, p.Body, p.Buffer)
+	}
+	m.byID.set(j.ID, j.self)
+	t.jobs++
+	t.bytes += uint64(j.size)
+	t.total++
+	t.flow.Puts++
+	m.totals.Jobs++
+	return j
+}
+
+// setMetadata sets the metadata of j, which has none yet. The key must be free. The caller makes j a member of its
+// batch when it is in a queue.
+func (m *queues) setMetadata(j *Job, of Metadata) {
+	var f metadata
+	if of.Key != "" {
+		f.name = keyName(m.tubeOf(j).name, of.Key)
+		m.keys.jobs[f.name] = j.self
+	}
+	known := of.Group != "" || of.Batch != ""
+	if of.Group != "" {
+		m.joinGroup(j, of.Group)
+	}
+	of.Key, of.Group, of.Batch = "", "", ""
+	if !of.zero() {
+		m.metadata.share(&of.Rules)
+		f.more = new(Metadata)
+		*f.more = of
+	}
+	if j.hasMetadata = !known || f != (metadata{}); j.hasMetadata {
+		m.metadata.byJob[j.self] = f
+	}
+	if of.Expires != 0 && of.After == "" {
+		m.expiries.add(j.ID, of.Expires)
+	}
+}
+
 // enter gives j, which is in no queue, a new state and adds it to the queue of that
 // state. Gone means that it is done. Delayed becomes Ready if the job has no delay. h is nil unless to is
 // Reserved.
-func (m *Machine) enter(now Instant, j *Job, to State, h *holding) {
+func (m *queues) enter(now Instant, j *Job, to State, h *holding) {
 	if to == Delayed && j.delay == 0 {
 		to = Ready
 	}
@@ -25,9 +72,27 @@ func (m *Machine) enter(now Instant, j *Job, to State, h *holding) {
 	}
 }
 
+// enterIn makes j, which is in no queue, due after a wait; ready if that is zero. Its delay
+// becomes the wait, rounded up to whole seconds.
+func (m *queues) enterIn(now Instant, j *Job, wait time.Duration) {
+	j.delay = wholeSeconds(wait)
+	if wait > 0 {
+		m.enqueue(j, Delayed, int64(now.Plus(wait)))
+	} else {
+		j.dueSince(now)
+		m.enqueue(j, Ready, int64(j.pri))
+	}
+}
+
+// holdAfter puts j, which is in no queue, where it waits for a batch. It becomes due after the wait when that ends.
+func (m *queues) holdAfter(j *Job, wait time.Duration) {
+	j.delay = wholeSeconds(wait)
+	m.enqueue(j, Delayed, int64(Never))
+}
+
 // enqueue adds j, which is in no queue, to the queue of its tube for a state other
 // than Reserved.
-func (m *Machine) enqueue(j *Job, to State, rank int64) {
+func (m *queues) enqueue(j *Job, to State, rank int64) {
 	j.state, j.rank = to, rank
 	j.place &^= byWallTime
 	t, s := m.tubeOf(j), &m.slab
@@ -45,7 +110,7 @@ func (m *Machine) enqueue(j *Job, to State, rank int64) {
 		t.delayed.add(s, j)
 		m.countInGroup(j, 1)
 		m.totals.Delayed++
-		m.rearm(t)
+		m.rearmTube(t)
 	case Buried:
 		t.buried.add(s, j)
 		m.countInGroup(j, 1)
@@ -54,42 +119,40 @@ func (m *Machine) enqueue(j *Job, to State, rank int64) {
 }
 
 // enqueueReserved makes j, which is in no queue, a reservation of h for its TTR.
-func (m *Machine) enqueueReserved(now Instant, j *Job, h *holding) {
+func (m *queues) enqueueReserved(now Instant, j *Job, h *holding) {
 	m.reserve(j, h, int64(now.After(j.ttr)))
 }
 
 // reserve makes j, which is in no queue, a reservation of h until a deadline.
-func (m *Machine) reserve(j *Job, h *holding, deadline int64) {
+func (m *queues) reserve(j *Job, h *holding, deadline int64) {
 	j.holder = h.holder
 	j.state, j.rank = Reserved, deadline
 	j.place &^= byWallTime
 	h.jobs.add(&m.slab, j)
 	m.countReserved(j, 1)
-	m.alarms.set(&h.alarm, m.nextDue(h))
+	m.alarms.set(&h.alarm, h.due(&m.slab))
 }
 
-// forget removes j, which is in no queue. j must not be used any more.
-func (m *Machine) forget(now Instant, j *Job) {
-	t, l := m.tubeOf(j), m.handles[j.tube].lane
-	if j.batch != 0 {
-		m.leaveBatches(now, j, false)
-	}
-	if j.hasMetadata {
-		m.forgetMetadata(now, j)
-	}
-	if l != nil {
-		m.leaveHead(l, j)
-		m.leaveLane(now, l)
-	}
-	m.jobs.delete(j.ID)
-	t.bytes -= uint64(j.size)
-	m.slab.release(j)
-	t.jobs--
-	m.dropUnused(t)
+// Remove removes a job, whatever its state and holder. It counts as deleted from its
+// tube.
+func (m *queues) Remove(now Instant, j *Job) {
+	m.journalRemoved(m.remove(now, j))
+	m.batches.report()
+}
+
+// remove is Remove without a report to the journal.
+func (m *queues) remove(now Instant, j *Job) removed {
+	r := removed{j.ID, j.size}
+	t := m.tubeOf(j)
+	t.deletes++
+	t.flow.Deletes++
+	m.dequeue(j)
+	m.forget(now, j)
+	return r
 }
 
 // dequeue removes j from its queue.
-func (m *Machine) dequeue(j *Job) {
+func (m *queues) dequeue(j *Job) {
 	t, s := m.tubeOf(j), &m.slab
 	switch j.state {
 	case Ready:
@@ -104,7 +167,7 @@ func (m *Machine) dequeue(j *Job) {
 		t.delayed.remove(s, j)
 		m.countInGroup(j, -1)
 		m.totals.Delayed--
-		m.rearm(t)
+		m.rearmTube(t)
 	case Buried:
 		t.buried.remove(s, j)
 		m.countInGroup(j, -1)
@@ -114,32 +177,65 @@ func (m *Machine) dequeue(j *Job) {
 		j.holder = 0
 		h.jobs.remove(s, j)
 		m.countReserved(j, -1)
-		m.alarms.set(&h.alarm, m.nextDue(h))
+		m.alarms.set(&h.alarm, h.due(&m.slab))
 	}
 }
 
 // touch lets the TTR of j, which is reserved, begin anew.
-func (m *Machine) touch(now Instant, j *Job) {
+func (m *queues) touch(now Instant, j *Job) {
 	h := m.holdingOf(j.holder)
 	h.jobs.remove(&m.slab, j)
 	j.rank = int64(now.After(j.ttr))
 	j.place &^= byWallTime
 	h.jobs.add(&m.slab, j)
-	m.alarms.set(&h.alarm, m.nextDue(h))
+	m.alarms.set(&h.alarm, h.due(&m.slab))
 	if j.holder == LeaseHolder {
 		m.journalChanged(j)
 	}
 }
 
+// forget removes j, which is in no queue. j must not be used any more.
+func (m *queues) forget(now Instant, j *Job) {
+	t, l := m.tubeOf(j), m.handles.list[j.tube].lane
+	if j.batch != 0 {
+		m.leaveBatches(now, j, false)
+	}
+	if j.hasMetadata {
+		m.forgetMetadata(now, j)
+	}
+	if l != nil {
+		m.leaveHead(l, j)
+		m.leaveLane(now, l)
+	}
+	m.byID.delete(j.ID)
+	t.bytes -= uint64(j.size)
+	m.slab.release(j)
+	t.jobs--
+	m.dropUnused(t)
+}
+
+// forgetMetadata removes the metadata of j, which is about to be removed. Its key stays taken
+// for as long as the rules say.
+func (m *queues) forgetMetadata(now Instant, j *Job) {
+	m.expiries.remove(j.ID)
+	if name := m.metadata.byJob[j.self].name; name != "" {
+		delete(m.keys.jobs, name)
+		if ttl := m.rulesOf(j).KeyTTL; ttl > 0 {
+			m.keys.leave(name, tombstone{j.ID, now + Instant(ttl)})
+		}
+	}
+	delete(m.metadata.byJob, j.self)
+}
+
 // countReserved adds to the number of reserved jobs, to which j begins or ceases to belong.
-func (m *Machine) countReserved(j *Job, by int) {
+func (m *queues) countReserved(j *Job, by int) {
 	t := m.tubeOf(j)
 	t.reserved += by
 	m.totals.Reserved += uint64(by)
 	if t.lanes != nil {
 		m.countInLane(m.laneOf(j), by)
 	}
-	if m.hasLimits(t) && m.updateTakeable(t) {
+	if m.policies.limit(t) && m.updateTakeable(t) {
 		m.addWakeUp(t)
 	}
 }
@@ -147,7 +243,7 @@ func (m *Machine) countReserved(j *Job, by int) {
 // countReady adds by to the number of ready jobs and, if j is urgent, of urgent
 // jobs. It uses the rank of j, not its priority, because release and bury change
 // the priority while the rank is still that of another queue.
-func (m *Machine) countReady(j *Job, by int) {
+func (m *queues) countReady(j *Job, by int) {
 	m.totals.Ready += uint64(by)
 	if j.rank < UrgentBelow {
 		m.tubeOf(j).urgent += by

@@ -162,39 +162,8 @@ func (f *Flows) Named() []NamedFlow {
 	return all
 }
 
-// span is a duration in 32 bits: milliseconds up to 24 days, whole seconds beyond that.
-type span uint32
-
-// inSeconds is the bit that says that the other bits of a span are seconds.
-const inSeconds span = 1 << 31
-
-func spanOf(d time.Duration) span {
-	switch ms := max(d, 0) / time.Millisecond; {
-	case ms < time.Duration(inSeconds):
-		return span(ms)
-	default:
-		return inSeconds | span(min(d/time.Second, time.Duration(inSeconds)-1))
-	}
-}
-
-func (s span) duration() time.Duration {
-	if s&inSeconds != 0 {
-		return time.Duration(s&^inSeconds) * time.Second
-	}
-	return time.Duration(s) * time.Millisecond
-}
-
-// dueSince records since when j, which was never delivered, has been due.
-func (j *Job) dueSince(at Instant) { j.since = spanOf(time.Duration(at - j.created)) }
-
-// delivered returns when j, which is reserved, was delivered. Its since is from then until
-// its TTR last began.
-func (j *Job) delivered() Instant {
-	return Instant(j.rank) - Instant(j.ttr)*Instant(time.Second) - Instant(j.since.duration())
-}
-
 // countArrow updates the tube's flow before j moves along an arrow.
-func (m *Machine) countArrow(now Instant, j *Job, arrow *Arrow) {
+func (m *jobs) countArrow(now Instant, j *Job, arrow *Arrow) {
 	f := m.tubeOf(j).flow
 	if arrow.Counts != NoCounter {
 		f.Counts[arrow.Counts]++
@@ -219,40 +188,9 @@ func (m *Machine) countArrow(now Instant, j *Job, arrow *Arrow) {
 	}
 }
 
-const (
-	// MaxPriorities is how many priorities of a tube are examined for the oldest ready job.
-	// If its ready jobs have more priorities, an older one can be missed.
-	MaxPriorities = 16
-
-	// mostNodes is how many jobs added out of order of priority are examined. If there are
-	// more, an older one can be missed.
-	mostNodes = 4096
-)
-
-// oldestReady returns when the oldest ready job of t was put, Never if none is ready. In the
-// ring the first job of each priority is its oldest, because ids grow with time.
-func (m *Machine) oldestReady(t *Tube) Instant {
-	oldest, after := Never, start
-	if t.lanes != nil {
-		oldest = m.oldestInGroups(t)
-	}
-	for range MaxPriorities {
-		first := t.ready.ring.next(&m.slab, after, 1)
-		if len(first) == 0 {
-			break
-		}
-		oldest = min(oldest, first[0].created)
-		after = position{rank: first[0].rank, id: 1<<64 - 1}
-	}
-	for _, self := range t.ready.tree[:min(len(t.ready.tree), mostNodes)] {
-		oldest = min(oldest, m.slab.at(self).created)
-	}
-	return oldest
-}
-
 // NameTubes sets how many tubes are counted by name: the first n that exist. It must be called
 // before anything is counted.
-func (m *Machine) NameTubes(n int) {
+func (m *jobs) NameTubes(n int) {
 	m.flows = NewFlows(RoomFor(n))
 	for _, t := range m.order {
 		t.flow = m.flows.Open(t.name)
@@ -261,4 +199,4 @@ func (m *Machine) NameTubes(n int) {
 
 // Flows returns the flows of the tubes that are counted by name, in no particular order, and
 // the sum of all other tubes.
-func (m *Machine) Flows() (named []NamedFlow, rest Flow) { return m.flows.Named(), m.flows.Rest }
+func (m *jobs) Flows() (named []NamedFlow, rest Flow) { return m.flows.Named(), m.flows.Rest }

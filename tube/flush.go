@@ -70,37 +70,3 @@ func (m *Machine) flushAll(now Instant, t *Tube, f *Flush) {
 func (f *Flush) wants(j *Job) bool {
 	return j.ID <= f.last && (j.state == f.state || f.state == Gone && j.state != Reserved)
 }
-
-// in returns how many jobs of t are in a state; with Gone, in any state but Reserved.
-func (t *Tube) in(s State) int {
-	switch s {
-	case Gone:
-		return t.jobs - t.reserved
-	case Reserved:
-		return t.reserved
-	case Ready:
-		if t.lanes != nil {
-			return t.ready.len() + t.lanes.ready
-		}
-	}
-	return t.queue(s).len()
-}
-
-// anyIn returns a job of t that is in a state, of which there is one.
-func (m *Machine) anyIn(t *Tube, s State) *Job {
-	if q := t.queue(s); q.len() > 0 {
-		return q.head(&m.slab)
-	}
-	return t.lanes.byName.withReady().ready.head(&m.slab)
-}
-
-// queue returns the queue of t for Ready, without those of groups, Delayed or Buried.
-func (t *Tube) queue(s State) *queue {
-	switch s {
-	case Ready:
-		return &t.ready
-	case Delayed:
-		return &t.delayed
-	}
-	return &t.buried
-}

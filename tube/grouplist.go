@@ -1,7 +1,6 @@
 package tube
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 )
@@ -23,9 +22,9 @@ func NewGroupListing(tube, cursor string, count int) *GroupListing {
 
 // ListGroupsSome does a part of a page. limit and work are as with FlushSome. At the end it returns the page, and the
 // cursor of the next one; "" if there are no more groups.
-func (m *Machine) ListGroupsSome(now Instant, l *GroupListing, limit int) (page []GroupStats, next string, work int, ended bool) {
+func (m *groups) ListGroupsSome(now Instant, l *GroupListing, limit int) (page []GroupStats, next string, work int, ended bool) {
 	if l.names == nil {
-		l.names = m.namesFor(l)
+		l.names = m.listed.namesFor(l, len(m.throttles.order))
 	}
 	work = m.findNames(l.names, limit)
 	for ; work < limit && l.names.found; work++ {
@@ -46,82 +45,83 @@ func (m *Machine) ListGroupsSome(now Instant, l *GroupListing, limit int) (page 
 		l.names.drop()
 	}
 	if ended = l.names.found && work < limit; ended {
-		m.keepNames(now, l.names, next)
+		m.listed.keep(now, l.names, next)
 	}
 	return l.page, next, work, ended
 }
 
 // groupNames are names of groups of a tube that were found for a page, and are used for the next ones: so a page
-// costs as much with many groups as with few. Groups that come meanwhile are added, see noteGroup.
+// costs as much with many groups as with few. Groups that come meanwhile are added, see listedGroups.note.
 type groupNames struct {
 	tube, from string // only names after that
 	after      string // the last group of the page before; "" while a page is made
 
 	at        uint64 // where laneTable.scan continues
-	throttles int    // how many of Machine.throttleOrder are not examined
+	throttles int    // how many of Machine.throttles are not examined
 	found     bool
 
 	unsorted []string
-	sorted   nameLists
-	noted    int // names that were added by noteGroup
+	sorted   heap[nameList]
+	noted    int // names that were added by note
 }
 
 const (
 	sortedTogether = 2048    // names
 	lookedPerMove  = 4       // buckets or throttles that can be examined, or names added, while a job is moved
-	mostNoted      = 1 << 17 // names that noteGroup adds
+	mostNoted      = 1 << 17 // names that note adds
 	groupNamesAge  = 10 * time.Second
 )
 
 // listedGroups has the names for the next page of the list that was begun last; nil if there are none.
 type listedGroups struct {
+	*base
 	names *groupNames
 	alarm alarm // when they are dropped
 }
 
 // namesFor returns the names with which a page begins.
-func (m *Machine) namesFor(l *GroupListing) *groupNames {
-	if n := m.listed.names; n != nil && n.tube == l.tube && n.after == l.last && l.last != "" {
+func (listed *listedGroups) namesFor(l *GroupListing, throttles int) *groupNames {
+	if n := listed.names; n != nil && n.tube == l.tube && n.after == l.last && l.last != "" {
 		n.after = ""
 		return n
 	}
-	m.listed.names = &groupNames{tube: l.tube, from: l.last, throttles: len(m.throttleOrder)}
-	return m.listed.names
+	listed.names = &groupNames{tube: l.tube, from: l.last, throttles: throttles}
+	return listed.names
 }
 
-// keepNames keeps names for the page behind a cursor.
-func (m *Machine) keepNames(now Instant, n *groupNames, cursor string) {
-	if n.after = cursor; n != m.listed.names {
+// keep keeps names for the page behind a cursor.
+func (listed *listedGroups) keep(now Instant, n *groupNames, cursor string) {
+	if n.after = cursor; n != listed.names {
 		return
 	}
 	at := now.Plus(groupNamesAge)
 	if cursor == "" {
-		m.listed.names, at = nil, Never
+		listed.names, at = nil, Never
 	}
-	m.alarms.set(&m.listed.alarm, at)
+	listed.alarms.set(&listed.alarm, at)
 }
 
-// dropNames is called when the names have not been used for long.
-func (m *Machine) dropNames() {
-	m.listed.names = nil
-	m.alarms.set(&m.listed.alarm, Never)
+// drop is called when the names have not been used for long.
+func (listed *listedGroups) drop() {
+	listed.names = nil
+	listed.alarms.set(&listed.alarm, Never)
 }
 
-// noteGroup is called when there is something new about a group.
-func (m *Machine) noteGroup(tube, group string) {
-	n := m.listed.names
+// note is called when there is something new about a group.
+func (listed *listedGroups) note(tube, group string) {
+	n := listed.names
 	if n == nil || n.tube != tube {
 		return
 	}
 	n.add(group)
 	if n.noted++; n.noted > mostNoted {
-		m.listed.names = nil
+		listed.names = nil
 	}
 }
 
 // findNames examines further lanes and throttles, and returns how much work that was. A throttle that is removed from
-// throttleOrder is replaced by the last one, which was examined.
-func (m *Machine) findNames(n *groupNames, limit int) (work int) {
+// throttles.order is replaced by the last one, which was examined.
+func (m *groups) findNames(n *groupNames, limit int) (work int) {
 	looked := 0
 	if t := m.tubes[n.tube]; t == nil || t.lanes == nil {
 		n.at = scanEnd
@@ -131,10 +131,10 @@ func (m *Machine) findNames(n *groupNames, limit int) (work int) {
 			looked++
 		}
 	}
-	n.throttles = min(n.throttles, len(m.throttleOrder))
+	n.throttles = min(n.throttles, len(m.throttles.order))
 	for ; looked < limit*lookedPerMove && n.throttles > 0; looked++ {
 		n.throttles--
-		if th := m.throttleOrder[n.throttles]; th.tube == n.tube {
+		if th := m.throttles.order[n.throttles]; th.tube == n.tube {
 			looked += n.add(th.group)
 		}
 	}
@@ -157,44 +157,29 @@ func (n *groupNames) add(name string) int {
 func (n *groupNames) sort() {
 	if len(n.unsorted) > 0 {
 		slices.Sort(n.unsorted)
-		heap.Push(&n.sorted, n.unsorted)
+		n.sorted.add(n.unsorted)
 		n.unsorted = nil
 	}
 }
 
 // first returns the first name; false if there is none. The same name can follow again.
 func (n *groupNames) first() (name string, ok bool) {
-	if n.sort(); len(n.sorted) == 0 {
+	if n.sort(); n.sorted.len() == 0 {
 		return "", false
 	}
-	return n.sorted[0][0], true
+	return n.sorted.first()[0], true
 }
 
 // drop drops the first name.
 func (n *groupNames) drop() {
-	if list := &n.sorted[0]; len(*list) > 1 {
-		*list = (*list)[1:]
-		heap.Fix(&n.sorted, 0)
+	if list := n.sorted.first(); len(list) > 1 {
+		n.sorted.fix(0, list[1:])
 	} else {
-		heap.Pop(&n.sorted)
+		n.sorted.take()
 	}
 }
 
-// nameLists is a container/heap of sorted lists, none of which is empty: that with the first name first.
-type nameLists [][]string
+// nameList is a sorted list that is not empty.
+type nameList []string
 
-func (l nameLists) Len() int           { return len(l) }
-func (l nameLists) Less(i, j int) bool { return l[i][0] < l[j][0] }
-func (l nameLists) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-
-// Push is for container/heap only.
-func (l *nameLists) Push(x any) { *l = append(*l, x.([]string)) }
-
-// Pop is for container/heap only.
-func (l *nameLists) Pop() any {
-	last := len(*l) - 1
-	x := (*l)[last]
-	(*l)[last] = nil
-	*l = (*l)[:last]
-	return x
-}
+func (l nameList) before(other nameList) bool { return l[0] < other[0] }

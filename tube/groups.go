@@ -2,17 +2,15 @@ package tube
 
 import (
 	"cmp"
-	"container/heap"
-	"maps"
 	"slices"
 )
 
-// What is known of the groups of a tube.
+// What is set for the groups of a tube, and what is known of them.
 
 // GroupStats returns what stats-group prints about a group; false if it has no job, no config and is
 // not paused.
-func (m *Machine) GroupStats(now Instant, tube, group string) (GroupStats, bool) {
-	th, l := m.throttleOf(tube, group), m.groupIn(m.tubes[tube], group)
+func (m *groups) GroupStats(now Instant, tube, group string) (GroupStats, bool) {
+	th, l := m.throttles.of(tube, group), m.groupIn(m.tubes[tube], group)
 	if l == nil && (th == nil || th.config == nil && th.pauseUntil == 0) {
 		return GroupStats{}, false
 	}
@@ -38,112 +36,118 @@ func (m *Machine) GroupStats(now Instant, tube, group string) (GroupStats, bool)
 	return s, true
 }
 
-// groupIn returns the lane of a group of t, which may be nil; nil if it has no job.
-func (m *Machine) groupIn(t *Tube, group string) *lane {
-	if t == nil || t.lanes == nil {
+// SetGroup sets what applies to a group of a tube instead of the policy; nil removes it. Neither
+// the tube nor the group need exist. The config must not be changed after that.
+func (m *groups) SetGroup(now Instant, tube, group string, config *GroupConfig) {
+	if config == nil && m.throttles.of(tube, group) == nil {
+		return
+	}
+	th := m.openThrottle(tube, group)
+	th.config, th.forgetAt = config, 0
+	if config != nil && config.TTL > 0 {
+		th.forgetAt = now.Plus(config.TTL)
+	}
+	m.throttles.report(th)
+	if l := m.laneOfThrottle(th); l != nil {
+		m.checkRates(now, l)
+	}
+	m.throttleChanged(th)
+}
+
+// Group returns what SetGroup has set for a group of a tube; nil if that is nothing.
+func (m *groups) Group(tube, group string) *GroupConfig {
+	if th := m.throttles.of(tube, group); th != nil {
+		return th.config
+	}
+	return nil
+}
+
+// PauseGroup lets no job of a group start for that many seconds; 0 ends the pause. Neither the tube
+// nor the group need exist.
+func (m *groups) PauseGroup(now Instant, tube, group string, seconds uint32) {
+	if seconds == 0 && m.throttles.of(tube, group) == nil {
+		return
+	}
+	th := m.openThrottle(tube, group)
+	th.pauseSeconds, th.pauseUntil = seconds, 0
+	if seconds > 0 {
+		th.pauseUntil = now.After(seconds)
+	}
+	m.throttles.report(th)
+	m.throttleChanged(th)
+}
+
+// GroupRecord is what survives a restart of a group that has no policy of its own, or is paused. The
+// zero value is nothing.
+type GroupRecord struct {
+	Config       *GroupConfig
+	ForgetAt     Instant // when the Config is forgotten, if the group has no job then; 0: never
+	PauseSeconds uint32  // as the client asked for it
+	PauseUntil   Instant // 0: the group is not paused
+}
+
+// RestoreGroup brings back a group's record. It must be called before the jobs are restored. What is
+// over ends with the next Tick; nothing lasts longer from now on than it was set to.
+func (m *groups) RestoreGroup(now Instant, tube, group string, r GroupRecord) {
+	th := m.openThrottle(tube, group)
+	th.config, th.forgetAt, th.journaled = r.Config, r.ForgetAt, r.ForgetAt
+	if r.Config != nil && r.ForgetAt != 0 {
+		th.forgetAt = min(r.ForgetAt, now.Plus(r.Config.TTL))
+	}
+	th.pauseSeconds, th.pauseUntil = r.PauseSeconds, min(r.PauseUntil, now.After(r.PauseSeconds))
+	m.throttles.rearm(th)
+}
+
+// MaxBusiest is how many groups LimitStats has.
+const MaxBusiest = 10
+
+// LimitStats are figures about the groups and the limits of a tube.
+type LimitStats struct {
+	Held    [LastHeld + 1]uint64 // ready jobs by what holds them; those that are not held are not counted
+	Groups  uint64               // groups with a job
+	Full    uint64               // those of them with as many reserved jobs as they can have
+	Busiest []GroupCount         // up to MaxBusiest groups with the most reserved jobs, the largest number first
+}
+
+// GroupCount is a group and how many reserved jobs it has.
+type GroupCount struct {
+	Name     string
+	Reserved uint64
+}
+
+// LimitStats returns the figures about the groups and the limits of a tube; nil if it has none.
+func (m *groups) LimitStats(name string) *LimitStats {
+	t := m.tubes[name]
+	if t == nil || t.lanes == nil && *m.policies.limitsOf(t) == (Limits{}) {
 		return nil
 	}
-	return t.lanes.byName.find(group, hashOf(group))
+	s, free := new(LimitStats), uint64(t.in(Ready))
+	if ls := t.lanes; ls != nil {
+		s.Held, s.Groups, s.Full, s.Busiest = ls.counts.held, uint64(ls.byName.count), ls.counts.full, ls.counts.busiest()
+	}
+	for _, n := range s.Held {
+		free -= n
+	}
+	if held := m.heldInTube(t); held != NotHeld {
+		s.Held[held] += free
+	}
+	return s
 }
 
-// oldestInGroups returns when the oldest ready job of those that come first in their groups was put;
-// Never if there is none. If there are more than mostLanes groups, an older one can be missed.
-func (m *Machine) oldestInGroups(t *Tube) Instant {
-	oldest, n := Never, 0
-	for l := range t.lanes.byName.all() {
-		if n++; n > mostLanes {
-			break
-		}
-		if j := l.ready.head(&m.slab); j != nil {
-			oldest = min(oldest, j.created)
+// busiest returns the groups with the most reserved jobs.
+func (sum *laneCounts) busiest() (top []GroupCount) {
+	for _, l := range sum.busy {
+		one := GroupCount{l.name, uint64(l.reserved)}
+		at, _ := slices.BinarySearchFunc(top, one, GroupCount.compare)
+		if at < MaxBusiest {
+			top = slices.Insert(top, at, one)
+			top = top[:min(len(top), MaxBusiest)]
 		}
 	}
-	return oldest
+	return top
 }
 
-// mostLanes is how many groups are examined for the oldest ready job.
-const mostLanes = 1 << 14
-
-// firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
-func (m *Machine) firstReadies(t *Tube, n int) (jobs []*Job) {
-	f := fronts{}
-	add := func(q *laneQueue, j *Job) {
-		if j != nil {
-			heap.Push(&f, front{q, j})
-		}
-	}
-	add(&t.lanes.plain.ready, t.ready.head(&m.slab))
-	for l := range t.lanes.byName.all() {
-		add(&l.ready, l.ready.head(&m.slab))
-	}
-	for len(jobs) < n && len(f) > 0 {
-		first := heap.Pop(&f).(front)
-		jobs = append(jobs, first.job)
-		add(first.queue, first.queue.after(&m.slab, first.job))
-	}
-	return jobs
-}
-
-// front is a queue and one of its jobs.
-type front struct {
-	queue *laneQueue
-	job   *Job
-}
-
-// fronts is a container/heap, the first job first.
-type fronts []front
-
-func (f fronts) Len() int           { return len(f) }
-func (f fronts) Less(i, j int) bool { return before(f[i].job, f[j].job) }
-func (f fronts) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-
-// Push is for container/heap only.
-func (f *fronts) Push(x any) { *f = append(*f, x.(front)) }
-
-// Pop is for container/heap only.
-func (f *fronts) Pop() any {
-	last := len(*f) - 1
-	x := (*f)[last]
-	*f = (*f)[:last]
-	return x
-}
-
-// restoreLanes gives turns and heads to the lanes, after all jobs are restored: turns in the order of
-// the ready job of each lane that was put first. The head is a delayed job that was reserved before,
-// or else a ready one.
-func (m *Machine) restoreLanes() {
-	first, heads := make(map[*lane]uint64), make(map[*lane]*Job)
-	all := m.beginScan()
-	all.pass(&m.slab, 1<<62, func(j *Job) bool {
-		l := m.laneOf(j)
-		if l == nil {
-			return true
-		}
-		if id, found := first[l]; j.state == Ready && (!found || j.ID < id) {
-			first[l] = j.ID
-		}
-		if j.counters[Reserves] > 0 && (j.state == Delayed || j.state == Ready) && m.isStrict(l) && headBefore(j, heads[l]) {
-			heads[l] = j
-		}
-		return true
-	})
-	order := slices.Collect(maps.Keys(first))
-	slices.SortFunc(order, func(a, b *lane) int { return cmp.Compare(first[a], first[b]) })
-	for _, l := range order {
-		l.takeTurn()
-	}
-	for l, head := range heads {
-		m.openThrottle(l.tube.name, l.name).head = head.ID
-	}
-	for l := range first {
-		m.updateLane(l)
-	}
-}
-
-// headBefore reports whether j rather than other, which may be nil, was the head of its lane.
-func headBefore(j, other *Job) bool {
-	if other == nil || j.state != other.state {
-		return other == nil || j.state == Delayed
-	}
-	return j.ID < other.ID
+// compare orders groups by their reserved jobs, the largest number first, then by name.
+func (g GroupCount) compare(other GroupCount) int {
+	return cmp.Or(cmp.Compare(other.Reserved, g.Reserved), cmp.Compare(g.Name, other.Name))
 }

@@ -1,6 +1,6 @@
 package tube
 
-import "math"
+import "time"
 
 // holding is the set of jobs that one holder has reserved.
 type holding struct {
@@ -12,7 +12,7 @@ type holding struct {
 // holdingOf returns the holding of h, nil if h has never reserved anything. It caches
 // the last holder, because a holder that sends many commands asks many times in a
 // row.
-func (m *Machine) holdingOf(h Holder) *holding {
+func (m *queues) holdingOf(h Holder) *holding {
 	if m.recent == nil || m.recent.holder != h {
 		m.recent = m.holdings[h]
 	}
@@ -20,18 +20,18 @@ func (m *Machine) holdingOf(h Holder) *holding {
 }
 
 // hold returns the holding of h, creating it if needed.
-func (m *Machine) hold(h Holder) *holding {
+func (m *queues) hold(h Holder) *holding {
 	held := m.holdingOf(h)
 	if held == nil {
 		held = &holding{holder: h}
-		held.alarm = alarm{pos: -1, holding: held}
+		held.alarm.owner = held
 		m.holdings[h] = held
 	}
 	return held
 }
 
 // Held returns how many jobs h has reserved.
-func (m *Machine) Held(h Holder) int {
+func (m *queues) Held(h Holder) int {
 	if held := m.holdings[h]; held != nil {
 		return held.jobs.len()
 	}
@@ -39,7 +39,7 @@ func (m *Machine) Held(h Holder) int {
 }
 
 // FirstHeld returns the ids of up to n jobs that h has reserved, the next whose TTR ends first.
-func (m *Machine) FirstHeld(h Holder, n int) (ids []uint64) {
+func (m *queues) FirstHeld(h Holder, n int) (ids []uint64) {
 	held := m.holdings[h]
 	if held == nil || n < 1 {
 		return nil
@@ -51,16 +51,16 @@ func (m *Machine) FirstHeld(h Holder, n int) (ids []uint64) {
 	return ids
 }
 
-// nextDue returns the earliest deadline in h, or Never.
-func (m *Machine) nextDue(h *holding) Instant {
-	if j := h.jobs.head(&m.slab); j != nil {
+// due returns the earliest deadline in h, or Never.
+func (h *holding) due(s *slab) Instant {
+	if j := h.jobs.head(s); j != nil {
 		return Instant(j.rank)
 	}
 	return Never
 }
 
 // deadlineSoon returns when h must be answered DEADLINE_SOON, or Never.
-func (m *Machine) deadlineSoon(h Holder) Instant {
+func (m *queues) deadlineSoon(h Holder) Instant {
 	if h == LeaseHolder {
 		return Never // a caller that asks for a lease holds nothing
 	}
@@ -68,30 +68,29 @@ func (m *Machine) deadlineSoon(h Holder) Instant {
 	if held == nil || held.jobs.len() == 0 {
 		return Never
 	}
-	return m.nextDue(held) - Instant(Margin)
+	return held.due(&m.slab) - Instant(Margin)
 }
 
-// ReleaseAll makes all jobs that h holds ready, and forgets h. No counter grows.
-func (m *Machine) ReleaseAll(now Instant, h Holder) {
-	for left := true; left; {
-		_, left = m.ReleaseSome(now, h, math.MaxInt)
-	}
+// restoreLease makes j, which is in no queue, reserved by its lease until a deadline.
+func (m *queues) restoreLease(j *Job, deadline int64) {
+	m.reserve(j, m.hold(LeaseHolder), deadline)
+	j.place |= byWallTime
 }
 
-// ReleaseSome does a part of ReleaseAll: it gives back up to limit jobs. It returns how
-// many, and whether there are more. If there are no more, h is forgotten.
-func (m *Machine) ReleaseSome(now Instant, h Holder, limit int) (n int, left bool) {
-	held := m.holdings[h]
-	if held == nil {
-		return 0, false
+// A lease is a reservation that no connection holds: any connection that knows its token can
+// finish the job. Only the TTR ends a lease, so it survives a restart.
+
+// lease gives j, which is about to be reserved, a token larger than all its earlier ones. The
+// token comes from the clock, so that it stays unique even if the last state of the job is lost.
+func (m *queues) lease(now Instant, j *Job) {
+	f := m.metadata.change(j)
+	f.Lease = max(uint64(now)/uint64(time.Microsecond), f.Lease+1)
+}
+
+// Lease returns the token of the present lease of j, 0 if it has none.
+func (m *queues) Lease(j *Job) uint64 {
+	if j.state != Reserved || j.holder != LeaseHolder {
+		return 0
 	}
-	for ; held.jobs.len() > 0; n++ {
-		if n == limit {
-			return n, true
-		}
-		m.moveAlong(now, held.jobs.head(&m.slab), arrowAt[GiveBack][Reserved], h)
-	}
-	delete(m.holdings, h)
-	m.recent = nil
-	return n, false
+	return m.metadata.of(j).Lease
 }

@@ -1,9 +1,6 @@
 package tube
 
-import (
-	"container/heap"
-	"slices"
-)
+import "slices"
 
 // position is where a job is in the order of its queue.
 type position struct {
@@ -85,16 +82,16 @@ func (t tree) next(s *slab, after position, n, limit int) (jobs []*Job, ok bool)
 	if len(t) == 0 {
 		return nil, true
 	}
-	f := frontier{slab: s, tree: t}
-	unexamined := []int{0} // nodes to be examined; none of their ancestors is behind the position
+	var frontier heap[node] // those that can be next: their parents come before all of them
+	unexamined := []int{0}  // nodes to be examined; none of their ancestors is behind the position
 	for len(unexamined) > 0 {
 		i := unexamined[len(unexamined)-1]
 		unexamined = unexamined[:len(unexamined)-1]
 		if limit--; limit < 0 {
 			return nil, false
 		}
-		if after.before(positionOf(s.at(t[i]))) {
-			heap.Push(&f, i)
+		if j := s.at(t[i]); after.before(positionOf(j)) {
+			frontier.add(node{j, i})
 			continue
 		}
 		first, end := t.children(i)
@@ -102,12 +99,12 @@ func (t tree) next(s *slab, after position, n, limit int) (jobs []*Job, ok bool)
 			unexamined = append(unexamined, c)
 		}
 	}
-	for len(jobs) < n && f.Len() > 0 {
-		i := heap.Pop(&f).(int)
-		jobs = append(jobs, s.at(t[i]))
-		first, end := t.children(i)
+	for len(jobs) < n && frontier.len() > 0 {
+		next := frontier.take()
+		jobs = append(jobs, next.job)
+		first, end := t.children(next.at)
 		for c := first; c < end; c++ {
-			heap.Push(&f, c)
+			frontier.add(node{s.at(t[c]), c})
 		}
 	}
 	return jobs, true
@@ -118,26 +115,10 @@ func (t tree) children(i int) (first, end int) {
 	return min(4*i+1, len(t)), min(4*i+5, len(t))
 }
 
-// frontier is a container/heap of the tree nodes that can have the next job: their parents come
-// before all nodes in it.
-type frontier struct {
-	slab  *slab
-	tree  tree
-	nodes []int
+// node is a job and its index in a tree.
+type node struct {
+	job *Job
+	at  int
 }
 
-func (f *frontier) job(i int) *Job     { return f.slab.at(f.tree[f.nodes[i]]) }
-func (f *frontier) Len() int           { return len(f.nodes) }
-func (f *frontier) Less(i, j int) bool { return before(f.job(i), f.job(j)) }
-func (f *frontier) Swap(i, j int)      { f.nodes[i], f.nodes[j] = f.nodes[j], f.nodes[i] }
-
-// Push is for container/heap only.
-func (f *frontier) Push(x any) { f.nodes = append(f.nodes, x.(int)) }
-
-// Pop is for container/heap only.
-func (f *frontier) Pop() any {
-	last := len(f.nodes) - 1
-	i := f.nodes[last]
-	f.nodes = f.nodes[:last]
-	return i
-}
+func (n node) before(other node) bool { return before(n.job, other.job) }

@@ -2,34 +2,6 @@ package tube
 
 import "time"
 
-// Instant is a point in time, in nanoseconds since the Unix epoch. The rules only
-// compare instants and add to them. The engine decides which clock they come from; see
-// Machine.SetWallClock for what must follow the wall clock.
-type Instant int64
-
-// Never is later than every instant that can be reached.
-const Never Instant = 1<<63 - 1
-
-// Latest is the latest time at which a job can be due, a whole millisecond in April 2262.
-const Latest = (Never/Instant(time.Millisecond) - 1) * Instant(time.Millisecond)
-
-// After returns the instant that many whole seconds later. It cannot overflow:
-// seconds in the protocol are unsigned 32-bit numbers.
-func (t Instant) After(seconds uint32) Instant {
-	return t + Instant(seconds)*Instant(time.Second)
-}
-
-// Plus returns the instant d later, at most Latest.
-func (t Instant) Plus(d time.Duration) Instant { return t + Instant(min(d, Latest.Until(t))) }
-
-// Until returns the time from now to t. It is negative if t has passed.
-func (t Instant) Until(now Instant) time.Duration {
-	if t == Never {
-		return time.Duration(Never)
-	}
-	return time.Duration(t - now)
-}
-
 const (
 	// Margin is how long before a TTR deadline DEADLINE_SOON is answered: a connection
 	// that holds a job so close to its deadline does not wait for another job.
@@ -112,7 +84,7 @@ type Job struct {
 	pri, delay, ttr uint32
 	counters        Counters
 	size            uint32 // of the body, in bytes
-	tube            uint32 // index in Machine.handles
+	tube            uint32 // number in Machine.handles
 	pos             uint32 // its number in the ring, or its index in the tree, of its present queue
 	self            ref
 	state           State
@@ -131,63 +103,33 @@ func (j *Job) State() State { return j.state }
 // Size returns the length of the body in bytes.
 func (j *Job) Size() int { return int(j.size) }
 
-// JobStats is what stats-job prints about a job.
-type JobStats struct {
-	ID              uint64
-	Tube            string
-	State           State
-	Pri, Delay, TTR uint32        // delay and TTR in seconds, as last set
-	Created         Instant       // when it was put, by the wall clock of the store
-	Age             time.Duration // since then
-	TimeLeft        time.Duration // delayed and reserved jobs: until due; may be negative
-	File            int           // number of the file that holds the record; 0 if none
-	Counters        Counters
-	Size            int // of the body, in bytes; only in lists of jobs
+// span is a duration in 32 bits: milliseconds up to 24 days, whole seconds beyond that.
+type span uint32
 
-	// Metadata is nil if the job has none. Rules are the rules that apply to it. Leased says
-	// that it is reserved by a lease, not by a connection.
-	Metadata *Metadata
-	Rules    Rules
-	Leased   bool
+// inSeconds is the bit that says that the other bits of a span are seconds.
+const inSeconds span = 1 << 31
 
-	// Held is why a ready job cannot be reserved now because of limits, or HeldByBatch for a delayed job that waits for
-	// a batch; NotHeld for all others.
-	Held Held
-
-	// Holder is the connection of this server that holds the job, LeaseHolder if it is leased; 0
-	// if it is not reserved, or another server holds it: that is HeldAt, as the store calls it.
-	// Lists of jobs do not say it.
-	Holder Holder
-	HeldAt string
+func spanOf(d time.Duration) span {
+	switch ms := max(d, 0) / time.Millisecond; {
+	case ms < time.Duration(inSeconds):
+		return span(ms)
+	default:
+		return inSeconds | span(min(d/time.Second, time.Duration(inSeconds)-1))
+	}
 }
 
-// ExpiresIn returns how long it is until the job expires, which can be negative; if it waits for a batch, how long it will be from
-// when it is due then. It is for a job with Metadata.Expires.
-func (s *JobStats) ExpiresIn() time.Duration {
-	if s.Metadata.After != "" {
-		return s.Metadata.Expires.Until(s.Created) - time.Duration(s.Delay)*time.Second
+func (s span) duration() time.Duration {
+	if s&inSeconds != 0 {
+		return time.Duration(s&^inSeconds) * time.Second
 	}
-	return s.Metadata.Expires.Until(s.Created + Instant(s.Age))
+	return time.Duration(s) * time.Millisecond
 }
 
-// jobStats returns what stats-job prints about j.
-func (m *Machine) jobStats(now Instant, j *Job) JobStats {
-	s := JobStats{
-		ID: j.ID, Tube: m.tubeOf(j).name, State: j.state,
-		Pri: j.pri, Delay: j.delay, TTR: j.ttr,
-		Created: m.Wall(j.created), Age: time.Duration(max(now-j.created, 0)), Counters: j.counters,
-	}
-	if m.isTagged(j) {
-		s.Metadata, s.Rules = m.allMetadata(j), m.rulesOf(j)
-		s.Leased = j.holder == LeaseHolder
-	}
-	if j.state == Ready {
-		s.Held = m.heldReady(now, j)
-	}
-	if j.batch&isHeld != 0 {
-		s.Held = HeldByBatch
-	} else if j.state == Reserved || j.state == Delayed {
-		s.TimeLeft = time.Duration(Instant(j.rank) - now)
-	}
-	return s
+// dueSince records since when j, which was never delivered, has been due.
+func (j *Job) dueSince(at Instant) { j.since = spanOf(time.Duration(at - j.created)) }
+
+// delivered returns when j, which is reserved, was delivered. Its since is from then until
+// its TTR last began.
+func (j *Job) delivered() Instant {
+	return Instant(j.rank) - Instant(j.ttr)*Instant(time.Second) - Instant(j.since.duration())
 }

@@ -1,24 +1,20 @@
 package tube
 
-import (
-	"cmp"
-	"container/heap"
-	"slices"
-	"time"
-)
+import "strings"
+
+// keys says which keys are taken: those of jobs, and those that stay taken although their jobs are gone.
+type keys struct {
+	*base
+	jobs       map[string]ref       // by keyName
+	tombstones map[string]tombstone // by keyName
+	ends       heap[keyEnd]         // of the tombstones. An entry is void if its key has another end by now, or no tombstone
+	alarm      alarm
+}
 
 // tombstone is a key that stays taken although its job is gone.
 type tombstone struct {
 	id    uint64
 	until Instant
-}
-
-// tombstones has the tombstones by keyName, and when they end. An entry of order is void if
-// its key has another end by now, or no tombstone.
-type tombstones struct {
-	keys  map[string]tombstone
-	order keyEnds
-	alarm alarm
 }
 
 // keyEnd is when a key is free again.
@@ -27,122 +23,64 @@ type keyEnd struct {
 	name string
 }
 
-// keyEnds is a container/heap, the earliest first.
-type keyEnds struct{ parts[keyEnd] }
+func (k keyEnd) before(other keyEnd) bool { return k.at < other.at }
 
-func (k *keyEnds) Len() int           { return k.n }
-func (k *keyEnds) Less(i, j int) bool { return k.at(i).at < k.at(j).at }
-func (k *keyEnds) Swap(i, j int)      { a, b := k.at(i), k.at(j); *a, *b = *b, *a }
-
-// Push is for container/heap only.
-func (k *keyEnds) Push(x any) { k.push(x.(keyEnd)) }
-
-// Pop is for container/heap only.
-func (k *keyEnds) Pop() any { return k.pop() }
-
-// ByKey returns the job of a tube that has a key, or nil.
-func (m *Machine) ByKey(tube, key string) *Job {
-	if key == "" {
-		return nil
-	}
-	if r := m.keys[keyName(tube, key)]; r != 0 {
-		return m.slab.at(r)
-	}
-	return nil
+func newKeys(b *base) keys {
+	return keys{base: b, jobs: make(map[string]ref), tombstones: make(map[string]tombstone)}
 }
 
-// FindKey returns the jobs of all tubes that have a key, in the order of their ids. It examines
-// every tube.
-func (m *Machine) FindKey(key string) (jobs []*Job) {
-	if len(m.keys) == 0 {
-		return nil
+// keyName is the name of a key inside the Machine: it includes the tube. No tube name
+// contains a zero byte.
+func keyName(tube, key string) string { return tube + "\x00" + key }
+
+// splitName is the reverse of keyName.
+func splitName(name string) (tube, key string) {
+	tube, key, _ = strings.Cut(name, "\x00")
+	return tube, key
+}
+
+// leave lets a key stay taken, whose job is gone.
+func (k *keys) leave(name string, g tombstone) {
+	k.restore(name, g)
+	k.report(name, g)
+}
+
+// restore is leave without a report to the journal.
+func (k *keys) restore(name string, g tombstone) {
+	k.tombstones[name] = g
+	k.ends.add(keyEnd{g.until, name})
+	k.rearm()
+}
+
+// freeNext removes the tombstone that ends first, or drops a void entry.
+func (k *keys) freeNext() {
+	end := k.ends.take()
+	if k.tombstones[end.name].until == end.at {
+		k.free(end.name)
 	}
-	for _, t := range m.order {
-		if j := m.ByKey(t.name, key); j != nil {
-			jobs = append(jobs, j)
-		}
-	}
-	slices.SortFunc(jobs, func(a, b *Job) int { return cmp.Compare(a.ID, b.ID) })
-	return jobs
+	k.rearm()
 }
 
-// forgetMetadata removes the metadata of j, which is about to be removed. Its key stays taken
-// for as long as the rules say.
-func (m *Machine) forgetMetadata(now Instant, j *Job) {
-	m.expireNoMore(j)
-	if name := m.metadata[j.self].name; name != "" {
-		delete(m.keys, name)
-		if ttl := m.rulesOf(j).KeyTTL; ttl > 0 {
-			m.addTombstone(name, tombstone{j.ID, now + Instant(ttl)})
-		}
-	}
-	delete(m.metadata, j.self)
-}
-
-// loseKey takes the key of j away from it, without a tombstone and without a report to the journal.
-func (m *Machine) loseKey(j *Job) {
-	f := m.metadata[j.self]
-	delete(m.keys, f.name)
-	f.name = ""
-	m.metadata[j.self] = f
-}
-
-// addTombstone makes a key stay taken.
-func (m *Machine) addTombstone(name string, g tombstone) {
-	m.tombstones.keys[name] = g
-	heap.Push(&m.tombstones.order, keyEnd{g.until, name})
-	m.rearmKeys()
-	m.journalKey(name, g)
-}
-
-// freeKey removes the tombstone of a key, if there is one.
-func (m *Machine) freeKey(name string) {
-	if g, ok := m.tombstones.keys[name]; ok {
-		delete(m.tombstones.keys, name)
-		m.journalKey(name, tombstone{id: g.id})
+// free removes the tombstone of a key, if there is one.
+func (k *keys) free(name string) {
+	if g, ok := k.tombstones[name]; ok {
+		delete(k.tombstones, name)
+		k.report(name, tombstone{id: g.id})
 	}
 }
 
-// fireKeys removes the tombstone that ends first, or drops a void entry.
-func (m *Machine) fireKeys() {
-	end := heap.Pop(&m.tombstones.order).(keyEnd)
-	if m.tombstones.keys[end.name].until == end.at {
-		m.freeKey(end.name)
-	}
-	m.rearmKeys()
-}
-
-func (m *Machine) rearmKeys() {
+func (k *keys) rearm() {
 	at := Never
-	if m.tombstones.order.Len() > 0 {
-		at = m.tombstones.order.at(0).at
+	if k.ends.len() > 0 {
+		at = k.ends.first().at
 	}
-	m.alarms.set(&m.tombstones.alarm, at)
+	k.alarms.set(&k.alarm, at)
 }
 
-func (m *Machine) journalKey(name string, g tombstone) {
-	if m.journal != nil {
+// report reports a tombstone to the journal.
+func (k *keys) report(name string, g tombstone) {
+	if k.journal != nil {
 		tube, key := splitName(name)
-		m.journal.KeyTombstone(tube, key, g.id, m.Wall(g.until))
+		k.journal.KeyTombstone(tube, key, g.id, k.Wall(g.until))
 	}
-}
-
-// RestoreKey brings back a tombstone: a key that stays taken although its job is gone. It
-// returns false if its time is over.
-func (m *Machine) RestoreKey(now Instant, tube, key string, id uint64, until Instant) bool {
-	if until <= now {
-		return false
-	}
-	name := keyName(tube, key)
-	m.tombstones.keys[name] = tombstone{id, until}
-	heap.Push(&m.tombstones.order, keyEnd{until, name})
-	m.rearmKeys()
-	return true
-}
-
-// KeyTombstone returns which job had a key of a tube that has a tombstone, and how long the key
-// stays taken; false if there is none.
-func (m *Machine) KeyTombstone(now Instant, tube, key string) (id uint64, left time.Duration, ok bool) {
-	g, ok := m.tombstones.keys[keyName(tube, key)]
-	return g.id, g.until.Until(now), ok && g.until > now
 }

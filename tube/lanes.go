@@ -8,7 +8,7 @@ type lane struct {
 	next     *lane     // in its bucket of the laneTable
 	throttle *throttle // of the group; nil: none
 	hash     uint32    // see hashOf
-	handle   uint32    // index in Machine.handles
+	handle   uint32    // number in Machine.handles
 	jobs     uint32    // in any state
 
 	ready                     laneQueue
@@ -35,37 +35,15 @@ type lanes struct {
 	counts   laneCounts
 }
 
-// laneOf returns the lane of j: that of its group, or the plain one; nil if the tube has no groups.
-func (m *Machine) laneOf(j *Job) *lane {
-	h := &m.handles[j.tube]
-	if h.lane == nil && h.tube.lanes != nil {
-		return &h.tube.lanes.plain
-	}
-	return h.lane
-}
-
-// groupOf returns the group of j, "" if it has none.
-func (m *Machine) groupOf(j *Job) string {
-	if l := m.handles[j.tube].lane; l != nil {
-		return l.name
-	}
-	return ""
-}
-
-// isTagged reports whether j has metadata, which can be only its group or its batch.
-func (m *Machine) isTagged(j *Job) bool {
-	return j.hasMetadata || j.batch != 0 || m.handles[j.tube].lane != nil
-}
-
 // joinGroup adds j, which is in no queue and has no group, to a group of its tube.
-func (m *Machine) joinGroup(j *Job, group string) {
+func (m *turns) joinGroup(j *Job, group string) {
 	l := m.openLane(m.tubeOf(j), group)
 	l.jobs++
 	j.tube = l.handle
 }
 
 // openLane returns the lane of a group. It creates it if there is none.
-func (m *Machine) openLane(t *Tube, group string) *lane {
+func (m *turns) openLane(t *Tube, group string) *lane {
 	if t.lanes == nil {
 		t.lanes = new(lanes)
 		t.lanes.plain = lane{tube: t, handle: t.handle, ready: laneQueue{many: &t.ready}, reserved: uint32(t.reserved), pos: -1}
@@ -75,19 +53,19 @@ func (m *Machine) openLane(t *Tube, group string) *lane {
 	l := t.lanes.byName.find(group, hash)
 	if l == nil {
 		l = m.newLane()
-		l.tube, l.name, l.hash, l.throttle, l.handle = t, group, hash, m.throttleOf(t.name, group), m.newHandle()
-		m.handles[l.handle] = handle{t, l}
+		l.tube, l.name, l.hash, l.throttle = t, group, hash, m.throttles.of(t.name, group)
+		l.handle = m.handles.add(handle{t, l})
 		t.lanes.byName.add(l)
-		m.noteGroup(t.name, group)
+		m.listed.note(t.name, group)
 		limits, _ := m.limitsOf(l)
-		m.recheckTokens(l.throttle, limits.Rates)
+		m.throttles.recheckTokens(l.throttle, limits.Rates)
 	}
 	return l
 }
 
 // leaveLane is called when a job has left the lane of its group for good. It removes the lane if it
 // was the last job, and the lanes of the tube if that was the last group.
-func (m *Machine) leaveLane(now Instant, l *lane) {
+func (m *turns) leaveLane(now Instant, l *lane) {
 	if l.jobs--; l.jobs > 0 {
 		return
 	}
@@ -98,14 +76,14 @@ func (m *Machine) leaveLane(now Instant, l *lane) {
 	}
 	l.count(NotHeld, false)
 	t.lanes.byName.remove(l)
-	m.freeHandle(l.handle)
+	m.handles.free(l.handle)
 	m.keepLane(l)
 	if t.lanes.byName.count == 0 {
 		t.lanes = nil
 		m.updateTakeable(t)
 	}
 	if th != nil {
-		m.keepConfig(now, th)
+		m.throttles.keepConfig(now, th)
 	}
 }
 
@@ -113,7 +91,7 @@ func (m *Machine) leaveLane(now Instant, l *lane) {
 const maxSpareLanes = 1024
 
 // keepLane keeps l, which is removed, to be used again.
-func (m *Machine) keepLane(l *lane) {
+func (m *turns) keepLane(l *lane) {
 	*l = lane{pos: -1}
 	if len(m.spareLanes) < maxSpareLanes {
 		m.spareLanes = append(m.spareLanes, l)
@@ -121,7 +99,7 @@ func (m *Machine) keepLane(l *lane) {
 }
 
 // newLane returns a lane without jobs.
-func (m *Machine) newLane() *lane {
+func (m *turns) newLane() *lane {
 	last := len(m.spareLanes) - 1
 	if last < 0 {
 		return &lane{pos: -1}
@@ -162,7 +140,7 @@ func (l *lane) takeTurn() {
 func (l *lane) isPlain() bool { return l.name == "" }
 
 // addReady adds j, a ready job, to its lane.
-func (m *Machine) addReady(l *lane, j *Job) {
+func (m *turns) addReady(l *lane, j *Job) {
 	before := l.live()
 	if l.ready.add(&m.slab, j); !l.isPlain() {
 		l.tube.lanes.ready++
@@ -175,7 +153,7 @@ func (m *Machine) addReady(l *lane, j *Job) {
 }
 
 // removeReady removes j, a ready job, from its lane.
-func (m *Machine) removeReady(l *lane, j *Job) {
+func (m *turns) removeReady(l *lane, j *Job) {
 	before := l.live()
 	if l.ready.remove(&m.slab, j); !l.isPlain() {
 		l.ready.shrink()
@@ -186,7 +164,7 @@ func (m *Machine) removeReady(l *lane, j *Job) {
 }
 
 // countInLane adds to the number of reserved jobs of a lane.
-func (m *Machine) countInLane(l *lane, by int) {
+func (m *turns) countInLane(l *lane, by int) {
 	before := l.live()
 	l.reserved += uint32(by)
 	if !l.isPlain() {
@@ -198,8 +176,8 @@ func (m *Machine) countInLane(l *lane, by int) {
 
 // countInGroup adds to the number of jobs of the group of j, if it has one, that are in its state:
 // Delayed or Buried.
-func (m *Machine) countInGroup(j *Job, by int) {
-	l := m.handles[j.tube].lane
+func (m *turns) countInGroup(j *Job, by int) {
+	l := m.handles.list[j.tube].lane
 	switch {
 	case l == nil:
 	case j.state == Delayed:
@@ -215,7 +193,7 @@ func (m *Machine) countInGroup(j *Job, by int) {
 
 // leaveHead is called when j has ended, or is buried: if it was the head of its lane, other jobs can
 // start.
-func (m *Machine) leaveHead(l *lane, j *Job) {
+func (m *turns) leaveHead(l *lane, j *Job) {
 	if th := l.throttle; th != nil && th.head == j.ID {
 		th.head = 0
 		m.throttleChanged(th)
@@ -224,7 +202,7 @@ func (m *Machine) leaveHead(l *lane, j *Job) {
 
 // head returns the job of l that must be finished before others can start, because it has started in
 // strict order; nil if there is none.
-func (m *Machine) head(l *lane) *Job {
+func (m *turns) head(l *lane) *Job {
 	if l.throttle == nil || l.throttle.head == 0 || !m.isStrict(l) {
 		return nil
 	}
@@ -232,7 +210,7 @@ func (m *Machine) head(l *lane) *Job {
 }
 
 // next returns the job of l that would be reserved next, were there no limits; nil if there is none.
-func (m *Machine) next(l *lane) *Job {
+func (m *turns) next(l *lane) *Job {
 	if head := m.head(l); head != nil {
 		if head.state == Ready {
 			return head
@@ -242,24 +220,32 @@ func (m *Machine) next(l *lane) *Job {
 	return l.ready.head(&m.slab)
 }
 
+// nextIn returns the job that a Take from t gets. t must be takeable.
+func (m *turns) nextIn(t *Tube) *Job {
+	if t.lanes == nil {
+		return t.ready.head(&m.slab)
+	}
+	return m.next(t.lanes.eligible.next())
+}
+
 // deferLanes lets updateLane wait for updateDeferred, because a lane changes several times in a row.
-func (m *Machine) deferLanes() { m.deferring = true }
+func (m *turns) deferLanes() { m.deferring = true }
 
 // updateDeferred updates the lane for which updateLane has waited, unless it has been removed, and t,
 // the tube in which a job has changed.
-func (m *Machine) updateDeferred(t *Tube) {
+func (m *turns) updateDeferred(t *Tube) {
 	l := m.deferred
 	m.deferring, m.deferred = false, nil
 	if l != nil && l.tube != nil && l.tube.lanes != nil {
 		m.updateLane(l)
 	}
-	if m.hasLimits(t) {
+	if m.policies.limit(t) {
 		t.countHold(m.heldInTube(t) != NotHeld)
 	}
 }
 
 // updateLane puts l where it belongs among the eligible lanes, after something about it has changed.
-func (m *Machine) updateLane(l *lane) {
+func (m *turns) updateLane(l *lane) {
 	if m.deferring && (m.deferred == nil || m.deferred == l) {
 		m.deferred = l
 		return

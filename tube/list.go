@@ -1,7 +1,6 @@
 package tube
 
 import (
-	"container/heap"
 	"fmt"
 	"slices"
 )
@@ -18,7 +17,7 @@ type Listing struct {
 	count int  // the largest number of jobs in the page
 	begun bool // whether scan has begun
 	scan  scan
-	found latest // the first count+1 jobs behind after that were seen so far
+	found heap[lastFirst] // the first count+1 jobs behind after that were seen so far
 }
 
 // NewListing returns the page of up to count jobs that begins behind a cursor; "" is the
@@ -57,13 +56,11 @@ func (m *Machine) ListSome(now Instant, l *Listing, limit int) (jobs []JobStats,
 	})
 	work = int(l.scan.next-slots) / slotsPerMove
 	if ended {
-		slices.SortFunc(l.found, func(a, b position) int {
-			if a.before(b) {
-				return -1
-			}
-			return 1
-		})
-		jobs, cursor = m.page(now, l, l.found)
+		found := make([]position, l.found.len())
+		for i := range slices.Backward(found) {
+			found[i] = l.found.take().position
+		}
+		jobs, cursor = m.page(now, l, found)
 	}
 	return jobs, cursor, work + len(jobs), ended
 }
@@ -90,11 +87,10 @@ const nodesPerMove = 8
 func (l *Listing) add(p position) {
 	switch {
 	case !l.after.before(p):
-	case len(l.found) <= l.count:
-		heap.Push(&l.found, p)
-	case p.before(l.found[0]):
-		l.found[0] = p
-		heap.Fix(&l.found, 0)
+	case l.found.len() <= l.count:
+		l.found.add(lastFirst{p})
+	case p.before(l.found.first().position):
+		l.found.fix(0, lastFirst{p})
 	}
 }
 
@@ -117,19 +113,83 @@ func (m *Machine) page(now Instant, l *Listing, found []position) (jobs []JobSta
 	return jobs, cursor
 }
 
-// latest is a container/heap of positions, the last one first.
-type latest []position
+// lastFirst is a position in a heap that has the last one first.
+type lastFirst struct{ position }
 
-func (l latest) Len() int           { return len(l) }
-func (l latest) Less(i, j int) bool { return l[j].before(l[i]) }
-func (l latest) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
+func (p lastFirst) before(other lastFirst) bool { return other.position.before(p.position) }
 
-// Push is for container/heap only.
-func (l *latest) Push(x any) { *l = append(*l, x.(position)) }
-
-// Pop is for container/heap only.
-func (l *latest) Pop() any {
-	last := (*l)[len(*l)-1]
-	*l = (*l)[:len(*l)-1]
-	return last
+// Head returns the first job of a tube in a state: the next one to be reserved,
+// the next one to become ready, or the one that was buried first. It returns nil
+// if there is none, or for another state.
+func (m *Machine) Head(tube string, s State) *Job {
+	t := m.tubes[tube]
+	if t == nil {
+		return nil
+	}
+	switch s {
+	case Ready:
+		return m.firstReady(t)
+	case Delayed:
+		return t.delayed.head(&m.slab)
+	case Buried:
+		return t.buried.head(&m.slab)
+	}
+	return nil
 }
+
+// firstReady returns the job that a Take would reserve, were the tube not paused; if limits hold
+// all of them, the first one by priority and id.
+func (m *Machine) firstReady(t *Tube) *Job {
+	if t.lanes == nil || t.offers() && m.heldInTube(t) == NotHeld {
+		if t.in(Ready) == 0 {
+			return nil
+		}
+		return m.nextIn(t)
+	}
+	if jobs := m.firstReadies(t, 1); len(jobs) > 0 {
+		return jobs[0]
+	}
+	return nil
+}
+
+// FirstJobs returns the first n jobs of a tube in a state, in the order in which they would
+// come out; none if the state is Reserved or Gone.
+func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
+	t := m.tubes[tube]
+	if t == nil || s == Reserved || s == Gone {
+		return nil
+	}
+	if s == Ready && t.lanes != nil {
+		return m.firstReadies(t, n)
+	}
+	jobs, _ := t.queue(s).next(&m.slab, start, n, 1)
+	return jobs
+}
+
+// firstReadies returns the first n ready jobs of t, which has groups, by priority and id.
+func (m *Machine) firstReadies(t *Tube, n int) (jobs []*Job) {
+	var fronts heap[front]
+	add := func(q *laneQueue, j *Job) {
+		if j != nil {
+			fronts.add(front{q, j})
+		}
+	}
+	add(&t.lanes.plain.ready, t.ready.head(&m.slab))
+	for l := range t.lanes.byName.all() {
+		add(&l.ready, l.ready.head(&m.slab))
+	}
+	for len(jobs) < n && fronts.len() > 0 {
+		first := fronts.take()
+		jobs = append(jobs, first.job)
+		add(first.queue, first.queue.after(&m.slab, first.job))
+	}
+	return jobs
+}
+
+// front is a queue and one of its jobs.
+type front struct {
+	queue *laneQueue
+	job   *Job
+}
+
+func (f front) before(other front) bool { return before(f.job, other.job) }

@@ -1,134 +1,90 @@
 package tube
 
-import "time"
-
 // Machine is all jobs, tubes and reservations of one server, in memory. It follows
 // the table of arrows. It is not safe for concurrent use, and it reads no clock:
 // methods that depend on time take now, which must not go backwards.
+//
+// It is built in floors. Each is a struct that contains the one below it: its methods can call what is below them, and
+// nothing above. On each floor the receiver is called m: it is the Machine from that floor down.
 type Machine struct {
-	slab          slab
-	jobs          index
-	tubes         map[string]*Tube
-	order         []*Tube  // in the order of list-tubes
-	handles       []handle // by Job.tube
-	spare         []uint32 // free indexes of handles
-	holdings      map[Holder]*holding
-	recent        *holding // the one that was used last; nil if it was removed
-	alarms        alarms
-	journal       Journal // nil if nothing has to survive
-	woken         []*Tube // tubes in which a job became ready, see WakeUps
-	takeable      []*Tube // tubes that are not paused and have a ready job
-	watched       watched // the tubes of the last Take from many
-	metadata      map[ref]metadata
-	keys          map[string]ref // jobs with a key, by keyName
-	tombstones    tombstones     // keys that stay taken although their jobs are gone
-	expiries      expiries
-	policies      policies
-	throttles     map[string]*throttle // of groups and tubes, by keyName
-	throttleOrder []*throttle          // all, in no order
-	listed        listedGroups
-	schedules     schedules
-	wallAhead     Instant // see SetWallClock
-	batches       jobBatches
-	unchecked     unchecked
-	spareLanes    []*lane
-	deferring     bool     // see deferLanes
-	deferred      *lane    // likewise
-	reported      Metadata // of the job that is being reported to the journal
-	lastRules     Rules    // of the last job that had some, see share
-	pendingDead   idQueue  // pending dead letters, see NextPending
-	wereReserved  []uint64 // restored jobs that were reserved, for EndRestore
-	lastID        uint64
-	burials       int64 // number of the last burial
-	totals        Totals
-	flows         *Flows
+	times
+	schedules
+	wereReserved []uint64 // restored jobs that were reserved, for EndRestore
 }
 
-// Totals are the counts over all tubes, as stats prints them.
-type Totals struct {
-	Urgent, Ready, Reserved, Delayed, Buried uint64 // jobs now
-	Jobs                                     uint64 // jobs ever put
-	Timeouts                                 uint64 // reservations that ran out
-	Tubes                                    uint64
+// times is the floor of what becomes of a job whose delivery has failed, or whose time is over.
+type times struct {
+	queues
+	pendingDead idQueue // pending dead letters, see NextPending
+}
+
+// queues is the floor on which jobs come, change their state, and go; and tubes with them.
+type queues struct {
+	members
+	holdings map[Holder]*holding
+	recent   *holding // the one that was used last; nil if it was removed
+	burials  int64    // number of the last burial
+	watched  watched  // the tubes of the last Take from many
+}
+
+// members is the floor that knows which jobs belong to a batch, and which wait for one.
+type members struct {
+	groups
+	batches
+}
+
+// groups is the floor of what people set for groups and tubes, and what they see of them and of jobs.
+type groups struct {
+	turns
+	unchecked unchecked
+}
+
+// turns is the floor that knows which job may start, and which one is next.
+type turns struct {
+	jobs
+	takeable   []*Tube // tubes that are not paused and have a ready job
+	woken      []*Tube // tubes in which a job became ready, see WakeUps
+	throttles  throttles
+	listed     listedGroups
+	spareLanes []*lane
+	deferring  bool  // see deferLanes
+	deferred   *lane // likewise
+}
+
+// jobs is the floor of what there is: jobs with all that is known of them, tubes, keys and policies.
+type jobs struct {
+	base
+	slab     slab
+	byID     index
+	tubes    map[string]*Tube
+	order    []*Tube // in the order of list-tubes
+	handles  handles // by Job.tube
+	lastID   uint64
+	totals   Totals
+	flows    *Flows
+	policies policies
+	keys     keys
+	expiries expiries
+	metadata metadataTable
+	reported Metadata // of the job that is being reported to the journal
 }
 
 // NewMachine returns a Machine without jobs, in which only the tube "default"
 // exists. The first job gets the id 1.
 func NewMachine() *Machine {
-	m := &Machine{
-		jobs:       newIndex(),
-		tubes:      make(map[string]*Tube),
-		holdings:   make(map[Holder]*holding),
-		metadata:   make(map[ref]metadata),
-		keys:       make(map[string]ref),
-		tombstones: tombstones{keys: make(map[string]tombstone)},
-		throttles:  make(map[string]*throttle),
-		policies:   policies{own: make(map[string]*Policy)},
-		flows:      NewFlows(RoomFor(DefaultNamed)),
-	}
-	m.tombstones.alarm.pos, m.expiries.alarm.pos = -1, -1
-	m.expiries.alarm.expires = true
-	m.schedules.dues.alarm = alarm{pos: -1, schedules: true}
-	m.batches.dues.alarm = alarm{pos: -1, batches: true}
-	m.unchecked.alarm = alarm{pos: -1, unchecked: true}
-	m.listed.alarm = alarm{pos: -1, listed: true}
+	m := new(Machine)
+	m.alarms = newAlarms()
+	m.byID, m.tubes, m.metadata.byJob = newIndex(), make(map[string]*Tube), make(map[ref]metadata)
+	m.keys, m.expiries, m.policies.own = newKeys(&m.base), newExpiries(&m.base), make(map[string]*Policy)
+	m.flows = NewFlows(RoomFor(DefaultNamed))
+	m.throttles, m.listed.base = throttles{base: &m.base, byName: make(map[string]*throttle)}, &m.base
+	m.holdings = make(map[Holder]*holding)
+	m.batches, m.schedules = batches{of: &m.base, dues: newDues[*batched]()}, newSchedules(&m.base)
+	m.keys.alarm.owner, m.expiries.alarm = &m.keys, alarm{owner: &m.expiries, last: true}
+	m.batches.dues.alarm.owner, m.schedules.dues.alarm.owner = &m.batches, &m.schedules
+	m.unchecked.alarm.owner, m.listed.alarm.owner = &m.unchecked, &m.listed
 	m.open(Default)
 	return m
-}
-
-// NewJob is what a put asks for. Delay and TTR are in seconds.
-type NewJob struct {
-	Tube            string
-	Pri, Delay, TTR uint32
-	Body            []byte // kept, not copied
-	Buffer          Buffer // of Body, or nil; the Machine takes over one reference
-}
-
-// Buffer is the reference-counted memory of a body. The Machine has one reference while
-// it has the body in memory. Both methods may be called with a lock held.
-type Buffer interface {
-	Retain()  // adds a reference
-	Release() // drops a reference
-}
-
-// Put creates a job and returns it. It creates the tube if there is none of that
-// name.
-func (m *Machine) Put(now Instant, p NewJob) *Job {
-	j := m.newJob(now, p)
-	if len(m.policies.own) > 0 {
-		if at := expiresAt(now, m.policyOf(p.Tube), NoLifetime, time.Duration(p.Delay)*time.Second); at != 0 {
-			m.setMetadata(j, Metadata{Expires: at})
-		}
-	}
-	m.enter(now, j, Delayed, nil)
-	m.journalPut(j, p)
-	return j
-}
-
-// newJob creates a job that is in no queue yet.
-func (m *Machine) newJob(now Instant, p NewJob) *Job {
-	t := m.open(p.Tube)
-	m.lastID++
-	j := m.slab.alloc()
-	j.ID, j.tube, j.created = m.lastID, t.handle, now
-	j.pri, j.delay, j.ttr, j.size = p.Pri, p.Delay, max(p.TTR, MinTTR), uint32(len(p.Body))
-	if len(p.Body) > 0 {
-		m.slab.keep(j, p.Body, p.Buffer)
-	}
-	m.jobs.set(j.ID, j.self)
-	t.jobs++
-	t.bytes += uint64(j.size)
-	t.total++
-	t.flow.Puts++
-	m.totals.Jobs++
-	return j
-}
-
-// journalPut reports a new job to the journal.
-func (m *Machine) journalPut(j *Job, p NewJob) {
-	if m.journal != nil {
-		m.journal.Put(m.record(j, &m.reported), p.Body, p.Buffer)
-	}
 }
 
 // Terms come with a command that moves a job. Arrow.Sets says whether the job takes the priority
@@ -229,7 +185,7 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 		m.sendIfPending(now, j)
 	}
 	if inBatch {
-		m.journalBatches()
+		m.batches.report()
 	}
 }
 
@@ -258,80 +214,29 @@ func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (m
 	return true
 }
 
-// SetAside buries job id, with a reason, because its body is damaged. It does nothing if a
-// holder other than h has reserved the job. No counter grows, because no client
-// asked for it. It returns whether the job was buried.
-func (m *Machine) SetAside(now Instant, h Holder, id uint64, reason string) bool {
-	j := m.Find(id)
-	if j == nil || j.state == Buried || j.state == Reserved && j.holder != h {
-		return false
+// MoveLeased is Move for a caller that has a lease token. It returns nil if token is not the
+// present lease of the job.
+func (m *Machine) MoveLeased(now Instant, move Move, token uint64, id uint64, terms Terms) *Job {
+	if j := m.Find(id); j == nil || token == 0 || m.Lease(j) != token {
+		return nil
 	}
-	m.noteReason(now, j, reason)
-	m.clearAfter(now, j)
-	m.dequeue(j)
-	m.enter(now, j, Buried, nil)
-	m.recount(now, j)
-	m.journalChanged(j)
-	m.journalBatches()
-	return true
+	return m.Move(now, move, LeaseHolder, id, terms)
 }
 
-// Tick does up to limit of the things that are due: it makes delayed jobs ready, ends
-// pauses, takes back reservations whose TTR has run out, lets jobs expire, frees keys, and notices
-// schedules and batches that are due (TakeSchedulesDue, TakeBatchesDue). It returns when the next thing is due. If that is now or earlier, limit was reached.
-func (m *Machine) Tick(now Instant, limit int) Instant {
-	for ; limit > 0 && m.alarms.next() <= now; limit-- {
-		m.fire(now, m.alarms[0])
+// ReleaseSome makes up to limit of the jobs that h holds ready; no counter grows. It returns how
+// many, and whether there are more. If there are no more, h is forgotten.
+func (m *Machine) ReleaseSome(now Instant, h Holder, limit int) (n int, left bool) {
+	held := m.holdings[h]
+	if held == nil {
+		return 0, false
 	}
-	return m.alarms.next()
-}
-
-// Next returns when the next thing is due, or Never.
-func (m *Machine) Next() Instant { return m.alarms.next() }
-
-// fire does one thing that is due for the alarm a.
-func (m *Machine) fire(now Instant, a *alarm) {
-	if a == &m.tombstones.alarm {
-		m.fireKeys()
-		return
+	for ; held.jobs.len() > 0; n++ {
+		if n == limit {
+			return n, true
+		}
+		m.moveAlong(now, held.jobs.head(&m.slab), arrowAt[GiveBack][Reserved], h)
 	}
-	if a == &m.expiries.alarm {
-		m.fireExpiry(now)
-		return
-	}
-	if a.throttle != nil {
-		m.fireThrottle(now, a.throttle)
-		return
-	}
-	if a.unchecked {
-		m.checkNext(now)
-		return
-	}
-	if a.listed {
-		m.dropNames()
-		return
-	}
-	if a.schedules {
-		m.schedules.dues.fire(m.Wall(now))
-		m.rearmSchedules()
-		return
-	}
-	if a.batches {
-		m.batches.dues.fire(now)
-		m.rearmBatches()
-		return
-	}
-	if h := a.holding; h != nil {
-		m.totals.Timeouts++
-		m.moveAlong(now, h.jobs.head(&m.slab), arrowAt[Expire][Reserved], h.holder)
-		return
-	}
-	t := a.tube
-	if j := t.delayed.head(&m.slab); j != nil && Instant(j.rank) <= now {
-		m.moveAlong(now, j, arrowAt[Mature][Delayed], 0)
-		return
-	}
-	m.resume(t)
-	m.rearm(t)
-	m.addWakeUp(t)
+	delete(m.holdings, h)
+	m.recent = nil
+	return n, false
 }

@@ -2,6 +2,7 @@ package tube
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 )
@@ -45,11 +46,20 @@ func TestArrows(t *testing.T) {
 	}
 }
 
+// Kick kicks up to limit jobs of a tube and returns how many.
+func (m *Machine) Kick(now Instant, tube string, limit uint32) int {
+	from, n := m.Kickable(tube)
+	return m.KickSome(now, tube, from, min(int(limit), n))
+}
+
+// ReleaseAll makes all jobs that h holds ready.
+func (m *Machine) ReleaseAll(now Instant, h Holder) { m.ReleaseSome(now, h, math.MaxInt) }
+
 // check fails the test if the machine is inconsistent.
 func (m *Machine) check(t testing.TB) {
 	t.Helper()
 	var sum Totals
-	for id, r := range m.jobs.all(t) {
+	for id, r := range m.byID.all(t) {
 		j := m.slab.at(r)
 		if j.ID != id || j.self != r {
 			t.Fatalf("job %d is not where it should be", id)
@@ -80,12 +90,12 @@ func (m *Machine) check(t testing.TB) {
 		t.Fatalf("%d tubes are takeable, and %d listed as such", takeable, len(m.takeable))
 	}
 	sum.Jobs, sum.Timeouts = m.totals.Jobs, m.totals.Timeouts
-	if sum != m.totals || jobs != m.jobs.len() {
-		t.Fatalf("totals %+v of %d jobs, want %+v of %d", m.totals, jobs, sum, m.jobs.len())
+	if sum != m.totals || jobs != m.byID.len() {
+		t.Fatalf("totals %+v of %d jobs, want %+v of %d", m.totals, jobs, sum, m.byID.len())
 	}
-	for i, a := range m.alarms {
-		if int(a.pos) != i {
-			t.Fatalf("alarm %d has the index %d", i, a.pos)
+	for i := range m.alarms.len() {
+		if a := *m.alarms.at(i); int(a.pos) != i+1 {
+			t.Fatalf("alarm %d has the index %d", i, a.pos-1)
 		}
 	}
 }
@@ -108,7 +118,7 @@ func (m *Machine) checkLanes(t testing.TB, tb *Tube) {
 		return
 	}
 	counted := make(map[*lane]*[numStates]uint32)
-	for _, r := range m.jobs.all(t) {
+	for _, r := range m.byID.all(t) {
 		if j := m.slab.at(r); m.tubeOf(j) == tb {
 			l := m.laneOf(j)
 			if counted[l] == nil {
@@ -122,7 +132,7 @@ func (m *Machine) checkLanes(t testing.TB, tb *Tube) {
 	for l := range ls.byName.all() {
 		name := l.name
 		n := counted[l]
-		if n == nil || ls.byName.find(name, hashOf(name)) != l || l.tube != tb || m.handles[l.handle].lane != l {
+		if n == nil || ls.byName.find(name, hashOf(name)) != l || l.tube != tb || m.handles.list[l.handle].lane != l {
 			t.Fatalf("group %s of tube %s is not where it should be, or has no job", name, tb.name)
 		}
 		if l.jobs != n[Ready]+n[Delayed]+n[Reserved]+n[Buried] || uint32(l.ready.len()) != n[Ready] || l.delayed != n[Delayed] || l.reserved != n[Reserved] || l.buried != n[Buried] {
@@ -217,7 +227,7 @@ func (m *Machine) whereIs(j *Job) State {
 
 // isReadyIn reports whether j is among the ready jobs of its tube, or of its lane.
 func (m *Machine) isReadyIn(j *Job, holds func(queue) bool) bool {
-	switch l := m.handles[j.tube].lane; {
+	switch l := m.handles.list[j.tube].lane; {
 	case l == nil:
 		return holds(m.tubeOf(j).ready)
 	case l.ready.many == nil:

@@ -1,9 +1,6 @@
 package tube
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Metadata is what is known of a job beyond what every job has. Most jobs have none.
 type Metadata struct {
@@ -49,91 +46,46 @@ type metadata struct {
 // noMetadata is the metadata of a job that has none.
 var noMetadata Metadata
 
-// keyName is the name of a key inside the Machine: it includes the tube. No tube name
-// contains a zero byte.
-func keyName(tube, key string) string { return tube + "\x00" + key }
-
-// splitName is the reverse of keyName.
-func splitName(name string) (tube, key string) {
-	tube, key, _ = strings.Cut(name, "\x00")
-	return tube, key
+// metadataTable has the metadata of the jobs that have some. What of and change return is without the key, the group and
+// the batch of the job.
+type metadataTable struct {
+	byJob     map[ref]metadata
+	lastRules Rules // of the last job that had some, see share
 }
 
-// metadataOf returns the metadata of j without its key, its group and its batch. It must not be changed.
-func (m *Machine) metadataOf(j *Job) *Metadata {
+// of returns the metadata of j, which must not be changed.
+func (m *metadataTable) of(j *Job) *Metadata {
 	if j.hasMetadata {
-		if f := m.metadata[j.self]; f.more != nil {
+		if f := m.byJob[j.self]; f.more != nil {
 			return f.more
 		}
 	}
 	return &noMetadata
 }
 
-// changeMetadata returns the metadata of j without its key, its group and its batch, for a change.
-func (m *Machine) changeMetadata(j *Job) *Metadata {
-	f := m.metadata[j.self]
+// change returns the metadata of j for a change.
+func (m *metadataTable) change(j *Job) *Metadata {
+	f := m.byJob[j.self]
 	if !j.hasMetadata || f.more == nil {
 		j.hasMetadata = true
 		f.more = new(Metadata)
-		m.metadata[j.self] = f
+		m.byJob[j.self] = f
 	}
 	return f.more
 }
 
-// keyOf returns the key of j, "" if it has none.
-func (m *Machine) keyOf(j *Job) string {
+// key returns the key of j, "" if it has none.
+func (m *metadataTable) key(j *Job) string {
 	if !j.hasMetadata {
 		return ""
 	}
-	_, key := splitName(m.metadata[j.self].name)
+	_, key := splitName(m.byJob[j.self].name)
 	return key
-}
-
-// allMetadata returns the metadata of j for others, nil if it has none.
-func (m *Machine) allMetadata(j *Job) *Metadata {
-	if !m.isTagged(j) {
-		return nil
-	}
-	all := new(Metadata)
-	m.copyMetadata(j, all)
-	return all
-}
-
-// copyMetadata copies the metadata of j for others: Expires is a wall time.
-func (m *Machine) copyMetadata(j *Job, to *Metadata) {
-	*to = *m.metadataOf(j)
-	to.Key, to.Group, to.Batch, to.Expires = m.keyOf(j), m.groupOf(j), m.batchNameOf(j), m.Wall(to.Expires)
-}
-
-// setMetadata sets the metadata of j, which has none yet. The key must be free. The caller makes j a member of its
-// batch when it is in a queue.
-func (m *Machine) setMetadata(j *Job, of Metadata) {
-	var f metadata
-	if of.Key != "" {
-		f.name = keyName(m.tubeOf(j).name, of.Key)
-		m.keys[f.name] = j.self
-	}
-	known := of.Group != "" || of.Batch != ""
-	if of.Group != "" {
-		m.joinGroup(j, of.Group)
-	}
-	of.Key, of.Group, of.Batch = "", "", ""
-	if !of.zero() {
-		m.share(&of.Rules)
-		f.more = new(Metadata)
-		*f.more = of
-	}
-	if j.hasMetadata = !known || f != (metadata{}); j.hasMetadata {
-		m.metadata[j.self] = f
-	}
-	if of.Expires != 0 && of.After == "" {
-		m.expireLater(j, of.Expires)
-	}
 }
 
 // share makes r use the memory of the last job's rules, as far as they are equal. Most jobs
 // of a tube have the same rules, and the garbage collector would visit each copy.
-func (m *Machine) share(r *Rules) {
+func (m *metadataTable) share(r *Rules) {
 	last := &m.lastRules
 	if r.Dead == last.Dead {
 		r.Dead = last.Dead
@@ -146,6 +98,30 @@ func (m *Machine) share(r *Rules) {
 	}
 }
 
+// allMetadata returns the metadata of j for others, nil if it has none.
+func (m *jobs) allMetadata(j *Job) *Metadata {
+	if !m.isTagged(j) {
+		return nil
+	}
+	all := new(Metadata)
+	m.copyMetadata(j, all)
+	return all
+}
+
+// copyMetadata copies the metadata of j for others: Expires is a wall time.
+func (m *jobs) copyMetadata(j *Job, to *Metadata) {
+	*to = *m.metadata.of(j)
+	to.Key, to.Group, to.Batch, to.Expires = m.metadata.key(j), m.groupOf(j), m.batchNameOf(j), m.Wall(to.Expires)
+}
+
+// loseKey takes the key of j away from it, without a tombstone and without a report to the journal.
+func (m *jobs) loseKey(j *Job) {
+	f := m.metadata.byJob[j.self]
+	delete(m.keys.jobs, f.name)
+	f.name = ""
+	m.metadata.byJob[j.self] = f
+}
+
 // zero reports whether f is empty, apart from the key and the group.
 func (f *Metadata) zero() bool {
 	return f.Rules.Empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
@@ -154,7 +130,84 @@ func (f *Metadata) zero() bool {
 }
 
 // rulesOf returns the rules that apply to j: its own, completed by those of its tube.
-func (m *Machine) rulesOf(j *Job) Rules {
+func (m *jobs) rulesOf(j *Job) Rules {
 	t := m.tubeOf(j)
-	return m.policyOfTube(t).RulesOver(m.metadataOf(j).OwnRules(t.name))
+	return m.policies.ofTube(t).RulesOver(m.metadata.of(j).OwnRules(t.name))
+}
+
+// home returns FromTube; "" if that is the tube in which the job is.
+func (f *Metadata) home(tube string) string {
+	if f.FromTube == tube {
+		return ""
+	}
+	return f.FromTube
+}
+
+// OwnRules returns those of its own rules that apply to a job in a tube: none of a dead letter. It keeps
+// them for when it is back.
+func (f *Metadata) OwnRules(tube string) Rules {
+	if f.home(tube) != "" {
+		return Rules{}
+	}
+	return f.Rules
+}
+
+// Move changes the metadata of a job that has these counters and is moved from one tube to another. There
+// its counters begin at zero, while its failures and deliveries go on; those of a dead letter that is
+// moved home begin at zero. A job that has been at home and leaves is no dead letter any more: else it
+// would be one in any other tube.
+func (f *Metadata) Move(from, to string, c *Counters) {
+	switch f.FromTube {
+	case to:
+		f.FailuresBefore, f.DeliveriesBefore = 0, 0
+		return
+	case from:
+		f.FromTube, f.FromID = "", 0
+	}
+	f.FailuresBefore -= c.Failures()
+	f.DeliveriesBefore -= c.Deliveries()
+}
+
+// DeadLetter returns the metadata of the dead letter of job id, which was exhausted in a tube and has the
+// metadata f. It has no own rules if that job is a dead letter itself: they are not for its new home.
+func (f *Metadata) DeadLetter(tube string, id uint64) Metadata {
+	return Metadata{
+		Key: f.Key, Group: f.Group, Batch: f.Batch, Rules: f.OwnRules(tube),
+		FromTube: tube, FromID: id, Notes: f.Notes, Occurrence: f.Occurrence,
+	}
+}
+
+// TraceOf returns the W3C trace context of the put of j; "" if there is none.
+func (m *jobs) TraceOf(j *Job) string { return m.metadata.of(j).AllNotes().Trace }
+
+// noteReason records why a delivery of j has failed.
+func (m *jobs) noteReason(now Instant, j *Job, reason string) {
+	f := m.metadata.change(j)
+	n := *f.AllNotes()
+	n.Reason, n.FailedAt = reason, inMilliseconds(m.Wall(now))
+	f.Notes = &n
+}
+
+// notesTTR reports whether it is recorded that the TTR of j has run out. Other jobs are as in
+// beanstalkd, and cost nothing.
+func (m *jobs) notesTTR(j *Job) bool {
+	return m.policies.ofTube(m.tubeOf(j)) != nil || m.metadata.key(j) != "" || m.groupOf(j) != "" || j.batch&isMember != 0 || !m.metadata.of(j).zero()
+}
+
+// discount makes the present delivery of j, which ends as no failure, count neither as a failure
+// nor as a delivery.
+func (m *jobs) discount(j *Job) {
+	f := m.metadata.change(j)
+	f.FailuresBefore++
+	f.DeliveriesBefore++
+}
+
+// hasRules reports whether rules of j or of its tube can apply when a delivery of j ends.
+func (m *jobs) hasRules(j *Job) bool {
+	return m.isTagged(j) || m.policies.ofTube(m.tubeOf(j)) != nil
+}
+
+// isTagged reports whether j has metadata, which can be only its group or its batch.
+func (m *jobs) isTagged(j *Job) bool {
+	return j.hasMetadata || j.batch != 0 || m.handles.list[j.tube].lane != nil
 }

@@ -1,36 +1,11 @@
 package tube
 
-// FirstJobs returns the first n jobs of a tube in a state, in the order in which they would
-// come out; none if the state is Reserved or Gone.
-func (m *Machine) FirstJobs(tube string, s State, n int) []*Job {
-	t := m.tubes[tube]
-	if t == nil || s == Reserved || s == Gone {
-		return nil
-	}
-	if s == Ready && t.lanes != nil {
-		return m.firstReadies(t, n)
-	}
-	jobs, _ := t.queue(s).next(&m.slab, start, n, 1)
-	return jobs
-}
-
-// CountIn returns how many jobs of a tube are in a state.
-func (m *Machine) CountIn(tube string, s State) int {
-	if t := m.tubes[tube]; t != nil {
-		return t.in(s)
-	}
-	return 0
-}
-
-// TubeOf returns the name of the tube of j.
-func (m *Machine) TubeOf(j *Job) string { return m.tubeOf(j).name }
-
 // MoveTo creates a copy of j in another tube, and removes j. j must not be reserved, and its
 // body must be in memory. The new job has the same state, due time and all else, with three
 // exceptions. Its counters begin at zero, see Metadata.Move. If it is
 // buried, it comes after all other buried jobs of the tube. If another job of the tube has its
 // key, it has no key. In the old tube the key of j stays taken as if j had been deleted.
-func (m *Machine) MoveTo(now Instant, j *Job, to string) {
+func (m *times) MoveTo(now Instant, j *Job, to string) {
 	m.replaceBy(now, j, to, m.movedMetadata(j, to), func(moved *Job) {
 		switch j.state {
 		case Ready:
@@ -50,7 +25,7 @@ func (m *Machine) MoveTo(now Instant, j *Job, to string) {
 
 // replaceBy creates a copy of j with this metadata in another tube, and removes j. enter puts the
 // copy into a queue.
-func (m *Machine) replaceBy(now Instant, j *Job, to string, metadata Metadata, enter func(moved *Job)) {
+func (m *times) replaceBy(now Instant, j *Job, to string, metadata Metadata, enter func(moved *Job)) {
 	p := NewJob{Tube: to, Pri: j.pri, Delay: j.delay, TTR: j.ttr, Body: m.Body(j), Buffer: m.Buffer(j)}
 	if p.Buffer != nil {
 		p.Buffer.Retain()
@@ -63,17 +38,30 @@ func (m *Machine) replaceBy(now Instant, j *Job, to string, metadata Metadata, e
 	enter(moved)
 	m.takePlace(now, moved, j)
 	m.journalPut(moved, p)
-	m.freeKey(keyName(to, metadata.Key))
+	m.keys.free(keyName(to, metadata.Key))
 	m.Remove(now, j)
 }
 
 // movedMetadata returns the metadata of j after a move to another tube.
-func (m *Machine) movedMetadata(j *Job, to string) Metadata {
-	f := *m.metadataOf(j)
-	f.Key, f.Group, f.Batch, f.PendingDead = m.keyOf(j), m.groupOf(j), m.batchNameOf(j), ""
+func (m *times) movedMetadata(j *Job, to string) Metadata {
+	f := *m.metadata.of(j)
+	f.Key, f.Group, f.Batch, f.PendingDead = m.metadata.key(j), m.groupOf(j), m.batchNameOf(j), ""
 	if m.ByKey(to, f.Key) != nil {
 		f.Key = ""
 	}
 	f.Move(m.tubeOf(j).name, to, &j.counters)
 	return f
+}
+
+// A replay gives a job another chance that has failed for good: a job in a dead-letter tube goes
+// back to the tube where it was exhausted, and a buried job is kicked.
+
+// SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is ready.
+func (m *times) SendBack(now Instant, j *Job) {
+	metadata := m.movedMetadata(j, m.Home(j))
+	metadata.Parked = NotParked
+	m.replaceBy(now, j, metadata.FromTube, metadata, func(back *Job) {
+		back.dueSince(now)
+		m.enqueue(back, Ready, int64(back.pri))
+	})
 }

@@ -35,28 +35,3 @@ func (t *Tags) Notes() *Notes {
 	}
 	return &Notes{Meta: t.Meta, Trace: t.Trace, Reason: t.Reason, FailedAt: t.FailedAt}
 }
-
-// TraceOf returns the W3C trace context of the put of j; "" if there is none.
-func (m *Machine) TraceOf(j *Job) string { return m.metadataOf(j).AllNotes().Trace }
-
-// noteReason records why a delivery of j has failed.
-func (m *Machine) noteReason(now Instant, j *Job, reason string) {
-	f := m.changeMetadata(j)
-	n := *f.AllNotes()
-	n.Reason, n.FailedAt = reason, inMilliseconds(m.Wall(now))
-	f.Notes = &n
-}
-
-// notesTTR reports whether it is recorded that the TTR of j has run out. Other jobs are as in
-// beanstalkd, and cost nothing.
-func (m *Machine) notesTTR(j *Job) bool {
-	return m.policyOfTube(m.tubeOf(j)) != nil || m.keyOf(j) != "" || m.groupOf(j) != "" || j.batch&isMember != 0 || !m.metadataOf(j).zero()
-}
-
-// discount makes the present delivery of j, which ends as no failure, count neither as a failure
-// nor as a delivery.
-func (m *Machine) discount(j *Job) {
-	f := m.changeMetadata(j)
-	f.FailuresBefore++
-	f.DeliveriesBefore++
-}

@@ -9,10 +9,10 @@ type parts[T any] struct {
 
 const perPart = 4096
 
-func (p *parts[T]) at(i int) *T { return &p.list[i/perPart][i%perPart] }
+func (p *parts[T]) at(i int) *T { return &p.list[uint(i)/perPart][uint(i)%perPart] }
 
 func (p *parts[T]) push(x T) {
-	if p.n%perPart == 0 {
+	if p.n == len(p.list)*perPart {
 		p.list = append(p.list, nil)
 	}
 	last := &p.list[len(p.list)-1]
@@ -23,14 +23,14 @@ func (p *parts[T]) push(x T) {
 func (p *parts[T]) pop() T {
 	var none T
 	p.n--
-	x := *p.at(p.n)
-	last := p.n / perPart
-	if p.n%perPart == 0 {
+	at := p.at(p.n)
+	x := *at
+	*at = none
+	last, n := uint(p.n)/perPart, uint(p.n)%perPart
+	p.list[last] = p.list[last][:n]
+	if n == 0 && last > 0 { // the first part stays: many lists are often empty
 		p.list[last] = nil
 		p.list = p.list[:last]
-		return x
 	}
-	p.list[last][p.n%perPart] = none
-	p.list[last] = p.list[last][:p.n%perPart]
 	return x
 }

@@ -33,35 +33,34 @@ func PatternsOf(tube string) []string {
 	return patterns
 }
 
-// SetPolicy sets the policy of a tube or a pattern; nil removes it. The policy must not be changed
-// after that. No tube of it need exist.
-func (m *Machine) SetPolicy(name string, p *Policy) {
-	before := len(m.policies.own)
-	if p == nil {
-		delete(m.policies.own, name)
-	} else {
-		m.policies.own[name] = p
-	}
-	if IsPattern(name) {
-		m.policies.patterns += len(m.policies.own) - before
-	}
-	m.policies.merged = nil
-	m.policies.stamp++
-	m.limitsChanged(name)
-	if m.journal != nil {
-		m.journal.PolicySet(name, p)
-	}
-}
-
 // Policy returns the policy of a tube or pattern itself, nil if it has none.
-func (m *Machine) Policy(name string) *Policy { return m.policies.own[name] }
+func (m *jobs) Policy(name string) *Policy { return m.policies.own[name] }
 
 // Policies returns the names of the tubes and patterns that have a policy, in their order.
-func (m *Machine) Policies() []string { return slices.Sorted(maps.Keys(m.policies.own)) }
+func (m *jobs) Policies() []string { return slices.Sorted(maps.Keys(m.policies.own)) }
 
 // policyOf returns what applies to a tube, nil if that is nothing.
-func (m *Machine) policyOf(tube string) *Policy {
-	p := &m.policies
+func (m *jobs) policyOf(tube string) *Policy { return m.policies.of(tube, m.tubes[tube] != nil) }
+
+func (p *policies) set(name string, policy *Policy) {
+	before := len(p.own)
+	if policy == nil {
+		delete(p.own, name)
+	} else {
+		p.own[name] = policy
+	}
+	if IsPattern(name) {
+		p.patterns += len(p.own) - before
+	}
+	p.merged = nil
+	p.stamp++
+}
+
+// any reports whether there is a policy.
+func (p *policies) any() bool { return len(p.own) > 0 }
+
+// of returns what applies to a tube, nil if that is nothing. exists says that there is the tube.
+func (p *policies) of(tube string, exists bool) *Policy {
 	if p.patterns == 0 {
 		return p.own[tube]
 	}
@@ -72,7 +71,7 @@ func (m *Machine) policyOf(tube string) *Policy {
 	for _, pattern := range PatternsOf(tube) {
 		merged = merged.Over(p.own[pattern])
 	}
-	if m.tubes[tube] != nil {
+	if exists {
 		if p.merged == nil {
 			p.merged = make(map[string]*Policy)
 		}
@@ -81,111 +80,29 @@ func (m *Machine) policyOf(tube string) *Policy {
 	return merged
 }
 
-// policyOfTube is policyOf for a tube that exists.
-func (m *Machine) policyOfTube(t *Tube) *Policy {
-	if t.policyStamp != m.policies.stamp {
-		m.refreshPolicy(t)
+// ofTube is of for a tube that exists.
+func (p *policies) ofTube(t *Tube) *Policy {
+	if t.policyStamp != p.stamp {
+		p.refresh(t)
 	}
 	return t.policy
 }
 
-// refreshPolicy finds out what applies to t, after a policy has changed.
-func (m *Machine) refreshPolicy(t *Tube) {
-	t.policy, t.policyStamp, t.limits = m.policyOf(t.name), m.policies.stamp, Limits{}
+// limitsOf returns the limits of a tube.
+func (p *policies) limitsOf(t *Tube) *Limits {
+	if t.policyStamp != p.stamp {
+		p.refresh(t)
+	}
+	return &t.limits
+}
+
+// limit reports whether a tube has limits of its own.
+func (p *policies) limit(t *Tube) bool { return p.any() && *p.limitsOf(t) != (Limits{}) }
+
+// refresh finds out what applies to t, after a policy has changed.
+func (p *policies) refresh(t *Tube) {
+	t.policy, t.policyStamp, t.limits = p.of(t.name, true), p.stamp, Limits{}
 	if t.policy != nil {
 		t.limits = t.policy.StartLimits()
-	}
-}
-
-// unchecked are the tubes and lanes whose limits may have changed since they were updated.
-type unchecked struct {
-	tubes  int    // those in Machine.order before this index
-	prefix string // with which their names begin
-	lanes  []*lane
-	alarm  alarm
-}
-
-const (
-	// tubesAtOnce is how many tubes are checked at once when the policy of a pattern changes; the next Ticks
-	// continue.
-	tubesAtOnce = 128
-
-	// lanesPerTube is how many lanes become unchecked in the time in which a tube is checked.
-	lanesPerTube = 32
-)
-
-// limitsChanged is called when the policy of a tube or a pattern has changed. The next Ticks check the tubes of a
-// pattern, and the lanes of all tubes. A limit that has become narrower holds at once, see mayTake.
-func (m *Machine) limitsChanged(name string) {
-	prefix, pattern := strings.CutSuffix(name, "*")
-	if !pattern {
-		if t := m.tubes[name]; t != nil {
-			m.tubeLimitsChanged(t)
-		}
-		return
-	}
-	u := &m.unchecked
-	if u.tubes > 0 && u.prefix != prefix {
-		prefix = "" // those of another pattern are not all checked yet
-	}
-	u.tubes, u.prefix = len(m.order), prefix
-	m.checkTubes(tubesAtOnce)
-}
-
-// checkTubes updates about n of the unchecked tubes. A tube that is removed from Machine.order is replaced by
-// the last one, so those before the index may include tubes that are checked already, but lack none.
-func (m *Machine) checkTubes(n int) {
-	u := &m.unchecked
-	for u.tubes = min(u.tubes, len(m.order)); n > 0 && u.tubes > 0; n-- {
-		u.tubes--
-		if t := m.order[u.tubes]; strings.HasPrefix(t.name, u.prefix) {
-			before := len(u.lanes)
-			m.tubeLimitsChanged(t)
-			n -= (len(u.lanes) - before) / lanesPerTube
-		}
-	}
-	m.rearmUnchecked()
-}
-
-// rearmUnchecked sets the alarm of the unchecked tubes and lanes.
-func (m *Machine) rearmUnchecked() {
-	at := Never
-	if u := &m.unchecked; u.tubes > 0 || len(u.lanes) > 0 {
-		at = 0
-	}
-	m.alarms.set(&m.unchecked.alarm, at)
-}
-
-func (m *Machine) tubeLimitsChanged(t *Tube) {
-	m.recheckTokens(t.throttle, m.tubeLimits(t).Rates)
-	if m.updateTakeable(t) {
-		m.addWakeUp(t)
-	}
-	if t.lanes == nil {
-		return
-	}
-	for l := range t.lanes.byName.all() {
-		m.unchecked.lanes = append(m.unchecked.lanes, l)
-	}
-	m.rearmUnchecked()
-}
-
-// checkNext updates one of the unchecked lanes, or if there are none a tube.
-func (m *Machine) checkNext(now Instant) {
-	u := &m.unchecked
-	last := len(u.lanes) - 1
-	if last < 0 {
-		m.checkTubes(1)
-		return
-	}
-	l := u.lanes[last]
-	u.lanes[last] = nil
-	if u.lanes = u.lanes[:last]; last == 0 {
-		u.lanes = nil
-	}
-	m.rearmUnchecked()
-	if l.tube != nil {
-		m.checkRates(now, l)
-		m.updateLane(l)
 	}
 }

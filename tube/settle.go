@@ -1,100 +1,16 @@
 package tube
 
-import "time"
+import "strconv"
 
-// The records of batches, and what becomes of the jobs that run after them.
-
-// batchChanged records that the journal lacks the record of b, until journalBatches.
-func (m *Machine) batchChanged(b *batched) {
-	if !b.dirty {
-		b.dirty = true
-		m.batches.dirty = append(m.batches.dirty, b)
-	}
-}
-
-// journalBatches reports the records that have changed to the journal. It is called after the changes of jobs that have
-// caused that: the journal can split the changes before a put, and these must stay together.
-func (m *Machine) journalBatches() {
-	if len(m.batches.dirty) == 0 {
-		return
-	}
-	for i, b := range m.batches.dirty {
-		m.batches.dirty[i] = nil
-		if b.dirty && m.journal != nil {
-			m.journal.BatchSet(b.record.Name, m.copyBatch(b))
-		}
-		b.dirty = false
-	}
-	m.batches.dirty = m.batches.dirty[:0]
-}
-
-// setBatchDue sets when b is due. Its claim ends.
-func (m *Machine) setBatchDue(b *batched, at Instant) {
-	b.record.Due, b.place.due = at, at
-	m.batches.dues.queue(b)
-	m.rearmBatches()
-}
-
-// batchDueNow makes b due now, if it is not due yet or claimed.
-func (m *Machine) batchDueNow(now Instant, b *batched) {
-	if b.record.Due > now || b.place.claimed != 0 {
-		m.setBatchDue(b, min(b.record.Due, now))
-	}
-}
-
-// dueIfEnded makes b due now if no member is pending and none will be, as far as is known here.
-func (m *Machine) dueIfEnded(now Instant, b *batched) {
-	if b.record.Sealed && b.record.Pending == 0 {
-		m.batchDueNow(now, b)
-	}
-}
-
-// rearmBatches sets the alarm of the batches.
-func (m *Machine) rearmBatches() { m.alarms.set(&m.batches.dues.alarm, m.batches.dues.next()) }
-
-// TakeBatchesDue returns whether a Tick has found that a batch is due, since the last call.
-func (m *Machine) TakeBatchesDue() bool { return m.batches.dues.take() }
-
-// DueBatches returns up to count records that are due, at most MaxListed, the earliest first, and
-// claims them: for ClaimTime they are not returned again, unless they become due anew.
-func (m *Machine) DueBatches(now Instant, count int) (due []*JobBatch) {
-	for _, b := range m.batches.dues.claim(now, count) {
-		due = append(due, m.copyBatch(b))
-	}
-	m.rearmBatches()
-	return due
-}
-
-// copyBatch returns the record of b for others: its instants are wall times.
-func (m *Machine) copyBatch(b *batched) *JobBatch {
-	r := b.record
-	r.Created, r.Since, r.Due = m.Wall(r.Created), m.Wall(r.Since), m.Wall(r.Due)
-	return &r
-}
-
-// SealBatch says that a batch, which need not exist, gets no more members.
-func (m *Machine) SealBatch(now Instant, name string) {
-	b, _ := m.openBatch(now, name)
-	m.seal(now, b)
-	m.journalBatches()
-}
-
-func (m *Machine) seal(now Instant, b *batched) {
-	if !b.record.Sealed {
-		b.record.Sealed = true
-		b.record.Stamp++
-		m.batchChanged(b)
-		m.batchDueNow(now, b)
-	}
-}
+// What becomes of the jobs that run after a batch, and of its members when it is cancelled.
 
 // Batch returns the record of a batch, with the first after-jobs; nil if there is none of that name.
 func (m *Machine) Batch(now Instant, name string) *JobBatch {
-	b := m.findBatch(name)
+	b := m.batches.find(name)
 	if b == nil {
 		return nil
 	}
-	r := m.copyBatch(b)
+	r := m.batches.copyOf(b)
 	var cursor uint64
 	for len(r.After) < MaxAfter {
 		var first uint64
@@ -116,43 +32,22 @@ func (m *Machine) Batch(now Instant, name string) *JobBatch {
 	return r
 }
 
-// lists returns the lists of jobs that run after b.
-func (b *batched) lists() [4]*sorted[uint64, jobID] {
-	return [4]*sorted[uint64, jobID]{&b.held[0], &b.held[1], &b.parked[0], &b.parked[1]}
-}
-
-// ListBatches returns the records of the first count batches whose names come after a cursor, in their order, and
-// the cursor of the next ones; "" if there are none. count can be up to MaxListed.
-func (m *Machine) ListBatches(cursor string, count int) (page []*JobBatch, next string) {
-	count = min(count, MaxListed)
-	for b := range m.batches.list.after(cursor) {
-		if len(page) == count {
-			if count > 0 {
-				next = page[count-1].Name
-			}
-			return page, next
-		}
-		page = append(page, m.copyBatch(b))
-	}
-	return page, ""
-}
-
 // SettleBatch carries out a verdict with up to limit after-jobs. It returns how many have changed, and whether there
 // are more. It returns false, and does nothing, if there is no record, its Stamp is another one, or it cannot be forgotten:
 // it is due now.
 func (m *Machine) SettleBatch(now Instant, name string, s *Settlement, limit int) (changed int, more, ok bool) {
-	b := m.findBatch(name)
+	b := m.batches.find(name)
 	if b == nil {
 		return 0, false, false
 	}
-	defer m.journalBatches()
+	defer m.batches.report()
 	r := &b.record
 	if r.Stamp != s.Stamp || s.Forget && r.Pending+r.Parked+r.AfterHeld+r.AfterFailed > 0 {
-		m.batchDueNow(now, b)
+		m.batches.dueNow(now, b)
 		return 0, false, false
 	}
 	if s.Forget {
-		m.forgetBatch(b)
+		m.batches.forget(b)
 		return 0, false, true
 	}
 	for ; changed < limit; changed++ {
@@ -166,12 +61,12 @@ func (m *Machine) SettleBatch(now Instant, name string, s *Settlement, limit int
 	more = j != nil
 	if r.Since == 0 || r.Verdict != s.Verdict && !(more && r.Reopens(s.Verdict)) {
 		r.Verdict, r.Since = s.Verdict, inMilliseconds(now)
-		m.batchChanged(b)
+		m.batches.changed(b)
 	}
 	if more || r.Overtakes(s) {
-		m.setBatchDue(b, min(r.Due, now))
+		m.batches.setDue(b, min(r.Due, now))
 	} else {
-		m.setBatchDue(b, m.fromWall(s.Due))
+		m.batches.setDue(b, m.fromWall(s.Due))
 	}
 	return changed, more, true
 }
@@ -208,10 +103,10 @@ func (m *Machine) carryOut(now Instant, j *Job, fate Fate) {
 		m.clearAfter(now, j)
 		m.letRun(now, j)
 	} else {
-		b := m.findBatch(m.metadataOf(j).After)
+		b := m.batches.find(m.metadata.of(j).After)
 		m.removeAfter(j)
 		if fate == FateWait {
-			m.changeMetadata(j).Parked = NotParked
+			m.metadata.change(j).Parked = NotParked
 			m.enqueue(j, Delayed, int64(Never))
 		} else {
 			m.park(j, map[Fate]Parked{FateParkFailed: ParkedBatchFailed, FateParkUnsealed: ParkedBatchUnsealed}[fate], "")
@@ -225,24 +120,12 @@ func (m *Machine) carryOut(now Instant, j *Job, fate Fate) {
 // letRun makes j, which was held or parked and is in no queue, due: now, or after its delay.
 func (m *Machine) letRun(now Instant, j *Job) {
 	if j.state == Buried {
-		m.changeMetadata(j).Parked = NotParked
+		m.metadata.change(j).Parked = NotParked
 	}
 	if j.delay == 0 {
 		j.dueSince(now)
 	}
 	m.enter(now, j, Delayed, nil)
-}
-
-// forgetBatch removes the record of b, which has neither members nor after-jobs.
-func (m *Machine) forgetBatch(b *batched) {
-	name := b.record.Name
-	m.batches.list.remove(name)
-	m.batches.dues.unqueue(b)
-	m.batches.recent, b.dirty = nil, false
-	m.rearmBatches()
-	if m.journal != nil {
-		m.journal.BatchSet(name, nil)
-	}
 }
 
 // Cancellation is the removal of the members of a batch, in parts.
@@ -254,12 +137,12 @@ type Cancellation struct {
 
 // CancelBatch seals a batch, and returns a Cancellation of its members; nil if there is no such batch.
 func (m *Machine) CancelBatch(now Instant, name string) *Cancellation {
-	b := m.findBatch(name)
+	b := m.batches.find(name)
 	if b == nil {
 		return nil
 	}
-	m.seal(now, b)
-	m.journalBatches()
+	m.batches.seal(now, b)
+	m.batches.report()
 	return &Cancellation{name: name}
 }
 
@@ -269,7 +152,7 @@ func (c *Cancellation) Removed() int { return c.found }
 // CancelSome does a part of a cancellation: it removes up to limit members that are not reserved, or examines a number of ids that
 // takes as long. It returns whether the cancellation has ended.
 func (m *Machine) CancelSome(now Instant, c *Cancellation, limit int) (ended bool) {
-	b := m.findBatch(c.name)
+	b := m.batches.find(c.name)
 	if b == nil {
 		return true
 	}
@@ -282,23 +165,29 @@ func (m *Machine) CancelSome(now Instant, c *Cancellation, limit int) (ended boo
 		m.journalRemoved(m.remove(now, j))
 		return c.found-before < limit
 	})
-	m.journalBatches()
+	m.batches.report()
 	return c.next == 0
 }
 
-// RestoreBatch brings back what survives of a batch, of which there must be none yet. It comes before the jobs. The batch is due: what
-// was to be done about it need not survive.
-func (m *Machine) RestoreBatch(r JobBatch) {
-	b := &batched{record: JobBatch{
-		Name: r.Name, Created: r.Created, TTL: r.TTL, Sealed: r.Sealed, Done: r.Done, Gone: r.Gone, Verdict: r.Verdict, Since: r.Since,
-	}, place: dueSlot{pos: -1}}
-	if r.Sealed {
-		b.record.Stamp = 1
+// ListMembers returns up to count members of a batch that exist, at most MaxListed, starting at a cursor, and the cursor of the
+// next ones; "" if there are no more. It examines no more than limit ids: a page can be shorter, or empty.
+func (m *Machine) ListMembers(now Instant, name, cursor string, count, limit int) (jobs []JobStats, next string) {
+	b, count := m.batches.find(name), min(count, MaxListed)
+	from, err := uint64(0), error(nil)
+	if cursor != "" {
+		from, err = strconv.ParseUint(cursor, 10, 64)
 	}
-	m.batches.list.insert(b)
-	m.batches.dues.queue(b)
-	m.rearmBatches()
+	if b == nil || err != nil || count <= 0 {
+		return nil, ""
+	}
+	from = m.visit(b, from, limit, func(j *Job) bool {
+		s := m.jobStats(now, j)
+		s.Size = int(j.size)
+		jobs = append(jobs, s)
+		return len(jobs) < count
+	})
+	if from != 0 {
+		next = strconv.FormatUint(from, 10)
+	}
+	return jobs, next
 }
-
-// inMilliseconds returns the last whole millisecond.
-func inMilliseconds(t Instant) Instant { return t - t%Instant(time.Millisecond) }

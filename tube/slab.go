@@ -180,7 +180,7 @@ type scan struct {
 // slotsPerMove is how many slots a scan visits in the time of one move.
 const slotsPerMove = 32
 
-func (m *Machine) beginScan() scan { return scan{end: uint32(len(m.slab.chunks)) << slotBits} }
+func (m *jobs) beginScan() scan { return scan{end: uint32(len(m.slab.chunks)) << slotBits} }
 
 // pass calls each for the jobs in the next slots, until it returns false. each may remove the
 // job. It returns false if limit slots were visited, or each returned false, before the

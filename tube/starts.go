@@ -4,11 +4,11 @@ package tube
 // say.
 
 // limitsOf returns the limits of a lane, and whether its jobs are in strict order.
-func (m *Machine) limitsOf(l *lane) (limits Limits, strict bool) {
+func (m *turns) limitsOf(l *lane) (limits Limits, strict bool) {
 	if l.isPlain() {
 		return limits, false
 	}
-	if p := m.policyOfTube(l.tube); p != nil {
+	if p := m.policies.ofTube(l.tube); p != nil {
 		limits, strict = p.GroupLimits, p.GroupOrder == Strict
 	}
 	if l.throttle != nil && l.throttle.config != nil {
@@ -17,33 +17,20 @@ func (m *Machine) limitsOf(l *lane) (limits Limits, strict bool) {
 	return limits, strict
 }
 
-func (m *Machine) isStrict(l *lane) bool {
+func (m *turns) isStrict(l *lane) bool {
 	_, strict := m.limitsOf(l)
 	return strict
 }
 
-// tubeLimits returns the limits of a tube.
-func (m *Machine) tubeLimits(t *Tube) *Limits {
-	if t.policyStamp != m.policies.stamp {
-		m.refreshPolicy(t)
-	}
-	return &t.limits
-}
-
-// hasLimits reports whether t has limits of its own.
-func (m *Machine) hasLimits(t *Tube) bool {
-	return len(m.policies.own) > 0 && *m.tubeLimits(t) != (Limits{})
-}
-
 // heldInLane returns why no job of l can start, as far as its group is concerned. Of a rate it knows
 // what checkRates has found.
-func (m *Machine) heldInLane(l *lane) Held {
+func (m *turns) heldInLane(l *lane) Held {
 	held, _ := m.limitLane(l)
 	return held
 }
 
 // limitLane is heldInLane, and returns whether l has as many reserved jobs as it can have.
-func (m *Machine) limitLane(l *lane) (held Held, full bool) {
+func (m *turns) limitLane(l *lane) (held Held, full bool) {
 	if l.isPlain() {
 		return NotHeld, false
 	}
@@ -65,8 +52,8 @@ func (m *Machine) limitLane(l *lane) (held Held, full bool) {
 }
 
 // heldInTube is heldInLane for a tube. A pause of the tube plays no part.
-func (m *Machine) heldInTube(t *Tube) Held {
-	switch limits := m.tubeLimits(t); {
+func (m *turns) heldInTube(t *Tube) Held {
+	switch limits := m.policies.limitsOf(t); {
 	case limits.Concurrency > 0 && t.reserved >= int(limits.Concurrency):
 		return HeldByConcurrency
 	case t.throttle != nil && t.throttle.rateUntil != 0:
@@ -76,15 +63,15 @@ func (m *Machine) heldInTube(t *Tube) Held {
 }
 
 // checkRates finds out whether the rates of a lane have a token.
-func (m *Machine) checkRates(now Instant, l *lane) {
+func (m *turns) checkRates(now Instant, l *lane) {
 	if l.throttle != nil {
 		limits, _ := m.limitsOf(l)
-		m.checkTokens(now, l.throttle, limits.Rates)
+		m.throttles.checkTokens(now, l.throttle, limits.Rates)
 	}
 }
 
 // held returns why j, which is not reserved, cannot start.
-func (m *Machine) held(now Instant, j *Job) Held {
+func (m *turns) held(now Instant, j *Job) Held {
 	t, l := m.tubeOf(j), m.laneOf(j)
 	if l != nil {
 		m.checkRates(now, l)
@@ -93,16 +80,16 @@ func (m *Machine) held(now Instant, j *Job) Held {
 		}
 	}
 	if t.throttle != nil {
-		m.checkTokens(now, t.throttle, m.tubeLimits(t).Rates)
+		m.throttles.checkTokens(now, t.throttle, m.policies.limitsOf(t).Rates)
 	}
 	return m.heldInTube(t)
 }
 
 // unlimited reports whether nothing limits the starts of jobs of t.
-func (m *Machine) unlimited(t *Tube) bool { return t.lanes == nil && len(m.policies.own) == 0 }
+func (m *turns) unlimited(t *Tube) bool { return t.lanes == nil && !m.policies.any() }
 
 // heldReady is held for a ready job.
-func (m *Machine) heldReady(now Instant, j *Job) Held {
+func (m *turns) heldReady(now Instant, j *Job) Held {
 	if m.unlimited(m.tubeOf(j)) {
 		return NotHeld
 	}
@@ -111,7 +98,7 @@ func (m *Machine) heldReady(now Instant, j *Job) Held {
 
 // mayTake reports whether j, which a Take has found, may start now. If not, it takes note, so that
 // the Take does not find it again.
-func (m *Machine) mayTake(now Instant, j *Job) bool {
+func (m *turns) mayTake(now Instant, j *Job) bool {
 	t, l := m.tubeOf(j), m.laneOf(j)
 	if m.unlimited(t) || l != nil && l.isCurrent(m.policies.stamp) {
 		return true
@@ -129,7 +116,7 @@ func (m *Machine) mayTake(now Instant, j *Job) bool {
 
 // mayReserve reports whether j, which is not reserved, may start because somebody asks for it by
 // its id.
-func (m *Machine) mayReserve(now Instant, j *Job) bool {
+func (m *turns) mayReserve(now Instant, j *Job) bool {
 	if m.unlimited(m.tubeOf(j)) {
 		return true
 	}
@@ -139,4 +126,57 @@ func (m *Machine) mayReserve(now Instant, j *Job) bool {
 		}
 	}
 	return m.held(now, j) == NotHeld
+}
+
+// started records that j has just been reserved by a command.
+func (m *turns) started(now Instant, j *Job) {
+	t, l := m.tubeOf(j), m.laneOf(j)
+	if l == nil && !m.policies.any() {
+		return
+	}
+	if rates := m.policies.limitsOf(t).Rates; rates != (Rates{}) {
+		m.useTokens(now, m.openThrottle(t.name, ""), rates)
+		m.updateTakeable(t)
+	}
+	if l == nil {
+		return
+	}
+	if l.ready.len() > 0 {
+		l.takeTurn()
+	}
+	limits, strict := m.limitsOf(l)
+	switch {
+	case strict:
+		m.openThrottle(t.name, l.name).head = j.ID
+	case l.throttle != nil && l.throttle.head != 0: // of a time when it was strict
+		l.throttle.head = 0
+		m.throttleChanged(l.throttle)
+	}
+	if limits.Rates != (Rates{}) {
+		m.useTokens(now, m.openThrottle(t.name, l.name), limits.Rates)
+	}
+	m.updateLane(l)
+}
+
+// useTokens takes a token of each rate that is set.
+func (m *turns) useTokens(now Instant, th *throttle, rates Rates) {
+	if th.windows == nil {
+		th.windows = new(windows)
+	}
+	th.windows.add(now, rates)
+	m.throttles.checkTokens(now, th, rates)
+}
+
+// returnTokens gives back the tokens that a start at that time has taken. th may be nil.
+func (m *turns) returnTokens(now, start Instant, th *throttle) {
+	if th == nil || th.windows == nil {
+		return
+	}
+	th.windows.undo(start)
+	if l := m.laneOfThrottle(th); l != nil {
+		m.checkRates(now, l)
+	} else if t := m.tubes[th.tube]; t != nil && th.group == "" {
+		m.throttles.checkTokens(now, th, m.policies.limitsOf(t).Rates)
+	}
+	m.throttleChanged(th)
 }

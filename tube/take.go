@@ -107,33 +107,12 @@ func (m *Machine) better(best *Job, t *Tube) *Job {
 	return best
 }
 
-// nextIn returns the job that a Take from t gets. t must be takeable.
-func (m *Machine) nextIn(t *Tube) *Job {
-	if t.lanes == nil {
-		return t.ready.head(&m.slab)
-	}
-	return m.next(t.lanes.eligible.next())
-}
-
-// watched caches the tubes of a list of names from one Take to the next. So a
-// connection that watches very many tubes, and sends many reserves at once, does
-// not look up all names for each of them. The list is identified by the address and
-// the length of the slice, so the cache is valid only while no list can change, see
-// ForgetWatched.
-type watched struct {
-	names     []string
-	tubes     []*Tube // those of names that exist
-	stamp     uint64  // Tube.listed of these tubes
-	tubesSeen uint64  // tubes that Takes from many have examined, since the start
-	namesSeen uint64  // names that were looked up for these
-}
-
 // bestOfMany is best for a long list. It examines the tubes of the list, or all
 // takeable tubes, whichever are fewer.
 func (m *Machine) bestOfMany(names []string) (best *Job) {
 	w := &m.watched
 	if len(w.names) != len(names) || &w.names[0] != &names[0] {
-		m.lookUp(names)
+		w.lookUp(names, m.tubes)
 	}
 	if len(w.tubes) <= len(m.takeable) {
 		w.tubesSeen += uint64(len(w.tubes))
@@ -153,65 +132,11 @@ func (m *Machine) bestOfMany(names []string) (best *Job) {
 	return best
 }
 
-// lookUp finds the tubes of names and remembers them.
-func (m *Machine) lookUp(names []string) {
-	w := &m.watched
-	w.names, w.tubes = names, w.tubes[:0]
-	w.stamp++
-	w.namesSeen += uint64(len(names))
-	for _, name := range names {
-		if t := m.tubes[name]; t != nil && t.listed != w.stamp {
-			t.listed = w.stamp
-			w.tubes = append(w.tubes, t)
-		}
-	}
-}
-
 // ForgetWatched makes the Machine forget the names of the last Take. Call it before
 // a slice that was passed to Take is changed or used for another list.
-func (m *Machine) ForgetWatched() {
-	if m.watched.names != nil {
-		m.watched.names = nil
-		clear(m.watched.tubes)
-		m.watched.tubes = m.watched.tubes[:0]
-	}
-}
+func (m *Machine) ForgetWatched() { m.watched.forget() }
 
 // TakeWork returns the cost of TakeFirst, and of Takes from more than FewTubes, since the start: how
 // many tubes they have examined, and how many names they have looked up.
 // Takes that follow each other with the same slice look up its names once.
 func (m *Machine) TakeWork() (tubes, names uint64) { return m.watched.tubesSeen, m.watched.namesSeen }
-
-// updateTakeable keeps Machine.takeable up to date. It is called when t may have got
-// its first ready job that can start or lost its last one, or when a pause or a limit of the tube
-// has changed. It returns whether t is takeable and was not before.
-func (m *Machine) updateTakeable(t *Tube) (begins bool) {
-	t.checkedStamp = m.policies.stamp
-	held := m.hasLimits(t) && m.heldInTube(t) != NotHeld
-	ok := t.offers() && !t.paused() && !held
-	if !m.deferring {
-		t.countHold(held)
-	}
-	if ok == (t.takeableAt != 0) {
-		return false
-	}
-	if ok {
-		m.takeable = append(m.takeable, t)
-		t.takeableAt = len(m.takeable)
-		return true
-	}
-	last := len(m.takeable) - 1
-	moved := m.takeable[last]
-	m.takeable[t.takeableAt-1], moved.takeableAt = moved, t.takeableAt
-	m.takeable[last] = nil
-	m.takeable, t.takeableAt = m.takeable[:last], 0
-	return false
-}
-
-// offers reports whether t has a job that could start were it not for limits of the tube.
-func (t *Tube) offers() bool {
-	if t.lanes == nil {
-		return t.ready.len() > 0
-	}
-	return t.lanes.eligible.next() != nil
-}

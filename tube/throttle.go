@@ -17,29 +17,32 @@ type throttle struct {
 	rateUntil Instant  // no token is left until then; 0: as far as is known one is left
 
 	alarm alarm
-	index int // in Machine.throttleOrder
+	index int // in throttles.order
 }
 
-// throttleOf returns the throttle of a group, or with group "" of a tube; nil if there is none.
-func (m *Machine) throttleOf(tube, group string) *throttle {
-	if len(m.throttles) == 0 {
+// throttles are those of a Machine.
+type throttles struct {
+	*base
+	byName map[string]*throttle // by keyName
+	order  []*throttle          // all, in no order
+}
+
+// of returns the throttle of a group, or with group "" of a tube; nil if there is none.
+func (all *throttles) of(tube, group string) *throttle {
+	if len(all.byName) == 0 {
 		return nil
 	}
-	return m.throttles[keyName(tube, group)]
+	return all.byName[keyName(tube, group)]
 }
 
-// openThrottle is throttleOf, but creates it if there is none.
-func (m *Machine) openThrottle(tube, group string) *throttle {
-	th := m.throttleOf(tube, group)
+// openThrottle returns the throttle of a group, or with group "" of a tube. It creates it if there is none.
+func (m *turns) openThrottle(tube, group string) *throttle {
+	th := m.throttles.of(tube, group)
 	if th != nil {
 		return th
 	}
-	name := keyName(tube, group)
-	th = &throttle{tube: name[:len(tube)], group: name[len(tube)+1:]} // one string for all
-	th.alarm = alarm{pos: -1, throttle: th}
-	th.index = len(m.throttleOrder)
-	m.throttles[name], m.throttleOrder = th, append(m.throttleOrder, th)
-	m.noteGroup(tube, group)
+	th = m.throttles.add(tube, group)
+	m.listed.note(tube, group)
 	if t := m.tubes[tube]; t != nil {
 		m.setThrottle(t, group, th)
 	}
@@ -47,7 +50,7 @@ func (m *Machine) openThrottle(tube, group string) *throttle {
 }
 
 // setThrottle lets a tube, or the lane of a group if there is one, know its throttle.
-func (m *Machine) setThrottle(t *Tube, group string, th *throttle) {
+func (m *turns) setThrottle(t *Tube, group string, th *throttle) {
 	if group == "" {
 		t.throttle = th
 	} else if l := m.groupIn(t, group); l != nil {
@@ -56,18 +59,18 @@ func (m *Machine) setThrottle(t *Tube, group string, th *throttle) {
 }
 
 // laneOfThrottle returns the lane of the group of th; nil if the group has no job.
-func (m *Machine) laneOfThrottle(th *throttle) *lane {
+func (m *turns) laneOfThrottle(th *throttle) *lane {
 	return m.groupIn(m.tubes[th.tube], th.group)
 }
 
 // throttleChanged is called when something in th has changed. It sets its alarm, updates what it
 // restricts, and removes th if there is nothing left in it.
-func (m *Machine) throttleChanged(th *throttle) {
-	m.rearmThrottle(th)
+func (m *turns) throttleChanged(th *throttle) {
+	m.throttles.rearm(th)
 	t := m.tubes[th.tube]
 	l := m.laneOfThrottle(th)
 	if th.config == nil && th.pauseUntil == 0 && th.head == 0 && th.windows.end() == 0 {
-		m.removeThrottle(th)
+		m.throttles.remove(th)
 		if t != nil {
 			m.setThrottle(t, th.group, nil)
 		}
@@ -80,33 +83,41 @@ func (m *Machine) throttleChanged(th *throttle) {
 	}
 }
 
-// removeThrottle removes th from those of the Machine.
-func (m *Machine) removeThrottle(th *throttle) {
-	delete(m.throttles, keyName(th.tube, th.group))
-	last := len(m.throttleOrder) - 1
-	moved := m.throttleOrder[last]
-	m.throttleOrder[th.index], moved.index = moved, th.index
-	m.throttleOrder[last] = nil
-	m.throttleOrder = m.throttleOrder[:last]
+// add adds a throttle, of which there must be none yet.
+func (all *throttles) add(tube, group string) *throttle {
+	name := keyName(tube, group)
+	th := &throttle{tube: name[:len(tube)], group: name[len(tube)+1:], index: len(all.order)} // one string for all
+	th.alarm.owner = th
+	all.byName[name], all.order = th, append(all.order, th)
+	return th
 }
 
-// rearmThrottle sets the alarm of th to the next thing that is due in it. Windows in which no token
+func (all *throttles) remove(th *throttle) {
+	delete(all.byName, keyName(th.tube, th.group))
+	last := len(all.order) - 1
+	moved := all.order[last]
+	all.order[th.index], moved.index = moved, th.index
+	all.order[last] = nil
+	all.order = all.order[:last]
+}
+
+// rearm sets the alarm of th to the next thing that is due in it. Windows in which no token
 // is needed are only cleared when the last token has come back.
-func (m *Machine) rearmThrottle(th *throttle) {
+func (all *throttles) rearm(th *throttle) {
 	at := Never
 	for _, due := range [...]Instant{th.pauseUntil, th.rateUntil, th.forgetAt, th.windows.end()} {
 		if due != 0 {
 			at = min(at, due)
 		}
 	}
-	m.alarms.set(&th.alarm, at)
+	all.alarms.set(&th.alarm, at)
 }
 
 // fireThrottle does what is due in th.
-func (m *Machine) fireThrottle(now Instant, th *throttle) {
+func (m *turns) fireThrottle(now Instant, th *throttle) {
 	if th.pauseUntil != 0 && th.pauseUntil <= now {
 		th.pauseSeconds, th.pauseUntil = 0, 0
-		m.journalThrottle(th)
+		m.throttles.report(th)
 	}
 	if th.rateUntil <= now {
 		th.rateUntil = 0
@@ -114,10 +125,10 @@ func (m *Machine) fireThrottle(now Instant, th *throttle) {
 	th.windows.drop(now)
 	if th.forgetAt != 0 && th.forgetAt <= now {
 		if m.laneOfThrottle(th) != nil {
-			m.keepConfig(now, th)
+			m.throttles.keepConfig(now, th)
 		} else {
 			th.config, th.forgetAt = nil, 0
-			m.journalThrottle(th)
+			m.throttles.report(th)
 		}
 	}
 	m.throttleChanged(th)
@@ -128,143 +139,42 @@ func (m *Machine) fireThrottle(now Instant, th *throttle) {
 const journalParts = 8
 
 // keepConfig keeps the config of th, if it has one, for its whole TTL from now on.
-func (m *Machine) keepConfig(now Instant, th *throttle) {
+func (all *throttles) keepConfig(now Instant, th *throttle) {
 	if th.config == nil || th.config.TTL == 0 {
 		return
 	}
 	th.forgetAt = now.Plus(th.config.TTL)
-	m.rearmThrottle(th)
+	all.rearm(th)
 	if th.forgetAt-th.journaled > Instant(th.config.TTL/journalParts) {
-		m.journalThrottle(th)
+		all.report(th)
 	}
-}
-
-// started records that j has just been reserved by a command.
-func (m *Machine) started(now Instant, j *Job) {
-	t, l := m.tubeOf(j), m.laneOf(j)
-	if l == nil && len(m.policies.own) == 0 {
-		return
-	}
-	if rates := m.tubeLimits(t).Rates; rates != (Rates{}) {
-		m.useTokens(now, m.openThrottle(t.name, ""), rates)
-		m.updateTakeable(t)
-	}
-	if l == nil {
-		return
-	}
-	if l.ready.len() > 0 {
-		l.takeTurn()
-	}
-	limits, strict := m.limitsOf(l)
-	switch {
-	case strict:
-		m.openThrottle(t.name, l.name).head = j.ID
-	case l.throttle != nil && l.throttle.head != 0: // of a time when it was strict
-		l.throttle.head = 0
-		m.throttleChanged(l.throttle)
-	}
-	if limits.Rates != (Rates{}) {
-		m.useTokens(now, m.openThrottle(t.name, l.name), limits.Rates)
-	}
-	m.updateLane(l)
-}
-
-// useTokens takes a token of each rate that is set.
-func (m *Machine) useTokens(now Instant, th *throttle, rates Rates) {
-	if th.windows == nil {
-		th.windows = new(windows)
-	}
-	th.windows.add(now, rates)
-	m.checkTokens(now, th, rates)
 }
 
 // checkTokens finds out whether there is a token of each rate.
-func (m *Machine) checkTokens(now Instant, th *throttle, rates Rates) {
+func (all *throttles) checkTokens(now Instant, th *throttle, rates Rates) {
 	waits := th.rateUntil != 0
 	th.rateUntil = 0
 	if at := th.windows.nextToken(now, rates); at > now {
 		th.rateUntil = at
 	}
-	if m.rearmThrottle(th); waits && th.rateUntil == 0 {
-		m.alarms.set(&th.alarm, 0) // the next Tick lets go on what has waited for the token
+	if all.rearm(th); waits && th.rateUntil == 0 {
+		all.alarms.set(&th.alarm, 0) // the next Tick lets go on what has waited for the token
 	}
 }
 
 // recheckTokens is checkTokens for limits that may have changed. th may be nil. If the token came
 // back in the past, the next Tick notices that.
-func (m *Machine) recheckTokens(th *throttle, rates Rates) {
+func (all *throttles) recheckTokens(th *throttle, rates Rates) {
 	if th != nil {
 		th.rateUntil = th.windows.nextToken(0, rates)
-		m.rearmThrottle(th)
+		all.rearm(th)
 	}
 }
 
-// SetGroup sets what applies to a group of a tube instead of the policy; nil removes it. Neither
-// the tube nor the group need exist. The config must not be changed after that.
-func (m *Machine) SetGroup(now Instant, tube, group string, config *GroupConfig) {
-	if config == nil && m.throttleOf(tube, group) == nil {
-		return
-	}
-	th := m.openThrottle(tube, group)
-	th.config, th.forgetAt = config, 0
-	if config != nil && config.TTL > 0 {
-		th.forgetAt = now.Plus(config.TTL)
-	}
-	m.journalThrottle(th)
-	if l := m.laneOfThrottle(th); l != nil {
-		m.checkRates(now, l)
-	}
-	m.throttleChanged(th)
-}
-
-// Group returns what SetGroup has set for a group of a tube; nil if that is nothing.
-func (m *Machine) Group(tube, group string) *GroupConfig {
-	if th := m.throttleOf(tube, group); th != nil {
-		return th.config
-	}
-	return nil
-}
-
-// PauseGroup lets no job of a group start for that many seconds; 0 ends the pause. Neither the tube
-// nor the group need exist.
-func (m *Machine) PauseGroup(now Instant, tube, group string, seconds uint32) {
-	if seconds == 0 && m.throttleOf(tube, group) == nil {
-		return
-	}
-	th := m.openThrottle(tube, group)
-	th.pauseSeconds, th.pauseUntil = seconds, 0
-	if seconds > 0 {
-		th.pauseUntil = now.After(seconds)
-	}
-	m.journalThrottle(th)
-	m.throttleChanged(th)
-}
-
-// GroupRecord is what survives a restart of a group that has no policy of its own, or is paused. The
-// zero value is nothing.
-type GroupRecord struct {
-	Config       *GroupConfig
-	ForgetAt     Instant // when the Config is forgotten, if the group has no job then; 0: never
-	PauseSeconds uint32  // as the client asked for it
-	PauseUntil   Instant // 0: the group is not paused
-}
-
-// journalThrottle reports th to the journal.
-func (m *Machine) journalThrottle(th *throttle) {
+// report reports th to the journal.
+func (all *throttles) report(th *throttle) {
 	th.journaled = th.forgetAt
-	if m.journal != nil {
-		m.journal.GroupSet(th.tube, th.group, GroupRecord{th.config, m.Wall(th.forgetAt), th.pauseSeconds, m.Wall(th.pauseUntil)})
+	if all.journal != nil {
+		all.journal.GroupSet(th.tube, th.group, GroupRecord{th.config, all.Wall(th.forgetAt), th.pauseSeconds, all.Wall(th.pauseUntil)})
 	}
-}
-
-// RestoreGroup brings back a group's record. It must be called before the jobs are restored. What is
-// over ends with the next Tick; nothing lasts longer from now on than it was set to.
-func (m *Machine) RestoreGroup(now Instant, tube, group string, r GroupRecord) {
-	th := m.openThrottle(tube, group)
-	th.config, th.forgetAt, th.journaled = r.Config, r.ForgetAt, r.ForgetAt
-	if r.Config != nil && r.ForgetAt != 0 {
-		th.forgetAt = min(r.ForgetAt, now.Plus(r.Config.TTL))
-	}
-	th.pauseSeconds, th.pauseUntil = r.PauseSeconds, min(r.PauseUntil, now.After(r.PauseSeconds))
-	m.rearmThrottle(th)
 }

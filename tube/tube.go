@@ -1,7 +1,5 @@
 package tube
 
-import "time"
-
 // Tube is one named queue inside a Machine.
 type Tube struct {
 	name string
@@ -30,153 +28,58 @@ type Tube struct {
 	takeableAt   int     // index in Machine.takeable, counted from 1; 0: it is not there
 	listed       uint64  // watched.stamp of the last list that it was in
 	index        int     // in Machine.order
-	handle       uint32  // index in Machine.handles, of its jobs without a group
+	handle       uint32  // number in Machine.handles, of its jobs without a group
 
-	policy      *Policy // what applied when the stamp of all policies was this, see policyOfTube
+	policy      *Policy // what applied when the stamp of all policies was this, see policies.ofTube
 	policyStamp uint32
 	limits      Limits // of that policy
 
 	checkedStamp uint32 // the stamp of all policies when it was last found to be takeable or not
 }
 
-// TubeStats is what stats-tube prints about a tube.
-type TubeStats struct {
-	Name                                     string
-	Urgent, Ready, Reserved, Delayed, Buried uint64
-	Total                                    uint64 // jobs ever put here
-	Using, Watching                          uint64 // connections
-	Waiting                                  uint64 // connections that wait in a reserve; the Machine does not know it and leaves it 0
-	Deletes, Pauses                          uint64 // successful deletes; pause-tube commands
-	Pause                                    uint32 // length of the present pause in seconds, as asked for; 0: not paused
-	PauseLeft                                time.Duration
-	OldestReady                              time.Duration // since the put of the oldest ready job, see oldestReady; 0 if none is ready
-	HasPolicy                                bool          // of its own, or by a prefix of its name
-	Expired                                  uint64        // jobs whose time was over, deleted or parked
-	Limits                                   *LimitStats   // nil: none, or they were not asked for
-	Waits, Runs                              Times         // of the tube's Flow; of all servers on the same store, as far as they have reported
-}
-
-// Role says how a connection refers to a tube.
-type Role uint8
-
-// The roles. Both keep a tube alive.
-const (
-	Using Role = iota
-	Watching
-)
-
-// Ref adds delta to the number of connections that refer to a tube in a role. It
-// creates the tube if delta is positive and there is none of that name. It removes
-// the tube if nothing keeps it alive any more.
-func (m *Machine) Ref(name string, role Role, delta int) {
-	t := m.tubes[name]
-	if t == nil {
-		if delta <= 0 {
-			return
-		}
-		t = m.open(name)
-	}
-	if role == Using {
-		t.using += delta
-	} else {
-		t.watching += delta
-	}
-	if delta < 0 {
-		m.dropUnused(t)
-	}
-}
-
-// Pause makes Take find nothing in a tube for that many seconds; 0 ends the pause. It
-// returns false if there is no such tube.
-func (m *Machine) Pause(now Instant, name string, seconds uint32) bool {
-	t := m.tubes[name]
-	if t == nil {
-		return false
-	}
-	t.pauses++
-	if seconds == 0 {
-		m.resume(t)
-		m.rearm(t)
-		m.addWakeUp(t)
-		return true
-	}
-	t.pauseSeconds = seconds
-	t.pauseUntil = now.After(seconds)
-	m.updateTakeable(t)
-	m.rearm(t)
-	if m.journal != nil {
-		m.journal.Paused(name, seconds, m.Wall(t.pauseUntil))
-	}
-	return true
-}
-
 func (t *Tube) paused() bool { return t.pauseUntil != 0 }
 
-// resume ends the pause of t, if it has one.
-func (m *Machine) resume(t *Tube) {
-	if !t.paused() {
-		return
+// in returns how many jobs of t are in a state; with Gone, in any state but Reserved.
+func (t *Tube) in(s State) int {
+	switch s {
+	case Gone:
+		return t.jobs - t.reserved
+	case Reserved:
+		return t.reserved
+	case Ready:
+		if t.lanes != nil {
+			return t.ready.len() + t.lanes.ready
+		}
 	}
-	t.pauseSeconds, t.pauseUntil = 0, 0
-	m.updateTakeable(t)
-	if m.journal != nil {
-		m.journal.Paused(t.name, 0, 0)
-	}
+	return t.queue(s).len()
 }
 
-// TubeStats returns what stats-tube prints about a tube; false if there is none of
-// that name.
-func (m *Machine) TubeStats(now Instant, name string) (TubeStats, bool) {
-	t := m.tubes[name]
-	if t == nil {
-		return TubeStats{}, false
+// anyIn returns a job of t that is in a state, of which there is one.
+func (m *Machine) anyIn(t *Tube, s State) *Job {
+	if q := t.queue(s); q.len() > 0 {
+		return q.head(&m.slab)
 	}
-	s := TubeStats{
-		Name: name, Urgent: uint64(t.urgent), Ready: uint64(t.in(Ready)),
-		Reserved: uint64(t.reserved), Delayed: uint64(t.delayed.len()), Buried: uint64(t.buried.len()),
-		Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseSeconds, Expired: t.expired,
-		Using: uint64(t.using), Watching: uint64(t.watching),
-	}
-	s.HasPolicy = m.policyOf(name) != nil
-	if t.flow != &m.flows.Rest {
-		s.Waits, s.Runs = t.flow.Waits, t.flow.Runs
-	}
-	if at := m.oldestReady(t); at != Never {
-		s.OldestReady = time.Duration(max(now-at, 0))
-	}
-	if t.paused() {
-		s.PauseLeft = max(t.pauseUntil.Until(now), 0)
-	}
-	return s, true
+	return t.lanes.byName.withReady().ready.head(&m.slab)
 }
 
-// Tubes returns the names of all tubes in beanstalkd's order: in the order of
-// creation, except that the last one takes the position of one that is removed.
-func (m *Machine) Tubes() []string {
-	names := make([]string, len(m.order))
-	for i, t := range m.order {
-		names[i] = t.name
+// queue returns the queue of t for Ready, without those of groups, Delayed or Buried.
+func (t *Tube) queue(s State) *queue {
+	switch s {
+	case Ready:
+		return &t.ready
+	case Delayed:
+		return &t.delayed
 	}
-	return names
+	return &t.buried
 }
 
-// open returns the tube of that name. It creates it if there is none.
-func (m *Machine) open(name string) *Tube {
-	t := m.tubes[name]
-	if t == nil {
-		t = &Tube{name: name, index: len(m.order), handle: m.newHandle(), flow: m.flows.Open(name)}
-		m.handles[t.handle], t.throttle = handle{tube: t}, m.throttleOf(name, "")
-		t.alarm = alarm{pos: -1, tube: t}
-		m.tubes[name] = t
-		m.order = append(m.order, t)
-		m.recheckTokens(t.throttle, m.tubeLimits(t).Rates)
-		m.ForgetWatched()
+// countHold records whether limits of t hold jobs. It counts when that begins.
+func (t *Tube) countHold(held bool) {
+	if held = held && t.offers(); held && !t.held {
+		t.flow.Holds++
 	}
-	return t
+	t.held = held
 }
-
-// tubeOf returns the tube of j.
-func (m *Machine) tubeOf(j *Job) *Tube { return m.handles[j.tube].tube }
 
 // handle is what Job.tube stands for: a tube, and the lane of the job's group if it has one.
 type handle struct {
@@ -184,68 +87,25 @@ type handle struct {
 	lane *lane
 }
 
-// freeHandle lets an index of handles be used again.
-func (m *Machine) freeHandle(i uint32) {
-	m.handles[i] = handle{}
-	m.spare = append(m.spare, i)
+// handles are numbered.
+type handles struct {
+	list  []handle
+	spare []uint32 // numbers that are free
 }
 
-// newHandle returns a free index of handles.
-func (m *Machine) newHandle() uint32 {
-	if n := len(m.spare); n > 0 {
-		h := m.spare[n-1]
-		m.spare = m.spare[:n-1]
-		return h
+// add adds a handle and returns its number.
+func (h *handles) add(x handle) uint32 {
+	if n := len(h.spare); n > 0 {
+		i := h.spare[n-1]
+		h.spare, h.list[i] = h.spare[:n-1], x
+		return i
 	}
-	m.handles = append(m.handles, handle{})
-	return uint32(len(m.handles) - 1)
+	h.list = append(h.list, x)
+	return uint32(len(h.list) - 1)
 }
 
-// dropUnused removes t if nothing keeps it alive.
-func (m *Machine) dropUnused(t *Tube) {
-	if t.jobs > 0 || t.using > 0 || t.watching > 0 || t.name == Default {
-		return
-	}
-	m.resume(t)
-	m.alarms.set(&t.alarm, Never)
-	delete(m.tubes, t.name)
-	delete(m.policies.merged, t.name)
-	m.flows.Drop(t.name)
-	m.freeHandle(t.handle)
-	last := len(m.order) - 1
-	m.order[t.index] = m.order[last]
-	m.order[t.index].index = t.index
-	m.order[last] = nil
-	m.order = m.order[:last]
-}
-
-// rearm sets the tube's alarm to the next thing that is due in it.
-func (m *Machine) rearm(t *Tube) {
-	at := Never
-	if j := t.delayed.head(&m.slab); j != nil {
-		at = Instant(j.rank)
-	}
-	if t.paused() {
-		at = min(at, t.pauseUntil)
-	}
-	m.alarms.set(&t.alarm, at)
-}
-
-// addWakeUp records that a job can now be taken from t.
-func (m *Machine) addWakeUp(t *Tube) {
-	if !t.woken && t.takeableAt != 0 {
-		t.woken = true
-		m.woken = append(m.woken, t)
-	}
-}
-
-// WakeUps calls wake with the name of each tube in which a job has become available
-// since the last call. Some of these jobs may have been taken since.
-func (m *Machine) WakeUps(wake func(tube string)) {
-	for i, t := range m.woken {
-		t.woken = false
-		m.woken[i] = nil
-		wake(t.name)
-	}
-	m.woken = m.woken[:0]
+// free lets a number be used again.
+func (h *handles) free(i uint32) {
+	h.list[i] = handle{}
+	h.spare = append(h.spare, i)
 }

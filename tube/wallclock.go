@@ -10,38 +10,21 @@ package tube
 // milliseconds; negative if it is behind. That is 0 in the beginning. If it changes, all jobs that are
 // delayed or leased are examined.
 func (m *Machine) SetWallClock(ahead Instant) {
-	by := ahead - m.wallAhead
+	by := ahead - m.ahead
 	if by == 0 {
 		return
 	}
-	m.wallAhead = ahead
+	m.ahead = ahead
 	m.schedules.dues.clockSet(by)
-	m.rearmSchedules()
+	m.schedules.rearm()
 	for _, t := range m.order {
 		if m.followWallClock(&t.delayed, by) {
-			m.rearm(t)
+			m.rearmTube(t)
 		}
 	}
 	if h := m.holdings[LeaseHolder]; h != nil && m.followWallClock(&h.jobs, by) {
-		m.alarms.set(&h.alarm, m.nextDue(h))
+		m.alarms.set(&h.alarm, h.due(&m.slab))
 	}
-}
-
-// WallAhead returns what SetWallClock has set.
-func (m *Machine) WallAhead() Instant { return m.wallAhead }
-
-// Wall converts an instant to a wall time. 0 and Never stay what they are.
-func (m *Machine) Wall(i Instant) Instant { return i.shifted(m.wallAhead) }
-
-// fromWall is the reverse of Wall.
-func (m *Machine) fromWall(i Instant) Instant { return i.shifted(-m.wallAhead) }
-
-// shifted returns the instant that much later, at most Latest, if it is neither 0 nor Never.
-func (t Instant) shifted(by Instant) Instant {
-	if by == 0 || t == 0 || t == Never {
-		return t
-	}
-	return min(t, Latest-max(by, 0)) + by
 }
 
 // followWallClock is called when the wall clock has jumped by that much. It moves jobs of q, whose ranks are
@@ -79,19 +62,17 @@ func (m *Machine) followWallClock(q *queue, by Instant) bool {
 		}
 		q.add(&m.slab, j)
 	}
-	m.reorderExpiries()
+	m.expiries.sort()
 	return true
 }
 
-// expireLaterBy makes j expire that much later, if it does: its time counts from when it is due. Then reorderExpiries must be
-// called.
+// expireLaterBy makes j expire that much later, if it does: its time counts from when it is due. Then the expiries must be
+// sorted.
 func (m *Machine) expireLaterBy(j *Job, by Instant) {
-	f := m.metadataOf(j)
+	f := m.metadata.of(j)
 	if f.Expires == 0 {
 		return
 	}
 	f.Expires = f.Expires.shifted(by)
-	if place, found := m.expiries.heap.place[j.ID]; found {
-		m.expiries.heap.entries.at(int(place)).at = f.Expires
-	}
+	m.expiries.change(j.ID, f.Expires)
 }

@@ -2,6 +2,35 @@ package tube
 
 import "time"
 
+// NewJob is what a put asks for. Delay and TTR are in seconds.
+type NewJob struct {
+	Tube            string
+	Pri, Delay, TTR uint32
+	Body            []byte // kept, not copied
+	Buffer          Buffer // of Body, or nil; the Machine takes over one reference
+}
+
+// Buffer is the reference-counted memory of a body. The Machine has one reference while
+// it has the body in memory. Both methods may be called with a lock held.
+type Buffer interface {
+	Retain()  // adds a reference
+	Release() // drops a reference
+}
+
+// Put creates a job and returns it. It creates the tube if there is none of that
+// name.
+func (m *Machine) Put(now Instant, p NewJob) *Job {
+	j := m.newJob(now, p)
+	if m.policies.any() {
+		if at := expiresAt(now, m.policyOf(p.Tube), NoLifetime, time.Duration(p.Delay)*time.Second); at != 0 {
+			m.setMetadata(j, Metadata{Expires: at})
+		}
+	}
+	m.enter(now, j, Delayed, nil)
+	m.journalPut(j, p)
+	return j
+}
+
 // PutResult is the result of a put with tags.
 type PutResult uint8
 
@@ -38,7 +67,7 @@ func (m *Machine) putTagged(now Instant, p NewJob, tags *Tags, keyTTL bool) PutA
 	if a, taken := m.keyTaken(now, name, onDuplicate, keyTTL, tags.Batch); taken {
 		return a
 	}
-	if tags.Batch != "" && m.isSealed(tags.Batch) {
+	if tags.Batch != "" && m.batches.isSealed(tags.Batch) {
 		return PutAnswer{Result: PutSealed}
 	}
 	var followed *Job
@@ -58,7 +87,7 @@ func (m *Machine) putTagged(now Instant, p NewJob, tags *Tags, keyTTL bool) PutA
 		m.loseKey(followed)
 	}
 	if name != "" {
-		m.freeKey(name)
+		m.keys.free(name)
 	}
 	wait := tags.wait(m.Wall(now), p.Delay)
 	if tags.After != "" {
@@ -83,8 +112,23 @@ func (m *Machine) putTagged(now Instant, p NewJob, tags *Tags, keyTTL bool) PutA
 	if followed != nil {
 		m.journalChanged(followed)
 	}
-	m.journalBatches()
+	m.batches.report()
 	return PutAnswer{ID: j.ID, State: j.state}
+}
+
+// PutScheduled is SetSchedule, and PutTagged before it, the result of which is counted in the record:
+// the record is written whatever that result is. A key is taken only while its job exists. tags must have an Occurrence. If it returns false,
+// nothing was done. If nothing was put, the Buffer of the job still belongs to the caller.
+func (m *Machine) PutScheduled(now Instant, p NewJob, tags *Tags, s *Schedule) (a PutAnswer, ok bool) {
+	old, ok := m.schedules.isNext(s)
+	if !ok {
+		return a, false
+	}
+	a = m.putTagged(now, p, tags, false)
+	results := old.results()
+	results.Count(inMilliseconds(m.Wall(now)), tags.Occurrence.Nominal, a)
+	m.schedules.write(old, s, results) // after the put: the journal can split the changes before a put, and these two must stay together
+	return a, true
 }
 
 // metadata returns the metadata of a job that is put with these tags and expires at that time.
@@ -114,7 +158,7 @@ func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate, ke
 	if name == "" || onDuplicate == Replace {
 		return a, false
 	}
-	if r := m.keys[name]; r != 0 {
+	if r := m.keys.jobs[name]; r != 0 {
 		j := m.slab.at(r)
 		if onDuplicate == Follow && m.wasStarted(j) {
 			return a, false
@@ -123,7 +167,7 @@ func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate, ke
 		if batch != "" && m.batchNameOf(j) != batch {
 			onDuplicate = Fail
 		}
-	} else if g, ok := m.tombstones.keys[name]; ok && keyTTL && g.until > now {
+	} else if g, ok := m.keys.tombstones[name]; ok && keyTTL && g.until > now {
 		a.ID = g.id
 	} else {
 		return a, false
@@ -136,7 +180,7 @@ func (m *Machine) keyTaken(now Instant, name string, onDuplicate OnDuplicate, ke
 
 // wasStarted reports whether j was ever reserved. A job that a replay has sent back begins again.
 func (m *Machine) wasStarted(j *Job) bool {
-	return j.counters[Reserves] > 0 || m.metadataOf(j).DeliveriesBefore != 0
+	return j.counters[Reserves] > 0 || m.metadata.of(j).DeliveriesBefore != 0
 }
 
 // Admits reports whether the policy of a tube allows one more job, of size bytes.
@@ -169,51 +213,4 @@ func (t *Tags) wait(now Instant, delay uint32) time.Duration {
 		return t.Delay
 	}
 	return time.Duration(delay) * time.Second
-}
-
-// enterIn makes j, which is in no queue, due after a wait; ready if that is zero. Its delay
-// becomes the wait, rounded up to whole seconds.
-func (m *Machine) enterIn(now Instant, j *Job, wait time.Duration) {
-	j.delay = wholeSeconds(wait)
-	if wait > 0 {
-		m.enqueue(j, Delayed, int64(now.Plus(wait)))
-	} else {
-		j.dueSince(now)
-		m.enqueue(j, Ready, int64(j.pri))
-	}
-}
-
-// wholeSeconds returns a wait, rounded up to whole seconds.
-func wholeSeconds(wait time.Duration) uint32 {
-	return uint32(min((wait+time.Second-1)/time.Second, 1<<32-1))
-}
-
-// Remove removes a job, whatever its state and holder. It counts as deleted from its
-// tube.
-func (m *Machine) Remove(now Instant, j *Job) {
-	m.journalRemoved(m.remove(now, j))
-	m.journalBatches()
-}
-
-// removed is what is reported to the journal about a removed job. The zero value is none.
-type removed struct {
-	id   uint64
-	size uint32
-}
-
-// remove is Remove without a report to the journal.
-func (m *Machine) remove(now Instant, j *Job) removed {
-	r := removed{j.ID, j.size}
-	t := m.tubeOf(j)
-	t.deletes++
-	t.flow.Deletes++
-	m.dequeue(j)
-	m.forget(now, j)
-	return r
-}
-
-func (m *Machine) journalRemoved(r removed) {
-	if m.journal != nil && r.id != 0 {
-		m.journal.Deleted(r.id, r.size)
-	}
 }

@@ -94,7 +94,7 @@ func (m *Machine) checkLimitStats(t *testing.T, now Instant, name string) {
 			want.Held[s.Held]++
 		}
 	}
-	if tb := m.tubes[name]; tb == nil || tb.lanes == nil && *m.tubeLimits(tb) == (Limits{}) {
+	if tb := m.tubes[name]; tb == nil || tb.lanes == nil && *m.policies.limitsOf(tb) == (Limits{}) {
 		if got != nil {
 			t.Fatalf("a tube without groups and limits has %+v", got)
 		}
