@@ -58,9 +58,9 @@ quick: ## an answer within a minute: the rules, the protocol, the server, the AP
 test: deps ## run the tests that fit into minutes, installing what they need
 	@echo "All packages with -race, on the memory and the embedded engine, a real Redis and the real beanstalkd; then clients/go."
 	@echo "Not run: what takes longer (make test-long), the console (make test-console), other clients (make test-php test-python test-typescript)."
-	$(GO) test -short -race -vet=off -p 4 -parallel 6 -timeout 15m -ldflags='-s -w' ./storage/redis ./cmd/redstalkd ./server ./storage/embedded ./tools/checks ./...
-	cd clients/go && $(GO) test -short -race -vet=off -timeout 15m -ldflags='-s -w' ./...
-	cd clients/go/otel && $(GO) test -short -race -vet=off -timeout 5m ./...
+	$(GO) test -short -race -vet=off -p 4 -parallel 6 -timeout 40m -ldflags='-s -w' ./storage/redis ./cmd/redstalkd ./server ./storage/embedded ./tools/checks ./...
+	cd clients/go && $(GO) test -short -race -vet=off -timeout 40m -ldflags='-s -w' ./...
+	cd clients/go/otel && $(GO) test -short -race -vet=off -timeout 40m ./...
 
 # First everything, without -short; then the random tests again, at more length. The test program of
 # cmd/redstalkd is linked once for all its lines, and like the others without debug information.
@@ -71,7 +71,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 	$(LONG) -timeout 15m -run '^TestJournalAlwaysReopened$$' ./storage/embedded -args -histories 8
 	$(LONG) -timeout 15m -run '^(TestFaults|TestStress|TestStressAndCrash|TestManyBodiesAreNotHeld|TestTasksBehindTheTables|TestFrames|TestDamagedTable|TestTasksGoOn|TestCutOrRemoved|TestWrittenWhileHeavyIsSynced|TestClosedWhileSyncing)$$' ./storage/embedded -args -faults 3 -stress 3s
 	$(LONG) -timeout 15m -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 10
-	$(LONG) -timeout 25m -run '^(TestSuite.*|TestTwoInstances|TestGroupsOfTwoInstances|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps)$$' ./storage/redis -args -histories 4
+	$(LONG) -timeout 25m -run '^(TestSuite.*|TestTwoInstances|TestGroupsOfTwoInstances|TestCheckManyTubes|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps|TestMembersAreCountedOnce|TestOutlastsFailures|TestTransientFailures|TestClockStep|TestScheduleThroughFailover|TestMoveAcrossPartitionsKilled)$$' ./storage/redis -args -histories 4
 	$(LONG) -timeout 15m -run '^TestAgainstItself$$' ./tools/conformance/differ -args -plain 1000 -timed 100
 	$(LONG) -timeout 15m -run '^(TestKeyedLies|TestInstances|TestSchedule|TestLimitStats|TestInstancesShare|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./tube ./server/schedule ./server/jobbatch ./server/gateway/zywaited ./server/webhook ./server/httpapi ./storage/embedded/wal ./tools/bench
 	$(LONG) -timeout 15m -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server

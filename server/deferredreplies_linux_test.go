@@ -54,7 +54,7 @@ type loopClients []net.Conn
 func (clients loopClients) expect(t *testing.T, i int, want string) {
 	t.Helper()
 	got := make([]byte, len(want))
-	clients[i].SetReadDeadline(time.Now().Add(10 * time.Second))
+	clients[i].SetReadDeadline(time.Now().Add(time.Minute))
 	if n, err := io.ReadFull(clients[i], got); string(got) != want {
 		t.Fatalf("client %d has %.40q, %d bytes of %d, %v", i, got[:n], n, len(want), err)
 	}
@@ -174,7 +174,7 @@ func TestLastRepliesAreRead(t *testing.T) {
 			clients.expect(t, 0, "INSERTED 4\r\n") // the iteration is over
 			for i := range 2 {
 				want := fmt.Sprintf("RESERVED %d %d\r\n", i+1, deferredBodies-1) + large
-				clients[i+1].SetReadDeadline(time.Now().Add(10 * time.Second))
+				clients[i+1].SetReadDeadline(time.Now().Add(time.Minute))
 				if got, err := io.ReadAll(clients[i+1]); string(got) != want {
 					t.Errorf("client %d has %d bytes of %d, %v", i+1, len(got), len(want), err)
 				}

@@ -105,7 +105,7 @@ func freezeInstance(c *chaos) func() {
 		enough = enough*2/3 + longestFault()
 	}
 	over := c.done.begin(in.addr, "instance frozen")
-	in.signal(c.t, syscall.SIGSTOP)
+	in.freeze(c.t)
 	return inTime(enough, func() {
 		in.signal(c.t, syscall.SIGCONT)
 		over()

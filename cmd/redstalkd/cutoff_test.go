@@ -20,7 +20,7 @@ import (
 func TestGoneAndBack(t *testing.T) {
 	for name, leave := range map[string]func(*testing.T, *process, *redistest.Proxy) (back func()){
 		"frozen": func(t *testing.T, p *process, _ *redistest.Proxy) func() {
-			p.signal(t, syscall.SIGSTOP)
+			p.freeze(t)
 			return func() { p.signal(t, syscall.SIGCONT) }
 		},
 		"cut off": func(t *testing.T, p *process, before *redistest.Proxy) func() {

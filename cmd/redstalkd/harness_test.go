@@ -100,6 +100,14 @@ func (p *process) signal(t *testing.T, sig syscall.Signal) {
 	}
 }
 
+// freeze suspends the process, until SIGCONT.
+func (p *process) freeze(t *testing.T) {
+	t.Helper()
+	if err := p.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // code waits for the end of the process.
 func (p *process) code(t *testing.T) int {
 	t.Helper()

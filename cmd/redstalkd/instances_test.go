@@ -204,7 +204,7 @@ func TestAllStoodStill(t *testing.T) {
 	}
 	redis.Stop()
 	for _, p := range instances {
-		p.signal(t, syscall.SIGSTOP)
+		p.freeze(t)
 	}
 	time.Sleep(5 * time.Second) // there is no event to wait for
 	redis.Continue()

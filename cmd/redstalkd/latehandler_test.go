@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redstalk/tools/conformance/busy"
 )
 
 // TestRequestsWaitForTheStore: a request at the start waits for the store, but not for long.
@@ -40,7 +42,7 @@ func TestEndsWithSilentUpstream(t *testing.T) {
 	must(silent.Accept())(t)
 	p.signal(t, syscall.SIGTERM)
 	began := time.Now()
-	if p.code(t); p.Cmd.ProcessState.ExitCode() != 0 || time.Since(began) > 10*time.Second || !strings.Contains(p.stderr.String(), "has not answered by the end of the grace period") {
+	if p.code(t); p.Cmd.ProcessState.ExitCode() != 0 || time.Since(began) > busy.Times(10*time.Second) || !strings.Contains(p.stderr.String(), "has not answered by the end of the grace period") {
 		t.Errorf("after %v: %s", time.Since(began), p.stderr)
 	}
 }

@@ -89,16 +89,6 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestRedisUnreachable: the line names the address, and is printed soon enough for a supervisor.
-func TestRedisUnreachable(t *testing.T) {
-	code, _, text := run(t, command("-p0", "--store", "redis://u:open-sesame@127.0.0.1:1/0", "--store-timeout", "50ms"))
-	_, line, _ := strings.Cut(strings.TrimSpace(text), "\n") // after that of the wait
-	if code != 1 || strings.Contains(line, "\n") || !strings.HasPrefix(line, "redstalkd: opening the store redis://xxxxx@127.0.0.1:1/0: ") ||
-		!strings.Contains(line, "connection refused") || strings.Contains(text, "sesame") {
-		t.Errorf("%d, %s", code, text)
-	}
-}
-
 func TestLockedDirectory(t *testing.T) {
 	m := &Main{open: func(context.Context, engine) (storage.Store, error) {
 		return nil, fmt.Errorf("locking dir: %w", embedded.ErrLocked)

@@ -134,7 +134,7 @@ func TestPushLedger(t *testing.T) {
 			cb.ask("use t\r\n", "USING t")
 		case n * 3 / 4:
 			ca = cb
-			a.signal(t, syscall.SIGSTOP)
+			a.freeze(t)
 		}
 	}
 	time.Sleep((ttr + 1) * time.Second)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -78,8 +77,6 @@ func testWeightsOnInstances(t *testing.T, partitions string) {
 		producers = append(producers, c)
 	}
 	random, slow, bursts := rand.New(rand.NewPCG(1, 1)), 0, 100
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	for burst := range bursts {
 		want := make(map[string]bool)
 		for i := range 1 + random.IntN(2)*random.IntN(2)*random.IntN(8) { // mostly one, so that nothing else wakes a worker
@@ -89,7 +86,7 @@ func testWeightsOnInstances(t *testing.T, partitions string) {
 			askLine(t, c, "use "+string("abc"[random.IntN(3)]))
 			askLine(t, c, fmt.Sprintf("put %d 0 60 %d\r\n%s", random.IntN(2000), len(body), body))
 		}
-		began := time.Now()
+		watch, late := startWatch(), time.After(patience)
 		for len(want) > 0 {
 			select {
 			case body := <-workers.done:
@@ -97,11 +94,11 @@ func testWeightsOnInstances(t *testing.T, partitions string) {
 					t.Fatalf("burst %d: %s is done twice, or too late", burst, body)
 				}
 				delete(want, body)
-			case <-ctx.Done():
+			case <-late:
 				t.Fatalf("burst %d: %v are left, and all workers wait", burst, want)
 			}
 		}
-		if time.Since(began) > 200*time.Millisecond {
+		if watch.took() > 200*time.Millisecond {
 			slow++
 		}
 	}

@@ -158,7 +158,7 @@ func TestNoRoom(t *testing.T) {
 	}
 	got := make([]byte, sent)
 	for n := 0; n < sent; {
-		l.clients[0].SetReadDeadline(time.Now().Add(10 * time.Second))
+		l.clients[0].SetReadDeadline(time.Now().Add(time.Minute))
 		m, err := l.clients[0].Read(got[n:])
 		if n += m; err != nil {
 			t.Fatalf("%v after %d bytes of %d", err, n, sent)

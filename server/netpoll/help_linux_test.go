@@ -30,7 +30,7 @@ func connected(t *testing.T) (client, server net.Conn) {
 func expect(t *testing.T, client net.Conn, want string) {
 	t.Helper()
 	got := make([]byte, len(want))
-	client.SetReadDeadline(time.Now().Add(10 * time.Second))
+	client.SetReadDeadline(time.Now().Add(time.Minute))
 	if n, err := io.ReadFull(client, got); string(got) != want {
 		t.Fatalf("got %.40q, %d bytes of %d, %v", got[:n], n, len(want), err)
 	}

@@ -239,7 +239,7 @@ func testCancelling(t *testing.T, q *Queue) {
 // moment.
 func awaitCounts(t *testing.T, q *Queue, ready, reserved uint64) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		s, err := q.Stats(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -72,7 +72,7 @@ func isSync(op errorfs.Op) bool {
 // eventually waits until cond is true.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for !cond() {
 		select {
 		case <-deadline:

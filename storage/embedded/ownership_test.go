@@ -174,7 +174,7 @@ func (d *onDisk) wantsGone(t *testing.T, names string) {
 		if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), d.dir+names) {
 			t.Errorf("it ends with: %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it was not noticed")
 	}
 }

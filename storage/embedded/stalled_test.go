@@ -24,7 +24,7 @@ func doAllSoon(t *testing.T, s storage.Store, ops []storage.Op) []storage.Op {
 	go s.Do(&storage.Batch{Ops: ops, Done: func() { close(done) }})
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("operations of kind %d are held up", ops[0].Kind)
 	}
 	return ops

@@ -139,7 +139,7 @@ func TestTasksGoOn(t *testing.T) {
 	e.DoPolling(pollFunc(more), &storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
 	select {
 	case <-ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the flush does not go on")
 		e.Do(&storage.Batch{Ops: []storage.Op{{Kind: storage.Put, Tube: "a", TTR: 100}}, Done: func() {}})
 		<-ended

@@ -148,6 +148,7 @@ func TestBodyCacheAfterRollback(t *testing.T) {
 // TestBodiesOfMany: two instances put, take, release and delete jobs of one tube at random,
 // with several partitions or one, and compare every body.
 func TestBodiesOfMany(t *testing.T) {
+	t.Parallel()
 	for _, partitions := range []int{1, 3} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
 			server := redistest.Start(t)

@@ -3,8 +3,8 @@ package redis
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
-	"time"
 
 	"redstalk/storage"
 	"redstalk/tools/redistest"
@@ -95,6 +95,7 @@ func memoryOf(b *testing.B, workerOf func(storeWorker) worker) float64 {
 
 // TestTakeBehindBlockedJobs: jobs of groups that are held cost a take nothing, however many they are.
 func TestTakeBehindBlockedJobs(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := openWith(t, Options{URL: server.URL(), Timeout: patient})
 	setPolicy(s, "t", &tube.Policy{GroupLimits: tube.Limits{Concurrency: 1}})
@@ -113,7 +114,6 @@ func TestTakeBehindBlockedJobs(t *testing.T) {
 		}
 	}
 	free := do(s, storage.Op{Kind: storage.Put, Tube: "t", Pri: 7, TTR: 600, Args: &storage.Args{Tags: &tube.Tags{Group: "free"}}}).ID
-	before := commandStat(t, server, "evalsha", "usec")
 	most := mostCommands(t, server, func() {
 		if a := do(s, take(1)); a.ID != free {
 			t.Errorf("took job %d, want %d", a.ID, free)
@@ -122,8 +122,15 @@ func TestTakeBehindBlockedJobs(t *testing.T) {
 	if most > 40 {
 		t.Errorf("the take makes %d calls", most)
 	}
-	if spent := time.Duration(commandStat(t, server, "evalsha", "usec")-before) * time.Microsecond; spent > 5*time.Millisecond {
-		t.Errorf("the take takes %v", spent)
+	fastest := int64(math.MaxInt64) // in microseconds: others keep the machine busy
+	for range 10 {
+		do(s, storage.Op{Kind: storage.Move, Move: tube.Release, Holder: 1, ID: free, Pri: 7})
+		before := commandStat(t, server, "evalsha", "usec")
+		do(s, take(1))
+		fastest = min(fastest, commandStat(t, server, "evalsha", "usec")-before)
+	}
+	if fastest > 5000 {
+		t.Errorf("the take takes %d µs", fastest)
 	}
 	if n := server.Client(t).Exists(context.Background(), "redstalk:{0}:eligible:t").Val(); n != 0 {
 		t.Error("groups that are held are in the index")
@@ -170,16 +177,18 @@ func countTaken(t *testing.T, s *Store) (n int) {
 
 // TestTakeAfterPolicyChange: a take that follows a change of the policy costs no more with many groups.
 func TestTakeAfterPolicyChange(t *testing.T) {
-	const groups, most = 6000, 8000
+	t.Parallel()
+	const groups = 1500
 	rate := func(n uint32) *tube.Policy { return &tube.Policy{GroupLimits: tube.Limits{Rates: tube.Rates{n}}} }
 	for name, c := range map[string]struct {
 		before, after *tube.Policy
 		jobs          int // in each group
 		taken         int // before the change
 		left          int // to be taken after it
+		most          int // commands of a call, which looks at 1000 groups
 	}{
-		"jobs alone in their groups get a rate": {&tube.Policy{GroupLimits: tube.Limits{Concurrency: 1}}, rate(1_000_000), 1, 0, groups},
-		"a lower limit, which all groups reach": {&tube.Policy{GroupLimits: tube.Limits{Concurrency: 2}}, &tube.Policy{GroupLimits: tube.Limits{Concurrency: 1}}, 2, groups, 0},
+		"jobs alone in their groups get a rate": {&tube.Policy{GroupLimits: tube.Limits{Concurrency: 1}}, rate(1_000_000), 1, 0, groups, 7500},
+		"a lower limit, which all groups reach": {&tube.Policy{GroupLimits: tube.Limits{Concurrency: 2}}, &tube.Policy{GroupLimits: tube.Limits{Concurrency: 1}}, 2, groups, 0, 3500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
@@ -197,7 +206,7 @@ func TestTakeAfterPolicyChange(t *testing.T) {
 					t.Errorf("the take: %+v", a)
 				}
 			})
-			if calls > most {
+			if calls > c.most {
 				t.Errorf("a call of the script makes %d commands", calls)
 			}
 			if n := countTaken(t, s); c.left > 0 && n != c.left-1 || c.left == 0 && n > 0 {

@@ -60,6 +60,7 @@ func TestFreedSlotWakesOne(t *testing.T) {
 
 // TestEachWayFreesASlot: whatever ends a reservation makes the next job of its group eligible.
 func TestEachWayFreesASlot(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(s *Store, id uint64){
 		"delete":  func(s *Store, id uint64) { do(s, move(tube.Delete, 1, id)) },
 		"release": func(s *Store, id uint64) { do(s, move(tube.Release, 1, id)) },
@@ -130,6 +131,7 @@ func TestRaisedLimitWakes(t *testing.T) {
 // TestManyGroupsBecomeEligible: when a policy changes, the groups of a large tube are looked at in
 // steps, none of which is long, and no limit is exceeded meanwhile.
 func TestManyGroupsBecomeEligible(t *testing.T) {
+	t.Parallel()
 	const groups = 3000
 	server := redistest.Start(t)
 	s := openWith(t, Options{URL: server.URL(), Timeout: patient})

@@ -70,6 +70,7 @@ func membersOf(t *testing.T, s *Store, name string) (ids []uint64) {
 
 // TestExitsOfMembers: each way in which a member leaves its state is counted once.
 func TestExitsOfMembers(t *testing.T) {
+	t.Parallel()
 	for _, partitions := range []int{1, 16} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
 			server := redistest.Start(t)

@@ -122,6 +122,7 @@ func TestLargePeeks(t *testing.T) {
 // TestOthersBesideLargeTakes: a client that puts a small job need not wait until others have
 // got all their large ones.
 func TestOthersBesideLargeTakes(t *testing.T) {
+	t.Parallel()
 	const jobs = 60
 	server := redistest.Start(t)
 	putLarge(t, openAt(t, server.URL(), patient), jobs, 1<<20)

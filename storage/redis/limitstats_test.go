@@ -64,6 +64,7 @@ func fillManyGroups(t *testing.T, s *Store, name string, priorities bool) {
 // TestLimitStatsInSteps: the figures of a tube with many groups come from several calls, none of which is
 // long, on each of two instances, and in one batch with others.
 func TestLimitStatsInSteps(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a, b := openWith(t, Options{URL: server.URL(), Timeout: patient}), openWith(t, Options{URL: server.URL(), Timeout: patient})
 	fillManyGroups(t, a, "t", false)

@@ -211,6 +211,7 @@ func pagesOf(t *testing.T, s *Store, size uint32, between func(page int)) (names
 // TestPagesOfLoneGroups: the pages of a list find what is there when they are read, though the names are not found again
 // for each of them.
 func TestPagesOfLoneGroups(t *testing.T) {
+	t.Parallel()
 	const groups, size = 3000, 100
 	for most, mostCalls := range map[int]int64{mostNames: 60, 350: 110} {
 		server := redistest.Start(t)

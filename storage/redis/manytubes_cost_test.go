@@ -51,6 +51,7 @@ func tickUntilIdle(t *testing.T, s *Store) {
 // TestPatternPolicyInSteps: after a change of the policy of a pattern no call of the script looks at all tubes
 // that it concerns. The limit holds in all of them at once, and where it is gone jobs can soon be taken.
 func TestPatternPolicyInSteps(t *testing.T) {
+	t.Parallel()
 	const tubes, higher, most = 600, 1 + 10 + 100, 4500
 	server := redistest.Start(t)
 	s := openWith(t, Options{URL: server.URL(), Timeout: patient})

@@ -13,6 +13,7 @@ import (
 
 // TestKeyMemory: a job with a key of 36 bytes costs Redis 200 bytes more than one without.
 func TestKeyMemory(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	s := openAt(t, server.URL(), patient)

@@ -244,6 +244,7 @@ func TestRepairRanges(t *testing.T) {
 // TestCheckManyRanges: ranges are checked in parts. If there are more members than a script can
 // read, they are counted in parts too.
 func TestCheckManyRanges(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	ctx, client, p := context.Background(), redis.Client(t), "redstalk:{0}:"
 	s := openAt(t, redis.URL(), patient)

@@ -143,6 +143,7 @@ func TestBrokenOnce(t *testing.T) {
 	t.Parallel()
 	for name, brk := range breaks {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			proxy := redistest.NewProxy(t, redistest.Start(t))
 			s := openAt(t, proxy.URL(), patient)
 			broken := func(op storage.Op) storage.Answer {

@@ -219,8 +219,12 @@ func TestLayoutIsMarkedAgain(t *testing.T) {
 // soon as usual.
 func TestClockStep(t *testing.T) {
 	const day = 24 * time.Hour
+	n := 0
 	for name, step := range map[string]time.Duration{"nothing": 0, "a minute": time.Minute, "a day": day + time.Minute, "a year": 365 * day, "a day back": -day} {
 		for _, when := range []string{"noticed by a call", "noticed by a heartbeat", "while Redis is away"} {
+			if n++; !inThisHalf(n) {
+				continue
+			}
 			t.Run(name+" "+when, func(t *testing.T) {
 				t.Parallel()
 				testClockStep(t, step, when)
@@ -257,12 +261,15 @@ func testClockStep(t *testing.T, by time.Duration, when string) {
 	}
 	took := time.Duration(0)
 	for figures(t, a).Reserved == 2 && took < 5*schema.HeartbeatTimeout {
+		begun := time.Now()
 		for _, s := range []*Store{a, b} {
 			p := s.parts[0]
 			p.do(func(*call) { p.heartbeat.last = time.Time{} }) // a busy machine is not what is tested
 			p.do(p.encodeHeartbeat)
 		}
-		took += heartbeatEvery
+		if took += heartbeatEvery; time.Since(begun) > schema.SlowCall {
+			took = 0 // a slow call has put it off
+		}
 		ahead.Add(int64(heartbeatEvery))
 	}
 	if got := do(b, move(tube.Touch, 1, 1)); got.Err != nil || got.NotFound {

@@ -206,6 +206,7 @@ func TestTakesTogether(t *testing.T) {
 // TestTakersOverPartitions: many clients of two instances take from tubes of several partitions
 // while jobs are put: each job is taken once.
 func TestTakersOverPartitions(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	stores := []*Store{openPartitioned(t, redis.URL(), nopListener{}), openPartitioned(t, redis.URL(), nopListener{})}
 	names := tubesInPartitions(4)
@@ -276,7 +277,7 @@ func TestBrokenInPartitions(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t))
 	s, names := openPartitioned(t, proxy.URL(), nopListener{}), tubesInPartitions(clusterPartitions)
-	const workers, each = 8, 30
+	const workers, each = 8, 16
 	broken := make(chan struct{})
 	var all sync.WaitGroup
 	for w := range workers {

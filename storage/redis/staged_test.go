@@ -108,6 +108,7 @@ func TestStagedOnce(t *testing.T) {
 	for name, brk := range breaks {
 		for _, partitions := range []int{1, 2} {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				server := redistest.Start(t)
 				proxy := redistest.NewProxy(t, server)
 				o := Options{URL: proxy.URL(), Partitions: partitions, Timeout: patient, noBodyCache: true}

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -117,6 +118,12 @@ func skipIfShort(t *testing.T) {
 		t.Skip("make test-long runs it")
 	}
 }
+
+// inThisHalf reports whether to run the n-th case of a test: with -short one half of them, which is the other one in
+// about every second run.
+func inThisHalf(n int) bool { return !testing.Short() || n%2 == half }
+
+var half = rand.IntN(2)
 
 // TestSuiteOfLargeJobs is the suite with large jobs: all of them, or those with a body of
 // some bytes, beside others.

@@ -107,6 +107,7 @@ func TestTombstonesAreDropped(t *testing.T) {
 // TestTombstonesInSteps: of very many tombstones that end together each tick deletes some.
 // Nothing is left to Redis, which would delete as many in a row as fit into 25 ms.
 func TestTombstonesInSteps(t *testing.T) {
+	t.Parallel()
 	k := newTombstoneTest(t)
 	const n = 3000
 	for i := range n {

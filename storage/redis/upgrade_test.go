@@ -70,6 +70,7 @@ func TestUpgrade(t *testing.T) {
 // TestUpgradeBesideOthers: as long as an older instance sends heartbeats, the upgrade is refused.
 // One that was killed only delays it.
 func TestUpgradeBesideOthers(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
 	loadData(t, client)

@@ -107,7 +107,8 @@ func testWeights(b *harness) {
 func testFairness(b *harness) {
 	b.reopens = false
 	b.usePlain()
-	const groups, starts, atOnce = 8, 10_000, 25
+	const groups, atOnce = 8, 25
+	starts := atLength(10_000)
 	names := []string{"a", "b", "c", "d", "e", "f", "g", ""}
 	owner := make(map[uint64]string)
 	refill := func(group string, n int) {

@@ -66,10 +66,11 @@ func testRateExact(b *harness) {
 	}
 	for name, p := range map[string]*tube.Policy{"tube": {Limits: limits}, "group": {GroupLimits: limits}} {
 		b.setPolicy("t", p)
-		b.putGroups("t", times(1100, "g")...)
-		starts := b.startsIn(9*period+period/2, period)
-		if len(starts) != 1000 {
-			b.Errorf("%s: %d starts in ten periods of 100", name, len(starts))
+		periods := atLength(10)
+		b.putGroups("t", times(100*periods+100, "g")...)
+		starts := b.startsIn(time.Duration(periods)*period-period/2, period)
+		if len(starts) != 100*periods {
+			b.Errorf("%s: %d starts in %d periods of 100", name, len(starts), periods)
 		}
 		b.wantWithin(starts, 100, period)
 		b.flush("t", tube.Gone)
@@ -87,7 +88,7 @@ func testRateNever(b *harness) {
 	groups := []string{"a", "b", "c", "d"}
 	byGroup := make(map[string][]moment)
 	var all []moment
-	for range 150 {
+	for range atLength(150) {
 		group := groups[r.IntN(len(groups))]
 		b.putGroups("t", times(9, group)...)
 		var now []moment
@@ -100,7 +101,7 @@ func testRateNever(b *harness) {
 	for _, starts := range byGroup {
 		b.wantWithin(starts, ofGroup, time.Minute)
 	}
-	if len(all) < 300 {
+	if len(all) < atLength(300) {
 		b.Errorf("only %d starts", len(all))
 	}
 	b.advance(2 * time.Minute)

@@ -47,6 +47,14 @@ func (b *harness) close() {
 	b.store = nil
 }
 
+// atLength returns n, which is how long a test goes on, or a quarter of it with -short.
+func atLength(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
 // listener is the storage.Listener of a harness.
 type listener struct {
 	mu        sync.Mutex

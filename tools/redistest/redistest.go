@@ -217,7 +217,7 @@ func (s *Server) Kill() {
 }
 
 // Stop suspends the server, like a paused machine.
-func (s *Server) Stop() { s.process.Cmd.Process.Signal(syscall.SIGSTOP) }
+func (s *Server) Stop() { s.process.Freeze() }
 
 // Continue undoes Stop.
 func (s *Server) Continue() { s.process.Cmd.Process.Signal(syscall.SIGCONT) }

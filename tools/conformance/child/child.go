@@ -1,8 +1,8 @@
 // Package child starts programs for judges, tests and the load generator: on a free port, with
 // their output kept, waited for until they answer, and ended by their process id.
 //
-// Start and Process are in this file, Output in output.go, FreePort in port.go, and the real
-// beanstalkd for tests in beanstalkd.go.
+// Start and Process are in this file, Freeze in freeze_linux.go and freeze_other.go, Output in output.go, FreePort in
+// port.go, and the real beanstalkd for tests in beanstalkd.go.
 package child
 
 import (

@@ -22,7 +22,7 @@ import (
 )
 
 // patience is the timeout of every load and audit, much longer than expected.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // liar is a store that executes operations one at a time, in a configurable way.
 type liar struct {
