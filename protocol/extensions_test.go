@@ -292,6 +292,113 @@ var extended = map[string]string{
 	"set-policy -a max:1":                                       "set-policy BAD_FORMAT",
 	"set-policy max:1":                                          "set-policy BAD_FORMAT",
 	"set-policy ":                                               "set-policy BAD_FORMAT",
+
+	"reserve-batch 1":              "reserve-batch [1 0]",
+	"reserve-batch 1000":           "reserve-batch [1000 0]",
+	"reserve-batch 5  10":          "reserve-batch [5 10]",
+	"reserve-batch 0":              "reserve-batch BAD_FORMAT",
+	"reserve-batch 1001":           "reserve-batch BAD_FORMAT",
+	"reserve-batch 1 2 3":          "reserve-batch BAD_FORMAT",
+	"reserve-batch 1 ":             "reserve-batch BAD_FORMAT",
+	"reserve-batch 9 8 lease info": "reserve-batch [9 8] lease info",
+	"reserve-batch 9 info":         "reserve-batch [9 0] info",
+	"reserve-batch 9 8 info lease": "reserve-batch BAD_FORMAT",
+	"reserve-batch 9 2147483647":   "reserve-batch [9 2147483647]",
+	"reserve-batch 9 2147483648":   "reserve-batch BAD_FORMAT",
+
+	"delete-batch 1 22  333": "delete-batch [1 22 333]",
+	"delete-batch 1x":        "delete-batch BAD_FORMAT",
+	"delete-batch":           unknown,
+	"delete-batch ":          "delete-batch BAD_FORMAT",
+	"delete-batch 1 ":        "delete-batch BAD_FORMAT",
+	"delete-batch{1000}":     "delete-batch [{ones}]",
+	"delete-batch{1001}":     "delete-batch BAD_FORMAT",
+
+	"reschedule 1 5":                    "reschedule 1 5s",
+	"reschedule 2 250ms":                "reschedule 2 250ms",
+	"reschedule 3  36h":                 "reschedule 3 36h0m0s",
+	"reschedule 4 3650d":                "reschedule 4 87600h0m0s",
+	"reschedule 4 3651d":                "reschedule BAD_FORMAT",
+	"reschedule 5 1w":                   "reschedule BAD_FORMAT",
+	"reschedule 5 -1":                   "reschedule BAD_FORMAT",
+	"reschedule 5":                      "reschedule BAD_FORMAT",
+	"reschedule 5 1 ":                   "reschedule BAD_FORMAT",
+	"reschedule 18446744073709551616 1": "reschedule BAD_FORMAT",
+
+	"set-priority 7 12":         "set-priority 7 12",
+	"set-priority 7 4294967295": "set-priority 7 4294967295",
+	"set-priority 7 4294967296": "set-priority BAD_FORMAT",
+	"set-priority 7":            "set-priority BAD_FORMAT",
+	"set-priority 7 1 ":         "set-priority BAD_FORMAT",
+	"set-priority 7 1 2":        "set-priority BAD_FORMAT",
+
+	"replay-job 7":                    "replay-job 7",
+	"replay-job 18446744073709551615": "replay-job 18446744073709551615",
+	"replay-job 18446744073709551616": "replay-job BAD_FORMAT",
+	"replay-job":                      unknown,
+	"replay-job 7 ":                   "replay-job BAD_FORMAT",
+	"replay-job x":                    "replay-job BAD_FORMAT",
+
+	"client b-1:":   "client b-1:",
+	"client {key}":  "client {key}",
+	"client {key+}": "client BAD_FORMAT",
+	"client a b":    "client BAD_FORMAT",
+	"client":        unknown,
+	"client ":       "client BAD_FORMAT",
+	`client "a b"`:  "client a b",
+	`client ""`:     "client BAD_FORMAT",
+	`client "a\n"`:  "client BAD_FORMAT",
+	`client "a" b`:  "client BAD_FORMAT",
+
+	"list-clients":             "list-clients 100",
+	"list-clients 7":           "list-clients 7",
+	"list-clients 1000 c:1":    "list-clients 1000 c:1",
+	"list-clients 1001":        "list-clients BAD_FORMAT",
+	"list-clients 0":           "list-clients BAD_FORMAT",
+	"list-clients 7 {cursor}":  "list-clients 7 {cursor}",
+	"list-clients 7 {cursor+}": "list-clients BAD_FORMAT",
+	"list-clientsx":            unknown,
+	"list-clients ":            "list-clients BAD_FORMAT",
+	"list-clients 7 c d":       "list-clients BAD_FORMAT",
+
+	"watch a 1":       "watch a 1",
+	"watch a 1000":    "watch a 1000",
+	"watch a 1001":    "watch BAD_FORMAT",
+	"watch a 0":       "watch BAD_FORMAT",
+	"watch a ":        "watch BAD_FORMAT",
+	"watch  a 1":      "watch BAD_FORMAT",
+	"watch a 1 2":     "watch BAD_FORMAT",
+	"watch {name+} 1": "watch BAD_FORMAT",
+
+	"list-schedules":            "list-schedules 100",
+	"list-schedules 5 a":        "list-schedules 5 a",
+	"list-schedules 1000":       "list-schedules 1000",
+	"list-schedules 1001":       "list-schedules BAD_FORMAT",
+	"list-schedules 0":          "list-schedules BAD_FORMAT",
+	"list-schedules 5 {batch}":  "list-schedules 5 {batch}",
+	"list-schedules 5 {batch}b": "list-schedules BAD_FORMAT",
+	"list-schedulesx":           unknown,
+
+	"get-schedule a":        "get-schedule a",
+	"get-schedule {batch}":  "get-schedule {batch}",
+	"get-schedule {batch}b": "get-schedule BAD_FORMAT",
+	"get-schedule -a":       "get-schedule BAD_FORMAT",
+	"get-schedule":          unknown,
+	"get-schedule a b":      "get-schedule BAD_FORMAT",
+
+	"preview-schedule a 5":                  "preview-schedule a 5",
+	`preview-schedule "* * * * *" 5 tz:UTC`: `preview-schedule  5 cron="* * * * *" tz=UTC`,
+	"preview-schedule a 1000":               "preview-schedule a 1000",
+	"preview-schedule a 1001":               "preview-schedule BAD_FORMAT",
+	"preview-schedule a 0":                  "preview-schedule BAD_FORMAT",
+	`preview-schedule "a"5`:                 "preview-schedule BAD_FORMAT",
+	"preview-schedule a":                    "preview-schedule BAD_FORMAT",
+
+	"drain":          "drain",
+	"drain 1":        unknown,
+	"undrain":        "undrain",
+	"capabilities":   "capabilities",
+	"capabilities 1": unknown,
 }
 
 func TestExtensions(t *testing.T) {
@@ -303,9 +410,13 @@ func TestExtensions(t *testing.T) {
 		"{groupcursor}", strings.Repeat("!", MaxGroupCursor), "{groupcursor+}", strings.Repeat("!", MaxGroupCursor+1),
 		"{lease}", strings.Repeat("l", MaxLease), "{lease+}", strings.Repeat("l", MaxLease+1),
 		"{20}", "00000000000000000020",
+		"{1000}", strings.Repeat(" 1", MaxBatch), "{1001}", strings.Repeat(" 1", MaxBatch+1), "{ones}", strings.TrimSpace(strings.Repeat("1 ", MaxBatch)),
 	)
 	for line, want := range extended {
 		check(t, fill.Replace(line)+"\r\n"+used+"\r\n", 65535, fill.Replace(want), used)
+	}
+	for _, tag := range []string{"every:0", `cron:""`, "catch-up-all:0", "catch-up-all:1001", "overlap:never", "from:0"} {
+		check(t, "set-schedule a b 1 2 3 "+tag+"\r\nabc\r\n"+used+"\r\n", 65535, "set-schedule BAD_FORMAT counted", used)
 	}
 }
 

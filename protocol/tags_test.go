@@ -168,10 +168,13 @@ func TestLongPutLine(t *testing.T) {
 		return strings.Replace(line, "{}", strings.Repeat("0", size-len(line)+len("{}")-len(crlf)), 1) + "\r\nstats\r\n"
 	}
 	for _, size := range []int{MaxLine - 1, MaxLine, MaxLine + 1, MaxLine + 2, 300, MaxTagLine - 1, MaxTagLine, MaxTagLine + 1, 5000} {
-		for _, line := range []string{"put 0 0 1 5 {}", "put 0 0 1 5{} key:a", "put 0 0 1 {}5", "put 0 0 1 x{}", "put {}"} {
+		for line, short := range map[string][]string{
+			"put 0 0 1 5 {}": {"put BAD_FORMAT counted", "stats"}, "put 0 0 1 5{} key:a": {"put BAD_FORMAT", "stats"},
+			"put 0 0 1 {}5": {`put 0 0 1 "stats"`}, "put 0 0 1 x{}": {"put BAD_FORMAT", "stats"}, "put {}": {"put BAD_FORMAT", "stats"},
+		} {
 			want := []string{bad, "stats"}
 			if size <= MaxLine {
-				want = model(fill(line, size), 9)
+				want = short
 			}
 			check(t, fill(line, size), 9, want...)
 		}
@@ -184,8 +187,11 @@ func TestLongPutLine(t *testing.T) {
 			if strings.Contains(text, "TOO_BIG") {
 				want = nil // its body never ends
 			}
-			if size > MaxTagLine {
-				want = model(fill(line, size), 9)
+			switch inTime := size == MaxTagLine+1 || strings.Contains(line, "max:{}"); { // the size of the body is
+			case size > MaxTagLine && !inTime:
+				want = []string{bad, "stats"}
+			case size > MaxTagLine && want != nil:
+				want = []string{"put BAD_FORMAT"}
 			}
 			check(t, fill(line, size), 9, want...)
 		}

@@ -178,7 +178,10 @@ func countTaken(t *testing.T, s *Store) (n int) {
 // TestTakeAfterPolicyChange: a take that follows a change of the policy costs no more with many groups.
 func TestTakeAfterPolicyChange(t *testing.T) {
 	t.Parallel()
-	const groups = 1500
+	groups := 6000
+	if testing.Short() {
+		groups = 1500
+	}
 	rate := func(n uint32) *tube.Policy { return &tube.Policy{GroupLimits: tube.Limits{Rates: tube.Rates{n}}} }
 	for name, c := range map[string]struct {
 		before, after *tube.Policy
