@@ -81,3 +81,17 @@ func flowOf(s *Store, name string) tube.Flow {
 	}
 	return tube.Flow{}
 }
+
+// TestCountersLost: where Redis has lost a part of the counters, no count is below zero.
+func TestCountersLost(t *testing.T) {
+	redis := redistest.Start(t)
+	s := openAt(t, redis.URL(), patient)
+	do(s, putIn("t", 0))
+	client, ctx := redis.Client(t), context.Background()
+	client.HIncrBy(ctx, "redstalk:{0}:counts", "deleted", 5)
+	client.HIncrBy(ctx, "redstalk:{0}:tube:t", "deletes", 5)
+	stats, of := do(s, storage.Op{Kind: storage.Stats}).Stats, do(s, storage.Op{Kind: storage.TubeStats, Tube: "t"}).TubeStats
+	if stats.Ready > 1 || of.Reserved > 0 || of.Ready != 1 {
+		t.Errorf("stats: %+v, of the tube: %+v", stats.Totals, of)
+	}
+}

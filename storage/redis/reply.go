@@ -163,7 +163,9 @@ func (r *reply) record() schema.Record {
 	return rec
 }
 
-func (r *reply) count() uint64 { return uint64(r.int64()) }
+// count reads a number of things. Some are differences of counters: if Redis has lost a part of them, they are below 0
+// until fsck has repaired them, which reads as 0.
+func (r *reply) count() uint64 { return uint64(max(r.int64(), 0)) }
 
 // skipNumber reads an answer that is ignored.
 func skipNumber(r *reply) { r.int64() }

@@ -137,7 +137,8 @@ func (p *partition) readTube(r *reply, name string, here refCounts) *tube.TubeSt
 	if s.HasPolicy = r.found(); s.HasPolicy {
 		s.Waits, s.Runs = p.flow.timesOf(name, r)
 	}
-	s.Reserved = s.Total - s.Deletes - s.Ready - s.Delayed - s.Buried
+	elsewhere := s.Deletes + s.Ready + s.Delayed + s.Buried
+	s.Reserved = s.Total - min(s.Total, elsewhere)
 	return s
 }
 
