@@ -13,7 +13,7 @@ import (
 const untimedTolerance = time.Second
 
 // maxPlays limits how often PlayInTime plays a transcript.
-const maxPlays = 5
+const maxPlays = 10
 
 // A LateError reports that a timed transcript failed while it was played late:
 // its steps, and the replies that were waited for, took longer than they should
@@ -37,7 +37,7 @@ func (e *LateError) Unwrap() error { return e.Err }
 var replays sync.Mutex
 
 // PlayInTime plays t until a play succeeds, or fails without being late. Each play uses a new
-// server, which fresh starts and stop ends. If five plays were
+// server, which fresh starts and stop ends. If maxPlays plays were
 // late and failed, it returns the error of the last one.
 func PlayInTime(ctx context.Context, t *Transcript, fresh func() (target Target, stop func(), err error)) error {
 	play := func() error {
