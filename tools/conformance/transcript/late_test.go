@@ -46,10 +46,10 @@ func TestPlayInTime(t *testing.T) {
 		{"late and yet right", timed, []time.Duration{80 * time.Millisecond}, "FOUND", 1, ""},
 		{"late once", timed, []time.Duration{300 * time.Millisecond, 0}, "FOUND", 2, ""},
 		{"late, then wrong", timed, []time.Duration{300 * time.Millisecond, 0}, "WRONG", 2, "want FOUND, got WRONG"},
-		{"late every time", timed, []time.Duration{300 * time.Millisecond}, "FOUND", 5, "each of 5 plays, all of them late; the last: played 300ms late: x:6: want FOUND, got NOT_FOUND"},
+		{"late every time", timed, []time.Duration{300 * time.Millisecond}, "FOUND", maxPlays, "plays, all of them late; the last: played 300ms late: x:6: want FOUND, got NOT_FOUND"},
 		{"wrong in time", timed, []time.Duration{0}, "WRONG", 1, "want FOUND, got WRONG"},
 		{"wrong, hardly late", timed, []time.Duration{20 * time.Millisecond}, "WRONG", 1, "want FOUND, got WRONG"},
-		{"later than pages bear", "a> put\na< INSERTED 2", []time.Duration{2 * time.Second}, "", 5, "want INSERTED 2, got INSERTED 1"},
+		{"later than pages bear", "a> put\na< INSERTED 2", []time.Duration{2 * time.Second}, "", maxPlays, "want INSERTED 2, got INSERTED 1"},
 		{"late, but without times", "a> put\na< INSERTED 2", []time.Duration{time.Second}, "", 1, "want INSERTED 2, got INSERTED 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
