@@ -28,7 +28,7 @@ end
 -- save_metadata. A job without metadata gets a block.
 local function change_metadata(j)
   if metadata_of(j) then return j.metadata end
-  local f = { key = '', max = 0, dead = '', from_tube = '', from_id = 0, parked = NOT_PARKED, failures_before = 0,
+  local f = { key = '', from_tube = '', from_id = 0, parked = NOT_PARKED, failures_before = 0,
     deliveries_before = 0, lease = 0, length = CHANGING, flags = 0, capacity = 0,
     more_at = 2, more_end = 2 }
   local block = '\0\0' .. pack_changing(f)
