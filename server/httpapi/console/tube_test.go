@@ -184,6 +184,8 @@ func TestEditAndRequeue(t *testing.T) {
 		b.fill(putField("body"), "replaced")
 		b.clickAction("put")
 		b.awaitMessage("is deleted.")
+		b.dialog("job")
+		b.awaitText("replaced") // else the console goes to this job after the test has gone elsewhere
 		if got := s.tube("lost"); got.Ready != 1 {
 			t.Errorf("tube %+v", got)
 		}
