@@ -109,6 +109,11 @@ func testPolicyRules(b *harness) {
 		b.must(tube.Release, 1, plain)
 	}
 	b.wantTake(1, "t", plain)
+	b.setPolicy("u", &tube.Policy{Rules: tube.Rules{Max: 1}})
+	late := b.do(storage.Op{Kind: storage.Put, Tube: "u", TTR: 5}).ID
+	b.must(tube.ReserveJob, 1, late)
+	b.advance(6 * time.Second)
+	b.wantRetries("after its TTR", late, tube.Buried, tube.ParkedDeliveries, 1, 1)
 }
 
 // testPolicyKeys checks the settings of a policy about keys.
