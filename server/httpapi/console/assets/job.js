@@ -71,6 +71,7 @@ export function closeJob() {
   }
   back = null;
   if (!shown?.dialog.open || location.hash !== shown.base) return false;
+  shown.left = true;
   shown.dialog.close();
   return true;
 }
@@ -103,10 +104,11 @@ export class JobDialog {
     this.dialog.showModal();
   }
 
-  // closed restores the address of the view below.
+  // closed restores the address of the view below, unless a change of the address has closed the dialog. The
+  // browser calls it later than close, perhaps only when the address has changed again.
   closed() {
     this.dialog.remove();
-    if (!location.hash.startsWith(jobPage(""))) return; // another view is shown
+    if (this.left || !location.hash.startsWith(jobPage(""))) return; // another view is shown
     if (!this.pushed) return history.replaceState(null, "", tubePage(this.tube));
     back = this.base;
     history.back();
