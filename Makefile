@@ -107,7 +107,7 @@ test-typescript: build deps ## test clients/typescript on each engine and on bea
 # Chromium is large, so only those targets install it that need it.
 CONSOLE_TEST = $(GO) test -tags chromium -count=1 -v ./server/httpapi/console
 
-test-console: deps ## test each page of the console in a real Chromium, on both engines; screenshots go to bin/console
+test-console: deps ## test each page of the console in a real Chromium, each on one of two engines; screenshots go to bin/console
 	@sh tools/deps.sh chromium
 	$(CONSOLE_TEST) -timeout 15m
 
@@ -203,8 +203,10 @@ fuzz: ## fuzz the parser, the rules, whole connections, the log and the HTTP API
 	$(GO) test ./server/httpapi -run '^$$' -fuzz '^FuzzJob$$' -fuzztime $(FUZZTIME)
 	$(GO) test ./server/httpapi -run '^$$' -fuzz '^FuzzQuery$$' -fuzztime $(FUZZTIME)
 
-release-check: check test test-long test-console test-clients test-packages crash chaos oracle attack fuzz ## everything that must pass before a release; it takes hours. CRASH_ROUNDS, CHAOS_ROUNDS, COMMANDS and FUZZTIME set the amount
+release-check: check test test-long test-clients test-packages crash chaos oracle attack fuzz ## everything that must pass before a release; it takes hours. CRASH_ROUNDS, CHAOS_ROUNDS, COMMANDS and FUZZTIME set the amount
 	$(GO) test -count=1 -timeout 15m -run '^TestRenameModule$$' ./tools/checks
+	@sh tools/deps.sh chromium
+	$(CONSOLE_TEST) -timeout 20m -args -every-engine
 
 check: ## gofmt, go mod tidy, vet, staticcheck, govulncheck, and builds for other systems
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change: $$unformatted"; exit 1; fi

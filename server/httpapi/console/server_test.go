@@ -48,10 +48,20 @@ var engines = map[string]func(t *testing.T) (store string){
 	"redis":    func(t *testing.T) string { return redistest.Start(t).URL() },
 }
 
-// onEach runs a test on each engine, in parallel.
-func onEach(t *testing.T, test func(t *testing.T, s *testServer)) {
+var everyEngine = flag.Bool("every-engine", false, "run each test of an action on both engines, and not on one of them")
+
+// onEngine runs a test on an engine. That both give the same answers over HTTP is tested elsewhere, so without
+// -every-engine the tests are distributed to the engines by their names.
+func onEngine(t *testing.T, test func(t *testing.T, s *testServer)) {
 	t.Parallel()
+	chosen := "embedded"
+	if len(t.Name())%2 == 0 {
+		chosen = "redis"
+	}
 	for name, store := range engines {
+		if name != chosen && !*everyEngine {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, startServer(t, "--store", store(t)))
