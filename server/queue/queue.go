@@ -103,9 +103,12 @@ func New(store storage.Store, config Config) *Queue {
 	return q
 }
 
+// newID begins with a letter from a to d, because clients that parse YAML take 1234567890123456 and
+// 12e3456789012345 for numbers.
 func newID() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails, see crypto/rand
+	b[0] = 0xa0 + b[0]%0x40
 	return hex.EncodeToString(b[:])
 }
 

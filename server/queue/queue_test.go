@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -219,4 +220,14 @@ func TestCloseOfADeadStore(t *testing.T) {
 		w.Queue = New(w.store, Config{})
 		w.wantState(1, tube.Ready, 1, 0)
 	})
+}
+
+// TestID: no id of an instance looks like a number, as 1234567890123456 and 12e3456789012345 do.
+func TestID(t *testing.T) {
+	t.Parallel()
+	for range 1000 {
+		if id := newID(); len(id) != 16 || strings.IndexByte("abcd", id[0]) < 0 {
+			t.Fatalf("the id is %s", id)
+		}
+	}
 }
