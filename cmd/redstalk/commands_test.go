@@ -63,7 +63,7 @@ var anywhere = []step{
 	{args: "pause -t none 1", code: exitNothing, err: "there is no tube none"},
 	{args: "pause -t a soon", code: exitUsage},
 	{args: "tubes --names", out: "a\nb\nc\ndefault\n|a\nb\ndefault\n"},
-	{args: "tubes", out: `TUBE +READY(.|\n)*\na +0 +0 +0 +1 +0 +0 +\d+ +-\n(.|\n)*`},
+	{args: "tubes", out: `TUBE +READY.*\na +0 +0 +0 +1 +0 +0 +\d+ +-\nb .*\n(c .*\n)?default .*\n`},
 	{args: "tubes --names --filter [ab]", out: "a\nb\n"},
 	{args: "tubes --sort delayed --filter b", out: `TUBE +READY.*\nb .*\n`},
 	{args: "tubes --sort colour", code: exitUsage, err: "colour"},

@@ -5,8 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
 )
 
 var update = flag.Bool("update", false, "write the reference, the man page and the completion anew")
@@ -172,13 +175,22 @@ func TestShells(t *testing.T) {
 
 // TestExamples: each command has examples in its help, whose flags exist.
 func TestExamples(t *testing.T) {
-	for _, c := range newApp(stdio{}).VisibleCommands() {
+	app := newApp(stdio{})
+	for _, c := range app.VisibleCommands() {
 		if len(examples[c.Name]) == 0 {
 			t.Errorf("%s has no example", c.Name)
 		}
 		for _, example := range examples[c.Name] {
 			_, line, found := strings.Cut(example, "redstalk "+c.Name)
 			args := strings.Fields(c.Name + strings.NewReplacer("<", " ", ">", " ", "|", " ", ")", "", "'", "").Replace(line))
+			own, _, _ := strings.Cut(line, "|")
+			for _, arg := range strings.Fields(own) {
+				name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+				named := func(f cli.Flag) bool { return slices.Contains(f.Names(), name) }
+				if strings.HasPrefix(arg, "-") && arg != "-" && !slices.ContainsFunc(slices.Concat(c.Flags, app.Flags), named) {
+					t.Errorf("%s: there is no %s", example, arg)
+				}
+			}
 			if got := runIn(t.Context(), "", append(args, "--help")...); !found || got.code != 0 || !strings.Contains(got.out, "EXAMPLES:\n   ") || !strings.Contains(got.out, example) {
 				t.Errorf("%s: %+v", example, got)
 			}
