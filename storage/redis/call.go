@@ -98,14 +98,27 @@ type encoding struct {
 // after the other: for their connections the order among them does not matter.
 type sequence []*storage.Op
 
-// sequences are those of a call, in their order.
-type sequences struct{ deletes, put, grouped, members, tagged, taken sequence }
+// sequences are those of a call, in their order: deletes, each form of puts, and takes.
+type sequences struct {
+	deletes sequence
+	putsAs  [numPutForms]sequence
+	taken   sequence
+}
+
+// each calls a function for every sequence, in their order.
+func (s *sequences) each(do func(*sequence)) {
+	do(&s.deletes)
+	for form := range s.putsAs {
+		do(&s.putsAs[form])
+	}
+	do(&s.taken)
+}
 
 func (s *sequences) empty() {
-	for _, seq := range []*sequence{&s.deletes, &s.put, &s.grouped, &s.members, &s.tagged, &s.taken} {
+	s.each(func(seq *sequence) {
 		clear(*seq)
 		*seq = (*seq)[:0]
-	}
+	})
 }
 
 // step says how the answers of operations that were encoded together are decoded.

@@ -17,10 +17,10 @@
 //     Package schema has the records of jobs, and their keys.
 //   - tagged and import: operations on jobs with tags, policies and leases, and jobs of other
 //     servers. deadletter: how an exhausted job reaches another partition.
-//   - groups: operations on groups. What a take or a move knows of groups is in lua/groups. groupedputs:
-//     puts whose only tag is a group. groupnames: pages of groups. limitstats: figures about them.
+//   - groups: operations on groups. What a take or a move knows of groups is in lua/groups.
+//     groupnames: pages of groups. limitstats: figures about them.
 //   - schedules: operations on schedules. A put of one is a put with tags.
-//   - jobbatches: operations on batches of jobs, and puts of their members. lua/jobbatches counts these.
+//   - jobbatches: operations on batches of jobs. lua/jobbatches counts these.
 //   - flushlist and movejobs: flushes, lists, and moves to another tube, in steps.
 //   - large: how the records of large jobs bypass the script.
 //   - send: how a call is sent and its reply received. Package conn below has the connections.

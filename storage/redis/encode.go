@@ -175,14 +175,8 @@ func (p *partition) sequenceFor(c *call, ops []storage.Op) *sequence {
 
 func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 	switch {
-	case isPlainPut(op):
-		return &c.put
-	case isGroupedPut(op):
-		return &c.grouped
-	case isMemberPut(op):
-		return &c.members
-	case isTaggedPut(op):
-		return &c.tagged
+	case op.Kind == storage.Put:
+		return &c.putsAs[formOf(op)]
 	case op.Kind == storage.Take:
 		return &c.taken
 	case p.deletesHeld(c, op), deletesLeased(op):
@@ -208,9 +202,7 @@ func (p *partition) seal(c *call) {
 	}
 	c.sealed = true
 	p.sortDeletes(c.deletes)
-	for _, seq := range []sequence{c.deletes, c.put, c.grouped, c.members, c.tagged, c.taken} {
-		p.encodeOps(c, seq, nil)
-	}
+	c.sequences.each(func(seq *sequence) { p.encodeOps(c, *seq, nil) })
 	for _, encode := range c.last {
 		encode(c)
 	}
@@ -226,14 +218,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 		case c.refuses(op):
 		case u != nil && u.limit != nil:
 			encodeTakeBefore(c, op, u.limit)
-		case isPlainPut(op):
+		case op.Kind == storage.Put:
 			n = p.encodePuts(c, ops)
-		case isGroupedPut(op):
-			n = p.encodeGroupedPuts(c, ops)
-		case isMemberPut(op):
-			n = p.encodeMemberPuts(c, ops)
-		case isTaggedPut(op):
-			n = p.encodeTaggedPuts(c, ops)
 		case takesLeaseOf(op):
 			n = encodeLeases(c, ops)
 		case op.Kind == storage.Take && op.Holder == tube.LeaseHolder:

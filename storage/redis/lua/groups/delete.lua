@@ -59,7 +59,7 @@ end
 --
 -- As by delete-held the records are not read. So it can be used only for jobs that have no other
 -- metadata than a group.
-OPS['grouped-delete'] = function(i)
+function G.delete_held(i)
   local t, in_sets, size, n = open(ARGV[i]), ARGV[i + 2] == '1', ARGV[i + 3], tonumber(ARGV[i + 4])
   local first, last = i + 5, i + 4 + 2 * n
   if are_held(first, n, in_sets) then

@@ -8,6 +8,10 @@
 -- A lone job may start: none of its group is reserved, and limits of rates, strict groups, and what
 -- set-group and pause-group set make no job lone. The load of its lane is 0, and the turn its ID and
 -- NO_SUB. So the order of lone-ready:TUBE is that in which these lanes come.
+--
+-- If no job is lone, jobs of as many groups cost: puts 23.7 instead of 10.7, takes 18.3 instead of 5.3, deletes 8.1 instead of
+-- 5.3; with 16 in a call 40 instead of 27, 33 instead of 15 and 17 instead of 14. With ten groups of many jobs it makes no
+-- difference.
 
 local NO_LOAD = '000000000000'
 

@@ -28,3 +28,6 @@ local function left(j)
   if limited then OPS.groups().left(j, group_of(j)) end
   if j.has_metadata then OPS.left_batch(j) end
 end
+
+-- grouped-delete: deletes jobs with groups that connections of this instance hold, see groups/delete.lua
+OPS['grouped-delete'] = function(i) return OPS.groups().delete_held(i) end

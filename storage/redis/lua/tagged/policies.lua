@@ -114,25 +114,6 @@ function OPS.admit_record(tube, limits, record, has_metadata)
   return false
 end
 
--- put_limited is the operation put for a tube with quotas or whose jobs expire. i is the index of its arguments. It
--- returns the index of its last argument.
-function OPS.put_limited(i, limits)
-  local tube, n, pri, first = ARGV[i], tonumber(ARGV[i + 2]), ARGV[i + 5], i + 7
-  local step = pri == '' and 2 or 1
-  for k = 0, n - 1 do
-    local score, record = pri, ARGV[first + step * k + step - 1]
-    if pri == '' then score = ARGV[first + 2 * k] end
-    if OPS.admit_record(tube, limits, record) then
-      local key = new_job(record)
-      call('ZADD', READY .. tube, score, key)
-      OPS.expire_put({ key }, limits, 0)
-      if tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
-      wakeups[tube], sum.changed = (wakeups[tube] or 0) + 1, true
-    end
-  end
-  return first + step * n - 1
-end
-
 -- return_numbers gives back the numbers that puts did not need, and adds the refused puts to
 -- the reply. If other numbers have been taken after them, no job gets them.
 function OPS.return_numbers()

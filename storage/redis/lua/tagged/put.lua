@@ -18,18 +18,11 @@ local function enter_groups(tube)
 end
 
 local function enter_run()
-  local tube, keys, pri, entries = run.tube, run.keys, string.match(run.terms, '^%d+'), {}
+  local tube, keys, pri = run.tube, run.keys, string.match(run.terms, '^%d+')
   if not keys[1] then return end
   write_new_jobs()
   if run.groups then return enter_groups(tube) end
-  if limited then OPS.groups().plain_ready(tube, sub(keys[1], #PREFIX + 1)) end
-  if #keys >= RANGE_FROM then
-    call('ZADD', READY .. tube, pri, OPS.range_of(keys[1], #keys, run.terms))
-    OPS.add_joined(tube, pri, #keys - 1)
-  else
-    for k, key in ipairs(keys) do entries[2 * k - 1], entries[2 * k] = pri, key end
-    call('ZADD', READY .. tube, unpack(entries))
-  end
+  OPS.enter_queue(tube, keys, pri, #keys >= RANGE_FROM and run.terms or nil)
   if tonumber(pri) < URGENT_BELOW then sum.urgent = sum.urgent + #keys end
   wakeups[tube] = (wakeups[tube] or 0) + #keys
   run.keys = {}
