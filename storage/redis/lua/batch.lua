@@ -99,8 +99,8 @@
 --include batch/state.lua
 --include batch/jobs.lua
 
--- find_first and reserve_first are nil until define_take is called. SLOW is nil, or the result
--- of slow_functions: the table OPS of the slow operations.
+-- find_first and reserve_first are nil until define_take is called. SLOW is nil, or the result of slow_functions: functions
+-- for other files, by their names, and operations, which has the operations that are not in fast/.
 local find_first, reserve_first, hold, SLOW
 local define_take, slow_functions
 
@@ -124,8 +124,6 @@ local function define_leases()
 --include batch/leases.lua
 end
 
--- What only jobs with tags, tubes with policies and leases need is defined when SLOW is asked
--- for a function that it does not have, and after that what operations on many jobs need.
 function slow_functions()
 --include data: record
 --include data: rules
@@ -175,8 +173,7 @@ function slow_functions()
 --include bulk/import.lua
   end
 --include slow/next.lua
-  define_next(define_tagged, define_bulk, OPS.groups)
-  return OPS
+  return SLOW
 end
 
 -- The operations. at is the index of the next one in ARGV. Those in fast/ are inline, and
@@ -198,7 +195,7 @@ while ARGV[at] do
   else
     if word ~= 'put-delayed' then write_new_jobs() end
     SLOW = SLOW or slow_functions()
-    at = SLOW[word](at + 1)
+    at = SLOW.operations[word](at + 1)
   end
 end
 write_new_jobs()

@@ -32,7 +32,7 @@ local sum = {
   puts = 0, takes = 0, -- jobs put, and jobs taken in bulk
   unput = 0, -- puts that have made no job: their numbers are returned
   reason = nil, -- why the job fails that is being moved, see because in tagged/outcome.lua
-  noted = nil, -- events counted by tube, see OPS.note in slow/tubes.lua
+  noted = nil, -- events counted by tube, see SLOW.note in slow/tubes.lua
   refused = nil, -- what the reply says of puts refused because of quotas
   earliest = math.huge, -- when the first thing is due that the batch made due
   lone = {}, -- changes of joined-lone by tube

@@ -4,18 +4,18 @@ local function delete_each(t, first, groups)
   local each, count, size = {}, 0, 0
   for k, group in ipairs(groups) do
     local key = ARGV[first + k - 1]
-    local j = OPS.load(key)
-    if call('ZREM', RESERVED, key) == 0 and j and OPS.is_in_set(key) then sum.grouped = sum.grouped - 1 end
+    local j = SLOW.load(key)
+    if call('ZREM', RESERVED, key) == 0 and j and SLOW.is_in_set(key) then sum.grouped = sum.grouped - 1 end
     if j then
       j.state = 'ready'
       if not leave_lone(t, group, j) then leave_ordinary(t, lane_of(t, group), j) end
-      count, size = count + 1, size + OPS.size_of(j)
+      count, size = count + 1, size + SLOW.size_of(j)
       call('DEL', key)
     end
     each[k] = j and 1 or 0
   end
   answer(0)
-  OPS.answer_text(concat(each))
+  SLOW.answer_text(concat(each))
   return count, size
 end
 
@@ -73,6 +73,6 @@ function G.delete_held(i)
   t.thinned, sum.changed, sum.deleted = true, true, sum.deleted + n
   deletes[t.name], bytes[t.name] = (deletes[t.name] or 0) + n, (bytes[t.name] or 0) - size
   wakeups[t.name] = (wakeups[t.name] or 0) + n
-  if ARGV[i + 1] ~= '1' then OPS.gone_from(t.name) end
+  if ARGV[i + 1] ~= '1' then SLOW.gone_from(t.name) end
   return last + 1
 end

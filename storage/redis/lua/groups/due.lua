@@ -107,7 +107,7 @@ local function set_timer(t)
   if call('HEXISTS', PREFIX .. 'rescans', t.name) == 1 then first = NOW end
   if first then
     call('ZADD', PREFIX .. 'timers', format('%.0f', first), 'g:' .. t.name)
-    OPS.note_due(first)
+    SLOW.note_due(first)
   else
     call('ZREM', PREFIX .. 'timers', 'g:' .. t.name)
   end

@@ -167,7 +167,7 @@ end
 local function head_of(t, lane)
   local id = has(t, 'heads') and call('HGET', PREFIX .. 'heads:' .. t.name, lane.group)
   if not id then return nil end
-  local j = OPS.load(PREFIX .. id)
+  local j = SLOW.load(PREFIX .. id)
   if j and j.tube == t.name and j.state ~= 'buried' then return j end
   call('HDEL', PREFIX .. 'heads:' .. t.name, lane.group)
   return nil

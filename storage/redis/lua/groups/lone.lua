@@ -22,9 +22,9 @@ end
 
 -- leave_queue removes a lone job from lone-ready:TUBE, and returns whether it was there.
 local function leave_queue(t, j)
-  if not OPS.is_in(t.lone_ready, j) then return false end
+  if not SLOW.is_in(t.lone_ready, j) then return false end
   if j.range then
-    OPS.leave_range(t.lone_ready, j, true)
+    SLOW.leave_range(t.lone_ready, j, true)
   else
     call('ZREM', t.lone_ready, j.key)
   end
@@ -40,7 +40,7 @@ end
 -- is_lone_ready returns whether a job of a group is lone and ready.
 local function is_lone_ready(j)
   local t = open(j.tube)
-  return is_lone(t, j.group, j.key) and OPS.is_in(t.lone_ready, j)
+  return is_lone(t, j.group, j.key) and SLOW.is_in(t.lone_ready, j)
 end
 
 -- leave_lone makes a lone job leave its group, and returns whether it was one.
@@ -54,7 +54,7 @@ end
 -- unpack_lone makes a lone job, by its ID, an ordinary one of its lane.
 function unpack_lone(t, lane, id)
   local key = PREFIX .. id
-  local j = OPS.load(key)
+  local j = SLOW.load(key)
   call('HDEL', t.lone, lane.group)
   sum.changed = true
   if not j then
@@ -72,8 +72,8 @@ end
 
 -- unpack_key makes a job in lone-ready:TUBE, by its key, an ordinary one. It returns its lane; nil if it had none.
 local function unpack_key(t, key)
-  local j = OPS.load(key)
-  local group = j and OPS.read_group(j)
+  local j = SLOW.load(key)
+  local group = j and SLOW.read_group(j)
   if group and is_lone(t, group, key) then return lane_of(t, group) end
   leave_queue(t, j or { tube = t.name, key = key, pri = 0 })
 end
@@ -91,17 +91,17 @@ end
 -- view_lane returns the lane of a group, to be looked at. A lone job stays lone.
 local function view_lane(t, group)
   local id = not t.lane[group] and t.listed and call('HGET', t.lone, group)
-  local j = id and OPS.load(PREFIX .. id)
+  local j = id and SLOW.load(PREFIX .. id)
   if not j then return lane_of(t, group) end
   local lane = parse_lane(t, group, false)
-  local ready = OPS.is_in(t.lone_ready, j)
+  local ready = SLOW.is_in(t.lone_ready, j)
   lane.lone, lane.first, lane.reserved, t.counted[lane] = true, ready and first_of(j.pri, id), ready and 0 or 1, true
   return lane
 end
 
 -- lone_reserved returns how many lone jobs of a tube are reserved.
 local function lone_reserved(t)
-  OPS.write_counters()
+  SLOW.write_counters()
   return call('HLEN', t.lone) - call('ZCARD', t.lone_ready) - (call('HGET', PREFIX .. 'tube:' .. t.name, 'joined-lone') or 0)
 end
 

@@ -93,7 +93,7 @@ function G.rescan_tubes(limit)
   if SETS[which] then
     call('HSET', PREFIX .. 'rescans', '', format('%d %s %s', which, cursor, name))
     call('ZADD', PREFIX .. 'timers', format('%.0f', NOW), 'g:')
-    OPS.note_due(NOW)
+    SLOW.note_due(NOW)
   else
     call('HDEL', PREFIX .. 'rescans', '')
     call('ZREM', PREFIX .. 'timers', 'g:')

@@ -24,7 +24,7 @@ local function enter_lone(t, keys, pris, which, terms, runs)
     while terms and which[at + size] == first + size do size = size + 1 end
     local pri, name = same or pris[first], keys[first]
     if size > 1 then
-      name = OPS.range_of(name, size, terms)
+      name = SLOW.range_of(name, size, terms)
       add_joined(t.name, pri, size - 1, true)
       runs[#runs + 1], runs[#runs + 2] = first - 1, size
     end

@@ -107,5 +107,5 @@ local function save_rechecks(t)
   t.rechecks = {}
   local due = call('ZSCORE', PREFIX .. 'timers', timer)
   if not due or tonumber(due) > first then call('ZADD', PREFIX .. 'timers', format('%.0f', first), timer) end
-  OPS.note_due(first)
+  SLOW.note_due(first)
 end

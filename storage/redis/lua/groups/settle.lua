@@ -91,7 +91,7 @@ local function startable(t, most)
   local held, left = tube_held(t)
   if held ~= NOT_HELD then return 0 end
   most = math.min(most, left)
-  local n = call('ZCARD', READY .. t.name) + OPS.joined_in(t.name) + call('ZCARD', t.lone_ready)
+  local n = call('ZCARD', READY .. t.name) + SLOW.joined_in(t.name) + call('ZCARD', t.lone_ready)
   local entries = n < most and call('ZRANGE', t.eligible, '0', format('%d', math.min(most, 1000) - 1)) or {}
   for _, entry in ipairs(entries) do
     if n >= most then break end
@@ -122,6 +122,6 @@ end
 
 -- wake_all wakes as many clients as jobs of a tube may start.
 local function wake_all(tube)
-  local n = call('ZCARD', READY .. tube) + OPS.joined_in(tube) + G.ready_in(tube)
+  local n = call('ZCARD', READY .. tube) + SLOW.joined_in(tube) + G.ready_in(tube)
   if n > 0 then wakeups[tube] = (wakeups[tube] or 0) + n end
 end

@@ -138,8 +138,8 @@ end
 
 -- group_of_job returns the group of a job by its key; nil if it has no record.
 local function group_of_job(key)
-  local j = OPS.load(key)
-  return j and OPS.read_group(j) or nil
+  local j = SLOW.load(key)
+  return j and SLOW.read_group(j) or nil
 end
 
 -- offer returns the next job of a tube, nil if none may start: its priority, its key, and its
@@ -168,7 +168,7 @@ end
 -- add_taken adds the record of a job to the reply, and returns whether there is one. raw is that, if
 -- all records are small.
 local function add_taken(key, raw)
-  if largest >= LARGE then return OPS.add_record(key) end
+  if largest >= LARGE then return SLOW.add_record(key) end
   if not raw then return false end
   records[#records + 1], carried = raw, carried + #raw
   return true
@@ -267,7 +267,7 @@ local function fits_too(q, key)
     q.pending = q.pending + largest
     return true
   end
-  local size = OPS.length_of(key)
+  local size = SLOW.length_of(key)
   q.pending = q.pending + size
   return carried + q.pending - size == 0 or carried + q.pending <= BUDGET
 end

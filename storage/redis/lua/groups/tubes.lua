@@ -55,7 +55,7 @@ end
 
 -- policy_for returns the policy of a tube if any policy limits starts; else an empty one.
 local function policy_for(tube)
-  return limited and string.find(limited, 'p') and OPS.has_policy(tube) and OPS.policy_of(tube) or {}
+  return limited and string.find(limited, 'p') and SLOW.has_policy(tube) and SLOW.policy_of(tube) or {}
 end
 
 -- set_limits sets the limits of a tube to those of its policy. group-tubes has them as a text, LIMIT
@@ -92,7 +92,7 @@ local function renew_limits(t, text)
   t.renewed = true
   call('HSET', PREFIX .. 'rescans', t.name, '')
   call('ZADD', PREFIX .. 'timers', format('%.0f', NOW), 'g:' .. t.name)
-  OPS.note_due(NOW)
+  SLOW.note_due(NOW)
 end
 
 -- open returns what the batch knows of a tube, which need not exist.
@@ -197,7 +197,7 @@ end
 
 -- reserved_in returns how many jobs of a tube are reserved.
 local function reserved_in(t)
-  OPS.write_counters()
+  SLOW.write_counters()
   local have = call('HMGET', PREFIX .. 'tube:' .. t.name, 'total', 'deletes', 'joined', 'pending')
   local left = (have[1] or 0) - (have[2] or 0) - (have[3] or 0) - (have[4] or 0)
   for _, queue in ipairs({ 'ready:', 'lane-ready:', 'lone-ready:', 'delayed:', 'buried:' }) do left = left - call('ZCARD', PREFIX .. queue .. t.name) end
