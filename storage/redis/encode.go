@@ -12,6 +12,17 @@ import (
 // How units become arguments of the script. Here: which operations of a unit go into a call,
 // and how consecutive ones are encoded together. puts, takes, moves, stats and their neighbours
 // encode each kind of operation, and decode its answer.
+//
+// The problem: a call costs Redis as much as a dozen operations, and an operation of the script for many jobs a fraction of as
+// many for one each. Clients send one or a few operations at a time; what can be joined comes from different connections.
+//
+// So a unit whose operations are all of one kind (a form of puts, takes, deletes of jobs that are held) goes into a [sequence] of the
+// call, with those of other units: no connection can see their order. All other units are encoded where they stand, and only
+// neighbours are joined. Sequences come last (seal).
+//
+// The invariants: the operations of one unit are carried out in their order; and what depends on the answer to an earlier operation
+// of the unit is in a later call (until), as nothing of the call is known while it is encoded. Whatever is appended here has its
+// decoder appended by expect in the same order: the reply is read from the front.
 
 // encode appends the operations of u to the call, from its position on, and advances it. It
 // stops after an operation that can take several calls, and before one that depends on the

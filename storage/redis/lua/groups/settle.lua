@@ -1,4 +1,17 @@
--- What the index says of lanes.
+-- How the index of a tube is kept right.
+--
+-- The problem: eligible:TUBE must have the entry that each lane should have, and nearly everything changes that: a put, a start,
+-- an end, a limit, a pause. In one call a lane can change a hundred times.
+--
+-- So operations do not touch the index. They change the lane, a table, and mark it with dirty; settle computes and writes
+-- what has changed, for all dirty lanes together: before a take reads the index, and once at the end of the call. lane.member is the
+-- entry that Redis has, next_of says which one it should have, and the difference is written. A take that has just computed that
+-- leaves it in lane.fresh. The record of the lane in lanes:TUBE follows, so that the next call need not look for the first
+-- job. A lane without ready and reserved jobs has no record.
+--
+-- The invariant after settle: a lane has an entry exactly if one of its jobs may start now, and the entry is right. What will
+-- change only with time (a pause that ends, a token that is back) is in rechecks:TUBE. The cost: at most four commands for a tube,
+-- however many lanes have changed, and one ZADD and ZREM of a member for each.
 
 -- settle_lane adds to w what must be written for a dirty lane, and counts those of which a job may
 -- start now, and might not before.

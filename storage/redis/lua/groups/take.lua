@@ -1,4 +1,24 @@
--- Takes from tubes with limits or jobs with groups. An offer is the next job of such a tube:
+-- Takes from tubes with limits or jobs with groups.
+--
+-- The problem: which job is next depends on the priority, on how many jobs of each group are reserved, on turns, and on limits
+-- that change with time. A tube can have a million groups, and a take must look at few of them.
+--
+-- So there are three queues, each in its own right order: ready:TUBE with the jobs without a group, lone-ready:TUBE with the
+-- lone ones (lone.lua), and eligible:TUBE with an entry for each other group of which a job may start (lanes.lua). The next
+-- job is the least of their three heads, in the order of members of eligible:TUBE; next_offer compares them. Jobs without a
+-- group take part in it as one group would.
+--
+-- The invariant: before a take, each lane has the entry that it should have, or is dirty and settled first. A start changes the
+-- order of its own lane only, so this take keeps that lane in `again`, sorted beside the entries that it has read, instead
+-- of writing and reading the index between two jobs. finish writes what was taken, all together.
+--
+-- Two things make entries wrong without a change of their lane: a policy that was set (rescans, see due.lua), and strict
+-- groups. Only then is an entry computed anew before it is believed (is_true); one that is wrong is put right, up to MOST_WRONG.
+--
+-- The cost: four entries are read at first, then twice as many; a take of n jobs from n groups is a few commands in total, and
+-- one for each job where a lane has more jobs (read_first).
+--
+-- An offer is the next job of a queue or of the tube:
 --   key      of the job
 --   member   as in eligible:TUBE, whose order is that of offers; of the plain lane, from where its
 --            load begins, only if it is needed

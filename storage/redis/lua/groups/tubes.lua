@@ -1,4 +1,19 @@
--- Tubes with limits or jobs with groups. t, below, is what the batch knows of such a tube:
+-- Tubes with limits or jobs with groups.
+--
+-- The problem: nearly no tube has either, and a tube that has none must pay nothing; but a put into one tube can give it its
+-- first group while other instances use it, and a policy for a prefix concerns tubes that nobody can list.
+--
+-- So one small key, limited, is read in each call, together with batch:INST. It says whether any tube has groups (g), and whether
+-- any policy limits starts (p). Without it nothing of groups/ is even defined. With g, group-tubes has the tubes with groups,
+-- each with the limits that its policy set when they were last computed, and the generation, a number that each change
+-- of a policy for a prefix increments. A text of another generation is computed anew when the tube is next used
+-- (set_limits), and if other limits apply now, a timer looks at all its groups (renew_limits). So a policy costs the same
+-- however many tubes it concerns, and a tube pays for it when it is used.
+--
+-- The invariant: a tube is in group-tubes while it has jobs with groups, in whatever state (list, unlist); and `limited` is
+-- what set_flags computes from group-tubes and limit-policies.
+--
+-- t, below, is what the script knows of such a tube, read once in a call:
 --   name          of the tube; jobs, ready, reserved, lanes, eligible, lone, lone_ready: the keys of its lanes
 --   limit, rates  of the tube: most reserved jobs, 0 for no limit, and starts by period, nil if none
 --   group_limit, group_rates, strict  what its policy says of each group
