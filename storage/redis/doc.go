@@ -3,7 +3,7 @@
 //
 // # Reading order
 //
-// Begin with lua/keys.md (the keys) and lua/batch.lua (the script that carries out a batch of
+// Begin with lua/keys.md (the keys) and lua/main.lua (the script that carries out a call, with its
 // operations). The script walks tube's table of arrows and is the only code that changes the
 // keys of jobs, apart from the checks of fsck (lua/check). Then read the Go side:
 //
@@ -50,8 +50,8 @@
 // heartbeats under its own name, and it fails by itself. Only a batch that concerns several
 // partitions goes through them one after the other.
 //
-// Everything that a batch changes in a partition is changed in one script call, so nobody sees
-// half of it. It is changed once, however often the batch is sent. A record that is staged
+// Everything that a call changes in a partition is changed in one script call, so nobody sees
+// half of it. It is changed once, however often the call is sent. A record that is staged
 // before a call is invisible, and expires if no call takes it over. Time is that of Redis: due
 // times are computed from its clock and reported to the caller as durations. All keys of a
 // partition have its number as their hash tag, so that a partition is on one node of a cluster,

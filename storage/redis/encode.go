@@ -52,7 +52,7 @@ func (p *partition) encode(c *call, u *unit) {
 }
 
 // until returns the index at which a call ends that begins with ops[from]. After an operation
-// that returns a body there are only others of its kind. So what is cut, see lua/batch.lua, is
+// that returns a body there are only others of its kind. So what is cut, see lua/main.lua, is
 // requested again before the operations that follow it are carried out, and what a connection
 // does with a job that it takes is in a later call.
 func (p *partition) until(ops []storage.Op, from int) int {

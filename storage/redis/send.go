@@ -130,7 +130,7 @@ func (p *partition) receive(c *call) error {
 func (p *partition) receiveReply(c *call) (*reply, error) {
 	answer, err := p.receiveStaged(c)
 	if err != nil && conn.CodeOf(err) == conn.NoScript {
-		c.args[0], c.args[1] = "eval", lua.BatchText()
+		c.args[0], c.args[1] = "eval", lua.MainText()
 		if err = p.transmit(c); err == nil {
 			answer, err = p.receiveStaged(c)
 		}
@@ -235,7 +235,7 @@ func (p *partition) writeHead(c *call) {
 	terms := p.terms(c, puts)
 	c.since = p.bodies.since(p.clock.now())
 	copy(c.args, []any{
-		"evalsha", lua.Batch().Hash(), 1, p.prefix,
+		"evalsha", lua.Main().Hash(), 1, p.prefix,
 		p.instance.name(), numberArg(c.number), follows, puts, terms, c.since,
 	})
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // TestArrowsInBulk checks the assumptions of the script where it does not read or write the
-// records of jobs: lua/batch/take.lua, lua/fast/delete_held.lua, and package schema.
+// records of jobs: lua/call/take.lua, lua/fast/delete_held.lua, and package schema.
 func TestArrowsInBulk(t *testing.T) {
 	found := 0
 	for _, a := range tube.Arrows() {
@@ -106,7 +106,7 @@ func TestPolicyFields(t *testing.T) {
 	for name := range schema.PolicyWords() {
 		known["policy."+strings.ReplaceAll(name, "-", "_")] = true
 	}
-	for _, used := range regexp.MustCompile(`\bpolicy\.[a-z_]+`).FindAllString(BatchText(), -1) {
+	for _, used := range regexp.MustCompile(`\bpolicy\.[a-z_]+`).FindAllString(MainText(), -1) {
 		if !known[used] {
 			t.Errorf("a script uses %s, and there is no such field", used)
 		}
@@ -169,7 +169,7 @@ func TestWords(t *testing.T) {
 			switch {
 			case m[2] != "":
 				defined[family+m[2]] = true
-			case m[1] != "" || path == "batch.lua":
+			case m[1] != "" || path == "main.lua":
 				defined[m[1]+m[3]] = true
 			}
 		}

@@ -112,13 +112,13 @@ end
 
 -- take_reserved removes a member with these jobs from what a holder has reserved. The instance
 -- is told of it, because it assumes that one of its connections has the job. This instance gets
--- it in own, and in flushed:INST as well, for its batches that are on their way.
+-- it in own, and in flushed:INST as well, for its calls that are on their way.
 local function take_reserved(holder, member, jobs, own)
   call('ZREM', holder_queue(holder), member)
   if holder == '' then return end
   if #member > KEY_LENGTH then
     call('ZREM', PREFIX .. 'groups:' .. holder, member)
-    sum.grouped = sum.grouped - jobs
+    sum.in_sets = sum.in_sets - jobs
   end
   call('RPUSH', PREFIX .. 'flushed:' .. holder, member)
   if holder == INSTANCE then own[#own + 1] = member end

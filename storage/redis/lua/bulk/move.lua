@@ -226,7 +226,7 @@ end
 -- ARGV    'move-jobs', from, state, to, known, here, limit
 --           state  'ready', 'delayed' or 'buried'
 --           known  1 if the tube `to` certainly exists
---           here   1 if it is in this partition: then the batch has reserved limit numbers for
+--           here   1 if it is in this partition: then the call has reserved limit numbers for
 --                  them, like puts
 --           limit  how many jobs at most
 -- Keys    takes members from ready:, delayed: or buried:FROM; writes the records, keys:FROM and

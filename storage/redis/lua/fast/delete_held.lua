@@ -16,7 +16,7 @@ local tube, n, last, size = ARGV[at + 1], tonumber(ARGV[at + 5]), at + 5 + ARGV[
 write_new_jobs()
 if ARGV[at + 3] == '1' and call('EXISTS', PREFIX .. 'flushed:' .. INSTANCE) == 0 then
   n = call('DEL', unpack(ARGV, at + 6, last))
-  answers[#answers + 1], sum.grouped = '1;', sum.grouped - n
+  answers[#answers + 1], sum.in_sets = '1;', sum.in_sets - n
 elseif ARGV[at + 3] == '0' and call('ZREM', RESERVED, unpack(ARGV, at + 6, last)) == n then
   call('DEL', unpack(ARGV, at + 6, last))
   answers[#answers + 1] = '1;'

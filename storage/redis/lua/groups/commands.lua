@@ -9,7 +9,7 @@
 -- Keys    writes group-limits:TUBE, configured:TUBE, rechecks:TUBE, timers, lanes:TUBE and eligible:TUBE
 -- Answer  1
 OPERATIONS['set-group'] = function(i)
-  local t, group = open(ARGV[i]), ARGV[i + 1]
+  local t, group = tube_of(ARGV[i]), ARGV[i + 1]
   local lane = lane_of(t, group)
   local config = own_config(t, lane)
   sum.changed = true
@@ -24,8 +24,8 @@ OPERATIONS['set-group'] = function(i)
     keep_override(t, lane, config.override, ttl > 0 and NOW_UP + ttl or 0)
   end
   is_configured(t, group)
-  if lane.first then dirty(t, lane) end
-  settle(t)
+  if lane.first then mark_dirty(t, lane) end
+  update_index(t)
   wake_all(t.name)
   answer(1)
   return i + 6
@@ -37,7 +37,7 @@ end
 -- Keys    reads group-limits:TUBE
 -- Answer  1, concurrency, three rates, weight, and ttl in ms; only 0 if it has set nothing
 OPERATIONS['get-group'] = function(i)
-  local t = open(ARGV[i])
+  local t = tube_of(ARGV[i])
   local o = override_of(t, lane_of(t, ARGV[i + 1]))
   answer(o and 1 or 0)
   if o then
@@ -56,7 +56,7 @@ end
 -- Keys    as set-group, and group-pauses:TUBE
 -- Answer  1
 OPERATIONS['pause-group'] = function(i)
-  local t, group, seconds = open(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2])
+  local t, group, seconds = tube_of(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2])
   local lane, pauses = lane_of(t, group), PREFIX .. 'group-pauses:' .. t.name
   local config = own_config(t, lane)
   sum.changed = true
@@ -70,8 +70,8 @@ OPERATIONS['pause-group'] = function(i)
     config.pause = 0
   end
   is_configured(t, group)
-  if lane.first then dirty(t, lane) end
-  settle(t)
+  if lane.first then mark_dirty(t, lane) end
+  update_index(t)
   if seconds == 0 then wake_all(t.name) end
   answer(1)
   return i + 3
@@ -122,7 +122,7 @@ end
 -- Answer  1, name, ready, delayed, reserved, buried, concurrency, three rates, weight, time left of its
 --         pause (ms), and why its ready jobs are held, a tube.Held; only 0 if there is no such group
 OPERATIONS['group-stats'] = function(i)
-  local t, group = open(ARGV[i]), ARGV[i + 1]
+  local t, group = tube_of(ARGV[i]), ARGV[i + 1]
   local known = is_known(t, group)
   answer(known and 1 or 0)
   if known then answer_group(t, group, (tube_held(t))) end
@@ -174,7 +174,7 @@ end
 -- Answer  for each 1 and as group-stats; then 0, and 1 if these are all, 2 if the next ones are behind the last name
 --         that was given and it has found more, else 0
 OPERATIONS['list-groups'] = function(i)
-  local t, limit, group, more = open(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3] == '1'
+  local t, limit, group, more = tube_of(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3] == '1'
   local at, last, held, n, ended = i + 5, i + 4 + ARGV[i + 4], tube_held(t), 0, 0
   local a, b, c = '', '', nil -- the next one of each list, read when the one before was used
   while n < limit and ended == 0 do
@@ -204,7 +204,7 @@ end
 -- Keys    as flush
 -- Answer  how many were removed, and for the next part last and behind, which is '' if nothing is left
 OPERATIONS['flush-group'] = function(i)
-  local t, group, limit = open(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
+  local t, group, limit = tube_of(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
   lane_of(t, group)
   local last, behind, keys = tonumber(ARGV[i + 3]), ARGV[i + 4], { b = {}, d = {}, r = {} }
   local low = behind == '' and '[' .. group .. '\0' or '(' .. behind

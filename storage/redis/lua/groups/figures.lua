@@ -147,8 +147,8 @@ end
 
 -- answer_figures answers limit-stats for one tube, and returns what is left to spend.
 function G.answer_figures(tube, cursor, several, left)
-  local t = find(tube)
-  if t then settle(t) end
+  local t = find_tube(tube)
+  if t then update_index(t) end
   if not t or not t.listed and t.limit == 0 and not t.rates then
     answer(0)
     return left

@@ -17,7 +17,7 @@ local NO_LOAD = '000000000000'
 
 -- is_simple returns whether the policy of a tube lets jobs be lone, and take them as such.
 local function is_simple(t)
-  return not t.strict and not t.group_rates and not has(t, 'heads')
+  return not t.strict and not t.group_rates and not has_hash(t, 'heads')
 end
 
 -- leave_queue removes a lone job from lone-ready:TUBE, and returns whether it was there.
@@ -39,7 +39,7 @@ end
 
 -- is_lone_ready returns whether a job of a group is lone and ready.
 local function is_lone_ready(j)
-  local t = open(j.tube)
+  local t = tube_of(j.tube)
   return is_lone(t, j.group, j.key) and SLOW.is_in(t.lone_ready, j)
 end
 
@@ -67,7 +67,7 @@ function unpack_lone(t, lane, id)
     call('ZADD', t.reserved, '0', reserved_name(lane.group, id))
     lane.reserved = 1
   end
-  dirty(t, lane)
+  mark_dirty(t, lane)
 end
 
 -- unpack_key makes a job in lone-ready:TUBE, by its key, an ordinary one. It returns its lane; nil if it had none.
@@ -121,6 +121,6 @@ local function read_taken(t, groups, first_id)
   read_turns(t)
   if not is_simple(t) or first_id .. NO_SUB <= t.counter or is_rescanned(t) then return nil end
   return call('HMGET', t.lone, unpack(groups)), call('HMGET', t.lanes, unpack(groups)),
-    has(t, 'group-limits') and call('HMGET', PREFIX .. 'group-limits:' .. t.name, unpack(groups)) or NONE,
-    has(t, 'group-pauses') and call('HMGET', PREFIX .. 'group-pauses:' .. t.name, unpack(groups)) or NONE
+    has_hash(t, 'group-limits') and call('HMGET', PREFIX .. 'group-limits:' .. t.name, unpack(groups)) or NONE,
+    has_hash(t, 'group-pauses') and call('HMGET', PREFIX .. 'group-pauses:' .. t.name, unpack(groups)) or NONE
 end

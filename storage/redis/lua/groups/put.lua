@@ -51,10 +51,10 @@ end
 -- can be the priority of all. With terms all have the same priority and TTR, and consecutive numbers;
 -- then the ranges that they have become are added to runs.
 function G.enter_new(tube, keys, pris, groups, terms, runs)
-  local t, from, n, lone, others, seen, fields = open(tube), #PREFIX + 1, 0, {}, {}, {}, {}
+  local t, from, n, lone, others, seen, fields = tube_of(tube), #PREFIX + 1, 0, {}, {}, {}, {}
   local ids, lanes, limits, pauses = read_taken(t, groups, sub(keys[1], from))
   local own = t.lane
-  list(t)
+  list_tube(t)
   for k, group in ipairs(groups) do
     if not ids or ids[k] or lanes[k] or limits[k] or pauses[k] or seen[group] or own[group] then
       others[#others + 1] = k

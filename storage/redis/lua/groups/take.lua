@@ -8,7 +8,7 @@
 -- job is the least of their three heads, in the order of members of eligible:TUBE; next_offer compares them. Jobs without a
 -- group take part in it as one group would.
 --
--- The invariant: before a take, each lane has the entry that it should have, or is dirty and settled first. A start changes the
+-- The invariant: before a take, each lane has the entry that it should have, or is dirty and updated first. A start changes the
 -- order of its own lane only, so this take keeps that lane in `again`, sorted beside the entries that it has read, instead
 -- of writing and reading the index between two jobs. finish writes what was taken, all together.
 --
@@ -56,9 +56,9 @@ local function read_entries(t, q)
   q.read, q.all, q.want = from + #found, #found < n, math.min(2 * n, 100)
 end
 
--- again adds an offer of a lane that has started a job, or whose entry was wrong, to those that come
+-- offer_again adds an offer of a lane that has started a job, or whose entry was wrong, to those that come
 -- later.
-local function again(t, q, lane)
+local function offer_again(t, q, lane)
   local member, first = next_of(t, lane)
   lane.fresh = member or false
   if not member then return end
@@ -87,7 +87,7 @@ end
 local MOST_WRONG = 250
 
 -- first_entry returns the offer of the first entry, of those that were read, which is true. Others are
--- put right when the tube is settled.
+-- put right with the index.
 local function first_entry(t, q)
   while true do
     if not q.entries[q.at] and not q.all then read_entries(t, q) end
@@ -97,8 +97,8 @@ local function first_entry(t, q)
     local lane = lane_of(t, entry.group)
     if is_true(t, entry, lane) then return entry end
     q.at, q.wrong = q.at + 1, q.wrong + 1
-    dirty(t, lane)
-    again(t, q, lane)
+    mark_dirty(t, lane)
+    offer_again(t, q, lane)
   end
 end
 
@@ -127,7 +127,7 @@ local function lone_offer(t, q)
       if group and group.member < member or q.wrong >= MOST_WRONG then return nil end
       q.wrong = q.wrong + 1
       local lane = unpack_key(t, key)
-      if lane then again(t, q, lane) end
+      if lane then offer_again(t, q, lane) end
     end
   end
   return q.lone or nil
@@ -165,7 +165,7 @@ end
 -- offer returns the next job of a tube, nil if none may start: its priority, its key, and its
 -- group, nil if it has none.
 function G.offer(t)
-  settle(t)
+  update_index(t)
   if tube_held(t) ~= NOT_HELD then return nil end
   local offer = next_offer(t, new_queue())
   if not offer then return nil end
@@ -217,8 +217,8 @@ local function finish(t, q)
   q.keys, q.lanes, q.ready, q.reserved, t.unwritten = {}, {}, {}, {}, {}
 end
 
--- start takes the job of an offer of a group.
-local function start(t, q, offer, from_again)
+-- start_job takes the job of an offer of a group.
+local function start_job(t, q, offer, from_again)
   local lane, id, n = offer.lane, sub(offer.first, 11), #q.keys + 1
   if from_again then table.remove(q.again, 1) else q.at = q.at + 1 end
   q.keys[n], q.lanes[n] = offer.key, lane
@@ -233,7 +233,7 @@ local function start(t, q, offer, from_again)
   if t.rates then take_tokens(t, '', t.rates, 1) end
   note_start(t, lane, id)
   t.unwritten[lane] = (t.unwritten[lane] or 0) + 1
-  again(t, q, lane)
+  offer_again(t, q, lane)
 end
 
 -- start_plain takes up to n jobs of the plain lane. It returns how many, and whether there may be
@@ -295,7 +295,7 @@ end
 -- take reserves up to n jobs of a tube. It returns what reserve_first returns.
 function G.take(t, n)
   if not reserve_first then define_take() end
-  settle(t)
+  update_index(t)
   local held, most = tube_held(t)
   local q, cut = new_queue(), false
   most = held == NOT_HELD and math.min(n, most) or 0
@@ -305,7 +305,7 @@ function G.take(t, n)
     if offer.lane then
       cut = not fits_too(q, offer.key)
       if not cut then
-        start(t, q, offer, from_again)
+        start_job(t, q, offer, from_again)
         q.got = q.got + 1
       end
     else
@@ -320,6 +320,6 @@ function G.take(t, n)
     end
   end
   finish(t, q)
-  settle(t)
+  update_index(t)
   return q.got - (q.lost or 0), false, cut
 end

@@ -10,21 +10,21 @@
 -- (set_limits), and if other limits apply now, a timer looks at all its groups (renew_limits). So a policy costs the same
 -- however many tubes it concerns, and a tube pays for it when it is used.
 --
--- The invariant: a tube is in group-tubes while it has jobs with groups, in whatever state (list, unlist); and `limited` is
+-- The invariant: a tube is in group-tubes while it has jobs with groups, in whatever state (list_tube, unlist_tube); and `limited` is
 -- what set_flags computes from group-tubes and limit-policies.
 --
 -- t, below, is what the script knows of such a tube, read once in a call:
 --   name          of the tube; jobs, ready, reserved, lanes, eligible, lone, lone_ready: the keys of its lanes
 --   limit, rates  of the tube: most reserved jobs, 0 for no limit, and starts by period, nil if none
 --   group_limit, group_rates, strict  what its policy says of each group
---   lane          lanes by group, as far as the batch has needed them; dirty: those to be settled;
---                 counted: those whose reserved jobs the batch has counted
+--   lane          lanes by group, as far as the call has needed them; dirty: those whose entry must be updated;
+--                 counted: those whose reserved jobs the call has counted
 --   unwritten     by lane: how many of its reserved jobs are not yet in the sets
 --   windows       starts by group, '' for the tube; see rates.lua
 --   rechecks      by group, '' for the tube: when it must be looked at again
 --   counter       the last turn that was given, see turn_of; plain_turn: that of the plain lane
 --   thinned       whether a job with a group has left the tube
---   renewed       whether the batch has found that other limits apply than before
+--   renewed       whether the call has found that other limits apply than before
 
 local tubes = {} -- by name; false for a tube that nothing limits
 
@@ -110,8 +110,8 @@ local function renew_limits(t, text)
   SLOW.note_due(NOW)
 end
 
--- open returns what the batch knows of a tube, which need not exist.
-local function open(tube)
+-- tube_of returns what the call knows of a tube, which need not exist.
+local function tube_of(tube)
   if tubes[tube] then return tubes[tube] end
   local text = limited and string.find(limited, 'g') and call('HGET', PREFIX .. 'group-tubes', tube)
   local t = {
@@ -125,30 +125,30 @@ local function open(tube)
   return t
 end
 
--- find returns what the batch knows of a tube if it has limits or jobs with groups; else nil.
-local function find(tube)
+-- find_tube returns what the call knows of a tube if it has limits or jobs with groups; else nil.
+local function find_tube(tube)
   if tubes[tube] ~= nil then return tubes[tube] or nil end
   if not limited then return nil end
-  local t = open(tube)
+  local t = tube_of(tube)
   if not t.listed and t.limit == 0 and not t.rates then tubes[tube] = false end
   return tubes[tube] or nil
 end
 
 -- forget_tubes lets everything be read again, because policies have changed.
 function G.forget_tubes()
-  settle_lanes()
+  update_indexes()
   for tube in pairs(tubes) do tubes[tube] = nil end
 end
 
--- list notes that a tube has jobs with groups.
-local function list(t)
+-- list_tube notes that a tube has jobs with groups.
+local function list_tube(t)
   if t.listed then return end
   t.listed = true
   if note_limits(t) and not (limited and string.find(limited, 'g')) then set_flags() end
 end
 
--- unlist notes that a tube has no jobs with groups any more, if that is so.
-local function unlist(t)
+-- unlist_tube notes that a tube has no jobs with groups any more, if that is so.
+local function unlist_tube(t)
   t.thinned = false
   if call('EXISTS', t.jobs, t.reserved, t.lone) > 0 then return end
   call('DEL', t.lanes)
@@ -157,9 +157,9 @@ local function unlist(t)
   set_flags()
 end
 
--- has returns whether a hash of a tube exists, such as heads:TUBE. Each is looked up once in a
--- batch.
-local function has(t, hash)
+-- has_hash returns whether a hash of a tube exists, such as heads:TUBE. Each is looked up once in a
+-- call.
+local function has_hash(t, hash)
   if t[hash] == nil then t[hash] = call('EXISTS', PREFIX .. hash .. ':' .. t.name) == 1 end
   return t[hash]
 end
@@ -204,7 +204,7 @@ end
 -- plain_ready is called before jobs without a group become ready in a tube; id is the ID of the first
 -- of them if it exists already, else nil.
 function G.plain_ready(tube, id)
-  local t = find(tube)
+  local t = find_tube(tube)
   if not t or not t.listed or call('EXISTS', READY .. tube) == 1 then return end
   t.plain_turn = id and turn_of(t, id) or next_turn(t)
   t.turned = true

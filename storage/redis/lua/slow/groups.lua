@@ -1,4 +1,4 @@
--- What the other files here need of groups/, which is defined when a batch needs it. Everything about
+-- What the other files here need of groups/, which is defined when a call needs it. Everything about
 -- groups is left out while the key limited is not there: then limited is nil.
 
 local define_groups

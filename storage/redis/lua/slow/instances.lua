@@ -78,14 +78,14 @@ OPERATIONS['resign'] = function(i)
   local rest = reclaim(INSTANCE, tonumber(ARGV[i]), tonumber(ARGV[i + 1]))
   if not rest then
     call('DEL', BATCH)
-    sum.changed = false -- so the batch is not recorded
+    sum.changed = false -- so the call is not recorded
   end
   answer(rest or -2)
   return i + 2
 end
 
 -- declare_dead declares an instance dead whose last heartbeat is still the one that was seen,
--- unless that was done before. From then on no batch of the instance can follow the last one.
+-- unless that was done before. From then on no call of the instance can follow the last one.
 -- It returns whether this instance has to reclaim what that one has reserved: it has to if it
 -- has declared it dead, or if nobody has reclaimed it for a long time.
 local function declare_dead(inst, seen, for_long)
@@ -117,7 +117,7 @@ local function declare_silent_dead(i, n, limit)
   return names, rests
 end
 
--- register records the first batch of an instance. In an empty partition it notes that there is
+-- register records the first call of an instance. In an empty partition it notes that there is
 -- no record yet; in an older one, the sizes of records may be unknown, and which policies limit the
 -- starts of jobs.
 local function register()
@@ -157,7 +157,7 @@ end
 -- ARGV    'beat', limit, home, sent, n, and n times: instance, seen, for long
 --           limit     about how many jobs or tubes of dead instances are reclaimed
 --           home      1 if DEFAULT_TUBE, which always exists, belongs to this partition
---           sent      when the batch was first sent. If that was HELD_UP ms ago or more, or the
+--           sent      when the call was first sent. If that was HELD_UP ms ago or more, or the
 --                     clock was set meanwhile, no instance is declared dead: heartbeats of others
 --                     may have been delayed too, and come next
 --           instance  is declared dead if its last heartbeat is still `seen`, as an answer had it

@@ -4,7 +4,7 @@
 --
 -- ARGV    'move', move, mine, id, pri, delay
 --           move        its name in package tube, such as 'release'
---           mine        1 if the connection held the job before this batch
+--           mine        1 if the connection held the job before this call
 --           pri, delay  for moves that set them; else ignored
 -- Keys    reads and writes the record; removes the job from ready:, delayed: or buried:TUBE or
 --         reserved:INST, of this instance, and adds it to another; writes groups:INST, timers,
@@ -114,7 +114,7 @@ end
 -- kick: makes buried or delayed jobs of a tube ready, but no delayed ones that wait for a batch
 --
 -- ARGV    'kick', tube, limit, state
---           limit  how many at most; a batch can only kick so many
+--           limit  how many at most; a call can only kick so many
 --           state  of the jobs to be kicked; '' to choose it by KICK_ORDER
 -- Keys    moves ids from buried: or delayed:TUBE to ready:TUBE; reads and writes the records;
 --         writes counts

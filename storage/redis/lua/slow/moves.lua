@@ -23,7 +23,7 @@ end
 
 -- locate determines whether a job that is 'ready' by its record is reserved. mine says whether
 -- the connection that asks held it before this batch: an operation on a job is never in the
--- batch in which the connection gets the job.
+-- call in which the connection gets the job.
 local function locate(j, mine)
   j.mine = mine
   if j.state == 'ready' and (mine or not is_ready(j)) then j.state = 'reserved' end
@@ -51,7 +51,7 @@ SLOW.is_in, SLOW.leave_range = is_in, leave_range
 -- split splits an instance's lease set, and returns the keys of the jobs that are left.
 local function split(inst, member)
   local left = split_lease_set(PREFIX, inst, member, partitions)
-  sum.changed, sum.grouped = true, sum.grouped - #left
+  sum.changed, sum.in_sets = true, sum.in_sets - #left
   return left
 end
 
@@ -192,7 +192,7 @@ local function delete(j)
 end
 
 -- has_policy returns whether a tube has a policy, of its own or by a prefix. Each tube is looked up
--- once in a batch, and none if there is no policy at all.
+-- once in a call, and none if there is no policy at all.
 local policies, any_policy = {}, nil
 local function has_policy(tube)
   if any_policy == nil then any_policy = call('EXISTS', PREFIX .. 'policies', PREFIX .. 'prefixes') > 0 end

@@ -1,5 +1,5 @@
 -- What is defined late. Lua defines functions anew in each call of the script, and that costs as much as the operations: all of
--- slow/ some 60 µs, tagged/ and groups/ as much again (see Figures in batch.lua). Nearly no call needs more than one part, and
+-- slow/ some 60 µs, tagged/ and groups/ as much again (see Figures in main.lua). Nearly no call needs more than one part, and
 -- which one is only known when a function is looked up. So a lookup that finds nothing in SLOW or OPERATIONS defines one more
 -- part and looks again: first what jobs with tags, policies and leases need, then operations on many jobs, then groups.
 --

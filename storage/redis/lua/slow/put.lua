@@ -3,7 +3,7 @@
 -- frequent of them.
 --
 -- Each of them could also be a put-tagged, see tagged/put.lua, which looks at each job by itself. The figures are processor
--- time of Redis for a job in µs, as batch.lua describes, instead of that with put-tagged:
+-- time of Redis for a job in µs, as main.lua describes, instead of that with put-tagged:
 --
 --   put-delayed  8.1 instead of 23
 --   put-grouped  12.0 instead of 15.6, and then a take 5.8 instead of 8.9, because only here groups get ranges

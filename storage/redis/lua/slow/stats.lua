@@ -1,4 +1,4 @@
--- Statistics of jobs, tubes and the whole partition. The counters of tubes that the batch has
+-- Statistics of jobs, tubes and the whole partition. The counters of tubes that the call has
 -- changed are written first, where they matter.
 
 local function tube_exists(tube)
@@ -230,7 +230,7 @@ OPERATIONS['stats'] = function(i)
   local have, fields = {}, { 'urgent', 'delayed', 'buried', 'ids', 'deleted', 'timeouts', 'skipped', 'grouped' }
   local values = call('HMGET', COUNTS, unpack(fields))
   for k, field in ipairs(fields) do have[field] = tonumber(values[k] or 0) + (sum[field] or 0) end
-  -- Jobs that the batch has yet to put have their numbers already.
+  -- Jobs that the call has yet to put have their numbers already.
   local total = have.ids - have.skipped - (tonumber(ARGV[4]) - sum.puts)
   reserved = reserved + have.grouped
   answer(have.urgent)

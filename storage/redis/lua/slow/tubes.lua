@@ -51,7 +51,7 @@ function SLOW.noted_text()
   return concat(said)
 end
 
--- note_due records that the batch has made something due.
+-- note_due records that the call has made something due.
 local function note_due(at)
   if at < sum.earliest then sum.earliest = at end
 end
@@ -62,7 +62,7 @@ local function count_up(key, field, by)
 end
 
 -- is_referenced returns whether any instance uses or watches a tube. Each tube is looked up
--- once in a batch.
+-- once in a call.
 local referenced = {}
 local function is_referenced(tube)
   if referenced[tube] == nil then

@@ -50,7 +50,7 @@ local function lease_ready(j)
   return token
 end
 
--- lease_offered leases up to n of the next jobs of the tube in ARGV[at], in a batch with limits or
+-- lease_offered leases up to n of the next jobs of the tube in ARGV[at], in a call with limits or
 -- groups, and adds the tokens to tokens. It returns what reserve_first returns.
 function SLOW.lease_offered(at, n, tokens)
   for got = 0, n - 1 do

@@ -11,7 +11,7 @@ local function wait_for(j, ms)
   save(j)
 end
 
--- more_key returns the key in Redis of a new job that is not one of the batch's puts.
+-- more_key returns the key in Redis of a new job that is not one of the call's puts.
 local function more_key()
   local number = count_up(COUNTS, 'ids', 1)
   sum.more_numbers = true
