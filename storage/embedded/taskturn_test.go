@@ -92,13 +92,13 @@ func TestTicksLeaveRoom(t *testing.T) {
 	ticks.Wait()
 }
 
-// TestBatchSize: a part is smaller after one that took long, and grows again up to the limit.
-func TestBatchSize(t *testing.T) {
-	p := newBatchSize(512)
+// TestPartSize: a part is smaller after one that took long, and grows again up to the limit.
+func TestPartSize(t *testing.T) {
+	p := newPartSize(512)
 	for _, step := range []struct {
 		took time.Duration
 		want int
-	}{{holdTime, 512}, {2 * holdTime, 256}, {time.Second, 128}, {holdTime, 144}, {time.Second, 72}, {time.Second, 36}, {time.Second, minBatchSize}, {0, 36}} {
+	}{{holdTime, 512}, {2 * holdTime, 256}, {time.Second, 128}, {holdTime, 144}, {time.Second, 72}, {time.Second, 36}, {time.Second, minPartSize}, {0, 36}} {
 		if p.adjust(step.took); p.size != step.want {
 			t.Fatalf("%d after %v, want %d", p.size, step.took, step.want)
 		}

@@ -8,7 +8,7 @@ import (
 	"redstalk/tube"
 )
 
-// tickPart is how many due things are done under one hold of the lock at most, see batchSize,
+// tickPart is how many due things are done under one hold of the lock at most, see partSize,
 // and tickParts is how many such parts one Tick does.
 const (
 	tickPart  = 256

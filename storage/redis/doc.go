@@ -50,7 +50,7 @@
 // heartbeats under its own name, and it fails by itself. Only a batch that concerns several
 // partitions goes through them one after the other.
 //
-// Everything that a call changes in a partition is changed in one script call, so nobody sees
+// Everything that a batch changes in a partition is changed in one script call, so nobody sees
 // half of it. It is changed once, however often the call is sent. A record that is staged
 // before a call is invisible, and expires if no call takes it over. Time is that of Redis: due
 // times are computed from its clock and reported to the caller as durations. All keys of a

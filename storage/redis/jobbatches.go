@@ -46,7 +46,7 @@ func (p *partition) encodeJobBatches(c *call, u *unit, op *storage.Op) {
 	case storage.ListMembers:
 		p.encodeListMembers(c, u, op)
 	case storage.CancelBatch:
-		c.words("job-batches", "cancel", op.Args.Name, u.many.last, c.stepSize(&p.batchSizes.flush))
+		c.words("job-batches", "cancel", op.Args.Name, u.many.last, c.stepSize(&p.stepSizes.flush))
 		c.expect(readCancelBatch(u), op)
 	case storage.SettleBatch:
 		encodeSettleBatch(c, u, op)
@@ -178,7 +178,7 @@ func (p *partition) encodeListMembers(c *call, u *unit, op *storage.Op) {
 	if !m.begun {
 		m.begun, m.last = true, parseMembersCursor(op.Args.Cursor).position
 	}
-	limit := min(count-len(m.jobs), maxMembers, c.stepSize(&p.batchSizes.list))
+	limit := min(count-len(m.jobs), maxMembers, c.stepSize(&p.stepSizes.list))
 	c.words("job-batches", "members", op.Args.Name, m.last, limit)
 	c.expect(readListMembers(u, count), op)
 }
