@@ -119,9 +119,9 @@ type hold struct {
 	next    tube.Instant // when the next thing is due now
 	wakeUps []string     // tubes in which a job became ready
 	done    []*storage.Batch
-	// commit is the group that has to be written now: by the caller of Do or, after
+	// commit is the commit that has to be written now: by the caller of Do or, after
 	// journal.handOver, by a committer. It is nil if there is none.
-	commit *group
+	commit *commit
 }
 
 // beginHold is called at the beginning of a hold of the lock.
