@@ -19,7 +19,7 @@ func TestLeaseAtTheEnd(t *testing.T) {
 		c.wantNothing()
 		h.store.set(func(p *proxyStore) {
 			p.onDo = func(b *storage.Batch) {
-				if b.Ops[0].Kind == storage.Take { // the dispatch batch that serves it
+				if b.Ops[0].Kind == storage.Take { // the dispatch that serves it
 					go h.server.Shutdown(context.Background())
 					time.Sleep(time.Millisecond)
 				}

@@ -91,7 +91,7 @@ func (s *session) stepWaiting() (more bool) {
 		s.endWaiting(answer)
 		return true
 	case s.cancelling:
-		return false // a dispatch batch is serving it: the outcome follows
+		return false // a dispatch is serving it: the outcome follows
 	case s.cause != nil, s.halfClosed, s.server.closing.Load():
 		if s.waiting.Cancel() {
 			s.endWaiting(storage.Answer{NotFound: true})

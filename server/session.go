@@ -74,7 +74,7 @@ type session struct {
 	leaseWaiter *queue.Waiter // for reserves by lease; nil before the first one that waits
 	waiting     *queue.Waiter // that of the two that waits, or waited last
 	giveBack    []storage.Op  // operations that give back a job which came after the client had gone
-	cancelling  bool          // its wait was cancelled while a dispatch batch served it
+	cancelling  bool          // its wait was cancelled while a dispatch served it
 
 	counts pendingCounts
 

@@ -41,10 +41,10 @@ type Tags struct {
 	Occurrence *Occurrence `json:",omitzero"` // of the schedule that puts it, or of the job that it is a copy of; nil: none
 }
 
-// OnlyGroup reports whether t says that the job is in a group, and nothing else.
-func (t *Tags) OnlyGroup() bool {
-	return t.Group != "" && t.Key == "" && !t.HasDelay && !t.HasAt && t.OnDuplicate == NotSaid && t.Expire == NoLifetime && t.ExpiresAt == 0 &&
-		t.Rules.Empty() && t.Meta == nil && t.Trace == "" && t.Reason == "" && t.Batch == "" && t.After == "" && t.Occurrence == nil
+// OnlyGroupOrBatch reports whether t says in which group the job is, or of which batch it is a member, and nothing else.
+func (t *Tags) OnlyGroupOrBatch() bool {
+	return (t.Group != "") != (t.Batch != "") && t.Key == "" && !t.HasDelay && !t.HasAt && t.OnDuplicate == NotSaid && t.Expire == NoLifetime && t.ExpiresAt == 0 &&
+		t.Rules.Empty() && t.Meta == nil && t.Trace == "" && t.Reason == "" && t.After == "" && t.Occurrence == nil
 }
 
 // Outcome is how a delivery ended, as far as it matters to the rules of a job.

@@ -148,7 +148,7 @@ func (l *loop) run() {
 }
 
 // timeout returns how long the next poll may wait, in milliseconds: 0 if something was
-// requested or there is a dispatch batch to carry out, else without a limit (-1).
+// requested or there is a dispatch to carry out, else without a limit (-1).
 func (l *loop) timeout() (ms int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,9 +224,9 @@ func (l *loop) yield(now time.Time) {
 	}
 }
 
-// addDispatch adds a dispatch batch of the queue to the iteration, if there is one to carry
+// addDispatch adds a dispatch of the queue to the iteration, if there is one to carry
 // out. A loop that has just woken up only tells the queue that it is awake: it asks for a
-// dispatch batch before it sleeps again.
+// dispatch before it sleeps again.
 func (l *loop) addDispatch(it *loopIteration) {
 	if l.sleeps {
 		l.sleeps = false

@@ -6,21 +6,21 @@ import (
 	"redstalk/storage"
 )
 
-// Jobs are taken for waits in dispatch batches: store batches that consist of takes. After a
-// wake-up for a tube, the next dispatch batch takes a job for the first in the tube's
+// Jobs are taken for waits in dispatches: store batches that consist of takes. After a
+// wake-up for a tube, the next dispatch takes a job for the first in the tube's
 // waitlist, and for as many more as there were wake-ups. While all takes for a waitlist find
-// a job, each further dispatch batch takes twice as many. Only one dispatch batch is under
+// a job, each further dispatch takes twice as many. Only one dispatch is under
 // way at a time.
 //
-// As long as a loop of package server is awake, it carries out the dispatch batches as part
+// As long as a loop of package server is awake, it carries out the dispatches as part
 // of its loop iterations, because waking another thread takes longer than everything else.
 // If all loops sleep, the dispatcher, a goroutine, does it.
 
 const (
-	// maxServed limits how many waits of one waitlist a dispatch batch serves.
+	// maxServed limits how many waits of one waitlist a dispatch serves.
 	maxServed = 64
 
-	// MaxTakes and MaxTubes limit a dispatch batch: the waits that it serves, and the tubes that
+	// MaxTakes and MaxTubes limit a dispatch: the waits that it serves, and the tubes that
 	// its takes search. The last wait that it serves may be for any number of tubes.
 	MaxTakes = 512
 	MaxTubes = 20_000
@@ -40,7 +40,7 @@ func (l *waitlists) jobReady(tube string) bool {
 	return ok
 }
 
-// wakeUp makes the next dispatch batch serve at least count waits of the tube's waitlist. It
+// wakeUp makes the next dispatch serve at least count waits of the tube's waitlist. It
 // returns false if there is no such waitlist. The lock is held.
 func (l *waitlists) wakeUp(tube string, count int) bool {
 	if l.byTube[tube] == nil {
@@ -50,7 +50,7 @@ func (l *waitlists) wakeUp(tube string, count int) bool {
 	return true
 }
 
-// schedule makes one of the next dispatch batches serve w, with or without a wake-up. The
+// schedule makes one of the next dispatches serve w, with or without a wake-up. The
 // lock is held.
 func (l *waitlists) schedule(w *wait) {
 	if !w.scheduled {
@@ -71,7 +71,7 @@ func (l *waitlists) notifyDispatcher() {
 	}
 }
 
-// dispatcher carries out the dispatch batches that no loop does, until the queue is closed.
+// dispatcher carries out the dispatches that no loop does, until the queue is closed.
 func (q *Queue) dispatcher() {
 	defer close(q.lists.dispatcherEnded)
 	for {
@@ -101,7 +101,7 @@ func (q *Queue) LoopsAwake() int {
 	return q.lists.loopsAwake
 }
 
-// LoopSleeps is called by a loop that is about to sleep. It returns a dispatch batch that
+// LoopSleeps is called by a loop that is about to sleep. It returns a dispatch that
 // the loop must carry out first, or nil; after nil the loop no longer counts as awake.
 func (q *Queue) LoopSleeps() *storage.Batch {
 	l := &q.lists
@@ -110,12 +110,12 @@ func (q *Queue) LoopSleeps() *storage.Batch {
 	b := l.startDispatch()
 	if b == nil {
 		l.loopsAwake--
-		l.notifyDispatcher() // for what remains after the dispatch batch that is under way
+		l.notifyDispatcher() // for what remains after the dispatch that is under way
 	}
 	return b
 }
 
-// NextDispatch returns a dispatch batch that the caller must carry out. It returns nil if
+// NextDispatch returns a dispatch that the caller must carry out. It returns nil if
 // one is under way, or if there is nothing to serve.
 func (q *Queue) NextDispatch() *storage.Batch {
 	l := &q.lists
@@ -130,7 +130,7 @@ func (q *Queue) NextDispatch() *storage.Batch {
 // Waiters returns how many wait for a job.
 func (q *Queue) Waiters() int64 { return q.lists.waiters.Load() }
 
-// startDispatch starts a dispatch batch. It returns nil if one is under way, or if there is
+// startDispatch starts a dispatch. It returns nil if one is under way, or if there is
 // nothing to serve. The lock is held.
 func (l *waitlists) startDispatch() *storage.Batch {
 	if l.dispatching || len(l.woken) == 0 && len(l.scheduled) == 0 {
@@ -144,10 +144,10 @@ func (l *waitlists) startDispatch() *storage.Batch {
 }
 
 // start returns r as a batch for the store; from now on r is under way. The lock is held.
-func (l *waitlists) start(r *dispatchBatch) *storage.Batch {
+func (l *waitlists) start(r *dispatch) *storage.Batch {
 	l.dispatching, l.dispatchingSince = true, time.Now()
 	// Ordered: a client may have asked how many wait, and then released the job. Its reply must
-	// not show fewer waiters because this dispatch batch has ended first.
+	// not show fewer waiters because this dispatch has ended first.
 	return &storage.Batch{Ops: r.takes, Ordered: true, Done: func() {
 		for _, w := range l.endDispatch(r) {
 			w.waiter.notify()
@@ -155,8 +155,8 @@ func (l *waitlists) start(r *dispatchBatch) *storage.Batch {
 	}}
 }
 
-// dispatchBatch is a batch of takes and the waits that they are for.
-type dispatchBatch struct {
+// dispatch is a batch of takes and the waits that they are for.
+type dispatch struct {
 	waits      []*wait
 	takes      []storage.Op
 	tubes      int // searched by all takes together
@@ -164,22 +164,22 @@ type dispatchBatch struct {
 	considered []*wait // of all lists, one list after the other
 }
 
-// served describes a woken waitlist in a dispatch batch.
+// served describes a woken waitlist in a dispatch.
 type served struct {
 	tube       string
 	want       int // waits that were to be served
-	considered int // how many of dispatchBatch.considered are of this waitlist
+	considered int // how many of dispatch.considered are of this waitlist
 }
 
 // full reports whether the n-th part of r's limits is used up.
-func (r *dispatchBatch) full(n int) bool { return n*len(r.takes) >= MaxTakes || n*r.tubes >= MaxTubes }
+func (r *dispatch) full(n int) bool { return n*len(r.takes) >= MaxTakes || n*r.tubes >= MaxTubes }
 
-// forWakeUps: woken waitlists get up to one half of a dispatch batch, so that there is
+// forWakeUps: woken waitlists get up to one half of a dispatch, so that there is
 // always room for scheduled waits.
 const forWakeUps = 2
 
 // addTake makes r serve w. waits says that w goes on waiting if there is no job.
-func (r *dispatchBatch) addTake(w *wait, waits bool) {
+func (r *dispatch) addTake(w *wait, waits bool) {
 	w.serving = true
 	r.waits = append(r.waits, w)
 	r.tubes += len(w.tubes)
@@ -187,10 +187,10 @@ func (r *dispatchBatch) addTake(w *wait, waits bool) {
 	r.takes = append(r.takes, take)
 }
 
-// pick chooses the waits of the next dispatch batch: the first of each woken waitlist, then
+// pick chooses the waits of the next dispatch: the first of each woken waitlist, then
 // the scheduled ones. The lock is held.
-func (l *waitlists) pick() *dispatchBatch {
-	r := &dispatchBatch{}
+func (l *waitlists) pick() *dispatch {
+	r := &dispatch{}
 	for name, count := range l.woken {
 		if r.full(forWakeUps) {
 			break
@@ -221,7 +221,7 @@ func (l *waitlists) pick() *dispatchBatch {
 
 // pickFirst considers the first waits of a waitlist. A wait that r already serves for
 // another tube counts too: its take also searches this tube.
-func (r *dispatchBatch) pickFirst(tube string, list *waitlist, count int) {
+func (r *dispatch) pickFirst(tube string, list *waitlist, count int) {
 	from := len(r.considered)
 	for p := list.first; p != nil && count > len(r.considered)-from && !r.full(forWakeUps); p = p.next {
 		if !p.wait.serving {
@@ -232,10 +232,10 @@ func (r *dispatchBatch) pickFirst(tube string, list *waitlist, count int) {
 	r.lists = append(r.lists, served{tube, count, len(r.considered) - from})
 }
 
-// endDispatch ends a dispatch batch and hands out the jobs. A waitlist is woken again if all
+// endDispatch ends a dispatch and hands out the jobs. A waitlist is woken again if all
 // of its considered waits got a job, since there may be more jobs. endDispatch returns the
 // waits that have ended; the caller notifies their Waiters.
-func (l *waitlists) endDispatch(r *dispatchBatch) (decided []*wait) {
+func (l *waitlists) endDispatch(r *dispatch) (decided []*wait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, w := range r.waits {

@@ -53,12 +53,12 @@ func (q *bareQueue) wantDispatcherWoken(what string, want bool) {
 	}
 }
 
-// serve ends a dispatch batch, which must consist of count takes. The first got of them find
+// serve ends a dispatch, which must consist of count takes. The first got of them find
 // a job.
 func (q *bareQueue) serve(what string, b *storage.Batch, count, got int) {
 	q.t.Helper()
 	if b == nil || len(b.Ops) != count {
-		q.t.Fatalf("%s: the dispatch batch is %+v, want one for %d", what, b, count)
+		q.t.Fatalf("%s: the dispatch is %+v, want one for %d", what, b, count)
 	}
 	for i := range b.Ops {
 		b.Ops[i].Answer.NotFound = i >= got
@@ -66,7 +66,7 @@ func (q *bareQueue) serve(what string, b *storage.Batch, count, got int) {
 	b.Done()
 }
 
-// TestDispatcher: it is woken only if no loop is awake that asks for dispatch batches.
+// TestDispatcher: it is woken only if no loop is awake that asks for dispatches.
 func TestDispatcher(t *testing.T) {
 	q := newBareQueue(t)
 	first, second := q.joined(1), q.joined(2)
@@ -95,7 +95,7 @@ func TestLoopServes(t *testing.T) {
 	q.serve("before it sleeps", q.LoopSleeps(), 2, 1)
 	q.wantDispatcherWoken("a loop is awake, and there is no more", false)
 	if b := q.LoopSleeps(); b != nil {
-		t.Errorf("a dispatch batch for nobody: %+v", b)
+		t.Errorf("a dispatch for nobody: %+v", b)
 	}
 	q.wakeUpTube("t")
 	q.wantDispatcherWoken("the loop sleeps", true)
@@ -104,7 +104,7 @@ func TestLoopServes(t *testing.T) {
 	}
 }
 
-// TestWakeUpDuringDispatch: a waitlist that is woken while a dispatch batch is under way is
+// TestWakeUpDuringDispatch: a waitlist that is woken while a dispatch is under way is
 // served when that has ended, even if the loop that was awake sleeps by then.
 func TestWakeUpDuringDispatch(t *testing.T) {
 	for _, sleeps := range []bool{true, false} {
@@ -116,19 +116,19 @@ func TestWakeUpDuringDispatch(t *testing.T) {
 		b := q.NextDispatch()
 		q.wakeUpTube("t")
 		if q.NextDispatch() != nil {
-			t.Fatal("two dispatch batches are under way")
+			t.Fatal("two dispatches are under way")
 		}
 		if sleeps && q.LoopSleeps() != nil {
-			t.Fatal("two dispatch batches are under way")
+			t.Fatal("two dispatches are under way")
 		}
-		q.wantDispatcherWoken("a dispatch batch is under way", false)
+		q.wantDispatcherWoken("a dispatch is under way", false)
 		q.serve("the first one", b, 1, 0)
 		q.wantDispatcherWoken("it has ended", sleeps)
 		q.serve("the second one", q.NextDispatch(), 1, 1)
 	}
 }
 
-// TestSeveralWakeUps: a dispatch batch serves as many waits as there were wake-ups since the
+// TestSeveralWakeUps: a dispatch serves as many waits as there were wake-ups since the
 // last one.
 func TestSeveralWakeUps(t *testing.T) {
 	q := newBareQueue(t)
@@ -148,7 +148,7 @@ func TestSeveralWakeUps(t *testing.T) {
 }
 
 // TestWakeUpsForOneWaiter: wake-ups for all tubes of a wait result in one take, in one
-// dispatch batch, whether they came before the wait joined or after.
+// dispatch, whether they came before the wait joined or after.
 func TestWakeUpsForOneWaiter(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		q := newBareQueue(t)
@@ -168,7 +168,7 @@ func TestWakeUpsForOneWaiter(t *testing.T) {
 		}
 		q.serve("all wake-ups", q.NextDispatch(), 1, 0)
 		if b := q.NextDispatch(); b != nil {
-			t.Errorf("another dispatch batch for %d", len(b.Ops))
+			t.Errorf("another dispatch for %d", len(b.Ops))
 		}
 	}
 }
@@ -207,6 +207,6 @@ func TestWaitlistIsServedAgain(t *testing.T) {
 	q.serve("both tubes", q.NextDispatch(), 1, 1)
 	q.serve("both again", q.NextDispatch(), 2, 1)
 	if b := q.NextDispatch(); b != nil {
-		t.Errorf("another dispatch batch for %d", len(b.Ops))
+		t.Errorf("another dispatch for %d", len(b.Ops))
 	}
 }

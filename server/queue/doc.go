@@ -13,7 +13,7 @@
 //     loops of package server use it directly; Queue.Reserve is built on it. The file
 //     follows a wait from its beginning to its end; waitlimit.go is what happens at its limit.
 //   - waitlist.go: who waits, by tube and in order of arrival.
-//   - dispatch.go: dispatch batches take jobs for many waiters in one store call, first
+//   - dispatch.go: dispatches take jobs for many waiters in one store call, first
 //     come first served. Loops carry them out while one is awake, else the dispatcher does.
 //   - watch.go: Watcher, for the webhooks, which take jobs of very many tubes.
 //   - timer.go: the timer of the store.
@@ -32,7 +32,7 @@
 //
 // Jobs of a tube go to its waiters in the order of their arrival. A wait ends exactly once:
 // with a job, without one, or by being cancelled. A job that was taken for a caller who no
-// longer wants it is given back. At most one dispatch batch is under way at a time.
+// longer wants it is given back. At most one dispatch is under way at a time.
 //
 // waitlists.mu guards all waiting. It is held only for work in memory, never while the
 // store or a notify function is called. No other lock is taken while it is held.

@@ -114,7 +114,7 @@ func (q *Queue) waitForJob(ctx context.Context, take *storage.Op, wakeUps uint64
 	}
 }
 
-// abandon ends a wait whose caller has left. If a dispatch batch is taking a job for it, or
+// abandon ends a wait whose caller has left. If a dispatch is taking a job for it, or
 // has taken one, the job is given back.
 func (q *Queue) abandon(w *Waiter, ended <-chan struct{}) {
 	if w.Cancel() {

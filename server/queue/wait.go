@@ -12,7 +12,7 @@ import (
 //
 //	Queue.WakeUps   read before the take
 //	Waiter.Wait     joins the waitlists, and sets the timer of the limit
-//	                (dispatch.go: a dispatch batch takes a job for the wait, and ends it)
+//	                (dispatch.go: a dispatch takes a job for the wait, and ends it)
 //	limitReached    waitlimit.go, at the limit: a Tick of the store, then one last take
 //	Waiter.Cancel   the caller has left
 //	Waiter.Outcome  the job, or none
@@ -38,15 +38,15 @@ type wait struct {
 	asFirst *list.Element   // in waitlists.firsts; nil if it is the first in no waitlist
 
 	scheduled bool      // it is in waitlists.scheduled
-	cancelled bool      // it ends with the dispatch batch that serves it
+	cancelled bool      // it ends with the dispatch that serves it
 	expired   time.Time // when it was noticed that the limit was reached
 	lastTake  bool      // the next take for it is the last one
 
-	// About the dispatch batch that is taking a job for the wait:
+	// About the dispatch that is taking a job for the wait:
 	serving  bool
 	passesOn bool // it was scheduled: if it gets a job, its waitlists are woken
-	ending   bool // it ends with this dispatch batch
-	got      bool // the dispatch batch has found a job for it
+	ending   bool // it ends with this dispatch
+	got      bool // the dispatch has found a job for it
 
 	decided bool // it has ended, with this answer:
 	answer  storage.Answer
@@ -100,7 +100,7 @@ func (w *Waiter) Wait(take *storage.Op, wakeUps uint64, limit time.Duration) {
 
 // join puts w at the end of the waitlists of its tubes. wakeUps is the number of wake-ups
 // before the take. If it has grown since, and w is the first in a waitlist, the next
-// dispatch batch serves w: the wake-up may have come while that waitlist was empty. In any
+// dispatch serves w: the wake-up may have come while that waitlist was empty. In any
 // other waitlist the wake-up has found a wait that is before w.
 func (l *waitlists) join(w *wait, wakeUps uint64) {
 	entries := make([]waitlistEntry, len(w.tubes))
@@ -126,7 +126,7 @@ func (w *Waiter) Outcome() (answer storage.Answer, ended bool) {
 	return answer, ended
 }
 
-// Cancel ends the wait and returns true; notify is not called then. If a dispatch batch is
+// Cancel ends the wait and returns true; notify is not called then. If a dispatch is
 // taking a job for the wait, or the wait has ended, Cancel returns false: then there is or
 // will be an outcome, and if it has a job, the caller must give it back.
 func (w *Waiter) Cancel() bool {

@@ -12,7 +12,7 @@ import (
 // wait end without a job.
 //
 // A store that fails does not delay the end of a wait for long. After TickPatience the last
-// take is made without the Tick. If another dispatch batch takes longer than
+// take is made without the Tick. If another dispatch takes longer than
 // DispatchPatience, the wait ends without its last take.
 type limits struct {
 	awaitTick []*wait // need a Tick that has not begun
@@ -25,7 +25,7 @@ const (
 	// TickPatience is how long a wait whose limit is reached waits for the Tick.
 	TickPatience = 250 * time.Millisecond
 
-	// DispatchPatience is how long a dispatch batch can take before other waits end without
+	// DispatchPatience is how long a dispatch can take before other waits end without
 	// their last take.
 	DispatchPatience = time.Second
 )

@@ -8,7 +8,7 @@ import (
 )
 
 // waitlists holds all waits of a queue, in one waitlist for each tube, and what the next
-// dispatch batches must do. A wait is in the waitlists of all its tubes.
+// dispatches must do. A wait is in the waitlists of all its tubes.
 type waitlists struct {
 	wakeUps atomic.Uint64 // wake-ups from the store so far
 	waiters atomic.Int64  // waits in waitlists
@@ -21,13 +21,13 @@ type waitlists struct {
 	firsts      list.List // of *wait: each is the first in some waitlist; see retryFirsts
 	retryBudget int       // tubes that retryFirsts may still search
 
-	// What the next dispatch batch is for.
+	// What the next dispatch is for.
 	woken     map[string]int // tubes that may have jobs; how many of each waitlist to serve
 	scheduled []*wait        // to be served with or without wake-ups, in this order
 
-	dispatching      bool      // a dispatch batch is under way
+	dispatching      bool      // a dispatch is under way
 	dispatchingSince time.Time // when it began
-	loopsAwake       int       // loops that ask for a dispatch batch before they sleep
+	loopsAwake       int       // loops that ask for a dispatch before they sleep
 
 	limits limits
 }

@@ -9,10 +9,10 @@ import (
 	"redstalk/tube"
 )
 
-// retryAfter is the pause after a dispatch batch in which the store has failed.
+// retryAfter is the pause after a dispatch in which the store has failed.
 const retryAfter = 100 * time.Millisecond
 
-// runDispatch runs dispatch batches, which finish jobs and lease others. It returns after
+// runDispatch runs dispatches, which finish jobs and lease others. It returns after
 // Close, when no job is leased any more.
 func (d *Dispatcher) runDispatch() {
 	defer close(d.dispatchDone)
@@ -23,7 +23,7 @@ func (d *Dispatcher) runDispatch() {
 			d.finishCalls()
 			return
 		}
-		for d.dispatchBatch() {
+		for d.dispatch() {
 		}
 		if d.ended() {
 			return
@@ -51,11 +51,11 @@ func (d *Dispatcher) closeIdle() {
 	}
 }
 
-// finishCalls runs dispatch batches until the calls that were cut off have ended, for at most
+// finishCalls runs dispatches until the calls that were cut off have ended, for at most
 // closeGrace.
 func (d *Dispatcher) finishCalls() {
 	for begun := time.Now(); time.Since(begun) < closeGrace && !d.ended(); {
-		if !d.dispatchBatch() {
+		if !d.dispatch() {
 			select {
 			case <-d.wakeDispatch:
 			case <-time.After(closeGrace):
@@ -67,9 +67,9 @@ func (d *Dispatcher) finishCalls() {
 	d.closeIdle()
 }
 
-// dispatchBatch finishes the jobs whose calls have ended, and leases those that can be
+// dispatch finishes the jobs whose calls have ended, and leases those that can be
 // called, in one batch for all tubes. It returns false if there was nothing to do.
-func (d *Dispatcher) dispatchBatch() bool {
+func (d *Dispatcher) dispatch() bool {
 	d.mu.Lock()
 	ends := d.finished[:min(len(d.finished), maxTakes)]
 	d.finished = d.finished[len(ends):]
@@ -151,7 +151,7 @@ type leased struct {
 	job    *Job
 }
 
-// handleTaken handles the store's answers to the takes of a dispatch batch. It returns the
+// handleTaken handles the store's answers to the takes of a dispatch. It returns the
 // jobs.
 func (d *Dispatcher) handleTaken(gs []grant, answers []storage.Answer) (jobs []leased, failed bool) {
 	d.mu.Lock()

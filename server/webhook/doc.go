@@ -11,7 +11,7 @@
 //   - grant.go: how many jobs each subscription can take now, given the concurrency of the
 //     tube, of the target and of all calls, and the circuit breaker. The rate is the store's: it
 //     hands out no job before its time, and wakes the tube then.
-//   - dispatch.go: dispatch batches. One store batch for all tubes finishes the jobs whose
+//   - dispatch.go: dispatches. One store batch for all tubes finishes the jobs whose
 //     calls have ended, and leases those that can be called.
 //   - job.go: Source, Job and Outcome; when a job is due again after a failure.
 //   - webhook.go, secrets.go: the webhook: request, signature, and what its answer means.

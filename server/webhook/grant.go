@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// grant is how many jobs of a subscription a dispatch batch can take. Each of them counts
+// grant is how many jobs of a subscription a dispatch can take. Each of them counts
 // against the limits of the subscription, of its target, and of all calls, until its call
 // and its lease end.
 type grant struct {
@@ -13,11 +13,11 @@ type grant struct {
 	target  *target
 	n       int
 	permits []permit // one for each job; nil without a target
-	refresh bool     // the dispatch batch must also read the policy
+	refresh bool     // the dispatch must also read the policy
 }
 
 const (
-	// maxTakes and maxGrants limit a dispatch batch.
+	// maxTakes and maxGrants limit a dispatch.
 	maxTakes  = 512
 	maxGrants = 256
 
@@ -25,7 +25,7 @@ const (
 	stalePause = 100 * time.Millisecond
 )
 
-// enqueue records that a tube may have jobs, and makes a dispatch batch take some as soon as
+// enqueue records that a tube may have jobs, and makes a dispatch take some as soon as
 // they can be called. The lock is held.
 func (d *Dispatcher) enqueue(sub *subscription) {
 	sub.backlog = true
@@ -37,7 +37,7 @@ func (d *Dispatcher) enqueue(sub *subscription) {
 	d.wake()
 }
 
-// wake causes another dispatch batch.
+// wake causes another dispatch.
 func (d *Dispatcher) wake() {
 	select {
 	case d.wakeDispatch <- struct{}{}:
@@ -76,7 +76,7 @@ func (d *Dispatcher) capacity() int {
 // subscription is enqueued again later, when the limit that prevents it allows more. The lock
 // is held.
 func (d *Dispatcher) grant(sub *subscription, most int) grant {
-	n := min(sub.batchSize, sub.concurrency()-sub.active, most)
+	n := min(sub.takeSize, sub.concurrency()-sub.active, most)
 	if sub.stale {
 		d.blockStale(sub)
 		return grant{}
@@ -153,9 +153,9 @@ func (d *Dispatcher) adjustBatchSize(g *grant, n int) {
 	all := n == g.n
 	d.returnUnused(g, g.n-n)
 	if sub.backlog = all || sub.woken; all {
-		sub.batchSize = min(2*sub.batchSize, maxBatchSize)
+		sub.takeSize = min(2*sub.takeSize, maxTakeSize)
 	} else {
-		sub.batchSize = max(n, 1)
+		sub.takeSize = max(n, 1)
 	}
 	if sub.backlog {
 		d.enqueue(sub)

@@ -20,8 +20,8 @@ type subscription struct {
 	counts *counts             // nil until the first call, see countsOf
 	log    *telemetry.Throttle // of a gateway's failed calls to unknown targets; nil until the first one
 
-	active    int // jobs that are being taken or called
-	batchSize int // how many are taken next if allowed; grows as long as jobs are found
+	active   int // jobs that are being taken or called
+	takeSize int // how many are taken next if allowed; grows as long as jobs are found
 
 	backlog bool // there may be jobs in the tube
 	queued  bool // it is in Dispatcher.runnable
@@ -31,11 +31,11 @@ type subscription struct {
 	stale   bool // its policy has changed, and is about to be read
 }
 
-// maxBatchSize limits how many jobs of a tube one dispatch batch takes.
-const maxBatchSize = 64
+// maxTakeSize limits how many jobs of a tube one dispatch takes.
+const maxTakeSize = 64
 
 func newSubscription(name string, s *Source) *subscription {
-	return &subscription{name: name, source: s, batchSize: 1}
+	return &subscription{name: name, source: s, takeSize: 1}
 }
 
 func (sub *subscription) concurrency() int {
@@ -139,5 +139,5 @@ func (d *Dispatcher) applyPolicy(name string, p tube.Push) (added *subscription,
 	if !pushes {
 		return nil, old != nil
 	}
-	return &subscription{name: name, url: u, policy: p, batchSize: 1, counts: inherited}, old != nil
+	return &subscription{name: name, url: u, policy: p, takeSize: 1, counts: inherited}, old != nil
 }

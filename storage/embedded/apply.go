@@ -11,7 +11,7 @@ const (
 	// partWork is how much work is done under one hold of the lock, for all batches together.
 	// The unit is moving one job in a kick or in a ReleaseAll; 512 take about half a
 	// millisecond. Work that every operation has, such as moving one job, does not count. A
-	// part of a task is smaller if it would take longer, see batchSize.
+	// part of a task is smaller if it would take longer, see partSize.
 	partWork = 512
 
 	// tubesPerMove is how many tubes a take examines in the time in which one job is moved, and

@@ -9,23 +9,23 @@ import (
 	"redstalk/storage/embedded/wal"
 )
 
-// Changes are committed in groups. One group is written at a time (journal.writing), while the
-// next one is filled (journal.filling). A caller that has changed something while no group is
-// being written or synced commits its own group, on its own goroutine. The committers, two
-// goroutines of the journal, commit the changes made meanwhile. A commit has these steps
+// A commit is changes that are written, and become durable, together. One commit is written at a time (journal.writing), while the
+// next one is filled (journal.filling). A caller that has changed something while no commit is
+// being written or synced carries out its own commit, on its own goroutine. The committers, two
+// goroutines of the journal, carry out that of the changes made meanwhile. A commit has these steps
 // (commitLight):
 //
-//	startCommit   the group that was filled becomes the one that is written
-//	write         the group is with the operating system
+//	startCommit   the commit that was filled becomes the one that is written
+//	write         the commit is with the operating system
 //	endBatches    onWritten batches end
-//	poll          the caller polls its sockets; new changes join the group
-//	endJoining    decides whether the group is synced
-//	SyncTo        the group is on the disk
-//	endCommit     the group is durable
-//	endWriting    the next group is handed to a committer, if there is one
+//	poll          the caller polls its sockets; new changes join the commit
+//	endJoining    decides whether the commit is synced
+//	SyncTo        the commit is on the disk
+//	endCommit     the commit is durable
+//	endWriting    the next commit is handed to a committer, if there is one
 //	endBatches    onDurable batches end
 //
-// A heavy group is committed by a committer (commitHeavy). The next group is written while it
+// A heavy commit is left to a committer (commitHeavy). The next commit is written while it
 // is synced: endWriting comes before SyncTo. Nothing is polled.
 //
 // A change is durable when it is as safe as the operator has asked for (Options.SyncEvery): on
@@ -35,16 +35,16 @@ import (
 // before it is synced, if nothing else causes a sync earlier.
 const lateSync = 10 * time.Millisecond
 
-// addBatches adds batches that were carried out to the group that is being filled. onWritten
+// addBatches adds batches that were carried out to the commit that is being filled. onWritten
 // batches end when everything that has changed so far is written, onDurable batches when it is
 // durable. changed says that there are changes for which no batch waits and that must become
-// durable. It returns a group that has to be committed now, by the caller or after handOver;
+// durable. It returns a commit to carry out now, by the caller or after handOver;
 // nil if there is none. It also returns the batches that need not wait. The lock is held.
-func (j *journal) addBatches(onWritten, onDurable []*storage.Batch, changed bool) (commit *group, done []*storage.Batch) {
+func (j *journal) addBatches(onWritten, onDurable []*storage.Batch, changed bool) (commit *commit, done []*storage.Batch) {
 	mustSync := changed || len(onDurable) > 0
 	g := j.filling
 	if g.empty() {
-		// What these batches have read may be in a group that is not durable yet.
+		// What these batches have read may be in a commit that is not durable yet.
 		if w := j.notDurable(); mustSync && w != nil {
 			w.onDurable, w.mustSync = append(w.onDurable, onDurable...), true
 			return nil, onWritten
@@ -59,9 +59,9 @@ func (j *journal) addBatches(onWritten, onDurable []*storage.Batch, changed bool
 	return commit, nil
 }
 
-// notDurable returns the last group that is being written or synced and will become durable if
+// notDurable returns the last commit that is being written or synced and will become durable if
 // a batch joins it; nil if there is none. The lock is held.
-func (j *journal) notDurable() *group {
+func (j *journal) notDurable() *commit {
 	if w := j.writing; w != nil && (w.mustSync || !w.noJoin) {
 		return w
 	}
@@ -71,33 +71,33 @@ func (j *journal) notDurable() *group {
 	return nil
 }
 
-// startCommit makes the group that was filled the one that is being written. The lock is held.
-func (j *journal) startCommit() *group {
+// startCommit makes the commit that was filled the one that is being written. The lock is held.
+func (j *journal) startCommit() *commit {
 	g := j.filling
 	g.lastID, g.reclaim = j.machine.LastID(), j.guard.wantsReclaim()
-	j.writing, j.filling = g, j.newGroup()
+	j.writing, j.filling = g, j.newCommit()
 	j.cond.Broadcast()
 	return g
 }
 
-// startReclaim returns a group to commit, even if nothing has changed, if a put was refused
+// startReclaim returns a commit to carry out, even if nothing has changed, if a put was refused
 // because the disk is full and the tables have to be compacted. It returns nil if not, or if a
-// group is being written. The lock is held.
-func (j *journal) startReclaim() *group {
+// commit is being written. The lock is held.
+func (j *journal) startReclaim() *commit {
 	if j.writing != nil || !j.guard.mayReclaim() {
 		return nil
 	}
 	return j.startCommit()
 }
 
-// forCommitter reports whether a committer has to commit a group that startCommit has returned:
+// forCommitter reports whether a committer has to carry out a commit that startCommit has returned:
 // the commit would take its caller too long, or wait for one that does. The lock is held.
-func (j *journal) forCommitter(g *group) bool { return g.heavy() || len(j.syncing) > 0 }
+func (j *journal) forCommitter(g *commit) bool { return g.heavy() || len(j.syncing) > 0 }
 
-// commit writes a group and ends its batches. It hands the next group to a committer, if there
-// is one. If poll is not nil and the group is light, commit calls poll before it syncs the log,
+// commit carries out a commit, and ends its batches. It hands the next commit to a committer, if there
+// is one. If poll is not nil and the commit is light, commit calls poll before it syncs the log,
 // see journal.poll. It does not return if the disk fails. The lock is not held.
-func (j *journal) commit(g *group, poll func(read bool) int) {
+func (j *journal) commit(g *commit, poll func(read bool) int) {
 	if err := j.ownership.checkRecently(); err != nil {
 		j.fatal(err)
 	}
@@ -112,8 +112,8 @@ func (j *journal) commit(g *group, poll func(read bool) int) {
 	j.mu.Unlock()
 }
 
-// commitLight commits a group up to the end of its onDurable batches.
-func (j *journal) commitLight(g *group, poll func(read bool) int) {
+// commitLight carries out a commit up to the end of its onDurable batches.
+func (j *journal) commitLight(g *commit, poll func(read bool) int) {
 	j.write(g)
 	endBatches(g.onWritten)
 	if poll != nil && j.syncFirst {
@@ -128,9 +128,9 @@ func (j *journal) commitLight(g *group, poll func(read bool) int) {
 	j.endWriting()
 }
 
-// commitHeavy is commitLight for a group that takes long: others are written while it is
+// commitHeavy is commitLight for a commit that takes long: others are written while it is
 // synced, and the disk works while onWritten batches end.
-func (j *journal) commitHeavy(g *group) {
+func (j *journal) commitHeavy(g *commit) {
 	j.write(g)
 	var replies sync.WaitGroup
 	replies.Go(func() { endBatches(g.onWritten) })
@@ -144,9 +144,9 @@ func (j *journal) commitHeavy(g *group) {
 	replies.Wait()
 }
 
-// write passes a group to the operating system. After that the group no longer needs the bodies
+// write passes a commit to the operating system. After that the commit no longer needs the bodies
 // of its jobs.
-func (j *journal) write(g *group) {
+func (j *journal) write(g *commit) {
 	var err error
 	if len(g.full) == 0 && len(g.large) == 0 {
 		g.frame, err = j.log.Append(g.frame)
@@ -169,7 +169,7 @@ func (j *journal) syncTo(m wal.Mark) {
 }
 
 // rotateIfFull begins a new segment of the log if the current one is full or, with reclaim, if
-// the next one is prepared. Only the goroutine that writes a group may call it.
+// the next one is prepared. Only the goroutine that writes a commit may call it.
 func (j *journal) rotateIfFull(reclaim bool) {
 	if j.log.Full() || reclaim && j.log.CanRotate() {
 		j.rotate(reclaim)
@@ -187,7 +187,7 @@ const (
 
 // poll carries out the commands that have arrived since g was written, and adds their changes
 // to g: one sync makes all of them durable. The parameter poll is the one of DoPolling.
-func (j *journal) poll(g *group, poll func(read bool) int) {
+func (j *journal) poll(g *commit, poll func(read bool) int) {
 	for range maxPolls {
 		if !j.mayPoll(g) {
 			return
@@ -209,15 +209,15 @@ func (j *journal) poll(g *group, poll func(read bool) int) {
 // mayPoll reports whether sockets can be polled again before g is synced: g must be synced at
 // all, and the commands that the poll finds must not have to wait for the tables. They run on
 // the goroutine that commits g, and if that waited, no window could be written to the tables.
-func (j *journal) mayPoll(g *group) bool {
+func (j *journal) mayPoll(g *commit) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return g.mustSync && j.behind <= maxBehind
 }
 
-// joinFilled makes the group that was filled while g is being written a part of g, and returns
+// joinFilled makes the commit that was filled while g is being written a part of g, and returns
 // it to be written; nil if it is empty.
-func (j *journal) joinFilled(g *group) *group {
+func (j *journal) joinFilled(g *commit) *commit {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	next := j.filling
@@ -225,14 +225,14 @@ func (j *journal) joinFilled(g *group) *group {
 		return nil
 	}
 	g.onDurable, g.mustSync = append(g.onDurable, next.onDurable...), g.mustSync || next.mustSync
-	g.lastID, j.filling = j.machine.LastID(), j.newGroup()
+	g.lastID, j.filling = j.machine.LastID(), j.newCommit()
 	j.cond.Broadcast()
 	return next
 }
 
 // endJoining decides whether g, which is written, has to be synced before its onDurable batches
 // end. If it is not, batches that need a sync can no longer join it.
-func (j *journal) endJoining(g *group) (sync bool) {
+func (j *journal) endJoining(g *commit) (sync bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	g.noJoin = true
@@ -242,7 +242,7 @@ func (j *journal) endJoining(g *group) (sync bool) {
 	return g.mustSync && j.syncFirst
 }
 
-// endWriting starts the commit of the next group.
+// endWriting starts the next commit.
 func (j *journal) endWriting() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -257,30 +257,30 @@ func (j *journal) endWriting() {
 }
 
 // endCommit records that g is durable. No batch can join it after that.
-func (j *journal) endCommit(g *group) {
+func (j *journal) endCommit(g *commit) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if g.mustSync {
 		j.durableID = max(j.durableID, g.lastID)
-		j.syncing = slices.DeleteFunc(j.syncing, func(s *group) bool { return s == g })
+		j.syncing = slices.DeleteFunc(j.syncing, func(s *commit) bool { return s == g })
 	}
 	if j.closing {
 		j.commits.Broadcast()
 	}
 }
 
-// handOver makes a committer commit the group that startCommit has returned. The lock is held.
+// handOver makes a committer carry out the commit that startCommit has returned. The lock is held.
 func (j *journal) handOver() {
 	j.handedOver = true
 	j.commits.Broadcast() // not Signal: close may also wait
 }
 
-// handOverIfFull makes a committer commit the group that was filled, if it is larger than
-// groupOfTasks and no other group is being written. It returns whether there are changes to be
+// handOverIfFull makes a committer carry out the commit that was filled, if it is larger than
+// commitOfTasks and no other commit is being written. It returns whether there are changes to be
 // committed. The lock is held.
 func (j *journal) handOverIfFull() (changed bool) {
 	j.endFrame()
-	if j.writing == nil && j.filling.bytes() > groupOfTasks {
+	if j.writing == nil && j.filling.bytes() > commitOfTasks {
 		j.filling.mustSync = true
 		j.startCommit()
 		j.handOver()
@@ -289,11 +289,11 @@ func (j *journal) handOverIfFull() (changed bool) {
 	return !j.filling.empty()
 }
 
-// committers is how many goroutines commit groups: so one group is written while another one is
+// committers is how many goroutines carry out commits: so one commit is written while another one is
 // synced, or while the replies to its batches are sent.
 const committers = 2
 
-// commitHandedOver is a committer: it commits groups that are handed over, until the journal
+// commitHandedOver is a committer: it carries out commits that are handed over, until the journal
 // ends.
 func (j *journal) commitHandedOver() {
 	for g := j.awaitHandOver(); g != nil; g = j.awaitHandOver() {
@@ -301,8 +301,8 @@ func (j *journal) commitHandedOver() {
 	}
 }
 
-// awaitHandOver waits for a group that is handed over. It returns nil when the journal ends.
-func (j *journal) awaitHandOver() *group {
+// awaitHandOver waits for a commit that is handed over. It returns nil when the journal ends.
+func (j *journal) awaitHandOver() *commit {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for !j.handedOver && !j.ending {

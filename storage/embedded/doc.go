@@ -13,7 +13,7 @@
 //     goroutine that exists while there are tasks, does a part of each in turn. longwork.go
 //     adapts the size of a part, and lets other goroutines run in between.
 //   - journal.go: the journal. It records each change of the Machine as an entry (changes.go) in
-//     a group (group.go). A group becomes one frame of the log (package wal) or, if it is large,
+//     a commit (frames.go). A commit becomes one frame of the log (package wal) or, if it is large,
 //     several. commit.go says who writes it, and when batches are done.
 //   - pressure.go: who waits when changes come faster than the disk takes them.
 //   - window.go: a window is the jobs that have changed in some segments of the log, and when it
@@ -56,7 +56,7 @@
 // # The commit that polls before it syncs
 //
 // A caller of Do that has changed something commits it, if no commit is in progress: it writes
-// the group, syncs the log, and ends the batches, all on its own goroutine. So a durable reply
+// the commit, syncs the log, and ends the batches, all on its own goroutine. So a durable reply
 // costs one write and one sync, and no goroutine has to be woken.
 //
 // One part of this flow is not visible in the code of this package: before the sync, the commit
@@ -66,8 +66,8 @@
 // polls up to 4 times, as long as each call brings at least 3 batches. docs/architecture.md draws
 // it.
 //
-// Other changes made meanwhile fill the next group. A committer, one of two goroutines of the
-// journal, commits that one, and all groups of more than 1 MiB. While such a group is synced, the
+// Other changes made meanwhile fill the next commit. A committer, one of two goroutines of the
+// journal, carries out that one, and all of more than 1 MiB. While such a commit is synced, the
 // other committer writes the next one.
 //
 // # Who needs a body
@@ -76,7 +76,7 @@
 // need it:
 //
 //   - An answer (storage.Answer.Body), until Done of its batch has returned.
-//   - The group with the put, if the body is not copied (largeBody in group.go): until the group
+//   - The commit with the put, if the body is not copied (largeBody in frames.go): until the commit
 //     is written and write (commit.go) calls releaseBodies.
 //   - The checkpointer, while it writes the job to an ingest file (jobNow in writewindow.go): the
 //     job may be deleted meanwhile.
@@ -84,7 +84,7 @@
 // A window has only ids, no bodies.
 //
 // Puts wait, as tasks, while 64 MiB of bodies wait to be written, or while 256 MiB more bodies
-// than are kept anyway wait for the tables. Nothing else waits then. Tasks wait while a group of
+// than are kept anyway wait for the tables. Nothing else waits then. Tasks wait while a commit of
 // more than 1 MiB waits to be written.
 //
 // # What is promised
@@ -132,8 +132,8 @@
 //     Tasks and ticks move fewer where that takes longer than holdTime.
 //   - A batch that is no task, and each part of a task, is in one frame, unless it is larger than
 //     1 GiB. So after a power cut either all of it or nothing is there.
-//   - Groups are written one at a time, in the order in which they were filled. A group is durable
-//     only if all groups before it are.
+//   - Commits are written one at a time, in the order in which they were filled. A commit is durable
+//     only if all commits before it are.
 //   - Everything in a segment is in the tables before the segment is released.
 //   - A body that is not in memory is in the tables.
 //   - If a write or a sync of the log fails, the process ends (Options.Fatal), and no batch is

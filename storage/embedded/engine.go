@@ -39,8 +39,8 @@ type Engine struct {
 	bodiesMissing []bodyNeeded // of answers that lack their bodies
 	unfinished    []*task      // batches that were not completely carried out
 
-	taskSize batchSize // of tasks
-	tickSize batchSize // of ticks
+	taskSize partSize // of tasks
+	tickSize partSize // of ticks
 
 	tasks   []*task // for the worker
 	working bool    // the worker exists
@@ -59,7 +59,7 @@ func NewMemory() *Engine { return newEngine(time.Now) }
 func newEngine(clock func() time.Time) *Engine {
 	e := &Engine{
 		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]tables.ImportMark), listener: nopListener{},
-		free: debug.FreeOSMemory, metrics: newMetrics(), taskSize: newBatchSize(partWork), tickSize: newBatchSize(tickPart),
+		free: debug.FreeOSMemory, metrics: newMetrics(), taskSize: newPartSize(partWork), tickSize: newPartSize(tickPart),
 	}
 	e.idle = sync.NewCond(&e.mu)
 	e.lifetime, e.endLifetime = context.WithCancel(context.Background())
@@ -119,9 +119,9 @@ type hold struct {
 	next    tube.Instant // when the next thing is due now
 	wakeUps []string     // tubes in which a job became ready
 	done    []*storage.Batch
-	// commit is the group that has to be written now: by the caller of Do or, after
+	// commit is the commit that has to be written now: by the caller of Do or, after
 	// journal.handOver, by a committer. It is nil if there is none.
-	commit *group
+	commit *commit
 }
 
 // beginHold is called at the beginning of a hold of the lock.

@@ -189,7 +189,7 @@ func (l *faultyLife) work(name string) {
 		l.do(e, l.move(tube.Bury, 1, have[2]), l.move(tube.Delete, 1, have[len(have)-1]))
 		e.Tick()
 	}
-	l.do(e, l.put(name+"-heavy", name, heavyGroup+1)) // other groups are written while it is synced
+	l.do(e, l.put(name+"-heavy", name, heavyCommit+1)) // other commits are written while it is synced
 	l.do(e, l.put(name+"-last", name, 100))
 }
 

@@ -13,7 +13,7 @@ import (
 	"redstalk/tube"
 )
 
-// journal records the changes of the machine. It writes them to the log in groups (commit.go),
+// journal records the changes of the machine. It writes them to the log in commits (commit.go),
 // and writes what is in old segments of the log to the tables (checkpoint.go). It is the
 // tube.Journal of the machine (changes.go).
 //
@@ -28,7 +28,7 @@ type journal struct {
 	imports     map[string]tables.ImportMark // those of the engine
 	slog        *slog.Logger
 	fatal       func(error)
-	syncFirst   bool   // a group is synced before its onDurable batches end
+	syncFirst   bool   // a commit is synced before its onDurable batches end
 	keep        int64  // bodies, in bytes, that stay in memory although they are on disk
 	windowBytes int64  // bodies, in bytes, that are put in a window before it ends; negative: windows are not held back
 	maxSize     uint64 // of a segment, for the stats page
@@ -48,11 +48,11 @@ type journal struct {
 	mu             *sync.Mutex
 	commits        *sync.Cond   // signals that handedOver, writing, syncing or ending has changed
 	cond           *sync.Cond   // signals that behind, failing or ending has changed, or that filling is empty again
-	filling        *group       // receives the next changes
-	writing        *group       // is being written; nil: none is
-	syncing        []*group     // are written and will be durable soon, in order
+	filling        *commit      // receives the next changes
+	writing        *commit      // is being written; nil: none is
+	syncing        []*commit    // are written and will be durable soon, in order
 	handedOver     bool         // writing waits for a committer
-	spare          []*group     // empty groups to use again
+	spare          []*commit    // empty commits to use again
 	durableID      uint64       // the puts of all ids up to this one are durable
 	written        uint64       // entries so far
 	window         *window      // receives the next changes
@@ -60,11 +60,11 @@ type journal struct {
 	segmentEndedAt tube.Instant // when a segment of the log last ended
 	behind         int          // windows that are not in the tables yet
 	failing        bool         // the last attempt to write the oldest of them failed
-	unwritten      int64        // bytes of the bodies in groups that are not written yet
+	unwritten      int64        // bytes of the bodies in commits that are not written yet
 	roomMade       func()       // is called when unwritten or behind has shrunk
 	guard          *guard
 	bodyReads      bodyReads
-	closing        bool // close waits until no group is being written
+	closing        bool // close waits until no commit is being written
 	ending         bool
 	frameLimit     int   // for tests: overrides maxFrame unless it is 0
 	unwrittenAt    int64 // for tests: overrides maxUnwritten unless it is 0

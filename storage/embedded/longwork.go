@@ -10,20 +10,20 @@ import (
 // meanwhile.
 const holdTime = time.Millisecond
 
-// minBatchSize is the minimum size of a part.
-const minBatchSize = 32
+// minPartSize is the minimum size of a part.
+const minPartSize = 32
 
-// batchSize is an adaptive batch size: how much is done at most under one hold of the lock. It
+// partSize is the adaptive size of a part: how much is done at most under one hold of the lock. It
 // shrinks if the last parts took long, because some jobs are more work than others, and some
 // machines are slower.
-type batchSize struct{ size, limit int }
+type partSize struct{ size, limit int }
 
-func newBatchSize(limit int) batchSize { return batchSize{limit, limit} }
+func newPartSize(limit int) partSize { return partSize{limit, limit} }
 
 // adjust changes the size according to how long a part took.
-func (s *batchSize) adjust(took time.Duration) {
+func (s *partSize) adjust(took time.Duration) {
 	if took > holdTime {
-		s.size = max(s.size/2, int(int64(s.size)*int64(holdTime)/int64(took)), minBatchSize)
+		s.size = max(s.size/2, int(int64(s.size)*int64(holdTime)/int64(took)), minPartSize)
 	} else {
 		s.size = min(s.size+s.size/8, s.limit)
 	}

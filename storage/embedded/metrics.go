@@ -9,7 +9,7 @@ import (
 type metrics struct {
 	calls      *telemetry.Histogram // duration of a call of Do, its own commit included
 	operations *telemetry.Histogram // operations of a call
-	syncs      *telemetry.Histogram // how long a group waited for the disk
+	syncs      *telemetry.Histogram // how long a commit waited for the disk
 }
 
 func newMetrics() metrics {

@@ -83,7 +83,7 @@ func (j *journal) open(o *Options, now tube.Instant) error {
 		return errors.Join(err, j.tables.Close())
 	}
 	j.ownership.tables, j.ownership.log = j.tables.Directory(), j.log
-	j.filling = j.newGroup()
+	j.filling = j.newCommit()
 	if first == 0 {
 		err = j.tables.WriteLayout()
 	}

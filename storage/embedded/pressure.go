@@ -1,7 +1,7 @@
 package embedded
 
 // What happens when changes come faster than the disk takes them: puts wait while too many
-// bodies are in memory (overLimit), tasks wait while a group other than the one that they fill
+// bodies are in memory (overLimit), tasks wait while a commit other than the one that they fill
 // is written, and while the tables are behind the log (awaitTaskTurn), and all calls wait while
 // the tables are far behind (awaitTables). If the tables cannot be written at all, puts are
 // refused instead (stalled).
@@ -22,9 +22,9 @@ const (
 	// any connection does, never makes connections wait.
 	behindOfTasks = maxBehind / 4
 
-	// groupOfTasks is the size in bytes up to which tasks fill a group while another one is
-	// written. A put that has joined the group waits for all of it.
-	groupOfTasks = 32 << 10
+	// commitOfTasks is the size in bytes up to which tasks fill a commit while another one is
+	// written. A put that has joined the commit waits for all of it.
+	commitOfTasks = 32 << 10
 
 	// maxWindows is how many windows can wait for the tables, see endWindow.
 	maxWindows = maxBehind + 2
@@ -60,12 +60,12 @@ func (j *journal) awaitTables() {
 	}
 }
 
-// awaitTaskTurn waits while a group is written and the next one is already large, or while the
+// awaitTaskTurn waits while a commit is written and the next one is already large, or while the
 // tables are behind the log: tasks change jobs faster than a disk writes them. It does not wait
 // for tables that cannot be written. It releases the lock while it waits; the lock is held
 // before and after.
 func (j *journal) awaitTaskTurn() {
-	for !j.ending && (j.behind > behindOfTasks && !j.failing || j.writing != nil && j.filling.bytes() > groupOfTasks) {
+	for !j.ending && (j.behind > behindOfTasks && !j.failing || j.writing != nil && j.filling.bytes() > commitOfTasks) {
 		j.cond.Wait()
 	}
 }

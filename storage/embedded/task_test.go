@@ -263,7 +263,7 @@ func TestLongKickWaitsForCommit(t *testing.T) {
 	name := strings.Repeat("n", 200) // is in each record
 	putMany(t, e, name, 1000)
 	e.mu.Lock()
-	e.journal.writing = new(group) // as if a commit was in progress
+	e.journal.writing = new(commit) // as if a commit was in progress
 	e.mu.Unlock()
 	kicked := make(chan struct{})
 	kick := &storage.Batch{Ops: []storage.Op{{Kind: storage.Kick, Tube: name, MaxJobs: 1 << 31}}, Done: func() { close(kicked) }}
@@ -276,11 +276,11 @@ func TestLongKickWaitsForCommit(t *testing.T) {
 		}
 		return bytes + len(e.journal.filling.frame)
 	}
-	for waiting() <= groupOfTasks {
+	for waiting() <= commitOfTasks {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond) // long enough to kick all of them
-	if limit := groupOfTasks + 2*partWork*300; waiting() > limit {
+	if limit := commitOfTasks + 2*partWork*300; waiting() > limit {
 		t.Errorf("%d bytes wait to be written, more than %d", waiting(), limit)
 	}
 	e.mu.Lock()
@@ -331,10 +331,10 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// frameSizes returns the sizes of the frames of the group that do fills.
+// frameSizes returns the sizes of the frames of the commit that do fills.
 func frameSizes(e *Engine, do func()) (sizes []int) {
 	e.mu.Lock()
-	e.journal.writing = new(group) // as if a commit was in progress
+	e.journal.writing = new(commit) // as if a commit was in progress
 	e.mu.Unlock()
 	do()
 	e.mu.Lock()

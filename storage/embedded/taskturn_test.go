@@ -25,7 +25,7 @@ func flushAll(e *Engine) (ended chan struct{}) {
 	return ended
 }
 
-// TestTasksLeaveRoom: while a group is written, a flush fills the next one only up to a small
+// TestTasksLeaveRoom: while a commit is written, a flush fills the next one only up to a small
 // size, so that others need not wait long.
 func TestTasksLeaveRoom(t *testing.T) {
 	d := newDisk()
@@ -43,7 +43,7 @@ func TestTasksLeaveRoom(t *testing.T) {
 		e.mu.Lock()
 		bytes := e.journal.filling.bytes()
 		e.mu.Unlock()
-		if limit := int64(groupOfTasks + 32*partWork); bytes > limit {
+		if limit := int64(commitOfTasks + 32*partWork); bytes > limit {
 			t.Errorf("%d bytes wait to be written, want %d at most", bytes, limit)
 			break
 		}
@@ -82,7 +82,7 @@ func TestTicksLeaveRoom(t *testing.T) {
 		e.mu.Lock()
 		bytes := e.journal.filling.bytes()
 		e.mu.Unlock()
-		if limit := int64(groupOfTasks + 64*tickPart); bytes > limit {
+		if limit := int64(commitOfTasks + 64*tickPart); bytes > limit {
 			t.Errorf("%d bytes wait to be written, want %d at most", bytes, limit)
 			break
 		}
@@ -92,13 +92,13 @@ func TestTicksLeaveRoom(t *testing.T) {
 	ticks.Wait()
 }
 
-// TestBatchSize: a part is smaller after one that took long, and grows again up to the limit.
-func TestBatchSize(t *testing.T) {
-	p := newBatchSize(512)
+// TestPartSize: a part is smaller after one that took long, and grows again up to the limit.
+func TestPartSize(t *testing.T) {
+	p := newPartSize(512)
 	for _, step := range []struct {
 		took time.Duration
 		want int
-	}{{holdTime, 512}, {2 * holdTime, 256}, {time.Second, 128}, {holdTime, 144}, {time.Second, 72}, {time.Second, 36}, {time.Second, minBatchSize}, {0, 36}} {
+	}{{holdTime, 512}, {2 * holdTime, 256}, {time.Second, 128}, {holdTime, 144}, {time.Second, 72}, {time.Second, 36}, {time.Second, minPartSize}, {0, 36}} {
 		if p.adjust(step.took); p.size != step.want {
 			t.Fatalf("%d after %v, want %d", p.size, step.took, step.want)
 		}
@@ -111,7 +111,7 @@ func TestBatchSize(t *testing.T) {
 	}
 }
 
-// TestTasksGoOn: a flush that waits while a group is written goes on when its changes become a
+// TestTasksGoOn: a flush that waits while a commit is written goes on when its changes become a
 // part of that group, even if no other changes come.
 func TestTasksGoOn(t *testing.T) {
 	atLength(t)
@@ -131,7 +131,7 @@ func TestTasksGoOn(t *testing.T) {
 		eventually(t, "the flush to wait", func() bool {
 			e.mu.Lock()
 			defer e.mu.Unlock()
-			return e.journal.filling.bytes() > groupOfTasks
+			return e.journal.filling.bytes() > commitOfTasks
 		})
 		time.Sleep(20 * time.Millisecond)
 		return 1

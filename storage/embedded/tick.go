@@ -8,7 +8,7 @@ import (
 	"redstalk/tube"
 )
 
-// tickPart is how many due things are done under one hold of the lock at most, see batchSize,
+// tickPart is how many due things are done under one hold of the lock at most, see partSize,
 // and tickParts is how many such parts one Tick does.
 const (
 	tickPart  = 256
@@ -107,8 +107,8 @@ func (e *Engine) giveBackMemory() {
 
 // maintain does what a Tick does beside the jobs: it returns memory, resumes tasks that have
 // waited for room too long, ends a long hold of windows, and makes the journal write what the
-// Tick has changed. It returns a group that the caller must commit, or nil. The lock is held.
-func (e *Engine) maintain(now tube.Instant) (commit *group) {
+// Tick has changed. It returns a commit that the caller must commit, or nil. The lock is held.
+func (e *Engine) maintain(now tube.Instant) (commit *commit) {
 	if e.trimmer.due(now) {
 		e.freeing.Go(e.giveBackMemory)
 	}

@@ -144,7 +144,7 @@ func TestAllInOneWindow(t *testing.T) {
 		storage.Op{Kind: storage.Put, Tube: "t", Args: &storage.Args{Tags: tags}},
 	)
 	if g := answers[0].Answer.Result.GroupConfig; g.Weight != 3 {
-		t.Errorf("the group is %+v", g)
+		t.Errorf("the commit is %+v", g)
 	}
 	if s := answers[1].Answer.Result.Schedules[0]; s.Text() != schedule.Args.Schedule.Text() || s.Results.Put != 1 || len(s.Body) != 100 {
 		t.Errorf("the schedule is %+v", s)

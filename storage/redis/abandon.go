@@ -210,7 +210,7 @@ func encodeResign(c *call, from *atomic.Int64) {
 
 // encodeReclaim does the next part of the work about an instance that was declared dead.
 func (p *partition) encodeReclaim(c *call, inst string, from int64) {
-	c.add(p.readReclaimed(inst), "reclaim", inst, c.stepSize(&p.batchSizes.reclaim), from)
+	c.add(p.readReclaimed(inst), "reclaim", inst, c.stepSize(&p.stepSizes.reclaim), from)
 }
 
 // reclaimed is what the script answers when nothing is left to do about an instance.

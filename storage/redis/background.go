@@ -146,7 +146,7 @@ func (s *Store) await(ended <-chan error, begun int) (errs []error) {
 // they can be on one Redis, and then others wait for all of them.
 func (p *partition) encodeTick(c *call) {
 	c.last = append(c.last, func(c *call) {
-		c.add(p.readTick, "tick", max(max(c.stepSize(&p.batchSizes.tick), leastDue)/max(int(p.ticks.Load()), 1), tickLeast))
+		c.add(p.readTick, "tick", max(max(c.stepSize(&p.stepSizes.tick), leastDue)/max(int(p.ticks.Load()), 1), tickLeast))
 	})
 }
 

@@ -90,7 +90,7 @@ type encoding struct {
 	since         uint64         // the first job that the call says to be in the body cache
 	reportedTubes []string       // tubes whose refs are reported
 	emptySets     []string       // lease sets that are reported as empty
-	measuredBy    []*batchSize   // sizes of the steps in it
+	measuredBy    []*stepSize    // sizes of the steps in it
 	moved         int            // how many of ops are jobs of a move, or dead letters
 }
 
@@ -98,14 +98,27 @@ type encoding struct {
 // after the other: for their connections the order among them does not matter.
 type sequence []*storage.Op
 
-// sequences are those of a call, in their order.
-type sequences struct{ deletes, put, grouped, members, tagged, taken sequence }
+// sequences are those of a call, in their order: deletes, each form of puts, and takes.
+type sequences struct {
+	deletes sequence
+	putsAs  [numPutForms]sequence
+	taken   sequence
+}
+
+// each calls a function for every sequence, in their order.
+func (s *sequences) each(do func(*sequence)) {
+	do(&s.deletes)
+	for form := range s.putsAs {
+		do(&s.putsAs[form])
+	}
+	do(&s.taken)
+}
 
 func (s *sequences) empty() {
-	for _, seq := range []*sequence{&s.deletes, &s.put, &s.grouped, &s.members, &s.tagged, &s.taken} {
+	s.each(func(seq *sequence) {
 		clear(*seq)
 		*seq = (*seq)[:0]
-	}
+	})
 }
 
 // step says how the answers of operations that were encoded together are decoded.
@@ -235,13 +248,13 @@ func alike(ops []*storage.Op, like func(*storage.Op) bool) int {
 
 // stepSize returns how many jobs a step in the call can have. How long the call takes adapts
 // size.
-func (c *call) stepSize(size *batchSize) int {
+func (c *call) stepSize(size *stepSize) int {
 	c.measure(size)
 	return size.limit()
 }
 
-// measure makes the duration of the call adjust a batch size.
-func (c *call) measure(size *batchSize) {
+// measure makes the duration of the call adjust the size of a step.
+func (c *call) measure(size *stepSize) {
 	if !slices.Contains(c.measuredBy, size) {
 		c.measuredBy = append(c.measuredBy, size)
 	}
@@ -261,19 +274,19 @@ const (
 	minStep     = 16
 )
 
-// batchSize is the adaptive number of jobs in a step of one kind of work: smaller after slow
+// stepSize is the adaptive number of jobs in a step of one kind of work: smaller after slow
 // steps, as some jobs are more work than others and some machines are slower.
-type batchSize struct{ jobs atomic.Int32 } // 0: the initial value
+type stepSize struct{ jobs atomic.Int32 } // 0: the initial value
 
-// batchSizes are those of a partition. They are safe for concurrent use.
-type batchSizes struct {
-	flush, flushReserved, list, listReserved, move, kick, tick, reclaim batchSize
+// stepSizes are those of a partition. They are safe for concurrent use.
+type stepSizes struct {
+	flush, flushReserved, list, listReserved, move, kick, tick, reclaim stepSize
 
 	quickest atomic.Int64 // the least time that a call has taken, ns; 0: none was answered
 }
 
 // limit returns how many jobs the next step can have.
-func (size *batchSize) limit() int {
+func (size *stepSize) limit() int {
 	if n := size.jobs.Load(); n > 0 {
 		return int(n)
 	}
@@ -282,7 +295,7 @@ func (size *batchSize) limit() int {
 
 // adjust adapts the size to how much longer than the quickest call a call with a step has
 // taken. A stall of the whole machine at most halves it.
-func (size *batchSize) adjust(longer time.Duration) {
+func (size *stepSize) adjust(longer time.Duration) {
 	n := size.limit()
 	if longer > targetStepTime {
 		n = max(n/2, int(time.Duration(n)*targetStepTime/longer), minStep)

@@ -168,6 +168,33 @@ func BenchmarkPrefixCost(b *testing.B) {
 	}
 }
 
+// BenchmarkPuts measures what a put of each form costs Redis, and the take and the delete of its job.
+//
+//	go test ./storage/redis -run '^$' -bench Puts -benchtime 60000x
+func BenchmarkPuts(b *testing.B) {
+	for _, size := range []int{1, 16, 64} {
+		for form, dress := range [...]func(*storage.Op, int){
+			plainPut:   func(*storage.Op, int) {},
+			delayedPut: func(op *storage.Op, _ int) { op.Delay = 1e6 },
+			groupedPut: func(op *storage.Op, k int) { op.Args = &storage.Args{Tags: &tube.Tags{Group: fmt.Sprint(k)}} },
+			memberPut:  func(op *storage.Op, _ int) { op.Args = &storage.Args{Tags: &tube.Tags{Batch: "b"}} },
+			taggedPut:  func(op *storage.Op, k int) { op.Args = &storage.Args{Tags: &tube.Tags{Key: fmt.Sprint(k)}} },
+		} {
+			for _, mode := range []string{"put", "reserve", "delete"} {
+				if form == int(delayedPut) && mode != "put" {
+					continue
+				}
+				b.Run(fmt.Sprintf("%d/%s/%d", form, mode, size), func(b *testing.B) {
+					server := redistest.Start(b)
+					s := openOn(b, server, "cost")
+					do(s, storage.Op{Kind: storage.Ref, Tubes: []string{"default"}, Delta: 1})
+					benchmarkCost(b, server, mode, size, &storeWorker{store: s, tube: "default", dress: dress})
+				})
+			}
+		}
+	}
+}
+
 // worker moves the next n jobs along.
 type worker interface {
 	put(n int)
@@ -211,8 +238,10 @@ func benchmarkCost(b *testing.B, server *redistest.Server, mode string, size int
 		},
 	}
 	each(w.put, 20)
-	each(w.reserve, 20)
-	each(w.delete, 20)
+	if mode != "put" {
+		each(w.reserve, 20)
+		each(w.delete, 20)
+	}
 	if mode != "put" && mode != "cycle" {
 		each(w.put, turns)
 	}
@@ -233,7 +262,7 @@ func benchmarkCost(b *testing.B, server *redistest.Server, mode string, size int
 
 // cpuOf returns the processor time that Redis has used, in µs.
 func cpuOf(b *testing.B, client *goredis.Client) float64 {
-	return 1e6 * (used(b, client, "used_cpu_sys") + used(b, client, "used_cpu_user"))
+	return 1e6 * (used(b, client, "used_cpu_sys_main_thread") + used(b, client, "used_cpu_user_main_thread"))
 }
 
 func used(b testing.TB, client *goredis.Client, name string) float64 {
@@ -265,6 +294,8 @@ type storeWorker struct {
 	tube  string
 	held  []uint64
 	ops   []storage.Op
+	puts  int
+	dress func(op *storage.Op, k int) // changes the k-th put; nil: not
 }
 
 func (w *storeWorker) do(n int, op func() storage.Op) {
@@ -282,7 +313,12 @@ func (w *storeWorker) do(n int, op func() storage.Op) {
 
 func (w *storeWorker) put(n int) {
 	w.do(n, func() storage.Op {
-		return storage.Op{Kind: storage.Put, Tube: w.tube, Pri: 1024, TTR: 60, Body: costBody}
+		op := storage.Op{Kind: storage.Put, Tube: w.tube, Pri: 1024, TTR: 60, Body: costBody}
+		if w.dress != nil {
+			w.dress(&op, w.puts)
+			w.puts++
+		}
+		return op
 	})
 }
 

@@ -206,7 +206,7 @@ func (l *deadLetter) transfer(ended func(error)) {
 
 // encodeArrive appends the operation that makes the dead letter a job.
 func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
-	c.measure(&l.from.batchSizes.move)
+	c.measure(&l.from.stepSizes.move)
 	c.words("arrive", l.to, boolArg(p.refs.isReported(l.to)), l.name(), l.key, len(l.job.body), l.state, l.score)
 	if l.isMove {
 		c.addStaged(l.movedRecord())
@@ -232,7 +232,7 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 // depart removes the dead letter from its source, and then the mark.
 func (l *deadLetter) depart(to *partition, ended func(error)) {
 	gone := &unit{background: func(c *call) {
-		c.measure(&l.from.batchSizes.move)
+		c.measure(&l.from.stepSizes.move)
 		c.words("depart")
 		c.addID(l.id)
 		c.expect(func(_ *partition, r *reply, _ []*storage.Op) { skipNumber(r) })

@@ -3,7 +3,7 @@
 //
 // # Reading order
 //
-// Begin with lua/keys.md (the keys) and lua/batch.lua (the script that carries out a batch of
+// Begin with lua/keys.md (the keys) and lua/main.lua (the script that carries out a call, with its
 // operations). The script walks tube's table of arrows and is the only code that changes the
 // keys of jobs, apart from the checks of fsck (lua/check). Then read the Go side:
 //
@@ -17,10 +17,10 @@
 //     Package schema has the records of jobs, and their keys.
 //   - tagged and import: operations on jobs with tags, policies and leases, and jobs of other
 //     servers. deadletter: how an exhausted job reaches another partition.
-//   - groups: operations on groups. What a take or a move knows of groups is in lua/groups. groupedputs:
-//     puts whose only tag is a group. groupnames: pages of groups. limitstats: figures about them.
+//   - groups: operations on groups. What a take or a move knows of groups is in lua/groups.
+//     groupnames: pages of groups. limitstats: figures about them.
 //   - schedules: operations on schedules. A put of one is a put with tags.
-//   - jobbatches: operations on batches of jobs, and puts of their members. lua/jobbatches counts these.
+//   - jobbatches: operations on batches of jobs. lua/jobbatches counts these.
 //   - flushlist and movejobs: flushes, lists, and moves to another tube, in steps.
 //   - large: how the records of large jobs bypass the script.
 //   - send: how a call is sent and its reply received. Package conn below has the connections.
@@ -51,7 +51,7 @@
 // partitions goes through them one after the other.
 //
 // Everything that a batch changes in a partition is changed in one script call, so nobody sees
-// half of it. It is changed once, however often the batch is sent. A record that is staged
+// half of it. It is changed once, however often the call is sent. A record that is staged
 // before a call is invisible, and expires if no call takes it over. Time is that of Redis: due
 // times are computed from its clock and reported to the caller as durations. All keys of a
 // partition have its number as their hash tag, so that a partition is on one node of a cluster,

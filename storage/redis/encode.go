@@ -12,6 +12,17 @@ import (
 // How units become arguments of the script. Here: which operations of a unit go into a call,
 // and how consecutive ones are encoded together. puts, takes, moves, stats and their neighbours
 // encode each kind of operation, and decode its answer.
+//
+// The problem: a call costs Redis as much as a dozen operations, and an operation of the script for many jobs a fraction of as
+// many for one each. Clients send one or a few operations at a time; what can be joined comes from different connections.
+//
+// So a unit whose operations are all of one kind (a form of puts, takes, deletes of jobs that are held) goes into a [sequence] of the
+// call, with those of other units: no connection can see their order. All other units are encoded where they stand, and only
+// neighbours are joined. Sequences come last (seal).
+//
+// The invariants: the operations of one unit are carried out in their order; and what depends on the answer to an earlier operation
+// of the unit is in a later call (until), as nothing of the call is known while it is encoded. Whatever is appended here has its
+// decoder appended by expect in the same order: the reply is read from the front.
 
 // encode appends the operations of u to the call, from its position on, and advances it. It
 // stops after an operation that can take several calls, and before one that depends on the
@@ -41,7 +52,7 @@ func (p *partition) encode(c *call, u *unit) {
 }
 
 // until returns the index at which a call ends that begins with ops[from]. After an operation
-// that returns a body there are only others of its kind. So what is cut, see lua/batch.lua, is
+// that returns a body there are only others of its kind. So what is cut, see lua/main.lua, is
 // requested again before the operations that follow it are carried out, and what a connection
 // does with a job that it takes is in a later call.
 func (p *partition) until(ops []storage.Op, from int) int {
@@ -175,14 +186,8 @@ func (p *partition) sequenceFor(c *call, ops []storage.Op) *sequence {
 
 func (p *partition) sequenceOf(c *call, op *storage.Op) *sequence {
 	switch {
-	case isPlainPut(op):
-		return &c.put
-	case isGroupedPut(op):
-		return &c.grouped
-	case isMemberPut(op):
-		return &c.members
-	case isTaggedPut(op):
-		return &c.tagged
+	case op.Kind == storage.Put:
+		return &c.putsAs[formOf(op)]
 	case op.Kind == storage.Take:
 		return &c.taken
 	case p.deletesHeld(c, op), deletesLeased(op):
@@ -208,9 +213,7 @@ func (p *partition) seal(c *call) {
 	}
 	c.sealed = true
 	p.sortDeletes(c.deletes)
-	for _, seq := range []sequence{c.deletes, c.put, c.grouped, c.members, c.tagged, c.taken} {
-		p.encodeOps(c, seq, nil)
-	}
+	c.sequences.each(func(seq *sequence) { p.encodeOps(c, *seq, nil) })
 	for _, encode := range c.last {
 		encode(c)
 	}
@@ -226,14 +229,8 @@ func (p *partition) encodeOps(c *call, ops []*storage.Op, u *unit) {
 		case c.refuses(op):
 		case u != nil && u.limit != nil:
 			encodeTakeBefore(c, op, u.limit)
-		case isPlainPut(op):
+		case op.Kind == storage.Put:
 			n = p.encodePuts(c, ops)
-		case isGroupedPut(op):
-			n = p.encodeGroupedPuts(c, ops)
-		case isMemberPut(op):
-			n = p.encodeMemberPuts(c, ops)
-		case isTaggedPut(op):
-			n = p.encodeTaggedPuts(c, ops)
 		case takesLeaseOf(op):
 			n = encodeLeases(c, ops)
 		case op.Kind == storage.Take && op.Holder == tube.LeaseHolder:

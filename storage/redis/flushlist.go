@@ -32,7 +32,7 @@ func (p *partition) encodeMany(c *call, u *unit, op *storage.Op) {
 		p.encodeFlushGroup(c, u, op)
 	case op.State == tube.Reserved:
 		m := &u.many
-		c.words("flush-reserved", op.Tube, c.stepSize(&p.batchSizes.flushReserved), m.last, m.holder, m.position.score, m.position.key)
+		c.words("flush-reserved", op.Tube, c.stepSize(&p.stepSizes.flushReserved), m.last, m.holder, m.position.score, m.position.key)
 		c.expect(readFlushReserved(u), op)
 	default:
 		p.encodeFlush(c, u, op)
@@ -52,7 +52,7 @@ func (p *partition) encodeFlush(c *call, u *unit, op *storage.Op) {
 			m.states = op.State.String() + " "
 		}
 	}
-	c.words("flush", op.Tube, m.states, c.stepSize(&p.batchSizes.flush), m.last, m.position.score, m.position.key)
+	c.words("flush", op.Tube, m.states, c.stepSize(&p.stepSizes.flush), m.last, m.position.score, m.position.key)
 	c.expect(readFlush(u), op)
 }
 
@@ -102,13 +102,13 @@ func (p *partition) encodeList(c *call, u *unit, op *storage.Op) {
 		m.begun, m.position = true, begin
 	}
 	if op.State != tube.Reserved {
-		c.words("list", op.Tube, op.State.String(), min(count-len(m.found)+1, c.stepSize(&p.batchSizes.list)), m.position.score, m.position.key)
+		c.words("list", op.Tube, op.State.String(), min(count-len(m.found)+1, c.stepSize(&p.stepSizes.list)), m.position.score, m.position.key)
 		c.expect(readList(u), op)
 		return
 	}
 	// A lease set at the beginning can have jobs before the first one of the page.
 	most := count + 1 + maxTogether
-	c.words("list-reserved", op.Tube, c.stepSize(&p.batchSizes.listReserved), most, begin.score, begin.key, m.holder, m.had, m.position.score, m.position.key)
+	c.words("list-reserved", op.Tube, c.stepSize(&p.stepSizes.listReserved), most, begin.score, begin.key, m.holder, m.had, m.position.score, m.position.key)
 	c.expect(readListReserved(u), op)
 }
 

@@ -179,7 +179,7 @@ func readListGroups(u *unit, last string) func(*partition, *reply, []*storage.Op
 // encodeFlushGroup appends a part of a flush of a group.
 func (p *partition) encodeFlushGroup(c *call, u *unit, op *storage.Op) {
 	m := &u.many
-	c.words("flush-group", op.Tube, op.Args.Group, min(groupFlush, c.stepSize(&p.batchSizes.flush)), m.last, m.holder)
+	c.words("flush-group", op.Tube, op.Args.Group, min(groupFlush, c.stepSize(&p.stepSizes.flush)), m.last, m.holder)
 	c.expect(readFlushGroup(u), op)
 }
 

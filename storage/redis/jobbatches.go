@@ -29,70 +29,6 @@ func batchesText(t *tube.Tags) string {
 	return fmt.Sprintf("%d;%s;%d:%s%s", t.BatchTTL.Milliseconds(), boolArg(t.AfterAll), len(t.Batch), t.Batch, t.After)
 }
 
-// isMemberPut returns whether op puts a member of a batch, without a delay or other tags.
-func isMemberPut(op *storage.Op) bool {
-	if !isTaggedPut(op) || op.Delay != 0 || op.Args.Tags.Batch == "" || op.Args.Tags.Group != "" {
-		return false
-	}
-	tags := *op.Args.Tags
-	tags.Group, tags.Batch = tags.Batch, ""
-	return tags.OnlyGroup()
-}
-
-// encodeMemberPuts appends the first puts of members of one batch, to one tube, and returns how many. Those with the
-// same priority and TTR become a range.
-func (p *partition) encodeMemberPuts(c *call, ops []*storage.Op) int {
-	first, same, urgent := ops[0], true, 0
-	batch, ttl := first.Args.Tags.Batch, first.Args.Tags.BatchTTL
-	n := alike(ops, func(op *storage.Op) bool {
-		if !isMemberPut(op) || op.Tube != first.Tube || op.Args.Tags.Batch != batch || op.Args.Tags.BatchTTL != ttl {
-			return false
-		}
-		same = same && op.Pri == first.Pri && op.TTR == first.TTR
-		return true
-	})
-	ops = ops[:n]
-	for _, op := range ops {
-		if op.Pri < tube.UrgentBelow {
-			urgent++
-		}
-	}
-	c.words("job-batches", "put", &first.Tube, boolArg(p.refs.isReported(first.Tube)), n, urgent, sizeOf(ops))
-	if same = same && n >= schema.RangeFrom; same {
-		c.words(&first.Pri, rangeTerms(first))
-	} else {
-		c.words("", "")
-	}
-	c.words(batch, ttl.Milliseconds())
-	block := schema.AppendBatch(nil, batch)
-	for _, op := range ops {
-		if !same {
-			c.words(&op.Pri)
-		}
-		c.addRecordWithBlock(op, block)
-	}
-	c.puts += n
-	c.expect(readMemberPuts, ops...)
-	return n
-}
-
-// readMemberPuts reads the answer to puts of members.
-func readMemberPuts(p *partition, r *reply, ops []*storage.Op) {
-	if !r.found() {
-		for _, op := range ops {
-			op.Answer.Outcome = tube.PutSealed
-		}
-		r.puts += len(ops)
-		return
-	}
-	p.numberPuts(r, ops)
-	for _, op := range ops {
-		if op.Answer.Err == nil {
-			op.Answer.State = tube.Ready
-		}
-	}
-}
-
 // encodeJobBatches appends an operation on batches, or the next part of one.
 func (p *partition) encodeJobBatches(c *call, u *unit, op *storage.Op) {
 	switch op.Kind {
@@ -110,7 +46,7 @@ func (p *partition) encodeJobBatches(c *call, u *unit, op *storage.Op) {
 	case storage.ListMembers:
 		p.encodeListMembers(c, u, op)
 	case storage.CancelBatch:
-		c.words("job-batches", "cancel", op.Args.Name, u.many.last, c.stepSize(&p.batchSizes.flush))
+		c.words("job-batches", "cancel", op.Args.Name, u.many.last, c.stepSize(&p.stepSizes.flush))
 		c.expect(readCancelBatch(u), op)
 	case storage.SettleBatch:
 		encodeSettleBatch(c, u, op)
@@ -242,7 +178,7 @@ func (p *partition) encodeListMembers(c *call, u *unit, op *storage.Op) {
 	if !m.begun {
 		m.begun, m.last = true, parseMembersCursor(op.Args.Cursor).position
 	}
-	limit := min(count-len(m.jobs), maxMembers, c.stepSize(&p.batchSizes.list))
+	limit := min(count-len(m.jobs), maxMembers, c.stepSize(&p.stepSizes.list))
 	c.words("job-batches", "members", op.Args.Name, m.last, limit)
 	c.expect(readListMembers(u, count), op)
 }

@@ -58,7 +58,7 @@ func (m *moving) part() *unit {
 
 // encode appends a part.
 func (m *moving) encode(c *call, here bool) {
-	limit := min(m.left, c.stepSize(&m.from.batchSizes.move))
+	limit := min(m.left, c.stepSize(&m.from.stepSizes.move))
 	known := m.to.refs.isReported
 	c.words("move-jobs", m.op.Tube, m.op.State.String(), m.op.Args.To, boolArg(here && known(m.op.Args.To)), boolArg(here), limit)
 	c.ops += limit

@@ -175,7 +175,7 @@ func (p *partition) encodeKick(c *call, u *unit, op *storage.Op) {
 		c.expect((*partition).readKick, op)
 		return
 	}
-	part := min(int(op.MaxJobs)-u.partial.jobs, c.stepSize(&p.batchSizes.kick))
+	part := min(int(op.MaxJobs)-u.partial.jobs, c.stepSize(&p.stepSizes.kick))
 	c.words("kick", op.Tube, part, u.kick.from)
 	c.expect(readKickPart(u, part), op)
 }

@@ -49,7 +49,7 @@ type partition struct {
 	answered    atomic.Int64     // when Redis has last answered a call, ns since the epoch; 0: never
 	deadLetters deadLetterSender // safe for concurrent use
 	questions   *questions       // safe for concurrent use
-	batchSizes  batchSizes       // safe for concurrent use
+	stepSizes   stepSizes        // safe for concurrent use
 	failing     atomic.Bool      // calls fail, see recover
 	calling     calling          // safe for concurrent use
 	instance    instance         // name is safe for concurrent use, the rest belongs to the caller

@@ -308,7 +308,7 @@ func TestPutsTogether(t *testing.T) {
 			}
 			ops = append(ops, &op)
 		}
-		if n, same := consecutivePuts(ops); n != test.n || same != test.same {
+		if n, same := (&call{body: 9}).consecutivePuts(ops, plainPut); n != test.n || same != test.same {
 			t.Errorf("%s: %d, %v, want %d, %v", test.pris, n, same, test.n, test.same)
 		}
 	}

@@ -149,7 +149,7 @@ func (a *tubeRefs) markAllUnreported() {
 
 // What this instance counts: by tube, what its clients have done; and how often it has called
 // Redis. Redis stores none of it. Puts, takes and deletes are known from the answers; the
-// script reports everything else at the end of a reply, see OPS.note in lua/slow/tubes.lua.
+// script reports everything else at the end of a reply, see SLOW.note in lua/slow/tubes.lua.
 
 // tubeFlows is what has happened in the tubes of a partition. mu is held while a reply is
 // decoded.

@@ -14,8 +14,8 @@ import (
 )
 
 // Before anything else is sent under a name, Redis must know it: by a call of its own, a
-// registration, which only announces the instance. Only a registration can be the first batch
-// (lua/batch.lua). So a batch that arrives late or twice, after others have declared the
+// registration, which only announces the instance. Only a registration can be the first call
+// (lua/main.lua). So a call that arrives late or twice, after others have declared the
 // instance dead, is distinguished from one of a new instance; and what is reserved under a name
 // is given back if the instance dies, however soon.
 

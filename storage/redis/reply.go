@@ -12,7 +12,7 @@ import (
 	"redstalk/storage/redis/schema"
 )
 
-// reply is the reply to a call of the script, read from the front, see lua/batch.lua. err is
+// reply is the reply to a call of the script, read from the front, see lua/main.lua. err is
 // the first error.
 type reply struct {
 	sent     time.Time // when the call was sent
@@ -39,7 +39,7 @@ type reply struct {
 
 	cached bool // they and the last one are in the body cache, and have no records here
 
-	recordless bool                 // it has no records, as the call was void; see lua/batch.lua
+	recordless bool                 // it has no records, as the call was void; see lua/main.lua
 	cut        map[*storage.Op]bool // operations that must be requested again
 }
 

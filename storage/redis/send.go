@@ -130,7 +130,7 @@ func (p *partition) receive(c *call) error {
 func (p *partition) receiveReply(c *call) (*reply, error) {
 	answer, err := p.receiveStaged(c)
 	if err != nil && conn.CodeOf(err) == conn.NoScript {
-		c.args[0], c.args[1] = "eval", lua.BatchText()
+		c.args[0], c.args[1] = "eval", lua.MainText()
 		if err = p.transmit(c); err == nil {
 			answer, err = p.receiveStaged(c)
 		}
@@ -161,7 +161,7 @@ func (p *partition) clockSet(by time.Duration) {
 
 // noteFailure is called after a call that could not be sent or was not answered.
 func (p *partition) noteFailure() {
-	p.batchSizes.quickest.Store(0) // the next server can be farther away
+	p.stepSizes.quickest.Store(0) // the next server can be farther away
 	p.heartbeat.doubt(p.clock.now())
 	p.pool.ReloadTopology()
 }
@@ -235,7 +235,7 @@ func (p *partition) writeHead(c *call) {
 	terms := p.terms(c, puts)
 	c.since = p.bodies.since(p.clock.now())
 	copy(c.args, []any{
-		"evalsha", lua.Batch().Hash(), 1, p.prefix,
+		"evalsha", lua.Main().Hash(), 1, p.prefix,
 		p.instance.name(), numberArg(c.number), follows, puts, terms, c.since,
 	})
 }
@@ -291,15 +291,15 @@ func (p *partition) addTestTerms(terms *strings.Builder) {
 func (p *partition) noteAnswered(c *call) {
 	now := time.Now()
 	p.answered.Store(now.UnixNano())
-	p.adjustBatchSizes(c, now.Sub(c.begun))
+	p.adjustStepSizes(c, now.Sub(c.begun))
 	p.stats.calls.Add(int64(now.Sub(c.begun)))
 	p.stats.operations.Add(int64(c.ops))
 }
 
-// adjustBatchSizes records how long a call has taken. The operations of clients in it are no
+// adjustStepSizes records how long a call has taken. The operations of clients in it are no
 // reason for smaller steps.
-func (p *partition) adjustBatchSizes(c *call, took time.Duration) {
-	quickest := &p.batchSizes.quickest
+func (p *partition) adjustStepSizes(c *call, took time.Duration) {
+	quickest := &p.stepSizes.quickest
 	if least := quickest.Load(); least == 0 || int64(took) < least {
 		quickest.Store(int64(took))
 	}

@@ -174,7 +174,7 @@ func TestTooLargeForRedis(t *testing.T) {
 			for _, size := range []int{5 << 20, 1 << 20} {
 				begun := time.Now()
 				batches := []*storage.Batch{
-					{Ops: []storage.Op{put("small")}}, {Ops: []storage.Op{putBody(make([]byte, size)), putBody(make([]byte, 500_000))}},
+					{Ops: []storage.Op{put("small"), putBody(make([]byte, size)), {Kind: storage.Peek, ID: 1 << 40}}}, {Ops: []storage.Op{putBody(make([]byte, size)), putBody(make([]byte, 500_000))}},
 				}
 				var all sync.WaitGroup
 				all.Add(len(batches))
@@ -183,8 +183,10 @@ func TestTooLargeForRedis(t *testing.T) {
 				}
 				s.Do(batches...)
 				all.Wait()
-				if a := batches[1].Ops[0].Answer; !errors.Is(a.Err, storage.ErrTooBig) {
-					t.Errorf("%d bytes: %s", size, show(&a))
+				for _, op := range []*storage.Op{&batches[0].Ops[1], &batches[1].Ops[0]} {
+					if !errors.Is(op.Answer.Err, storage.ErrTooBig) {
+						t.Errorf("%d bytes: %s", size, show(&op.Answer))
+					}
 				}
 				for _, op := range []*storage.Op{&batches[0].Ops[0], &batches[1].Ops[1]} {
 					if op.Answer.Err != nil {

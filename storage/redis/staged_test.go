@@ -61,7 +61,7 @@ func takeBody(t *testing.T, s *Store, id uint64, body []byte) {
 var firstStaging = regexp.MustCompile(`\r\nset\r\n\$\d+\r\n\S*}(:put:\w+:\d+:1)\r\n`)
 
 // callOf matches how a call of the script begins.
-var callOf = regexp.MustCompile(`evalsha\r\n\$40\r\n` + lua.Batch().Hash())
+var callOf = regexp.MustCompile(`evalsha\r\n\$40\r\n` + lua.Main().Hash())
 
 // isStaging matches pieces that contain it.
 func isStaging(piece []byte) bool { return firstStaging.Match(piece) }

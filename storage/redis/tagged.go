@@ -15,22 +15,14 @@ import (
 // What only jobs with tags and tubes with policies need, both encoding and decoding: see
 // lua/tagged.
 
-// isTaggedPut returns whether op puts a job with tags.
-func isTaggedPut(op *storage.Op) bool { return op.Kind == storage.Put && op.Args != nil }
-
-// encodeTaggedPuts appends the first puts with tags, to one tube, and returns how many.
-func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) int {
-	first := ops[0]
-	n := alike(ops, func(op *storage.Op) bool {
-		return isTaggedPut(op) && !isGroupedPut(op) && !isMemberPut(op) && op.Tube == first.Tube
-	})
-	c.words("put-tagged", &first.Tube, boolArg(p.refs.isReported(first.Tube)), n)
-	for _, op := range ops[:n] {
+// encodeTaggedPuts appends puts with tags, each with arguments of its own.
+func (p *partition) encodeTaggedPuts(c *call, ops []*storage.Op) {
+	c.words("put-tagged", &ops[0].Tube, boolArg(p.refs.isReported(ops[0].Tube)), len(ops))
+	for _, op := range ops {
 		c.addTaggedPut(op)
 		p.groupNames.notePut(op)
 	}
-	c.expect((*partition).readTaggedPuts, ops[:n]...)
-	return n
+	c.expect((*partition).readTaggedPuts, ops...)
 }
 
 // addTaggedPut appends the arguments of a put with tags.
@@ -66,11 +58,7 @@ func (c *call) addTaggedPut(op *storage.Op) {
 
 // addRecordWith appends the record of a ready job with metadata.
 func (c *call) addRecordWith(op *storage.Op, f *tube.Metadata) {
-	plain := storage.Op{Tube: op.Tube, Pri: op.Pri, TTR: op.TTR}
-	staged := stagedRecord{head: schema.AppendHead(nil, &plain, c.created), body: op.Body}
-	staged.head[schema.LetterAt] += schema.LowerCase
-	staged.metadata = schema.AppendMetadata(nil, f)
-	c.addStaged(staged)
+	c.addRecord(&storage.Op{Tube: op.Tube, Pri: op.Pri, TTR: op.TTR, Body: op.Body}, schema.AppendMetadata(nil, f))
 }
 
 // addStaged appends a record, which is staged if it is large.

@@ -143,7 +143,7 @@ func (h *history) tagPuts(batch []storage.Op) {
 	r := h.random
 	for i := range batch {
 		tags := h.randomTags()
-		if r.IntN(3) > 0 && !tags.OnlyGroup() {
+		if r.IntN(3) > 0 && !(tags.Group != "" && tags.OnlyGroupOrBatch()) {
 			tags.Key = fmt.Sprint("n", r.IntN(40))
 		}
 		tags.HasDelay = tags.HasDelay && r.IntN(4) == 0

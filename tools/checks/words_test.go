@@ -12,7 +12,7 @@ import (
 // replaced them. They must not come back, neither in a text nor in a name such as usherMu.
 var retiredWords = map[string]string{
 	"astray": "permission denied", "attendance": "references", "bringer": "migrator", "comeback": "its purpose",
-	"deaf": "nop listener", "doomed": "forceClose", "enginetest": "storetest", "foreseen": "dispatch batch",
+	"deaf": "nop listener", "doomed": "forceClose", "enginetest": "storetest", "foreseen": "dispatch",
 	"newlaw": "aclChanged", "strangers": "unauthenticated", "tardiness": "timer lag", "unkept": "not buffered",
 	"usher": "dispatcher", "vigil": "idle check",
 }

@@ -1,15 +1,15 @@
 package lua
 
-// HeadArgs is how many words come before the operations of a batch: EVALSHA, the hash, the
-// number of keys, the key, and what concerns the whole batch.
+// HeadArgs is how many words come before the operations of a call: EVALSHA, the hash, the
+// number of keys, the key, and what concerns the whole call.
 const HeadArgs = 10
 
-// Voided is what the script answers to a batch that is marked void.
+// Voided is what the script answers to a call that is marked void.
 const Voided = "void;"
 
-// Codes of the errors by which the script refuses a batch.
+// Codes of the errors by which the script refuses a call.
 const (
-	// Lost: the batch does not follow the last one that Redis knows of this instance.
+	// Lost: the call does not follow the last one that Redis knows of this instance.
 	Lost = "LOST"
 
 	// Unstaged: a staged record is missing.

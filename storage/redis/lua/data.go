@@ -42,8 +42,8 @@ func sizes() string {
 	return fmt.Sprintf("local LARGE, LONGEST_NAME = %d, '%d'\n", schema.LargeFrom, schema.NameAt+schema.LongestName-1)
 }
 
-// call defines where the operations of a batch begin in ARGV, the answer of a void batch,
-// and the codes of the errors that refuse a batch.
+// call defines where the operations of a call begin in ARGV, the answer of a void call,
+// and the codes of the errors that refuse a call.
 func call() string {
 	const command = 4 // EVALSHA, the hash, the number of keys, and the key
 	return fmt.Sprintf("local FIRST_OPERATION, VOIDED, LOST, UNSTAGED = %d, '%s', '%s', '%s'\n", HeadArgs-command+1, Voided, Lost, Unstaged)

@@ -2,21 +2,26 @@ package lua
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"redstalk/storage"
 	"redstalk/storage/redis/schema"
 	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
 
 // TestArrowsInBulk checks the assumptions of the script where it does not read or write the
-// records of jobs: lua/batch/take.lua, lua/fast/delete_held.lua, and package schema.
+// records of jobs: lua/call/take.lua, lua/fast/delete_held.lua, and package schema.
 func TestArrowsInBulk(t *testing.T) {
 	found := 0
 	for _, a := range tube.Arrows() {
@@ -101,7 +106,7 @@ func TestPolicyFields(t *testing.T) {
 	for name := range schema.PolicyWords() {
 		known["policy."+strings.ReplaceAll(name, "-", "_")] = true
 	}
-	for _, used := range regexp.MustCompile(`\bpolicy\.[a-z_]+`).FindAllString(BatchText(), -1) {
+	for _, used := range regexp.MustCompile(`\bpolicy\.[a-z_]+`).FindAllString(MainText(), -1) {
 		if !known[used] {
 			t.Errorf("a script uses %s, and there is no such field", used)
 		}
@@ -109,28 +114,22 @@ func TestPolicyFields(t *testing.T) {
 }
 
 // TestNamesInTables checks that the scripts use no function of one of their tables that no file defines. Such a name is
-// nil until it is called, and OPS would first define all operations to find it.
+// nil until it is called, and SLOW would first define everything to find it.
 func TestNamesInTables(t *testing.T) {
 	used, defined := make(map[string]string), make(map[string]bool)
-	err := fs.WalkDir(Files, ".", func(path string, _ fs.DirEntry, err error) error {
-		text, _ := Files.ReadFile(path) // a directory has none
-		for line := range strings.Lines(string(text)) {
-			code, _, _ := strings.Cut(line, "--")
-			for _, name := range inTable.FindAllString(code, -1) {
-				used[name] = path
-			}
-			head := inTable.FindAllString(beforeAssignment.FindString(code), -1)
-			for _, name := range head {
-				defined[name] = true
-			}
+	for path, code := range lines(t) {
+		for _, name := range inTable.FindAllString(code, -1) {
+			used[name] = path
 		}
-		return err
-	})
-	if err != nil || len(defined) < 100 {
-		t.Fatalf("found %d definitions, %v", len(defined), err)
+		for _, name := range inTable.FindAllString(beforeAssignment.FindString(code), -1) {
+			defined[name] = true
+		}
+	}
+	if len(defined) < 100 {
+		t.Fatalf("found %d definitions", len(defined))
 	}
 	for name, path := range used {
-		if !defined[strings.Replace(name, "SLOW.", "OPS.", 1)] {
+		if !defined[name] && !defined[strings.Replace(name, "OPS.", "SLOW.", 1)] && !defined[strings.Replace(name, "SLOW.", "OPS.", 1)] {
 			t.Errorf("%s uses %s, which no file defines", path, name)
 		}
 	}
@@ -141,3 +140,167 @@ var (
 	inTable          = regexp.MustCompile(`\b(OPS|SLOW|COMMANDS|STEPS|G|B)\.[a-z_]+`)
 	beforeAssignment = regexp.MustCompile(`^\s*(function [^(]*\(|[^=]*=[^=])`)
 )
+
+// lines returns the lines of the scripts without their comments, each with its file.
+func lines(t *testing.T) iter.Seq2[string, string] {
+	return func(yield func(path, code string) bool) {
+		err := fs.WalkDir(Files, ".", func(path string, _ fs.DirEntry, err error) error {
+			text, _ := Files.ReadFile(path) // a directory has none
+			for line := range strings.Lines(string(text)) {
+				if code, _, _ := strings.Cut(line, "--"); !yield(path, code) {
+					return fs.SkipAll
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWords checks that Go sends no operation that the script does not have, and that it has none which Go never sends.
+// The operations job-batches and schedules have commands, which are the word behind.
+func TestWords(t *testing.T) {
+	defined, sent, all := make(map[string]bool), make(map[string]bool), ""
+	for path, code := range lines(t) {
+		family := map[string]string{"jobbatches": "job-batches ", "schedules": "schedules "}[filepath.Dir(path)]
+		for _, m := range definedWord.FindAllStringSubmatch(code, -1) {
+			switch {
+			case m[2] != "":
+				defined[family+m[2]] = true
+			case m[1] != "" || path == "main.lua":
+				defined[m[1]+m[3]] = true
+			}
+		}
+	}
+	files, err := filepath.Glob("../*.go")
+	for _, path := range files {
+		if text, _ := os.ReadFile(path); !strings.HasSuffix(path, "_test.go") {
+			all += string(text)
+		}
+	}
+	for _, m := range sentWord.FindAllStringSubmatch(all, -1) {
+		sent[strings.TrimSpace(m[1]+" "+m[2])] = true
+	}
+	for kind := storage.Kind(0); kind.Spec().Name != ""; kind++ {
+		if spec := kind.Spec(); spec.Change != nil {
+			sent[spec.Name] = true
+		}
+	}
+	for word := range sent {
+		if !defined[word] {
+			t.Errorf("Go sends %q, which is no operation", word)
+		}
+	}
+	for word := range defined {
+		if !sent[word] && word != "job-batches" && word != "schedules" {
+			t.Errorf("no Go file sends %q", word)
+		}
+	}
+	if err != nil || len(defined) < 70 {
+		t.Errorf("%d operations, %v", len(defined), err)
+	}
+}
+
+// definedWord matches where an operation, or a command of job-batches or schedules, is defined; sentWord where Go sends one.
+var (
+	definedWord = regexp.MustCompile(`\bOPERATIONS\['([a-z-]+)'\] =|function COMMANDS\.([a-z]+)|\bword == '([a-z-]+)'`)
+	sentWord    = regexp.MustCompile(`(?:\bwords\(|\bc\.add\([^"\n]*|\t}, |Put: +|args := \[\]any\{)"([a-z][a-z-]*)"(?:, "([a-z]+)")?`)
+)
+
+// TestGlobals checks that the scripts use no name that is neither a local one nor one of Lua's and Redis's: a misspelled one would
+// only be noticed when the script gets there. Redis compiles them, and the instructions say which names are global.
+func TestGlobals(t *testing.T) {
+	client, ctx := redistest.Start(t).Client(t), context.Background()
+	var names []string
+	all := ""
+	for _, pattern := range []string{"*.lua", "check/*.lua"} {
+		some, _ := fs.Glob(Files, pattern)
+		for _, name := range some {
+			text, _ := Files.ReadFile(name)
+			names, all = append(names, name), all+string(text)
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(all, include+name) })
+	for _, name := range names {
+		code, err := client.Eval(ctx, "return string.dump(assert(loadstring(ARGV[1])))", nil, source(name)).Text()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		r := &chunk{text: code[12:]} // behind the header
+		r.function()
+		for global := range r.globals {
+			if !slices.Contains(known, global) {
+				t.Errorf("%s uses %s, which is not defined", name, global)
+			}
+		}
+		if len(r.globals) == 0 || len(r.text) > 0 {
+			t.Errorf("%s was not understood", name)
+		}
+	}
+	if len(names) < 13 {
+		t.Errorf("%d scripts: %q", len(names), names)
+	}
+}
+
+// known are the names that Lua and Redis define.
+var known = strings.Fields("redis string table math struct bit KEYS ARGV call tonumber tostring ipairs pairs next type select unpack pcall error setmetatable")
+
+// chunk is code that Lua 5.1 has compiled, on a machine with 8 bytes to a size, and 4 to an int and an instruction.
+type chunk struct {
+	text    string
+	globals map[string]bool
+}
+
+func (c *chunk) bytes(n int) (b string) {
+	b, c.text = c.text[:n], c.text[n:]
+	return b
+}
+
+func (c *chunk) int() int { return int(binary.LittleEndian.Uint32([]byte(c.bytes(4)))) }
+
+func (c *chunk) string() string {
+	n := int(binary.LittleEndian.Uint64([]byte(c.bytes(8))))
+	return strings.TrimSuffix(c.bytes(n), "\x00")
+}
+
+// function reads a function and those in it, and adds the names that they get or set as globals.
+func (c *chunk) function() {
+	c.string()      // its source
+	c.bytes(12)     // its lines, how many upvalues and parameters it has
+	var names []int // constants of the instructions GETGLOBAL, which is 5, and SETGLOBAL, which is 7
+	for range c.int() {
+		if op := c.int(); op&63 == 5 || op&63 == 7 {
+			names = append(names, op>>14)
+		}
+	}
+	constants := make([]string, c.int())
+	for k := range constants {
+		switch kind := c.bytes(1)[0]; kind {
+		case 1: // a bool
+			c.bytes(1)
+		case 3: // a number
+			c.bytes(8)
+		case 4:
+			constants[k] = c.string()
+		}
+	}
+	for _, k := range names {
+		if c.globals == nil {
+			c.globals = make(map[string]bool)
+		}
+		c.globals[constants[k]] = true
+	}
+	for range c.int() {
+		c.function()
+	}
+	c.bytes(4 * c.int()) // lines of the instructions
+	for range c.int() {  // names of locals
+		c.string()
+		c.bytes(8)
+	}
+	for range c.int() { // names of upvalues
+		c.string()
+	}
+}

@@ -10,19 +10,19 @@ import (
 
 // Files are the sources.
 //
-//go:embed *.lua batch bulk check fast groups jobbatches schedules shared slow tagged
+//go:embed *.lua bulk call check fast groups jobbatches schedules shared slow tagged
 var Files embed.FS
 
-// Permissions is the script that tries the commands which batches need.
+// Permissions is the script that tries the commands which calls need.
 //
 //go:embed check/permissions.lua
 var Permissions string
 
-// BatchText is the source of the script that carries out batches.
-var BatchText = sync.OnceValue(func() string { return source("batch.lua") })
+// MainText is the source of the script that carries out calls.
+var MainText = sync.OnceValue(func() string { return source("main.lua") })
 
-// Batch is that script with its hash.
-var Batch = sync.OnceValue(func() *conn.Script { return conn.NewScript(BatchText()) })
+// Main is that script with its hash.
+var Main = sync.OnceValue(func() *conn.Script { return conn.NewScript(MainText()) })
 
 // Load returns a function that loads the script in a file. It is put together at
 // its first use, so that a program without Redis starts without it.

@@ -13,6 +13,14 @@ import (
 
 // A policy is in Redis as a text of name:value words separated by spaces, in the order of field.OfPolicy, such as
 // "retry:1000,2000 jitter:10 max:5 dead:graveyard". Times are ms. Unset fields are left out.
+//
+// Three readers need it: Go all of it ([ParsePolicy]), scripts the fields that they apply (lua/tagged/policies.lua, by the
+// table of [PolicyWords]), and each put only whether its tube has a policy that concerns it. For the last one a policy is
+// stored twice: [LimitsText] is in the hash quotas, whose mere existence a put checks, and which is not there in most
+// servers. [LimitsStarts] is the same for takes, see lua/groups/tubes.lua. Both must say yes for each policy of which the put
+// or take has to know; to say yes too often only costs time.
+//
+// The tables in package field say the fields. So a new field changes nothing here, unless it concerns puts or starts.
 
 // PolicyWords returns the names of the words, in their order, and of what kind the value of each is for a script:
 // number, text, or list of numbers.

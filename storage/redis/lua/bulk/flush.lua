@@ -12,19 +12,19 @@ local function remove_records(tube, state, keys)
       local j = load(key)
       j.state = state
       left(j)
-      OPS.ended_batch(j)
+      SLOW.ended_batch(j)
       size = size + size_of(j)
-      OPS.forget_metadata(j)
+      SLOW.forget_metadata(j)
     elseif letter ~= '' then
       size, plain = size + call('STRLEN', key) - #tube - NAME_AT + 1, plain + 1
     end
     lengths[key] = nil
   end
-  if limited and state == 'reserved' then OPS.groups().freed(tube, plain) end
+  if limited and state == 'reserved' then SLOW.groups().freed(tube, plain) end
   n = call('DEL', unpack(keys))
   bytes[tube], deletes[tube] = (bytes[tube] or 0) - size, (deletes[tube] or 0) + n
   sum.deleted, sum.changed = sum.deleted + n, true
-  OPS.note('deletes', tube, n)
+  SLOW.note('deletes', tube, n)
   return n
 end
 
@@ -65,10 +65,10 @@ local function flush_queue(tube, state, w, last, limit)
 end
 
 -- remove_from removes jobs with a group from a tube, which are all in one state.
-function OPS.remove_from(tube, state, keys)
+function SLOW.remove_from(tube, state, keys)
   if not keys[1] then return 0 end
   if state == 'ready' then
-    sum.urgent = sum.urgent - OPS.groups().count_urgent(tube, keys)
+    sum.urgent = sum.urgent - SLOW.groups().count_urgent(tube, keys)
   else
     call('ZREM', PREFIX .. state .. ':' .. tube, unpack(keys))
     sum[state] = sum[state] - #keys
@@ -78,7 +78,7 @@ end
 
 -- last_number returns the id of the last job that was put.
 local function last_number() return (call('HGET', COUNTS, 'ids') or 0) * partitions + partition end
-OPS.last_number = last_number
+SLOW.last_number = last_number
 
 -- flush: removes some jobs of a tube that are ready, delayed or buried
 --
@@ -92,7 +92,7 @@ OPS.last_number = last_number
 --         keys:TUBE, key:TUBE KEY, tube:TUBE, counts; reads policies
 -- Answer  how many were removed, and for the next part states ('' if nothing is left), last,
 --         score and key
-OPS['flush'] = function(i)
+OPERATIONS['flush'] = function(i)
   local tube, states, left = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local last, w, count = tonumber(ARGV[i + 3]), { score = ARGV[i + 4], key = ARGV[i + 5] }, 0
   repeat
@@ -101,7 +101,7 @@ OPS['flush'] = function(i)
     count, left = count + n, left - n
     if ended then states, w.score, w.key = string.match(states, ' (.*)'), '', '' end
   until states == '' or left <= 0 or not ended
-  if count > 0 then OPS.gone_from(tube) end
+  if count > 0 then SLOW.gone_from(tube) end
   answer(count)
   answer_text(states)
   answer(last or last_number())
@@ -112,13 +112,13 @@ end
 
 -- take_reserved removes a member with these jobs from what a holder has reserved. The instance
 -- is told of it, because it assumes that one of its connections has the job. This instance gets
--- it in own, and in flushed:INST as well, for its batches that are on their way.
+-- it in own, and in flushed:INST as well, for its calls that are on their way.
 local function take_reserved(holder, member, jobs, own)
   call('ZREM', holder_queue(holder), member)
   if holder == '' then return end
   if #member > KEY_LENGTH then
     call('ZREM', PREFIX .. 'groups:' .. holder, member)
-    sum.grouped = sum.grouped - jobs
+    sum.in_sets = sum.in_sets - jobs
   end
   call('RPUSH', PREFIX .. 'flushed:' .. holder, member)
   if holder == INSTANCE then own[#own + 1] = member end
@@ -134,7 +134,7 @@ end
 -- Answer  how many were removed; 1 if there is more to do, else 0; for the next part last, holder,
 --         score and key; how many reservations of this instance were flushed, jobs and lease
 --         sets, and their names
-OPS['flush-reserved'] = function(i)
+OPERATIONS['flush-reserved'] = function(i)
   local tube, last = ARGV[i], tonumber(ARGV[i + 2])
   local w = { holder = ARGV[i + 3], score = ARGV[i + 4], key = ARGV[i + 5], had = 0, begin = { score = '', key = '' } }
   local found, count, own = next_reserved(tube, w, tonumber(ARGV[i + 1]), math.huge), 0, {}
@@ -145,13 +145,13 @@ OPS['flush-reserved'] = function(i)
       count = count + remove_records(tube, 'reserved', keys)
     end
   end
-  if count > 0 then OPS.gone_from(tube) end
+  if count > 0 then SLOW.gone_from(tube) end
   answer(count)
   answer(w.holder and 1 or 0)
   answer(last or last_number())
   answer_text(w.holder or '')
   answer_text(w.score)
   answer_text(w.key)
-  OPS.answer_names(own)
+  SLOW.answer_names(own)
   return i + 6
 end

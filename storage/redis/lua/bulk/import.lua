@@ -20,7 +20,7 @@ end
 -- Keys    reads and writes imports and counts
 -- Answer  the offset for the numbers of its jobs, present or future; how many of them are here; and
 --         the last number that was given to a job
-OPS['begin-import'] = function(i)
+OPERATIONS['begin-import'] = function(i)
   local source, least, largest = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
   local ids, offset, done = tonumber(call('HGET', COUNTS, 'ids') or 0), import_of(source)
   if not offset then
@@ -71,7 +71,7 @@ end
 local function fill_imported(i, seen)
   local tube, state, n, more = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 4]
   totals[tube], bytes[tube] = (totals[tube] or 0) + n, (bytes[tube] or 0) + ARGV[i + 3]
-  if not seen[tube] then OPS.put_in(tube) end
+  if not seen[tube] then SLOW.put_in(tube) end
   seen[tube] = true
   if state == 'ready' then
     sum.urgent = sum.urgent + more
@@ -80,7 +80,7 @@ local function fill_imported(i, seen)
     sum[state] = sum[state] + n
   end
   if state == 'buried' then number_burials(i + 5, n) end
-  if state == 'ready' and limited then OPS.groups().plain_ready(tube) end
+  if state == 'ready' and limited then SLOW.groups().plain_ready(tube) end
   add_all(PREFIX .. state .. ':' .. tube, ARGV, i + 5, i + 4 + 2 * n)
   if state == 'delayed' then note_first(tube, tonumber(more)) end
   return i + 5 + 2 * n
@@ -101,7 +101,7 @@ end
 --           score   the priority; of delayed ones the due time; of buried ones ''
 -- Keys    writes the records, ready:, delayed: and buried:TUBE, timers, tube:TUBE, counts, imports
 -- Answer  how many are here now
-OPS['import'] = function(i)
+OPERATIONS['import'] = function(i)
   local source, from, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
   local plain, staged, seen = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]), {}
   local offset, done = import_of(source)

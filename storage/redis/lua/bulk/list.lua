@@ -21,7 +21,7 @@ end
 -- Keys    reads ready:, delayed: or buried:TUBE, the records, policies
 -- Answer  1 if these are all, else 0; score and key of the last one; how many, and for each the
 --         answer of answer_listed
-OPS['list'] = function(i)
+OPERATIONS['list'] = function(i)
   local tube, state, limit = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local w, found, scores = { score = ARGV[i + 3], key = ARGV[i + 4] }, {}, {}
   local members, last = queue_behind(tube, state, w, limit)
@@ -57,7 +57,7 @@ end
 -- Keys    reads reserved: of all instances, leases, instances, the records, policies
 -- Answer  1 if these are all, else 0; holder, had, score and key for the next part; how many,
 --         and for each the answer of answer_listed
-OPS['list-reserved'] = function(i)
+OPERATIONS['list-reserved'] = function(i)
   local begin = { score = ARGV[i + 3], key = ARGV[i + 4] }
   local w = { holder = ARGV[i + 5], had = tonumber(ARGV[i + 6]), score = ARGV[i + 7], key = ARGV[i + 8], begin = begin }
   local jobs = {}

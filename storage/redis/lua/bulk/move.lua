@@ -58,12 +58,12 @@ local function moved_metadata(j, raw, to, new, again)
   if f then
     block = sub(raw, #raw - f.length - 1, #raw - CHANGING)
     j.metadata = f
-    OPS.forget_metadata(j)
+    SLOW.forget_metadata(j)
     block = leave_home(j, f, block)
-    OPS.add_expiry(new, f)
+    SLOW.add_expiry(new, f)
     if f.key ~= '' then
-      f.void = OPS.by_key(to, f.key) ~= nil
-      if not f.void then OPS.give_key(to, f.key, new) end
+      f.void = SLOW.by_key(to, f.key) ~= nil
+      if not f.void then SLOW.give_key(to, f.key, new) end
     end
   else
     f = { parked = 0, failures_before = 0, deliveries_before = 0, lease = 0, length = CHANGING }
@@ -82,7 +82,7 @@ local function copy_to(j, raw, state, to, new, again)
   local size = #raw - NAME_AT + 1 - #j.tube
   if j.has_metadata then size = size - unpack_metadata(raw).length - 2 end
   local body, block = sub(raw, NAME_AT + #j.tube, NAME_AT - 1 + #j.tube + size), moved_metadata(j, raw, to, new, again)
-  local batches = OPS.job_batches_of(j)
+  local batches = SLOW.job_batches_of(j)
   if batches then batches.moved(j, state, to, new) end
   j.letter = block == '' and LETTER[state] or string.lower(LETTER[state])
   for _, counter in ipairs(COUNTERS) do j[counter] = 0 end
@@ -95,9 +95,9 @@ end
 local function enter_lanes(to, jobs, scores, groups)
   for k, key in ipairs(jobs) do
     if groups[k] then
-      OPS.groups().enter_ready({ tube = to, key = key, pri = tonumber(scores[k]) }, groups[k])
+      SLOW.groups().enter_ready({ tube = to, key = key, pri = tonumber(scores[k]) }, groups[k])
     else
-      OPS.groups().plain_ready(to)
+      SLOW.groups().plain_ready(to)
       call('ZADD', READY .. to, scores[k], key)
     end
   end
@@ -113,7 +113,7 @@ local function enter_moved(to, state, jobs, scores, groups)
     entries[2 * k - 1], entries[2 * k] = score, key
     if state == 'ready' and tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
     any = any or groups[k]
-    if groups[k] and state ~= 'ready' then OPS.groups().entered({ tube = to, key = key, state = state }, groups[k]) end
+    if groups[k] and state ~= 'ready' then SLOW.groups().entered({ tube = to, key = key, state = state }, groups[k]) end
   end
   if state == 'ready' and any then
     enter_lanes(to, jobs, scores, groups)
@@ -131,7 +131,7 @@ local function enter_moved(to, state, jobs, scores, groups)
   if not timer or tonumber(timer) > first then call('ZADD', PREFIX .. 'timers', scores[1], 'd:' .. to) end
   note_due(first)
 end
-OPS.enter_moved = enter_moved
+SLOW.enter_moved = enter_moved
 
 -- replace ends a move of n jobs with bodies of that size in all, whose copies exist: it deletes
 -- the jobs, and counts both.
@@ -141,8 +141,8 @@ local function replace(tube, to, keys, size)
   call('DEL', unpack(keys))
   sum.deleted, deletes[tube], bytes[tube] = sum.deleted + n, (deletes[tube] or 0) + n, (bytes[tube] or 0) - size
   totals[to], bytes[to] = (totals[to] or 0) + n, (bytes[to] or 0) + size
-  OPS.note('deletes', tube, n)
-  OPS.note('puts', to, n)
+  SLOW.note('deletes', tube, n)
+  SLOW.note('puts', to, n)
 end
 
 -- move_here creates new jobs from jobs, which are in no queue any more, in a tube of this
@@ -166,16 +166,16 @@ end
 -- set_move_pending makes a job, which is in no queue any more, pending for a tube, where it will be
 -- in a state. change, unless it is nil, changes its metadata.
 local function set_move_pending(j, state, to, score, change)
-  local f = OPS.change_metadata(j)
+  local f = SLOW.change_metadata(j)
   call('HSET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1), table.concat({ to, state, score, f.key }, ' '))
-  OPS.forget_metadata(j)
+  SLOW.forget_metadata(j)
   if f.key ~= '' then
     f.key, f.void = '', true
   end
   if change then change(j, f) end
-  local batches = OPS.job_batches_of(j)
+  local batches = SLOW.job_batches_of(j)
   if batches then batches.sent(j, state) end
-  OPS.save_metadata(j)
+  SLOW.save_metadata(j)
   j.state = 'buried'
   save(j)
   count_up(PREFIX .. 'tube:' .. j.tube, 'pending', 1)
@@ -226,7 +226,7 @@ end
 -- ARGV    'move-jobs', from, state, to, known, here, limit
 --           state  'ready', 'delayed' or 'buried'
 --           known  1 if the tube `to` certainly exists
---           here   1 if it is in this partition: then the batch has reserved limit numbers for
+--           here   1 if it is in this partition: then the call has reserved limit numbers for
 --                  them, like puts
 --           limit  how many jobs at most
 -- Keys    takes members from ready:, delayed: or buried:FROM; writes the records, keys:FROM and
@@ -235,15 +235,15 @@ end
 -- Answer  how many jobs there were in the state; how many became jobs, whose numbers follow from
 --         the next one of a put; how many are pending, which are in the reply's ids and records,
 --         and for each its state, score and key, as in pending
-OPS['move-jobs'] = function(i)
+OPERATIONS['move-jobs'] = function(i)
   local tube, state, to, here, limit = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4] == '1', tonumber(ARGV[i + 5])
   answer(call('ZCARD', PREFIX .. state .. ':' .. tube) + (state == 'ready' and joined_in(tube) + ready_in_groups(tube) or 0))
   local before, keys, scores, moves = sum.puts, {}, {}, nil
   if limit > 0 then keys, scores, moves = first_alike(tube, state, here, limit) end
   if moves then
     move_here(tube, state, to, keys, scores)
-    if ARGV[i + 3] ~= '1' then OPS.put_in(to) end
-    OPS.gone_from(tube)
+    if ARGV[i + 3] ~= '1' then SLOW.put_in(to) end
+    SLOW.gone_from(tube)
   elseif keys[1] then
     set_all_pending(state, to, keys, scores)
   end
@@ -266,12 +266,12 @@ local function move_alone(j, to, state, score, again)
     set_move_pending(j, state, to, score, again and start_again)
     return
   end
-  local new = OPS.more_key()
+  local new = SLOW.more_key()
   local size, group = copy_to(j, call('GET', j.key), state, to, new, again)
   replace(j.tube, to, { j.key }, size)
   enter_moved(to, state, { new }, { score }, { group })
-  OPS.put_in(to)
-  OPS.gone_from(j.tube)
+  SLOW.put_in(to)
+  SLOW.gone_from(j.tube)
 end
 
 -- find_waiting returns a job that is ready, delayed or buried, nil if it is not.
@@ -286,7 +286,7 @@ end
 -- ARGV    'replay', id
 -- Keys    as move-jobs of one job, or as move with kick-job
 -- Answer  1, or 0 if it is no such job
-OPS['replay'] = function(i)
+OPERATIONS['replay'] = function(i)
   local j = find_waiting(ARGV[i])
   local f = j and j.has_metadata and read_metadata(j.key)
   local home = f and f.from_tube ~= j.tube and f.from_tube or ''
@@ -310,7 +310,7 @@ end
 -- ARGV    'move-job', id, to
 -- Keys    as move-jobs of one job
 -- Answer  1, or 0 if it is no such job, or in that tube
-OPS['move-job'] = function(i)
+OPERATIONS['move-job'] = function(i)
   local j, to = find_waiting(ARGV[i]), ARGV[i + 1]
   local moves = j and j.tube ~= to
   if moves then

@@ -9,14 +9,14 @@
 -- Answer  1 if all jobs were there; else 0 and a text with 1 or 0 for each. Jobs can be missing
 --         if the tube was flushed, or because of lease sets that the instance does not know yet
 --
--- Fast path: the records are not read. So it can be used only for jobs without metadata that
--- the instance has certainly reserved, and for the arrow 'delete reserved', which counts
--- nothing. script_test.go checks these assumptions.
+-- Fast path: the records are not read. In lease sets 2.2 instead of 9.4 with delete_each, else 2.7 instead of 5.8.
+-- So it can be used only for jobs without metadata that the instance has certainly reserved, and for the arrow
+-- 'delete reserved', which counts nothing. lua_test.go checks these assumptions.
 local tube, n, last, size = ARGV[at + 1], tonumber(ARGV[at + 5]), at + 5 + ARGV[at + 5], ARGV[at + 4]
 write_new_jobs()
 if ARGV[at + 3] == '1' and call('EXISTS', PREFIX .. 'flushed:' .. INSTANCE) == 0 then
   n = call('DEL', unpack(ARGV, at + 6, last))
-  answers[#answers + 1], sum.grouped = '1;', sum.grouped - n
+  answers[#answers + 1], sum.in_sets = '1;', sum.in_sets - n
 elseif ARGV[at + 3] == '0' and call('ZREM', RESERVED, unpack(ARGV, at + 6, last)) == n then
   call('DEL', unpack(ARGV, at + 6, last))
   answers[#answers + 1] = '1;'

@@ -4,6 +4,8 @@
 -- Keys    as move-leased
 -- Answer  for each 0 if that is not its present lease, or 1; or 2, for how many ms it has run, and its
 --         tube, which the instance counts
+--
+-- Fast path: see call/leases.lua. 6.4 instead of 20.7 with move_leased for each.
 if not with_token then define_leases() end
 write_new_jobs()
 delete_leased(at + 2, at + 1 + 2 * ARGV[at + 1])

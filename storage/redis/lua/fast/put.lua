@@ -8,40 +8,39 @@
 --                       are '', and each record is preceded by its priority
 -- Keys    writes the records, ready:TUBE, tube:TUBE, counts; reads quotas, prefix-limits
 -- Answer  nothing: the numbers of the jobs follow from the first one, which each reply has
+--
+-- It is not a function, and needs none of slow/: with one job in a call 62 instead of 127, and instead of 119 as a
+-- put-delayed. Ranges: 5.4 instead of 6.8; the takes of such jobs 2.0 instead of 6.7.
 local tube, n, pri, last = ARGV[at + 1], tonumber(ARGV[at + 3]), ARGV[at + 6], at + 7
 if any_quota == nil then look_for_any() end
-local limits
 if any_quota and is_limited(tube) then
   SLOW = SLOW or slow_functions()
-  limits = SLOW.limits_of(tube)
-end
-if limited then
-  SLOW = SLOW or slow_functions()
-  SLOW.groups().plain_ready(tube)
-end
-if limits then
-  last = SLOW.put_limited(at + 1, limits)
-elseif pri ~= '' then
-  local first = new_job(ARGV[last + 1])
-  for k = last + 2, last + n do new_job(ARGV[k]) end
-  call('ZADD', READY .. tube, pri, range_of(first, n, ARGV[at + 7]))
-  add_joined(tube, pri, n - 1)
-  last = last + n
+  at = SLOW.put_limited(at + 1)
 else
-  local entries = {}
-  for k = 1, 2 * n, 2 do
-    last = last + 2
-    entries[k], entries[k + 1] = ARGV[last - 1], new_job(ARGV[last])
+  if limited then
+    SLOW = SLOW or slow_functions()
+    SLOW.groups().plain_ready(tube)
   end
-  add_all(READY .. tube, entries)
-end
-if not limits then
+  if pri ~= '' then
+    local first = new_job(ARGV[last + 1])
+    for k = last + 2, last + n do new_job(ARGV[k]) end
+    call('ZADD', READY .. tube, pri, range_of(first, n, ARGV[at + 7]))
+    add_joined(tube, pri, n - 1)
+    last = last + n
+  else
+    local entries = {}
+    for k = 1, 2 * n, 2 do
+      last = last + 2
+      entries[k], entries[k + 1] = ARGV[last - 1], new_job(ARGV[last])
+    end
+    add_all(READY .. tube, entries)
+  end
   sum.changed, sum.urgent = true, sum.urgent + ARGV[at + 4]
   wakeups[tube], bytes[tube] = (wakeups[tube] or 0) + n, (bytes[tube] or 0) + ARGV[at + 5]
   totals[tube] = (totals[tube] or 0) + n
+  if ARGV[at + 2] ~= '1' then
+    SLOW = SLOW or slow_functions()
+    SLOW.put_in(tube)
+  end
+  at = last + 1
 end
-if ARGV[at + 2] ~= '1' then
-  SLOW = SLOW or slow_functions()
-  SLOW.put_in(tube)
-end
-at = last + 1

@@ -6,7 +6,7 @@
 --include groups/rates.lua
 --include groups/lanes.lua
 --include groups/lone.lua
---include groups/settle.lua
+--include groups/index.lua
 --include groups/moves.lua
 --include groups/take.lua
 --include groups/due.lua

@@ -8,8 +8,8 @@
 --           ttl          ms; 0: for ever
 -- Keys    writes group-limits:TUBE, configured:TUBE, rechecks:TUBE, timers, lanes:TUBE and eligible:TUBE
 -- Answer  1
-OPS['set-group'] = function(i)
-  local t, group = open(ARGV[i]), ARGV[i + 1]
+OPERATIONS['set-group'] = function(i)
+  local t, group = tube_of(ARGV[i]), ARGV[i + 1]
   local lane = lane_of(t, group)
   local config = own_config(t, lane)
   sum.changed = true
@@ -24,8 +24,8 @@ OPS['set-group'] = function(i)
     keep_override(t, lane, config.override, ttl > 0 and NOW_UP + ttl or 0)
   end
   is_configured(t, group)
-  if lane.first then dirty(t, lane) end
-  settle(t)
+  if lane.first then mark_dirty(t, lane) end
+  update_index(t)
   wake_all(t.name)
   answer(1)
   return i + 6
@@ -36,8 +36,8 @@ end
 -- ARGV    'get-group', tube, group
 -- Keys    reads group-limits:TUBE
 -- Answer  1, concurrency, three rates, weight, and ttl in ms; only 0 if it has set nothing
-OPS['get-group'] = function(i)
-  local t = open(ARGV[i])
+OPERATIONS['get-group'] = function(i)
+  local t = tube_of(ARGV[i])
   local o = override_of(t, lane_of(t, ARGV[i + 1]))
   answer(o and 1 or 0)
   if o then
@@ -55,8 +55,8 @@ end
 --           seconds  0 to end a pause
 -- Keys    as set-group, and group-pauses:TUBE
 -- Answer  1
-OPS['pause-group'] = function(i)
-  local t, group, seconds = open(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2])
+OPERATIONS['pause-group'] = function(i)
+  local t, group, seconds = tube_of(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2])
   local lane, pauses = lane_of(t, group), PREFIX .. 'group-pauses:' .. t.name
   local config = own_config(t, lane)
   sum.changed = true
@@ -70,8 +70,8 @@ OPS['pause-group'] = function(i)
     config.pause = 0
   end
   is_configured(t, group)
-  if lane.first then dirty(t, lane) end
-  settle(t)
+  if lane.first then mark_dirty(t, lane) end
+  update_index(t)
   if seconds == 0 then wake_all(t.name) end
   answer(1)
   return i + 3
@@ -96,7 +96,7 @@ local function answer_group(t, group, held_here, only_lone)
   local ready, pause, held = ready_of(t, lane), pause_of(t, lane), NOT_HELD
   if ready > 0 then held = why_held(t, lane) end
   if ready > 0 and held == NOT_HELD then held = held_here end
-  OPS.answer_text(group)
+  SLOW.answer_text(group)
   answer(ready)
   answer(only_lone and 0 or count_state(t, group, 'd'))
   answer(reserved_of(t, lane))
@@ -104,7 +104,7 @@ local function answer_group(t, group, held_here, only_lone)
   answer(concurrency)
   for k = 1, #PERIODS do answer(rates and rates[k] or 0) end
   answer(weight)
-  answer(pause > 0 and math.max(OPS.time_left(pause), 0) or 0)
+  answer(pause > 0 and math.max(SLOW.time_left(pause), 0) or 0)
   answer(held)
 end
 
@@ -121,8 +121,8 @@ end
 -- Keys    reads lane-jobs:TUBE, lane-reserved:TUBE, group-limits:TUBE, group-pauses:TUBE, starts:TUBE, policies
 -- Answer  1, name, ready, delayed, reserved, buried, concurrency, three rates, weight, time left of its
 --         pause (ms), and why its ready jobs are held, a tube.Held; only 0 if there is no such group
-OPS['group-stats'] = function(i)
-  local t, group = open(ARGV[i]), ARGV[i + 1]
+OPERATIONS['group-stats'] = function(i)
+  local t, group = tube_of(ARGV[i]), ARGV[i + 1]
   local known = is_known(t, group)
   answer(known and 1 or 0)
   if known then answer_group(t, group, (tube_held(t))) end
@@ -139,15 +139,15 @@ end
 -- Keys    reads lone:TUBE
 -- Answer  the cursor of the next part, 0 if this was the last; how many names, and the names. Some can
 --         come twice
-OPS['find-groups'] = function(i)
+OPERATIONS['find-groups'] = function(i)
   local behind, upto, names = ARGV[i + 3], ARGV[i + 4], {}
   local found = call('HSCAN', PREFIX .. 'lone:' .. ARGV[i], ARGV[i + 1], 'COUNT', ARGV[i + 2])
   for k = 1, #found[2], 2 do
     local name = found[2][k]
     if name > behind and (upto == '' or name < upto) then names[#names + 1] = name end
   end
-  OPS.answer_text(found[1])
-  OPS.answer_names(names)
+  SLOW.answer_text(found[1])
+  SLOW.answer_names(names)
   return i + 5
 end
 
@@ -173,8 +173,8 @@ end
 -- Keys    as group-stats, and configured:TUBE
 -- Answer  for each 1 and as group-stats; then 0, and 1 if these are all, 2 if the next ones are behind the last name
 --         that was given and it has found more, else 0
-OPS['list-groups'] = function(i)
-  local t, limit, group, more = open(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3] == '1'
+OPERATIONS['list-groups'] = function(i)
+  local t, limit, group, more = tube_of(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3] == '1'
   local at, last, held, n, ended = i + 5, i + 4 + ARGV[i + 4], tube_held(t), 0, 0
   local a, b, c = '', '', nil -- the next one of each list, read when the one before was used
   while n < limit and ended == 0 do
@@ -203,8 +203,8 @@ end
 --           behind  the member of lane-jobs:TUBE after which to continue; '' in the first part
 -- Keys    as flush
 -- Answer  how many were removed, and for the next part last and behind, which is '' if nothing is left
-OPS['flush-group'] = function(i)
-  local t, group, limit = open(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
+OPERATIONS['flush-group'] = function(i)
+  local t, group, limit = tube_of(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
   lane_of(t, group)
   local last, behind, keys = tonumber(ARGV[i + 3]), ARGV[i + 4], { b = {}, d = {}, r = {} }
   local low = behind == '' and '[' .. group .. '\0' or '(' .. behind
@@ -214,11 +214,11 @@ OPS['flush-group'] = function(i)
     local some = keys[sub(member, #group + 2, #group + 2)]
     if tonumber(id) <= (last or math.huge) then some[#some + 1] = PREFIX .. id end
   end
-  local count = OPS.remove_from(t.name, 'buried', keys.b) + OPS.remove_from(t.name, 'delayed', keys.d)
-  count = count + OPS.remove_from(t.name, 'ready', keys.r)
-  if count > 0 then OPS.gone_from(t.name) end
+  local count = SLOW.remove_from(t.name, 'buried', keys.b) + SLOW.remove_from(t.name, 'delayed', keys.d)
+  count = count + SLOW.remove_from(t.name, 'ready', keys.r)
+  if count > 0 then SLOW.gone_from(t.name) end
   answer(count)
-  answer(last or OPS.last_number())
-  OPS.answer_text(#members == tonumber(limit) and members[#members] or '')
+  answer(last or SLOW.last_number())
+  SLOW.answer_text(#members == tonumber(limit) and members[#members] or '')
   return i + 5
 end

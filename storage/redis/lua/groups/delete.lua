@@ -4,18 +4,18 @@ local function delete_each(t, first, groups)
   local each, count, size = {}, 0, 0
   for k, group in ipairs(groups) do
     local key = ARGV[first + k - 1]
-    local j = OPS.load(key)
-    if call('ZREM', RESERVED, key) == 0 and j and OPS.is_in_set(key) then sum.grouped = sum.grouped - 1 end
+    local j = SLOW.load(key)
+    if call('ZREM', RESERVED, key) == 0 and j and SLOW.is_in_set(key) then sum.in_sets = sum.in_sets - 1 end
     if j then
       j.state = 'ready'
       if not leave_lone(t, group, j) then leave_ordinary(t, lane_of(t, group), j) end
-      count, size = count + 1, size + OPS.size_of(j)
+      count, size = count + 1, size + SLOW.size_of(j)
       call('DEL', key)
     end
     each[k] = j and 1 or 0
   end
   answer(0)
-  OPS.answer_text(concat(each))
+  SLOW.answer_text(concat(each))
   return count, size
 end
 
@@ -37,7 +37,7 @@ local function leave_lanes(t, first, n)
     local lane = own[group]
     note_leaving(t, lane)
     names[k], lane.reserved = reserved_name(group, others[k]), false
-    dirty(t, lane)
+    mark_dirty(t, lane)
   end
   if count > 0 then call('HDEL', t.lone, unpack(lone)) end
   if names[1] then call('ZREM', t.reserved, unpack(names)) end
@@ -59,13 +59,13 @@ end
 --
 -- As by delete-held the records are not read. So it can be used only for jobs that have no other
 -- metadata than a group.
-OPS['grouped-delete'] = function(i)
-  local t, in_sets, size, n = open(ARGV[i]), ARGV[i + 2] == '1', ARGV[i + 3], tonumber(ARGV[i + 4])
+function G.delete_held(i)
+  local t, in_sets, size, n = tube_of(ARGV[i]), ARGV[i + 2] == '1', ARGV[i + 3], tonumber(ARGV[i + 4])
   local first, last = i + 5, i + 4 + 2 * n
   if are_held(first, n, in_sets) then
     leave_lanes(t, first, n)
     n = call('DEL', unpack(ARGV, first, first + n - 1))
-    if in_sets then sum.grouped = sum.grouped - n end
+    if in_sets then sum.in_sets = sum.in_sets - n end
     answer(1)
   else
     n, size = delete_each(t, first, { unpack(ARGV, first + n, last) })
@@ -73,6 +73,6 @@ OPS['grouped-delete'] = function(i)
   t.thinned, sum.changed, sum.deleted = true, true, sum.deleted + n
   deletes[t.name], bytes[t.name] = (deletes[t.name] or 0) + n, (bytes[t.name] or 0) - size
   wakeups[t.name] = (wakeups[t.name] or 0) + n
-  if ARGV[i + 1] ~= '1' then OPS.gone_from(t.name) end
+  if ARGV[i + 1] ~= '1' then SLOW.gone_from(t.name) end
   return last + 1
 end

@@ -47,7 +47,7 @@ end
 -- drop_starts forgets starts of a group whose tokens are back.
 local function drop_starts(t, group)
   for k in ipairs(PERIODS) do
-    if has(t, 'starts') and call('HEXISTS', PREFIX .. 'starts:' .. t.name, k .. group) == 1 then
+    if has_hash(t, 'starts') and call('HEXISTS', PREFIX .. 'starts:' .. t.name, k .. group) == 1 then
       entries_of(t, group, k)
       t.windows[group].changed[k] = true
     end
@@ -62,7 +62,7 @@ local function recheck(t, groups)
       local lane = lane_of(t, group)
       drop_pause(t, lane)
       drop_override(t, lane)
-      if lane.first then dirty(t, lane) end
+      if lane.first then mark_dirty(t, lane) end
     end
   end
 end
@@ -95,7 +95,7 @@ local function rescan(t, limit)
     local lane = lane_of(t, group)
     lane.first, lane.reserved = STALE, false
     if has_ready(t, lane) and lane.turn == NO_TURN then lane.turn = next_turn(t) end
-    dirty(t, lane)
+    mark_dirty(t, lane)
   end
   call('HSET', PREFIX .. 'rescans', t.name, group)
   return limit
@@ -107,7 +107,7 @@ local function set_timer(t)
   if call('HEXISTS', PREFIX .. 'rescans', t.name) == 1 then first = NOW end
   if first then
     call('ZADD', PREFIX .. 'timers', format('%.0f', first), 'g:' .. t.name)
-    OPS.note_due(first)
+    SLOW.note_due(first)
   else
     call('ZREM', PREFIX .. 'timers', 'g:' .. t.name)
   end
@@ -117,7 +117,7 @@ end
 -- have removed the tube from those that have groups, so that is noted again.
 function G.fire(tube, limit)
   if tube == '' then return G.rescan_tubes(limit) end
-  local t, queue = open(tube), PREFIX .. 'rechecks:' .. tube
+  local t, queue = tube_of(tube), PREFIX .. 'rechecks:' .. tube
   sum.changed = true
   local groups = call('ZRANGEBYSCORE', queue, '-inf', format('%.0f', NOW), 'LIMIT', '0', format('%d', limit))
   if groups[1] then call('ZREM', queue, unpack(groups)) end
@@ -125,9 +125,9 @@ function G.fire(tube, limit)
   recheck(t, groups)
   if call('HEXISTS', PREFIX .. 'rescans', tube) == 1 then
     n = n + rescan(t, math.max(limit - n, 1))
-    if call('EXISTS', t.jobs, t.reserved, t.lone) > 0 then list(t) end
+    if call('EXISTS', t.jobs, t.reserved, t.lone) > 0 then list_tube(t) end
   end
-  settle(t)
+  update_index(t)
   set_timer(t)
   wake_all(tube)
   return n
@@ -136,12 +136,12 @@ end
 -- begin_rescan looks at the groups of a tube again, up to limit of them now, and wakes clients. It returns
 -- how many it has looked at.
 local function begin_rescan(tube, limit)
-  local t, n = find(tube), 0
+  local t, n = find_tube(tube), 0
   if t and t.listed then
     call('HSET', PREFIX .. 'rescans', tube, '')
     t.rescans = nil
     if limit > 0 then n = rescan(t, limit) end
-    settle(t)
+    update_index(t)
     set_timer(t)
   end
   wake_all(tube)

@@ -102,8 +102,8 @@ function steps.checked(t, f, at)
   if at == '' then return nil, 0 end
   local least = least_ready(t)
   return (look_at_lone(t, f, at, function(id)
-    local j = id >= least and OPS.load(PREFIX .. id)
-    return j and not OPS.is_in(t.lone_ready, j)
+    local j = id >= least and SLOW.load(PREFIX .. id)
+    return j and not SLOW.is_in(t.lone_ready, j)
   end)), CHECKED_COST
 end
 
@@ -140,15 +140,15 @@ local function answer_busy(f)
   end
   answer(#top)
   for _, group in ipairs(top) do
-    OPS.answer_text(group.name)
+    SLOW.answer_text(group.name)
     answer(group.reserved)
   end
 end
 
 -- answer_figures answers limit-stats for one tube, and returns what is left to spend.
 function G.answer_figures(tube, cursor, several, left)
-  local t = find(tube)
-  if t then settle(t) end
+  local t = find_tube(tube)
+  if t then update_index(t) end
   if not t or not t.listed and t.limit == 0 and not t.rates then
     answer(0)
     return left
@@ -157,7 +157,7 @@ function G.answer_figures(tube, cursor, several, left)
   local f = { held = { 0, 0, 0 }, groups = 0, full = 0, busy = {}, several = 0, wanted = MAX_BUSIEST - several, unfound = false }
   local after = ''
   if t.listed then after, left = count_on(t, f, cursor, left) end
-  OPS.answer_text(after)
+  SLOW.answer_text(after)
   for _, n in ipairs(f.held) do answer(n) end
   answer((tube_held(t)))
   answer(f.groups)

@@ -38,7 +38,7 @@ local function parse_lane(t, group, text)
   local turn_at, kind = 2, sub(text, 1, 1)
   if kind == 'e' or kind == 's' then
     lane.member, turn_at = sub(text, 2, ENTRY_LENGTH + 1) .. group, TURN_AT + 1
-    if not has(t, 'group-limits') then lane.reserved = sub(text, LOAD_FROM, LOAD_TO) / 1000 end
+    if not has_hash(t, 'group-limits') then lane.reserved = sub(text, LOAD_FROM, LOAD_TO) / 1000 end
   end
   lane.turn, lane.first, lane.single = sub(text, turn_at, turn_at + TURN_LENGTH - 1), sub(text, turn_at + TURN_LENGTH), kind == 's' or kind == 't'
   return lane
@@ -121,7 +121,7 @@ end
 -- gone, the time when it vanishes unless the group has jobs; concurrency, rates (nil), weight, and
 -- ttl, all numbers.
 local function configure(t, lane)
-  if not has(t, 'group-pauses') and not has(t, 'group-limits') then
+  if not has_hash(t, 'group-pauses') and not has_hash(t, 'group-limits') then
     lane.config = UNSET
     return
   end
@@ -165,9 +165,9 @@ end
 -- head_of returns the head of a lane, which is strict: the job that started last, until it leaves
 -- the lane. It is a job without its body; nil if there is none.
 local function head_of(t, lane)
-  local id = has(t, 'heads') and call('HGET', PREFIX .. 'heads:' .. t.name, lane.group)
+  local id = has_hash(t, 'heads') and call('HGET', PREFIX .. 'heads:' .. t.name, lane.group)
   if not id then return nil end
-  local j = OPS.load(PREFIX .. id)
+  local j = SLOW.load(PREFIX .. id)
   if j and j.tube == t.name and j.state ~= 'buried' then return j end
   call('HDEL', PREFIX .. 'heads:' .. t.name, lane.group)
   return nil
@@ -214,7 +214,7 @@ local function next_of(t, lane)
   return format('%s%012d%s%s', sub(first, 1, 10), load, lane.turn, lane.group), first
 end
 
-local function dirty(t, lane) t.dirty[lane], lane.fresh = true, nil end
+local function mark_dirty(t, lane) t.dirty[lane], lane.fresh = true, nil end
 
 -- becomes_ready is called when a job becomes ready, before it is in the sets. put says that it was just
 -- put.
@@ -223,9 +223,9 @@ local function becomes_ready(t, lane, first, put)
   if not ready then lane.turn = put and turn_of(t, sub(first, 11)) or next_turn(t) end
   if not ready or first < ready then
     lane.first = first
-    dirty(t, lane)
+    mark_dirty(t, lane)
   end
-  if lane.single then dirty(t, lane) end
+  if lane.single then mark_dirty(t, lane) end
   lane.single = not ready
 end
 
@@ -238,8 +238,8 @@ local function note_start(t, lane, id)
   if t.strict then
     call('HSET', PREFIX .. 'heads:' .. t.name, lane.group, id)
     t.heads = true
-  elseif has(t, 'heads') then
+  elseif has_hash(t, 'heads') then
     call('HDEL', PREFIX .. 'heads:' .. t.name, lane.group)
   end
-  dirty(t, lane)
+  mark_dirty(t, lane)
 end

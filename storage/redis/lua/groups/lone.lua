@@ -8,19 +8,23 @@
 -- A lone job may start: none of its group is reserved, and limits of rates, strict groups, and what
 -- set-group and pause-group set make no job lone. The load of its lane is 0, and the turn its ID and
 -- NO_SUB. So the order of lone-ready:TUBE is that in which these lanes come.
+--
+-- If no job is lone, jobs of as many groups cost: puts 23.7 instead of 10.7, takes 18.3 instead of 5.3, deletes 8.1 instead of
+-- 5.3; with 16 in a call 40 instead of 27, 33 instead of 15 and 17 instead of 14. With ten groups of many jobs it makes no
+-- difference.
 
 local NO_LOAD = '000000000000'
 
 -- is_simple returns whether the policy of a tube lets jobs be lone, and take them as such.
 local function is_simple(t)
-  return not t.strict and not t.group_rates and not has(t, 'heads')
+  return not t.strict and not t.group_rates and not has_hash(t, 'heads')
 end
 
 -- leave_queue removes a lone job from lone-ready:TUBE, and returns whether it was there.
 local function leave_queue(t, j)
-  if not OPS.is_in(t.lone_ready, j) then return false end
+  if not SLOW.is_in(t.lone_ready, j) then return false end
   if j.range then
-    OPS.leave_range(t.lone_ready, j, true)
+    SLOW.leave_range(t.lone_ready, j, true)
   else
     call('ZREM', t.lone_ready, j.key)
   end
@@ -35,8 +39,8 @@ end
 
 -- is_lone_ready returns whether a job of a group is lone and ready.
 local function is_lone_ready(j)
-  local t = open(j.tube)
-  return is_lone(t, j.group, j.key) and OPS.is_in(t.lone_ready, j)
+  local t = tube_of(j.tube)
+  return is_lone(t, j.group, j.key) and SLOW.is_in(t.lone_ready, j)
 end
 
 -- leave_lone makes a lone job leave its group, and returns whether it was one.
@@ -50,7 +54,7 @@ end
 -- unpack_lone makes a lone job, by its ID, an ordinary one of its lane.
 function unpack_lone(t, lane, id)
   local key = PREFIX .. id
-  local j = OPS.load(key)
+  local j = SLOW.load(key)
   call('HDEL', t.lone, lane.group)
   sum.changed = true
   if not j then
@@ -63,13 +67,13 @@ function unpack_lone(t, lane, id)
     call('ZADD', t.reserved, '0', reserved_name(lane.group, id))
     lane.reserved = 1
   end
-  dirty(t, lane)
+  mark_dirty(t, lane)
 end
 
 -- unpack_key makes a job in lone-ready:TUBE, by its key, an ordinary one. It returns its lane; nil if it had none.
 local function unpack_key(t, key)
-  local j = OPS.load(key)
-  local group = j and OPS.read_group(j)
+  local j = SLOW.load(key)
+  local group = j and SLOW.read_group(j)
   if group and is_lone(t, group, key) then return lane_of(t, group) end
   leave_queue(t, j or { tube = t.name, key = key, pri = 0 })
 end
@@ -87,17 +91,17 @@ end
 -- view_lane returns the lane of a group, to be looked at. A lone job stays lone.
 local function view_lane(t, group)
   local id = not t.lane[group] and t.listed and call('HGET', t.lone, group)
-  local j = id and OPS.load(PREFIX .. id)
+  local j = id and SLOW.load(PREFIX .. id)
   if not j then return lane_of(t, group) end
   local lane = parse_lane(t, group, false)
-  local ready = OPS.is_in(t.lone_ready, j)
+  local ready = SLOW.is_in(t.lone_ready, j)
   lane.lone, lane.first, lane.reserved, t.counted[lane] = true, ready and first_of(j.pri, id), ready and 0 or 1, true
   return lane
 end
 
 -- lone_reserved returns how many lone jobs of a tube are reserved.
 local function lone_reserved(t)
-  OPS.write_counters()
+  SLOW.write_counters()
   return call('HLEN', t.lone) - call('ZCARD', t.lone_ready) - (call('HGET', PREFIX .. 'tube:' .. t.name, 'joined-lone') or 0)
 end
 
@@ -117,6 +121,6 @@ local function read_taken(t, groups, first_id)
   read_turns(t)
   if not is_simple(t) or first_id .. NO_SUB <= t.counter or is_rescanned(t) then return nil end
   return call('HMGET', t.lone, unpack(groups)), call('HMGET', t.lanes, unpack(groups)),
-    has(t, 'group-limits') and call('HMGET', PREFIX .. 'group-limits:' .. t.name, unpack(groups)) or NONE,
-    has(t, 'group-pauses') and call('HMGET', PREFIX .. 'group-pauses:' .. t.name, unpack(groups)) or NONE
+    has_hash(t, 'group-limits') and call('HMGET', PREFIX .. 'group-limits:' .. t.name, unpack(groups)) or NONE,
+    has_hash(t, 'group-pauses') and call('HMGET', PREFIX .. 'group-pauses:' .. t.name, unpack(groups)) or NONE
 end

@@ -2,16 +2,16 @@
 
 -- entered is called when a job has entered the place of a state, except for ready and reserved.
 function G.entered(j, group)
-  local t = open(j.tube)
-  list(t)
+  local t = tube_of(j.tube)
+  list_tube(t)
   call('ZADD', t.jobs, '0', waiting_name(group, j.state == 'buried' and 'b' or 'd', sub(j.key, #PREFIX + 1)))
-  if j.state == 'buried' and has(t, 'heads') then dirty(t, lane_of(t, group)) end
+  if j.state == 'buried' and has_hash(t, 'heads') then mark_dirty(t, lane_of(t, group)) end
 end
 
 -- enter_ready adds a job of a group to the ready ones.
 function G.enter_ready(j, group)
-  local t, first = open(j.tube), first_of(j.pri, sub(j.key, #PREFIX + 1))
-  list(t)
+  local t, first = tube_of(j.tube), first_of(j.pri, sub(j.key, #PREFIX + 1))
+  list_tube(t)
   becomes_ready(t, lane_of(t, group), first)
   call('ZADD', t.ready, format('%.0f', j.pri), j.key)
   call('ZADD', t.jobs, '0', ready_name(group, first))
@@ -20,16 +20,16 @@ end
 -- started is called when a job has been reserved, by a move, that was not. Only if it was not seized
 -- is that a start.
 function G.started(j, group)
-  local t = group and open(j.tube) or find(j.tube)
+  local t = group and tube_of(j.tube) or find_tube(j.tube)
   if not t then return end
   if t.rates and not j.seized then take_tokens(t, '', t.rates, 1) end
   if group then
     local lane, id = lane_of(t, group), sub(j.key, #PREFIX + 1)
-    list(t)
+    list_tube(t)
     call('ZADD', t.reserved, '0', reserved_name(group, id))
     if j.seized then
       if lane.reserved then lane.reserved = lane.reserved + 1 end
-      dirty(t, lane)
+      mark_dirty(t, lane)
     else
       note_start(t, lane, id)
     end
@@ -47,12 +47,12 @@ local function leave_ready(t, lane, j, id)
     lane.first = (lane.first ~= first or not lane.single) and STALE
     lane.single = false
   end
-  dirty(t, lane)
+  mark_dirty(t, lane)
 end
 
 -- note_leaving notes that a job of a lane leaves the tube, if anything was set for groups.
 local function note_leaving(t, lane)
-  if not has(t, 'group-limits') then return end
+  if not has_hash(t, 'group-limits') then return end
   t.left = t.left or {}
   t.left[lane] = true
 end
@@ -69,7 +69,7 @@ end
 -- left is called when a job has left the place of its state. A ready one of a group has yet to
 -- leave it.
 function G.left(j, group)
-  local t = group and open(j.tube) or find(j.tube)
+  local t = group and tube_of(j.tube) or find_tube(j.tube)
   if not t then return end
   if j.state == 'reserved' then wakeups[j.tube] = (wakeups[j.tube] or 0) + 1 end
   if not group then return end
@@ -80,23 +80,23 @@ function G.left(j, group)
   if j.state == 'reserved' then
     call('ZREM', t.reserved, reserved_name(group, id))
     lane.reserved = false
-    dirty(t, lane)
+    mark_dirty(t, lane)
   elseif j.state == 'ready' then
     leave_ready(t, lane, j, id)
   else
     call('ZREM', t.jobs, waiting_name(group, j.state == 'buried' and 'b' or 'd', id))
-    if has(t, 'heads') then dirty(t, lane) end
+    if has_hash(t, 'heads') then mark_dirty(t, lane) end
   end
 end
 
 -- freed is called when n reserved jobs without groups have left a tube.
 function G.freed(tube, n)
-  if find(tube) then wakeups[tube] = (wakeups[tube] or 0) + n end
+  if find_tube(tube) then wakeups[tube] = (wakeups[tube] or 0) + n end
 end
 
 -- may_start returns whether the limits of its lane and tube let a job start.
 function G.may_start(j, group)
-  local t = find(j.tube)
+  local t = find_tube(j.tube)
   if not t then return true end
   if tube_held(t) ~= NOT_HELD then return false end
   if not group then return true end
@@ -111,7 +111,7 @@ end
 
 -- held returns why a ready job is held.
 function G.held(j, group)
-  local t = find(j.tube)
+  local t = find_tube(j.tube)
   if not t then return NOT_HELD end
   if group then
     local held = why_held(t, view_lane(t, group))
@@ -135,4 +135,4 @@ function G.ready_in(tube)
   return call('ZCARD', PREFIX .. 'lane-ready:' .. tube) + call('ZCARD', LONE_READY .. tube)
 end
 
-G.find = find
+G.find = find_tube

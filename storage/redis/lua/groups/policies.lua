@@ -45,18 +45,18 @@ local TUBE_COST = 5
 
 -- must_look returns whether a tube that has groups concerns what has changed.
 local function must_look(t, name)
-  return t.renewed or name == CLOCK and (has(t, 'starts') or call('HEXISTS', PREFIX .. 'rescans', t.name) == 1)
+  return t.renewed or name == CLOCK and (has_hash(t, 'starts') or call('HEXISTS', PREFIX .. 'rescans', t.name) == 1)
 end
 
 -- look_at_groups looks at a tube that has groups, and at up to limit of those. It returns how many.
 local function look_at_groups(tube, name, limit)
-  local t = find(tube)
+  local t = find_tube(tube)
   return t and must_look(t, name) and begin_rescan(tube, limit) or 0
 end
 
 -- look_at_waits wakes clients that wait in a tube, if the policy with a name concerns it.
 local function look_at_waits(tube, name)
-  local t = name == CLOCK and find(tube)
+  local t = name == CLOCK and find_tube(tube)
   if t then drop_starts(t, '') end
   if call('EXISTS', PREFIX .. 'waiting:' .. tube) == 0 then
     call('HDEL', PREFIX .. 'limited-waits', tube)
@@ -93,7 +93,7 @@ function G.rescan_tubes(limit)
   if SETS[which] then
     call('HSET', PREFIX .. 'rescans', '', format('%d %s %s', which, cursor, name))
     call('ZADD', PREFIX .. 'timers', format('%.0f', NOW), 'g:')
-    OPS.note_due(NOW)
+    SLOW.note_due(NOW)
   else
     call('HDEL', PREFIX .. 'rescans', '')
     call('ZREM', PREFIX .. 'timers', 'g:')

@@ -24,7 +24,7 @@ local function enter_lone(t, keys, pris, which, terms, runs)
     while terms and which[at + size] == first + size do size = size + 1 end
     local pri, name = same or pris[first], keys[first]
     if size > 1 then
-      name = OPS.range_of(name, size, terms)
+      name = SLOW.range_of(name, size, terms)
       add_joined(t.name, pri, size - 1, true)
       runs[#runs + 1], runs[#runs + 2] = first - 1, size
     end
@@ -51,10 +51,10 @@ end
 -- can be the priority of all. With terms all have the same priority and TTR, and consecutive numbers;
 -- then the ranges that they have become are added to runs.
 function G.enter_new(tube, keys, pris, groups, terms, runs)
-  local t, from, n, lone, others, seen, fields = open(tube), #PREFIX + 1, 0, {}, {}, {}, {}
+  local t, from, n, lone, others, seen, fields = tube_of(tube), #PREFIX + 1, 0, {}, {}, {}, {}
   local ids, lanes, limits, pauses = read_taken(t, groups, sub(keys[1], from))
   local own = t.lane
-  list(t)
+  list_tube(t)
   for k, group in ipairs(groups) do
     if not ids or ids[k] or lanes[k] or limits[k] or pauses[k] or seen[group] or own[group] then
       others[#others + 1] = k
@@ -69,52 +69,4 @@ function G.enter_new(tube, keys, pris, groups, terms, runs)
     enter_lone(t, keys, pris, lone, terms, runs)
   end
   if others[1] then enter_ordinary(t, keys, pris, groups, others) end
-end
-
--- count_puts counts jobs that were put, for grouped-put, whose arguments begin at i.
-local function count_puts(i, limits, keys, pris)
-  local tube, n = ARGV[i], #keys
-  wakeups[tube] = (wakeups[tube] or 0) + n
-  if limits then
-    OPS.expire_put(keys, limits, 0)
-    for k = 1, n do
-      if tonumber(type(pris) == 'string' and pris or pris[k]) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
-    end
-  else
-    totals[tube], bytes[tube], sum.urgent = (totals[tube] or 0) + n, (bytes[tube] or 0) + ARGV[i + 4], sum.urgent + ARGV[i + 3]
-  end
-  if ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
-end
-
--- grouped-put: adds jobs with groups, and no other tags, to a tube, without a delay
---
--- ARGV    'grouped-put', tube, known, n, urgent, size, pri, terms, groups…, records…
---           known … terms  as put
---           groups         of each job
---           records        of each; if pri is '' each is preceded by the priority
--- Keys    writes the records, tube:TUBE, counts, and the keys of the lanes; reads quotas, prefix-limits
--- Answer  how many ranges the jobs have become, and for each the index of its first job, from 0, and how
---         many jobs it has. The numbers of the jobs follow from the first one, which each reply has
-OPS['grouped-put'] = function(i)
-  local tube, n, pri, terms, limits = ARGV[i], tonumber(ARGV[i + 2]), ARGV[i + 5], ARGV[i + 6], OPS.limits_of(ARGV[i])
-  local step, count, keys, pris, groups, runs = pri == '' and 2 or 1, 0, {}, pri, {}, {}
-  local from = i + 6 + n
-  if step == 2 then pris = {} end
-  for k = 1, n do
-    local at = from + step * k
-    if not limits or OPS.admit_record(tube, limits, ARGV[at], true) then
-      count = count + 1
-      keys[count], groups[count] = new_job(ARGV[at]), ARGV[i + 6 + k]
-      if step == 2 then pris[count] = ARGV[at - 1] end
-    end
-  end
-  if count > 0 then
-    sum.changed = true
-    write_new_jobs()
-    G.enter_new(tube, keys, pris, groups, not limits and terms ~= '' and terms or nil, runs)
-    count_puts(i, limits, keys, pris)
-  end
-  answer(#runs / 2)
-  for _, run in ipairs(runs) do answer(run) end
-  return from + step * n + 1
 end

@@ -28,7 +28,7 @@ local function entries_of(t, group, k)
   end
   if not windows[k] then
     windows[k] = {}
-    local text = has(t, 'starts') and call('HGET', PREFIX .. 'starts:' .. t.name, k .. group) or ''
+    local text = has_hash(t, 'starts') and call('HGET', PREFIX .. 'starts:' .. t.name, k .. group) or ''
     for first, last, count in string.gmatch(text, '(%d+),(%d+),(%d+);') do
       windows[k][#windows[k] + 1] = { first = tonumber(first), last = tonumber(last), count = tonumber(count) }
     end
@@ -107,5 +107,5 @@ local function save_rechecks(t)
   t.rechecks = {}
   local due = call('ZSCORE', PREFIX .. 'timers', timer)
   if not due or tonumber(due) > first then call('ZADD', PREFIX .. 'timers', format('%.0f', first), timer) end
-  OPS.note_due(first)
+  SLOW.note_due(first)
 end

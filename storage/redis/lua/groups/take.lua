@@ -1,4 +1,24 @@
--- Takes from tubes with limits or jobs with groups. An offer is the next job of such a tube:
+-- Takes from tubes with limits or jobs with groups.
+--
+-- The problem: which job is next depends on the priority, on how many jobs of each group are reserved, on turns, and on limits
+-- that change with time. A tube can have a million groups, and a take must look at few of them.
+--
+-- So there are three queues, each in its own right order: ready:TUBE with the jobs without a group, lone-ready:TUBE with the
+-- lone ones (lone.lua), and eligible:TUBE with an entry for each other group of which a job may start (lanes.lua). The next
+-- job is the least of their three heads, in the order of members of eligible:TUBE; next_offer compares them. Jobs without a
+-- group take part in it as one group would.
+--
+-- The invariant: before a take, each lane has the entry that it should have, or is dirty and updated first. A start changes the
+-- order of its own lane only, so this take keeps that lane in `again`, sorted beside the entries that it has read, instead
+-- of writing and reading the index between two jobs. finish writes what was taken, all together.
+--
+-- Two things make entries wrong without a change of their lane: a policy that was set (rescans, see due.lua), and strict
+-- groups. Only then is an entry computed anew before it is believed (is_true); one that is wrong is put right, up to MOST_WRONG.
+--
+-- The cost: four entries are read at first, then twice as many; a take of n jobs from n groups is a few commands in total, and
+-- one for each job where a lane has more jobs (read_first).
+--
+-- An offer is the next job of a queue or of the tube:
 --   key      of the job
 --   member   as in eligible:TUBE, whose order is that of offers; of the plain lane, from where its
 --            load begins, only if it is needed
@@ -36,9 +56,9 @@ local function read_entries(t, q)
   q.read, q.all, q.want = from + #found, #found < n, math.min(2 * n, 100)
 end
 
--- again adds an offer of a lane that has started a job, or whose entry was wrong, to those that come
+-- offer_again adds an offer of a lane that has started a job, or whose entry was wrong, to those that come
 -- later.
-local function again(t, q, lane)
+local function offer_again(t, q, lane)
   local member, first = next_of(t, lane)
   lane.fresh = member or false
   if not member then return end
@@ -67,7 +87,7 @@ end
 local MOST_WRONG = 250
 
 -- first_entry returns the offer of the first entry, of those that were read, which is true. Others are
--- put right when the tube is settled.
+-- put right with the index.
 local function first_entry(t, q)
   while true do
     if not q.entries[q.at] and not q.all then read_entries(t, q) end
@@ -77,8 +97,8 @@ local function first_entry(t, q)
     local lane = lane_of(t, entry.group)
     if is_true(t, entry, lane) then return entry end
     q.at, q.wrong = q.at + 1, q.wrong + 1
-    dirty(t, lane)
-    again(t, q, lane)
+    mark_dirty(t, lane)
+    offer_again(t, q, lane)
   end
 end
 
@@ -107,7 +127,7 @@ local function lone_offer(t, q)
       if group and group.member < member or q.wrong >= MOST_WRONG then return nil end
       q.wrong = q.wrong + 1
       local lane = unpack_key(t, key)
-      if lane then again(t, q, lane) end
+      if lane then offer_again(t, q, lane) end
     end
   end
   return q.lone or nil
@@ -138,14 +158,14 @@ end
 
 -- group_of_job returns the group of a job by its key; nil if it has no record.
 local function group_of_job(key)
-  local j = OPS.load(key)
-  return j and OPS.read_group(j) or nil
+  local j = SLOW.load(key)
+  return j and SLOW.read_group(j) or nil
 end
 
 -- offer returns the next job of a tube, nil if none may start: its priority, its key, and its
 -- group, nil if it has none.
 function G.offer(t)
-  settle(t)
+  update_index(t)
   if tube_held(t) ~= NOT_HELD then return nil end
   local offer = next_offer(t, new_queue())
   if not offer then return nil end
@@ -168,7 +188,7 @@ end
 -- add_taken adds the record of a job to the reply, and returns whether there is one. raw is that, if
 -- all records are small.
 local function add_taken(key, raw)
-  if largest >= LARGE then return OPS.add_record(key) end
+  if largest >= LARGE then return SLOW.add_record(key) end
   if not raw then return false end
   records[#records + 1], carried = raw, carried + #raw
   return true
@@ -197,8 +217,8 @@ local function finish(t, q)
   q.keys, q.lanes, q.ready, q.reserved, t.unwritten = {}, {}, {}, {}, {}
 end
 
--- start takes the job of an offer of a group.
-local function start(t, q, offer, from_again)
+-- start_job takes the job of an offer of a group.
+local function start_job(t, q, offer, from_again)
   local lane, id, n = offer.lane, sub(offer.first, 11), #q.keys + 1
   if from_again then table.remove(q.again, 1) else q.at = q.at + 1 end
   q.keys[n], q.lanes[n] = offer.key, lane
@@ -213,7 +233,7 @@ local function start(t, q, offer, from_again)
   if t.rates then take_tokens(t, '', t.rates, 1) end
   note_start(t, lane, id)
   t.unwritten[lane] = (t.unwritten[lane] or 0) + 1
-  again(t, q, lane)
+  offer_again(t, q, lane)
 end
 
 -- start_plain takes up to n jobs of the plain lane. It returns how many, and whether there may be
@@ -267,7 +287,7 @@ local function fits_too(q, key)
     q.pending = q.pending + largest
     return true
   end
-  local size = OPS.length_of(key)
+  local size = SLOW.length_of(key)
   q.pending = q.pending + size
   return carried + q.pending - size == 0 or carried + q.pending <= BUDGET
 end
@@ -275,7 +295,7 @@ end
 -- take reserves up to n jobs of a tube. It returns what reserve_first returns.
 function G.take(t, n)
   if not reserve_first then define_take() end
-  settle(t)
+  update_index(t)
   local held, most = tube_held(t)
   local q, cut = new_queue(), false
   most = held == NOT_HELD and math.min(n, most) or 0
@@ -285,7 +305,7 @@ function G.take(t, n)
     if offer.lane then
       cut = not fits_too(q, offer.key)
       if not cut then
-        start(t, q, offer, from_again)
+        start_job(t, q, offer, from_again)
         q.got = q.got + 1
       end
     else
@@ -300,6 +320,6 @@ function G.take(t, n)
     end
   end
   finish(t, q)
-  settle(t)
+  update_index(t)
   return q.got - (q.lost or 0), false, cut
 end

@@ -1,15 +1,30 @@
--- Tubes with limits or jobs with groups. t, below, is what the batch knows of such a tube:
+-- Tubes with limits or jobs with groups.
+--
+-- The problem: nearly no tube has either, and a tube that has none must pay nothing; but a put into one tube can give it its
+-- first group while other instances use it, and a policy for a prefix concerns tubes that nobody can list.
+--
+-- So one small key, limited, is read in each call, together with batch:INST. It says whether any tube has groups (g), and whether
+-- any policy limits starts (p). Without it nothing of groups/ is even defined. With g, group-tubes has the tubes with groups,
+-- each with the limits that its policy set when they were last computed, and the generation, a number that each change
+-- of a policy for a prefix increments. A text of another generation is computed anew when the tube is next used
+-- (set_limits), and if other limits apply now, a timer looks at all its groups (renew_limits). So a policy costs the same
+-- however many tubes it concerns, and a tube pays for it when it is used.
+--
+-- The invariant: a tube is in group-tubes while it has jobs with groups, in whatever state (list_tube, unlist_tube); and `limited` is
+-- what set_flags computes from group-tubes and limit-policies.
+--
+-- t, below, is what the script knows of such a tube, read once in a call:
 --   name          of the tube; jobs, ready, reserved, lanes, eligible, lone, lone_ready: the keys of its lanes
 --   limit, rates  of the tube: most reserved jobs, 0 for no limit, and starts by period, nil if none
 --   group_limit, group_rates, strict  what its policy says of each group
---   lane          lanes by group, as far as the batch has needed them; dirty: those to be settled;
---                 counted: those whose reserved jobs the batch has counted
+--   lane          lanes by group, as far as the call has needed them; dirty: those whose entry must be updated;
+--                 counted: those whose reserved jobs the call has counted
 --   unwritten     by lane: how many of its reserved jobs are not yet in the sets
 --   windows       starts by group, '' for the tube; see rates.lua
 --   rechecks      by group, '' for the tube: when it must be looked at again
 --   counter       the last turn that was given, see turn_of; plain_turn: that of the plain lane
 --   thinned       whether a job with a group has left the tube
---   renewed       whether the batch has found that other limits apply than before
+--   renewed       whether the call has found that other limits apply than before
 
 local tubes = {} -- by name; false for a tube that nothing limits
 
@@ -55,7 +70,7 @@ end
 
 -- policy_for returns the policy of a tube if any policy limits starts; else an empty one.
 local function policy_for(tube)
-  return limited and string.find(limited, 'p') and OPS.has_policy(tube) and OPS.policy_of(tube) or {}
+  return limited and string.find(limited, 'p') and SLOW.has_policy(tube) and SLOW.policy_of(tube) or {}
 end
 
 -- set_limits sets the limits of a tube to those of its policy. group-tubes has them as a text, LIMIT
@@ -92,11 +107,11 @@ local function renew_limits(t, text)
   t.renewed = true
   call('HSET', PREFIX .. 'rescans', t.name, '')
   call('ZADD', PREFIX .. 'timers', format('%.0f', NOW), 'g:' .. t.name)
-  OPS.note_due(NOW)
+  SLOW.note_due(NOW)
 end
 
--- open returns what the batch knows of a tube, which need not exist.
-local function open(tube)
+-- tube_of returns what the call knows of a tube, which need not exist.
+local function tube_of(tube)
   if tubes[tube] then return tubes[tube] end
   local text = limited and string.find(limited, 'g') and call('HGET', PREFIX .. 'group-tubes', tube)
   local t = {
@@ -110,30 +125,30 @@ local function open(tube)
   return t
 end
 
--- find returns what the batch knows of a tube if it has limits or jobs with groups; else nil.
-local function find(tube)
+-- find_tube returns what the call knows of a tube if it has limits or jobs with groups; else nil.
+local function find_tube(tube)
   if tubes[tube] ~= nil then return tubes[tube] or nil end
   if not limited then return nil end
-  local t = open(tube)
+  local t = tube_of(tube)
   if not t.listed and t.limit == 0 and not t.rates then tubes[tube] = false end
   return tubes[tube] or nil
 end
 
 -- forget_tubes lets everything be read again, because policies have changed.
 function G.forget_tubes()
-  settle_lanes()
+  update_indexes()
   for tube in pairs(tubes) do tubes[tube] = nil end
 end
 
--- list notes that a tube has jobs with groups.
-local function list(t)
+-- list_tube notes that a tube has jobs with groups.
+local function list_tube(t)
   if t.listed then return end
   t.listed = true
   if note_limits(t) and not (limited and string.find(limited, 'g')) then set_flags() end
 end
 
--- unlist notes that a tube has no jobs with groups any more, if that is so.
-local function unlist(t)
+-- unlist_tube notes that a tube has no jobs with groups any more, if that is so.
+local function unlist_tube(t)
   t.thinned = false
   if call('EXISTS', t.jobs, t.reserved, t.lone) > 0 then return end
   call('DEL', t.lanes)
@@ -142,9 +157,9 @@ local function unlist(t)
   set_flags()
 end
 
--- has returns whether a hash of a tube exists, such as heads:TUBE. Each is looked up once in a
--- batch.
-local function has(t, hash)
+-- has_hash returns whether a hash of a tube exists, such as heads:TUBE. Each is looked up once in a
+-- call.
+local function has_hash(t, hash)
   if t[hash] == nil then t[hash] = call('EXISTS', PREFIX .. hash .. ':' .. t.name) == 1 end
   return t[hash]
 end
@@ -189,7 +204,7 @@ end
 -- plain_ready is called before jobs without a group become ready in a tube; id is the ID of the first
 -- of them if it exists already, else nil.
 function G.plain_ready(tube, id)
-  local t = find(tube)
+  local t = find_tube(tube)
   if not t or not t.listed or call('EXISTS', READY .. tube) == 1 then return end
   t.plain_turn = id and turn_of(t, id) or next_turn(t)
   t.turned = true
@@ -197,7 +212,7 @@ end
 
 -- reserved_in returns how many jobs of a tube are reserved.
 local function reserved_in(t)
-  OPS.write_counters()
+  SLOW.write_counters()
   local have = call('HMGET', PREFIX .. 'tube:' .. t.name, 'total', 'deletes', 'joined', 'pending')
   local left = (have[1] or 0) - (have[2] or 0) - (have[3] or 0) - (have[4] or 0)
   for _, queue in ipairs({ 'ready:', 'lane-ready:', 'lone-ready:', 'delayed:', 'buried:' }) do left = left - call('ZCARD', PREFIX .. queue .. t.name) end

@@ -1,4 +1,15 @@
--- Settlements.
+-- Settlements: a batch of jobs has ended, and what waits for it runs or is parked.
+--
+-- The problem: the members are in all partitions, so none knows whether the batch has ended, and there can be any number of
+-- after-jobs. Neither can be looked at in one call.
+--
+-- So an instance decides (tube.JobBatch), from the records of all partitions, and sends each one a verdict. The partition carries it out
+-- only if its record is still the one that was read: `stamp` counts all that could make the verdict wrong, such as a new member. A
+-- verdict that comes too late changes nothing, and the record is due again. It is carried out in steps of `limit` jobs; while
+-- there are more of them the record stays due, so an instance that dies in between costs only time.
+--
+-- The invariant: an after-job is in after:BATCH, under a number that says its state, exactly while it waits for the batch or is
+-- parked because of it. So each step finds the jobs that it still has to change, and changes none twice.
 
 -- run lets a job run that was held, or parked because of the batch.
 local function run(j, f)

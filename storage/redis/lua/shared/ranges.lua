@@ -1,4 +1,4 @@
--- Ranges and lease sets, see keys.md, for batches and for checks. The including script defines
+-- Ranges and lease sets, see keys.md, for calls and for checks. The including script defines
 -- call, KEY_LENGTH, ID_LENGTH and ID_FORMAT.
 --
 -- member, below, is a member of ready:TUBE or of reserved:INST: the key of a job, or a longer

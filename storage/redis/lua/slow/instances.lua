@@ -59,7 +59,7 @@ end
 --           from   -1 for the first part, else the answer of the part before
 -- Keys    as give-back and set-refs, for that instance; writes wakeups:INST, instances
 -- Answer  where the next part continues, -2 if there is none
-OPS['reclaim'] = function(i)
+OPERATIONS['reclaim'] = function(i)
   local inst, limit, from, rest = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), nil
   local last = last_batch(inst)
   if last == '' or last == DEAD then -- else the instance is alive
@@ -74,18 +74,18 @@ end
 -- ARGV    'resign', limit, from: as reclaim
 -- Keys    as reclaim, and batch:INST
 -- Answer  as reclaim
-OPS['resign'] = function(i)
+OPERATIONS['resign'] = function(i)
   local rest = reclaim(INSTANCE, tonumber(ARGV[i]), tonumber(ARGV[i + 1]))
   if not rest then
     call('DEL', BATCH)
-    sum.changed = false -- so the batch is not recorded
+    sum.changed = false -- so the call is not recorded
   end
   answer(rest or -2)
   return i + 2
 end
 
 -- declare_dead declares an instance dead whose last heartbeat is still the one that was seen,
--- unless that was done before. From then on no batch of the instance can follow the last one.
+-- unless that was done before. From then on no call of the instance can follow the last one.
 -- It returns whether this instance has to reclaim what that one has reserved: it has to if it
 -- has declared it dead, or if nobody has reclaimed it for a long time.
 local function declare_dead(inst, seen, for_long)
@@ -117,7 +117,7 @@ local function declare_silent_dead(i, n, limit)
   return names, rests
 end
 
--- register records the first batch of an instance. In an empty partition it notes that there is
+-- register records the first call of an instance. In an empty partition it notes that there is
 -- no record yet; in an older one, the sizes of records may be unknown, and which policies limit the
 -- starts of jobs.
 local function register()
@@ -126,7 +126,7 @@ local function register()
   if not have[1] or call('EXISTS', PREFIX .. 'instances') == 0 and have[1] - (have[2] or 0) == tonumber(have[3] or 0) then
     call('HSET', COUNTS, 'largest', '0')
   end
-  if not limited and call('EXISTS', PREFIX .. 'policies') == 1 then OPS.groups().note_limiting() end
+  if not limited and call('EXISTS', PREFIX .. 'policies') == 1 then SLOW.groups().note_limiting() end
 end
 
 -- claims_back lets no claim end later than one that is made now.
@@ -145,9 +145,9 @@ local function notice_step()
   for _, inst in ipairs(ahead) do call('ZADD', instances, now, inst) end
   claims_back('schedule-claims')
   claims_back('job-batch-claims')
-  OPS.pauses_back()
-  OPS.job_batches().clock_went_back()
-  if limited then OPS.groups().clock_went_back() end
+  SLOW.pauses_back()
+  SLOW.job_batches().clock_went_back()
+  if limited then SLOW.groups().clock_went_back() end
   sum.changed = true
 end
 
@@ -157,7 +157,7 @@ end
 -- ARGV    'beat', limit, home, sent, n, and n times: instance, seen, for long
 --           limit     about how many jobs or tubes of dead instances are reclaimed
 --           home      1 if DEFAULT_TUBE, which always exists, belongs to this partition
---           sent      when the batch was first sent. If that was HELD_UP ms ago or more, or the
+--           sent      when the call was first sent. If that was HELD_UP ms ago or more, or the
 --                     clock was set meanwhile, no instance is declared dead: heartbeats of others
 --                     may have been delayed too, and come next
 --           instance  is declared dead if its last heartbeat is still `seen`, as an answer had it
@@ -168,12 +168,12 @@ end
 --         continues; the names and last heartbeats of all instances
 --         where reclaim goes on; the names and last heartbeats of all instances
 local HELD_UP = 1000
-OPS['beat'] = function(i)
+OPERATIONS['beat'] = function(i)
   local limit, home, sent, n = tonumber(ARGV[i]), ARGV[i + 1] == '1', ARGV[i + 2], tonumber(ARGV[i + 3])
   if home then open_tube(DEFAULT_TUBE) end
   if registering then register() end
   notice_step()
-  if call('HEXISTS', COUNTS, 'batches-back') == 1 then OPS.job_batches().look_again() end
+  if call('HEXISTS', COUNTS, 'batches-back') == 1 then SLOW.job_batches().look_again() end
   call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), INSTANCE)
   local names, rests = {}, {}
   if math.abs(NOW - sent) < HELD_UP then names, rests = declare_silent_dead(i + 4, n, limit) end
@@ -191,7 +191,7 @@ end
 -- ARGV    'ids', least
 -- Keys    reads and writes counts
 -- Answer  the number
-OPS['ids'] = function(i)
+OPERATIONS['ids'] = function(i)
   local least, last = tonumber(ARGV[i]), tonumber(call('HGET', COUNTS, 'ids') or 0)
   if last < least then
     count_up(COUNTS, 'skipped', least - last)

@@ -43,6 +43,6 @@ end
 -- job-batches: carries out an operation on batches of jobs
 --
 -- ARGV    'job-batches', the name of the operation, and its arguments: see jobbatches/
-OPS['job-batches'] = function(i)
+OPERATIONS['job-batches'] = function(i)
   return OPS.job_batches().commands[ARGV[i]](i + 1)
 end

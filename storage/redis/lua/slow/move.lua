@@ -4,14 +4,14 @@
 --
 -- ARGV    'move', move, mine, id, pri, delay
 --           move        its name in package tube, such as 'release'
---           mine        1 if the connection held the job before this batch
+--           mine        1 if the connection held the job before this call
 --           pri, delay  for moves that set them; else ignored
 -- Keys    reads and writes the record; removes the job from ready:, delayed: or buried:TUBE or
 --         reserved:INST, of this instance, and adds it to another; writes groups:INST, timers,
 --         tube:TUBE, counts
 -- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job and seize the job is also in
 --         the reply's ids and records. Or NOT_FOUND, or, for these two, CUT
-OPS['move'] = function(i)
+OPERATIONS['move'] = function(i)
   local move, mine, key, pri, delay = ARGV[i], ARGV[i + 1] == '1', ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local seizes = move == 'seize'
   local brings = seizes or move == 'reserve-job'
@@ -22,7 +22,7 @@ OPS['move'] = function(i)
   local j = load(key)
   if j then locate(j, mine) end
   local arrow = j and arrow_for(j, move)
-  if arrow and brings and not seizes and limited and not OPS.groups().may_start(j, group_of(j)) then arrow = nil end
+  if arrow and brings and not seizes and limited and not SLOW.groups().may_start(j, group_of(j)) then arrow = nil end
   if not arrow then
     answer(NOT_FOUND)
     return i + 5
@@ -53,7 +53,7 @@ end
 -- ARGV    'set-priority', id, pri
 -- Keys    reads and writes the record; writes ready:TUBE, tube:TUBE, counts
 -- Answer  1, or 0 if there is no such job
-OPS['set-priority'] = function(i)
+OPERATIONS['set-priority'] = function(i)
   local j = adjustable(ARGV[i])
   local state = j and j.state
   if state == 'ready' then
@@ -84,7 +84,7 @@ end
 -- Keys    reads and writes the record; writes ready: and delayed:TUBE, timers, tube:TUBE,
 --         counts
 -- Answer  1, or 0 if there is no such job
-OPS['reschedule'] = function(i)
+OPERATIONS['reschedule'] = function(i)
   local j, ms = adjustable(ARGV[i]), tonumber(ARGV[i + 1])
   if not j or j.state ~= 'ready' and j.state ~= 'delayed' or is_held(j) then
     answer(0)
@@ -114,12 +114,12 @@ end
 -- kick: makes buried or delayed jobs of a tube ready, but no delayed ones that wait for a batch
 --
 -- ARGV    'kick', tube, limit, state
---           limit  how many at most; a batch can only kick so many
+--           limit  how many at most; a call can only kick so many
 --           state  of the jobs to be kicked; '' to choose it by KICK_ORDER
 -- Keys    moves ids from buried: or delayed:TUBE to ready:TUBE; reads and writes the records;
 --         writes counts
 -- Answer  how many were kicked, and in which state they were
-OPS['kick'] = function(i)
+OPERATIONS['kick'] = function(i)
   local tube, limit, state = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2]
   if state == '' then state = kickable(tube) end
   local queue = PREFIX .. state .. ':' .. tube
@@ -148,7 +148,7 @@ end
 -- Keys    moves ids from reserved:INST to ready:TUBE; reads and writes the records; splits
 --         lease sets in groups:INST; writes counts
 -- Answer  1
-OPS['give-back'] = function(i)
+OPERATIONS['give-back'] = function(i)
   local last = i + ARGV[i]
   for k = i + 1, last do give_back(ARGV[k]) end
   answer(1)

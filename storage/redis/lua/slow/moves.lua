@@ -17,17 +17,17 @@ local function is_in(queue, j)
 end
 
 local function is_ready(j)
-  if group_of(j) then return OPS.groups().is_ready(j) end
+  if group_of(j) then return SLOW.groups().is_ready(j) end
   return is_in(READY .. j.tube, j)
 end
 
 -- locate determines whether a job that is 'ready' by its record is reserved. mine says whether
 -- the connection that asks held it before this batch: an operation on a job is never in the
--- batch in which the connection gets the job.
+-- call in which the connection gets the job.
 local function locate(j, mine)
   j.mine = mine
   if j.state == 'ready' and (mine or not is_ready(j)) then j.state = 'reserved' end
-  if j.has_metadata and not mine then OPS.locate_tagged(j) end
+  if j.has_metadata and not mine then SLOW.locate_tagged(j) end
 end
 
 -- leave_range removes a ready job from its range in a queue. Up to two parts of that are left.
@@ -46,12 +46,12 @@ local function leave_range(queue, j, lone)
   add_joined(j.tube, pri, 1 - j.range_size, lone)
   j.range = nil
 end
-OPS.is_in, OPS.leave_range = is_in, leave_range
+SLOW.is_in, SLOW.leave_range = is_in, leave_range
 
 -- split splits an instance's lease set, and returns the keys of the jobs that are left.
 local function split(inst, member)
   local left = split_lease_set(PREFIX, inst, member, partitions)
-  sum.changed, sum.grouped = true, sum.grouped - #left
+  sum.changed, sum.in_sets = true, sum.in_sets - #left
   return left
 end
 
@@ -93,9 +93,9 @@ local gathered
 
 local function enter_ready(j)
   local pri, group = format('%.0f', j.pri), group_of(j)
-  if limited and not group and not (gathered and gathered[j.tube]) then OPS.groups().plain_ready(j.tube) end
+  if limited and not group and not (gathered and gathered[j.tube]) then SLOW.groups().plain_ready(j.tube) end
   if group then
-    OPS.groups().enter_ready(j, group)
+    SLOW.groups().enter_ready(j, group)
   elseif gathered then
     local entries = gathered[j.tube] or {}
     entries[#entries + 1], entries[#entries + 2], gathered[j.tube] = pri, j.key, entries
@@ -124,7 +124,7 @@ local function enter_reserved(j)
   local due = NOW_UP + j.ttr * 1000
   call('ZADD', j.leased and LEASES or RESERVED, format('%.0f', due), j.key)
   note_due(due)
-  if limited and not j.stays then OPS.groups().started(j, group_of(j)) end
+  if limited and not j.stays then SLOW.groups().started(j, group_of(j)) end
 end
 
 local function enter_buried(j)
@@ -136,7 +136,7 @@ end
 local function enter_later(j, delay)
   j.state = 'delayed'
   enter_delayed(j.tube, delay, { j.key })
-  if group_of(j) then OPS.groups().entered(j, j.group) end
+  if group_of(j) then SLOW.groups().entered(j, j.group) end
 end
 
 -- enter adds a job, which is in no place, to that of a state. Nothing else sets the state of an
@@ -152,9 +152,9 @@ local function enter(j, state)
     enter_later(j, j.delay)
   else
     enter_buried(j)
-    if group_of(j) then OPS.groups().entered(j, j.group) end
+    if group_of(j) then SLOW.groups().entered(j, j.group) end
   end
-  if j.has_metadata then OPS.entered_batch(j) end
+  if j.has_metadata then SLOW.entered_batch(j) end
 end
 
 -- arrow_for returns the arrow for a move of a located job; nil if there is none, or it is only
@@ -173,30 +173,30 @@ end
 -- size_of returns the size of the body of a job in bytes.
 local function size_of(j)
   local size = length_of(j.key) - #j.tube - NAME_AT + 1
-  return j.has_metadata and size - OPS.metadata_size(j) or size
+  return j.has_metadata and size - SLOW.metadata_size(j) or size
 end
 
 -- delete deletes a job that is in no place any more.
 local function delete(j)
   bytes[j.tube] = (bytes[j.tube] or 0) - size_of(j)
   if j.has_metadata then
-    OPS.ended_batch(j)
-    OPS.forget_metadata(j)
+    SLOW.ended_batch(j)
+    SLOW.forget_metadata(j)
   end
   lengths[j.key] = nil
   call('DEL', j.key)
   sum.deleted = sum.deleted + 1
   deletes[j.tube] = (deletes[j.tube] or 0) + 1
-  OPS.note('deletes', j.tube, 1)
-  OPS.gone_from(j.tube)
+  SLOW.note('deletes', j.tube, 1)
+  SLOW.gone_from(j.tube)
 end
 
 -- has_policy returns whether a tube has a policy, of its own or by a prefix. Each tube is looked up
--- once in a batch, and none if there is no policy at all.
+-- once in a call, and none if there is no policy at all.
 local policies, any_policy = {}, nil
 local function has_policy(tube)
   if any_policy == nil then any_policy = call('EXISTS', PREFIX .. 'policies', PREFIX .. 'prefixes') > 0 end
-  return any_policy and OPS.policy_of(tube) ~= nil
+  return any_policy and SLOW.policy_of(tube) ~= nil
 end
 
 -- is_ruled returns whether rules of the job or its tube decide what happens after a reservation.
@@ -210,7 +210,7 @@ local function follow(j, arrow)
   local from, to = j.state, ARROW_TO[arrow]
   sum.changed = true
   if to == 'gone' then
-    if j.leased and j.metadata then OPS.note_run(j.tube, math.max(MS - j.metadata.lease / 1000, 0)) end
+    if j.leased and j.metadata then SLOW.note_run(j.tube, math.max(MS - j.metadata.lease / 1000, 0)) end
     j.ends = j.ends or 'done'
     delete(j)
     return
@@ -218,16 +218,16 @@ local function follow(j, arrow)
   if to ~= 'reserved' then
     if from == 'reserved' then grow(j, 'reserves') end
     grow(j, ARROW_COUNTS[arrow])
-    if ARROW_COUNTS[arrow] then OPS.note(ARROW_COUNTS[arrow], j.tube, 1) end
+    if ARROW_COUNTS[arrow] then SLOW.note(ARROW_COUNTS[arrow], j.tube, 1) end
   end
-  if sum.reason then OPS.set_reason(j, sum.reason) end
+  if sum.reason then SLOW.set_reason(j, sum.reason) end
   if arrow == 'snooze reserved' then
-    OPS.discount(j)
-    if OPS.lapse_if_over(j) then return end
+    SLOW.discount(j)
+    if SLOW.lapse_if_over(j) then return end
   end
-  if from == 'buried' and j.has_metadata then OPS.unpark(j, arrow) end
+  if from == 'buried' and j.has_metadata then SLOW.unpark(j, arrow) end
   if ARROW_ENDS[arrow] and is_ruled(j) then
-    OPS.come_back(j, arrow)
+    SLOW.come_back(j, arrow)
     return
   end
   enter(j, to)

@@ -19,7 +19,7 @@ end
 -- ARGV    'peek', id
 -- Keys    reads the record
 -- Answer  DONE, and the job is in the reply's ids and records; or CUT or NOT_FOUND
-OPS['peek'] = function(i)
+OPERATIONS['peek'] = function(i)
   answer_peek(ARGV[i])
   return i + 1
 end
@@ -31,11 +31,11 @@ end
 --           state  'ready', 'delayed' or 'buried'
 -- Keys    reads ready:, delayed: or buried:TUBE, and the record
 -- Answer  as peek
-OPS['head'] = function(i)
+OPERATIONS['head'] = function(i)
   local state, tube = ARGV[i], ARGV[i + 1]
   local limits, first = state == 'ready' and limits_in(tube), nil
   if limits then
-    first = OPS.groups().peek(limits)
+    first = SLOW.groups().peek(limits)
   else
     first = call('ZRANGE', PREFIX .. state .. ':' .. tube, '0', '0')[1]
   end

@@ -119,7 +119,7 @@ function OPS.delete_each(tube, from, upto)
     local deleted = call('DEL', ARGV[k])
     each[#each + 1], count = deleted, count + deleted
     if call('ZREM', RESERVED, ARGV[k]) == 0 and is_in_set(ARGV[k]) then
-      sum.grouped = sum.grouped - deleted
+      sum.in_sets = sum.in_sets - deleted
     end
     call('ZREM', READY .. tube, ARGV[k])
   end

@@ -2,7 +2,7 @@
 
 -- add_wakeup wakes the next instance that waits for a job of a tube, if there is a job.
 local function add_wakeup(tube)
-  local any = call('EXISTS', READY .. tube) == 1 or limited and OPS.groups().ready_in(tube) > 0
+  local any = call('EXISTS', READY .. tube) == 1 or limited and SLOW.groups().ready_in(tube) > 0
   if any then wakeups[tube] = (wakeups[tube] or 0) + 1 end
 end
 
@@ -12,7 +12,7 @@ end
 -- ARGV    'pass-wakeup', tube
 -- Keys    reads ready:TUBE; writes waiting:TUBE, wakeups:INST
 -- Answer  1
-OPS['pass-wakeup'] = function(i)
+OPERATIONS['pass-wakeup'] = function(i)
   add_wakeup(ARGV[i])
   answer(1)
   return i + 1
@@ -24,7 +24,7 @@ end
 -- Keys    writes refs:TUBE, waiting:TUBE, tubes; deletes all keys of the tube if nothing needs it any
 --         more
 -- Answer  1
-OPS['set-refs'] = function(i)
+OPERATIONS['set-refs'] = function(i)
   local tube, using, watching, waiting = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   sum.changed = true
   flush()
@@ -51,7 +51,7 @@ local function resume(tube)
 end
 
 -- pauses_back lets no pause of a tube end later than one that begins now.
-function OPS.pauses_back()
+function SLOW.pauses_back()
   local all = call('HGETALL', PREFIX .. 'paused')
   for k = 1, #all, 2 do
     local seconds, till = string.match(all[k + 1], '(%d+) (%d+)')
@@ -70,7 +70,7 @@ end
 --           seconds  0 to end a pause
 -- Keys    writes paused, timers, tube:TUBE; reads tubes, ready:TUBE
 -- Answer  1; 0 if there is no such tube
-OPS['pause'] = function(i)
+OPERATIONS['pause'] = function(i)
   local tube, seconds = ARGV[i], tonumber(ARGV[i + 1])
   flush()
   if not tube_exists(tube) then

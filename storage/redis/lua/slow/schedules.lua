@@ -14,7 +14,7 @@ end
 -- schedules: carries out an operation on schedules
 --
 -- ARGV    'schedules', the name of the operation, and its arguments: see schedules/
-OPS['schedules'] = function(i)
+OPERATIONS['schedules'] = function(i)
   SCHEDULES = SCHEDULES or define_schedules()
   return SCHEDULES[ARGV[i]](i + 1)
 end

@@ -1,4 +1,4 @@
--- Statistics of jobs, tubes and the whole partition. The counters of tubes that the batch has
+-- Statistics of jobs, tubes and the whole partition. The counters of tubes that the call has
 -- changed are written first, where they matter.
 
 local function tube_exists(tube)
@@ -10,7 +10,7 @@ end
 local function time_left(at)
   return at - NOW_UP - 1
 end
-OPS.answer_text, OPS.time_left, OPS.write_counters, OPS.note_due, OPS.joined_in, OPS.has_policy, OPS.size_of = answer_text, time_left, flush, note_due, joined_in, has_policy, size_of
+SLOW.answer_text, SLOW.time_left, SLOW.write_counters, SLOW.note_due, SLOW.joined_in, SLOW.has_policy, SLOW.size_of = answer_text, time_left, flush, note_due, joined_in, has_policy, size_of
 
 -- reserved_until returns the deadline of a reserved job of any instance, and which that is; NOW
 -- and '' if it is not reserved.
@@ -39,9 +39,9 @@ local function answer_located(j, left)
   answer(math.max(NOW - j.created, 0))
   answer(left)
   answer_text(sub(j.raw, 1, NAME_AT - 1 + #j.tube))
-  local held = limited and j.state == 'ready' and OPS.groups().held(j, group_of(j)) .. ';' or '0;'
+  local held = limited and j.state == 'ready' and SLOW.groups().held(j, group_of(j)) .. ';' or '0;'
   say(j.held and HELD_BY_BATCH or held)
-  if j.has_metadata then OPS.answer_metadata(j) end
+  if j.has_metadata then SLOW.answer_metadata(j) end
 end
 
 -- answer_stats answers job-stats, and returns which instance holds the job; '' if none.
@@ -68,7 +68,7 @@ end
 -- Answer  1, state, age and time left (ms), record up to the name of the tube, why it is held, a
 --         tube.Held, and if it has metadata what answer_metadata says, and the instance that holds it, '' if none; 0 if
 --         there is no such job
-OPS['job-stats'] = function(i)
+OPERATIONS['job-stats'] = function(i)
   local j = load(ARGV[i])
   answer(j and DONE or NOT_FOUND)
   if j then answer_text(answer_stats(j)) end
@@ -155,7 +155,7 @@ end
 --         time left of it (ms), using, watching and waiting on other instances, age of the oldest
 --         ready job (ms), expired, and 1 and the numbers in TIMES if it has a policy, else 0; 0 if there is
 --         no such tube
-OPS['tube-stats'] = function(i)
+OPERATIONS['tube-stats'] = function(i)
   local last = i + ARGV[i]
   flush()
   local any_pause = call('EXISTS', PREFIX .. 'paused') == 1
@@ -174,11 +174,11 @@ end
 --         the tube holds all jobs, a tube.Held; how many groups and how many full ones to add; and how
 --         many groups with reserved jobs, up to MAX_BUSIEST of which the name and the number follow
 local SPEND = 500 -- about as many lanes are looked at for all of the tubes, if each takes commands
-OPS['limit-stats'] = function(i)
+OPERATIONS['limit-stats'] = function(i)
   local last, left = i + 3 * ARGV[i], SPEND
   for k = i + 1, last, 3 do
     if limited then
-      left = OPS.groups().answer_figures(ARGV[k], ARGV[k + 1], tonumber(ARGV[k + 2]), left)
+      left = SLOW.groups().answer_figures(ARGV[k], ARGV[k + 1], tonumber(ARGV[k + 2]), left)
     else
       answer(0)
     end
@@ -193,7 +193,7 @@ end
 --           n  how many fields of TIMES
 -- Keys    writes tube:TUBE; reads policies, prefixes
 -- Answer  1; 0 if the tube has no policy, or nothing was ever put into it
-OPS['add-times'] = function(i)
+OPERATIONS['add-times'] = function(i)
   local tube, last = ARGV[i], i + 1 + 2 * ARGV[i + 1]
   local key = PREFIX .. 'tube:' .. tube
   local wanted = has_policy(tube) and call('EXISTS', key) == 1
@@ -217,7 +217,7 @@ end
 -- Keys    reads counts, tubes, instances, leases, and reserved: and groups: of all instances
 -- Answer  urgent, ready, reserved, delayed, buried, total, timeouts, tubes, instances, including
 --         this one
-OPS['stats'] = function(i)
+OPERATIONS['stats'] = function(i)
   flush()
   local reserved, living = single_reserved(INSTANCE) + call('ZCARD', LEASES), 1
   local seen = call('ZRANGE', PREFIX .. 'instances', '0', '-1', 'WITHSCORES')
@@ -230,7 +230,7 @@ OPS['stats'] = function(i)
   local have, fields = {}, { 'urgent', 'delayed', 'buried', 'ids', 'deleted', 'timeouts', 'skipped', 'grouped' }
   local values = call('HMGET', COUNTS, unpack(fields))
   for k, field in ipairs(fields) do have[field] = tonumber(values[k] or 0) + (sum[field] or 0) end
-  -- Jobs that the batch has yet to put have their numbers already.
+  -- Jobs that the call has yet to put have their numbers already.
   local total = have.ids - have.skipped - (tonumber(ARGV[4]) - sum.puts)
   reserved = reserved + have.grouped
   answer(have.urgent)
@@ -253,13 +253,13 @@ end
 --           limit  how many names at most
 -- Keys    reads tubes
 -- Answer  where the next part begins, 0 if this was the last; how many names, and the names
-OPS['tubes'] = function(i)
+OPERATIONS['tubes'] = function(i)
   flush()
   local from, limit = tonumber(ARGV[i]), ARGV[i + 1]
   if from < 0 then from = call('ZCARD', PREFIX .. 'tubes') end
   local low = math.max(from - limit, 0)
   local names = from > 0 and call('ZRANGE', PREFIX .. 'tubes', format('%d', low), format('%d', from - 1)) or {}
   answer(low)
-  OPS.answer_names(names)
+  SLOW.answer_names(names)
   return i + 2
 end

@@ -4,12 +4,12 @@
 local in_order = false
 
 -- limits_in returns what groups/ knows of a tube; nil if it has neither limits nor groups.
-local function limits_in(tube) return limited and OPS.groups().find(tube) or nil end
+local function limits_in(tube) return limited and SLOW.groups().find(tube) or nil end
 
 -- offer_of returns priority, key and group of the next job of a tube; nil if none may start.
 local function offer_of(tube)
   local t = limits_in(tube)
-  if t then return OPS.groups().offer(t) end
+  if t then return SLOW.groups().offer(t) end
   local head = call('ZRANGE', READY .. tube, '0', '0', 'WITHSCORES')
   return tonumber(head[2]), head[1] and sub(head[1], 1, KEY_LENGTH)
 end
@@ -31,36 +31,36 @@ local function best_of(from, upto)
   end
   return best_tube, best_pri, best, best_at, best_group
 end
-OPS.best_of = best_of
+SLOW.best_of = best_of
 
 -- take_offered takes up to n of the next jobs of a tube. It returns what reserve_first returns.
 local function take_offered(tube, n)
   local t = limits_in(tube)
-  if t then return OPS.groups().take(t, n) end
+  if t then return SLOW.groups().take(t, n) end
   return reserve_first(tube, n, READY .. tube)
 end
-OPS.take_offered = take_offered
+SLOW.take_offered = take_offered
 
 -- first: carries out the take that follows, or best, but for the best job of the first tube that
 -- has one
 --
 -- ARGV    'first'
-OPS['first'] = function(i)
+OPERATIONS['first'] = function(i)
   in_order = true
-  local following = OPS[ARGV[i]](i + 1)
+  local following = OPERATIONS[ARGV[i]](i + 1)
   in_order = false
   return following
 end
 
 -- await_limited notes that clients wait for a job of a tube which has limits or groups.
-function OPS.await_limited(tube)
+function SLOW.await_limited(tube)
   if limits_in(tube) then call('HSET', PREFIX .. 'limited-waits', tube, '') end
 end
 
 -- await registers the instance for a wake-up for the tubes in ARGV[from … upto].
 local function await(from, upto)
   for k = from, upto do
-    if limited then OPS.await_limited(ARGV[k]) end
+    if limited then SLOW.await_limited(ARGV[k]) end
     call('ZADD', PREFIX .. 'waiting:' .. ARGV[k], 'NX', format('%.0f', NOW), INSTANCE)
   end
 end
@@ -85,7 +85,7 @@ end
 --           wait  1 if a client waits: if there is no job, the instance is registered for a wake-up
 -- Keys    as take, of each tube
 -- Answer  DONE, and the job is in the reply's ids and records; CUT or NOT_FOUND
-OPS['take-any'] = function(i)
+OPERATIONS['take-any'] = function(i)
   local wait, from, last = ARGV[i] == '1', i + 2, i + 1 + ARGV[i + 1]
   local verdict = take_best(from, last)
   answer(verdict)
@@ -103,7 +103,7 @@ end
 -- Keys    reads ready:TUBE and paused; writes waiting:TUBE
 -- Answer  DONE, priority, key; or NOT_FOUND. After first the index of the tube, from 0, stands for
 --         the priority
-OPS['best'] = function(i)
+OPERATIONS['best'] = function(i)
   local wait, from, last = ARGV[i] == '1', i + 2, i + 1 + ARGV[i + 1]
   local tube, pri, key, at = best_of(from, last)
   if tube then
@@ -123,7 +123,7 @@ end
 --           pri, id  of the other job
 -- Keys    as take, of each tube
 -- Answer  as take-any
-OPS['take-before'] = function(i)
+OPERATIONS['take-before'] = function(i)
   local pri, id, from, last = tonumber(ARGV[i]), ARGV[i + 1], i + 3, i + 2 + ARGV[i + 2]
   answer(take_best(from, last, pri, id))
   return last + 1
@@ -136,7 +136,7 @@ end
 --           pri, id  of the other job; '' if there is none
 -- Keys    as take, of each tube
 -- Answer  as take-any
-OPS['take-within'] = function(i)
+OPERATIONS['take-within'] = function(i)
   local bytes, pri, from, last = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), i + 4, i + 3 + ARGV[i + 3]
   local tube, _, key = best_of(from, last)
   local j = tube and load(key)

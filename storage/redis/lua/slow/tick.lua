@@ -55,7 +55,7 @@ local function expire_all(limit)
     late = math.max(late, NOW - first)
     local n
     if lapses == first and lapses < math.min(own, leased) then
-      n = OPS.expire_due(math.min(own - 1, leased - 1, NOW), limit)
+      n = SLOW.expire_due(math.min(own - 1, leased - 1, NOW), limit)
       lapsed = lapsed + n
     else
       if own <= leased then
@@ -98,7 +98,7 @@ local function fire_timers(limit)
     if kind == 'p:' then
       resume(tube)
     elseif kind == 'g:' then
-      left = left - OPS.groups().fire(tube, left + 1)
+      left = left - SLOW.groups().fire(tube, left + 1)
     else
       left = left - mature(tube, left + 1)
     end
@@ -162,7 +162,7 @@ local function tell_flushed(limit)
     names[#names + 1], sum.changed = name, true
   end
   if #names == limit then note_due(NOW) end
-  OPS.answer_names(names)
+  SLOW.answer_names(names)
 end
 
 -- tick: does up to about limit things that are due
@@ -176,7 +176,7 @@ end
 --         0; for how many jobs the TTR has ended, and their keys; how many dead letters are
 --         pending; 1 if a schedule is due, else 0; the same for batches of jobs; how many reservations of this instance were
 --         flushed, jobs and lease sets, and their names
-OPS['tick'] = function(i)
+OPERATIONS['tick'] = function(i)
   local limit, expired, late, held, lapsed = tonumber(ARGV[i]), {}, 0, 0, 0
   limit, late = fire_timers(limit)
   if limit > 0 then expired, held, lapsed = expire_all(limit) end
@@ -195,9 +195,9 @@ OPS['tick'] = function(i)
   answer(#expired)
   for _, key in ipairs(expired) do say(key) end
   answer(call('HLEN', PREFIX .. 'pending'))
-  answer(OPS.note_schedules() and 1 or 0)
+  answer(SLOW.note_schedules() and 1 or 0)
   if sum.job_batches then sum.job_batches.write() end
-  answer(OPS.note_dues('job-batch-dues', 'job-batch-claims') and 1 or 0)
+  answer(SLOW.note_dues('job-batch-dues', 'job-batch-claims') and 1 or 0)
   tell_flushed(tonumber(ARGV[i]))
   return i + 1
 end

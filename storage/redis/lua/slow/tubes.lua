@@ -1,8 +1,10 @@
 -- Tubes. A tube exists while an instance uses or watches it, or it has jobs, that is, more were
 -- put than deleted. The tube DEFAULT_TUBE always exists.
 
--- OPS has the operations by their names, and functions for the other parts of the batch.
-local OPS = {}
+-- SLOW has functions for the other parts of the script, OPERATIONS the operations by the words that begin them.
+local SLOW, OPERATIONS = {}, {}
+SLOW.operations = OPERATIONS
+local OPS = SLOW -- what the files about schedules and batches of jobs call it
 
 local function say(text)
   answers[#answers + 1] = text
@@ -17,27 +19,27 @@ local function answer_text(text)
 end
 
 -- answer_names answers with the number of names, and the names.
-function OPS.answer_names(names)
+function SLOW.answer_names(names)
   answer(#names)
   for _, name in ipairs(names) do answer_text(name) end
 end
 
 -- note counts events in a tube for the instance, by a word that takes.go knows. note_run
 -- records for how many ms a leased job has run.
-function OPS.note(what, tube, n)
+function SLOW.note(what, tube, n)
   sum.noted = sum.noted or { runs = {} }
   local by_tube = sum.noted[what] or {}
   sum.noted[what], by_tube[tube] = by_tube, (by_tube[tube] or 0) + n
 end
 
-function OPS.note_run(tube, ms)
+function SLOW.note_run(tube, ms)
   sum.noted = sum.noted or { runs = {} }
   local runs = sum.noted.runs
   runs[#runs + 1], runs[#runs + 2] = ms, tube
 end
 
 -- noted_text returns all of that as the end of the reply.
-function OPS.noted_text()
+function SLOW.noted_text()
   local said = {}
   local function add(what, n, tube) said[#said + 1] = format('%d:%s%.0f;%d:%s', #what, what, n, #tube, tube) end
   local runs = sum.noted.runs
@@ -49,7 +51,7 @@ function OPS.noted_text()
   return concat(said)
 end
 
--- note_due records that the batch has made something due.
+-- note_due records that the call has made something due.
 local function note_due(at)
   if at < sum.earliest then sum.earliest = at end
 end
@@ -60,7 +62,7 @@ local function count_up(key, field, by)
 end
 
 -- is_referenced returns whether any instance uses or watches a tube. Each tube is looked up
--- once in a batch.
+-- once in a call.
 local referenced = {}
 local function is_referenced(tube)
   if referenced[tube] == nil then
@@ -74,7 +76,7 @@ local function open_tube(tube)
     call('ZADD', PREFIX .. 'tubes', format('%.0f', count_up(COUNTS, 'opened', 1)), tube)
   end
 end
-OPS.open_tube = open_tube
+SLOW.open_tube = open_tube
 
 -- drop_unused deletes a tube that nothing needs. The last tube of the list takes its place
 -- there. Its counters must have been written, see flush.
@@ -112,11 +114,11 @@ end
 -- put_in must be called when totals has grown, gone_from when deletes has. A tube that no
 -- instance uses or watches begins to exist and ends at once, so that the order of tubes is
 -- right.
-function OPS.put_in(tube)
+function SLOW.put_in(tube)
   if not is_referenced(tube) then flush() end
 end
 
-function OPS.gone_from(tube)
+function SLOW.gone_from(tube)
   if not is_referenced(tube) then
     flush()
     drop_unused(tube)
@@ -124,10 +126,10 @@ function OPS.gone_from(tube)
 end
 
 -- write_slow_counters writes the counters over all tubes that only functions of slow/ change.
-function OPS.write_slow_counters()
+function SLOW.write_slow_counters()
   for _, name in ipairs({ 'delayed', 'buried', 'timeouts' }) do
     if sum[name] ~= 0 then count_up(COUNTS, name, sum[name]) end
   end
-  if sum.unput > 0 then OPS.return_numbers() end
+  if sum.unput > 0 then SLOW.return_numbers() end
   if sum.job_batches then sum.job_batches.write() end
 end

@@ -12,13 +12,13 @@ local function is_over(j)
 end
 
 -- add_expiry adds a job with this metadata to those that expire, if it is one of them; drop_expiry removes it.
-function OPS.add_expiry(key, f)
+function SLOW.add_expiry(key, f)
   if not f.expires or f.after then return end
   call('ZADD', EXPIRING, format('%.0f', f.expires), key)
   note_due(f.expires)
 end
 
-function OPS.drop_expiry(j)
+function SLOW.drop_expiry(j)
   local f = metadata_of(j)
   if f and f.expires then call('ZREM', EXPIRING, j.key) end
 end
@@ -39,7 +39,7 @@ end
 
 -- write_expiry writes when a job expires into its metadata; 0 for never.
 local function write_expiry(j, at)
-  local f = OPS.change_metadata(j)
+  local f = SLOW.change_metadata(j)
   local from = length_of(j.key) - f.length - 2
   if not f.expires_at then
     call('SETRANGE', j.key, format('%d', from), with_expiry(f, call('GETRANGE', j.key, format('%d', from), '-1')))
@@ -52,40 +52,40 @@ end
 -- set_expiry decides when a job that was put expires, from when it is due. own is what its put
 -- says, in ms, 0 for never, negative for a time; nil if it says nothing. The record must have been
 -- written.
-function OPS.set_expiry(j, own, policy, due)
+function SLOW.set_expiry(j, own, policy, due)
   local ms = own or policy and policy.expire or 0
   if ms == 0 then return false end
   local at = ms < 0 and -ms or due + ms
   write_expiry(j, at)
-  OPS.add_expiry(j.key, j.metadata)
+  SLOW.add_expiry(j.key, j.metadata)
   return true
 end
 
 -- start_expiry lets the time of a job begin, which waits for no batch any more.
-function OPS.start_expiry(j)
+function SLOW.start_expiry(j)
   local f = metadata_of(j)
   if not f.expires then return end
   write_expiry(j, f.expires + NOW_UP - j.created)
-  OPS.add_expiry(j.key, f)
+  SLOW.add_expiry(j.key, f)
 end
 
 -- expire_put does that for jobs that were put without tags, and are due after a delay in ms.
-function OPS.expire_put(keys, policy, delay)
+function SLOW.expire_put(keys, policy, delay)
   if (policy.expire or 0) <= 0 then return end
   write_new_jobs()
   for _, key in ipairs(keys) do
     local j = load(key)
-    if OPS.set_expiry(j, nil, policy, NOW_UP + delay) then save(j) end
+    if SLOW.set_expiry(j, nil, policy, NOW_UP + delay) then save(j) end
   end
 end
 
 -- lapse deletes or parks a job, which is in no place, because its time is over.
 local function lapse(j)
   local rules = rules_of(j)
-  OPS.note('expired', j.tube, 1)
+  SLOW.note('expired', j.tube, 1)
   count_up(PREFIX .. 'tube:' .. j.tube, 'expired', 1)
   if rules.on_expire == EXPIRE_PARK then
-    OPS.park(j, PARKED_EXPIRED, rules.dead)
+    SLOW.park(j, PARKED_EXPIRED, rules.dead)
   else
     delete(j)
   end
@@ -93,22 +93,22 @@ end
 
 -- lapse_if_over is called for a job whose reservation has ended with an outcome. It returns
 -- whether its time was over.
-function OPS.lapse_if_over(j, outcome)
+function SLOW.lapse_if_over(j, outcome)
   if outcome == REFUSED or not is_over(j) then return false end
   lapse(j)
   return true
 end
 
 -- live_on lets a job that is kicked after its time live on.
-function OPS.live_on(j)
+function SLOW.live_on(j)
   if is_over(j) then
-    OPS.drop_expiry(j)
+    SLOW.drop_expiry(j)
     write_expiry(j, 0)
   end
 end
 
 -- expire_due ends the time of jobs that are due by upto, up to limit, and returns how many.
-function OPS.expire_due(upto, limit)
+function SLOW.expire_due(upto, limit)
   local keys = call('ZRANGEBYSCORE', EXPIRING, '-inf', format('%.0f', upto), 'LIMIT', '0', format('%d', limit))
   if not keys[1] then return 0 end
   call('ZREM', EXPIRING, unpack(keys))

@@ -37,9 +37,9 @@ end
 
 -- forget_metadata is called for a job that is about to be deleted. Its key stays taken for as
 -- long as the rules say, unless its put is withdrawn.
-function OPS.forget_metadata(j)
+function SLOW.forget_metadata(j)
   local f = metadata_of(j)
-  OPS.drop_expiry(j)
+  SLOW.drop_expiry(j)
   if not f or f.key == '' then return end
   call('HDEL', PREFIX .. 'keys:' .. j.tube, f.key)
   local ttl = j.ends ~= 'withdrawn' and rules_of(j).key_ttl or 0
@@ -52,7 +52,7 @@ local function give_key(tube, key, job)
   call('HSET', PREFIX .. 'keys:' .. tube, key, format('%.0f', tonumber(sub(job, #PREFIX + 1))))
 end
 
-OPS.by_key, OPS.give_key = by_key, give_key
+SLOW.by_key, SLOW.give_key = by_key, give_key
 
 -- take_from_holder removes a reserved job from its holder.
 local function take_from_holder(j)
@@ -75,7 +75,7 @@ local function remove(j, batch)
     left(j)
     take_from_holder(j)
   elseif j.state == 'pending' then
-    OPS.clear_pending(j)
+    SLOW.clear_pending(j)
   else
     leave_place(j)
   end
@@ -91,7 +91,7 @@ end
 -- ARGV    'peek-key', tube, key
 -- Keys    reads keys:TUBE and the record
 -- Answer  as peek
-OPS['peek-key'] = function(i)
+OPERATIONS['peek-key'] = function(i)
   answer_peek(by_key(ARGV[i], ARGV[i + 1]))
   return i + 2
 end
@@ -102,7 +102,7 @@ end
 -- Keys    deletes the record; removes the job from its place, as move; writes keys:TUBE, key:TUBE
 --         KEY, tube:TUBE, counts; reads policies
 -- Answer  1, and its id if it was reserved, else 0; only 0 if there is no such job
-OPS['delete-key'] = function(i)
+OPERATIONS['delete-key'] = function(i)
   local key = by_key(ARGV[i], ARGV[i + 1])
   local j = key and load(key)
   answer(j and 1 or 0)
@@ -119,7 +119,7 @@ end
 -- Keys    reads tubes, keys:TUBE, and as job-stats
 -- Answer  where the next part begins, 0 if this was the last; how many jobs, and for each the id
 --         and the answer of job-stats
-OPS['find-key'] = function(i)
+OPERATIONS['find-key'] = function(i)
   local from, limit, key, found = tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], {}
   if from < 0 then from = call('ZCARD', PREFIX .. 'tubes') end
   local low = math.max(from - limit, 0)
@@ -141,10 +141,10 @@ end
 -- answer_metadata answers the part of job-stats about a job with metadata: its block, '' if it
 -- is broken; the texts of the policies of its tube, a line each; 1 if it is leased; and the tube for which it
 -- is pending, or ''.
-function OPS.answer_metadata(j)
+function SLOW.answer_metadata(j)
   local f, size = metadata_of(j), length_of(j.key)
   answer_text(not f and '' or call('GETRANGE', j.key, format('%d', size - f.length - 2), format('%d', size - 3)))
-  answer_text(OPS.tube_policies(j.tube))
+  answer_text(SLOW.tube_policies(j.tube))
   answer(j.leased and 1 or 0)
   local pending = j.state == 'pending' and call('HGET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1))
   answer_text(pending and string.match(pending, '^%S+') or '')

@@ -32,7 +32,7 @@ local function give_token(j)
 end
 
 -- lease_large gives a job such a token if its record is large, and returns it; nil if it is not.
-function OPS.lease_large(key)
+function SLOW.lease_large(key)
   if length_of(key) < LARGE then return nil end
   local j = load(key)
   local token = give_token(j)
@@ -50,9 +50,9 @@ local function lease_ready(j)
   return token
 end
 
--- lease_offered leases up to n of the next jobs of the tube in ARGV[at], in a batch with limits or
+-- lease_offered leases up to n of the next jobs of the tube in ARGV[at], in a call with limits or
 -- groups, and adds the tokens to tokens. It returns what reserve_first returns.
-function OPS.lease_offered(at, n, tokens)
+function SLOW.lease_offered(at, n, tokens)
   for got = 0, n - 1 do
     local j, cut = next_ready(at, at, 0)
     if not j then return got, false, cut or false end
@@ -69,7 +69,7 @@ end
 --           pri, id  of a job before which it must come; '' if there is none
 -- Keys    as take, but for reserved:INST; writes the record, leases
 -- Answer  DONE and the token, and the job is in the reply's ids and records; CUT or NOT_FOUND
-OPS['take-lease'] = function(i)
+OPERATIONS['take-lease'] = function(i)
   local from, last = i + 5, i + 4 + ARGV[i + 4]
   local limit = ARGV[i + 3] ~= '' and ARGV[i + 3] or nil
   local j, cut = next_ready(from, last, tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), limit)
@@ -84,7 +84,7 @@ OPS['take-lease'] = function(i)
 end
 
 -- move_leased carries out move-leased.
-function OPS.move_leased(move, token, key, pri, delay)
+function SLOW.move_leased(move, token, key, pri, delay)
   local j, arrow = load(key), nil
   if j and j.has_metadata then
     locate(j, false)
@@ -106,10 +106,10 @@ end
 -- ARGV    'move-leased', move, token, id, pri, delay: as move
 -- Keys    as move, and leases
 -- Answer  1; 0 if that is not its present lease
-OPS['move-leased'] = function(i)
-  OPS.move_leased(unpack(ARGV, i, i + 4))
+OPERATIONS['move-leased'] = function(i)
+  SLOW.move_leased(unpack(ARGV, i, i + 4))
   return i + 5
 end
 
 -- tube_policies returns the texts of the policies of a tube, a line each.
-function OPS.tube_policies(tube) return concat(policy_texts(tube), '\n') end
+function SLOW.tube_policies(tube) return concat(policy_texts(tube), '\n') end

@@ -10,16 +10,16 @@ local function metadata_of(j)
   end
   return j.metadata
 end
-OPS.metadata_of = metadata_of
+SLOW.metadata_of = metadata_of
 
 -- read_group returns the group of a job, false if it has none.
-function OPS.read_group(j)
+function SLOW.read_group(j)
   local f = metadata_of(j)
   return f and f.group or false
 end
 
 -- metadata_size returns the size of the block of a job in bytes.
-function OPS.metadata_size(j)
+function SLOW.metadata_size(j)
   local f = metadata_of(j)
   return f and f.length + 2 or 0
 end
@@ -46,7 +46,7 @@ local function save_metadata(j)
   call('SETRANGE', j.key, format('%d', length_of(j.key) - CHANGING), pack_changing(j.metadata))
 end
 
-OPS.change_metadata, OPS.save_metadata = change_metadata, save_metadata
+SLOW.change_metadata, SLOW.save_metadata = change_metadata, save_metadata
 
 -- enlarge writes the metadata of a job anew, with a capacity for its reason. keep is how many
 -- bytes of the record come before the reason.
@@ -68,7 +68,7 @@ local function enlarge(j, f, keep)
 end
 
 -- set_reason records why a delivery of a job has failed.
-function OPS.set_reason(j, text)
+function SLOW.set_reason(j, text)
   local f = change_metadata(j)
   local keep = length_of(j.key) - CHANGING - reason_size(f)
   f.reason, f.failed_ms = text, NOW
@@ -81,14 +81,14 @@ end
 
 -- discount makes a delivery of a job that ends as no failure count neither as a failure nor as a
 -- delivery.
-function OPS.discount(j)
+function SLOW.discount(j)
   local f = change_metadata(j)
   f.failures_before, f.deliveries_before = (f.failures_before + 1) % 4294967296, (f.deliveries_before + 1) % 4294967296
   save_metadata(j)
 end
 
 -- locate_tagged is the part of locate about leases and pending dead letters.
-function OPS.locate_tagged(j)
+function SLOW.locate_tagged(j)
   if j.state == 'reserved' then
     j.leased = call('ZSCORE', LEASES, j.key) ~= false
   elseif j.state == 'buried' and call('HEXISTS', PREFIX .. 'pending', sub(j.key, #PREFIX + 1)) == 1 then

@@ -11,13 +11,13 @@ local function wait_for(j, ms)
   save(j)
 end
 
--- more_key returns the key in Redis of a new job that is not one of the batch's puts.
+-- more_key returns the key in Redis of a new job that is not one of the call's puts.
 local function more_key()
   local number = count_up(COUNTS, 'ids', 1)
   sum.more_numbers = true
   return key_of_number(number * partitions + partition)
 end
-OPS.more_key = more_key
+SLOW.more_key = more_key
 
 -- dead_rules returns the own rules of a job as they are in its metadata block: those before HAS_FROM with their
 -- flags, and those after HAS_MORE with theirs.
@@ -59,10 +59,10 @@ local function send_here(j, tube)
   call('SET', dead.key, dead_record(j, f, tube, key, body, sub(raw, #raw - f.length - 1)))
   if key ~= '' then give_key(tube, key, dead.key) end
   totals[tube], bytes[tube] = (totals[tube] or 0) + 1, (bytes[tube] or 0) + #body
-  OPS.note('puts', tube, 1)
+  SLOW.note('puts', tube, 1)
   enter_ready(dead)
-  OPS.put_in(tube)
-  if f.batch then OPS.job_batches().sent_here(j, dead.key) end
+  SLOW.put_in(tube)
+  if f.batch then SLOW.job_batches().sent_here(j, dead.key) end
   j.ends = 'moved'
   delete(j)
 end
@@ -70,7 +70,7 @@ end
 -- park buries a job, which is in no place, and records why, or sends it to its dead-letter
 -- tube.
 local function park(j, why, tube)
-  OPS.note('parked', j.tube, 1)
+  SLOW.note('parked', j.tube, 1)
   if tube ~= '' and tube ~= j.tube and partition_of(tube) == partition and length_of(j.key) < LARGE then
     send_here(j, tube)
     return
@@ -78,28 +78,28 @@ local function park(j, why, tube)
   local f = change_metadata(j)
   f.parked = why
   if tube ~= '' and tube ~= j.tube then
-    OPS.set_pending(j, tube)
+    SLOW.set_pending(j, tube)
   else
     enter(j, 'buried')
   end
   save_metadata(j)
   save(j)
 end
-OPS.park = park
+SLOW.park = park
 
 -- notes_ttr returns whether it is recorded that the TTR of a job has run out. Other jobs are as in
 -- beanstalkd, and cost nothing.
 local function notes_ttr(j)
   local f = metadata_of(j)
-  if OPS.policy_of(j.tube) then return true end
+  if SLOW.policy_of(j.tube) then return true end
   return f and (f.flags > 0 or f.key ~= '' or f.parked ~= NOT_PARKED or f.failures_before + f.deliveries_before + f.lease > 0)
 end
 
 -- come_back puts a job that was reserved, and is in no place any more, where its rules say, and
 -- writes it. A release with a delay has that delay, and not the one of the rules.
-function OPS.come_back(j, arrow)
-  if arrow == 'expire reserved' and notes_ttr(j) then OPS.set_reason(j, REASON_TTR) end
-  if OPS.lapse_if_over(j, ARROW_ENDS[arrow]) then return end
+function SLOW.come_back(j, arrow)
+  if arrow == 'expire reserved' and notes_ttr(j) then SLOW.set_reason(j, REASON_TTR) end
+  if SLOW.lapse_if_over(j, ARROW_ENDS[arrow]) then return end
   local f = metadata_of(j) or { failures_before = 0, deliveries_before = 0 }
   local rules = rules_of(j)
   local failures = (j.releases + j.timeouts - f.failures_before) % 4294967296
@@ -123,17 +123,17 @@ end
 -- ARGV    'because', reason, 'move' or 'move-leased', and the arguments of that
 -- Keys    as that; writes the record
 -- Answer  as that
-OPS['because'] = function(i)
+OPERATIONS['because'] = function(i)
   sum.reason = ARGV[i]
-  local last = OPS[ARGV[i + 1]](i + 2)
+  local last = OPERATIONS[ARGV[i + 1]](i + 2)
   sum.reason = nil
   return last
 end
 
 -- unpark clears why a job was parked that leaves the buried state along an arrow. After a kick
 -- its failures and deliveries begin at zero, and it does not expire if its time is over.
-function OPS.unpark(j, arrow)
-  if arrow == 'kick-job buried' then OPS.live_on(j) end
+function SLOW.unpark(j, arrow)
+  if arrow == 'kick-job buried' then SLOW.live_on(j) end
   local f = metadata_of(j)
   if not f or f.parked == NOT_PARKED then return end
   f.parked = NOT_PARKED

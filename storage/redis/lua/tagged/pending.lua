@@ -4,23 +4,23 @@
 
 -- set_pending makes a job, which is in no place and was parked, pending for a tube. Its key is
 -- free from now on.
-function OPS.set_pending(j, tube)
+function SLOW.set_pending(j, tube)
   local f = metadata_of(j)
-  OPS.drop_expiry(j)
+  SLOW.drop_expiry(j)
   call('HSET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1), tube .. ' ' .. f.key)
   if f.key ~= '' then
-    OPS.forget_metadata(j)
+    SLOW.forget_metadata(j)
     f.key, f.void = '', true
   end
   count_up(PREFIX .. 'tube:' .. j.tube, 'pending', 1)
   j.state, sum.buried = 'buried', sum.buried + 1
-  OPS.entered_batch(j)
+  SLOW.entered_batch(j)
   note_due(NOW)
 end
 
 -- clear_pending is called for a pending job that is about to be removed.
-function OPS.clear_pending(j)
-  local batches = OPS.job_batches_of(j)
+function SLOW.clear_pending(j)
+  local batches = SLOW.job_batches_of(j)
   if batches then batches.left_pending(j) end
   call('HDEL', PREFIX .. 'pending', sub(j.key, #PREFIX + 1))
   count_up(PREFIX .. 'tube:' .. j.tube, 'pending', -1)
@@ -36,7 +36,7 @@ end
 -- Answer  the next cursor, '0' at the end; how many, and for each the tube, and the key or ''; they
 --         are in the reply's ids and records. A part can be empty, because HSCAN returns early
 --         where many were removed. What is too much for a reply is left out
-OPS['pending'] = function(i)
+OPERATIONS['pending'] = function(i)
   local part, limit, n = call('HSCAN', PREFIX .. 'pending', ARGV[i], 'COUNT', ARGV[i + 1]), tonumber(ARGV[i + 1]), 0
   local found = part[2]
   local said = {}
@@ -73,7 +73,7 @@ end
 --         key:TUBE KEY, tube:TUBE, counts
 -- Answer  1 if it has become a job now, whose number follows from the first one; else 0
 local MARKED_FOR, STILL_MARKED_FOR = '2592000', '600' -- seconds: until and after departed
-OPS['arrive'] = function(i)
+OPERATIONS['arrive'] = function(i)
   local tube, key, record, mark = ARGV[i], ARGV[i + 3], ARGV[i + 7], PREFIX .. 'dead:' .. ARGV[i + 2]
   if call('EXISTS', mark) == 1 then
     drop_put(record)
@@ -89,13 +89,13 @@ OPS['arrive'] = function(i)
   elseif key ~= '' then
     give_key(tube, key, job)
   end
-  if j.has_metadata then OPS.add_expiry(job, metadata_of(j)) end
-  if j.has_metadata and (j.metadata.batch or j.metadata.after) then OPS.job_batches().arrived(j, ARGV[i + 5]) end
+  if j.has_metadata then SLOW.add_expiry(job, metadata_of(j)) end
+  if j.has_metadata and (j.metadata.batch or j.metadata.after) then SLOW.job_batches().arrived(j, ARGV[i + 5]) end
   call('SET', mark, sub(job, #PREFIX + 1), 'EX', MARKED_FOR)
   totals[tube], bytes[tube], sum.changed = (totals[tube] or 0) + 1, (bytes[tube] or 0) + ARGV[i + 4], true
-  OPS.note('puts', tube, 1)
-  if ARGV[i + 1] ~= '1' then OPS.put_in(tube) end
-  OPS.enter_moved(tube, ARGV[i + 5], { job }, { ARGV[i + 6] }, { j.has_metadata and OPS.read_group(j) })
+  SLOW.note('puts', tube, 1)
+  if ARGV[i + 1] ~= '1' then SLOW.put_in(tube) end
+  SLOW.enter_moved(tube, ARGV[i + 5], { job }, { ARGV[i + 6] }, { j.has_metadata and SLOW.read_group(j) })
   answer(1)
   return i + 8
 end
@@ -105,10 +105,10 @@ end
 -- ARGV    'depart', id
 -- Keys    deletes the record; writes pending, tube:TUBE, counts
 -- Answer  1
-OPS['depart'] = function(i)
+OPERATIONS['depart'] = function(i)
   local j = load(ARGV[i])
   if j and call('HEXISTS', PREFIX .. 'pending', sub(j.key, #PREFIX + 1)) == 1 then
-    OPS.clear_pending(j)
+    SLOW.clear_pending(j)
     sum.changed, j.ends = true, 'moved'
     delete(j)
   end
@@ -122,7 +122,7 @@ end
 -- ARGV    'departed', letter
 -- Keys    makes dead:LETTER expire soon
 -- Answer  1
-OPS['departed'] = function(i)
+OPERATIONS['departed'] = function(i)
   call('SET', PREFIX .. 'dead:' .. ARGV[i], '', 'EX', STILL_MARKED_FOR)
   answer(1)
   return i + 1

@@ -39,7 +39,7 @@ end
 
 -- policy_of returns the policy that applies to a tube, nil if there is none: a table with the fields of POLICY_FIELD
 -- that are set. max, dead and on_duplicate are 0, '' and 0 if they are not.
-function OPS.policy_of(tube)
+function SLOW.policy_of(tube)
   if any_policy == false then return nil end
   if policies[tube] == nil then
     local policy, texts = {}, policy_texts(tube)
@@ -62,7 +62,7 @@ end
 -- rules_of returns the rules that apply to a job, a table with those of RULES that are set: its own, and for the rest
 -- those of its tube. max and dead are 0 and '' if they are not set.
 local function rules_of(j)
-  local f, p, rules = own_rules(j), OPS.policy_of(j.tube) or NO_RULES, {}
+  local f, p, rules = own_rules(j), SLOW.policy_of(j.tube) or NO_RULES, {}
   for _, name in ipairs(RULES) do
     rules[name] = f[name]
     if rules[name] == nil then rules[name] = p[name] end
@@ -91,7 +91,7 @@ local function drop_put(record)
   adopted = adopted + 1
   call('DEL', STAGED .. adopted)
 end
-OPS.drop_put = drop_put
+SLOW.drop_put = drop_put
 
 -- block_size returns the size of the metadata block at the end of a record that is put, in bytes.
 local function block_size(record)
@@ -102,7 +102,7 @@ end
 -- admit_record returns whether the quotas of a tube admit a job, which then counts as put. Else it is
 -- refused, and its index is added to refused.
 local refused = {}
-function OPS.admit_record(tube, limits, record, has_metadata)
+function SLOW.admit_record(tube, limits, record, has_metadata)
   local size = (record ~= '' and #record or call('STRLEN', STAGED .. adopted + 1)) - NAME_AT + 1 - #tube
   if has_metadata then size = size - block_size(record) end
   if has_room(tube, limits, size) then
@@ -114,28 +114,9 @@ function OPS.admit_record(tube, limits, record, has_metadata)
   return false
 end
 
--- put_limited is the operation put for a tube with quotas or whose jobs expire. i is the index of its arguments. It
--- returns the index of its last argument.
-function OPS.put_limited(i, limits)
-  local tube, n, pri, first = ARGV[i], tonumber(ARGV[i + 2]), ARGV[i + 5], i + 7
-  local step = pri == '' and 2 or 1
-  for k = 0, n - 1 do
-    local score, record = pri, ARGV[first + step * k + step - 1]
-    if pri == '' then score = ARGV[first + 2 * k] end
-    if OPS.admit_record(tube, limits, record) then
-      local key = new_job(record)
-      call('ZADD', READY .. tube, score, key)
-      OPS.expire_put({ key }, limits, 0)
-      if tonumber(score) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
-      wakeups[tube], sum.changed = (wakeups[tube] or 0) + 1, true
-    end
-  end
-  return first + step * n - 1
-end
-
 -- return_numbers gives back the numbers that puts did not need, and adds the refused puts to
 -- the reply. If other numbers have been taken after them, no job gets them.
-function OPS.return_numbers()
+function SLOW.return_numbers()
   local by = format('%d', sum.unput)
   if sum.more_numbers then
     call('HINCRBY', COUNTS, 'skipped', by)
@@ -155,7 +136,7 @@ end
 -- Keys    writes policies and quotas; of a pattern prefixes and prefix-limits; limit-policies,
 --         limited, group-tubes, rescans, timers
 -- Answer  1
-OPS['set-policy'] = function(i)
+OPERATIONS['set-policy'] = function(i)
   local name = ARGV[i]
   local keys = is_pattern(name) and { 'prefixes', 'prefix-limits' } or { 'policies', 'quotas' }
   for k, key in ipairs(keys) do
@@ -166,10 +147,10 @@ OPS['set-policy'] = function(i)
     end
   end
   local starts = ARGV[i + 3] == '1'
-  if starts or limited then OPS.groups().policy_changes(name, starts) end
+  if starts or limited then SLOW.groups().policy_changes(name, starts) end
   for tube in pairs(policies) do policies[tube] = nil end
   any_policy, any_prefix, any_quota, sum.changed = nil, nil, nil, true
-  if starts or limited then OPS.groups().policy_changed(name) end
+  if starts or limited then SLOW.groups().policy_changed(name) end
   answer(1)
   return i + 4
 end
@@ -179,7 +160,7 @@ end
 -- ARGV    'get-policy', name
 -- Keys    reads policies or prefixes
 -- Answer  1 and its text; 0 if there is none
-OPS['get-policy'] = function(i)
+OPERATIONS['get-policy'] = function(i)
   local text = call('HGET', PREFIX .. (is_pattern(ARGV[i]) and 'prefixes' or 'policies'), ARGV[i])
   answer(text and 1 or 0)
   if text then answer_text(text) end
@@ -191,9 +172,9 @@ end
 -- ARGV    'policies'
 -- Keys    reads policies, prefixes
 -- Answer  how many, and their names
-OPS['policies'] = function(i)
+OPERATIONS['policies'] = function(i)
   local names = call('HKEYS', PREFIX .. 'policies')
   for _, pattern in ipairs(call('HKEYS', PREFIX .. 'prefixes')) do names[#names + 1] = pattern end
-  OPS.answer_names(names)
+  SLOW.answer_names(names)
   return i
 end

@@ -9,7 +9,7 @@ local run = { tube = '', terms = '', keys = {} }
 
 -- enter_groups is the part of enter_run about jobs with groups.
 local function enter_groups(tube)
-  OPS.groups().enter_new(tube, run.keys, run.pris, run.groups)
+  SLOW.groups().enter_new(tube, run.keys, run.pris, run.groups)
   for _, pri in ipairs(run.pris) do
     if tonumber(pri) < URGENT_BELOW then sum.urgent = sum.urgent + 1 end
   end
@@ -18,18 +18,11 @@ local function enter_groups(tube)
 end
 
 local function enter_run()
-  local tube, keys, pri, entries = run.tube, run.keys, string.match(run.terms, '^%d+'), {}
+  local tube, keys, pri = run.tube, run.keys, string.match(run.terms, '^%d+')
   if not keys[1] then return end
   write_new_jobs()
   if run.groups then return enter_groups(tube) end
-  if limited then OPS.groups().plain_ready(tube, sub(keys[1], #PREFIX + 1)) end
-  if #keys >= RANGE_FROM then
-    call('ZADD', READY .. tube, pri, OPS.range_of(keys[1], #keys, run.terms))
-    OPS.add_joined(tube, pri, #keys - 1)
-  else
-    for k, key in ipairs(keys) do entries[2 * k - 1], entries[2 * k] = pri, key end
-    call('ZADD', READY .. tube, unpack(entries))
-  end
+  SLOW.enter_queue(tube, keys, pri, #keys >= RANGE_FROM and run.terms or nil)
   if tonumber(pri) < URGENT_BELOW then sum.urgent = sum.urgent + #keys end
   wakeups[tube] = (wakeups[tube] or 0) + #keys
   run.keys = {}
@@ -97,7 +90,7 @@ local function lose_key(j)
   local f = metadata_of(j)
   if not f then return end
   f.key, f.void = '', true
-  OPS.save_metadata(j)
+  SLOW.save_metadata(j)
 end
 
 -- is_taken finds out whether a put must make no job because its key is taken, by a job or a
@@ -135,7 +128,7 @@ local function expire_new(key, own, policy, how, ms)
   write_new_jobs()
   local j, wait = load(key), how == 'at' and ms - NOW_UP or ms
   local due = metadata_of(j).after and j.created + j.delay * 1000 or NOW_UP + math.max(wait, 0)
-  OPS.set_expiry(j, own, policy, due)
+  SLOW.set_expiry(j, own, policy, due)
 end
 
 -- NEW_READY is the usual answer.
@@ -145,8 +138,8 @@ local NEW_READY = format('%d;0;5:ready', PUT_NEW)
 -- outcome, and the id of the job that it has made, or that has prevented it.
 local function put_one(tube, i, scheduled)
   local key, what, size, record = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 4]), ARGV[i + 9]
-  local limits, policy, old, held = limits_of(tube), OPS.policy_of(tube), job_with(tube, key), 0
-  local batches = ARGV[i + 8] ~= '' and OPS.job_batches().read(ARGV[i + 8])
+  local limits, policy, old, held = limits_of(tube), SLOW.policy_of(tube), job_with(tube, key), 0
+  local batches = ARGV[i + 8] ~= '' and SLOW.job_batches().read(ARGV[i + 8])
   if what == 0 and policy then what = policy.on_duplicate end
   if what == FOLLOW and old and has_started(old) then what = TAKE_OVER end
   local outcome, other = is_taken(tube, key, what, old, batches and batches.batch, scheduled)
@@ -208,29 +201,29 @@ end
 -- Answer  for each put PUT_NEW, whose number follows from the first one, which each reply has, and
 --         the id of the job that was replaced, if it was reserved, else 0, and the state of the
 --         new job; PUT_TOMBSTONE or PUT_DUPLICATE, id and state of the other job, 'gone' for a tombstone; or PUT_SEALED or PUT_REFUSED
-OPS.PUT_ARGUMENTS = 10 -- of each put
-OPS['put-tagged'] = function(i)
+SLOW.PUT_ARGUMENTS = 10 -- of each put
+OPERATIONS['put-tagged'] = function(i)
   local n = tonumber(ARGV[i + 2])
-  OPS.put_tagged(ARGV[i], i + 3, n, ARGV[i + 1] == '1')
-  return i + 3 + OPS.PUT_ARGUMENTS * n
+  SLOW.put_tagged(ARGV[i], i + 3, n, ARGV[i + 1] == '1')
+  return i + 3 + SLOW.PUT_ARGUMENTS * n
 end
 
 -- put_tagged carries out n puts into a tube, whose arguments begin at i; scheduled if they are of a schedule. It
 -- returns what put_one returns for the last one.
-function OPS.put_tagged(tube, i, n, known, scheduled)
+function SLOW.put_tagged(tube, i, n, known, scheduled)
   local any, outcome, id = false, nil, nil
-  for k = i, i + OPS.PUT_ARGUMENTS * (n - 1), OPS.PUT_ARGUMENTS do
+  for k = i, i + SLOW.PUT_ARGUMENTS * (n - 1), SLOW.PUT_ARGUMENTS do
     outcome, id = put_one(tube, k, scheduled)
     any = any or outcome == PUT_NEW
   end
   enter_run()
-  if any and not known then OPS.put_in(tube) end
+  if any and not known then SLOW.put_in(tube) end
   return outcome, id
 end
 
 -- count_put counts a put in the results of a schedule, and returns these: put, overlapped, refused, at,
 -- nominal, result, id, see tube.ScheduleResults.
-function OPS.count_put(results, nominal, outcome, id)
+function SLOW.count_put(results, nominal, outcome, id)
   local put, overlapped, refused = string.match(results, '^(%d+) (%d+) (%d+)')
   if outcome == PUT_NEW then
     put = put + 1

@@ -4,3 +4,4 @@
 local call, sub, format, concat = redis.call, string.sub, string.format, table.concat
 local PREFIX, INSTANCE = KEYS[1], ARGV[1]
 local READY, COUNTS, LEASES = PREFIX .. 'ready:', PREFIX .. 'counts', PREFIX .. 'leases'
+local OPERATIONS = SLOW.operations

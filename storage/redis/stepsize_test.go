@@ -10,17 +10,17 @@ import (
 	"redstalk/tube"
 )
 
-// TestBatchSize: a step gets smaller if calls with one are slow, at most by half each time, and
+// TestStepSize: a step gets smaller if calls with one are slow, at most by half each time, and
 // larger if they are fast.
-func TestBatchSize(t *testing.T) {
+func TestStepSize(t *testing.T) {
 	p := &partition{}
-	size := &p.batchSizes.flush
+	size := &p.stepSizes.flush
 	took := func(of time.Duration, times int, want int) {
 		t.Helper()
 		for range times {
 			c := &call{}
 			c.stepSize(size)
-			p.adjustBatchSizes(c, of)
+			p.adjustStepSizes(c, of)
 		}
 		if got := size.limit(); got != want {
 			t.Fatalf("%d jobs, want %d", got, want)
@@ -36,9 +36,9 @@ func TestBatchSize(t *testing.T) {
 	took(away, 100, maxMoves)
 	c := &call{encoding: encoding{ops: 500 + maxMoves, moved: maxMoves}} // beside much else
 	c.stepSize(size)
-	p.adjustBatchSizes(c, away+targetStepTime+500*assumedOpTime)
+	p.adjustStepSizes(c, away+targetStepTime+500*assumedOpTime)
 	took(away, 0, maxMoves)
-	p.adjustBatchSizes(&call{}, time.Millisecond) // without a step
+	p.adjustStepSizes(&call{}, time.Millisecond) // without a step
 	took(away, 100, minStep)
 }
 
@@ -49,10 +49,10 @@ func TestStepsAdapt(t *testing.T) {
 	s := openWith(t, Options{URL: server.URL(), Timeout: patient, skew: func() time.Duration { return time.Duration(ahead.Load()) }})
 	m := &manyCost{t: t, s: s, from: "from", to: "to"}
 	const jobs = maxMoves
-	all := &s.parts[0].batchSizes
+	all := &s.parts[0].stepSizes
 	for _, tc := range []struct {
 		what  string
-		size  *batchSize
+		size  *stepSize
 		delay uint32
 		begin func()
 		work  func()

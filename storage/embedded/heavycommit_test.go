@@ -13,25 +13,25 @@ import (
 
 // heavyPut makes a batch that takes long to write.
 func heavyPut(done *atomic.Int64) *storage.Batch {
-	return counted(done, storage.Op{Kind: storage.Put, Tube: "a", TTR: 100, Body: make([]byte, heavyGroup+1)})
+	return counted(done, storage.Op{Kind: storage.Put, Tube: "a", TTR: 100, Body: make([]byte, heavyCommit+1)})
 }
 
-// inOneSegment makes segments so large that they are not full after a heavy group: a segment is
+// inOneSegment makes segments so large that they are not full after a heavy commit: a segment is
 // synced when it ends, and nothing is written meanwhile.
-func inOneSegment(o *Options) { o.segment = 4 * heavyGroup }
+func inOneSegment(o *Options) { o.segment = 4 * heavyCommit }
 
-// awaitWritten waits until that many groups are written and not on the disk yet.
-func awaitWritten(t *testing.T, e *Engine, groups int) {
+// awaitWritten waits until that many commits are written and not on the disk yet.
+func awaitWritten(t *testing.T, e *Engine, commits int) {
 	t.Helper()
-	eventually(t, "the groups to be written", func() bool {
+	eventually(t, "the commits to be written", func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return len(e.journal.syncing) == groups
+		return len(e.journal.syncing) == commits
 	})
 }
 
-// TestWrittenWhileHeavyIsSynced: while a heavy group is synced the next one is written. No
-// batch is done that depends on what is not on the disk: not a put in the next group, not a
+// TestWrittenWhileHeavyIsSynced: while a heavy commit is synced the next one is written. No
+// batch is done that depends on what is not on the disk: not a put in the next commit, not a
 // reserve of the job in the heavy one, and not a peek at it.
 func TestWrittenWhileHeavyIsSynced(t *testing.T) {
 	atLength(t)
@@ -57,7 +57,7 @@ func TestWrittenWhileHeavyIsSynced(t *testing.T) {
 		t.Errorf("a power cut leaves %d jobs that were not synced", n)
 	}
 	if n := g.afterPowerCut(t, 100, "b"); n != 1 {
-		t.Errorf("%d jobs of the next group are written, want 1", n)
+		t.Errorf("%d jobs of the next commit are written, want 1", n)
 	}
 	release()
 	eventually(t, "all to be done", func() bool { return heavy.Load()+next.Load()+peeks.Load() == 5 })
@@ -67,7 +67,7 @@ func TestWrittenWhileHeavyIsSynced(t *testing.T) {
 }
 
 // TestReservedBeforeTheSync: a reply to a reserve of a job that is on the disk is sent while
-// its group, which is heavy, is synced.
+// its commit, which is heavy, is synced.
 func TestReservedBeforeTheSync(t *testing.T) {
 	g := newPollingEngine(t, inOneSegment)
 	defer g.close(t)
@@ -87,7 +87,7 @@ func TestReservedBeforeTheSync(t *testing.T) {
 	eventually(t, "the put to be done", func() bool { return put.Load() == 1 })
 }
 
-// TestFailingSyncOfHeavy: if a heavy group cannot be synced, none of its batches is done, and
+// TestFailingSyncOfHeavy: if a heavy commit cannot be synced, none of its batches is done, and
 // none of those that were written meanwhile.
 func TestFailingSyncOfHeavy(t *testing.T) {
 	fatal := make(chan error, 10)
@@ -111,7 +111,7 @@ func TestFailingSyncOfHeavy(t *testing.T) {
 	g.Do(counted(&done, storage.Op{Kind: storage.Move, Move: tube.Delete, ID: 1}))
 	awaitWritten(t, g.Engine, 2)
 	close(release)
-	for range 2 { // one for each group
+	for range 2 { // one for each commit
 		<-fatal
 	}
 	if n := done.Load(); n != 0 {
@@ -120,7 +120,7 @@ func TestFailingSyncOfHeavy(t *testing.T) {
 	g.fs.set(blockForever)
 }
 
-// TestClosedWhileSyncing: an engine that is closed while a heavy group is synced ends all
+// TestClosedWhileSyncing: an engine that is closed while a heavy commit is synced ends all
 // batches first.
 func TestClosedWhileSyncing(t *testing.T) {
 	atLength(t)

@@ -13,7 +13,7 @@ local function key_of(id)
   return stem .. sub(DIGITS, 2 * low + 1, 2 * low + 2)
 end
 
--- new_job returns the key of the next job of the batch, and remembers its record. Records of
+-- new_job returns the key of the next job of the call, and remembers its record. Records of
 -- new jobs are written together, by write_new_jobs, before an operation can read them. An empty
 -- record stands for the next staged one, which is renamed to the key of the job.
 local unwritten, words, adopted = {}, 0, 0
@@ -72,7 +72,7 @@ local function add_all(key, entries, from, to)
 end
 
 -- look_for_any finds out whether any tube is paused or has limits for puts. It is called once in
--- a batch. is_limited is nil if there is neither; else it returns whether the policy of a tube, or
+-- a call. is_limited is nil if there is neither; else it returns whether the policy of a tube, or
 -- of one of its prefixes, concerns puts.
 local paused, any_paused, any_quota, is_limited = {}, nil, nil, nil
 local function look_for_any()
@@ -96,7 +96,7 @@ local function look_for_any()
   end
 end
 
--- is_paused looks up each tube once in a batch, and none if no tube at all is paused.
+-- is_paused looks up each tube once in a call, and none if no tube at all is paused.
 local function is_paused(tube)
   if any_paused == nil then look_for_any() end
   if not any_paused then return false end

@@ -1,8 +1,21 @@
--- What the index says of lanes.
+-- How the index of a tube is kept right.
+--
+-- The problem: eligible:TUBE must have the entry that each lane should have, and nearly everything changes that: a put, a start,
+-- an end, a limit, a pause. In one call a lane can change a hundred times.
+--
+-- So operations do not touch the index. They change the lane, a table, and mark it with mark_dirty; update_index computes and writes
+-- what has changed, for all dirty lanes together: before a take reads the index, and once at the end of the call. lane.member is the
+-- entry that Redis has, next_of says which one it should have, and the difference is written. A take that has just computed that
+-- leaves it in lane.fresh. The record of the lane in lanes:TUBE follows, so that the next call need not look for the first
+-- job. A lane without ready and reserved jobs has no record.
+--
+-- The invariant after update_index: a lane has an entry exactly if one of its jobs may start now, and the entry is right. What will
+-- change only with time (a pause that ends, a token that is back) is in rechecks:TUBE. The cost: ZREM, ZADD, HSET and
+-- HDEL for a tube, however many of its lanes have changed.
 
--- settle_lane adds to w what must be written for a dirty lane, and counts those of which a job may
+-- update_lane adds to w what must be written for a dirty lane, and counts those of which a job may
 -- start now, and might not before.
-local function settle_lane(t, lane, w)
+local function update_lane(t, lane, w)
   local member = lane.fresh
   if member == nil then member = next_of(t, lane) or false end
   if lane.member ~= member then
@@ -48,8 +61,8 @@ local function note_left(t)
   t.left = nil
 end
 
--- settle_starts writes the starts that have changed.
-local function settle_starts(t)
+-- write_starts writes the starts that have changed.
+local function write_starts(t)
   for group, windows in pairs(t.windows) do
     if next(windows.changed) then save_windows(t, group, windows) end
   end
@@ -59,7 +72,7 @@ local function settle_starts(t)
   end
 end
 
--- write_lanes writes what settle_lane has collected.
+-- write_lanes writes what update_lane has collected.
 local function write_lanes(t, w)
   if w.out[1] then call('ZREM', t.eligible, unpack(w.out)) end
   if w.into[1] then call('ZADD', t.eligible, unpack(w.into)) end
@@ -69,21 +82,21 @@ local function write_lanes(t, w)
   t.turned = false
 end
 
--- settle brings the index of a tube up to date.
-local function settle(t)
+-- update_index brings the index of a tube up to date.
+local function update_index(t)
   if next(t.dirty) then
     local w = { out = {}, into = {}, records = {}, gone = {}, begun = 0 }
-    for lane in pairs(t.dirty) do settle_lane(t, lane, w) end
+    for lane in pairs(t.dirty) do update_lane(t, lane, w) end
     t.dirty = {}
     write_lanes(t, w)
     wakeups[t.name] = math.max(wakeups[t.name] or 0, w.begun)
   elseif t.turned then
     write_lanes(t, { out = {}, into = {}, records = {}, gone = {} })
   end
-  if next(t.windows) then settle_starts(t) end
+  if next(t.windows) then write_starts(t) end
   if t.left then note_left(t) end
   if next(t.rechecks) then save_rechecks(t) end
-  if t.thinned then unlist(t) end
+  if t.thinned then unlist_tube(t) end
 end
 
 -- startable returns how many of the jobs of a tube may start now, most at most.
@@ -91,7 +104,7 @@ local function startable(t, most)
   local held, left = tube_held(t)
   if held ~= NOT_HELD then return 0 end
   most = math.min(most, left)
-  local n = call('ZCARD', READY .. t.name) + OPS.joined_in(t.name) + call('ZCARD', t.lone_ready)
+  local n = call('ZCARD', READY .. t.name) + SLOW.joined_in(t.name) + call('ZCARD', t.lone_ready)
   local entries = n < most and call('ZRANGE', t.eligible, '0', format('%d', math.min(most, 1000) - 1)) or {}
   for _, entry in ipairs(entries) do
     if n >= most then break end
@@ -108,20 +121,20 @@ end
 -- must be called before the counters are written, as it needs those of tubes.
 local function limit_wakeups()
   for tube, n in pairs(wakeups) do
-    local t = n > 0 and find(tube)
+    local t = n > 0 and find_tube(tube)
     if t and call('EXISTS', PREFIX .. 'waiting:' .. tube) == 1 then wakeups[tube] = startable(t, n) end
   end
 end
 
-function settle_lanes(ends)
+function update_indexes(ends)
   for _, t in pairs(tubes) do
-    if t then settle(t) end
+    if t then update_index(t) end
   end
   if ends then limit_wakeups() end
 end
 
 -- wake_all wakes as many clients as jobs of a tube may start.
 local function wake_all(tube)
-  local n = call('ZCARD', READY .. tube) + OPS.joined_in(tube) + G.ready_in(tube)
+  local n = call('ZCARD', READY .. tube) + SLOW.joined_in(tube) + G.ready_in(tube)
   if n > 0 then wakeups[tube] = (wakeups[tube] or 0) + n end
 end

@@ -1,4 +1,4 @@
--- The clock, the numbers of the jobs that are put, and the changes of the batch.
+-- The clock, the numbers of the jobs that are put, and the changes of the call.
 
 -- NOW is compared with due times, to find out whether something is due. NOW_UP is used to
 -- compute new due times, so that nothing is ever early.
@@ -13,7 +13,7 @@ if largest_put then
   if most and tonumber(most) < largest_put then call('HSET', COUNTS, 'largest', format('%d', largest_put)) end
 end
 
--- In a batch that puts jobs this is the first write. If Redis has no memory for them it fails
+-- In a call that puts jobs this is the first write. If Redis has no memory for them it fails
 -- before anything else has happened.
 local first_number = 0
 if ARGV[4] ~= '0' then
@@ -26,19 +26,19 @@ if ARGV[4] ~= '0' then
   end
 end
 
--- sum is the changes of the batch. Operations add to it, and counters.lua writes it.
+-- sum is the changes of the call. Operations add to it, and counters.lua writes it.
 local sum = {
   changed = void, -- whether anything has changed that must not be repeated
   puts = 0, takes = 0, -- jobs put, and jobs taken in bulk
   unput = 0, -- puts that have made no job: their numbers are returned
   reason = nil, -- why the job fails that is being moved, see because in tagged/outcome.lua
-  noted = nil, -- events counted by tube, see OPS.note in slow/tubes.lua
+  noted = nil, -- events counted by tube, see SLOW.note in slow/tubes.lua
   refused = nil, -- what the reply says of puts refused because of quotas
-  earliest = math.huge, -- when the first thing is due that the batch made due
+  earliest = math.huge, -- when the first thing is due that the call made due
   lone = {}, -- changes of joined-lone by tube
   -- Changes of the counters with these names. There is none for ready jobs: their number
   -- follows from the others.
-  urgent = 0, delayed = 0, buried = 0, deleted = 0, timeouts = 0, grouped = 0,
+  urgent = 0, delayed = 0, buried = 0, deleted = 0, timeouts = 0, in_sets = 0,
 }
 
 -- The same by tube: jobs put and deleted; jobs that have become ready, for each of which an

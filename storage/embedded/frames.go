@@ -22,24 +22,24 @@ const (
 	// written from where it is.
 	minLarge = 32 << 10
 
-	// heavyGroup is how many bytes a caller commits itself. More would take it too long: a
+	// heavyCommit is how many bytes a caller commits itself. More would take it too long: a
 	// committer does it.
-	heavyGroup = 1 << 20
+	heavyCommit = 1 << 20
 
 	// maxKeptFrame is the size in bytes up to which the memory of a frame is used again.
 	maxKeptFrame = 1 << 20
 )
 
-// group is changes that are written together: as one frame of the log or, if there are many, as
+// commit is changes that are written together: as one frame of the log or, if there are many, as
 // several.
-type group struct {
+type commit struct {
 	frame []byte      // is being filled: space for the header, and entries
 	large []largeBody // that belong into frame
 	size  int         // of frame in bytes, with large bodies
 	full  []fullFrame // the frames before it
 
 	bodies    int64            // bytes of all bodies
-	onWritten []*storage.Batch // end when the group is written
+	onWritten []*storage.Batch // end when the commit is written
 	onDurable []*storage.Batch // end when it is durable
 
 	mustSync bool   // it must become durable: for onDurable, or for a change that no batch waits for
@@ -53,7 +53,7 @@ type group struct {
 type largeBody struct {
 	at     int
 	body   []byte
-	buffer tube.Buffer // of body, or nil; retained until the group is written
+	buffer tube.Buffer // of body, or nil; retained until the commit is written
 }
 
 // fullFrame is a complete frame that is not written yet.
@@ -62,18 +62,18 @@ type fullFrame struct {
 	large []largeBody
 }
 
-// newGroup returns an empty group. The lock is held.
-func (j *journal) newGroup() *group {
+// newCommit returns an empty commit. The lock is held.
+func (j *journal) newCommit() *commit {
 	if n := len(j.spare); n > 0 {
 		g := j.spare[n-1]
 		j.spare = j.spare[:n-1]
 		return g
 	}
-	return &group{frame: make([]byte, wal.HeaderSize)}
+	return &commit{frame: make([]byte, wal.HeaderSize)}
 }
 
 // recycle empties g, which is written, so that it can be filled again. The lock is held.
-func (j *journal) recycle(g *group) {
+func (j *journal) recycle(g *commit) {
 	if cap(g.frame) > maxKeptFrame {
 		g.frame = make([]byte, wal.HeaderSize)
 	}
@@ -89,7 +89,7 @@ func (j *journal) recycle(g *group) {
 
 // releaseBodies releases the buffers of bodies that were not copied, and forgets them. It is
 // called when g is written.
-func (g *group) releaseBodies() {
+func (g *commit) releaseBodies() {
 	for _, f := range g.full {
 		releaseLarge(f.large)
 	}
@@ -105,24 +105,24 @@ func releaseLarge(large []largeBody) {
 	}
 }
 
-func (g *group) empty() bool { return len(g.frame) == wal.HeaderSize && len(g.full) == 0 }
+func (g *commit) empty() bool { return len(g.frame) == wal.HeaderSize && len(g.full) == 0 }
 
 // bytes is about how many bytes of g have to be written.
-func (g *group) bytes() int64 { return int64(len(g.full))*maxEntries + int64(len(g.frame)) + g.bodies }
+func (g *commit) bytes() int64 { return int64(len(g.full))*maxEntries + int64(len(g.frame)) + g.bodies }
 
 // heavy reports whether it takes long to write g.
-func (g *group) heavy() bool {
-	return len(g.full) > 0 || len(g.frame) > heavyGroup || g.bodies > heavyGroup
+func (g *commit) heavy() bool {
+	return len(g.full) > 0 || len(g.frame) > heavyCommit || g.bodies > heavyCommit
 }
 
 // cut ends the frame that is being filled, and begins another one.
-func (g *group) cut() {
+func (g *commit) cut() {
 	g.full = append(g.full, fullFrame{g.frame, g.large})
 	g.frame, g.large, g.size = make([]byte, wal.HeaderSize, min(len(g.frame), maxEntries)), nil, 0
 }
 
 // each calls do with the pieces of each frame, in order.
-func (g *group) each(do func(pieces [][]byte) error) error {
+func (g *commit) each(do func(pieces [][]byte) error) error {
 	for _, f := range g.full {
 		if err := do(f.pieces()); err != nil {
 			return err

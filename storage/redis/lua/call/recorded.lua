@@ -1,8 +1,8 @@
--- Decides whether the batch is carried out, by what batch:INST has recorded:
--- 'NUMBER;LENGTH;IDS…TEXT', where LENGTH is that of the ids. If the batch was carried out
+-- Decides whether the call is carried out, by what batch:INST has recorded:
+-- 'NUMBER;LENGTH;IDS…TEXT', where LENGTH is that of the ids. If the call was carried out
 -- already the call ends here, with the same reply as then.
 
--- limited, which nearly no batch needs, is read in the same call: it is nil if no tube has jobs with
+-- limited, which nearly no call needs, is read in the same call: it is nil if no tube has jobs with
 -- groups, and no policy limits which jobs may start, see groups/tubes.lua.
 local recorded, limited = unpack(call('MGET', BATCH, PREFIX .. 'limited'))
 recorded, limited = recorded or '', limited or nil

@@ -148,7 +148,7 @@ function hold(found, base, lone)
       entries[last + 1], entries[last + 2], last = due, name, last + 2
       sets = sets or {}
       sets[#sets + 1], sets[#sets + 2] = '0', name
-      sum.grouped = sum.grouped + size
+      sum.in_sets = sum.in_sets + size
     else
       for at = before + 1, before + size do
         entries[last + 1], entries[last + 2], last = due, found.keys[at], last + 2

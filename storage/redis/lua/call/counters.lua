@@ -1,4 +1,4 @@
--- Writes the changes of the batch to the counters. A tube whose first jobs were put may not
+-- Writes the changes of the call to the counters. A tube whose first jobs were put may not
 -- exist yet.
 
 for tube, by in pairs(totals) do
@@ -22,7 +22,7 @@ end
 for tube, by in pairs(deletes) do call('HINCRBY', PREFIX .. 'tube:' .. tube, 'deletes', format('%d', by)) end
 if sum.deleted ~= 0 then call('HINCRBY', COUNTS, 'deleted', format('%d', sum.deleted)) end
 if sum.urgent ~= 0 then call('HINCRBY', COUNTS, 'urgent', format('%d', sum.urgent)) end
-if sum.grouped ~= 0 then call('HINCRBY', COUNTS, 'grouped', format('%d', sum.grouped)) end
+if sum.in_sets ~= 0 then call('HINCRBY', COUNTS, 'grouped', format('%d', sum.in_sets)) end
 if SLOW then SLOW.write_slow_counters() end
 if limited then -- what comes now can write counters again
   totals, bytes, joined, joined_urgent, deletes, sum.lone = {}, {}, {}, {}, {}, {}

@@ -1,5 +1,5 @@
--- Staged records were sent before the batch, by a SET each on the same connection. They are in
--- keys of their own, and expire unless the batch renames them. If one is missing nothing is
+-- Staged records were sent before the call, by a SET each on the same connection. They are in
+-- keys of their own, and expire unless the call renames them. If one is missing nothing is
 -- done.
 
 local STAGED = PREFIX .. 'put:' .. INSTANCE .. ':' .. NUMBER .. ':'

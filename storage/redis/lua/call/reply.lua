@@ -1,4 +1,4 @@
--- Wakes the instances that wait for jobs, records the batch, and ends the call.
+-- Wakes the instances that wait for jobs, records the call, and ends it.
 
 -- Of the instances on which clients wait for a job of a tube, as many are woken as jobs have become
 -- ready, those first that have waited longest. An instance is woken once, and then registers
