@@ -2,6 +2,16 @@ package tube
 
 import "time"
 
+// RecordKind is a kind of named records that are due at some time, which stores keep besides jobs.
+type RecordKind uint8
+
+const (
+	Schedules  RecordKind = iota // each a Schedule
+	JobBatches                   // each a JobBatch
+
+	NumRecordKinds
+)
+
 // dueRecord is a schedule or a batch: a record that is due at a time, and then handed out to somebody.
 type dueRecord interface {
 	comparable

@@ -10,7 +10,7 @@ import (
 
 // Files are the sources.
 //
-//go:embed *.lua batch bulk check fast groups jobbatches schedules shared slow tagged
+//go:embed *.lua batch bulk check fast groups jobbatches named schedules shared slow tagged
 var Files embed.FS
 
 // Permissions is the script that tries the commands which batches need.

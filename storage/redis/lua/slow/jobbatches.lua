@@ -39,10 +39,3 @@ function OPS.ended_batch(j)
   local batches = OPS.job_batches_of(j)
   if batches then batches.ended(j) end
 end
-
--- job-batches: carries out an operation on batches of jobs
---
--- ARGV    'job-batches', the name of the operation, and its arguments: see jobbatches/
-OPS['job-batches'] = function(i)
-  return OPS.job_batches().commands[ARGV[i]](i + 1)
-end
