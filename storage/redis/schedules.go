@@ -68,7 +68,7 @@ func (r *reply) instant() tube.Instant { return tube.Instant(r.ms()) }
 // readSchedule reads the record of a schedule, with its body if that is in the reply. It returns nil if
 // the record is broken: only fsck reports that.
 func (r *reply) readSchedule(name string, withBody bool) *tube.Schedule {
-	s, _, err := schema.ParseSchedule(name, r.text())
+	s, err := schema.ParseSchedule(name, r.text())
 	body := ""
 	if withBody {
 		body = r.text()

@@ -153,10 +153,13 @@ func limits() string {
 			tube.NotHeld, tube.HeldByPause, tube.HeldByConcurrency, tube.HeldByRate)
 }
 
-// named defines the kinds of named records, in the order of tube.RecordKind: each as the keys about it begin, which package
-// schema names; and for how many ms a record is claimed.
+// named defines the names of schema.NamedKinds, and for how many ms a named record is claimed.
 func named() string {
-	return fmt.Sprintf("local NAMED, CLAIM = { '%s' }, %d\n", strings.Join(schema.NamedKinds[:], "', '"), tube.ClaimTime.Milliseconds())
+	var kinds strings.Builder
+	for _, kind := range schema.NamedKinds {
+		fmt.Fprintf(&kinds, "'%s', ", kind.Name)
+	}
+	return fmt.Sprintf("local NAMED, CLAIM = { %s}, %d\n", &kinds, tube.ClaimTime.Milliseconds())
 }
 
 // jobBatches defines when the record of a batch is due that no put says to be, in ms, why after-jobs are parked, and the

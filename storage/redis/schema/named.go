@@ -7,8 +7,27 @@ import (
 	"redstalk/tube"
 )
 
-// NamedKinds are how the keys about named records begin, by their kind. lua/named reads and writes them.
-var NamedKinds = [tube.NumRecordKinds]string{tube.Schedules: "schedule", tube.JobBatches: "job-batch"}
+// NamedKind is a kind of named records as it is in Redis: lua/named reads and writes it.
+type NamedKind struct {
+	Name    string // the keys with the names of the records begin so
+	Records string // the key with the records
+
+	// IsBroken returns whether the text of a record cannot be read.
+	IsBroken func(name, record string) bool
+}
+
+// NamedKinds are all kinds.
+var NamedKinds = [tube.NumRecordKinds]NamedKind{
+	tube.Schedules:  {"schedule", "schedules", isBroken(ParseSchedule)},
+	tube.JobBatches: {"job-batch", "job-batches", isBroken(ParseJobBatch)},
+}
+
+func isBroken[T any](parse func(name, record string) (T, error)) func(name, record string) bool {
+	return func(name, record string) bool {
+		_, err := parse(name, record)
+		return err != nil
+	}
+}
 
 // NeverDue is when a named record is due that is not.
 const NeverDue = "-"

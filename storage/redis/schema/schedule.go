@@ -22,22 +22,23 @@ const scheduleWords = 10
 
 var errBrokenSchedule = errors.New("the record of a schedule is broken")
 
-// ParseSchedule reads a record. size is that of the body. The schedule has no body.
-func ParseSchedule(name, record string) (s *tube.Schedule, size int, err error) {
+// ParseSchedule reads a record. The schedule has no body.
+func ParseSchedule(name, record string) (*tube.Schedule, error) {
 	words := strings.SplitN(record, " ", scheduleWords+1)
 	if len(words) <= scheduleWords {
-		return nil, 0, errBrokenSchedule
+		return nil, errBrokenSchedule
 	}
-	if s, err = tube.ParseSchedule(words[scheduleWords]); err != nil {
-		return nil, 0, fmt.Errorf("%w: %w", errBrokenSchedule, err)
+	s, err := tube.ParseSchedule(words[scheduleWords])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBrokenSchedule, err)
 	}
 	if words[1] != DueText(s.Due) {
-		return nil, 0, errBrokenSchedule
+		return nil, errBrokenSchedule
 	}
 	var numbers [scheduleWords]int64
 	for i, word := range words[:scheduleWords] {
 		if numbers[i], err = strconv.ParseInt(word, 10, 64); err != nil && i != 1 {
-			return nil, 0, fmt.Errorf("%w: %w", errBrokenSchedule, err)
+			return nil, fmt.Errorf("%w: %w", errBrokenSchedule, err)
 		}
 	}
 	s.Name, s.Version = name, uint64(numbers[0])
@@ -45,5 +46,5 @@ func ParseSchedule(name, record string) (s *tube.Schedule, size int, err error) 
 		Put: uint64(numbers[3]), Overlapped: uint64(numbers[4]), Refused: uint64(numbers[5]),
 		At: instantOf(numbers[6]), Nominal: instantOf(numbers[7]), Result: tube.PutResult(numbers[8]), ID: uint64(numbers[9]),
 	}
-	return s, int(numbers[2]), nil
+	return s, nil
 }
