@@ -108,6 +108,10 @@ type Occurrence struct {
 // handed out again: if whoever got it is gone, somebody else puts its job after that.
 const ClaimTime = 2 * time.Second
 
+// RecordName and DueAt implement NamedRecord.
+func (s *Schedule) RecordName() string { return s.Name }
+func (s *Schedule) DueAt() Instant     { return s.Due }
+
 // Text returns what is stored of s, as text, besides Name, Version, Body and Results.
 func (s *Schedule) Text() string {
 	text, err := json.Marshal(s)

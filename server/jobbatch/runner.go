@@ -35,7 +35,7 @@ func (s *Service) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.queue.BatchesDue():
+		case <-s.queue.RecordsDue(tube.JobBatches):
 		}
 		for ctx.Err() == nil && s.examineDue(ctx) {
 		}
@@ -45,15 +45,15 @@ func (s *Service) Run(ctx context.Context) {
 // examineDue examines batches that are due, perhaps not all. It returns whether there can be more. One call must be short, because a
 // batch that has just ended waits for it.
 func (s *Service) examineDue(ctx context.Context) (more bool) {
-	due, err := s.queue.DueBatches(ctx, mostDue)
+	due, err := s.queue.DueRecords(ctx, tube.JobBatches, mostDue)
 	if err != nil {
 		s.failed("batches that are due could not be read", err)
 		return false
 	}
-	if len(due.Batches) == 0 {
+	if len(due.Records) == 0 {
 		return false
 	}
-	batches, err := s.read(ctx, namesOf(due.Batches))
+	batches, err := s.read(ctx, namesOf(due.Records))
 	if err != nil {
 		s.failed("batches that are due could not be read", err)
 		return true
@@ -68,12 +68,12 @@ func (s *Service) examineDue(ctx context.Context) (more bool) {
 }
 
 // namesOf returns the names of batches, each once.
-func namesOf(parts []*tube.JobBatch) (names []string) {
+func namesOf(parts []tube.NamedRecord) (names []string) {
 	seen := map[string]bool{}
 	for _, p := range parts {
-		if !seen[p.Name] {
-			seen[p.Name] = true
-			names = append(names, p.Name)
+		if name := p.RecordName(); !seen[name] {
+			seen[name] = true
+			names = append(names, name)
 		}
 	}
 	return names
@@ -83,7 +83,7 @@ func namesOf(parts []*tube.JobBatch) (names []string) {
 func (s *Service) read(ctx context.Context, names []string) ([]*batch, error) {
 	ops := make([]storage.Op, len(names))
 	for i, name := range names {
-		ops[i] = storage.Op{Kind: storage.GetBatch, Args: &storage.Args{Name: name}}
+		ops[i] = storage.Op{Kind: storage.GetRecord, Records: tube.JobBatches, Args: &storage.Args{Name: name}}
 	}
 	answers, err := s.queue.Do(ctx, ops...)
 	if err != nil {

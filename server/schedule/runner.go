@@ -47,7 +47,7 @@ func (s *Service) Run(ctx context.Context) {
 			} else {
 				back = 0
 			}
-		case <-s.queue.SchedulesDue():
+		case <-s.queue.RecordsDue(tube.Schedules):
 		}
 		for ctx.Err() == nil && !s.queue.Draining() && s.putDue(ctx) {
 		}
@@ -56,13 +56,13 @@ func (s *Service) Run(ctx context.Context) {
 
 // putDue puts the jobs of schedules that are due, perhaps not of all. It returns whether there were any.
 func (s *Service) putDue(ctx context.Context) (more bool) {
-	a, err := s.queue.DueSchedules(ctx, mostDue)
+	a, err := s.queue.DueRecords(ctx, tube.Schedules, mostDue)
 	if err != nil {
 		s.failed("schedules that are due could not be read", err)
 		return false
 	}
 	var steps []step
-	for _, due := range a.Schedules {
+	for _, due := range a.Schedules() {
 		its, missed, err := examine(due, a.Now)
 		if err != nil {
 			s.failed("a schedule cannot be run by this version", err, "schedule", due.Name)
@@ -79,7 +79,7 @@ func (s *Service) putDue(ctx context.Context) (more bool) {
 		s.do(ctx, steps[:n], a.Now)
 		steps = steps[n:]
 	}
-	return len(a.Schedules) > 0
+	return len(a.Records) > 0
 }
 
 // do carries out steps. If a record was changed by others meanwhile, what is left of its steps does

@@ -62,16 +62,24 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		e.applyGroup(now, op)
 	case storage.ListGroups:
 		return e.listGroups(now, op, p)
-	case storage.ListSchedules:
-		return e.listSchedules(now, op)
-	case storage.DueSchedules:
-		return e.dueSchedules(now, op, p)
-	case storage.ListBatches, storage.ListMembers, storage.DueBatches, storage.CancelBatch, storage.SettleBatch:
-		return e.applyBatchInParts(now, op, p)
-	case storage.SealBatch, storage.GetBatch:
-		e.applyBatch(now, op)
-	case storage.SetSchedule, storage.GetSchedule, storage.DeleteSchedule:
-		e.applySchedule(now, op)
+	case storage.GetRecord:
+		e.getRecord(now, op)
+	case storage.ListRecords:
+		return e.listRecords(now, op)
+	case storage.DueRecords:
+		return e.dueRecords(now, op, p)
+	case storage.ListMembers:
+		return e.listMembers(now, op)
+	case storage.CancelBatch:
+		return e.cancelBatch(now, op, p)
+	case storage.SettleBatch:
+		return e.settleBatch(now, op, p)
+	case storage.SealBatch:
+		e.machine.SealBatch(now, op.Args.Name)
+	case storage.SetSchedule:
+		e.setSchedule(op)
+	case storage.DeleteSchedule:
+		op.Answer.NotFound = !e.machine.DeleteSchedule(op.Args.Name)
 	case storage.PeekKey:
 		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Args.Key))
 	case storage.Peek:
