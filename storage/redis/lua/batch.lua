@@ -82,7 +82,7 @@
 
 -- Files: batch/ has the parts that every call runs, fast/ the operations of nearly every batch,
 -- slow/ the other operations and what they share, tagged/ what needs tags, policies or leases,
--- groups/ what needs groups or limits, named/ what schedules and batches of jobs have in common, schedules/ and jobbatches/ what they need, bulk/ operations on many jobs, shared/ what fsck's scripts need too. A line '--include'
+-- groups/ what needs groups or limits, named/ the operations that schedules and batches of jobs have in common, schedules/ and jobbatches/ what else they need, bulk/ operations on many jobs, shared/ what fsck's scripts need too. A line '--include'
 -- stands for a file here, or for data that luadata.go generates.
 
 --include data: keys

@@ -20,27 +20,18 @@
 --include data: heartbeat-timeout
 --include check/start.lua
 
-local KIND, WHAT, format = ARGV[4], ARGV[5], string.format
-local BODIES = PREFIX .. 'schedule-bodies'
-local NAMES, DUES, CLAIMS = PREFIX .. KIND .. '-names', PREFIX .. KIND .. '-dues', PREFIX .. KIND .. '-claims'
-local RECORDS, word, step -- what records of the kind are called in a text, and how many arguments there are for each
-
--- place puts a name where it belongs if the record is due then, in ms, or '-' for never.
-local function place(name, due)
-  call('ZREM', CLAIMS, name)
-  if due == '-' then
-    call('ZREM', DUES, name)
-  else
-    call('ZADD', DUES, due, name)
-  end
-end
+local KIND, WHAT, BODIES = ARGV[4], ARGV[5], PREFIX .. 'schedule-bodies'
+local word, step = 'schedule', 1 -- what the records are called in a text, and how many arguments there are for each
+if KIND ~= 'schedule' then word, step = 'batch', 3 end
+local RECORDS = PREFIX .. (KIND == 'schedule' and 'schedules' or 'job-batches')
+--include shared/named.lua
 
 -- check_due checks where a record is that is due then.
 local function check_due(name, due)
   local at, claimed = call('ZSCORE', DUES, name), call('ZSCORE', CLAIMS, name)
   local is_right = at and not claimed and tonumber(at) == tonumber(due)
-  if due == '-' then is_right = not at and not claimed end
-  if is_right or claimed and not at and due ~= '-' then return end
+  if due == NEVER then is_right = not at and not claimed end
+  if is_right or claimed and not at and due ~= NEVER then return end
   note(word .. ' ' .. name .. ': by its record it is due at ' .. due .. ', and that is not so')
   if REPAIR then place(name, due) end
 end
@@ -48,7 +39,8 @@ end
 -- schedule_due checks the size in the record of a schedule, and returns when it is due; nil if it is broken or false.
 local function schedule_due(name, text)
   local version, due, size, rest = string.match(text or '', '^(%d+) (%S+) (%d+) (.*)$')
-  local is = due and #(call('HGET', BODIES, name) or '')
+  if not due then return nil end
+  local is = #(call('HGET', BODIES, name) or '')
   if tonumber(size) ~= is then
     note(format('schedule %s: by its record its body has %s bytes, and it has %d', name, size, is))
     if REPAIR then call('HSET', RECORDS, name, format('%s %s %d %s', version, due, is, rest)) end
@@ -70,16 +62,9 @@ local function batch_due(name, text, pending, parked)
   return due
 end
 
-local due_of
-if KIND == 'schedule' then
-  RECORDS, word, step, due_of = PREFIX .. 'schedules', 'schedule', 1, schedule_due
-else
-  RECORDS, word, step, due_of = PREFIX .. 'job-batches', 'batch', 3, batch_due
-end
-
 -- check_record checks the record whose arguments begin at k. If it was removed meanwhile nothing is wrong.
 local function check_record(k)
-  local name = ARGV[k]
+  local name, due_of = ARGV[k], KIND == 'schedule' and schedule_due or batch_due
   local due = due_of(name, call('HGET', RECORDS, name), ARGV[k + 1], ARGV[k + 2])
   if not due then return end
   if not call('ZSCORE', NAMES, name) then
@@ -90,8 +75,7 @@ local function check_record(k)
 end
 
 local function drop(name)
-  call('HDEL', RECORDS, name)
-  for _, set in ipairs({ NAMES, DUES, CLAIMS }) do call('ZREM', set, name) end
+  remove_name(name)
   if KIND == 'schedule' then call('HDEL', BODIES, name) end
 end
 

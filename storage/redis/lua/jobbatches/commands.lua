@@ -120,8 +120,10 @@ function B.look_again()
   sum.changed = true
 end
 
+-- read first writes what has changed, so that due finds it.
 local function read(names)
   local found = {}
+  B.write()
   for k, name in ipairs(names) do found[k] = record_of(name) end
   return found
 end
@@ -146,15 +148,11 @@ local function say_record(b, name, why)
   say_jobs(jobs)
 end
 
--- names_due also returns some of the latest if there are more, so that a batch that has just ended does not wait for thousands
+-- add_latest puts some of the latest in place of the last names, so that a batch that has just ended does not wait for thousands
 -- that have ended before.
-local function names_due(limit)
-  B.write()
-  local names, most = first_due(limit), tonumber(limit)
-  if #names < most then return names end
-  local due, latest = call('ZCOUNT', DUES, '-inf', format('%.0f', NOW)), math.ceil((most - 1) / 4)
-  for k, name in ipairs(call('ZRANGE', DUES, format('%d', due - latest), format('%d', due - 1))) do names[most + 1 - k] = name end
-  return names
+local function add_latest(names, limit)
+  local due, latest = call('ZCOUNT', DUES, '-inf', format('%.0f', NOW)), math.ceil((limit - 1) / 4)
+  for k, name in ipairs(call('ZRANGE', DUES, format('%d', due - latest), format('%d', due - 1))) do names[limit + 1 - k] = name end
 end
 
 --include named/commands.lua

@@ -3,8 +3,12 @@
 -- once, changes the table, and writes it at its end.
 
 local KIND, RECORDS = 'job-batch', PREFIX .. 'job-batches'
---include named/records.lua
+--include shared/named.lua
 local AFTER, MEMBERS = PREFIX .. 'after:', PREFIX .. 'members:'
+
+-- The operations by their names, each given the index of its first argument. It returns the index after its last one. Those of
+-- all kinds are in named/commands.lua.
+local COMMANDS = {}
 
 -- B has the functions that other files need.
 local B = { commands = COMMANDS }

@@ -5,7 +5,8 @@
 --                        of due; nil if there is none, or it is broken
 --   say_record(record, name, why)
 --                        adds a record to the reply of the operation why: get, list or due
---   names_due(limit)     returns the names of records that are due, at most limit
+--   add_latest(names, limit)
+--                        may put others that are due in place of some of names, which are limit, the earliest ones
 
 -- end_claims makes records due again whose claim has ended, at most limit.
 local function end_claims(limit)
@@ -63,15 +64,17 @@ end
 -- Answer  the time in ms; how many, and for each name and record
 function COMMANDS.due(i)
   end_claims(ARGV[i])
-  local names, found, bytes, until_ms = names_due(ARGV[i]), {}, 0, format('%.0f', NOW + CLAIM)
-  local records = read(names)
+  local found, bytes = {}, 0
+  local names = call('ZRANGEBYSCORE', DUES, '-inf', format('%.0f', NOW), 'LIMIT', '0', ARGV[i])
+  if #names == tonumber(ARGV[i]) then add_latest(names, #names) end
+  local records, ends = read(names), format('%.0f', NOW + CLAIM)
   for k, name in ipairs(names) do
     local due, size = due_of(records[k])
     bytes = bytes + (size or 0)
     if found[1] and bytes > BUDGET then break end
     call('ZREM', DUES, name)
     if due then
-      call('ZADD', CLAIMS, until_ms, name)
+      call('ZADD', CLAIMS, ends, name)
       found[#found + 1] = k
     end
   end

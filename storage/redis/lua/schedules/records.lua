@@ -1,8 +1,12 @@
--- Schedules. The hash schedule-bodies has the bodies of their jobs. All functions here are given names of schedules.
+-- Schedules: what not all named records have. The hash schedule-bodies has the bodies of their jobs.
 
 local KIND, RECORDS, BODIES = 'schedule', PREFIX .. 'schedules', PREFIX .. 'schedule-bodies'
---include named/records.lua
+--include shared/named.lua
 local NO_RESULTS = '0 0 0 0 0 0 0'
+
+-- The operations by their names, each given the index of its first argument. It returns the index after its last one. Those of
+-- all kinds are in named/commands.lua.
+local COMMANDS = {}
 
 -- unpack_record returns the version of a record, when it is due, the size of its body, and its
 -- results; nil if it is broken or false.
@@ -99,7 +103,7 @@ local function say_record(record, name, why)
   if why ~= 'list' then answer_text(call('HGET', BODIES, name) or '') end
 end
 
-local names_due = first_due
+local function add_latest() end
 
 --include named/commands.lua
 return COMMANDS

@@ -1,6 +1,5 @@
--- Named records that are due at some time, as the kinds of them have it in common. The file of a kind includes this one,
--- and then, when it has defined what that needs, named/commands.lua. Before that it sets KIND, one of NAMED, and RECORDS.
--- These keys have the names of a kind:
+-- Named records that are due at some time: the keys that all kinds of them have. A file that includes this one sets before
+-- KIND, one of NAMED, and RECORDS.
 --
 --   RECORDS      a hash with the records as texts: package schema describes their form
 --   KIND-names   all, in their order
@@ -10,10 +9,6 @@
 local call, sub, format = redis.call, string.sub, string.format
 local NAMES, DUES, CLAIMS = PREFIX .. KIND .. '-names', PREFIX .. KIND .. '-dues', PREFIX .. KIND .. '-claims'
 local NEVER = '-' -- when a record is due that is not
-
--- The operations by their names, each given the index of its first argument. It returns the index
--- after its last one.
-local COMMANDS = {}
 
 -- place puts a name where it belongs if the record is due then, in ms as text, or NEVER. It ends the claim.
 local function place(name, due)
@@ -29,9 +24,4 @@ end
 local function remove_name(name)
   for _, set in ipairs({ NAMES, DUES, CLAIMS }) do call('ZREM', set, name) end
   return call('HDEL', RECORDS, name) == 1
-end
-
--- first_due returns the names of the records that are due, the earliest first, at most limit.
-local function first_due(limit)
-  return call('ZRANGEBYSCORE', DUES, '-inf', format('%.0f', NOW), 'LIMIT', '0', limit)
 end
