@@ -152,3 +152,19 @@ local function remove_record(b)
   call('DEL', MEMBERS .. b.name, AFTER .. b.name)
   sum.changed = true
 end
+
+-- clock_went_back says that all records that are due later are to be looked at: one that was due stays it, and so does one that was
+-- not sealed in time by a wrong clock. look_again makes some of them due, the earliest first; the rest follows with the next heartbeats.
+local MOST_BACK = 500
+function B.clock_went_back()
+  call('HSET', COUNTS, 'batches-back', call('ZCOUNT', DUES, '(' .. format('%.0f', NOW), '+inf'))
+end
+function B.look_again()
+  local names = call('ZRANGEBYSCORE', DUES, '(' .. format('%.0f', NOW), '+inf', 'LIMIT', '0', format('%d', MOST_BACK))
+  for _, name in ipairs(names) do
+    local b = record_of(name)
+    if b then due_now(b) end
+  end
+  if #names < MOST_BACK or count_up(COUNTS, 'batches-back', -MOST_BACK) <= 0 then call('HDEL', COUNTS, 'batches-back') end
+  sum.changed = true
+end
