@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"redstalk/tube"
+	"redstalk/storage/redis/schema"
 )
 
 // members is how many members of batches were found in a partition, by the name of the batch. Those of a batch
@@ -71,7 +71,7 @@ func (c *checker) checkBatches(ctx context.Context, p *checkedPartition) error {
 	if !unchanged && len(p.members) > 0 {
 		c.skipped(p, "the members of batches were not counted: instances are changing them")
 	}
-	err = c.checkRecords(ctx, p, tube.JobBatches, func(name string) []string {
+	err = c.checkRecords(ctx, p, schema.JobBatches, func(name string) []string {
 		if !unchanged {
 			return []string{"", ""}
 		}

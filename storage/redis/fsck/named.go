@@ -6,13 +6,11 @@ import (
 	"strings"
 
 	"redstalk/storage/redis/schema"
-	"redstalk/tube"
 )
 
 // checkNames starts a check of each entry of a key, if that begins like those of a kind of named records.
 func (c *checker) checkNames(ctx context.Context, f *workerPool, p *checkedPartition, key string) {
-	for i := range schema.NamedKinds {
-		kind := &schema.NamedKinds[i]
+	for _, kind := range schema.NamedKinds {
 		what, found := strings.CutPrefix(key, kind.Name+"-")
 		if !found || !slices.Contains([]string{"names", "dues", "claims", "bodies"}, what) {
 			continue
@@ -30,21 +28,20 @@ func (c *checker) checkNames(ctx context.Context, f *workerPool, p *checkedParti
 }
 
 // checkRecords checks the records of a kind. more returns what its check needs to know of one besides its name.
-func (c *checker) checkRecords(ctx context.Context, p *checkedPartition, kind tube.RecordKind, more func(name string) []string) error {
-	k := &schema.NamedKinds[kind]
-	return c.scanEntries(ctx, p, "hscan", k.Records, func(found []string) error {
+func (c *checker) checkRecords(ctx context.Context, p *checkedPartition, kind *schema.NamedKind, more func(name string) []string) error {
+	return c.scanEntries(ctx, p, "hscan", kind.Records, func(found []string) error {
 		var broken, good []string
 		for i := 0; i+1 < len(found); i += 2 {
-			if name := found[i]; k.IsBroken(name, found[i+1]) {
+			if name := found[i]; kind.IsBroken(name, found[i+1]) {
 				broken = append(broken, name)
 			} else {
 				good = append(append(good, name), more(name)...)
 			}
 		}
-		if err := c.askOfNamed(ctx, p, k, "broken", broken); err != nil {
+		if err := c.askOfNamed(ctx, p, kind, "broken", broken); err != nil {
 			return err
 		}
-		return c.askOfNamed(ctx, p, k, "records", good)
+		return c.askOfNamed(ctx, p, kind, "records", good)
 	})
 }
 

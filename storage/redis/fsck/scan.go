@@ -9,7 +9,6 @@ import (
 
 	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/schema"
-	"redstalk/tube"
 )
 
 const (
@@ -93,7 +92,7 @@ func (c *checker) addKey(ctx context.Context, f *workerPool, p *checkedPartition
 	case "lanes", "lone", "group-limits", "group-pauses", "starts":
 		f.do(func() error { return c.checkGroups(ctx, p, "hscan", kind, name) })
 	case "schedules":
-		f.do(func() error { return c.checkRecords(ctx, p, tube.Schedules, func(string) []string { return nil }) })
+		f.do(func() error { return c.checkRecords(ctx, p, schema.Schedules, func(string) []string { return nil }) })
 	case "after":
 		f.do(func() error { return c.checkAfterJobs(ctx, p, name) })
 	case "members":

@@ -16,11 +16,13 @@ type NamedKind struct {
 	IsBroken func(name, record string) bool
 }
 
-// NamedKinds are all kinds.
-var NamedKinds = [tube.NumRecordKinds]NamedKind{
-	tube.Schedules:  {"schedule", "schedules", isBroken(ParseSchedule)},
-	tube.JobBatches: {"job-batch", "job-batches", isBroken(ParseJobBatch)},
-}
+var (
+	Schedules  = &NamedKind{"schedule", "schedules", isBroken(ParseSchedule)}
+	JobBatches = &NamedKind{"job-batch", "job-batches", isBroken(ParseJobBatch)}
+
+	// NamedKinds are all kinds.
+	NamedKinds = [tube.NumRecordKinds]*NamedKind{tube.Schedules: Schedules, tube.JobBatches: JobBatches}
+)
 
 func isBroken[T any](parse func(name, record string) (T, error)) func(name, record string) bool {
 	return func(name, record string) bool {
