@@ -62,24 +62,9 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		e.applyGroup(now, op)
 	case storage.ListGroups:
 		return e.listGroups(now, op, p)
-	case storage.GetRecord:
-		e.getRecord(now, op)
-	case storage.ListRecords:
-		return e.listRecords(now, op)
-	case storage.DueRecords:
-		return e.dueRecords(now, op, p)
-	case storage.ListMembers:
-		return e.listMembers(now, op)
-	case storage.CancelBatch:
-		return e.cancelBatch(now, op, p)
-	case storage.SettleBatch:
-		return e.settleBatch(now, op, p)
-	case storage.SealBatch:
-		e.machine.SealBatch(now, op.Args.Name)
-	case storage.SetSchedule:
-		e.setSchedule(op)
-	case storage.DeleteSchedule:
-		op.Answer.NotFound = !e.machine.DeleteSchedule(op.Args.Name)
+	case storage.GetRecord, storage.ListRecords, storage.DueRecords, storage.SetSchedule, storage.DeleteSchedule,
+		storage.SealBatch, storage.ListMembers, storage.CancelBatch, storage.SettleBatch:
+		return e.applyToRecords(now, op, p)
 	case storage.PeekKey:
 		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Args.Key))
 	case storage.Peek:

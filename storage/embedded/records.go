@@ -5,6 +5,31 @@ import (
 	"redstalk/tube"
 )
 
+// applyToRecords carries out an operation on schedules or batches, or a part of it.
+func (e *Engine) applyToRecords(now tube.Instant, op *storage.Op, p *progress) (done bool) {
+	switch op.Kind {
+	case storage.GetRecord:
+		e.getRecord(now, op)
+	case storage.ListRecords:
+		return e.listRecords(now, op)
+	case storage.DueRecords:
+		return e.dueRecords(now, op, p)
+	case storage.ListMembers:
+		return e.listMembers(now, op)
+	case storage.CancelBatch:
+		return e.cancelBatch(now, op, p)
+	case storage.SettleBatch:
+		return e.settleBatch(now, op, p)
+	case storage.SealBatch:
+		e.machine.SealBatch(now, op.Args.Name)
+	case storage.SetSchedule:
+		e.setSchedule(op)
+	case storage.DeleteSchedule:
+		op.Answer.NotFound = !e.machine.DeleteSchedule(op.Args.Name)
+	}
+	return true
+}
+
 // getRecord carries out a GetRecord.
 func (e *Engine) getRecord(now tube.Instant, op *storage.Op) {
 	a := &op.Answer
