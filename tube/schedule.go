@@ -98,6 +98,21 @@ func (r *ScheduleResults) Count(now, nominal Instant, a PutAnswer) {
 	r.At, r.Nominal, r.Result, r.ID = now, nominal, a.Result, a.ID
 }
 
+// LastWord returns a word for the result of the last put; "" if there was none.
+func (r *ScheduleResults) LastWord() string {
+	switch {
+	case r.At == 0:
+		return ""
+	case r.Result == PutNew:
+		return "put"
+	case r.Result == PutRefused:
+		return "refused"
+	case r.Result == PutSealed:
+		return "sealed"
+	}
+	return "overlapped"
+}
+
 // Occurrence says which schedule has put a job, and for which time.
 type Occurrence struct {
 	Schedule string

@@ -2,9 +2,7 @@ package jobbatch
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
-	"time"
 
 	"redstalk/server/queue"
 	"redstalk/storage"
@@ -275,7 +273,5 @@ func (s *Service) count(b *batch, v tube.Verdict) {
 
 // failed logs that something will be tried again.
 func (s *Service) failed(what string, err error, args ...any) {
-	if !errors.Is(err, storage.ErrClosed) && !errors.Is(err, queue.ErrClosed) && !errors.Is(err, context.Canceled) {
-		s.logFailed.Warn(s.log, what, append(args, "err", err, "again", tube.ClaimTime.Round(time.Second))...)
-	}
+	queue.LogRetry(s.log, &s.logFailed, what, err, args...)
 }

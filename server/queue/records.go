@@ -2,8 +2,12 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
@@ -60,4 +64,12 @@ func (q *Queue) ListMembers(ctx context.Context, name string, count uint32, curs
 func (q *Queue) CancelBatch(ctx context.Context, name string) (int, error) {
 	a, err := q.doOne(ctx, storage.Op{Kind: storage.CancelBatch, Args: &storage.Args{Name: name}})
 	return a.Count, err
+}
+
+// LogRetry logs that something about records has failed and will be tried again when their claims end, unless the server
+// is ending.
+func LogRetry(log *slog.Logger, t *telemetry.Throttle, what string, err error, args ...any) {
+	if !errors.Is(err, storage.ErrClosed) && !errors.Is(err, ErrClosed) && !errors.Is(err, context.Canceled) {
+		t.Warn(log, what, append(args, "err", err, "again", tube.ClaimTime.Round(time.Second))...)
+	}
 }

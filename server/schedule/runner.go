@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -124,7 +123,5 @@ func (s *Service) count(p *step, a *storage.Answer, now tube.Instant) {
 
 // failed logs that something will be tried again.
 func (s *Service) failed(what string, err error, args ...any) {
-	if !errors.Is(err, storage.ErrClosed) && !errors.Is(err, queue.ErrClosed) && !errors.Is(err, context.Canceled) {
-		s.logFailed.Warn(s.log, what, append(args, "err", err, "again", tube.ClaimTime.Round(time.Second))...)
-	}
+	queue.LogRetry(s.log, &s.logFailed, what, err, args...)
 }
