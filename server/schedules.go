@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -229,19 +230,7 @@ func scheduleNumbers(record *tube.Schedule) []wordNumber {
 }
 
 // lastResult returns the word for what came of the last put.
-func lastResult(record *tube.Schedule) string {
-	switch r := &record.Results; {
-	case r.At == 0:
-		return "none"
-	case r.Result == tube.PutNew:
-		return "put"
-	case r.Result == tube.PutRefused:
-		return "refused"
-	case r.Result == tube.PutSealed:
-		return "sealed"
-	}
-	return "overlapped"
-}
+func lastResult(record *tube.Schedule) string { return cmp.Or(record.Results.LastWord(), "none") }
 
 // msOf converts an instant to milliseconds since the Unix epoch.
 func msOf(i tube.Instant) int64 { return int64(i) / int64(time.Millisecond) }

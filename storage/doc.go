@@ -19,7 +19,7 @@
 // with these exceptions:
 //
 //   - Before a ReleaseAll, and before a Put that has to wait for room.
-//   - In the middle of a long Kick, ReleaseAll, Ref or DueSchedules, and before any other operation that
+//   - In the middle of a long Kick, ReleaseAll, Ref or DueRecords, and before any other operation that
 //     needs much work.
 //   - In a store that is divided into parts: where the operations of a batch continue in
 //     another part.

@@ -70,32 +70,27 @@ const (
 	// Occurrence → ID, Outcome, State. It counts the put in the Results of the record, also
 	// one that is refused: that is no error here, but Outcome tube.PutRefused.
 	PutScheduled
-	// GetSchedule reads a record, wherever it lives: Args.Name → Result.Schedules, Result.Now. In a
-	// store of several parts each can have a record of that name; otherwise it is one.
-	GetSchedule
-	// ListSchedules lists the records, without bodies, in the order of their names: MaxJobs (up to
-	// tube.MaxListed), Args.Cursor ("": from the first) → Result.Schedules, Result.Cursor ("": there are
-	// no more), Result.Now. Never NotFound.
-	ListSchedules
-	// DeleteSchedule removes a record, wherever it lives, or with Tube only where that lives: Args.Name →
+	// DeleteSchedule removes the record of a schedule, wherever it lives, or with Tube only where that lives: Args.Name →
 	// nothing.
 	DeleteSchedule
-	// DueSchedules returns records that are due, the earliest first, and claims them: for tube.ClaimTime
-	// they are returned to nobody else. MaxJobs → Result.Schedules, Result.Now. In a store of several
-	// parts MaxJobs is for each. Never NotFound.
-	DueSchedules
+	// GetRecord reads a named record, wherever it lives: Records, Args.Name → Result.Records, Result.Parts, Result.Now. In a store of
+	// several parts each can have a record of that name, but of a schedule it is usually one; they are in the order of parts.
+	// That of a batch has After. NotFound if there is none; for a batch an error if one part could not be read.
+	GetRecord
+	// ListRecords lists the named records of a kind in the order of their names, without bodies and After: Records, MaxJobs (up to
+	// tube.MaxListed names), Args.Cursor ("": from the first) → Result.Records, the records of all parts, those of one name
+	// together; Result.Parts, Result.Cursor ("": there are no more), Result.Now. Never NotFound.
+	ListRecords
+	// DueRecords returns named records that are due, the earliest first, of a batch one or more parts, and claims them: for
+	// tube.ClaimTime they are returned to nobody else, unless they become due anew. If more batches than MaxJobs are due, some of the
+	// latest can be among them, so that one that has just ended does not wait for all others. Records, MaxJobs →
+	// Result.Records, Result.Now. In a store of several parts MaxJobs is for each, which can return fewer though there are
+	// more. Never NotFound.
+	DueRecords
 	// SealBatch says that a batch, which need not exist, gets no more members: Args.Name → nothing. Each part of
 	// the store then has a record of it; if some could not be reached the answer is an error, and the
 	// operation can be repeated. Never NotFound.
 	SealBatch
-	// GetBatch reads the records of a batch: Args.Name → Result.Batches, one for each part that has one, in the
-	// order of parts, with After; Result.Parts, Result.Now. NotFound if there is none; an error if one part could not be
-	// read.
-	GetBatch
-	// ListBatches lists batches in the order of their names: MaxJobs (up to tube.MaxListed names),
-	// Args.Cursor ("": from the first) → Result.Batches, the records of all parts, those of one name together;
-	// Result.Parts, Result.Cursor ("": there are no more), Result.Now. Never NotFound.
-	ListBatches
 	// ListMembers lists the members of a batch that exist, in no particular order: Args.Name, MaxJobs (up to
 	// tube.MaxListed), Args.Cursor → Result.Jobs, Result.Cursor ("": there are no more), perhaps with an
 	// empty page before that. Never NotFound.
@@ -103,11 +98,6 @@ const (
 	// CancelBatch seals a batch, and removes its members that are not reserved, as CancelBatch counts them: gone:
 	// Args.Name → Count. It works in parts. NotFound if there is no such batch.
 	CancelBatch
-	// DueBatches returns the records of batches that are due, one or more parts of each, the earliest first, and claims them. If there are
-	// more than MaxJobs, some of the latest can be among them, so that one that has just ended does not wait for all others. For
-	// tube.ClaimTime they are returned to nobody else, unless they become due anew. MaxJobs → Result.Batches, Result.Now. In a
-	// store of several parts MaxJobs is for each, which can return fewer though there are more. Never NotFound.
-	DueBatches
 	// SettleBatch carries out a verdict in one part of the store, with up to MaxJobs after-jobs: Args.Name,
 	// Args.Settle, MaxJobs → Count. If there are more, or the record overtakes the settlement, it is due again at once, otherwise at Settle.Due, and the
 	// claim has ended. NotFound, and nothing is done, if there is no record or its Stamp is another one, or Forget
@@ -237,16 +227,13 @@ var kinds = [numKinds]KindSpec{
 	PauseGroup:     {Name: "pause-group", Subject: OfTube},
 	SetSchedule:    {Name: "set-schedule", Subject: OfTube},
 	PutScheduled:   {Name: "put-scheduled", Subject: OfTube},
-	GetSchedule:    {Name: "get-schedule"},
-	ListSchedules:  {Name: "list-schedules"},
 	DeleteSchedule: {Name: "delete-schedule"},
-	DueSchedules:   {Name: "due-schedules"},
+	GetRecord:      {Name: "get-record"},
+	ListRecords:    {Name: "list-records"},
+	DueRecords:     {Name: "due-records"},
 	SealBatch:      {Name: "seal-batch"},
-	GetBatch:       {Name: "get-batch"},
-	ListBatches:    {Name: "list-batches"},
 	ListMembers:    {Name: "list-members"},
 	CancelBatch:    {Name: "cancel-batch"},
-	DueBatches:     {Name: "due-batches"},
 	SettleBatch:    {Name: "settle-batch", Subject: OfPart},
 	ListJobs:       {Name: "list-jobs", Subject: OfTube},
 	Flush:          {Name: "flush", Subject: OfTube},

@@ -36,12 +36,13 @@ type Op struct {
 	First bool // Take: of the first tube in Tubes that has a ready job, whatever its priority
 
 	Pri      uint32
-	Delay    uint32        // seconds; Pause: the length of the pause
-	TTR      uint32        // seconds
-	In       time.Duration // from now: whole milliseconds, zero or more
-	MaxJobs  uint32        // Kick, ListJobs, MoveJobs: the largest number of jobs
-	MaxBytes uint32        // Take: the largest body in bytes; 0: any
-	Delta    int           // Ref: how many connections more; negative: fewer
+	Delay    uint32          // seconds; Pause: the length of the pause
+	TTR      uint32          // seconds
+	Records  tube.RecordKind // GetRecord, ListRecords, DueRecords
+	In       time.Duration   // from now: whole milliseconds, zero or more
+	MaxJobs  uint32          // Kick, ListJobs, MoveJobs: the largest number of jobs
+	MaxBytes uint32          // Take: the largest body in bytes; 0: any
+	Delta    int             // Ref: how many connections more; negative: fewer
 	ID       uint64
 	Holder   tube.Holder
 	Tube     string
@@ -116,11 +117,28 @@ type Result struct {
 	Groups      []tube.GroupStats
 	GroupConfig *tube.GroupConfig
 
-	Schedules []*tube.Schedule // must not be changed
-	Batches   []*tube.JobBatch // must not be changed
-	Parts     int              // GetBatch: how many parts the store has
-	Now       tube.Instant     // the time of the store; of the parts of a store, the latest
+	Records []tube.NamedRecord // must not be changed
+	Parts   int                // GetRecord, ListRecords: how many parts the store has
+	Now     tube.Instant       // the time of the store; of the parts of a store, the latest
 }
+
+// recordsOf returns the records of a result, which can be nil, that are of a type.
+func recordsOf[T tube.NamedRecord](r *Result) []T {
+	if r == nil || len(r.Records) == 0 {
+		return nil
+	}
+	all := make([]T, 0, len(r.Records))
+	for _, record := range r.Records {
+		if one, ok := record.(T); ok {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// Schedules and Batches return the records of a result that are such.
+func (r *Result) Schedules() []*tube.Schedule { return recordsOf[*tube.Schedule](r) }
+func (r *Result) Batches() []*tube.JobBatch   { return recordsOf[*tube.JobBatch](r) }
 
 // Figures are a store's part of the stats page.
 type Figures struct {

@@ -3,6 +3,8 @@ package storage
 import (
 	"errors"
 	"time"
+
+	"redstalk/tube"
 )
 
 // Store keeps jobs. All methods may be called from any goroutine. The caller must not hold a
@@ -71,10 +73,9 @@ type Listener interface {
 	// Due asks for a Tick after that time or earlier.
 	Due(in time.Duration)
 
-	// SchedulesDue reports that DueSchedules has something to return. A Tick reports that again until
-	// it is returned. BatchesDue does so for DueBatches.
-	SchedulesDue()
-	BatchesDue()
+	// RecordsDue reports that DueRecords has something of a kind to return. A Tick reports that again until
+	// it is returned.
+	RecordsDue(kind tube.RecordKind)
 
 	// ClockSetBack reports that the clock of the store was set back by a second or more, by about so much.
 	// If a store has several parts, each reports it.

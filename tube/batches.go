@@ -7,9 +7,7 @@ import (
 
 // batches are the batches of a Machine.
 type batches struct {
-	of     *base
-	list   sorted[string, *batched]
-	dues   dues[*batched]
+	named[*batched]
 	recent *batched   // the one that was used last; nil if it was removed
 	dirty  []*batched // those whose records the journal lacks
 }
@@ -28,6 +26,16 @@ type batched struct {
 
 func (b *batched) key() string    { return b.record.Name }
 func (b *batched) slot() *dueSlot { return &b.place }
+
+func (b *batched) listed(of *base) NamedRecord    { return b.copyFor(of) }
+func (b *batched) handedOut(of *base) NamedRecord { return b.copyFor(of) }
+
+// copyFor returns the record of b for others: its instants are wall times.
+func (b *batched) copyFor(of *base) *JobBatch {
+	r := b.record
+	r.Created, r.Since, r.Due = of.Wall(r.Created), of.Wall(r.Since), of.Wall(r.Due)
+	return &r
+}
 
 // lists returns the lists of jobs that run after b.
 func (b *batched) lists() [4]*sorted[uint64, jobID] {
@@ -82,42 +90,6 @@ func (all *batches) isSealed(name string) bool {
 	return b != nil && b.record.Sealed
 }
 
-// TakeBatchesDue returns whether a Tick has found that a batch is due, since the last call.
-func (all *batches) TakeBatchesDue() bool { return all.dues.take() }
-
-// DueBatches returns up to count records that are due, at most MaxListed, the earliest first, and
-// claims them: for ClaimTime they are not returned again, unless they become due anew.
-func (all *batches) DueBatches(now Instant, count int) (due []*JobBatch) {
-	for _, b := range all.dues.claim(now, count) {
-		due = append(due, all.copyOf(b))
-	}
-	all.rearm()
-	return due
-}
-
-// ListBatches returns the records of the first count batches whose names come after a cursor, in their order, and
-// the cursor of the next ones; "" if there are none. count can be up to MaxListed.
-func (all *batches) ListBatches(cursor string, count int) (page []*JobBatch, next string) {
-	count = min(count, MaxListed)
-	for b := range all.list.after(cursor) {
-		if len(page) == count {
-			if count > 0 {
-				next = page[count-1].Name
-			}
-			return page, next
-		}
-		page = append(page, all.copyOf(b))
-	}
-	return page, ""
-}
-
-// copyOf returns the record of b for others: its instants are wall times.
-func (all *batches) copyOf(b *batched) *JobBatch {
-	r := b.record
-	r.Created, r.Since, r.Due = all.of.Wall(r.Created), all.of.Wall(r.Since), all.of.Wall(r.Due)
-	return &r
-}
-
 // SealBatch says that a batch, which need not exist, gets no more members.
 func (all *batches) SealBatch(now Instant, name string) {
 	b, _ := all.open(now, name)
@@ -155,9 +127,6 @@ func (all *batches) dueIfEnded(now Instant, b *batched) {
 	}
 }
 
-// rearm sets the alarm of the batches.
-func (all *batches) rearm() { all.of.alarms.set(&all.dues.alarm, all.dues.next()) }
-
 // changed records that the journal lacks the record of b, until report.
 func (all *batches) changed(b *batched) {
 	if !b.dirty {
@@ -175,7 +144,7 @@ func (all *batches) report() {
 	for i, b := range all.dirty {
 		all.dirty[i] = nil
 		if b.dirty && all.of.journal != nil {
-			all.of.journal.BatchSet(b.record.Name, all.copyOf(b))
+			all.of.journal.RecordSet(JobBatches, b.record.Name, b.copyFor(all.of))
 		}
 		b.dirty = false
 	}
@@ -190,7 +159,7 @@ func (all *batches) forget(b *batched) {
 	all.recent, b.dirty = nil, false
 	all.rearm()
 	if all.of.journal != nil {
-		all.of.journal.BatchSet(name, nil)
+		all.of.journal.RecordSet(JobBatches, name, nil)
 	}
 }
 

@@ -35,7 +35,8 @@
 // The floor members:
 //
 //   - members.go: which jobs are members of a batch, and which run after one. batches.go: the batches, and their
-//     records (jobbatch.go). due.go: named records that are due, and who has claimed one.
+//     records (jobbatch.go). named.go: what schedules and batches have in
+//     common as named records. due.go: which of them are due, and who has claimed one.
 //
 // The floor groups:
 //

@@ -2,11 +2,31 @@ package tube
 
 import "time"
 
-// dueRecord is a schedule or a batch: a record that is due at a time, and then handed out to somebody.
+// RecordKind is a kind of named records that are due at some time, which stores keep besides jobs.
+type RecordKind uint8
+
+const (
+	Schedules  RecordKind = iota // each a *Schedule
+	JobBatches                   // each a *JobBatch
+
+	NumRecordKinds
+)
+
+// NamedRecord is a record of one of these kinds.
+type NamedRecord interface {
+	RecordName() string
+	DueAt() Instant // Never: it is not due
+}
+
+// dueRecord is a schedule or a batch of a Machine: a record that is due at a time, and then handed out to somebody.
 type dueRecord interface {
 	comparable
 	key() string
 	slot() *dueSlot
+
+	// listed returns the record as a page shows it, handedOut as it is claimed.
+	listed(*base) NamedRecord
+	handedOut(*base) NamedRecord
 }
 
 // dueSlot is what a dueRecord has for dues.

@@ -38,6 +38,10 @@ type JobBatch struct {
 	Due     Instant // when this part is to be examined next; Never: not until something happens
 }
 
+// RecordName and DueAt implement NamedRecord.
+func (b *JobBatch) RecordName() string { return b.Name }
+func (b *JobBatch) DueAt() Instant     { return b.Due }
+
 // Verdict is what is known of a batch as a whole.
 type Verdict uint8
 

@@ -29,12 +29,9 @@ type Journal interface {
 	// GroupSet reports the new record of a group of a tube; the zero value if there is none any more.
 	GroupSet(tube, group string, r GroupRecord)
 
-	// ScheduleSet reports the new record of a schedule; nil if there is none any more.
-	ScheduleSet(name string, s *Schedule)
-
-	// BatchSet reports the new record of a batch; nil if there is none any more. Of it Name, Created, TTL, Sealed,
-	// Done, Gone, Verdict and Since survive a restart; the rest follows from the jobs. It is valid only during the call.
-	BatchSet(name string, b *JobBatch)
+	// RecordSet reports the new record of that name, which is not changed any more; nil if there is none. Of a JobBatch Name,
+	// Created, TTL, Sealed, Done, Gone, Verdict and Since survive a restart; the rest follows from the jobs.
+	RecordSet(kind RecordKind, name string, r NamedRecord)
 }
 
 // Record is what survives a restart of a job: everything but its reservation. A lease

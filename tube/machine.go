@@ -79,9 +79,9 @@ func NewMachine() *Machine {
 	m.flows = NewFlows(RoomFor(DefaultNamed))
 	m.throttles, m.listed.base = throttles{base: &m.base, byName: make(map[string]*throttle)}, &m.base
 	m.holdings = make(map[Holder]*holding)
-	m.batches, m.schedules = batches{of: &m.base, dues: newDues[*batched]()}, newSchedules(&m.base)
+	m.batches.named, m.schedules.named = newNamed[*batched](&m.base, false), newNamed[*scheduled](&m.base, true)
 	m.keys.alarm.owner, m.expiries.alarm = &m.keys, alarm{owner: &m.expiries, last: true}
-	m.batches.dues.alarm.owner, m.schedules.dues.alarm.owner = &m.batches, &m.schedules
+	m.batches.dues.alarm.owner, m.schedules.dues.alarm.owner = &m.batches.named, &m.schedules.named
 	m.unchecked.alarm.owner, m.listed.alarm.owner = &m.unchecked, &m.listed
 	m.open(Default)
 	return m

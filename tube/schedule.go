@@ -98,6 +98,21 @@ func (r *ScheduleResults) Count(now, nominal Instant, a PutAnswer) {
 	r.At, r.Nominal, r.Result, r.ID = now, nominal, a.Result, a.ID
 }
 
+// LastWord returns a word for the result of the last put; "" if there was none.
+func (r *ScheduleResults) LastWord() string {
+	switch {
+	case r.At == 0:
+		return ""
+	case r.Result == PutNew:
+		return "put"
+	case r.Result == PutRefused:
+		return "refused"
+	case r.Result == PutSealed:
+		return "sealed"
+	}
+	return "overlapped"
+}
+
 // Occurrence says which schedule has put a job, and for which time.
 type Occurrence struct {
 	Schedule string
@@ -107,6 +122,10 @@ type Occurrence struct {
 // ClaimTime is how long a schedule that was due, and whose record was handed out for that, is not
 // handed out again: if whoever got it is gone, somebody else puts its job after that.
 const ClaimTime = 2 * time.Second
+
+// RecordName and DueAt implement NamedRecord.
+func (s *Schedule) RecordName() string { return s.Name }
+func (s *Schedule) DueAt() Instant     { return s.Due }
 
 // Text returns what is stored of s, as text, besides Name, Version, Body and Results.
 func (s *Schedule) Text() string {

@@ -1,12 +1,7 @@
 package tube
 
-// schedules are the records of a Machine. Nobody changes a record: it is replaced. Records have wall times, and
-// so have dues.
-type schedules struct {
-	of   *base
-	list sorted[string, *scheduled]
-	dues dues[*scheduled]
-}
+// schedules are the schedules of a Machine. Nobody changes a record: it is replaced. Records have wall times.
+type schedules struct{ named[*scheduled] }
 
 // scheduled is a schedule, whichever record it has.
 type scheduled struct {
@@ -17,7 +12,13 @@ type scheduled struct {
 func (s *scheduled) key() string    { return s.record.Name }
 func (s *scheduled) slot() *dueSlot { return &s.place }
 
-func newSchedules(b *base) schedules { return schedules{of: b, dues: newDues[*scheduled]()} }
+func (s *scheduled) listed(*base) NamedRecord {
+	record := *s.record
+	record.Body = nil
+	return &record
+}
+
+func (s *scheduled) handedOut(*base) NamedRecord { return s.record }
 
 // isNext reports whether s may be written, see SetSchedule, and returns what it replaces, nil if
 // that is nothing.
@@ -54,7 +55,7 @@ func (all *schedules) write(old *scheduled, s *Schedule, results ScheduleResults
 	record.Results = results
 	all.place(old, &record)
 	if all.of.journal != nil {
-		all.of.journal.ScheduleSet(record.Name, &record)
+		all.of.journal.RecordSet(Schedules, record.Name, &record)
 	}
 }
 
@@ -77,22 +78,6 @@ func (all *schedules) Schedule(name string) *Schedule {
 	return nil
 }
 
-// ListSchedules returns the first count records whose names come after a cursor, without their
-// bodies, in the order of their names, and the cursor of the next ones; "" if there are none. count
-// can be up to MaxListed.
-func (all *schedules) ListSchedules(cursor string, count int) (page []*Schedule, next string) {
-	count = min(count, MaxListed)
-	for s := range all.list.after(cursor) {
-		if len(page) == count {
-			return page, page[count-1].Name
-		}
-		record := *s.record
-		record.Body = nil
-		page = append(page, &record)
-	}
-	return page, ""
-}
-
 // DeleteSchedule removes a record. It returns false if there is none of that name.
 func (all *schedules) DeleteSchedule(name string) bool {
 	s := all.list.remove(name)
@@ -102,28 +87,10 @@ func (all *schedules) DeleteSchedule(name string) bool {
 	all.dues.unqueue(s)
 	all.rearm()
 	if all.of.journal != nil {
-		all.of.journal.ScheduleSet(name, nil)
+		all.of.journal.RecordSet(Schedules, name, nil)
 	}
 	return true
 }
-
-// DueSchedules returns up to count records that are due, at most MaxListed, the earliest first, and
-// claims them: for ClaimTime they are not returned again. They must not be changed.
-func (all *schedules) DueSchedules(now Instant, count int) (due []*Schedule) {
-	for _, s := range all.dues.claim(all.of.Wall(now), count) {
-		due = append(due, s.record)
-	}
-	all.rearm()
-	return due
-}
-
-// rearm sets the alarm of the schedules.
-func (all *schedules) rearm() {
-	all.of.alarms.set(&all.dues.alarm, all.of.fromWall(all.dues.next()))
-}
-
-// TakeSchedulesDue returns whether a Tick has found that a schedule is due, since the last call.
-func (all *schedules) TakeSchedulesDue() bool { return all.dues.take() }
 
 // RestoreSchedule brings back the record of a schedule, of which there must be none yet.
 func (all *schedules) RestoreSchedule(s *Schedule) { all.place(nil, s) }

@@ -10,7 +10,7 @@ func (m *Machine) Batch(now Instant, name string) *JobBatch {
 	if b == nil {
 		return nil
 	}
-	r := m.batches.copyOf(b)
+	r := b.copyFor(&m.base)
 	var cursor uint64
 	for len(r.After) < MaxAfter {
 		var first uint64

@@ -2,7 +2,7 @@ package tube
 
 // Tick does up to limit of the things that are due: it makes delayed jobs ready, ends
 // pauses, takes back reservations whose TTR has run out, lets jobs expire, frees keys, and notices
-// schedules and batches that are due (TakeSchedulesDue, TakeBatchesDue). It returns when the next thing is due. If that is now or earlier, limit was reached.
+// records that are due (TakeRecordsDue). It returns when the next thing is due. If that is now or earlier, limit was reached.
 func (m *Machine) Tick(now Instant, limit int) Instant {
 	for ; limit > 0 && m.alarms.next() <= now; limit-- {
 		m.alarms.first().owner.fire(m, now)
@@ -35,15 +35,3 @@ func (k *keys) fire(*Machine, Instant)            { k.freeNext() }
 func (th *throttle) fire(m *Machine, now Instant) { m.fireThrottle(now, th) }
 func (*unchecked) fire(m *Machine, now Instant)   { m.checkNext(now) }
 func (l *listedGroups) fire(*Machine, Instant)    { l.drop() }
-
-// fire notices that a schedule is due.
-func (all *schedules) fire(m *Machine, now Instant) {
-	all.dues.fire(m.Wall(now))
-	all.rearm()
-}
-
-// fire notices that a batch is due.
-func (all *batches) fire(_ *Machine, now Instant) {
-	all.dues.fire(now)
-	all.rearm()
-}

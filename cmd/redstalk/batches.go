@@ -3,11 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"go.yaml.in/yaml/v3"
 
 	"redstalk/protocol"
 )
@@ -61,40 +59,12 @@ func batches(t *task) error {
 		return err
 	}
 	b := &table{head: []string{"BATCH", "STATE", "AGE", "TOTAL", "PENDING", "PARKED", "DONE", "GONE", "WAITING", "FAILED"}, left: 2}
-	for cursor, more := "", true; more && t.Context.Context.Err() == nil; more = cursor != "" {
-		var page struct {
-			Next    string
-			Batches []batchStats
+	return printListed(t, b, "listing batches", "list-batches", "batches", func(s *batchStats) (any, []string) {
+		return s, []string{
+			s.Name, s.State, formatSeconds(s.Age), grouped(s.Total), grouped(s.Pending), grouped(s.Parked), grouped(s.Done), grouped(s.Gone),
+			grouped(s.AfterHeld), grouped(s.AfterFailed),
 		}
-		if err := t.yamlPage("listing batches", strings.TrimSpace(fmt.Sprintf("list-batches %d %s", maxPageJobs, cursor)), &page); err != nil {
-			return err
-		}
-		for i := range page.Batches {
-			s := &page.Batches[i]
-			if !t.Bool("json") {
-				b.add(s.Name, s.State, formatSeconds(s.Age), grouped(s.Total), grouped(s.Pending), grouped(s.Parked), grouped(s.Done), grouped(s.Gone), grouped(s.AfterHeld), grouped(s.AfterFailed))
-			} else if err := t.printJSON(s); err != nil {
-				return err
-			}
-		}
-		cursor = page.Next
-	}
-	if t.Bool("json") {
-		return nil
-	}
-	return b.print(t.out)
-}
-
-// yamlPage requests a page and decodes it.
-func (t *task) yamlPage(doing, command string, into any) error {
-	text, err := t.page(doing, command)
-	if err != nil {
-		return err
-	}
-	if err := yaml.Unmarshal([]byte(text), into); err != nil {
-		return fmt.Errorf("%s: reading the page: %w", doing, err)
-	}
-	return nil
+	})
 }
 
 // batchActions are the first arguments of the command if there are two.
@@ -190,27 +160,10 @@ type listedMember struct {
 
 func listMembers(t *task, name string) error {
 	b := &table{head: []string{"ID", "TUBE", "STATE", "PRI", "AGE", "DUE IN", "SIZE", "TRIES", "REASON"}}
-	for cursor, more := "", true; more && t.Context.Context.Err() == nil; more = cursor != "" {
-		var page struct {
-			Next string
-			Jobs []listedMember
+	return printListed(t, b, "listing the members of "+name, "list-members "+name, "jobs", func(m *listedMember) (any, []string) {
+		j := m.job(m.Tube, m.State, time.Now())
+		return j, []string{
+			fmt.Sprint(j.ID), j.Tube, j.State, fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), stateReasonText(j),
 		}
-		if err := t.yamlPage("listing the members of "+name, strings.TrimSpace(fmt.Sprintf("list-members %s %d %s", name, maxPageJobs, cursor)), &page); err != nil {
-			return err
-		}
-		for i := range page.Jobs {
-			m := &page.Jobs[i]
-			j := m.job(m.Tube, m.State, time.Now())
-			if !t.Bool("json") {
-				b.add(fmt.Sprint(j.ID), j.Tube, j.State, fmt.Sprint(j.Priority), formatSeconds(j.Age), leftText(j), fmt.Sprint(j.Size), fmt.Sprint(j.Reserves), stateReasonText(j))
-			} else if err := t.printJSON(j); err != nil {
-				return err
-			}
-		}
-		cursor = page.Next
-	}
-	if t.Bool("json") {
-		return nil
-	}
-	return b.print(t.out)
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-	"go.yaml.in/yaml/v3"
 
 	"redstalk/protocol"
 	"redstalk/protocol/client"
@@ -126,42 +125,7 @@ func (s *scheduleStats) row() []string {
 
 func listSchedules(t *task) error {
 	b := &table{head: []string{"SCHEDULE", "TUBE", "TIMES", "ZONE", "NEXT", "LAST RESULT", "PUT", "SKIPPED"}, left: 6}
-	err := t.eachSchedule(func(s *scheduleStats) error {
-		if t.Bool("json") {
-			return t.printJSON(s)
-		}
-		b.add(s.row()...)
-		return nil
-	})
-	if err != nil || t.Bool("json") {
-		return err
-	}
-	return b.print(t.out)
-}
-
-// eachSchedule calls a function for each schedule, in the order of their names.
-func (t *task) eachSchedule(f func(*scheduleStats) error) error {
-	for cursor := ""; ; {
-		text, err := t.page("listing schedules", strings.TrimSpace(fmt.Sprintf("list-schedules %d %s", maxPageJobs, cursor)))
-		if err != nil {
-			return err
-		}
-		var page struct {
-			Next      string
-			Schedules []scheduleStats
-		}
-		if err := yaml.Unmarshal([]byte(text), &page); err != nil {
-			return fmt.Errorf("reading a page of list-schedules: %w", err)
-		}
-		for i := range page.Schedules {
-			if err := f(&page.Schedules[i]); err != nil {
-				return err
-			}
-		}
-		if cursor = page.Next; cursor == "" || t.Context.Context.Err() != nil {
-			return nil
-		}
-	}
+	return printListed(t, b, "listing schedules", "list-schedules", "schedules", func(s *scheduleStats) (any, []string) { return s, s.row() })
 }
 
 // checkSchedule checks the name of a schedule.

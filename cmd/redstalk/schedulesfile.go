@@ -332,7 +332,8 @@ func applySchedules(t *task, args []string) error {
 // planSchedules returns what must be done so that the schedules are those of a file. It changes nothing.
 func (t *task) planSchedules(file []*newSchedule) (plan []appliedSchedule, err error) {
 	gone := make(map[string]bool)
-	if err := t.eachSchedule(func(s *scheduleStats) error { gone[s.Name] = true; return nil }); err != nil {
+	note := func(s *scheduleStats) error { gone[s.Name] = true; return nil }
+	if err := eachListed(t, "listing schedules", "list-schedules", "schedules", note); err != nil {
 		return nil, err
 	}
 	for _, s := range file {

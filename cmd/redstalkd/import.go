@@ -14,6 +14,7 @@ import (
 	"redstalk/storage"
 	"redstalk/storage/beanstalkd"
 	"redstalk/storage/redact"
+	"redstalk/tube"
 )
 
 // cutOptions removes the options of a subcommand from a command line. names has their names, and
@@ -196,10 +197,9 @@ func (to *importReport) list(r *beanstalkd.Result, l *beanstalkd.Binlog) (err er
 // nopListener is the listener of a store from which nothing is served.
 type nopListener struct{}
 
-func (nopListener) WakeUp(string) bool { return false }
-func (nopListener) Waiting(string) int { return 0 }
-func (nopListener) SchedulesDue()      {}
-func (nopListener) BatchesDue()        {}
-func (nopListener) Due(time.Duration)  {}
+func (nopListener) WakeUp(string) bool         { return false }
+func (nopListener) Waiting(string) int         { return 0 }
+func (nopListener) RecordsDue(tube.RecordKind) {}
+func (nopListener) Due(time.Duration)          {}
 
 func (nopListener) ClockSetBack(time.Duration) {}

@@ -22,8 +22,7 @@ type runners struct {
 // newRunners returns the runners of a queue's store. They do nothing before start.
 func (p *program) newRunners(q *queue.Queue) *runners {
 	r := &runners{schedules: schedule.New(q, p.log), batches: jobbatch.New(q, p.log), cancel: func() {}}
-	p.observer.Scheduling(&r.schedules.Counts)
-	p.observer.Batching(&r.batches.Counts)
+	p.observer.Records(&r.schedules.Counts, &r.batches.Counts)
 	return r
 }
 

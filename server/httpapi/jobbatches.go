@@ -78,11 +78,6 @@ func batchInfoOf(s *jobbatch.Summary) BatchInfo {
 	}
 }
 
-type batchesInput struct {
-	Cursor string `query:"cursor" maxLength:"100" doc:"next of the previous page"`
-	Limit  uint64 `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-}
-
 type batchesOutput struct{ Body batchesPage }
 
 // batchesPage is a page of batches.
@@ -91,7 +86,7 @@ type batchesPage struct {
 	Next    string      `json:"next" doc:"the cursor of the next page; empty on the last page"`
 }
 
-func (svc *service) listBatches(ctx context.Context, in *batchesInput) (*batchesOutput, error) {
+func (svc *service) listBatches(ctx context.Context, in *recordsInput) (*batchesOutput, error) {
 	list, next, err := svc.readableBatches(ctx, uint32(in.Limit), in.Cursor)
 	if err != nil {
 		return nil, err

@@ -153,21 +153,10 @@ func scheduleInfoOf(s *tube.Schedule) ScheduleInfo {
 		Name: s.Name, Tube: s.Tube, TimingOptions: timingOptionsOf(s), Terms: termsOf(s),
 		Paused: s.Paused, Next: msOf(s.Next), Last: msOf(s.Last),
 		Put: r.Put, Overlapped: r.Overlapped, Refused: r.Refused, Missed: s.Missed, Stopped: s.Stopped,
+		LastResult: r.LastWord(), LastPut: msOf(r.At), LastNominal: msOf(r.Nominal), LastID: r.ID,
 	}
 	if s.Due != tube.Never {
 		info.Due = msOf(s.Due)
-	}
-	if r.At != 0 {
-		info.LastResult, info.LastPut, info.LastNominal, info.LastID = "overlapped", msOf(r.At), msOf(r.Nominal), r.ID
-	}
-	switch {
-	case r.At == 0:
-	case r.Result == tube.PutNew:
-		info.LastResult = "put"
-	case r.Result == tube.PutRefused:
-		info.LastResult = "refused"
-	case r.Result == tube.PutSealed:
-		info.LastResult = "sealed"
 	}
 	return info
 }

@@ -76,7 +76,8 @@ func maySchedules(ctx context.Context, enough func(has Right) bool) schedule.May
 	}
 }
 
-type schedulesInput struct {
+// recordsInput is the query of a page of schedules or batches.
+type recordsInput struct {
 	Cursor string `query:"cursor" maxLength:"100" doc:"next of the previous page"`
 	Limit  uint64 `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"a page can have fewer although there are more"`
 }
@@ -89,7 +90,7 @@ type schedulesPage struct {
 	Next      string         `json:"next" doc:"the cursor of the next page; empty on the last page"`
 }
 
-func (svc *service) listSchedules(ctx context.Context, in *schedulesInput) (*schedulesOutput, error) {
+func (svc *service) listSchedules(ctx context.Context, in *recordsInput) (*schedulesOutput, error) {
 	list, next, err := svc.schedules.List(ctx, uint32(in.Limit), in.Cursor, mayReadSchedules(ctx))
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ type batch struct {
 }
 
 func batchOf(name string, r *storage.Result) *batch {
-	return &batch{name: name, parts: r.Batches, of: r.Parts, now: r.Now}
+	return &batch{name: name, parts: r.Batches(), of: r.Parts, now: r.Now}
 }
 
 // summary adds up the parts. If they are several, that need not have been so at any moment.

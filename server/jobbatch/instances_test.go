@@ -110,11 +110,11 @@ func (w *world) do(op storage.Op) *storage.Answer {
 }
 
 func (w *world) get(batch string) tube.JobBatch {
-	r := w.do(storage.Op{Kind: storage.GetBatch, Args: &storage.Args{Name: batch}}).Result
-	if r == nil || len(r.Batches) == 0 {
+	r := w.do(storage.Op{Kind: storage.GetRecord, Records: tube.JobBatches, Args: &storage.Args{Name: batch}}).Result
+	if r == nil || len(r.Batches()) == 0 {
 		return tube.JobBatch{}
 	}
-	b := *r.Batches[0]
+	b := *r.Batches()[0]
 	b.After = nil
 	return b
 }

@@ -2,9 +2,7 @@ package jobbatch
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
-	"time"
 
 	"redstalk/server/queue"
 	"redstalk/storage"
@@ -35,7 +33,7 @@ func (s *Service) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.queue.BatchesDue():
+		case <-s.queue.RecordsDue(tube.JobBatches):
 		}
 		for ctx.Err() == nil && s.examineDue(ctx) {
 		}
@@ -45,15 +43,15 @@ func (s *Service) Run(ctx context.Context) {
 // examineDue examines batches that are due, perhaps not all. It returns whether there can be more. One call must be short, because a
 // batch that has just ended waits for it.
 func (s *Service) examineDue(ctx context.Context) (more bool) {
-	due, err := s.queue.DueBatches(ctx, mostDue)
+	due, err := s.queue.DueRecords(ctx, tube.JobBatches, mostDue)
 	if err != nil {
 		s.failed("batches that are due could not be read", err)
 		return false
 	}
-	if len(due.Batches) == 0 {
+	if len(due.Records) == 0 {
 		return false
 	}
-	batches, err := s.read(ctx, namesOf(due.Batches))
+	batches, err := s.read(ctx, namesOf(due.Records))
 	if err != nil {
 		s.failed("batches that are due could not be read", err)
 		return true
@@ -68,12 +66,12 @@ func (s *Service) examineDue(ctx context.Context) (more bool) {
 }
 
 // namesOf returns the names of batches, each once.
-func namesOf(parts []*tube.JobBatch) (names []string) {
+func namesOf(parts []tube.NamedRecord) (names []string) {
 	seen := map[string]bool{}
 	for _, p := range parts {
-		if !seen[p.Name] {
-			seen[p.Name] = true
-			names = append(names, p.Name)
+		if name := p.RecordName(); !seen[name] {
+			seen[name] = true
+			names = append(names, name)
 		}
 	}
 	return names
@@ -83,7 +81,7 @@ func namesOf(parts []*tube.JobBatch) (names []string) {
 func (s *Service) read(ctx context.Context, names []string) ([]*batch, error) {
 	ops := make([]storage.Op, len(names))
 	for i, name := range names {
-		ops[i] = storage.Op{Kind: storage.GetBatch, Args: &storage.Args{Name: name}}
+		ops[i] = storage.Op{Kind: storage.GetRecord, Records: tube.JobBatches, Args: &storage.Args{Name: name}}
 	}
 	answers, err := s.queue.Do(ctx, ops...)
 	if err != nil {
@@ -275,7 +273,5 @@ func (s *Service) count(b *batch, v tube.Verdict) {
 
 // failed logs that something will be tried again.
 func (s *Service) failed(what string, err error, args ...any) {
-	if !errors.Is(err, storage.ErrClosed) && !errors.Is(err, queue.ErrClosed) && !errors.Is(err, context.Canceled) {
-		s.logFailed.Warn(s.log, what, append(args, "err", err, "again", tube.ClaimTime.Round(time.Second))...)
-	}
+	queue.LogRetry(s.log, &s.logFailed, what, err, args...)
 }

@@ -49,7 +49,7 @@ func New(q *queue.Queue, log *slog.Logger) *Service {
 // Seal says that no more members come. The batch need not exist: an empty one is done at once. If that is done too often the
 // error is a storage.ErrQuota. After an error the batch can be sealed again.
 func (s *Service) Seal(ctx context.Context, name string) error {
-	switch _, err := s.queue.GetBatch(ctx, name); {
+	switch _, err := s.queue.GetRecord(ctx, tube.JobBatches, name); {
 	case errors.Is(err, queue.ErrNotFound) && !s.unused.Allow():
 		return errUnused
 	case err != nil && !errors.Is(err, queue.ErrNotFound):
@@ -101,7 +101,7 @@ func (s *Service) forgetEnded(ctx context.Context, name string) (bool, error) {
 
 // Get returns a batch, with its first after-jobs.
 func (s *Service) Get(ctx context.Context, name string) (*Summary, error) {
-	r, err := s.queue.GetBatch(ctx, name)
+	r, err := s.queue.GetRecord(ctx, tube.JobBatches, name)
 	if err != nil {
 		return nil, err
 	}
@@ -135,11 +135,11 @@ func (s *Service) ListOf(ctx context.Context, prefixes []string, count uint32, c
 // List returns up to count batches in the order of their names, starting behind a cursor; "" is the beginning. next
 // is "" if there are no more.
 func (s *Service) List(ctx context.Context, count uint32, cursor string) (list []Summary, next string, err error) {
-	r, err := s.queue.ListBatches(ctx, count, cursor)
+	r, err := s.queue.ListRecords(ctx, tube.JobBatches, count, cursor)
 	if err != nil || r == nil {
 		return nil, "", err
 	}
-	for rest := r.Batches; len(rest) > 0; {
+	for rest := r.Batches(); len(rest) > 0; {
 		b := batch{name: rest[0].Name, of: r.Parts, now: r.Now}
 		for len(rest) > 0 && rest[0].Name == b.name {
 			b.parts, rest = append(b.parts, rest[0]), rest[1:]

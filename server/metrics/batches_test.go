@@ -14,7 +14,7 @@ func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstance(t, 1)
 		c := &jobbatch.New(i.Queue, nil).Counts
-		i.o.Batching(c)
+		i.o.Records(nil, c)
 		c.Batches[tube.BatchFailed].Add(2)
 		c.After[tube.BatchDone].Add(3)
 		c.Cancelled.Add(4)

@@ -8,7 +8,7 @@
 //     before there is a queue, because an instance that loads its store must answer too.
 //   - snapshot.go: what a scrape shows, collected at most once a second for all scrapes.
 //   - families.go, text.go: a snapshot in Prometheus's text format.
-//   - http.go, push.go, schedules.go, batches.go, tracing.go: the HTTP servers, webhooks, schedules and batches, which have
+//   - http.go, push.go, records.go, tracing.go: the HTTP servers, webhooks, schedules and batches, which have
 //     counters of their own.
 //
 // # What is elsewhere

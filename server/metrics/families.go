@@ -48,8 +48,7 @@ func (o *Observer) fill(fs families, f *metadata) {
 		fs.addTotals(f.stats)
 	}
 	o.addTubes(fs, f)
-	o.addSchedules(fs)
-	o.addBatches(fs)
+	o.addRecords(fs)
 	o.addTracing(fs)
 	if stats := o.pushStats(); stats != nil {
 		o.addPushes(fs, stats)

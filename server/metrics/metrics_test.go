@@ -399,12 +399,11 @@ func TestAllShown(t *testing.T) {
 	c.Sent.Add(6)
 	c.Results[1][queue.Done].Add(7)
 	i.o.Serving(q)
-	i.o.Scheduling(&schedule.New(q, nil).Counts)
 	batches := &jobbatch.New(q, nil).Counts
 	batches.Batches[tube.BatchDone].Add(12)
 	batches.After[tube.BatchDone].Add(13)
 	batches.Cancelled.Add(14)
-	i.o.Batching(batches)
+	i.o.Records(&schedule.New(q, nil).Counts, batches)
 	i.o.Tracing(func() uint64 { return 15 })
 	expect(t, samples(t, i.o), map[string]string{
 		`redstalk_batches_total{state="done"}`: "12", `redstalk_batch_after_jobs_total{state="done"}`: "13", "redstalk_batches_cancelled_total": "14", "redstalk_spans_dropped_total": "15",

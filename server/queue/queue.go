@@ -66,9 +66,8 @@ type Queue struct {
 	holders  atomic.Uint64           // numbers handed out
 	draining atomic.Bool
 
-	schedulesDue chan struct{} // has room for one
+	recordsDue   [tube.NumRecordKinds]chan struct{} // each has room for one
 	clockSetBack chan time.Duration
-	batchesDue   chan struct{} // has room for one
 	closing      chan struct{} // closed by Close
 }
 
@@ -85,7 +84,10 @@ func New(store storage.Store, config Config) *Queue {
 	}
 	q := &Queue{
 		config: config, store: store, through: store, id: newID(), began: time.Now(), closing: make(chan struct{}),
-		bodies: body.NewPool(), schedulesDue: make(chan struct{}, 1), clockSetBack: make(chan time.Duration, 4), batchesDue: make(chan struct{}, 1),
+		bodies: body.NewPool(), clockSetBack: make(chan time.Duration, 4),
+	}
+	for kind := range q.recordsDue {
+		q.recordsDue[kind] = make(chan struct{}, 1)
 	}
 	if config.Through != nil {
 		q.through = config.Through(store)
@@ -123,9 +125,9 @@ func (l listener) WakeUp(tube string) bool {
 func (l listener) Waiting(tube string) int { return l.q.lists.waiting(tube) }
 func (l listener) Due(in time.Duration)    { l.q.timer.due(in) }
 
-func (l listener) SchedulesDue() {
+func (l listener) RecordsDue(kind tube.RecordKind) {
 	select {
-	case l.q.schedulesDue <- struct{}{}:
+	case l.q.recordsDue[kind] <- struct{}{}:
 	default: // whoever receives has not yet done it
 	}
 }
@@ -137,21 +139,8 @@ func (l listener) ClockSetBack(by time.Duration) {
 	}
 }
 
-func (l listener) BatchesDue() {
-	select {
-	case l.q.batchesDue <- struct{}{}:
-	default: // whoever receives has not yet done it
-	}
-}
-
-// BatchesDue receives when the store has batches that are due, see storage.Listener.
-func (q *Queue) BatchesDue() <-chan struct{} { return q.batchesDue }
-
 // ClockSetBack receives by how much the clock of the store was set back, see storage.Listener.
 func (q *Queue) ClockSetBack() <-chan time.Duration { return q.clockSetBack }
-
-// SchedulesDue receives when the store has schedules that are due, see storage.Listener.
-func (q *Queue) SchedulesDue() <-chan struct{} { return q.schedulesDue }
 
 // Store returns the store for a listener that submits batches itself.
 func (q *Queue) Store() storage.Store { return q.through }

@@ -108,9 +108,9 @@ func checkMinutely(t *testing.T, store storage.Store, minutes int) {
 		}
 	}
 	for i := range minutelySchedules {
-		ops := []storage.Op{{Kind: storage.GetSchedule, Args: &storage.Args{Name: fmt.Sprint("s", i)}}}
+		ops := []storage.Op{{Kind: storage.GetRecord, Records: tube.Schedules, Args: &storage.Args{Name: fmt.Sprint("s", i)}}}
 		storage.DoWait(store, ops)
-		s := ops[0].Answer.Result.Schedules[0]
+		s := ops[0].Answer.Result.Schedules()[0]
 		if passed := uint64(s.Last/tube.Instant(time.Minute) - s.Begin/tube.Instant(time.Minute)); s.Results.Put+s.Missed != passed || passed < uint64(minutes-20) || s.Results.Put < uint64(minutes/2) {
 			t.Errorf("%s: %d put and %d missed of %d", s.Name, s.Results.Put, s.Missed, passed)
 		}

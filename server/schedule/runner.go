@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +46,7 @@ func (s *Service) Run(ctx context.Context) {
 			} else {
 				back = 0
 			}
-		case <-s.queue.SchedulesDue():
+		case <-s.queue.RecordsDue(tube.Schedules):
 		}
 		for ctx.Err() == nil && !s.queue.Draining() && s.putDue(ctx) {
 		}
@@ -56,13 +55,13 @@ func (s *Service) Run(ctx context.Context) {
 
 // putDue puts the jobs of schedules that are due, perhaps not of all. It returns whether there were any.
 func (s *Service) putDue(ctx context.Context) (more bool) {
-	a, err := s.queue.DueSchedules(ctx, mostDue)
+	a, err := s.queue.DueRecords(ctx, tube.Schedules, mostDue)
 	if err != nil {
 		s.failed("schedules that are due could not be read", err)
 		return false
 	}
 	var steps []step
-	for _, due := range a.Schedules {
+	for _, due := range a.Schedules() {
 		its, missed, err := examine(due, a.Now)
 		if err != nil {
 			s.failed("a schedule cannot be run by this version", err, "schedule", due.Name)
@@ -79,7 +78,7 @@ func (s *Service) putDue(ctx context.Context) (more bool) {
 		s.do(ctx, steps[:n], a.Now)
 		steps = steps[n:]
 	}
-	return len(a.Schedules) > 0
+	return len(a.Records) > 0
 }
 
 // do carries out steps. If a record was changed by others meanwhile, what is left of its steps does
@@ -124,7 +123,5 @@ func (s *Service) count(p *step, a *storage.Answer, now tube.Instant) {
 
 // failed logs that something will be tried again.
 func (s *Service) failed(what string, err error, args ...any) {
-	if !errors.Is(err, storage.ErrClosed) && !errors.Is(err, queue.ErrClosed) && !errors.Is(err, context.Canceled) {
-		s.logFailed.Warn(s.log, what, append(args, "err", err, "again", tube.ClaimTime.Round(time.Second))...)
-	}
+	queue.LogRetry(s.log, &s.logFailed, what, err, args...)
 }

@@ -213,7 +213,7 @@ func (s *Service) Get(ctx context.Context, name string, may May) (*tube.Schedule
 // name, which were created at the same time in different parts of the store, it keeps one, and removes the
 // others: whoever reads them keeps the same one.
 func (s *Service) read(ctx context.Context, name string) (*tube.Schedule, tube.Instant, error) {
-	r, err := s.queue.GetSchedule(ctx, name)
+	r, err := s.queue.GetRecord(ctx, tube.Schedules, name)
 	if err != nil {
 		now := tube.Instant(time.Now().UnixNano())
 		if r != nil && r.Now != 0 { // the clocks of servers on a store can differ
@@ -221,28 +221,29 @@ func (s *Service) read(ctx context.Context, name string) (*tube.Schedule, tube.I
 		}
 		return nil, now, err
 	}
-	slices.SortFunc(r.Schedules, func(a, b *tube.Schedule) int { return strings.Compare(a.Tube, b.Tube) })
-	for _, other := range r.Schedules[1:] {
-		s.log.Warn("a schedule was set for two tubes at the same time; the first one is kept", "schedule", name, "kept", r.Schedules[0].Tube, "removed", other.Tube)
+	all := r.Schedules()
+	slices.SortFunc(all, func(a, b *tube.Schedule) int { return strings.Compare(a.Tube, b.Tube) })
+	for _, other := range all[1:] {
+		s.log.Warn("a schedule was set for two tubes at the same time; the first one is kept", "schedule", name, "kept", all[0].Tube, "removed", other.Tube)
 		if err := s.queue.DeleteSchedule(ctx, name, other.Tube); err != nil && !errors.Is(err, queue.ErrNotFound) {
 			return nil, 0, err
 		}
 	}
-	return r.Schedules[0], r.Now, nil
+	return all[0], r.Now, nil
 }
 
 // List returns up to count schedules that may allows, without bodies, in the order of their names, starting
 // behind a cursor; "" is the beginning. next is the cursor of the following ones, "" if there are none.
 func (s *Service) List(ctx context.Context, count uint32, cursor string, may May) (list []*tube.Schedule, next string, err error) {
 	for {
-		r, err := s.queue.ListSchedules(ctx, count, cursor)
+		r, err := s.queue.ListRecords(ctx, tube.Schedules, count, cursor)
 		if err != nil {
 			return nil, "", err
 		}
 		if may == nil {
-			return r.Schedules, r.Cursor, nil
+			return r.Schedules(), r.Cursor, nil
 		}
-		for _, one := range r.Schedules {
+		for _, one := range r.Schedules() {
 			if may.check(one.Tube) != nil {
 				continue
 			}

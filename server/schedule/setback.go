@@ -78,11 +78,11 @@ func (s *Service) goOnAll(ctx context.Context, by time.Duration) (all, changed i
 // each calls do with all records, without bodies, and the time of the store.
 func (s *Service) each(ctx context.Context, do func(*tube.Schedule, tube.Instant) error) error {
 	for cursor := ""; ; {
-		r, err := s.queue.ListSchedules(ctx, tube.MaxListed, cursor)
+		r, err := s.queue.ListRecords(ctx, tube.Schedules, tube.MaxListed, cursor)
 		if err != nil {
 			return err
 		}
-		for _, one := range r.Schedules {
+		for _, one := range r.Schedules() {
 			if err := do(one, r.Now); err != nil {
 				return err
 			}

@@ -62,16 +62,9 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		e.applyGroup(now, op)
 	case storage.ListGroups:
 		return e.listGroups(now, op, p)
-	case storage.ListSchedules:
-		return e.listSchedules(now, op)
-	case storage.DueSchedules:
-		return e.dueSchedules(now, op, p)
-	case storage.ListBatches, storage.ListMembers, storage.DueBatches, storage.CancelBatch, storage.SettleBatch:
-		return e.applyBatchInParts(now, op, p)
-	case storage.SealBatch, storage.GetBatch:
-		e.applyBatch(now, op)
-	case storage.SetSchedule, storage.GetSchedule, storage.DeleteSchedule:
-		e.applySchedule(now, op)
+	case storage.GetRecord, storage.ListRecords, storage.DueRecords, storage.SetSchedule, storage.DeleteSchedule,
+		storage.SealBatch, storage.ListMembers, storage.CancelBatch, storage.SettleBatch:
+		return e.applyToRecords(now, op, p)
 	case storage.PeekKey:
 		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Args.Key))
 	case storage.Peek:

@@ -117,7 +117,7 @@ func (c *batchCuts) step() {
 		c.batch++
 		c.change(batchState{name: fmt.Sprint("b", c.batch)}, storage.Op{Kind: storage.Flush, Tube: "after"})
 	case s.sealed && s.pending == 0:
-		b := do(c.t, c.e, storage.Op{Kind: storage.GetBatch, Args: args})[0].Answer.Result.Batches[0]
+		b := do(c.t, c.e, storage.Op{Kind: storage.GetRecord, Records: tube.JobBatches, Args: args})[0].Answer.Result.Batches()[0]
 		s.held, s.ready, s.verdict = 0, s.held, tube.BatchDone
 		settle := &tube.Settlement{Stamp: b.Stamp, Verdict: tube.BatchDone, Due: b.Created.Plus(time.Hour)}
 		c.change(s, storage.Op{Kind: storage.SettleBatch, MaxJobs: 100, Args: &storage.Args{Name: s.name, Settle: settle}})
@@ -177,12 +177,12 @@ func (c *batchCuts) cut(left *diskImage) {
 func (c *batchCuts) stateNow(name string) batchState {
 	s := batchState{name: name}
 	ops := []storage.Op{
-		{Kind: storage.GetBatch, Args: &storage.Args{Name: name}},
+		{Kind: storage.GetRecord, Records: tube.JobBatches, Args: &storage.Args{Name: name}},
 		{Kind: storage.TubeStats, Tube: "after"},
 	}
 	storage.DoWait(c.e, ops)
 	if a := &ops[0].Answer; !a.NotFound {
-		b := a.Result.Batches[0]
+		b := a.Result.Batches()[0]
 		s.pending, s.parked, s.done, s.gone, s.held, s.sealed, s.verdict = b.Pending, b.Parked, b.Done, b.Gone, b.AfterHeld, b.Sealed, b.Verdict
 	}
 	if a := &ops[1].Answer; !a.NotFound {

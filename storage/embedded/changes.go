@@ -21,10 +21,13 @@ const (
 	importEntry byte = 7 // like an entry about a tube, with the source in place of its name; an import mark, and the last id in 8 bytes
 	groupEntry  byte = 8 // length of the group in one byte, group, and what is set for it (see tables.AppendGroup)
 
-	batchEntry byte = 10 // like an entry about a tube, with the name of the batch; 1 and the record (see tables.AppendBatch), or 0: there is none any more
-
-	scheduleEntry byte = 9 // like an entry about a tube, with the name of the schedule; 1 and the record (see tables.AppendSchedule), or 0: there is none any more
+	// Like an entry about a tube, with the name of the record; 1 and the record (see tables.AppendNamed), or 0: there is none any more.
+	scheduleEntry byte = 9
+	batchEntry    byte = 10
 )
+
+// namedEntries are the kinds of entries about named records.
+var namedEntries = [tube.NumRecordKinds]byte{tube.Schedules: scheduleEntry, tube.JobBatches: batchEntry}
 
 func appendEntry(to []byte, kind byte, id uint64) []byte {
 	return binary.AppendUvarint(append(to, kind), id)
@@ -134,38 +137,22 @@ func (j *journal) GroupSet(name, group string, r tube.GroupRecord) {
 	j.countEntry()
 }
 
-// ScheduleSet implements tube.Journal. The frame never ends between a put and the record of its
-// schedule: a put leaves at most maxBatch bytes in it.
-func (j *journal) ScheduleSet(name string, s *tube.Schedule) {
+// RecordSet implements tube.Journal. The frame never ends between a change of jobs and a record that follows from it: a put of a
+// schedule leaves at most maxBatch bytes in it.
+func (j *journal) RecordSet(kind tube.RecordKind, name string, r tube.NamedRecord) {
 	g := j.filling
-	if g.size > maxBatch {
+	if kind == tube.Schedules && g.size > maxBatch {
 		g.cut()
 	}
 	start := len(g.frame)
-	g.frame = appendTubeEntry(g.frame, scheduleEntry, name)
-	if s == nil {
+	g.frame = appendTubeEntry(g.frame, namedEntries[kind], name)
+	if r == nil {
 		g.frame = append(g.frame, 0)
 	} else {
-		g.frame = tables.AppendSchedule(append(g.frame, 1), s)
+		g.frame = tables.AppendNamed(append(g.frame, 1), kind, r)
 	}
 	g.size += len(g.frame) - start
-	j.window.Schedules[name] = s
-	j.countEntry()
-}
-
-// BatchSet implements tube.Journal. The frame never ends between the change of a job and the record of its batch.
-func (j *journal) BatchSet(name string, b *tube.JobBatch) {
-	g := j.filling
-	start := len(g.frame)
-	g.frame = appendTubeEntry(g.frame, batchEntry, name)
-	if b == nil {
-		g.frame = append(g.frame, 0)
-		j.window.Batches[name] = nil
-	} else {
-		g.frame = tables.AppendBatch(append(g.frame, 1), b)
-		j.window.setBatch(name, b)
-	}
-	g.size += len(g.frame) - start
+	j.window.Named[kind][name] = r
 	j.countEntry()
 }
 

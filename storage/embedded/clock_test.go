@@ -74,9 +74,9 @@ func (c *clocked) left(id uint64, want time.Duration) {
 // due checks whether a schedule is due.
 func (c *clocked) due(want bool) {
 	c.Helper()
-	r := do(c, c, storage.Op{Kind: storage.DueSchedules, MaxJobs: 1})[0].Answer.Result
-	if off := r.Now - c.wall(); off > 0 || off < -tube.Instant(time.Millisecond) || len(r.Schedules) == 1 != want {
-		c.Errorf("%d schedules are due, by a clock that is %v off", len(r.Schedules), time.Duration(off))
+	r := do(c, c, storage.Op{Kind: storage.DueRecords, Records: tube.Schedules, MaxJobs: 1})[0].Answer.Result
+	if off := r.Now - c.wall(); off > 0 || off < -tube.Instant(time.Millisecond) || len(r.Schedules()) == 1 != want {
+		c.Errorf("%d schedules are due, by a clock that is %v off", len(r.Schedules()), time.Duration(off))
 	}
 }
 

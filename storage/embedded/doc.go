@@ -6,7 +6,7 @@
 // Read the files in this order:
 //
 //   - options.go: what can be chosen. engine.go: Engine, the lock around the Machine, and Do. clock.go: the
-//     clocks. apply.go, manyjobs.go, groups.go, schedules.go, batches.go (job batches), holders.go and import.go
+//     clocks. apply.go, manyjobs.go, groups.go, records.go (schedules and job batches), schedules.go, batches.go, holders.go and import.go
 //     carry out the operations. tick.go does what is due, and returns memory to the
 //     operating system.
 //   - task.go: a task is a batch that is carried out in parts, or that waits. The worker, a

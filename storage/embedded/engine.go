@@ -69,11 +69,10 @@ func newEngine(clock func() time.Time) *Engine {
 // nopListener is the listener until Listen is called.
 type nopListener struct{}
 
-func (nopListener) WakeUp(string) bool { return false }
-func (nopListener) Waiting(string) int { return 0 }
-func (nopListener) SchedulesDue()      {}
-func (nopListener) BatchesDue()        {}
-func (nopListener) Due(time.Duration)  {}
+func (nopListener) WakeUp(string) bool         { return false }
+func (nopListener) Waiting(string) int         { return 0 }
+func (nopListener) RecordsDue(tube.RecordKind) {}
+func (nopListener) Due(time.Duration)          {}
 
 func (nopListener) ClockSetBack(time.Duration) {}
 

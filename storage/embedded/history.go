@@ -99,9 +99,9 @@ func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 	case importEntry:
 		return h.imported(of, b)
 	case scheduleEntry:
-		return h.scheduleSet(of, b)
+		return h.recordSet(tube.Schedules, of, b)
 	case batchEntry:
-		return h.batchSet(of, b)
+		return h.recordSet(tube.JobBatches, of, b)
 	}
 	if len(b) < tables.PauseSize {
 		return nil, errEntry
@@ -144,29 +144,16 @@ func (h *history) groupSet(of string, b []byte) (rest []byte, err error) {
 	return rest, err
 }
 
-// scheduleSet applies an entry about a schedule.
-func (h *history) scheduleSet(name string, b []byte) (rest []byte, err error) {
+// recordSet applies an entry about a named record.
+func (h *history) recordSet(kind tube.RecordKind, name string, b []byte) (rest []byte, err error) {
 	if len(b) < 1 || b[0] > 1 {
 		return nil, errEntry
 	}
-	var s *tube.Schedule
+	var r tube.NamedRecord
 	if rest = b[1:]; b[0] == 1 {
-		s, rest, err = tables.DecodeSchedule(name, rest)
+		r, rest, err = tables.DecodeNamed(kind, name, rest)
 	}
-	h.Schedules[name] = s
-	return rest, err
-}
-
-// batchSet applies an entry about a batch.
-func (h *history) batchSet(name string, b []byte) (rest []byte, err error) {
-	if len(b) < 1 || b[0] > 1 {
-		return nil, errEntry
-	}
-	var r *tube.JobBatch
-	if rest = b[1:]; b[0] == 1 {
-		r, rest, err = tables.DecodeBatch(name, rest)
-	}
-	h.Batches[name] = r
+	h.Named[kind][name] = r
 	return rest, err
 }
 

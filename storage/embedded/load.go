@@ -36,7 +36,7 @@ const progressEvery = time.Second
 // job that was reserved.
 func (l *loader) load() error {
 	l.begun, l.loggedAt = time.Now(), time.Now()
-	if err := errors.Join(l.loadPolicies(), l.loadGroups(), l.loadImports(), l.loadSchedules(), l.loadBatches()); err != nil {
+	if err := errors.Join(l.loadPolicies(), l.loadGroups(), l.loadImports(), l.loadNamed(tube.Schedules), l.loadNamed(tube.JobBatches)); err != nil {
 		return err
 	}
 	if err := l.tables.Jobs(l.fromLog.names.name, l.loadStored); err != nil {
@@ -164,41 +164,32 @@ func (l *loader) loadPolicies() error {
 	return err
 }
 
-// loadSchedules brings back the records of schedules: each from the log or, if it is not there, from
-// the tables.
-func (l *loader) loadSchedules() error {
-	err := l.tables.Schedules(func(s *tube.Schedule) {
-		if _, later := l.fromLog.Schedules[s.Name]; !later {
-			l.machine.RestoreSchedule(s)
+// loadNamed brings back the named records of a kind: each from the log or, if it is not there, from the tables. The members of
+// batches, which are counted in their records, come later.
+func (l *loader) loadNamed(kind tube.RecordKind) error {
+	err := l.tables.Named(kind, func(r tube.NamedRecord) {
+		if _, later := l.fromLog.Named[kind][r.RecordName()]; !later {
+			l.restoreNamed(r)
 		}
 	})
-	for name, s := range l.fromLog.Schedules {
-		if l.window.Schedules[name] = s; s != nil {
-			l.machine.RestoreSchedule(s)
+	for name, r := range l.fromLog.Named[kind] {
+		if l.window.Named[kind][name] = r; r != nil {
+			l.restoreNamed(r)
 		}
 	}
 	return err
 }
 
-// loadBatches brings back the records of batches, likewise. The jobs, which are counted in them, come later.
-func (l *loader) loadBatches() error {
-	err := l.tables.Batches(func(r *tube.JobBatch) {
-		if _, later := l.fromLog.Batches[r.Name]; !later {
-			l.restoreBatch(*r)
-		}
-	})
-	for name, r := range l.fromLog.Batches {
-		if l.window.Batches[name] = r; r != nil {
-			l.restoreBatch(*r)
-		}
+// restoreNamed gives a record to the machine. The wall clock can have been set back: then a batch began now.
+func (l *loader) restoreNamed(r tube.NamedRecord) {
+	switch r := r.(type) {
+	case *tube.Schedule:
+		l.machine.RestoreSchedule(r)
+	case *tube.JobBatch:
+		b := *r
+		b.Created, b.Since = min(b.Created, l.now), min(b.Since, l.now)
+		l.machine.RestoreBatch(b)
 	}
-	return err
-}
-
-// restoreBatch gives the record of a batch to the machine. The wall clock can have been set back: then it began now.
-func (l *loader) restoreBatch(r tube.JobBatch) {
-	r.Created, r.Since = min(r.Created, l.now), min(r.Since, l.now)
-	l.machine.RestoreBatch(r)
 }
 
 // loadTombstones brings back the tombstones: each from the log or, if it is not there, from the

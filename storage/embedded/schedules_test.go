@@ -196,12 +196,12 @@ func (c *scheduledCuts) stateNow(latest scheduledState) scheduledState {
 	c.t.Helper()
 	now := scheduledState{make(map[string]uint64), make(map[occurrence]bool)}
 	for name := range latest.versions {
-		op := []storage.Op{{Kind: storage.GetSchedule, Args: &storage.Args{Name: name}}}
+		op := []storage.Op{{Kind: storage.GetRecord, Records: tube.Schedules, Args: &storage.Args{Name: name}}}
 		if storage.DoWait(c.e, op); op[0].Answer.NotFound {
 			now.versions[name] = 0
 			continue
 		}
-		s := op[0].Answer.Result.Schedules[0]
+		s := op[0].Answer.Result.Schedules()[0]
 		now.versions[name] = s.Version
 		if s.Results.Put != s.Version-1 || len(s.Body) == 0 || s.Body[0] != byte(s.Version) {
 			c.t.Fatalf("version %d of %s has put %d jobs, and its body begins with %x", s.Version, name, s.Results.Put, s.Body[:1])
@@ -210,7 +210,7 @@ func (c *scheduledCuts) stateNow(latest scheduledState) scheduledState {
 			now.deleted[occurrence{name, v + 2}] = true
 		}
 	}
-	listed := do(c.t, c.e, storage.Op{Kind: storage.ListSchedules, MaxJobs: 100, Args: &storage.Args{}})[0].Answer.Result.Schedules
+	listed := do(c.t, c.e, storage.Op{Kind: storage.ListRecords, Records: tube.Schedules, MaxJobs: 100, Args: &storage.Args{}})[0].Answer.Result.Schedules()
 	for _, s := range listed {
 		if len(listed) > len(now.versions) || s.Version != now.versions[s.Name] {
 			c.t.Fatalf("of %d records in a list one is version %d of %s", len(listed), s.Version, s.Name)

@@ -88,8 +88,8 @@ func (c *schedulesCost) deleteHalf() {
 func (c *schedulesCost) listAll() {
 	n := 0
 	for cursor, more := "", true; more; more = cursor != "" {
-		r := c.one(storage.Op{Kind: storage.ListSchedules, MaxJobs: tube.MaxListed, Args: &storage.Args{Cursor: cursor}}).Result
-		n, cursor = n+len(r.Schedules), r.Cursor
+		r := c.one(storage.Op{Kind: storage.ListRecords, Records: tube.Schedules, MaxJobs: tube.MaxListed, Args: &storage.Args{Cursor: cursor}}).Result
+		n, cursor = n+len(r.Schedules()), r.Cursor
 	}
 	if n != *manySchedules {
 		c.t.Errorf("listed are %d", n)
@@ -100,7 +100,7 @@ func (c *schedulesCost) listAll() {
 // no more.
 func (c *schedulesCost) putDue() {
 	for put := 0; put < *manySchedules; {
-		due := c.one(storage.Op{Kind: storage.DueSchedules, MaxJobs: tube.MaxListed}).Result.Schedules
+		due := c.one(storage.Op{Kind: storage.DueRecords, Records: tube.Schedules, MaxJobs: tube.MaxListed}).Result.Schedules()
 		for some := range slices.Chunk(due, 100) {
 			var ops []storage.Op
 			for _, s := range some {

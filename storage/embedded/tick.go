@@ -83,16 +83,19 @@ func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, er
 		changed = e.journal.handOverIfFull()
 	}
 	setBack := e.takeSetBack()
-	wakeUps, schedulesDue, batchesDue := e.wakeUps(), e.machine.TakeSchedulesDue(), e.machine.TakeBatchesDue()
+	wakeUps := e.wakeUps()
+	var due [tube.NumRecordKinds]bool
+	for kind := range due {
+		due[kind] = e.machine.TakeRecordsDue(tube.RecordKind(kind))
+	}
 	e.tickSize.adjust(e.now().Until(now))
 	e.mu.Unlock()
 	e.sendWakeUps(wakeUps)
 	e.sendSetBack(setBack)
-	if schedulesDue {
-		e.listener.SchedulesDue()
-	}
-	if batchesDue {
-		e.listener.BatchesDue()
+	for kind, is := range due {
+		if is {
+			e.listener.RecordsDue(tube.RecordKind(kind))
+		}
 	}
 	return next, now, changed, nil
 }

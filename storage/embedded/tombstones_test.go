@@ -138,7 +138,7 @@ func TestAllInOneWindow(t *testing.T) {
 	defer e.Close()
 	answers := do(t, e,
 		storage.Op{Kind: storage.GetGroup, Tube: "t", Args: &storage.Args{Group: "g"}},
-		storage.Op{Kind: storage.GetSchedule, Args: &storage.Args{Name: "schedule"}},
+		storage.Op{Kind: storage.GetRecord, Records: tube.Schedules, Args: &storage.Args{Name: "schedule"}},
 		storage.Op{Kind: storage.GetPolicy, Tube: "t"},
 		storage.Op{Kind: storage.TubeStats, Tube: "t"},
 		storage.Op{Kind: storage.Put, Tube: "t", Args: &storage.Args{Tags: tags}},
@@ -146,7 +146,7 @@ func TestAllInOneWindow(t *testing.T) {
 	if g := answers[0].Answer.Result.GroupConfig; g.Weight != 3 {
 		t.Errorf("the commit is %+v", g)
 	}
-	if s := answers[1].Answer.Result.Schedules[0]; s.Text() != schedule.Args.Schedule.Text() || s.Results.Put != 1 || len(s.Body) != 100 {
+	if s := answers[1].Answer.Result.Schedules()[0]; s.Text() != schedule.Args.Schedule.Text() || s.Results.Put != 1 || len(s.Body) != 100 {
 		t.Errorf("the schedule is %+v", s)
 	}
 	if s := answers[3].Answer.TubeStats; s.Pause != 1000 {

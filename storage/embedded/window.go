@@ -85,16 +85,6 @@ func (w *window) forget(id uint64) { delete(w.jobs, id) }
 // staleness returns what the tables lack of a job of the window.
 func (w *window) staleness(id uint64) staleness { return w.jobs[id] }
 
-// setBatch records a copy of the record of a batch.
-func (w *window) setBatch(name string, b *tube.JobBatch) {
-	if old := w.Batches[name]; old != nil {
-		*old = *b
-		return
-	}
-	record := *b
-	w.Batches[name] = &record
-}
-
 // chunks calls do with the ids of all jobs of the window in ascending order, up to size ids at
 // a time. Some of the new jobs may be deleted already.
 func (w *window) chunks(size int, do func(ids []uint64) error) error {

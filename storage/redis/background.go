@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/tube"
 )
 
 const (
@@ -151,8 +152,8 @@ func (p *partition) encodeTick(c *call) {
 }
 
 // readTick reads how late the latest thing was that a tick has done, whether another instance
-// has something due, which jobs have expired, how many dead letters are pending, whether a schedule is
-// due, or a batch of jobs, and which reservations were flushed.
+// has something due, which jobs have expired, how many dead letters are pending, whether a record of each kind
+// is due, and which reservations were flushed.
 func (p *partition) readTick(r *reply) {
 	p.timerLag.record(r.ms())
 	p.background.elsewhere.Store(r.found())
@@ -163,13 +164,11 @@ func (p *partition) readTick(r *reply) {
 	if r.int64() > 0 {
 		p.deadLetters.begin(p)
 	}
-	if r.found() {
-		p.background.schedulesDue.Store(true)
-		p.listener.SchedulesDue()
-	}
-	if r.found() {
-		p.background.batchesDue.Store(true)
-		p.listener.BatchesDue()
+	for kind := range p.background.recordsDue {
+		if r.found() {
+			p.background.recordsDue[kind].Store(true)
+			p.listener.RecordsDue(tube.RecordKind(kind))
+		}
 	}
 	p.dropFlushed(r)
 }

@@ -19,8 +19,8 @@
 //     servers. deadletter: how an exhausted job reaches another partition.
 //   - groups: operations on groups. What a take or a move knows of groups is in lua/groups.
 //     groupnames: pages of groups. limitstats: figures about them.
-//   - schedules: operations on schedules. A put of one is a put with tags.
-//   - jobbatches: operations on batches of jobs. lua/jobbatches counts these.
+//   - named: what schedules and batches of jobs have in common as named records. schedules: other operations on schedules. A put
+//     of one is a put with tags. jobbatches: other operations on batches of jobs. lua/jobbatches counts these.
 //   - flushlist and movejobs: flushes, lists, and moves to another tube, in steps.
 //   - large: how the records of large jobs bypass the script.
 //   - send: how a call is sent and its reply received. Package conn below has the connections.

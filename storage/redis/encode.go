@@ -86,8 +86,8 @@ func loadOf(op *storage.Op) int {
 	switch op.Kind {
 	case storage.Kick:
 		return min(int(op.MaxJobs), maxMoves)
-	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs, storage.ListSchedules, storage.DueSchedules,
-		storage.ListBatches, storage.ListMembers, storage.CancelBatch, storage.DueBatches, storage.SettleBatch:
+	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs, storage.ListRecords, storage.DueRecords,
+		storage.ListMembers, storage.CancelBatch, storage.SettleBatch:
 		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
@@ -281,9 +281,11 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		p.encodeMany(c, u, op)
 	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.ListGroups, storage.PauseGroup:
 		p.encodeGroups(c, u, op)
-	case storage.SetSchedule, storage.PutScheduled, storage.GetSchedule, storage.ListSchedules, storage.DeleteSchedule, storage.DueSchedules:
+	case storage.GetRecord, storage.ListRecords, storage.DueRecords:
+		p.encodeNamed(c, op)
+	case storage.SetSchedule, storage.PutScheduled, storage.DeleteSchedule:
 		p.encodeSchedules(c, op)
-	case storage.SealBatch, storage.GetBatch, storage.ListBatches, storage.ListMembers, storage.CancelBatch, storage.DueBatches, storage.SettleBatch:
+	case storage.SealBatch, storage.ListMembers, storage.CancelBatch, storage.SettleBatch:
 		p.encodeJobBatches(c, u, op)
 	case storage.BeginImport, storage.ImportJobs:
 		p.encodeImport(c, op)

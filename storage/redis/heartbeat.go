@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"redstalk/storage/redis/schema"
+	"redstalk/tube"
 )
 
 const (
@@ -123,8 +124,8 @@ func (k *clock) setRedisTime(redis int64, sent time.Time) (step time.Duration) {
 type background struct {
 	elsewhere atomic.Bool // another instance has something due, as of the last tick
 
-	// A tick has reported schedules or batches that are due, and nobody has asked for them since.
-	schedulesDue, batchesDue atomic.Bool
+	// A tick has reported named records of a kind that are due, and nobody has asked for them since.
+	recordsDue [tube.NumRecordKinds]atomic.Bool
 
 	mu      sync.Mutex
 	running bool

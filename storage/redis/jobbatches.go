@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +11,7 @@ import (
 	"redstalk/tube"
 )
 
-// Operations on batches of jobs, both encoding and decoding: see lua/jobbatches.
+// Operations on batches of jobs that not all named records have, both encoding and decoding: see lua/jobbatches.
 
 const (
 	// maxMembers is how many members of a batch one call lists at most, and maxSettled for how many jobs one call
@@ -35,14 +34,6 @@ func (p *partition) encodeJobBatches(c *call, u *unit, op *storage.Op) {
 	case storage.SealBatch:
 		c.words("job-batches", "seal", op.Args.Name, boolArg(p.number == homeOf(op.Args.Name, p.of)))
 		c.expect((*partition).readFound, op)
-	case storage.GetBatch:
-		c.words("job-batches", "get", op.Args.Name)
-		c.expect((*partition).readGetBatch, op)
-	case storage.ListBatches:
-		p.encodeListBatches(c, op)
-	case storage.DueBatches:
-		c.words("job-batches", "due", p.mostDueBatches(op))
-		c.expect((*partition).readDueBatches, op)
 	case storage.ListMembers:
 		p.encodeListMembers(c, u, op)
 	case storage.CancelBatch:
@@ -53,39 +44,24 @@ func (p *partition) encodeJobBatches(c *call, u *unit, op *storage.Op) {
 	}
 }
 
-// mostDueBatches returns how many batches that are due a partition returns: of several partitions each returns few, because
-// each batch is read from all of them.
-func (p *partition) mostDueBatches(op *storage.Op) int {
-	return min(int(min(op.MaxJobs, maxDue)), max(int(op.MaxJobs)/p.of, 4))
-}
-
 // homeOf returns the partition of a batch that is sealed last, and in which it is examined then. Where the members are
 // does not depend on it.
 func homeOf(batch string, of int) int { return schema.PartitionOf(batch, of) }
 
-// readJobBatch reads a record; nil if it is broken: only fsck reports that.
-func (p *partition) readJobBatch(r *reply, name string) *tube.JobBatch {
+// readJobBatch reads the record of a batch, with the first after-jobs if they are in the reply. It returns nil if the record is
+// broken.
+func (p *partition) readJobBatch(r *reply, name string, withAfter bool) tube.NamedRecord {
 	b, err := schema.ParseJobBatch(name, r.text())
 	held, failed := r.count(), r.count()
+	var after []tube.JobStats
+	if withAfter {
+		after = r.readJobs()
+	}
 	if err != nil {
 		return nil
 	}
-	b.Part, b.AfterHeld, b.AfterFailed = p.number, held, failed
+	b.Part, b.AfterHeld, b.AfterFailed, b.After = p.number, held, failed, after
 	return b
-}
-
-func (p *partition) readGetBatch(r *reply, ops []*storage.Op) {
-	a := &ops[0].Answer
-	a.Result = &storage.Result{Now: r.instant(), Parts: p.of}
-	if a.NotFound = !r.found(); a.NotFound {
-		return
-	}
-	b := p.readJobBatch(r, ops[0].Args.Name)
-	after := r.readJobs()
-	if a.NotFound = b == nil; b != nil {
-		b.After = after
-		a.Result.Batches = []*tube.JobBatch{b}
-	}
 }
 
 // readJobs reads jobs with their sizes.
@@ -98,45 +74,6 @@ func (r *reply) readJobs() (jobs []tube.JobStats) {
 		}
 	}
 	return jobs
-}
-
-// encodeListBatches appends a list of batches. The cursor is the name of the last one of the page before.
-func (p *partition) encodeListBatches(c *call, op *storage.Op) {
-	count, cursor := countOf(op), ""
-	if count == 0 {
-		op.Answer.Result = &storage.Result{Parts: p.of}
-		return
-	}
-	if op.Args != nil {
-		cursor = op.Args.Cursor
-	}
-	c.words("job-batches", "list", count, cursor)
-	c.expect((*partition).readListBatches, op)
-}
-
-func (p *partition) readListBatches(r *reply, ops []*storage.Op) {
-	result, last := &storage.Result{Now: r.instant(), Parts: p.of}, ""
-	more := r.found()
-	for range r.int64() {
-		last = r.text()
-		if b := p.readJobBatch(r, last); b != nil {
-			result.Batches = append(result.Batches, b)
-		}
-	}
-	if more {
-		result.Cursor = last
-	}
-	ops[0].Answer.Result = result
-}
-
-func (p *partition) readDueBatches(r *reply, ops []*storage.Op) {
-	result := &storage.Result{Now: r.instant()}
-	for range r.int64() {
-		if b := p.readJobBatch(r, r.text()); b != nil {
-			result.Batches = append(result.Batches, b)
-		}
-	}
-	ops[0].Answer.Result = result
 }
 
 // membersCursor is where a page of the members of a batch begins: in a partition, at a position of its index, as
@@ -249,77 +186,6 @@ func readSettleBatch(u *unit, limit int) func(*partition, *reply, []*storage.Op)
 	}
 }
 
-// Answers of several partitions are merged.
-
-// mergeBatch adds the answer of one partition about a batch.
-func mergeBatch(whole, a *storage.Answer) {
-	if whole.Result == nil {
-		whole.Result = &storage.Result{}
-	}
-	whole.NotFound = whole.NotFound && a.NotFound
-	whole.Count += a.Count
-	if a.Result != nil {
-		addBatches(whole.Result, a.Result)
-	}
-}
-
-// addBatches adds the records of one partition, and its time.
-func addBatches(to, from *storage.Result) {
-	to.Batches = append(to.Batches, from.Batches...)
-	to.Now, to.Parts = max(to.Now, from.Now), from.Parts
-}
-
-// mergeDueBatches adds the records of one partition that are due, the earliest first. Others can fail.
-func mergeDueBatches(whole, a *storage.Answer) {
-	switch {
-	case a.Err != nil:
-		if whole.Result == nil {
-			whole.Err = a.Err
-		}
-		return
-	case whole.Result == nil:
-		*whole = *a
-		return
-	}
-	addBatches(whole.Result, a.Result)
-	slices.SortFunc(whole.Result.Batches, func(a, b *tube.JobBatch) int {
-		return cmp.Or(cmp.Compare(a.Due, b.Due), compareBatches(a, b))
-	})
-}
-
-func compareBatches(a, b *tube.JobBatch) int {
-	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Part, b.Part))
-}
-
-// mergeBatches adds a page of the batches of one partition to one of all.
-func mergeBatches(op *storage.Op, a *storage.Answer) {
-	whole := &op.Answer
-	if whole.Result == nil {
-		*whole = *a
-		return
-	}
-	result, end := whole.Result, whole.Result.Cursor
-	if other := a.Result.Cursor; end == "" || other != "" && other < end {
-		end = other
-	}
-	addBatches(result, a.Result)
-	slices.SortFunc(result.Batches, compareBatches)
-	if end != "" {
-		result.Batches = slices.DeleteFunc(result.Batches, func(b *tube.JobBatch) bool { return b.Name > end })
-	}
-	names := 0
-	for i, b := range result.Batches {
-		if i > 0 && b.Name == result.Batches[i-1].Name {
-			continue
-		}
-		if names++; names > countOf(op) {
-			result.Batches, end = result.Batches[:i], result.Batches[i-1].Name
-			break
-		}
-	}
-	result.Cursor = end
-}
-
 // sealOthers returns the legs of a SealBatch that come first: to all partitions but the home of the batch.
 func (t *trip) sealOthers(op *storage.Op) []*leg {
 	t.next++
@@ -341,7 +207,7 @@ func (t *trip) sealHome(op *storage.Op) []*leg {
 // sealFirst seals the batch of a CancelBatch in all partitions, if there is one, before its members are removed
 // anywhere.
 func (t *trip) sealFirst(op *storage.Op) {
-	get := &storage.Batch{Ops: []storage.Op{{Kind: storage.GetBatch, Args: op.Args}}}
+	get := &storage.Batch{Ops: []storage.Op{{Kind: storage.GetRecord, Records: tube.JobBatches, Args: op.Args}}}
 	seal := &storage.Batch{Ops: []storage.Op{{Kind: storage.SealBatch, Args: op.Args}}}
 	end := func(a storage.Answer) {
 		op.Answer = storage.Answer{NotFound: a.NotFound, Err: a.Err}

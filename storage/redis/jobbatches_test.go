@@ -21,20 +21,20 @@ func putTags(name string, tags tube.Tags) storage.Op {
 }
 
 func batchOp(kind storage.Kind, name string) storage.Op {
-	return storage.Op{Kind: kind, Args: &storage.Args{Name: name}}
+	return storage.Op{Kind: kind, Records: tube.JobBatches, Args: &storage.Args{Name: name}}
 }
 
 // batchSum returns the sum of the records of a batch in all partitions.
 func batchSum(t *testing.T, s *Store, name string) (sum tube.JobBatch) {
 	t.Helper()
-	a := do(s, batchOp(storage.GetBatch, name))
+	a := do(s, batchOp(storage.GetRecord, name))
 	if a.Err != nil {
 		t.Fatal(a.Err)
 	}
 	if a.NotFound {
 		return sum
 	}
-	for _, b := range a.Result.Batches {
+	for _, b := range a.Result.Batches() {
 		sum.Pending += b.Pending
 		sum.Parked += b.Parked
 		sum.Done += b.Done
@@ -226,7 +226,7 @@ func testExit(t *testing.T, s *Store, name, from, to string, c exit) {
 // settle carries out a verdict in all partitions, and returns for how many jobs.
 func settle(t *testing.T, s *Store, name string, v tube.Verdict, most uint32) (n int) {
 	t.Helper()
-	for _, b := range do(s, batchOp(storage.GetBatch, name)).Result.Batches {
+	for _, b := range do(s, batchOp(storage.GetRecord, name)).Result.Batches() {
 		op := batchOp(storage.SettleBatch, name)
 		op.MaxJobs, op.Args.Settle = most, b.Settlement(v, tube.Never)
 		a := do(s, op)
@@ -241,11 +241,11 @@ func settle(t *testing.T, s *Store, name string, v tube.Verdict, most uint32) (n
 // dueOf returns the names of the batches that are due, and claims them.
 func dueOf(t *testing.T, s *Store) (names []string) {
 	t.Helper()
-	a := do(s, storage.Op{Kind: storage.DueBatches, MaxJobs: 100})
+	a := do(s, storage.Op{Kind: storage.DueRecords, Records: tube.JobBatches, MaxJobs: 100})
 	if a.Err != nil {
 		t.Fatal(a.Err)
 	}
-	for _, b := range a.Result.Batches {
+	for _, b := range a.Result.Batches() {
 		names = append(names, b.Name)
 	}
 	slices.Sort(names)
@@ -346,14 +346,14 @@ func wantSealed(t *testing.T, s *Store, to string) {
 // forgetBatch lets the batch b be forgotten in all partitions.
 func forgetBatch(t *testing.T, s *Store) {
 	t.Helper()
-	for _, b := range do(s, batchOp(storage.GetBatch, "b")).Result.Batches {
+	for _, b := range do(s, batchOp(storage.GetRecord, "b")).Result.Batches() {
 		op := batchOp(storage.SettleBatch, "b")
 		op.Args.Settle = &tube.Settlement{Part: b.Part, Stamp: b.Stamp, Forget: true}
 		if a := do(s, op); a.NotFound || a.Err != nil {
 			t.Errorf("%+v", a)
 		}
 	}
-	if a := do(s, batchOp(storage.GetBatch, "b")); !a.NotFound {
+	if a := do(s, batchOp(storage.GetRecord, "b")); !a.NotFound {
 		t.Errorf("%+v", a)
 	}
 }
@@ -436,7 +436,7 @@ func TestLatestDueBatch(t *testing.T) {
 		client.ZAdd(t.Context(), keys[0], goredis.Z{Score: float64(i + 1), Member: fmt.Sprint("b", i)})
 	}
 	due := func() (names []string) {
-		for _, b := range do(s, storage.Op{Kind: storage.DueBatches, MaxJobs: 8}).Result.Batches {
+		for _, b := range do(s, storage.Op{Kind: storage.DueRecords, Records: tube.JobBatches, MaxJobs: 8}).Result.Batches() {
 			names = append(names, b.Name)
 		}
 		return names

@@ -10,6 +10,7 @@ import (
 	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/schema"
 	"redstalk/storage/telemetry"
+	"redstalk/tube"
 )
 
 // worthWaking is from how many operations on it is better to wake the worker than to wait for
@@ -147,9 +148,8 @@ type nopListener struct{}
 
 func (nopListener) WakeUp(string) bool { return true }
 
-func (nopListener) Waiting(string) int { return 0 }
-func (nopListener) SchedulesDue()      {}
-func (nopListener) BatchesDue()        {}
+func (nopListener) Waiting(string) int         { return 0 }
+func (nopListener) RecordsDue(tube.RecordKind) {}
 
 func (nopListener) Due(time.Duration) {}
 

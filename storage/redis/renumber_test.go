@@ -120,13 +120,13 @@ func (r *renumbered) answer(done, to []storage.Op) {
 			for i := range a.Result.Jobs {
 				a.Result.Jobs[i] = r.shownJob(a.Result.Jobs[i])
 			}
-			for _, b := range a.Result.Batches {
+			for _, b := range a.Result.Batches() {
 				for i := range b.After {
 					b.After[i] = r.shownJob(b.After[i])
 				}
 			}
-			for i, s := range a.Result.Schedules {
-				a.Result.Schedules[i] = r.shownSchedule(s)
+			for i, s := range a.Result.Schedules() {
+				a.Result.Records[i] = r.shownSchedule(s)
 			}
 		}
 		if slices.Equal(sorted(a.Names), sorted(modelled.Answer.Names)) {

@@ -10,6 +10,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/tools/redistest"
+	"redstalk/tube"
 )
 
 // stickyProxy is a proxy that keeps existing connections on the old primary when a standby
@@ -137,9 +138,8 @@ func (n chanWaiter) WakeUp(name string) bool {
 	}
 	return true
 }
-func (chanWaiter) Waiting(string) int { return 0 }
-func (chanWaiter) SchedulesDue()      {}
-func (chanWaiter) BatchesDue()        {}
-func (chanWaiter) Due(time.Duration)  {}
+func (chanWaiter) Waiting(string) int         { return 0 }
+func (chanWaiter) RecordsDue(tube.RecordKind) {}
+func (chanWaiter) Due(time.Duration)          {}
 
 func (chanWaiter) ClockSetBack(time.Duration) {}

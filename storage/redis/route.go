@@ -198,11 +198,9 @@ func (t *trip) findSoon() {
 func merge(op *storage.Op, a *storage.Answer) {
 	whole := &op.Answer
 	switch {
-	case op.Kind == storage.GetSchedule || op.Kind == storage.DeleteSchedule:
+	case op.Kind == storage.GetRecord && op.Records == tube.Schedules || op.Kind == storage.DeleteSchedule:
 		mergeOne(whole, a)
-	case op.Kind == storage.DueBatches:
-		mergeDueBatches(whole, a)
-	case op.Kind == storage.DueSchedules:
+	case op.Kind == storage.DueRecords:
 		mergeDue(whole, a)
 	case whole.Err != nil:
 	case a.Err != nil:
@@ -218,12 +216,10 @@ func merge(op *storage.Op, a *storage.Answer) {
 		whole.Names = slices.Compact(whole.Names) // a pattern has its policy in every partition
 	case op.Kind == storage.FindKey:
 		mergeFound(whole, a)
-	case op.Kind == storage.ListSchedules:
-		mergeSchedules(op, a)
-	case op.Kind == storage.GetBatch, op.Kind == storage.CancelBatch:
-		mergeBatch(whole, a)
-	case op.Kind == storage.ListBatches:
-		mergeBatches(op, a)
+	case op.Kind == storage.ListRecords:
+		mergePage(op, a)
+	case op.Kind == storage.GetRecord, op.Kind == storage.CancelBatch:
+		mergeParts(whole, a)
 	default:
 		*whole = *a
 	}
@@ -274,22 +270,18 @@ func (t *trip) everywhere(op *storage.Op) (legs []*leg) {
 			legs = append(legs, &leg{partition: at, ops: []storage.Op{*op}, from: []int{t.next - 1}})
 		}
 	}
-	if op.Kind == storage.DueSchedules || op.Kind == storage.DueBatches {
-		legs = t.working(t.reported(op.Kind, legs))
+	if op.Kind == storage.DueRecords {
+		legs = t.working(t.reported(op.Records, legs))
 	}
 	return legs
 }
 
 // reported returns the legs to partitions that have reported something due since they were asked last, or all if none
 // has. A report that is lost so, or of which not all was returned, comes again with a tick.
-func (t *trip) reported(kind storage.Kind, legs []*leg) []*leg {
+func (t *trip) reported(kind tube.RecordKind, legs []*leg) []*leg {
 	var reported []*leg
 	for _, l := range legs {
-		is := &t.store.parts[l.partition].background.batchesDue
-		if kind == storage.DueSchedules {
-			is = &t.store.parts[l.partition].background.schedulesDue
-		}
-		if is.Swap(false) {
+		if t.store.parts[l.partition].background.recordsDue[kind].Swap(false) {
 			reported = append(reported, l)
 		}
 	}
@@ -302,7 +294,7 @@ func (t *trip) reported(kind storage.Kind, legs []*leg) []*leg {
 // startOf returns the answer of an operation to which those of all partitions are added.
 func startOf(op *storage.Op) storage.Answer {
 	switch op.Kind {
-	case storage.GetSchedule, storage.DeleteSchedule, storage.GetBatch, storage.CancelBatch:
+	case storage.GetRecord, storage.DeleteSchedule, storage.CancelBatch:
 		return storage.Answer{NotFound: true}
 	}
 	return storage.Answer{}

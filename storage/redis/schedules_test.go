@@ -33,7 +33,7 @@ func scheduledPut(name string, n uint64, due tube.Instant, tags tube.Tags) stora
 }
 
 func getSchedule(s *Store, name string) storage.Answer {
-	return do(s, storage.Op{Kind: storage.GetSchedule, Args: &storage.Args{Name: name}})
+	return do(s, storage.Op{Kind: storage.GetRecord, Records: tube.Schedules, Args: &storage.Args{Name: name}})
 }
 
 // TestScheduledPutIsOnce: the answer to a put of a schedule is lost. The job is put once.
@@ -49,7 +49,7 @@ func TestScheduledPutIsOnce(t *testing.T) {
 	if a.Err != nil || a.NotFound || a.ID != 1 || !lost {
 		t.Errorf("lost %v: %+v", lost, a)
 	}
-	got := getSchedule(s, "often").Result.Schedules[0]
+	got := getSchedule(s, "often").Result.Schedules()[0]
 	if sum := figures(t, s); sum.Ready != 1 || got.Version != 2 || got.Results.Put != 1 || got.Results.ID != 1 {
 		t.Errorf("%d jobs, %+v", sum.Ready, got)
 	}
@@ -67,7 +67,7 @@ type dueListener struct {
 	reports atomic.Int64
 }
 
-func (l *dueListener) SchedulesDue() { l.reports.Add(1) }
+func (l *dueListener) RecordsDue(tube.RecordKind) { l.reports.Add(1) }
 
 // scheduleStore is a store whose clock is moved by hand.
 type scheduleStore struct {
@@ -93,11 +93,11 @@ func newScheduleStore(t *testing.T, url string, partitions int, ahead *atomic.In
 // due returns the names of the schedules that are due, which are claimed then.
 func (s *scheduleStore) due(t *testing.T, most uint32) (names []string) {
 	t.Helper()
-	a := do(s.Store, storage.Op{Kind: storage.DueSchedules, MaxJobs: most})
+	a := do(s.Store, storage.Op{Kind: storage.DueRecords, Records: tube.Schedules, MaxJobs: most})
 	if a.Err != nil {
 		t.Fatal(a.Err)
 	}
-	for _, record := range a.Result.Schedules {
+	for _, record := range a.Result.Schedules() {
 		if names = append(names, record.Name); !bytes.Equal(record.Body, costBody) {
 			t.Errorf("the body of %s is %q", record.Name, record.Body)
 		}
@@ -171,7 +171,7 @@ func TestScheduledPutBesideRefused(t *testing.T) {
 			t.Errorf("operation %d: %+v", i, a)
 		}
 	}
-	if got := getSchedule(s, "often").Result.Schedules[0]; got.Version != 3 || got.Results.Refused != 2 || got.Results.Put != 0 {
+	if got := getSchedule(s, "often").Result.Schedules()[0]; got.Version != 3 || got.Results.Refused != 2 || got.Results.Put != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -200,8 +200,8 @@ func testSchedulesOfPartitions(t *testing.T, url string) {
 	storage.DoWait(s, ops)
 	var listed []string
 	for cursor, more := "", true; more; more = cursor != "" {
-		r := do(s.Store, storage.Op{Kind: storage.ListSchedules, MaxJobs: 3, Args: &storage.Args{Cursor: cursor}}).Result
-		for _, record := range r.Schedules {
+		r := do(s.Store, storage.Op{Kind: storage.ListRecords, Records: tube.Schedules, MaxJobs: 3, Args: &storage.Args{Cursor: cursor}}).Result
+		for _, record := range r.Schedules() {
 			listed = append(listed, record.Name)
 		}
 		if cursor = r.Cursor; len(listed) < n && len(listed)%3 > 0 || time.Since(time.Unix(0, int64(r.Now))).Abs() > time.Minute {
@@ -211,7 +211,7 @@ func testSchedulesOfPartitions(t *testing.T, url string) {
 	due := s.due(t, n)
 	for k := range ops {
 		a := getSchedule(s.Store, name(k))
-		if a.Err != nil || a.NotFound || a.Result.Schedules[0].Results.ID != ops[k].Answer.ID || ops[k].Answer.ID%of != uint64(k%of) {
+		if a.Err != nil || a.NotFound || a.Result.Schedules()[0].Results.ID != ops[k].Answer.ID || ops[k].Answer.ID%of != uint64(k%of) {
 			t.Errorf("schedule %d: %+v", k, a)
 		}
 		if listed[k] != name(k) || due[k] != name(k) {
@@ -236,14 +236,14 @@ func testSameName(t *testing.T, s *Store, of int) {
 		op.Tube, op.Args.Schedule.Tube = tubeIn(k, of), tubeIn(k, of)
 		do(s, op)
 	}
-	if a := getSchedule(s, "same"); a.Err != nil || len(a.Result.Schedules) != 2 {
+	if a := getSchedule(s, "same"); a.Err != nil || len(a.Result.Schedules()) != 2 {
 		t.Errorf("of two records were read: %+v", a)
 	}
 	remove := storage.Op{Kind: storage.DeleteSchedule, Tube: tubeIn(1, of), Args: &storage.Args{Name: "same"}}
 	if first, second := do(s, remove), do(s, remove); first.NotFound || !second.NotFound {
 		t.Error("the second one was not deleted once")
 	}
-	if a := getSchedule(s, "same"); a.NotFound || len(a.Result.Schedules) != 1 || a.Result.Schedules[0].Tube != tubeIn(0, of) {
+	if a := getSchedule(s, "same"); a.NotFound || len(a.Result.Schedules()) != 1 || a.Result.Schedules()[0].Tube != tubeIn(0, of) {
 		t.Errorf("after that: %+v", a)
 	}
 }
@@ -258,7 +258,7 @@ func TestRepairOfSchedules(t *testing.T) {
 		do(s, scheduleOp(name, 1, tube.Instant(k+1)*tube.Instant(time.Second)))
 	}
 	do(s, scheduleOp("never", 1, tube.Never))
-	do(s, storage.Op{Kind: storage.DueSchedules, MaxJobs: 1})
+	do(s, storage.Op{Kind: storage.DueRecords, Records: tube.Schedules, MaxJobs: 1})
 	s.Close()
 	if _, wrong := checkAt(t, server.URL(), false); len(wrong) > 0 {
 		t.Errorf("%q", wrong)
@@ -421,7 +421,7 @@ func TestSchedulesAfterKill(t *testing.T) {
 	do(s, scheduleOp("often", 1, 0))
 	do(s, scheduledPut("often", 2, 0, tags))
 	do(s, scheduledPut("often", 3, tube.Instant(time.Hour), tags))
-	before := getSchedule(s, "often").Result.Schedules[0]
+	before := getSchedule(s, "often").Result.Schedules()[0]
 	s.crash()
 	server.Kill()
 	if err := server.Restart(); err != nil {
@@ -429,7 +429,7 @@ func TestSchedulesAfterKill(t *testing.T) {
 	}
 	s = openAt(t, server.URL(), patient)
 	a := getSchedule(s, "often")
-	if a.NotFound || !reflect.DeepEqual(a.Result.Schedules[0], before) || before.Results.Put != 1 || before.Results.Overlapped != 1 {
+	if a.NotFound || !reflect.DeepEqual(a.Result.Schedules()[0], before) || before.Results.Put != 1 || before.Results.Overlapped != 1 {
 		t.Errorf("after the restart %+v, before %+v", a, before)
 	}
 	if a := do(s, scheduledPut("often", 3, 0, tags)); !a.NotFound {

@@ -122,10 +122,9 @@ func (h *chanListener) WakeUp(name string) bool {
 	}
 	return true
 }
-func (*chanListener) Waiting(string) int { return 0 }
-func (*chanListener) Due(time.Duration)  {}
-func (*chanListener) SchedulesDue()      {}
-func (*chanListener) BatchesDue()        {}
+func (*chanListener) Waiting(string) int         { return 0 }
+func (*chanListener) Due(time.Duration)          {}
+func (*chanListener) RecordsDue(tube.RecordKind) {}
 
 func (*chanListener) ClockSetBack(time.Duration) {}
 

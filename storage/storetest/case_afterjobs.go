@@ -305,9 +305,9 @@ func testChains(b *harness) {
 // dueBatches claims what is due, and returns the names, each once.
 func (b *harness) dueBatches() []string {
 	b.Helper()
-	r := b.do(storage.Op{Kind: storage.DueBatches, MaxJobs: 100}).Result
+	r := b.do(storage.Op{Kind: storage.DueRecords, Records: tube.JobBatches, MaxJobs: 100}).Result
 	b.checkNow(r)
-	return batchesOf(r.Batches)
+	return batchesOf(r.Batches())
 }
 
 func (b *harness) wantDueBatches(what string, want ...string) {
@@ -333,7 +333,7 @@ func testDueBatches(b *harness) {
 	b.must(tube.ReserveJob, 1, other)
 	b.wantDueBatches("one is pending")
 	b.must(tube.Bury, 1, other)
-	if listener := b.listener; b.advance(0) >= 0 && listener.batches == 0 {
+	if listener := b.listener; b.advance(0) >= 0 && listener.records[tube.JobBatches] == 0 {
 		b.Error("it was not reported")
 	}
 	b.wantDueBatches("none is pending", "x")
@@ -427,8 +427,8 @@ func testForgetBatch(b *harness) {
 func (b *harness) listBatches(limit uint32) (names []string) {
 	b.Helper()
 	for cursor := ""; ; {
-		r := b.do(storage.Op{Kind: storage.ListBatches, MaxJobs: limit, Args: &storage.Args{Cursor: cursor}}).Result
-		for _, s := range sumBatches(r.Batches) {
+		r := b.do(storage.Op{Kind: storage.ListRecords, Records: tube.JobBatches, MaxJobs: limit, Args: &storage.Args{Cursor: cursor}}).Result
+		for _, s := range sumBatches(r.Batches()) {
 			names = append(names, s.Name)
 		}
 		if cursor = r.Cursor; cursor == "" {
@@ -588,18 +588,20 @@ func testBatchesTogether(b *harness) {
 	put := func(tags tube.Tags) storage.Op {
 		return storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Body: []byte("x"), Args: &storage.Args{Tags: &tags}}
 	}
-	about := func(kind storage.Kind) storage.Op { return storage.Op{Kind: kind, Args: &storage.Args{Name: "x"}} }
+	about := func(kind storage.Kind) storage.Op {
+		return storage.Op{Kind: kind, Records: tube.JobBatches, Args: &storage.Args{Name: "x"}}
+	}
 	ops := b.batch(
-		about(storage.GetBatch), put(member("x")), put(member("x")), about(storage.GetBatch), put(tube.Tags{After: "x"}),
-		about(storage.SealBatch), put(member("x")), about(storage.CancelBatch), about(storage.GetBatch),
+		about(storage.GetRecord), put(member("x")), put(member("x")), about(storage.GetRecord), put(tube.Tags{After: "x"}),
+		about(storage.SealBatch), put(member("x")), about(storage.CancelBatch), about(storage.GetRecord),
 	)
 	if !ops[0].Answer.NotFound || ops[6].Answer.Outcome != tube.PutSealed || ops[7].Answer.Count != 2 {
 		b.Errorf("answered: %+v", ops)
 	}
-	if s := sumBatches(ops[3].Answer.Result.Batches)[0]; s.Pending != 2 {
+	if s := sumBatches(ops[3].Answer.Result.Batches())[0]; s.Pending != 2 {
 		b.Errorf("after two puts: %+v", s)
 	}
-	if s := sumBatches(ops[8].Answer.Result.Batches)[0]; s.Pending != 0 || s.Gone != 2 || s.AfterHeld != 1 {
+	if s := sumBatches(ops[8].Answer.Result.Batches())[0]; s.Pending != 0 || s.Gone != 2 || s.AfterHeld != 1 {
 		b.Errorf("in the end: %+v", s)
 	}
 }

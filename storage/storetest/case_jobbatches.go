@@ -9,18 +9,18 @@ import (
 
 func (b *harness) aboutBatch(kind storage.Kind, name string) storage.Answer {
 	b.Helper()
-	return b.do(storage.Op{Kind: kind, MaxJobs: 100, Args: &storage.Args{Name: name}})
+	return b.do(storage.Op{Kind: kind, Records: tube.JobBatches, MaxJobs: 100, Args: &storage.Args{Name: name}})
 }
 
 // batchParts returns the records of a batch.
 func (b *harness) batchParts(name string) []*tube.JobBatch {
 	b.Helper()
-	a := b.aboutBatch(storage.GetBatch, name)
+	a := b.aboutBatch(storage.GetRecord, name)
 	if a.NotFound {
 		return nil
 	}
 	b.checkNow(a.Result)
-	return a.Result.Batches
+	return a.Result.Batches()
 }
 
 // batchSum returns the sum of the records of a batch, with that of the stamps; empty if there is none.

@@ -66,15 +66,15 @@ func (b *harness) setSchedule(s *tube.Schedule) {
 // schedule returns a record, nil if there is none of that name.
 func (b *harness) schedule(name string) *tube.Schedule {
 	b.Helper()
-	a := b.do(storage.Op{Kind: storage.GetSchedule, Args: &storage.Args{Name: name}})
+	a := b.do(storage.Op{Kind: storage.GetRecord, Records: tube.Schedules, Args: &storage.Args{Name: name}})
 	if a.NotFound {
 		return nil
 	}
 	b.checkNow(a.Result)
-	if len(a.Result.Schedules) != 1 {
-		b.Fatalf("%d records of the name %s", len(a.Result.Schedules), name)
+	if len(a.Result.Schedules()) != 1 {
+		b.Fatalf("%d records of the name %s", len(a.Result.Schedules()), name)
 	}
-	return a.Result.Schedules[0]
+	return a.Result.Schedules()[0]
 }
 
 // checkNow checks the time in an answer.
@@ -100,9 +100,9 @@ func (b *harness) deleteSchedule(name string) bool {
 // claim returns the records that are due, and claims them.
 func (b *harness) claim(limit uint32) []*tube.Schedule {
 	b.Helper()
-	a := b.do(storage.Op{Kind: storage.DueSchedules, MaxJobs: limit})
+	a := b.do(storage.Op{Kind: storage.DueRecords, Records: tube.Schedules, MaxJobs: limit})
 	b.checkNow(a.Result)
-	return a.Result.Schedules
+	return a.Result.Schedules()
 }
 
 func (b *harness) wantClaim(what string, limit uint32, names ...string) {
@@ -234,11 +234,11 @@ func testSchedules(b *harness) {
 // testListSchedules lists records of several tubes in the order of their names, without bodies.
 func testListSchedules(b *harness) {
 	list := func(limit uint32, cursor string) *storage.Result {
-		r := b.do(storage.Op{Kind: storage.ListSchedules, MaxJobs: limit, Args: &storage.Args{Cursor: cursor}}).Result
+		r := b.do(storage.Op{Kind: storage.ListRecords, Records: tube.Schedules, MaxJobs: limit, Args: &storage.Args{Cursor: cursor}}).Result
 		b.checkNow(r)
 		return r
 	}
-	if r := list(3, ""); len(r.Schedules) != 0 || r.Cursor != "" {
+	if r := list(3, ""); len(r.Schedules()) != 0 || r.Cursor != "" {
 		b.Fatalf("with no schedule: %+v", r)
 	}
 	names := []string{"$", "(a)", "A", "a", "a-b", "a.b", "aa", "b", "z_", "z_1"}
@@ -251,19 +251,19 @@ func testListSchedules(b *harness) {
 		var got []string
 		for cursor, pages := "", 0; pages < len(names); pages++ {
 			r := list(limit, cursor)
-			for _, s := range r.Schedules {
+			for _, s := range r.Schedules() {
 				want := fullSchedule(s.Name)
 				want.Tube, want.Pri, want.Body = fmt.Sprint("tube", s.Pri%4), s.Pri, nil
 				if !sameSchedule(s, want) {
 					b.Errorf("listed: %+v", s)
 				}
 			}
-			got = append(got, namesOf(r.Schedules)...)
+			got = append(got, namesOf(r.Schedules())...)
 			if cursor = r.Cursor; cursor == "" {
 				break
 			}
-			if len(r.Schedules) != int(limit) {
-				b.Errorf("a page of %d has %d", limit, len(r.Schedules))
+			if len(r.Schedules()) != int(limit) {
+				b.Errorf("a page of %d has %d", limit, len(r.Schedules()))
 			}
 		}
 		if !slices.Equal(got, names) {
@@ -273,7 +273,7 @@ func testListSchedules(b *harness) {
 	cursor := list(4, "").Cursor
 	b.deleteSchedule("a")
 	b.deleteSchedule("aa")
-	if got := namesOf(list(3, cursor).Schedules); !slices.Equal(got, []string{"a-b", "a.b", "b"}) {
+	if got := namesOf(list(3, cursor).Schedules()); !slices.Equal(got, []string{"a-b", "a.b", "b"}) {
 		b.Errorf("after deletions: %q", got)
 	}
 }
@@ -363,10 +363,10 @@ func testSchedulesDue(b *harness) {
 		b.Helper()
 		b.listener.mu.Lock()
 		defer b.listener.mu.Unlock()
-		if got := b.listener.schedules > 0; got != want && (want || !b.engine.runsByItself()) {
+		if got := b.listener.records[tube.Schedules] > 0; got != want && (want || !b.engine.runsByItself()) {
 			b.Fatalf("%s: reported: %v", what, got)
 		}
-		b.listener.schedules = 0
+		b.listener.records[tube.Schedules] = 0
 	}
 	wantDue := func(what string, want time.Duration) {
 		b.Helper()
@@ -405,7 +405,7 @@ func testSchedulesDue(b *harness) {
 	done.Version, done.Due = 2, tube.Never
 	b.setSchedule(done)
 	b.listener.mu.Lock()
-	b.listener.schedules = 0
+	b.listener.records[tube.Schedules] = 0
 	b.listener.mu.Unlock()
 	b.advance(10 * time.Second)
 	wantReport("never again", false)
@@ -632,8 +632,8 @@ func testSchedulesBatch(b *harness) {
 	s := b.dueIn("s", -time.Minute)
 	second, third := *s, *s
 	second.Version, third.Version, third.Due = 2, 3, tube.Never
-	get := storage.Op{Kind: storage.GetSchedule, Args: &storage.Args{Name: "s"}}
-	due := storage.Op{Kind: storage.DueSchedules, MaxJobs: 9}
+	get := storage.Op{Kind: storage.GetRecord, Records: tube.Schedules, Args: &storage.Args{Name: "s"}}
+	due := storage.Op{Kind: storage.DueRecords, Records: tube.Schedules, MaxJobs: 9}
 	set := storage.Op{Kind: storage.SetSchedule, Tube: "t", Args: &storage.Args{Schedule: s}}
 	ops := b.batch(
 		get, set, set, due, scheduledPut(&second, 2, tube.Tags{}), scheduledPut(&second, 2, tube.Tags{}), due, scheduledPut(&third, 3, tube.Tags{}), due, get,
@@ -645,7 +645,7 @@ func testSchedulesBatch(b *harness) {
 		}
 	}
 	for i, n := range map[int]int{3: 1, 6: 1, 8: 0} {
-		if got := len(ops[i].Answer.Result.Schedules); got != n {
+		if got := len(ops[i].Answer.Result.Schedules()); got != n {
 			b.Errorf("operation %d: %d are due, want %d", i, got, n)
 		}
 	}

@@ -65,9 +65,9 @@ func differResult(got, want *storage.Result, maxDiff time.Duration) string {
 		return "jobs"
 	case (got.Cursor != "") != (want.Cursor != ""):
 		return "cursor"
-	case !slices.EqualFunc(got.Schedules, want.Schedules, sameSchedule):
+	case !slices.EqualFunc(got.Schedules(), want.Schedules(), sameSchedule):
 		return "schedules"
-	case !sameBatches(got.Batches, want.Batches):
+	case !sameBatches(got.Batches(), want.Batches()):
 		return "batches"
 	case !reflect.DeepEqual(got.GroupConfig, want.GroupConfig):
 		return "group config"
@@ -221,10 +221,10 @@ func showResult(a *storage.Answer) string {
 	for i := range r.Groups {
 		s += fmt.Sprintf("\n\t%+v", r.Groups[i])
 	}
-	for _, record := range r.Batches {
+	for _, record := range r.Batches() {
 		s += fmt.Sprintf("\n\t%+v", *record)
 	}
-	for _, record := range r.Schedules {
+	for _, record := range r.Schedules() {
 		s += "\n\t" + describeSchedule(record)
 	}
 	if r.GroupConfig != nil {

@@ -57,12 +57,11 @@ func atLength(n int) int {
 
 // listener is the storage.Listener of a harness.
 type listener struct {
-	mu        sync.Mutex
-	wakeUps   map[string]int
-	schedules int // reports that schedules are due
-	batches   int // reports that batches are due
-	due       time.Duration
-	waiters   []chan struct{} // see notify
+	mu      sync.Mutex
+	wakeUps map[string]int
+	records [tube.NumRecordKinds]int // reports that records are due
+	due     time.Duration
+	waiters []chan struct{} // see notify
 }
 
 func (e *listener) WakeUp(tube string) bool {
@@ -82,16 +81,10 @@ func (e *listener) Waiting(string) int { return 0 }
 
 func (e *listener) ClockSetBack(time.Duration) {}
 
-func (e *listener) SchedulesDue() {
+func (e *listener) RecordsDue(kind tube.RecordKind) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.schedules++
-}
-
-func (e *listener) BatchesDue() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.batches++
+	e.records[kind]++
 }
 
 func (e *listener) Due(in time.Duration) {

@@ -48,11 +48,11 @@ func (l *idLearner) translate(op *storage.Op, want *storage.Answer) {
 			l.learnJob(&got.Result.Jobs[i], &want.Result.Jobs[i])
 		}
 	}
-	if got.Result != nil && want.Result != nil && len(got.Result.Schedules) == len(want.Result.Schedules) {
-		for i, s := range want.Result.Schedules {
+	if known := got.Result.Schedules(); len(known) == len(want.Result.Schedules()) {
+		for i, s := range want.Result.Schedules() {
 			record := *s
-			record.Results.ID = l.learn(got.Result.Schedules[i].Results.ID, s.Results.ID)
-			want.Result.Schedules[i] = &record
+			record.Results.ID = l.learn(known[i].Results.ID, s.Results.ID)
+			want.Result.Records[i] = &record
 		}
 	}
 	slices.Sort(got.Names) // the order of tubes of several partitions is undefined

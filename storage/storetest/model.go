@@ -198,9 +198,11 @@ func (m *Model) Do(op *storage.Op) {
 		m.replay(op)
 	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.ListGroups, storage.PauseGroup:
 		m.aboutGroups(op)
-	case storage.SetSchedule, storage.PutScheduled, storage.GetSchedule, storage.ListSchedules, storage.DeleteSchedule, storage.DueSchedules:
+	case storage.GetRecord, storage.ListRecords, storage.DueRecords:
+		m.aboutRecords(op)
+	case storage.SetSchedule, storage.PutScheduled, storage.DeleteSchedule:
 		m.aboutSchedules(op)
-	case storage.SealBatch, storage.GetBatch, storage.ListBatches, storage.CancelBatch, storage.DueBatches, storage.SettleBatch:
+	case storage.SealBatch, storage.CancelBatch, storage.SettleBatch:
 		m.aboutBatches(op)
 	default:
 		m.report(op, in)

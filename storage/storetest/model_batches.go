@@ -113,7 +113,7 @@ func (m *Model) afterJobs(batch string) (jobs []*modelJob) {
 	return jobs
 }
 
-// record returns what GetBatch answers, the sum of the parts.
+// record returns what GetRecord answers, the sum of the parts.
 func (m *Model) record(name string) *tube.JobBatch {
 	b := m.batches[name]
 	r := &tube.JobBatch{
@@ -177,19 +177,19 @@ func (m *Model) aboutBatches(op *storage.Op) {
 	case storage.SealBatch:
 		b, _ = m.openBatch(name, 0)
 		b.sealed = true
-	case storage.GetBatch:
+	case storage.GetRecord:
 		if a.NotFound = b == nil; b != nil {
-			a.Result = &storage.Result{Batches: []*tube.JobBatch{m.record(name)}}
+			a.Result = &storage.Result{Records: []tube.NamedRecord{m.record(name)}}
 		}
 	case storage.CancelBatch:
 		if a.NotFound = b == nil; b != nil {
 			b.sealed = true
 			a.Count = m.cancel(name)
 		}
-	case storage.ListBatches:
+	case storage.ListRecords:
 		a.Result = m.listBatches(op)
-	case storage.DueBatches:
-		a.Result = &storage.Result{Batches: m.claimBatches()}
+	case storage.DueRecords:
+		a.Result = &storage.Result{Records: m.claimBatches()}
 	case storage.SettleBatch:
 		m.settle(op)
 	}
@@ -213,20 +213,20 @@ func (m *Model) listBatches(op *storage.Op) *storage.Result {
 		if op.Args.Cursor != "" && name <= m.listedBatch {
 			continue
 		}
-		if len(r.Batches) == int(op.MaxJobs) {
+		if len(r.Records) == int(op.MaxJobs) {
 			r.Cursor = "more"
 			break
 		}
 		record := m.record(name)
 		record.After, m.listedBatch = nil, name
-		r.Batches = append(r.Batches, record)
+		r.Records = append(r.Records, record)
 	}
 	return r
 }
 
 // claimBatches returns the records that are due, in no particular order, and claims them. If it is not known whether the
 // claim of one has ended, the store decides; if it is not known when batches are due, it decides all.
-func (m *Model) claimBatches() (due []*tube.JobBatch) {
+func (m *Model) claimBatches() (due []tube.NamedRecord) {
 	for name, b := range m.batches {
 		given := slices.ContainsFunc(m.hintBatches, func(r *tube.JobBatch) bool { return r.Name == name })
 		if !m.knowsDue && given || m.knowsDue && b.due <= m.now && (b.claimed <= m.now || b.unsure && given) {

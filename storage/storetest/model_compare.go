@@ -64,13 +64,13 @@ func (m *Model) Differs(s storage.Store) string {
 		}
 	}
 	for _, name := range scheduleNames {
-		ops = append(ops, storage.Op{Kind: storage.GetSchedule, Args: &storage.Args{Name: name}})
+		ops = append(ops, storage.Op{Kind: storage.GetRecord, Records: tube.Schedules, Args: &storage.Args{Name: name}})
 	}
 	for _, name := range batchNames {
-		ops = append(ops, storage.Op{Kind: storage.GetBatch, Args: &storage.Args{Name: name}})
+		ops = append(ops, storage.Op{Kind: storage.GetRecord, Records: tube.JobBatches, Args: &storage.Args{Name: name}})
 	}
-	ops = append(ops, storage.Op{Kind: storage.ListBatches, MaxJobs: 100, Args: &storage.Args{}})
-	ops = append(ops, storage.Op{Kind: storage.Policies}, storage.Op{Kind: storage.ListSchedules, MaxJobs: 100, Args: &storage.Args{}})
+	ops = append(ops, storage.Op{Kind: storage.ListRecords, Records: tube.JobBatches, MaxJobs: 100, Args: &storage.Args{}})
+	ops = append(ops, storage.Op{Kind: storage.Policies}, storage.Op{Kind: storage.ListRecords, Records: tube.Schedules, MaxJobs: 100, Args: &storage.Args{}})
 	for _, name := range policyScopes {
 		ops = append(ops, storage.Op{Kind: storage.GetPolicy, Tube: name})
 	}
@@ -83,7 +83,7 @@ func (m *Model) Differs(s storage.Store) string {
 // DiffersApart compares what only shows when both are emptied: the order of delayed and buried
 // jobs, the schedules and batches that are due, and the id of the next job. Both are changed.
 func (m *Model) DiffersApart(s storage.Store) string {
-	if diff := m.agrees(s, storage.Op{Kind: storage.DueSchedules, MaxJobs: 100}, storage.Op{Kind: storage.DueBatches, MaxJobs: 100}); diff != "" {
+	if diff := m.agrees(s, storage.Op{Kind: storage.DueRecords, Records: tube.Schedules, MaxJobs: 100}, storage.Op{Kind: storage.DueRecords, Records: tube.JobBatches, MaxJobs: 100}); diff != "" {
 		return diff
 	}
 	for _, name := range tubeNames {
@@ -110,7 +110,7 @@ func (m *Model) DiffersApart(s storage.Store) string {
 func (m *Model) follow(op *storage.Op, answered *storage.Answer) {
 	m.hint, m.hintDue, m.hintBatches = answered.ID, nil, nil
 	if r := answered.Result; r != nil {
-		m.hintDue, m.hintBatches = r.Schedules, r.Batches
+		m.hintDue, m.hintBatches = r.Schedules(), r.Batches()
 	}
 	m.Do(op)
 	m.hint, m.hintDue, m.hintBatches = 0, nil, nil

@@ -22,6 +22,15 @@ type modelSchedule struct {
 	unsure  bool          // the claim can have ended earlier
 }
 
+// aboutRecords carries out an operation on named records.
+func (m *Model) aboutRecords(op *storage.Op) {
+	if op.Records == tube.JobBatches {
+		m.aboutBatches(op)
+	} else {
+		m.aboutSchedules(op)
+	}
+}
+
 // aboutSchedules carries out an operation on records of schedules.
 func (m *Model) aboutSchedules(op *storage.Op) {
 	a := &op.Answer
@@ -32,19 +41,22 @@ func (m *Model) aboutSchedules(op *storage.Op) {
 		}
 	case storage.PutScheduled:
 		m.putScheduled(op)
-	case storage.GetSchedule:
+	case storage.GetRecord:
 		s, found := m.schedules[op.Args.Name]
 		if a.NotFound = !found; found {
-			a.Result = &storage.Result{Schedules: []*tube.Schedule{&s.record}}
+			a.Result = &storage.Result{Records: []tube.NamedRecord{&s.record}}
 		}
-	case storage.ListSchedules:
+	case storage.ListRecords:
 		a.Result = m.listSchedules(op)
 	case storage.DeleteSchedule:
 		_, found := m.schedules[op.Args.Name]
 		a.NotFound = !found
 		delete(m.schedules, op.Args.Name)
-	case storage.DueSchedules:
-		a.Result = &storage.Result{Schedules: m.claimSchedules(int(op.MaxJobs))}
+	case storage.DueRecords:
+		a.Result = new(storage.Result)
+		for _, s := range m.claimSchedules(int(op.MaxJobs)) {
+			a.Result.Records = append(a.Result.Records, s)
+		}
 	}
 }
 
@@ -101,13 +113,13 @@ func (m *Model) listSchedules(op *storage.Op) *storage.Result {
 		if op.Args.Cursor != "" && name <= m.listedSchedule {
 			continue
 		}
-		if len(r.Schedules) == int(op.MaxJobs) {
+		if len(r.Records) == int(op.MaxJobs) {
 			r.Cursor = "more"
 			break
 		}
 		s := m.schedules[name].record
 		s.Body = nil
-		r.Schedules, m.listedSchedule = append(r.Schedules, &s), name
+		r.Records, m.listedSchedule = append(r.Records, &s), name
 	}
 	return r
 }

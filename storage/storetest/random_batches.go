@@ -43,13 +43,13 @@ func (h *history) aboutBatches() {
 		h.checkStamp(name)
 		return
 	case n < 8:
-		h.pages(storage.Op{Kind: storage.ListBatches, MaxJobs: uint32(1 + r.IntN(3))})
+		h.pages(storage.Op{Kind: storage.ListRecords, Records: tube.JobBatches, MaxJobs: uint32(1 + r.IntN(3))})
 		return
 	case n < 10:
 		h.memberPages(name)
 		return
 	case n < 12:
-		op.Kind, op.MaxJobs = storage.DueBatches, 100
+		op.Kind, op.Records, op.MaxJobs = storage.DueRecords, tube.JobBatches, 100
 	default:
 		h.settle(name)
 		return
@@ -59,7 +59,7 @@ func (h *history) aboutBatches() {
 
 // readBatch reads the records of a batch, of all parts.
 func (h *history) readBatch(name string) *storage.Result {
-	ops := []storage.Op{{Kind: storage.GetBatch, Args: &storage.Args{Name: name}}}
+	ops := []storage.Op{{Kind: storage.GetRecord, Records: tube.JobBatches, Args: &storage.Args{Name: name}}}
 	if h.compare(ops); h.ended || ops[0].Answer.NotFound {
 		return nil
 	}
@@ -76,14 +76,14 @@ func (h *history) checkStamp(name string) {
 	if delete(h.stamps, name); r == nil {
 		return
 	}
-	for _, p := range r.Batches {
+	for _, p := range r.Batches() {
 		is.stamp, is.pending = is.stamp+p.Stamp, is.pending+p.Pending
 	}
 	if is.stamp < was.stamp || is.pending > was.pending && is.stamp == was.stamp {
 		h.Fatalf("the stamp of %s is %+v after %+v", name, is, was)
 	}
-	if h.stamps[name] = is; r.Batches[0].Sealed && len(r.Batches) != r.Parts {
-		h.Fatalf("%s is sealed, and has %d records in %d parts", name, len(r.Batches), r.Parts)
+	if h.stamps[name] = is; r.Batches()[0].Sealed && len(r.Batches()) != r.Parts {
+		h.Fatalf("%s is sealed, and has %d records in %d parts", name, len(r.Batches()), r.Parts)
 	}
 }
 
@@ -121,7 +121,7 @@ func (h *history) settle(name string) {
 	if read == nil {
 		return
 	}
-	verdict, parts := verdictOf(*sumBatches(read.Batches)[0]), slices.Clone(read.Batches)
+	verdict, parts := verdictOf(*sumBatches(read.Batches())[0]), slices.Clone(read.Batches())
 	if r.IntN(3) == 0 {
 		verdict = tube.Verdict(r.IntN(int(tube.LastVerdict) + 1))
 	}
@@ -135,7 +135,7 @@ func (h *history) settle(name string) {
 	if forget && live > 0 && read.Parts > 1 {
 		return
 	}
-	h.model.parts = read.Batches
+	h.model.parts = read.Batches()
 	for _, p := range parts {
 		s := p.Settlement(verdict, 0)
 		s.Stamp, s.Forget = s.Stamp+wrong, forget

@@ -26,13 +26,13 @@ func (h *history) randomScheduleOp(op storage.Op) storage.Op {
 		op.Args.Tags.Occurrence = &tube.Occurrence{Schedule: name, Nominal: tube.Instant(1+r.IntN(1e6)) * tube.Instant(time.Millisecond)}
 		op.Args.Schedule.Body = bytes.Clone(op.Body)
 	case n < 14:
-		op.Kind = storage.GetSchedule
+		op.Kind = storage.GetRecord
 	case n < 15:
-		op.Kind, op.MaxJobs = storage.ListSchedules, 100
+		op.Kind, op.MaxJobs = storage.ListRecords, 100
 	case n < 16:
 		op.Kind, op.Tube = storage.DeleteSchedule, []string{"", scheduleTubes[name]}[r.IntN(2)]
 	default:
-		op.Kind, op.MaxJobs = storage.DueSchedules, uint32(1+r.IntN(3))
+		op.Kind, op.MaxJobs = storage.DueRecords, uint32(1+r.IntN(3))
 		if h.learner != nil { // it can have several parts
 			op.MaxJobs = 100
 		}
@@ -72,5 +72,5 @@ func (h *history) randomDue(s *tube.Schedule) {
 
 // schedulePages lists the schedules, page by page.
 func (h *history) schedulePages() {
-	h.pages(storage.Op{Kind: storage.ListSchedules, MaxJobs: uint32(1 + h.random.IntN(3))})
+	h.pages(storage.Op{Kind: storage.ListRecords, Records: tube.Schedules, MaxJobs: uint32(1 + h.random.IntN(3))})
 }

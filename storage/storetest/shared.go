@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redstalk/storage"
+	"redstalk/tube"
 )
 
 // LongestHeld is how long an Access stands still at most.
@@ -60,21 +61,15 @@ func (s *SharedStore) Due(in time.Duration) {
 	}
 }
 
-func (s *SharedStore) BatchesDue() {
-	for _, l := range s.all() {
-		l.BatchesDue()
-	}
-}
-
 func (s *SharedStore) ClockSetBack(by time.Duration) {
 	for _, l := range s.all() {
 		l.ClockSetBack(by)
 	}
 }
 
-func (s *SharedStore) SchedulesDue() {
+func (s *SharedStore) RecordsDue(kind tube.RecordKind) {
 	for _, l := range s.all() {
-		l.SchedulesDue()
+		l.RecordsDue(kind)
 	}
 }
 

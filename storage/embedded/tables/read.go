@@ -115,27 +115,17 @@ func (t *Tables) Groups(do func(group TubeKey, r tube.GroupRecord)) error {
 	})
 }
 
-// Schedules calls do with every record of a schedule, in the order of their names.
-func (t *Tables) Schedules(do func(s *tube.Schedule)) error {
-	return t.each(scheduleKey, func(key, value []byte) error {
-		s, rest, err := DecodeSchedule(string(key[1:]), value)
-		if err != nil || len(rest) > 0 {
-			return fmt.Errorf("reading the schedule %q: %w", key[1:], errSchedule)
+// Named calls do with every named record of a kind, in the order of their names.
+func (t *Tables) Named(kind tube.RecordKind, do func(r tube.NamedRecord)) error {
+	return t.each(namedForms[kind].key, func(key, value []byte) error {
+		r, rest, err := DecodeNamed(kind, string(key[1:]), value)
+		if err == nil && len(rest) > 0 {
+			err = fmt.Errorf("reading the record %q: there are %d bytes behind it", key[1:], len(rest))
 		}
-		do(s)
-		return nil
-	})
-}
-
-// Batches calls do with every record of a batch, in the order of their names.
-func (t *Tables) Batches(do func(r *tube.JobBatch)) error {
-	return t.each(batchKey, func(key, value []byte) error {
-		r, rest, err := DecodeBatch(string(key[1:]), value)
-		if err != nil || len(rest) > 0 {
-			return fmt.Errorf("reading the batch %q: %w", key[1:], errBatch)
+		if err == nil {
+			do(r)
 		}
-		do(r)
-		return nil
+		return err
 	})
 }
 

@@ -63,16 +63,19 @@ type TubeChanges struct {
 	Policies   map[string]*tube.Policy // nil: the tube no longer has one
 	Imports    map[string]ImportMark   // by source
 	Groups     map[TubeKey]tube.GroupRecord
-	Schedules  map[string]*tube.Schedule // nil: there is none any more
-	Batches    map[string]*tube.JobBatch // likewise
+	Named      [tube.NumRecordKinds]map[string]tube.NamedRecord // nil: there is none any more
 }
 
 // NewTubeChanges returns TubeChanges without any change.
 func NewTubeChanges() TubeChanges {
-	return TubeChanges{
-		make(map[string]Pause), make(map[TubeKey]Tombstone), make(map[string]*tube.Policy), make(map[string]ImportMark),
-		make(map[TubeKey]tube.GroupRecord), make(map[string]*tube.Schedule), make(map[string]*tube.JobBatch),
+	c := TubeChanges{
+		Pauses: make(map[string]Pause), Tombstones: make(map[TubeKey]Tombstone), Policies: make(map[string]*tube.Policy),
+		Imports: make(map[string]ImportMark), Groups: make(map[TubeKey]tube.GroupRecord),
 	}
+	for kind := range c.Named {
+		c.Named[kind] = make(map[string]tube.NamedRecord)
+	}
+	return c
 }
 
 // SetOthers writes everything that is not about a job. lastID is what LastID will return, and
@@ -83,9 +86,9 @@ func (in *Ingest) SetOthers(c TubeChanges, lastID, first uint64) error {
 		in.setGroups(c.Groups),
 		in.setImports(c.Imports),
 		in.set(others, []byte{lastIDKey}, binary.BigEndian.AppendUint64(nil, lastID)),
-		in.setSchedules(c.Schedules),
+		in.setNamed(tube.Schedules, c.Named[tube.Schedules]),
 		in.setPauses(c.Pauses),
-		in.setBatches(c.Batches),
+		in.setNamed(tube.JobBatches, c.Named[tube.JobBatches]),
 		in.setPolicies(c.Policies),
 		in.set(others, []byte{segmentKey}, binary.BigEndian.AppendUint64(nil, first)),
 	)
@@ -105,25 +108,13 @@ func yielding[T any](in *Ingest, compare func(a, b T) int) func(a, b T) int {
 	}
 }
 
-func (in *Ingest) setSchedules(schedules map[string]*tube.Schedule) (err error) {
-	for _, name := range slices.SortedFunc(maps.Keys(schedules), yielding(in, cmp.Compare[string])) {
-		s, key := schedules[name], append([]byte{scheduleKey}, name...)
-		if s == nil {
-			err = errors.Join(err, in.delete(others, key))
-		} else {
-			err = errors.Join(err, in.set(others, key, AppendSchedule(nil, s)))
-		}
-	}
-	return err
-}
-
-func (in *Ingest) setBatches(batches map[string]*tube.JobBatch) (err error) {
-	for _, name := range slices.SortedFunc(maps.Keys(batches), yielding(in, cmp.Compare[string])) {
-		r, key := batches[name], append([]byte{batchKey}, name...)
+func (in *Ingest) setNamed(kind tube.RecordKind, records map[string]tube.NamedRecord) (err error) {
+	for _, name := range slices.SortedFunc(maps.Keys(records), yielding(in, cmp.Compare[string])) {
+		r, key := records[name], append([]byte{namedForms[kind].key}, name...)
 		if r == nil {
 			err = errors.Join(err, in.delete(others, key))
 		} else {
-			err = errors.Join(err, in.set(others, key, AppendBatch(nil, r)))
+			err = errors.Join(err, in.set(others, key, AppendNamed(nil, kind, r)))
 		}
 	}
 	return err

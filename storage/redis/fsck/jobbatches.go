@@ -45,40 +45,9 @@ func (m members) add(p *checkedPartition, found []any) {
 	}
 }
 
-// askOfBatches runs the script that checks batches. about is the first arguments of each of its calls.
+// askOfBatches runs the script that checks what belongs to batches. about is the first arguments of each of its calls.
 func (c *checker) askOfBatches(ctx context.Context, p *checkedPartition, about []string, args []string) error {
-	for len(args) > 0 {
-		n, _, err := c.ask(ctx, p, jobBatchesScript, slices.Concat(about, args[:min(len(args), 3*jobsPerCheck)]))
-		if err != nil {
-			return err
-		}
-		args = args[n:]
-		c.reportProgress("entries of batches", n)
-	}
-	return nil
-}
-
-// scanEntries calls do with the entries of a key, some at a time. scan is the command that reads it: each entry comes
-// with a value.
-func (c *checker) scanEntries(ctx context.Context, p *checkedPartition, scan, key string, do func(found []string) error) error {
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		found, next, err := p.node.Do(ctx, scan, p.prefix+key, cursor, "count", jobsPerCheck).Scan()
-		if err != nil {
-			return err
-		}
-		if err := do(found); err != nil {
-			return err
-		}
-		cursor = next
-	}
-	return nil
-}
-
-// checkBatchEntries checks an entry of what is known of batches for each of their names.
-func (c *checker) checkBatchEntries(ctx context.Context, p *checkedPartition, key string) error {
-	return c.scanEntries(ctx, p, "zscan", key, func(found []string) error {
-		return c.askOfBatches(ctx, p, []string{key}, entriesOf(found))
-	})
+	return c.askInParts(ctx, p, jobBatchesScript, about, args, "entries of batches")
 }
 
 // checkAfterJobs checks the after-jobs of a batch.
@@ -102,8 +71,15 @@ func (c *checker) checkBatches(ctx context.Context, p *checkedPartition) error {
 	if !unchanged && len(p.members) > 0 {
 		c.skipped(p, "the members of batches were not counted: instances are changing them")
 	}
-	err = c.scanEntries(ctx, p, "hscan", "job-batches", func(found []string) error {
-		return c.checkBatchRecords(ctx, p, found, unchanged)
+	err = c.checkRecords(ctx, p, schema.JobBatches, func(name string) []string {
+		if !unchanged {
+			return []string{"", ""}
+		}
+		n := p.members[name]
+		if n == nil {
+			n = new(memberCount)
+		}
+		return []string{strconv.Itoa(n.pending), strconv.Itoa(n.parked)}
 	})
 	if err != nil {
 		return err
@@ -114,31 +90,6 @@ func (c *checker) checkBatches(ctx context.Context, p *checkedPartition) error {
 		}
 	}
 	return nil
-}
-
-// checkBatchRecords checks records, each of which follows its name. counted says whether the members were counted.
-func (c *checker) checkBatchRecords(ctx context.Context, p *checkedPartition, found []string, counted bool) error {
-	var broken, good []string
-	for i := 0; i+1 < len(found); i += 2 {
-		name := found[i]
-		if _, err := schema.ParseJobBatch(name, found[i+1]); err != nil {
-			broken = append(broken, name)
-			continue
-		}
-		pending, parked := "", ""
-		if counted {
-			n := p.members[name]
-			if n == nil {
-				n = new(memberCount)
-			}
-			pending, parked = strconv.Itoa(n.pending), strconv.Itoa(n.parked)
-		}
-		good = append(good, name, pending, parked)
-	}
-	if err := c.askOfBatches(ctx, p, []string{"broken"}, broken); err != nil {
-		return err
-	}
-	return c.askOfBatches(ctx, p, []string{"records"}, good)
 }
 
 // indexPart is how many entries of an index are read together.

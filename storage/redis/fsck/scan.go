@@ -91,18 +91,16 @@ func (c *checker) addKey(ctx context.Context, f *workerPool, p *checkedPartition
 		f.do(func() error { return c.checkGroups(ctx, p, "zscan", kind, name) })
 	case "lanes", "lone", "group-limits", "group-pauses", "starts":
 		f.do(func() error { return c.checkGroups(ctx, p, "hscan", kind, name) })
-	case "schedules", "schedule-bodies":
-		f.do(func() error { return c.checkSchedules(ctx, p, "hscan", kind) })
-	case "schedule-names", "schedule-dues", "schedule-claims":
-		f.do(func() error { return c.checkSchedules(ctx, p, "zscan", kind) })
-	case "job-batch-names", "job-batch-dues", "job-batch-claims":
-		f.do(func() error { return c.checkBatchEntries(ctx, p, kind) })
+	case "schedules":
+		f.do(func() error { return c.checkRecords(ctx, p, schema.Schedules, func(string) []string { return nil }) })
 	case "after":
 		f.do(func() error { return c.checkAfterJobs(ctx, p, name) })
 	case "members":
 		f.do(func() error { return c.askOfBatches(ctx, p, []string{"members"}, []string{name}) })
 	case "expiring":
 		f.do(func() error { return c.checkExpiring(ctx, p) })
+	default:
+		c.checkNames(ctx, f, p, key)
 	}
 	if len(p.queues) >= queuesPerScan {
 		c.checkQueues(ctx, f, p)
@@ -136,26 +134,31 @@ func (c *checker) checkJobs(ctx context.Context, f *workerPool, p *checkedPartit
 // checkGroups checks the entries of a key about the groups of a tube. scan is the command that reads
 // it: each entry comes with a value.
 func (c *checker) checkGroups(ctx context.Context, p *checkedPartition, scan, kind, name string) error {
+	about := []string{kind, name}
+	err := c.scanEntries(ctx, p, scan, kind+":"+name, func(found []string) error {
+		return c.askInParts(ctx, p, groupsScript, about, entriesOf(found), "entries about groups")
+	})
+	if err != nil || kind != "lane-jobs" && kind != "lane-reserved" && kind != "lone" {
+		return err
+	}
+	_, _, err = c.ask(ctx, p, groupsScript, about) // whether the tube is known
+	return err
+}
+
+// scanEntries calls do with the entries of a key, some at a time. scan is the command that reads it: each entry comes
+// with a value.
+func (c *checker) scanEntries(ctx context.Context, p *checkedPartition, scan, key string, do func(found []string) error) error {
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		found, next, err := p.node.Do(ctx, scan, p.prefix+kind+":"+name, cursor, "count", jobsPerCheck).Scan()
+		found, next, err := p.node.Do(ctx, scan, p.prefix+key, cursor, "count", jobsPerCheck).Scan()
 		if err != nil {
 			return err
 		}
-		for left := entriesOf(found); len(left) > 0; {
-			n, _, err := c.ask(ctx, p, groupsScript, append([]string{kind, name}, left...))
-			if err != nil {
-				return err
-			}
-			left = left[n:]
-			c.reportProgress("entries about groups", n)
+		if err := do(found); err != nil {
+			return err
 		}
 		cursor = next
 	}
-	if kind != "lane-jobs" && kind != "lane-reserved" && kind != "lone" {
-		return nil
-	}
-	_, _, err := c.ask(ctx, p, groupsScript, []string{kind, name}) // whether the tube is known
-	return err
+	return nil
 }
 
 // entriesOf returns every second text.
@@ -168,11 +171,7 @@ func entriesOf(pairs []string) (entries []string) {
 
 // checkKeys checks the job keys of a tube.
 func (c *checker) checkKeys(ctx context.Context, p *checkedPartition, name string) error {
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		keys, next, err := p.node.Do(ctx, "hscan", p.prefix+"keys:"+name, cursor, "count", jobsPerCheck).Scan()
-		if err != nil {
-			return err
-		}
+	return c.scanEntries(ctx, p, "hscan", "keys:"+name, func(keys []string) error {
 		for len(keys) > 0 {
 			n, _, err := c.ask(ctx, p, keysScript, append([]string{name}, keys...))
 			if err != nil {
@@ -181,31 +180,13 @@ func (c *checker) checkKeys(ctx context.Context, p *checkedPartition, name strin
 			keys = keys[2*n:]
 			c.reportProgress("keys", n)
 		}
-		cursor = next
-	}
-	return nil
+		return nil
+	})
 }
 
 // checkExpiring checks the jobs that are said to expire.
 func (c *checker) checkExpiring(ctx context.Context, p *checkedPartition) error {
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		found, next, err := p.node.Do(ctx, "zscan", p.prefix+"expiring", cursor, "count", jobsPerCheck).Scan()
-		if err != nil {
-			return err
-		}
-		var jobs []string
-		for i := 0; i < len(found); i += 2 { // each is followed by its score
-			jobs = append(jobs, found[i])
-		}
-		for len(jobs) > 0 {
-			n, _, err := c.ask(ctx, p, expiringScript, jobs)
-			if err != nil {
-				return err
-			}
-			jobs = jobs[n:]
-			c.reportProgress("jobs that expire", n)
-		}
-		cursor = next
-	}
-	return nil
+	return c.scanEntries(ctx, p, "zscan", "expiring", func(found []string) error {
+		return c.askInParts(ctx, p, expiringScript, nil, entriesOf(found), "jobs that expire")
+	})
 }

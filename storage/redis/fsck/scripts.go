@@ -3,6 +3,7 @@ package fsck
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/lua"
@@ -16,7 +17,7 @@ var (
 	expiringScript   = lua.Load("check/expiring.lua")
 	groupsScript     = lua.Load("check/groups.lua")
 	flagsScript      = lua.Load("check/flags.lua")
-	schedulesScript  = lua.Load("check/schedules.lua")
+	namedScript      = lua.Load("check/named.lua")
 	jobBatchesScript = lua.Load("check/jobbatches.lua")
 )
 
@@ -28,6 +29,20 @@ func (c *checker) ask(ctx context.Context, p *checkedPartition, script func() *c
 	}
 	c.found(p, reply.texts(1))
 	return reply.int(0), reply, nil
+}
+
+// askInParts does that with any number of arguments, each time with as many as are left, after about. what they are is for
+// the progress.
+func (c *checker) askInParts(ctx context.Context, p *checkedPartition, script func() *conn.Script, about, args []string, what string) error {
+	for len(args) > 0 {
+		n, _, err := c.ask(ctx, p, script, slices.Concat(about, args[:min(len(args), 3*jobsPerCheck)]))
+		if err != nil {
+			return err
+		}
+		args = args[n:]
+		c.reportProgress(what, n)
+	}
+	return nil
 }
 
 // call runs a script.

@@ -27,7 +27,7 @@ var data = map[string]func() string{
 	"data: times":             times,
 	"data: limits":            limits,
 	"data: policies":          policies,
-	"data: schedules":         schedules,
+	"data: named":             named,
 	"data: jobbatches":        jobBatches,
 }
 
@@ -153,15 +153,19 @@ func limits() string {
 			tube.NotHeld, tube.HeldByPause, tube.HeldByConcurrency, tube.HeldByRate)
 }
 
-// schedules defines for how many ms a schedule is claimed.
-func schedules() string {
-	return fmt.Sprintf("local CLAIM = %d\n", tube.ClaimTime.Milliseconds())
+// named defines the names of schema.NamedKinds, and for how many ms a named record is claimed.
+func named() string {
+	var kinds strings.Builder
+	for _, kind := range schema.NamedKinds {
+		fmt.Fprintf(&kinds, "'%s', ", kind.Name)
+	}
+	return fmt.Sprintf("local NAMED, CLAIM = { %s}, %d\n", &kinds, tube.ClaimTime.Milliseconds())
 }
 
-// jobBatches defines for how many ms the record of a batch is claimed, when one is due that no put says to be, why
-// after-jobs are parked, and the verdicts that nothing is known, and that a batch was not sealed in time.
+// jobBatches defines when the record of a batch is due that no put says to be, in ms, why after-jobs are parked, and the
+// verdicts that nothing is known, and that a batch was not sealed in time.
 func jobBatches() string {
-	return fmt.Sprintf("local CLAIM, DEFAULT_TTL, OPEN, UNSEALED = %d, %d, %d, %d\n", tube.ClaimTime.Milliseconds(), tube.DefaultBatchTTL.Milliseconds(), tube.BatchOpen, tube.BatchUnsealed) +
+	return fmt.Sprintf("local DEFAULT_TTL, OPEN, UNSEALED = %d, %d, %d\n", tube.DefaultBatchTTL.Milliseconds(), tube.BatchOpen, tube.BatchUnsealed) +
 		fmt.Sprintf("local NOT_PARKED, PARKED_FAILED, PARKED_UNSEALED = %d, %d, %d\n", tube.NotParked, tube.ParkedBatchFailed, tube.ParkedBatchUnsealed) +
 		fmt.Sprintf("local MAX_AFTER = %d\n", tube.MaxAfter)
 }

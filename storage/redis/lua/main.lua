@@ -87,8 +87,9 @@
 
 -- Files: call/ has the parts that every call runs, fast/ the operations of nearly every call,
 -- slow/ the other operations and what they share, tagged/ what needs tags, policies or leases,
--- groups/ what needs groups or limits, schedules/ the operations on schedules, jobbatches/ what needs batches of jobs, bulk/ operations on many jobs, shared/ what fsck's scripts need too. A line '--include'
--- stands for a file here, or for data that luadata.go generates.
+-- groups/ what needs groups or limits, named/ the operations that schedules and batches of jobs have in common,
+-- schedules/ and jobbatches/ what else they need, bulk/ operations on many jobs, shared/ what fsck's scripts need
+-- too. A line '--include' stands for a file here, or for data that luadata.go generates.
 
 --include data: keys
 --include data: sizes
@@ -141,7 +142,7 @@ function slow_functions()
 --include slow/peek.lua
 --include slow/stats.lua
 --include slow/refs.lua
---include slow/schedules.lua
+--include slow/named.lua
 --include slow/tick.lua
 --include slow/instances.lua
   local function define_tagged()

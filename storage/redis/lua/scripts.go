@@ -10,7 +10,7 @@ import (
 
 // Files are the sources.
 //
-//go:embed *.lua bulk call check fast groups jobbatches schedules shared slow tagged
+//go:embed *.lua bulk call check fast groups jobbatches named schedules shared slow tagged
 var Files embed.FS
 
 // Permissions is the script that tries the commands which calls need.

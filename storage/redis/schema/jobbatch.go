@@ -50,6 +50,3 @@ func ParseJobBatch(name, record string) (*tube.JobBatch, error) {
 	}
 	return b, nil
 }
-
-// instantOf returns a time in ms since the epoch.
-func instantOf(ms uint64) tube.Instant { return tube.Instant(ms) * tube.Instant(time.Millisecond) }

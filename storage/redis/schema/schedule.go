@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"redstalk/tube"
 )
@@ -21,42 +20,31 @@ import (
 // lua/schedules reads and writes it. The body is elsewhere.
 const scheduleWords = 10
 
-// NeverDue is when a schedule is due that is not.
-const NeverDue = "-"
-
 var errBrokenSchedule = errors.New("the record of a schedule is broken")
 
-// DueText returns when a schedule is due, in ms, rounded up: nothing is ever early.
-func DueText(due tube.Instant) string {
-	if due == tube.Never {
-		return NeverDue
-	}
-	return strconv.FormatInt((int64(due)+int64(time.Millisecond)-1)/int64(time.Millisecond), 10)
-}
-
-// ParseSchedule reads a record. size is that of the body. The schedule has no body.
-func ParseSchedule(name, record string) (s *tube.Schedule, size int, err error) {
+// ParseSchedule reads a record. The schedule has no body.
+func ParseSchedule(name, record string) (*tube.Schedule, error) {
 	words := strings.SplitN(record, " ", scheduleWords+1)
 	if len(words) <= scheduleWords {
-		return nil, 0, errBrokenSchedule
+		return nil, errBrokenSchedule
 	}
-	if s, err = tube.ParseSchedule(words[scheduleWords]); err != nil {
-		return nil, 0, fmt.Errorf("%w: %w", errBrokenSchedule, err)
+	s, err := tube.ParseSchedule(words[scheduleWords])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBrokenSchedule, err)
 	}
 	if words[1] != DueText(s.Due) {
-		return nil, 0, errBrokenSchedule
+		return nil, errBrokenSchedule
 	}
 	var numbers [scheduleWords]int64
 	for i, word := range words[:scheduleWords] {
 		if numbers[i], err = strconv.ParseInt(word, 10, 64); err != nil && i != 1 {
-			return nil, 0, fmt.Errorf("%w: %w", errBrokenSchedule, err)
+			return nil, fmt.Errorf("%w: %w", errBrokenSchedule, err)
 		}
 	}
-	instant := func(ms int64) tube.Instant { return tube.Instant(ms) * tube.Instant(time.Millisecond) }
 	s.Name, s.Version = name, uint64(numbers[0])
 	s.Results = tube.ScheduleResults{
 		Put: uint64(numbers[3]), Overlapped: uint64(numbers[4]), Refused: uint64(numbers[5]),
-		At: instant(numbers[6]), Nominal: instant(numbers[7]), Result: tube.PutResult(numbers[8]), ID: uint64(numbers[9]),
+		At: instantOf(numbers[6]), Nominal: instantOf(numbers[7]), Result: tube.PutResult(numbers[8]), ID: uint64(numbers[9]),
 	}
-	return s, int(numbers[2]), nil
+	return s, nil
 }

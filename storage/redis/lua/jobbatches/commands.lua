@@ -1,18 +1,5 @@
 -- Operations on batches of jobs.
 
--- answer_record answers with a record: its text, and how many after-jobs are held and parked.
-local function answer_record(b)
-  local set, held, parked = AFTER .. b.name, 0, 0
-  local n = call('ZCARD', set)
-  if n > 0 then
-    parked = call('ZCOUNT', set, PARKED, PARKED + 1) + call('ZCOUNT', set, ON_ITS_WAY + PARKED, '+inf')
-    held = n - parked
-  end
-  answer_text(pack_record(b))
-  answer(held)
-  answer(parked)
-end
-
 -- first_after returns the keys of up to n after-jobs, those with the smallest ids, of those with these numbers.
 local function first_after(name, numbers, n)
   local keys = {}
@@ -24,11 +11,14 @@ local function first_after(name, numbers, n)
   return keys
 end
 
--- answer_job answers with a job: its id, the size of its body, and as job-stats does.
-local function answer_job(j)
-  answer(tonumber(sub(j.key, #PREFIX + 1)))
-  answer(size_of(j))
-  answer_stats(j)
+-- say_jobs adds jobs to the reply: how many, and for each its id, the size of its body, and as job-stats does.
+local function say_jobs(jobs)
+  answer(#jobs)
+  for _, j in ipairs(jobs) do
+    answer(tonumber(sub(j.key, #PREFIX + 1)))
+    answer(size_of(j))
+    answer_stats(j)
+  end
 end
 
 -- job-batches seal: says that a batch gets no more members
@@ -40,47 +30,6 @@ end
 function COMMANDS.seal(i)
   seal(make(ARGV[i], 0), ARGV[i + 1] == '1')
   answer(1)
-  return i + 2
-end
-
--- job-batches get: returns a record, and its first after-jobs
---
--- ARGV    'job-batches', 'get', name
--- Keys    reads job-batches, after:BATCH, and as job-stats
--- Answer  the time in ms; 0 if there is none, else 1, and as answer_record; how many after-jobs, and for each as
---         answer_job
-function COMMANDS.get(i)
-  local b = record_of(ARGV[i])
-  answer(NOW)
-  answer(b and 1 or 0)
-  if not b then return i + 1 end
-  answer_record(b)
-  local jobs = {}
-  for _, key in ipairs(first_after(b.name, { 0, 1, 2, 3 }, MAX_AFTER)) do jobs[#jobs + 1] = load(key) end
-  answer(#jobs)
-  for _, j in ipairs(jobs) do answer_job(j) end
-  return i + 1
-end
-
--- job-batches list: returns records in the order of their names
---
--- ARGV    'job-batches', 'list', limit, after
---           limit  how many at most; more than 0
---           after  the name of the last one of the page before; '' for the first page
--- Keys    reads job-batch-names, job-batches, after:BATCH
--- Answer  the time in ms; 1 if there are more, else 0; how many, and for each name, and as answer_record
-function COMMANDS.list(i)
-  local limit, after, found = tonumber(ARGV[i]), ARGV[i + 1], {}
-  local names = call('ZRANGEBYLEX', NAMES, after == '' and '-' or '(' .. after, '+', 'LIMIT', '0', format('%d', limit + 1))
-  local more = table.remove(names, limit + 1)
-  for _, name in ipairs(names) do found[#found + 1] = record_of(name) or nil end
-  answer(NOW)
-  answer(more and 1 or 0)
-  answer(#found)
-  for _, b in ipairs(found) do
-    answer_text(b.name)
-    answer_record(b)
-  end
   return i + 2
 end
 
@@ -110,7 +59,7 @@ local function walk_members(name, at, most, act)
   return walk(name, tonumber(place or 0), tonumber(skip or 0), most * EXAMINED, function(key)
     local j = load(key)
     if not j or not j.has_metadata then return 1 end
-    local f = OPS.metadata_of(j)
+    local f = SLOW.metadata_of(j)
     if f and f.batch == name then act(j) end
     return EXAMINED
   end)
@@ -122,13 +71,12 @@ end
 --           at     where to continue: the answer of the part before, '' in the first
 --           limit  how many at most
 -- Keys    reads members:BATCH, and as job-stats
--- Answer  where the next part continues, '' if there is none; how many, and for each as answer_job
+-- Answer  where the next part continues, '' if there is none; and as say_jobs
 function COMMANDS.members(i)
   local jobs = {}
   local at = walk_members(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), function(j) jobs[#jobs + 1] = j end)
   answer_text(at)
-  answer(#jobs)
-  for _, j in ipairs(jobs) do answer_job(j) end
+  say_jobs(jobs)
   return i + 3
 end
 
@@ -156,63 +104,39 @@ function COMMANDS.cancel(i)
   return i + 3
 end
 
--- end_claims makes records due again whose claim has ended, at most limit.
-local function end_claims(limit)
-  for _, name in ipairs(call('ZRANGEBYSCORE', CLAIMS, '-inf', format('%.0f', NOW), 'LIMIT', '0', limit)) do
-    local b = record_of(name)
-    if b then write_due(b) else call('ZREM', CLAIMS, name) end
-  end
-end
-
--- clock_went_back says that all records that are due later are to be looked at: one that was due stays it, and so does one that was
--- not sealed in time by a wrong clock. look_again makes some of them due, the earliest first; the rest follows with the next heartbeats.
-local MOST_BACK = 500
-function B.clock_went_back()
-  call('HSET', COUNTS, 'batches-back', call('ZCOUNT', DUES, '(' .. format('%.0f', NOW), '+inf'))
-end
-function B.look_again()
-  local names = call('ZRANGEBYSCORE', DUES, '(' .. format('%.0f', NOW), '+inf', 'LIMIT', '0', format('%d', MOST_BACK))
-  for _, name in ipairs(names) do
-    local b = record_of(name)
-    if b then due_now(b) end
-  end
-  if #names < MOST_BACK or count_up(COUNTS, 'batches-back', -MOST_BACK) <= 0 then call('HDEL', COUNTS, 'batches-back') end
-  sum.changed = true
-end
-
--- names_due returns the names of up to limit records that are due: the earliest ones, and if there are more some of the latest,
--- so that a batch that has just ended does not wait for thousands that have ended before.
-local function names_due(limit)
-  local now, latest = format('%.0f', NOW), math.ceil((limit - 1) / 4)
-  local names = call('ZRANGEBYSCORE', DUES, '-inf', now, 'LIMIT', '0', format('%d', limit))
-  if #names < limit then return names end
-  local due = call('ZCOUNT', DUES, '-inf', now)
-  for k, name in ipairs(call('ZRANGE', DUES, format('%d', due - latest), format('%d', due - 1))) do names[limit + 1 - k] = name end
-  return names
-end
-
--- job-batches due: returns records that are due, the earliest first, and claims them. Of many, also some of the latest. That is not recorded: if
--- the reply is lost, nobody gets them until the claims end
---
--- ARGV    'job-batches', 'due', limit
---           limit  how many at most
--- Keys    reads job-batches, after:BATCH; writes job-batch-dues, job-batch-claims
--- Answer  the time in ms; how many, and for each name, and as answer_record
-function COMMANDS.due(i)
+-- read first writes what has changed, so that due finds it.
+local function read(names)
   local found = {}
   B.write()
-  end_claims(ARGV[i])
-  for _, name in ipairs(names_due(tonumber(ARGV[i]))) do
-    found[#found + 1] = record_of(name) or nil
-    call('ZREM', DUES, name)
-    if record_of(name) then call('ZADD', CLAIMS, format('%.0f', NOW + CLAIM), name) end
-  end
-  answer(NOW)
-  answer(#found)
-  for _, b in ipairs(found) do
-    answer_text(b.name)
-    answer_record(b)
-  end
-  if OPS.note_dues('job-batch-dues', 'job-batch-claims') and found[1] then note_due(NOW) end -- there are more
-  return i + 1
+  for k, name in ipairs(names) do found[k] = record_of(name) end
+  return found
 end
+
+local function due_of(b) return b and due_text(b) end
+
+-- say_record adds a record to the reply: its text, and how many after-jobs are held and parked; to that of get also how
+-- many of the first after-jobs there are, and those.
+local function say_record(b, name, why)
+  local set, held, parked = AFTER .. name, 0, 0
+  local n = call('ZCARD', set)
+  if n > 0 then
+    parked = call('ZCOUNT', set, PARKED, PARKED + 1) + call('ZCOUNT', set, ON_ITS_WAY + PARKED, '+inf')
+    held = n - parked
+  end
+  answer_text(pack_record(b))
+  answer(held)
+  answer(parked)
+  if why ~= 'get' then return end
+  local jobs = {}
+  for _, key in ipairs(first_after(name, { 0, 1, 2, 3 }, MAX_AFTER)) do jobs[#jobs + 1] = load(key) end
+  say_jobs(jobs)
+end
+
+-- add_latest puts some of the latest in place of the last names, so that a batch that has just ended does not wait for thousands
+-- that have ended before.
+local function add_latest(names, limit)
+  local due, latest = call('ZCOUNT', DUES, '-inf', format('%.0f', NOW)), math.ceil((limit - 1) / 4)
+  for k, name in ipairs(call('ZRANGE', DUES, format('%d', due - latest), format('%d', due - 1))) do names[limit + 1 - k] = name end
+end
+
+--include named/commands.lua

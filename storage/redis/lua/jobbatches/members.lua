@@ -55,8 +55,8 @@ function B.entered(j)
   local f = j.metadata
   if f.after and not j.settled then
     f.after, f.after_void = nil, true
-    OPS.save_metadata(j)
-    OPS.start_expiry(j)
+    SLOW.save_metadata(j)
+    SLOW.start_expiry(j)
   end
   if j.was then
     local is = kind_of(f, j.tube, j.state)
@@ -80,7 +80,7 @@ local function drop_unused(b)
   remove_record(b)
 end
 
--- ended is called before the record of a job is deleted, see OPS.ended_batch.
+-- ended is called before the record of a job is deleted, see SLOW.ended_batch.
 function B.ended(j)
   local f = j.metadata
   if f.after then call('ZREM', AFTER .. f.after, j.key) end

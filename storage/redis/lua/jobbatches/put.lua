@@ -34,7 +34,7 @@ function B.hold(j, f)
   j.state = 'delayed'
   call('ZADD', PREFIX .. 'delayed:' .. j.tube, HELD_SCORE, j.key)
   sum.delayed = sum.delayed + 1
-  if j.group then OPS.groups().entered(j, j.group) end
+  if j.group then SLOW.groups().entered(j, j.group) end
   add_after(f or putting, j.key, j.state)
 end
 

@@ -1,17 +1,16 @@
--- The records of batches of jobs. The hash job-batches has them by name, as texts: package schema
--- describes the form. b, below, is a record as a table with these fields: name, created, ttl, sealed, pending,
--- parked, done, gone, stamp, verdict, since and due, math.huge for never. A batch of operations reads each record
--- once, changes the table, and writes it at its end. A record is in job-batch-dues by when it is due, or, if it was
--- handed out because of that, in job-batch-claims by when the claim ends.
+-- The records of batches of jobs. b, below, is a record as a table with these fields: name, created, ttl, sealed,
+-- pending, parked, done, gone, stamp, verdict, since and due, math.huge for never. A batch of operations reads each record
+-- once, changes the table, and writes it at its end.
 
-local call, sub, format = redis.call, string.sub, string.format
-local RECORDS, NAMES = PREFIX .. 'job-batches', PREFIX .. 'job-batch-names'
-local DUES, CLAIMS = PREFIX .. 'job-batch-dues', PREFIX .. 'job-batch-claims'
-local AFTER, MEMBERS, NEVER = PREFIX .. 'after:', PREFIX .. 'members:', '-'
+local KIND, RECORDS = 'job-batch', PREFIX .. 'job-batches'
+--include shared/named.lua
+local AFTER, MEMBERS = PREFIX .. 'after:', PREFIX .. 'members:'
 
--- B has the functions that other files need, B.commands the operations by their names, each given the index of
--- its first argument. It returns the index after its last one.
+-- The operations by their names, each given the index of its first argument. It returns the index after its last one. Those of
+-- all kinds are in named/commands.lua.
 local COMMANDS = {}
+
+-- B has the functions that other files need.
 local B = { commands = COMMANDS }
 
 local records = {} -- by name, as far as they were read; false if there is none
@@ -129,13 +128,8 @@ end
 
 -- write_due puts a record where it belongs because of when it is due.
 local function write_due(b)
-  call('ZREM', CLAIMS, b.name)
-  if b.due == math.huge then
-    call('ZREM', DUES, b.name)
-  else
-    call('ZADD', DUES, due_text(b), b.name)
-    note_due(b.due)
-  end
+  place(b.name, due_text(b))
+  note_due(b.due)
   b.moved = false
 end
 
@@ -154,8 +148,23 @@ end
 local function remove_record(b)
   B.write()
   records[b.name] = false
-  call('HDEL', RECORDS, b.name)
-  for _, set in ipairs({ NAMES, DUES, CLAIMS }) do call('ZREM', set, b.name) end
+  remove_name(b.name)
   call('DEL', MEMBERS .. b.name, AFTER .. b.name)
+  sum.changed = true
+end
+
+-- clock_went_back says that all records that are due later are to be looked at: one that was due stays it, and so does one that was
+-- not sealed in time by a wrong clock. look_again makes some of them due, the earliest first; the rest follows with the next heartbeats.
+local MOST_BACK = 500
+function B.clock_went_back()
+  call('HSET', COUNTS, 'batches-back', call('ZCOUNT', DUES, '(' .. format('%.0f', NOW), '+inf'))
+end
+function B.look_again()
+  local names = call('ZRANGEBYSCORE', DUES, '(' .. format('%.0f', NOW), '+inf', 'LIMIT', '0', format('%d', MOST_BACK))
+  for _, name in ipairs(names) do
+    local b = record_of(name)
+    if b then due_now(b) end
+  end
+  if #names < MOST_BACK or count_up(COUNTS, 'batches-back', -MOST_BACK) <= 0 then call('HDEL', COUNTS, 'batches-back') end
   sum.changed = true
 end

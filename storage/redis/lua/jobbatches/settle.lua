@@ -14,16 +14,16 @@
 -- run lets a job run that was held, or parked because of the batch.
 local function run(j, f)
   f.after, f.after_void, f.parked = nil, true, NOT_PARKED
-  OPS.save_metadata(j)
-  OPS.start_expiry(j)
+  SLOW.save_metadata(j)
+  SLOW.start_expiry(j)
   enter(j, 'delayed') -- without a delay it is ready
 end
 
 -- park parks a held job.
 local function park(j, f, why)
   f.parked = why
-  OPS.save_metadata(j)
-  OPS.note('parked', j.tube, 1)
+  SLOW.save_metadata(j)
+  SLOW.note('parked', j.tube, 1)
   enter(j, 'buried')
   add_after(f, j.key, 'buried')
 end
@@ -31,9 +31,9 @@ end
 -- wait lets a parked job wait for the batch again.
 local function wait(j, f)
   f.parked = NOT_PARKED
-  OPS.save_metadata(j)
+  SLOW.save_metadata(j)
   B.hold(j, f)
-  OPS.entered_batch(j)
+  SLOW.entered_batch(j)
 end
 
 -- FATES is what a fate does, and the least numbers of the jobs that it changes in after:BATCH.
@@ -48,7 +48,7 @@ local FATES = {
 -- settle_job carries out a fate for an after-job of a batch, and returns whether there is that job.
 local function settle_job(name, key, fates)
   local j = load(key)
-  local f = j and j.has_metadata and OPS.metadata_of(j)
+  local f = j and j.has_metadata and SLOW.metadata_of(j)
   if not f or f.after ~= name then
     call('ZREM', AFTER .. name, key)
     return false

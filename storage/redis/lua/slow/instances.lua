@@ -130,10 +130,12 @@ local function register()
 end
 
 -- claims_back lets no claim end later than one that is made now.
-local function claims_back(set)
---include data: schedules
+local function claims_back()
   local at = format('%.0f', NOW + CLAIM)
-  for _, name in ipairs(call('ZRANGEBYSCORE', PREFIX .. set, '(' .. at, '+inf')) do call('ZADD', PREFIX .. set, at, name) end
+  for _, kind in ipairs(NAMED) do
+    local claims = PREFIX .. kind .. '-claims'
+    for _, name in ipairs(call('ZRANGEBYSCORE', claims, '(' .. at, '+inf')) do call('ZADD', claims, at, name) end
+  end
 end
 
 -- notice_step finds out whether the clock was set back since the last heartbeat of any instance. Then what is due stays
@@ -143,8 +145,7 @@ local function notice_step()
   local ahead = call('ZRANGEBYSCORE', instances, '(' .. now, '+inf')
   if not ahead[1] then return end
   for _, inst in ipairs(ahead) do call('ZADD', instances, now, inst) end
-  claims_back('schedule-claims')
-  claims_back('job-batch-claims')
+  claims_back()
   SLOW.pauses_back()
   SLOW.job_batches().clock_went_back()
   if limited then SLOW.groups().clock_went_back() end

@@ -50,11 +50,11 @@ end
 -- is_in_set returns whether this instance has a job in a lease set.
 local function is_in_set(key) return range_by_bytes(LEASE_SETS, key, partitions) ~= nil end
 
-OPS.load, OPS.length_of, OPS.lengths, OPS.add_record, OPS.is_in_set = load, length_of, lengths, add_record, is_in_set
+SLOW.load, SLOW.length_of, SLOW.lengths, SLOW.add_record, SLOW.is_in_set = load, length_of, lengths, add_record, is_in_set
 
 -- add_any_size adds the records of jobs to the reply. It returns false if one of them is
 -- missing: then the reply is incomplete.
-function OPS.add_any_size(keys)
+function SLOW.add_any_size(keys)
   for _, key in ipairs(keys) do
     if not add_record(key) then return false end
   end
@@ -80,7 +80,7 @@ local function how_many_fit(found)
 end
 
 -- fit returns as much of found as the reply can return, and whether that is less.
-function OPS.fit(queue, found)
+function SLOW.fit(queue, found)
   local n = how_many_fit(found)
   if n == found.count then return found, false end
   if n == 0 then return { count = 0 }, true end
@@ -90,7 +90,7 @@ end
 -- drop_lost keeps the jobs in found that have a record, as single ones, with their records in
 -- the reply after the first base ones, of which sized are large. The others are no longer
 -- counted as urgent.
-function OPS.drop_lost(queue, found, base, sized)
+function SLOW.drop_lost(queue, found, base, sized)
   local scores = call('ZRANGE', queue, '0', format('%d', #found.names - 1), 'WITHSCORES')
   local left, ones = {}, {}
   for at = #records, base + 1, -1 do records[at] = nil end
@@ -112,7 +112,7 @@ end
 
 -- delete_each deletes the jobs of a tube in ARGV[from … upto] that exist and have no metadata.
 -- It answers which these are, and returns how many, and the size of their bodies in bytes.
-function OPS.delete_each(tube, from, upto)
+function SLOW.delete_each(tube, from, upto)
   local each, count, size = {}, 0, 0
   for k = from, upto do
     size = size + math.max(call('STRLEN', ARGV[k]) - #tube - NAME_AT + 1, 0)

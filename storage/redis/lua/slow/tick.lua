@@ -174,7 +174,7 @@ end
 --         key:TUBE KEY; reads schedule-dues, schedule-claims, job-batch-dues, job-batch-claims
 -- Answer  by how many ms the latest thing was late; 1 if another instance has something due, else
 --         0; for how many jobs the TTR has ended, and their keys; how many dead letters are
---         pending; 1 if a schedule is due, else 0; the same for batches of jobs; how many reservations of this instance were
+--         pending; for each kind in NAMED 1 if a record is due, else 0; how many reservations of this instance were
 --         flushed, jobs and lease sets, and their names
 OPERATIONS['tick'] = function(i)
   local limit, expired, late, held, lapsed = tonumber(ARGV[i]), {}, 0, 0, 0
@@ -195,9 +195,8 @@ OPERATIONS['tick'] = function(i)
   answer(#expired)
   for _, key in ipairs(expired) do say(key) end
   answer(call('HLEN', PREFIX .. 'pending'))
-  answer(SLOW.note_schedules() and 1 or 0)
   if sum.job_batches then sum.job_batches.write() end
-  answer(SLOW.note_dues('job-batch-dues', 'job-batch-claims') and 1 or 0)
+  for _, kind in ipairs(NAMED) do answer(SLOW.note_dues(kind) and 1 or 0) end
   tell_flushed(tonumber(ARGV[i]))
   return i + 1
 end

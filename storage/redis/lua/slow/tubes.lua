@@ -4,7 +4,6 @@
 -- SLOW has functions for the other parts of the script, OPERATIONS the operations by the words that begin them.
 local SLOW, OPERATIONS = {}, {}
 SLOW.operations = OPERATIONS
-local OPS = SLOW -- what the files about schedules and batches of jobs call it
 
 local function say(text)
   answers[#answers + 1] = text

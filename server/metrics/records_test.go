@@ -14,7 +14,7 @@ func TestSchedules(t *testing.T) {
 		i := newInstance(t, 1)
 		expect(t, samples(t, i.o), map[string]string{`redstalk_schedule_occurrences_total{result="put"}`: ""})
 		c := &schedule.New(i.Queue, nil).Counts
-		i.o.Scheduling(c)
+		i.o.Records(c, nil)
 		c.Put.Add(2)
 		c.Overlapped.Add(3)
 		c.Refused.Add(4)
