@@ -40,7 +40,7 @@ func (b *tab) openBatch(name string) {
 
 // TestBatches: the page lists batches with their progress, shows their members and the jobs after them, seals and cancels.
 func TestBatches(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		b := s.open(t, "#/batches")
 		b.ready("batches")
 		b.awaitText("There is no batch.")

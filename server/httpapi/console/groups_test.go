@@ -51,7 +51,7 @@ func (b *tab) openGroup(name string) {
 
 // TestGroups: a tube lists its groups, and a dialog sets, pauses and flushes one of them.
 func TestGroups(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		id := putMails(s)
 		b := s.open(t, "#/tube/mails")
 		b.awaitText("group acme")

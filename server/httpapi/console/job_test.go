@@ -120,7 +120,7 @@ func (b *tab) wantProperties(want map[string]string) {
 
 // TestJobSaysMore: the dialog of a job says why and when it failed, who holds it, what it was put with and when it expires.
 func TestJobSaysMore(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		const when = `[0-9]+ (?:ms|s) ago 20\d\d.\d\d.\d\d \d\d:\d\d:\d\d GMT.*`
 		id := s.put("invoices", terms{"body": "one", "retry": []string{"1h"}, "jitter": 20, "expire": "2h", "on_expire": "park", "meta": map[string]string{"user": "Zoë <b>"}})[0]
 		lease := s.reserve("invoices", 1)[0]
@@ -147,7 +147,7 @@ func TestJobSaysMore(t *testing.T) {
 
 // TestDeadLetters: dead letters are listed with the beginnings of their bodies, and go back where they came from.
 func TestDeadLetters(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		s.put("invoices", terms{"max": 1, "dead": "morgue", "body": "one"}, terms{"max": 1, "dead": "morgue", "body": "two"}, terms{"max": 1, "body": "three"})
 		s.apply(s.reserve("invoices", 3), "release")
 		s.awaitTube("morgue", 2, 0, 0, 0)

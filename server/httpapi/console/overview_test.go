@@ -32,7 +32,7 @@ func engineOf(t *testing.T) string { return t.Name()[strings.LastIndexByte(t.Nam
 
 // TestOverview: the overview shows all tubes and their changes.
 func TestOverview(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		putShopJobs(s)
 		b := s.open(t, "")
 		b.ready("overview")
@@ -119,7 +119,7 @@ func TestOverviewChoices(t *testing.T) {
 
 // TestSelectedTubes: an action applies to all selected tubes.
 func TestSelectedTubes(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		putShopJobs(s)
 		b := s.open(t, "")
 		b.awaitCell("invoices", "ready", "12")

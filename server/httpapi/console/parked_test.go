@@ -22,7 +22,7 @@ func parkJobs(s *testServer, tube string, n int) []uint64 {
 
 // TestParked: the page shows the parked jobs of all tubes with their reasons, and replays them at a rate.
 func TestParked(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		b := s.open(t, "#/parked")
 		b.ready("parked")
 		b.awaitText("Nothing is parked.")
@@ -103,7 +103,7 @@ func TestReplayStopped(t *testing.T) {
 
 // TestServer: the page shows the instance and its store, and drains the instance.
 func TestServer(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		putShopJobs(s)
 		b := s.open(t, "#/server")
 		b.ready("server")

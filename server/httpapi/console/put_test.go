@@ -23,7 +23,7 @@ func (b *tab) moreTags() {
 
 // TestPut puts a job with all options.
 func TestPut(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		b := s.open(t, "#/put/invoices")
 		b.moreTags()
 		for name, value := range map[string]string{

@@ -41,7 +41,7 @@ func (b *tab) openSchedule(name string) {
 // TestSchedules: the page lists schedules with their next times, and runs, pauses, edits, creates and deletes
 // them.
 func TestSchedules(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		b := s.open(t, "#/schedules")
 		b.ready("schedules")
 		b.awaitText("There is no schedule.")

@@ -48,14 +48,19 @@ var engines = map[string]func(t *testing.T) (store string){
 	"redis":    func(t *testing.T) string { return redistest.Start(t).URL() },
 }
 
-// onEach runs a test on each engine, in parallel.
-func onEach(t *testing.T, test func(t *testing.T, s *testServer)) {
+var everyEngine = flag.Bool("every-engine", false, "run each test on every engine, and not on one by chance")
+
+// onEngine runs a test on one engine, which is another one in about every second run, or on each of them.
+func onEngine(t *testing.T, test func(t *testing.T, s *testServer)) {
 	t.Parallel()
-	for name, store := range engines {
+	for name, store := range engines { // in random order
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, startServer(t, "--store", store(t)))
 		})
+		if !*everyEngine {
+			return
+		}
 	}
 }
 

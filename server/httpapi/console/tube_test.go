@@ -34,7 +34,7 @@ func (b *tab) counts(state string, n int) {
 
 // TestTube: the jobs of a tube are listed by state, in pages.
 func TestTube(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		s.put("work", manyJobs(450)...)
 		s.put("work", terms{"delay": "1h", "key": "later"})
 		s.apply(s.reserve("work", 3), "bury")
@@ -159,7 +159,7 @@ func TestPackedBody(t *testing.T) {
 
 // TestEditAndRequeue: a job that has failed is put again with another body, and then deleted. A dead letter goes back to its tube.
 func TestEditAndRequeue(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		parked := parkJobs(s, "mails", 1)[0]
 		dead := s.put("lost", terms{"body": "with a key", "key": "k"})[0]
 		b := s.open(t, "#/tube/mails")
@@ -249,7 +249,7 @@ func TestNextJob(t *testing.T) {
 
 // TestOneJob: the actions on the job in the dialog.
 func TestOneJob(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		s.put("work", manyJobs(1)...)
 		s.apply(s.reserve("work", 1), "bury")
 		id := s.jobs("work", "buried")[0].ID
@@ -325,7 +325,7 @@ const selectionBar = "[role=group][aria-label='Selected jobs']"
 
 // TestSelectedJobs: an action applies to all selected jobs.
 func TestSelectedJobs(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		ids := s.put("work", manyJobs(20)...)
 		b := s.open(t, "#/tube/work")
 		b.selectJobs(ids[0], ids[1])
@@ -377,7 +377,7 @@ func TestSelectedJobs(t *testing.T) {
 
 // TestMoveSelected moves selected jobs to another tube.
 func TestMoveSelected(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		ids := s.put("work", manyJobs(5)...)
 		b := s.open(t, "#/tube/work")
 		b.selectJobs(ids[1], ids[3])
@@ -392,7 +392,7 @@ func TestMoveSelected(t *testing.T) {
 
 // TestWholeTube: the actions on all jobs of a tube.
 func TestWholeTube(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		s.put("work", manyJobs(30)...)
 		s.put("work", terms{"delay": "1h"}, terms{"delay": "1h"})
 		s.apply(s.reserve("work", 10), "bury")
@@ -431,7 +431,7 @@ func TestWholeTube(t *testing.T) {
 
 // TestPause: a tube is paused with a reason that all users see, and is resumed.
 func TestPause(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		s.put("work", manyJobs(3)...)
 		b := s.open(t, "#/tube/work")
 		b.ready("tube")
@@ -458,7 +458,7 @@ func TestPause(t *testing.T) {
 
 // TestPolicy sets and changes the policy of a tube.
 func TestPolicy(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		s.put("work", manyJobs(3)...)
 		b := s.open(t, "#/tube/work")
 		b.ready("tube")
@@ -498,7 +498,7 @@ func (b *tab) awaitPolicy(tube, want string) {
 
 // TestSearch: jobs are found by their bodies and keys, and the page says how many it examined.
 func TestSearch(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		jobs := manyJobs(300)
 		jobs[123]["body"] = "an invoice for <b>Needle</b> & sons"
 		jobs[250]["key"] = "needle-7"

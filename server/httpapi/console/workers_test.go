@@ -62,7 +62,7 @@ func (b *tab) openClient(name string) {
 
 // TestWorkers: the page lists the connections with the jobs that they hold, and follows their changes.
 func TestWorkers(t *testing.T) {
-	onEach(t, func(t *testing.T, s *testServer) {
+	onEngine(t, func(t *testing.T, s *testServer) {
 		b := s.open(t, "#/workers")
 		b.ready("workers")
 		b.awaitText("No client is connected.")
