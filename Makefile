@@ -75,8 +75,8 @@ test: deps ## run the tests that fit into minutes, installing what they need
 # of bodies is overwritten by -tags poison. Tests of goroutines run at their length with it, too.
 LONG = $(GO) test -tags poison -vet=off -count=1 -ldflags='-s -w' -timeout 30m
 LONG_RACE = $(RACE) -count=1 -timeout 30m
-# The test program of cmd/redstalkd is linked once for all its lines.
-LONG_REDSTALKD = cd cmd/redstalkd && ../../bin/redstalkd.test -test.timeout 30m
+# The test program of cmd/redstalkd, and the server that it tests, are linked once for all lines.
+LONG_REDSTALKD = cd cmd/redstalkd && ../../bin/redstalkd.test -program $(CURDIR)/bin/poison/redstalkd -test.timeout 30m
 
 # One part uses less than two processors, so several run at a time, and each prints its output when it ends.
 LONG_PARTS = long-chaos long-programs long-redis long-embedded long-server long-kills long-clients test-php test-python test-typescript test-kubernetes
@@ -87,6 +87,7 @@ test-long: deps ## run the tests that make test leaves out, and the random ones 
 
 bin/redstalkd.test:
 	$(LONG) -c -o bin/redstalkd.test ./cmd/redstalkd
+	$(GO) build -tags poison -ldflags '-s -w' -o bin/poison/ ./cmd/redstalkd
 
 long-embedded:
 	$(LONG) -run '^(TestMemory|TestJournal|TestPowerCut|TestDamagedBackup|TestBackupWalk)$$' ./storage/embedded -args -histories 10 -walks 5 -large-segments 4
