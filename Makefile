@@ -131,7 +131,7 @@ long-chaos: bin/redstalkd.test
 
 long-kills: bin/redstalkd.test
 	$(LONG_REDSTALKD) -test.run '^TestCrash' -crash-rounds 6
-	$(LONG_REDSTALKD) -test.run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' -move-jobs 30000 -move-kills 3 -import-jobs 100000
+	$(LONG_REDSTALKD) -test.run '^(TestMoveKilled|TestUpstreamKilled|TestImportMany)$$' -move-jobs 6000 -move-kills 6 -import-jobs 100000
 	$(LONG) -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 1000
 
 long-clients:
