@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -71,7 +70,8 @@ func (w *Walk) Log() string { return strings.Join(w.h.log, "\n") }
 type trail struct {
 	mu     sync.Mutex
 	states []*Model
-	acked  int // index of the last one that was acknowledged
+	parts  map[int][]*Model // within the batch that leads to states[i]: see split
+	acked  int              // index of the last one that was acknowledged
 }
 
 // add appends the present state of the model. It returns the state's number.
@@ -83,6 +83,21 @@ func (t *trail) add(m *Model) int {
 	defer t.mu.Unlock()
 	t.states = append(t.states, m.Clone())
 	return len(t.states) - 1
+}
+
+// split adds the present state of the model, which is within a batch, to the states that are possible until the next
+// one is acknowledged. A store carries out a batch in parts if it has to read a body first.
+func (t *trail) split(m *Model) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.parts == nil {
+		t.parts = make(map[int][]*Model)
+	}
+	next := len(t.states)
+	t.parts[next] = append(t.parts[next], m.Clone())
 }
 
 // acknowledge records that state n, and all before it, were acknowledged.
@@ -110,8 +125,14 @@ func (t *trail) last() int {
 	return len(t.states) - 1
 }
 
-func (t *trail) since(n int) []*Model {
+func (t *trail) since(n int) (states []*Model) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.states[n:])
+	for i := n; i < len(t.states); i++ {
+		if i > n {
+			states = append(states, t.parts[i]...)
+		}
+		states = append(states, t.states[i])
+	}
+	return states
 }

@@ -96,7 +96,7 @@ func newReader(t *testing.T, dir string) *reader {
 	r.here = strings.NewReplacer("127.0.0.1:11300", addr, "127.0.0.1 11300", "127.0.0.1 "+port, "127.0.0.1:11380", http, "11301", second)
 	r.page = strings.NewReplacer(addr, "127.0.0.1:11300", http, "127.0.0.1:11380", "127.0.0.1:"+second, "127.0.0.1:11301")
 	r.env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "REDSTALK_SERVER="+addr,
-		"PYTHONPATH="+at("clients/python"), "GOFLAGS=-mod=mod", "GOWORK=off")
+		"PYTHONPATH="+at("clients/python"), "CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GOWORK=off")
 	return r
 }
 

@@ -24,10 +24,10 @@ func (s *testServer) group(tube, name string) (g groupInfo) {
 	return g
 }
 
-// inGroups returns one job for each of the groups.
+// inGroups returns one job for each of the groups. A reservation outlasts the test, also on a busy machine.
 func inGroups(groups ...string) (jobs []terms) {
 	for i, group := range groups {
-		jobs = append(jobs, terms{"body": fmt.Sprintf("mail %d", i), "group": group})
+		jobs = append(jobs, terms{"body": fmt.Sprintf("mail %d", i), "group": group, "ttr": "1h"})
 	}
 	return jobs
 }
