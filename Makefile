@@ -116,7 +116,8 @@ long-redis:
 long-server:
 	$(LONG) -run '^TestAgainstItself$$' ./tools/conformance/differ -args -plain 1000 -timed 100
 	$(LONG) -run '^(TestKeyedLies|TestLimitStats|TestEndless|TestHostileData|TestOnRedstalkd|TestEveryModeOnBeanstalkd)$$' ./tools/conformance/ledger ./tube ./server/httpapi ./storage/embedded/wal ./tools/bench
-	$(LONG_RACE) -run '^(TestInstances|TestSchedule|TestInstancesShare)$$' ./server/schedule ./server/jobbatch ./server/gateway/zywaited ./server/webhook
+	$(LONG) -run '^TestInstances$$' ./server/schedule ./server/jobbatch
+	$(LONG_RACE) -run '^(TestSchedule|TestInstancesShare)$$' ./server/gateway/zywaited ./server/webhook
 	$(LONG_RACE) -run '^(TestReserveBatchOfLargeJobs|TestReserveBatchIsBounded|TestEveryVerbOnEngines|TestBodiesInUse|TestKeptReplyOutlivesItsJob|TestBurstForWaiters)$$' ./server
 	$(LONG) -run '^TestAsBeanstalkdReads$$' ./storage/beanstalkd -args -binlog-seeds 25
 
