@@ -297,6 +297,9 @@ func testGroupsSurvive(b *harness) {
 	strict := b.putGroups("s", "g", "g")
 	b.wantTake(1, "s", strict[0])
 	b.must(tube.Release, 1, strict[0])
+	parked := b.putGroups("s", "h", "h")
+	b.wantTake(1, "s", parked[0])
+	b.must(tube.Bury, 1, parked[0])
 	b.wantTake(1, "t", ids[0], ids[1])
 	b.must(tube.Bury, 1, ids[0])
 	for _, crash := range []bool{false, b.engine.CleanCrash} {
@@ -320,10 +323,12 @@ func testGroupsSurvive(b *harness) {
 		}
 		b.wantCounts("after a restart", "t", "g", 3, 0, 0, 1)
 		b.wantHeld("behind one that has failed", tube.HeldByConcurrency, strict[1])
+		b.wantTake(1, "s", parked[1]) // a parked one keeps nobody waiting
 		b.wantTake(1, "t", ids[1], ids[2])
 		b.wantHeld("at its limit", tube.HeldByConcurrency, ids[3])
 		b.giveBack(1)
 	}
+	b.must(tube.Delete, 1, parked[1])
 	b.advance(30 * time.Second)
 	b.wantTake(1, "s", strict[0])
 	b.must(tube.Delete, 1, strict[0])
