@@ -18,7 +18,8 @@ const (
 	// also → Job. With Trace, and a job that has a trace, also → Result.Traced.
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as tube.Arrow.Sets
-	// says; for tube.Release, Bury and Park Args.Reason → for tube.ReserveJob and Seize ID, Body. If Holder is tube.LeaseHolder, Args.Lease is the
+	// says; for tube.Release, Bury and Park Args.Reason; for tube.Delete and Finish Args.By; for
+	// Finish Args.Result → for tube.ReserveJob and Seize ID, Body; for Finish Result.NotKept, if only that is missing. If Holder is tube.LeaseHolder, Args.Lease is the
 	// token; NotFound if that is not the job's present lease.
 	Move
 	// SetPriority changes the priority of a job that is not reserved: ID, Pri → nothing.
@@ -159,6 +160,14 @@ const (
 	// ReleaseAll gives back all jobs that a holder holds: Holder → nothing. If they are many,
 	// it works in parts. Never NotFound.
 	ReleaseAll
+	// WaitEnded asks what has become of a job: ID → Result.Ended, its record, which is that of tube.StillParked if the job is
+	// buried; or State, if it has not ended; or Result.NotKept if that is so and there will be no record. With Wait and a State,
+	// Listener.JobEnded is called once the answer can be another one. NotFound if there is neither a job nor a record.
+	WaitEnded
+	// ListEnded lists the records of the ended jobs of a tube, or of a batch, the newest first: Tube or Args.Name, MaxJobs (up to
+	// tube.MaxListed), Args.Cursor ("": from the newest; else older than that Ended.Seq) → Result.Ended, Result.Cursor ("": there
+	// are no more). A page has some 1 MiB at most, but at least one record. Never NotFound.
+	ListEnded
 
 	numKinds
 )
@@ -251,6 +260,8 @@ var kinds = [numKinds]KindSpec{
 	}},
 	Ref:        {Name: "ref", Subject: OfTubes},
 	ReleaseAll: {Name: "release-all"},
+	WaitEnded:  {Name: "wait-ended", Subject: OfJob},
+	ListEnded:  {Name: "list-ended"},
 }
 
 // Spec returns the row of a kind, an empty one for a number that is no kind. It must not be changed.

@@ -63,6 +63,8 @@ type Args struct {
 	Cursor string
 	Lease  uint64
 	Reason string // Move: see tube.Terms; a copy, at most tube.MaxReason bytes
+	By     string // Move: the name of the client that holds the job, a copy, at most tube.MaxHolder bytes; "": it has none
+	Result []byte // Move: of tube.Finish; a copy, at most tube.MaxResult bytes
 	Import *Import
 
 	Settle *tube.Settlement
@@ -120,6 +122,9 @@ type Result struct {
 	Records []tube.NamedRecord // must not be changed
 	Parts   int                // GetRecord, ListRecords: how many parts the store has
 	Now     tube.Instant       // the time of the store; of the parts of a store, the latest
+
+	Ended   []*tube.Ended
+	NotKept bool // tube.Finish, and nothing was done, or WaitEnded: no record of the job would be kept
 }
 
 // recordsOf returns the records of a result, which can be nil, that are of a type.
@@ -144,6 +149,9 @@ func (r *Result) Batches() []*tube.JobBatch   { return recordsOf[*tube.JobBatch]
 type Figures struct {
 	tube.Totals
 	Log Log
+
+	// Ended and EndedBytes are how many records of ended jobs there are, and their bytes as tube.Ended.Bytes counts.
+	Ended, EndedBytes uint64
 
 	// Instances is how many servers share the store at present, as far as is known; 0 for
 	// a store that only one server can use.

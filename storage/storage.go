@@ -77,6 +77,10 @@ type Listener interface {
 	// it is returned.
 	RecordsDue(kind tube.RecordKind)
 
+	// JobEnded reports that a WaitEnded with Wait for the job should be repeated: the job has ended or is buried, or the store
+	// does not know any more that somebody waits. It can be called without a reason.
+	JobEnded(id uint64)
+
 	// ClockSetBack reports that the clock of the store was set back by a second or more, by about so much.
 	// If a store has several parts, each reports it.
 	ClockSetBack(by time.Duration)

@@ -62,7 +62,7 @@ func (m *Machine) KickSome(now Instant, tube string, from State, limit int) int 
 	}
 	n = min(limit, n)
 	for range n {
-		m.moveAlong(now, q.head(&m.slab), arrowAt[KickJob][from], 0)
+		m.moveAlong(now, q.head(&m.slab), arrowAt[KickJob][from], 0, &noTerms)
 	}
 	return n
 }
@@ -104,7 +104,7 @@ func (m *Machine) Untake(now Instant, h Holder, id uint64) {
 	if l := m.laneOf(j); l != nil {
 		group = l.name
 	}
-	m.moveAlong(now, j, arrowAt[GiveBack][Reserved], h)
+	m.moveAlong(now, j, arrowAt[GiveBack][Reserved], h, &noTerms)
 	m.returnTokens(now, start, m.throttles.of(name, ""))
 	if group != "" {
 		m.returnTokens(now, start, m.throttles.of(name, group))

@@ -4,13 +4,14 @@ package tube
 // among them, because it creates a job.
 type Move uint8
 
-// The moves. The first nine are commands, but for Seize. The next three happen without a command. Seize,
+// The moves. The first ten are commands, but for Seize. The next three happen without a command. Seize,
 // Park and Withdraw are for callers inside the process.
 const (
 	Reserve Move = iota
 	ReserveJob
 	Seize // a ReserveJob that no limit hinders, and that is no start: for what administrators do with a waiting job
 	Delete
+	Finish // a Delete by the holder that leaves a result; only for jobs that Keeps reports
 	Release
 	Bury
 	Touch
@@ -27,7 +28,7 @@ const (
 // String returns the name of the move: the word of the command, where there is one.
 // The Lua script of the Redis engine knows moves by these names.
 func (m Move) String() string {
-	return [NumMoves]string{"reserve", "reserve-job", "seize", "delete", "release", "bury",
+	return [NumMoves]string{"reserve", "reserve-job", "seize", "delete", "finish", "release", "bury",
 		"touch", "kick-job", "snooze", "expire", "give-back", "mature", "park", "withdraw"}[m]
 }
 
@@ -67,6 +68,7 @@ var arrows = []Arrow{
 	{Delete, Delayed, false, Gone, NoCounter, SetsNothing, NoOutcome},
 	{Delete, Buried, false, Gone, NoCounter, SetsNothing, NoOutcome},
 	{Delete, Reserved, true, Gone, NoCounter, SetsNothing, NoOutcome},
+	{Finish, Reserved, true, Gone, NoCounter, SetsNothing, NoOutcome},
 	{Release, Reserved, true, Delayed, Releases, SetsPriAndDelay, Failure},
 	{Snooze, Reserved, true, Delayed, Releases, SetsPriAndDelay, NoOutcome},
 	{Bury, Reserved, true, Buried, Buries, SetsPri, NoOutcome},

@@ -5,11 +5,10 @@ package tube
 
 // requeueOrPark puts j, which was reserved and is in no queue, where its rules say: it is
 // ready, delayed or parked, or its time is over. asked is the delay of a release, in seconds; if it is not zero, it
-// is used instead of the wait of the rules.
-func (m *times) requeueOrPark(now Instant, j *Job, o Outcome, asked uint32) {
+// is used instead of the wait of the rules. If j is gone it returns what is to be reported.
+func (m *times) requeueOrPark(now Instant, j *Job, o Outcome, asked uint32) (gone removed) {
 	if o != Refused && m.isOver(now, j) {
-		m.lapse(now, j)
-		return
+		return m.lapse(now, j)
 	}
 	f, rules := m.metadata.of(j), m.rulesOf(j)
 	parked, wait := After(&rules, j.ID, o, f.Failures(&j.counters), f.Deliveries(&j.counters))
@@ -23,6 +22,7 @@ func (m *times) requeueOrPark(now Instant, j *Job, o Outcome, asked uint32) {
 	default:
 		m.enqueue(j, Ready, int64(j.pri))
 	}
+	return gone
 }
 
 // park buries j, which is in no queue, and records the reason and the dead-letter tube.
@@ -55,18 +55,20 @@ func (m *times) unpark(now Instant, j *Job, move Move) {
 	}
 }
 
-// lapse deletes or parks j, which is in no queue, because its time is over.
-func (m *times) lapse(now Instant, j *Job) {
+// lapse deletes or parks j, which is in no queue, because its time is over. If j is gone it returns what is to be reported.
+func (m *times) lapse(now Instant, j *Job) (gone removed) {
 	t, rules := m.tubeOf(j), m.rulesOf(j)
 	t.expired++
 	t.flow.Expired++
 	if rules.OnExpire == ExpirePark {
 		m.park(j, ParkedExpired, rules.Dead)
-		return
+		return gone
 	}
 	t.deletes++
 	t.flow.Deletes++
+	gone = m.removed(now, j, ending{how: Expired})
 	m.forget(now, j)
+	return gone
 }
 
 // expireNext does what is due for the job that expires first. One that is reserved expires if it
@@ -77,10 +79,9 @@ func (m *times) expireNext(now Instant) {
 	if j.state == Reserved || j.state == Buried {
 		return
 	}
-	id, size := j.ID, j.size
 	m.dequeue(j)
-	if m.lapse(now, j); j.ID != id {
-		m.journalRemoved(removed{id, size})
+	if gone := m.lapse(now, j); gone.id != 0 {
+		m.reportRemoved(gone)
 	} else {
 		m.recount(now, j)
 		m.journalChanged(j)
@@ -160,5 +161,5 @@ func (m *times) sendDeadLetter(now Instant, j *Job, body []byte, buf Buffer) {
 	m.enqueue(dead, Ready, int64(dead.pri))
 	m.takePlace(now, dead, j)
 	m.journalPut(dead, p)
-	m.Remove(now, j)
+	m.removeAs(now, j, ending{how: Dead, toTube: to, toID: dead.ID})
 }

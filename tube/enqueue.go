@@ -47,8 +47,8 @@ func (m *queues) setMetadata(j *Job, of Metadata) {
 	}
 }
 
-// enter gives j, which is in no queue, a new state and adds it to the queue of that
-// state. Gone means that it is done. Delayed becomes Ready if the job has no delay. h is nil unless to is
+// enter gives j, which is in no queue, a new state other than Gone, and adds it to the queue of that
+// state. Delayed becomes Ready if the job has no delay. h is nil unless to is
 // Reserved.
 func (m *queues) enter(now Instant, j *Job, to State, h *holding) {
 	if to == Delayed && j.delay == 0 {
@@ -64,12 +64,17 @@ func (m *queues) enter(now Instant, j *Job, to State, h *holding) {
 		m.enqueue(j, Buried, m.burials)
 	case Reserved:
 		m.enqueueReserved(now, j, h)
-	case Gone:
-		if j.batch != 0 {
-			m.leaveBatches(now, j, true)
-		}
-		m.forget(now, j)
 	}
+}
+
+// leave removes j, which is in no queue, because it is done, or was deleted by a command about it alone.
+func (m *queues) leave(now Instant, j *Job, end ending) removed {
+	r := m.removed(now, j, end)
+	if j.batch != 0 {
+		m.leaveBatches(now, j, true)
+	}
+	m.forget(now, j)
+	return r
 }
 
 // enterIn makes j, which is in no queue, due after a wait; ready if that is zero. Its delay
@@ -113,6 +118,7 @@ func (m *queues) enqueue(j *Job, to State, rank int64) {
 		m.rearmTube(t)
 	case Buried:
 		t.buried.add(s, j)
+		m.ends.notice(j.ID)
 		m.countInGroup(j, 1)
 		m.totals.Buried++
 	}
@@ -135,14 +141,17 @@ func (m *queues) reserve(j *Job, h *holding, deadline int64) {
 
 // Remove removes a job, whatever its state and holder. It counts as deleted from its
 // tube.
-func (m *queues) Remove(now Instant, j *Job) {
-	m.journalRemoved(m.remove(now, j))
+func (m *queues) Remove(now Instant, j *Job) { m.removeAs(now, j, ending{how: Deleted}) }
+
+// removeAs is Remove with how the job ends.
+func (m *queues) removeAs(now Instant, j *Job, end ending) {
+	m.reportRemoved(m.remove(now, j, end))
 	m.batches.report()
 }
 
-// remove is Remove without a report to the journal.
-func (m *queues) remove(now Instant, j *Job) removed {
-	r := removed{j.ID, j.size}
+// remove is removeAs without a report of it.
+func (m *queues) remove(now Instant, j *Job, end ending) removed {
+	r := m.removed(now, j, end)
 	t := m.tubeOf(j)
 	t.deletes++
 	t.flow.Deletes++
@@ -208,6 +217,7 @@ func (m *queues) forget(now Instant, j *Job) {
 		m.leaveLane(now, l)
 	}
 	m.byID.delete(j.ID)
+	m.ends.notice(j.ID)
 	t.bytes -= uint64(j.size)
 	m.slab.release(j)
 	t.jobs--

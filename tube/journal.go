@@ -88,13 +88,23 @@ func (m *jobs) Record(id uint64, metadata *Metadata) (r Record, body []byte, fou
 	return m.record(j, metadata), m.Body(j), true
 }
 
-// removed is what is reported to the journal about a removed job. The zero value is none.
+// removed is what is reported about a removed job. The zero value is none.
 type removed struct {
-	id   uint64
-	size uint32
+	id    uint64
+	size  uint32
+	ended *Ended // nil: no record of it is kept
 }
 
-func (m *jobs) journalRemoved(r removed) {
+// removed returns what is to be reported about j, which is about to be removed.
+func (m *jobs) removed(now Instant, j *Job, end ending) removed {
+	return removed{j.ID, j.size, m.ended(now, j, end)}
+}
+
+// reportRemoved reports a removed job, and its record.
+func (m *jobs) reportRemoved(r removed) {
+	if r.ended != nil {
+		m.ends.keep(r.ended)
+	}
 	if m.journal != nil && r.id != 0 {
 		m.journal.Deleted(r.id, r.size)
 	}

@@ -67,6 +67,7 @@ type jobs struct {
 	expiries expiries
 	metadata metadataTable
 	reported Metadata // of the job that is being reported to the journal
+	ends     ends
 }
 
 // NewMachine returns a Machine without jobs, in which only the tube "default"
@@ -88,10 +89,13 @@ func NewMachine() *Machine {
 }
 
 // Terms come with a command that moves a job. Arrow.Sets says whether the job takes the priority
-// and the delay, which is in seconds. Reason, unless it is empty, is why the delivery has failed.
+// and the delay, which is in seconds. Reason, unless it is empty, is why the delivery has failed. Holder is the name of who holds the
+// job, and Result comes with a Finish: both are for the record of the job. Result is kept, not copied.
 type Terms struct {
 	Pri, Delay uint32
 	Reason     string
+	Holder     string
+	Result     []byte
 }
 
 // goneJob is what Move returns for a job that was deleted, or sent to its dead-letter
@@ -131,7 +135,7 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 		m.deferLanes()
 		defer m.updateDeferred(t)
 	}
-	m.moveAlong(now, j, arrow, h)
+	m.moveAlong(now, j, arrow, h, &terms)
 	if j.ID != id {
 		return &goneJob
 	}
@@ -142,7 +146,7 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 }
 
 // moveAlong moves j along the arrow, on behalf of h, and reports it to the journal.
-func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
+func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder, terms *Terms) {
 	m.countArrow(now, j, arrow)
 	if arrow.Move == Touch {
 		m.touch(now, j)
@@ -160,29 +164,34 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 		to = m.hold(h)
 	}
 	m.dequeue(j)
-	id, size := j.ID, j.size
+	var gone removed
 	changed := arrow.durable()
 	hasRules := m.hasRules(j)
 	if arrow.Move == Snooze {
 		m.discount(j)
 	}
-	if hasRules {
-		changed = m.enterByRules(now, j, arrow, to) || changed
-	} else {
+	switch {
+	case arrow.To == Gone:
+		gone = m.leave(now, j, endingBy(arrow, terms))
+	case hasRules:
+		var more bool
+		more, gone = m.enterByRules(now, j, arrow, to)
+		changed = changed || more
+	default:
 		m.enter(now, j, arrow.To, to)
 	}
-	if inBatch {
-		m.recount(now, j) // nothing if j is gone
-	}
-	switch {
-	case m.journal == nil:
-	case j.ID != id:
-		m.journal.Deleted(id, size)
-	case changed:
-		m.journal.Changed(m.record(j, &m.reported))
-	}
-	if hasRules {
-		m.sendIfPending(now, j)
+	if gone.id != 0 {
+		m.reportRemoved(gone)
+	} else {
+		if inBatch {
+			m.recount(now, j)
+		}
+		if changed {
+			m.journalChanged(j)
+		}
+		if hasRules {
+			m.sendIfPending(now, j)
+		}
 	}
 	if inBatch {
 		m.batches.report()
@@ -190,18 +199,17 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder) {
 }
 
 // enterByRules is enter for a job that has metadata, or is in a tube with a policy. It returns
-// whether more has changed than the arrow says.
-func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (more bool) {
+// whether more has changed than the arrow says, and what is to be reported if j is gone.
+func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (more bool, gone removed) {
 	if arrow.From == Buried {
 		m.unpark(now, j, arrow.Move)
 	}
 	if arrow.Move == Snooze && m.isOver(now, j) {
-		m.lapse(now, j)
-		return true
+		return true, m.lapse(now, j)
 	}
 	if arrow.Ends == NoOutcome {
 		m.enter(now, j, arrow.To, h)
-		return h != nil && h.holder == LeaseHolder
+		return h != nil && h.holder == LeaseHolder, gone
 	}
 	if arrow.Move == Expire && m.notesTTR(j) {
 		m.noteReason(now, j, ReasonTTR)
@@ -210,8 +218,7 @@ func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (m
 	if arrow.Sets == SetsPriAndDelay {
 		asked = j.delay
 	}
-	m.requeueOrPark(now, j, arrow.Ends, asked)
-	return true
+	return true, m.requeueOrPark(now, j, arrow.Ends, asked)
 }
 
 // MoveLeased is Move for a caller that has a lease token. It returns nil if token is not the
@@ -234,7 +241,7 @@ func (m *Machine) ReleaseSome(now Instant, h Holder, limit int) (n int, left boo
 		if n == limit {
 			return n, true
 		}
-		m.moveAlong(now, held.jobs.head(&m.slab), arrowAt[GiveBack][Reserved], h)
+		m.moveAlong(now, held.jobs.head(&m.slab), arrowAt[GiveBack][Reserved], h, &noTerms)
 	}
 	delete(m.holdings, h)
 	m.recent = nil

@@ -16,6 +16,7 @@ func TestArrows(t *testing.T) {
 		ReserveJob: {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
 		Seize:      {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
 		Delete:     {"invalid", "invalid", "invalid", "invalid", "."},
+		Finish:     {".", ".", ".", "invalid", "."},
 		Release:    {".", ".", ".", "delayed+releases+pri+delay", "."},
 		Bury:       {".", ".", ".", "buried+buries+pri", "."},
 		Snooze:     {".", ".", ".", "delayed+releases+pri+delay", "."},

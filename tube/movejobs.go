@@ -39,7 +39,7 @@ func (m *times) replaceBy(now Instant, j *Job, to string, metadata Metadata, ent
 	m.takePlace(now, moved, j)
 	m.journalPut(moved, p)
 	m.keys.free(keyName(to, metadata.Key))
-	m.Remove(now, j)
+	m.removeAs(now, j, ending{how: Moved, toTube: to, toID: moved.ID})
 }
 
 // movedMetadata returns the metadata of j after a move to another tube.

@@ -81,7 +81,7 @@ func (m *Machine) putTagged(now Instant, p NewJob, tags *Tags, keyTTL bool) PutA
 	var replaced removed
 	if old != nil {
 		m.uncount(old, tags.Batch)
-		replaced = m.remove(now, old)
+		replaced = m.remove(now, old, ending{how: Deleted})
 	}
 	if followed != nil {
 		m.loseKey(followed)
@@ -108,7 +108,7 @@ func (m *Machine) putTagged(now Instant, p NewJob, tags *Tags, keyTTL bool) PutA
 	}
 	m.joinByPut(now, j, tags)
 	m.journalPut(j, p)
-	m.journalRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together
+	m.reportRemoved(replaced) // after the put: the journal can split the changes before a put, and these two must stay together
 	if followed != nil {
 		m.journalChanged(followed)
 	}

@@ -101,13 +101,13 @@ func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
 	n := min(limit, len(m.wereReserved))
 	for _, id := range m.wereReserved[:n] {
 		j := m.Find(id)
-		size := j.size
+		var gone removed
 		if m.isOver(now, j) || m.parkedIfLost(j) {
 			m.dequeue(j)
-			m.requeueOrPark(now, j, Lost, 0)
+			gone = m.requeueOrPark(now, j, Lost, 0)
 		}
-		if j.ID != id {
-			m.journalRemoved(removed{id, size})
+		if gone.id != 0 {
+			m.reportRemoved(gone)
 			continue
 		}
 		m.recount(now, j)

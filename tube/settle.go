@@ -162,7 +162,7 @@ func (m *Machine) CancelSome(now Instant, c *Cancellation, limit int) (ended boo
 			return true
 		}
 		c.found++
-		m.journalRemoved(m.remove(now, j))
+		m.reportRemoved(m.remove(now, j, ending{how: Deleted}))
 		return c.found-before < limit
 	})
 	m.batches.report()

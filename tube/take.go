@@ -62,7 +62,7 @@ func (m *Machine) take(now Instant, h Holder, best *Job) (*Job, Instant) {
 	}
 	t := m.tubeOf(best)
 	m.deferLanes()
-	m.moveAlong(now, best, arrowAt[Reserve][Ready], h)
+	m.moveAlong(now, best, arrowAt[Reserve][Ready], h, &noTerms)
 	m.started(now, best)
 	m.updateDeferred(t)
 	return best, Never

@@ -16,7 +16,7 @@ func (m *Machine) Next() Instant { return m.alarms.next() }
 // fire lets a job go on whose delay is over, or ends the pause.
 func (t *Tube) fire(m *Machine, now Instant) {
 	if j := t.delayed.head(&m.slab); j != nil && Instant(j.rank) <= now {
-		m.moveAlong(now, j, arrowAt[Mature][Delayed], 0)
+		m.moveAlong(now, j, arrowAt[Mature][Delayed], 0, &noTerms)
 		return
 	}
 	m.resume(t)
@@ -27,7 +27,7 @@ func (t *Tube) fire(m *Machine, now Instant) {
 // fire ends the reservation whose TTR has run out.
 func (h *holding) fire(m *Machine, now Instant) {
 	m.totals.Timeouts++
-	m.moveAlong(now, h.jobs.head(&m.slab), arrowAt[Expire][Reserved], h.holder)
+	m.moveAlong(now, h.jobs.head(&m.slab), arrowAt[Expire][Reserved], h.holder, &noTerms)
 }
 
 func (*expiries) fire(m *Machine, now Instant)    { m.expireNext(now) }

@@ -202,4 +202,5 @@ func (nopListener) Waiting(string) int         { return 0 }
 func (nopListener) RecordsDue(tube.RecordKind) {}
 func (nopListener) Due(time.Duration)          {}
 
+func (nopListener) JobEnded(uint64)            {}
 func (nopListener) ClockSetBack(time.Duration) {}

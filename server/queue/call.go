@@ -34,6 +34,9 @@ var (
 	// does not wait, or stops waiting.
 	ErrDeadlineSoon = errors.New("a reservation is about to expire")
 
+	// ErrNotKept: no record of the job will be kept when it ends.
+	ErrNotKept = errors.New("the job has no keep: no record of it is kept")
+
 	// ErrClosed: the queue was closed while a Reserve waited.
 	ErrClosed = errors.New("the queue is closed")
 )
@@ -156,6 +159,9 @@ func (q *Queue) doOne(ctx context.Context, op storage.Op) (storage.Answer, error
 }
 
 func failure(a *storage.Answer) error {
+	if a.Err == nil && a.Result != nil && a.Result.NotKept {
+		return ErrNotKept
+	}
 	if a.Err == nil && a.NotFound {
 		return ErrNotFound
 	}

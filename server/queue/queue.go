@@ -66,6 +66,7 @@ type Queue struct {
 	holders  atomic.Uint64           // numbers handed out
 	draining atomic.Bool
 
+	endWaits     endWaits
 	recordsDue   [tube.NumRecordKinds]chan struct{} // each has room for one
 	clockSetBack chan time.Duration
 	closing      chan struct{} // closed by Close

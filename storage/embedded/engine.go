@@ -74,6 +74,7 @@ func (nopListener) Waiting(string) int         { return 0 }
 func (nopListener) RecordsDue(tube.RecordKind) {}
 func (nopListener) Due(time.Duration)          {}
 
+func (nopListener) JobEnded(uint64)            {}
 func (nopListener) ClockSetBack(time.Duration) {}
 
 // Listen implements storage.Store.

@@ -153,6 +153,7 @@ func (nopListener) RecordsDue(tube.RecordKind) {}
 
 func (nopListener) Due(time.Duration) {}
 
+func (nopListener) JobEnded(uint64)            {}
 func (nopListener) ClockSetBack(time.Duration) {}
 
 // submitOrFail submits units. If the partition has ended they end with ErrClosed.

@@ -142,4 +142,5 @@ func (chanWaiter) Waiting(string) int         { return 0 }
 func (chanWaiter) RecordsDue(tube.RecordKind) {}
 func (chanWaiter) Due(time.Duration)          {}
 
+func (chanWaiter) JobEnded(uint64)            {}
 func (chanWaiter) ClockSetBack(time.Duration) {}

@@ -126,6 +126,7 @@ func (*chanListener) Waiting(string) int         { return 0 }
 func (*chanListener) Due(time.Duration)          {}
 func (*chanListener) RecordsDue(tube.RecordKind) {}
 
+func (*chanListener) JobEnded(uint64)            {}
 func (*chanListener) ClockSetBack(time.Duration) {}
 
 // TestManyTubesInSteps: takes from very many tubes, and lists of them, are done in short calls,

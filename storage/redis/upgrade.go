@@ -12,8 +12,8 @@ import (
 	"redstalk/storage/redis/schema"
 )
 
-// Layout 1, of version 0.1.0, is layout 2 without headers and reasons in metadata, so nothing but
-// the version is changed. Programs of layout 1 would take new metadata for broken, so none of
+// Layout 1, of version 0.1.0, has no headers and reasons in metadata, and layout 2, of 0.2.0, no `keep` and no ended jobs, so nothing but
+// the version is changed. Programs of an older layout would take new metadata for broken, so none of
 // them may work there any more. An instance that has ended is not among the instances; one that
 // was killed sends no heartbeat. If others do, the upgrade is refused.
 

@@ -62,6 +62,7 @@ type listener struct {
 	records [tube.NumRecordKinds]int // reports that records are due
 	due     time.Duration
 	waiters []chan struct{} // see notify
+	ended   map[uint64]int  // reports that jobs have ended
 }
 
 func (e *listener) WakeUp(tube string) bool {
@@ -80,6 +81,15 @@ func (e *listener) WakeUp(tube string) bool {
 func (e *listener) Waiting(string) int { return 0 }
 
 func (e *listener) ClockSetBack(time.Duration) {}
+
+func (e *listener) JobEnded(id uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ended == nil {
+		e.ended = make(map[uint64]int)
+	}
+	e.ended[id]++
+}
 
 func (e *listener) RecordsDue(kind tube.RecordKind) {
 	e.mu.Lock()

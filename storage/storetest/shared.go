@@ -67,6 +67,12 @@ func (s *SharedStore) ClockSetBack(by time.Duration) {
 	}
 }
 
+func (s *SharedStore) JobEnded(id uint64) {
+	for _, l := range s.all() {
+		l.JobEnded(id)
+	}
+}
+
 func (s *SharedStore) RecordsDue(kind tube.RecordKind) {
 	for _, l := range s.all() {
 		l.RecordsDue(kind)

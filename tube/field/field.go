@@ -74,7 +74,7 @@ type Stored struct {
 	Tag  byte   // in the blocks of the embedded engine; 0: it is part of a composite field there
 	Plus uint64 // is added to the number there
 
-	Flag  uint16 // announces it in the metadata of a job in Redis; 0: jobs do not have it
+	Flag  uint32 // announces it in the metadata of a job in Redis; 0: jobs do not have it
 	Width int    // of its number there, in bytes
 }
 

@@ -15,6 +15,8 @@ type Policy struct {
 	QuotaBytes    uint64 // how many bytes their bodies can have together
 	HasQuotaJobs  bool
 	HasQuotaBytes bool
+	KeepBytes     uint64 // bound of the records of ended jobs, see tube.Ended.Bytes
+	HasKeepBytes  bool
 	Limits        Limits     // of the tube
 	GroupLimits   Limits     // of each of its groups
 	GroupOrder    GroupOrder // within a group
@@ -60,6 +62,9 @@ func (p *Policy) Over(other *Policy) *Policy {
 	}
 	if !p.HasQuotaBytes {
 		merged.QuotaBytes, merged.HasQuotaBytes = other.QuotaBytes, other.HasQuotaBytes
+	}
+	if !p.HasKeepBytes {
+		merged.KeepBytes, merged.HasKeepBytes = other.KeepBytes, other.HasKeepBytes
 	}
 	merged.Limits = p.Limits.Over(other.Limits)
 	merged.GroupLimits = p.GroupLimits.Over(other.GroupLimits)
@@ -134,6 +139,8 @@ var ofPolicy = []Field[Policy]{
 		Name: "push-concurrency", In: InPolicy, Value: "N", Help: "at most `N` concurrent calls of each instance", Stored: Stored{Name: "push-calls", Tag: 16},
 	}, MaxPushConcurrency, func(p *Policy) *uint32 { return &p.Push.Concurrency }),
 	pushTimeout, pushRate, pushEvery,
+	known(Field[Policy]{Name: "keep-bytes", In: InPolicy, Capability: "results", Value: "N", Help: "at most `N` bytes in the records of ended jobs", Stored: Stored{Tag: 40}},
+		func(p *Policy) (*uint64, *bool) { return &p.KeepBytes, &p.HasKeepBytes }),
 }
 
 // limits are the commands that limit a tube or a group.

@@ -66,7 +66,7 @@ func load(t *testing.T, p *Policy) *Policy {
 
 // TestStoredPlaces: no two fields have the same place in a stored form.
 func TestStoredPlaces(t *testing.T) {
-	names, tags, flags := make(map[string]bool), make(map[byte]bool), make(map[uint16]bool)
+	names, tags, flags := make(map[string]bool), make(map[byte]bool), make(map[uint32]bool)
 	for _, f := range OfPolicy {
 		s := f.Stored
 		if names[f.StoredName()] || s.Tag != 0 && tags[s.Tag] || s.Flag != 0 && flags[s.Flag] || s.Flag&(s.Flag-1) != 0 {

@@ -11,6 +11,7 @@ type Rules struct {
 	Jitter    Jitter          `json:",omitzero"` // how far each wait is spread
 	HasKeyTTL bool            `json:",omitzero"`
 	OnExpire  OnExpire        `json:",omitzero"` // what happens to a job when its time is over
+	Keep      Lifetime        `json:",omitzero"` // how long the record of a job is kept after its end; zero time: there is none
 	Dead      string          `json:",omitzero"` // the tube where an exhausted job goes, instead of being buried
 	KeyTTL    time.Duration   `json:",omitzero"` // how long a key stays taken after its job is gone; whole milliseconds
 }
@@ -29,6 +30,9 @@ func (r Rules) Over(other *Rules) Rules {
 	if r.OnExpire == NoOnExpire {
 		r.OnExpire = other.OnExpire
 	}
+	if r.Keep == NoLifetime {
+		r.Keep = other.Keep
+	}
 	if r.Max == 0 {
 		r.Max = other.Max
 	}
@@ -43,7 +47,8 @@ func (r Rules) Over(other *Rules) Rules {
 
 // Empty reports whether r sets nothing.
 func (r *Rules) Empty() bool {
-	return r.Retry == nil && r.Jitter == NoJitter && r.OnExpire == NoOnExpire && r.Max == 0 && r.Dead == "" && !r.HasKeyTTL
+	return r.Retry == nil && r.Jitter == NoJitter && r.OnExpire == NoOnExpire && r.Max == 0 && r.Dead == "" && !r.HasKeyTTL &&
+		r.Keep == NoLifetime
 }
 
 // Percent returns by how many per cent waits are spread.
@@ -102,4 +107,8 @@ var OfRules = []Field[Rules]{
 		Name: "on-expire", In: everywhere, Capability: "expire", Value: "ACTION", Help: "`ACTION` when that is over: delete or park",
 		Stored: Stored{Tag: 24, Flag: 1 << 10, Width: 1},
 	}, OnExpireWords, func(r *Rules) *OnExpire { return &r.OnExpire }),
+	duration(Field[Rules]{
+		Name: "keep", In: everywhere, Capability: "results", Value: "DURATION", Help: "`DURATION` for which the record of the job is kept after its end",
+		Stored: Stored{Tag: 39, Flag: 1 << 16, Width: 8},
+	}, func(r *Rules) (time.Duration, bool) { return r.Keep.Duration(), r.Keep != NoLifetime }, func(r *Rules, d time.Duration) { r.Keep = LifetimeOf(d) }),
 }

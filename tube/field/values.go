@@ -69,8 +69,8 @@ const JitterOfDoubled = 10
 // JitterOf returns a Jitter of that many per cent.
 func JitterOf(percent uint8) Jitter { return Jitter(percent) + 1 }
 
-// Lifetime is how long a job is worth doing, from when it is first due: 1 ms plus that time, which
-// is whole milliseconds; or NoLifetime, if that is not set. A time of zero means for ever.
+// Lifetime is how long a job is worth doing from when it is first due, or how long its record is kept: 1 ms plus that time, which
+// is whole milliseconds; or NoLifetime, if that is not set. A time of zero means for ever, or not at all.
 type Lifetime time.Duration
 
 // NoLifetime says that the lifetime is not set.
@@ -79,7 +79,7 @@ const NoLifetime Lifetime = 0
 // LifetimeOf returns a Lifetime of that time.
 func LifetimeOf(d time.Duration) Lifetime { return Lifetime(d + time.Millisecond) }
 
-// Duration returns the time; zero is for ever.
+// Duration returns the time.
 func (l Lifetime) Duration() time.Duration {
 	if l == NoLifetime {
 		return 0

@@ -49,8 +49,8 @@ const (
 	importKey    byte = 'm'
 
 	// LayoutVersion is the layout of the tables. Those of an older one are upgraded, see Upgrade;
-	// others are refused. Layout 1, of 0.1.0, has no notes in its metadata.
-	LayoutVersion = 2
+	// others are refused. Layout 1, of 0.1.0, has no notes in its metadata; layout 2, of 0.2.0, no records of ended jobs.
+	LayoutVersion = 3
 	oldestLayout  = 1
 )
 

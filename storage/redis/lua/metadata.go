@@ -27,7 +27,7 @@ import (
 // The fields of the table are key (empty if there is none), void; of RULES those that are set, durations in ms;
 // group (nil), occurrence (nil, or its bytes in the block), from_tube
 // (empty), from_id, batch (nil), after (nil; after_void if it has ended) and after_all (1 or 0), parked (a tube.Parked), failures_before, deliveries_before, lease, and length;
-// flags; headers (nil, or their bytes in the block), capacity (0, or that of the reason), and with
+// flags; still (false, or the still more flags and their fields, bytes in the block); headers (nil, or their bytes in the block), capacity (0, or that of the reason), and with
 // that reason and failed_ms; expires (nil, or ms). from_at is how many bytes of the block come before
 // from_tube, more_at how many before the fields that HAS_MORE announces, and more_end how many up to
 // their end; rules_end is nil, or how many come up to the end of the rules among them, and more_rules has their flags;
@@ -38,23 +38,26 @@ func metadata() string {
 		fmt.Sprintf("local HAS_HEADERS, HAS_REASON, REASON_HEAD, REASON_STEP = %d, %d, %d, %d\n", schema.HasHeaders, schema.HasReason, schema.ReasonHead, schema.ReasonStep) +
 		fmt.Sprintf("local HAS_FROM, HAS_MORE, HAS_EXPIRES, HAS_GROUP = %d, %d, %d, %d\n", schema.HasFrom, schema.HasMore, schema.HasExpires, schema.HasGroup) +
 		fmt.Sprintf("local HAS_OCCURRENCE, HAS_BATCH, HAS_AFTER, AFTER_VOID = %d, %d, %d, %d\n", schema.HasOccurrence, schema.HasBatch, schema.HasAfter, schema.AfterVoid) +
+		fmt.Sprintf("local HAS_STILL = %d\n", schema.HasStill) +
 		readRules() + metadataText
 }
 
-// readRules defines RULES, the names of the rules in a block, and two functions that read those which flags announce
-// into f: of the flags, and of the flags after HAS_MORE. They return where the next field is.
+// readRules defines RULES, the names of the rules in a block, and three functions that read those which flags announce
+// into f: of the flags, of the flags after HAS_MORE, and of the still more flags. They return where the next field is.
 func readRules() string {
-	var names, low, high strings.Builder
+	var names strings.Builder
+	var reads [3]strings.Builder // by the byte of flags
 	for _, f := range schema.RulesRows {
-		flag, to := f.Stored.Flag, &low
-		if flag > math.MaxUint8 {
-			flag, to = flag>>8, &high
+		flag, to := f.Stored.Flag, &reads[0]
+		for which := 1; flag > math.MaxUint8; which++ {
+			flag, to = flag>>8, &reads[which]
 		}
 		fmt.Fprintf(&names, "'%s', ", f.JSON())
 		fmt.Fprintf(to, "  if flags %% %d >= %d then %s end\n", 2*flag, flag, readRule(f))
 	}
 	const function = "local function %s(f, flags, text, at)\n%s  return at\nend\n"
-	return fmt.Sprintf("local RULES = { %s}\n", &names) + fmt.Sprintf(function, "read_rules", &low) + fmt.Sprintf(function, "read_more_rules", &high)
+	return fmt.Sprintf("local RULES = { %s}\n", &names) + fmt.Sprintf(function, "read_rules", &reads[0]) +
+		fmt.Sprintf(function, "read_more_rules", &reads[1]) + fmt.Sprintf(function, "read_still_more_rules", &reads[2])
 }
 
 // readRule returns the statement that reads a rule.
@@ -104,6 +107,12 @@ local function read_optional(f, text, at, flags, start)
     at = select(2, struct.unpack('>I2c0', text, at))
     f.headers = string.sub(text, from, at - 1)
   end
+  if f.still then
+    local from, still = at
+    still, at = struct.unpack('B', text, at)
+    at = read_still_more_rules(f, still, text, at)
+    f.still = string.sub(text, from, at - 1)
+  end
   if has(HAS_REASON) then
     f.capacity, f.failed_ms, f.reason = struct.unpack('>I2I8I2c0', text, at)
   end
@@ -114,12 +123,13 @@ local function unpack_whole(text)
   if n < CHANGING or at < 1 then return nil end
   local f = { from_tube = '', from_id = 0, length = n, capacity = 0 }
   local start = at
-  f.flags, f.key, at = struct.unpack('BBc0', text, at)
-  read_optional(f, text, at, f.flags, start)
   local status
   status, f.failures_before, f.deliveries_before, f.lease = struct.unpack('>BI4I4I8', text, #text - CHANGING + 1)
   f.void, f.parked = status >= KEY_VOID, status % KEY_VOID
   f.after_void, f.parked = f.parked >= AFTER_VOID, f.parked % AFTER_VOID
+  f.still, f.parked = f.parked >= HAS_STILL, f.parked % HAS_STILL
+  f.flags, f.key, at = struct.unpack('BBc0', text, at)
+  read_optional(f, text, at, f.flags, start)
   if f.void then f.key = '' end
   if f.after_void then f.after = nil end
   return f
@@ -135,7 +145,7 @@ local function read_metadata(key)
   return unpack_metadata(text)
 end
 local function pack_changing(f)
-  local status = f.parked + (f.void and KEY_VOID or 0) + (f.after_void and AFTER_VOID or 0)
+  local status = f.parked + (f.void and KEY_VOID or 0) + (f.after_void and AFTER_VOID or 0) + (f.still and HAS_STILL or 0)
   return struct.pack('>BI4I4I8I2', status, f.failures_before, f.deliveries_before, f.lease, f.length)
 end
 local function reason_size(f)

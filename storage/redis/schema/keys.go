@@ -9,7 +9,7 @@ const (
 	// LayoutVersion is the version of the keys in lua/keys.md, and of the records. A namespace
 	// with an older one, from OldestLayout on, is upgraded at the start, see upgrade.go; one with
 	// another version is not touched.
-	LayoutVersion = 2
+	LayoutVersion = 3
 	OldestLayout  = 1
 
 	// maxID is the largest possible id: clients and Lua read ids as doubles.

@@ -33,17 +33,19 @@ import (
 //	expires            8: when, ms since the epoch
 //	headers            32: size of what follows in 2 bytes; trace, '' if none; and of each meta its
 //	                   name, and its value after 2 bytes of length
+//	still more flags   in the status 32: what else is there, by these bits
+//	keep               1: 8, ms
 //	reason             64: capacity in 2 bytes; when it was said, ms; and as many bytes as the
 //	                   capacity says: the text after 2 bytes of length, and anything
-//	status             tube.Parked, KeyVoid and AfterVoid
+//	status             tube.Parked, HasStill, KeyVoid and AfterVoid
 //	failures before, deliveries before, lease
 //	length             of everything before it
 //
 // Only reason, status and what follows ever change: in place, unless a reason is longer than the
 // capacity: then the block is written anew, with a larger one. Expires can become 0.
 //
-// The bits of the rules are those of field.OfRules: the low byte has those of the flags, the high byte those of
-// the more flags. They are in the block in the order of their bits.
+// The bits of the rules are those of field.OfRules: the low byte has those of the flags, the second one those of
+// the more flags, the third one those of the still more flags. They are in the block in the order of their bits.
 const (
 	HasFrom = 1 << (iota + 4)
 	HasHeaders
@@ -65,11 +67,17 @@ const (
 	// has it.
 	KeyVoid = 1 << 7
 
+	// HasStill in the status means that the block has still more flags.
+	HasStill = 1 << 5
+
 	// AfterVoid in the status means that the job does not wait for the batch in its block any more.
 	AfterVoid = 1 << 6
 
 	// ChangingMetadata is the size of status and what follows it.
 	ChangingMetadata = 1 + 4 + 4 + 8 + 2
+
+	// statusToLength is how many bytes there are from status to the length.
+	statusToLength = ChangingMetadata - 2
 
 	// LeaseToEnd is the size of lease and what follows it.
 	LeaseToEnd = 8 + 2
@@ -93,9 +101,9 @@ const (
 // AppendMetadata appends a block.
 func AppendMetadata(b []byte, f *tube.Metadata) []byte {
 	from := len(b)
-	flags, more := metadataFlags(f)
+	flags, more, still := metadataFlags(f)
 	b = appendShort(append(b, flags), f.Key)
-	b = appendRules(b, &f.Rules, uint16(flags))
+	b = appendRules(b, &f.Rules, uint32(flags))
 	if flags&HasFrom != 0 {
 		b = binary.BigEndian.AppendUint64(appendShort(b, f.FromTube), f.FromID)
 	}
@@ -105,10 +113,13 @@ func AppendMetadata(b []byte, f *tube.Metadata) []byte {
 	if flags&HasHeaders != 0 {
 		b = appendHeaders(b, f.Notes)
 	}
+	if still != 0 {
+		b = appendRules(append(b, still), &f.Rules, uint32(still)<<16)
+	}
 	if flags&HasReason != 0 {
 		b = appendReason(b, f.Notes)
 	}
-	b = append(b, byte(f.Parked))
+	b = append(b, byte(f.Parked)|bit(HasStill, still != 0))
 	b = binary.BigEndian.AppendUint32(b, f.FailuresBefore)
 	b = binary.BigEndian.AppendUint32(b, f.DeliveriesBefore)
 	b = binary.BigEndian.AppendUint64(b, f.Lease)
@@ -161,15 +172,15 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(text))), text...)
 }
 
-// metadataFlags returns what f has: the flags of the block, and those after HasMore.
-func metadataFlags(f *tube.Metadata) (flags, more byte) {
+// metadataFlags returns what f has: the flags of the block, those after HasMore, and those that HasStill announces.
+func metadataFlags(f *tube.Metadata) (flags, more, still byte) {
 	notes := f.AllNotes()
 	rules := rulesFlags(&f.Rules)
 	more = byte(rules>>8) | bit(HasExpires, f.Expires != 0) | bit(HasGroup, f.Group != "") | bit(HasOccurrence, f.Occurrence != nil) |
 		bit(HasBatch, f.Batch != "") | bit(HasAfter, f.After != "")
 	flags = byte(rules) | bit(HasFrom, f.FromTube != "") | bit(HasHeaders, notes.Meta != nil || notes.Trace != "") |
 		bit(HasReason, notes.Reason != "") | bit(HasMore, more != 0)
-	return flags, more
+	return flags, more, byte(rules >> 16)
 }
 
 func bit(flag byte, is bool) byte {
@@ -181,7 +192,7 @@ func bit(flag byte, is bool) byte {
 
 // appendMore appends the fields that HasMore announces.
 func appendMore(b []byte, f *tube.Metadata, flags byte) []byte {
-	b = appendRules(append(b, flags), &f.Rules, uint16(flags)<<8)
+	b = appendRules(append(b, flags), &f.Rules, uint32(flags)<<8)
 	if flags&HasGroup != 0 {
 		b = appendShort(b, f.Group)
 	}
@@ -203,7 +214,7 @@ func appendMore(b []byte, f *tube.Metadata, flags byte) []byte {
 // readMore reads the fields that HasMore announces.
 func (r *metadataReader) readMore(f *tube.Metadata) {
 	flags := byte(r.number(1))
-	r.rules(&f.Rules, uint16(flags)<<8)
+	r.rules(&f.Rules, uint32(flags)<<8)
 	if flags&HasGroup != 0 {
 		f.Group = r.short()
 	}
@@ -261,15 +272,21 @@ func ParseMetadata(block string) (*tube.Metadata, error) {
 	r, f := &metadataReader{rest: block}, new(tube.Metadata)
 	flags := byte(r.number(1))
 	f.Key = r.short()
-	r.rules(&f.Rules, uint16(flags))
+	r.rules(&f.Rules, uint32(flags))
 	if flags&HasFrom != 0 {
 		f.FromTube, f.FromID = r.short(), r.number(8)
 	}
 	if flags&HasMore != 0 {
 		r.readMore(f)
 	}
-	if flags&(HasHeaders|HasReason) != 0 {
-		f.Notes = r.notes(flags)
+	if flags&HasHeaders != 0 {
+		f.Notes = r.headers()
+	}
+	if at := len(block) - statusToLength; at >= 0 && block[at]&HasStill != 0 {
+		r.rules(&f.Rules, uint32(r.number(1))<<16)
+	}
+	if flags&HasReason != 0 {
+		f.Notes = r.reason(f.Notes)
 	}
 	status := byte(r.number(1))
 	if status&KeyVoid != 0 {
@@ -278,7 +295,7 @@ func ParseMetadata(block string) (*tube.Metadata, error) {
 	if status&AfterVoid != 0 {
 		f.After, f.AfterAll = "", false
 	}
-	f.Parked = tube.Parked(status &^ (KeyVoid | AfterVoid))
+	f.Parked = tube.Parked(status &^ (KeyVoid | AfterVoid | HasStill))
 	f.FailuresBefore, f.DeliveriesBefore, f.Lease = uint32(r.number(4)), uint32(r.number(4)), r.number(8)
 	if r.bad || r.rest != "" || f.Parked > tube.LastParked {
 		return nil, errBrokenMetadata
@@ -286,23 +303,26 @@ func ParseMetadata(block string) (*tube.Metadata, error) {
 	return f, nil
 }
 
-// notes reads headers and reason, as far as the flags say that they are there.
-func (r *metadataReader) notes(flags byte) *tube.Notes {
-	n := new(tube.Notes)
-	if flags&HasHeaders != 0 {
-		h := &metadataReader{rest: r.long()}
-		for n.Trace = h.short(); h.rest != "" && !h.bad; {
-			n.Meta = append(n.Meta, tube.Meta{Name: h.short(), Value: h.long()})
-		}
-		r.bad = r.bad || h.bad
+// headers reads meta and trace.
+func (r *metadataReader) headers() *tube.Notes {
+	n, h := new(tube.Notes), &metadataReader{rest: r.long()}
+	for n.Trace = h.short(); h.rest != "" && !h.bad; {
+		n.Meta = append(n.Meta, tube.Meta{Name: h.short(), Value: h.long()})
 	}
-	if flags&HasReason != 0 {
-		capacity := int(r.number(2))
-		n.FailedAt = tube.Instant(r.ms())
-		t := &metadataReader{rest: r.text(capacity)}
-		n.Reason = t.long()
-		r.bad = r.bad || t.bad
+	r.bad = r.bad || h.bad
+	return n
+}
+
+// reason reads the reason into n, or into new notes if that is nil.
+func (r *metadataReader) reason(n *tube.Notes) *tube.Notes {
+	if n == nil {
+		n = new(tube.Notes)
 	}
+	capacity := int(r.number(2))
+	n.FailedAt = tube.Instant(r.ms())
+	t := &metadataReader{rest: r.text(capacity)}
+	n.Reason = t.long()
+	r.bad = r.bad || t.bad
 	return n
 }
 

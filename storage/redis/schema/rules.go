@@ -20,7 +20,7 @@ var RulesRows = func() (rows []*field.Field[tube.Rules]) {
 }()
 
 // rulesFlags returns the flags of the rules that are set.
-func rulesFlags(rules *tube.Rules) (flags uint16) {
+func rulesFlags(rules *tube.Rules) (flags uint32) {
 	for _, f := range RulesRows {
 		isSet := false
 		switch f.Kind {
@@ -40,7 +40,7 @@ func rulesFlags(rules *tube.Rules) (flags uint16) {
 
 // appendRules appends the rules that flags announce: retry as their number and ms each, texts after their length in a
 // byte, numbers.
-func appendRules(b []byte, rules *tube.Rules, flags uint16) []byte {
+func appendRules(b []byte, rules *tube.Rules, flags uint32) []byte {
 	for _, f := range RulesRows {
 		switch {
 		case flags&f.Stored.Flag == 0:
@@ -62,7 +62,7 @@ func appendRules(b []byte, rules *tube.Rules, flags uint16) []byte {
 }
 
 // rules reads the rules that flags announce.
-func (r *metadataReader) rules(rules *tube.Rules, flags uint16) {
+func (r *metadataReader) rules(rules *tube.Rules, flags uint32) {
 	for _, f := range RulesRows {
 		switch {
 		case flags&f.Stored.Flag == 0:

@@ -20,12 +20,12 @@ end
 SLOW.more_key = more_key
 
 -- dead_rules returns the own rules of a job as they are in its metadata block: those before HAS_FROM with their
--- flags, and those after HAS_MORE with theirs.
+-- flags, those after HAS_MORE with theirs, and the still more.
 local function dead_rules(j, block)
   local own = own_rules(j)
   local rules = own.from_at and sub(block, 3 + string.byte(block, 2), own.from_at) or ''
   local more = own.rules_end and sub(block, own.more_at + 2, own.rules_end) or ''
-  return rules, own.flags % HAS_FROM, more, own.more_rules or 0
+  return rules, own.flags % HAS_FROM, more, own.more_rules or 0, own.still
 end
 
 -- dead_record returns the record of a dead letter in its new tube: its header, the tube, the
@@ -36,7 +36,7 @@ local function dead_record(j, f, tube, key, body, block)
     letter = 'r', ttr = j.ttr, pri = j.pri, delay = 0, created = NOW, reserves = 0, timeouts = 0, releases = 0,
     buries = 0, kicks = 0, name_length = #tube,
   })
-  local rules, flags, more_rules, more = dead_rules(j, block)
+  local rules, flags, more_rules, more, still = dead_rules(j, block)
   more = more + (f.group and HAS_GROUP or 0) + (f.occurrence and HAS_OCCURRENCE or 0) + (f.batch and HAS_BATCH or 0)
   flags = flags + HAS_FROM + (more > 0 and HAS_MORE or 0) + (f.headers and HAS_HEADERS or 0) + (f.capacity > 0 and HAS_REASON or 0)
   local from = struct.pack('BBc0', flags, #key, key) .. rules .. struct.pack('>Bc0I8', #j.tube, j.tube, tonumber(sub(j.key, #PREFIX + 1)))
@@ -44,8 +44,8 @@ local function dead_record(j, f, tube, key, body, block)
   if f.group then from = from .. struct.pack('Bc0', #f.group, f.group) end
   from = from .. (f.occurrence or '')
   if f.batch then from = from .. struct.pack('Bc0', #f.batch, f.batch) end
-  from = from .. (f.headers or '') .. pack_reason(f)
-  local changing = { parked = NOT_PARKED, failures_before = 0, deliveries_before = 0, lease = 0, length = #from + CHANGING - 2 }
+  from = from .. (f.headers or '') .. (still or '') .. pack_reason(f)
+  local changing = { still = still, parked = NOT_PARKED, failures_before = 0, deliveries_before = 0, lease = 0, length = #from + CHANGING - 2 }
   return head .. tube .. body .. from .. pack_changing(changing)
 end
 
