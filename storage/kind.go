@@ -159,6 +159,12 @@ const (
 	// ReleaseAll gives back all jobs that a holder holds: Holder → nothing. If they are many,
 	// it works in parts. Never NotFound.
 	ReleaseAll
+	// AddTallies adds to the tallies of tubes, and to that of all tubes together, of the present hour and day, by the time of the
+	// store: Args.Tallies → nothing. It does it once for each Number of a From. Never NotFound.
+	AddTallies
+	// ReadTallies reads the tallies of a tube, or of all tubes together with Tube "", of the last periods: Tube, Args.Tallies →
+	// Result.Tallies, from the earliest on, without periods in which nothing was counted; Result.Now. Never NotFound.
+	ReadTallies
 
 	numKinds
 )
@@ -173,6 +179,7 @@ const (
 	OfJob                   // Op.ID
 	OfImport                // Args.Import.Part
 	OfPart                  // Args.Settle.Part
+	OfFirst                 // what only the first part of a store has
 )
 
 // Field is a field of Op.
@@ -251,6 +258,9 @@ var kinds = [numKinds]KindSpec{
 	}},
 	Ref:        {Name: "ref", Subject: OfTubes},
 	ReleaseAll: {Name: "release-all"},
+
+	AddTallies:  {Name: "add-tallies", Subject: OfFirst},
+	ReadTallies: {Name: "read-tallies", Subject: OfFirst},
 }
 
 // Spec returns the row of a kind, an empty one for a number that is no kind. It must not be changed.

@@ -24,6 +24,8 @@ const (
 	// Like an entry about a tube, with the name of the record; 1 and the record (see tables.AppendNamed), or 0: there is none any more.
 	scheduleEntry byte = 9
 	batchEntry    byte = 10
+
+	tallyEntry byte = 12 // like an entry about a tube; period in one byte, its number as a varint, and the tally (see tables.AppendTally)
 )
 
 // namedEntries are the kinds of entries about named records.
@@ -153,6 +155,17 @@ func (j *journal) RecordSet(kind tube.RecordKind, name string, r tube.NamedRecor
 	}
 	g.size += len(g.frame) - start
 	j.window.Named[kind][name] = r
+	j.countEntry()
+}
+
+// tallySet adds an entry about a tally; a zero one is removed.
+func (j *journal) tallySet(k tables.TallyKey, t tube.Tally) {
+	g := j.filling
+	start := len(g.frame)
+	g.frame = binary.AppendUvarint(append(appendTubeEntry(g.frame, tallyEntry, k.Tube), byte(k.Period)), k.Number)
+	g.frame = tables.AppendTally(g.frame, &t)
+	g.size += len(g.frame) - start
+	j.window.Tallies[k] = t
 	j.countEntry()
 }
 

@@ -28,6 +28,7 @@ type Engine struct {
 	mu      sync.Mutex
 	machine *tube.Machine
 	imports map[string]tables.ImportMark // by source
+	tallies tallies
 	closed  bool
 	trimmer trimmer
 	setBack time.Duration // by how much the wall clock was set back, which the listener does not know yet
@@ -58,7 +59,7 @@ func NewMemory() *Engine { return newEngine(time.Now) }
 
 func newEngine(clock func() time.Time) *Engine {
 	e := &Engine{
-		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]tables.ImportMark), listener: nopListener{},
+		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]tables.ImportMark), tallies: newTallies(), listener: nopListener{},
 		free: debug.FreeOSMemory, metrics: newMetrics(), taskSize: newPartSize(partWork), tickSize: newPartSize(tickPart),
 	}
 	e.idle = sync.NewCond(&e.mu)

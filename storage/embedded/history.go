@@ -31,7 +31,7 @@ func (h *history) replay(frame []byte) (err error) {
 	for len(frame) > 0 {
 		kind := frame[0]
 		switch frame = frame[1:]; kind {
-		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry, scheduleEntry, batchEntry:
+		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry, scheduleEntry, batchEntry, tallyEntry:
 			frame, err = h.tubeEntry(kind, frame)
 		default:
 			frame, err = h.entry(kind, frame)
@@ -102,6 +102,8 @@ func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 		return h.recordSet(tube.Schedules, of, b)
 	case batchEntry:
 		return h.recordSet(tube.JobBatches, of, b)
+	case tallyEntry:
+		return h.tallySet(of, b)
 	}
 	if len(b) < tables.PauseSize {
 		return nil, errEntry
@@ -154,6 +156,20 @@ func (h *history) recordSet(kind tube.RecordKind, name string, b []byte) (rest [
 		r, rest, err = tables.DecodeNamed(kind, name, rest)
 	}
 	h.Named[kind][name] = r
+	return rest, err
+}
+
+// tallySet applies an entry about a tally.
+func (h *history) tallySet(of string, b []byte) (rest []byte, err error) {
+	if len(b) < 1 || tube.Period(b[0]) >= tube.NumPeriods {
+		return nil, errEntry
+	}
+	number, n := binary.Uvarint(b[1:])
+	if n <= 0 {
+		return nil, errEntry
+	}
+	k := tables.TallyKey{Period: tube.Period(b[0]), Number: number, Tube: of}
+	h.Tallies[k], rest, err = tables.DecodeTally(b[1+n:])
 	return rest, err
 }
 

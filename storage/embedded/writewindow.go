@@ -39,6 +39,9 @@ func (j *journal) writeWindow(w *window) error {
 	if err := in.Commit(); err != nil {
 		return err
 	}
+	if err := j.talliesSaved(w.Tallies); err != nil {
+		return err
+	}
 	return w.chunks(perHold, func(ids []uint64) error {
 		j.dropBodies(ids)
 		return nil

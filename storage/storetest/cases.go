@@ -40,6 +40,10 @@ var cases = map[string]func(*harness){
 	"what a crash keeps":  testCrash,
 
 	"flows":                testFlows,
+	"tallies":              testTallies,
+	"tallies: the busiest": testBusiestTallied,
+	"tallies: survive":     testTalliesSurvive,
+	"tallies: crash":       testTalliesCrash,
 	"oldest ready":         testOldestReady,
 	"import":               testImport,
 	"import beside others": testImportBeside,
