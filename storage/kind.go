@@ -160,7 +160,8 @@ const (
 	// it works in parts. Never NotFound.
 	ReleaseAll
 	// AddTallies adds to the tallies of tubes, and to that of all tubes together, of the present hour and day, by the time of the
-	// store: Args.Tallies → nothing. It does it once for each Number of a From. Never NotFound.
+	// store: Args.Tallies → nothing. It does it once for each Number of a From, which a store that is not shared forgets when it is
+	// closed. Never NotFound.
 	AddTallies
 	// ReadTallies reads the tallies of a tube, or of all tubes together with Tube "", of the last periods: Tube, Args.Tallies →
 	// Result.Tallies, from the earliest on, without periods in which nothing was counted; Result.Now. Never NotFound.

@@ -189,4 +189,4 @@ var cases = map[string]func(*harness){
 }
 
 // countsOn are the cases that check counters which start again at zero when a store is opened.
-var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true, "flows": true, "groups: counts": true, "groups: flush": true}
+var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true, "flows": true, "tallies": true, "groups: counts": true, "groups: flush": true}

@@ -83,9 +83,13 @@ func (t *Tables) Tallies(period tube.Period, number uint64, do func(tube string,
 	return nil
 }
 
-// ForgetTallies removes all tallies of periods before that of a number. What is lost of that in a crash is removed by the next call.
+// ForgetTallies removes all tallies of periods before that of a number.
 func (t *Tables) ForgetTallies(period tube.Period, number uint64) error {
-	return t.db.DeleteRange(TallyKey{Period: period}.tablesKey(), TallyKey{Period: period, Number: number}.tablesKey(), pebble.NoSync)
+	err := t.db.DeleteRange(TallyKey{Period: period}.tablesKey(), TallyKey{Period: period, Number: number}.tablesKey(), pebble.NoSync)
+	if err = errors.Join(err, t.db.Flush()); err != nil {
+		return fmt.Errorf("removing old tallies: %w", err)
+	}
+	return nil
 }
 
 // compare compares the keys in the tables.
