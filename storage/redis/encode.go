@@ -94,7 +94,7 @@ func loadOf(op *storage.Op) int {
 	case storage.AddTallies:
 		return len(op.Args.Tallies.Rows)
 	case storage.ReadTallies:
-		return op.Args.Tallies.Count
+		return min(op.Args.Tallies.Count, op.Args.Tallies.Period.Kept())
 	}
 	return 0
 }
