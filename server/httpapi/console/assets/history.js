@@ -12,7 +12,11 @@ const ranges = {
   quarter: { period: "days", every: 24 * hour, title: "a day", label: "Quarter", count: 90, when: local({ day: "numeric", month: "short", timeZone: "UTC" }) },
 };
 
-const axis = ms => ms >= 60e3 ? span(ms) : ms >= 1000 ? ms / 1000 + " s" : Math.round(ms) + " ms";
+// axis formats a time in ms in one unit.
+function axis(ms) {
+  const [unit, size] = [["d", 24 * hour], ["h", hour], ["m", 60e3], ["s", 1e3], ["ms", 1]].find(([, size]) => ms >= size) ?? ["ms", 1];
+  return Math.round(10 * ms / size) / 10 + " " + unit;
+}
 
 // figures returns the charts of what happened, below a path, in a range: numbers of jobs, and mean times.
 async function figures(path, name) {
@@ -36,7 +40,8 @@ export class Charts {
     if (!ranges[this.range] && !(ofHour && this.range === "hour")) this.range = ofHour ? "hour" : "day";
     const names = [ofHour && ["hour", "Hour"], ...Object.entries(ranges).map(([name, r]) => [name, r.label])].filter(Boolean);
     this.buttons = names.map(([name, label]) => make("button", { type: "button", "data-range": name, onclick: () => this.choose(name) }, label));
-    this.element = make("div", { className: "charts gap" }, make("div", { className: "tabs", role: "group", "aria-label": "Charts of" }, this.buttons));
+    this.figures = make("div", { className: "charts" });
+    this.element = make("div", { className: "ranges gap" }, make("div", { className: "tabs", role: "group", "aria-label": "Charts of" }, this.buttons), this.figures);
     this.mark();
   }
 
@@ -54,9 +59,7 @@ export class Charts {
     const range = this.range;
     try {
       const drawn = await (range === "hour" ? this.ofHour() : figures(this.path, range));
-      if (range !== this.range) return;
-      for (const old of [...this.element.children].slice(1)) old.remove();
-      this.element.append(...drawn);
+      if (range === this.range) this.figures.replaceChildren(...drawn);
     } catch { /* see above */ }
   }
 }
