@@ -188,6 +188,8 @@ var samples = map[protocol.Verb]sample{
 	protocol.ListBatches:        {"", "list-batches", "OK", false},
 	protocol.ListMembers:        {"", "list-members none", "OK", false},
 	protocol.CancelBatch:        {"", "cancel-batch none", "NOT_FOUND", false},
+	protocol.HistoryTube:        {"", "history-tube t hours", "OK", false},
+	protocol.History:            {"", "history days 7", "OK", false},
 	protocol.PreviewSchedule:    {"", `preview-schedule "* * * * *" 1`, "OK", false},
 }
 

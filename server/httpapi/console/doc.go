@@ -11,6 +11,7 @@
 //     the dialog of one job and the actions on several; policy.js has the policy of a tube,
 //     groups.js its groups.
 //   - rows.js: virtual tables, of which only the visible rows are in the DOM. chart.js: charts.
+//     history.js: those of a tube, or of all tubes, of an hour to a quarter.
 //     body.js: the formats of a body. ui.js: elements, dialogs and messages.
 //
 // # Not in this package
