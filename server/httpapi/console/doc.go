@@ -7,7 +7,7 @@
 //     in the program.
 //   - assets/page.html, style.css and app.js: the frame, the choice of the view, and signing in.
 //   - api.js: requests, rights and the event stream.
-//   - The views: overview.js, tube.js, put.js, parked.js, schedules.js, workers.js and server.js. job.js has
+//   - The views: overview.js, tube.js, put.js, parked.js, ended.js, schedules.js, workers.js and server.js. job.js has
 //     the dialog of one job and the actions on several; policy.js has the policy of a tube,
 //     groups.js its groups.
 //   - rows.js: virtual tables, of which only the visible rows are in the DOM. chart.js: charts.

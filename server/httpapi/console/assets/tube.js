@@ -6,6 +6,7 @@ import { chart } from "./chart.js";
 import { Charts } from "./history.js";
 import { Groups, hasGroupTag } from "./groups.js";
 import { policyDialog, policyLine, readPolicy } from "./policy.js";
+import { endedLink, readRecord, recordView } from "./ended.js";
 import { JobDialog, actionButtons, heldBadge, groupBadge, isLetter } from "./job.js";
 
 const states = ["ready", "reserved", "delayed", "buried"];
@@ -55,10 +56,19 @@ export function job(main, id) {
       if (err.status !== 404 && err.status !== 422) throw err;
     }
     if (ended) return;
+    const record = !found && /^[0-9]{1,20}$/.test(id) ? await readRecord(id) : null;
+    if (ended) return;
     if (found) view = new TubeView(main, found.tube, { opened: found });
+    else if (record) gone(main, id, record);
     else none(main, `Job ${id ?? ""}`, "There is no such job: it is done, it was deleted, or it was moved and has a new id.");
   });
   return () => { ended = true; view?.end(); };
+}
+
+// gone shows the record of a job that has ended.
+function gone(main, id, record) {
+  main.append(make("div", { className: "bar" }, make("h1", {}, "Job " + id), endedLink(record.tube)), make("div", { className: "card", "data-record": "" }, ...recordView(record)));
+  main.dataset.ready = "true";
 }
 
 function none(main, title, text) {
@@ -164,7 +174,7 @@ class TubeView {
   }
 
   buttons(admin) {
-    return [mayOn(this.name, "put") && make("a", { className: "button", "data-action": "put", href: "#/put/" + encodeURIComponent(this.name) }, "Put"),
+    return [mayOn(this.name, "put") && make("a", { className: "button", "data-action": "put", href: "#/put/" + encodeURIComponent(this.name) }, "Put"), endedLink(this.name),
       ...admin ? [button("kick", "Kick", () => this.kick()), button("pause", "Pause", () => this.pause()), button("policy", "Policy", () => this.changePolicy()), mayOn(this.name, "work") && button("move", "Move", () => this.move()), button("flush", "Flush", () => this.flush(), "danger")] : []].filter(Boolean);
   }
 
