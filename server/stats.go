@@ -198,11 +198,7 @@ func afterWord(m *tube.Metadata) string {
 // addNotes adds the lines of stats-job for what a job has of meta, trace and reason.
 func addNotes(p *protocol.Page, n *tube.Notes) {
 	if n.Meta != nil {
-		meta := new(protocol.FlowMap)
-		for _, m := range n.Meta {
-			meta.Quoted(m.Name, m.Value)
-		}
-		p.Map("meta", meta)
+		p.Map("meta", metaLine(n.Meta))
 	}
 	if n.Trace != "" {
 		p.Bare("trace", n.Trace)
@@ -211,6 +207,15 @@ func addNotes(p *protocol.Page, n *tube.Notes) {
 		p.Quoted("reason", n.Reason)
 		p.Int("failed-ms", failedMs(n))
 	}
+}
+
+// metaLine returns the line about the meta of a job.
+func metaLine(all []tube.Meta) *protocol.FlowMap {
+	line := new(protocol.FlowMap)
+	for _, m := range all {
+		line.Quoted(m.Name, m.Value)
+	}
+	return line
 }
 
 // failedMs returns when the reason of a job was said, in milliseconds since the Unix epoch.

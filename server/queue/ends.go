@@ -2,6 +2,9 @@ package queue
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +21,7 @@ type endWaits struct {
 type endWait struct{ notify func() }
 
 // AwaitEnd calls notify, which must not block, each time when a WaitEnded for the job, with Wait, should be repeated, until cancel is
-// called. It must be called before the first WaitEnded: then no end falls between the two.
+// called, and perhaps once after that. It must be called before the first WaitEnded: then no end falls between the two.
 func (q *Queue) AwaitEnd(id uint64, notify func()) (cancel func()) {
 	w, all := &endWait{notify}, &q.endWaits
 	all.mu.Lock()
@@ -44,10 +47,19 @@ func (q *Queue) AwaitEnd(id uint64, notify func()) (cancel func()) {
 func (l listener) JobEnded(id uint64) {
 	all := &l.q.endWaits
 	all.mu.Lock()
-	defer all.mu.Unlock()
-	for w := range all.jobs[id] {
+	waits := slices.Collect(maps.Keys(all.jobs[id]))
+	all.mu.Unlock()
+	for _, w := range waits { // without the lock: what is notified can call AwaitEnd, and cancel
 		w.notify()
 	}
+}
+
+// HolderName returns the name of a client as records of jobs have it: its first tube.MaxHolder bytes.
+func HolderName(name string) string {
+	if len(name) > tube.MaxHolder {
+		name = strings.ToValidUTF8(name[:tube.MaxHolder], "")
+	}
+	return name
 }
 
 // WaitEnd waits until a job has ended or is buried, and returns its record, which is that of tube.StillParked if it is buried. It
