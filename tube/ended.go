@@ -121,8 +121,8 @@ func (m *Machine) KeepBytes(tube string) uint64 {
 	return DefaultKeepBytes
 }
 
-// HoldsUnkept reports whether h holds a job that leaves no record, or token is the present lease of such a job.
-func (m *Machine) HoldsUnkept(h Holder, token, id uint64) bool {
+// HoldsWithoutKeep reports whether h holds a job that leaves no record, or token is the present lease of such a job.
+func (m *Machine) HoldsWithoutKeep(h Holder, token, id uint64) bool {
 	j := m.Find(id)
 	if j == nil || j.state != Reserved || j.holder != h || h == LeaseHolder && m.Lease(j) != token {
 		return false
@@ -193,4 +193,18 @@ func (m *jobs) ended(now Instant, j *Job, end ending) *Ended {
 		e.Started = inMilliseconds(m.Wall(j.delivered()))
 	}
 	return e
+}
+
+// StillParked returns what a wait for the end of j is answered, which is buried and does not go on by itself: its id, tube and reason. It
+// returns nil for any other job.
+func (m *Machine) StillParked(j *Job) *Ended {
+	f := m.metadata.of(j)
+	if j.state != Buried || f.PendingDead != "" {
+		return nil
+	}
+	reason := f.AllNotes().Reason
+	if reason == "" {
+		reason = f.Parked.String()
+	}
+	return &Ended{ID: j.ID, Tube: m.tubeOf(j).name, How: StillParked, Reason: reason}
 }

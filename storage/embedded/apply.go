@@ -56,6 +56,10 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		e.beginImport(op)
 	case storage.Move:
 		return e.move(now, b, op, p)
+	case storage.WaitEnded:
+		e.waitEnded(now, b, op)
+	case storage.ListEnded:
+		return e.listEnded(now, b, op)
 	case storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
 		e.applyKeyOrPolicy(now, op)
 	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.PauseGroup:
@@ -90,12 +94,16 @@ func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op, p *pro
 		}
 	}
 	var job *tube.Job
-	terms := tube.Terms{Pri: op.Pri, Delay: op.Delay}
+	terms, lease := tube.Terms{Pri: op.Pri, Delay: op.Delay}, uint64(0)
 	if op.Args != nil {
-		terms.Reason = op.Args.Reason
+		terms.Reason, terms.Holder, terms.Result, lease = op.Args.Reason, op.Args.By, op.Args.Result, op.Args.Lease
+	}
+	if op.Move == tube.Finish && e.machine.HoldsWithoutKeep(op.Holder, lease, op.ID) {
+		op.Answer.Result = &storage.Result{NotKept: true}
+		return true
 	}
 	if op.Holder == tube.LeaseHolder {
-		job = e.machine.MoveLeased(now, op.Move, op.Args.Lease, op.ID, terms)
+		job = e.machine.MoveLeased(now, op.Move, lease, op.ID, terms)
 	} else {
 		job = e.machine.Move(now, op.Move, op.Holder, op.ID, terms)
 	}
@@ -276,7 +284,10 @@ func (e *Engine) readStats(now tube.Instant, op *storage.Op) {
 			a.TubeStats = &s
 		}
 	case storage.Stats:
-		a.Stats = &storage.Figures{Totals: m.Totals(), Log: e.journal.figures()}
+		a.Stats = &storage.Figures{
+			Totals: m.Totals(), Log: e.journal.figures(),
+			Ended: e.ends.records + uint64(e.ends.recent.Len()), EndedBytes: e.ends.bytes + e.ends.recent.Bytes(),
+		}
 	}
 }
 

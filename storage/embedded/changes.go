@@ -24,6 +24,8 @@ const (
 	// Like an entry about a tube, with the name of the record; 1 and the record (see tables.AppendNamed), or 0: there is none any more.
 	scheduleEntry byte = 9
 	batchEntry    byte = 10
+
+	endedEntry byte = 11 // like an entry about a tube, with that of the job; the record of an ended job (see tables.AppendEnded)
 )
 
 // namedEntries are the kinds of entries about named records.

@@ -487,13 +487,13 @@ func holdTables(fs *hookFS) (release chan struct{}) {
 func TestWrongLayout(t *testing.T) {
 	t.Parallel()
 	p := sharedCleanDir(t)
-	for _, layout := range [][]byte{{3}, {0}, {}} {
+	for _, layout := range [][]byte{{tables.LayoutVersion + 1}, {0}, {}} {
 		fs := p.copied()
 		p.set(t, fs, layout)
 		if o := p.open(t, fs, fmt.Sprintf("layout %x", layout), "jobs"); o != refused {
 			t.Errorf("layout %x: it was opened (%d)", layout, o)
 		}
-		p.set(t, fs, []byte{2})
+		p.set(t, fs, []byte{tables.LayoutVersion})
 		if o := p.open(t, fs, "the right layout again"); o != harmless {
 			t.Errorf("it cannot be opened with the right layout again")
 		}

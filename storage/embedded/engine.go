@@ -28,6 +28,7 @@ type Engine struct {
 	mu      sync.Mutex
 	machine *tube.Machine
 	imports map[string]tables.ImportMark // by source
+	ends    endedJobs
 	closed  bool
 	trimmer trimmer
 	setBack time.Duration // by how much the wall clock was set back, which the listener does not know yet
@@ -62,6 +63,8 @@ func newEngine(clock func() time.Time) *Engine {
 		free: debug.FreeOSMemory, metrics: newMetrics(), taskSize: newPartSize(partWork), tickSize: newPartSize(tickPart),
 	}
 	e.idle = sync.NewCond(&e.mu)
+	e.ends.mu, e.ends.machine, e.ends.clock = &e.mu, e.machine, clock
+	e.keepEnded(tube.DefaultHistoryBytes)
 	e.lifetime, e.endLifetime = context.WithCancel(context.Background())
 	return e
 }
@@ -118,6 +121,7 @@ type hold struct {
 	setBack time.Duration
 	next    tube.Instant // when the next thing is due now
 	wakeUps []string     // tubes in which a job became ready
+	ends    []uint64     // jobs that have ended or are buried, and are awaited
 	done    []*storage.Batch
 	// commit is the commit that has to be written now: by the caller of Do or, after
 	// journal.handOver, by a committer. It is nil if there is none.
@@ -137,6 +141,7 @@ func (e *Engine) endHold(h *hold, batches []*storage.Batch) {
 	e.machine.ForgetWatched()
 	h.next = e.machine.Next()
 	h.wakeUps, h.setBack = e.wakeUps(), e.takeSetBack()
+	h.ends = e.machine.EndsNoticed()
 	e.startSender()
 	batches, changed := e.makeTasks(batches)
 	if e.journal == nil || e.closed && e.pending == 0 {
@@ -151,6 +156,7 @@ func (e *Engine) endHold(h *hold, batches []*storage.Batch) {
 // not wait. The lock is not held.
 func (e *Engine) afterHold(h *hold) {
 	e.sendWakeUps(h.wakeUps)
+	e.sendEnds(h.ends)
 	e.sendSetBack(h.setBack)
 	if h.next < h.due {
 		e.listener.Due(untilDue(h.next, h.now))
@@ -210,6 +216,13 @@ func (e *Engine) wakeUps() []string {
 func (e *Engine) sendWakeUps(names []string) {
 	for _, name := range names {
 		e.listener.WakeUp(name)
+	}
+}
+
+// sendEnds tells the listener of jobs that have ended or are buried. The lock is not held.
+func (e *Engine) sendEnds(ids []uint64) {
+	for _, id := range ids {
+		e.listener.JobEnded(id)
 	}
 }
 

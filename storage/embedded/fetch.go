@@ -24,7 +24,7 @@ func (e *Engine) fetchBodies(tasks []*task) {
 	go func() {
 		for _, t := range tasks {
 			for _, op := range t.missing {
-				e.fetchBody(snapshot, op)
+				e.fetch(snapshot, op)
 			}
 			t.missing = nil
 		}
@@ -55,6 +55,15 @@ func (e *Engine) bodiesFetched(tasks []*task) {
 	e.tasksEnded(len(ended))
 }
 
+// fetch reads what an answer lacks.
+func (e *Engine) fetch(from tables.Snapshot, op *storage.Op) {
+	if op.Kind == storage.WaitEnded || op.Kind == storage.ListEnded {
+		e.fetchEnded(from, op)
+	} else {
+		e.fetchBody(from, op)
+	}
+}
+
 // fetchBody reads the body of an answer. If it cannot be read, and the job was taken for this
 // answer, the job is put back or, if it is damaged, buried; then the take continues with the next job.
 func (e *Engine) fetchBody(from tables.Snapshot, op *storage.Op) {
@@ -76,9 +85,10 @@ func (e *Engine) fetchBody(from tables.Snapshot, op *storage.Op) {
 // notifyListener notifies the listener of jobs that can be taken, and of the next due time.
 func (e *Engine) notifyListener() {
 	e.mu.Lock()
-	wakeUps, next, now := e.wakeUps(), e.machine.Next(), e.now()
+	wakeUps, ends, next, now := e.wakeUps(), e.machine.EndsNoticed(), e.machine.Next(), e.now()
 	e.mu.Unlock()
 	e.sendWakeUps(wakeUps)
+	e.sendEnds(ends)
 	e.listener.Due(untilDue(next, now))
 }
 

@@ -12,7 +12,8 @@ import (
 
 // history is what a part of the log says after all of it was replayed.
 type history struct {
-	jobs images
+	jobs  images
+	ended []*tube.Ended // records of ended jobs
 	tables.TubeChanges
 	lastID  uint64
 	latest  tube.Instant // when the latest job was put
@@ -31,7 +32,7 @@ func (h *history) replay(frame []byte) (err error) {
 	for len(frame) > 0 {
 		kind := frame[0]
 		switch frame = frame[1:]; kind {
-		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry, scheduleEntry, batchEntry:
+		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry, scheduleEntry, batchEntry, endedEntry:
 			frame, err = h.tubeEntry(kind, frame)
 		default:
 			frame, err = h.entry(kind, frame)
@@ -102,6 +103,12 @@ func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 		return h.recordSet(tube.Schedules, of, b)
 	case batchEntry:
 		return h.recordSet(tube.JobBatches, of, b)
+	case endedEntry:
+		var r *tube.Ended
+		if r, rest, err = tables.DecodeEnded(of, b); err == nil {
+			h.ended = append(h.ended, r)
+		}
+		return rest, err
 	}
 	if len(b) < tables.PauseSize {
 		return nil, errEntry

@@ -63,6 +63,7 @@ type journal struct {
 	unwritten      int64        // bytes of the bodies in commits that are not written yet
 	roomMade       func()       // is called when unwritten or behind has shrunk
 	guard          *guard
+	ends           *endedJobs // of the engine
 	bodyReads      bodyReads
 	closing        bool // close waits until no commit is being written
 	ending         bool

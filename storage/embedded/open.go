@@ -25,6 +25,8 @@ func Open(o Options) (*Engine, error) {
 	}
 	e.journal = j
 	e.machine.SetJournal(j)
+	e.keepEnded(uint64(o.HistoryBytes))
+	j.watcher.Go(e.sweep)
 	e.resume()
 	return e, nil
 }
@@ -60,7 +62,7 @@ func newJournal(o *Options, e *Engine, lock *directoryLock) *journal {
 		ended: make(chan struct{}), checkpoints: make(chan *window, maxWindows),
 		failures: &failures{log: o.Log, dir: o.Dir},
 		mu:       &e.mu, commits: sync.NewCond(&e.mu), cond: sync.NewCond(&e.mu),
-		window: newWindow(0), roomMade: e.roomMade,
+		window: newWindow(0), roomMade: e.roomMade, ends: &e.ends,
 		guard:     &guard{fs: o.fs, dir: o.Dir, reserve: o.Reserve, log: o.Log, clock: o.clock, limited: telemetry.Throttle{Clock: o.clock}},
 		bodyReads: bodyReads{log: o.Log, limited: telemetry.Throttle{Clock: o.clock}},
 	}
@@ -179,6 +181,9 @@ func (j *journal) load(fromLog *history, now tube.Instant) error {
 		tables: j.tables, machine: j.machine, imports: j.imports, now: now, log: j.slog, fromLog: fromLog, window: j.window, keep: j.keep,
 	}
 	if err := l.load(); err != nil {
+		return err
+	}
+	if err := j.ends.load(j.tables, fromLog.ended, j.window); err != nil {
 		return err
 	}
 	for _, name := range l.pausesOver {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"redstalk/tube"
 )
 
 // Options say where and how the jobs are stored.
@@ -30,6 +32,10 @@ type Options struct {
 	// KeepBodies is how many bytes of bodies stay in memory although they are in the tables. 0
 	// means DefaultKeepBodies.
 	KeepBodies int64
+
+	// HistoryBytes is the bound of the records of ended jobs, in bytes, see tube.Ended.Bytes. 0 means
+	// tube.DefaultHistoryBytes; negative: there are no records.
+	HistoryBytes int64
 
 	// NewStore says that a new store may be made in a directory that has other files in it.
 	NewStore bool
@@ -70,6 +76,7 @@ func (o *Options) setDefaults() {
 		o.FileSize = o.segment
 	}
 	o.KeepBodies = cmp.Or(o.KeepBodies, DefaultKeepBodies)
+	o.HistoryBytes = max(cmp.Or(o.HistoryBytes, tube.DefaultHistoryBytes), 0)
 	o.windowBytes = cmp.Or(o.windowBytes, windowBytes)
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -83,7 +83,7 @@ func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, er
 		changed = e.journal.handOverIfFull()
 	}
 	setBack := e.takeSetBack()
-	wakeUps := e.wakeUps()
+	wakeUps, ends := e.wakeUps(), e.machine.EndsNoticed()
 	var due [tube.NumRecordKinds]bool
 	for kind := range due {
 		due[kind] = e.machine.TakeRecordsDue(tube.RecordKind(kind))
@@ -91,6 +91,7 @@ func (e *Engine) tickPart(logged bool) (next, now tube.Instant, changed bool, er
 	e.tickSize.adjust(e.now().Until(now))
 	e.mu.Unlock()
 	e.sendWakeUps(wakeUps)
+	e.sendEnds(ends)
 	e.sendSetBack(setBack)
 	for kind, is := range due {
 		if is {
@@ -115,6 +116,7 @@ func (e *Engine) maintain(now tube.Instant) (commit *commit) {
 	if e.trimmer.due(now) {
 		e.freeing.Go(e.giveBackMemory)
 	}
+	e.trimEnded(now)
 	if e.journal == nil {
 		return nil
 	}

@@ -22,7 +22,10 @@ type window struct {
 	reclaim bool   // the tables have to be compacted after it
 	segment uint64 // the last segment of the log that ended in it; 0: none has
 	bytes   int64  // of the bodies that were put in it
-	entries int    // of the log, in it
+
+	ended      []*tube.Ended // records of jobs that have ended in it
+	endedBytes int64
+	entries    int // of the log, in it
 }
 
 // staleness is what the tables lack of a job.
@@ -122,6 +125,9 @@ const (
 	// replayed after a crash.
 	windowEntries = 64 << 10
 
+	// windowEnded is how many bytes of records of ended jobs a window has before it ends.
+	windowEnded = 4 << 20
+
 	// maxHeldBytes is how many bytes of bodies can be in memory, beside those that are kept there
 	// anyway, before windows are no longer held back.
 	maxHeldBytes = 32 << 20
@@ -144,7 +150,7 @@ func (j *journal) segmentEnded(segment uint64) {
 	j.segmentEndedAt = j.now()
 	if !j.mayHoldWindows() || w.reclaim {
 		j.flushWindows()
-	} else if w.bytes >= min(j.windowBytes, windowFactor*j.machine.BodyBytes()) || w.entries >= windowEntries {
+	} else if w.bytes >= min(j.windowBytes, windowFactor*j.machine.BodyBytes()) || w.entries >= windowEntries || w.endedBytes >= windowEnded {
 		j.endWindow(true)
 	}
 }

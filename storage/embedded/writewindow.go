@@ -30,6 +30,11 @@ func (j *journal) writeWindow(w *window) error {
 	if err := j.writeFiles(in, w); err != nil {
 		return err
 	}
+	written, err := j.writeEnded(in, w, y.work)
+	if err != nil {
+		return err
+	}
+	defer written(false)
 	if err := j.syncChanges(); err != nil {
 		j.fatal(err)
 	}
@@ -39,6 +44,7 @@ func (j *journal) writeWindow(w *window) error {
 	if err := in.Commit(); err != nil {
 		return err
 	}
+	written(true)
 	return w.chunks(perHold, func(ids []uint64) error {
 		j.dropBodies(ids)
 		return nil

@@ -45,6 +45,14 @@ var cases = map[string]func(*harness){
 	"import beside others": testImportBeside,
 	"import: limits":       testImportLimited,
 
+	"ended: how":           testEnds,
+	"ended: by rules":      testEndsByRules,
+	"ended: finish":        testFinish,
+	"ended: pages":         testEndedPages,
+	"ended: waits":         testEndWaits,
+	"ended: bytes":         testEndedBytes,
+	"ended: what survives": testEndedSurvive,
+
 	"tags: delay and at":      testTagsDelay,
 	"keys: duplicates":        testKeys,
 	"keys: key-ttl":           testKeyTTL,

@@ -25,6 +25,7 @@ type Model struct {
 	tubes      []*modelTube
 	policies   map[string]*tube.Policy
 	tombstones map[modelKey]modelTombstone
+	ended      []*modelEnded
 	pending    []*modelJob // buried jobs that go to their dead-letter tubes now
 	listed     position    // of the last job that was listed
 
@@ -204,6 +205,8 @@ func (m *Model) Do(op *storage.Op) {
 		m.aboutSchedules(op)
 	case storage.SealBatch, storage.CancelBatch, storage.SettleBatch:
 		m.aboutBatches(op)
+	case storage.WaitEnded, storage.ListEnded:
+		m.aboutEnds(op)
 	default:
 		m.report(op, in)
 	}
@@ -328,8 +331,12 @@ func (m *Model) move(op *storage.Op) {
 		}
 	}
 	switch {
-	case op.Move == tube.Delete && (mine || free):
-		m.done(j)
+	case op.Move == tube.Delete && mine:
+		m.done(j, tube.Done, "")
+	case op.Move == tube.Delete && free:
+		m.done(j, tube.Deleted, "")
+	case op.Move == tube.Finish && mine:
+		m.finish(j, op)
 	case op.Move == tube.ReserveJob && free && m.mayStart(j):
 		m.start(j)
 		m.reserve(j, op.Holder)

@@ -78,13 +78,14 @@ func (m *Model) leaveAfter(j *modelJob) {
 	j.held, j.metadata.After, j.metadata.AfterAll = false, "", false
 }
 
-// done removes a job that is done.
-func (m *Model) done(j *modelJob) {
+// done removes a job that is done, or was deleted by a command about it alone.
+func (m *Model) done(j *modelJob, how tube.How, result string) {
+	m.end(j, how, "", result)
 	if b := m.batches[j.metadata.Batch]; b != nil {
 		b.done++
 	}
 	j.metadata.Batch = ""
-	m.remove(j)
+	m.takeOff(j)
 }
 
 // isParked reports whether a member is parked.

@@ -11,6 +11,7 @@ import (
 // Clone returns an independent copy.
 func (m *Model) Clone() *Model {
 	c := *m
+	c.ended = slices.Clip(m.ended)
 	c.policies, c.tombstones, c.turns = maps.Clone(m.policies), maps.Clone(m.tombstones), maps.Clone(m.turns)
 	c.schedules, c.batches = maps.Clone(m.schedules), make(map[string]*modelBatch)
 	for name, b := range m.batches {
@@ -54,6 +55,11 @@ func (m *Model) Reopened(keepsTubes bool, now *Model) *Model {
 // differ; "" if in nothing. Neither is changed.
 func (m *Model) Differs(s storage.Store) string {
 	ops := []storage.Op{{Kind: storage.Stats}, {Kind: storage.Tubes}}
+	for _, name := range policyTubes {
+		if len(m.ended) < tube.MaxListed {
+			ops = append(ops, storage.Op{Kind: storage.ListEnded, Tube: name, MaxJobs: tube.MaxListed})
+		}
+	}
 	for _, name := range tubeNames {
 		ops = append(ops, storage.Op{Kind: storage.TubeStats, Tube: name, Info: true}, storage.Op{Kind: storage.ListGroups, Tube: name, MaxJobs: 100})
 		for _, group := range groupNames {

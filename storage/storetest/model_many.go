@@ -67,7 +67,8 @@ func (m *Model) moveTo(j *modelJob, to string) (moved *modelJob) {
 	} else {
 		delete(m.tombstones, modelKey{to, j.metadata.Key})
 	}
-	m.remove(j)
+	m.end(j, tube.Moved, to, "")
+	m.takeOff(j)
 	return moved
 }
 

@@ -64,6 +64,9 @@ func completed(r tube.Rules, p *tube.Policy) tube.Rules {
 	if r.OnExpire == 0 {
 		r.OnExpire = p.OnExpire
 	}
+	if r.Keep == 0 {
+		r.Keep = p.Keep
+	}
 	if r.Max == 0 {
 		r.Max = p.Max
 	}
@@ -175,7 +178,8 @@ func (m *Model) expire(j *modelJob) {
 	j.tube.expired++
 	rules := m.rules(j)
 	if rules.OnExpire != tube.ExpirePark {
-		m.remove(j)
+		m.end(j, tube.Expired, "", "")
+		m.takeOff(j)
 		return
 	}
 	m.park(j, tube.ParkedExpired, &rules)
@@ -242,8 +246,14 @@ func (m *Model) hasRoom(name string, size int, old *modelJob) bool {
 	return jobs+1 <= int(mostJobs) && bytes+size <= int(mostBytes)
 }
 
-// remove removes a job. Its key stays taken for as long as its rules say.
+// remove removes a job that somebody has deleted.
 func (m *Model) remove(j *modelJob) {
+	m.end(j, tube.Deleted, "", "")
+	m.takeOff(j)
+}
+
+// takeOff removes a job. Its key stays taken for as long as its rules say.
+func (m *Model) takeOff(j *modelJob) {
 	if ttl := m.rules(j).KeyTTL; j.metadata.Key != "" && ttl > 0 {
 		m.tombstones[modelKey{j.tube.name, j.metadata.Key}] = modelTombstone{j.id, m.now + ttl}
 	}
@@ -331,7 +341,8 @@ func (m *Model) sendPending() {
 			dead.metadata.Key = j.metadata.Key
 			delete(m.tombstones, modelKey{op.Tube, j.metadata.Key})
 		}
-		m.remove(j)
+		m.end(j, tube.Dead, op.Tube, "")
+		m.takeOff(j)
 	}
 }
 

@@ -24,8 +24,10 @@ func (h *history) randomRulesOp() storage.Op {
 	}
 	op = storage.Op{Tube: tubeNames[r.IntN(len(tubeNames))], ID: op.ID, Pri: op.Pri, Delay: op.Delay, TTR: op.TTR, Args: &storage.Args{}}
 	switch n := r.IntN(100); {
-	case n < 15:
+	case n < 12:
 		return h.randomScheduleOp(op)
+	case n < 15:
+		return h.randomEnded(op)
 	case n < 40:
 		op.Kind, op.Body, op.Args.Tags = storage.Put, h.randomBody(), h.randomTags()
 	case n < 55:
@@ -41,6 +43,18 @@ func (h *history) randomRulesOp() storage.Op {
 		return h.randomReplay(op)
 	default:
 		return h.randomPolicy(op)
+	}
+	return op
+}
+
+// randomEnded makes op a question about jobs that have ended.
+func (h *history) randomEnded(op storage.Op) storage.Op {
+	op.Kind, op.Args, op.Wait = storage.WaitEnded, nil, h.random.IntN(2) == 0
+	ended := h.model.ended
+	if len(ended) < tube.MaxListed && h.random.IntN(3) == 0 { // all of them are one page
+		op.Kind, op.MaxJobs = storage.ListEnded, tube.MaxListed
+	} else if len(ended) > 0 && h.random.IntN(4) > 0 {
+		op.ID = ended[h.random.IntN(len(ended))].job.id
 	}
 	return op
 }
@@ -98,10 +112,16 @@ func (h *history) randomMeta(tags *tube.Tags) {
 	}
 }
 
-// randomReason sometimes adds a reason, of any length, to the arguments of a move that can have
+// randomReason sometimes adds a reason of any length, or a result, to the arguments of a move that can have
 // one. args can be nil.
 func (h *history) randomReason(move tube.Move, args *storage.Args) *storage.Args {
 	r := h.random
+	if move == tube.Finish && args == nil {
+		args = new(storage.Args)
+	}
+	if move == tube.Finish && r.IntN(2) == 0 {
+		args.Result = fmt.Append(nil, "result ", r.IntN(1000))
+	}
 	if move != tube.Release && move != tube.Bury || r.IntN(2) == 0 {
 		return args
 	}
@@ -210,6 +230,9 @@ func (h *history) randomRules() (rules tube.Rules) {
 	if r.IntN(4) == 0 {
 		rules.OnExpire = tube.OnExpire(1 + r.IntN(2))
 	}
+	if r.IntN(2) == 0 {
+		rules.Keep = tube.LifetimeOf(time.Duration(r.IntN(3)) * 1000 * time.Hour)
+	}
 	if rules.HasKeyTTL = r.IntN(3) == 0; rules.HasKeyTTL {
 		rules.KeyTTL = h.seconds()
 	}
@@ -220,7 +243,7 @@ func (h *history) randomRules() (rules tube.Rules) {
 func (h *history) randomLeased(op storage.Op) storage.Op {
 	r := h.random
 	op.Kind, op.Holder = storage.Move, tube.LeaseHolder
-	op.Move = []tube.Move{tube.Delete, tube.Release, tube.Release, tube.Snooze, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob, tube.Seize}[r.IntN(9)]
+	op.Move = []tube.Move{tube.Delete, tube.Finish, tube.Release, tube.Release, tube.Snooze, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob, tube.Seize}[r.IntN(10)]
 	op.Args = h.randomReason(op.Move, op.Args)
 	leased := h.model.sorted(tube.Reserved, func(j *modelJob) bool { return j.holder == tube.LeaseHolder })
 	if len(leased) > 0 && r.IntN(8) > 0 {

@@ -35,13 +35,14 @@ var layers = [][]importRule{
 	{ // contracts
 		{"storage", "tube storage/body"},
 		{"storage/embedded/wal", ""},
+		{"storage/embedded/ended", "tube"},
 		{"storage/redis/conn", "storage/redact"},
 		{"protocol/migrate", "protocol protocol/client tube/field"},
 		{"server/httpserve", "server/limits"},
 		{"server/access", "protocol"},
 	},
 	{ // data of engines
-		{"storage/embedded/tables", "storage/embedded/wal tube tube/field"},
+		{"storage/embedded/tables", "storage/embedded/ended storage/embedded/wal tube tube/field"},
 		{"storage/redis/schema", "storage tube tube/field"},
 	},
 	{
@@ -51,7 +52,7 @@ var layers = [][]importRule{
 		{"storage/redis/fsck", "storage/redis/conn storage/redis/lua storage/redis/schema"},
 	},
 	{ // engines, and formats of stores
-		{"storage/embedded", "storage storage/body storage/embedded/tables storage/embedded/wal tube"},
+		{"storage/embedded", "storage storage/body storage/embedded/ended storage/embedded/tables storage/embedded/wal tube"},
 		{"storage/redis", "storage storage/redis/conn storage/redis/lua storage/redis/schema tube"},
 		{"storage/beanstalkd", "storage tube"},
 	},

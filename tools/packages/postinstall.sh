@@ -4,7 +4,7 @@
 set -e
 
 # The layout of the embedded engine (tables.LayoutVersion), and the first version that has it.
-LAYOUT=2 SINCE=0.2.0
+LAYOUT=3 SINCE=0.3.0
 
 upgrade= before=
 case "$1" in

@@ -35,14 +35,19 @@ const (
 	oldBodies ingestFile = iota
 	newBodies
 	changes
+	endedJobs
 	oldJobs
 	newJobs
 	others // tombstones, groups, imports, last id, schedules, pauses, batches, policies, first segment
 	numFiles
 )
 
-// ingestName is the name of a file, by its number.
-const ingestName = "new-%d.sst"
+// The names of the files, by their numbers: of a window, and of records of ended jobs that are dropped without one, perhaps at the
+// same time.
+const (
+	ingestName = "new-%d.sst"
+	dropName   = "drop-%d.sst"
+)
 
 // syncIngest is how many bytes are written to a file before the operating system is
 // told to start writing them to the disk. If it had to write all of a large file at
@@ -51,18 +56,23 @@ const syncIngest = 512 << 10
 
 // NewIngest begins the files. Each replaces a file that an earlier ingest may have left.
 // yield is called after each small piece of work.
-func (t *Tables) NewIngest(yield func()) *Ingest {
+func (t *Tables) NewIngest(yield func()) *Ingest { return t.newIngest(ingestName, yield) }
+
+func (t *Tables) newIngest(name string, yield func()) *Ingest {
 	var o pebble.Options
 	o.EnsureDefaults()
 	in := &Ingest{tables: t, options: o.MakeWriterOptions(0, t.db.TableFormat()), yield: yield}
 	for f := range in.paths {
-		in.paths[f] = t.fs.PathJoin(t.parent, fmt.Sprintf(ingestName, f))
+		in.paths[f] = t.fs.PathJoin(t.parent, fmt.Sprintf(name, f))
 	}
 	return in
 }
 
 // RemoveIngestFiles removes the files that an earlier process may have left.
-func (t *Tables) RemoveIngestFiles() { t.NewIngest(nil).Remove() }
+func (t *Tables) RemoveIngestFiles() {
+	t.NewIngest(nil).Remove()
+	t.newIngest(dropName, nil).Remove()
+}
 
 // set writes a key to a file. The keys of a file must come in ascending order.
 func (in *Ingest) set(f ingestFile, key, value []byte) error {

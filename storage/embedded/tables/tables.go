@@ -23,6 +23,10 @@ import (
 //	           its body if that is inline
 //	b ID       its body if that is not inline
 //	c ID       record of a job as it was last written; missing if it was written once
+//	e TUBE 00 SEQ  the record of an ended job, see AppendEnded
+//	f BATCH 00 SEQ  the tube of that record, of a member of a batch
+//	g TUBE     how many records of ended jobs a tube has, see EndedOf
+//	i ID       SEQ and the tube of the record of that job
 //	m SOURCE   how far an import is, see AppendImportMark
 //	p TUBE     pause: seconds (4 bytes), until (8 bytes, ns since the epoch)
 //	k TUBE 00 KEY  the tombstone of a key, see AppendTombstone
@@ -47,6 +51,11 @@ const (
 	scheduleKey  byte = 'o'
 	batchKey     byte = 'q'
 	importKey    byte = 'm'
+
+	endedKey      byte = 'e'
+	endedBatchKey byte = 'f'
+	endedTubeKey  byte = 'g'
+	endedIDKey    byte = 'i'
 
 	// LayoutVersion is the layout of the tables. Those of an older one are upgraded, see Upgrade;
 	// others are refused. Layout 1, of 0.1.0, has no notes in its metadata; layout 2, of 0.2.0, no records of ended jobs.
