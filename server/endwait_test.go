@@ -15,6 +15,7 @@ import (
 
 	"redstalk/protocol"
 	protoclient "redstalk/protocol/client"
+	"redstalk/server/queue"
 	"redstalk/storage"
 )
 
@@ -212,7 +213,7 @@ func TestWaitJobWithoutStore(t *testing.T) {
 		h.store.set(func(p *proxyStore) { p.fail = nil })
 		begun := time.Now()
 		c.want("ENDED "+id+" deleted 0", "")
-		if took := time.Since(begun); took > retryEndWait {
+		if took := time.Since(begun); took > queue.RetryEndWait {
 			t.Errorf("the answer came after %v", took)
 		}
 		h.store.set(func(p *proxyStore) { p.fail = fail })
