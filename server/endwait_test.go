@@ -270,6 +270,9 @@ func TestPagesOfEnded(t *testing.T) {
 		now := time.Now().UnixMilli()
 		line := fmt.Sprintf(`- {id: %s, tube: t, how: deleted, batch: "b", put-ms: %d, ended-ms: %d, until-ms: %d, deliveries: 0, failures: 0, result-bytes: 0}`,
 			second, now-1000, now, now+3600_000)
+		if n := c.stat("stats", "redstalk-ended-records"); n != "2" {
+			t.Errorf("stats counts %s records", n)
+		}
 		cursor := c.stat("list-ended t 1", "next")
 		c.send("list-ended batch:b", "list-ended batch:c", "list-ended other")
 		c.wantPages([]string{`next: ""`, "ended:", line}, []string{`next: ""`, "ended: []"}, []string{`next: ""`, "ended: []"})
