@@ -16,6 +16,8 @@ const (
 	MaxLease = 32
 	// MaxCursor is the longest cursor of list-jobs, in bytes.
 	MaxCursor = 64
+	// MaxResult is the longest result of a job, in bytes.
+	MaxResult = 64 << 10
 	// MaxClient is the longest name of a connection, in bytes.
 	MaxClient = 128
 	// MaxWeight is the largest weight of a watched tube.
@@ -181,6 +183,46 @@ func AppendLease(b []byte, lease uint64) []byte {
 		lease /= 10
 	}
 	return append(b, text[:]...)
+}
+
+// parseFinish parses ID SIZE, which must end the line.
+func parseFinish(c *Command, args []byte) (ok bool) {
+	c.ID, args, ok = u64(args)
+	return ok && c.endSize(args)
+}
+
+// parseFinishLease parses ID LEASE SIZE, which must end the line.
+func parseFinishLease(c *Command, args []byte) (ok bool) {
+	args, ok = c.readLease(args)
+	return ok && c.endSize(args)
+}
+
+// endSize parses SIZE, which must end the line.
+func (c *Command) endSize(args []byte) (ok bool) {
+	c.size, args, ok = u32(args)
+	return ok && len(args) == 0
+}
+
+// parseWaitJob parses ID SECONDS, which must end the line.
+func parseWaitJob(c *Command, args []byte) (ok bool) {
+	if c.ID, args, ok = u64(args); !ok {
+		return false
+	}
+	c.Timeout, args, ok = u32(args)
+	return ok && len(args) == 0 && c.Timeout <= math.MaxInt32
+}
+
+// batchPrefix is before the name of a batch where the name of a tube is expected, which never has a colon.
+var batchPrefix = []byte("batch:")
+
+// parseListEnded parses TUBE [COUNT [CURSOR]] or batch:NAME [COUNT [CURSOR]], which must end the line. Of a batch, Name is nil.
+func parseListEnded(c *Command, args []byte) (ok bool) {
+	if batch, of := bytes.CutPrefix(skipSpaces(args), batchPrefix); of {
+		args, ok = c.readBatchName(batch)
+	} else {
+		c.Name, args, ok = readName(args)
+	}
+	return ok && c.readListed(args, MaxCursor)
 }
 
 // readName parses a word that is the name of a tube.

@@ -406,6 +406,40 @@ var extended = map[string]string{
 	`preview-schedule "a"5`:                 "preview-schedule BAD_FORMAT",
 	"preview-schedule a":                    "preview-schedule BAD_FORMAT",
 
+	"finish 7 0\r\n":               `finish 7 ""`,
+	"finish 7 3\r\nabc":            `finish 7 "abc"`,
+	"finish 7 3x":                  "finish BAD_FORMAT",
+	"finish 7 3 ":                  "finish BAD_FORMAT",
+	"finish 7":                     "finish BAD_FORMAT",
+	"finish":                       unknown,
+	"finish-lease 7 {20} 3\r\nabc": `finish-lease 7 20 "abc"`,
+	"finish-lease 7 x 3\r\nabc":    `finish-lease 7 0 "abc"`,
+	"finish-lease 7 3":             "finish-lease BAD_FORMAT",
+	"finish-lease 7 {lease+} 3":    "finish-lease BAD_FORMAT",
+
+	"wait-job 7 5":          "wait-job 7 5",
+	"wait-job 7 2147483647": "wait-job 7 2147483647",
+	"wait-job 7 2147483648": "wait-job BAD_FORMAT",
+	"wait-job 7":            "wait-job BAD_FORMAT",
+	"wait-job 7 5x":         "wait-job BAD_FORMAT",
+	"wait-job 7 5 ":         "wait-job BAD_FORMAT",
+	"wait-job x 5":          "wait-job BAD_FORMAT",
+
+	"stats-ended 7":   "stats-ended 7",
+	"stats-ended 7 8": "stats-ended BAD_FORMAT",
+
+	"list-ended a":                        "list-ended a 100",
+	"list-ended {name} 1000 {cursor}":     "list-ended {name} 1000 {cursor}",
+	"list-ended batch:{batch} 7 {cursor}": "list-ended batch:{batch} 7 {cursor}",
+	"list-ended batch:a:b":                "list-ended batch:a:b 100",
+	"list-ended batch:":                   "list-ended BAD_FORMAT",
+	"list-ended batch:{batch}b":           "list-ended BAD_FORMAT",
+	"list-ended a:b":                      "list-ended BAD_FORMAT",
+	"list-ended {name+}":                  "list-ended BAD_FORMAT",
+	"list-ended a 1001":                   "list-ended BAD_FORMAT",
+	"list-ended a 7 {cursor+}":            "list-ended BAD_FORMAT",
+	"list-ended":                          unknown,
+
 	"drain":          "drain",
 	"drain 1":        unknown,
 	"undrain":        "undrain",
@@ -432,6 +466,16 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
+// TestResultTooBig checks that a result has a limit of its own, whatever that of bodies is, and that a longer one is skipped.
+func TestResultTooBig(t *testing.T) {
+	largest := strings.Repeat("r", MaxResult)
+	for _, maxBody := range []int{0, MaxBody} {
+		check(t, fmt.Sprintf("finish 7 %d\r\n%s\r\n%s\r\n", MaxResult, largest, used), maxBody, fmt.Sprintf("finish 7 %s", showBody([]byte(largest))), used)
+		check(t, fmt.Sprintf("finish 7 %d\r\n%sr\r\n%s\r\n", MaxResult+1, largest, used), maxBody, "finish JOB_TOO_BIG counted", used)
+		check(t, "finish-lease 7 00000000000000000020 3\r\nabcd\r\n"+used+"\r\n", maxBody, "finish-lease EXPECTED_CRLF counted", unknown)
+	}
+}
+
 // TestLongestLines checks that a line can be exactly as long as its verb allows, and that a
 // longer one is skipped like any line that is too long, and with it a body behind tags.
 func TestLongestLines(t *testing.T) {
@@ -450,6 +494,8 @@ func TestLongestLines(t *testing.T) {
 		{"delete-key a" + "0+k", "delete-key BAD_FORMAT", 450},
 		{"touch-lease 0+1 a", "touch-lease 1 0", 224},
 		{"reserve-lease 0+1", "reserve-lease 1", 224},
+		{"list-ended a 0+1", "list-ended a 1", 450},
+		{"wait-job 0+1 2", "wait-job 1 2", 224},
 	} {
 		line, body, _ := strings.Cut(tc.line, "\r\n")
 		if body != "" {

@@ -46,6 +46,12 @@ func (m *FlowMap) Bool(key string, v bool) {
 	m.b = strconv.AppendBool(m.b, v)
 }
 
+// Map adds a map.
+func (m *FlowMap) Map(key string, of *FlowMap) {
+	m.key(key)
+	m.b = append(append(append(m.b, '{'), of.b...), '}')
+}
+
 // UintList adds a list of whole numbers.
 func (m *FlowMap) UintList(key string, all []uint64) {
 	m.key(key)

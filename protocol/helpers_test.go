@@ -57,7 +57,7 @@ func show(c *Command) string {
 		return fmt.Sprintf("watch %s", c.Name)
 	case Use, Ignore, StatsTube, GetPolicy, NameClient:
 		return fmt.Sprintf("%v %s", c.Verb, c.Name)
-	case Peek, ReserveJob, Delete, KickJob, ReplayJob, Touch, StatsJob:
+	case Peek, ReserveJob, Delete, KickJob, ReplayJob, Touch, StatsJob, StatsEnded:
 		return fmt.Sprintf("%v %d", c.Verb, c.ID)
 	}
 	return showExtension(c)
@@ -97,6 +97,18 @@ func showExtension(c *Command) string {
 		return fmt.Sprintf("%s %s %s %d %d %s%s", s, c.Key, c.Name, c.Pri, c.TTR, showBody(c.Body), showTags(c.Tags))
 	case GetSchedule, DeleteSchedule, PauseSchedule, ResumeSchedule, RunSchedule, SealBatch, StatsBatch, CancelBatch:
 		return fmt.Sprintf("%s %s", s, c.Key)
+	case Finish:
+		return fmt.Sprintf("%s %d %s", s, c.ID, showBody(c.Body))
+	case FinishLease:
+		return fmt.Sprintf("%s %d %d %s", s, c.ID, c.Lease, showBody(c.Body))
+	case WaitJob:
+		return fmt.Sprintf("%s %d %d", s, c.ID, c.Timeout)
+	case ListEnded:
+		of := string(c.Name)
+		if c.Name == nil {
+			of = "batch:" + c.Key
+		}
+		return strings.TrimSuffix(fmt.Sprintf("%s %s %d %s", s, of, c.MaxJobs, c.Cursor), " ")
 	case ListMembers:
 		return strings.TrimSuffix(fmt.Sprintf("%s %s %d %s", s, c.Key, c.MaxJobs, c.Cursor), " ")
 	case History, HistoryTube:

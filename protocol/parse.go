@@ -70,7 +70,7 @@ type Command struct {
 	Delay uint32 // seconds; put, release, and the length of pause-tube
 	TTR   uint32 // seconds, as sent: 0 stays 0 here
 
-	Timeout uint32 // seconds; reserve-with-timeout, reserve-batch and reserve-lease, at most 2^31-1
+	Timeout uint32 // seconds; reserve-with-timeout, reserve-batch, reserve-lease and wait-job, at most 2^31-1
 	MaxJobs uint32 // kick, reserve-batch, list-…, move-jobs, preview-schedule, history, history-tube: the largest number
 	Weight  uint32 // watch: 1 to MaxWeight; 0 if the line has none
 	ByLease bool   // reserve-batch: the word lease
@@ -107,7 +107,7 @@ type Command struct {
 	State  State  // list-jobs, flush-tube, move-jobs
 	To     []byte // move-jobs: the second tube, valid by [ValidName], for as long as Name is
 	Key    string // find, delete-key: 1 to MaxKey printable characters; commands about a group, a schedule or a batch: its name, valid by [ValidGroup], [ValidSchedule] or [ValidBatch]; a copy
-	Cursor string // list-jobs, list-clients, list-members: at most MaxCursor, list-groups: MaxGroupCursor, list-schedules: MaxSchedule, list-batches: MaxBatchName printable characters; a copy, "" if there is none
+	Cursor string // list-jobs, list-ended, list-clients, list-members: at most MaxCursor, list-groups: MaxGroupCursor, list-schedules: MaxSchedule, list-batches: MaxBatchName printable characters; a copy, "" if there is none
 
 	spare   *Tags  // memory for Tags; nil: there is none
 	size    uint32 // verbs with a body: its announced length

@@ -8,8 +8,10 @@ import "bytes"
 // parsed as commands. The body of a line with something like tags is skipped.
 func (r *Reader) lineRead(c *Command) bool {
 	limit := r.maxBody
-	if c.Verb == Put {
+	if spec := &table[c.Verb]; c.Verb == Put {
 		limit = r.maxPut
+	} else if spec.MaxBody > 0 {
+		limit = uint64(spec.MaxBody)
 	}
 	switch {
 	case uint64(c.size) > limit:

@@ -74,6 +74,17 @@ func (w *Writer) BatchSealed() { w.word("BATCH_SEALED") }
 // Cancelled answers cancel-batch: "CANCELLED n"; n is how many jobs were removed.
 func (w *Writer) Cancelled(n int) { w.number("CANCELLED", uint64(n)) }
 
+// Ended answers wait-job: "ENDED id how n", body.
+func (w *Writer) Ended(id uint64, how string, body []byte) {
+	w.begin("ENDED", id)
+	w.buf = append(w.buf, ' ')
+	w.buf = append(w.buf, how...)
+	w.body(body, nil)
+}
+
+// NotKept says that no record of the job will be kept: "NOT_KEPT".
+func (w *Writer) NotKept() { w.word("NOT_KEPT") }
+
 // FlushedJobs answers flush-tube: "FLUSHED n".
 func (w *Writer) FlushedJobs(n uint64) { w.number("FLUSHED", n) }
 

@@ -23,6 +23,9 @@ const (
 	DeleteBatch
 	DeleteLease
 	DeleteKey
+	Finish
+	FinishLease
+	WaitJob
 	Release
 	ReleaseLease
 	Bury
@@ -35,6 +38,7 @@ const (
 	StatsTube
 	StatsGroup
 	StatsBatch
+	StatsEnded
 	Stats
 	Use
 	Watch
@@ -53,6 +57,7 @@ const (
 	GetPolicy
 	ListPolicies
 	ListJobs
+	ListEnded
 	Find
 	FlushTube
 	MoveJobs
@@ -100,6 +105,8 @@ type Spec struct {
 	Body bool
 	// lengthAt is how many words come before the length of the body.
 	lengthAt int
+	// MaxBody is the longest body in bytes, without its CRLF, whatever the Reader's limits are; 0: these apply.
+	MaxBody int
 	// MaxLine is the longest line of the verb in bytes, including CRLF. 0 means the
 	// constant MaxLine. MaxTagLine applies only to lines with tags, unless Long is set; others are limited
 	// by the constant.
@@ -148,6 +155,9 @@ var table = [NumVerbs]Spec{
 	DeleteBatch:        {Prefix: "delete-batch ", Extension: true, MaxLine: 16 << 10, Need: Need{MayWork, OfJob}, parse: parseDeleteBatch},
 	DeleteLease:        {Prefix: "delete-lease ", Extension: true, Done: "DELETED", Need: Need{MayWork, OfJob}, parse: parseLease},
 	DeleteKey:          {Prefix: "delete-key ", Extension: true, MaxLine: twoNames, Done: "DELETED", Need: Need{MayWork, OfTube}, parse: parseKey},
+	Finish:             {Prefix: "finish ", Extension: true, Body: true, lengthAt: 1, MaxBody: MaxResult, Done: "FINISHED", Need: Need{MayWork, OfJob}, parse: parseFinish},
+	FinishLease:        {Prefix: "finish-lease ", Extension: true, Body: true, lengthAt: 2, MaxBody: MaxResult, Done: "FINISHED", Need: Need{MayWork, OfJob}, parse: parseFinishLease},
+	WaitJob:            {Prefix: "wait-job ", Extension: true, Need: Need{MayRead, OfJob}, parse: parseWaitJob},
 	Release:            {Prefix: "release ", MaxLine: MaxTagLine, Counter: "cmd-release", Done: "RELEASED", Need: Need{MayWork, OfJob}, parse: parseRelease},
 	ReleaseLease:       {Prefix: "release-lease ", Extension: true, MaxLine: MaxTagLine, Done: "RELEASED", Need: Need{MayWork, OfJob}, parse: parseReleaseLease},
 	Bury:               {Prefix: "bury ", MaxLine: MaxTagLine, Counter: "cmd-bury", Done: "BURIED", Need: Need{MayWork, OfJob}, parse: parseBury},
@@ -160,6 +170,7 @@ var table = [NumVerbs]Spec{
 	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", Need: Need{MayRead, OfTube}, parse: parseName},
 	StatsGroup:         {Prefix: "stats-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayRead, OfTube}, parse: parseGroup},
 	StatsBatch:         {Prefix: "stats-batch ", Extension: true, Need: Need{MayRead, OfBatch}, parse: parseBatch},
+	StatsEnded:         {Prefix: "stats-ended ", Extension: true, Need: Need{MayRead, OfJob}, parse: parseID},
 	Stats:              {Prefix: "stats", Exact: true, Counter: "cmd-stats", Need: Need{MayRead, Somewhere}},
 	Use:                {Prefix: "use ", Counter: "cmd-use", Need: Need{anyRight, OfTube}, parse: parseName},
 	Watch:              {Prefix: "watch ", Counter: "cmd-watch", Need: Need{MayWork, OfTube}, parse: parseWatch},
@@ -178,6 +189,7 @@ var table = [NumVerbs]Spec{
 	GetPolicy:          {Prefix: "get-policy ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseScope},
 	ListPolicies:       {Prefix: "list-policies", Extension: true, Exact: true, Need: Need{MayAdmin, OfTubes}},
 	ListJobs:           {Prefix: "list-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListJobs},
+	ListEnded:          {Prefix: "list-ended ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseListEnded},
 	Find:               {Prefix: "find ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseKey},
 	FlushTube:          {Prefix: "flush-tube ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseFlush},
 	MoveJobs:           {Prefix: "move-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayAdmin, OfTube}, parse: parseMoveJobs},

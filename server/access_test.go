@@ -159,7 +159,7 @@ var samples = map[protocol.Verb]sample{
 	protocol.Capabilities:       {"", "capabilities", "OK", false},
 	protocol.Reschedule:         {"", "reschedule {id} 1s", "RESCHEDULED", false},
 	protocol.SetPriority:        {"", "set-priority {id} 7", "UPDATED", false},
-	protocol.SetPolicy:          {"", "set-policy t max:100000", "SET", false},
+	protocol.SetPolicy:          {"", "set-policy t max:100000 keep:1h", "SET", false},
 	protocol.GetPolicy:          {"", "get-policy t", "OK", false},
 	protocol.ListPolicies:       {"", "list-policies", "OK", false},
 	protocol.ListJobs:           {"", "list-jobs t ready", "OK", false},
@@ -190,6 +190,11 @@ var samples = map[protocol.Verb]sample{
 	protocol.CancelBatch:        {"", "cancel-batch none", "NOT_FOUND", false},
 	protocol.HistoryTube:        {"", "history-tube t hours", "OK", false},
 	protocol.History:            {"", "history days 7", "OK", false},
+	protocol.Finish:             {"reserve-job {id}", "finish {id} 1\r\nx", "FINISHED", false},
+	protocol.FinishLease:        {"", "finish-lease {id} {lease} 1\r\nx", "FINISHED", true},
+	protocol.WaitJob:            {"", "wait-job {id} 0", "TIMED_OUT", false},
+	protocol.StatsEnded:         {"", "stats-ended {id}", "NOT_FOUND", false}, // the job has not ended
+	protocol.ListEnded:          {"", "list-ended t", "OK", false},
 	protocol.PreviewSchedule:    {"", `preview-schedule "* * * * *" 1`, "OK", false},
 }
 
@@ -270,7 +275,7 @@ func TestEveryVerbOnEngines(t *testing.T) {
 // tryAll sends every verb as a user who has these rights on the tube t, on some tube, and on all
 // tubes.
 func (g *accessHarness) tryAll(name string, on, somewhere, every access.Right) {
-	g.root.send("use t", "watch t", "watch default", "set-policy t max:100000")
+	g.root.send("use t", "watch t", "watch default", "set-policy t max:100000 keep:1h")
 	g.root.discardReplies()
 	for v := protocol.Unknown + 1; v < protocol.NumVerbs; v++ {
 		if v == g.skip {

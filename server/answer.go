@@ -27,6 +27,8 @@ func (s *session) answer() (more bool, err error) {
 			return true, s.startAsking(r)
 		case s.mustWait(r):
 			return true, s.startWaiting(r)
+		case s.mustAwaitEnd(r):
+			return true, s.startAwaitingEnd(r)
 		case s.wantsMoreJobs(r):
 			s.takeMoreJobs(r)
 			return true, nil
@@ -46,6 +48,9 @@ func (s *session) answer() (more bool, err error) {
 func (s *session) reply(r *request) {
 	s.count(r)
 	s.respond(r)
+	if r.verb == protocol.WaitJob {
+		s.stopEndWait()
+	}
 	s.countResult(r.verb)
 	if r.act != nil {
 		s.audit(r)
@@ -79,6 +84,8 @@ func (s *session) respond(r *request) {
 		handlers[r.verb].answer(s, r, a)
 	case a.Err != nil:
 		s.fail(r, a.Err)
+	case isNotKept(a):
+		s.notKept(r)
 	case a.NotFound && isReserve(r.verb):
 		s.noJob(r, a)
 	case a.NotFound:

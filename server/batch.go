@@ -183,7 +183,7 @@ func (s *session) answerOneOfBatch(r *request, i int) {
 func planDeleteBatch(s *session, c *protocol.Command, r *request) {
 	r.op = len(s.batch.Ops)
 	for id := range protocol.IDs(c.List) {
-		s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: s.holder, ID: id})
+		s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: s.holder, ID: id, Args: s.holderArgs()})
 		r.remaining++
 	}
 }

@@ -11,7 +11,7 @@
 //   - verbs.go: the table of verbs. Each row has two functions: how the verb is planned, and
 //     how it is answered. The rows stand with these functions in jobs.go, tubes.go, stats.go,
 //     reserve.go, lease.go, batch.go, groups.go, schedules.go, jobbatches.go, history.go, manage.go, policy.go, fields.go,
-//     auth.go, clients.go and connection.go.
+//     ended.go, endwait.go, auth.go, clients.go and connection.go.
 //   - server.go, serve.go, handshake.go: Server: accepting, limits on connections, TLS
 //     handshakes, shutdown.
 //   - principal.go, grants.go, permission.go, lookups.go: the user that a session acts as, and
@@ -50,7 +50,7 @@
 // batch or ends its wait. The replies of a connection have the order of its commands, and each is
 // written after the store has acknowledged the operation. While a reserve may have to wait, only
 // further reserves of the connection are planned: other commands after it are held until it is
-// answered. A connection that ends
+// answered; while a wait-job waits, none is. A connection that ends
 // releases what it holds, whatever the reason. The cost of whatever grows with the number of a
 // connection's tubes is linear in it, and is submitted to the store in pieces.
 //

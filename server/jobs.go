@@ -14,7 +14,7 @@ import (
 func init() {
 	addVerbs(map[protocol.Verb]handler{
 		protocol.Put:         {planPut, answerPut},
-		protocol.Delete:      {planMove(tube.Delete), answerDone},
+		protocol.Delete:      {planDelete, answerDone},
 		protocol.Release:     {planMove(tube.Release), answerDone},
 		protocol.Bury:        {planMove(tube.Bury), answerDone},
 		protocol.Touch:       {planMove(tube.Touch), answerDone},
@@ -73,6 +73,10 @@ func planMove(m tube.Move) func(*session, *protocol.Command, *request) {
 		}
 		s.addOp(r, op)
 	}
+}
+
+func planDelete(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: s.holder, ID: c.ID, Args: s.holderArgs()})
 }
 
 // addMoveTags adds the tags of a release or bury to its operation, which has Args.

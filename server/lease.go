@@ -65,7 +65,7 @@ func planMoveLease(m tube.Move) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
 		op := storage.Op{
 			Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: c.ID, Pri: c.Pri, Delay: c.Delay,
-			Args: &storage.Args{Lease: c.Lease},
+			Args: &storage.Args{Lease: c.Lease, By: s.nameOfHolder()},
 		}
 		if c.Tags != nil {
 			addMoveTags(&op, c.Tags)

@@ -62,8 +62,13 @@ func (s *session) planOfJob(c *protocol.Command, r *request) {
 		for id := range idsOf(c) {
 			s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.JobStats, ID: id})
 		}
+		if asksForRecord(c.Verb) { // after the other: so one of the two knows the tube, also if the job ends just now
+			s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.WaitEnded, ID: c.ID})
+		}
 	}
+	s.endsBurst = s.endsBurst || c.Verb == protocol.WaitJob && c.Timeout > 0
 	command := *c
+	command.Body = ownBody(c)
 	command.List, command.Tags = slices.Clone(c.List), c.Tags.Clone()
 	p.lookups.commands = append(p.lookups.commands, lookup{command, len(s.requests) - 1, granted})
 	r.waitsForLookup = true
@@ -108,6 +113,8 @@ func (s *session) planLookups() {
 			handlers[l.command.Verb].plan(s, &l.command, r)
 		case l.command.Verb == protocol.DeleteBatch:
 			s.planLookedUpMany(&l.command, r, lookups)
+		case asksForRecord(l.command.Verb) && lookups[0].Answer.NotFound:
+			s.planLookedUp(&l.command, r, &lookups[1])
 		default:
 			s.planLookedUp(&l.command, r, &lookups[0])
 		}
@@ -139,13 +146,22 @@ func (p *principal) maySendBack(j *tube.JobStats) bool {
 	return p.user.MaySendBack(j.Tube, j.Home())
 }
 
-// rightsOnJob returns the client's rights on the tube of a job that was looked up, and caches them.
-// found is false if there is no such job, or if the client has no right on its tube.
+// asksForRecord reports whether a command is about the record of a job, which is there after the job.
+func asksForRecord(v protocol.Verb) bool { return v == protocol.WaitJob || v == protocol.StatsEnded }
+
+// rightsOnJob returns the client's rights on the tube of a job that was looked up, or of its record, and caches them.
+// found is false if there is neither, or if the client has no right on its tube.
 func (s *session) rightsOnJob(lookup *storage.Op) (rights access.Right, found bool) {
-	if a := &lookup.Answer; a.Err != nil || a.NotFound {
+	var in string
+	switch a := &lookup.Answer; {
+	case a.Err == nil && a.Job != nil:
+		in = a.Job.Tube
+	case recordIn(a) != nil:
+		in = recordIn(a).Tube
+	default:
 		return access.Nothing, false
 	}
-	if rights = s.principal.user.On(lookup.Answer.Job.Tube); rights == access.Nothing {
+	if rights = s.principal.user.On(in); rights == access.Nothing {
 		return rights, false
 	}
 	s.principal.grant(lookup.ID, rights)

@@ -15,7 +15,7 @@ func (s *session) planForPrincipal(c *protocol.Command, r *request) {
 	case !s.principal.completeBatches(c):
 		r.wrong = "the name of the batch is too long with that of its owner before it"
 		refuse(c, r, (*protocol.Writer).BadFormat)
-	case needs[c.Verb].Where == access.OfJob:
+	case needOf(c).Where == access.OfJob:
 		s.planOfJob(c, r)
 	case !s.principal.may(s, c):
 		refuse(c, r, (*protocol.Writer).Forbidden)
@@ -43,7 +43,7 @@ func (p *principal) mayNotSend(c *protocol.Command) bool {
 
 // may reports whether the principal may use a command that names no job.
 func (p *principal) may(s *session, c *protocol.Command) bool {
-	switch need := needs[c.Verb]; need.Where {
+	switch need := needOf(c); need.Where {
 	case access.OfTube:
 		on := p.used
 		if c.Name != nil {
@@ -77,10 +77,19 @@ func (p *principal) mayReach(c *protocol.Command) bool {
 	return (t.Dead == "" || p.user.MayRedirect(name, t.Dead)) && (t.Push.URL == "" || p.user.MayRedirect(name, ""))
 }
 
+// needOf returns what a command needs: that of its verb, but for list-ended, which can name a batch instead of a tube.
+func needOf(c *protocol.Command) access.Need {
+	need := needs[c.Verb]
+	if c.Verb == protocol.ListEnded && c.Name == nil {
+		need.Where = access.OfBatch
+	}
+	return need
+}
+
 // completeBatches makes the names of batches in a command whole. It returns false if one is too long then.
 func (p *principal) completeBatches(c *protocol.Command) bool {
 	var names []*string
-	if needs[c.Verb].Where == access.OfBatch {
+	if needOf(c).Where == access.OfBatch {
 		names = append(names, &c.Key)
 	}
 	if t := c.Tags; t != nil {

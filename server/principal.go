@@ -152,7 +152,7 @@ func (s *session) reloadPrincipal() {
 // revoke ends the session as soon as neither the store nor the waitlist has it.
 func (s *session) revoke() {
 	s.principal.endCause = errRevoked
-	if s.phase == waiting && s.cause == nil {
+	if (s.phase == waiting || s.phase == awaitingEnd) && s.cause == nil {
 		s.cause = errRevoked
 	}
 }

@@ -84,6 +84,9 @@ func (s *session) handleSignals(signals uint32) {
 	if signals&stored != 0 {
 		s.onStored()
 	}
+	if signals&(jobEnded|timerFired) != 0 {
+		s.endWait.askAgain = true
+	}
 	if signals&replyMemoryNeeded != 0 && s.wire.PendingBytes() > 0 {
 		s.endForMemory(errUnread)
 	}
@@ -121,6 +124,8 @@ func (s *session) step() bool {
 	switch s.phase {
 	case waiting:
 		return s.stepWaiting()
+	case awaitingEnd:
+		return s.stepAwaitingEnd()
 	case verifying:
 		return s.stepVerifying()
 	case asking:

@@ -76,6 +76,9 @@ type session struct {
 	giveBack    []storage.Op  // operations that give back a job which came after the client had gone
 	cancelling  bool          // its wait was cancelled while a dispatch served it
 
+	endWait endWait       // of a wait-job
+	by      *storage.Args // see holderArgs; nil before the first delete under a name
+
 	counts pendingCounts
 
 	arrival *limits.Arrival // the body that has come in part, see incoming.go
@@ -98,13 +101,14 @@ type session struct {
 type phase uint8
 
 const (
-	acting     phase = iota // for nothing: it reads, plans and answers
-	storing                 // for the store
-	waiting                 // for a job
-	verifying               // for the result of an auth
-	asking                  // for the answer to a question
-	ending                  // for the store to release what the connection held
-	delivering              // for the client to receive the last replies
+	acting      phase = iota // for nothing: it reads, plans and answers
+	storing                  // for the store
+	waiting                  // for a job
+	awaitingEnd              // for the end of a job
+	verifying                // for the result of an auth
+	asking                   // for the answer to a question
+	ending                   // for the store to release what the connection held
+	delivering               // for the client to receive the last replies
 	ended
 )
 
@@ -115,6 +119,7 @@ const (
 	woken             // the wire woke it
 	stored            // the store is done
 	served            // the wait has an outcome
+	jobEnded          // a job can have ended for which the session waits
 	verified          // an auth has its result
 	asked             // its question has an answer
 	describe          // somebody wants to know about the connection
@@ -152,7 +157,7 @@ type request struct {
 	wrong      string // with a fault: which tag is wrong and what is expected; "": no tag is
 	counted    bool
 	producer   bool           // makes the connection a producer
-	waits      bool           // a reserve: waits if there is no job
+	waits      bool           // a reserve: waits if there is no job; a wait-job: waits if the job has not ended
 	op         int            // index in batch.Ops of its first operation, -1 if it needs none
 	remaining  int            // reserve-batch: how many more jobs are wanted; delete-batch: how many ids there are
 	answered   int            // reserve-batch: how many jobs were taken
@@ -165,7 +170,7 @@ type request struct {
 	name       string         // of a tube
 	names      []string       // of tubes
 	watchCount int            // how many tubes are watched
-	timeout    time.Duration  // of a reserve
+	timeout    time.Duration  // of a reserve or wait-job
 	retaken    bool           // a reserve: its take was repeated, see retake
 	attempt    *authAttempt   // auth: the verification
 	ask        *question      // list-clients, stats-job: what other servers are asked

@@ -20,6 +20,7 @@ var (
 // holds.
 func (s *session) end(cause error) {
 	s.cause, s.phase = cause, ending
+	s.stopEndWait()
 	s.releaseAnswers()
 	s.batch.Ops = append(s.batch.Ops, s.giveBack...)
 	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.ReleaseAll, Holder: s.holder})

@@ -29,7 +29,7 @@ func planStats(s *session, _ *protocol.Command, r *request) {
 }
 
 // answerStats writes the page of stats: beanstalkd's keys in its order, then the number of instances,
-// if there can be several, and the version of this program.
+// if there can be several, the version of this program, and the records of ended jobs, if there are any.
 func answerStats(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
 	v, quote := s.queue.StatsWith(a.Stats), s.server.config.QuoteStats
@@ -67,6 +67,10 @@ func answerStats(s *session, _ *request, a *storage.Answer) {
 	if v.Version != "" {
 		addText(&p, quote, "redstalk-version", v.Version)
 		p.Quoted("redstalk-time-zones", schedule.ZoneDatabase())
+	}
+	if v.Ended > 0 {
+		p.Uint("redstalk-ended-records", v.Ended)
+		p.Uint("redstalk-ended-bytes", v.EndedBytes)
 	}
 	if v.Log.Refusing != "" {
 		p.Quoted("redstalk-puts-refused", v.Log.Refusing)
@@ -198,11 +202,7 @@ func afterWord(m *tube.Metadata) string {
 // addNotes adds the lines of stats-job for what a job has of meta, trace and reason.
 func addNotes(p *protocol.Page, n *tube.Notes) {
 	if n.Meta != nil {
-		meta := new(protocol.FlowMap)
-		for _, m := range n.Meta {
-			meta.Quoted(m.Name, m.Value)
-		}
-		p.Map("meta", meta)
+		p.Map("meta", metaLine(n.Meta))
 	}
 	if n.Trace != "" {
 		p.Bare("trace", n.Trace)
@@ -211,6 +211,15 @@ func addNotes(p *protocol.Page, n *tube.Notes) {
 		p.Quoted("reason", n.Reason)
 		p.Int("failed-ms", failedMs(n))
 	}
+}
+
+// metaLine returns the line about the meta of a job.
+func metaLine(all []tube.Meta) *protocol.FlowMap {
+	line := new(protocol.FlowMap)
+	for _, m := range all {
+		line.Quoted(m.Name, m.Value)
+	}
+	return line
 }
 
 // failedMs returns when the reason of a job was said, in milliseconds since the Unix epoch.

@@ -24,6 +24,7 @@ const (
 	DeadlineSoon
 	NotFound
 	Leased
+	Ended
 )
 
 // wordOf returns the Word for the bytes.
@@ -53,6 +54,8 @@ func wordOf(b []byte) Word {
 		return NotFound
 	case "LEASED":
 		return Leased
+	case "ENDED":
+		return Ended
 	}
 	return Other
 }
@@ -61,9 +64,9 @@ func wordOf(b []byte) Word {
 // and are valid only until the next read.
 type Reply struct {
 	Word Word
-	ID   uint64 // of the job: INSERTED, RESERVED, FOUND and LEASED
-	Rest []byte // what follows the id: for INSERTED the state of the job that already had the key, if any; for LEASED the lease
-	Body []byte // a job's body (RESERVED, FOUND, LEASED) or a page (OK), without CR LF
+	ID   uint64 // of the job: INSERTED, RESERVED, FOUND, LEASED and ENDED
+	Rest []byte // what follows the id: for INSERTED the state of the job that already had the key, if any; for LEASED the lease; for ENDED how the job has ended
+	Body []byte // a job's body (RESERVED, FOUND, LEASED), what is known of its end (ENDED) or a page (OK), without CR LF
 	Line []byte // the first line, without CR LF
 }
 
@@ -104,7 +107,7 @@ func (r *Reply) Parse(buf []byte) (int, error) {
 			return 0, r.unreadable()
 		}
 		r.ID, r.Rest = id, bytes.TrimPrefix(left, []byte(" "))
-	case Reserved, Found, Leased:
+	case Reserved, Found, Leased, Ended:
 		return r.parseJob(buf, end+1, rest)
 	case OK:
 		return r.parseBody(buf, end+1, rest)
@@ -121,7 +124,7 @@ func (r *Reply) parseJob(buf []byte, at int, rest []byte) (int, error) {
 	}
 	r.ID = id
 	rest = rest[1:]
-	if r.Word == Leased {
+	if r.Word == Leased || r.Word == Ended {
 		if r.Rest, rest, ok = bytes.Cut(rest, []byte(" ")); !ok {
 			return 0, r.unreadable()
 		}

@@ -15,6 +15,7 @@ func TestReplies(t *testing.T) {
 		{"INSERTED 17\r\n", Inserted, 17, ""},
 		{"INSERTED 17 DELAYED\r\n", Inserted, 17, ""},
 		{"LEASED 4 00017 2\r\nab\r\n", Leased, 4, "ab"},
+		{"ENDED 4 done 2\r\nab\r\n", Ended, 4, "ab"},
 		{"RESERVED 18446744073709551 5\r\nab\r\nc\r\n", Reserved, 18446744073709551, "ab\r\nc"},
 		{"RESERVED 1 0\r\n\r\n", Reserved, 1, ""},
 		{"FOUND 3 2\r\nab\r\n", Found, 3, "ab"},

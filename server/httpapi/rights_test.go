@@ -20,6 +20,7 @@ import (
 	"redstalk/storage/embedded"
 	"redstalk/tools/engines"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // words maps each operation to its name in the table of package access.
@@ -41,7 +42,9 @@ var accessNames = map[string]string{
 	"DELETE /v1/schedules/{schedule}": "delete-schedule", "POST /v1/schedules/{schedule}/pause": "pause-schedule", "POST /v1/schedules/{schedule}/resume": "resume-schedule",
 	"POST /v1/schedules/{schedule}/run": "run-schedule", "GET /v1/schedules/{schedule}/preview": "preview-schedule", "GET /v1/preview": "preview-schedule",
 	"POST /v1/batches": "put", "GET /v1/batches": "list-batches", "GET /v1/batches/{batch}": "stats-batch", "GET /v1/batches/{batch}/members": "list-members",
-	"POST /v1/batches/{batch}/seal": "seal-batch", "DELETE /v1/batches/{batch}": "cancel-batch",
+	"GET /v1/jobs/{id}/result": "wait-job", "POST /v1/jobs/{id}/finish": "finish-lease", "GET /v1/tubes/{tube}/ended": "list-ended",
+	"GET /v1/batches/{batch}/results": "list-members",
+	"POST /v1/batches/{batch}/seal":   "seal-batch", "DELETE /v1/batches/{batch}": "cancel-batch",
 	"GET /v1/store": "stats", "POST /v1/server/backup": "backup", "GET /v1/clients": "list-clients",
 }
 
@@ -59,6 +62,10 @@ var requests = map[string]struct {
 	"POST /v1/jobs/{id}/release":                 {"/v1/jobs/{id}/release?lease={lease}", "", 204},
 	"POST /v1/jobs/{id}/bury":                    {"/v1/jobs/{id}/bury?lease={lease}", "", 204},
 	"POST /v1/jobs/{id}/touch":                   {"/v1/jobs/{id}/touch?lease={lease}", "", 204},
+	"GET /v1/jobs/{id}/result":                   {"/v1/jobs/{id}/result", "", 204},
+	"POST /v1/jobs/{id}/finish":                  {"/v1/jobs/{id}/finish?lease={lease}", `{"result":"x"}`, 204},
+	"GET /v1/tubes/{tube}/ended":                 {"/v1/tubes/t/ended", "", 200},
+	"GET /v1/batches/{batch}/results":            {"/v1/batches/b/results", "", 200},
 	"GET /v1/jobs/{id}":                          {"/v1/jobs/{id}", "", 200},
 	"POST /v1/jobs/{id}/kick":                    {"/v1/jobs/{id}/kick", "", 404},
 	"POST /v1/jobs/{id}/replay":                  {"/v1/jobs/{id}/replay", "", 404},
@@ -246,7 +253,7 @@ func (g *guarded) wantStatus(op Operation, user string, want int) {
 	name := op.Method + " " + op.Path
 	ask := requests[name]
 	g.queue.Undrain()
-	g.queue.SetPolicy(ctx, "t", &tube.Policy{Rules: tube.Rules{Max: 100000}})
+	g.queue.SetPolicy(ctx, "t", &tube.Policy{Rules: tube.Rules{Max: 100000, Keep: field.LifetimeOf(time.Hour)}})
 	g.queue.Flush(ctx, "t", tube.Gone)
 	put, err := g.queue.PutTagged(ctx, queue.NewJob{Tube: "t", TTR: 60, Body: []byte("x")}, &tube.Tags{Key: "k", Group: "g"})
 	if err != nil {

@@ -68,7 +68,7 @@ func (r *Reply) setBody(came []byte, size int) error {
 func bodySize(head []byte) (int, bool) {
 	f := bytes.Split(head, []byte(" "))
 	switch word := string(f[0]); {
-	case word == "OK" && len(f) == 2, (word == "RESERVED" || word == "FOUND") && len(f) == 3, word == "LEASED" && len(f) == 4:
+	case word == "OK" && len(f) == 2, (word == "RESERVED" || word == "FOUND") && len(f) == 3, (word == "LEASED" || word == "ENDED") && len(f) == 4:
 		n, err := strconv.ParseUint(string(f[len(f)-1]), 10, 31)
 		return int(n), err == nil
 	}

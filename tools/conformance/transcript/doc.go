@@ -46,7 +46,7 @@
 // number with a fraction, hex digits, and anything.
 //
 // Data replies are read whole: the count in the first line must agree with
-// where the CR LF after the body stands. RESERVED, FOUND and LEASED are followed by an
+// where the CR LF after the body stands. RESERVED, FOUND, LEASED and ENDED are followed by an
 // a= line. Pages are written in one of these forms:
 //
 //	a< OK 14                            byte for byte: the body follows

@@ -146,7 +146,7 @@ type window struct {
 var (
 	dialogue  = regexp.MustCompile(`^([a-z][a-z0-9]*)(>>|~>|\?>|>|<|=)(?: (.*))?$`)
 	windowed  = regexp.MustCompile(`^(\[[^\]]*\]) ?(.*)$`)
-	dataReply = regexp.MustCompile(`^((RESERVED|FOUND) \S+|LEASED \S+ \S+|OK) [^ ]+$`)
+	dataReply = regexp.MustCompile(`^((RESERVED|FOUND) \S+|(LEASED|ENDED) \S+ \S+|OK) [^ ]+$`)
 	indented  = regexp.MustCompile(`^\s+([a-z0-9-]+): (.*)$`)
 )
 
@@ -303,7 +303,7 @@ func (p *parser) key(k, v string) error {
 func (p *parser) body(conn, src string) error {
 	e, ok := p.last().(*expectStep)
 	if !ok || e.conn != conn || e.form != formLine || !dataReply.MatchString(e.head.src) {
-		return errors.New("a body belongs under RESERVED, LEASED, FOUND or OK of the same connection")
+		return errors.New("a body belongs under RESERVED, LEASED, FOUND, ENDED or OK of the same connection")
 	}
 	var err error
 	e.body, err = parseText(src)

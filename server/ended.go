@@ -1,0 +1,198 @@
+package server
+
+import (
+	"encoding/base64"
+	"slices"
+
+	"redstalk/protocol"
+	"redstalk/server/access"
+	"redstalk/server/queue"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// This file has the commands about the records of ended jobs, but for wait-job.
+
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.Finish:      {planFinish, answerDone},
+		protocol.FinishLease: {planFinishLease, answerDone},
+		protocol.StatsEnded:  {planStatsEnded, answerStatsEnded},
+		protocol.ListEnded:   {planListEnded, answerListEnded},
+	})
+}
+
+func planFinish(s *session, c *protocol.Command, r *request) {
+	s.planResult(r, storage.Op{Holder: s.holder, ID: c.ID, Args: &storage.Args{By: s.nameOfHolder(), Result: ownBody(c)}})
+}
+
+func planFinishLease(s *session, c *protocol.Command, r *request) {
+	args := &storage.Args{Lease: c.Lease, By: s.nameOfHolder(), Result: ownBody(c)}
+	s.planResult(r, storage.Op{Holder: tube.LeaseHolder, ID: c.ID, Args: args})
+}
+
+// planResult plans the rest of a finish.
+func (s *session) planResult(r *request, op storage.Op) {
+	op.Kind, op.Move = storage.Move, tube.Finish
+	s.bytes += len(op.Args.Result)
+	s.addOp(r, op)
+}
+
+// ownBody takes the body from a command, and returns it as an ordinary slice.
+func ownBody(c *protocol.Command) []byte {
+	body := c.Body
+	if b := takeBuffer(c); b != nil {
+		body = slices.Clone(body)
+		b.Release()
+	}
+	c.Body = nil
+	return body
+}
+
+// holderArgs are the arguments of a delete: the name of who holds the job; nil if there is none.
+func (s *session) holderArgs() *storage.Args {
+	if name := s.nameOfHolder(); name == "" {
+		s.by = nil
+	} else if s.by == nil || s.by.By != name {
+		s.by = &storage.Args{By: name}
+	}
+	return s.by
+}
+
+// nameOfHolder returns under which name the connection holds jobs, for their records: its own name, else that of its user; "" if it
+// has neither.
+func (s *session) nameOfHolder() string {
+	name := s.name
+	if p := s.principal; name == "" && p != nil && p.login != nil {
+		name = p.user.Name()
+	}
+	return queue.HolderName(name)
+}
+
+// planStatsEnded plans stats-ended. A job that has not ended has no record.
+func planStatsEnded(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.WaitEnded, ID: c.ID})
+}
+
+func answerStatsEnded(s *session, _ *request, a *storage.Answer) {
+	e := recordIn(a)
+	switch {
+	case e == nil || e.How == tube.StillParked:
+		s.out.NotFound()
+	case !s.mayReadTube(e.Tube):
+		s.refuseRecord(e)
+	default:
+		var p protocol.Page
+		addEnded(&p, e)
+		s.out.OK(p.Bytes())
+	}
+}
+
+// recordIn returns the record in the answer to a WaitEnded; nil if it has none.
+func recordIn(a *storage.Answer) *tube.Ended {
+	if a.Err != nil || a.Result == nil || len(a.Result.Ended) == 0 {
+		return nil
+	}
+	return a.Result.Ended[0]
+}
+
+// isNotKept reports whether an answer says that no record of the job will be kept.
+func isNotKept(a *storage.Answer) bool { return a.Err == nil && a.Result != nil && a.Result.NotKept }
+
+// notKept answers so. For stats-ended, that means that there is no record.
+func (s *session) notKept(r *request) {
+	if r.verb == protocol.StatsEnded {
+		s.out.NotFound()
+	} else {
+		s.out.NotKept()
+	}
+}
+
+// mayReadTube reports whether the client may read what is in a tube.
+func (s *session) mayReadTube(tube string) bool {
+	return s.principal == nil || s.principal.user.On(tube)&access.Read != 0
+}
+
+// refuseRecord answers about a record of a tube that the client may not read, as about a job there.
+func (s *session) refuseRecord(e *tube.Ended) {
+	if s.principal.user.On(e.Tube) == access.Nothing {
+		s.out.NotFound()
+	} else {
+		s.out.Forbidden()
+	}
+}
+
+func planListEnded(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{
+		Kind: storage.ListEnded, Tube: string(c.Name), MaxJobs: c.MaxJobs, Args: &storage.Args{Name: c.Key, Cursor: c.Cursor},
+	})
+}
+
+// answerListEnded writes a page: the cursor of the next page, and a line for each record that the client may read. Those of a batch
+// can be of many tubes.
+func answerListEnded(s *session, _ *request, a *storage.Answer) {
+	var p protocol.Page
+	p.Word("next", a.Result.Cursor)
+	records := a.Result.Ended
+	if s.principal != nil {
+		records = slices.DeleteFunc(slices.Clone(records), func(e *tube.Ended) bool { return !s.mayReadTube(e.Tube) })
+	}
+	p.List("ended", len(records))
+	for _, e := range records {
+		m := new(protocol.FlowMap)
+		addEnded(m, e)
+		p.Flow(m)
+	}
+	s.out.OK(p.Bytes())
+}
+
+// recordPage is a page, or a line of one.
+type recordPage interface {
+	Uint(key string, v uint64)
+	Int(key string, v int64)
+	Bare(key, v string)
+	Quoted(key, v string)
+	Map(key string, m *protocol.FlowMap)
+}
+
+// addEnded adds a record. Times are milliseconds since the Unix epoch.
+func addEnded(p recordPage, e *tube.Ended) {
+	p.Uint("id", e.ID)
+	p.Bare("tube", e.Tube)
+	p.Bare("how", e.How.String())
+	addNamed(p, "key", e.Key)
+	addNamed(p, "group", e.Group)
+	addNamed(p, "batch", e.Batch)
+	if o := e.Occurrence; o != nil {
+		p.Bare("schedule", o.Schedule)
+		p.Int("nominal-ms", msOf(o.Nominal))
+	}
+	p.Int("put-ms", msOf(e.Put))
+	if e.Started != 0 {
+		p.Int("first-start-ms", msOf(e.Started))
+	}
+	p.Int("ended-ms", msOf(e.At))
+	p.Int("until-ms", msOf(e.Until))
+	p.Uint("deliveries", uint64(e.Deliveries))
+	p.Uint("failures", uint64(e.Failures))
+	addNamed(p, "holder", e.Holder)
+	addNamed(p, "reason", e.Reason)
+	if e.ToTube != "" {
+		p.Bare("to-tube", e.ToTube)
+		p.Uint("to-id", e.ToID)
+	}
+	if e.Meta != nil {
+		p.Map("meta", metaLine(e.Meta))
+	}
+	p.Int("result-bytes", int64(len(e.Result)))
+	if len(e.Result) > 0 {
+		p.Quoted("result", base64.StdEncoding.EncodeToString(e.Result))
+	}
+}
+
+// addNamed adds a text that a record may not have.
+func addNamed(p recordPage, key, v string) {
+	if v != "" {
+		p.Quoted(key, v)
+	}
+}

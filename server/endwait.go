@@ -1,0 +1,141 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"redstalk/protocol"
+	"redstalk/server/queue"
+	"redstalk/storage"
+	"redstalk/tube"
+)
+
+// This file has wait-job: it is planned, its question to the store is repeated whenever the answer can be another one, and it is
+// answered. Commands behind it wait, too.
+
+func init() {
+	addVerbs(map[protocol.Verb]handler{
+		protocol.WaitJob: {planWaitJob, answerWaitJob},
+	})
+}
+
+// endWait is the wait of a session for the end of a job.
+type endWait struct {
+	cancel   func()    // ends it; nil: the session waits for no end
+	deadline time.Time // zero until the store has answered for the first time
+	askAgain bool      // the answer of the store can be another one now
+	last     bool      // its time is over, or its client has closed its half: the next answer of the store is the last one
+}
+
+func planWaitJob(s *session, c *protocol.Command, r *request) {
+	r.timeout = time.Duration(c.Timeout) * time.Second
+	if r.waits = r.timeout > 0 && !s.halfClosed; r.waits {
+		s.endsBurst = true
+		s.endWait = endWait{cancel: s.queue.AwaitEnd(c.ID, func() { s.signal(jobEnded) })}
+	}
+	s.addOp(r, storage.Op{Kind: storage.WaitEnded, ID: c.ID, Wait: r.waits})
+}
+
+// mustAwaitEnd reports whether r is a wait-job that has time to wait, and whose job has not ended. Only the first and the last answer
+// of the store can be an error.
+func (s *session) mustAwaitEnd(r *request) bool {
+	if r.verb != protocol.WaitJob || !r.waits || s.endWait.last {
+		return false
+	}
+	switch a := &s.batch.Ops[r.op].Answer; {
+	case a.Err != nil:
+		return !s.endWait.deadline.IsZero()
+	case a.NotFound, isNotKept(a):
+		return false
+	default:
+		return recordIn(a) == nil
+	}
+}
+
+// startAwaitingEnd sends the replies before r, and makes r wait.
+func (s *session) startAwaitingEnd(r *request) error {
+	if err := s.out.Flush(); err != nil {
+		return err
+	}
+	s.count(r)
+	w, failed := &s.endWait, s.batch.Ops[r.op].Answer.Err != nil
+	if w.deadline.IsZero() {
+		w.deadline = time.Now().Add(r.timeout)
+	}
+	s.phase = awaitingEnd
+	if left := time.Until(w.deadline); failed {
+		s.setTimer(min(left, queue.RetryEndWait))
+	} else {
+		s.setTimer(left)
+	}
+	return nil
+}
+
+// stepAwaitingEnd is stepWaiting for a wait-job.
+func (s *session) stepAwaitingEnd() (more bool) {
+	if s.wire.PendingBytes() > 0 || s.unread.Load() > 0 {
+		s.updateUnread()
+	}
+	switch {
+	case s.cause == nil && s.server.closing.Load():
+		s.cause = ErrServerClosed
+		return true
+	case s.cause != nil:
+		s.end(s.cause)
+		return false
+	case s.endWait.askAgain, s.halfClosed:
+		s.askForEnd()
+		return false
+	case !s.readable || s.in.Full() || s.wire.PendingBytes() > 0:
+		return false
+	}
+	s.cause = s.handleRead(s.in.Fill())
+	return true
+}
+
+// askForEnd repeats the question of the wait-job that waits.
+func (s *session) askForEnd() {
+	w, op := &s.endWait, &s.batch.Ops[s.requests[s.next].op]
+	w.last = s.halfClosed || !time.Now().Before(w.deadline)
+	w.askAgain = false
+	op.Answer, op.Wait = storage.Answer{}, !w.last
+	s.followUp.Ops = s.batch.Ops[s.requests[s.next].op:][:1]
+	s.phase = storing
+	s.submitter.Submit(&s.followUp)
+}
+
+// stopEndWait ends the wait for the end of a job, if there is one.
+func (s *session) stopEndWait() {
+	if s.endWait.cancel != nil {
+		s.endWait.cancel()
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+	}
+	s.endWait = endWait{}
+}
+
+// answerWaitJob answers what has become of the job.
+func answerWaitJob(s *session, _ *request, a *storage.Answer) {
+	switch e := recordIn(a); {
+	case e == nil:
+		s.out.TimedOut()
+	case !s.mayReadTube(e.Tube):
+		s.refuseRecord(e)
+	default:
+		s.out.Ended(e.ID, e.How.String(), endBody(e))
+	}
+}
+
+// endBody returns what wait-job says beside how a job has ended.
+func endBody(e *tube.Ended) []byte {
+	switch e.How {
+	case tube.Done:
+		return e.Result
+	case tube.Dead, tube.Moved:
+		return fmt.Appendf(nil, "%s %d", e.ToTube, e.ToID)
+	case tube.StillParked:
+		return []byte(e.Reason)
+	}
+	return nil
+}
