@@ -87,12 +87,10 @@ func loadOf(op *storage.Op) int {
 	case storage.Kick:
 		return min(int(op.MaxJobs), maxMoves)
 	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs, storage.ListRecords, storage.DueRecords,
-		storage.ListMembers, storage.CancelBatch, storage.SettleBatch:
+		storage.ListMembers, storage.CancelBatch, storage.SettleBatch, storage.AddTallies:
 		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
-	case storage.AddTallies:
-		return len(op.Args.Tallies.Rows)
 	case storage.ReadTallies:
 		return min(op.Args.Tallies.Count, op.Args.Tallies.Period.Kept())
 	}
