@@ -87,7 +87,7 @@ func loadOf(op *storage.Op) int {
 	case storage.Kick:
 		return min(int(op.MaxJobs), maxMoves)
 	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs, storage.ListRecords, storage.DueRecords,
-		storage.ListMembers, storage.CancelBatch, storage.SettleBatch:
+		storage.ListMembers, storage.CancelBatch, storage.SettleBatch, storage.ListEnded:
 		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
@@ -126,6 +126,10 @@ func (c *call) weigh(op *storage.Op) {
 	switch op.Kind {
 	case storage.Put:
 		c.bytes += len(op.Body)
+	case storage.Move:
+		if op.Move == tube.Finish {
+			c.bytes += len(op.Args.Result)
+		}
 	case storage.SetSchedule, storage.PutScheduled:
 		c.bytes += len(op.Body) + len(op.Args.Schedule.Body)
 	case storage.ImportJobs:
@@ -289,6 +293,8 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		p.encodeJobBatches(c, u, op)
 	case storage.BeginImport, storage.ImportJobs:
 		p.encodeImport(c, op)
+	case storage.WaitEnded, storage.ListEnded:
+		p.encodeEnded(c, op)
 	case storage.Ref:
 		p.encodeRef(c, u, op)
 	case storage.Kick:

@@ -29,6 +29,7 @@ var data = map[string]func() string{
 	"data: policies":          policies,
 	"data: named":             named,
 	"data: jobbatches":        jobBatches,
+	"data: ended":             ended,
 }
 
 // keys defines the format of ids in keys, and below which priority a job is urgent.
@@ -128,7 +129,7 @@ func rules() string {
 
 // verdicts defines the first number of the answers of operations on one job.
 func verdicts() string {
-	return fmt.Sprintf("local NOT_FOUND, DONE, CUT = %d, %d, %d\n", Refused, Done, CutOff)
+	return fmt.Sprintf("local NOT_FOUND, DONE, CUT, NOT_KEPT = %d, %d, %d, %d\n", Refused, Done, CutOff, NotKept)
 }
 
 // heartbeatTimeout defines for how many ms no instance may have sent a heartbeat before a
@@ -168,6 +169,21 @@ func jobBatches() string {
 	return fmt.Sprintf("local DEFAULT_TTL, OPEN, UNSEALED = %d, %d, %d\n", tube.DefaultBatchTTL.Milliseconds(), tube.BatchOpen, tube.BatchUnsealed) +
 		fmt.Sprintf("local NOT_PARKED, PARKED_FAILED, PARKED_UNSEALED = %d, %d, %d\n", tube.NotParked, tube.ParkedBatchFailed, tube.ParkedBatchUnsealed) +
 		fmt.Sprintf("local MAX_AFTER = %d\n", tube.MaxAfter)
+}
+
+// ended is the form of records of ended jobs, see package schema; ENDED_HOW, the numbers of tube.How by their words; DEFAULT_KEEP_BYTES;
+// GROUP_BLOCK, the size of the metadata block of a job that says only its group, without that; the beginning of messages; and
+// ENDED_AT_ONCE, how many records a call drops at most because of bounds.
+func ended() string {
+	var how strings.Builder
+	for h := tube.Done; h < tube.StillParked; h++ {
+		fmt.Fprintf(&how, "%s = %d, ", h, h)
+	}
+	return fmt.Sprintf("local ENDED_FORMAT, ENDED_FIXED, ENDED_HEAD, ENDED_OVERHEAD = '%s', %d, '%d', %d\n",
+		schema.EndedFormat, schema.EndedFixed, schema.EndedHead-1, (&tube.Ended{}).Bytes()) +
+		fmt.Sprintf("local ENDED_HOW = { %s}\n", &how) +
+		fmt.Sprintf("local DEFAULT_KEEP_BYTES, GROUP_BLOCK, ENDED_MESSAGE, ENDED_AT_ONCE = %d, %d, '%s', %d\n",
+			tube.DefaultKeepBytes, schema.MaxGroupBlock-255, schema.EndedMessage, 2000)
 }
 
 // counters is the names of the counters of a job.
