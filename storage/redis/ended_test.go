@@ -363,3 +363,154 @@ func TestParkedIsNoEnd(t *testing.T) {
 		}
 	}
 }
+
+// finishMany puts, takes and finishes n jobs of a tube, with results of that size.
+func (t *endedTest) finishMany(name string, n, size int) (ids []uint64) {
+	t.Helper()
+	for len(ids) < n {
+		ops := make([]storage.Op, min(n-len(ids), 200))
+		run := func(op func(k int) storage.Op) {
+			for k := range ops {
+				ops[k] = op(k)
+			}
+			storage.DoWait(t.Store, ops)
+			for k := range ops {
+				if a := ops[k].Answer; a.Err != nil || a.NotFound {
+					t.Fatalf("%+v", a)
+				}
+			}
+		}
+		run(func(int) storage.Op { return storage.Op{Kind: storage.Put, Tube: name, TTR: 600} })
+		run(func(int) storage.Op { return takeOf(1, name) })
+		taken := make([]uint64, len(ops))
+		for k := range ops {
+			taken[k] = ops[k].Answer.ID
+		}
+		ids = append(ids, taken...)
+		run(func(k int) storage.Op {
+			if size == 0 {
+				return move(tube.Delete, 1, taken[k])
+			}
+			return storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: taken[k], Args: &storage.Args{Result: make([]byte, size)}}
+		})
+	}
+	return ids
+}
+
+// keyCount returns how many keys a partition has that begin so.
+func (t *endedTest) keyCount(server *redistest.Server, begin string) int {
+	return len(server.Client(t).Keys(t.Context(), "*}:"+begin+"*").Val())
+}
+
+var keepAnHour = tube.Rules{Keep: tube.LifetimeOf(time.Hour)}
+
+// TestEndedBounds: the oldest records of a tube go, and those of all tubes, also if a bound is lowered, to 0 in the end.
+func TestEndedBounds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newEndedTest(t, Options{URL: server.URL(), HistoryBytes: 100_000})
+	s.keep("*", tube.Policy{Rules: keepAnHour})
+	s.keep("small", tube.Policy{KeepBytes: 1400, HasKeepBytes: true})
+	ids := s.finishMany("small", 25, 0)
+	kept := s.list("small", "", 100)
+	if len(kept) != 10 || kept[0].ID != ids[24] || kept[9].ID != ids[15] { // each has 128+5 bytes
+		t.Errorf("%d of a tube are kept", len(kept))
+	}
+	if a := s.wait(ids[0]); !a.NotFound {
+		t.Errorf("dropped: %+v", a)
+	}
+	s.finishMany("a", 3, tube.MaxResult)
+	if _, bytes := s.figures(); bytes > 100_000 || len(s.list("a", "", 10)) != 1 || len(s.list("small", "", 10)) != 0 {
+		t.Errorf("%d bytes, %d and %d", bytes, len(s.list("a", "", 10)), len(s.list("small", "", 10)))
+	}
+	s.finishMany("b", 800, 0)
+	if _, bytes := s.figures(); bytes > 100_000 || bytes < 99_000 || len(s.list("a", "", 10)) != 0 {
+		t.Errorf("%d bytes", bytes)
+	}
+	s.checkBytes("a", "b", "small")
+	s.keep("b", tube.Policy{KeepBytes: 13_000, HasKeepBytes: true})
+	s.settle()
+	if n := len(s.list("b", "", 1000)); n != 13_000/129 {
+		t.Errorf("%d after a lower bound", n)
+	}
+	s.keep("b", tube.Policy{HasKeepBytes: true})
+	s.settle()
+	if records, bytes := s.figures(); records+bytes != 0 {
+		t.Errorf("%d records with %d bytes", records, bytes)
+	}
+	s.finishMany("c", 50, 10)
+	none := newEndedTest(t, Options{URL: server.URL(), HistoryBytes: -1})
+	none.settle()
+	if records, bytes := none.figures(); records+bytes != 0 || none.keyCount(server, "ended") > 0 {
+		t.Errorf("%d records with %d bytes, %d keys", records, bytes, none.keyCount(server, "ended"))
+	}
+}
+
+// TestEndedUntil: records go when their time is over, and are not seen any more then.
+func TestEndedUntil(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var ahead time.Duration
+	s := newEndedTest(t, Options{URL: server.URL(), skew: func() time.Duration { return ahead }})
+	var ids []uint64
+	for k := range 20 {
+		args := keepFor(time.Duration(1+k%2)*time.Minute, tube.Tags{Batch: "b"})
+		ids = append(ids, s.ok(storage.Op{Kind: storage.Put, Tube: "t", TTR: 600, Args: args}).ID)
+		s.ok(move(tube.Delete, 1, ids[k]))
+	}
+	ahead += time.Minute + time.Second
+	if a := s.wait(ids[0]); !a.NotFound {
+		t.Errorf("%+v", a)
+	}
+	if n := len(s.list("t", "", 3)) + len(s.list("", "b", 3)); n != 20 {
+		t.Errorf("%d are listed", n)
+	}
+	s.settle()
+	s.checkBytes("t")
+	if n := s.keyCount(server, "ended:"); n != 10 {
+		t.Errorf("%d are left", n)
+	}
+	ahead += time.Minute
+	s.settle()
+	if n := s.keyCount(server, "ended"); n > 0 {
+		t.Errorf("%d keys are left: %v", n, server.Client(t).Keys(t.Context(), "*ended*").Val())
+	}
+}
+
+// TestEndedOfBatch: the members of a batch in three partitions are listed in the order in which they have ended.
+func TestEndedOfBatch(t *testing.T) {
+	t.Parallel()
+	s := newEndedTest(t, Options{Partitions: 3})
+	want := make(map[uint64]bool)
+	for k := range 60 {
+		id := s.put(fmt.Sprint("t", k%7), tube.Tags{Batch: "b"})
+		want[id] = true
+	}
+	for id := range want {
+		s.ok(move(tube.Delete, 1, id))
+	}
+	for _, page := range []uint32{1, 7, 1000} {
+		found := make(map[uint64]bool)
+		for _, e := range s.list("", "b", page) {
+			found[e.ID] = true
+		}
+		if len(found) != len(want) {
+			t.Errorf("%d in pages of %d", len(found), page)
+		}
+	}
+	if records, _ := s.figures(); records != 60 {
+		t.Errorf("%d records", records)
+	}
+}
+
+// TestEndedPage: a page has 1 MiB.
+func TestEndedPage(t *testing.T) {
+	t.Parallel()
+	s := newEndedTest(t, Options{})
+	s.keep("t", tube.Policy{Rules: keepAnHour})
+	s.finishMany("t", 40, tube.MaxResult)
+	a := s.ok(storage.Op{Kind: storage.ListEnded, Tube: "t", MaxJobs: 1000})
+	if n := len(a.Result.Ended); n != 15 || a.Result.Cursor == "" || len(s.list("t", "", 1000)) != 40 {
+		t.Errorf("a page of %d, and %d in all", n, len(s.list("t", "", 1000)))
+	}
+}

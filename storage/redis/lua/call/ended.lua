@@ -137,7 +137,7 @@ function E.write()
     write_tube(tube, set)
     added = added + set.bytes
   end
-  local excess = call('HGET', BYTES, '') - E.bound()
+  local excess = (call('HGET', BYTES, '') or 0) - E.bound()
   if excess > 0 then E.drop_oldest_of_all(math.min(excess, 2 * added), ENDED_AT_ONCE) end
   E.tell(names)
 end
@@ -178,7 +178,7 @@ local function drop(tube, heads)
   call('ZREM', OF .. tube, unpack(some))
   for batch, members in pairs(of) do call('ZREM', IN .. batch, unpack(members)) end
   call('HINCRBY', BYTES, tube, format('%.0f', -size))
-  call('HINCRBY', BYTES, '', format('%.0f', -size))
+  if call('HINCRBY', BYTES, '', format('%.0f', -size)) == 0 then call('HDEL', BYTES, '') end
   note_oldest(tube)
   sum.changed = true
   return size
