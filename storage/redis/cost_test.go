@@ -195,6 +195,33 @@ func BenchmarkPuts(b *testing.B) {
 	}
 }
 
+// BenchmarkEnded measures the same if the jobs leave records: below the bound, and at it.
+//
+//	go test ./storage/redis -run '^$' -bench Ended -benchtime 60000x
+func BenchmarkEnded(b *testing.B) {
+	for _, size := range []int{1, 16, 64} {
+		for name, p := range map[string]tube.Policy{
+			"below": {Rules: keepAnHour}, "at": {Rules: keepAnHour, KeepBytes: 1 << 20, HasKeepBytes: true},
+		} {
+			for _, mode := range []string{"put", "reserve", "delete", "cycle"} {
+				b.Run(fmt.Sprintf("%s/%s/%d", name, mode, size), func(b *testing.B) {
+					server := redistest.Start(b)
+					s := openOn(b, server, "cost")
+					do(s, storage.Op{Kind: storage.Ref, Tubes: []string{"default"}, Delta: 1})
+					do(s, storage.Op{Kind: storage.SetPolicy, Tube: "default", Args: &storage.Args{Policy: &p}})
+					w := &storeWorker{store: s, tube: "default"}
+					for range 10_000 / 64 {
+						w.put(64)
+						w.reserve(64)
+						w.delete(64)
+					}
+					benchmarkCost(b, server, mode, size, w)
+				})
+			}
+		}
+	}
+}
+
 // worker moves the next n jobs along.
 type worker interface {
 	put(n int)

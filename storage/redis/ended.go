@@ -3,6 +3,7 @@ package redis
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,11 +39,23 @@ func (p *partition) aboutHeld(ops []*storage.Op) string {
 		return ""
 	}
 	var b []byte
-	for _, op := range ops {
-		b = append(strconv.AppendInt(b, p.deliveredAt(p.holdings.get(op.ID)), 10), ';')
-		b = appendName(b, op)
+	for len(ops) > 0 {
+		since := p.holdings.get(ops[0].ID).since
+		n := alike(ops, func(op *storage.Op) bool { return p.holdings.get(op.ID).since == since && byOf(op) == byOf(ops[0]) })
+		b = append(strconv.AppendInt(b, int64(n), 10), ';')
+		b = append(strconv.AppendInt(b, p.deliveredAt(p.holdings.get(ops[0].ID)), 10), ';')
+		b = appendName(b, byOf(ops[0]))
+		ops = ops[n:]
 	}
 	return string(b)
+}
+
+// byOf returns the name of the holder of the job of a move.
+func byOf(op *storage.Op) string {
+	if op.Args == nil {
+		return ""
+	}
+	return op.Args.By
 }
 
 // aboutLeased returns what delete-leased says about the holders of jobs.
@@ -52,19 +65,14 @@ func aboutLeased(ops []*storage.Op) string {
 	}
 	var b []byte
 	for _, op := range ops {
-		b = appendName(b, op)
+		b = appendName(b, byOf(op))
 	}
 	return string(b)
 }
 
-// appendName appends the name of the holder of the job of a move, after its length.
-func appendName(b []byte, op *storage.Op) []byte {
-	by := ""
-	if op.Args != nil {
-		by = op.Args.By
-	}
-	b = append(strconv.AppendInt(b, int64(len(by)), 10), ':')
-	return append(b, by...)
+// appendName appends a name after its length.
+func appendName(b []byte, name string) []byte {
+	return append(append(strconv.AppendInt(b, int64(len(name)), 10), ':'), name...)
 }
 
 // readMoveLeased reads the answer of a move on behalf of a client with a lease token.
@@ -107,7 +115,7 @@ func (p *partition) readWaitEnded(r *reply, ops []*storage.Op) {
 	case waitNothing:
 		a.NotFound = true
 	case waitRecord:
-		if e := r.ended(op.ID); e != nil {
+		if e := r.ended(); e != nil {
 			a.Result = &storage.Result{Ended: []*tube.Ended{e}}
 		} else {
 			a.NotFound = true
@@ -127,9 +135,14 @@ func (p *partition) readWaitEnded(r *reply, ops []*storage.Op) {
 	}
 }
 
-// ended reads the record of an ended job; nil if it is broken: only fsck reports that.
-func (r *reply) ended(id uint64) *tube.Ended {
-	e, err := schema.ParseEnded(id, strings.Clone(r.text()))
+// ended reads the record of an ended job that wait-ended returns; nil if it is broken: only fsck reports that.
+func (r *reply) ended() *tube.Ended {
+	c, err := schema.ParseEndedChunk(strings.Clone(r.text()))
+	before, text := r.count(), strings.Clone(r.text())
+	if err != nil {
+		return nil
+	}
+	e, err := c.Record(text, before*r.step)
 	if err != nil {
 		return nil
 	}
@@ -147,11 +160,8 @@ func batchOf(op *storage.Op) string {
 // encodeListEnded appends a list of records. The cursor is the Seq of the last one of the page before.
 func (p *partition) encodeListEnded(c *call, op *storage.Op) {
 	of, name, before := "of", op.Tube, ""
-	if op.Args != nil && op.Args.Cursor != "" {
-		seq, err := strconv.ParseUint(op.Args.Cursor, 10, 64)
-		if err == nil {
-			before = strconv.FormatUint(seq, 10)
-		}
+	if seq := beforeOf(op); seq < math.MaxUint64 {
+		before = strconv.FormatUint(seq, 10)
 	}
 	if batch := batchOf(op); batch != "" {
 		of, name = "in", batch
@@ -161,18 +171,52 @@ func (p *partition) encodeListEnded(c *call, op *storage.Op) {
 		op.Answer.Result = &storage.Result{}
 		return
 	}
-	c.words("list-ended", of, name, count, before)
+	c.words("list-ended", of, name, count+1, maxEndedPage, before)
 	c.expect((*partition).readListEnded, op)
 }
 
+// maxEndedPage is about how many bytes of records a page has at most.
+const maxEndedPage = 1 << 20
+
+// readListEnded reads a page. The chunks in the answer can have more.
 func (p *partition) readListEnded(r *reply, ops []*storage.Op) {
-	result := &storage.Result{Cursor: strings.Clone(r.text())}
+	op, result, bytes, full := ops[0], &storage.Result{}, 0, false
+	more, before := r.found(), beforeOf(op)
 	for range r.int64() {
-		if e := r.ended(r.count()); e != nil {
-			result.Ended = append(result.Ended, e)
+		for _, e := range slices.Backward(r.endedChunk()) {
+			if e.Seq >= before {
+				continue
+			}
+			n := len(result.Ended)
+			if full = full || n > 0 && (n == countOf(op) || bytes+e.Bytes() > maxEndedPage); !full {
+				result.Ended, bytes = append(result.Ended, e), bytes+e.Bytes()
+			}
 		}
 	}
-	ops[0].Answer.Result = result
+	if n := len(result.Ended); (more || full) && n > 0 {
+		result.Cursor = strconv.FormatUint(result.Ended[n-1].Seq, 10)
+	}
+	op.Answer.Result = result
+}
+
+// endedChunk reads the records of a chunk, none if it is broken: only fsck reports that.
+func (r *reply) endedChunk() []*tube.Ended {
+	c, err := schema.ParseEndedChunk(strings.Clone(r.text()))
+	if err != nil {
+		return nil
+	}
+	all, _ := c.Records(int(r.step))
+	return all
+}
+
+// beforeOf is the Seq before which a ListEnded begins.
+func beforeOf(op *storage.Op) uint64 {
+	if op.Args != nil {
+		if seq, err := strconv.ParseUint(op.Args.Cursor, 10, 64); err == nil {
+			return seq
+		}
+	}
+	return math.MaxUint64
 }
 
 // mergeEnded adds a page of the records of one partition to one of all. No two records have the same Seq.

@@ -171,19 +171,21 @@ func jobBatches() string {
 		fmt.Sprintf("local MAX_AFTER = %d\n", tube.MaxAfter)
 }
 
-// ended is the form of records of ended jobs, see package schema; ENDED_HOW, the numbers of tube.How by their words; DEFAULT_KEEP_BYTES;
-// GROUP_BLOCK, the size of the metadata block of a job that says only its group, without that; the beginning of messages; and
-// ENDED_AT_ONCE, how many records a call drops at most because of bounds.
+// ended is the form of chunks of records of ended jobs, see package schema: ENDED_FORMAT is for what precedes its records, of which ENDED_HEAD has the index
+// of the last byte if there is one; ENDED_RECORD for a record without its length up to the header, ENDED_HELD for one with it up to the holder, and
+// ENDED_HELD_LENGTH what that length is without the holder, the tube and the metadata. ENDED_HOW has the numbers of tube.How by their words, and
+// GROUP_BLOCK the size of the metadata of a job that says only its group, without that. A chunk has up to ENDED_TOGETHER records, and another one begins
+// once it has ENDED_CHUNK bytes. A call drops up to about ENDED_AT_ONCE records because of bounds. Records of up to ENDED_READ_WHOLE bytes are read whole.
 func ended() string {
 	var how strings.Builder
 	for h := tube.Done; h < tube.StillParked; h++ {
 		fmt.Fprintf(&how, "%s = %d, ", h, h)
 	}
-	return fmt.Sprintf("local ENDED_FORMAT, ENDED_FIXED, ENDED_HEAD, ENDED_OVERHEAD = '%s', %d, '%d', %d\n",
-		schema.EndedFormat, schema.EndedFixed, schema.EndedHead-1, (&tube.Ended{}).Bytes()) +
+	return fmt.Sprintf("local ENDED_FORMAT, ENDED_HEAD, ENDED_OVERHEAD = '%s', '%d', %d\n", schema.EndedFormat, schema.EndedHead-1, (&tube.Ended{}).Bytes()) +
+		fmt.Sprintf("local ENDED_RECORD, ENDED_HELD, ENDED_HELD_LENGTH = '>%s', '>I4%s', %d\n", schema.EndedRecord+"Bc0Bc0", schema.EndedRecord, schema.EndedFixed+schema.NameAt) +
 		fmt.Sprintf("local ENDED_HOW = { %s}\n", &how) +
-		fmt.Sprintf("local DEFAULT_KEEP_BYTES, GROUP_BLOCK, ENDED_MESSAGE, ENDED_AT_ONCE = %d, %d, '%s', %d\n",
-			tube.DefaultKeepBytes, schema.MaxGroupBlock-255, schema.EndedMessage, 2000)
+		fmt.Sprintf("local DEFAULT_KEEP_BYTES, GROUP_BLOCK, ENDED_MESSAGE = %d, %d, '%s'\n", tube.DefaultKeepBytes, schema.MaxGroupBlock-255, schema.EndedMessage) +
+		fmt.Sprintf("local ENDED_TOGETHER, ENDED_CHUNK, ENDED_AT_ONCE, ENDED_READ_WHOLE = %d, %d, %d, %d\n", 100, 32<<10, 2000, 1024)
 }
 
 // counters is the names of the counters of a job.

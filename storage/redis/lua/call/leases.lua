@@ -69,7 +69,7 @@ local function delete_plain(key, token, holder)
   local keep = kept_in(tube)
   if keep > 0 and not only or call('ZREM', LEASES, key) == 0 then return nil end
   if keep > 0 then
-    sum.ended().add({ tube = tube, key = key, how = sum.ended().HOW.done, keep = keep, head = sub(record, 1, name_end), block = sub(record, -length, -3),
+    sum.ended().add({ tube = tube, key = key, how = sum.ended().HOW.done, keep = keep, head = record, block = sub(record, -length, -3),
       reserved = true, started = math.floor(token / 1000), holder = holder })
   end
   bytes[tube], deletes[tube] = (bytes[tube] or 0) - #record + name_end + length, (deletes[tube] or 0) + 1

@@ -214,7 +214,7 @@ end
 --
 -- ARGV    'stats', timeout
 --           timeout  ms: instances with a heartbeat within it count
--- Keys    reads counts, tubes, instances, leases, reserved: and groups: of all instances, ended-until, ended-bytes
+-- Keys    reads counts, tubes, instances, leases, reserved: and groups: of all instances, ended-bytes
 -- Answer  urgent, ready, reserved, delayed, buried, total, timeouts, tubes, instances, including
 --         this one; how many records of ended jobs there are, and how many bytes they count
 OPERATIONS['stats'] = function(i)
@@ -243,7 +243,7 @@ OPERATIONS['stats'] = function(i)
   answer(call('ZCARD', PREFIX .. 'tubes'))
   answer(living)
   if sum.any_ended then sum.ended().write() end
-  answer(call('ZCARD', PREFIX .. 'ended-until'))
+  answer(tonumber(call('HGET', COUNTS, 'ended-records') or 0))
   answer(tonumber(call('HGET', PREFIX .. 'ended-bytes', '') or 0))
   return i + 1
 end

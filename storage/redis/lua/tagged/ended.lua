@@ -25,7 +25,7 @@ function SLOW.keep_ended(j)
   local keep = SLOW.keep_of(j)
   if keep == 0 then return end
   local f, how, size = metadata_of(j), j.how or 'deleted', length_of(j.key)
-  local e = { tube = j.tube, key = j.key, how = sum.ended().HOW[how], keep = keep, head = pack_header(j) .. j.tube, to_tube = j.to_tube, to_id = j.to_id,
+  local e = { tube = j.tube, key = j.key, how = sum.ended().HOW[how], keep = keep, head = pack_header(j), to_tube = j.to_tube, to_id = j.to_id,
     reserved = j.state == 'reserved' and not j.is_counted, started = sum.started }
   if how == 'done' then e.holder, e.result = sum.holder, sum.result end
   if f then
@@ -115,8 +115,8 @@ end
 --
 -- ARGV    'wait-ended', id, wait
 --           wait  1 if this instance is to be told when that changes
--- Keys    reads ended:ID, and as job-stats; writes ended-waits
--- Answer  NOTHING if there is neither the job nor a record; RECORD and it; UNKEPT if there will be none; GOES_ON and
+-- Keys    reads ended-ids and ended:SEQ, and as job-stats; writes ended-waits
+-- Answer  NOTHING if there is neither the job nor a record; RECORD, and what E.read returns; UNKEPT if there will be none; GOES_ON and
 --         the state; or PARKED, the tube, why it is parked, a tube.Parked, and the reason of its last failure
 OPERATIONS['wait-ended'] = function(i)
   local j, id = load(ARGV[i]), sub(ARGV[i], #PREFIX + 1)
@@ -126,47 +126,31 @@ OPERATIONS['wait-ended'] = function(i)
     return i + 2
   end
   if not j then
-    local raw = sum.ended().read(id)
-    answer(raw and RECORD or NOTHING)
-    if raw then answer_text(raw) end
+    local head, before, record = sum.ended().read(id)
+    answer(head and RECORD or NOTHING)
+    if head then
+      answer_text(head)
+      answer(before)
+      answer_text(record)
+    end
   end
   if ARGV[i + 1] == '1' then sum.ended().forget_wait(id) end
   return i + 2
 end
 
--- MOST_LISTED is how many bytes of records a page has at most, and LOOKED_AT how many entries are looked at for it.
-local MOST_LISTED, LOOKED_AT = 1048576, 4000
-
 -- list-ended: returns records of ended jobs, the newest first
 --
--- ARGV    'list-ended', of, name, limit, before
---           of, name  'of' and a tube, or 'in' and a batch
---           limit     how many at most
---           before    only those whose seq is less; '' for the newest
--- Keys    reads ended-of:TUBE or ended-in:BATCH, and ended:ID
--- Answer  the seq before which the next page begins, '' if there are no more; how many, and for each its id and the record
+-- ARGV    'list-ended', of, name, limit, most, before
+--           of, name     'of' and a tube, or 'in' and a batch
+--           limit, most  about how many records and bytes are enough
+--           before       only those whose seq is less; '' for the newest
+-- Keys    reads ended-of:TUBE or ended-in:BATCH, and ended:SEQ
+-- Answer  1 if there are more, else 0; how many chunks, and each: it can have records that are not older than `before`
 OPERATIONS['list-ended'] = function(i)
-  local set, limit, before = PREFIX .. 'ended-' .. ARGV[i] .. ':' .. ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3]
-  local found, bytes, looked, more = {}, 0, 0, true
   sum.ended().write()
-  while more and looked < LOOKED_AT do
-    local some = call('ZREVRANGEBYSCORE', set, before == '' and '+inf' or '(' .. before, '-inf', 'WITHSCORES', 'LIMIT', '0', '100')
-    more = #some == 200
-    for k = 1, #some, 2 do
-      local raw, size = sum.ended().read(some[k])
-      if raw and found[1] and (#found == 2 * limit or bytes + size > MOST_LISTED) then
-        more, looked = true, LOOKED_AT
-        break
-      end
-      if raw then found[#found + 1], found[#found + 2], bytes = some[k], raw, bytes + size end
-      before, looked = some[k + 1], looked + 1
-    end
-  end
-  answer_text(more and before or '')
-  answer(#found / 2)
-  for k = 1, #found, 2 do
-    answer(tonumber(found[k]))
-    answer_text(found[k + 1])
-  end
-  return i + 4
+  local set = PREFIX .. 'ended-' .. ARGV[i] .. ':' .. ARGV[i + 1]
+  local found, more = sum.ended().list(set, tonumber(ARGV[i + 4]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]))
+  answer(more and 1 or 0)
+  SLOW.answer_names(found)
+  return i + 5
 end
