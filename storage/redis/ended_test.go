@@ -1,12 +1,14 @@
 package redis
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"redstalk/storage"
+	"redstalk/storage/redis/fsck"
 	"redstalk/storage/redis/schema"
 	"redstalk/tools/redistest"
 	"redstalk/tube"
@@ -25,7 +27,17 @@ func newEndedTest(t *testing.T, o Options) *endedTest {
 	if o.Timeout == 0 {
 		o.Timeout = patient
 	}
-	return &endedTest{t, openWith(t, o)}
+	s := &endedTest{t, openWith(t, o)}
+	t.Cleanup(func() {
+		if t.Failed() || o.skew != nil {
+			return
+		}
+		report := fsck.Report{Found: func(part int, what string) { t.Errorf("partition %d: %s", part, what) }}
+		if _, err := fsck.Check(context.Background(), fsck.Options{URL: o.URL, Namespace: o.Namespace}, false, report); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // keepFor is tags of a job whose record is kept.

@@ -316,9 +316,9 @@ end
 -- list returns chunks of a sorted set, the newest first, that have records with a seq less than `before`, nil for all: about as many as have n records
 -- or `most` bytes. It also returns whether there are more.
 function E.list(set, before, n, most)
-  local found, upto = {}, before and format('(%.0f', before) or '+inf'
+  local found, from = {}, before and call('ZCOUNT', set, format('%.0f', before), '+inf') or 0
   while true do
-    local names = call('ZREVRANGEBYSCORE', set, upto, '-inf', 'LIMIT', '0', '50')
+    local names = call('ZREVRANGE', set, format('%d', from), format('%d', from + 49))
     for _, name in ipairs(names) do
       if n <= 0 or most <= 0 then return found, true end
       local c = read_head(name)
@@ -327,9 +327,9 @@ function E.list(set, before, n, most)
         found[#found + 1], n = call('GET', CHUNK .. name), n - math.min(behind, c.n)
         if behind >= c.n then most = most - c.bytes end
       end
-      upto = '(' .. name
     end
     if #names < 50 then return found, false end
+    from = from + 50
   end
 end
 
