@@ -127,7 +127,7 @@ func (c *call) weigh(op *storage.Op) {
 	case storage.Put:
 		c.bytes += len(op.Body)
 	case storage.Move:
-		if op.Move == tube.Finish {
+		if op.Args != nil {
 			c.bytes += len(op.Args.Result)
 		}
 	case storage.SetSchedule, storage.PutScheduled:

@@ -103,7 +103,7 @@ func (p *partition) encodeEnded(c *call, op *storage.Op) {
 const (
 	waitNothing = iota
 	waitRecord
-	waitUnkept
+	waitNotKept
 	waitGoesOn
 	waitParked
 )
@@ -120,7 +120,7 @@ func (p *partition) readWaitEnded(r *reply, ops []*storage.Op) {
 		} else {
 			a.NotFound = true
 		}
-	case waitUnkept:
+	case waitNotKept:
 		a.Result = &storage.Result{NotKept: true}
 	case waitGoesOn:
 		a.State = schema.StateOf(r.text())

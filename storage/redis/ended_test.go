@@ -219,7 +219,7 @@ func (t *endedTest) checkWay(how tube.How, end func(t *endedTest, id uint64), by
 	id := t.ok(put).ID
 	if by == "none" {
 		if strings.Contains(t.Name(), "finish") {
-			return // see TestFinishUnkept
+			return // see TestFinishNotKept
 		}
 		end(t, id)
 		if a := t.wait(id); !a.NotFound {
@@ -255,8 +255,8 @@ func (t *endedTest) checkWay(how tube.How, end func(t *endedTest, id uint64), by
 	}
 }
 
-// TestFinishUnkept: finish is refused without keep, and for others than the holder. Nothing happens then.
-func TestFinishUnkept(t *testing.T) {
+// TestFinishNotKept: finish is refused without keep, and for others than the holder. Nothing happens then.
+func TestFinishNotKept(t *testing.T) {
 	t.Parallel()
 	for _, group := range []string{"", "g"} {
 		s := newEndedTest(t, Options{})

@@ -114,7 +114,7 @@ func TestWaitEndsAnyway(t *testing.T) {
 		gone   bool
 	}{
 		"forgotten": {func() { client.Del(t.Context(), "redstalk:{0}:ended-waits") }, false},
-		"unkept":    {func() { w.keep("t", tube.Policy{}) }, true},
+		"not kept":  {func() { w.keep("t", tube.Policy{}) }, true},
 	} {
 		w.keep("t", tube.Policy{Rules: keepAnHour})
 		id := w.ok(put("x")).ID

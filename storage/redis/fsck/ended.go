@@ -2,12 +2,10 @@ package fsck
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"redstalk/storage/redis/schema"
-	"redstalk/tube"
 )
 
 // chunksPerCheck is how many chunks of records of ended jobs are read together.
@@ -41,50 +39,20 @@ func (c *checker) checkChunks(ctx context.Context, f *workerPool, p *checkedPart
 
 // checkChunk checks a chunk with that name and text.
 func (c *checker) checkChunk(ctx context.Context, p *checkedPartition, name, text string) error {
-	chunk, records, err := readChunk(name, text, len(c.parts))
+	chunk, members, err := schema.CheckEndedChunk(name, text, len(c.parts))
 	if err != nil {
 		return c.askOfEnded(ctx, p, "broken", name)
 	}
 	c.mu.Lock()
 	if n := &p.ended; !n.seen[name] {
 		n.seen[name] = true
-		n.records += len(records)
+		n.records += chunk.N
 		n.bytes[chunk.Tube] += chunk.Bytes
 	}
 	c.mu.Unlock()
 	about := []string{"chunk", name, chunk.Tube, chunk.Batch, strconv.FormatInt(int64(chunk.Until)/1e6, 10)}
-	_, _, err = c.ask(ctx, p, endedScript, append(about, runsOf(records, name, len(c.parts))...))
+	_, _, err = c.ask(ctx, p, endedScript, append(about, members...))
 	return err
-}
-
-// readChunk reads a chunk, and returns an error if it is broken.
-func readChunk(name, text string, partitions int) (*schema.EndedChunk, []*tube.Ended, error) {
-	chunk, err := schema.ParseEndedChunk(text)
-	if err != nil {
-		return nil, nil, err
-	}
-	records, err := chunk.Records(partitions)
-	bytes := 0
-	for _, e := range records {
-		bytes += e.Bytes()
-	}
-	if err == nil && (bytes != chunk.Bytes || strconv.FormatUint(chunk.Seq, 10) != name) {
-		err = fmt.Errorf("it has %d bytes, not %d, or another name", bytes, chunk.Bytes)
-	}
-	return chunk, records, err
-}
-
-// runsOf returns the members of ended-ids for the records of a chunk.
-func runsOf(records []*tube.Ended, name string, partitions int) (members []string) {
-	for len(records) > 0 {
-		n := 1
-		for n < len(records) && records[n].ID == records[n-1].ID+uint64(partitions) {
-			n++
-		}
-		members = append(members, fmt.Sprintf("%s;%d;%s", schema.AppendID(nil, records[0].ID), n, name))
-		records = records[n:]
-	}
-	return members
 }
 
 // checkEndedKey checks a key about records of ended jobs, and returns whether it is one.

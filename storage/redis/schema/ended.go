@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"redstalk/tube"
@@ -83,6 +84,30 @@ func (c *EndedChunk) Records(step int) (all []*tube.Ended, err error) {
 		return nil, errBrokenEnded
 	}
 	return all, nil
+}
+
+// CheckEndedChunk reads a chunk with that name, and returns what ended-ids has of it, see lua/keys.md. The error says that it is broken.
+func CheckEndedChunk(name, text string, partitions int) (c *EndedChunk, members []string, err error) {
+	if c, err = ParseEndedChunk(text); err != nil {
+		return nil, nil, err
+	}
+	records, err := c.Records(partitions)
+	bytes := 0
+	for from, e := range records {
+		bytes += e.Bytes()
+		if from > 0 && e.ID == records[from-1].ID+uint64(partitions) {
+			continue
+		}
+		n := 1
+		for from+n < len(records) && records[from+n].ID == e.ID+uint64(n*partitions) {
+			n++
+		}
+		members = append(members, fmt.Sprintf("%s;%d;%s", AppendID(nil, e.ID), n, name))
+	}
+	if err == nil && (bytes != c.Bytes || strconv.FormatUint(c.Seq, 10) != name) {
+		err = errBrokenEnded
+	}
+	return c, members, err
 }
 
 // Record reads a record of the chunk, whose Seq is that much larger than that of the first one.

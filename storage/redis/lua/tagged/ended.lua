@@ -89,13 +89,13 @@ OPERATIONS['ending'] = function(i)
 end
 
 -- What wait-ended answers first.
-local NOTHING, RECORD, UNKEPT, GOES_ON, PARKED = 0, 1, 2, 3, 4
+local NOTHING, RECORD, KEEPS_NONE, GOES_ON, PARKED = 0, 1, 2, 3, 4
 
 -- say_state answers wait-ended for a job that has not ended, and returns whether it goes on.
 local function say_state(j)
   locate(j, false)
   if SLOW.keep_of(j) == 0 then
-    answer(UNKEPT)
+    answer(KEEPS_NONE)
     return false
   end
   if j.state == 'buried' then
@@ -116,7 +116,7 @@ end
 -- ARGV    'wait-ended', id, wait
 --           wait  1 if this instance is to be told when that changes
 -- Keys    reads ended-ids and ended:SEQ, and as job-stats; writes ended-waits
--- Answer  NOTHING if there is neither the job nor a record; RECORD, and what E.read returns; UNKEPT if there will be none; GOES_ON and
+-- Answer  NOTHING if there is neither the job nor a record; RECORD, and what E.read returns; KEEPS_NONE if there will be none; GOES_ON and
 --         the state; or PARKED, the tube, why it is parked, a tube.Parked, and the reason of its last failure
 OPERATIONS['wait-ended'] = function(i)
   local j, id = load(ARGV[i]), sub(ARGV[i], #PREFIX + 1)

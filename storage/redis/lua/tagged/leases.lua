@@ -91,9 +91,9 @@ function SLOW.move_leased(move, token, key, pri, delay)
     j.mine = j.leased and metadata_of(j) ~= nil and format('%.0f', j.metadata.lease) == token
     arrow = j.mine and arrow_for(j, move)
   end
-  local unkept = arrow and move == 'finish' and SLOW.keep_of(j) == 0
-  answer(unkept and 2 or arrow and 1 or 0)
-  if arrow and not unkept then
+  local refused = arrow and move == 'finish' and SLOW.keep_of(j) == 0
+  answer(refused and 2 or arrow and 1 or 0)
+  if arrow and not refused then
     j.stays = j.state == ARROW_TO[arrow]
     leave_place(j)
     if ARROW_SETS_PRI[arrow] then j.pri = tonumber(pri) end
