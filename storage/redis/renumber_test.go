@@ -43,11 +43,24 @@ func (r *renumbered) advance(d time.Duration) {
 	}
 }
 
-func (r *renumbered) Listen(l storage.Listener)       { r.store.Listen(l) }
+func (r *renumbered) Listen(l storage.Listener)       { r.store.Listen(renumberedListener{l, r}) }
 func (r *renumbered) Tick() (time.Duration, error)    { return r.store.Tick() }
 func (r *renumbered) TickAll() (time.Duration, error) { return r.store.TickAll() }
 func (r *renumbered) Shared() bool                    { return r.store.Shared() }
 func (r *renumbered) Close() error                    { return r.store.Close() }
+
+// renumberedListener is the listener of the suite.
+type renumberedListener struct {
+	storage.Listener
+	r *renumbered
+}
+
+func (l renumberedListener) JobEnded(id uint64) {
+	l.r.mu.Lock()
+	id = l.r.shown(id)
+	l.r.mu.Unlock()
+	l.Listener.JobEnded(id)
+}
 
 func (r *renumbered) Do(batches ...*storage.Batch) {
 	for _, b := range batches {
@@ -119,6 +132,14 @@ func (r *renumbered) answer(done, to []storage.Op) {
 			}
 			for i := range a.Result.Jobs {
 				a.Result.Jobs[i] = r.shownJob(a.Result.Jobs[i])
+			}
+			for i, e := range a.Result.Ended {
+				shown := *e
+				shown.ID = r.shown(e.ID)
+				if e.ToID != 0 {
+					shown.ToID = r.shown(e.ToID)
+				}
+				a.Result.Ended[i] = &shown
 			}
 			for _, b := range a.Result.Batches() {
 				for i := range b.After {

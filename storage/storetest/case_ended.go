@@ -35,7 +35,7 @@ func (b *harness) wantEnded(what string, id uint64, how tube.How) *tube.Ended {
 	b.Helper()
 	r := b.record(id)
 	if r == nil || r.ID != id || r.How != how {
-		b.Fatalf("%s: the record of job %d is %+v, want that it is %v", what, id, r, how)
+		b.Fatalf("%s: the record of job %d is %.500s, want that it is %v", what, id, fmt.Sprintf("%+v", r), how)
 	}
 	return r
 }
@@ -257,11 +257,11 @@ func testEndWaits(b *harness) {
 		if b.reopens {
 			return // who has waited is gone
 		}
-		for range 100 {
+		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 			if told(id) {
 				return
 			}
-			b.advance(20 * time.Millisecond)
+			b.advance(20 * time.Millisecond) // a store can look again from time to time, by its own clock
 		}
 		b.Errorf("%s: nobody was told of job %d", what, id)
 	}
