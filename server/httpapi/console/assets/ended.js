@@ -1,5 +1,5 @@
 // The records of the ended jobs of a tube, and one of them.
-import { make, number, plural, span, ago, both, bytes, attempt } from "./ui.js";
+import { make, number, plural, span, ago, moment, both, bytes, attempt } from "./ui.js";
 import { call, tubePage, endedPage, jobPage, groupPage, schedulePage, batchPage } from "./api.js";
 import { Rows } from "./rows.js";
 import { bodyView } from "./body.js";
@@ -9,7 +9,7 @@ const parts = 50; // requests of one click at most: with a filter, each examines
 const narrow = matchMedia("(max-width: 720px)");
 
 // colors are the badges of ways to end that say that something went wrong, or that the job is somewhere else.
-const colors = { dead: " warn", expired: " warn", parked: " warn", deleted: " soft", moved: " soft" };
+const colors = { done: " ready", dead: " warn", expired: " warn", parked: " warn", deleted: " soft", moved: " soft" };
 const howBadge = (e, first = "") => make("span", { className: "badge" + (colors[e.how] ?? "") + first }, e.how);
 const elsewhere = e => e.to_id && make("a", { href: jobPage(e.to_id), tabIndex: -1 }, `${e.to_tube}, job ${e.to_id}`);
 const result = e => e.result ?? (e.result_bytes ? bytes(e.result_bytes) : "");
@@ -21,7 +21,7 @@ const everySecond = e => Math.floor(Date.now() / 1000) + ":" + e.id;
 const columns = [
   { key: "id", label: "Job", number: true, min: 76, phone: true, stamp: e => e.id, cell: e => String(e.id) },
   { key: "how", label: "How", min: 84, phone: true, stamp: e => e, cell: e => howBadge(e, " first") },
-  { key: "ended", label: "When", number: true, min: 72, phone: true, stamp: everySecond, cell: e => ago(e.ended_ms) },
+  { key: "ended", label: "When", number: true, min: 84, phone: true, stamp: everySecond, cell: e => make("span", { title: moment(e.ended_ms) }, span(Date.now() - e.ended_ms) + " ago") },
   { key: "ran", label: "Ran", title: "From its delivery to its end, if it was delivered once", number: true, min: 64, stamp: e => e.id, cell: ran },
   { key: "total", label: "Total", title: "From its put to its end", number: true, min: 64, stamp: e => e.id, cell: total },
   { key: "failures", label: "Failures", number: true, min: 64, stamp: e => e.id, cell: e => e.failures ? number(e.failures) : "" },
@@ -30,8 +30,8 @@ const columns = [
 ].map(c => ({ ...c, sortable: false }));
 const chosen = () => columns.filter(c => !narrow.matches || c.phone);
 
-const spans = { "": "any time", "3600000": "the last hour", "86400000": "the last day", "604800000": "the last week" };
-const hows = { "": "all", done: "done", deleted: "deleted", expired: "expired", dead: "dead", moved: "moved" };
+const spans = [["", "any time"], [3_600_000, "the last hour"], [86_400_000, "the last day"], [604_800_000, "the last week"]];
+const hows = [["", "all"], ..."done deleted expired dead moved".split(" ").map(how => [how, how])];
 
 export function ended(main, tube) {
   const view = new Ended(main, tube);
@@ -41,7 +41,7 @@ export function ended(main, tube) {
 class Ended {
   constructor(main, tube) {
     Object.assign(this, { main, tube, records: [], next: "", ended: false });
-    const select = (id, label, options) => make("select", { id, "aria-label": label, onchange: () => this.refresh() }, Object.entries(options).map(([value, text]) => make("option", { value }, text)));
+    const select = (id, label, options) => make("select", { id, "aria-label": label, onchange: () => this.refresh() }, options.map(([value, text]) => make("option", { value }, text)));
     this.how = select("how", "How they ended", hows);
     this.since = select("since", "When they ended", spans);
     this.reason = make("input", { type: "search", id: "filter", placeholder: "Reason", "aria-label": "Filter by reason", autocomplete: "off", spellcheck: false, onchange: () => this.refresh() });
