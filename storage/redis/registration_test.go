@@ -99,7 +99,7 @@ func TestLateRegistration(t *testing.T) {
 			c.kind, c.number = kind, number
 			p.instance.recorded = follows
 			if kind == registration {
-				c.add(func(r *reply) {}, "beat", int64(3000), maxMoves, "1", c.created)
+				c.add(func(r *reply) {}, "beat", maxMoves, "1", c.created, 0, 0)
 			}
 			return p.ask(c)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 
 	"redstalk/storage"
 	"redstalk/storage/redis/lua"
+	"redstalk/storage/redis/schema"
 	"redstalk/tools/redistest"
 	"redstalk/tube"
 )
@@ -50,8 +52,8 @@ func TestPersistenceWarning(t *testing.T) {
 
 func TestOtherLayout(t *testing.T) {
 	server := redistest.Start(t)
-	server.Client(t).HSet(context.Background(), "redstalk:{0}:layout", "version", 3, "partitions", 1)
-	if _, err := tryOpen(Options{URL: server.URL()}); err == nil || !strings.Contains(err.Error(), "has version 3") {
+	server.Client(t).HSet(context.Background(), "redstalk:{0}:layout", "version", schema.LayoutVersion+1, "partitions", 1)
+	if _, err := tryOpen(Options{URL: server.URL()}); err == nil || !strings.Contains(err.Error(), fmt.Sprint("has version ", schema.LayoutVersion+1)) {
 		t.Errorf("opened another layout: %v", err)
 	}
 }

@@ -16,8 +16,9 @@ const (
 	askAgain = 2 * time.Second
 	askRate  = 5000
 
-	// askStep is how often some of them are.
-	askStep = 100 * time.Millisecond
+	// askStep is how often some of them are, and askAtOnce how many.
+	askStep   = 100 * time.Millisecond
+	askAtOnce = int(askRate * askStep / time.Second)
 
 	// forgetAfter is how long an awaited job is remembered if nobody asks for it although it was reported.
 	forgetAfter = 10 * time.Second
@@ -63,7 +64,7 @@ func (w *awaitedEnds) answered(id uint64, goesOn bool, report func(uint64)) {
 func (w *awaitedEnds) repeat(report func(uint64)) {
 	for {
 		time.Sleep(askStep)
-		due, more := w.due(time.Now(), int(askRate*askStep/time.Second))
+		due, more := w.due(time.Now(), askAtOnce)
 		for _, id := range due {
 			report(id)
 		}
@@ -107,8 +108,28 @@ func (w *awaitedEnds) end() {
 	w.ended = true
 }
 
+// askAll makes all jobs be asked for again, in steps of which the first one is returned.
+func (w *awaitedEnds) askAll() (first []uint64) {
+	w.mu.Lock()
+	for id := range w.jobs {
+		w.jobs[id] = awaitedEnd{asked: time.Now().Add(-askAgain)}
+	}
+	any := len(w.jobs) > 0
+	w.mu.Unlock()
+	if any {
+		first, _ = w.due(time.Now(), askAtOnce)
+	}
+	return first
+}
+
 // jobsEnded passes a message on that names jobs which have ended, or are buried.
 func (p *partition) jobsEnded(ids string) {
+	if ids == "*" {
+		for _, id := range p.ends.askAll() {
+			p.listener.JobEnded(id)
+		}
+		return
+	}
 	for text := range strings.SplitSeq(ids, ",") {
 		if id, err := strconv.ParseUint(text, 10, 64); err == nil {
 			p.listener.JobEnded(id)

@@ -206,3 +206,57 @@ func TestManyWaits(t *testing.T) {
 		t.Errorf("%d of %d", told.Load(), n)
 	}
 }
+
+// TestFinishedOnce: the reply to a finish is lost, and the call is sent again: there is one record.
+func TestFinishedOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server)
+	s := newEndedTest(t, Options{URL: proxy.URL()})
+	id := s.put("t", tube.Tags{})
+	s.take("t")
+	cutBehind(proxy, "finish", func() {})
+	op := move(tube.Finish, 1, id)
+	op.Args = &storage.Args{Result: []byte("once")}
+	s.ok(op)
+	if all := s.list("t", "", 10); len(all) != 1 || string(all[0].Result) != "once" {
+		t.Errorf("%d records", len(all))
+	}
+	s.checkBytes("t")
+}
+
+// TestFinishesSurvive: Redis is killed while jobs are finished; with appendfsync always no acknowledged result is lost.
+func TestFinishesSurvive(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	s := newEndedTest(t, Options{URL: server.URL(), Timeout: hasty})
+	s.keep("t", tube.Policy{Rules: keepAnHour})
+	var acknowledged []uint64
+	for n := range 300 {
+		if n == 150 {
+			server.Kill()
+			time.Sleep(50 * time.Millisecond)
+			server.Restart()
+		}
+		if a := do(s.Store, put("x")); a.Err != nil {
+			continue
+		}
+		a := do(s.Store, take(1))
+		if a.Err != nil || a.ID == 0 {
+			continue
+		}
+		op := move(tube.Finish, 1, a.ID)
+		op.Args = &storage.Args{Result: []byte(digits(a.ID))}
+		if f := do(s.Store, op); f.Err == nil && !f.NotFound {
+			acknowledged = append(acknowledged, a.ID)
+		}
+	}
+	for _, id := range acknowledged {
+		if e := s.record(id); string(e.Result) != digits(id) {
+			t.Errorf("%+v", e)
+		}
+	}
+	if len(acknowledged) < 200 {
+		t.Errorf("only %d were acknowledged", len(acknowledged))
+	}
+}

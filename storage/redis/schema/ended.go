@@ -10,7 +10,8 @@ import (
 )
 
 // MessageMark begins a message between the wake-ups of an instance, see lua/keys.md: no tube has such a name. EndedMessage is
-// the beginning of one that names awaited jobs which have ended, or are buried: ids follow, with commas between them.
+// the beginning of one that names awaited jobs which have ended, or are buried: ids follow, with commas between them; or * for all
+// awaited jobs, because policies have changed.
 const (
 	MessageMark  = "?"
 	EndedMessage = MessageMark + "e - - "

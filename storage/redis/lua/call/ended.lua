@@ -102,6 +102,12 @@ function E.tell(some)
   end
 end
 
+-- tell_all lets all instances ask again for all jobs whose ends they await.
+function E.tell_all()
+  if call('EXISTS', WAITS) == 0 then return end
+  for _, name in ipairs(call('ZRANGE', PREFIX .. 'instances', '0', '-1')) do call('RPUSH', PREFIX .. 'wakeups:' .. name, ENDED_MESSAGE .. '*') end
+end
+
 -- await notes that this instance waits for a job.
 function E.await(id)
   local names = call('HGET', WAITS, id) or ''

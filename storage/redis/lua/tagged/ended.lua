@@ -70,6 +70,7 @@ function SLOW.set_keep(name, text)
   sum.keeping = call('EXISTS', all) == 1 and '1' or nil
   if sum.keeping then call('SET', PREFIX .. 'keeping', sum.keeping) else call('DEL', PREFIX .. 'keeping') end
   sum.ended().forget_policies()
+  sum.ended().tell_all()
   call('HSET', COUNTS, 'ended-look', '0')
   note_due(NOW)
 end
