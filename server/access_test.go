@@ -193,6 +193,8 @@ var samples = map[protocol.Verb]sample{
 	protocol.WaitJob:            {"", "wait-job {id} 0", "TIMED_OUT", false},
 	protocol.StatsEnded:         {"", "stats-ended {id}", "NOT_FOUND", false}, // the job has not ended
 	protocol.ListEnded:          {"", "list-ended t", "OK", false},
+	protocol.HistoryTube:        {"", "history-tube t hours", "OK", false},
+	protocol.History:            {"", "history days 7", "OK", false},
 	protocol.PreviewSchedule:    {"", `preview-schedule "* * * * *" 1`, "OK", false},
 }
 

@@ -10,7 +10,7 @@ import (
 
 // table is the table of operations.
 func (svc *service) table() []*row {
-	return slices.Concat(svc.jobOperations(), svc.endedOperations(), svc.jobChanges(), svc.tubeOperations(), svc.groupOperations(), svc.scheduleOperations(), svc.jobBatchOperations(), svc.instanceOperations())
+	return slices.Concat(svc.jobOperations(), svc.endedOperations(), svc.jobChanges(), svc.tubeOperations(), svc.historyOperations(), svc.groupOperations(), svc.scheduleOperations(), svc.jobBatchOperations(), svc.instanceOperations())
 }
 
 func (svc *service) jobOperations() []*row {

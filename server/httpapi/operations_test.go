@@ -96,6 +96,8 @@ var steps = []struct {
 	{"POST", "/v1/server/backup", "/v1/server/backup", `{"to":"/nowhere/x"}`, 501}, // it is the memory engine
 	{"GET", "/v1/charts", "/v1/charts", "", 200},
 	{"GET", "/v1/tubes/{tube}/chart", "/v1/tubes/t/chart", "", 200},
+	{"GET", "/v1/history", "/v1/history", "", 200},
+	{"GET", "/v1/tubes/{tube}/history", "/v1/tubes/t/history?period=days", "", 200},
 	{"GET", "/v1/tubes/{tube}/search", "/v1/tubes/t/search?state=ready&text=ON", "", 200},
 	{"GET", "/v1/parked", "/v1/parked", "", 200},
 	{"GET", "/v1/jobs", "/v1/jobs?key=k", "", 200},

@@ -34,6 +34,7 @@
 //   - holdings and holding: what the connections of this instance have reserved. refs: how many
 //     of them use and watch each tube, and what they have done. bodycache: bodies of jobs that
 //     this instance has put.
+//   - tallies: what happened in hours and days.
 //   - wakeups: how an instance learns that a tube has a job for a client that waits here.
 //   - peers: questions of instances to each other.
 //   - topology: servers and instances.

@@ -91,6 +91,10 @@ func loadOf(op *storage.Op) int {
 		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
+	case storage.AddTallies:
+		return len(op.Args.Tallies.Rows)
+	case storage.ReadTallies:
+		return min(op.Args.Tallies.Count, op.Args.Tallies.Period.Kept())
 	}
 	return 0
 }
@@ -136,10 +140,10 @@ func (c *call) weigh(op *storage.Op) {
 	op.Answer.Err = c.refusal(op)
 }
 
-// makesJobs returns whether an operation needs memory in Redis for new jobs, or for schedules.
+// makesJobs returns whether an operation needs memory in Redis for new jobs, for schedules or for tallies.
 func makesJobs(op *storage.Op) bool {
 	switch op.Kind {
-	case storage.Put, storage.BeginImport, storage.ImportJobs, storage.SetSchedule, storage.PutScheduled:
+	case storage.Put, storage.BeginImport, storage.ImportJobs, storage.SetSchedule, storage.PutScheduled, storage.AddTallies:
 		return true
 	}
 	return false
@@ -289,6 +293,8 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		p.encodeJobBatches(c, u, op)
 	case storage.BeginImport, storage.ImportJobs:
 		p.encodeImport(c, op)
+	case storage.AddTallies, storage.ReadTallies:
+		encodeTallies(c, op)
 	case storage.Ref:
 		p.encodeRef(c, u, op)
 	case storage.Kick:

@@ -46,6 +46,8 @@ func partitionOfOp(op *storage.Op, of int) int {
 		return op.Args.Import.Part
 	case storage.OfPart:
 		return op.Args.Settle.Part
+	case storage.OfFirst:
+		return 0
 	case storage.OfTubes:
 		if op.Kind == storage.Take && len(op.Tubes) > maxTubes {
 			return several

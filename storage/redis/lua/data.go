@@ -29,6 +29,7 @@ var data = map[string]func() string{
 	"data: policies":          policies,
 	"data: named":             named,
 	"data: jobbatches":        jobBatches,
+	"data: tallies":           tallies,
 }
 
 // keys defines the format of ids in keys, and below which priority a job is urgent.
@@ -168,6 +169,15 @@ func jobBatches() string {
 	return fmt.Sprintf("local DEFAULT_TTL, OPEN, UNSEALED = %d, %d, %d\n", tube.DefaultBatchTTL.Milliseconds(), tube.BatchOpen, tube.BatchUnsealed) +
 		fmt.Sprintf("local NOT_PARKED, PARKED_FAILED, PARKED_UNSEALED = %d, %d, %d\n", tube.NotParked, tube.ParkedBatchFailed, tube.ParkedBatchUnsealed) +
 		fmt.Sprintf("local MAX_AFTER = %d\n", tube.MaxAfter)
+}
+
+// tallies defines the periods of tallies, by which of them tubes are dropped, and for how many seconds it is known what was added.
+func tallies() string {
+	var periods strings.Builder
+	for p := range tube.NumPeriods {
+		fmt.Fprintf(&periods, "{ name = '%s', ms = %d, kept = %d }, ", p, p.Length().Milliseconds(), p.Kept())
+	}
+	return fmt.Sprintf("local TALLY_PERIODS, MAX_TALLIED, TRIM_TALLIED, TALLIED_FOR = { %s}, %d, %d, '86400'\n", &periods, tube.MaxTallied, tube.TrimTallied)
 }
 
 // counters is the names of the counters of a job.

@@ -172,6 +172,7 @@ function slow_functions()
 --include bulk/list.lua
 --include bulk/move.lua
 --include bulk/import.lua
+--include bulk/tallies.lua
   end
 --include slow/next.lua
   return SLOW

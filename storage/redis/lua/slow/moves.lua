@@ -222,6 +222,7 @@ local function follow(j, arrow)
   end
   if sum.reason then SLOW.set_reason(j, sum.reason) end
   if arrow == 'snooze reserved' then
+    SLOW.note('snoozes', j.tube, 1)
     SLOW.discount(j)
     if SLOW.lapse_if_over(j) then return end
   end
