@@ -19,7 +19,7 @@ const (
 	every = 5 * time.Second
 
 	// lastLimit is the timeout of the last time, at the end.
-	lastLimit = 2 * time.Second
+	lastLimit = time.Second
 
 	// rowsPerOp is how many tallies one operation adds to: then it takes about 0.1 ms.
 	rowsPerOp = 100

@@ -57,6 +57,9 @@ func partitionOfOp(op *storage.Op, of int) int {
 	if op.Kind == storage.ListMembers {
 		return parseMembersCursor(op.Args.Cursor).part % of
 	}
+	if op.Kind == storage.ListEnded && batchOf(op) == "" {
+		return schema.PartitionOf(op.Tube, of)
+	}
 	if op.Kind == storage.DeleteSchedule && op.Tube != "" {
 		return schema.PartitionOf(op.Tube, of)
 	}
