@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -14,7 +15,6 @@ import (
 
 	"redstalk/protocol"
 	"redstalk/protocol/client"
-	"redstalk/tube"
 )
 
 // This file has the commands about the ends of jobs: ended, wait and finish.
@@ -26,7 +26,7 @@ func endedCommand() *cli.Command {
 		Description: "TOOK is the time from its delivery until its end, if it was delivered once. The last column is the beginning of its result, where it is now, or why it failed.",
 		Flags: []cli.Flag{
 			tubeFlag(),
-			&cli.StringFlag{Name: "how", Usage: "only jobs that have ended like this: `HOW` is done, deleted, expired, dead or moved"},
+			&cli.StringFlag{Name: "how", Usage: "only jobs that have ended like this: `HOW` is one of " + strings.Join(hows, ", ")},
 			&cli.StringFlag{Name: "reason", Usage: "only jobs whose last reason contains `TEXT`, in upper or lower case"},
 			&cli.UintFlag{Name: "count", Aliases: []string{"n"}, Value: 100, Usage: "list at most `N` records"},
 			&cli.BoolFlag{Name: "all", Usage: "list all records"},
@@ -75,6 +75,9 @@ func (e *endedResult) set(result []byte) {
 	}
 }
 
+// hows are how a job can end.
+var hows = []string{"done", "deleted", "expired", "dead", "moved"}
+
 func ended(t *task) error {
 	of := t.tube()
 	if t.NArg() > 0 {
@@ -83,8 +86,8 @@ func ended(t *task) error {
 	if err := checkWord("the tube", of); err != nil {
 		return err
 	}
-	if how := t.String("how"); how != "" && (tube.HowOf(how) == tube.NotEnded || how == tube.StillParked.String()) {
-		return usage("--how must be done, deleted, expired, dead or moved")
+	if how := t.String("how"); how != "" && !slices.Contains(hows, how) {
+		return usage("--how must be one of %s", strings.Join(hows, ", "))
 	}
 	if err := t.require("results", "ended"); err != nil {
 		return err
