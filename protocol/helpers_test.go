@@ -63,6 +63,23 @@ func show(c *Command) string {
 	return showExtension(c)
 }
 
+// showResults is show for commands about results.
+func showResults(c *Command, s string) string {
+	switch c.Verb {
+	case Finish:
+		return fmt.Sprintf("%s %d %s", s, c.ID, showBody(c.Body))
+	case FinishLease:
+		return fmt.Sprintf("%s %d %d %s", s, c.ID, c.Lease, showBody(c.Body))
+	case WaitJob:
+		return fmt.Sprintf("%s %d %d", s, c.ID, c.Timeout)
+	}
+	of := string(c.Name)
+	if c.Name == nil {
+		of = "batch:" + c.Key
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%s %s %d %s", s, of, c.MaxJobs, c.Cursor), " ")
+}
+
 // showExtension is show for extensions, and for words without arguments.
 func showExtension(c *Command) string {
 	s := c.Verb.String()
@@ -97,18 +114,8 @@ func showExtension(c *Command) string {
 		return fmt.Sprintf("%s %s %s %d %d %s%s", s, c.Key, c.Name, c.Pri, c.TTR, showBody(c.Body), showTags(c.Tags))
 	case GetSchedule, DeleteSchedule, PauseSchedule, ResumeSchedule, RunSchedule, SealBatch, StatsBatch, CancelBatch:
 		return fmt.Sprintf("%s %s", s, c.Key)
-	case Finish:
-		return fmt.Sprintf("%s %d %s", s, c.ID, showBody(c.Body))
-	case FinishLease:
-		return fmt.Sprintf("%s %d %d %s", s, c.ID, c.Lease, showBody(c.Body))
-	case WaitJob:
-		return fmt.Sprintf("%s %d %d", s, c.ID, c.Timeout)
-	case ListEnded:
-		of := string(c.Name)
-		if c.Name == nil {
-			of = "batch:" + c.Key
-		}
-		return strings.TrimSuffix(fmt.Sprintf("%s %s %d %s", s, of, c.MaxJobs, c.Cursor), " ")
+	case Finish, FinishLease, WaitJob, ListEnded:
+		return showResults(c, s)
 	case ListMembers:
 		return strings.TrimSuffix(fmt.Sprintf("%s %s %d %s", s, c.Key, c.MaxJobs, c.Cursor), " ")
 	case History, HistoryTube:

@@ -8,12 +8,15 @@ import (
 
 // examples are shown in the help of each command.
 var examples = map[string][]string{
-	"put":          {"redstalk put -t mails 'to: ada@example.com'", "redstalk put -t mails --delay 10m --retry 1m,10m --max 5 <mail.txt", "printf 'one\\ntwo\\n' | redstalk put -t mails --lines"},
+	"put":          {"redstalk put -t mails 'to: ada@example.com'", "redstalk put -t mails --delay 10m --retry 1m,10m --max 5 <mail.txt", "redstalk put -t sums 2+2 --wait 30s", "printf 'one\\ntwo\\n' | redstalk put -t mails --lines"},
 	"reserve":      {"redstalk reserve -t mails --wait 10s", "redstalk reserve -t mails --wait forever --jobs 4 --exec ./send-mail"},
 	"peek":         {"redstalk peek 7", "redstalk peek -t mails --state buried"},
 	"list":         {"redstalk list -t mails", "redstalk list -t mails --state buried --all --json"},
 	"find":         {"redstalk find -t mails order-7"},
+	"ended":        {"redstalk ended mails", "redstalk ended mails --how dead --reason 'no such user'", "redstalk ended batch:nightly --json"},
+	"wait":         {"redstalk wait 7", "redstalk wait 7 --wait 10m"},
 	"delete":       {"redstalk delete 7 8", "redstalk delete 7 --lease 00000000000000000002"},
+	"finish":       {"redstalk finish 7 --lease 00000000000000000002 'sent at 12:05'"},
 	"kick":         {"redstalk kick -t mails all", "redstalk kick --id 7"},
 	"replay":       {"redstalk replay 7"},
 	"bury":         {"redstalk bury 7 --lease 00000000000000000002"},

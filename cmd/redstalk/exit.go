@@ -37,7 +37,7 @@ var exitCodes = []struct {
 	{exitServer, "the server cannot be reached, or the connection failed"},
 	{exitExtension, "the server lacks an extension that the command needs; nothing was changed"},
 	{exitForbidden, "the server requires a user and a secret, or this user may not do that"},
-	{exitJobs, "reserve --exec: at least one job failed"},
+	{exitJobs, "reserve --exec: at least one job failed; wait and put --wait: the job has ended, but is not done, or it is parked"},
 	{exitTrouble, "status: something needs attention"},
 	{exitInterrupted, "stopped by SIGINT or SIGTERM before everything was done"},
 }

@@ -16,7 +16,7 @@ import (
 // jobCommands are the commands that change jobs by their ids.
 func jobCommands() []*cli.Command {
 	return []*cli.Command{
-		deleteCommand(), kickCommand(), replayCommand(), buryCommand(), releaseCommand(), touchCommand(), rescheduleCommand(), priorityCommand(),
+		deleteCommand(), finishCommand(), kickCommand(), replayCommand(), buryCommand(), releaseCommand(), touchCommand(), rescheduleCommand(), priorityCommand(),
 	}
 }
 

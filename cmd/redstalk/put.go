@@ -30,6 +30,7 @@ func putCommand() *cli.Command {
 			&cli.StringFlag{Name: "at", Usage: "`TIME` when it is due: 2006-01-02T15:04:05Z, '2006-01-02 15:04' in local time, or milliseconds since 1970"},
 			durationFlag("ttr", time.Minute, "`DURATION` that a worker may take, in whole seconds"),
 			&cli.BoolFlag{Name: "lines", Aliases: []string{"l"}, Usage: "put a job for each line of standard input, as it arrives"},
+			endWaitFlag("", ", and print its result instead of its id; without --keep, that is 1m (extension results)"),
 		}, tagFlags()...),
 	}
 }
@@ -144,9 +145,15 @@ func put(t *task) error {
 	if t.Bool("lines") && t.NArg() > 0 {
 		return usage("--lines reads standard input, so it takes no argument")
 	}
+	if t.Bool("lines") && t.IsSet("wait") {
+		return usage("--lines and --wait cannot be used together")
+	}
 	m, err := putOptionsOf(t)
 	if err != nil {
 		return err
+	}
+	if t.IsSet("wait") {
+		return putAndWait(t, m)
 	}
 	if err := t.use(t.tube()); err != nil {
 		return err
@@ -154,15 +161,55 @@ func put(t *task) error {
 	if t.Bool("lines") {
 		return putLines(t, m)
 	}
-	body := []byte(t.Args().First())
-	if t.NArg() == 0 {
-		if body, err = readAll(t); err != nil {
-			return err
-		}
+	body, err := bodyToPut(t)
+	if err != nil {
+		return err
 	}
 	return t.pipeline("putting the job", 1, func(out []byte, _ int) []byte { return m.put(out, body) }, func(_ int, r *client.Reply) error {
 		return t.printPut("putting the job", r, m)
 	})
+}
+
+// bodyToPut returns the body of a put.
+func bodyToPut(t *task) ([]byte, error) {
+	if t.NArg() == 0 {
+		return readAll(t)
+	}
+	return []byte(t.Args().First()), nil
+}
+
+// putAndWait puts a job that leaves a record, and waits for its end.
+func putAndWait(t *task, m *putOptions) error {
+	wait, err := waitOf(t)
+	if err == nil {
+		err = t.require("results", "put --wait")
+	}
+	if err == nil {
+		err = t.use(t.tube())
+	}
+	if err != nil {
+		return err
+	}
+	if t.String("keep") == "" {
+		m.tags = append(m.tags, "keep:1m")
+	}
+	body, err := bodyToPut(t)
+	if err != nil {
+		return err
+	}
+	var id uint64
+	err = t.pipeline("putting the job", 1, func(out []byte, _ int) []byte { return m.put(out, body) }, func(_ int, r *client.Reply) error {
+		if r.Word != client.Inserted {
+			return t.printPut("putting the job", r, m) // that returns the error
+		}
+		id = r.ID
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t.infof("redstalk: waiting for job %d", id)
+	return t.printEnd(id, wait)
 }
 
 // put appends the put of a body.

@@ -181,6 +181,9 @@ type workerConn struct {
 	conn    *client.Conn
 	reserve string // the command; with leases, if the server has them: a restart of the server does not end these
 	reasons bool   // the server stores why jobs fail
+	results bool   // the server keeps results
+
+	notKept time.Time // when a job was last refused a result, since no record of it is kept
 }
 
 // connect makes the connection, or replaces it.
@@ -192,6 +195,7 @@ func (l *workerConn) connect() error {
 	if err = watch(conn, l.tubes); err == nil {
 		err = conn.Ask([]byte("capabilities\r\n"), 1, func(r *client.Reply) error {
 			l.reserve, l.reasons = "reserve-with-timeout", r.Word == client.OK && strings.Contains(string(r.Body), "- reason\n")
+			l.results = r.Word == client.OK && strings.Contains(string(r.Body), "- results\n")
 			if r.Word == client.OK && strings.Contains(string(r.Body), "- lease\n") {
 				l.reserve = "reserve-lease"
 			}
@@ -220,6 +224,7 @@ type current struct {
 	job      job
 	lost     bool // the reservation ended before the command
 	said     lastLine
+	result   firstBytes // what the command prints
 }
 
 // jobCommand returns a command about the job: by its lease, if it has one. more are further arguments.
@@ -322,6 +327,10 @@ func (c *current) start(end chan<- error) (*exec.Cmd, error) {
 	if c.Bool("json") {
 		cmd.Stdout = cmd.Stderr
 	}
+	if c.results {
+		c.result.to = cmd.Stdout
+		cmd.Stdout = &c.result
+	}
 	if c.reasons {
 		c.said.to = cmd.Stderr
 		cmd.Stderr = &c.said
@@ -413,6 +422,12 @@ func (c *current) touch() {
 // lost if the server refused. failed is the error of the command.
 func (c *current) finish(failed error) (result string, err error) {
 	command, want := c.jobCommand("delete", ""), "DELETED"
+	if failed == nil && c.hasResult() {
+		result, err := c.finishWithResult()
+		if err != nil || result != "" {
+			return result, err
+		}
+	}
 	if failed != nil {
 		release, err := c.shouldRelease()
 		if err != nil {
@@ -424,10 +439,35 @@ func (c *current) finish(failed error) (result string, err error) {
 		}
 		command += reasonWord(c.reason(failed))
 	}
+	return c.finishBy(command, want)
+}
+
+// hasResult reports whether the job may be finished with what the command has printed. After a refusal that is not tried for some time: most
+// jobs of a tube leave a record, or none.
+func (c *current) hasResult() bool {
+	return c.results && len(c.result.bytes) > 0 && len(c.result.bytes) <= protocol.MaxResult && time.Since(c.notKept) > time.Minute
+}
+
+// finishWithResult deletes the job, with a result. The result of that is "" if no record of the job would be kept.
+func (c *current) finishWithResult() (result string, err error) {
+	output := c.result.bytes
+	result, err = c.finishBy(c.jobCommand("finish", fmt.Sprintf(" %d\r\n%s", len(output), output)), "FINISHED")
+	switch result {
+	case "finished":
+		return "deleted", err
+	case "not_kept":
+		c.notKept = time.Now()
+		return "", err
+	}
+	return result, err
+}
+
+// finishBy sends the command that finishes the job.
+func (c *current) finishBy(command, want string) (result string, err error) {
 	result = "lost"
 	repeated, err := c.insist(command, func(r *client.Reply) {
-		if string(r.Line) == want {
-			result = strings.ToLower(want)
+		if word := string(r.Line); word == want || word == "NOT_KEPT" {
+			result = strings.ToLower(word)
 		}
 	})
 	if err == nil && repeated && result == "lost" && c.wasFinished(want) {
@@ -438,7 +478,7 @@ func (c *current) finish(failed error) (result string, err error) {
 
 // wasFinished reports whether a command whose reply was lost was carried out after all: its repetition was refused.
 func (c *current) wasFinished(want string) (was bool) {
-	states := map[string][]string{"DELETED": {""}, "BURIED": {"buried"}, "RELEASED": {"ready", "delayed"}}
+	states := map[string][]string{"DELETED": {""}, "FINISHED": {""}, "BURIED": {"buried"}, "RELEASED": {"ready", "delayed"}}
 	err := c.request(fmt.Sprintf("stats-job %d", c.id), func(r *client.Reply) {
 		state, _ := client.Page(r.Body).Value("state")
 		was = slices.Contains(states[want], state) && (r.Word == client.OK || r.Word == client.NotFound)
@@ -452,6 +492,17 @@ func (c *current) reason(failed error) string {
 		return ""
 	}
 	return cmp.Or(protocol.CleanReason(c.said.line()), protocol.CleanReason(failed.Error()))
+}
+
+// firstBytes passes on what is written to it, and keeps the beginning of it: one byte more than a result can have.
+type firstBytes struct {
+	to    io.Writer
+	bytes []byte
+}
+
+func (f *firstBytes) Write(b []byte) (int, error) {
+	f.bytes = append(f.bytes, b[:min(len(b), protocol.MaxResult+1-len(f.bytes))]...)
+	return f.to.Write(b)
 }
 
 // lastLine passes on what is written to it, and keeps the end of it.

@@ -62,7 +62,7 @@ var readDefaults = []configured{
 	{"", "", func(s *settings) any { return s.port }, 11300},
 	{"", "", func(s *settings) any { return s.maxJobSize }, 65535},
 	{"", "", func(s *settings) any { return s.grace }, 5 * time.Second},
-	{"", "", func(s *settings) any { return s.engine }, engine{url: "embedded:./redstalk-data", namespace: "redstalk", fileSize: 10 << 20, reserve: 64 << 20, timeout: 5 * time.Second}},
+	{"", "", func(s *settings) any { return s.engine }, engine{url: "embedded:./redstalk-data", namespace: "redstalk", fileSize: 10 << 20, reserve: 64 << 20, history: 256 << 20, timeout: 5 * time.Second}},
 }
 
 var readFlags = []configured{

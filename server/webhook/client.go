@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/tube"
 )
 
 const (
@@ -155,31 +156,52 @@ func (f hop) RoundTrip(req *http.Request) (*http.Response, error) {
 // send sends a request and returns the answer with the beginning of its body. It does not follow redirects.
 // The context of the request must have a deadline.
 func (c *client) send(req *http.Request) (*http.Response, error) {
+	answer, _, err := c.sendKeeping(req, false)
+	return answer, err
+}
+
+// sendKeeping is send. With whole, the answer has its whole body, unless that is longer than a result or does not come in time: cut says that.
+func (c *client) sendKeeping(req *http.Request, whole bool) (answer *http.Response, cut bool, err error) {
 	by := c.direct
 	if c.proxied != nil {
 		proxy, err := c.proxy(req)
 		if err != nil {
-			return nil, fmt.Errorf("choosing a proxy: %w", err)
+			return nil, false, fmt.Errorf("choosing a proxy: %w", err)
 		}
 		if proxy != nil {
 			by = c.proxied
 		}
 	}
 	if c.allow == nil || !c.allow.Target(req.URL) {
-		return nil, fmt.Errorf("%w: %s", ErrForbidden, req.URL.Host)
+		return nil, false, fmt.Errorf("%w: %s", ErrForbidden, req.URL.Host)
 	}
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
-	answer, err := by.send(req.WithContext(ctx))
-	if err != nil {
-		return nil, err
+	if answer, err = by.send(req.WithContext(ctx)); err != nil {
+		return nil, false, err
 	}
-	if head := drop(answer.Body, cancel); len(head) > 0 {
+	var head []byte
+	if whole {
+		head, cut = readWhole(answer.Body)
+	} else {
+		head = drop(answer.Body, cancel)
+	}
+	if len(head) > 0 {
 		answer.Body = io.NopCloser(bytes.NewReader(head))
 	} else {
 		answer.Body = http.NoBody
 	}
-	return answer, nil
+	return answer, cut, nil
+}
+
+// readWhole reads a body, as far as a result can be, and closes it. cut says that it is longer, or has not come in time.
+func readWhole(body io.ReadCloser) (read []byte, cut bool) {
+	defer body.Close()
+	if _, upgraded := body.(io.Writer); upgraded {
+		return nil, false
+	}
+	read, err := io.ReadAll(io.LimitReader(body, tube.MaxResult+1))
+	return read, err != nil || len(read) > tube.MaxResult
 }
 
 // drop reads a little of a body, so that its connection can be used again, and closes it. It

@@ -134,6 +134,11 @@ func (d *Dispatcher) handleFinished(ends []finished, answers []storage.Answer) (
 			broken = true
 			d.wake()
 			continue
+		case err == nil && answers[i].Result != nil && answers[i].Result.NotKept: // no result after all
+			ends[i].op.Move = tube.Delete
+			d.finished = append(d.finished, ends[i])
+			d.wake()
+			continue
 		case err != nil, answers[i].NotFound:
 			if sub := d.subscriptions[ends[i].job.Tube]; sub != nil {
 				d.countsOf(sub).late++

@@ -15,6 +15,7 @@ import (
 
 	"redstalk/server/queue"
 	"redstalk/storage"
+	"redstalk/storage/telemetry"
 	"redstalk/tube"
 )
 
@@ -77,6 +78,7 @@ type Dispatcher struct {
 	wakeDispatch chan struct{} // capacity 1: there may be something to dispatch
 	dispatchDone chan struct{}
 	policies     policyReader
+	cutLog       telemetry.Throttle // of answers that are no results
 
 	mu            sync.Mutex // guards everything below, and all subscriptions and targets
 	subscriptions map[string]*subscription

@@ -40,6 +40,9 @@ type Job struct {
 	Deadline   time.Time        // when its TTR ends, or a little earlier
 }
 
+// keeps reports whether a record of the job is kept, unless the server keeps none.
+func (j *Job) keeps() bool { return j.Rules.Keep.Duration() > 0 }
+
 // Verdict is what happens to a job after its call.
 type Verdict uint8
 
@@ -82,6 +85,9 @@ type Outcome struct {
 	// Reason is why the job has failed, any text; "": Err says it. It stays with the job, where
 	// those who may read the job see it.
 	Reason string
+
+	// Answer is the result of a job that is Done; empty: it has none.
+	Answer []byte
 
 	// Target is the target of a gateway's failed call, as it was passed to Through. The log is
 	// throttled separately for each target. "": unknown.
@@ -126,7 +132,9 @@ func (j *Job) finish(o Outcome) (op storage.Op, ok bool) {
 	}
 	switch o.Verdict {
 	case Done:
-		op.Move = tube.Delete
+		if op.Move = tube.Delete; len(o.Answer) > 0 {
+			op.Move, op.Args.Result = tube.Finish, o.Answer
+		}
 	case Park:
 		op.Move = tube.Park
 	case GiveBack:

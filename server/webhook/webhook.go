@@ -37,14 +37,28 @@ func (d *Dispatcher) callJob(ctx context.Context, sub *subscription, j *Job) (re
 
 // webhook sends a job to the URL of its tube's policy.
 func (d *Dispatcher) webhook(ctx context.Context, sub *subscription, j *Job) Outcome {
-	answer, err := d.client.send(d.request(ctx, sub, j, time.Now()))
+	answer, cut, err := d.client.sendKeeping(d.request(ctx, sub, j, time.Now()), j.keeps())
 	if err == nil {
-		return outcomeOf(answer, time.Now())
+		outcome := outcomeOf(answer, time.Now())
+		if outcome.Verdict == Done && j.keeps() {
+			outcome.Answer = d.resultIn(answer, cut, j)
+		}
+		return outcome
 	}
 	if d.calling.Err() != nil {
 		return Outcome{Verdict: GiveBack, Result: Skipped}
 	}
 	return Outcome{Result: resultOf(err), Err: err}
+}
+
+// resultIn returns the result of a job: the body of the answer, unless that was cut.
+func (d *Dispatcher) resultIn(answer *http.Response, cut bool, j *Job) []byte {
+	if cut {
+		d.cutLog.Warn(d.config.Log, "the answer of a push target is longer than a result can be, or was too slow: its job is done without a result", "job", j.ID, "tube", j.Tube)
+		return nil
+	}
+	result, _ := io.ReadAll(answer.Body) // it is in memory
+	return result
 }
 
 // errStatus is the error of a call whose answer has a status other than 2xx.

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"redstalk/server/queue"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // TestDelivered: a job is sent with its metadata, and is deleted.
@@ -67,6 +69,29 @@ func TestNotes(t *testing.T) {
 	n := w.job(put.ID).Metadata.AllNotes()
 	if !strings.HasPrefix(n.Reason, "no such \nuseré") || len(n.Reason) > tube.MaxReason || !utf8.ValidString(n.Reason) || len(n.Reason) < 500 {
 		t.Errorf("the reason is %q", n.Reason)
+	}
+}
+
+// TestResults: what a target answers is the result of a job whose record is kept, unless it is too long.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	s := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.Header.Get("Redstalk-Meta-N"))
+		w.Write([]byte(strings.Repeat("r", n)))
+	})
+	w := newHarness(t, Config{Allow: allow(t, "127.0.0.1")})
+	defer w.end()
+	w.push("t", tube.Policy{Push: tube.Push{URL: s.URL}})
+	for n, want := range map[int]int{0: 0, 2: 2, tube.MaxResult: tube.MaxResult, tube.MaxResult + 1: 0, 1 << 20: 0} {
+		tags := &tube.Tags{Meta: []tube.Meta{{Name: "n", Value: strconv.Itoa(n)}}, Rules: tube.Rules{Keep: field.LifetimeOf(time.Hour)}}
+		put, err := w.PutTagged(t.Context(), queue.NewJob{Tube: "t", TTR: 60}, tags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := w.WaitEnd(t.Context(), put.ID, time.Minute)
+		if err != nil || e.How != tube.Done || len(e.Result) != want {
+			t.Errorf("an answer of %d bytes: %v, %v", n, e, err)
+		}
 	}
 }
 
