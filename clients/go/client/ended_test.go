@@ -181,12 +181,21 @@ func TestManyWaits(t *testing.T) {
 	defer c.Close()
 	defer w.Close()
 	const n = 10000
+	jobs := make([]client.NewJob, n)
+	for i := range jobs {
+		jobs[i] = client.NewJob{Tube: "many", Body: []byte(fmt.Sprint(i)), Options: []client.PutOption{client.Keep(time.Hour)}}
+	}
+	put, err := w.PutMany(limited(t), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var wg sync.WaitGroup
-	for i := range n {
-		id := mustPut(t, w, "many", fmt.Sprint(i), client.Keep(time.Hour))
+	for i, r := range put {
 		wg.Go(func() {
-			if e, err := c.Wait(limited(t), id); err != nil || string(e.Result) != fmt.Sprint(i) {
-				t.Errorf("job %d: %+v, %v", id, e, err)
+			ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer stop()
+			if e, err := c.Wait(ctx, r.ID); err != nil || string(e.Result) != fmt.Sprint(i) {
+				t.Errorf("job %d: %+v, %v", r.ID, e, err)
 			}
 		})
 	}
