@@ -136,6 +136,49 @@ func wantNoWait(t *testing.T, c *client.Client, keep client.PutOption) {
 	wantErr(t, err, reason)
 }
 
+// TestWaitThroughRestart: waits that were cancelled leave the others as they are, and these go on when the server is killed and
+// comes back; without a server they end.
+func TestWaitThroughRestart(t *testing.T) {
+	testserver.CheckLeaks(t)
+	on := testserver.Embedded(t)
+	c := client.New(on.Addr(), client.Wait(time.Second))
+	defer c.Close()
+	keep := client.Keep(time.Hour)
+	id, other := mustPut(t, c, "restart", "", keep), mustPut(t, c, "restart", "", keep)
+	wait := func(ctx context.Context, id uint64) <-chan error {
+		result := make(chan error, 1)
+		go func() {
+			_, err := c.Wait(ctx, id)
+			result <- err
+		}()
+		return result
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var cancelled []<-chan error
+	for range 20 {
+		cancelled = append(cancelled, wait(ctx, other))
+	}
+	waiting := wait(limited(t), id)
+	time.Sleep(100 * time.Millisecond)
+	stop()
+	for _, result := range cancelled {
+		wantErr(t, <-result, context.Canceled)
+	}
+	on.Servers[0].Kill()
+	on.Restart(t, 0)
+	if err := c.Delete(limited(t), id); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, <-waiting, nil)
+	waiting = wait(limited(t), other)
+	time.Sleep(100 * time.Millisecond)
+	on.Servers[0].Kill()
+	wantErr(t, <-waiting, client.ErrUnavailable)
+	waiting = wait(limited(t), other)
+	c.Close()
+	wantErr(t, <-waiting, client.ErrClosed)
+}
+
 // TestEndedPages: a list of more records than a page has is complete, the newest first; so is that of a batch.
 func TestEndedPages(t *testing.T) {
 	c := client.New(testserver.Memory(t).Addr())

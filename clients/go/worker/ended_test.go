@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"strconv"
@@ -94,5 +93,5 @@ func TestManyResults(t *testing.T) {
 		on.Restart(t, 0)
 	}
 	callers.Wait()
-	t.Log(fmt.Sprintf("%d results after %v, with %d kills; %d jobs handled", jobs, time.Since(began), kills, ended.Load()))
+	t.Logf("%d results after %v, with %d kills; %d jobs handled", jobs, time.Since(began), kills, ended.Load())
 }
