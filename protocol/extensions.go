@@ -272,6 +272,26 @@ func (c *Command) readListed(args []byte, maxCursor int) (ok bool) {
 	return field.Printable(cursor, maxCursor) && len(args) == 0
 }
 
+// parseHistoryTube parses TUBE hours|days [COUNT], which must end the line.
+func parseHistoryTube(c *Command, args []byte) (ok bool) {
+	c.Name, args, ok = readName(args)
+	return ok && len(args) > 0 && args[0] == ' ' && parseHistory(c, args)
+}
+
+// parseHistory parses hours|days [COUNT], which must end the line.
+func parseHistory(c *Command, args []byte) (ok bool) {
+	period, args := nextWord(args)
+	c.Days = string(period) == "days"
+	if !c.Days && string(period) != "hours" {
+		return false
+	}
+	if c.MaxJobs = MaxBatch; len(args) == 0 {
+		return true
+	}
+	c.MaxJobs, args, ok = u32(args)
+	return ok && len(args) == 0 && 0 < c.MaxJobs && c.MaxJobs <= MaxBatch
+}
+
 // parseListClients parses [COUNT [CURSOR]], which must end the line.
 func parseListClients(c *Command, args []byte) bool { return c.readListed(args, MaxCursor) }
 

@@ -156,6 +156,18 @@ var extended = map[string]string{
 	"list-members a 1001":             "list-members BAD_FORMAT",
 	"list-members":                    unknown,
 
+	"history hours":               "history hours 1000",
+	"history  days  7":            "history days 7",
+	"history-tube a days 90":      "history-tube a days 90",
+	"history-tube {name} hours 7": "history-tube {name} hours 7",
+	"history-tube a hours 0":      "history-tube BAD_FORMAT",
+	"history-tube a weeks":        "history-tube BAD_FORMAT",
+	"history-tube a":              "history-tube BAD_FORMAT",
+	"history hours 1001":          "history BAD_FORMAT",
+	"history hours x":             "history BAD_FORMAT",
+	"history ":                    "history BAD_FORMAT",
+	"history":                     unknown,
+
 	"get-policy a":      "get-policy a",
 	"get-policy {name}": "get-policy {name}",
 	"get-policy ":       "get-policy BAD_FORMAT",

@@ -37,7 +37,7 @@ func FuzzReader(f *testing.F) {
 		"get-schedule a\r\nlist-schedules\r\nlist-schedules 5 a\r\ndelete-schedule a\r\npause-schedule a\r\nresume-schedule a b\r\nrun-schedule " + strings.Repeat("n", 101) + "\r\npreview-schedule a 5\r\npreview-schedule \"* * * * *\" 5 tz:UTC\r\npreview-schedule a 1001\r\npreview-schedule \"a\"5\r\n",
 		"put 0 0 1 1 batch:b batch-ttl:1h after-all:c\r\nx\r\nput 0 0 1 5 after:a batch:a\r\nstats\r\nput 0 0 1 5 after:a after-all:b\r\nstats\r\nput 0 0 1 5 batch-ttl:5\r\nstats\r\n",
 		"finish 1 3\r\nabc\r\nfinish 1 65537\r\nfinish-lease 1 00000000000000000002 1\r\na\r\nwait-job 1 5\r\nstats-ended 1\r\nlist-ended a 5 c\r\nlist-ended batch:b\r\nlist-ended batch:\r\n",
-		"seal-batch a\r\nstats-batch a:b\r\nlist-batches\r\nlist-batches 5 a\r\nlist-batchesx\r\nlist-members a\r\nlist-members a 5 c:1\r\ncancel-batch " + strings.Repeat("n", 101) + "\r\n",
+		"seal-batch a\r\nstats-batch a:b\r\nlist-batches\r\nlist-batches 5 a\r\nlist-batchesx\r\nlist-members a\r\nlist-members a 5 c:1\r\nhistory hours\r\nhistory-tube a days 7\r\nhistory-tube a\r\ncancel-batch " + strings.Repeat("n", 101) + "\r\n",
 		"auth user secret\r\nauth user a secret \r\nauth user\r\nauth  u  s\r\nauth " + strings.Repeat("u", 129) + " s\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
 		"pause-tube  -a 5\r\npause-tubea 5\r\npause-tube a 4294967295 \r\nstats-tube a-b\r\n",

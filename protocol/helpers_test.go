@@ -111,6 +111,12 @@ func showExtension(c *Command) string {
 		return strings.TrimSuffix(fmt.Sprintf("%s %s %d %s", s, of, c.MaxJobs, c.Cursor), " ")
 	case ListMembers:
 		return strings.TrimSuffix(fmt.Sprintf("%s %s %d %s", s, c.Key, c.MaxJobs, c.Cursor), " ")
+	case History, HistoryTube:
+		period := "hours"
+		if c.Days {
+			period = "days"
+		}
+		return fmt.Sprintf("%s %s %d", strings.TrimSuffix(fmt.Sprintf("%s %s", s, c.Name), " "), period, c.MaxJobs)
 	case ListSchedules, ListBatches:
 		return strings.TrimSuffix(fmt.Sprintf("%s %d %s", s, c.MaxJobs, c.Cursor), " ")
 	case PreviewSchedule:

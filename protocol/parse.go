@@ -71,10 +71,11 @@ type Command struct {
 	TTR   uint32 // seconds, as sent: 0 stays 0 here
 
 	Timeout uint32 // seconds; reserve-with-timeout, reserve-batch, reserve-lease and wait-job, at most 2^31-1
-	MaxJobs uint32 // kick, reserve-batch, list-…, move-jobs, preview-schedule: the largest number
+	MaxJobs uint32 // kick, reserve-batch, list-…, move-jobs, preview-schedule, history, history-tube: the largest number
 	Weight  uint32 // watch: 1 to MaxWeight; 0 if the line has none
 	ByLease bool   // reserve-batch: the word lease
 	Info    bool   // reserve-batch, reserve-lease: the word info
+	Days    bool   // history, history-tube: the word days
 
 	In time.Duration // a time from now: whole milliseconds, at most MaxDuration
 

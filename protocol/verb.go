@@ -82,6 +82,8 @@ const (
 	ListBatches
 	ListMembers
 	CancelBatch
+	HistoryTube
+	History
 
 	// NumVerbs is the size of an array indexed by Verb, including Unknown.
 	NumVerbs
@@ -212,6 +214,8 @@ var table = [NumVerbs]Spec{
 	ListBatches:        {Prefix: "list-batches", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListBatches},
 	ListMembers:        {Prefix: "list-members ", Extension: true, Need: Need{MayRead, OfBatch}, parse: parseListMembers},
 	CancelBatch:        {Prefix: "cancel-batch ", Extension: true, Need: Need{MayAdmin, OfBatch}, parse: parseBatch},
+	HistoryTube:        {Prefix: "history-tube ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseHistoryTube},
+	History:            {Prefix: "history ", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseHistory},
 }
 
 // statVerbs is in the order of the stats page. That is neither the order of the

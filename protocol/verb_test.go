@@ -12,7 +12,7 @@ const matchOrder = "put_, peek_, peek-ready, peek-delayed, peek-buried, reserve-
 	"list-tube-used, list-tubes, quit, pause-tube, drain, undrain, capabilities, reschedule_, set-priority_, set-policy_, get-policy_, list-policies, list-jobs_, list-ended_, find_, flush-tube_, move-jobs_, replay-job_, auth_, client_, list-clients, " +
 	"set-group_, get-group_, list-groups_, pause-group_, flush-group_, " +
 	"set-schedule_, get-schedule_, list-schedules, delete-schedule_, pause-schedule_, resume-schedule_, run-schedule_, preview-schedule_, " +
-	"seal-batch_, list-batches, list-members_, cancel-batch_"
+	"seal-batch_, list-batches, list-members_, cancel-batch_, history-tube_, history_"
 
 // extensions are the words that beanstalkd does not know.
 var extensions = []string{
@@ -21,7 +21,7 @@ var extensions = []string{
 	"list-jobs_", "find_", "delete-key_", "flush-tube_", "move-jobs_", "replay-job_", "auth_", "client_", "list-clients",
 	"set-group_", "get-group_", "stats-group_", "list-groups_", "pause-group_", "flush-group_",
 	"set-schedule_", "get-schedule_", "list-schedules", "delete-schedule_", "pause-schedule_", "resume-schedule_", "run-schedule_", "preview-schedule_",
-	"seal-batch_", "stats-batch_", "list-batches", "list-members_", "cancel-batch_",
+	"seal-batch_", "stats-batch_", "list-batches", "list-members_", "cancel-batch_", "history-tube_", "history_",
 	"finish_", "finish-lease_", "wait-job_", "stats-ended_", "list-ended_",
 }
 

@@ -27,7 +27,7 @@ func planUndrain(s *session, _ *protocol.Command, _ *request) { s.queue.Undrain(
 // capabilities are the names of what this server can do beyond beanstalkd, for clients that ask.
 var capabilities = []string{
 	"put-tags", "meta", "reason", "policy", "patterns", "backoff", "expire", "lease", "batch", "info", "list-jobs",
-	"flush", "move", "replay", "drain", "clients", "weights", "restore", "groups", "schedules", "batches", "results",
+	"flush", "move", "replay", "drain", "clients", "weights", "restore", "groups", "schedules", "batches", "results", "history",
 }
 
 func answerCapabilities(s *session, _ *request, _ *storage.Answer) {

@@ -10,7 +10,7 @@
 //   - plan.go, answer.go: how commands become operations, and answers become replies.
 //   - verbs.go: the table of verbs. Each row has two functions: how the verb is planned, and
 //     how it is answered. The rows stand with these functions in jobs.go, tubes.go, stats.go,
-//     reserve.go, lease.go, batch.go, groups.go, schedules.go, jobbatches.go, manage.go, policy.go, fields.go,
+//     reserve.go, lease.go, batch.go, groups.go, schedules.go, jobbatches.go, history.go, manage.go, policy.go, fields.go,
 //     ended.go, endwait.go, auth.go, clients.go and connection.go.
 //   - server.go, serve.go, handshake.go: Server: accepting, limits on connections, TLS
 //     handshakes, shutdown.

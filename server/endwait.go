@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"redstalk/protocol"
+	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -25,9 +26,6 @@ type endWait struct {
 	askAgain bool      // the answer of the store can be another one now
 	last     bool      // its time is over, or its client has closed its half: the next answer of the store is the last one
 }
-
-// retryEndWait is after what time a question that the store could not answer is repeated.
-const retryEndWait = time.Second
 
 func planWaitJob(s *session, c *protocol.Command, r *request) {
 	r.timeout = time.Duration(c.Timeout) * time.Second
@@ -66,7 +64,7 @@ func (s *session) startAwaitingEnd(r *request) error {
 	}
 	s.phase = awaitingEnd
 	if left := time.Until(w.deadline); failed {
-		s.setTimer(min(left, retryEndWait))
+		s.setTimer(min(left, queue.RetryEndWait))
 	} else {
 		s.setTimer(left)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"redstalk/protocol"
 	protoclient "redstalk/protocol/client"
+	"redstalk/server/queue"
 	"redstalk/storage"
 )
 
@@ -212,7 +213,7 @@ func TestWaitJobWithoutStore(t *testing.T) {
 		h.store.set(func(p *proxyStore) { p.fail = nil })
 		begun := time.Now()
 		c.want("ENDED "+id+" deleted 0", "")
-		if took := time.Since(begun); took > retryEndWait {
+		if took := time.Since(begun); took > queue.RetryEndWait {
 			t.Errorf("the answer came after %v", took)
 		}
 		h.store.set(func(p *proxyStore) { p.fail = fail })
@@ -269,6 +270,9 @@ func TestPagesOfEnded(t *testing.T) {
 		now := time.Now().UnixMilli()
 		line := fmt.Sprintf(`- {id: %s, tube: t, how: deleted, batch: "b", put-ms: %d, ended-ms: %d, until-ms: %d, deliveries: 0, failures: 0, result-bytes: 0}`,
 			second, now-1000, now, now+3600_000)
+		if n := c.stat("stats", "redstalk-ended-records"); n != "2" {
+			t.Errorf("stats counts %s records", n)
+		}
 		cursor := c.stat("list-ended t 1", "next")
 		c.send("list-ended batch:b", "list-ended batch:c", "list-ended other")
 		c.wantPages([]string{`next: ""`, "ended:", line}, []string{`next: ""`, "ended: []"}, []string{`next: ""`, "ended: []"})

@@ -43,7 +43,7 @@ func FuzzConnection(f *testing.F) {
 		"put 0 0 9 1\r\nx\r\nlist-jobs default ready 1\r\nmove-jobs default ready t 5\r\nflush-tube t\r\nflush-tube default reserved\r\n",
 		"set-policy default group-concurrency:1 rate:3/h\r\nput 1 0 9 1 group:g\r\nx\r\nput 1 0 9 1 group:g\r\ny\r\nput 1 0 9 1\r\nz\r\nreserve\r\nreserve\r\nreserve-job 2\r\nstats-job 2\r\nlist-jobs default ready\r\nrelease 1 0 0\r\nreserve-with-timeout 0\r\nreserve-with-timeout 0\r\n",
 		"set-policy default group-order:strict\r\nset-group default \"g h\" concurrency:2 rate:1/m weight:3 ttl:1s\r\npause-group default \"g h\" 1\r\nput 1 0 9 1 group:\"g h\"\r\nx\r\nget-group default \"g h\"\r\nstats-group default \"g h\"\r\nlist-groups default 1\r\nlist-groups default 1 Zw\r\nreserve-with-timeout 0\r\nflush-group default \"g h\"\r\nset-group default \"g h\"\r\n",
-		"put 1 0 9 1 batch:b\r\nx\r\nput 1 0 9 1 after:b batch:c batch-ttl:1s\r\ny\r\nstats-batch b\r\nseal-batch b\r\nput 1 0 9 1 batch:b\r\nz\r\nlist-members b\r\nlist-batches 1\r\nlist-batches 1 b\r\nstats-job 2\r\nreserve\r\ndelete 1\r\nreserve-with-timeout 1\r\ncancel-batch b\r\ncancel-batch c\r\n",
+		"put 1 0 9 1 batch:b\r\nx\r\nput 1 0 9 1 after:b batch:c batch-ttl:1s\r\ny\r\nstats-batch b\r\nseal-batch b\r\nput 1 0 9 1 batch:b\r\nz\r\nlist-members b\r\nlist-batches 1\r\nlist-batches 1 b\r\nhistory days\r\nhistory-tube default hours 3\r\nstats-job 2\r\nreserve\r\ndelete 1\r\nreserve-with-timeout 1\r\ncancel-batch b\r\ncancel-batch c\r\n",
 		"pause-tube default 1\r\nlist-tubes\r\npeek 1\r\nput 0 0 4294967295 4294967295\r\nx",
 	} {
 		f.Add([]byte(seed), []byte{1, 5, 200})

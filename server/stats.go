@@ -29,7 +29,7 @@ func planStats(s *session, _ *protocol.Command, r *request) {
 }
 
 // answerStats writes the page of stats: beanstalkd's keys in its order, then the number of instances,
-// if there can be several, and the version of this program.
+// if there can be several, the version of this program, and the records of ended jobs, if there are any.
 func answerStats(s *session, _ *request, a *storage.Answer) {
 	var p protocol.Page
 	v, quote := s.queue.StatsWith(a.Stats), s.server.config.QuoteStats
@@ -67,6 +67,10 @@ func answerStats(s *session, _ *request, a *storage.Answer) {
 	if v.Version != "" {
 		addText(&p, quote, "redstalk-version", v.Version)
 		p.Quoted("redstalk-time-zones", schedule.ZoneDatabase())
+	}
+	if v.Ended > 0 {
+		p.Uint("redstalk-ended-records", v.Ended)
+		p.Uint("redstalk-ended-bytes", v.EndedBytes)
 	}
 	if v.Log.Refusing != "" {
 		p.Quoted("redstalk-puts-refused", v.Log.Refusing)

@@ -168,6 +168,13 @@ const (
 	// tube.MaxListed), Args.Cursor ("": from the newest; else older than that Ended.Seq) → Result.Ended, Result.Cursor ("": there
 	// are no more). A page has some 1 MiB at most, but at least one record. Never NotFound.
 	ListEnded
+	// AddTallies adds to the tallies of tubes, and to that of all tubes together, of the present hour and day, by the time of the
+	// store: Args.Tallies → nothing. It does it once for each Number of a From, which a store that is not shared forgets when it is
+	// closed. Never NotFound.
+	AddTallies
+	// ReadTallies reads the tallies of a tube, or of all tubes together with Tube "", of the last periods: Tube, Args.Tallies →
+	// Result.Tallies, from the earliest on, without periods in which nothing was counted; Result.Now. Never NotFound.
+	ReadTallies
 
 	numKinds
 )
@@ -182,6 +189,7 @@ const (
 	OfJob                   // Op.ID
 	OfImport                // Args.Import.Part
 	OfPart                  // Args.Settle.Part
+	OfFirst                 // what only the first part of a store has
 )
 
 // Field is a field of Op.
@@ -262,6 +270,9 @@ var kinds = [numKinds]KindSpec{
 	ReleaseAll: {Name: "release-all"},
 	WaitEnded:  {Name: "wait-ended", Subject: OfJob},
 	ListEnded:  {Name: "list-ended"},
+
+	AddTallies:  {Name: "add-tallies", Subject: OfFirst},
+	ReadTallies: {Name: "read-tallies", Subject: OfFirst},
 }
 
 // Spec returns the row of a kind, an empty one for a number that is no kind. It must not be changed.

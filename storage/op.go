@@ -74,6 +74,18 @@ type Args struct {
 
 	Group       string // a group of Op.Tube
 	GroupConfig *tube.GroupConfig
+
+	Tallies *Tallies
+}
+
+// Tallies are the arguments of AddTallies: From, Number and Rows; and of ReadTallies: Period and Count.
+type Tallies struct {
+	From   string           // who adds: no other process has the same name
+	Number uint64           // of the operation, among those of From: each is higher than the one before
+	Rows   []tube.TubeTally // one for each tube
+
+	Period tube.Period
+	Count  int // how many periods, the present one included; at most Period.Kept
 }
 
 // Answer is the result of an operation. Fields that the Kind does not set are zero.
@@ -120,8 +132,9 @@ type Result struct {
 	GroupConfig *tube.GroupConfig
 
 	Records []tube.NamedRecord // must not be changed
-	Parts   int                // GetRecord, ListRecords: how many parts the store has
-	Now     tube.Instant       // the time of the store; of the parts of a store, the latest
+	Tallies []tube.PeriodTally
+	Parts   int          // GetRecord, ListRecords: how many parts the store has
+	Now     tube.Instant // the time of the store; of the parts of a store, the latest
 
 	Ended   []*tube.Ended
 	NotKept bool // tube.Finish, and nothing was done, or WaitEnded: no record of the job would be kept

@@ -13,6 +13,7 @@ type Flow struct {
 	Deletes uint64              // jobs that were deleted or removed, whatever their state
 	Parked  uint64              // jobs that were exhausted, or whose time was over
 	Expired uint64              // jobs whose time was over: deleted or parked
+	Snoozes uint64              // releases that are no failures
 	Holds   uint64              // how often ready jobs of a group, or of the tube, began to be held by a limit or a pause of the group
 	Counts  [NumCounters]uint64 // Reserves: deliveries; and timeouts, releases, buries, kicks
 	Waits   Times               // from when a job is due until its first delivery
@@ -22,7 +23,7 @@ type Flow struct {
 // Add adds the counts of g.
 func (f *Flow) Add(g *Flow) {
 	f.Puts, f.Deletes, f.Parked = f.Puts+g.Puts, f.Deletes+g.Deletes, f.Parked+g.Parked
-	f.Expired, f.Holds = f.Expired+g.Expired, f.Holds+g.Holds
+	f.Expired, f.Snoozes, f.Holds = f.Expired+g.Expired, f.Snoozes+g.Snoozes, f.Holds+g.Holds
 	for c := range f.Counts {
 		f.Counts[c] += g.Counts[c]
 	}
@@ -181,6 +182,8 @@ func (m *jobs) countArrow(now Instant, j *Job, arrow *Arrow) {
 		}
 	case arrow.Move == Touch:
 		j.since = spanOf(time.Duration(now - j.delivered()))
+	case arrow.Move == Snooze:
+		f.Snoozes++
 	case arrow.Move == Mature && j.counters[Reserves] == 0:
 		j.dueSince(Instant(j.rank))
 	case arrow.Move == KickJob && j.counters[Reserves] == 0:

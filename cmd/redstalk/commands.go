@@ -11,7 +11,7 @@ func commands() []*cli.Command {
 	return slices.Concat(
 		inCategory("Jobs", putCommand(), reserveCommand(), peekCommand(), listCommand(), findCommand()),
 		inCategory("Jobs", jobCommands()...),
-		inCategory("Tubes", tubesCommand(), topCommand(), parkedCommand(), pauseCommand(), flushCommand(), moveCommand(), policyCommand(), groupsCommand(), groupCommand(), schedulesCommand(), batchesCommand(), batchCommand()),
+		inCategory("Tubes", tubesCommand(), topCommand(), historyCommand(), parkedCommand(), pauseCommand(), flushCommand(), moveCommand(), policyCommand(), groupsCommand(), groupCommand(), schedulesCommand(), batchesCommand(), batchCommand()),
 		inCategory("Servers", statusCommand(), statsCommand(), clientsCommand(), drainCommand(), exportCommand(), importCommand(), moveFromCommand()),
 		inCategory("This program", helpCommand(), versionCommand(), completionCommand(), manCommand()),
 		[]*cli.Command{completeCommand(), referenceCommand()},

@@ -161,6 +161,8 @@ func argumentsOf(t *task, before []string, command *cli.Command) []candidate {
 			found = append(found, candidate{tag.Name + ":", strings.ReplaceAll(tag.Help, "`", "")})
 		}
 		return found
+	case "history":
+		return tubeCandidates(t, before)
 	case "move":
 		return plainCandidates("all")
 	case "schedules":

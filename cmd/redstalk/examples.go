@@ -23,6 +23,7 @@ var examples = map[string][]string{
 	"set-priority": {"redstalk set-priority 7 10"},
 	"tubes":        {"redstalk tubes --sort ready", "redstalk tubes --filter 'mail*' --json"},
 	"top":          {"redstalk top", "redstalk top --filter mails --count 1 --json"},
+	"history":      {"redstalk history mails", "redstalk history --days --count 90"},
 	"parked":       {"redstalk parked", "redstalk parked mails --json"},
 	"pause":        {"redstalk pause -t mails 10m", "redstalk pause -t mails 0"},
 	"flush":        {"redstalk flush -t mails --state buried", "redstalk flush -t mails --yes"},

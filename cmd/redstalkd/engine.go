@@ -36,6 +36,8 @@ type engine struct {
 	fileSize  int64         // embedded: bytes of a log segment
 	reserve   int64         // embedded: bytes of disk space to keep free
 	newStore  bool          // embedded: see embedded.Options.NewStore
+
+	history int64 // bound of the records of ended jobs in bytes; 0: there are none
 }
 
 // neverSync, as engine.syncEvery, lets the operating system decide when changes
@@ -46,7 +48,9 @@ const neverSync time.Duration = -1
 func openStore(ctx context.Context, e engine) (storage.Store, error) {
 	switch scheme, rest, _ := strings.Cut(e.url, ":"); {
 	case scheme == "memory":
-		return embedded.NewMemory(), nil
+		store := embedded.NewMemory()
+		store.KeepHistory(e.history)
+		return store, nil
 	case scheme == "embedded":
 		return openEmbedded(rest, e)
 	case redisSchemes[scheme]:
@@ -64,6 +68,7 @@ func openEmbedded(dir string, e engine) (storage.Store, error) {
 	var once sync.Once // a second caller waits until the process exits
 	store, err := embedded.Open(embedded.Options{
 		Dir: dir, SyncEvery: e.syncEvery, FileSize: e.fileSize, Reserve: e.reserve, NewStore: e.newStore, OpenFiles: tableFiles(limit), Log: e.log,
+		HistoryBytes: e.historyBytes(),
 		Fatal: func(err error) {
 			once.Do(func() { e.logging.exit(exitFailure, fatalMessage(dir, err)+"\n") })
 		},
@@ -72,6 +77,14 @@ func openEmbedded(dir string, e engine) (storage.Store, error) {
 		return nil, err // and not store: a nil *embedded.Engine in a Store is not nil
 	}
 	return store, nil
+}
+
+// historyBytes returns the bound of the records of ended jobs for the options of an engine, where 0 is the default and a negative one is none.
+func (e *engine) historyBytes() int64 {
+	if e.history == 0 {
+		return -1
+	}
+	return e.history
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"redstalk/server/limits"
+	"redstalk/tube"
 )
 
 // options is the table of flags, in the order of the help. Except for the last few, each has an
@@ -56,6 +57,8 @@ func (s *settings) storeOptions() []*option {
 			help: "with embedded:DIR, the approximate size of each log segment"},
 		{name: "disk-reserve", value: "BYTES", set: s.setReserve, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(defaultReserve),
 			help: "with embedded:DIR, refuse puts while less disk space than this is free; 0 for never"},
+		{name: "history-bytes", value: "BYTES", set: s.setHistory, checkVariable: wholeNumber(math.MaxInt64), initial: strconv.Itoa(tube.DefaultHistoryBytes),
+			help: "keep at most so many bytes of records of ended jobs; 0 for none"},
 	}
 }
 

@@ -124,6 +124,8 @@ var readFlags = []configured{
 	{"", "IDLE_TIMEOUT=2s", func(s *settings) any { return s.limits.idleTimeout }, 2 * time.Second},
 	{"", "WRITE_TIMEOUT=2s", func(s *settings) any { return s.limits.writeTimeout }, 2 * time.Second},
 	{"--max-incoming 5", "MAX_INCOMING=7", func(s *settings) any { return s.limits.incoming }, int64(5)},
+	{"--history-bytes 5", "HISTORY_BYTES=7", func(s *settings) any { return s.engine.history }, int64(5)},
+	{"", "HISTORY_BYTES=0", func(s *settings) any { return s.engine.history }, int64(0)},
 	{"--max-unread 5", "MAX_UNREAD=7", func(s *settings) any { return s.limits.unread }, int64(5)},
 	{"", "MAX_UNREAD=0", func(s *settings) any { return s.limits.unread }, int64(0)},
 	{"--log-format json", "", func(s *settings) any { return s.logJSON }, true},

@@ -156,6 +156,12 @@ func (s *settings) setReserve(v string) error {
 	return err
 }
 
+func (s *settings) setHistory(v string) error {
+	n, err := parseSize(v)
+	s.engine.history = int64(min(n, math.MaxInt64))
+	return err
+}
+
 func (s *settings) setMaxUnread(v string) error {
 	n, err := parseSize(v)
 	s.limits.unread = int64(min(n, math.MaxInt64))

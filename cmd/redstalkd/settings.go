@@ -8,6 +8,7 @@ import (
 	"redstalk/server"
 	"redstalk/server/httpapi"
 	"redstalk/server/limits"
+	"redstalk/tube"
 )
 
 // settings are the values of all flags and variables.
@@ -79,7 +80,7 @@ func defaults() *settings {
 	return &settings{
 		addr: "127.0.0.1", port: 11300, upstreamRate: defaultUpstreamRate, maxJobSize: defaultMaxJobSize, grace: 5 * time.Second,
 		limits:  limitSettings{connections: autoConnections, writeTimeout: server.DefaultWriteTimeout, unread: limits.DefaultUnread, incoming: limits.DefaultIncoming},
-		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, timeout: defaultStoreTimeout},
+		engine:  engine{url: defaultStore, namespace: "redstalk", fileSize: defaultFileSize, reserve: defaultReserve, history: tube.DefaultHistoryBytes, timeout: defaultStoreTimeout},
 		http:    httpSettings{maxWaiting: httpapi.DefaultMaxWaiting},
 		metrics: defaultMetrics(),
 		guards:  guardSettings{authTimeout: server.DefaultAuthTimeout, unauthenticated: server.DefaultMaxUnauthenticated},

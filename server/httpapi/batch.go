@@ -68,9 +68,11 @@ type finishBatchInput struct {
 type finishJob struct {
 	ID    uint64 `json:"id"`
 	Lease string `json:"lease,omitempty" doc:"without a lease, deletes a job that is not reserved"`
+	ResultOptions
 }
 
 func (svc *service) finishBatch(w http.ResponseWriter, r *http.Request) {
+	holder := holderName(r.Context())
 	svc.batch(w, r, appendID, http.StatusNoContent, func(text []byte) (storage.Op, error) {
 		var j finishJob
 		if err := unmarshal(text, &j); err != nil {
@@ -80,8 +82,26 @@ func (svc *service) finishBatch(w http.ResponseWriter, r *http.Request) {
 		if j.Lease == "" {
 			lease = nil
 		}
-		return moveOp(tube.Delete, j.ID, lease)
+		return j.op(lease, holder)
 	})
+}
+
+// op returns the operation that deletes the job, or finishes it with a result.
+func (j *finishJob) op(lease *string, holder string) (storage.Op, error) {
+	result, err := j.bytes()
+	switch {
+	case err != nil:
+		return storage.Op{}, err
+	case result == nil:
+		return moveOp(tube.Delete, j.ID, lease, holder)
+	case lease == nil:
+		return storage.Op{}, invalid("lease: it is missing, and a result needs it")
+	}
+	op, err := moveOp(tube.Finish, j.ID, lease, holder)
+	if err == nil {
+		op.Args.Result = result
+	}
+	return op, err
 }
 
 func appendID(b []byte, op *storage.Op) []byte {
@@ -221,7 +241,9 @@ func (svc *service) execute(ctx context.Context, all []batchItem) error {
 		answers = answers[1:]
 		all[i].op.Answer = *a
 		all[i].err = putFailure(a)
-		if a.Err == nil && a.NotFound {
+		if isNotKept(a) {
+			all[i].err = queue.ErrNotKept
+		} else if a.Err == nil && a.NotFound {
 			all[i].err = queue.ErrNotFound
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"redstalk/protocol"
+	"redstalk/server/queue"
 	"redstalk/storage"
 	"redstalk/tube"
 )
@@ -86,6 +87,8 @@ func (svc *service) doMove(ctx context.Context, op storage.Op) error {
 		return err
 	case answers[0].Err != nil:
 		return answers[0].Err
+	case isNotKept(&answers[0]):
+		return queue.ErrNotKept
 	case answers[0].NotFound && op.Holder == tube.LeaseHolder:
 		return newProblem(http.StatusNotFound, "NOT_FOUND", "there is no such job, or this is not its current lease")
 	case answers[0].NotFound:
@@ -110,7 +113,7 @@ func readMove(r *http.Request, move tube.Move) (op storage.Op, err error) {
 	} else if move != tube.Delete {
 		return op, invalid("lease: it is missing")
 	}
-	if op, err = moveOp(move, id, lease); err != nil {
+	if op, err = moveOp(move, id, lease, holderName(r.Context())); err != nil {
 		return op, err
 	}
 	if query.Has("delay") {
@@ -147,9 +150,9 @@ func addReason(op *storage.Op, query url.Values) error {
 	return nil
 }
 
-// moveOp returns the operation that moves a job for the holder of a lease. If lease is nil, the
+// moveOp returns the operation that moves a job for the holder of a lease, with this name. If lease is nil, the
 // caller holds no lease.
-func moveOp(move tube.Move, id uint64, lease *string) (storage.Op, error) {
+func moveOp(move tube.Move, id uint64, lease *string, holder string) (storage.Op, error) {
 	op := storage.Op{Kind: storage.Move, Move: move, ID: id}
 	if lease == nil {
 		return op, nil
@@ -162,9 +165,15 @@ func moveOp(move tube.Move, id uint64, lease *string) (storage.Op, error) {
 	if err != nil {
 		token = 0
 	}
-	op.Holder, op.Args = tube.LeaseHolder, &storage.Args{Lease: token}
+	op.Holder, op.Args = tube.LeaseHolder, &storage.Args{Lease: token, By: holder}
 	return op, nil
 }
+
+// holderName returns the name under which a request holds a job, for its record: that of its user; "" if there is none.
+func holderName(ctx context.Context) string { return queue.HolderName(userName(ctx)) }
+
+// isNotKept reports whether an answer says that no record of the job would be kept.
+func isNotKept(a *storage.Answer) bool { return a.Err == nil && a.Result != nil && a.Result.NotKept }
 
 // keepPriority sets the priority of a release or bury without one to that of the job.
 func (svc *service) keepPriority(r *http.Request, op *storage.Op) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redstalk/server/jobbatch"
+	"redstalk/storage/embedded"
 	"redstalk/tube"
 )
 
@@ -207,6 +208,21 @@ func TestStoreOf(t *testing.T) {
 	got := decode[storeInfo](t, a.want(200, "GET", "/v1/store", ""))
 	if got.Kind != "memory" || got.Unreachable != "" || got.Calls == 0 || got.CallP95 <= 0 || got.Operations < 1 || got.MemoryBytes == 0 || got.HeapBytes > got.MemoryBytes ||
 		got.LogBytes != 0 || got.SinceReply != -1 || len(got.Instances)+len(got.Nodes) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestStoreOnDisk: an embedded store has syncs, and a log that takes room.
+func TestStoreOnDisk(t *testing.T) {
+	t.Parallel()
+	store, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := startOn(t, store, Config{})
+	a.want(201, "POST", "/v1/tubes/t/jobs", `{"body":""}`)
+	got := decode[storeInfo](t, a.want(200, "GET", "/v1/store", ""))
+	if got.Kind != "embedded" || got.Syncs == 0 || got.SyncP95 <= 0 || got.LogBytes == 0 || got.FreeBytes == 0 || got.PutsRefused != "" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -85,6 +85,7 @@ type RuleOptions struct {
 	Dead        *string    `json:"dead,omitempty" minLength:"1" maxLength:"200" doc:"the dead-letter tube for exhausted jobs; without it they are buried"`
 	Expire      *duration  `json:"expire,omitempty" doc:"how long a job is worth doing, from when it is first due; 0 for ever"`
 	OnExpire    *string    `json:"on_expire,omitempty" enum:"delete,park" doc:"what happens when that is over; the default is delete"`
+	Keep        *duration  `json:"keep,omitempty" doc:"how long the record of a job is kept after its end; without it, or with 0, there is none"`
 	KeyTTL      *duration  `json:"key_ttl,omitempty" doc:"how long a key stays taken after its job is gone"`
 	OnDuplicate *duplicate `json:"on_duplicate,omitempty" doc:"what to do if a job already has the key of a put"`
 }

@@ -10,14 +10,15 @@ import (
 
 // table is the table of operations.
 func (svc *service) table() []*row {
-	return slices.Concat(svc.jobOperations(), svc.jobChanges(), svc.tubeOperations(), svc.groupOperations(), svc.scheduleOperations(), svc.jobBatchOperations(), svc.instanceOperations())
+	return slices.Concat(svc.jobOperations(), svc.endedOperations(), svc.jobChanges(), svc.tubeOperations(), svc.historyOperations(), svc.groupOperations(), svc.scheduleOperations(), svc.jobBatchOperations(), svc.instanceOperations())
 }
 
 func (svc *service) jobOperations() []*row {
 	put := direct[putInput, putOutput](svc, Operation{"POST", "/v1/tubes/{tube}/jobs", rightOf(protocol.Put), InPath}, doc("put", "Put a job", 201,
-		"With the content type application/json the request body describes the job. With any other content type it is the body of the job, and the query has the options."), svc.put)
-	put.anyBody, put.extraQuery, put.extraStatuses = true, termsInQuery, []int{409, 413, 507}
-	put.extraBodies = map[string]*huma.Schema{"application/octet-stream": {Type: huma.TypeString, Format: "binary"}}
+		"With the content type application/json the request body describes the job. With any other content type it is the body of the job, and the query has the options. With a wait it waits for the end of the job, and answers 200 with its record."), svc.put)
+	put.anyBody, put.extraQuery, put.extraStatuses = true, termsInQuery, []int{409, 413, 429, 507}
+	put.record = "the job has ended within the wait"
+	put.extraBodies = rawBody()
 	putBatch := direct[batchInput, batchOutput](svc, Operation{"POST", "/v1/tubes/{tube}/jobs/batch", rightOf(protocol.Put), InPath}, doc("putBatch", "Put up to 1,000 jobs", 200,
 		"The answer has a result for each job, in the same order."), svc.putBatch)
 	putBatch.extraStatuses = []int{413}
@@ -96,6 +97,11 @@ func (svc *service) consoleOperations() []*row {
 		typed(svc, Operation{"GET", "/v1/store", rightOf(protocol.Stats), NoTube}, doc("store", "Get the engine and the processes that share or keep its data", 200,
 			"Counts are those of the instance that receives the request, since it started. Redis nodes are queried."), svc.store),
 	}
+}
+
+// rawBody documents a body that is taken as it is.
+func rawBody() map[string]*huma.Schema {
+	return map[string]*huma.Schema{"application/octet-stream": {Type: huma.TypeString, Format: "binary"}}
 }
 
 // doc documents an operation. Generated clients name their functions by the id.

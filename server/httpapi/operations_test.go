@@ -96,6 +96,8 @@ var steps = []struct {
 	{"POST", "/v1/server/backup", "/v1/server/backup", `{"to":"/nowhere/x"}`, 501}, // it is the memory engine
 	{"GET", "/v1/charts", "/v1/charts", "", 200},
 	{"GET", "/v1/tubes/{tube}/chart", "/v1/tubes/t/chart", "", 200},
+	{"GET", "/v1/history", "/v1/history", "", 200},
+	{"GET", "/v1/tubes/{tube}/history", "/v1/tubes/t/history?period=days", "", 200},
 	{"GET", "/v1/tubes/{tube}/search", "/v1/tubes/t/search?state=ready&text=ON", "", 200},
 	{"GET", "/v1/parked", "/v1/parked", "", 200},
 	{"GET", "/v1/jobs", "/v1/jobs?key=k", "", 200},
@@ -104,6 +106,21 @@ var steps = []struct {
 	{"GET", "/v1/caller", "/v1/caller?tube=t", "", 200},
 	{"GET", "/v1/store", "/v1/store", "", 200},
 	{"GET", "/v1/clients", "/v1/clients", "", 200},
+	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/r/jobs", `{"body":"x","keep":"1h"}`, 201},
+	{"POST", "/v1/reserve", "/v1/reserve?tube=r", "", 200},
+	{"GET", "/v1/jobs/{id}/result", "/v1/jobs/{id}/result?wait=1ms", "", 204},
+	{"POST", "/v1/jobs/{id}/finish", "/v1/jobs/{id}/finish?lease={lease}", `{"result":"ok"}`, 204},
+	{"POST", "/v1/jobs/{id}/finish", "/v1/jobs/{id}/finish?lease={lease}", `{"result":"ok"}`, 404},
+	{"GET", "/v1/jobs/{id}/result", "/v1/jobs/{id}/result?wait=1h", "", 200},
+	{"GET", "/v1/jobs/{id}/result", "/v1/jobs/99/result", "", 404},
+	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/r/jobs", `{"body":"x"}`, 201},
+	{"POST", "/v1/reserve", "/v1/reserve?tube=r", "", 200},
+	{"GET", "/v1/jobs/{id}/result", "/v1/jobs/{id}/result", "", 409},
+	{"POST", "/v1/jobs/{id}/finish", "/v1/jobs/{id}/finish?lease={lease}", "{}", 409},
+	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/r/jobs?wait=1ms", `{"body":"x","batch":"ended"}`, 201},
+	{"POST", "/v1/tubes/{tube}/jobs", "/v1/tubes/r/jobs?wait=1s", `{"body":"x","expire":"1ms"}`, 200},
+	{"GET", "/v1/tubes/{tube}/ended", "/v1/tubes/r/ended?limit=1&how=done&reason=&since=1", "", 200},
+	{"GET", "/v1/batches/{batch}/results", "/v1/batches/ended/results", "", 200},
 	{"GET", "/v1/events", "", "", 200}, // see TestEvents
 	{"GET", "/v1/watch", "", "", 200},  // a stream as well
 }
@@ -113,19 +130,20 @@ var steps = []struct {
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	a := start(t, Config{})
-	asked, lease, counts := make(map[string]bool), "", make(map[string]int)
+	asked, lease, id, counts := make(map[string]bool), "", "", make(map[string]int)
 	for _, step := range steps {
 		asked[step.method+" "+step.path] = true
 		if step.at == "" {
 			continue
 		}
 		counts[fmt.Sprint(operationOf(a.api.huma, &row{Operation: Operation{Method: step.method, Path: step.path}}).OperationID, " ", step.status)]++
-		got := a.want(step.status, step.method, strings.ReplaceAll(step.at, "{lease}", lease), step.body)
+		got := a.want(step.status, step.method, strings.NewReplacer("{lease}", lease, "{id}", id).Replace(step.at), step.body)
 		if got.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s %s: %v", step.method, step.at, got.header)
 		}
 		if step.path == "/v1/reserve" && got.status == 200 {
-			lease = decode[[]leasedJob](t, got)[0].Lease
+			job := decode[[]leasedJob](t, got)[0]
+			lease, id = job.Lease, fmt.Sprint(job.ID)
 		}
 		if err := a.documented(step.method, step.path, got); err != nil {
 			t.Errorf("%s %s: %v\n%s", step.method, step.at, err, got.body)
@@ -158,7 +176,7 @@ func TestEnding(t *testing.T) {
 		if step.at == "" || alone[step.path] {
 			continue
 		}
-		got := a.call(step.method, strings.ReplaceAll(step.at, "{lease}", "1-1"), step.body)
+		got := a.call(step.method, strings.NewReplacer("{lease}", "1-1", "{id}", "1").Replace(step.at), step.body)
 		if got.status == 200 && strings.Contains(step.body, "[") { // each job has its own result
 			if strings.Contains(got.body, `"status":2`) || strings.Contains(got.body, `"done":1`) {
 				t.Errorf("the answer to %s %s is %s", step.method, step.at, got.body)

@@ -15,6 +15,7 @@ type policyInfo struct {
 	RuleOptions
 	QuotaJobs  *uint64 `json:"quota_jobs,omitempty" doc:"the maximum number of jobs in the tube"`
 	QuotaBytes *uint64 `json:"quota_bytes,omitempty" doc:"the maximum total size of their bodies, in bytes"`
+	KeepBytes  *uint64 `json:"keep_bytes,omitempty" doc:"the maximum total size of the records of ended jobs, in bytes; the default is 64 MiB"`
 
 	GroupConcurrency *uint32 `json:"group_concurrency,omitempty" minimum:"1" maximum:"1000000" doc:"the maximum number of reserved jobs of each group"`
 	GroupRate        *string `json:"group_rate,omitempty" maxLength:"64" doc:"the maximum number of reserves of each group in any period of each length, such as 100/m,1000/h"`

@@ -95,6 +95,7 @@ var knownErrors = []struct {
 	detail string
 }{
 	{queue.ErrNotFound, http.StatusNotFound, "NOT_FOUND", ""},
+	{queue.ErrNotKept, http.StatusConflict, "NOT_KEPT", "the job has no keep: no record of it is kept"},
 	{queue.ErrTooBig, http.StatusRequestEntityTooLarge, "JOB_TOO_BIG", ""},
 	{queue.ErrForbidden, http.StatusForbidden, "FORBIDDEN", "this server does not allow pushes to that URL"},
 	{queue.ErrDraining, http.StatusServiceUnavailable, "DRAINING", "this instance is draining and accepts no jobs"},

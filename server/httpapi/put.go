@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"redstalk/storage"
 	"redstalk/tube"
@@ -17,6 +18,7 @@ import (
 // putInput documents a put; its query parameters, for requests that are not JSON, are the options of Terms.
 type putInput struct {
 	TubePath
+	Wait string `query:"wait" pattern:"^[0-9]+(ms|s|m|h|d)?$" doc:"how long to wait for the end of the job, at most an hour; needs the right to read, too. Without keep, that is a minute" example:"30s"`
 	Body newJob
 }
 
@@ -54,7 +56,13 @@ type putAnswer struct {
 func (svc *service) jsonLimit() int64 { return 2*int64(svc.queue.MaxJobSize()) + 64<<10 }
 
 func (svc *service) put(w http.ResponseWriter, r *http.Request) {
-	op, err := svc.readPut(w, r)
+	op, wait, err := svc.readPut(w, r)
+	if err == nil && wait > 0 {
+		var release func()
+		if release, err = svc.prepareWait(r, &op, wait); err == nil {
+			defer release()
+		}
+	}
 	if err == nil {
 		err = checkPut(r.Context(), &op)
 	}
@@ -69,35 +77,40 @@ func (svc *service) put(w http.ResponseWriter, r *http.Request) {
 		svc.fail(w, r, err)
 		return
 	}
-	writeJSON(w, http.StatusCreated, append(appendPutAnswer([]byte{'{'}, &op), '}'))
+	svc.answerPut(w, r, &op, wait)
 }
 
-// readPut parses a put.
-func (svc *service) readPut(w http.ResponseWriter, r *http.Request) (op storage.Op, err error) {
+// readPut parses a put, and how long it waits for the end of the job.
+func (svc *service) readPut(w http.ResponseWriter, r *http.Request) (op storage.Op, wait time.Duration, err error) {
 	name := r.PathValue("tube")
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return op, 0, invalid("the query cannot be parsed: %v", err)
+	}
+	if wait, err = waitIn(query); err != nil {
+		return op, 0, err
+	}
+	delete(query, "wait")
 	if contentType(r) == jsonType {
-		if r.URL.RawQuery != "" {
-			return op, invalid("query parameters are for raw bodies; with JSON, set the options in the body")
+		if len(query) > 0 {
+			return op, 0, invalid("query parameters are for raw bodies; with JSON, set the options in the body")
 		}
 		err = readJSON(w, r, svc.jsonLimit(), func(text []byte) error {
 			op, err = parseJob(name, text)
 			return err
 		})
-		return op, err
-	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return op, invalid("the query cannot be parsed: %v", err)
+		return op, wait, err
 	}
 	t, err := parseTerms(query)
 	if err != nil {
-		return op, err
+		return op, 0, err
 	}
 	body, err := readBody(w, r, int64(svc.queue.MaxJobSize()), nil)
 	if err != nil {
-		return op, err
+		return op, 0, err
 	}
-	return t.op(name, body)
+	op, err = t.op(name, body)
+	return op, wait, err
 }
 
 // parseJob parses the JSON description of a job to put.

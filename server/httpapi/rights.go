@@ -69,6 +69,9 @@ func (svc *service) checkRights(r *http.Request, row *row, u *access.User) error
 		if err != nil {
 			return err
 		}
+		if row.ofRecord {
+			return svc.requireOnRecord(r.Context(), u, need, id)
+		}
 		return svc.requireOnJob(r.Context(), u, need, id)
 	case OfBatch:
 		if u.OnBatch(u.WholeBatch(r.PathValue("batch")))&need == 0 {

@@ -20,6 +20,7 @@ import (
 	"redstalk/storage/embedded"
 	"redstalk/tools/engines"
 	"redstalk/tube"
+	"redstalk/tube/field"
 )
 
 // words maps each operation to its name in the table of package access.
@@ -33,7 +34,7 @@ var accessNames = map[string]string{
 	"POST /v1/tubes/{tube}/pause": "pause-tube", "POST /v1/tubes/{tube}/move": "move-jobs", "GET /v1/tubes/{tube}/policy": "get-policy",
 	"PUT /v1/tubes/{tube}/policy": "set-policy", "DELETE /v1/tubes/{tube}/policy": "set-policy", "GET /v1/events": "events",
 	"GET /v1/server": "stats", "POST /v1/server/drain": "drain", "POST /v1/server/undrain": "undrain",
-	"GET /v1/watch": "events", "GET /v1/charts": "list-tubes", "GET /v1/tubes/{tube}/chart": "stats-tube", "GET /v1/tubes/{tube}/search": "list-jobs",
+	"GET /v1/watch": "events", "GET /v1/charts": "list-tubes", "GET /v1/tubes/{tube}/chart": "stats-tube", "GET /v1/history": "history", "GET /v1/tubes/{tube}/history": "history-tube", "GET /v1/tubes/{tube}/search": "list-jobs",
 	"GET /v1/jobs": "list-tubes", "GET /v1/parked": "list-tubes", "POST /v1/jobs/actions": "kick-job", "GET /v1/caller": "capabilities",
 	"GET /v1/tubes/{tube}/groups": "list-groups", "GET /v1/tubes/{tube}/groups/{group}": "stats-group", "PUT /v1/tubes/{tube}/groups/{group}": "set-group",
 	"DELETE /v1/tubes/{tube}/groups/{group}": "set-group", "POST /v1/tubes/{tube}/groups/{group}/pause": "pause-group", "POST /v1/tubes/{tube}/groups/{group}/flush": "flush-group",
@@ -41,7 +42,9 @@ var accessNames = map[string]string{
 	"DELETE /v1/schedules/{schedule}": "delete-schedule", "POST /v1/schedules/{schedule}/pause": "pause-schedule", "POST /v1/schedules/{schedule}/resume": "resume-schedule",
 	"POST /v1/schedules/{schedule}/run": "run-schedule", "GET /v1/schedules/{schedule}/preview": "preview-schedule", "GET /v1/preview": "preview-schedule",
 	"POST /v1/batches": "put", "GET /v1/batches": "list-batches", "GET /v1/batches/{batch}": "stats-batch", "GET /v1/batches/{batch}/members": "list-members",
-	"POST /v1/batches/{batch}/seal": "seal-batch", "DELETE /v1/batches/{batch}": "cancel-batch",
+	"GET /v1/jobs/{id}/result": "wait-job", "POST /v1/jobs/{id}/finish": "finish-lease", "GET /v1/tubes/{tube}/ended": "list-ended",
+	"GET /v1/batches/{batch}/results": "list-members",
+	"POST /v1/batches/{batch}/seal":   "seal-batch", "DELETE /v1/batches/{batch}": "cancel-batch",
 	"GET /v1/store": "stats", "POST /v1/server/backup": "backup", "GET /v1/clients": "list-clients",
 }
 
@@ -59,6 +62,10 @@ var requests = map[string]struct {
 	"POST /v1/jobs/{id}/release":                 {"/v1/jobs/{id}/release?lease={lease}", "", 204},
 	"POST /v1/jobs/{id}/bury":                    {"/v1/jobs/{id}/bury?lease={lease}", "", 204},
 	"POST /v1/jobs/{id}/touch":                   {"/v1/jobs/{id}/touch?lease={lease}", "", 204},
+	"GET /v1/jobs/{id}/result":                   {"/v1/jobs/{id}/result", "", 204},
+	"POST /v1/jobs/{id}/finish":                  {"/v1/jobs/{id}/finish?lease={lease}", `{"result":"x"}`, 204},
+	"GET /v1/tubes/{tube}/ended":                 {"/v1/tubes/t/ended", "", 200},
+	"GET /v1/batches/{batch}/results":            {"/v1/batches/b/results", "", 200},
 	"GET /v1/jobs/{id}":                          {"/v1/jobs/{id}", "", 200},
 	"POST /v1/jobs/{id}/kick":                    {"/v1/jobs/{id}/kick", "", 404},
 	"POST /v1/jobs/{id}/replay":                  {"/v1/jobs/{id}/replay", "", 404},
@@ -69,6 +76,8 @@ var requests = map[string]struct {
 	"GET /v1/watch":                              {"/v1/watch", "", 200},
 	"GET /v1/charts":                             {"/v1/charts", "", 200},
 	"GET /v1/tubes/{tube}/chart":                 {"/v1/tubes/t/chart", "", 200},
+	"GET /v1/history":                            {"/v1/history", "", 200},
+	"GET /v1/tubes/{tube}/history":               {"/v1/tubes/t/history?period=days&count=90", "", 200},
 	"GET /v1/tubes/{tube}/search":                {"/v1/tubes/t/search?state=ready&text=x", "", 200},
 	"GET /v1/parked":                             {"/v1/parked", "", 200},
 	"GET /v1/jobs":                               {"/v1/jobs?key=k", "", 200},
@@ -244,7 +253,7 @@ func (g *guarded) wantStatus(op Operation, user string, want int) {
 	name := op.Method + " " + op.Path
 	ask := requests[name]
 	g.queue.Undrain()
-	g.queue.SetPolicy(ctx, "t", &tube.Policy{Rules: tube.Rules{Max: 100000}})
+	g.queue.SetPolicy(ctx, "t", &tube.Policy{Rules: tube.Rules{Max: 100000, Keep: field.LifetimeOf(time.Hour)}})
 	g.queue.Flush(ctx, "t", tube.Gone)
 	put, err := g.queue.PutTagged(ctx, queue.NewJob{Tube: "t", TTR: 60, Body: []byte("x")}, &tube.Tags{Key: "k", Group: "g"})
 	if err != nil {

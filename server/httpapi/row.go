@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -44,8 +45,9 @@ type Operation struct {
 // row is an operation with its handler and its documentation.
 type row struct {
 	Operation
-	anyBody bool // the body can have any content type
-	local   bool // without a users file, only for clients on this machine
+	anyBody  bool // the body can have any content type
+	ofRecord bool // it is about the record of the job, too, when that has ended
+	local    bool // without a users file, only for clients on this machine
 
 	doc      huma.Operation
 	register func(api huma.API, doc huma.Operation) // adds it to the document and to huma
@@ -56,6 +58,7 @@ type row struct {
 	extraStatuses []int                   // further statuses of problems
 	extraBodies   map[string]*huma.Schema // further request bodies, by content type
 	noBody        string                  // what the answer 204 means, if 200 is possible as well
+	record        string                  // when the answer is 200 with the record of an ended job, if 201 is possible as well
 
 	query map[string]bool // the query parameters, and whether they can be repeated
 }
@@ -109,6 +112,10 @@ func (row *row) document(api huma.API) {
 	}
 	if row.noBody != "" {
 		operation.Responses["204"] = &huma.Response{Description: row.noBody}
+	}
+	if row.record != "" {
+		schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[EndedInfo](), true, "")
+		operation.Responses["200"] = &huma.Response{Description: row.record, Content: map[string]*huma.MediaType{jsonType: {Schema: schema}}}
 	}
 }
 

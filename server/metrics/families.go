@@ -101,6 +101,8 @@ func (fs families) addTotals(s *queue.Stats) {
 	}
 	fs.add("redstalk_urgent_jobs", float64(s.Urgent))
 	fs.add("redstalk_tubes", float64(s.Tubes))
+	fs.add("redstalk_ended_records", float64(s.Ended))
+	fs.add("redstalk_ended_bytes", float64(s.EndedBytes))
 	if s.Instances > 0 {
 		fs.add("redstalk_instances", float64(s.Instances))
 	}

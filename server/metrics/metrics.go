@@ -51,6 +51,8 @@ var definitions = []Definition{
 	{"redstalk_jobs", gauge, []string{"state"}, "Jobs of all tubes by state."},
 	{"redstalk_urgent_jobs", gauge, nil, "Ready jobs of all tubes with a priority below 1024."},
 	{"redstalk_tubes", gauge, nil, "Tubes that exist."},
+	{"redstalk_ended_records", gauge, nil, "Records of ended jobs that the store keeps."},
+	{"redstalk_ended_bytes", gauge, nil, "Their size, as --history-bytes counts it."},
 	{"redstalk_instances", gauge, nil, "Instances that share the store; absent if the store cannot be shared."},
 
 	{"redstalk_connections", gauge, nil, "Open connections to the beanstalk port."},

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -64,7 +66,7 @@ func HolderName(name string) string {
 
 // WaitEnd waits until a job has ended or is buried, and returns its record, which is that of tube.StillParked if it is buried. It
 // returns ErrNotFound if there is neither the job nor a record of it, ErrNotKept if there will be no record, and ErrTimedOut after
-// limit; with a limit of 0 it does not wait.
+// limit; with a limit of 0 it does not wait. While it waits, it does not mind that the store cannot answer.
 func (q *Queue) WaitEnd(ctx context.Context, id uint64, limit time.Duration) (*tube.Ended, error) {
 	again := make(chan struct{}, 1)
 	cancel := q.AwaitEnd(id, func() {
@@ -74,26 +76,51 @@ func (q *Queue) WaitEnd(ctx context.Context, id uint64, limit time.Duration) (*t
 		}
 	})
 	defer cancel()
-	timeout := time.NewTimer(limit)
-	defer timeout.Stop()
-	for {
-		a, err := q.doOne(ctx, storage.Op{Kind: storage.WaitEnded, ID: id, Wait: limit > 0})
-		if err != nil {
+	deadline := time.Now().Add(limit)
+	for first := true; ; first = false {
+		left := time.Until(deadline)
+		e, err := q.askForEnd(ctx, id, left > 0)
+		switch {
+		case e != nil:
+			return e, nil
+		case left <= 0:
+			return nil, cmp.Or(err, ErrTimedOut)
+		case err != nil && (first || ctx.Err() != nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrNotKept)):
+			return nil, err
+		case err != nil:
+			left = min(left, RetryEndWait)
+		}
+		if err := q.awaitAny(ctx, again, left); err != nil {
 			return nil, err
 		}
-		if r := a.Result; r != nil && len(r.Ended) > 0 {
-			return r.Ended[0], nil
-		}
-		select {
-		case <-again:
-		case <-timeout.C:
-			return nil, ErrTimedOut
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-q.closing:
-			return nil, ErrClosed
-		}
 	}
+}
+
+// RetryEndWait is after what time a question for the end of a job is repeated that the store could not answer.
+const RetryEndWait = time.Second
+
+// askForEnd asks the store what has become of a job. It returns nil and no error if the job has not ended.
+func (q *Queue) askForEnd(ctx context.Context, id uint64, wait bool) (*tube.Ended, error) {
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.WaitEnded, ID: id, Wait: wait})
+	if err != nil || a.Result == nil || len(a.Result.Ended) == 0 {
+		return nil, err
+	}
+	return a.Result.Ended[0], nil
+}
+
+// awaitAny waits until something comes, or for some time.
+func (q *Queue) awaitAny(ctx context.Context, comes <-chan struct{}, limit time.Duration) error {
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
+	select {
+	case <-comes:
+	case <-timeout.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-q.closing:
+		return ErrClosed
+	}
+	return nil
 }
 
 // Ended returns a page of the records of the ended jobs of a tube, or of a batch if that is not "", the newest first, from a cursor

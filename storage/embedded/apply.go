@@ -69,6 +69,10 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.GetRecord, storage.ListRecords, storage.DueRecords, storage.SetSchedule, storage.DeleteSchedule,
 		storage.SealBatch, storage.ListMembers, storage.CancelBatch, storage.SettleBatch:
 		return e.applyToRecords(now, op, p)
+	case storage.AddTallies:
+		return e.addTallies(now, op)
+	case storage.ReadTallies:
+		return e.readTallies(now, op, p)
 	case storage.PeekKey:
 		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Args.Key))
 	case storage.Peek:

@@ -26,6 +26,7 @@ const (
 	batchEntry    byte = 10
 
 	endedEntry byte = 11 // like an entry about a tube, with that of the job; the record of an ended job (see ended.Append)
+	tallyEntry byte = 12 // like an entry about a tube; period in one byte, its number as a varint, and the tally (see tables.AppendTally)
 )
 
 // namedEntries are the kinds of entries about named records.
@@ -155,6 +156,17 @@ func (j *journal) RecordSet(kind tube.RecordKind, name string, r tube.NamedRecor
 	}
 	g.size += len(g.frame) - start
 	j.window.Named[kind][name] = r
+	j.countEntry()
+}
+
+// tallySet adds an entry about a tally; a zero one is removed.
+func (j *journal) tallySet(k tables.TallyKey, t tube.Tally) {
+	g := j.filling
+	start := len(g.frame)
+	g.frame = binary.AppendUvarint(append(appendTubeEntry(g.frame, tallyEntry, k.Tube), byte(k.Period)), k.Number)
+	g.frame = tables.AppendTally(g.frame, &t)
+	g.size += len(g.frame) - start
+	j.window.Tallies[k] = t
 	j.countEntry()
 }
 

@@ -35,7 +35,7 @@
 //     removed or replaced, and creating files for their owner only.
 //   - backup.go, copier.go, manifest.go: writing a backup of an engine in use. restore.go: Restore and
 //     VerifyBackup. target.go: a directory that gets its name when it is complete.
-//   - metrics.go: counters.
+//   - metrics.go: counters. tallies.go: what happened in hours and days.
 //
 // The rules are in package tube, and waiting for jobs is in package server/queue. Without a
 // journal (NewMemory) it is the same engine, and the jobs end with the process.

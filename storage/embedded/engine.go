@@ -29,6 +29,7 @@ type Engine struct {
 	machine *tube.Machine
 	imports map[string]tables.ImportMark // by source
 	ends    endedJobs
+	tallies tallies
 	closed  bool
 	trimmer trimmer
 	setBack time.Duration // by how much the wall clock was set back, which the listener does not know yet
@@ -59,7 +60,7 @@ func NewMemory() *Engine { return newEngine(time.Now) }
 
 func newEngine(clock func() time.Time) *Engine {
 	e := &Engine{
-		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]tables.ImportMark), listener: nopListener{},
+		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]tables.ImportMark), tallies: newTallies(), listener: nopListener{},
 		free: debug.FreeOSMemory, metrics: newMetrics(), taskSize: newPartSize(partWork), tickSize: newPartSize(tickPart),
 	}
 	e.idle = sync.NewCond(&e.mu)

@@ -33,7 +33,7 @@ func (h *history) replay(frame []byte) (err error) {
 	for len(frame) > 0 {
 		kind := frame[0]
 		switch frame = frame[1:]; kind {
-		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry, scheduleEntry, batchEntry, endedEntry:
+		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry, scheduleEntry, batchEntry, endedEntry, tallyEntry:
 			frame, err = h.tubeEntry(kind, frame)
 		default:
 			frame, err = h.entry(kind, frame)
@@ -110,6 +110,8 @@ func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 			h.ended = append(h.ended, r)
 		}
 		return rest, err
+	case tallyEntry:
+		return h.tallySet(of, b)
 	}
 	if len(b) < tables.PauseSize {
 		return nil, errEntry
@@ -162,6 +164,20 @@ func (h *history) recordSet(kind tube.RecordKind, name string, b []byte) (rest [
 		r, rest, err = tables.DecodeNamed(kind, name, rest)
 	}
 	h.Named[kind][name] = r
+	return rest, err
+}
+
+// tallySet applies an entry about a tally.
+func (h *history) tallySet(of string, b []byte) (rest []byte, err error) {
+	if len(b) < 1 || tube.Period(b[0]) >= tube.NumPeriods {
+		return nil, errEntry
+	}
+	number, n := binary.Uvarint(b[1:])
+	if n <= 0 {
+		return nil, errEntry
+	}
+	k := tables.TallyKey{Period: tube.Period(b[0]), Number: number, Tube: of}
+	h.Tallies[k], rest, err = tables.DecodeTally(b[1+n:])
 	return rest, err
 }
 

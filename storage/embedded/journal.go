@@ -26,6 +26,7 @@ type journal struct {
 	ownership   *ownership
 	machine     *tube.Machine
 	imports     map[string]tables.ImportMark // those of the engine
+	tallies     *tallies                     // those of the engine
 	slog        *slog.Logger
 	fatal       func(error)
 	syncFirst   bool   // a commit is synced before its onDurable batches end
@@ -43,7 +44,8 @@ type journal struct {
 
 	// Owned by the checkpointer:
 	failures *failures
-	gaveUp   bool // a window could not be written; the later ones depend on it
+	gaveUp   bool                    // a window could not be written; the later ones depend on it
+	kept     [tube.NumPeriods]uint64 // the first period whose tallies are kept
 
 	mu             *sync.Mutex
 	commits        *sync.Cond   // signals that handedOver, writing, syncing or ending has changed

@@ -17,6 +17,7 @@ type loader struct {
 	tables     *tables.Tables
 	machine    *tube.Machine
 	imports    map[string]tables.ImportMark // gets how far imports are
+	tallies    *tallies                     // gets those that the tables lack
 	now        tube.Instant
 	log        *slog.Logger
 	fromLog    *history
@@ -47,6 +48,9 @@ func (l *loader) load() error {
 	}
 	if err := errors.Join(l.loadPauses(), l.loadTombstones()); err != nil {
 		return err
+	}
+	for k, t := range l.fromLog.Tallies {
+		l.tallies.unsaved[k], l.window.Tallies[k] = t, t
 	}
 	l.machine.SkipTo(l.fromLog.lastID)
 	l.log.Info("all jobs are loaded", "jobs", l.jobs, "took", time.Since(l.begun))

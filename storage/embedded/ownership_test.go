@@ -29,6 +29,14 @@ type onDisk struct {
 	clock *fakeClock
 	fatal chan error
 	fs    *freezableFS
+	hook  atomic.Pointer[func()] // called once, when the engine asks for the time
+}
+
+func (d *onDisk) now() time.Time {
+	if hook := d.hook.Swap(nil); hook != nil {
+		(*hook)()
+	}
+	return d.clock.now()
 }
 
 // freezableFS is the file system of an engine that calls Fatal. Such an engine cannot be
@@ -38,6 +46,7 @@ type freezableFS struct {
 	vfs.FS
 	mu     sync.RWMutex // held by those that create files, and by freeze
 	frozen atomic.Bool
+	linked atomic.Pointer[func()] // called after each link
 }
 
 // freeze returns when no file is being created any more.
@@ -76,6 +85,15 @@ func (fs *freezableFS) Stat(name string) (vfs.FileInfo, error) {
 	return fs.FS.Stat(name)
 }
 
+// Link implements vfs.FS. It is how the files of a window enter the tables.
+func (fs *freezableFS) Link(old, name string) error {
+	err := fs.FS.Link(old, name)
+	if linked := fs.linked.Load(); linked != nil {
+		(*linked)()
+	}
+	return err
+}
+
 // Unwrap implements vfs.FS.
 func (fs *freezableFS) Unwrap() vfs.FS { return fs.FS }
 
@@ -92,7 +110,7 @@ func newOnDisk(t *testing.T) *onDisk {
 
 func (d *onDisk) options() Options {
 	return Options{
-		Dir: d.dir, segment: crashSegment, windowBytes: -1, KeepBodies: 1, Log: slog.New(slog.DiscardHandler), clock: d.clock.now, fs: d.fs,
+		Dir: d.dir, segment: crashSegment, windowBytes: -1, KeepBodies: 1, Log: slog.New(slog.DiscardHandler), clock: d.now, fs: d.fs,
 		Fatal: func(err error) { d.fatal <- err; select {} },
 	}
 }
@@ -241,6 +259,29 @@ func TestNothingIsMadeElsewhere(t *testing.T) {
 	d.wantsGone(t, "")
 	if after := listing(t, d.dir); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// TestDirectoryIsTakenBeforeRelease: segments are not released if the directory was replaced after their window was
+// written. They would be those of another engine.
+func TestDirectoryIsTakenBeforeRelease(t *testing.T) {
+	d := newOnDisk(t)
+	oldest, begun := segments(d.Engine)
+	take := func() { // the engine asks for the time when it checks the directory
+		if err := takeovers["replaced by a copy"].take(d.dir); err != nil {
+			t.Error(err)
+		}
+	}
+	linked := sync.OnceFunc(func() { d.hook.Store(&take) })
+	d.fs.linked.Store(&linked)
+	go func() { // the last put may never be answered
+		for current := begun; current == begun; _, current = segments(d.Engine) {
+			storage.DoWait(d, []storage.Op{{Kind: storage.Put, Tube: "a", Body: make([]byte, 10_000)}})
+		}
+	}()
+	d.wantsGone(t, "")
+	if now, _ := segments(d.Engine); now != oldest {
+		t.Errorf("the segments %d to %d were released", oldest, now-1)
 	}
 }
 

@@ -31,6 +31,7 @@ type progress struct {
 	cancel    *tube.Cancellation
 	list      *tube.Listing
 	groups    *tube.GroupListing
+	tallies   *talliesRead
 }
 
 func (t *task) ended() bool { return t.next == len(t.batch.Ops) }
@@ -113,11 +114,15 @@ func (e *Engine) taskOf(b *storage.Batch) *task {
 	return t
 }
 
-// enqueue gives a task to the worker: now, or when its bodies are loaded, or when the journal
+// enqueue gives a task to the worker: now, or when its bodies or tallies are loaded, or when the journal
 // has room, if the task waits for that. The lock is held.
 func (e *Engine) enqueue(t *task) {
 	if len(t.needed) > 0 {
 		e.loadBodies(t)
+		return
+	}
+	if t.tallies != nil && len(t.tallies.missing) > 0 {
+		e.loadTallies(t)
 		return
 	}
 	if t.needsRoom {

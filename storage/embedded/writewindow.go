@@ -45,6 +45,9 @@ func (j *journal) writeWindow(w *window) error {
 		return err
 	}
 	written(true)
+	if err := j.talliesSaved(w.Tallies); err != nil {
+		return err
+	}
 	return w.chunks(perHold, func(ids []uint64) error {
 		j.dropBodies(ids)
 		return nil

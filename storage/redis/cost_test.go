@@ -195,6 +195,33 @@ func BenchmarkPuts(b *testing.B) {
 	}
 }
 
+// BenchmarkEnded measures the same if the jobs leave records: below the bound, and at it.
+//
+//	go test ./storage/redis -run '^$' -bench Ended -benchtime 60000x
+func BenchmarkEnded(b *testing.B) {
+	for _, size := range []int{1, 16, 64} {
+		for name, p := range map[string]tube.Policy{
+			"below": {Rules: keepAnHour}, "at": {Rules: keepAnHour, KeepBytes: 1 << 20, HasKeepBytes: true}, "finish": {Rules: keepAnHour},
+		} {
+			for _, mode := range []string{"put", "reserve", "delete", "cycle"} {
+				b.Run(fmt.Sprintf("%s/%s/%d", name, mode, size), func(b *testing.B) {
+					server := redistest.Start(b)
+					s := openOn(b, server, "cost")
+					do(s, storage.Op{Kind: storage.Ref, Tubes: []string{"default"}, Delta: 1})
+					do(s, storage.Op{Kind: storage.SetPolicy, Tube: "default", Args: &storage.Args{Policy: &p}})
+					w := &storeWorker{store: s, tube: "default", finishes: strings.HasSuffix(name, "finish")}
+					for range 10_000 / 64 {
+						w.put(64)
+						w.reserve(64)
+						w.delete(64)
+					}
+					benchmarkCost(b, server, mode, size, w)
+				})
+			}
+		}
+	}
+}
+
 // worker moves the next n jobs along.
 type worker interface {
 	put(n int)
@@ -296,6 +323,8 @@ type storeWorker struct {
 	ops   []storage.Op
 	puts  int
 	dress func(op *storage.Op, k int) // changes the k-th put; nil: not
+
+	finishes bool // instead of deleting
 }
 
 func (w *storeWorker) do(n int, op func() storage.Op) {
@@ -335,6 +364,9 @@ func (w *storeWorker) delete(n int) {
 	w.do(n, func() storage.Op {
 		id := w.held[0]
 		w.held = w.held[1:]
+		if w.finishes {
+			return storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: id, Args: &storage.Args{Result: costBody}}
+		}
 		return storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: 1, ID: id}
 	})
 }

@@ -63,6 +63,7 @@ type deadLetter struct {
 	id         uint64
 	to, key    string
 	job        job
+	arrivedAs  uint64 // the id of the job that it has become; 0: not known
 
 	isMove       bool   // it is not a dead letter but moved, see movejobs.go
 	state, score string // its state in the target, and its score in that queue
@@ -222,10 +223,13 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 	c.moved += deadLetterWeight
 	c.expect(func(_ *partition, r *reply, _ []*storage.Op) {
 		*arrived = true
-		if r.puts++; r.found() {
-			r.id++
-			p.ids.order.saw(r.id - 1)
+		if r.puts++; !r.found() {
+			l.arrivedAs = r.count()
+			return
 		}
+		l.arrivedAs = r.id*uint64(p.of) + uint64(p.number)
+		r.id++
+		p.ids.order.saw(r.id - 1)
 	})
 }
 
@@ -235,6 +239,7 @@ func (l *deadLetter) depart(to *partition, ended func(error)) {
 		c.measure(&l.from.stepSizes.move)
 		c.words("depart")
 		c.addID(l.id)
+		c.words(strconv.FormatUint(l.arrivedAs, 10))
 		c.expect(func(_ *partition, r *reply, _ []*storage.Op) { skipNumber(r) })
 		c.ops++
 	}}

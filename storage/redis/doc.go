@@ -19,6 +19,7 @@
 //     servers. deadletter: how an exhausted job reaches another partition.
 //   - groups: operations on groups. What a take or a move knows of groups is in lua/groups.
 //     groupnames: pages of groups. limitstats: figures about them.
+//   - ended: operations on records of ended jobs. waits: how an instance learns that an awaited job has ended.
 //   - named: what schedules and batches of jobs have in common as named records. schedules: other operations on schedules. A put
 //     of one is a put with tags. jobbatches: other operations on batches of jobs. lua/jobbatches counts these.
 //   - flushlist and movejobs: flushes, lists, and moves to another tube, in steps.
@@ -34,6 +35,7 @@
 //   - holdings and holding: what the connections of this instance have reserved. refs: how many
 //     of them use and watch each tube, and what they have done. bodycache: bodies of jobs that
 //     this instance has put.
+//   - tallies: what happened in hours and days.
 //   - wakeups: how an instance learns that a tube has a job for a client that waits here.
 //   - peers: questions of instances to each other.
 //   - topology: servers and instances.

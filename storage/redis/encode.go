@@ -87,10 +87,12 @@ func loadOf(op *storage.Op) int {
 	case storage.Kick:
 		return min(int(op.MaxJobs), maxMoves)
 	case storage.Flush, storage.ListJobs, storage.ListGroups, storage.ImportJobs, storage.ListRecords, storage.DueRecords,
-		storage.ListMembers, storage.CancelBatch, storage.SettleBatch:
+		storage.ListMembers, storage.CancelBatch, storage.SettleBatch, storage.ListEnded, storage.AddTallies:
 		return maxMoves
 	case storage.Take:
 		return len(op.Tubes) - 1
+	case storage.ReadTallies:
+		return min(op.Args.Tallies.Count, op.Args.Tallies.Period.Kept())
 	}
 	return 0
 }
@@ -126,6 +128,10 @@ func (c *call) weigh(op *storage.Op) {
 	switch op.Kind {
 	case storage.Put:
 		c.bytes += len(op.Body)
+	case storage.Move:
+		if op.Args != nil {
+			c.bytes += len(op.Args.Result)
+		}
 	case storage.SetSchedule, storage.PutScheduled:
 		c.bytes += len(op.Body) + len(op.Args.Schedule.Body)
 	case storage.ImportJobs:
@@ -136,10 +142,10 @@ func (c *call) weigh(op *storage.Op) {
 	op.Answer.Err = c.refusal(op)
 }
 
-// makesJobs returns whether an operation needs memory in Redis for new jobs, or for schedules.
+// makesJobs returns whether an operation needs memory in Redis for new jobs, for schedules or for tallies.
 func makesJobs(op *storage.Op) bool {
 	switch op.Kind {
-	case storage.Put, storage.BeginImport, storage.ImportJobs, storage.SetSchedule, storage.PutScheduled:
+	case storage.Put, storage.BeginImport, storage.ImportJobs, storage.SetSchedule, storage.PutScheduled, storage.AddTallies:
 		return true
 	}
 	return false
@@ -289,6 +295,10 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 		p.encodeJobBatches(c, u, op)
 	case storage.BeginImport, storage.ImportJobs:
 		p.encodeImport(c, op)
+	case storage.AddTallies, storage.ReadTallies:
+		encodeTallies(c, op)
+	case storage.WaitEnded, storage.ListEnded:
+		p.encodeEnded(c, op)
 	case storage.Ref:
 		p.encodeRef(c, u, op)
 	case storage.Kick:

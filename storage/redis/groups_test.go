@@ -326,6 +326,27 @@ func TestRatesAfterClockBack(t *testing.T) {
 	}
 }
 
+// TestWaitersAfterClockBack: when the clock of Redis goes back, who waits for the rate of a tube without groups is woken.
+func TestWaitersAfterClockBack(t *testing.T) {
+	t.Parallel()
+	var step, ahead atomic.Int64
+	w := newWakeUpTest(t)
+	w.skew, w.step = func() time.Duration { return time.Duration(ahead.Load()) }, func() time.Duration { return time.Duration(step.Load()) }
+	a := w.instance(1)
+	setPolicy(a.Store, "t", &tube.Policy{Limits: tube.Limits{Rates: tube.Rates{0, 1, 0}}})
+	w.put(a, "t", 2)
+	do(a.Store, takeFrom(1, false, "t"))
+	w.wait(a, "t")
+	step.Store(int64(-7 * 24 * time.Hour))
+	for range 7 {
+		ahead.Add(int64(10 * time.Second))
+		if _, err := a.TickAll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.wantWoken("a minute later", a, "t")
+}
+
 // TestRepairOfGroups damages everything about groups, and then finds and corrects it.
 func TestRepairOfGroups(t *testing.T) {
 	redis := redistest.Start(t)

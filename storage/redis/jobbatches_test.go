@@ -288,7 +288,7 @@ func testAfterJobs(t *testing.T, s *Store) {
 	}
 	dueOf(t, s) // in several partitions the first after-job has made a record
 	do(s, batchOp(storage.SealBatch, "b"))
-	wantSealed(t, s, to)
+	wantSealed(t, s, from, to)
 	buryDue(t, s, member)
 	if n := settle(t, s, "b", tube.BatchFailed, 100); n != 2 {
 		t.Errorf("%d jobs were settled", n)
@@ -332,14 +332,15 @@ func wantAfterJob(t *testing.T, s *Store, what string, id uint64, state tube.Sta
 	}
 }
 
-// wantSealed checks that the batch b gets no more members.
-func wantSealed(t *testing.T, s *Store, to string) {
+// wantSealed checks that the batch b gets no more members in these tubes, which are in two partitions.
+func wantSealed(t *testing.T, s *Store, tubes ...string) {
 	t.Helper()
-	if a := do(s, putTags(to, tube.Tags{Batch: "b"})); a.Outcome != tube.PutSealed || a.ID != 0 || a.Err != nil {
-		t.Errorf("%+v", a)
-	}
-	if a := do(s, putTags(to, tube.Tags{Batch: "b", Key: "x"})); a.Outcome != tube.PutSealed || a.ID != 0 || a.Err != nil {
-		t.Errorf("%+v", a)
+	for _, to := range tubes {
+		for _, key := range []string{"", "x"} {
+			if a := do(s, putTags(to, tube.Tags{Batch: "b", Key: key})); a.Outcome != tube.PutSealed || a.ID != 0 || a.Err != nil {
+				t.Errorf("in %s: %+v", to, a)
+			}
+		}
 	}
 }
 

@@ -20,6 +20,9 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 		return
 	}
 	held := p.holdings.heldBy(op.Holder, op.ID, c.number)
+	if held != nil && ends(op.Move) && (p.keeping || held.metadata == otherMetadata) {
+		c.addEnding(op, strconv.FormatInt(p.deliveredAt(held), 10))
+	}
 	c.addReason(op)
 	c.words("move", op.Move.String(), boolArg(held != nil))
 	c.addID(op.ID)
@@ -43,7 +46,7 @@ func (c *call) addReason(op *storage.Op) {
 // finishes returns whether only the holder of a job can make a move.
 func finishes(m tube.Move) bool {
 	switch m {
-	case tube.Delete, tube.Release, tube.Snooze, tube.Bury, tube.Touch:
+	case tube.Delete, tube.Finish, tube.Release, tube.Snooze, tube.Bury, tube.Touch:
 		return true
 	}
 	return false
@@ -61,6 +64,9 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 		return
 	case lua.CutOff:
 		return
+	case lua.NotKept:
+		op.Answer.Result = &storage.Result{NotKept: true}
+		return
 	}
 	switch reserved := r.found(); {
 	case op.Move.Brings():
@@ -69,7 +75,7 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	case reserved:
 		p.holdings.touch(op.ID, r.sent)
 	default:
-		if held := p.holdings.heldBy(op.Holder, op.ID, 0); held != nil && op.Move == tube.Delete {
+		if held := p.holdings.heldBy(op.Holder, op.ID, 0); held != nil && ends(op.Move) {
 			p.noteRun(r, held)
 		}
 		p.holdings.drop(op.ID)
@@ -132,9 +138,9 @@ func (p *partition) encodeDeletesHeld(c *call, ops []*storage.Op) int {
 	})
 	name := p.holdings.tubeOf(first)
 	if groups == nil {
-		c.words("delete-held", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, n)
+		c.words("delete-held", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, p.aboutHeld(ops[:n]), n)
 	} else {
-		c.words("grouped-delete", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, n)
+		c.words("grouped-delete", name, boolArg(p.refs.isReported(name)), boolArg(inSet), size, p.aboutHeld(ops[:n]), n)
 	}
 	for _, op := range ops[:n] {
 		c.addID(op.ID)
@@ -206,7 +212,7 @@ func deletesLeased(op *storage.Op) bool {
 // encodeDeletesLeased appends the first such deletes, and returns how many.
 func encodeDeletesLeased(c *call, ops []*storage.Op) int {
 	n := alike(ops, deletesLeased)
-	c.words("delete-leased", n)
+	c.words("delete-leased", aboutLeased(ops[:n]), n)
 	for _, op := range ops[:n] {
 		c.words(strconv.FormatUint(op.Args.Lease, 10))
 		c.addID(op.ID)
@@ -231,9 +237,12 @@ func (p *partition) readDeletesLeased(r *reply, ops []*storage.Op) {
 
 // encodeMoveLeased appends a move on behalf of a client with a lease token.
 func encodeMoveLeased(c *call, op *storage.Op) {
+	if ends(op.Move) {
+		c.addEnding(op, "")
+	}
 	c.addReason(op)
 	c.words("move-leased", op.Move.String(), strconv.FormatUint(op.Args.Lease, 10))
 	c.addID(op.ID)
 	c.words(&op.Pri, &op.Delay)
-	c.expect((*partition).readFound, op)
+	c.expect((*partition).readMoveLeased, op)
 }

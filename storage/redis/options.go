@@ -7,6 +7,7 @@ import (
 
 	"redstalk/storage/redis/conn"
 	"redstalk/storage/redis/schema"
+	"redstalk/tube"
 )
 
 const (
@@ -52,6 +53,11 @@ type Options struct {
 	// WaitReplicas is how many replicas must have a change before it is acknowledged. While
 	// there are fewer, operations are held up as while Redis fails.
 	WaitReplicas int
+
+	// HistoryBytes is the bound of the records of ended jobs, in bytes, see tube.Ended.Bytes. Each partition has its share. 0 means
+	// tube.DefaultHistoryBytes; negative: there are no records. It should be the same for all stores with the same namespace: that of
+	// the last heartbeat applies.
+	HistoryBytes int64
 
 	// Version is the version of the program, which other instances show; can be empty.
 	Version string
@@ -100,6 +106,11 @@ func (o Options) withDefaults() Options {
 		o.skew = func() time.Duration { return 0 }
 	}
 	return o
+}
+
+// historyBytes returns the bound of the records of ended jobs.
+func (o Options) historyBytes() int64 {
+	return max(cmp.Or(o.HistoryBytes, tube.DefaultHistoryBytes), 0)
 }
 
 // attempt returns how long Redis has to answer a call before it is sent again.

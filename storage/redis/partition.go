@@ -58,7 +58,10 @@ type partition struct {
 	holdings    *holdings        // belongs to the caller, but for soon and holdsAny
 	server      serverCheck      // see its type
 
+	ends awaitedEnds // safe for concurrent use
+
 	// The rest belongs to the caller.
+	keeping   bool // policies say something about records of ended jobs, as of the last reply
 	link      conn.Link
 	pipeline  pipeline
 	ids       ids
@@ -139,6 +142,7 @@ func (p *partition) do(encode func(*call)) error {
 
 // end lets the worker finish what is queued, and waits for it.
 func (p *partition) end() {
+	p.ends.end()
 	p.inbox.end()
 	<-p.ended
 }

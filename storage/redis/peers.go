@@ -20,9 +20,8 @@ import (
 // somebody asks.
 
 const (
-	messageMark  = "?"
-	questionKind = messageMark + "q"
-	answerKind   = messageMark + "a"
+	questionKind = schema.MessageMark + "q"
+	answerKind   = schema.MessageMark + "a"
 
 	// answeredAtOnce limits the questions that an instance answers at the same time. Others are
 	// dropped: who asks names this instance as one that did not answer.
@@ -73,8 +72,12 @@ func (q *questions) answered(number string, a storage.PeerAnswer) {
 
 // receiveMessage handles what has come between the wake-ups. It returns false if it is a wake-up.
 func (p *partition) receiveMessage(text string) bool {
-	if !strings.HasPrefix(text, messageMark) {
+	if !strings.HasPrefix(text, schema.MessageMark) {
 		return false
+	}
+	if ids, ok := strings.CutPrefix(text, schema.EndedMessage); ok {
+		p.jobsEnded(ids)
+		return true
 	}
 	words := strings.SplitN(text, " ", 4)
 	switch {

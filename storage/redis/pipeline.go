@@ -245,6 +245,7 @@ func (p *partition) decode(c *call) error {
 	if r == nil || r.unread == lua.Voided {
 		return nil
 	}
+	p.keeping = r.keeping
 	p.flow.mu.Lock()
 	err := p.decodeSteps(c, r)
 	p.flow.mu.Unlock()

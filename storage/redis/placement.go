@@ -46,6 +46,8 @@ func partitionOfOp(op *storage.Op, of int) int {
 		return op.Args.Import.Part
 	case storage.OfPart:
 		return op.Args.Settle.Part
+	case storage.OfFirst:
+		return 0
 	case storage.OfTubes:
 		if op.Kind == storage.Take && len(op.Tubes) > maxTubes {
 			return several
@@ -54,6 +56,9 @@ func partitionOfOp(op *storage.Op, of int) int {
 	}
 	if op.Kind == storage.ListMembers {
 		return parseMembersCursor(op.Args.Cursor).part % of
+	}
+	if op.Kind == storage.ListEnded && batchOf(op) == "" {
+		return schema.PartitionOf(op.Tube, of)
 	}
 	if op.Kind == storage.DeleteSchedule && op.Tube != "" {
 		return schema.PartitionOf(op.Tube, of)

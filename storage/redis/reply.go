@@ -20,6 +20,7 @@ type reply struct {
 	recorded bool
 	id       uint64        // number of the next job put
 	puts     int           // how many puts were read
+	keeping  bool          // policies say something about records of ended jobs
 	refused  map[int]bool  // which of these have made no job, counted from 1; nil if none
 	due      time.Duration // until the first thing is due that the call made due; negative: none
 	wakeUps  []wakeUp
@@ -89,6 +90,7 @@ func parseReply(raw any, prefix string, partitions int, sent time.Time) (*reply,
 	r.clock = r.int64()*1000 + r.int64()/1000
 	flags := r.int64()
 	r.recorded = flags&1 != 0
+	r.keeping = flags&4 != 0
 	if flags&2 != 0 {
 		r.readRefused()
 	}

@@ -14,7 +14,7 @@ import (
 func (p *partition) encodeHeartbeat(c *call) {
 	now, home := p.clock.now(), boolArg(schema.PartitionOf(tube.Default, p.of) == p.number)
 	dead := p.heartbeat.silent(now)
-	args := []any{"beat", maxMoves, home, c.created, len(dead)}
+	args := []any{"beat", maxMoves, home, c.created, p.options.historyBytes() / int64(p.of), len(dead)}
 	for name, seen := range dead {
 		args = append(args, name, seen.beat, boolArg(now.Sub(seen.since) >= 3*schema.HeartbeatTimeout))
 	}

@@ -208,6 +208,8 @@ func merge(op *storage.Op, a *storage.Answer) {
 	case op.Kind == storage.Stats && whole.Stats != nil:
 		addTotals(&whole.Stats.Totals, &a.Stats.Totals)
 		whole.Stats.Instances = max(whole.Stats.Instances, a.Stats.Instances)
+		whole.Stats.Ended += a.Stats.Ended
+		whole.Stats.EndedBytes += a.Stats.EndedBytes
 	case op.Kind == storage.Tubes:
 		whole.Names = append(whole.Names, a.Names...)
 	case op.Kind == storage.Policies:
@@ -218,6 +220,8 @@ func merge(op *storage.Op, a *storage.Answer) {
 		mergeFound(whole, a)
 	case op.Kind == storage.ListRecords:
 		mergePage(op, a)
+	case op.Kind == storage.ListEnded:
+		mergeEnded(op, a)
 	case op.Kind == storage.GetRecord, op.Kind == storage.CancelBatch:
 		mergeParts(whole, a)
 	default:
@@ -419,7 +423,7 @@ func (s *stretch) accept(op *storage.Op, at int) bool {
 
 func classOf(op *storage.Op) opClass {
 	switch op.Kind {
-	case storage.Peek, storage.PeekHead, storage.PeekKey, storage.JobStats, storage.TubeStats, storage.GetPolicy:
+	case storage.Peek, storage.PeekHead, storage.PeekKey, storage.JobStats, storage.TubeStats, storage.GetPolicy, storage.WaitEnded:
 		return reads
 	case storage.Take:
 		return takes

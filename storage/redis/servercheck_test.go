@@ -147,6 +147,23 @@ func TestEvictionIsLogged(t *testing.T) {
 	eventually(t, "puts go on", func() bool { return s.Report().Refusing == nil && do(s, put("x")).Err == nil })
 }
 
+// TestLargestBody: a job with the largest body that Redis takes is not refused, however it comes.
+func TestLargestBody(t *testing.T) {
+	for n, want := range map[int]bool{10: false, 11: true} {
+		body, schedule := make([]byte, n), &tube.Schedule{Body: make([]byte, n)}
+		for _, op := range []storage.Op{
+			{Kind: storage.Put, Body: body},
+			{Kind: storage.SetSchedule, Args: &storage.Args{Schedule: schedule}},
+			{Kind: storage.PutScheduled, Body: body, Args: &storage.Args{Schedule: &tube.Schedule{}}},
+			{Kind: storage.ImportJobs, Args: &storage.Args{Import: &storage.Import{Jobs: []storage.ImportJob{{Body: body}}}}},
+		} {
+			if got := (&call{body: 10}).isTooLarge(&op); got != want {
+				t.Errorf("%v of %d bytes: %v", op.Kind, n, got)
+			}
+		}
+	}
+}
+
 // TestTooLargeForRedis: the put of a job that Redis does not accept is refused, and no other
 // client is held up, whether the setting was known, is detected, or cannot be read.
 func TestTooLargeForRedis(t *testing.T) {

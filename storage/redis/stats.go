@@ -145,7 +145,7 @@ func (p *partition) readTube(r *reply, name string, here refCounts) *tube.TubeSt
 func (p *partition) readStats(r *reply, ops []*storage.Op) {
 	t := tube.Totals{Urgent: r.count(), Ready: r.count(), Reserved: r.count(), Delayed: r.count(), Buried: r.count(), Jobs: r.count()}
 	t.Timeouts, t.Tubes = r.count(), r.count()
-	ops[0].Answer.Stats = &storage.Figures{Totals: t, Instances: r.count()}
+	ops[0].Answer.Stats = &storage.Figures{Totals: t, Instances: r.count(), Ended: r.count(), EndedBytes: r.count()}
 }
 
 // encodeTubes requests the next part of the list of tubes.

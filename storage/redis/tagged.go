@@ -111,7 +111,7 @@ func encodeTagged(c *call, u *unit, op *storage.Op) {
 		c.words("find-key", u.listing.next(), maxTubes, op.Args.Key)
 		c.expect(readFindKey(u), op)
 	case storage.SetPolicy:
-		c.words("set-policy", &op.Tube, schema.TextOfPolicy(op.Args.Policy), schema.LimitsText(op.Args.Policy), boolArg(schema.LimitsStarts(op.Args.Policy)))
+		c.words("set-policy", &op.Tube, schema.TextOfPolicy(op.Args.Policy), schema.LimitsText(op.Args.Policy), boolArg(schema.LimitsStarts(op.Args.Policy)), schema.KeepText(op.Args.Policy))
 		c.expect((*partition).readFound, op)
 	case storage.GetPolicy:
 		c.words("get-policy", &op.Tube)

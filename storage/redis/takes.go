@@ -323,6 +323,8 @@ func (p *partition) readNoted(r *reply) {
 			f.Expired += n
 		case "parked":
 			f.Parked += n
+		case "snoozes":
+			f.Snoozes += n
 		default:
 			c, known := counterNamed[what]
 			if !known {

@@ -20,6 +20,7 @@ type wakeUpTest struct {
 	server *redistest.Server
 	client *goredis.Client
 	skew   func() time.Duration // moves the clock; nil: nothing does
+	step   func() time.Duration // moves that of Redis alone; nil: nothing does
 }
 
 func newWakeUpTest(t *testing.T) *wakeUpTest {
@@ -35,7 +36,7 @@ type waitingInstance struct {
 
 func (w *wakeUpTest) instance(partitions int) waitingInstance {
 	w.Helper()
-	o := Options{URL: w.server.URL(), Timeout: patient, Partitions: partitions, skew: w.skew, Log: slog.New(slog.DiscardHandler)}
+	o := Options{URL: w.server.URL(), Timeout: patient, Partitions: partitions, skew: w.skew, redisStep: w.step, Log: slog.New(slog.DiscardHandler)}
 	s, err := Open(context.Background(), o)
 	if err != nil {
 		w.Fatal(err)

@@ -48,12 +48,13 @@ func timesOf(times ...time.Duration) (t tube.Times) {
 // testFlows moves jobs through tubes that are watched, so that the tubes stay, and compares
 // what was counted with what was done. Times are far from the bounds of their buckets.
 func testFlows(b *harness) {
-	b.ref(tube.Watching, 1, "many", "t", "kicked", "leases", "policy", "keys", "from", "to", "large")
+	b.ref(tube.Watching, 1, "many", "t", "kicked", "leases", "policy", "keys", "from", "to", "after", "large")
 	b.flowMany()
 	b.flowOfOne()
 	b.flowOfLeases()
 	b.flowOfRules()
 	b.flowOfMoves()
+	b.flowOfBatch()
 	b.flowOfLarge()
 }
 
@@ -160,6 +161,14 @@ func (b *harness) flowOfMoves() {
 	b.flush("from", tube.Ready)
 	b.wantFlow("from", tube.Flow{Puts: 5, Deletes: 5})
 	b.wantFlow("to", tube.Flow{Puts: 3})
+}
+
+// flowOfBatch parks one of two after-jobs of a batch that has failed.
+func (b *harness) flowOfBatch() {
+	b.putNew("members", member("flow"))
+	b.afterJobs("flow")
+	b.settle("flow", tube.BatchFailed)
+	b.wantFlow("after", tube.Flow{Puts: 2, Parked: 1})
 }
 
 // flowOfLarge reserves a job with a large body.

@@ -40,6 +40,10 @@ var cases = map[string]func(*harness){
 	"what a crash keeps":  testCrash,
 
 	"flows":                testFlows,
+	"tallies":              testTallies,
+	"tallies: the busiest": testBusiestTallied,
+	"tallies: survive":     testTalliesSurvive,
+	"tallies: crash":       testTalliesCrash,
 	"oldest ready":         testOldestReady,
 	"import":               testImport,
 	"import beside others": testImportBeside,
@@ -193,4 +197,4 @@ var cases = map[string]func(*harness){
 }
 
 // countsOn are the cases that check counters which start again at zero when a store is opened.
-var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true, "flows": true, "groups: counts": true, "groups: flush": true}
+var countsOn = map[string]bool{"pause": true, "TTR": true, "tube counters": true, "totals": true, "flush: each state": true, "move: each state": true, "flows": true, "tallies": true, "groups: counts": true, "groups: flush": true}

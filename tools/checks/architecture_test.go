@@ -62,6 +62,7 @@ var layers = [][]importRule{
 	{ // the schedules and batches of the store
 		{"server/schedule", "server/queue storage tube tube/cron"},
 		{"server/jobbatch", "server/queue storage tube"},
+		{"server/tally", "server/queue storage tube"},
 	},
 	{ // what looks at the operations of the queue
 		{"server/tracing", "storage tube"},
@@ -85,7 +86,7 @@ var layers = [][]importRule{
 	{ // programs
 		{"cmd/redstalk", "protocol protocol/client protocol/migrate tube/field"},
 		{"cmd/redstalkd", "protocol/migrate server server/access server/gateway server/gateway/ouqiang server/gateway/ruffianjiang server/gateway/zywaited " +
-			"server/httpapi server/httpapi/console server/httpserve server/jobbatch server/limits server/metrics server/queue server/schedule server/tracing server/upstream server/webhook " +
+			"server/httpapi server/httpapi/console server/httpserve server/jobbatch server/limits server/metrics server/queue server/schedule server/tally server/tracing server/upstream server/webhook " +
 			"storage storage/beanstalkd storage/embedded storage/redact storage/redis storage/redis/fsck storage/redis/schema tube"},
 	},
 }

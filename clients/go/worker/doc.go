@@ -12,7 +12,7 @@
 //   - nil: the job is done and deleted, with the result of [Job.Result] if its record is kept. [Reply] makes a handler of a function.
 //   - [Skip]: the job is buried, and not tried again until somebody kicks it.
 //   - [Snooze]: the job comes again after a while.
-//   - any other error, and a panic: a failure. If the job or its tube's policy has retry waits, the server
+//   - any other error, a panic and runtime.Goexit: a failure. If the job or its tube's policy has retry waits, the server
 //     applies them, and its dead-letter tube. Otherwise the worker's [Backoff] does.
 //
 // Delivery is at least once: a job whose worker dies comes again. Make handlers idempotent.

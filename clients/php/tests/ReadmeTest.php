@@ -78,7 +78,13 @@ final class ReadmeTest extends TestCase
         $directory = App::create([]);
         $connection = self::example("'driver' => 'redstalk'", $server);
         file_put_contents("$directory/config/queue.php", "<?php return ['default' => env('QUEUE_CONNECTION'), 'connections' => [$connection], 'failed' => ['driver' => 'null']];");
-        file_put_contents("$directory/app/Jobs/SendWelcome.php", "<?php\n" . self::example('class SendWelcome', $server));
+        file_put_contents("$directory/app/Jobs/SendWelcome.php", '<?php
+            namespace App\Jobs;
+            class SendWelcome implements \Illuminate\Contracts\Queue\ShouldQueue {
+                use \Illuminate\Bus\Queueable, \Illuminate\Foundation\Bus\Dispatchable;
+                public function __construct(public string $address) {}
+                public function handle(): void { echo "mail to $this->address\n"; }
+            }');
         $dispatch = "\$kernel->bootstrap();\nApp\\Jobs\\SendWelcome::dispatch('ada@example.com');\n";
         file_put_contents("$directory/dispatch.php", preg_replace('/^\s*exit\(.*$/m', $dispatch, file_get_contents("$directory/artisan")));
         self::php($directory, 'dispatch.php');
@@ -93,8 +99,15 @@ final class ReadmeTest extends TestCase
         $this->write('config/packages/framework.yaml', "framework: { secret: x }\n");
         $this->write('config/services.yaml', "services:\n    _defaults: { autowire: true, autoconfigure: true }\n    App\\: { resource: '../src/' }\n    logger: { class: Psr\\Log\\NullLogger }\n"
             . "    bus: { alias: messenger.default_bus, public: true }\n" . self::example('RedstalkTransportFactory: ~', $server));
-        $this->write('src/Message/Welcome.php', "<?php\n" . self::example('class Welcome', $server));
-        $this->write('src/MessageHandler/WelcomeHandler.php', "<?php\n" . self::example('class WelcomeHandler', $server));
+        $this->write('src/Message/Welcome.php', '<?php
+            namespace App\Message;
+            final class Welcome { public function __construct(public readonly string $address) {} }');
+        $this->write('src/MessageHandler/WelcomeHandler.php', '<?php
+            namespace App\MessageHandler;
+            #[\Symfony\Component\Messenger\Attribute\AsMessageHandler]
+            final class WelcomeHandler {
+                public function __invoke(\App\Message\Welcome $message): void { echo "mail to $message->address\n"; }
+            }');
         $this->write('src/Kernel.php', '<?php
             namespace App;
             final class Kernel extends \Symfony\Component\HttpKernel\Kernel {

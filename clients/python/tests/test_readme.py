@@ -69,8 +69,8 @@ class ReadmeTest(unittest.TestCase):
         self.finish(self.process(self.program("Worker(", "worker.py")), "mails ada@example.com\n")
 
     def test_batches_and_schedules(self) -> None:
-        self.assertEqual(self.run_program(self.program("batch.seal()", "batch.py")), "2\n")
-        self.assertEqual(self.run_program(self.program("cron=", "schedule.py")).count(" 02:30:00+0"), 3)
+        pending, *times = self.run_program(self.program("batch.seal()", "batch.py")).splitlines()
+        self.assertEqual((pending, [" 02:30:00+0" in time for time in times]), ("2", [True] * 3))
         with redstalk.Client(self.server.address, watch="rows") as c:
             for job in c.reserve_batch(2, 5):
                 c.delete(job)

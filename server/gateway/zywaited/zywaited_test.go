@@ -565,6 +565,31 @@ func TestConns(t *testing.T) {
 	}
 }
 
+// TestIdleConns: connections that are not in use and have not been for long are closed, some at a time.
+func TestIdleConns(t *testing.T) {
+	t.Parallel()
+	var c conns
+	defer c.close()
+	for i := range sweepAtOne + 3 {
+		_, release, err := c.get(&fakeNetwork{}, fmt.Sprintf("h:%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			release(nil)
+		}
+	}
+	first := c.swept
+	for _, one := range []struct {
+		after time.Duration
+		left  int
+	}{{connIdle, sweepAtOne + 3}, {connIdle + connSweep, 3}, {connIdle + 2*connSweep - 1, 3}, {connIdle + 2*connSweep, 1}} {
+		if c.sweep(first.Add(one.after)); len(c.all) != one.left || c.all["h:0"] == nil {
+			t.Errorf("after %v there are %d, want %d and that in use", one.after, len(c.all), one.left)
+		}
+	}
+}
+
 // TestResults: how failed callbacks are classified in metrics.
 func TestResults(t *testing.T) {
 	t.Parallel()

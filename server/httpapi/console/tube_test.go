@@ -528,3 +528,25 @@ func TestSearch(t *testing.T) {
 		b.awaitRows(175)
 	})
 }
+
+// TestHistory: a tube has charts of a day, a week and a quarter, and the page of the server those of all tubes. The browser stores
+// which were shown last.
+func TestHistory(t *testing.T) {
+	onEngine(t, func(t *testing.T, s *testServer) {
+		s.put("work", manyJobs(7)...)
+		s.put("other", manyJobs(2)...)
+		b := s.open(t, "#/tube/work")
+		b.click("[data-range=day]")
+		b.await(`document.querySelector("figure[data-chart=times] path")`)
+		b.click("[data-range=quarter]")
+		for try := `[data-range=week]`; !eval[bool](b, `/put\s+7/.test(document.querySelector("figure[data-chart=history]")?.innerText)`); {
+			b.click(try) // it is written after some seconds, and the page reads it every ten
+			b.click("[data-range=quarter]")
+		}
+		b.await(`document.querySelectorAll("figure[data-chart]").length === 2`)
+		b.screenshot("history-" + engineOf(t))
+		b.goTo("#/server")
+		b.await(`/put\s+9/.test(document.querySelector("figure[data-chart=history]")?.innerText)`)
+		b.await(`document.querySelector("[data-range=quarter]").ariaPressed === "true" && !document.querySelector("[data-range=hour]")`)
+	})
+}

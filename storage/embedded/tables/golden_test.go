@@ -35,12 +35,14 @@ func TestGolden(t *testing.T) {
 		Config:   &tube.GroupConfig{Limits: tube.Limits{Concurrency: 2, Rates: tube.Rates{1, 2, 3}}, Weight: 7, TTL: time.Hour},
 		ForgetAt: 8 * ms, PauseSeconds: 9, PauseUntil: 10 * ms,
 	}
+	tally := tube.Tally{1, 200, 3, 4, 5, 6, 7, 1 << 40, 9}
 	for what, b := range map[string]struct {
 		got  []byte
 		want string
 	}{
 		"metadata": {appendMetadata(nil, metadata), "6d0101036b65790202e807e0d403030504046465616405e8070601070208010904646561640a030b0466726f6d0413020161016201630164140574726163651503776879071609170b18021a061b0567726f757023076e696768746c79052406696d706f727425066265666f7265"},
 		"policy":   {AppendPolicy(nil, policy), "53010202e807e0d403030504046465616405e8070c020d0a0e000f1868747470733a2f2f6578616d706c652e6f72672f686f6f6b100811b8171264e8071609170b180219e8071c32c80100001d030064e8071e02"},
+		"tally":    {AppendTally(nil, &tally), "100101c801030405060780808080802009"},
 		"group":    {AppendGroup(nil, group), "18011d020102031f072080dddb012180a4e803220980ade204"},
 	} {
 		if got := hex.EncodeToString(b.got); got != b.want {
@@ -52,6 +54,12 @@ func TestGolden(t *testing.T) {
 	}
 	if got, _, err := DecodePolicy("t", AppendPolicy(nil, policy), name); err != nil || !reflect.DeepEqual(got, policy) {
 		t.Errorf("the policy is read as %+v, %v", got, err)
+	}
+	if got, rest, err := DecodeTally(AppendTally(nil, &tally)); err != nil || got != tally || len(rest) > 0 {
+		t.Errorf("the tally is read as %v, %v", got, err)
+	}
+	if got := hex.EncodeToString((TallyKey{Period: tube.Days, Number: 0x123456, Tube: "t"}).tablesKey()); got != "4801000000000012345674" {
+		t.Errorf("the key of a tally is %s", got)
 	}
 	if got, _, err := DecodeGroup(AppendGroup(nil, group)); err != nil || !reflect.DeepEqual(&got, group) {
 		t.Errorf("the group is read as %+v, %v", got, err)

@@ -32,7 +32,8 @@ type Ingest struct {
 type ingestFile int
 
 const (
-	oldBodies ingestFile = iota
+	tallies ingestFile = iota
+	oldBodies
 	newBodies
 	changes
 	endedJobs

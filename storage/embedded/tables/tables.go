@@ -34,6 +34,8 @@ import (
 //	l TUBE 00 GROUP  what is set for a group of a tube, see AppendGroup
 //	o NAME     the record of a schedule, see AppendSchedule
 //	q NAME     the record of a batch, see AppendBatch
+//	H PERIOD NUMBER TUBE  what happened in a tube in a period, see AppendTally: a tube.Period, one byte; its number, 8 bytes;
+//	           without a name all tubes together
 //
 // Pebble takes over the files of an Ingest only if their ranges of keys do not overlap: between two
 // keys of the file others there can be none of another file.
@@ -51,6 +53,7 @@ const (
 	scheduleKey  byte = 'o'
 	batchKey     byte = 'q'
 	importKey    byte = 'm'
+	tallyKey     byte = 'H'
 
 	endedKey      byte = 'e'
 	endedBatchKey byte = 'f'

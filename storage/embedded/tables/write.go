@@ -64,13 +64,14 @@ type TubeChanges struct {
 	Imports    map[string]ImportMark   // by source
 	Groups     map[TubeKey]tube.GroupRecord
 	Named      [tube.NumRecordKinds]map[string]tube.NamedRecord // nil: there is none any more
+	Tallies    map[TallyKey]tube.Tally                          // zero: there is none any more
 }
 
 // NewTubeChanges returns TubeChanges without any change.
 func NewTubeChanges() TubeChanges {
 	c := TubeChanges{
 		Pauses: make(map[string]Pause), Tombstones: make(map[TubeKey]Tombstone), Policies: make(map[string]*tube.Policy),
-		Imports: make(map[string]ImportMark), Groups: make(map[TubeKey]tube.GroupRecord),
+		Imports: make(map[string]ImportMark), Groups: make(map[TubeKey]tube.GroupRecord), Tallies: make(map[TallyKey]tube.Tally),
 	}
 	for kind := range c.Named {
 		c.Named[kind] = make(map[string]tube.NamedRecord)
@@ -79,9 +80,10 @@ func NewTubeChanges() TubeChanges {
 }
 
 // SetOthers writes everything that is not about a job. lastID is what LastID will return, and
-// first what FirstSegment will return. The keys are in ascending order.
+// first what FirstSegment will return. The keys of a file are in ascending order.
 func (in *Ingest) SetOthers(c TubeChanges, lastID, first uint64) error {
 	return errors.Join(
+		in.setTallies(c.Tallies),
 		in.setTombstones(c.Tombstones),
 		in.setGroups(c.Groups),
 		in.setImports(c.Imports),
@@ -115,6 +117,17 @@ func (in *Ingest) setNamed(kind tube.RecordKind, records map[string]tube.NamedRe
 			err = errors.Join(err, in.delete(others, key))
 		} else {
 			err = errors.Join(err, in.set(others, key, AppendNamed(nil, kind, r)))
+		}
+	}
+	return err
+}
+
+func (in *Ingest) setTallies(all map[TallyKey]tube.Tally) (err error) {
+	for _, k := range slices.SortedFunc(maps.Keys(all), yielding(in, TallyKey.compare)) {
+		if t := all[k]; t == (tube.Tally{}) {
+			err = errors.Join(err, in.delete(tallies, k.tablesKey()))
+		} else {
+			err = errors.Join(err, in.set(tallies, k.tablesKey(), AppendTally(nil, &t)))
 		}
 	}
 	return err

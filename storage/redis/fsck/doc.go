@@ -5,7 +5,7 @@
 //
 //   - fsck: Check, in its steps. checker and partition: what is known of a check under way.
 //   - scan: the keys of a server, and which of them are checked together. members: jobs as
-//     members of queues. named: what is known of schedules and batches. jobbatches: members of batches. workers: several scripts under way
+//     members of queues. named: what is known of schedules and batches. jobbatches: members of batches. ended: records of ended jobs. workers: several scripts under way
 //     at the same time.
 //   - counts: counters, lease sets and timers of a partition. bytes: the bytes of each tube.
 //   - prefixes: the policies that all partitions have.

@@ -86,7 +86,7 @@ func (c *checker) run(ctx context.Context, watchFor time.Duration) error {
 		if p.bodies, err = c.newBodies(ctx, p); err != nil {
 			return err
 		}
-		p.members = make(members)
+		p.members, p.ended = make(members), endedCount{seen: make(map[string]bool), bytes: make(map[string]int)}
 		if p.before, err = c.changes(ctx, p); err != nil {
 			return err
 		}
@@ -102,6 +102,9 @@ func (c *checker) run(ctx context.Context, watchFor time.Duration) error {
 			return err
 		}
 		if err := c.checkBatches(ctx, p); err != nil {
+			return err
+		}
+		if err := c.countEnded(ctx, p); err != nil {
 			return err
 		}
 		if err := c.count(ctx, p); err != nil {

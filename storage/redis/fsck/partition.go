@@ -16,6 +16,8 @@ type checkedPartition struct {
 	prefix  string
 	jobs    []string        // ids to be checked
 	queues  []string        // keys after the prefix, to be checked
+	chunks  []string        // of records of ended jobs, to be checked
+	ended   endedCount      // guarded by checker.mu
 	holders map[string]bool // instances that have reserved jobs
 	bodies  bodies          // guarded by checker.mu
 	members members         // guarded by checker.mu

@@ -44,6 +44,7 @@ func (c *checker) scan(ctx context.Context, node conn.Node) error {
 		if p.node == node {
 			c.checkJobs(ctx, f, p)
 			c.checkQueues(ctx, f, p)
+			c.checkChunks(ctx, f, p)
 		}
 	}
 	return cmp.Or(f.wait(), err)
@@ -97,10 +98,16 @@ func (c *checker) addKey(ctx context.Context, f *workerPool, p *checkedPartition
 		f.do(func() error { return c.checkAfterJobs(ctx, p, name) })
 	case "members":
 		f.do(func() error { return c.askOfBatches(ctx, p, []string{"members"}, []string{name}) })
+	case "ended":
+		if p.chunks = append(p.chunks, name); len(p.chunks) >= chunksPerCheck {
+			c.checkChunks(ctx, f, p)
+		}
 	case "expiring":
 		f.do(func() error { return c.checkExpiring(ctx, p) })
 	default:
-		c.checkNames(ctx, f, p, key)
+		if !c.checkEndedKey(ctx, f, p, key) {
+			c.checkNames(ctx, f, p, key)
+		}
 	}
 	if len(p.queues) >= queuesPerScan {
 		c.checkQueues(ctx, f, p)

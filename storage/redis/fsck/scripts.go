@@ -14,6 +14,7 @@ var (
 	membersScript    = lua.Load("check/members.lua")
 	countsScript     = lua.Load("check/counts.lua")
 	keysScript       = lua.Load("check/keys.lua")
+	endedScript      = lua.Load("check/ended.lua")
 	expiringScript   = lua.Load("check/expiring.lua")
 	groupsScript     = lua.Load("check/groups.lua")
 	flagsScript      = lua.Load("check/flags.lua")

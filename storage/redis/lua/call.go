@@ -27,5 +27,6 @@ type Verdict int
 const (
 	Refused Verdict = iota // there is no such job
 	Done
-	CutOff // it must be requested again
+	CutOff  // it must be requested again
+	NotKept // no record of the job would be kept
 )

@@ -29,6 +29,8 @@ var data = map[string]func() string{
 	"data: policies":          policies,
 	"data: named":             named,
 	"data: jobbatches":        jobBatches,
+	"data: tallies":           tallies,
+	"data: ended":             ended,
 }
 
 // keys defines the format of ids in keys, and below which priority a job is urgent.
@@ -128,7 +130,7 @@ func rules() string {
 
 // verdicts defines the first number of the answers of operations on one job.
 func verdicts() string {
-	return fmt.Sprintf("local NOT_FOUND, DONE, CUT = %d, %d, %d\n", Refused, Done, CutOff)
+	return fmt.Sprintf("local NOT_FOUND, DONE, CUT, NOT_KEPT = %d, %d, %d, %d\n", Refused, Done, CutOff, NotKept)
 }
 
 // heartbeatTimeout defines for how many ms no instance may have sent a heartbeat before a
@@ -168,6 +170,32 @@ func jobBatches() string {
 	return fmt.Sprintf("local DEFAULT_TTL, OPEN, UNSEALED = %d, %d, %d\n", tube.DefaultBatchTTL.Milliseconds(), tube.BatchOpen, tube.BatchUnsealed) +
 		fmt.Sprintf("local NOT_PARKED, PARKED_FAILED, PARKED_UNSEALED = %d, %d, %d\n", tube.NotParked, tube.ParkedBatchFailed, tube.ParkedBatchUnsealed) +
 		fmt.Sprintf("local MAX_AFTER = %d\n", tube.MaxAfter)
+}
+
+// tallies defines the periods of tallies, by which of them tubes are dropped, and for how many seconds it is known what was added.
+func tallies() string {
+	var periods strings.Builder
+	for p := range tube.NumPeriods {
+		fmt.Fprintf(&periods, "{ name = '%s', ms = %d, kept = %d }, ", p, p.Length().Milliseconds(), p.Kept())
+	}
+	return fmt.Sprintf("local TALLY_PERIODS, MAX_TALLIED, TRIM_TALLIED, TALLIED_FOR = { %s}, %d, %d, '86400'\n", &periods, tube.MaxTallied, tube.TrimTallied)
+}
+
+// ended is the form of chunks of records of ended jobs, see package schema: ENDED_FORMAT is for what precedes its records, of which ENDED_HEAD has the index
+// of the last byte if there is one; ENDED_RECORD for a record without its length up to the header, ENDED_HELD for one with it up to the holder, and
+// ENDED_HELD_LENGTH what that length is without the holder, the tube and the metadata. ENDED_HOW has the numbers of tube.How by their words, and
+// GROUP_BLOCK the size of the metadata of a job that says only its group, without that. A chunk has up to ENDED_TOGETHER records, and another one begins
+// once it has ENDED_CHUNK bytes. A call drops up to about ENDED_AT_ONCE records because of bounds. Records of up to ENDED_READ_WHOLE bytes are read whole.
+func ended() string {
+	var how strings.Builder
+	for h := tube.Done; h < tube.StillParked; h++ {
+		fmt.Fprintf(&how, "%s = %d, ", h, h)
+	}
+	return fmt.Sprintf("local ENDED_FORMAT, ENDED_HEAD, ENDED_OVERHEAD = '%s', '%d', %d\n", schema.EndedFormat, schema.EndedHead-1, (&tube.Ended{}).Bytes()) +
+		fmt.Sprintf("local ENDED_RECORD, ENDED_HELD, ENDED_HELD_LENGTH = '>%s', '>I4%s', %d\n", schema.EndedRecord+"Bc0Bc0", schema.EndedRecord, schema.EndedFixed+schema.NameAt) +
+		fmt.Sprintf("local ENDED_HOW = { %s}\n", &how) +
+		fmt.Sprintf("local DEFAULT_KEEP_BYTES, GROUP_BLOCK, ENDED_MESSAGE = %d, %d, '%s'\n", tube.DefaultKeepBytes, schema.MaxGroupBlock-255, schema.EndedMessage) +
+		fmt.Sprintf("local ENDED_TOGETHER, ENDED_CHUNK, ENDED_AT_ONCE, ENDED_READ_WHOLE = %d, %d, %d, %d\n", 100, 32<<10, 2000, 1024)
 }
 
 // counters is the names of the counters of a job.

@@ -35,7 +35,8 @@
 -- Reply: { text, ids, sizes, records… }, or the error LOST or UNSTAGED, see below
 --   text     numbers end with ';', other texts begin with their length and ':'
 --              seconds and microseconds of the clock; 0 and 0 in a repeated reply
---              1 if the call was recorded, else 0; plus 2 if a quota has refused puts
+--              1 if the call was recorded, else 0; plus 2 if a quota has refused puts; plus 4 if
+--              policies say something about records of ended jobs
 --              in that case how many, and for each its index among the puts of the
 --              call, from 1 on
 --              number of the first job put
@@ -119,6 +120,19 @@ function define_take()
 --include call/take.lua
 end
 
+-- sum.ended returns functions for the records of ended jobs, see call/ended.lua. ENDED is nil until it was called.
+local ENDED
+local function define_ended()
+--include data: terms
+--include data: ended
+--include call/ended.lua
+  return E
+end
+function sum.ended()
+  ENDED = ENDED or define_ended()
+  return ENDED
+end
+
 local function define_leases()
 --include data: terms
 --include data: lease
@@ -156,6 +170,7 @@ function slow_functions()
 --include tagged/expiry.lua
 --include tagged/outcome.lua
 --include tagged/put.lua
+--include tagged/ended.lua
 --include tagged/leases.lua
 --include tagged/pending.lua
   end
@@ -172,6 +187,7 @@ function slow_functions()
 --include bulk/list.lua
 --include bulk/move.lua
 --include bulk/import.lua
+--include bulk/tallies.lua
   end
 --include slow/next.lua
   return SLOW
@@ -201,6 +217,7 @@ while ARGV[at] do
 end
 write_new_jobs()
 if update_indexes then update_indexes(true) end
+if ENDED then ENDED.write() end
 
 --include call/counters.lua
 --include call/reply.lua

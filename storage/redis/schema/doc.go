@@ -9,5 +9,6 @@
 //     states: the words for its state. policy: that of a tube.
 //   - named: what the named records have in common. schedule and
 //     jobbatch: the records of schedules and of batches.
+//   - ended: the records of ended jobs.
 //   - times: the histograms of a tube. heartbeats: when an instance is dead.
 package schema

@@ -62,6 +62,7 @@ async function answer(reply) {
 
 export const tubePath = name => "/v1/tubes/" + encodeURIComponent(name).replace(/\./g, "%2E");
 export const tubePage = name => "#/tube/" + encodeURIComponent(name);
+export const endedPage = name => "#/ended/" + encodeURIComponent(name);
 export const groupPage = (name, group) => tubePage(name) + "/groups/" + encodeURIComponent(group);
 export const schedulePath = name => "/v1/schedules/" + encodeURIComponent(name).replace(/\./g, "%2E");
 export const schedulePage = name => "#/schedules/" + encodeURIComponent(name);

@@ -4,6 +4,7 @@ import { caller, follow, listen, may, onRefused, readCaller, signedIn, signIn, s
 import { overview } from "./overview.js";
 import { tube, job, find } from "./tube.js";
 import { closeJob } from "./job.js";
+import { ended } from "./ended.js";
 import { put } from "./put.js";
 import { parked } from "./parked.js";
 import { server } from "./server.js";
@@ -20,6 +21,7 @@ const views = {
   "": { name: "overview", title: "Tubes", view: overview, right: "read" },
   tube: { name: "tube", title: "Tube", view: tube, right: "read" },
   job: { name: "tube", title: "Job", view: job, right: "read" },
+  ended: { name: "ended", title: "Ended", view: ended, right: "read" },
   find: { name: "find", title: "Find", view: find, right: "read" },
   put: { name: "put", title: "Put", view: put, right: "put" },
   parked: { name: "parked", title: "Parked", view: parked, right: "read" },

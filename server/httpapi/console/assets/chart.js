@@ -1,5 +1,5 @@
 // Charts: lines over time, as SVG.
-import { make, number, rate } from "./ui.js";
+import { make, number } from "./ui.js";
 
 const svg = (tag, attributes, ...children) => {
   const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -25,17 +25,18 @@ const inner = w - left - right, tall = h - top - bottom;
 const clock = at => new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 
 // chart returns a line chart. series is [{label, values, className}]. end is the time of the last value,
-// every the interval, both in ms. id is its data-chart attribute.
-export function chart(id, title, series, end, every, perSecond) {
-  const points = Math.max(...series.map(s => s.values.length), 2), span = Math.max(points, 31); // at least five minutes
+// every the interval, both in ms. id is its data-chart attribute. text formats a value, axis one at the axis, and when a time. The
+// chart has room for least points, by default five minutes of an hour.
+export function chart(id, title, series, end, every, { text = number, axis = short, when = clock, least = 31, range } = {}) {
+  const points = Math.max(...series.map(s => s.values.length), 2), span = Math.max(points, least);
   const max = nice(Math.max(...series.flatMap(s => s.values), 1));
   const x = i => left + (span - points + i) * inner / (span - 1), y = v => top + tall - v * tall / max;
-  const text = perSecond ? rate : number, latest = s => text(s.values.at(-1) ?? 0);
-  const box = svg("svg", { class: "chart", viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `${title} of the last ${Math.round(points * every / 60000)} minutes. Now: ` + series.map(s => `${s.label} ${latest(s)}`).join(", ") });
+  const latest = s => text(s.values.at(-1) ?? 0);
+  const box = svg("svg", { class: "chart", viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `${title} of ${range ?? `the last ${Math.round(points * every / 60000)} minutes`}. Now: ` + series.map(s => `${s.label} ${latest(s)}`).join(", ") });
   for (const part of [0, 0.5, 1]) {
     box.append(svg("line", { class: "rule", x1: left, x2: w - right, y1: y(max * part), y2: y(max * part) }),
-      svg("text", { class: "tick", x: left - 8, y: y(max * part) + 4, "text-anchor": "end" }, short(max * part)),
-      svg("text", { class: "tick", x: left + inner * part, y: h - 4, "text-anchor": ["start", "middle", "end"][part * 2] }, clock(end - (1 - part) * (span - 1) * every)));
+      svg("text", { class: "tick", x: left - 8, y: y(max * part) + 4, "text-anchor": "end" }, axis(max * part)),
+      svg("text", { class: "tick", x: left + inner * part, y: h - 4, "text-anchor": ["start", "middle", "end"][part * 2] }, when(end - (1 - part) * (span - 1) * every)));
   }
   for (const s of series) {
     if (s.values.length < 2) continue;
@@ -43,12 +44,12 @@ export function chart(id, title, series, end, every, perSecond) {
     const line = s.values.map((v, i) => `${x(from + i).toFixed(1)} ${y(v).toFixed(1)}`).join("L");
     box.append(svg("path", { class: "area " + s.className, d: `M${x(from).toFixed(1)} ${y(0)}L${line}L${x(points - 1).toFixed(1)} ${y(0)}Z` }), svg("path", { class: "line " + s.className, d: "M" + line }));
   }
-  const figures = series.map(s => make("b", {}, latest(s))), when = make("span", { className: "when" });
+  const figures = series.map(s => make("b", {}, latest(s))), at = make("span", { className: "when" });
   point(box, i => {
-    when.textContent = i === null ? "" : clock(end - (points - 1 - i) * every);
+    at.textContent = i === null ? "" : when(end - (points - 1 - i) * every);
     series.forEach((s, n) => { figures[n].textContent = i === null ? latest(s) : text(s.values[i - (points - s.values.length)] ?? 0); });
   }, x, points);
-  return make("figure", { className: "card", "data-chart": id }, make("figcaption", {}, make("span", {}, title, " ", when),
+  return make("figure", { className: "card", "data-chart": id }, make("figcaption", {}, make("span", {}, title, " ", at),
     make("span", { className: "legend" }, series.map((s, n) => make("span", { className: s.className }, s.label + " ", figures[n])))), box);
 }
 

@@ -3,6 +3,7 @@ import { make, number, span, ago, both, bytes, plural, note, attempt, ask, butto
 import { call, tubes, may, mayOn, readRights, tubePage, jobPage, groupPage, schedulePage, batchPage, workersPage } from "./api.js";
 import { bodyView } from "./body.js";
 import { copyToPut } from "./put.js";
+import { readRecord, recordView } from "./ended.js";
 import { policyText } from "./policy.js";
 
 // isLetter returns whether a job came to its tube as a dead letter.
@@ -130,7 +131,9 @@ export class JobDialog {
       job = await call("GET", "/v1/jobs/" + listed.id);
     } catch (err) {
       if (err.status !== 404) throw err;
-      this.draw([make("p", { className: "empty" }, `Job ${listed.id} no longer exists.`)], listed);
+      const record = await readRecord(listed.id);
+      if (record) this.draw(recordView(record), { id: listed.id, state: record.how });
+      else this.draw([make("p", { className: "empty" }, `Job ${listed.id} no longer exists.`)], listed);
       return;
     }
     await readRights([job.tube]);

@@ -1,8 +1,10 @@
 // The instance, the store, and the processes that share or keep its data.
 import { make, number, rate, span, attempt, note, ask, bytes, button } from "./ui.js";
 import { call, mayEverywhere, caller } from "./api.js";
+import { Charts } from "./history.js";
 
 const every = 3000; // ms between two requests
+const chartsEvery = 60_000;
 const deadAfter = 3000; // ms without a heartbeat after which the other instances declare an instance dead
 
 export function server(main) {
@@ -19,16 +21,18 @@ class Server {
   constructor(main) {
     Object.assign(this, { main, before: null, ended: false });
     this.box = make("div", { className: "cards" });
+    this.charts = new Charts("/v1", null);
     this.drain = button("drain", "Drain", () => this.toggleDrain());
     this.drain.hidden = true;
-    main.append(make("div", { className: "bar" }, make("h1", {}, "Server"), this.drain, make("a", { className: "button", href: "/docs" }, "HTTP API")), this.box);
+    main.append(make("div", { className: "bar" }, make("h1", {}, "Server"), this.drain, make("a", { className: "button", href: "/docs" }, "HTTP API")), this.box, this.charts.element);
     attempt(() => this.read());
-    this.timer = setInterval(() => { if (!document.hidden) this.read().catch(() => {}); }, every);
+    this.charts.read();
+    this.timers = [setInterval(() => { if (!document.hidden) this.read().catch(() => {}); }, every), setInterval(() => this.charts.read(), chartsEvery)];
   }
 
   end() {
     this.ended = true;
-    clearInterval(this.timer);
+    this.timers.forEach(clearInterval);
   }
 
   async read() {

@@ -3,8 +3,10 @@ import { make, number, span, bytes, plural, note, attempt, ask, rate, button, wi
 import { call, tubes, stream, follow, may, mayOn, readRights, tubePath, tubePage, jobPage } from "./api.js";
 import { Rows } from "./rows.js";
 import { chart } from "./chart.js";
+import { Charts } from "./history.js";
 import { Groups, hasGroupTag } from "./groups.js";
 import { policyDialog, policyLine, readPolicy } from "./policy.js";
+import { endedLink, readRecord, recordView } from "./ended.js";
 import { JobDialog, actionButtons, heldBadge, groupBadge, isLetter } from "./job.js";
 
 const states = ["ready", "reserved", "delayed", "buried"];
@@ -54,10 +56,19 @@ export function job(main, id) {
       if (err.status !== 404 && err.status !== 422) throw err;
     }
     if (ended) return;
+    const record = !found && /^[0-9]{1,20}$/.test(id) ? await readRecord(id) : null;
+    if (ended) return;
     if (found) view = new TubeView(main, found.tube, { opened: found });
+    else if (record) gone(main, id, record);
     else none(main, `Job ${id ?? ""}`, "There is no such job: it is done, it was deleted, or it was moved and has a new id.");
   });
   return () => { ended = true; view?.end(); };
+}
+
+// gone shows the record of a job that has ended.
+function gone(main, id, record) {
+  main.append(make("div", { className: "bar" }, make("h1", {}, "Job " + id), endedLink(record.tube)), make("div", { className: "card", "data-record": "" }, ...recordView(record)));
+  main.dataset.ready = "true";
 }
 
 function none(main, title, text) {
@@ -100,7 +111,7 @@ class TubeView {
     this.pauseBar = make("div", { className: "banner", role: "status", hidden: true });
     this.policy = make("div", { className: "gap" });
     this.summary = make("div", { className: "sums" });
-    this.charts = make("div", { className: "charts gap" });
+    this.charts = new Charts(this.path, () => this.hourCharts());
     this.groups = new Groups(this.name, () => this.drawGroups());
     this.tabs = tabs.map(s => make("button", { type: "button", role: "tab", id: "tab-" + s, "aria-controls": "listed", onclick: () => this.turnTo(s) }));
     this.rows = new Rows({ label: "Jobs", columns: this.columns(), open: (j, i) => this.open(i), selection: this.selection, nameOf: j => "job " + j.id });
@@ -111,20 +122,20 @@ class TubeView {
     this.more = make("button", { type: "button", id: "more", onclick: () => this.read(false) }, "More");
     this.refresh = make("button", { type: "button", id: "read", "data-read": "", title: "r", onclick: () => this.read(true) }, "Refresh");
     this.actions.append(...this.buttons(admin));
-    this.main.append(this.pauseBar, this.policy, this.summary, this.charts,
+    this.main.append(this.pauseBar, this.policy, this.summary, this.charts.element,
       make("div", { className: "bar tight" }, make("div", { className: "tabs", role: "tablist", "aria-label": "States", onkeydown: e => this.tabKey(e) }, this.tabs), this.form = this.search = this.searchForm(), this.refresh),
       this.panel = make("div", { id: "listed", role: "tabpanel", className: "panel" }));
     this.elements = [this.selectionBar, this.rows.element, this.empty, make("div", { className: "foot" }, this.status, this.more)];
     this.resized = () => this.rows.setColumns(this.columns());
     narrow.addEventListener("change", this.resized);
     this.stop = follow(() => this.update());
-    this.timers = [setInterval(() => { this.readChart(); this.groups.look(); }, 10_000), setInterval(() => this.rows.soon(), 1000)];
+    this.timers = [setInterval(() => { this.charts.read(); this.groups.look(); }, 10_000), setInterval(() => this.rows.soon(), 1000)];
     const groups = this.part === "groups";
     this.settled = !!this.opened || groups;
     this.choose(groups ? "groups" : this.opened?.state ?? this.firstState());
     if (groups && this.group) attempt(() => this.groups.open(this.group));
     this.groups.look();
-    this.readChart();
+    this.charts.read();
     if (admin) attempt(async () => this.drawPolicy(await readPolicy(this.name)));
   }
 
@@ -163,7 +174,7 @@ class TubeView {
   }
 
   buttons(admin) {
-    return [mayOn(this.name, "put") && make("a", { className: "button", "data-action": "put", href: "#/put/" + encodeURIComponent(this.name) }, "Put"),
+    return [mayOn(this.name, "put") && make("a", { className: "button", "data-action": "put", href: "#/put/" + encodeURIComponent(this.name) }, "Put"), endedLink(this.name),
       ...admin ? [button("kick", "Kick", () => this.kick()), button("pause", "Pause", () => this.pause()), button("policy", "Policy", () => this.changePolicy()), mayOn(this.name, "work") && button("move", "Move", () => this.move()), button("flush", "Flush", () => this.flush(), "danger")] : []].filter(Boolean);
   }
 
@@ -237,19 +248,12 @@ class TubeView {
     this.groups.appear(hasGroupTag(p));
   }
 
-  async readChart() {
-    try {
-      const c = await call("GET", this.path + "/chart");
-      if (this.ended) return;
-      const one = Object.hasOwn(c.tubes, this.name) ? c.tubes[this.name] : null;
-      if (!one?.ready?.length) {
-        this.charts.replaceChildren(make("p", { className: "soft" }, "The charts of the last hour will appear in a few seconds."));
-        return;
-      }
-      this.charts.replaceChildren(
-        chart("jobs", "Jobs", states.map(s => ({ label: s, values: one[s], className: s })), one.end, c.every_ms),
-        chart("rates", "Jobs per second", [{ label: "puts", values: one.put_rate, className: "puts" }, { label: "done", values: one.delete_rate, className: "done" }], one.end, c.every_ms, true));
-    } catch { /* the state of the stream shows that the server is unreachable */ }
+  // hourCharts returns the charts of the last hour.
+  async hourCharts() {
+    const c = await call("GET", this.path + "/chart"), one = Object.hasOwn(c.tubes, this.name) ? c.tubes[this.name] : null;
+    if (!one?.ready?.length) return [make("p", { className: "soft" }, "The charts of the last hour will appear in a few seconds.")];
+    return [chart("jobs", "Jobs", states.map(s => ({ label: s, values: one[s], className: s })), one.end, c.every_ms),
+      chart("rates", "Jobs per second", [{ label: "puts", values: one.put_rate, className: "puts" }, { label: "done", values: one.delete_rate, className: "done" }], one.end, c.every_ms, { text: rate })];
   }
 
   choose(state) {

@@ -12,10 +12,12 @@ local function remove_records(tube, state, keys)
       local j = load(key)
       j.state = state
       left(j)
+      keep(j)
       SLOW.ended_batch(j)
       size = size + size_of(j)
       SLOW.forget_metadata(j)
     elseif letter ~= '' then
+      if sum.keeping then SLOW.keep_key(key, state) end
       size, plain = size + call('STRLEN', key) - #tube - NAME_AT + 1, plain + 1
     end
     lengths[key] = nil

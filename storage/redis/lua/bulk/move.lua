@@ -81,6 +81,8 @@ end
 local function copy_to(j, raw, state, to, new, again)
   local size = #raw - NAME_AT + 1 - #j.tube
   if j.has_metadata then size = size - unpack_metadata(raw).length - 2 end
+  j.how, j.to_tube, j.to_id = 'moved', to, tonumber(sub(new, #PREFIX + 1))
+  keep(j)
   local body, block = sub(raw, NAME_AT + #j.tube, NAME_AT - 1 + #j.tube + size), moved_metadata(j, raw, to, new, again)
   local batches = SLOW.job_batches_of(j)
   if batches then batches.moved(j, state, to, new) end

@@ -38,43 +38,59 @@ function lease_large(keys)
 end
 
 -- is_plain returns whether the last lease of a job had this token, and nothing but its record and its
--- place says that the job is there; and how long its metadata block is.
+-- place says that the job is there; how long its metadata block is; and whether it says only the lease.
 local blocks = {} -- what only_lease has returned, by the texts of tokens
 local function is_plain(record, token)
   if #record > LARGE or sub(record, 1, 1) < 'a' then return false end
   local block = blocks[token] or only_lease(tonumber(token))
   blocks[token] = block
-  if sub(record, -#block) == block then return true, #block end
+  if sub(record, -#block) == block then return true, #block, true end
   METADATA = METADATA or metadata_functions()
   local f = METADATA.unpack(record)
-  if not f or f.key ~= '' or f.group or f.batch or f.expires or format('%.0f', f.lease) ~= token then return false end
+  if not f or f.key ~= '' or f.group or f.batch or f.expires or f.still or format('%.0f', f.lease) ~= token then return false end
   return true, f.length + 2
+end
+
+-- kept_in returns for how many ms records of jobs are kept in a tube.
+local function kept_in(tube)
+  if not sum.keeping then return 0 end
+  return sum.ended().kept_in(tube)
 end
 
 -- delete_plain deletes a leased job, but for its record. It returns the name of its tube; nil if it has
 -- deleted nothing.
 local UPTO = format('%d', LARGE)
-local function delete_plain(key, token)
+local function delete_plain(key, token, holder)
   local record = call('GETRANGE', key, '0', UPTO)
-  local plain, length = is_plain(record, token)
-  if not plain or call('ZREM', LEASES, key) == 0 then return nil end
+  local plain, length, only = is_plain(record, token)
+  if not plain then return nil end
   local name_end = NAME_AT - 1 + string.byte(record, NAME_AT - 1)
   local tube = sub(record, NAME_AT, name_end)
+  local keep = kept_in(tube)
+  if keep > 0 and not only or call('ZREM', LEASES, key) == 0 then return nil end
+  if keep > 0 then
+    sum.ended().add({ tube = tube, key = key, how = sum.ended().HOW.done, keep = keep, head = record, block = sub(record, -length, -3),
+      reserved = true, started = math.floor(token / 1000), holder = holder })
+  end
   bytes[tube], deletes[tube] = (bytes[tube] or 0) - #record + name_end + length, (deletes[tube] or 0) + 1
   answers[#answers + 1] = format('2;%.0f;%d:%s', math.max(MS - token / 1000, 0), #tube, tube)
   return tube
 end
 
 -- delete_leased carries out delete-leased for the tokens and ids in ARGV[from … upto].
-function delete_leased(from, upto)
-  local gone, tubes = {}, {}
+function delete_leased(about, from, upto)
+  local gone, tubes, at = {}, {}, 1
   for k = from, upto, 2 do
-    local tube = not limited and delete_plain(ARGV[k + 1], ARGV[k])
+    local length, name, holder = string.match(about, '^(%d+):()', at)
+    if length then holder, at = sub(about, name, name - 1 + length), name + length end
+    local tube = not limited and delete_plain(ARGV[k + 1], ARGV[k], holder)
     if tube then
       gone[#gone + 1], tubes[tube] = ARGV[k + 1], true
     else
       SLOW = SLOW or slow_functions()
+      sum.holder = holder
       SLOW.move_leased('delete', ARGV[k], ARGV[k + 1])
+      sum.holder = nil
     end
   end
   if not gone[1] then return end

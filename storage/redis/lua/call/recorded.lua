@@ -3,9 +3,10 @@
 -- already the call ends here, with the same reply as then.
 
 -- limited, which nearly no call needs, is read in the same call: it is nil if no tube has jobs with
--- groups, and no policy limits which jobs may start, see groups/tubes.lua.
-local recorded, limited = unpack(call('MGET', BATCH, PREFIX .. 'limited'))
-recorded, limited = recorded or '', limited or nil
+-- groups, and no policy limits which jobs may start, see groups/tubes.lua. So is keeping: it is nil if no
+-- policy says anything about records of ended jobs.
+local recorded, limited, keeping = unpack(call('MGET', BATCH, PREFIX .. 'limited', PREFIX .. 'keeping'))
+recorded, limited, keeping = recorded or '', limited or nil, keeping or nil
 local last = sub(recorded, 1, 16)
 if last ~= ARGV[3] or last == '' and not registering then
   if last == 'dead' then return redis.error_reply(LOST .. ' the instance was declared dead') end

@@ -19,7 +19,8 @@ for tube, n in pairs(wakeups) do
   end
 end
 
-local text = (sum.refused or sum.changed and '1;' or '0;')
+local flags = (sum.changed and 1 or 0) + (sum.refused and 2 or 0) + (sum.keeping and 4 or 0)
+local text = flags .. ';' .. (sum.refused or '')
   .. (sum.puts > 0 and format('%.0f;', first_number) or '0;')
   .. (sum.earliest < math.huge and format('%.0f;', math.max((sum.earliest - MS) * 1000 + 1, 0)) or '-1;')
   .. (own_count > 0 and own_count .. ';' .. own_wakeups or '0;')

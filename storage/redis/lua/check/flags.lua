@@ -1,5 +1,5 @@
 -- Checks which tubes are said to have jobs with groups, and have none; and whether it is known which
--- policies limit the starts of jobs. With repair this is corrected; else nothing is changed.
+-- policies limit the starts of jobs, and which say something about records of ended jobs. With repair this is corrected; else nothing is changed.
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
@@ -49,5 +49,30 @@ if string.sub(have, 1, #have - #generation) ~= flags then
   note('limited is wrong')
   if REPAIR and flags ~= '' then call('SET', PREFIX .. 'limited', flags .. generation) end
   if REPAIR and flags == '' then call('DEL', PREFIX .. 'limited') end
+end
+
+-- keep_text returns schema.KeepText of a policy.
+local function keep_text(text)
+  local keep, most = string.match(' ' .. text, ' keep:(%d+)'), string.match(' ' .. text, ' keep%-bytes:(%d+)')
+  return (keep or most) and (keep or '-') .. ' ' .. (most or '-') or ''
+end
+
+local keeps = {}
+for _, hash in ipairs({ 'policies', 'prefixes' }) do
+  local all = call('HGETALL', PREFIX .. hash)
+  for k = 1, #all, 2 do keeps[all[k]] = keep_text(all[k + 1]) end
+end
+for _, name in ipairs(call('HKEYS', PREFIX .. 'keep-policies')) do keeps[name] = keeps[name] or '' end
+for name, text in pairs(keeps) do
+  if (call('HGET', PREFIX .. 'keep-policies', name) or '') ~= text then
+    note('keep-policies is wrong about ' .. name)
+    if REPAIR and text ~= '' then call('HSET', PREFIX .. 'keep-policies', name, text) end
+    if REPAIR and text == '' then call('HDEL', PREFIX .. 'keep-policies', name) end
+  end
+end
+if call('EXISTS', PREFIX .. 'keep-policies') ~= call('EXISTS', PREFIX .. 'keeping') then
+  note('keeping is wrong')
+  if REPAIR and call('EXISTS', PREFIX .. 'keep-policies') == 1 then call('SET', PREFIX .. 'keeping', '1') end
+  if REPAIR and call('EXISTS', PREFIX .. 'keep-policies') == 0 then call('DEL', PREFIX .. 'keeping') end
 end
 return { 1, wrong }

@@ -52,16 +52,17 @@ end
 
 -- grouped-delete: deletes jobs with groups of a tube that connections of this instance hold
 --
--- ARGV    'grouped-delete', tube, known, in_sets, size, n, ids…, groups…
---           known, in_sets, size  as delete-held
+-- ARGV    'grouped-delete', tube, known, in_sets, size, about, n, ids…, groups…
+--           known … about  as delete-held
 -- Keys    as delete-held, and those of the lanes
 -- Answer  as delete-held
 --
 -- As by delete-held the records are not read. So it can be used only for jobs that have no other
 -- metadata than a group.
 function G.delete_held(i)
-  local t, in_sets, size, n = tube_of(ARGV[i]), ARGV[i + 2] == '1', ARGV[i + 3], tonumber(ARGV[i + 4])
-  local first, last = i + 5, i + 4 + 2 * n
+  local t, in_sets, size, n = tube_of(ARGV[i]), ARGV[i + 2] == '1', ARGV[i + 3], tonumber(ARGV[i + 5])
+  local first, last = i + 6, i + 5 + 2 * n
+  SLOW.keep_held(t.name, first, n, ARGV[i + 4])
   if are_held(first, n, in_sets) then
     leave_lanes(t, first, n)
     n = call('DEL', unpack(ARGV, first, first + n - 1))

@@ -155,12 +155,13 @@ end
 -- beat: records a heartbeat of this instance, and declares the instances dead that it has seen
 -- silent
 --
--- ARGV    'beat', limit, home, sent, n, and n times: instance, seen, for long
+-- ARGV    'beat', limit, home, sent, history, n, and n times: instance, seen, for long
 --           limit     about how many jobs or tubes of dead instances are reclaimed
 --           home      1 if DEFAULT_TUBE, which always exists, belongs to this partition
 --           sent      when the call was first sent. If that was HELD_UP ms ago or more, or the
 --                     clock was set meanwhile, no instance is declared dead: heartbeats of others
 --                     may have been delayed too, and come next
+--           history   how many bytes the records of ended jobs can have here
 --           instance  is declared dead if its last heartbeat is still `seen`, as an answer had it
 --           for long  1 if the instance that has declared it dead before may be dead itself
 -- Keys    reads and writes instances; writes tubes, batch:INST of dead ones, counts; then as reclaim. If the clock was set
@@ -170,21 +171,22 @@ end
 --         where reclaim goes on; the names and last heartbeats of all instances
 local HELD_UP = 1000
 OPERATIONS['beat'] = function(i)
-  local limit, home, sent, n = tonumber(ARGV[i]), ARGV[i + 1] == '1', ARGV[i + 2], tonumber(ARGV[i + 3])
+  local limit, home, sent, n = tonumber(ARGV[i]), ARGV[i + 1] == '1', ARGV[i + 2], tonumber(ARGV[i + 4])
   if home then open_tube(DEFAULT_TUBE) end
   if registering then register() end
   notice_step()
   if call('HEXISTS', COUNTS, 'batches-back') == 1 then SLOW.job_batches().look_again() end
+  if call('HGET', COUNTS, 'history') ~= ARGV[i + 3] then call('HSET', COUNTS, 'history', ARGV[i + 3]) end
   call('ZADD', PREFIX .. 'instances', format('%.0f', NOW), INSTANCE)
   local names, rests = {}, {}
-  if math.abs(NOW - sent) < HELD_UP then names, rests = declare_silent_dead(i + 4, n, limit) end
+  if math.abs(NOW - sent) < HELD_UP then names, rests = declare_silent_dead(i + 5, n, limit) end
   answer(#names)
   for k, inst in ipairs(names) do
     answer_text(inst)
     answer(rests[k])
   end
   answer_text(concat(call('ZRANGE', PREFIX .. 'instances', '0', '-1', 'WITHSCORES'), ' '))
-  return i + 4 + 3 * n
+  return i + 5 + 3 * n
 end
 
 -- ids: returns the last number that was given to a job, after raising it to at least this one

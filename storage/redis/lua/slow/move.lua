@@ -10,7 +10,7 @@
 --         reserved:INST, of this instance, and adds it to another; writes groups:INST, timers,
 --         tube:TUBE, counts
 -- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job and seize the job is also in
---         the reply's ids and records. Or NOT_FOUND, or, for these two, CUT
+--         the reply's ids and records. Or NOT_FOUND, or, for these two, CUT, or for finish NOT_KEPT
 OPERATIONS['move'] = function(i)
   local move, mine, key, pri, delay = ARGV[i], ARGV[i + 1] == '1', ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local seizes = move == 'seize'
@@ -23,6 +23,10 @@ OPERATIONS['move'] = function(i)
   if j then locate(j, mine) end
   local arrow = j and arrow_for(j, move)
   if arrow and brings and not seizes and limited and not SLOW.groups().may_start(j, group_of(j)) then arrow = nil end
+  if arrow and move == 'finish' and SLOW.keep_of(j) == 0 then
+    answer(NOT_KEPT)
+    return i + 5
+  end
   if not arrow then
     answer(NOT_FOUND)
     return i + 5

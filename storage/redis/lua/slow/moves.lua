@@ -130,6 +130,7 @@ end
 local function enter_buried(j)
   call('ZADD', PREFIX .. 'buried:' .. j.tube, format('%.0f', count_up(COUNTS, 'burials', 1)), j.key)
   sum.buried = sum.buried + 1
+  if sum.keeping or j.has_metadata then SLOW.tell_buried(j) end
 end
 
 -- enter_later makes a job, which is in no place, delayed, with a delay in seconds.
@@ -176,9 +177,16 @@ local function size_of(j)
   return j.has_metadata and size - SLOW.metadata_size(j) or size
 end
 
+-- keep keeps the record of a job that is about to be deleted, if its rules say so. j.how is how it ends, as a word of tube.How; nil for
+-- 'deleted'. j.to_tube and j.to_id say which job has taken its place.
+local function keep(j)
+  if (sum.keeping or j.has_metadata) and j.ends ~= 'withdrawn' then SLOW.keep_ended(j) end
+end
+
 -- delete deletes a job that is in no place any more.
 local function delete(j)
   bytes[j.tube] = (bytes[j.tube] or 0) - size_of(j)
+  keep(j)
   if j.has_metadata then
     SLOW.ended_batch(j)
     SLOW.forget_metadata(j)
@@ -211,17 +219,21 @@ local function follow(j, arrow)
   sum.changed = true
   if to == 'gone' then
     if j.leased and j.metadata then SLOW.note_run(j.tube, math.max(MS - j.metadata.lease / 1000, 0)) end
-    j.ends = j.ends or 'done'
+    j.ends, j.how = j.ends or 'done', ARROW_HELD[arrow] and 'done' or 'deleted'
     delete(j)
     return
   end
   if to ~= 'reserved' then
-    if from == 'reserved' then grow(j, 'reserves') end
+    if from == 'reserved' then
+      grow(j, 'reserves')
+      j.is_counted = true
+    end
     grow(j, ARROW_COUNTS[arrow])
     if ARROW_COUNTS[arrow] then SLOW.note(ARROW_COUNTS[arrow], j.tube, 1) end
   end
   if sum.reason then SLOW.set_reason(j, sum.reason) end
   if arrow == 'snooze reserved' then
+    SLOW.note('snoozes', j.tube, 1)
     SLOW.discount(j)
     if SLOW.lapse_if_over(j) then return end
   end

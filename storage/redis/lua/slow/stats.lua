@@ -214,9 +214,9 @@ end
 --
 -- ARGV    'stats', timeout
 --           timeout  ms: instances with a heartbeat within it count
--- Keys    reads counts, tubes, instances, leases, and reserved: and groups: of all instances
+-- Keys    reads counts, tubes, instances, leases, reserved: and groups: of all instances, ended-bytes
 -- Answer  urgent, ready, reserved, delayed, buried, total, timeouts, tubes, instances, including
---         this one
+--         this one; how many records of ended jobs there are, and how many bytes they count
 OPERATIONS['stats'] = function(i)
   flush()
   local reserved, living = single_reserved(INSTANCE) + call('ZCARD', LEASES), 1
@@ -242,6 +242,9 @@ OPERATIONS['stats'] = function(i)
   answer(have.timeouts)
   answer(call('ZCARD', PREFIX .. 'tubes'))
   answer(living)
+  if sum.any_ended then sum.ended().write() end
+  answer(tonumber(call('HGET', COUNTS, 'ended-records') or 0))
+  answer(tonumber(call('HGET', PREFIX .. 'ended-bytes', '') or 0))
   return i + 1
 end
 

@@ -165,13 +165,22 @@ local function tell_flushed(limit)
   SLOW.answer_names(names)
 end
 
+-- tick_ended drops up to about limit records of ended jobs, if there are any: those whose time is over, and what is beyond bounds.
+local function tick_ended(limit)
+  if sum.any_ended then sum.ended().write() end
+  if first_deadline(PREFIX .. 'ended-until') == math.huge then return end
+  local due = sum.ended().tick(limit)
+  if due then note_due(due) end
+end
+
 -- tick: does up to about limit things that are due
 --
 -- ARGV    'tick', limit
 -- Keys    moves ids from delayed:TUBE, reserved:INST and leases to ready:TUBE; reads and writes the
 --         records; splits lease sets in groups:INST; writes timers, paused, counts; reads
 --         instances and their reserved:INST; takes from expiring, tombstones and tombstones:TIME; deletes
---         key:TUBE KEY; reads schedule-dues, schedule-claims, job-batch-dues, job-batch-claims
+--         key:TUBE KEY; reads schedule-dues, schedule-claims, job-batch-dues, job-batch-claims; takes from the keys of ended
+--         jobs
 -- Answer  by how many ms the latest thing was late; 1 if another instance has something due, else
 --         0; for how many jobs the TTR has ended, and their keys; how many dead letters are
 --         pending; for each kind in NAMED 1 if a record is due, else 0; how many reservations of this instance were
@@ -190,6 +199,7 @@ OPERATIONS['tick'] = function(i)
   local lapses = first_deadline(PREFIX .. 'expiring')
   if lapses < math.huge then note_due(lapses) end
   if next_tombstone then note_due(next_tombstone) end
+  tick_ended(tonumber(ARGV[i]))
   answer(math.max(late, held))
   answer(overdue_elsewhere() and 1 or 0)
   answer(#expired)

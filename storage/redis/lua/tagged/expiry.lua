@@ -87,6 +87,7 @@ local function lapse(j)
   if rules.on_expire == EXPIRE_PARK then
     SLOW.park(j, PARKED_EXPIRED, rules.dead)
   else
+    j.how = 'expired'
     delete(j)
   end
 end

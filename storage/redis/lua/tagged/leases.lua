@@ -91,8 +91,9 @@ function SLOW.move_leased(move, token, key, pri, delay)
     j.mine = j.leased and metadata_of(j) ~= nil and format('%.0f', j.metadata.lease) == token
     arrow = j.mine and arrow_for(j, move)
   end
-  answer(arrow and 1 or 0)
-  if arrow then
+  local refused = arrow and move == 'finish' and SLOW.keep_of(j) == 0
+  answer(refused and 2 or arrow and 1 or 0)
+  if arrow and not refused then
     j.stays = j.state == ARROW_TO[arrow]
     leave_place(j)
     if ARROW_SETS_PRI[arrow] then j.pri = tonumber(pri) end
@@ -105,7 +106,7 @@ end
 --
 -- ARGV    'move-leased', move, token, id, pri, delay: as move
 -- Keys    as move, and leases
--- Answer  1; 0 if that is not its present lease
+-- Answer  1; 0 if that is not its present lease; 2 for finish if no record would be kept, and nothing was done
 OPERATIONS['move-leased'] = function(i)
   SLOW.move_leased(unpack(ARGV, i, i + 4))
   return i + 5

@@ -63,7 +63,7 @@ local function send_here(j, tube)
   enter_ready(dead)
   SLOW.put_in(tube)
   if f.batch then SLOW.job_batches().sent_here(j, dead.key) end
-  j.ends = 'moved'
+  j.ends, j.how, j.to_tube, j.to_id = 'moved', 'dead', tube, tonumber(sub(dead.key, #PREFIX + 1))
   delete(j)
 end
 

@@ -71,13 +71,14 @@ end
 --           record  of a job in that state, with the key in its metadata
 -- Keys    writes the record, dead:LETTER, ready:, delayed: or buried:TUBE, timers, keys:TUBE,
 --         key:TUBE KEY, tube:TUBE, counts
--- Answer  1 if it has become a job now, whose number follows from the first one; else 0
+-- Answer  1 if it has become a job now, whose number follows from the first one; else 0, and the id of that job, 0 if it is not known
 local MARKED_FOR, STILL_MARKED_FOR = '2592000', '600' -- seconds: until and after departed
 OPERATIONS['arrive'] = function(i)
   local tube, key, record, mark = ARGV[i], ARGV[i + 3], ARGV[i + 7], PREFIX .. 'dead:' .. ARGV[i + 2]
   if call('EXISTS', mark) == 1 then
     drop_put(record)
     answer(0)
+    answer(tonumber(call('GET', mark)) or 0)
     return i + 8
   end
   local job = new_job(record)
@@ -102,18 +103,21 @@ end
 
 -- depart: removes a dead letter that has arrived from its source
 --
--- ARGV    'depart', id
--- Keys    deletes the record; writes pending, tube:TUBE, counts
+-- ARGV    'depart', id, to
+--           to  id of the job that it has become, 0 if that is not known
+-- Keys    deletes the record; writes pending, tube:TUBE, counts, and the keys of ended jobs
 -- Answer  1
 OPERATIONS['depart'] = function(i)
   local j = load(ARGV[i])
-  if j and call('HEXISTS', PREFIX .. 'pending', sub(j.key, #PREFIX + 1)) == 1 then
+  local where = j and call('HGET', PREFIX .. 'pending', sub(j.key, #PREFIX + 1))
+  if where then
     SLOW.clear_pending(j)
-    sum.changed, j.ends = true, 'moved'
+    j.how = string.find(where, '^%S+ %l+ %d+ ') and 'moved' or 'dead'
+    sum.changed, j.ends, j.to_tube, j.to_id = true, 'moved', string.match(where, '^%S+'), tonumber(ARGV[i + 1])
     delete(j)
   end
   answer(1)
-  return i + 1
+  return i + 2
 end
 
 -- departed: lets the mark of a dead letter expire soon. Only instances that have read it before

@@ -123,18 +123,19 @@ function SLOW.return_numbers()
   else
     call('HINCRBY', COUNTS, 'ids', '-' .. by)
   end
-  if #refused > 0 then sum.refused = format('%d;%d;', sum.changed and 3 or 2, #refused) .. concat(refused) end
+  if #refused > 0 then sum.refused = format('%d;', #refused) .. concat(refused) end
 end
 
 -- set-policy: sets or removes the policy of a tube or a pattern
 --
--- ARGV    'set-policy', name, text, limits, starts
+-- ARGV    'set-policy', name, text, limits, starts, keeps
 --           name    of the tube, or the pattern
 --           text    see policy.go; '' for none
 --           limits  what concerns puts: quotas, 'JOBS BYTES', - where there is none; '' if nothing does
 --           starts  1 if it limits which jobs may start, else 0
+--           keeps   what concerns records of ended jobs, 'KEEP BYTES', - where nothing is said; '' if nothing does
 -- Keys    writes policies and quotas; of a pattern prefixes and prefix-limits; limit-policies,
---         limited, group-tubes, rescans, timers
+--         limited, group-tubes, rescans, timers, keep-policies, keeping, counts
 -- Answer  1
 OPERATIONS['set-policy'] = function(i)
   local name = ARGV[i]
@@ -146,13 +147,14 @@ OPERATIONS['set-policy'] = function(i)
       call('HSET', PREFIX .. key, name, ARGV[i + k])
     end
   end
+  SLOW.set_keep(name, ARGV[i + 4])
   local starts = ARGV[i + 3] == '1'
   if starts or limited then SLOW.groups().policy_changes(name, starts) end
   for tube in pairs(policies) do policies[tube] = nil end
   any_policy, any_prefix, any_quota, sum.changed = nil, nil, nil, true
   if starts or limited then SLOW.groups().policy_changed(name) end
   answer(1)
-  return i + 4
+  return i + 5
 end
 
 -- get-policy: returns the policy of a tube or a pattern itself
