@@ -20,9 +20,6 @@ import (
 // TestResultOfJob: the result of a job reaches those who wait, and a job of which nothing is kept is deleted.
 func TestResultOfJob(t *testing.T) {
 	onEngines(t, func(t *testing.T, c *client.Client, on *testserver.Cluster) {
-		if _, err := c.EndedJob(t.Context(), 1); errors.Is(err, client.ErrServer) {
-			t.Skip("the engine has no records")
-		}
 		mux := handle("results", func(ctx context.Context, job *worker.Job) error {
 			if err := job.Result(make([]byte, client.MaxResult+1)); !errors.Is(err, client.ErrTooBig) {
 				t.Errorf("a result that is too long: %v", err)
@@ -57,14 +54,18 @@ func TestResultOfJob(t *testing.T) {
 	})
 }
 
-// TestManyResults: a program puts jobs and waits for their results. None is missed, though the server is killed again and again.
+// TestManyResults: a program puts jobs and waits for their results. None is missed, though servers are killed again and again.
 func TestManyResults(t *testing.T) {
 	testserver.CheckLeaks(t)
 	jobs, kills := 10000, 3
 	if testing.Short() {
 		jobs, kills = 2000, 0
 	}
-	on := testserver.Embedded(t)
+	t.Run("embedded", func(t *testing.T) { manyResults(t, testserver.Embedded(t), jobs, kills) })
+	t.Run("redis", func(t *testing.T) { manyResults(t, testserver.Redis(t), jobs, kills) })
+}
+
+func manyResults(t *testing.T, on *testserver.Cluster, jobs, kills int) {
 	c := client.New(on.Addr(), client.Wait(30*time.Second))
 	defer c.Close()
 	var ended atomic.Int64
@@ -89,8 +90,9 @@ func TestManyResults(t *testing.T) {
 		for ended.Load() < int64((kill+1)*jobs/(kills+1)) && !t.Failed() {
 			time.Sleep(time.Millisecond)
 		}
-		on.Servers[0].Kill()
-		on.Restart(t, 0)
+		i := kill % len(on.Servers)
+		on.Servers[i].Kill()
+		on.Restart(t, i)
 	}
 	callers.Wait()
 	t.Logf("%d results after %v, with %d kills; %d jobs handled", jobs, time.Since(began), kills, ended.Load())
