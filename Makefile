@@ -136,7 +136,7 @@ long-kills: bin/redstalkd.test
 	$(LONG) -run '^TestKilledInTheMiddle$$' ./cmd/redstalk -args -exec-jobs 1000
 
 long-clients:
-	cd clients/go && $(LONG_RACE) -run '^(TestChaos|TestManyJobs)$$' ./worker
+	cd clients/go && $(LONG_RACE) -run '^(TestChaos|TestManyJobs|TestManyResults)$$' ./worker
 
 # Most tests wait more than they compute, so several files are tested at the same time.
 test-php: build deps ## test clients/php with Laravel and Symfony on each engine and on beanstalkd

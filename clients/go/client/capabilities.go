@@ -26,6 +26,7 @@ const (
 	Groups    Capability = "groups"    // groups of jobs, limits and rates
 	Schedules Capability = "schedules" // schedules
 	Batches   Capability = "batches"   // batches of jobs, after which others run
+	Results   Capability = "results"   // records of ended jobs: keep, finish, wait-job
 	Info      Capability = "info"      // reserve-batch COUNT SECONDS lease info
 )
 

@@ -18,6 +18,7 @@ type Client struct {
 	addrs *addresses
 	links []*link
 	next  atomic.Uint32 // the link of the next call
+	waits waits
 
 	ctx  context.Context // ends when the client is closed
 	stop context.CancelCauseFunc
@@ -39,6 +40,10 @@ func New(addr string, opts ...Option) *Client {
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	for range c.opts.connections {
 		c.links = append(c.links, &link{client: c})
+	}
+	c.waits.lanes = make(chan *link, lanes)
+	for range lanes {
+		c.waits.lanes <- &link{client: c}
 	}
 	return c
 }

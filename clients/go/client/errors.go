@@ -27,6 +27,9 @@ var (
 	// state in which the command does not apply, or is no longer reserved by the caller.
 	ErrNotFound = errors.New("not found")
 
+	// ErrNotKept means that the job has no [Keep], nor has the policy of its tube: nothing is kept of it when it has ended.
+	ErrNotKept = errors.New("no record of the job is kept")
+
 	// ErrNoJob means that no job was ready within the time that a reserve waits.
 	ErrNoJob = errors.New("no job is ready")
 
@@ -43,7 +46,7 @@ var (
 	// ErrDraining means that no server accepts puts at present.
 	ErrDraining = errors.New("the server is draining")
 
-	// ErrTooBig means that the body exceeds the largest size that the server accepts.
+	// ErrTooBig means that the body, or a result, exceeds the largest size that the server accepts.
 	ErrTooBig = errors.New("the body is too big")
 
 	// ErrOutOfMemory means that the server or the quota of a tube is full.
@@ -95,6 +98,7 @@ func invalid(format string, args ...any) error {
 // wordErrors has the errors of the replies that refuse a command.
 var wordErrors = map[string]error{
 	"NOT_FOUND":       ErrNotFound,
+	"NOT_KEPT":        ErrNotKept,
 	"TIMED_OUT":       ErrNoJob,
 	"DEADLINE_SOON":   ErrDeadlineSoon,
 	"DUPLICATE":       ErrDuplicate,

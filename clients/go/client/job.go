@@ -40,6 +40,21 @@ func (j *Job) Lost() <-chan struct{} {
 // Delete deletes the job: it is done.
 func (j *Job) Delete(ctx context.Context) error { return j.finish(ctx, "delete", "", "DELETED") }
 
+// MaxResult is the longest result in bytes.
+const MaxResult = 64 << 10
+
+// Finish deletes the job with a result for those who wait for its end: it is done. If nothing is kept of the job, it is
+// [ErrNotKept], and nothing happens.
+func (j *Job) Finish(ctx context.Context, result []byte) error {
+	if len(result) > MaxResult {
+		return fmt.Errorf("finish: a result of %d bytes: %w", len(result), ErrTooBig)
+	}
+	if result == nil {
+		result = noBody
+	}
+	return j.settle(ctx, settling{verb: "finish", args: fmt.Sprintf(" %d", len(result)), word: "FINISHED", body: result})
+}
+
 // Touch starts the TTR of the job again.
 func (j *Job) Touch(ctx context.Context) error { return j.finish(ctx, "touch", "", "TOUCHED") }
 
@@ -102,22 +117,43 @@ func (j *Job) GiveBack(ctx context.Context) error {
 	return nil
 }
 
-// finish sends a command about the reservation.
+// finish settles the job by a command without a body.
 func (j *Job) finish(ctx context.Context, verb, args, word string, opts ...FinishOption) error {
-	tags := tagsOf(opts)
+	return j.settle(ctx, settling{verb: verb, args: args, word: word, tags: tagsOf(opts)})
+}
+
+// A settling is a command about a reservation.
+type settling struct {
+	verb, args, word string
+	tags             string // left out for servers without the capability reason
+	body             []byte // of a finish
+}
+
+// settle sends a command about the reservation.
+func (j *Job) settle(ctx context.Context, s settling) error {
 	f := new(funcs)
-	f.reply = func(reply *Reply) error { return reply.expect(word) }
-	id := strconv.FormatUint(j.ID, 10)
-	r := request{name: verb, changes: true, repeat: j.Lease != "", command: f}
+	f.reply = func(reply *Reply) error { return reply.expect(s.word) }
+	start := s.verb + " " + strconv.FormatUint(j.ID, 10)
+	if j.Lease != "" {
+		start = s.verb + "-lease " + strconv.FormatUint(j.ID, 10) + " " + j.Lease
+	}
+	f.call = func(conn *conn) (*call, error) {
+		switch {
+		case s.body != nil && !conn.caps.has(Results):
+			return nil, &UnsupportedError{Feature: "results"}
+		case j.Lease != "" && !conn.caps.has(Leases):
+			return nil, &UnsupportedError{Feature: "leases"}
+		}
+		call := lineCall(start + s.args + conn.reasons(s.tags))
+		call.body = s.body
+		return call, nil
+	}
+	r := request{name: s.verb, changes: true, repeat: j.Lease != "", command: f}
 	if j.Lease == "" {
-		f.call = func(conn *conn) (*call, error) { return lineCall(verb + " " + id + args + conn.reasons(tags)), nil }
 		if err := j.conn.request(ctx, &r); err != nil {
 			return r.explain(err)
 		}
 		return nil
-	}
-	f.call = func(conn *conn) (*call, error) {
-		return lineCall(verb + "-lease " + id + " " + j.Lease + args + conn.reasons(tags)), conn.caps.need(Leases, "leases")
 	}
 	return j.client.do(ctx, &r)
 }

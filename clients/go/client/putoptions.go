@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -156,6 +157,15 @@ func Dead(tube string) PutOption {
 			o.err = checkTube(tube)
 		}
 		o.tag("dead", tube)
+	}
+}
+
+// Keep keeps a record of the job for d after its end, with the result that its worker has given it, so that [Client.Wait] can
+// wait for it.
+func Keep(d time.Duration) PutOption {
+	return func(o *putOptions) {
+		o.tags = slices.DeleteFunc(o.tags, func(t tag) bool { return t.name == "keep" }) // of Call
+		o.tags = append(o.tags, tag{"keep", duration(d), Results})
 	}
 }
 

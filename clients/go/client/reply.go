@@ -67,6 +67,13 @@ func readReply(in *bufio.Reader, line []byte, r *Reply) error {
 			r.Body, err = readBody(in, n)
 		}
 		return err
+	case "ENDED": // ID HOW BYTES
+		r.Args = string(args)
+		n, err := number(args[bytes.LastIndexByte(args, ' ')+1:])
+		if err == nil {
+			r.Body, err = readBody(in, n)
+		}
+		return err
 	case "FOUND", "RESERVED", "LEASED":
 		return r.readJob(in, args)
 	case "RESERVED_BATCH":

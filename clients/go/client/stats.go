@@ -135,7 +135,10 @@ func parseFlow(text string) map[string]string {
 		if !found {
 			return all
 		}
-		if err != nil {
+		switch {
+		case strings.HasPrefix(after, "{"):
+			value = innerFlow(after)
+		case err != nil:
 			value = after[:strings.IndexAny(after+"}", ",}")]
 		}
 		if all == nil {
@@ -143,6 +146,18 @@ func parseFlow(text string) map[string]string {
 		}
 		all[key], rest = unquote(value), after[len(value):]
 	}
+}
+
+// innerFlow returns the dictionary at the front of a text.
+func innerFlow(text string) string {
+	for i := 1; i < len(text); i++ {
+		if quoted, err := strconv.QuotedPrefix(text[i:]); err == nil {
+			i += len(quoted) - 1
+		} else if text[i] == '}' {
+			return text[:i+1]
+		}
+	}
+	return text
 }
 
 func parseMap(page []byte) values {

@@ -9,7 +9,7 @@
 //
 // # What a handler's result means
 //
-//   - nil: the job is done and deleted.
+//   - nil: the job is done and deleted, with the result of [Job.Result] if its record is kept. [Reply] makes a handler of a function.
 //   - [Skip]: the job is buried, and not tried again until somebody kicks it.
 //   - [Snooze]: the job comes again after a while.
 //   - any other error, a panic and runtime.Goexit: a failure. If the job or its tube's policy has retry waits, the server

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"redstalk/clients/go/client"
@@ -18,7 +20,38 @@ type Job struct {
 	Meta   map[string]string
 	Reason string
 
-	lease *lease
+	lease  *lease
+	result []byte // nil: none
+}
+
+// Result sets the result of the job, up to [client.MaxResult] bytes. If its handler returns nil, the job is finished with it, for
+// those who wait for its end; without [client.Keep] it is deleted, as always. A longer result is an error, and changes nothing.
+func (j *Job) Result(result []byte) error {
+	if len(result) > client.MaxResult {
+		return fmt.Errorf("a result of %d bytes: %w", len(result), client.ErrTooBig)
+	}
+	j.result = append([]byte{}, result...)
+	return nil
+}
+
+// Reply makes a handler of a function whose argument is the body of the job, and whose value becomes its result, both as JSON: the
+// other end is [client.Call]. A body that it cannot read is skipped.
+func Reply[In, Out any](f func(ctx context.Context, in In) (Out, error)) Handler {
+	return func(ctx context.Context, job *Job) error {
+		var in In
+		if err := json.Unmarshal(job.Body, &in); err != nil {
+			return Skip(err)
+		}
+		out, err := f(ctx, in)
+		if err != nil {
+			return err
+		}
+		result, err := json.Marshal(out)
+		if err != nil {
+			return err
+		}
+		return job.Result(result)
+	}
 }
 
 // Info returns more about the job: deliveries, failures, priority, TTR, key and so on. Servers that do not

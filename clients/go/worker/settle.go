@@ -18,7 +18,7 @@ func (r *run) settle(job *Job, result error) {
 	cause := context.Cause(l.ctx)
 	lost := errors.Is(cause, ErrLeaseLost)
 	if result == nil && !lost {
-		r.attempt(l, "delete", l.job.Delete)
+		r.attempt(l, "delete", job.done)
 		return
 	}
 	log := r.config.Logger.With("job", job.ID, "tube", job.Tube)
@@ -38,6 +38,17 @@ func (r *run) settle(job *Job, result error) {
 	default:
 		r.attempt(l, "fail", r.failure(job, result))
 	}
+}
+
+// done finishes the job with its result, or deletes it if it has none, or nothing is kept of it.
+func (j *Job) done(ctx context.Context) error {
+	if j.result != nil {
+		err := j.lease.job.Finish(ctx, j.result)
+		if !errors.Is(err, client.ErrNotKept) && !errors.Is(err, client.ErrUnsupported) {
+			return err
+		}
+	}
+	return j.lease.job.Delete(ctx)
 }
 
 // maxDelay is the longest delay that a server accepts.

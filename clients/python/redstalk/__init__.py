@@ -5,6 +5,7 @@ from .app import App, Task
 from .backoff import exponential, intervals
 from .batches import AsyncBatch, Batch
 from .client import Client
+from .ended import Ended
 from .errors import *  # noqa: F403
 from .job import Job, JobId, Stats
 from .options import GroupLimits, Policy, PutOptions, ScheduleOptions, Tags
@@ -30,6 +31,8 @@ __all__ = [
     "DeadlineSoonError",
     "DrainingError",
     "DuplicateError",
+    "Ended",
+    "EndedError",
     "Error",
     "ExpectedCrlfError",
     "ForbiddenError",
@@ -41,6 +44,7 @@ __all__ = [
     "JobTooBigError",
     "NotFoundError",
     "NotIgnoredError",
+    "NotKeptError",
     "OutOfMemoryError",
     "Policy",
     "PutOptions",

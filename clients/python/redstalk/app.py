@@ -10,9 +10,10 @@ from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from .client import Client
 from .held import Skip, WorkerJob
-from .job import JobId
+from .job import JobId, JobOrID
 from .options import PutOptions
 from .session import Address
+from .text import Seconds
 from .worker import Worker
 
 P = ParamSpec("P")
@@ -78,6 +79,13 @@ class Task(Generic[P, R]):
     ) -> JobId:
         """Put a job with options that replace those of the task."""
         return self._put(tuple(args), dict(kwargs or {}), options)
+
+    def result(self, job: JobOrID, timeout: Seconds | None = None) -> R:
+        """Wait for the end of a job that was sent with keep, and return what the function has returned, as JSON has it.
+
+        EndedError: it has failed for good. TimedOutError: it has not ended in that time.
+        """
+        return cast(R, self.app.client.wait(job, timeout).value())
 
     def _put(self, args: tuple[Any, ...], kwargs: dict[str, Any], options: PutOptions) -> JobId:
         inspect.signature(self.function).bind(*args, **kwargs)  # wrong arguments fail here, not in a worker

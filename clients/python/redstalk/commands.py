@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
 
 from . import options, request, text
 from .batches import Batch
+from .ended import Ended, Waiting, record, records
 from .job import Job, JobId, JobOrID, Stats
 from .operations import Operations
 from .options import GroupLimits, Policy, ScheduleOptions, Tags
@@ -75,6 +77,53 @@ class Commands:
     def delete(self, job: JobOrID) -> None:
         """Delete a job: it is done."""
         self._run(self._session.finish("delete", job, "", "DELETED"))
+
+    def finish(self, job: JobOrID, result: bytes | str) -> None:
+        """Delete a reserved job with a result, up to 64 KiB, for those who wait for its end: it is done.
+
+        NotKeptError: nothing is kept of the job, and nothing has happened.
+        """
+        self._run(self._session.finish_with(job, result))
+
+    def wait(self, job: JobOrID, timeout: Seconds | None = None) -> Ended:
+        """Wait until a job has ended that was put with keep, and return what became of it. A buried job is "parked".
+
+        TimedOutError: it has not in that time. NotFoundError: there is neither the job nor its record. NotKeptError: it has no keep. Others can
+        use the client meanwhile.
+        """
+        for ended in self.wait_all([job], timeout):
+            return ended.known()
+        raise AssertionError
+
+    def wait_all(self, jobs: Iterable[JobOrID], timeout: Seconds | None = None) -> Iterator[Ended]:
+        """Wait until any number of jobs have ended, and yield what became of each as soon as it is known.
+
+        TimedOutError: not all have in that time. Jobs that cannot be waited for are "not-found" or "not-kept".
+        """
+        waiting = Waiting(jobs, timeout)
+        count = len(waiting.left)
+        self._session.awaited += count
+        try:
+            while waiting.left:
+                for question in waiting.round():
+                    for ended in self._run(self._session.run(question)):
+                        yield ended
+                time.sleep(waiting.pause(self._session.awaited))
+        finally:
+            self._session.awaited -= count
+
+    def stats_ended(self, job: JobOrID) -> Ended:
+        """Return the record of a job that has ended."""
+        return self._run(self._session.run(record(request.id_of(job))))
+
+    def ended(self, tube: str = "", *, batch: str = "") -> Iterator[Ended]:
+        """Yield the records of the ended jobs of a tube or a batch, the newest first."""
+        cursor: str | None = ""
+        while cursor is not None:
+            page, following = self._run(self._session.run(records(tube, batch, cursor)))
+            for one in page:
+                yield one
+            cursor = following or None
 
     def touch(self, job: JobOrID) -> None:
         """Start the TTR of a reserved job again."""

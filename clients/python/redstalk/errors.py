@@ -21,6 +21,14 @@ class InvalidArgumentError(Error, ValueError):
     """An argument cannot be sent, such as a tube name with a space. Nothing was sent."""
 
 
+class EndedError(Error):
+    """The job whose result was asked for has ended otherwise than done, or is parked."""
+
+    def __init__(self, id: int, how: str, reason: str = "") -> None:
+        super().__init__(f"job {id} is {how}" + (f": {reason}" if reason else ""))
+        self.id, self.how, self.reason = id, how, reason
+
+
 class UnsupportedError(Error):
     """The server lacks a feature, as beanstalkd lacks keys. Nothing was done."""
 
@@ -85,6 +93,10 @@ class NotFoundError(BeanstalkdError):
     """There is no such job, key, tube, policy, schedule or batch, or the job is not in a state for that, or no longer reserved."""
 
 
+class NotKeptError(BeanstalkdError):
+    """Neither the job nor the policy of its tube has keep: nothing is kept of it when it has ended."""
+
+
 class NotIgnoredError(BeanstalkdError):
     """The only watched tube cannot be ignored."""
 
@@ -94,7 +106,7 @@ class OutOfMemoryError(BeanstalkdError):
 
 
 class TimedOutError(BeanstalkdError):
-    """No job was ready in time."""
+    """No job was ready, or had ended, in time."""
 
 
 class UnauthorizedError(BeanstalkdError):
@@ -121,6 +133,7 @@ REPLIES: dict[str, type[BeanstalkdError]] = {
     "JOB_TOO_BIG": JobTooBigError,
     "NOT_FOUND": NotFoundError,
     "NOT_IGNORED": NotIgnoredError,
+    "NOT_KEPT": NotKeptError,
     "OUT_OF_MEMORY": OutOfMemoryError,
     "TIMED_OUT": TimedOutError,
     "UNAUTHORIZED": UnauthorizedError,

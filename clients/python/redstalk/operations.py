@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import options, request, text
-from .errors import InvalidArgumentError, NotFoundError, NotIgnoredError, TimedOutError
+from .errors import InvalidArgumentError, JobTooBigError, NotFoundError, NotIgnoredError, TimedOutError
+from .ended import MAX_RESULT
 from .job import Job, JobId, JobOrID
 from .protocol import Delivery, Reply
 from .request import DEFAULT_PRIORITY, DEFAULT_TUBE, Request
@@ -136,7 +137,14 @@ class Operations(Session):
         except UnicodeDecodeError:
             return body
 
-    def finish(self, verb: str, job: JobOrID, args: str, word: str, tags: str = "") -> Steps[None]:
+    def finish_with(self, job: JobOrID, result: bytes | str) -> Steps[None]:
+        """Finish a reserved job with a result."""
+        body = self.encoded(result)
+        if len(body) > MAX_RESULT:
+            raise JobTooBigError(f"a result of {len(body)} bytes")
+        yield from self.finish("finish", job, f" {len(body)}", "FINISHED", body=body)
+
+    def finish(self, verb: str, job: JobOrID, args: str, word: str, tags: str = "", body: bytes | None = None) -> Steps[None]:
         """Send a command about a reservation, or about a job that nobody has reserved."""
         id = job.id if isinstance(job, Job) else int(job)
         held = job if isinstance(job, Job) and (job.lease or job.connection) else self.held.get(id)
@@ -145,6 +153,8 @@ class Operations(Session):
         command = Request(plain + tags, request.expect(word, request.nothing), repeat=bool(lease))
         if tags:
             command.needs, command.plain = [("reason", "")], plain
+        if body is not None:
+            command.needs, command.body = [("results", "results")], body
         if held and not lease:
             command.connection = held.connection
         try:

@@ -22,6 +22,7 @@ class _JobTags(TypedDict, total=False):
     dead: str  # the dead-letter tube
     expire: Seconds
     on_expire: Literal["delete", "park"]
+    keep: Seconds  # how long the record of the job is kept after its end
     meta: Mapping[str, str]
     trace: str  # a W3C traceparent
     group: str
@@ -72,6 +73,8 @@ class Policy(TypedDict, total=False):
     dead: str
     expire: Seconds
     on_expire: Literal["delete", "park"]
+    keep: Seconds
+    keep_bytes: int
     quota_jobs: int
     quota_bytes: int
     group_concurrency: int
@@ -94,7 +97,7 @@ class GroupLimits(TypedDict, total=False):
     ttl: Seconds
 
 
-_DURATIONS = ("key_ttl", "expire", "ttl", "batch_ttl", "every", "spread", "catch_up", "push_timeout")
+_DURATIONS = ("key_ttl", "expire", "keep", "ttl", "batch_ttl", "every", "spread", "catch_up", "push_timeout")
 _TIMES = ("at", "start", "until")
 _BATCHES = ("batch", "after", "after_all")
 
@@ -107,6 +110,7 @@ _NEEDS = {
     "jitter": "backoff",
     "expire": "expire",
     "on_expire": "expire",
+    "keep": "results",
     "meta": "meta",
     "trace": "meta",
     "group": "groups",

@@ -23,13 +23,14 @@ class Delivery:
 class Reply:
     """The answer to a command."""
 
-    __slots__ = ("word", "args", "body", "jobs")
+    __slots__ = ("word", "args", "body", "jobs", "others")
 
     def __init__(self, word: str, args: list[str], body: bytes = b"", jobs: list[Delivery] | None = None) -> None:
         self.word = word
         self.args = args
         self.body = body
         self.jobs = jobs or []
+        self.others: list[Reply] = []  # to the further commands of a request
 
     def error(self) -> Error:
         """Return the exception for a reply that is not the expected one."""
@@ -68,6 +69,9 @@ class Parser:
         match word:
             case "OK":
                 body, at = self._body(int(args[0]), at)
+                return (None if body is None else Reply(word, args, body)), at
+            case "ENDED":  # ID HOW BYTES
+                body, at = self._body(int(args[2]), at)
                 return (None if body is None else Reply(word, args, body)), at
             case "RESERVED" | "LEASED" | "FOUND":
                 job, at = self._job(args, at)

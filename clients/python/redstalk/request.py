@@ -35,6 +35,7 @@ class Request(Generic[T]):
     plain: str = ""  # the line for a server that lacks a capability in needs, if there is one
     connection: int = 0  # the only connection on which it makes sense, if not 0
     fails_over: bool = False  # to another address if this server drains
+    replies: int = 1  # more: the line has so many commands, without a body
 
     def encoded(self, line: str) -> bytes:
         data = line.encode() + b"\r\n"
@@ -131,7 +132,7 @@ def _typed(key: str, value: Any) -> Any:
         return [{name: _typed(name, one) for name, one in item.items()} for item in value]
     if key in ("sealed", "paused", "all"):
         return value == "true"
-    return str(value) if key in ("name", "tube", "batch", "next") else value
+    return str(value) if key in ("name", "tube", "batch", "next", "schedule", "to-tube") else value
 
 
 def group(verb: str, tube: str, name: str) -> str:

@@ -232,7 +232,7 @@ class Run:
     def _handle(self, job: WorkerJob) -> None:
         self.beats.add(job)
         process = os.getpid()
-        error = self._call(job)
+        result, error = self._call(job)
         if os.getpid() != process:
             _end_child(error)
         self.beats.remove(job)
@@ -240,18 +240,19 @@ class Run:
             report(logging.WARNING, "job %d was lost before its handler returned: %s", job.id, named(error) if error is not None else "it has not failed")
             job.claim()
         else:
-            self.settler.settle(job, error)
+            self.settler.settle(job, error, result)
 
-    def _call(self, job: WorkerJob) -> BaseException | None:
+    def _call(self, job: WorkerJob) -> tuple[Any, BaseException | None]:
+        """Return what the handler returns, or its exception."""
         try:
             result = self.handler(job)
             if inspect.isawaitable(result):
-                asyncio.run(_awaited(result))
+                result = asyncio.run(_awaited(result))
             elif inspect.isgenerator(result) or inspect.isasyncgen(result):
                 raise TypeError("the handler is a generator, so nothing of it has run")
         except BaseException as error:  # SystemExit of a handler is its failure too
-            return error
-        return None
+            return None, error
+        return result, None
 
     def _shutdown(self) -> int:
         if self._join(self.shutdown_timeout, until_signal=True):
@@ -283,8 +284,8 @@ class Run:
         return not any(thread.is_alive() for thread in self.threads)
 
 
-async def _awaited(result: Awaitable[Any]) -> None:
-    await result
+async def _awaited(result: Awaitable[Any]) -> Any:
+    return await result
 
 
 def _end_child(error: BaseException | None) -> NoReturn:

@@ -85,6 +85,7 @@ class Session:
         self.watched: dict[str, int] = {text.tube(tube): 0 for tube in watch} or {DEFAULT_TUBE: 0}  # weights; 0: none
         self.closed = False
         self.connection = 0  # the number of the current connection, if connected
+        self.awaited = 0  # jobs for whose end waits are under way
         self.held: dict[int, Job] = {}  # by id: reserved jobs that are not finished
         self.capabilities: frozenset[str] = frozenset()
         self._hello = [f"auth {text.word('user', user)} {text.word('secret', secret)}"] if user else []
@@ -148,7 +149,10 @@ class Session:
             if not request.repeat:
                 yield Idle()
             sent = True
-            return (yield from self._exchange(request.encoded(line), request.wait))
+            reply = yield from self._exchange(request.encoded(line), request.wait)
+            for _ in range(request.replies - 1):
+                reply.others.append((yield from self._exchange(b"", request.wait)))
+            return reply
         except OSError as error:
             yield from self._drop()
             if self.closed:
@@ -232,13 +236,13 @@ class Session:
     def _exchange(self, data: bytes, wait: float = 0) -> Steps[Reply]:
         timeout = wait + self._reply_timeout
         while True:
+            reply = None if data else self._parser.next()
+            if reply:
+                return reply
             received = yield Exchange(data, timeout)
             if not received:
                 raise ConnectionResetError("the server closed the connection")
             self._parser.feed(received)
-            reply = self._parser.next()
-            if reply:
-                return reply
             data = b""
 
     def _drop(self) -> Steps[None]:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from . import text
 from .backoff import Backoff, exponential
 from .client import Client
+from .ended import MAX_RESULT
 from .errors import (
     ClosedError,
     DrainingError,
     InternalError,
     NotFoundError,
+    NotKeptError,
     OutOfMemoryError,
     UnavailableError,
     UnknownOutcomeError,
     UnknownResponseError,
+    UnsupportedError,
 )
 from .held import Skip, Snooze, WorkerJob
 from .report import named, report, text_of
@@ -27,6 +32,15 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds
 
 #: After these the next attempt can succeed; everything else is refused for good.
 _PASSING = (UnavailableError, UnknownOutcomeError, UnknownResponseError, InternalError, OutOfMemoryError, DrainingError)
+
+
+def _encoded(value: Any) -> tuple[bytes, str]:
+    """Return a result as it is sent, or nothing and why it cannot be."""
+    try:
+        result = bytes(value) if isinstance(value, bytes | bytearray | memoryview) else json.dumps(value, separators=(",", ":")).encode()
+    except BaseException as fault:  # of a class of the user
+        return b"", named(fault)
+    return (result, "") if len(result) <= MAX_RESULT else (b"", f"it has {len(result)} bytes")
 
 
 class Settler:
@@ -38,12 +52,12 @@ class Settler:
         self.ended = False  # there is no time for further attempts
         self._backoff = backoff
 
-    def settle(self, job: WorkerJob, error: BaseException | None) -> None:
+    def settle(self, job: WorkerJob, error: BaseException | None, value: Any = None) -> None:
         """Do what the result of the handler means, unless the job is settled."""
         if not job.claim():
             return
         try:
-            do = self._result(job, error)
+            do = self._result(job, error, value)
         except BaseException as fault:  # of a class of the user
             do = self._failure(job, fault)
         self._carry_out(job, do)
@@ -53,11 +67,11 @@ class Settler:
         if job.claim():
             self._carry_out(job, self._return(job))
 
-    def _result(self, job: WorkerJob, error: BaseException | None) -> Callable[[], None]:
+    def _result(self, job: WorkerJob, error: BaseException | None, value: Any) -> Callable[[], None]:
         """Return what the result means. User code, such as a backoff, is called here, once."""
         client = self._client_of(job)
         if error is None:
-            return partial(client.delete, job.job)
+            return self._done(client, job, value)
         if isinstance(error, Skip):
             reason = text_of(error)
             report(logging.WARNING, "job %d skipped: %s", job.id, reason)
@@ -66,6 +80,23 @@ class Settler:
             wait = text.delay(error.seconds)
             return partial(client.release, job.job, job.priority, wait, failure=False)
         return self._return(job) if self.aborted else self._failure(job, error)
+
+    def _done(self, client: Client, job: WorkerJob, value: Any) -> Callable[[], None]:
+        """Return what finishes the job with a result, or deletes it if nothing is kept of it."""
+        if value is None:
+            return partial(client.delete, job.job)
+        result, fault = _encoded(value)
+
+        def finish() -> None:
+            try:
+                client.finish(job.job, result)
+            except (NotKeptError, UnsupportedError):
+                client.delete(job.job)
+            else:
+                if fault:
+                    report(logging.WARNING, "job %d is done without its result: %s", job.id, fault)
+
+        return finish
 
     def _failure(self, job: WorkerJob, error: BaseException) -> Callable[[], None]:
         reason, client = named(error), self._client_of(job)

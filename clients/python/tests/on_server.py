@@ -247,6 +247,44 @@ class Extensions(OnServer):
         c.set_policy(tube)
         self.assertRaises(redstalk.NotFoundError, c.get_policy, tube)
 
+    def test_results(self: Any) -> None:
+        c = self.client(use="results", watch="results")
+        kept = c.put("x", keep=3600, key="k", meta={"a": "b, }"})
+        self.assertRaises(redstalk.TimedOutError, c.wait, kept, 0.05)
+        job = c.reserve(0)
+        self.assertRaises(redstalk.JobTooBigError, c.finish, job, "x" * 65537)
+        c.finish(job, b"\x00\r\nENDED\xff")
+        self.assertRaises(redstalk.NotFoundError, c.finish, job, "again")
+        ended = c.wait(kept, 5)
+        self.assertEqual((ended.id, ended.how, ended.result), (kept, "done", b"\x00\r\nENDED\xff"))
+        [listed] = c.ended("results")
+        self.assertEqual(listed, c.stats_ended(kept))
+        self.assertEqual((listed.result, listed.info["meta"], listed.info["key"]), (ended.result, {"a": "b, }"}, "k"))
+        self.assertEqual((listed.info["tube"], listed.info["ended-ms"] + 3_600_000), ("results", listed.info["until-ms"]))
+
+        parked, dying, gone, forgotten = c.put("1", keep=60), c.put("2", keep=60, max_deliveries=1, dead="morgue"), c.put("3", keep=60), c.put("4")
+        c.bury(c.reserve(0), reason="bad")
+        c.release(c.reserve(0))
+        c.delete(gone)
+        self.assertRaises(redstalk.NotKeptError, c.finish, c.reserve(0), "")
+        self.assertRaises(redstalk.NotKeptError, c.wait, forgotten)
+        self.assertRaises(redstalk.NotFoundError, c.wait, 1 << 40)
+        many = {one.id: one for one in c.wait_all([parked, dying, gone, forgotten, 1 << 40], 5)}
+        self.assertEqual((many[parked].how, many[parked].reason), ("parked", "bad"))
+        self.assertEqual((many[dying].how, many[dying].to_tube), ("dead", "morgue"))
+        self.assertGreater(many[dying].to_id, dying)
+        self.assertEqual([many[id].how for id in (gone, forgotten, 1 << 40)], ["deleted", "not-kept", "not-found"])
+        self.assertRaises(redstalk.EndedError, many[gone].value)
+        c.set_policy("results*", keep=60, keep_bytes=1 << 20)
+        self.assertEqual(c.get_policy("results*")["keep-bytes"], 1 << 20)
+
+    def test_pages_of_records(self: Any) -> None:
+        c = self.client(use="pages")
+        ids = [c.put("", keep=60, batch="records") for _ in range(1100)]
+        c.flush_tube("pages")
+        for ended in (list(c.ended("pages")), list(c.ended(batch="records"))):
+            self.assertEqual(sorted(one.id for one in ended), ids)
+
     def test_moves(self: Any) -> None:
         c = self.tube_client()
         tube = c.using()

@@ -77,6 +77,13 @@ class ReadmeTest(unittest.TestCase):
             c.watch_only(["mails"])
             self.assertEqual(c.reserve(10).body, "all rows are there")
 
+    def test_results(self) -> None:
+        with redstalk.Client(self.server.address, watch="mails") as c, self.process(self.program("wait_all(", "results.py")) as program:
+            for _ in range(2):
+                c.finish(c.reserve(10), '"sent"')
+            output, _ = program.communicate()
+        self.assertEqual((sorted(output.splitlines()), program.returncode), (["1 done sent", "2 done sent"], 0))
+
     def test_reserving(self) -> None:
         with redstalk.Client(self.server.address) as c:
             c.put("x", tube="mails")

@@ -192,6 +192,35 @@ class OnServer:
 
 
 class Extensions(OnServer):
+    def test_results(self: Any) -> None:
+        values: dict[str, Any] = {"json": {"n": [1]}, "bytes": b"\xff", "none": None, "object": object(), "long": "x" * 70_000, "kept not": 7}
+
+        def handle(job: redstalk.WorkerJob) -> Any:
+            return values[str(job.body)]
+
+        c = self.client
+        self.worker(handle)
+        forgotten = c.put("kept not")
+        for name, result in (("json", b'{"n":[1]}'), ("bytes", b"\xff"), ("none", b""), ("object", b""), ("long", b"")):
+            ended = c.wait(c.put(name, keep=60), 10)
+            self.assertEqual((ended.how, ended.result), ("done", result), name)
+        self.until(lambda: self.state(forgotten) == "gone")
+
+    def test_coroutines_and_tasks_have_results(self: Any) -> None:
+        app = redstalk.App(self.server.address)
+        self.addCleanup(app.client.close)
+
+        @app.task(tube=self.tube, keep=60)
+        async def square(n: int) -> int:
+            if n < 0:
+                raise redstalk.Skip("negative")
+            return n * n
+
+        with Running(app.worker(), app.handle):
+            self.assertEqual(square.result(square.send(12), 10), 144)
+            with self.assertRaisesRegex(redstalk.EndedError, "negative"):
+                square.result(square.send(-1), 10)
+
     def test_server_retries(self: Any) -> None:
         seen: list[tuple[int, str]] = []
 
