@@ -25,7 +25,7 @@ const (
 	scheduleEntry byte = 9
 	batchEntry    byte = 10
 
-	endedEntry byte = 11 // like an entry about a tube, with that of the job; the record of an ended job (see tables.AppendEnded)
+	endedEntry byte = 11 // like an entry about a tube, with that of the job; the record of an ended job (see ended.Append)
 )
 
 // namedEntries are the kinds of entries about named records.

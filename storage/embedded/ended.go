@@ -29,6 +29,7 @@ type endedJobs struct {
 
 	storing sync.Mutex                // held while the tables get or lose records; taken before the engine's lock
 	stored  map[string]tables.EndedOf // the tubes that have records in the tables
+	lastSeq uint64                    // the largest Ended.Seq when the store was opened
 	records uint64                    // in the tables
 	bytes   uint64                    // in the tables
 }
@@ -55,22 +56,19 @@ func (e *Engine) KeepHistory(bytes int64) {
 // keepEnded lets the machine report records, unless there can be none.
 func (e *Engine) keepEnded(most uint64) {
 	e.ends.most = most
-	var last uint64
-	for _, of := range e.ends.stored {
-		last = max(last, of.Last)
-	}
+	e.ends.recent.KeepFloors = e.journal != nil
 	if most == 0 {
-		e.machine.OnEnd(last, nil)
+		e.machine.OnEnd(e.ends.lastSeq, nil)
 	} else {
-		e.machine.OnEnd(last, e.jobEnded)
+		e.machine.OnEnd(e.ends.lastSeq, e.jobEnded)
 	}
 }
 
 // jobEnded is called by the machine with each record. The lock is held.
 func (e *Engine) jobEnded(r *tube.Ended) {
-	e.ends.recent.Add(r)
+	encoded := e.ends.recent.Add(r)
 	if e.journal != nil {
-		e.journal.Ended(r)
+		e.journal.Ended(r, encoded)
 	}
 	e.ends.recent.Trim(r.Tube, r.At, e.machine.KeepBytes(r.Tube), math.MaxInt)
 	if e.ends.recent.Bytes() > e.ends.most {
@@ -127,6 +125,7 @@ func (e *Engine) answerEnded(a *storage.Answer, r *tube.Ended, wall tube.Instant
 type endedPage struct {
 	result *storage.Result
 	wall   tube.Instant
+	floors map[string]uint64 // of records in the tables, see ended.Memory.Floor
 	count  int
 	bytes  int
 	full   bool // there are more records than the page has
@@ -134,7 +133,7 @@ type endedPage struct {
 
 // add adds a record, and returns whether the next one is wanted.
 func (p *endedPage) add(r *tube.Ended) (more bool) {
-	if r.Until <= p.wall {
+	if r.Until <= p.wall || r.Seq <= p.floors[r.Tube] {
 		return true
 	}
 	page := p.result.Ended
@@ -193,8 +192,14 @@ func batchOf(op *storage.Op) string {
 // fetchEnded completes the answer of a WaitEnded or a ListEnded from the tables. The lock is not held.
 func (e *Engine) fetchEnded(from tables.Snapshot, op *storage.Op) {
 	wall := tube.Instant(e.clock().UnixNano())
+	e.mu.Lock()
+	floors := e.ends.recent.Floors()
+	e.mu.Unlock()
 	if op.Kind == storage.WaitEnded {
 		r, err := from.Ended(op.ID)
+		if r != nil && r.Seq <= floors[r.Tube] {
+			r = nil
+		}
 		if e.answerEnded(&op.Answer, r, wall); err != nil {
 			op.Answer = unreadable(err)
 		}
@@ -204,7 +209,9 @@ func (e *Engine) fetchEnded(from tables.Snapshot, op *storage.Op) {
 	if page := op.Answer.Result.Ended; len(page) > 0 {
 		before = page[len(page)-1].Seq
 	}
-	if err := from.ListEnded(op.Tube, batchOf(op), before, e.pageOf(op, wall).add); err != nil {
+	p := e.pageOf(op, wall)
+	p.floors = floors
+	if err := from.ListEnded(op.Tube, batchOf(op), before, p.add); err != nil {
 		op.Answer = unreadable(err)
 	}
 }

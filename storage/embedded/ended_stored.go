@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"redstalk/storage/embedded/ended"
 	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
@@ -12,15 +13,15 @@ import (
 // bounds then, or whose time is over.
 
 // sweepLimit is how many records are dropped from the tables at a time.
-const sweepLimit = 20_000
+const sweepLimit = 50_000
 
-// Ended adds the entry of a record. The entry about the end of the job follows in the same frame. The lock is held.
-func (j *journal) Ended(r *tube.Ended) {
+// Ended adds the entry of a record, which is encoded. The entry about the end of the job follows in the same frame. The lock is held.
+func (j *journal) Ended(r *tube.Ended, encoded []byte) {
 	g := j.filling
 	start := len(g.frame)
-	g.frame = tables.AppendEnded(appendTubeEntry(g.frame, endedEntry, r.Tube), r)
+	g.frame = append(appendTubeEntry(g.frame, endedEntry, r.Tube), encoded...)
 	g.size += len(g.frame) - start
-	j.window.ended = append(j.window.ended, r)
+	j.window.lastEnd = r.Seq
 	j.window.endedBytes += int64(r.Bytes())
 	j.countEntry()
 }
@@ -28,12 +29,11 @@ func (j *journal) Ended(r *tube.Ended) {
 // writeEnded writes the records of a window to ingest files. written must be called with whether they are in the tables; calls after
 // the first one do nothing.
 func (j *journal) writeEnded(in *tables.Ingest, w *window, yield func()) (written func(are bool), err error) {
-	if len(w.ended) == 0 {
+	if w.lastEnd == 0 {
 		return func(bool) {}, nil
 	}
 	j.ends.storing.Lock()
-	added := j.ends.still(w.ended)
-	c, err := j.ends.changes(j.tables, added, yield)
+	c, err := j.ends.changes(j.tables, j.ends.upTo(w.lastEnd), yield)
 	if err == nil {
 		err = in.SetEnded(c)
 	}
@@ -41,29 +41,23 @@ func (j *journal) writeEnded(in *tables.Ingest, w *window, yield func()) (writte
 		j.ends.storing.Unlock()
 		return nil, err
 	}
-	ended := false
+	done := false
 	return func(are bool) {
-		if ended {
+		if done {
 			return
 		}
-		ended = true
-		if are {
-			j.ends.changed(c, added)
+		if done = true; are {
+			j.ends.changed(c, w.lastEnd)
 		}
 		j.ends.storing.Unlock()
 	}, nil
 }
 
-// still returns those of the records that were not dropped meanwhile. The lock is not held.
-func (all *endedJobs) still(records []*tube.Ended) (left []*tube.Ended) {
+// upTo returns the records in memory up to one with that Ended.Seq. The lock is not held.
+func (all *endedJobs) upTo(seq uint64) []ended.Run {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for _, r := range records {
-		if all.recent.Get(r.ID) == r {
-			left = append(left, r)
-		}
-	}
-	return left
+	return all.recent.UpTo(seq)
 }
 
 // load loads how many records the tables have, and brings back those that are only in the log.
@@ -71,6 +65,7 @@ func (all *endedJobs) load(t *tables.Tables, fromLog []*tube.Ended, w *window) e
 	all.stored = make(map[string]tables.EndedOf)
 	err := t.EndedTubes(func(name string, of tables.EndedOf) {
 		all.stored[name] = of
+		all.lastSeq = max(all.lastSeq, of.Last)
 		all.records += of.Records
 		all.bytes += of.Bytes
 	})
@@ -82,8 +77,9 @@ func (all *endedJobs) load(t *tables.Tables, fromLog []*tube.Ended, w *window) e
 		if err != nil {
 			return err
 		}
+		all.lastSeq = max(all.lastSeq, r.Seq)
 		if !stored {
-			w.ended = append(w.ended, r)
+			w.lastEnd = r.Seq
 			w.endedBytes += int64(r.Bytes())
 			all.recent.Add(r)
 		}
@@ -92,36 +88,37 @@ func (all *endedJobs) load(t *tables.Tables, fromLog []*tube.Ended, w *window) e
 }
 
 // bounds returns the bounds of some tubes. The lock is not held.
-func (all *endedJobs) bounds(of map[string]tables.EndedOf) map[string]uint64 {
-	most := make(map[string]uint64, len(of))
+func (all *endedJobs) bounds(of map[string]tables.EndedOf) map[string]tables.EndedBound {
+	bounds := make(map[string]tables.EndedBound, len(of))
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for name := range of {
-		most[name] = all.machine.KeepBytes(name)
+		bounds[name] = tables.EndedBound{Bytes: all.machine.KeepBytes(name), Floor: all.recent.Floor(name)}
 	}
-	return most
+	return bounds
 }
 
 // changes returns what changes in the tables when they get these records: those that are beyond the bounds go. storing is held.
-func (all *endedJobs) changes(t *tables.Tables, added []*tube.Ended, yield func()) (*tables.EndedChanges, error) {
+func (all *endedJobs) changes(t *tables.Tables, added []ended.Run, yield func()) (*tables.EndedChanges, error) {
 	c := t.NewEndedChanges(tube.Instant(all.clock().UnixNano()), all.stored, added, yield)
 	of := c.Tubes
 	if len(added) == 0 {
 		of = all.stored
 	}
-	for name, most := range all.bounds(of) {
-		if err := c.Trim(name, all.stored[name], most, sweepLimit); err != nil {
+	for name, bound := range all.bounds(of) {
+		if err := c.Trim(name, all.stored, bound, sweepLimit); err != nil {
 			return nil, err
 		}
 	}
 	if excess := int64(all.bytes) + c.Growth() - int64(all.most); excess > 0 {
-		return c, c.TrimAll(all.stored, excess, max(sweepLimit, 2*len(added)))
+		return c, c.TrimAll(all.stored, excess, sweepLimit)
 	}
 	return c, nil
 }
 
-// changed records that the tables have changed; added are in them now. storing is held, the lock is not.
-func (all *endedJobs) changed(c *tables.EndedChanges, added []*tube.Ended) {
+// changed records that the tables have changed; the records up to one with that Ended.Seq are in them now. storing is held, the lock is
+// not.
+func (all *endedJobs) changed(c *tables.EndedChanges, upTo uint64) {
 	for name, of := range c.Tubes {
 		if of.Records == 0 {
 			delete(all.stored, name)
@@ -136,9 +133,12 @@ func (all *endedJobs) changed(c *tables.EndedChanges, added []*tube.Ended) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.records, all.bytes = records, bytes
-	for _, r := range added {
-		all.recent.Drop(r)
+	for name, floor := range all.recent.Floors() {
+		if of := all.stored[name]; of.Records == 0 || of.First > floor {
+			all.recent.ForgetFloor(name, floor)
+		}
 	}
+	all.recent.DropUpTo(upTo)
 }
 
 // sweepEnded drops records from the tables whose time is over, or that a lower bound excludes. It returns whether there may be more
@@ -153,7 +153,7 @@ func (e *Engine) sweepEnded() (more bool) {
 	c, err := e.ends.changes(e.journal.tables, nil, y.work)
 	if err == nil && len(c.Tubes) > 0 {
 		if err = e.journal.tables.DropEnded(c); err == nil {
-			e.ends.changed(c, nil)
+			e.ends.changed(c, 0)
 			return c.Dropped() >= sweepLimit
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"redstalk/storage/embedded/ended"
 	"redstalk/storage/embedded/tables"
 	"redstalk/tube"
 )
@@ -105,7 +106,7 @@ func (h *history) tubeEntry(kind byte, b []byte) (rest []byte, err error) {
 		return h.recordSet(tube.JobBatches, of, b)
 	case endedEntry:
 		var r *tube.Ended
-		if r, rest, err = tables.DecodeEnded(of, b); err == nil {
+		if r, rest, err = ended.Decode(of, b); err == nil {
 			h.ended = append(h.ended, r)
 		}
 		return rest, err

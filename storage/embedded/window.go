@@ -23,9 +23,9 @@ type window struct {
 	segment uint64 // the last segment of the log that ended in it; 0: none has
 	bytes   int64  // of the bodies that were put in it
 
-	ended      []*tube.Ended // records of jobs that have ended in it
-	endedBytes int64
-	entries    int // of the log, in it
+	lastEnd    uint64 // the latest Ended.Seq of a record of a job that has ended in it; 0: there is none
+	endedBytes int64  // of these records
+	entries    int    // of the log, in it
 }
 
 // staleness is what the tables lack of a job.

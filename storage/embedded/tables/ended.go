@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -15,62 +14,7 @@ import (
 	"redstalk/tube"
 )
 
-// The records of ended jobs. The value of one begins with endedHead bytes: its id, when it goes, in ms since the epoch, and
-// Ended.Bytes in 4 bytes. So records can be dropped without reading the rest, but for the batch.
-const endedHead = 8 + 8 + 4
-
 var errEnded = errors.New("not the record of an ended job")
-
-// AppendEnded appends the block of a record without its tube.
-func AppendEnded(to []byte, e *tube.Ended) []byte {
-	var room [blockRoom]byte
-	b := append(room[:0], blockVersion, byte(e.How))
-	schedule, nominal := "", tube.Instant(0)
-	if e.Occurrence != nil {
-		schedule, nominal = e.Occurrence.Schedule, e.Occurrence.Nominal
-	}
-	for _, n := range [...]uint64{
-		e.Seq, e.ID, inMS(e.Put), inMS(e.Started), inMS(e.At), inMS(e.Until), uint64(e.Deliveries), uint64(e.Failures), e.ToID, inMS(nominal),
-		uint64(len(e.Meta)),
-	} {
-		b = binary.AppendUvarint(b, n)
-	}
-	for _, m := range e.Meta {
-		b = appendLong(appendLong(b, m.Name), m.Value)
-	}
-	for _, text := range [...]string{e.Batch, e.Key, e.Group, schedule, e.Holder, e.Reason, e.ToTube} {
-		b = appendLong(b, text)
-	}
-	return appendBlock(to, appendLong(b, e.Result))
-}
-
-// DecodeEnded reads the block of a record of a job of a tube. It also returns the bytes behind it.
-func DecodeEnded(tubeName string, from []byte) (e *tube.Ended, rest []byte, err error) {
-	b, rest := cutBlock(from)
-	how := b.bytes(1)
-	number := func() uint64 { return b.number(math.MaxUint64) }
-	e = &tube.Ended{
-		Tube: tubeName, Seq: number(), ID: number(), Put: b.instant(), Started: b.instant(), At: b.instant(), Until: b.instant(),
-		Deliveries: uint32(b.number(math.MaxUint32)), Failures: uint32(b.number(math.MaxUint32)), ToID: number(),
-	}
-	nominal := b.instant()
-	for range b.number(uint64(len(b.rest))) {
-		e.Meta = append(e.Meta, tube.Meta{Name: string(b.long()), Value: string(b.long())})
-	}
-	e.Batch, e.Key, e.Group = string(b.long()), string(b.long()), string(b.long())
-	if schedule := string(b.long()); schedule != "" {
-		e.Occurrence = &tube.Occurrence{Schedule: schedule, Nominal: nominal}
-	}
-	e.Holder, e.Reason, e.ToTube = string(b.long()), string(b.long()), string(b.long())
-	if result := b.long(); len(result) > 0 {
-		e.Result = bytes.Clone(result)
-	}
-	if b.bad || len(b.rest) > 0 {
-		return nil, nil, fmt.Errorf("reading the record of an ended job of tube %q: %w", tubeName, errEnded)
-	}
-	e.How = tube.How(how[0])
-	return e, rest, nil
-}
 
 // seqKey returns the key of a record of a tube, or of the member of a batch; with Seq 0 the beginning of all of them.
 func seqKey(kind byte, name string, seq uint64) []byte {
@@ -98,15 +42,22 @@ func (o *EndedOf) append(to []byte) []byte {
 // EndedTubes calls do with every tube that has records of ended jobs.
 func (t *Tables) EndedTubes(do func(tube string, of EndedOf)) error {
 	return t.each(endedTubeKey, func(key, value []byte) error {
-		b := block{rest: value}
-		number := func() uint64 { return b.number(math.MaxUint64) }
-		of := EndedOf{Records: number(), Bytes: number(), First: number(), Last: number(), FirstUntil: b.instant()}
-		if b.bad {
-			return fmt.Errorf("reading the number of ended jobs of tube %q: %w", key[1:], errEnded)
+		of, err := readEndedOf(key, value)
+		if err == nil {
+			do(string(key[1:]), of)
 		}
-		do(string(key[1:]), of)
-		return nil
+		return err
 	})
+}
+
+func readEndedOf(key, value []byte) (EndedOf, error) {
+	b := block{rest: value}
+	number := func() uint64 { return b.number(math.MaxUint64) }
+	of := EndedOf{Records: number(), Bytes: number(), First: number(), Last: number(), FirstUntil: b.instant()}
+	if b.bad {
+		return of, fmt.Errorf("reading the number of ended jobs of tube %q: %w", key[1:], errEnded)
+	}
+	return of, nil
 }
 
 // Ended returns the record of a job; nil if there is none.
@@ -142,10 +93,7 @@ func readEndedAt(from pebble.Reader, tubeName string, seq uint64) (e *tube.Ended
 		return nil, fmt.Errorf("reading the record of an ended job of tube %q: %w", tubeName, err)
 	}
 	defer closer.Close()
-	if len(value) < endedHead {
-		return nil, errEnded
-	}
-	e, _, err = DecodeEnded(tubeName, value[endedHead:])
+	e, _, err = ended.Decode(tubeName, value)
 	return e, err
 }
 
@@ -162,13 +110,10 @@ func (s Snapshot) ListEnded(tubeName, batch string, before uint64, more func(*tu
 	}
 	for it.Last(); it.Valid() && err == nil; it.Prev() {
 		var e *tube.Ended
-		switch value := it.Value(); {
-		case batch != "":
-			e, err = readEndedAt(s.s, string(value), seqOf(it.Key()))
-		case len(value) < endedHead:
-			err = errEnded
-		default:
-			e, _, err = DecodeEnded(tubeName, value[endedHead:])
+		if batch != "" {
+			e, err = readEndedAt(s.s, string(it.Value()), seqOf(it.Key()))
+		} else {
+			e, _, err = ended.Decode(tubeName, it.Value())
 		}
 		if e != nil && !more(e) {
 			break
@@ -185,164 +130,159 @@ type EndedChanges struct {
 	now    tube.Instant
 	yield  func()
 
-	Tubes map[string]EndedOf // of the tubes that change, as they are after it; without records: there are none any more
+	Tubes   map[string]EndedOf // of the tubes that change, as they are after it; without records: there are none any more
 	total   int64              // bytes that are added, minus those that are dropped
 	dropped int
-	added map[string][]*tube.Ended
-	pairs []pair
+	added   map[string][]addedEnd // by tube, the oldest first
+	pairs   []pair
+}
+
+// addedEnd is a new record.
+type addedEnd struct {
+	ended.Head
+	encoded []byte
 }
 
 // pair is a key and its value; nil if it is deleted.
 type pair struct{ key, value []byte }
 
-// NewEndedChanges begins changes of the tables at an instant, a wall time. of are the tubes that have records. added are
-// new records, in the order of Ended.Seq.
-func (t *Tables) NewEndedChanges(now tube.Instant, of map[string]EndedOf, added []*tube.Ended, yield func()) *EndedChanges {
-	c := &EndedChanges{tables: t, now: now, yield: yield, Tubes: make(map[string]EndedOf), added: make(map[string][]*tube.Ended)}
-	for _, e := range added {
-		o, has := c.Tubes[e.Tube]
+// NewEndedChanges begins changes of the tables at an instant, a wall time. of are the tubes that have records; added are new records.
+func (t *Tables) NewEndedChanges(now tube.Instant, of map[string]EndedOf, added []ended.Run, yield func()) *EndedChanges {
+	c := &EndedChanges{tables: t, now: now, yield: yield, Tubes: make(map[string]EndedOf), added: make(map[string][]addedEnd)}
+	for _, run := range added {
+		o, has := c.Tubes[run.Tube]
 		if !has {
-			o = of[e.Tube]
+			o = of[run.Tube]
 		}
-		if o.Records == 0 {
-			o.First, o.FirstUntil = e.Seq, e.Until
-		}
-		o.Records++
-		o.Bytes += uint64(e.Bytes())
-		o.Last = max(o.Last, e.Seq)
-		c.Tubes[e.Tube] = o
-		c.added[e.Tube] = append(c.added[e.Tube], e)
-		c.total += int64(e.Bytes())
+		all := c.added[run.Tube]
+		run.Records(func(h ended.Head, encoded []byte) {
+			if o.Records == 0 {
+				o.First, o.FirstUntil = h.Seq, h.Until
+			}
+			o.Records++
+			o.Bytes += h.Bytes
+			o.Last = max(o.Last, h.Seq)
+			c.total += int64(h.Bytes)
+			all = append(all, addedEnd{h, encoded})
+		})
+		c.Tubes[run.Tube], c.added[run.Tube] = o, all
 	}
 	return c
 }
 
-// Dropped returns how many records are dropped.
-func (c *EndedChanges) Dropped() int { return c.dropped }
-
 // Growth returns by how many bytes the records grow.
 func (c *EndedChanges) Growth() int64 { return c.total }
 
-// Trim drops the oldest records of a tube while they have more than most bytes, or their time is over; at most limit of them.
-func (c *EndedChanges) Trim(tubeName string, of EndedOf, most uint64, limit int) error {
-	if changed, has := c.Tubes[tubeName]; has {
-		of = changed
+// Dropped returns how many records are dropped.
+func (c *EndedChanges) Dropped() int { return c.dropped }
+
+// of returns what the tables say of a tube after these changes.
+func (c *EndedChanges) of(name string, stored map[string]EndedOf) EndedOf {
+	if o, changed := c.Tubes[name]; changed {
+		return o
 	}
-	if of.Records == 0 || of.Bytes <= most && of.FirstUntil > c.now {
+	return stored[name]
+}
+
+// EndedBound is the bound of the records of a tube: their bytes, and the Ended.Seq of the newest one that must go in any case.
+type EndedBound struct{ Bytes, Floor uint64 }
+
+// Trim drops the oldest records of a tube while they are beyond the bound, or their time is over; at most limit of them. stored
+// are the tubes that have records.
+func (c *EndedChanges) Trim(name string, stored map[string]EndedOf, b EndedBound, limit int) error {
+	of := c.of(name, stored)
+	stays := func() bool { return of.Bytes <= b.Bytes && of.First > b.Floor && of.FirstUntil > c.now }
+	if of.Records == 0 || stays() {
 		return nil
 	}
-	it, err := c.tables.db.NewIter(&pebble.IterOptions{LowerBound: seqKey(endedKey, tubeName, 0), UpperBound: seqKey(endedKey, tubeName, math.MaxUint64)})
+	it, err := c.tables.db.NewIter(&pebble.IterOptions{LowerBound: seqKey(endedKey, name, 0), UpperBound: seqKey(endedKey, name, math.MaxUint64)})
 	if err != nil {
 		return fmt.Errorf("reading the oldest records of ended jobs: %w", err)
 	}
-	o := &oldest{changes: c, tube: tubeName, of: of, stored: it}
-	for it.SeekGE(seqKey(endedKey, tubeName, of.First)); limit > 0 && err == nil; limit-- {
-		var dropped bool
-		if dropped, err = o.drop(most); !dropped {
-			break
+	defer it.Close()
+	it.SeekGE(seqKey(endedKey, name, of.First))
+	for ; ; limit-- {
+		var oldest ended.Head
+		fresh := c.added[name]
+		switch {
+		case it.Valid():
+			if oldest, err = ended.ReadHead(it.Value()); err != nil {
+				return err
+			}
+		case len(fresh) > 0:
+			oldest = fresh[0].Head
+		default:
+			c.Tubes[name] = EndedOf{}
+			return it.Error()
 		}
+		of.First, of.FirstUntil = oldest.Seq, oldest.Until
+		if c.Tubes[name] = of; limit <= 0 || stays() {
+			return nil
+		}
+		if it.Valid() {
+			c.drop(name, &oldest)
+			it.Next()
+		} else {
+			c.added[name] = fresh[1:]
+		}
+		of.Records -= min(1, of.Records)
+		of.Bytes -= min(oldest.Bytes, of.Bytes)
+		c.total -= int64(oldest.Bytes)
+		c.dropped++
 		c.yield()
 	}
-	c.Tubes[tubeName] = o.of
-	return errors.Join(err, it.Close())
 }
 
-// oldest drops the oldest records of a tube, those in the tables before the new ones.
-type oldest struct {
-	changes *EndedChanges
-	tube    string
-	of      EndedOf
-	stored  *pebble.Iterator
-}
-
-// drop drops the oldest record, if the records have more than most bytes or its time is over. In any case it notes which one is the
-// oldest then.
-func (o *oldest) drop(most uint64) (dropped bool, err error) {
-	c, fresh := o.changes, o.changes.added[o.tube]
-	switch {
-	case o.stored.Valid():
-		id, until, size, err := readEndedHead(o.stored.Value())
-		if o.of.First, o.of.FirstUntil = seqOf(o.stored.Key()), until; err != nil || o.of.Bytes <= most && until > c.now {
-			return false, err
-		}
-		e, _, err := DecodeEnded(o.tube, o.stored.Value()[endedHead:])
-		if err != nil {
-			return false, err
-		}
-		c.pairs = append(c.pairs, pair{bytes.Clone(o.stored.Key()), nil}, pair{idKey(nil, endedIDKey, id), nil})
-		if e.Batch != "" {
-			c.pairs = append(c.pairs, pair{seqKey(endedBatchKey, e.Batch, e.Seq), nil})
-		}
-		o.count(size)
-		o.stored.Next()
-		return true, nil
-	case len(fresh) > 0:
-		if o.of.First, o.of.FirstUntil = fresh[0].Seq, fresh[0].Until; o.of.Bytes <= most && fresh[0].Until > c.now {
-			return false, nil
-		}
-		c.added[o.tube] = fresh[1:]
-		o.count(uint64(fresh[0].Bytes()))
-		return true, nil
+// drop drops the keys of a record.
+func (c *EndedChanges) drop(name string, h *ended.Head) {
+	c.pairs = append(c.pairs, pair{seqKey(endedKey, name, h.Seq), nil}, pair{idKey(nil, endedIDKey, h.ID), nil})
+	if h.Batch != "" {
+		c.pairs = append(c.pairs, pair{seqKey(endedBatchKey, h.Batch, h.Seq), nil})
 	}
-	o.of = EndedOf{}
-	return false, nil
 }
 
-// count counts a record that is dropped.
-func (o *oldest) count(size uint64) {
-	o.of.Records -= min(1, o.of.Records)
-	o.of.Bytes -= min(size, o.of.Bytes)
-	o.changes.total -= int64(size)
-	o.changes.dropped++
-}
-
-func readEndedHead(value []byte) (id uint64, until tube.Instant, size uint64, err error) {
-	if len(value) < endedHead {
-		return 0, 0, 0, errEnded
+// add adds the keys of a new record.
+func (c *EndedChanges) add(name string, e *addedEnd) {
+	place := append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(name)), e.Seq), name...)
+	c.pairs = append(c.pairs, pair{seqKey(endedKey, name, e.Seq), e.encoded}, pair{idKey(nil, endedIDKey, e.ID), place})
+	if e.Batch != "" {
+		c.pairs = append(c.pairs, pair{seqKey(endedBatchKey, e.Batch, e.Seq), []byte(name)})
 	}
-	b := block{rest: value[8:16]}
-	ms := binary.BigEndian.Uint64(b.rest)
-	return binary.BigEndian.Uint64(value), tube.Instant(ms) * msInstant, uint64(binary.BigEndian.Uint32(value[16:])), nil
-}
-
-const msInstant = tube.Instant(1_000_000)
-
-// TrimAll drops the oldest records of all tubes, of which are those of of, until excess bytes fewer are left; at most some limit.
-func (c *EndedChanges) TrimAll(of map[string]EndedOf, excess int64, limit int) error {
-	heads := make([]ended.Head, 0, len(of))
-	all := maps.Clone(of)
-	maps.Copy(all, c.Tubes)
-	for name, o := range all {
-		if o.Records > 0 {
-			heads = append(heads, ended.Head{Tube: name, Seq: o.First})
-		}
-	}
-	target, left := c.total-excess, limit
-	var err error
-	ended.DropOldest(heads, func(name string) (next uint64, more, enough bool) {
-		o := all[name]
-		if changed, has := c.Tubes[name]; has {
-			o = changed
-		}
-		// A part of the excess at a time, and at least one record: then it is another tube's turn, if that has older ones.
-		part := min(uint64(max(c.total-target, 1)), trimPart)
-		before := o.Records
-		err = errors.Join(err, c.Trim(name, o, o.Bytes-min(part, o.Bytes), left))
-		o = c.Tubes[name]
-		left -= int(before - o.Records)
-		return o.First, o.Records > 0, c.total <= target || left <= 0 || err != nil
-	})
-	return err
 }
 
 // trimPart is how many bytes of a tube TrimAll drops before it looks for the oldest tube again.
 const trimPart = 64 << 10
 
+// TrimAll drops the oldest records of all tubes until excess bytes fewer are left; at most some limit. They are the oldest to within
+// trimPart of each tube. stored are the tubes that have records.
+func (c *EndedChanges) TrimAll(stored map[string]EndedOf, excess int64, limit int) (err error) {
+	var oldest []ended.Oldest
+	for name, o := range stored {
+		if o = c.of(name, stored); o.Records > 0 {
+			oldest = append(oldest, ended.Oldest{Tube: name, Seq: o.First})
+		}
+	}
+	for name, o := range c.Tubes {
+		if _, has := stored[name]; !has && o.Records > 0 {
+			oldest = append(oldest, ended.Oldest{Tube: name, Seq: o.First})
+		}
+	}
+	target, last := c.total-excess, c.dropped+limit
+	ended.DropOldest(oldest, func(name string) (next uint64, more, enough bool) {
+		o := c.of(name, stored)
+		part := min(uint64(max(c.total-target, 1)), trimPart, o.Bytes)
+		err = c.Trim(name, stored, EndedBound{Bytes: o.Bytes - part}, last-c.dropped)
+		o = c.of(name, stored)
+		return o.First, o.Records > 0, c.total <= target || c.dropped >= last || err != nil
+	})
+	return err
+}
+
 // finish returns all keys that change, in their order.
 func (c *EndedChanges) finish() []pair {
-	for _, name := range slices.Sorted(maps.Keys(c.added)) {
-		for _, e := range c.added[name] {
-			c.add(e)
+	for name, all := range c.added {
+		for i := range all {
+			c.add(name, &all[i])
 		}
 	}
 	for name, o := range c.Tubes {
@@ -361,19 +301,6 @@ func (c *EndedChanges) finish() []pair {
 		return bytes.Compare(a.key, b.key)
 	})
 	return c.pairs
-}
-
-// add adds the keys of a new record.
-func (c *EndedChanges) add(e *tube.Ended) {
-	value := make([]byte, 0, endedHead+blockRoom+len(e.Result))
-	value = binary.BigEndian.AppendUint64(value, e.ID)
-	value = binary.BigEndian.AppendUint64(value, inMS(e.Until))
-	value = binary.BigEndian.AppendUint32(value, uint32(e.Bytes()))
-	place := append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(e.Tube)), e.Seq), e.Tube...)
-	c.pairs = append(c.pairs, pair{seqKey(endedKey, e.Tube, e.Seq), AppendEnded(value, e)}, pair{idKey(nil, endedIDKey, e.ID), place})
-	if e.Batch != "" {
-		c.pairs = append(c.pairs, pair{seqKey(endedBatchKey, e.Batch, e.Seq), []byte(e.Tube)})
-	}
 }
 
 // SetEnded writes changes of the records of ended jobs. Their keys have a file of their own.
@@ -401,4 +328,47 @@ func (t *Tables) DropEnded(c *EndedChanges) error {
 		return fmt.Errorf("dropping records of ended jobs: %w", err)
 	}
 	return in.Commit()
+}
+
+// CheckEnded checks that the keys of ended jobs agree: each record has its place, each place its record, and each tube has as many
+// records and bytes as it says.
+func (t *Tables) CheckEnded() error {
+	now := t.db.NewSnapshot()
+	defer now.Close()
+	counted, places := make(map[string]EndedOf), 0
+	err := eachIn(now, endedKey, func(key, value []byte) error {
+		name := string(key[1 : len(key)-9])
+		h, err := ended.ReadHead(value)
+		if err != nil {
+			return err
+		}
+		r, err := readEnded(now, h.ID)
+		if err == nil && (r == nil || r.Seq != h.Seq || r.Tube != name) {
+			err = fmt.Errorf("the record of job %d of tube %s has no place: %w", h.ID, name, errEnded)
+		}
+		of := counted[name]
+		of.Records, of.Bytes, places = of.Records+1, of.Bytes+h.Bytes, places+1
+		counted[name] = of
+		return err
+	})
+	if err == nil {
+		err = eachIn(now, endedTubeKey, func(key, value []byte) error {
+			of, err := readEndedOf(key, value)
+			name := string(key[1:])
+			if c := counted[name]; err == nil && (c.Records != of.Records || c.Bytes != of.Bytes) {
+				err = fmt.Errorf("tube %s says that it has %d records with %d bytes, and has %d with %d: %w", name, of.Records, of.Bytes, c.Records, c.Bytes, errEnded)
+			}
+			delete(counted, name)
+			return err
+		})
+	}
+	if err == nil && len(counted) > 0 {
+		err = fmt.Errorf("%d tubes do not say how many records they have: %w", len(counted), errEnded)
+	}
+	return errors.Join(err, eachIn(now, endedIDKey, func([]byte, []byte) error {
+		if places--; places < 0 {
+			return fmt.Errorf("there is a place without a record: %w", errEnded)
+		}
+		return nil
+	}))
 }

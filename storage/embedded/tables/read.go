@@ -142,7 +142,11 @@ func (t *Tables) Imports(do func(source string, m ImportMark)) error {
 
 // each calls do with every entry whose key begins with kind.
 func (t *Tables) each(kind byte, do func(key, value []byte) error) error {
-	it, err := t.iterator(kind)
+	return eachIn(t.db, kind, do)
+}
+
+func eachIn(from pebble.Reader, kind byte, do func(key, value []byte) error) error {
+	it, err := iteratorIn(from, kind)
 	if err != nil {
 		return err
 	}
@@ -156,8 +160,10 @@ func (t *Tables) each(kind byte, do func(key, value []byte) error) error {
 }
 
 // iterator returns an iterator over the entries whose key begins with kind.
-func (t *Tables) iterator(kind byte) (*pebble.Iterator, error) {
-	return t.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
+func (t *Tables) iterator(kind byte) (*pebble.Iterator, error) { return iteratorIn(t.db, kind) }
+
+func iteratorIn(from pebble.Reader, kind byte) (*pebble.Iterator, error) {
+	return from.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
 }
 
 // Snapshot is the tables as they were at one time.

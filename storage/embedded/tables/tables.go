@@ -23,7 +23,7 @@ import (
 //	           its body if that is inline
 //	b ID       its body if that is not inline
 //	c ID       record of a job as it was last written; missing if it was written once
-//	e TUBE 00 SEQ  the record of an ended job, see AppendEnded
+//	e TUBE 00 SEQ  the record of an ended job, see ended.Append
 //	f BATCH 00 SEQ  the tube of that record, of a member of a batch
 //	g TUBE     how many records of ended jobs a tube has, see EndedOf
 //	i ID       SEQ and the tube of the record of that job

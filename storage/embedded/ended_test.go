@@ -1,0 +1,225 @@
+package embedded
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"redstalk/storage"
+	"redstalk/storage/embedded/ended"
+	"redstalk/tube"
+)
+
+// endJobs puts n jobs into a tube, and finishes them with results of size bytes. It returns their ids.
+func endJobs(t *testing.T, s storage.Store, name string, n, size int) (ids []uint64) {
+	t.Helper()
+	for range n {
+		id := do(t, s, storage.Op{Kind: storage.Put, Tube: name, TTR: 60, Body: []byte("b")})[0].Answer.ID
+		do(t, s, storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{name}})
+		do(t, s, storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: id, Args: &storage.Args{Result: make([]byte, size)}})
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// endedIn returns the jobs of a tube's records, the newest first.
+func endedIn(t *testing.T, s storage.Store, name string) (ids []uint64) {
+	t.Helper()
+	for cursor := ""; ; {
+		r := do(t, s, storage.Op{Kind: storage.ListEnded, Tube: name, MaxJobs: 7, Args: &storage.Args{Cursor: cursor}})[0].Answer.Result
+		for _, e := range r.Ended {
+			ids = append(ids, e.ID)
+		}
+		if cursor = r.Cursor; cursor == "" {
+			return ids
+		}
+	}
+}
+
+func setKeep(t *testing.T, s storage.Store, name string, keep time.Duration, bytes uint64) {
+	t.Helper()
+	p := &tube.Policy{KeepBytes: bytes, HasKeepBytes: true, Rules: tube.Rules{Keep: tube.LifetimeOf(keep)}}
+	do(t, s, storage.Op{Kind: storage.SetPolicy, Tube: name, Args: &storage.Args{Policy: p}})
+}
+
+// TestEndedInTables: records get to the tables, within their bounds, and go from them when their time is over or a bound is lowered;
+// after each step the newest are listed, and the keys agree.
+func TestEndedInTables(t *testing.T) {
+	d := newDisk()
+	d.segment = crashSegment
+	o := d.options(t)
+	e := mustOpen(t, o)
+	const size, bound = 1000, 100 << 10
+	check := func(what string, name string, all []uint64, most int) {
+		t.Helper()
+		got := endedIn(t, e, name)
+		want := slices.Clone(all[max(len(all)-len(got), 0):])
+		slices.Reverse(want)
+		if !slices.Equal(got, want) || len(got)*size > most {
+			t.Fatalf("%s: %d records of %s of at most %d bytes, the newest of all: %v", what, len(got), name, most, slices.Equal(got, want))
+		}
+		if err := e.journal.tables.CheckEnded(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	settle := func() {
+		t.Helper()
+		fillSegment(t, e)
+		eventually(t, "the tables to catch up", func() bool { oldest, current := segments(e); return oldest == current })
+	}
+	setKeep(t, e, "a", time.Hour, bound)
+	setKeep(t, e, "b", 2*time.Hour, bound)
+	a, b := endJobs(t, e, "a", 300, size), endJobs(t, e, "b", 60, size)
+	check("in the log or the tables", "a", a, 2*bound)
+	settle()
+	check("in the tables", "a", a, bound)
+	check("in the tables", "b", b, bound)
+	if s := do(t, e, storage.Op{Kind: storage.Stats})[0].Answer.Stats; s.Ended != uint64(len(endedIn(t, e, "a"))+60) || s.EndedBytes > 2*bound {
+		t.Errorf("the store has %d records with %d bytes", s.Ended, s.EndedBytes)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o.HistoryBytes = bound
+	e = mustOpen(t, o)
+	for e.sweepEnded() {
+	}
+	if n := len(endedIn(t, e, "a")) + len(endedIn(t, e, "b")); n*size > bound || n*size < bound*8/10 || len(endedIn(t, e, "b")) != 60 {
+		t.Errorf("with a bound of all records there are %d, %d of them of b", n, len(endedIn(t, e, "b")))
+	}
+	check("with a bound of all", "a", a, bound)
+	d.clock.advance(90 * time.Minute)
+	check("when the time of some is over", "a", a, 0)
+	for e.sweepEnded() {
+	}
+	check("when the time of some is over", "b", b, bound)
+	setKeep(t, e, "b", 2*time.Hour, 0)
+	for e.sweepEnded() {
+	}
+	check("with a bound of 0", "b", b, 0)
+	if s := do(t, e, storage.Op{Kind: storage.Stats})[0].Answer.Stats; s.Ended != 0 || s.EndedBytes != 0 {
+		t.Errorf("the store has %d records with %d bytes", s.Ended, s.EndedBytes)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEndedSurvivePower: no acknowledged record is lost or doubled when the power goes while windows are written.
+func TestEndedSurvivePower(t *testing.T) {
+	d := newDisk()
+	d.segment = crashSegment
+	rng := rand.New(rand.NewPCG(1, 2))
+	var all []uint64
+	for round := range 12 {
+		e := mustOpen(t, d.options(t))
+		if round == 0 {
+			setKeep(t, e, "a", time.Hour, 1<<30)
+		}
+		if got := endedIn(t, e, "a"); len(got) != len(all) || len(all) > 0 && got[0] != all[len(all)-1] {
+			t.Fatalf("round %d: %d records, want %d", round, len(got), len(all))
+		}
+		all = append(all, endJobs(t, e, "a", 20+rng.IntN(120), rng.IntN(3000))...)
+		if round%3 == 0 {
+			d.clock.advance(time.Second)
+			e.sweepEnded()
+		}
+		d.cutPower(e)
+	}
+	e := mustOpen(t, d.options(t))
+	if err := e.journal.tables.CheckEnded(); err != nil {
+		t.Error(err)
+	}
+	e.Close()
+}
+
+// TestEndedMemory compares the records in memory with a list of them.
+func TestEndedMemory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var m ended.Memory
+	var list []*tube.Ended
+	seq := uint64(0)
+	check := func() {
+		t.Helper()
+		var size uint64
+		for _, e := range list {
+			size += uint64(e.Bytes())
+		}
+		if m.Len() != len(list) || m.Bytes() != size {
+			t.Fatalf("%d records with %d bytes, want %d with %d", m.Len(), m.Bytes(), len(list), size)
+		}
+		name, batch := fmt.Sprint("t", rng.IntN(4)), []string{"", "b", "c"}[rng.IntN(3)]
+		before := uint64(rng.IntN(int(seq) + 2))
+		var want, got []string
+		for _, e := range slices.Backward(list) {
+			if e.Seq < before && (batch == "" && e.Tube == name || batch != "" && e.Batch == batch) {
+				want = append(want, fmt.Sprintf("%+v", *e))
+			}
+		}
+		m.List(name, batch, before, func(e *tube.Ended) bool { got = append(got, fmt.Sprintf("%+v", *e)); return true })
+		if !slices.Equal(got, want) {
+			t.Fatalf("of %s, %q before %d:\n%v\nwant\n%v", name, batch, before, got, want)
+		}
+		if id := uint64(rng.IntN(int(seq) + 2)); (m.Get(id) != nil) != slices.ContainsFunc(list, func(e *tube.Ended) bool { return e.ID == id }) {
+			t.Fatalf("the record of job %d is there: %v", id, m.Get(id) != nil)
+		}
+	}
+	for range 6000 {
+		switch rng.IntN(40) {
+		case 0:
+			name, most, now := fmt.Sprint("t", rng.IntN(4)), uint64(rng.IntN(200_000)), tube.Instant(rng.IntN(2000))*tube.Instant(time.Millisecond)
+			m.Trim(name, now, most, 1<<30)
+			trimModel(&list, func(e *tube.Ended) bool { return e.Tube == name }, func(e *tube.Ended, size uint64) bool { return size > most || e.Until <= now })
+		case 1:
+			most := uint64(rng.IntN(800_000))
+			m.TrimAll(most)
+			trimModel(&list, func(*tube.Ended) bool { return true }, func(_ *tube.Ended, size uint64) bool { return size > most })
+		case 2:
+			upTo := seq - min(seq, uint64(rng.IntN(3000)))
+			var runs int
+			for _, r := range m.UpTo(upTo) {
+				r.Records(func(h ended.Head, _ []byte) { runs++ })
+			}
+			n := len(list)
+			list = slices.DeleteFunc(list, func(e *tube.Ended) bool { return e.Seq <= upTo })
+			if m.DropUpTo(upTo); runs != n-len(list) {
+				t.Fatalf("%d records up to %d, want %d", runs, upTo, n-len(list))
+			}
+		default:
+			seq++
+			e := &tube.Ended{
+				Seq: seq, ID: seq, Tube: fmt.Sprint("t", rng.IntN(4)), Batch: []string{"", "", "b", "c"}[rng.IntN(4)], Key: strconv.Itoa(rng.IntN(100)), How: tube.Done,
+				Until: tube.Instant(1000+rng.IntN(1000)) * tube.Instant(time.Millisecond),
+			}
+			if rng.IntN(3) == 0 {
+				e.Result = make([]byte, 1+rng.IntN(5000))
+			}
+			list = append(list, e)
+			m.Add(e)
+		}
+		check()
+	}
+}
+
+// trimModel drops the oldest records that are meant while over says so; size is how many bytes they all have.
+func trimModel(list *[]*tube.Ended, meant func(*tube.Ended) bool, over func(oldest *tube.Ended, size uint64) bool) {
+	for {
+		var oldest *tube.Ended
+		size := uint64(0)
+		for _, e := range *list {
+			if meant(e) {
+				if oldest == nil {
+					oldest = e
+				}
+				size += uint64(e.Bytes())
+			}
+		}
+		if oldest == nil || !over(oldest, size) {
+			return
+		}
+		*list = slices.DeleteFunc(*list, func(e *tube.Ended) bool { return e == oldest })
+	}
+}
