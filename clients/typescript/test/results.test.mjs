@@ -20,8 +20,8 @@ for (const kind of keeping) {
   test(`a result is what the processor returns, on ${kind}`, async t => {
     const { port } = await serveKind(t, kind);
     const { queue, worker } = pair(t, port, ({ name, data }) => {
-      if (name === 'never') throw new UnrecoverableError('no such address');
-      if (name === 'bad') throw new Error('try again');
+      if (name === 'never') throw new UnrecoverableError('line, 12: no such address');
+      if (name === 'bad') throw new Error('try, 2: again');
       return data;
     });
     const completed = once(worker, 'completed');
@@ -34,7 +34,7 @@ for (const kind of keeping) {
     }
     assert.equal(await (await queue.add('nothing', undefined, { removeOnComplete: 1000 })).waitUntilFinished(queue), undefined);
 
-    const failures = [['never', {}, 'parked', 'no such address'], ['bad', { attempts: 2, dead: 'morgue' }, 'dead', 'try again'],
+    const failures = [['never', {}, 'parked', 'line, 12: no such address'], ['bad', { attempts: 2, dead: 'morgue' }, 'dead', 'try, 2: again'],
       ['late', { expire: 0.001, delay: 60_000 }, 'deleted', 'the job was deleted']];
     for (const [name, options, how, message] of failures) {
       const added = await queue.add(name, 1, { ...options, removeOnComplete: false });
@@ -44,7 +44,7 @@ for (const kind of keeping) {
     }
     const { jobs } = await queue.client.ended('mail', { count: 2 });
     assert.deepEqual(jobs.map(({ how }) => how), ['deleted', 'dead']);
-    assert.deepEqual([jobs[1].reason, jobs[1].failures, jobs[1].all['to-tube']], ['try again', 2, 'morgue']);
+    assert.deepEqual([jobs[1].reason, jobs[1].failures, jobs[1].all['to-tube']], ['try, 2: again', 2, 'morgue']);
     const record = await queue.client.statsEnded(job.id);
     assert.deepEqual([record.how, record.tube, record.result.toString(), record.deliveries], ['done', 'mail', '{"n":[1,"é"]}', 1]);
     assert.equal(record.until - record.ended, 60_000);
