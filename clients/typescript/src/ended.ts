@@ -149,10 +149,10 @@ export class Waits {
     this.asking = true;
     while (this.next()) {
       const begun = Date.now();
-      const due = [...this.waits].filter(wait => !wait.held && wait.askAt <= begun);
-      for (let at = 0; at < due.length; at += together) {
-        await Promise.all(due.slice(at, at + together).map(wait => this.ask(this.askerConnection(), wait, 0)));
-      }
+      // Measured by the pause, so that young waits are not behind all old ones, nor these for ever behind them.
+      const lateness = (wait: Wait) => (begun - wait.askAt) / wait.pause;
+      const due = [...this.waits].filter(wait => !wait.held && wait.askAt <= begun).sort((a, b) => lateness(b) - lateness(a)).slice(0, together);
+      await Promise.all(due.map(wait => this.ask(this.askerConnection(), wait, 0)));
       const now = Date.now();
       for (const wait of due) {
         wait.pause = Math.min(longestPause, 2 * wait.pause);
