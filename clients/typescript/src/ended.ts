@@ -59,9 +59,8 @@ const waitSeconds = 1;
 /** The pauses in which it is asked about a job, in milliseconds: they double. */
 const shortestPause = 10;
 const longestPause = 1_000;
-/** How many questions are sent at once; and the longest part of the time in which they are. */
-const together = 1_000;
-const busyPart = 1 / 5;
+/** How many questions are sent at once. */
+const together = 250;
 
 interface Wait {
   id: string;
@@ -158,7 +157,8 @@ export class Waits {
         wait.pause = Math.min(longestPause, 2 * wait.pause);
         wait.askAt = now + wait.pause;
       }
-      await sleep(Math.max(shortestPause, (now - begun) * (1 / busyPart - 1)));
+      // So it asks at most half of the time.
+      await sleep(Math.max(shortestPause, now - begun));
     }
     this.asking = false;
   }
