@@ -220,6 +220,7 @@ type jobInfo struct {
 	Group      string `json:"group,omitempty"`
 
 	Retry    string            `json:"retry,omitempty"` // as in stats-job
+	Keep     string            `json:"keep,omitempty"`  // as in stats-job
 	Meta     map[string]string `json:"meta,omitempty"`
 	Trace    string            `json:"trace,omitempty"`
 	Reason   string            `json:"reason,omitempty"` // of the last failure
@@ -291,13 +292,21 @@ func infoOf(j *tube.JobStats) []byte {
 	info, err := json.Marshal(jobInfo{
 		Tube: j.Tube, Pri: j.Pri, TTR: j.TTR, Age: int64(j.Age / time.Second),
 		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key, Group: m.Group,
-		Retry: field.RetryText(j.Rules.Retry, j.Rules.Doubled), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
+		Retry: field.RetryText(j.Rules.Retry, j.Rules.Doubled), Keep: keepText(j.Rules.Keep), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
 		Batch: m.Batch, Schedule: o.Schedule, NominalMs: msOf(o.Nominal),
 	})
 	if err != nil {
 		return noInfo
 	}
 	return info
+}
+
+// keepText formats for how long a record is kept; "" if none is.
+func keepText(keep tube.Lifetime) string {
+	if keep.Duration() == 0 {
+		return ""
+	}
+	return field.Durations(keep.Duration())
 }
 
 func metaMap(all []tube.Meta) map[string]string {

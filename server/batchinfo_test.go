@@ -54,12 +54,12 @@ func TestInfo(t *testing.T) {
 func TestInfoOfNotes(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()
-		c.send(`put 7 0 60 1 retry:0s,1h meta:b="x\n\"" meta:a=1 trace:00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`+"\r\nx", "reserve", `release 1 7 0 reason:"no such user"`)
+		c.send(`put 7 0 60 1 retry:0s,1h keep:2m meta:b="x\n\"" meta:a=1 trace:00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`+"\r\nx", "reserve", `release 1 7 0 reason:"no such user"`)
 		c.want("INSERTED 1", "RESERVED 1 1", "x", "RELEASED")
 		failed := time.Now().UnixMilli()
 		c.send("reserve-batch 1 info")
 		c.want("RESERVED_BATCH 1")
-		c.wantInfo("RESERVED 1", "x", `{"tube":"default","pri":7,"ttr":60,"age":0,"deliveries":2,"failures":1,"retry":"0s,1h","meta":{"a":"1","b":"x\n\""},`+
+		c.wantInfo("RESERVED 1", "x", `{"tube":"default","pri":7,"ttr":60,"age":0,"deliveries":2,"failures":1,"retry":"0s,1h","keep":"2m","meta":{"a":"1","b":"x\n\""},`+
 			`"trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","reason":"no such user","failed-ms":`+fmt.Sprint(failed)+"}")
 	})
 }

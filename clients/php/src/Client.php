@@ -12,6 +12,7 @@ use Redstalk\Exception\UnknownOutcomeException;
 use Redstalk\Internal\Command;
 use Redstalk\Internal\Connection;
 use Redstalk\Internal\Dialer;
+use Redstalk\Internal\Page;
 use Redstalk\Internal\Pool;
 use Redstalk\Internal\Reply;
 use Redstalk\Internal\Text;
@@ -157,6 +158,52 @@ final class Client
         }
 
         return new Job($this, $id, (string) $reply->expect('reserve-job', 'RESERVED')->body, holder: $holder);
+    }
+
+    /**
+     * Deletes a job that this client has reserved without a lease, and leaves a result of up to 64 KiB. Job::finish does that for any job.
+     *
+     * @throws RedstalkException NotFound, NotKept, JobTooBig
+     */
+    public function finish(int $id, string $result): void
+    {
+        $this->exec(new Command("finish $id " . strlen($result), $result, needs: 'results'))->expect('finish', 'FINISHED');
+    }
+
+    /**
+     * Waits until a job that was put with keep has ended. It goes on when a connection is lost.
+     *
+     * @param int $seconds 0 only asks
+     * @return ?End null if it has not ended in that time
+     * @throws RedstalkException NotFound if the job has no record any more, NotKept if it will have none, Unsupported, Unavailable
+     */
+    public function wait(int $id, int $seconds): ?End
+    {
+        $end = hrtime(true) / 1e9 + $seconds;
+        $reply = $this->exec(function () use ($id, $end) {
+            $left = (int) max(ceil($end - hrtime(true) / 1e9), 0);
+
+            return new Command("wait-job $id $left", needs: 'results', repeat: true, changes: false, wait: $left);
+        })->expect('wait-job', 'ENDED', 'TIMED_OUT');
+
+        return $reply->word === 'TIMED_OUT' ? null : new End($id, explode(' ', $reply->args)[1], (string) $reply->body);
+    }
+
+    /**
+     * Lists the records of ended jobs of a tube or of batch:NAME, the newest first.
+     *
+     * @return \Generator<EndedJob>
+     */
+    public function ended(string $of): \Generator
+    {
+        $next = '';
+        do {
+            $reply = $this->exec(Command::query(rtrim('list-ended ' . Text::word($of, 'tube', 206) . " 100 $next"), 'results'));
+            [$rows, $next] = Page::rows((string) $reply->expect('list-ended', 'OK')->body);
+            foreach ($rows as $row) {
+                yield new EndedJob($row);
+            }
+        } while ($next !== '');
     }
 
     /** Returns a batch: a set of jobs after which other jobs run. Nothing is sent. */

@@ -4,9 +4,12 @@ declare(strict_types=1);
 
 namespace Redstalk;
 
+use Redstalk\Exception\InvalidArgumentException;
+use Redstalk\Exception\JobTooBigException;
 use Redstalk\Exception\NotFoundException;
 use Redstalk\Exception\UnavailableException;
 use Redstalk\Exception\UnknownOutcomeException;
+use Redstalk\Exception\UnsupportedException;
 use Redstalk\Internal\Command;
 use Redstalk\Internal\Connection;
 use Redstalk\Internal\ConnectionLost;
@@ -45,13 +48,27 @@ final class Job
     /** Deletes the job: it is done. */
     public function delete(): void
     {
-        $this->finish('delete', '', 'DELETED');
+        $this->settle('delete', '', 'DELETED');
+    }
+
+    /**
+     * Deletes the job with a result, for who waits for it: text as it is, anything else as JSON. Without a result, and if no record of the job is
+     * kept, it is just deleted.
+     *
+     * @throws JobTooBigException if the result is longer than 64 KiB; then the job is still reserved
+     * @throws InvalidArgumentException if it is no JSON, also then
+     */
+    public function finish(mixed $result = null): void
+    {
+        if ($result === null || !$this->isFinished(self::text($result))) {
+            $this->delete();
+        }
     }
 
     /** Starts the TTR again. */
     public function touch(): void
     {
-        $this->finish('touch', '', 'TOUCHED');
+        $this->settle('touch', '', 'TOUCHED');
     }
 
     /**
@@ -62,19 +79,19 @@ final class Job
      */
     public function release(int $delay = 0, string $reason = ''): void
     {
-        $this->finish('release', sprintf(' %d %d', $this->stats()->priority, max($delay, 0)), 'RELEASED', $this->reason($reason));
+        $this->settle('release', sprintf(' %d %d', $this->stats()->priority, max($delay, 0)), 'RELEASED', $this->reason($reason));
     }
 
     /** Sets the job aside until it is kicked. */
     public function bury(string $reason = ''): void
     {
-        $this->finish('bury', ' ' . $this->stats()->priority, 'BURIED', $this->reason($reason));
+        $this->settle('bury', ' ' . $this->stats()->priority, 'BURIED', $this->reason($reason));
     }
 
     /** Makes the job ready again at once. With redstalk that is no failure, and the delivery does not count. */
     public function giveBack(): void
     {
-        $this->finish('release', sprintf(' %d 0', $this->stats()->priority), 'RELEASED', ' failure:no');
+        $this->settle('release', sprintf(' %d 0', $this->stats()->priority), 'RELEASED', ' failure:no');
     }
 
     /** Returns what the server knew about the job when it delivered it, or when it was first asked. */
@@ -95,25 +112,49 @@ final class Job
         return $text === '' ? '' : ' reason:' . Text::quote(Text::reason($text));
     }
 
-    /** Sends a command about the reservation. Tags are left out if the server lacks them. */
-    private function finish(string $verb, string $args, string $word, string $tags = ''): void
+    private static function text(mixed $result): string
     {
-        if ($this->lease === '') {
-            $this->finishOnHolder("$verb $this->id$args", $tags)->expect($verb, $word);
+        $text = is_string($result) ? $result : json_encode($result, JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION);
 
-            return;
-        }
-        $this->client->exec(fn (Connection $c) => new Command(
-            "$verb-lease $this->id $this->lease$args" . (isset($c->capabilities['reason']) ? $tags : ''),
-            needs: 'lease',
-            repeat: true,
-        ))->expect($verb, $word);
+        return $text === false ? throw new InvalidArgumentException('the result is no JSON: ' . json_last_error_msg()) : $text;
     }
 
-    private function finishOnHolder(string $line, string $tags): Reply
+    /** Finishes the job. Returns false if no record of it is kept, or the server keeps none; then nothing has happened. */
+    private function isFinished(string $result): bool
+    {
+        try {
+            $reply = $this->send('finish', ' ' . strlen($result), needs: 'results', body: $result);
+        } catch (UnsupportedException) {
+            return false;
+        }
+
+        return $reply->expect('finish', 'FINISHED', 'NOT_KEPT')->word === 'FINISHED';
+    }
+
+    private function settle(string $verb, string $args, string $word, string $tags = ''): void
+    {
+        $this->send($verb, $args, $tags)->expect($verb, $word);
+    }
+
+    /** Sends a command about the reservation. Tags are left out if the server lacks them. */
+    private function send(string $verb, string $args, string $tags = '', string $needs = '', ?string $body = null): Reply
+    {
+        if ($this->lease === '') {
+            return $this->sendToHolder("$verb $this->id$args", $tags, $needs, $body);
+        }
+
+        return $this->client->exec(fn (Connection $c) => new Command(
+            "$verb-lease $this->id $this->lease$args" . (isset($c->capabilities['reason']) ? $tags : ''),
+            $body,
+            needs: $needs ?: 'lease',
+            repeat: true,
+        ));
+    }
+
+    private function sendToHolder(string $line, string $tags, string $needs, ?string $body): Reply
     {
         if ($this->holder === null) {
-            return $this->client->exec(new Command($line));
+            return $this->client->exec(new Command($line, $body, needs: $needs));
         }
         if ($this->holder->busy) {
             throw new UnavailableException("the connection to which job $this->id belongs is in use"); // by what a signal has interrupted
@@ -121,8 +162,10 @@ final class Job
         if (!$this->holder->usable()) {
             throw new NotFoundException("job $this->id has gone back, since its connection was lost");
         }
+        $command = new Command($line . (isset($this->holder->capabilities['reason']) ? $tags : ''), $body, needs: $needs);
+        $this->holder->check($command);
         try {
-            return $this->holder->exchange([new Command($line . (isset($this->holder->capabilities['reason']) ? $tags : ''))])[0];
+            return $this->holder->exchange([$command])[0];
         } catch (ConnectionLost $e) {
             throw new UnknownOutcomeException("$line: " . $e->getMessage(), previous: $e);
         }

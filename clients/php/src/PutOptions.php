@@ -19,7 +19,7 @@ final class PutOptions
     /** The capability that a tag needs beyond put-tags. */
     private const NEEDS = [
         'meta' => 'meta', 'trace' => 'meta', 'expire' => 'expire', 'on-expire' => 'expire', 'jitter' => 'backoff', 'group' => 'groups',
-        'batch' => 'batches', 'after' => 'batches', 'after-all' => 'batches', 'batch-ttl' => 'batches',
+        'batch' => 'batches', 'after' => 'batches', 'after-all' => 'batches', 'batch-ttl' => 'batches', 'keep' => 'results',
     ];
 
     /** The longest line of a put with tags, in bytes. */
@@ -47,6 +47,7 @@ final class PutOptions
      * @param ?string $after the batch that must be done before the job runs
      * @param ?string $afterAll the batch that must have ended before the job runs
      * @param ?float $batchTtl how long that batch can stay unsealed, 24 hours by default
+     * @param ?float $keep how long the record of the job is kept after its end, with the result
      */
     public function __construct(
         public readonly int $priority = self::DEFAULT_PRIORITY,
@@ -69,6 +70,7 @@ final class PutOptions
         public readonly ?string $after = null,
         public readonly ?string $afterAll = null,
         public readonly ?float $batchTtl = null,
+        public readonly ?float $keep = null,
     ) {
         $this->tagList = $this->tags();
         if ($priority < 0 || $priority > 0xFFFFFFFF) {
@@ -158,6 +160,7 @@ final class PutOptions
             'after' => $this->after === null ? null : Text::tube($this->after),
             'after-all' => $this->afterAll === null ? null : Text::tube($this->afterAll),
             'batch-ttl' => $this->batchTtl === null ? null : Text::duration($this->batchTtl),
+            'keep' => $this->keep === null ? null : Text::duration($this->keep),
             'trace' => $this->trace === null ? null : Text::word($this->trace, 'trace', 55),
             ] as $name => $value
         ) {

@@ -13,7 +13,7 @@ final class FieldsTest extends TestCase
 {
     public function testOptions(): void
     {
-        $capabilities = array_fill_keys(['put-tags', 'meta', 'expire', 'backoff', 'groups', 'batches'], true);
+        $capabilities = array_fill_keys(['put-tags', 'meta', 'expire', 'backoff', 'groups', 'batches', 'results'], true);
         $put = new PutOptions(...self::every(PutOptions::class));
         $tags = self::names($put->line(0, $capabilities) . $put->with(at: null)->line(0, $capabilities));
         self::assertSame(self::known('put'), $tags);

@@ -1,5 +1,7 @@
 import { Batch, batchStats, BatchStats, listBatches } from './batch.js';
 import { Commands, Job, job, outcomeTags, receipt, ReleaseOptions } from './commands.js';
+import { End, EndedJob, need as results, toEndedJob, Waits } from './ended.js';
+import type { ConnectionOptions } from './options.js';
 import type { Need, Receipt } from './put.js';
 import { need as schedules, Schedule, ScheduleOptions, setSchedule, toSchedule } from './schedule.js';
 import { duration, Duration, Page, pageText, parseList, parsePage, parseStats, quote, Stats, whole, word } from './text.js';
@@ -17,6 +19,18 @@ const keys: Need = ['put-tags', 'keys'];
 
 /** A client of beanstalkd and redstalk: one connection, which pipelines commands and reconnects. */
 export class Client extends Commands {
+  private readonly waits: Waits;
+
+  constructor(options: ConnectionOptions = {}) {
+    super(options);
+    this.waits = new Waits(options);
+  }
+
+  override quit(): Promise<void> {
+    this.waits.close();
+    return super.quit();
+  }
+
   /** What the server can do beyond beanstalkd; asked once for each connection. */
   capabilities(): Promise<ReadonlySet<string>> {
     return this.connection.features();
@@ -49,6 +63,37 @@ export class Client extends Commands {
 
   async deleteLease(id: string, token: string): Promise<void> {
     await this.run(`delete-lease ${whole(id, 'id')} ${whole(token, 'lease')}`, 'DELETED', lease);
+  }
+
+  /** Deletes a job that this connection holds, and leaves a result of up to 64 KiB. Throws NotKeptError, and does nothing, if the job has no `keep`. */
+  async finish(id: string, result: string | Uint8Array): Promise<void> {
+    const body = Buffer.from(result);
+    await this.run(`finish ${whole(id, 'id')} ${body.length}`, 'FINISHED', results, { body });
+  }
+
+  /** The same for a job that was reserved with a lease. */
+  async finishLease(id: string, token: string, result: string | Uint8Array): Promise<void> {
+    const body = Buffer.from(result);
+    await this.run(`finish-lease ${whole(id, 'id')} ${whole(token, 'lease')} ${body.length}`, 'FINISHED', results, { body });
+  }
+
+  /**
+   * Waits until a job with `keep` has ended, for as long as it takes, or throws TimedOutError after so many seconds; 0 only asks. Any number of
+   * calls can wait: they have some connections of their own.
+   */
+  async wait(id: string, options: { timeout?: number } = {}): Promise<End> {
+    return this.waits.wait(whole(id, 'id'), (options.timeout ?? Infinity) * 1000);
+  }
+
+  /** A page of the records of ended jobs of a tube or of `batch:NAME`, the newest first. */
+  async ended(of: string, options: { count?: number; cursor?: string } = {}): Promise<{ next: string; jobs: EndedJob[] }> {
+    const { next, entries } = parsePage((await this.read(`list-ended ${word(of, 'tube')}${pageText(options)}`, 'OK', results)).body);
+    return { next, jobs: entries.map(toEndedJob) };
+  }
+
+  /** The record of a job that has ended. */
+  async statsEnded(id: string): Promise<EndedJob> {
+    return toEndedJob(parseStats((await this.read(`stats-ended ${whole(id, 'id')}`, 'OK', results)).body));
   }
 
   async touchLease(id: string, token: string): Promise<void> {

@@ -28,6 +28,8 @@ export interface JobInfo {
   failures?: number;
   key?: string;
   retry?: string;
+  /** How long its record is kept after its end. */
+  keep?: string;
   meta?: Record<string, string>;
   trace?: string;
   reason?: string;

@@ -18,6 +18,9 @@ export class NotFoundError extends ServerError {}
 /** No job arrived in time. */
 export class TimedOutError extends ServerError {}
 
+/** The job has no `keep`, so that nothing is left of it at its end. */
+export class NotKeptError extends ServerError {}
+
 /** The TTR of a job that this connection holds ends within a second, so the server returned from the reserve. */
 export class DeadlineSoonError extends ServerError {}
 
@@ -56,9 +59,24 @@ export class ClosedError extends RedstalkError {}
 /** Thrown by a processor: the job is buried at once, without another attempt. */
 export class UnrecoverableError extends RedstalkError {}
 
+/** The job that was waited for has ended without being done: it is deleted, expired, dead, moved, or parked, as `how` says. */
+export class JobFailedError extends RedstalkError {
+  constructor(failedReason: string, readonly how: string) {
+    super(failedReason);
+  }
+}
+
+const passingCodes = ['INTERNAL_ERROR', 'OUT_OF_MEMORY', 'DRAINING'];
+
+/** Whether a reply says that the server cannot do it at the moment. */
+export function isPassingReply(error: unknown): boolean {
+  return error instanceof ServerError && passingCodes.includes(error.code);
+}
+
 const classes: Record<string, typeof ServerError> = {
   NOT_FOUND: NotFoundError,
   TIMED_OUT: TimedOutError,
+  NOT_KEPT: NotKeptError,
   DEADLINE_SOON: DeadlineSoonError,
   DRAINING: DrainingError,
   BATCH_SEALED: BatchSealedError,

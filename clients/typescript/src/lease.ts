@@ -1,7 +1,7 @@
 import type { Client } from './client.js';
 import type { Job } from './commands.js';
-import { ClosedError, NotFoundError, ServerError, UnavailableError, UnknownOutcomeError, UnrecoverableError } from './errors.js';
-import { messageOf } from './usercode.js';
+import { ClosedError, isPassingReply, NotFoundError, NotKeptError, RedstalkError, ServerError, UnavailableError, UnknownOutcomeError, UnrecoverableError } from './errors.js';
+import { messageOf, toError } from './usercode.js';
 
 const retryPause = 100;
 /** The longest delay that a server accepts, in milliseconds. */
@@ -18,6 +18,7 @@ export class Lease {
   private ttr = 1000;
   private priority = 1024;
   private retries = false;
+  private keeps = false;
   /** Until when the job is ours for certain, in milliseconds since 1970. */
   private deadline = 0;
   private timer?: NodeJS.Timeout;
@@ -33,6 +34,7 @@ export class Lease {
   /** Learns about the job, and begins to touch it. False if it is no longer held. */
   async begin(): Promise<boolean> {
     const { info } = this.job;
+    this.keeps = Boolean(info?.keep);
     if (info?.ttr !== undefined) this.learn(info.ttr, info.pri ?? 1024, info.failures ?? 0, info.retry);
     else {
       const stats = await this.client.statsJob(this.job.id);
@@ -84,8 +86,21 @@ export class Lease {
     clearTimeout(this.timer);
   }
 
+  /** Ends the job, with the result if its record is kept. False if it is no longer held. A result that cannot be kept is reported. */
+  async done(result: unknown, report: (fault: unknown) => void): Promise<boolean> {
+    const { id, lease } = this.job;
+    try {
+      const text = this.keeps && lease ? JSON.stringify(result) : undefined;
+      if (text !== undefined) return await this.settle(() => this.client.finishLease(id, lease!, text));
+    } catch (fault) {
+      if (!isAboutResult(fault)) throw fault;
+      if (!(fault instanceof NotKeptError)) report(new Error(`the result of job ${id} was dropped: ${messageOf(toError(fault))}`));
+    }
+    return this.delete();
+  }
+
   /** Deletes the job. False if it is no longer held. */
-  delete(): Promise<boolean> {
+  private delete(): Promise<boolean> {
     const { id, lease } = this.job;
     return this.settle(() => (lease ? this.client.deleteLease(id, lease) : this.client.delete(id)));
   }
@@ -141,10 +156,12 @@ export class Lease {
   }
 }
 
-const passingCodes = ['INTERNAL_ERROR', 'OUT_OF_MEMORY', 'DRAINING'];
+/** Whether a job could not be finished because of its result: it is no JSON, too long, or not wanted. */
+function isAboutResult(fault: unknown): boolean {
+  return fault instanceof NotKeptError || (fault instanceof ServerError ? fault.code === 'JOB_TOO_BIG' : !(fault instanceof RedstalkError));
+}
 
 /** Whether another attempt can succeed; else it was refused for good. */
 function isPassing(error: unknown): boolean {
-  if (error instanceof ServerError) return passingCodes.includes(error.code);
-  return error instanceof UnavailableError || error instanceof UnknownOutcomeError;
+  return isPassingReply(error) || error instanceof UnavailableError || error instanceof UnknownOutcomeError;
 }

@@ -29,6 +29,8 @@ export interface PutOptions {
   /** How long after it was due the job is worth doing. */
   expire?: Duration;
   onExpire?: 'delete' | 'park';
+  /** How long the record of the job is kept after its end, with the result. */
+  keep?: Duration;
   /** For the worker. */
   meta?: Record<string, string>;
   /** A W3C traceparent. */
@@ -89,6 +91,7 @@ export function tagsOf(o: PutOptions): Tag[] {
   add('dead', some(o.dead, tube => word(tube, 'dead')));
   add('expire', some(o.expire, d => duration(d, 'expire')), 'expire');
   add('on-expire', some(o.onExpire, s => word(s, 'onExpire')), 'expire');
+  add('keep', some(o.keep, d => duration(d, 'keep')), 'results');
   for (const [name, value] of Object.entries(o.meta ?? {})) add('meta', `${word(name, 'meta')}=${quote(value)}`, 'meta');
   add('trace', some(o.trace, s => word(s, 'trace')), 'meta');
   add('group', some(o.group, quote), 'groups');

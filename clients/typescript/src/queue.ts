@@ -1,9 +1,10 @@
 import { Client } from './client.js';
 import { NotFoundError, RedstalkError } from './errors.js';
+import { QueueJob } from './queuejob.js';
 import type { ConnectionOptions } from './options.js';
 import type { PutOptions } from './put.js';
 import type { Schedule, ScheduleOptions } from './schedule.js';
-import type { Stats } from './text.js';
+import type { Duration, Stats } from './text.js';
 
 /** Options of a queue. */
 export interface QueueOptions {
@@ -13,7 +14,7 @@ export interface QueueOptions {
 }
 
 /** Options of a job; times are in milliseconds, as in BullMQ, except in those of PutOptions. */
-export interface JobOptions extends Pick<PutOptions, 'ttr' | 'keyTtl' | 'onDuplicate' | 'dead' | 'expire' | 'onExpire' | 'group' | 'meta' | 'trace' | 'batch' | 'after' | 'afterAll'> {
+export interface JobOptions extends Pick<PutOptions, 'ttr' | 'keyTtl' | 'onDuplicate' | 'dead' | 'expire' | 'onExpire' | 'keep' | 'group' | 'meta' | 'trace' | 'batch' | 'after' | 'afterAll'> {
   delay?: number;
   /** How often the job is tried before it is buried; 1 by default. */
   attempts?: number;
@@ -23,6 +24,11 @@ export interface JobOptions extends Pick<PutOptions, 'ttr' | 'keyTtl' | 'onDupli
   jobId?: string;
   /** 0, the default, is the most urgent. */
   priority?: number;
+  /**
+   * For how long the record of the job is kept, as `keep`: `age` in seconds; a day for false or a number of jobs, which is not counted. True, and
+   * 0 jobs, leave that to the policy of the tube, without which there is no record.
+   */
+  removeOnComplete?: boolean | number | { age?: number; count?: number; limit?: number };
 }
 
 /** When a job scheduler adds jobs; times are in milliseconds. It has either `pattern` or `every`. */
@@ -47,16 +53,6 @@ export interface JobTemplate<T> {
   opts?: Omit<JobOptions, 'jobId' | 'keyTtl' | 'onDuplicate'>;
 }
 
-/** What was added. */
-export interface Added<T> {
-  /** The id that the server gave. */
-  id: string;
-  name: string;
-  data: T;
-  /** The state of the job that already has this jobId; then `id` is that job, and nothing was added. */
-  state?: string;
-}
-
 /** Adds jobs to a tube. A body is the JSON of `{ name, data }`. */
 export class Queue<T = unknown> {
   /** For everything that a queue has no method for. */
@@ -66,14 +62,14 @@ export class Queue<T = unknown> {
     this.client = new Client(options.connection);
   }
 
-  async add(name: string, data: T, options: JobOptions = {}): Promise<Added<T>> {
+  async add(name: string, data: T, options: JobOptions = {}): Promise<QueueJob<T>> {
     const put = putOptions({ ...this.options.defaultJobOptions, ...options });
     const receipt = await this.client.put(JSON.stringify({ name, data }), { ...put, tube: this.name });
-    return { ...receipt, name, data };
+    return new QueueJob(this.client, receipt, name, data);
   }
 
   /** Adds jobs in one round trip. It is no transaction: if some fail, the others are added, and the first error is thrown. */
-  addBulk(jobs: { name: string; data: T; opts?: JobOptions }[]): Promise<Added<T>[]> {
+  addBulk(jobs: { name: string; data: T; opts?: JobOptions }[]): Promise<QueueJob<T>[]> {
     return Promise.all(jobs.map(job => this.add(job.name, job.data, job.opts)));
   }
 
@@ -163,11 +159,20 @@ function ifMissing<V>(value: V): (error: Error) => V {
   };
 }
 
+/** For how long a record is kept, if only a number of jobs is said. */
+const defaultKeep: Duration = '24h';
+
+function keepOf(remove: JobOptions['removeOnComplete']): Duration | undefined {
+  const { age, count } = typeof remove === 'object' ? remove : { age: undefined, count: remove };
+  if (age !== undefined) return age;
+  return count === undefined || count === true || count === 0 ? undefined : defaultKeep;
+}
+
 const longestWait = 3650 * 24 * 3600;
 
 function putOptions(o: JobOptions): PutOptions {
-  const { delay, attempts = 1, backoff = 0, jobId, priority = 0, ...rest } = o;
-  const put: PutOptions = { ...rest, priority };
+  const { delay, attempts = 1, backoff = 0, jobId, priority = 0, removeOnComplete, ...rest } = o;
+  const put: PutOptions = { keep: keepOf(removeOnComplete), ...rest, priority };
   if (delay) put.delay = delay / 1000;
   if (jobId !== undefined) {
     put.key = jobId;

@@ -14,7 +14,7 @@ export interface Reply {
 }
 
 /** For each first word, at which word the lengths of what follows the line begin. */
-const lengthsAt: Record<string, number> = { OK: 1, FOUND: 2, RESERVED: 2, LEASED: 3 };
+const lengthsAt: Record<string, number> = { OK: 1, FOUND: 2, RESERVED: 2, LEASED: 3, ENDED: 3 };
 
 /** Cuts a stream into replies. */
 export class ReplyParser {

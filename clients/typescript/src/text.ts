@@ -87,8 +87,8 @@ function scalar(text: string): string | number {
 
 /** Turns a mapping of YAML's flow style into JSON: its keys and words get quotes. */
 function flow(text: string): Record<string, Value> {
-  const json = text.replace(/"(?:[^"\\]|\\.)*"|[^\s"{}[\],:]+/g, token =>
-    token.startsWith('"') ? token.replace(/\\x/g, '\\u00') : JSON.stringify(scalar(token)),
+  const json = text.replace(/("(?:[^"\\]|\\.)*"|[^\s"{}[\],:]+)(:?)/g, (_, token: string, colon: string) =>
+    (token.startsWith('"') ? token.replace(/\\x/g, '\\u00') : JSON.stringify(colon ? token : scalar(token))) + colon,
   );
-  return JSON.parse(json.replace(/([{,]\s*)(-?[0-9.]+)(\s*:)/g, '$1"$2"$3')) as Record<string, Value>;
+  return JSON.parse(json) as Record<string, Value>;
 }

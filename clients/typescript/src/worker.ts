@@ -20,6 +20,8 @@ export interface Job<T = any> {
   token: string;
   /** Aborted when the job is no longer held: another worker may have it, and the result is dropped. */
   signal: AbortSignal;
+  /** In the event `completed`, what the processor has returned. */
+  returnvalue?: any;
 }
 
 /** Handles a job: the job is deleted if it resolves, and has failed if it throws. */
@@ -229,17 +231,17 @@ export class Worker<T = any, R = any> extends EventEmitter {
       if (this.closing) return await lease.giveBack();
       const job = toJob<T>(this.name, lease);
       this.report('active', job);
+      const fault = (thrown: unknown) => this.report('error', toError(thrown));
       let result: R;
       try {
         result = await this.processor(job);
       } catch (thrown) {
         const error = toError(thrown);
-        const fault = (thrown: unknown) => this.report('error', toError(thrown));
         if (!(await lease.fail(error, this.options.settings?.backoffStrategy, fault))) return this.report('stalled', lease.job.id);
         return this.report('failed', tried(job, lease), error);
       }
-      if (!(await lease.delete())) return this.report('stalled', lease.job.id);
-      this.report('completed', tried(job, lease), result);
+      if (!(await lease.done(result, fault))) return this.report('stalled', lease.job.id);
+      this.report('completed', tried(job, lease, result), result);
     } catch (error) {
       if (!(error instanceof ClosedError)) this.report('error', toError(error));
     } finally {
@@ -260,11 +262,9 @@ function toJob<T>(queueName: string, lease: Lease): Job<T> {
 }
 
 /** The job after an attempt. Its processor may have frozen it. */
-function tried<T>(job: Job<T>, lease: Lease): Job<T> {
-  const attemptsMade = lease.failures + 1;
-  if (Object.isFrozen(job)) return { ...job, attemptsMade };
-  job.attemptsMade = attemptsMade;
-  return job;
+function tried<T>(job: Job<T>, lease: Lease, returnvalue?: unknown): Job<T> {
+  const changes = { attemptsMade: lease.failures + 1, returnvalue };
+  return Object.isFrozen(job) ? { ...job, ...changes } : Object.assign(job, changes);
 }
 
 /** The name and data of a body; a body that no Queue has made is data without a name. */

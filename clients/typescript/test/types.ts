@@ -19,3 +19,6 @@ void b.then;
 void q.upsertJobScheduler('digest', { pattern: '@daily', tz: 'Europe/Berlin' }, { data: { to: 'x' }, opts: { attempts: 3 } });
 // @ts-expect-error the jobs of a schedule have no jobId
 void q.upsertJobScheduler('digest', { every: 1000 }, { opts: { jobId: 'x' } });
+void q.add('a', { to: 'x' }, { removeOnComplete: { age: 60, count: 10 } }).then(job => job.waitUntilFinished(q, 1000));
+// @ts-expect-error a time is seconds or text
+void q.add('a', { to: 'x' }, { keep: true });

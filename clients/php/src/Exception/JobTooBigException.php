@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Redstalk\Exception;
 
-/** The body exceeds the largest size that the server accepts. */
+/** The body or the result exceeds the largest size that the server accepts. */
 final class JobTooBigException extends RedstalkException
 {
 }

@@ -13,6 +13,7 @@ final class Reply
     /** The exceptions of the words that refuse a command. */
     private const EXCEPTIONS = [
         'NOT_FOUND' => Exception\NotFoundException::class,
+        'NOT_KEPT' => Exception\NotKeptException::class,
         'DEADLINE_SOON' => Exception\DeadlineSoonException::class,
         'DUPLICATE' => Exception\DuplicateException::class,
         'BATCH_SEALED' => Exception\BatchSealedException::class,
@@ -29,7 +30,7 @@ final class Reply
     /**
      * @param string $word the first word, such as INSERTED
      * @param string $args the rest of the line
-     * @param ?string $body a job's body, or a page
+     * @param ?string $body a job's body, a page, or what an ended job has left
      * @param list<array{id: int, lease: string, body: string, info: ?string}> $jobs of RESERVED, LEASED and RESERVED_BATCH
      */
     public function __construct(
@@ -47,6 +48,8 @@ final class Reply
         switch ($word) {
             case 'OK':
                 return new self($word, $args, $in->body($args));
+            case 'ENDED':
+                return new self($word, $args, $in->body(explode(' ', $args)[2] ?? ''));
             case 'FOUND':
             case 'RESERVED':
             case 'LEASED':

@@ -38,6 +38,7 @@ final class RedstalkConnector implements ConnectorInterface
             (bool) ($config['after_commit'] ?? false),
             isset($config['on_expire']) ? OnExpire::from($config['on_expire']) : null,
             (int) ($config['repeat_for'] ?? 0),
+            isset($config['keep']) ? (float) $config['keep'] : null,
         );
     }
 }

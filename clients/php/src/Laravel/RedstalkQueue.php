@@ -33,6 +33,7 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
      * @param int $blockFor how many seconds pop() waits for a job
      * @param ?OnExpire $onExpire what the server does with jobs after their retryUntil; null: the worker fails them
      * @param int $repeatFor how many seconds the server remembers puts, so that they can be repeated; 0 for not at all
+     * @param ?float $keep for how many seconds the records of ended jobs are kept; null leaves it to the policy of the tube
      */
     public function __construct(
         private readonly Client $client,
@@ -42,6 +43,7 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
         bool $dispatchAfterCommit = false,
         private readonly ?OnExpire $onExpire = null,
         private readonly int $repeatFor = 0,
+        private readonly ?float $keep = null,
     ) {
         $this->dispatchAfterCommit = $dispatchAfterCommit;
     }
@@ -197,6 +199,7 @@ final class RedstalkQueue extends Queue implements QueueContract, ClearableQueue
             group: $group === null ? null : (string) $group,
             expire: $until === null ? null : max($until - time() - $delay, 1),
             onExpire: $until === null ? null : $this->onExpire,
+            keep: $this->keep,
         );
     }
 

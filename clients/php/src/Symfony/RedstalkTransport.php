@@ -36,6 +36,7 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
      * @param int $timeout how many seconds get() waits for a message
      * @param int $ttr seconds until a message whose worker has ended is delivered again
      * @param int $repeatFor how many seconds the server remembers puts, so that they can be repeated; 0 for not at all
+     * @param ?float $keep for how many seconds the records of ended messages are kept; null leaves it to the policy of the tube
      */
     public function __construct(
         private readonly Client $client,
@@ -44,6 +45,7 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
         private readonly int $timeout = 0,
         private readonly int $ttr = 90,
         private readonly int $repeatFor = 0,
+        private readonly ?float $keep = null,
     ) {
         $this->inspector = new Inspector($client);
     }
@@ -141,7 +143,7 @@ final class RedstalkTransport implements TransportInterface, ListableReceiverInt
     {
         $stamp = $envelope->last(SentToFailureTransportStamp::class) === null ? $envelope->last(RedstalkStamp::class) : null;
         $options = $stamp?->options ?? new PutOptions(); // failed messages neither expire nor replace each other
-        $changes = ['ttr' => $this->ttr];
+        $changes = ['ttr' => $this->ttr, 'keep' => $options->keep ?? $this->keep];
         if ($delay = $envelope->last(DelayStamp::class)) {
             $changes += ['delay' => $delay->getDelay() / 1000, 'at' => null];
         }

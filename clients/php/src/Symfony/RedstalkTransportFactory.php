@@ -17,11 +17,11 @@ final class RedstalkTransportFactory implements TransportFactoryInterface
 {
     /**
      * tube_name: instead of the path; timeout: seconds that get() waits for a message; ttr: seconds; repeat_for: seconds that the
-     * server remembers puts, so that they can be repeated; wait: seconds that a call waits for a connection; cafile, local_cert,
-     * local_pk, peer_name: of PHP's ssl context.
+     * server remembers puts, so that they can be repeated; keep: seconds that it keeps the records of ended messages; wait: seconds
+     * that a call waits for a connection; cafile, local_cert, local_pk, peer_name: of PHP's ssl context.
      */
     private const OPTIONS = [
-        'tube_name' => '', 'timeout' => 0, 'ttr' => 90, 'repeat_for' => 0, 'wait' => 10,
+        'tube_name' => '', 'timeout' => 0, 'ttr' => 90, 'repeat_for' => 0, 'keep' => null, 'wait' => 10,
         'cafile' => '', 'local_cert' => '', 'local_pk' => '', 'peer_name' => '',
     ];
 
@@ -60,6 +60,7 @@ final class RedstalkTransportFactory implements TransportFactoryInterface
             (int) $options['timeout'],
             (int) $options['ttr'],
             (int) $options['repeat_for'],
+            isset($options['keep']) ? (float) $options['keep'] : null,
         );
     }
 

@@ -370,4 +370,13 @@ final class QueueTest extends TestCase
         $second->delete();
         self::assertSame(0, $app->queue()->size());
     }
+
+    public function testKeep(): void
+    {
+        $app = new App($server = Server::start(), ['keep' => 60]);
+        Plain::dispatch('kept');
+        $app->work();
+        $ended = iterator_to_array($app->queue()->getClient()->ended('default'));
+        self::assertSame(['done', 60], [$ended[0]->how, $ended[0]->until->getTimestamp() - $ended[0]->ended->getTimestamp()]);
+    }
 }

@@ -226,4 +226,17 @@ final class TransportTest extends TestCase
         $transport = $factory->createTransport("redstalks://{$server->address()}?wait=0", [], new PhpSerializer());
         self::assertThrows(TransportException::class, fn () => $transport->get(), 'this server has no TLS');
     }
+
+    public function testKeep(): void
+    {
+        $app = self::app($server = Server::start(), 'keep=60&timeout=1');
+        $app->dispatch('kept');
+        $app->dispatch('longer', new RedstalkStamp(new PutOptions(keep: 90)));
+        $app->consume(2);
+        $times = [];
+        foreach ((new Client($server->address()))->ended('async') as $job) {
+            $times[] = [$job->how, $job->until->getTimestamp() - $job->ended->getTimestamp()];
+        }
+        self::assertSame([['done', 90], ['done', 60]], $times);
+    }
 }
