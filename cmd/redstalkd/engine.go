@@ -147,7 +147,7 @@ var redisSchemes = map[string]bool{
 func openRedis(ctx context.Context, e engine) (storage.Store, error) {
 	store, err := redis.Open(ctx, redis.Options{
 		URL: e.url, Namespace: e.namespace, Partitions: e.partitions, Version: Version, Log: e.log,
-		Timeout: e.timeout, WaitReplicas: e.waitReplicas, AllowEviction: e.allowEviction, MaxJobSize: e.maxJobSize,
+		Timeout: e.timeout, WaitReplicas: e.waitReplicas, AllowEviction: e.allowEviction, MaxJobSize: e.maxJobSize, HistoryBytes: e.historyBytes(),
 	})
 	if err != nil {
 		return nil, err // and not store: a nil *redis.Store in a Store is not nil
