@@ -20,14 +20,16 @@ type endedTest struct {
 	*Store
 }
 
-func newEndedTest(t *testing.T, o Options) *endedTest {
+func newEndedTest(t *testing.T, o Options) *endedTest { return newListeningTest(t, o, nopListener{}) }
+
+func newListeningTest(t *testing.T, o Options, l storage.Listener) *endedTest {
 	if o.URL == "" {
 		o.URL = redistest.Start(t).URL()
 	}
 	if o.Timeout == 0 {
 		o.Timeout = patient
 	}
-	s := &endedTest{t, openWith(t, o)}
+	s := &endedTest{t, openListening(t, o, l)}
 	t.Cleanup(func() {
 		if t.Failed() || o.skew != nil {
 			return

@@ -34,6 +34,12 @@ func openAt(t *testing.T, url string, timeout time.Duration) *Store {
 // exceed a short timeout.
 func openWith(t *testing.T, o Options) *Store {
 	t.Helper()
+	return openListening(t, o, nopListener{})
+}
+
+// openListening does that with a listener.
+func openListening(t *testing.T, o Options, l storage.Listener) *Store {
+	t.Helper()
 	o.Log = slog.New(slog.DiscardHandler)
 	s, err := Open(context.Background(), o)
 	for tries := 0; tries < 10 && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)); tries++ {
@@ -42,7 +48,7 @@ func openWith(t *testing.T, o Options) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Listen(nopListener{})
+	s.Listen(l)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -27,8 +27,8 @@ type waiter struct {
 }
 
 func newWaiter(t *testing.T, o Options) *waiter {
-	w := &waiter{endedTest: newEndedTest(t, o), again: make(map[uint64]chan struct{})}
-	w.Listen(endListener{ended: func(id uint64) {
+	w := &waiter{again: make(map[uint64]chan struct{})}
+	w.endedTest = newListeningTest(t, o, endListener{ended: func(id uint64) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if again := w.again[id]; again != nil {
