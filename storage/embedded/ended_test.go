@@ -136,71 +136,90 @@ func TestEndedSurvivePower(t *testing.T) {
 	e.Close()
 }
 
+// memoryTest is records in memory, and a list of what they have to be.
+type memoryTest struct {
+	*testing.T
+	rng  *rand.Rand
+	m    ended.Memory
+	list []*tube.Ended
+	seq  uint64
+}
+
 // TestEndedMemory compares the records in memory with a list of them.
 func TestEndedMemory(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	var m ended.Memory
-	var list []*tube.Ended
-	seq := uint64(0)
-	check := func() {
-		t.Helper()
-		var size uint64
-		for _, e := range list {
-			size += uint64(e.Bytes())
+	b := &memoryTest{T: t, rng: rand.New(rand.NewPCG(3, 4))}
+	for range 6000 {
+		switch b.rng.IntN(40) {
+		case 0:
+			b.trim()
+		case 1:
+			most := uint64(b.rng.IntN(800_000))
+			b.m.TrimAll(most)
+			trimModel(&b.list, func(*tube.Ended) bool { return true }, func(_ *tube.Ended, size uint64) bool { return size > most })
+		case 2:
+			b.dropUpTo()
+		default:
+			b.add()
 		}
-		if m.Len() != len(list) || m.Bytes() != size {
-			t.Fatalf("%d records with %d bytes, want %d with %d", m.Len(), m.Bytes(), len(list), size)
-		}
-		name, batch := fmt.Sprint("t", rng.IntN(4)), []string{"", "b", "c"}[rng.IntN(3)]
-		before := uint64(rng.IntN(int(seq) + 2))
-		var want, got []string
-		for _, e := range slices.Backward(list) {
-			if e.Seq < before && (batch == "" && e.Tube == name || batch != "" && e.Batch == batch) {
-				want = append(want, fmt.Sprintf("%+v", *e))
-			}
-		}
-		m.List(name, batch, before, func(e *tube.Ended) bool { got = append(got, fmt.Sprintf("%+v", *e)); return true })
-		if !slices.Equal(got, want) {
-			t.Fatalf("of %s, %q before %d:\n%v\nwant\n%v", name, batch, before, got, want)
-		}
-		if id := uint64(rng.IntN(int(seq) + 2)); (m.Get(id) != nil) != slices.ContainsFunc(list, func(e *tube.Ended) bool { return e.ID == id }) {
-			t.Fatalf("the record of job %d is there: %v", id, m.Get(id) != nil)
+		b.check()
+	}
+}
+
+func (b *memoryTest) add() {
+	b.seq++
+	e := &tube.Ended{
+		Seq: b.seq, ID: b.seq, Tube: fmt.Sprint("t", b.rng.IntN(4)), Batch: []string{"", "", "b", "c"}[b.rng.IntN(4)], Key: strconv.Itoa(b.rng.IntN(100)), How: tube.Done,
+		Until: tube.Instant(1000+b.rng.IntN(1000)) * tube.Instant(time.Millisecond),
+	}
+	if b.rng.IntN(3) == 0 {
+		e.Result = make([]byte, 1+b.rng.IntN(5000))
+	}
+	b.list = append(b.list, e)
+	b.m.Add(e)
+}
+
+func (b *memoryTest) trim() {
+	name, most, now := fmt.Sprint("t", b.rng.IntN(4)), uint64(b.rng.IntN(200_000)), tube.Instant(b.rng.IntN(2000))*tube.Instant(time.Millisecond)
+	b.m.Trim(name, now, most, 1<<30)
+	trimModel(&b.list, func(e *tube.Ended) bool { return e.Tube == name }, func(e *tube.Ended, size uint64) bool { return size > most || e.Until <= now })
+}
+
+func (b *memoryTest) dropUpTo() {
+	b.Helper()
+	upTo, n, read := b.seq-min(b.seq, uint64(b.rng.IntN(3000))), len(b.list), 0
+	for _, r := range b.m.UpTo(upTo) {
+		r.Records(func(ended.Head, []byte) { read++ })
+	}
+	b.list = slices.DeleteFunc(b.list, func(e *tube.Ended) bool { return e.Seq <= upTo })
+	if b.m.DropUpTo(upTo); read != n-len(b.list) {
+		b.Fatalf("%d records up to %d, want %d", read, upTo, n-len(b.list))
+	}
+}
+
+// check compares what there is, a random list, and a random record.
+func (b *memoryTest) check() {
+	b.Helper()
+	var size uint64
+	for _, e := range b.list {
+		size += uint64(e.Bytes())
+	}
+	if b.m.Len() != len(b.list) || b.m.Bytes() != size {
+		b.Fatalf("%d records with %d bytes, want %d with %d", b.m.Len(), b.m.Bytes(), len(b.list), size)
+	}
+	name, batch, before := fmt.Sprint("t", b.rng.IntN(4)), []string{"", "b", "c"}[b.rng.IntN(3)], uint64(b.rng.IntN(int(b.seq)+2))
+	var want, got []string
+	for _, e := range slices.Backward(b.list) {
+		if e.Seq < before && (batch == "" && e.Tube == name || batch != "" && e.Batch == batch) {
+			want = append(want, fmt.Sprintf("%+v", *e))
 		}
 	}
-	for range 6000 {
-		switch rng.IntN(40) {
-		case 0:
-			name, most, now := fmt.Sprint("t", rng.IntN(4)), uint64(rng.IntN(200_000)), tube.Instant(rng.IntN(2000))*tube.Instant(time.Millisecond)
-			m.Trim(name, now, most, 1<<30)
-			trimModel(&list, func(e *tube.Ended) bool { return e.Tube == name }, func(e *tube.Ended, size uint64) bool { return size > most || e.Until <= now })
-		case 1:
-			most := uint64(rng.IntN(800_000))
-			m.TrimAll(most)
-			trimModel(&list, func(*tube.Ended) bool { return true }, func(_ *tube.Ended, size uint64) bool { return size > most })
-		case 2:
-			upTo := seq - min(seq, uint64(rng.IntN(3000)))
-			var runs int
-			for _, r := range m.UpTo(upTo) {
-				r.Records(func(h ended.Head, _ []byte) { runs++ })
-			}
-			n := len(list)
-			list = slices.DeleteFunc(list, func(e *tube.Ended) bool { return e.Seq <= upTo })
-			if m.DropUpTo(upTo); runs != n-len(list) {
-				t.Fatalf("%d records up to %d, want %d", runs, upTo, n-len(list))
-			}
-		default:
-			seq++
-			e := &tube.Ended{
-				Seq: seq, ID: seq, Tube: fmt.Sprint("t", rng.IntN(4)), Batch: []string{"", "", "b", "c"}[rng.IntN(4)], Key: strconv.Itoa(rng.IntN(100)), How: tube.Done,
-				Until: tube.Instant(1000+rng.IntN(1000)) * tube.Instant(time.Millisecond),
-			}
-			if rng.IntN(3) == 0 {
-				e.Result = make([]byte, 1+rng.IntN(5000))
-			}
-			list = append(list, e)
-			m.Add(e)
-		}
-		check()
+	b.m.List(name, batch, before, func(e *tube.Ended) bool { got = append(got, fmt.Sprintf("%+v", *e)); return true })
+	if !slices.Equal(got, want) {
+		b.Fatalf("of %s, %q before %d: %d records, want %d", name, batch, before, len(got), len(want))
+	}
+	id := uint64(b.rng.IntN(int(b.seq) + 2))
+	if (b.m.Get(id) != nil) != slices.ContainsFunc(b.list, func(e *tube.Ended) bool { return e.ID == id }) {
+		b.Fatalf("the record of job %d is there: %v", id, b.m.Get(id) != nil)
 	}
 }
 

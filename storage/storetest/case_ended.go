@@ -40,7 +40,7 @@ func (b *harness) wantEnded(what string, id uint64, how tube.How) *tube.Ended {
 	return r
 }
 
-// finish ends a job with a result.
+// finishWith ends a job with a result.
 func (b *harness) finishWith(h tube.Holder, id, lease uint64, result string) storage.Answer {
 	b.Helper()
 	return b.do(storage.Op{
@@ -66,7 +66,7 @@ func (b *harness) listEnded(name, batch string, count uint32) (all []*tube.Ended
 	}
 }
 
-// wantList checks which jobs a list of records has, the newest first.
+// wantEndedList checks which jobs a list of records has, the newest first.
 func (b *harness) wantEndedList(what, name, batch string, count uint32, ids ...uint64) {
 	b.Helper()
 	var got []uint64
@@ -188,9 +188,9 @@ func testFinish(b *harness) {
 	if a := b.finishWith(1, id, 0, "again"); !a.NotFound {
 		b.Errorf("a job was finished twice: %+v", a)
 	}
-	unkept := b.putNew("t", tube.Tags{Key: "k"})
-	b.wantTake(1, "t", unkept)
-	if a := b.finishWith(1, unkept, 0, "x"); a.Result == nil || !a.Result.NotKept || b.job(unkept).State != tube.Reserved {
+	plain := b.putNew("t", tube.Tags{Key: "k"})
+	b.wantTake(1, "t", plain)
+	if a := b.finishWith(1, plain, 0, "x"); a.Result == nil || !a.Result.NotKept || b.job(plain).State != tube.Reserved {
 		b.Errorf("a job without keep was finished: %+v", a)
 	}
 	leased := b.putNew("l", kept())
