@@ -2,7 +2,7 @@
 --
 -- The problem: a job that leaves a record should cost little more than one that does not, and the index of a record costs more than the record: a key
 -- of its own, and three members of sorted sets. So the records of the jobs of one tube that end in a call are written together, in a chunk: when the
--- call ends, or before an operation that reads records (E.write). They are dropped together, too.
+-- call ends, or before an operation that reads records (E.write). They are dropped together, too: a delete takes 5.4 with a record, instead of 12.6 if each has a key and members of its own, and 2.2 without.
 --
 -- The invariants: all records of a chunk have the same tube, batch and time at which they go. The name of a chunk is the seq of its first record, which
 -- orders records: µs since the epoch, but more than that of the one before, and with the number of the partition as its remainder, so that no two of
