@@ -20,6 +20,14 @@ local function size_of_texts(f)
   return n
 end
 
+-- own_key makes the key in a record count, which the job had until it went to another tube: that is done in two steps if this is in another partition, and
+-- the key is free after the first one.
+local function own_key(e)
+  local block, at = e.block, #e.block - CHANGING + 3 -- of the status
+  e.block = sub(block, 1, at - 1) .. string.char(string.byte(block, at) - KEY_VOID) .. sub(block, at + 1)
+  e.more = e.more + string.byte(block, 2)
+end
+
 -- keep_ended keeps the record of a job that is about to be deleted, if its rules say so. Its record must not have been changed for that.
 function SLOW.keep_ended(j)
   local keep = SLOW.keep_of(j)
@@ -31,6 +39,7 @@ function SLOW.keep_ended(j)
   if f then
     e.block = call('GETRANGE', j.key, format('%d', size - f.length - 2), format('%d', size - 3))
     e.more, e.batch = size_of_texts(f), f.batch
+    if f.void and (how == 'moved' or how == 'dead') then own_key(e) end
     if j.leased then e.started = math.floor(f.lease / 1000) end
   end
   sum.ended().add(e)
