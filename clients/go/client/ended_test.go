@@ -138,11 +138,12 @@ func wantNoWait(t *testing.T, c *client.Client, keep client.PutOption) {
 func TestWaitThroughRestart(t *testing.T) {
 	testserver.CheckLeaks(t)
 	on := testserver.Embedded(t)
-	c := client.New(on.Addr(), client.Wait(time.Second))
+	c, brief := client.New(on.Addr(), client.Wait(30*time.Second)), client.New(on.Addr(), client.Wait(time.Second))
 	defer c.Close()
+	defer brief.Close()
 	keep := client.Keep(time.Hour)
 	id, other := mustPut(t, c, "restart", "", keep), mustPut(t, c, "restart", "", keep)
-	wait := func(ctx context.Context, id uint64) <-chan error {
+	wait := func(ctx context.Context, c *client.Client, id uint64) <-chan error {
 		result := make(chan error, 1)
 		go func() {
 			_, err := c.Wait(ctx, id)
@@ -153,9 +154,9 @@ func TestWaitThroughRestart(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var cancelled []<-chan error
 	for range 20 {
-		cancelled = append(cancelled, wait(ctx, other))
+		cancelled = append(cancelled, wait(ctx, c, other))
 	}
-	waiting := wait(limited(t), id)
+	waiting := wait(limited(t), c, id)
 	time.Sleep(100 * time.Millisecond)
 	stop()
 	for _, result := range cancelled {
@@ -167,11 +168,11 @@ func TestWaitThroughRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantErr(t, <-waiting, nil)
-	waiting = wait(limited(t), other)
+	waiting = wait(limited(t), brief, other)
 	time.Sleep(100 * time.Millisecond)
 	on.Servers[0].Kill()
 	wantErr(t, <-waiting, client.ErrUnavailable)
-	waiting = wait(limited(t), other)
+	waiting = wait(limited(t), c, other)
 	c.Close()
 	wantErr(t, <-waiting, client.ErrClosed)
 }
@@ -220,7 +221,10 @@ func TestManyWaits(t *testing.T) {
 	c, w := client.New(on.Addr()), client.New(on.Addr())
 	defer c.Close()
 	defer w.Close()
-	const n = 10000
+	n := 10000
+	if testing.Short() {
+		n = 1000 // each asks again and again, which is much with the race detector
+	}
 	jobs := make([]client.NewJob, n)
 	for i := range jobs {
 		jobs[i] = client.NewJob{Tube: "many", Body: []byte(fmt.Sprint(i)), Options: []client.PutOption{client.Keep(time.Hour)}}

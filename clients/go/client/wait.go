@@ -24,7 +24,7 @@ type waits struct {
 
 const (
 	longestBlock = 30   // seconds; 1 while there are more waits than lanes
-	asksASecond  = 5000 // of all waits of a client that do not block
+	asksASecond  = 2000 // of all waits of a client that do not block
 	firstAsk     = 5 * time.Millisecond
 	longestAsk   = time.Second
 )
