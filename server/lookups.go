@@ -67,8 +67,9 @@ func (s *session) planOfJob(c *protocol.Command, r *request) {
 		}
 	}
 	s.endsBurst = s.endsBurst || c.Verb == protocol.WaitJob && c.Timeout > 0
+	body := ownBody(c)
 	command := *c
-	command.Body = ownBody(c)
+	command.Body = body
 	command.List, command.Tags = slices.Clone(c.List), c.Tags.Clone()
 	p.lookups.commands = append(p.lookups.commands, lookup{command, len(s.requests) - 1, granted})
 	r.waitsForLookup = true

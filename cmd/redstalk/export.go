@@ -203,7 +203,7 @@ func (e *exporter) writeJob(j *job) error {
 // dropPolicyTags removes tags that the job has from the policies of its tube: stats-job does not
 // distinguish them from the job's own.
 func (e *exporter) dropPolicyTags(j *job) error {
-	if len(j.Retry) == 0 && j.Jitter == "" && j.Max == 0 && j.Dead == "" && j.OnExpire == "" {
+	if len(j.Retry) == 0 && j.Jitter == "" && j.Max == 0 && j.Dead == "" && j.OnExpire == "" && j.Keep == "" {
 		return nil
 	}
 	policy, err := e.policyOf(j.Tube)
@@ -219,6 +219,7 @@ func (e *exporter) dropPolicyTags(j *job) error {
 	dropIf(optional(j.Max) == policy["max"], &j.Max)
 	dropIf(j.Dead == policy["dead"], &j.Dead)
 	dropIf(j.OnExpire == policy["on-expire"], &j.OnExpire)
+	dropIf(j.Keep == policy["keep"], &j.Keep)
 	return nil
 }
 

@@ -45,6 +45,7 @@ type job struct {
 	Dead        string   `json:"dead,omitempty"`
 	Expire      string   `json:"expire,omitempty"` // how much longer it is worth doing, from when it is due
 	OnExpire    string   `json:"on_expire,omitempty"`
+	Keep        string   `json:"keep,omitempty"` // how long its record is kept after its end
 	Parked      string   `json:"parked,omitempty"`
 	FromTube    string   `json:"from_tube,omitempty"`
 	FromID      uint64   `json:"from_id,omitempty"`
@@ -117,7 +118,7 @@ func (j *job) readPage(p client.Page) {
 			j.Retry = []string{retry}
 		}
 	}
-	j.Jitter = text("jitter")
+	j.Jitter, j.Keep = text("jitter"), text("keep")
 	left := number("time-left") * 1000
 	if _, exact := p.Value("due-ms"); exact {
 		left = number("due-ms")
@@ -164,7 +165,7 @@ func (j *job) tags() ([]string, error) {
 	values := map[string]string{
 		"key": j.Key, "group": j.Group, "on-duplicate": j.OnDuplicate, "key-ttl": j.KeyTTL,
 		"retry": strings.Join(j.Retry, ","), "jitter": j.Jitter, "max": optional(j.Max), "dead": j.Dead, "trace": j.Trace,
-		"expire": j.Expire, "on-expire": j.OnExpire, "batch": j.Batch, "batch-ttl": j.BatchTTL, "after": j.After, "after-all": j.AfterAll,
+		"expire": j.Expire, "on-expire": j.OnExpire, "keep": j.Keep, "batch": j.Batch, "batch-ttl": j.BatchTTL, "after": j.After, "after-all": j.AfterAll,
 	}
 	words, err := tagWords(func(name string) string { return values[name] })
 	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {

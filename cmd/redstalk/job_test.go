@@ -92,12 +92,12 @@ func TestReasonInAnyState(t *testing.T) {
 func TestExportDropsPolicyTags(t *testing.T) {
 	t.Parallel()
 	addr := ours(t)
-	on(t, addr)("policy", "*", "max:9", "dead:all", "on-expire:park", "jitter:3")
+	on(t, addr)("policy", "*", "max:9", "dead:all", "on-expire:park", "jitter:3", "keep:1d")
 	on(t, addr)("policy", "mai*", "max:8", "retry:exp(1s,1m,5)")
 	on(t, addr)("policy", "mail", "dead:own")
 	on(t, addr)("put", "-t", "mail", "--expire", "1h", "plain")
 	on(t, addr)("policy", "spread", "retry:exp(1s,1m,5)")
-	on(t, addr)("put", "-t", "mail", "--max", "9", "--dead", "all", "--retry", "1s", "--jitter", "7", "--on-expire", "delete", "--expire", "1h", "own")
+	on(t, addr)("put", "-t", "mail", "--max", "9", "--dead", "all", "--retry", "1s", "--jitter", "7", "--on-expire", "delete", "--expire", "1h", "--keep", "2h", "own")
 	exported := strings.Split(on(t, addr)("export"), "\n")
 	for _, rule := range field.OfRules {
 		if rule.In&field.InPut == 0 || rule.Name == "key-ttl" { // the page of a job does not show it

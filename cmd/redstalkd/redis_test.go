@@ -110,11 +110,15 @@ func checkKeys(t *testing.T, redis *redistest.Server, prefix string) {
 		"job": "string", "ready": "zset", "delayed": "zset", "buried": "zset", "reserved": "zset",
 		"tube": "hash", "tubes": "zset", "paused": "hash", "timers": "zset", "refs": "hash",
 		"waiting": "zset", "wakeups": "list", "instances": "zset", "versions": "hash", "counts": "hash", "layout": "hash", "batch": "string",
+		"tallies": "zset", "tallies of a period": "hash", "tallied": "string",
 	}
 	seen := make(map[string]bool)
 	for _, key := range must(client.Keys(ctx, "*").Result())(t) {
 		rest, ok := strings.CutPrefix(key, prefix)
 		kind, _, _ := strings.Cut(rest, ":")
+		if strings.HasPrefix(rest, "tallies:") {
+			kind = "tallies of a period"
+		}
 		if len(rest) == 16 && strings.Trim(rest, "0123456789") == "" {
 			kind = "job"
 		}

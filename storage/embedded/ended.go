@@ -50,14 +50,13 @@ const (
 func (e *Engine) KeepHistory(bytes int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.keepEnded(uint64(max(bytes, 0)))
+	e.ends.most = uint64(max(bytes, 0))
+	e.reportEnds()
 }
 
-// keepEnded lets the machine report records, unless there can be none.
-func (e *Engine) keepEnded(most uint64) {
-	e.ends.most = most
-	e.ends.recent.KeepFloors = e.journal != nil
-	if most == 0 {
+// reportEnds lets the machine report records, unless there can be none. The lock is held, or nobody else uses the engine.
+func (e *Engine) reportEnds() {
+	if e.ends.most == 0 {
 		e.machine.OnEnd(e.ends.lastSeq, nil)
 	} else {
 		e.machine.OnEnd(e.ends.lastSeq, e.jobEnded)

@@ -65,7 +65,8 @@ func newEngine(clock func() time.Time) *Engine {
 	}
 	e.idle = sync.NewCond(&e.mu)
 	e.ends.mu, e.ends.machine, e.ends.clock = &e.mu, e.machine, clock
-	e.keepEnded(tube.DefaultHistoryBytes)
+	e.ends.most = tube.DefaultHistoryBytes
+	e.reportEnds()
 	e.lifetime, e.endLifetime = context.WithCancel(context.Background())
 	return e
 }

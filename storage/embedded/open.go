@@ -19,13 +19,14 @@ func Open(o Options) (*Engine, error) {
 	fatal := o.Fatal
 	o.Fatal = func(err error) { fatal(explainFull(o.Dir, err)) }
 	e := newEngine(o.clock)
+	e.ends.most, e.ends.recent.KeepFloors = uint64(o.HistoryBytes), true // before any goroutine of the journal
 	j, err := openJournal(&o, e)
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal in %s: %w", o.Dir, err)
 	}
 	e.journal = j
 	e.machine.SetJournal(j)
-	e.keepEnded(uint64(o.HistoryBytes))
+	e.reportEnds()
 	j.watcher.Go(e.sweep)
 	e.resume()
 	return e, nil
