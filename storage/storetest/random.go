@@ -150,7 +150,14 @@ func (h *history) randomTake(op storage.Op) storage.Op {
 // randomMove makes op a Move, often by the holder of the job.
 func (h *history) randomMove(op storage.Op) storage.Op {
 	r := h.random
-	op.Kind, op.Move = storage.Move, tube.ReserveJob+tube.Move(r.IntN(int(tube.Expire-tube.ReserveJob)))
+	moves := []tube.Move{tube.ReserveJob, tube.Seize, tube.Delete, tube.Release, tube.Bury, tube.Touch, tube.KickJob, tube.Snooze}
+	op.Kind, op.Move = storage.Move, moves[r.IntN(len(moves))]
+	if op.Move == tube.Delete && r.IntN(3) == 0 {
+		op.Move = tube.Finish
+	}
+	if move, found := h.untried(&op); found && r.IntN(2) == 0 {
+		op.Move = move
+	}
 	if h.rules {
 		op.Args = h.randomReason(op.Move, nil)
 	}
@@ -158,6 +165,20 @@ func (h *history) randomMove(op storage.Op) storage.Op {
 		op.Holder = j.holder
 	}
 	return op
+}
+
+// untried returns a move that was not tried yet with a job in the state of that of op, and of its holder.
+func (h *history) untried(op *storage.Op) (move tube.Move, found bool) {
+	j := h.model.job(op.ID)
+	if j == nil {
+		return 0, false
+	}
+	for move = tube.ReserveJob; move < tube.Expire; move++ {
+		if h.covered[coverKey(j.state, move, j.state == tube.Reserved && j.holder == op.Holder)] == 0 {
+			return move, true
+		}
+	}
+	return 0, false
 }
 
 func (h *history) randomBody() []byte {
