@@ -146,12 +146,12 @@ test-php: build deps ## test clients/php with Laravel and Symfony on each engine
 test-python: build deps ## test clients/python on each engine and on beanstalkd
 	@sh tools/deps.sh $(PYTHON_TOOLS)
 	cd clients/python && /usr/bin/python3 -m mypy redstalk
-	cd clients/python && ls tests/test_*.py | xargs -P 4 -n 1 timeout 120 python3 -W ignore -m unittest
+	cd clients/python && ls tests/test_*.py | xargs -P 4 -n 1 timeout 300 python3 -W ignore -m unittest
 
 # The compiler is the only thing that comes from npm. Where npm has no network, nothing is tested.
 test-typescript: build deps ## test clients/typescript on each engine and on beanstalkd
 	@sh tools/deps.sh $(TYPESCRIPT_TOOLS)
-	cd clients/typescript && if npm ci --ignore-scripts --no-audit --no-fund; then timeout 120 npm test; else echo "clients/typescript was not tested: npm has failed" >&2; fi
+	cd clients/typescript && if npm ci --ignore-scripts --no-audit --no-fund; then timeout 300 npm test; else echo "clients/typescript was not tested: npm has failed" >&2; fi
 
 # Chromium is large, so only those targets install it that need it.
 CONSOLE_TEST = $(GO) test -tags chromium -vet=off -count=1 -v -ldflags='-s -w' ./server/httpapi/console
