@@ -21,7 +21,6 @@ final class ResultsTest extends TestCase
 {
     use Throws;
 
-
     /** @return iterable<string, array{string}> */
     public static function keeping(): iterable
     {

@@ -18,7 +18,7 @@ func TestEnded(t *testing.T) {
 
 		b := s.open(t, "#/tube/mail")
 		b.ready("tube")
-		b.clickAction("ended")
+		b.click("[data-page=ended]")
 		b.ready("ended")
 		b.awaitRows(2)
 		b.awaitCell(fmt.Sprint(ids[0]), "how", "done")

@@ -122,4 +122,4 @@ export async function readRecord(id) {
   }
 }
 
-export const endedLink = tube => make("a", { className: "button", href: endedPage(tube), "data-action": "ended" }, "Ended");
+export const endedLink = tube => make("a", { className: "button", href: endedPage(tube), "data-page": "ended" }, "Ended");
