@@ -14,7 +14,7 @@ import (
 // merged, and all jobs come out.
 func TestOpenFiles(t *testing.T) {
 	t.Parallel()
-	const limit, jobs = 4, 300
+	const limit, jobs = 4, 500
 	dir := t.TempDir()
 	e := mustOpen(t, Options{Dir: dir, segment: minFileSize, windowBytes: -1, KeepBodies: 1, OpenFiles: limit})
 	defer e.Close()
@@ -30,8 +30,13 @@ func TestOpenFiles(t *testing.T) {
 		}
 		most = max(most, countOpen(t, dir))
 	}
-	if files, err := filepath.Glob(filepath.Join(dir, "tables", "*.sst")); err != nil || len(files) < 5*limit || most > len(files)/2 {
-		t.Errorf("%d of %d files were open: %v", most, len(files), err)
+	files, err := filepath.Glob(filepath.Join(dir, "tables", "*.sst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d of %d files were open", most, len(files))
+	if len(files) < 5*limit || most > len(files)/2 {
+		t.Errorf("%d of %d files were open", most, len(files))
 	}
 }
 
