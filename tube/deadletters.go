@@ -147,7 +147,7 @@ func (m *times) pendingJob(id uint64) *Job {
 // body, priority and TTR of j; it has no key if that of j is taken there.
 func (m *times) sendDeadLetter(now Instant, j *Job, body []byte, buf Buffer) {
 	f := m.allMetadata(j)
-	to, metadata := f.PendingDead, f.DeadLetter(m.tubeOf(j).name, j.ID)
+	to, metadata := f.PendingDead, f.DeadLetter(m.tubeOf(j).name, j.ID, m.Wall(j.created))
 	if m.ByKey(to, metadata.Key) != nil {
 		metadata.Key = ""
 	}

@@ -128,9 +128,6 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 	if move == Withdraw {
 		defer m.dropUnusedBatches(now, m.unput(j))
 	}
-	if terms.Reason != "" {
-		m.noteReason(now, j, terms.Reason)
-	}
 	if t.lanes != nil {
 		m.deferLanes()
 		defer m.updateDeferred(t)
@@ -164,9 +161,13 @@ func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder, terms *
 		to = m.hold(h)
 	}
 	m.dequeue(j)
+	hasRules := m.hasRules(j)
+	if hasRules || terms.Reason != "" {
+		m.noteFailure(now, j, arrow.Move, terms)
+		hasRules = true
+	}
 	var gone removed
 	changed := arrow.durable()
-	hasRules := m.hasRules(j)
 	if arrow.Move == Snooze {
 		m.discount(j)
 	}
@@ -210,9 +211,6 @@ func (m *Machine) enterByRules(now Instant, j *Job, arrow *Arrow, h *holding) (m
 	if arrow.Ends == NoOutcome {
 		m.enter(now, j, arrow.To, h)
 		return h != nil && h.holder == LeaseHolder, gone
-	}
-	if arrow.Move == Expire && m.notesTTR(j) {
-		m.noteReason(now, j, ReasonTTR)
 	}
 	asked := uint32(0)
 	if arrow.Sets == SetsPriAndDelay {

@@ -169,18 +169,40 @@ func (f *Metadata) Move(from, to string, c *Counters) {
 }
 
 // DeadLetter returns the metadata of the dead letter of job id, which was exhausted in a tube and has the
-// metadata f. It has no own rules if that job is a dead letter itself: they are not for its new home.
-func (f *Metadata) DeadLetter(tube string, id uint64) Metadata {
+// metadata f, and was put at a wall time. It has no own rules if that job is a dead letter itself: they are not for its new home.
+func (f *Metadata) DeadLetter(tube string, id uint64, put Instant) Metadata {
+	notes := *f.AllNotes()
+	if notes.FirstPut == 0 {
+		notes.FirstPut = inMilliseconds(max(put, 0))
+	}
 	return Metadata{
 		Key: f.Key, Group: f.Group, Batch: f.Batch, Rules: f.OwnRules(tube),
-		FromTube: tube, FromID: id, Notes: f.Notes, Occurrence: f.Occurrence,
+		FromTube: tube, FromID: id, Notes: &notes, Occurrence: f.Occurrence,
 	}
 }
 
 // TraceOf returns the W3C trace context of the put of j; "" if there is none.
 func (m *jobs) TraceOf(j *Job) string { return m.metadata.of(j).AllNotes().Trace }
 
-// noteReason records why a delivery of j has failed.
+// noteFailure records that a delivery of j fails by a move, and why as far as that is said; and why another move happens, if that is said.
+func (m *jobs) noteFailure(now Instant, j *Job, move Move, terms *Terms) {
+	how, reason := move.Failed(), terms.Reason
+	if reason == "" && (how == NotFailed || !m.notesFailures(j)) {
+		return
+	}
+	if move == Expire {
+		reason = ReasonTTR
+	}
+	if how != NotFailed {
+		f := m.metadata.change(j)
+		f.Notes = f.AllNotes().withAttempt(Attempt{At: inMilliseconds(max(m.Wall(now), 0)), How: how, Holder: terms.Holder, Reason: attemptReason(reason)})
+	}
+	if reason != "" {
+		m.noteReason(now, j, reason)
+	}
+}
+
+// noteReason records why a delivery of j has failed, or why it is buried.
 func (m *jobs) noteReason(now Instant, j *Job, reason string) {
 	f := m.metadata.change(j)
 	n := *f.AllNotes()
@@ -188,9 +210,9 @@ func (m *jobs) noteReason(now Instant, j *Job, reason string) {
 	f.Notes = &n
 }
 
-// notesTTR reports whether it is recorded that the TTR of j has run out. Other jobs are as in
+// notesFailures reports whether it is recorded that a delivery of j fails, even if nobody says why. Other jobs are as in
 // beanstalkd, and cost nothing.
-func (m *jobs) notesTTR(j *Job) bool {
+func (m *jobs) notesFailures(j *Job) bool {
 	return m.policies.ofTube(m.tubeOf(j)) != nil || m.metadata.key(j) != "" || m.groupOf(j) != "" || j.batch&isMember != 0 || !m.metadata.of(j).zero()
 }
 

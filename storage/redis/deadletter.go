@@ -213,7 +213,7 @@ func (p *partition) encodeArrive(c *call, l *deadLetter, arrived *bool) {
 		c.addStaged(l.movedRecord())
 	} else {
 		op := storage.Op{Tube: l.to, Pri: l.job.pri, TTR: uint32(l.job.ttr.Seconds()), Body: l.job.body}
-		metadata := l.metadata.DeadLetter(l.job.tube, l.id)
+		metadata := l.metadata.DeadLetter(l.job.tube, l.id, l.job.record.Created())
 		metadata.Key = l.key
 		c.addRecordWith(&op, &metadata)
 	}

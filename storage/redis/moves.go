@@ -36,10 +36,11 @@ func (p *partition) encodeMove(c *call, op *storage.Op) {
 	c.expect((*partition).readMove, op)
 }
 
-// addReason appends the reason of a move, if it has one, before the move.
+// addReason appends, before a move, why a job fails by it and who held it, as far as that is known.
 func (c *call) addReason(op *storage.Op) {
-	if op.Args != nil && op.Args.Reason != "" {
-		c.words("because", op.Args.Reason)
+	a := op.Args
+	if a != nil && (a.Reason != "" || a.By != "" && op.Move.Failed() != tube.NotFailed) {
+		c.words("because", a.Reason, a.By)
 	}
 }
 

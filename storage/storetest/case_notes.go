@@ -1,7 +1,10 @@
 package storetest
 
 import (
+	"bytes"
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +19,7 @@ func someMeta() []tube.Meta {
 	return []tube.Meta{{Name: "Content-Type", Value: "text/plain"}, {Name: "b", Value: ""}, {Name: "a_1", Value: "\"ä\\\n\t" + strings.Repeat("x", 800)}}
 }
 
-// wantNotes checks the notes of a job. With a reason it was said within the last minute.
+// wantNotes checks the notes of a job, but for its attempts and its first put. With a reason it was said within the last minute.
 func (b *harness) wantNotes(what string, id uint64, want tube.Notes) {
 	b.Helper()
 	s := b.job(id)
@@ -30,7 +33,8 @@ func (b *harness) wantNotes(what string, id uint64, want tube.Notes) {
 	if (got.FailedAt != 0) != (got.Reason != "") {
 		b.Errorf("%s: %q was said at %d", what, got.Reason, got.FailedAt)
 	}
-	if got.FailedAt = 0; !reflect.DeepEqual(got, want) {
+	got.FailedAt, got.Attempts, got.FirstPut = 0, nil, 0
+	if !reflect.DeepEqual(got, want) {
 		b.Fatalf("%s: the notes of job %d are %+v\nwant %+v", what, id, got, want)
 	}
 }
@@ -170,6 +174,136 @@ func testNotesMove(b *harness) {
 	}
 }
 
+// attempts returns the attempts of a job, whose times must be within the last minutes and in order, without the times.
+func (b *harness) attempts(id uint64) []tube.Attempt {
+	b.Helper()
+	s := b.job(id)
+	all, after := slices.Clone(s.Metadata.AllNotes().Attempts), tube.Latest
+	for i := range all {
+		at := all[i].At
+		if at > after || at%tube.Instant(time.Millisecond) != 0 || b.engine.Now != nil && at < tube.Instant(b.engine.Now().Add(-time.Hour).UnixNano()) {
+			b.Errorf("attempt %d at %d", i, at)
+		}
+		after, all[i].At = at, 0
+	}
+	return all
+}
+
+func (b *harness) wantAttempts(what string, id uint64, want ...tube.Attempt) {
+	b.Helper()
+	if got := b.attempts(id); !slices.Equal(got, want) {
+		b.Fatalf("%s: the attempts of job %d are %+v\nwant %+v", what, id, got, want)
+	}
+}
+
+// failBy is fail by a holder with a name.
+func (b *harness) failBy(m tube.Move, id uint64, holder, reason string) {
+	b.Helper()
+	b.must(tube.ReserveJob, 1, id)
+	if b.do(storage.Op{Kind: storage.Move, Move: m, Holder: 1, ID: id, Args: &storage.Args{Reason: reason, By: holder}}).NotFound {
+		b.Fatalf("%v of job %d by %q was not possible", m, id, holder)
+	}
+}
+
+// testAttempts: a job keeps its last attempts, whatever its size.
+func testAttempts(b *harness) {
+	for what, id := range map[string]uint64{
+		"small": b.putNew("t", tube.Tags{Key: "small"}), "with meta": b.putNew("t", tube.Tags{Meta: someMeta()}),
+		"large": b.do(storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Body: bytes.Repeat([]byte("x"), 80_000), Args: &storage.Args{Tags: &tube.Tags{Key: "large"}}}).ID,
+	} {
+		size := len(b.do(storage.Op{Kind: storage.Peek, ID: id}).Body)
+		b.wantAttempts(what, id)
+		want := b.failOften(what, id)
+		if n := len(b.do(storage.Op{Kind: storage.Peek, ID: id}).Body); n != size {
+			b.Errorf("%s: the body has %d bytes, and had %d", what, n, size)
+		}
+		b.must(tube.ReserveJob, 1, id)
+		b.must(tube.Snooze, 1, id)
+		b.must(tube.ReserveJob, 1, id)
+		b.do(storage.Op{Kind: storage.ReleaseAll, Holder: 1})
+		b.wantAttempts(what+" given back", id, want...)
+		b.must(tube.ReserveJob, 1, id)
+		b.must(tube.Delete, 1, id)
+	}
+}
+
+// failOften lets a job fail in several ways, more often than it remembers. It returns the attempts that it has then.
+func (b *harness) failOften(what string, id uint64) (want []tube.Attempt) {
+	b.Helper()
+	long, name := strings.Repeat("é", tube.MaxReason/2-1), strings.Repeat("w", tube.MaxHolder)
+	moves := map[tube.Failed]tube.Move{tube.FailedByRelease: tube.Release, tube.FailedByBury: tube.Bury}
+	for n, a := range []tube.Attempt{
+		{How: tube.FailedByRelease}, {How: tube.FailedByBury, Holder: name, Reason: "x" + long}, {How: tube.FailedByRelease, Holder: "w", Reason: "short"},
+		{How: tube.FailedByTTR, Reason: tube.ReasonTTR}, {How: tube.FailedByRelease, Holder: name, Reason: long}, {How: tube.FailedByBury},
+		{How: tube.FailedByRelease, Holder: name, Reason: long}, {How: tube.FailedByRelease, Holder: name, Reason: long},
+	} {
+		if a.How == tube.FailedByTTR {
+			b.must(tube.ReserveJob, 1, id)
+			b.advance(60_010 * time.Millisecond)
+		} else {
+			b.failBy(moves[a.How], id, a.Holder, a.Reason)
+		}
+		a.Reason = strings.TrimSuffix(a.Reason[:min(len(a.Reason), tube.MaxAttemptReason)], "\xc3")
+		want = append([]tube.Attempt{a}, want...)
+		want = want[:min(len(want), tube.MaxAttempts)]
+		b.wantAttempts(fmt.Sprint(what, " ", n), id, want...)
+	}
+	b.wantNotes(what, id, tube.Notes{Meta: b.job(id).Metadata.AllNotes().Meta, Reason: long})
+	return want
+}
+
+// testAttemptsOfPlain: a job without metadata, in a tube without a policy, has attempts only if a reason is given.
+func testAttemptsOfPlain(b *harness) {
+	plain, ruled := b.put("t", 5), b.put("u", 5)
+	b.setPolicy("u", &tube.Policy{HasQuotaJobs: true, QuotaJobs: 9})
+	for _, id := range []uint64{plain, ruled} {
+		b.failBy(tube.Release, id, "w", "")
+		b.failBy(tube.Bury, id, "w", "")
+	}
+	if s := b.job(plain); s.Metadata != nil {
+		b.Errorf("a plain job has %+v", s.Metadata)
+	}
+	b.wantAttempts("in a tube with a policy", ruled, tube.Attempt{How: tube.FailedByBury, Holder: "w"}, tube.Attempt{How: tube.FailedByRelease, Holder: "w"})
+	b.failBy(tube.Bury, plain, "w", "why")
+	b.wantAttempts("plain", plain, tube.Attempt{How: tube.FailedByBury, Holder: "w", Reason: "why"})
+	b.must(tube.KickJob, 1, plain)
+	_, token := b.lease("t")
+	b.do(storage.Op{Kind: storage.Move, Move: tube.Park, Holder: tube.LeaseHolder, ID: plain, Args: &storage.Args{Lease: token, By: "l"}})
+	b.wantAttempts("leased", plain, tube.Attempt{How: tube.FailedByRefusal, Holder: "l"}, tube.Attempt{How: tube.FailedByBury, Holder: "w", Reason: "why"})
+}
+
+// testFirstPut: dead letters, and what becomes of them, know when the first of these jobs was put, and keep its attempts.
+func testFirstPut(b *harness) {
+	for _, body := range []string{"body", strings.Repeat("large", 2000)} {
+		tags := &tube.Tags{Rules: tube.Rules{Max: 1, Dead: "morgue"}}
+		id := b.do(storage.Op{Kind: storage.Put, Tube: "t", TTR: 60, Body: []byte(body), Args: &storage.Args{Tags: tags}}).ID
+		put := b.job(id).Created
+		if s := b.job(id); s.Metadata.AllNotes().FirstPut != 0 {
+			b.Errorf("a new job: %s", showJob(&s))
+		}
+		b.advance(1100 * time.Millisecond)
+		b.must(tube.ReserveJob, 1, id)
+		b.must(tube.Release, 1, id)
+		want := []tube.Attempt{{How: tube.FailedByRelease}}
+		b.awaitSent(id)
+		for what := range 3 {
+			dead := b.head("morgue", tube.Ready)
+			if got := b.job(dead).Metadata.AllNotes().FirstPut; got.Until(put).Abs() >= time.Millisecond {
+				b.Errorf("%d: first put %v, and was put %v", what, got, put)
+			}
+			b.wantAttempts("dead", dead, want...)
+			b.do(storage.Op{Kind: storage.Replay, ID: dead})
+			b.awaitSent(dead)
+			back := b.head("t", tube.Ready)
+			b.wantAttempts("back", back, want...)
+			b.failBy(tube.Release, back, "again", "")
+			want = append([]tube.Attempt{{How: tube.FailedByRelease, Holder: "again"}}, want...)
+			b.awaitSent(back)
+		}
+		b.must(tube.Delete, 1, b.head("morgue", tube.Ready))
+	}
+}
+
 // testSnooze: a release that is no failure counts for no rule.
 func testSnooze(b *harness) {
 	for what, id := range map[string]uint64{
@@ -211,4 +345,6 @@ func testNotesSurvive(b *harness) {
 	b.engine.Crash(b.store)
 	b.open()
 	b.wantNotes("crashed", id, want)
+	b.wantAttempts("crashed", id, tube.Attempt{How: tube.FailedByBury, Reason: strings.Repeat("crash ", 50)[:tube.MaxAttemptReason]},
+		tube.Attempt{How: tube.FailedByBury, Reason: "before the end"})
 }

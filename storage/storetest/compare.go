@@ -126,13 +126,23 @@ func compareMetadata(s *tube.JobStats) {
 			metadata.Expires = 1
 		}
 		if n := metadata.Notes; n != nil {
-			metadata.Notes = &tube.Notes{Meta: n.Meta, Trace: n.Trace, Reason: n.Reason, FailedAt: min(n.FailedAt, 1)}
+			metadata.Notes = withoutTimes(n)
 		}
 		s.Metadata = &metadata
 	}
 	if s.Metadata == nil || reflect.DeepEqual(*s.Metadata, tube.Metadata{}) {
 		s.Metadata, s.Rules = nil, tube.Rules{}
 	}
+}
+
+// withoutTimes returns notes with a 1 for each time that is known.
+func withoutTimes(n *tube.Notes) *tube.Notes {
+	notes := *n
+	notes.FailedAt, notes.FirstPut, notes.Attempts = min(n.FailedAt, 1), min(n.FirstPut, 1), slices.Clone(n.Attempts)
+	for i := range notes.Attempts {
+		notes.Attempts[i].At = min(notes.Attempts[i].At, 1)
+	}
+	return &notes
 }
 
 func sameTube(got, want tube.TubeStats, maxDiff time.Duration) bool {

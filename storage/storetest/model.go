@@ -355,13 +355,13 @@ func (m *Model) move(op *storage.Op) {
 		}
 	case op.Move == tube.Release && mine:
 		j.pri, j.delay = op.Pri, op.Delay
-		m.fail(j, reasonOf(op))
+		m.fail(j, op, tube.FailedByRelease)
 		j.counters[tube.Releases]++
 		m.endDelivery(j, true, time.Duration(j.delay)*time.Second)
 		m.sendPending()
 	case op.Move == tube.Bury && mine:
 		j.pri = op.Pri
-		m.fail(j, reasonOf(op))
+		m.fail(j, op, tube.FailedByBury)
 		m.bury(j)
 		j.counters[tube.Buries]++
 	case op.Move == tube.Touch && mine:
@@ -373,13 +373,6 @@ func (m *Model) move(op *storage.Op) {
 	if op.Move.Brings() {
 		answer(&op.Answer, j)
 	}
-}
-
-func reasonOf(op *storage.Op) string {
-	if op.Args == nil {
-		return ""
-	}
-	return op.Args.Reason
 }
 
 func (m *Model) reschedule(op *storage.Op) {

@@ -328,7 +328,7 @@ func (m *Model) sendPending() {
 	for _, j := range pending {
 		op := &storage.Op{Tube: m.rules(j).Dead, Pri: j.pri, TTR: j.ttr, Body: []byte(j.body)}
 		dead := m.put(op)
-		dead.metadata = tube.Metadata{Group: j.metadata.Group, FromTube: j.tube.name, FromID: j.id, Notes: j.metadata.Notes, Occurrence: j.metadata.Occurrence, Batch: j.metadata.Batch}
+		dead.metadata = tube.Metadata{Group: j.metadata.Group, FromTube: j.tube.name, FromID: j.id, Notes: deadNotes(j.metadata.Notes), Occurrence: j.metadata.Occurrence, Batch: j.metadata.Batch}
 		if !j.isDeadLetter() {
 			dead.metadata.Rules = j.metadata.Rules
 		}
@@ -346,26 +346,40 @@ func (m *Model) sendPending() {
 	}
 }
 
-// fail records why a delivery has failed; "": that was not said. When it was is compared only in
-// so far as it is known.
-func (m *Model) fail(j *modelJob, reason string) {
-	if reason == "" {
+// deadNotes returns the notes of a dead letter that is made of a job with notes, or with nil.
+func deadNotes(of *tube.Notes) *tube.Notes {
+	notes := tube.Notes{}
+	if of != nil {
+		notes = *of
+	}
+	notes.FirstPut = 1
+	return &notes
+}
+
+// fail records that a delivery has failed by an operation, nil for a TTR: always if a reason was given, else unless the job has no metadata and
+// its tube no policy. When it was is compared only in so far as it is known.
+func (m *Model) fail(j *modelJob, op *storage.Op, how tube.Failed) {
+	args := &storage.Args{}
+	if op != nil && op.Args != nil {
+		args = op.Args
+	}
+	if args.Reason == "" && reflect.DeepEqual(j.metadata, tube.Metadata{}) && j.expires == 0 && len(m.policiesOf(j.tube.name)) == 0 {
 		return
 	}
-	notes := tube.Notes{}
+	notes, reason := tube.Notes{}, args.Reason
+	if how == tube.FailedByTTR {
+		reason = "ttr"
+	}
 	if j.metadata.Notes != nil {
 		notes = *j.metadata.Notes
 	}
-	notes.Reason, notes.FailedAt = reason, 1
-	j.metadata.Notes = &notes
-}
-
-// failByTTR records that a TTR has run out, unless the job has no metadata and its tube no
-// policy.
-func (m *Model) failByTTR(j *modelJob) {
-	if !reflect.DeepEqual(j.metadata, tube.Metadata{}) || j.expires != 0 || len(m.policiesOf(j.tube.name)) > 0 {
-		m.fail(j, "ttr")
+	if reason != "" {
+		notes.Reason, notes.FailedAt = reason, 1
 	}
+	last := tube.Attempt{At: 1, How: how, Holder: args.By, Reason: reason[:min(len(reason), 200)]}
+	notes.Attempts = append([]tube.Attempt{last}, notes.Attempts...)
+	notes.Attempts = notes.Attempts[:min(len(notes.Attempts), 5)]
+	j.metadata.Notes = &notes
 }
 
 // giveBack ends the reservations of a holder that is gone.

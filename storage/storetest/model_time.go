@@ -34,7 +34,7 @@ func (m *Model) Tick(then time.Duration) {
 		switch j := e.job; {
 		case e.ttr:
 			j.counters[tube.Timeouts]++
-			m.failByTTR(j)
+			m.fail(j, nil, tube.FailedByTTR)
 			m.timeouts++
 			m.endDelivery(j, true, 0)
 		case j.state == tube.Ready || j.state == tube.Delayed:

@@ -112,7 +112,7 @@ func (h *history) randomMeta(tags *tube.Tags) {
 	}
 }
 
-// randomReason sometimes adds a reason of any length, or a result, to the arguments of a move that can have
+// randomReason sometimes adds a reason of any length and the name of the holder, or a result, to the arguments of a move that can have
 // one. args can be nil.
 func (h *history) randomReason(move tube.Move, args *storage.Args) *storage.Args {
 	r := h.random
@@ -127,6 +127,9 @@ func (h *history) randomReason(move tube.Move, args *storage.Args) *storage.Args
 	}
 	if args == nil {
 		args = new(storage.Args)
+	}
+	if args.By = []string{"", "w", strings.Repeat("w", tube.MaxHolder)}[r.IntN(3)]; r.IntN(3) == 0 {
+		return args
 	}
 	args.Reason = strings.Repeat("r", 1+r.IntN([]int{3, 40, tube.MaxReason}[r.IntN(3)]))
 	return args

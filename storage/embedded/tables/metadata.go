@@ -44,6 +44,8 @@ const (
 	batchField       byte = 36 // Metadata.Batch
 	afterField       byte = 37 // Metadata.After
 	afterAllField    byte = 38 // the same, with Metadata.AfterAll
+	attemptsField    byte = 41 // Notes.Attempts: how many, and of each when, ms since the epoch, how, the holder and the reason
+	firstPutField    byte = 42 // Notes.FirstPut, ms since the epoch
 	lastField        byte = math.MaxUint8
 )
 
@@ -73,7 +75,11 @@ func appendMetadata(to []byte, m *tube.Metadata) []byte {
 		after = afterAllField
 	}
 	b = appendString(appendString(b, batchField, m.Batch), after, m.After)
-	return appendBlock(to, appendRows(b, rulesRows, &m.Rules, afterAllField, lastField))
+	b = appendRows(b, rulesRows, &m.Rules, afterAllField, attemptsField)
+	if m.Notes != nil {
+		b = appendAttempts(b, m.Notes)
+	}
+	return appendBlock(to, appendRows(b, rulesRows, &m.Rules, firstPutField, lastField))
 }
 
 func appendNotes(b []byte, n *tube.Notes) []byte {
@@ -88,6 +94,16 @@ func appendNotes(b []byte, n *tube.Notes) []byte {
 		b = binary.AppendUvarint(b, uint64(n.FailedAt)/uint64(time.Millisecond))
 	}
 	return b
+}
+
+func appendAttempts(b []byte, n *tube.Notes) []byte {
+	if len(n.Attempts) > 0 {
+		b = append(b, attemptsField, byte(len(n.Attempts)))
+		for _, a := range n.Attempts {
+			b = appendLong(appendLong(append(binary.AppendUvarint(b, inMS(a.At)), byte(a.How)), a.Holder), a.Reason)
+		}
+	}
+	return appendNumber(b, firstPutField, inMS(n.FirstPut))
 }
 
 // AppendPolicy appends the block of a policy.
@@ -300,7 +316,7 @@ func decodeMetadata(from []byte, name func([]byte) string) (m *tube.Metadata, re
 			m.Lease = b.number(math.MaxUint64)
 		case fromField:
 			m.FromTube, m.FromID = name(b.long()), b.number(math.MaxUint64)
-		case metaField, traceField, reasonField:
+		case metaField, traceField, reasonField, attemptsField, firstPutField:
 			b.note(tag, m)
 		case groupField:
 			m.Group = string(b.long())
@@ -335,8 +351,15 @@ func (b *block) note(tag byte, m *tube.Metadata) {
 	case traceField:
 		n.Trace = string(b.long())
 	case reasonField:
-		n.Reason = string(b.long())
-		n.FailedAt = tube.Instant(b.number(uint64(math.MaxInt64/time.Millisecond))) * tube.Instant(time.Millisecond)
+		n.Reason, n.FailedAt = string(b.long()), b.instant()
+	case attemptsField:
+		for range b.number(tube.MaxAttempts) {
+			n.Attempts = append(n.Attempts, tube.Attempt{
+				At: b.instant(), How: tube.Failed(b.number(uint64(tube.LastFailed))), Holder: string(b.long()), Reason: string(b.long()),
+			})
+		}
+	case firstPutField:
+		n.FirstPut = b.instant()
 	}
 }
 

@@ -21,25 +21,38 @@ import (
 //     a record in Redis.
 //   - pack_changing(f) returns the last CHANGING bytes. f.length is the size of the block
 //     without its length field.
-//   - reason_size(f) returns how many bytes the reason has in the block, before the last
-//     CHANGING; pack_reason(f) returns these bytes.
+//   - REASON.size(f) returns how many bytes the reason, with the past, has in the block, before the last
+//     CHANGING; REASON.pack(f) returns these bytes; REASON.needs(f) returns the capacity that it needs at least.
 //
 // The fields of the table are key (empty if there is none), void; of RULES those that are set, durations in ms;
 // group (nil), occurrence (nil, or its bytes in the block), from_tube
 // (empty), from_id, batch (nil), after (nil; after_void if it has ended) and after_all (1 or 0), parked (a tube.Parked), failures_before, deliveries_before, lease, and length;
 // flags; still (false, or the still more flags and their fields, bytes in the block); headers (nil, or their bytes in the block), capacity (0, or that of the reason), and with
-// that reason and failed_ms; expires (nil, or ms). from_at is how many bytes of the block come before
+// that reason and failed_ms; past (” if there is none); expires (nil, or ms). from_at is how many bytes of the block come before
 // from_tube, more_at how many before the fields that HAS_MORE announces, and more_end how many up to
 // their end; rules_end is nil, or how many come up to the end of the rules among them, and more_rules has their flags;
 // expires_at is nil, or how many come before expires.
 func metadata() string {
-	return fmt.Sprintf("local CHANGING, MAX_GROWTH, KEY_VOID = %d, %d, %d\n", schema.ChangingMetadata, schema.MaxGrowth, schema.KeyVoid) +
-		fmt.Sprintf("local REASON_TTR = '%s'\n", tube.ReasonTTR) +
-		fmt.Sprintf("local HAS_HEADERS, HAS_REASON, REASON_HEAD, REASON_STEP = %d, %d, %d, %d\n", schema.HasHeaders, schema.HasReason, schema.ReasonHead, schema.ReasonStep) +
+	return fmt.Sprintf("local CHANGING, MAX_GROWTH, KEY_VOID, METADATA_READ = %d, %d, %d, %d\n",
+		schema.ChangingMetadata, schema.MaxGrowth, schema.KeyVoid, schema.MetadataRead) +
+		fmt.Sprintf("local REASON = { TTR = '%s', HEAD = %d, STEP = %d, MAX_ATTEMPTS = %d, MAX_ATTEMPT = %d, FAILED = { %s} }\n",
+			tube.ReasonTTR, schema.ReasonHead, schema.ReasonStep, tube.MaxAttempts, tube.MaxAttemptReason, failed()) +
+		fmt.Sprintf("local HAS_HEADERS, HAS_REASON = %d, %d\n", schema.HasHeaders, schema.HasReason) +
 		fmt.Sprintf("local HAS_FROM, HAS_MORE, HAS_EXPIRES, HAS_GROUP = %d, %d, %d, %d\n", schema.HasFrom, schema.HasMore, schema.HasExpires, schema.HasGroup) +
 		fmt.Sprintf("local HAS_OCCURRENCE, HAS_BATCH, HAS_AFTER, AFTER_VOID = %d, %d, %d, %d\n", schema.HasOccurrence, schema.HasBatch, schema.HasAfter, schema.AfterVoid) +
 		fmt.Sprintf("local HAS_STILL = %d\n", schema.HasStill) +
 		readRules() + metadataText
+}
+
+// failed returns, by the name of an arrow, how a delivery fails that ends along it, a tube.Failed; nothing for the others.
+func failed() string {
+	var s strings.Builder
+	for _, a := range tube.Arrows() {
+		if how := a.Move.Failed(); how != tube.NotFailed {
+			fmt.Fprintf(&s, "['%v %v'] = %d, ", a.Move, schema.StateWord(a.From), how)
+		}
+	}
+	return s.String()
 }
 
 // readRules defines RULES, the names of the rules in a block, and three functions that read those which flags announce
@@ -114,14 +127,16 @@ local function read_optional(f, text, at, flags, start)
     f.still = string.sub(text, from, at - 1)
   end
   if has(HAS_REASON) then
-    f.capacity, f.failed_ms, f.reason = struct.unpack('>I2I8I2c0', text, at)
+    local upto = at + REASON.HEAD - 1 + struct.unpack('>I2', text, at)
+    f.capacity, f.failed_ms, f.reason, at = struct.unpack('>I2I8I2c0', text, at)
+    if at < upto then f.past = struct.unpack('>I2c0', text, at) end
   end
 end
 local function unpack_whole(text)
   local n = #text >= CHANGING + 2 and struct.unpack('>I2', text, #text - 1) or 0
   local at = #text - 1 - n
   if n < CHANGING or at < 1 then return nil end
-  local f = { from_tube = '', from_id = 0, length = n, capacity = 0 }
+  local f = { from_tube = '', from_id = 0, length = n, capacity = 0, past = '' }
   local start = at
   local status
   status, f.failures_before, f.deliveries_before, f.lease = struct.unpack('>BI4I4I8', text, #text - CHANGING + 1)
@@ -139,7 +154,7 @@ local function unpack_metadata(text)
   return ok and f or nil
 end
 local function read_metadata(key)
-  local text = redis.call('GETRANGE', key, string.format('%d', -MAX_GROWTH), '-1')
+  local text = redis.call('GETRANGE', key, string.format('%d', -METADATA_READ), '-1')
   local size = #text >= 2 and 2 + struct.unpack('>I2', text, #text - 1) or 0
   if size > #text then text = redis.call('GETRANGE', key, string.format('%d', -size), '-1') end
   return unpack_metadata(text)
@@ -148,12 +163,17 @@ local function pack_changing(f)
   local status = f.parked + (f.void and KEY_VOID or 0) + (f.after_void and AFTER_VOID or 0) + (f.still and HAS_STILL or 0)
   return struct.pack('>BI4I4I8I2', status, f.failures_before, f.deliveries_before, f.lease, f.length)
 end
-local function reason_size(f)
-  return f.capacity > 0 and REASON_HEAD + f.capacity or 0
+function REASON.size(f)
+  return f.capacity > 0 and REASON.HEAD + f.capacity or 0
 end
-local function pack_reason(f)
+function REASON.needs(f)
+  return 2 + #f.reason + (f.past ~= '' and 2 + #f.past or 0)
+end
+function REASON.pack(f)
   if f.capacity == 0 then return '' end
-  return struct.pack('>I2I8I2', f.capacity, f.failed_ms, #f.reason) .. f.reason .. string.rep('\0', f.capacity - 2 - #f.reason)
+  local text = struct.pack('>I2I8I2', f.capacity, f.failed_ms, #f.reason) .. f.reason
+  if f.past ~= '' then text = text .. struct.pack('>I2', #f.past) .. f.past end
+  return text .. string.rep('\0', f.capacity - REASON.needs(f))
 end
 `
 

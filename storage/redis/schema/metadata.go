@@ -36,10 +36,14 @@ import (
 //	still more flags   in the status 32: what else is there, by these bits
 //	keep               1: 8, ms
 //	reason             64: capacity in 2 bytes; when it was said, ms; and as many bytes as the
-//	                   capacity says: the text after 2 bytes of length, and anything
+//	                   capacity says: the text after 2 bytes of length; its past after 2 bytes of
+//	                   length, if there is any; and zeros
 //	status             tube.Parked, HasStill, KeyVoid and AfterVoid
 //	failures before, deliveries before, lease
 //	length             of everything before it
+//
+// The past of a job is Notes.FirstPut, ms, and of each of Notes.Attempts: a tube.Failed, when, ms, and
+// the texts of holder and reason.
 //
 // Only reason, status and what follows ever change: in place, unless a reason is longer than the
 // capacity: then the block is written anew, with a larger one. Expires can become 0.
@@ -89,7 +93,12 @@ const (
 
 	// MaxGrowth is an upper limit of how much a record can grow after its put, and
 	// of the size of most blocks: of those without headers.
-	MaxGrowth = 1100
+	MaxGrowth = 1100 + maxPast
+
+	// MetadataRead is how much of a record's end is read at first, to have its block: most are smaller.
+	MetadataRead = 1100
+
+	maxPast = 2 + 8 + tube.MaxAttempts*(1+8+1+tube.MaxHolder+1+tube.MaxAttemptReason) + ReasonStep
 
 	// MaxMetadata is an upper limit of the size of a block.
 	MaxMetadata = MaxGrowth + 2 + 1 + 55 + 1024 + 16*(1+2) + 1 + 255 + 8 + 2*(1+255) + 1
@@ -158,13 +167,47 @@ func appendHeaders(b []byte, n *tube.Notes) []byte {
 	return b
 }
 
-// appendReason appends the reason, with the capacity that it needs.
+// appendReason appends the reason and the past, with the capacity that they need.
 func appendReason(b []byte, n *tube.Notes) []byte {
-	size := 2 + len(n.Reason)
+	at := len(b)
+	b = appendText(appendMs(append(b, 0, 0), n.FailedAt), n.Reason)
+	if hasPast(n) {
+		b = appendPast(b, n)
+	}
+	size := len(b) - at - ReasonHead
 	capacity := (size + ReasonStep - 1) / ReasonStep * ReasonStep
-	b = binary.BigEndian.AppendUint16(b, uint16(capacity))
-	b = appendMs(b, n.FailedAt)
-	return append(appendText(b, n.Reason), make([]byte, capacity-size)...)
+	binary.BigEndian.PutUint16(b[at:], uint16(capacity))
+	return append(b, make([]byte, capacity-size)...)
+}
+
+func hasPast(n *tube.Notes) bool { return len(n.Attempts) > 0 || n.FirstPut != 0 }
+
+// appendPast appends the past of a job after its length.
+func appendPast(b []byte, n *tube.Notes) []byte {
+	at := len(b)
+	b = appendMs(append(b, 0, 0), n.FirstPut)
+	for _, a := range n.Attempts {
+		b = appendShort(appendShort(appendMs(append(b, byte(a.How)), a.At), a.Holder), a.Reason)
+	}
+	binary.BigEndian.PutUint16(b[at:], uint16(len(b)-at-2))
+	return b
+}
+
+// past reads the past of a job, if there is any, into n.
+func (r *metadataReader) past(n *tube.Notes) {
+	if len(r.rest) < 2 {
+		return
+	}
+	p := &metadataReader{rest: r.long()}
+	if p.rest == "" {
+		return
+	}
+	for n.FirstPut = tube.Instant(p.ms()); p.rest != "" && !p.bad; {
+		a := tube.Attempt{How: tube.Failed(p.number(1)), At: tube.Instant(p.ms()), Holder: p.short(), Reason: p.short()}
+		n.Attempts = append(n.Attempts, a)
+		p.bad = p.bad || a.How > tube.LastFailed
+	}
+	r.bad = r.bad || p.bad || len(n.Attempts) > tube.MaxAttempts
 }
 
 // appendText appends a text after 2 bytes of length.
@@ -179,7 +222,7 @@ func metadataFlags(f *tube.Metadata) (flags, more, still byte) {
 	more = byte(rules>>8) | bit(HasExpires, f.Expires != 0) | bit(HasGroup, f.Group != "") | bit(HasOccurrence, f.Occurrence != nil) |
 		bit(HasBatch, f.Batch != "") | bit(HasAfter, f.After != "")
 	flags = byte(rules) | bit(HasFrom, f.FromTube != "") | bit(HasHeaders, notes.Meta != nil || notes.Trace != "") |
-		bit(HasReason, notes.Reason != "") | bit(HasMore, more != 0)
+		bit(HasReason, notes.Reason != "" || hasPast(notes)) | bit(HasMore, more != 0)
 	return flags, more, byte(rules >> 16)
 }
 
@@ -322,6 +365,7 @@ func (r *metadataReader) reason(n *tube.Notes) *tube.Notes {
 	n.FailedAt = tube.Instant(r.ms())
 	t := &metadataReader{rest: r.text(capacity)}
 	n.Reason = t.long()
+	t.past(n)
 	r.bad = r.bad || t.bad
 	return n
 }

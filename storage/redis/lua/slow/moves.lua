@@ -231,7 +231,7 @@ local function follow(j, arrow)
     grow(j, ARROW_COUNTS[arrow])
     if ARROW_COUNTS[arrow] then SLOW.note(ARROW_COUNTS[arrow], j.tube, 1) end
   end
-  if sum.reason then SLOW.set_reason(j, sum.reason) end
+  if sum.reason or from == 'reserved' and is_ruled(j) then SLOW.note_failure(j, arrow) end
   if arrow == 'snooze reserved' then
     SLOW.note('snoozes', j.tube, 1)
     SLOW.discount(j)

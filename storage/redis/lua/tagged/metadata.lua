@@ -29,7 +29,7 @@ end
 local function change_metadata(j)
   if metadata_of(j) then return j.metadata end
   local f = { key = '', from_tube = '', from_id = 0, parked = NOT_PARKED, failures_before = 0,
-    deliveries_before = 0, lease = 0, length = CHANGING, flags = 0, capacity = 0,
+    deliveries_before = 0, lease = 0, length = CHANGING, flags = 0, capacity = 0, past = '',
     more_at = 2, more_end = 2 }
   local block = '\0\0' .. pack_changing(f)
   if length_of(j.key) < LARGE then
@@ -48,15 +48,18 @@ end
 
 SLOW.change_metadata, SLOW.save_metadata = change_metadata, save_metadata
 
+-- reason_capacity returns the capacity that the reason and the past of f get.
+local function reason_capacity(f) return math.ceil(REASON.needs(f) / REASON.STEP) * REASON.STEP end
+
 -- enlarge writes the metadata of a job anew, with a capacity for its reason. keep is how many
 -- bytes of the record come before the reason.
 local function enlarge(j, f, keep)
   local from = length_of(j.key) - f.length - 2
-  local before = reason_size(f)
-  f.capacity = math.ceil((2 + #f.reason) / REASON_STEP) * REASON_STEP
+  local before = REASON.size(f)
+  f.capacity = reason_capacity(f)
   if before == 0 then f.flags = f.flags + HAS_REASON end
-  f.length = f.length + reason_size(f) - before
-  local flags, rest = string.char(f.flags), pack_reason(f) .. pack_changing(f)
+  f.length = f.length + REASON.size(f) - before
+  local flags, rest = string.char(f.flags), REASON.pack(f) .. pack_changing(f)
   if length_of(j.key) < LARGE then
     local raw = call('GET', j.key)
     call('SET', j.key, sub(raw, 1, from) .. flags .. sub(raw, from + 2, keep) .. rest)
@@ -67,13 +70,50 @@ local function enlarge(j, f, keep)
   lengths[j.key] = nil
 end
 
--- set_reason records why a delivery of a job has failed.
-function SLOW.set_reason(j, text)
+-- NO_PAST is the past of a job without attempts that is made of no other one.
+local NO_PAST = struct.pack('>I8', 0)
+
+-- attempt_reason returns what an attempt has of a reason: whole characters.
+local function attempt_reason(text)
+  if #text <= REASON.MAX_ATTEMPT then return text end
+  local last = REASON.MAX_ATTEMPT
+  while last > 0 and string.byte(text, last + 1) >= 128 and string.byte(text, last + 1) < 192 do last = last - 1 end
+  return sub(text, 1, last)
+end
+
+-- past_of_dead returns what a dead letter has of the reason and the past of a job with metadata f, which it
+-- is made of: a table for REASON.pack.
+function SLOW.past_of_dead(f, created)
+  local past = f.past == '' and NO_PAST or f.past
+  if sub(past, 1, 8) == NO_PAST then past = struct.pack('>I8', created) .. sub(past, 9) end
+  local of = { reason = f.reason or '', failed_ms = f.failed_ms or 0, past = past }
+  of.capacity = reason_capacity(of)
+  return of
+end
+
+-- with_attempt returns the past of a job with one more attempt, and without the oldest of REASON.MAX_ATTEMPTS.
+local function with_attempt(past, how, holder, reason)
+  if past == '' then past = NO_PAST end
+  local at, n = 9, 1
+  while at <= #past and n < REASON.MAX_ATTEMPTS do
+    at, n = select(5, struct.unpack('>BI8Bc0Bc0', past, at)), n + 1
+  end
+  return sub(past, 1, 8) .. struct.pack('>BI8Bc0Bc0', how, NOW, #holder, holder, #reason, reason) .. sub(past, 9, at - 1)
+end
+
+-- note_failure records that a delivery of a job fails along an arrow, and why as far as that is said; and why it moves along another arrow, if
+-- that is said.
+function SLOW.note_failure(j, arrow)
+  local how, reason, holder = REASON.FAILED[arrow], sum.reason or '', sum.reason and sum.failed_holder or ''
+  if reason == '' and not (how and SLOW.notes_failures(j)) then return end
+  if arrow == 'expire reserved' then reason = REASON.TTR end
   local f = change_metadata(j)
-  local keep = length_of(j.key) - CHANGING - reason_size(f)
-  f.reason, f.failed_ms = text, NOW
-  if 2 + #text <= f.capacity then
-    call('SETRANGE', j.key, format('%d', keep), pack_reason(f))
+  local keep = length_of(j.key) - CHANGING - REASON.size(f)
+  if reason ~= '' then f.reason, f.failed_ms = reason, NOW end
+  if how then f.past = with_attempt(f.past, how, holder, attempt_reason(reason)) end
+  f.reason, f.failed_ms = f.reason or '', f.failed_ms or 0
+  if REASON.needs(f) <= f.capacity then
+    call('SETRANGE', j.key, format('%d', keep), REASON.pack(f))
   else
     enlarge(j, f, keep)
   end

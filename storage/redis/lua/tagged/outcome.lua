@@ -30,7 +30,7 @@ end
 
 -- dead_record returns the record of a dead letter in its new tube: its header, the tube, the
 -- body, and metadata with a key, its origin, its own rules from its block, and the group, the occurrence, the batch, the
--- headers and the reason in f.
+-- headers, the reason and the past in f.
 local function dead_record(j, f, tube, key, body, block)
   local head = pack_header({
     letter = 'r', ttr = j.ttr, pri = j.pri, delay = 0, created = NOW, reserves = 0, timeouts = 0, releases = 0,
@@ -38,13 +38,13 @@ local function dead_record(j, f, tube, key, body, block)
   })
   local rules, flags, more_rules, more, still = dead_rules(j, block)
   more = more + (f.group and HAS_GROUP or 0) + (f.occurrence and HAS_OCCURRENCE or 0) + (f.batch and HAS_BATCH or 0)
-  flags = flags + HAS_FROM + (more > 0 and HAS_MORE or 0) + (f.headers and HAS_HEADERS or 0) + (f.capacity > 0 and HAS_REASON or 0)
+  flags = flags + HAS_FROM + (more > 0 and HAS_MORE or 0) + (f.headers and HAS_HEADERS or 0) + HAS_REASON
   local from = struct.pack('BBc0', flags, #key, key) .. rules .. struct.pack('>Bc0I8', #j.tube, j.tube, tonumber(sub(j.key, #PREFIX + 1)))
   if more > 0 then from = from .. string.char(more) .. more_rules end
   if f.group then from = from .. struct.pack('Bc0', #f.group, f.group) end
   from = from .. (f.occurrence or '')
   if f.batch then from = from .. struct.pack('Bc0', #f.batch, f.batch) end
-  from = from .. (f.headers or '') .. (still or '') .. pack_reason(f)
+  from = from .. (f.headers or '') .. (still or '') .. REASON.pack(SLOW.past_of_dead(f, j.created))
   local changing = { still = still, parked = NOT_PARKED, failures_before = 0, deliveries_before = 0, lease = 0, length = #from + CHANGING - 2 }
   return head .. tube .. body .. from .. pack_changing(changing)
 end
@@ -52,7 +52,7 @@ end
 -- send_here creates a new job from j, which is in no place, in its dead-letter tube, which is
 -- in this partition, and deletes j. The new job gets its key, unless that is taken there.
 local function send_here(j, tube)
-  local f, raw = metadata_of(j) or { key = '', length = -2, capacity = 0 }, call('GET', j.key)
+  local f, raw = metadata_of(j) or { key = '', length = -2, past = '' }, call('GET', j.key)
   local body = sub(raw, NAME_AT + #j.tube, #raw - f.length - 2)
   local key = by_key(tube, f.key) and '' or f.key
   local dead = { tube = tube, pri = j.pri, key = more_key(), group = f.group or false }
@@ -87,9 +87,9 @@ local function park(j, why, tube)
 end
 SLOW.park = park
 
--- notes_ttr returns whether it is recorded that the TTR of a job has run out. Other jobs are as in
+-- notes_failures returns whether it is recorded that a delivery of a job fails, even if nobody says why. Other jobs are as in
 -- beanstalkd, and cost nothing.
-local function notes_ttr(j)
+function SLOW.notes_failures(j)
   local f = metadata_of(j)
   if SLOW.policy_of(j.tube) then return true end
   return f and (f.flags > 0 or f.key ~= '' or f.parked ~= NOT_PARKED or f.failures_before + f.deliveries_before + f.lease > 0)
@@ -98,7 +98,6 @@ end
 -- come_back puts a job that was reserved, and is in no place any more, where its rules say, and
 -- writes it. A release with a delay has that delay, and not the one of the rules.
 function SLOW.come_back(j, arrow)
-  if arrow == 'expire reserved' and notes_ttr(j) then SLOW.set_reason(j, REASON_TTR) end
   if SLOW.lapse_if_over(j, ARROW_ENDS[arrow]) then return end
   local f = metadata_of(j) or { failures_before = 0, deliveries_before = 0 }
   local rules = rules_of(j)
@@ -118,15 +117,16 @@ function SLOW.come_back(j, arrow)
   end
 end
 
--- because: carries out the next operation, a move, with a reason
+-- because: carries out the next operation, a move, with a reason and the name of the holder
 --
--- ARGV    'because', reason, 'move' or 'move-leased', and the arguments of that
+-- ARGV    'because', reason, holder, 'move' or 'move-leased', and the arguments of that
+--           reason, holder  '' if they are not known
 -- Keys    as that; writes the record
 -- Answer  as that
 OPERATIONS['because'] = function(i)
-  sum.reason = ARGV[i]
-  local last = OPERATIONS[ARGV[i + 1]](i + 2)
-  sum.reason = nil
+  sum.reason, sum.failed_holder = ARGV[i], ARGV[i + 1]
+  local last = OPERATIONS[ARGV[i + 2]](i + 3)
+  sum.reason, sum.failed_holder = nil, nil
   return last
 end
 
