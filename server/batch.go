@@ -226,9 +226,28 @@ type jobInfo struct {
 	Reason   string            `json:"reason,omitempty"` // of the last failure
 	FailedMs int64             `json:"failed-ms,omitempty"`
 
+	Attempts   []attemptInfo `json:"attempts,omitempty"` // the newest first
+	FirstPutMs int64         `json:"first-put-ms,omitempty"`
+
 	Batch     string `json:"batch,omitempty"`    // of which it is a member
 	Schedule  string `json:"schedule,omitempty"` // that has put it
 	NominalMs int64  `json:"nominal-ms,omitempty"`
+}
+
+// attemptInfo is what the info says of an attempt.
+type attemptInfo struct {
+	EndedMs int64  `json:"ended-ms"`
+	How     string `json:"how"`
+	Holder  string `json:"holder,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// attemptsOf returns the attempts of a job for its info.
+func attemptsOf(n *tube.Notes) (all []attemptInfo) {
+	for _, a := range n.Attempts {
+		all = append(all, attemptInfo{msOf(a.At), a.How.String(), a.Holder, a.Reason})
+	}
+	return all
 }
 
 // noInfo is the info of a job that is gone by now: its reservation ended while the info was read.
@@ -293,7 +312,7 @@ func infoOf(j *tube.JobStats) []byte {
 		Tube: j.Tube, Pri: j.Pri, TTR: j.TTR, Age: int64(j.Age / time.Second),
 		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key, Group: m.Group,
 		Retry: field.RetryText(j.Rules.Retry, j.Rules.Doubled), Keep: keepText(j.Rules.Keep), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
-		Batch: m.Batch, Schedule: o.Schedule, NominalMs: msOf(o.Nominal),
+		Attempts: attemptsOf(n), FirstPutMs: msOf(n.FirstPut), Batch: m.Batch, Schedule: o.Schedule, NominalMs: msOf(o.Nominal),
 	})
 	if err != nil {
 		return noInfo

@@ -39,7 +39,7 @@ func TestInfo(t *testing.T) {
 		c.send("reserve-lease 0 info", "reserve-batch 10 info", "reserve-batch 10 info", "list-tube-used")
 		later := func(info string, failed time.Time) string {
 			was := strings.NewReplacer(`"age":3`, `"age":103`, `"deliveries":1,"failures":0`, `"deliveries":2,"failures":1`).Replace(info)
-			return fmt.Sprintf(`%s,"reason":"ttr","failed-ms":%d}`, strings.TrimSuffix(was, "}"), failed.UnixMilli())
+			return fmt.Sprintf(`%s,"reason":"ttr","failed-ms":%[2]d,"attempts":[{"ended-ms":%[2]d,"how":"timed-out","reason":"ttr"}]}`, strings.TrimSuffix(was, "}"), failed.UnixMilli())
 		}
 		c.wantInfo("LEASED 1", "hello", later(first, reserved.Add(60*time.Second)))
 		c.want("RESERVED_BATCH 1")
@@ -54,13 +54,16 @@ func TestInfo(t *testing.T) {
 func TestInfoOfNotes(t *testing.T) {
 	withServer(t, func(h *harness) {
 		c := h.connect()
+		c.send("client w")
+		c.want("NAMED")
 		c.send(`put 7 0 60 1 retry:0s,1h keep:2m meta:b="x\n\"" meta:a=1 trace:00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`+"\r\nx", "reserve", `release 1 7 0 reason:"no such user"`)
 		c.want("INSERTED 1", "RESERVED 1 1", "x", "RELEASED")
 		failed := time.Now().UnixMilli()
 		c.send("reserve-batch 1 info")
 		c.want("RESERVED_BATCH 1")
 		c.wantInfo("RESERVED 1", "x", `{"tube":"default","pri":7,"ttr":60,"age":0,"deliveries":2,"failures":1,"retry":"0s,1h","keep":"2m","meta":{"a":"1","b":"x\n\""},`+
-			`"trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","reason":"no such user","failed-ms":`+fmt.Sprint(failed)+"}")
+			`"trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","reason":"no such user","failed-ms":`+fmt.Sprint(failed)+
+			`,"attempts":[{"ended-ms":`+fmt.Sprint(failed)+`,"how":"released","holder":"w","reason":"no such user"}]}`)
 	})
 }
 

@@ -49,7 +49,7 @@ func ownBody(c *protocol.Command) []byte {
 	return body
 }
 
-// holderArgs are the arguments of a delete: the name of who holds the job; nil if there is none.
+// holderArgs are the arguments of a delete, release or bury: the name of who holds the job; nil if there is none.
 func (s *session) holderArgs() *storage.Args {
 	if name := s.nameOfHolder(); name == "" {
 		s.by = nil

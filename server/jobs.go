@@ -68,8 +68,10 @@ func planMove(m tube.Move) func(*session, *protocol.Command, *request) {
 	return func(s *session, c *protocol.Command, r *request) {
 		op := storage.Op{Kind: storage.Move, Move: m, Holder: s.holder, ID: c.ID, Pri: c.Pri, Delay: c.Delay}
 		if c.Tags != nil {
-			op.Args = new(storage.Args)
+			op.Args = &storage.Args{By: s.nameOfHolder()}
 			addMoveTags(&op, c.Tags)
+		} else if m.Failed() != tube.NotFailed {
+			op.Args = s.holderArgs()
 		}
 		s.addOp(r, op)
 	}

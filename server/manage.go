@@ -108,4 +108,7 @@ func addJob(m *protocol.FlowMap, j *tube.JobStats) {
 		m.Quoted("reason", n.Reason)
 		m.Int("failed-ms", failedMs(n))
 	}
+	if n := j.Metadata.AllNotes(); n.FirstPut != 0 {
+		m.Int("first-put-ms", msOf(n.FirstPut))
+	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"redstalk/protocol"
@@ -199,7 +200,7 @@ func afterWord(m *tube.Metadata) string {
 	return "after"
 }
 
-// addNotes adds the lines of stats-job for what a job has of meta, trace and reason.
+// addNotes adds the lines of stats-job for what a job has of meta, trace, reason, attempts and first put.
 func addNotes(p *protocol.Page, n *tube.Notes) {
 	if n.Meta != nil {
 		p.Map("meta", metaLine(n.Meta))
@@ -211,6 +212,22 @@ func addNotes(p *protocol.Page, n *tube.Notes) {
 		p.Quoted("reason", n.Reason)
 		p.Int("failed-ms", failedMs(n))
 	}
+	for i := range n.Attempts {
+		p.Map("attempt-"+strconv.Itoa(i+1), attemptLine(&n.Attempts[i]))
+	}
+	if n.FirstPut != 0 {
+		p.Int("first-put-ms", msOf(n.FirstPut))
+	}
+}
+
+// attemptLine returns the line about an attempt.
+func attemptLine(a *tube.Attempt) *protocol.FlowMap {
+	line := new(protocol.FlowMap)
+	line.Int("ended-ms", msOf(a.At))
+	line.Bare("how", a.How.String())
+	addNamed(line, "holder", a.Holder)
+	addNamed(line, "reason", a.Reason)
+	return line
 }
 
 // metaLine returns the line about the meta of a job.

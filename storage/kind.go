@@ -18,7 +18,7 @@ const (
 	// also → Job. With Trace, and a job that has a trace, also → Result.Traced.
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as tube.Arrow.Sets
-	// says; for tube.Release, Bury and Park Args.Reason; for tube.Delete and Finish Args.By; for
+	// says; for tube.Release, Bury and Park Args.Reason and By; for tube.Delete and Finish Args.By; for
 	// Finish Args.Result → for tube.ReserveJob and Seize ID, Body; for Finish Result.NotKept, if only that is missing. If Holder is tube.LeaseHolder, Args.Lease is the
 	// token; NotFound if that is not the job's present lease.
 	Move

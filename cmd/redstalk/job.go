@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"go.yaml.in/yaml/v3"
+
 	"redstalk/protocol"
 	"redstalk/protocol/client"
 )
@@ -56,6 +58,9 @@ type job struct {
 	Failed int64             `json:"failed_ms,omitempty"` // when that was, milliseconds since 1970
 	Holder string            `json:"holder,omitempty"`    // the name of the connection that has reserved it
 
+	Attempts []attempt `json:"attempts,omitempty"`     // its last deliveries that have failed, the newest first; import ignores them
+	FirstPut int64     `json:"first_put_ms,omitempty"` // of a dead letter: when the first of these jobs was put, milliseconds since 1970; import ignores it
+
 	Reserves uint32 `json:"reserves,omitempty"`
 	Timeouts uint32 `json:"timeouts,omitempty"`
 	Releases uint32 `json:"releases,omitempty"`
@@ -65,6 +70,28 @@ type job struct {
 	// Body is the body if it is UTF-8, else BodyBase64 is.
 	Body       *string `json:"body,omitempty"`
 	BodyBase64 string  `json:"body_base64,omitempty"`
+}
+
+// attempt is a delivery that has failed.
+type attempt struct {
+	Ended  int64  `json:"ended_ms" yaml:"ended-ms"`
+	How    string `json:"how"`
+	Holder string `json:"holder,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// attemptsIn returns the attempts in a page of stats-job.
+func attemptsIn(p client.Page) (all []attempt) {
+	for n := 1; ; n++ {
+		line, found := p.Value(fmt.Sprint("attempt-", n))
+		if !found {
+			return all
+		}
+		var a attempt
+		if yaml.Unmarshal([]byte(line), &a) == nil {
+			all = append(all, a)
+		}
+	}
 }
 
 func (j *job) setBody(body []byte) {
@@ -111,6 +138,7 @@ func (j *job) readPage(p client.Page) {
 	j.Batch, j.After, j.AfterAll = text("batch"), text("after"), text("after-all")
 	meta, _ := p.Value("meta")
 	j.Meta, j.Trace, j.Reason, j.Failed = flowMap(meta), text("trace"), text("reason"), number("failed-ms")
+	j.Attempts, j.FirstPut = attemptsIn(p), number("first-put-ms")
 	j.Holder = text("holder")
 	if retry := text("retry"); retry != "" {
 		j.Retry = strings.Split(retry, ",")

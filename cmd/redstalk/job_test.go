@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,29 @@ func TestSaysMore(t *testing.T) {
 		if got := runIn(t.Context(), "", append(args, "-s", addr)...); got.code == 0 || !strings.Contains(got.err, "the tag "+tag+" needs") {
 			t.Errorf("%v: %+v", args, got)
 		}
+	}
+}
+
+// TestAttempts: a job in JSON has its attempts, the newest first; a copy begins without them.
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	addr, other := ours(t), ours(t)
+	on(t, addr)("put", "body")
+	on(t, addr)("bury", "1", "--reason", `say "no"`)
+	on(t, addr)("kick", "--id", "1")
+	on(t, addr)("bury", "1", "--reason", "again, {x: y}")
+	want := regexp.MustCompile(`"attempts":\[{"ended_ms":\d{13},"how":"buried",("holder":"[^"]+",)?"reason":"again, {x: y}"},{"ended_ms":\d{13},"how":"buried",("holder":"[^"]+",)?"reason":"say \\"no\\""}\]`)
+	exported := on(t, addr)("export")
+	for _, got := range []string{exported, on(t, addr)("peek", "--json", "1")} {
+		if !want.MatchString(got) {
+			t.Errorf("%s does not match %v", got, want)
+		}
+	}
+	if got := runIn(t.Context(), exported, "import", "-s", other); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	if got := on(t, other)("export"); strings.Contains(got, "attempts") {
+		t.Errorf("a copy has attempts: %s", got)
 	}
 }
 

@@ -66,6 +66,17 @@ type NotesInfo struct {
 	Nominal  int64             `json:"nominal_ms,omitempty" doc:"the time of the schedule for which that was, in milliseconds since the Unix epoch"`
 	Reason   string            `json:"reason,omitempty" doc:"why it failed or was buried the last time that a reason was given"`
 	FailedMs int64             `json:"failed_ms,omitempty" doc:"when that was, in milliseconds since the Unix epoch"`
+
+	Attempts []AttemptInfo `json:"attempts,omitempty" doc:"its last deliveries that have failed, at most five, the newest first"`
+	FirstPut int64         `json:"first_put_ms,omitempty" doc:"of a dead letter, and of what became of it: when the first of these jobs was put, in milliseconds since the Unix epoch"`
+}
+
+// AttemptInfo is a delivery that has failed. It is exported for the same reason.
+type AttemptInfo struct {
+	Ended  int64  `json:"ended_ms" doc:"when it ended, in milliseconds since the Unix epoch"`
+	How    string `json:"how" enum:"released,timed-out,buried,refused"`
+	Holder string `json:"holder,omitempty" doc:"who held the job, if that is known"`
+	Reason string `json:"reason,omitempty" doc:"the first 200 bytes of the reason"`
 }
 
 func notesOf(f *tube.Metadata) (info NotesInfo) {
@@ -80,6 +91,10 @@ func notesOf(f *tube.Metadata) (info NotesInfo) {
 		info.Schedule, info.Nominal = f.Occurrence.Schedule, msOf(f.Occurrence.Nominal)
 	}
 	info.Trace, info.Reason, info.FailedMs = n.Trace, n.Reason, int64(n.FailedAt)/int64(time.Millisecond)
+	for _, a := range n.Attempts {
+		info.Attempts = append(info.Attempts, AttemptInfo{msOf(a.At), a.How.String(), a.Holder, a.Reason})
+	}
+	info.FirstPut = msOf(n.FirstPut)
 	return info
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -218,6 +219,15 @@ func TestNotes(t *testing.T) {
 	}
 	a.want(204, "POST", "/v1/jobs/1/bury?reason=gone&lease="+job.Lease, "")
 	info := decode[JobInfo](t, a.want(200, "GET", "/v1/jobs/1", ""))
+	for i := range info.Attempts {
+		if info.Attempts[i].Ended == 0 {
+			t.Errorf("attempt %d has no time", i)
+		}
+		info.Attempts[i].Ended = 0
+	}
+	if want := []AttemptInfo{{How: "buried", Reason: "gone"}, {How: "released", Reason: "no such user"}}; !slices.Equal(info.Attempts, want) {
+		t.Errorf("attempts: %+v", info.Attempts)
+	}
 	if info.Reason != "gone" || info.FailedMs == 0 || info.Trace != trace || len(info.Meta) != 2 {
 		t.Errorf("%+v", info)
 	}

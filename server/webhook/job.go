@@ -124,9 +124,12 @@ func (o *Outcome) reason() string {
 	return reason
 }
 
+// holderName is under which name calls hold jobs, for records and attempts.
+const holderName = "webhook"
+
 // finish returns the operation for the store after the call; false if there is none.
 func (j *Job) finish(o Outcome) (op storage.Op, ok bool) {
-	op = storage.Op{Kind: storage.Move, Holder: tube.LeaseHolder, ID: j.ID, Args: &storage.Args{Lease: j.Lease}}
+	op = storage.Op{Kind: storage.Move, Holder: tube.LeaseHolder, ID: j.ID, Args: &storage.Args{Lease: j.Lease, By: holderName}}
 	if o.Verdict == Fail || o.Verdict == Later || o.Verdict == Park {
 		op.Args.Reason = o.reason()
 	}

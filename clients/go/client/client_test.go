@@ -301,6 +301,9 @@ func TestMeta(t *testing.T) {
 			if s.Meta["a"] != odd || len(s.Meta) != 2 || s.Trace != trace || !reason || time.Since(s.Failed) > time.Minute || s.Failures != 1 {
 				t.Errorf("%+v", s)
 			}
+			if len(s.Attempts) != 1 || s.Attempts[0].How != "released" || !s.Attempts[0].Ended.Equal(s.Failed) || !strings.HasPrefix(s.Reason, s.Attempts[0].Reason) || s.Attempts[0].Reason == "" {
+				t.Errorf("attempts: %+v", s.Attempts)
+			}
 		}
 		if err := job.Release(ctx, 0, client.NoFailure()); err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -39,12 +40,23 @@ type Stats struct {
 	Reason string            // of the last failure
 	Failed time.Time         // when that was
 
+	Attempts []Attempt // its last deliveries that have failed, at most five, the newest first
+	FirstPut time.Time // of a dead letter, and of what became of it: when the first of these jobs was put
+
 	Schedule string    // that has put it; empty: none
 	Nominal  time.Time // the time of the schedule for which that was
 
 	Batch    string // of which it is a member; empty: none
 	After    string // the batch for which it waits, if all members are done; only from [Client.JobStats]
 	AfterAll string // the same, however they end
+}
+
+// Attempt is a delivery that has failed.
+type Attempt struct {
+	Ended  time.Time
+	How    string // released, timed-out, buried or refused
+	Holder string // the name of the client that held the job, as far as that is known
+	Reason string // its first 200 bytes
 }
 
 // parseStats reads a page of stats-job.
@@ -60,6 +72,11 @@ func parseStats(page []byte) *Stats {
 		Trace: v["trace"], Reason: v["reason"], Failed: v.time("failed-ms"), Meta: parseFlow(v["meta"]),
 		Schedule: v["schedule"], Nominal: v.time("nominal-ms"),
 		Batch: v["batch"], After: v["after"], AfterAll: v["after-all"],
+	}
+	s.FirstPut = v.time("first-put-ms")
+	for n := 1; v[fmt.Sprint("attempt-", n)] != ""; n++ {
+		a := values(parseFlow(v[fmt.Sprint("attempt-", n)]))
+		s.Attempts = append(s.Attempts, Attempt{a.time("ended-ms"), a["how"], a["holder"], a["reason"]})
 	}
 	if _, ok := v["failures"]; ok { // since the job was kicked
 		s.Failures, s.Deliveries = int(v.uint("failures")), int(v.uint("deliveries"))
@@ -88,6 +105,13 @@ func parseInfo(line []byte) (*Stats, error) {
 		Batch      string
 		Schedule   string
 		NominalMs  int64 `json:"nominal-ms"`
+		FirstPutMs int64 `json:"first-put-ms"`
+		Attempts   []struct {
+			EndedMs int64 `json:"ended-ms"`
+			How     string
+			Holder  string
+			Reason  string
+		}
 	}
 	if err := json.Unmarshal(line, &in); err != nil || in.Tube == "" { // the reservation has ended meanwhile
 		return nil, err
@@ -100,6 +124,12 @@ func parseInfo(line []byte) (*Stats, error) {
 	}
 	if in.FailedMs != 0 {
 		s.Failed = time.UnixMilli(in.FailedMs)
+	}
+	if in.FirstPutMs != 0 {
+		s.FirstPut = time.UnixMilli(in.FirstPutMs)
+	}
+	for _, a := range in.Attempts {
+		s.Attempts = append(s.Attempts, Attempt{time.UnixMilli(a.EndedMs), a.How, a.Holder, a.Reason})
 	}
 	if in.NominalMs != 0 {
 		s.Nominal = time.UnixMilli(in.NominalMs)

@@ -25,6 +25,9 @@ func TestGolden(t *testing.T) {
 		Lease: 3, FromTube: "from", FromID: 4, Occurrence: &tube.Occurrence{Schedule: "nightly", Nominal: 5 * ms}, Batch: "import", After: "before",
 		Expires: 6 * ms, Notes: &tube.Notes{Meta: []tube.Meta{{Name: "a", Value: "b"}, {Name: "c", Value: "d"}}, Trace: "trace", Reason: "why", FailedAt: 7 * ms},
 	}
+	failed := &tube.Metadata{Notes: &tube.Notes{FirstPut: 8 * ms, Attempts: []tube.Attempt{
+		{At: 9 * ms, How: tube.FailedByRelease, Holder: "w", Reason: "why"}, {At: 8 * ms, How: tube.FailedByTTR, Reason: "ttr"},
+	}}}
 	policy := &tube.Policy{
 		Rules: everyRule, Expire: tube.LifetimeOf(time.Second), OnDuplicate: tube.Replace, QuotaJobs: 10, HasQuotaJobs: true, HasQuotaBytes: true,
 		Limits: tube.Limits{Concurrency: 50, Rates: tube.Rates{200, 0, 0}}, GroupLimits: tube.Limits{Concurrency: 3, Rates: tube.Rates{0, 100, 1000}},
@@ -41,6 +44,7 @@ func TestGolden(t *testing.T) {
 		want string
 	}{
 		"metadata": {appendMetadata(nil, metadata), "6d0101036b65790202e807e0d403030504046465616405e8070601070208010904646561640a030b0466726f6d0413020161016201630164140574726163651503776879071609170b18021a061b0567726f757023076e696768746c79052406696d706f727425066265666f7265"},
+		"failed":   {appendMetadata(nil, failed), "140129020901017703776879080200037474722a08"},
 		"policy":   {AppendPolicy(nil, policy), "53010202e807e0d403030504046465616405e8070c020d0a0e000f1868747470733a2f2f6578616d706c652e6f72672f686f6f6b100811b8171264e8071609170b180219e8071c32c80100001d030064e8071e02"},
 		"tally":    {AppendTally(nil, &tally), "100101c801030405060780808080802009"},
 		"group":    {AppendGroup(nil, group), "18011d020102031f072080dddb012180a4e803220980ade204"},
@@ -49,8 +53,10 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s is\n%s, want\n%s", what, got, b.want)
 		}
 	}
-	if got, _, err := decodeMetadata(appendMetadata(nil, metadata), name); err != nil || !reflect.DeepEqual(got, metadata) {
-		t.Errorf("the metadata is read as %+v, %v", got, err)
+	for _, f := range []*tube.Metadata{metadata, failed} {
+		if got, _, err := decodeMetadata(appendMetadata(nil, f), name); err != nil || !reflect.DeepEqual(got, f) {
+			t.Errorf("the metadata is read as %+v, %v", got, err)
+		}
 	}
 	if got, _, err := DecodePolicy("t", AppendPolicy(nil, policy), name); err != nil || !reflect.DeepEqual(got, policy) {
 		t.Errorf("the policy is read as %+v, %v", got, err)

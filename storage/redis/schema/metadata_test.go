@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/hex"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,5 +26,29 @@ func TestMetadataBytes(t *testing.T) {
 	}
 	if got, err := ParseMetadata(string(b[:len(b)-2])); err != nil || !reflect.DeepEqual(got, f) {
 		t.Errorf("it is read as %+v, %v", got, err)
+	}
+}
+
+// TestPastBytes checks the bytes of the block of a job that has failed: with a reason or without, and with every number of bytes
+// behind it.
+func TestPastBytes(t *testing.T) {
+	const ms = tube.Instant(time.Millisecond)
+	notes := &tube.Notes{Reason: "ttr", FailedAt: 9 * ms, FirstPut: 7 * ms, Attempts: []tube.Attempt{
+		{At: 9 * ms, How: tube.FailedByTTR, Reason: "ttr"}, {At: 8 * ms, How: tube.FailedByRelease, Holder: "w", Reason: "why"},
+	}}
+	const want = "4000003000000000000000090003747472002500000000000000070200000000000000090003747472010000000000000008017703776879000000000000000000000000000000000000000000004d"
+	if got := hex.EncodeToString(AppendMetadata(nil, &tube.Metadata{Notes: notes})); got != want {
+		t.Errorf("it is\n%s, want\n%s", got, want)
+	}
+	for n := range 2 * ReasonStep {
+		for _, notes := range []*tube.Notes{
+			{Reason: strings.Repeat("r", n+1), FailedAt: ms}, {Reason: strings.Repeat("r", n+1), FailedAt: ms, FirstPut: ms},
+			{Attempts: []tube.Attempt{{At: ms, How: tube.FailedByBury, Reason: strings.Repeat("r", n)}}},
+		} {
+			b := AppendMetadata(nil, &tube.Metadata{Notes: notes})
+			if got, err := ParseMetadata(string(b[:len(b)-2])); err != nil || !reflect.DeepEqual(got.Notes, notes) {
+				t.Errorf("%+v is read as %+v, %v", notes, got.AllNotes(), err)
+			}
+		}
 	}
 }

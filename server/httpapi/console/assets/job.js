@@ -137,7 +137,7 @@ export class JobDialog {
       return;
     }
     await readRights([job.tube]);
-    this.draw([properties(job), bodyView(job, this.word), make("div", { className: "buttons" },
+    this.draw([properties(job), attempts(job), bodyView(job, this.word), make("div", { className: "buttons" },
       may("put") && job.state !== "reserved" && mayOn(job.tube, "work") && button("edit", "Edit and requeue", () => { this.dialog.close(); copyToPut(job, true); }, "left"),
       may("put") && button("copy", "Copy to Put", () => { this.dialog.close(); copyToPut(job); }, "left"),
       mayOn(job.tube, "admin") && actionButtons([job], async () => { this.dialog.close(); await this.done?.(); }))], job);
@@ -172,10 +172,19 @@ function expiry(job) {
   return [name + " in", both(span(left), Date.now() + left)];
 }
 
+// attempts returns the deliveries of a job that have failed, as a table; undefined if there are none.
+function attempts(job) {
+  if (!job.attempts) return undefined;
+  const row = (cell, ...texts) => make("tr", {}, texts.map(text => make(cell, {}, text)));
+  return make("div", { className: "tablebox", "data-table": "attempts" }, make("table", {}, make("caption", {}, "Failed attempts"),
+    make("thead", {}, row("th", "Ended", "How", "Held by", "Reason")),
+    make("tbody", {}, job.attempts.map(a => row("td", ago(a.ended_ms), a.how, a.holder ?? "", a.reason ?? "")))));
+}
+
 // properties returns the properties of a job as a list.
 export function properties(job) {
   const times = n => plural(n, "time");
-  const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Put", ago(Date.now() - job.age * 1000)],
+  const rows = [["Tube", make("a", { href: tubePage(job.tube) }, job.tube)], ["Priority", number(job.priority)], ["Put", ago(Date.now() - job.age * 1000)], job.first_put_ms && ["First put", ago(job.first_put_ms)],
     job.due_ms !== 0 && [job.state === "reserved" ? "TTR ends in" : "Due in", both(span(job.due_ms), Date.now() + job.due_ms)], job.state !== "delayed" && job.delay > 0 && ["Delay", span(job.delay * 1000)], ["TTR", span(job.ttr * 1000)], ["Size", bytes(job.size)],
     job.schedule && ["Schedule", both(make("a", { href: schedulePage(job.schedule) }, job.schedule), job.nominal_ms)], job.batch && ["Batch", make("a", { href: batchPage(job.batch) }, job.batch)], (job.after ?? job.after_all) && [job.after ? "After the batch" : "After the end of the batch", make("a", { href: batchPage(job.after ?? job.after_all) }, job.after ?? job.after_all)],
     job.key && ["Key", job.key], job.group && ["Group", make("a", { href: groupPage(job.tube, job.group) }, job.group)], job.retry && ["Retry delays", [job.retry].flat().join(", ") + (job.jitter ? `, spread by ${job.jitter} %` : "")], job.max && ["Maximum", plural(job.max, "delivery", "deliveries")],

@@ -12,11 +12,14 @@ const why = { retries: "All delays of its retry list are used up", deliveries: "
 
 // since returns since when a job is here, in ms since 1970: when it failed last, or else became a dead letter. exact is
 // false if that is not recorded: then at is the time of the put.
-const since = j => ({ at: j.failed_ms || j.read - j.age * 1000, exact: !!j.failed_ms || isLetter(j) });
+const since = j => {
+  const failed = Math.max(j.failed_ms ?? 0, j.attempts?.[0].ended_ms ?? 0);
+  return { at: failed || j.read - j.age * 1000, exact: !!failed || isLetter(j) };
+};
 
 function sinceCell(j) {
   const { at, exact } = since(j), text = span(Date.now() - at);
-  return exact ? make("span", { title: moment(at) }, text) : make("span", { className: "soft", title: `It was put at ${moment(at)}. When it was parked is not recorded, because no reason was given.` }, "≤ " + text);
+  return exact ? make("span", { title: moment(at) }, text) : make("span", { className: "soft", title: `It was put at ${moment(at)}. When it was parked is not recorded.` }, "≤ " + text);
 }
 
 const everySecond = j => Math.floor(Date.now() / 1000) + ":" + j.id;
