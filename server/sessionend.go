@@ -17,13 +17,15 @@ var (
 )
 
 // end begins to end the session: it makes the store release everything that the connection
-// holds.
+// holds. If the server ends, it leaves that to the store: then the reservations do not count.
 func (s *session) end(cause error) {
 	s.cause, s.phase = cause, ending
 	s.stopEndWait()
 	s.releaseAnswers()
 	s.batch.Ops = append(s.batch.Ops, s.giveBack...)
-	s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.ReleaseAll, Holder: s.holder})
+	if !errors.Is(cause, ErrServerClosed) {
+		s.batch.Ops = append(s.batch.Ops, storage.Op{Kind: storage.ReleaseAll, Holder: s.holder})
+	}
 	s.unwatching = s.watched.removeAll()
 	s.unwatchSome(maxUnwatch)
 }

@@ -60,6 +60,9 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 		m.enqueue(j, Ready, int64(j.pri))
 		if r.Held {
 			m.wereReserved = append(m.wereReserved, j.ID)
+			if j.counters[Reserves] > 0 { // the server has ended the reservation, so it does not count
+				j.counters[Reserves]--
+			}
 		}
 	default:
 		return fmt.Errorf("job %d is recorded as %v", r.ID, r.State)

@@ -56,7 +56,7 @@ func TestKilledOnRedis(t *testing.T) {
 		t.Errorf("%s jobs are ready, want %s", got, want)
 	}
 	for id, want := range map[uint64]string{
-		held:     "state=ready pri=1 reserves=1 releases=0 timeouts=0",
+		held:     "state=ready pri=1 reserves=0 releases=0 timeouts=0",
 		released: "state=ready pri=3 reserves=2 releases=1 timeouts=0",
 		kicked:   "state=ready",
 	} {

@@ -140,8 +140,8 @@ func (l *lifetime) prepare() {
 	for _, name := range []string{"buried b", "buried c", "buried a"} {
 		l.put("work", name, 100, 0, ttr, "state=buried pri=7 reserves=1 buries=1 kicks=0")
 	}
-	l.put("work", "held", 90, 0, ttr, "state=ready pri=90 reserves=1 timeouts=0 releases=0")
-	l.put("work", "touched", 91, 0, ttr, "state=ready pri=91 reserves=1 timeouts=0 releases=0")
+	l.put("work", "held", 90, 0, ttr, "state=ready pri=90 reserves=0 timeouts=0 releases=0")
+	l.put("work", "touched", 91, 0, ttr, "state=ready pri=91 reserves=0 timeouts=0 releases=0")
 	l.put("still", "paused", 1, 0, ttr, "state=ready pri=1")
 	l.put("work", "deleted", 1, 0, ttr, "")
 

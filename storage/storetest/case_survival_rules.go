@@ -89,8 +89,11 @@ func (b *harness) checkRulesSurvivors(s rulesSurvivors) {
 			b.Errorf("job %d was %s\nand is %s", before.ID, showJob(&before), showJob(&after))
 		}
 	}
-	b.wantRetries("held, to be delivered again", s.held, tube.Ready, tube.NotParked, 0, 1)
-	b.wantRetries("held, for the last time", s.lastDelivery, tube.Buried, tube.ParkedDeliveries, 0, 1)
+	b.wantRetries("held", s.held, tube.Ready, tube.NotParked, 0, 0)
+	b.wantRetries("held, for the last time", s.lastDelivery, tube.Ready, tube.NotParked, 0, 0)
+	b.must(tube.ReserveJob, 1, s.lastDelivery)
+	b.giveBack(1)
+	b.wantRetries("given back, for the last time", s.lastDelivery, tube.Buried, tube.ParkedDeliveries, 0, 1)
 	b.must(tube.ReserveJob, 1, s.parked)
 	b.must(tube.Release, 1, s.parked)
 	b.wantRetries("failed once more", s.parked, tube.Buried, tube.ParkedRetries, 3, 3)
@@ -133,12 +136,14 @@ func testParkedAtEnd(b *harness) {
 	}
 	var ids []uint64
 	for i := range 6 {
-		op := storage.Op{Kind: storage.Put, Tube: "t", TTR: uint32(600 - 50*(i%4)), Args: &storage.Args{Tags: &tube.Tags{Rules: tube.Rules{Max: 1}}}}
+		tags := &tube.Tags{Expire: tube.LifetimeOf(time.Second), Rules: tube.Rules{OnExpire: tube.ExpirePark}}
+		op := storage.Op{Kind: storage.Put, Tube: "t", TTR: uint32(600 - 50*(i%4)), Args: &storage.Args{Tags: tags}}
 		ids = append(ids, b.do(op).ID)
 	}
 	for i, at := range []int{4, 1, 5, 0, 3, 2} {
 		b.must(tube.ReserveJob, tube.Holder(1+i%3), ids[at])
 	}
+	b.advance(2 * time.Second)
 	b.close()
 	b.open()
 	for _, want := range ids {

@@ -88,6 +88,7 @@ func (m *Model) Reopen(keepsTubes bool) {
 	byID := func(a, b *modelJob) int { return cmp.Compare(a.id, b.id) } // the ids of dead letters can be in another order, see idLearner
 	for _, j := range slices.SortedFunc(slices.Values(m.jobs), byID) {
 		if j.state == tube.Reserved && j.holder != tube.LeaseHolder {
+			j.counters[tube.Reserves]-- // the store has ended the reservation, so it does not count
 			m.endDelivery(j, false, 0)
 		}
 	}

@@ -33,13 +33,15 @@ local function pass_wakeups(inst, limit)
   return false
 end
 
--- reclaim gives back what an instance has reserved, and then forgets the instance: one part of
+-- reclaim gives back what an instance has reserved, which counts as no delivery, and then forgets the instance: one part of
 -- that, about limit jobs or tubes. from is -1 for the first part, else the result of the part
 -- before. It returns where the next part continues, nil if there is none.
 local function reclaim(inst, limit, from)
   local queue = PREFIX .. 'reserved:' .. inst
   sum.changed = true
+  sum.uncounted = true
   give_back_first(inst, call('ZRANGE', queue, '0', format('%d', limit - 1)), 1, limit, 'give-back reserved')
+  sum.uncounted = nil
   if call('EXISTS', queue) == 1 then return from end
   flush()
   if from < 0 then from = call('ZCARD', PREFIX .. 'tubes') end
