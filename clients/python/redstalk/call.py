@@ -34,6 +34,7 @@ class Call:
             try:
                 result = handler(job)
                 if inspect.isawaitable(result):
+                    self._returned()
                     result = asyncio.run(self._awaited(result))
                 elif inspect.isgenerator(result) or inspect.isasyncgen(result):
                     raise TypeError("the handler is a generator, so nothing of it has run")
@@ -62,7 +63,7 @@ class Call:
                 _raise(self._thread, HandlerTimeout)
 
     def _returned(self) -> None:
-        """Take back an exception that has not arrived yet."""
+        """Raise no exception in the thread from now on."""
         with self._lock:
             if self._cause == "timeout":
                 _raise(self._thread, None)
