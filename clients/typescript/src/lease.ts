@@ -115,11 +115,15 @@ export class Lease {
     return reason;
   }
 
-  /** Ends the touching, and the time of the processor. */
+  /** Lifts the limit, since the processor has ended. */
+  stopLimit(): void {
+    clearTimeout(this.limit);
+  }
+
+  /** Ends the touching. */
   end(): void {
     this.ended = true;
     clearTimeout(this.timer);
-    clearTimeout(this.limit);
   }
 
   /** Ends the job, with the result if its record is kept. False if it is no longer held. A result that cannot be kept is reported. */

@@ -268,7 +268,7 @@ export class Worker<T = any, R = any> extends EventEmitter {
   private process(job: Job<T>, lease: Lease): Promise<R> {
     const { timeout } = this.options;
     const overtime = lease.overtime(timeLimit(typeof timeout === 'function' ? timeout(job) : timeout));
-    const processing = (async () => this.processor(job))();
+    const processing = (async () => this.processor(job))().finally(() => lease.stopLimit());
     return Promise.race([processing, overtime.then(error => this.giveUp(lease, processing, error))]);
   }
 
