@@ -21,6 +21,11 @@ type Config struct {
 	// Concurrency is the number of handlers that run at the same time; 10 by default.
 	Concurrency int
 
+	// Timeout is how long a handler can run; 30 minutes by default, and without a limit if it is negative. [WithTimeout] and
+	// [Job.SetTimeout] change it. Then the context of the handler ends, and its job fails with the reason "timeout" unless it returns nil, [Skip]
+	// or [Snooze]. It fails as well if the handler does not return within ten seconds. Such a handler is logged, and counts for Concurrency until it returns.
+	Timeout time.Duration
+
 	// ShutdownTimeout is how long handlers have to end at shutdown; 25 s by default. Then their contexts end, and a
 	// second later the jobs that are left are given back.
 	ShutdownTimeout time.Duration
@@ -40,6 +45,9 @@ type Config struct {
 func (c *Config) setDefaults() {
 	if c.Concurrency <= 0 {
 		c.Concurrency = 10
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 30 * time.Minute
 	}
 	if c.ShutdownTimeout <= 0 {
 		c.ShutdownTimeout = 25 * time.Second

@@ -21,8 +21,8 @@
 //
 // The worker touches each job at a third of its TTR, for as long as its handler runs. So the TTR only
 // has to be longer than an outage that should be survived. The context of a handler ends when the job
-// is no longer its own: another worker may have it then. [context.Cause] is [ErrLeaseLost] in this case, and
-// [ErrShutdown] when the worker shuts down and the time of the handler is over.
+// is no longer its own: another worker may have it then. [context.Cause] is [ErrLeaseLost] in this case, [ErrTimeout] when the handler
+// has run for too long, and [ErrShutdown] when the worker shuts down and the time for that is over.
 //
 // # Redstalk and beanstalkd
 //
@@ -34,5 +34,5 @@
 // # Where to read
 //
 // [Worker] (worker.go) runs fetchers (fetch.go), which take jobs by the weights of tubes (pick.go). process.go
-// calls the handler, lease.go keeps the job meanwhile, settle.go does what the result means.
+// calls the handler, lease.go keeps the job meanwhile, timeout.go limits its time, settle.go does what the result means.
 package worker

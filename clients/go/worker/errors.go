@@ -10,9 +10,16 @@ import (
 
 // Causes why the context of a handler ends, for [context.Cause].
 var (
-	// ErrLeaseLost means that the TTR of the job is over, that its connection was lost, or that somebody has
-	// deleted it. What the handler returns then has no effect.
+	// ErrLeaseLost means that the TTR of the job is over, that its connection was lost, or that it is an [ErrDeleted].
+	// What the handler returns then has no effect.
 	ErrLeaseLost = errors.New("the job is no longer held")
+
+	// ErrDeleted means that somebody has deleted the job, which cancels it. It is an [ErrLeaseLost] too.
+	ErrDeleted = fmt.Errorf("%w: it was deleted", ErrLeaseLost)
+
+	// ErrTimeout means that the time of the handler is over, see [Config]. If the handler returns an error
+	// then, its text is the reason of the failure instead.
+	ErrTimeout = errors.New("timeout")
 
 	// ErrShutdown means that the worker shuts down, and the time for handlers to end is over.
 	// A handler that returns an error then has not failed: its job is given back.

@@ -12,13 +12,15 @@ import (
 // A lease keeps a job while its handler runs. It asks for the TTR only of jobs that take a while, so that short
 // ones cost no further round trip.
 type lease struct {
+	run    *run
 	job    *client.Job
 	ctx    context.Context // of the handler
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
-	settled bool // somebody has claimed the job
-	timer   *time.Timer
+	settled bool          // somebody has claimed the job
+	timer   *time.Timer   // of the heartbeat
+	limit   *time.Timer   // of the handler's time; nil: none
 	ttr     time.Duration // 0 if not known yet
 	touched time.Time     // when the reserve or the last successful touch was sent: the TTR started then or later
 }
@@ -31,7 +33,7 @@ const firstBeat = shortestTTR / 4
 
 // hold makes the lease of a job. It is kept from [lease.keep] on.
 func (r *run) hold(job *client.Job) *lease {
-	l := &lease{job: job, touched: job.Reserved}
+	l := &lease{run: r, job: job, touched: job.Reserved}
 	l.ctx, l.cancel = context.WithCancelCause(r.abort)
 	if s := job.Known(); s != nil {
 		l.ttr = max(s.TTR, shortestTTR)
@@ -51,7 +53,7 @@ func (r *run) hold(job *client.Job) *lease {
 	return l
 }
 
-// claim stops the heartbeat and reports whether the caller is to settle the job: the first one is.
+// claim stops the timers and reports whether the caller is to settle the job: the first one is.
 func (l *lease) claim() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,6 +63,9 @@ func (l *lease) claim() bool {
 	l.settled = true
 	if l.timer != nil {
 		l.timer.Stop()
+	}
+	if l.limit != nil {
+		l.limit.Stop()
 	}
 	return true
 }
@@ -128,17 +133,27 @@ func (l *lease) beat() {
 	} else {
 		err = l.touch(ctx)
 	}
+	lost := errors.Is(err, client.ErrNotFound)
+	cause := ErrLeaseLost
+	if lost && l.deleted(ctx) {
+		cause = ErrDeleted
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.settled {
 		return
 	}
-	rest := l.rest(err)
-	if rest <= 0 || errors.Is(err, client.ErrNotFound) {
-		l.cancel(ErrLeaseLost)
+	if rest := l.rest(err); rest > 0 && !lost {
+		l.timer.Reset(rest)
 		return
 	}
-	l.timer.Reset(rest)
+	l.cancel(cause)
+}
+
+// deleted reports whether a job that is no longer held is nowhere else.
+func (l *lease) deleted(ctx context.Context) bool {
+	_, err := l.run.client.JobStats(ctx, l.job.ID)
+	return errors.Is(err, client.ErrNotFound)
 }
 
 // rest returns how long the next beat can wait after one with this result: never longer than the TTR. If it is not

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A Handler does the work of a job. The context ends when the job is no longer held, see [ErrLeaseLost] and
-// [ErrShutdown].
+// A Handler does the work of a job. The context ends when the job is no longer held, or its time is over, see [ErrLeaseLost],
+// [ErrTimeout] and [ErrShutdown].
 type Handler func(ctx context.Context, job *Job) error
 
 // A Middleware wraps handlers, for example to log or to measure.

@@ -38,6 +38,7 @@ func (r *run) process(t taken, returned func() (settled func())) {
 	if known := t.job.Known(); known != nil {
 		job.Meta, job.Reason = known.Meta, known.Reason
 	}
+	job.SetTimeout(r.config.Timeout)
 	err := errExited
 	defer func() { // also if middleware panics, or the goroutine is ended
 		if p := recover(); p != nil {

@@ -23,6 +23,8 @@ func (r *run) settle(job *Job, result error) {
 	}
 	log := r.config.Logger.With("job", job.ID, "tube", job.Tube)
 	switch skip, snooze := meaning(result); {
+	case errors.Is(cause, ErrDeleted):
+		log.Info("job deleted before its handler returned")
 	case lost:
 		log.Warn("job lost before its handler returned", "error", shown(result))
 	case skip != nil:
@@ -35,6 +37,9 @@ func (r *run) settle(job *Job, result error) {
 		})
 	case errors.Is(cause, ErrShutdown):
 		r.giveBack(l)
+	case errors.Is(cause, ErrTimeout):
+		log.Warn("the time of a handler was over", "error", shown(result))
+		r.attempt(l, "fail", r.failure(job, ErrTimeout))
 	default:
 		r.attempt(l, "fail", r.failure(job, result))
 	}
@@ -135,11 +140,8 @@ func (r *run) attempt(l *lease, what string, f func(context.Context) error) {
 		if err == nil {
 			return
 		}
-		if refused := isOneOf(err, refusals); refused || isOneOf(err, ends) || l.job.Lease == "" || time.Now().After(deadline) {
-			level := slog.LevelWarn
-			if refused {
-				level = slog.LevelError
-			}
+		level, final := verdict(err)
+		if final || l.job.Lease == "" || time.Now().After(deadline) {
 			r.config.Logger.Log(r.ended, level, "cannot settle a job, so it may come again", "what", what, "job", l.job.ID, "error", err)
 			return
 		}
@@ -151,12 +153,16 @@ func (r *run) attempt(l *lease, what string, f func(context.Context) error) {
 	}
 }
 
-// Errors after which another attempt to settle a job would fail as well.
-var (
-	refusals = []error{client.ErrForbidden, client.ErrInvalid, client.ErrTooBig, client.ErrUnauthorized, client.ErrUnsupported}
-	ends     = []error{client.ErrNotFound, client.ErrClosed}
-)
+// refusals are replies that say that settling a job will never be possible.
+var refusals = []error{client.ErrForbidden, client.ErrInvalid, client.ErrTooBig, client.ErrUnauthorized, client.ErrUnsupported}
 
-func isOneOf(err error, kinds []error) bool {
-	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
+// verdict returns how an error of settling a job is logged, and whether another attempt would fail as well.
+func verdict(err error) (level slog.Level, final bool) {
+	switch {
+	case errors.Is(err, client.ErrNotFound): // somebody else has settled or deleted it
+		return slog.LevelInfo, true
+	case slices.ContainsFunc(refusals, func(kind error) bool { return errors.Is(err, kind) }):
+		return slog.LevelError, true
+	}
+	return slog.LevelWarn, errors.Is(err, client.ErrClosed)
 }

@@ -4,6 +4,7 @@ from .aio import AsyncClient
 from .app import App, Task
 from .backoff import exponential, intervals
 from .batches import AsyncBatch, Batch
+from .call import HandlerTimeout
 from .client import Client
 from .ended import Ended
 from .errors import *  # noqa: F403
@@ -37,6 +38,7 @@ __all__ = [
     "ExpectedCrlfError",
     "ForbiddenError",
     "GroupLimits",
+    "HandlerTimeout",
     "InternalError",
     "InvalidArgumentError",
     "Job",

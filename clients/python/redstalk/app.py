@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from .client import Client
-from .held import Skip, WorkerJob
+from .held import Skip, WorkerJob, limit
 from .job import JobId, JobOrID
 from .options import PutOptions
 from .session import Address
@@ -28,11 +28,16 @@ class App:
         self.tasks: dict[str, Task[Any, Any]] = {}
         self.client = Client(address, **settings)
 
-    def task(self, *, name: str = "", **options: Unpack[PutOptions]) -> Callable[[Callable[P, R]], Task[P, R]]:
-        """Make a task of a function. Its arguments travel as JSON. The options, such as tube and retry, are those of a put."""
+    def task(
+        self, *, name: str = "", timeout: float | None = None, **options: Unpack[PutOptions]
+    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        """Make a task of a function. Its arguments travel as JSON. The options, such as tube and retry, are those of a put.
+
+        ``timeout`` is how long it can run, in seconds; 0 is no limit, and None that of the worker.
+        """
 
         def decorate(function: Callable[P, R]) -> Task[P, R]:
-            task = Task(self, name or function.__name__, function, options)
+            task = Task(self, name or function.__name__, function, options, timeout)
             if task.name in self.tasks:
                 raise ValueError(f"two tasks are called {task.name}")
             self.tasks[task.name] = task
@@ -57,14 +62,17 @@ class App:
             args, kwargs = message["args"], message["kwargs"]
         except (ValueError, LookupError, TypeError) as error:
             raise Skip(f"no task for this job: {error!r}") from error
+        if task.timeout is not None:
+            job.set_timeout(task.timeout)
         return task.function(*args, **kwargs)
 
 
 class Task(Generic[P, R]):
     """A function that can be called here, or sent to a worker."""
 
-    def __init__(self, app: App, name: str, function: Callable[P, R], options: PutOptions) -> None:
+    def __init__(self, app: App, name: str, function: Callable[P, R], options: PutOptions, timeout: float | None = None) -> None:
         functools.update_wrapper(self, function)
+        self.timeout = None if timeout is None else limit(timeout)
         self.app, self.name, self.function, self.options = app, name, function, options
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

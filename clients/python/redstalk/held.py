@@ -1,12 +1,15 @@
-"""Jobs that a worker holds, and the thread that touches them."""
+"""Jobs that a worker holds, and the threads that touch them and end their handlers."""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
+from .call import Call
 from .client import Client
 from .errors import Error, NotFoundError
 from .job import Job
@@ -28,31 +31,38 @@ class Snooze(Exception):
         self.seconds = max(seconds, 1)
 
 
+#: Why a handler is to end: its job is no longer held, or was deleted; its time is over; the worker shuts down.
+Cause = Literal["", "lost", "deleted", "timeout", "shutdown"]
+
+
 class WorkerJob:
     """A job as a handler gets it."""
 
-    def __init__(self, job: Job, client: Client) -> None:
+    def __init__(self, job: Job, client: Client, limits: Timers | None = None) -> None:
         self.id = job.id
         self.body = job.body
         self.lease = job.lease  #: a fencing token: it grows with each delivery; empty with beanstalkd
-        #: Set when the job is no longer held, or at the end of a shutdown: stop working on it.
+        #: Set when the handler is to end, for this cause.
         self.cancelled = threading.Event()
+        self.cause: Cause = ""
         self.job = job
         self.client = client  # that finishes and touches it
         self.info: dict[str, Any] = job.info
         # What the worker needs, whatever the handler does with info.
+        self._tube = str(job.info.get("tube", ""))
         self._priority: int | None = job.info.get("pri")
         self._ttr = max(float(job.info.get("ttr", _SHORTEST_TTR)), _SHORTEST_TTR)
         self._retries = bool(job.info.get("retry"))
         self._failures = int(job.info.get("failures", 0))
         self.touched = job.reserved_at  # when the TTR started, or earlier
-        self.lost = False
+        self.call = Call()
+        self._limits = limits
         self._settled = False
         self._lock = threading.Lock()
 
     @property
     def tube(self) -> str:
-        return str(self.info["tube"])
+        return self._tube
 
     @property
     def meta(self) -> dict[str, str]:
@@ -100,26 +110,48 @@ class WorkerJob:
         self.client.touch(self.job)
         self.touched = sent
 
-    def lose(self) -> None:
-        self.lost = True
+    def set_timeout(self, seconds: float) -> None:
+        """Change how long the handler can still run, from now on; 0 is no limit."""
+        seconds = limit(seconds)
+        if self._limits is None or self.cause:
+            return
+        self._limits.remove(self)
+        if seconds:
+            self._limits.add(self, time.monotonic() + seconds)
+
+    def cancel(self, cause: Cause) -> None:
+        """Make the handler end, unless it is to end already."""
+        with self._lock:
+            if self.cause:
+                return
+            self.cause = cause
         self.cancelled.set()
+        self.call.end(cause)
 
 
-class Heartbeats:
-    """Touches jobs at a third of their TTR, in a thread."""
+def limit(seconds: float) -> float:
+    """Return a time that a handler can have."""
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"timeout {seconds!r}")
+    return seconds
 
-    def __init__(self) -> None:
+
+class Timers:
+    """Calls a function for each job when it is due, in a thread. The function returns when to call it again, if at all."""
+
+    def __init__(self, name: str, act: Callable[[WorkerJob], float | None]) -> None:
         self._due: dict[WorkerJob, float] = {}  # by time.monotonic()
+        self._act = act
         self._next = 0.0  # when the thread wakes up
         self._changed = threading.Condition()
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="redstalk-heartbeats", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def add(self, job: WorkerJob) -> None:
+    def add(self, job: WorkerJob, due: float) -> None:
         with self._changed:
-            self._due[job] = job.touched + job.ttr / 3
-            if self._due[job] < self._next:
+            self._due[job] = due
+            if due < self._next:
                 self._changed.notify()
 
     def remove(self, job: WorkerJob) -> None:
@@ -135,11 +167,11 @@ class Heartbeats:
     def _run(self) -> None:
         while job := self._wait():
             try:
-                due = self._beat(job)
+                due = self._act(job)
             except BaseException as error:  # this thread must go on for the other jobs
-                report(logging.ERROR, "job %d is touched no more: %s", job.id, named(error))
+                report(logging.ERROR, "job %d is no longer looked after: %s", job.id, named(error))
                 due = None
-                job.lose()
+                job.cancel("lost")
             with self._changed:
                 if due is None:
                     self._due.pop(job, None)
@@ -158,16 +190,30 @@ class Heartbeats:
                 self._changed.wait(wait)
         return None
 
-    def _beat(self, job: WorkerJob) -> float | None:
-        """Touch a job and return when to do so again; None if it is lost."""
-        try:
-            job.touch()
-            return job.touched + job.ttr / 3
-        except NotFoundError:
-            lost = True
-        except Error as error:
-            report(logging.WARNING, "cannot touch job %d: %s", job.id, named(error))
-            lost = time.monotonic() >= job.touched + job.ttr
-        if lost and not job.settled:
-            job.lose()
-        return None if lost else min(time.monotonic() + min(job.ttr / 10, 1), job.touched + job.ttr)
+
+def beat(job: WorkerJob) -> float | None:
+    """Touch a job and return when to do so again; None if it is lost."""
+    try:
+        job.touch()
+        return job.touched + job.ttr / 3
+    except NotFoundError:
+        cause: Cause = "deleted" if _deleted(job) else "lost"
+    except Error as error:
+        report(logging.WARNING, "cannot touch job %d: %s", job.id, named(error))
+        if time.monotonic() < job.touched + job.ttr:
+            return min(time.monotonic() + min(job.ttr / 10, 1), job.touched + job.ttr)
+        cause = "lost"
+    if not job.settled:
+        job.cancel(cause)
+    return None
+
+
+def _deleted(job: WorkerJob) -> bool:
+    """Report whether a job that is no longer held is nowhere else."""
+    try:
+        job.client.stats_job(job.id)
+    except NotFoundError:
+        return True
+    except Error:
+        pass
+    return False

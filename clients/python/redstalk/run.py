@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
-import inspect
 import logging
 import os
 import queue
@@ -13,13 +11,14 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .backoff import Backoff
+from .call import HandlerTimeout
 from .client import Client
 from .errors import ClosedError, Error, NotFoundError, TimedOutError
-from .held import Heartbeats, WorkerJob
+from .held import Timers, WorkerJob, beat
 from .job import Job
 from .operations import MAX_BATCH
 from .report import named, report
@@ -28,7 +27,8 @@ from .settler import FIRST_PAUSE, LONGEST_PAUSE, Settler
 Handler = Callable[[WorkerJob], Any]
 
 _TAKE_WAIT = 5  # seconds that a reserve waits
-_LAST_SECOND = 1.0  # for handlers after they were cancelled
+_LAST_SECOND = 1.0  # for handlers after they were cancelled at shutdown
+_GRACE = 10.0  # seconds for handlers after their time is over
 
 
 class Run:
@@ -36,10 +36,10 @@ class Run:
 
     def __init__(
         self, connect: Callable[[], Client], handler: Handler, tubes: dict[str, int], concurrency: int,
-        backoff: Backoff, shutdown_timeout: float, signals: queue.SimpleQueue[int],
+        backoff: Backoff, timeout: float, shutdown_timeout: float, signals: queue.SimpleQueue[int],
     ) -> None:  # fmt: skip
         self.connect, self.handler, self.tubes, self.concurrency = connect, handler, tubes, concurrency
-        self.shutdown_timeout, self.signals = shutdown_timeout, signals
+        self.timeout, self.shutdown_timeout, self.signals = timeout, shutdown_timeout, signals
         self.settler = Settler(connect(), backoff)
         self.toucher = connect()  # touches jobs with a lease
         self.fetchers: list[Client] = []
@@ -51,7 +51,8 @@ class Run:
         self.stopping = threading.Event()
         self.threads: list[threading.Thread] = []
         self.fault: BaseException | None = None  # of a thread, without which the worker cannot work
-        self.beats = Heartbeats()
+        self.beats = Timers("redstalk-heartbeats", beat)
+        self.limits = Timers("redstalk-timeouts", self._time_over)
 
     def serve(self) -> int:
         starter = self._thread(self._start)
@@ -63,6 +64,7 @@ class Run:
         left = self._shutdown()
         self.settler.ended = True
         self.beats.stop()
+        self.limits.stop()
         for client in [*self.fetchers, self.settler.client, self.toucher]:
             client.interrupt()
         if self.fault is not None:
@@ -193,12 +195,12 @@ class Run:
             return
         failures = info.get("failures", info["releases"] + info["timeouts"])
         job.info = {"tube": info["tube"], "pri": info["pri"], "ttr": info["ttr"], "failures": failures}
-        self._process(WorkerJob(job, client))
+        self._process(WorkerJob(job, client, self.limits))
 
     def _handle_queue(self) -> None:
         while (job := self.jobs.get()) is not None:
             try:
-                self._process(WorkerJob(job, self.toucher))
+                self._process(WorkerJob(job, self.toucher, self.limits))
             finally:
                 self.free.release()
 
@@ -214,7 +216,7 @@ class Run:
         except BaseException as error:  # such as one that was set in this thread from another one
             report(logging.ERROR, "job %d is not settled, so it may come again: %s", job.id, named(error), error=error)
         finally:
-            self.beats.remove(job)
+            self._leave_alone(job)
             with self.lock:
                 self.held.discard(job)
 
@@ -230,38 +232,37 @@ class Run:
             return False
 
     def _handle(self, job: WorkerJob) -> None:
-        self.beats.add(job)
+        self.beats.add(job, job.touched + job.ttr / 3)
+        job.set_timeout(self.timeout)
         process = os.getpid()
-        result, error = self._call(job)
+        result, error = job.call.run(self.handler, job)
         if os.getpid() != process:
             _end_child(error)
-        self.beats.remove(job)
-        if job.lost:
-            report(logging.WARNING, "job %d was lost before its handler returned: %s", job.id, named(error) if error is not None else "it has not failed")
-            job.claim()
-        else:
-            self.settler.settle(job, error, result)
+        self._leave_alone(job)
+        self.settler.settle(job, error, result)
 
-    def _call(self, job: WorkerJob) -> tuple[Any, BaseException | None]:
-        """Return what the handler returns, or its exception."""
-        try:
-            result = self.handler(job)
-            if inspect.isawaitable(result):
-                result = asyncio.run(_awaited(result))
-            elif inspect.isgenerator(result) or inspect.isasyncgen(result):
-                raise TypeError("the handler is a generator, so nothing of it has run")
-        except BaseException as error:  # SystemExit of a handler is its failure too
-            return None, error
-        return result, None
+    def _leave_alone(self, job: WorkerJob) -> None:
+        self.beats.remove(job)
+        self.limits.remove(job)
+
+    def _time_over(self, job: WorkerJob) -> float | None:
+        """End a handler whose time is over, and later give up on it."""
+        if not job.cancelled.is_set():
+            job.cancel("timeout")
+            return time.monotonic() + _GRACE
+        report(logging.ERROR, "the handler of job %d of tube %s ignores that its time is over; it takes up a thread until it returns", job.id, job.tube)
+        self.beats.remove(job)
+        settle = functools.partial(self.settler.settle, job, HandlerTimeout())
+        threading.Thread(target=settle, daemon=True).start()
+        return None
 
     def _shutdown(self) -> int:
         if self._join(self.shutdown_timeout, until_signal=True):
             return 0
-        self.settler.aborted = True
         with self.lock:
             left = list(self.held)
         for job in left:
-            job.cancelled.set()
+            job.cancel("shutdown")
         if self._join(_LAST_SECOND):
             return 0
         unfinished = 0
@@ -282,10 +283,6 @@ class Run:
                     return False
                 thread.join(0.05)
         return not any(thread.is_alive() for thread in self.threads)
-
-
-async def _awaited(result: Awaitable[Any]) -> Any:
-    return await result
 
 
 def _end_child(error: BaseException | None) -> NoReturn:

@@ -48,7 +48,6 @@ class Settler:
 
     def __init__(self, client: Client, backoff: Backoff) -> None:
         self.client = client  # for jobs with a lease; others belong to their own
-        self.aborted = False  # handlers were cancelled, so their errors are no failures
         self.ended = False  # there is no time for further attempts
         self._backoff = backoff
 
@@ -56,6 +55,11 @@ class Settler:
         """Do what the result of the handler means, unless the job is settled."""
         if not job.claim():
             return
+        if job.cause == "deleted":
+            return report(logging.INFO, "job %d was deleted before its handler returned", job.id)
+        if job.cause == "lost":
+            how = "it has not failed" if error is None else named(error)
+            return report(logging.WARNING, "job %d was lost before its handler returned: %s", job.id, how)
         try:
             do = self._result(job, error, value)
         except BaseException as fault:  # of a class of the user
@@ -79,7 +83,7 @@ class Settler:
         if isinstance(error, Snooze):
             wait = text.delay(error.seconds)
             return partial(client.release, job.job, job.priority, wait, failure=False)
-        return self._return(job) if self.aborted else self._failure(job, error)
+        return self._return(job) if job.cause == "shutdown" else self._failure(job, error)
 
     def _done(self, client: Client, job: WorkerJob, value: Any) -> Callable[[], None]:
         """Return what finishes the job with a result, or deletes it if nothing is kept of it."""
@@ -99,7 +103,7 @@ class Settler:
         return finish
 
     def _failure(self, job: WorkerJob, error: BaseException) -> Callable[[], None]:
-        reason, client = named(error), self._client_of(job)
+        reason, client = "timeout" if job.cause == "timeout" else named(error), self._client_of(job)
         report(logging.WARNING, "job %d failed: %s", job.id, reason, error=error)
         wait = 0 if job.retries else self._wait(job)
         if wait is None:
@@ -134,7 +138,9 @@ class Settler:
                 over = time.monotonic() > job.touched + job.ttr
                 passing = isinstance(error, _PASSING)
                 if not passing or not job.lease or over or self.ended:
-                    level = logging.WARNING if passing or isinstance(error, NotFoundError | ClosedError) else logging.ERROR
+                    level = logging.WARNING if passing or isinstance(error, ClosedError) else logging.ERROR
+                    if isinstance(error, NotFoundError):  # somebody else has settled or deleted it
+                        level = logging.INFO
                     report(level, "cannot settle job %d, so it may come again: %s", job.id, named(error))
                     return
             time.sleep(pause)

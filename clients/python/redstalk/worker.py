@@ -9,6 +9,7 @@ from typing import Any
 
 from .backoff import Backoff, exponential
 from .client import Client
+from .held import limit
 from .run import Handler, Run
 from .session import Address
 
@@ -19,6 +20,10 @@ class Worker:
     ``tubes`` are names, or names with weights: with {"urgent": 6, "bulk": 1} six of seven jobs come from the first while both
     have jobs. A handler that returns has done the job, so it is deleted; an exception is a failure. A coroutine function is run in
     the thread. ``settings`` are those of :class:`Client`.
+
+    ``timeout`` is how long a handler can run, in seconds, unless it calls ``set_timeout`` of its job; 0 is no limit. Then
+    ``cancelled`` of the job is set, and the handler is interrupted: a coroutine is cancelled, a function gets a :class:`HandlerTimeout`. If it raises anything
+    but Skip or Snooze then, or does not return within ten seconds, the job fails with the reason "timeout".
     """
 
     def __init__(
@@ -28,6 +33,7 @@ class Worker:
         concurrency: int = 10,
         *,
         backoff: Backoff | None = None,
+        timeout: float = 1800,
         shutdown_timeout: float = 25,
         **settings: Any,
     ) -> None:
@@ -38,7 +44,7 @@ class Worker:
             raise ValueError(f"shutdown_timeout {shutdown_timeout!r}")
         self.concurrency = concurrency
         self.backoff = backoff or exponential()
-        self.shutdown_timeout = shutdown_timeout
+        self.timeout, self.shutdown_timeout = limit(timeout), shutdown_timeout
         self._address, self._settings = address, settings
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
 
@@ -64,7 +70,7 @@ class Worker:
             self._signals.put(number)
 
         before = {number: signal.signal(number, received) for number in signals}
-        settings = (self.connect, handler, self.tubes, self.concurrency, self.backoff, self.shutdown_timeout)
+        settings = (self.connect, handler, self.tubes, self.concurrency, self.backoff, self.timeout, self.shutdown_timeout)
         try:
             return Run(*settings, self._signals).serve()
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -14,6 +15,7 @@ import unittest
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import redstalk
 from tests import server
@@ -123,6 +125,76 @@ class OnServer:
         self.client.put("x", ttr=1)
         self.assertTrue(lost.wait(10))
 
+    def has_timed_out(self: Any, id: int) -> bool:
+        stats = self.client.stats_job(id)
+        return stats["state"] == "delayed" and stats.get("reason", "timeout") == "timeout" and stats.get("failures", 1) == 1
+
+    def test_timeout(self: Any) -> None:
+        causes: dict[Any, tuple[str, str]] = {}
+
+        async def sleep(job: redstalk.WorkerJob) -> None:
+            await asyncio.sleep(60)
+
+        def handle(job: redstalk.WorkerJob) -> Any:
+            if job.body == "coroutine":
+                return sleep(job)
+            try:
+                while True:
+                    time.sleep(0.01)
+            except BaseException as error:
+                causes[job.body] = (type(error).__name__, job.cause)
+                if job.body == "skips":
+                    raise redstalk.Skip("no time for this") from error
+                if job.body != "returns":
+                    raise
+
+        self.worker(handle, timeout=0.3, backoff=redstalk.intervals(3600))
+        ids = {body: self.client.put(body) for body in ("raises", "coroutine", "skips", "returns")}
+        self.until(lambda: self.has_timed_out(ids["raises"]) and self.has_timed_out(ids["coroutine"]))
+        self.until(lambda: (self.state(ids["skips"]), self.state(ids["returns"])) == ("buried", "gone"))
+        self.assertEqual(causes, dict.fromkeys(("raises", "skips", "returns"), ("HandlerTimeout", "timeout")))
+
+    def test_timeout_ignored(self: Any) -> None:
+        hang, handled = threading.Event(), []
+        self.addCleanup(hang.set)
+
+        def handle(job: redstalk.WorkerJob) -> None:
+            if job.body == "hangs":
+                hang.wait(30)  # the thread waits in C
+            handled.append(job.body)
+
+        with mock.patch("redstalk.run._GRACE", 0.5), self.assertLogs("redstalk", "ERROR") as log:
+            self.worker(handle, concurrency=1, timeout=0.2, backoff=redstalk.intervals(3600))
+            id = self.client.put("hangs", ttr=1)
+            self.until(lambda: self.has_timed_out(id))
+        self.assertRegex(log.output[0], f"handler of job {id} of tube {self.tube} ignores")
+        next_id = self.client.put("next")
+        self.assertEqual((self.state(next_id), handled), ("ready", []))  # its thread is in use
+        hang.set()
+        self.until(lambda: self.state(next_id) == "gone")
+        self.assertTrue(self.has_timed_out(id))  # what the handler returned in the end changed nothing
+        self.assertEqual(handled, ["next"])
+
+    def test_timeout_of_a_job(self: Any) -> None:
+        app = redstalk.App(self.server.address)
+        self.addCleanup(app.client.close)
+
+        @app.task(tube=self.tube, timeout=0)
+        def unlimited() -> None:
+            time.sleep(0.7)
+
+        @app.task(tube=self.tube, timeout=0.1)
+        def short() -> None:
+            time.sleep(0.7)
+
+        @app.task(tube=self.tube)
+        def usual() -> None:
+            time.sleep(0.7)
+
+        self.enterContext(Running(app.worker(timeout=0.2, backoff=redstalk.intervals(3600)), app.handle))
+        ids = [task.send() for task in (unlimited, short, usual)]
+        self.until(lambda: self.state(ids[0]) == "gone" and self.has_timed_out(ids[1]) and self.has_timed_out(ids[2]))
+
     def test_gives_back(self: Any) -> None:
         started = threading.Event()
         over = threading.Event()
@@ -220,6 +292,31 @@ class Extensions(OnServer):
             self.assertEqual(square.result(square.send(12), 10), 144)
             with self.assertRaisesRegex(redstalk.EndedError, "negative"):
                 square.result(square.send(-1), 10)
+
+    def test_cancel(self: Any) -> None:
+        causes: list[str] = []
+
+        async def wait() -> None:
+            await asyncio.sleep(60)
+
+        def handle(job: redstalk.WorkerJob) -> Any:
+            if job.body == "coroutine":
+                return wait()
+            if job.cancelled.wait(30):
+                causes.append(job.cause)
+            raise ValueError("cancelled")
+
+        self.worker(handle)
+        bodies = ("deleted", "flushed", "coroutine")
+        ids = [self.client.put(body, key=body, ttr=3) for body in bodies]
+        self.until(lambda: all(self.state(id) == "reserved" for id in ids))
+        with self.assertLogs("redstalk", "INFO") as log:
+            self.client.delete_key(self.tube, "deleted")
+            self.client.flush_tube(self.tube, "reserved")
+            self.until(lambda: len(log.output) == 3)
+        self.assertEqual(causes, ["deleted", "deleted"])
+        for line, id in zip(sorted(log.output), ids, strict=True):
+            self.assertEqual(line, f"INFO:redstalk:job {id} was deleted before its handler returned")
 
     def test_server_retries(self: Any) -> None:
         seen: list[tuple[int, str]] = []

@@ -56,6 +56,19 @@ export class UnknownOutcomeError extends RedstalkError {}
 /** The client was closed before the command was done. */
 export class ClosedError extends RedstalkError {}
 
+/** The reason of a job's `signal`: another worker may have the job. */
+export class JobLostError extends RedstalkError {}
+
+/** The reason of a job's `signal`: somebody has deleted the job, which cancels it. */
+export class JobDeletedError extends JobLostError {}
+
+/** The reason of a job's `signal`: the time of its processor is over. If that throws then, this is the failure, with what was thrown as `cause`. */
+export class JobTimeoutError extends RedstalkError {
+  constructor() {
+    super('timeout');
+  }
+}
+
 /** Thrown by a processor: the job is buried at once, without another attempt. */
 export class UnrecoverableError extends RedstalkError {}
 

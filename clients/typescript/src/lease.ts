@@ -1,9 +1,10 @@
 import type { Client } from './client.js';
 import type { Job } from './commands.js';
-import { ClosedError, isPassingReply, NotFoundError, NotKeptError, RedstalkError, ServerError, UnavailableError, UnknownOutcomeError, UnrecoverableError } from './errors.js';
+import { ClosedError, isPassingReply, JobDeletedError, JobLostError, JobTimeoutError, NotFoundError, NotKeptError, RedstalkError, ServerError, UnavailableError, UnknownOutcomeError, UnrecoverableError } from './errors.js';
 import { messageOf, toError } from './usercode.js';
 
 const retryPause = 100;
+const longestTimer = 2 ** 31 - 1;
 /** The longest delay that a server accepts, in milliseconds. */
 const longestDelay = (2 ** 32 - 1) * 1000;
 
@@ -12,6 +13,8 @@ export type Backoff = (attemptsMade: number, error: Error) => number | undefined
 
 /** A held job: touched at each third of its TTR, and settled in the end. */
 export class Lease {
+  /** How long a processor can go on when its time is over, in milliseconds, before the worker gives up on it. */
+  static grace = 10_000;
   /** How often the job has failed before. */
   failures = 0;
   private readonly abort = new AbortController();
@@ -22,6 +25,7 @@ export class Lease {
   /** Until when the job is ours for certain, in milliseconds since 1970. */
   private deadline = 0;
   private timer?: NodeJS.Timeout;
+  private limit?: NodeJS.Timeout;
   private ended = false;
 
   /** `sent` is when the reserve was sent, in milliseconds since 1970: the TTR cannot have begun before. */
@@ -44,7 +48,7 @@ export class Lease {
     this.deadline = this.sent + this.ttr;
     if (Date.now() - this.sent > this.ttr / 3) await this.touch();
     else this.schedule();
-    return !this.signal.aborted;
+    return !this.lost;
   }
 
   private learn(ttr: number, priority: number, failures: number, retry: unknown): void {
@@ -55,29 +59,65 @@ export class Lease {
   }
 
   private schedule(pause = this.ttr / 3): void {
-    if (!this.ended) this.timer = setTimeout(() => void this.touch(), Math.min(pause, 2 ** 31 - 1));
+    if (!this.ended) this.timer = setTimeout(() => void this.touch(), Math.min(pause, longestTimer));
   }
 
   private async touch(): Promise<void> {
     const sent = Date.now();
     if (sent >= this.deadline) return this.lose();
     // A touch without an answer must not outlive the lease.
-    const over = setTimeout(() => this.lose(), Math.min(this.deadline - sent, 2 ** 31 - 1));
+    const over = setTimeout(() => this.lose(), Math.min(this.deadline - sent, longestTimer));
     try {
       const { id, lease } = this.job;
       await (lease ? this.client.touchLease(id, lease) : this.client.touch(id));
       this.deadline = sent + this.ttr;
       this.schedule();
     } catch (error) {
-      if (error instanceof NotFoundError || error instanceof ClosedError) this.lose();
+      if (error instanceof NotFoundError) this.lose((await this.isDeleted()) ? new JobDeletedError('the job was deleted') : undefined);
+      else if (error instanceof ClosedError) this.lose();
       else this.schedule(isPassing(error) ? Math.min(retryPause, this.ttr / 10) : undefined);
     } finally {
       clearTimeout(over);
     }
   }
 
-  private lose(): void {
-    if (!this.ended) this.abort.abort(new Error('the job is no longer held'));
+  private lose(reason = new JobLostError('the job is no longer held')): void {
+    if (!this.ended) this.abort.abort(reason);
+  }
+
+  /** Whether a job that is no longer held is nowhere else. */
+  private isDeleted(): Promise<boolean> {
+    return this.client.statsJob(this.job.id).then(() => false, error => error instanceof NotFoundError);
+  }
+
+  /** Whether the job is no longer held. */
+  get lost(): boolean {
+    return this.signal.reason instanceof JobLostError;
+  }
+
+  /** Limits the time of the processor, in milliseconds; 0 is no limit. Resolves a while later, if the processor ignores that it is over. */
+  overtime(limit: number): Promise<JobTimeoutError> {
+    return new Promise(resolve => {
+      if (!limit) return;
+      this.limit = setTimeout(() => {
+        const error = new JobTimeoutError();
+        this.abort.abort(error);
+        this.limit = setTimeout(() => resolve(error), Lease.grace).unref();
+      }, Math.min(limit, longestTimer)).unref();
+    });
+  }
+
+  /** Why the job has failed if its processor throws this: that its time is over, if so. */
+  failure(thrown: Error): Error {
+    const { reason } = this.signal;
+    if (!(reason instanceof JobTimeoutError) || thrown instanceof UnrecoverableError) return thrown;
+    if (thrown !== reason) reason.cause = thrown;
+    return reason;
+  }
+
+  /** Lifts the limit, since the processor has ended. */
+  stopLimit(): void {
+    clearTimeout(this.limit);
   }
 
   /** Ends the touching. */
@@ -139,7 +179,7 @@ export class Lease {
 
   /** Settles the job by a call, again and again while the server fails and the lease lasts, but not what it refuses for good. */
   private async settle(call: () => Promise<void>): Promise<boolean> {
-    if (this.signal.aborted) return false;
+    if (this.lost) return false;
     for (let sent = false; ; ) {
       try {
         await call();

@@ -18,7 +18,10 @@ export interface Job<T = any> {
   attemptsMade: number;
   /** What a service can compare to refuse a worker that comes too late: it grows with each delivery. Empty on beanstalkd. */
   token: string;
-  /** Aborted when the job is no longer held: another worker may have it, and the result is dropped. */
+  /**
+   * Aborted when the job is no longer held, so that the result is dropped, or when the time of the processor is over. Its `reason` is a JobLostError, a
+   * JobDeletedError or a JobTimeoutError.
+   */
   signal: AbortSignal;
   /** In the event `completed`, what the processor has returned. */
   returnvalue?: any;
@@ -32,6 +35,11 @@ export interface WorkerOptions {
   connection?: ConnectionOptions;
   /** How many jobs are handled at a time; 1 by default. */
   concurrency?: number;
+  /**
+   * How many milliseconds a processor can run, or a function of the job that says it; 0 is no limit, and 30 minutes the default. Then the signal of the job
+   * is aborted. If the processor throws then, or does not end within ten seconds, the job has failed with a JobTimeoutError.
+   */
+  timeout?: number | ((job: Job) => number | undefined);
   /** False: the worker starts with run(). */
   autorun?: boolean;
   settings?: {
@@ -52,6 +60,7 @@ interface Events<T, R> {
 /** How long a reserve waits, in seconds, and so how long close() waits at most for one. */
 const reserveSeconds = 1;
 const errorPause = 200;
+const defaultTimeout = 30 * 60_000;
 /** After how many milliseconds without a connection a worker says so, if nobody listens to its errors; and how often it repeats a line. */
 const silence = 2_000;
 const repeatLine = 60_000;
@@ -68,6 +77,8 @@ export class Worker<T = any, R = any> extends EventEmitter {
   /** The connections of the handlers, on servers without leases. */
   private readonly slots = new Set<Client>();
   private readonly running = new Set<Promise<void>>();
+  /** Jobs on whose processors the worker has given up. Each takes up a slot until it ends. */
+  private readonly stuck = new Set<Lease>();
   private closing = false;
   private done?: Promise<void>;
   private wake = () => {};
@@ -80,6 +91,7 @@ export class Worker<T = any, R = any> extends EventEmitter {
     this.concurrency = options.concurrency ?? 1;
     if (typeof processor !== 'function') throw new TypeError('the processor of a worker must be a function');
     if (!Number.isInteger(this.concurrency) || this.concurrency < 1) throw new TypeError(`concurrency must be a positive whole number: ${options.concurrency}`);
+    if (typeof options.timeout !== 'function') timeLimit(options.timeout);
     this.fetcher = new Client(options.connection);
     this.keeper = new Client(options.connection);
     if (options.autorun !== false) void this.run();
@@ -169,7 +181,7 @@ export class Worker<T = any, R = any> extends EventEmitter {
       } catch (error) {
         if (error instanceof ClosedError) return undefined;
         this.report('error', toError(error));
-        await new Promise(resolve => setTimeout(resolve, errorPause));
+        await pause();
       } finally {
         clearTimeout(late);
       }
@@ -192,7 +204,7 @@ export class Worker<T = any, R = any> extends EventEmitter {
 
   private async fetchLeased(): Promise<void> {
     while (!this.closing) {
-      const free = Math.min(1000, this.concurrency - this.running.size);
+      const free = Math.min(1000, this.concurrency - this.running.size - this.stuck.size);
       if (free < 1) {
         await new Promise<void>(resolve => { this.wake = resolve; });
         continue;
@@ -219,7 +231,10 @@ export class Worker<T = any, R = any> extends EventEmitter {
     while (!this.closing) {
       const sent = Date.now();
       const job = await this.attempt(() => client.reserveWithTimeout(reserveSeconds).catch(none));
-      if (job) await this.handle(new Lease(client, job, sent));
+      if (!job) continue;
+      const lease = new Lease(client, job, sent);
+      await this.handle(lease);
+      while (this.stuck.has(lease) && !this.closing) await pause();
     }
     this.slots.delete(client);
     await client.close();
@@ -234,9 +249,9 @@ export class Worker<T = any, R = any> extends EventEmitter {
       const fault = (thrown: unknown) => this.report('error', toError(thrown));
       let result: R;
       try {
-        result = await this.processor(job);
+        result = await this.process(job, lease);
       } catch (thrown) {
-        const error = toError(thrown);
+        const error = lease.failure(toError(thrown));
         if (!(await lease.fail(error, this.options.settings?.backoffStrategy, fault))) return this.report('stalled', lease.job.id);
         return this.report('failed', tried(job, lease), error);
       }
@@ -248,6 +263,35 @@ export class Worker<T = any, R = any> extends EventEmitter {
       lease.end();
     }
   }
+
+  /** What the processor resolves to. It throws if the processor ignores that its time is over. */
+  private process(job: Job<T>, lease: Lease): Promise<R> {
+    const { timeout } = this.options;
+    const overtime = lease.overtime(timeLimit(typeof timeout === 'function' ? timeout(job) : timeout));
+    const processing = (async () => this.processor(job))().finally(() => lease.stopLimit());
+    return Promise.race([processing, overtime.then(error => this.giveUp(lease, processing, error))]);
+  }
+
+  private giveUp(lease: Lease, processing: Promise<R>, error: Error): never {
+    const ended = () => {
+      this.stuck.delete(lease);
+      this.wake();
+    };
+    this.stuck.add(lease);
+    processing.then(ended, ended);
+    this.report('error', new Error(`the processor of job ${lease.job.id} of ${this.name} ignores that its time is over; it takes up a slot until it ends`));
+    throw error;
+  }
+}
+
+function pause(): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, errorPause));
+}
+
+/** The time of a processor in milliseconds; an error if it can have no such time. */
+function timeLimit(limit = defaultTimeout): number {
+  if (typeof limit !== 'number' || !(limit >= 0)) throw new TypeError(`timeout must be a number of milliseconds: ${messageOf(toError(limit))}`);
+  return limit;
 }
 
 function none(error: Error): undefined {

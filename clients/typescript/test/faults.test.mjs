@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { Queue, Worker } from 'redstalk';
+import { Lease } from '../dist/esm/lease.js';
 import { freePort, serveKind } from './servers.mjs';
 
 const proxy = new Proxy({}, new Proxy({}, { get: () => () => { throw new Error('trap'); } }));
@@ -107,13 +108,29 @@ async function fake(t, answer) {
   return server.address().port;
 }
 
+const page = '---\n- lease\n- info\n- batch\n- reason\n';
+const info = '{"tube":"mail","pri":1,"ttr":3600}';
+/** The answers of a server that always has a job. */
+const oneJob = {
+  capabilities: `OK ${page.length}\r\n${page}`, watch: 'WATCHING 1', ignore: 'WATCHING 1',
+  'reserve-batch': `RESERVED_BATCH 1\r\nLEASED 7 1 0 ${info.length}\r\n\r\n${info}`,
+};
+
+test('a job that takes long to settle is not taken for a processor whose time is over', async t => {
+  const { grace } = Lease;
+  Lease.grace = 50;
+  t.after(() => { Lease.grace = grace; });
+  let tries = 0;
+  const port = await fake(t, word => oneJob[word] ?? (++tries < 5 ? 'INTERNAL_ERROR' : 'DELETED'));
+  const worker = new Worker('mail', () => {}, { connection: { port }, timeout: 50 });
+  worker.on('error', error => assert.fail(error));
+  const [job] = await once(worker, 'completed');
+  assert.equal(job.signal.aborted, false);
+  await worker.close(true);
+});
+
 test('what the server refuses for good is an error, and no loop', async t => {
-  const page = '---\n- lease\n- info\n- batch\n- reason\n';
-  const info = '{"tube":"mail","pri":1,"ttr":3600}';
-  const port = await fake(t, word => ({
-    capabilities: `OK ${page.length}\r\n${page}`, watch: 'WATCHING 1', ignore: 'WATCHING 1',
-    'reserve-batch': `RESERVED_BATCH 1\r\nLEASED 7 1 0 ${info.length}\r\n\r\n${info}`,
-  })[word] ?? 'FORBIDDEN');
+  const port = await fake(t, word => oneJob[word] ?? 'FORBIDDEN');
   let calls = 0;
   const worker = new Worker('mail', () => { if (++calls % 2) throw new Error('no'); }, { connection: { port } });
   const errors = [];

@@ -22,3 +22,6 @@ void q.upsertJobScheduler('digest', { every: 1000 }, { opts: { jobId: 'x' } });
 void q.add('a', { to: 'x' }, { removeOnComplete: { age: 60, count: 10 } }).then(job => job.waitUntilFinished(q, 1000));
 // @ts-expect-error a time is seconds or text
 void q.add('a', { to: 'x' }, { keep: true });
+new Worker('mail', () => {}, { timeout: job => (job.name === 'import' ? 0 : undefined) });
+// @ts-expect-error a timeout is milliseconds
+new Worker('mail', () => {}, { timeout: '5m' });
