@@ -141,7 +141,6 @@ func TestJobSaysMore(t *testing.T) {
 		b.goTo(fmt.Sprintf("?held#/job/%d", id))
 		b.dialog("job")
 		b.wantProperties(map[string]string{"Held by": "mailer " + regexp.QuoteMeta(c.raw.LocalAddr().String()) + ".*", "Reason": "550 .*"})
-		b.screenshot("job-held-" + engineOf(t))
 	})
 }
 
@@ -158,9 +157,7 @@ func TestDeadLetters(t *testing.T) {
 		b.awaitText("one")
 		b.awaitCellLike(fmt.Sprint(letters[0].ID), "since", `^\d+ m?s$`)
 		b.awaitCellLike(fmt.Sprint(s.jobs("invoices", "buried")[0].ID), "since", `^≤ \d+ m?s$`) // no reason was given
-		b.screenshots("letters-" + engineOf(t))
 		b.openJob(letters[0].ID)
-		b.screenshot("letter-" + engineOf(t))
 		b.clickAction("replay")
 		b.confirm("replay")
 		s.awaitTube("morgue", 1, 0, 0, 0)
