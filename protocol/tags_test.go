@@ -47,6 +47,7 @@ var goodTags = map[string]string{
 	"group:a":                             "group=a",
 	"group:a:b,c":                         "group=a:b,c",
 	`group:"a b\n\"é\\"`:                  "group=a b\n\"é\\",
+	`group:"a \" b" max:2`:                `max=2 group=a " b`,
 	`group:"a" key:k`:                     "key=k group=a",
 	"group:" + longGroup:                  "group=" + longGroup,
 	"batch:a":                             "batch=a",
@@ -73,7 +74,7 @@ var wrongTags = []string{
 	"batch:", "batch:é", `batch:"a b"`, "batch:" + longBatch + "b", "batch:a batch:a", "after:", "after:" + longBatch + "b", "after-all:", "batch-ttl:1h", "batch:a batch-ttl:0", "batch:a batch-ttl:x",
 	"after:a after-all:b", "after-all:a after:a", "after:a after:a", "after:a batch:a", "batch:a after-all:a", "after:a at:5", "at:0 after-all:a",
 	`group:"` + strings.Repeat("é", MaxGroup/2) + `g"`, "group:a group:b",
-	"key:a key:a", "delay:1 delay:2", "max:1 dead:a max:1", "delay:1 at:1", "at:1 max:2 delay:1", "max:1 key:", "key: max:1",
+	"key:a key:a", "delay:1 delay:2", "max:1 dead:a max:1", "delay:1 at:1", "at:1 max:2 delay:1", "at:7 delay:0", "max:1 key:", "key: max:1",
 }
 
 // noTags are ends of put lines that are handled as in beanstalkd.

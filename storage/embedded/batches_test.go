@@ -3,9 +3,7 @@ package embedded
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,17 +22,9 @@ type batchState struct {
 
 // batchCuts is an engine with one batch after another. Its power is cut at random points.
 type batchCuts struct {
-	t *testing.T
-	*crasher
-	e     *Engine
-	cuts  int
+	*stateCuts[batchState]
 	batch int      // number of the present one
 	ids   []uint64 // of its members that are ready
-
-	random *rand.Rand
-	mu     sync.Mutex   // guards states
-	states []batchState // since the engine was opened; the last one may not be acknowledged yet
-	acked  int          // index of the last one that is
 }
 
 // TestBatchPowerCuts cuts the power at random moments while members of batches are put and end, and jobs after them run. What is
@@ -44,62 +34,9 @@ func TestBatchPowerCuts(t *testing.T) {
 	if testing.Short() {
 		steps = 400
 	}
-	c := &batchCuts{t: t, crasher: newCrasher(2), random: rand.New(rand.NewPCG(1, 2))}
-	c.limit = 1
-	c.begin(batchState{name: "b0"})
-	for range steps {
-		c.step()
-		if left := c.taken(); len(left) > 0 {
-			c.cut(&left[0])
-		}
-	}
-	c.e.Close()
-	t.Logf("%d steps, %d batches, %d power cuts", steps, c.batch, c.cuts)
-	if c.cuts < steps/100 {
-		t.Errorf("only %d power cuts", c.cuts)
-	}
-}
-
-func (c *batchCuts) markOf() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.acked
-}
-
-// begin opens the engine. Sometimes it lets the tables catch up before the next power cut.
-func (c *batchCuts) begin(s batchState) {
-	c.mu.Lock()
-	c.states, c.acked = []batchState{s}, 0
-	c.mu.Unlock()
-	wait := c.cuts%3 == 2
-	c.setPoints(!wait)
-	c.e = mustOpen(c.t, c.options(c.t))
-	if wait {
-		eventually(c.t, "the tables to catch up", func() bool { oldest, current := segments(c.e); return oldest == current })
-		c.setPoints(true)
-	}
-}
-
-// setPoints sets whether the power can be cut from now on.
-func (c *batchCuts) setPoints(on bool) {
-	c.crasher.mu.Lock()
-	defer c.crasher.mu.Unlock()
-	c.interval, c.mark = []int{10, 40, 200}[c.cuts%3], nil
-	if on {
-		c.mark = c.markOf
-	}
-}
-
-// change carries out operations that lead to a state.
-func (c *batchCuts) change(to batchState, ops ...storage.Op) []storage.Op {
-	c.mu.Lock()
-	c.states = append(c.states, to)
-	c.mu.Unlock()
-	do(c.t, c.e, ops...)
-	c.mu.Lock()
-	c.acked = len(c.states) - 1
-	c.mu.Unlock()
-	return ops
+	c, n := &batchCuts{stateCuts: newStateCuts(t, batchState{name: "b0"})}, 0
+	c.run(func() bool { n++; return n > steps }, c.step, c.cut, steps/100)
+	t.Logf("%d batches", c.batch)
 }
 
 // put returns a put of a job with tags.
@@ -110,7 +47,7 @@ func (c *batchCuts) put(name string, tags tube.Tags) storage.Op {
 
 // step changes the batch.
 func (c *batchCuts) step() {
-	s := c.states[len(c.states)-1]
+	s := c.last()
 	args := &storage.Args{Name: s.name}
 	switch n := c.random.IntN(10); {
 	case s.verdict == tube.BatchDone:
@@ -156,13 +93,7 @@ func (c *batchCuts) end(s batchState) {
 func (c *batchCuts) cut(left *diskImage) {
 	c.t.Helper()
 	possible := c.states[left.acked:]
-	c.crasher.mu.Lock()
-	c.writing, c.remains = nil, nil // the engine that ends here may have had another one
-	c.crasher.mu.Unlock()
-	c.e.Close()
-	c.cuts++
-	c.fs = left.fs
-	c.begin(batchState{})
+	c.goOn(left)
 	for i := len(possible) - 1; i >= 0; i-- {
 		if c.stateNow(possible[i].name) == possible[i] {
 			c.states[0] = possible[i]

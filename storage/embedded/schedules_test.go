@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,16 +31,8 @@ func (s scheduledState) clone() scheduledState {
 // scheduledCuts is an engine in which schedules put jobs, one for each version of their records but
 // the first. Its power is cut at random points.
 type scheduledCuts struct {
-	t *testing.T
-	*crasher
-	e    *Engine
+	*stateCuts[scheduledState]
 	puts int
-	cuts int
-
-	random *rand.Rand
-	mu     sync.Mutex       // guards states
-	states []scheduledState // since the engine was opened; the last one may not be acknowledged yet
-	acked  int              // index of the last one that is
 }
 
 // TestScheduledPowerCuts cuts the power at random moments while schedules put jobs that others
@@ -52,66 +42,9 @@ func TestScheduledPowerCuts(t *testing.T) {
 	if testing.Short() {
 		puts = 150
 	}
-	c := &scheduledCuts{t: t, crasher: newCrasher(2), random: rand.New(rand.NewPCG(1, 2))}
-	c.limit = 1
-	c.begin(scheduledState{make(map[string]uint64), make(map[occurrence]bool)})
-	for c.puts < puts {
-		c.step()
-		if left := c.taken(); len(left) > 0 {
-			c.cut(&left[0])
-		}
-	}
-	c.e.Close()
-	t.Logf("%d puts, %d power cuts", c.puts, c.cuts)
-	if c.cuts < puts/100 {
-		t.Errorf("only %d power cuts", c.cuts)
-	}
+	c := &scheduledCuts{stateCuts: newStateCuts(t, scheduledState{make(map[string]uint64), make(map[occurrence]bool)})}
+	c.run(func() bool { return c.puts >= puts }, c.step, c.cut, puts/100)
 }
-
-func (c *scheduledCuts) markOf() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.acked
-}
-
-// begin opens the engine, which is in that state. Sometimes it lets the tables catch up before the
-// next power cut.
-func (c *scheduledCuts) begin(s scheduledState) {
-	c.mu.Lock()
-	c.states, c.acked = []scheduledState{s}, 0
-	c.mu.Unlock()
-	wait := c.cuts%3 == 2
-	c.setPoints(!wait)
-	c.e = mustOpen(c.t, c.options(c.t))
-	if wait {
-		eventually(c.t, "the tables to catch up", func() bool { oldest, current := segments(c.e); return oldest == current })
-		c.setPoints(true)
-	}
-}
-
-// setPoints sets whether the power can be cut from now on.
-func (c *scheduledCuts) setPoints(on bool) {
-	c.crasher.mu.Lock()
-	defer c.crasher.mu.Unlock()
-	c.interval, c.mark = []int{10, 40, 200}[c.cuts%3], nil
-	if on {
-		c.mark = c.markOf
-	}
-}
-
-// change carries out operations that lead to a state.
-func (c *scheduledCuts) change(to scheduledState, ops ...storage.Op) []storage.Op {
-	c.mu.Lock()
-	c.states = append(c.states, to)
-	c.mu.Unlock()
-	do(c.t, c.e, ops...)
-	c.mu.Lock()
-	c.acked = len(c.states) - 1
-	c.mu.Unlock()
-	return ops
-}
-
-func (c *scheduledCuts) last() scheduledState { return c.states[len(c.states)-1] }
 
 // step writes some records, with the jobs that belong to them, and perhaps deletes a job.
 func (c *scheduledCuts) step() {
@@ -164,13 +97,7 @@ func (c *scheduledCuts) occurrenceOf(e *Engine, id uint64) occurrence {
 func (c *scheduledCuts) cut(left *diskImage) {
 	c.t.Helper()
 	acked, latest := c.states[left.acked], c.last()
-	c.crasher.mu.Lock()
-	c.writing, c.remains = nil, nil // the engine that ends here may have had another one
-	c.crasher.mu.Unlock()
-	c.e.Close()
-	c.cuts++
-	c.fs = left.fs
-	c.begin(scheduledState{})
+	c.goOn(left)
 	now := c.stateNow(latest)
 	for name, version := range now.versions {
 		if version < acked.versions[name] || version > latest.versions[name] {

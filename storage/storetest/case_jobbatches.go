@@ -113,14 +113,64 @@ type memberEnd struct {
 // failOnce lets a job end as its rules say.
 func failOnce(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.must(tube.Release, 1, id) }
 
-func buryJob(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.must(tube.Bury, 1, id) }
+func reserveJob(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id) }
+func buryJob(b *harness, id uint64)    { reserveJob(b, id); b.must(tube.Bury, 1, id) }
+func deleteJob(b *harness, id uint64)  { b.must(tube.Delete, 1, id) }
+func kickJob(b *harness, id uint64)    { b.must(tube.KickJob, 1, id) }
+func replayJob(b *harness, id uint64)  { b.replay(id) }
+func nothing(b *harness, id uint64)    {}
+
+// waitFor lets some time pass.
+func waitFor(d time.Duration) func(*harness, uint64) {
+	return func(b *harness, id uint64) { b.advance(d) }
+}
+
+// moveTo moves the jobs of a state from "t" to "u".
+func moveTo(state tube.State) func(*harness, uint64) {
+	return func(b *harness, id uint64) { b.moveJobs("t", state, "u", 9) }
+}
+
+// flushOf flushes the jobs of "t" in a state.
+func flushOf(state tube.State) func(*harness, uint64) {
+	return func(b *harness, id uint64) { b.flush("t", state) }
+}
+
+// replaceBy puts a job with the same key, of another batch or of none.
+func replaceBy(batch string) func(*harness, uint64) {
+	return func(b *harness, id uint64) {
+		b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace, Batch: batch})
+	}
+}
+
+// both does two things, one after the other.
+func both(first, second func(*harness, uint64)) func(*harness, uint64) {
+	return func(b *harness, id uint64) { first(b, id); second(b, id) }
+}
+
+// dead lets a job become a dead letter in tube "morgue", and does something with that.
+func dead(do func(b *harness, letter uint64)) func(*harness, uint64) {
+	return func(b *harness, id uint64) { failOnce(b, id); do(b, theDead(b, id)) }
+}
 
 // theDead returns the dead letter in tube "morgue".
 func theDead(b *harness, id uint64) uint64 { b.awaitSent(id); return b.head("morgue", tube.Ready) }
 
-var toMorgue = tube.Rules{Max: 1, Dead: "morgue"}
+func deleteByLease(b *harness, id uint64) {
+	if leased, token := b.lease("t"); leased != id || !b.leased(tube.Delete, id, token) {
+		b.Error("the lease cannot be deleted")
+	}
+}
+
+// moveBack moves dead letters to "t".
+func moveBack(b *harness, id uint64) { b.moveJobs("morgue", tube.Ready, "t", 9) }
 
 var (
+	inAnHour = tube.Tags{HasDelay: true, Delay: time.Hour}
+	parkedIn = tube.Tags{Expire: tube.LifetimeOf(5 * time.Second), Rules: tube.Rules{OnExpire: tube.ExpirePark}}
+	once     = tube.Tags{Rules: tube.Rules{Max: 1}}
+	toMorgue = tube.Rules{Max: 1, Dead: "morgue"}
+	mortal   = tube.Tags{Rules: toMorgue}
+
 	pending = members{pending: 1}
 	parked  = members{parked: 1}
 	done    = members{done: 1}
@@ -129,83 +179,55 @@ var (
 
 // memberEnds are the ways for a job in tube "t" with the key "k".
 var memberEnds = map[string]memberEnd{
-	"deleted":               {do: func(b *harness, id uint64) { b.must(tube.Delete, 1, id) }, want: done},
-	"deleted by its holder": {do: func(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.must(tube.Delete, 1, id) }, want: done},
-	"deleted while delayed": {tags: tube.Tags{HasDelay: true, Delay: time.Hour}, do: func(b *harness, id uint64) { b.must(tube.Delete, 1, id) }, want: done},
-	"deleted while buried":  {do: func(b *harness, id uint64) { buryJob(b, id); b.must(tube.Delete, 1, id) }, want: done},
-	"deleted by lease": {do: func(b *harness, id uint64) {
-		leased, token := b.lease("t")
-		if leased != id || !b.leased(tube.Delete, id, token) {
-			b.Error("the lease cannot be deleted")
-		}
-	}, want: done},
-	"deleted by its key":   {do: func(b *harness, id uint64) { b.deleteKey("t", "k") }, want: gone},
-	"flushed":              {do: func(b *harness, id uint64) { b.flush("t", tube.Gone) }, want: gone},
-	"flushed while buried": {do: func(b *harness, id uint64) { buryJob(b, id); b.flush("t", tube.Buried) }, want: gone},
-	"cancelled":            {do: func(b *harness, id uint64) { b.aboutBatch(storage.CancelBatch, "x") }, want: gone},
-	"expired":              {tags: expire(5 * time.Second), do: func(b *harness, id uint64) { b.advance(6 * time.Second) }, want: gone},
-	"expired: parked":      {tags: tube.Tags{Expire: tube.LifetimeOf(5 * time.Second), Rules: tube.Rules{OnExpire: tube.ExpirePark}}, do: func(b *harness, id uint64) { b.advance(6 * time.Second) }, want: parked},
-	"replaced":             {do: func(b *harness, id uint64) { b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace}) }, want: gone},
-	"replaced by one of another batch": {do: func(b *harness, id uint64) {
-		b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace, Batch: "y"})
-	}, want: gone},
-	"replaced by a member": {do: func(b *harness, id uint64) { b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace, Batch: "x"}) }, want: pending, open: true},
-	"parked one replaced by a member": {do: func(b *harness, id uint64) {
-		buryJob(b, id)
-		b.putNew("t", tube.Tags{Key: "k", OnDuplicate: tube.Replace, Batch: "x"})
-	}, want: pending, open: true},
-	"its key is kept":       {do: func(b *harness, id uint64) { b.putTagged("t", tube.Tags{Key: "k", Batch: "x"}) }, want: pending},
-	"reserved":              {do: func(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id) }, want: pending},
-	"holder gone":           {do: func(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.giveBack(1) }, want: pending},
-	"TTR over":              {do: func(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.advance(70 * time.Second) }, want: pending},
+	"deleted":               {do: deleteJob, want: done},
+	"deleted by its holder": {do: both(reserveJob, deleteJob), want: done},
+	"deleted while delayed": {tags: inAnHour, do: deleteJob, want: done},
+	"deleted while buried":  {do: both(buryJob, deleteJob), want: done},
+	"deleted by lease":      {do: deleteByLease, want: done},
+	"deleted by its key":    {do: func(b *harness, id uint64) { b.deleteKey("t", "k") }, want: gone},
+	"flushed":               {do: flushOf(tube.Gone), want: gone},
+	"flushed while buried":  {do: both(buryJob, flushOf(tube.Buried)), want: gone},
+	"cancelled":             {do: func(b *harness, id uint64) { b.aboutBatch(storage.CancelBatch, "x") }, want: gone},
+	"expired":               {tags: expire(5 * time.Second), do: waitFor(6 * time.Second), want: gone},
+	"expired: parked":       {tags: parkedIn, do: waitFor(6 * time.Second), want: parked},
+
+	"replaced":                         {do: replaceBy(""), want: gone},
+	"replaced by one of another batch": {do: replaceBy("y"), want: gone},
+	"replaced by a member":             {do: replaceBy("x"), want: pending, open: true},
+	"parked one replaced by a member":  {do: both(buryJob, replaceBy("x")), want: pending, open: true},
+	"its key is kept":                  {do: func(b *harness, id uint64) { b.putTagged("t", tube.Tags{Key: "k", Batch: "x"}) }, want: pending},
+
+	"reserved":              {do: reserveJob, want: pending},
+	"holder gone":           {do: both(reserveJob, func(b *harness, id uint64) { b.giveBack(1) }), want: pending},
+	"TTR over":              {do: both(reserveJob, waitFor(70*time.Second)), want: pending},
 	"released":              {do: failOnce, want: pending},
 	"buried":                {do: buryJob, want: parked},
-	"exhausted":             {tags: tube.Tags{Rules: tube.Rules{Max: 1}}, do: failOnce, want: parked},
-	"exhausted by TTR":      {tags: tube.Tags{Rules: tube.Rules{Max: 1}}, do: func(b *harness, id uint64) { b.must(tube.ReserveJob, 1, id); b.advance(70 * time.Second) }, want: parked},
-	"kicked":                {do: func(b *harness, id uint64) { buryJob(b, id); b.kick("t", 1) }, want: pending},
-	"kicked by id":          {do: func(b *harness, id uint64) { buryJob(b, id); b.must(tube.KickJob, 1, id) }, want: pending},
-	"replayed":              {do: func(b *harness, id uint64) { buryJob(b, id); b.replay(id) }, want: pending},
-	"reserved while buried": {do: func(b *harness, id uint64) { buryJob(b, id); b.must(tube.ReserveJob, 1, id) }, want: pending},
-	"buried again":          {do: func(b *harness, id uint64) { buryJob(b, id); buryJob(b, id) }, want: parked},
-	"a dead letter":         {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) { failOnce(b, id); theDead(b, id) }, want: parked},
-	"a reserved dead letter": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) {
-		failOnce(b, id)
-		b.must(tube.ReserveJob, 1, theDead(b, id))
-	}, want: parked},
-	"a dead letter kicked": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) {
-		failOnce(b, id)
-		buryJob(b, theDead(b, id))
-		b.kick("morgue", 1)
-	}, want: parked},
-	"a dead letter deleted":  {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) { failOnce(b, id); b.must(tube.Delete, 1, theDead(b, id)) }, want: done},
-	"a dead letter flushed":  {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) { failOnce(b, id); theDead(b, id); b.flush("morgue", tube.Gone) }, want: gone},
-	"a dead letter replayed": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) { failOnce(b, id); b.replay(theDead(b, id)) }, want: pending},
-	"a dead letter moved back": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) {
-		failOnce(b, id)
-		theDead(b, id)
-		b.moveJobs("morgue", tube.Ready, "t", 9)
-	}, want: pending},
-	"a replayed dead letter moved": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) {
-		failOnce(b, id)
-		b.replay(theDead(b, id))
-		moveFromHome(b)
-	}, want: pending},
-	"a dead letter moved back and on": {tags: tube.Tags{Rules: toMorgue}, do: func(b *harness, id uint64) {
-		failOnce(b, id)
-		theDead(b, id)
-		b.moveJobs("morgue", tube.Ready, "t", 9)
-		moveFromHome(b)
-	}, want: pending},
-	"moved": {do: func(b *harness, id uint64) { b.moveJobs("t", tube.Ready, "u", 9) }, want: pending},
-	"moved and deleted": {do: func(b *harness, id uint64) {
-		b.moveJobs("t", tube.Ready, "u", 9)
-		b.must(tube.Delete, 1, b.head("u", tube.Ready))
-	}, want: done},
-	"moved while buried": {do: func(b *harness, id uint64) { buryJob(b, id); b.moveJobs("t", tube.Buried, "u", 9) }, want: parked},
+	"exhausted":             {tags: once, do: failOnce, want: parked},
+	"exhausted by TTR":      {tags: once, do: both(reserveJob, waitFor(70*time.Second)), want: parked},
+	"kicked":                {do: both(buryJob, func(b *harness, id uint64) { b.kick("t", 1) }), want: pending},
+	"kicked by id":          {do: both(buryJob, kickJob), want: pending},
+	"replayed":              {do: both(buryJob, replayJob), want: pending},
+	"reserved while buried": {do: both(buryJob, reserveJob), want: pending},
+	"buried again":          {do: both(buryJob, buryJob), want: parked},
+
+	"a dead letter":          {tags: mortal, do: dead(nothing), want: parked},
+	"a reserved dead letter": {tags: mortal, do: dead(reserveJob), want: parked},
+	"a dead letter kicked":   {tags: mortal, do: dead(both(buryJob, func(b *harness, id uint64) { b.kick("morgue", 1) })), want: parked},
+	"a dead letter deleted":  {tags: mortal, do: dead(deleteJob), want: done},
+	"a dead letter flushed":  {tags: mortal, do: dead(func(b *harness, id uint64) { b.flush("morgue", tube.Gone) }), want: gone},
+	"a dead letter replayed": {tags: mortal, do: dead(replayJob), want: pending},
+
+	"a dead letter moved back":        {tags: mortal, do: dead(moveBack), want: pending},
+	"a replayed dead letter moved":    {tags: mortal, do: dead(both(replayJob, moveFromHome)), want: pending},
+	"a dead letter moved back and on": {tags: mortal, do: dead(both(moveBack, moveFromHome)), want: pending},
+
+	"moved":              {do: moveTo(tube.Ready), want: pending},
+	"moved and deleted":  {do: both(moveTo(tube.Ready), func(b *harness, id uint64) { deleteJob(b, b.head("u", tube.Ready)) }), want: done},
+	"moved while buried": {do: both(buryJob, moveTo(tube.Buried)), want: parked},
 }
 
 // moveFromHome moves a job from "t", where it was exhausted and to which it has come back, to "u". It is no dead letter there.
-func moveFromHome(b *harness) {
+func moveFromHome(b *harness, _ uint64) {
 	b.moveJobs("t", tube.Ready, "u", 9)
 	id := b.head("u", tube.Ready)
 	s := b.job(id)
@@ -404,7 +426,7 @@ func testWithdrawn(b *harness) {
 		}
 	}
 	withdraw(b.putNew("t", tube.Tags{Batch: "x", Key: "k", Rules: tube.Rules{KeyTTL: time.Hour}}), b.putNew("u", tube.Tags{After: "x", Batch: "y"}))
-	if got := b.listBatches(9); len(got) != 0 {
+	if got := b.recordNames(tube.JobBatches, 9); len(got) != 0 {
 		b.Errorf("after all were withdrawn: %q", got)
 	}
 	kept := b.putNew("t", tube.Tags{Batch: "x", Key: "k"})

@@ -231,51 +231,64 @@ func testSchedules(b *harness) {
 	}
 }
 
-// testListSchedules lists records of several tubes in the order of their names, without bodies.
-func testListSchedules(b *harness) {
-	list := func(limit uint32, cursor string) *storage.Result {
-		r := b.do(storage.Op{Kind: storage.ListRecords, Records: tube.Schedules, MaxJobs: limit, Args: &storage.Args{Cursor: cursor}}).Result
+// recordNames returns the names of all records of a kind, page by page. In several partitions several records can have one name.
+func (b *harness) recordNames(kind tube.RecordKind, limit uint32) (names []string) {
+	b.Helper()
+	for cursor := ""; ; {
+		r := b.do(storage.Op{Kind: storage.ListRecords, Records: kind, MaxJobs: limit, Args: &storage.Args{Cursor: cursor}}).Result
 		b.checkNow(r)
-		return r
-	}
-	if r := list(3, ""); len(r.Schedules()) != 0 || r.Cursor != "" {
-		b.Fatalf("with no schedule: %+v", r)
-	}
-	names := []string{"$", "(a)", "A", "a", "a-b", "a.b", "aa", "b", "z_", "z_1"}
-	for i, name := range slices.Backward(names) {
-		s := fullSchedule(name)
-		s.Tube, s.Pri = fmt.Sprint("tube", i%4), uint32(i)
-		b.setSchedule(s)
-	}
-	for _, limit := range []uint32{1, 3, 5, 10, 11, math.MaxUint32} {
-		var got []string
-		for cursor, pages := "", 0; pages < len(names); pages++ {
-			r := list(limit, cursor)
-			for _, s := range r.Schedules() {
-				want := fullSchedule(s.Name)
-				want.Tube, want.Pri, want.Body = fmt.Sprint("tube", s.Pri%4), s.Pri, nil
-				if !sameSchedule(s, want) {
-					b.Errorf("listed: %+v", s)
-				}
-			}
-			got = append(got, namesOf(r.Schedules())...)
-			if cursor = r.Cursor; cursor == "" {
-				break
-			}
-			if len(r.Schedules()) != int(limit) {
-				b.Errorf("a page of %d has %d", limit, len(r.Schedules()))
-			}
+		for _, record := range r.Records {
+			names = append(names, record.RecordName())
 		}
-		if !slices.Equal(got, names) {
-			b.Errorf("in pages of %d: %q", limit, got)
+		if cursor = r.Cursor; cursor == "" {
+			return slices.Compact(names)
+		}
+		if kind == tube.Schedules && len(r.Records) != int(limit) {
+			b.Errorf("a page of %d has %d", limit, len(r.Records))
 		}
 	}
-	cursor := list(4, "").Cursor
-	b.deleteSchedule("a")
+}
+
+// testListRecords lists records of several tubes in the order of their names.
+func testListRecords(b *harness) {
+	names := []string{"$", "(a)", "A", "a", "a b", "a-b", "a.b", "aa", "b", "z_", "z_1", "ä"}
+	for kind, write := range map[tube.RecordKind]func(name string, n int){
+		tube.Schedules:  func(name string, n int) { b.setSchedule(listedSchedule(name, n)) },
+		tube.JobBatches: func(name string, n int) { b.putNew(fmt.Sprint("tube", n%4), member(name)) },
+	} {
+		if got := b.recordNames(kind, 3); got != nil {
+			b.Fatalf("at first: %q", got)
+		}
+		for i, name := range slices.Backward(names) {
+			write(name, i)
+		}
+		for _, limit := range []uint32{1, 3, 5, 12, 13, math.MaxUint32} {
+			if got := b.recordNames(kind, limit); !slices.Equal(got, names) {
+				b.Errorf("in pages of %d: %q", limit, got)
+			}
+		}
+	}
+	list := func(limit uint32, cursor string) *storage.Result {
+		return b.do(storage.Op{Kind: storage.ListRecords, Records: tube.Schedules, MaxJobs: limit, Args: &storage.Args{Cursor: cursor}}).Result
+	}
+	first := list(4, "")
+	for i, s := range first.Schedules() {
+		want := listedSchedule(names[i], i)
+		if want.Body = nil; !sameSchedule(s, want) {
+			b.Errorf("listed: %+v", s)
+		}
+	}
+	b.deleteSchedule("a b")
 	b.deleteSchedule("aa")
-	if got := namesOf(list(3, cursor).Schedules()); !slices.Equal(got, []string{"a-b", "a.b", "b"}) {
+	if got := namesOf(list(3, first.Cursor).Schedules()); !slices.Equal(got, []string{"a-b", "a.b", "b"}) {
 		b.Errorf("after deletions: %q", got)
 	}
+}
+
+func listedSchedule(name string, n int) *tube.Schedule {
+	s := fullSchedule(name)
+	s.Tube, s.Pri = fmt.Sprint("tube", n%4), uint32(n)
+	return s
 }
 
 // testDueSchedules: records are returned once they are due, the earliest first, and to one caller

@@ -35,14 +35,13 @@ type Model struct {
 	moved       *modelJob      // that moves within its lane in this step
 	listedGroup string         // the last group that was listed
 
-	schedules      map[string]modelSchedule
-	listedSchedule string // the last schedule that was listed
-	runsByItself   bool   // the clock of the store does, so claims can end at any time
+	listedRecords [tube.NumRecordKinds]string // the last record of each kind that was listed
+	schedules     map[string]modelSchedule
+	runsByItself  bool // the clock of the store does, so claims can end at any time
 
-	batches     map[string]*modelBatch
-	listedBatch string           // the last batch that was listed
-	parts       []*tube.JobBatch // the records of a batch that is settled next, as the history has read them
-	knowsDue    bool             // it is known when batches are due: the store has one part, and dead letters take no time
+	batches  map[string]*modelBatch
+	parts    []*tube.JobBatch // the records of a batch that is settled next, as the history has read them
+	knowsDue bool             // it is known when batches are due: the store has one part, and dead letters take no time
 
 	// hint is the id that the store has answered to the next operation. It decides where the order
 	// is undefined.

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"cmp"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -187,8 +186,6 @@ func (m *Model) aboutBatches(op *storage.Op) {
 			b.sealed = true
 			a.Count = m.cancel(name)
 		}
-	case storage.ListRecords:
-		a.Result = m.listBatches(op)
 	case storage.DueRecords:
 		a.Result = &storage.Result{Records: m.claimBatches()}
 	case storage.SettleBatch:
@@ -205,24 +202,6 @@ func (m *Model) cancel(name string) (n int) {
 		}
 	}
 	return n
-}
-
-// listBatches answers with a page of records. A cursor means: behind the page that was listed last.
-func (m *Model) listBatches(op *storage.Op) *storage.Result {
-	r := &storage.Result{}
-	for _, name := range slices.Sorted(maps.Keys(m.batches)) {
-		if op.Args.Cursor != "" && name <= m.listedBatch {
-			continue
-		}
-		if len(r.Records) == int(op.MaxJobs) {
-			r.Cursor = "more"
-			break
-		}
-		record := m.record(name)
-		record.After, m.listedBatch = nil, name
-		r.Records = append(r.Records, record)
-	}
-	return r
 }
 
 // claimBatches returns the records that are due, in no particular order, and claims them. If it is not known whether the

@@ -24,11 +24,45 @@ type modelSchedule struct {
 
 // aboutRecords carries out an operation on named records.
 func (m *Model) aboutRecords(op *storage.Op) {
-	if op.Records == tube.JobBatches {
+	switch {
+	case op.Kind == storage.ListRecords:
+		op.Answer.Result = m.listRecords(op)
+	case op.Records == tube.JobBatches:
 		m.aboutBatches(op)
-	} else {
+	default:
 		m.aboutSchedules(op)
 	}
+}
+
+// listRecords answers with a page of records. A cursor means: behind the page of that kind that was listed last.
+func (m *Model) listRecords(op *storage.Op) *storage.Result {
+	r, names := &storage.Result{}, slices.Sorted(maps.Keys(m.schedules))
+	if op.Records == tube.JobBatches {
+		names = slices.Sorted(maps.Keys(m.batches))
+	}
+	for _, name := range names {
+		if op.Args.Cursor != "" && name <= m.listedRecords[op.Records] {
+			continue
+		}
+		if len(r.Records) == int(op.MaxJobs) {
+			r.Cursor = "more"
+			break
+		}
+		r.Records, m.listedRecords[op.Records] = append(r.Records, m.listedRecord(op.Records, name)), name
+	}
+	return r
+}
+
+// listedRecord returns a record as it is listed: without its body, or the jobs after it.
+func (m *Model) listedRecord(kind tube.RecordKind, name string) tube.NamedRecord {
+	if kind == tube.JobBatches {
+		b := m.record(name)
+		b.After = nil
+		return b
+	}
+	s := m.schedules[name].record
+	s.Body = nil
+	return &s
 }
 
 // aboutSchedules carries out an operation on records of schedules.
@@ -46,8 +80,6 @@ func (m *Model) aboutSchedules(op *storage.Op) {
 		if a.NotFound = !found; found {
 			a.Result = &storage.Result{Records: []tube.NamedRecord{&s.record}}
 		}
-	case storage.ListRecords:
-		a.Result = m.listSchedules(op)
 	case storage.DeleteSchedule:
 		_, found := m.schedules[op.Args.Name]
 		a.NotFound = !found
@@ -103,25 +135,6 @@ func (m *Model) putScheduled(op *storage.Op) {
 // wasStarted reports whether a job was ever reserved, since it was last sent back by a replay.
 func (j *modelJob) wasStarted() bool {
 	return j.counters[tube.Reserves] > 0 || j.metadata.DeliveriesBefore != 0
-}
-
-// listSchedules answers with a page of records. A cursor means: behind the page that was listed
-// last.
-func (m *Model) listSchedules(op *storage.Op) *storage.Result {
-	r := &storage.Result{}
-	for _, name := range slices.Sorted(maps.Keys(m.schedules)) {
-		if op.Args.Cursor != "" && name <= m.listedSchedule {
-			continue
-		}
-		if len(r.Records) == int(op.MaxJobs) {
-			r.Cursor = "more"
-			break
-		}
-		s := m.schedules[name].record
-		s.Body = nil
-		r.Records, m.listedSchedule = append(r.Records, &s), name
-	}
-	return r
 }
 
 // claimSchedules returns up to n records that are due, and claims them. If it is not known whether

@@ -74,6 +74,7 @@ var views = []struct {
 		b.dialog("limits")
 	}},
 	{"parked", "#/parked", "parked", func(b *tab) { b.awaitRows(3) }},
+	{"ended", "#/ended/invoices", "ended", func(b *tab) { b.awaitRows(1) }},
 	{"schedules", "#/schedules", "schedules", func(b *tab) { b.awaitRows(2) }},
 	{"schedule", "#/schedules/nightly", "schedules", func(b *tab) { b.dialog("schedule") }},
 	{"set", "#/schedules/nightly", "schedules", func(b *tab) {
@@ -84,13 +85,13 @@ var views = []struct {
 	{"batches", "#/batches", "batches", func(b *tab) { b.awaitRows(3) }},
 	{"batch", "#/batches", "batches", func(b *tab) {
 		b.awaitRows(3)
-		b.openBatch("thumbnails")
+		b.openRow("batch", "thumbnails")
 		b.await("document.querySelectorAll('[data-jobs=\"Jobs after it\"] tbody tr').length === 1")
 	}},
 	{"workers", "#/workers", "workers", func(b *tab) { b.awaitRows(2) }},
 	{"client", "#/workers", "workers", func(b *tab) {
 		b.awaitRows(2)
-		b.openClient("worker-1")
+		b.openRow("client", b.clientRow("worker-1"))
 	}},
 	{"server", "#/server", "server", nil},
 	{"nothing", "#/nothing", "", func(b *tab) { b.awaitText("There is no such page.") }},
@@ -140,49 +141,55 @@ func populated(t *testing.T) *testServer {
 	setSchedules(s)
 	putBatches(s)
 	s.call("POST", tubePath("thumbnails")+"/pause?for=1h", nil, nil)
-	s.call("PUT", tubePath("invoices")+"/policy", map[string]any{"max": 3}, nil)
+	s.call("PUT", tubePath("invoices")+"/policy", map[string]any{"max": 3, "keep": "1h"}, nil)
+	s.call("DELETE", fmt.Sprint("/v1/jobs/", s.put("invoices", manyJobs(1)...)[0]), nil, nil)
 	return s
 }
 
 var schemes = []string{"light", "dark"}
 
-// TestAccessible checks names, structure and contrast of each view, in light and in dark.
-func TestAccessible(t *testing.T) {
+// TestViews: each view has names, structure and contrast, fits into a narrow window, and shows where the focus is.
+func TestViews(t *testing.T) {
 	t.Parallel()
-	forEachView(t, populated(t), func(b *tab) { b.theme("light") }, func(b *tab, view string) {
-		for _, wrong := range slices.Concat(b.unnamed(), b.check("structure")) {
-			b.t.Error(wrong)
-		}
-		for _, scheme := range schemes {
-			b.theme(scheme)
-			b.screenshot(view + "-" + scheme)
-			for _, wrong := range b.check("contrast") {
-				b.t.Errorf("%s: %s", scheme, wrong)
+	s := populated(t)
+	t.Run("accessible", func(t *testing.T) {
+		t.Parallel()
+		forEachView(t, s, func(b *tab) { b.theme("light") }, (*tab).checkAccessible)
+	})
+	t.Run("phone", func(t *testing.T) {
+		t.Parallel()
+		forEachView(t, s, (*tab).phone, func(b *tab, view string) {
+			b.screenshot(view + "-phone")
+			for _, wrong := range b.check("narrow") {
+				b.t.Error(wrong)
 			}
-		}
+		})
+	})
+	t.Run("focus", func(t *testing.T) {
+		t.Parallel()
+		b := s.blank(t)
 		b.theme("light")
+		for _, page := range []string{"", "#/tube/invoices", "#/put", "#/parked", "#/schedules", "#/batches", "#/workers", "#/server"} {
+			b.goTo("?" + url.QueryEscape(page) + page)
+			b.await(`document.querySelector("#main[data-ready=true]")`)
+			b.tabThroughAll(page)
+		}
 	})
 }
 
-// show opens a page in a prepared tab.
-func (s *testServer) show(t *testing.T, page string, prepare func(b *tab)) *tab {
-	t.Helper()
-	b := s.blank(t)
-	prepare(b)
-	b.goTo(page)
-	return b
-}
-
-// TestFocusSeen: the focus is visible on every element that the tab key reaches, in light and in dark.
-func TestFocusSeen(t *testing.T) {
-	t.Parallel()
-	b := populated(t).blank(t)
-	b.theme("light")
-	for _, page := range []string{"", "#/tube/invoices", "#/put", "#/parked", "#/schedules", "#/batches", "#/workers", "#/server"} {
-		b.goTo("?" + url.QueryEscape(page) + page)
-		b.await(`document.querySelector("#main[data-ready=true]")`)
-		b.tabThroughAll(page)
+// checkAccessible checks names and structure of a view, and its contrast in light and in dark.
+func (b *tab) checkAccessible(view string) {
+	for _, wrong := range slices.Concat(b.unnamed(), b.check("structure")) {
+		b.t.Error(wrong)
 	}
+	for _, scheme := range schemes {
+		b.theme(scheme)
+		b.screenshot(view + "-" + scheme)
+		for _, wrong := range b.check("contrast") {
+			b.t.Errorf("%s: %s", scheme, wrong)
+		}
+	}
+	b.theme("light")
 }
 
 // tabThroughAll presses the tab key until the focus has been on every element.
@@ -214,15 +221,4 @@ func (b *tab) checkFocusInAll(what string) {
 			b.t.Errorf("%s, %s: %s", what, scheme, wrong)
 		}
 	}
-}
-
-// TestPhone: each view fits into a narrow window.
-func TestPhone(t *testing.T) {
-	t.Parallel()
-	forEachView(t, populated(t), (*tab).phone, func(b *tab, view string) {
-		b.screenshot(view + "-phone")
-		for _, wrong := range b.check("narrow") {
-			b.t.Error(wrong)
-		}
-	})
 }

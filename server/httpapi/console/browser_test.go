@@ -214,20 +214,6 @@ func (b *tab) screenshot(name string) {
 	}
 }
 
-// screenshots saves screenshots of each width and theme.
-func (b *tab) screenshots(name string) {
-	b.t.Helper()
-	for _, width := range []int64{390, 820, 1280} {
-		for _, scheme := range schemes {
-			b.theme(scheme)
-			if err := chromedp.Do(b.ctx, chromedp.EmulateViewport(width, 844)); err != nil {
-				b.t.Fatal(err)
-			}
-			b.screenshot(fmt.Sprintf("%s-%d-%s", name, width, scheme))
-		}
-	}
-}
-
 // theme emulates the color scheme of the system: light or dark.
 func (b *tab) theme(scheme string) {
 	b.t.Helper()

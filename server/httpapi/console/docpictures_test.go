@@ -225,12 +225,12 @@ func TestDocPictures(t *testing.T) {
 		{name: "workers", page: "#/workers"},
 		{name: "server", page: "#/server"},
 	} {
-		b := s.show(t, p.page, func(b *tab) {
-			b.theme("light")
-			if p.prepare != nil {
-				p.prepare(b)
-			}
-		})
+		b := s.blank(t)
+		b.theme("light")
+		if p.prepare != nil {
+			p.prepare(b)
+		}
+		b.goTo(p.page)
 		b.await(`document.querySelector("#main[data-ready=true]")`)
 		time.Sleep(3 * time.Second) // until the charts are drawn
 		if p.then != nil {

@@ -15,7 +15,6 @@ func TestDocs(t *testing.T) {
 	b := s.blank(t)
 	b.goTo("docs")
 	b.await(`document.querySelector("#flush form")`)
-	b.screenshot("docs")
 	run := func(script string) string { return eval[string](b, script) }
 	run(`(() => { const d = document.getElementById("tube"); d.open = true; d.querySelector("input[name=tube]").value = "mails"; d.querySelector("form").oninput(); d.querySelector("form").requestSubmit(); return ""; })()`)
 	b.await(`document.querySelector("#tube form + pre").textContent.includes('"ready":1')`)

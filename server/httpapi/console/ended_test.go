@@ -23,7 +23,6 @@ func TestEnded(t *testing.T) {
 		b.awaitRows(2)
 		b.awaitCell(fmt.Sprint(ids[0]), "how", "done")
 		b.awaitCell(fmt.Sprint(ids[2]), "how", "deleted")
-		b.screenshot("ended-" + engineOf(t))
 		b.choose("#how", "deleted")
 		b.awaitRows(1)
 		b.choose("#how", "expired")

@@ -65,7 +65,6 @@ func TestHostileNames(t *testing.T) {
 	for _, name := range names {
 		b.awaitCell(name, "ready", "2")
 	}
-	b.screenshot("names")
 	for _, name := range names {
 		b.click(fmt.Sprintf(".row[data-id=%q] a", name))
 		b.counts("ready", 2)

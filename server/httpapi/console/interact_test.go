@@ -293,3 +293,11 @@ func (b *tab) awaitCellLike(row, key, pattern string) {
 	b.t.Helper()
 	b.awaitOr(fmt.Sprintf("new RegExp(%s).test(help.cell(%s, %s))", js(pattern), js(row), js(key)), b.table)
 }
+
+// openRow opens the dialog of a row of the table.
+func (b *tab) openRow(dialog, row string) {
+	b.t.Helper()
+	b.awaitGone("dialog")
+	b.click(fmt.Sprintf(".row[data-id=%q] [data-column=name]", row))
+	b.dialog(dialog)
+}

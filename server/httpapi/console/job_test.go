@@ -151,7 +151,6 @@ func TestJobSaysMore(t *testing.T) {
 		if got := eval[[]string](b, `[...document.querySelectorAll("[data-table=attempts] tbody tr")].map(r => [...r.children].slice(1).map(c => c.innerText).join(" "))`); !slices.Equal(got, want) {
 			t.Errorf("attempts: %q, want %q", got, want)
 		}
-		b.screenshot("job-held-" + engineOf(t))
 	})
 }
 
@@ -168,9 +167,7 @@ func TestDeadLetters(t *testing.T) {
 		b.awaitText("one")
 		b.awaitCellLike(fmt.Sprint(letters[0].ID), "since", `^\d+ m?s$`)
 		b.awaitCellLike(fmt.Sprint(s.jobs("invoices", "buried")[0].ID), "since", `^\d+ m?s$`)
-		b.screenshots("letters-" + engineOf(t))
 		b.openJob(letters[0].ID)
-		b.screenshot("letter-" + engineOf(t))
 		b.clickAction("replay")
 		b.confirm("replay")
 		s.awaitTube("morgue", 1, 0, 0, 0)

@@ -5,14 +5,9 @@ package console_test
 import (
 	"bufio"
 	"context"
-	"flag"
 	"fmt"
 	"net"
-	"os"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,10 +15,7 @@ import (
 	"github.com/chromedp/cdproto/performance"
 )
 
-// This file measures how smooth the console is with very many tubes, and how much CPU an open console costs
-// the server.
-
-var cost = flag.Duration("cost", 0, "measure for this `duration` what an open console costs the server; 0 skips it")
+// This file measures how smooth the console is with very many tubes.
 
 // frames makes the page record the duration of its frames, in ms.
 const frames = `(() => {
@@ -111,61 +103,6 @@ func (b *tab) cpuTime() time.Duration {
 	return 0
 }
 
-// TestCost prints the CPU time that an open console costs the server, while 5,000 jobs a second move through
-// 50 tubes. It measures without, with, and without a console.
-func TestCost(t *testing.T) {
-	if *cost == 0 {
-		t.Skip("-args -cost 20s measures it")
-	}
-	s := startServer(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	moved := new(atomic.Int64)
-	var group sync.WaitGroup
-	for i := range 5 {
-		group.Go(func() { move(ctx, s.addr, fmt.Sprintf("tube-%d-%%02d", i), 10, 1000, moved) })
-	}
-	time.Sleep(2 * time.Second)
-	without, rate := s.measureCPU(moved)
-	t.Logf("without a console: %.1f %% of a core, %.0f jobs a second", without*100, rate)
-	b := s.open(t, "")
-	b.ready("overview")
-	with, rate := s.measureCPU(moved)
-	t.Logf("with a console:    %.1f %% of a core, %.0f jobs a second", with*100, rate)
-	b.close()
-	again, rate := s.measureCPU(moved)
-	t.Logf("without a console: %.1f %% of a core, %.0f jobs a second", again*100, rate)
-	extra := with - (without+again)/2
-	t.Logf("an open console costs %.1f %% of a core", extra*100)
-	if extra > 0.1 {
-		t.Errorf("that is more than 10 %%")
-	}
-	cancel()
-	group.Wait()
-}
-
-// measureCPU measures the share of a core that the program uses, and how many jobs move per second.
-func (s *testServer) measureCPU(moved *atomic.Int64) (share, rate float64) {
-	s.t.Helper()
-	used, jobs, begun := s.cpuTime(), moved.Load(), time.Now()
-	time.Sleep(*cost)
-	took := time.Since(begun)
-	return (s.cpuTime() - used).Seconds() / took.Seconds(), float64(moved.Load()-jobs) / took.Seconds()
-}
-
-// cpuTime returns the CPU time that the program has used.
-func (s *testServer) cpuTime() time.Duration {
-	s.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
-	if err != nil {
-		s.t.Skip(err)
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * (time.Second / 100)
-}
-
 // conn is a connection to the beanstalk port.
 type conn struct {
 	t   *testing.T
@@ -198,14 +135,9 @@ func (c *conn) read(word string) string {
 	return line
 }
 
-// keepMoving is move without a counter.
-func keepMoving(ctx context.Context, addr, pattern string, tubes, rate int) {
-	move(ctx, addr, pattern, tubes, rate, new(atomic.Int64))
-}
-
-// move puts, reserves and deletes jobs at a rate per second until ctx ends. The names of the tubes are a
+// keepMoving puts, reserves and deletes jobs at a rate per second until ctx ends. The names of the tubes are a
 // pattern with a number. Each tube always has some ready jobs.
-func move(ctx context.Context, addr, pattern string, tubes, rate int, moved *atomic.Int64) {
+func keepMoving(ctx context.Context, addr, pattern string, tubes, rate int) {
 	raw, err := net.Dial("tcp", addr)
 	if err != nil {
 		return
@@ -229,7 +161,6 @@ func move(ctx context.Context, addr, pattern string, tubes, rate int, moved *ato
 		if burst(in, out, fmt.Sprintf(pattern, round%tubes), rate/perSecond) != nil {
 			return
 		}
-		moved.Add(int64(rate / perSecond))
 	}
 }
 

@@ -27,9 +27,6 @@ func (b *tab) awaitTubes(want ...string) {
 	b.awaitOr(fmt.Sprintf(`help.same(help.column("row").filter(n => n !== "default"), %s)`, js(want)), b.table)
 }
 
-// engineOf returns the last part of the name of a test.
-func engineOf(t *testing.T) string { return t.Name()[strings.LastIndexByte(t.Name(), '/')+1:] }
-
 // TestOverview: the overview shows all tubes and their changes.
 func TestOverview(t *testing.T) {
 	onEngine(t, func(t *testing.T, s *testServer) {
@@ -61,7 +58,6 @@ func TestOverview(t *testing.T) {
 			t.Error("the page was loaded again")
 		}
 		b.aligned()
-		b.screenshot("overview-" + engineOf(t))
 	})
 }
 
@@ -214,7 +210,6 @@ func TestServerAway(t *testing.T) {
 	b.await(`document.querySelector("#live").dataset.state === "lost"`)
 	b.awaitText("connection lost since ")
 	b.await(`document.querySelector("main").hasAttribute("data-old")`)
-	b.screenshot("away")
 	s.start(strings.TrimPrefix(s.url, "http://"))
 	s.put("emails", manyJobs(2)...)
 	b.awaitCell("emails", "ready", "5")

@@ -37,7 +37,6 @@ func TestParked(t *testing.T) {
 		b.awaitCell(fmt.Sprint(invoices[0]), "parked", "deliveries")
 		b.awaitCell(fmt.Sprint(s.jobs("emails", "buried")[0].ID), "parked", "retries")
 		b.awaitCell(fmt.Sprint(invoices[3]), "tube", "invoices")
-		b.screenshot("parked-" + engineOf(t))
 
 		b.selectJobs(invoices[0], invoices[2])
 		b.clickAction("replay")
@@ -111,7 +110,6 @@ func TestServer(t *testing.T) {
 		for _, card := range []string{"instance", "store", "engine"} {
 			b.find(fmt.Sprintf("section[data-card=%s]", card))
 		}
-		b.screenshot("server-" + engineOf(t))
 		b.clickAction("drain")
 		b.confirm("drain")
 		b.awaitText("no, draining")
@@ -142,7 +140,6 @@ func TestCluster(t *testing.T) {
 	b.await(fmt.Sprintf(`document.querySelectorAll("%s tbody tr").length === 2`, instances))
 	b.awaitText("Instances: 2 alive")
 	b.await(fmt.Sprintf(`document.querySelector("%s").innerText.includes("master")`, nodes))
-	b.screenshot("cluster")
 	other.Kill()
 	b.await(fmt.Sprintf(`!document.querySelector("%s").innerText.includes("2 alive")`, instances))
 }

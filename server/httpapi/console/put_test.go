@@ -35,7 +35,6 @@ func TestPut(t *testing.T) {
 		}
 		b.choose(putField("on_duplicate"), "keep")
 		b.choose(putField("on_expire"), "park")
-		b.screenshot("put-" + engineOf(t))
 		b.clickAction("put")
 		b.awaitMessage("was put")
 		s.awaitTube("invoices", 0, 0, 1, 0)
@@ -56,12 +55,28 @@ func TestPut(t *testing.T) {
 	})
 }
 
-// TestPutForms: bodies in base64, many jobs at once, and an invalid value.
+// TestPutForms: a due time, bodies in base64, many jobs at once, and an invalid value.
 func TestPutForms(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	b := s.open(t, "#/put")
 	b.ready("put")
+	const setDue = `(() => {
+		const at = new Date(Date.now() + 3600e3 - new Date().getTimezoneOffset() * 60e3);
+		document.querySelector("#put-at").value = %s;
+		return true;
+	})()`
+	eval[bool](b, fmt.Sprintf(setDue, "at.toISOString().slice(0, 19)"))
+	b.fill(putField("tube"), "later")
+	b.clickAction("put")
+	s.awaitTube("later", 0, 0, 1, 0)
+	id := s.jobs("later", "delayed")[0].ID
+	if left := get[struct {
+		Due int64 `json:"due_ms"`
+	}](s, fmt.Sprint("/v1/jobs/", id)).Due; left < 50*60_000 || left > 60*60_000 {
+		t.Errorf("it is due in %d ms", left)
+	}
+	eval[bool](b, fmt.Sprintf(setDue, `""`))
 	b.fill(putField("tube"), "binary")
 	b.fill(putField("body"), "AAH/ /g==")
 	b.choose(putField("encoding"), "base64")
@@ -83,29 +98,6 @@ func TestPutForms(t *testing.T) {
 	b.clickAction("put")
 	b.await(`/ttr|time to run/i.test(document.querySelector("#notes .note.bad")?.innerText)`)
 	s.awaitTube("rows", 2500, 0, 0, 0)
-}
-
-// TestDueAt: a job can be put with a due time.
-func TestDueAt(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	b := s.open(t, "#/put/later")
-	b.ready("put")
-	b.fill(putField("body"), "x")
-	eval[bool](b, `(() => {
-		const at = new Date(Date.now() + 3600e3 - new Date().getTimezoneOffset() * 60e3);
-		document.querySelector("#put-at").value = at.toISOString().slice(0, 19);
-		return true;
-	})()`)
-	b.clickAction("put")
-	s.awaitTube("later", 0, 0, 1, 0)
-	var job struct {
-		Due int64 `json:"due_ms"`
-	}
-	s.call("GET", fmt.Sprintf("/v1/jobs/%d", s.jobs("later", "delayed")[0].ID), nil, &job)
-	if job.Due < 50*60_000 || job.Due > 60*60_000 {
-		t.Errorf("it is due in %d ms", job.Due)
-	}
 }
 
 // TestSamples: samples are stored in the browser.

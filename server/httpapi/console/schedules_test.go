@@ -16,26 +16,12 @@ type scheduleInfo struct {
 	LastID                             uint64 `json:"last_id"`
 }
 
-func (s *testServer) schedule(name string) (info scheduleInfo) {
-	s.t.Helper()
-	s.call("GET", "/v1/schedules/"+name, nil, &info)
-	return info
-}
-
 // setSchedules sets two schedules: nightly, and weekly, which is paused.
 func setSchedules(s *testServer) {
 	s.t.Helper()
 	s.call("PUT", "/v1/schedules/nightly", terms{"tube": "reports", "cron": "30 2 * * *", "tz": "Asia/Kolkata", "body": "all", "max": 7}, nil)
 	s.call("PUT", "/v1/schedules/weekly", terms{"tube": "reports", "every": "7d", "body": "sums"}, nil)
 	s.call("POST", "/v1/schedules/weekly/pause", nil, nil)
-}
-
-// openSchedule opens the dialog of a schedule in the table.
-func (b *tab) openSchedule(name string) {
-	b.t.Helper()
-	b.awaitGone("dialog")
-	b.click(fmt.Sprintf(".row[data-id=%q] [data-column=name]", name))
-	b.dialog("schedule")
 }
 
 // TestSchedules: the page lists schedules with their next times, and runs, pauses, edits, creates and deletes
@@ -53,15 +39,13 @@ func TestSchedules(t *testing.T) {
 		b.awaitCellLike("nightly", "next", "^in ")
 		b.awaitText("2 schedules: 1 paused.")
 		b.aligned()
-		b.screenshots("schedules-" + engineOf(t))
 
-		b.openSchedule("nightly")
+		b.openRow("schedule", "nightly")
 		b.await("document.querySelectorAll('[data-times] tbody tr').length === 10")
 		b.awaitText("02:30:00 +05:30")
-		b.screenshot("schedule-" + engineOf(t))
 		b.clickAction("run")
 		b.awaitMessage("was put")
-		id := s.schedule("nightly").LastID
+		id := get[scheduleInfo](s, "/v1/schedules/nightly").LastID
 		b.awaitCell("nightly", "put", "1")
 		b.awaitCell("nightly", "result", "put")
 		b.followJob(id)
@@ -73,7 +57,7 @@ func TestSchedules(t *testing.T) {
 // followJob opens the job of the schedule nightly from its dialog, and goes back.
 func (b *tab) followJob(id uint64) {
 	b.t.Helper()
-	b.openSchedule("nightly")
+	b.openRow("schedule", "nightly")
 	b.click(fmt.Sprintf("dialog a[href='#/job/%d']", id))
 	b.awaitText("Schedule nightly")
 	b.closeJob()
@@ -84,14 +68,14 @@ func (b *tab) followJob(id uint64) {
 // changeSchedule pauses, resumes and edits the schedule nightly.
 func (b *tab) changeSchedule(s *testServer) {
 	b.t.Helper()
-	b.openSchedule("nightly")
+	b.openRow("schedule", "nightly")
 	b.clickAction("pause")
 	b.awaitCell("nightly", "next", "paused")
-	b.openSchedule("nightly")
+	b.openRow("schedule", "nightly")
 	b.clickAction("resume")
 	b.awaitCellLike("nightly", "next", "^in ")
 
-	b.openSchedule("nightly")
+	b.openRow("schedule", "nightly")
 	b.clickAction("edit")
 	b.dialog("set")
 	b.ignore("status of 422")
@@ -103,7 +87,7 @@ func (b *tab) changeSchedule(s *testServer) {
 	b.awaitText("04:00:00 +05:30")
 	b.confirm("set")
 	b.awaitCell("nightly", "times", "0 4 * * *")
-	if got := s.schedule("nightly"); got.Cron != "0 4 * * *" || got.TZ != "Asia/Kolkata" || got.Max != 7 || got.Body != "all" || got.TTR != "1m" || got.Put != 1 {
+	if got := get[scheduleInfo](s, "/v1/schedules/nightly"); got.Cron != "0 4 * * *" || got.TZ != "Asia/Kolkata" || got.Max != 7 || got.Body != "all" || got.TTR != "1m" || got.Put != 1 {
 		b.t.Errorf("the schedule is %+v", got)
 	}
 }
@@ -121,10 +105,10 @@ func (b *tab) newSchedule(s *testServer) {
 	b.fill(field("body"), "hello")
 	b.confirm("set")
 	b.awaitRows(3)
-	if got := s.schedule("a%2Fb.c"); got.Tube != "new" || got.Overlap != "buffer-one" || got.Body != "hello" {
+	if got := get[scheduleInfo](s, "/v1/schedules/a%2Fb.c"); got.Tube != "new" || got.Overlap != "buffer-one" || got.Body != "hello" {
 		b.t.Errorf("the schedule is %+v", got)
 	}
-	b.openSchedule("a/b.c")
+	b.openRow("schedule", "a/b.c")
 	b.clickAction("delete")
 	b.confirm("delete")
 	b.awaitRows(2)

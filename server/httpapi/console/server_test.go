@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,7 +99,7 @@ func (s *testServer) start(http string) {
 	s.t.Helper()
 	cmd := exec.Command(redstalkd, append([]string{"-V", "-p0", "--http", http}, s.args...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "REDSTALK_STORE=memory:"}
-	killWithTest(cmd)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // so it ends when the test is killed
 	var err error
 	if s.Process, err = child.Start(cmd); err != nil {
 		s.t.Fatal(err)
@@ -124,6 +125,13 @@ func (s *testServer) call(method, path string, body, into any) {
 	if err := s.try(method, path, body, into); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// get returns the answer to a GET.
+func get[T any](s *testServer, path string) (answer T) {
+	s.t.Helper()
+	s.call("GET", path, nil, &answer)
+	return answer
 }
 
 // try is call for requests that can fail.
@@ -244,27 +252,23 @@ type jobInfo struct {
 	OnExpire                                           string `json:"on_expire"`
 }
 
-func (s *testServer) job(id uint64) (j jobInfo) {
+func (s *testServer) job(id uint64) jobInfo {
 	s.t.Helper()
-	s.call("GET", fmt.Sprintf("/v1/jobs/%d", id), nil, &j)
-	return j
+	return get[jobInfo](s, fmt.Sprint("/v1/jobs/", id))
 }
 
 // jobs returns the jobs of a tube in a state, at most 1,000, without bodies.
 func (s *testServer) jobs(tube, state string) []jobInfo {
 	s.t.Helper()
-	var page struct{ Jobs []jobInfo }
-	s.call("GET", tubePath(tube)+"/jobs?limit=1000&state="+state, nil, &page)
-	return page.Jobs
+	return get[struct{ Jobs []jobInfo }](s, tubePath(tube)+"/jobs?limit=1000&state="+state).Jobs
 }
 
 // tubeInfo is a tube in the API.
 type tubeInfo struct{ Ready, Urgent, Reserved, Delayed, Buried, Total, Pause uint64 }
 
-func (s *testServer) tube(name string) (info tubeInfo) {
+func (s *testServer) tube(name string) tubeInfo {
 	s.t.Helper()
-	s.call("GET", tubePath(name), nil, &info)
-	return info
+	return get[tubeInfo](s, tubePath(name))
 }
 
 // awaitTube waits until a tube has the given numbers of jobs.

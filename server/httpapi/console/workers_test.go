@@ -53,13 +53,6 @@ func (b *tab) clientRow(name string) string {
 	return eval[string](b, fmt.Sprintf("help.rows().find(r => r.name === %s).row", js(name)))
 }
 
-// openClient opens the dialog of a client.
-func (b *tab) openClient(name string) {
-	b.t.Helper()
-	b.click(fmt.Sprintf(".row[data-id=%q] [data-column=name]", b.clientRow(name)))
-	b.dialog("client")
-}
-
 // TestWorkers: the page lists the connections with the jobs that they hold, and follows their changes.
 func TestWorkers(t *testing.T) {
 	onEngine(t, func(t *testing.T, s *testServer) {
@@ -77,14 +70,13 @@ func TestWorkers(t *testing.T) {
 		b.awaitCell(second, "waiting", "waiting")
 		b.awaitText("2 clients: 1 with jobs, 1 waiting.")
 		b.aligned()
-		b.screenshots("workers-" + engineOf(t))
 
 		s.put("reminders", terms{"body": "remind Tom"}) // the page follows without a click
 		waiting.read("RESERVED")
 		b.awaitCell(second, "waiting", "–")
 		b.awaitCell(second, "jobs", fmt.Sprint(held+1))
 
-		b.openClient("worker-1")
+		b.openRow("client", b.clientRow("worker-1"))
 		b.awaitText("Holds jobs " + fmt.Sprint(held))
 		b.closeJob()
 		b.click(fmt.Sprintf(".row[data-id=%q] [data-column=jobs] a", first))
@@ -148,7 +140,6 @@ func TestWorkersOfAll(t *testing.T) {
 		if missing = strings.Contains(text, "which did not answer."); !missing && round == 20 {
 			t.Fatalf("while the other instance is stopped:\n%s", text)
 		}
-		b.screenshot("workers-missing")
 		goOn()
 		b.clientRow("elsewhere")
 	}

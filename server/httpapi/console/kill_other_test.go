@@ -1,7 +1,0 @@
-//go:build chromium && !linux
-
-package console_test
-
-import "os/exec"
-
-func dieWithTest(*exec.Cmd) {}
