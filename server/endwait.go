@@ -11,7 +11,8 @@ import (
 )
 
 // This file has wait-job: it is planned, its question to the store is repeated whenever the answer can be another one, and it is
-// answered. Commands behind it wait, too.
+// answered. Commands behind it wait, too. A reserve-job of a job that another instance holds is repeated likewise, until that has
+// shown that it lives.
 
 func init() {
 	addVerbs(map[protocol.Verb]handler{
@@ -19,13 +20,21 @@ func init() {
 	})
 }
 
-// endWait is the wait of a session for the end of a job.
+// endWait is the wait of a session for the end of a job, or for the death of the instance that holds it.
 type endWait struct {
 	cancel   func()    // ends it; nil: the session waits for no end
 	deadline time.Time // zero until the store has answered for the first time
 	askAgain bool      // the answer of the store can be another one now
+	heldBy   string    // of a reserve-job: the first storage.Result.HeldBy
 	last     bool      // its time is over, or its client has closed its half: the next answer of the store is the last one
 }
+
+// A reserve-job of a job that another instance holds is repeated every repeatReserve, for deathDecided at most: by then an instance that is
+// silent counts as dead.
+const (
+	repeatReserve = 250 * time.Millisecond
+	deathDecided  = 5 * time.Second
+)
 
 func planWaitJob(s *session, c *protocol.Command, r *request) {
 	r.timeout = time.Duration(c.Timeout) * time.Second
@@ -40,7 +49,7 @@ func planWaitJob(s *session, c *protocol.Command, r *request) {
 // of the store can be an error.
 func (s *session) mustAwaitEnd(r *request) bool {
 	if r.verb != protocol.WaitJob || !r.waits || s.endWait.last {
-		return false
+		return r.verb == protocol.ReserveJob && s.mustAwaitDeath(r)
 	}
 	switch a := &s.batch.Ops[r.op].Answer; {
 	case a.Err != nil:
@@ -50,6 +59,18 @@ func (s *session) mustAwaitEnd(r *request) bool {
 	default:
 		return recordIn(a) == nil
 	}
+}
+
+// mustAwaitDeath reports whether r is a reserve-job of a job that another instance holds which has shown no sign of life since the first answer.
+func (s *session) mustAwaitDeath(r *request) bool {
+	a, w := &s.batch.Ops[r.op].Answer, &s.endWait
+	if a.Err != nil || a.Result == nil || a.Result.HeldBy == "" || w.last {
+		return false
+	}
+	if w.deadline.IsZero() {
+		w.heldBy, r.timeout = a.Result.HeldBy, deathDecided
+	}
+	return w.heldBy == a.Result.HeldBy
 }
 
 // startAwaitingEnd sends the replies before r, and makes r wait.
@@ -63,15 +84,18 @@ func (s *session) startAwaitingEnd(r *request) error {
 		w.deadline = time.Now().Add(r.timeout)
 	}
 	s.phase = awaitingEnd
-	if left := time.Until(w.deadline); failed {
+	switch left := time.Until(w.deadline); {
+	case failed:
 		s.setTimer(min(left, queue.RetryEndWait))
-	} else {
+	case w.heldBy != "":
+		s.setTimer(min(left, repeatReserve))
+	default:
 		s.setTimer(left)
 	}
 	return nil
 }
 
-// stepAwaitingEnd is stepWaiting for a wait-job.
+// stepAwaitingEnd is stepWaiting for a wait-job, or a reserve-job.
 func (s *session) stepAwaitingEnd() (more bool) {
 	if s.wire.PendingBytes() > 0 || s.unread.Load() > 0 {
 		s.updateUnread()
@@ -93,12 +117,12 @@ func (s *session) stepAwaitingEnd() (more bool) {
 	return true
 }
 
-// askForEnd repeats the question of the wait-job that waits.
+// askForEnd repeats the question of the wait-job or reserve-job that waits.
 func (s *session) askForEnd() {
 	w, op := &s.endWait, &s.batch.Ops[s.requests[s.next].op]
 	w.last = s.halfClosed || !time.Now().Before(w.deadline)
 	w.askAgain = false
-	op.Answer, op.Wait = storage.Answer{}, !w.last
+	op.Answer, op.Wait = storage.Answer{}, !w.last && op.Kind == storage.WaitEnded
 	s.followUp.Ops = s.batch.Ops[s.requests[s.next].op:][:1]
 	s.phase = storing
 	s.submitter.Submit(&s.followUp)
@@ -108,9 +132,9 @@ func (s *session) askForEnd() {
 func (s *session) stopEndWait() {
 	if s.endWait.cancel != nil {
 		s.endWait.cancel()
-		if s.timer != nil {
-			s.timer.Stop()
-		}
+	}
+	if s.timer != nil && (s.endWait.cancel != nil || s.endWait.heldBy != "") {
+		s.timer.Stop()
 	}
 	s.endWait = endWait{}
 }

@@ -144,6 +144,22 @@ func TestInstanceKilled(t *testing.T) {
 	}
 }
 
+// TestReserveJobOfKilled: a reserve-job of a job that an instance held which was killed waits until that is certain. If the instance lives, the
+// reply comes with its next sign of life; replies to what was sent behind it come after it.
+func TestReserveJobOfKilled(t *testing.T) {
+	t.Parallel()
+	_, killed, addrA, addrB := twoInstances(t)
+	a, b := dial(t, addrA), dial(t, addrB)
+	b.ask("put 0 0 600 1\r\nx\r\nreserve-job 1\r\n", "INSERTED 1", "RESERVED 1 1", "x")
+	a.ask("reserve-job 1\r\nlist-tube-used\r\nreserve-job 9\r\n", "NOT_FOUND", "USING default", "NOT_FOUND")
+	killed.signal(t, syscall.SIGKILL)
+	watch := startWatch()
+	a.ask("reserve-job 1\r\nlist-tube-used\r\n", "RESERVED 1 1", "x", "USING default")
+	if took := watch.took(); took > 6*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
 // TestHowManyInstances: stats of every instance shows how many instances there are, whichever
 // is asked; one that is started counts at once, one that is killed soon does not.
 func TestHowManyInstances(t *testing.T) {

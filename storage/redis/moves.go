@@ -68,6 +68,9 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 	case lua.NotKept:
 		op.Answer.Result = &storage.Result{NotKept: true}
 		return
+	case lua.Elsewhere:
+		op.Answer.NotFound, op.Answer.Result = true, &storage.Result{HeldBy: r.text()}
+		return
 	}
 	switch reserved := r.found(); {
 	case op.Move.Brings():

@@ -29,4 +29,6 @@ const (
 	Done
 	CutOff  // it must be requested again
 	NotKept // no record of the job would be kept
+
+	Elsewhere // another instance holds the job
 )

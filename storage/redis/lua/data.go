@@ -130,7 +130,7 @@ func rules() string {
 
 // verdicts defines the first number of the answers of operations on one job.
 func verdicts() string {
-	return fmt.Sprintf("local NOT_FOUND, DONE, CUT, NOT_KEPT = %d, %d, %d, %d\n", Refused, Done, CutOff, NotKept)
+	return fmt.Sprintf("local NOT_FOUND, DONE, CUT, NOT_KEPT, ELSEWHERE = %d, %d, %d, %d, %d\n", Refused, Done, CutOff, NotKept, Elsewhere)
 }
 
 // heartbeatTimeout defines for how many ms no instance may have sent a heartbeat before a

@@ -1,5 +1,18 @@
 -- Moves of single jobs, and kicks.
 
+-- answer_no_move answers that a move of a job is not possible: if it is a reserve-job of one that another instance holds, which that is,
+-- and when it has sent its last heartbeat.
+local function answer_no_move(j, move)
+  local inst = ''
+  if move == 'reserve-job' and j and j.state == 'reserved' and not j.leased then inst = select(2, SLOW.reserved_until(j.key)) end
+  if inst == '' or inst == INSTANCE then
+    answer(NOT_FOUND)
+    return
+  end
+  answer(ELSEWHERE)
+  answer_text(inst .. ' ' .. (call('ZSCORE', PREFIX .. 'instances', inst) or ''))
+end
+
 -- move: moves a job along an arrow (state transition)
 --
 -- ARGV    'move', move, mine, id, pri, delay
@@ -10,7 +23,8 @@
 --         reserved:INST, of this instance, and adds it to another; writes groups:INST, timers,
 --         tube:TUBE, counts
 -- Answer  DONE, and 1 if the job is reserved now, else 0; for reserve-job and seize the job is also in
---         the reply's ids and records. Or NOT_FOUND, or, for these two, CUT, or for finish NOT_KEPT
+--         the reply's ids and records. Or NOT_FOUND, or, for these two, CUT, or for finish NOT_KEPT, or for
+--         reserve-job ELSEWHERE, and an instance with its last heartbeat
 OPERATIONS['move'] = function(i)
   local move, mine, key, pri, delay = ARGV[i], ARGV[i + 1] == '1', ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local seizes = move == 'seize'
@@ -28,7 +42,7 @@ OPERATIONS['move'] = function(i)
     return i + 5
   end
   if not arrow then
-    answer(NOT_FOUND)
+    answer_no_move(j, move)
     return i + 5
   end
   j.stays, j.seized, j.ends = j.state == ARROW_TO[arrow], seizes, move == 'withdraw' and 'withdrawn' or nil

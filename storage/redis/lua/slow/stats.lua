@@ -26,6 +26,8 @@ local function reserved_until(key)
   return NOW, ''
 end
 
+SLOW.reserved_until = reserved_until
+
 -- delayed_left returns what time_left does for a delayed job with that score. One that waits for a batch
 -- has no such time, and gets j.held.
 local function delayed_left(j, score)
