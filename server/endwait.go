@@ -63,6 +63,9 @@ func (s *session) mustAwaitEnd(r *request) bool {
 
 // mustAwaitDeath reports whether r is a reserve-job of a job that another instance holds which has shown no sign of life since the first answer.
 func (s *session) mustAwaitDeath(r *request) bool {
+	if r.op < 0 { // it was refused
+		return false
+	}
 	a, w := &s.batch.Ops[r.op].Answer, &s.endWait
 	if a.Err != nil || a.Result == nil || a.Result.HeldBy == "" || w.last {
 		return false
