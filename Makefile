@@ -41,7 +41,7 @@ TYPESCRIPT_TOOLS = nodejs npm openssl
 
 .DEFAULT_GOAL := help
 
-.PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes deps test-console screenshots console-cost bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
+.PHONY: help build run quick test test-long test-clients test-prometheus test-kubernetes deps test-console screenshots bench bench-access bench-floor bench-cluster attack crash chaos oracle record fuzz check clean release image test-packages release-check
 
 help: ## print this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -110,7 +110,7 @@ long-embedded:
 	$(LONG) -run '^TestPowerCut$$' ./storage/embedded/wal -args -histories 10
 
 long-redis:
-	$(LONG) -run '^(TestSuite.*|TestCheckManyTubes|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps|TestMembersAreCountedOnce|TestTakeAfterPolicyChange|TestMoveAcrossPartitionsKilled)$$' ./storage/redis -args -histories 4
+	$(LONG) -run '^(TestSuite.*|TestCheckManyTubes|TestMoveAnswerLost|TestManyLetters|TestCheckInSteps|TestMembersAreCountedOnce|TestTakeAfterPolicyChange|TestMoveAcrossPartitionsKilled|TestEndedWays|TestPagesOfLoneGroups)$$' ./storage/redis -args -histories 4
 	$(LONG_RACE) -run '^(TestTwoInstances|TestGroupsOfTwoInstances|TestReplicaWithoutTheEnd|TestTLSOnCluster|TestTLSBySentinels|TestStuckNode|TestOutlastsFailures|TestTransientFailures|TestClockStep|TestScheduleThroughFailover)$$' ./storage/redis -args -histories 4
 
 long-server:
@@ -159,10 +159,6 @@ CONSOLE_TEST = $(GO) test -tags chromium -vet=off -count=1 -v -ldflags='-s -w' .
 test-console: deps ## test each page of the console in a real Chromium, each on one of two engines; CONSOLE=-every-engine on both. Screenshots go to bin/console
 	@sh tools/deps.sh chromium
 	$(CONSOLE_TEST) -timeout 15m -args $(CONSOLE)
-
-console-cost: deps ## print what an open console costs the server while 50 tubes move at 5,000 jobs a second
-	@sh tools/deps.sh chromium
-	$(CONSOLE_TEST) -timeout 10m -run '^TestCost$$' -args -cost 20s
 
 screenshots: deps ## take the screenshots of docs/console.md again, from a server that has been busy for SHOP_FOR
 	@sh tools/deps.sh chromium

@@ -234,7 +234,7 @@ func testSchedules(b *harness) {
 // recordNames returns the names of all records of a kind, page by page. In several partitions several records can have one name.
 func (b *harness) recordNames(kind tube.RecordKind, limit uint32) (names []string) {
 	b.Helper()
-	for cursor := ""; ; {
+	for cursor, pages := "", 0; pages < 100; pages++ {
 		r := b.do(storage.Op{Kind: storage.ListRecords, Records: kind, MaxJobs: limit, Args: &storage.Args{Cursor: cursor}}).Result
 		b.checkNow(r)
 		for _, record := range r.Records {
@@ -247,6 +247,8 @@ func (b *harness) recordNames(kind tube.RecordKind, limit uint32) (names []strin
 			b.Errorf("a page of %d has %d", limit, len(r.Records))
 		}
 	}
+	b.Fatalf("the pages of %d have no end", limit)
+	return nil
 }
 
 // testListRecords lists records of several tubes in the order of their names.

@@ -126,7 +126,7 @@ func (b *tab) pauseGroup(s *testServer) {
 func TestManyGroups(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	names := []string{"acme", "acme"}
+	names := []string{"Acme", "Acme"}
 	for i := range 1100 {
 		names = append(names, fmt.Sprintf("customer %04d", i))
 	}
@@ -137,14 +137,14 @@ func TestManyGroups(t *testing.T) {
 	b.keys(kb.ArrowLeft)
 	b.awaitText("1,102 groups: 0 held.")
 	b.click("[data-sort=ready]")
-	b.await(`help.column("name")[0] === "acme"`)
+	b.await(`help.column("name")[0] === "Acme"`)
 	b.shortcut("/")
 	b.keys("R 109")
 	b.awaitRows(10)
 	b.fill("#group-filter", "none of them")
 	b.awaitText("No group matches the filter.")
 	b.fill("#group-filter", "ACME")
-	b.awaitColumn("name", "acme")
+	b.awaitColumn("name", "Acme")
 	b.tabTo("grid", "Groups")
 	b.enter()
 	b.dialog("group")
