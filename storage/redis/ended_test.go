@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	"fmt"
+	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -479,15 +481,83 @@ func TestEndedUntil(t *testing.T) {
 	if n := len(s.list("t", "", 3)) + len(s.list("", "b", 3)); n != 20 {
 		t.Errorf("%d are listed", n)
 	}
+	ahead += 6 * time.Second // until then, records could have been appended
 	s.settle()
 	s.checkBytes("t")
 	if n := s.keyCount(server, "ended:"); n != 10 {
 		t.Errorf("%d are left", n)
 	}
-	ahead += time.Minute
+	ahead += time.Minute + 6*time.Second
 	s.settle()
 	if n := s.keyCount(server, "ended"); n > 0 {
 		t.Errorf("%d keys are left: %v", n, server.Client(t).Keys(t.Context(), "*ended*").Val())
+	}
+}
+
+// TestEndedAlone: records of jobs that end alone, in any order, are few chunks, and are found and listed like others, until they are dropped. The tubes of
+// one batch alternate, so their records are in chunks of their own.
+func TestEndedAlone(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int{1, 3} {
+		server := redistest.Start(t)
+		var ahead time.Duration
+		s := newEndedTest(t, Options{URL: server.URL(), Partitions: partitions, skew: func() time.Duration { return ahead }})
+		want := make(map[string][]uint64) // by tube, the newest first
+		end := func(name string, ids []uint64) {
+			rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+			for _, id := range ids {
+				s.ok(move(tube.Delete, 1, id))
+				want[name] = append([]uint64{id}, want[name]...)
+			}
+		}
+		for range 5 {
+			var a, b []uint64
+			for range 40 {
+				a, b = append(a, s.put("a", tube.Tags{})), append(b, s.put("b", tube.Tags{}))
+			}
+			end("a", a[:20])
+			end("b", b)
+			end("a", a[20:])
+			s.finishMany("c", 3, 10) // as a rule in one call
+			ahead += 2 * time.Second
+		}
+		if n := s.keyCount(server, "ended:"); n > 9 {
+			t.Errorf("%d chunks", n)
+		}
+		for name, ids := range want {
+			for _, page := range []uint32{1, 7, 150, 1000} {
+				var have []uint64
+				for _, e := range s.list(name, "", page) {
+					have = append(have, e.ID)
+				}
+				if !slices.Equal(have, ids) {
+					t.Errorf("%s in pages of %d: %v, want %v", name, page, have, ids)
+				}
+			}
+			for k, id := range ids {
+				e := s.record(id)
+				if e.Tube != name || e.ID != id || k > 0 && e.At > s.record(ids[k-1]).At {
+					t.Errorf("job %d: %+v", id, e)
+				}
+			}
+		}
+		s.checkBytes("a", "b", "c")
+		_, wrong := checkAt(t, server.URL(), false)
+		if len(wrong) > 0 {
+			t.Errorf("%q", wrong)
+		}
+		ahead += time.Hour - 5*time.Second // records of the last two or three rounds have time left
+		if a := s.wait(want["a"][199]); !a.NotFound || s.record(want["a"][0]) == nil {
+			t.Errorf("%+v", a)
+		}
+		if n := len(s.list("a", "", 30)); n != 80 {
+			t.Errorf("%d have time left", n)
+		}
+		ahead += time.Minute + 5*time.Second
+		s.settle()
+		if n := s.keyCount(server, "ended"); n > 0 {
+			t.Errorf("%d keys are left: %v", n, server.Client(t).Keys(t.Context(), "*ended*").Val())
+		}
 	}
 }
 
