@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand"
 	"slices"
@@ -294,6 +295,44 @@ func TestFinishNotKept(t *testing.T) {
 	}
 }
 
+// TestFinishWithoutMemory: a long result is refused by a Redis without memory, also behind what needs none, and the job stays reserved. All else ends
+// its job.
+func TestFinishWithoutMemory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newEndedTest(t, Options{URL: server.URL()})
+	s.keep("t", tube.Policy{Rules: keepAnHour})
+	for range 4 {
+		s.ok(storage.Op{Kind: storage.Put, Tube: "t", TTR: 600})
+	}
+	for range 3 {
+		s.take("t")
+	}
+	lease := s.ok(takeOf(tube.LeaseHolder, "t")).Result.Lease
+	finish := func(h tube.Holder, id uint64, size int) storage.Op {
+		args := &storage.Args{Result: make([]byte, size)}
+		if h == tube.LeaseHolder {
+			args.Lease = lease
+		}
+		return storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: h, ID: id, Args: args}
+	}
+	server.Client(t).ConfigSet(t.Context(), "maxmemory", "1")
+	ops := []storage.Op{move(tube.Delete, 1, 1), finish(1, 2, tube.MaxResult), finish(1, 3, 5), finish(tube.LeaseHolder, 4, tube.MaxResult)}
+	storage.DoWait(s, ops)
+	for i, refused := range []bool{false, true, false, true} {
+		if a := ops[i].Answer; errors.Is(a.Err, storage.ErrNoSpace) != refused || !refused && (a.Err != nil || a.NotFound) {
+			t.Errorf("operation %d: %+v", i, a)
+		}
+	}
+	if n := figures(t, s.Store).Reserved; n != 2 || s.record(1).How != tube.Done || len(s.record(3).Result) != 5 {
+		t.Errorf("%d are reserved", n)
+	}
+	server.Client(t).ConfigSet(t.Context(), "maxmemory", "0")
+	s.ok(finish(1, 2, tube.MaxResult))
+	s.ok(finish(tube.LeaseHolder, 4, tube.MaxResult))
+	s.checkBytes("t")
+}
+
 // TestEndedOtherwise: records of jobs that end without a command about them alone.
 func TestEndedOtherwise(t *testing.T) {
 	t.Parallel()
@@ -519,7 +558,7 @@ func TestEndedAlone(t *testing.T) {
 			end("b", b)
 			end("a", a[20:])
 			s.finishMany("c", 3, 10) // as a rule in one call
-			ahead += 2 * time.Second
+			ahead += 10 * time.Second
 		}
 		if n := s.keyCount(server, "ended:"); n > 9 {
 			t.Errorf("%d chunks", n)
@@ -546,14 +585,14 @@ func TestEndedAlone(t *testing.T) {
 		if len(wrong) > 0 {
 			t.Errorf("%q", wrong)
 		}
-		ahead += time.Hour - 5*time.Second // records of the last two or three rounds have time left
+		ahead += time.Hour - 25*time.Second // records of the last two rounds have time left
 		if a := s.wait(want["a"][199]); !a.NotFound || s.record(want["a"][0]) == nil {
 			t.Errorf("%+v", a)
 		}
 		if n := len(s.list("a", "", 30)); n != 80 {
 			t.Errorf("%d have time left", n)
 		}
-		ahead += time.Minute + 5*time.Second
+		ahead += 2 * time.Minute
 		s.settle()
 		if n := s.keyCount(server, "ended"); n > 0 {
 			t.Errorf("%d keys are left: %v", n, server.Client(t).Keys(t.Context(), "*ended*").Val())
