@@ -122,7 +122,9 @@ func (s *session) refuseRecord(e *tube.Ended) {
 	}
 }
 
+// planListEnded plans a page, which can have more than 1 MiB: so it is the last one of its burst.
 func planListEnded(s *session, c *protocol.Command, r *request) {
+	s.endsBurst = true
 	s.addOp(r, storage.Op{
 		Kind: storage.ListEnded, Tube: string(c.Name), MaxJobs: c.MaxJobs, Args: &storage.Args{Name: c.Key, Cursor: c.Cursor},
 	})

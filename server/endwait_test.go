@@ -311,6 +311,32 @@ func (c *client) wantPages(pages ...[]string) {
 	}
 }
 
+// TestPagesOfEndedInBursts: of many pages that a client wants at once the server has one in memory.
+func TestPagesOfEndedInBursts(t *testing.T) {
+	withServer(t, func(h *harness) {
+		var most int
+		h.store.set(func(p *proxyStore) {
+			p.onDo = func(b *storage.Batch) {
+				n := 0
+				for i := range b.Ops {
+					if b.Ops[i].Kind == storage.ListEnded {
+						n++
+					}
+				}
+				most = max(most, n)
+			}
+		})
+		c := h.connect()
+		c.send(slices.Repeat([]string{"list-ended t 1000"}, 20)...)
+		for range 20 {
+			c.wantPages([]string{`next: ""`, "ended: []"})
+		}
+		if most != 1 {
+			t.Errorf("%d pages in a batch", most)
+		}
+	})
+}
+
 // TestRightsOnEnded: a client learns of jobs that have ended exactly what it would learn of jobs in their tubes.
 func TestRightsOnEnded(t *testing.T) {
 	users := user("reader", "post", "look") + user("worker", "post", "work") + user("other", "a", "look, work")

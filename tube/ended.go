@@ -91,14 +91,14 @@ type ends struct {
 	keep    func(*Ended) // nil: there are no records
 
 	awaited map[uint64]struct{}
-	noticed []uint64 // awaited jobs that have ended, or are buried
+	noticed []uint64 // see EndsNoticed
 }
 
 // OnEnd sets what is called with each record of an ended job, just before the journal learns that the job is gone. last is the
 // largest Ended.Seq so far. It must be called before the first job ends; without it there are no records.
 func (m *Machine) OnEnd(last uint64, keep func(*Ended)) { m.ends.lastSeq, m.ends.keep = last, keep }
 
-// AwaitEnd makes EndsNoticed return a job once, when it has ended or is buried.
+// AwaitEnd makes EndsNoticed return a job once, when it has ended or is buried, or a policy has changed.
 func (m *Machine) AwaitEnd(id uint64) {
 	if m.ends.awaited == nil {
 		m.ends.awaited = make(map[uint64]struct{})
@@ -106,7 +106,7 @@ func (m *Machine) AwaitEnd(id uint64) {
 	m.ends.awaited[id] = struct{}{}
 }
 
-// EndsNoticed returns the jobs of AwaitEnd that have ended or are buried since the last call.
+// EndsNoticed returns the jobs of AwaitEnd that since the last call have ended, are buried, or may leave no record any more.
 func (m *Machine) EndsNoticed() []uint64 {
 	ids := m.ends.noticed
 	m.ends.noticed = nil
@@ -144,6 +144,14 @@ func (e *ends) notice(id uint64) {
 		delete(e.awaited, id)
 		e.noticed = append(e.noticed, id)
 	}
+}
+
+// noticeAll is called when a policy has changed: jobs that were to leave a record may leave none now.
+func (e *ends) noticeAll() {
+	for id := range e.awaited {
+		e.noticed = append(e.noticed, id)
+	}
+	clear(e.awaited)
 }
 
 // ending is how a job ends, for its record.

@@ -7,6 +7,7 @@ import "strings"
 func (m *groups) SetPolicy(name string, p *Policy) {
 	m.policies.set(name, p)
 	m.limitsChanged(name)
+	m.ends.noticeAll()
 	if m.journal != nil {
 		m.journal.PolicySet(name, p)
 	}

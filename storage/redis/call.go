@@ -38,7 +38,7 @@ type call struct {
 	units  []*unit
 	kind   callKind
 
-	// noMemory is the error with which puts are answered instead of being sent; nil if puts are
+	// noMemory is the error with which what needs memory is answered instead of being sent; nil if puts are
 	// allowed. It is set if Redis has refused a write for lack of memory, or must not get new
 	// jobs.
 	noMemory error
@@ -83,6 +83,7 @@ type encoding struct {
 	created       int64          // when its jobs are put, in ms by the clock of Redis
 	puts          int            // jobs
 	imports       bool           // whether jobs are imported
+	storesResult  bool           // whether an operation has a long result
 	ops           int            // operations, weighted by their work
 	bytes         int            // of bodies
 	most          int            // size of the largest record put, in bytes

@@ -132,6 +132,7 @@ func (c *call) weigh(op *storage.Op) {
 		if op.Args != nil {
 			c.bytes += len(op.Args.Result)
 		}
+		c.storesResult = c.storesResult || hasLongResult(op)
 	case storage.SetSchedule, storage.PutScheduled:
 		c.bytes += len(op.Body) + len(op.Args.Schedule.Body)
 	case storage.ImportJobs:
@@ -142,14 +143,19 @@ func (c *call) weigh(op *storage.Op) {
 	op.Answer.Err = c.refusal(op)
 }
 
-// makesJobs returns whether an operation needs memory in Redis for new jobs, for schedules or for tallies.
-func makesJobs(op *storage.Op) bool {
+// needsMemory returns whether an operation needs memory in Redis for new jobs, for schedules, for tallies or for a long result.
+func needsMemory(op *storage.Op) bool {
 	switch op.Kind {
+	case storage.Move:
+		return hasLongResult(op)
 	case storage.Put, storage.BeginImport, storage.ImportJobs, storage.SetSchedule, storage.PutScheduled, storage.AddTallies:
 		return true
 	}
 	return false
 }
+
+// hasLongResult returns whether a move has a result that needs more memory than the job, as a rule.
+func hasLongResult(op *storage.Op) bool { return op.Args != nil && len(op.Args.Result) > 1024 }
 
 // refuses returns whether an operation is answered without being sent.
 func (c *call) refuses(op *storage.Op) bool { return c.refusal(op) != nil }
@@ -158,7 +164,7 @@ func (c *call) refuses(op *storage.Op) bool { return c.refusal(op) != nil }
 // no memory for jobs, that it must not get any, or that the job is too large for it.
 func (c *call) refusal(op *storage.Op) error {
 	switch {
-	case !makesJobs(op):
+	case !needsMemory(op):
 		return nil
 	case c.noMemory != nil:
 		return c.noMemory

@@ -138,11 +138,11 @@ func (p *partition) readWaitEnded(r *reply, ops []*storage.Op) {
 // ended reads the record of an ended job that wait-ended returns; nil if it is broken: only fsck reports that.
 func (r *reply) ended() *tube.Ended {
 	c, err := schema.ParseEndedChunk(strings.Clone(r.text()))
-	before, text := r.count(), strings.Clone(r.text())
+	more, later, text := r.count(), r.ms(), strings.Clone(r.text())
 	if err != nil {
 		return nil
 	}
-	e, err := c.Record(text, before*r.step)
+	e, err := c.Record(text, c.Seq+more, c.At.Plus(later))
 	if err != nil {
 		return nil
 	}
@@ -178,13 +178,13 @@ func (p *partition) encodeListEnded(c *call, op *storage.Op) {
 // maxEndedPage is about how many bytes of records a page has at most.
 const maxEndedPage = 1 << 20
 
-// readListEnded reads a page. The chunks in the answer can have more.
+// readListEnded reads a page. The chunks in the answer can have more, and records whose time is over.
 func (p *partition) readListEnded(r *reply, ops []*storage.Op) {
 	op, result, bytes, full := ops[0], &storage.Result{}, 0, false
-	more, before := r.found(), beforeOf(op)
+	more, now, before := r.found(), tube.Instant(r.ms()), beforeOf(op)
 	for range r.int64() {
 		for _, e := range slices.Backward(r.endedChunk()) {
-			if e.Seq >= before {
+			if e.Seq >= before || e.Until <= now {
 				continue
 			}
 			n := len(result.Ended)

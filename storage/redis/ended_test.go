@@ -2,7 +2,10 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,6 +297,44 @@ func TestFinishNotKept(t *testing.T) {
 	}
 }
 
+// TestFinishWithoutMemory: a long result is refused by a Redis without memory, also behind what needs none, and the job stays reserved. All else ends
+// its job.
+func TestFinishWithoutMemory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := newEndedTest(t, Options{URL: server.URL()})
+	s.keep("t", tube.Policy{Rules: keepAnHour})
+	for range 4 {
+		s.ok(storage.Op{Kind: storage.Put, Tube: "t", TTR: 600})
+	}
+	for range 3 {
+		s.take("t")
+	}
+	lease := s.ok(takeOf(tube.LeaseHolder, "t")).Result.Lease
+	finish := func(h tube.Holder, id uint64, size int) storage.Op {
+		args := &storage.Args{Result: make([]byte, size)}
+		if h == tube.LeaseHolder {
+			args.Lease = lease
+		}
+		return storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: h, ID: id, Args: args}
+	}
+	server.Client(t).ConfigSet(t.Context(), "maxmemory", "1")
+	ops := []storage.Op{move(tube.Delete, 1, 1), finish(1, 2, tube.MaxResult), finish(1, 3, 5), finish(tube.LeaseHolder, 4, tube.MaxResult)}
+	storage.DoWait(s, ops)
+	for i, refused := range []bool{false, true, false, true} {
+		if a := ops[i].Answer; errors.Is(a.Err, storage.ErrNoSpace) != refused || !refused && (a.Err != nil || a.NotFound) {
+			t.Errorf("operation %d: %+v", i, a)
+		}
+	}
+	if n := figures(t, s.Store).Reserved; n != 2 || s.record(1).How != tube.Done || len(s.record(3).Result) != 5 {
+		t.Errorf("%d are reserved", n)
+	}
+	server.Client(t).ConfigSet(t.Context(), "maxmemory", "0")
+	s.ok(finish(1, 2, tube.MaxResult))
+	s.ok(finish(tube.LeaseHolder, 4, tube.MaxResult))
+	s.checkBytes("t")
+}
+
 // TestEndedOtherwise: records of jobs that end without a command about them alone.
 func TestEndedOtherwise(t *testing.T) {
 	t.Parallel()
@@ -481,15 +522,83 @@ func TestEndedUntil(t *testing.T) {
 	if n := len(s.list("t", "", 3)) + len(s.list("", "b", 3)); n != 20 {
 		t.Errorf("%d are listed", n)
 	}
+	ahead += 6 * time.Second // until then, records could have been appended
 	s.settle()
 	s.checkBytes("t")
 	if n := s.keyCount(server, "ended:"); n != 10 {
 		t.Errorf("%d are left", n)
 	}
-	ahead += time.Minute
+	ahead += time.Minute + 6*time.Second
 	s.settle()
 	if n := s.keyCount(server, "ended"); n > 0 {
 		t.Errorf("%d keys are left: %v", n, server.Client(t).Keys(t.Context(), "*ended*").Val())
+	}
+}
+
+// TestEndedAlone: records of jobs that end alone, in any order, are few chunks, and are found and listed like others, until they are dropped. The tubes of
+// one batch alternate, so their records are in chunks of their own.
+func TestEndedAlone(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int{1, 3} {
+		server := redistest.Start(t)
+		var ahead time.Duration
+		s := newEndedTest(t, Options{URL: server.URL(), Partitions: partitions, skew: func() time.Duration { return ahead }})
+		want := make(map[string][]uint64) // by tube, the newest first
+		end := func(name string, ids []uint64) {
+			rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+			for _, id := range ids {
+				s.ok(move(tube.Delete, 1, id))
+				want[name] = append([]uint64{id}, want[name]...)
+			}
+		}
+		for range 5 {
+			var a, b []uint64
+			for range 40 {
+				a, b = append(a, s.put("a", tube.Tags{})), append(b, s.put("b", tube.Tags{}))
+			}
+			end("a", a[:20])
+			end("b", b)
+			end("a", a[20:])
+			s.finishMany("c", 3, 10) // as a rule in one call
+			ahead += 10 * time.Second
+		}
+		if n := s.keyCount(server, "ended:"); n > 9 {
+			t.Errorf("%d chunks", n)
+		}
+		for name, ids := range want {
+			for _, page := range []uint32{1, 7, 150, 1000} {
+				var have []uint64
+				for _, e := range s.list(name, "", page) {
+					have = append(have, e.ID)
+				}
+				if !slices.Equal(have, ids) {
+					t.Errorf("%s in pages of %d: %v, want %v", name, page, have, ids)
+				}
+			}
+			for k, id := range ids {
+				e := s.record(id)
+				if e.Tube != name || e.ID != id || k > 0 && e.At > s.record(ids[k-1]).At {
+					t.Errorf("job %d: %+v", id, e)
+				}
+			}
+		}
+		s.checkBytes("a", "b", "c")
+		_, wrong := checkAt(t, server.URL(), false)
+		if len(wrong) > 0 {
+			t.Errorf("%q", wrong)
+		}
+		ahead += time.Hour - 25*time.Second // records of the last two rounds have time left
+		if a := s.wait(want["a"][199]); !a.NotFound || s.record(want["a"][0]) == nil {
+			t.Errorf("%+v", a)
+		}
+		if n := len(s.list("a", "", 30)); n != 80 {
+			t.Errorf("%d have time left", n)
+		}
+		ahead += 2 * time.Minute
+		s.settle()
+		if n := s.keyCount(server, "ended"); n > 0 {
+			t.Errorf("%d keys are left: %v", n, server.Client(t).Keys(t.Context(), "*ended*").Val())
+		}
 	}
 }
 

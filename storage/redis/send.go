@@ -261,8 +261,11 @@ func (p *partition) terms(c *call, puts int) string {
 	if c.kind == void {
 		terms.WriteString("void=1 ")
 	}
-	if c.kind == void || c.kind == registration || c.noMemory != nil {
+	switch {
+	case c.kind == void || c.kind == registration || c.noMemory != nil:
 		terms.WriteString("full=1 ")
+	case c.storesResult:
+		terms.WriteString("memory=1 ")
 	}
 	return terms.String()
 }

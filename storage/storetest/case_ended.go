@@ -298,8 +298,11 @@ func testEndWaits(b *harness) {
 	plain := b.put("p", 1)
 	wait(plain, tube.Ready)
 	b.setPolicy("p", nil)
-	b.must(tube.Delete, 1, plain)
 	awaitTold("no longer kept", plain)
+	if a := b.ended(plain, true); a.Result == nil || !a.Result.NotKept {
+		b.Errorf("a wait for a job whose policy has no keep any more was answered %+v", a)
+	}
+	b.must(tube.Delete, 1, plain)
 	if a := b.ended(plain, true); !a.NotFound {
 		b.Errorf("a job that left no record was answered %+v", a)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"redstalk/storage/redis/schema"
+	"redstalk/tube"
 )
 
 // chunksPerCheck is how many chunks of records of ended jobs are read together.
@@ -39,7 +40,7 @@ func (c *checker) checkChunks(ctx context.Context, f *workerPool, p *checkedPart
 
 // checkChunk checks a chunk with that name and text.
 func (c *checker) checkChunk(ctx context.Context, p *checkedPartition, name, text string) error {
-	chunk, members, err := schema.CheckEndedChunk(name, text, len(c.parts))
+	chunk, until, runs, err := schema.CheckEndedChunk(name, text, len(c.parts))
 	if err != nil {
 		return c.askOfEnded(ctx, p, "broken", name)
 	}
@@ -50,10 +51,15 @@ func (c *checker) checkChunk(ctx context.Context, p *checkedPartition, name, tex
 		n.bytes[chunk.Tube] += chunk.Bytes
 	}
 	c.mu.Unlock()
-	about := []string{"chunk", name, chunk.Tube, chunk.Batch, strconv.FormatInt(int64(chunk.Until)/1e6, 10)}
-	_, _, err = c.ask(ctx, p, endedScript, append(about, members...))
+	about := []string{"chunk", name, strconv.Itoa(len(text)), chunk.Tube, chunk.Batch, milliseconds(until), milliseconds(chunk.At.Plus(chunk.Keep + chunk.Keep/10))}
+	for _, run := range runs {
+		about = append(about, string(schema.AppendID(nil, run[0])), strconv.FormatUint(run[1], 10))
+	}
+	_, _, err = c.ask(ctx, p, endedScript, about)
 	return err
 }
+
+func milliseconds(at tube.Instant) string { return strconv.FormatInt(int64(at)/1e6, 10) }
 
 // checkEndedKey checks a key about records of ended jobs, and returns whether it is one.
 func (c *checker) checkEndedKey(ctx context.Context, f *workerPool, p *checkedPartition, key string) bool {

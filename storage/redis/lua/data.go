@@ -185,13 +185,15 @@ func tallies() string {
 // of the last byte if there is one; ENDED_RECORD for a record without its length up to the header, ENDED_HELD for one with it up to the holder, and
 // ENDED_HELD_LENGTH what that length is without the holder, the tube and the metadata. ENDED_HOW has the numbers of tube.How by their words, and
 // GROUP_BLOCK the size of the metadata of a job that says only its group, without that. A chunk has up to ENDED_TOGETHER records, and another one begins
-// once it has ENDED_CHUNK bytes. A call drops up to about ENDED_AT_ONCE records because of bounds. Records of up to ENDED_READ_WHOLE bytes are read whole.
+// once it has ENDED_CHUNK bytes. Up to ENDED_FEW records of a call are appended to one that was begun less than ENDED_OPEN ms ago: they have ENDED_MARK
+// before them, and the counts are at the index ENDED_COUNTS. A call drops up to about ENDED_AT_ONCE records because of bounds. Records of up to ENDED_READ_WHOLE bytes are read whole.
 func ended() string {
 	var how strings.Builder
 	for h := tube.Done; h < tube.StillParked; h++ {
 		fmt.Fprintf(&how, "%s = %d, ", h, h)
 	}
-	return fmt.Sprintf("local ENDED_FORMAT, ENDED_HEAD, ENDED_OVERHEAD = '%s', '%d', %d\n", schema.EndedFormat, schema.EndedHead-1, (&tube.Ended{}).Bytes()) +
+	return fmt.Sprintf("local ENDED_FEW, ENDED_OPEN, ENDED_MARK, ENDED_COUNTS = %d, %d, %d, '%d'\n", 20, schema.EndedOpen.Milliseconds(), schema.EndedMark, schema.EndedCounts) +
+		fmt.Sprintf("local ENDED_FORMAT, ENDED_HEAD, ENDED_OVERHEAD = '%s', '%d', %d\n", schema.EndedFormat, schema.EndedHead-1, (&tube.Ended{}).Bytes()) +
 		fmt.Sprintf("local ENDED_RECORD, ENDED_HELD, ENDED_HELD_LENGTH = '>%s', '>I4%s', %d\n", schema.EndedRecord+"Bc0Bc0", schema.EndedRecord, schema.EndedFixed+schema.NameAt) +
 		fmt.Sprintf("local ENDED_HOW = { %s}\n", &how) +
 		fmt.Sprintf("local DEFAULT_KEEP_BYTES, GROUP_BLOCK, ENDED_MESSAGE = %d, %d, '%s'\n", tube.DefaultKeepBytes, schema.MaxGroupBlock-255, schema.EndedMessage) +

@@ -3,8 +3,10 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"redstalk/tube"
 )
@@ -19,13 +21,16 @@ const (
 
 // Records of ended jobs are stored in chunks. The record of an ended job is what remained of its own record, without the body, behind how it has ended.
 // So the script that ends a job copies more than it looks at. Numbers are big-endian, times ms since the epoch, and texts come after their length in a
-// byte. A chunk is never changed:
+// byte. A chunk:
 //
 //	seq, at           of the first record, as in tube.Ended
-//	keep              how long the records are kept after that
+//	keep              how long each record is kept
 //	bytes, n          of all records, as tube.Ended.Bytes counts, and how many there are
 //	tube, batch
 //	records           each behind its length in 4 bytes
+//
+// The seq of the records ascend by the number of partitions, and at is the same, until there is EndedMark instead of a length: then follow the
+// differences of those of the next record from seq and at, in 4 bytes each.
 //
 // A record:
 //
@@ -41,10 +46,15 @@ const (
 	// EndedFormat is what precedes the records, for Lua's struct.pack, and EndedHead an upper limit of its size and that of the id of the first one.
 	EndedFormat = ">I8I8I8I4I2Bc0Bc0"
 	EndedHead   = 3*8 + 4 + 2 + 2*(1+255) + 4 + 8
+	EndedCounts = 3 * 8 // the index of bytes, n
+	EndedMark   = 8
 
 	// EndedRecord is the fixed part of a record for Lua's struct.pack, and EndedFixed its size.
 	EndedRecord = "I8I8I8BB"
 	EndedFixed  = 3*8 + 2
+
+	// EndedOpen is how long after a chunk was begun records are appended to it at most, and a tenth of how long they are kept.
+	EndedOpen = time.Minute
 )
 
 var errBrokenEnded = errors.New("the record of an ended job is broken")
@@ -52,7 +62,8 @@ var errBrokenEnded = errors.New("the record of an ended job is broken")
 // EndedChunk is records of ended jobs that are stored together.
 type EndedChunk struct {
 	Seq         uint64
-	At, Until   tube.Instant
+	At          tube.Instant
+	Keep        time.Duration
 	Bytes, N    int
 	Tube, Batch string
 	records     string
@@ -62,7 +73,7 @@ type EndedChunk struct {
 func ParseEndedChunk(text string) (*EndedChunk, error) {
 	r, c := &metadataReader{rest: text}, &EndedChunk{}
 	c.Seq, c.At = r.number(8), tube.Instant(r.ms())
-	c.Until = c.At.Plus(r.ms())
+	c.Keep = r.ms()
 	c.Bytes, c.N = int(r.number(4)), int(r.number(2))
 	c.Tube, c.Batch = r.short(), r.short()
 	if c.records = r.rest; r.bad {
@@ -71,15 +82,20 @@ func ParseEndedChunk(text string) (*EndedChunk, error) {
 	return c, nil
 }
 
-// Records reads the records, in their order. They have the step as the difference between their Seq.
+// Records reads the records, in their order. Those of one call have the step as the difference between their Seq.
 func (c *EndedChunk) Records(step int) (all []*tube.Ended, err error) {
+	seq, at := c.Seq, c.At
 	for r := (&metadataReader{rest: c.records}); r.rest != ""; {
-		text := r.text(int(r.number(4)))
-		e, err := c.Record(text, uint64(len(all)*step))
+		length := int(r.number(4))
+		if length == EndedMark {
+			seq, at = c.Seq+r.number(4), c.At.Plus(time.Duration(r.number(4))*time.Millisecond)
+			continue
+		}
+		e, err := c.Record(r.text(length), seq, at)
 		if r.bad || err != nil {
 			return nil, errBrokenEnded
 		}
-		all = append(all, e)
+		all, seq = append(all, e), seq+uint64(step)
 	}
 	if len(all) != c.N {
 		return nil, errBrokenEnded
@@ -87,33 +103,34 @@ func (c *EndedChunk) Records(step int) (all []*tube.Ended, err error) {
 	return all, nil
 }
 
-// CheckEndedChunk reads a chunk with that name, and returns what ended-ids has of it, see lua/keys.md. The error says that it is broken.
-func CheckEndedChunk(name, text string, partitions int) (c *EndedChunk, members []string, err error) {
+// CheckEndedChunk reads a chunk with that name, and returns when its last record goes, and the runs of the ids of its jobs, each the first one and how
+// many there are. The error says that it is broken.
+func CheckEndedChunk(name, text string, partitions int) (c *EndedChunk, until tube.Instant, runs [][2]uint64, err error) {
 	if c, err = ParseEndedChunk(text); err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	records, err := c.Records(partitions)
-	bytes := 0
-	for from, e := range records {
-		bytes += e.Bytes()
-		if from > 0 && e.ID == records[from-1].ID+uint64(partitions) {
-			continue
-		}
-		n := 1
-		for from+n < len(records) && records[from+n].ID == e.ID+uint64(n*partitions) {
-			n++
-		}
-		members = append(members, fmt.Sprintf("%s;%d;%s", AppendID(nil, e.ID), n, name))
+	bytes, ids := 0, make([]uint64, len(records))
+	for k, e := range records {
+		bytes, until, ids[k] = bytes+e.Bytes(), e.Until, e.ID
 	}
-	if err == nil && (bytes != c.Bytes || strconv.FormatUint(c.Seq, 10) != name) {
+	slices.Sort(ids)
+	for _, id := range ids {
+		if n := len(runs) - 1; n >= 0 && id == runs[n][0]+runs[n][1]*uint64(partitions) {
+			runs[n][1]++
+		} else {
+			runs = append(runs, [2]uint64{id, 1})
+		}
+	}
+	if err == nil && (len(records) == 0 || bytes != c.Bytes || strconv.FormatUint(c.Seq, 10) != name) {
 		err = errBrokenEnded
 	}
-	return c, members, err
+	return c, until, runs, err
 }
 
-// Record reads a record of the chunk, whose Seq is that much larger than that of the first one.
-func (c *EndedChunk) Record(text string, behind uint64) (*tube.Ended, error) {
-	r, e := &metadataReader{rest: text}, &tube.Ended{Seq: c.Seq + behind, Tube: c.Tube, Batch: c.Batch, At: c.At, Until: c.Until}
+// Record reads a record of the chunk.
+func (c *EndedChunk) Record(text string, seq uint64, at tube.Instant) (*tube.Ended, error) {
+	r, e := &metadataReader{rest: text}, &tube.Ended{Seq: seq, Tube: c.Tube, Batch: c.Batch, At: at, Until: at.Plus(c.Keep)}
 	e.ID, e.Started, e.ToID = r.number(8), tube.Instant(r.ms()), r.number(8)
 	e.How = tube.How(r.number(1))
 	reserved := r.number(1) == 1

@@ -23,5 +23,6 @@ if OPTIONS ~= '' then
   LEASE_SET_FROM, LONE_SET_FROM, BUDGET, LARGE = option.leaseset or LEASE_SET_FROM, option.leaseset or LONE_SET_FROM, option.budget or BUDGET, option.large or LARGE
   -- Redis lets a script write if its first write needs no memory.
   if option.full then call('DEL', PREFIX .. 'none') end
+  if option.memory then call('SETRANGE', PREFIX .. 'none', '0', '') end -- does nothing, but is refused when memory is full
 end
 

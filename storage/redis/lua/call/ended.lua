@@ -3,20 +3,30 @@
 -- The problem: a job that leaves a record should cost little more than one that does not, and the index of a record costs more than the record: a key
 -- of its own, and three members of sorted sets. So the records of the jobs of one tube that end in a call are written together, in a chunk: when the
 -- call ends, or before an operation that reads records (E.write). They are dropped together, too: a delete takes 5.4 with a record, instead of 12.6 if each has a key and members of its own, and 2.2 without.
+-- A few records, as of a job that ends alone, are appended to the last chunk of the tube if that was begun only a little while ago.
 --
--- The invariants: all records of a chunk have the same tube, batch and time at which they go. The name of a chunk is the seq of its first record, which
+-- The invariants: all records of a chunk have the same tube and batch, and are kept equally long. The name of a chunk is the seq of its first record, which
 -- orders records: µs since the epoch, but more than that of the one before, and with the number of the partition as its remainder, so that no two of
--- all partitions are equal. The seq of the next records follow, in steps of `partitions`.
+-- all partitions are equal. The seq of the next records of a call follow, in steps of `partitions`. No two chunks of a tube, nor of a batch, overlap
+-- in that order.
 
 local E = { HOW = ENDED_HOW }
 local CHUNK, OF, IN, IDS = PREFIX .. 'ended:', PREFIX .. 'ended-of:', PREFIX .. 'ended-in:', PREFIX .. 'ended-ids'
 local TUBES, UNTIL, BYTES, WAITS = PREFIX .. 'ended-tubes', PREFIX .. 'ended-until', PREFIX .. 'ended-bytes', PREFIX .. 'ended-waits'
 local ID_FROM = #PREFIX + 1 -- of the ID in the key of a job
 
+-- What COUNTS says, read once in a call: how many bytes all records here can have, 0 if none are kept; the size of the largest record of a job; the seq of
+-- the last record, and how many there are.
+local history, largest, last_seq, total
+local function read_counts()
+  if history then return end
+  local have = call('HMGET', COUNTS, 'history', 'largest', 'ended', 'ended-records')
+  history, largest, last_seq, total = tonumber(have[1] or 0), tonumber(have[2] or math.huge), tonumber(have[3] or 0), tonumber(have[4] or 0)
+end
+
 -- bound returns how many bytes all records here can have: 0 if none are kept.
-local history
 function E.bound()
-  history = history or tonumber(call('HGET', COUNTS, 'history') or 0)
+  read_counts()
   return history
 end
 
@@ -47,7 +57,7 @@ function E.kept_in(tube)
 end
 
 -- What is to be written: chunks, in their order. Of each: tube, keep, in ms, batch, most, n and bytes, how many records it can have, has, and counts;
--- texts, those of its records; and runs, the ranges of ids, alternately the first one and how many there are. open has the last one of each tube.
+-- texts and ids, of its records; and mixed, whether the ids do not ascend. open has the last one of each tube.
 local chunks, open = {}, {}
 
 -- chunk_for returns the chunk to which a record of a tube is added. They are small where a bound is.
@@ -55,7 +65,7 @@ local function chunk_for(tube, keep, batch)
   local c = open[tube]
   if c and c.keep == keep and c.batch == batch and c.n < ENDED_TOGETHER and c.bytes < c.most then return c end
   local _, most = E.policy_of(tube)
-  c = { tube = tube, keep = keep, batch = batch, n = 0, bytes = 0, texts = {}, runs = {}, most = math.min(most, E.bound()) / 32 }
+  c = { tube = tube, keep = keep, batch = batch, n = 0, bytes = 0, texts = {}, ids = {}, most = math.min(most, E.bound()) / 32 }
   c.most = math.min(c.most, ENDED_CHUNK)
   chunks[#chunks + 1], open[tube] = c, c
   return c
@@ -63,14 +73,10 @@ end
 
 -- append adds a record that counts some bytes to what is written.
 local function append(c, id, text, size)
-  local runs = c.runs
-  if id == c.following then
-    runs[#runs] = runs[#runs] + 1
-  else
-    runs[#runs + 1], runs[#runs + 2] = id, 1
-  end
-  c.n, c.bytes, c.following = c.n + 1, c.bytes + size, id + partitions
-  c.texts[c.n] = text
+  local n = c.n
+  if n > 0 and id < c.ids[n] then c.mixed = true end
+  n = n + 1
+  c.n, c.bytes, c.ids[n], c.texts[n] = n, c.bytes + size, id, text
 end
 
 -- add adds the record of a job that is about to be deleted. e has its tube, key, how, a tube.How, keep, in ms, and head, its header; and if there
@@ -117,54 +123,12 @@ end
 function E.forget_wait(id) call('HDEL', WAITS, id) end
 
 -- next_seq returns the seq of the first of n records.
-local last_seq
 local function next_seq(n)
-  last_seq = last_seq or tonumber(call('HGET', COUNTS, 'ended') or 0)
+  read_counts()
   local seq = math.max(last_seq + 1, math.floor(MS * 1000))
   seq = seq + (partition - seq) % partitions
   last_seq = seq + (n - 1) * partitions
   return seq
-end
-
--- write_chunk writes a chunk. It returns the ids in it.
-local function write_chunk(c, ids)
-  local seq, over = next_seq(c.n), NOW + c.keep
-  local name = format('%.0f', seq)
-  call('SET', CHUNK .. name, struct.pack(ENDED_FORMAT, seq, NOW, c.keep, c.bytes, c.n, #c.tube, c.tube, #c.batch, c.batch) .. concat(c.texts))
-  call('ZADD', OF .. c.tube, name, name)
-  if c.batch ~= '' then call('ZADD', IN .. c.batch, name, name) end
-  call('ZADD', UNTIL, format('%.0f', over), name)
-  local members = {}
-  for k = 1, #c.runs, 2 do
-    members[k], members[k + 1] = '0', format(ID_FORMAT .. ';%d;', c.runs[k], c.runs[k + 1]) .. name
-    for n = 0, c.runs[k + 1] - 1 do ids[#ids + 1] = format(ID_FORMAT, c.runs[k] + n * partitions) end
-  end
-  add_all(IDS, members)
-  if over < sum.earliest then sum.earliest = over end
-  return name
-end
-
--- write writes all records that were added, and drops what is too much because of them: not more than twice as much, as a bound can have been
--- lowered. The rest is left to ticks.
-function E.write()
-  if not chunks[1] then return end
-  local written, added, records, by_tube, ids = chunks, 0, 0, {}, {}
-  chunks, open, sum.changed = {}, {}, true
-  for _, c in ipairs(written) do
-    local name = write_chunk(c, ids)
-    added, records, by_tube[c.tube] = added + c.bytes, records + c.n, (by_tube[c.tube] or 0) + c.bytes
-    if call('HINCRBY', BYTES, c.tube, format('%.0f', c.bytes)) == c.bytes then call('ZADD', TUBES, name, c.tube) end
-  end
-  call('HSET', COUNTS, 'ended', format('%.0f', last_seq))
-  call('HINCRBY', COUNTS, 'ended-records', format('%d', records))
-  local all = call('HINCRBY', BYTES, '', format('%.0f', added))
-  for tube, size in pairs(by_tube) do
-    local _, most = E.policy_of(tube)
-    local excess = call('HGET', BYTES, tube) - most
-    if excess > 0 then all = all - E.drop_oldest(tube, math.min(excess, 2 * size), ENDED_AT_ONCE) end
-  end
-  if all > E.bound() then E.drop_oldest_of_all(math.min(all - E.bound(), 2 * added), ENDED_AT_ONCE) end
-  E.tell(ids)
 end
 
 -- read_head returns what is said of a chunk before its records; nil if there is none.
@@ -176,38 +140,164 @@ local function read_head(name)
   return c
 end
 
--- each_record calls act with the id, the beginning and the end of each record in the text of a chunk, from an index on, and how many precede it, until
--- act returns something. It returns that.
-local function each_record(raw, from, act)
-  local k = 0
+-- members_upto returns the last n members of ended-ids whose first id is not larger than one; parse_member the first id of one, how many ids it has, and
+-- the name of their chunk.
+local function parse_member(member)
+  local first, n, name = string.match(member or '', '^(%d+);(%d+);(%d+)$')
+  return tonumber(first), tonumber(n), name
+end
+local function members_upto(id, n) return call('ZREVRANGEBYLEX', IDS, '[' .. id .. '~', '-', 'LIMIT', '0', n) end
+
+-- runs_of returns the runs of consecutive ids, each { first, n }. mixed says that the ids do not ascend: they do then.
+local function runs_of(ids, mixed)
+  if mixed then table.sort(ids) end
+  local runs, last = {}, nil
+  for _, id in ipairs(ids) do
+    if last and id == last[1] + last[2] * partitions then
+      last[2] = last[2] + 1
+    else
+      last = { id, 1 }
+      runs[#runs + 1] = last
+    end
+  end
+  return runs
+end
+
+local function member_of(name, run) return format(ID_FORMAT .. ';%d;', run[1], run[2]) .. name end
+
+-- open_for returns for how long records that are kept for some time are appended to a chunk, in ms.
+local function open_for(keep) return math.floor(math.min(keep / 10, ENDED_OPEN)) end
+
+-- begin_chunk writes a chunk with that seq.
+local function begin_chunk(c, seq)
+  local name, over, entries = format('%.0f', seq), NOW + c.keep + open_for(c.keep), {}
+  call('SET', CHUNK .. name, struct.pack(ENDED_FORMAT, seq, NOW, c.keep, c.bytes, c.n, #c.tube, c.tube, #c.batch, c.batch) .. concat(c.texts))
+  call('ZADD', OF .. c.tube, name, name)
+  if c.batch ~= '' then call('ZADD', IN .. c.batch, name, name) end
+  call('ZADD', UNTIL, format('%.0f', over), name)
+  if over < sum.earliest then sum.earliest = over end
+  for k, run in ipairs(runs_of(c.ids, c.mixed)) do entries[2 * k - 1], entries[2 * k] = '0', member_of(name, run) end
+  add_all(IDS, entries)
+end
+
+-- last_with_room returns the last chunk of a tube if the records of c, the first one with that seq, can be appended to it. If not, it gives back what
+-- Redis has reserved for that.
+local function last_with_room(c, seq)
+  if c.n > ENDED_FEW or c.bytes >= c.most then return nil end
+  local name = call('ZREVRANGE', OF .. c.tube, '0', '0')[1]
+  local last = name and read_head(name)
+  if not last then return nil end
+  local age = NOW - last.at
+  if last.keep == c.keep and last.batch == c.batch and last.n + c.n <= ENDED_TOGETHER and last.bytes + c.bytes <= c.most and age >= 0
+    and age < open_for(c.keep) and seq - last.seq < 2 ^ 32 and (c.batch == '' or call('ZREVRANGE', IN .. c.batch, '0', '0')[1] == name) then
+    return last
+  end
+  if last.n > 1 then call('SET', CHUNK .. name, call('GET', CHUNK .. name)) end
+end
+
+-- join adds the runs of c to ended-ids, which are appended to a chunk. One that is next to others of that chunk becomes one with them, if they are not
+-- behind too many of other chunks: that is looked up once.
+local function join(name, c)
+  local runs, gone, entries, last = runs_of(c.ids, c.mixed), {}, {}, nil
+  local near = members_upto(format(ID_FORMAT, c.ids[c.n] + partitions), format('%d', 2 * #runs))
+  for _, member in ipairs(near) do
+    local first, n, of = parse_member(member)
+    if of == name then runs[#runs + 1] = { first, n, member } end
+  end
+  if runs[2] then table.sort(runs, function(a, b) return a[1] < b[1] end) end
+  for k = 1, #runs + 1 do
+    local run = runs[k]
+    if run and last and run[1] == last[1] + last[2] * partitions then
+      gone[#gone + 1] = last[3]
+      gone[#gone + 1] = run[3]
+      last = { last[1], last[2] + run[2] }
+    else
+      if last and not last[3] then entries[#entries + 1], entries[#entries + 2] = '0', member_of(name, last) end
+      last = run
+    end
+  end
+  if gone[1] then call('ZREM', IDS, unpack(gone)) end
+  call('ZADD', IDS, unpack(entries))
+end
+
+-- append_to appends the records of c, the first one with that seq, to a chunk.
+local function append_to(last, c, seq)
+  local key = CHUNK .. last.name
+  call('APPEND', key, struct.pack('>I4I4I4', ENDED_MARK, seq - last.seq, NOW - last.at) .. concat(c.texts))
+  call('SETRANGE', key, ENDED_COUNTS, struct.pack('>I4I2', last.bytes + c.bytes, last.n + c.n))
+  join(last.name, c)
+end
+
+-- tell_of_written tells of the ends of the jobs whose records were written.
+local function tell_of_written(written)
+  if call('EXISTS', WAITS) == 0 then return end
+  local ids = {}
+  for _, c in ipairs(written) do
+    for _, id in ipairs(c.ids) do ids[#ids + 1] = format(ID_FORMAT, id) end
+  end
+  E.tell(ids)
+end
+
+-- write_chunk writes records, and returns how many bytes those of the tube have then.
+local function write_chunk(c)
+  local seq = next_seq(c.n)
+  local last = last_with_room(c, seq)
+  if last then append_to(last, c, seq) else begin_chunk(c, seq) end
+  local bytes = call('HINCRBY', BYTES, c.tube, format('%.0f', c.bytes))
+  if bytes == c.bytes then call('ZADD', TUBES, format('%.0f', seq), c.tube) end
+  return bytes
+end
+
+-- write writes all records that were added, and drops what is too much because of them: not more than twice as much, as a bound can have been
+-- lowered. The rest is left to ticks.
+function E.write()
+  if not chunks[1] then return end
+  local written, added, by_tube, now = chunks, 0, {}, {}
+  chunks, open, sum.changed = {}, {}, true
+  for _, c in ipairs(written) do
+    now[c.tube] = write_chunk(c)
+    added, total, by_tube[c.tube] = added + c.bytes, total + c.n, (by_tube[c.tube] or 0) + c.bytes
+  end
+  call('HSET', COUNTS, 'ended', format('%.0f', last_seq), 'ended-records', format('%.0f', total))
+  local all = call('HINCRBY', BYTES, '', format('%.0f', added))
+  for tube, size in pairs(by_tube) do
+    local _, most = E.policy_of(tube)
+    local excess = now[tube] - most
+    if excess > 0 then all = all - E.drop_oldest(tube, math.min(excess, 2 * size), ENDED_AT_ONCE) end
+  end
+  if all > E.bound() then E.drop_oldest_of_all(math.min(all - E.bound(), 2 * added), ENDED_AT_ONCE) end
+  tell_of_written(written)
+end
+
+-- each_record calls act with the id, the beginning and the end of each record in the text of a chunk, its seq, and when the job ended, until act returns
+-- something. It returns that.
+local function each_record(c, raw, act)
+  local from, seq, at = c.from, c.seq, c.at
   while from <= #raw do
-    local length, id = struct.unpack('>I4I8', raw, from)
-    local found = act(id, from + 4, from + 3 + length, k)
-    if found then return found end
-    from, k = from + 4 + length, k + 1
+    local length = struct.unpack('>I4', raw, from)
+    if length == ENDED_MARK then
+      local more, later = struct.unpack('>I4I4', raw, from + 4)
+      seq, at = c.seq + more, c.at + later
+    else
+      local found = act(struct.unpack('>I8', raw, from + 4), from + 4, from + 3 + length, seq, at)
+      if found then return found end
+      seq = seq + partitions
+    end
+    from = from + 4 + length
   end
 end
 
--- ids_in returns what ended-ids has of a chunk.
-local function ids_in(c)
-  local raw, members, runs = c.raw, {}, {}
-  if c.n > 1 then
-    raw = call('GET', CHUNK .. c.name)
-  else
-    runs = { struct.unpack('>I8', raw, c.from + 4), 1 }
-    runs[3] = nil
-    return { format(ID_FORMAT .. ';1;', runs[1]) .. c.name }
+-- forget_ids removes the members of ended-ids that a chunk has: runs of ids, which need not be as long as they could be.
+local function forget_ids(c)
+  local raw, ids, last, mixed = c.n > 1 and call('GET', CHUNK .. c.name) or c.raw, {}, 0, false
+  each_record(c, raw, function(id) ids[#ids + 1], mixed, last = id, mixed or id < last, id end)
+  local members = {}
+  for k, run in ipairs(runs_of(ids, mixed)) do members[k] = member_of(c.name, run) end
+  if call('ZREM', IDS, unpack(members)) == #members then return end
+  for _, id in ipairs(ids) do
+    local member = members_upto(format(ID_FORMAT, id), '1')[1]
+    if select(3, parse_member(member)) == c.name then call('ZREM', IDS, member) end
   end
-  each_record(raw, c.from, function(id)
-    local last = #runs
-    if runs[last] and id == runs[last - 1] + runs[last] * partitions then
-      runs[last] = runs[last] + 1
-    else
-      runs[last + 1], runs[last + 2] = id, 1
-    end
-  end)
-  for k = 1, #runs, 2 do members[#members + 1] = format(ID_FORMAT .. ';%d;', runs[k], runs[k + 1]) .. c.name end
-  return members
 end
 
 -- note_oldest notes which is the oldest chunk of a tube.
@@ -230,11 +320,11 @@ local function drop(name, tube)
     if tube then call('ZREM', OF .. tube, name) end
     return 0, 0
   end
-  call('ZREM', IDS, unpack(ids_in(c)))
+  forget_ids(c)
   call('DEL', CHUNK .. name)
   call('ZREM', OF .. c.tube, name)
   if c.batch ~= '' then call('ZREM', IN .. c.batch, name) end
-  call('HINCRBY', COUNTS, 'ended-records', format('%d', -c.n))
+  total = call('HINCRBY', COUNTS, 'ended-records', format('%d', -c.n))
   call('HINCRBY', BYTES, c.tube, format('%.0f', -c.bytes))
   if call('HINCRBY', BYTES, '', format('%.0f', -c.bytes)) == 0 then call('HDEL', BYTES, '') end
   note_oldest(c.tube)
@@ -306,21 +396,30 @@ function E.tick(limit)
   return tonumber(call('ZRANGE', UNTIL, '0', '0', 'WITHSCORES')[2])
 end
 
--- read returns the record of a job, unless its time is over: the text before the records of its chunk, how many records precede it there, and the
--- record. It returns nil if there is none.
+-- read returns the record of a job, unless its time is over: the text before the records of its chunk, by how much its seq and its end are behind those
+-- of the chunk, and the record. It returns nil if there is none.
 function E.read(id)
-  local last = call('ZREVRANGEBYLEX', IDS, '[' .. id .. '~', '-', 'LIMIT', '0', '1')[1]
-  local first, n, name = string.match(last or '', '^(%d+);(%d+);(%d+)$')
-  local before = first and (id - first) / partitions
-  if not before or before >= tonumber(n) then return nil end
+  local first, n, name = parse_member(members_upto(id, '1')[1])
+  if not first or (id - first) / partitions >= n then return nil end
   local c, raw = read_head(name), call('GET', CHUNK .. name)
-  if not raw or c.at + c.keep <= NOW then return nil end
-  local found = each_record(raw, c.from, function(of, from, upto, k) return of == tonumber(id) and { k, sub(raw, from, upto) } end)
-  if found then return sub(raw, 1, c.from - 1), found[1], found[2] end
+  if not c then return nil end
+  local found = each_record(c, raw, function(of, from, upto, seq, at)
+    return of == tonumber(id) and { seq - c.seq, at - c.at, sub(raw, from, upto) }
+  end)
+  if found and c.at + found[2] + c.keep > NOW then return sub(raw, 1, c.from - 1), unpack(found) end
 end
 
--- list returns chunks of a sorted set, the newest first, that have records with a seq less than `before`, nil for all: about as many as have n records
--- or `most` bytes. It also returns whether there are more.
+-- listed returns how many records of a chunk have a seq less than `before`, nil for any, and a time that is not over, and the size of their texts.
+local function listed(c, raw, before)
+  local n, size = 0, 0
+  each_record(c, raw, function(_, from, upto, seq, at)
+    if at + c.keep > NOW and (not before or seq < before) then n, size = n + 1, size + upto - from end
+  end)
+  return n, size
+end
+
+-- list returns chunks of a sorted set, the newest first, that have records with a seq less than `before`, nil for all, whose time is not over: about as
+-- many as have n of these, or `most` bytes. It also returns whether there are more.
 function E.list(set, before, n, most)
   local found, from = {}, before and call('ZCOUNT', set, format('%.0f', before), '+inf') or 0
   while true do
@@ -328,11 +427,12 @@ function E.list(set, before, n, most)
     for _, name in ipairs(names) do
       if n <= 0 or most <= 0 then return found, true end
       local c = read_head(name)
-      if c and c.at + c.keep > NOW then
-        local behind = before and math.ceil((before - c.seq) / partitions) or c.n
-        found[#found + 1], n = call('GET', CHUNK .. name), n - math.min(behind, c.n)
-        if behind >= c.n then most = most - c.bytes end
+      if c and c.at + c.keep + ENDED_OPEN > NOW then
+        local raw, count, size = call('GET', CHUNK .. name), c.n, c.bytes
+        if before or c.at + c.keep <= NOW then count, size = listed(c, raw, before) end
+        if count > 0 then found[#found + 1], n, most = raw, n - count, most - size end
       end
+      before = nil -- the chunks behind have only those
     end
     if #names < 50 then return found, false end
     from = from + 50
@@ -350,8 +450,8 @@ end
 
 -- heads_of returns the headers of the jobs with the keys in ARGV[from … upto], false or '' for each that is not there.
 local function heads_of(from, upto)
-  local most = tonumber(call('HGET', COUNTS, 'largest') or math.huge)
-  if most <= ENDED_READ_WHOLE then return call('MGET', unpack(ARGV, from, upto)) end
+  read_counts()
+  if largest <= ENDED_READ_WHOLE then return call('MGET', unpack(ARGV, from, upto)) end
   local heads = {}
   for k = from, upto do heads[#heads + 1] = call('GETRANGE', ARGV[k], '0', format('%d', NAME_AT - 2)) end
   return heads

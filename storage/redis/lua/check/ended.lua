@@ -2,10 +2,11 @@
 --
 -- KEYS[1]  prefix of every key of the partition
 -- ARGV[1]  1 to repair, else 0
--- ARGV[2]  number of partitions, not used
+-- ARGV[2]  number of partitions
 -- ARGV[3]  how much work the call can do, see start.lua
 -- ARGV[4]  what is checked:
---            chunk    name, tube, batch, and when its records go, of a chunk, and members of ended-ids that there must be
+--            chunk    name, size, tube, batch, and between what times it is to be dropped, of a chunk; and runs of the ids in it: each the first id, and
+--                     how many there are
 --            broken   names of chunks that cannot be read
 --            a key    members of that sorted set, which name chunks
 --            tubes    members of ended-tubes
@@ -29,14 +30,30 @@ local function want_member(key, member, score)
   if REPAIR then call('ZADD', PREFIX .. key, score, member) end
 end
 
--- check_chunk checks that all has a chunk which must have it, if it still is there.
+-- want_run checks that ended-ids has n ids, from the first one on, in that chunk: as one member, or more.
+local function want_run(name, first, n)
+  local id, behind = tonumber(first), first + n * STEP
+  while id < behind do
+    local text = string.format(ID_FORMAT, id)
+    local member = call('ZREVRANGEBYLEX', PREFIX .. 'ended-ids', '[' .. text .. '~', '-', 'LIMIT', '0', '1')[1]
+    local from, count, of = string.match(member or '', '^(%d+);(%d+);(%d+)$')
+    if of ~= name or from + count * STEP <= id then
+      want_member('ended-ids', string.format('%s;%d;%s', text, (behind - id) / STEP, name), '0')
+      return
+    end
+    id = from + count * STEP
+  end
+end
+
+-- check_chunk checks that all has a chunk which must have it, if it still is there as it was.
 local function check_chunk()
-  local name, tube, batch, over = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-  if call('EXISTS', CHUNK .. name) == 0 then return end
+  local name, tube, batch, from, upto = ARGV[5], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+  if call('STRLEN', CHUNK .. name) ~= tonumber(ARGV[6]) then return end
   want_member('ended-of:' .. tube, name, name)
   if batch ~= '' then want_member('ended-in:' .. batch, name, name) end
-  want_member('ended-until', name, over)
-  for k = 9, #ARGV do want_member('ended-ids', ARGV[k], '0') end
+  local over = tonumber(call('ZSCORE', PREFIX .. 'ended-until', name) or 0)
+  if over < tonumber(from) or over > tonumber(upto) then want_member('ended-until', name, upto) end
+  for k = 11, #ARGV, 2 do want_run(name, ARGV[k], ARGV[k + 1]) end
   local oldest = call('ZSCORE', PREFIX .. 'ended-tubes', tube)
   if oldest and tonumber(oldest) <= tonumber(name) then return end
   note('ended-tubes has ' .. tube .. ' at ' .. (oldest or 'nowhere') .. ', and there is ended:' .. name)

@@ -136,11 +136,12 @@ OPERATIONS['wait-ended'] = function(i)
     return i + 2
   end
   if not j then
-    local head, before, record = sum.ended().read(id)
+    local head, more, later, record = sum.ended().read(id)
     answer(head and RECORD or NOTHING)
     if head then
       answer_text(head)
-      answer(before)
+      answer(more)
+      answer(later)
       answer_text(record)
     end
   end
@@ -155,12 +156,14 @@ end
 --           limit, most  about how many records and bytes are enough
 --           before       only those whose seq is less; '' for the newest
 -- Keys    reads ended-of:TUBE or ended-in:BATCH, and ended:SEQ
--- Answer  1 if there are more, else 0; how many chunks, and each: it can have records that are not older than `before`
+-- Answer  1 if there are more, else 0; the time of Redis; how many chunks, and each: it can have records that are not older than `before`, and
+--         whose time is over
 OPERATIONS['list-ended'] = function(i)
   sum.ended().write()
   local set = PREFIX .. 'ended-' .. ARGV[i] .. ':' .. ARGV[i + 1]
   local found, more = sum.ended().list(set, tonumber(ARGV[i + 4]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]))
   answer(more and 1 or 0)
+  answer(NOW)
   SLOW.answer_names(found)
   return i + 5
 end
