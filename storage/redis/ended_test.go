@@ -535,6 +535,26 @@ func TestEndedUntil(t *testing.T) {
 	}
 }
 
+// wantRecords checks the records of a tube, by the ids of their jobs, the newest first.
+func (t *endedTest) wantRecords(name string, ids []uint64) {
+	t.Helper()
+	for _, page := range []uint32{1, 7, 150, 1000} {
+		var have []uint64
+		for _, e := range t.list(name, "", page) {
+			have = append(have, e.ID)
+		}
+		if !slices.Equal(have, ids) {
+			t.Errorf("%s in pages of %d: %v, want %v", name, page, have, ids)
+		}
+	}
+	for k, id := range ids {
+		e := t.record(id)
+		if e.Tube != name || e.ID != id || k > 0 && e.At > t.record(ids[k-1]).At {
+			t.Errorf("job %d: %+v", id, e)
+		}
+	}
+}
+
 // TestEndedAlone: records of jobs that end alone, in any order, are few chunks, and are found and listed like others, until they are dropped. The tubes of
 // one batch alternate, so their records are in chunks of their own.
 func TestEndedAlone(t *testing.T) {
@@ -566,21 +586,7 @@ func TestEndedAlone(t *testing.T) {
 			t.Errorf("%d chunks", n)
 		}
 		for name, ids := range want {
-			for _, page := range []uint32{1, 7, 150, 1000} {
-				var have []uint64
-				for _, e := range s.list(name, "", page) {
-					have = append(have, e.ID)
-				}
-				if !slices.Equal(have, ids) {
-					t.Errorf("%s in pages of %d: %v, want %v", name, page, have, ids)
-				}
-			}
-			for k, id := range ids {
-				e := s.record(id)
-				if e.Tube != name || e.ID != id || k > 0 && e.At > s.record(ids[k-1]).At {
-					t.Errorf("job %d: %+v", id, e)
-				}
-			}
+			s.wantRecords(name, ids)
 		}
 		s.checkBytes("a", "b", "c")
 		_, wrong := checkAt(t, server.URL(), false)

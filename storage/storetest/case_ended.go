@@ -243,15 +243,18 @@ func testEndedPages(b *harness) {
 	}
 }
 
+// toldOfEnd returns whether the listener was told that a job has ended since the last call.
+func (b *harness) toldOfEnd(id uint64) bool {
+	b.listener.mu.Lock()
+	defer b.listener.mu.Unlock()
+	n := b.listener.ended[id]
+	delete(b.listener.ended, id)
+	return n > 0
+}
+
 // testEndWaits waits for ends.
 func testEndWaits(b *harness) {
-	told := func(id uint64) bool {
-		b.listener.mu.Lock()
-		defer b.listener.mu.Unlock()
-		n := b.listener.ended[id]
-		delete(b.listener.ended, id)
-		return n > 0
-	}
+	told := b.toldOfEnd
 	awaitTold := func(what string, id uint64) {
 		b.Helper()
 		if b.reopens {

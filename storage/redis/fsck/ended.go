@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"redstalk/storage/redis/schema"
-	"redstalk/tube"
 )
 
 // chunksPerCheck is how many chunks of records of ended jobs are read together.
@@ -51,7 +50,7 @@ func (c *checker) checkChunk(ctx context.Context, p *checkedPartition, name, tex
 		n.bytes[chunk.Tube] += chunk.Bytes
 	}
 	c.mu.Unlock()
-	about := []string{"chunk", name, strconv.Itoa(len(text)), chunk.Tube, chunk.Batch, milliseconds(until), milliseconds(chunk.At.Plus(chunk.Keep + chunk.Keep/10))}
+	about := []string{"chunk", name, strconv.Itoa(len(text)), chunk.Tube, chunk.Batch, milliseconds(int64(until)), milliseconds(int64(chunk.At.Plus(chunk.Keep + chunk.Keep/10)))}
 	for _, run := range runs {
 		about = append(about, string(schema.AppendID(nil, run[0])), strconv.FormatUint(run[1], 10))
 	}
@@ -59,7 +58,7 @@ func (c *checker) checkChunk(ctx context.Context, p *checkedPartition, name, tex
 	return err
 }
 
-func milliseconds(at tube.Instant) string { return strconv.FormatInt(int64(at)/1e6, 10) }
+func milliseconds(ns int64) string { return strconv.FormatInt(ns/1e6, 10) }
 
 // checkEndedKey checks a key about records of ended jobs, and returns whether it is one.
 func (c *checker) checkEndedKey(ctx context.Context, f *workerPool, p *checkedPartition, key string) bool {
