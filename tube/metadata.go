@@ -187,7 +187,7 @@ func (m *jobs) TraceOf(j *Job) string { return m.metadata.of(j).AllNotes().Trace
 // noteFailure records that a delivery of j fails by a move, and why as far as that is said; and why another move happens, if that is said.
 func (m *jobs) noteFailure(now Instant, j *Job, move Move, terms *Terms) {
 	how, reason := move.Failed(), terms.Reason
-	if reason == "" && (how == NotFailed || !m.notesFailures(j)) {
+	if reason == "" && (how == NotFailed || how == FailedByBury || !m.notesFailures(j)) {
 		return
 	}
 	if move == Expire {

@@ -15,7 +15,7 @@ type Notes struct {
 }
 
 // Attempt is a delivery that has failed. Those of jobs without metadata, in tubes without a policy, are recorded only if a reason was given:
-// such jobs are as in beanstalkd.
+// such jobs are as in beanstalkd. So is a bury: administrators and imports bury, too.
 type Attempt struct {
 	At     Instant // when it ended, a wall time in whole milliseconds
 	How    Failed

@@ -182,8 +182,6 @@ type workerConn struct {
 	reserve string // the command; with leases, if the server has them: a restart of the server does not end these
 	reasons bool   // the server stores why jobs fail
 	results bool   // the server keeps results
-
-	notKept time.Time // when a job was last refused a result, since no record of it is kept
 }
 
 // connect makes the connection, or replaces it.
@@ -442,10 +440,9 @@ func (c *current) finish(failed error) (result string, err error) {
 	return c.finishBy(command, want)
 }
 
-// hasResult reports whether the job may be finished with what the command has printed. After a refusal that is not tried for some time: most
-// jobs of a tube leave a record, or none.
+// hasResult reports whether the job may be finished with what the command has printed.
 func (c *current) hasResult() bool {
-	return c.results && len(c.result.bytes) > 0 && len(c.result.bytes) <= protocol.MaxResult && time.Since(c.notKept) > time.Minute
+	return c.results && len(c.result.bytes) > 0 && len(c.result.bytes) <= protocol.MaxResult
 }
 
 // finishWithResult deletes the job, with a result. The result of that is "" if no record of the job would be kept.
@@ -456,7 +453,6 @@ func (c *current) finishWithResult() (result string, err error) {
 	case "finished":
 		return "deleted", err
 	case "not_kept":
-		c.notKept = time.Now()
 		return "", err
 	}
 	return result, err

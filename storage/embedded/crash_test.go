@@ -258,6 +258,7 @@ func sameInstants(reopened, running storage.Store, lastID uint64) string {
 			job, again := *w.Job, *g.Job
 			if job.State == tube.Reserved && !job.Leased {
 				job.State, job.TimeLeft, job.Holder = tube.Ready, 0, 0
+				job.Counters[tube.Reserves]--
 			}
 			job.Held, again.Held = tube.NotHeld, tube.NotHeld // reservations and starts are lost
 			if !reflect.DeepEqual(again, job) {

@@ -234,7 +234,7 @@ func (b *harness) failOften(what string, id uint64) (want []tube.Attempt) {
 	moves := map[tube.Failed]tube.Move{tube.FailedByRelease: tube.Release, tube.FailedByBury: tube.Bury}
 	for n, a := range []tube.Attempt{
 		{How: tube.FailedByRelease}, {How: tube.FailedByBury, Holder: name, Reason: "x" + long}, {How: tube.FailedByRelease, Holder: "w", Reason: "short"},
-		{How: tube.FailedByTTR, Reason: tube.ReasonTTR}, {How: tube.FailedByRelease, Holder: name, Reason: long}, {How: tube.FailedByBury},
+		{How: tube.FailedByTTR, Reason: tube.ReasonTTR}, {How: tube.FailedByRelease, Holder: name, Reason: long}, {How: tube.FailedByRelease, Holder: "w"},
 		{How: tube.FailedByRelease, Holder: name, Reason: long}, {How: tube.FailedByRelease, Holder: name, Reason: long},
 	} {
 		if a.How == tube.FailedByTTR {
@@ -263,7 +263,7 @@ func testAttemptsOfPlain(b *harness) {
 	if s := b.job(plain); s.Metadata != nil {
 		b.Errorf("a plain job has %+v", s.Metadata)
 	}
-	b.wantAttempts("in a tube with a policy", ruled, tube.Attempt{How: tube.FailedByBury, Holder: "w"}, tube.Attempt{How: tube.FailedByRelease, Holder: "w"})
+	b.wantAttempts("in a tube with a policy", ruled, tube.Attempt{How: tube.FailedByRelease, Holder: "w"}) // a bury without a reason is none
 	b.failBy(tube.Bury, plain, "w", "why")
 	b.wantAttempts("plain", plain, tube.Attempt{How: tube.FailedByBury, Holder: "w", Reason: "why"})
 	b.must(tube.KickJob, 1, plain)

@@ -356,14 +356,15 @@ func deadNotes(of *tube.Notes) *tube.Notes {
 	return &notes
 }
 
-// fail records that a delivery has failed by an operation, nil for a TTR: always if a reason was given, else unless the job has no metadata and
-// its tube no policy. When it was is compared only in so far as it is known.
+// fail records that a delivery has failed by an operation, nil for a TTR: always if a reason was given, else unless that is a bury, or the job has no
+// metadata and its tube no policy. When it was is compared only in so far as it is known.
 func (m *Model) fail(j *modelJob, op *storage.Op, how tube.Failed) {
 	args := &storage.Args{}
 	if op != nil && op.Args != nil {
 		args = op.Args
 	}
-	if args.Reason == "" && reflect.DeepEqual(j.metadata, tube.Metadata{}) && j.expires == 0 && len(m.policiesOf(j.tube.name)) == 0 {
+	plain := reflect.DeepEqual(j.metadata, tube.Metadata{}) && j.expires == 0 && len(m.policiesOf(j.tube.name)) == 0
+	if args.Reason == "" && (plain || how == tube.FailedByBury) {
 		return
 	}
 	notes, reason := tube.Notes{}, args.Reason

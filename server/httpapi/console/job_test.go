@@ -142,12 +142,12 @@ func TestJobSaysMore(t *testing.T) {
 		b.goTo(fmt.Sprintf("?held#/job/%d", id))
 		b.dialog("job")
 		b.wantProperties(map[string]string{"Held by": "mailer " + regexp.QuoteMeta(c.raw.LocalAddr().String()) + ".*", "Reason": "550 .*"})
-		c.send("bury %d 0\r\n", id)
+		c.send("bury %d 0 reason:gone\r\n", id)
 		c.flush()
 		c.read("BURIED")
 		b.goTo(fmt.Sprintf("?failed#/job/%d", id))
 		b.dialog("job")
-		want := []string{"buried mailer ", `released  550 no "such" <i>user</i>`}
+		want := []string{"buried mailer gone", `released  550 no "such" <i>user</i>`}
 		if got := eval[[]string](b, `[...document.querySelectorAll("[data-table=attempts] tbody tr")].map(r => [...r.children].slice(1).map(c => c.innerText).join(" "))`); !slices.Equal(got, want) {
 			t.Errorf("attempts: %q, want %q", got, want)
 		}
