@@ -17,21 +17,27 @@ import (
 	"redstalk/storage/storetest"
 )
 
-// leaseOfData is the lease in testdata/data-0.1.0/embedded.tar.gz.
-const leaseOfData = 1795730901580636
+// leasesOfData are the leases in the directories of testdata, by the layout.
+var leasesOfData = map[int]uint64{1: 1795730901580636, 2: 1795901552808894}
 
-// TestUpgrade opens a directory that 0.1.0 has written. After that the layout is the present one,
-// which 0.1.0 refuses.
+// TestUpgrade opens the directories that released versions have written. After that the layout is the present one,
+// which these refuse.
 func TestUpgrade(t *testing.T) {
+	for layout, version := range storetest.DataVersions {
+		t.Run(version, func(t *testing.T) { openOlder(t, layout, version) })
+	}
+}
+
+func openOlder(t *testing.T, layout int, version string) {
 	dir := t.TempDir()
-	unpack(t, "../../testdata/data-0.1.0/embedded.tar.gz", dir)
+	unpack(t, "../../testdata/data-"+version+"/embedded.tar.gz", dir)
 	var logged bytes.Buffer
 	e, err := Open(Options{Dir: dir, FileSize: minFileSize, Log: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	storetest.CheckData(t, waitingEngine{e}, leaseOfData)
+	storetest.CheckData(t, waitingEngine{e}, layout, leasesOfData[layout])
 	if is, err := e.journal.tables.Layout(); err != nil || is != tables.LayoutVersion {
 		t.Errorf("after the upgrade the layout is %d, %v", is, err)
 	}

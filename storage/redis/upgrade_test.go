@@ -17,14 +17,13 @@ import (
 	"redstalk/tools/redistest"
 )
 
-// leaseOfData is the lease in testdata/data-0.1.0/redis.txt.
-const leaseOfData = 1795730907094399
+// leasesOfData are the leases in the keys of testdata, by the layout.
+var leasesOfData = map[int]uint64{1: 1795730907094399, 2: 1795901563136814}
 
-// loadData carries out the commands in testdata/data-0.1.0/redis.txt, the keys of which 0.1.0 has
-// written.
-func loadData(t *testing.T, client *redis.Client) {
+// loadData carries out the commands that write the keys which a released version has written.
+func loadData(t *testing.T, client *redis.Client, version string) {
 	t.Helper()
-	text, err := os.ReadFile("../../testdata/data-0.1.0/redis.txt")
+	text, err := os.ReadFile("../../testdata/data-" + version + "/redis.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,12 +43,18 @@ func loadData(t *testing.T, client *redis.Client) {
 	}
 }
 
-// TestUpgrade opens a namespace that 0.1.0 has written. After that the layout is the present one,
-// which 0.1.0 refuses.
+// TestUpgrade opens the namespaces that released versions have written. After that the layout is the present one,
+// which these refuse.
 func TestUpgrade(t *testing.T) {
+	for layout, version := range storetest.DataVersions {
+		t.Run(version, func(t *testing.T) { openOlder(t, layout, version) })
+	}
+}
+
+func openOlder(t *testing.T, layout int, version string) {
 	server := redistest.Start(t)
 	client := server.Client(t)
-	loadData(t, client)
+	loadData(t, client, version)
 	check := func() {
 		t.Helper()
 		o := Options{URL: server.URL(), Namespace: schema.DefaultNamespace}
@@ -60,7 +65,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	check()
 	s := openAt(t, server.URL(), patient)
-	storetest.CheckData(t, s, leaseOfData)
+	storetest.CheckData(t, s, layout, leasesOfData[layout])
 	if version := client.HGet(t.Context(), "redstalk:{0}:layout", "version").Val(); version != fmt.Sprint(schema.LayoutVersion) {
 		t.Errorf("after the upgrade the layout is %s", version)
 	}
@@ -73,7 +78,7 @@ func TestUpgradeBesideOthers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	loadData(t, client)
+	loadData(t, client, "0.1.0")
 	beat := func(n int) {
 		client.ZAdd(context.Background(), "redstalk:{0}:instances", redis.Z{Score: float64(n), Member: "OLDERONE"})
 	}

@@ -10,15 +10,21 @@ import (
 	"redstalk/tube"
 )
 
-// CheckData checks that a store has what is in testdata/data-0.1.0, and that a job of it can get
+// DataVersions are the released versions whose data are in testdata, by the number of the layout.
+var DataVersions = map[int]string{1: "0.1.0", 2: "0.2.0"}
+
+// CheckData checks that a store has what is in testdata of the version with a layout, and that a job of it can get
 // notes. lease is the token of its leased job.
-func CheckData(t testing.TB, s storage.Store, lease uint64) {
+func CheckData(t testing.TB, s storage.Store, layout int, lease uint64) {
 	b := &harness{TB: t, engine: &Engine{}, store: s}
 	b.checkPlainData()
 	b.checkTaggedData(lease)
+	if layout >= 2 {
+		b.checkGroupedData()
+	}
 	b.fail(tube.Bury, 4, "it fails with the new program")
 	b.wantNotes("buried now", 4, tube.Notes{Reason: "it fails with the new program"})
-	if id := b.put("plain", 1); id <= 11 {
+	if id := b.put("plain", 1); id <= 11 || layout >= 2 && id <= 12 {
 		b.Errorf("a new job has the id %d", id)
 	}
 }
@@ -50,6 +56,22 @@ func (b *harness) checkPlainData() {
 	if got := b.policy("t"); !reflect.DeepEqual(*got, policy) {
 		b.Errorf("the policy is %+v", got)
 	}
+}
+
+// checkGroupedData checks what 0.2.0 has beyond 0.1.0.
+func (b *harness) checkGroupedData() {
+	b.Helper()
+	b.wantJob(12, "grouped", tube.JobStats{Tube: "groups", State: tube.Buried, Pri: 1, TTR: 60, Counters: tube.Counters{tube.Reserves: 1, tube.Buries: 1}})
+	m := *b.job(12).Metadata
+	want := tube.Notes{Meta: []tube.Meta{{Name: "a", Value: "1"}}, Trace: aTrace, Reason: "no such user", FailedAt: m.AllNotes().FailedAt}
+	if m.Group != "g" || m.Batch != "import" || want.FailedAt == 0 || !reflect.DeepEqual(*m.AllNotes(), want) {
+		b.Errorf("the metadata of job 12 are %+v, with %+v", m, m.AllNotes())
+	}
+	if s := b.schedule("nightly"); s == nil || s.Cron != "0 3 * * *" || s.Tube != "later" || string(s.Body) != "body" {
+		b.Errorf("the schedule is %+v", s)
+	}
+	b.failBy(tube.Release, 12, "w", "")
+	b.wantAttempts("failed again", 12, tube.Attempt{How: tube.FailedByRelease, Holder: "w"})
 }
 
 func (b *harness) checkTaggedData(lease uint64) {
