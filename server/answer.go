@@ -48,7 +48,7 @@ func (s *session) answer() (more bool, err error) {
 func (s *session) reply(r *request) {
 	s.count(r)
 	s.respond(r)
-	if r.verb == protocol.WaitJob || s.endWait.heldBy != "" {
+	if r.verb == protocol.WaitJob || s.endWait.elsewhere != "" {
 		s.stopEndWait()
 	}
 	s.countResult(r.verb)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"redstalk/protocol"
@@ -22,19 +23,26 @@ func init() {
 
 // endWait is the wait of a session for the end of a job, or for the death of the instance that holds it.
 type endWait struct {
-	cancel   func()    // ends it; nil: the session waits for no end
-	deadline time.Time // zero until the store has answered for the first time
-	askAgain bool      // the answer of the store can be another one now
-	heldBy   string    // of a reserve-job: the first storage.Result.HeldBy
-	last     bool      // its time is over, or its client has closed its half: the next answer of the store is the last one
+	cancel    func()    // ends it; nil: the session waits for no end of a job
+	deadline  time.Time // zero until the store has answered for the first time
+	askAgain  bool      // the answer of the store can be another one now
+	elsewhere string    // of a reserve-job: the first storage.Result.Elsewhere
+	last      bool      // its time is over, or its client has closed its half: the next answer of the store is the last one
 }
 
-// A reserve-job of a job that another instance holds is repeated every repeatReserve, for deathDecided at most: by then an instance that is
-// silent counts as dead.
+// A reserve-job of a job that another instance holds is repeated every repeatReserve, for deathDecided at most: mostly an instance that is
+// silent counts as dead after 4 s. One that has shown that it lives counts as alive for livesOn.
 const (
 	repeatReserve = 250 * time.Millisecond
-	deathDecided  = 5 * time.Second
+	deathDecided  = 6 * time.Second
+	livesOn       = 2 * time.Second
 )
+
+// sighting is the last sign of life of another instance that a session has noticed.
+type sighting struct {
+	instance string
+	at       time.Time
+}
 
 func planWaitJob(s *session, c *protocol.Command, r *request) {
 	r.timeout = time.Duration(c.Timeout) * time.Second
@@ -67,13 +75,19 @@ func (s *session) mustAwaitDeath(r *request) bool {
 		return false
 	}
 	a, w := &s.batch.Ops[r.op].Answer, &s.endWait
-	if a.Err != nil || a.Result == nil || a.Result.HeldBy == "" || w.last {
+	if a.Err != nil || a.Result == nil || a.Result.Elsewhere == "" || w.last {
 		return false
 	}
-	if w.deadline.IsZero() {
-		w.heldBy, r.timeout = a.Result.HeldBy, deathDecided
+	instance, _, _ := strings.Cut(a.Result.Elsewhere, " ")
+	switch {
+	case w.deadline.IsZero():
+		w.elsewhere, r.timeout = a.Result.Elsewhere, deathDecided
+		return s.lives.instance != instance || time.Since(s.lives.at) > livesOn
+	case w.elsewhere != a.Result.Elsewhere:
+		s.lives.instance, s.lives.at = instance, time.Now()
+		return false
 	}
-	return w.heldBy == a.Result.HeldBy
+	return true
 }
 
 // startAwaitingEnd sends the replies before r, and makes r wait.
@@ -90,7 +104,7 @@ func (s *session) startAwaitingEnd(r *request) error {
 	switch left := time.Until(w.deadline); {
 	case failed:
 		s.setTimer(min(left, queue.RetryEndWait))
-	case w.heldBy != "":
+	case w.elsewhere != "":
 		s.setTimer(min(left, repeatReserve))
 	default:
 		s.setTimer(left)
@@ -136,7 +150,7 @@ func (s *session) stopEndWait() {
 	if s.endWait.cancel != nil {
 		s.endWait.cancel()
 	}
-	if s.timer != nil && (s.endWait.cancel != nil || s.endWait.heldBy != "") {
+	if s.timer != nil && (s.endWait.cancel != nil || s.endWait.elsewhere != "") {
 		s.timer.Stop()
 	}
 	s.endWait = endWait{}

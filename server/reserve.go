@@ -169,7 +169,10 @@ func answerReserved(s *session, _ *request, a *storage.Answer) {
 	a.Buffer = nil // the writer releases it
 }
 
+// planReserveJob plans a reserve-job. On a store that instances share it can have to wait, see mustAwaitDeath: then nothing behind it is carried out
+// before.
 func planReserveJob(s *session, c *protocol.Command, r *request) {
+	s.endsBurst = s.endsBurst || s.queue.Shared()
 	s.addOp(r, storage.Op{Kind: storage.Move, Move: tube.ReserveJob, Holder: s.holder, ID: c.ID})
 }
 

@@ -76,7 +76,8 @@ type session struct {
 	giveBack    []storage.Op  // operations that give back a job which came after the client had gone
 	cancelling  bool          // its wait was cancelled while a dispatch served it
 
-	endWait endWait       // of a wait-job
+	endWait endWait       // of a wait-job or a reserve-job
+	lives   sighting      // of the instance that held the job of the last reserve-job
 	by      *storage.Args // see holderArgs; nil before the first delete under a name
 
 	counts pendingCounts

@@ -165,6 +165,9 @@ func (m *queues) dequeue(j *Job) {
 	t, s := m.tubeOf(j), &m.slab
 	switch j.state {
 	case Ready:
+		if len(m.heldAtEnd) > 0 {
+			delete(m.heldAtEnd, j.ID)
+		}
 		if t.lanes == nil {
 			t.ready.remove(s, j)
 			m.updateTakeable(t)

@@ -40,7 +40,7 @@ type Record struct {
 	ID              uint64
 	Tube            string
 	State           State // Ready, Delayed or Buried; Reserved if that is by a lease
-	Held            bool  // Ready: it was reserved by a connection
+	Held            bool  // Ready: it is reserved by a connection, or was when the last process ended
 	Pri, Delay, TTR uint32
 	Size            uint32 // of the body, in bytes
 	Created         Instant
@@ -70,6 +70,10 @@ func (m *jobs) record(j *Job, metadata *Metadata) Record {
 		r.Rank = int64(m.Wall(Instant(j.rank)))
 	case Buried:
 		r.Rank = j.rank
+	case Ready:
+		if _, r.Held = m.heldAtEnd[j.ID]; r.Held {
+			r.Counters[Reserves]++
+		}
 	}
 	return r
 }

@@ -10,6 +10,7 @@ type Machine struct {
 	times
 	schedules
 	wereReserved []uint64 // restored jobs that were reserved, for EndRestore
+	restoredUpTo int      // how many of these EndRestore has handled
 }
 
 // times is the floor of what becomes of a job whose delivery has failed, or whose time is over.
@@ -66,6 +67,11 @@ type jobs struct {
 	keys     keys
 	expiries expiries
 	metadata metadataTable
+
+	// heldAtEnd are the restored ready jobs that were reserved when the last process ended, as long as they have not left their queue: their
+	// records say so still, since that reservation does not count, but the job has been started.
+	heldAtEnd map[uint64]struct{}
+
 	reported Metadata // of the job that is being reported to the journal
 	ends     ends
 }
@@ -75,7 +81,7 @@ type jobs struct {
 func NewMachine() *Machine {
 	m := new(Machine)
 	m.alarms = newAlarms()
-	m.byID, m.tubes, m.metadata.byJob = newIndex(), make(map[string]*Tube), make(map[ref]metadata)
+	m.byID, m.tubes, m.metadata.byJob, m.heldAtEnd = newIndex(), make(map[string]*Tube), make(map[ref]metadata), make(map[uint64]struct{})
 	m.keys, m.expiries, m.policies.own = newKeys(&m.base), newExpiries(&m.base), make(map[string]*Policy)
 	m.flows = NewFlows(RoomFor(DefaultNamed))
 	m.throttles, m.listed.base = throttles{base: &m.base, byName: make(map[string]*throttle)}, &m.base

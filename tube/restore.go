@@ -60,6 +60,7 @@ func (m *Machine) restoreState(now Instant, j *Job, r Record) error {
 		m.enqueue(j, Ready, int64(j.pri))
 		if r.Held {
 			m.wereReserved = append(m.wereReserved, j.ID)
+			m.heldAtEnd[j.ID] = struct{}{}
 			if j.counters[Reserves] > 0 { // the server has ended the reservation, so it does not count
 				j.counters[Reserves]--
 			}
@@ -98,18 +99,18 @@ func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
 }
 
 // EndRestore must be called when all jobs are restored and the journal is set. It handles up to
-// limit jobs that were reserved: it reports to the journal that they are not reserved any more,
-// and parks those whose deliveries are used up; those whose time is over expire. It returns whether there are more.
+// limit jobs that were reserved: it parks those whose deliveries are used up; those whose time is over expire. The records of the
+// others stay: see heldAtEnd. It returns whether there are more.
 func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
-	n := min(limit, len(m.wereReserved))
-	for _, id := range m.wereReserved[:n] {
+	n := min(m.restoredUpTo+limit, len(m.wereReserved))
+	for _, id := range m.wereReserved[m.restoredUpTo:n] {
 		j := m.Find(id)
-		var gone removed
-		if m.isOver(now, j) || m.parkedIfLost(j) {
-			m.dequeue(j)
-			gone = m.requeueOrPark(now, j, Lost, 0)
+		if !m.isOver(now, j) && !m.parkedIfLost(j) {
+			m.recount(now, j)
+			continue
 		}
-		if gone.id != 0 {
+		m.dequeue(j)
+		if gone := m.requeueOrPark(now, j, Lost, 0); gone.id != 0 {
 			m.reportRemoved(gone)
 			continue
 		}
@@ -118,11 +119,12 @@ func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
 		m.sendIfPending(now, j)
 	}
 	m.batches.report()
-	m.wereReserved = m.wereReserved[n:]
-	if more = len(m.wereReserved) > 0; !more {
-		m.restoreLanes()
+	if m.restoredUpTo = n; n < len(m.wereReserved) {
+		return true
 	}
-	return more
+	m.restoreLanes()
+	m.wereReserved, m.restoredUpTo = nil, 0
+	return false
 }
 
 // RestorePause brings back the pause of a tube. If the wall clock was set back, it begins anew. It returns false if the pause is over, or if
@@ -179,7 +181,8 @@ func (m *Machine) restoreLanes() {
 		if id, found := first[l]; j.state == Ready && (!found || j.ID < id) {
 			first[l] = j.ID
 		}
-		if j.counters[Reserves] > 0 && (j.state == Delayed || j.state == Ready) && m.isStrict(l) && headBefore(j, heads[l]) {
+		_, held := m.heldAtEnd[j.ID]
+		if (j.counters[Reserves] > 0 || held) && (j.state == Delayed || j.state == Ready) && m.isStrict(l) && headBefore(j, heads[l]) {
 			heads[l] = j
 		}
 		return true

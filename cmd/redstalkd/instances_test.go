@@ -152,9 +152,14 @@ func TestReserveJobOfKilled(t *testing.T) {
 	a, b := dial(t, addrA), dial(t, addrB)
 	b.ask("put 0 0 600 1\r\nx\r\nreserve-job 1\r\n", "INSERTED 1", "RESERVED 1 1", "x")
 	a.ask("reserve-job 1\r\nlist-tube-used\r\nreserve-job 9\r\n", "NOT_FOUND", "USING default", "NOT_FOUND")
+	alive := startWatch()
+	a.ask(strings.Repeat("reserve-job 1\r\n", 100), slices.Repeat([]string{"NOT_FOUND"}, 100)...)
+	if took := alive.took(); took > 5*time.Second {
+		t.Errorf("100 of a job that is held elsewhere took %v", took)
+	}
 	killed.signal(t, syscall.SIGKILL)
 	watch := startWatch()
-	a.ask("reserve-job 1\r\nlist-tube-used\r\n", "RESERVED 1 1", "x", "USING default")
+	dial(t, addrA).ask("reserve-job 1\r\nbury 1 0\r\nlist-tube-used\r\n", "RESERVED 1 1", "x", "BURIED", "USING default")
 	if took := watch.took(); took > 6*time.Second {
 		t.Errorf("it took %v", took)
 	}

@@ -162,6 +162,9 @@ func (q *Queue) Drain() { q.draining.Store(true) }
 // Undrain ends a Drain.
 func (q *Queue) Undrain() { q.draining.Store(false) }
 
+// Shared reports whether other servers use the same store.
+func (q *Queue) Shared() bool { return q.store.Shared() }
+
 // Draining reports whether puts are refused.
 func (q *Queue) Draining() bool { return q.draining.Load() }
 

@@ -69,7 +69,7 @@ func (p *partition) readMove(r *reply, ops []*storage.Op) {
 		op.Answer.Result = &storage.Result{NotKept: true}
 		return
 	case lua.Elsewhere:
-		op.Answer.NotFound, op.Answer.Result = true, &storage.Result{HeldBy: r.text()}
+		op.Answer.NotFound, op.Answer.Result = true, &storage.Result{Elsewhere: r.text()}
 		return
 	}
 	switch reserved := r.found(); {

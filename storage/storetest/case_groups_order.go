@@ -337,3 +337,25 @@ func testGroupsSurvive(b *harness) {
 		b.Errorf("the list is %v", b.listAll("t", tube.Ready, 2))
 	}
 }
+
+// testStrictHeld: a job that was held when the store ended is still the first of its strict group, also after another restart, though that
+// reservation does not count.
+func testStrictHeld(b *harness) {
+	if !b.engine.Durable {
+		b.Skip("keeps nothing")
+	}
+	b.setPolicy("s", strictPolicy())
+	head := b.do(storage.Op{Kind: storage.Put, Tube: "s", Pri: 10, TTR: 60, Args: &storage.Args{Tags: &tube.Tags{Group: "g"}}}).ID
+	b.wantTake(1, "s", head)
+	b.do(storage.Op{Kind: storage.Put, Tube: "s", Pri: 0, TTR: 60, Args: &storage.Args{Tags: &tube.Tags{Group: "g"}}})
+	for range 2 {
+		b.setPolicy("last", &tube.Policy{GroupOrder: tube.Fair}) // for an engine whose crash loses the last reservations
+		b.close()
+		b.open()
+		b.advance(5 * time.Second)
+		if s := b.job(head); s.State != tube.Ready || s.Counters[tube.Reserves] != 0 {
+			b.Errorf("%s", showJob(&s))
+		}
+	}
+	b.wantTake(1, "s", head)
+}

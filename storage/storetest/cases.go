@@ -152,6 +152,7 @@ var cases = map[string]func(*harness){
 	"groups: strict, delays":                       testStrictDelays,
 	"groups: kept":                                 testGroupsKept,
 	"groups: what survives":                        testGroupsSurvive,
+	"groups: strict, held at the end":              testStrictHeld,
 	"schedules: stored":                            testSchedules,
 	"schedules: list of all kinds":                 testListRecords,
 	"schedules: due":                               testDueSchedules,

@@ -98,12 +98,12 @@ export class Lease {
   /** Limits the time of the processor, in milliseconds; 0 is no limit. Resolves a while later, if the processor ignores that it is over. */
   overtime(limit: number): Promise<JobTimeoutError> {
     return new Promise(resolve => {
-      if (!limit) return;
+      if (!limit || limit > longestTimer) return;
       this.limit = setTimeout(() => {
         const error = new JobTimeoutError();
         this.abort.abort(error);
         this.limit = setTimeout(() => resolve(error), Lease.grace).unref();
-      }, Math.min(limit, longestTimer)).unref();
+      }, limit).unref();
     });
   }
 

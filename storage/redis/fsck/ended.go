@@ -50,7 +50,7 @@ func (c *checker) checkChunk(ctx context.Context, p *checkedPartition, name, tex
 		n.bytes[chunk.Tube] += chunk.Bytes
 	}
 	c.mu.Unlock()
-	about := []string{"chunk", name, strconv.Itoa(len(text)), chunk.Tube, chunk.Batch, milliseconds(int64(until)), milliseconds(int64(chunk.At.Plus(chunk.Keep + chunk.Keep/10)))}
+	about := []string{"chunk", name, strconv.Itoa(len(text)), chunk.Tube, chunk.Batch, milliseconds(int64(until)), milliseconds(int64(chunk.At.Plus(chunk.Keep + min(chunk.Keep/10, schema.EndedOpen))))}
 	for _, run := range runs {
 		about = append(about, string(schema.AppendID(nil, run[0])), strconv.FormatUint(run[1], 10))
 	}

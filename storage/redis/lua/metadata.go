@@ -14,7 +14,7 @@ import (
 
 // metadata is the layout of a metadata block, see package schema:
 //
-//   - MAX_GROWTH is an upper limit of its size, if it has no headers. CHANGING is the size of
+//   - MAX_GROWTH is an upper limit of its size, if it has no headers and no past. CHANGING is the size of
 //     its last part, which always has the same size.
 //   - unpack_metadata(text) returns a table of the fields of a block; nil if it is broken. text
 //     is the end of the record, at least as long as the block. read_metadata(key) does that for
@@ -33,8 +33,7 @@ import (
 // their end; rules_end is nil, or how many come up to the end of the rules among them, and more_rules has their flags;
 // expires_at is nil, or how many come before expires.
 func metadata() string {
-	return fmt.Sprintf("local CHANGING, MAX_GROWTH, KEY_VOID, METADATA_READ = %d, %d, %d, %d\n",
-		schema.ChangingMetadata, schema.MaxGrowth, schema.KeyVoid, schema.MetadataRead) +
+	return fmt.Sprintf("local CHANGING, MAX_GROWTH, KEY_VOID = %d, %d, %d\n", schema.ChangingMetadata, schema.MaxGrowth, schema.KeyVoid) +
 		fmt.Sprintf("local REASON = { TTR = '%s', HEAD = %d, STEP = %d, MAX_ATTEMPTS = %d, MAX_ATTEMPT = %d, FAILED = { %s} }\n",
 			tube.ReasonTTR, schema.ReasonHead, schema.ReasonStep, tube.MaxAttempts, tube.MaxAttemptReason, failed()) +
 		fmt.Sprintf("local HAS_HEADERS, HAS_REASON = %d, %d\n", schema.HasHeaders, schema.HasReason) +
@@ -154,7 +153,7 @@ local function unpack_metadata(text)
   return ok and f or nil
 end
 local function read_metadata(key)
-  local text = redis.call('GETRANGE', key, string.format('%d', -METADATA_READ), '-1')
+  local text = redis.call('GETRANGE', key, string.format('%d', -MAX_GROWTH), '-1')
   local size = #text >= 2 and 2 + struct.unpack('>I2', text, #text - 1) or 0
   if size > #text then text = redis.call('GETRANGE', key, string.format('%d', -size), '-1') end
   return unpack_metadata(text)

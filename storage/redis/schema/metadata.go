@@ -91,17 +91,14 @@ const (
 	ReasonHead = 2 + 8
 	ReasonStep = 16
 
-	// MaxGrowth is an upper limit of how much a record can grow after its put, and
+	// MaxGrowth is an upper limit of how much a record can grow after its put, without its past, and
 	// of the size of most blocks: of those without headers.
-	MaxGrowth = 1100 + maxPast
-
-	// MetadataRead is how much of a record's end is read at first, to have its block: most are smaller.
-	MetadataRead = 1100
-
-	maxPast = 2 + 8 + tube.MaxAttempts*(1+8+1+tube.MaxHolder+1+tube.MaxAttemptReason) + ReasonStep
+	MaxGrowth = 1100
 
 	// MaxMetadata is an upper limit of the size of a block.
-	MaxMetadata = MaxGrowth + 2 + 1 + 55 + 1024 + 16*(1+2) + 1 + 255 + 8 + 2*(1+255) + 1
+	MaxMetadata = MaxGrowth + maxPast + 2 + 1 + 55 + 1024 + 16*(1+2) + 1 + 255 + 8 + 2*(1+255) + 1
+
+	maxPast = 2 + 8 + tube.MaxAttempts*(1+8+1+tube.MaxHolder+1+tube.MaxAttemptReason) + ReasonStep
 
 	// LowerCase is added to the letter of a job with metadata.
 	LowerCase = 'a' - 'A'

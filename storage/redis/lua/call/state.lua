@@ -32,7 +32,7 @@ local sum = {
   puts = 0, takes = 0, -- jobs put, and jobs taken in bulk
   unput = 0, -- puts that have made no job: their numbers are returned
   keeping = keeping, -- whether policies say something about records of ended jobs
-  uncounted = nil, -- whether reservations that end do not count: the server itself ends them
+  ended_by_server = nil, -- whether the server itself ends reservations: then they do not count
   reason = nil, failed_holder = nil, -- of the job that is being moved, see because in tagged/outcome.lua
   holder = nil, started = nil, result = nil, -- of the job that is being moved, see ending in tagged/ended.lua
   noted = nil, -- events counted by tube, see SLOW.note in slow/tubes.lua

@@ -39,9 +39,9 @@ end
 local function reclaim(inst, limit, from)
   local queue = PREFIX .. 'reserved:' .. inst
   sum.changed = true
-  sum.uncounted = true
+  sum.ended_by_server = true
   give_back_first(inst, call('ZRANGE', queue, '0', format('%d', limit - 1)), 1, limit, 'give-back reserved')
-  sum.uncounted = nil
+  sum.ended_by_server = nil
   if call('EXISTS', queue) == 1 then return from end
   flush()
   if from < 0 then from = call('ZCARD', PREFIX .. 'tubes') end
@@ -170,7 +170,6 @@ end
 --         back, writes schedule-claims, job-batch-claims, job-batch-dues, rescans, paused, timers; and as tick
 -- Answer  for how many instances there is more to do, and for each its name and where reclaim
 --         continues; the names and last heartbeats of all instances
---         where reclaim goes on; the names and last heartbeats of all instances
 local HELD_UP = 1000
 OPERATIONS['beat'] = function(i)
   local limit, home, sent, n = tonumber(ARGV[i]), ARGV[i + 1] == '1', ARGV[i + 2], tonumber(ARGV[i + 4])

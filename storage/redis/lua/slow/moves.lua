@@ -225,7 +225,7 @@ local function follow(j, arrow)
   end
   if to ~= 'reserved' then
     if from == 'reserved' then
-      if not sum.uncounted then grow(j, 'reserves') end
+      if not sum.ended_by_server then grow(j, 'reserves') end
       j.is_counted = true
     end
     grow(j, ARROW_COUNTS[arrow])

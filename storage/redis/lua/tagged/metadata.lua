@@ -68,6 +68,8 @@ local function enlarge(j, f, keep)
     call('SETRANGE', j.key, format('%d', keep), rest)
   end
   lengths[j.key] = nil
+  local largest = call('HGET', COUNTS, 'largest')
+  if largest and tonumber(largest) < keep + #rest then call('HSET', COUNTS, 'largest', format('%d', keep + #rest)) end
 end
 
 -- NO_PAST is the past of a job without attempts that is made of no other one.
