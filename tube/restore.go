@@ -99,18 +99,18 @@ func (m *Machine) Adopt(now Instant, r Record, body []byte) bool {
 }
 
 // EndRestore must be called when all jobs are restored and the journal is set. It handles up to
-// limit jobs that were reserved: it parks those whose deliveries are used up; those whose time is over expire. The records of the
+// limit jobs that were reserved: those whose time is over expire. The records of the
 // others stay: see heldAtEnd. It returns whether there are more.
 func (m *Machine) EndRestore(now Instant, limit int) (more bool) {
 	n := min(m.restoredUpTo+limit, len(m.wereReserved))
 	for _, id := range m.wereReserved[m.restoredUpTo:n] {
 		j := m.Find(id)
-		if !m.isOver(now, j) && !m.parkedIfLost(j) {
+		if !m.isOver(now, j) {
 			m.recount(now, j)
 			continue
 		}
 		m.dequeue(j)
-		if gone := m.requeueOrPark(now, j, Lost, 0); gone.id != 0 {
+		if gone := m.lapse(now, j); gone.id != 0 {
 			m.reportRemoved(gone)
 			continue
 		}
@@ -156,16 +156,6 @@ func (m *Machine) LastID() uint64 { return m.lastID }
 
 // SkipTo makes all ids up to id count as used.
 func (m *Machine) SkipTo(id uint64) { m.lastID = max(m.lastID, id) }
-
-// parkedIfLost reports whether j must be parked if its reservation ended without a result.
-func (m *Machine) parkedIfLost(j *Job) bool {
-	if !m.hasRules(j) {
-		return false
-	}
-	f, rules := m.metadata.of(j), m.rulesOf(j)
-	parked, _ := After(&rules, j.ID, Lost, f.Failures(&j.counters), f.Deliveries(&j.counters))
-	return parked != NotParked
-}
 
 // restoreLanes gives turns and heads to the lanes, after all jobs are restored: turns in the order of
 // the ready job of each lane that was put first. The head is a delayed job that was reserved before,

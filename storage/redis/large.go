@@ -41,9 +41,11 @@ func (p *partition) fetch(node conn.Node, r *reply) error {
 			return errReply
 		}
 		id := ids[body.index]
-		if cached, ok := p.bodies.take(id); ok && !r.begins(body).HasMetadata() {
-			r.records[body.index] = cached
-			continue
+		if !r.begins(body).HasMetadata() { // the script marks those with a group itself: a peek must leave them
+			if cached, ok := p.bodies.take(id); ok {
+				r.records[body.index] = cached
+				continue
+			}
 		}
 		missing = append(missing, body)
 		commands = append(commands, []any{"get", p.prefix + string(schema.AppendID(nil, id))})

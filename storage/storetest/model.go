@@ -75,6 +75,7 @@ type modelJob struct {
 	origKey         string        // of a dead letter: the key of its original job
 	held            bool          // it waits for a batch
 	movedAlone      bool          // by a MoveJob: it can get its id late
+	heldAtEnd       bool          // it was reserved when the store ended, and has stayed in its queue since
 	head            bool          // it started last in its group, while that was strict, and has not left it
 }
 
@@ -172,7 +173,7 @@ func (m *Model) Do(op *storage.Op) {
 	case storage.SetPriority:
 		j := m.job(op.ID)
 		if a.NotFound = j == nil || j.state == tube.Reserved; !a.NotFound {
-			j.pri, m.moved = op.Pri, j
+			j.pri, j.heldAtEnd, m.moved = op.Pri, false, j
 		}
 	case storage.Reschedule:
 		m.reschedule(op)
@@ -275,7 +276,7 @@ func (m *Model) bury(j *modelJob) {
 
 func (m *Model) reserve(j *modelJob, h tube.Holder) {
 	m.leaveAfter(j)
-	j.state, j.holder = tube.Reserved, h
+	j.state, j.holder, j.heldAtEnd = tube.Reserved, h, false
 	m.touch(j)
 	j.counters[tube.Reserves]++
 	j.metadata.Parked = tube.NotParked
@@ -380,7 +381,7 @@ func (m *Model) reschedule(op *storage.Op) {
 	if op.Answer.NotFound {
 		return
 	}
-	j.delay, m.moved = inSeconds(op.In), j
+	j.delay, j.heldAtEnd, m.moved = inSeconds(op.In), false, j
 	m.wait(j, op.In)
 }
 

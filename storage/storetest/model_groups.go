@@ -265,7 +265,7 @@ func (m *Model) findHeads() {
 	heads := make(map[modelLane]*modelJob)
 	for _, j := range m.jobs {
 		j.head = false
-		if j.state != tube.Ready && j.state != tube.Delayed || j.counters[tube.Reserves] == 0 || !m.isStrict(j.lane()) {
+		if j.state != tube.Ready && j.state != tube.Delayed || j.counters[tube.Reserves] == 0 && !j.heldAtEnd || !m.isStrict(j.lane()) {
 			continue
 		}
 		head := heads[j.lane()]

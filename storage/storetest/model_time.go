@@ -89,7 +89,10 @@ func (m *Model) Reopen(keepsTubes bool) {
 	for _, j := range slices.SortedFunc(slices.Values(m.jobs), byID) {
 		if j.state == tube.Reserved && j.holder != tube.LeaseHolder {
 			j.counters[tube.Reserves]-- // the store has ended the reservation, so it does not count
-			m.endDelivery(j, false, 0)
+			if j.state = tube.Ready; m.isOver(j) {
+				m.expire(j)
+			}
+			j.heldAtEnd = j.state == tube.Ready
 		}
 	}
 	for _, t := range m.tubes {

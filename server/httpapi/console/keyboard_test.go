@@ -85,6 +85,7 @@ func TestKeys(t *testing.T) {
 	b.awaitTubes("emails", "invoices", "refunds", "thumbnails")
 	b.keys("?")
 	b.awaitText("refresh")
+	b.screenshot("keys")
 	b.keys(kb.Escape)
 	b.awaitGone("dialog")
 	for key, view := range map[string]string{"p": "parked", "c": "schedules", "w": "workers", "n": "put", "s": "server"} {

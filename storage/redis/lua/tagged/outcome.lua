@@ -99,6 +99,11 @@ end
 -- writes it. A release with a delay has that delay, and not the one of the rules.
 function SLOW.come_back(j, arrow)
   if SLOW.lapse_if_over(j, ARROW_ENDS[arrow]) then return end
+  if sum.ended_by_server then
+    enter(j, 'ready')
+    save(j)
+    return
+  end
   local f = metadata_of(j) or { failures_before = 0, deliveries_before = 0 }
   local rules = rules_of(j)
   local failures = (j.releases + j.timeouts - f.failures_before) % 4294967296
