@@ -23,18 +23,18 @@ func init() {
 }
 
 func planFinish(s *session, c *protocol.Command, r *request) {
-	s.planResult(r, storage.Op{Holder: s.holder, ID: c.ID, Args: &storage.Args{By: s.nameOfHolder(), Result: ownBody(c)}})
+	s.planResult(r, storage.Op{Holder: s.holder, ID: c.ID, Args: &storage.Args{By: s.nameOfHolder(), Data: ownBody(c)}})
 }
 
 func planFinishLease(s *session, c *protocol.Command, r *request) {
-	args := &storage.Args{Lease: c.Lease, By: s.nameOfHolder(), Result: ownBody(c)}
+	args := &storage.Args{Lease: c.Lease, By: s.nameOfHolder(), Data: ownBody(c)}
 	s.planResult(r, storage.Op{Holder: tube.LeaseHolder, ID: c.ID, Args: args})
 }
 
 // planResult plans the rest of a finish.
 func (s *session) planResult(r *request, op storage.Op) {
 	op.Kind, op.Move = storage.Move, tube.Finish
-	s.bytes += len(op.Args.Result)
+	s.bytes += len(op.Args.Data)
 	s.addOp(r, op)
 }
 

@@ -19,17 +19,19 @@ const (
 	Take
 	// Move does a tube.Move with one job: Move, Holder, ID; Pri and Delay as tube.Arrow.Sets
 	// says; for tube.Release, Bury and Park Args.Reason and By; for tube.Delete and Finish Args.By; for
-	// Finish Args.Result → for tube.ReserveJob and Seize ID, Body; for Finish Result.NotKept, if only that is missing; for ReserveJob perhaps Result.Elsewhere. If Holder is tube.LeaseHolder, Args.Lease is the
+	// Finish and SaveCheckpoint Args.Data; for Touch Args.Progress; for KickJob Args.KeepCheckpoint → for tube.ReserveJob and Seize ID, Body; for Finish Result.NotKept, if only that is missing; for ReserveJob perhaps Result.Elsewhere. If Holder is tube.LeaseHolder, Args.Lease is the
 	// token; NotFound if that is not the job's present lease.
 	Move
 	// SetPriority changes the priority of a job that is not reserved: ID, Pri → nothing.
 	SetPriority
 	// Reschedule makes a ready or delayed job due after a time: ID, In → nothing.
 	Reschedule
-	// Kick makes jobs of a tube ready: Tube, MaxJobs → Count. A large kick is done in parts.
+	// Kick makes jobs of a tube ready: Tube, MaxJobs, Args.KeepCheckpoint → Count. A large kick is done in parts.
 	Kick
 	// Peek reads a job: ID → ID, Body.
 	Peek
+	// GetCheckpoint reads the checkpoint of a job: ID → Body. NotFound if it has none.
+	GetCheckpoint
 	// PeekHead reads the first job of a tube in a state: Tube, State → ID, Body.
 	PeekHead
 	// PeekKey reads the job of a tube that has a key: Tube, Args.Key → ID, Body.
@@ -126,7 +128,7 @@ const (
 	// MoveJob moves a job to another tube, as MoveJobs does: ID, Args.To → nothing. NotFound if it is reserved,
 	// or in that tube. An engine may do the second half of the way later, but nobody else gets the job meanwhile.
 	MoveJob
-	// Replay gives a job another chance that has failed for good: ID → nothing. A job that came
+	// Replay gives a job another chance that has failed for good: ID, Args.KeepCheckpoint → nothing. A job that came
 	// to its tube as a dead letter goes back to the tube where it was exhausted, as by MoveJobs,
 	// but ready, and with failures and deliveries from zero. Any other job is kicked, if it is
 	// buried. NotFound for all others, and for reserved jobs. An engine may do the second half
@@ -230,6 +232,7 @@ var kinds = [numKinds]KindSpec{
 	}},
 	Kick:           {Name: "kick", Subject: OfTube},
 	Peek:           {Name: "peek", Subject: OfJob},
+	GetCheckpoint:  {Name: "get-checkpoint", Subject: OfJob},
 	PeekHead:       {Name: "peek-head", Subject: OfTube},
 	PeekKey:        {Name: "peek-key", Subject: OfTube},
 	DeleteKey:      {Name: "delete-key", Subject: OfTube},

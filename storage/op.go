@@ -64,8 +64,11 @@ type Args struct {
 	Lease  uint64
 	Reason string // Move: see tube.Terms; a copy, at most tube.MaxReason bytes
 	By     string // Move: the name of the client that holds the job, a copy, at most tube.MaxHolder bytes; "": it has none
-	Result []byte // Move: of tube.Finish; a copy, at most tube.MaxResult bytes
-	Import *Import
+	Data   []byte // Move: the result of a tube.Finish, or the checkpoint of a tube.SaveCheckpoint; a copy, at most tube.MaxResult or MaxCheckpoint bytes
+
+	Progress       *string // Move: of tube.Touch, at most tube.MaxProgress bytes; nil: it stays as it is
+	KeepCheckpoint bool    // Kick, Replay, Move: of tube.KickJob; else the jobs lose their checkpoints
+	Import         *Import
 
 	Settle *tube.Settlement
 

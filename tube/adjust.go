@@ -50,8 +50,8 @@ func (m *Machine) Kickable(tube string) (from State, jobs int) {
 }
 
 // KickSome does a part of a kick of jobs in the state from, see Kickable: it makes up to limit of
-// them ready and returns how many. Fewer than limit means that there are no more.
-func (m *Machine) KickSome(now Instant, tube string, from State, limit int) int {
+// them ready and returns how many. Fewer than limit means that there are no more. keep says that they keep their checkpoints.
+func (m *Machine) KickSome(now Instant, tube string, from State, limit int, keep bool) int {
 	t := m.tubes[tube]
 	if t == nil {
 		return 0
@@ -61,8 +61,9 @@ func (m *Machine) KickSome(now Instant, tube string, from State, limit int) int 
 		q, n = &t.delayed, t.delayed.len()-t.waiting // those that wait are the last
 	}
 	n = min(limit, n)
+	terms := Terms{KeepCheckpoint: keep}
 	for range n {
-		m.moveAlong(now, q.head(&m.slab), arrowAt[KickJob][from], 0, &noTerms)
+		m.moveAlong(now, q.head(&m.slab), arrowAt[KickJob][from], 0, &terms)
 	}
 	return n
 }

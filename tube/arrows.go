@@ -4,7 +4,7 @@ package tube
 // among them, because it creates a job.
 type Move uint8
 
-// The moves. The first ten are commands, but for Seize. The next three happen without a command. Seize,
+// The moves. The first eleven are commands, but for Seize. The next three happen without a command. Seize,
 // Park and Withdraw are for callers inside the process.
 const (
 	Reserve Move = iota
@@ -15,6 +15,7 @@ const (
 	Release
 	Bury
 	Touch
+	SaveCheckpoint // a Touch that also replaces the checkpoint of the job, see CheckpointRef
 	KickJob
 	Snooze   // a release that is no failure, and counts neither as one nor as a delivery
 	Expire   // the TTR of a reservation has run out; not the end of a job's lifetime, see expiry.go
@@ -29,7 +30,7 @@ const (
 // The Lua script of the Redis engine knows moves by these names.
 func (m Move) String() string {
 	return [NumMoves]string{"reserve", "reserve-job", "seize", "delete", "finish", "release", "bury",
-		"touch", "kick-job", "snooze", "expire", "give-back", "mature", "park", "withdraw"}[m]
+		"touch", "checkpoint", "kick-job", "snooze", "expire", "give-back", "mature", "park", "withdraw"}[m]
 }
 
 // Brings reports whether the move reserves a job by its id, so that its body is part of the answer.
@@ -73,6 +74,7 @@ var arrows = []Arrow{
 	{Snooze, Reserved, true, Delayed, Releases, SetsPriAndDelay, NoOutcome},
 	{Bury, Reserved, true, Buried, Buries, SetsPri, NoOutcome},
 	{Touch, Reserved, true, Reserved, NoCounter, SetsNothing, NoOutcome},
+	{SaveCheckpoint, Reserved, true, Reserved, NoCounter, SetsNothing, NoOutcome},
 	{KickJob, Delayed, false, Ready, Kicks, SetsNothing, NoOutcome},
 	{KickJob, Buried, false, Ready, Kicks, SetsNothing, NoOutcome},
 	{Park, Reserved, true, Buried, NoCounter, SetsNothing, Refused},

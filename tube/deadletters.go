@@ -161,5 +161,6 @@ func (m *times) sendDeadLetter(now Instant, j *Job, body []byte, buf Buffer) {
 	m.enqueue(dead, Ready, int64(dead.pri))
 	m.takePlace(now, dead, j)
 	m.journalPut(dead, p)
+	m.handOverCheckpoint(j)
 	m.removeAs(now, j, ending{how: Dead, toTube: to, toID: dead.ID})
 }

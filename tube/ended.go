@@ -169,7 +169,7 @@ func endingBy(arrow *Arrow, terms *Terms) ending {
 	case arrow.Move == Withdraw:
 		return ending{}
 	case arrow.Held:
-		return ending{how: Done, holder: terms.Holder, result: terms.Result}
+		return ending{how: Done, holder: terms.Holder, result: terms.Data}
 	}
 	return ending{how: Deleted}
 }

@@ -180,7 +180,7 @@ func (m *jobs) countArrow(now Instant, j *Job, arrow *Arrow) {
 		if arrow.From == Reserved {
 			f.Runs.Observe(time.Duration(now - j.delivered()))
 		}
-	case arrow.Move == Touch:
+	case arrow.Move == Touch || arrow.Move == SaveCheckpoint:
 		j.since = spanOf(time.Duration(now - j.delivered()))
 	case arrow.Move == Snooze:
 		f.Snoozes++

@@ -97,17 +97,22 @@ type removed struct {
 	id    uint64
 	size  uint32
 	ended *Ended // nil: no record of it is kept
+
+	checkpoint uint64 // the number of its checkpoint; 0: it has none
 }
 
 // removed returns what is to be reported about j, which is about to be removed.
 func (m *jobs) removed(now Instant, j *Job, end ending) removed {
-	return removed{j.ID, j.size, m.ended(now, j, end)}
+	return removed{j.ID, j.size, m.ended(now, j, end), m.metadata.of(j).Checkpoint.Number}
 }
 
-// reportRemoved reports a removed job, and its record.
+// reportRemoved reports a removed job, its record, and that its checkpoint is gone.
 func (m *jobs) reportRemoved(r removed) {
 	if r.ended != nil {
 		m.ends.keep(r.ended)
+	}
+	if r.checkpoint != 0 && m.saveCheckpoint != nil {
+		m.saveCheckpoint(r.checkpoint, nil)
 	}
 	if m.journal != nil && r.id != 0 {
 		m.journal.Deleted(r.id, r.size)

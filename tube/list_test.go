@@ -34,7 +34,7 @@ func (c *crowd) change() {
 			c.Move(c.now, Bury, h, j.ID, Terms{})
 		}
 	case n < 13 && c.random.IntN(4) == 0:
-		c.KickSome(c.now, name, Buried, 1)
+		c.KickSome(c.now, name, Buried, 1, false)
 	default:
 		id := 1 + c.random.Uint64N(c.lastID+1)
 		if j := c.Find(id); j != nil {

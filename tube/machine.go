@@ -73,7 +73,10 @@ type jobs struct {
 	heldAtEnd map[uint64]struct{}
 
 	reported Metadata // of the job that is being reported to the journal
-	ends     ends
+
+	// saveCheckpoint is called with each checkpoint, by its number, before the journal learns of the job's new record; nil data: it is gone.
+	saveCheckpoint func(number uint64, data []byte)
+	ends           ends
 }
 
 // NewMachine returns a Machine without jobs, in which only the tube "default"
@@ -96,12 +99,15 @@ func NewMachine() *Machine {
 
 // Terms come with a command that moves a job. Arrow.Sets says whether the job takes the priority
 // and the delay, which is in seconds. Reason, unless it is empty, is why the delivery has failed. Holder is the name of who holds the
-// job, and Result comes with a Finish: both are for the record of the job. Result is kept, not copied.
+// job, for its record. Data is the result of a Finish, or the checkpoint of a SaveCheckpoint; it is kept, not copied. Progress, unless it
+// is nil, comes with a Touch. KeepCheckpoint is for a KickJob.
 type Terms struct {
-	Pri, Delay uint32
-	Reason     string
-	Holder     string
-	Result     []byte
+	Pri, Delay     uint32
+	Reason         string
+	Holder         string
+	Data           []byte
+	Progress       *string
+	KeepCheckpoint bool
 }
 
 // goneJob is what Move returns for a job that was deleted, or sent to its dead-letter
@@ -151,9 +157,12 @@ func (m *Machine) Move(now Instant, move Move, h Holder, id uint64, terms Terms)
 // moveAlong moves j along the arrow, on behalf of h, and reports it to the journal.
 func (m *Machine) moveAlong(now Instant, j *Job, arrow *Arrow, h Holder, terms *Terms) {
 	m.countArrow(now, j, arrow)
-	if arrow.Move == Touch {
-		m.touch(now, j)
+	if arrow.Move == Touch || arrow.Move == SaveCheckpoint {
+		m.report(now, j, arrow, terms)
 		return
+	}
+	if j.hasMetadata {
+		m.dropReports(j, arrow, terms)
 	}
 	inBatch := j.batch != 0
 	if inBatch && arrow.To != Gone {

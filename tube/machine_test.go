@@ -50,7 +50,7 @@ func TestArrows(t *testing.T) {
 // Kick kicks up to limit jobs of a tube and returns how many.
 func (m *Machine) Kick(now Instant, tube string, limit uint32) int {
 	from, n := m.Kickable(tube)
-	return m.KickSome(now, tube, from, min(int(limit), n))
+	return m.KickSome(now, tube, from, min(int(limit), n), false)
 }
 
 // ReleaseAll makes all jobs that h holds ready.
@@ -275,7 +275,7 @@ func perform(m *Machine, now *Instant, opcode, a, b byte) {
 		m.refOrUnref(name, Role(a%2), b)
 	case 9:
 		from, jobs := m.Kickable(name)
-		m.KickSome(*now, name, from, min(int(b%4), jobs))
+		m.KickSome(*now, name, from, min(int(b%4), jobs), false)
 	case 10:
 		m.ReleaseSome(*now, holder, int(a%4))
 	case 11:
@@ -349,7 +349,7 @@ func TestParts(t *testing.T) {
 		}
 		from, jobs := m.Kickable("t")
 		for jobs > 0 {
-			jobs -= m.KickSome(1, "t", from, min(part, jobs))
+			jobs -= m.KickSome(1, "t", from, min(part, jobs), false)
 		}
 		for range 10 {
 			m.Take(1, 1, []string{"t"})
@@ -380,7 +380,7 @@ func TestKickKeepsItsState(t *testing.T) {
 	if from != Buried || jobs != 1 {
 		t.Errorf("a kick would move %d %v jobs", jobs, from)
 	}
-	if a, b := m.KickSome(0, "t", from, 5), m.KickSome(0, "t", from, 5); a != 1 || b != 0 {
+	if a, b := m.KickSome(0, "t", from, 5, false), m.KickSome(0, "t", from, 5, false); a != 1 || b != 0 {
 		t.Errorf("%d and %d jobs kicked", a, b)
 	}
 }

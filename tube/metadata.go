@@ -26,6 +26,10 @@ type Metadata struct {
 	Batch, After string
 	AfterAll     bool
 
+	// Progress is what its present holder, or its last one, says of how far it is, at most MaxProgress bytes; "": nothing.
+	Progress   string
+	Checkpoint CheckpointRef
+
 	// Expires is when it expires, a whole millisecond; 0: never. The put has decided it. With After, its time has not begun: it is when the
 	// job would expire if it had not had to wait.
 	Expires Instant
@@ -126,7 +130,7 @@ func (m *jobs) loseKey(j *Job) {
 func (f *Metadata) zero() bool {
 	return f.Rules.Empty() && f.FailuresBefore == 0 && f.DeliveriesBefore == 0 && f.Parked == NotParked && f.PendingDead == "" &&
 		f.Lease == 0 && f.FromTube == "" && f.Expires == 0 && f.Notes == nil && f.Occurrence == nil &&
-		f.Batch == "" && f.After == ""
+		f.Batch == "" && f.After == "" && f.Progress == "" && f.Checkpoint == (CheckpointRef{})
 }
 
 // rulesOf returns the rules that apply to j: its own, completed by those of its tube.
@@ -177,7 +181,7 @@ func (f *Metadata) DeadLetter(tube string, id uint64, put Instant) Metadata {
 	}
 	return Metadata{
 		Key: f.Key, Group: f.Group, Batch: f.Batch, Rules: f.OwnRules(tube),
-		FromTube: tube, FromID: id, Notes: &notes, Occurrence: f.Occurrence,
+		FromTube: tube, FromID: id, Notes: &notes, Occurrence: f.Occurrence, Progress: f.Progress, Checkpoint: f.Checkpoint,
 	}
 }
 

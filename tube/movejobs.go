@@ -39,6 +39,7 @@ func (m *times) replaceBy(now Instant, j *Job, to string, metadata Metadata, ent
 	m.takePlace(now, moved, j)
 	m.journalPut(moved, p)
 	m.keys.free(keyName(to, metadata.Key))
+	m.handOverCheckpoint(j)
 	m.removeAs(now, j, ending{how: Moved, toTube: to, toID: moved.ID})
 }
 
@@ -56,10 +57,14 @@ func (m *times) movedMetadata(j *Job, to string) Metadata {
 // A replay gives a job another chance that has failed for good: a job in a dead-letter tube goes
 // back to the tube where it was exhausted, and a buried job is kicked.
 
-// SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is ready.
-func (m *times) SendBack(now Instant, j *Job) {
+// SendBack is MoveTo for a dead letter and the tube where it was exhausted. The new job is ready, and begins without the checkpoint
+// unless that is to be kept.
+func (m *times) SendBack(now Instant, j *Job, keepCheckpoint bool) {
+	if !keepCheckpoint {
+		m.setCheckpoint(j, nil)
+	}
 	metadata := m.movedMetadata(j, m.Home(j))
-	metadata.Parked = NotParked
+	metadata.Parked, metadata.Progress = NotParked, ""
 	m.replaceBy(now, j, metadata.FromTube, metadata, func(back *Job) {
 		back.dueSince(now)
 		m.enqueue(back, Ready, int64(back.pri))

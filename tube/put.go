@@ -198,7 +198,7 @@ func (m *Machine) admits(p *Policy, tube string, size int, old *Job) bool {
 		jobs, bytes = uint64(t.jobs), t.bytes
 	}
 	if old != nil {
-		jobs, bytes = jobs-1, bytes-uint64(old.size)
+		jobs, bytes = jobs-1, bytes-uint64(old.size)-uint64(m.metadata.of(old).Checkpoint.Size)
 	}
 	return p.Admits(jobs, bytes, uint64(size))
 }

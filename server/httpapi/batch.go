@@ -99,7 +99,7 @@ func (j *finishJob) op(lease *string, holder string) (storage.Op, error) {
 	}
 	op, err := moveOp(tube.Finish, j.ID, lease, holder)
 	if err == nil {
-		op.Args.Result = result
+		op.Args.Data = result
 	}
 	return op, err
 }

@@ -258,7 +258,7 @@ func (o *ResultOptions) bytes() (result []byte, err error) {
 func (svc *service) finishWithResult(w http.ResponseWriter, r *http.Request) {
 	op, err := readMove(r, tube.Finish)
 	if err == nil {
-		op.Args.Result, err = readResult(w, r)
+		op.Args.Data, err = readResult(w, r)
 	}
 	if err == nil {
 		err = svc.doMove(r.Context(), op)

@@ -136,7 +136,7 @@ func (j *Job) finish(o Outcome) (op storage.Op, ok bool) {
 	switch o.Verdict {
 	case Done:
 		if op.Move = tube.Delete; len(o.Answer) > 0 {
-			op.Move, op.Args.Result = tube.Finish, o.Answer
+			op.Move, op.Args.Data = tube.Finish, o.Answer
 		}
 	case Park:
 		op.Move = tube.Park

@@ -75,6 +75,8 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 		return e.readTallies(now, op, p)
 	case storage.PeekKey:
 		e.answerJob(b, op, e.machine.ByKey(op.Tube, op.Args.Key))
+	case storage.GetCheckpoint:
+		e.getCheckpoint(b, op)
 	case storage.Peek:
 		e.answerJob(b, op, e.machine.Find(op.ID))
 	case storage.PeekHead:
@@ -100,7 +102,11 @@ func (e *Engine) move(now tube.Instant, b *storage.Batch, op *storage.Op, p *pro
 	var job *tube.Job
 	terms, lease := tube.Terms{Pri: op.Pri, Delay: op.Delay}, uint64(0)
 	if op.Args != nil {
-		terms.Reason, terms.Holder, terms.Result, lease = op.Args.Reason, op.Args.By, op.Args.Result, op.Args.Lease
+		terms.Reason, terms.Holder, terms.Data, lease = op.Args.Reason, op.Args.By, op.Args.Data, op.Args.Lease
+		terms.Progress, terms.KeepCheckpoint = op.Args.Progress, op.Args.KeepCheckpoint
+	}
+	if op.Move == tube.SaveCheckpoint && !e.hasRoom(op, p, len(terms.Data)) {
+		return !p.needsRoom
 	}
 	if op.Move == tube.Finish && e.machine.HoldsWithoutKeep(op.Holder, lease, op.ID) {
 		op.Answer.Result = &storage.Result{NotKept: true}
@@ -142,15 +148,12 @@ func (e *Engine) loadBrought(now tube.Instant, op *storage.Op, p *progress) (fai
 
 // put carries out a Put or a PutScheduled. It returns false if it has to wait for room.
 func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) {
-	if e.journal != nil {
-		if p.needsRoom = !p.forced && e.journal.overLimit(); p.needsRoom {
+	if !e.hasRoom(op, p, len(op.Body)+scheduleSize(op)) {
+		if p.needsRoom {
 			return false
 		}
-		if !e.journal.guard.reserveRoom(len(op.Body) + scheduleSize(op)) {
-			op.Answer.Err = storage.ErrNoSpace
-			op.Buffer.Release()
-			return true
-		}
+		op.Buffer.Release()
+		return true
 	}
 	e.trimmer.work += uint64(len(op.Body) / bytesPerWork)
 	switch {
@@ -230,7 +233,7 @@ func (e *Engine) kick(now tube.Instant, op *storage.Op, p *progress) (done bool)
 		p.begun, p.from, p.limit = true, from, min(int(op.MaxJobs), jobs)
 	}
 	part := min(p.limit-p.done, e.budget+1)
-	n := e.machine.KickSome(now, op.Tube, p.from, max(part, 0))
+	n := e.machine.KickSome(now, op.Tube, p.from, max(part, 0), op.Args != nil && op.Args.KeepCheckpoint)
 	e.spend(max(n-1, 0))
 	p.done += n
 	op.Answer.Count = p.done

@@ -27,6 +27,8 @@ const (
 
 	endedEntry byte = 11 // like an entry about a tube, with that of the job; the record of an ended job (see ended.Append)
 	tallyEntry byte = 12 // like an entry about a tube; period in one byte, its number as a varint, and the tally (see tables.AppendTally)
+
+	checkpointEntry byte = 13 // like an entry about a job, with tube.CheckpointRef.Number in place of its id; size as a varint, and the checkpoint; 0: it is gone
 )
 
 // namedEntries are the kinds of entries about named records.

@@ -26,6 +26,7 @@
 //     needs to go on. A job whose body is damaged is buried when it would be reserved. If a body cannot be read
 //     for another reason, its job stays where it is.
 //   - ended.go: records of ended jobs, and waits for them; ended_stored.go: what the tables have of them, and package ended.
+//   - jobcheckpoints.go: the checkpoints that workers save of their jobs.
 //   - open.go, load.go, history.go, images.go: Open restores the Machine from tables and log,
 //     and refuses a damaged or foreign directory.
 //   - guard.go: how much space the disk has left, and whether puts are refused. spare.go: a file that makes

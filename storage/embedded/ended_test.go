@@ -20,7 +20,7 @@ func endJobs(t *testing.T, s storage.Store, name string, n, size int) (ids []uin
 	for range n {
 		id := do(t, s, storage.Op{Kind: storage.Put, Tube: name, TTR: 60, Body: []byte("b")})[0].Answer.ID
 		do(t, s, storage.Op{Kind: storage.Take, Holder: 1, Tubes: []string{name}})
-		do(t, s, storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: id, Args: &storage.Args{Result: make([]byte, size)}})
+		do(t, s, storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: id, Args: &storage.Args{Data: make([]byte, size)}})
 		ids = append(ids, id)
 	}
 	return ids

@@ -30,6 +30,7 @@ type Engine struct {
 	imports map[string]tables.ImportMark // by source
 	ends    endedJobs
 	tallies tallies
+	saved   jobCheckpoints
 	closed  bool
 	trimmer trimmer
 	setBack time.Duration // by how much the wall clock was set back, which the listener does not know yet
@@ -61,12 +62,14 @@ func NewMemory() *Engine { return newEngine(time.Now) }
 func newEngine(clock func() time.Time) *Engine {
 	e := &Engine{
 		start: clock(), clock: clock, machine: tube.NewMachine(), imports: make(map[string]tables.ImportMark), tallies: newTallies(), listener: nopListener{},
-		free: debug.FreeOSMemory, metrics: newMetrics(), taskSize: newPartSize(partWork), tickSize: newPartSize(tickPart),
+		saved: jobCheckpoints{byNumber: make(map[uint64][]byte)},
+		free:  debug.FreeOSMemory, metrics: newMetrics(), taskSize: newPartSize(partWork), tickSize: newPartSize(tickPart),
 	}
 	e.idle = sync.NewCond(&e.mu)
 	e.ends.mu, e.ends.machine, e.ends.clock = &e.mu, e.machine, clock
 	e.ends.most = tube.DefaultHistoryBytes
 	e.reportEnds()
+	e.machine.OnCheckpoint(e.checkpointSaved)
 	e.lifetime, e.endLifetime = context.WithCancel(context.Background())
 	return e
 }

@@ -57,9 +57,12 @@ func (e *Engine) bodiesFetched(tasks []*task) {
 
 // fetch reads what an answer lacks.
 func (e *Engine) fetch(from tables.Snapshot, op *storage.Op) {
-	if op.Kind == storage.WaitEnded || op.Kind == storage.ListEnded {
+	switch op.Kind {
+	case storage.WaitEnded, storage.ListEnded:
 		e.fetchEnded(from, op)
-	} else {
+	case storage.GetCheckpoint:
+		e.fetchCheckpoint(from, op)
+	default:
 		e.fetchBody(from, op)
 	}
 }

@@ -35,6 +35,8 @@ func (h *history) replay(frame []byte) (err error) {
 		switch frame = frame[1:]; kind {
 		case pausedEntry, tombstoneEntry, policyEntry, groupEntry, importEntry, scheduleEntry, batchEntry, endedEntry, tallyEntry:
 			frame, err = h.tubeEntry(kind, frame)
+		case checkpointEntry:
+			frame, err = h.checkpoint(frame)
 		default:
 			frame, err = h.entry(kind, frame)
 		}
@@ -179,6 +181,23 @@ func (h *history) tallySet(of string, b []byte) (rest []byte, err error) {
 	k := tables.TallyKey{Period: tube.Period(b[0]), Number: number, Tube: of}
 	h.Tallies[k], rest, err = tables.DecodeTally(b[1+n:])
 	return rest, err
+}
+
+// checkpoint applies an entry about a checkpoint.
+func (h *history) checkpoint(b []byte) (rest []byte, err error) {
+	number, n := binary.Uvarint(b)
+	if n <= 0 {
+		return nil, errEntry
+	}
+	b = b[n:]
+	size, n := binary.Uvarint(b)
+	if n <= 0 || uint64(len(b)-n) < size {
+		return nil, fmt.Errorf("reading the checkpoint %d: %w", number, errEntry)
+	}
+	if h.Checkpoints[number] = nil; size > 0 {
+		h.Checkpoints[number] = bytes.Clone(b[n : n+int(size)])
+	}
+	return b[n+int(size):], nil
 }
 
 // imported applies an entry about an import.

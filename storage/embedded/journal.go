@@ -27,6 +27,7 @@ type journal struct {
 	machine     *tube.Machine
 	imports     map[string]tables.ImportMark // those of the engine
 	tallies     *tallies                     // those of the engine
+	saved       *jobCheckpoints              // those of the engine
 	slog        *slog.Logger
 	fatal       func(error)
 	syncFirst   bool   // a commit is synced before its onDurable batches end

@@ -18,6 +18,7 @@ type loader struct {
 	machine    *tube.Machine
 	imports    map[string]tables.ImportMark // gets how far imports are
 	tallies    *tallies                     // gets those that the tables lack
+	saved      *jobCheckpoints              // likewise
 	now        tube.Instant
 	log        *slog.Logger
 	fromLog    *history
@@ -51,6 +52,10 @@ func (l *loader) load() error {
 	}
 	for k, t := range l.fromLog.Tallies {
 		l.tallies.unsaved[k], l.window.Tallies[k] = t, t
+	}
+	for number, data := range l.fromLog.Checkpoints {
+		l.saved.set(number, data)
+		l.window.Checkpoints[number] = data
 	}
 	l.machine.SkipTo(l.fromLog.lastID)
 	l.log.Info("all jobs are loaded", "jobs", l.jobs, "took", time.Since(l.begun))

@@ -100,7 +100,7 @@ func (e *Engine) moveJobs(now tube.Instant, op *storage.Op, p *progress) (done b
 // moveOne carries out a MoveJob or a Replay. It returns false if it has to wait for room, or for the body of the job.
 func (e *Engine) moveOne(now tube.Instant, op *storage.Op, p *progress) (done bool) {
 	p.begun = true
-	j := e.machine.Find(op.ID)
+	j, keep := e.machine.Find(op.ID), op.Args != nil && op.Args.KeepCheckpoint
 	switch {
 	case j == nil, op.Kind == storage.MoveJob && e.machine.TubeOf(j) == op.Args.To:
 		op.Answer.NotFound = true
@@ -108,9 +108,9 @@ func (e *Engine) moveOne(now tube.Instant, op *storage.Op, p *progress) (done bo
 	case op.Kind == storage.MoveJob:
 		return e.moveAlone(op, p, j, func() { e.machine.MoveTo(now, j, op.Args.To) })
 	case e.machine.Home(j) != "":
-		return e.moveAlone(op, p, j, func() { e.machine.SendBack(now, j) })
+		return e.moveAlone(op, p, j, func() { e.machine.SendBack(now, j, keep) })
 	}
-	op.Answer.NotFound = j.State() != tube.Buried || e.machine.Move(now, tube.KickJob, 0, op.ID, tube.Terms{}) == nil
+	op.Answer.NotFound = j.State() != tube.Buried || e.machine.Move(now, tube.KickJob, 0, op.ID, tube.Terms{KeepCheckpoint: keep}) == nil
 	return true
 }
 

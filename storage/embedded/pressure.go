@@ -43,7 +43,7 @@ func (j *journal) overLimit() bool {
 
 // overBodyLimit reports whether more bodies are in memory than can wait there for the tables.
 // The lock is held.
-func (j *journal) overBodyLimit() bool { return j.machine.BodyBytes() > j.keep+maxPendingBodies }
+func (j *journal) overBodyLimit() bool { return j.bytesInMemory() > j.keep+maxPendingBodies }
 
 // stalled reports whether the tables cannot be written, and are so far behind that puts are
 // refused. Everything else goes on, in the log. The lock is held.

@@ -139,7 +139,7 @@ const (
 // mayHoldWindows reports whether windows may be held back: there is room in memory for the bodies of
 // their jobs, which stay there until they are in the tables. The lock is held.
 func (j *journal) mayHoldWindows() bool {
-	return j.windowBytes > 0 && !j.failing && !j.guard.low && j.machine.BodyBytes() <= j.keep+maxHeldBytes
+	return j.windowBytes > 0 && !j.failing && !j.guard.low && j.bytesInMemory() <= j.keep+maxHeldBytes
 }
 
 // segmentEnded is called when a segment of the log has ended, and all before it. It ends the
@@ -150,7 +150,7 @@ func (j *journal) segmentEnded(segment uint64) {
 	j.segmentEndedAt = j.now()
 	if !j.mayHoldWindows() || w.reclaim {
 		j.flushWindows()
-	} else if w.bytes >= min(j.windowBytes, windowFactor*j.machine.BodyBytes()) || w.entries >= windowEntries || w.endedBytes >= windowEnded {
+	} else if w.bytes >= min(j.windowBytes, windowFactor*j.bytesInMemory()) || w.entries >= windowEntries || w.endedBytes >= windowEnded {
 		j.endWindow(true)
 	}
 }

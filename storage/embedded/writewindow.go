@@ -48,10 +48,18 @@ func (j *journal) writeWindow(w *window) error {
 	if err := j.talliesSaved(w.Tallies); err != nil {
 		return err
 	}
+	j.dropCheckpoints(w)
 	return w.chunks(perHold, func(ids []uint64) error {
 		j.dropBodies(ids)
 		return nil
 	})
+}
+
+// dropCheckpoints drops checkpoints from memory that are in the tables now.
+func (j *journal) dropCheckpoints(w *window) {
+	j.mu.Lock()
+	defer unlockAndYield(j.mu)
+	j.saved.stored(w.Checkpoints)
 }
 
 // writeFiles writes a window to ingest files.

@@ -365,7 +365,7 @@ func (w *storeWorker) delete(n int) {
 		id := w.held[0]
 		w.held = w.held[1:]
 		if w.finishes {
-			return storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: id, Args: &storage.Args{Result: costBody}}
+			return storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: id, Args: &storage.Args{Data: costBody}}
 		}
 		return storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: 1, ID: id}
 	})

@@ -130,7 +130,7 @@ func (c *call) weigh(op *storage.Op) {
 		c.bytes += len(op.Body)
 	case storage.Move:
 		if op.Args != nil {
-			c.bytes += len(op.Args.Result)
+			c.bytes += len(op.Args.Data)
 		}
 		c.storesResult = c.storesResult || hasLongResult(op)
 	case storage.SetSchedule, storage.PutScheduled:
@@ -155,7 +155,7 @@ func needsMemory(op *storage.Op) bool {
 }
 
 // hasLongResult returns whether a move has a result that needs more memory than the job, as a rule.
-func hasLongResult(op *storage.Op) bool { return op.Args != nil && len(op.Args.Result) > 1024 }
+func hasLongResult(op *storage.Op) bool { return op.Args != nil && len(op.Args.Data) > 1024 }
 
 // refuses returns whether an operation is answered without being sent.
 func (c *call) refuses(op *storage.Op) bool { return c.refusal(op) != nil }

@@ -23,7 +23,7 @@ func (c *call) addEnding(op *storage.Op, started string) {
 	var by string
 	var result []byte
 	if op.Args != nil {
-		by, result = op.Args.By, op.Args.Result
+		by, result = op.Args.By, op.Args.Data
 	}
 	c.words("ending", by, started, result)
 }

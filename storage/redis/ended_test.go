@@ -143,7 +143,7 @@ var endedWays = map[string]struct {
 	}},
 	"finish": {tube.Done, func(t *endedTest, id uint64) {
 		t.take("t")
-		t.ok(storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: id, Args: &storage.Args{Result: []byte("result"), By: "me"}})
+		t.ok(storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: id, Args: &storage.Args{Data: []byte("result"), By: "me"}})
 	}},
 	"delete leased": {tube.Done, func(t *endedTest, id uint64) {
 		a := t.ok(takeOf(tube.LeaseHolder, "t"))
@@ -154,7 +154,7 @@ var endedWays = map[string]struct {
 	"finish leased": {tube.Done, func(t *endedTest, id uint64) {
 		a := t.ok(takeOf(tube.LeaseHolder, "t"))
 		op := move(tube.Finish, tube.LeaseHolder, id)
-		op.Args = &storage.Args{Lease: a.Result.Lease, By: "me", Result: []byte("result")}
+		op.Args = &storage.Args{Lease: a.Result.Lease, By: "me", Data: []byte("result")}
 		t.ok(op)
 	}},
 	"delete ready": {tube.Deleted, func(t *endedTest, id uint64) { t.ok(move(tube.Delete, 1, id)) }},
@@ -271,7 +271,7 @@ func TestFinishNotKept(t *testing.T) {
 		id, leased := s.ok(put).ID, s.ok(put).ID
 		s.take("t")
 		lease := s.ok(takeOf(tube.LeaseHolder, "t")).Result.Lease
-		op := storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: id, Args: &storage.Args{Result: []byte("x")}}
+		op := storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: id, Args: &storage.Args{Data: []byte("x")}}
 		if a := do(s.Store, op); a.Err != nil || a.NotFound || a.Result == nil || !a.Result.NotKept {
 			t.Errorf("%+v", a)
 		}
@@ -312,7 +312,7 @@ func TestFinishWithoutMemory(t *testing.T) {
 	}
 	lease := s.ok(takeOf(tube.LeaseHolder, "t")).Result.Lease
 	finish := func(h tube.Holder, id uint64, size int) storage.Op {
-		args := &storage.Args{Result: make([]byte, size)}
+		args := &storage.Args{Data: make([]byte, size)}
 		if h == tube.LeaseHolder {
 			args.Lease = lease
 		}
@@ -448,7 +448,7 @@ func (t *endedTest) finishMany(name string, n, size int) (ids []uint64) {
 			if size == 0 {
 				return move(tube.Delete, 1, taken[k])
 			}
-			return storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: taken[k], Args: &storage.Args{Result: make([]byte, size)}}
+			return storage.Op{Kind: storage.Move, Move: tube.Finish, Holder: 1, ID: taken[k], Args: &storage.Args{Data: make([]byte, size)}}
 		})
 	}
 	return ids

@@ -153,7 +153,7 @@ func TestWaitOverTakeover(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	op := move(tube.Finish, 2, id)
-	op.Args = &storage.Args{Result: []byte("second")}
+	op.Args = &storage.Args{Data: []byte("second")}
 	w.ok(op)
 	if e := end().Result.Ended[0]; string(e.Result) != "second" || e.Deliveries != 1 || e.Started == 0 {
 		t.Errorf("%+v", e)
@@ -217,7 +217,7 @@ func TestFinishedOnce(t *testing.T) {
 	s.take("t")
 	cutBehind(proxy, "finish", func() {})
 	op := move(tube.Finish, 1, id)
-	op.Args = &storage.Args{Result: []byte("once")}
+	op.Args = &storage.Args{Data: []byte("once")}
 	s.ok(op)
 	if all := s.list("t", "", 10); len(all) != 1 || string(all[0].Result) != "once" {
 		t.Errorf("%d records", len(all))
@@ -246,7 +246,7 @@ func TestFinishesSurvive(t *testing.T) {
 			continue
 		}
 		op := move(tube.Finish, 1, a.ID)
-		op.Args = &storage.Args{Result: []byte(digits(a.ID))}
+		op.Args = &storage.Args{Data: []byte(digits(a.ID))}
 		if f := do(s.Store, op); f.Err == nil && !f.NotFound {
 			acknowledged = append(acknowledged, a.ID)
 		}

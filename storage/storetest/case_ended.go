@@ -45,7 +45,7 @@ func (b *harness) wantEnded(what string, id uint64, how tube.How) *tube.Ended {
 func (b *harness) finishWith(h tube.Holder, id, lease uint64, result string) storage.Answer {
 	b.Helper()
 	return b.do(storage.Op{
-		Kind: storage.Move, Move: tube.Finish, Holder: h, ID: id, Args: &storage.Args{Lease: lease, Result: []byte(result), By: "worker"},
+		Kind: storage.Move, Move: tube.Finish, Holder: h, ID: id, Args: &storage.Args{Lease: lease, Data: []byte(result), By: "worker"},
 	})
 }
 

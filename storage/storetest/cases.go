@@ -118,6 +118,15 @@ var cases = map[string]func(*harness){
 	"rules: what crash keeps": testRulesCrash,
 	"rules: parked at end":    testParkedAtEnd,
 
+	"checkpoints":               testCheckpoints,
+	"checkpoints: touch":        testCheckpointTouches,
+	"checkpoints: leased":       testCheckpointLeased,
+	"checkpoints: kicked":       testCheckpointsKicked,
+	"checkpoints: moved":        testCheckpointsMoved,
+	"checkpoints: quota":        testCheckpointQuota,
+	"checkpoints: progress":     testProgress,
+	"checkpoints: what remains": testCheckpointsSurvive,
+
 	"groups: limits of groups":                     testGroupLimits,
 	"groups: limits of tubes":                      testTubeLimits,
 	"groups: a blocked group does not stop others": testBlockedGroup,

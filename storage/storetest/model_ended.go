@@ -95,5 +95,5 @@ func resultOf(op *storage.Op) string {
 	if op.Args == nil {
 		return ""
 	}
-	return string(op.Args.Result)
+	return string(op.Args.Data)
 }

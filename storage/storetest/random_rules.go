@@ -120,7 +120,7 @@ func (h *history) randomReason(move tube.Move, args *storage.Args) *storage.Args
 		args = new(storage.Args)
 	}
 	if move == tube.Finish && r.IntN(2) == 0 {
-		args.Result = fmt.Append(nil, "result ", r.IntN(1000))
+		args.Data = fmt.Append(nil, "result ", r.IntN(1000))
 	}
 	if move != tube.Release && move != tube.Bury || r.IntN(2) == 0 {
 		return args

@@ -32,7 +32,8 @@ type Ingest struct {
 type ingestFile int
 
 const (
-	tallies ingestFile = iota
+	checkpoints ingestFile = iota
+	tallies
 	oldBodies
 	newBodies
 	changes

@@ -46,6 +46,8 @@ const (
 	afterAllField    byte = 38 // the same, with Metadata.AfterAll
 	attemptsField    byte = 41 // Notes.Attempts: how many, and of each when, ms since the epoch, how, the holder and the reason
 	firstPutField    byte = 42 // Notes.FirstPut, ms since the epoch
+	checkpointField  byte = 43 // Metadata.Checkpoint: Number and Size
+	progressField    byte = 44 // Metadata.Progress
 	lastField        byte = math.MaxUint8
 )
 
@@ -79,7 +81,11 @@ func appendMetadata(to []byte, m *tube.Metadata) []byte {
 	if m.Notes != nil {
 		b = appendAttempts(b, m.Notes)
 	}
-	return appendBlock(to, appendRows(b, rulesRows, &m.Rules, firstPutField, lastField))
+	if c := m.Checkpoint; c.Size > 0 {
+		b = binary.AppendUvarint(binary.AppendUvarint(append(b, checkpointField), c.Number), uint64(c.Size))
+	}
+	b = appendString(b, progressField, m.Progress)
+	return appendBlock(to, appendRows(b, rulesRows, &m.Rules, progressField, lastField))
 }
 
 func appendNotes(b []byte, n *tube.Notes) []byte {
@@ -326,6 +332,10 @@ func decodeMetadata(from []byte, name func([]byte) string) (m *tube.Metadata, re
 			m.Batch = name(b.long())
 		case afterField, afterAllField:
 			m.After, m.AfterAll = name(b.long()), tag == afterAllField
+		case checkpointField:
+			m.Checkpoint = tube.CheckpointRef{Number: b.number(math.MaxUint64), Size: uint32(b.number(tube.MaxCheckpoint))}
+		case progressField:
+			m.Progress = string(b.long())
 		case expiresField:
 			m.Expires = tube.Instant(b.number(uint64(tube.Latest/tube.Instant(time.Millisecond)))) * tube.Instant(time.Millisecond)
 		default:

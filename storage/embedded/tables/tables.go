@@ -55,6 +55,8 @@ const (
 	importKey    byte = 'm'
 	tallyKey     byte = 'H'
 
+	checkpointKey byte = 'C'
+
 	endedKey      byte = 'e'
 	endedBatchKey byte = 'f'
 	endedTubeKey  byte = 'g'

@@ -65,6 +65,8 @@ type TubeChanges struct {
 	Groups     map[TubeKey]tube.GroupRecord
 	Named      [tube.NumRecordKinds]map[string]tube.NamedRecord // nil: there is none any more
 	Tallies    map[TallyKey]tube.Tally                          // zero: there is none any more
+
+	Checkpoints map[uint64][]byte // of jobs, by tube.CheckpointRef.Number; nil: it is gone
 }
 
 // NewTubeChanges returns TubeChanges without any change.
@@ -72,6 +74,7 @@ func NewTubeChanges() TubeChanges {
 	c := TubeChanges{
 		Pauses: make(map[string]Pause), Tombstones: make(map[TubeKey]Tombstone), Policies: make(map[string]*tube.Policy),
 		Imports: make(map[string]ImportMark), Groups: make(map[TubeKey]tube.GroupRecord), Tallies: make(map[TallyKey]tube.Tally),
+		Checkpoints: make(map[uint64][]byte),
 	}
 	for kind := range c.Named {
 		c.Named[kind] = make(map[string]tube.NamedRecord)
@@ -83,6 +86,7 @@ func NewTubeChanges() TubeChanges {
 // first what FirstSegment will return. The keys of a file are in ascending order.
 func (in *Ingest) SetOthers(c TubeChanges, lastID, first uint64) error {
 	return errors.Join(
+		in.setCheckpoints(c.Checkpoints),
 		in.setTallies(c.Tallies),
 		in.setTombstones(c.Tombstones),
 		in.setGroups(c.Groups),
