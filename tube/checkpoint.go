@@ -24,14 +24,14 @@ func (m *jobs) Checkpoint(j *Job) CheckpointRef { return m.metadata.of(j).Checkp
 
 // report carries out a Touch or a SaveCheckpoint.
 func (m *queues) report(now Instant, j *Job, arrow *Arrow, terms *Terms) {
-	if terms.Progress != nil && *terms.Progress != m.metadata.of(j).Progress {
-		m.metadata.change(j).Progress = *terms.Progress
-	}
-	saves := arrow.Move == SaveCheckpoint
-	if saves {
+	changed := arrow.Move == SaveCheckpoint
+	if changed {
 		m.setCheckpoint(j, terms.Data)
 	}
-	if m.touch(now, j); saves && j.holder != LeaseHolder { // for a lease, touch has done that
+	if terms.Progress != nil && *terms.Progress != m.metadata.of(j).Progress {
+		m.metadata.change(j).Progress, changed = *terms.Progress, true
+	}
+	if m.touch(now, j); changed && j.holder != LeaseHolder { // for a lease, touch has done that
 		m.journalChanged(j)
 	}
 }

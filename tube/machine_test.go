@@ -12,21 +12,22 @@ import (
 // the caller, reserved by another holder. A dot is NOT_FOUND.
 func TestArrows(t *testing.T) {
 	want := map[Move][5]string{
-		Reserve:    {"reserved+reserves", ".", ".", ".", "."},
-		ReserveJob: {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
-		Seize:      {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
-		Delete:     {"invalid", "invalid", "invalid", "invalid", "."},
-		Finish:     {".", ".", ".", "invalid", "."},
-		Release:    {".", ".", ".", "delayed+releases+pri+delay", "."},
-		Bury:       {".", ".", ".", "buried+buries+pri", "."},
-		Snooze:     {".", ".", ".", "delayed+releases+pri+delay", "."},
-		Touch:      {".", ".", ".", "reserved", "."},
-		KickJob:    {".", "ready+kicks", "ready+kicks", ".", "."},
-		Park:       {".", ".", ".", "buried", "."},
-		Expire:     {".", ".", ".", "ready+timeouts", "ready+timeouts"},
-		GiveBack:   {".", ".", ".", "ready", "."},
-		Mature:     {".", "ready", ".", ".", "."},
-		Withdraw:   {"invalid", "invalid", "invalid", ".", "."},
+		Reserve:        {"reserved+reserves", ".", ".", ".", "."},
+		ReserveJob:     {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
+		Seize:          {"reserved+reserves", "reserved+reserves", "reserved+reserves", ".", "."},
+		Delete:         {"invalid", "invalid", "invalid", "invalid", "."},
+		Finish:         {".", ".", ".", "invalid", "."},
+		Release:        {".", ".", ".", "delayed+releases+pri+delay", "."},
+		Bury:           {".", ".", ".", "buried+buries+pri", "."},
+		Snooze:         {".", ".", ".", "delayed+releases+pri+delay", "."},
+		Touch:          {".", ".", ".", "reserved", "."},
+		SaveCheckpoint: {".", ".", ".", "reserved", "."},
+		KickJob:        {".", "ready+kicks", "ready+kicks", ".", "."},
+		Park:           {".", ".", ".", "buried", "."},
+		Expire:         {".", ".", ".", "ready+timeouts", "ready+timeouts"},
+		GiveBack:       {".", ".", ".", "ready", "."},
+		Mature:         {".", "ready", ".", ".", "."},
+		Withdraw:       {"invalid", "invalid", "invalid", ".", "."},
 	}
 	names := [NumCounters]string{"reserves", "timeouts", "releases", "buries", "kicks"}
 	sets := [...]string{SetsNothing: "", SetsPri: "+pri", SetsPriAndDelay: "+pri+delay"}

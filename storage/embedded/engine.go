@@ -186,12 +186,16 @@ func (e *Engine) splitByWait(batches []*storage.Batch) (onWritten, onDurable []*
 }
 
 // onlyReserves reports whether a batch has changed and read nothing but reservations of durable
-// jobs. A reservation does not survive a restart, so the reply need not wait for the disk. The
+// jobs, and what their holders say of their progress. A reservation does not survive a restart, so the reply need not wait for the disk. The
 // lock is held.
 func (e *Engine) onlyReserves(b *storage.Batch) bool {
 	for i := range b.Ops {
 		switch op := &b.Ops[i]; {
 		case op.Kind == storage.Ref, op.Kind == storage.ReleaseAll:
+		case op.Kind == storage.Move && op.Move == tube.Touch && op.Args != nil && op.Args.Progress != nil:
+			if op.ID > e.journal.durableID || op.Holder == tube.LeaseHolder {
+				return false
+			}
 		case op.Kind == storage.Take, op.Kind == storage.Move && op.Move.Brings():
 			if op.Answer.ID > e.journal.durableID || op.Holder == tube.LeaseHolder {
 				return false

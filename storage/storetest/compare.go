@@ -122,6 +122,7 @@ func compareMetadata(s *tube.JobStats) {
 	if s.Metadata != nil {
 		metadata := *s.Metadata
 		metadata.Lease = min(metadata.Lease, 1)
+		metadata.Checkpoint.Number = 0
 		if metadata.Expires != 0 {
 			metadata.Expires = 1
 		}
@@ -167,6 +168,7 @@ func onlyReserves(batch []storage.Op) bool {
 			return false
 		case op.Kind == storage.Take, op.Kind == storage.Ref, op.Kind == storage.ReleaseAll:
 		case op.Kind == storage.Move && op.Move.Brings():
+		case op.Kind == storage.Move && op.Move == tube.Touch && op.Args != nil && op.Args.Progress != nil:
 		default:
 			return false
 		}
@@ -213,7 +215,10 @@ func describeArgs(r *storage.Args) string {
 	case r.Policy != nil:
 		return fmt.Sprintf(", policy %+v", *r.Policy)
 	}
-	return fmt.Sprintf(", name %q, key %q, to %q, cursor %q, lease %d, reason %q, group %q, config %+v", r.Name, r.Key, r.To, r.Cursor, r.Lease, r.Reason, r.Group, r.GroupConfig)
+	if r.Progress != nil {
+		return fmt.Sprintf(", progress %q, lease %d", *r.Progress, r.Lease)
+	}
+	return fmt.Sprintf(", %d bytes, keep checkpoint %v, name %q, key %q, to %q, cursor %q, lease %d, reason %q, group %q, config %+v", len(r.Data), r.KeepCheckpoint, r.Name, r.Key, r.To, r.Cursor, r.Lease, r.Reason, r.Group, r.GroupConfig)
 }
 
 // show describes an answer.

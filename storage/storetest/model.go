@@ -69,6 +69,7 @@ type modelJob struct {
 	waitsSince      time.Duration // an after-job: when it was put; its time has not begun
 	counters        tube.Counters
 	body            string
+	checkpoint      string
 	metadata        tube.Metadata // Lease is 1 if the job was ever leased, not the token
 	lease           uint64        // its last token, as reported by the store; 0: not yet reported
 	leases          uint64        // the largest token that it had
@@ -179,6 +180,11 @@ func (m *Model) Do(op *storage.Op) {
 		m.reschedule(op)
 	case storage.Peek:
 		answer(a, m.job(op.ID))
+	case storage.GetCheckpoint:
+		j := m.job(op.ID)
+		if a.NotFound = j == nil || j.checkpoint == ""; !a.NotFound {
+			a.Body = []byte(j.checkpoint)
+		}
 	case storage.PeekHead:
 		answer(a, m.peekHead(op, in))
 	case storage.Pause:
@@ -276,6 +282,7 @@ func (m *Model) bury(j *modelJob) {
 
 func (m *Model) reserve(j *modelJob, h tube.Holder) {
 	m.leaveAfter(j)
+	j.metadata.Progress = ""
 	j.state, j.holder, j.heldAtEnd = tube.Reserved, h, false
 	m.touch(j)
 	j.counters[tube.Reserves]++
@@ -283,6 +290,10 @@ func (m *Model) reserve(j *modelJob, h tube.Holder) {
 	if h == tube.LeaseHolder {
 		j.metadata.Lease, j.lease = 1, 0
 	}
+}
+
+func (j *modelJob) saveCheckpoint(data string) {
+	j.checkpoint, j.metadata.Checkpoint.Size = data, uint32(len(data))
 }
 
 func (m *Model) touch(j *modelJob) {
@@ -343,7 +354,7 @@ func (m *Model) move(op *storage.Op) {
 	case op.Move == tube.Seize && free:
 		m.reserve(j, op.Holder)
 	case op.Move == tube.KickJob && (j.state == tube.Delayed || j.state == tube.Buried):
-		m.kickOne(j)
+		m.kickOne(j, op)
 	case op.Move == tube.Snooze && mine:
 		j.pri, j.delay = op.Pri, op.Delay
 		j.counters[tube.Releases]++
@@ -365,7 +376,14 @@ func (m *Model) move(op *storage.Op) {
 		m.bury(j)
 		j.counters[tube.Buries]++
 	case op.Move == tube.Touch && mine:
+		if m.touch(j); op.Args != nil && op.Args.Progress != nil {
+			j.metadata.Progress = *op.Args.Progress
+		}
+	case op.Move == tube.SaveCheckpoint && mine:
 		m.touch(j)
+		if j.saveCheckpoint(""); op.Args != nil {
+			j.saveCheckpoint(string(op.Args.Data))
+		}
 	default:
 		return
 	}
@@ -404,7 +422,7 @@ func (m *Model) kick(op *storage.Op, in func(*modelJob) bool) int {
 		if j == nil {
 			break
 		}
-		m.kickOne(j)
+		m.kickOne(j, op)
 	}
 	return n
 }

@@ -81,7 +81,7 @@ func (m *Model) Differs(s storage.Store) string {
 		ops = append(ops, storage.Op{Kind: storage.GetPolicy, Tube: name})
 	}
 	for id := range m.lastID + 3 {
-		ops = append(ops, storage.Op{Kind: storage.JobStats, ID: id}, storage.Op{Kind: storage.Peek, ID: id})
+		ops = append(ops, storage.Op{Kind: storage.JobStats, ID: id}, storage.Op{Kind: storage.Peek, ID: id}, storage.Op{Kind: storage.GetCheckpoint, ID: id})
 	}
 	return m.agrees(s, ops...)
 }

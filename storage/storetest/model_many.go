@@ -52,6 +52,7 @@ func (m *Model) moveTo(j *modelJob, to string) (moved *modelJob) {
 	if moved.state = j.state; j.state == tube.Buried {
 		m.bury(moved)
 	}
+	moved.checkpoint = j.checkpoint
 	moved.metadata, moved.leases, moved.expires, moved.expiresOrder = j.metadata, j.leases, j.expires, j.expiresOrder
 	moved.held, moved.waitsSince, j.metadata.Batch = j.held, j.waitsSince, ""
 	if j.metadata.FromTube == j.tube.name {

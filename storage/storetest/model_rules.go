@@ -231,7 +231,7 @@ func (m *Model) hasRoom(name string, size int, old *modelJob) bool {
 	jobs, bytes := 0, 0
 	for _, j := range m.jobs {
 		if j.tube.name == name && j != old {
-			jobs, bytes = jobs+1, bytes+len(j.body)
+			jobs, bytes = jobs+1, bytes+len(j.body)+len(j.checkpoint)
 		}
 	}
 	mostJobs, mostBytes := uint64(math.MaxInt), uint64(math.MaxInt)
@@ -332,6 +332,8 @@ func (m *Model) sendPending() {
 		if !j.isDeadLetter() {
 			dead.metadata.Rules = j.metadata.Rules
 		}
+		dead.saveCheckpoint(j.checkpoint)
+		dead.metadata.Progress = j.metadata.Progress
 		j.metadata.Batch = ""
 		dead.origKey = j.metadata.Key
 		if m.learns {
@@ -392,8 +394,11 @@ func (m *Model) giveBack(held func(*modelJob) bool) {
 }
 
 // kickOne kicks a job. If it was parked, its failures and deliveries count from zero again. If it
-// was buried and its time is over, it does not expire any more.
-func (m *Model) kickOne(j *modelJob) {
+// was buried and its time is over, it does not expire any more. Its checkpoint goes, unless the operation keeps it.
+func (m *Model) kickOne(j *modelJob, op *storage.Op) {
+	if op.Args == nil || !op.Args.KeepCheckpoint {
+		j.saveCheckpoint("")
+	}
 	if j.state == tube.Buried && m.isOver(j) {
 		j.expires = 0
 	}
@@ -415,13 +420,16 @@ func (m *Model) replay(op *storage.Op) {
 		op.Answer.NotFound = true
 	case j.isDeadLetter():
 		m.leaveAfter(j)
-		j.state, j.metadata.Parked = tube.Ready, tube.NotParked
+		j.state, j.metadata.Parked, j.metadata.Progress = tube.Ready, tube.NotParked, ""
+		if !op.Args.KeepCheckpoint {
+			j.saveCheckpoint("")
+		}
 		m.moveTo(j, j.metadata.FromTube)
 		if m.learns {
 			m.left = append(m.left, j.id)
 		}
 	case j.state == tube.Buried:
-		m.kickOne(j)
+		m.kickOne(j, op)
 	default:
 		op.Answer.NotFound = true
 	}

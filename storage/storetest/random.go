@@ -105,8 +105,11 @@ func (h *history) randomOp() storage.Op {
 		op.Kind, op.In = storage.Reschedule, time.Duration(op.Delay)*time.Second
 	case n < 76:
 		op.Kind, op.MaxJobs = storage.Kick, uint32(r.IntN(4))
+		if h.rules {
+			op.Args = &storage.Args{KeepCheckpoint: r.IntN(2) == 0}
+		}
 	case n < 77:
-		op.Kind = storage.Peek
+		op.Kind = []storage.Kind{storage.Peek, storage.GetCheckpoint}[r.IntN(2)]
 	case n < 80:
 		op.Kind, op.State = storage.PeekHead, []tube.State{tube.Ready, tube.Delayed, tube.Buried}[r.IntN(3)]
 	case n < 82:
@@ -150,7 +153,7 @@ func (h *history) randomTake(op storage.Op) storage.Op {
 // randomMove makes op a Move, often by the holder of the job.
 func (h *history) randomMove(op storage.Op) storage.Op {
 	r := h.random
-	moves := []tube.Move{tube.ReserveJob, tube.Seize, tube.Delete, tube.Release, tube.Bury, tube.Touch, tube.KickJob, tube.Snooze}
+	moves := []tube.Move{tube.ReserveJob, tube.Seize, tube.Delete, tube.Release, tube.Bury, tube.Touch, tube.SaveCheckpoint, tube.KickJob, tube.Snooze}
 	op.Kind, op.Move = storage.Move, moves[r.IntN(len(moves))]
 	if op.Move == tube.Delete && r.IntN(3) == 0 {
 		op.Move = tube.Finish

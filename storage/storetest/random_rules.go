@@ -68,7 +68,7 @@ func (h *history) oneHolder(batch []storage.Op) {
 	holder := []tube.Holder{1, 2, 3, tube.LeaseHolder}[h.random.IntN(4)]
 	for i := range batch {
 		op := &batch[i]
-		sets := op.Kind == storage.Move && (op.Move.Brings() || op.Move == tube.Touch)
+		sets := op.Kind == storage.Move && (op.Move.Brings() || op.Move == tube.Touch || op.Move == tube.SaveCheckpoint)
 		switch {
 		case op.Kind == storage.Take:
 			op.Holder = holder
@@ -122,6 +122,9 @@ func (h *history) randomReason(move tube.Move, args *storage.Args) *storage.Args
 	if move == tube.Finish && r.IntN(2) == 0 {
 		args.Data = fmt.Append(nil, "result ", r.IntN(1000))
 	}
+	if move == tube.SaveCheckpoint || move == tube.KickJob || move == tube.Touch && r.IntN(2) == 0 {
+		return h.randomCheckpoint(move, args)
+	}
 	if move != tube.Release && move != tube.Bury || r.IntN(2) == 0 {
 		return args
 	}
@@ -132,6 +135,25 @@ func (h *history) randomReason(move tube.Move, args *storage.Args) *storage.Args
 		return args
 	}
 	args.Reason = strings.Repeat("r", 1+r.IntN([]int{3, 40, tube.MaxReason}[r.IntN(3)]))
+	return args
+}
+
+// randomCheckpoint adds a checkpoint, the progress or what becomes of the checkpoint to the arguments of a move. args can be nil.
+func (h *history) randomCheckpoint(move tube.Move, args *storage.Args) *storage.Args {
+	r := h.random
+	if args == nil {
+		args = new(storage.Args)
+	}
+	switch move {
+	case tube.KickJob:
+		args.KeepCheckpoint = r.IntN(2) == 0
+	case tube.Touch:
+		text := strings.Repeat("p", r.IntN([]int{1, 5, tube.MaxProgress + 1}[r.IntN(3)]))
+		args.Progress = &text
+	default:
+		args.Data = h.randomBody()
+		args.Data = args.Data[:min(len(args.Data), tube.MaxCheckpoint)*r.IntN(5)/4]
+	}
 	return args
 }
 
@@ -246,7 +268,7 @@ func (h *history) randomRules() (rules tube.Rules) {
 func (h *history) randomLeased(op storage.Op) storage.Op {
 	r := h.random
 	op.Kind, op.Holder = storage.Move, tube.LeaseHolder
-	op.Move = []tube.Move{tube.Delete, tube.Finish, tube.Release, tube.Release, tube.Snooze, tube.Bury, tube.Touch, tube.KickJob, tube.ReserveJob, tube.Seize}[r.IntN(10)]
+	op.Move = []tube.Move{tube.Delete, tube.Finish, tube.Release, tube.Release, tube.Snooze, tube.Bury, tube.Touch, tube.SaveCheckpoint, tube.KickJob, tube.ReserveJob, tube.Seize}[r.IntN(11)]
 	op.Args = h.randomReason(op.Move, op.Args)
 	leased := h.model.sorted(tube.Reserved, func(j *modelJob) bool { return j.holder == tube.LeaseHolder })
 	if len(leased) > 0 && r.IntN(8) > 0 {
@@ -300,7 +322,7 @@ func (h *history) randomReplay(op storage.Op) storage.Op {
 		op.Kind, op.Args.To = storage.MoveJob, policyTubes[h.random.IntN(len(policyTubes))]
 		return op
 	}
-	op.Kind = storage.Replay
+	op.Kind, op.Args.KeepCheckpoint = storage.Replay, h.random.IntN(2) == 0
 	var dead []uint64
 	for _, j := range h.model.jobs {
 		if j.metadata.FromTube != "" && j.state != tube.Reserved {
