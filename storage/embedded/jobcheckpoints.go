@@ -57,8 +57,13 @@ func (j *journal) checkpointSaved(number uint64, data []byte) {
 	g.size += len(g.frame) - start
 	g.bodies += int64(len(data))
 	j.unwritten += int64(len(data))
-	j.window.Checkpoints[number] = data
 	j.window.bytes += int64(len(data))
+	if data == nil && j.neverStored(number) {
+		delete(j.held.Checkpoints, number)
+		delete(j.window.Checkpoints, number)
+	} else {
+		j.window.Checkpoints[number] = data
+	}
 	j.countEntry()
 }
 
