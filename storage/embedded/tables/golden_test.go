@@ -28,6 +28,7 @@ func TestGolden(t *testing.T) {
 	failed := &tube.Metadata{Notes: &tube.Notes{FirstPut: 8 * ms, Attempts: []tube.Attempt{
 		{At: 9 * ms, How: tube.FailedByRelease, Holder: "w", Reason: "why"}, {At: 8 * ms, How: tube.FailedByTTR, Reason: "ttr"},
 	}}}
+	saved := &tube.Metadata{Checkpoint: tube.CheckpointRef{Number: 300, Size: 4096}, Progress: "1/2"}
 	policy := &tube.Policy{
 		Rules: everyRule, Expire: tube.LifetimeOf(time.Second), OnDuplicate: tube.Replace, QuotaJobs: 10, HasQuotaJobs: true, HasQuotaBytes: true,
 		Limits: tube.Limits{Concurrency: 50, Rates: tube.Rates{200, 0, 0}}, GroupLimits: tube.Limits{Concurrency: 3, Rates: tube.Rates{0, 100, 1000}},
@@ -45,6 +46,7 @@ func TestGolden(t *testing.T) {
 	}{
 		"metadata": {appendMetadata(nil, metadata), "6d0101036b65790202e807e0d403030504046465616405e8070601070208010904646561640a030b0466726f6d0413020161016201630164140574726163651503776879071609170b18021a061b0567726f757023076e696768746c79052406696d706f727425066265666f7265"},
 		"failed":   {appendMetadata(nil, failed), "140129020901017703776879080200037474722a08"},
+		"saved":    {appendMetadata(nil, saved), "0b012bac0280202c03312f32"},
 		"policy":   {AppendPolicy(nil, policy), "53010202e807e0d403030504046465616405e8070c020d0a0e000f1868747470733a2f2f6578616d706c652e6f72672f686f6f6b100811b8171264e8071609170b180219e8071c32c80100001d030064e8071e02"},
 		"tally":    {AppendTally(nil, &tally), "100101c801030405060780808080802009"},
 		"group":    {AppendGroup(nil, group), "18011d020102031f072080dddb012180a4e803220980ade204"},
@@ -53,7 +55,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s is\n%s, want\n%s", what, got, b.want)
 		}
 	}
-	for _, f := range []*tube.Metadata{metadata, failed} {
+	for _, f := range []*tube.Metadata{metadata, failed, saved} {
 		if got, _, err := decodeMetadata(appendMetadata(nil, f), name); err != nil || !reflect.DeepEqual(got, f) {
 			t.Errorf("the metadata is read as %+v, %v", got, err)
 		}
