@@ -18,6 +18,8 @@ const (
 	MaxCursor = 64
 	// MaxResult is the longest result of a job, in bytes.
 	MaxResult = 64 << 10
+	// MaxCheckpoint is the largest checkpoint of a job, in bytes.
+	MaxCheckpoint = 64 << 10
 	// MaxClient is the longest name of a connection, in bytes.
 	MaxClient = 128
 	// MaxWeight is the largest weight of a watched tube.
@@ -141,6 +143,12 @@ func parseLease(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
+// parseTouchLease parses ID LEASE [TAG:VALUE]..., which must end the line.
+func parseTouchLease(c *Command, args []byte) (ok bool) {
+	args, ok = c.readLease(args)
+	return ok && c.endTags(args, field.InTouch)
+}
+
 // parseReleaseLease parses ID LEASE PRI DELAY [TAG:VALUE]..., which must end the line.
 func parseReleaseLease(c *Command, args []byte) (ok bool) {
 	if args, ok = c.readLease(args); !ok {
@@ -185,14 +193,14 @@ func AppendLease(b []byte, lease uint64) []byte {
 	return append(b, text[:]...)
 }
 
-// parseFinish parses ID SIZE, which must end the line.
-func parseFinish(c *Command, args []byte) (ok bool) {
+// parseIDAndSize parses ID SIZE, which must end the line.
+func parseIDAndSize(c *Command, args []byte) (ok bool) {
 	c.ID, args, ok = u64(args)
 	return ok && c.endSize(args)
 }
 
-// parseFinishLease parses ID LEASE SIZE, which must end the line.
-func parseFinishLease(c *Command, args []byte) (ok bool) {
+// parseLeaseAndSize parses ID LEASE SIZE, which must end the line.
+func parseLeaseAndSize(c *Command, args []byte) (ok bool) {
 	args, ok = c.readLease(args)
 	return ok && c.endSize(args)
 }

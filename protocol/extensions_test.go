@@ -417,6 +417,26 @@ var extended = map[string]string{
 	"finish-lease 7 3":             "finish-lease BAD_FORMAT",
 	"finish-lease 7 {lease+} 3":    "finish-lease BAD_FORMAT",
 
+	"checkpoint 7 0\r\n":               `checkpoint 7 ""`,
+	"checkpoint 7 3\r\nabc":            `checkpoint 7 "abc"`,
+	"checkpoint 7 3 ":                  "checkpoint BAD_FORMAT",
+	"checkpoint":                       unknown,
+	"checkpoint-lease 7 {20} 3\r\nabc": `checkpoint-lease 7 20 "abc"`,
+	"checkpoint-lease 7 {lease+} 3":    "checkpoint-lease BAD_FORMAT",
+	"get-checkpoint 7":                 "get-checkpoint 7",
+	"get-checkpoint 7 8":               "get-checkpoint BAD_FORMAT",
+	"get-checkpoint":                   unknown,
+	"kick 7 keep-checkpoint":           "kick 7 keep-checkpoint",
+	"kick  7  keep-checkpoint x":       "kick 7 keep-checkpoint",
+	"kick 7keep-checkpoint":            "kick 7",
+	"kick 7 keep-checkpoints":          "kick 7",
+	"kick-job 7 keep-checkpoint":       "kick-job 7 keep-checkpoint",
+	"kick-job 7 keep-checkpoint ":      "kick-job BAD_FORMAT",
+	"kick-job 7keep-checkpoint":        "kick-job BAD_FORMAT",
+	"kick-job keep-checkpoint":         "kick-job BAD_FORMAT",
+	"replay-job 7 keep-checkpoint":     "replay-job 7 keep-checkpoint",
+	"replay-job 7 keep":                "replay-job BAD_FORMAT",
+
 	"wait-job 7 5":          "wait-job 7 5",
 	"wait-job 7 2147483647": "wait-job 7 2147483647",
 	"wait-job 7 2147483648": "wait-job BAD_FORMAT",
@@ -466,13 +486,15 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-// TestResultTooBig checks that a result has a limit of its own, whatever that of bodies is, and that a longer one is skipped.
+// TestResultTooBig checks that a result or a checkpoint has a limit of its own, whatever that of bodies is, and that a longer one is skipped.
 func TestResultTooBig(t *testing.T) {
-	largest := strings.Repeat("r", MaxResult)
-	for _, maxBody := range []int{0, MaxBody} {
-		check(t, fmt.Sprintf("finish 7 %d\r\n%s\r\n%s\r\n", MaxResult, largest, used), maxBody, fmt.Sprintf("finish 7 %s", showBody([]byte(largest))), used)
-		check(t, fmt.Sprintf("finish 7 %d\r\n%sr\r\n%s\r\n", MaxResult+1, largest, used), maxBody, "finish JOB_TOO_BIG counted", used)
-		check(t, "finish-lease 7 00000000000000000020 3\r\nabcd\r\n"+used+"\r\n", maxBody, "finish-lease EXPECTED_CRLF counted", unknown)
+	for word, limit := range map[string]int{"finish": MaxResult, "checkpoint": MaxCheckpoint} {
+		largest := strings.Repeat("r", limit)
+		for _, maxBody := range []int{0, MaxBody} {
+			check(t, fmt.Sprintf("%s 7 %d\r\n%s\r\n%s\r\n", word, limit, largest, used), maxBody, fmt.Sprintf("%s 7 %s", word, showBody([]byte(largest))), used)
+			check(t, fmt.Sprintf("%s 7 %d\r\n%sr\r\n%s\r\n", word, limit+1, largest, used), maxBody, word+" JOB_TOO_BIG counted", used)
+			check(t, word+"-lease 7 00000000000000000020 3\r\nabcd\r\n"+used+"\r\n", maxBody, word+"-lease EXPECTED_CRLF counted", unknown)
+		}
 	}
 }
 
@@ -492,7 +514,10 @@ func TestLongestLines(t *testing.T) {
 		{"move-jobs a ready b 0+1", "move-jobs a ready b 1", 450},
 		{"find a" + "0+k", "find BAD_FORMAT", 450},
 		{"delete-key a" + "0+k", "delete-key BAD_FORMAT", 450},
+		{"touch 0+1", "touch 1", 224},
 		{"touch-lease 0+1 a", "touch-lease 1 0", 224},
+		{"touch 0+1 progress:a", `touch 1 progress="a"`, 4096},
+		{"touch-lease 0+1 a progress:a", `touch-lease 1 0 progress="a"`, 4096},
 		{"reserve-lease 0+1", "reserve-lease 1", 224},
 		{"list-ended a 0+1", "list-ended a 1", 450},
 		{"wait-job 0+1 2", "wait-job 1 2", 224},

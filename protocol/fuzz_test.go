@@ -37,6 +37,7 @@ func FuzzReader(f *testing.F) {
 		"get-schedule a\r\nlist-schedules\r\nlist-schedules 5 a\r\ndelete-schedule a\r\npause-schedule a\r\nresume-schedule a b\r\nrun-schedule " + strings.Repeat("n", 101) + "\r\npreview-schedule a 5\r\npreview-schedule \"* * * * *\" 5 tz:UTC\r\npreview-schedule a 1001\r\npreview-schedule \"a\"5\r\n",
 		"put 0 0 1 1 batch:b batch-ttl:1h after-all:c\r\nx\r\nput 0 0 1 5 after:a batch:a\r\nstats\r\nput 0 0 1 5 after:a after-all:b\r\nstats\r\nput 0 0 1 5 batch-ttl:5\r\nstats\r\n",
 		"finish 1 3\r\nabc\r\nfinish 1 65537\r\nfinish-lease 1 00000000000000000002 1\r\na\r\nwait-job 1 5\r\nstats-ended 1\r\nlist-ended a 5 c\r\nlist-ended batch:b\r\nlist-ended batch:\r\n",
+		"touch 1 progress:\"1\\n2\"\r\ntouch-lease 1 00000000000000000002 progress:\"\"\r\ntouch 1 progress:\r\ncheckpoint 1 3\r\nabc\r\ncheckpoint 1 65537\r\ncheckpoint-lease 1 00000000000000000002 1\r\na\r\nget-checkpoint 1\r\nkick 5 keep-checkpoint\r\nkick-job 1 keep-checkpoint\r\nreplay-job 1 keep-checkpoint \r\n",
 		"seal-batch a\r\nstats-batch a:b\r\nlist-batches\r\nlist-batches 5 a\r\nlist-batchesx\r\nlist-members a\r\nlist-members a 5 c:1\r\nhistory hours\r\nhistory-tube a days 7\r\nhistory-tube a\r\ncancel-batch " + strings.Repeat("n", 101) + "\r\n",
 		"auth user secret\r\nauth user a secret \r\nauth user\r\nauth  u  s\r\nauth " + strings.Repeat("u", 129) + " s\r\n",
 		"kick \t-1x\r\nkick +18446744073709551616\r\nreserve-with-timeout 2147483648\r\nreserve-with-timeout 0 x\r\n",
@@ -62,7 +63,7 @@ func FuzzReader(f *testing.F) {
 // FuzzLine checks that the parser of lines makes a consistent command of each, and changes no line.
 func FuzzLine(f *testing.F) {
 	for v := Unknown + 1; v < NumVerbs; v++ {
-		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x", "a g", `a "g h" 5`, "a g rate:1/m weight:2", "a b 1 2 3 every:5m", "a batch:b after:c", `a b 1 2 3 cron:"* * * * *" tz:x overlap:skip`, `"* * * * *" 7 tz:UTC`} {
+		for _, args := range []string{"", "1", " 1 2 3", "18446744073709551616", "-1", "a 5", "\t0x", "a g", `a "g h" 5`, "a g rate:1/m weight:2", "a b 1 2 3 every:5m", "a batch:b after:c", `a b 1 2 3 cron:"* * * * *" tz:x overlap:skip`, `"* * * * *" 7 tz:UTC`, "1 keep-checkpoint", `1 progress:"a"`, `1 a progress:"\t"`} {
 			f.Add(v.Spec().Prefix + args)
 		}
 	}

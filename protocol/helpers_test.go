@@ -37,7 +37,7 @@ func show(c *Command) string {
 	case Bury:
 		return fmt.Sprintf("bury %d %d%s", c.ID, c.Pri, showTags(c.Tags))
 	case Kick:
-		return fmt.Sprintf("kick %d", c.MaxJobs)
+		return fmt.Sprint("kick ", c.MaxJobs, wordIf(c.KeepCheckpoint, " keep-checkpoint"))
 	case ReserveWithTimeout:
 		return fmt.Sprintf("reserve-with-timeout %d", c.Timeout)
 	case Reschedule:
@@ -57,8 +57,8 @@ func show(c *Command) string {
 		return fmt.Sprintf("watch %s", c.Name)
 	case Use, Ignore, StatsTube, GetPolicy, NameClient:
 		return fmt.Sprintf("%v %s", c.Verb, c.Name)
-	case Peek, ReserveJob, Delete, KickJob, ReplayJob, Touch, StatsJob, StatsEnded:
-		return fmt.Sprintf("%v %d", c.Verb, c.ID)
+	case Peek, ReserveJob, Delete, KickJob, ReplayJob, Touch, GetCheckpoint, StatsJob, StatsEnded:
+		return fmt.Sprint(c.Verb, " ", c.ID, wordIf(c.KeepCheckpoint, " keep-checkpoint"), showTags(c.Tags))
 	}
 	return showExtension(c)
 }
@@ -66,9 +66,9 @@ func show(c *Command) string {
 // showResults is show for commands about results.
 func showResults(c *Command, s string) string {
 	switch c.Verb {
-	case Finish:
+	case Finish, Checkpoint:
 		return fmt.Sprintf("%s %d %s", s, c.ID, showBody(c.Body))
-	case FinishLease:
+	case FinishLease, CheckpointLease:
 		return fmt.Sprintf("%s %d %d %s", s, c.ID, c.Lease, showBody(c.Body))
 	case WaitJob:
 		return fmt.Sprintf("%s %d %d", s, c.ID, c.Timeout)
@@ -87,7 +87,7 @@ func showExtension(c *Command) string {
 	case ReserveLease:
 		return fmt.Sprint(s, " ", c.Timeout, wordIf(c.Info, " info"))
 	case DeleteLease, TouchLease:
-		return fmt.Sprint(s, " ", c.ID, " ", c.Lease)
+		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, showTags(c.Tags))
 	case ReleaseLease:
 		return fmt.Sprint(s, " ", c.ID, " ", c.Lease, " ", c.Pri, " ", c.Delay, showTags(c.Tags))
 	case BuryLease:
@@ -114,7 +114,7 @@ func showExtension(c *Command) string {
 		return fmt.Sprintf("%s %s %s %d %d %s%s", s, c.Key, c.Name, c.Pri, c.TTR, showBody(c.Body), showTags(c.Tags))
 	case GetSchedule, DeleteSchedule, PauseSchedule, ResumeSchedule, RunSchedule, SealBatch, StatsBatch, CancelBatch:
 		return fmt.Sprintf("%s %s", s, c.Key)
-	case Finish, FinishLease, WaitJob, ListEnded:
+	case Finish, FinishLease, Checkpoint, CheckpointLease, WaitJob, ListEnded:
 		return showResults(c, s)
 	case ListMembers:
 		return strings.TrimSuffix(fmt.Sprintf("%s %s %d %s", s, c.Key, c.MaxJobs, c.Cursor), " ")
@@ -192,6 +192,9 @@ func showTags(t *Tags) (s string) {
 				s += fmt.Sprint(" ", one.name, "=", one.value)
 			}
 		}
+	}
+	if t.Progress != nil {
+		s += fmt.Sprintf(" progress=%q", *t.Progress)
 	}
 	if t.Meta != nil {
 		var metas []string

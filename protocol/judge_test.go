@@ -77,7 +77,7 @@ func TestJudge(t *testing.T) {
 
 // isExtension reports whether beanstalkd does not know a line: an extension, tags, or a weight.
 func isExtension(c *Command) bool {
-	return c.Verb.Spec().Extension || c.Tags != nil || c.badTags || c.Verb == Watch && c.Fault == NoFault && c.Weight > 0
+	return c.Verb.Spec().Extension || c.Tags != nil || c.badTags || c.KeepCheckpoint || c.Verb == Watch && c.Fault == NoFault && c.Weight > 0
 }
 
 func startJudge(t *testing.T) net.Conn {
@@ -106,7 +106,7 @@ func randomLine(rnd *rand.Rand) string {
 	}
 	for range rnd.IntN(6) {
 		line.WriteString(pick("0", "1", "7", "12", "007", "4294967295", "4294967296", "18446744073709551615", "18446744073709551616",
-			"-1", "+1", "-", "x", "a", "tube", "-a", ".5", strings.Repeat("n", 200), strings.Repeat("n", 201), "\t", "\n", "\xff", ":", "99999999999999999999", "key:", "key:a", "max:0", "foo:1"))
+			"-1", "+1", "-", "x", "a", "tube", "-a", ".5", strings.Repeat("n", 200), strings.Repeat("n", 201), "\t", "\n", "\xff", ":", "99999999999999999999", "key:", "key:a", "max:0", "foo:1", "progress:a", "keep-checkpoint"))
 		line.WriteString(pick(" ", " ", " ", "", "", "  ", "\t"))
 	}
 	out := line.String()

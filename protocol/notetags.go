@@ -21,6 +21,9 @@ const (
 	// MaxReason is the longest reason, in bytes.
 	MaxReason = 512
 
+	// MaxProgress is the longest progress, in bytes.
+	MaxProgress = 256
+
 	metaTag = "meta"
 )
 
@@ -153,6 +156,16 @@ func CleanReason(text string) string {
 	return text
 }
 
+func (t *Tags) readProgress(value []byte) bool {
+	text := string(value)
+	t.Progress = &text
+	return ValidProgress(text)
+}
+
+// ValidProgress reports whether a text can be a progress: it has at most MaxProgress bytes of UTF-8, and no control characters but tabs
+// and newlines.
+func ValidProgress(s string) bool { return len(s) <= MaxProgress && validText(s) }
+
 func (t *Tags) readFailure(value []byte) bool {
 	t.NoFailure = true
 	return string(value) == "no"
@@ -177,6 +190,7 @@ var forms = map[string]string{
 	"NAME=VALUE":  `up to 16 different names of letters, digits, - and _, each with a value such as name="a text", 1,024 bytes together`,
 	"TRACEPARENT": "the 55 characters of a W3C traceparent, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 	"TEXT":        `1 to 512 bytes in double quotes, with the escapes \" \\ \n \t`,
+	"STATUS":      `up to 256 bytes in double quotes, with the escapes \" \\ \n \t`,
 	"no":          "no",
 	"EXPRESSION":  `a cron expression in double quotes, such as "30 2 * * 1-5"`,
 	"ZONE":        "a name of the tz database, such as Europe/Berlin",

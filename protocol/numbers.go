@@ -26,9 +26,9 @@ func u32(b []byte) (n uint32, rest []byte, ok bool) {
 }
 
 // strtoul is C's strtoul in base 10 on a 64-bit machine: white space, a sign,
-// digits, then anything. A negative number wraps around. ok is false if there
+// digits, then anything: rest. A negative number wraps around. ok is false if there
 // are no digits, or if the number without its sign exceeds 2^64-1.
-func strtoul(b []byte) (n uint64, ok bool) {
+func strtoul(b []byte) (n uint64, rest []byte, ok bool) {
 	for len(b) > 0 && (b[0] == ' ' || '\t' <= b[0] && b[0] <= '\r') {
 		b = b[1:]
 	}
@@ -36,9 +36,9 @@ func strtoul(b []byte) (n uint64, ok bool) {
 	if negative || len(b) > 0 && b[0] == '+' {
 		b = b[1:]
 	}
-	n, _, ok = field.Digits(b)
+	n, rest, ok = field.Digits(b)
 	if negative {
 		n = -n
 	}
-	return n, ok
+	return n, rest, ok
 }

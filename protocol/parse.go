@@ -77,6 +77,8 @@ type Command struct {
 	Info    bool   // reserve-batch, reserve-lease: the word info
 	Days    bool   // history, history-tube: the word days
 
+	KeepCheckpoint bool // kick, kick-job, replay-job: the word keep-checkpoint
+
 	In time.Duration // a time from now: whole milliseconds, at most MaxDuration
 
 	// Name is the tube's name, valid by [ValidName]; for auth it is the user's, for client the
@@ -226,6 +228,12 @@ func parseID(c *Command, args []byte) (ok bool) {
 	return ok && len(args) == 0
 }
 
+// parseTouch parses ID [TAG:VALUE]..., which must end the line.
+func parseTouch(c *Command, args []byte) (ok bool) {
+	c.ID, args, ok = u64(args)
+	return ok && c.endTags(args, field.InTouch)
+}
+
 // parseRelease parses ID PRI DELAY [TAG:VALUE]..., which must end the line.
 func parseRelease(c *Command, args []byte) (ok bool) {
 	if c.ID, args, ok = u64(args); !ok {
@@ -265,11 +273,21 @@ func parseTimeout(c *Command, args []byte) (ok bool) {
 
 // parseKick parses the number of kick and keeps its low 32 bits, because beanstalkd
 // reads 64 bits and stores 32: "kick 4294967296" kicks nothing, and "kick -1" kicks
-// all jobs.
+// all jobs. As in beanstalkd, anything can follow; only keep-checkpoint has a meaning.
 func parseKick(c *Command, args []byte) bool {
-	n, ok := strtoul(args)
+	n, rest, ok := strtoul(args)
 	c.MaxJobs = uint32(n)
+	_, c.KeepCheckpoint = cutWord(rest, keepCheckpoint)
 	return ok
+}
+
+const keepCheckpoint = "keep-checkpoint"
+
+// parseKickJob parses ID [keep-checkpoint], which must end the line.
+func parseKickJob(c *Command, args []byte) (ok bool) {
+	c.ID, args, ok = u64(args)
+	args, c.KeepCheckpoint = cutWord(args, keepCheckpoint)
+	return ok && len(args) == 0
 }
 
 // parseName takes the rest of the line as a tube's name.

@@ -42,6 +42,8 @@ type Tags struct {
 	Reason    string // release, bury and copies: 1 to MaxReason bytes; "": none
 	NoFailure bool   // release: never together with Reason
 
+	Progress *string // touch: up to MaxProgress bytes; nil: none
+
 	// Of copies. In milliseconds since the Unix epoch, at most MaxTime; ExpireAt is never together with
 	// Expire, and FailedAt never without Reason; 0: not set.
 	ExpireAt, FailedAt int64
@@ -73,6 +75,7 @@ var tagTable = slices.Concat([]Tag{
 	{"expire-at", field.InCopy, "TIME", "`TIME` when it expires", (*Tags).readExpireAt},
 	{"failed-at", field.InCopy, "TIME", "`TIME` of the last failure", (*Tags).readFailedAt},
 	{"reason", field.InRelease | field.InBury | field.InCopy, "TEXT", "`TEXT` that says why the job has failed", (*Tags).readReason},
+	{"progress", field.InTouch, "STATUS", "`STATUS`: a text that says how far the job is", (*Tags).readProgress},
 	{"failure", field.InRelease, "no", "`no`: the release counts neither as a failure nor as a delivery", (*Tags).readFailure},
 	{"group", putAndSchedule, "GROUP", "`GROUP` of the job in its tube", (*Tags).readGroup},
 	{"batch", putAndSchedule, "BATCH", "`BATCH` of which the job is a member", (*Tags).readBatch},

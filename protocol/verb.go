@@ -34,6 +34,9 @@ const (
 	KickJob
 	Touch
 	TouchLease
+	Checkpoint
+	CheckpointLease
+	GetCheckpoint
 	StatsJob
 	StatsTube
 	StatsGroup
@@ -155,17 +158,20 @@ var table = [NumVerbs]Spec{
 	DeleteBatch:        {Prefix: "delete-batch ", Extension: true, MaxLine: 16 << 10, Need: Need{MayWork, OfJob}, parse: parseDeleteBatch},
 	DeleteLease:        {Prefix: "delete-lease ", Extension: true, Done: "DELETED", Need: Need{MayWork, OfJob}, parse: parseLease},
 	DeleteKey:          {Prefix: "delete-key ", Extension: true, MaxLine: twoNames, Done: "DELETED", Need: Need{MayWork, OfTube}, parse: parseKey},
-	Finish:             {Prefix: "finish ", Extension: true, Body: true, lengthAt: 1, MaxBody: MaxResult, Done: "FINISHED", Need: Need{MayWork, OfJob}, parse: parseFinish},
-	FinishLease:        {Prefix: "finish-lease ", Extension: true, Body: true, lengthAt: 2, MaxBody: MaxResult, Done: "FINISHED", Need: Need{MayWork, OfJob}, parse: parseFinishLease},
+	Finish:             {Prefix: "finish ", Extension: true, Body: true, lengthAt: 1, MaxBody: MaxResult, Done: "FINISHED", Need: Need{MayWork, OfJob}, parse: parseIDAndSize},
+	FinishLease:        {Prefix: "finish-lease ", Extension: true, Body: true, lengthAt: 2, MaxBody: MaxResult, Done: "FINISHED", Need: Need{MayWork, OfJob}, parse: parseLeaseAndSize},
 	WaitJob:            {Prefix: "wait-job ", Extension: true, Need: Need{MayRead, OfJob}, parse: parseWaitJob},
 	Release:            {Prefix: "release ", MaxLine: MaxTagLine, Counter: "cmd-release", Done: "RELEASED", Need: Need{MayWork, OfJob}, parse: parseRelease},
 	ReleaseLease:       {Prefix: "release-lease ", Extension: true, MaxLine: MaxTagLine, Done: "RELEASED", Need: Need{MayWork, OfJob}, parse: parseReleaseLease},
 	Bury:               {Prefix: "bury ", MaxLine: MaxTagLine, Counter: "cmd-bury", Done: "BURIED", Need: Need{MayWork, OfJob}, parse: parseBury},
 	BuryLease:          {Prefix: "bury-lease ", Extension: true, MaxLine: MaxTagLine, Done: "BURIED", Need: Need{MayWork, OfJob}, parse: parseBuryLease},
 	Kick:               {Prefix: "kick ", Counter: "cmd-kick", Need: Need{MayAdmin, OfTube}, parse: parseKick},
-	KickJob:            {Prefix: "kick-job ", Done: "KICKED", Need: Need{MayAdmin, OfJob}, parse: parseID},
-	Touch:              {Prefix: "touch ", Counter: "cmd-touch", Done: "TOUCHED", Need: Need{MayWork, OfJob}, parse: parseID},
-	TouchLease:         {Prefix: "touch-lease ", Extension: true, Done: "TOUCHED", Need: Need{MayWork, OfJob}, parse: parseLease},
+	KickJob:            {Prefix: "kick-job ", Done: "KICKED", Need: Need{MayAdmin, OfJob}, parse: parseKickJob},
+	Touch:              {Prefix: "touch ", MaxLine: MaxTagLine, Counter: "cmd-touch", Done: "TOUCHED", Need: Need{MayWork, OfJob}, parse: parseTouch},
+	TouchLease:         {Prefix: "touch-lease ", Extension: true, MaxLine: MaxTagLine, Done: "TOUCHED", Need: Need{MayWork, OfJob}, parse: parseTouchLease},
+	Checkpoint:         {Prefix: "checkpoint ", Extension: true, Body: true, lengthAt: 1, MaxBody: MaxCheckpoint, Done: "SAVED", Need: Need{MayWork, OfJob}, parse: parseIDAndSize},
+	CheckpointLease:    {Prefix: "checkpoint-lease ", Extension: true, Body: true, lengthAt: 2, MaxBody: MaxCheckpoint, Done: "SAVED", Need: Need{MayWork, OfJob}, parse: parseLeaseAndSize},
+	GetCheckpoint:      {Prefix: "get-checkpoint ", Extension: true, Need: Need{MayRead | MayWork, OfJob}, parse: parseID},
 	StatsJob:           {Prefix: "stats-job ", Counter: "cmd-stats-job", Need: Need{MayRead, OfJob}, parse: parseID},
 	StatsTube:          {Prefix: "stats-tube ", Counter: "cmd-stats-tube", Need: Need{MayRead, OfTube}, parse: parseName},
 	StatsGroup:         {Prefix: "stats-group ", Extension: true, MaxLine: MaxTagLine, Long: true, Need: Need{MayRead, OfTube}, parse: parseGroup},
@@ -193,7 +199,7 @@ var table = [NumVerbs]Spec{
 	Find:               {Prefix: "find ", Extension: true, MaxLine: twoNames, Need: Need{MayRead, OfTube}, parse: parseKey},
 	FlushTube:          {Prefix: "flush-tube ", Extension: true, Need: Need{MayAdmin, OfTube}, parse: parseFlush},
 	MoveJobs:           {Prefix: "move-jobs ", Extension: true, MaxLine: twoNames, Need: Need{MayAdmin, OfTube}, parse: parseMoveJobs},
-	ReplayJob:          {Prefix: "replay-job ", Extension: true, Done: "REPLAYED", Need: Need{MayAdmin, OfJob}, parse: parseID},
+	ReplayJob:          {Prefix: "replay-job ", Extension: true, Done: "REPLAYED", Need: Need{MayAdmin, OfJob}, parse: parseKickJob},
 	Auth:               {Prefix: "auth ", Extension: true, Done: "AUTHENTICATED", Need: free, parse: parseAuth},
 	NameClient:         {Prefix: "client ", Extension: true, Done: "NAMED", Need: free, parse: parseNameClient},
 	ListClients:        {Prefix: "list-clients", Extension: true, Need: Need{MayRead, Somewhere}, parse: parseListClients},

@@ -143,6 +143,9 @@ var samples = map[protocol.Verb]sample{
 	protocol.KickJob:            {"", "kick-job {id}", "NOT_FOUND", false}, // the job is ready
 	protocol.Touch:              {"reserve-job {id}", "touch {id}", "TOUCHED", false},
 	protocol.TouchLease:         {"", "touch-lease {id} {lease}", "TOUCHED", true},
+	protocol.Checkpoint:         {"reserve-job {id}", "checkpoint {id} 1\r\nx", "SAVED", false},
+	protocol.CheckpointLease:    {"", "checkpoint-lease {id} {lease} 1\r\nx", "SAVED", true},
+	protocol.GetCheckpoint:      {"", "get-checkpoint {id}", "NOT_FOUND", false}, // the job has none
 	protocol.StatsJob:           {"", "stats-job {id}", "OK", false},
 	protocol.StatsTube:          {"", "stats-tube t", "OK", false},
 	protocol.Stats:              {"", "stats", "OK", false},

@@ -32,7 +32,7 @@ func (s *session) answer() (more bool, err error) {
 		case s.wantsMoreJobs(r):
 			s.takeMoreJobs(r)
 			return true, nil
-		case s.wantsInfo(r) && s.readInfo(r):
+		case s.wantsInfo(r) && s.readInfo(r), s.wantsCheckpoints(r) && s.readCheckpoints(r):
 			return true, nil
 		}
 		s.next++

@@ -160,7 +160,6 @@ func answerReserveBatch(s *session, r *request, _ *storage.Answer) {
 		s.out.DeadlineSoon()
 		return
 	}
-	s.assignInfo(r)
 	s.out.ReservedBatch(r.answered)
 	for i := range r.answered {
 		s.answerOneOfBatch(r, i)
@@ -172,7 +171,7 @@ func (s *session) answerOneOfBatch(r *request, i int) {
 	a := &s.batch.Ops[r.op+i].Answer
 	switch {
 	case r.info:
-		s.answerWithInfo(a)
+		s.answerWithInfo(a, s.nextCheckpoint(r, a.ID))
 	case a.Result != nil:
 		answerReservedLease(s, r, a)
 	default:
@@ -232,6 +231,9 @@ type jobInfo struct {
 	Batch     string `json:"batch,omitempty"`    // of which it is a member
 	Schedule  string `json:"schedule,omitempty"` // that has put it
 	NominalMs int64  `json:"nominal-ms,omitempty"`
+
+	CheckpointBytes int    `json:"checkpoint-bytes,omitempty"`
+	Checkpoint      []byte `json:"checkpoint,omitempty"` // in base64
 }
 
 // attemptInfo is what the info says of an attempt.
@@ -278,25 +280,25 @@ func (s *session) readInfo(r *request) bool {
 func (s *session) assignInfo(r *request) {
 	read := s.batch.Ops[r.op+r.answered:]
 	for i := range r.answered {
-		if a := &s.batch.Ops[r.op+i].Answer; a.Job == nil && r.info {
+		if a := &s.batch.Ops[r.op+i].Answer; a.Job == nil {
 			a.Job, read = read[0].Answer.Job, read[1:]
 		}
 	}
 }
 
 // answerWithInfo answers with a job and its info.
-func (s *session) answerWithInfo(a *storage.Answer) {
+func (s *session) answerWithInfo(a *storage.Answer, checkpoint []byte) {
 	s.noteReserved(a)
 	lease := uint64(0)
 	if a.Result != nil {
 		lease = a.Result.Lease
 	}
-	s.out.ReservedInfo(a.ID, lease, a.Body, a.Buffer, infoOf(a.Job))
+	s.out.ReservedInfo(a.ID, lease, a.Body, a.Buffer, infoOf(a.Job, checkpoint))
 	a.Buffer = nil // the writer releases it
 }
 
 // infoOf returns the info as JSON.
-func infoOf(j *tube.JobStats) []byte {
+func infoOf(j *tube.JobStats, checkpoint []byte) []byte {
 	if j == nil {
 		return noInfo
 	}
@@ -313,6 +315,7 @@ func infoOf(j *tube.JobStats) []byte {
 		Deliveries: m.Deliveries(&j.Counters), Failures: m.Failures(&j.Counters), Key: m.Key, Group: m.Group,
 		Retry: field.RetryText(j.Rules.Retry, j.Rules.Doubled), Keep: keepText(j.Rules.Keep), Meta: metaMap(n.Meta), Trace: n.Trace, Reason: n.Reason, FailedMs: failedMs(n),
 		Attempts: attemptsOf(n), FirstPutMs: msOf(n.FirstPut), Batch: m.Batch, Schedule: o.Schedule, NominalMs: msOf(o.Nominal),
+		CheckpointBytes: m.CheckpointSize(), Checkpoint: checkpoint,
 	})
 	if err != nil {
 		return noInfo

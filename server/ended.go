@@ -15,27 +15,26 @@ import (
 
 func init() {
 	addVerbs(map[protocol.Verb]handler{
-		protocol.Finish:      {planFinish, answerDone},
-		protocol.FinishLease: {planFinishLease, answerDone},
+		protocol.Finish:      {planWithData(tube.Finish, false), answerDone},
+		protocol.FinishLease: {planWithData(tube.Finish, true), answerDone},
 		protocol.StatsEnded:  {planStatsEnded, answerStatsEnded},
 		protocol.ListEnded:   {planListEnded, answerListEnded},
 	})
 }
 
-func planFinish(s *session, c *protocol.Command, r *request) {
-	s.planResult(r, storage.Op{Holder: s.holder, ID: c.ID, Args: &storage.Args{By: s.nameOfHolder(), Data: ownBody(c)}})
-}
-
-func planFinishLease(s *session, c *protocol.Command, r *request) {
-	args := &storage.Args{Lease: c.Lease, By: s.nameOfHolder(), Data: ownBody(c)}
-	s.planResult(r, storage.Op{Holder: tube.LeaseHolder, ID: c.ID, Args: args})
-}
-
-// planResult plans the rest of a finish.
-func (s *session) planResult(r *request, op storage.Op) {
-	op.Kind, op.Move = storage.Move, tube.Finish
-	s.bytes += len(op.Args.Data)
-	s.addOp(r, op)
+// planWithData returns the plan of a command that moves a job with its body: a result or a checkpoint.
+func planWithData(m tube.Move, byLease bool) func(*session, *protocol.Command, *request) {
+	return func(s *session, c *protocol.Command, r *request) {
+		op := storage.Op{
+			Kind: storage.Move, Move: m, Holder: s.holder, ID: c.ID,
+			Args: &storage.Args{Lease: c.Lease, By: s.nameOfHolder(), Data: ownBody(c)},
+		}
+		if byLease {
+			op.Holder = tube.LeaseHolder
+		}
+		s.bytes += len(op.Args.Data)
+		s.addOp(r, op)
+	}
 }
 
 // ownBody takes the body from a command, and returns it as an ordinary slice.

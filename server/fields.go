@@ -24,7 +24,7 @@ var commandsWithTags = []struct {
 	name    string
 }{
 	{field.InPut, "put"}, {field.InPolicy, "set-policy"}, {field.InGroup, "set-group"}, {field.InSchedule, "set-schedule"},
-	{field.InPreview, "preview-schedule"}, {field.InRelease, "release"}, {field.InBury, "bury"}, {field.InCopy, "put of a copy"},
+	{field.InPreview, "preview-schedule"}, {field.InRelease, "release"}, {field.InBury, "bury"}, {field.InTouch, "touch"}, {field.InCopy, "put of a copy"},
 }
 
 // WriteFields writes all tags of commands as a JSON array: their names, where they are known, their kind of value and a line

@@ -18,7 +18,7 @@ func init() {
 		protocol.Release:     {planMove(tube.Release), answerDone},
 		protocol.Bury:        {planMove(tube.Bury), answerDone},
 		protocol.Touch:       {planMove(tube.Touch), answerDone},
-		protocol.KickJob:     {planMove(tube.KickJob), answerDone},
+		protocol.KickJob:     {planKickJob, answerDone},
 		protocol.Kick:        {planKick, func(s *session, _ *request, a *storage.Answer) { s.out.Kicked(uint64(a.Count)) }},
 		protocol.Peek:        {planPeek, answerFound},
 		protocol.PeekReady:   {planPeekHead(tube.Ready), answerFound},
@@ -81,16 +81,20 @@ func planDelete(s *session, c *protocol.Command, r *request) {
 	s.addOp(r, storage.Op{Kind: storage.Move, Move: tube.Delete, Holder: s.holder, ID: c.ID, Args: s.holderArgs()})
 }
 
-// addMoveTags adds the tags of a release or bury to its operation, which has Args.
+// addMoveTags adds the tags of a release, bury or touch to its operation, which has Args.
 func addMoveTags(op *storage.Op, t *protocol.Tags) {
-	op.Args.Reason = t.Reason
+	op.Args.Reason, op.Args.Progress = t.Reason, t.Progress
 	if t.NoFailure {
 		op.Move = tube.Snooze
 	}
 }
 
 func planKick(s *session, c *protocol.Command, r *request) {
-	s.addOp(r, storage.Op{Kind: storage.Kick, Tube: s.used, MaxJobs: c.MaxJobs})
+	s.addOp(r, storage.Op{Kind: storage.Kick, Tube: s.used, MaxJobs: c.MaxJobs, Args: storage.KeepingCheckpoint(c.KeepCheckpoint)})
+}
+
+func planKickJob(s *session, c *protocol.Command, r *request) {
+	s.addOp(r, storage.Op{Kind: storage.Move, Move: tube.KickJob, ID: c.ID, Args: storage.KeepingCheckpoint(c.KeepCheckpoint)})
 }
 
 func planPeek(s *session, c *protocol.Command, r *request) {
@@ -113,7 +117,7 @@ func planReschedule(s *session, c *protocol.Command, r *request) {
 }
 
 func planReplay(s *session, c *protocol.Command, r *request) {
-	s.addOp(r, storage.Op{Kind: storage.Replay, ID: c.ID})
+	s.addOp(r, storage.Op{Kind: storage.Replay, ID: c.ID, Args: storage.KeepingCheckpoint(c.KeepCheckpoint)})
 }
 
 func planSetPriority(s *session, c *protocol.Command, r *request) {

@@ -35,7 +35,6 @@ func answerReserveLease(s *session, r *request, a *storage.Answer) {
 	}
 	switch a = &s.batch.Ops[r.op].Answer; {
 	case r.answered > 0:
-		s.assignInfo(r)
 		s.answerOneOfBatch(r, 0)
 	case a.Err != nil:
 		s.fail(r, a.Err)

@@ -68,6 +68,7 @@ func (s *session) planOfJob(c *protocol.Command, r *request) {
 	}
 	s.endsBurst = s.endsBurst || c.Verb == protocol.WaitJob && c.Timeout > 0 || c.Verb == protocol.ReserveJob && s.queue.Shared()
 	body := ownBody(c)
+	s.bytes += len(body)
 	command := *c
 	command.Body = body
 	command.List, command.Tags = slices.Clone(c.List), c.Tags.Clone()

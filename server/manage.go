@@ -104,6 +104,9 @@ func addJob(m *protocol.FlowMap, j *tube.JobStats) {
 		m.Bare("from-tube", j.Metadata.FromTube)
 		m.Uint("from-id", j.Metadata.FromID)
 	}
+	if j.Metadata != nil {
+		addReports(m, j.Metadata)
+	}
 	if n := j.Metadata.AllNotes(); n.Reason != "" {
 		m.Quoted("reason", n.Reason)
 		m.Int("failed-ms", failedMs(n))

@@ -168,6 +168,7 @@ type request struct {
 	single     bool           // reserve-batch: the next take is for one job
 	info       bool           // reserve-batch, reserve-lease: each job is answered with its info
 	infoRead   bool           // the stats for that were read: they follow the takes that found a job
+	saved      int            // index in batch.Ops of the next of the checkpoints that were read then; 0: they were not
 	name       string         // of a tube
 	names      []string       // of tubes
 	watchCount int            // how many tubes are watched

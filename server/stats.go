@@ -186,7 +186,16 @@ func addMetadata(p *protocol.Page, j *tube.JobStats) {
 	if j.Leased {
 		p.Bare("lease", "yes")
 	}
+	addReports(p, m)
 	addNotes(p, m.AllNotes())
+}
+
+// addReports adds what the worker of a job reports of it.
+func addReports(p recordPage, m *tube.Metadata) {
+	addNamed(p, "progress", m.Progress)
+	if size := m.CheckpointSize(); size > 0 {
+		p.Int("checkpoint-bytes", int64(size))
+	}
 }
 
 // rulesAbove are the rules that have lines of their own. That of a key is over when its job is: no line shows it.

@@ -81,6 +81,14 @@ type Args struct {
 	Tallies *Tallies
 }
 
+// KeepingCheckpoint returns the arguments of what kicks jobs: whether they keep their checkpoints.
+func KeepingCheckpoint(keep bool) *Args {
+	if !keep {
+		return nil
+	}
+	return &Args{KeepCheckpoint: true}
+}
+
 // Tallies are the arguments of AddTallies: From, Number and Rows; and of ReadTallies: Period and Count.
 type Tallies struct {
 	From   string           // who adds: no other process has the same name

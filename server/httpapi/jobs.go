@@ -85,14 +85,14 @@ func (svc *service) deleteByKey(ctx context.Context, in *keyPath) (*noOutput, er
 }
 
 func (svc *service) kickJob(ctx context.Context, in *JobPath) (*noOutput, error) {
-	return nil, svc.queue.KickJob(ctx, in.ID)
+	return nil, svc.queue.KickJob(ctx, in.ID, false)
 }
 
 func (svc *service) replayJob(ctx context.Context, in *JobPath) (*noOutput, error) {
 	if err := svc.checkReplay(ctx, in.ID); err != nil {
 		return nil, err
 	}
-	return nil, svc.queue.Replay(ctx, in.ID)
+	return nil, svc.queue.Replay(ctx, in.ID, false)
 }
 
 // checkReplay returns an error if the user may not send a job back to the tube that it came from.
@@ -201,13 +201,13 @@ func (svc *service) actionOf(ctx context.Context, in *actionInput) (func(context
 	case "delete":
 		return func(ctx context.Context, id uint64) error { return svc.queue.Delete(ctx, svc.queue.NewHolder(), id) }, nil
 	case "kick":
-		return svc.queue.KickJob, nil
+		return func(ctx context.Context, id uint64) error { return svc.queue.KickJob(ctx, id, false) }, nil
 	case "replay":
 		return func(ctx context.Context, id uint64) error {
 			if svc.checkReplay(ctx, id) != nil {
 				return queue.ErrNotFound
 			}
-			return svc.queue.Replay(ctx, id)
+			return svc.queue.Replay(ctx, id, false)
 		}, nil
 	case "bury":
 		return svc.buryJob, nil

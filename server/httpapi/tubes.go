@@ -90,7 +90,7 @@ type kickInput struct {
 }
 
 func (svc *service) kick(ctx context.Context, in *kickInput) (*countOutput, error) {
-	n, err := svc.queue.Kick(ctx, in.Tube, uint32(in.N))
+	n, err := svc.queue.Kick(ctx, in.Tube, uint32(in.N), false)
 	return answerCount(n, err)
 }
 

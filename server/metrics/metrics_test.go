@@ -156,7 +156,7 @@ func TestTube(t *testing.T) {
 		if err := i.Bury(background, i.h, second, 1); err != nil {
 			t.Fatal(err)
 		}
-		must[int](t)(i.Kick(background, "mail", 1))
+		must[int](t)(i.Kick(background, "mail", 1, false))
 		i.reserve(t, "mail", 0)
 		if err := i.Release(background, i.h, second, tube.Terms{}); err != nil {
 			t.Fatal(err)

@@ -38,13 +38,20 @@ func (q *Queue) ReserveLease(ctx context.Context, tubes []string, wait time.Dura
 	return q.Reserve(ctx, tube.LeaseHolder, tubes, wait)
 }
 
-// MoveLeased applies a move to a job that is reserved by a lease: tube.Delete, Touch,
-// Release or Bury. It returns ErrNotFound if lease is not the job's current lease.
+// MoveLeased applies a move to a job that is reserved by a lease: tube.Delete, Finish, Touch,
+// SaveCheckpoint, Release or Bury. It returns ErrNotFound if lease is not the job's current lease.
 func (q *Queue) MoveLeased(ctx context.Context, m tube.Move, id, lease uint64, terms tube.Terms) error {
 	_, err := q.doOne(ctx, storage.Op{
-		Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: id, Pri: terms.Pri, Delay: terms.Delay, Args: &storage.Args{Lease: lease},
+		Kind: storage.Move, Move: m, Holder: tube.LeaseHolder, ID: id, Pri: terms.Pri, Delay: terms.Delay,
+		Args: &storage.Args{Lease: lease, Reason: terms.Reason, By: terms.Holder, Data: terms.Data, Progress: terms.Progress},
 	})
 	return err
+}
+
+// Checkpoint returns the checkpoint of a job, which must not be changed; ErrNotFound if it has none.
+func (q *Queue) Checkpoint(ctx context.Context, id uint64) ([]byte, error) {
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.GetCheckpoint, ID: id})
+	return a.Body, err
 }
 
 // PeekKey returns the job of a tube that has a key, whatever its state.
@@ -102,10 +109,10 @@ func (q *Queue) ListJobs(ctx context.Context, name string, s tube.State, count u
 	return a.Result.Jobs, a.Result.Cursor, nil
 }
 
-// Replay sends a dead letter back to the tube where it was exhausted, or kicks a buried job. It
-// returns ErrNotFound for other jobs, and for reserved ones.
-func (q *Queue) Replay(ctx context.Context, id uint64) error {
-	_, err := q.doOne(ctx, storage.Op{Kind: storage.Replay, ID: id})
+// Replay sends a dead letter back to the tube where it was exhausted, or kicks a buried job. It loses its checkpoint, unless that
+// is to be kept. It returns ErrNotFound for other jobs, and for reserved ones.
+func (q *Queue) Replay(ctx context.Context, id uint64, keepCheckpoint bool) error {
+	_, err := q.doOne(ctx, storage.Op{Kind: storage.Replay, ID: id, Args: storage.KeepingCheckpoint(keepCheckpoint)})
 	return err
 }
 

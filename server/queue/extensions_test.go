@@ -121,3 +121,45 @@ func TestLeaseCountsAsWatching(t *testing.T) {
 		}
 	})
 }
+
+// TestLeasedCheckpoints: what a lease saves comes with the job to whoever reserves it next, unless it was kicked.
+func TestLeasedCheckpoints(t *testing.T) {
+	withHarness(t, func(w *harness) {
+		ctx := context.Background()
+		reserve := func(want string) Leased {
+			w.Helper()
+			jobs, err := w.ReserveLeases(ctx, []string{"t"}, 2, time.Second)
+			if err != nil || len(jobs) != 1 || string(jobs[0].Checkpoint) != want {
+				w.Fatalf("reserved %+v (%v), not a job with the checkpoint %q", jobs, err, want)
+			}
+			return jobs[0]
+		}
+		if _, err := w.Put(ctx, NewJob{Tube: "t", TTR: 60}); err != nil {
+			w.Fatal(err)
+		}
+		text := "1/2"
+		for i, want := range []string{"", "saved", "saved", ""} {
+			job := reserve(want)
+			err := errors.Join(
+				w.MoveLeased(ctx, tube.SaveCheckpoint, job.ID, job.Lease, tube.Terms{Data: []byte("saved")}),
+				w.MoveLeased(ctx, tube.Touch, job.ID, job.Lease, tube.Terms{Progress: &text}),
+				w.MoveLeased(ctx, tube.Bury, job.ID, job.Lease, tube.Terms{Reason: "no"}))
+			stats, err2 := w.JobStats(ctx, job.ID)
+			if err := errors.Join(err, err2); err != nil || stats.Metadata.Progress != text || stats.Metadata.Notes.Reason != "no" {
+				w.Fatalf("then the job is %+v (%v)", stats, err)
+			}
+			switch i {
+			case 0:
+				err = w.KickJob(ctx, job.ID, true)
+			case 1:
+				_, err = w.Kick(ctx, "t", 1, true)
+			case 2:
+				err = w.Replay(ctx, job.ID, false)
+			}
+			data, err2 := w.Checkpoint(ctx, job.ID)
+			if err != nil || (err2 != nil) != (i == 2) || err2 != nil && !errors.Is(err2, ErrNotFound) || i != 2 && string(data) != "saved" {
+				w.Errorf("kicked (%v), its checkpoint is %q (%v)", err, data, err2)
+			}
+		}
+	})
+}

@@ -66,9 +66,10 @@ func (q *Queue) Touch(ctx context.Context, holder tube.Holder, id uint64) error 
 	return q.move(ctx, tube.Touch, holder, id, tube.Terms{})
 }
 
-// KickJob makes a buried or delayed job ready.
-func (q *Queue) KickJob(ctx context.Context, id uint64) error {
-	return q.move(ctx, tube.KickJob, 0, id, tube.Terms{})
+// KickJob makes a buried or delayed job ready. It loses its checkpoint, unless that is to be kept.
+func (q *Queue) KickJob(ctx context.Context, id uint64, keepCheckpoint bool) error {
+	_, err := q.doOne(ctx, storage.Op{Kind: storage.Move, Move: tube.KickJob, ID: id, Args: storage.KeepingCheckpoint(keepCheckpoint)})
+	return err
 }
 
 func (q *Queue) move(ctx context.Context, m tube.Move, holder tube.Holder, id uint64, terms tube.Terms) error {
@@ -77,9 +78,9 @@ func (q *Queue) move(ctx context.Context, m tube.Move, holder tube.Holder, id ui
 }
 
 // Kick makes up to maxJobs jobs of a tube ready: buried ones, or if there are none, delayed
-// ones. It returns how many jobs it has kicked.
-func (q *Queue) Kick(ctx context.Context, tube string, maxJobs uint32) (int, error) {
-	a, err := q.doOne(ctx, storage.Op{Kind: storage.Kick, Tube: tube, MaxJobs: maxJobs})
+// ones. They lose their checkpoints, unless these are to be kept. It returns how many jobs it has kicked.
+func (q *Queue) Kick(ctx context.Context, tube string, maxJobs uint32, keepCheckpoint bool) (int, error) {
+	a, err := q.doOne(ctx, storage.Op{Kind: storage.Kick, Tube: tube, MaxJobs: maxJobs, Args: storage.KeepingCheckpoint(keepCheckpoint)})
 	return a.Count, err
 }
 

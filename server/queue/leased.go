@@ -11,13 +11,17 @@ import (
 // Leased is a job that was reserved by a lease, with its stats.
 type Leased struct {
 	Job
-	Stats *tube.JobStats
+	Stats      *tube.JobStats
+	Checkpoint []byte // nil: it has none, or its Stats say that it has one, and Queue.Checkpoint reads it
 }
 
 const (
 	// maxLeasedBytes limits the bodies that ReserveLeases returns in total. The first one may be
 	// larger.
 	maxLeasedBytes = 16 << 20
+
+	// maxCheckpointBytes limits the checkpoints that it returns in total.
+	maxCheckpointBytes = 4 << 20
 
 	// maxTakes limits how many jobs one batch takes, so that other callers are served in
 	// between. maxTakenTubes lowers the limit if there are many tubes to search.
@@ -49,6 +53,9 @@ func (q *Queue) ReserveLeases(ctx context.Context, tubes []string, n int, wait t
 	jobs, err := q.fillLeases(ctx, tubes, n, jobs)
 	if err == nil {
 		jobs, err = q.describeLeases(ctx, jobs)
+	}
+	if err == nil {
+		err = q.addCheckpoints(ctx, jobs)
 	}
 	if err != nil {
 		q.GiveBackLeases(jobs)
@@ -135,13 +142,34 @@ func (q *Queue) describeLeases(ctx context.Context, jobs []Leased) ([]Leased, er
 		case a.Err != nil:
 			return jobs, a.Err
 		case !a.NotFound:
-			known = append(known, Leased{jobs[i].Job, a.Job})
+			known = append(known, Leased{Job: jobs[i].Job, Stats: a.Job})
 		}
 	}
 	if len(known) == 0 {
 		return nil, ErrTimedOut
 	}
 	return known, nil
+}
+
+// addCheckpoints reads the checkpoints of jobs, as far as there is room. It leaves out what cannot be read.
+func (q *Queue) addCheckpoints(ctx context.Context, jobs []Leased) error {
+	var ops []storage.Op
+	var of []*Leased
+	bytes := 0
+	for i := range jobs {
+		size := jobs[i].Stats.Metadata.CheckpointSize()
+		if bytes += size; size > 0 && bytes <= maxCheckpointBytes {
+			ops, of = append(ops, storage.Op{Kind: storage.GetCheckpoint, ID: jobs[i].ID}), append(of, &jobs[i])
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	answers, err := q.Do(ctx, ops...)
+	for i := range answers {
+		of[i].Checkpoint = answers[i].Body
+	}
+	return err
 }
 
 // GiveBackLeases makes jobs ready again whose caller has left before it received them. Only

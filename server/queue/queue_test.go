@@ -129,7 +129,7 @@ func TestJobs(t *testing.T) {
 		if job, err := w.PeekHead(ctx, "t", tube.Buried); err != nil || job.ID != id {
 			t.Errorf("peek-buried: %+v, %v", job, err)
 		}
-		if n, err := w.Kick(ctx, "t", 10); n != 1 || err != nil {
+		if n, err := w.Kick(ctx, "t", 10, false); n != 1 || err != nil {
 			t.Errorf("kick: %d, %v", n, err)
 		}
 		if job, err := w.Peek(ctx, id); err != nil || string(job.Body) != "x" {
@@ -138,7 +138,7 @@ func TestJobs(t *testing.T) {
 		_, err = w.ReserveJob(ctx, h, id)
 		want("reserve-job again", err, tube.Reserved)
 		want("release", w.Release(ctx, h, id, tube.Terms{Pri: 1, Delay: 9}), tube.Delayed)
-		want("kick-job", w.KickJob(ctx, id), tube.Ready)
+		want("kick-job", w.KickJob(ctx, id, false), tube.Ready)
 		if names, err := w.Tubes(ctx); err != nil || !slices.Equal(names, []string{"default", "t"}) {
 			t.Errorf("tubes: %v, %v", names, err)
 		}

@@ -106,7 +106,7 @@ func (t *Tracer) done(ops []storage.Op, began time.Time) {
 
 // moved ends the run of a job whose reservation a move has ended, or notes that it goes on.
 func (t *Tracer) moved(op *storage.Op, now time.Time) {
-	if op.Move == tube.Touch {
+	if op.Move == tube.Touch || op.Move == tube.SaveCheckpoint {
 		t.touch(op.Holder, op.ID, now)
 		return
 	}
@@ -131,13 +131,13 @@ func (t *Tracer) lost(op *storage.Op, now time.Time) {
 
 // endsRun reports whether a move is one of the worker that has the job.
 func endsRun(m tube.Move) bool {
-	return m == tube.Delete || m == tube.Release || m == tube.Bury || m == tube.Touch
+	return m == tube.Delete || m == tube.Finish || m == tube.Release || m == tube.Bury || m == tube.Touch || m == tube.SaveCheckpoint
 }
 
 // endedBy says how a move has ended a reservation.
 func endedBy(m tube.Move) string {
 	switch m {
-	case tube.Delete:
+	case tube.Delete, tube.Finish:
 		return "deleted"
 	case tube.Bury:
 		return "buried"

@@ -22,6 +22,7 @@ const (
 
 	InSchedule
 	InPreview
+	InTouch
 )
 
 // Field is a row about a field of T. A field that is stored as two has a row for each; the second has no Help, and is
