@@ -155,7 +155,6 @@ func (e *Engine) put(now tube.Instant, op *storage.Op, p *progress) (done bool) 
 		op.Buffer.Release()
 		return true
 	}
-	e.trimmer.work += uint64(len(op.Body) / bytesPerWork)
 	switch {
 	case op.Kind == storage.PutScheduled:
 		e.putScheduled(now, op)
