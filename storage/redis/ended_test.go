@@ -567,7 +567,7 @@ func TestListEndedInParts(t *testing.T) {
 			}
 		}
 	})
-	if most > 2500 {
+	if most > 1500 {
 		t.Errorf("a call makes %d commands", most)
 	}
 }

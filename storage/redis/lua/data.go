@@ -198,7 +198,7 @@ func ended() string {
 		fmt.Sprintf("local ENDED_RECORD, ENDED_HELD, ENDED_HELD_LENGTH = '>%s', '>I4%s', %d\n", schema.EndedRecord+"Bc0Bc0", schema.EndedRecord, schema.EndedFixed+schema.NameAt) +
 		fmt.Sprintf("local ENDED_HOW = { %s}\n", &how) +
 		fmt.Sprintf("local DEFAULT_KEEP_BYTES, GROUP_BLOCK, ENDED_MESSAGE = %d, %d, '%s'\n", tube.DefaultKeepBytes, schema.MaxGroupBlock-255, schema.EndedMessage) +
-		fmt.Sprintf("local ENDED_TOGETHER, ENDED_CHUNK, ENDED_AT_ONCE, ENDED_LOOK, ENDED_READ_WHOLE = %d, %d, %d, %d, %d\n", 100, 32<<10, 2000, 2000, 1024)
+		fmt.Sprintf("local ENDED_TOGETHER, ENDED_CHUNK, ENDED_AT_ONCE, ENDED_LOOK, ENDED_READ_WHOLE = %d, %d, %d, %d, %d\n", 100, 32<<10, 2000, tube.MaxListed+1, 1024)
 }
 
 // counters is the names of the counters of a job.
