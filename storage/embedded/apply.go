@@ -59,7 +59,7 @@ func (e *Engine) apply(now tube.Instant, b *storage.Batch, op *storage.Op, p *pr
 	case storage.WaitEnded:
 		e.waitEnded(now, b, op)
 	case storage.ListEnded:
-		return e.listEnded(now, b, op)
+		return e.listEnded(now, b, op, p)
 	case storage.DeleteKey, storage.FindKey, storage.SetPolicy, storage.GetPolicy, storage.Policies:
 		e.applyKeyOrPolicy(now, op)
 	case storage.SetGroup, storage.GetGroup, storage.GroupStats, storage.PauseGroup:

@@ -115,7 +115,8 @@ func (p *partition) isLong(op *storage.Op) bool {
 		return op.MaxJobs > maxMoves
 	case storage.ReleaseAll:
 		return p.holdings.countOf(op.Holder) > maxMoves
-	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs, storage.ListGroups, storage.ListMembers, storage.CancelBatch, storage.SettleBatch:
+	case storage.Tubes, storage.FindKey, storage.Flush, storage.ListJobs, storage.ListGroups, storage.ListMembers, storage.CancelBatch, storage.SettleBatch,
+		storage.ListEnded:
 		return true
 	}
 	return false
@@ -304,7 +305,7 @@ func (p *partition) encodeOp(c *call, u *unit, op *storage.Op) {
 	case storage.AddTallies, storage.ReadTallies:
 		encodeTallies(c, op)
 	case storage.WaitEnded, storage.ListEnded:
-		p.encodeEnded(c, op)
+		p.encodeEnded(c, u, op)
 	case storage.Ref:
 		p.encodeRef(c, u, op)
 	case storage.Kick:
