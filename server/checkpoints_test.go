@@ -27,51 +27,55 @@ func TestCheckpointCommands(t *testing.T) {
 	})
 }
 
+var largestCheckpoint = strings.Repeat("c", protocol.MaxCheckpoint)
+
+// checkpointCommands are commands of one connection, and their replies; $ is the id of a job.
+var checkpointCommands = []struct {
+	command string
+	replies []string
+}{
+	{"checkpoint $ 1\r\na", []string{"NOT_FOUND"}}, // it is not reserved
+	{"touch $ progress:a", []string{"NOT_FOUND"}},
+	{"get-checkpoint $", []string{"NOT_FOUND"}},
+	{"reserve-job $", []string{"RESERVED $ 1", "x"}},
+	{"get-checkpoint $", []string{"NOT_FOUND"}},
+	{"checkpoint $ 65536\r\n" + largestCheckpoint, []string{"SAVED"}},
+	{"get-checkpoint $", []string{"OK 65536", largestCheckpoint}},
+	{"checkpoint $ 65537\r\nc" + largestCheckpoint, []string{"JOB_TOO_BIG"}},
+	{"checkpoint $ 2\r\nabcd", []string{"EXPECTED_CRLF", "UNKNOWN_COMMAND"}},
+	{"checkpoint 99 2\r\nab", []string{"NOT_FOUND"}},
+	{"checkpoint $ 2\r\nab", []string{"SAVED"}},
+	{"get-checkpoint $", []string{"OK 2", "ab"}},
+	{"checkpoint $ 0\r\n", []string{"SAVED"}},
+	{"get-checkpoint $", []string{"NOT_FOUND"}},
+	{"touch $ progress:\"1/3\"", []string{"TOUCHED"}},
+	{"touch $ x", []string{"BAD_FORMAT"}},
+	{"touch $ progress:", []string{"BAD_FORMAT"}},
+	{"touch $ progress:a progress:b", []string{"BAD_FORMAT"}},
+	{"touch $", []string{"TOUCHED"}},
+	{"checkpoint $ 4\r\nlast", []string{"SAVED"}},
+	{"bury $ 0", []string{"BURIED"}},
+	{"kick 1 keep-checkpoint", []string{"KICKED 1"}},
+	{"get-checkpoint $", []string{"OK 4", "last"}},
+	{"reserve-job $", []string{"RESERVED $ 1", "x"}},
+	{"bury $ 0", []string{"BURIED"}},
+	{"kick-job $ keep", []string{"BAD_FORMAT"}},
+	{"kick-job $ keep-checkpoint", []string{"KICKED"}},
+	{"get-checkpoint $", []string{"OK 4", "last"}},
+	{"reserve-job $", []string{"RESERVED $ 1", "x"}},
+	{"bury $ 0", []string{"BURIED"}},
+	{"replay-job $ keep-checkpoint", []string{"REPLAYED"}},
+	{"get-checkpoint $", []string{"OK 4", "last"}},
+	{"reserve-job $", []string{"RESERVED $ 1", "x"}},
+	{"bury $ 0", []string{"BURIED"}},
+	{"kick-job $", []string{"KICKED"}},
+	{"get-checkpoint $", []string{"NOT_FOUND"}},
+}
+
 func testCheckpointCommands(h *harness) {
 	c, other := h.connect(), h.connect()
 	id := c.put(60, "x")
-	largest := strings.Repeat("c", protocol.MaxCheckpoint)
-	for _, tc := range []struct {
-		command string
-		replies []string
-	}{
-		{"checkpoint $ 1\r\na", []string{"NOT_FOUND"}}, // it is not reserved
-		{"touch $ progress:a", []string{"NOT_FOUND"}},
-		{"get-checkpoint $", []string{"NOT_FOUND"}},
-		{"reserve-job $", []string{"RESERVED $ 1", "x"}},
-		{"get-checkpoint $", []string{"NOT_FOUND"}},
-		{"checkpoint $ 65536\r\n" + largest, []string{"SAVED"}},
-		{"get-checkpoint $", []string{"OK 65536", largest}},
-		{"checkpoint $ 65537\r\nc" + largest, []string{"JOB_TOO_BIG"}},
-		{"checkpoint $ 2\r\nabcd", []string{"EXPECTED_CRLF", "UNKNOWN_COMMAND"}},
-		{"checkpoint 99 2\r\nab", []string{"NOT_FOUND"}},
-		{"checkpoint $ 2\r\nab", []string{"SAVED"}},
-		{"get-checkpoint $", []string{"OK 2", "ab"}},
-		{"checkpoint $ 0\r\n", []string{"SAVED"}},
-		{"get-checkpoint $", []string{"NOT_FOUND"}},
-		{"touch $ progress:\"1/3\"", []string{"TOUCHED"}},
-		{"touch $ x", []string{"BAD_FORMAT"}},
-		{"touch $ progress:", []string{"BAD_FORMAT"}},
-		{"touch $ progress:a progress:b", []string{"BAD_FORMAT"}},
-		{"touch $", []string{"TOUCHED"}},
-		{"checkpoint $ 4\r\nlast", []string{"SAVED"}},
-		{"bury $ 0", []string{"BURIED"}},
-		{"kick 1 keep-checkpoint", []string{"KICKED 1"}},
-		{"get-checkpoint $", []string{"OK 4", "last"}},
-		{"reserve-job $", []string{"RESERVED $ 1", "x"}},
-		{"bury $ 0", []string{"BURIED"}},
-		{"kick-job $ keep", []string{"BAD_FORMAT"}},
-		{"kick-job $ keep-checkpoint", []string{"KICKED"}},
-		{"get-checkpoint $", []string{"OK 4", "last"}},
-		{"reserve-job $", []string{"RESERVED $ 1", "x"}},
-		{"bury $ 0", []string{"BURIED"}},
-		{"replay-job $ keep-checkpoint", []string{"REPLAYED"}},
-		{"get-checkpoint $", []string{"OK 4", "last"}},
-		{"reserve-job $", []string{"RESERVED $ 1", "x"}},
-		{"bury $ 0", []string{"BURIED"}},
-		{"kick-job $", []string{"KICKED"}},
-		{"get-checkpoint $", []string{"NOT_FOUND"}},
-	} {
+	for _, tc := range checkpointCommands {
 		fill := func(s string) string { return strings.ReplaceAll(s, "$", id) }
 		c.send(fill(tc.command))
 		for _, want := range tc.replies {

@@ -131,7 +131,10 @@ func TestEnds(t *testing.T) {
 			h.spans.Reset()
 			end()
 		}
-		run(func() { h.move(tube.Bury, 1, id, "") })
+		run(func() {
+			h.move(tube.SaveCheckpoint, 1, id, "") // it ends none
+			h.move(tube.Bury, 1, id, "")
+		})
 		h.want("run a 0s buried: buried")
 		run(func() { h.move(tube.Snooze, 1, id, "") })
 		h.want("run a 0s snoozed")
