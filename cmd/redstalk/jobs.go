@@ -16,7 +16,7 @@ import (
 // jobCommands are the commands that change jobs by their ids.
 func jobCommands() []*cli.Command {
 	return []*cli.Command{
-		deleteCommand(), finishCommand(), kickCommand(), replayCommand(), buryCommand(), releaseCommand(), touchCommand(), rescheduleCommand(), priorityCommand(),
+		deleteCommand(), finishCommand(), kickCommand(), replayCommand(), buryCommand(), releaseCommand(), touchCommand(), checkpointCommand(), rescheduleCommand(), priorityCommand(),
 	}
 }
 
@@ -132,20 +132,23 @@ func kickCommand() *cli.Command {
 	return &cli.Command{
 		Name: "kick", ArgsUsage: "[COUNT|all]", Action: withConn(arguments{0, 1}, kick),
 		Usage: "make buried jobs of a tube ready, or delayed ones if none is buried",
-		Flags: []cli.Flag{tubeFlag(), &cli.Uint64SliceFlag{Name: "id", Usage: "`ID` of a buried or delayed job; can be repeated"}},
+		Flags: []cli.Flag{tubeFlag(), &cli.Uint64SliceFlag{Name: "id", Usage: "`ID` of a buried or delayed job; can be repeated"}, keepCheckpointFlag()},
 	}
 }
 
 func kick(t *task) error {
+	keep, err := t.keepWord()
+	if err != nil {
+		return err
+	}
 	if ids := t.Uint64Slice("id"); len(ids) > 0 {
 		if t.NArg() > 0 {
 			return usage("kick takes either a count or --id")
 		}
-		return forEachJob(t, ids, "kicked", client.Kicked, func(out []byte, id uint64) []byte { return fmt.Appendf(out, "kick-job %d\r\n", id) })
+		return forEachJob(t, ids, "kicked", client.Kicked, func(out []byte, id uint64) []byte { return fmt.Appendf(out, "kick-job %d%s\r\n", id, keep) })
 	}
 	count := uint64(1)
 	if t.NArg() > 0 {
-		var err error
 		if count, err = countOf(t.Args().First()); err != nil {
 			return err
 		}
@@ -156,7 +159,7 @@ func kick(t *task) error {
 	if err := t.use(t.tube()); err != nil {
 		return err
 	}
-	kicked, err := t.expect("kicking jobs of "+t.tube(), "KICKED", fmt.Sprintf("kick %d", count))
+	kicked, err := t.expect("kicking jobs of "+t.tube(), "KICKED", fmt.Sprintf("kick %d%s", count, keep))
 	if err != nil {
 		return err
 	}
@@ -305,7 +308,7 @@ func touchCommand() *cli.Command {
 	return &cli.Command{
 		Name: "touch", ArgsUsage: "ID", Action: withConn(arguments{1, 1}, touch),
 		Usage: "restart the TTR of a reserved job, by its lease (extension lease)",
-		Flags: []cli.Flag{leaseFlag()},
+		Flags: []cli.Flag{leaseFlag(), &cli.StringFlag{Name: "progress", Usage: "`TEXT` that says how far the job is (extension progress)"}},
 	}
 }
 
@@ -318,7 +321,17 @@ func touch(t *task) error {
 	if lease == "" {
 		return usage("touch needs --lease: a reservation without a lease ends with its connection")
 	}
-	return byLease(t, ids, "touching", "TOUCHED", func(id uint64) string { return fmt.Sprintf("touch-lease %d %s", id, lease) })
+	more := ""
+	if text := t.String("progress"); t.IsSet("progress") {
+		if !protocol.ValidProgress(text) {
+			return usage("--progress must have at most %d bytes of text", protocol.MaxProgress)
+		}
+		if err := t.require("progress", "touch --progress"); err != nil {
+			return err
+		}
+		more = " progress:" + protocol.Quote(text)
+	}
+	return byLease(t, ids, "touching", "TOUCHED", func(id uint64) string { return fmt.Sprintf("touch-lease %d %s%s", id, lease, more) })
 }
 
 func rescheduleCommand() *cli.Command {
