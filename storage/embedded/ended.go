@@ -63,30 +63,36 @@ func (e *Engine) reportEnds() {
 	}
 }
 
-// jobEnded is called by the machine with each record. The lock is held.
+// jobEnded is called by the machine with each record. It drops at most about twice as many bytes as it adds, since very many records can have
+// become too many at once; ticks drop the rest. The lock is held.
 func (e *Engine) jobEnded(r *tube.Ended) {
 	encoded := e.ends.recent.Add(r)
 	if e.journal != nil {
 		e.journal.Ended(r, encoded)
 	}
-	e.ends.recent.Trim(r.Tube, r.At, e.machine.KeepBytes(r.Tube), math.MaxInt)
+	e.ends.recent.Trim(r.Tube, r.At, e.machine.KeepBytes(r.Tube), 2*r.Bytes()/(&tube.Ended{}).Bytes())
 	if e.ends.recent.Bytes() > e.ends.most {
 		e.ends.recent.TrimAll(e.ends.most - e.ends.most/256) // not one record at a time: it looks at all tubes
 	}
 }
 
-// trimEnded drops some of the records in memory whose time is over, or that a lower bound excludes. The lock is held.
-func (e *Engine) trimEnded(now tube.Instant) {
+// trimEnded drops some of the records in memory whose time is over, or that a lower bound excludes. It returns whether there may be more of them. The
+// lock is not held.
+func (e *Engine) trimEnded() (more bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
 	if now-e.ends.trimmed < trimEvery || e.ends.recent.Len() == 0 {
-		return
+		return false
 	}
 	left := trimLimit
 	for _, name := range e.ends.recent.Tubes() {
 		if left = e.ends.recent.Trim(name, e.machine.Wall(now), e.machine.KeepBytes(name), left); left == 0 {
-			return // the rest with the next Tick
+			return true
 		}
 	}
 	e.ends.trimmed = now
+	return false
 }
 
 // waitEnded carries out a WaitEnded.

@@ -160,6 +160,31 @@ func TestListEndedInParts(t *testing.T) {
 	}
 }
 
+// TestEndedTrimmedInParts: an end drops few records, also if very many are beyond a bound that was lowered, or their time is over; ticks drop them.
+func TestEndedTrimmedInParts(t *testing.T) {
+	for what, exceed := range map[string]func(t *testing.T, e *Engine, clock *fakeClock){
+		"bound": func(t *testing.T, e *Engine, _ *fakeClock) { setKeep(t, e, "a", time.Hour, 1000) },
+		"time":  func(_ *testing.T, _ *Engine, clock *fakeClock) { clock.advance(2 * time.Hour) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			clock := newFakeClock()
+			e := newEngine(clock.now)
+			setKeep(t, e, "a", time.Hour, 1<<30)
+			const many = 2*trimLimit + 1000
+			endJobs(t, e, "a", many, 0)
+			exceed(t, e, clock)
+			endJobs(t, e, "a", 10, 0)
+			if n := e.ends.recent.Len(); n < many-10 || n >= many {
+				t.Errorf("of %d records %d are left after ten ends", many, n)
+			}
+			clock.advance(time.Second)
+			if _, err := e.Tick(); err != nil || e.ends.recent.Len() > 10 {
+				t.Errorf("%d are left after a tick (%v)", e.ends.recent.Len(), err)
+			}
+		})
+	}
+}
+
 // memoryTest is records in memory, and a list of what they have to be.
 type memoryTest struct {
 	*testing.T

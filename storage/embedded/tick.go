@@ -26,6 +26,9 @@ func (e *Engine) Tick() (time.Duration, error) {
 	if next, now, logged, err := e.tickPart(false); err == nil && next <= now {
 		e.tickOn(logged)
 	}
+	for parts := 1; e.trimEnded() && parts < tickParts; parts++ {
+		runtime.Gosched()
+	}
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -116,7 +119,6 @@ func (e *Engine) maintain(now tube.Instant) (commit *commit) {
 	if e.trimmer.due(now) {
 		e.freeing.Go(e.giveBackMemory)
 	}
-	e.trimEnded(now)
 	if e.journal == nil {
 		return nil
 	}
