@@ -28,12 +28,14 @@ func (c *call) addReports(op *storage.Op) bool {
 
 // addCheckpoint appends a checkpoint, which is staged as a large record is.
 func (c *call) addCheckpoint(data []byte) {
-	if len(data) == 0 || len(data) < c.largeFrom {
-		c.words(data, "checkpoint")
-		return
+	what := "checkpoint"
+	if len(data) > 0 && len(data) >= c.largeFrom {
+		what = "staged"
+		c.stage(stagedRecord{body: data})
+	} else {
+		c.words(data)
 	}
-	c.stage(stagedRecord{body: data})
-	c.words("staged")
+	c.words(what)
 }
 
 // keepCheckpoint appends, before an operation that takes jobs their checkpoints, that it does not.
