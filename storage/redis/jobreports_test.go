@@ -385,7 +385,7 @@ func TestCheckpointsSurviveKills(t *testing.T) {
 			s = newEndedTest(t, o)
 		}
 		ahead.Add(int64(schema.HeartbeatTimeout + 2*time.Second))
-		kill := time.AfterFunc(time.Duration(50+rand.IntN(100))*time.Millisecond, server.Kill)
+		kill := time.AfterFunc(time.Duration(100+rand.IntN(300))*time.Millisecond, server.Kill)
 		for n, going := 0, true; going; n++ {
 			s.TickAll()
 			started, err := s.attempt(ledgers, n)
