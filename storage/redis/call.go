@@ -80,6 +80,8 @@ type encoding struct {
 	text          []byte         // memory into which args and staged point
 	staged        []stagedRecord // sent before the call, see large.go
 	stagedAs      []string       // the keys of staged, as long as Redis may have them
+	reads         []string       // keys that are read behind the call, see jobreports.go
+	read          []any          // the answers to that
 	created       int64          // when its jobs are put, in ms by the clock of Redis
 	puts          int            // jobs
 	imports       bool           // whether jobs are imported
@@ -147,7 +149,7 @@ func (c *call) forgetEncoded() {
 	clear(c.last)
 	c.encoding = encoding{
 		args: append(c.args[:0], make([]any, lua.HeadArgs)...), steps: c.steps[:0], text: c.text[:0], reportedTubes: c.reportedTubes[:0],
-		staged: c.staged[:0], stagedAs: c.stagedAs[:0], measuredBy: c.measuredBy[:0],
+		staged: c.staged[:0], stagedAs: c.stagedAs[:0], reads: c.reads[:0], measuredBy: c.measuredBy[:0],
 	}
 	c.last, c.sealed = c.last[:0], false
 }
@@ -155,7 +157,7 @@ func (c *call) forgetEncoded() {
 // isFull returns whether the call takes no more units.
 func (c *call) isFull() bool { return c.ops >= maxOps || c.bytes >= maxBytes }
 
-func (c *call) isEmpty() bool { return len(c.args) == lua.HeadArgs }
+func (c *call) isEmpty() bool { return len(c.args) == lua.HeadArgs && len(c.reads) == 0 }
 
 // hasBackground returns whether one of the units is background work.
 func (c *call) hasBackground() bool {

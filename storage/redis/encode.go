@@ -56,15 +56,16 @@ func (p *partition) encode(c *call, u *unit) {
 // requested again before the operations that follow it are carried out, and what a connection
 // does with a job that it takes is in a later call.
 func (p *partition) until(ops []storage.Op, from int) int {
-	much := 0
+	much, bytes := 0, 0
 	for i := from; i < len(ops); i++ {
 		much += loadOf(&ops[i])
+		bytes += dataOf(&ops[i])
 		switch {
 		case ops[i].Kind == storage.ReleaseAll && i > from:
 			return i
 		case p.isLong(&ops[i]):
 			return i + 1
-		case much >= maxMoves:
+		case much >= maxMoves, bytes >= maxBytes:
 			return i + 1
 		case bringsBody(&ops[i]) && i+1 < len(ops) && !sameKind(&ops[i], &ops[i+1]):
 			return i + 1
@@ -80,6 +81,17 @@ func load(ops []storage.Op) (all int) {
 		all += loadOf(&ops[i])
 	}
 	return all
+}
+
+// dataOf returns the size of the checkpoint or the result of a move, and at most how large a checkpoint is that is read.
+func dataOf(op *storage.Op) int {
+	switch {
+	case op.Kind == storage.GetCheckpoint:
+		return tube.MaxCheckpoint
+	case op.Args == nil:
+		return 0
+	}
+	return len(op.Args.Data)
 }
 
 func loadOf(op *storage.Op) int {
@@ -125,14 +137,11 @@ func (p *partition) isLong(op *storage.Op) bool {
 // weigh adds the cost of an operation to the call, and resets its answer.
 func (c *call) weigh(op *storage.Op) {
 	op.Answer = storage.Answer{}
-	c.ops += 1 + loadOf(op)
+	c.ops, c.bytes = c.ops+1+loadOf(op), c.bytes+dataOf(op)
 	switch op.Kind {
 	case storage.Put:
 		c.bytes += len(op.Body)
 	case storage.Move:
-		if op.Args != nil {
-			c.bytes += len(op.Args.Data)
-		}
 		c.storesMuch = c.storesMuch || storesMuch(op)
 	case storage.SetSchedule, storage.PutScheduled:
 		c.bytes += len(op.Body) + len(op.Args.Schedule.Body)
@@ -157,7 +166,8 @@ func needsMemory(op *storage.Op) bool {
 
 // storesMuch returns whether a move saves a checkpoint, or has a result that needs more memory than the job, as a rule.
 func storesMuch(op *storage.Op) bool {
-	return op.Args != nil && (len(op.Args.Data) > 1024 || op.Move == tube.SaveCheckpoint && len(op.Args.Data) > 0)
+	n := dataOf(op)
+	return n > 1024 || n > 0 && op.Move == tube.SaveCheckpoint
 }
 
 // refuses returns whether an operation is answered without being sent.
@@ -184,7 +194,7 @@ func (c *call) isTooLarge(op *storage.Op) bool {
 	case storage.ImportJobs:
 		return slices.ContainsFunc(op.Args.Import.Jobs, func(j storage.ImportJob) bool { return len(j.Body) > c.body })
 	case storage.Move:
-		return len(op.Args.Data) > c.body
+		return dataOf(op) > c.body
 	}
 	return len(op.Body) > c.body
 }

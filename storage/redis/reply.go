@@ -38,6 +38,8 @@ type reply struct {
 	last    uint64    // the id that was read last
 	step    uint64    // difference between ids of a range
 
+	reads []any // what was read behind the call, and not decoded yet
+
 	cached bool // they and the last one are in the body cache, and have no records here
 
 	recordless bool                 // it has no records, as the call was void; see lua/main.lua

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,7 +95,7 @@ func (p *partition) send(c *call) error {
 func (p *partition) transmit(c *call) error {
 	commands := p.addStaging(c, nil)
 	c.before = len(commands)
-	commands = append(commands, c.request())
+	commands = c.addReads(append(commands, c.request()))
 	if p.options.WaitReplicas > 0 {
 		limit := p.options.attempt() / 2
 		commands = append(commands, []any{"wait", p.options.WaitReplicas, limit.Milliseconds()})
@@ -143,6 +144,9 @@ func (p *partition) receiveReply(c *call) (*reply, error) {
 		return nil, err
 	}
 	r, err := parseReply(answer, p.prefix, p.of, c.sent)
+	if err == nil {
+		r.reads = c.read
+	}
 	if err == nil && r.clock != 0 {
 		if step := p.clock.setRedisTime(r.clock, c.begun); step <= -leastSetBack || step >= leastSetAhead {
 			p.clockSet(step)
@@ -186,23 +190,24 @@ func (p *partition) receiveStaged(c *call) (any, error) {
 			refused = err
 		}
 	}
-	answer, err := p.receiveConfirmed()
+	answer, err := p.receiveConfirmed(c)
 	if refused != nil && (conn.CodeOf(err) == lua.Unstaged || conn.CodeOf(refused) == conn.InvalidLength) {
 		return nil, refused
 	}
 	return answer, err
 }
 
-// receiveConfirmed waits for the reply to a call, and if required until the call is on
+// receiveConfirmed waits for the reply to a call, for what is read behind it, and if required until the call is on
 // replicas. The WAIT for that was sent with it, because it applies to the writes of the same
 // connection.
-func (p *partition) receiveConfirmed() (any, error) {
+func (p *partition) receiveConfirmed(c *call) (any, error) {
 	answer, err := p.link.Receive()
+	readErr := p.receiveReads(c)
 	if p.options.WaitReplicas == 0 || err != nil && conn.CodeOf(err) == "" {
-		return answer, err
+		return answer, cmp.Or(err, readErr)
 	}
 	confirmed, waitErr := p.link.Receive()
-	if err != nil {
+	if err = cmp.Or(err, readErr); err != nil {
 		return nil, err
 	}
 	if waitErr != nil { // which is not about the call: that was carried out

@@ -387,8 +387,8 @@ func (r Record) Metadata() (*tube.Metadata, error) {
 	return ParseMetadata(string(r[len(r)-n : len(r)-2]))
 }
 
-// OnlyGroup returns the group of a whole record whose metadata says nothing else that does not change;
-// else "".
+// OnlyGroup returns the group of a whole record whose metadata says nothing else that does not change, and of
+// whose job nothing is reported; else "".
 func (r Record) OnlyGroup() string {
 	const at = 4 // flags, an empty key, and the flags after HasMore, and the length
 	n := r.MetadataLength()
@@ -397,7 +397,7 @@ func (r Record) OnlyGroup() string {
 	}
 	block := r[len(r)-n:]
 	end := at + int(block[at-1])
-	if block[0] != HasMore || block[1] != 0 || block[2] != HasGroup || end+ChangingMetadata != n {
+	if block[0] != HasMore || block[1] != 0 || block[2] != HasGroup || end+ChangingMetadata != n || r.HasReports() {
 		return ""
 	}
 	return strings.Clone(string(block[at:end]))

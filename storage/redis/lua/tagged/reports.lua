@@ -38,15 +38,25 @@ local function write(key, value)
   if value == '' then call('DEL', key) else call('SET', key, value) end
 end
 
--- report replaces what is set of said.progress and said.checkpoint, '' for none. The header of the job is written later.
+-- adopt makes the next staged record a checkpoint, and returns its size in bytes.
+local function adopt(key)
+  adopted = adopted + 1
+  call('RENAME', STAGED .. adopted, key)
+  call('PERSIST', key)
+  return call('STRLEN', key)
+end
+
+-- report replaces what is set of said.progress and said.checkpoint, '' for none; said.staged says that it is the next staged
+-- record. The header of the job is written later.
 function SLOW.report(j, said)
   local checkpoint, progress = keys_of_reports(j.key)
-  local says = (said.checkpoint or '') ~= '' or (said.progress or '') ~= ''
+  local says = said.staged or (said.checkpoint or '') ~= '' or (said.progress or '') ~= ''
   local had = has_reports(j)
   if not says and not had then return end
   if said.checkpoint then
-    bytes[j.tube] = (bytes[j.tube] or 0) + #said.checkpoint - (had and call('STRLEN', checkpoint) or 0)
-    write(checkpoint, said.checkpoint)
+    local before, size = had and call('STRLEN', checkpoint) or 0, #said.checkpoint
+    if said.staged then size, said.staged = adopt(checkpoint), nil else write(checkpoint, said.checkpoint) end
+    bytes[j.tube] = (bytes[j.tube] or 0) + size - before
   end
   if said.progress then write(progress, said.progress ~= '' and format('%.0f ', delivery_of(j)) .. said.progress or '') end
   local has = says or call('EXISTS', checkpoint, progress) > 0
@@ -87,14 +97,19 @@ end
 --
 -- ARGV    'reporting', text, what, 'reporting', 'move', 'move-leased' or 'because', and the arguments of that
 --           text  '' for none
---           what  it is, 'progress' or 'checkpoint'
+--           what  it is, 'progress' or 'checkpoint'; 'staged' for a checkpoint that is the next staged record: then text is ''
 -- Keys    as that; writes the record, checkpoint:ID, progress:ID, tube:TUBE
 -- Answer  as that
 OPERATIONS['reporting'] = function(i)
-  sum.reports = sum.reports or {}
-  sum.reports[ARGV[i + 1]] = ARGV[i]
+  local said, what = sum.reports or {}, ARGV[i + 1]
+  if what == 'staged' then what, said.staged = 'checkpoint', true end
+  sum.reports, said[what] = said, ARGV[i]
   local last = OPERATIONS[ARGV[i + 2]](i + 3)
   sum.reports = nil
+  if said.staged then -- the move was not possible
+    adopted, said.staged = adopted + 1, nil
+    call('DEL', STAGED .. adopted)
+  end
   return last
 end
 
@@ -110,14 +125,13 @@ OPERATIONS['keep-checkpoint'] = function(i)
   return last
 end
 
--- get-reports: returns what the holders of a job have reported that is on its way to another tube
+-- get-progress: returns the progress of a job that is on its way to another tube. The instance reads its checkpoint by itself
 --
--- ARGV    'get-reports', id
--- Keys    reads the record, checkpoint:ID, progress:ID
--- Answer  progress and checkpoint, '' for none
-OPERATIONS['get-reports'] = function(i)
+-- ARGV    'get-progress', id
+-- Keys    reads the record, progress:ID
+-- Answer  it, '' for none
+OPERATIONS['get-progress'] = function(i)
   local j = load(ARGV[i])
   answer_text(j and SLOW.progress_of(j) or '')
-  answer_text(j and SLOW.checkpoint_size(j) > 0 and call('GET', (keys_of_reports(j.key))) or '')
   return i + 1
 end
